@@ -1,0 +1,100 @@
+# Everything that is needed beside Go, make and git is built from Go modules into .bin. Run `make` for the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+BIN := $(CURDIR)/.bin
+# Where `make up` keeps its clusters.
+TRY := $(CURDIR)/.try
+CONTROL_PLANE := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok kwokctl
+VERSION := $(shell git describe --tags --dirty 2>/dev/null || echo v0.0.0-g$$(git rev-parse --short HEAD 2>/dev/null || echo none))
+STAMP := -s -w -X k8s.io/component-base/version.gitVersion=$(VERSION)
+# Version control is asked for VERSION only: go's own stamp fails in a checkout of another user.
+BUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false
+export FLOTILLA_BIN := $(BIN)
+
+##@ Start here
+.PHONY: help
+help: ## Print this list
+	@awk 'BEGIN { FS = ":.*## "; printf "Usage: make TARGET\n" } \
+	  /^##@/ { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: programs ## Build the test control plane and our programs into .bin (8 min the first time, then seconds)
+	@e2e/tools/build.sh $(BIN) $(CONTROL_PLANE)
+
+.PHONY: up
+up: setup ## Start a hub with three members, apply the samples, show where their pods run
+	@$(BIN)/flotilla try up --dir $(TRY) --bin $(BIN) --samples e2e/samples
+
+.PHONY: status
+status: ## Show again what `make up` started
+	@$(BIN)/flotilla try status --dir $(TRY)
+
+.PHONY: down
+down: ## Remove what `make up` started
+	@if [ -x $(BIN)/flotilla ]; then $(BIN)/flotilla try down --dir $(TRY); else echo "nothing runs: .bin/flotilla was never built"; fi
+
+##@ Change something
+.PHONY: generate
+generate: ## Write deep copies and CRDs again after a change of the API types
+	@e2e/tools/build.sh $(BIN) controller-gen
+	@apis/crds/generate.sh $(BIN)/controller-gen
+
+.PHONY: programs
+programs: ## Build flotilla, flotilla-hub and flotilla-agent into .bin
+	@mkdir -p $(BIN)/.new
+	@$(BUILD) -ldflags "$(STAMP)" -o $(BIN)/.new/ ./cmd/...
+	@# A program that did not change keeps its time: the try-out restarts what is newer than what runs.
+	@for f in $(BIN)/.new/*; do cmp -s $$f $(BIN)/$${f##*/} || cp $$f $(BIN)/$${f##*/}.tmp; \
+	  [ ! -f $(BIN)/$${f##*/}.tmp ] || mv $(BIN)/$${f##*/}.tmp $(BIN)/$${f##*/}; done
+
+.PHONY: test
+test: setup ## Run all tests but the stories over whole fleets (make e2e)
+	go test -p 2 -timeout 20m $(TESTFLAGS) ./...
+
+.PHONY: e2e
+e2e: setup ## Run the stories over whole fleets
+	go test -tags e2e -count 1 -timeout 45m -v $(TESTFLAGS) ./e2e/suites/...
+
+.PHONY: bench
+bench: setup ## Measure division, delivery and rollouts; BENCHFLAGS="-only rollout" for one part
+	@go run ./e2e/bench -programs $(BIN) $(BENCHFLAGS)
+
+.PHONY: lint
+lint: ## Run the linters
+	@e2e/tools/build.sh $(BIN) golangci-lint
+	@echo "linting"
+	@$(BIN)/golangci-lint run ./...
+	@$(BIN)/golangci-lint run --build-tags e2e ./e2e/...
+
+.PHONY: verify
+verify: verify-generated verify-modules verify-format lint ## Check generated files, modules, formatting and lint
+	@echo "verified"
+
+.PHONY: clean
+clean: down ## Remove the try-out and everything that was built
+	@rm -rf $(BIN)
+
+# A changed work tree is fine; what must not happen is that generating changes it.
+.PHONY: verify-generated
+verify-generated:
+	@echo "checking that generated files are up to date"
+	@state() { git ls-files -co --exclude-standard -- apis | git hash-object --stdin-paths; }; \
+	before=$$(state | git hash-object --stdin); $(MAKE) generate; \
+	if [ "$$before" != "$$(state | git hash-object --stdin)" ]; then \
+	  git status --short -- apis >&2; echo "generated files were out of date: commit what \`make generate\` wrote" >&2; exit 1; fi
+
+.PHONY: verify-modules
+verify-modules:
+	@echo "checking go.mod"
+	@go mod tidy -diff || { echo "go.mod is not tidy: run \`go mod tidy\`" >&2; exit 1; }
+
+.PHONY: verify-format
+verify-format:
+	@echo "checking formatting"
+	@bad=$$(find . -name '*.go' -not -path './.*' | xargs gofmt -l); \
+	if [ -n "$$bad" ]; then echo "not formatted, run gofmt -w on:"; echo "$$bad"; exit 1; fi >&2

@@ -1,0 +1,266 @@
+package v1beta1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// CloneSetSpec says what a CloneSet runs and how it changes.
+// +kubebuilder:validation:XValidation:rule="!has(self.progressDeadlineSeconds) || self.progressDeadlineSeconds > (has(self.minReadySeconds) ? self.minReadySeconds : 0)",fieldPath=".progressDeadlineSeconds",message="progressDeadlineSeconds must be greater than minReadySeconds: raise it, or remove it to watch no deadline",messageExpression="'progressDeadlineSeconds is %d, which is not greater than minReadySeconds: raise it, or remove it to watch no deadline'.format([self.progressDeadlineSeconds])"
+type CloneSetSpec struct {
+	// replicas is the number of pods to run. Default 1. Surge pods of an update come on top of it.
+	// On a hub it is the number over all clusters together.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=0
+	Replicas *int32 `json:"replicas,omitempty"`
+	// selector finds the pods that belong to this CloneSet. It must match the labels of template, it cannot be empty, and it
+	// cannot change later. Inside a UnitedDeployment it may be left out: the UnitedDeployment's selector is used.
+	// +optional
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+	// template is what the pods are made from (a core/v1 PodTemplateSpec). A change makes a new revision, which updateStrategy
+	// brings to the pods. Its labels must match selector; restartPolicy is Always or left out.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Schemaless
+	Template corev1.PodTemplateSpec `json:"template"`
+	// volumeClaimTemplates are claims that every pod gets of its own (core/v1 PersistentVolumeClaims), named
+	// "<claim template>-<CloneSet>-<instance id>". A change holds for claims that are made after it.
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Schemaless
+	VolumeClaimTemplates []corev1.PersistentVolumeClaim `json:"volumeClaimTemplates,omitempty"`
+	// scaleStrategy says which pods go first, and how fast new ones come.
+	// +optional
+	ScaleStrategy CloneSetScaleStrategy `json:"scaleStrategy,omitempty"`
+	// updateStrategy says how pods get a new revision of template.
+	// +optional
+	UpdateStrategy CloneSetUpdateStrategy `json:"updateStrategy,omitempty"`
+	// revisionHistoryLimit is how many old revisions are kept to go back to, beside those that pods still use. Default 10.
+	// +optional
+	// +kubebuilder:default=10
+	// +kubebuilder:validation:Minimum=0
+	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
+	// minReadySeconds is how long a pod must have been ready, in seconds, before it counts as available. Default 0: at once.
+	// Updates and scale-ins wait for available pods.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
+	// lifecycle holds pods at moments of their life until something outside has done its work. Default: no hooks.
+	// +optional
+	Lifecycle *Lifecycle `json:"lifecycle,omitempty"`
+	// progressDeadlineSeconds is how long an update may make no progress, in seconds, before condition Progressing turns False
+	// with reason ProgressDeadlineExceeded. It must be greater than minReadySeconds. Default: no deadline. Time in which the
+	// update is paused does not count.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
+}
+
+// CloneSetScaleStrategy says which pods go, and how fast pods come.
+// +kubebuilder:validation:XValidation:rule="!has(self.maxUnavailable) || @numberOrPercent{self.maxUnavailable}",fieldPath=".maxUnavailable",message="maxUnavailable must be an integer of 0 or more, or a percentage from 0% to 100%",messageExpression="'maxUnavailable is %s: it must be an integer of 0 or more, or a percentage from 0%% to 100%% (an integer without leading zeros, and the sign %%)'.format([self.maxUnavailable])"
+type CloneSetScaleStrategy struct {
+	// podsToDelete are names of pods that go first: when replicas falls these are taken, when it stays they are replaced.
+	// Names of pods that are gone are removed from the list.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=10000
+	// +kubebuilder:validation:items:MaxLength=253
+	PodsToDelete []string `json:"podsToDelete,omitempty"`
+	// maxUnavailable is how many pods may be unavailable while new ones are made: a number, or a percentage of replicas that
+	// rounds up. Default: no limit. It bounds scaling out only; updateStrategy has a limit of its own.
+	// +optional
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+	// enablePVCReuse keeps the claims of a pod that was deleted, so that the next pod gets its instance id and its claims.
+	// Default false: claims go with their pod.
+	// +optional
+	// +kubebuilder:default=false
+	EnablePVCReuse bool `json:"enablePVCReuse,omitempty"`
+	// excludePreparingDelete leaves pods that wait in their preDelete hook out of replicas, so that others take their place at
+	// once. Default false: they count until they are gone.
+	// +optional
+	ExcludePreparingDelete bool `json:"excludePreparingDelete,omitempty"`
+}
+
+// CloneSetUpdateStrategyType is RollingUpdate or OnDelete.
+// +kubebuilder:validation:Enum=RollingUpdate;OnDelete;""
+type CloneSetUpdateStrategyType string
+
+// The update strategies.
+const (
+	RollingUpdateCloneSetUpdateStrategyType CloneSetUpdateStrategyType = "RollingUpdate"
+	OnDeleteCloneSetUpdateStrategyType      CloneSetUpdateStrategyType = "OnDelete"
+)
+
+// CloneSetUpdateStrategy says how pods get a new template.
+type CloneSetUpdateStrategy struct {
+	// type is RollingUpdate (pods are updated within the limits of rollingUpdate) or OnDelete (a pod gets the new revision when
+	// somebody deletes it). Default RollingUpdate.
+	// +optional
+	Type CloneSetUpdateStrategyType `json:"type,omitempty"`
+	// rollingUpdate holds the limits and the order of a rolling update. Type OnDelete does not use it.
+	// +optional
+	RollingUpdate *RollingUpdateCloneSetStrategy `json:"rollingUpdate,omitempty"`
+}
+
+// RollingUpdateCloneSetStrategy holds the numbers of a rolling update.
+// +kubebuilder:validation:XValidation:rule="!(has(self.maxUnavailable) && (self.maxUnavailable == 0 || self.maxUnavailable == '0%') && (!has(self.maxSurge) || self.maxSurge == 0 || self.maxSurge == '0%'))",message="maxUnavailable and maxSurge are both 0, so that no pod could ever be updated: raise one of them, or set paused to hold the update"
+// +kubebuilder:validation:XValidation:rule="!(has(self.podUpdatePolicy) && self.podUpdatePolicy == 'InPlaceOnly' && has(self.maxSurge) && self.maxSurge != 0 && self.maxSurge != '0%')",fieldPath=".maxSurge",message="maxSurge does not go with podUpdatePolicy InPlaceOnly, which makes no new pods: remove maxSurge, or use InPlaceIfPossible"
+// +kubebuilder:validation:XValidation:rule="!has(self.partition) || @numberOrPercent{self.partition}",fieldPath=".partition",message="partition must be an integer of 0 or more, or a percentage from 0% to 100%",messageExpression="'partition is %s: it must be an integer of 0 or more, or a percentage from 0%% to 100%% (an integer without leading zeros, and the sign %%)'.format([self.partition])"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxUnavailable) || @numberOrPercent{self.maxUnavailable}",fieldPath=".maxUnavailable",message="maxUnavailable must be an integer of 0 or more, or a percentage from 0% to 100%",messageExpression="'maxUnavailable is %s: it must be an integer of 0 or more, or a percentage from 0%% to 100%% (an integer without leading zeros, and the sign %%)'.format([self.maxUnavailable])"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxSurge) || (type(self.maxSurge) == int ? self.maxSurge >= 0 : self.maxSurge.matches('^[0-9]+%$'))",fieldPath=".maxSurge",message="maxSurge must be an integer of 0 or more, or a percentage",messageExpression="'maxSurge is %s: it must be an integer of 0 or more, or a percentage (an integer and the sign %%)'.format([self.maxSurge])"
+type RollingUpdateCloneSetStrategy struct {
+	// partition is how many pods stay on the old revision: a number, or a percentage of replicas that rounds up, where less
+	// than 100% leaves at least one pod to update if there is more than one. Default 0: all pods are updated. Lower it step by
+	// step for a canary. On a hub it counts over all clusters together.
+	// +optional
+	Partition *intstr.IntOrString `json:"partition,omitempty"`
+	// maxUnavailable is how many pods may be unavailable during the update: a number, or a percentage of replicas that rounds
+	// up if maxSurge is 0, else down. Default 20%. Not together with maxSurge 0 at 0. On a hub it counts over all clusters
+	// together.
+	// +optional
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+	// maxSurge is how many pods there may be above replicas during the update: a number, or a percentage of replicas that
+	// rounds up and may exceed 100%. Default 0. It is for pods that are replaced: pods that are updated in place need none. On
+	// a hub it counts over all clusters together.
+	// +optional
+	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
+	// podUpdatePolicy is ReCreate (a pod is replaced), InPlaceIfPossible (changes of images, labels and annotations are made on
+	// the running pod, anything else replaces it) or InPlaceOnly (a change that cannot be made on the running pod is not
+	// carried out). Default ReCreate.
+	// +optional
+	PodUpdatePolicy PodUpdatePolicyType `json:"podUpdatePolicy,omitempty"`
+	// paused stops the update where it stands. Scaling goes on. Default false.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+	// priorityStrategy says which pods are updated first. Default: those that are not ready, then the newest. Not carried out
+	// yet.
+	// +optional
+	PriorityStrategy *UpdatePriorityStrategy `json:"priorityStrategy,omitempty"`
+	// scatterStrategy spreads pods with certain label values over the whole update, after priorityStrategy. Each pair of key
+	// and value may stand once. Not carried out yet.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.key == b.key && a.value == b.value))",message="scatterStrategy names the same key and value twice: remove one of them"
+	ScatterStrategy []UpdateScatterTerm `json:"scatterStrategy,omitempty"`
+	// inPlaceUpdateStrategy tunes updates on the running pod. Not carried out yet.
+	// +optional
+	InPlaceUpdateStrategy *InPlaceUpdateStrategy `json:"inPlaceUpdateStrategy,omitempty"`
+}
+
+// CloneSetConditionType names a condition of a CloneSet.
+type CloneSetConditionType string
+
+// OpenKruise's own conditions of a CloneSet.
+const (
+	CloneSetConditionFailedScale  CloneSetConditionType = "FailedScale"
+	CloneSetConditionFailedUpdate CloneSetConditionType = "FailedUpdate"
+	CloneSetConditionProgressing  CloneSetConditionType = "Progressing"
+)
+
+// CloneSetCondition is one observed aspect of a CloneSet.
+type CloneSetCondition struct {
+	// type of the condition: Ready, Progressing, Reconciling, Stalled, FailedScale, FailedUpdate, and Federated on a hub.
+	// +kubebuilder:validation:MaxLength=316
+	Type CloneSetConditionType `json:"type"`
+	// status of the condition: True, False or Unknown.
+	Status corev1.ConditionStatus `json:"status"`
+	// lastTransitionTime is when status changed last.
+	// +optional
+	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
+	// lastUpdateTime is when the condition was written last; of Progressing, when the update made progress last.
+	// +optional
+	LastUpdateTime metav1.Time `json:"lastUpdateTime,omitempty"`
+	// reason is a stable word in CamelCase for programs.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// message is a sentence for people.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// CloneSetStatus is what was observed of a CloneSet. Counters are written also when they are zero.
+// On a hub they are sums over all clusters.
+type CloneSetStatus struct {
+	// observedGeneration is the generation of the CloneSet that this status answers.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// replicas is the number of pods that exist and are neither finished nor being deleted.
+	// +optional
+	Replicas int32 `json:"replicas"`
+	// readyReplicas is the number of pods that are ready.
+	// +optional
+	ReadyReplicas int32 `json:"readyReplicas"`
+	// availableReplicas is the number of pods that have been ready for minReadySeconds.
+	// +optional
+	AvailableReplicas int32 `json:"availableReplicas"`
+	// updatedReplicas is the number of pods of updateRevision.
+	// +optional
+	UpdatedReplicas int32 `json:"updatedReplicas"`
+	// updatedReadyReplicas is the number of pods of updateRevision that are ready.
+	// +optional
+	UpdatedReadyReplicas int32 `json:"updatedReadyReplicas"`
+	// updatedAvailableReplicas is the number of pods of updateRevision that are available.
+	// +optional
+	UpdatedAvailableReplicas int32 `json:"updatedAvailableReplicas"`
+	// expectedUpdatedReplicas is the number of pods that partition lets have updateRevision: replicas minus partition, in pods.
+	// +optional
+	ExpectedUpdatedReplicas int32 `json:"expectedUpdatedReplicas"`
+	// updateRevision is the name of the newest revision of template.
+	// +optional
+	UpdateRevision string `json:"updateRevision,omitempty"`
+	// currentRevision is the name of the revision that the pods come from; it becomes updateRevision when all are updated.
+	// +optional
+	CurrentRevision string `json:"currentRevision,omitempty"`
+	// collisionCount counts names of revisions that were taken by others; it goes into the hash of the next name.
+	// +optional
+	CollisionCount *int32 `json:"collisionCount,omitempty"`
+	// conditions are the observed aspects, one of each type.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []CloneSetCondition `json:"conditions,omitempty"`
+	// labelSelector is spec.selector as text, for the scale subresource (autoscalers find the pods with it).
+	// +optional
+	LabelSelector string `json:"labelSelector,omitempty"`
+}
+
+// CloneSet runs interchangeable pods of one template, with updates in place, partitions and scale-in of chosen pods.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.labelSelector
+// +kubebuilder:resource:shortName=clone
+// +kubebuilder:storageversion
+// +kubebuilder:printcolumn:name="DESIRED",type=integer,JSONPath=`.spec.replicas`,description="pods that are asked for"
+// +kubebuilder:printcolumn:name="UPDATED",type=integer,JSONPath=`.status.updatedReplicas`,description="pods of the newest revision"
+// +kubebuilder:printcolumn:name="UPDATED_READY",type=integer,JSONPath=`.status.updatedReadyReplicas`,description="pods of the newest revision that are ready"
+// +kubebuilder:printcolumn:name="UPDATED_AVAILABLE",type=integer,JSONPath=`.status.updatedAvailableReplicas`,description="pods of the newest revision that are available"
+// +kubebuilder:printcolumn:name="READY",type=integer,JSONPath=`.status.readyReplicas`,description="pods that are ready"
+// +kubebuilder:printcolumn:name="TOTAL",type=integer,JSONPath=`.status.replicas`,description="pods that exist"
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`,description="time since the CloneSet was made"
+// +kubebuilder:printcolumn:name="CONTAINERS",type=string,priority=1,JSONPath=`.spec.template.spec.containers[*].name`,description="containers of the template"
+// +kubebuilder:printcolumn:name="IMAGES",type=string,priority=1,JSONPath=`.spec.template.spec.containers[*].image`,description="images of the template"
+// +kubebuilder:printcolumn:name="SELECTOR",type=string,priority=1,JSONPath=`.status.labelSelector`,description="selector of the pods"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 52",message="the name of a CloneSet may have at most 52 characters, because \"<name>-<hash>\" is a label of its pods: choose a shorter name",messageExpression="'the name %s has %d characters; a CloneSet may have at most 52, because \"<name>-<hash>\" is a label of its pods: choose a shorter name'.format([dyn(self.metadata.name), dyn(self.metadata.name.size())])"
+type CloneSet struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what the CloneSet is to run.
+	// +kubebuilder:validation:XValidation:rule="has(self.selector) && ((has(self.selector.matchLabels) && size(self.selector.matchLabels) > 0) || (has(self.selector.matchExpressions) && size(self.selector.matchExpressions) > 0))",fieldPath=".selector",message="selector is missing or empty, it would match every pod of the namespace: give matchLabels that the labels of template have"
+	// +kubebuilder:validation:XValidation:rule="!has(oldSelf.selector) || (has(self.selector) && self.selector == oldSelf.selector)",fieldPath=".selector",message="selector cannot change, because the pods that run would be lost to it: set it back, or make a CloneSet of another name"
+	// +kubebuilder:validation:XValidation:rule="!has(self.selector) || @selectorMatches{self.selector}{self.template}",fieldPath=".selector",message="selector does not match the labels of template.metadata.labels, so that no pod would ever belong to this CloneSet: give the template the labels that the selector asks for"
+	Spec CloneSetSpec `json:"spec"`
+	// status is what was observed.
+	// +optional
+	Status CloneSetStatus `json:"status,omitempty"`
+}
+
+// CloneSetList is a list of CloneSets.
+// +kubebuilder:object:root=true
+type CloneSetList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []CloneSet `json:"items"`
+}

@@ -1,0 +1,26 @@
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is the API group and version of the types in this package.
+var GroupVersion = schema.GroupVersion{Group: "apps.kruise.io", Version: "v1beta1"}
+
+// CloneSetKind and UnitedDeploymentKind name the kinds with their group and version.
+var (
+	CloneSetKind         = GroupVersion.WithKind("CloneSet")
+	UnitedDeploymentKind = GroupVersion.WithKind("UnitedDeployment")
+)
+
+// AddToScheme registers the types of this package with a scheme.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion,
+		&CloneSet{}, &CloneSetList{},
+		&UnitedDeployment{}, &UnitedDeploymentList{},
+	)
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}

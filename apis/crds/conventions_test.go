@@ -1,0 +1,144 @@
+package crds_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/flotilla-dev/flotilla/apis/crds"
+)
+
+// definitions returns every CustomResourceDefinition by its kind.
+func definitions(t *testing.T) map[string]*unstructured.Unstructured {
+	t.Helper()
+	list, err := crds.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	byKind := map[string]*unstructured.Unstructured{}
+	for _, crd := range list {
+		kind, _, err := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+		if err != nil || crd.GetKind() != "CustomResourceDefinition" {
+			t.Fatalf("%s is a %s, names.kind: %v", crd.GetName(), crd.GetKind(), err)
+		}
+		byKind[kind] = crd
+	}
+	return byKind
+}
+
+func versions(t *testing.T, crd *unstructured.Unstructured) []map[string]any {
+	t.Helper()
+	list, found, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	if err != nil || !found {
+		t.Fatalf("%s: versions: %v", crd.GetName(), err)
+	}
+	var versions []map[string]any
+	for _, v := range list {
+		versions = append(versions, v.(map[string]any))
+	}
+	return versions
+}
+
+// TestNamesAndColumns pins what kubectl users type and see. Scripts read columns by position.
+func TestNamesAndColumns(t *testing.T) {
+	for kind, want := range map[string]struct {
+		scope, short string
+		scale        bool
+		columns      []string // wide ones in brackets
+	}{
+		"CloneSet": {"Namespaced", "clone", true, []string{"DESIRED", "UPDATED", "UPDATED_READY", "UPDATED_AVAILABLE", "READY", "TOTAL", "AGE",
+			"[CONTAINERS]", "[IMAGES]", "[SELECTOR]"}},
+		"UnitedDeployment":        {"Namespaced", "ud", true, []string{"DESIRED", "CURRENT", "UPDATED", "READY", "AGE"}},
+		"FederationPolicy":        {"Namespaced", "fp", false, []string{"READY", "REASON", "WORKLOADS", "SPREAD", "AGE"}},
+		"ClusterFederationPolicy": {"Cluster", "cfp", false, []string{"READY", "REASON", "WORKLOADS", "SPREAD", "AGE"}},
+		"MemberCluster":           {"Cluster", "mc", false, []string{"ACCEPTED", "READY", "REGION", "ZONES", "NODES", "VERSION", "AGE"}},
+		"WorkloadPlacement":       {"Namespaced", "wp", false, []string{"KIND", "WORKLOAD", "REPLICAS", "PLACED", "CLUSTERS", "[POLICY]", "[SEQUENCE]", "AGE"}},
+		"Work":                    {"Namespaced", "wk", false, []string{"Workload-Kind", "Workload-Name", "Applied", "Age"}},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			crd := definitions(t)[kind]
+			if crd == nil {
+				t.Fatal("there is no such definition")
+			}
+			short, _, _ := unstructured.NestedStringSlice(crd.Object, "spec", "names", "shortNames")
+			scope, _, _ := unstructured.NestedString(crd.Object, "spec", "scope")
+			if !slices.Equal(short, []string{want.short}) || scope != want.scope {
+				t.Errorf("short names %v, scope %s; want %s, %s", short, scope, want.short, want.scope)
+			}
+			for _, version := range versions(t, crd) {
+				var columns []string
+				list, _, _ := unstructured.NestedSlice(version, "additionalPrinterColumns")
+				for _, c := range list {
+					column := c.(map[string]any)
+					name := column["name"].(string)
+					if column["priority"] == int64(1) {
+						name = "[" + name + "]"
+					}
+					columns = append(columns, name)
+				}
+				if !slices.Equal(columns, want.columns) {
+					t.Errorf("columns %q, want %q", columns, want.columns)
+				}
+				subresources, _, _ := unstructured.NestedMap(version, "subresources")
+				if _, scale := subresources["scale"]; scale != want.scale || subresources["status"] == nil {
+					t.Errorf("subresources %v, want status, and scale: %t", subresources, want.scale)
+				}
+			}
+		})
+	}
+}
+
+// inherited are types of Kubernetes whose descriptions are not ours.
+var inherited = []string{".nodeSelectorTerm.", ".tolerations[].", ".taints[]."}
+
+// TestConventions finds properties that kubectl explain would not explain, lists that server-side apply could not merge
+// as meant, and rules without a sentence.
+func TestConventions(t *testing.T) {
+	for kind, crd := range definitions(t) {
+		for _, version := range versions(t, crd) {
+			root, found, err := unstructured.NestedMap(version, "schema", "openAPIV3Schema")
+			if err != nil || !found {
+				t.Fatalf("%s: schema: %v", kind, err)
+			}
+			checkSchema(t, kind, root)
+		}
+	}
+}
+
+func checkSchema(t *testing.T, path string, node map[string]any) {
+	if node["type"] == "array" && node["x-kubernetes-list-type"] == nil {
+		t.Errorf("%s is a list without a list type", path)
+	}
+	if node["type"] == nil && node["x-kubernetes-int-or-string"] == nil {
+		t.Errorf("%s has no type", path)
+	}
+	rules, _ := node["x-kubernetes-validations"].([]any)
+	for _, r := range rules {
+		rule := r.(map[string]any)
+		message, _ := rule["message"].(string)
+		if !strings.Contains(message, " ") {
+			t.Errorf("%s: rule %q has no sentence", path, rule["rule"])
+		}
+		if strings.ContainsAny(rule["rule"].(string), "@“”") {
+			t.Errorf("%s: rule %q was not expanded, or was changed by gofmt", path, rule["rule"])
+		}
+	}
+	properties, _ := node["properties"].(map[string]any)
+	for name, p := range properties {
+		child := p.(map[string]any)
+		childPath := path + "." + name
+		description, _ := child["description"].(string)
+		ofRoot := !strings.Contains(path, ".") && slices.Contains([]string{"apiVersion", "kind", "metadata"}, name)
+		isInherited := slices.ContainsFunc(inherited, func(part string) bool { return strings.Contains(childPath, part) })
+		first := strings.TrimRight(strings.ToLower(strings.SplitN(description, " ", 2)[0]), ":")
+		if !ofRoot && !isInherited && first != strings.ToLower(name) {
+			t.Errorf("%s: the description must start with the name: %q", childPath, description)
+		}
+		checkSchema(t, childPath, child)
+	}
+	if items, ok := node["items"].(map[string]any); ok {
+		checkSchema(t, path+"[]", items)
+	}
+}

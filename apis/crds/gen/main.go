@@ -1,0 +1,88 @@
+// Command gen finishes the CustomResourceDefinitions that controller-gen wrote: it declares what the validation rules must
+// see inside templates, which are otherwise kept as they are, and bounds what inherited types leave unbounded.
+//
+//	go run ./crds/gen FROM TO
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"sigs.k8s.io/yaml"
+)
+
+func main() {
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: gen FROM TO: two folders, of controller-gen's files and of the finished ones")
+		os.Exit(2)
+	}
+	if err := run(os.Args[1], os.Args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, "gen:", err)
+		os.Exit(1)
+	}
+}
+
+// run finishes every file of from and writes it to to; files in to that have no source any more are removed.
+func run(from, to string) error {
+	sources, err := filepath.Glob(filepath.Join(from, "*.yaml"))
+	if err != nil {
+		return fmt.Errorf("list %s: %w", from, err)
+	}
+	if len(sources) == 0 {
+		return fmt.Errorf("list %s: no generated file in it", from)
+	}
+	finished := map[string][]byte{}
+	for _, source := range sources {
+		data, err := os.ReadFile(source)
+		if err != nil {
+			return err
+		}
+		if finished[filepath.Base(source)], err = finish(data); err != nil {
+			return fmt.Errorf("finish %s: %w", source, err)
+		}
+	}
+	old, err := filepath.Glob(filepath.Join(to, "*.yaml"))
+	if err != nil {
+		return fmt.Errorf("list %s: %w", to, err)
+	}
+	for _, file := range old {
+		if finished[filepath.Base(file)] == nil {
+			if err := os.Remove(file); err != nil {
+				return err
+			}
+		}
+	}
+	for name, data := range finished {
+		if err := os.WriteFile(filepath.Join(to, name), data, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish returns one CustomResourceDefinition with the schemas of all its versions finished.
+func finish(data []byte) ([]byte, error) {
+	crd := map[string]any{}
+	if err := yaml.Unmarshal(data, &crd); err != nil {
+		return nil, fmt.Errorf("parse: %w", err)
+	}
+	spec, _ := crd["spec"].(map[string]any)
+	versions, _ := spec["versions"].([]any)
+	if len(versions) == 0 {
+		return nil, errors.New("it has no spec.versions")
+	}
+	for _, v := range versions {
+		version, _ := v.(map[string]any)
+		schema, _ := version["schema"].(map[string]any)
+		root, _ := schema["openAPIV3Schema"].(map[string]any)
+		if root == nil {
+			return nil, fmt.Errorf("version %v has no schema", version["name"])
+		}
+		if err := finishSchema(root, "", false); err != nil {
+			return nil, err
+		}
+	}
+	return yaml.Marshal(crd)
+}

@@ -1,0 +1,213 @@
+package main
+
+import "fmt"
+
+// schema is one node of an OpenAPI v3 schema.
+type schema = map[string]any
+
+// Bounds of inherited types, so that the cost of a rule is known. Label keys and values have the API server's own limits;
+// the rest is far above what any manifest holds.
+const (
+	maxLabelKey    = 317 // a prefix of 253 characters, a slash, a name of 63
+	maxLabelValue  = 63
+	maxLabels      = 256
+	maxExpressions = 64
+	maxValues      = 256
+	maxContainers  = 256
+	maxClaims      = 64
+	maxName        = 253
+	maxImage       = 4096
+)
+
+// finishSchema walks a schema and finishes what it knows by its shape. inTemplate is true below the template of a
+// UnitedDeployment: defaults that are not published would change what the user wrote there.
+func finishSchema(node schema, path string, inTemplate bool) error {
+	if err := expandRules(node); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if inTemplate && node["type"] == "integer" {
+		delete(node, "default")
+	}
+	properties, _ := node["properties"].(map[string]any)
+	if properties["matchLabels"] != nil && properties["matchExpressions"] != nil {
+		boundSelector(properties)
+	}
+	for name, p := range properties {
+		child, ok := p.(map[string]any)
+		if !ok {
+			return fmt.Errorf("%s.%s is no schema", path, name)
+		}
+		if preserved(child) {
+			declarePreserved(name, path, child)
+		} else if name == "nodeSelectorTerm" {
+			boundNodeSelectorTerm(child)
+		}
+		if err := finishSchema(child, path+"."+name, inTemplate || path == ".spec.template"); err != nil {
+			return err
+		}
+	}
+	if items, ok := node["items"].(map[string]any); ok {
+		return finishSchema(items, path+"[]", inTemplate)
+	}
+	return nil
+}
+
+// expandRules replaces the words in the validation rules of one node.
+func expandRules(node schema) error {
+	rules, _ := node["x-kubernetes-validations"].([]any)
+	for _, r := range rules {
+		rule, _ := r.(map[string]any)
+		for _, key := range []string{"rule", "messageExpression"} {
+			if expression, ok := rule[key].(string); ok {
+				expanded, err := expand(expression)
+				if err != nil {
+					return err
+				}
+				rule[key] = expanded
+			}
+		}
+	}
+	return nil
+}
+
+// preserved tells whether everything below the node is kept as it is.
+func preserved(node schema) bool {
+	return node["x-kubernetes-preserve-unknown-fields"] == true && node["properties"] == nil && node["type"] == nil
+}
+
+// declarePreserved declares inside a preserved node what rules read, columns show or users ask kubectl explain for.
+func declarePreserved(name, path string, node schema) {
+	switch {
+	case name == "template":
+		declare(node, podTemplate())
+	case name == "spec":
+		template := podTemplate()
+		template["description"] = "template is what the pods are made from (a core/v1 PodTemplateSpec); the selector of the " +
+			"UnitedDeployment must match its labels."
+		declare(node, object(map[string]any{"template": template}))
+	case name == "volumeClaimTemplates":
+		delete(node, "x-kubernetes-preserve-unknown-fields")
+		declare(node, claimTemplates())
+	case name == "metadata" || name == "patch":
+		declare(node, object(nil))
+	}
+}
+
+// declare adds to node what it lacks of the declaration.
+func declare(node, declaration schema) {
+	for key, value := range declaration {
+		if _, has := node[key]; !has {
+			node[key] = value
+		}
+	}
+}
+
+// object is an object with some declared properties that keeps all others as they are.
+func object(properties map[string]any) schema {
+	s := schema{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
+	if properties != nil {
+		s["properties"] = properties
+	}
+	return s
+}
+
+func described(description string, s schema) schema {
+	s["description"] = description
+	return s
+}
+
+func text(description string, maxLength int) schema {
+	return schema{"type": "string", "maxLength": int64(maxLength), "description": description}
+}
+
+// refuse is a validation rule that points at a field below its node.
+func refuse(rule, fieldPath, message string) map[string]any {
+	return map[string]any{"rule": rule, "fieldPath": fieldPath, "message": message}
+}
+
+// podTemplate declares what is read of a pod template, and what no long-running workload takes.
+func podTemplate() schema {
+	labels := described("labels of the pods; the selector must match them.", schema{
+		"type":                 "object",
+		"maxProperties":        int64(maxLabels),
+		"additionalProperties": schema{"type": "string", "maxLength": int64(maxLabelValue)},
+	})
+	containers := described("containers of the pods, core/v1 Containers.", schema{
+		"type":                   "array",
+		"maxItems":               int64(maxContainers),
+		"x-kubernetes-list-type": "atomic",
+		"items": object(map[string]any{
+			"name":  text("name of the container.", maxLabelValue),
+			"image": text("image that the container runs.", maxImage),
+		}),
+	})
+	spec := described("spec of the pods, a core/v1 PodSpec.", object(map[string]any{
+		"containers":    containers,
+		"restartPolicy": text("restartPolicy of the containers: Always, which is the default, because these pods run for ever.", maxLabelValue),
+		"activeDeadlineSeconds": schema{
+			"type": "integer", "format": "int64",
+			"description": "activeDeadlineSeconds cannot be set, because these pods run for ever.",
+		},
+	}))
+	spec["x-kubernetes-validations"] = []any{
+		refuse("!has(self.restartPolicy) || self.restartPolicy in ['', 'Always']", ".restartPolicy",
+			"restartPolicy must be Always, because these pods run for ever: remove it, or use a job"),
+		refuse("!has(self.activeDeadlineSeconds)", ".activeDeadlineSeconds",
+			"activeDeadlineSeconds cannot be set, because these pods run for ever: remove it, or use a job"),
+		refuse("has(self.containers) && size(self.containers) > 0", ".containers",
+			"the template has no containers: give at least one with a name and an image"),
+	}
+	metadata := described("metadata of the pods: labels, annotations and finalizers.", object(map[string]any{"labels": labels}))
+	return object(map[string]any{"metadata": metadata, "spec": spec})
+}
+
+// claimTemplates declares the names of claim templates.
+func claimTemplates() schema {
+	metadata := described("metadata of the claims: name, labels and annotations.",
+		object(map[string]any{"name": text("name of the claim template, and of the pod's volume that uses it.", maxName)}))
+	metadata["required"] = []any{"name"}
+	claim := object(map[string]any{
+		"metadata": metadata,
+		"spec":     described("spec of the claims, a core/v1 PersistentVolumeClaimSpec.", object(nil)),
+	})
+	claim["required"] = []any{"metadata"}
+	return schema{
+		"type":                   "array",
+		"maxItems":               int64(maxClaims),
+		"x-kubernetes-list-type": "atomic",
+		"items":                  claim,
+		"x-kubernetes-validations": []any{map[string]any{
+			"rule":    "self.all(a, self.exists_one(b, a.metadata.name == b.metadata.name))",
+			"message": "two volumeClaimTemplates have the same metadata.name: give each its own name",
+		}},
+	}
+}
+
+// boundSelector bounds a label selector, and names its operators.
+func boundSelector(properties map[string]any) {
+	labels, _ := properties["matchLabels"].(map[string]any)
+	labels["maxProperties"] = int64(maxLabels)
+	labels["additionalProperties"] = schema{"type": "string", "maxLength": int64(maxLabelValue)}
+	expressions, _ := properties["matchExpressions"].(map[string]any)
+	boundExpressions(expressions, maxLabelValue, "In", "NotIn", "Exists", "DoesNotExist")
+}
+
+// boundNodeSelectorTerm bounds the requirements of a term. Its values may be names of nodes.
+func boundNodeSelectorTerm(term schema) {
+	properties, _ := term["properties"].(map[string]any)
+	for _, name := range []string{"matchExpressions", "matchFields"} {
+		expressions, _ := properties[name].(map[string]any)
+		boundExpressions(expressions, maxName, "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+	}
+}
+
+func boundExpressions(expressions schema, valueLength int, operators ...any) {
+	expressions["maxItems"] = int64(maxExpressions)
+	items, _ := expressions["items"].(map[string]any)
+	properties, _ := items["properties"].(map[string]any)
+	declare(properties["key"].(map[string]any), schema{"maxLength": int64(maxLabelKey)})
+	declare(properties["operator"].(map[string]any), schema{"enum": operators})
+	values, _ := properties["values"].(map[string]any)
+	values["maxItems"] = int64(maxValues)
+	declare(values["items"].(map[string]any), schema{"maxLength": int64(valueLength)})
+}

@@ -1,0 +1,97 @@
+package crds_test
+
+import (
+	"strings"
+	"testing"
+)
+
+const policy = `
+apiVersion: topology.flotilla.dev/v1alpha1
+kind: FederationPolicy
+metadata:
+  name: all
+  namespace: default
+spec:
+  workloads:
+  - kind: CloneSet
+`
+
+const memberCluster = `
+apiVersion: topology.flotilla.dev/v1alpha1
+kind: MemberCluster
+metadata:
+  name: east
+spec:
+  accepted: true
+  clusterID: 0b5b8cb7-3dd5-4a0b-9e1e-0d7a1f2c5a11
+`
+
+const work = `
+apiVersion: work.karmada.io/v1alpha1
+kind: Work
+metadata:
+  name: default.web.cloneset
+  namespace: default
+spec:
+  workload:
+    manifests:
+    - apiVersion: apps.kruise.io/v1beta1
+      kind: CloneSet
+      metadata:
+        name: web
+        labels: {anything: goes}
+      spec:
+        any: thing
+`
+
+func testTopologyRules(t *testing.T, s *server) {
+	t.Run("FederationPolicy", func(t *testing.T) {
+		const workloads = "spec.workloads"
+		s.check(t, policy, []rule{
+			{name: "as it is", edit: named("all")},
+			{name: "no workloads", edit: set(workloads, "[]"), says: []string{"spec.workloads", "at least 1"}},
+			{name: "by name", edit: set(workloads, "[{kind: CloneSet, name: web}]")},
+			{name: "by labels", edit: set(workloads, "[{kind: CloneSet, selector: {matchLabels: {a: b}}}]")},
+			{name: "by both", edit: set(workloads, "[{kind: CloneSet, name: web, selector: {matchLabels: {a: b}}}]"), says: []string{"spec.workloads[0]", "has name and selector", "give one of them"}},
+			{name: "unknown kind is a condition", edit: set(workloads, "[{kind: Clone}]")},
+			{name: "empty kind", edit: set(workloads, `[{kind: ""}]`), says: []string{"spec.workloads[0].kind", "kind is empty", "name the kind"}},
+			{name: "unknown operator", edit: set(workloads, "[{kind: CloneSet, selector: {matchExpressions: [{key: a, operator: Equals, values: [b]}]}}]"), says: []string{"operator", `"Equals"`}},
+			{name: "clusters", edit: set("spec.clusters", "{names: [east, west], selector: {matchLabels: {a: b}}}")},
+			{name: "cluster twice", edit: set("spec.clusters", "{names: [east, east]}"), says: []string{"spec.clusters.names[1]", "Duplicate"}},
+			{name: "cluster with capitals", edit: set("spec.clusters", "{names: [east, West]}"), says: []string{"spec.clusters.names", "West", "DNS label"}},
+			{name: "by Zone", edit: set("spec.spread", "{by: Zone, type: Even}")},
+			{name: "by Rack", edit: set("spec.spread", "{by: Rack}"), says: []string{"spec.spread.by", "Rack", "Zone"}},
+			{name: "type Weighted", edit: set("spec.spread", "{type: Weighted}"), says: []string{"spec.spread.type", "Weighted", "Even"}},
+		})
+	})
+	t.Run("ClusterFederationPolicy", func(t *testing.T) {
+		kind := edit(func(u *object) { u.SetKind("ClusterFederationPolicy"); u.SetNamespace("") })
+		s.check(t, policy, []rule{
+			{name: "as it is", edit: kind},
+			{name: "empty kind", edit: all(kind, set("spec.workloads", `[{kind: ""}]`)), says: []string{"kind is empty"}},
+		})
+	})
+	t.Run("MemberCluster", func(t *testing.T) {
+		s.check(t, memberCluster, []rule{
+			{name: "as it is", edit: named("east")},
+			{name: "without spec", edit: remove("spec")},
+			{name: "name of 52", edit: named(strings.Repeat("a", 52))},
+			{name: "name of 53", edit: named(strings.Repeat("a", 53)), says: []string{"has 53 characters", "DNS label of at most 52", "choose a shorter"}},
+			{name: "name with a dot", edit: named("east.example"), says: []string{"east.example", "DNS label"}},
+			{name: "id is given", first: all(named("id-given"), remove("spec.clusterID")), edit: set("spec.clusterID", "abc")},
+			{name: "id changes", first: named("id-changes"), edit: set("spec.clusterID", "abc"), says: []string{"spec.clusterID", "clusterID is pinned to 0b5b8cb7", "delete this MemberCluster and join again"}},
+			{name: "id goes", first: named("id-goes"), edit: remove("spec.clusterID"), says: []string{"clusterID is pinned to 0b5b8cb7"}},
+			{name: "spec goes", first: named("spec-goes"), edit: remove("spec"), says: []string{"clusterID is pinned to 0b5b8cb7"}},
+			{name: "the rest changes", first: named("rest-changes"), edit: all(set("spec.accepted", "false"), set("spec.region", "eu-1"), set("spec.weight", "5"), set("spec.taints", "[{key: a, effect: NoSchedule}]"))},
+			{name: "region is no label value", edit: set("spec.region", "eu west"), says: []string{"spec.region", "eu west", "value of a label"}},
+			{name: "negative weight", edit: set("spec.weight", "-1"), says: []string{"spec.weight", "-1"}},
+			{name: "unknown effect", edit: set("spec.taints", "[{key: a, effect: Never}]"), says: []string{"spec.taints", "NoSchedule, PreferNoSchedule or NoExecute"}},
+		})
+	})
+	t.Run("Work", func(t *testing.T) {
+		s.check(t, work, []rule{
+			{name: "as it is", edit: named("w")},
+			{name: "no manifest list", edit: set("spec.workload.manifests", "a"), says: []string{"spec.workload.manifests", "array"}},
+		})
+	})
+}

@@ -1,0 +1,27 @@
+package v1alpha1
+
+const (
+	// LabelFederated with value "true" on a namespace of the hub gives its workloads to the hub: no agent acts on them there.
+	LabelFederated = "topology.flotilla.dev/federated"
+	// LabelCluster is the pseudo label of a node that names its cluster; subsets may select it.
+	LabelCluster = "topology.flotilla.dev/cluster"
+	// LabelHub marks a member object with the id of the hub that owns it; an agent touches nothing without it.
+	LabelHub = "topology.flotilla.dev/hub"
+	// LabelPlacement is on a Work: the uid of the WorkloadPlacement that it carries out.
+	LabelPlacement = "topology.flotilla.dev/placement"
+
+	// AnnotationHubID is on a Work: the id of the hub that wrote it (uid of its kube-system namespace).
+	AnnotationHubID = "topology.flotilla.dev/hub-id"
+	// AnnotationSequence is on a Work: the number of the order, decimal; an agent ignores lower ones than it has carried out.
+	AnnotationSequence = "topology.flotilla.dev/sequence"
+	// AnnotationWorkload is on a Work: "<Kind>/<namespace>/<name>" of the user's object.
+	AnnotationWorkload = "topology.flotilla.dev/workload"
+	// AnnotationSubsetLimits is on a UnitedDeployment that a hub wrote: JSON, subset name → SubsetLimit. The limits of the
+	// children of that subset are these, whatever the template says: they are this member's share of the global limits.
+	AnnotationSubsetLimits = "topology.flotilla.dev/subset-limits"
+	// AnnotationWithdraw on a user's object removes what was placed of it, and keeps the object.
+	AnnotationWithdraw = "topology.flotilla.dev/withdraw"
+
+	// PlacementFinalizer holds a WorkloadPlacement until every Work of it has a deletion timestamp.
+	PlacementFinalizer = "topology.flotilla.dev/placement"
+)

@@ -1,0 +1,189 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// MaxCells is the largest number of cells of one workload: it keeps the object far below etcd's limit of 1.5 MiB.
+const MaxCells = 1000
+
+// WorkloadPlacementSpec is the durable decision: what goes where, and why. Division starts from it, so that a restart of
+// the hub moves nothing.
+type WorkloadPlacementSpec struct {
+	// workload is the user's object.
+	Workload WorkloadReference `json:"workload"`
+	// policy that the decision followed.
+	// +optional
+	Policy *PolicyReference `json:"policy,omitempty"`
+	// revision is the hash of the workload's template that the orders carry.
+	// +optional
+	Revision string `json:"revision,omitempty"`
+	// replicas that the workload asks for.
+	Replicas int32 `json:"replicas"`
+	// placed is how many of them have a cell; unplaced says why the others have none.
+	Placed int32 `json:"placed"`
+	// clusters is the number of replicas in each cluster, such as "east:5 south:3 west:4", for a column of kubectl get.
+	// +optional
+	Clusters string `json:"clusters,omitempty"`
+	// sequence grows with each new order; it is never lower than one that a member has reported.
+	Sequence int64 `json:"sequence"`
+	// revisionSequence is the sequence at which revision changed last: a member's updated counters count from a report of
+	// this sequence on.
+	RevisionSequence int64 `json:"revisionSequence"`
+	// limits are the amounts of permission that hold over all cells of one subset together ("" for a whole CloneSet).
+	// +optional
+	// +listType=map
+	// +listMapKey=subset
+	// +kubebuilder:validation:MaxItems=1000
+	Limits []SubsetLimits `json:"limits,omitempty"`
+	// cells say what goes where.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	Cells []Cell `json:"cells,omitempty"`
+	// unplaced says what has no cell, and why.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	Unplaced []Unplaced `json:"unplaced,omitempty"`
+}
+
+// WorkloadReference names the user's object, as it was when the decision was made.
+type WorkloadReference struct {
+	// apiVersion of the user's object.
+	APIVersion string `json:"apiVersion"`
+	// kind of the user's object.
+	Kind string `json:"kind"`
+	// name of the user's object, in the namespace of the placement.
+	Name string `json:"name"`
+	// uid of the user's object: another object of the same name is another workload.
+	UID types.UID `json:"uid"`
+	// generation of the user's object that the decision answers.
+	Generation int64 `json:"generation"`
+}
+
+// PolicyReference names a policy.
+type PolicyReference struct {
+	// kind is FederationPolicy or ClusterFederationPolicy.
+	Kind string `json:"kind"`
+	// name of the policy.
+	Name string `json:"name"`
+}
+
+// Allowance is an amount of permission, in pods.
+type Allowance struct {
+	// update is how many pods may run the new revision (replicas minus partition).
+	Update int32 `json:"update"`
+	// break is how many pods may be unavailable by our doing.
+	Break int32 `json:"break"`
+	// add is how many pods there may be above replicas.
+	Add int32 `json:"add"`
+}
+
+// SubsetLimit is one subset's entry in AnnotationSubsetLimits.
+// +kubebuilder:object:generate=false
+type SubsetLimit struct {
+	// MaxUnavailable and MaxSurge in pods.
+	MaxUnavailable int32 `json:"maxUnavailable"`
+	MaxSurge       int32 `json:"maxSurge"`
+	// Paused stops updates: the member has no permission now.
+	Paused bool `json:"paused,omitempty"`
+}
+
+// SubsetLimits are the global amounts of one subset.
+type SubsetLimits struct {
+	// subset is the name of the subset, empty for a whole CloneSet.
+	Subset    string `json:"subset"`
+	Allowance `json:",inline"`
+}
+
+// Cell is one place of the workload: a subset in a cluster, and in a zone where subset or policy names zones.
+type Cell struct {
+	// cluster is the name of the member.
+	Cluster string `json:"cluster"`
+	// zone in the member, where the subset or the policy names zones.
+	// +optional
+	Zone string `json:"zone,omitempty"`
+	// subset of the workload, empty for a kind without subsets.
+	// +optional
+	Subset string `json:"subset,omitempty"`
+	// replicas that the cell is to have.
+	Replicas int32 `json:"replicas"`
+	// share is what the cell is to have of each limit.
+	Share Allowance `json:"share"`
+	// held is what the cell may still be using of each limit, until its agent has acknowledged the newest order.
+	Held Allowance `json:"held"`
+	// frozen is true while the cell has no part of break and add, so that the workload is paused there. With pods to update
+	// it waits for its turn; at rest it means nothing.
+	// +optional
+	Frozen bool `json:"frozen,omitempty"`
+	// sequence of the order that carries this cell's numbers.
+	Sequence int64 `json:"sequence"`
+	// reason of the number of replicas.
+	Reason Reason `json:"reason"`
+}
+
+// Reason is a stable code with parameters.
+type Reason struct {
+	// code is a stable word in CamelCase.
+	Code string `json:"code"`
+	// params are the values that a sentence about the code needs.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	Params map[string]string `json:"params,omitempty"`
+}
+
+// Unplaced is a number of replicas without a cell.
+type Unplaced struct {
+	// subset that the replicas belong to, empty for a kind without subsets.
+	// +optional
+	Subset string `json:"subset,omitempty"`
+	// replicas that have no cell.
+	Replicas int32 `json:"replicas"`
+	// reason why they have none.
+	Reason Reason `json:"reason"`
+}
+
+// WorkloadPlacementStatus holds conditions; counts are in the Works.
+type WorkloadPlacementStatus struct {
+	// observedGeneration is the generation that the status answers.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// conditions: Stalled (only while something needs a person).
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// WorkloadPlacement is the hub's decision for one workload; its name is "<kind>-<name>" in lower case.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=wp
+// +kubebuilder:printcolumn:name="KIND",type=string,JSONPath=`.spec.workload.kind`
+// +kubebuilder:printcolumn:name="WORKLOAD",type=string,JSONPath=`.spec.workload.name`
+// +kubebuilder:printcolumn:name="REPLICAS",type=integer,JSONPath=`.spec.replicas`
+// +kubebuilder:printcolumn:name="PLACED",type=integer,JSONPath=`.spec.placed`
+// +kubebuilder:printcolumn:name="CLUSTERS",type=string,JSONPath=`.spec.clusters`
+// +kubebuilder:printcolumn:name="POLICY",type=string,priority=1,JSONPath=`.spec.policy.name`
+// +kubebuilder:printcolumn:name="SEQUENCE",type=integer,priority=1,JSONPath=`.spec.sequence`
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
+type WorkloadPlacement struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the decision.
+	Spec WorkloadPlacementSpec `json:"spec"`
+	// status holds conditions.
+	// +optional
+	Status WorkloadPlacementStatus `json:"status,omitempty"`
+}
+
+// WorkloadPlacementList is a list of WorkloadPlacements.
+// +kubebuilder:object:root=true
+type WorkloadPlacementList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []WorkloadPlacement `json:"items"`
+}

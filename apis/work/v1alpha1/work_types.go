@@ -1,0 +1,188 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+const (
+	// NamespacePrefix before a member's name gives the namespace on the hub that holds its Works and its Lease.
+	NamespacePrefix = "karmada-es-"
+	// ExecutionFinalizer holds a Work until the agent has deleted (or let go of) the member object.
+	ExecutionFinalizer = "karmada.io/execution-controller"
+
+	// ConditionApplied tells whether the member object stands as the Work says.
+	ConditionApplied = "Applied"
+)
+
+// Reasons of the condition Applied.
+const (
+	// ReasonApplied: the member's API server took the object.
+	ReasonApplied = "AppliedSuccessful"
+	// ReasonApplyFailed: the member's API server refused the object, or could not be reached; it is tried again.
+	ReasonApplyFailed = "AppliedFailed"
+	// ReasonConflict: an object of that name exists and does not carry this hub's mark; it is left alone.
+	ReasonConflict = "Conflict"
+	// ReasonNotAllowed: the agent's own allow-list does not admit the object.
+	ReasonNotAllowed = "NotAllowed"
+)
+
+// WorkSpec holds the object that the member is to have. Flotilla writes one manifest per Work.
+type WorkSpec struct {
+	// workload holds the manifests.
+	// +optional
+	Workload WorkloadTemplate `json:"workload,omitempty"`
+	// suspendDispatching stops the agent from applying this Work; what is applied stays.
+	// +optional
+	SuspendDispatching *bool `json:"suspendDispatching,omitempty"`
+	// preserveResourcesOnDeletion keeps the member objects when the Work is deleted; they lose the hub's mark.
+	// +optional
+	PreserveResourcesOnDeletion *bool `json:"preserveResourcesOnDeletion,omitempty"`
+}
+
+// WorkloadTemplate is a list of manifests.
+type WorkloadTemplate struct {
+	// manifests are whole objects. Flotilla writes exactly one.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Manifests []Manifest `json:"manifests,omitempty"`
+}
+
+// Manifest is a whole object of any kind.
+// +kubebuilder:pruning:PreserveUnknownFields
+type Manifest struct {
+	runtime.RawExtension `json:",inline"`
+}
+
+// WorkStatus is what the agent saw in the member.
+type WorkStatus struct {
+	// conditions: Applied.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// manifestStatuses holds, for each manifest, the status of the member object.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	ManifestStatuses []ManifestStatus `json:"manifestStatuses,omitempty"`
+	// report is Flotilla's addition: which order the status answers, and what the member has in use of it.
+	// +optional
+	Report *Report `json:"report,omitempty"`
+}
+
+// ManifestStatus is the status of one member object.
+type ManifestStatus struct {
+	// identifier names the member object.
+	Identifier ResourceIdentifier `json:"identifier"`
+	// status is the status of the member object, as it stands there.
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Status *runtime.RawExtension `json:"status,omitempty"`
+	// health is Healthy, Unhealthy or Unknown, by the object's own status.
+	// +optional
+	// +kubebuilder:validation:Enum=Healthy;Unhealthy;Unknown
+	Health ResourceHealth `json:"health,omitempty"`
+}
+
+// ResourceHealth is the health of a member object.
+type ResourceHealth string
+
+// The healths.
+const (
+	ResourceHealthy   ResourceHealth = "Healthy"
+	ResourceUnhealthy ResourceHealth = "Unhealthy"
+	ResourceUnknown   ResourceHealth = "Unknown"
+)
+
+// ResourceIdentifier names a member object.
+type ResourceIdentifier struct {
+	// ordinal is the index of the manifest in the Work.
+	Ordinal int `json:"ordinal"`
+	// group of the object, empty for the core group.
+	// +optional
+	Group string `json:"group,omitempty"`
+	// version of the object.
+	Version string `json:"version"`
+	// kind of the object.
+	Kind string `json:"kind"`
+	// resource is the plural name of the kind; it may be empty.
+	Resource string `json:"resource"`
+	// namespace of the object.
+	Namespace string `json:"namespace"`
+	// name of the object.
+	Name string `json:"name"`
+}
+
+// Report says which order a status answers and what the member uses of its shares. It is what lets the hub lend
+// permission without ever lending it twice.
+type Report struct {
+	// hubID is the hub whose order this answers.
+	// +optional
+	HubID string `json:"hubID,omitempty"`
+	// sequence is the sequence annotation of the newest order that the member has carried out: its object was applied and
+	// the member's workload controller has seen that generation.
+	Sequence int64 `json:"sequence"`
+	// epoch is the agent's start: a number that grows with each start. A reader ignores a report whose epoch and counter are
+	// not newer than those that it knows.
+	Epoch int64 `json:"epoch"`
+	// counter grows with each report of one epoch.
+	Counter int64 `json:"counter"`
+	// observedAt is when the agent saw this state, by its own clock.
+	ObservedAt metav1.MicroTime `json:"observedAt"`
+	// inUse is what each subset of the member object uses of the shares that it was lent; a kind without subsets has one
+	// entry with an empty name.
+	// +optional
+	// +listType=map
+	// +listMapKey=subset
+	// +kubebuilder:validation:MaxItems=1000
+	InUse []SubsetUse `json:"inUse,omitempty"`
+}
+
+// SubsetUse is the state of one subset in a member, in pods.
+type SubsetUse struct {
+	// subset is the name of the subset, empty for a kind without subsets.
+	Subset string `json:"subset"`
+	// desired is how many pods the member object asks for.
+	Desired int32 `json:"desired"`
+	// total is how many pods there are that are not being deleted.
+	Total int32 `json:"total"`
+	// ready is how many of them are ready.
+	Ready int32 `json:"ready"`
+	// available is how many of them are available.
+	Available int32 `json:"available"`
+	// updated is how many pods are of the newest revision.
+	Updated int32 `json:"updated"`
+	// updatedReady is how many pods of the newest revision are ready.
+	UpdatedReady int32 `json:"updatedReady"`
+	// updatedAvailable is how many pods of the newest revision are available.
+	UpdatedAvailable int32 `json:"updatedAvailable"`
+}
+
+// Work carries one object from the hub to one member; the namespace on the hub names the member.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:categories={karmada-io},shortName=wk
+// +kubebuilder:printcolumn:name="Workload-Kind",type=string,JSONPath=`.spec.workload.manifests[*].kind`
+// +kubebuilder:printcolumn:name="Workload-Name",type=string,JSONPath=`.spec.workload.manifests[*].metadata.name`
+// +kubebuilder:printcolumn:name="Applied",type=string,JSONPath=`.status.conditions[?(@.type=="Applied")].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Work struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what the member is to have.
+	Spec WorkSpec `json:"spec"`
+	// status is what the member has.
+	// +optional
+	Status WorkStatus `json:"status,omitempty"`
+}
+
+// WorkList is a list of Works.
+// +kubebuilder:object:root=true
+type WorkList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Work `json:"items"`
+}
