@@ -1,0 +1,52 @@
+// Package lending lends the limits of one global rollout to the cells that the workload is divided over. It is pure.
+//
+// Every limit is an amount of permission ([Amounts]): how many pods may run the new revision, be unavailable by us, exist
+// above replicas. A cell has a share (what it is to have) and a held (what it may still be using, because it has not
+// confirmed a lower share yet). What is promised: after every call, for each amount,
+//
+//	share ≤ held   and   Σ held ≤ max(global, Σ held before)
+//
+// so a share is raised only by what nobody holds, and a lower share frees something only when its cell has said so. When
+// the user lowers a global amount, Σ held falls to it as the cells confirm.
+//
+// # The rules
+//
+// Confirming: if the report's sequence is at least that of the order, held falls to max(share, in use). It never rises by
+// a report.
+//
+// Update is lent in proportion to replicas, at most replicas, and stays where it is otherwise ([division.Seats]).
+//
+// Break and Add are lent in proportion to replicas while no cell has reported (a new workload, a new template), first of
+// all to cells that have a part of Update, up to that part. Then:
+//
+//	a cell works        if it has reported fewer updated pods than its Update share. It keeps what it has; added permission
+//	                    goes to working cells in proportion to the pods that they still have to update, and up to that.
+//	a cell is silent    if it has not reported. It keeps what it has and gets no more.
+//	a cell is finished  otherwise. It keeps only what the working and silent cells cannot use; the rest is handed on, once
+//	                    the cell confirms that it no longer uses it.
+//
+// So one unit over three cells is 1/0/0, then 0/1/0, then 0/0/1; and when all cells are finished nothing moves at all. A
+// call with the grants of the last call and no new report changes nothing.
+//
+// A cell with neither Break nor Add is Frozen: its order says "paused", because 0/0 is not a valid strategy and because a
+// paused workload still heals and scales.
+//
+// # Worked example
+//
+// Three cells of 4, global Update 12, Break 1, Add 0. First call: Update 4/4/4, Break 1/0/0 (whom, decides the hash of the
+// key), two cells frozen. The first cell reports 4 updated, 0 in use: Break share 0/0/0, held 1/0/0, since nothing is free
+// before it confirms the lower share. It confirms: share 0/1/0, held 0/1/0. And so on.
+//
+// # What the caller does
+//
+//   - It stores Share, Held and, with every changed order, a higher Sequence; then it writes the orders. The sequence rises
+//     whenever Share, Frozen, replicas or the template of a cell changes. Held alone changes no order.
+//   - It passes the newest report of each cell that is about the current template, else nil.
+//   - On a new template revision it sets Share.Update and Held.Update to 0 in every cell (no pod runs it yet, and the order
+//     that brings it also brings the new Update share) and Report to nil until a report carries at least the sequence of the
+//     first order with that template. Share and Held of Break and Add stay: pods of the last rollout may still be down.
+//   - A cell that lost its replicas stays in the list with Replicas 0 until its Held is all 0, or its objects are gone.
+//   - A member that is out of contact keeps what it holds. When its lease has run out (DESIGN.md part 5), the caller may set
+//     Held to what it last reported in use.
+//   - While the user's workload is paused, the caller pauses all orders and lends as ever.
+package lending

@@ -1,0 +1,196 @@
+package lending
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// cell is short for a cell of four replicas with Update lent in full. used nil: no report; else the report follows the
+// newest order, with so many pods updated and so much of Break in use.
+func cell(key string, breaks, held int32, updated, inUse int32) Cell {
+	return Cell{
+		Key: key, Replicas: 4, Share: Amounts{4, breaks, 0}, Held: Amounts{4, held, 0}, Sequence: 7,
+		Report: &Report{Sequence: 7, InUse: Amounts{updated, inUse, 0}, Updated: updated, Available: 4 - inUse, Total: 4},
+	}
+}
+
+// late makes the report follow the order before.
+func late(c Cell) Cell {
+	c.Report.Sequence--
+	return c
+}
+
+// mute takes the report away.
+func mute(c Cell) Cell {
+	c.Report = nil
+	return c
+}
+
+func TestLendBreak(t *testing.T) {
+	tests := []struct {
+		reason string
+		global int32
+		cells  []Cell
+		want   []string // share/held reason, frozen marked by !
+	}{
+		{
+			"one unit: the first cell works, the others are frozen", 1,
+			[]Cell{cell("a", 1, 1, 0, 1), cell("b", 0, 0, 0, 0), cell("c", 0, 0, 0, 0)},
+			[]string{"1/1 Working", "0/0 Frozen!", "0/0 Frozen!"},
+		},
+		{
+			"finished: the share is lowered first, nothing is raised before that is confirmed", 1,
+			[]Cell{cell("a", 1, 1, 4, 0), cell("b", 0, 0, 0, 0), cell("c", 0, 0, 4, 0)},
+			[]string{"0/1 Finished!", "0/0 Waiting!", "0/0 Finished!"},
+		},
+		{
+			"an older report confirms nothing", 1,
+			[]Cell{late(cell("a", 0, 1, 4, 0)), cell("b", 0, 0, 0, 0), cell("c", 0, 0, 4, 0)},
+			[]string{"0/1 Finished!", "0/0 Waiting!", "0/0 Finished!"},
+		},
+		{
+			"confirmed, but a pod is still down: nothing is free yet", 1,
+			[]Cell{cell("a", 0, 1, 4, 1), cell("b", 0, 0, 0, 0), cell("c", 0, 0, 4, 0)},
+			[]string{"0/1 Finished!", "0/0 Waiting!", "0/0 Finished!"},
+		},
+		{
+			"confirmed: handed on", 1,
+			[]Cell{cell("a", 0, 1, 4, 0), cell("b", 0, 0, 0, 0), cell("c", 0, 0, 4, 0)},
+			[]string{"0/0 Finished!", "1/1 Working", "0/0 Finished!"},
+		},
+		{
+			"all finished: nothing moves", 1,
+			[]Cell{cell("a", 0, 0, 4, 0), cell("b", 0, 0, 4, 0), cell("c", 1, 1, 4, 0)},
+			[]string{"0/0 Finished!", "0/0 Finished!", "1/1 Finished"},
+		},
+		{
+			"a limit that was raised is lent when there is work", 3,
+			[]Cell{cell("a", 0, 0, 4, 0), cell("b", 1, 1, 4, 0)},
+			[]string{"0/0 Finished!", "1/1 Finished"},
+		},
+		{
+			"there is work: as much as can be used", 3,
+			[]Cell{cell("a", 0, 0, 2, 0), cell("b", 1, 1, 4, 0)},
+			[]string{"2/2 Working", "1/1 Finished"},
+		},
+		{
+			"the working cell keeps its unit while the others have more to do", 1,
+			[]Cell{cell("a", 1, 1, 3, 1), cell("b", 0, 0, 0, 0)},
+			[]string{"1/1 Working", "0/0 Frozen!"},
+		},
+		{
+			"finished cells keep what the working one cannot use", 6,
+			[]Cell{cell("a", 2, 2, 4, 0), cell("b", 2, 2, 3, 1), cell("c", 2, 2, 4, 0)},
+			[]string{"2/2 Finished", "2/2 Working", "2/2 Finished"},
+		},
+		{
+			"and hand on what it can use", 6,
+			[]Cell{cell("a", 2, 2, 4, 0), cell("b", 2, 2, 1, 2), cell("c", 2, 2, 4, 0)},
+			[]string{"1/2 Finished", "2/2 Waiting", "2/2 Finished"},
+		},
+		{
+			"a silent cell keeps what it has and gets no more", 3,
+			[]Cell{mute(cell("a", 1, 1, 0, 0)), cell("b", 1, 1, 0, 1), cell("c", 0, 0, 4, 0)},
+			[]string{"1/1 Silent", "2/2 Working", "0/0 Finished!"},
+		},
+		{
+			"nobody has reported: by replicas", 6,
+			[]Cell{mute(cell("a", 4, 4, 0, 0)), mute(cell("b", 2, 2, 0, 0)), mute(cell("c", 0, 0, 0, 0))},
+			[]string{"2/4 Silent", "2/2 Silent", "0/0 Waiting!"},
+		},
+		{
+			"the user lowers the limit: the sum falls as the cells confirm", 2,
+			[]Cell{cell("a", 2, 2, 0, 2), cell("b", 2, 2, 0, 1)},
+			[]string{"1/2 Working", "1/2 Working"},
+		},
+		{
+			"more in use than held cannot be, and is not believed", 2,
+			[]Cell{cell("a", 1, 1, 0, 9), cell("b", 1, 1, 0, -9)},
+			[]string{"1/1 Working", "1/1 Working"},
+		},
+	}
+	for _, tc := range tests {
+		t.Run(tc.reason, func(t *testing.T) {
+			global := Amounts{Update: 4 * int32(len(tc.cells)), Break: tc.global}
+			var got []string
+			for _, g := range Lend(global, tc.cells) {
+				mark := ""
+				if g.Frozen {
+					mark = "!"
+				}
+				got = append(got, fmt.Sprintf("%d/%d %s%s", g.Share.Break, g.Held.Break, g.Reason, mark))
+			}
+			// Which of two equal cells gives or takes the odd unit is decided by hash; the tables know the keys a, b, c.
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The partition matrix of spec/federation.md 3.3 and 6.4: the global amount is exact, however many cells there are.
+func TestLendUpdateIsExact(t *testing.T) {
+	for _, clusters := range []int32{1, 3, 7, 20} {
+		for _, update := range []int32{0, 1, 10, 50, 67, 80, 99, 100} {
+			cells := make([]Cell, clusters)
+			for i := range cells {
+				cells[i] = Cell{Key: fmt.Sprint("m", i), Replicas: 100 / clusters}
+				if int32(i) < 100%clusters {
+					cells[i].Replicas++
+				}
+			}
+			sum := int32(0)
+			for i, g := range Lend(Amounts{Update: update, Break: 20}, cells) {
+				sum += g.Share.Update
+				low := update * cells[i].Replicas / 100
+				if g.Share.Update < low || g.Share.Update > low+1 {
+					t.Errorf("%d clusters, %d to update: %d of %d in %s", clusters, update, g.Share.Update, cells[i].Replicas, g.Key)
+				}
+			}
+			if sum != update {
+				t.Errorf("%d clusters, %d to update: lent %d", clusters, update, sum)
+			}
+		}
+	}
+}
+
+// A canary of one pod uses what its cell has; the other cells need not be written.
+func TestLendCanaryMovesNothing(t *testing.T) {
+	global := Amounts{Update: 1, Break: 20}
+	cells := []Cell{{Key: "a", Replicas: 34}, {Key: "b", Replicas: 33}, {Key: "c", Replicas: 33}}
+	grants := Lend(global, cells)
+	for i, g := range grants {
+		cells[i].Share, cells[i].Held, cells[i].Sequence = g.Share, g.Held, 1
+		cells[i].Report = &Report{Sequence: 1, Total: cells[i].Replicas}
+	}
+	if diff := cmp.Diff(grants, Lend(global, cells), cmp.FilterPath(
+		func(p cmp.Path) bool { return p.Last().String() == ".Reason" }, cmp.Ignore())); diff != "" {
+		t.Errorf("the first reports move something (-before +after):\n%s", diff)
+	}
+}
+
+func TestLendSurgeAlone(t *testing.T) {
+	cells := []Cell{{Key: "a", Replicas: 4}, {Key: "b", Replicas: 4}}
+	got := Lend(Amounts{Update: 8, Add: 1}, cells)
+	if sum := got[0].Share.Add + got[1].Share.Add; sum != 1 {
+		t.Errorf("lent %d of one", sum)
+	}
+	for _, g := range got {
+		if g.Frozen != (g.Share.Add == 0) {
+			t.Errorf("%s: Add %d, frozen %v", g.Key, g.Share.Add, g.Frozen)
+		}
+	}
+}
+
+func TestLendNothing(t *testing.T) {
+	if got := Lend(Amounts{Update: 3, Break: 1}, nil); len(got) != 0 {
+		t.Errorf("grants without cells: %v", got)
+	}
+	for _, g := range Lend(Amounts{Update: -3, Break: -1, Add: -1}, []Cell{{Key: "a", Replicas: 3}, {Key: "b", Replicas: -1}}) {
+		if g.Share != (Amounts{}) || !g.Frozen {
+			t.Errorf("%+v, want nothing", g)
+		}
+	}
+}

@@ -1,0 +1,309 @@
+package lending
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+var runs = flag.Int("runs", 3000, "number of simulated rollouts")
+
+// order is what a member is told; report, what it tells. Both travel through a network that delays, drops and doubles.
+type order struct {
+	sequence int64
+	template int
+	replicas int32
+	share    Amounts
+	frozen   bool
+}
+
+type message struct {
+	Report
+	member, template, counter int
+}
+
+// member follows its newest order and uses what it permits, pod by pod.
+type member struct {
+	order
+	updated int32 // pods of the template
+	down    int32 // pods that it took down and that are not ready again
+	extra   int32 // surge pods
+	counter int
+}
+
+func (m *member) inUse() Amounts { return Amounts{m.updated, m.down, m.extra} }
+
+func (m *member) follow(o order) {
+	if o.sequence <= m.sequence {
+		return
+	}
+	if o.template != m.template {
+		m.updated = 0
+	}
+	m.order = o
+	m.updated = min(m.updated, m.replicas)
+}
+
+// act does one step of a rollout, or finishes one.
+func (m *member) act(random *rand.Rand) {
+	may := !m.frozen && m.updated < m.share.Update && m.updated < m.replicas
+	switch random.IntN(4) {
+	case 0:
+		if may && m.down < m.share.Break {
+			m.down++
+			m.updated++
+		}
+	case 1:
+		if may && m.extra < m.share.Add {
+			m.extra++
+			m.updated++
+		}
+	case 2:
+		m.down = max(m.down-1, 0)
+	case 3:
+		m.extra = max(m.extra-1, 0)
+	}
+}
+
+// world is a hub, its members and the network between them.
+type world struct {
+	t        *testing.T
+	random   *rand.Rand
+	global   Amounts
+	template int
+	cells    []Cell
+	members  []member
+	seen     []int // newest report counter per member
+	orders   []order
+	to       []int
+	reports  []message
+	first    []int64 // sequence of the first order with the current template
+	writes   int
+	log      []string
+}
+
+func newWorld(t *testing.T, random *rand.Rand) *world {
+	k := 1 + random.IntN(5)
+	w := &world{t: t, random: random, members: make([]member, k), seen: make([]int, k), first: make([]int64, k)}
+	for i := range k {
+		w.cells = append(w.cells, Cell{Key: fmt.Sprint("m", i), Replicas: random.Int32N(8)})
+	}
+	w.change()
+	return w
+}
+
+func (w *world) change() {
+	total := int32(0)
+	for _, c := range w.cells {
+		total += c.Replicas
+	}
+	switch w.random.IntN(4) {
+	case 0:
+		w.cells[w.random.IntN(len(w.cells))].Replicas = w.random.Int32N(8)
+	case 1: // a new template, done as the package comment asks
+		w.template++
+		for i := range w.cells {
+			w.cells[i].Share.Update, w.cells[i].Held.Update, w.cells[i].Report = 0, 0, nil
+			w.first[i] = w.cells[i].Sequence + 1
+		}
+	}
+	w.global = Amounts{Update: w.random.Int32N(total + 2), Break: w.random.Int32N(5), Add: w.random.Int32N(3)}
+	if w.global.Break == 0 && w.global.Add == 0 {
+		w.global.Break = 1
+	}
+	w.note("user wants %+v of %d, template %d", w.global, total, w.template)
+}
+
+// lend is the hub's step: lend, check what was promised, store, send.
+func (w *world) lend() {
+	before := sum(w.cells, func(c Cell) Amounts { return c.Held })
+	grants := Lend(w.global, w.cells)
+	after := Amounts{}
+	for i, g := range grants {
+		after = plus(after, g.Held)
+		if !within(g.Share, g.Held) {
+			w.fail("%s: share %+v above held %+v", g.Key, g.Share, g.Held)
+		}
+		c := &w.cells[i]
+		o := order{c.Sequence + 1, w.template, c.Replicas, g.Share, g.Frozen}
+		last := w.lastOrder(i)
+		if c.Share != g.Share || last.frozen != g.Frozen || last.replicas != c.Replicas || last.template != w.template || c.Sequence == 0 {
+			c.Sequence++
+			w.orders, w.to = append(w.orders, o), append(w.to, i)
+			w.writes++
+		}
+		c.Share, c.Held = g.Share, g.Held
+	}
+	w.note("lent %+v", grants)
+	limit := Amounts{max(before.Update, w.global.Update), max(before.Break, w.global.Break), max(before.Add, w.global.Add)}
+	if !within(after, limit) {
+		w.fail("held %+v, allowed %+v", after, limit)
+	}
+	for i, g := range Lend(w.global, w.cells) {
+		if g.Share != grants[i].Share || g.Held != grants[i].Held || g.Frozen != grants[i].Frozen || g.Reason.Code != grants[i].Reason.Code {
+			w.fail("no fixed point: %+v, then %+v", grants[i], g)
+		}
+	}
+}
+
+// lastOrder is the newest order that was sent to a member, received or not.
+func (w *world) lastOrder(i int) order {
+	last := w.members[i].order
+	for n, o := range w.orders {
+		if w.to[n] == i && o.sequence > last.sequence {
+			last = o
+		}
+	}
+	return last
+}
+
+// deliver brings one order; the newest one to a member stays, since an order is a stored object that is read again.
+func (w *world) deliver() {
+	if len(w.orders) == 0 {
+		return
+	}
+	n := w.random.IntN(len(w.orders))
+	w.members[w.to[n]].follow(w.orders[n])
+	w.note("m%d follows %+v", w.to[n], w.members[w.to[n]].order)
+}
+
+func (w *world) report(i int) {
+	m := &w.members[i]
+	m.counter++
+	w.reports = append(w.reports, message{Report{m.sequence, m.inUse(), m.updated, m.replicas - m.down, m.replicas + m.extra}, i, m.template, m.counter})
+}
+
+// receive takes any report on its way, and maybe leaves it there to come again; the hub ignores those older than the last.
+func (w *world) receive() {
+	if len(w.reports) == 0 {
+		return
+	}
+	n := w.random.IntN(len(w.reports))
+	r := w.reports[n]
+	if w.random.IntN(3) > 0 {
+		w.reports = append(w.reports[:n], w.reports[n+1:]...)
+	}
+	if r.counter <= w.seen[r.member] || r.Sequence < w.first[r.member] {
+		return
+	}
+	w.seen[r.member] = r.counter
+	w.cells[r.member].Report = &r.Report
+	w.note("m%d reported %+v", r.member, r.Report)
+}
+
+// check compares what all members really use with what the hub believes them to hold.
+func (w *world) check() {
+	used := Amounts{}
+	for i := range w.members {
+		m := &w.members[i]
+		u := m.inUse()
+		if m.template != w.template {
+			u.Update = 0
+		}
+		if !within(u, w.cells[i].Held) {
+			w.fail("m%d uses %+v, held is %+v", i, u, w.cells[i].Held)
+		}
+		used = plus(used, u)
+	}
+}
+
+// settle lets everything arrive until nothing changes any more, and checks that the rollout is where the user wants it.
+func (w *world) settle() {
+	quiet := 0
+	for range 2000 {
+		writes := w.writes
+		for n, o := range w.orders {
+			w.members[w.to[n]].follow(o)
+		}
+		w.orders, w.to, w.reports = nil, nil, nil
+		for i := range w.members {
+			for range 20 {
+				w.members[i].act(w.random)
+			}
+			w.report(i)
+			r := w.reports[len(w.reports)-1]
+			if r.Sequence >= w.first[i] {
+				w.seen[i], w.cells[i].Report = r.counter, &r.Report
+			}
+		}
+		w.check()
+		w.lend()
+		if quiet++; w.writes != writes {
+			quiet = 0
+		}
+		if quiet == 20 {
+			break
+		}
+	}
+	if quiet < 20 {
+		w.fail("the hub never stops writing")
+	}
+	updated, replicas := int32(0), int32(0)
+	for i := range w.members {
+		updated += w.members[i].updated
+		replicas += w.members[i].replicas
+	}
+	if updated < min(w.global.Update, replicas) {
+		w.fail("stuck at %d updated, the user wants %d of %d", updated, w.global.Update, replicas)
+	}
+	held := sum(w.cells, func(c Cell) Amounts { return c.Held })
+	if !within(held, Amounts{max(w.global.Update, updated), w.global.Break, w.global.Add}) {
+		w.fail("at rest %+v is held, the user wants %+v", held, w.global)
+	}
+}
+
+func (w *world) note(format string, args ...any) {
+	w.log = append(w.log, fmt.Sprintf(format, args...))
+}
+
+func (w *world) fail(format string, args ...any) {
+	w.t.Helper()
+	for _, line := range w.log[max(0, len(w.log)-25):] {
+		w.t.Log(line)
+	}
+	w.t.Fatalf(format, args...)
+}
+
+func TestProtocol(t *testing.T) {
+	for seed := range *runs {
+		random := rand.New(rand.NewPCG(uint64(seed), 1))
+		w := newWorld(t, random)
+		w.note("seed %d", seed)
+		for range 150 {
+			switch random.IntN(20) {
+			case 0:
+				w.change()
+				w.lend() // the hub lends in the same step in which it sees a change
+			case 1, 2, 3:
+				w.lend()
+			case 4, 5, 6, 7:
+				w.deliver()
+			case 8, 9, 10:
+				w.report(random.IntN(len(w.members)))
+			case 11, 12, 13:
+				w.receive()
+			default:
+				w.members[random.IntN(len(w.members))].act(random)
+			}
+			w.check()
+		}
+		w.settle()
+	}
+}
+
+func sum(cells []Cell, pick func(Cell) Amounts) Amounts {
+	var a Amounts
+	for _, c := range cells {
+		a = plus(a, pick(c))
+	}
+	return a
+}
+
+func plus(a, b Amounts) Amounts {
+	return Amounts{a.Update + b.Update, a.Break + b.Break, a.Add + b.Add}
+}
+
+func within(a, b Amounts) bool {
+	return a.Update <= b.Update && a.Break <= b.Break && a.Add <= b.Add
+}
