@@ -1,0 +1,71 @@
+package aggregate
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+func (r *Reconciler) gather(ctx context.Context, key wire.Key, object client.Object, verdict placement.Verdict) (*Facts, error) {
+	f := &Facts{Key: key, HubID: r.hubID, Verdict: verdict, Strategy: strategyOf(object), Works: map[string]*work.Work{}, NotReady: map[string]bool{}}
+	if refusal, ok := r.verdicts.Undelivered(key); ok {
+		f.Undelivered = &refusal
+	}
+	p := &topology.WorkloadPlacement{}
+	switch err := r.client.Get(ctx, key.Placement(), p); {
+	case apierrors.IsNotFound(err):
+		return f, nil
+	case err != nil:
+		return nil, fmt.Errorf("get placement of %s: %w", key.Sentence(), err)
+	}
+	f.Placement = p
+	works := &work.WorkList{}
+	if err := r.client.List(ctx, works, client.MatchingFields{wire.IndexWorkPlacement: string(p.UID)}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list Works of %s: %w", key.Sentence(), err)
+	}
+	for i := range works.Items {
+		if cluster, ok := wire.MemberOf(works.Items[i].Namespace); ok {
+			f.Works[cluster] = &works.Items[i]
+		}
+	}
+	members := &topology.MemberClusterList{}
+	if err := r.client.List(ctx, members, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list MemberClusters: %w", err)
+	}
+	for i := range members.Items {
+		if m := &members.Items[i]; !meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberReady) {
+			f.NotReady[m.Name] = true
+		}
+	}
+	return f, nil
+}
+
+// strategyOf reads how the user wants updates.
+func strategyOf(object client.Object) Strategy {
+	switch o := object.(type) {
+	case *apps.CloneSet:
+		update := o.Spec.UpdateStrategy
+		return Strategy{OnDelete: update.Type == apps.OnDeleteCloneSetUpdateStrategyType, Paused: paused(update)}
+	case *apps.UnitedDeployment:
+		switch t := o.Spec.Template; {
+		case t.CloneSetTemplate != nil:
+			return Strategy{Paused: paused(t.CloneSetTemplate.Spec.UpdateStrategy)}
+		case t.DeploymentTemplate != nil:
+			return Strategy{Paused: t.DeploymentTemplate.Spec.Paused}
+		}
+	}
+	return Strategy{}
+}
+
+func paused(update apps.CloneSetUpdateStrategy) bool {
+	return update.RollingUpdate != nil && update.RollingUpdate.Paused
+}

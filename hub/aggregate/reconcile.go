@@ -1,0 +1,137 @@
+package aggregate
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// Reconciler sums reports onto the user's object, one workload at a time.
+type Reconciler struct {
+	client   client.Client
+	clock    clock.PassiveClock
+	rules    map[string]placement.Rule
+	hubID    string
+	verdicts *placement.Verdicts
+	pace     *pace
+	written  *wire.Written[wire.Key]
+}
+
+// NewReconciler returns a reconciler that writes with c and reads c's cache.
+func NewReconciler(c client.Client, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts) *Reconciler {
+	return &Reconciler{
+		client: c, clock: clk, rules: placement.Rules(), hubID: hubID, verdicts: verdicts,
+		pace: newPace(clk), written: wire.NewWritten[wire.Key](clk),
+	}
+}
+
+// Reconcile runs gather → plan → report for one workload.
+func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, error) {
+	rule, ok := r.rules[key.Kind]
+	if !ok {
+		return ctrl.Result{}, nil
+	}
+	// Without a verdict the workload is not the hub's, or was not looked at since the hub started: the verdict is an event.
+	verdict, ok := r.verdicts.Get(key)
+	if !ok {
+		r.pace.forget(key)
+		return ctrl.Result{}, nil
+	}
+	object := rule.New()
+	if err := r.client.Get(ctx, key.Workload(), object); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if object.GetDeletionTimestamp() != nil {
+		return ctrl.Result{}, nil
+	}
+	facts, err := r.gather(ctx, key, object, verdict)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	sum := Summarise(facts)
+	if err := r.reportPlacement(ctx, facts); err != nil {
+		return ctrl.Result{}, err
+	}
+	return r.report(ctx, object, facts, &sum)
+}
+
+// report writes the user's status when it changed, not faster than the pace.
+func (r *Reconciler) report(ctx context.Context, object client.Object, f *Facts, s *Sum) (ctrl.Result, error) {
+	if !r.written.Seen(f.Key, object.GetResourceVersion()) {
+		return ctrl.Result{RequeueAfter: interval}, nil
+	}
+	base := object.DeepCopyObject().(client.Object)
+	if !r.fill(object, f, s) {
+		return ctrl.Result{}, nil
+	}
+	var order int64
+	if f.Placement != nil {
+		order = f.Placement.Spec.Sequence
+	}
+	if wait := r.pace.wait(f.Key, order, s.Done()); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	if err := r.client.Status().Patch(ctx, object, client.MergeFrom(base), wire.ManagerAggregate); err != nil {
+		if apierrors.IsNotFound(err) {
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, fmt.Errorf("write status of %s: %w", f.Key.Sentence(), err)
+	}
+	r.written.Wrote(f.Key, object.GetResourceVersion())
+	r.pace.written(f.Key)
+	return ctrl.Result{}, nil
+}
+
+// fill sets the status and tells whether it changed.
+func (r *Reconciler) fill(object client.Object, f *Facts, s *Sum) bool {
+	now := r.clock.Now()
+	switch o := object.(type) {
+	case *apps.CloneSet:
+		status := cloneSetStatus(o, f, s, now)
+		changed := !equality.Semantic.DeepEqual(&o.Status, &status)
+		o.Status = status
+		return changed
+	case *apps.UnitedDeployment:
+		status := unitedDeploymentStatus(o, f, s, now)
+		changed := !equality.Semantic.DeepEqual(&o.Status, &status)
+		o.Status = status
+		return changed
+	}
+	return false
+}
+
+// reportPlacement writes the placement's condition Stalled while there is one.
+func (r *Reconciler) reportPlacement(ctx context.Context, f *Facts) error {
+	if f.Placement == nil || f.Placement.DeletionTimestamp != nil {
+		return nil
+	}
+	p := f.Placement.DeepCopy()
+	if f.Verdict.Stalled {
+		// The time alone is set by the writer; a condition that says the same keeps its own.
+		meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{
+			Type: apps.ConditionStalled, Status: metav1.ConditionTrue, Reason: f.Verdict.Reason, Message: f.Verdict.Message,
+			LastTransitionTime: metav1.NewTime(r.clock.Now()),
+		})
+	} else {
+		meta.RemoveStatusCondition(&p.Status.Conditions, apps.ConditionStalled)
+	}
+	if equality.Semantic.DeepEqual(p.Status.Conditions, f.Placement.Status.Conditions) {
+		return nil
+	}
+	p.Status.ObservedGeneration = p.Generation
+	if err := r.client.Status().Patch(ctx, p, client.MergeFrom(f.Placement), wire.ManagerAggregate); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write status of the placement of %s: %w", f.Key.Sentence(), err)
+	}
+	return nil
+}

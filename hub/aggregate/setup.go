@@ -1,0 +1,98 @@
+package aggregate
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// workers is how many workloads are summed at once: a sum is one write at most.
+const workers = 8
+
+// Setup adds the controller of this stage to the manager.
+func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts) error {
+	w := &watches{client: mgr.GetClient()}
+	controllers := builder.TypedControllerManagedBy[wire.Key](mgr).Named("aggregate").
+		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
+		WatchesRawSource(verdicts.Source()).
+		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(placementKey), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(workKey), builder.WithPredicates(statusChanged())).
+		Watches(&topology.MemberCluster{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsOf), builder.WithPredicates(readyChanged()))
+	for kind, rule := range placement.Rules() {
+		toKey := func(_ context.Context, o client.Object) []wire.Key {
+			return []wire.Key{{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}}
+		}
+		controllers = controllers.Watches(rule.New(), handler.TypedEnqueueRequestsFromMapFunc(toKey), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
+	}
+	if err := controllers.Complete(NewReconciler(mgr.GetClient(), clk, hubID, verdicts)); err != nil {
+		return fmt.Errorf("set up controller aggregate: %w", err)
+	}
+	return nil
+}
+
+type watches struct{ client client.Client }
+
+// workloadsOf returns the workloads that have Works for a member.
+func (w *watches) workloadsOf(ctx context.Context, o client.Object) []wire.Key {
+	works := &work.WorkList{}
+	if err := w.client.List(ctx, works, client.InNamespace(wire.MemberNamespace(o.GetName())), client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "list Works", "member", o.GetName())
+		return nil
+	}
+	var keys []wire.Key
+	for i := range works.Items {
+		keys = append(keys, workKey(ctx, &works.Items[i])...)
+	}
+	return keys
+}
+
+func placementKey(_ context.Context, o client.Object) []wire.Key {
+	return []wire.Key{wire.KeyOfPlacement(o.(*topology.WorkloadPlacement))}
+}
+
+func workKey(_ context.Context, o client.Object) []wire.Key {
+	if key, ok := wire.KeyOf(o); ok {
+		return []wire.Key{key}
+	}
+	return nil
+}
+
+// statusChanged lets through what agents report: the numbers, whether the object stands, and what stands in its way. Works
+// that are created or patched by the hub say nothing new.
+func statusChanged() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return e.Object.(*work.Work).Status.Report != nil },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld.(*work.Work), e.ObjectNew.(*work.Work)
+			return !equality.Semantic.DeepEqual(before.Status.Report, after.Status.Report) ||
+				!equality.Semantic.DeepEqual(before.Status.Conditions, after.Status.Conditions) ||
+				toldBy(before) != toldBy(after)
+		},
+	}
+}
+
+func readyChanged() predicate.Predicate {
+	ready := func(o client.Object) bool {
+		return meta.IsStatusConditionTrue(o.(*topology.MemberCluster).Status.Conditions, topology.MemberReady)
+	}
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool { return ready(e.ObjectOld) != ready(e.ObjectNew) },
+	}
+}

@@ -1,0 +1,192 @@
+package aggregate
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
+)
+
+// Reasons of Ready where members do not answer.
+const (
+	// MembersNotReady: members that have pods of the workload have not renewed their Lease.
+	MembersNotReady = "MembersNotReady"
+	// MembersNotAnswered: members have not carried out the newest order yet.
+	MembersNotAnswered = "MembersNotAnswered"
+)
+
+// cloneSetStatus returns the status of a CloneSet on the hub.
+func cloneSetStatus(cs *apps.CloneSet, f *Facts, s *Sum, now time.Time) apps.CloneSetStatus {
+	out := *cs.Status.DeepCopy()
+	w := s.Whole
+	out.ObservedGeneration = observed(out.ObservedGeneration, f)
+	out.Replicas, out.ReadyReplicas, out.AvailableReplicas = w.Replicas, w.Ready, w.Available
+	out.UpdatedReplicas, out.UpdatedReadyReplicas, out.UpdatedAvailableReplicas = w.Updated, w.UpdatedReady, w.UpdatedAvailable
+	out.ExpectedUpdatedReplicas = w.ExpectedUpdated
+	out.LabelSelector = selectorText(cs.Spec.Selector)
+	desired := desiredOf(cs.Spec.Replicas)
+	out.UpdateRevision, out.CurrentRevision = revisions(cs.Name, out.UpdateRevision, out.CurrentRevision, f, s, desired)
+
+	want := append(retried(s), summary(f, s, desired, apps.CloneSetKind.Kind)...)
+	out.Conditions = conditions.CloneSet(out.Conditions, now, want...)
+	for i := range out.Conditions {
+		// The type writes null for a time that is not set, which no schema takes.
+		if out.Conditions[i].LastUpdateTime.IsZero() {
+			out.Conditions[i].LastUpdateTime = out.Conditions[i].LastTransitionTime
+		}
+	}
+	return out
+}
+
+// retried are the published conditions of a CloneSet for what members try again.
+func retried(s *Sum) []conditions.Condition {
+	list := []conditions.Condition{conditions.Remove(string(apps.CloneSetConditionFailedScale)), conditions.Remove(string(apps.CloneSetConditionFailedUpdate))}
+	for i, cause := range []*conditions.Cause{s.FailedScale, s.FailedUpdate} {
+		if cause != nil {
+			list[i].Status, list[i].Reason, list[i].Message = corev1.ConditionTrue, cause.Reason, cause.Message
+		}
+	}
+	return list
+}
+
+// unitedDeploymentStatus returns the status of a UnitedDeployment on the hub.
+func unitedDeploymentStatus(ud *apps.UnitedDeployment, f *Facts, s *Sum, now time.Time) apps.UnitedDeploymentStatus {
+	out := *ud.Status.DeepCopy()
+	w := s.Whole
+	out.ObservedGeneration = observed(out.ObservedGeneration, f)
+	out.Replicas, out.ReadyReplicas, out.UpdatedReplicas, out.UpdatedReadyReplicas = w.Replicas, w.Ready, w.Updated, w.UpdatedReady
+	out.LabelSelector = selectorText(ud.Spec.Selector)
+	desired := desiredOf(ud.Spec.Replicas)
+	out.UpdatedRevision, out.CurrentRevision = revisions(ud.Name, out.UpdatedRevision, out.CurrentRevision, f, s, desired)
+	out.SubsetStatuses = nil
+	for i := range ud.Spec.Topology.Subsets {
+		name := ud.Spec.Topology.Subsets[i].Name
+		c, ok := s.Subsets[name]
+		if !ok {
+			continue
+		}
+		out.SubsetStatuses = append(out.SubsetStatuses, apps.SubsetStatus{
+			Name: name, Replicas: c.Replicas, ReadyReplicas: c.Ready, Partition: max(c.Desired-c.ExpectedUpdated, 0),
+			DesiredReplicas: c.Desired, AvailableReplicas: c.Available, UpdatedReplicas: c.Updated, UpdatedReadyReplicas: c.UpdatedReady,
+		})
+	}
+	want := append(summary(f, s, desired, apps.UnitedDeploymentKind.Kind), subsetConditions(f, s)...)
+	out.Conditions = conditions.UnitedDeployment(out.Conditions, now, want...)
+	return out
+}
+
+// subsetConditions are the published conditions of a UnitedDeployment.
+func subsetConditions(f *Facts, s *Sum) []conditions.Condition {
+	provisioned := conditions.Condition{Type: string(apps.SubsetProvisioned), Status: corev1.ConditionFalse, Reason: "Provisioning"}
+	if f.Placement != nil && s.Applied {
+		provisioned.Status, provisioned.Reason = corev1.ConditionTrue, "Provisioned"
+	}
+	updated := conditions.Condition{Type: string(apps.SubsetUpdated), Status: corev1.ConditionFalse, Reason: "Updating"}
+	if f.Placement != nil && s.Answered && s.Whole.Updated >= s.Enough {
+		updated.Status, updated.Reason = corev1.ConditionTrue, "Updated"
+	}
+	failure := conditions.Remove(string(apps.SubsetFailure))
+	if cause := firstCause(s.Stalled, s.Failed); cause != nil {
+		failure = conditions.Condition{Type: string(apps.SubsetFailure), Status: corev1.ConditionTrue, Reason: cause.Reason, Message: cause.Message}
+	}
+	return []conditions.Condition{provisioned, updated, failure}
+}
+
+func firstCause(causes ...*conditions.Cause) *conditions.Cause {
+	for _, c := range causes {
+		if c != nil {
+			return c
+		}
+	}
+	return nil
+}
+
+// summary returns Federated and the four conditions that all kinds have.
+func summary(f *Facts, s *Sum, desired int32, kind string) []conditions.Condition {
+	w := s.Whole
+	facts := conditions.Facts{
+		Desired: desired, ExpectedUpdated: s.Enough,
+		Replicas: w.Replicas, Updated: w.Updated, Available: w.Available, UpdatedAvailable: w.UpdatedAvailable,
+		Paused: f.Strategy.Paused, Stalled: s.Stalled, Failed: s.Failed,
+		DeadlineExceeded: s.Deadline != nil,
+	}
+	names := conditions.NamesOf(kind)
+	list := conditions.Summarise(facts, names)
+	for i := range list {
+		if c := &list[i]; c.Type == apps.ConditionProgressing && c.Reason == names.DeadlineExceeded {
+			c.Message = s.Deadline.Message
+		}
+	}
+	switch {
+	case len(s.Stale) > 0:
+		unsettle(list, corev1.ConditionUnknown, MembersNotReady, s.staleMessage())
+	case facts.Complete() && (!s.Answered || !s.Exact):
+		unsettle(list, corev1.ConditionFalse, MembersNotAnswered, "members have not all carried out what the placement asks")
+	}
+	federated := conditions.Condition{
+		Type: apps.ConditionFederated, Status: corev1.ConditionStatus(f.Verdict.Federated), Reason: f.Verdict.Reason, Message: f.Verdict.Message,
+	}
+	return append([]conditions.Condition{federated}, list...)
+}
+
+// unsettle takes back a Ready and a rest that the numbers alone would claim. Where only a person helps nothing is on its
+// way, whatever members answer: there it only adds the message.
+func unsettle(list []conditions.Condition, ready corev1.ConditionStatus, reason, message string) {
+	stalled := conditions.Status(list, apps.ConditionStalled) == corev1.ConditionTrue
+	for i := range list {
+		c := &list[i]
+		switch {
+		case c.Type == apps.ConditionReady:
+			c.Message = fmt.Sprintf("%s; %s", c.Message, message)
+			if !stalled {
+				c.Status, c.Reason = ready, reason
+			}
+		case c.Type == apps.ConditionReconciling && c.Status == corev1.ConditionFalse && !stalled:
+			c.Status, c.Reason, c.Message = corev1.ConditionTrue, reason, message
+		}
+	}
+}
+
+// observed is the generation that the status answers: the one that was judged where nothing was decided, else the one that
+// the placement answers.
+func observed(before int64, f *Facts) int64 {
+	if !f.Verdict.Decided || f.Placement == nil {
+		return max(before, f.Verdict.Generation)
+	}
+	return max(before, min(f.Verdict.Generation, f.Placement.Spec.Workload.Generation))
+}
+
+// revisions returns the hub-made names of the new and the current revision. Current becomes new when all pods are updated
+// and ready.
+func revisions(owner, update, current string, f *Facts, s *Sum, desired int32) (string, string) {
+	if f.Placement == nil || f.Placement.Spec.Revision == "" {
+		return update, current
+	}
+	update = history.Name(owner, f.Placement.Spec.Revision)
+	w := s.Whole
+	if current == "" || s.Answered && w.Replicas == desired && w.Updated == desired && w.UpdatedReady == desired {
+		current = update
+	}
+	return update, current
+}
+
+// selectorText is the selector as the scale subresource wants it.
+func selectorText(selector *metav1.LabelSelector) string {
+	s, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return "" // the verdict tells of it
+	}
+	return s.String()
+}
+
+func desiredOf(replicas *int32) int32 {
+	if replicas == nil {
+		return 1 // the default of all kinds
+	}
+	return *replicas
+}

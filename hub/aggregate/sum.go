@@ -1,0 +1,213 @@
+package aggregate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
+)
+
+// Facts are what a user's status depends on beside the object itself.
+type Facts struct {
+	Key     wire.Key
+	HubID   string
+	Verdict placement.Verdict
+	// Undelivered is why the decision could not be delivered, nil if it could.
+	Undelivered *placement.Refusal
+	// Placement is nil where nothing is placed.
+	Placement *topology.WorkloadPlacement
+	// Works of the placement, by member.
+	Works map[string]*work.Work
+	// Strategy is how the user wants updates.
+	Strategy Strategy
+	// NotReady are the members whose reports may be old.
+	NotReady map[string]bool
+}
+
+// Strategy is what the sum reads of the user's update strategy.
+type Strategy struct {
+	// OnDelete: a pod gets the new revision when somebody deletes it, so no number of updated pods is waited for.
+	OnDelete bool
+	// Paused: the user holds updates.
+	Paused bool
+}
+
+// Counts are the counters of a subset, or of a whole workload.
+type Counts struct {
+	Desired                                 int32
+	Replicas, Ready, Available              int32
+	Updated, UpdatedReady, UpdatedAvailable int32
+	ExpectedUpdated                         int32
+}
+
+func (c *Counts) add(o Counts) {
+	c.Desired += o.Desired
+	c.Replicas += o.Replicas
+	c.Ready += o.Ready
+	c.Available += o.Available
+	c.Updated += o.Updated
+	c.UpdatedReady += o.UpdatedReady
+	c.UpdatedAvailable += o.UpdatedAvailable
+	c.ExpectedUpdated += o.ExpectedUpdated
+}
+
+// Sum is what the members' reports say together.
+type Sum struct {
+	Whole   Counts
+	Subsets map[string]Counts
+	// Enough is how many updated pods are enough to be at rest.
+	Enough int32
+	// Answered: every cluster has carried out its newest order.
+	Answered bool
+	// Exact: every subset has in every cluster the pods that the placement gives it there.
+	Exact bool
+	// Stalled and Failed name what stands in the way, on the hub or in members, nil where nothing does.
+	Stalled, Failed *conditions.Cause
+	// FailedScale and FailedUpdate are what members tell under these conditions, nil where none does.
+	FailedScale, FailedUpdate *conditions.Cause
+	// Deadline tells in which members nothing has moved for longer than the user's deadline, nil where in none.
+	Deadline *conditions.Cause
+	// Stale are the members whose numbers are of before, sorted.
+	Stale []string
+	// Applied: every member object stands as its Work says.
+	Applied bool
+}
+
+// Summarise sums the reports. It is pure.
+func Summarise(f *Facts) Sum {
+	s := Sum{Subsets: map[string]Counts{}, Answered: true, Exact: true, Applied: true}
+	if f.Placement != nil {
+		s.sumCells(f)
+	}
+	if s.Enough = s.Whole.ExpectedUpdated; f.Strategy.OnDelete {
+		s.Enough = min(s.Whole.Updated, s.Whole.Desired)
+	}
+	if f.Verdict.Stalled {
+		s.Stalled = &conditions.Cause{Reason: f.Verdict.Reason, Message: f.Verdict.Message}
+	} else if f.Undelivered != nil {
+		s.Stalled = &conditions.Cause{Reason: f.Undelivered.Reason, Message: f.Undelivered.Message}
+	}
+	if s.Failed == nil && f.Verdict.Federated == metav1.ConditionFalse {
+		s.Failed = &conditions.Cause{Reason: f.Verdict.Reason, Message: f.Verdict.Message}
+	}
+	return s
+}
+
+// Done tells whether nothing is in progress: all is as the placement asks, or nothing moves before a person acts.
+func (s *Sum) Done() bool {
+	w := s.Whole
+	return s.Stalled != nil || s.Answered && s.Exact && w.Available == w.Desired && w.Ready == w.Desired && w.Updated >= s.Enough
+}
+
+func (s *Sum) sumCells(f *Facts) {
+	spec := &f.Placement.Spec
+	for _, limit := range spec.Limits {
+		s.Subsets[limit.Subset] = Counts{ExpectedUpdated: limit.Update}
+	}
+	wanted := map[string]map[string]int32{} // cluster → subset → replicas
+	sequence := map[string]int64{}
+	for i := range spec.Cells {
+		c := &spec.Cells[i]
+		if wanted[c.Cluster] == nil {
+			wanted[c.Cluster] = map[string]int32{}
+		}
+		wanted[c.Cluster][c.Subset] += c.Replicas
+		sequence[c.Cluster] = max(sequence[c.Cluster], c.Sequence)
+		counts := s.Subsets[c.Subset]
+		counts.Desired += c.Replicas
+		s.Subsets[c.Subset] = counts
+	}
+	var stalled, failed, failedScale, failedUpdate, deadline causes
+	for _, cluster := range slices.Sorted(maps.Keys(wanted)) {
+		s.sumCluster(f, cluster, wanted[cluster], sequence[cluster])
+		t := f.told(cluster, sequence[cluster])
+		stalled.add(cluster, t.stalled)
+		failed.add(cluster, t.failed)
+		failedScale.add(cluster, t.failedScale)
+		failedUpdate.add(cluster, t.failedUpdate)
+		deadline.add(cluster, t.deadline)
+	}
+	s.Stalled, s.Failed, s.Deadline = stalled.cause(), failed.cause(), deadline.cause()
+	s.FailedScale, s.FailedUpdate = failedScale.cause(), failedUpdate.cause()
+	for _, counts := range s.Subsets {
+		s.Whole.add(counts)
+	}
+}
+
+// sumCluster adds what one member reports.
+func (s *Sum) sumCluster(f *Facts, cluster string, wanted map[string]int32, sequence int64) {
+	w := f.Works[cluster]
+	asked := slices.ContainsFunc(slices.Collect(maps.Values(wanted)), func(n int32) bool { return n > 0 })
+	if f.NotReady[cluster] && asked {
+		s.Stale = append(s.Stale, cluster)
+	}
+	if w == nil {
+		s.Answered, s.Exact, s.Applied = false, false, false
+		return
+	}
+	s.Applied = s.Applied && meta.IsStatusConditionTrue(w.Status.Conditions, work.ConditionApplied)
+	report := w.Status.Report
+	if report == nil || report.HubID != f.HubID {
+		s.Answered, s.Exact = false, false
+		return
+	}
+	if report.Sequence < sequence {
+		s.Answered = false
+	}
+	current := report.Sequence >= f.Placement.Spec.RevisionSequence
+	have := map[string]int32{}
+	for _, use := range report.InUse {
+		have[use.Subset] = max(use.Total, 0)
+		counts, known := s.Subsets[use.Subset]
+		if !known {
+			continue // a subset that the user removed, on its way out
+		}
+		counts.Replicas += max(use.Total, 0)
+		counts.Ready += max(use.Ready, 0)
+		counts.Available += max(use.Available, 0)
+		if current {
+			counts.Updated += max(use.Updated, 0)
+			counts.UpdatedReady += max(use.UpdatedReady, 0)
+			counts.UpdatedAvailable += max(use.UpdatedAvailable, 0)
+		}
+		s.Subsets[use.Subset] = counts
+	}
+	for subset, n := range wanted {
+		s.Exact = s.Exact && have[subset] == n
+	}
+}
+
+// told returns what a member says stands in the way, as far as it is about its newest order.
+func (f *Facts) told(cluster string, sequence int64) told {
+	w := f.Works[cluster]
+	if w == nil {
+		return told{}
+	}
+	t := toldBy(w)
+	report := w.Status.Report
+	applied := meta.IsStatusConditionTrue(w.Status.Conditions, work.ConditionApplied)
+	// A CloneSet that is stalled answers its order all the same. A UnitedDeployment that refuses its order never does.
+	if applied && (report == nil || report.HubID != f.HubID || f.Key.Kind == apps.CloneSetKind.Kind && report.Sequence < sequence) {
+		return told{}
+	}
+	return t
+}
+
+// staleMessage names the members whose numbers are of before.
+func (s *Sum) staleMessage() string {
+	noun := "member"
+	if len(s.Stale) > 1 {
+		noun = "members"
+	}
+	return fmt.Sprintf("%s %s not ready: their numbers are the last that they reported", noun, strings.Join(s.Stale, ", "))
+}

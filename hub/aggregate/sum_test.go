@@ -1,0 +1,155 @@
+package aggregate
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// example is a CloneSet of 6 on two members, at rest on order 5 with the template of order 4.
+func example() (*apps.CloneSet, *Facts) {
+	cs := &apps.CloneSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", Generation: 2},
+		Spec:       apps.CloneSetSpec{Replicas: new(int32(6)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+	}
+	f := &Facts{
+		Key: wire.Key{Kind: "CloneSet", Namespace: "ns", Name: "web"}, HubID: "hub",
+		Verdict: placement.Verdict{Generation: 2, Federated: metav1.ConditionTrue, Reason: placement.Placed, Decided: true},
+		Placement: &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{
+			Workload: topology.WorkloadReference{Generation: 2}, Revision: "new", Replicas: 6, Placed: 6, Sequence: 5, RevisionSequence: 4,
+			Limits: []topology.SubsetLimits{{Allowance: topology.Allowance{Update: 6, Break: 1}}},
+			Cells:  []topology.Cell{{Cluster: "east", Replicas: 4, Sequence: 5}, {Cluster: "west", Replicas: 2, Sequence: 4}},
+		}},
+		Works: map[string]*work.Work{"east": report(5, 4, 4), "west": report(4, 2, 2)}, NotReady: map[string]bool{},
+	}
+	return cs, f
+}
+
+func report(sequence int64, total, updated int32) *work.Work {
+	w := &work.Work{}
+	w.Status.Conditions = []metav1.Condition{{Type: work.ConditionApplied, Status: metav1.ConditionTrue, Reason: work.ReasonApplied}}
+	w.Status.Report = &work.Report{HubID: "hub", Sequence: sequence, InUse: []work.SubsetUse{{
+		Desired: total, Total: total, Ready: total, Available: total, Updated: updated, UpdatedReady: updated, UpdatedAvailable: updated,
+	}}}
+	return w
+}
+
+func TestCloneSetStatus(t *testing.T) {
+	tests := []struct {
+		name     string
+		change   func(*apps.CloneSet, *Facts)
+		replicas int32
+		updated  int32
+		ready    corev1.ConditionStatus
+		reason   string
+		stalled  bool
+		current  string
+	}{
+		{"at rest", func(*apps.CloneSet, *Facts) {}, 6, 6, "True", "AllAvailable", false, "web-new"},
+		{"a member has not answered the new template: its updated pods do not count", func(cs *apps.CloneSet, f *Facts) {
+			cs.Status.CurrentRevision = "web-old"
+			f.Works["west"] = report(3, 2, 2)
+		}, 6, 4, "False", "Updating", false, "web-old"},
+		{"pods of a member have not come yet", func(_ *apps.CloneSet, f *Facts) { f.Works["east"] = report(5, 1, 1) }, 3, 3, "False", "Scaling", false, "web-new"},
+		{"a Work is missing", func(_ *apps.CloneSet, f *Facts) { delete(f.Works, "west") }, 4, 4, "False", "Scaling", false, "web-new"},
+		{"the report of another hub", func(_ *apps.CloneSet, f *Facts) { f.Works["west"].Status.Report.HubID = "other" }, 4, 4, "False", "Scaling", false, "web-new"},
+		{"the sum is right by chance", func(_ *apps.CloneSet, f *Facts) {
+			f.Works["east"], f.Works["west"] = report(4, 3, 3), report(4, 3, 3)
+		}, 6, 6, "False", "MembersNotAnswered", false, "web-new"},
+		{"a member is not Ready", func(_ *apps.CloneSet, f *Facts) { f.NotReady["west"] = true }, 6, 6, "Unknown", "MembersNotReady", false, "web-new"},
+		{"a foreign object stands in the way", func(_ *apps.CloneSet, f *Facts) {
+			f.Works["west"].Status.Conditions[0] = metav1.Condition{Type: work.ConditionApplied, Status: metav1.ConditionFalse, Reason: work.ReasonConflict, Message: "not ours"}
+		}, 6, 6, "False", "Conflict", true, "web-new"},
+		{"frozen", func(_ *apps.CloneSet, f *Facts) {
+			f.Verdict = placement.Verdict{Generation: 2, Federated: metav1.ConditionFalse, Reason: placement.PolicyMissing, Stalled: true}
+		}, 6, 6, "False", "PolicyMissing", true, "web-new"},
+		{"too large", func(_ *apps.CloneSet, f *Facts) { f.Undelivered = &placement.Refusal{Reason: "TooLarge"} }, 6, 6, "False", "TooLarge", true, "web-new"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cs, f := example()
+			tt.change(cs, f)
+			sum := Summarise(f)
+			got := cloneSetStatus(cs, f, &sum, time.Unix(100, 0))
+			if got.Replicas != tt.replicas || got.UpdatedReplicas != tt.updated || got.ObservedGeneration != 2 || got.CurrentRevision != tt.current || got.LabelSelector != "app=web" {
+				t.Errorf("status %+v", got)
+			}
+			for _, c := range got.Conditions {
+				switch {
+				case string(c.Type) == apps.ConditionReady && (c.Status != tt.ready || c.Reason != tt.reason),
+					string(c.Type) == apps.ConditionStalled && (c.Status == "True") != tt.stalled:
+					t.Errorf("condition %+v", c)
+				}
+				if c.LastUpdateTime.IsZero() {
+					t.Errorf("condition %s has no update time", c.Type)
+				}
+			}
+			cs.Status = got
+			if again := cloneSetStatus(cs, f, &sum, time.Unix(200, 0)); !sameStatus(again, got) {
+				t.Errorf("the same facts give another status:\n%+v\n%+v", got, again)
+			}
+		})
+	}
+}
+
+func sameStatus(a, b apps.CloneSetStatus) bool {
+	cs, other := &apps.CloneSet{Status: a}, &apps.CloneSet{Status: b}
+	if len(a.Conditions) != len(b.Conditions) {
+		return false
+	}
+	for i := range cs.Status.Conditions {
+		if cs.Status.Conditions[i] != other.Status.Conditions[i] {
+			return false
+		}
+	}
+	return a.Replicas == b.Replicas && a.UpdateRevision == b.UpdateRevision
+}
+
+func TestStaleMembersAreNamed(t *testing.T) {
+	_, f := example()
+	f.NotReady["west"], f.NotReady["east"] = true, true
+	sum := Summarise(f)
+	if m := sum.staleMessage(); !strings.HasPrefix(m, "members east, west not ready") {
+		t.Errorf("message %q", m)
+	}
+}
+
+func TestPace(t *testing.T) {
+	clk := clocktesting.NewFakePassiveClock(time.Unix(100, 0))
+	p, key := newPace(clk), wire.Key{Kind: "CloneSet", Namespace: "ns", Name: "web"}
+	step := func(d time.Duration) { clk.SetTime(clk.Now().Add(d)) }
+	is := func(want time.Duration, order int64, done bool, why string) {
+		t.Helper()
+		if got := p.wait(key, order, done); got != want {
+			t.Errorf("%s: wait %s, want %s", why, got, want)
+		}
+	}
+	is(settle, 1, false, "work in progress waits after a new order")
+	is(0, 1, true, "what is done is told at once")
+	p.written(key)
+	is(interval, 1, true, "just written")
+	step(interval)
+	is(0, 1, true, "a write each interval")
+	p.written(key)
+	step(time.Second)
+	is(gather, 1, false, "a report of one member waits for those of the others")
+	step(gather)
+	is(0, 1, false, "but not for long")
+	p.written(key)
+	step(quiet)
+	is(0, 1, false, "news from rest are told at once")
+	is(settle, 2, false, "the next order waits again")
+	step(settle)
+	is(0, 2, false, "but not for ever")
+	is(0, 0, false, "nothing is placed: nobody answers")
+}

@@ -1,0 +1,86 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// apply writes what differs, in parallel over the members; a member that fails holds no other up.
+func (r *Reconciler) apply(ctx context.Context, s *state, want []*work.Work) (ctrl.Result, error) {
+	have := make(map[types.NamespacedName]*work.Work, len(s.works))
+	for i := range s.works {
+		have[client.ObjectKeyFromObject(&s.works[i])] = &s.works[i]
+	}
+	var group errgroup.Group
+	group.SetLimit(parallel)
+	errs := make([]error, len(want)+len(s.works))
+	for i, w := range want {
+		old := have[client.ObjectKeyFromObject(w)]
+		delete(have, client.ObjectKeyFromObject(w))
+		group.Go(func() error { errs[i] = r.write(ctx, old, w); return nil })
+	}
+	next := len(want)
+	for _, old := range have {
+		i := next
+		next++
+		group.Go(func() error { errs[i] = r.remove(ctx, old); return nil })
+	}
+	_ = group.Wait() // the errors are in errs
+	err := errors.Join(errs...)
+	if errors.Is(err, errStale) {
+		return ctrl.Result{RequeueAfter: staleRetry}, nil
+	}
+	return ctrl.Result{}, err
+}
+
+// errStale: the cache has not seen what was written last; its event brings the next reconcile.
+var errStale = errors.New("the cache has not seen the last write")
+
+// write creates or patches one Work where it differs.
+func (r *Reconciler) write(ctx context.Context, old, want *work.Work) error {
+	name := client.ObjectKeyFromObject(want)
+	version := ""
+	if old != nil {
+		version = old.ResourceVersion
+	}
+	if !r.written.Seen(name, version) {
+		return errStale
+	}
+	if old == nil {
+		err := r.client.Create(ctx, want, wire.ManagerDelivery)
+		if apierrors.IsAlreadyExists(err) {
+			r.written.Wrote(name, "1") // any version is newer: wait for the cache to have the object at all
+			return errStale
+		}
+		if err != nil {
+			return fmt.Errorf("create Work %s: %w", name, err)
+		}
+		r.written.Wrote(name, want.ResourceVersion)
+		return nil
+	}
+	if old.DeletionTimestamp != nil {
+		return nil // an earlier one is still being removed from the member; its end is an event
+	}
+	merged, changed := merge(old, want)
+	if !changed {
+		return nil
+	}
+	if err := r.client.Patch(ctx, merged, client.MergeFrom(old), wire.ManagerDelivery); err != nil {
+		if apierrors.IsNotFound(err) {
+			return errStale
+		}
+		return fmt.Errorf("patch Work %s: %w", name, err)
+	}
+	r.written.Wrote(name, merged.ResourceVersion)
+	return nil
+}

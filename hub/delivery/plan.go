@@ -1,0 +1,107 @@
+package delivery
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// TooLarge is the reason where a manifest is larger than what is delivered.
+const TooLarge = "TooLarge"
+
+// plan returns the Works that there should be, sorted by member. It is pure.
+func plan(key wire.Key, hubID string, object client.Object, p *topology.WorkloadPlacement) ([]*work.Work, *placement.Refusal, error) {
+	byCluster := map[string][]topology.Cell{}
+	for _, c := range p.Spec.Cells {
+		byCluster[c.Cluster] = append(byCluster[c.Cluster], c)
+	}
+	var works []*work.Work
+	for _, cluster := range slices.Sorted(maps.Keys(byCluster)) {
+		cells := byCluster[cluster]
+		manifest, err := Render(object, cells)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(manifest) > maxManifest {
+			return nil, &placement.Refusal{Reason: TooLarge, Message: fmt.Sprintf(
+				"the manifest of %s has %d KiB, and at most %d KiB are delivered; make its template smaller, for example by moving data to a ConfigMap",
+				key.Sentence(), len(manifest)/1024, maxManifest/1024)}, nil
+		}
+		name := key.Work(cluster)
+		works = append(works, &work.Work{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: name.Namespace, Name: name.Name,
+				Labels: map[string]string{topology.LabelPlacement: string(p.UID)},
+				Annotations: map[string]string{
+					topology.AnnotationHubID:    hubID,
+					topology.AnnotationSequence: strconv.FormatInt(cells[0].Sequence, 10),
+					topology.AnnotationWorkload: key.String(),
+				},
+				Finalizers: []string{work.ExecutionFinalizer},
+			},
+			Spec: work.WorkSpec{Workload: work.WorkloadTemplate{Manifests: []work.Manifest{{RawExtension: runtime.RawExtension{Raw: manifest}}}}},
+		})
+	}
+	return works, nil, nil
+}
+
+// merge returns have with what want says set in it, and whether that changes anything. Labels, annotations and finalizers
+// of others stay.
+func merge(have, want *work.Work) (*work.Work, bool) {
+	if isIn(want.Labels, have.Labels) && isIn(want.Annotations, have.Annotations) &&
+		controllerutil.ContainsFinalizer(have, work.ExecutionFinalizer) && sameManifest(have, want) {
+		return have, false
+	}
+	out := have.DeepCopy()
+	if out.Labels == nil {
+		out.Labels = map[string]string{}
+	}
+	if out.Annotations == nil {
+		out.Annotations = map[string]string{}
+	}
+	maps.Copy(out.Labels, want.Labels)
+	maps.Copy(out.Annotations, want.Annotations)
+	controllerutil.AddFinalizer(out, work.ExecutionFinalizer)
+	out.Spec.Workload = want.Spec.Workload
+	return out, true
+}
+
+func isIn(want, have map[string]string) bool {
+	for key, value := range want {
+		if have[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// sameManifest compares bytes first: an API server gives an object back as it was encoded here. Only where it does not, the
+// meaning is compared.
+func sameManifest(have, want *work.Work) bool {
+	if len(have.Spec.Workload.Manifests) != 1 {
+		return false
+	}
+	a, b := have.Spec.Workload.Manifests[0].Raw, want.Spec.Workload.Manifests[0].Raw
+	if bytes.Equal(a, b) {
+		return true
+	}
+	var x, y any
+	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
+		return false
+	}
+	return reflect.DeepEqual(x, y)
+}

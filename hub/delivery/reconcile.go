@@ -1,0 +1,105 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+const (
+	// parallel is how many Works of one workload are written at once.
+	parallel = 16
+	// staleRetry is how soon a reconcile looks again when the cache has not seen its writes and no event woke it.
+	staleRetry = time.Second
+)
+
+// Reconciler delivers placements, one workload at a time. It alone writes Works, and the placement's finalizer.
+type Reconciler struct {
+	client   client.Client
+	live     client.Reader
+	rules    map[string]placement.Rule
+	hubID    string
+	verdicts *placement.Verdicts
+	written  *wire.Written[types.NamespacedName]
+}
+
+// NewReconciler returns a reconciler that writes with c and reads c's cache; live reads past the cache, before something is
+// let go.
+func NewReconciler(c client.Client, live client.Reader, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts) *Reconciler {
+	return &Reconciler{
+		client: c, live: live, rules: placement.Rules(), hubID: hubID, verdicts: verdicts,
+		written: wire.NewWritten[types.NamespacedName](clk),
+	}
+}
+
+// state is what one reconcile found.
+type state struct {
+	key       wire.Key
+	object    client.Object // nil if it is gone
+	placement *topology.WorkloadPlacement
+	works     []work.Work // of the cache, not to be changed
+}
+
+// Reconcile runs gather → plan → apply for one workload.
+func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, error) {
+	if _, ok := r.rules[key.Kind]; !ok {
+		return ctrl.Result{}, nil
+	}
+	s, err := r.gather(ctx, key)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	switch {
+	case s.placement == nil:
+		r.verdicts.SetUndelivered(ctx, key, nil)
+		return ctrl.Result{}, r.removeOrphans(ctx, s)
+	case s.placement.DeletionTimestamp != nil:
+		return r.release(ctx, s)
+	case s.object == nil, s.object.GetUID() != s.placement.Spec.Workload.UID, s.object.GetGeneration() != s.placement.Spec.Workload.Generation:
+		return ctrl.Result{}, nil // the placement that answers this object comes, or does not (frozen)
+	}
+	works, refusal, err := plan(key, r.hubID, s.object, s.placement)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	r.verdicts.SetUndelivered(ctx, key, refusal)
+	if refusal != nil {
+		return ctrl.Result{}, nil
+	}
+	return r.apply(ctx, s, works)
+}
+
+func (r *Reconciler) gather(ctx context.Context, key wire.Key) (*state, error) {
+	s := &state{key: key}
+	p := &topology.WorkloadPlacement{}
+	switch err := r.client.Get(ctx, key.Placement(), p); {
+	case err == nil:
+		s.placement = p
+	case !apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("get placement of %s: %w", key.Sentence(), err)
+	}
+	object := r.rules[key.Kind].New()
+	switch err := r.client.Get(ctx, key.Workload(), object); {
+	case err == nil:
+		s.object = object
+	case !apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("get %s: %w", key.Sentence(), err)
+	}
+	works := &work.WorkList{}
+	if err := r.client.List(ctx, works, client.MatchingFields{wire.IndexWorkWorkload: key.String()}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list Works of %s: %w", key.Sentence(), err)
+	}
+	s.works = works.Items
+	return s, nil
+}

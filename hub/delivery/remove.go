@@ -1,0 +1,113 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// remove deletes one Work; its agent then deletes the member object.
+func (r *Reconciler) remove(ctx context.Context, old *work.Work) error {
+	if old.DeletionTimestamp != nil {
+		return nil
+	}
+	uid := old.UID
+	err := r.client.Delete(ctx, old.DeepCopy(), client.Preconditions{UID: &uid})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete Work %s/%s: %w", old.Namespace, old.Name, err)
+	}
+	return nil
+}
+
+func (r *Reconciler) removeAll(ctx context.Context, works []work.Work) error {
+	var group errgroup.Group
+	group.SetLimit(parallel)
+	errs := make([]error, len(works))
+	for i := range works {
+		group.Go(func() error { errs[i] = r.remove(ctx, &works[i]); return nil })
+	}
+	_ = group.Wait() // the errors are in errs
+	return errors.Join(errs...)
+}
+
+// removeOrphans deletes Works whose workload and placement are both gone, as a namespace that is deleted leaves them. It
+// asks the API server, not the cache.
+func (r *Reconciler) removeOrphans(ctx context.Context, s *state) error {
+	if s.object != nil || len(s.works) == 0 {
+		return nil
+	}
+	for object, name := range map[client.Object]types.NamespacedName{
+		r.rules[s.key.Kind].New():     s.key.Workload(),
+		&topology.WorkloadPlacement{}: s.key.Placement(),
+	} {
+		if err := r.live.Get(ctx, name, object); !apierrors.IsNotFound(err) {
+			return err // it is there (nil), or the server cannot say
+		}
+	}
+	return r.removeAll(ctx, s.works)
+}
+
+// release lets a deleted placement go: with its Works where the workload goes too, else alone.
+func (r *Reconciler) release(ctx context.Context, s *state) (ctrl.Result, error) {
+	if !controllerutil.ContainsFinalizer(s.placement, topology.PlacementFinalizer) {
+		return ctrl.Result{}, nil
+	}
+	goes, err := r.workloadGoes(ctx, s)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if goes {
+		// The API server is asked, not the cache: a Work that the cache has not seen yet must not stay behind.
+		live := &work.WorkList{}
+		if err := r.live.List(ctx, live, client.MatchingLabels{topology.LabelPlacement: string(s.placement.UID)}); err != nil {
+			return ctrl.Result{}, fmt.Errorf("list Works of %s: %w", s.key.Sentence(), err)
+		}
+		known := map[types.UID]bool{}
+		for i := range live.Items {
+			known[live.Items[i].UID] = true
+		}
+		for i := range s.works {
+			if !known[s.works[i].UID] {
+				live.Items = append(live.Items, s.works[i])
+			}
+		}
+		if err := r.removeAll(ctx, live.Items); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	base := s.placement.DeepCopy()
+	controllerutil.RemoveFinalizer(s.placement, topology.PlacementFinalizer)
+	err = r.client.Patch(ctx, s.placement, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), wire.ManagerDelivery)
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: staleRetry}, nil
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("let placement of %s go: %w", s.key.Sentence(), err)
+	}
+	return ctrl.Result{}, nil
+}
+
+// workloadGoes tells whether what was placed goes with the placement.
+func (r *Reconciler) workloadGoes(ctx context.Context, s *state) (bool, error) {
+	if s.object == nil || s.object.GetDeletionTimestamp() != nil || s.object.GetUID() != s.placement.Spec.Workload.UID ||
+		s.object.GetAnnotations()[topology.AnnotationWithdraw] != "" {
+		return true, nil
+	}
+	namespace := &corev1.Namespace{}
+	if err := r.client.Get(ctx, client.ObjectKey{Name: s.key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("get namespace %s: %w", s.key.Namespace, err)
+	}
+	return namespace.UID == "" || namespace.DeletionTimestamp != nil, nil
+}

@@ -1,0 +1,115 @@
+package delivery
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+)
+
+// maxManifest is the largest manifest that is delivered, in bytes: a Work must stay well below the 1.5 MiB that etcd takes,
+// with its status.
+const maxManifest = 512 * 1024
+
+// Render returns the manifest of a member: the user's object with the numbers of that member's cells, in the order of the
+// placement. The same input gives the same bytes.
+func Render(object client.Object, cells []topology.Cell) ([]byte, error) {
+	switch o := object.(type) {
+	case *apps.CloneSet:
+		return encode(metav1.TypeMeta{APIVersion: apps.CloneSetKind.GroupVersion().String(), Kind: apps.CloneSetKind.Kind}, o, nil, cloneSetSpec(o, cells))
+	case *apps.UnitedDeployment:
+		annotations, err := subsetLimits(cells)
+		if err != nil {
+			return nil, err
+		}
+		return encode(metav1.TypeMeta{APIVersion: apps.UnitedDeploymentKind.GroupVersion().String(), Kind: apps.UnitedDeploymentKind.Kind}, o, annotations, unitedDeploymentSpec(o, cells))
+	}
+	return nil, fmt.Errorf("render %T: no rule for this kind", object)
+}
+
+// encode makes the whole manifest: the user's labels and annotations without what is the hub's own, and the spec without
+// what the Go types write for fields that nobody set.
+func encode(kind metav1.TypeMeta, o client.Object, annotations map[string]string, spec any) ([]byte, error) {
+	data, err := json.Marshal(spec)
+	if err != nil {
+		return nil, fmt.Errorf("encode the spec of %s %s/%s: %w", kind.Kind, o.GetNamespace(), o.GetName(), err)
+	}
+	var tree map[string]any
+	if err := json.Unmarshal(data, &tree); err != nil {
+		return nil, fmt.Errorf("read the spec of %s %s/%s: %w", kind.Kind, o.GetNamespace(), o.GetName(), err)
+	}
+	meta := map[string]any{"name": o.GetName(), "namespace": o.GetNamespace()}
+	if labels := carried(o.GetLabels(), nil); len(labels) > 0 {
+		meta["labels"] = labels
+	}
+	if all := carried(o.GetAnnotations(), annotations); len(all) > 0 {
+		meta["annotations"] = all
+	}
+	data, err = json.Marshal(map[string]any{"apiVersion": kind.APIVersion, "kind": kind.Kind, "metadata": meta, "spec": prune(tree)})
+	if err != nil {
+		return nil, fmt.Errorf("encode %s %s/%s: %w", kind.Kind, o.GetNamespace(), o.GetName(), err)
+	}
+	return data, nil
+}
+
+// carried returns the user's labels or annotations that go to members, and what the hub adds.
+func carried(users, added map[string]string) map[string]string {
+	out := map[string]string{}
+	for key, value := range users {
+		if key != corev1.LastAppliedConfigAnnotation && !strings.HasPrefix(key, topology.GroupVersion.Group+"/") {
+			out[key] = value
+		}
+	}
+	maps.Copy(out, added)
+	return out
+}
+
+// emptyByType are fields that the Go types write as {} though nobody set them; an API server would drop or keep them, and
+// either way somebody would seem to own them.
+var emptyByType = []string{"metadata", "strategy", "status", "resources", "scaleStrategy", "updateStrategy", "scheduleStrategy", "nodeSelectorTerm"}
+
+// prune removes nulls, and empty objects in the fields above. A subset's patch stays as the user wrote it: a null in it
+// removes something.
+func prune(v any) any {
+	switch t := v.(type) {
+	case map[string]any:
+		for key, value := range t {
+			if key == "patch" && value != nil {
+				continue
+			}
+			value = prune(value)
+			object, isObject := value.(map[string]any)
+			if value == nil || isObject && len(object) == 0 && slices.Contains(emptyByType, key) {
+				delete(t, key)
+				continue
+			}
+			t[key] = value
+		}
+	case []any:
+		for i := range t {
+			t[i] = prune(t[i])
+		}
+	}
+	return v
+}
+
+// sum adds up the orders of cells.
+func sum(cells []topology.Cell) (replicas int32, share topology.Allowance, frozen bool) {
+	frozen = len(cells) > 0
+	for i := range cells {
+		replicas += cells[i].Replicas
+		share.Update += cells[i].Share.Update
+		share.Break += cells[i].Share.Break
+		share.Add += cells[i].Share.Add
+		frozen = frozen && cells[i].Frozen
+	}
+	return replicas, share, frozen
+}

@@ -1,0 +1,126 @@
+package delivery
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// TestRender compares the manifests of testdata/<name>.yaml with testdata/<name>.golden.yaml. The first document of an input is the
+// user's object, the second the cells of one member.
+func TestRender(t *testing.T) {
+	inputs, err := filepath.Glob("testdata/*.in.yaml")
+	if err != nil || len(inputs) == 0 {
+		t.Fatalf("no inputs: %v", err)
+	}
+	for _, input := range inputs {
+		t.Run(strings.TrimSuffix(filepath.Base(input), ".in.yaml"), func(t *testing.T) {
+			object, cells := read(t, input)
+			manifest, err := Render(object, cells)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := yaml.JSONToYAML(manifest)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden := strings.TrimSuffix(input, ".in.yaml") + ".golden.yaml"
+			if *update {
+				if err := os.WriteFile(golden, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != string(want) {
+				t.Errorf("the manifest is\n%s\nwant\n%s", got, want)
+			}
+			if strings.Contains(string(got), "null") && !strings.Contains(string(want), "patch") {
+				t.Errorf("the manifest has nulls:\n%s", got)
+			}
+			again, err := Render(object, cells)
+			if err != nil || string(again) != string(manifest) {
+				t.Errorf("the same input gives other bytes: %s", again)
+			}
+		})
+	}
+}
+
+func read(t *testing.T, path string) (client.Object, []topology.Cell) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, cellText, ok := strings.Cut(string(data), "\n---\n")
+	if !ok {
+		t.Fatalf("%s has no cells", path)
+	}
+	var kind metav1.TypeMeta
+	if err := yaml.Unmarshal([]byte(text), &kind); err != nil {
+		t.Fatal(err)
+	}
+	var object client.Object = &apps.CloneSet{}
+	if kind.Kind == apps.UnitedDeploymentKind.Kind {
+		object = &apps.UnitedDeployment{}
+	}
+	if err := yaml.UnmarshalStrict([]byte(text), object); err != nil {
+		t.Fatal(err)
+	}
+	var cells []topology.Cell
+	if err := yaml.UnmarshalStrict([]byte(cellText), &cells); err != nil {
+		t.Fatal(err)
+	}
+	return object, cells
+}
+
+func TestPlanTooLarge(t *testing.T) {
+	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", Annotations: map[string]string{"note": strings.Repeat("x", 600*1024)}}}
+	p := &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{Cells: []topology.Cell{{Cluster: "east", Replicas: 1}}}}
+	key := wire.Key{Kind: "CloneSet", Namespace: "ns", Name: "web"}
+	works, refusal, err := plan(key, "hub", cs, p)
+	if err != nil || works != nil || refusal == nil || refusal.Reason != TooLarge || !strings.HasPrefix(refusal.Message, "the manifest of CloneSet ns/web has 600 KiB, and at most 512 KiB are delivered") {
+		t.Errorf("works %v, refusal %+v, error %v", works, refusal, err)
+	}
+}
+
+func TestMergeKeepsWhatOthersWrote(t *testing.T) {
+	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}
+	p := &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{Cells: []topology.Cell{{Cluster: "east", Replicas: 1, Sequence: 7}}}}
+	key := wire.Key{Kind: "CloneSet", Namespace: "ns", Name: "web"}
+	works, _, err := plan(key, "hub", cs, p)
+	if err != nil || len(works) != 1 {
+		t.Fatalf("works %v, error %v", works, err)
+	}
+	have := works[0].DeepCopy()
+	have.Labels["other"], have.Annotations["other"] = "label", "annotation"
+	if _, changed := merge(have, works[0]); changed {
+		t.Error("what others added counts as a difference")
+	}
+	// The same manifest with its fields in another order, as another writer may leave it.
+	have.Spec.Workload.Manifests[0].Raw = []byte(`{"spec":` + strings.SplitN(string(works[0].Spec.Workload.Manifests[0].Raw), `"spec":`, 2)[1][:len(strings.SplitN(string(works[0].Spec.Workload.Manifests[0].Raw), `"spec":`, 2)[1])-1] +
+		`,"metadata":{"namespace":"ns","name":"web"},"kind":"CloneSet","apiVersion":"apps.kruise.io/v1beta1"}`)
+	if _, changed := merge(have, works[0]); changed {
+		t.Error("the order of fields counts as a difference")
+	}
+	have.Annotations[topology.AnnotationSequence] = "6"
+	have.Finalizers = nil
+	merged, changed := merge(have, works[0])
+	if !changed || merged.Annotations["other"] != "annotation" || merged.Annotations[topology.AnnotationSequence] != "7" || len(merged.Finalizers) != 1 {
+		t.Errorf("merged %+v", merged.ObjectMeta)
+	}
+}

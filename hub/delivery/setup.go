@@ -1,0 +1,62 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// workers is how many workloads are delivered at once; each writes its Works in parallel too.
+const workers = 8
+
+// Setup adds the controller of this stage to the manager.
+func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts) error {
+	ours := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan())
+	controllers := builder.TypedControllerManagedBy[wire.Key](mgr).Named("delivery").
+		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
+		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(placementKey),
+			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, deletionBegan()))).
+		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(workKey), builder.WithPredicates(ours))
+	for kind, rule := range placement.Rules() {
+		toKey := func(_ context.Context, o client.Object) []wire.Key {
+			return []wire.Key{{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}}
+		}
+		controllers = controllers.Watches(rule.New(), handler.TypedEnqueueRequestsFromMapFunc(toKey), builder.WithPredicates(ours))
+	}
+	if err := controllers.Complete(NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), clk, hubID, verdicts)); err != nil {
+		return fmt.Errorf("set up controller delivery: %w", err)
+	}
+	return nil
+}
+
+func placementKey(_ context.Context, o client.Object) []wire.Key {
+	return []wire.Key{wire.KeyOfPlacement(o.(*topology.WorkloadPlacement))}
+}
+
+func workKey(_ context.Context, o client.Object) []wire.Key {
+	if key, ok := wire.KeyOf(o); ok {
+		return []wire.Key{key}
+	}
+	return nil
+}
+
+func deletionBegan() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return (e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil)
+		},
+	}
+}

@@ -1,0 +1,22 @@
+// Package hub is the control plane's side of Flotilla: it divides a user's workload over member clusters and sums what the
+// members report. It runs no pod, and no workload controller: in namespaces with the label
+// topology.flotilla.dev/federated=true the objects of apps.kruise.io are what users ask for, and nothing else acts on them.
+//
+//	user object ─1─► divide ─2─► WorkloadPlacement ─3─► Works (one per member) ─4─► agent applies ─5─► workload controllers
+//	     ▲                                                                                                     │
+//	     └───────8─ summed status ◄───7── Work.status ◄──────────────── agent reports ◄──6────── workload status
+//
+//	1  placement    gathers the workload, the policies, the members and their reports, and divides (topology/division)
+//	2  placement    lends the limits of the rollout (topology/lending) and writes the decision, a WorkloadPlacement
+//	3  delivery     renders the member's manifest and writes it as a Work into the member's namespace
+//	4  - 6          are the member agent's
+//	7  aggregate    reads Work.status, the agent's report
+//	8  aggregate    writes the sum onto the user's object
+//
+// Beside the way: inventory/agent accepts members and tells whether they are Ready; placement also tells on each policy
+// whether it holds. wire has the names that all stages share.
+//
+// One field has one writer: placement writes WorkloadPlacement.spec and policies' status, delivery writes Works, aggregate
+// writes the user's status and WorkloadPlacement.status, inventory writes the namespaces of members and
+// MemberCluster.spec.clusterID and conditions. Decisions live in WorkloadPlacements alone, so that a restart moves nothing.
+package hub

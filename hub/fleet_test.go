@@ -1,0 +1,475 @@
+package hub_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/go-logr/logr"
+
+	"github.com/flotilla-dev/flotilla/apis/crds"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// deadline bounds every wait of these tests; the machine may be busy.
+const deadline = 30 * time.Second
+
+// env is one API server for all tests of this package; each test has its own namespace, members and hub.
+type environment struct {
+	cfg *rest.Config
+}
+
+var env environment
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		log.SetLogger(logr.Discard())
+		if os.Getenv("HUB_LOG") != "" {
+			log.SetLogger(zap.New(zap.UseDevMode(true)))
+		}
+		assets, err := filepath.Abs("../.bin")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		for _, binary := range []string{"kube-apiserver", "etcd"} {
+			if _, err := os.Stat(filepath.Join(assets, binary)); err != nil {
+				fmt.Fprintf(os.Stderr, "%s is missing in .bin: run make setup\n", binary)
+				return 1
+			}
+		}
+		definitions, err := customResources()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		server := &envtest.Environment{BinaryAssetsDirectory: assets, CRDs: definitions, DownloadBinaryAssets: false}
+		if env.cfg, err = server.Start(); err != nil {
+			fmt.Fprintln(os.Stderr, "start the API server:", err)
+			return 1
+		}
+		defer func() {
+			if err := server.Stop(); err != nil {
+				fmt.Fprintln(os.Stderr, "stop the API server:", err)
+			}
+		}()
+		return m.Run()
+	}())
+}
+
+func customResources() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	all, err := crds.All()
+	if err != nil {
+		return nil, err
+	}
+	var out []*apiextensionsv1.CustomResourceDefinition
+	for _, u := range all {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, crd); err != nil {
+			return nil, err
+		}
+		out = append(out, crd)
+	}
+	return out, nil
+}
+
+// fleet is a hub with simulated members in one test.
+type fleet struct {
+	t         *testing.T
+	ctx       context.Context
+	client    client.WithWatch
+	namespace string
+	hubID     string
+	agents    map[string]*agent
+	writes    *writes
+	hub       client.Reader // what the running hub sees: its cache
+	stopHub   func()
+}
+
+// writes counts the mutating requests of the hub by verb and path.
+type writes struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (w *writes) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/leases/") {
+			w.mu.Lock()
+			w.list = append(w.list, r.Method+" "+r.URL.Path)
+			w.mu.Unlock()
+		}
+		return next.RoundTrip(r)
+	})
+}
+
+// take returns what was written since the last call.
+func (w *writes) take() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := w.list
+	w.list = nil
+	return list
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// newFleet starts a hub, and members with their zones ("east" → "a", "b") that answer every order at once.
+func newFleet(t *testing.T, members map[string][]string) *fleet {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	scheme, err := hub.Scheme()
+	must(t, err)
+	c, err := client.NewWithWatch(env.cfg, client.Options{Scheme: scheme})
+	must(t, err)
+	id, err := wire.HubID(ctx, c)
+	must(t, err)
+	f := &fleet{t: t, ctx: ctx, client: c, hubID: id, agents: map[string]*agent{}, writes: &writes{}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-", Labels: map[string]string{topology.LabelFederated: "true"}}}
+	must(t, c.Create(ctx, namespace))
+	f.namespace = namespace.Name
+	f.startHub()
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		f.join(name, members[name]...)
+	}
+	t.Cleanup(func() {
+		f.stopHub()
+		for _, a := range f.agents {
+			a.stop()
+		}
+		for name := range f.agents {
+			_ = c.Delete(context.Background(), &topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}})
+			works := &work.WorkList{}
+			_ = c.List(context.Background(), works, client.InNamespace(wire.MemberNamespace(name)))
+			for i := range works.Items {
+				works.Items[i].Finalizers = nil
+				_ = c.Update(context.Background(), &works.Items[i])
+				_ = c.Delete(context.Background(), &works.Items[i])
+			}
+		}
+		cancel()
+	})
+	return f
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startHub runs the hub until stopHub is called.
+func (f *fleet) startHub() {
+	f.t.Helper()
+	ctx, cancel := context.WithCancel(f.ctx)
+	cfg := rest.CopyConfig(env.cfg)
+	cfg.Wrap(f.writes.wrap)
+	mgr, err := hub.NewManager(ctx, cfg, hub.Options{MetricsBindAddress: "0", HealthProbeBindAddress: "0", SkipNameValidation: true, Logger: log.Log})
+	must(f.t, err)
+	f.hub = mgr.GetClient()
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	f.stopHub = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			f.t.Errorf("the hub ended: %v", err)
+		}
+	})
+}
+
+// join makes an accepted member with these zones and an agent that renews its Lease and answers.
+func (f *fleet) join(name string, zones ...string) *agent {
+	f.t.Helper()
+	member := &topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: topology.MemberClusterSpec{Accepted: true}}
+	must(f.t, f.client.Create(f.ctx, member))
+	base := member.DeepCopy()
+	member.Status.ClusterID = "id-of-" + name
+	for _, zone := range zones {
+		member.Status.Zones = append(member.Status.Zones, topology.Zone{Name: zone, Nodes: 3, Ready: 3})
+	}
+	must(f.t, f.client.Status().Patch(f.ctx, member, client.MergeFrom(base)))
+	ctx, cancel := context.WithCancel(f.ctx)
+	a := &agent{f: f, name: name, state: map[string]*replica{}, stopped: make(chan struct{}), cancel: cancel}
+	f.agents[name] = a
+	f.eventually("namespace of "+name, func() error {
+		return f.client.Get(f.ctx, client.ObjectKey{Name: wire.MemberNamespace(name)}, &corev1.Namespace{})
+	})
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: wire.MemberNamespace(name), Name: name},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: new("id-of-" + name), RenewTime: new(metav1.NowMicro()), LeaseDurationSeconds: new(int32(40)),
+		},
+	}
+	if err := f.client.Create(f.ctx, lease); err != nil && !apierrors.IsAlreadyExists(err) {
+		f.t.Fatal(err)
+	}
+	go a.run(ctx)
+	f.eventually(name+" Ready", func() error { return memberIs(f.ctx, f.client, name, topology.MemberReady, metav1.ConditionTrue, "") })
+	// The hub divides by what its cache holds: a workload that a test creates before that would not count the new member.
+	f.eventually("the hub sees "+name, func() error { return memberIs(f.ctx, f.hub, name, topology.MemberReady, metav1.ConditionTrue, "") })
+	return a
+}
+
+func memberIs(ctx context.Context, from client.Reader, name, condition string, status metav1.ConditionStatus, reason string) error {
+	member := &topology.MemberCluster{}
+	if err := from.Get(ctx, client.ObjectKey{Name: name}, member); err != nil {
+		return err
+	}
+	for _, c := range member.Status.Conditions {
+		if c.Type == condition && c.Status == status && (reason == "" || c.Reason == reason) {
+			return nil
+		}
+	}
+	return fmt.Errorf("conditions of %s: %+v", name, member.Status.Conditions)
+}
+
+// eventually waits until check succeeds.
+func (f *fleet) eventually(what string, check func() error) {
+	f.t.Helper()
+	end := time.After(deadline)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-end:
+			f.dump()
+			f.t.Fatalf("%s: not within %s: %v", what, deadline, err)
+		}
+	}
+}
+
+// dump logs what stands on the wire.
+func (f *fleet) dump() {
+	placements, works := &topology.WorkloadPlacementList{}, &work.WorkList{}
+	_ = f.client.List(f.ctx, placements, client.InNamespace(f.namespace))
+	_ = f.client.List(f.ctx, works)
+	for _, p := range placements.Items {
+		text, _ := json.Marshal(p.Spec)
+		f.t.Logf("placement %s: %s", p.Name, text)
+	}
+	for _, w := range works.Items {
+		if w.Annotations[topology.AnnotationWorkload] != "" && strings.Contains(w.Annotations[topology.AnnotationWorkload], "/"+f.namespace+"/") {
+			text, _ := json.Marshal(w.Status.Report)
+			f.t.Logf("Work %s/%s sequence %s: %s", w.Namespace, w.Name, w.Annotations[topology.AnnotationSequence], text)
+		}
+	}
+}
+
+// quiet waits until the hub has written nothing for a while, and returns what it wrote until then.
+func (f *fleet) quiet() []string {
+	f.t.Helper()
+	var all []string
+	last := time.Now()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(deadline)
+	for time.Since(last) < 1500*time.Millisecond { // three times the pace of the status
+		select {
+		case <-tick.C:
+		case <-end:
+			f.t.Fatalf("the hub does not come to rest; it wrote %d times, last %v", len(all), all[max(0, len(all)-10):])
+		}
+		if now := f.writes.take(); len(now) > 0 {
+			all, last = append(all, now...), time.Now()
+		}
+	}
+	return all
+}
+
+// agent plays a member: it carries out every Work at once, as far as its shares allow.
+type agent struct {
+	f       *fleet
+	name    string
+	mu      sync.Mutex
+	silent  bool
+	state   map[string]*replica
+	counter int64
+	stopped chan struct{}
+	cancel  func()
+}
+
+// replica is the state of one member object, by subset.
+type replica struct {
+	template       string
+	total, updated map[string]int32
+	sequence       int64
+	generation     int64
+}
+
+func (a *agent) stop() { a.cancel(); <-a.stopped }
+
+// hush makes the agent answer nothing, neither orders nor deletions, until it is called with false.
+func (a *agent) hush(silent bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.silent = silent
+}
+
+func (a *agent) run(ctx context.Context) {
+	defer close(a.stopped)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		works := &work.WorkList{}
+		if err := a.f.client.List(ctx, works, client.InNamespace(wire.MemberNamespace(a.name))); err != nil {
+			continue
+		}
+		a.mu.Lock()
+		for i := range works.Items {
+			if !a.silent {
+				a.carryOut(ctx, &works.Items[i])
+			}
+		}
+		a.mu.Unlock()
+	}
+}
+
+// order is what the simulation reads of a manifest.
+type order struct {
+	Kind     string
+	Metadata struct{ Annotations map[string]string }
+	Spec     struct {
+		Replicas       int32
+		Template       json.RawMessage
+		UpdateStrategy struct {
+			RollingUpdate struct {
+				Partition int32
+				Paused    bool
+			}
+			ManualUpdate struct{ Partitions map[string]int32 }
+		}
+		Topology struct {
+			Subsets []struct {
+				Name     string
+				Replicas int32
+			}
+		}
+	}
+}
+
+func (a *agent) carryOut(ctx context.Context, w *work.Work) {
+	if w.DeletionTimestamp != nil {
+		base := w.DeepCopy()
+		if controllerutil.RemoveFinalizer(w, work.ExecutionFinalizer) {
+			_ = a.f.client.Patch(ctx, w, client.MergeFrom(base))
+		}
+		delete(a.state, w.Name)
+		return
+	}
+	sequence, err := strconv.ParseInt(w.Annotations[topology.AnnotationSequence], 10, 64)
+	if err != nil {
+		return
+	}
+	r := a.state[w.Name]
+	if r == nil {
+		r = &replica{total: map[string]int32{}, updated: map[string]int32{}}
+		a.state[w.Name] = r
+	}
+	if r.sequence == sequence && r.generation == w.Generation || sequence < r.sequence {
+		return
+	}
+	var o order
+	if err := json.Unmarshal(w.Spec.Workload.Manifests[0].Raw, &o); err != nil {
+		a.f.t.Errorf("manifest of Work %s: %v", w.Name, err)
+		return
+	}
+	r.follow(&o)
+	r.sequence, r.generation = sequence, w.Generation
+	a.report(ctx, w, r)
+}
+
+func (r *replica) follow(o *order) {
+	if r.template != string(o.Spec.Template) {
+		r.template = string(o.Spec.Template)
+		clear(r.updated)
+	}
+	wanted, partitions, paused := map[string]int32{}, map[string]int32{}, map[string]bool{}
+	if o.Kind == "CloneSet" {
+		rolling := o.Spec.UpdateStrategy.RollingUpdate
+		wanted[""], partitions[""], paused[""] = o.Spec.Replicas, rolling.Partition, rolling.Paused
+	} else {
+		var limits map[string]topology.SubsetLimit
+		_ = json.Unmarshal([]byte(o.Metadata.Annotations[topology.AnnotationSubsetLimits]), &limits)
+		for _, s := range o.Spec.Topology.Subsets {
+			wanted[s.Name], partitions[s.Name], paused[s.Name] = s.Replicas, o.Spec.UpdateStrategy.ManualUpdate.Partitions[s.Name], limits[s.Name].Paused
+		}
+	}
+	for subset := range r.total {
+		if _, ok := wanted[subset]; !ok {
+			delete(r.total, subset)
+			delete(r.updated, subset)
+		}
+	}
+	for subset, n := range wanted {
+		if grown := n - r.total[subset]; grown > 0 {
+			// New pods are of the old revision as far as the partition asks for those.
+			old := max(partitions[subset]-(r.total[subset]-r.updated[subset]), 0)
+			r.updated[subset] += max(grown-old, 0)
+		}
+		r.total[subset] = n
+		r.updated[subset] = min(r.updated[subset], n)
+		if !paused[subset] {
+			r.updated[subset] = max(r.updated[subset], n-partitions[subset])
+		}
+	}
+}
+
+func (a *agent) report(ctx context.Context, w *work.Work, r *replica) {
+	a.counter++
+	base := w.DeepCopy()
+	w.Status.Conditions = []metav1.Condition{{
+		Type: work.ConditionApplied, Status: metav1.ConditionTrue, Reason: work.ReasonApplied, ObservedGeneration: w.Generation,
+		LastTransitionTime: metav1.Now(),
+	}}
+	report := &work.Report{HubID: a.f.hubID, Sequence: r.sequence, Epoch: 1, Counter: a.counter, ObservedAt: metav1.NowMicro()}
+	for _, subset := range slices.Sorted(maps.Keys(r.total)) {
+		n, u := r.total[subset], r.updated[subset]
+		report.InUse = append(report.InUse, work.SubsetUse{
+			Subset: subset, Desired: n, Total: n, Ready: n, Available: n, Updated: u, UpdatedReady: u, UpdatedAvailable: u,
+		})
+	}
+	w.Status.Report = report
+	if err := a.f.client.Status().Patch(ctx, w, client.MergeFrom(base)); err != nil && !errors.Is(err, context.Canceled) && !apierrors.IsNotFound(err) {
+		a.f.t.Errorf("report of %s: %v", a.name, err)
+	}
+}

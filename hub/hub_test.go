@@ -1,0 +1,512 @@
+package hub_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+var threeMembers = map[string][]string{"east": {"a", "b"}, "west": {"b", "c"}, "south": {"c", "d"}}
+
+func (f *fleet) policy(name string, change ...func(*topology.FederationPolicySpec)) *topology.FederationPolicy {
+	f.t.Helper()
+	p := &topology.FederationPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name},
+		Spec:       topology.FederationPolicySpec{Workloads: []topology.WorkloadSelector{{Kind: "CloneSet"}, {Kind: "UnitedDeployment"}}},
+	}
+	for _, c := range change {
+		c(&p.Spec)
+	}
+	must(f.t, f.client.Create(f.ctx, p))
+	return p
+}
+
+func podTemplate(image string) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: image}}},
+	}
+}
+
+func (f *fleet) cloneSet(name string, replicas int32) *apps.CloneSet {
+	f.t.Helper()
+	cs := &apps.CloneSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name},
+		Spec: apps.CloneSetSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, Template: podTemplate("web:1"),
+		},
+	}
+	must(f.t, f.client.Create(f.ctx, cs))
+	return cs
+}
+
+func zone(name string) corev1.NodeSelectorTerm {
+	return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
+		{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{name}},
+	}}
+}
+
+// unitedDeployment has one subset for each zone, left open.
+func (f *fleet) unitedDeployment(name string, replicas int32, zones ...string) *apps.UnitedDeployment {
+	f.t.Helper()
+	ud := &apps.UnitedDeployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name},
+		Spec: apps.UnitedDeploymentSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+			Template: apps.SubsetTemplate{CloneSetTemplate: &apps.CloneSetTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
+				Spec:       apps.CloneSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, Template: podTemplate("web:1")},
+			}},
+		},
+	}
+	for _, z := range zones {
+		ud.Spec.Topology.Subsets = append(ud.Spec.Topology.Subsets, apps.Subset{Name: z, NodeSelectorTerm: zone(z)})
+	}
+	must(f.t, f.client.Create(f.ctx, ud))
+	return ud
+}
+
+func (f *fleet) placement(kind, name string) (*topology.WorkloadPlacement, error) {
+	p := &topology.WorkloadPlacement{}
+	return p, f.client.Get(f.ctx, wire.Key{Kind: kind, Namespace: f.namespace, Name: name}.Placement(), p)
+}
+
+// placed waits until the placement's cells are these: "subset/cluster" or "cluster" → replicas.
+func (f *fleet) placed(kind, name string, want map[string]int32) *topology.WorkloadPlacement {
+	f.t.Helper()
+	var p *topology.WorkloadPlacement
+	f.eventually(fmt.Sprintf("%s %s placed as %v", kind, name, want), func() (err error) {
+		if p, err = f.placement(kind, name); err != nil {
+			return err
+		}
+		have := cellsOf(p)
+		if fmt.Sprint(have) != fmt.Sprint(want) {
+			return fmt.Errorf("placed as %v", have)
+		}
+		return nil
+	})
+	return p
+}
+
+func cellsOf(p *topology.WorkloadPlacement) map[string]int32 {
+	have := map[string]int32{}
+	for _, c := range p.Spec.Cells {
+		at := c.Cluster
+		if c.Subset != "" {
+			at = c.Subset + "/" + at
+		}
+		have[at] += c.Replicas
+	}
+	return have
+}
+
+// cloneSetIs waits until the CloneSet's status satisfies check.
+func (f *fleet) cloneSetIs(name, what string, check func(*apps.CloneSet) bool) *apps.CloneSet {
+	f.t.Helper()
+	cs := &apps.CloneSet{}
+	f.eventually(what, func() error {
+		if err := f.client.Get(f.ctx, client.ObjectKey{Namespace: f.namespace, Name: name}, cs); err != nil {
+			return err
+		}
+		if !check(cs) {
+			return fmt.Errorf("status is %+v", cs.Status)
+		}
+		return nil
+	})
+	return cs
+}
+
+func conditionIs(cs *apps.CloneSet, condition string, status corev1.ConditionStatus, reason, text string) bool {
+	for _, c := range cs.Status.Conditions {
+		if string(c.Type) == condition {
+			return c.Status == status && (reason == "" || c.Reason == reason) && strings.Contains(c.Message, text)
+		}
+	}
+	return false
+}
+
+func ready(cs *apps.CloneSet) bool {
+	return cs.Status.ObservedGeneration == cs.Generation && conditionIs(cs, "Ready", corev1.ConditionTrue, "", "")
+}
+
+func TestCloneSetIsPlacedWithFewWrites(t *testing.T) {
+	f := newFleet(t, threeMembers)
+	f.policy("all")
+	f.quiet()
+	f.cloneSet("web", 12)
+	f.placed("CloneSet", "web", map[string]int32{"east": 4, "west": 4, "south": 4})
+	cs := f.cloneSetIs("web", "Ready", ready)
+	if s := cs.Status; s.Replicas != 12 || s.ReadyReplicas != 12 || s.UpdatedReplicas != 12 || s.LabelSelector != "app=web" ||
+		s.UpdateRevision == "" || s.CurrentRevision != s.UpdateRevision || !conditionIs(cs, "Federated", corev1.ConditionTrue, "Placed", "3 clusters") {
+		t.Errorf("status %+v", s)
+	}
+	// One placement, three Works, one status; the policy's count of workloads is one more for the first workload.
+	wrote := f.quiet()
+	if len(wrote) > 6 {
+		t.Errorf("the hub wrote %d times: %s", len(wrote), strings.Join(wrote, "\n"))
+	}
+	t.Logf("the hub wrote %d times", len(wrote))
+	f.eventually("the policy counts the workload", func() error {
+		p := &topology.FederationPolicy{}
+		err := f.client.Get(f.ctx, client.ObjectKey{Namespace: f.namespace, Name: "all"}, p)
+		if err == nil && p.Status.Workloads != 1 {
+			err = fmt.Errorf("it counts %d", p.Status.Workloads)
+		}
+		return err
+	})
+	f.quiet()
+
+	f.stopHub()
+	f.startHub()
+	f.writes.take()
+	if wrote := f.quiet(); len(wrote) > 0 {
+		t.Errorf("a restarted hub wrote %s", strings.Join(wrote, "\n"))
+	}
+}
+
+func TestScaleMovesNothingElse(t *testing.T) {
+	f := newFleet(t, threeMembers)
+	f.policy("all")
+	f.unitedDeployment("web", 12, "a", "b", "c", "d")
+	before := f.placed("UnitedDeployment", "web", cells(t, f, 12))
+	f.scale("web", 30)
+	up := f.placed("UnitedDeployment", "web", cells(t, f, 30))
+	for at, n := range cellsOf(before) {
+		if cellsOf(up)[at] < n {
+			t.Errorf("%s went from %d to %d while scaling up", at, n, cellsOf(up)[at])
+		}
+	}
+	f.scale("web", 7)
+	down := f.placed("UnitedDeployment", "web", cells(t, f, 7))
+	for at, n := range cellsOf(up) {
+		if cellsOf(down)[at] > n {
+			t.Errorf("%s went from %d to %d while scaling down", at, n, cellsOf(down)[at])
+		}
+	}
+	f.eventually("the status sums 7", func() error {
+		ud := &apps.UnitedDeployment{}
+		if err := f.client.Get(f.ctx, client.ObjectKey{Namespace: f.namespace, Name: "web"}, ud); err != nil {
+			return err
+		}
+		var sum int32
+		for _, s := range ud.Status.SubsetStatuses {
+			sum += s.Replicas
+		}
+		if ud.Status.Replicas != 7 || sum != 7 || len(ud.Status.SubsetStatuses) != 4 {
+			return fmt.Errorf("status %+v", ud.Status)
+		}
+		return nil
+	})
+}
+
+// cells waits until the placement has n replicas and returns its cells, having checked that each zone has its even part.
+func cells(t *testing.T, f *fleet, n int32) map[string]int32 {
+	t.Helper()
+	var have map[string]int32
+	f.eventually(fmt.Sprintf("placed %d", n), func() error {
+		p, err := f.placement("UnitedDeployment", "web")
+		if err != nil || p.Spec.Placed != n {
+			return fmt.Errorf("placed %d (%w)", p.Spec.Placed, err)
+		}
+		have = cellsOf(p)
+		return nil
+	})
+	zones := map[string]int32{}
+	for at, k := range have {
+		subset, _, _ := strings.Cut(at, "/")
+		zones[subset] += k
+	}
+	for z, k := range zones {
+		if k < n/4 || k > n/4+1 {
+			t.Errorf("zone %s has %d of %d", z, k, n)
+		}
+	}
+	return have
+}
+
+func (f *fleet) scale(name string, replicas int32) {
+	f.t.Helper()
+	ud := &apps.UnitedDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name}}
+	must(f.t, f.client.Patch(f.ctx, ud, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))))
+}
+
+func TestNoPolicy(t *testing.T) {
+	f := newFleet(t, threeMembers)
+	f.cloneSet("web", 3)
+	f.cloneSetIs("web", "NoPolicy", func(cs *apps.CloneSet) bool {
+		return conditionIs(cs, "Federated", corev1.ConditionFalse, "NoPolicy", "create one") && conditionIs(cs, "Stalled", corev1.ConditionTrue, "NoPolicy", "")
+	})
+	if _, err := f.placement("CloneSet", "web"); !apierrors.IsNotFound(err) {
+		t.Errorf("a placement without a policy: %v", err)
+	}
+	f.policy("late")
+	f.cloneSetIs("web", "Ready after the policy came", ready)
+}
+
+func TestPolicyRemovedFreezes(t *testing.T) {
+	f := newFleet(t, threeMembers)
+	p := f.policy("all")
+	cs := f.cloneSet("web", 6)
+	f.placed("CloneSet", "web", map[string]int32{"east": 2, "west": 2, "south": 2})
+	f.cloneSetIs("web", "Ready", ready)
+	must(t, f.client.Delete(f.ctx, p))
+	f.cloneSetIs("web", "PolicyMissing", func(cs *apps.CloneSet) bool {
+		return conditionIs(cs, "Federated", corev1.ConditionFalse, "PolicyMissing", "FederationPolicy all")
+	})
+	f.quiet()
+	must(t, f.client.Patch(f.ctx, cs, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":30}}`))))
+	f.cloneSetIs("web", "the new generation is answered by the same condition", func(cs *apps.CloneSet) bool {
+		return cs.Status.ObservedGeneration == cs.Generation && cs.Status.Replicas == 6 && conditionIs(cs, "Stalled", corev1.ConditionTrue, "PolicyMissing", "")
+	})
+	f.placed("CloneSet", "web", map[string]int32{"east": 2, "west": 2, "south": 2})
+	f.policy("again")
+	f.placed("CloneSet", "web", map[string]int32{"east": 10, "west": 10, "south": 10})
+	f.cloneSetIs("web", "Ready again", ready)
+}
+
+func TestTwoPolicies(t *testing.T) {
+	f := newFleet(t, threeMembers)
+	f.policy("broad")
+	f.cloneSet("web", 3)
+	f.placed("CloneSet", "web", map[string]int32{"east": 1, "west": 1, "south": 1})
+	f.policy("narrow", func(s *topology.FederationPolicySpec) {
+		s.Workloads = []topology.WorkloadSelector{{Kind: "CloneSet", Name: "web"}, {Kind: "Deployment"}}
+		s.Clusters.Names = []string{"east"}
+	})
+	f.eventually("the later policy tells of the unknown kind", func() error { return f.policyIs("narrow", "UnknownKind", "CloneSet, UnitedDeployment") })
+	p := &topology.FederationPolicy{}
+	must(t, f.client.Get(f.ctx, client.ObjectKey{Namespace: f.namespace, Name: "narrow"}, p))
+	p.Spec.Workloads = p.Spec.Workloads[:1]
+	must(t, f.client.Update(f.ctx, p))
+	f.eventually("the later policy is Conflicted", func() error { return f.policyIs("narrow", "Conflicted", "broad") })
+	f.eventually("the first policy is in force", func() error { return f.policyIs("broad", "InForce", "") })
+	f.placed("CloneSet", "web", map[string]int32{"east": 1, "west": 1, "south": 1})
+}
+
+func (f *fleet) policyIs(name, reason, text string) error {
+	p := &topology.FederationPolicy{}
+	if err := f.client.Get(f.ctx, client.ObjectKey{Namespace: f.namespace, Name: name}, p); err != nil {
+		return err
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == "Ready" && c.Reason == reason && strings.Contains(c.Message, text) {
+			return nil
+		}
+	}
+	return fmt.Errorf("status %+v", p.Status)
+}
+
+func TestUnmatchedSubset(t *testing.T) {
+	f := newFleet(t, threeMembers)
+	f.policy("all")
+	ud := f.unitedDeployment("web", 6, "a", "d")
+	f.placed("UnitedDeployment", "web", map[string]int32{"a/east": 3, "d/south": 3})
+	sentence := fmt.Sprintf(`subset "x" of UnitedDeployment %s/web matches no member: no member has zone "q" (zones: a, b, c, d)`, f.namespace)
+	base := ud.DeepCopy()
+	ud.Spec.Topology.Subsets = append(ud.Spec.Topology.Subsets, apps.Subset{Name: "x", NodeSelectorTerm: zone("q"), Replicas: new(intstr.FromInt32(2))})
+	must(t, f.client.Patch(f.ctx, ud, client.MergeFrom(base)))
+	f.eventually("Stalled with the sentence", func() error {
+		if err := f.client.Get(f.ctx, client.ObjectKeyFromObject(ud), ud); err != nil {
+			return err
+		}
+		for _, c := range ud.Status.Conditions {
+			if string(c.Type) == "Stalled" && c.Status == corev1.ConditionTrue && c.Reason == "SubsetUnmatched" && strings.Contains(c.Message, sentence) {
+				return nil
+			}
+		}
+		return fmt.Errorf("conditions %+v", ud.Status.Conditions)
+	})
+	f.placed("UnitedDeployment", "web", map[string]int32{"a/east": 3, "d/south": 3})
+	f.join("north", "q")
+	f.placed("UnitedDeployment", "web", map[string]int32{"a/east": 2, "d/south": 2, "x/north": 2})
+}
+
+func TestMemberNotReadyGetsNothingNew(t *testing.T) {
+	f := newFleet(t, threeMembers)
+	f.policy("all")
+	cs := f.cloneSet("web", 6)
+	f.placed("CloneSet", "web", map[string]int32{"east": 2, "west": 2, "south": 2})
+	f.cloneSetIs("web", "Ready", ready)
+	// The condition is what the placement goes by; the clock of the Lease is tested where it is read.
+	member := &topology.MemberCluster{}
+	must(t, f.client.Get(f.ctx, client.ObjectKey{Name: "west"}, member))
+	base := member.DeepCopy()
+	for i := range member.Status.Conditions {
+		if member.Status.Conditions[i].Type == topology.MemberReady {
+			member.Status.Conditions[i].Status, member.Status.Conditions[i].Reason = metav1.ConditionFalse, topology.ReasonLeaseExpired
+		}
+	}
+	must(t, f.client.Status().Patch(f.ctx, member, client.MergeFrom(base)))
+	f.cloneSetIs("web", "the stale member is named", func(cs *apps.CloneSet) bool {
+		return conditionIs(cs, "Ready", corev1.ConditionUnknown, "MembersNotReady", "west")
+	})
+	must(t, f.client.Patch(f.ctx, cs, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":12}}`))))
+	f.placed("CloneSet", "web", map[string]int32{"east": 5, "west": 2, "south": 5})
+}
+
+func TestExcludedMemberIsEmptiedThenDropped(t *testing.T) {
+	f := newFleet(t, threeMembers)
+	p := f.policy("all")
+	f.cloneSet("web", 6)
+	f.placed("CloneSet", "web", map[string]int32{"east": 2, "west": 2, "south": 2})
+	f.cloneSetIs("web", "Ready", ready)
+	f.agents["west"].hush(true)
+	base := p.DeepCopy()
+	p.Spec.Clusters.Names = []string{"east", "south"}
+	must(t, f.client.Patch(f.ctx, p, client.MergeFrom(base)))
+	f.placed("CloneSet", "web", map[string]int32{"east": 3, "west": 0, "south": 3})
+	f.agents["west"].hush(false)
+	f.placed("CloneSet", "web", map[string]int32{"east": 3, "south": 3})
+	f.eventually("the Work is gone", func() error { return f.gone("west", "web") })
+}
+
+func (f *fleet) gone(cluster, name string) error {
+	key := wire.Key{Kind: "CloneSet", Namespace: f.namespace, Name: name}
+	w := &work.Work{}
+	if err := f.client.Get(f.ctx, key.Work(cluster), w); !apierrors.IsNotFound(err) {
+		return fmt.Errorf("Work is there (%w)", err)
+	}
+	return nil
+}
+
+func TestDeletionDoesNotWaitForASilentMember(t *testing.T) {
+	f := newFleet(t, threeMembers)
+	f.policy("all")
+	cs := f.cloneSet("web", 6)
+	f.cloneSetIs("web", "Ready", ready)
+	f.agents["west"].hush(true)
+	must(t, f.client.Delete(f.ctx, cs))
+	f.eventually("the placement is gone", func() error {
+		if _, err := f.placement("CloneSet", "web"); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there (%w)", err)
+		}
+		return nil
+	})
+	f.eventually("the Works of those that answer are gone", func() error { return f.gone("east", "web") })
+	w := &work.Work{}
+	must(t, f.client.Get(f.ctx, wire.Key{Kind: "CloneSet", Namespace: f.namespace, Name: "web"}.Work("west"), w))
+	if w.DeletionTimestamp == nil {
+		t.Error("the Work of the silent member has no deletion timestamp")
+	}
+	f.cloneSet("web", 3) // the same name again, while an old Work still waits
+	f.placed("CloneSet", "web", map[string]int32{"east": 1, "west": 1, "south": 1})
+	f.agents["west"].hush(false)
+	f.cloneSetIs("web", "Ready", ready)
+}
+
+func TestPlacementDeletedByHandTouchesNoWork(t *testing.T) {
+	f := newFleet(t, threeMembers)
+	f.policy("all")
+	f.cloneSet("web", 6)
+	f.cloneSetIs("web", "Ready", ready)
+	p, err := f.placement("CloneSet", "web")
+	must(t, err)
+	works := map[string]string{}
+	key := wire.Key{Kind: "CloneSet", Namespace: f.namespace, Name: "web"}
+	for name := range threeMembers {
+		w := &work.Work{}
+		must(t, f.client.Get(f.ctx, key.Work(name), w))
+		works[name] = string(w.UID)
+	}
+	must(t, f.client.Delete(f.ctx, p))
+	f.eventually("a new placement", func() error {
+		again, err := f.placement("CloneSet", "web")
+		if err == nil && again.UID == p.UID {
+			err = fmt.Errorf("still the old one")
+		}
+		return err
+	})
+	f.cloneSetIs("web", "Ready", ready)
+	f.quiet()
+	for name, uid := range works {
+		w := &work.Work{}
+		must(t, f.client.Get(f.ctx, key.Work(name), w))
+		if string(w.UID) != uid {
+			t.Errorf("the Work of %s was replaced", name)
+		}
+	}
+}
+
+func TestWithdraw(t *testing.T) {
+	f := newFleet(t, threeMembers)
+	f.policy("all")
+	cs := f.cloneSet("web", 6)
+	f.cloneSetIs("web", "Ready", ready)
+	must(t, f.client.Patch(f.ctx, cs, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"topology.flotilla.dev/withdraw":"true"}}}`))))
+	f.eventually("the Works are gone", func() error { return f.gone("east", "web") })
+	f.cloneSetIs("web", "Withdrawn", func(cs *apps.CloneSet) bool {
+		return conditionIs(cs, "Federated", corev1.ConditionFalse, "Withdrawn", "remove the annotation") && cs.Status.Replicas == 0
+	})
+	must(t, f.client.Patch(f.ctx, cs, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"topology.flotilla.dev/withdraw":null}}}`))))
+	f.cloneSetIs("web", "Ready again", ready)
+}
+
+func TestPartitionIsGlobal(t *testing.T) {
+	f := newFleet(t, threeMembers)
+	f.policy("all")
+	f.ledger()
+	cs := f.cloneSet("web", 11)
+	f.cloneSetIs("web", "Ready", ready)
+	patch := `{"spec":{"updateStrategy":{"rollingUpdate":{"partition":"50%","maxUnavailable":1}},"template":{"spec":{"containers":[{"name":"main","image":"web:2"}]}}}}`
+	must(t, f.client.Patch(f.ctx, cs, client.RawPatch("application/merge-patch+json", []byte(patch))))
+	// 50 % of 11 rounds up: 6 stay, 5 are updated, in all clusters together and at every moment.
+	f.cloneSetIs("web", "5 of 11 are updated", func(cs *apps.CloneSet) bool {
+		if cs.Status.UpdatedReplicas > 5 && cs.Status.ObservedGeneration == cs.Generation {
+			t.Errorf("%d are updated", cs.Status.UpdatedReplicas)
+		}
+		return ready(cs) && cs.Status.UpdatedReplicas == 5 && cs.Status.ExpectedUpdatedReplicas == 5 && cs.Status.CurrentRevision != cs.Status.UpdateRevision
+	})
+	must(t, f.client.Patch(f.ctx, cs, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"updateStrategy":{"rollingUpdate":{"partition":0}}}}`))))
+	f.cloneSetIs("web", "all are updated, one cluster after the other", func(cs *apps.CloneSet) bool {
+		return ready(cs) && cs.Status.UpdatedReplicas == 11 && cs.Status.CurrentRevision == cs.Status.UpdateRevision
+	})
+	f.quiet()
+	if wrote := f.quiet(); len(wrote) > 0 {
+		t.Errorf("at rest the hub wrote %v", wrote)
+	}
+}
+
+// ledger watches every version of the placements and checks what may never be otherwise: no more is held than the limits
+// allow, or than was held before, and no cell has more than it holds.
+func (f *fleet) ledger() {
+	f.t.Helper()
+	watcher, err := f.client.Watch(f.ctx, &topology.WorkloadPlacementList{}, client.InNamespace(f.namespace))
+	must(f.t, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		before := topology.Allowance{}
+		for event := range watcher.ResultChan() {
+			p, ok := event.Object.(*topology.WorkloadPlacement)
+			if !ok {
+				continue
+			}
+			var limit, held topology.Allowance
+			for _, l := range p.Spec.Limits {
+				limit.Update, limit.Break, limit.Add = limit.Update+l.Update, limit.Break+l.Break, limit.Add+l.Add
+			}
+			for _, c := range p.Spec.Cells {
+				held.Update, held.Break, held.Add = held.Update+c.Held.Update, held.Break+c.Held.Break, held.Add+c.Held.Add
+				if c.Share.Update > c.Held.Update || c.Share.Break > c.Held.Break || c.Share.Add > c.Held.Add {
+					f.t.Errorf("cell %s has more than it holds: %+v", c.Cluster, c)
+				}
+			}
+			if held.Break > max(limit.Break, before.Break) || held.Add > max(limit.Add, before.Add) || held.Update > max(limit.Update, before.Update) {
+				f.t.Errorf("sequence %d: held %+v, of %+v, %+v before", p.Spec.Sequence, held, limit, before)
+			}
+			before = held
+		}
+	}()
+	f.t.Cleanup(func() { watcher.Stop(); <-done })
+}

@@ -1,0 +1,93 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// leaseSeen is the hub's own memory of a Lease: the renewTime and when this hub first saw it.
+type leaseSeen struct {
+	renewTime metav1.MicroTime
+	since     time.Time
+	changed   bool
+}
+
+func (r *Reconciler) gather(ctx context.Context, member *topology.MemberCluster) (facts, error) {
+	f := facts{member: member, hubID: r.hubID, now: r.clock.Now()}
+	members := &topology.MemberClusterList{}
+	if err := r.client.List(ctx, members, client.UnsafeDisableDeepCopy); err != nil {
+		return f, fmt.Errorf("list MemberClusters: %w", err)
+	}
+	f.twin = olderTwin(member, members.Items)
+	lease := &coordinationv1.Lease{}
+	err := r.client.Get(ctx, types.NamespacedName{Namespace: wire.MemberNamespace(member.Name), Name: member.Name}, lease)
+	if client.IgnoreNotFound(err) != nil {
+		return f, fmt.Errorf("get Lease of MemberCluster %s: %w", member.Name, err)
+	}
+	if err == nil && lease.Spec.RenewTime != nil && heldBy(lease, clusterID(member)) {
+		f.lease = r.see(member.Name, *lease.Spec.RenewTime, f.now)
+	}
+	return f, nil
+}
+
+// heldBy tells whether the cluster with this id renews the Lease; a Lease without holder counts.
+func heldBy(lease *coordinationv1.Lease, id string) bool {
+	holder := lease.Spec.HolderIdentity
+	return holder == nil || *holder == "" || id == "" || *holder == id
+}
+
+// olderTwin returns the name of a member with the same cluster id that goes before this one: the pinned before the
+// unpinned, then the older, then the first by name. One that is not accepted by a person takes nothing away.
+func olderTwin(member *topology.MemberCluster, members []topology.MemberCluster) string {
+	id := clusterID(member)
+	if id == "" {
+		return ""
+	}
+	for i := range members {
+		other := &members[i]
+		if other.Name == member.Name || other.DeletionTimestamp != nil || !other.Spec.Accepted || clusterID(other) != id {
+			continue
+		}
+		if goesBefore(other, member) {
+			return other.Name
+		}
+	}
+	return ""
+}
+
+func goesBefore(a, b *topology.MemberCluster) bool {
+	if pinned := a.Spec.ClusterID != ""; pinned != (b.Spec.ClusterID != "") {
+		return pinned
+	}
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	}
+	return a.Name < b.Name
+}
+
+// see records a renewTime and returns since when it stands.
+func (r *Reconciler) see(name string, renewTime metav1.MicroTime, now time.Time) sighting {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last, ok := r.leases[name]
+	if !ok || !last.renewTime.Equal(&renewTime) {
+		last = leaseSeen{renewTime: renewTime, since: now, changed: ok}
+		r.leases[name] = last
+	}
+	return sighting{exists: true, changed: last.changed, since: last.since}
+}
+
+func (r *Reconciler) forget(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.leases, name)
+}

@@ -1,0 +1,126 @@
+package agent
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+)
+
+// leaseExpires is how long an agent may be silent: four renewals, so that one lost request is no outage.
+const leaseExpires = 40 * time.Second
+
+// facts are what a member's conditions depend on.
+type facts struct {
+	member *topology.MemberCluster
+	hubID  string
+	// twin is the name of an older member with the same cluster id, empty if there is none.
+	twin string
+	// lease is what was seen of the agent's Lease.
+	lease sighting
+	now   time.Time
+}
+
+// sighting is what the hub has seen of a member's Lease.
+type sighting struct {
+	// exists: there is a Lease, held by the cluster that is pinned.
+	exists bool
+	// changed: renewTime has changed since this hub started.
+	changed bool
+	// since is when this hub first saw the present renewTime, by its own clock.
+	since time.Time
+}
+
+// plan returns the id to pin ("" for none) and the conditions.
+func plan(f facts) (pin string, conditions []metav1.Condition) {
+	accepted := acceptedCondition(f)
+	if accepted.Status == metav1.ConditionTrue && f.member.Spec.ClusterID == "" {
+		pin = f.member.Status.ClusterID
+	}
+	conditions = []metav1.Condition{accepted, readyCondition(f)}
+	if id, ok := identityCondition(f); ok {
+		conditions = append(conditions, id)
+	}
+	return pin, conditions
+}
+
+// clusterID is the pinned id, or before that what the agent told.
+func clusterID(m *topology.MemberCluster) string {
+	if m.Spec.ClusterID != "" {
+		return m.Spec.ClusterID
+	}
+	return m.Status.ClusterID
+}
+
+func acceptedCondition(f facts) metav1.Condition {
+	m := f.member
+	c := metav1.Condition{Type: topology.MemberAccepted, Status: metav1.ConditionFalse, ObservedGeneration: m.Generation}
+	id := clusterID(m)
+	switch {
+	case !m.Spec.Accepted:
+		c.Reason = topology.ReasonNotAccepted
+		c.Message = fmt.Sprintf("MemberCluster %s waits for a person: set spec.accepted to true to let it take part", m.Name)
+	case id == "":
+		c.Reason = topology.ReasonNeverConnected
+		c.Message = fmt.Sprintf("the agent of MemberCluster %s has not told the id of its cluster yet; start it with this hub's kubeconfig", m.Name)
+	case id == f.hubID:
+		c.Reason = topology.ReasonHubIsMember
+		c.Message = fmt.Sprintf("MemberCluster %s is the hub's own cluster (id %s), which cannot join itself; delete it, and join other clusters", m.Name, id)
+	case f.twin != "":
+		c.Reason = topology.ReasonDuplicateClusterID
+		c.Message = fmt.Sprintf("MemberCluster %s has the cluster id %s, which the older MemberCluster %s has already; delete one of the two, or give a cloned cluster its own kube-system namespace uid", m.Name, id, f.twin)
+	default:
+		c.Status, c.Reason = metav1.ConditionTrue, topology.ReasonAccepted
+		c.Message = "the member takes part"
+	}
+	return c
+}
+
+func readyCondition(f facts) metav1.Condition {
+	m := f.member
+	c := metav1.Condition{Type: topology.MemberReady, Status: metav1.ConditionFalse, ObservedGeneration: m.Generation}
+	before := meta.FindStatusCondition(m.Status.Conditions, topology.MemberReady)
+	expired := f.lease.exists && !f.now.Before(f.lease.since.Add(leaseExpires))
+	// A Lease that has not changed since the hub started may be old: what was known of it before goes on.
+	knownExpired := before != nil && before.Reason == topology.ReasonLeaseExpired && !f.lease.changed
+	switch {
+	case !f.lease.exists && (before == nil || before.Reason == topology.ReasonNeverConnected):
+		c.Reason = topology.ReasonNeverConnected
+		c.Message = fmt.Sprintf("no Lease of the agent of MemberCluster %s was seen yet; start the agent, or look at its log", m.Name)
+	case !f.lease.exists, expired, knownExpired:
+		c.Reason = topology.ReasonLeaseExpired
+		c.Message = fmt.Sprintf("the agent of MemberCluster %s has not renewed its Lease for %s; it gets nothing new until it does; look at the agent, and at its way to the hub", m.Name, leaseExpires)
+	default:
+		c.Status, c.Reason = metav1.ConditionTrue, topology.ReasonLeaseFresh
+		c.Message = "the agent renews its Lease"
+	}
+	return c
+}
+
+// identityCondition tells of a refused cluster. It is written only from the first refusal on.
+func identityCondition(f facts) (metav1.Condition, bool) {
+	m := f.member
+	c := metav1.Condition{Type: topology.MemberIdentity, ObservedGeneration: m.Generation}
+	if m.Status.RefusedClusterID != "" && m.Status.RefusedClusterID != clusterID(m) {
+		c.Status, c.Reason = metav1.ConditionFalse, topology.ReasonClusterIDMismatch
+		c.Message = fmt.Sprintf("an agent of another cluster (id %s) came under the name MemberCluster %s, which is pinned to id %s, and was refused; give that cluster a name of its own, or delete this MemberCluster and join again",
+			m.Status.RefusedClusterID, m.Name, clusterID(m))
+		return c, true
+	}
+	if meta.FindStatusCondition(m.Status.Conditions, topology.MemberIdentity) == nil {
+		return c, false
+	}
+	c.Status, c.Reason, c.Message = metav1.ConditionTrue, topology.ReasonPinned, "only the pinned cluster comes under this name"
+	return c, true
+}
+
+// next returns when the conditions can change without an event; 0 for never.
+func next(f facts) time.Duration {
+	if !f.lease.exists {
+		return 0
+	}
+	return max(f.lease.since.Add(leaseExpires).Sub(f.now), 0)
+}

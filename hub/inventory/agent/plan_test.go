@@ -1,0 +1,196 @@
+package agent
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+)
+
+func member(name string, change ...func(*topology.MemberCluster)) *topology.MemberCluster {
+	m := &topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: topology.MemberClusterSpec{Accepted: true}}
+	m.Status.ClusterID = "id-" + name
+	for _, c := range change {
+		c(m)
+	}
+	return m
+}
+
+func TestAccepted(t *testing.T) {
+	tests := []struct {
+		name   string
+		facts  facts
+		reason string
+		text   string
+		pin    string
+	}{
+		{"nobody accepted it", facts{member: member("east", func(m *topology.MemberCluster) { m.Spec.Accepted = false })}, topology.ReasonNotAccepted, "set spec.accepted", ""},
+		{"its agent never came", facts{member: member("east", func(m *topology.MemberCluster) { m.Status.ClusterID = "" })}, topology.ReasonNeverConnected, "east", ""},
+		{"it takes part", facts{member: member("east")}, topology.ReasonAccepted, "", "id-east"},
+		{"pinned already", facts{member: member("east", func(m *topology.MemberCluster) { m.Spec.ClusterID = "id-east" })}, topology.ReasonAccepted, "", ""},
+		{"the hub itself", facts{member: member("east", func(m *topology.MemberCluster) { m.Status.ClusterID = "hub" })}, topology.ReasonHubIsMember, "id hub", ""},
+		{"a twin", facts{member: member("east"), twin: "west"}, topology.ReasonDuplicateClusterID, "older MemberCluster west", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.facts.hubID = "hub"
+			pin, conditions := plan(tt.facts)
+			c := meta.FindStatusCondition(conditions, topology.MemberAccepted)
+			if c.Reason != tt.reason || !strings.Contains(c.Message, tt.text) || pin != tt.pin || (c.Status == metav1.ConditionTrue) != (tt.reason == topology.ReasonAccepted) {
+				t.Errorf("condition %+v, pin %q", c, pin)
+			}
+		})
+	}
+}
+
+func TestRefusedClusterIsTold(t *testing.T) {
+	m := member("east", func(m *topology.MemberCluster) { m.Spec.ClusterID, m.Status.RefusedClusterID = "id-east", "id-thief" })
+	_, conditions := plan(facts{member: m, hubID: "hub"})
+	if c := meta.FindStatusCondition(conditions, topology.MemberIdentity); c == nil || c.Reason != topology.ReasonClusterIDMismatch || !strings.Contains(c.Message, "id-thief") {
+		t.Errorf("condition %+v", c)
+	}
+	if !meta.IsStatusConditionTrue(conditions, topology.MemberAccepted) {
+		t.Error("the rightful member lost its acceptance")
+	}
+
+	m.Status.Conditions, m.Status.RefusedClusterID = conditions, ""
+	_, conditions = plan(facts{member: m, hubID: "hub"})
+	if c := meta.FindStatusCondition(conditions, topology.MemberIdentity); c == nil || c.Status != metav1.ConditionTrue || c.Reason != topology.ReasonPinned {
+		t.Errorf("after the refusal: %+v", c)
+	}
+	_, conditions = plan(facts{member: member("west"), hubID: "hub"})
+	if c := meta.FindStatusCondition(conditions, topology.MemberIdentity); c != nil {
+		t.Errorf("before any refusal: %+v", c)
+	}
+}
+
+func TestYoungerTwinIsRefused(t *testing.T) {
+	same := func(age time.Duration, pinned string) func(*topology.MemberCluster) {
+		return func(m *topology.MemberCluster) {
+			m.Status.ClusterID, m.Spec.ClusterID = "one", pinned
+			m.CreationTimestamp = metav1.NewTime(time.Unix(1000, 0).Add(-age))
+		}
+	}
+	old, young := member("old", same(time.Hour, "")), member("young", same(time.Minute, ""))
+	if olderTwin(old, []topology.MemberCluster{*old, *young}) != "" || olderTwin(young, []topology.MemberCluster{*old, *young}) != "old" {
+		t.Error("the older one is to stay")
+	}
+	pinned := member("young", same(time.Minute, "one"))
+	if olderTwin(old, []topology.MemberCluster{*old, *pinned}) != "young" || olderTwin(pinned, []topology.MemberCluster{*old, *pinned}) != "" {
+		t.Error("the pinned one is to stay")
+	}
+	waiting := member("old", same(time.Hour, ""), func(m *topology.MemberCluster) { m.Spec.Accepted = false })
+	if olderTwin(young, []topology.MemberCluster{*waiting, *young}) != "" {
+		t.Error("one that nobody accepted takes nothing away")
+	}
+}
+
+// world is a hub with one member and a clock that the test moves.
+type world struct {
+	t      *testing.T
+	client client.Client
+	clock  *clocktesting.FakeClock
+	r      *Reconciler
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme, topology.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := &world{t: t, clock: clocktesting.NewFakeClock(time.Unix(5000, 0))}
+	w.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(member("east")).WithStatusSubresource(&topology.MemberCluster{}).Build()
+	w.restart()
+	return w
+}
+
+func (w *world) restart() { w.r = NewReconciler(w.client, w.clock, "hub") }
+
+// renew sets the Lease's renewTime to a time of the member's own clock.
+func (w *world) renew(at int64) {
+	w.t.Helper()
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-east", Name: "east"}}
+	err := w.client.Get(w.t.Context(), client.ObjectKeyFromObject(lease), lease)
+	lease.Spec.RenewTime, lease.Spec.HolderIdentity = new(metav1.NewMicroTime(time.Unix(at, 0))), new("id-east")
+	if err != nil {
+		err = w.client.Create(w.t.Context(), lease)
+	} else {
+		err = w.client.Update(w.t.Context(), lease)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// is reconciles and checks the reason of Ready, and whether that wrote.
+func (w *world) is(reason string, wrote bool, why string) {
+	w.t.Helper()
+	before := w.get().ResourceVersion
+	if _, err := w.r.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "east"}}); err != nil {
+		w.t.Fatal(err)
+	}
+	m := w.get()
+	if c := meta.FindStatusCondition(m.Status.Conditions, topology.MemberReady); c == nil || c.Reason != reason {
+		w.t.Errorf("%s: Ready is %+v, want %s", why, c, reason)
+	}
+	if (m.ResourceVersion != before) != wrote {
+		w.t.Errorf("%s: wrote %t, want %t", why, m.ResourceVersion != before, wrote)
+	}
+}
+
+func (w *world) get() *topology.MemberCluster {
+	w.t.Helper()
+	m := &topology.MemberCluster{}
+	if err := w.client.Get(w.t.Context(), client.ObjectKey{Name: "east"}, m); err != nil {
+		w.t.Fatal(err)
+	}
+	return m
+}
+
+func TestReadyGoesByTheHubsOwnClock(t *testing.T) {
+	w := newWorld(t)
+	w.is(topology.ReasonNeverConnected, true, "before the first Lease")
+	if w.get().Spec.ClusterID != "id-east" {
+		t.Error("the id is not pinned")
+	}
+	w.is(topology.ReasonNeverConnected, false, "still")
+	w.renew(9) // the member's clock is far behind
+	w.is(topology.ReasonLeaseFresh, true, "a Lease")
+	w.clock.Step(39 * time.Second)
+	w.is(topology.ReasonLeaseFresh, false, "39 s")
+	w.renew(19)
+	w.is(topology.ReasonLeaseFresh, false, "renewed")
+	w.clock.Step(40 * time.Second)
+	w.is(topology.ReasonLeaseExpired, true, "40 s without a change")
+	w.restart()
+	w.is(topology.ReasonLeaseExpired, false, "a restarted hub knows nothing better")
+	w.renew(29)
+	w.is(topology.ReasonLeaseFresh, true, "renewed again")
+	w.restart()
+	w.clock.Step(time.Hour)
+	w.is(topology.ReasonLeaseFresh, false, "a restarted hub waits before it judges")
+	w.clock.Step(40 * time.Second)
+	w.is(topology.ReasonLeaseExpired, true, "and then judges")
+}
+
+func TestAnotherHolderIsNoSignOfLife(t *testing.T) {
+	lease := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: new("id-thief")}}
+	if heldBy(lease, "id-east") || !heldBy(lease, "id-thief") || !heldBy(lease, "") {
+		t.Error("the Lease is the holder's")
+	}
+}

@@ -1,0 +1,112 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// Reconciler keeps the inventory, one member at a time. It alone writes MemberCluster.spec.clusterID and conditions.
+type Reconciler struct {
+	client client.Client
+	clock  clock.PassiveClock
+	hubID  string
+
+	mu     sync.Mutex
+	leases map[string]leaseSeen
+}
+
+// NewReconciler returns a reconciler that writes with c; clk must be monotonic.
+func NewReconciler(c client.Client, clk clock.PassiveClock, hubID string) *Reconciler {
+	return &Reconciler{client: c, clock: clk, hubID: hubID, leases: map[string]leaseSeen{}}
+}
+
+// Reconcile gathers what is known of a member, and writes its namespace, the pinned id and the conditions where they
+// changed.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	member := &topology.MemberCluster{}
+	if err := r.client.Get(ctx, req.NamespacedName, member); err != nil {
+		r.forget(req.Name)
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if member.DeletionTimestamp != nil {
+		return ctrl.Result{}, nil
+	}
+	f, err := r.gather(ctx, member)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	pin, conditions := plan(f)
+	if err := r.apply(ctx, member, pin, conditions); err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.report(ctx, member, conditions); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: next(f)}, nil
+}
+
+// apply makes the member's namespace as soon as a person accepted it, so that its agent finds a place for its Lease, and
+// pins its id once that is known.
+func (r *Reconciler) apply(ctx context.Context, member *topology.MemberCluster, pin string, conditions []metav1.Condition) error {
+	accepted := meta.FindStatusCondition(conditions, topology.MemberAccepted)
+	if accepted.Status != metav1.ConditionTrue && accepted.Reason != topology.ReasonNeverConnected {
+		return nil
+	}
+	name := wire.MemberNamespace(member.Name)
+	err := r.client.Get(ctx, types.NamespacedName{Name: name}, &corev1.Namespace{})
+	if apierrors.IsNotFound(err) {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if err = r.client.Create(ctx, namespace, wire.ManagerInventory); apierrors.IsAlreadyExists(err) {
+			err = nil
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("ensure namespace %s of MemberCluster %s: %w", name, member.Name, err)
+	}
+	if pin == "" {
+		return nil
+	}
+	base := member.DeepCopy()
+	member.Spec.ClusterID = pin
+	// With the resourceVersion: the pin is for the agent that was looked at.
+	if err := r.client.Patch(ctx, member, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), wire.ManagerInventory); err != nil {
+		return fmt.Errorf("pin the cluster id of MemberCluster %s: %w", member.Name, err)
+	}
+	return nil
+}
+
+// report writes the conditions when one changed. The generation alone is no change worth a write. The agent writes the
+// same status: the resourceVersion is not needed, because conditions have this one writer.
+func (r *Reconciler) report(ctx context.Context, member *topology.MemberCluster, conditions []metav1.Condition) error {
+	base := member.DeepCopy()
+	for _, c := range conditions {
+		c.ObservedGeneration = member.Generation
+		c.LastTransitionTime = metav1.NewTime(r.clock.Now())
+		if have := meta.FindStatusCondition(member.Status.Conditions, c.Type); have != nil &&
+			have.Status == c.Status && have.Reason == c.Reason && have.Message == c.Message {
+			continue
+		}
+		meta.SetStatusCondition(&member.Status.Conditions, c)
+	}
+	if equality.Semantic.DeepEqual(base.Status.Conditions, member.Status.Conditions) {
+		return nil
+	}
+	if err := r.client.Status().Patch(ctx, member, client.MergeFrom(base), wire.ManagerInventory); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write conditions of MemberCluster %s: %w", member.Name, err)
+	}
+	return nil
+}

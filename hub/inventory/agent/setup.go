@@ -1,0 +1,85 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// Setup adds the controller of this inventory to the manager.
+func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string) error {
+	twins := func(ctx context.Context, o client.Object) []ctrl.Request { return sameCluster(ctx, mgr.GetClient(), o) }
+	err := ctrl.NewControllerManagedBy(mgr).Named("inventory").
+		Watches(&topology.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(twins), builder.WithPredicates(identityChanged())).
+		Watches(&coordinationv1.Lease{}, handler.EnqueueRequestsFromMapFunc(leaseMember)).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(namespaceMember), builder.WithPredicates(onlyDeleted())).
+		Complete(NewReconciler(mgr.GetClient(), clk, hubID))
+	if err != nil {
+		return fmt.Errorf("set up controller inventory: %w", err)
+	}
+	return nil
+}
+
+// sameCluster returns the member and those with its cluster id, for one of them stands in the way of the others.
+func sameCluster(ctx context.Context, reader client.Reader, o client.Object) []ctrl.Request {
+	member := o.(*topology.MemberCluster)
+	requests := []ctrl.Request{{NamespacedName: types.NamespacedName{Name: member.Name}}}
+	id := clusterID(member)
+	members := &topology.MemberClusterList{}
+	if err := reader.List(ctx, members, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "list MemberClusters")
+		return requests
+	}
+	for i := range members.Items {
+		if other := &members.Items[i]; other.Name != member.Name && id != "" && clusterID(other) == id {
+			requests = append(requests, ctrl.Request{NamespacedName: types.NamespacedName{Name: other.Name}})
+		}
+	}
+	return requests
+}
+
+// leaseMember returns the member whose Lease this is; other Leases are nobody's.
+func leaseMember(_ context.Context, o client.Object) []ctrl.Request {
+	if name, ok := wire.MemberOf(o.GetNamespace()); ok && name == o.GetName() {
+		return []ctrl.Request{{NamespacedName: types.NamespacedName{Name: name}}}
+	}
+	return nil
+}
+
+func namespaceMember(_ context.Context, o client.Object) []ctrl.Request {
+	if name, ok := wire.MemberOf(o.GetName()); ok {
+		return []ctrl.Request{{NamespacedName: types.NamespacedName{Name: name}}}
+	}
+	return nil
+}
+
+// identityChanged lets through what the conditions depend on; zones and capacity, which agents report often, are not.
+func identityChanged() predicate.Predicate {
+	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld.(*topology.MemberCluster), e.ObjectNew.(*topology.MemberCluster)
+			return before.Status.ClusterID != after.Status.ClusterID || before.Status.RefusedClusterID != after.Status.RefusedClusterID
+		},
+	})
+}
+
+func onlyDeleted() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(event.UpdateEvent) bool { return false },
+	}
+}

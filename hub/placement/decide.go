@@ -1,0 +1,116 @@
+package placement
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// step is what a reconcile does: at most one of spec and remove; verdict nil where the workload is not the hub's.
+type step struct {
+	spec    *topology.WorkloadPlacementSpec
+	remove  bool
+	verdict *Verdict
+}
+
+// decide is the plan of a reconcile: whether this workload is the hub's, under which policy, and what goes where.
+func decide(s *state, rules map[string]Rule) step {
+	placed := s.placement != nil && s.placement.DeletionTimestamp == nil
+	switch {
+	case s.object == nil, s.object.GetDeletionTimestamp() != nil:
+		return step{remove: placed}
+	case !s.federated && s.placement == nil:
+		return step{}
+	case s.placement != nil && s.placement.Spec.Workload.UID != s.object.GetUID():
+		return step{remove: placed, verdict: s.refused(&Refusal{Removing, fmt.Sprintf(
+			"an earlier %s is still being removed; this one is placed after that", s.key.Sentence())}, false)}
+	case s.object.GetAnnotations()[topology.AnnotationWithdraw] != "":
+		return step{remove: placed, verdict: s.refused(&Refusal{Withdrawn, fmt.Sprintf(
+			"%s is withdrawn from all members by its annotation %s; remove the annotation to place it again", s.key.Sentence(), topology.AnnotationWithdraw)}, false)}
+	case s.placement != nil && !placed:
+		return step{verdict: s.refused(&Refusal{Removing, fmt.Sprintf(
+			"what was placed of %s is being removed; it is placed again after that", s.key.Sentence())}, false)}
+	case !s.federated:
+		return step{verdict: s.refused(&Refusal{NamespaceNotFederated, fmt.Sprintf(
+			"namespace %s lost the label %s=true; %s is frozen as it is placed; set the label again, or delete the workload",
+			s.key.Namespace, topology.LabelFederated, s.key.Sentence())}, true)}
+	}
+	return decideFederated(s, rules)
+}
+
+func decideFederated(s *state, rules map[string]Rule) step {
+	workload, refusal := rules[s.key.Kind].read(s.object)
+	var recorded *topology.PolicyReference
+	if s.placement != nil {
+		recorded = s.placement.Spec.Policy
+	}
+	policy := SelectPolicy(&workload, s.policies, recorded)
+	switch {
+	case policy == nil && s.placement != nil:
+		refusal = &Refusal{PolicyMissing, fmt.Sprintf(
+			"no policy selects %s any more (it was placed by %s); it is frozen as it is placed; let a policy select it, or set the annotation %s to remove it from the members",
+			s.key.Sentence(), policyName(recorded), topology.AnnotationWithdraw)}
+	case policy == nil:
+		refusal = &Refusal{NoPolicy, fmt.Sprintf(
+			"no FederationPolicy of namespace %s and no ClusterFederationPolicy selects %s; create one that does", s.key.Namespace, s.key.Sentence())}
+	case len(s.key.Placement().Name) > wire.MaxName:
+		name := s.key.Placement().Name
+		refusal = &Refusal{NameTooLong, fmt.Sprintf("the name of %s has %d characters and leaves no room for its placement; use at most %d",
+			s.key.Sentence(), len(s.key.Name), wire.MaxName-(len(name)-len(s.key.Name)))}
+	}
+	if refusal != nil {
+		return step{verdict: s.refused(refusal, true)}
+	}
+	facts := Facts{
+		Workload: workload, Policy: policy.Ref, Spread: policy.Spec.Spread,
+		Members: membersFor(s.members, &policy.Spec.Clusters), Reports: s.reports, MaxReported: s.reported,
+	}
+	if s.placement != nil {
+		facts.Last = &s.placement.Spec
+	}
+	decision, refusal := Plan(facts)
+	if refusal != nil {
+		return step{verdict: s.refused(refusal, true)}
+	}
+	return step{spec: &decision.Spec, verdict: s.decided(&decision)}
+}
+
+// refused is the verdict where nothing is decided.
+func (s *state) refused(r *Refusal, stalled bool) *Verdict {
+	return &Verdict{Generation: s.object.GetGeneration(), Federated: metav1.ConditionFalse, Reason: r.Reason, Message: r.Message, Stalled: stalled}
+}
+
+// decided is the verdict of a decision, with its notes.
+func (s *state) decided(d *Decision) *Verdict {
+	v := &Verdict{Generation: s.object.GetGeneration(), Federated: metav1.ConditionTrue, Reason: Placed, Decided: true}
+	if len(d.Spec.Unplaced) > 0 {
+		v.Federated = metav1.ConditionFalse
+	}
+	var messages []string
+	if len(d.Notes) == 0 || d.Notes[0].Reason == Placed {
+		clusters := map[string]bool{}
+		for i := range d.Spec.Cells {
+			clusters[d.Spec.Cells[i].Cluster] = true
+		}
+		messages = append(messages, fmt.Sprintf("placed on %d clusters by %s", len(clusters), policyName(d.Spec.Policy)))
+	} else {
+		v.Reason = d.Notes[0].Reason
+	}
+	for _, n := range d.Notes {
+		messages = append(messages, n.Message)
+		v.Stalled = v.Stalled || n.Stalled
+	}
+	v.Message = strings.Join(messages, "; ")
+	return v
+}
+
+func policyName(p *topology.PolicyReference) string {
+	if p == nil {
+		return "no policy"
+	}
+	return p.Kind + " " + p.Name
+}

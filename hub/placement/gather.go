@@ -1,0 +1,174 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// state is what one reconcile found.
+type state struct {
+	key       wire.Key
+	object    client.Object // the user's workload, nil if it is gone
+	placement *topology.WorkloadPlacement
+	federated bool
+	policies  []Policy
+	members   []topology.MemberCluster
+	reports   map[string]Report
+	reported  int64
+}
+
+// gather reads all that a decision depends on, from the cache.
+func (r *Reconciler) gather(ctx context.Context, key wire.Key) (*state, error) {
+	s := &state{key: key}
+	placement := &topology.WorkloadPlacement{}
+	switch err := r.client.Get(ctx, key.Placement(), placement); {
+	case err == nil:
+		s.placement = placement
+	case !apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("get placement of %s: %w", key.Sentence(), err)
+	}
+	object := r.rules[key.Kind].New()
+	switch err := r.client.Get(ctx, key.Workload(), object); {
+	case err == nil:
+		s.object = object
+	case apierrors.IsNotFound(err):
+		return s, nil
+	default:
+		return nil, fmt.Errorf("get %s: %w", key.Sentence(), err)
+	}
+	namespace := &corev1.Namespace{}
+	if err := r.client.Get(ctx, client.ObjectKey{Name: key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("get namespace %s: %w", key.Namespace, err)
+	}
+	s.federated = wire.Federated(namespace)
+	if !s.federated {
+		return s, nil
+	}
+	var err error
+	if s.policies, err = listPolicies(ctx, r.client, key.Namespace); err != nil {
+		return nil, err
+	}
+	if s.members, err = listMembers(ctx, r.client); err != nil {
+		return nil, err
+	}
+	return s, r.gatherReports(ctx, s)
+}
+
+// gatherReports reads the newest report of each member. Only reports for this hub and this placement count for lending; for
+// the sequence all of the workload do.
+func (r *Reconciler) gatherReports(ctx context.Context, s *state) error {
+	works := &work.WorkList{}
+	if err := r.client.List(ctx, works, client.MatchingFields{wire.IndexWorkWorkload: s.key.String()}, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list Works of %s: %w", s.key.Sentence(), err)
+	}
+	s.reports = map[string]Report{}
+	for i := range works.Items {
+		w := &works.Items[i]
+		cluster, ok := wire.MemberOf(w.Namespace)
+		report := w.Status.Report
+		if !ok || report == nil || report.HubID != r.hubID {
+			continue
+		}
+		s.reported = max(s.reported, report.Sequence)
+		if s.placement == nil || w.Labels[topology.LabelPlacement] != string(s.placement.UID) {
+			continue
+		}
+		use := make(map[string]work.SubsetUse, len(report.InUse))
+		for _, u := range report.InUse {
+			use[u.Subset] = clampUse(u)
+		}
+		s.reports[cluster] = Report{Sequence: report.Sequence, Use: use}
+	}
+	return nil
+}
+
+// clampUse takes a report for what it can be at most: a member that reports negative numbers uses nothing.
+func clampUse(u work.SubsetUse) work.SubsetUse {
+	for _, n := range []*int32{&u.Desired, &u.Total, &u.Ready, &u.Available, &u.Updated, &u.UpdatedReady, &u.UpdatedAvailable} {
+		*n = max(*n, 0)
+	}
+	return u
+}
+
+// listPolicies returns the policies that a namespace's workloads can fall under.
+func listPolicies(ctx context.Context, reader client.Reader, namespace string) ([]Policy, error) {
+	local, global := &topology.FederationPolicyList{}, &topology.ClusterFederationPolicyList{}
+	if err := reader.List(ctx, local, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list FederationPolicies of %s: %w", namespace, err)
+	}
+	if err := reader.List(ctx, global, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list ClusterFederationPolicies: %w", err)
+	}
+	var policies []Policy
+	for i := range local.Items {
+		p := &local.Items[i]
+		if p.DeletionTimestamp == nil {
+			policies = append(policies, Policy{topology.PolicyReference{Kind: KindPolicy, Name: p.Name}, p.CreationTimestamp.Time, p.Spec})
+		}
+	}
+	for i := range global.Items {
+		p := &global.Items[i]
+		if p.DeletionTimestamp == nil {
+			policies = append(policies, Policy{topology.PolicyReference{Kind: KindClusterPolicy, Name: p.Name}, p.CreationTimestamp.Time, p.Spec})
+		}
+	}
+	return policies, nil
+}
+
+// listMembers returns all members, sorted by name.
+func listMembers(ctx context.Context, reader client.Reader) ([]topology.MemberCluster, error) {
+	list := &topology.MemberClusterList{}
+	if err := reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list MemberClusters: %w", err)
+	}
+	members := slices.Clone(list.Items)
+	slices.SortFunc(members, func(a, b topology.MemberCluster) int { return strings.Compare(a.Name, b.Name) })
+	return members, nil
+}
+
+// membersFor returns the members as a decision under this policy sees them.
+func membersFor(members []topology.MemberCluster, selector *topology.ClusterSelector) []Member {
+	out := make([]Member, len(members))
+	for i := range members {
+		m := &members[i]
+		out[i] = Member{
+			Name:   m.Name,
+			Region: regionOf(m),
+			Zones:  zonesOf(m),
+			Selected: m.DeletionTimestamp == nil && m.Spec.Accepted &&
+				meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberAccepted) && selectsMember(selector, m),
+			Ready: meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberReady),
+		}
+	}
+	return out
+}
+
+func regionOf(m *topology.MemberCluster) string {
+	if m.Spec.Region != "" {
+		return m.Spec.Region
+	}
+	return m.Status.Region
+}
+
+// zonesOf returns the zones that have nodes, sorted.
+func zonesOf(m *topology.MemberCluster) []string {
+	var zones []string
+	for i := range m.Status.Zones {
+		if m.Status.Zones[i].Nodes > 0 {
+			zones = append(zones, m.Status.Zones[i].Name)
+		}
+	}
+	slices.Sort(zones)
+	return zones
+}

@@ -1,0 +1,187 @@
+package placement
+
+import (
+	"slices"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/topology/lending"
+)
+
+// Report is the newest report of a member about this placement.
+type Report struct {
+	Sequence int64
+	// Use is by subset, "" for a kind without subsets.
+	Use map[string]work.SubsetUse
+}
+
+// place is where permission is lent to: a subset in a cluster, whatever zones it has there.
+type place struct{ subset, cluster string }
+
+// lend gives every cell its share of its subset's limits. A cluster that has several cells of a subset (by zone) counts
+// as one: its member object is one, and so is its report.
+func lend(f *Facts, spec *topology.WorkloadPlacementSpec, replicas map[string]int32, newRevision bool) {
+	last := lastLent(f)
+	granted := map[place]lending.Grant{}
+	for i := range f.Workload.Subsets {
+		subset := &f.Workload.Subsets[i]
+		global := subset.Amounts(replicas[subset.Name])
+		spec.Limits = append(spec.Limits, topology.SubsetLimits{
+			Subset: subset.Name, Allowance: topology.Allowance{Update: global.Update, Break: global.Break, Add: global.Add},
+		})
+		var cells []lending.Cell
+		for j := range spec.Cells {
+			c := &spec.Cells[j]
+			if c.Subset != subset.Name {
+				continue
+			}
+			// Cells are sorted by cluster: those of one cluster follow each other.
+			if k := len(cells) - 1; k >= 0 && cells[k].Key == c.Cluster {
+				cells[k].Replicas += c.Replicas
+				continue
+			}
+			cells = append(cells, lendingCell(f, last[place{c.Subset, c.Cluster}], c, newRevision))
+		}
+		for _, g := range lending.Lend(global, cells) {
+			granted[place{subset.Name, g.Key}] = g
+		}
+	}
+	spread(spec.Cells, granted)
+}
+
+// lendingCell is one cluster's part of a subset, as it stands after the last decision.
+func lendingCell(f *Facts, last lending.Cell, c *topology.Cell, newRevision bool) lending.Cell {
+	cell := lending.Cell{Key: c.Cluster, Replicas: c.Replicas, Share: last.Share, Held: last.Held, Sequence: last.Sequence}
+	if newRevision {
+		// No pod runs the new template yet, and the order that brings it brings the new share too.
+		cell.Share.Update, cell.Held.Update = 0, 0
+		return cell
+	}
+	report, ok := f.Reports[c.Cluster]
+	if !ok || report.Sequence < f.Last.RevisionSequence {
+		return cell
+	}
+	use, ok := report.Use[c.Subset]
+	if !ok {
+		return cell
+	}
+	cell.Report = &lending.Report{
+		Sequence: report.Sequence,
+		InUse: lending.Amounts{
+			Update: use.Updated,
+			Break:  max(use.Desired-use.Available, 0),
+			Add:    max(use.Total-use.Desired, 0),
+		},
+		Updated: use.Updated, Available: use.Available, Total: use.Total,
+	}
+	if use.Updated >= use.Total {
+		// No pod of an old revision is left: what is still missing is created, which needs no permission.
+		cell.Report.Updated = max(use.Updated, c.Replicas)
+	}
+	return cell
+}
+
+// lastLent sums what the last decision lent to each place.
+func lastLent(f *Facts) map[place]lending.Cell {
+	lent := map[place]lending.Cell{}
+	if f.Last == nil {
+		return lent
+	}
+	for i := range f.Last.Cells {
+		c := &f.Last.Cells[i]
+		l := lent[place{c.Subset, c.Cluster}]
+		l.Share = lending.Amounts{Update: l.Share.Update + c.Share.Update, Break: l.Share.Break + c.Share.Break, Add: l.Share.Add + c.Share.Add}
+		l.Held = lending.Amounts{Update: l.Held.Update + c.Held.Update, Break: l.Held.Break + c.Held.Break, Add: l.Held.Add + c.Held.Add}
+		l.Sequence = max(l.Sequence, c.Sequence)
+		lent[place{c.Subset, c.Cluster}] = l
+	}
+	return lent
+}
+
+// spread writes each cluster's grant into its cells: what the others of the cluster cannot take goes to the first.
+func spread(cells []topology.Cell, granted map[place]lending.Grant) {
+	seen := map[place]int{}
+	for i := range cells {
+		c := &cells[i]
+		at := place{c.Subset, c.Cluster}
+		g := granted[at]
+		head, again := seen[at]
+		if !again {
+			seen[at] = i
+			c.Share, c.Held, c.Frozen = allowance(g.Share), allowance(g.Held), g.Frozen
+			continue
+		}
+		// The update share is told per cell as far as it goes, so that a reader sees where pods may change; the rest of the
+		// amounts have one owner.
+		first := &cells[head]
+		c.Share, c.Held, c.Frozen = topology.Allowance{}, topology.Allowance{}, g.Frozen
+		if over := min(max(first.Share.Update-first.Replicas, 0), c.Replicas); over > 0 {
+			c.Share.Update, first.Share.Update = over, first.Share.Update-over
+			moved := min(over, first.Held.Update)
+			c.Held.Update, first.Held.Update = moved, first.Held.Update-moved
+		}
+	}
+}
+
+func allowance(a lending.Amounts) topology.Allowance {
+	return topology.Allowance{Update: a.Update, Break: a.Break, Add: a.Add}
+}
+
+// number gives a sequence to the orders that changed. The order of a cluster is what its Work carries: its cells without
+// what is only held, and the revision.
+func number(f *Facts, spec *topology.WorkloadPlacementSpec, newRevision bool) {
+	var last []topology.Cell
+	if f.Last != nil {
+		last = f.Last.Cells
+		spec.Sequence, spec.RevisionSequence = f.Last.Sequence, f.Last.RevisionSequence
+	}
+	before, after := orders(last), orders(spec.Cells)
+	changed := map[string]bool{}
+	for cluster, order := range after {
+		old := before[cluster]
+		// A member that reports a newer order than stands here was ordered by a hub that was restored since.
+		stale := len(old) > 0 && f.Reports[cluster].Sequence > old[0].Sequence
+		if newRevision || stale || !sameOrder(old, order) {
+			changed[cluster] = true
+		}
+	}
+	gone := false
+	for cluster := range before {
+		if _, ok := after[cluster]; !ok {
+			gone = true
+		}
+	}
+	if len(changed) == 0 && !gone && !newRevision {
+		for i := range spec.Cells {
+			spec.Cells[i].Sequence = before[spec.Cells[i].Cluster][0].Sequence
+		}
+		return
+	}
+	spec.Sequence = max(spec.Sequence, f.MaxReported) + 1
+	if newRevision {
+		spec.RevisionSequence = spec.Sequence
+	}
+	for i := range spec.Cells {
+		c := &spec.Cells[i]
+		if changed[c.Cluster] {
+			c.Sequence = spec.Sequence
+		} else {
+			c.Sequence = before[c.Cluster][0].Sequence
+		}
+	}
+}
+
+func orders(cells []topology.Cell) map[string][]*topology.Cell {
+	byCluster := map[string][]*topology.Cell{}
+	for i := range cells {
+		byCluster[cells[i].Cluster] = append(byCluster[cells[i].Cluster], &cells[i])
+	}
+	return byCluster
+}
+
+func sameOrder(before, after []*topology.Cell) bool {
+	return slices.EqualFunc(before, after, func(a, b *topology.Cell) bool {
+		// The zone of a subset's cell is only told; where the policy spreads by zone, it is part of the order.
+		return a.Subset == b.Subset && (a.Zone == b.Zone || a.Subset != "") && a.Replicas == b.Replicas && a.Share == b.Share && a.Frozen == b.Frozen
+	})
+}

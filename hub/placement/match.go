@@ -1,0 +1,83 @@
+package placement
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+)
+
+// Member is what a decision depends on of a member cluster.
+type Member struct {
+	Name   string
+	Region string
+	// Zones that have nodes, sorted; "" stands for nodes without the label.
+	Zones []string
+	// Selected: accepted, and taken in by the policy.
+	Selected bool
+	// Ready: the agent renews its Lease. A member that is not gets nothing new.
+	Ready bool
+}
+
+// match is the answer for one subset and one member.
+type match struct {
+	ok bool
+	// zones that the subset names in this member, nil where the subset names no zones.
+	zones []string
+	// assumed are the keys that the hub does not know.
+	assumed []string
+}
+
+// matchTerm tells whether nodes of a member can match a subset's node selector, and in which zones. Keys that the hub does
+// not know are assumed to match.
+func matchTerm(term *corev1.NodeSelectorTerm, m *Member) match {
+	var zonal []corev1.NodeSelectorRequirement
+	result := match{ok: true}
+	for _, r := range term.MatchExpressions {
+		switch r.Key {
+		case topology.LabelCluster:
+			result.ok = result.ok && matchValue(&r, m.Name, true)
+		case corev1.LabelTopologyRegion:
+			result.ok = result.ok && matchValue(&r, m.Region, m.Region != "")
+		case corev1.LabelTopologyZone:
+			zonal = append(zonal, r)
+		default:
+			result.assumed = append(result.assumed, r.Key)
+		}
+	}
+	for _, r := range term.MatchFields {
+		result.assumed = append(result.assumed, r.Key)
+	}
+	slices.Sort(result.assumed)
+	result.assumed = slices.Compact(result.assumed)
+	if !result.ok || len(zonal) == 0 {
+		return result
+	}
+	for _, zone := range m.Zones {
+		inZone := true
+		for i := range zonal {
+			inZone = inZone && matchValue(&zonal[i], zone, zone != "")
+		}
+		if inZone {
+			result.zones = append(result.zones, zone)
+		}
+	}
+	result.ok = len(result.zones) > 0
+	return result
+}
+
+// matchValue answers one requirement as Kubernetes does for a node's label; has is false where the label is missing.
+func matchValue(r *corev1.NodeSelectorRequirement, value string, has bool) bool {
+	switch r.Operator {
+	case corev1.NodeSelectorOpIn:
+		return has && slices.Contains(r.Values, value)
+	case corev1.NodeSelectorOpNotIn:
+		return !has || !slices.Contains(r.Values, value)
+	case corev1.NodeSelectorOpExists:
+		return has
+	case corev1.NodeSelectorOpDoesNotExist:
+		return !has
+	}
+	return true // Gt and Lt compare numbers, which names of places are not; the member's scheduler decides
+}

@@ -1,0 +1,179 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/topology/division"
+)
+
+// Facts are all that a decision depends on.
+type Facts struct {
+	Workload Workload
+	Policy   topology.PolicyReference
+	Spread   topology.Spread
+	// Members are all that exist, sorted by name.
+	Members []Member
+	// Last is the last decision, nil for the first.
+	Last *topology.WorkloadPlacementSpec
+	// Reports are the newest of each member about this placement, by the member's name.
+	Reports map[string]Report
+	// MaxReported is the highest sequence that a member reported for the workload, of this placement or an earlier one.
+	MaxReported int64
+}
+
+// Decision is a placement and what there is to say about it.
+type Decision struct {
+	Spec topology.WorkloadPlacementSpec
+	// Notes are what a person should know, in a stable order.
+	Notes []Note
+}
+
+// Note is a sentence about a decision. One with the reason Placed says something beside it. Stalled: nothing will help but a person's change.
+type Note struct {
+	Reason, Message string
+	Stalled         bool
+}
+
+// Plan decides what goes where. It is pure: the same facts give the same decision, and a decision made from its own
+// result and unchanged facts changes nothing.
+func Plan(f Facts) (Decision, *Refusal) {
+	selected := slices.ContainsFunc(f.Members, func(m Member) bool { return m.Selected })
+	if !selected {
+		return Decision{}, &Refusal{NoMember, fmt.Sprintf("%s %s selects no accepted member for %s; join and accept a member, or widen spec.clusters",
+			f.Policy.Kind, f.Policy.Name, f.Workload.Key.Sentence())}
+	}
+	result, notes, refusal := divide(&f)
+	if refusal != nil {
+		return Decision{}, refusal
+	}
+	cells := keepEmptied(&f, result.cells)
+	if len(cells) > topology.MaxCells {
+		return Decision{}, &Refusal{TooManyCells, fmt.Sprintf("%s would have %d cells (subsets × members), and at most %d are placed; use fewer subsets, or select fewer members",
+			f.Workload.Key.Sentence(), len(cells), topology.MaxCells)}
+	}
+	sortCells(f.Workload.Subsets, cells)
+
+	spec := topology.WorkloadPlacementSpec{
+		Workload: f.Workload.Ref,
+		Policy:   &f.Policy,
+		Revision: f.Workload.Revision,
+		Replicas: f.Workload.Replicas,
+		Cells:    cells,
+		Unplaced: result.unplaced,
+	}
+	newRevision := f.Last == nil || f.Last.Revision != spec.Revision
+	lend(&f, &spec, result.subsets, newRevision)
+	number(&f, &spec, newRevision)
+	for i := range spec.Cells {
+		spec.Placed += spec.Cells[i].Replicas
+	}
+	spec.Clusters = clusterColumn(spec.Cells)
+	for _, remark := range f.Workload.Remarks {
+		notes = append(notes, Note{Reason: Placed, Message: remark})
+	}
+	return Decision{Spec: spec, Notes: notes}, nil
+}
+
+// keepEmptied adds the cells of the last decision that no longer get replicas but still have some in use: their members
+// are told 0, and the cell goes when they have reported that nothing is left, or when the member is gone.
+func keepEmptied(f *Facts, cells []topology.Cell) []topology.Cell {
+	if f.Last == nil {
+		return cells
+	}
+	have, inCluster := map[cellID]bool{}, map[string]bool{}
+	for i := range cells {
+		have[idOf(&cells[i])] = true
+		inCluster[cells[i].Cluster] = true
+	}
+	members := map[string]*Member{}
+	for i := range f.Members {
+		members[f.Members[i].Name] = &f.Members[i]
+	}
+	subsets := map[string]bool{}
+	for i := range f.Workload.Subsets {
+		subsets[f.Workload.Subsets[i].Name] = true
+	}
+	for i := range f.Last.Cells {
+		last := f.Last.Cells[i]
+		member := members[last.Cluster]
+		if have[idOf(&last)] || member == nil || !subsets[last.Subset] || emptied(f, &last) {
+			continue
+		}
+		if f.Workload.Open && inCluster[last.Cluster] {
+			continue // the member object is one for all zones: the other cells carry on
+		}
+		code := CellUnmatched
+		if !member.Selected {
+			code = CellExcluded
+		}
+		last.Replicas, last.Reason = 0, topology.Reason{Code: code}
+		cells = append(cells, last)
+	}
+	return cells
+}
+
+// emptied tells whether a cell was told 0 replicas and its member has reported that none are left.
+func emptied(f *Facts, last *topology.Cell) bool {
+	report, ok := f.Reports[last.Cluster]
+	return ok && last.Replicas == 0 && report.Sequence >= last.Sequence && report.Use[last.Subset].Total == 0
+}
+
+// cellID is what makes a cell the same in two decisions. A zone is part of it only where the policy spreads by zone: a
+// subset's zone is only told.
+type cellID struct{ subset, cluster, zone string }
+
+func idOf(c *topology.Cell) cellID {
+	if c.Subset != "" {
+		return cellID{subset: c.Subset, cluster: c.Cluster}
+	}
+	return cellID{cluster: c.Cluster, zone: c.Zone}
+}
+
+func sortCells(subsets []Subset, cells []topology.Cell) {
+	order := map[string]int{}
+	for i := range subsets {
+		order[subsets[i].Name] = i
+	}
+	slices.SortFunc(cells, func(a, b topology.Cell) int {
+		return cmp.Or(cmp.Compare(order[a.Subset], order[b.Subset]), strings.Compare(a.Cluster, b.Cluster), strings.Compare(a.Zone, b.Zone))
+	})
+}
+
+// clustersInColumn is how many clusters the column of kubectl get names; a terminal is not wider.
+const clustersInColumn = 8
+
+// clusterColumn returns "east:5 south:3 west:4".
+func clusterColumn(cells []topology.Cell) string {
+	replicas := map[string]int32{}
+	for i := range cells {
+		replicas[cells[i].Cluster] += cells[i].Replicas
+	}
+	var parts []string
+	for _, cluster := range slices.Sorted(maps.Keys(replicas)) {
+		if replicas[cluster] > 0 {
+			parts = append(parts, fmt.Sprintf("%s:%d", cluster, replicas[cluster]))
+		}
+	}
+	if more := len(parts) - clustersInColumn; more > 0 {
+		parts = append(parts[:clustersInColumn], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(parts, " ")
+}
+
+// reasonOf takes over a reason of the division. Where the number is that of the last decision its reason stays too, so
+// that a reason alone never makes a write.
+func reasonOf(r division.Reason, assumed []string) topology.Reason {
+	params := maps.Clone(r.Params)
+	if len(assumed) > 0 {
+		if params == nil {
+			params = map[string]string{}
+		}
+		params[ParamAssumed] = strings.Join(assumed, ",")
+	}
+	return topology.Reason{Code: r.Code, Params: params}
+}

@@ -1,0 +1,134 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+)
+
+// Kinds of policies, as a PolicyReference names them.
+const (
+	KindPolicy        = "FederationPolicy"
+	KindClusterPolicy = "ClusterFederationPolicy"
+)
+
+// Policy is a policy of either scope.
+type Policy struct {
+	Ref     topology.PolicyReference
+	Created time.Time
+	Spec    topology.FederationPolicySpec
+}
+
+// How precisely a policy selects a workload; more goes before less.
+const (
+	notSelected = iota
+	byKind
+	byLabels
+	byName
+)
+
+// selects tells how precisely a policy selects the workload, notSelected if it does not.
+func (p *Policy) selects(w *Workload) int {
+	best := notSelected
+	for i := range p.Spec.Workloads {
+		best = max(best, selectedBy(&p.Spec.Workloads[i], w))
+	}
+	return best
+}
+
+func selectedBy(s *topology.WorkloadSelector, w *Workload) int {
+	group, _, _ := strings.Cut(w.Ref.APIVersion, "/")
+	if s.Kind != w.Key.Kind || groupOf(s) != group {
+		return notSelected
+	}
+	if s.Name != "" {
+		if s.Name == w.Key.Name {
+			return byName
+		}
+		return notSelected
+	}
+	if s.Selector == nil {
+		return byKind
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s.Selector)
+	if err != nil || !selector.Matches(labels.Set(w.Labels)) {
+		return notSelected
+	}
+	return byLabels
+}
+
+func groupOf(s *topology.WorkloadSelector) string {
+	if s.APIVersion == "" {
+		return apps.GroupVersion.Group
+	}
+	group, _, _ := strings.Cut(s.APIVersion, "/")
+	return group
+}
+
+// SelectPolicy returns the policy that holds for the workload, nil if none selects it. Policies of the namespace go before
+// those of the cluster, which are the default. Among those of one scope the recorded one stays; else the most precise
+// (name, then labels, then kind), then the oldest, then the first by name.
+func SelectPolicy(w *Workload, policies []Policy, recorded *topology.PolicyReference) *Policy {
+	var candidates []*Policy
+	for i := range policies {
+		if policies[i].selects(w) > notSelected {
+			candidates = append(candidates, &policies[i])
+		}
+	}
+	if len(candidates) == 0 {
+		return nil
+	}
+	return slices.MinFunc(candidates, func(a, b *Policy) int {
+		return cmp.Or(
+			first(a.Ref.Kind == KindPolicy, b.Ref.Kind == KindPolicy),
+			first(recorded != nil && a.Ref == *recorded, recorded != nil && b.Ref == *recorded),
+			cmp.Compare(b.selects(w), a.selects(w)),
+			a.Created.Compare(b.Created),
+			strings.Compare(a.Ref.Name, b.Ref.Name),
+		)
+	})
+}
+
+// first orders what is true before what is false.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+// unknownKinds returns what a policy names and the table of kinds does not have.
+func unknownKinds(spec *topology.FederationPolicySpec, rules map[string]Rule) []string {
+	var unknown []string
+	for i := range spec.Workloads {
+		s := &spec.Workloads[i]
+		if rule, ok := rules[s.Kind]; !ok || rule.GVK.Group != groupOf(s) {
+			unknown = append(unknown, fmt.Sprintf("%s (%s)", s.Kind, groupOf(s)))
+		}
+	}
+	slices.Sort(unknown)
+	return slices.Compact(unknown)
+}
+
+// selectsMember tells whether a policy's cluster selector takes in a member.
+func selectsMember(s *topology.ClusterSelector, m *topology.MemberCluster) bool {
+	if len(s.Names) > 0 && !slices.Contains(s.Names, m.Name) {
+		return false
+	}
+	if s.Selector == nil {
+		return true
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s.Selector)
+	return err == nil && selector.Matches(labels.Set(m.Labels))
+}

@@ -1,0 +1,98 @@
+package placement
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+func policyOf(kind, name string, age int, selectors ...topology.WorkloadSelector) Policy {
+	return Policy{
+		Ref: topology.PolicyReference{Kind: kind, Name: name}, Created: time.Unix(int64(1000-age), 0),
+		Spec: topology.FederationPolicySpec{Workloads: selectors},
+	}
+}
+
+func TestSelectPolicy(t *testing.T) {
+	w := &Workload{
+		Key: wire.Key{Kind: "CloneSet", Namespace: "ns", Name: "web"}, Labels: map[string]string{"tier": "front"},
+		Ref: topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1"},
+	}
+	byName := topology.WorkloadSelector{Kind: "CloneSet", Name: "web"}
+	byLabel := topology.WorkloadSelector{Kind: "CloneSet", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "front"}}}
+	byKind := topology.WorkloadSelector{Kind: "CloneSet"}
+	tests := []struct {
+		reason   string
+		policies []Policy
+		recorded string
+		want     string
+	}{
+		{"none selects it", []Policy{policyOf(KindPolicy, "p", 1, topology.WorkloadSelector{Kind: "UnitedDeployment"})}, "", ""},
+		{"another group", []Policy{policyOf(KindPolicy, "p", 1, topology.WorkloadSelector{APIVersion: "apps/v1", Kind: "CloneSet"})}, "", ""},
+		{"another version of the group is the same", []Policy{policyOf(KindPolicy, "p", 1, topology.WorkloadSelector{APIVersion: "apps.kruise.io/v1alpha1", Kind: "CloneSet"})}, "", "p"},
+		{"another name", []Policy{policyOf(KindPolicy, "p", 1, topology.WorkloadSelector{Kind: "CloneSet", Name: "other"})}, "", ""},
+		{"the namespace goes before the cluster", []Policy{policyOf(KindClusterPolicy, "c", 9, byName), policyOf(KindPolicy, "p", 1, byKind)}, "", "p"},
+		{"a name goes before labels", []Policy{policyOf(KindPolicy, "l", 9, byLabel), policyOf(KindPolicy, "n", 1, byName)}, "", "n"},
+		{"labels go before the kind", []Policy{policyOf(KindPolicy, "k", 9, byKind), policyOf(KindPolicy, "l", 1, byLabel)}, "", "l"},
+		{"the older", []Policy{policyOf(KindPolicy, "a", 1, byKind), policyOf(KindPolicy, "b", 2, byKind)}, "", "b"},
+		{"the first by name", []Policy{policyOf(KindPolicy, "b", 1, byKind), policyOf(KindPolicy, "a", 1, byKind)}, "", "a"},
+		{"the recorded one stays", []Policy{policyOf(KindPolicy, "n", 9, byName), policyOf(KindPolicy, "k", 1, byKind)}, "k", "k"},
+		{"a recorded one that selects it no longer", []Policy{policyOf(KindPolicy, "n", 9, byName), policyOf(KindPolicy, "k", 1)}, "k", "n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.reason, func(t *testing.T) {
+			var recorded *topology.PolicyReference
+			if tt.recorded != "" {
+				recorded = &topology.PolicyReference{Kind: KindPolicy, Name: tt.recorded}
+			}
+			got := ""
+			if p := SelectPolicy(w, tt.policies, recorded); p != nil {
+				got = p.Ref.Name
+			}
+			if got != tt.want {
+				t.Errorf("selected %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestMatchTerm(t *testing.T) {
+	member := &Member{Name: "east", Region: "eu", Zones: []string{"", "a", "b"}}
+	require := func(key string, op corev1.NodeSelectorOperator, values ...string) corev1.NodeSelectorRequirement {
+		return corev1.NodeSelectorRequirement{Key: key, Operator: op, Values: values}
+	}
+	zone, region, cluster := corev1.LabelTopologyZone, corev1.LabelTopologyRegion, topology.LabelCluster
+	tests := []struct {
+		reason  string
+		terms   []corev1.NodeSelectorRequirement
+		ok      bool
+		zones   int
+		assumed int
+	}{
+		{"nothing asked", nil, true, 0, 0},
+		{"a zone it has", []corev1.NodeSelectorRequirement{require(zone, corev1.NodeSelectorOpIn, "a", "q")}, true, 1, 0},
+		{"a zone it has not", []corev1.NodeSelectorRequirement{require(zone, corev1.NodeSelectorOpIn, "q")}, false, 0, 0},
+		{"two requirements hold for one zone", []corev1.NodeSelectorRequirement{require(zone, corev1.NodeSelectorOpIn, "a", "b"), require(zone, corev1.NodeSelectorOpNotIn, "a")}, true, 1, 0},
+		{"not in also takes nodes without a zone", []corev1.NodeSelectorRequirement{require(zone, corev1.NodeSelectorOpNotIn, "a")}, true, 2, 0},
+		{"exists", []corev1.NodeSelectorRequirement{require(zone, corev1.NodeSelectorOpExists)}, true, 2, 0},
+		{"does not exist", []corev1.NodeSelectorRequirement{require(zone, corev1.NodeSelectorOpDoesNotExist)}, true, 1, 0},
+		{"its name", []corev1.NodeSelectorRequirement{require(cluster, corev1.NodeSelectorOpIn, "east", "west")}, true, 0, 0},
+		{"another name", []corev1.NodeSelectorRequirement{require(cluster, corev1.NodeSelectorOpNotIn, "east")}, false, 0, 0},
+		{"its region", []corev1.NodeSelectorRequirement{require(region, corev1.NodeSelectorOpIn, "eu")}, true, 0, 0},
+		{"another region", []corev1.NodeSelectorRequirement{require(region, corev1.NodeSelectorOpIn, "us")}, false, 0, 0},
+		{"what the hub does not know is assumed", []corev1.NodeSelectorRequirement{require("arch", corev1.NodeSelectorOpIn, "arm64"), require("cpu", corev1.NodeSelectorOpGt, "3")}, true, 0, 2},
+	}
+	for _, tt := range tests {
+		t.Run(tt.reason, func(t *testing.T) {
+			got := matchTerm(&corev1.NodeSelectorTerm{MatchExpressions: tt.terms}, member)
+			if got.ok != tt.ok || len(got.zones) != tt.zones || len(got.assumed) != tt.assumed {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}

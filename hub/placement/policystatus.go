@@ -1,0 +1,209 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// policyReady is the condition of a policy.
+const policyReady = "Ready"
+
+// countEvery is how long a changed count of a policy's workloads waits while nothing else of the status changes: it is for
+// people, and a policy that holds for a namespace sees every creation in it.
+const countEvery = 10 * time.Second
+
+// PolicyKey names a policy of either scope; Namespace is empty for those of the cluster.
+type PolicyKey struct{ Kind, Namespace, Name string }
+
+// PolicyReconciler tells on each policy whether it holds, and for how many workloads. It alone writes policies' status.
+type PolicyReconciler struct {
+	client client.Client
+	rules  map[string]Rule
+	clock  clock.PassiveClock
+
+	mu     sync.Mutex
+	counts map[PolicyKey]time.Time // since when a changed count waits
+}
+
+// NewPolicyReconciler returns a reconciler that writes with c.
+func NewPolicyReconciler(c client.Client, clk clock.PassiveClock) *PolicyReconciler {
+	return &PolicyReconciler{client: c, rules: Rules(), clock: clk, counts: map[PolicyKey]time.Time{}}
+}
+
+// Reconcile gathers what a policy selects and what was placed by it, and writes its status when that changed.
+func (r *PolicyReconciler) Reconcile(ctx context.Context, key PolicyKey) (ctrl.Result, error) {
+	object, policy, status := r.policyOf(key)
+	if err := r.client.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: key.Name}, object); err != nil {
+		r.forget(key)
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if object.GetDeletionTimestamp() != nil {
+		return ctrl.Result{}, nil
+	}
+	facts, err := r.gather(ctx, key, policy())
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	before := status().DeepCopy()
+	after := facts.status(before, object.GetGeneration(), metav1.NewTime(r.clock.Now()))
+	if equality.Semantic.DeepEqual(before, &after) {
+		return ctrl.Result{}, nil
+	}
+	onlyCount := *before
+	onlyCount.Workloads = after.Workloads
+	if equality.Semantic.DeepEqual(&onlyCount, &after) {
+		if wait := r.waitForCount(key); wait > 0 {
+			return ctrl.Result{RequeueAfter: wait}, nil
+		}
+	}
+	base := object.DeepCopyObject().(client.Object)
+	*status() = after
+	if err := r.client.Status().Patch(ctx, object, client.MergeFrom(base), wire.ManagerPlacement); client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("write status of %s %s: %w", key.Kind, key.Name, err)
+	}
+	r.forget(key)
+	return ctrl.Result{}, nil
+}
+
+// policyOf returns an empty policy of the right scope, and its parts once it is read.
+func (r *PolicyReconciler) policyOf(key PolicyKey) (client.Object, func() Policy, func() *topology.FederationPolicyStatus) {
+	ref := topology.PolicyReference{Kind: key.Kind, Name: key.Name}
+	if key.Kind == KindPolicy {
+		p := &topology.FederationPolicy{}
+		return p, func() Policy { return Policy{ref, p.CreationTimestamp.Time, p.Spec} }, func() *topology.FederationPolicyStatus { return &p.Status }
+	}
+	p := &topology.ClusterFederationPolicy{}
+	return p, func() Policy { return Policy{ref, p.CreationTimestamp.Time, p.Spec} }, func() *topology.FederationPolicyStatus { return &p.Status }
+}
+
+func (r *PolicyReconciler) waitForCount(key PolicyKey) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	since, ok := r.counts[key]
+	if !ok {
+		since = r.clock.Now()
+		r.counts[key] = since
+	}
+	return countEvery - r.clock.Since(since)
+}
+
+func (r *PolicyReconciler) forget(key PolicyKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.counts, key)
+}
+
+// policyFacts is what a policy's status depends on.
+type policyFacts struct {
+	key       PolicyKey
+	federated bool
+	unknown   []string
+	kinds     string
+	workloads int32
+	// conflict is the first workload (by name) that the policy selects and another policy of its scope holds, and which.
+	conflict, winner string
+}
+
+func (r *PolicyReconciler) gather(ctx context.Context, key PolicyKey, policy Policy) (policyFacts, error) {
+	f := policyFacts{key: key, federated: true, unknown: unknownKinds(&policy.Spec, r.rules), kinds: kindNames(r.rules)}
+	if key.Namespace != "" {
+		namespace := &corev1.Namespace{}
+		if err := r.client.Get(ctx, client.ObjectKey{Name: key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
+			return f, fmt.Errorf("get namespace %s: %w", key.Namespace, err)
+		}
+		f.federated = wire.Federated(namespace)
+	}
+	placements := &topology.WorkloadPlacementList{}
+	if err := r.client.List(ctx, placements, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return f, fmt.Errorf("list placements: %w", err)
+	}
+	others := map[wire.Key]string{}
+	for i := range placements.Items {
+		p := &placements.Items[i]
+		switch ref := p.Spec.Policy; {
+		case ref == nil || p.DeletionTimestamp != nil || ref.Kind != key.Kind:
+		case ref.Name == key.Name:
+			f.workloads++
+		default:
+			others[wire.KeyOfPlacement(p)] = ref.Name
+		}
+	}
+	if len(others) == 0 {
+		return f, nil
+	}
+	conflicts, err := r.selected(ctx, key.Namespace, &policy, others)
+	if err != nil || len(conflicts) == 0 {
+		return f, err
+	}
+	first := slices.MinFunc(conflicts, func(a, b wire.Key) int { return strings.Compare(a.String(), b.String()) })
+	f.conflict, f.winner = first.Sentence(), others[first]
+	return f, nil
+}
+
+// selected returns which of the workloads that other policies hold this policy selects too.
+func (r *PolicyReconciler) selected(ctx context.Context, namespace string, policy *Policy, others map[wire.Key]string) ([]wire.Key, error) {
+	var conflicts []wire.Key
+	for kind, rule := range r.rules {
+		if !slices.ContainsFunc(policy.Spec.Workloads, func(s topology.WorkloadSelector) bool { return s.Kind == kind }) {
+			continue
+		}
+		list := rule.NewList()
+		if err := r.client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list %s: %w", kind, err)
+		}
+		err := meta.EachListItem(list, func(o runtime.Object) error {
+			object := o.(client.Object)
+			w := newWorkload(object, rule.GVK, nil)
+			if _, held := others[w.Key]; held && policy.selects(&w) > notSelected {
+				conflicts = append(conflicts, w.Key)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read the list of %s: %w", kind, err)
+		}
+	}
+	return conflicts, nil
+}
+
+// status is the plan: the status that says these facts.
+func (f *policyFacts) status(before *topology.FederationPolicyStatus, generation int64, now metav1.Time) topology.FederationPolicyStatus {
+	condition := metav1.Condition{Type: policyReady, Status: metav1.ConditionFalse, ObservedGeneration: generation, LastTransitionTime: now}
+	switch {
+	case !f.federated:
+		condition.Reason = topology.PolicyNamespaceNotFederated
+		condition.Message = fmt.Sprintf("namespace %s has no label %s=true, so nothing in it is placed; label the namespace", f.key.Namespace, topology.LabelFederated)
+	case len(f.unknown) > 0:
+		condition.Reason = topology.PolicyUnknownKind
+		condition.Message = fmt.Sprintf("%s %s names %s, which is not placed on members; the kinds that work are %s (apps.kruise.io)",
+			f.key.Kind, f.key.Name, strings.Join(f.unknown, ", "), f.kinds)
+	case f.conflict != "":
+		condition.Reason = topology.PolicyConflicted
+		condition.Message = fmt.Sprintf("%s %s selects %s, which %s %s holds already; narrow one of the two",
+			f.key.Kind, f.key.Name, f.conflict, f.key.Kind, f.winner)
+	default:
+		condition.Status, condition.Reason = metav1.ConditionTrue, topology.PolicyInForce
+		condition.Message = "the policy holds for the workloads that it selects"
+	}
+	after := *before.DeepCopy()
+	after.ObservedGeneration = generation
+	after.Workloads = f.workloads
+	meta.SetStatusCondition(&after.Conditions, condition)
+	return after
+}

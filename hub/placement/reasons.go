@@ -1,0 +1,46 @@
+package placement
+
+// Reasons of the conditions Federated and Stalled on the user's object, from the decision.
+const (
+	// Placed: the workload is placed as it asks.
+	Placed = "Placed"
+	// NoPolicy: no policy selects the workload; nothing is created.
+	NoPolicy = "NoPolicy"
+	// PolicyMissing: the policy that placed the workload is gone or selects it no longer; what is placed is frozen.
+	PolicyMissing = "PolicyMissing"
+	// NamespaceNotFederated: the namespace lost its label; what is placed is frozen.
+	NamespaceNotFederated = "NamespaceNotFederated"
+	// Removing: an earlier placement is still being removed.
+	Removing = "Removing"
+	// Withdrawn: the user's annotation removed what was placed.
+	Withdrawn = "Withdrawn"
+	// NoMember: the policy selects no accepted member.
+	NoMember = "NoMember"
+	// SubsetUnmatched: no member matches the node selector of a subset.
+	SubsetUnmatched = "SubsetUnmatched"
+	// Unplaced: some replicas have no cell.
+	Unplaced = "Unplaced"
+	// TooManyCells: the workload would have more cells than a placement holds.
+	TooManyCells = "TooManyCells"
+	// NameTooLong: the name of the workload leaves no room for the names of the hub's objects.
+	NameTooLong = "NameTooLong"
+	// InvalidSelector, InvalidTemplate, InvalidSubsets, InvalidAmount: the workload contradicts itself.
+	InvalidSelector = "InvalidSelector"
+	InvalidTemplate = "InvalidTemplate"
+	InvalidSubsets  = "InvalidSubsets"
+	InvalidAmount   = "InvalidAmount"
+	// UnsupportedTemplate: the template of a UnitedDeployment is of a kind that is not divided.
+	UnsupportedTemplate = "UnsupportedTemplate"
+)
+
+// Reasons of a cell's number that are not the division's own.
+const (
+	// CellExcluded: the policy no longer selects the member, or it is not accepted any more.
+	CellExcluded = "Excluded"
+	// CellUnmatched: the member no longer matches the subset.
+	CellUnmatched = "Unmatched"
+)
+
+// ParamAssumed is the parameter of a cell's reason that lists the node labels which the hub does not know; they are assumed
+// to match, and the member's scheduler decides.
+const ParamAssumed = "assumed"

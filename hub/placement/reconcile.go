@@ -1,0 +1,108 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// staleRetry is how soon a reconcile looks again when the cache has not seen the last write and no event woke it.
+const staleRetry = time.Second
+
+// Reconciler decides what goes where, one workload at a time. It alone writes WorkloadPlacement.spec.
+type Reconciler struct {
+	client   client.Client
+	rules    map[string]Rule
+	hubID    string
+	verdicts *Verdicts
+	written  *wire.Written[wire.Key]
+}
+
+// NewReconciler returns a reconciler that writes with c and reads c's cache.
+func NewReconciler(c client.Client, clk clock.PassiveClock, hubID string, verdicts *Verdicts) *Reconciler {
+	return &Reconciler{client: c, rules: Rules(), hubID: hubID, verdicts: verdicts, written: wire.NewWritten[wire.Key](clk)}
+}
+
+// Reconcile runs gather → plan → apply → report for one workload.
+func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, error) {
+	s, err := r.gather(ctx, key)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	version := ""
+	if s.placement != nil {
+		version = s.placement.ResourceVersion
+	}
+	if !r.written.Seen(key, version) {
+		return ctrl.Result{RequeueAfter: staleRetry}, nil
+	}
+	step := decide(s, r.rules)
+	if err := r.apply(ctx, s, step); err != nil {
+		// Somebody wrote in between, or the cache is old: the event of that write brings the next reconcile.
+		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+			return ctrl.Result{RequeueAfter: staleRetry}, nil
+		}
+		return ctrl.Result{}, err
+	}
+	r.verdicts.set(ctx, key, step.verdict)
+	return ctrl.Result{}, nil
+}
+
+// apply writes the placement when it changed. The cached resourceVersion goes with it, so that two decisions from one
+// state never both stand.
+func (r *Reconciler) apply(ctx context.Context, s *state, step step) error {
+	switch {
+	case step.remove:
+		uid := s.placement.UID
+		err := r.client.Delete(ctx, s.placement, client.Preconditions{UID: &uid})
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete placement of %s: %w", s.key.Sentence(), err)
+		}
+		return nil
+	case step.spec == nil:
+		return nil
+	case s.placement == nil:
+		placement := &topology.WorkloadPlacement{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: s.key.Namespace, Name: s.key.Placement().Name,
+				OwnerReferences: []metav1.OwnerReference{ownerOf(step.spec)},
+				Finalizers:      []string{topology.PlacementFinalizer},
+			},
+			Spec: *step.spec,
+		}
+		if err := r.client.Create(ctx, placement, wire.ManagerPlacement); err != nil {
+			return fmt.Errorf("create placement of %s: %w", s.key.Sentence(), err)
+		}
+		r.written.Wrote(s.key, placement.ResourceVersion)
+		return nil
+	case equality.Semantic.DeepEqual(&s.placement.Spec, step.spec):
+		return nil
+	}
+	placement := s.placement.DeepCopy()
+	placement.Spec = *step.spec
+	controllerutil.AddFinalizer(placement, topology.PlacementFinalizer)
+	if err := r.client.Update(ctx, placement, wire.ManagerPlacement); err != nil {
+		return fmt.Errorf("update placement of %s: %w", s.key.Sentence(), err)
+	}
+	r.written.Wrote(s.key, placement.ResourceVersion)
+	return nil
+}
+
+// ownerOf makes the garbage collector delete the placement after the workload, without holding the workload up.
+func ownerOf(spec *topology.WorkloadPlacementSpec) metav1.OwnerReference {
+	w := spec.Workload
+	return metav1.OwnerReference{
+		APIVersion: w.APIVersion, Kind: w.Kind, Name: w.Name, UID: w.UID, Controller: new(true), BlockOwnerDeletion: new(false),
+	}
+}

@@ -1,0 +1,208 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// workers is how many workloads are decided at once: a decision is computing and one write, so a few keep the API server
+// busy.
+const workers = 8
+
+// Setup adds the controllers of this stage to the manager.
+func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *Verdicts) error {
+	w := &watches{client: mgr.GetClient(), rules: Rules()}
+	decisions := builder.TypedControllerManagedBy[wire.Key](mgr).Named("placement").
+		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
+		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(placementKey), builder.WithPredicates(placementChanged())).
+		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(workKey), builder.WithPredicates(reportChanged())).
+		Watches(&topology.MemberCluster{}, handler.TypedEnqueueRequestsFromMapFunc(w.everyWorkload), builder.WithPredicates(memberChanged())).
+		Watches(&topology.ClusterFederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(w.everyWorkload), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&topology.FederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsBeside), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.Namespace{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsIn), builder.WithPredicates(predicate.LabelChangedPredicate{}))
+	for _, rule := range w.rules {
+		decisions = decisions.Watches(rule.New(), handler.TypedEnqueueRequestsFromMapFunc(keyOfKind[client.Object](rule.GVK.Kind)), builder.WithPredicates(workloadChanged()))
+	}
+	if err := decisions.Complete(NewReconciler(mgr.GetClient(), clk, hubID, verdicts)); err != nil {
+		return fmt.Errorf("set up controller placement: %w", err)
+	}
+	policies := builder.TypedControllerManagedBy[PolicyKey](mgr).Named("policy").
+		Watches(&topology.FederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(policyKey(KindPolicy)), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&topology.ClusterFederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(policyKey(KindClusterPolicy)), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(w.policiesBeside), builder.WithPredicates(policyOfPlacementChanged())).
+		Watches(&corev1.Namespace{}, handler.TypedEnqueueRequestsFromMapFunc(w.policiesIn), builder.WithPredicates(predicate.LabelChangedPredicate{}))
+	if err := policies.Complete(NewPolicyReconciler(mgr.GetClient(), clk)); err != nil {
+		return fmt.Errorf("set up controller policy: %w", err)
+	}
+	return nil
+}
+
+// watches maps events to what they concern.
+type watches struct {
+	client client.Client
+	rules  map[string]Rule
+}
+
+func keyOfKind[object client.Object](kind string) handler.TypedMapFunc[object, wire.Key] {
+	return func(_ context.Context, o object) []wire.Key {
+		return []wire.Key{{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}}
+	}
+}
+
+func placementKey(_ context.Context, o client.Object) []wire.Key {
+	return []wire.Key{wire.KeyOfPlacement(o.(*topology.WorkloadPlacement))}
+}
+
+func workKey(_ context.Context, o client.Object) []wire.Key {
+	if key, ok := wire.KeyOf(o); ok {
+		return []wire.Key{key}
+	}
+	return nil
+}
+
+func policyKey(kind string) handler.TypedMapFunc[client.Object, PolicyKey] {
+	return func(_ context.Context, o client.Object) []PolicyKey {
+		return []PolicyKey{{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}}
+	}
+}
+
+// everyWorkload returns all workloads of federated namespaces.
+func (w *watches) everyWorkload(ctx context.Context, _ client.Object) []wire.Key {
+	namespaces := &corev1.NamespaceList{}
+	if err := w.client.List(ctx, namespaces, client.MatchingLabels{topology.LabelFederated: "true"}, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "list federated namespaces")
+		return nil
+	}
+	var keys []wire.Key
+	for i := range namespaces.Items {
+		keys = append(keys, w.list(ctx, namespaces.Items[i].Name)...)
+	}
+	return keys
+}
+
+// workloadsBeside returns the workloads of an object's namespace, workloadsIn those of a namespace.
+func (w *watches) workloadsBeside(ctx context.Context, o client.Object) []wire.Key {
+	return w.list(ctx, o.GetNamespace())
+}
+
+func (w *watches) workloadsIn(ctx context.Context, o client.Object) []wire.Key {
+	return w.list(ctx, o.GetName())
+}
+
+func (w *watches) list(ctx context.Context, namespace string) []wire.Key {
+	var keys []wire.Key
+	for kind, rule := range w.rules {
+		list := rule.NewList()
+		err := w.client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy)
+		if err == nil {
+			err = meta.EachListItem(list, func(o runtime.Object) error {
+				object := o.(client.Object)
+				keys = append(keys, wire.Key{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()})
+				return nil
+			})
+		}
+		if err != nil {
+			log.FromContext(ctx).Error(err, "list workloads", "kind", kind, "namespace", namespace)
+		}
+	}
+	return keys
+}
+
+// policiesBeside returns the policies that an object's namespace can fall under, policiesIn those of a namespace.
+func (w *watches) policiesBeside(ctx context.Context, o client.Object) []PolicyKey {
+	return w.policies(ctx, o.GetNamespace(), true)
+}
+
+func (w *watches) policiesIn(ctx context.Context, o client.Object) []PolicyKey {
+	return w.policies(ctx, o.GetName(), false)
+}
+
+func (w *watches) policies(ctx context.Context, namespace string, global bool) []PolicyKey {
+	policies, err := listPolicies(ctx, w.client, namespace)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "list policies", "namespace", namespace)
+		return nil
+	}
+	var keys []PolicyKey
+	for _, p := range policies {
+		switch {
+		case p.Ref.Kind == KindPolicy:
+			keys = append(keys, PolicyKey{Kind: p.Ref.Kind, Namespace: namespace, Name: p.Ref.Name})
+		case global:
+			keys = append(keys, PolicyKey{Kind: p.Ref.Kind, Name: p.Ref.Name})
+		}
+	}
+	return keys
+}
+
+// workloadChanged lets through what a decision depends on; status is not.
+func workloadChanged() predicate.Predicate {
+	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan())
+}
+
+func placementChanged() predicate.Predicate {
+	return predicate.Or(predicate.GenerationChangedPredicate{}, deletionBegan())
+}
+
+func deletionBegan() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return (e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil)
+		},
+	}
+}
+
+// reportChanged lets through news of what members have in use. Works that are created have no report yet.
+func reportChanged() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld.(*work.Work).Status.Report, e.ObjectNew.(*work.Work).Status.Report
+			if before == nil || after == nil {
+				return before != after
+			}
+			return before.Sequence != after.Sequence || before.HubID != after.HubID || !equality.Semantic.DeepEqual(before.InUse, after.InUse)
+		},
+	}
+}
+
+// memberChanged lets through what decisions depend on of a member; capacity is not among it.
+func memberChanged() predicate.Predicate {
+	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, deletionBegan(), predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld.(*topology.MemberCluster), e.ObjectNew.(*topology.MemberCluster)
+			return !equality.Semantic.DeepEqual(memberFacts(before), memberFacts(after))
+		},
+	})
+}
+
+func memberFacts(m *topology.MemberCluster) Member {
+	return membersFor([]topology.MemberCluster{*m}, &topology.ClusterSelector{})[0]
+}
+
+func policyOfPlacementChanged() predicate.Predicate {
+	return predicate.Or(deletionBegan(), predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld.(*topology.WorkloadPlacement), e.ObjectNew.(*topology.WorkloadPlacement)
+			return !equality.Semantic.DeepEqual(before.Spec.Policy, after.Spec.Policy)
+		},
+	})
+}

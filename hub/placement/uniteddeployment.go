@@ -1,0 +1,138 @@
+package placement
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
+	"github.com/flotilla-dev/flotilla/topology/division"
+	"github.com/flotilla-dev/flotilla/topology/lending"
+)
+
+func readUnitedDeployment(o client.Object) (Workload, *Refusal) {
+	ud := o.(*apps.UnitedDeployment)
+	w := newWorkload(ud, apps.UnitedDeploymentKind, ud.Spec.Replicas)
+	template, strategy, refusal := readTemplate(w.Key, &ud.Spec.Template)
+	if refusal != nil {
+		return w, refusal
+	}
+	if refusal := checkSelector(w.Key, ud.Spec.Selector, template.Labels); refusal != nil {
+		return w, refusal
+	}
+	if len(ud.Spec.Topology.Subsets) == 0 {
+		return w, &Refusal{InvalidSubsets, fmt.Sprintf("%s has no subsets; give spec.topology.subsets at least one", w.Key.Sentence())}
+	}
+	var partitions map[string]int32
+	if manual := ud.Spec.UpdateStrategy.ManualUpdate; manual != nil {
+		partitions = manual.Partitions
+	}
+	if refusal := checkPartitions(w.Key, partitions, ud.Spec.Topology.Subsets); refusal != nil {
+		return w, refusal
+	}
+	var patches [][]byte
+	for i := range ud.Spec.Topology.Subsets {
+		s := &ud.Spec.Topology.Subsets[i]
+		if len(s.Patch.Raw) > 0 {
+			patches = append(patches, append([]byte(s.Name+"="), s.Patch.Raw...))
+		}
+		stays := partitions[s.Name]
+		if ud.Spec.Template.DeploymentTemplate != nil {
+			stays = 0 // a Deployment has no partition
+		}
+		w.Subsets = append(w.Subsets, Subset{
+			Subset: division.Subset{Name: s.Name, Replicas: s.Replicas, Min: s.MinReplicas, Max: s.MaxReplicas},
+			Term:   s.NodeSelectorTerm,
+			Amounts: func(n int32) lending.Amounts {
+				a := strategy(n)
+				a.Update = n - min(max(stays, 0), n)
+				return a
+			},
+		})
+	}
+	if ud.Spec.Topology.ScheduleStrategy.Type == apps.AdaptiveUnitedDeploymentScheduleStrategyType {
+		w.Remarks = append(w.Remarks, "scheduleStrategy Adaptive is not carried out on the hub yet; subsets are Fixed")
+	}
+	if t := ud.Spec.Template.CloneSetTemplate; t != nil {
+		w.Remarks = append(w.Remarks, remarkOnScale("template.cloneSetTemplate.spec.scaleStrategy", &t.Spec.ScaleStrategy)...)
+	}
+	w.Revision, refusal = revisionOf(w.Key, *template, patches...)
+	return w, refusal
+}
+
+// checkPartitions refuses a partition of a subset that does not exist: it would be a slip of the pen that updates pods.
+func checkPartitions(key wire.Key, partitions map[string]int32, subsets []apps.Subset) *Refusal {
+	for _, name := range slices.Sorted(maps.Keys(partitions)) {
+		if !slices.ContainsFunc(subsets, func(s apps.Subset) bool { return s.Name == name }) {
+			return &Refusal{InvalidSubsets, fmt.Sprintf("spec.updateStrategy.manualUpdate.partitions of %s names subset %q, which does not exist; correct the name or remove the entry",
+				key.Sentence(), name)}
+		}
+	}
+	return nil
+}
+
+// readTemplate returns the pod template and the limits of the children, without Update.
+func readTemplate(key wire.Key, t *apps.SubsetTemplate) (*corev1.PodTemplateSpec, func(int32) lending.Amounts, *Refusal) {
+	switch {
+	case t.CloneSetTemplate != nil:
+		spec := &t.CloneSetTemplate.Spec
+		limits, refusal := readLimits(key, "spec.template.cloneSetTemplate.spec.updateStrategy.rollingUpdate", spec.UpdateStrategy.RollingUpdate)
+		return &spec.Template, limits, refusal
+	case t.DeploymentTemplate != nil:
+		spec := &t.DeploymentTemplate.Spec
+		limits, refusal := readDeploymentLimits(key, &spec.Strategy)
+		return &spec.Template, limits, refusal
+	}
+	given := "no template"
+	if t.StatefulSetTemplate != nil {
+		given = "a statefulSetTemplate"
+	} else if t.AdvancedStatefulSetTemplate != nil {
+		given = "an advancedStatefulSetTemplate"
+	}
+	return nil, nil, &Refusal{UnsupportedTemplate, fmt.Sprintf("%s has %s, which is not divided over clusters; use cloneSetTemplate or deploymentTemplate", key.Sentence(), given)}
+}
+
+func readDeploymentLimits(key wire.Key, strategy *appsv1.DeploymentStrategy) (func(int32) lending.Amounts, *Refusal) {
+	if strategy.Type == appsv1.RecreateDeploymentStrategyType {
+		return func(n int32) lending.Amounts { return lending.Amounts{Break: n} }, nil
+	}
+	quarter := new(intstr.FromString("25%")) // the Deployment's own default of both
+	unavailable, surge := quarter, quarter
+	if rolling := strategy.RollingUpdate; rolling != nil {
+		if rolling.MaxUnavailable != nil {
+			unavailable = rolling.MaxUnavailable
+		}
+		if rolling.MaxSurge != nil {
+			surge = rolling.MaxSurge
+		}
+	}
+	resolve := func(n int32) (lending.Amounts, error) {
+		down, err := budget.Scaled(*unavailable, n, budget.Down)
+		if err != nil {
+			return lending.Amounts{}, fmt.Errorf("maxUnavailable %w", err)
+		}
+		up, err := budget.Scaled(*surge, n, budget.Up)
+		if err != nil {
+			return lending.Amounts{}, fmt.Errorf("maxSurge %w", err)
+		}
+		if down == 0 && up == 0 {
+			down = 1 // with neither, no pod could ever be replaced
+		}
+		return lending.Amounts{Break: down, Add: up}, nil
+	}
+	if _, err := resolve(1); err != nil {
+		return nil, &Refusal{InvalidAmount, fmt.Sprintf("spec.template.deploymentTemplate.spec.strategy.rollingUpdate of %s: %v", key.Sentence(), err)}
+	}
+	return func(n int32) lending.Amounts {
+		// The error was refused above; it does not depend on n.
+		amounts, _ := resolve(n)
+		return amounts
+	}, nil
+}

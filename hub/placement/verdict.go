@@ -1,0 +1,108 @@
+package placement
+
+import (
+	"context"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// Verdict is what the decision says to the user: the stage that writes the user's status reads it. It is not stored: after
+// a restart the first reconcile of each workload makes it again.
+type Verdict struct {
+	// Generation of the user's object that was judged.
+	Generation int64
+	// Federated, Reason and Message make the condition Federated.
+	Federated metav1.ConditionStatus
+	Reason    string
+	Message   string
+	// Stalled: nothing moves before a person changes something, for the same reason.
+	Stalled bool
+	// Decided: a placement answers this generation; else what is placed, if anything, is older.
+	Decided bool
+}
+
+// Verdicts holds the verdict of each workload of the hub. It is safe for concurrent use.
+type Verdicts struct {
+	mu          sync.Mutex
+	byKey       map[wire.Key]Verdict
+	undelivered map[wire.Key]Refusal
+	events      chan event.TypedGenericEvent[wire.Key]
+}
+
+// verdictBuffer lets a burst of decisions go on while the reader starts.
+const verdictBuffer = 1024
+
+// NewVerdicts returns an empty store.
+func NewVerdicts() *Verdicts {
+	return &Verdicts{byKey: map[wire.Key]Verdict{}, undelivered: map[wire.Key]Refusal{}, events: make(chan event.TypedGenericEvent[wire.Key], verdictBuffer)}
+}
+
+// Get returns the verdict of a workload; false if there is none (yet), or the workload is not the hub's.
+func (v *Verdicts) Get(key wire.Key) (Verdict, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	verdict, ok := v.byKey[key]
+	return verdict, ok
+}
+
+// Undelivered returns why a decision could not be delivered, false if it could.
+func (v *Verdicts) Undelivered(key wire.Key) (Refusal, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	refusal, ok := v.undelivered[key]
+	return refusal, ok
+}
+
+// SetUndelivered stores why a decision could not be delivered, nil if it could, and tells the reader when that changed.
+func (v *Verdicts) SetUndelivered(ctx context.Context, key wire.Key, refusal *Refusal) {
+	v.mu.Lock()
+	last, had := v.undelivered[key]
+	changed := had != (refusal != nil) || refusal != nil && last != *refusal
+	if refusal == nil {
+		delete(v.undelivered, key)
+	} else {
+		v.undelivered[key] = *refusal
+	}
+	v.mu.Unlock()
+	if changed {
+		v.tell(ctx, key)
+	}
+}
+
+// set stores a verdict, nil for none, and tells the reader when it changed.
+func (v *Verdicts) set(ctx context.Context, key wire.Key, verdict *Verdict) {
+	if v.store(key, verdict) {
+		v.tell(ctx, key)
+	}
+}
+
+func (v *Verdicts) tell(ctx context.Context, key wire.Key) {
+	select {
+	case v.events <- event.TypedGenericEvent[wire.Key]{Object: key}:
+	case <-ctx.Done():
+	}
+}
+
+func (v *Verdicts) store(key wire.Key, verdict *Verdict) (changed bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	last, had := v.byKey[key]
+	if verdict == nil {
+		delete(v.byKey, key)
+		return had
+	}
+	v.byKey[key] = *verdict
+	return !had || last != *verdict
+}
+
+// Source asks a controller to look again at each workload whose verdict changed. It serves one reader.
+func (v *Verdicts) Source() source.TypedSource[wire.Key] {
+	return source.TypedChannel(v.events, handler.TypedEnqueueRequestsFromMapFunc(
+		func(_ context.Context, key wire.Key) []wire.Key { return []wire.Key{key} }))
+}

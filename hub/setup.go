@@ -1,0 +1,138 @@
+package hub
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/aggregate"
+	"github.com/flotilla-dev/flotilla/hub/delivery"
+	"github.com/flotilla-dev/flotilla/hub/inventory/agent"
+	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// LeaderElectionID is the name of the Lease that the active hub holds.
+const LeaderElectionID = "flotilla-hub"
+
+// Options are what a hub is started with.
+type Options struct {
+	// MetricsBindAddress and HealthProbeBindAddress are host:port; "0" switches the server off.
+	MetricsBindAddress     string
+	HealthProbeBindAddress string
+	// LeaderElection lets one of several hubs act, by a Lease in LeaderElectionNamespace.
+	LeaderElection          bool
+	LeaderElectionNamespace string
+	// Clock tells the time; nil is the real clock.
+	Clock clock.PassiveClock
+	// SkipNameValidation allows several managers in one process, for tests.
+	SkipNameValidation bool
+	Logger             logr.Logger
+}
+
+// Scheme returns a scheme with the types that the hub reads and writes.
+func Scheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, coordinationv1.AddToScheme, apps.AddToScheme, topology.AddToScheme, work.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("build the scheme: %w", err)
+		}
+	}
+	return scheme, nil
+}
+
+// NewManager returns a manager that runs the hub's controllers once it is started. It reads the hub's id from cfg's API
+// server. cfg is not changed.
+func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error) {
+	scheme, err := Scheme()
+	if err != nil {
+		return nil, err
+	}
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS = -1 // the API server's priority and fairness limits us, not a bucket in the client
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme:                        scheme,
+		Logger:                        o.Logger,
+		Cache:                         cacheOptions(),
+		Metrics:                       metricsserver.Options{BindAddress: o.MetricsBindAddress},
+		HealthProbeBindAddress:        o.HealthProbeBindAddress,
+		LeaderElection:                o.LeaderElection,
+		LeaderElectionID:              LeaderElectionID,
+		LeaderElectionNamespace:       o.LeaderElectionNamespace,
+		LeaderElectionReleaseOnCancel: true,
+		Controller:                    config.Controller{SkipNameValidation: new(o.SkipNameValidation)},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create the manager: %w", err)
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, fmt.Errorf("add health check: %w", err)
+	}
+	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
+		return nil, fmt.Errorf("add readiness check: %w", err)
+	}
+	return mgr, Setup(ctx, mgr, o.Clock)
+}
+
+// Setup adds all controllers of the hub to the manager. This list is the whole of it.
+func Setup(ctx context.Context, mgr ctrl.Manager, clk clock.PassiveClock) error {
+	if clk == nil {
+		clk = clock.RealClock{}
+	}
+	hubID, err := wire.HubID(ctx, mgr.GetAPIReader())
+	if err != nil {
+		return err
+	}
+	if err := wire.Index(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	verdicts := placement.NewVerdicts()
+	for _, setup := range []func() error{
+		func() error { return agent.Setup(mgr, clk, hubID) },
+		func() error { return placement.Setup(mgr, clk, hubID, verdicts) },
+		func() error { return delivery.Setup(mgr, clk, hubID, verdicts) },
+		func() error { return aggregate.Setup(mgr, clk, hubID, verdicts) },
+	} {
+		if err := setup(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cacheOptions keeps what is read: no managed fields anywhere, and of the Leases that are no member's only the name, for
+// a cluster of many nodes has one for each.
+func cacheOptions() cache.Options {
+	strip := cache.TransformStripManagedFields()
+	return cache.Options{
+		DefaultTransform: strip,
+		ByObject: map[client.Object]cache.ByObject{
+			&coordinationv1.Lease{}: {Transform: func(o any) (any, error) {
+				if lease, ok := o.(*coordinationv1.Lease); ok {
+					if _, member := wire.MemberOf(lease.Namespace); !member {
+						lease.Spec = coordinationv1.LeaseSpec{}
+						lease.Annotations, lease.Labels, lease.OwnerReferences = nil, nil, nil
+					}
+				}
+				return strip(o)
+			}},
+		},
+	}
+}

@@ -1,0 +1,140 @@
+// Package wire holds what the stages of the hub agree on: the names of the objects between hub and agent, the field
+// managers, the indexes of the cache, and which of the hub's own writes the cache has seen.
+package wire
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"hash/fnv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+)
+
+// Field managers of the hub's writes, one for each stage.
+const (
+	ManagerInventory = client.FieldOwner("flotilla-inventory")
+	ManagerPlacement = client.FieldOwner("flotilla-placement")
+	ManagerDelivery  = client.FieldOwner("flotilla-delivery")
+	ManagerAggregate = client.FieldOwner("flotilla-aggregate")
+)
+
+// Indexes of the hub's cache.
+const (
+	// IndexWorkPlacement finds the Works of a WorkloadPlacement by its uid.
+	IndexWorkPlacement = "flotilla.placement"
+	// IndexWorkWorkload finds the Works of a workload by the text of its [Key], of whatever placement they are.
+	IndexWorkWorkload = "flotilla.workload"
+)
+
+// MaxName is the largest length of an object name: that of a DNS subdomain.
+const MaxName = 253
+
+// Key names a user's workload on the hub.
+type Key struct {
+	Kind, Namespace, Name string
+}
+
+// String returns "<Kind>/<namespace>/<name>", the value of the annotation topology.AnnotationWorkload.
+func (k Key) String() string { return k.Kind + "/" + k.Namespace + "/" + k.Name }
+
+// Sentence returns "<Kind> <namespace>/<name>", as messages to people name a workload.
+func (k Key) Sentence() string { return k.Kind + " " + k.Namespace + "/" + k.Name }
+
+// Workload returns the name of the user's object.
+func (k Key) Workload() types.NamespacedName {
+	return types.NamespacedName{Namespace: k.Namespace, Name: k.Name}
+}
+
+// Placement returns the name of the workload's WorkloadPlacement.
+func (k Key) Placement() types.NamespacedName {
+	return types.NamespacedName{Namespace: k.Namespace, Name: strings.ToLower(k.Kind) + "-" + k.Name}
+}
+
+// Work returns the name of the workload's Work in the namespace of a member.
+func (k Key) Work(cluster string) types.NamespacedName {
+	return types.NamespacedName{Namespace: MemberNamespace(cluster), Name: k.workName()}
+}
+
+// workName is "<namespace>.<name>.<kind>"; where that is too long, its head and a hash of the whole.
+func (k Key) workName() string {
+	name := k.Namespace + "." + k.Name + "." + strings.ToLower(k.Kind)
+	if len(name) <= MaxName {
+		return name
+	}
+	sum := fnv.New64a()
+	// Write of a hash never fails.
+	_, _ = sum.Write([]byte(name))
+	tail := "-" + hex.EncodeToString(sum.Sum(nil))
+	return strings.TrimRight(name[:MaxName-len(tail)], ".-") + tail
+}
+
+// ParseKey reads what [Key.String] wrote; false for anything else.
+func ParseKey(text string) (Key, bool) {
+	parts := strings.Split(text, "/")
+	if len(parts) != 3 {
+		return Key{}, false
+	}
+	return Key{Kind: parts[0], Namespace: parts[1], Name: parts[2]}, true
+}
+
+// KeyOf returns the workload that a Work carries; false where the Work is not this system's.
+func KeyOf(w client.Object) (Key, bool) {
+	return ParseKey(w.GetAnnotations()[topology.AnnotationWorkload])
+}
+
+// KeyOfPlacement returns the workload that a placement decides for.
+func KeyOfPlacement(p *topology.WorkloadPlacement) Key {
+	return Key{Kind: p.Spec.Workload.Kind, Namespace: p.Namespace, Name: p.Spec.Workload.Name}
+}
+
+// MemberNamespace returns the namespace on the hub that holds a member's Works and Lease.
+func MemberNamespace(cluster string) string { return work.NamespacePrefix + cluster }
+
+// MemberOf returns the member that a namespace of the hub belongs to, false where it belongs to none.
+func MemberOf(namespace string) (string, bool) {
+	return strings.CutPrefix(namespace, work.NamespacePrefix)
+}
+
+// Federated tells whether a namespace's workloads are the hub's.
+func Federated(namespace *corev1.Namespace) bool {
+	return namespace.Labels[topology.LabelFederated] == "true"
+}
+
+// HubID returns the identity of the hub: the uid of its namespace kube-system.
+func HubID(ctx context.Context, reader client.Reader) (string, error) {
+	namespace := &corev1.Namespace{}
+	if err := reader.Get(ctx, client.ObjectKey{Name: "kube-system"}, namespace); err != nil {
+		return "", fmt.Errorf("read the hub's id from namespace kube-system: %w", err)
+	}
+	return string(namespace.UID), nil
+}
+
+// Index adds the indexes that the stages read by.
+func Index(ctx context.Context, indexer client.FieldIndexer) error {
+	byPlacement := func(o client.Object) []string {
+		if uid := o.GetLabels()[topology.LabelPlacement]; uid != "" {
+			return []string{uid}
+		}
+		return nil
+	}
+	byWorkload := func(o client.Object) []string {
+		if key := o.GetAnnotations()[topology.AnnotationWorkload]; key != "" {
+			return []string{key}
+		}
+		return nil
+	}
+	if err := indexer.IndexField(ctx, &work.Work{}, IndexWorkPlacement, byPlacement); err != nil {
+		return fmt.Errorf("index Works by placement: %w", err)
+	}
+	if err := indexer.IndexField(ctx, &work.Work{}, IndexWorkWorkload, byWorkload); err != nil {
+		return fmt.Errorf("index Works by workload: %w", err)
+	}
+	return nil
+}

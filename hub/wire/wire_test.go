@@ -1,0 +1,53 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+func TestNames(t *testing.T) {
+	key := Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}
+	if got := key.Work("east").String(); got != "karmada-es-east/shop.web.cloneset" {
+		t.Errorf("Work %s", got)
+	}
+	if got := key.Placement().String(); got != "shop/cloneset-web" {
+		t.Errorf("placement %s", got)
+	}
+	if again, ok := ParseKey(key.String()); !ok || again != key {
+		t.Errorf("read back %+v", again)
+	}
+	if _, ok := ParseKey("shop/web"); ok {
+		t.Error("a text without a kind is read as a key")
+	}
+	long := Key{Kind: "CloneSet", Namespace: "shop", Name: strings.Repeat("a", 250)}
+	other := Key{Kind: "CloneSet", Namespace: "shop", Name: strings.Repeat("a", 249) + "b"}
+	if name := long.Work("east").Name; len(name) != MaxName || name == other.Work("east").Name || name != long.Work("west").Name {
+		t.Errorf("a long name is cut to %q", name)
+	}
+	if name, ok := MemberOf("karmada-es-east"); !ok || name != "east" {
+		t.Errorf("member %q", name)
+	}
+}
+
+func TestWritten(t *testing.T) {
+	clk := clocktesting.NewFakePassiveClock(time.Unix(100, 0))
+	w := NewWritten[string](clk)
+	if !w.Seen("a", "") || !w.Seen("a", "5") {
+		t.Error("what was never written holds a reader up")
+	}
+	w.Wrote("a", "10")
+	if w.Seen("a", "") || w.Seen("a", "9") {
+		t.Error("a cache that lacks the write is trusted")
+	}
+	if !w.Seen("a", "10") || !w.Seen("a", "9") {
+		t.Error("a cache that has seen the write is not trusted")
+	}
+	w.Wrote("a", "20")
+	clk.SetTime(clk.Now().Add(writtenExpires))
+	if !w.Seen("a", "") {
+		t.Error("an object that somebody deleted at once holds its reader up for ever")
+	}
+}
