@@ -1,0 +1,255 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+)
+
+// FieldManager owns, in the member, the fields that Works carry.
+const FieldManager = "flotilla-agent"
+
+const (
+	// conflictAgain is how often an object that is not ours is looked at again. It costs one read, and nothing tells
+	// when an object without our mark goes.
+	conflictAgain = 30 * time.Second
+	// deleteAgain is how long the end of a deleted object is waited for. After an outage of the member its watches come
+	// back up to a minute late, and then a second attempt tells that the object is gone.
+	deleteAgain = 5 * time.Second
+	// retryFirst doubles with each failure up to retryMost: a refusal lasts until a person changes something.
+	retryFirst = time.Second
+	retryMost  = time.Minute
+	// retryMostUnreachable bounds the pause for errors that end by themselves.
+	retryMostUnreachable = 5 * time.Second
+)
+
+// appliedMessage is the message of the condition Applied=True. It names no figures, so that it never changes by itself.
+const appliedMessage = "The member's API server has taken the object."
+
+// carryOut does what was decided.
+func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts Facts) (ctrl.Result, error) {
+	decision := Decide(facts)
+	switch decision.Action {
+	case Wait:
+		return ctrl.Result{RequeueAfter: decision.After}, nil
+	case Create, Update:
+		if err := r.apply(ctx, m, decision.Action == Update); err != nil {
+			return r.failed(w, m, err), nil
+		}
+		if decision.Action == Update && facts.Memory.Applied && facts.Memory.Hash == m.order.Hash {
+			logger(ctx, m).Info("Corrected a change that was not ordered")
+		}
+		r.outcome(w, m, true, work.ReasonApplied, appliedMessage)
+	case Conflict:
+		r.outcome(w, m, false, work.ReasonConflict, conflictMessage(facts))
+		return ctrl.Result{RequeueAfter: conflictAgain}, nil
+	case Outdated:
+		r.outcome(w, m, false, work.ReasonApplyFailed, fmt.Sprintf("order %d is older than order %d, which this member has carried out; it is ignored until the hub gives a newer one", m.order.Sequence, CarriedOut(facts.Live)))
+	case Delete:
+		gone, err := r.delete(ctx, m, facts.Live)
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		if gone {
+			return ctrl.Result{}, r.finish(ctx, w)
+		}
+		return ctrl.Result{RequeueAfter: deleteAgain}, nil
+	case Release:
+		if err := r.release(ctx, m, facts.Live); err != nil {
+			return ctrl.Result{}, err
+		}
+		return ctrl.Result{}, r.finish(ctx, w)
+	case Finish:
+		return ctrl.Result{}, r.finish(ctx, w)
+	case Nothing:
+		r.stillThere(w, m, facts)
+	}
+	return ctrl.Result{}, nil
+}
+
+// stillThere refreshes the outcome where nothing had to be sent, for instance for a Work whose metadata alone changed.
+func (r *Reconciler) stillThere(w *work.Work, m *memo, facts Facts) {
+	if !facts.Deleting && !facts.Suspended && m.Applied && m.Hash == m.order.Hash {
+		r.outcome(w, m, true, work.ReasonApplied, appliedMessage)
+	}
+}
+
+// apply sends the object once, and its namespace before if that is missing. Server-side apply refuses unknown fields,
+// so an older CRD in the member refuses a newer field instead of dropping it, and what stands stays.
+func (r *Reconciler) apply(ctx context.Context, m *memo, force bool) error {
+	answer, err := r.send(ctx, m.order.Desired, force)
+	if namespaceMissing(err, m.order.Ref.Namespace) {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: m.order.Ref.Namespace}}
+		if err := r.member.Create(ctx, namespace, client.FieldOwner(FieldManager)); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create namespace %s: %w", namespace.Name, err)
+		}
+		answer, err = r.send(ctx, m.order.Desired, force)
+	}
+	if err != nil {
+		return err
+	}
+	m.Memory = Memory{
+		Applied: true, Hash: m.order.Hash, At: r.Clock.Now(),
+		UID: answer.GetUID(), Generation: answer.GetGeneration(), Version: answer.GetResourceVersion(),
+	}
+	return nil
+}
+
+func (r *Reconciler) send(ctx context.Context, desired *unstructured.Unstructured, force bool) (*unstructured.Unstructured, error) {
+	answer := desired.DeepCopy() // Apply writes the server's answer into it
+	options := []client.ApplyOption{client.FieldOwner(FieldManager)}
+	if force {
+		options = append(options, client.ForceOwnership)
+	}
+	err := r.member.Apply(ctx, client.ApplyConfigurationFromUnstructured(answer), options...)
+	return answer, err
+}
+
+func namespaceMissing(err error, namespace string) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || namespace == "" || !apierrors.IsNotFound(err) {
+		return false
+	}
+	details := status.Status().Details
+	return details != nil && details.Kind == "namespaces" && details.Name == namespace
+}
+
+// delete removes exactly the object that was seen, and tells whether it was gone already. Otherwise its end wakes the
+// Work again.
+func (r *Reconciler) delete(ctx context.Context, m *memo, live *unstructured.Unstructured) (gone bool, err error) {
+	err = r.member.Delete(ctx, shell(live), client.Preconditions{UID: new(live.GetUID())}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("delete %s: %w", m.order.Ref, err)
+	}
+	logger(ctx, m).Info("Deleted, as the hub ordered")
+	return false, nil
+}
+
+// release takes the hub's mark off an object and lets it stand.
+func (r *Reconciler) release(ctx context.Context, m *memo, live *unstructured.Unstructured) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid":         live.GetUID(), // the one that was seen, no other
+		"labels":      map[string]any{topology.LabelHub: nil},
+		"annotations": map[string]any{topology.AnnotationSequence: nil, topology.AnnotationSubsetLimits: nil},
+	}})
+	if err != nil {
+		return err
+	}
+	err = r.member.Patch(ctx, shell(live), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(FieldManager))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("take the mark off %s: %w", m.order.Ref, err)
+	}
+	logger(ctx, m).Info("Let go, as the hub ordered; the object stays")
+	return nil
+}
+
+// finish lets the Work go.
+func (r *Reconciler) finish(ctx context.Context, w *work.Work) error {
+	at := slices.Index(w.Finalizers, work.ExecutionFinalizer)
+	if at < 0 {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": w.ResourceVersion, // the list is written whole
+		"finalizers":      slices.Delete(slices.Clone(w.Finalizers), at, at+1),
+	}})
+	if err != nil {
+		return err
+	}
+	err = r.Hub.Client().Patch(ctx, w, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(FieldManager))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("take the finalizer off Work %s: %w", client.ObjectKeyFromObject(w), err)
+	}
+	return nil
+}
+
+// shell returns an object that names live and nothing else.
+func shell(live *unstructured.Unstructured) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(live.GroupVersionKind())
+	object.SetNamespace(live.GetNamespace())
+	object.SetName(live.GetName())
+	return object
+}
+
+// failed stores the outcome of an attempt that failed, and says when to try again. What stands in the member stays.
+func (r *Reconciler) failed(w *work.Work, m *memo, err error) ctrl.Result {
+	most := retryMost
+	if passing(err) {
+		most = retryMostUnreachable
+	}
+	m.Failures++
+	pause := min(most, retryFirst<<min(m.Failures-1, 10)) // 2^10 s is far above retryMost
+	m.Refused, m.RetryAt = m.order.Hash, r.Clock.Now().Add(pause)
+	if w.DeletionTimestamp.IsZero() {
+		reason := work.ReasonApplyFailed
+		if apierrors.IsConflict(err) {
+			reason = work.ReasonConflict // someone made an object of that name in between
+		}
+		r.outcome(w, m, false, reason, failureMessage(m.order, err))
+	}
+	return ctrl.Result{RequeueAfter: pause}
+}
+
+// answered tells whether an error is an API server's answer, rather than the lack of one.
+func answered(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status)
+}
+
+// passing tells whether an error ends without anyone changing an object.
+func passing(err error) bool {
+	if meta.IsNoMatchError(err) {
+		return false
+	}
+	return !answered(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
+		apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) || apierrors.IsConflict(err)
+}
+
+// failureMessage is the message of the condition Applied=False. It holds nothing that changes from one attempt to the
+// next, or each attempt would be a write on the hub.
+func failureMessage(order *Order, err error) string {
+	switch {
+	case meta.IsNoMatchError(err):
+		return fmt.Sprintf("the member does not serve %s %s; install its CustomResourceDefinition there (apis/crds has those of apps.kruise.io)", order.Desired.GetAPIVersion(), order.Ref.Kind)
+	case !answered(err):
+		return fmt.Sprintf("%s could not be applied: the member's API server could not be reached or did not answer in time; the agent tries again", order.Ref)
+	default:
+		return fmt.Sprintf("%s was refused by the member's API server: %s", order.Ref, cut(err.Error()))
+	}
+}
+
+// cut bounds a message: a condition takes 32 768 bytes, and people read the first lines.
+func cut(message string) string {
+	const most = 2000
+	if len(message) <= most {
+		return message
+	}
+	return strings.ToValidUTF8(message[:most], "") + " …"
+}
+
+func conflictMessage(facts Facts) string {
+	if owner := Owner(facts.Live); owner != "" {
+		return fmt.Sprintf("%s stands in the member and belongs to another hub (label %s=%s); delete it there, or withdraw it from that hub", facts.Order.Ref, topology.LabelHub, owner)
+	}
+	return fmt.Sprintf("%s stands in the member and was not made by this hub; delete it there, or give it the label %s=%s to hand it over", facts.Order.Ref, topology.LabelHub, facts.Order.HubID)
+}

@@ -1,0 +1,98 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+)
+
+// memo is what is kept of a Work between two looks. Only the Work's worker uses its fields.
+type memo struct {
+	Memory
+	uid        types.UID
+	generation int64
+	sequence   string
+	hubID      string
+	order      *Order
+	orderErr   error
+	bound      bool
+}
+
+// recall returns what is kept of the Work, with its order read anew if the Work changed.
+func (r *Reconciler) recall(name types.NamespacedName, w *work.Work) *memo {
+	r.mu.Lock()
+	m := r.works[name]
+	if m == nil || m.uid != w.UID {
+		m = &memo{uid: w.UID}
+		r.works[name] = m
+	}
+	r.mu.Unlock()
+
+	sequence, hubID := w.Annotations[topology.AnnotationSequence], w.Annotations[topology.AnnotationHubID]
+	if (m.order == nil && m.orderErr == nil) || m.generation != w.Generation || m.sequence != sequence || m.hubID != hubID {
+		before := m.order
+		m.generation, m.sequence, m.hubID = w.Generation, sequence, hubID
+		m.order, m.orderErr = ParseOrder(w)
+		m.bound = m.bound && m.order != nil && before != nil && m.order.Ref == before.Ref
+	}
+	return m
+}
+
+func (r *Reconciler) forget(name types.NamespacedName) {
+	r.Objects.Forget(name)
+	r.Outcomes.drop(name)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.works, name)
+}
+
+// gather reads what stands in the member. An object that is not in the cache, which shows marked objects only, is asked
+// for once before anything is created or let go.
+func (r *Reconciler) gather(ctx context.Context, w *work.Work, m *memo) (Facts, error) {
+	facts := Facts{
+		Order:     m.order,
+		Deleting:  !w.DeletionTimestamp.IsZero(),
+		Preserve:  w.Spec.PreserveResourcesOnDeletion != nil && *w.Spec.PreserveResourcesOnDeletion,
+		Suspended: w.Spec.SuspendDispatching != nil && *w.Spec.SuspendDispatching,
+		Now:       r.Clock.Now(),
+	}
+	name := client.ObjectKeyFromObject(w)
+	if !m.bound {
+		err := r.Objects.Bind(ctx, name, m.order.Ref)
+		if facts.Deleting && meta.IsNoMatchError(err) {
+			return facts, nil // no such kind, no such object
+		}
+		if err != nil {
+			return facts, err
+		}
+		m.bound = true
+	}
+	var err error
+	if facts.Live, err = r.Objects.Get(ctx, m.order.Ref); err != nil {
+		return facts, err
+	}
+	if facts.Live != nil && m.Applied && notOlder(facts.Live.GetResourceVersion(), m.Version) {
+		m.Seen = true
+	}
+	facts.Memory = m.Memory
+	if facts.Live != nil || Decide(facts).Action == Wait {
+		return facts, nil
+	}
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(m.order.Ref.GroupVersionKind)
+	switch err := r.reader.Get(ctx, m.order.Ref.NamespacedName, live); {
+	case err == nil:
+		facts.Live = live
+	case !apierrors.IsNotFound(err):
+		return facts, fmt.Errorf("read %s: %w", m.order.Ref, err)
+	}
+	return facts, nil
+}

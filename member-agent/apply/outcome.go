@@ -1,0 +1,90 @@
+package apply
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/flotilla-dev/flotilla/member-agent/objects"
+)
+
+// Outcome is how the last attempt at a Work ended.
+type Outcome struct {
+	// Work that was carried out, by uid and generation.
+	WorkUID    types.UID
+	Generation int64
+	// Ref names the member object; it is empty if the manifest could not be read.
+	Ref objects.Ref
+	// HubID and Sequence of the order.
+	HubID    string
+	Sequence int64
+	// Applied, Reason and Message become the condition Applied.
+	Applied bool
+	Reason  string
+	Message string
+	// At is when this order (this generation or sequence) had its first outcome.
+	At time.Time
+}
+
+// Outcomes hands outcomes from apply to report. Its methods are safe for concurrent use.
+type Outcomes struct {
+	mu          sync.RWMutex
+	byWork      map[types.NamespacedName]Outcome
+	subscribers []func(work types.NamespacedName)
+}
+
+// NewOutcomes returns an empty set.
+func NewOutcomes() *Outcomes { return &Outcomes{byWork: map[types.NamespacedName]Outcome{}} }
+
+// Get returns the outcome of a Work, and whether there is one.
+func (o *Outcomes) Get(work types.NamespacedName) (Outcome, bool) {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	outcome, ok := o.byWork[work]
+	return outcome, ok
+}
+
+// Source wakes a controller for a Work when its outcome changed.
+func (o *Outcomes) Source() source.Source {
+	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.subscribers = append(o.subscribers, func(work types.NamespacedName) {
+			queue.Add(reconcile.Request{NamespacedName: work})
+		})
+		for work := range o.byWork {
+			queue.Add(reconcile.Request{NamespacedName: work})
+		}
+		return nil
+	})
+}
+
+// set stores an outcome and wakes the subscribers if it says something new.
+func (o *Outcomes) set(work types.NamespacedName, outcome Outcome) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if old, ok := o.byWork[work]; ok {
+		if old.WorkUID == outcome.WorkUID && old.Generation == outcome.Generation && old.Sequence == outcome.Sequence {
+			outcome.At = old.At
+		}
+		if old == outcome {
+			return
+		}
+	}
+	o.byWork[work] = outcome
+	for _, wake := range o.subscribers {
+		wake(work)
+	}
+}
+
+// drop forgets a Work that is gone.
+func (o *Outcomes) drop(work types.NamespacedName) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.byWork, work)
+}

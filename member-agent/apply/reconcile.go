@@ -1,0 +1,72 @@
+package apply
+
+import (
+	"context"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+)
+
+// Reconciler carries out Works. Each Work has one worker at a time.
+type Reconciler struct {
+	Options
+	member client.Client
+	reader client.Reader // without a cache
+
+	mu    sync.Mutex
+	works map[types.NamespacedName]*memo
+}
+
+// Reconcile looks at one Work: gather, decide, carry out.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	w, err := r.Hub.Work(ctx, req.NamespacedName)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if w == nil {
+		r.forget(req.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	if !r.Hub.MayExecute(ctx) {
+		return ctrl.Result{}, nil // all Works come again when it changes
+	}
+	m := r.recall(req.NamespacedName, w)
+	if m.orderErr != nil {
+		return ctrl.Result{}, r.unreadable(ctx, w, m)
+	}
+	facts, err := r.gather(ctx, w, m)
+	if err != nil {
+		return r.failed(w, m, err), nil
+	}
+	return r.carryOut(ctx, w, m, facts)
+}
+
+// unreadable tells of a Work that says nothing that could be done; one that is to go is let go.
+func (r *Reconciler) unreadable(ctx context.Context, w *work.Work, m *memo) error {
+	if !w.DeletionTimestamp.IsZero() {
+		return r.finish(ctx, w)
+	}
+	r.Outcomes.set(client.ObjectKeyFromObject(w), Outcome{
+		WorkUID: w.UID, Generation: w.Generation, HubID: m.hubID,
+		Reason: work.ReasonApplyFailed, Message: m.orderErr.Error(), At: r.Clock.Now(),
+	})
+	return nil
+}
+
+// outcome stores how an attempt ended.
+func (r *Reconciler) outcome(w *work.Work, m *memo, applied bool, reason, message string) {
+	r.Outcomes.set(client.ObjectKeyFromObject(w), Outcome{
+		WorkUID: w.UID, Generation: w.Generation,
+		Ref: m.order.Ref, HubID: m.order.HubID, Sequence: m.order.Sequence,
+		Applied: applied, Reason: reason, Message: message, At: r.Clock.Now(),
+	})
+}
+
+func logger(ctx context.Context, m *memo) logr.Logger {
+	return ctrl.LoggerFrom(ctx).WithValues("object", m.order.Ref.String(), "sequence", m.order.Sequence)
+}

@@ -1,0 +1,88 @@
+package budget_test
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
+)
+
+func amount(text string) *intstr.IntOrString { return new(intstr.Parse(text)) }
+
+func TestPartition(t *testing.T) {
+	tests := []struct {
+		value    string
+		replicas int32
+		want     int32
+		reason   string
+	}{
+		{"90%", 10, 9, "exact"},
+		{"95%", 10, 9, "rounds up to all of them, so one is left to update"},
+		{"99%", 3, 2, "rounds up to all of them, so one is left to update"},
+		{"99%", 1, 1, "a single pod may be kept"},
+		{"50%", 5, 3, "rounds up"},
+		{"100%", 4, 4, "all are kept"},
+		{"0%", 4, 0, "none is kept"},
+		{"7", 4, 4, "a number is at most replicas"},
+		{"3", 4, 3, "a number is taken as it is"},
+		{"50%", 0, 0, "nothing of nothing"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.value+" "+tt.reason, func(t *testing.T) {
+			got, err := budget.Partition(amount(tt.value), tt.replicas)
+			if err != nil || got != tt.want {
+				t.Errorf("Partition(%s, %d) = %d, %v; want %d", tt.value, tt.replicas, got, err, tt.want)
+			}
+		})
+	}
+	if got, err := budget.Partition(nil, 5); got != 0 || err != nil {
+		t.Errorf("Partition(nil) = %d, %v", got, err)
+	}
+}
+
+func TestResolve(t *testing.T) {
+	tests := []struct {
+		name     string
+		strategy budget.Strategy
+		replicas int32
+		want     budget.Limits
+	}{
+		{"defaults round up without surge", budget.Strategy{}, 3, budget.Limits{Replicas: 3, MaxUnavailable: 1, ScaleMaxUnavailable: budget.Unlimited}},
+		{"without a block the default rounds down", budget.Strategy{Bare: true}, 9, budget.Limits{Replicas: 9, MaxUnavailable: 1, ScaleMaxUnavailable: budget.Unlimited}},
+		{"never 0 and 0", budget.Strategy{Bare: true}, 3, budget.Limits{Replicas: 3, MaxUnavailable: 1, ScaleMaxUnavailable: budget.Unlimited}},
+		{"with surge maxUnavailable rounds down", budget.Strategy{MaxUnavailable: amount("25%"), MaxSurge: amount("25%")}, 10,
+			budget.Limits{Replicas: 10, MaxUnavailable: 2, MaxSurge: 3, ScaleMaxUnavailable: budget.Unlimited}},
+		{"0 unavailable is allowed with surge", budget.Strategy{MaxUnavailable: amount("0"), MaxSurge: amount("1")}, 10,
+			budget.Limits{Replicas: 10, MaxSurge: 1, ScaleMaxUnavailable: budget.Unlimited}},
+		{"paused takes the surge away", budget.Strategy{MaxUnavailable: amount("1"), MaxSurge: amount("3"), Paused: true}, 10,
+			budget.Limits{Replicas: 10, MaxUnavailable: 1, ScaleMaxUnavailable: budget.Unlimited}},
+		{"scale limit rounds up", budget.Strategy{MaxUnavailable: amount("1"), ScaleMaxUnavailable: amount("25%")}, 10,
+			budget.Limits{Replicas: 10, MaxUnavailable: 1, ScaleMaxUnavailable: 3}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := budget.Resolve(tt.strategy, tt.replicas)
+			if err != nil || got != tt.want {
+				t.Errorf("Resolve = %+v, %v; want %+v", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestResolveNamesTheField(t *testing.T) {
+	for field, s := range map[string]budget.Strategy{
+		"partition":                    {Partition: amount("x%")},
+		"maxSurge":                     {MaxSurge: amount("-1")},
+		"maxUnavailable":               {MaxUnavailable: amount("10")},
+		"scaleStrategy.maxUnavailable": {ScaleMaxUnavailable: amount("ten")},
+	} {
+		if field == "maxUnavailable" {
+			s.MaxUnavailable.Type, s.MaxUnavailable.StrVal = intstr.String, "10"
+		}
+		if _, err := budget.Resolve(s, 10); err == nil || !strings.HasPrefix(err.Error(), field) {
+			t.Errorf("%s: error %v", field, err)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package budget
+
+import (
+	"fmt"
+	"math"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Unlimited stands for a limit that was not given.
+const Unlimited int32 = math.MaxInt32
+
+// Strategy is what the user wrote. A nil value is the published default.
+type Strategy struct {
+	// Partition is how many pods are kept on the old revision; default 0.
+	Partition *intstr.IntOrString
+	// MaxUnavailable is how many pods may be unavailable; default 20 %.
+	MaxUnavailable *intstr.IntOrString
+	// MaxSurge is how many pods may exist beyond replicas during an update; default 0.
+	MaxSurge *intstr.IntOrString
+	// ScaleMaxUnavailable is how many pods may be unavailable while pods are created; default: no limit.
+	ScaleMaxUnavailable *intstr.IntOrString
+	// Paused stops updates, and with them the surge.
+	Paused bool
+	// Bare says that the user wrote no rolling update block at all: then the default of MaxUnavailable rounds down.
+	Bare bool
+}
+
+// Limits are the resolved numbers for a number of replicas.
+type Limits struct {
+	Replicas            int32
+	Partition           int32
+	MaxUnavailable      int32
+	MaxSurge            int32
+	ScaleMaxUnavailable int32
+}
+
+// Resolve returns the limits for replicas. maxSurge rounds up; maxUnavailable rounds up if there is no surge, else down,
+// and is raised to 1 where both come out as 0: nothing could ever be updated then. The error names the field.
+func Resolve(s Strategy, replicas int32) (Limits, error) {
+	l := Limits{Replicas: replicas, ScaleMaxUnavailable: Unlimited}
+	var err error
+	if l.Partition, err = Partition(s.Partition, replicas); err != nil {
+		return Limits{}, fmt.Errorf("partition %w", err)
+	}
+	if s.MaxSurge != nil {
+		if l.MaxSurge, err = Scaled(*s.MaxSurge, replicas, Up); err != nil {
+			return Limits{}, fmt.Errorf("maxSurge %w", err)
+		}
+	}
+	if l.MaxUnavailable, err = maxUnavailable(s, replicas, l.MaxSurge); err != nil {
+		return Limits{}, fmt.Errorf("maxUnavailable %w", err)
+	}
+	if s.ScaleMaxUnavailable != nil {
+		if l.ScaleMaxUnavailable, err = Scaled(*s.ScaleMaxUnavailable, replicas, Up); err != nil {
+			return Limits{}, fmt.Errorf("scaleStrategy.maxUnavailable %w", err)
+		}
+	}
+	if s.Paused {
+		l.MaxSurge = 0
+	}
+	return l, nil
+}
+
+func maxUnavailable(s Strategy, replicas, surge int32) (int32, error) {
+	value, rounding := intstr.FromString("20%"), Rounding(surge == 0 && !s.Bare)
+	if s.MaxUnavailable != nil {
+		value = *s.MaxUnavailable
+	}
+	amount, err := Scaled(value, replicas, rounding)
+	if err != nil {
+		return 0, err
+	}
+	if amount == 0 && surge == 0 {
+		amount = 1
+	}
+	return amount, nil
+}

@@ -1,0 +1,80 @@
+package conditions_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
+)
+
+func TestSummarise(t *testing.T) {
+	done := conditions.Facts{Desired: 3, ExpectedUpdated: 3, Replicas: 3, Updated: 3, Available: 3, UpdatedAvailable: 3}
+	with := func(change func(*conditions.Facts)) conditions.Facts { f := done; change(&f); return f }
+	// The letters are Ready, Reconciling, Stalled, Progressing: T, F or U.
+	tests := []struct {
+		name        string
+		facts       conditions.Facts
+		want        string
+		progressing string
+		ready       string
+	}{
+		{"complete", done, "TFFT", "CloneSetAvailable", "AllAvailable"},
+		{"nothing wanted, nothing there", conditions.Facts{}, "TFFT", "CloneSetAvailable", "AllAvailable"},
+		{"partition reached", with(func(f *conditions.Facts) { f.ExpectedUpdated, f.Updated, f.UpdatedAvailable = 1, 1, 1 }), "TFFT", "ProgressPartitionAvailable", "AllAvailable"},
+		{"a pod is missing", with(func(f *conditions.Facts) { f.Replicas, f.Available = 2, 2 }), "FTFT", "CloneSetUpdated", "Scaling"},
+		{"a pod too many", with(func(f *conditions.Facts) { f.Replicas = 4 }), "FTFT", "CloneSetUpdated", "Scaling"},
+		{"a pod is not available", with(func(f *conditions.Facts) { f.Available, f.UpdatedAvailable = 2, 2 }), "FTFT", "CloneSetUpdated", "PodsNotAvailable"},
+		{"a pod is old", with(func(f *conditions.Facts) { f.Updated, f.UpdatedAvailable = 2, 2 }), "FTFT", "CloneSetUpdated", "Updating"},
+		{"paused in the middle", with(func(f *conditions.Facts) { f.Updated, f.UpdatedAvailable, f.Paused = 2, 2, true }), "FFFU", "CloneSetPaused", "Paused"},
+		{"paused at rest is at rest", with(func(f *conditions.Facts) { f.Paused = true }), "TFFT", "CloneSetAvailable", "AllAvailable"},
+		{"paused and broken is still being repaired", with(func(f *conditions.Facts) { f.Replicas, f.Available, f.Paused = 2, 2, true }), "FTFU", "CloneSetPaused", "Scaling"},
+		{"an error", with(func(f *conditions.Facts) {
+			f.Replicas, f.Available, f.Failed = 2, 2, &conditions.Cause{Reason: "QuotaExceeded"}
+		}), "FTFT", "CloneSetUpdated", "QuotaExceeded"},
+		{"only a person helps", with(func(f *conditions.Facts) { f.Stalled = &conditions.Cause{Reason: "InvalidTemplate"}; f.Replicas = 0 }), "FFTF", "InvalidTemplate", "InvalidTemplate"},
+		{"past the deadline", with(func(f *conditions.Facts) { f.Updated, f.DeadlineExceeded = 1, true }), "FTFF", "ProgressDeadlineExceeded", "Updating"},
+	}
+	letter := map[corev1.ConditionStatus]string{corev1.ConditionTrue: "T", corev1.ConditionFalse: "F", corev1.ConditionUnknown: "U"}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, reasons := "", map[string]string{}
+			for _, c := range conditions.Summarise(tt.facts, conditions.NamesOf("CloneSet")) {
+				got += letter[c.Status]
+				reasons[c.Type] = c.Reason
+				if c.Reason == "" {
+					t.Errorf("%s has no reason", c.Type)
+				}
+			}
+			if got != tt.want || reasons["Progressing"] != tt.progressing || reasons["Ready"] != tt.ready {
+				t.Errorf("conditions %s, reasons %v; want %s, %s, %s", got, reasons, tt.want, tt.progressing, tt.ready)
+			}
+		})
+	}
+}
+
+func TestMergeKeepsTransitionTimes(t *testing.T) {
+	one, two := time.Unix(100, 0), time.Unix(200, 0)
+	ready := conditions.Condition{Type: "Ready", Status: corev1.ConditionFalse, Reason: "Scaling", Message: "1 of 2"}
+	have := conditions.CloneSet(nil, one, ready, conditions.Condition{Type: "FailedScale", Status: corev1.ConditionTrue})
+	have = append(have, v1beta1.CloneSetCondition{Type: "Foreign", Status: corev1.ConditionTrue})
+
+	ready.Message = "2 of 2"
+	same := conditions.CloneSet(have, two, ready, conditions.Remove("FailedScale"))
+	if len(same) != 2 || !same[0].LastTransitionTime.Time.Equal(one) || same[0].Message != "2 of 2" || same[1].Type != "Foreign" {
+		t.Errorf("after a new message: %+v", same)
+	}
+	if have[0].Message != "1 of 2" || len(have) != 3 {
+		t.Errorf("the input was changed: %+v", have)
+	}
+	ready.Status = corev1.ConditionTrue
+	if got := conditions.CloneSet(same, two, ready); !got[0].LastTransitionTime.Time.Equal(two) {
+		t.Errorf("after a new status: %+v", got)
+	}
+	ud := conditions.UnitedDeployment(nil, one, ready)
+	if again := conditions.UnitedDeployment(ud, two, ready); len(again) != 1 || again[0] != ud[0] {
+		t.Errorf("the same condition again changed %+v to %+v", ud, again)
+	}
+}

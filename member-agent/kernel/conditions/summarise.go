@@ -1,0 +1,156 @@
+package conditions
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+)
+
+// Condition is one condition, free of any kind's own type.
+type Condition struct {
+	Type    string
+	Status  corev1.ConditionStatus
+	Reason  string
+	Message string
+}
+
+// Cause says why something cannot move: a reason in CamelCase, and a sentence with the object, the value and the remedy.
+type Cause struct {
+	Reason  string
+	Message string
+}
+
+// Reasons of Ready, Reconciling and Stalled.
+const (
+	ReasonAllAvailable     = "AllAvailable"
+	ReasonPodsNotAvailable = "PodsNotAvailable"
+	ReasonUpdating         = "Updating"
+	ReasonScaling          = "Scaling"
+	ReasonPaused           = "Paused"
+	ReasonRetrying         = "Retrying"
+	ReasonNotStalled       = "NotStalled"
+)
+
+// Names are the published reasons of a kind's Progressing condition.
+type Names struct {
+	Updated, Available, PartitionAvailable, Paused, DeadlineExceeded string
+}
+
+// NamesOf returns the reasons with a kind's name in front, as OpenKruise and Kubernetes name them.
+func NamesOf(kind string) Names {
+	return Names{
+		Updated:            kind + "Updated",
+		Available:          kind + "Available",
+		PartitionAvailable: "ProgressPartitionAvailable",
+		Paused:             kind + "Paused",
+		DeadlineExceeded:   "ProgressDeadlineExceeded",
+	}
+}
+
+// Facts are what the summary is made of.
+type Facts struct {
+	// Desired is spec.replicas; ExpectedUpdated is how many of them are to be on the new revision.
+	Desired, ExpectedUpdated int32
+	// Replicas, Updated, Available and UpdatedAvailable are the counters.
+	Replicas, Updated, Available, UpdatedAvailable int32
+	// Paused says that the user paused updates.
+	Paused bool
+	// Stalled says why only a person can move it on; nil otherwise.
+	Stalled *Cause
+	// Failed is the last error, which is tried again; nil otherwise.
+	Failed *Cause
+	// DeadlineExceeded says that nothing has moved for longer than the user's deadline.
+	DeadlineExceeded bool
+}
+
+// Complete tells whether the counters are what the spec asks for.
+func (f Facts) Complete() bool {
+	return f.Replicas == f.Desired && f.Available >= f.Desired && f.Updated >= f.ExpectedUpdated && f.UpdatedAvailable >= f.ExpectedUpdated
+}
+
+// waitsForUnpause: everything is there but the update, which the user holds.
+func (f Facts) waitsForUnpause() bool {
+	return f.Paused && f.Updated < f.ExpectedUpdated && f.Replicas == f.Desired && f.Available >= f.Desired
+}
+
+// Summarise returns the four conditions in a fixed order.
+func Summarise(f Facts, names Names) []Condition {
+	return []Condition{ready(f), reconciling(f), stalled(f), progressing(f, names)}
+}
+
+func ready(f Facts) Condition {
+	c := Condition{Type: v1beta1.ConditionReady, Status: corev1.ConditionFalse}
+	switch {
+	case f.Stalled != nil:
+		c.Reason, c.Message = f.Stalled.Reason, f.Stalled.Message
+	case f.Complete():
+		c.Status, c.Reason = corev1.ConditionTrue, ReasonAllAvailable
+		c.Message = fmt.Sprintf("%d of %d pods are available", f.Available, f.Desired)
+	default:
+		c.Reason, c.Message = unfinished(f)
+	}
+	return c
+}
+
+func unfinished(f Facts) (reason, message string) {
+	switch {
+	case f.Failed != nil:
+		return f.Failed.Reason, f.Failed.Message
+	case f.waitsForUnpause():
+		return ReasonPaused, fmt.Sprintf("%d of %d pods are updated; the update is paused", f.Updated, f.ExpectedUpdated)
+	case f.Replicas != f.Desired:
+		return ReasonScaling, fmt.Sprintf("%d pods exist, %d are wanted", f.Replicas, f.Desired)
+	case f.Updated < f.ExpectedUpdated:
+		return ReasonUpdating, fmt.Sprintf("%d of %d pods are updated", f.Updated, f.ExpectedUpdated)
+	case f.Available >= f.Desired:
+		return ReasonUpdating, fmt.Sprintf("%d of %d updated pods are available", f.UpdatedAvailable, f.ExpectedUpdated)
+	}
+	return ReasonPodsNotAvailable, fmt.Sprintf("%d of %d pods are available", f.Available, f.Desired)
+}
+
+func reconciling(f Facts) Condition {
+	c := Condition{Type: v1beta1.ConditionReconciling, Status: corev1.ConditionFalse}
+	switch {
+	case f.Stalled != nil:
+		c.Reason = f.Stalled.Reason
+	case f.Complete():
+		c.Reason = ReasonAllAvailable
+	case f.waitsForUnpause() && f.Failed == nil:
+		c.Reason = ReasonPaused
+	default:
+		c.Status = corev1.ConditionTrue
+		c.Reason, c.Message = unfinished(f)
+	}
+	return c
+}
+
+func stalled(f Facts) Condition {
+	c := Condition{Type: v1beta1.ConditionStalled, Status: corev1.ConditionFalse, Reason: ReasonNotStalled}
+	if f.Stalled != nil {
+		c.Status, c.Reason, c.Message = corev1.ConditionTrue, f.Stalled.Reason, f.Stalled.Message
+	}
+	return c
+}
+
+func progressing(f Facts, names Names) Condition {
+	c := Condition{Type: v1beta1.ConditionProgressing, Status: corev1.ConditionTrue}
+	switch {
+	case f.Complete() && f.ExpectedUpdated < f.Desired:
+		c.Reason = names.PartitionAvailable
+		c.Message = fmt.Sprintf("%d of %d pods are updated, as the partition asks", f.Updated, f.Desired)
+	case f.Complete():
+		c.Reason, c.Message = names.Available, "all pods are updated and available"
+	case f.Paused:
+		c.Status, c.Reason, c.Message = corev1.ConditionUnknown, names.Paused, "the update is paused"
+	case f.Stalled != nil:
+		c.Status, c.Reason, c.Message = corev1.ConditionFalse, f.Stalled.Reason, f.Stalled.Message
+	case f.DeadlineExceeded:
+		c.Status, c.Reason = corev1.ConditionFalse, names.DeadlineExceeded
+		_, c.Message = unfinished(f)
+	default:
+		c.Reason, c.Message = names.Updated, "pods are being brought to what the spec asks for"
+	}
+	return c
+}

@@ -1,0 +1,203 @@
+package delta_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/delta"
+)
+
+func limits(replicas, partition, unavailable, surge int32) budget.Limits {
+	return budget.Limits{Replicas: replicas, Partition: partition, MaxUnavailable: unavailable, MaxSurge: surge, ScaleMaxUnavailable: budget.Unlimited}
+}
+
+func available(n int32) delta.Group { return delta.Group{Available: n} }
+
+// short prints what is done: -doomed, -old, -new, old>new, new>old, +old, +new.
+func short(d delta.Delta) string {
+	out := ""
+	add := func(name string, t delta.Take) {
+		if t.Total() > 0 {
+			out += fmt.Sprintf("%s%d+%d ", name, t.Unavailable, t.Available)
+		}
+	}
+	add("doomed", d.Doomed)
+	add("-old", d.RemoveOld)
+	add("-new", d.RemoveNew)
+	add("old>new", d.MoveToNew)
+	add("new>old", d.MoveToOld)
+	if d.CreateOld > 0 {
+		out += fmt.Sprintf("+old%d ", d.CreateOld)
+	}
+	if d.CreateNew > 0 {
+		out += fmt.Sprintf("+new%d ", d.CreateNew)
+	}
+	return out
+}
+
+func TestCompute(t *testing.T) {
+	tests := []struct {
+		name string
+		in   delta.Input
+		want string
+	}{
+		{"the first pods", delta.Input{Limits: limits(5, 0, 1, 0), SameRevision: true, Update: true}, "+new5 "},
+		{"nothing to do", delta.Input{Limits: limits(5, 0, 1, 0), New: available(5), SameRevision: true, Update: true}, ""},
+		{"scale out", delta.Input{Limits: limits(8, 0, 1, 0), New: available(5), SameRevision: true, Update: true}, "+new3 "},
+		{"scale in takes unavailable pods first", delta.Input{Limits: limits(2, 0, 1, 0), New: delta.Group{Available: 3, Unavailable: 2}, SameRevision: true, Update: true}, "-new2+1 "},
+		{"a pod that was lost is made again", delta.Input{Limits: limits(5, 0, 1, 0), New: available(4), SameRevision: true, Update: true}, "+new1 "},
+		{"a lost pod of the old revision is made again old", delta.Input{Limits: limits(10, 5, 1, 0), Old: available(4), New: available(5), Update: true}, "+old1 "},
+		{"a scale limit slows creation down", delta.Input{Limits: budget.Limits{Replicas: 10, MaxUnavailable: 1, ScaleMaxUnavailable: 3}, New: delta.Group{Available: 2, Unavailable: 1}, SameRevision: true, Update: true}, "+new2 "},
+
+		{"an update takes maxUnavailable", delta.Input{Limits: limits(10, 0, 2, 0), Old: available(10), Update: true, InPlace: true}, "old>new0+2 "},
+		{"unavailable pods are updated for free, up to maxUnavailable of them", delta.Input{Limits: limits(10, 0, 2, 0), Old: delta.Group{Available: 7, Unavailable: 3}, Update: true, InPlace: true}, "old>new2+0 "},
+		{"one down, one may go", delta.Input{Limits: limits(10, 0, 2, 0), Old: available(9), New: delta.Group{Unavailable: 1}, Update: true, InPlace: true}, "old>new0+1 "},
+		{"a bad revision stops at maxUnavailable", delta.Input{Limits: limits(10, 0, 2, 0), Old: delta.Group{Available: 6, Unavailable: 2}, New: delta.Group{Unavailable: 2}, Update: true, InPlace: true}, ""},
+		{"the partition keeps half", delta.Input{Limits: limits(10, 5, 10, 0), Old: available(10), Update: true, InPlace: true}, "old>new0+5 "},
+		{"a raised partition rolls back", delta.Input{Limits: limits(10, 8, 10, 0), Old: available(5), New: available(5), Update: true, InPlace: true}, "new>old0+3 "},
+		{"without an old revision nothing rolls back", delta.Input{Limits: limits(10, 8, 10, 0), New: available(10), Update: true, SameRevision: true}, ""},
+		{"paused", delta.Input{Limits: limits(10, 0, 2, 0), Old: available(10)}, ""},
+		{"paused still scales out", delta.Input{Limits: limits(12, 0, 2, 0), Old: available(10)}, "+new2 "},
+		{"paused still scales in", delta.Input{Limits: limits(8, 0, 2, 0), Old: available(10)}, "-old0+2 "},
+		{"scale and update in one pass", delta.Input{Limits: limits(12, 0, 3, 0), Old: available(10), Update: true, InPlace: true}, "old>new0+1 +new2 "},
+		{"busy pods finish before they move", delta.Input{Limits: limits(4, 0, 4, 0), Old: delta.Group{Available: 2, Busy: 2}, Update: true, InPlace: true}, "old>new0+2 "},
+
+		{"surge first", delta.Input{Limits: limits(10, 0, 0, 3), Old: available(10), Update: true}, "+new3 "},
+		{"no surge while it is not available", delta.Input{Limits: limits(10, 0, 0, 3), Old: available(10), New: delta.Group{Unavailable: 3}, Update: true}, ""},
+		{"then as many old ones go, and new ones come in the same pass", delta.Input{Limits: limits(10, 0, 0, 3), Old: available(10), New: available(3), Update: true}, "-old0+3 +new3 "},
+		{"the end does not slow down", delta.Input{Limits: limits(10, 0, 0, 3), Old: available(4), New: available(9), Update: true}, "-old0+3 +new1 "},
+		{"in place needs no surge", delta.Input{Limits: limits(10, 0, 2, 3), Old: available(10), Update: true, InPlace: true}, "old>new0+2 "},
+		{"in place without maxUnavailable needs it", delta.Input{Limits: limits(10, 0, 0, 3), Old: available(10), Update: true, InPlace: true}, "+new3 "},
+		{"in place on the room that surge made", delta.Input{Limits: limits(10, 0, 0, 3), Old: available(10), New: available(3), Update: true, InPlace: true}, "old>new0+3 "},
+		{"the surge goes last", delta.Input{Limits: limits(10, 0, 0, 3), Old: available(3), New: available(10), Update: true, InPlace: true}, "-old0+3 "},
+
+		{"a doomed pod goes and is replaced", delta.Input{Limits: limits(5, 0, 1, 0), New: available(4), Doomed: available(1), SameRevision: true, Update: true}, "doomed0+1 +new1 "},
+		{"a doomed pod waits for maxUnavailable", delta.Input{Limits: limits(5, 0, 1, 0), New: delta.Group{Available: 3, Unavailable: 1}, Doomed: available(1), SameRevision: true, Update: true}, ""},
+		{"a doomed pod that is unavailable goes", delta.Input{Limits: limits(5, 0, 1, 0), New: delta.Group{Available: 2, Unavailable: 2}, Doomed: delta.Group{Unavailable: 1}, SameRevision: true, Update: true}, "doomed1+0 +new1 "},
+		{"a doomed pod is the one that scale-in takes", delta.Input{Limits: limits(4, 0, 1, 0), New: available(4), Doomed: available(1), SameRevision: true, Update: true}, "doomed0+1 "},
+		{"surge for a doomed pod", delta.Input{Limits: limits(5, 0, 0, 1), New: available(4), Doomed: available(1), SameRevision: true, Update: true}, "+new1 "},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d := delta.Compute(tt.in)
+			if got := short(d); got != tt.want {
+				t.Errorf("got %q, want %q; notes %v", got, tt.want, d.Notes)
+			}
+			if d.Empty() != (tt.want == "") {
+				t.Errorf("Empty() = %v", d.Empty())
+			}
+		})
+	}
+}
+
+// world is a workload whose pods become available and fail at random.
+type world struct {
+	in     delta.Input
+	random *rand.Rand
+}
+
+func (w *world) apply(d delta.Delta) {
+	take := func(g *delta.Group, t delta.Take) {
+		g.Available -= t.Available
+		g.Unavailable -= t.Unavailable
+	}
+	take(&w.in.Doomed, d.Doomed)
+	take(&w.in.Old, d.RemoveOld)
+	take(&w.in.New, d.RemoveNew)
+	take(&w.in.Old, d.MoveToNew)
+	take(&w.in.New, d.MoveToOld)
+	w.in.New.Unavailable += d.MoveToNew.Total() + d.CreateNew
+	w.in.Old.Unavailable += d.MoveToOld.Total() + d.CreateOld
+}
+
+func (w *world) settle(all bool) {
+	for _, g := range []*delta.Group{&w.in.Old, &w.in.New, &w.in.Doomed} {
+		n := g.Unavailable
+		if !all && n > 0 {
+			n = w.random.Int32N(n + 1)
+		}
+		g.Unavailable -= n
+		g.Available += n
+	}
+}
+
+func (w *world) disturb() {
+	if w.in.New.Available > 0 && w.random.IntN(6) == 0 {
+		w.in.New.Available--
+		w.in.New.Unavailable++
+	}
+	if w.in.Old.Available > 0 && w.random.IntN(6) == 0 {
+		w.in.Old.Available--
+		if w.random.IntN(2) == 0 {
+			w.in.Doomed.Available++
+		}
+	}
+}
+
+func total(g delta.Group) int32 { return g.Available + g.Unavailable + g.Busy }
+
+func TestLimitsHoldAndPassesConverge(t *testing.T) {
+	for seed := range uint64(3000) {
+		random := rand.New(rand.NewPCG(seed, 7))
+		replicas := random.Int32N(20)
+		l := limits(replicas, random.Int32N(replicas+1), random.Int32N(4), random.Int32N(4))
+		if l.MaxUnavailable == 0 && l.MaxSurge == 0 {
+			l.MaxUnavailable = 1
+		}
+		w := &world{random: random, in: delta.Input{
+			Limits: l, Update: true, InPlace: random.IntN(2) == 0,
+			Old: delta.Group{Available: random.Int32N(20), Unavailable: random.Int32N(3)},
+			New: delta.Group{Available: random.Int32N(20), Unavailable: random.Int32N(3)},
+		}}
+		if random.IntN(4) == 0 {
+			w.in.SameRevision = true
+		}
+		for step := range 400 {
+			if step < 100 {
+				w.disturb()
+			}
+			d := delta.Compute(w.in)
+			w.check(t, seed, d)
+			w.apply(d)
+			w.settle(step >= 100)
+		}
+		wantOld := l.Partition
+		if w.in.SameRevision {
+			wantOld = min(wantOld, total(w.in.Old))
+		}
+		if total(w.in.Old) != wantOld || total(w.in.New) != replicas-wantOld || total(w.in.Doomed) != 0 {
+			t.Fatalf("seed %d: ended with %+v", seed, w.in)
+		}
+		if d := delta.Compute(w.in); !d.Empty() {
+			t.Fatalf("seed %d: not at rest: %s", seed, short(d))
+		}
+	}
+}
+
+func (w *world) check(t *testing.T, seed uint64, d delta.Delta) {
+	t.Helper()
+	before := w.in.Old.Available + w.in.New.Available + w.in.Doomed.Available
+	taken := d.Doomed.Available + d.RemoveOld.Available + d.RemoveNew.Available + d.MoveToNew.Available + d.MoveToOld.Available
+	if l := w.in.Limits; taken > 0 && before-taken < l.Replicas-l.MaxUnavailable {
+		t.Fatalf("seed %d: %+v: %s leaves %d available", seed, w.in, short(d), before-taken)
+	}
+	count := total(w.in.Old) + total(w.in.New) + total(w.in.Doomed)
+	removed := d.Doomed.Total() + d.RemoveOld.Total() + d.RemoveNew.Total()
+	if created := d.CreateOld + d.CreateNew; created > 0 && count-removed+created > w.in.Limits.Replicas+w.in.Limits.MaxSurge {
+		t.Fatalf("seed %d: %+v: %s makes %d pods", seed, w.in, short(d), count-removed+created)
+	}
+	for _, g := range []struct {
+		have  delta.Group
+		takes []delta.Take
+	}{{w.in.Old, []delta.Take{d.RemoveOld, d.MoveToNew}}, {w.in.New, []delta.Take{d.RemoveNew, d.MoveToOld}}, {w.in.Doomed, []delta.Take{d.Doomed}}} {
+		for _, take := range g.takes {
+			g.have.Available -= take.Available
+			g.have.Unavailable -= take.Unavailable
+		}
+		if g.have.Available < 0 || g.have.Unavailable < 0 {
+			t.Fatalf("seed %d: %+v: %s takes more than there is", seed, w.in, short(d))
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package freshness
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// RereadAfter is how long a write may stay unseen before the API server is asked. Watch events come within milliseconds;
+// five seconds is longer than a watch that breaks and begins again.
+const RereadAfter = 5 * time.Second
+
+// RetryAfter is when a stale owner is looked at again if no event comes first.
+const RetryAfter = time.Second
+
+// Seen is what the cache knows of an object.
+type Seen struct {
+	// Present is false if the cache does not have the object.
+	Present bool
+	// ResourceVersion is the version that the cache has.
+	ResourceVersion string
+	// Deleting says that the object has a deletion timestamp.
+	Deleting bool
+}
+
+// Cache tells what the cache knows of an object of this owner.
+type Cache func(key types.NamespacedName) Seen
+
+// write is one recorded write.
+type write struct {
+	kind    kind
+	version string
+	at      time.Time
+}
+
+type kind int
+
+const (
+	created kind = iota
+	changed
+	deleted
+)
+
+// Store holds the writes that caches have not shown yet, by owner. The zero value is not usable.
+type Store struct {
+	clock  clock.PassiveClock
+	mu     sync.Mutex
+	owners map[types.UID]map[types.NamespacedName]write
+}
+
+// NewStore returns an empty store.
+func NewStore(c clock.PassiveClock) *Store {
+	return &Store{clock: c, owners: map[types.UID]map[types.NamespacedName]write{}}
+}
+
+func (s *Store) record(owner types.UID, key types.NamespacedName, w write) {
+	w.at = s.clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	writes := s.owners[owner]
+	if writes == nil {
+		writes = map[types.NamespacedName]write{}
+		s.owners[owner] = writes
+	}
+	// An object that was created and then changed must still be waited for as a new one.
+	if w.kind == changed && writes[key].kind == created && writes[key].at != (time.Time{}) {
+		w.kind = created
+	}
+	writes[key] = w
+}
+
+// Created records that an object was created, or may have been. The version is empty where the answer was lost.
+func (s *Store) Created(owner types.UID, key types.NamespacedName, version string) {
+	s.record(owner, key, write{kind: created, version: version})
+}
+
+// Changed records that an object now has this version.
+func (s *Store) Changed(owner types.UID, key types.NamespacedName, version string) {
+	s.record(owner, key, write{kind: changed, version: version})
+}
+
+// Deleted records that the deletion of an object was asked for.
+func (s *Store) Deleted(owner types.UID, key types.NamespacedName) {
+	s.record(owner, key, write{kind: deleted})
+}
+
+// Forget drops all records of an owner that is gone.
+func (s *Store) Forget(owner types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.owners, owner)
+}
+
+// Fresh tells whether the cache shows every write of the owner; those that it shows are forgotten. overdue are the
+// objects whose writes have been unseen for too long: ask the API server, see Reread.
+func (s *Store) Fresh(owner types.UID, cache Cache) (fresh bool, overdue []types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	writes := s.owners[owner]
+	now := s.clock.Now()
+	for key, w := range writes {
+		if w.seen(cache(key)) {
+			delete(writes, key)
+		} else if now.Sub(w.at) >= RereadAfter {
+			overdue = append(overdue, key)
+		}
+	}
+	if len(writes) == 0 {
+		delete(s.owners, owner)
+	}
+	return len(writes) == 0, overdue
+}
+
+func (w write) seen(have Seen) bool {
+	switch {
+	case w.kind == deleted:
+		return !have.Present || have.Deleting
+	case !have.Present:
+		// The cache had an object before we changed it. If it has not any more, the object is gone.
+		return w.kind == changed
+	}
+	return atLeast(have.ResourceVersion, w.version)
+}
+
+// atLeast tells whether version have is want or newer. Versions that cannot be compared count as seen: waiting for them
+// would never end.
+func atLeast(have, want string) bool {
+	if want == "" || have == want {
+		return true
+	}
+	c, err := resourceversion.CompareResourceVersion(have, want)
+	return err != nil || c >= 0
+}
+
+// Reread asks the API server about overdue objects and drops the records that it refutes. newObject returns an empty
+// object to read into.
+func (s *Store) Reread(ctx context.Context, live client.Reader, owner types.UID, overdue []types.NamespacedName, newObject func() client.Object) error {
+	for _, key := range overdue {
+		obj := newObject()
+		err := live.Get(ctx, key, obj)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("read %s, which the cache does not show as written: %w", key, err)
+		}
+		s.judge(owner, key, err == nil, obj)
+	}
+	return nil
+}
+
+// judge keeps a record if the API server confirms it, and waits for it as long again.
+func (s *Store) judge(owner types.UID, key types.NamespacedName, exists bool, obj client.Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w, ok := s.owners[owner][key]
+	if !ok {
+		return
+	}
+	have := Seen{Present: exists, ResourceVersion: obj.GetResourceVersion(), Deleting: obj.GetDeletionTimestamp() != nil}
+	confirmed := w.seen(have) && (w.kind == deleted || exists)
+	if !confirmed {
+		delete(s.owners[owner], key)
+		return
+	}
+	w.at = s.clock.Now()
+	s.owners[owner][key] = w
+}

@@ -1,0 +1,97 @@
+package freshness_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/freshness"
+)
+
+var key = types.NamespacedName{Namespace: "shop", Name: "web-abcde"}
+
+func TestFresh(t *testing.T) {
+	const owner = types.UID("u")
+	created := func(s *freshness.Store) { s.Created(owner, key, "10") }
+	changed := func(s *freshness.Store) { s.Changed(owner, key, "10") }
+	deleted := func(s *freshness.Store) { s.Deleted(owner, key) }
+	tests := []struct {
+		name  string
+		write func(*freshness.Store)
+		seen  freshness.Seen
+		fresh bool
+	}{
+		{"nothing was written", func(*freshness.Store) {}, freshness.Seen{}, true},
+		{"a new object is not there yet", created, freshness.Seen{}, false},
+		{"a new object came", created, freshness.Seen{Present: true, ResourceVersion: "10"}, true},
+		{"versions are numbers, not texts", created, freshness.Seen{Present: true, ResourceVersion: "9"}, false},
+		{"a newer version is as good", created, freshness.Seen{Present: true, ResourceVersion: "100"}, true},
+		{"an old version", changed, freshness.Seen{Present: true, ResourceVersion: "8"}, false},
+		{"what was changed may have gone since", changed, freshness.Seen{}, true},
+		{"deleted, but the cache has it", deleted, freshness.Seen{Present: true, ResourceVersion: "10"}, false},
+		{"deleted and leaving", deleted, freshness.Seen{Present: true, Deleting: true}, true},
+		{"deleted and gone", deleted, freshness.Seen{}, true},
+		{"created, then changed, is still new", func(s *freshness.Store) { created(s); s.Changed(owner, key, "12") }, freshness.Seen{}, false},
+		{"created with an answer that was lost", func(s *freshness.Store) { s.Created(owner, key, "") }, freshness.Seen{Present: true, ResourceVersion: "3"}, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			store := freshness.NewStore(clocktesting.NewFakePassiveClock(time.Now()))
+			tt.write(store)
+			for range 2 { // asking changes nothing
+				if fresh, _ := store.Fresh(owner, func(types.NamespacedName) freshness.Seen { return tt.seen }); fresh != tt.fresh {
+					t.Errorf("fresh = %v, want %v", fresh, tt.fresh)
+				}
+			}
+			if fresh, _ := store.Fresh("other", func(types.NamespacedName) freshness.Seen { return freshness.Seen{} }); !fresh {
+				t.Error("another owner waits too")
+			}
+			store.Forget(owner)
+			if fresh, _ := store.Fresh(owner, func(types.NamespacedName) freshness.Seen { return freshness.Seen{} }); !fresh {
+				t.Error("a forgotten owner still waits")
+			}
+		})
+	}
+}
+
+func TestAWriteThatNeverHappenedIsGivenUp(t *testing.T) {
+	const owner = types.UID("u")
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	newPod := func() client.Object { return &corev1.Pod{} }
+	blind := func(types.NamespacedName) freshness.Seen { return freshness.Seen{} }
+	for _, tt := range []struct {
+		name   string
+		exists bool
+		given  bool
+	}{{"the API server does not have it", false, true}, {"the API server has it: the cache is slow", true, false}} {
+		t.Run(tt.name, func(t *testing.T) {
+			clock := clocktesting.NewFakePassiveClock(time.Now())
+			store := freshness.NewStore(clock)
+			store.Created(owner, key, "")
+			if _, overdue := store.Fresh(owner, blind); len(overdue) > 0 {
+				t.Fatal("overdue at once")
+			}
+			clock.SetTime(clock.Now().Add(freshness.RereadAfter))
+			fresh, overdue := store.Fresh(owner, blind)
+			if fresh || len(overdue) != 1 {
+				t.Fatalf("fresh %v, overdue %v", fresh, overdue)
+			}
+			builder := fake.NewClientBuilder()
+			if tt.exists {
+				builder = builder.WithObjects(pod)
+			}
+			if err := store.Reread(t.Context(), builder.Build(), owner, overdue, newPod); err != nil {
+				t.Fatal(err)
+			}
+			if fresh, _ := store.Fresh(owner, blind); fresh != tt.given {
+				t.Errorf("fresh = %v after asking", fresh)
+			}
+		})
+	}
+}

@@ -1,0 +1,152 @@
+package history
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Store reads and writes revisions. Client may read from a cache; Live reads from the API server and is asked only when
+// the cache lags behind.
+type Store struct {
+	Client client.Client
+	Live   client.Reader
+}
+
+// indexField is the cache index of revisions by their controller, one per kind of owner so that kinds do not depend on
+// one another's set-up.
+func indexField(kind string) string { return "history.controller." + kind }
+
+// Index makes the cache able to List the revisions of owners of one kind. Call it once per kind and manager.
+func Index(ctx context.Context, indexer client.FieldIndexer, kind string) error {
+	err := indexer.IndexField(ctx, &appsv1.ControllerRevision{}, indexField(kind), func(obj client.Object) []string {
+		if ref := metav1.GetControllerOf(obj); ref != nil && ref.Kind == kind {
+			return []string{string(ref.UID)}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("index ControllerRevisions by %s: %w", kind, err)
+	}
+	return nil
+}
+
+// List returns the revisions of the owner, sorted by Sort. They come from the cache and must not be changed.
+func (s Store) List(ctx context.Context, owner Owner) ([]*appsv1.ControllerRevision, error) {
+	var list appsv1.ControllerRevisionList
+	err := s.Client.List(ctx, &list, client.InNamespace(owner.Object.GetNamespace()),
+		client.MatchingFields{indexField(owner.Kind.Kind): string(owner.Object.GetUID())}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list ControllerRevisions of %s %s: %w", owner.Kind.Kind, client.ObjectKeyFromObject(asObject(owner)), err)
+	}
+	revisions := make([]*appsv1.ControllerRevision, 0, len(list.Items))
+	for i := range list.Items {
+		revisions = append(revisions, &list.Items[i])
+	}
+	Sort(revisions)
+	return revisions, nil
+}
+
+// maxCollisions bounds how many names one call tries. Two collisions in a row are already very unlikely.
+const maxCollisions = 10
+
+// Revise returns the revision of this template, which is then the newest one: an existing revision that means the same
+// (renumbered if it is not the newest), or a new one. It writes nothing when the newest revision is that of the template.
+// collisionCount may be nil; the count to store in the owner's status is returned.
+func Revise[T any](ctx context.Context, s Store, owner Owner, revisions []*appsv1.ControllerRevision, template T, collisionCount *int32) (*appsv1.ControllerRevision, *int32, error) {
+	count := int32(0)
+	if collisionCount != nil {
+		count = *collisionCount
+	}
+	next := int64(1)
+	if len(revisions) > 0 {
+		next = revisions[len(revisions)-1].Revision + 1
+	}
+	found, err := Find(revisions, template)
+	if err != nil {
+		return nil, &count, err
+	}
+	if found != nil {
+		found, err = s.renumber(ctx, found, next)
+		return found, &count, err
+	}
+	data, err := Encode(template)
+	if err != nil {
+		return nil, &count, err
+	}
+	revision, err := s.create(ctx, owner, data, next, &count)
+	return revision, &count, err
+}
+
+// renumber makes an existing revision the newest, unless it is.
+func (s Store) renumber(ctx context.Context, revision *appsv1.ControllerRevision, next int64) (*appsv1.ControllerRevision, error) {
+	if revision.Revision == next-1 {
+		return revision, nil
+	}
+	changed := revision.DeepCopy()
+	changed.Revision = next
+	if err := s.Client.Patch(ctx, changed, client.MergeFrom(revision)); err != nil {
+		return nil, fmt.Errorf("renumber ControllerRevision %s: %w", client.ObjectKeyFromObject(revision), err)
+	}
+	return changed, nil
+}
+
+// create writes a new revision. A name that is taken by the same data of the same owner is that revision (the cache was
+// behind); a name taken by anything else raises the collision count and is tried again under another name.
+func (s Store) create(ctx context.Context, owner Owner, data []byte, number int64, count *int32) (*appsv1.ControllerRevision, error) {
+	for range maxCollisions {
+		revision := owner.New(data, number, count)
+		key := client.ObjectKeyFromObject(revision)
+		err := s.Client.Create(ctx, revision)
+		if err == nil {
+			return revision, nil
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return nil, fmt.Errorf("create ControllerRevision %s: %w", key, err)
+		}
+		taken := &appsv1.ControllerRevision{}
+		if err := s.Live.Get(ctx, key, taken); err != nil {
+			return nil, fmt.Errorf("read ControllerRevision %s: %w", key, err)
+		}
+		if metav1.IsControlledBy(taken, owner.Object) && bytes.Equal(compact(taken.Data), data) {
+			return taken, nil
+		}
+		*count++
+	}
+	return nil, fmt.Errorf("create ControllerRevision of %s: %d names are taken", client.ObjectKeyFromObject(asObject(owner)), maxCollisions)
+}
+
+// compact returns the data in the form that Encode gives it.
+func compact(data runtime.RawExtension) []byte {
+	template, err := Decode[map[string]any](data.Raw)
+	if err != nil {
+		return nil
+	}
+	out, err := Encode(template)
+	if err != nil {
+		return nil
+	}
+	return out
+}
+
+// Delete deletes revisions; those that are gone already are no error.
+func (s Store) Delete(ctx context.Context, revisions []*appsv1.ControllerRevision) error {
+	var errs []error
+	for _, revision := range revisions {
+		if err := s.Client.Delete(ctx, revision); client.IgnoreNotFound(err) != nil {
+			errs = append(errs, fmt.Errorf("delete ControllerRevision %s: %w", client.ObjectKeyFromObject(revision), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func asObject(owner Owner) client.Object {
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: owner.Object.GetName(), Namespace: owner.Object.GetNamespace()}}
+}

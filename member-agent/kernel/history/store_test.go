@@ -1,0 +1,73 @@
+package history_test
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
+)
+
+func template(image string) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: image}}}}
+}
+
+func TestRevise(t *testing.T) {
+	ctx := t.Context()
+	owner := history.Owner{
+		Object: &metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u1"},
+		Kind:   appsv1.SchemeGroupVersion.WithKind("CloneSet"),
+		Labels: map[string]string{"app": "web"},
+	}
+	builder := fake.NewClientBuilder()
+	c := builder.Build()
+	store := history.Store{Client: c, Live: c}
+	all := func() []*appsv1.ControllerRevision {
+		var list appsv1.ControllerRevisionList
+		must(t, c.List(ctx, &list))
+		var out []*appsv1.ControllerRevision
+		for i := range list.Items {
+			out = append(out, &list.Items[i])
+		}
+		history.Sort(out)
+		return out
+	}
+
+	first, count, err := history.Revise(ctx, store, owner, nil, template("nginx:1"), nil)
+	must(t, err)
+	if first.Revision != 1 || *count != 0 || first.Labels["app"] != "web" {
+		t.Errorf("first revision %v, collisions %d", first, *count)
+	}
+	// The cache has not seen the first revision: the same name with the same data of the same owner is that revision.
+	again, count, err := history.Revise(ctx, store, owner, nil, template("nginx:1"), count)
+	must(t, err)
+	if again.Name != first.Name || *count != 0 {
+		t.Errorf("a lagging cache made revision %s (collisions %d)", again.Name, *count)
+	}
+	second, _, err := history.Revise(ctx, store, owner, all(), template("nginx:2"), count)
+	must(t, err)
+	if second.Revision != 2 || second.Name == first.Name {
+		t.Errorf("second revision %s number %d", second.Name, second.Revision)
+	}
+	back, _, err := history.Revise(ctx, store, owner, all(), template("nginx:1"), count)
+	must(t, err)
+	if back.Name != first.Name || back.Revision != 3 || len(all()) != 2 {
+		t.Errorf("rolled back to %s number %d, %d revisions", back.Name, back.Revision, len(all()))
+	}
+
+	stranger := owner
+	stranger.Object = &metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u2"}
+	own, count, err := history.Revise(ctx, store, stranger, nil, template("nginx:1"), nil)
+	must(t, err)
+	if own.Name == first.Name || *count != 1 {
+		t.Errorf("another owner of the same name got %s, collisions %d", own.Name, *count)
+	}
+	must(t, store.Delete(ctx, []*appsv1.ControllerRevision{own, own}))
+	if err := c.Get(ctx, client.ObjectKeyFromObject(own), own); client.IgnoreNotFound(err) != nil || err == nil {
+		t.Errorf("after Delete: %v", err)
+	}
+}

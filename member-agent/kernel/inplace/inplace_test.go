@@ -1,0 +1,198 @@
+package inplace_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
+)
+
+func template(t *testing.T, text string) *corev1.PodTemplateSpec {
+	t.Helper()
+	out := &corev1.PodTemplateSpec{}
+	if err := yaml.UnmarshalStrict([]byte(text), out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestDiff(t *testing.T) {
+	const old = `{metadata: {labels: {app: web, tier: a}}, spec: {containers: [{name: main, image: "nginx:1"}, {name: side, image: "busybox:1", env: [{name: TIER, valueFrom: {fieldRef: {fieldPath: "metadata.labels['tier']"}}}]}], initContainers: [{name: init, image: "busybox:1"}]}}`
+	replace := func(from, to string) string { return string(bytes.ReplaceAll([]byte(old), []byte(from), []byte(to))) }
+	tests := []struct {
+		name    string
+		updated string
+		images  []string
+		labels  []string
+		refusal string
+	}{
+		{"nothing", old, nil, nil, ""},
+		{"one image", replace("nginx:1", "nginx:2"), []string{"main"}, nil, ""},
+		{"an image whose default pull policy differs", replace("nginx:1", "nginx"), []string{"main"}, nil, ""},
+		{"a label more", replace("{app: web, ", "{app: web, team: x, "), nil, []string{"team"}, ""},
+		{"a label less", replace("app: web, ", ""), nil, []string{"app"}, ""},
+		{"an annotation", replace("metadata: {", "metadata: {annotations: {a: b}, "), nil, nil, ""},
+		{"a label that the environment reads", replace("tier: a", "tier: b"), nil, []string{"tier"}, "spec.containers[1].env[0]"},
+		{"an init container", replace(`{name: init, image: "busybox:1"}`, `{name: init, image: "busybox:2"}`), nil, nil, "spec.initContainers[0].image"},
+		{"a new field", replace(`image: "nginx:1"`, `image: "nginx:1", command: [x]`), nil, nil, "spec.containers[0].command"},
+		{"a field of the pod", replace("spec: {", "spec: {nodeSelector: {a: b}, "), nil, nil, "spec.nodeSelector"},
+		{"a container less", replace(`{name: main, image: "nginx:1"}, `, ""), nil, nil, "spec.containers"},
+		{"another name", replace("name: main", "name: web"), nil, nil, "spec.containers[0].name"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			change, refusal, err := inplace.Diff(template(t, old), template(t, tt.updated))
+			if err != nil || refusal != tt.refusal {
+				t.Fatalf("refusal %q, %v; want %q", refusal, err, tt.refusal)
+			}
+			if refusal != "" {
+				return
+			}
+			var images, labels []string
+			for name := range change.Images {
+				images = append(images, name)
+			}
+			for name := range change.Labels {
+				labels = append(labels, name)
+			}
+			if !slices.Equal(images, tt.images) || !slices.Equal(labels, tt.labels) {
+				t.Errorf("images %v, labels %v", images, labels)
+			}
+		})
+	}
+}
+
+// runningPod is a pod as a real manager left it: updated in place once.
+func runningPod(t *testing.T) *corev1.Pod {
+	t.Helper()
+	data, err := os.ReadFile("testdata/pod.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{}
+	if err := yaml.Unmarshal(data, pod); err != nil {
+		t.Fatal(err)
+	}
+	return pod
+}
+
+func patched(t *testing.T, pod *corev1.Pod, patch []byte, err error) *corev1.Pod {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _ := json.Marshal(pod)
+	after, err := strategicpatch.StrategicMergePatch(before, patch, corev1.Pod{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &corev1.Pod{}
+	if err := json.Unmarshal(after, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestAnUpdateFromBeginningToEnd(t *testing.T) {
+	now := time.Date(2026, 3, 4, 5, 6, 7, 8, time.UTC)
+	pod := runningPod(t)
+	if got := inplace.Observe(pod); got != inplace.Settled {
+		t.Fatalf("at first: %v", got)
+	}
+	shut, err := inplace.ShutGate(now)
+	pod = patched(t, pod, shut, err)
+	change := inplace.Change{Images: map[string]string{"main": "nginx:3"}, Labels: map[string]*string{"app": nil, "tier": new("b")}}
+	patch, err := inplace.Patch(pod, change, inplace.Revision{Name: "web-new", Hash: "new"}, now)
+	pod = patched(t, pod, patch, err)
+
+	if pod.Spec.Containers[0].Image != "nginx:3" || pod.Labels["tier"] != "b" || pod.Labels["app"] != "" {
+		t.Errorf("pod has %v and labels %v", pod.Spec.Containers[0].Image, pod.Labels)
+	}
+	if pod.Labels["controller-revision-hash"] != "web-new" || pod.Labels[v1beta1.LabelPodTemplateHash] != "new" {
+		t.Errorf("labels %v", pod.Labels)
+	}
+	want := `{"revision":"web-new","updateTimestamp":"2026-03-04T05:06:07Z","lastContainerStatuses":{"main":{"imageID":"sim://nginx:2"}},"updateImages":true,"containerBatchesRecord":[{"timestamp":"2026-03-04T05:06:07Z","containers":["main"]}]}`
+	if got := pod.Annotations[v1beta1.AnnotationInPlaceUpdateState]; got != want {
+		t.Errorf("state\n%s, want\n%s", got, want)
+	}
+	if got := inplace.Observe(pod); got != inplace.Running {
+		t.Errorf("before the kubelet saw it: %v", got)
+	}
+	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}
+	if got := inplace.Observe(pod); got != inplace.Stuck {
+		t.Errorf("with an image that cannot be pulled: %v", got)
+	}
+	pod.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: "main", Image: "docker.io/library/nginx:3", ImageID: "sim://nginx:3"}
+	if got := inplace.Observe(pod); got != inplace.Finished {
+		t.Errorf("with the new image: %v", got)
+	}
+	open, err := inplace.OpenGate(now)
+	pod = patched(t, pod, open, err)
+	if got := inplace.Observe(pod); got != inplace.Settled {
+		t.Errorf("with the gate open: %v", got)
+	}
+}
+
+func TestDone(t *testing.T) {
+	pod := runningPod(t)
+	state := func(id string) string {
+		return `{"revision":"r","updateTimestamp":null,"updateImages":true,"lastContainerStatuses":{"main":{"imageID":"` + id + `"}}}`
+	}
+	tests := []struct {
+		name  string
+		state string
+		image string
+		want  bool
+	}{
+		{"another image", state("sim://nginx:1"), "x", true},
+		{"the same image under another name", state("sim://nginx:2"), "nginx:2", true},
+		{"the old image", state("sim://nginx:2"), "x", false},
+		{"a record that cannot be read", "{", "x", true},
+		{"no image changed", `{"revision":"r"}`, "x", true},
+		{"a container that is gone", `{"updateImages":true,"lastContainerStatuses":{"gone":{"imageID":"a"}}}`, "x", true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			pod.Annotations[v1beta1.AnnotationInPlaceUpdateState] = tt.state
+			pod.Status.ContainerStatuses[0].Image = tt.image
+			if got := inplace.Done(pod); got != tt.want {
+				t.Errorf("Done = %v", got)
+			}
+		})
+	}
+}
+
+func TestObserveANewPod(t *testing.T) {
+	pod := runningPod(t)
+	pod.Status.Conditions, pod.Annotations = nil, nil
+	if got := inplace.Observe(pod); got != inplace.Finished {
+		t.Errorf("a new pod's gate is to be opened: %v", got)
+	}
+	pod.Spec.ReadinessGates = nil
+	if got := inplace.Observe(pod); got != inplace.Settled {
+		t.Errorf("a pod without the gate: %v", got)
+	}
+	inplace.InjectGate(&pod.Spec)
+	inplace.InjectGate(&pod.Spec)
+	if len(pod.Spec.ReadinessGates) != 1 || !inplace.HasGate(pod) {
+		t.Errorf("gates %v", pod.Spec.ReadinessGates)
+	}
+}
+
+func TestShortRevisionLabelsStayShort(t *testing.T) {
+	pod := runningPod(t)
+	pod.Labels["controller-revision-hash"] = pod.Labels[v1beta1.LabelPodTemplateHash]
+	patch, err := inplace.Patch(pod, inplace.Change{}, inplace.Revision{Name: "web-new", Hash: "new"}, time.Now())
+	if got := patched(t, pod, patch, err).Labels["controller-revision-hash"]; got != "new" {
+		t.Errorf("label %q", got)
+	}
+}

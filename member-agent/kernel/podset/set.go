@@ -1,0 +1,50 @@
+package podset
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
+)
+
+// LabelRevision is the label with a pod's revision: the revision's name, or its short hash.
+const LabelRevision = "controller-revision-hash"
+
+// Set is the pods of one workload, in no particular order.
+type Set struct {
+	// Active pods serve, or are on their way to.
+	Active []*corev1.Pod
+	// Ended pods have failed or completed and are not being deleted.
+	Ended []*corev1.Pod
+	// Terminating pods are being deleted.
+	Terminating []*corev1.Pod
+}
+
+func newSet(objs []any) Set {
+	set := Set{Active: make([]*corev1.Pod, 0, len(objs))}
+	for _, obj := range objs {
+		pod, ok := obj.(*corev1.Pod)
+		switch {
+		case !ok:
+		case pod.DeletionTimestamp != nil:
+			set.Terminating = append(set.Terminating, pod)
+		case counts.Ended(pod):
+			set.Ended = append(set.Ended, pod)
+		default:
+			set.Active = append(set.Active, pod)
+		}
+	}
+	return set
+}
+
+// HasRevision tells whether the pod has the revision with this short hash, in whichever form its label has.
+func HasRevision(pod *corev1.Pod, hash string) bool {
+	return hash != "" && history.ShortName(pod.Labels[LabelRevision]) == hash
+}
+
+// SpecifiedDelete tells whether somebody asked by a label to delete this pod.
+func SpecifiedDelete(pod *corev1.Pod) bool {
+	_, ok := pod.Labels[v1beta1.LabelSpecifiedDelete]
+	return ok
+}

@@ -1,0 +1,112 @@
+package podset
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/freshness"
+)
+
+// Names of the cache's indexes: pods by the uid of their controller, and pods without one by namespace.
+const (
+	controllerIndex = "podset.controller"
+	orphanIndex     = "podset.orphan"
+)
+
+// Source reads pods from a cache.
+type Source struct{ indexer toolscache.Indexer }
+
+// NewSource prepares the cache of the manager. It can be called once for each kind of workload; call it before the manager
+// starts.
+func NewSource(ctx context.Context, c cache.Cache) (*Source, error) {
+	informer, err := c.GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, fmt.Errorf("watch pods: %w", err)
+	}
+	shared, ok := informer.(toolscache.SharedIndexInformer)
+	if !ok {
+		return nil, fmt.Errorf("watch pods: a cache of type %T has no indexes; use one cache for all namespaces", informer)
+	}
+	missing := toolscache.Indexers{}
+	for name, index := range map[string]toolscache.IndexFunc{controllerIndex: byController, orphanIndex: orphans} {
+		if _, ok := shared.GetIndexer().GetIndexers()[name]; !ok {
+			missing[name] = index
+		}
+	}
+	if err := shared.AddIndexers(missing); err != nil {
+		return nil, fmt.Errorf("index pods by their controller: %w", err)
+	}
+	return &Source{indexer: shared.GetIndexer()}, nil
+}
+
+// NewSourceOf returns a source over pods that are given, for tests and simulations.
+func NewSourceOf(pods ...*corev1.Pod) (*Source, error) {
+	indexer := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{controllerIndex: byController, orphanIndex: orphans})
+	for _, pod := range pods {
+		if err := indexer.Add(pod); err != nil {
+			return nil, err
+		}
+	}
+	return &Source{indexer: indexer}, nil
+}
+
+func byController(obj any) ([]string, error) {
+	if pod, ok := obj.(*corev1.Pod); ok {
+		if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
+			return []string{string(ref.UID)}, nil
+		}
+	}
+	return nil, nil
+}
+
+func orphans(obj any) ([]string, error) {
+	if pod, ok := obj.(*corev1.Pod); ok && metav1.GetControllerOfNoCopy(pod) == nil && pod.DeletionTimestamp == nil {
+		return []string{pod.Namespace}, nil
+	}
+	return nil, nil
+}
+
+// Get returns what the cache knows of a pod.
+func (s *Source) Get(key types.NamespacedName) freshness.Seen {
+	obj, ok, err := s.indexer.GetByKey(key.String())
+	pod, isPod := obj.(*corev1.Pod)
+	if err != nil || !ok || !isPod {
+		return freshness.Seen{}
+	}
+	return freshness.Seen{Present: true, ResourceVersion: pod.ResourceVersion, Deleting: pod.DeletionTimestamp != nil}
+}
+
+// Observe returns the pods whose controller has this uid, in buckets.
+func (s *Source) Observe(owner types.UID) (Set, error) {
+	objs, err := s.indexer.ByIndex(controllerIndex, string(owner))
+	if err != nil {
+		return Set{}, fmt.Errorf("list pods of %s: %w", owner, err)
+	}
+	return newSet(objs), nil
+}
+
+// Orphans returns the pods in the namespace that match the selector and have no controller. An empty selector matches
+// none.
+func (s *Source) Orphans(namespace string, selector labels.Selector) ([]*corev1.Pod, error) {
+	if selector.Empty() {
+		return nil, nil
+	}
+	objs, err := s.indexer.ByIndex(orphanIndex, namespace)
+	if err != nil {
+		return nil, fmt.Errorf("list pods without a controller in %s: %w", namespace, err)
+	}
+	var out []*corev1.Pod
+	for _, obj := range objs {
+		if pod, ok := obj.(*corev1.Pod); ok && selector.Matches(labels.Set(pod.Labels)) {
+			out = append(out, pod)
+		}
+	}
+	return out, nil
+}

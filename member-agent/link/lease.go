@@ -1,0 +1,107 @@
+package link
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// leaseDurationSeconds is after how long the hub calls a silent member NotReady.
+	leaseDurationSeconds = 40
+	// leaseEvery is the time between two renewals: three may get lost before the hub gives up.
+	leaseEvery = 10 * time.Second
+	// leaseRetry is the time to the next attempt after one that failed.
+	leaseRetry = 2 * time.Second
+	// leaseTimeout ends an attempt: a hub that hangs must not use up the time of the next attempts.
+	leaseTimeout = 5 * time.Second
+	// leaseJitter spreads the agents of a fleet, so that a restarted hub does not hear all of them at once.
+	leaseJitter = 0.1
+)
+
+// runLease renews the Lease while the hub means this cluster, the caches are synced and the member's own API server
+// answers: a member that does not see its orders, or cannot carry them out, must not look healthy.
+func (l *Link) runLease(ctx context.Context) {
+	timer := l.config.Clock.NewTimer(leaseRetry)
+	defer timer.Stop()
+	away := false // the member did not answer the last time
+	for {
+		next := leaseRetry
+		if !l.synced(ctx) {
+			l.probe(ctx)
+		} else if l.MayExecute(ctx) && l.memberAnswers(ctx, &away) {
+			err := l.renew(ctx, *l.clusterID.Load())
+			switch {
+			case err == nil:
+				l.contact.worked()
+				next = wait.Jitter(leaseEvery*19/20, leaseJitter) // 9.5 s to 10.45 s
+			case ctx.Err() == nil:
+				l.heardOf(err)
+			}
+		}
+		timer.Reset(next)
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.pinned:
+		case <-timer.C():
+		}
+	}
+}
+
+// memberAnswers asks the member's API server for one small object. The caches cannot tell: they keep what they have while
+// the server is away. Any answer will do but an error of the server itself.
+func (l *Link) memberAnswers(ctx context.Context, away *bool) bool {
+	asked, cancel := context.WithTimeout(ctx, leaseTimeout)
+	defer cancel()
+	err := l.member.GetAPIReader().Get(asked, types.NamespacedName{Name: metav1.NamespaceSystem}, &corev1.Namespace{})
+	var status apierrors.APIStatus
+	answers := err == nil || errors.As(err, &status) && status.Status().Code < http.StatusInternalServerError
+	switch {
+	case ctx.Err() != nil:
+	case !answers && !*away:
+		l.config.Log.Info("The member's API server does not answer; the Lease on the hub is not renewed until it does", "err", err.Error())
+	case answers && *away:
+		l.config.Log.Info("The member's API server answers again")
+	}
+	*away = !answers
+	return answers
+}
+
+// renew writes the Lease with one request, two the first time.
+func (l *Link) renew(ctx context.Context, clusterID string) error {
+	ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
+	defer cancel()
+	now := metav1.NewMicroTime(l.config.Clock.Now())
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace(), Name: l.config.ClusterName},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity:       &clusterID,
+			LeaseDurationSeconds: new(int32(leaseDurationSeconds)),
+			RenewTime:            &now,
+		},
+	}
+	patch, err := json.Marshal(map[string]any{"spec": lease.Spec})
+	if err != nil {
+		return err
+	}
+	err = l.client.Patch(ctx, lease.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager))
+	if apierrors.IsNotFound(err) {
+		err = l.client.Create(ctx, lease, client.FieldOwner(fieldManager))
+	}
+	if err != nil {
+		return fmt.Errorf("renew Lease %s/%s on the hub: %w", lease.Namespace, lease.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,220 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/apply"
+)
+
+// Build returns what the hub is to know: previous is the status that the Work has, live the member object (nil if none
+// with a hub's mark stands). The report's epoch, counter and time are left for the sender. The result shares nothing
+// with previous that it changes.
+func Build(previous work.WorkStatus, outcome apply.Outcome, live *unstructured.Unstructured, now metav1.Time) (work.WorkStatus, error) {
+	status := work.WorkStatus{Conditions: slices.Clone(previous.Conditions)}
+	condition := metav1.Condition{
+		Type: work.ConditionApplied, Status: metav1.ConditionFalse, ObservedGeneration: outcome.Generation,
+		Reason: outcome.Reason, Message: outcome.Message, LastTransitionTime: now,
+	}
+	if outcome.Applied {
+		condition.Status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(&status.Conditions, condition)
+
+	report := &work.Report{HubID: outcome.HubID}
+	if previous.Report != nil && previous.Report.HubID == outcome.HubID {
+		report.Sequence = previous.Report.Sequence
+	}
+	status.Report = report
+	if apply.Owner(live) != outcome.HubID || outcome.HubID == "" {
+		return status, nil // nothing of ours stands
+	}
+	if Observed(live) {
+		report.Sequence = apply.CarriedOut(live)
+	}
+	manifest, err := manifestStatus(outcome, live)
+	if err != nil {
+		return status, err
+	}
+	status.ManifestStatuses = []work.ManifestStatus{manifest}
+	report.InUse, err = inUse(live)
+	return status, err
+}
+
+// Observed tells whether the controller of the object has seen its present generation. A kind whose controller says
+// nothing of the sort counts as seen once it is applied.
+func Observed(live *unstructured.Unstructured) bool {
+	generation, found, err := unstructured.NestedInt64(live.Object, "status", "observedGeneration")
+	if err != nil {
+		return false
+	}
+	if !found {
+		return !saysObserved(live)
+	}
+	return generation >= live.GetGeneration() && childrenFollow(live)
+}
+
+// childrenFollow tells whether a UnitedDeployment's children carry the order that stands on it. Limits travel in an
+// annotation, which does not raise the generation; the controller says in status.observedSequence what its children have.
+func childrenFollow(live *unstructured.Unstructured) bool {
+	if live.GroupVersionKind().GroupKind() != apps.UnitedDeploymentKind.GroupKind() {
+		return true
+	}
+	sequence, _, err := unstructured.NestedInt64(live.Object, "status", "observedSequence")
+	return err == nil && sequence >= apply.CarriedOut(live)
+}
+
+// complete tells whether there are as many pods as ordered, ready or not.
+func complete(report *work.Report) bool {
+	return report == nil || !slices.ContainsFunc(report.InUse, func(u work.SubsetUse) bool { return u.Total != u.Desired })
+}
+
+// saysObserved tells whether the controller of this kind writes observedGeneration, also before it did so first.
+func saysObserved(live *unstructured.Unstructured) bool {
+	switch live.GroupVersionKind().Group {
+	case "apps", apps.GroupVersion.Group:
+		return slices.Contains([]string{"CloneSet", "UnitedDeployment", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"}, live.GetKind())
+	default:
+		return false
+	}
+}
+
+func manifestStatus(outcome apply.Outcome, live *unstructured.Unstructured) (work.ManifestStatus, error) {
+	m := work.ManifestStatus{
+		Identifier: work.ResourceIdentifier{
+			Group: outcome.Ref.Group, Version: outcome.Ref.Version, Kind: outcome.Ref.Kind,
+			Namespace: outcome.Ref.Namespace, Name: outcome.Ref.Name,
+		},
+		Health: health(live),
+	}
+	if status, ok := live.Object["status"]; ok {
+		raw, err := json.Marshal(status)
+		if err != nil {
+			return m, fmt.Errorf("write the status of %s: %w", outcome.Ref, err)
+		}
+		m.Status = &runtime.RawExtension{Raw: raw}
+	}
+	return m, nil
+}
+
+// health reads the condition Ready, or Available where a kind has no Ready. A kind without a status (ConfigMap) is
+// healthy once it stands.
+func health(live *unstructured.Unstructured) work.ResourceHealth {
+	if _, ok := live.Object["status"]; !ok && !saysObserved(live) {
+		return work.ResourceHealthy
+	}
+	conditions, _, err := unstructured.NestedSlice(live.Object, "status", "conditions")
+	if err != nil {
+		return work.ResourceUnknown
+	}
+	for _, kind := range []string{"Ready", "Available"} {
+		for _, c := range conditions {
+			condition, ok := c.(map[string]any)
+			if !ok || condition["type"] != kind {
+				continue
+			}
+			switch condition["status"] {
+			case string(metav1.ConditionTrue):
+				return work.ResourceHealthy
+			case string(metav1.ConditionFalse):
+				return work.ResourceUnhealthy
+			default:
+				return work.ResourceUnknown
+			}
+		}
+	}
+	return work.ResourceUnknown
+}
+
+// inUse reads the counters of the kinds whose numbers the hub divides; other kinds use nothing.
+func inUse(live *unstructured.Unstructured) ([]work.SubsetUse, error) {
+	if live.GroupVersionKind().Group != apps.GroupVersion.Group {
+		return nil, nil
+	}
+	switch live.GetKind() {
+	case "CloneSet":
+		set := &apps.CloneSet{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, set); err != nil {
+			return nil, fmt.Errorf("read CloneSet %s/%s: %w", live.GetNamespace(), live.GetName(), err)
+		}
+		return []work.SubsetUse{cloneSetUse(set)}, nil
+	case "UnitedDeployment":
+		united := &apps.UnitedDeployment{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, united); err != nil {
+			return nil, fmt.Errorf("read UnitedDeployment %s/%s: %w", live.GetNamespace(), live.GetName(), err)
+		}
+		return unitedDeploymentUse(united), nil
+	default:
+		return nil, nil
+	}
+}
+
+func cloneSetUse(set *apps.CloneSet) work.SubsetUse {
+	use := work.SubsetUse{
+		Desired: 1, // what the API means by no replicas
+		Total:   set.Status.Replicas, Ready: set.Status.ReadyReplicas, Available: set.Status.AvailableReplicas,
+		Updated: set.Status.UpdatedReplicas, UpdatedReady: set.Status.UpdatedReadyReplicas, UpdatedAvailable: set.Status.UpdatedAvailableReplicas,
+	}
+	if set.Spec.Replicas != nil {
+		use.Desired = *set.Spec.Replicas
+	}
+	return use
+}
+
+func unitedDeploymentUse(united *apps.UnitedDeployment) []work.SubsetUse {
+	uses := make([]work.SubsetUse, 0, len(united.Status.SubsetStatuses))
+	for i := range united.Status.SubsetStatuses {
+		s := &united.Status.SubsetStatuses[i]
+		old := max(0, s.Replicas-s.UpdatedReplicas)
+		uses = append(uses, work.SubsetUse{
+			Subset: s.Name, Desired: s.DesiredReplicas, Total: s.Replicas, Ready: s.ReadyReplicas, Available: s.AvailableReplicas,
+			Updated: s.UpdatedReplicas, UpdatedReady: s.UpdatedReadyReplicas,
+			// The status does not count these. This many must be: even if all old pods are available.
+			UpdatedAvailable: min(s.UpdatedReadyReplicas, max(0, s.AvailableReplicas-old)),
+		})
+	}
+	return uses
+}
+
+// Same tells whether two statuses say the same. When it was seen, and as which report, does not count.
+func Same(a, b work.WorkStatus) bool {
+	if len(a.ManifestStatuses) != len(b.ManifestStatuses) || !sameReport(a.Report, b.Report) {
+		return false
+	}
+	for i := range a.ManifestStatuses {
+		m, n := a.ManifestStatuses[i], b.ManifestStatuses[i]
+		if m.Identifier != n.Identifier || m.Health != n.Health || !sameJSON(m.Status, n.Status) {
+			return false
+		}
+	}
+	return equality.Semantic.DeepEqual(a.Conditions, b.Conditions)
+}
+
+func sameReport(a, b *work.Report) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.HubID == b.HubID && a.Sequence == b.Sequence && slices.Equal(a.InUse, b.InUse)
+}
+
+// sameJSON compares bytes first: they are equal unless an API server ordered the keys in its own way.
+func sameJSON(a, b *runtime.RawExtension) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	if bytes.Equal(a.Raw, b.Raw) {
+		return true
+	}
+	var x, y any
+	return json.Unmarshal(a.Raw, &x) == nil && json.Unmarshal(b.Raw, &y) == nil && equality.Semantic.DeepEqual(x, y)
+}

@@ -1,0 +1,51 @@
+package report
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/apply"
+)
+
+// fieldManager names the agent in what it writes on the hub.
+const fieldManager = "flotilla-agent"
+
+// writeTimeout ends a report to a hub that hangs; the next one says the same or more.
+const writeTimeout = 10 * time.Second
+
+// send writes the status with one request. There is one writer of it, so no resourceVersion is needed; every field is
+// named, because a merge patch changes only what it names.
+func (r *Reconciler) send(ctx context.Context, w *work.Work, m *memo, outcome apply.Outcome, status work.WorkStatus) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	sent := r.Clock.Now()
+	status.Report.Epoch, status.Report.Counter, status.Report.ObservedAt = r.epoch, r.counter.Add(1), metav1.NewMicroTime(sent)
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{
+		"conditions":       status.Conditions,
+		"manifestStatuses": status.ManifestStatuses,
+		"report": map[string]any{
+			"hubID": status.Report.HubID, "sequence": status.Report.Sequence,
+			"epoch": status.Report.Epoch, "counter": status.Report.Counter,
+			"observedAt": status.Report.ObservedAt, "inUse": status.Report.InUse,
+		},
+	}})
+	if err != nil {
+		return fmt.Errorf("write the report on Work %s: %w", client.ObjectKeyFromObject(w), err)
+	}
+	err = r.Hub.Client().Status().Patch(ctx, w, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("report on Work %s: %w", client.ObjectKeyFromObject(w), err)
+	}
+	if err == nil {
+		m.version, m.status = w.ResourceVersion, w.Status
+	}
+	m.sentAt, m.generation, m.sequence = sent, outcome.Generation, outcome.Sequence
+	return nil
+}

@@ -1,0 +1,59 @@
+package report
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/apply"
+	"github.com/flotilla-dev/flotilla/member-agent/objects"
+)
+
+// Hub is what report needs of the connection to the hub.
+type Hub interface {
+	// Work returns the Work as seen last, nil if there is none.
+	Work(ctx context.Context, name types.NamespacedName) (*work.Work, error)
+	// MayExecute tells whether the hub means this cluster.
+	MayExecute(ctx context.Context) bool
+	// Client writes to the hub.
+	Client() client.Client
+}
+
+// Options of the controller.
+type Options struct {
+	Hub      Hub
+	Objects  *objects.Store
+	Outcomes *apply.Outcomes
+	// Workers is how many reports are under way at the same time, at least 1.
+	Workers int
+	Clock   clock.PassiveClock
+}
+
+// Setup registers the controller. The epoch of its reports is the time of this call.
+func Setup(mgr ctrl.Manager, options Options) error {
+	r := &Reconciler{Options: options, epoch: options.Clock.Now().UnixNano(), works: map[types.NamespacedName]*memo{}}
+	c, err := controller.New("report", mgr, controller.Options{
+		Reconciler:              r,
+		MaxConcurrentReconciles: max(1, options.Workers),
+		// A hub that is away is tried again within 5 s of its return.
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](100*time.Millisecond, 5*time.Second),
+	})
+	if err != nil {
+		return fmt.Errorf("set up report: %w", err)
+	}
+	for _, events := range []source.Source{options.Outcomes.Source(), options.Objects.Source()} {
+		if err := c.Watch(events); err != nil {
+			return fmt.Errorf("set up report: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package memberagent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/apply"
+	"github.com/flotilla-dev/flotilla/member-agent/link"
+	"github.com/flotilla-dev/flotilla/member-agent/objects"
+	"github.com/flotilla-dev/flotilla/member-agent/report"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/uniteddeployment"
+)
+
+// CacheSyncTimeout is for the manager's controllers: how long one waits for what it watches. A member whose
+// CustomResourceDefinitions come later must not make the agent end: the other kinds run meanwhile.
+const CacheSyncTimeout = 365 * 24 * time.Hour
+
+// Options of the agent.
+type Options struct {
+	// Hub reaches the hub; nil runs the workload controllers alone.
+	Hub *rest.Config
+	// ClusterName is the name of the MemberCluster on the hub. A hub needs it; alone it may be empty.
+	ClusterName string
+	// Version of the agent, for MemberCluster.status.
+	Version string
+	// Workers is how many objects of each kind are worked on at the same time, at least 1.
+	Workers int
+	// Clock is the time.
+	Clock clock.WithTicker
+}
+
+// AddToScheme registers every type that the agent's manager works with in the member.
+func AddToScheme(scheme *runtime.Scheme) error {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apps.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return fmt.Errorf("register types: %w", err)
+		}
+	}
+	return nil
+}
+
+// CacheOptions are the manager's cache options: nobody reads managedFields, and they are a third of many objects.
+func CacheOptions() cache.Options {
+	return cache.Options{DefaultTransform: cache.TransformStripManagedFields()}
+}
+
+// Setup adds every controller of the agent to the manager. This is the one list of them. It asks nothing of the hub.
+func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
+	if err := setupWorkloads(ctx, mgr, options); err != nil {
+		return err
+	}
+	if options.Hub == nil {
+		return nil
+	}
+	return setupHub(mgr, options)
+}
+
+// setupWorkloads adds stage 5: one controller per kind.
+func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options) error {
+	hubs := federated(mgr.GetClient())
+	return errors.Join(
+		cloneset.Setup(ctx, mgr, cloneset.Options{Workers: options.Workers, Clock: options.Clock, Federated: hubs}),
+		uniteddeployment.Setup(ctx, mgr, uniteddeployment.Options{
+			Workers: options.Workers, Clock: options.Clock, ClusterName: options.ClusterName, Federated: hubs,
+		}),
+	)
+}
+
+// setupHub adds stages 4 and 6 and the link that they use.
+func setupHub(mgr ctrl.Manager, options Options) error {
+	hub, err := link.New(link.Config{
+		Hub: options.Hub, ClusterName: options.ClusterName, AgentVersion: options.Version,
+		Clock: options.Clock, Log: mgr.GetLogger().WithName("link"),
+	}, mgr)
+	if err != nil {
+		return fmt.Errorf("set up the link to the hub: %w", err)
+	}
+	store, err := objects.New(mgr.GetConfig(), mgr.GetRESTMapper())
+	if err != nil {
+		return fmt.Errorf("set up the store of member objects: %w", err)
+	}
+	for _, runnable := range []interface{ Start(context.Context) error }{hub, store} {
+		if err := mgr.Add(runnable); err != nil {
+			return fmt.Errorf("add to the manager: %w", err)
+		}
+	}
+	outcomes := apply.NewOutcomes()
+	if err := apply.Setup(mgr, apply.Options{Hub: hub, Objects: store, Outcomes: outcomes, Workers: options.Workers, Clock: options.Clock}); err != nil {
+		return err
+	}
+	return report.Setup(mgr, report.Options{Hub: hub, Objects: store, Outcomes: outcomes, Workers: options.Workers, Clock: options.Clock})
+}
+
+// federated returns a function that tells whether a namespace gives its workloads to a hub: the cluster is a hub then,
+// and the workload controllers act on nothing there. It reads the manager's cache of namespaces, metadata only.
+func federated(reader client.Reader) func(ctx context.Context, namespace string) (bool, error) {
+	return func(ctx context.Context, namespace string) (bool, error) {
+		object := &metav1.PartialObjectMetadata{}
+		object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+		if err := reader.Get(ctx, types.NamespacedName{Name: namespace}, object); apierrors.IsNotFound(err) {
+			return false, nil
+		} else if err != nil {
+			return false, fmt.Errorf("read namespace %s: %w", namespace, err)
+		}
+		return object.Labels[topology.LabelFederated] == "true", nil
+	}
+}

@@ -1,0 +1,166 @@
+package cloneset
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
+)
+
+func newCloneSet() client.Object { return &v1beta1.CloneSet{} }
+func newEmptyPod() client.Object { return &corev1.Pod{} }
+
+// gather reads what the plan needs: limits, pods and revisions. What is wrong with the spec becomes s.stalled.
+func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
+	s.facts = Facts{CloneSet: s.cs, Now: r.clock.Now()}
+	replicas := ptr.Deref(s.cs.Spec.Replicas, 1)
+	limits, err := budget.Resolve(strategy(s.cs), replicas)
+	if err != nil {
+		limits = budget.Limits{Replicas: replicas}
+		s.stalled = &conditions.Cause{Reason: "InvalidStrategy", Message: "updateStrategy: " + err.Error()}
+	}
+	s.facts.Limits = limits
+	selector, cause := validate(s.cs)
+	if cause != nil {
+		s.stalled = cause
+	}
+	if s.facts.Pods, err = r.source.Observe(s.cs.UID); err != nil {
+		return false, err
+	}
+	if s.facts.Revisions, err = r.history.List(ctx, owner(s.cs)); err != nil {
+		return false, err
+	}
+	if s.stalled != nil {
+		return true, r.knownRevisions(s)
+	}
+	if adopted, err := r.adopt(ctx, s, selector); err != nil || adopted {
+		return false, err
+	}
+	return true, r.revise(ctx, s)
+}
+
+// validate returns the selector, or what is wrong with the spec that the schema could not know.
+func validate(cs *v1beta1.CloneSet) (labels.Selector, *conditions.Cause) {
+	selector, err := metav1.LabelSelectorAsSelector(cs.Spec.Selector)
+	switch {
+	case err != nil:
+		return nil, &conditions.Cause{Reason: "InvalidSelector", Message: fmt.Sprintf("selector cannot be used: %v; correct it", err)}
+	case selector.Empty():
+		return nil, &conditions.Cause{Reason: "InvalidSelector", Message: "selector is empty: name a label of the template in it"}
+	case !selector.Matches(labels.Set(cs.Spec.Template.Labels)):
+		return nil, &conditions.Cause{Reason: "SelectorMismatch", Message: fmt.Sprintf(
+			"selector %q does not match the labels of the template, %q: add them to template.metadata.labels", selector, labels.Set(cs.Spec.Template.Labels))}
+	case len(cs.Spec.VolumeClaimTemplates) > 0:
+		return nil, &conditions.Cause{Reason: "VolumeClaimsNotSupported", Message: "volumeClaimTemplates are not carried out yet: remove them"}
+	case lifecycle.HasHooks(cs.Spec.Lifecycle):
+		return nil, &conditions.Cause{Reason: "LifecycleNotSupported", Message: "lifecycle hooks are not carried out yet: remove them"}
+	}
+	return selector, nil
+}
+
+// strategy translates the spec for package budget.
+func strategy(cs *v1beta1.CloneSet) budget.Strategy {
+	out := budget.Strategy{ScaleMaxUnavailable: cs.Spec.ScaleStrategy.MaxUnavailable}
+	rolling := cs.Spec.UpdateStrategy.RollingUpdate
+	if cs.Spec.UpdateStrategy.Type == v1beta1.OnDeleteCloneSetUpdateStrategyType || rolling == nil {
+		out.Bare = true
+		return out
+	}
+	out.Partition, out.MaxUnavailable, out.MaxSurge, out.Paused = rolling.Partition, rolling.MaxUnavailable, rolling.MaxSurge, rolling.Paused
+	return out
+}
+
+// adopt takes over pods that match the selector and have no controller. It tells whether there were any: then the pass
+// ends, and the pods come back as our own.
+func (r *Reconciler) adopt(ctx context.Context, s *scope, selector labels.Selector) (bool, error) {
+	pods, err := r.source.Orphans(s.cs.Namespace, selector)
+	if err != nil {
+		return false, err
+	}
+	for _, pod := range pods {
+		if err := r.writer.AdoptPod(ctx, s.cs.UID, pod, *metav1.NewControllerRef(s.cs, v1beta1.CloneSetKind)); err != nil {
+			return false, err
+		}
+	}
+	return len(pods) > 0, nil
+}
+
+// revise finds or makes the update revision, and finds the current one.
+func (r *Reconciler) revise(ctx context.Context, s *scope) error {
+	update := s.unchanged()
+	s.collisions = s.cs.Status.CollisionCount
+	if update == nil {
+		var err error
+		update, s.collisions, err = history.Revise(ctx, r.history, owner(s.cs), s.facts.Revisions, s.cs.Spec.Template, s.cs.Status.CollisionCount)
+		if err != nil {
+			return err
+		}
+	}
+	// The template of the spec means the same as that of its revision, and need not be decoded.
+	s.facts.Update = Revision{Revision: inplace.Revision{Name: update.Name, Hash: history.ShortHash(update)}, Template: &s.cs.Spec.Template}
+	if history.Named(s.facts.Revisions, update.Name) == nil {
+		s.facts.Revisions = append(s.facts.Revisions, update)
+	}
+	s.facts.Current = s.facts.Update
+	return s.readCurrent()
+}
+
+// unchanged returns the update revision where status tells it: it answers this generation of the spec already, and what
+// it names is still the newest revision. This spares every other pass the comparison of templates. Nil means compare.
+func (s *scope) unchanged() *appsv1.ControllerRevision {
+	if s.cs.Status.ObservedGeneration != s.cs.Generation || len(s.facts.Revisions) == 0 {
+		return nil
+	}
+	// A pass that could not use the spec answered its generation without looking at the template.
+	for _, c := range s.cs.Status.Conditions {
+		if c.Type == v1beta1.ConditionStalled && c.Status != corev1.ConditionFalse {
+			return nil
+		}
+	}
+	newest := s.facts.Revisions[len(s.facts.Revisions)-1]
+	if newest.Name != s.cs.Status.UpdateRevision {
+		return nil
+	}
+	return newest
+}
+
+// readCurrent sets the current revision, if status names one that still exists.
+func (s *scope) readCurrent() error {
+	if s.cs.Status.CurrentRevision == s.facts.Update.Name {
+		return nil
+	}
+	current := history.Named(s.facts.Revisions, s.cs.Status.CurrentRevision)
+	if current == nil {
+		return nil
+	}
+	var err error
+	if s.facts.Current, err = revisionOf(current); err != nil {
+		return fmt.Errorf("read revision %s: %w", current.Name, err)
+	}
+	return nil
+}
+
+// knownRevisions reads the revisions that status names, where the spec cannot be used.
+func (r *Reconciler) knownRevisions(s *scope) error {
+	s.collisions = s.cs.Status.CollisionCount
+	if update := history.Named(s.facts.Revisions, s.cs.Status.UpdateRevision); update != nil {
+		var err error
+		if s.facts.Update, err = revisionOf(update); err != nil {
+			return fmt.Errorf("read revision %s: %w", update.Name, err)
+		}
+	}
+	s.facts.Current = s.facts.Update
+	return s.readCurrent()
+}

@@ -1,0 +1,275 @@
+package cloneset
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+)
+
+// statusEvery is how often a status is written at most while only its counters move: 500 pods that become ready make
+// 12 writes then, not 500, and a person does not see the difference. Everything else is written at once.
+const statusEvery = 250 * time.Millisecond
+
+// observe counts the pods, without a plan.
+func observe(f Facts) Plan {
+	var plan Plan
+	for _, pod := range f.Pods.Active {
+		available, wait := counts.Available(pod, f.CloneSet.Spec.MinReadySeconds, f.Now)
+		plan.Counters.Add(podset.HasRevision(pod, f.Update.Hash), counts.Ready(pod), available)
+		plan.Wake = counts.Sooner(plan.Wake, wait)
+	}
+	plan.ExpectedUpdated = f.Limits.Replicas - f.Limits.Partition
+	return plan
+}
+
+// report writes the status, if it changed.
+func (r *Reconciler) report(ctx context.Context, s *scope) (bool, error) {
+	r.tell(s)
+	want := r.status(s)
+	if equality.Semantic.DeepEqual(s.cs.Status, want) {
+		return true, nil
+	}
+	if wait := r.pace.wait(s.key, r.clock.Now()); wait > 0 && onlyCounters(s.cs.Status, want) {
+		s.wake = counts.Sooner(s.wake, wait)
+		return true, nil
+	}
+	changed := s.cs.DeepCopy()
+	changed.Status = want
+	if err := r.client.Status().Patch(ctx, changed, client.MergeFrom(s.cs), fieldOwner); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return false, nil
+		}
+		return false, fmt.Errorf("write its status: %w", err)
+	}
+	r.self.Changed(s.cs.UID, s.key, changed.ResourceVersion)
+	r.pace.wrote(s.key, r.clock.Now())
+	return true, nil
+}
+
+// fieldOwner is the field manager of everything that workload controllers write.
+const fieldOwner = client.FieldOwner("flotilla-workloads")
+
+// status returns the status that this pass observed.
+func (r *Reconciler) status(s *scope) v1beta1.CloneSetStatus {
+	c := s.plan.Counters
+	out := *s.cs.Status.DeepCopy()
+	out.ObservedGeneration = s.cs.Generation
+	out.Replicas, out.ReadyReplicas, out.AvailableReplicas = c.Replicas, c.Ready, c.Available
+	out.UpdatedReplicas, out.UpdatedReadyReplicas, out.UpdatedAvailableReplicas = c.Updated, c.UpdatedReady, c.UpdatedAvailable
+	out.ExpectedUpdatedReplicas = s.facts.Limits.Replicas - s.facts.Limits.Partition
+	out.UpdateRevision = s.facts.Update.Name
+	out.CurrentRevision = s.facts.Current.Name
+	if all := s.facts.Limits.Replicas; c.Updated == all && c.Replicas == all && c.UpdatedReady == all {
+		out.CurrentRevision = s.facts.Update.Name
+	}
+	out.CollisionCount = s.collisions
+	if selector, err := metav1.LabelSelectorAsSelector(s.cs.Spec.Selector); err == nil {
+		out.LabelSelector = selector.String()
+	}
+	out.Conditions = s.conditions(out)
+	return out
+}
+
+// conditions returns the conditions that go with the counters of status.
+func (s *scope) conditions(status v1beta1.CloneSetStatus) []v1beta1.CloneSetCondition {
+	now := s.facts.Now
+	moved := status.Replicas != s.cs.Status.Replicas || status.UpdatedReplicas != s.cs.Status.UpdatedReplicas ||
+		status.UpdatedAvailableReplicas != s.cs.Status.UpdatedAvailableReplicas || status.AvailableReplicas != s.cs.Status.AvailableReplicas ||
+		status.ObservedGeneration != s.cs.Status.ObservedGeneration
+	rolling := s.cs.Spec.UpdateStrategy.RollingUpdate
+	facts := conditions.Facts{
+		Desired: s.facts.Limits.Replicas, ExpectedUpdated: s.plan.ExpectedUpdated,
+		Replicas: status.Replicas, Updated: status.UpdatedReplicas,
+		Available: status.AvailableReplicas, UpdatedAvailable: status.UpdatedAvailableReplicas,
+		Paused:  rolling != nil && rolling.Paused,
+		Stalled: s.stalled,
+	}
+	want := make([]conditions.Condition, 0, 6)
+	for _, condition := range []v1beta1.CloneSetConditionType{v1beta1.CloneSetConditionFailedScale, v1beta1.CloneSetConditionFailedUpdate} {
+		if err := s.failed[condition]; err != nil {
+			want = append(want, conditions.Condition{Type: string(condition), Status: corev1.ConditionTrue, Reason: conditions.ReasonRetrying, Message: err.Error()})
+			facts.Failed = &conditions.Cause{Reason: string(condition), Message: err.Error()}
+			continue
+		}
+		want = append(want, conditions.Remove(string(condition)))
+	}
+	s.deadline(&facts, moved)
+	have := s.cs.Status.Conditions
+	if moved {
+		have = progressed(have, now)
+	}
+	return conditions.CloneSet(have, now, append(want, conditions.Summarise(facts, conditions.NamesOf("CloneSet"))...)...)
+}
+
+// progressed notes on Progressing that something moved now.
+func progressed(have []v1beta1.CloneSetCondition, now time.Time) []v1beta1.CloneSetCondition {
+	out := append([]v1beta1.CloneSetCondition(nil), have...)
+	for i := range out {
+		if out[i].Type == v1beta1.CloneSetConditionProgressing {
+			out[i].LastUpdateTime = metav1.NewTime(now)
+		}
+	}
+	return out
+}
+
+// deadline settles whether nothing has moved for longer than the user's deadline, and when to look again.
+func (s *scope) deadline(facts *conditions.Facts, moved bool) {
+	seconds := s.cs.Spec.ProgressDeadlineSeconds
+	if seconds == nil || moved || facts.Paused || facts.Complete() {
+		return
+	}
+	for _, c := range s.cs.Status.Conditions {
+		if c.Type != v1beta1.CloneSetConditionProgressing || c.LastUpdateTime.IsZero() {
+			continue
+		}
+		left := c.LastUpdateTime.Add(time.Duration(*seconds) * time.Second).Sub(s.facts.Now)
+		if left <= 0 {
+			facts.DeadlineExceeded = true
+			return
+		}
+		s.wake = counts.Sooner(s.wake, left)
+	}
+}
+
+// onlyCounters tells whether nothing but counters and messages differ while the workload is on its way: such a status may
+// wait a moment.
+func onlyCounters(have, want v1beta1.CloneSetStatus) bool {
+	if have.ObservedGeneration != want.ObservedGeneration || have.UpdateRevision != want.UpdateRevision ||
+		have.CurrentRevision != want.CurrentRevision || len(have.Conditions) != len(want.Conditions) {
+		return false
+	}
+	for i := range have.Conditions {
+		if have.Conditions[i].Type != want.Conditions[i].Type || have.Conditions[i].Status != want.Conditions[i].Status {
+			return false
+		}
+	}
+	return true
+}
+
+// tell records one event for each kind of thing that the pass did.
+func (r *Reconciler) tell(s *scope) {
+	if n := s.done.created; n > 0 {
+		r.events.Eventf(s.cs, nil, corev1.EventTypeNormal, "SuccessfulCreate", "Create", "created %d pods", n)
+	}
+	if n := s.done.deleted; n > 0 {
+		r.events.Eventf(s.cs, nil, corev1.EventTypeNormal, "SuccessfulDelete", "Delete", "deleted %d pods (%s)", n, reasons(s.plan.Delete))
+	}
+	if n := s.done.updated; n > 0 {
+		r.events.Eventf(s.cs, nil, corev1.EventTypeNormal, "SuccessfulUpdatePodInPlace", "Update", "updated %d pods in place to %s", n, s.facts.Update.Name)
+	}
+	for condition, err := range s.failed {
+		r.events.Eventf(s.cs, nil, corev1.EventTypeWarning, string(condition), "Retry", "%s", short(err))
+	}
+}
+
+// longestNote is the API's limit of an event's text.
+const longestNote = 1000
+
+func short(err error) string {
+	if text := err.Error(); len(text) <= longestNote {
+		return text
+	}
+	return err.Error()[:longestNote] + " …"
+}
+
+func reasons(list []Removal) string {
+	var out string
+	seen := map[string]bool{}
+	for _, removal := range list {
+		if !seen[removal.Reason] {
+			if out != "" {
+				out += ", "
+			}
+			seen[removal.Reason] = true
+			out += removal.Reason
+		}
+	}
+	return out
+}
+
+// pace remembers, for each CloneSet, its uid, when its status was written, and how fast it may write.
+type pace struct {
+	mu  sync.Mutex
+	own map[types.NamespacedName]paced
+}
+
+type paced struct {
+	uid   types.UID
+	wrote time.Time
+	// most is how many writes of one kind the last pass made without an error, at last.
+	most int
+	last time.Time
+}
+
+// trustFor is how long a slow start that went well is not begun again from one: a rollout's passes follow one another
+// within seconds, and what made requests fail is seldom younger.
+const trustFor = 10 * time.Second
+
+// reached notes how many writes of one kind a pass made. A pass that wrote nothing says nothing.
+func (p *pace) reached(key types.NamespacedName, most int, failed bool, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	entry := p.own[key]
+	switch {
+	case failed:
+		entry.most = 0
+	case most > 0:
+		entry.most, entry.last = most, now
+	}
+	p.own[key] = entry
+}
+
+// width is how many writes the next pass may begin with.
+func (p *pace) width(key types.NamespacedName, now time.Time) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if entry := p.own[key]; now.Sub(entry.last) < trustFor {
+		return max(1, entry.most)
+	}
+	return 1
+}
+
+func newPace() *pace { return &pace{own: map[types.NamespacedName]paced{}} }
+
+func (p *pace) remember(key types.NamespacedName, uid types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.own[key].uid != uid {
+		p.own[key] = paced{uid: uid}
+	}
+}
+
+func (p *pace) forget(key types.NamespacedName) (types.UID, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	entry, ok := p.own[key]
+	delete(p.own, key)
+	return entry.uid, ok
+}
+
+func (p *pace) wrote(key types.NamespacedName, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	entry := p.own[key]
+	entry.wrote = now
+	p.own[key] = entry
+}
+
+// wait is how long the next write of counters has to wait.
+func (p *pace) wait(key types.NamespacedName, now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(0, p.own[key].wrote.Add(statusEvery).Sub(now))
+}

@@ -1,0 +1,247 @@
+package cloneset_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metrics "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/apis/crds"
+	"github.com/flotilla-dev/flotilla/e2e/fleet"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
+)
+
+// limit is how long anything may take on a busy machine.
+const limit = 90 * time.Second
+
+// world is one cluster with the controller running in it.
+type world struct {
+	testing.TB
+	client.Client
+	config  *rest.Config
+	cluster *fleet.Cluster
+	stop    func()
+}
+
+func newScheme(t testing.TB) *runtime.Scheme {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return scheme
+}
+
+// newWorld starts a cluster and the controller.
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	f := fleet.ForTest(t, fleet.Config{NoHub: true, Audit: true, Members: []fleet.ClusterSpec{
+		{Name: "solo", Nodes: fleet.Nodes("solo", "eu", []string{"a", "b"}, 2)},
+	}})
+	w := &world{TB: t, cluster: f.Member("solo"), config: f.Member("solo").RESTConfig()}
+	const file = "apps.kruise.io_clonesets.yaml" // the others' rules are not under test here
+	data, err := fs.ReadFile(crds.FS, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.cluster.InstallCRDs(t.Context(), fstest.MapFS{file: {Data: data}}); err != nil {
+		t.Fatal(err)
+	}
+	w.config.QPS = -1
+	if w.Client, err = client.New(w.config, client.Options{Scheme: newScheme(t)}); err != nil {
+		t.Fatal(err)
+	}
+	w.start()
+	return w
+}
+
+// start runs the controller until w.stop is called or the test ends.
+func (w *world) start() {
+	w.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	own := rest.CopyConfig(w.config)
+	own.UserAgent = controllerAgent
+	mgr, err := ctrl.NewManager(own, ctrl.Options{
+		Scheme:     newScheme(w),
+		Logger:     logr.Discard(),
+		Cache:      cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Metrics:    metrics.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: new(true)},
+	})
+	if err == nil {
+		err = cloneset.Setup(ctx, mgr, cloneset.Options{})
+	}
+	if err != nil {
+		cancel()
+		w.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	stopped := false
+	w.stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil {
+			w.Error(err)
+		}
+	}
+	w.Cleanup(func() { w.stop() })
+}
+
+const controllerAgent = "cloneset-under-test"
+
+// eventually polls until check returns "", and fails with what it said last.
+func (w *world) eventually(what string, check func() string) {
+	w.Helper()
+	deadline := time.Now().Add(limit)
+	last := ""
+	for time.Now().Before(deadline) {
+		if last = check(); last == "" {
+			return
+		}
+		select {
+		case <-w.Context().Done():
+			w.Fatal(w.Context().Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	w.Fatalf("%s: %s", what, last)
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func newCloneSet(name string, replicas int32, change ...func(*v1beta1.CloneSet)) *v1beta1.CloneSet {
+	app := map[string]string{"app": name}
+	cs := &v1beta1.CloneSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec: v1beta1.CloneSetSpec{
+			Replicas: &replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: app},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: app},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "nginx:1"}}},
+			},
+			UpdateStrategy: v1beta1.CloneSetUpdateStrategy{RollingUpdate: &v1beta1.RollingUpdateCloneSetStrategy{
+				PodUpdatePolicy: v1beta1.InPlaceIfPossiblePodUpdatePolicy,
+				MaxUnavailable:  new(intstr.FromInt32(2)),
+			}},
+		},
+	}
+	for _, f := range change {
+		f(cs)
+	}
+	return cs
+}
+
+// change updates the CloneSet by a patch.
+func (w *world) change(name string, f func(*v1beta1.CloneSet)) {
+	w.Helper()
+	cs := w.get(name)
+	before := cs.DeepCopy()
+	f(cs)
+	w.must(w.Patch(w.Context(), cs, client.MergeFrom(before)))
+}
+
+func (w *world) get(name string) *v1beta1.CloneSet {
+	w.Helper()
+	cs := &v1beta1.CloneSet{}
+	w.must(w.Get(w.Context(), client.ObjectKey{Namespace: "default", Name: name}, cs))
+	return cs
+}
+
+// pods returns the pods of a CloneSet that are not being deleted, by name.
+func (w *world) pods(name string) map[string]corev1.Pod {
+	w.Helper()
+	var list corev1.PodList
+	w.must(w.List(w.Context(), &list, client.InNamespace("default"), client.MatchingLabels{"app": name}))
+	out := map[string]corev1.Pod{}
+	for _, pod := range list.Items {
+		if pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed {
+			out[pod.Name] = pod
+		}
+	}
+	return out
+}
+
+// settle waits until the status is at rest and says what the pods say.
+func (w *world) settle(name string) map[string]corev1.Pod {
+	w.Helper()
+	var pods map[string]corev1.Pod
+	w.eventually(name+" comes to rest", func() string {
+		cs := w.get(name)
+		pods = w.pods(name)
+		want := count(cs, pods)
+		got := cs.Status
+		if got.ObservedGeneration != cs.Generation {
+			return fmt.Sprintf("generation %d is not observed", cs.Generation)
+		}
+		if s := [6]int32{got.Replicas, got.ReadyReplicas, got.AvailableReplicas, got.UpdatedReplicas, got.UpdatedReadyReplicas, got.UpdatedAvailableReplicas}; s != want {
+			return fmt.Sprintf("status %v, pods %v", s, want)
+		}
+		if got.Replicas != *cs.Spec.Replicas || got.AvailableReplicas != got.Replicas {
+			return fmt.Sprintf("%d of %d pods are available", got.AvailableReplicas, *cs.Spec.Replicas)
+		}
+		for _, c := range got.Conditions {
+			if c.Type == v1beta1.ConditionReconciling && c.Status != corev1.ConditionFalse {
+				return "reconciling: " + c.Message
+			}
+		}
+		return ""
+	})
+	return pods
+}
+
+func count(cs *v1beta1.CloneSet, pods map[string]corev1.Pod) (n [6]int32) {
+	for _, pod := range pods {
+		ready := false
+		for _, c := range pod.Status.Conditions {
+			ready = ready || (c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue)
+		}
+		updated := pod.Labels["controller-revision-hash"] == cs.Status.UpdateRevision
+		for i, yes := range []bool{true, ready, ready, updated, updated && ready, updated && ready} {
+			if yes {
+				n[i]++
+			}
+		}
+	}
+	return n
+}
+
+func imagesOf(pods map[string]corev1.Pod) map[string]int {
+	out := map[string]int{}
+	for _, pod := range pods {
+		out[pod.Spec.Containers[0].Image]++
+	}
+	return out
+}
+
+func selectorOf(cs *v1beta1.CloneSet) string {
+	return labels.Set(cs.Spec.Selector.MatchLabels).String()
+}

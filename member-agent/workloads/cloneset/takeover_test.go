@@ -1,0 +1,83 @@
+package cloneset
+
+import (
+	"bytes"
+	"os"
+	"reflect"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+)
+
+// What a real OpenKruise manager left is at rest for us too: nothing is created, updated or deleted, and the revisions
+// and counters of the status stay.
+func TestTakeOver(t *testing.T) {
+	file, err := os.ReadFile("testdata/openkruise.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cloneSets []*v1beta1.CloneSet
+	var pods []*corev1.Pod
+	var revisions []*appsv1.ControllerRevision
+	for _, doc := range bytes.Split(file, []byte("\n---\n")) {
+		var meta metav1.TypeMeta
+		must(t, yaml.Unmarshal(doc, &meta))
+		switch meta.Kind {
+		case "CloneSet":
+			cloneSets = append(cloneSets, &v1beta1.CloneSet{})
+			must(t, yaml.Unmarshal(doc, cloneSets[len(cloneSets)-1]))
+		case "Pod":
+			pods = append(pods, &corev1.Pod{})
+			must(t, yaml.Unmarshal(doc, pods[len(pods)-1]))
+		case "ControllerRevision":
+			revisions = append(revisions, &appsv1.ControllerRevision{})
+			must(t, yaml.Unmarshal(doc, revisions[len(revisions)-1]))
+		}
+	}
+	source, err := podset.NewSourceOf(pods...)
+	must(t, err)
+	for _, cs := range cloneSets {
+		t.Run(cs.Namespace+"/"+cs.Name, func(t *testing.T) { takeOver(t, cs, source, revisions) })
+	}
+}
+
+func takeOver(t *testing.T, cs *v1beta1.CloneSet, source *podset.Source, revisions []*appsv1.ControllerRevision) {
+	sim := newSimulation(t, 0)
+	sim.cs, sim.now = cs, time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
+	for _, revision := range revisions {
+		if metav1.IsControlledBy(revision, cs) {
+			sim.revisions = append(sim.revisions, revision)
+		}
+	}
+	history.Sort(sim.revisions)
+	facts := sim.facts()
+	var err error
+	facts.Pods, err = source.Observe(cs.UID)
+	must(t, err)
+	plan, err := Compute(facts)
+	must(t, err)
+	if !empty(plan) {
+		t.Errorf("the plan is %s", describe(plan))
+	}
+	before := cs.Status.DeepCopy()
+	after := (&Reconciler{}).status(&scope{cs: cs, facts: facts, plan: plan, collisions: before.CollisionCount})
+	before.Conditions, after.Conditions = nil, nil
+	if before.Replicas == 0 || !reflect.DeepEqual(after, *before) {
+		t.Errorf("status becomes %+v, was %+v", after, *before)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,32 @@
+// Package uniteddeployment runs a UnitedDeployment in one cluster: it divides the replicas over the subsets and keeps one
+// child workload per subset.
+//
+//	gather   the UnitedDeployment, its children (by the uid of their owner) and its revisions
+//	plan     topology/division gives each subset its number; render.go gives each child its content
+//	apply    write.go creates, changes, drains and removes children; nothing else writes them
+//	report   one status write, if the status changed
+//
+// # A child
+//
+// A child is named "<name>-<subset>-" and five characters that follow from the UnitedDeployment's uid, the kind and the
+// subset. So a controller whose cache lags, or that was restarted, meets its own child again instead of making a second.
+// Its spec is the template with the subset's node selector term ANDed into every required node selector term
+// (matchExpressions and matchFields), the subset's tolerations added, and then the subset's patch merged into the pod
+// template. A child is written when it does not mean what the plan says; values that the API server fills in are not a
+// difference, and one content is written at most once for one generation of the child (see ledger).
+//
+// # What differs from OpenKruise
+//
+//   - Replicas that no exact rule divides (33/33/34 % of 10) are divided by the numbers as weights instead of refused.
+//   - matchFields of a subset's node selector term are kept.
+//   - A subset that was removed: its child is scaled to 0 and deleted once it has no pods; the other subsets grow in the
+//     same pass. OpenKruise deletes the child at once.
+//   - Another kind of template: the children of the new kind come first; a child of the old kind goes once the child of the
+//     new kind has all its pods available.
+//   - Two children of one subset: the oldest is kept, another is deleted only if it has no pods, else it is reported.
+//   - observedGeneration moves when all children carry out that generation and their controllers have seen it.
+//   - As there, a partition does nothing for Deployment children: they have none.
+//
+// Not here yet: StatefulSet templates and the schedule strategy Adaptive. Such an object is Stalled and nothing of it is
+// touched.
+package uniteddeployment

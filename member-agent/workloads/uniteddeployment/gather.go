@@ -1,0 +1,94 @@
+package uniteddeployment
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+)
+
+// indexField is the cache index of children by the uid of the UnitedDeployment that controls them.
+const indexField = "uniteddeployment.controller"
+
+func indexChildren(ctx context.Context, indexer client.FieldIndexer) error {
+	for _, k := range []kind{cloneSetKind, deploymentKind} {
+		err := indexer.IndexField(ctx, emptyOf(k), indexField, func(object client.Object) []string {
+			if ref := metav1.GetControllerOf(object); ref != nil && ref.Kind == kruise.UnitedDeploymentKind.Kind {
+				return []string{string(ref.UID)}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("index %ss by their UnitedDeployment: %w", k, err)
+		}
+	}
+	return nil
+}
+
+// gatherChildren returns all children. They come from the cache and must not be changed; children that we made and that
+// the cache does not know yet are read from the API server.
+func (r *reconciler) gatherChildren(ctx context.Context, ud *kruise.UnitedDeployment) ([]child, error) {
+	options := []client.ListOption{
+		client.InNamespace(ud.Namespace), client.MatchingFields{indexField: string(ud.UID)}, client.UnsafeDisableDeepCopy,
+	}
+	var sets kruise.CloneSetList
+	if err := r.client.List(ctx, &sets, options...); err != nil {
+		return nil, fmt.Errorf("list CloneSets of UnitedDeployment %s: %w", client.ObjectKeyFromObject(ud), err)
+	}
+	var deployments appsv1.DeploymentList
+	if err := r.client.List(ctx, &deployments, options...); err != nil {
+		return nil, fmt.Errorf("list Deployments of UnitedDeployment %s: %w", client.ObjectKeyFromObject(ud), err)
+	}
+	children := make([]child, 0, len(sets.Items)+len(deployments.Items))
+	for i := range sets.Items {
+		children = append(children, fromCloneSet(&sets.Items[i]))
+	}
+	for i := range deployments.Items {
+		children = append(children, fromDeployment(&deployments.Items[i]))
+	}
+	owner := client.ObjectKeyFromObject(ud)
+	for _, made := range r.ledger.unseen(owner, children) {
+		c, err := r.readMade(ctx, ud, made)
+		if err != nil {
+			return nil, err
+		}
+		if c == nil {
+			r.ledger.lost(owner, made.uid)
+			continue
+		}
+		children = append(children, *c)
+	}
+	r.ledger.keep(owner, children)
+	return children, nil
+}
+
+// readMade reads a child that we made from the API server; nil if it is gone.
+func (r *reconciler) readMade(ctx context.Context, ud *kruise.UnitedDeployment, made created) (*child, error) {
+	object := emptyOf(made.kind)
+	key := client.ObjectKey{Namespace: ud.Namespace, Name: made.name}
+	if err := r.live.Get(ctx, key, object); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("read %s %s: %w", made.kind, key, err)
+	}
+	if object.GetUID() != made.uid || !metav1.IsControlledBy(object, ud) {
+		return nil, nil
+	}
+	c := childOf(object)
+	return &c, nil
+}
+
+// childOf observes an object of any kind of child.
+func childOf(object client.Object) child {
+	if d, ok := object.(*appsv1.Deployment); ok {
+		return fromDeployment(d)
+	}
+	set, _ := object.(*kruise.CloneSet)
+	return fromCloneSet(set)
+}

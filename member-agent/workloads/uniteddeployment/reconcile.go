@@ -1,0 +1,125 @@
+package uniteddeployment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
+)
+
+type reconciler struct {
+	client    client.Client // reads from the cache
+	live      client.Reader // reads from the API server
+	revisions history.Store
+	clock     clock.PassiveClock
+	cluster   string
+	federated func(ctx context.Context, namespace string) (bool, error)
+	ledger    *ledger
+}
+
+// Reconcile brings one UnitedDeployment on: gather, plan, apply, report. All that it waits for comes as an event of the
+// object or of a child, so it asks for no second pass by itself.
+func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	seen, err := r.gather(ctx, request)
+	if err != nil || seen == nil {
+		return reconcile.Result{}, err
+	}
+	todo, err := r.plan(ctx, seen)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	failed := r.apply(ctx, seen.ud, todo)
+	if err := r.report(ctx, seen, todo, failed); err != nil {
+		return reconcile.Result{}, errors.Join(failed, err)
+	}
+	if refusedOnly(failed) {
+		failed = nil // the status says so; the same request would be refused again
+	}
+	if err := r.trim(ctx, seen, todo); err != nil {
+		return reconcile.Result{}, errors.Join(failed, err)
+	}
+	return reconcile.Result{}, failed
+}
+
+// gather reads what the plan needs; nil if there is nothing to do.
+func (r *reconciler) gather(ctx context.Context, request reconcile.Request) (*observed, error) {
+	ud := &kruise.UnitedDeployment{}
+	if err := r.client.Get(ctx, request.NamespacedName, ud); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.ledger.close(request.NamespacedName)
+			return nil, nil
+		}
+		return nil, fmt.Errorf("read UnitedDeployment %s: %w", request.NamespacedName, err)
+	}
+	if ud.DeletionTimestamp != nil {
+		return nil, nil // the garbage collector takes the children
+	}
+	if r.federated != nil {
+		federated, err := r.federated(ctx, request.Namespace)
+		if err != nil {
+			return nil, fmt.Errorf("ask whether namespace %s is federated: %w", request.Namespace, err)
+		}
+		if federated {
+			return nil, nil // the hub owns it
+		}
+	}
+	children, err := r.gatherChildren(ctx, ud)
+	if err != nil {
+		return nil, err
+	}
+	revisions, err := r.revisions.List(ctx, historyOwner(ud))
+	if err != nil {
+		return nil, err
+	}
+	return &observed{
+		ud: ud, cluster: r.cluster, children: children, revisions: revisions, known: r.ledger.known(request.NamespacedName),
+	}, nil
+}
+
+// plan names the revision of the template, which may have to be written first, and makes the plan.
+func (r *reconciler) plan(ctx context.Context, seen *observed) (*plan, error) {
+	why := refuse(seen.ud)
+	if why == nil {
+		seen.limits, why = readLimits(seen.ud)
+	}
+	if why != nil {
+		return &plan{refused: why, others: all(seen)}, nil
+	}
+	if err := r.revise(ctx, seen); err != nil {
+		return nil, err
+	}
+	return makePlan(seen)
+}
+
+// trim deletes revisions that nothing uses, beyond the limit.
+func (r *reconciler) trim(ctx context.Context, seen *observed, todo *plan) error {
+	if todo.refused != nil {
+		return nil
+	}
+	return r.revisions.Delete(ctx, excessRevisions(seen))
+}
+
+// refusedOnly tells whether every error is a refusal of the content, which no retry changes.
+func refusedOnly(err error) bool {
+	if err == nil {
+		return false
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			if !refusedOnly(e) {
+				return false
+			}
+		}
+		return true
+	}
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code == http.StatusUnprocessableEntity
+}

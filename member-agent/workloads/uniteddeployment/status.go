@@ -1,0 +1,260 @@
+package uniteddeployment
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
+)
+
+// Reasons of the conditions that OpenKruise publishes.
+const (
+	// ReasonRevisionUpdated: UnitedDeploymentUpdated, with the revision in its message.
+	ReasonRevisionUpdated = "UnitedDeploymentRevisionUpdated"
+	// ReasonWriteFailed: SubsetFailure, a child could not be written; it is tried again.
+	ReasonWriteFailed = "WriteFailed"
+)
+
+// Reasons that the children give: their controllers say so, the message repeats what they say.
+const (
+	// ReasonChildStalled: the controller of a child waits for a person.
+	ReasonChildStalled = "ChildStalled"
+	// ReasonChildFailed: the controller of a child failed and tries again.
+	ReasonChildFailed = "ChildFailed"
+)
+
+// report writes the status if it changed. failed is what apply could not do.
+func (r *reconciler) report(ctx context.Context, o *observed, p *plan, failed error) error {
+	status := o.ud.Status.DeepCopy()
+	fillStatus(status, o, p, failed, r.clock.Now())
+	if equality.Semantic.DeepEqual(status, &o.ud.Status) {
+		return nil
+	}
+	// The whole status in one step: zeros are written out, and there is no other writer whose change could get lost.
+	patch, err := json.Marshal([]operation{sameObject(o.ud), {"add", "/status", status}})
+	if err != nil {
+		return fmt.Errorf("encode the status of UnitedDeployment %s: %w", client.ObjectKeyFromObject(o.ud), err)
+	}
+	target := &kruise.UnitedDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: o.ud.Namespace, Name: o.ud.Name}}
+	if err := r.client.Status().Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch), fieldManager); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write the status of UnitedDeployment %s: %w", client.ObjectKeyFromObject(o.ud), err)
+	}
+	return nil
+}
+
+// fillStatus brings the status to what was observed and planned.
+func fillStatus(status *kruise.UnitedDeploymentStatus, o *observed, p *plan, failed error, now time.Time) {
+	old := &o.ud.Status
+	facts := conditions.Facts{Desired: orOne(o.ud.Spec.Replicas)}
+	if p.refused != nil {
+		status.SubsetStatuses = refusedRows(old.SubsetStatuses, p.others)
+	} else {
+		status.SubsetStatuses = plannedRows(o, p, &facts)
+	}
+	status.Replicas, status.ReadyReplicas, status.UpdatedReplicas, status.UpdatedReadyReplicas = 0, 0, 0, 0
+	for _, row := range status.SubsetStatuses {
+		status.Replicas += row.Replicas
+		status.ReadyReplicas += row.ReadyReplicas
+		status.UpdatedReplicas += row.UpdatedReplicas
+		status.UpdatedReadyReplicas += row.UpdatedReadyReplicas
+	}
+	facts.Replicas = status.Replicas
+	facts.Stalled, facts.Failed = causes(p, failed)
+	if o.collisions != nil && (*o.collisions > 0 || old.CollisionCount != nil) {
+		status.CollisionCount = o.collisions
+	}
+	if selector, err := metav1.LabelSelectorAsSelector(o.ud.Spec.Selector); err == nil {
+		status.LabelSelector = selector.String()
+	}
+	done := carriedOut(o, p, failed)
+	if p.refused == nil {
+		status.UpdatedRevision = o.revision
+		if status.CurrentRevision == "" || done && status.UpdatedReplicas == status.Replicas && status.Replicas == facts.Desired {
+			status.CurrentRevision = o.revision
+		}
+	}
+	if done || (facts.Stalled != nil && facts.Stalled.Reason != ReasonChildStalled && len(p.problems) == 0) {
+		status.ObservedGeneration = o.ud.Generation
+	}
+	if done {
+		status.ObservedSequence = sequence(o.ud)
+	}
+	status.Conditions = conditions.UnitedDeployment(status.Conditions, now, published(o, p, &facts, failed)...)
+	status.Conditions = conditions.UnitedDeployment(status.Conditions, now, conditions.Summarise(facts, conditions.NamesOf("UnitedDeployment"))...)
+}
+
+// sequence is the number of the hub's order, 0 without one.
+func sequence(ud *kruise.UnitedDeployment) int64 {
+	n, err := strconv.ParseInt(ud.Annotations[topology.AnnotationSequence], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// carriedOut tells whether all children are as planned and their controllers have seen it.
+func carriedOut(o *observed, p *plan, failed error) bool {
+	if failed != nil || p.refused != nil || len(p.drain) > 0 {
+		return false
+	}
+	if slices.ContainsFunc(p.subsets, func(s subsetPlan) bool { return s.settling }) {
+		return false
+	}
+	return !slices.ContainsFunc(p.others, func(c *child) bool { return !c.terminating() && !seen(c, o.known) })
+}
+
+// causes returns why nothing moves, or what failed and is tried again.
+func causes(p *plan, failed error) (stalled, retried *conditions.Cause) {
+	switch {
+	case p.refused != nil:
+		return &conditions.Cause{Reason: p.refused.reason, Message: p.refused.message}, nil
+	case refusedOnly(failed):
+		return &conditions.Cause{Reason: ReasonChildRefused, Message: failed.Error() + "; correct spec.template or the patch of the subset"}, nil
+	case failed != nil:
+		return nil, &conditions.Cause{Reason: ReasonWriteFailed, Message: failed.Error()}
+	case len(p.problems) > 0:
+		messages := make([]string, 0, len(p.problems))
+		for _, bad := range p.problems {
+			messages = append(messages, bad.message)
+		}
+		return &conditions.Cause{Reason: p.problems[0].reason, Message: strings.Join(messages, "; ")}, nil
+	}
+	stalled = told(p, ReasonChildStalled, func(c *child) *conditions.Cause { return c.stalled })
+	return stalled, told(p, ReasonChildFailed, func(c *child) *conditions.Cause { return c.failed })
+}
+
+// told returns what the children say of themselves, the first of them in the order of the subsets; nil if none says it.
+func told(p *plan, reason string, says func(*child) *conditions.Cause) *conditions.Cause {
+	var all *conditions.Cause
+	more := 0
+	for i := range p.subsets {
+		c := p.subsets[i].live
+		if c == nil || says(c) == nil {
+			continue
+		}
+		if all != nil {
+			more++
+			continue
+		}
+		cause := says(c)
+		all = &conditions.Cause{Reason: reason, Message: fmt.Sprintf("%s of subset %q: %s: %s", c.name(), c.subset, cause.Reason, cause.Message)}
+	}
+	if more > 0 {
+		all.Message += fmt.Sprintf("; and %d more", more)
+	}
+	return all
+}
+
+// published returns OpenKruise's own conditions.
+func published(o *observed, p *plan, facts *conditions.Facts, failed error) []conditions.Condition {
+	failure := conditions.Remove(string(kruise.SubsetFailure))
+	if cause := cmp.Or(facts.Stalled, facts.Failed); cause != nil {
+		failure.Status, failure.Reason, failure.Message = corev1.ConditionTrue, cause.Reason, cause.Message
+	}
+	if p.refused != nil {
+		return []conditions.Condition{failure}
+	}
+	provisioned := conditions.Condition{Type: string(kruise.SubsetProvisioned), Status: corev1.ConditionTrue}
+	updated := conditions.Condition{Type: string(kruise.SubsetUpdated), Status: corev1.ConditionTrue}
+	if failed != nil && len(p.create) > 0 {
+		provisioned.Status, provisioned.Reason = corev1.ConditionFalse, ReasonWriteFailed
+	}
+	if failed != nil && len(p.change)+len(p.drain) > 0 {
+		updated.Status, updated.Reason = corev1.ConditionFalse, ReasonWriteFailed
+	}
+	revision := conditions.Condition{Type: string(kruise.UnitedDeploymentUpdated), Status: corev1.ConditionTrue,
+		Reason: ReasonRevisionUpdated, Message: "updated to revision " + o.revision}
+	all := []conditions.Condition{provisioned, updated, failure, revision}
+	if o.ud.Status.UpdatedRevision != o.revision {
+		// Its time tells when the revision changed, so a new revision is a new condition.
+		all = slices.Insert(all, 0, conditions.Remove(string(kruise.UnitedDeploymentUpdated)))
+	}
+	return all
+}
+
+// plannedRows returns the status of each subset, in the order of the spec, and behind them removed ones that still exist.
+// It counts in facts only what the plan asks for: a pod too many in one subset does not stand for one missing in another.
+func plannedRows(o *observed, p *plan, facts *conditions.Facts) []kruise.SubsetStatus {
+	rows := make([]kruise.SubsetStatus, 0, len(p.subsets))
+	waiting, paused := false, true
+	for i := range p.subsets {
+		s := &p.subsets[i]
+		row := kruise.SubsetStatus{Name: s.name, DesiredReplicas: s.desired, Partition: s.partition}
+		if s.live != nil {
+			addPods(&row, s.live)
+			updated := updatedOf(o, s.live)
+			row.UpdatedReplicas, row.UpdatedReadyReplicas = updated.updated, updated.updatedReady
+			facts.Available += min(s.live.pods.available, s.desired)
+			facts.Updated += min(updated.updated, s.expected())
+			facts.UpdatedAvailable += min(updated.updatedAvailable, s.expected())
+		}
+		if row.UpdatedReplicas < s.expected() {
+			waiting, paused = true, paused && s.paused
+		}
+		facts.ExpectedUpdated += s.expected()
+		rows = append(rows, row)
+	}
+	facts.Paused = waiting && paused
+	for _, c := range p.others {
+		i := slices.IndexFunc(rows, func(row kruise.SubsetStatus) bool { return row.Name == c.subset })
+		if i < 0 {
+			i, rows = len(rows), append(rows, kruise.SubsetStatus{Name: c.subset})
+		}
+		addPods(&rows[i], c)
+	}
+	return rows
+}
+
+// refusedRows keeps what was decided before and counts the pods anew.
+func refusedRows(old []kruise.SubsetStatus, children []*child) []kruise.SubsetStatus {
+	rows := slices.Clone(old)
+	for i := range rows {
+		rows[i].Replicas, rows[i].ReadyReplicas, rows[i].AvailableReplicas = 0, 0, 0
+		for _, c := range children {
+			if c.subset == rows[i].Name {
+				addPods(&rows[i], c)
+			}
+		}
+	}
+	return rows
+}
+
+func addPods(row *kruise.SubsetStatus, c *child) {
+	row.Replicas += c.pods.replicas
+	row.ReadyReplicas += c.pods.ready
+	row.AvailableReplicas += c.pods.available
+}
+
+// updatedOf returns the counters of updated pods of a child. They mean the newest revision only once its controller has
+// seen the template of it; until then what was reported of that revision before holds.
+func updatedOf(o *observed, c *child) counters {
+	if c.revision != o.revision {
+		return counters{}
+	}
+	if seen(c, o.known) {
+		return c.pods
+	}
+	if o.ud.Status.UpdatedRevision != o.revision {
+		return counters{}
+	}
+	i := slices.IndexFunc(o.ud.Status.SubsetStatuses, func(row kruise.SubsetStatus) bool { return row.Name == c.subset })
+	if i < 0 {
+		return counters{}
+	}
+	row := o.ud.Status.SubsetStatuses[i]
+	return counters{updated: row.UpdatedReplicas, updatedReady: row.UpdatedReadyReplicas, updatedAvailable: min(row.UpdatedReplicas, c.pods.updatedAvailable)}
+}

@@ -1,0 +1,185 @@
+package uniteddeployment
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+)
+
+const (
+	// fieldManager is the name of the workload controllers in managedFields.
+	fieldManager = client.FieldOwner("flotilla-workloads")
+	// parallelWrites bounds the requests in flight for one UnitedDeployment; with a few workers that is what one API server
+	// takes without queueing.
+	parallelWrites = 8
+	// maxNames bounds how many names one pass tries for a child.
+	maxNames = 10
+	// maxBase and suffixLength are how the API server cuts generated names: a base of at most 58 and five characters.
+	maxBase, suffixLength = 58, 5
+)
+
+// apply carries out the plan. It goes on after an error; the errors come back joined, each with its object.
+func (r *reconciler) apply(ctx context.Context, ud *kruise.UnitedDeployment, p *plan) error {
+	steps := make([]func() error, 0, len(p.create)+len(p.change)+len(p.drain)+len(p.remove))
+	for _, c := range p.create {
+		steps = append(steps, func() error { return r.create(ctx, ud, c) })
+	}
+	for _, c := range p.change {
+		steps = append(steps, func() error { return r.change(ctx, ud, c) })
+	}
+	for _, c := range p.drain {
+		steps = append(steps, func() error { return r.drain(ctx, ud, c) })
+	}
+	for _, c := range p.remove {
+		steps = append(steps, func() error { return r.remove(ctx, c) })
+	}
+	errs := make([]error, len(steps))
+	var group errgroup.Group
+	group.SetLimit(parallelWrites)
+	for i, step := range steps {
+		group.Go(func() error {
+			errs[i] = step()
+			return nil
+		})
+	}
+	_ = group.Wait() // the errors are in errs, all of them
+	return errors.Join(errs...)
+}
+
+// childName returns the name of a child. It follows from what the child is, so that a second try meets the first.
+func childName(ud *kruise.UnitedDeployment, k kind, subset string, attempt int) string {
+	base := ud.Name + "-" + subset + "-"
+	if len(base) > maxBase {
+		base = strings.TrimRight(base[:maxBase-1], "-.") + "-"
+	}
+	sum := fnv.New64a()
+	// Write of a hash never fails.
+	_, _ = fmt.Fprintf(sum, "%s/%s/%s/%d", ud.UID, k, subset, attempt)
+	suffix := rand.SafeEncodeString(fmt.Sprintf("%0*d", suffixLength, sum.Sum64()))
+	return base + suffix[len(suffix)-suffixLength:]
+}
+
+// create makes a child. A name that is taken by our own child of that subset is that child; by a child that is being
+// deleted, or by something foreign, the next name is tried.
+func (r *reconciler) create(ctx context.Context, ud *kruise.UnitedDeployment, c creation) error {
+	for attempt := range maxNames {
+		object, _ := c.object.DeepCopyObject().(client.Object)
+		object.SetName(childName(ud, c.kind, c.subset, attempt))
+		err := r.client.Create(ctx, object, fieldManager)
+		if apierrors.IsAlreadyExists(err) {
+			taken, readErr := r.readTaken(ctx, ud, c.kind, client.ObjectKeyFromObject(object))
+			if readErr != nil {
+				return readErr
+			}
+			if taken == nil {
+				continue
+			}
+			r.ledger.made(client.ObjectKeyFromObject(ud), created{c.kind, taken.GetName(), taken.GetUID()})
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("create %s %s for subset %s: %w", c.kind, client.ObjectKeyFromObject(object), c.subset, err)
+		}
+		owner := client.ObjectKeyFromObject(ud)
+		r.ledger.made(owner, created{c.kind, object.GetName(), object.GetUID()})
+		r.ledger.wrote(owner, object.GetUID(), written{c.content, object.GetGeneration()})
+		return nil
+	}
+	return fmt.Errorf("create %s for subset %s of UnitedDeployment %s: %d names are taken", c.kind, c.subset, client.ObjectKeyFromObject(ud), maxNames)
+}
+
+// readTaken returns the object of that name if it is a child that stays, else nil.
+func (r *reconciler) readTaken(ctx context.Context, ud *kruise.UnitedDeployment, k kind, key client.ObjectKey) (client.Object, error) {
+	taken := emptyOf(k)
+	if err := r.live.Get(ctx, key, taken); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("read %s %s: %w", k, key, err)
+	}
+	if !metav1.IsControlledBy(taken, ud) || taken.GetDeletionTimestamp() != nil {
+		return nil, nil
+	}
+	return taken, nil
+}
+
+// operation is one step of a JSON patch. A JSON patch replaces the whole spec, so that fields which the template no longer
+// has go, and needs no resourceVersion: the spec of a child has one writer, and what others put there is drift.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+// sameObject lets a patch fail if the object is another one of the same name.
+func sameObject(live client.Object) operation {
+	return operation{"test", "/metadata/uid", live.GetUID()}
+}
+
+// change gives a child another content.
+func (r *reconciler) change(ctx context.Context, ud *kruise.UnitedDeployment, c change) error {
+	steps := []operation{sameObject(c.live.object), {"replace", "/spec", specOf(c.object)}}
+	steps = append(steps, additions("/metadata/labels", c.live.object.GetLabels(), c.object.GetLabels())...)
+	steps = append(steps, additions("/metadata/annotations", c.live.object.GetAnnotations(), c.object.GetAnnotations())...)
+	return r.patch(ctx, ud, c.live, steps, c.content)
+}
+
+// drain asks a child for no pods, and leaves the rest of it as it is.
+func (r *reconciler) drain(ctx context.Context, ud *kruise.UnitedDeployment, c *child) error {
+	return r.patch(ctx, ud, c, []operation{sameObject(c.object), {"replace", "/spec/replicas", 0}}, meaning{})
+}
+
+func (r *reconciler) patch(ctx context.Context, ud *kruise.UnitedDeployment, c *child, steps []operation, content meaning) error {
+	data, err := json.Marshal(steps)
+	if err != nil {
+		return fmt.Errorf("encode the patch of %s: %w", c.name(), err)
+	}
+	object := emptyOf(c.kind)
+	object.SetNamespace(c.object.GetNamespace())
+	object.SetName(c.object.GetName())
+	if err := r.client.Patch(ctx, object, client.RawPatch(types.JSONPatchType, data), fieldManager); err != nil {
+		return fmt.Errorf("change %s %s: %w", c.kind, client.ObjectKeyFromObject(object), err)
+	}
+	r.ledger.wrote(client.ObjectKeyFromObject(ud), object.GetUID(), written{content, object.GetGeneration()})
+	return nil
+}
+
+// additions returns the steps that bring want into the map at path.
+func additions(path string, have, want map[string]string) []operation {
+	if len(have) == 0 {
+		return []operation{{"add", path, want}}
+	}
+	var steps []operation
+	escape := strings.NewReplacer("~", "~0", "/", "~1")
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		if got, ok := have[key]; !ok || got != want[key] {
+			steps = append(steps, operation{"add", path + "/" + escape.Replace(key), want[key]})
+		}
+	}
+	return steps
+}
+
+// remove deletes a child that has no pods, unless it changed since it was seen so.
+func (r *reconciler) remove(ctx context.Context, c *child) error {
+	err := r.client.Delete(ctx, c.object, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{
+		UID: new(c.object.GetUID()), ResourceVersion: new(c.object.GetResourceVersion()),
+	})
+	if err = client.IgnoreNotFound(err); err != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete %s %s: %w", c.kind, client.ObjectKeyFromObject(c.object), err)
+	}
+	return nil // a child that changed comes back as an event
+}
