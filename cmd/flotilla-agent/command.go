@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/zapr"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	componentversion "k8s.io/component-base/version"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/flotilla-dev/flotilla/cmd/internal/dial"
+	memberagent "github.com/flotilla-dev/flotilla/member-agent"
+)
+
+// flags of the command. It has a flag set of its own: the client library puts a flag --kubeconfig into the process-wide
+// one.
+type flags struct {
+	kubeconfig, hubKubeconfig, clusterName string
+	metricsAddress, healthAddress          string
+	leaderElect                            bool
+	leaderNamespace                        string
+	workers                                int
+	logLevel, logFormat                    string
+}
+
+func newCommand() *cobra.Command {
+	f := &flags{}
+	command := &cobra.Command{
+		Use:   "flotilla-agent",
+		Short: "Runs workloads in a member cluster, on its own or for a hub",
+		Long: "flotilla-agent runs the workload controllers (CloneSet, UnitedDeployment) of one cluster.\n" +
+			"With --hub-kubeconfig and --cluster-name it also carries out a hub's orders and reports back.",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version(),
+		RunE:          func(command *cobra.Command, _ []string) error { return run(command.Context(), f) },
+	}
+	set := command.Flags()
+	set.StringVar(&f.kubeconfig, "kubeconfig", "", "path of the member's kubeconfig; empty means $KUBECONFIG, then the pod's own service account, then ~/.kube/config")
+	set.StringVar(&f.hubKubeconfig, "hub-kubeconfig", "", "path of a kubeconfig for the hub; empty means no hub")
+	set.StringVar(&f.clusterName, "cluster-name", "", "name of this cluster's MemberCluster on the hub; needed with --hub-kubeconfig")
+	set.StringVar(&f.metricsAddress, "metrics-bind-address", ":8080", "address that serves metrics; 0 turns them off")
+	set.StringVar(&f.healthAddress, "health-probe-bind-address", ":8081", "address that serves /healthz and /readyz; 0 turns them off")
+	set.BoolVar(&f.leaderElect, "leader-elect", true, "work only while holding a Lease in the member; needed with more than one replica")
+	set.StringVar(&f.leaderNamespace, "leader-election-namespace", "flotilla-system", "namespace of that Lease in the member; made if it does not exist")
+	set.IntVar(&f.workers, "workers", 16, "objects of each kind that are worked on at the same time")
+	set.StringVar(&f.logLevel, "log-level", "info", "debug, info or error")
+	set.StringVar(&f.logFormat, "log-format", "text", "text or json")
+	return command
+}
+
+// validate says what is wrong with the flags, before anything is dialled.
+func (f *flags) validate() error {
+	name := regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+	const longestName = 52 // as the MemberCluster type says
+	switch {
+	case f.hubKubeconfig != "" && f.clusterName == "":
+		return errors.New("--hub-kubeconfig needs --cluster-name: the name of this cluster's MemberCluster on the hub")
+	case f.hubKubeconfig == "" && f.clusterName != "":
+		return fmt.Errorf("--cluster-name %s needs --hub-kubeconfig: the path of a kubeconfig for the hub; leave both out to run without a hub", f.clusterName)
+	case f.clusterName != "" && (len(f.clusterName) > longestName || !name.MatchString(f.clusterName)):
+		return fmt.Errorf("--cluster-name %q is not a DNS label of at most %d characters (a-z, 0-9, -)", f.clusterName, longestName)
+	case f.workers < 1:
+		return fmt.Errorf("--workers %d must be at least 1", f.workers)
+	}
+	return nil
+}
+
+func run(ctx context.Context, f *flags) error {
+	if err := f.validate(); err != nil {
+		return err
+	}
+	log, err := newLogger(f.logLevel, f.logFormat)
+	if err != nil {
+		return err
+	}
+	ctrl.SetLogger(log)
+	klog.SetLogger(log)
+
+	member, err := memberConfig(f.kubeconfig)
+	if err != nil {
+		return err
+	}
+	options := memberagent.Options{ClusterName: f.clusterName, Version: version(), Workers: f.workers, Clock: clock.RealClock{}}
+	if f.hubKubeconfig != "" {
+		if options.Hub, err = loadConfig("--hub-kubeconfig", f.hubKubeconfig); err != nil {
+			return err
+		}
+	}
+	mgr, err := newManager(ctx, f, member, log)
+	if err != nil {
+		return err
+	}
+	if err := memberagent.Setup(ctx, mgr, options); err != nil {
+		return err
+	}
+	log.Info("flotilla-agent starts", "version", options.Version, "member", member.Host, "cluster", f.clusterName, "hub", hubHost(options.Hub))
+	return mgr.Start(ctx)
+}
+
+func hubHost(hub *rest.Config) string {
+	if hub == nil {
+		return "none"
+	}
+	return hub.Host
+}
+
+func newManager(ctx context.Context, f *flags, member *rest.Config, log logr.Logger) (ctrl.Manager, error) {
+	scheme := runtime.NewScheme()
+	if err := memberagent.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	if f.leaderElect {
+		if err := ensureNamespace(ctx, member, scheme, f.leaderNamespace); err != nil {
+			return nil, err
+		}
+	}
+	mgr, err := ctrl.NewManager(member, ctrl.Options{
+		Scheme:                        scheme,
+		Logger:                        log,
+		Cache:                         memberagent.CacheOptions(),
+		Controller:                    config.Controller{CacheSyncTimeout: memberagent.CacheSyncTimeout},
+		Metrics:                       server.Options{BindAddress: f.metricsAddress},
+		HealthProbeBindAddress:        f.healthAddress,
+		LeaderElection:                f.leaderElect,
+		LeaderElectionID:              "flotilla-agent",
+		LeaderElectionNamespace:       f.leaderNamespace,
+		LeaderElectionReleaseOnCancel: true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set up the agent for the member at %s: %w", member.Host, err)
+	}
+	for _, add := range []func(string, healthz.Checker) error{mgr.AddHealthzCheck, mgr.AddReadyzCheck} {
+		if err := add("ping", func(*http.Request) error { return nil }); err != nil {
+			return nil, fmt.Errorf("set up health checks: %w", err)
+		}
+	}
+	return mgr, nil
+}
+
+// ensureNamespace makes the namespace of the leader's Lease. Where the agent may not, someone else has made it.
+func ensureNamespace(ctx context.Context, member *rest.Config, scheme *runtime.Scheme, name string) error {
+	c, err := client.New(member, client.Options{Scheme: scheme})
+	if err != nil {
+		return fmt.Errorf("connect to the member at %s: %w", member.Host, err)
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	switch err := c.Get(ctx, client.ObjectKeyFromObject(namespace), namespace); {
+	case err == nil:
+		return nil
+	case !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
+		return fmt.Errorf("the member at %s does not answer; check --kubeconfig and that its API server runs: %w", member.Host, err)
+	}
+	err = c.Create(ctx, namespace)
+	if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsForbidden(err) {
+		return fmt.Errorf("create namespace %s for the leader's Lease in the member: %w", name, err)
+	}
+	return nil
+}
+
+func memberConfig(path string) (*rest.Config, error) {
+	if path != "" {
+		return loadConfig("--kubeconfig", path)
+	}
+	found, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, fmt.Errorf("no kubeconfig for the member: give --kubeconfig, set KUBECONFIG, or run in a pod of the member: %w", err)
+	}
+	return unlimited(found), nil
+}
+
+func loadConfig(flag, path string) (*rest.Config, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	loaded, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s is no usable kubeconfig: %w", flag, path, err)
+	}
+	return unlimited(loaded), nil
+}
+
+// unlimited turns off the limit in the client: the API server's priority and fairness protects the server better. Its
+// watches come back soon after an outage.
+func unlimited(c *rest.Config) *rest.Config {
+	c.QPS = -1
+	c.UserAgent = "flotilla-agent/" + version()
+	return dial.Watchful(c)
+}
+
+func newLogger(level, format string) (logr.Logger, error) {
+	c := zap.NewProductionConfig()
+	if err := c.Level.UnmarshalText([]byte(level)); err != nil {
+		return logr.Logger{}, fmt.Errorf("--log-level %q is none of debug, info, error", level)
+	}
+	c.Sampling = nil // a line that is missing is worse than one too many
+	c.DisableStacktrace = true
+	c.DisableCaller = true
+	c.EncoderConfig.EncodeTime = zapcore.ISO8601TimeEncoder
+	c.EncoderConfig.EncodeDuration = zapcore.StringDurationEncoder
+	switch format {
+	case "json":
+	case "text":
+		c.Encoding = "console"
+	default:
+		return logr.Logger{}, fmt.Errorf("--log-format %q is neither text nor json", format)
+	}
+	built, err := c.Build()
+	if err != nil {
+		return logr.Logger{}, fmt.Errorf("set up logging: %w", err)
+	}
+	return zapr.NewLogger(built), nil
+}
+
+// version is what the build stamped: a tag, or a commit.
+func version() string { return componentversion.Get().GitVersion }

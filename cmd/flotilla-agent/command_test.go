@@ -1,0 +1,52 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestBadStart holds that a start that cannot work ends with one sentence that names the flag and the value.
+func TestBadStart(t *testing.T) {
+	empty := t.TempDir()
+	broken := filepath.Join(empty, "broken")
+	if err := os.WriteFile(broken, []byte("no kubeconfig"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", "")
+	t.Setenv("HOME", empty)
+	cases := []struct {
+		name string
+		args []string
+		says []string
+	}{
+		{"a hub and no name", []string{"--hub-kubeconfig=" + broken}, []string{"--hub-kubeconfig needs --cluster-name"}},
+		{"a name and no hub", []string{"--cluster-name=east"}, []string{"--cluster-name east needs --hub-kubeconfig"}},
+		{"a name that is none", []string{"--cluster-name=East", "--hub-kubeconfig=x"}, []string{`"East"`, "DNS label"}},
+		{"a name that is too long", []string{"--cluster-name=" + strings.Repeat("x", 53), "--hub-kubeconfig=x"}, []string{"at most 52"}},
+		{"no workers", []string{"--workers=0"}, []string{"--workers 0", "at least 1"}},
+		{"an unknown level", []string{"--log-level=loud"}, []string{"loud", "debug, info, error"}},
+		{"an unknown format", []string{"--log-format=xml"}, []string{"xml", "text nor json"}},
+		{"no kubeconfig anywhere", nil, []string{"no kubeconfig for the member", "--kubeconfig"}},
+		{"a kubeconfig that is not there", []string{"--kubeconfig=" + empty + "/none"}, []string{"--kubeconfig", "no such file"}},
+		{"a kubeconfig that is none", []string{"--kubeconfig=" + broken}, []string{"--kubeconfig " + broken, "no usable kubeconfig"}},
+		{"an argument", []string{"run"}, []string{`"run"`}},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			command := newCommand()
+			command.SetArgs(tc.args)
+			command.SetOut(os.Stderr)
+			err := command.ExecuteContext(t.Context())
+			if err == nil {
+				t.Fatal("it started")
+			}
+			for _, want := range tc.says {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q does not say %q", err, want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,17 @@
+// Command flotilla-agent runs in a member cluster: the workload controllers, and with --hub-kubeconfig the link to the
+// hub. Without a hub it is the workload manager of one cluster.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+func main() {
+	if err := newCommand().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+		fmt.Fprintln(os.Stderr, "flotilla-agent:", err)
+		os.Exit(1)
+	}
+}

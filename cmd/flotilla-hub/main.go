@@ -1,0 +1,135 @@
+// flotilla-hub runs the hub's controllers: it divides workloads over member clusters and sums what they report.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/go-logr/zapr"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	componentversion "k8s.io/component-base/version"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/flotilla-dev/flotilla/cmd/internal/dial"
+	"github.com/flotilla-dev/flotilla/hub"
+)
+
+func main() {
+	os.Exit(run())
+}
+
+// run executes the command line and returns the exit code.
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := command().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "flotilla-hub:", err)
+		return 1
+	}
+	return 0
+}
+
+// flags are what the command line says.
+type flags struct {
+	kubeconfig string
+	options    hub.Options
+	logLevel   string
+	logFormat  string
+}
+
+func command() *cobra.Command {
+	f := &flags{}
+	cmd := &cobra.Command{
+		Use:           "flotilla-hub",
+		Short:         "Divides workloads over member clusters and sums what they report",
+		Args:          cobra.NoArgs,
+		Version:       version(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
+	}
+	s := cmd.Flags()
+	s.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the hub's API server; empty: KUBECONFIG, then the pod's own")
+	s.StringVar(&f.options.MetricsBindAddress, "metrics-bind-address", ":8080", "address of /metrics, \"0\" for none")
+	s.StringVar(&f.options.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz, \"0\" for none")
+	s.BoolVar(&f.options.LeaderElection, "leader-elect", true, "let one of several hubs act, by a Lease")
+	s.StringVar(&f.options.LeaderElectionNamespace, "leader-election-namespace", "flotilla-system", "namespace of that Lease; made if it does not exist")
+	s.StringVar(&f.logLevel, "log-level", "info", "debug, info or error")
+	s.StringVar(&f.logFormat, "log-format", "text", "text or json")
+	return cmd
+}
+
+func (f *flags) run(ctx context.Context) error {
+	logger, err := f.logger()
+	if err != nil {
+		return err
+	}
+	f.options.Logger = zapr.NewLogger(logger)
+	ctrl.SetLogger(f.options.Logger)
+	klog.SetLogger(f.options.Logger)
+	cfg, err := f.config()
+	if err != nil {
+		return err
+	}
+	if err := hub.CheckCRDs(cfg); err != nil {
+		return err
+	}
+	if f.options.LeaderElection {
+		if err := hub.EnsureNamespace(ctx, cfg, f.options.LeaderElectionNamespace); err != nil {
+			return err
+		}
+	}
+	mgr, err := hub.NewManager(ctx, cfg, f.options)
+	if err != nil {
+		return err
+	}
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("run the hub: %w", err)
+	}
+	return nil
+}
+
+// config finds the API server of the hub, with the usual rules of kubectl, then the pod's own service account.
+func (f *flags) config() (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = f.kubeconfig
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the hub's API server (give --kubeconfig): %w", err)
+	}
+	cfg.UserAgent = "flotilla-hub/" + version()
+	return dial.Watchful(cfg), nil
+}
+
+func (f *flags) logger() (*zap.Logger, error) {
+	level, err := zapcore.ParseLevel(f.logLevel)
+	if err != nil {
+		return nil, fmt.Errorf("--log-level %q is none of debug, info, error", f.logLevel)
+	}
+	config := zap.NewProductionConfig()
+	config.Level = zap.NewAtomicLevelAt(level)
+	config.EncoderConfig.EncodeTime = zapcore.ISO8601TimeEncoder
+	switch f.logFormat {
+	case "json":
+	case "text":
+		config.Encoding = "console"
+	default:
+		return nil, fmt.Errorf("--log-format %q is neither text nor json", f.logFormat)
+	}
+	logger, err := config.Build()
+	if err != nil {
+		return nil, fmt.Errorf("build the logger: %w", err)
+	}
+	return logger, nil
+}
+
+// version is what the build stamped: a tag, or a commit.
+func version() string { return componentversion.Get().GitVersion }

@@ -1,0 +1,75 @@
+// Command flotilla is the command line of Flotilla.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"k8s.io/component-base/version"
+
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/try"
+)
+
+// Exit codes, the same for every verb.
+const (
+	exitFailed  = 1
+	exitUsage   = 2
+	exitTimeout = 124
+)
+
+// errUsage marks an error of the command line itself.
+var errUsage = errors.New("usage")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// run executes the command line and returns the exit code.
+func run(ctx context.Context, args []string) int {
+	command := newCommand()
+	command.SetArgs(args)
+	err := command.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(os.Stderr, "flotilla:", err)
+	switch {
+	case errors.Is(err, errUsage) || strings.HasPrefix(err.Error(), "unknown command") || strings.HasPrefix(err.Error(), "accepts "):
+		// The last two are how cobra words wrong arguments; it has no type for them.
+		return exitUsage
+	case errors.Is(err, context.DeadlineExceeded):
+		return exitTimeout
+	default:
+		return exitFailed
+	}
+}
+
+func newCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:           "flotilla",
+		Short:         "Run workloads over many Kubernetes clusters",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	usage := func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) }
+	command.SetFlagErrorFunc(usage)
+	command.AddCommand(try.NewCommand(), &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), version.Get().GitVersion)
+			return err
+		},
+	})
+	return command
+}

@@ -1,0 +1,365 @@
+package arch
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// module is the path of the module; imports below it are ours.
+const module = "github.com/flotilla-dev/flotilla/"
+
+// root is the folder of the module, seen from here.
+var root = filepath.Join("..", "..")
+
+// pkg is what the rules see of a package: its folder in the module, and what its files import, tests left out.
+type pkg struct {
+	path    string
+	imports []string
+}
+
+// layer is a part of the tree and what it may import of the tree. A part inside another one is listed first.
+type layer struct {
+	part string
+	own  []string // folders of the module; everything below them too
+	// outside, if not nil, lists all that may be imported from other modules.
+	outside []string
+	// pure: no client, no clock.
+	pure bool
+	why  string
+}
+
+// layers are the rules. The first layer that holds a package rules it.
+func layers() []layer {
+	clients := []string{"apis", "member-agent/kernel"}
+	return []layer{
+		{part: "apis/crds/gen", own: nil, why: "a tool of the build; it makes the CRDs and nothing imports it"},
+		{part: "apis", own: []string{"apis"}, outside: []string{"k8s.io/api", "k8s.io/apimachinery"}, pure: true, why: "the contract can be used by any program without our dependencies"},
+		{part: "topology", own: []string{"apis", "topology"}, pure: true, why: "the mathematics is pure"},
+		{part: "member-agent/kernel/budget", own: clients, pure: true, why: "a pure part of the kernel"},
+		{part: "member-agent/kernel/delta", own: clients, pure: true, why: "a pure part of the kernel"},
+		{part: "member-agent/kernel/order", own: clients, pure: true, why: "a pure part of the kernel"},
+		{part: "member-agent/kernel/counts", own: clients, pure: true, why: "a pure part of the kernel"},
+		{part: "member-agent/kernel/lifecycle", own: clients, pure: true, why: "a pure part of the kernel"},
+		{part: "member-agent/kernel", own: clients, why: "the kernel knows no kind, no member and no hub"},
+		{part: "member-agent/workloads", own: []string{"apis", "topology", "member-agent/kernel"}, why: "a workload controller stands on the kernel, and never on another one"},
+		{part: "member-agent", own: []string{"apis", "topology", "member-agent"}, why: "an agent runs without a hub"},
+		{part: "hub", own: []string{"apis", "topology", "hub", "member-agent/kernel/history", "member-agent/kernel/budget", "member-agent/kernel/conditions"},
+			why: "the hub shares history, budget and conditions with the agent, nothing else"},
+		{part: "cmd", own: []string{"apis", "topology", "hub", "member-agent", "cmd", "e2e"}, why: "a binary may use everything; e2e/fleet runs the clusters of flotilla try"},
+		{part: "e2e", own: []string{"apis", "topology", "hub", "member-agent", "cmd", "e2e"}, why: "tests may use everything"},
+	}
+}
+
+// forbidden are what a pure package does not import: API clients, and time other than as a value that is given to it.
+func forbidden() []string {
+	return []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime", "k8s.io/utils/clock", "github.com/go-logr", "go.uber.org/zap", "net/http"}
+}
+
+// under tells whether the path is the folder or below it.
+func under(path, folder string) bool { return path == folder || strings.HasPrefix(path, folder+"/") }
+
+func underAny(path string, folders []string) bool {
+	return slices.ContainsFunc(folders, func(folder string) bool { return under(path, folder) })
+}
+
+// layerOf returns the layer that rules the folder.
+func layerOf(folder string) (layer, bool) {
+	all := layers()
+	i := slices.IndexFunc(all, func(l layer) bool { return under(folder, l.part) })
+	if i < 0 {
+		return layer{}, false
+	}
+	return all[i], true
+}
+
+// workloadOf returns the folder of the kind that the path belongs to, "" outside of member-agent/workloads.
+func workloadOf(folder string) string {
+	rest, ok := strings.CutPrefix(folder, "member-agent/workloads/")
+	if !ok {
+		return ""
+	}
+	kind, _, _ := strings.Cut(rest, "/")
+	return "member-agent/workloads/" + kind
+}
+
+// violations returns what a package imports against the rules, one sentence each.
+func violations(p pkg) []string {
+	l, ok := layerOf(p.path)
+	if !ok {
+		return []string{fmt.Sprintf("%s is in no layer: DESIGN part 1 lists the folders", p.path)}
+	}
+	own := l.own
+	if kind := workloadOf(p.path); kind != "" {
+		own = append(slices.Clone(own), kind)
+	}
+	var found []string
+	for _, imported := range p.imports {
+		folder, ours := strings.CutPrefix(imported, module)
+		std := !strings.Contains(strings.SplitN(imported, "/", 2)[0], ".")
+		switch {
+		case ours && !underAny(folder, own):
+			found = append(found, fmt.Sprintf("%s imports %s: %s", p.path, folder, l.why))
+		case ours && l.pure && !isPure(folder):
+			found = append(found, fmt.Sprintf("%s imports %s, which may use a client or a clock: %s", p.path, folder, l.why))
+		case !ours && l.pure && underAny(imported, forbidden()):
+			found = append(found, fmt.Sprintf("%s imports %s: %s", p.path, imported, l.why))
+		case !ours && !std && l.outside != nil && !underAny(imported, l.outside):
+			found = append(found, fmt.Sprintf("%s imports %s: %s", p.path, imported, l.why))
+		}
+	}
+	return found
+}
+
+// isPure tells whether the folder belongs to a pure layer.
+func isPure(folder string) bool {
+	l, ok := layerOf(folder)
+	return ok && l.pure
+}
+
+// packages lists the packages of the module.
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Imports", "./...")
+	list.Dir = root
+	out, err := list.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			t.Fatalf("go list: %v\n%s", err, exit.Stderr)
+		}
+		t.Fatalf("go list: %v", err)
+	}
+	var all []pkg
+	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
+		var listed struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := decoder.Decode(&listed); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("read the answer of go list: %v", err)
+		}
+		if folder, ok := strings.CutPrefix(listed.ImportPath, module); ok {
+			all = append(all, pkg{folder, listed.Imports})
+		}
+	}
+	if len(all) < 10 {
+		t.Fatalf("go list knows only %d packages of %s", len(all), module)
+	}
+	return all
+}
+
+func TestImports(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, sentence := range violations(p) {
+			t.Error(sentence)
+		}
+	}
+}
+
+// TestRules checks the rules themselves: each has to refuse what it is there for.
+func TestRules(t *testing.T) {
+	tests := []struct {
+		why      string
+		in       pkg
+		refusals int
+	}{
+		{"the contract with its two modules", pkg{"apis/work/v1alpha1", []string{"fmt", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg/runtime"}}, 0},
+		{"the contract with a client", pkg{"apis/work/v1alpha1", []string{"sigs.k8s.io/controller-runtime/pkg/scheme"}}, 1},
+		{"the contract on the mathematics", pkg{"apis/work/v1alpha1", []string{module + "topology/division"}}, 1},
+		{"the mathematics with a clock", pkg{"topology/division", []string{"k8s.io/utils/clock"}}, 1},
+		{"the mathematics on the kernel", pkg{"topology/lending", []string{module + "member-agent/kernel/budget"}}, 1},
+		{"a pure part of the kernel with a client", pkg{"member-agent/kernel/delta", []string{"k8s.io/client-go/rest"}}, 1},
+		{"a pure part of the kernel on another", pkg{"member-agent/kernel/delta", []string{module + "member-agent/kernel/budget"}}, 0},
+		{"a pure part of the kernel on one with a client", pkg{"member-agent/kernel/delta", []string{module + "member-agent/kernel/podset"}}, 1},
+		{"another part of the kernel with a client", pkg{"member-agent/kernel/write", []string{"sigs.k8s.io/controller-runtime/pkg/client"}}, 0},
+		{"the kernel on a kind", pkg{"member-agent/kernel/write", []string{module + "member-agent/workloads/cloneset"}}, 1},
+		{"a kind on another", pkg{"member-agent/workloads/uniteddeployment", []string{module + "member-agent/workloads/cloneset"}}, 1},
+		{"a kind on a part of its own", pkg{"member-agent/workloads/cloneset", []string{module + "member-agent/workloads/cloneset/claims"}}, 0},
+		{"a kind on the link to the hub", pkg{"member-agent/workloads/cloneset", []string{module + "member-agent/link"}}, 1},
+		{"the agent on its kinds", pkg{"member-agent", []string{module + "member-agent/workloads/cloneset"}}, 0},
+		{"the agent on the hub", pkg{"member-agent/report", []string{module + "hub/wire"}}, 1},
+		{"the hub on the shared kernel", pkg{"hub/placement", []string{module + "member-agent/kernel/budget", module + "topology/division"}}, 0},
+		{"the hub on the rest of the kernel", pkg{"hub/placement", []string{module + "member-agent/kernel/delta", module + "member-agent/link"}}, 2},
+		{"a part of the product on a test's", pkg{"hub/placement", []string{module + "e2e/fleet"}}, 1},
+		{"a folder that nobody planned", pkg{"shared/things", nil}, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.why, func(t *testing.T) {
+			if got := violations(tt.in); len(got) != tt.refusals {
+				t.Errorf("%d refusals, want %d: %v", len(got), tt.refusals, got)
+			}
+		})
+	}
+}
+
+// walk calls visit for every file and folder of the repository that is ours.
+func walk(t *testing.T, visit func(folder string, entry fs.DirEntry)) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil // a test beside this one made it and removed it
+			}
+			return err
+		}
+		folder, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		hidden := strings.HasPrefix(entry.Name(), ".") && folder != "."
+		if entry.IsDir() && (hidden || entry.Name() == "testdata" || entry.Name() == "node_modules") {
+			return filepath.SkipDir
+		}
+		visit(filepath.ToSlash(folder), entry)
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("walk the repository: %v", err)
+	}
+}
+
+func TestFolders(t *testing.T) {
+	refused := []string{"pkg", "util", "utils", "common", "helper", "helpers"}
+	walk(t, func(folder string, entry fs.DirEntry) {
+		if entry.IsDir() && slices.Contains(refused, entry.Name()) {
+			t.Errorf("folder %s: the name says nothing about what is in it; name it after the question that it owns", folder)
+		}
+	})
+}
+
+const (
+	// maxLines of a file: what can be read in one go.
+	maxLines = 500
+	// maxReconcile of reconcile.go: it is a list of named phases, everything else has its own file.
+	maxReconcile = 150
+)
+
+func TestFileLengths(t *testing.T) {
+	walk(t, func(file string, entry fs.DirEntry) {
+		if entry.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return
+		}
+		lines, generated, err := measure(filepath.Join(root, filepath.FromSlash(file)))
+		if errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("read %s: %v", file, err)
+		}
+		limit := maxLines
+		if path.Base(file) == "reconcile.go" {
+			limit = maxReconcile
+		}
+		if !generated && lines > limit {
+			t.Errorf("%s has %d lines, at most %d are allowed: split it by what its parts answer", file, lines, limit)
+		}
+	})
+}
+
+// measure returns the number of lines of a Go file and whether a program wrote it.
+func measure(name string) (lines int, generated bool, err error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return 0, false, err
+	}
+	defer file.Close()
+	code := false
+	scanner := bufio.NewScanner(file)
+	scanner.Buffer(nil, 1<<20)
+	for scanner.Scan() {
+		lines++
+		line := scanner.Text()
+		code = code || strings.HasPrefix(line, "package ")
+		generated = generated || !code && strings.HasPrefix(line, "// Code generated ") && strings.HasSuffix(line, " DO NOT EDIT.")
+	}
+	return lines, generated, scanner.Err()
+}
+
+// clockCalls are the functions of package time that read a clock or wait for one.
+func clockCalls() []string {
+	return []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}
+}
+
+// TestPureCodeReadsNoClock checks the calls that imports do not show: package time also holds durations, which are fine.
+func TestPureCodeReadsNoClock(t *testing.T) {
+	walk(t, func(file string, entry fs.DirEntry) {
+		l, ok := layerOf(path.Dir(file))
+		if entry.IsDir() || !ok || !l.pure || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return
+		}
+		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file)))
+		if errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("read %s: %v", file, err)
+		}
+		calls, err := timeCalls(file, data)
+		if err != nil {
+			t.Errorf("parse %s: %v", file, err)
+		}
+		for _, call := range calls {
+			t.Errorf("%s reads a clock: %s", call, l.why)
+		}
+	})
+}
+
+// timeCalls returns where the file uses a function of clockCalls.
+func timeCalls(name string, data []byte) ([]string, error) {
+	set := token.NewFileSet()
+	parsed, err := parser.ParseFile(set, name, data, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	local := ""
+	for _, imported := range parsed.Imports {
+		if imported.Path.Value == `"time"` {
+			local = "time"
+			if imported.Name != nil {
+				local = imported.Name.Name
+			}
+		}
+	}
+	var found []string
+	ast.Inspect(parsed, func(node ast.Node) bool {
+		selector, ok := node.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if of, ok := selector.X.(*ast.Ident); ok && local != "" && of.Name == local && slices.Contains(clockCalls(), selector.Sel.Name) {
+			found = append(found, set.Position(selector.Pos()).String()+" time."+selector.Sel.Name)
+		}
+		return true
+	})
+	return found, nil
+}
+
+func TestTimeCalls(t *testing.T) {
+	source := "package p\nimport when \"time\"\nvar d = when.Second\nfunc f() { _ = when.Now() }\n"
+	got, err := timeCalls("p.go", []byte(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"p.go:4:16 time.Now"}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

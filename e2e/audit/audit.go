@@ -1,0 +1,178 @@
+// Package audit reads the audit log of a Kubernetes API server and counts its mutating requests by who sent them, what
+// they did and to which resource. Tests of a steady state and benchmarks use it.
+//
+// It expects the format of `--audit-log-format=json` (one event per line) and looks at the stage ResponseComplete only,
+// so that a request counts once, whatever the audit policy writes beside it.
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Event is one answered request.
+type Event struct {
+	// User is the user that the API server acted for: the impersonated one if there is one.
+	User string
+	// Program is the client's name in its User-Agent, up to the first "/": "flotilla-agent", "kubectl".
+	Program string
+	// Verb is create, update, patch, delete, deletecollection or a reading verb.
+	Verb string
+	// Group is the API group, empty for the core group; Resource the plural name.
+	Group, Resource string
+	// Subresource is "status", "scale", … or empty.
+	Subresource     string
+	Namespace, Name string
+	// Code is the HTTP status of the answer.
+	Code int
+	// Received and Answered are by the API server's clock.
+	Received, Answered time.Time
+}
+
+// FullResource returns the resource with its group and subresource: "works.work.karmada.io/status", "pods".
+func (e *Event) FullResource() string {
+	name := e.Resource
+	if e.Group != "" {
+		name += "." + e.Group
+	}
+	if e.Subresource != "" {
+		name += "/" + e.Subresource
+	}
+	return name
+}
+
+// Mutating reports whether the verb writes.
+func (e *Event) Mutating() bool {
+	switch e.Verb {
+	case "create", "update", "patch", "delete", "deletecollection":
+		return true
+	default:
+		return false
+	}
+}
+
+// Lease reports whether the request is for a Lease, which every program of a control plane renews all the time.
+func (e *Event) Lease() bool { return e.Group == "coordination.k8s.io" && e.Resource == "leases" }
+
+// Conflict reports whether the server refused the request with 409: the object had changed, or existed already.
+func (e *Event) Conflict() bool { return e.Code == 409 }
+
+// Filter says whether an event is wanted.
+type Filter func(*Event) bool
+
+// Between wants events that were received at from or later and before to. A zero to means no end.
+func Between(from, to time.Time) Filter {
+	return func(e *Event) bool {
+		return !e.Received.Before(from) && (to.IsZero() || e.Received.Before(to))
+	}
+}
+
+// Writes wants mutating requests other than those for Leases.
+func Writes() Filter {
+	return func(e *Event) bool { return e.Mutating() && !e.Lease() }
+}
+
+// ByPrograms wants requests of clients with one of these names in their User-Agent.
+func ByPrograms(names ...string) Filter {
+	return func(e *Event) bool { return slices.Contains(names, e.Program) }
+}
+
+// ByUser wants requests of users for whom match returns true.
+func ByUser(match func(user string) bool) Filter {
+	return func(e *Event) bool { return match(e.User) }
+}
+
+// ReadFile returns the events in the audit log at path that every filter wants, in the order of the log.
+// A last line that is not complete yet is left out.
+func ReadFile(path string, filters ...Filter) ([]Event, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read audit log: %w", err)
+	}
+	defer file.Close()
+	events, err := Read(file, filters...)
+	if err != nil {
+		return nil, fmt.Errorf("read audit log %s: %w", path, err)
+	}
+	return events, nil
+}
+
+// Read is ReadFile for an open log.
+func Read(log io.Reader, filters ...Filter) ([]Event, error) {
+	var events []Event
+	in := bufio.NewReader(log)
+	for number := 1; ; number++ {
+		line, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return events, nil // what follows the last newline is still being written
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		event, answered, err := parse(line)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", number, err)
+		}
+		if answered && !slices.ContainsFunc(filters, func(f Filter) bool { return !f(&event) }) {
+			events = append(events, event)
+		}
+	}
+}
+
+// line is the part of audit.k8s.io/v1 Event that is needed here.
+type line struct {
+	Stage            string `json:"stage"`
+	Verb             string `json:"verb"`
+	User             user   `json:"user"`
+	ImpersonatedUser *user  `json:"impersonatedUser"`
+	UserAgent        string `json:"userAgent"`
+	ObjectRef        struct {
+		APIGroup    string `json:"apiGroup"`
+		Resource    string `json:"resource"`
+		Subresource string `json:"subresource"`
+		Namespace   string `json:"namespace"`
+		Name        string `json:"name"`
+	} `json:"objectRef"`
+	ResponseStatus struct {
+		Code int `json:"code"`
+	} `json:"responseStatus"`
+	RequestReceivedTimestamp time.Time `json:"requestReceivedTimestamp"`
+	StageTimestamp           time.Time `json:"stageTimestamp"`
+}
+
+type user struct {
+	Username string `json:"username"`
+}
+
+// parse returns the event of one line, and whether the line tells of an answered request.
+func parse(data []byte) (Event, bool, error) {
+	var l line
+	if err := json.Unmarshal(data, &l); err != nil {
+		return Event{}, false, err
+	}
+	if l.Stage != "ResponseComplete" {
+		return Event{}, false, nil
+	}
+	who := l.User.Username
+	if l.ImpersonatedUser != nil {
+		who = l.ImpersonatedUser.Username
+	}
+	program, _, _ := strings.Cut(l.UserAgent, "/")
+	return Event{
+		User: who, Program: program, Verb: l.Verb,
+		Group: l.ObjectRef.APIGroup, Resource: l.ObjectRef.Resource, Subresource: l.ObjectRef.Subresource,
+		Namespace: l.ObjectRef.Namespace, Name: l.ObjectRef.Name,
+		Code: l.ResponseStatus.Code, Received: l.RequestReceivedTimestamp, Answered: l.StageTimestamp,
+	}, true, nil
+}

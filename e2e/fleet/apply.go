@@ -1,0 +1,93 @@
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+)
+
+// fieldManager owns what this package applies.
+const fieldManager = "flotilla-fleet"
+
+// applyFiles applies every cluster-scoped object in the *.yaml files of dir, by the resource that mapping gives its
+// kind; a kind for which it gives none is skipped.
+func (c *Cluster) applyFiles(ctx context.Context, files fs.FS, dir string, mapping func(schema.GroupVersionKind) (schema.GroupVersionResource, bool)) error {
+	client, err := dynamic.NewForConfig(c.admin)
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", c.Name, err)
+	}
+	objects, err := readObjects(files, dir)
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		resource, ok := mapping(object.GroupVersionKind())
+		if !ok {
+			continue
+		}
+		if err := applyObject(ctx, client.Resource(resource), object); err != nil {
+			return fmt.Errorf("apply %s %s to %s: %w", object.GetKind(), object.GetName(), c.Name, err)
+		}
+	}
+	return nil
+}
+
+// applyObject applies the object; it waits up to 30 s for a kind that is not served yet.
+func applyObject(ctx context.Context, client dynamic.ResourceInterface, object *unstructured.Unstructured) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		_, last = client.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+		if apierrors.IsNotFound(last) || meta.IsNoMatchError(last) {
+			return false, nil
+		}
+		return true, last
+	})
+	if last != nil {
+		return last
+	}
+	return err
+}
+
+// readObjects reads every object of the *.yaml files in dir.
+func readObjects(files fs.FS, dir string) ([]*unstructured.Unstructured, error) {
+	names, err := fs.Glob(files, path.Join(dir, "*.yaml"))
+	if err != nil {
+		return nil, fmt.Errorf("list manifests in %s: %w", dir, err)
+	}
+	var objects []*unstructured.Unstructured
+	for _, name := range names {
+		data, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, fmt.Errorf("read manifest %s: %w", name, err)
+		}
+		decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
+		for {
+			object := &unstructured.Unstructured{}
+			err := decoder.Decode(object)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return nil, fmt.Errorf("read manifest %s: %w", name, err)
+			}
+			if len(object.Object) > 0 {
+				objects = append(objects, object)
+			}
+		}
+	}
+	return objects, nil
+}

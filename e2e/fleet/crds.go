@@ -1,0 +1,73 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// InstallCRDs applies every CustomResourceDefinition in the *.yaml files at the top of files and returns when all of
+// them are established and served.
+func (c *Cluster) InstallCRDs(ctx context.Context, files fs.FS) error {
+	resource := apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
+	var names []string
+	objects, err := readObjects(files, ".")
+	if err != nil {
+		return fmt.Errorf("install CRDs in %s: %w", c.Name, err)
+	}
+	for _, object := range objects {
+		if object.GetKind() == "CustomResourceDefinition" {
+			names = append(names, object.GetName())
+		}
+	}
+	err = c.applyFiles(ctx, files, ".", func(kind schema.GroupVersionKind) (schema.GroupVersionResource, bool) {
+		return resource, kind.Kind == "CustomResourceDefinition"
+	})
+	if err != nil {
+		return fmt.Errorf("install CRDs: %w", err)
+	}
+	client, err := apiextensions.NewForConfig(c.admin)
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", c.Name, err)
+	}
+	waitingFor := ""
+	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		for _, name := range names {
+			crd, err := client.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				waitingFor = err.Error()
+				return false, nil
+			}
+			if why := notEstablished(crd); why != "" {
+				waitingFor = why
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for CRDs in %s: %w: %s", c.Name, err, waitingFor)
+	}
+	return nil
+}
+
+func notEstablished(crd *apiextensionsv1.CustomResourceDefinition) string {
+	why := crd.Name + " is not established yet"
+	for _, condition := range crd.Status.Conditions {
+		switch {
+		case condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue:
+			why = ""
+		case condition.Type == apiextensionsv1.NamesAccepted && condition.Status == apiextensionsv1.ConditionFalse,
+			condition.Type == apiextensionsv1.NonStructuralSchema && condition.Status == apiextensionsv1.ConditionTrue:
+			return crd.Name + ": " + condition.Message
+		}
+	}
+	return why
+}

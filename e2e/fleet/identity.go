@@ -1,0 +1,243 @@
+package fleet
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	applyrbacv1 "k8s.io/client-go/applyconfigurations/rbac/v1"
+	"k8s.io/client-go/kubernetes"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+)
+
+// Users by which the audit logs tell our programs apart.
+const (
+	// HubUser is the hub program on the hub's cluster.
+	HubUser = "flotilla-hub"
+	// AgentUser is each agent on its own member.
+	AgentUser = "flotilla-agent"
+)
+
+// MemberUser returns the user name of a member's agent on the hub.
+func MemberUser(member string) string { return "flotilla:member:" + member }
+
+// Identity makes a client certificate for the user, without groups, and returns the path of a kubeconfig with it. What
+// the user may do is the caller's to say. An identity that was made before is kept.
+func (c *Cluster) Identity(user string) (string, error) {
+	path := filepath.Join(c.fleet.Dir, "kubeconfigs", c.Name+"-as-"+strings.ReplaceAll(user, ":", "-")+".yaml")
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	pki := filepath.Join(c.dir(), "pki")
+	ca, err := tls.LoadX509KeyPair(filepath.Join(pki, "ca.crt"), filepath.Join(pki, "ca.key"))
+	if err != nil {
+		return "", fmt.Errorf("make a certificate for %s: %w", user, err)
+	}
+	cert, key, err := clientCertificate(ca, user)
+	if err != nil {
+		return "", fmt.Errorf("make a certificate for %s: %w", user, err)
+	}
+	caPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Certificate[0]})
+	if _, err := c.writeKubeconfig(path, user, caPEM, cert, key); err != nil {
+		return "", err
+	}
+	return path, nil
+}
+
+// clientCertificate returns a certificate and its key, both PEM, that authenticate the user for a month: a try-out may run for long.
+func clientCertificate(ca tls.Certificate, user string) (certPEM, keyPEM []byte, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	const serialBits = 120 // X.509 allows 20 bytes; these never clash
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), serialBits))
+	if err != nil {
+		return nil, nil, err
+	}
+	issuer, err := x509.ParseCertificate(ca.Certificate[0])
+	if err != nil {
+		return nil, nil, err
+	}
+	now := time.Now()
+	template := &x509.Certificate{
+		SerialNumber: serial,
+		Subject:      pkix.Name{CommonName: user},
+		NotBefore:    now.Add(-time.Minute),
+		NotAfter:     now.AddDate(0, 1, 0),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, issuer, &key.PublicKey, ca.PrivateKey)
+	if err != nil {
+		return nil, nil, err
+	}
+	keyDER, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}), nil
+}
+
+// HubIdentity returns a kubeconfig of the hub's cluster for the hub program, with the rights that it needs.
+func (f *Fleet) HubIdentity(ctx context.Context) (string, error) {
+	hub := f.Hub()
+	if err := hub.grant(ctx, HubUser, "", hubRules()); err != nil {
+		return "", err
+	}
+	return hub.Identity(HubUser)
+}
+
+// AgentIdentity returns a kubeconfig of the member for its own agent, with the rights that it needs.
+func (f *Fleet) AgentIdentity(ctx context.Context, member *Cluster) (string, error) {
+	if err := member.grant(ctx, AgentUser, "", agentRules()); err != nil {
+		return "", err
+	}
+	return member.Identity(AgentUser)
+}
+
+// MemberIdentity returns a kubeconfig of the hub's cluster for the agent of a member: it reads its own Works and
+// MemberCluster, writes their status, and keeps its Lease; nothing of other members. The member's namespace is made.
+func (f *Fleet) MemberIdentity(ctx context.Context, member string) (string, error) {
+	hub, user := f.Hub(), MemberUser(member)
+	client, err := kubernetes.NewForConfig(hub.admin)
+	if err != nil {
+		return "", fmt.Errorf("connect to %s: %w", hub.Name, err)
+	}
+	namespace := work.NamespacePrefix + member
+	_, err = client.CoreV1().Namespaces().Apply(ctx, applycorev1.Namespace(namespace), applied())
+	if err != nil {
+		return "", fmt.Errorf("apply namespace %s: %w", namespace, err)
+	}
+	if err := hub.grant(ctx, user, namespace, memberNamespaceRules()); err != nil {
+		return "", err
+	}
+	if err := hub.grant(ctx, user, "", memberRules(member)); err != nil {
+		return "", err
+	}
+	return hub.Identity(user)
+}
+
+func applied() metav1.ApplyOptions {
+	return metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
+}
+
+// grant gives the user the rules: in namespace, or everywhere if that is empty. They replace what was granted before.
+func (c *Cluster) grant(ctx context.Context, user, namespace string, rules []rbacv1.PolicyRule) error {
+	client, err := kubernetes.NewForConfig(c.admin)
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", c.Name, err)
+	}
+	subject := applyrbacv1.Subject().WithAPIGroup(rbacv1.GroupName).WithKind(rbacv1.UserKind).WithName(user)
+	ref := applyrbacv1.RoleRef().WithAPIGroup(rbacv1.GroupName).WithName(user)
+	rbac := client.RbacV1()
+	if namespace == "" {
+		role := applyrbacv1.ClusterRole(user).WithRules(policyRules(rules)...)
+		if _, err = rbac.ClusterRoles().Apply(ctx, role, applied()); err == nil {
+			binding := applyrbacv1.ClusterRoleBinding(user).WithSubjects(subject).WithRoleRef(ref.WithKind("ClusterRole"))
+			_, err = rbac.ClusterRoleBindings().Apply(ctx, binding, applied())
+		}
+	} else {
+		role := applyrbacv1.Role(user, namespace).WithRules(policyRules(rules)...)
+		if _, err = rbac.Roles(namespace).Apply(ctx, role, applied()); err == nil {
+			binding := applyrbacv1.RoleBinding(user, namespace).WithSubjects(subject).WithRoleRef(ref.WithKind("Role"))
+			_, err = rbac.RoleBindings(namespace).Apply(ctx, binding, applied())
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("grant %s its rights on %s: %w", user, c.Name, err)
+	}
+	return nil
+}
+
+func policyRules(rules []rbacv1.PolicyRule) []*applyrbacv1.PolicyRuleApplyConfiguration {
+	out := make([]*applyrbacv1.PolicyRuleApplyConfiguration, 0, len(rules))
+	for _, rule := range rules {
+		out = append(out, applyrbacv1.PolicyRule().WithAPIGroups(rule.APIGroups...).WithResources(rule.Resources...).
+			WithResourceNames(rule.ResourceNames...).WithVerbs(rule.Verbs...))
+	}
+	return out
+}
+
+func rule(group, resources, verbs string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: strings.Fields(resources), Verbs: strings.Fields(verbs)}
+}
+
+const (
+	read  = "get list watch"
+	write = "get list watch create update patch delete"
+)
+
+func hubRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		rule(topology.GroupVersion.Group, "memberclusters federationpolicies clusterfederationpolicies workloadplacements", write),
+		rule(topology.GroupVersion.Group, "memberclusters/status federationpolicies/status clusterfederationpolicies/status workloadplacements/status memberclusters/finalizers workloadplacements/finalizers", "get update patch"),
+		rule(work.GroupVersion.Group, "works", write+" deletecollection"),
+		rule(work.GroupVersion.Group, "works/status", "get update patch"),
+		// The hub sets a finalizer on the user's objects, and their status.
+		rule("apps.kruise.io", "*", read+" update patch"),
+		rule("policy.kruise.io", "*", read+" update patch"),
+		rule("apps", "*", read),
+		rule("", "namespaces", read+" create patch"),
+		rule("", "podtemplates", "create"), // templates are checked by a dry run
+		rule("", "services configmaps secrets persistentvolumeclaims", read),
+		rule("", "events", "create patch"),
+		rule("events.k8s.io", "events", "create patch"),
+		rule("coordination.k8s.io", "leases", write),
+		rule("apiextensions.k8s.io", "customresourcedefinitions", read),
+	}
+}
+
+func agentRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		rule("apps.kruise.io", "*", write),
+		rule("policy.kruise.io", "*", write),
+		rule("apps", "deployments statefulsets replicasets controllerrevisions", write),
+		rule("apps", "deployments/status statefulsets/status", "get"),
+		rule("", "pods services configmaps secrets serviceaccounts persistentvolumeclaims", write),
+		rule("", "pods/status pods/resize", "get update patch"),
+		rule("", "pods/eviction", "create"),
+		rule("", "namespaces", read+" create patch"),
+		rule("", "nodes", read),
+		rule("", "events", "create patch"),
+		rule("events.k8s.io", "events", "create patch"),
+		rule("coordination.k8s.io", "leases", write),
+		rule("apiextensions.k8s.io", "customresourcedefinitions", read),
+	}
+}
+
+func memberRules(member string) []rbacv1.PolicyRule {
+	own := rule(topology.GroupVersion.Group, "memberclusters", read+" update patch")
+	status := rule(topology.GroupVersion.Group, "memberclusters/status", "get update patch")
+	own.ResourceNames, status.ResourceNames = []string{member}, []string{member}
+	return []rbacv1.PolicyRule{own, status, rule(topology.GroupVersion.Group, "memberclusters", "create")}
+}
+
+func memberNamespaceRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		rule(work.GroupVersion.Group, "works", read),
+		// The finalizer of a Work is the agent's to take away.
+		rule(work.GroupVersion.Group, "works", "update patch"),
+		rule(work.GroupVersion.Group, "works/status", "get update patch"),
+		rule(corev1.GroupName, "events", "create patch"),
+		rule("coordination.k8s.io", "leases", "get list watch create update patch"),
+	}
+}

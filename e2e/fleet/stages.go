@@ -1,0 +1,20 @@
+package fleet
+
+import (
+	_ "embed"
+)
+
+const (
+	// LabelNeverReady on a pod, with the value "true", keeps its containers running but never ready.
+	LabelNeverReady = "sim.flotilla.dev/never-ready"
+	// AnnotationRunFor on a pod with restart policy Never or OnFailure says after what time it finishes, as a Go
+	// duration; without it, it finishes at once.
+	AnnotationRunFor = "sim.flotilla.dev/run-for"
+	// AnnotationExitCode on such a pod is the exit code of its containers; "0" if it is absent.
+	AnnotationExitCode = "sim.flotilla.dev/exit-code"
+)
+
+// stages tell the simulated kubelets how nodes and pods behave.
+//
+//go:embed stages.yaml
+var stages []byte

@@ -1,0 +1,102 @@
+package harness
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+)
+
+// pod is one as an API server shows it; restarts and ready are what its kubelet says.
+func pod(uid, image string, restarts int32, ready bool) *corev1.Pod {
+	status := corev1.ConditionFalse
+	if ready {
+		status = corev1.ConditionTrue
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: uid, UID: types.UID(uid)},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: image}}},
+		Status: corev1.PodStatus{
+			Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: status}},
+			ContainerStatuses: []corev1.ContainerStatus{{Name: "main", Image: image, RestartCount: restarts}},
+		},
+	}
+}
+
+// TestHistoryTellsWhatHappened: each thing that specs exclude is seen when it happens.
+func TestHistoryTellsWhatHappened(t *testing.T) {
+	w := &Watcher{zones: map[string]string{}, pods: map[types.UID]Pod{}}
+	w.record("east", pod("a", "web:1", 0, true), false)
+	w.record("west", pod("b", "web:1", 0, true), false)
+	start := map[types.UID]Pod{"a": w.pods["a"], "b": w.pods["b"]}
+	w.events = nil
+
+	updating := pod("a", "web:2", 0, true)
+	updating.Status.Conditions = append(updating.Status.Conditions, corev1.PodCondition{Type: apps.InPlaceUpdateReady, Status: corev1.ConditionFalse})
+	w.record("east", updating, false) // ready, as its kubelet says, but in the middle of an update
+	leaving := pod("b", "web:1", 0, true)
+	leaving.DeletionTimestamp = new(metav1.NewTime(time.Unix(1, 0)))
+	w.record("west", leaving, false)
+	w.record("east", pod("a", "web:2", 1, true), false)
+	w.record("west", pod("c", "web:2", 0, false), false)
+	w.record("west", leaving, true)
+	w.record("west", pod("c", "web:2", 0, true), false)
+	w.record("west", pod("c", "web:2", 0, true), true)
+
+	h := History{Start: start, Events: w.events}
+	for _, test := range []struct {
+		what string
+		pods []Pod
+		want string
+	}{
+		{"created, though gone again", h.Created(), "c"},
+		{"restarted", h.Restarted(), "a"},
+	} {
+		if len(test.pods) != 1 || string(test.pods[0].UID) != test.want {
+			t.Errorf("%s: %v, want %s", test.what, test.pods, test.want)
+		}
+	}
+	if gone := h.Gone(); len(gone) != 2 {
+		t.Errorf("gone: %v, want b and c", gone)
+	}
+	if most, when := h.Most(Unavailable(2)); most != 2 {
+		t.Errorf("at most %d of 2 were unavailable (%s), want 2: one was updating while the other was deleted", most, when)
+	}
+	if most, _ := h.Most(WithImage("web:2")); most != 2 {
+		t.Errorf("at most %d with the new image, want 2", most)
+	}
+	if most, _ := h.Most(Existing); most != 2 {
+		t.Errorf("at most %d existed, want 2", most)
+	}
+	if left := w.Left("ns"); left != 1 {
+		t.Errorf("%d are left, want 1", left)
+	}
+}
+
+func TestTables(t *testing.T) {
+	rows := Tables(`NAME        DESIRED   CLUSTERS         AGE
+clone/api   9         east:5 south:4   1s
+clone/new   3                          2s
+
+NAME      READY
+mc/east   True
+`)
+	for name, want := range map[string]Row{
+		"clone/api": {"NAME": "clone/api", "DESIRED": "9", "CLUSTERS": "east:5 south:4", "AGE": "1s"},
+		"clone/new": {"NAME": "clone/new", "DESIRED": "3", "CLUSTERS": "", "AGE": "2s"},
+		"mc/east":   {"NAME": "mc/east", "READY": "True"},
+	} {
+		for column, cell := range want {
+			if rows[name][column] != cell {
+				t.Errorf("%s of %s is %q, want %q", column, name, rows[name][column], cell)
+			}
+		}
+	}
+	if len(rows) != 3 {
+		t.Errorf("%d rows, want 3: %v", len(rows), rows)
+	}
+}

@@ -1,0 +1,240 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+)
+
+// Workload names a user's object.
+type Workload struct{ Kind, Namespace, Name string }
+
+// CloneSet names a CloneSet.
+func CloneSet(namespace, name string) Workload {
+	return Workload{apps.CloneSetKind.Kind, namespace, name}
+}
+
+// UnitedDeployment names a UnitedDeployment.
+func UnitedDeployment(namespace, name string) Workload {
+	return Workload{apps.UnitedDeploymentKind.Kind, namespace, name}
+}
+
+// String returns "<kind>/<name>", as kubectl takes it.
+func (w Workload) String() string { return strings.ToLower(w.Kind) + "/" + w.Name }
+
+// Sentence returns "<Kind> <namespace>/<name>", as messages name a workload.
+func (w Workload) Sentence() string { return w.Kind + " " + w.Namespace + "/" + w.Name }
+
+// placementName is the name of the workload's WorkloadPlacement.
+func (w Workload) placementName() string { return strings.ToLower(w.Kind) + "-" + w.Name }
+
+// Get returns the object as it stands in the cluster.
+func (c *Cluster) Get(ctx context.Context, w Workload) (*unstructured.Unstructured, error) {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(apps.GroupVersion.WithKind(w.Kind))
+	if err := c.Client.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: w.Name}, object); err != nil {
+		return nil, fmt.Errorf("get %s from %s: %w", w.Sentence(), c.Name, err)
+	}
+	return object, nil
+}
+
+// Placement returns the hub's decision for the workload, nil if there is none.
+func (h *Harness) Placement(ctx context.Context, w Workload) (*topology.WorkloadPlacement, error) {
+	p := &topology.WorkloadPlacement{}
+	err := h.Hub.Client.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: w.placementName()}, p)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get placement of %s: %w", w.Sentence(), err)
+	}
+	return p, nil
+}
+
+// Works returns the names of the Works of a workload, as "<member namespace>/<name>", sorted.
+func (h *Harness) Works(ctx context.Context, w Workload) ([]string, error) {
+	list := &work.WorkList{}
+	if err := h.Hub.Client.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("list Works: %w", err)
+	}
+	var names []string
+	for i := range list.Items {
+		if list.Items[i].Annotations[topology.AnnotationWorkload] == w.Kind+"/"+w.Namespace+"/"+w.Name {
+			names = append(names, list.Items[i].Namespace+"/"+list.Items[i].Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Conditions returns status.conditions of any object.
+func Conditions(object *unstructured.Unstructured) ([]metav1.Condition, error) {
+	raw, _, err := unstructured.NestedSlice(object.Object, "status", "conditions")
+	if err != nil {
+		return nil, err
+	}
+	var list []metav1.Condition
+	for _, r := range raw {
+		fields, ok := r.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("condition %v is no object", r)
+		}
+		var c metav1.Condition
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &c); err != nil {
+			return nil, err
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
+// sums are the counters of a status, or of pods.
+type sums struct {
+	Replicas, Ready, Updated, UpdatedReady int64
+}
+
+func (s *sums) add(pod Pod, image string) {
+	s.Replicas++
+	if pod.Ready {
+		s.Ready++
+	}
+	if pod.Image == image {
+		s.Updated++
+		if pod.Ready {
+			s.UpdatedReady++
+		}
+	}
+}
+
+// sumsOf reads the counters of a status; updated is the field that counts updated pods.
+func sumsOf(status map[string]any) sums {
+	number := func(field string) int64 {
+		n, _, _ := unstructured.NestedInt64(status, field)
+		return n
+	}
+	return sums{number("replicas"), number("readyReplicas"), number("updatedReplicas"), number("updatedReadyReplicas")}
+}
+
+// templateImage is the first image of a workload's pod template.
+func templateImage(object *unstructured.Unstructured) (string, error) {
+	for _, path := range [][]string{
+		{"spec", "template", "spec", "containers"},
+		{"spec", "template", "cloneSetTemplate", "spec", "template", "spec", "containers"},
+		{"spec", "template", "deploymentTemplate", "spec", "template", "spec", "containers"},
+	} {
+		containers, found, err := unstructured.NestedSlice(object.Object, path...)
+		if err != nil || !found || len(containers) == 0 {
+			continue
+		}
+		container, _ := containers[0].(map[string]any)
+		image, _, err := unstructured.NestedString(container, "image")
+		return image, err
+	}
+	return "", fmt.Errorf("%s %s has no template that the harness knows", object.GetKind(), object.GetName())
+}
+
+// settled says in what a workload is not at rest with this number of replicas, "" if it is: Ready for its generation, and
+// every counter of its status the sum of its members' pods.
+func (h *Harness) settled(ctx context.Context, c *Cluster, w Workload, replicas int) (string, error) {
+	object, err := c.Get(ctx, w)
+	if err != nil {
+		return "", err
+	}
+	status, _, _ := unstructured.NestedMap(object.Object, "status")
+	if observed, _, _ := unstructured.NestedInt64(status, "observedGeneration"); observed != object.GetGeneration() {
+		return fmt.Sprintf("observedGeneration %d, generation %d", observed, object.GetGeneration()), nil
+	}
+	conditions, err := Conditions(object)
+	if err != nil {
+		return "", err
+	}
+	for _, wanted := range []struct{ kind, status string }{{apps.ConditionReady, "True"}, {apps.ConditionReconciling, "False"}, {apps.ConditionStalled, "False"}} {
+		i := slices.IndexFunc(conditions, func(have metav1.Condition) bool { return have.Type == wanted.kind })
+		if i < 0 || string(conditions[i].Status) != wanted.status {
+			return fmt.Sprintf("%s is not %s: %+v", wanted.kind, wanted.status, conditions), nil
+		}
+	}
+	return h.sumsDiffer(object, status, w, replicas)
+}
+
+// sumsDiffer compares a status with the pods; the pods of a workload are those of its namespace whose name begins with
+// the workload's: suites give each workload a name that no other of the namespace begins with.
+func (h *Harness) sumsDiffer(object *unstructured.Unstructured, status map[string]any, w Workload, replicas int) (string, error) {
+	image, err := templateImage(object)
+	if err != nil {
+		return "", err
+	}
+	var all sums
+	subsets := map[string]sums{}
+	for _, pod := range h.PodsOf(w) {
+		all.add(pod, image)
+		one := subsets[pod.Subset]
+		one.add(pod, image)
+		subsets[pod.Subset] = one
+	}
+	if all.Replicas != int64(replicas) {
+		return fmt.Sprintf("%d pods, want %d", all.Replicas, replicas), nil
+	}
+	if have := sumsOf(status); have != all {
+		return fmt.Sprintf("status says %+v, the pods say %+v", have, all), nil
+	}
+	if _, has := status["availableReplicas"]; has {
+		if n, _, _ := unstructured.NestedInt64(status, "availableReplicas"); n != all.Ready {
+			return fmt.Sprintf("status says %d are available, %d pods are ready", n, all.Ready), nil
+		}
+	}
+	list, _, err := unstructured.NestedSlice(status, "subsetStatuses")
+	for _, entry := range list {
+		fields, _ := entry.(map[string]any)
+		name, _, _ := unstructured.NestedString(fields, "name")
+		if have := sumsOf(fields); have != subsets[name] {
+			return fmt.Sprintf("status of subset %s says %+v, the pods say %+v", name, have, subsets[name]), nil
+		}
+		delete(subsets, name)
+	}
+	if w.Kind == apps.UnitedDeploymentKind.Kind && len(subsets) > 0 {
+		return fmt.Sprintf("pods of subsets that the status does not name: %v", slices.Sorted(maps.Keys(subsets))), nil
+	}
+	return "", err
+}
+
+// PodsOf returns the pods of a workload in all members.
+func (h *Harness) PodsOf(w Workload) []Pod {
+	return slices.DeleteFunc(h.Pods.Pods(w.Namespace), func(p Pod) bool { return !strings.HasPrefix(p.Name, w.Name+"-") })
+}
+
+// Count counts pods by what key returns of each.
+func Count(pods []Pod, key func(Pod) string) map[string]int {
+	counts := map[string]int{}
+	for _, pod := range pods {
+		counts[key(pod)]++
+	}
+	return counts
+}
+
+// ByCluster returns the cluster of the pod. It is a key for Count, as ByZone and BySubset are.
+func ByCluster(p Pod) string { return p.Cluster }
+
+// ByZone returns the zone of the pod's node.
+func ByZone(p Pod) string { return p.Zone }
+
+// BySubset returns the subset of the pod.
+func BySubset(p Pod) string { return p.Subset }
+
+// federatedNamespace is a namespace whose workloads are the hub's.
+func federatedNamespace(name string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-", Labels: map[string]string{topology.LabelFederated: "true"}}}
+}

@@ -1,0 +1,130 @@
+//go:build e2e
+
+package suites_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/topology/division"
+)
+
+var _ = Describe("Scaling a UnitedDeployment with kubectl scale", func() {
+	It("changes the zones as the rules say, 12 → 30 → 7 → 8, and nothing else moves", func(ctx SpecContext) {
+		ns := federated(ctx, "scale")
+		web := harness.UnitedDeployment(ns, "web")
+		h.Hub.Apply(ctx, webSample(ns))
+		h.ExpectAtRest(ctx, web, 12)
+		h.ExpectPods(ctx, web, harness.ByZone, map[string]int{"a": 3, "b": 3, "c": 3, "d": 3})
+		cells := expectCells(ctx, web, 12, nil)
+
+		By("12 → 30: a quarter, rounded to 8, in zone a; 22 over the three open zones")
+		before := h.Pods.Mark(ctx, ns)
+		h.Kubectl(ctx, "-n", ns, "scale", "ud/web", "--replicas=30")
+		h.ExpectAtRest(ctx, web, 30)
+		h.ExpectPods(ctx, web, harness.ByZone, map[string]int{"a": 8, "b": 7, "c": 7, "d": 8})
+		cells = expectCells(ctx, web, 30, cells)
+		history := h.Pods.Since(ctx, before)
+		Expect(history.Created()).To(HaveLen(18))
+		Expect(history.Gone()).To(BeEmpty())
+		Expect(history.Restarted()).To(BeEmpty())
+
+		By("30 → 7")
+		before = h.Pods.Mark(ctx, ns)
+		h.Kubectl(ctx, "-n", ns, "scale", "ud/web", "--replicas=7")
+		h.ExpectAtRest(ctx, web, 7)
+		h.ExpectPods(ctx, web, harness.ByZone, map[string]int{"a": 2, "b": 1, "c": 2, "d": 2})
+		cells = expectCells(ctx, web, 7, cells)
+		history = h.Pods.Since(ctx, before)
+		Expect(history.Created()).To(BeEmpty())
+		Expect(history.Gone()).To(HaveLen(23))
+		Expect(history.Restarted()).To(BeEmpty())
+
+		By("7 → 8: one pod more, in one cell")
+		before = h.Pods.Mark(ctx, ns)
+		h.Kubectl(ctx, "-n", ns, "scale", "ud/web", "--replicas=8")
+		h.ExpectAtRest(ctx, web, 8)
+		h.ExpectPods(ctx, web, harness.ByZone, map[string]int{"a": 2, "b": 2, "c": 2, "d": 2})
+		expectCells(ctx, web, 8, cells)
+		history = h.Pods.Since(ctx, before)
+		Expect(history.Created()).To(HaveLen(1))
+		Expect(history.Gone()).To(BeEmpty())
+		Expect(history.Restarted()).To(BeEmpty())
+	})
+
+	It("goes to zero and comes back, with a Deployment in its template", func(ctx SpecContext) {
+		ns := federated(ctx, "deploy")
+		shop := harness.UnitedDeployment(ns, "shop")
+		h.Hub.Apply(ctx, `
+apiVersion: apps.kruise.io/v1beta1
+kind: UnitedDeployment
+metadata: {name: shop, namespace: `+ns+`}
+spec:
+  replicas: 6
+  selector: {matchLabels: {app: shop}}
+  template:
+    deploymentTemplate:
+      metadata: {labels: {app: shop}}
+      spec:
+        selector: {matchLabels: {app: shop}}
+        template:
+          metadata: {labels: {app: shop}}
+          spec:
+            containers: [{name: main, image: "shop:1"}]
+  topology:
+    subsets:
+    - `+subset("b", "b", "replicas: 50%")+`
+    - `+subset("d", "d", "")+`
+`)
+		h.ExpectAtRest(ctx, shop, 6)
+		h.ExpectPods(ctx, shop, harness.ByZone, map[string]int{"b": 3, "d": 3})
+		h.Kubectl(ctx, "-n", ns, "scale", "ud/shop", "--replicas=0")
+		h.ExpectAtRest(ctx, shop, 0)
+		h.Kubectl(ctx, "-n", ns, "scale", "ud/shop", "--replicas=4")
+		h.ExpectAtRest(ctx, shop, 4)
+		h.ExpectPods(ctx, shop, harness.ByZone, map[string]int{"b": 2, "d": 2})
+	})
+})
+
+// cell names a subset in a cluster.
+type cell struct{ subset, cluster string }
+
+// expectCells waits until placement and pods are what package division says of the sample UnitedDeployment, starting from
+// the cells of the last decision, and returns the cells.
+func expectCells(ctx context.Context, web harness.Workload, replicas int32, last map[cell]int) map[cell]int {
+	quarter := intstr.FromString("25%")
+	in := division.Input{
+		Replicas: replicas, Salt: web.Kind + "/" + web.Namespace + "/" + web.Name,
+		Subsets: []division.Subset{{Name: "zone-a", Replicas: &quarter}, {Name: "zone-b"}, {Name: "zone-c"}, {Name: "zone-d"}},
+	}
+	for _, c := range []cell{
+		{"zone-a", "east"}, {"zone-b", "east"}, {"zone-b", "west"}, {"zone-c", "west"}, {"zone-c", "south"}, {"zone-d", "south"},
+	} {
+		in.Cells = append(in.Cells, division.Cell{Subset: c.subset, Cluster: c.cluster, Weight: 1, Current: int32(last[c])})
+	}
+	plan, err := division.Divide(in)
+	ExpectWithOffset(1, err).NotTo(HaveOccurred())
+	want := map[cell]int{}
+	for _, share := range plan.Cells {
+		if share.Replicas > 0 {
+			want[cell{share.Subset, share.Cluster}] = int(share.Replicas)
+		}
+	}
+	placed := map[cell]int{}
+	for _, c := range h.MustPlacement(ctx, web).Spec.Cells {
+		if c.Replicas > 0 {
+			placed[cell{c.Subset, c.Cluster}] = int(c.Replicas)
+		}
+	}
+	ExpectWithOffset(1, placed).To(Equal(want), "the placement")
+	pods := map[cell]int{}
+	for _, pod := range h.PodsOf(web) {
+		pods[cell{pod.Subset, pod.Cluster}]++
+	}
+	ExpectWithOffset(1, pods).To(Equal(want), "the pods")
+	return want
+}
