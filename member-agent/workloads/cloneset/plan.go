@@ -1,7 +1,6 @@
 package cloneset
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -13,9 +12,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/delta"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/order"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 )
 
@@ -72,25 +69,12 @@ type Plan struct {
 // Reasons for which a pod is deleted, beside the codes of package delta.
 const reasonEnded = "PodEnded"
 
-// bucket holds the pods of one group by what may be done with them.
-type bucket struct{ available, unavailable, busy []*corev1.Pod }
-
-func (b *bucket) group() delta.Group {
-	return delta.Group{Available: int32(len(b.available)), Unavailable: int32(len(b.unavailable)), Busy: int32(len(b.busy))}
-}
-
 // planner carries a plan while it is made.
 type planner struct {
 	Facts
 	plan             Plan
 	old, new, doomed bucket
 	changes          map[string]verdict
-}
-
-// verdict is how pods of one revision come to another.
-type verdict struct {
-	change  inplace.Change
-	refusal string
 }
 
 // Compute returns the plan for the facts. It changes nothing of them.
@@ -147,176 +131,6 @@ func (p *planner) sort() {
 			b.unavailable = append(b.unavailable, pod)
 		}
 	}
-}
-
-func (p *planner) updatePolicy() v1beta1.PodUpdatePolicyType {
-	if rolling := p.CloneSet.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.PodUpdatePolicy != "" {
-		return rolling.PodUpdatePolicy
-	}
-	return v1beta1.ReCreatePodUpdatePolicy
-}
-
-func (p *planner) onDelete() bool {
-	return p.CloneSet.Spec.UpdateStrategy.Type == v1beta1.OnDeleteCloneSetUpdateStrategyType
-}
-
-func (p *planner) paused() bool {
-	rolling := p.CloneSet.Spec.UpdateStrategy.RollingUpdate
-	return rolling != nil && rolling.Paused
-}
-
-// policy tells whether pods may move between revisions, and whether all of them can do so in place.
-func (p *planner) policy() (mayUpdate, allInPlace bool, err error) {
-	mayUpdate = !p.onDelete() && !p.paused()
-	policy := p.updatePolicy()
-	if policy == v1beta1.ReCreatePodUpdatePolicy {
-		return mayUpdate, false, nil
-	}
-	allInPlace = true
-	for _, side := range []struct {
-		from *bucket
-		to   Revision
-	}{{&p.old, p.Update}, {&p.new, p.Current}} {
-		field, err := p.refusal(side.from, side.to)
-		if err != nil {
-			return false, false, err
-		}
-		if field == "" {
-			continue
-		}
-		allInPlace = false
-		if policy == v1beta1.InPlaceOnlyPodUpdatePolicy && !p.onDelete() {
-			mayUpdate = false
-			p.plan.Stalled = &conditions.Cause{Reason: "InPlaceImpossible", Message: fmt.Sprintf(
-				"podUpdatePolicy is InPlaceOnly, but field %s of the template cannot be changed in running pods: change it back, or use InPlaceIfPossible", field)}
-		}
-	}
-	return mayUpdate, allInPlace, nil
-}
-
-// refusal returns a field that keeps a pod of the bucket from coming to a revision in place, or "".
-func (p *planner) refusal(b *bucket, to Revision) (string, error) {
-	last := "" // pods of one revision come in a row, nearly always
-	for _, list := range [][]*corev1.Pod{b.available, b.unavailable, b.busy} {
-		for _, pod := range list {
-			label := pod.Labels[podset.LabelRevision]
-			if label == last && last != "" {
-				continue
-			}
-			last = label
-			v, err := p.verdict(pod, to)
-			if err != nil || v.refusal != "" {
-				return v.refusal, err
-			}
-		}
-	}
-	return "", nil
-}
-
-// verdict returns how the pod comes to the revision to. Pods of one revision share the answer.
-func (p *planner) verdict(pod *corev1.Pod, to Revision) (verdict, error) {
-	label := pod.Labels[podset.LabelRevision]
-	key := history.ShortName(label) + ">" + to.Hash
-	if v, ok := p.changes[key]; ok {
-		return v, nil
-	}
-	var v verdict
-	stored := history.Named(p.Revisions, label)
-	switch {
-	case stored == nil:
-		// Without its revision nobody knows what the pod was made from.
-		v.refusal = "metadata.labels[" + podset.LabelRevision + "]"
-	case history.ShortHash(stored) == to.Hash:
-	default:
-		from, err := revisionOf(stored)
-		if err != nil {
-			return v, fmt.Errorf("read revision %s: %w", stored.Name, err)
-		}
-		if v.change, v.refusal, err = inplace.Diff(from.Template, to.Template); err != nil {
-			return v, fmt.Errorf("compare revisions %s and %s: %w", from.Name, to.Name, err)
-		}
-	}
-	p.changes[key] = v
-	return v, nil
-}
-
-// choose picks the pods for the numbers.
-func (p *planner) choose(d delta.Delta) error {
-	crowd := order.Crowd(p.Pods.Active)
-	p.remove(&p.doomed, d.Doomed, delta.Doomed, crowd)
-	p.remove(&p.old, d.RemoveOld, delta.ScaleIn, crowd)
-	p.remove(&p.new, d.RemoveNew, delta.ScaleIn, crowd)
-	forward, err := p.move(&p.old, d.MoveToNew, p.Update, delta.Move)
-	if err != nil {
-		return err
-	}
-	back, err := p.move(&p.new, d.MoveToOld, p.Current, delta.MoveBack)
-	if err != nil {
-		return err
-	}
-	left := d.CreateLimit
-	for _, c := range []Creation{{p.Current, d.CreateOld + back}, {p.Update, d.CreateNew + forward}} {
-		if c.Count = min(c.Count, left); c.Count > 0 {
-			p.plan.Create = append(p.plan.Create, c)
-			left -= c.Count
-		}
-	}
-	return nil
-}
-
-// take cuts the first pods in the order of the rules off the bucket.
-func take(b *bucket, t delta.Take, busyToo bool, rules []order.Rule) []*corev1.Pod {
-	var out []*corev1.Pod
-	if busyToo && t.Unavailable > 0 {
-		b.unavailable, b.busy = append(b.unavailable, b.busy...), nil
-	}
-	cut := func(list *[]*corev1.Pod, n int32) {
-		if n == 0 {
-			return
-		}
-		order.Sort(*list, rules...)
-		k := min(int(n), len(*list))
-		out = append(out, (*list)[:k]...)
-		*list = (*list)[k:]
-	}
-	cut(&b.unavailable, t.Unavailable)
-	cut(&b.available, t.Available)
-	return out
-}
-
-func (p *planner) remove(b *bucket, t delta.Take, reason string, crowd map[string]int) {
-	if t.Total() == 0 {
-		return
-	}
-	for _, pod := range take(b, t, true, order.Removal(crowd)) {
-		p.plan.Delete = append(p.plan.Delete, Removal{Pod: pod, Reason: reason})
-	}
-}
-
-// move plans updates in place, and removals of pods that must be made anew; it returns how many of the latter.
-func (p *planner) move(b *bucket, t delta.Take, to Revision, reason string) (int32, error) {
-	if t.Total() == 0 {
-		return 0, nil
-	}
-	anew := int32(0)
-	for _, pod := range take(b, t, false, order.Update()) {
-		v := verdict{refusal: "podUpdatePolicy"}
-		if p.updatePolicy() != v1beta1.ReCreatePodUpdatePolicy {
-			var err error
-			if v, err = p.verdict(pod, to); err != nil {
-				return 0, err
-			}
-		}
-		if v.refusal != "" {
-			anew++
-			p.plan.Delete = append(p.plan.Delete, Removal{Pod: pod, Reason: reason})
-			continue
-		}
-		p.plan.Update = append(p.plan.Update, Update{Pod: pod, Change: v.change, To: to.Revision})
-		// A pod whose gate was to be opened for the last update gets its next one first.
-		p.plan.Open = slices.DeleteFunc(p.plan.Open, func(o *corev1.Pod) bool { return o == pod })
-	}
-	return anew, nil
 }
 
 // expectedUpdated is how many updated pods are enough to be at rest.

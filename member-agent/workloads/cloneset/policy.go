@@ -1,0 +1,110 @@
+package cloneset
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+)
+
+// verdict is how pods of one revision come to another.
+type verdict struct {
+	change  inplace.Change
+	refusal string
+}
+
+func (p *planner) updatePolicy() v1beta1.PodUpdatePolicyType {
+	if rolling := p.CloneSet.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.PodUpdatePolicy != "" {
+		return rolling.PodUpdatePolicy
+	}
+	return v1beta1.ReCreatePodUpdatePolicy
+}
+
+func (p *planner) onDelete() bool {
+	return p.CloneSet.Spec.UpdateStrategy.Type == v1beta1.OnDeleteCloneSetUpdateStrategyType
+}
+
+func (p *planner) paused() bool {
+	rolling := p.CloneSet.Spec.UpdateStrategy.RollingUpdate
+	return rolling != nil && rolling.Paused
+}
+
+// policy tells whether pods may move between revisions, and whether all of them can do so in place.
+func (p *planner) policy() (mayUpdate, allInPlace bool, err error) {
+	mayUpdate = !p.onDelete() && !p.paused()
+	policy := p.updatePolicy()
+	if policy == v1beta1.ReCreatePodUpdatePolicy {
+		return mayUpdate, false, nil
+	}
+	allInPlace = true
+	for _, side := range []struct {
+		from *bucket
+		to   Revision
+	}{{&p.old, p.Update}, {&p.new, p.Current}} {
+		field, err := p.refusal(side.from, side.to)
+		if err != nil {
+			return false, false, err
+		}
+		if field == "" {
+			continue
+		}
+		allInPlace = false
+		if policy == v1beta1.InPlaceOnlyPodUpdatePolicy && !p.onDelete() {
+			mayUpdate = false
+			p.plan.Stalled = &conditions.Cause{Reason: "InPlaceImpossible", Message: fmt.Sprintf(
+				"podUpdatePolicy is InPlaceOnly, but field %s of the template cannot be changed in running pods: change it back, or use InPlaceIfPossible", field)}
+		}
+	}
+	return mayUpdate, allInPlace, nil
+}
+
+// refusal returns a field that keeps a pod of the bucket from coming to a revision in place, or "".
+func (p *planner) refusal(b *bucket, to Revision) (string, error) {
+	last := "" // pods of one revision come in a row, nearly always
+	for _, list := range [][]*corev1.Pod{b.available, b.unavailable, b.busy} {
+		for _, pod := range list {
+			label := pod.Labels[podset.LabelRevision]
+			if label == last && last != "" {
+				continue
+			}
+			last = label
+			v, err := p.verdict(pod, to)
+			if err != nil || v.refusal != "" {
+				return v.refusal, err
+			}
+		}
+	}
+	return "", nil
+}
+
+// verdict returns how the pod comes to the revision to. Pods of one revision share the answer.
+func (p *planner) verdict(pod *corev1.Pod, to Revision) (verdict, error) {
+	label := pod.Labels[podset.LabelRevision]
+	key := history.ShortName(label) + ">" + to.Hash
+	if v, ok := p.changes[key]; ok {
+		return v, nil
+	}
+	var v verdict
+	stored := history.Named(p.Revisions, label)
+	switch {
+	case stored == nil:
+		// Without its revision nobody knows what the pod was made from.
+		v.refusal = "metadata.labels[" + podset.LabelRevision + "]"
+	case history.ShortHash(stored) == to.Hash:
+	default:
+		from, err := revisionOf(stored)
+		if err != nil {
+			return v, fmt.Errorf("read revision %s: %w", stored.Name, err)
+		}
+		if v.change, v.refusal, err = inplace.Diff(from.Template, to.Template); err != nil {
+			return v, fmt.Errorf("compare revisions %s and %s: %w", from.Name, to.Name, err)
+		}
+	}
+	p.changes[key] = v
+	return v, nil
+}
