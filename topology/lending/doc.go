@@ -14,13 +14,18 @@
 // Confirming: if the report's sequence is at least that of the order, held falls to max(share, in use). It never rises by
 // a report.
 //
-// Update is lent in proportion to replicas, at most replicas, and stays where it is otherwise ([division.Seats]).
+// Update is lent in proportion to replicas, at most replicas, and stays where it is otherwise ([division.Seats]). When the
+// user lowers it, cells have more updated pods than their share. A member brings them back to the old revision if it still
+// has one; one whose pods were all updated once has none (Report.CanGoBack is false). What such a cell has is lent to it
+// first, so that the others go back for it: the sum comes down to the global amount, or to what no cell can bring back.
+// Pods that are updated already come before pods that are not, so that none goes back for another one.
 //
 // Break and Add are lent in proportion to replicas while no cell has reported (a new workload, a new template), first of
 // all to cells that have a part of Update, up to that part. Then:
 //
-//	a cell works        if it has reported fewer updated pods than its Update share. It keeps what it has; added permission
-//	                    goes to working cells in proportion to the pods that they still have to update, and up to that.
+//	a cell works        if it has reported fewer updated pods than its Update share, or more and can go back. It keeps what
+//	                    it has; added permission goes to working cells in proportion to the pods that they still have to
+//	                    update or to bring back, and up to that.
 //	a cell is silent    if it has not reported. It keeps what it has and gets no more.
 //	a cell is finished  otherwise. It keeps only what the working and silent cells cannot use; the rest is handed on, once
 //	                    the cell confirms that it no longer uses it.
@@ -36,6 +41,9 @@
 // Three cells of 4, global Update 12, Break 1, Add 0. First call: Update 4/4/4, Break 1/0/0 (whom, decides the hash of the
 // key), two cells frozen. The first cell reports 4 updated, 0 in use: Break share 0/0/0, held 1/0/0, since nothing is free
 // before it confirms the lower share. It confirms: share 0/1/0, held 0/1/0. And so on.
+//
+// While the second cell has updated 2, the user lowers Update to 5. The first cell has no old revision any more and keeps
+// its 4, so Update is 4/1/0: the second cell brings one pod back with the Break that it has, and the third updates none.
 //
 // # What the caller does
 //

@@ -25,11 +25,25 @@ type Cell struct {
 }
 
 // Report is what a member says about its cell. Sequence is that of the order which it follows, InUse what it uses of each
-// amount. Updated, Available and Total count pods: of the new revision, available, all.
+// amount. Updated, Available and Total count pods: of the new revision, available, all. CanGoBack: the member still has an
+// old revision, to which updated pods can be brought back.
 type Report struct {
 	Sequence                  int64
 	InUse                     Amounts
 	Updated, Available, Total int32
+	CanGoBack                 bool
+}
+
+// Beyond returns how many updated pods the cell has above its share of Update, of replicas pods in all: back of them are
+// to go back to the old revision, and kept of them stay, since there is none to go back to. Pods that are too many in all
+// count as neither: they are removed.
+func (r Report) Beyond(replicas, share int32) (back, kept int32) {
+	old := r.Total - r.InUse.Update
+	n := max(min(r.InUse.Update-share, max(replicas-share, 0)-old), 0)
+	if r.CanGoBack {
+		return n, 0
+	}
+	return 0, n
 }
 
 // Grant is the new share of a cell. Frozen: it has neither Break nor Add, so its order says "paused", never 0/0.
@@ -47,13 +61,13 @@ type Reason = division.Reason
 const (
 	// Waiting: the cell is to have more, once other cells have confirmed that they gave it up.
 	Waiting = "Waiting"
-	// Frozen: the cell has pods to update, or has not reported, and other cells have all of Break and Add.
+	// Frozen: the cell has pods to update or to bring back, or has not reported, and other cells have all of Break and Add.
 	Frozen = "Frozen"
 	// Silent: the cell has not reported on this template; it keeps what it has, first of all its part by replicas.
 	Silent = "Silent"
-	// Working: the cell updates pods.
+	// Working: the cell updates pods, or brings updated pods back to the old revision.
 	Working = "Working"
-	// Finished: nothing is left to update here.
+	// Finished: nothing is left to update or to bring back here.
 	Finished = "Finished"
 )
 
@@ -74,17 +88,18 @@ type ledger struct {
 // Lend returns one grant per cell, in the order given. The package comment has the rules, and what the caller owes.
 func Lend(global Amounts, cells []Cell) []Grant {
 	update := account(cells, func(a Amounts) int32 { return a.Update })
-	update.target = updateTarget(int64(global.Update), cells, update.share)
+	update.target = updateTarget(int64(global.Update), cells, &update)
 	update.lend(int64(global.Update), cells)
 
 	phases := make([]phase, len(cells))
-	work := make([]int64, len(cells)) // pods that the cell may and has still to update
+	work := make([]int64, len(cells)) // pods that the cell has still to update, or to bring back
 	for i, c := range cells {
 		if c.Report == nil {
 			continue
 		}
 		phases[i] = finished
-		if work[i] = update.share[i] - int64(max(c.Report.Updated, 0)); work[i] > 0 {
+		back, _ := c.Report.Beyond(c.Replicas, int32(update.share[i]))
+		if work[i] = max(update.share[i]-int64(max(c.Report.Updated, 0)), int64(back)); work[i] > 0 {
 			phases[i] = working
 		}
 	}
@@ -149,10 +164,33 @@ func (l *ledger) lend(global int64, cells []Cell) {
 // waits tells whether the cell is to have more than it could be given.
 func (l *ledger) waits(i int) bool { return l.share[i] < l.target[i] }
 
-// updateTarget splits the pods that may be updated in proportion to replicas.
-func updateTarget(global int64, cells []Cell, share []int64) []int64 {
-	target, _ := division.Seats(global, byReplicas(cells, share))
+// updateTarget splits the pods that may be updated in proportion to replicas. First of all cells that cannot go back keep
+// what their updated pods hold, and then the others, so that no pod goes back while another one is updated instead.
+func updateTarget(global int64, cells []Cell, update *ledger) []int64 {
+	entries := byReplicas(cells, update.share)
+	stuck, updated := slices.Clone(entries), slices.Clone(entries)
+	for i, c := range cells {
+		stuck[i].Max, updated[i].Max = 0, min(update.held[i], entries[i].Max)
+		if c.Report == nil {
+			continue
+		}
+		updated[i].Max = min(updated[i].Max, int64(max(c.Report.InUse.Update, 0)))
+		if !c.Report.CanGoBack {
+			stuck[i].Max = updated[i].Max
+		}
+	}
+	raise(updated, global, stuck)
+	raise(entries, global, updated)
+	target, _ := division.Seats(global, entries)
 	return target
+}
+
+// raise makes what the entries of first get of the global amount the least that each entry gets.
+func raise(entries []division.Entry, global int64, first []division.Entry) {
+	floors, _ := division.Seats(global, first)
+	for i := range entries {
+		entries[i].Min = floors[i]
+	}
 }
 
 // freshTarget splits Break or Add while nobody has reported: by replicas, but first to the cells that may update pods at

@@ -194,3 +194,27 @@ func TestLendNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestBeyond(t *testing.T) {
+	tests := []struct {
+		reason          string
+		report          Report
+		replicas, share int32
+		back, kept      int32
+	}{
+		{"no more than the share", Report{InUse: Amounts{Update: 2}, Total: 4, CanGoBack: true}, 4, 2, 0, 0},
+		{"two more, and there is an old revision", Report{InUse: Amounts{Update: 3}, Total: 4, CanGoBack: true}, 4, 1, 2, 0},
+		{"two more, and there is none", Report{InUse: Amounts{Update: 3}, Total: 4}, 4, 1, 0, 2},
+		{"what scaling in removes does not go back", Report{InUse: Amounts{Update: 4}, Total: 8, CanGoBack: true}, 4, 2, 0, 0},
+		{"an old pod that surges is one of those that are wanted", Report{InUse: Amounts{Update: 3, Add: 1}, Total: 5, CanGoBack: true}, 4, 2, 0, 0},
+		{"nothing is wanted", Report{InUse: Amounts{Update: 3}, Total: 3, CanGoBack: true}, 0, 0, 0, 0},
+		{"a share above the replicas", Report{InUse: Amounts{Update: 3}, Total: 3, CanGoBack: true}, 2, 3, 0, 0},
+	}
+	for _, tc := range tests {
+		t.Run(tc.reason, func(t *testing.T) {
+			if back, kept := tc.report.Beyond(tc.replicas, tc.share); back != tc.back || kept != tc.kept {
+				t.Errorf("back %d, kept %d; want %d and %d", back, kept, tc.back, tc.kept)
+			}
+		})
+	}
+}

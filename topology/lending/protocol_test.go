@@ -29,6 +29,7 @@ type member struct {
 	updated int32 // pods of the template
 	down    int32 // pods that it took down and that are not ready again
 	extra   int32 // surge pods
+	current int   // the template that all pods had last
 	counter int
 }
 
@@ -45,24 +46,50 @@ func (m *member) follow(o order) {
 	m.updated = min(m.updated, m.replicas)
 }
 
+// canGoBack tells whether there is an older template than the one that is rolled out.
+func (m *member) canGoBack() bool { return m.current != m.template }
+
 // act does one step of a rollout, or finishes one.
 func (m *member) act(random *rand.Rand) {
 	may := !m.frozen && m.updated < m.share.Update && m.updated < m.replicas
+	old := m.replicas + m.extra - m.updated
+	back := m.canGoBack() && m.updated > m.share.Update
+	mayBack := !m.frozen && back && old < m.replicas-m.share.Update
 	switch random.IntN(4) {
 	case 0:
-		if may && m.down < m.share.Break {
+		if m.down >= m.share.Break {
+			break
+		}
+		if may {
 			m.down++
 			m.updated++
+		} else if mayBack {
+			m.down++
+			m.updated--
 		}
 	case 1:
-		if may && m.extra < m.share.Add {
+		if m.extra >= m.share.Add {
+			break
+		}
+		if may {
 			m.extra++
 			m.updated++
+		} else if mayBack {
+			m.extra++ // a pod of the old template
 		}
 	case 2:
 		m.down = max(m.down-1, 0)
 	case 3:
-		m.extra = max(m.extra-1, 0)
+		if m.extra == 0 {
+			break
+		}
+		m.extra--
+		if back && old <= m.replicas-m.share.Update || old == 0 {
+			m.updated-- // there are old pods enough: a new one goes
+		}
+	}
+	if m.updated == m.replicas && m.down == 0 && m.extra == 0 {
+		m.current = m.template
 	}
 }
 
@@ -88,6 +115,9 @@ func newWorld(t *testing.T, random *rand.Rand) *world {
 	w := &world{t: t, random: random, members: make([]member, k), seen: make([]int, k), first: make([]int64, k)}
 	for i := range k {
 		w.cells = append(w.cells, Cell{Key: fmt.Sprint("m", i), Replicas: random.Int32N(8)})
+		if random.IntN(3) > 0 {
+			w.members[i].current = -1 // the first template replaces another one; else it is the first one that there is
+		}
 	}
 	w.change()
 	return w
@@ -171,7 +201,7 @@ func (w *world) deliver() {
 func (w *world) report(i int) {
 	m := &w.members[i]
 	m.counter++
-	w.reports = append(w.reports, message{Report{m.sequence, m.inUse(), m.updated, m.replicas - m.down, m.replicas + m.extra}, i, m.template, m.counter})
+	w.reports = append(w.reports, message{Report{m.sequence, m.inUse(), m.updated, m.replicas - m.down, m.replicas + m.extra, m.canGoBack()}, i, m.template, m.counter})
 }
 
 // receive takes any report on its way, and maybe leaves it there to come again; the hub ignores those older than the last.
@@ -239,13 +269,18 @@ func (w *world) settle() {
 	if quiet < 20 {
 		w.fail("the hub never stops writing")
 	}
-	updated, replicas := int32(0), int32(0)
+	updated, replicas, stuck := int32(0), int32(0), int32(0)
 	for i := range w.members {
-		updated += w.members[i].updated
-		replicas += w.members[i].replicas
+		m := &w.members[i]
+		updated += m.updated
+		replicas += m.replicas
+		if !m.canGoBack() {
+			stuck += m.updated
+		}
 	}
-	if updated < min(w.global.Update, replicas) {
-		w.fail("stuck at %d updated, the user wants %d of %d", updated, w.global.Update, replicas)
+	// Where more pods are beyond recall than the user wants updated, those are what is left.
+	if want := max(min(w.global.Update, replicas), stuck); updated != want {
+		w.fail("stuck at %d updated, %d of them beyond recall, the user wants %d of %d", updated, stuck, w.global.Update, replicas)
 	}
 	held := sum(w.cells, func(c Cell) Amounts { return c.Held })
 	if !within(held, Amounts{max(w.global.Update, updated), w.global.Break, w.global.Add}) {

@@ -79,3 +79,86 @@ func twenty(replicas int32) []int32 {
 	}
 	return n
 }
+
+// The user raises the partition in the middle of a rollout, or at its end, in lockstep as above: as many pods go back as
+// members can bring back, none is updated for another one, and then nothing is written any more.
+func TestRaisedPartition(t *testing.T) {
+	tests := []struct {
+		reason    string
+		updated   []int32 // pods of three members of 4 each when the partition is raised
+		stuck     []bool  // members that have no old revision
+		global    Amounts
+		want      []int32
+		maxOrders int // the first one of each cell counts
+	}{
+		{"the second of three is at work: it goes back, the first one cannot", []int32{4, 2, 0}, []bool{true, false, false}, Amounts{5, 1, 0}, []int32{4, 1, 0}, 3},
+		{"what cannot go back is more than is asked for", []int32{4, 4, 2}, []bool{true, true, false}, Amounts{3, 1, 0}, []int32{4, 4, 0}, 4},
+		{"all are updated and none can go back", []int32{4, 4, 4}, []bool{true, true, true}, Amounts{6, 1, 0}, []int32{4, 4, 4}, 3},
+		{"all can go back, one after the other", []int32{2, 2, 2}, []bool{false, false, false}, Amounts{0, 1, 0}, []int32{0, 0, 0}, 8},
+		{"all can go back, at once", []int32{2, 2, 2}, []bool{false, false, false}, Amounts{0, 6, 0}, []int32{0, 0, 0}, 3},
+		{"less is asked for than is updated nowhere", []int32{1, 0, 0}, []bool{false, false, false}, Amounts{2, 1, 0}, nil, 5},
+	}
+	for _, tc := range tests {
+		t.Run(tc.reason, func(t *testing.T) {
+			cells, members := make([]Cell, 3), make([]member, 3)
+			before := Amounts{12, tc.global.Break, 0}
+			for i := range cells {
+				cells[i] = Cell{Key: fmt.Sprint("m", i), Replicas: 4}
+			}
+			for i, g := range Lend(before, cells) {
+				cells[i].Share, cells[i].Held, cells[i].Sequence = g.Share, g.Held, 1
+				m := &members[i]
+				m.current = -1
+				if tc.stuck[i] {
+					m.current = 0
+				}
+				m.follow(order{sequence: 1, replicas: 4, share: g.Share, frozen: g.Frozen})
+				m.updated = tc.updated[i]
+				cells[i].Report = &Report{Sequence: 1, InUse: m.inUse(), Updated: m.updated, Available: 4, Total: 4, CanGoBack: m.canGoBack()}
+			}
+			orders, updates := 0, 0
+			for round, quiet := 0, 0; quiet < 3; round++ {
+				if round > 40 {
+					t.Fatalf("no end: %+v", members)
+				}
+				quiet++
+				for i, g := range Lend(tc.global, cells) {
+					c, m := &cells[i], &members[i]
+					if g.Share != c.Share || g.Frozen != m.frozen {
+						c.Sequence++
+						orders++
+						quiet = 0
+					}
+					c.Share, c.Held = g.Share, g.Held
+					m.follow(order{sequence: c.Sequence, replicas: 4, share: g.Share, frozen: g.Frozen})
+				}
+				for i := range members {
+					m := &members[i]
+					for m.down = 0; !m.frozen && m.down < m.share.Break; m.down++ {
+						if m.updated < m.share.Update {
+							m.updated++
+							updates++
+						} else if m.updated > m.share.Update && m.canGoBack() {
+							m.updated--
+						} else {
+							break
+						}
+						quiet = 0
+					}
+					cells[i].Report = &Report{Sequence: m.sequence, InUse: m.inUse(), Updated: m.updated, Available: 4 - m.down, Total: 4, CanGoBack: m.canGoBack()}
+				}
+			}
+			total := int32(0)
+			for i := range members {
+				total += members[i].updated
+				if tc.want != nil && members[i].updated != tc.want[i] {
+					t.Errorf("m%d has %d updated pods, want %d", i, members[i].updated, tc.want[i])
+				}
+			}
+			if tc.want == nil && total != tc.global.Update || tc.want != nil && updates > 0 || orders > tc.maxOrders {
+				t.Errorf("%d updated, %d on the way; %d orders, at most %d", total, updates, orders, tc.maxOrders)
+			}
+			t.Logf("%d orders", orders)
+		})
+	}
+}
