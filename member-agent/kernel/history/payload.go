@@ -3,6 +3,8 @@ package history
 import (
 	"encoding/json"
 	"fmt"
+
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/history/normal"
 )
 
 // payload is what a revision stores of an owner. The patch directive makes it a strategic merge patch that replaces
@@ -13,15 +15,13 @@ type payload[T any] struct {
 	} `json:"spec"`
 }
 
-const patchDirective = "$patch"
-
 // Encode returns the data of a revision with this template.
 func Encode[T any](template T) ([]byte, error) {
-	fields, err := toMap(template)
+	fields, err := normal.Object(template)
 	if err != nil {
 		return nil, fmt.Errorf("encode template: %w", err)
 	}
-	fields[patchDirective] = "replace"
+	fields[normal.PatchDirective] = "replace"
 	var out payload[map[string]any]
 	out.Spec.Template = fields
 	return json.Marshal(out)
@@ -39,22 +39,11 @@ func Decode[T any](data []byte) (T, error) {
 // Canonical returns bytes that are equal for templates that mean the same: null fields are left out, and so are values
 // that equal the API server's defaults of a pod.
 func Canonical[T any](template T) ([]byte, error) {
-	fields, err := Fields(template)
+	fields, err := normal.Fields(template)
 	if err != nil {
 		return nil, err
 	}
 	return json.Marshal(fields)
-}
-
-// Fields returns the canonical form of a template as decoded JSON.
-func Fields[T any](template T) (map[string]any, error) {
-	fields, err := toMap(template)
-	if err != nil {
-		return nil, fmt.Errorf("encode template: %w", err)
-	}
-	delete(fields, patchDirective)
-	normalise(fields)
-	return fields, nil
 }
 
 // CanonicalData returns the canonical bytes of a revision's data.
@@ -64,16 +53,4 @@ func CanonicalData[T any](data []byte) ([]byte, error) {
 		return nil, err
 	}
 	return Canonical(template)
-}
-
-func toMap(v any) (map[string]any, error) {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	fields := map[string]any{}
-	if err := json.Unmarshal(raw, &fields); err != nil {
-		return nil, err
-	}
-	return fields, nil
 }

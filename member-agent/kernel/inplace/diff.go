@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/history/normal"
 )
 
 // Change is what a pod must be given to come from one revision to another in place. A nil value of a label or an
@@ -22,11 +22,11 @@ type Change struct {
 // Diff returns how a pod of template old becomes one of template updated in place. If it cannot, refusal names the first
 // field that differs and cannot be changed in a running pod; it is empty otherwise.
 func Diff(old, updated *corev1.PodTemplateSpec) (change Change, refusal string, err error) {
-	from, err := history.Fields(old)
+	from, err := normal.Fields(old)
 	if err != nil {
 		return Change{}, "", err
 	}
-	to, err := history.Fields(updated)
+	to, err := normal.Fields(updated)
 	if err != nil {
 		return Change{}, "", err
 	}

@@ -1,6 +1,8 @@
-package history
+package normal
 
 import (
+	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
 )
@@ -39,6 +41,35 @@ var (
 	fileModeDefaults = defaults{"defaultMode": 420.0}
 	hostPathDefaults = defaults{"type": ""}
 )
+
+// PatchDirective is the key with which a stored template says that it replaces what a workload has. It is no field of
+// the template.
+const PatchDirective = "$patch"
+
+// Fields returns the canonical form of a template as decoded JSON: equal for templates that mean the same. It errs when
+// the template cannot be encoded.
+func Fields[T any](template T) (map[string]any, error) {
+	fields, err := Object(template)
+	if err != nil {
+		return nil, fmt.Errorf("encode template: %w", err)
+	}
+	delete(fields, PatchDirective)
+	normalise(fields)
+	return fields, nil
+}
+
+// Object returns v as a decoded JSON object, in a copy.
+func Object(v any) (map[string]any, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	fields := map[string]any{}
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return nil, err
+	}
+	return fields, nil
+}
 
 // normalise removes null fields everywhere, and default values in every pod spec below v.
 func normalise(v any) {
