@@ -70,12 +70,28 @@ type Delta struct {
 	RemoveOld, RemoveNew Take
 	// MoveToNew and MoveToOld pods change revision: in place, or by removing them and creating one for each.
 	MoveToNew, MoveToOld Take
+	// Moving bounds the moves of a caller who says himself which pods come first.
+	Moving Moving
 	// CreateOld and CreateNew pods are created, beside those that replace moved pods.
 	CreateOld, CreateNew int32
 	// CreateLimit is how many pods may be created in this pass in all.
 	CreateLimit int32
 	// Notes say why.
 	Notes []Note
+}
+
+// Moving is how many pods are to change revision, and what bounds them in this pass.
+type Moving struct {
+	// Wanted is how many are to move in the end, Room how many may in this pass, and Spare how many of those may be available.
+	Wanted, Room, Spare int32
+}
+
+// Take returns how many of the first Wanted pods of an order are moved, when those that may move now are counted in first.
+// It never takes more than MoveToNew or MoveToOld does.
+func (m Moving) Take(first Group) Take {
+	n := min(m.Wanted, m.Room)
+	unavailable := min(n, first.Unavailable)
+	return Take{Unavailable: unavailable, Available: min(n-unavailable, first.Available, m.Spare)}
 }
 
 // Empty tells whether nothing is to be done.
@@ -212,6 +228,7 @@ func (p *pass) moveFrom(g *Group, target Group, n int32, code string) Take {
 	l := p.in.Limits
 	beyond := max(0, p.total()-l.Replicas)
 	room := max(0, l.MaxUnavailable+beyond-target.Unavailable-target.Busy)
+	p.out.Moving = Moving{Wanted: n, Room: room, Spare: p.spare}
 	busy := g.Busy
 	g.Busy = 0
 	taken := p.take(g, min(n, room))

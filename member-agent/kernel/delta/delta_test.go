@@ -201,3 +201,21 @@ func (w *world) check(t *testing.T, seed uint64, d delta.Delta) {
 		}
 	}
 }
+
+func TestMovingKeepsTheCallersOrder(t *testing.T) {
+	m := delta.Moving{Wanted: 5, Room: 4, Spare: 2}
+	for _, tt := range []struct {
+		reason string
+		first  delta.Group
+		want   delta.Take
+	}{
+		{"unavailable ones are free, as far as there is room", delta.Group{Unavailable: 5}, delta.Take{Unavailable: 4}},
+		{"available ones up to what can be spared", delta.Group{Available: 5}, delta.Take{Available: 2}},
+		{"both", delta.Group{Available: 2, Unavailable: 3}, delta.Take{Unavailable: 3, Available: 1}},
+		{"busy ones wait", delta.Group{Busy: 5}, delta.Take{}},
+	} {
+		if got := m.Take(tt.first); got != tt.want {
+			t.Errorf("%s: Take(%+v) = %+v, want %+v", tt.reason, tt.first, got, tt.want)
+		}
+	}
+}
