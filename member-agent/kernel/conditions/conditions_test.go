@@ -28,6 +28,9 @@ func TestSummarise(t *testing.T) {
 		{"a pod too many", with(func(f *conditions.Facts) { f.Replicas = 4 }), "FTFT", "CloneSetUpdated", "Scaling"},
 		{"a pod is not available", with(func(f *conditions.Facts) { f.Available, f.UpdatedAvailable = 2, 2 }), "FTFT", "CloneSetUpdated", "PodsNotAvailable"},
 		{"a pod is old", with(func(f *conditions.Facts) { f.Updated, f.UpdatedAvailable = 2, 2 }), "FTFT", "CloneSetUpdated", "Updating"},
+		{"pods go back", with(func(f *conditions.Facts) { f.ExpectedUpdated, f.GoingBack = 1, 2 }), "FTFT", "CloneSetUpdated", "Updating"},
+		{"pods cannot go back", with(func(f *conditions.Facts) { f.ExpectedUpdated, f.Kept = 1, 2 }), "TFFT", "ProgressPartitionAvailable", "AllAvailable"},
+		{"paused while pods go back", with(func(f *conditions.Facts) { f.ExpectedUpdated, f.GoingBack, f.Paused = 1, 2, true }), "FFFU", "CloneSetPaused", "Paused"},
 		{"paused in the middle", with(func(f *conditions.Facts) { f.Updated, f.UpdatedAvailable, f.Paused = 2, 2, true }), "FFFU", "CloneSetPaused", "Paused"},
 		{"paused at rest is at rest", with(func(f *conditions.Facts) { f.Paused = true }), "TFFT", "CloneSetAvailable", "AllAvailable"},
 		{"paused and broken is still being repaired", with(func(f *conditions.Facts) { f.Replicas, f.Available, f.Paused = 2, 2, true }), "FTFU", "CloneSetPaused", "Scaling"},
@@ -50,6 +53,34 @@ func TestSummarise(t *testing.T) {
 			}
 			if got != tt.want || reasons["Progressing"] != tt.progressing || reasons["Ready"] != tt.ready {
 				t.Errorf("conditions %s, reasons %v; want %s, %s, %s", got, reasons, tt.want, tt.progressing, tt.ready)
+			}
+		})
+	}
+}
+
+// The sentences are true whether Updated counts all updated pods or, in each part, no more than are to be updated.
+func TestSentencesOfAPartition(t *testing.T) {
+	atRest := conditions.Facts{Desired: 9, ExpectedUpdated: 4, Replicas: 9, Updated: 4, Available: 9, UpdatedAvailable: 4}
+	with := func(change func(*conditions.Facts)) conditions.Facts { f := atRest; change(&f); return f }
+	tests := []struct {
+		name               string
+		facts              conditions.Facts
+		ready, progressing string
+	}{
+		{"as asked", atRest, "9 of 9 pods are available", "the partition asks for 4 of 9 pods to be updated, and they are"},
+		{"all were updated before it was raised", with(func(f *conditions.Facts) { f.Kept = 5 }), "9 of 9 pods are available",
+			"the partition asks for 4 of 9 pods to be updated, and they are; 5 more are updated, and have no old revision to go back to"},
+		{"some go back", with(func(f *conditions.Facts) { f.GoingBack = 2 }), "2 updated pods are to go back to the old revision", "pods are being brought to what the spec asks for"},
+		{"one subset goes back, another one on", with(func(f *conditions.Facts) { f.Updated, f.GoingBack = 0, 2 }),
+			"0 of the 4 pods to update are updated, 2 updated ones are to go back to the old revision", "pods are being brought to what the spec asks for"},
+		{"paused", with(func(f *conditions.Facts) { f.GoingBack, f.Paused = 2, true }), "2 updated pods are to go back to the old revision; the update is paused", "the update is paused"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, c := range conditions.Summarise(tt.facts, conditions.NamesOf("CloneSet")) {
+				if c.Type == v1beta1.ConditionReady && c.Message != tt.ready || c.Type == v1beta1.ConditionProgressing && c.Message != tt.progressing {
+					t.Errorf("%s says %q", c.Type, c.Message)
+				}
 			}
 		})
 	}

@@ -30,6 +30,7 @@ const (
 	ReasonScaling          = "Scaling"
 	ReasonPaused           = "Paused"
 	ReasonRetrying         = "Retrying"
+	ReasonWaitingForHook   = "WaitingForHook"
 	ReasonNotStalled       = "NotStalled"
 )
 
@@ -53,26 +54,32 @@ func NamesOf(kind string) Names {
 type Facts struct {
 	// Desired is spec.replicas; ExpectedUpdated is how many of them are to be on the new revision.
 	Desired, ExpectedUpdated int32
-	// Replicas, Updated, Available and UpdatedAvailable are the counters.
+	// Replicas, Updated, Available and UpdatedAvailable are the counters. Where the pods are divided, Updated and
+	// UpdatedAvailable count in each part no more than are to be updated there: one too many here is none there.
 	Replicas, Updated, Available, UpdatedAvailable int32
+	// GoingBack is how many updated pods are still to be brought back to the old revision, since the partition was raised;
+	// Kept is how many more updated pods there are than asked for, that have no old revision to go back to.
+	GoingBack, Kept int32
 	// Paused says that the user paused updates.
 	Paused bool
 	// Stalled says why only a person can move it on; nil otherwise.
 	Stalled *Cause
 	// Failed is the last error, which is tried again; nil otherwise.
 	Failed *Cause
+	// Waiting says what pods wait for that somebody outside has to do, as a lifecycle hook asks; "" if none does.
+	Waiting string
 	// DeadlineExceeded says that nothing has moved for longer than the user's deadline.
 	DeadlineExceeded bool
 }
 
 // Complete tells whether the counters are what the spec asks for.
 func (f Facts) Complete() bool {
-	return f.Replicas == f.Desired && f.Available >= f.Desired && f.Updated >= f.ExpectedUpdated && f.UpdatedAvailable >= f.ExpectedUpdated
+	return f.Replicas == f.Desired && f.Available >= f.Desired && f.Updated >= f.ExpectedUpdated && f.UpdatedAvailable >= f.ExpectedUpdated && f.GoingBack == 0
 }
 
 // waitsForUnpause: everything is there but the update, which the user holds.
 func (f Facts) waitsForUnpause() bool {
-	return f.Paused && f.Updated < f.ExpectedUpdated && f.Replicas == f.Desired && f.Available >= f.Desired
+	return f.Paused && (f.Updated < f.ExpectedUpdated || f.GoingBack > 0) && f.Replicas == f.Desired && f.Available >= f.Desired
 }
 
 // Summarise returns the four conditions in a fixed order.
@@ -99,15 +106,28 @@ func unfinished(f Facts) (reason, message string) {
 	case f.Failed != nil:
 		return f.Failed.Reason, f.Failed.Message
 	case f.waitsForUnpause():
-		return ReasonPaused, fmt.Sprintf("%d of %d pods are updated; the update is paused", f.Updated, f.ExpectedUpdated)
+		return ReasonPaused, updating(f) + "; the update is paused"
+	case f.Waiting != "":
+		return ReasonWaitingForHook, f.Waiting
 	case f.Replicas != f.Desired:
 		return ReasonScaling, fmt.Sprintf("%d pods exist, %d are wanted", f.Replicas, f.Desired)
-	case f.Updated < f.ExpectedUpdated:
-		return ReasonUpdating, fmt.Sprintf("%d of %d pods are updated", f.Updated, f.ExpectedUpdated)
+	case f.Updated < f.ExpectedUpdated || f.GoingBack > 0:
+		return ReasonUpdating, updating(f)
 	case f.Available >= f.Desired:
-		return ReasonUpdating, fmt.Sprintf("%d of %d updated pods are available", f.UpdatedAvailable, f.ExpectedUpdated)
+		return ReasonUpdating, fmt.Sprintf("%d of the %d pods to update are updated and available", f.UpdatedAvailable, f.ExpectedUpdated)
 	}
 	return ReasonPodsNotAvailable, fmt.Sprintf("%d of %d pods are available", f.Available, f.Desired)
+}
+
+// updating says how far the pods are on their way between the revisions.
+func updating(f Facts) string {
+	switch forward := fmt.Sprintf("%d of the %d pods to update are updated", f.Updated, f.ExpectedUpdated); {
+	case f.GoingBack == 0:
+		return forward
+	case f.Updated < f.ExpectedUpdated:
+		return fmt.Sprintf("%s, %d updated ones are to go back to the old revision", forward, f.GoingBack)
+	}
+	return fmt.Sprintf("%d updated pods are to go back to the old revision", f.GoingBack)
 }
 
 func reconciling(f Facts) Condition {
@@ -139,7 +159,10 @@ func progressing(f Facts, names Names) Condition {
 	switch {
 	case f.Complete() && f.ExpectedUpdated < f.Desired:
 		c.Reason = names.PartitionAvailable
-		c.Message = fmt.Sprintf("%d of %d pods are updated, as the partition asks", f.Updated, f.Desired)
+		c.Message = fmt.Sprintf("the partition asks for %d of %d pods to be updated, and they are", f.ExpectedUpdated, f.Desired)
+		if f.Kept > 0 {
+			c.Message += fmt.Sprintf("; %d more are updated, and have no old revision to go back to", f.Kept)
+		}
 	case f.Complete():
 		c.Reason, c.Message = names.Available, "all pods are updated and available"
 	case f.Paused:
