@@ -43,6 +43,15 @@ func Ready(pod *corev1.Pod) bool {
 	return gate == nil || gate.Status == corev1.ConditionTrue
 }
 
+// Unschedulable tells whether the scheduler has found no node for the pod. A pod that it has not looked at yet is not.
+func Unschedulable(pod *corev1.Pod) bool {
+	if pod.Spec.NodeName != "" || Ended(pod) {
+		return false
+	}
+	scheduled := Condition(pod, corev1.PodScheduled)
+	return scheduled != nil && scheduled.Status == corev1.ConditionFalse && scheduled.Reason == corev1.PodReasonUnschedulable
+}
+
 // Available tells whether the pod is available at now. If only the passing of time is missing, wait says how long;
 // otherwise it is 0.
 func Available(pod *corev1.Pod, minReadySeconds int32, now time.Time) (available bool, wait time.Duration) {

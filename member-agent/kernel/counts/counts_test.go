@@ -51,6 +51,32 @@ func TestAvailable(t *testing.T) {
 	}
 }
 
+func TestUnschedulable(t *testing.T) {
+	scheduled := func(status corev1.ConditionStatus, reason string) corev1.PodStatus {
+		return corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: status, Reason: reason}}}
+	}
+	for _, tt := range []struct {
+		name string
+		pod  corev1.Pod
+		want bool
+	}{
+		{"refused by all nodes", corev1.Pod{Status: scheduled(corev1.ConditionFalse, corev1.PodReasonUnschedulable)}, true},
+		{"not looked at yet", corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending}}, false},
+		{"held by a gate", corev1.Pod{Status: scheduled(corev1.ConditionFalse, corev1.PodReasonSchedulingGated)}, false},
+		{"scheduled", corev1.Pod{Status: scheduled(corev1.ConditionTrue, "")}, false},
+		{"on a node, the condition is late", corev1.Pod{Spec: corev1.PodSpec{NodeName: "n"}, Status: scheduled(corev1.ConditionFalse, corev1.PodReasonUnschedulable)}, false},
+	} {
+		if got := counts.Unschedulable(&tt.pod); got != tt.want {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+	}
+	failed := corev1.Pod{Status: scheduled(corev1.ConditionFalse, corev1.PodReasonUnschedulable)}
+	failed.Status.Phase = corev1.PodFailed
+	if counts.Unschedulable(&failed) {
+		t.Error("a pod that has ended waits for a node")
+	}
+}
+
 func TestCounters(t *testing.T) {
 	var c counts.Counters
 	c.Add(true, true, true)

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"hash/fnv"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Hash returns the short hash of a revision's data: up to ten characters that are safe in labels and names. It is the
@@ -31,4 +33,31 @@ func Name(owner, hash string) string {
 		owner = owner[:maxOwnerInName]
 	}
 	return owner + "-" + hash
+}
+
+// Form is how a pod's label names its revision.
+type Form int
+
+// FullForm is the revision's name, as published. ShortForm is its hash alone, as installations of OpenKruise with the gate
+// CloneSetShortHash write it.
+const (
+	FullForm Form = iota
+	ShortForm
+)
+
+// FormOf returns the form of a label's value. Names have a dash between the owner and the hash; hashes have none.
+func FormOf(label string) Form {
+	if label != "" && !strings.Contains(label, "-") {
+		return ShortForm
+	}
+	return FullForm
+}
+
+// Label returns the value in this form for the revision with this name and hash. A name that is too long for a label gives
+// the hash whatever the form.
+func (f Form) Label(name, hash string) string {
+	if f == ShortForm || len(name) > validation.LabelValueMaxLength {
+		return hash
+	}
+	return name
 }

@@ -1,71 +1,57 @@
 package order
 
 import (
-	"cmp"
 	"slices"
-	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 )
 
-// Rule compares two pods: negative if a comes first, 0 if the rule does not care.
-type Rule func(a, b *corev1.Pod) int
+// Rule returns the rank of a pod: the lower, the earlier; equal where the rule does not care. It is asked once for each
+// pod and sorting, and must not change the pod.
+type Rule func(pod *corev1.Pod) int64
 
-// Sort sorts pods by the rules, the first one first, and at last by name.
+// ranked is a pod with the ranks that the rules gave it.
+type ranked struct {
+	pod   *corev1.Pod
+	ranks []int64
+}
+
+// Sort sorts pods by the rules, the first rule first, and at last by name.
 func Sort(pods []*corev1.Pod, rules ...Rule) {
-	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
+	items := make([]ranked, len(pods))
+	ranks := make([]int64, 0, len(pods)*len(rules))
+	for i, pod := range pods {
+		start := len(ranks)
 		for _, rule := range rules {
-			if c := rule(a, b); c != 0 {
-				return c
-			}
+			ranks = append(ranks, rule(pod))
 		}
-		return cmp.Compare(a.Name, b.Name)
+		items[i] = ranked{pod: pod, ranks: ranks[start:]}
+	}
+	slices.SortFunc(items, func(a, b ranked) int {
+		if c := slices.Compare(a.ranks, b.ranks); c != 0 {
+			return c
+		}
+		return strings.Compare(a.pod.Name, b.pod.Name)
 	})
-}
-
-// Removal returns the rules of removing pods. crowd tells how many pods of the workload a node runs; see Crowd.
-func Removal(crowd map[string]int) []Rule {
-	return []Rule{unassigned, phase, notReady, deletionCost, crowded(crowd), readySince, restarts, newer}
-}
-
-// Update returns the rules of updating pods: the least healthy first, so that what is broken already is mended first.
-func Update() []Rule {
-	return []Rule{unassigned, phase, notReady, readySince, restarts, newer}
-}
-
-// Crowd counts the pods on each node.
-func Crowd(pods []*corev1.Pod) map[string]int {
-	crowd := map[string]int{}
-	for _, pod := range pods {
-		if pod.Spec.NodeName != "" {
-			crowd[pod.Spec.NodeName]++
-		}
+	for i := range items {
+		pods[i] = items[i].pod
 	}
-	return crowd
 }
 
-func falseFirst(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
+func falseFirst(is bool) int64 {
+	if is {
+		return 1
 	}
-	return 1
+	return 0
 }
 
-func unassigned(a, b *corev1.Pod) int {
-	return falseFirst(a.Spec.NodeName != "", b.Spec.NodeName != "")
-}
+func unassigned(pod *corev1.Pod) int64 { return falseFirst(pod.Spec.NodeName != "") }
 
-func phase(a, b *corev1.Pod) int {
-	return cmp.Compare(phaseRank(a.Status.Phase), phaseRank(b.Status.Phase))
-}
-
-func phaseRank(p corev1.PodPhase) int {
-	switch p {
+func phase(pod *corev1.Pod) int64 {
+	switch pod.Status.Phase {
 	case corev1.PodPending, "":
 		return 0
 	case corev1.PodUnknown:
@@ -74,45 +60,23 @@ func phaseRank(p corev1.PodPhase) int {
 	return 2
 }
 
-func notReady(a, b *corev1.Pod) int { return falseFirst(counts.Ready(a), counts.Ready(b)) }
+func notReady(pod *corev1.Pod) int64 { return falseFirst(counts.Ready(pod)) }
 
-func deletionCost(a, b *corev1.Pod) int { return cmp.Compare(cost(a), cost(b)) }
-
-// cost reads the deletion cost; a value that is no number counts as 0, as it does in Kubernetes.
-func cost(pod *corev1.Pod) int64 {
-	text, ok := pod.Annotations[corev1.PodDeletionCost]
-	if !ok {
+// readySince puts the pod first that became ready last. Pods that are not ready are equal.
+func readySince(pod *corev1.Pod) int64 {
+	if !counts.Ready(pod) {
 		return 0
 	}
-	value, err := strconv.ParseInt(text, 10, 32)
-	if err != nil {
-		return 0
-	}
-	return value
+	return -counts.Condition(pod, corev1.PodReady).LastTransitionTime.Unix()
 }
 
-func crowded(crowd map[string]int) Rule {
-	return func(a, b *corev1.Pod) int { return cmp.Compare(crowd[b.Spec.NodeName], crowd[a.Spec.NodeName]) }
-}
-
-func readySince(a, b *corev1.Pod) int {
-	if !counts.Ready(a) || !counts.Ready(b) {
-		return 0
-	}
-	since := func(p *corev1.Pod) int64 { return counts.Condition(p, corev1.PodReady).LastTransitionTime.Unix() }
-	return cmp.Compare(since(b), since(a))
-}
-
-func restarts(a, b *corev1.Pod) int { return cmp.Compare(mostRestarts(b), mostRestarts(a)) }
-
-func mostRestarts(pod *corev1.Pod) int32 {
+// restarts puts the pod first of which one container has restarted most often.
+func restarts(pod *corev1.Pod) int64 {
 	var most int32
 	for i := range pod.Status.ContainerStatuses {
 		most = max(most, pod.Status.ContainerStatuses[i].RestartCount)
 	}
-	return most
+	return -int64(most)
 }
 
-func newer(a, b *corev1.Pod) int {
-	return b.CreationTimestamp.Compare(a.CreationTimestamp.Time)
-}
+func newer(pod *corev1.Pod) int64 { return -pod.CreationTimestamp.Unix() }

@@ -1,24 +1,29 @@
 package order_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/order"
 )
 
+var start = time.Unix(1000, 0)
+
+// pod is running, ready since start, and alone on its node.
 func pod(name string, changes ...func(*corev1.Pod)) *corev1.Pod {
-	start := metav1.NewTime(time.Unix(1000, 0))
 	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: start},
+		ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(start)},
 		Spec:       corev1.PodSpec{NodeName: "node-" + name},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{
-			{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: start}}},
+			{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(start)}}},
 	}
 	for _, change := range changes {
 		change(p)
@@ -30,57 +35,142 @@ func cost(value string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.PodDeletionCost: value} }
 }
 
-func TestRemoval(t *testing.T) {
-	tests := []struct {
-		reason       string
-		first, other *corev1.Pod
-	}{
-		{"no node", pod("z", func(p *corev1.Pod) { p.Spec.NodeName = "" }), pod("a")},
-		{"pending", pod("z", func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }), pod("a")},
-		{"unknown before running", pod("z", func(p *corev1.Pod) { p.Status.Phase = corev1.PodUnknown }), pod("a")},
-		{"not ready", pod("z", func(p *corev1.Pod) { p.Status.Conditions = nil }), pod("a")},
-		{"not ready beats a low cost", pod("z", func(p *corev1.Pod) { p.Status.Conditions = nil }), pod("a", cost("-9"))},
-		{"lower cost", pod("z", cost("-5")), pod("a", cost("10"))},
-		{"a cost that is no number is 0", pod("z", cost("-1")), pod("a", cost("cheap"))},
-		{"ready for a shorter time", pod("z", func(p *corev1.Pod) { p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(time.Unix(2000, 0)) }), pod("a")},
-		{"more restarts", pod("z", func(p *corev1.Pod) { p.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: 2}} }), pod("a")},
-		{"newer", pod("z", func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(time.Unix(2000, 0)) }), pod("a")},
-		{"the name decides at last", pod("a"), pod("z")},
+func label(key, value string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { metav1.SetMetaDataLabel(&p.ObjectMeta, key, value) }
+}
+
+func on(node string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.NodeName = node } }
+
+func inPhase(phase corev1.PodPhase) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Status.Phase = phase }
+}
+
+func unready(p *corev1.Pod) { p.Status.Conditions = nil }
+
+func readyAfter(d time.Duration) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(start.Add(d)) }
+}
+
+func restarted(times int32) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: times}} }
+}
+
+func createdAfter(d time.Duration) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(start.Add(d)) }
+}
+
+func names(pods []*corev1.Pod) string {
+	var out []string
+	for _, p := range pods {
+		out = append(out, p.Name)
 	}
-	for _, tt := range tests {
-		t.Run(tt.reason, func(t *testing.T) {
-			pods := []*corev1.Pod{tt.other, tt.first}
-			order.Sort(pods, order.Removal(order.Crowd(pods))...)
-			if pods[0] != tt.first {
-				t.Errorf("%s goes first", pods[0].Name)
+	return strings.Join(out, " ")
+}
+
+// anyPod has a random value for each thing that a rule looks at, of few, so that ties are frequent.
+func anyPod(random *rand.Rand, name string) *corev1.Pod {
+	changes := []func(*corev1.Pod){
+		on([]string{"", "n1", "n2", "n3"}[random.IntN(4)]),
+		inPhase([]corev1.PodPhase{corev1.PodPending, corev1.PodUnknown, corev1.PodRunning, corev1.PodRunning}[random.IntN(4)]),
+		readyAfter(time.Duration(random.IntN(3)) * time.Minute),
+		createdAfter(time.Duration(random.IntN(3)) * time.Minute),
+		restarted(int32(random.IntN(3))),
+		cost([]string{"", "x", "-1", "2"}[random.IntN(4)]),
+	}
+	if random.IntN(2) == 0 {
+		changes = append(changes, label("step", []string{"", "s-1", "s-20", "none"}[random.IntN(4)]))
+	}
+	if random.IntN(2) == 0 {
+		changes = append(changes, label("app", []string{"a", "b"}[random.IntN(2)]))
+	}
+	if random.IntN(5) == 0 {
+		changes = append(changes, label(v1beta1.LabelLifecycleState, string(v1beta1.LifecyclePreparingUpdate)))
+	}
+	if random.IntN(5) == 0 {
+		changes = append(changes, unready)
+	}
+	return pod(name, changes...)
+}
+
+// orders are the ways to order pods that must not depend on the order of the input.
+func orders(t testing.TB) map[string]func([]*corev1.Pod) []*corev1.Pod {
+	zone := func(node, _ string) string { return map[string]string{"n1": "z1", "n2": "z1", "n3": "z2"}[node] }
+	constraints := []corev1.TopologySpreadConstraint{{TopologyKey: "zone"}, {TopologyKey: "rack"}}
+	removal := func(constraints []corev1.TopologySpreadConstraint) func([]*corev1.Pod) []*corev1.Pod {
+		return func(pods []*corev1.Pod) []*corev1.Pod {
+			out := slices.Clone(pods)
+			order.Removal{MinReadySeconds: 60, Now: start.Add(2 * time.Minute), Crowd: order.NewCrowd(pods, constraints, zone)}.Sort(out)
+			return out
+		}
+	}
+	update := func(s strategy) func([]*corev1.Pod) []*corev1.Pod {
+		return func(pods []*corev1.Pod) []*corev1.Pod {
+			out, err := order.ForUpdate(pods, nil, s.priority, s.scatter)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return out
+		}
+	}
+	return map[string]func([]*corev1.Pod) []*corev1.Pod{
+		"removal by node":  removal(nil),
+		"removal by zone":  removal(constraints),
+		"update":           update(strategy{}),
+		"update by weight": update(strategy{priority: weights, scatter: scatterA}),
+		"update by value":  update(strategy{priority: values, scatter: scatterA}),
+	}
+}
+
+func TestTheOrderOfTheInputDoesNotMatter(t *testing.T) {
+	for name, sorted := range orders(t) {
+		t.Run(name, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(1, 2))
+			for range 100 {
+				var pods []*corev1.Pod
+				for i := range 1 + random.IntN(30) {
+					pods = append(pods, anyPod(random, fmt.Sprint("p", i)))
+				}
+				want := names(sorted(pods))
+				random.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
+				if got := names(sorted(pods)); got != want {
+					t.Fatalf("another input order gave another order:\n%s\n%s", got, want)
+				}
 			}
 		})
 	}
 }
 
-func TestCrowdedNodesGiveFirst(t *testing.T) {
-	on := func(node string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.NodeName = node } }
-	pods := []*corev1.Pod{pod("a", on("n1")), pod("b", on("n2")), pod("c", on("n2"))}
-	order.Sort(pods, order.Removal(order.Crowd(pods))...)
-	if pods[2].Name != "a" {
-		t.Errorf("the pod alone on its node is not the last to go: %s", pods[2].Name)
+// Without crowds and scattering the order of two pods does not depend on the others: whether a comes before b is the same
+// in every set, and from a before b and b before c follows a before c.
+func TestTheOrderIsTotal(t *testing.T) {
+	before := map[string]func(a, b *corev1.Pod) bool{
+		"removal": func(a, b *corev1.Pod) bool {
+			pods := []*corev1.Pod{a, b}
+			order.Removal{MinReadySeconds: 60, Now: start.Add(2 * time.Minute)}.Sort(pods)
+			return pods[0] == a
+		},
 	}
-}
-
-func TestTheOrderOfTheInputDoesNotMatter(t *testing.T) {
-	var pods []*corev1.Pod
-	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
-		pods = append(pods, pod(name, cost([]string{"1", "2"}[len(pods)%2])))
-	}
-	want := slices.Clone(pods)
-	order.Sort(want, order.Removal(order.Crowd(want))...)
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 20 {
-		random.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
-		got := slices.Clone(pods)
-		order.Sort(got, order.Removal(order.Crowd(got))...)
-		if !slices.Equal(got, want) {
-			t.Fatal("another input order gave another order")
+	for name, s := range map[string]strategy{"update": {}, "by weight": {priority: weights}, "by value": {priority: values}} {
+		before[name] = func(a, b *corev1.Pod) bool {
+			pods, err := order.ForUpdate([]*corev1.Pod{a, b}, nil, s.priority, s.scatter)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return pods[0] == a
 		}
+	}
+	random := rand.New(rand.NewPCG(3, 4))
+	for name, before := range before {
+		t.Run(name, func(t *testing.T) {
+			for range 2000 {
+				a, b, c := anyPod(random, "a"), anyPod(random, "b"), anyPod(random, "c")
+				if before(a, b) == before(b, a) {
+					t.Fatalf("a and b have no order: %+v %+v", a, b)
+				}
+				if before(a, b) && before(b, c) && !before(a, c) {
+					t.Fatalf("not transitive: %+v %+v %+v", a, b, c)
+				}
+			}
+		})
 	}
 }

@@ -2,6 +2,7 @@ package podset
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
@@ -19,9 +20,12 @@ type Set struct {
 	Ended []*corev1.Pod
 	// Terminating pods are being deleted.
 	Terminating []*corev1.Pod
+	// Strangers are not being deleted, and their labels do not match the selector any more. They are to be released, and
+	// count for nothing.
+	Strangers []*corev1.Pod
 }
 
-func newSet(objs []any) Set {
+func newSet(objs []any, selector labels.Selector) Set {
 	set := Set{Active: make([]*corev1.Pod, 0, len(objs))}
 	for _, obj := range objs {
 		pod, ok := obj.(*corev1.Pod)
@@ -29,6 +33,8 @@ func newSet(objs []any) Set {
 		case !ok:
 		case pod.DeletionTimestamp != nil:
 			set.Terminating = append(set.Terminating, pod)
+		case selector != nil && !selector.Matches(labels.Set(pod.Labels)):
+			set.Strangers = append(set.Strangers, pod)
 		case counts.Ended(pod):
 			set.Ended = append(set.Ended, pod)
 		default:
@@ -47,4 +53,23 @@ func HasRevision(pod *corev1.Pod, hash string) bool {
 func SpecifiedDelete(pod *corev1.Pod) bool {
 	_, ok := pod.Labels[v1beta1.LabelSpecifiedDelete]
 	return ok
+}
+
+// LabelForm returns the form of the revision's label that new pods of this workload get: the short one if it is asked for,
+// or if all active pods that have the label have it in that form, so that pods taken over and new ones stay alike.
+func (s Set) LabelForm(short bool) history.Form {
+	if short {
+		return history.ShortForm
+	}
+	found := history.FullForm
+	for _, pod := range s.Active {
+		label := pod.Labels[LabelRevision]
+		if label == "" {
+			continue
+		}
+		if found = history.FormOf(label); found == history.FullForm {
+			break
+		}
+	}
+	return found
 }

@@ -83,13 +83,13 @@ func (s *Source) Get(key types.NamespacedName) freshness.Seen {
 	return freshness.Seen{Present: true, ResourceVersion: pod.ResourceVersion, Deleting: pod.DeletionTimestamp != nil}
 }
 
-// Observe returns the pods whose controller has this uid, in buckets.
-func (s *Source) Observe(owner types.UID) (Set, error) {
+// Observe returns the pods whose controller has this uid, in buckets. Without a selector (nil) no pod is a stranger.
+func (s *Source) Observe(owner types.UID, selector labels.Selector) (Set, error) {
 	objs, err := s.indexer.ByIndex(controllerIndex, string(owner))
 	if err != nil {
 		return Set{}, fmt.Errorf("list pods of %s: %w", owner, err)
 	}
-	return newSet(objs), nil
+	return newSet(objs, selector), nil
 }
 
 // Orphans returns the pods in the namespace that match the selector and have no controller. An empty selector matches

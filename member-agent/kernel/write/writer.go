@@ -19,6 +19,8 @@ import (
 type Writer struct {
 	Client client.Client
 	Fresh  *freshness.Store
+	// Claims records writes to claims; a kind without claims may leave it nil.
+	Claims *freshness.Store
 }
 
 // CreatePod creates the pod of an owner. If opened is not empty it is applied to the new pod's status at once, so that its
@@ -101,6 +103,22 @@ func (w *Writer) AdoptPod(ctx context.Context, owner types.UID, pod *corev1.Pod,
 	}
 	if err := w.PatchPod(ctx, owner, pod, body); err != nil {
 		return fmt.Errorf("adopt: %w", err)
+	}
+	return nil
+}
+
+// ReleasePod takes the owner out of exactly this pod's owner references; those of others stay. A pod that is gone, or that
+// another of the same name has replaced, is no error.
+func (w *Writer) ReleasePod(ctx context.Context, owner types.UID, pod *corev1.Pod) error {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": pod.UID, "ownerReferences": []map[string]any{{"$patch": "delete", "uid": owner}},
+	}})
+	if err != nil {
+		return fmt.Errorf("release pod %s: %w", client.ObjectKeyFromObject(pod), err)
+	}
+	// Nothing but the uid can be in conflict or invalid: the pod is another one.
+	if err := w.PatchPod(ctx, owner, pod, body); err != nil && !apierrors.IsConflict(err) && !apierrors.IsInvalid(err) {
+		return fmt.Errorf("release: %w", err)
 	}
 	return nil
 }

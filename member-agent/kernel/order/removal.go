@@ -1,0 +1,50 @@
+package order
+
+import (
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+)
+
+// Removal orders pods that may be removed.
+type Removal struct {
+	// MinReadySeconds and Now tell which pods are available.
+	MinReadySeconds int32
+	Now             time.Time
+	// Crowd tells which places have too many pods; nil if that does not matter.
+	Crowd *Crowd
+}
+
+// Sort sorts pods, the one to remove first in front.
+func (r Removal) Sort(pods []*corev1.Pod) {
+	before := []Rule{unassigned, phase, r.unavailable, notReady, deletionCost}
+	after := []Rule{readySince, restarts, newer}
+	if r.Crowd != nil && len(pods) > 1 {
+		// A place gets emptier with each pod that goes. So the order without crowds says which pod of a place would go
+		// first, and each counts only those that would still be there.
+		Sort(pods, append(before, after...)...)
+		before = append(before, r.Crowd.ranks(pods))
+	}
+	Sort(pods, append(before, after...)...)
+}
+
+func (r Removal) unavailable(pod *corev1.Pod) int64 {
+	available, _ := counts.Available(pod, r.MinReadySeconds, r.Now)
+	return falseFirst(available)
+}
+
+// deletionCost reads the deletion cost; a value that is no number counts as 0, as it does in Kubernetes.
+func deletionCost(pod *corev1.Pod) int64 {
+	text, ok := pod.Annotations[corev1.PodDeletionCost]
+	if !ok {
+		return 0
+	}
+	value, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return 0
+	}
+	return value
+}

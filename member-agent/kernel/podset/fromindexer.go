@@ -1,0 +1,22 @@
+package podset
+
+import (
+	"fmt"
+
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// FromIndexer returns a source over an indexer that is filled by somebody else, such as a simulation. The indexes that are
+// missing are added to it; the error is that of an indexer that cannot take them any more.
+func FromIndexer(indexer toolscache.Indexer) (*Source, error) {
+	missing := toolscache.Indexers{}
+	for name, index := range map[string]toolscache.IndexFunc{controllerIndex: byController, orphanIndex: orphans} {
+		if _, ok := indexer.GetIndexers()[name]; !ok {
+			missing[name] = index
+		}
+	}
+	if err := indexer.AddIndexers(missing); err != nil {
+		return nil, fmt.Errorf("index pods by their controller: %w", err)
+	}
+	return &Source{indexer: indexer}, nil
+}

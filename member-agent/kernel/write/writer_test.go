@@ -1,0 +1,59 @@
+package write_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/freshness"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
+)
+
+func TestReleasePod(t *testing.T) {
+	ref := func(uid string, controller bool) metav1.OwnerReference {
+		return metav1.OwnerReference{APIVersion: "v1", Kind: "X", Name: uid, UID: types.UID(uid), Controller: &controller}
+	}
+	pod := func(name string, refs ...metav1.OwnerReference) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-" + name), OwnerReferences: refs}}
+	}
+	for _, tt := range []struct {
+		name string
+		have *corev1.Pod
+		left []string
+	}{
+		{"the only owner", pod("a", ref("us", true)), nil},
+		{"owners that do not control stay", pod("a", ref("other", false), ref("us", true)), []string{"other"}},
+		{"somebody else's by now", pod("a", ref("other", true)), []string{"other"}},
+		{"gone", nil, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			builder := fake.NewClientBuilder()
+			if tt.have != nil {
+				builder = builder.WithObjects(tt.have)
+			}
+			w := &write.Writer{Client: builder.Build(), Fresh: freshness.NewStore(clock.RealClock{})}
+			if err := w.ReleasePod(t.Context(), "us", pod("a", ref("us", true))); err != nil {
+				t.Fatal(err)
+			}
+			got := &corev1.Pod{}
+			if err := w.Client.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "a"}, got); err != nil {
+				if tt.have == nil && client.IgnoreNotFound(err) == nil {
+					return
+				}
+				t.Fatal(err)
+			}
+			var left []string
+			for _, r := range got.OwnerReferences {
+				left = append(left, string(r.UID))
+			}
+			if len(left) != len(tt.left) || (len(left) > 0 && left[0] != tt.left[0]) {
+				t.Errorf("owners %v, want %v", left, tt.left)
+			}
+		})
+	}
+}
