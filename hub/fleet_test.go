@@ -323,10 +323,12 @@ type agent struct {
 	cancel  func()
 }
 
-// replica is the state of one member object, by subset.
+// replica is the state of one member object, by subset. canGoBack: not all pods have had the template yet, after another
+// one.
 type replica struct {
 	template       string
 	total, updated map[string]int32
+	canGoBack      map[string]bool
 	sequence       int64
 	generation     int64
 }
@@ -402,7 +404,7 @@ func (a *agent) carryOut(ctx context.Context, w *work.Work) {
 	}
 	r := a.state[w.Name]
 	if r == nil {
-		r = &replica{total: map[string]int32{}, updated: map[string]int32{}}
+		r = &replica{total: map[string]int32{}, updated: map[string]int32{}, canGoBack: map[string]bool{}}
 		a.state[w.Name] = r
 	}
 	if r.sequence == sequence && r.generation == w.Generation || sequence < r.sequence {
@@ -422,6 +424,9 @@ func (r *replica) follow(o *order) {
 	if r.template != string(o.Spec.Template) {
 		r.template = string(o.Spec.Template)
 		clear(r.updated)
+		for subset, n := range r.total {
+			r.canGoBack[subset] = n > 0
+		}
 	}
 	wanted, partitions, paused := map[string]int32{}, map[string]int32{}, map[string]bool{}
 	if o.Kind == "CloneSet" {
@@ -438,6 +443,7 @@ func (r *replica) follow(o *order) {
 		if _, ok := wanted[subset]; !ok {
 			delete(r.total, subset)
 			delete(r.updated, subset)
+			delete(r.canGoBack, subset)
 		}
 	}
 	for subset, n := range wanted {
@@ -450,7 +456,11 @@ func (r *replica) follow(o *order) {
 		r.updated[subset] = min(r.updated[subset], n)
 		if !paused[subset] {
 			r.updated[subset] = max(r.updated[subset], n-partitions[subset])
+			if r.canGoBack[subset] {
+				r.updated[subset] = min(r.updated[subset], max(n-partitions[subset], 0))
+			}
 		}
+		r.canGoBack[subset] = r.canGoBack[subset] && r.updated[subset] < n
 	}
 }
 
@@ -465,7 +475,7 @@ func (a *agent) report(ctx context.Context, w *work.Work, r *replica) {
 	for _, subset := range slices.Sorted(maps.Keys(r.total)) {
 		n, u := r.total[subset], r.updated[subset]
 		report.InUse = append(report.InUse, work.SubsetUse{
-			Subset: subset, Desired: n, Total: n, Ready: n, Available: n, Updated: u, UpdatedReady: u, UpdatedAvailable: u,
+			Subset: subset, Desired: n, Total: n, Ready: n, Available: n, Updated: u, UpdatedReady: u, UpdatedAvailable: u, CanGoBack: r.canGoBack[subset],
 		})
 	}
 	w.Status.Report = report

@@ -87,7 +87,7 @@ func subsetConditions(f *Facts, s *Sum) []conditions.Condition {
 		provisioned.Status, provisioned.Reason = corev1.ConditionTrue, "Provisioned"
 	}
 	updated := conditions.Condition{Type: string(apps.SubsetUpdated), Status: corev1.ConditionFalse, Reason: "Updating"}
-	if f.Placement != nil && s.Answered && s.Whole.Updated >= s.Enough {
+	if f.Placement != nil && s.Answered && s.AsFarAsAsked() {
 		updated.Status, updated.Reason = corev1.ConditionTrue, "Updated"
 	}
 	failure := conditions.Remove(string(apps.SubsetFailure))
@@ -111,7 +111,8 @@ func summary(f *Facts, s *Sum, desired int32, kind string) []conditions.Conditio
 	w := s.Whole
 	facts := conditions.Facts{
 		Desired: desired, ExpectedUpdated: s.Enough,
-		Replicas: w.Replicas, Updated: w.Updated, Available: w.Available, UpdatedAvailable: w.UpdatedAvailable,
+		Replicas: w.Replicas, Updated: s.Updated, Available: w.Available, UpdatedAvailable: s.UpdatedAvailable,
+		GoingBack: s.GoingBack, Kept: s.Kept,
 		Paused: f.Strategy.Paused, Stalled: s.Stalled, Failed: s.Failed,
 		DeadlineExceeded: s.Deadline != nil,
 	}

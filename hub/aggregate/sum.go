@@ -65,8 +65,12 @@ func (c *Counts) add(o Counts) {
 type Sum struct {
 	Whole   Counts
 	Subsets map[string]Counts
-	// Enough is how many updated pods are enough to be at rest.
-	Enough int32
+	// Enough is how many updated pods are enough to be at rest. Updated and UpdatedAvailable count towards it: of each subset
+	// no more than are to be updated there.
+	Enough, Updated, UpdatedAvailable int32
+	// GoingBack is how many updated pods members are still to bring back to the old revision, Kept how many more than their
+	// shares they have, without an old revision to go back to.
+	GoingBack, Kept int32
 	// Answered: every cluster has carried out its newest order.
 	Answered bool
 	// Exact: every subset has in every cluster the pods that the placement gives it there.
@@ -106,22 +110,26 @@ func Summarise(f *Facts) Sum {
 // Done tells whether nothing is in progress: all is as the placement asks, or nothing moves before a person acts.
 func (s *Sum) Done() bool {
 	w := s.Whole
-	return s.Stalled != nil || s.Answered && s.Exact && w.Available == w.Desired && w.Ready == w.Desired && w.Updated >= s.Enough
+	return s.Stalled != nil || s.Answered && s.Exact && w.Available == w.Desired && w.Ready == w.Desired && s.AsFarAsAsked()
 }
+
+// AsFarAsAsked tells whether enough pods are updated, and none is still to go back.
+func (s *Sum) AsFarAsAsked() bool { return s.Updated >= s.Enough && s.GoingBack == 0 }
 
 func (s *Sum) sumCells(f *Facts) {
 	spec := &f.Placement.Spec
 	for _, limit := range spec.Limits {
 		s.Subsets[limit.Subset] = Counts{ExpectedUpdated: limit.Update}
 	}
-	wanted := map[string]map[string]int32{} // cluster → subset → replicas
+	wanted := map[string]map[string]ordered{} // cluster → subset
 	sequence := map[string]int64{}
 	for i := range spec.Cells {
 		c := &spec.Cells[i]
 		if wanted[c.Cluster] == nil {
-			wanted[c.Cluster] = map[string]int32{}
+			wanted[c.Cluster] = map[string]ordered{}
 		}
-		wanted[c.Cluster][c.Subset] += c.Replicas
+		order := wanted[c.Cluster][c.Subset]
+		wanted[c.Cluster][c.Subset] = ordered{replicas: order.replicas + c.Replicas, update: order.update + c.Share.Update}
 		sequence[c.Cluster] = max(sequence[c.Cluster], c.Sequence)
 		counts := s.Subsets[c.Subset]
 		counts.Desired += c.Replicas
@@ -141,13 +149,18 @@ func (s *Sum) sumCells(f *Facts) {
 	s.FailedScale, s.FailedUpdate = failedScale.cause(), failedUpdate.cause()
 	for _, counts := range s.Subsets {
 		s.Whole.add(counts)
+		s.Updated += min(counts.Updated, counts.ExpectedUpdated)
+		s.UpdatedAvailable += min(counts.UpdatedAvailable, counts.ExpectedUpdated)
 	}
 }
 
+// ordered is what a placement asks of a subset in a cluster: its replicas, and how many of them may be updated.
+type ordered struct{ replicas, update int32 }
+
 // sumCluster adds what one member reports.
-func (s *Sum) sumCluster(f *Facts, cluster string, wanted map[string]int32, sequence int64) {
+func (s *Sum) sumCluster(f *Facts, cluster string, wanted map[string]ordered, sequence int64) {
 	w := f.Works[cluster]
-	asked := slices.ContainsFunc(slices.Collect(maps.Values(wanted)), func(n int32) bool { return n > 0 })
+	asked := slices.ContainsFunc(slices.Collect(maps.Values(wanted)), func(o ordered) bool { return o.replicas > 0 })
 	if f.NotReady[cluster] && asked {
 		s.Stale = append(s.Stale, cluster)
 	}
@@ -179,11 +192,14 @@ func (s *Sum) sumCluster(f *Facts, cluster string, wanted map[string]int32, sequ
 			counts.Updated += max(use.Updated, 0)
 			counts.UpdatedReady += max(use.UpdatedReady, 0)
 			counts.UpdatedAvailable += max(use.UpdatedAvailable, 0)
+			order, told := wanted[use.Subset], placement.LendingReport(report.Sequence, use)
+			back, kept := told.Beyond(order.replicas, order.update)
+			s.GoingBack, s.Kept = s.GoingBack+back, s.Kept+kept
 		}
 		s.Subsets[use.Subset] = counts
 	}
-	for subset, n := range wanted {
-		s.Exact = s.Exact && have[subset] == n
+	for subset, order := range wanted {
+		s.Exact = s.Exact && have[subset] == order.replicas
 	}
 }
 

@@ -65,20 +65,27 @@ func lendingCell(f *Facts, last lending.Cell, c *topology.Cell, newRevision bool
 	if !ok {
 		return cell
 	}
-	cell.Report = &lending.Report{
-		Sequence: report.Sequence,
-		InUse: lending.Amounts{
-			Update: use.Updated,
-			Break:  max(use.Desired-use.Available, 0),
-			Add:    max(use.Total-use.Desired, 0),
-		},
-		Updated: use.Updated, Available: use.Available, Total: use.Total,
-	}
+	told := LendingReport(report.Sequence, use)
+	cell.Report = &told
 	if use.Updated >= use.Total {
 		// No pod of an old revision is left: what is still missing is created, which needs no permission.
 		cell.Report.Updated = max(use.Updated, c.Replicas)
 	}
 	return cell
+}
+
+// LendingReport is what a member reports of a subset, in the terms of lending. Negative numbers count as 0.
+func LendingReport(sequence int64, use work.SubsetUse) lending.Report {
+	use = clampUse(use)
+	return lending.Report{
+		Sequence: sequence,
+		InUse: lending.Amounts{
+			Update: use.Updated,
+			Break:  max(use.Desired-use.Available, 0),
+			Add:    max(use.Total-use.Desired, 0),
+		},
+		Updated: use.Updated, Available: use.Available, Total: use.Total, CanGoBack: use.CanGoBack,
+	}
 }
 
 // lastLent sums what the last decision lent to each place.

@@ -164,6 +164,7 @@ func cloneSetUse(set *apps.CloneSet) work.SubsetUse {
 		Desired: 1, // what the API means by no replicas
 		Total:   set.Status.Replicas, Ready: set.Status.ReadyReplicas, Available: set.Status.AvailableReplicas,
 		Updated: set.Status.UpdatedReplicas, UpdatedReady: set.Status.UpdatedReadyReplicas, UpdatedAvailable: set.Status.UpdatedAvailableReplicas,
+		CanGoBack: set.Status.CanGoBack(),
 	}
 	if set.Spec.Replicas != nil {
 		use.Desired = *set.Spec.Replicas
@@ -181,6 +182,7 @@ func unitedDeploymentUse(united *apps.UnitedDeployment) []work.SubsetUse {
 			Updated: s.UpdatedReplicas, UpdatedReady: s.UpdatedReadyReplicas,
 			// The status does not count these. This many must be: even if all old pods are available.
 			UpdatedAvailable: min(s.UpdatedReadyReplicas, max(0, s.AvailableReplicas-old)),
+			CanGoBack:        s.CanGoBack,
 		})
 	}
 	return uses

@@ -68,6 +68,16 @@ func TestBuild(t *testing.T) {
 			[]work.SubsetUse{{Desired: 4, Total: 4, Ready: 3, Available: 2, Updated: 3, UpdatedReady: 2, UpdatedAvailable: 1}},
 		},
 		{
+			"in a rollout pods can go back", before, outcome,
+			cloneSet(t, `,"status":{"observedGeneration":2,"replicas":4,"updatedReplicas":4,"currentRevision":"web-a","updateRevision":"web-b"}`),
+			metav1.ConditionTrue, 5, work.ResourceUnknown, []work.SubsetUse{{Desired: 4, Total: 4, Updated: 4, CanGoBack: true}},
+		},
+		{
+			"after it they cannot", before, outcome,
+			cloneSet(t, `,"status":{"observedGeneration":2,"replicas":4,"updatedReplicas":4,"currentRevision":"web-b","updateRevision":"web-b"}`),
+			metav1.ConditionTrue, 5, work.ResourceUnknown, []work.SubsetUse{{Desired: 4, Total: 4, Updated: 4}},
+		},
+		{
 			"refused: what stands is reported on", before, refused, cloneSet(t, `,"status":{"observedGeneration":2,"conditions":[{"type":"Ready","status":"True"}]}`),
 			metav1.ConditionFalse, 5, work.ResourceHealthy, []work.SubsetUse{{Desired: 4}},
 		},
@@ -108,14 +118,14 @@ func TestBuild(t *testing.T) {
 
 func TestBuildUnitedDeployment(t *testing.T) {
 	live := object(t, `{"apiVersion":"apps.kruise.io/v1beta1","kind":"UnitedDeployment",`+meta5+`,"status":{"observedGeneration":2,"subsetStatuses":[
-		{"name":"a","desiredReplicas":4,"replicas":4,"readyReplicas":4,"availableReplicas":4,"updatedReplicas":1,"updatedReadyReplicas":1},
+		{"name":"a","desiredReplicas":4,"replicas":4,"readyReplicas":4,"availableReplicas":4,"updatedReplicas":1,"updatedReadyReplicas":1,"canGoBack":true},
 		{"name":"b","desiredReplicas":2,"replicas":3,"readyReplicas":3,"availableReplicas":1,"updatedReplicas":2,"updatedReadyReplicas":2}]}}`)
 	got, err := Build(work.WorkStatus{}, apply.Outcome{HubID: "hub", Applied: true, Reason: work.ReasonApplied}, live, metav1.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []work.SubsetUse{
-		{Subset: "a", Desired: 4, Total: 4, Ready: 4, Available: 4, Updated: 1, UpdatedReady: 1, UpdatedAvailable: 1},
+		{Subset: "a", Desired: 4, Total: 4, Ready: 4, Available: 4, Updated: 1, UpdatedReady: 1, UpdatedAvailable: 1, CanGoBack: true},
 		{Subset: "b", Desired: 2, Total: 3, Ready: 3, Available: 1, Updated: 2, UpdatedReady: 2, UpdatedAvailable: 0},
 	}
 	if diff := cmp.Diff(want, got.Report.InUse); diff != "" {
@@ -171,6 +181,7 @@ func TestSame(t *testing.T) {
 		{"a counter in the status", func(s *work.WorkStatus) { s.ManifestStatuses[0].Status.Raw = json.RawMessage(`{"b":2,"a":2}`) }, false},
 		{"the sequence", func(s *work.WorkStatus) { s.Report.Sequence = 2 }, false},
 		{"the amount in use", func(s *work.WorkStatus) { s.Report.InUse[0].Total = 2 }, false},
+		{"whether pods can go back", func(s *work.WorkStatus) { s.Report.InUse[0].CanGoBack = true }, false},
 		{"the health", func(s *work.WorkStatus) { s.ManifestStatuses[0].Health = work.ResourceUnknown }, false},
 		{"the condition", func(s *work.WorkStatus) { s.Conditions[0].ObservedGeneration = 2 }, false},
 		{"no report", func(s *work.WorkStatus) { s.Report = nil }, false},

@@ -342,6 +342,10 @@ type SubsetStatus struct {
 	// updatedReadyReplicas is the number of pods of the subset of updatedRevision that are ready. Flotilla's addition.
 	// +optional
 	UpdatedReadyReplicas int32 `json:"updatedReadyReplicas"`
+	// canGoBack is whether a higher partition brings updated pods of the subset back to the revision that all of them had
+	// before: false once all were updated, and for kinds without a partition. Flotilla's addition.
+	// +optional
+	CanGoBack bool `json:"canGoBack,omitempty"`
 }
 
 // SubsetConditionType names a condition of a subset.

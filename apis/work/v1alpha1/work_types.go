@@ -158,6 +158,10 @@ type SubsetUse struct {
 	UpdatedReady int32 `json:"updatedReady"`
 	// updatedAvailable is how many pods of the newest revision are available.
 	UpdatedAvailable int32 `json:"updatedAvailable"`
+	// canGoBack is whether updated pods can be brought back to the revision that all pods had before: false once all pods
+	// were updated, and where nobody knows.
+	// +optional
+	CanGoBack bool `json:"canGoBack,omitempty"`
 }
 
 // Work carries one object from the hub to one member; the namespace on the hub names the member.

@@ -27,6 +27,8 @@ type child struct {
 	replicas int32  // asked for
 	observed bool   // its controller has seen its newest generation
 	pods     counters
+	// canGoBack: it has an old revision, to which a higher partition brings updated pods back.
+	canGoBack bool
 	// stalled and failed are what its controller says of it: that only a person can help, or that it tries again.
 	stalled, failed *conditions.Cause
 }
@@ -61,6 +63,7 @@ func fromCloneSet(set *kruise.CloneSet) child {
 
 			updatedAvailable: set.Status.UpdatedAvailableReplicas,
 		},
+		canGoBack: set.Status.CanGoBack(),
 	}
 	for i := range set.Status.Conditions {
 		condition := &set.Status.Conditions[i]

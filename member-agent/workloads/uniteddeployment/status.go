@@ -198,6 +198,7 @@ func plannedRows(o *observed, p *plan, facts *conditions.Facts) []kruise.SubsetS
 			addPods(&row, s.live)
 			updated := updatedOf(o, s.live)
 			row.UpdatedReplicas, row.UpdatedReadyReplicas = updated.updated, updated.updatedReady
+			row.CanGoBack = s.live.canGoBack
 			facts.Available += min(s.live.pods.available, s.desired)
 			facts.Updated += min(updated.updated, s.expected())
 			facts.UpdatedAvailable += min(updated.updatedAvailable, s.expected())
