@@ -17,10 +17,28 @@ type Change struct {
 	Images      map[string]string
 	Labels      map[string]*string
 	Annotations map[string]*string
+	// Resources has the whole cpu and memory, requests and limits, of every container of which any of it changes.
+	Resources map[string]corev1.ResourceRequirements
+	// Environment has the containers whose environment reads changed labels or annotations.
+	Environment map[string]Read
 }
 
-// Diff returns how a pod of template old becomes one of template updated in place. If it cannot, refusal names the first
-// field that differs and cannot be changed in a running pod; it is empty otherwise.
+// Read is what one container's environment reads of a change.
+type Read struct {
+	Metadata
+	// Field is the first field of the template that reads it.
+	Field string
+}
+
+// Metadata are labels and annotations as the published records have them. A nil value takes a key away.
+type Metadata struct {
+	Labels      map[string]*string `json:"labels,omitempty"`
+	Annotations map[string]*string `json:"annotations,omitempty"`
+}
+
+// Diff returns how a pod of template old becomes one of template updated in place. If no pod can, refusal names the first
+// field that differs and cannot be changed in a running pod; it is empty otherwise. Change.Possible answers the rest for
+// one pod. Diff errs when a template cannot be encoded.
 func Diff(old, updated *corev1.PodTemplateSpec) (change Change, refusal string, err error) {
 	from, err := normal.Fields(old)
 	if err != nil {
@@ -33,6 +51,7 @@ func Diff(old, updated *corev1.PodTemplateSpec) (change Change, refusal string, 
 	change = Change{Images: map[string]string{}}
 	change.Labels = changed(old.Labels, updated.Labels)
 	change.Annotations = changed(old.Annotations, updated.Annotations)
+	sized := ""
 	for _, path := range differences("", from, to) {
 		if image, ok := imageOf(path, updated); ok {
 			change.Images[image.Name] = image.Image
@@ -41,9 +60,48 @@ func Diff(old, updated *corev1.PodTemplateSpec) (change Change, refusal string, 
 		if strings.HasPrefix(path, "metadata.labels") || strings.HasPrefix(path, "metadata.annotations") {
 			continue
 		}
-		return Change{}, path, nil
+		field, i, ok := resourcesOf(path, old, updated)
+		if !ok {
+			return Change{}, path, nil
+		}
+		refusal := change.addSize(field, old.Spec.Containers[i], updated.Spec.Containers[i])
+		if refusal != "" {
+			return Change{}, refusal, nil
+		}
+		if sized == "" && len(change.Resources) > 0 {
+			sized = field
+		}
 	}
-	return change, change.feedsEnvironment(updated), nil
+	if sized != "" && qosClass(&old.Spec, nil) != qosClass(&old.Spec, change.Resources) {
+		return Change{}, sized, nil
+	}
+	if refusal := change.addReads(&updated.Spec); refusal != "" {
+		return Change{}, refusal, nil
+	}
+	return change, "", nil
+}
+
+// addSize notes the new resources of a container, or returns the field that refuses them.
+func (c *Change) addSize(field string, old, updated corev1.Container) string {
+	size, refusal := resize(field, old.Resources, updated.Resources)
+	if size != nil {
+		if c.Resources == nil {
+			c.Resources = map[string]corev1.ResourceRequirements{}
+		}
+		c.Resources[updated.Name] = *size
+	}
+	return refusal
+}
+
+// resourcesOf returns the resources field that the path is in or is, and the number of its container in both templates.
+func resourcesOf(path string, old, updated *corev1.PodTemplateSpec) (field string, container int, ok bool) {
+	for i := range min(len(old.Spec.Containers), len(updated.Spec.Containers)) {
+		field = fmt.Sprintf("spec.containers[%d].resources", i)
+		if path == field || strings.HasPrefix(path, field+".") {
+			return field, i, true
+		}
+	}
+	return "", 0, false
 }
 
 // changed returns the keys whose value differs, nil for those that are gone.
@@ -72,25 +130,69 @@ func imageOf(path string, template *corev1.PodTemplateSpec) (corev1.Container, b
 	return corev1.Container{}, false
 }
 
-// feedsEnvironment returns the field of a container that reads a changed label or annotation into its environment,
-// which a running container would never see, or "".
-func (c Change) feedsEnvironment(template *corev1.PodTemplateSpec) string {
-	for i, container := range template.Spec.Containers {
-		for j, env := range container.Env {
-			if env.ValueFrom == nil || env.ValueFrom.FieldRef == nil {
-				continue
-			}
-			path := env.ValueFrom.FieldRef.FieldPath
-			for kind, keys := range map[string]map[string]*string{"labels": c.Labels, "annotations": c.Annotations} {
-				for key := range keys {
-					if path == "metadata."+kind+"['"+key+"']" {
-						return fmt.Sprintf("spec.containers[%d].env[%d]", i, j)
-					}
-				}
-			}
+// addReads notes the containers that read a changed label or annotation into their environment. An init container that
+// keeps running beside the others is never changed in place, so such a field of it is returned as a refusal.
+func (c *Change) addReads(spec *corev1.PodSpec) (refusal string) {
+	for i, container := range spec.Containers {
+		read := c.reads(container.Env, fmt.Sprintf("spec.containers[%d]", i))
+		if read.Field == "" {
+			continue
+		}
+		if c.Environment == nil {
+			c.Environment = map[string]Read{}
+		}
+		c.Environment[container.Name] = read
+	}
+	for i, container := range spec.InitContainers {
+		if container.RestartPolicy == nil || *container.RestartPolicy != corev1.ContainerRestartPolicyAlways {
+			continue
+		}
+		if read := c.reads(container.Env, fmt.Sprintf("spec.initContainers[%d]", i)); read.Field != "" {
+			return read.Field
 		}
 	}
 	return ""
+}
+
+// reads returns what an environment reads of the change.
+func (c *Change) reads(env []corev1.EnvVar, container string) Read {
+	var out Read
+	for i, variable := range env {
+		if variable.ValueFrom == nil || variable.ValueFrom.FieldRef == nil {
+			continue
+		}
+		kind, key := metadataKey(variable.ValueFrom.FieldRef.FieldPath)
+		changed, into := c.Labels, &out.Labels
+		if kind == "annotations" {
+			changed, into = c.Annotations, &out.Annotations
+		}
+		value, ok := changed[key]
+		if kind == "" || !ok {
+			continue
+		}
+		if *into == nil {
+			*into = map[string]*string{}
+		}
+		(*into)[key] = value
+		if out.Field == "" {
+			out.Field = fmt.Sprintf("%s.env[%d]", container, i)
+		}
+	}
+	return out
+}
+
+// metadataKey returns what metadata.labels['key'] or metadata.annotations['key'] names; kind is empty for other paths.
+func metadataKey(path string) (kind, key string) {
+	for _, kind := range []string{"labels", "annotations"} {
+		rest, ok := strings.CutPrefix(path, "metadata."+kind+"['")
+		if !ok {
+			continue
+		}
+		if key, ok := strings.CutSuffix(rest, "']"); ok {
+			return kind, key
+		}
+	}
+	return "", ""
 }
 
 // differences returns the paths where two decoded JSON values differ, in a fixed order. Lists of different lengths differ

@@ -41,7 +41,7 @@ func TestDiff(t *testing.T) {
 		{"a label more", replace("{app: web, ", "{app: web, team: x, "), nil, []string{"team"}, ""},
 		{"a label less", replace("app: web, ", ""), nil, []string{"app"}, ""},
 		{"an annotation", replace("metadata: {", "metadata: {annotations: {a: b}, "), nil, nil, ""},
-		{"a label that the environment reads", replace("tier: a", "tier: b"), nil, []string{"tier"}, "spec.containers[1].env[0]"},
+		{"a label that the environment reads", replace("tier: a", "tier: b"), nil, []string{"tier"}, ""},
 		{"an init container", replace(`{name: init, image: "busybox:1"}`, `{name: init, image: "busybox:2"}`), nil, nil, "spec.initContainers[0].image"},
 		{"a new field", replace(`image: "nginx:1"`, `image: "nginx:1", command: [x]`), nil, nil, "spec.containers[0].command"},
 		{"a field of the pod", replace("spec: {", "spec: {nodeSelector: {a: b}, "), nil, nil, "spec.nodeSelector"},
@@ -105,7 +105,7 @@ func patched(t *testing.T, pod *corev1.Pod, patch []byte, err error) *corev1.Pod
 func TestAnUpdateFromBeginningToEnd(t *testing.T) {
 	now := time.Date(2026, 3, 4, 5, 6, 7, 8, time.UTC)
 	pod := runningPod(t)
-	if got := inplace.Observe(pod); got != inplace.Settled {
+	if got, _ := inplace.Observe(pod, now); got != inplace.Settled {
 		t.Fatalf("at first: %v", got)
 	}
 	shut, err := inplace.ShutGate(now)
@@ -120,24 +120,24 @@ func TestAnUpdateFromBeginningToEnd(t *testing.T) {
 	if pod.Labels["controller-revision-hash"] != "web-new" || pod.Labels[v1beta1.LabelPodTemplateHash] != "new" {
 		t.Errorf("labels %v", pod.Labels)
 	}
-	want := `{"revision":"web-new","updateTimestamp":"2026-03-04T05:06:07Z","lastContainerStatuses":{"main":{"imageID":"sim://nginx:2"}},"updateImages":true,"containerBatchesRecord":[{"timestamp":"2026-03-04T05:06:07Z","containers":["main"]}]}`
+	want := `{"revision":"web-new","updateTimestamp":"2026-03-04T05:06:07Z","lastContainerStatuses":{"main":{"imageID":"sim://nginx:2","containerID":"sim://main-2026-11-21T02:47:24.547655461Z"}},"updateImages":true,"containerBatchesRecord":[{"timestamp":"2026-03-04T05:06:07Z","containers":["main"]}]}`
 	if got := pod.Annotations[v1beta1.AnnotationInPlaceUpdateState]; got != want {
 		t.Errorf("state\n%s, want\n%s", got, want)
 	}
-	if got := inplace.Observe(pod); got != inplace.Running {
+	if got, _ := inplace.Observe(pod, now); got != inplace.Running {
 		t.Errorf("before the kubelet saw it: %v", got)
 	}
 	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}
-	if got := inplace.Observe(pod); got != inplace.Stuck {
+	if got, _ := inplace.Observe(pod, now); got != inplace.Stuck {
 		t.Errorf("with an image that cannot be pulled: %v", got)
 	}
 	pod.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: "main", Image: "docker.io/library/nginx:3", ImageID: "sim://nginx:3"}
-	if got := inplace.Observe(pod); got != inplace.Finished {
+	if got, _ := inplace.Observe(pod, now); got != inplace.Finished {
 		t.Errorf("with the new image: %v", got)
 	}
 	open, err := inplace.OpenGate(now)
 	pod = patched(t, pod, open, err)
-	if got := inplace.Observe(pod); got != inplace.Settled {
+	if got, _ := inplace.Observe(pod, now); got != inplace.Settled {
 		t.Errorf("with the gate open: %v", got)
 	}
 }
@@ -172,13 +172,14 @@ func TestDone(t *testing.T) {
 }
 
 func TestObserveANewPod(t *testing.T) {
+	now := time.Date(2026, 3, 4, 5, 6, 7, 8, time.UTC)
 	pod := runningPod(t)
 	pod.Status.Conditions, pod.Annotations = nil, nil
-	if got := inplace.Observe(pod); got != inplace.Finished {
+	if got, _ := inplace.Observe(pod, now); got != inplace.Finished {
 		t.Errorf("a new pod's gate is to be opened: %v", got)
 	}
 	pod.Spec.ReadinessGates = nil
-	if got := inplace.Observe(pod); got != inplace.Settled {
+	if got, _ := inplace.Observe(pod, now); got != inplace.Settled {
 		t.Errorf("a pod without the gate: %v", got)
 	}
 	inplace.InjectGate(&pod.Spec)

@@ -11,11 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 )
 
 // State is the published record of an update in place, kept on the pod. Unknown fields of other writers are not kept:
-// a new update writes a new record.
+// a new update writes a new record. The fields marked as ours are unknown to other readers, who lose nothing by that.
 type State struct {
 	Revision              string                     `json:"revision"`
 	UpdateTimestamp       metav1.Time                `json:"updateTimestamp"`
@@ -23,13 +22,35 @@ type State struct {
 	UpdateImages          bool                       `json:"updateImages,omitempty"`
 	UpdateEnvFromMetadata bool                       `json:"updateEnvFromMetadata,omitempty"`
 	UpdateResources       bool                       `json:"updateResources,omitempty"`
-	NextContainerImages   map[string]string          `json:"nextContainerImages,omitempty"`
-	ContainerBatches      []Batch                    `json:"containerBatchesRecord,omitempty"`
+	// What containers of later batches are still to be given.
+	NextContainerImages      map[string]string                      `json:"nextContainerImages,omitempty"`
+	NextContainerRefMetadata map[string]Metadata                    `json:"nextContainerRefMetadata,omitempty"`
+	NextContainerResources   map[string]corev1.ResourceRequirements `json:"nextContainerResources,omitempty"`
+	PreCheckBeforeNext       *PreCheck                              `json:"preCheckBeforeNext,omitempty"`
+	ContainerBatches         []Batch                                `json:"containerBatchesRecord,omitempty"`
+	// ContainerResources (ours) are the resources of the batches so far: their write is another one than the record's, and
+	// may have got lost.
+	ContainerResources map[string]corev1.ResourceRequirements `json:"containerResources,omitempty"`
+	// InService (ours) is set while a pod with an open gate waits for its resources.
+	InService bool `json:"inService,omitempty"`
 }
 
-// ContainerStatus is what a container ran before the update.
+// inServiceMark is how InService looks in the annotation: it is looked for in the text of every settled pod.
+const inServiceMark = `"inService":true`
+
+// ContainerStatus is what a container ran before the update. ImageID is published, the other fields are ours.
 type ContainerStatus struct {
-	ImageID string `json:"imageID,omitempty"`
+	ImageID     string `json:"imageID,omitempty"`
+	ContainerID string `json:"containerID,omitempty"`
+	// Environment is set for a container that only restarts, to see new metadata.
+	Environment bool `json:"environment,omitempty"`
+	// Passed are images that the container was given since, and that were replaced before it was seen to run them.
+	Passed []string `json:"passed,omitempty"`
+}
+
+// PreCheck is what must hold before the next batch.
+type PreCheck struct {
+	ContainersRequiredReady []string `json:"containersRequiredReady,omitempty"`
 }
 
 // Batch says which containers were changed at one time.
@@ -38,61 +59,117 @@ type Batch struct {
 	Containers []string    `json:"containers"`
 }
 
+// Grace is the published record of an update that waits until traffic has left the pod.
+type Grace struct {
+	Revision              string                                 `json:"revision"`
+	ContainerImages       map[string]string                      `json:"containerImages,omitempty"`
+	ContainerRefMetadata  map[string]Metadata                    `json:"containerRefMetadata,omitempty"`
+	ContainerResources    map[string]corev1.ResourceRequirements `json:"containerResources,omitempty"`
+	UpdateEnvFromMetadata bool                                   `json:"updateEnvFromMetadata,omitempty"`
+	GraceSeconds          int32                                  `json:"graceSeconds,omitempty"`
+	// MetadataPatch is written by other managers, which change labels and annotations only after the grace period.
+	MetadataPatch []byte `json:"metaDataPatch,omitempty"`
+}
+
 // Revision is a revision as pods carry it: its full name, and the short hash of it.
 type Revision struct{ Name, Hash string }
 
-// Patch returns the strategic merge patch that gives the pod the change and the new revision at now.
-func Patch(pod *corev1.Pod, change Change, to Revision, now time.Time) ([]byte, error) {
-	stamp := metav1.NewTime(now.UTC().Truncate(time.Second))
-	labels := map[string]any{
-		"controller-revision-hash":   revisionLabel(pod, to),
-		v1beta1.LabelPodTemplateHash: to.Hash,
-	}
-	annotations := map[string]any{v1beta1.AnnotationLifecycleTimestamp: stamp.Format(time.RFC3339)}
-	for key, value := range change.Labels {
-		labels[key] = value
-	}
-	for key, value := range change.Annotations {
-		annotations[key] = value
-	}
-	names := slices.Sorted(maps.Keys(change.Images))
-	state := State{Revision: to.Name, UpdateTimestamp: stamp, UpdateImages: len(names) > 0}
-	if len(names) > 0 {
-		state.ContainerBatches = []Batch{{Timestamp: stamp, Containers: names}}
-		state.LastContainerStatuses = map[string]ContainerStatus{}
-		for _, name := range names {
-			state.LastContainerStatuses[name] = ContainerStatus{ImageID: imageID(pod, name)}
-		}
-	}
-	text, err := json.Marshal(state)
-	if err != nil {
-		return nil, fmt.Errorf("encode the state of the update in place of pod %s/%s: %w", pod.Namespace, pod.Name, err)
-	}
-	annotations[v1beta1.AnnotationInPlaceUpdateState] = string(text)
-	body := map[string]any{"metadata": map[string]any{"labels": labels, "annotations": annotations}}
-	if len(names) > 0 {
-		containers := make([]map[string]any, 0, len(names))
-		for _, name := range names {
-			containers = append(containers, map[string]any{"name": name, "image": change.Images[name]})
-		}
-		body["spec"] = map[string]any{"containers": containers}
-	}
-	return json.Marshal(body)
+// record is what a pod's annotations say of its update.
+type record struct {
+	state State
+	// grace is nil when no grace period is under way.
+	grace *Grace
+	// lost is set when the record of the grace period cannot be read: nobody knows what the pod is to be given.
+	lost bool
 }
 
-// revisionLabel keeps the form that the pod's label has: a full name, or the short hash of some installations.
-func revisionLabel(pod *corev1.Pod, to Revision) string {
-	if have := pod.Labels["controller-revision-hash"]; have != "" && have == pod.Labels[v1beta1.LabelPodTemplateHash] {
-		return to.Hash
+// recordOf reads the pod's annotations; ok is false without a record, or with one that cannot be read: there is nothing
+// to wait for then.
+func recordOf(pod *corev1.Pod) (r record, ok bool) {
+	text, ok := pod.Annotations[v1beta1.AnnotationInPlaceUpdateState]
+	if !ok || json.Unmarshal([]byte(text), &r.state) != nil {
+		return record{}, false
 	}
-	return to.Name
+	if text, ok := pod.Annotations[v1beta1.AnnotationInPlaceUpdateGrace]; ok {
+		var grace Grace
+		if err := json.Unmarshal([]byte(text), &grace); err != nil {
+			r.lost = true
+		} else if grace.Revision == r.state.Revision {
+			// A record of another revision was left behind by a writer that knew nothing of it.
+			r.grace = &grace
+		}
+	}
+	return r, true
 }
 
-func imageID(pod *corev1.Pod, container string) string {
-	if status := containerStatus(pod, container); status != nil {
-		return status.ImageID
+// graceEnd is when the grace period is over.
+func (r record) graceEnd() time.Time {
+	return r.state.UpdateTimestamp.Add(time.Duration(r.grace.GraceSeconds) * time.Second)
+}
+
+// work is what the containers of a pod are still to be given.
+type work struct {
+	images    map[string]string
+	metadata  map[string]Metadata
+	resources map[string]corev1.ResourceRequirements
+}
+
+func newWork() work {
+	return work{images: map[string]string{}, metadata: map[string]Metadata{}, resources: map[string]corev1.ResourceRequirements{}}
+}
+
+func (w work) empty() bool { return len(w.images)+len(w.metadata)+len(w.resources) == 0 }
+
+func (w work) add(images map[string]string, metadata map[string]Metadata, resources map[string]corev1.ResourceRequirements) {
+	maps.Copy(w.images, images)
+	for name, m := range metadata {
+		have := w.metadata[name]
+		w.metadata[name] = Metadata{Labels: merged(have.Labels, m.Labels), Annotations: merged(have.Annotations, m.Annotations)}
 	}
-	return ""
+	maps.Copy(w.resources, resources)
+}
+
+// merged returns both maps in a new one, the second one's values before the first one's.
+func merged[V any](first, second map[string]V) map[string]V {
+	out := maps.Clone(first)
+	if out == nil {
+		return maps.Clone(second)
+	}
+	maps.Copy(out, second)
+	return out
+}
+
+// waiting is what the record says the pod is to be given later.
+func (r record) waiting() work {
+	w := newWork()
+	w.add(r.state.NextContainerImages, r.state.NextContainerRefMetadata, r.state.NextContainerResources)
+	if r.grace != nil {
+		w.add(r.grace.ContainerImages, r.grace.ContainerRefMetadata, r.grace.ContainerResources)
+	}
+	return w
+}
+
+// metadataPatch returns the labels and annotations that another manager wanted to change after its grace period.
+func (r record) metadataPatch() (Metadata, error) {
+	if r.grace == nil || len(r.grace.MetadataPatch) == 0 {
+		return Metadata{}, nil
+	}
+	var patch struct {
+		Metadata Metadata `json:"metadata"`
+	}
+	if err := json.Unmarshal(r.grace.MetadataPatch, &patch); err != nil {
+		return Metadata{}, fmt.Errorf("decode the metadata of the grace period: %w", err)
+	}
+	return patch.Metadata, nil
+}
+
+func containerOf(pod *corev1.Pod, name string) *corev1.Container {
+	for i := range pod.Spec.Containers {
+		if pod.Spec.Containers[i].Name == name {
+			return &pod.Spec.Containers[i]
+		}
+	}
+	return nil
 }
 
 func containerStatus(pod *corev1.Pod, name string) *corev1.ContainerStatus {
@@ -101,113 +178,4 @@ func containerStatus(pod *corev1.Pod, name string) *corev1.ContainerStatus {
 		return nil
 	}
 	return &pod.Status.ContainerStatuses[i]
-}
-
-// Done tells whether the update that the pod's annotation records has arrived in its containers. A pod that was never
-// updated in place is done. A record that cannot be read counts as done: there is nothing to wait for.
-func Done(pod *corev1.Pod) bool {
-	text, ok := pod.Annotations[v1beta1.AnnotationInPlaceUpdateState]
-	if !ok {
-		return true
-	}
-	var state State
-	if err := json.Unmarshal([]byte(text), &state); err != nil {
-		return true
-	}
-	if !state.UpdateImages {
-		return true
-	}
-	for name, before := range state.LastContainerStatuses {
-		if !containerDone(pod, name, before) {
-			return false
-		}
-	}
-	return true
-}
-
-func containerDone(pod *corev1.Pod, name string, before ContainerStatus) bool {
-	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == name })
-	if i < 0 {
-		return true
-	}
-	status := containerStatus(pod, name)
-	if status == nil || status.ImageID == "" {
-		return false
-	}
-	return status.ImageID != before.ImageID || status.Image == pod.Spec.Containers[i].Image
-}
-
-// HasGate tells whether the pod has the readiness gate of updates in place.
-func HasGate(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.ReadinessGates, func(g corev1.PodReadinessGate) bool { return g.ConditionType == v1beta1.InPlaceUpdateReady })
-}
-
-// InjectGate adds the readiness gate to a pod that is to be created, unless it has it.
-func InjectGate(spec *corev1.PodSpec) {
-	for _, gate := range spec.ReadinessGates {
-		if gate.ConditionType == v1beta1.InPlaceUpdateReady {
-			return
-		}
-	}
-	spec.ReadinessGates = append(spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: v1beta1.InPlaceUpdateReady})
-}
-
-// Progress is where a pod stands in an update in place.
-type Progress int
-
-// The progress of a pod.
-const (
-	// Settled pods have no update under way.
-	Settled Progress = iota
-	// Running pods wait for their containers.
-	Running
-	// Stuck pods wait for containers that cannot start with the image they were given; another update may help them.
-	Stuck
-	// Finished pods have their new containers, and their gate has still to be opened.
-	Finished
-)
-
-// Observe returns where the pod stands. It reads the annotation only of pods whose gate is shut.
-func Observe(pod *corev1.Pod) Progress {
-	if HasGate(pod) {
-		gate := counts.Condition(pod, v1beta1.InPlaceUpdateReady)
-		switch {
-		case gate != nil && gate.Status == corev1.ConditionTrue:
-			return Settled
-		case gate == nil || Done(pod):
-			return Finished
-		}
-	} else if Done(pod) {
-		return Settled
-	}
-	for i := range pod.Status.ContainerStatuses {
-		if waiting := pod.Status.ContainerStatuses[i].State.Waiting; waiting != nil && waiting.Reason != "ContainerCreating" {
-			return Stuck
-		}
-	}
-	return Running
-}
-
-// ShutGate returns the status patch that begins an update: the gate and Ready become False, so that nobody counts on the
-// pod from this moment on.
-func ShutGate(now time.Time) ([]byte, error) {
-	return conditionsPatch(now, "StartInPlaceUpdate", corev1.ConditionFalse, v1beta1.InPlaceUpdateReady, corev1.PodReady)
-}
-
-// OpenGate returns the status patch that ends an update, and that a new pod needs once.
-func OpenGate(now time.Time) ([]byte, error) {
-	return conditionsPatch(now, "", corev1.ConditionTrue, v1beta1.InPlaceUpdateReady)
-}
-
-func conditionsPatch(now time.Time, reason string, status corev1.ConditionStatus, types ...corev1.PodConditionType) ([]byte, error) {
-	list := make([]map[string]any, 0, len(types))
-	for _, conditionType := range types {
-		condition := map[string]any{"type": conditionType, "status": status, "reason": nil, "message": nil,
-			"lastTransitionTime": now.UTC().Format(time.RFC3339)}
-		if reason != "" {
-			condition["reason"] = reason
-		}
-		list = append(list, condition)
-	}
-	return json.Marshal(map[string]any{"status": map[string]any{"conditions": list}})
 }
