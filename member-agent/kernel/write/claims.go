@@ -1,0 +1,98 @@
+package write
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
+)
+
+// CreateClaim creates a claim of an owner, who must be its controller. A claim that exists under the same controller is no
+// error; one that is another's is a *volumes.Conflict and is not touched; one that is being deleted is waited for.
+func (w *Writer) CreateClaim(ctx context.Context, owner types.UID, claim *corev1.PersistentVolumeClaim) error {
+	key := client.ObjectKeyFromObject(claim)
+	err := w.Client.Create(ctx, claim)
+	switch {
+	case err == nil:
+		w.Claims.Created(owner, key, claim.ResourceVersion)
+		return nil
+	case apierrors.IsAlreadyExists(err):
+		return w.exists(ctx, owner, claim, err)
+	case ambiguous(err):
+		// The answer was lost: the claim may exist.
+		w.Claims.Created(owner, key, "")
+	}
+	return fmt.Errorf("create claim %s: %w", key, err)
+}
+
+// exists judges the claim that has the name of the one to create.
+func (w *Writer) exists(ctx context.Context, owner types.UID, claim *corev1.PersistentVolumeClaim, cause error) error {
+	key := client.ObjectKeyFromObject(claim)
+	have := &corev1.PersistentVolumeClaim{}
+	if err := w.Client.Get(ctx, key, have); err != nil {
+		if apierrors.IsNotFound(err) {
+			// The cache does not have it yet. The next pass waits for it.
+			w.Claims.Created(owner, key, "")
+			return fmt.Errorf("create claim %s: %w", key, cause)
+		}
+		return fmt.Errorf("read claim %s, which exists: %w", key, err)
+	}
+	controller := metav1.GetControllerOf(have)
+	switch {
+	case controller == nil || controller.UID != owner:
+		conflict := &volumes.Conflict{Claim: have, Set: "its set"}
+		if ref := metav1.GetControllerOf(claim); ref != nil {
+			conflict.Set = ref.Kind + " " + ref.Name
+		}
+		return fmt.Errorf("create claim %s: %w", key, conflict)
+	case have.DeletionTimestamp != nil:
+		return fmt.Errorf("create claim %s: the claim of that name is being deleted; it is made again when that one is gone", key)
+	}
+	return nil
+}
+
+// DeleteClaim deletes exactly this claim as it was seen, so that nobody's change since is lost with it: a claim that has
+// changed is an error, one that is gone is none.
+func (w *Writer) DeleteClaim(ctx context.Context, owner types.UID, claim *corev1.PersistentVolumeClaim) error {
+	key := client.ObjectKeyFromObject(claim)
+	err := w.Client.Delete(ctx, addressClaim(claim), client.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete claim %s: %w", key, err)
+	}
+	w.Claims.Deleted(owner, key)
+	return nil
+}
+
+// OwnClaim gives a claim these owners and no others. A claim that has changed since it was seen is an error, one that is
+// gone is none.
+func (w *Writer) OwnClaim(ctx context.Context, owner types.UID, claim *corev1.PersistentVolumeClaim, owners []metav1.OwnerReference) error {
+	key := client.ObjectKeyFromObject(claim)
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": claim.UID, "resourceVersion": claim.ResourceVersion, "ownerReferences": owners,
+	}})
+	if err != nil {
+		return fmt.Errorf("change owners of claim %s: %w", key, err)
+	}
+	target := addressClaim(claim)
+	// A merge patch replaces the list of owners as a whole.
+	if err := w.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("change owners of claim %s: %w", key, err)
+	}
+	w.Claims.Changed(owner, key, target.ResourceVersion)
+	return nil
+}
+
+// addressClaim is address for claims.
+func addressClaim(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name}}
+}
