@@ -1,0 +1,186 @@
+package lifecycle
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+)
+
+// KruisePodReady is the pod condition and readiness gate by which several writers make a pod not ready.
+const KruisePodReady = "KruisePodReady"
+
+// The entries of OpenKruise's lifecycle in the message of KruisePodReady. We write the same, so that a pod marked by the one
+// is freed by the other. Some of its versions wrote them under the name of another writer, whose own keys all have a slash.
+const (
+	userAgent          = "Lifecycle"
+	mistakenUserAgent  = "ContainerRecreateRequest"
+	keyPreparingDelete = "preparingDelete"
+	keyPreparingUpdate = "preparingUpdate"
+)
+
+// entry is one writer that does not want the pod to be ready.
+type entry struct {
+	UserAgent string `json:"userAgent"`
+	Key       string `json:"key"`
+}
+
+// InjectGate adds the readiness gate KruisePodReady to a pod that is to be created, unless it has it.
+func InjectGate(spec *corev1.PodSpec) {
+	if !hasGate(spec) {
+		spec.ReadinessGates = append(spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: KruisePodReady})
+	}
+}
+
+// OpenCondition returns the condition that a new pod with the gate needs once, for the status patch that follows its
+// creation.
+func OpenCondition(now time.Time) map[string]any {
+	return map[string]any{"type": KruisePodReady, "status": corev1.ConditionTrue, "reason": nil, "message": nil,
+		"lastTransitionTime": now.UTC().Format(time.RFC3339)}
+}
+
+// Patch returns the strategic merge patches that carry out the step at now: of the pod's metadata (label and timestamp),
+// and of its status (the mark). Each is nil where the step changes nothing. It errs if the pod cannot be marked.
+//
+// The status patch holds the pod's resourceVersion, because it rewrites a list that others write too; it is refused with a
+// conflict if the pod changed meanwhile. So write it first: whoever reads PreparingDelete finds the pod not ready, too.
+func Patch(pod *corev1.Pod, step Step, now time.Time) (metadata, status []byte, err error) {
+	if step.State != "" {
+		labels, annotations := map[string]string{}, map[string]string{}
+		Stamp(labels, annotations, step.State, now)
+		metadata, err = json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels, "annotations": annotations}})
+		if err != nil {
+			return nil, nil, fmt.Errorf("encode the state of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+	}
+	if step.NotReady == nil {
+		return metadata, nil, nil
+	}
+	condition, err := markCondition(pod, step, now)
+	if err != nil {
+		return nil, nil, fmt.Errorf("mark pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	body := map[string]any{"status": map[string]any{"conditions": []any{condition}}}
+	if pod.ResourceVersion != "" {
+		body["metadata"] = map[string]any{"resourceVersion": pod.ResourceVersion}
+	}
+	if status, err = json.Marshal(body); err != nil {
+		return nil, nil, fmt.Errorf("encode the mark of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return metadata, status, nil
+}
+
+// markCondition returns the condition KruisePodReady as the step wants it.
+func markCondition(pod *corev1.Pod, step Step, now time.Time) (map[string]any, error) {
+	if !hasGate(&pod.Spec) {
+		return nil, errors.New("it has no readiness gate " + KruisePodReady)
+	}
+	present := counts.Condition(pod, KruisePodReady)
+	others, _, err := entries(present)
+	if err != nil {
+		return nil, err
+	}
+	if *step.NotReady {
+		key := keyOf(after(pod, step))
+		if key == "" {
+			return nil, fmt.Errorf("nothing holds it in state %q", after(pod, step))
+		}
+		mine, err := json.Marshal(entry{userAgent, key})
+		if err != nil {
+			return nil, fmt.Errorf("encode the entry %s: %w", key, err)
+		}
+		others = append(others, mine)
+	}
+	if len(others) == 0 {
+		return OpenCondition(now), nil
+	}
+	condition := map[string]any{"type": KruisePodReady, "status": corev1.ConditionFalse,
+		"message": "[" + string(bytes.Join(others, []byte(","))) + "]"}
+	if present == nil || present.Status != corev1.ConditionFalse {
+		condition["lastTransitionTime"] = now.UTC().Format(time.RFC3339)
+	}
+	return condition, nil
+}
+
+// markChange compares the mark that the pod is to have in the state with the one it has.
+func markChange(pod *corev1.Pod, l *v1beta1.Lifecycle, state v1beta1.LifecycleState) *bool {
+	if !hasGate(&pod.Spec) {
+		return nil
+	}
+	present := counts.Condition(pod, KruisePodReady)
+	others, mine, err := entries(present)
+	if err != nil {
+		// Whoever wrote it keeps the pod from being ready, and may be the only one who can read it.
+		return nil
+	}
+	want := wantedKey(l, state, mine)
+	switch {
+	case want != "" && (len(mine) != 1 || mine[0] != want || present.Status == corev1.ConditionTrue):
+		return new(true)
+	case want == "" && (len(mine) > 0 || present == nil):
+		return new(false)
+	case want == "" && len(others) == 0 && present.Status != corev1.ConditionTrue && present.Message != "":
+		// An empty list with no writer left would stay for ever.
+		return new(false)
+	}
+	return nil
+}
+
+// wantedKey returns the key of the entry that the pod is to have in the state, or "" for none; mine are those it has.
+func wantedKey(l *v1beta1.Lifecycle, state v1beta1.LifecycleState, mine []string) string {
+	key, hook := keyOf(state), hooks(l).InPlaceUpdate
+	if key == keyPreparingDelete {
+		hook = hooks(l).PreDelete
+	}
+	if hook == nil || !hook.MarkPodNotReady {
+		return ""
+	}
+	// A pod that was let go keeps its mark while it is updated; one that was never held gets none.
+	if state == v1beta1.LifecycleUpdating && !slices.Contains(mine, key) {
+		return ""
+	}
+	return key
+}
+
+// keyOf returns the key of our entry in the state, or "".
+func keyOf(state v1beta1.LifecycleState) string {
+	switch state {
+	case v1beta1.LifecyclePreparingDelete:
+		return keyPreparingDelete
+	case v1beta1.LifecyclePreparingUpdate, v1beta1.LifecycleUpdating:
+		return keyPreparingUpdate
+	}
+	return ""
+}
+
+// entries reads the message of the condition, which may be nil: the entries of others as they are, and the keys of ours.
+func entries(condition *corev1.PodCondition) (others [][]byte, mine []string, err error) {
+	if condition == nil || condition.Message == "" {
+		return nil, nil, nil
+	}
+	var list []json.RawMessage
+	if err := json.Unmarshal([]byte(condition.Message), &list); err != nil {
+		return nil, nil, fmt.Errorf("read the message of condition %s: %w", KruisePodReady, err)
+	}
+	for _, raw := range list {
+		var e entry
+		known := json.Unmarshal(raw, &e) == nil && (e.UserAgent == userAgent || e.UserAgent == mistakenUserAgent)
+		if known && (e.Key == keyPreparingDelete || e.Key == keyPreparingUpdate) {
+			mine = append(mine, e.Key)
+			continue
+		}
+		others = append(others, raw)
+	}
+	return others, mine, nil
+}
+
+func hasGate(spec *corev1.PodSpec) bool {
+	return slices.ContainsFunc(spec.ReadinessGates, func(g corev1.PodReadinessGate) bool { return g.ConditionType == KruisePodReady })
+}
