@@ -57,20 +57,25 @@ func newLayer(nodes map[string]int, key string, topology func(node, key string) 
 // rankUnit makes ranks of weighted sums: sums that differ by less than a millionth are equal, whatever their rounding.
 const rankUnit = 1e6
 
-// ranks returns the rule that the more crowded place comes first. pods are in the order in which they would be removed
-// from one place.
-func (c *Crowd) ranks(pods []*corev1.Pod) Rule {
-	sums := make(map[*corev1.Pod]float64, len(pods))
+// ranks returns the ranks of the pods: the more crowded its place, the earlier a pod comes. sequence is the order in which
+// they would be removed from one place.
+func (c *Crowd) ranks(pods []*corev1.Pod, sequence []item) []int64 {
+	sums := make([]float64, len(pods))
 	for _, l := range c.layers {
 		gone := make(map[string]int, len(l.count))
-		for _, pod := range pods {
-			place := l.domain(pod.Spec.NodeName)
+		for i := range sequence {
+			index := sequence[i].index
+			place := l.domain(pods[index].Spec.NodeName)
 			if place == "" {
 				continue
 			}
-			sums[pod] += l.weight * float64(l.count[place]-gone[place])
+			sums[index] += l.weight * float64(l.count[place]-gone[place])
 			gone[place]++
 		}
 	}
-	return func(pod *corev1.Pod) int64 { return -int64(math.Round(sums[pod] * rankUnit)) }
+	out := make([]int64, len(pods))
+	for i, sum := range sums {
+		out[i] = -int64(math.Round(sum * rankUnit))
+	}
+	return out
 }

@@ -1,6 +1,8 @@
 package order
 
 import (
+	"cmp"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -13,32 +15,90 @@ import (
 // pod and sorting, and must not change the pod.
 type Rule func(pod *corev1.Pod) int64
 
-// ranked is a pod with the ranks that the rules gave it.
-type ranked struct {
-	pod   *corev1.Pod
-	ranks []int64
-}
-
 // Sort sorts pods by the rules, the first rule first, and at last by name.
 func Sort(pods []*corev1.Pod, rules ...Rule) {
-	items := make([]ranked, len(pods))
-	ranks := make([]int64, 0, len(pods)*len(rules))
-	for i, pod := range pods {
-		start := len(ranks)
-		for _, rule := range rules {
-			ranks = append(ranks, rule(pod))
-		}
-		items[i] = ranked{pod: pod, ranks: ranks[start:]}
+	arrange(pods, permutation(pods, columns(pods, rules)))
+}
+
+func arrange(pods []*corev1.Pod, places []item) {
+	given := slices.Clone(pods)
+	for i := range places {
+		pods[i] = given[places[i].index]
 	}
-	slices.SortFunc(items, func(a, b ranked) int {
-		if c := slices.Compare(a.ranks, b.ranks); c != 0 {
+}
+
+// columns returns what each rule says of each pod.
+func columns(pods []*corev1.Pod, rules []Rule) [][]int64 {
+	all := make([]int64, len(pods)*len(rules))
+	out := make([][]int64, len(rules))
+	for i, rule := range rules {
+		out[i] = all[i*len(pods) : (i+1)*len(pods)]
+		for j, pod := range pods {
+			out[i][j] = rule(pod)
+		}
+	}
+	return out
+}
+
+// item is the index of a pod with its key: the greater bits first, and what does not fit in the first word in rest.
+type item struct {
+	key   uint64
+	rest  []uint64
+	index int
+}
+
+// permutation returns the indexes of the pods in the order of the columns, and at last of the names.
+func permutation(pods []*corev1.Pod, columns [][]int64) []item {
+	words := pack(len(pods), columns)
+	items := make([]item, len(pods))
+	width := len(words) / max(1, len(pods))
+	for i := range items {
+		key := words[i*width : (i+1)*width]
+		items[i] = item{key: key[0], rest: key[1:], index: i}
+	}
+	slices.SortFunc(items, func(a, b item) int {
+		if c := cmp.Compare(a.key, b.key); c != 0 {
 			return c
 		}
-		return strings.Compare(a.pod.Name, b.pod.Name)
+		if c := slices.Compare(a.rest, b.rest); c != 0 {
+			return c
+		}
+		return strings.Compare(pods[a.index].Name, pods[b.index].Name)
 	})
-	for i := range items {
-		pods[i] = items[i].pod
+	return items
+}
+
+// pack returns the key of each of n pods, one after another. A column takes as many bits as its values differ in, so the
+// ranks of nearly all workloads fit in one or two words, and comparing two pods is comparing these.
+func pack(n int, columns [][]int64) []uint64 {
+	if n == 0 {
+		return nil
 	}
+	least, size := make([]int64, len(columns)), make([]int, len(columns))
+	width, used := 1, 0
+	for i, column := range columns {
+		least[i] = slices.Min(column)
+		// Also right if the difference does not fit in an int64.
+		size[i] = bits.Len64(uint64(slices.Max(column)) - uint64(least[i]))
+		if used += size[i]; used > 64 {
+			width, used = width+1, size[i]
+		}
+	}
+	words := make([]uint64, n*width)
+	word, used := 0, 0
+	for i, column := range columns {
+		if size[i] == 0 {
+			continue
+		}
+		if used += size[i]; used > 64 {
+			word, used = word+1, size[i]
+		}
+		for j, rank := range column {
+			at := &words[j*width+word]
+			*at = *at<<size[i] | (uint64(rank) - uint64(least[i]))
+		}
+	}
+	return words
 }
 
 func falseFirst(is bool) int64 {

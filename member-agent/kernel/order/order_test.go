@@ -1,7 +1,9 @@
 package order_test
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -103,9 +105,9 @@ func orders(t testing.TB) map[string]func([]*corev1.Pod) []*corev1.Pod {
 			return out
 		}
 	}
-	update := func(s strategy) func([]*corev1.Pod) []*corev1.Pod {
+	update := func(s order.Strategy) func([]*corev1.Pod) []*corev1.Pod {
 		return func(pods []*corev1.Pod) []*corev1.Pod {
-			out, err := order.ForUpdate(pods, nil, s.priority, s.scatter)
+			out, err := order.ForUpdate(pods, nil, s)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -115,9 +117,9 @@ func orders(t testing.TB) map[string]func([]*corev1.Pod) []*corev1.Pod {
 	return map[string]func([]*corev1.Pod) []*corev1.Pod{
 		"removal by node":  removal(nil),
 		"removal by zone":  removal(constraints),
-		"update":           update(strategy{}),
-		"update by weight": update(strategy{priority: weights, scatter: scatterA}),
-		"update by value":  update(strategy{priority: values, scatter: scatterA}),
+		"update":           update(order.Strategy{}),
+		"update by weight": update(order.Strategy{Priority: weights, Scatter: scatterA}),
+		"update by value":  update(order.Strategy{Priority: values, Scatter: scatterA}),
 	}
 }
 
@@ -150,9 +152,9 @@ func TestTheOrderIsTotal(t *testing.T) {
 			return pods[0] == a
 		},
 	}
-	for name, s := range map[string]strategy{"update": {}, "by weight": {priority: weights}, "by value": {priority: values}} {
+	for name, s := range map[string]order.Strategy{"update": {}, "by weight": {Priority: weights}, "by value": {Priority: values}} {
 		before[name] = func(a, b *corev1.Pod) bool {
-			pods, err := order.ForUpdate([]*corev1.Pod{a, b}, nil, s.priority, s.scatter)
+			pods, err := order.ForUpdate([]*corev1.Pod{a, b}, nil, s)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -172,5 +174,43 @@ func TestTheOrderIsTotal(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Ranks of any size are compared one after another, however they are packed.
+func TestSortComparesRuleByRule(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	value := []func() int64{
+		func() int64 { return int64(random.IntN(2)) },
+		func() int64 { return 7 },
+		func() int64 { return []int64{math.MinInt64, -1, 0, 1, math.MaxInt64}[random.IntN(5)] },
+		func() int64 { return -int64(random.IntN(1 << 20)) },
+		func() int64 { return int64(random.Uint64()) },
+		func() int64 { return []int64{math.MaxInt64, math.MaxInt64 - 1}[random.IntN(2)] },
+	}
+	for range 300 {
+		pods, ranks := make([]*corev1.Pod, random.IntN(40)), map[*corev1.Pod][]int64{}
+		kinds := make([]int, random.IntN(9))
+		for i := range kinds {
+			kinds[i] = random.IntN(len(value))
+		}
+		for i := range pods {
+			pods[i] = pod(fmt.Sprint("p", i))
+			for _, kind := range kinds {
+				ranks[pods[i]] = append(ranks[pods[i]], value[kind]())
+			}
+		}
+		var rules []order.Rule
+		for i := range kinds {
+			rules = append(rules, func(p *corev1.Pod) int64 { return ranks[p][i] })
+		}
+		want := slices.Clone(pods)
+		slices.SortFunc(want, func(a, b *corev1.Pod) int {
+			return cmp.Or(slices.Compare(ranks[a], ranks[b]), strings.Compare(a.Name, b.Name))
+		})
+		order.Sort(pods, rules...)
+		if !slices.Equal(pods, want) {
+			t.Fatalf("ranks %v: sorted %s, want %s", kinds, names(pods), names(want))
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package order
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -20,15 +21,15 @@ type Removal struct {
 
 // Sort sorts pods, the one to remove first in front.
 func (r Removal) Sort(pods []*corev1.Pod) {
-	before := []Rule{unassigned, phase, r.unavailable, notReady, deletionCost}
-	after := []Rule{readySince, restarts, newer}
-	if r.Crowd != nil && len(pods) > 1 {
+	before := columns(pods, []Rule{unassigned, phase, r.unavailable, notReady, deletionCost})
+	after := columns(pods, []Rule{readySince, restarts, newer})
+	all := slices.Concat(before, after)
+	if r.Crowd != nil {
 		// A place gets emptier with each pod that goes. So the order without crowds says which pod of a place would go
 		// first, and each counts only those that would still be there.
-		Sort(pods, append(before, after...)...)
-		before = append(before, r.Crowd.ranks(pods))
+		all = slices.Concat(before, [][]int64{r.Crowd.ranks(pods, permutation(pods, all))}, after)
 	}
-	Sort(pods, append(before, after...)...)
+	arrange(pods, permutation(pods, all))
 }
 
 func (r Removal) unavailable(pod *corev1.Pod) int64 {

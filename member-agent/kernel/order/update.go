@@ -13,11 +13,17 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
-// ForUpdate returns the pods in the order in which they are to be updated by these strategies, if any. done are the pods of the workload that have the
+// Strategy is what a user may say about the order of an update.
+type Strategy struct {
+	Priority *v1beta1.UpdatePriorityStrategy
+	Scatter  []v1beta1.UpdateScatterTerm
+}
+
+// ForUpdate returns the pods in the order in which they are to be updated by this strategy. done are the pods of the workload that have the
 // revision already: the order of the rest goes on where they stopped, so that it is the same in one pass or in many. The
 // slices that are given stay as they are. It errs, with the field in the message, if a selector cannot be used.
-func ForUpdate(pods, done []*corev1.Pod, priority *v1beta1.UpdatePriorityStrategy, scatter []v1beta1.UpdateScatterTerm) ([]*corev1.Pod, error) {
-	rules, err := Priority(priority)
+func ForUpdate(pods, done []*corev1.Pod, s Strategy) ([]*corev1.Pod, error) {
+	rules, err := Priority(s.Priority)
 	if err != nil {
 		return nil, err
 	}
@@ -27,12 +33,12 @@ func ForUpdate(pods, done []*corev1.Pod, priority *v1beta1.UpdatePriorityStrateg
 	for begun < len(sorted) && preparing(sorted[begun]) == 0 {
 		begun++
 	}
-	if len(scatter) == 0 || begun == len(sorted) {
+	if len(s.Scatter) == 0 || begun == len(sorted) {
 		return sorted, nil
 	}
 	// What is being prepared has had its turn, like what is done.
 	taken := append(append(make([]*corev1.Pod, 0, len(done)+begun), done...), sorted[:begun]...)
-	return append(sorted[:begun:begun], Scatter(sorted[begun:], taken, scatter)...), nil
+	return append(sorted[:begun:begun], Scatter(sorted[begun:], taken, s.Scatter)...), nil
 }
 
 // Update returns the rules of updating pods without a strategy: the least healthy first, so that what is broken already is

@@ -26,12 +26,6 @@ var (
 	scatterA = []v1beta1.UpdateScatterTerm{{Key: "app", Value: "a"}}
 )
 
-// strategy is what a user says about the order of an update.
-type strategy struct {
-	priority *v1beta1.UpdatePriorityStrategy
-	scatter  []v1beta1.UpdateScatterTerm
-}
-
 func preparing(p *corev1.Pod) {
 	label(v1beta1.LabelLifecycleState, string(v1beta1.LifecyclePreparingUpdate))(p)
 }
@@ -39,46 +33,46 @@ func preparing(p *corev1.Pod) {
 func TestForUpdate(t *testing.T) {
 	tests := []struct {
 		name     string
-		strategy strategy
+		strategy order.Strategy
 		pods     []*corev1.Pod
 		want     string
 	}{
-		{"the least healthy first", strategy{}, []*corev1.Pod{
+		{"the least healthy first", order.Strategy{}, []*corev1.Pod{
 			pod("newer", createdAfter(time.Minute)), pod("restarted", restarted(1)), pod("young", readyAfter(time.Minute)), pod("sick", unready),
 			pod("unknown", inPhase(corev1.PodUnknown)), pod("pending", inPhase(corev1.PodPending)), pod("waits", on("")), pod("old")},
 			"waits pending unknown sick young restarted newer old"},
-		{"a deletion cost does not matter", strategy{}, []*corev1.Pod{pod("b", cost("-5")), pod("a")}, "a b"},
-		{"weights add up", strategy{priority: weights}, []*corev1.Pod{
+		{"a deletion cost does not matter", order.Strategy{}, []*corev1.Pod{pod("b", cost("-5")), pod("a")}, "a b"},
+		{"weights add up", order.Strategy{Priority: weights}, []*corev1.Pod{
 			pod("none"), pod("fifty", label("app", "a")), pod("thirty", label("step", "s-1")), pod("eighty", label("app", "a"), label("step", "s-1")),
 			pod("sixty", label("app", "b"), label("step", "s-1"))},
 			"eighty sixty fifty thirty none"},
-		{"priority before health", strategy{priority: weights}, []*corev1.Pod{pod("sick", unready), pod("a", label("app", "a"))}, "a sick"},
-		{"numbers count, not letters", strategy{priority: values}, []*corev1.Pod{
+		{"priority before health", order.Strategy{Priority: weights}, []*corev1.Pod{pod("sick", unready), pod("a", label("app", "a"))}, "a sick"},
+		{"numbers count, not letters", order.Strategy{Priority: values}, []*corev1.Pod{
 			pod("nine", label("step", "sts-9")), pod("ten", label("step", "x-10")), pod("bare", label("step", "100")), pod("zeros", label("step", "0050"))},
 			"bare zeros ten nine"},
-		{"without the key at last, without a number as 0", strategy{priority: values}, []*corev1.Pod{
+		{"without the key at last, without a number as 0", order.Strategy{Priority: values}, []*corev1.Pod{
 			pod("absent", unready), pod("one", label("step", "s-1")), pod("word", label("step", "x1y")), pod("empty", label("step", "")), pod("zero", label("step", "s0"))},
 			"one empty word zero absent"},
-		{"the second key breaks ties", strategy{priority: values}, []*corev1.Pod{
+		{"the second key breaks ties", order.Strategy{Priority: values}, []*corev1.Pod{
 			pod("a", label("step", "1"), label("app", "1")), pod("b", label("step", "1"), label("app", "2")), pod("c", label("step", "2"))},
 			"c b a"},
-		{"a number beyond 63 bits is the greatest, and still a number", strategy{priority: values}, []*corev1.Pod{
+		{"a number beyond 63 bits is the greatest, and still a number", order.Strategy{Priority: values}, []*corev1.Pod{
 			pod("absent"), pod("huge", label("step", strings.Repeat("9", 60))), pod("big", label("step", "9223372036854775806"))},
 			"huge big absent"},
-		{"scattered", strategy{scatter: scatterA}, []*corev1.Pod{
+		{"scattered", order.Strategy{Scatter: scatterA}, []*corev1.Pod{
 			pod("a", label("app", "a")), pod("b", label("app", "a")), pod("c"), pod("d"), pod("e")},
 			"a c d e b"},
-		{"scattered after priority", strategy{priority: weights, scatter: scatterA}, []*corev1.Pod{
+		{"scattered after priority", order.Strategy{Priority: weights, Scatter: scatterA}, []*corev1.Pod{
 			pod("a", label("app", "a")), pod("b", label("app", "a")), pod("c"), pod("d", label("app", "b"))},
 			"a d c b"},
-		{"what is being prepared before all", strategy{priority: weights, scatter: scatterA}, []*corev1.Pod{
+		{"what is being prepared before all", order.Strategy{Priority: weights, Scatter: scatterA}, []*corev1.Pod{
 			pod("a", label("app", "a")), pod("b", label("app", "a")), pod("c"), pod("d", preparing)},
 			"d a c b"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			given := slices.Clone(tt.pods)
-			got, err := order.ForUpdate(tt.pods, nil, tt.strategy.priority, tt.strategy.scatter)
+			got, err := order.ForUpdate(tt.pods, nil, tt.strategy)
 			if err != nil || names(got) != tt.want {
 				t.Errorf("ordered %s, want %s (%v)", names(got), tt.want, err)
 			}
@@ -92,7 +86,7 @@ func TestForUpdate(t *testing.T) {
 func TestASelectorThatCannotBeUsed(t *testing.T) {
 	selector := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Near"}}}
 	bad := &v1beta1.UpdatePriorityStrategy{WeightPriority: []v1beta1.UpdatePriorityWeightTerm{weight(1, "app", "a"), {Weight: 2, MatchSelector: selector}}}
-	_, err := order.ForUpdate(nil, nil, bad, nil)
+	_, err := order.ForUpdate(nil, nil, order.Strategy{Priority: bad})
 	if err == nil || !strings.Contains(err.Error(), "priorityStrategy.weightPriority[1].matchSelector") {
 		t.Errorf("the error does not name the field: %v", err)
 	}
@@ -182,14 +176,14 @@ func TestTheOrderGoesOnInTheNextPass(t *testing.T) {
 				match = append(match, n-i)
 			}
 			pods := numbered(n, match...)
-			whole, err := order.ForUpdate(pods, nil, nil, scatterA)
+			whole, err := order.ForUpdate(pods, nil, order.Strategy{Scatter: scatterA})
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, step := range []int{1, 2, 5} {
 				left, done := slices.Clone(pods), []*corev1.Pod(nil)
 				for len(left) > 0 {
-					next, err := order.ForUpdate(left, done, nil, scatterA)
+					next, err := order.ForUpdate(left, done, order.Strategy{Scatter: scatterA})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -217,16 +211,16 @@ func BenchmarkForUpdate10000(b *testing.B) {
 	pods := many(10_000)
 	for _, bench := range []struct {
 		name     string
-		strategy strategy
+		strategy order.Strategy
 	}{
-		{"plain", strategy{}},
-		{"weight and scatter", strategy{priority: weights, scatter: scatterA}},
-		{"value and scatter", strategy{priority: values, scatter: scatterA}},
+		{"plain", order.Strategy{}},
+		{"weight and scatter", order.Strategy{Priority: weights, Scatter: scatterA}},
+		{"value and scatter", order.Strategy{Priority: values, Scatter: scatterA}},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := order.ForUpdate(pods[2000:], pods[:2000], bench.strategy.priority, bench.strategy.scatter); err != nil {
+				if _, err := order.ForUpdate(pods[2000:], pods[:2000], bench.strategy); err != nil {
 					b.Fatal(err)
 				}
 			}
