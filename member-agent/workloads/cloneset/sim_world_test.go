@@ -1,0 +1,385 @@
+package cloneset
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/freshness"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/simulator"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
+)
+
+// simKey is the CloneSet of a simulated world.
+func simKey() types.NamespacedName { return types.NamespacedName{Namespace: "shop", Name: "web"} }
+
+func podKey(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: simKey().Namespace, Name: name}
+}
+
+// simulated is a world with the real controller of CloneSets and one CloneSet.
+type simulated struct {
+	*simulator.World
+	check *checker
+	// blind makes the controller act on whatever its cache shows, to prove that the checks find it.
+	blind bool
+	// greedy makes it take pods that the limits do not allow, to prove the same.
+	greedy bool
+}
+
+// forgetful keeps no record of writes: freshness switched off.
+type forgetful struct{ reconcile.Reconciler }
+
+func newSimulated(o simulator.Options, change ...func(*simulated)) *simulated {
+	s := &simulated{World: simulator.New(o)}
+	s.check = newChecker(s.World)
+	s.World.Check, s.World.Pass = s.check.write, s.check.pass
+	for _, c := range change {
+		c(s)
+	}
+	return s
+}
+
+// begin creates the CloneSet and starts the controller.
+func (s *simulated) begin(cs *v1beta1.CloneSet) error {
+	if err := s.Create(cs); err != nil {
+		return err
+	}
+	return s.Start(simulator.Controller{Kind: "CloneSet", Gather: gatherEvents, Build: s.build})
+}
+
+// build makes the reconciler as Setup does.
+func (s *simulated) build(env simulator.Env) (reconcile.Reconciler, error) {
+	source, err := podset.FromIndexer(env.Pods)
+	if err != nil {
+		return nil, err
+	}
+	if err := history.Index(context.Background(), env.Fields, v1beta1.CloneSetKind.Kind); err != nil {
+		return nil, err
+	}
+	pods := freshness.NewStore(env.Clock)
+	r := &Reconciler{
+		client: env.Client, live: env.Live, events: env.Events, clock: env.Clock,
+		source: source, history: history.Store{Client: env.Client, Live: env.Live},
+		writer: &write.Writer{Client: env.Client, Fresh: pods},
+		pods:   pods, self: freshness.NewStore(env.Clock), pace: newPace(),
+	}
+	if s.blind {
+		// Writes are recorded in a store that nobody asks.
+		r.writer.Fresh = freshness.NewStore(env.Clock)
+	}
+	if s.greedy {
+		r.client = generous{env.Client}
+	}
+	return r, nil
+}
+
+// generous shows the controller specs that allow more than they do.
+type generous struct{ client.Client }
+
+func (g generous) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	err := g.Client.Get(ctx, key, obj, opts...)
+	if cs, ok := obj.(*v1beta1.CloneSet); ok && err == nil && cs.Spec.UpdateStrategy.RollingUpdate != nil {
+		cs.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = new(intstr.FromString("100%"))
+	}
+	return err
+}
+
+// simCloneSet is the CloneSet that worlds begin with.
+func simCloneSet(replicas int32, policy v1beta1.PodUpdatePolicyType) *v1beta1.CloneSet {
+	app := map[string]string{"app": "web"}
+	return &v1beta1.CloneSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: simKey().Namespace, Name: simKey().Name},
+		Spec: v1beta1.CloneSetSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: app},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: app},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "app:1"}}}},
+			UpdateStrategy: v1beta1.CloneSetUpdateStrategy{RollingUpdate: &v1beta1.RollingUpdateCloneSetStrategy{
+				PodUpdatePolicy: policy, MaxUnavailable: new(intstr.FromInt32(1))}},
+		},
+	}
+}
+
+// spec lets the user change the CloneSet.
+func (s *simulated) spec(what string, edit func(*v1beta1.CloneSetSpec)) {
+	s.Tell("user: %s", what)
+	err := s.Change("CloneSet", simKey(), func(obj client.Object) {
+		if cs, ok := obj.(*v1beta1.CloneSet); ok {
+			if cs.Spec.UpdateStrategy.RollingUpdate == nil {
+				cs.Spec.UpdateStrategy.RollingUpdate = &v1beta1.RollingUpdateCloneSetStrategy{}
+			}
+			edit(&cs.Spec)
+		}
+	})
+	if err != nil {
+		s.Fail(fmt.Errorf("the user: %w", err))
+	}
+}
+
+func (s *simulated) cloneSet() *v1beta1.CloneSet {
+	cs, _ := s.Get("CloneSet", simKey()).(*v1beta1.CloneSet)
+	return cs
+}
+
+// pods returns the pods as they are.
+func (s *simulated) pods() []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, obj := range s.List("Pod") {
+		if pod, ok := obj.(*corev1.Pod); ok {
+			out = append(out, pod)
+		}
+	}
+	return out
+}
+
+// anyPod returns the name of a pod, or "".
+func (s *simulated) anyPod(r *rand.Rand) string {
+	pods := s.pods()
+	if len(pods) == 0 {
+		return ""
+	}
+	return pods[r.IntN(len(pods))].Name
+}
+
+// user is somebody who changes the CloneSet and its pods at random.
+type user struct {
+	*simulated
+	random *rand.Rand
+	images int
+}
+
+// act does one thing. Actions in a row are what people and their tools do to a workload.
+func (u *user) act() {
+	r := u.random
+	actions := []func(){
+		func() {
+			n := r.Int32N(9)
+			u.spec(fmt.Sprintf("replicas %d", n), func(s *v1beta1.CloneSetSpec) { s.Replicas = &n })
+		},
+		u.image, u.image, u.image,
+		func() {
+			n := r.IntN(3)
+			u.spec(fmt.Sprintf("environment %d", n), func(s *v1beta1.CloneSetSpec) {
+				s.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "LEVEL", Value: fmt.Sprint(n)}}
+			})
+		},
+		u.partition, u.partition,
+		func() {
+			n := intstr.FromInt32(r.Int32N(3))
+			u.spec("maxUnavailable "+n.String(), func(s *v1beta1.CloneSetSpec) { s.UpdateStrategy.RollingUpdate.MaxUnavailable = &n })
+		},
+		func() {
+			n := []intstr.IntOrString{intstr.FromInt32(0), intstr.FromInt32(1), intstr.FromInt32(2), intstr.FromString("50%")}[r.IntN(4)]
+			u.spec("maxSurge "+n.String(), func(s *v1beta1.CloneSetSpec) { s.UpdateStrategy.RollingUpdate.MaxSurge = &n })
+		},
+		func() {
+			paused := r.IntN(2) == 0
+			u.spec(fmt.Sprintf("paused %v", paused), func(s *v1beta1.CloneSetSpec) { s.UpdateStrategy.RollingUpdate.Paused = paused })
+		},
+		func() {
+			policy := []v1beta1.PodUpdatePolicyType{v1beta1.ReCreatePodUpdatePolicy, v1beta1.InPlaceIfPossiblePodUpdatePolicy, v1beta1.InPlaceOnlyPodUpdatePolicy}[r.IntN(3)]
+			u.spec("podUpdatePolicy "+string(policy), func(s *v1beta1.CloneSetSpec) { s.UpdateStrategy.RollingUpdate.PodUpdatePolicy = policy })
+		},
+		func() {
+			n := r.Int32N(6)
+			u.spec(fmt.Sprintf("minReadySeconds %d", n), func(s *v1beta1.CloneSetSpec) { s.MinReadySeconds = n })
+		},
+		u.specifiedDelete,
+		func() {
+			if name := u.anyPod(r); name != "" {
+				u.spec("podsToDelete "+name, func(s *v1beta1.CloneSetSpec) {
+					s.ScaleStrategy.PodsToDelete = append(s.ScaleStrategy.PodsToDelete, name)
+				})
+			}
+		},
+		func() {
+			n := []*intstr.IntOrString{nil, new(intstr.FromInt32(1)), new(intstr.FromInt32(3))}[r.IntN(3)]
+			u.spec(fmt.Sprintf("scaleStrategy.maxUnavailable %v", n), func(s *v1beta1.CloneSetSpec) { s.ScaleStrategy.MaxUnavailable = n })
+		},
+	}
+	actions[r.IntN(len(actions))]()
+}
+
+func (u *user) image() {
+	image := fmt.Sprintf("app:%d", u.random.IntN(4))
+	u.spec("image "+image, func(s *v1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = image })
+}
+
+func (u *user) partition() {
+	n := []intstr.IntOrString{intstr.FromInt32(0), intstr.FromInt32(u.random.Int32N(6)), intstr.FromString(fmt.Sprintf("%d%%", u.random.IntN(11)*10))}[u.random.IntN(3)]
+	u.spec("partition "+n.String(), func(s *v1beta1.CloneSetSpec) { s.UpdateStrategy.RollingUpdate.Partition = &n })
+}
+
+func (u *user) specifiedDelete() {
+	name := u.anyPod(u.random)
+	if name == "" {
+		return
+	}
+	u.Tell("user: label %s specified-delete", name)
+	err := u.Change("Pod", podKey(name), func(obj client.Object) {
+		obj.GetLabels()[v1beta1.LabelSpecifiedDelete] = "true"
+	})
+	if err != nil {
+		u.Fail(fmt.Errorf("the user: %w", err))
+	}
+}
+
+// trouble is what goes wrong beside requests and events: pods, nodes, watches, and the controller itself.
+type trouble struct {
+	*simulated
+	random *rand.Rand
+}
+
+func (t *trouble) happen() {
+	r := t.random
+	pod := t.anyPod(r)
+	switch r.IntN(12) {
+	case 0, 1:
+		t.Kubelet.Crash(podKey(pod))
+	case 2:
+		if pod != "" {
+			t.Kubelet.Evict(podKey(pod))
+		}
+	case 3, 4:
+		t.Tell("somebody deletes %s", pod)
+		if err := t.Delete("Pod", podKey(pod)); err != nil {
+			t.Fail(err)
+		}
+	case 5:
+		node := t.Kubelet.Nodes()[r.IntN(len(t.Kubelet.Nodes()))]
+		t.Kubelet.Lose(node, 3*time.Second)
+		t.After(time.Duration(r.IntN(20))*time.Second, func() { t.Kubelet.Recover(node) })
+	case 6, 7, 8:
+		kind := []simulator.Kind{"Pod", "Pod", "CloneSet", "ControllerRevision"}[r.IntN(4)]
+		t.Interrupt(kind)
+		t.After(time.Duration(1+r.IntN(8000))*time.Millisecond, func() { t.Resume(kind) })
+	case 9:
+		image := fmt.Sprintf("app:%d", r.IntN(4))
+		t.Tell("%s cannot be pulled", image)
+		t.Kubelet.Bad[image] = true
+		t.After(time.Duration(r.IntN(20))*time.Second, func() {
+			t.Tell("%s can be pulled", image)
+			delete(t.Kubelet.Bad, image)
+			t.Kubelet.Retry()
+		})
+	case 10:
+		if err := t.Restart(); err != nil {
+			t.Fail(err)
+		}
+	case 11:
+		t.LiveDown = context.DeadlineExceeded
+		t.After(time.Duration(r.IntN(8))*time.Second, func() { t.LiveDown = nil })
+	}
+}
+
+// profiles are the worlds of the random runs, from a good one to a bad one.
+func profiles() []simulator.Profile {
+	return []simulator.Profile{
+		simulator.Calm(),
+		{Lag: 50 * time.Millisecond, SlowLag: 3 * time.Second, SlowEvery: 20, Latency: 20 * time.Millisecond, Kubelet: time.Second, SlowPods: 10},
+		{Lag: 500 * time.Millisecond, SlowLag: 8 * time.Second, SlowEvery: 10, Latency: 200 * time.Millisecond, FailEvery: 20, Kubelet: time.Second, SlowPods: 5},
+		{Lag: 2 * time.Second, SlowLag: 12 * time.Second, SlowEvery: 5, Latency: 100 * time.Millisecond, FailEvery: 8, Kubelet: 300 * time.Millisecond},
+	}
+}
+
+// outcome of a random run.
+type ran struct {
+	err            error
+	story          string
+	writes, passes int
+}
+
+// runRandom makes one random run to its end.
+func runRandom(seed uint64, story bool, change ...func(*simulated)) ran {
+	r := rand.New(rand.NewPCG(seed, 17))
+	s := newSimulated(simulator.Options{Seed: seed, Profile: profiles()[r.IntN(4)], Story: story, Guard: seed%16 == 0}, change...)
+	policy := []v1beta1.PodUpdatePolicyType{v1beta1.InPlaceIfPossiblePodUpdatePolicy, v1beta1.ReCreatePodUpdatePolicy}[r.IntN(2)]
+	err := s.begin(simCloneSet(1+r.Int32N(8), policy))
+	if err == nil {
+		err = s.live(r)
+	}
+	s.Stop()
+	return ran{err: err, story: s.Story(), writes: s.Writes, passes: s.Passes}
+}
+
+// live lets users and trouble do their worst, and then waits for rest.
+func (s *simulated) live(r *rand.Rand) error {
+	u, t := &user{simulated: s, random: rand.New(rand.NewPCG(r.Uint64(), 1))}, &trouble{simulated: s, random: rand.New(rand.NewPCG(r.Uint64(), 2))}
+	if err := s.RunFor(time.Duration(r.IntN(6000)) * time.Millisecond); err != nil {
+		return err
+	}
+	for range 4 + r.IntN(8) {
+		if r.IntN(2) == 0 {
+			u.act()
+		} else {
+			t.happen()
+		}
+		if err := s.RunFor(time.Duration(r.IntN(8000)) * time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return s.comeToRest(u)
+}
+
+// comeToRest ends all trouble and checks that the world comes to rest where the spec wants it.
+func (s *simulated) comeToRest(u *user) error {
+	s.Profile = simulator.Calm()
+	s.LiveDown = nil
+	s.Kubelet.Bad = map[string]bool{}
+	for _, node := range s.Kubelet.Nodes() {
+		s.Kubelet.Recover(node)
+	}
+	s.Kubelet.Retry()
+	for _, kind := range []simulator.Kind{"Pod", "CloneSet", "ControllerRevision"} {
+		s.Resume(kind)
+	}
+	if u != nil {
+		u.spec("go on", func(spec *v1beta1.CloneSetSpec) {
+			rolling := spec.UpdateStrategy.RollingUpdate
+			rolling.Paused = false
+			if rolling.PodUpdatePolicy == v1beta1.InPlaceOnlyPodUpdatePolicy {
+				rolling.PodUpdatePolicy = v1beta1.InPlaceIfPossiblePodUpdatePolicy
+			}
+			spec.ScaleStrategy.MaxUnavailable = nil
+		})
+	}
+	return s.rest()
+}
+
+// restWithin is what a small workload may need at most: its slowest pods, and a few of the longest waits of the queue.
+const restWithin = 10 * time.Minute
+
+// rest waits for rest, and checks what is there then.
+func (s *simulated) rest() error {
+	if err := s.Rest(restWithin); err != nil {
+		return err
+	}
+	if err := s.check.atRest(); err != nil {
+		s.Fail(err)
+		return err
+	}
+	before := s.Writes
+	s.Look(simKey())
+	if err := s.Rest(restWithin); err != nil {
+		return err
+	}
+	if n := s.Writes - before; n > 0 {
+		s.Fail(fmt.Errorf("a pass over a world at rest wrote %d times", n))
+		return fmt.Errorf("a pass over a world at rest wrote %d times", n)
+	}
+	return nil
+}
+
+var _ testing.TB = (*testing.T)(nil)
