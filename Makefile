@@ -61,8 +61,12 @@ e2e: setup ## Run the stories over whole fleets
 	go test -tags e2e -count 1 -timeout 45m -v $(TESTFLAGS) ./e2e/suites/...
 
 .PHONY: bench
-bench: setup ## Measure division, delivery and rollouts; BENCHFLAGS="-only rollout" for one part
+bench: setup ## Measure division, delivery and rollouts; BENCHFLAGS="-only rollout -sizes 500,5000" for more
 	@go run ./e2e/bench -programs $(BIN) $(BENCHFLAGS)
+
+.PHONY: faults
+faults: setup ## Run the CloneSet controller behind a faulty API server; FAULTFLAGS="-for 30m -seed 7"
+	@go run ./e2e/faults $(FAULTFLAGS)
 
 .PHONY: lint
 lint: ## Run the linters

@@ -107,7 +107,7 @@ func (r *rollout) barePhase(ctx context.Context, title, name string, done func(*
 	if err != nil {
 		return 0, 0, err
 	}
-	if err := r.used(title, before); err != nil {
+	if _, err := r.used(title, before); err != nil {
 		return 0, 0, err
 	}
 	return seconds(answered.Sub(began)), seconds(all.Sub(began)), r.requests(title, began)

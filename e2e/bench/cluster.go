@@ -148,13 +148,15 @@ func (c *connection) changes(ctx context.Context, resourceVersion string, start 
 
 // bound bounds a phase. The returned function explains a phase that exceeded it by what describe says was seen.
 func (b *bench) bound(ctx context.Context, phase string) (bounded context.Context, cancel func(), explain func(err error, describe func() string) error) {
-	bounded, stop := context.WithTimeout(ctx, b.deadline)
+	const usual = 500 // pods that the deadline is meant for
+	deadline := b.deadline * time.Duration(max(b.pods, usual)) / usual
+	bounded, stop := context.WithTimeout(ctx, deadline)
 	return bounded, stop, func(err error, describe func() string) error {
 		if err == nil {
 			return nil
 		}
 		if ctx.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || bounded.Err() != nil) {
-			return fmt.Errorf("%s: stuck for %s; seen last: %s", phase, b.deadline, describe())
+			return fmt.Errorf("%s: stuck for %s; seen last: %s", phase, deadline, describe())
 		}
 		return fmt.Errorf("%s: %w", phase, err)
 	}

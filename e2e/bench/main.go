@@ -6,8 +6,11 @@
 //	go run ./e2e/bench -o json              for a program to read
 //
 // Sections: division (the mathematics alone), delivery (hub object to member objects, members without kubelets),
-// rollout (a CloneSet of hundreds of pods in one cluster with simulated nodes). No figure makes it fail; a phase that
-// does not end within its deadline does, and prints what it saw.
+// rollout (CloneSets of hundreds or thousands of pods, by -sizes, in one cluster with simulated nodes, against a bare
+// client, a Deployment, and a Deployment whose pods have the same readiness gate), and on demand curve (the agent's CPU per
+// changed pod by size). The bare client says what API server, scheduler and simulated kubelets allow at best. No figure makes
+// it fail; a phase that does not end within its deadline does, and prints what it saw. The deadline is that of 500 pods, and
+// more for more.
 package main
 
 import (
@@ -19,6 +22,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -35,7 +39,9 @@ type options struct {
 	runs     int
 	output   string
 	programs string
-	pods     int
+	sizes    []int
+	curve    []int
+	pods     int // the size that is being measured
 	fan      int
 	replicas int
 	deadline time.Duration
@@ -50,7 +56,7 @@ type section struct {
 }
 
 func sections() []section {
-	return []section{{"division", divisionSection}, {"delivery", deliverySection}, {"rollout", rolloutSection}}
+	return []section{{"division", divisionSection}, {"delivery", deliverySection}, {"rollout", rolloutSection}, {"curve", curveSection}}
 }
 
 // bench is what all sections share.
@@ -62,19 +68,37 @@ type bench struct {
 	progress io.Writer
 }
 
+// numbers returns a flag's function that reads numbers of 1 or more, separated by commas.
+func numbers(to *[]int) func(string) error {
+	return func(text string) error {
+		var list []int
+		for part := range strings.SplitSeq(text, ",") {
+			n, err := strconv.Atoi(part)
+			if err != nil || n < 1 {
+				return fmt.Errorf("%q: give numbers of 1 or more, separated by commas", text)
+			}
+			list = append(list, n)
+		}
+		*to = list
+		return nil
+	}
+}
+
 // say tells a person who waits what is going on.
 func (b *bench) say(format string, args ...any) { fmt.Fprintf(b.progress, format+"\n", args...) }
 
 func main() {
 	var o options
-	flag.StringVar(&o.only, "only", "", "comma-separated `sections` to run: division, delivery, rollout (default all)")
+	flag.StringVar(&o.only, "only", "", "comma-separated `sections` to run: division, delivery, rollout, curve (default all but curve)")
 	flag.IntVar(&o.runs, "n", 1, "number of runs; the table shows the median, and the range where there are several")
 	flag.StringVar(&o.output, "o", "table", "output `format`: table or json")
 	flag.StringVar(&o.programs, "programs", "", "`folder` with flotilla-hub and flotilla-agent (default: built from this module)")
-	flag.IntVar(&o.pods, "pods", 500, "replicas in the section rollout")
+	o.sizes, o.curve = []int{500}, []int{100, 300, 1000, 3000, 10000}
+	flag.Func("sizes", "comma-separated `replicas` in the section rollout (default 500; 5000 takes several minutes more)", numbers(&o.sizes))
+	flag.Func("curve", "comma-separated `replicas` in the section curve (default 100,300,1000,3000,10000)", numbers(&o.curve))
 	flag.IntVar(&o.fan, "workloads", 100, "workloads at a time in the section delivery")
 	flag.IntVar(&o.replicas, "replicas", 3, "replicas of each workload in the section delivery")
-	flag.DurationVar(&o.deadline, "deadline", 3*time.Minute, "time after which a phase counts as stuck")
+	flag.DurationVar(&o.deadline, "deadline", 3*time.Minute, "time after which a phase of up to 500 pods counts as stuck")
 	flag.StringVar(&o.profiles, "profile", "", "`folder` for CPU profiles of the API server, one for the first seconds of each phase")
 	flag.BoolVar(&o.verbose, "v", false, "print every request count, not only those of Flotilla, and the steps of the fleets")
 	flag.Parse()
@@ -135,11 +159,12 @@ func choose(o options) ([]string, error) {
 	if o.output != "table" && o.output != "json" {
 		return nil, fmt.Errorf("output format %q: use table or json", o.output)
 	}
-	if o.runs < 1 || o.pods < 1 || o.fan < 1 || o.replicas < 1 {
-		return nil, errors.New("-n, -pods, -workloads and -replicas must be 1 or more")
+	if o.runs < 1 || o.fan < 1 || o.replicas < 1 {
+		return nil, errors.New("-n, -workloads and -replicas must be 1 or more")
 	}
 	if o.only == "" {
-		return all, nil
+		// The curve alone takes about as long as the rest.
+		return slices.DeleteFunc(all, func(name string) bool { return name == "curve" }), nil
 	}
 	chosen := strings.Split(o.only, ",")
 	for _, name := range chosen {

@@ -2,9 +2,14 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"math"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func TestPercentile(t *testing.T) {
@@ -49,5 +54,34 @@ func TestReportComparesRunByRun(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("table lacks %q:\n%s", want, out.String())
 		}
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	var got []int
+	if err := numbers(&got)("500,5000"); err != nil || len(got) != 2 || got[0] != 500 || got[1] != 5000 {
+		t.Errorf("got %v, %v", got, err)
+	}
+	for _, bad := range []string{"", "500,", "0", "many"} {
+		if numbers(&got)(bad) == nil {
+			t.Errorf("%q is accepted", bad)
+		}
+	}
+}
+
+func TestOpeningsAreHandedOutOnce(t *testing.T) {
+	queue := newOpenings()
+	for _, uid := range []types.UID{"a", "b", "a"} {
+		queue.add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}})
+	}
+	for _, want := range []types.UID{"a", "b"} {
+		if pod, ok := queue.next(t.Context()); !ok || pod.UID != want {
+			t.Fatalf("got %v, want %s", pod, want)
+		}
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if pod, ok := queue.next(over); ok {
+		t.Errorf("got %s again", pod.UID)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,13 +31,29 @@ type rollout struct {
 	fleet *fleet.Fleet
 	// meters of the controllers under test, and of what they share.
 	meters meters
-	// deployment holds the seconds of the Deployment's phases: the floor of the CloneSet's.
-	deployment map[string]float64
+	// floors are what Deployments took for each phase: what a CloneSet is held against.
+	floors []floor
 	// bare holds the seconds that the bare client took to create, patch and delete as many pods.
 	bare map[string]float64
 	// bareGated holds the seconds until as many pods with the readiness gate of updates in place were Ready.
 	bareGated map[string]float64
 }
+
+// floor is what a kind of Deployment took, by phase.
+type floor struct {
+	kind   kind
+	phases map[string]measured
+}
+
+// measured is what one phase took.
+type measured struct {
+	seconds float64
+	// cpu are the seconds of each meter until the last pod that was deleted was gone.
+	cpu map[string]float64
+}
+
+// controllerManager is the meter of who runs Deployments.
+const controllerManager = "kube-controller-manager"
 
 // The phases, as they are called in the report.
 const (
@@ -47,16 +64,32 @@ const (
 )
 
 func rolloutSection(ctx context.Context, b *bench) error {
+	return inOneCluster(ctx, b, slices.Max(b.sizes), func(ctx context.Context, r *rollout) error {
+		for i, size := range b.sizes {
+			r.bench.pods, r.floors, r.bare, r.bareGated = size, nil, map[string]float64{}, map[string]float64{}
+			if err := r.run(ctx, i == 0); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// inOneCluster starts a cluster with room for twice the pods, since those that go and come overlap, and calls do.
+func inOneCluster(ctx context.Context, b *bench, pods int, do func(ctx context.Context, r *rollout) error) error {
+	const perNode, zones = 1000, 2 // fleet's default number of pods
 	f, err := fleet.Start(ctx, fleet.Config{
 		Bin: b.bin, NoHub: true, Audit: true, Progress: b.step,
-		Members: []fleet.ClusterSpec{{Name: "east", Nodes: fleet.Nodes("east", "eu", []string{"a", "b"}, 5)}},
+		Members: []fleet.ClusterSpec{{Name: "east", Nodes: fleet.Nodes("east", "eu", []string{"a", "b"}, max(5, 2*pods/perNode/zones+1))}},
 	})
 	if err != nil {
 		return err
 	}
 	b.step("the fleet is in " + f.Dir)
-	r := &rollout{bench: b, fleet: f, meters: meters{}, deployment: map[string]float64{}, bare: map[string]float64{}, bareGated: map[string]float64{}}
-	err = r.run(ctx)
+	r := &rollout{bench: b, fleet: f, meters: meters{}}
+	if err = r.connect(ctx); err == nil {
+		err = do(ctx, r)
+	}
 	if err != nil {
 		b.keepLogs(f)
 	}
@@ -66,7 +99,8 @@ func rolloutSection(ctx context.Context, b *bench) error {
 	return err
 }
 
-func (r *rollout) run(ctx context.Context) error {
+// connect connects to the cluster and finds its processes.
+func (r *rollout) connect(ctx context.Context) error {
 	east := r.fleet.Member("east")
 	var err error
 	if r.connection, err = connect(east); err != nil {
@@ -75,40 +109,63 @@ func (r *rollout) run(ctx context.Context) error {
 	if err := r.createNamespace(ctx, namespace, nil); err != nil {
 		return err
 	}
-	for _, component := range []string{"kube-controller-manager", "kube-apiserver", "kwok-controller", "etcd", "kube-scheduler"} {
+	for _, component := range []string{controllerManager, "kube-apiserver", "kwok-controller", "etcd", "kube-scheduler"} {
 		pid, err := componentPid(east, component)
 		if err != nil {
 			return err
 		}
 		r.meters[component] = []int{pid}
 	}
+	return nil
+}
+
+// run measures one size. The first one starts the agent after the Deployments, so that its caches cost them nothing; later
+// sizes pay its watch of pods.
+func (r *rollout) run(ctx context.Context, first bool) error {
 	if err := r.bareClient(ctx); err != nil {
 		return err
 	}
 	if err := r.gatedClient(ctx); err != nil {
 		return err
 	}
-	if err := r.deploymentPhases(ctx); err != nil {
+	if err := r.deploymentPhases(ctx, deploymentKind()); err != nil {
 		return err
 	}
+	if err := r.gatedPhases(ctx); err != nil {
+		return err
+	}
+	if first {
+		if err := r.agent(ctx); err != nil {
+			return err
+		}
+	}
+	return r.cloneSetPhases(ctx)
+}
+
+// agent starts the agent.
+func (r *rollout) agent(ctx context.Context) error {
+	east := r.fleet.Member("east")
 	if err := east.InstallCRDs(ctx, crds.FS); err != nil {
 		return err
 	}
-	// Only now, so that its caches cost the Deployment nothing.
 	pid, err := r.startAgent(ctx, r.fleet, east)
 	if err != nil {
 		return err
 	}
 	r.meters[fleet.AgentProgram] = []int{pid}
-	return r.cloneSetPhases(ctx)
+	return nil
 }
 
-func (r *rollout) deploymentPhases(ctx context.Context) error {
-	k := deploymentKind()
-	name := "native"
+// named returns a name for a workload of this size.
+func (r *rollout) named(name string) string { return fmt.Sprintf("%s-%d", name, r.bench.pods) }
+
+// deploymentPhases measures a kind of Deployment.
+func (r *rollout) deploymentPhases(ctx context.Context, k kind) error {
+	name := r.named(nameOf(k))
 	if err := r.start(ctx, k, name); err != nil {
 		return err
 	}
+	f := floor{kind: k, phases: map[string]measured{}}
 	for _, p := range []struct {
 		name string
 		spec map[string]any
@@ -122,15 +179,19 @@ func (r *rollout) deploymentPhases(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.deployment[p.name] = took
+		f.phases[p.name] = took
 	}
-	r.deployment[phaseInPlace] = r.deployment[phaseRecreate]
+	f.phases[phaseInPlace] = f.phases[phaseRecreate]
+	r.floors = append(r.floors, f)
 	return nil
 }
 
+// nameOf is the name of a Deployment of this kind.
+func nameOf(k kind) string { return strings.ToLower(strings.ReplaceAll(k.name, " ", "-")) }
+
 func (r *rollout) cloneSetPhases(ctx context.Context) error {
 	k := cloneSetKind()
-	name := "clones"
+	name := r.named("clones")
 	if err := r.start(ctx, k, name); err != nil {
 		return err
 	}
@@ -161,18 +222,51 @@ func (r *rollout) cloneSetPhases(ctx context.Context) error {
 			}
 		}
 		before = after
-		if p.name == "" {
-			continue
+		if p.name != "" {
+			r.compare(p.name, took)
 		}
-		title := fmt.Sprintf("CloneSet of %d, %s", r.pods, p.name)
-		r.report.addWithFloor(rolloutSectionName, title, "s", took, "Deployment, "+deploymentPhase(p.name), r.deployment[p.name])
-		if bare, known := r.bare[p.name]; known {
-			r.report.addWithFloor(rolloutSectionName, title, "s", took, "bare client, pods "+bareVerb(p.name), bare)
-		}
-		if bare, known := r.bareGated[p.name]; known {
-			r.report.addWithFloor(rolloutSectionName, title, "s", took, "bare client, pods with the readiness gate Ready", bare)
+		if p.name == phaseRecreate {
+			if err := r.memory(); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
+}
+
+// compare reports a phase of the CloneSet against what it is held against.
+func (r *rollout) compare(phase string, took measured) {
+	title := fmt.Sprintf("CloneSet of %d, %s", r.pods, phase)
+	for _, f := range r.floors {
+		r.report.addWithFloor(rolloutSectionName, title, "s", took.seconds, f.kind.name+", "+deploymentPhase(phase), f.phases[phase].seconds)
+	}
+	if bare, known := r.bare[phase]; known {
+		r.report.addWithFloor(rolloutSectionName, title, "s", took.seconds, "bare client, pods "+bareVerb(phase), bare)
+	}
+	if bare, known := r.bareGated[phase]; known {
+		r.report.addWithFloor(rolloutSectionName, title, "s", took.seconds, "bare client, pods with the readiness gate Ready", bare)
+	}
+	for _, f := range r.floors {
+		r.report.addWithFloor(controllerCPU, title, "ms", r.perPod(took.cpu[fleet.AgentProgram]),
+			controllerManager+" for the "+f.kind.name+", "+deploymentPhase(phase), r.perPod(f.phases[phase].cpu[controllerManager]))
+	}
+}
+
+// controllerCPU is the section with the controllers' work.
+const controllerCPU = "rollout, CPU of the controller per pod"
+
+// perPod returns seconds of all pods as milliseconds of one.
+func (r *rollout) perPod(seconds float64) float64 { return seconds * 1000 / float64(r.pods) }
+
+// memory reports what the agent holds with all pods there, against the aim of 60 MiB + 8 KiB per pod.
+func (r *rollout) memory() error {
+	now, err := r.meters.read()
+	if err != nil {
+		return err
+	}
+	const base, perPod = 60, 8.0 / 1024 // MiB
+	r.report.addWithFloor("rollout, memory", fmt.Sprintf("agent with %d pods after all of them were updated twice", r.pods), "MiB",
+		now[fleet.AgentProgram].rss, "aim: 60 MiB + 8 KiB per pod", base+perPod*float64(r.pods))
 	return nil
 }
 
@@ -198,9 +292,9 @@ func (r *rollout) start(ctx context.Context, k kind, name string) error {
 
 // phase changes the workload's spec and waits until its status says that all is done. It returns the seconds of that,
 // and reports what the controllers used until no deleted pod is left, so that one phase leaves nothing to the next.
-func (r *rollout) phase(ctx context.Context, k kind, name, phase string, spec map[string]any, pods int) (float64, error) {
+func (r *rollout) phase(ctx context.Context, k kind, name, phase string, spec map[string]any, pods int) (measured, error) {
 	shown := phase
-	if k.name == deploymentKind().name {
+	if k.anew {
 		shown = deploymentPhase(phase)
 	}
 	title := fmt.Sprintf("%s of %d, %s", k.name, r.pods, shown)
@@ -209,51 +303,55 @@ func (r *rollout) phase(ctx context.Context, k kind, name, phase string, spec ma
 	}
 	before, err := r.meters.read()
 	if err != nil {
-		return 0, err
+		return measured{}, err
 	}
 	patch, err := patchOf(spec)
 	if err != nil {
-		return 0, err
+		return measured{}, err
 	}
 	object := k.build(namespace, name, 0, "")
 	storeProfile := r.profile(ctx, r.connection, title)
 	began := time.Now()
 	if err := r.Patch(ctx, object, patch); err != nil {
-		return 0, fmt.Errorf("%s: patch: %w", title, err)
+		return measured{}, fmt.Errorf("%s: patch: %w", title, err)
 	}
 	ended, err := r.await(ctx, k, name, title)
 	if err != nil {
-		return 0, err
+		return measured{}, err
 	}
 	if err := r.quiet(ctx, name, title, pods); err != nil {
-		return 0, err
+		return measured{}, err
 	}
 	if err := storeProfile(); err != nil {
-		return 0, err
+		return measured{}, err
 	}
-	took := seconds(ended.Sub(began))
+	took := measured{seconds: seconds(ended.Sub(began))}
 	if phase == "" {
 		return took, nil
 	}
-	if k.name == deploymentKind().name {
-		r.report.add(rolloutSectionName, title, "s", took)
+	if k.anew {
+		r.report.add(rolloutSectionName, title, "s", took.seconds)
 	}
-	if err := r.used(title, before); err != nil {
-		return 0, err
+	if took.cpu, err = r.used(title, before); err != nil {
+		return measured{}, err
 	}
 	return took, r.requests(title, began)
 }
 
-// used reports what the programs used since before.
-func (r *rollout) used(title string, before reading) error {
+// used reports what the programs used since before, and returns the CPU seconds of each.
+func (r *rollout) used(title string, before reading) (map[string]float64, error) {
 	after, err := r.meters.read()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	after.since(before, func(what, unit string, value float64) {
 		r.report.addCell(rolloutResources, title, what, unit, value)
 	})
-	return nil
+	cpu := map[string]float64{}
+	for name := range after {
+		cpu[name] = after[name].cpu - before[name].cpu
+	}
+	return cpu, nil
 }
 
 // requests reports the writes since began, by pod: those of whoever manages the workload, and those of the simulated
@@ -269,6 +367,7 @@ func (r *rollout) requests(title string, began time.Time) error {
 		programs []string
 	}{
 		{"writes/pod", []string{fleet.AgentProgram, "kube-controller-manager", benchProgram}},
+		{"writes/pod by the agent", []string{fleet.AgentProgram}},
 		{"writes/pod by kubelets", []string{"kwok-controller"}},
 	} {
 		n := count.Total(func(k audit.Key) bool { return slices.Contains(c.programs, k.Program) })

@@ -32,7 +32,9 @@ func (c counts) settled() bool {
 
 // kind is a workload kind that takes part in the comparison.
 type kind struct {
-	name   string
+	name string
+	// anew: an update replaces pods, it has no way to update them in place.
+	anew   bool
 	build  func(namespace, name string, replicas int32, image string) client.Object
 	list   func() client.ObjectList
 	counts func(client.Object) counts
@@ -40,7 +42,7 @@ type kind struct {
 
 func deploymentKind() kind {
 	return kind{
-		name: "Deployment",
+		name: "Deployment", anew: true,
 		build: func(namespace, name string, replicas int32, image string) client.Object {
 			return &appsv1.Deployment{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -65,6 +67,19 @@ func deploymentKind() kind {
 			}
 		},
 	}
+}
+
+// gatedDeploymentKind is a Deployment whose pods have the readiness gate that a CloneSet's have. Somebody else must open it.
+func gatedDeploymentKind() kind {
+	k := deploymentKind()
+	plain := k.build
+	k.name = "Deployment with gate"
+	k.build = func(namespace, name string, replicas int32, image string) client.Object {
+		d := plain(namespace, name, replicas, image).(*appsv1.Deployment)
+		d.Spec.Template.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: appsv1beta1.InPlaceUpdateReady}}
+		return d
+	}
+	return k
 }
 
 func cloneSetKind() kind {

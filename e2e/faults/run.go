@@ -1,0 +1,312 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"testing/fstest"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/apis/crds"
+	"github.com/flotilla-dev/flotilla/e2e/fleet"
+)
+
+// An episode of faults takes between these times.
+const (
+	shortestEpisode = 20 * time.Second
+	longestEpisode  = 40 * time.Second
+)
+
+// quiet is how long nothing may be written after everything came to rest. Events of the last writes follow within a second.
+const (
+	quiet     = 3 * time.Second
+	aftermath = time.Second
+)
+
+// polling of what is to come to rest.
+const polling = 100 * time.Millisecond
+
+// runner is one run.
+type runner struct {
+	options
+	client   client.WithWatch
+	proxy    *proxy
+	child    *child
+	recorder *recorder
+	checker  *checker
+	users    []*user
+	draw     *rand.Rand
+	// known are the paths that the child watches at rest.
+	known   map[string]bool
+	summary *summary
+	out     io.Writer
+}
+
+// run plays episodes on a cluster until the time is up, and always returns a summary.
+func run(ctx context.Context, o options, cluster *fleet.Cluster, out io.Writer) (*summary, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r := &runner{options: o, draw: rand.New(rand.NewPCG(o.seed, 0)), summary: &summary{seed: o.seed}, out: out}
+	fmt.Fprintf(out, "seed %d\n", o.seed)
+	err := r.prepare(ctx, cluster)
+	for began := time.Now(); err == nil && time.Since(began) < o.length; {
+		err = r.episode(ctx)
+	}
+	if r.child != nil {
+		err = errors.Join(err, r.child.kill())
+		r.summary.kills, r.summary.ends = max(0, r.child.kills-1), r.child.ends // the last kill is the end
+	}
+	if r.proxy != nil {
+		r.summary.faults = r.proxy.made()
+		r.summary.writes, _, _ = r.proxy.wrote()
+	}
+	if r.checker != nil {
+		r.summary.disruptions, r.summary.creations = r.checker.disruptions, r.checker.creations
+	}
+	for _, u := range r.users {
+		r.summary.changes += u.changes
+	}
+	return r.summary, err
+}
+
+// prepare makes the CloneSets, the recorder, the proxy and the child, and waits until all is at rest for the first time.
+func (r *runner) prepare(ctx context.Context, cluster *fleet.Cluster) error {
+	const file = "apps.kruise.io_clonesets.yaml" // the child knows no other kind
+	data, err := fs.ReadFile(crds.FS, file)
+	if err != nil {
+		return fmt.Errorf("read the CRD of CloneSets: %w", err)
+	}
+	if err := cluster.InstallCRDs(ctx, fstest.MapFS{file: {Data: data}}); err != nil {
+		return err
+	}
+	scheme, err := newScheme()
+	if err != nil {
+		return err
+	}
+	config := cluster.RESTConfig()
+	if r.client, err = client.NewWithWatch(config, client.Options{Scheme: scheme}); err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	if err := r.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+		return fmt.Errorf("create namespace %s: %w", namespace, err)
+	}
+	r.recorder = newRecorder(r.client)
+	if err := r.recorder.start(ctx); err != nil {
+		return err
+	}
+	delivered := &deliveries{}
+	if r.proxy, err = newProxy(config, r.seed, delivered); err != nil {
+		return err
+	}
+	address, err := r.proxy.serve(ctx)
+	if err != nil {
+		return err
+	}
+	r.checker = newChecker(delivered.informed)
+	r.child = &child{server: address, broken: r.broken, log: &tail{}}
+	for i, s := range scenes() {
+		if err := r.client.Create(ctx, s.build(int32(fewest+r.draw.IntN(r.most-fewest+1)))); err != nil {
+			return fmt.Errorf("create CloneSet %s: %w", s.name, err)
+		}
+		r.users = append(r.users, &user{client: r.client, recorder: r.recorder, scene: s, most: r.most, draw: rand.New(rand.NewPCG(r.seed, uint64(2+i)))})
+	}
+	if err := r.child.start(); err != nil {
+		return err
+	}
+	_, err = r.settle(ctx, patience)
+	return err
+}
+
+// patience is how long the first pods may take on a busy machine; it is no promise of the controller.
+const patience = 3 * time.Minute
+
+// episode makes faults, kills and changes for a while, then wants rest.
+func (r *runner) episode(ctx context.Context) error {
+	length := shortestEpisode + time.Duration(r.draw.Int64N(int64(longestEpisode-shortestEpisode)))
+	length = min(length, max(r.length, time.Second))
+	stormy, stop := context.WithTimeout(ctx, length)
+	defer stop()
+	r.proxy.faulty(true)
+	group, life := errgroup.WithContext(ctx)
+	// An error of one ends the others.
+	context.AfterFunc(life, stop)
+	for _, u := range r.users {
+		group.Go(func() error { return u.play(stormy, ctx) })
+	}
+	storm, killer := rand.New(rand.NewPCG(r.draw.Uint64(), 0)), rand.New(rand.NewPCG(r.draw.Uint64(), 0))
+	group.Go(func() error { r.storm(stormy, storm); return nil })
+	group.Go(func() error { return r.kill(stormy, killer) })
+	err := group.Wait()
+	r.proxy.faulty(false)
+	if err = errors.Join(err, ctx.Err()); err != nil {
+		return err
+	}
+	took, err := r.settle(ctx, r.deadline)
+	r.summary.worst = max(r.summary.worst, took)
+	r.summary.episodes++
+	fmt.Fprintf(r.out, "episode %d: %.0f s of faults, at rest %.1f s after the watches, %d kills so far, %d violations so far\n",
+		r.summary.episodes, length.Seconds(), took.Seconds(), r.child.kills, len(r.summary.violations))
+	return err
+}
+
+// storm cuts watches and makes outages.
+func (r *runner) storm(ctx context.Context, draw *rand.Rand) {
+	upTo := func(longest time.Duration) time.Duration { return time.Duration(draw.Int64N(int64(longest))) }
+	for pause(ctx, upTo(6*time.Second)) {
+		switch n := draw.IntN(10); {
+		case n < 4:
+			r.proxy.cutWatches(0)
+		case n < 8:
+			r.proxy.cutWatches(upTo(4 * time.Second))
+		default:
+			r.proxy.goOut(upTo(5 * time.Second))
+		}
+	}
+}
+
+// kill kills the child again and again, three times of four while it writes.
+func (r *runner) kill(ctx context.Context, draw *rand.Rand) error {
+	for pause(ctx, 2*time.Second+time.Duration(draw.Int64N(int64(12*time.Second)))) {
+		if draw.IntN(4) > 0 {
+			r.proxy.writing(ctx)
+			// Into the middle of a batch, which takes some 10 ms.
+			pause(ctx, time.Duration(draw.Int64N(int64(15*time.Millisecond))))
+		}
+		if err := r.child.kill(); err != nil {
+			return err
+		}
+		r.proxy.delivered.reset(time.Now())
+		pause(ctx, time.Duration(draw.Int64N(int64(restartWithin))))
+		if err := r.child.start(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle waits until everything is at rest, wants that nothing more is written, and checks the history. It returns how
+// long that took once the child had its watches back, which is up to client-go.
+func (r *runner) settle(ctx context.Context, deadline time.Duration) (time.Duration, error) {
+	blind, err := r.watches(ctx)
+	if err != nil {
+		return 0, err
+	}
+	began, why := time.Now(), ""
+	err = wait.PollUntilContextTimeout(ctx, polling, deadline, true, func(ctx context.Context) (bool, error) {
+		if r.child.log.crashed() {
+			return false, fmt.Errorf("the child crashed: %s", r.child.log)
+		}
+		now, err := r.unrest(ctx)
+		if err == nil {
+			why = now
+		}
+		return err == nil && now == "", notEnded(ctx, err)
+	})
+	took := time.Since(began)
+	r.summary.blind = max(r.summary.blind, blind)
+	switch {
+	case wait.Interrupted(err) && ctx.Err() == nil:
+		r.summary.violations = append(r.summary.violations, violation{set: "all", at: time.Now(),
+			what: fmt.Sprintf("not at rest %s after the faults ended: %s; the run ends", deadline, why)})
+		err = errNoRest
+	case err == nil:
+		r.wantQuiet(ctx)
+		r.known = r.proxy.watched()
+	}
+	return took, errors.Join(err, r.check(ctx))
+}
+
+// notEnded drops the error of a request that ended because its deadline did.
+func notEnded(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// reconnect is how long client-go may take to watch again: its reflectors wait up to twice 30 s after many failures, and
+// forget them only after two minutes without one.
+const reconnect = 65 * time.Second
+
+// watches waits until the child watches again what it watched at rest, and returns how long that took.
+func (r *runner) watches(ctx context.Context) (time.Duration, error) {
+	began, missing := time.Now(), ""
+	err := wait.PollUntilContextTimeout(ctx, polling, reconnect, true, func(context.Context) (bool, error) {
+		now := r.proxy.watched()
+		for path := range r.known {
+			if !now[path] {
+				missing = path
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("the child does not watch %s again: %w\n%s", missing, err, r.child.log)
+	}
+	return time.Since(began), nil
+}
+
+// errNoRest ends a run whose CloneSets do not come to rest: what follows would tell nothing.
+var errNoRest = errors.New("the CloneSets do not come to rest")
+
+// unrest says which CloneSet is not at rest, and why.
+func (r *runner) unrest(ctx context.Context) (string, error) {
+	var sets v1beta1.CloneSetList
+	var pods corev1.PodList
+	if err := errors.Join(r.client.List(ctx, &sets, client.InNamespace(namespace)), r.client.List(ctx, &pods, client.InNamespace(namespace))); err != nil {
+		return "", fmt.Errorf("look whether all is at rest: %w", err)
+	}
+	for i := range sets.Items {
+		var own []corev1.Pod
+		for j := range pods.Items {
+			if metav1.IsControlledBy(&pods.Items[j], &sets.Items[i]) {
+				own = append(own, pods.Items[j])
+			}
+		}
+		if why := unrest(&sets.Items[i], own); why != "" {
+			return "CloneSet " + sets.Items[i].Name + ": " + why, nil
+		}
+	}
+	if why := r.recorder.behind(pods.Items, sets.Items); why != "" {
+		return "the recorder lacks " + why, nil
+	}
+	return "", nil
+}
+
+// wantQuiet wants that the child writes nothing for a while.
+func (r *runner) wantQuiet(ctx context.Context) {
+	pause(ctx, aftermath)
+	before, _, _ := r.proxy.wrote()
+	pause(ctx, quiet)
+	if after, _, what := r.proxy.wrote(); after != before {
+		r.summary.violations = append(r.summary.violations, violation{set: "all", at: time.Now(),
+			what: fmt.Sprintf("%d writes at rest, the last: %s", after-before, what)})
+	}
+}
+
+// check gives the new part of the history to the checker.
+func (r *runner) check(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for _, o := range r.recorder.drain() {
+		if o.cause == byUs {
+			o.asked = r.proxy.asked.first(o.pod.name, o.at)
+		}
+		r.checker.take(o)
+	}
+	r.summary.violations = append(r.summary.violations, r.checker.violations...)
+	r.checker.violations = nil
+	return nil
+}

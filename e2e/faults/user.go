@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+)
+
+const (
+	namespace = "faults"
+	labelApp  = "app"
+)
+
+// fewest pods that a CloneSet has.
+const fewest = 10
+
+// scene is one CloneSet of the script.
+type scene struct {
+	name    string
+	rolling v1beta1.RollingUpdateCloneSetStrategy
+	// partition is what the user sets it to, beside nothing.
+	partitions []intstr.IntOrString
+}
+
+func scenes() []scene {
+	number, percent := intstr.FromInt32, intstr.FromString
+	return []scene{
+		{"in-place", v1beta1.RollingUpdateCloneSetStrategy{
+			PodUpdatePolicy: v1beta1.InPlaceIfPossiblePodUpdatePolicy, MaxUnavailable: new(percent("20%")),
+		}, []intstr.IntOrString{number(3), number(8)}},
+		{"recreate", v1beta1.RollingUpdateCloneSetStrategy{
+			PodUpdatePolicy: v1beta1.ReCreatePodUpdatePolicy, MaxUnavailable: new(number(3)),
+		}, []intstr.IntOrString{number(5)}},
+		{"surge", v1beta1.RollingUpdateCloneSetStrategy{
+			PodUpdatePolicy: v1beta1.ReCreatePodUpdatePolicy, MaxUnavailable: new(number(0)), MaxSurge: new(percent("25%")),
+		}, []intstr.IntOrString{percent("50%")}},
+		{"surge-in-place", v1beta1.RollingUpdateCloneSetStrategy{
+			PodUpdatePolicy: v1beta1.InPlaceIfPossiblePodUpdatePolicy, MaxUnavailable: new(number(1)), MaxSurge: new(number(2)),
+		}, []intstr.IntOrString{percent("30%"), percent("90%")}},
+		{"percent", v1beta1.RollingUpdateCloneSetStrategy{
+			PodUpdatePolicy: v1beta1.InPlaceIfPossiblePodUpdatePolicy, MaxUnavailable: new(percent("20%")), MaxSurge: new(percent("10%")),
+		}, []intstr.IntOrString{percent("25%"), percent("60%"), percent("99%")}},
+	}
+}
+
+func (s scene) build(replicas int32) *v1beta1.CloneSet {
+	app := map[string]string{labelApp: s.name}
+	return &v1beta1.CloneSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.name},
+		Spec: v1beta1.CloneSetSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: app},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: app},
+				Spec:       corev1.PodSpec{Containers: containers(1)},
+			},
+			UpdateStrategy: v1beta1.CloneSetUpdateStrategy{RollingUpdate: s.rolling.DeepCopy()},
+		},
+	}
+}
+
+func containers(version int) []corev1.Container {
+	return []corev1.Container{{Name: "app", Image: fmt.Sprintf("registry.example/app:v%d", version)}}
+}
+
+// user changes one CloneSet all the time, speaking to the API server itself.
+type user struct {
+	client   client.Client
+	recorder *recorder
+	scene    scene
+	draw     *rand.Rand
+	most     int // replicas
+	changes  int
+}
+
+// between two changes of one CloneSet passes up to this time: some batches of a rollout.
+const between = 1500 * time.Millisecond
+
+// play changes the CloneSet until ctx ends, then takes back what would keep it from coming to rest.
+func (u *user) play(ctx, life context.Context) error {
+	for pause(ctx, time.Duration(u.draw.Int64N(int64(between)))) {
+		if err := u.act(life); err != nil {
+			return fmt.Errorf("user of CloneSet %s: %w", u.scene.name, err)
+		}
+		u.changes++
+	}
+	return u.patch(life, map[string]any{"updateStrategy": map[string]any{"rollingUpdate": map[string]any{"paused": false}}})
+}
+
+// act does one thing.
+func (u *user) act(ctx context.Context) error {
+	rolling := func(key string, value any) map[string]any {
+		return map[string]any{"updateStrategy": map[string]any{"rollingUpdate": map[string]any{key: value}}}
+	}
+	switch n := u.draw.IntN(100); {
+	case n < 30:
+		return u.patch(ctx, map[string]any{"template": map[string]any{"spec": map[string]any{"containers": containers(1 + u.draw.IntN(9))}}})
+	case n < 48:
+		return u.patch(ctx, map[string]any{"replicas": fewest + u.draw.IntN(u.most-fewest+1)})
+	case n < 60:
+		return u.patch(ctx, rolling("partition", u.partition()))
+	case n < 68:
+		return u.patch(ctx, rolling("paused", u.draw.IntN(3) == 0))
+	case n < 82:
+		return u.eachOf(ctx, 1+u.draw.IntN(3), u.doom)
+	case n < 92:
+		return u.eachOf(ctx, 1+u.draw.IntN(3), u.remove)
+	default:
+		return u.eachOf(ctx, 1+u.draw.IntN(2), u.evict)
+	}
+}
+
+func (u *user) partition() any {
+	if i := u.draw.IntN(len(u.scene.partitions) + 1); i > 0 {
+		return u.scene.partitions[i-1]
+	}
+	return nil
+}
+
+func (u *user) patch(ctx context.Context, spec map[string]any) error {
+	data, err := json.Marshal(map[string]any{"spec": spec})
+	if err != nil {
+		return err
+	}
+	return u.client.Patch(ctx, u.scene.build(0), client.RawPatch(types.MergePatchType, data))
+}
+
+// eachOf does something to n pods drawn from those that are active.
+func (u *user) eachOf(ctx context.Context, n int, do func(context.Context, *corev1.Pod) error) error {
+	var list corev1.PodList
+	if err := u.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{labelApp: u.scene.name}); err != nil {
+		return err
+	}
+	u.draw.Shuffle(len(list.Items), func(i, j int) { list.Items[i], list.Items[j] = list.Items[j], list.Items[i] })
+	for i := range list.Items {
+		if n == 0 {
+			return nil
+		}
+		if !counts.Active(&list.Items[i]) {
+			continue
+		}
+		n--
+		if err := do(ctx, &list.Items[i]); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// doom asks the controller to delete a pod.
+func (u *user) doom(ctx context.Context, pod *corev1.Pod) error {
+	return u.client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:"true"}}}`, v1beta1.LabelSpecifiedDelete)))
+}
+
+// remove deletes a pod by hand.
+func (u *user) remove(ctx context.Context, pod *corev1.Pod) error {
+	u.recorder.byHand(pod.UID)
+	return u.client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
+}
+
+// evict ends a pod as a kubelet does that runs out of memory.
+func (u *user) evict(ctx context.Context, pod *corev1.Pod) error {
+	u.recorder.byHand(pod.UID)
+	return u.client.Status().Patch(ctx, pod, client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Failed","reason":"Evicted"}}`)))
+}
