@@ -64,7 +64,7 @@ func Patch(pod *corev1.Pod, change Change, to Revision, now time.Time) ([]byte, 
 
 // state returns the record with what an unfinished update left behind.
 func (u *update) state(to Revision) State {
-	s := State{Revision: to.Name, ContainerBatches: u.batches}
+	s := State{Revision: to.Name, ContainerBatches: u.batches, UpdateEnvFromMetadata: u.fedEnvironment}
 	if len(u.restarting) > 0 {
 		s.LastContainerStatuses = u.restarting
 	}
@@ -114,30 +114,21 @@ func (w *writing) batch(all work) {
 	before := record{state: *s}.unfinished(w.pod)
 	batch, rest, names := all.split(w.pod)
 	w.images, w.resources = batch.images, batch.resources
-	if len(batch.images)+len(batch.metadata) > 0 {
-		s.LastContainerStatuses = maps.Clone(s.LastContainerStatuses)
+	s.UpdateImages = s.UpdateImages || len(batch.images) > 0
+	s.UpdateEnvFromMetadata = s.UpdateEnvFromMetadata || len(batch.metadata) > 0
+	s.LastContainerStatuses = maps.Clone(s.LastContainerStatuses)
+	for _, name := range names {
+		_, image := batch.images[name]
+		metadata, fed := batch.metadata[name]
+		if !image && !fed {
+			continue
+		}
 		if s.LastContainerStatuses == nil {
 			s.LastContainerStatuses = map[string]ContainerStatus{}
 		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(batch.metadata)) {
-		w.metadata(batch.metadata[name])
-		s.UpdateEnvFromMetadata = true
-		if _, image := batch.images[name]; image {
-			continue
-		}
-		if last, restarting := before[name]; !restarting || last.Environment {
-			s.LastContainerStatuses[name] = ContainerStatus{ContainerID: statusOf(w.pod, name).ContainerID, Environment: true}
-		}
-	}
-	for name := range batch.images {
-		status := statusOf(w.pod, name)
-		last := ContainerStatus{ImageID: status.ImageID, ContainerID: status.ContainerID}
-		if unfinished, ok := before[name]; ok && !unfinished.Environment {
-			last.Passed = passed(unfinished.Passed, containerOf(w.pod, name).Image)
-		}
-		s.LastContainerStatuses[name] = last
-		s.UpdateImages = true
+		last, restarting := before[name]
+		s.LastContainerStatuses[name] = w.last(name, image, last, restarting, metadata)
+		w.metadata(metadata)
 	}
 	if len(batch.resources) > 0 {
 		s.ContainerResources = merged(s.ContainerResources, batch.resources)
@@ -151,6 +142,77 @@ func (w *writing) batch(all work) {
 	if !rest.empty() {
 		s.PreCheckBeforeNext = &PreCheck{ContainersRequiredReady: names}
 	}
+}
+
+// last returns what the container runs now that it gets another image or other metadata; before is the same from an
+// unfinished update.
+func (w *writing) last(name string, image bool, before ContainerStatus, restarting bool, m Metadata) ContainerStatus {
+	status := statusOf(w.pod, name)
+	same := restarting && before.ContainerID == status.ContainerID
+	last := ContainerStatus{ContainerID: status.ContainerID, Environment: true}
+	switch {
+	case image:
+		last = ContainerStatus{ImageID: status.ImageID, ContainerID: status.ContainerID}
+		if restarting && !before.Environment {
+			last.Passed = passed(before.Passed, containerOf(w.pod, name).Image)
+		}
+		if same {
+			last.Saw = before.Saw
+		}
+	case restarting:
+		last = before
+	}
+	if last.ContainerID == "" || last.ContainerID != status.ContainerID || len(m.Labels)+len(m.Annotations) == 0 {
+		return last
+	}
+	saw := Metadata{Labels: values(w.pod.Labels, m.Labels), Annotations: values(w.pod.Annotations, m.Annotations)}
+	if last.Saw != nil {
+		saw = Metadata{Labels: merged(saw.Labels, last.Saw.Labels), Annotations: merged(saw.Annotations, last.Saw.Annotations)}
+	}
+	last.Saw = &saw
+	return last
+}
+
+// forget drops what is waited for no longer: containers whose environment gets back what it has do not restart for it.
+func (w *writing) forget() {
+	for name, last := range w.state.LastContainerStatuses {
+		if last.Saw == nil || !last.Saw.in(w.pod, Metadata{Labels: w.labels, Annotations: w.annotations}) {
+			continue
+		}
+		if last.Saw = nil; last.Environment {
+			delete(w.state.LastContainerStatuses, name)
+		} else {
+			w.state.LastContainerStatuses[name] = last
+		}
+	}
+}
+
+// in tells whether the pod, with the change, has the same values.
+func (m Metadata) in(pod *corev1.Pod, change Metadata) bool {
+	return gives(pod.Labels, change.Labels, m.Labels) && gives(pod.Annotations, change.Annotations, m.Annotations)
+}
+
+// values returns what have has for the keys, nil where it has nothing.
+func values(have map[string]string, keys map[string]*string) map[string]*string {
+	out := map[string]*string{}
+	for key := range keys {
+		out[key] = nil
+		if value, ok := have[key]; ok {
+			out[key] = &value
+		}
+	}
+	return out
+}
+
+// gives tells whether have with change has the values that are wanted.
+func gives(have map[string]string, change, wanted map[string]*string) bool {
+	after := merged(values(have, wanted), change)
+	for key, want := range wanted {
+		if is := after[key]; (is == nil) != (want == nil) || is != nil && *is != *want {
+			return false
+		}
+	}
+	return true
 }
 
 // maxPassed bounds the images that a record remembers. Eight changes while one image is being pulled do not happen to
@@ -172,6 +234,7 @@ func statusOf(pod *corev1.Pod, name string) corev1.ContainerStatus {
 
 // writes returns the patches of the pod and of its size.
 func (w *writing) writes() (Writes, error) {
+	w.forget()
 	text, err := json.Marshal(w.state)
 	if err != nil {
 		return Writes{}, fmt.Errorf("encode the state: %w", err)

@@ -27,11 +27,9 @@ func (r record) batchesDone(pod *corev1.Pod) bool {
 func (r record) unfinished(pod *corev1.Pod) map[string]ContainerStatus {
 	out := map[string]ContainerStatus{}
 	for name, before := range r.state.LastContainerStatuses {
-		if before.Environment {
-			if !r.restarted(pod, name, before.ContainerID) {
-				out[name] = before
-			}
-		} else if r.state.UpdateImages && !imageDone(pod, name, before) {
+		image := !before.Environment && r.state.UpdateImages
+		environment := before.Environment || before.Saw != nil
+		if image && !imageDone(pod, name, before) || environment && !r.restarted(pod, name, before.ContainerID) {
 			out[name] = before
 		}
 	}

@@ -44,6 +44,9 @@ type ContainerStatus struct {
 	ContainerID string `json:"containerID,omitempty"`
 	// Environment is set for a container that only restarts, to see new metadata.
 	Environment bool `json:"environment,omitempty"`
+	// Saw is the metadata that the container's environment has, of the keys that were changed. It is set as long as a
+	// restart is waited for that brings the new ones.
+	Saw *Metadata `json:"saw,omitempty"`
 	// Passed are images that the container was given since, and that were replaced before it was seen to run them.
 	Passed []string `json:"passed,omitempty"`
 }

@@ -29,6 +29,8 @@ type update struct {
 	resizing   map[string]corev1.ResourceRequirements
 	// batches are the batches in which restarting containers were changed.
 	batches []Batch
+	// fedEnvironment tells whether the unfinished update changed what environments read.
+	fedEnvironment bool
 }
 
 // openRecord returns the record of an update that may not be finished. The record of a pod whose gate is open tells of
@@ -77,12 +79,22 @@ func plan(pod *corev1.Pod, change Change) (update, error) {
 // carry notes what the containers are still on the way to.
 func (u *update) carry(pod *corev1.Pod, r record) {
 	u.restarting = r.unfinished(pod)
-	for _, batch := range r.state.ContainerBatches {
-		names := slices.DeleteFunc(slices.Clone(batch.Containers), func(name string) bool { _, ok := u.restarting[name]; return !ok })
+	u.fedEnvironment = r.state.UpdateEnvFromMetadata && len(u.restarting) > 0
+	// Of each container only its last batch counts, so that the record stays small.
+	listed := map[string]bool{}
+	for _, batch := range slices.Backward(r.state.ContainerBatches) {
+		var names []string
+		for _, name := range batch.Containers {
+			if _, ok := u.restarting[name]; ok && !listed[name] {
+				names = append(names, name)
+				listed[name] = true
+			}
+		}
 		if len(names) > 0 {
 			u.batches = append(u.batches, Batch{Timestamp: batch.Timestamp, Containers: names})
 		}
 	}
+	slices.Reverse(u.batches)
 	if r.resized(pod) {
 		return
 	}
@@ -132,7 +144,13 @@ func (c Change) Possible(pod *corev1.Pod) (refusal string) {
 	_, daemon := pod.Annotations[annotationRuntimeMeta]
 	for i := range pod.Spec.Containers {
 		name := pod.Spec.Containers[i].Name
-		if _, reads := u.metadata[name]; !reads || daemon {
+		if daemon {
+			break
+		}
+		if u.neverLeft(pod, &pod.Spec.Containers[i]) {
+			return "spec.containers[" + strconv.Itoa(i) + "].env"
+		}
+		if _, reads := u.metadata[name]; !reads {
 			continue
 		}
 		if _, restarts := u.images[name]; restarts {
@@ -152,6 +170,30 @@ func (c Change) Possible(pod *corev1.Pod) (refusal string) {
 		}
 	}
 	return ""
+}
+
+// neverLeft tells whether the change gives the container the image back that it still runs, while its environment is to
+// get other metadata than it has: it need not restart then, and would not see them.
+func (u *update) neverLeft(pod *corev1.Pod, c *corev1.Container) bool {
+	image, changes := u.images[c.Name]
+	status := statusOf(pod, c.Name)
+	last, restarting := u.restarting[c.Name]
+	if !restarting || !changes || !SameImage(image, status.Image) {
+		return false
+	}
+	if last.ContainerID != "" && last.ContainerID == status.ContainerID {
+		m := u.metadata[c.Name]
+		after := Metadata{Labels: merged(u.now.Labels, m.Labels), Annotations: merged(u.now.Annotations, m.Annotations)}
+		return last.Saw != nil && !last.Saw.in(pod, after)
+	}
+	// Nobody knows what it saw.
+	return u.fedEnvironment && slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool {
+		if e.ValueFrom == nil || e.ValueFrom.FieldRef == nil {
+			return false
+		}
+		kind, _ := metadataKey(e.ValueFrom.FieldRef.FieldPath)
+		return kind != ""
+	})
 }
 
 // restarts tells whether any container restarts for the work.
