@@ -13,6 +13,8 @@ type Group struct {
 	// Busy pods are unavailable, and in the middle of something that is to end before they are updated again.
 	// They can still be removed.
 	Busy int32
+	// Unschedulable are those of Unavailable that no node takes.
+	Unschedulable int32
 }
 
 func (g Group) total() int32 { return g.Available + g.Unavailable + g.Busy }
@@ -180,7 +182,8 @@ func (p *pass) surge() int32 {
 	return 0
 }
 
-// removeExcess removes what exists beyond replicas, from the old revision first as far as it has too many.
+// removeExcess removes what exists beyond replicas: new pods that no node takes before anything that runs, then pods of the
+// old revision as far as it has too many.
 // Surge pods of an update in place are kept until the last pod has moved: they make room for it.
 func (p *pass) removeExcess() {
 	replicas := p.in.Limits.Replicas
@@ -196,10 +199,12 @@ func (p *pass) removeExcess() {
 	if p.moving() && excess <= p.in.Limits.MaxSurge {
 		code = Surplus
 	}
-	fromOld := min(excess, p.surplusOld())
-	fromNew := min(excess-fromOld, p.surplusNew())
+	stuck := p.take(&p.new, min(excess, p.new.Unschedulable))
+	fromOld := min(excess-stuck.Total(), p.surplusOld())
+	fromNew := min(excess-stuck.Total()-fromOld, p.surplusNew())
 	p.out.RemoveOld = p.take(&p.old, fromOld)
 	p.out.RemoveNew = p.take(&p.new, fromNew)
+	p.out.RemoveNew.Unavailable += stuck.Unavailable
 	done := p.out.RemoveOld.Total() + p.out.RemoveNew.Total()
 	p.note(code, done, excess)
 	p.note(ScaleInHeld, excess-done, excess)

@@ -47,6 +47,8 @@ func TestCompute(t *testing.T) {
 		{"nothing to do", delta.Input{Limits: limits(5, 0, 1, 0), New: available(5), SameRevision: true, Update: true}, ""},
 		{"scale out", delta.Input{Limits: limits(8, 0, 1, 0), New: available(5), SameRevision: true, Update: true}, "+new3 "},
 		{"scale in takes unavailable pods first", delta.Input{Limits: limits(2, 0, 1, 0), New: delta.Group{Available: 3, Unavailable: 2}, SameRevision: true, Update: true}, "-new2+1 "},
+		{"new pods that no node takes go before old ones that run (#1515)", delta.Input{Limits: limits(5, 0, 5, 0), Old: available(8), New: delta.Group{Unavailable: 2, Unschedulable: 2}, Update: true}, "-old0+3 -new2+0 old>new0+5 "},
+		{"but the partition keeps old ones that no node takes", delta.Input{Limits: limits(5, 2, 5, 0), Old: delta.Group{Unavailable: 2, Unschedulable: 2}, New: available(8), Update: true}, "-new0+5 "},
 		{"a pod that was lost is made again", delta.Input{Limits: limits(5, 0, 1, 0), New: available(4), SameRevision: true, Update: true}, "+new1 "},
 		{"a lost pod of the old revision is made again old", delta.Input{Limits: limits(10, 5, 1, 0), Old: available(4), New: available(5), Update: true}, "+old1 "},
 		{"a scale limit slows creation down", delta.Input{Limits: budget.Limits{Replicas: 10, MaxUnavailable: 1, ScaleMaxUnavailable: 3}, New: delta.Group{Available: 2, Unavailable: 1}, SameRevision: true, Update: true}, "+new2 "},

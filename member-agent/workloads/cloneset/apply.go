@@ -16,9 +16,12 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
 )
 
@@ -36,8 +39,8 @@ const (
 // outcome counts what a pass has done.
 type outcome struct{ created, deleted, updated int }
 
-// apply carries out the plan: removals and updates side by side, then creations, so that there are never more pods than
-// planned. Errors of pods are kept for the report.
+// apply carries out the plan: first what happens to claims whose pods leave, then removals and updates side by side, then
+// creations, so that there are never more pods than planned. Errors of pods are kept for the report.
 func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 	begun := r.clock.Now()
 	late := func() bool { return r.clock.Since(begun) >= longestPass }
@@ -46,24 +49,38 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 		return write.Steps{N: n, Start: max(start, width), Limit: write.InFlight, Stop: late}
 	}
 
+	// A claim that is to go with its pod must have it as its owner before the pod is gone.
+	transferred := r.transfer(ctx, s, steps)
 	var wg sync.WaitGroup
-	var deleteErr, updateErr, openErr error
-	wg.Go(func() {
-		s.done.deleted, deleteErr = write.SlowStart(ctx, steps(len(s.plan.Delete), startDeletes), func(i int) error {
-			return r.writer.DeletePod(ctx, s.cs.UID, s.plan.Delete[i].Pod)
+	var deleteErr, updateErr, openErr, prepareErr, releaseErr error
+	if transferred {
+		wg.Go(func() {
+			s.done.deleted, deleteErr = write.SlowStart(ctx, steps(len(s.plan.Delete), startDeletes), func(i int) error {
+				return r.writer.DeletePod(ctx, s.cs.UID, s.plan.Delete[i].Pod)
+			})
 		})
-	})
+	}
 	wg.Go(func() {
 		s.done.updated, updateErr = write.SlowStart(ctx, steps(len(s.plan.Update), 1), func(i int) error {
-			return r.update(ctx, s, s.plan.Update[i])
+			return known(r.update(ctx, s, s.plan.Update[i]))
 		})
 	})
 	wg.Go(func() {
-		openErr = r.open(ctx, s, steps(len(s.plan.Open), startOpens))
+		openErr = errors.Join(r.open(ctx, s, steps(len(s.plan.Open), startOpens)), r.carry(ctx, s, steps(len(s.plan.Carry), startOpens)))
+	})
+	wg.Go(func() {
+		_, prepareErr = write.SlowStart(ctx, steps(len(s.plan.Prepare), startOpens), func(i int) error {
+			return known(r.prepare(ctx, s, s.plan.Prepare[i]))
+		})
+	})
+	wg.Go(func() {
+		_, releaseErr = write.SlowStart(ctx, steps(len(s.plan.Release), startDeletes), func(i int) error {
+			return r.writer.ReleasePod(ctx, s.cs.UID, s.plan.Release[i])
+		})
 	})
 	wg.Wait()
-	s.keep(v1beta1.CloneSetConditionFailedUpdate, errors.Join(updateErr, openErr))
-	s.keep(v1beta1.CloneSetConditionFailedScale, deleteErr)
+	s.keep(v1beta1.CloneSetConditionFailedUpdate, errors.Join(updateErr, openErr, prepareErr))
+	s.keep(v1beta1.CloneSetConditionFailedScale, errors.Join(deleteErr, releaseErr))
 	if s.done.deleted == len(s.plan.Delete) {
 		r.create(ctx, s, steps)
 	}
@@ -71,8 +88,21 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 	return true, nil
 }
 
+// transfer gives claims their new owners and deletes those that nobody needs. It tells whether all of the former is done.
+func (r *Reconciler) transfer(ctx context.Context, s *scope, steps func(n, start int) write.Steps) bool {
+	own, remove := s.plan.Claims.Own, s.plan.Claims.Delete
+	owned, ownErr := write.SlowStart(ctx, steps(len(own), startDeletes), func(i int) error {
+		return r.writer.OwnClaim(ctx, s.cs.UID, own[i].Claim, own[i].Owners)
+	})
+	_, removeErr := write.SlowStart(ctx, steps(len(remove), startDeletes), func(i int) error {
+		return r.writer.DeleteClaim(ctx, s.cs.UID, remove[i].Claim)
+	})
+	s.keep(v1beta1.CloneSetConditionFailedScale, errors.Join(ownErr, removeErr))
+	return owned == len(own)
+}
+
 func (s *scope) keep(condition v1beta1.CloneSetConditionType, err error) {
-	if err != nil {
+	if err = errors.Join(s.failed[condition], err); err != nil {
 		s.failed[condition] = err
 	}
 }
@@ -82,50 +112,107 @@ func (r *Reconciler) open(ctx context.Context, s *scope, steps write.Steps) erro
 	if steps.N == 0 {
 		return nil
 	}
-	patch, err := inplace.OpenGate(r.clock.Now())
+	now := r.clock.Now()
+	patch, err := inplace.OpenGate(now)
+	if err != nil {
+		return err
+	}
+	both, err := inplace.OpenGate(now, gates()...)
 	if err != nil {
 		return err
 	}
 	_, err = write.SlowStart(ctx, steps, func(i int) error {
-		return r.writer.PatchPodStatus(ctx, s.cs.UID, s.plan.Open[i], patch)
+		pod := s.plan.Open[i]
+		if counts.Condition(pod, lifecycle.KruisePodReady) == nil && slices.ContainsFunc(pod.Spec.ReadinessGates, isKruiseGate) {
+			return r.writer.PatchPodStatus(ctx, s.cs.UID, pod, both)
+		}
+		return r.writer.PatchPodStatus(ctx, s.cs.UID, pod, patch)
 	})
 	return err
 }
 
-// update makes the two first writes of an update in place; the third opens the gate in a later pass.
-func (r *Reconciler) update(ctx context.Context, s *scope, u Update) error {
-	now := r.clock.Now()
-	patch, err := inplace.Patch(u.Pod, u.Change, u.To, now)
-	if err != nil {
-		return err
-	}
-	// Without a new image no container restarts, and the pod serves on.
-	if inplace.HasGate(u.Pod) && len(u.Change.Images) > 0 {
-		shut, err := inplace.ShutGate(now)
+// carry makes the next writes of updates that have begun.
+func (r *Reconciler) carry(ctx context.Context, s *scope, steps write.Steps) error {
+	_, err := write.SlowStart(ctx, steps, func(i int) error {
+		pod := s.plan.Carry[i]
+		writes, _, err := inplace.Next(pod, r.clock.Now())
 		if err != nil {
 			return err
 		}
-		if err := r.writer.PatchPodStatus(ctx, s.cs.UID, u.Pod, shut); err != nil {
+		return r.writer.ChangePod(ctx, s.cs.UID, pod, writes)
+	})
+	return err
+}
+
+// prepare writes a pod's state of life. The mark comes first: who reads PreparingDelete finds the pod not ready already.
+func (r *Reconciler) prepare(ctx context.Context, s *scope, p Preparation) error {
+	metadata, status, err := lifecycle.Patch(p.Pod, p.Step, r.clock.Now())
+	if err != nil {
+		return err
+	}
+	err = r.writer.ChangePod(ctx, s.cs.UID, p.Pod, inplace.Writes{Status: status, Pod: metadata})
+	if apierrors.IsConflict(err) {
+		return errStale
+	}
+	return err
+}
+
+// errStale says that a pod is not any more what the plan saw. Its event brings the next pass; nobody has to be told.
+var errStale = errors.New("the pod has changed")
+
+// known returns nil for an error that is no failure.
+func known(err error) error {
+	if errors.Is(err, errStale) {
+		return nil
+	}
+	return err
+}
+
+// update makes the first writes of an update in place; the one that opens the gate is made in a later pass.
+func (r *Reconciler) update(ctx context.Context, s *scope, u Update) error {
+	if u.Step.State != "" || u.Step.NotReady != nil {
+		if err := r.prepare(ctx, s, Preparation{Pod: u.Pod, Step: u.Step}); err != nil {
 			return err
 		}
 	}
-	return r.writer.PatchPod(ctx, s.cs.UID, u.Pod, patch)
+	var grace time.Duration
+	if rolling := s.cs.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.InPlaceUpdateStrategy != nil {
+		grace = time.Duration(rolling.InPlaceUpdateStrategy.GracePeriodSeconds) * time.Second
+	}
+	writes, err := inplace.Begin(u.Pod, u.Change, u.To, inplace.Options{Grace: grace}, r.clock.Now())
+	if err != nil {
+		return err
+	}
+	return r.writer.ChangePod(ctx, s.cs.UID, u.Pod, writes)
 }
 
-// create creates the pods of the plan.
+// create creates the pods of the plan, each after its claims.
 func (r *Reconciler) create(ctx context.Context, s *scope, steps func(n, start int) write.Steps) {
 	revisions := toCreate(s.plan.Create)
 	if len(revisions) == 0 {
 		return
 	}
-	opened, err := inplace.OpenGate(r.clock.Now())
+	now := r.clock.Now()
+	opened, err := inplace.OpenGate(now, gates()...)
 	if err != nil {
 		s.keep(v1beta1.CloneSetConditionFailedScale, err)
 		return
 	}
+	provisions := map[string]volumes.Provision{}
+	for _, revision := range revisions {
+		if _, ok := provisions[revision.Hash]; !ok {
+			provisions[revision.Hash] = claimSet(s.cs).For(revision.Template, revision.Claims, s.facts.Claims)
+		}
+	}
+	ids := s.plan.Claims.IDs(len(revisions), newInstanceID, func(id string) bool { return r.claims.Taken(s.cs.Namespace, id) })
 	s.done.created, err = write.SlowStart(ctx, steps(len(revisions), 1), func(i int) error {
-		pod := newPod(s.cs, revisions[i], r.clock.Now())
-		return r.createPod(ctx, s, pod, opened)
+		provision := provisions[revisions[i].Hash]
+		for _, claim := range provision.Missing(ids[i], s.facts.Claim) {
+			if err := r.writer.CreateClaim(ctx, s.cs.UID, claim); err != nil {
+				return err
+			}
+		}
+		return r.createPod(ctx, s, newPod(s.cs, revisions[i], ids[i], s.facts.Form, provision, now), opened)
 	})
 	s.keep(v1beta1.CloneSetConditionFailedScale, err)
 	if apierrors.IsInvalid(err) {

@@ -1,12 +1,17 @@
 package cloneset
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/delta"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/order"
 )
 
@@ -14,25 +19,36 @@ import (
 type bucket struct{ available, unavailable, busy []*corev1.Pod }
 
 func (b *bucket) group() delta.Group {
-	return delta.Group{Available: int32(len(b.available)), Unavailable: int32(len(b.unavailable)), Busy: int32(len(b.busy))}
+	g := delta.Group{Available: int32(len(b.available)), Unavailable: int32(len(b.unavailable)), Busy: int32(len(b.busy))}
+	for _, pod := range b.unavailable {
+		if counts.Unschedulable(pod) {
+			g.Unschedulable++
+		}
+	}
+	return g
 }
+
+func (b *bucket) all() []*corev1.Pod { return slices.Concat(b.unavailable, b.busy, b.available) }
 
 // choose picks the pods for the numbers.
 func (p *planner) choose(d delta.Delta) error {
-	crowd := order.Crowd(p.Pods.Active)
-	p.remove(&p.doomed, d.Doomed, delta.Doomed, crowd)
-	p.remove(&p.old, d.RemoveOld, delta.ScaleIn, crowd)
-	p.remove(&p.new, d.RemoveNew, delta.ScaleIn, crowd)
-	forward, err := p.move(&p.old, d.MoveToNew, p.Update, delta.Move)
+	held := p.remove(&p.doomed, d.Doomed, delta.Doomed)
+	held += p.remove(&p.old, d.RemoveOld, delta.ScaleIn)
+	held += p.remove(&p.new, d.RemoveNew, delta.ScaleIn)
+	forward, err := p.move(&p.old, d.Moving, d.MoveToNew, p.Update, delta.Move)
 	if err != nil {
 		return err
 	}
-	back, err := p.move(&p.new, d.MoveToOld, p.Current, delta.MoveBack)
+	back, err := p.move(&p.new, d.Moving, d.MoveToOld, p.Current, delta.MoveBack)
 	if err != nil {
 		return err
 	}
+	p.keep()
+	// The numbers count pods that leave as gone. One that a hook holds is not, so what was to come for it waits as well.
+	fromNew := min(held, d.CreateNew)
+	fromOld := min(held-fromNew, d.CreateOld)
 	left := d.CreateLimit
-	for _, c := range []Creation{{p.Current, d.CreateOld + back}, {p.Update, d.CreateNew + forward}} {
+	for _, c := range []Creation{{p.Current, d.CreateOld - fromOld + back}, {p.Update, d.CreateNew - fromNew + forward}} {
 		if c.Count = min(c.Count, left); c.Count > 0 {
 			p.plan.Create = append(p.plan.Create, c)
 			left -= c.Count
@@ -41,17 +57,14 @@ func (p *planner) choose(d delta.Delta) error {
 	return nil
 }
 
-// take cuts the first pods in the order of the rules off the bucket.
-func take(b *bucket, t delta.Take, busyToo bool, rules []order.Rule) []*corev1.Pod {
+// take cuts pods off the bucket, in the order that sort brings each part of it into.
+func take(b *bucket, t delta.Take, sort func([]*corev1.Pod)) []*corev1.Pod {
 	var out []*corev1.Pod
-	if busyToo && t.Unavailable > 0 {
-		b.unavailable, b.busy = append(b.unavailable, b.busy...), nil
-	}
 	cut := func(list *[]*corev1.Pod, n int32) {
 		if n == 0 {
 			return
 		}
-		order.Sort(*list, rules...)
+		sort(*list)
 		k := min(int(n), len(*list))
 		out = append(out, (*list)[:k]...)
 		*list = (*list)[k:]
@@ -61,37 +74,157 @@ func take(b *bucket, t delta.Take, busyToo bool, rules []order.Rule) []*corev1.P
 	return out
 }
 
-func (p *planner) remove(b *bucket, t delta.Take, reason string, crowd map[string]int) {
+// remove plans removals; it returns how many pods a hook holds and nobody may replace yet.
+func (p *planner) remove(b *bucket, t delta.Take, reason string) (held int32) {
 	if t.Total() == 0 {
-		return
+		return 0
 	}
-	for _, pod := range take(b, t, true, order.Removal(crowd)) {
+	if t.Unavailable > 0 {
+		b.unavailable, b.busy = append(b.unavailable, b.busy...), nil
+	}
+	removal := order.Removal{MinReadySeconds: p.CloneSet.Spec.MinReadySeconds, Now: p.Now,
+		Crowd: order.NewCrowd(p.Pods.Active, p.CloneSet.Spec.Template.Spec.TopologySpreadConstraints, p.Topology)}
+	pods := take(b, t, func(list []*corev1.Pod) {
+		removal.Sort(list)
+		// Whoever serves the hook of a pod that is on its way out already has begun with it.
+		slices.SortStableFunc(list, func(a, b *corev1.Pod) int { return cmp.Compare(leaves(a), leaves(b)) })
+	})
+	for _, pod := range pods {
+		if !p.leave(pod, reason) {
+			held++
+		}
+	}
+	return held
+}
+
+// leaves is 0 for a pod that is on its way out, else 1.
+func leaves(pod *corev1.Pod) int {
+	if lifecycle.State(pod) == v1beta1.LifecyclePreparingDelete {
+		return 0
+	}
+	return 1
+}
+
+// leave plans the removal of a pod: it is deleted, or prepared for that where a hook holds it. It tells whether another pod
+// may take its place in this pass.
+func (p *planner) leave(pod *corev1.Pod, reason string) bool {
+	step := lifecycle.Delete(pod, p.CloneSet.Spec.Lifecycle)
+	if step.Proceed {
 		p.plan.Delete = append(p.plan.Delete, Removal{Pod: pod, Reason: reason})
+		return true
+	}
+	p.prepare(pod, step)
+	return p.CloneSet.Spec.ScaleStrategy.ExcludePreparingDelete
+}
+
+// prepare plans the writes of a step, and remembers what is waited for.
+func (p *planner) prepare(pod *corev1.Pod, step lifecycle.Step) {
+	if step.State != "" || step.NotReady != nil {
+		p.plan.Prepare = append(p.plan.Prepare, Preparation{Pod: pod, Step: step})
+	}
+	if step.Wait != "" {
+		p.plan.Waiting.add(pod, step.Wait)
 	}
 }
 
 // move plans updates in place, and removals of pods that must be made anew; it returns how many of the latter.
-func (p *planner) move(b *bucket, t delta.Take, to Revision, reason string) (int32, error) {
+func (p *planner) move(b *bucket, m delta.Moving, t delta.Take, to Revision, reason string) (int32, error) {
 	if t.Total() == 0 {
 		return 0, nil
 	}
+	pods, err := p.movers(b, m, t)
+	if err != nil {
+		return 0, err
+	}
 	anew := int32(0)
-	for _, pod := range take(b, t, false, order.Update()) {
+	for _, pod := range pods {
 		v := verdict{refusal: "podUpdatePolicy"}
 		if p.updatePolicy() != v1beta1.ReCreatePodUpdatePolicy {
-			var err error
-			if v, err = p.verdict(pod, to); err != nil {
+			if v, err = p.verdictOn(pod, to); err != nil {
 				return 0, err
 			}
 		}
 		if v.refusal != "" {
-			anew++
-			p.plan.Delete = append(p.plan.Delete, Removal{Pod: pod, Reason: reason})
+			if p.leave(pod, reason) {
+				anew++
+			}
 			continue
 		}
-		p.plan.Update = append(p.plan.Update, Update{Pod: pod, Change: v.change, To: to.Revision})
+		step := lifecycle.Update(pod, p.CloneSet.Spec.Lifecycle)
+		if !step.Proceed {
+			p.prepare(pod, step)
+			continue
+		}
+		p.plan.Update = append(p.plan.Update, Update{Pod: pod, Change: v.change, To: to.Revision, Step: step})
 		// A pod whose gate was to be opened for the last update gets its next one first.
 		p.plan.Open = slices.DeleteFunc(p.plan.Open, func(o *corev1.Pod) bool { return o == pod })
+		p.plan.Carry = slices.DeleteFunc(p.plan.Carry, func(o *corev1.Pod) bool { return o == pod })
 	}
 	return anew, nil
+}
+
+// movers returns the pods that move now, and takes them off the bucket. Without an order of the user's the least healthy
+// come first, as the numbers have it. With one, only those that are first in it are looked at: an unhealthy pod that is not
+// among them stays, because the partition is to keep it.
+func (p *planner) movers(b *bucket, m delta.Moving, t delta.Take) ([]*corev1.Pod, error) {
+	rolling := p.CloneSet.Spec.UpdateStrategy.RollingUpdate
+	if rolling == nil || rolling.PriorityStrategy == nil && len(rolling.ScatterStrategy) == 0 {
+		return take(b, t, func(list []*corev1.Pod) { order.Sort(list, order.Update()...) }), nil
+	}
+	done := &p.new
+	if b == done {
+		done = &p.old
+	}
+	sorted, err := order.ForUpdate(b.all(), done.all(), order.Strategy{Priority: rolling.PriorityStrategy, Scatter: rolling.ScatterStrategy})
+	if err != nil {
+		return nil, fmt.Errorf("updateStrategy.rollingUpdate: %w", err)
+	}
+	in := make(map[*corev1.Pod]*[]*corev1.Pod, len(sorted))
+	for _, list := range []*[]*corev1.Pod{&b.unavailable, &b.available} {
+		for _, pod := range *list {
+			in[pod] = list
+		}
+	}
+	var first bucket
+	for _, pod := range sorted[:min(int(m.Wanted), len(sorted))] {
+		switch in[pod] {
+		case &b.unavailable:
+			first.unavailable = append(first.unavailable, pod)
+		case &b.available:
+			first.available = append(first.available, pod)
+		}
+	}
+	t = m.Take(first.group())
+	pods := slices.Concat(first.unavailable[:t.Unavailable], first.available[:t.Available])
+	moved := make(map[*corev1.Pod]bool, len(pods))
+	for _, pod := range pods {
+		moved[pod] = true
+	}
+	for _, list := range []*[]*corev1.Pod{&b.unavailable, &b.available} {
+		*list = slices.DeleteFunc(*list, func(pod *corev1.Pod) bool { return moved[pod] })
+	}
+	return pods, nil
+}
+
+// keep plans what pods need that are chosen for nothing: those on their way from one state of life to another go on, and
+// those that are not to leave or to change any more come back.
+func (p *planner) keep() {
+	for _, b := range []*bucket{&p.old, &p.new} {
+		for _, list := range [][]*corev1.Pod{b.unavailable, b.busy} {
+			for _, pod := range list {
+				progress, _ := inplace.Observe(pod, p.Now)
+				step := lifecycle.Keep(pod, p.CloneSet.Spec.Lifecycle, lifecycle.Facts{
+					Scheduled: pod.Spec.NodeName != "", InPlaceDone: progress == inplace.Settled || progress == inplace.Finished,
+				})
+				if progress == inplace.Finished && counts.Condition(pod, lifecycle.KruisePodReady) == nil {
+					step.NotReady = nil // this gate is opened together with the other one
+				}
+				p.prepare(pod, step)
+			}
+		}
+	}
+	// Pods that were let go of and do not count any more are deleted as soon as their hook lets them.
+	for _, pod := range p.leaving {
+		p.leave(pod, delta.ScaleIn)
+	}
 }

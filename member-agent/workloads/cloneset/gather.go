@@ -16,11 +16,13 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/order"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 )
 
-func newCloneSet() client.Object { return &v1beta1.CloneSet{} }
-func newEmptyPod() client.Object { return &corev1.Pod{} }
+func newCloneSet() client.Object   { return &v1beta1.CloneSet{} }
+func newEmptyPod() client.Object   { return &corev1.Pod{} }
+func newEmptyClaim() client.Object { return &corev1.PersistentVolumeClaim{} }
 
 // gather reads what the plan needs: limits, pods and revisions. What is wrong with the spec becomes s.stalled.
 func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
@@ -36,7 +38,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 	if cause != nil {
 		s.stalled = cause
 	}
-	if s.facts.Pods, err = r.source.Observe(s.cs.UID); err != nil {
+	if s.facts.Pods, err = r.source.Observe(s.cs.UID, selector); err != nil {
 		return false, err
 	}
 	if s.facts.Revisions, err = r.history.List(ctx, owner(s.cs)); err != nil {
@@ -62,10 +64,14 @@ func validate(cs *v1beta1.CloneSet) (labels.Selector, *conditions.Cause) {
 	case !selector.Matches(labels.Set(cs.Spec.Template.Labels)):
 		return nil, &conditions.Cause{Reason: "SelectorMismatch", Message: fmt.Sprintf(
 			"selector %q does not match the labels of the template, %q: add them to template.metadata.labels", selector, labels.Set(cs.Spec.Template.Labels))}
-	case len(cs.Spec.VolumeClaimTemplates) > 0:
-		return nil, &conditions.Cause{Reason: "VolumeClaimsNotSupported", Message: "volumeClaimTemplates are not carried out yet: remove them"}
-	case lifecycle.HasHooks(cs.Spec.Lifecycle):
-		return nil, &conditions.Cause{Reason: "LifecycleNotSupported", Message: "lifecycle hooks are not carried out yet: remove them"}
+	}
+	if cause := volumes.Validate(cs.Name, cs.Spec.VolumeClaimTemplates); cause != nil {
+		return nil, cause
+	}
+	if rolling := cs.Spec.UpdateStrategy.RollingUpdate; rolling != nil {
+		if _, err := order.Priority(rolling.PriorityStrategy); err != nil {
+			return nil, &conditions.Cause{Reason: "InvalidStrategy", Message: "updateStrategy.rollingUpdate." + err.Error()}
+		}
 	}
 	return selector, nil
 }
@@ -97,6 +103,22 @@ func (r *Reconciler) adopt(ctx context.Context, s *scope, selector labels.Select
 	return len(pods) > 0, nil
 }
 
+// topology returns what order.Crowd asks: the value of a node's label. A node that the cache does not have has none.
+func (r *Reconciler) topology(ctx context.Context) func(node, key string) string {
+	known := map[string]map[string]string{}
+	return func(node, key string) string {
+		found, ok := known[node]
+		if !ok {
+			meta := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}}
+			if err := r.client.Get(ctx, client.ObjectKey{Name: node}, meta); err == nil {
+				found = meta.Labels
+			}
+			known[node] = found
+		}
+		return found[key]
+	}
+}
+
 // revise finds or makes the update revision, and finds the current one.
 func (r *Reconciler) revise(ctx context.Context, s *scope) error {
 	update := s.unchanged()
@@ -109,7 +131,8 @@ func (r *Reconciler) revise(ctx context.Context, s *scope) error {
 		}
 	}
 	// The template of the spec means the same as that of its revision, and need not be decoded.
-	s.facts.Update = Revision{Revision: inplace.Revision{Name: update.Name, Hash: history.ShortHash(update)}, Template: &s.cs.Spec.Template}
+	s.facts.Update = Revision{Revision: inplace.Revision{Name: update.Name, Hash: history.ShortHash(update)}, Template: &s.cs.Spec.Template,
+		Claims: update.Annotations[volumes.AnnotationHash]}
 	if history.Named(s.facts.Revisions, update.Name) == nil {
 		s.facts.Revisions = append(s.facts.Revisions, update)
 	}

@@ -12,8 +12,11 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/delta"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 )
 
 // Facts are what a plan is made of.
@@ -25,7 +28,14 @@ type Facts struct {
 	// Revisions are all revisions, to know what a pod's template was.
 	Revisions []*appsv1.ControllerRevision
 	Pods      podset.Set
-	Now       time.Time
+	// Claims are the claims of the CloneSet and of its pods; Claim tells who has a name in the namespace, or nil.
+	Claims []*corev1.PersistentVolumeClaim
+	Claim  func(name string) *corev1.PersistentVolumeClaim
+	// Form is how labels of new pods name their revision.
+	Form history.Form
+	// Topology tells the value of a label of a node, "" for none.
+	Topology func(node, key string) string
+	Now      time.Time
 }
 
 // Removal is a pod to delete, and why.
@@ -39,6 +49,14 @@ type Update struct {
 	Pod    *corev1.Pod
 	Change inplace.Change
 	To     inplace.Revision
+	// Step goes into the same writes.
+	Step lifecycle.Step
+}
+
+// Preparation is a pod whose state of life or mark changes, and nothing else.
+type Preparation struct {
+	Pod  *corev1.Pod
+	Step lifecycle.Step
 }
 
 // Creation is a number of pods to create.
@@ -51,9 +69,18 @@ type Creation struct {
 type Plan struct {
 	Delete []Removal
 	Update []Update
-	// Open are pods whose readiness gate is to be opened.
-	Open   []*corev1.Pod
-	Create []Creation
+	// Carry are pods whose begun update has its next write due.
+	Carry []*corev1.Pod
+	// Open are pods whose readiness gates are to be opened.
+	Open    []*corev1.Pod
+	Prepare []Preparation
+	// Release are pods that the selector does not match any more.
+	Release []*corev1.Pod
+	Create  []Creation
+	// Claims is what is done to claims beside those of new pods.
+	Claims volumes.Plan
+	// Waiting says what pods wait for that somebody outside has to do.
+	Waiting Waiting
 	// Notes say why the numbers are what they are.
 	Notes []delta.Note
 
@@ -74,7 +101,9 @@ type planner struct {
 	Facts
 	plan             Plan
 	old, new, doomed bucket
-	changes          map[string]verdict
+	// leaving are pods that a hook keeps from being deleted and that count no more (excludePreparingDelete).
+	leaving []*corev1.Pod
+	changes map[string]verdict
 }
 
 // Compute returns the plan for the facts. It changes nothing of them.
@@ -94,6 +123,8 @@ func Compute(f Facts) (Plan, error) {
 		return Plan{}, err
 	}
 	p.plan.ExpectedUpdated = p.expectedUpdated()
+	p.plan.Release = f.Pods.Strangers
+	p.planClaims()
 	return p.plan, nil
 }
 
@@ -107,23 +138,28 @@ func (p *planner) sort() {
 	named := p.CloneSet.Spec.ScaleStrategy.PodsToDelete
 	for _, pod := range p.Pods.Active {
 		updated := podset.HasRevision(pod, p.Update.Hash)
-		available, wait := counts.Available(pod, p.CloneSet.Spec.MinReadySeconds, p.Now)
-		progress := inplace.Observe(pod)
-		if progress == inplace.Finished {
+		available := p.observe(&p.plan, pod)
+		progress, wait := inplace.Observe(pod, p.Now)
+		p.plan.Wake = counts.Sooner(p.plan.Wake, wait)
+		switch progress {
+		case inplace.Due:
+			p.plan.Carry = append(p.plan.Carry, pod)
+		case inplace.Finished:
 			p.plan.Open = append(p.plan.Open, pod)
 		}
-		p.plan.Wake = counts.Sooner(p.plan.Wake, wait)
-		p.plan.Counters.Add(updated, counts.Ready(pod), available)
 
 		b := &p.old
 		switch {
+		case p.CloneSet.Spec.ScaleStrategy.ExcludePreparingDelete && lifecycle.State(pod) == v1beta1.LifecyclePreparingDelete:
+			p.leaving = append(p.leaving, pod)
+			continue
 		case podset.SpecifiedDelete(pod) || slices.Contains(named, pod.Name):
 			b = &p.doomed
 		case updated:
 			b = &p.new
 		}
 		switch {
-		case progress == inplace.Running && b != &p.doomed:
+		case progress.Busy() && b != &p.doomed:
 			b.busy = append(b.busy, pod)
 		case available && progress == inplace.Settled:
 			b.available = append(b.available, pod)
@@ -131,6 +167,29 @@ func (p *planner) sort() {
 			b.unavailable = append(b.unavailable, pod)
 		}
 	}
+}
+
+// observe counts a pod, and tells whether it is available: ready for long enough, and in no state of life in which somebody
+// is told not to count on it.
+func (f *Facts) observe(plan *Plan, pod *corev1.Pod) bool {
+	available, wait := counts.Available(pod, f.CloneSet.Spec.MinReadySeconds, f.Now)
+	available = available && lifecycle.Available(pod)
+	plan.Wake = counts.Sooner(plan.Wake, wait)
+	plan.Counters.Add(podset.HasRevision(pod, f.Update.Hash), counts.Ready(pod), available)
+	return available
+}
+
+// planClaims plans what becomes of the claims that are there.
+func (p *planner) planClaims() {
+	leaving := make([]*corev1.Pod, 0, len(p.plan.Delete))
+	for _, removal := range p.plan.Delete {
+		leaving = append(leaving, removal.Pod)
+	}
+	p.plan.Claims = volumes.Compute(volumes.Facts{
+		Set: claimSet(p.CloneSet), Reuse: p.CloneSet.Spec.ScaleStrategy.EnablePVCReuse,
+		Claims: p.Facts.Claims, Pods: p.Pods, Leaving: leaving, Named: p.Claim, Now: p.Now,
+	})
+	p.plan.Wake = counts.Sooner(p.plan.Wake, p.plan.Claims.Wake)
 }
 
 // expectedUpdated is how many updated pods are enough to be at rest.

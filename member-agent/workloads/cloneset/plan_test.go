@@ -26,6 +26,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 )
 
 var update = flag.Bool("update", false, "write the golden stories anew")
@@ -92,7 +93,7 @@ func (s *simulation) facts() Facts {
 	}
 	source, err := podset.NewSourceOf(s.pods...)
 	s.must(err)
-	f.Pods, err = source.Observe("u")
+	f.Pods, err = source.Observe("u", nil)
 	s.must(err)
 	return f
 }
@@ -119,20 +120,20 @@ func (s *simulation) pass() Plan {
 		s.pods = slices.DeleteFunc(s.pods, func(p *corev1.Pod) bool { return p.Name == removal.Pod.Name })
 	}
 	for _, u := range plan.Update {
-		if len(u.Change.Images) > 0 {
-			shut, err := inplace.ShutGate(s.now)
-			s.patch(u.Pod, shut, err)
+		writes, err := inplace.Begin(u.Pod, u.Change, u.To, inplace.Options{}, s.now)
+		for _, patch := range [][]byte{writes.Status, writes.Pod} {
+			if patch != nil {
+				s.patch(u.Pod, patch, err)
+			}
 		}
-		patch, err := inplace.Patch(u.Pod, u.Change, u.To, s.now)
-		s.patch(u.Pod, patch, err)
 	}
-	open, err := inplace.OpenGate(s.now)
+	open, err := inplace.OpenGate(s.now, gates()...)
 	for _, pod := range plan.Open {
 		s.patch(pod, open, err)
 	}
 	for _, creation := range plan.Create {
 		for range creation.Count {
-			pod := newPod(s.cs, creation.Revision, s.now)
+			pod := newPod(s.cs, creation.Revision, newInstanceID(), f.Form, volumes.Provision{}, s.now)
 			s.made++
 			pod.Name = fmt.Sprintf("web-%03d", s.made)
 			pod.UID = types.UID(pod.Name)
@@ -212,7 +213,9 @@ func (s *simulation) kubelet(lazy func() bool) {
 }
 
 // empty tells whether a plan does nothing.
-func empty(p Plan) bool { return len(p.Delete)+len(p.Update)+len(p.Open)+len(p.Create) == 0 }
+func empty(p Plan) bool {
+	return len(p.Delete)+len(p.Update)+len(p.Carry)+len(p.Open)+len(p.Prepare)+len(p.Release)+len(p.Create)+len(p.Claims.Own)+len(p.Claims.Delete) == 0
+}
 
 // run goes on until a plan does nothing and no pod changes, and writes the story.
 func (s *simulation) run(title string) {

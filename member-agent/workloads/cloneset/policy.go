@@ -65,21 +65,31 @@ func (p *planner) policy() (mayUpdate, allInPlace bool, err error) {
 
 // refusal returns a field that keeps a pod of the bucket from coming to a revision in place, or "".
 func (p *planner) refusal(b *bucket, to Revision) (string, error) {
-	last := "" // pods of one revision come in a row, nearly always
+	last, alike := "", false // pods of one revision come in a row, nearly always
 	for _, list := range [][]*corev1.Pod{b.available, b.unavailable, b.busy} {
 		for _, pod := range list {
 			label := pod.Labels[podset.LabelRevision]
-			if label == last && last != "" {
+			if label == last && alike {
 				continue
 			}
-			last = label
-			v, err := p.verdict(pod, to)
+			v, err := p.verdictOn(pod, to)
+			last, alike = label, label != "" && len(v.change.Environment) == 0
 			if err != nil || v.refusal != "" {
 				return v.refusal, err
 			}
 		}
 	}
 	return "", nil
+}
+
+// verdictOn returns how this very pod comes to the revision to: whether a running container sees new metadata depends on
+// who runs on its node.
+func (p *planner) verdictOn(pod *corev1.Pod, to Revision) (verdict, error) {
+	v, err := p.verdict(pod, to)
+	if err == nil && v.refusal == "" {
+		v.refusal = v.change.Possible(pod)
+	}
+	return v, err
 }
 
 // verdict returns how the pod comes to the revision to. Pods of one revision share the answer.

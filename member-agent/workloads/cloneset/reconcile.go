@@ -18,6 +18,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/freshness"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
 )
 
@@ -29,11 +30,14 @@ type Reconciler struct {
 	clock     clock.PassiveClock
 	federated func(context.Context, string) (bool, error)
 	source    *podset.Source
+	claims    *volumes.Source
 	history   history.Store
 	writer    *write.Writer
 	pods      *freshness.Store // writes to pods
 	self      *freshness.Store // writes to CloneSets
 	pace      *pace
+	// shortHash makes labels of new pods name their revision by its hash alone.
+	shortHash bool
 }
 
 // scope is one pass over one CloneSet.
@@ -105,6 +109,7 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 	if uid, ok := r.pace.forget(key); ok {
 		r.pods.Forget(uid)
 		r.self.Forget(uid)
+		r.writer.Claims.Forget(uid)
 	}
 }
 
@@ -117,7 +122,7 @@ func (r *Reconciler) fresh(ctx context.Context, s *scope) (bool, error) {
 		store *freshness.Store
 		cache freshness.Cache
 		empty func() client.Object
-	}{{r.self, self, newCloneSet}, {r.pods, r.source.Get, newEmptyPod}} {
+	}{{r.self, self, newCloneSet}, {r.pods, r.source.Get, newEmptyPod}, {r.writer.Claims, r.claims.Get, newEmptyClaim}} {
 		fresh, overdue := part.store.Fresh(s.cs.UID, part.cache)
 		if err := part.store.Reread(ctx, r.live, s.cs.UID, overdue, part.empty); err != nil {
 			return false, err

@@ -24,6 +24,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/freshness"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
 )
 
@@ -35,6 +36,9 @@ type Options struct {
 	Clock clock.PassiveClock
 	// Federated tells whether a hub owns the workloads of a namespace; the controller does nothing there. Nil: nowhere.
 	Federated func(ctx context.Context, namespace string) (bool, error)
+	// ShortHash makes new pods name their revision by its short hash in the label controller-revision-hash, as OpenKruise
+	// does with its gate CloneSetShortHash. Where all pods of a CloneSet do so already, new ones do so anyway.
+	ShortHash bool
 }
 
 // gatherEvents is how long events of pods are gathered before their CloneSet is looked at: a rollout makes about five
@@ -60,6 +64,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("set up CloneSets: %w", err)
 	}
+	claims, err := volumes.NewSource(ctx, mgr.GetCache())
+	if err != nil {
+		return fmt.Errorf("set up CloneSets: %w", err)
+	}
 	if err := history.Index(ctx, mgr.GetFieldIndexer(), v1beta1.CloneSetKind.Kind); err != nil {
 		return fmt.Errorf("set up CloneSets: %w", err)
 	}
@@ -71,11 +79,13 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opts Options) error {
 		clock:     opts.Clock,
 		federated: opts.Federated,
 		source:    source,
+		claims:    claims,
 		history:   history.Store{Client: mgr.GetClient(), Live: mgr.GetAPIReader()},
-		writer:    &write.Writer{Client: mgr.GetClient(), Fresh: pods},
+		writer:    &write.Writer{Client: mgr.GetClient(), Fresh: pods, Claims: freshness.NewStore(opts.Clock)},
 		pods:      pods,
 		self:      freshness.NewStore(opts.Clock),
 		pace:      newPace(),
+		shortHash: opts.ShortHash,
 	}
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("cloneset").

@@ -15,7 +15,6 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 )
 
 // statusEvery is how often a status is written at most while only its counters move: 500 pods that become ready make
@@ -26,9 +25,7 @@ const statusEvery = 250 * time.Millisecond
 func observe(f Facts) Plan {
 	var plan Plan
 	for _, pod := range f.Pods.Active {
-		available, wait := counts.Available(pod, f.CloneSet.Spec.MinReadySeconds, f.Now)
-		plan.Counters.Add(podset.HasRevision(pod, f.Update.Hash), counts.Ready(pod), available)
-		plan.Wake = counts.Sooner(plan.Wake, wait)
+		f.observe(&plan, pod)
 	}
 	plan.ExpectedUpdated = f.Limits.Replicas - f.Limits.Partition
 	return plan
@@ -95,6 +92,7 @@ func (s *scope) conditions(status v1beta1.CloneSetStatus) []v1beta1.CloneSetCond
 		Available: status.AvailableReplicas, UpdatedAvailable: status.UpdatedAvailableReplicas,
 		Paused:  rolling != nil && rolling.Paused,
 		Stalled: s.stalled,
+		Waiting: s.plan.Waiting.Message(),
 	}
 	want := make([]conditions.Condition, 0, 6)
 	for _, condition := range []v1beta1.CloneSetConditionType{v1beta1.CloneSetConditionFailedScale, v1beta1.CloneSetConditionFailedUpdate} {

@@ -60,7 +60,7 @@ func takeOver(t *testing.T, cs *v1beta1.CloneSet, source *podset.Source, revisio
 	history.Sort(sim.revisions)
 	facts := sim.facts()
 	var err error
-	facts.Pods, err = source.Observe(cs.UID)
+	facts.Pods, err = source.Observe(cs.UID, nil)
 	must(t, err)
 	plan, err := Compute(facts)
 	must(t, err)

@@ -7,20 +7,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 )
 
-// instanceIDLength is published: names and labels of others rely on five characters.
-const instanceIDLength = 5
+// newInstanceID returns a random instance id.
+func newInstanceID() string { return rand.String(volumes.InstanceIDLength) }
 
-// newPod returns a pod of the revision, ready to be created. Its name is "<CloneSet>-<instance id>".
-func newPod(cs *v1beta1.CloneSet, revision Revision, now time.Time) *corev1.Pod {
-	id := rand.String(instanceIDLength)
+// newPod returns a pod of the revision, ready to be created. Its name is "<CloneSet>-<id>"; form says how its label names the
+// revision, and claims what claims it gets.
+func newPod(cs *v1beta1.CloneSet, revision Revision, id string, form history.Form, claims volumes.Provision, now time.Time) *corev1.Pod {
 	template := revision.Template.DeepCopy()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -35,23 +36,26 @@ func newPod(cs *v1beta1.CloneSet, revision Revision, now time.Time) *corev1.Pod 
 		Spec: template.Spec,
 	}
 	pod.Labels[v1beta1.LabelInstanceID] = id
-	pod.Labels[podset.LabelRevision] = revisionLabel(revision)
+	pod.Labels[podset.LabelRevision] = form.Label(revision.Name, revision.Hash)
 	pod.Labels[v1beta1.LabelPodTemplateHash] = revision.Hash
-	lifecycle.Stamp(pod.Labels, pod.Annotations, lifecycle.Initial(), now)
+	lifecycle.Stamp(pod.Labels, pod.Annotations, lifecycle.Initial(cs.Spec.Lifecycle), now)
 	inplace.InjectGate(&pod.Spec)
+	lifecycle.InjectGate(&pod.Spec)
+	claims.Attach(pod, id)
 	return pod
 }
 
-// revisionLabel is the name of the revision, or its hash where the name is too long for a label.
-func revisionLabel(revision Revision) string {
-	if len(revision.Name) > validation.LabelValueMaxLength {
-		return revision.Hash
-	}
-	return revision.Name
+// gates are the readiness gates that a new pod has and that its controller opens.
+func gates() []corev1.PodConditionType {
+	return []corev1.PodConditionType{v1beta1.InPlaceUpdateReady, lifecycle.KruisePodReady}
 }
 
 func copied(m map[string]string) map[string]string {
 	out := make(map[string]string, len(m)+4) // what is stamped on comes on top
 	maps.Copy(out, m)
 	return out
+}
+
+func isKruiseGate(gate corev1.PodReadinessGate) bool {
+	return gate.ConditionType == lifecycle.KruisePodReady
 }
