@@ -176,6 +176,14 @@ func TestChanged(t *testing.T) {
 			}
 		})
 	}
+	// Pods of several times are told alike in any order.
+	mixed := []*corev1.PersistentVolumeClaim{claims[0], claims[1].DeepCopy()}
+	mixed[1].Spec.AccessModes = modes.Spec.AccessModes
+	mixed[1].Spec.Resources = resized.Templates[0].Spec.Resources
+	forth := resized.Changed([]*corev1.Pod{pods[0], pods[1]}, mixed)
+	if back := resized.Changed([]*corev1.Pod{pods[1], pods[0]}, mixed); forth.Pods != 2 || back.Message(false) != forth.Message(false) {
+		t.Errorf("%+v and %+v", forth, back)
+	}
 	// A claim that somebody resized to the new size has what the template asks for.
 	grown := claims[0].DeepCopy()
 	grown.Spec.Resources = resized.Templates[0].Spec.Resources

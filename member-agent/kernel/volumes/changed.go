@@ -28,7 +28,8 @@ const (
 type Change struct {
 	// Pods is how many of them do.
 	Pods int
-	// Templates are the claim templates that differ, each with the first kind of difference that was found.
+	// Templates are the claim templates that differ. Where pods differ in several ways it is the kind that comes last in the
+	// alphabet, so that the order of pods does not matter.
 	Templates map[string]Kind
 }
 
@@ -63,7 +64,7 @@ func (s Set) differs(pod *corev1.Pod, claims map[string]*corev1.PersistentVolume
 		if out.Templates == nil {
 			out.Templates = map[string]Kind{}
 		}
-		if _, ok := out.Templates[template]; !ok {
+		if have, ok := out.Templates[template]; !ok || kind > have {
 			out.Templates[template] = kind
 		}
 	}

@@ -154,6 +154,7 @@ func TestCompute(t *testing.T) {
 		{"not while the old pod has ended", volumes.Facts{Set: data, Reuse: true, Claims: claims{claim("aaaaa")}, Pods: podset.Set{Ended: pods{a}}}, ""},
 		{"not while a claim is being deleted", volumes.Facts{Set: data, Reuse: true, Claims: claims{going(claim("aaaaa")), log("aaaaa")}}, ""},
 		{"not while a pod mounts it", volumes.Facts{Set: data, Reuse: true, Claims: claims{claim("aaaaa")}, Pods: podset.Set{Terminating: pods{unlabelled}}}, ""},
+		{"not while the pod of another instance owns it", volumes.Facts{Set: data, Reuse: true, Claims: claims{ofPod(claim("aaaaa"), "bbbbb")}, Pods: podset.Set{Active: pods{b}}}, ""},
 		{"what it lacks is made", volumes.Facts{Set: two, Reuse: true, Claims: claims{claim("aaaaa")}}, "=aaaaa"},
 		{"no template is left", volumes.Facts{Set: newSet(), Reuse: true, Claims: claims{claim("aaaaa")}}, ""},
 		{"what it lacks is another's", volumes.Facts{Set: two, Reuse: true, Claims: claims{claim("aaaaa"), claim("bbbbb")}, Named: named(foreign("aaaaa"))}, "=bbbbb !log-web-aaaaa"},
