@@ -46,11 +46,12 @@ generate: ## Write deep copies and CRDs again after a change of the API types
 
 .PHONY: programs
 programs: ## Build flotilla, flotilla-hub and flotilla-agent into .bin
-	@mkdir -p $(BIN)/.new
-	@$(BUILD) -ldflags "$(STAMP)" -o $(BIN)/.new/ ./cmd/...
+	@# Each make builds in a folder of its own: two at once do not meet. The linker leaves alone what is up to date in it.
 	@# A program that did not change keeps its time: the try-out restarts what is newer than what runs.
-	@for f in $(BIN)/.new/*; do cmp -s $$f $(BIN)/$${f##*/} || cp $$f $(BIN)/$${f##*/}.tmp; \
-	  [ ! -f $(BIN)/$${f##*/}.tmp ] || mv $(BIN)/$${f##*/}.tmp $(BIN)/$${f##*/}; done
+	@mkdir -p $(BIN); new=$$(mktemp -d $(BIN)/.new.XXXXXX); trap 'rm -rf "$$new"' EXIT; \
+	  for f in $(patsubst cmd/%/,%,$(wildcard cmd/*/)); do [ ! -f $(BIN)/$$f ] || cp -p $(BIN)/$$f $$new/; done; \
+	  $(BUILD) -ldflags "$(STAMP)" -o $$new/ ./cmd/...; \
+	  for f in $$new/*; do cmp -s $$f $(BIN)/$${f##*/} || mv -f $$f $(BIN)/$${f##*/}; done
 
 .PHONY: test
 test: setup ## Run all tests but the stories over whole fleets (make e2e)

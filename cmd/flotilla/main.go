@@ -57,9 +57,11 @@ func newCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:           "flotilla",
 		Short:         "Run workloads over many Kubernetes clusters",
+		Version:       version.Get().GitVersion,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	command.SetVersionTemplate("{{.Version}}\n") // what `flotilla version` prints
 	usage := func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) }
 	command.SetFlagErrorFunc(usage)
 	command.AddCommand(try.NewCommand(), &cobra.Command{

@@ -12,6 +12,7 @@ func TestExitCodes(t *testing.T) {
 		want int
 	}{
 		{"version", 0},
+		{"--version", 0},
 		{"try", 0},
 		{"try down --dir " + nothing + "/none", 0},
 		{"try status --dir " + nothing, exitFailed},
@@ -24,5 +25,21 @@ func TestExitCodes(t *testing.T) {
 		if got := run(t.Context(), strings.Fields(test.args)); got != test.want {
 			t.Errorf("flotilla %s: exit code %d, want %d", test.args, got, test.want)
 		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	var said []string
+	for _, args := range []string{"version", "--version"} {
+		command, out := newCommand(), &strings.Builder{}
+		command.SetArgs([]string{args})
+		command.SetOut(out)
+		if err := command.ExecuteContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		said = append(said, out.String())
+	}
+	if said[0] != said[1] || !strings.HasPrefix(said[0], "v") || strings.Count(said[0], "\n") != 1 {
+		t.Errorf("version says %q, --version %q", said[0], said[1])
 	}
 }

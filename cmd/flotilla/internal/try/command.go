@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,11 +51,15 @@ func NewCommand() *cobra.Command {
 	}
 	stop := &cobra.Command{
 		Use: "stop MEMBER", Short: "Stop a member: its control plane and its agent, as a power cut does", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.stop(cmd, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.locked("stop", func() error { return o.stop(cmd, args[0]) })
+		},
 	}
 	start := &cobra.Command{
 		Use: "start MEMBER", Short: "Start a stopped member again", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.start(cmd, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.locked("start", func() error { return o.start(cmd, args[0]) })
+		},
 	}
 	down := verb("down", "End and remove it", func(cmd *cobra.Command, _ []string) error { return o.down(cmd) })
 	command.AddCommand(up, status, stop, start, down)
@@ -174,6 +179,10 @@ func (o *options) start(cmd *cobra.Command, name string) error {
 }
 
 func (o *options) down(cmd *cobra.Command) error {
+	return o.locked("down", func() error { return o.downLocked(cmd) })
+}
+
+func (o *options) downLocked(cmd *cobra.Command) error {
 	dir, err := o.folder()
 	if err != nil {
 		return err
@@ -189,27 +198,48 @@ func (o *options) down(cmd *cobra.Command) error {
 	return nil
 }
 
-// self returns the command line of a verb of try as the user can type it.
+// self returns the command line of a verb of try as the user can type it, with the flags that were given.
 func (o *options) self(verb string) string {
 	line := shortPath(os.Args[0]) + " try " + verb
-	dir, err := o.folder()
-	if usual, usualErr := (&options{}).folder(); err == nil && (usualErr != nil || usual != dir) {
-		line += " --dir " + shortPath(dir)
+	add := func(flag, value string) {
+		if value != "" {
+			line += " --" + flag + " " + shortPath(value)
+		}
+	}
+	if dir, err := o.folder(); o.dir != "" && err == nil {
+		add("dir", dir)
+	}
+	if verb == "up" {
+		add("bin", o.bin)
+		add("programs", o.programs)
+		add("samples", o.samples)
 	}
 	return line
 }
 
 // shortPath returns the path from the working directory where that is shorter, quoted for a shell if it must be.
 func shortPath(path string) string {
-	if !filepath.IsAbs(path) {
-		return path
-	}
 	here, err := os.Getwd()
-	if err != nil {
-		return path
+	if err != nil || !filepath.IsAbs(path) {
+		return quoted(path)
 	}
-	if short, err := filepath.Rel(here, path); err == nil && len(short) < len(path) {
-		return short
+	short, err := filepath.Rel(here, path)
+	if err != nil || len(short) >= len(path) {
+		return quoted(path)
 	}
-	return path
+	if !strings.Contains(short, "/") {
+		short = "./" + short // else a shell looks for a program on its PATH
+	}
+	return quoted(short)
+}
+
+// quoted returns the text as one word of a shell.
+func quoted(text string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+:@%,=", r)
+	}
+	if text != "" && strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

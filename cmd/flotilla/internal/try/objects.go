@@ -2,11 +2,7 @@ package try
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -14,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -72,58 +67,28 @@ func readTree(ctx context.Context, f *fleet.Fleet) (*Tree, error) {
 }
 
 // applySamples creates what is not there yet on the hub. What is there stays: it may be as the user wants it by now.
-func applySamples(ctx context.Context, f *fleet.Fleet, files fs.FS, t *talk) error {
+func applySamples(ctx context.Context, f *fleet.Fleet, all []sample, t *talk) error {
 	c, err := hubClient(f)
 	if err != nil {
 		return err
 	}
-	names, err := fs.Glob(files, "*.yaml")
-	if err != nil || len(names) == 0 {
-		return fmt.Errorf("find sample manifests (*.yaml): %d found, %w", len(names), err)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		if err := createAll(ctx, c, files, name, t); err != nil {
-			return fmt.Errorf("apply sample %s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-func createAll(ctx context.Context, c client.Client, files fs.FS, name string, t *talk) error {
-	file, err := files.Open(name)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	decoder := yaml.NewYAMLOrJSONDecoder(file, 4096)
-	for {
-		object := &unstructured.Unstructured{}
-		err := decoder.Decode(object)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if len(object.Object) == 0 {
-			continue
-		}
+	for _, s := range all {
 		done := "applied"
-		if err := create(ctx, c, object); apierrors.IsAlreadyExists(err) {
+		if err := create(ctx, c, s.object); apierrors.IsAlreadyExists(err) {
 			done = "kept as it is:"
 		} else if err != nil {
-			return fmt.Errorf("create %s %s: %w", object.GetKind(), object.GetName(), err)
+			return fmt.Errorf("apply sample %s: create %s %s: %w", s.file, s.object.GetKind(), s.object.GetName(), err)
 		}
-		t.say("%s %s %s", done, object.GetKind(), object.GetName())
+		t.say("%s %s %s", done, s.object.GetKind(), s.object.GetName())
 	}
+	return nil
 }
 
 // create creates the object; a kind that the API server has only just learned may take a moment to be found.
 func create(ctx context.Context, c client.Client, object *unstructured.Unstructured) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
-		last = c.Create(ctx, object.DeepCopy(), client.FieldOwner("flotilla-try"))
+		last = c.Create(ctx, object.DeepCopy(), client.FieldOwner("flotilla-try"), client.FieldValidation("Strict"))
 		return !apierrors.IsNotFound(last), nil
 	})
 	if last != nil {

@@ -15,7 +15,6 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/crds"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
-	"github.com/flotilla-dev/flotilla/e2e/samples"
 )
 
 // members are the clusters of the try-out: zones b and c are each in two of them.
@@ -32,6 +31,10 @@ func (o *options) up(cmd *cobra.Command) error {
 	if o.output != "text" && o.output != "json" {
 		return fmt.Errorf("output %q: it can be text or json", o.output)
 	}
+	return o.locked("up", func() error { return o.upLocked(cmd) })
+}
+
+func (o *options) upLocked(cmd *cobra.Command) error {
 	ctx, cancel := context.WithTimeoutCause(cmd.Context(), o.timeout, fmt.Errorf("not done within --timeout %s: %w", o.timeout, context.DeadlineExceeded))
 	defer cancel()
 	t := &talk{out: cmd.ErrOrStderr(), began: time.Now()}
@@ -75,7 +78,7 @@ func (o *options) bringUp(ctx context.Context, t *talk) (*fleet.Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := o.sampleFiles()
+	all, err := o.readSamples()
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +109,7 @@ func (o *options) bringUp(ctx context.Context, t *talk) (*fleet.Fleet, error) {
 	if err := waitMembers(ctx, f, t); err != nil {
 		return nil, err
 	}
-	return f, applySamples(ctx, f, files, t)
+	return f, applySamples(ctx, f, all, t)
 }
 
 // clusters returns the running clusters: those that are there, started where they are not, else new ones.
@@ -178,17 +181,6 @@ func stopOutdated(ctx context.Context, f *fleet.Fleet, programs string, t *talk)
 	return nil
 }
 
-// sampleFiles returns the manifests to apply.
-func (o *options) sampleFiles() (fs.FS, error) {
-	if o.samples == "" {
-		return samples.FS, nil
-	}
-	if info, err := os.Stat(o.samples); err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("--samples %s is not a folder", o.samples)
-	}
-	return os.DirFS(o.samples), nil
-}
-
 // findPrograms returns the folder with our programs.
 func (o *options) findPrograms() (string, error) {
 	dir := o.programs
@@ -251,6 +243,6 @@ It runs on. Try next:
   %[4]s
   %[5]s
   %[6]s
-`, f.Hub().Kubeconfig(), kubectl, shortPath(f.Members()[0].Kubeconfig()),
+`, quoted(f.Hub().Kubeconfig()), kubectl, shortPath(f.Members()[0].Kubeconfig()),
 		o.self("status"), o.self("stop "+f.Members()[1].Name), o.self("down"))
 }
