@@ -184,7 +184,11 @@ func (u *update) neverLeft(pod *corev1.Pod, c *corev1.Container) bool {
 	if last.ContainerID != "" && last.ContainerID == status.ContainerID {
 		m := u.metadata[c.Name]
 		after := Metadata{Labels: merged(u.now.Labels, m.Labels), Annotations: merged(u.now.Annotations, m.Annotations)}
-		return last.Saw != nil && !last.Saw.in(pod, after)
+		saw := Metadata{Labels: values(pod.Labels, m.Labels), Annotations: values(pod.Annotations, m.Annotations)}
+		if last.Saw != nil {
+			saw = Metadata{Labels: merged(saw.Labels, last.Saw.Labels), Annotations: merged(saw.Annotations, last.Saw.Annotations)}
+		}
+		return !saw.in(pod, after)
 	}
 	// Nobody knows what it saw.
 	return u.fedEnvironment && slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool {
@@ -210,8 +214,8 @@ func (w work) restarts(pod *corev1.Pod) bool {
 }
 
 // split returns the work of the next batch and what is left after it. A batch has the containers of the highest priority and
-// those without one. A container that only restarts for its environment comes with the first one that changes a key of
-// it, because the node daemon waits for no batch.
+// those without one. Containers whose environment reads the same changed key come together: a key has one value, and
+// the first of them needs the new one.
 func (w work) split(pod *corev1.Pod) (batch, rest work, names []string) {
 	highest, ranked := 0, false
 	for i := range pod.Spec.Containers {
@@ -228,7 +232,7 @@ func (w work) split(pod *corev1.Pod) (batch, rest work, names []string) {
 	}
 	for i := 0; i < len(names); i++ {
 		for other, m := range w.metadata {
-			if _, image := w.images[other]; !image && !slices.Contains(names, other) && sharesKey(w.metadata[names[i]], m) {
+			if !slices.Contains(names, other) && sharesKey(w.metadata[names[i]], m) {
 				names = append(names, other)
 			}
 		}
