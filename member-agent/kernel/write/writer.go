@@ -83,10 +83,11 @@ func (w *Writer) PatchPodStatus(ctx context.Context, owner types.UID, pod *corev
 	return nil
 }
 
-// DeletePod deletes exactly this pod, not another of the same name. A pod that is gone is no error.
+// DeletePod deletes exactly this pod, not another of the same name. A pod that is gone is no error; a conflict is one: the
+// pod may still be there, and must not be replaced before it goes.
 func (w *Writer) DeletePod(ctx context.Context, owner types.UID, pod *corev1.Pod) error {
 	err := w.Client.Delete(ctx, address(pod), client.Preconditions{UID: &pod.UID})
-	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete pod %s: %w", client.ObjectKeyFromObject(pod), err)
 	}
 	w.Fresh.Deleted(owner, client.ObjectKeyFromObject(pod))

@@ -1,18 +1,35 @@
 package write_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/freshness"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
 )
+
+func TestADeletionThatConflictsIsNotDone(t *testing.T) {
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "a", errors.New("try again"))
+	refused := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+		Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return conflict },
+	})
+	w := &write.Writer{Client: refused, Fresh: freshness.NewStore(clock.RealClock{})}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a", UID: "uid-a"}}
+	if err := w.DeletePod(t.Context(), "us", pod); !apierrors.IsConflict(err) {
+		t.Errorf("error %v, want the conflict", err)
+	}
+}
 
 func TestReleasePod(t *testing.T) {
 	ref := func(uid string, controller bool) metav1.OwnerReference {
