@@ -126,7 +126,7 @@ func Observe(pod *corev1.Pod, now time.Time) (progress Progress, wait time.Durat
 	text, recorded := pod.Annotations[v1beta1.AnnotationInPlaceUpdateState]
 	gated := HasGate(pod)
 	open := gated && gateOpen(pod)
-	if open && !strings.Contains(text, inServiceMark) || !gated && !recorded {
+	if open && !strings.HasSuffix(text, inServiceEnd) || !gated && !recorded {
 		return Settled, 0
 	}
 	atEnd := Finished

@@ -31,12 +31,14 @@ type State struct {
 	// ContainerResources (ours) are the resources of the batches so far: their write is another one than the record's, and
 	// may have got lost.
 	ContainerResources map[string]corev1.ResourceRequirements `json:"containerResources,omitempty"`
-	// InService (ours) is set while a pod with an open gate waits for its resources.
+	// InService (ours) is set while a pod that was not taken out of service waits for its resources. It stays the last
+	// field, see inServiceEnd.
 	InService bool `json:"inService,omitempty"`
 }
 
-// inServiceMark is how InService looks in the annotation: it is looked for in the text of every settled pod.
-const inServiceMark = `"inService":true`
+// inServiceEnd is how a record with InService ends: it is looked for in the text of every settled pod, so it must cost
+// nothing to find.
+const inServiceEnd = `"inService":true}`
 
 // ContainerStatus is what a container ran before the update. ImageID is published, the other fields are ours.
 type ContainerStatus struct {
