@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
 
 func TestChildrenTellWhatHoldsThemUp(t *testing.T) {
@@ -42,5 +43,21 @@ func TestChildrenTellWhatHoldsThemUp(t *testing.T) {
 	}
 	if stalled, failed := causes(&plan{subsets: p.subsets[:1]}, nil); stalled != nil || failed != nil {
 		t.Errorf("a healthy child tells %v and %v, want nothing", stalled, failed)
+	}
+}
+
+// A subset says whether a higher partition brings pods back in it: its child has an old revision.
+func TestSubsetsTellWhetherPodsCanGoBack(t *testing.T) {
+	child := func(current, update string) *child {
+		c := fromCloneSet(&kruise.CloneSet{Status: kruise.CloneSetStatus{CurrentRevision: current, UpdateRevision: update}})
+		return &c
+	}
+	p := &plan{subsets: []subsetPlan{
+		{name: "in-a-rollout", live: child("x-1", "x-2")}, {name: "all-updated", live: child("x-2", "x-2")}, {name: "new", live: child("", "")}, {name: "none"},
+	}}
+	for _, row := range plannedRows(&observed{ud: &kruise.UnitedDeployment{}}, p, &conditions.Facts{}) {
+		if row.CanGoBack != (row.Name == "in-a-rollout") {
+			t.Errorf("subset %s: canGoBack %t", row.Name, row.CanGoBack)
+		}
 	}
 }
