@@ -28,11 +28,11 @@ type Facts struct {
 	Now   time.Time
 }
 
-// Reasons of what is done to claims.
+// Why claims are deleted or given other owners, for logs and tests.
 const (
-	ReasonNoPod       = "NoPod"       // the instance has no pod any more
-	ReasonGoesWithPod = "GoesWithPod" // the pod ended or leaves, and takes its claims along
-	ReasonKept        = "Kept"        // the claim is to outlive its pod
+	WhyNoPod       = "NoPod"       // the instance has no pod any more
+	WhyGoesWithPod = "GoesWithPod" // the pod ended or leaves, and takes its claims along
+	WhyKept        = "Kept"        // the claim is to outlive its pod
 )
 
 // Removal is a claim to delete, and why.
@@ -218,7 +218,7 @@ func (f Facts) remove(plan *Plan, in *instance, mounted func() map[string]bool) 
 			}
 			continue
 		}
-		plan.Delete = append(plan.Delete, Removal{Claim: claim, Reason: ReasonNoPod})
+		plan.Delete = append(plan.Delete, Removal{Claim: claim, Reason: WhyNoPod})
 	}
 }
 
@@ -279,7 +279,7 @@ func (f Facts) toPod(plan *Plan, claim *corev1.PersistentVolumeClaim, pod *corev
 	}
 	owners := without(claim, func(ref metav1.OwnerReference) bool { return ref.UID == f.Set.Object.GetUID() || ref.UID == pod.UID })
 	owners = append(owners, metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID})
-	plan.Own = append(plan.Own, Transfer{Claim: claim, Owners: owners, Reason: ReasonGoesWithPod})
+	plan.Own = append(plan.Own, Transfer{Claim: claim, Owners: owners, Reason: WhyGoesWithPod})
 }
 
 // toSet takes a claim back from pods. Other owners stay.
@@ -289,7 +289,7 @@ func (f Facts) toSet(plan *Plan, claim *corev1.PersistentVolumeClaim) {
 	}
 	owners := without(claim, func(ref metav1.OwnerReference) bool { return isPod(ref) || ref.UID == f.Set.Object.GetUID() })
 	owners = append(owners, *metav1.NewControllerRef(f.Set.Object, f.Set.Kind))
-	plan.Own = append(plan.Own, Transfer{Claim: claim, Owners: owners, Reason: ReasonKept})
+	plan.Own = append(plan.Own, Transfer{Claim: claim, Owners: owners, Reason: WhyKept})
 }
 
 func without(claim *corev1.PersistentVolumeClaim, drop func(metav1.OwnerReference) bool) []metav1.OwnerReference {

@@ -81,7 +81,7 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 	wg.Wait()
 	s.keep(v1beta1.CloneSetConditionFailedUpdate, errors.Join(updateErr, openErr, prepareErr))
 	s.keep(v1beta1.CloneSetConditionFailedScale, errors.Join(deleteErr, releaseErr))
-	if s.done.deleted == len(s.plan.Delete) {
+	if transferred && s.done.deleted == len(s.plan.Delete) {
 		r.create(ctx, s, steps)
 	}
 	r.pace.reached(s.key, max(s.done.created, s.done.deleted, s.done.updated), len(s.failed) > 0, r.clock.Now())
@@ -209,14 +209,14 @@ func (r *Reconciler) create(ctx context.Context, s *scope, steps func(n, start i
 		provision := provisions[revisions[i].Hash]
 		for _, claim := range provision.Missing(ids[i], s.facts.Claim) {
 			if err := r.writer.CreateClaim(ctx, s.cs.UID, claim); err != nil {
-				return err
+				return nameless(err, "-"+s.cs.Name+"-"+ids[i], "-"+s.cs.Name+"-*")
 			}
 		}
 		return r.createPod(ctx, s, newPod(s.cs, revisions[i], ids[i], s.facts.Form, provision, now), opened)
 	})
 	s.keep(v1beta1.CloneSetConditionFailedScale, err)
 	if apierrors.IsInvalid(err) {
-		s.stalled = &conditions.Cause{Reason: "InvalidTemplate", Message: "the API server refuses pods of this template; correct it: " + err.Error()}
+		s.stalled = &conditions.Cause{Reason: "InvalidTemplate", Message: "the API server refuses what the template asks for; correct it: " + err.Error()}
 		s.wake = retryInvalid
 	}
 }
@@ -247,7 +247,17 @@ func (r *Reconciler) createPod(ctx context.Context, s *scope, pod *corev1.Pod, o
 	if err == nil {
 		return nil
 	}
-	return namelessError{err: err, text: strings.ReplaceAll(err.Error(), name, s.cs.Name+"-*")}
+	return nameless(err, name, s.cs.Name+"-*")
+}
+
+// nameless returns the error with a text in which the random part of names is left out. A claim of somebody else is told by
+// its name: that is not random.
+func nameless(err error, name, instead string) error {
+	var conflict *volumes.Conflict
+	if errors.As(err, &conflict) {
+		return err
+	}
+	return namelessError{err: err, text: strings.ReplaceAll(err.Error(), name, instead)}
 }
 
 // namelessError is an error with another text.

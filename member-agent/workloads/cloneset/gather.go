@@ -109,9 +109,9 @@ func (r *Reconciler) topology(ctx context.Context) func(node, key string) string
 	return func(node, key string) string {
 		found, ok := known[node]
 		if !ok {
-			meta := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}}
-			if err := r.client.Get(ctx, client.ObjectKey{Name: node}, meta); err == nil {
-				found = meta.Labels
+			object := &corev1.Node{}
+			if err := r.client.Get(ctx, client.ObjectKey{Name: node}, object, client.UnsafeDisableDeepCopy); err == nil {
+				found = object.Labels
 			}
 			known[node] = found
 		}
@@ -132,7 +132,7 @@ func (r *Reconciler) revise(ctx context.Context, s *scope) error {
 	}
 	// The template of the spec means the same as that of its revision, and need not be decoded.
 	s.facts.Update = Revision{Revision: inplace.Revision{Name: update.Name, Hash: history.ShortHash(update)}, Template: &s.cs.Spec.Template,
-		Claims: update.Annotations[volumes.AnnotationHash]}
+		Claims: volumes.Hash(s.cs.Spec.VolumeClaimTemplates)}
 	if history.Named(s.facts.Revisions, update.Name) == nil {
 		s.facts.Revisions = append(s.facts.Revisions, update)
 	}

@@ -91,6 +91,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opts Options) error {
 		Named("cloneset").
 		For(&v1beta1.CloneSet{}).
 		Watches(&corev1.Pod{}, podEvents{client: mgr.GetClient()}).
+		Watches(&corev1.PersistentVolumeClaim{}, handler.TypedEnqueueRequestForOwner[client.Object](mgr.GetScheme(), mgr.GetRESTMapper(),
+			&v1beta1.CloneSet{}, handler.OnlyControllerOwner())).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: opts.Workers,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstBackoff, lastBackoff),

@@ -3,6 +3,8 @@ package cloneset
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -94,7 +96,7 @@ func (s *scope) conditions(status v1beta1.CloneSetStatus) []v1beta1.CloneSetCond
 		Stalled: s.stalled,
 		Waiting: s.plan.Waiting.Message(),
 	}
-	want := make([]conditions.Condition, 0, 6)
+	want := make([]conditions.Condition, 0, 7)
 	for _, condition := range []v1beta1.CloneSetConditionType{v1beta1.CloneSetConditionFailedScale, v1beta1.CloneSetConditionFailedUpdate} {
 		if err := s.failed[condition]; err != nil {
 			want = append(want, conditions.Condition{Type: string(condition), Status: corev1.ConditionTrue, Reason: conditions.ReasonRetrying, Message: err.Error()})
@@ -103,6 +105,7 @@ func (s *scope) conditions(status v1beta1.CloneSetStatus) []v1beta1.CloneSetCond
 		}
 		want = append(want, conditions.Remove(string(condition)))
 	}
+	want = append(want, s.claimCondition())
 	s.deadline(&facts, moved)
 	have := s.cs.Status.Conditions
 	if moved {
@@ -110,6 +113,33 @@ func (s *scope) conditions(status v1beta1.CloneSetStatus) []v1beta1.CloneSetCond
 	}
 	return conditions.CloneSet(have, now, append(want, conditions.Summarise(facts, conditions.NamesOf("CloneSet"))...)...)
 }
+
+// claimCondition says where the claims of running pods are not what the templates ask for, or where one cannot be made.
+func (s *scope) claimCondition() conditions.Condition {
+	if len(s.facts.Claims) == 0 && len(s.cs.Spec.VolumeClaimTemplates) == 0 {
+		return conditions.Remove(conditionClaimsOutdated)
+	}
+	set := claimSet(s.cs)
+	change := set.Changed(s.facts.Pods.Active, s.facts.Claims)
+	text := []string{change.Message(s.cs.Spec.ScaleStrategy.EnablePVCReuse)}
+	if s.facts.Current.Template != nil {
+		text = append(text, set.For(s.facts.Current.Template, s.facts.Current.Claims, s.facts.Claims).Message())
+	}
+	for _, conflict := range s.plan.Claims.Conflicts {
+		text = append(text, conflict.Error())
+	}
+	message := strings.Join(slices.DeleteFunc(text, func(t string) bool { return t == "" }), "; ")
+	if message == "" {
+		return conditions.Remove(conditionClaimsOutdated)
+	}
+	return conditions.Condition{Type: conditionClaimsOutdated, Status: corev1.ConditionTrue, Reason: reasonTemplatesChanged, Message: message}
+}
+
+// conditionClaimsOutdated is there while claims of running pods differ from volumeClaimTemplates.
+const (
+	conditionClaimsOutdated = "VolumeClaimsOutdated"
+	reasonTemplatesChanged  = "ClaimTemplatesChanged"
+)
 
 // progressed notes on Progressing that something moved now.
 func progressed(have []v1beta1.CloneSetCondition, now time.Time) []v1beta1.CloneSetCondition {
