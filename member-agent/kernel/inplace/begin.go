@@ -56,12 +56,6 @@ func Begin(pod *corev1.Pod, change Change, to Revision, opts Options, now time.T
 	return out, nil
 }
 
-// Patch returns the patch of the pod alone that Begin would make without a grace period.
-func Patch(pod *corev1.Pod, change Change, to Revision, now time.Time) ([]byte, error) {
-	w, err := Begin(pod, change, to, Options{}, now)
-	return w.Pod, err
-}
-
 // state returns the record with what an unfinished update left behind.
 func (u *update) state(to Revision) State {
 	s := State{Revision: to.Name, ContainerBatches: u.batches, UpdateEnvFromMetadata: u.fedEnvironment}

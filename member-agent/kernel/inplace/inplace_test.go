@@ -108,11 +108,10 @@ func TestAnUpdateFromBeginningToEnd(t *testing.T) {
 	if got, _ := inplace.Observe(pod, now); got != inplace.Settled {
 		t.Fatalf("at first: %v", got)
 	}
-	shut, err := inplace.ShutGate(now)
-	pod = patched(t, pod, shut, err)
 	change := inplace.Change{Images: map[string]string{"main": "nginx:3"}, Labels: map[string]*string{"app": nil, "tier": new("b")}}
-	patch, err := inplace.Patch(pod, change, inplace.Revision{Name: "web-new", Hash: "new"}, now)
-	pod = patched(t, pod, patch, err)
+	w, err := inplace.Begin(pod, change, inplace.Revision{Name: "web-new", Hash: "new"}, inplace.Options{}, now)
+	pod = patched(t, pod, w.Status, err)
+	pod = patched(t, pod, w.Pod, err)
 
 	if pod.Spec.Containers[0].Image != "nginx:3" || pod.Labels["tier"] != "b" || pod.Labels["app"] != "" {
 		t.Errorf("pod has %v and labels %v", pod.Spec.Containers[0].Image, pod.Labels)
@@ -192,8 +191,8 @@ func TestObserveANewPod(t *testing.T) {
 func TestShortRevisionLabelsStayShort(t *testing.T) {
 	pod := runningPod(t)
 	pod.Labels["controller-revision-hash"] = pod.Labels[v1beta1.LabelPodTemplateHash]
-	patch, err := inplace.Patch(pod, inplace.Change{}, inplace.Revision{Name: "web-new", Hash: "new"}, time.Now())
-	if got := patched(t, pod, patch, err).Labels["controller-revision-hash"]; got != "new" {
+	w, err := inplace.Begin(pod, inplace.Change{}, inplace.Revision{Name: "web-new", Hash: "new"}, inplace.Options{}, time.Unix(0, 0))
+	if got := patched(t, pod, w.Pod, err).Labels["controller-revision-hash"]; got != "new" {
 		t.Errorf("label %q", got)
 	}
 }

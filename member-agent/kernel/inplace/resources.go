@@ -121,17 +121,17 @@ func qosClass(spec *corev1.PodSpec, sizes map[string]corev1.ResourceRequirements
 			all = append(all, c.Resources)
 		}
 	}
-	guaranteed, any := true, false
+	guaranteed, some := true, false
 	for _, r := range all {
 		requests := effective(r)
 		for _, key := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 			limit, request := r.Limits[key], requests[key]
-			any = any || positive(limit) || positive(request)
+			some = some || positive(limit) || positive(request)
 			guaranteed = guaranteed && positive(limit) && limit.Cmp(request) == 0
 		}
 	}
 	switch {
-	case !any:
+	case !some:
 		return corev1.PodQOSBestEffort
 	case guaranteed:
 		return corev1.PodQOSGuaranteed
