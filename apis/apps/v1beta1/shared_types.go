@@ -33,29 +33,32 @@ const (
 
 // Lifecycle holds hooks at three moments of a pod's life.
 type Lifecycle struct {
-	// preDelete holds a pod that is to go: it is deleted once the hook no longer holds.
+	// preDelete holds a pod that is to go: it is deleted once nothing of the hook is left on it. A pod that has failed or
+	// completed is not held.
 	// +optional
 	PreDelete *LifecycleHook `json:"preDelete,omitempty"`
-	// inPlaceUpdate holds a pod that is to be updated in place: it is changed once the hook no longer holds, and counts as
-	// normal again once the hook holds again.
+	// inPlaceUpdate holds a pod that is to be updated in place: it is changed once nothing of the hook is left on it, and
+	// counts as normal again once the hook is complete again.
 	// +optional
 	InPlaceUpdate *LifecycleHook `json:"inPlaceUpdate,omitempty"`
-	// preNormal holds a new pod: it counts as available only once the hook holds.
+	// preNormal holds a new pod: it counts as available only once the hook is complete on it.
 	// +optional
 	PreNormal *LifecycleHook `json:"preNormal,omitempty"`
 }
 
-// LifecycleHook holds a pod while all its labels match and all its finalizers are present.
+// LifecycleHook is the labels and finalizers by which parties outside hold a pod. The hooks preDelete and inPlaceUpdate hold a
+// pod while any one of them is left on it, so that each of several parties lets go for itself. A hook is complete when
+// all of them are on the pod. A hook without any does nothing.
 type LifecycleHook struct {
-	// labelsHandler are labels; the hook holds a pod that has all of them with these values.
+	// labelsHandler are labels of the hook, with the values that count; another value is the same as none.
 	// +optional
 	LabelsHandler map[string]string `json:"labelsHandler,omitempty"`
-	// finalizersHandler are finalizers; the hook holds a pod that has all of them.
+	// finalizersHandler are finalizers of the hook.
 	// +optional
 	// +listType=atomic
 	FinalizersHandler []string `json:"finalizersHandler,omitempty"`
-	// markPodNotReady makes the pod not ready while the hook of preDelete or inPlaceUpdate holds it, so that it gets no more
-	// traffic. Default false. Not for preNormal.
+	// markPodNotReady makes a pod that the hook preDelete or inPlaceUpdate holds not ready, so that it gets no more traffic.
+	// It is ready again when the pod is updated, or comes back. Default false. Not for preNormal.
 	// +optional
 	MarkPodNotReady bool `json:"markPodNotReady,omitempty"`
 }
