@@ -38,7 +38,7 @@ const (
 // Removal is a claim to delete, and why.
 type Removal struct {
 	Claim  *corev1.PersistentVolumeClaim
-	Reason string
+	Why string
 }
 
 // Transfer is a claim to give other owners, and why.
@@ -46,7 +46,7 @@ type Transfer struct {
 	Claim *corev1.PersistentVolumeClaim
 	// Owners are all owners that it is to have.
 	Owners []metav1.OwnerReference
-	Reason string
+	Why string
 }
 
 // Plan is what one pass does to claims. Transfers come before pods are deleted, Delete at any time.
@@ -218,7 +218,7 @@ func (f Facts) remove(plan *Plan, in *instance, mounted func() map[string]bool) 
 			}
 			continue
 		}
-		plan.Delete = append(plan.Delete, Removal{Claim: claim, Reason: WhyNoPod})
+		plan.Delete = append(plan.Delete, Removal{Claim: claim, Why: WhyNoPod})
 	}
 }
 
@@ -279,7 +279,7 @@ func (f Facts) toPod(plan *Plan, claim *corev1.PersistentVolumeClaim, pod *corev
 	}
 	owners := without(claim, func(ref metav1.OwnerReference) bool { return ref.UID == f.Set.Object.GetUID() || ref.UID == pod.UID })
 	owners = append(owners, metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID})
-	plan.Own = append(plan.Own, Transfer{Claim: claim, Owners: owners, Reason: WhyGoesWithPod})
+	plan.Own = append(plan.Own, Transfer{Claim: claim, Owners: owners, Why: WhyGoesWithPod})
 }
 
 // toSet takes a claim back from pods. Other owners stay.
@@ -289,7 +289,7 @@ func (f Facts) toSet(plan *Plan, claim *corev1.PersistentVolumeClaim) {
 	}
 	owners := without(claim, func(ref metav1.OwnerReference) bool { return isPod(ref) || ref.UID == f.Set.Object.GetUID() })
 	owners = append(owners, *metav1.NewControllerRef(f.Set.Object, f.Set.Kind))
-	plan.Own = append(plan.Own, Transfer{Claim: claim, Owners: owners, Reason: WhyKept})
+	plan.Own = append(plan.Own, Transfer{Claim: claim, Owners: owners, Why: WhyKept})
 }
 
 func without(claim *corev1.PersistentVolumeClaim, drop func(metav1.OwnerReference) bool) []metav1.OwnerReference {

@@ -148,7 +148,7 @@ func (w *world) check(t *testing.T, seed uint64, p volumes.Plan) {
 	}
 	stays := func(pod *corev1.Pod) bool { return slices.Contains(w.pods.Active, pod) && !slices.Contains(w.out, pod) }
 	for _, own := range p.Own {
-		if pod := podOf(own.Claim); pod == nil || own.Reason == volumes.WhyGoesWithPod && stays(pod) {
+		if pod := podOf(own.Claim); pod == nil || own.Why == volumes.WhyGoesWithPod && stays(pod) {
 			t.Fatalf("seed %d: claim %s goes with pod %v", seed, own.Claim.Name, pod)
 		}
 		if ref := metav1.GetControllerOf(own.Claim); ref != nil && ref.Kind != v1beta1.CloneSetKind.Kind {

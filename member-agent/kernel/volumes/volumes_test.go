@@ -87,7 +87,7 @@ func describe(p volumes.Plan) string {
 	var out []string
 	for _, t := range p.Own {
 		sign := "+"
-		if t.Reason == volumes.WhyKept {
+		if t.Why == volumes.WhyKept {
 			sign = "^"
 		}
 		out = append(out, sign+t.Claim.Name)
