@@ -7,6 +7,8 @@ import (
 const (
 	// LabelNeverReady on a pod, with the value "true", keeps its containers running but never ready.
 	LabelNeverReady = "sim.flotilla.dev/never-ready"
+	// LabelNoResize on a pod makes its node unable to give its containers other resources than they have.
+	LabelNoResize = "sim.flotilla.dev/no-resize"
 	// AnnotationRunFor on a pod with restart policy Never or OnFailure says after what time it finishes, as a Go
 	// duration; without it, it finishes at once.
 	AnnotationRunFor = "sim.flotilla.dev/run-for"
