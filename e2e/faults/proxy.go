@@ -78,6 +78,8 @@ type proxy struct {
 	writes       int
 	last         time.Time // of a write
 	lastWrite    string
+	// idle is the longest pause before a write since the faults ended.
+	idle time.Duration
 	// busy is closed when a write begins, and replaced.
 	busy chan struct{}
 }
@@ -116,6 +118,7 @@ func (p *proxy) faulty(on bool) {
 	defer p.mu.Unlock()
 	p.on = on
 	p.refused, p.out = time.Time{}, time.Time{}
+	p.last, p.idle = time.Now(), 0
 }
 
 // cutWatches ends every watch, and refuses new ones for a while.
@@ -150,6 +153,13 @@ func (p *proxy) wrote() (int, time.Time, string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.writes, p.last, p.lastWrite
+}
+
+// paused returns the longest pause before a write since the faults ended: while a queue backs off, nothing is written.
+func (p *proxy) paused() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.idle
 }
 
 // writing returns when a write of the child is under way, or ctx ends.
@@ -371,6 +381,7 @@ func (p *proxy) note(r *http.Request, code int, data []byte) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.writes++
+			p.idle = max(p.idle, time.Since(p.last))
 			p.last, p.lastWrite = time.Now(), r.Method+" "+r.URL.Path
 		}
 		return

@@ -154,8 +154,10 @@ func (r *runner) episode(ctx context.Context) error {
 	took, err := r.settle(ctx, r.deadline)
 	r.summary.worst = max(r.summary.worst, took)
 	r.summary.episodes++
-	fmt.Fprintf(r.out, "episode %d: %.0f s of faults, at rest %.1f s after the watches, %d kills so far, %d violations so far\n",
-		r.summary.episodes, length.Seconds(), took.Seconds(), r.child.kills, len(r.summary.violations))
+	idle := r.proxy.paused()
+	r.summary.idle = max(r.summary.idle, idle)
+	fmt.Fprintf(r.out, "episode %d: %.0f s of faults, at rest %.1f s after the watches (longest pause between writes %.1f s), %d kills so far, %d violations so far\n",
+		r.summary.episodes, length.Seconds(), took.Seconds(), idle.Seconds(), r.child.kills, len(r.summary.violations))
 	return err
 }
 
@@ -201,6 +203,7 @@ func (r *runner) settle(ctx context.Context, deadline time.Duration) (time.Durat
 	if err != nil {
 		return 0, err
 	}
+	before, _, _ := r.proxy.wrote()
 	began, why := time.Now(), ""
 	err = wait.PollUntilContextTimeout(ctx, polling, deadline, true, func(ctx context.Context) (bool, error) {
 		if r.child.log.crashed() {
@@ -217,13 +220,19 @@ func (r *runner) settle(ctx context.Context, deadline time.Duration) (time.Durat
 	switch {
 	case wait.Interrupted(err) && ctx.Err() == nil:
 		r.summary.violations = append(r.summary.violations, violation{set: "all", at: time.Now(),
-			what: fmt.Sprintf("not at rest %s after the faults ended: %s; the run ends", deadline, why)})
+			what: fmt.Sprintf("not at rest %s after the faults ended: %s; %s", deadline, why, r.sinceThen(before))})
 		err = errNoRest
 	case err == nil:
 		r.wantQuiet(ctx)
 		r.known = r.proxy.watched()
 	}
 	return took, errors.Join(err, r.check(ctx))
+}
+
+// sinceThen says what the child wrote since the number of its writes was before: whether it was at work, or waited.
+func (r *runner) sinceThen(before int) string {
+	now, last, what := r.proxy.wrote()
+	return fmt.Sprintf("%d writes since then, the last %.1f s ago (%s)", now-before, time.Since(last).Seconds(), what)
 }
 
 // notEnded drops the error of a request that ended because its deadline did.

@@ -17,8 +17,9 @@ type summary struct {
 	disruptions, creations int
 	faults                 map[fault]int
 	// worst is the longest time to come to rest, blind the longest until all watches were back before that.
-	worst, blind time.Duration
-	violations   []violation
+	// idle is the longest pause between two writes before rest.
+	worst, blind, idle time.Duration
+	violations         []violation
 }
 
 // mostStories is how many violations are told in full; the rest of a broken run reads the same.
@@ -27,7 +28,7 @@ const mostStories = 5
 func (s *summary) write(out io.Writer) {
 	fmt.Fprintf(out, "\nseed %d: %d episodes, %d kills, %d ends of a child that could not start, %d changes by the user, %d writes of the controller\n", s.seed, s.episodes, s.kills, s.ends, s.changes, s.writes)
 	fmt.Fprintf(out, "checked: %d pods made unavailable by the controller, %d pods created\n", s.disruptions, s.creations)
-	fmt.Fprintf(out, "worst time to come to rest: %.1f s, after up to %.1f s that client-go took to watch again\n", s.worst.Seconds(), s.blind.Seconds())
+	fmt.Fprintf(out, "worst time to come to rest: %.1f s, after up to %.1f s that client-go took to watch again; longest pause between writes %.1f s\n", s.worst.Seconds(), s.blind.Seconds(), s.idle.Seconds())
 	for _, kind := range slices.Sorted(maps.Keys(s.faults)) {
 		fmt.Fprintf(out, "%6d  %s\n", s.faults[kind], kind)
 	}
