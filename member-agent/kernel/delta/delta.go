@@ -199,7 +199,7 @@ func (p *pass) removeExcess() {
 	if p.moving() && excess <= p.in.Limits.MaxSurge {
 		code = Surplus
 	}
-	stuck := p.take(&p.new, min(excess, p.new.Unschedulable))
+	stuck := p.take(&p.new, min(excess, p.stuck()))
 	fromOld := min(excess-stuck.Total(), p.surplusOld())
 	fromNew := min(excess-stuck.Total()-fromOld, p.surplusNew())
 	p.out.RemoveOld = p.take(&p.old, fromOld)
@@ -208,6 +208,15 @@ func (p *pass) removeExcess() {
 	done := p.out.RemoveOld.Total() + p.out.RemoveNew.Total()
 	p.note(code, done, excess)
 	p.note(ScaleInHeld, excess-done, excess)
+}
+
+// stuck is how many of the new pods that no node takes are beyond replicas and the surge. Those within would be made again
+// in the same pass.
+func (p *pass) stuck() int32 {
+	beyond := min(p.new.Unschedulable, p.old.total()+p.new.total()-p.in.Limits.Replicas)
+	without := *p
+	without.new.Unavailable -= p.new.Unschedulable
+	return max(0, beyond-without.surge())
 }
 
 // move moves pods from the revision with too many to the one with too few.

@@ -49,6 +49,10 @@ func TestCompute(t *testing.T) {
 		{"scale in takes unavailable pods first", delta.Input{Limits: limits(2, 0, 1, 0), New: delta.Group{Available: 3, Unavailable: 2}, SameRevision: true, Update: true}, "-new2+1 "},
 		{"new pods that no node takes go before old ones that run (#1515)", delta.Input{Limits: limits(5, 0, 5, 0), Old: available(8), New: delta.Group{Unavailable: 2, Unschedulable: 2}, Update: true}, "-old0+3 -new2+0 old>new0+5 "},
 		{"but the partition keeps old ones that no node takes", delta.Input{Limits: limits(5, 2, 5, 0), Old: delta.Group{Unavailable: 2, Unschedulable: 2}, New: available(8), Update: true}, "-new0+5 "},
+		{"surge pods that no node takes wait, they are not made anew", delta.Input{Limits: limits(4, 0, 0, 2), Old: available(4), New: delta.Group{Unavailable: 2, Unschedulable: 2}, Update: true}, ""},
+		{"also when pods are scaled in", delta.Input{Limits: limits(3, 0, 0, 2), Old: available(4), New: delta.Group{Unavailable: 2, Unschedulable: 2}, Update: true}, "-old0+1 "},
+		{"a lowered surge takes those that no node takes", delta.Input{Limits: limits(5, 0, 0, 1), Old: available(5), New: delta.Group{Unavailable: 3, Unschedulable: 3}, Update: true}, "-new2+0 "},
+		{"the last old pod does not go for a new one that no node takes", delta.Input{Limits: limits(5, 0, 0, 2), Old: available(1), New: delta.Group{Available: 4, Unavailable: 1, Unschedulable: 1}, Update: true}, ""},
 		{"a pod that was lost is made again", delta.Input{Limits: limits(5, 0, 1, 0), New: available(4), SameRevision: true, Update: true}, "+new1 "},
 		{"a lost pod of the old revision is made again old", delta.Input{Limits: limits(10, 5, 1, 0), Old: available(4), New: available(5), Update: true}, "+old1 "},
 		{"a scale limit slows creation down", delta.Input{Limits: budget.Limits{Replicas: 10, MaxUnavailable: 1, ScaleMaxUnavailable: 3}, New: delta.Group{Available: 2, Unavailable: 1}, SameRevision: true, Update: true}, "+new2 "},
@@ -200,6 +204,38 @@ func (w *world) check(t *testing.T, seed uint64, d delta.Delta) {
 		}
 		if g.have.Available < 0 || g.have.Unavailable < 0 {
 			t.Fatalf("seed %d: %+v: %s takes more than there is", seed, w.in, short(d))
+		}
+	}
+}
+
+// Pods that no node takes are made once: whatever the limits, passes come to an end.
+func TestPodsThatNoNodeTakesAreNotMadeAgainAndAgain(t *testing.T) {
+	for seed := range uint64(3000) {
+		random := rand.New(rand.NewPCG(seed, 11))
+		replicas := random.Int32N(12)
+		l := limits(replicas, random.Int32N(replicas+1), random.Int32N(4), random.Int32N(4))
+		if l.MaxUnavailable == 0 && l.MaxSurge == 0 {
+			l.MaxUnavailable = 1
+		}
+		stuck := random.Int32N(6)
+		in := delta.Input{
+			Limits: l, Update: random.IntN(4) > 0, InPlace: random.IntN(2) == 0, Old: available(random.Int32N(16)),
+			New: delta.Group{Available: random.Int32N(8), Unavailable: stuck, Unschedulable: stuck},
+		}
+		w := &world{in: in, random: random}
+		passes := 0
+		for ; passes < 50; passes++ {
+			d := delta.Compute(w.in)
+			if d.Empty() {
+				break
+			}
+			w.check(t, seed, d)
+			w.apply(d)
+			// What was made anew finds no node either.
+			w.in.New.Unschedulable = w.in.New.Unavailable
+		}
+		if passes == 50 {
+			t.Fatalf("seed %d: %+v: no end at %+v: %s", seed, in, w.in, short(delta.Compute(w.in)))
 		}
 	}
 }
