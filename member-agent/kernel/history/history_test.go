@@ -92,6 +92,38 @@ func TestRecordedTemplatesFindTheirRevision(t *testing.T) {
 	}
 }
 
+// A manager that compares bytes must know its revisions again.
+func TestEncodeWritesTheRecordedBytes(t *testing.T) {
+	rec := load(t)
+	compared := 0
+	for _, cs := range rec.cloneSets {
+		data, err := history.Encode(cs.Spec.Template)
+		must(t, err)
+		compared += expectBytes(t, rec.revisions[string(cs.UID)], cs.Status.UpdateRevision, data)
+	}
+	for _, ud := range rec.uds {
+		data, err := history.Encode(ud.Spec.Template)
+		must(t, err)
+		compared += expectBytes(t, rec.revisions[string(ud.UID)], ud.Status.UpdatedRevision, data)
+	}
+	if compared != len(rec.cloneSets)+len(rec.uds) {
+		t.Errorf("%d revisions were compared", compared)
+	}
+}
+
+func expectBytes(t *testing.T, revisions []*appsv1.ControllerRevision, name string, data []byte) int {
+	t.Helper()
+	revision := history.Named(revisions, name)
+	if revision == nil {
+		t.Errorf("revision %s is not recorded", name)
+		return 0
+	}
+	if !bytes.Equal(data, revision.Data.Raw) || history.Hash(data, new(int32(0))) != history.ShortHash(revision) {
+		t.Errorf("revision %s is recorded as\n%s\nand is written as\n%s", name, revision.Data.Raw, data)
+	}
+	return 1
+}
+
 func TestMeaning(t *testing.T) {
 	const base = `{metadata: {labels: {app: web}}, spec: {containers: [{name: main, image: "nginx:1", ports: [{containerPort: 80}], livenessProbe: {httpGet: {port: 80}}}], volumes: [{name: c, configMap: {name: c}}]}}`
 	tests := []struct {

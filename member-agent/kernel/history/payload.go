@@ -21,10 +21,32 @@ func Encode[T any](template T) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode template: %w", err)
 	}
+	stampMissing(fields)
 	fields[normal.PatchDirective] = "replace"
 	var out payload[map[string]any]
 	out.Spec.Template = fields
 	return json.Marshal(out)
+}
+
+// stampMissing writes "creationTimestamp":null into the metadata of every template in v that has no time. OpenKruise's managers
+// write it, and compare revisions by their bytes: without it they would take the revision for another one and roll every pod
+// of a workload that is handed back to them.
+func stampMissing(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		if metadata, ok := v["metadata"].(map[string]any); ok && v["spec"] != nil {
+			if _, ok := metadata["creationTimestamp"]; !ok {
+				metadata["creationTimestamp"] = nil
+			}
+		}
+		for _, field := range v {
+			stampMissing(field)
+		}
+	case []any:
+		for _, item := range v {
+			stampMissing(item)
+		}
+	}
 }
 
 // Decode returns the template that a revision's data holds.
