@@ -22,12 +22,15 @@ type Process struct {
 	items      map[types.NamespacedName]*item
 	open       []*call
 	finished   []result // guarded by the engine's lock
-	running    int
 	dead       bool
 }
 
 // item is a workload in the queue.
 type item struct {
+	// passes takes a word for each pass that is to be made.
+	passes chan struct{}
+	// due is when it is looked at next; zero where that is not planned.
+	due     time.Time
 	running bool
 	// dirty says that it is to be looked at again.
 	dirty    bool
@@ -40,17 +43,24 @@ const (
 	lastBackoff  = 30 * time.Second
 )
 
-// enqueue looks at a workload after d.
+// enqueue looks at a workload after d, or earlier if that is planned already: as in a real queue one plan is kept.
 func (p *Process) enqueue(key types.NamespacedName, d time.Duration) {
+	it := p.items[key]
+	if it == nil {
+		it = &item{passes: make(chan struct{})}
+		p.items[key] = it
+		go p.work(key, it.passes)
+	}
+	at := p.world.Now().Add(d)
+	if !it.due.IsZero() && !it.due.After(at) {
+		return
+	}
+	it.due = at
 	p.world.After(d, func() {
-		if p.dead {
+		if p.dead || !it.due.Equal(at) {
 			return
 		}
-		it := p.items[key]
-		if it == nil {
-			it = &item{}
-			p.items[key] = it
-		}
+		it.due = time.Time{}
 		if it.running {
 			it.dirty = true
 			return
@@ -77,17 +87,21 @@ func (p *Process) podChanged(obj client.Object) {
 
 func (p *Process) begin(key types.NamespacedName, it *item) {
 	it.running, it.dirty = true, false
-	p.running++
 	p.world.Passes++
 	if p.world.Pass != nil {
 		p.world.Pass(key)
 	}
-	go func() {
+	it.passes <- struct{}{}
+}
+
+// work makes the passes over one workload. One goroutine makes them all: a new one would grow its stack each time.
+func (p *Process) work(key types.NamespacedName, passes <-chan struct{}) {
+	for range passes {
 		out, err := p.reconciler.Reconcile(p.ctx, ctrl.Request{NamespacedName: key})
 		p.world.mu.Lock()
-		defer p.world.mu.Unlock()
 		p.finished = append(p.finished, result{key: key, result: out, err: err})
-	}()
+		p.world.mu.Unlock()
+	}
 }
 
 // collect takes the passes that ended. It returns true if there were any.
@@ -97,7 +111,6 @@ func (p *Process) collect() bool {
 	p.finished = nil
 	p.world.mu.Unlock()
 	for _, f := range finished {
-		p.running--
 		if !p.dead {
 			p.end(f)
 		}
@@ -123,7 +136,7 @@ func (p *Process) end(f result) {
 		}
 	}
 	if it.dirty {
-		p.enqueue(f.key, 0)
+		p.begin(f.key, it)
 	}
 }
 
@@ -139,6 +152,9 @@ func (p *Process) kill() {
 		c.answer <- context.Canceled
 	}
 	p.open = nil
+	for _, it := range p.items {
+		close(it.passes)
+	}
 }
 
 // recorder drops events: nothing that the controllers do depends on them.

@@ -120,10 +120,17 @@ func (s *server) change(kind Kind, key types.NamespacedName, sub string, edit fu
 		return nil, apierrors.NewConflict(resource(kind), key.Name, fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", after.GetUID(), have.GetUID()))
 	}
 	keepRest(after, have, sub == "status")
+	if sub == "status" {
+		if equality.Semantic.DeepEqual(part(have, "Status"), part(after, "Status")) {
+			return have, nil
+		}
+		s.store(kind, key, after)
+		return after, nil
+	}
 	if equality.Semantic.DeepEqual(have, after) {
 		return have, nil
 	}
-	if sub != "status" && !equality.Semantic.DeepEqual(part(have, "Spec"), part(after, "Spec")) {
+	if !equality.Semantic.DeepEqual(part(have, "Spec"), part(after, "Spec")) {
 		if err := mayChangeSpec(have, after, sub); err != nil {
 			return nil, err
 		}
@@ -224,7 +231,7 @@ func clearStatus(obj client.Object) {
 
 // keepRest takes back what a request may not change: the status, or all but the status.
 func keepRest(after, have client.Object, status bool) {
-	to, from := reflect.ValueOf(after).Elem(), reflect.ValueOf(have.DeepCopyObject()).Elem()
+	to, from := reflect.ValueOf(after).Elem(), reflect.ValueOf(have).Elem() // sharing is fine: neither is changed any more
 	for i := range to.NumField() {
 		isStatus := to.Type().Field(i).Name == "Status"
 		if isStatus != status {

@@ -28,7 +28,12 @@ func (w *World) told(write Write, f fate) {
 		case write.Err != nil:
 			answer = fmt.Sprintf(": refused: %v", write.Err)
 		}
-		w.Tell("  controller: %s%s %s %s%s%s", write.Verb, sub, write.Kind, write.Key.Name, difference(write.Before, write.After), answer)
+		name := write.Key.Name
+		if write.Kind == "Pod" && write.Verb == "create" && write.After == nil {
+			// Nobody will ever call it by its random name.
+			answer, name = strings.ReplaceAll(answer, name, "(new)"), "(new)"
+		}
+		w.Tell("  controller: %s%s %s %s%s%s", write.Verb, sub, write.Kind, name, difference(write.Before, write.After), answer)
 	}
 	if w.Check != nil && w.err == nil {
 		w.Fail(w.Check(write))

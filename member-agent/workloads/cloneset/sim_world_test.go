@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,9 +37,6 @@ type simulated struct {
 	// greedy makes it take pods that the limits do not allow, to prove the same.
 	greedy bool
 }
-
-// forgetful keeps no record of writes: freshness switched off.
-type forgetful struct{ reconcile.Reconciler }
 
 func newSimulated(o simulator.Options, change ...func(*simulated)) *simulated {
 	s := &simulated{World: simulator.New(o)}
@@ -320,7 +316,7 @@ func (s *simulated) live(r *rand.Rand) error {
 	if err := s.RunFor(time.Duration(r.IntN(6000)) * time.Millisecond); err != nil {
 		return err
 	}
-	for range 4 + r.IntN(8) {
+	for range 6 + r.IntN(10) {
 		if r.IntN(2) == 0 {
 			u.act()
 		} else {
@@ -381,5 +377,3 @@ func (s *simulated) rest() error {
 	}
 	return nil
 }
-
-var _ testing.TB = (*testing.T)(nil)
