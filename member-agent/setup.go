@@ -21,6 +21,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/apply"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/link"
 	"github.com/flotilla-dev/flotilla/member-agent/objects"
 	"github.com/flotilla-dev/flotilla/member-agent/report"
@@ -44,6 +45,8 @@ type Options struct {
 	Workers int
 	// Clock is the time.
 	Clock clock.WithTicker
+	// CloneSetShortHash is cloneset.Options.ShortHash.
+	CloneSetShortHash bool
 }
 
 // AddToScheme registers every type that the agent's manager works with in the member.
@@ -56,9 +59,10 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// CacheOptions are the manager's cache options: nobody reads managedFields, and they are a third of many objects.
+// CacheOptions are the manager's cache options: of pods it keeps what is read, and of everything else all but managedFields,
+// which are a third of many objects.
 func CacheOptions() cache.Options {
-	return cache.Options{DefaultTransform: cache.TransformStripManagedFields()}
+	return cache.Options{DefaultTransform: podset.Slim}
 }
 
 // Setup adds every controller of the agent to the manager. This is the one list of them. It asks nothing of the hub.
@@ -76,7 +80,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
 func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	hubs := federated(mgr.GetClient())
 	return errors.Join(
-		cloneset.Setup(ctx, mgr, cloneset.Options{Workers: options.Workers, Clock: options.Clock, Federated: hubs}),
+		cloneset.Setup(ctx, mgr, cloneset.Options{Workers: options.Workers, Clock: options.Clock, Federated: hubs, ShortHash: options.CloneSetShortHash}),
 		uniteddeployment.Setup(ctx, mgr, uniteddeployment.Options{
 			Workers: options.Workers, Clock: options.Clock, ClusterName: options.ClusterName, Federated: hubs,
 		}),

@@ -40,6 +40,7 @@ type flags struct {
 	leaderElect                            bool
 	leaderNamespace                        string
 	workers                                int
+	cloneSetShortHash                      bool
 	logLevel, logFormat                    string
 }
 
@@ -65,6 +66,7 @@ func newCommand() *cobra.Command {
 	set.BoolVar(&f.leaderElect, "leader-elect", true, "work only while holding a Lease in the member; needed with more than one replica")
 	set.StringVar(&f.leaderNamespace, "leader-election-namespace", "flotilla-system", "namespace of that Lease in the member; made if it does not exist")
 	set.IntVar(&f.workers, "workers", 16, "objects of each kind that are worked on at the same time")
+	set.BoolVar(&f.cloneSetShortHash, "cloneset-short-hash", false, "new pods of CloneSets name their revision in the label controller-revision-hash by its hash alone, as with OpenKruise's gate CloneSetShortHash; pods that are there stay as they are")
 	set.StringVar(&f.logLevel, "log-level", "info", "debug, info or error")
 	set.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	return command
@@ -102,7 +104,9 @@ func run(ctx context.Context, f *flags) error {
 	if err != nil {
 		return err
 	}
-	options := memberagent.Options{ClusterName: f.clusterName, Version: version(), Workers: f.workers, Clock: clock.RealClock{}}
+	options := memberagent.Options{
+		ClusterName: f.clusterName, Version: version(), Workers: f.workers, Clock: clock.RealClock{}, CloneSetShortHash: f.cloneSetShortHash,
+	}
 	if f.hubKubeconfig != "" {
 		if options.Hub, err = loadConfig("--hub-kubeconfig", f.hubKubeconfig); err != nil {
 			return err

@@ -25,6 +25,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/apis/crds"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 )
 
@@ -83,7 +84,7 @@ func (w *world) start() {
 	mgr, err := ctrl.NewManager(own, ctrl.Options{
 		Scheme:     newScheme(w),
 		Logger:     logr.Discard(),
-		Cache:      cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Cache:      cache.Options{DefaultTransform: podset.Slim},
 		Metrics:    metrics.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	})

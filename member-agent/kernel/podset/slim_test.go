@@ -1,0 +1,81 @@
+package podset_test
+
+import (
+	"reflect"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+)
+
+func whole() *corev1.Pod {
+	cpu := corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{"a": "b"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "x"}}},
+		Spec: corev1.PodSpec{
+			NodeName: "n", ServiceAccountName: "default", Tolerations: []corev1.Toleration{{Key: "t"}},
+			ReadinessGates: []corev1.PodReadinessGate{{ConditionType: "g"}},
+			Volumes: []corev1.Volume{
+				{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}},
+				{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}},
+			},
+			InitContainers: []corev1.Container{{Name: "init", Resources: cpu}},
+			Containers: []corev1.Container{{
+				Name: "main", Image: "app:1", Resources: cpu, Command: []string{"run"}, LivenessProbe: &corev1.Probe{},
+				Env: []corev1.EnvVar{
+					{Name: "PLAIN", Value: "1"}, {Name: "KRUISE_CONTAINER_PRIORITY", Value: "2"},
+					{Name: "FED", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
+				},
+				VolumeMounts: []corev1.VolumeMount{{Name: "token"}},
+			}},
+		},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, ObservedGeneration: 3, HostIP: "10.0.0.1",
+			Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+			ContainerStatuses: []corev1.ContainerStatus{{Name: "main", Image: "app:1", ImageID: "i", ContainerID: "c", RestartCount: 1}},
+		},
+	}
+}
+
+func TestSlimKeepsWhatIsRead(t *testing.T) {
+	before := whole()
+	requests := resourcehelper.PodRequests(before, resourcehelper.PodResourcesOptions{})
+	got, err := podset.Slim(whole())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := got.(*corev1.Pod)
+	if pod.ManagedFields != nil || pod.Spec.Tolerations != nil || pod.Spec.Containers[0].LivenessProbe != nil || pod.Status.HostIP != "" {
+		t.Errorf("what nobody reads is kept: %+v", pod)
+	}
+	if again := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}); !reflect.DeepEqual(requests, again) {
+		t.Errorf("requests become %v, were %v", again, requests)
+	}
+	main := pod.Spec.Containers[0]
+	if len(main.Env) != 2 || main.Env[0].Name != "KRUISE_CONTAINER_PRIORITY" || main.Env[1].Name != "FED" || main.Image != "app:1" {
+		t.Errorf("container is %+v", main)
+	}
+	if len(pod.Spec.Volumes) != 1 || pod.Spec.Volumes[0].Name != "data" {
+		t.Errorf("volumes are %+v", pod.Spec.Volumes)
+	}
+	before.ManagedFields = nil
+	if !reflect.DeepEqual(pod.ObjectMeta, before.ObjectMeta) || !reflect.DeepEqual(pod.Status.Conditions, before.Status.Conditions) ||
+		!reflect.DeepEqual(pod.Status.ContainerStatuses, before.Status.ContainerStatuses) || pod.Status.ObservedGeneration != 3 ||
+		pod.Spec.NodeName != "n" || len(pod.Spec.ReadinessGates) != 1 {
+		t.Errorf("pod is %+v", pod)
+	}
+}
+
+func TestSlimOfOtherObjects(t *testing.T) {
+	got, err := podset.Slim(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", ManagedFields: []metav1.ManagedFieldsEntry{{}}}, Spec: corev1.NodeSpec{Unschedulable: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if node := got.(*corev1.Node); node.ManagedFields != nil || !node.Spec.Unschedulable {
+		t.Errorf("node is %+v", node)
+	}
+}
