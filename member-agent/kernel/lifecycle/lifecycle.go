@@ -50,6 +50,8 @@ type Step struct {
 	Proceed bool
 	// Wait says in one sentence what is waited for; "" if nothing is.
 	Wait string
+	// ForHook tells that Wait is for those outside who serve a hook, and that nothing goes on without them.
+	ForHook bool
 }
 
 // Facts are what Keep must know of a pod beside the pod.
@@ -63,7 +65,7 @@ type Facts struct {
 // Delete returns the step of a pod that is to be deleted. l may be nil.
 func Delete(pod *corev1.Pod, l *v1beta1.Lifecycle) Step {
 	if hook := hooks(l).PreDelete; Blocks(hook, pod) {
-		return finish(pod, l, Step{State: v1beta1.LifecyclePreparingDelete, Wait: "lifecycle.preDelete: " + remains(hook, pod)})
+		return finish(pod, l, Step{State: v1beta1.LifecyclePreparingDelete, Wait: "lifecycle.preDelete: " + remains(hook, pod), ForHook: true})
 	}
 	return Step{Proceed: true}
 }
@@ -79,7 +81,7 @@ func Update(pod *corev1.Pod, l *v1beta1.Lifecycle) Step {
 		step.Wait = "the pod is pulled back from its deletion first"
 		return step
 	case Blocks(hook, pod):
-		return finish(pod, l, Step{State: v1beta1.LifecyclePreparingUpdate, Wait: "lifecycle.inPlaceUpdate: " + remains(hook, pod)})
+		return finish(pod, l, Step{State: v1beta1.LifecyclePreparingUpdate, Wait: "lifecycle.inPlaceUpdate: " + remains(hook, pod), ForHook: true})
 	case state == v1beta1.LifecyclePreparingNormal && isSet(preNormal) && !Holds(preNormal, pod):
 		return finish(pod, l, Step{Proceed: true})
 	case isSet(hook):
@@ -98,7 +100,7 @@ func Keep(pod *corev1.Pod, l *v1beta1.Lifecycle, f Facts) Step {
 	case v1beta1.LifecyclePreparingNormal:
 		switch {
 		case isSet(preNormal) && !Holds(preNormal, pod):
-			step.Wait = "lifecycle.preNormal: " + lacks(preNormal, pod)
+			step.Wait, step.ForHook = "lifecycle.preNormal: "+lacks(preNormal, pod), true
 		case !isSet(preNormal) && !f.Scheduled:
 			step.Wait = "the pod is not scheduled yet"
 		default:
@@ -111,7 +113,7 @@ func Keep(pod *corev1.Pod, l *v1beta1.Lifecycle, f Facts) Step {
 			step.Wait = "the update in place has not arrived in all containers"
 		case isSet(update) && !Holds(update, pod):
 			step.State = v1beta1.LifecycleUpdated
-			step.Wait = "lifecycle.inPlaceUpdate: " + lacks(update, pod)
+			step.Wait, step.ForHook = "lifecycle.inPlaceUpdate: "+lacks(update, pod), true
 		default:
 			step.State = v1beta1.LifecycleNormal
 		}

@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -98,7 +99,7 @@ type cell struct {
 }
 
 func step(state v1beta1.LifecycleState, wait string) lifecycle.Step {
-	return lifecycle.Step{State: state, Wait: wait}
+	return lifecycle.Step{State: state, Wait: wait, ForHook: strings.HasPrefix(wait, "lifecycle.")}
 }
 
 func proceed(state v1beta1.LifecycleState) lifecycle.Step {

@@ -3,6 +3,7 @@ package order
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,7 +29,7 @@ func ForUpdate(pods, done []*corev1.Pod, s Strategy) ([]*corev1.Pod, error) {
 		return nil, err
 	}
 	sorted := append(make([]*corev1.Pod, 0, len(pods)), pods...)
-	Sort(sorted, append(append([]Rule{preparing}, rules...), Update()...)...)
+	Sort(sorted, slices.Concat([]Rule{preparing}, rules, leastHealthy())...)
 	begun := 0
 	for begun < len(sorted) && preparing(sorted[begun]) == 0 {
 		begun++
@@ -41,15 +42,19 @@ func ForUpdate(pods, done []*corev1.Pod, s Strategy) ([]*corev1.Pod, error) {
 	return append(sorted[:begun:begun], Scatter(sorted[begun:], taken, s.Scatter)...), nil
 }
 
-// Update returns the rules of updating pods without a strategy: the least healthy first, so that what is broken already is
-// mended first.
-func Update() []Rule {
+// Update returns the rules of updating pods without a strategy: those first that are being prepared for it, then the least
+// healthy, so that what is broken already is mended first.
+func Update() []Rule { return slices.Concat([]Rule{preparing}, leastHealthy()) }
+
+func leastHealthy() []Rule {
 	return []Rule{unassigned, phase, notReady, readySince, restarts, newer}
 }
 
-// preparing puts pods first of which somebody has been told that they are updated next.
+// preparing puts pods first of which somebody has been told that they are updated, or replaced, next: whoever serves their
+// hook has begun with it.
 func preparing(pod *corev1.Pod) int64 {
-	return falseFirst(pod.Labels[v1beta1.LabelLifecycleState] != string(v1beta1.LifecyclePreparingUpdate))
+	state := v1beta1.LifecycleState(pod.Labels[v1beta1.LabelLifecycleState])
+	return falseFirst(state != v1beta1.LifecyclePreparingUpdate && state != v1beta1.LifecyclePreparingDelete)
 }
 
 // Priority returns the rules of a priorityStrategy; none if it is nil or empty. It errs if a selector cannot be used. If

@@ -30,6 +30,10 @@ func preparing(p *corev1.Pod) {
 	label(v1beta1.LabelLifecycleState, string(v1beta1.LifecyclePreparingUpdate))(p)
 }
 
+func leaving(p *corev1.Pod) {
+	label(v1beta1.LabelLifecycleState, string(v1beta1.LifecyclePreparingDelete))(p)
+}
+
 func TestForUpdate(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -41,6 +45,8 @@ func TestForUpdate(t *testing.T) {
 			pod("newer", createdAfter(time.Minute)), pod("restarted", restarted(1)), pod("young", readyAfter(time.Minute)), pod("sick", unready),
 			pod("unknown", inPhase(corev1.PodUnknown)), pod("pending", inPhase(corev1.PodPending)), pod("waits", on("")), pod("old")},
 			"waits pending unknown sick young restarted newer old"},
+		{"what is on its way before what is sick", order.Strategy{}, []*corev1.Pod{pod("waits", on("")), pod("sick", unready), pod("leaves", leaving), pod("d", preparing)},
+			"d leaves waits sick"},
 		{"a deletion cost does not matter", order.Strategy{}, []*corev1.Pod{pod("b", cost("-5")), pod("a")}, "a b"},
 		{"weights add up", order.Strategy{Priority: weights}, []*corev1.Pod{
 			pod("none"), pod("fifty", label("app", "a")), pod("thirty", label("step", "s-1")), pod("eighty", label("app", "a"), label("step", "s-1")),

@@ -13,6 +13,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/order"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 )
 
 // bucket holds the pods of one group by what may be done with them.
@@ -43,18 +44,35 @@ func (p *planner) choose(d delta.Delta) error {
 	if err != nil {
 		return err
 	}
-	p.keep()
 	// The numbers count pods that leave as gone. One that a hook holds is not, so what was to come for it waits as well.
 	fromNew := min(held, d.CreateNew)
 	fromOld := min(held-fromNew, d.CreateOld)
 	left := d.CreateLimit
 	for _, c := range []Creation{{p.Current, d.CreateOld - fromOld + back}, {p.Update, d.CreateNew - fromNew + forward}} {
+		c.Count -= p.comeBack(c)
 		if c.Count = min(c.Count, left); c.Count > 0 {
 			p.plan.Create = append(p.plan.Create, c)
 			left -= c.Count
 		}
 	}
+	p.keep()
 	return nil
+}
+
+// comeBack takes pods back that leave and count no more, instead of creating others of the same revision; it returns how
+// many. Those that somebody named go, and so do those whose hook has let go of them.
+func (p *planner) comeBack(c Creation) int32 {
+	var back []*corev1.Pod
+	p.leaving = slices.DeleteFunc(p.leaving, func(pod *corev1.Pod) bool {
+		if int32(len(back)) >= c.Count || !podset.HasRevision(pod, c.Revision.Hash) || p.named(pod) ||
+			lifecycle.Delete(pod, p.CloneSet.Spec.Lifecycle).Proceed {
+			return false
+		}
+		back = append(back, pod)
+		return true
+	})
+	p.stay(back)
+	return int32(len(back))
 }
 
 // take cuts pods off the bucket, in the order that sort brings each part of it into.
@@ -122,7 +140,7 @@ func (p *planner) prepare(pod *corev1.Pod, step lifecycle.Step) {
 	if step.State != "" || step.NotReady != nil {
 		p.plan.Prepare = append(p.plan.Prepare, Preparation{Pod: pod, Step: step})
 	}
-	if step.Wait != "" {
+	if step.ForHook {
 		p.plan.Waiting.add(pod, step.Wait)
 	}
 }
@@ -210,21 +228,29 @@ func (p *planner) movers(b *bucket, m delta.Moving, t delta.Take) ([]*corev1.Pod
 // those that are not to leave or to change any more come back.
 func (p *planner) keep() {
 	for _, b := range []*bucket{&p.old, &p.new} {
-		for _, list := range [][]*corev1.Pod{b.unavailable, b.busy} {
-			for _, pod := range list {
-				progress, _ := inplace.Observe(pod, p.Now)
-				step := lifecycle.Keep(pod, p.CloneSet.Spec.Lifecycle, lifecycle.Facts{
-					Scheduled: pod.Spec.NodeName != "", InPlaceDone: progress == inplace.Settled || progress == inplace.Finished,
-				})
-				if progress == inplace.Finished && counts.Condition(pod, lifecycle.KruisePodReady) == nil {
-					step.NotReady = nil // this gate is opened together with the other one
-				}
-				p.prepare(pod, step)
-			}
-		}
+		p.stay(b.unavailable)
+		p.stay(b.busy)
 	}
 	// Pods that were let go of and do not count any more are deleted as soon as their hook lets them.
 	for _, pod := range p.leaving {
-		p.leave(pod, delta.ScaleIn)
+		reason := delta.ScaleIn
+		if p.named(pod) {
+			reason = delta.Doomed
+		}
+		p.leave(pod, reason)
+	}
+}
+
+// stay plans what pods need that are not to leave or to change.
+func (p *planner) stay(pods []*corev1.Pod) {
+	for _, pod := range pods {
+		progress, _ := inplace.Observe(pod, p.Now)
+		step := lifecycle.Keep(pod, p.CloneSet.Spec.Lifecycle, lifecycle.Facts{
+			Scheduled: pod.Spec.NodeName != "", InPlaceDone: progress == inplace.Settled || progress == inplace.Finished,
+		})
+		if progress == inplace.Finished && counts.Condition(pod, lifecycle.KruisePodReady) == nil {
+			step.NotReady = nil // this gate is opened together with the other one
+		}
+		p.prepare(pod, step)
 	}
 }

@@ -135,7 +135,6 @@ func (p *planner) sort() {
 	for _, pod := range p.Pods.Ended {
 		p.plan.Delete = append(p.plan.Delete, Removal{Pod: pod, Reason: reasonEnded})
 	}
-	named := p.CloneSet.Spec.ScaleStrategy.PodsToDelete
 	for _, pod := range p.Pods.Active {
 		updated := podset.HasRevision(pod, p.Update.Hash)
 		available := p.observe(&p.plan, pod)
@@ -153,7 +152,7 @@ func (p *planner) sort() {
 		case p.CloneSet.Spec.ScaleStrategy.ExcludePreparingDelete && lifecycle.State(pod) == v1beta1.LifecyclePreparingDelete:
 			p.leaving = append(p.leaving, pod)
 			continue
-		case podset.SpecifiedDelete(pod) || slices.Contains(named, pod.Name):
+		case p.named(pod):
 			b = &p.doomed
 		case updated:
 			b = &p.new
@@ -167,6 +166,11 @@ func (p *planner) sort() {
 			b.unavailable = append(b.unavailable, pod)
 		}
 	}
+}
+
+// named tells whether somebody asked to delete this very pod.
+func (p *planner) named(pod *corev1.Pod) bool {
+	return podset.SpecifiedDelete(pod) || slices.Contains(p.CloneSet.Spec.ScaleStrategy.PodsToDelete, pod.Name)
 }
 
 // observe counts a pod, and tells whether it is available: ready for long enough, and in no state of life in which somebody
