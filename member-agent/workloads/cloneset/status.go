@@ -96,6 +96,9 @@ func (s *scope) conditions(status v1beta1.CloneSetStatus) []v1beta1.CloneSetCond
 		Stalled: s.stalled,
 		Waiting: s.plan.Waiting.Message(),
 	}
+	if status.CurrentRevision != status.UpdateRevision && s.cs.Spec.UpdateStrategy.Type != v1beta1.OnDeleteCloneSetUpdateStrategyType {
+		facts.GoingBack = max(0, status.UpdatedReplicas-status.ExpectedUpdatedReplicas)
+	}
 	want := make([]conditions.Condition, 0, 7)
 	for _, condition := range []v1beta1.CloneSetConditionType{v1beta1.CloneSetConditionFailedScale, v1beta1.CloneSetConditionFailedUpdate} {
 		if err := s.failed[condition]; err != nil {
