@@ -84,10 +84,14 @@ func (w *Writer) PatchPodStatus(ctx context.Context, owner types.UID, pod *corev
 }
 
 // DeletePod deletes exactly this pod, not another of the same name. A pod that is gone is no error; a conflict is one: the
-// pod may still be there, and must not be replaced before it goes.
+// pod may still be there, and must not be replaced before it goes. Where the answer is lost it may be going: the owner
+// waits until the cache shows that, or the API server denies it.
 func (w *Writer) DeletePod(ctx context.Context, owner types.UID, pod *corev1.Pod) error {
 	err := w.Client.Delete(ctx, address(pod), client.Preconditions{UID: &pod.UID})
 	if client.IgnoreNotFound(err) != nil {
+		if ambiguous(err) {
+			w.Fresh.Deleted(owner, client.ObjectKeyFromObject(pod))
+		}
 		return fmt.Errorf("delete pod %s: %w", client.ObjectKeyFromObject(pod), err)
 	}
 	w.Fresh.Deleted(owner, client.ObjectKeyFromObject(pod))

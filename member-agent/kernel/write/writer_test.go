@@ -19,15 +19,31 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
 )
 
-func TestADeletionThatConflictsIsNotDone(t *testing.T) {
-	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "a", errors.New("try again"))
-	refused := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
-		Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return conflict },
-	})
-	w := &write.Writer{Client: refused, Fresh: freshness.NewStore(clock.RealClock{})}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a", UID: "uid-a"}}
-	if err := w.DeletePod(t.Context(), "us", pod); !apierrors.IsConflict(err) {
-		t.Errorf("error %v, want the conflict", err)
+func TestADeletionThatFailsIsNotDone(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		err  error
+		// fresh says that the owner need not wait: the pod is surely there.
+		fresh bool
+	}{
+		{"a conflict", apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "a", errors.New("try again")), true},
+		{"a timeout", apierrors.NewTimeoutError("no answer", 1), false},
+		{"a broken connection", errors.New("connection reset by peer"), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			failing := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+				Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return tt.err },
+			})
+			w := &write.Writer{Client: failing, Fresh: freshness.NewStore(clock.RealClock{})}
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a", UID: "uid-a"}}
+			if err := w.DeletePod(t.Context(), "us", pod); !errors.Is(err, tt.err) {
+				t.Errorf("error %v, want %v", err, tt.err)
+			}
+			present := func(types.NamespacedName) freshness.Seen { return freshness.Seen{Present: true} }
+			if fresh, _ := w.Fresh.Fresh("us", present); fresh != tt.fresh {
+				t.Errorf("fresh %v, want %v", fresh, tt.fresh)
+			}
+		})
 	}
 }
 
