@@ -111,14 +111,16 @@ func patchPod(pod *corev1.Pod, patch []byte) bool {
 	}
 	pod.Labels = mergeStrings(pod.Labels, p.Metadata.Labels)
 	pod.Annotations = mergeStrings(pod.Annotations, p.Metadata.Annotations)
-	for _, ref := range p.Metadata.OwnerReferences {
-		pod.OwnerReferences = append(slices.DeleteFunc(pod.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == ref.UID }), ref)
+	// What is new in a merged list comes first, as in the library.
+	for _, ref := range slices.Backward(p.Metadata.OwnerReferences) {
+		others := slices.DeleteFunc(pod.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == ref.UID })
+		pod.OwnerReferences = append([]metav1.OwnerReference{ref}, others...)
 	}
 	for _, change := range p.Spec.Containers {
 		i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == change.Name })
 		pod.Spec.Containers[i].Image = change.Image
 	}
-	for _, change := range p.Status.Conditions {
+	for _, change := range slices.Backward(p.Status.Conditions) {
 		mergeCondition(pod, change)
 	}
 	return true
@@ -169,8 +171,8 @@ func mergeCondition(pod *corev1.Pod, change map[string]any) {
 	text := func(key string) string { s, _ := change[key].(string); return s }
 	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return string(c.Type) == text("type") })
 	if i < 0 {
-		i = len(pod.Status.Conditions)
-		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodConditionType(text("type"))})
+		i = 0
+		pod.Status.Conditions = slices.Insert(pod.Status.Conditions, 0, corev1.PodCondition{Type: corev1.PodConditionType(text("type"))})
 	}
 	c := &pod.Status.Conditions[i]
 	for key := range change {

@@ -1,9 +1,11 @@
 package simulator
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,6 +38,11 @@ func TestPatchesOfPodsMergeAsTheyDoInTheLibrary(t *testing.T) {
 			continue
 		}
 		short++
+		after, _ := want.(*corev1.Pod)
+		for _, p := range []*corev1.Pod{pod, after} {
+			// Nobody reads conditions by their place.
+			slices.SortFunc(p.Status.Conditions, func(a, b corev1.PodCondition) int { return cmp.Compare(a.Type, b.Type) })
+		}
 		if !equality.Semantic.DeepEqual(client.Object(pod), want) {
 			a, _ := json.Marshal(pod)
 			b, _ := json.Marshal(want)
@@ -74,9 +81,14 @@ func randomPatch(r *rand.Rand) []byte {
 		body["spec"] = map[string]any{"containers": []any{map[string]any{"name": []string{"x", "y", "z"}[r.IntN(20)%3], "image": "x:2"}}}
 	}
 	if r.IntN(2) == 0 {
-		body["status"] = map[string]any{"conditions": []any{map[string]any{
-			"type": []string{"Ready", "Other", "New"}[r.IntN(3)], "status": "False", "reason": maybe("Reason"), "message": nil,
-			"lastTransitionTime": "2030-01-01T00:00:00Z"}}}
+		conditions := []any{}
+		for _, name := range []string{"New", "Ready", "Newer", "Other"} {
+			if r.IntN(2) == 0 {
+				conditions = append(conditions, map[string]any{"type": name, "status": "False", "reason": maybe("Reason"),
+					"message": nil, "lastTransitionTime": "2030-01-01T00:00:00Z"})
+			}
+		}
+		body["status"] = map[string]any{"conditions": conditions}
 	}
 	// A map of these types always has a JSON form.
 	out, _ := json.Marshal(body)

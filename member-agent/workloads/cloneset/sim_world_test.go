@@ -18,6 +18,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/simulator"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
 )
 
@@ -65,11 +66,17 @@ func (s *simulated) build(env simulator.Env) (reconcile.Reconciler, error) {
 	if err := history.Index(context.Background(), env.Fields, v1beta1.CloneSetKind.Kind); err != nil {
 		return nil, err
 	}
+	// The simulated CloneSets have no claims yet.
+	claims, err := volumes.NewSourceOf()
+	if err != nil {
+		return nil, err
+	}
 	pods := freshness.NewStore(env.Clock)
 	r := &Reconciler{
 		client: env.Client, live: env.Live, events: env.Events, clock: env.Clock,
 		source: source, history: history.Store{Client: env.Client, Live: env.Live},
-		writer: &write.Writer{Client: env.Client, Fresh: pods},
+		claims: claims,
+		writer: &write.Writer{Client: env.Client, Fresh: pods, Claims: freshness.NewStore(env.Clock)},
 		pods:   pods, self: freshness.NewStore(env.Clock), pace: newPace(),
 	}
 	if s.blind {
