@@ -16,7 +16,7 @@ import (
 // Process is one life of the controller: its queue, its passes and its requests.
 type Process struct {
 	world      *World
-	ctx        context.Context //nolint:containedctx // it is the life of the process
+	ctx        context.Context // the life of the process
 	cancel     context.CancelFunc
 	reconciler reconcile.Reconciler
 	items      map[types.NamespacedName]*item
