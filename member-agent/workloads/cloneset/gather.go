@@ -24,7 +24,7 @@ func newCloneSet() client.Object   { return &v1beta1.CloneSet{} }
 func newEmptyPod() client.Object   { return &corev1.Pod{} }
 func newEmptyClaim() client.Object { return &corev1.PersistentVolumeClaim{} }
 
-// gather reads what the plan needs: limits, pods and revisions. What is wrong with the spec becomes s.stalled.
+// gather reads what the plan needs: limits, pods, claims and revisions. What is wrong with the spec becomes s.stalled.
 func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 	s.facts = Facts{CloneSet: s.cs, Now: r.clock.Now()}
 	replicas := ptr.Deref(s.cs.Spec.Replicas, 1)
@@ -41,6 +41,10 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 	if s.facts.Pods, err = r.source.Observe(s.cs.UID, selector); err != nil {
 		return false, err
 	}
+	if s.facts.Claims, err = r.claims.Observe(s.cs.UID, s.facts.Pods); err != nil {
+		return false, err
+	}
+	s.facts.Claim, s.facts.Form, s.facts.Topology = r.claims.Named(s.cs.Namespace), s.facts.Pods.LabelForm(r.shortHash), r.topology(ctx)
 	if s.facts.Revisions, err = r.history.List(ctx, owner(s.cs)); err != nil {
 		return false, err
 	}
