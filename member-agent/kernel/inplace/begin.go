@@ -245,20 +245,20 @@ func (w *writing) writes() (Writes, error) {
 		w.metadata(Metadata{Annotations: map[string]*string{v1beta1.AnnotationInPlaceUpdateGrace: nil}})
 	}
 	body := map[string]any{"metadata": Metadata{Labels: w.labels, Annotations: w.annotations}}
-	if containers := byName(w.images, "image"); len(containers) > 0 {
+	if containers := byContainer(w.pod, w.images, "image"); len(containers) > 0 {
 		body["spec"] = map[string]any{"containers": containers}
 	}
 	var out Writes
 	if out.Pod, err = json.Marshal(body); err != nil {
 		return Writes{}, fmt.Errorf("encode the patch: %w", err)
 	}
-	out.Resize, err = resizePatch(w.resources)
+	out.Resize, err = resizePatch(w.pod, w.resources)
 	return out, err
 }
 
 // resizePatch returns the patch of the resize subresource, nil for none.
-func resizePatch(resources map[string]corev1.ResourceRequirements) ([]byte, error) {
-	containers := byName(resources, "resources")
+func resizePatch(pod *corev1.Pod, resources map[string]corev1.ResourceRequirements) ([]byte, error) {
+	containers := byContainer(pod, resources, "resources")
 	if len(containers) == 0 {
 		return nil, nil
 	}
@@ -269,11 +269,15 @@ func resizePatch(resources map[string]corev1.ResourceRequirements) ([]byte, erro
 	return out, nil
 }
 
-// byName returns the entries of a patch of containers that gives each one a field.
-func byName[V any](values map[string]V, field string) []map[string]any {
+// byContainer returns the entries of a patch of containers that gives each one a field. They come in the order of the pod's
+// containers: a strategic merge patch brings those that it names into its own order, and the API server refuses that.
+func byContainer[V any](pod *corev1.Pod, values map[string]V, field string) []map[string]any {
 	out := make([]map[string]any, 0, len(values))
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		out = append(out, map[string]any{"name": name, field: values[name]})
+	for i := range pod.Spec.Containers {
+		name := pod.Spec.Containers[i].Name
+		if value, ok := values[name]; ok {
+			out = append(out, map[string]any{"name": name, field: value})
+		}
 	}
 	return out
 }

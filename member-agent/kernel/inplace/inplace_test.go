@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"sigs.k8s.io/yaml"
 
@@ -194,5 +195,27 @@ func TestShortRevisionLabelsStayShort(t *testing.T) {
 	w, err := inplace.Begin(pod, inplace.Change{}, inplace.Revision{Name: "web-new", Hash: "new"}, inplace.Options{}, time.Unix(0, 0))
 	if got := patched(t, pod, w.Pod, err).Labels["controller-revision-hash"]; got != "new" {
 		t.Errorf("label %q", got)
+	}
+}
+
+// The API server refuses a patch that brings containers into another order.
+func TestWritesKeepTheOrderOfContainers(t *testing.T) {
+	now := time.Date(2026, 3, 4, 5, 6, 7, 8, time.UTC)
+	spec := template(t, `{spec: {containers: [{name: z, image: "nginx:1"}, {name: b, image: "nginx:1"}, {name: a, image: "nginx:1"}, {name: m, image: "nginx:1"}]}}`).Spec
+	pod := &corev1.Pod{Spec: spec}
+	half := corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m")}}
+	change := inplace.Change{Images: map[string]string{}, Resources: map[string]corev1.ResourceRequirements{}}
+	for _, name := range []string{"a", "m", "z"} {
+		change.Images[name], change.Resources[name] = "nginx:2", half
+	}
+	w, err := inplace.Begin(pod, change, inplace.Revision{Name: "web-new", Hash: "new"}, inplace.Options{}, now)
+	after := patched(t, patched(t, pod, w.Pod, err), w.Resize, err)
+	for i, container := range after.Spec.Containers {
+		if container.Name != spec.Containers[i].Name {
+			t.Errorf("container %d is %s, was %s", i, container.Name, spec.Containers[i].Name)
+		}
+		if _, changes := change.Images[container.Name]; changes && (container.Image != "nginx:2" || container.Resources.Requests.Cpu().String() != "500m") {
+			t.Errorf("container %s has %+v", container.Name, container)
+		}
 	}
 }

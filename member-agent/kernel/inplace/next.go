@@ -32,7 +32,7 @@ func Next(pod *corev1.Pod, now time.Time) (w Writes, wait time.Duration, err err
 		next.metadata(metadata)
 		next.batch(r.needed(pod))
 	case stepResize:
-		w.Resize, err = resizePatch(r.dueResources(pod))
+		w.Resize, err = resizePatch(pod, r.dueResources(pod))
 		return w, 0, err
 	case stepBatch:
 		next.batch(r.needed(pod))
