@@ -39,6 +39,7 @@ type world struct {
 	config  *rest.Config
 	cluster *fleet.Cluster
 	stop    func()
+	options cloneset.Options
 }
 
 func newScheme(t testing.TB) *runtime.Scheme {
@@ -89,7 +90,7 @@ func (w *world) start() {
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	if err == nil {
-		err = cloneset.Setup(ctx, mgr, cloneset.Options{})
+		err = cloneset.Setup(ctx, mgr, w.options)
 	}
 	if err != nil {
 		cancel()
