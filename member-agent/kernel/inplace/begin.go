@@ -41,6 +41,8 @@ func Begin(pod *corev1.Pod, change Change, to Revision, opts Options, now time.T
 	w.label(v1beta1.LabelPodTemplateHash, to.Hash)
 	w.annotate(v1beta1.AnnotationLifecycleTimestamp, w.now.Format(time.RFC3339))
 	if restarts && HasGate(pod) && opts.Grace > 0 {
+		// The record has whole seconds, and the time that the user asked for is to pass in full.
+		w.state.UpdateTimestamp = metav1.NewTime(now.UTC().Add(time.Second - 1).Truncate(time.Second))
 		w.grace = &Grace{Revision: to.Name, ContainerImages: u.images, ContainerRefMetadata: u.metadata, ContainerResources: u.resources,
 			UpdateEnvFromMetadata: len(u.metadata) > 0, GraceSeconds: int32(opts.Grace / time.Second)}
 	} else {

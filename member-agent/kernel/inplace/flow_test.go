@@ -106,7 +106,7 @@ func TestWritesOfAnUpdateWithGraceAndBatches(t *testing.T) {
 	status.Resources = pod.Spec.Containers[1].Resources.DeepCopy()
 	expect(inplace.Running)
 	status.ContainerID, status.Ready = "f2", false
-	expect(inplace.Running)
+	expect(inplace.Stuck)
 	status.Ready = true
 	expect(inplace.Due)
 	second, wait, err := inplace.Next(pod, now)

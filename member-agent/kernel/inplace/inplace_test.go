@@ -219,3 +219,22 @@ func TestWritesKeepTheOrderOfContainers(t *testing.T) {
 		}
 	}
 }
+
+// Records have whole seconds; a grace period is never shorter for that.
+func TestGracePeriodPassesInFull(t *testing.T) {
+	const grace = 2 * time.Second
+	for _, fraction := range []time.Duration{0, 1, time.Second / 2, time.Second - 1} {
+		now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC).Add(fraction)
+		pod := runningPod(t)
+		change := inplace.Change{Images: map[string]string{"main": "nginx:3"}}
+		w, err := inplace.Begin(pod, change, inplace.Revision{Name: "web-new", Hash: "new"}, inplace.Options{Grace: grace}, now)
+		pod = patched(t, patched(t, pod, w.Status, err), w.Pod, err)
+		progress, wait := inplace.Observe(pod, now)
+		if progress != inplace.Waiting || progress.Busy() || wait < grace || wait >= grace+time.Second {
+			t.Errorf("%v after the second: %v, for %v", fraction, progress, wait)
+		}
+		if got, _ := inplace.Observe(pod, now.Add(wait)); got != inplace.Due {
+			t.Errorf("%v after the second: at the end of the grace period %v", fraction, got)
+		}
+	}
+}

@@ -106,19 +106,21 @@ const (
 	Settled Progress = iota
 	// Running pods wait for their containers.
 	Running
-	// Stuck pods wait for what may never come: containers that cannot start with what they were given, or resources that
-	// the node does not have. Another update may help them.
+	// Stuck pods wait for what may never come: containers that cannot start with what they were given, or do not get ready
+	// with it, so that the next batch does not come, or resources that the node does not have. Another update may help them.
 	Stuck
 	// Finished pods have their new containers, and their gate has still to be opened.
 	Finished
 	// Due pods wait for the writes of Next.
 	Due
-	// Waiting pods are in their grace period; Next tells how long.
+	// Waiting pods are in their grace period; Next tells how long. Their containers are what they were.
 	Waiting
 )
 
-// Busy tells whether the update goes on by itself, with the pod's containers, with time or with the writes of Next.
-func (p Progress) Busy() bool { return p == Running || p == Due || p == Waiting }
+// Busy tells whether the pod's containers are in the middle of a change that goes on by itself, or with the writes of Next:
+// another update is better begun when it is over. A pod in its grace period has not come so far, and need not wait for the
+// end of what nobody wants any more.
+func (p Progress) Busy() bool { return p == Running || p == Due }
 
 // Observe returns where the pod stands at now, and when to look again though nothing happens, 0 for never. It reads the
 // record only of pods whose gate is shut or that are being resized in service.
@@ -145,7 +147,7 @@ func Observe(pod *corev1.Pod, now time.Time) (progress Progress, wait time.Durat
 		return Waiting, wait
 	case r.done(pod):
 		return atEnd, 0
-	case r.lost || stuck(pod):
+	case r.lost || stuck(pod) || r.batchesDone(pod) && !r.waiting().empty():
 		return Stuck, 0
 	}
 	return Running, 0
