@@ -50,3 +50,13 @@ func TestBadStart(t *testing.T) {
 		})
 	}
 }
+
+// TestDefaults holds what a start without flags does.
+func TestDefaults(t *testing.T) {
+	for name, want := range map[string]string{"workers": "16", "leader-elect": "true", "cloneset-short-hash": "false", "log-level": "info"} {
+		flag := newCommand().Flags().Lookup(name)
+		if flag == nil || flag.DefValue != want || flag.Usage == "" {
+			t.Errorf("--%s is %+v, want the default %q and a help text", name, flag, want)
+		}
+	}
+}
