@@ -38,6 +38,9 @@ type write struct {
 	kind    kind
 	version string
 	at      time.Time
+	// unsure says that the answer was lost: the write may not have been carried out. version is then what the object had
+	// before, and a newer one shows the write.
+	unsure bool
 }
 
 type kind int
@@ -69,14 +72,34 @@ func (s *Store) record(owner types.UID, key types.NamespacedName, w write) {
 		writes = map[types.NamespacedName]write{}
 		s.owners[owner] = writes
 	}
-	// An object that was created and then changed must still be waited for as a new one.
-	if w.kind == changed && writes[key].kind == created && writes[key].at != (time.Time{}) {
-		w.kind = created
+	if before, ok := writes[key]; ok && w.kind == changed {
+		if w.unsure && !before.unsure && before.kind != deleted && atLeast(before.version, w.version) {
+			w.version = before.version // our own earlier write is newer than what the caller saw
+		}
+		// An object that was created and then changed must still be waited for as a new one.
+		if before.kind == created {
+			w.kind = created
+		}
 	}
 	writes[key] = w
 }
 
-// Created records that an object was created, or may have been. The version is empty where the answer was lost.
+// MaybeCreated records that an object may have been created: the answer was lost.
+func (s *Store) MaybeCreated(owner types.UID, key types.NamespacedName) {
+	s.record(owner, key, write{kind: created, unsure: true})
+}
+
+// MaybeChanged records that an object may have been changed, which had this version before.
+func (s *Store) MaybeChanged(owner types.UID, key types.NamespacedName, before string) {
+	s.record(owner, key, write{kind: changed, version: before, unsure: true})
+}
+
+// MaybeDeleted records that the deletion of an object may have been asked for.
+func (s *Store) MaybeDeleted(owner types.UID, key types.NamespacedName) {
+	s.record(owner, key, write{kind: deleted, unsure: true})
+}
+
+// Created records that an object was created.
 func (s *Store) Created(owner types.UID, key types.NamespacedName, version string) {
 	s.record(owner, key, write{kind: created, version: version})
 }
@@ -108,7 +131,7 @@ func (s *Store) Fresh(owner types.UID, cache Cache) (fresh bool, overdue []types
 	for key, w := range writes {
 		if w.seen(cache(key)) {
 			delete(writes, key)
-		} else if now.Sub(w.at) >= RereadAfter {
+		} else if age := now.Sub(w.at); age >= RereadAfter || w.unsure && age >= RetryAfter {
 			overdue = append(overdue, key)
 		}
 	}
@@ -126,7 +149,19 @@ func (w write) seen(have Seen) bool {
 		// The cache had an object before we changed it. If it has not any more, the object is gone.
 		return w.kind == changed
 	}
+	if w.unsure && w.kind == changed {
+		return newer(have.ResourceVersion, w.version)
+	}
 	return atLeast(have.ResourceVersion, w.version)
+}
+
+// newer tells whether version have is newer than want. Versions that cannot be compared count as newer if they differ.
+func newer(have, want string) bool {
+	if have == want {
+		return false
+	}
+	c, err := resourceversion.CompareResourceVersion(have, want)
+	return err != nil || c > 0
 }
 
 // atLeast tells whether version have is want or newer. Versions that cannot be compared count as seen: waiting for them
@@ -168,5 +203,9 @@ func (s *Store) judge(owner types.UID, key types.NamespacedName, exists bool, ob
 		return
 	}
 	w.at = s.clock.Now()
+	if w.unsure {
+		// Now it is known what the write made, or that somebody has written since.
+		w.unsure, w.version = false, have.ResourceVersion
+	}
 	s.owners[owner][key] = w
 }

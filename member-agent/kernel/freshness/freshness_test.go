@@ -38,7 +38,11 @@ func TestFresh(t *testing.T) {
 		{"deleted and leaving", deleted, freshness.Seen{Present: true, Deleting: true}, true},
 		{"deleted and gone", deleted, freshness.Seen{}, true},
 		{"created, then changed, is still new", func(s *freshness.Store) { created(s); s.Changed(owner, key, "12") }, freshness.Seen{}, false},
-		{"created with an answer that was lost", func(s *freshness.Store) { s.Created(owner, key, "") }, freshness.Seen{Present: true, ResourceVersion: "3"}, true},
+		{"created with an answer that was lost", func(s *freshness.Store) { s.MaybeCreated(owner, key) }, freshness.Seen{Present: true, ResourceVersion: "3"}, true},
+		{"changed with an answer that was lost, the cache has what was before", func(s *freshness.Store) { s.MaybeChanged(owner, key, "10") }, freshness.Seen{Present: true, ResourceVersion: "10"}, false},
+		{"changed with an answer that was lost, the cache has something newer", func(s *freshness.Store) { s.MaybeChanged(owner, key, "10") }, freshness.Seen{Present: true, ResourceVersion: "11"}, true},
+		{"a lost answer after our own change", func(s *freshness.Store) { s.Changed(owner, key, "12"); s.MaybeChanged(owner, key, "10") }, freshness.Seen{Present: true, ResourceVersion: "12"}, false},
+		{"deleted with an answer that was lost", func(s *freshness.Store) { s.MaybeDeleted(owner, key) }, freshness.Seen{Present: true, ResourceVersion: "10"}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -91,6 +95,39 @@ func TestAWriteThatNeverHappenedIsGivenUp(t *testing.T) {
 			}
 			if fresh, _ := store.Fresh(owner, blind); fresh != tt.given {
 				t.Errorf("fresh = %v after asking", fresh)
+			}
+		})
+	}
+}
+
+// A request whose answer is lost is asked about soon: the owner stands still until then.
+func TestALostAnswerIsAskedAboutSoon(t *testing.T) {
+	const owner = types.UID("u")
+	newPod := func() client.Object { return &corev1.Pod{} }
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, ResourceVersion: "10"}}
+	stale := func(types.NamespacedName) freshness.Seen { return freshness.Seen{Present: true, ResourceVersion: "10"} }
+	for _, tt := range []struct {
+		name, live string
+		fresh      bool
+	}{{"it was not carried out", "10", true}, {"it was, and the cache has yet to show it", "11", false}} {
+		t.Run(tt.name, func(t *testing.T) {
+			clock := clocktesting.NewFakePassiveClock(time.Now())
+			store := freshness.NewStore(clock)
+			store.MaybeChanged(owner, key, "10")
+			clock.SetTime(clock.Now().Add(freshness.RetryAfter))
+			_, overdue := store.Fresh(owner, stale)
+			live := pod.DeepCopy()
+			live.ResourceVersion = tt.live
+			if err := store.Reread(t.Context(), fake.NewClientBuilder().WithObjects(live).Build(), owner, overdue, newPod); err != nil {
+				t.Fatal(err)
+			}
+			if fresh, _ := store.Fresh(owner, stale); fresh != tt.fresh {
+				t.Errorf("fresh = %v after asking", fresh)
+			}
+			if fresh, _ := store.Fresh(owner, func(types.NamespacedName) freshness.Seen {
+				return freshness.Seen{Present: true, ResourceVersion: "11"}
+			}); !fresh {
+				t.Error("it waits though the cache shows the write")
 			}
 		})
 	}

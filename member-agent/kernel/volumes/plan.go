@@ -37,8 +37,8 @@ const (
 
 // Removal is a claim to delete, and why.
 type Removal struct {
-	Claim  *corev1.PersistentVolumeClaim
-	Why string
+	Claim *corev1.PersistentVolumeClaim
+	Why   string
 }
 
 // Transfer is a claim to give other owners, and why.
@@ -46,7 +46,7 @@ type Transfer struct {
 	Claim *corev1.PersistentVolumeClaim
 	// Owners are all owners that it is to have.
 	Owners []metav1.OwnerReference
-	Why string
+	Why    string
 }
 
 // Plan is what one pass does to claims. Transfers come before pods are deleted, Delete at any time.

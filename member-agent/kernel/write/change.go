@@ -38,6 +38,9 @@ func (w *Writer) resizePod(ctx context.Context, owner types.UID, pod *corev1.Pod
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
+		if ambiguous(err) {
+			w.Fresh.MaybeChanged(owner, client.ObjectKeyFromObject(pod), pod.ResourceVersion)
+		}
 		return fmt.Errorf("resize pod %s: %w", client.ObjectKeyFromObject(pod), err)
 	}
 	w.Fresh.Changed(owner, client.ObjectKeyFromObject(pod), target.ResourceVersion)

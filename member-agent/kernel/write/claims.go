@@ -27,7 +27,7 @@ func (w *Writer) CreateClaim(ctx context.Context, owner types.UID, claim *corev1
 		return w.exists(ctx, owner, claim, err)
 	case ambiguous(err):
 		// The answer was lost: the claim may exist.
-		w.Claims.Created(owner, key, "")
+		w.Claims.MaybeCreated(owner, key)
 	}
 	return fmt.Errorf("create claim %s: %w", key, err)
 }
@@ -39,7 +39,7 @@ func (w *Writer) exists(ctx context.Context, owner types.UID, claim *corev1.Pers
 	if err := w.Client.Get(ctx, key, have); err != nil {
 		if apierrors.IsNotFound(err) {
 			// The cache does not have it yet. The next pass waits for it.
-			w.Claims.Created(owner, key, "")
+			w.Claims.MaybeCreated(owner, key)
 			return fmt.Errorf("create claim %s: %w", key, cause)
 		}
 		return fmt.Errorf("read claim %s, which exists: %w", key, err)
@@ -64,6 +64,9 @@ func (w *Writer) DeleteClaim(ctx context.Context, owner types.UID, claim *corev1
 	key := client.ObjectKeyFromObject(claim)
 	err := w.Client.Delete(ctx, addressClaim(claim), client.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})
 	if client.IgnoreNotFound(err) != nil {
+		if ambiguous(err) {
+			w.Claims.MaybeDeleted(owner, key)
+		}
 		return fmt.Errorf("delete claim %s: %w", key, err)
 	}
 	w.Claims.Deleted(owner, key)
@@ -85,6 +88,9 @@ func (w *Writer) OwnClaim(ctx context.Context, owner types.UID, claim *corev1.Pe
 	if err := w.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil
+		}
+		if ambiguous(err) {
+			w.Claims.MaybeChanged(owner, key, claim.ResourceVersion)
 		}
 		return fmt.Errorf("change owners of claim %s: %w", key, err)
 	}

@@ -33,7 +33,7 @@ func (w *Writer) CreatePod(ctx context.Context, owner types.UID, pod *corev1.Pod
 		w.Fresh.Created(owner, key, pod.ResourceVersion)
 	case ambiguous(err):
 		// The answer was lost: the pod may exist.
-		w.Fresh.Created(owner, key, "")
+		w.Fresh.MaybeCreated(owner, key)
 		return fmt.Errorf("create pod %s: %w", key, err)
 	default:
 		return fmt.Errorf("create pod %s: %w", key, err)
@@ -64,6 +64,9 @@ func (w *Writer) PatchPod(ctx context.Context, owner types.UID, pod *corev1.Pod,
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
+		if ambiguous(err) {
+			w.Fresh.MaybeChanged(owner, client.ObjectKeyFromObject(pod), pod.ResourceVersion)
+		}
 		return fmt.Errorf("patch pod %s: %w", client.ObjectKeyFromObject(pod), err)
 	}
 	w.Fresh.Changed(owner, client.ObjectKeyFromObject(pod), target.ResourceVersion)
@@ -76,6 +79,9 @@ func (w *Writer) PatchPodStatus(ctx context.Context, owner types.UID, pod *corev
 	if err := w.Client.Status().Patch(ctx, target, client.RawPatch(types.StrategicMergePatchType, patch)); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil
+		}
+		if ambiguous(err) {
+			w.Fresh.MaybeChanged(owner, client.ObjectKeyFromObject(pod), pod.ResourceVersion)
 		}
 		return fmt.Errorf("patch status of pod %s: %w", client.ObjectKeyFromObject(pod), err)
 	}
@@ -90,7 +96,7 @@ func (w *Writer) DeletePod(ctx context.Context, owner types.UID, pod *corev1.Pod
 	err := w.Client.Delete(ctx, address(pod), client.Preconditions{UID: &pod.UID})
 	if client.IgnoreNotFound(err) != nil {
 		if ambiguous(err) {
-			w.Fresh.Deleted(owner, client.ObjectKeyFromObject(pod))
+			w.Fresh.MaybeDeleted(owner, client.ObjectKeyFromObject(pod))
 		}
 		return fmt.Errorf("delete pod %s: %w", client.ObjectKeyFromObject(pod), err)
 	}
