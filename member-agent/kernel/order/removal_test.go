@@ -81,7 +81,7 @@ func TestRemovalEvensOut(t *testing.T) {
 		return labels[node][key]
 	}
 	byZone := []corev1.TopologySpreadConstraint{{TopologyKey: "zone"}}
-	byZoneAndNode := append(byZone, corev1.TopologySpreadConstraint{TopologyKey: corev1.LabelHostname})
+	byZoneAndNode := []corev1.TopologySpreadConstraint{{TopologyKey: "zone"}, {TopologyKey: corev1.LabelHostname}}
 	for _, tt := range []struct {
 		name        string
 		constraints []corev1.TopologySpreadConstraint

@@ -9,7 +9,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/dump"
+	"k8s.io/utils/dump"
 )
 
 // AnnotationHash is on every revision, as published: Hash of the claim templates that it was made with.

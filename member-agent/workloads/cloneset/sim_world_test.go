@@ -160,7 +160,6 @@ func (s *simulated) anyPod(r *rand.Rand) string {
 type user struct {
 	*simulated
 	random *rand.Rand
-	images int
 }
 
 // act does one thing. Actions in a row are what people and their tools do to a workload.
