@@ -55,6 +55,9 @@ func TestCompute(t *testing.T) {
 		{"the last old pod does not go for a new one that no node takes", delta.Input{Limits: limits(5, 0, 0, 2), Old: available(1), New: delta.Group{Available: 4, Unavailable: 1, Unschedulable: 1}, Update: true}, ""},
 		{"a pod that was lost is made again", delta.Input{Limits: limits(5, 0, 1, 0), New: available(4), SameRevision: true, Update: true}, "+new1 "},
 		{"a lost pod of the old revision is made again old", delta.Input{Limits: limits(10, 5, 1, 0), Old: available(4), New: available(5), Update: true}, "+old1 "},
+		{"scale out behind a partition makes of each revision what it lacks", delta.Input{Limits: limits(12, 6, 1, 0), Old: available(5), New: available(5), Update: true}, "+old1 +new1 "},
+		{"scale in behind a partition takes of each revision what it has too many of", delta.Input{Limits: limits(8, 4, 8, 0), Old: available(5), New: available(5), Update: true}, "-old0+1 -new0+1 "},
+		{"of pods beyond replicas only so many available ones go that enough stay", delta.Input{Limits: limits(3, 0, 1, 0), New: delta.Group{Available: 3, Unavailable: 2}, Doomed: available(1), SameRevision: true, Update: true}, "doomed0+1 -new2+0 "},
 		{"a scale limit slows creation down", delta.Input{Limits: budget.Limits{Replicas: 10, MaxUnavailable: 1, ScaleMaxUnavailable: 3}, New: delta.Group{Available: 2, Unavailable: 1}, SameRevision: true, Update: true}, "+new2 "},
 
 		{"an update takes maxUnavailable", delta.Input{Limits: limits(10, 0, 2, 0), Old: available(10), Update: true, InPlace: true}, "old>new0+2 "},
@@ -95,6 +98,22 @@ func TestCompute(t *testing.T) {
 				t.Errorf("Empty() = %v", d.Empty())
 			}
 		})
+	}
+}
+
+// The published example of a surge: 10 old pods that are made anew, none may be missing, 3 may be too many.
+func TestSurgeFromBeginningToEnd(t *testing.T) {
+	w := &world{in: delta.Input{Limits: limits(10, 0, 0, 3), Old: available(10), Update: true}}
+	for i, want := range []string{"+new3 ", "-old0+3 +new3 ", "-old0+3 +new3 ", "-old0+3 +new1 ", "-old0+1 ", ""} {
+		d := delta.Compute(w.in)
+		if got := short(d); got != want {
+			t.Fatalf("step %d: got %q, want %q; notes %v", i, got, want, d.Notes)
+		}
+		w.apply(d)
+		if wait := delta.Compute(w.in); !wait.Empty() {
+			t.Errorf("step %d: it does not wait until the new pods are available: %s", i, short(wait))
+		}
+		w.settle(true)
 	}
 }
 
