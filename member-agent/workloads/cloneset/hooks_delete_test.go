@@ -252,6 +252,29 @@ func endedPodIsNotHeld(w *world, name string) {
 	}
 }
 
+// Pods that wait in each state cause no writes.
+func waitsQuietly(w *world, name string) {
+	all := v1beta1.Lifecycle{PreNormal: byLabel(known), InPlaceUpdate: marking(byLabel(serve)), PreDelete: marking(byLabel(drain))}
+	w.must(w.Create(w.Context(), newCloneSet(name, 4, hooked(all, serve, drain),
+		rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) { r.MaxUnavailable = new(intstr.FromInt32(3)) }))))
+	pods := w.reaches(name, lives{isPreparingNormal: 4}, [6]int32{4, 4, 0, 4, 4, 0}, "4 pods wait")[isPreparingNormal]
+	for _, pod := range pods[1:] {
+		w.put(pod, known)
+	}
+	w.reaches(name, lives{isPreparingNormal: 1, isNormal: 3}, [6]int32{4, 4, 3, 4, 4, 3}, "pod "+pods[0]+" waits")
+	w.letGo(pods[1], serve)
+	w.touch(pods[2], func(p *corev1.Pod) { p.Labels[v1beta1.LabelSpecifiedDelete] = "true" })
+	w.reaches(name, lives{isPreparingNormal: 1, isPreparingDelete: 1, isNormal: 2}, [6]int32{4, 3, 2, 4, 3, 2}, "2 pods wait")
+	w.writesNothing()
+	w.change(name, func(cs *v1beta1.CloneSet) { image("nginx:2")(cs); partition("2")(cs) })
+	w.eventually("pods wait for the update and after it", func() string {
+		return tells(w.get(name).Status.Conditions, "lifecycle.")
+	})
+	w.writesNothing()
+	w.change(name, func(cs *v1beta1.CloneSet) { cs.Spec.Lifecycle = nil })
+	w.settle(name)
+}
+
 // Another manager goes on with what waits: one pod was let go of while nobody looked, one waits on.
 func heldOverRestart(w, main *world) {
 	const name = "restart"

@@ -39,6 +39,7 @@ func TestHooks(t *testing.T) {
 		{"surge-recreate", heldSurge},
 		{"exclude-preparing-delete", excludePreparingDelete},
 		{"failed-pod", endedPodIsNotHeld},
+		{"waits-quietly", waitsQuietly},
 	} {
 		t.Run(story.name, func(t *testing.T) {
 			one := *w

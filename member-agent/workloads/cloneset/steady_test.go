@@ -54,6 +54,12 @@ func steady(w *world) {
 	for _, cs := range list.Items {
 		w.settle(cs.Name)
 	}
+	w.writesNothing()
+}
+
+// writesNothing fails if the controller writes anything, once it has come to rest.
+func (w *world) writesNothing() {
+	w.Helper()
 	// The audit log and the last events are written a little later: take the number when it stands still.
 	last := -1
 	w.eventually("the audit log stands still", func() string {
