@@ -125,26 +125,25 @@ type RollingUpdateCloneSetStrategy struct {
 	// a hub it counts over all clusters together.
 	// +optional
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
-	// podUpdatePolicy is ReCreate (a pod is replaced), InPlaceIfPossible (changes of images, labels and annotations are made on
-	// the running pod, anything else replaces it) or InPlaceOnly (a change that cannot be made on the running pod is not
+	// podUpdatePolicy is ReCreate (a pod is replaced), InPlaceIfPossible (changes of images, labels, annotations, cpu and memory
+	// are made on the running pod, anything else replaces it) or InPlaceOnly (a change that cannot be made on the running pod is not
 	// carried out). Default ReCreate.
 	// +optional
 	PodUpdatePolicy PodUpdatePolicyType `json:"podUpdatePolicy,omitempty"`
 	// paused stops the update where it stands. Scaling goes on. Default false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
-	// priorityStrategy says which pods are updated first. Default: those that are not ready, then the newest. Not carried out
-	// yet.
+	// priorityStrategy says which pods are updated first. Default: those that are not ready, then the newest.
 	// +optional
 	PriorityStrategy *UpdatePriorityStrategy `json:"priorityStrategy,omitempty"`
 	// scatterStrategy spreads pods with certain label values over the whole update, after priorityStrategy. Each pair of key
-	// and value may stand once. Not carried out yet.
+	// and value may stand once.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.key == b.key && a.value == b.value))",message="scatterStrategy names the same key and value twice: remove one of them"
 	ScatterStrategy []UpdateScatterTerm `json:"scatterStrategy,omitempty"`
-	// inPlaceUpdateStrategy tunes updates on the running pod. Not carried out yet.
+	// inPlaceUpdateStrategy tunes updates on the running pod.
 	// +optional
 	InPlaceUpdateStrategy *InPlaceUpdateStrategy `json:"inPlaceUpdateStrategy,omitempty"`
 }

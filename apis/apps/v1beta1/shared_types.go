@@ -67,7 +67,7 @@ type LifecycleHook struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.imagePreDownloadParallelism) || @numberOrPercent{self.imagePreDownloadParallelism}",fieldPath=".imagePreDownloadParallelism",message="imagePreDownloadParallelism must be an integer of 0 or more, or a percentage from 0% to 100%",messageExpression="'imagePreDownloadParallelism is %s: it must be an integer of 0 or more, or a percentage from 0%% to 100%% (an integer without leading zeros, and the sign %%)'.format([self.imagePreDownloadParallelism])"
 type InPlaceUpdateStrategy struct {
 	// gracePeriodSeconds is how long a pod is not ready, in seconds, before its containers change: time for load balancers to
-	// let go of it. Default 0: at once. Not carried out yet.
+	// let go of it. Default 0: at once.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	GracePeriodSeconds int32 `json:"gracePeriodSeconds,omitempty"`
@@ -91,13 +91,13 @@ type InPlaceUpdateStrategy struct {
 // +kubebuilder:validation:XValidation:rule="!(has(self.orderPriority) && size(self.orderPriority) > 0 && has(self.weightPriority) && size(self.weightPriority) > 0)",message="give orderPriority or weightPriority, not both: the pods can have one order only"
 type UpdatePriorityStrategy struct {
 	// orderPriority orders pods by label values, the greatest first; the first term decides, the next ones break ties. A number
-	// at the end of a value counts as a number. Not together with weightPriority. Not carried out yet.
+	// at the end of a value counts as a number, and pods without the label come last. Not together with weightPriority.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	OrderPriority []UpdatePriorityOrderTerm `json:"orderPriority,omitempty"`
 	// weightPriority orders pods by the sum of the weights of the terms that select them, the greatest first. Not together with
-	// orderPriority. Not carried out yet.
+	// orderPriority.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
