@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
 )
 
 // InstallCRDs applies every CustomResourceDefinition in the *.yaml files at the top of files and returns when all of
@@ -45,8 +47,10 @@ func (c *Cluster) InstallCRDs(ctx context.Context, files fs.FS) error {
 				waitingFor = err.Error()
 				return false, nil
 			}
-			if why := notEstablished(crd); why != "" {
-				waitingFor = why
+			if waitingFor = notEstablished(crd); waitingFor == "" {
+				waitingFor = notServed(client.Discovery(), crd)
+			}
+			if waitingFor != "" {
 				return false, nil
 			}
 		}
@@ -70,4 +74,21 @@ func notEstablished(crd *apiextensionsv1.CustomResourceDefinition) string {
 		}
 	}
 	return why
+}
+
+// notServed tells what the API server does not name yet to those who ask what it has: they remember the answer.
+func notServed(client discovery.ServerResourcesInterface, crd *apiextensionsv1.CustomResourceDefinition) string {
+	for _, version := range crd.Spec.Versions {
+		if !version.Served {
+			continue
+		}
+		list, err := client.ServerResourcesForGroupVersion(crd.Spec.Group + "/" + version.Name)
+		if err != nil {
+			return fmt.Sprintf("%s is not served yet: %v", crd.Name, err)
+		}
+		if !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == crd.Spec.Names.Plural }) {
+			return crd.Name + " is not served yet"
+		}
+	}
+	return ""
 }

@@ -85,6 +85,8 @@ func kwokConfig(cfg *Config, spec ClusterSpec, dir string, ports clusterPorts, a
 				// 4 by default, which makes the simulated kubelets the slowest part of a rollout of hundreds of pods.
 				"podPlayStageParallelism":  32,
 				"nodePlayStageParallelism": 16,
+				// Nodes with the annotation, and the pods on them, are left alone.
+				"disregardStatusWithAnnotationSelector": AnnotationKubelet + "=" + KubeletNone,
 			},
 		},
 	}

@@ -14,6 +14,11 @@ const (
 	AnnotationRunFor = "sim.flotilla.dev/run-for"
 	// AnnotationExitCode on such a pod is the exit code of its containers; "0" if it is absent.
 	AnnotationExitCode = "sim.flotilla.dev/exit-code"
+	// AnnotationKubelet on a node, with the value KubeletNone, keeps the simulation away from it and from its pods. Once it
+	// is removed, a pod is looked at when it changes.
+	AnnotationKubelet = "sim.flotilla.dev/kubelet"
+	// KubeletNone is the value of AnnotationKubelet that does so.
+	KubeletNone = "none"
 )
 
 // stages tell the simulated kubelets how nodes and pods behave.
