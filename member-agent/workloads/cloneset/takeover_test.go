@@ -3,6 +3,7 @@ package cloneset
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"reflect"
 	"testing"
 	"time"
@@ -15,17 +16,27 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 )
 
 // What a real OpenKruise manager left is at rest for us too: nothing is created, updated or deleted, and the revisions
 // and counters of the status stay.
 func TestTakeOver(t *testing.T) {
-	file, err := os.ReadFile("testdata/openkruise.yaml")
-	if err != nil {
-		t.Fatal(err)
+	moments, err := filepath.Glob("testdata/openkruise/*.yaml")
+	if err != nil || len(moments) == 0 {
+		t.Fatalf("no recordings: %v", err)
 	}
+	for _, moment := range moments {
+		t.Run(filepath.Base(moment), func(t *testing.T) { takeOverAll(t, moment) })
+	}
+}
+
+func takeOverAll(t *testing.T, moment string) {
+	file, err := os.ReadFile(moment)
+	must(t, err)
 	var cloneSets []*v1beta1.CloneSet
 	var pods []*corev1.Pod
+	var claims []*corev1.PersistentVolumeClaim
 	var revisions []*appsv1.ControllerRevision
 	for _, doc := range bytes.Split(file, []byte("\n---\n")) {
 		var meta metav1.TypeMeta
@@ -37,19 +48,24 @@ func TestTakeOver(t *testing.T) {
 		case "Pod":
 			pods = append(pods, &corev1.Pod{})
 			must(t, yaml.Unmarshal(doc, pods[len(pods)-1]))
+		case "PersistentVolumeClaim":
+			claims = append(claims, &corev1.PersistentVolumeClaim{})
+			must(t, yaml.Unmarshal(doc, claims[len(claims)-1]))
 		case "ControllerRevision":
 			revisions = append(revisions, &appsv1.ControllerRevision{})
 			must(t, yaml.Unmarshal(doc, revisions[len(revisions)-1]))
 		}
 	}
-	source, err := podset.NewSourceOf(pods...)
+	podSource, err := podset.NewSourceOf(pods...)
+	must(t, err)
+	claimSource, err := volumes.NewSourceOf(claims...)
 	must(t, err)
 	for _, cs := range cloneSets {
-		t.Run(cs.Namespace+"/"+cs.Name, func(t *testing.T) { takeOver(t, cs, source, revisions) })
+		t.Run(cs.Name, func(t *testing.T) { takeOver(t, cs, podSource, claimSource, revisions) })
 	}
 }
 
-func takeOver(t *testing.T, cs *v1beta1.CloneSet, source *podset.Source, revisions []*appsv1.ControllerRevision) {
+func takeOver(t *testing.T, cs *v1beta1.CloneSet, pods *podset.Source, claims *volumes.Source, revisions []*appsv1.ControllerRevision) {
 	sim := newSimulation(t, 0)
 	sim.cs, sim.now = cs, time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
 	for _, revision := range revisions {
@@ -60,8 +76,11 @@ func takeOver(t *testing.T, cs *v1beta1.CloneSet, source *podset.Source, revisio
 	history.Sort(sim.revisions)
 	facts := sim.facts()
 	var err error
-	facts.Pods, err = source.Observe(cs.UID, nil)
+	facts.Pods, err = pods.Observe(cs.UID, nil)
 	must(t, err)
+	facts.Claims, err = claims.Observe(cs.UID, facts.Pods)
+	must(t, err)
+	facts.Claim = claims.Named(cs.Namespace)
 	plan, err := Compute(facts)
 	must(t, err)
 	if !empty(plan) {
