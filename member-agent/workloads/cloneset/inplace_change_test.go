@@ -340,7 +340,6 @@ func back(w *world, name string) {
 	watch := w.record(name)
 	w.change(name, both(image("does-not-exist:2"), label("tier", "front")))
 	w.waitFor(name, "main", "ImagePullBackOff", 2)
-	revision := w.get(name).Status.UpdateRevision
 	w.change(name, func(cs *v1beta1.CloneSet) {
 		image("nginx:1")(cs)
 		delete(cs.Spec.Template.Labels, "tier")
@@ -359,7 +358,7 @@ func back(w *world, name string) {
 	}
 	for pod, list := range watch.until(moved) {
 		last := list[len(list)-1]
-		if _, left := last.Labels["tier"]; left || last.Labels["controller-revision-hash"] == revision {
+		if _, left := last.Labels["tier"]; left || last.Labels["controller-revision-hash"] != before[pod].Labels["controller-revision-hash"] {
 			w.Errorf("pod %s is left with labels %v", pod, last.Labels)
 		}
 	}
