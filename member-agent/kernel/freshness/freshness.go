@@ -41,6 +41,8 @@ type write struct {
 	// unsure says that the answer was lost: the write may not have been carried out. version is then what the object had
 	// before, and a newer one shows the write.
 	unsure bool
+	// sure is the version of an earlier write that was answered and that the cache had not shown; "" for none.
+	sure string
 }
 
 type kind int
@@ -73,8 +75,9 @@ func (s *Store) record(owner types.UID, key types.NamespacedName, w write) {
 		s.owners[owner] = writes
 	}
 	if before, ok := writes[key]; ok && w.kind == changed {
-		if w.unsure && !before.unsure && before.kind != deleted && atLeast(before.version, w.version) {
-			w.version = before.version // our own earlier write is newer than what the caller saw
+		if w.unsure && before.kind == changed && before.known() != "" && atLeast(before.known(), w.version) {
+			// Our own earlier write is newer than what the caller saw.
+			w.version, w.sure = before.known(), before.known()
 		}
 		// An object that was created and then changed must still be waited for as a new one.
 		if before.kind == created {
@@ -82,6 +85,14 @@ func (s *Store) record(owner types.UID, key types.NamespacedName, w write) {
 		}
 	}
 	writes[key] = w
+}
+
+// known is the version that an answered write gave the object, or "".
+func (w write) known() string {
+	if w.unsure {
+		return w.sure
+	}
+	return w.version
 }
 
 // MaybeCreated records that an object may have been created: the answer was lost.
@@ -198,7 +209,12 @@ func (s *Store) judge(owner types.UID, key types.NamespacedName, exists bool, ob
 	}
 	have := Seen{Present: exists, ResourceVersion: obj.GetResourceVersion(), Deleting: obj.GetDeletionTimestamp() != nil}
 	confirmed := w.seen(have) && (w.kind == deleted || exists)
-	if !confirmed {
+	switch {
+	case !confirmed && w.unsure && w.sure != "" && exists:
+		// The unanswered write was not carried out; the one before it was, and is still waited for.
+		s.owners[owner][key] = write{kind: w.kind, version: w.sure, at: s.clock.Now()}
+		return
+	case !confirmed:
 		delete(s.owners[owner], key)
 		return
 	}

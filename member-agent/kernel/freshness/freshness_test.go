@@ -132,3 +132,30 @@ func TestALostAnswerIsAskedAboutSoon(t *testing.T) {
 		})
 	}
 }
+
+// The answer of a second write is lost, and it was not carried out: the first one is still waited for.
+func TestALostAnswerForgetsNoEarlierWrite(t *testing.T) {
+	const owner = types.UID("u")
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	store := freshness.NewStore(clock)
+	store.Changed(owner, key, "11")
+	store.MaybeChanged(owner, key, "10")
+	clock.SetTime(clock.Now().Add(freshness.RetryAfter))
+	seen := func(version string) freshness.Cache {
+		return func(types.NamespacedName) freshness.Seen {
+			return freshness.Seen{Present: true, ResourceVersion: version}
+		}
+	}
+	_, overdue := store.Fresh(owner, seen("10"))
+	live := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, ResourceVersion: "11"}}
+	newPod := func() client.Object { return &corev1.Pod{} }
+	if err := store.Reread(t.Context(), fake.NewClientBuilder().WithObjects(live).Build(), owner, overdue, newPod); err != nil {
+		t.Fatal(err)
+	}
+	if fresh, _ := store.Fresh(owner, seen("10")); fresh {
+		t.Error("the cache lacks the first write, and nobody waits for it")
+	}
+	if fresh, _ := store.Fresh(owner, seen("11")); !fresh {
+		t.Error("it waits though the cache shows the first write")
+	}
+}

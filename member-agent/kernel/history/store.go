@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -18,6 +19,20 @@ import (
 type Store struct {
 	Client client.Client
 	Live   client.Reader
+	// Fresh is told of each write, so that the owner can wait for its cache; it may be nil.
+	Fresh Recorder
+}
+
+// Recorder notes writes that a cache has not shown yet, as freshness.Store does.
+type Recorder interface {
+	Created(owner types.UID, key types.NamespacedName, version string)
+	Changed(owner types.UID, key types.NamespacedName, version string)
+}
+
+func (s Store) created(owner Owner, revision *appsv1.ControllerRevision) {
+	if s.Fresh != nil {
+		s.Fresh.Created(owner.Object.GetUID(), client.ObjectKeyFromObject(revision), revision.ResourceVersion)
+	}
 }
 
 // indexField is the cache index of revisions by their controller, one per kind of owner so that kinds do not depend on
@@ -74,7 +89,7 @@ func Revise[T any](ctx context.Context, s Store, owner Owner, revisions []*appsv
 		return nil, &count, err
 	}
 	if found != nil {
-		found, err = s.renumber(ctx, found, next)
+		found, err = s.renumber(ctx, owner, found, next)
 		return found, &count, err
 	}
 	data, err := Encode(template)
@@ -86,7 +101,7 @@ func Revise[T any](ctx context.Context, s Store, owner Owner, revisions []*appsv
 }
 
 // renumber makes an existing revision the newest, unless it is.
-func (s Store) renumber(ctx context.Context, revision *appsv1.ControllerRevision, next int64) (*appsv1.ControllerRevision, error) {
+func (s Store) renumber(ctx context.Context, owner Owner, revision *appsv1.ControllerRevision, next int64) (*appsv1.ControllerRevision, error) {
 	if revision.Revision == next-1 {
 		return revision, nil
 	}
@@ -94,6 +109,9 @@ func (s Store) renumber(ctx context.Context, revision *appsv1.ControllerRevision
 	changed.Revision = next
 	if err := s.Client.Patch(ctx, changed, client.MergeFrom(revision)); err != nil {
 		return nil, fmt.Errorf("renumber ControllerRevision %s: %w", client.ObjectKeyFromObject(revision), err)
+	}
+	if s.Fresh != nil {
+		s.Fresh.Changed(owner.Object.GetUID(), client.ObjectKeyFromObject(changed), changed.ResourceVersion)
 	}
 	return changed, nil
 }
@@ -106,6 +124,7 @@ func (s Store) create(ctx context.Context, owner Owner, data []byte, number int6
 		key := client.ObjectKeyFromObject(revision)
 		err := s.Client.Create(ctx, revision)
 		if err == nil {
+			s.created(owner, revision)
 			return revision, nil
 		}
 		if !apierrors.IsAlreadyExists(err) {
@@ -116,6 +135,7 @@ func (s Store) create(ctx context.Context, owner Owner, data []byte, number int6
 			return nil, fmt.Errorf("read ControllerRevision %s: %w", key, err)
 		}
 		if metav1.IsControlledBy(taken, owner.Object) && bytes.Equal(compact(taken.Data), data) {
+			s.created(owner, taken)
 			return taken, nil
 		}
 		*count++

@@ -20,10 +20,6 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 )
 
-func newCloneSet() client.Object   { return &v1beta1.CloneSet{} }
-func newEmptyPod() client.Object   { return &corev1.Pod{} }
-func newEmptyClaim() client.Object { return &corev1.PersistentVolumeClaim{} }
-
 // gather reads what the plan needs: limits, pods, claims and revisions. What is wrong with the spec becomes s.stalled.
 func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 	s.facts = Facts{CloneSet: s.cs, Now: r.clock.Now()}

@@ -35,6 +35,7 @@ type Reconciler struct {
 	writer    *write.Writer
 	pods      *freshness.Store // writes to pods
 	self      *freshness.Store // writes to CloneSets
+	revisions *freshness.Store // writes to ControllerRevisions
 	pace      *pace
 	// shortHash makes labels of new pods name their revision by its hash alone.
 	shortHash bool
@@ -109,30 +110,9 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 	if uid, ok := r.pace.forget(key); ok {
 		r.pods.Forget(uid)
 		r.self.Forget(uid)
+		r.revisions.Forget(uid)
 		r.writer.Claims.Forget(uid)
 	}
-}
-
-// fresh ends the pass while the cache lacks our own writes: events bring it back.
-func (r *Reconciler) fresh(ctx context.Context, s *scope) (bool, error) {
-	self := func(types.NamespacedName) freshness.Seen {
-		return freshness.Seen{Present: true, ResourceVersion: s.cs.ResourceVersion}
-	}
-	for _, part := range []struct {
-		store *freshness.Store
-		cache freshness.Cache
-		empty func() client.Object
-	}{{r.self, self, newCloneSet}, {r.pods, r.source.Get, newEmptyPod}, {r.writer.Claims, r.claims.Get, newEmptyClaim}} {
-		fresh, overdue := part.store.Fresh(s.cs.UID, part.cache)
-		if err := part.store.Reread(ctx, r.live, s.cs.UID, overdue, part.empty); err != nil {
-			return false, err
-		}
-		if !fresh {
-			s.wake = freshness.RetryAfter
-			return false, nil
-		}
-	}
-	return true, nil
 }
 
 // decide makes the plan.

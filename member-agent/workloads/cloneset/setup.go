@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -71,7 +72,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opts Options) error {
 	if err := history.Index(ctx, mgr.GetFieldIndexer(), v1beta1.CloneSetKind.Kind); err != nil {
 		return fmt.Errorf("set up CloneSets: %w", err)
 	}
-	pods := freshness.NewStore(opts.Clock)
+	pods, revisions := freshness.NewStore(opts.Clock), freshness.NewStore(opts.Clock)
 	r := &Reconciler{
 		client:    mgr.GetClient(),
 		live:      mgr.GetAPIReader(),
@@ -80,19 +81,21 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opts Options) error {
 		federated: opts.Federated,
 		source:    source,
 		claims:    claims,
-		history:   history.Store{Client: mgr.GetClient(), Live: mgr.GetAPIReader()},
+		history:   history.Store{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Fresh: revisions},
 		writer:    &write.Writer{Client: mgr.GetClient(), Fresh: pods, Claims: freshness.NewStore(opts.Clock)},
 		pods:      pods,
 		self:      freshness.NewStore(opts.Clock),
+		revisions: revisions,
 		pace:      newPace(),
 		shortHash: opts.ShortHash,
 	}
+	ofController := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1beta1.CloneSet{}, handler.OnlyControllerOwner())
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("cloneset").
 		For(&v1beta1.CloneSet{}).
 		Watches(&corev1.Pod{}, podEvents{client: mgr.GetClient()}).
-		Watches(&corev1.PersistentVolumeClaim{}, handler.TypedEnqueueRequestForOwner[client.Object](mgr.GetScheme(), mgr.GetRESTMapper(),
-			&v1beta1.CloneSet{}, handler.OnlyControllerOwner())).
+		Watches(&corev1.PersistentVolumeClaim{}, ofController).
+		Watches(&appsv1.ControllerRevision{}, ofController).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: opts.Workers,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstBackoff, lastBackoff),

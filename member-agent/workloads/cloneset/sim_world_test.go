@@ -71,10 +71,10 @@ func (s *simulated) build(env simulator.Env) (reconcile.Reconciler, error) {
 	if err != nil {
 		return nil, err
 	}
-	pods := freshness.NewStore(env.Clock)
+	pods, revisions := freshness.NewStore(env.Clock), freshness.NewStore(env.Clock)
 	r := &Reconciler{
 		client: env.Client, live: env.Live, events: env.Events, clock: env.Clock,
-		source: source, history: history.Store{Client: env.Client, Live: env.Live},
+		source: source, history: history.Store{Client: env.Client, Live: env.Live, Fresh: revisions}, revisions: revisions,
 		claims: claims,
 		writer: &write.Writer{Client: env.Client, Fresh: pods, Claims: freshness.NewStore(env.Clock)},
 		pods:   pods, self: freshness.NewStore(env.Clock), pace: newPace(),
