@@ -210,6 +210,10 @@ func (s *Store) judge(owner types.UID, key types.NamespacedName, exists bool, ob
 	have := Seen{Present: exists, ResourceVersion: obj.GetResourceVersion(), Deleting: obj.GetDeletionTimestamp() != nil}
 	confirmed := w.seen(have) && (w.kind == deleted || exists)
 	switch {
+	case !exists && w.kind == changed:
+		// It is gone, and the cache still shows it as it was before our write.
+		s.owners[owner][key] = write{kind: deleted, at: s.clock.Now()}
+		return
 	case !confirmed && w.unsure && w.sure != "" && exists:
 		// The unanswered write was not carried out; the one before it was, and is still waited for.
 		s.owners[owner][key] = write{kind: w.kind, version: w.sure, at: s.clock.Now()}

@@ -159,3 +159,24 @@ func TestALostAnswerForgetsNoEarlierWrite(t *testing.T) {
 		t.Error("it waits though the cache shows the first write")
 	}
 }
+
+// What was changed is gone by now, and the cache does not know either: it must not be counted as it was before.
+func TestWhatIsGoneIsWaitedFor(t *testing.T) {
+	const owner = types.UID("u")
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	store := freshness.NewStore(clock)
+	store.Changed(owner, key, "11")
+	clock.SetTime(clock.Now().Add(freshness.RereadAfter))
+	stale := func(types.NamespacedName) freshness.Seen { return freshness.Seen{Present: true, ResourceVersion: "10"} }
+	_, overdue := store.Fresh(owner, stale)
+	newPod := func() client.Object { return &corev1.Pod{} }
+	if err := store.Reread(t.Context(), fake.NewClientBuilder().Build(), owner, overdue, newPod); err != nil {
+		t.Fatal(err)
+	}
+	if fresh, _ := store.Fresh(owner, stale); fresh {
+		t.Error("the cache shows what is gone, and nobody waits")
+	}
+	if fresh, _ := store.Fresh(owner, func(types.NamespacedName) freshness.Seen { return freshness.Seen{} }); !fresh {
+		t.Error("it waits though the cache shows that it is gone")
+	}
+}
