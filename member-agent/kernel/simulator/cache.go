@@ -27,6 +27,7 @@ type informers struct {
 	random  *rand.Rand
 	objects map[Kind]map[types.NamespacedName]client.Object
 	pods    toolscache.Indexer
+	claims  toolscache.Indexer
 	indexes map[Kind]map[string]client.IndexerFunc
 
 	// last is when the youngest event of an object comes.
@@ -34,8 +35,8 @@ type informers struct {
 	// watch counts the watches of a kind; events of an older one are lost.
 	watch  map[Kind]int
 	broken map[Kind]bool
-	// seen holds copies of the pods that the controller may not change.
-	seen map[types.NamespacedName]*corev1.Pod
+	// seen holds copies of the objects that the controller may not change.
+	seen map[Kind]map[types.NamespacedName]client.Object
 }
 
 func newInformers(w *World) *informers {
@@ -43,10 +44,11 @@ func newInformers(w *World) *informers {
 		world: w, random: w.Random("lag"),
 		objects: map[Kind]map[types.NamespacedName]client.Object{},
 		pods:    toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{}),
+		claims:  toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{}),
 		indexes: map[Kind]map[string]client.IndexerFunc{},
 		last:    map[Kind]map[types.NamespacedName]time.Time{},
 		watch:   map[Kind]int{}, broken: map[Kind]bool{},
-		seen: map[types.NamespacedName]*corev1.Pod{},
+		seen: map[Kind]map[types.NamespacedName]client.Object{"Pod": {}, "PersistentVolumeClaim": {}},
 	}
 }
 
@@ -89,26 +91,36 @@ func (c *informers) put(kind Kind, key types.NamespacedName, obj client.Object) 
 	} else {
 		c.objects[kind][key] = obj
 	}
-	if kind != "Pod" {
+	var indexer toolscache.Indexer
+	var named client.Object
+	meta := metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
+	switch kind {
+	case "Pod":
+		indexer, named = c.pods, &corev1.Pod{ObjectMeta: meta}
+	case "PersistentVolumeClaim":
+		indexer, named = c.claims, &corev1.PersistentVolumeClaim{ObjectMeta: meta}
+	default:
 		return
 	}
 	// Only objects without a name make an indexer err.
-	if pod, ok := obj.(*corev1.Pod); ok {
-		if c.world.Options.Guard {
-			c.seen[key] = pod.DeepCopy()
-		}
-		_ = c.pods.Add(pod)
+	if obj == nil {
+		delete(c.seen[kind], key)
+		_ = indexer.Delete(named)
 		return
 	}
-	delete(c.seen, key)
-	_ = c.pods.Delete(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}})
+	if c.world.Options.Guard {
+		c.seen[kind][key], _ = obj.DeepCopyObject().(client.Object)
+	}
+	_ = indexer.Add(obj)
 }
 
 // guard returns an error if somebody changed an object of the cache.
 func (c *informers) guard() error {
-	for key, want := range c.seen {
-		if !reflect.DeepEqual(c.objects["Pod"][key], client.Object(want)) {
-			return fmt.Errorf("the controller changed pod %s in the cache", c.world.name(key.Name))
+	for kind, objects := range c.seen {
+		for key, want := range objects {
+			if !reflect.DeepEqual(c.objects[kind][key], want) {
+				return fmt.Errorf("the controller changed %s %s in the cache", kind, c.world.name(key.Name))
+			}
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,6 +26,7 @@ type Kubelet struct {
 	nodes  []string
 	down   map[string]bool
 	pods   map[types.UID]*sandbox
+	held   map[types.UID]bool
 }
 
 // sandbox is what a kubelet knows of a pod of its own.
@@ -32,7 +34,9 @@ type sandbox struct {
 	due     time.Time
 	running map[string]string // images by container
 	started map[string]time.Time
-	readyAt time.Time
+	readyAt map[string]time.Time
+	sizes   map[string]corev1.ResourceRequirements // what containers were given
+	sizeAt  map[string]time.Time                   // when they are given what they do not have yet
 	goneAt  time.Time
 	made    int // containers started so far
 }
@@ -40,7 +44,7 @@ type sandbox struct {
 func newKubelet(w *World) *Kubelet {
 	return &Kubelet{
 		Bad: map[string]bool{}, world: w, random: w.Random("kubelet"), down: map[string]bool{},
-		nodes: []string{"node-a", "node-b", "node-c"}, pods: map[types.UID]*sandbox{},
+		nodes: []string{"node-a", "node-b", "node-c"}, pods: map[types.UID]*sandbox{}, held: map[types.UID]bool{},
 	}
 }
 
@@ -58,7 +62,8 @@ func (k *Kubelet) moment() time.Duration { return upTo(k.random, k.world.Profile
 func (k *Kubelet) sync(key types.NamespacedName, uid types.UID, d time.Duration) {
 	box := k.pods[uid]
 	if box == nil {
-		box = &sandbox{running: map[string]string{}, started: map[string]time.Time{}}
+		box = &sandbox{running: map[string]string{}, started: map[string]time.Time{}, readyAt: map[string]time.Time{},
+			sizes: map[string]corev1.ResourceRequirements{}, sizeAt: map[string]time.Time{}}
 		k.pods[uid] = box
 	}
 	at := k.world.Now().Add(d)
@@ -87,7 +92,7 @@ func (k *Kubelet) step(key types.NamespacedName, pod *corev1.Pod, box *sandbox) 
 	now := k.world.Now()
 	switch {
 	case pod.Spec.NodeName == "":
-		k.schedule(key)
+		k.schedule(key, pod)
 	case k.down[pod.Spec.NodeName]:
 		// It goes on when the node comes back.
 	case pod.DeletionTimestamp != nil:
@@ -96,6 +101,9 @@ func (k *Kubelet) step(key types.NamespacedName, pod *corev1.Pod, box *sandbox) 
 		}
 		if now.Before(box.goneAt) {
 			k.again(key, pod, box.goneAt)
+			return
+		}
+		if k.held[pod.UID] {
 			return
 		}
 		k.world.Tell("kubelet: %s is gone", key.Name)
@@ -107,14 +115,14 @@ func (k *Kubelet) step(key types.NamespacedName, pod *corev1.Pod, box *sandbox) 
 }
 
 // schedule gives a pod a node.
-func (k *Kubelet) schedule(key types.NamespacedName) {
+func (k *Kubelet) schedule(key types.NamespacedName, pod *corev1.Pod) {
 	var up []string
 	for _, node := range k.nodes {
 		if !k.down[node] {
 			up = append(up, node)
 		}
 	}
-	if len(up) == 0 || k.Refuse {
+	if len(up) == 0 || k.Refuse || !k.world.storage.ready(pod) {
 		return
 	}
 	k.must(k.world.Change("Pod", key, func(obj client.Object) {
@@ -130,6 +138,7 @@ func (k *Kubelet) run(key types.NamespacedName, pod *corev1.Pod, box *sandbox) {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
 		if box.running[c.Name] == c.Image {
+			k.resize(key, pod, c, box)
 			continue
 		}
 		if box.running[c.Name] != "" || box.started[c.Name].IsZero() {
@@ -146,13 +155,35 @@ func (k *Kubelet) run(key types.NamespacedName, pod *corev1.Pod, box *sandbox) {
 		k.world.Tell("kubelet: %s runs %s", key.Name, c.Image)
 		box.running[c.Name] = c.Image
 		box.made++
-		box.readyAt = now.Add(k.moment())
+		box.readyAt[c.Name] = now.Add(k.moment())
+		box.sizes[c.Name] = c.Resources
+		delete(box.sizeAt, c.Name)
 	}
-	ready := len(box.running) == len(pod.Spec.Containers) && !now.Before(box.readyAt)
-	if len(box.running) == len(pod.Spec.Containers) && !ready {
-		k.again(key, pod, box.readyAt)
+	for i := range pod.Spec.Containers {
+		name := pod.Spec.Containers[i].Name
+		if at := box.readyAt[name]; box.running[name] != "" && now.Before(at) {
+			k.again(key, pod, at)
+		}
 	}
-	k.report(key, box, ready)
+	k.report(key, box)
+}
+
+// resize gives a running container other resources, a moment after they were asked for.
+func (k *Kubelet) resize(key types.NamespacedName, pod *corev1.Pod, c *corev1.Container, box *sandbox) {
+	if equality.Semantic.DeepEqual(box.sizes[c.Name], c.Resources) {
+		return
+	}
+	now := k.world.Now()
+	if box.sizeAt[c.Name].IsZero() {
+		box.sizeAt[c.Name] = now.Add(k.moment())
+	}
+	if at := box.sizeAt[c.Name]; now.Before(at) {
+		k.again(key, pod, at)
+		return
+	}
+	k.world.Tell("kubelet: %s has cpu %s", key.Name, c.Resources.Requests.Cpu())
+	box.sizes[c.Name] = c.Resources
+	delete(box.sizeAt, c.Name)
 }
 
 // startup is how long a container takes to start.
@@ -165,7 +196,8 @@ func (k *Kubelet) startup() time.Duration {
 }
 
 // report writes the status of a pod.
-func (k *Kubelet) report(key types.NamespacedName, box *sandbox, ready bool) {
+func (k *Kubelet) report(key types.NamespacedName, box *sandbox) {
+	now := k.world.Now()
 	k.must(k.world.ChangeStatus("Pod", key, func(obj client.Object) {
 		pod, ok := obj.(*corev1.Pod)
 		if !ok {
@@ -174,10 +206,12 @@ func (k *Kubelet) report(key types.NamespacedName, box *sandbox, ready bool) {
 		if len(box.running) == len(pod.Spec.Containers) {
 			pod.Status.Phase = corev1.PodRunning
 		}
+		ready := true
 		for i := range pod.Spec.Containers {
 			c := &pod.Spec.Containers[i]
 			status := containerStatus(pod, c.Name)
-			status.Ready = ready
+			status.Ready = box.running[c.Name] != "" && !now.Before(box.readyAt[c.Name])
+			ready = ready && status.Ready
 			if box.running[c.Name] == "" {
 				reason := "ContainerCreating"
 				if k.Bad[c.Image] {
@@ -190,6 +224,9 @@ func (k *Kubelet) report(key types.NamespacedName, box *sandbox, ready bool) {
 				status.RestartCount = int32(max(0, (box.made-1)/len(pod.Spec.Containers)))
 				status.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: k.second()}}
 				status.ContainerID = fmt.Sprintf("sim://%s/%s/%d", pod.UID, c.Name, box.made)
+			}
+			if size := box.sizes[c.Name]; len(size.Requests)+len(size.Limits) > 0 {
+				status.Resources = size.DeepCopy()
 			}
 			status.Image, status.ImageID = box.running[c.Name], "sim-pullable://"+box.running[c.Name]
 		}
@@ -254,6 +291,20 @@ func (k *Kubelet) Crash(key types.NamespacedName) {
 		box.started[name] = k.world.Now().Add(k.moment())
 	}
 	k.step(key, pod, box)
+}
+
+// Hold keeps a pod terminating when it is deleted, as a volume does that cannot be unmounted; it returns what lets go.
+func (k *Kubelet) Hold(key types.NamespacedName) (letGo func()) {
+	pod := k.world.server.get("Pod", key)
+	if pod == nil {
+		return func() {}
+	}
+	uid := pod.GetUID()
+	k.held[uid] = true
+	return func() {
+		delete(k.held, uid)
+		k.sync(key, uid, k.moment())
+	}
 }
 
 // Evict makes a pod fail for good.

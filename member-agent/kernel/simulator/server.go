@@ -93,8 +93,11 @@ func (s *server) create(obj client.Object) (client.Object, error) {
 	made.SetCreationTimestamp(metav1.NewTime(s.now().Truncate(time.Second)))
 	made.SetGeneration(1)
 	clearStatus(made)
-	if pod, ok := made.(*corev1.Pod); ok {
-		pod.Status.Phase = corev1.PodPending
+	switch made := made.(type) {
+	case *corev1.Pod:
+		made.Status.Phase = corev1.PodPending
+	case *corev1.PersistentVolumeClaim:
+		admitClaim(made)
 	}
 	s.store(kind, key, made)
 	return made, nil

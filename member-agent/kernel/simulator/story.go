@@ -58,6 +58,9 @@ func difference(before, after client.Object) string {
 				parts = append(parts, fmt.Sprintf("Ready %s %s", c.Status, c.Reason))
 			}
 		}
+	case *corev1.PersistentVolumeClaim:
+		was, _ := before.(*corev1.PersistentVolumeClaim)
+		parts = claimDifference(was, now)
 	case *appsv1.ControllerRevision:
 		parts = append(parts, fmt.Sprintf("number %d", now.Revision))
 	}

@@ -42,6 +42,9 @@ type World struct {
 	Check func(Write) error
 	// Pass is told that a pass over a workload begins.
 	Pass func(key types.NamespacedName)
+	// Outside is told of every change of the truth, as somebody is who watches without a delay. After is nil where the
+	// object is gone.
+	Outside func(kind Kind, before, after client.Object)
 	// LiveDown is the answer to all live reads; nil lets them through.
 	LiveDown error
 	// Writes counts the writes of the controller that reached the server, Passes its passes.
@@ -49,6 +52,7 @@ type World struct {
 
 	server     *server
 	informers  *informers
+	storage    *storage
 	controller Controller
 	process    *Process
 	asked      map[string]int
@@ -63,6 +67,7 @@ type Env struct {
 	Live   client.Reader
 	Clock  clock.PassiveClock
 	Pods   toolscache.Indexer
+	Claims toolscache.Indexer
 	Fields client.FieldIndexer
 	Events events.EventRecorder
 }
@@ -88,6 +93,7 @@ func New(o Options) *World {
 	}
 	w.server = &server{now: w.Now, objects: map[Kind]map[types.NamespacedName]client.Object{}, changed: w.changed}
 	w.informers = newInformers(w)
+	w.storage = &storage{world: w, random: w.Random("storage")}
 	w.Kubelet = newKubelet(w)
 	return w
 }
@@ -103,7 +109,8 @@ func (w *World) start() error {
 	p := &Process{world: w, ctx: ctx, cancel: cancel, items: map[types.NamespacedName]*item{}}
 	reconciler, err := w.controller.Build(Env{
 		Client: &cachedClient{process: p}, Live: &liveReader{world: w}, Clock: Clock{w.engine},
-		Pods: shuffled{Indexer: w.informers.pods, seed: w.seed}, Fields: w.informers, Events: recorder{},
+		Pods: shuffled{Indexer: w.informers.pods, seed: w.seed}, Claims: shuffled{Indexer: w.informers.claims, seed: w.seed},
+		Fields: w.informers, Events: recorder{},
 	})
 	if err != nil {
 		cancel()
@@ -205,10 +212,14 @@ func (w *World) carryOut(c *call, f fate) {
 func (w *World) changed(kind Kind, key types.NamespacedName, before, after client.Object) {
 	w.informers.changed(kind, key, after)
 	if kind == "Pod" {
-		if before == nil {
+		if _, named := w.names[key.Name]; !named {
 			w.names[key.Name] = fmt.Sprintf("pod-%d", len(w.names)+1)
 		}
 		w.Kubelet.changed(key, after)
+	}
+	w.storage.changed(kind, key, before, after)
+	if w.Outside != nil {
+		w.Outside(kind, before, after)
 	}
 }
 
