@@ -9,8 +9,9 @@
 //
 //	state            Delete              Update (in place)             Keep
 //	none, Normal     blocked: P.Delete   blocked: P.Update             stays
-//	PreparingNormal  blocked: P.Delete   blocked: P.Update             Normal when preNormal holds, or there is none and
-//	                                                                   the pod is scheduled
+//	PreparingNormal  blocked: P.Delete   blocked: P.Update             when preNormal holds, or there is none and the pod is
+//	                                                                   scheduled: Normal, or Updating if an update in place
+//	                                                                   has not arrived and there is inPlaceUpdate
 //	PreparingUpdate  blocked: P.Delete   blocked: waits                called off: Normal when inPlaceUpdate holds or there
 //	                                                                   is none, else Updated
 //	Updating         blocked: P.Delete   blocked: P.Update             when done: Normal if inPlaceUpdate holds or there is

@@ -103,6 +103,9 @@ func Keep(pod *corev1.Pod, l *v1beta1.Lifecycle, f Facts) Step {
 			step.Wait, step.ForHook = "lifecycle.preNormal: "+lacks(preNormal, pod), true
 		case !isSet(preNormal) && !f.Scheduled:
 			step.Wait = "the pod is not scheduled yet"
+		case isSet(update) && !f.InPlaceDone:
+			// Whoever serves the hook takes a pod back that is Normal, and this one's containers are still to change.
+			step.State = v1beta1.LifecycleUpdating
 		default:
 			step.State = v1beta1.LifecycleNormal
 		}

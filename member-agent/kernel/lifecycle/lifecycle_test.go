@@ -175,6 +175,7 @@ func TestKeep(t *testing.T) {
 			{preparingNormal, step(normal, ""), step("", waitNormal), step("", waitNormal), step("", waitSchedule)},
 		}},
 		{lifecycle.Facts{Scheduled: true}, []cell{
+			{preparingNormal, step(updating, ""), step("", waitNormal), step("", waitNormal), step(normal, "")},
 			{preparingUpdate, step(updating, waitArrive), step(updating, waitArrive), step(updating, waitArrive), step(updating, waitArrive)},
 			{updating, step("", waitArrive), step("", waitArrive), step("", waitArrive), step("", waitArrive)},
 			{updated, step(normal, ""), step("", waitRestore), step("", waitRestore), step(normal, "")},

@@ -51,11 +51,17 @@ func OpenCondition(now time.Time) map[string]any {
 //
 // The status patch holds the pod's resourceVersion, because it rewrites a list that others write too; it is refused with a
 // conflict if the pod changed meanwhile. So write it first: whoever reads PreparingDelete finds the pod not ready, too.
+// Where there is no status patch, that of the metadata holds the resourceVersion if the step proceeds: a hook that comes
+// back at this very moment is heard.
 func Patch(pod *corev1.Pod, step Step, now time.Time) (metadata, status []byte, err error) {
 	if step.State != "" {
 		labels, annotations := map[string]string{}, map[string]string{}
 		Stamp(labels, annotations, step.State, now)
-		metadata, err = json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels, "annotations": annotations}})
+		body := map[string]any{"labels": labels, "annotations": annotations}
+		if step.Proceed && step.NotReady == nil && pod.ResourceVersion != "" {
+			body["resourceVersion"] = pod.ResourceVersion
+		}
+		metadata, err = json.Marshal(map[string]any{"metadata": body})
 		if err != nil {
 			return nil, nil, fmt.Errorf("encode the state of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}

@@ -139,6 +139,8 @@ func TestPatchGolden(t *testing.T) {
 		{"nothing", podIn(normal), lifecycle.Step{Proceed: true}, "", ""},
 		{"a state", podIn(normal), lifecycle.Step{State: updating, Proceed: true},
 			`{"metadata":{"annotations":{"lifecycle.apps.kruise.io/timestamp":"2026-01-02T03:04:05Z"},"labels":{"lifecycle.apps.kruise.io/state":"Updating"}}}`, ""},
+		{"a state with which an update begins", versioned, lifecycle.Step{State: updating, Proceed: true},
+			`{"metadata":{"annotations":{"lifecycle.apps.kruise.io/timestamp":"2026-01-02T03:04:05Z"},"labels":{"lifecycle.apps.kruise.io/state":"Updating"},"resourceVersion":"7"}}`, ""},
 		{"a state and the mark", versioned, lifecycle.Delete(versioned, marking()),
 			`{"metadata":{"annotations":{"lifecycle.apps.kruise.io/timestamp":"2026-01-02T03:04:05Z"},"labels":{"lifecycle.apps.kruise.io/state":"PreparingDelete"}}}`,
 			`{"metadata":{"resourceVersion":"7"},"status":{"conditions":[{"lastTransitionTime":"2026-01-02T03:04:05Z","message":"[{\"userAgent\":\"Lifecycle\",\"key\":\"preparingDelete\"}]","status":"False","type":"KruisePodReady"}]}}`},
