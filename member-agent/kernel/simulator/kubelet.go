@@ -2,7 +2,9 @@ package simulator
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -287,7 +289,7 @@ func (k *Kubelet) Crash(key types.NamespacedName) {
 	k.world.Tell("%s crashes", key.Name)
 	box := k.pods[pod.UID]
 	box.running = map[string]string{}
-	for name := range box.started {
+	for _, name := range slices.Sorted(maps.Keys(box.started)) {
 		box.started[name] = k.world.Now().Add(k.moment())
 	}
 	k.step(key, pod, box)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -53,6 +54,7 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 	transferred := r.transfer(ctx, s, steps)
 	var wg sync.WaitGroup
 	var deleteErr, updateErr, openErr, prepareErr, releaseErr error
+	var replaced atomic.Int32 // pods that still count, though others are to take their places
 	if transferred {
 		wg.Go(func() {
 			s.done.deleted, deleteErr = write.SlowStart(ctx, steps(len(s.plan.Delete), startDeletes), func(i int) error {
@@ -68,9 +70,18 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 	wg.Go(func() {
 		openErr = errors.Join(r.open(ctx, s, steps(len(s.plan.Open), startOpens)), r.carry(ctx, s, steps(len(s.plan.Carry), startOpens)))
 	})
+	for _, p := range s.plan.Prepare {
+		if p.Replaced {
+			replaced.Add(1)
+		}
+	}
 	wg.Go(func() {
 		_, prepareErr = write.SlowStart(ctx, steps(len(s.plan.Prepare), startOpens), func(i int) error {
-			return known(r.prepare(ctx, s, s.plan.Prepare[i]))
+			err := r.prepare(ctx, s, s.plan.Prepare[i])
+			if err == nil && s.plan.Prepare[i].Replaced {
+				replaced.Add(-1)
+			}
+			return known(err)
 		})
 	})
 	wg.Go(func() {
@@ -81,7 +92,7 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 	wg.Wait()
 	s.keep(v1beta1.CloneSetConditionFailedUpdate, errors.Join(updateErr, openErr, prepareErr))
 	s.keep(v1beta1.CloneSetConditionFailedScale, errors.Join(deleteErr, releaseErr))
-	if transferred && s.done.deleted == len(s.plan.Delete) {
+	if transferred && s.done.deleted == len(s.plan.Delete) && replaced.Load() == 0 {
 		r.create(ctx, s, steps)
 	}
 	r.pace.reached(s.key, max(s.done.created, s.done.deleted, s.done.updated), len(s.failed) > 0, r.clock.Now())

@@ -132,7 +132,13 @@ func (p *planner) leave(pod *corev1.Pod, reason string) bool {
 		return true
 	}
 	p.prepare(pod, step)
-	return p.CloneSet.Spec.ScaleStrategy.ExcludePreparingDelete
+	if !p.CloneSet.Spec.ScaleStrategy.ExcludePreparingDelete {
+		return false
+	}
+	if step.State != "" {
+		p.plan.Prepare[len(p.plan.Prepare)-1].Replaced = true
+	}
+	return true
 }
 
 // prepare plans the writes of a step, and remembers what is waited for.

@@ -57,6 +57,8 @@ type Update struct {
 type Preparation struct {
 	Pod  *corev1.Pod
 	Step lifecycle.Step
+	// Replaced says that the pod counts no more once this is written, and that the plan creates another one in its place.
+	Replaced bool
 }
 
 // Creation is a number of pods to create.

@@ -2,7 +2,6 @@ package cloneset
 
 import (
 	"fmt"
-	"reflect"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,10 +25,12 @@ type checker struct {
 	bound int
 	// taken are the versions with which the controller made pods unavailable.
 	taken map[types.UID]int
+	records
 }
 
 func newChecker(w *simulator.World) *checker {
-	return &checker{world: w, taken: map[types.UID]int{}}
+	return &checker{world: w, taken: map[types.UID]int{}, records: records{templates: map[types.UID]*corev1.PodTemplateSpec{},
+		graces: map[types.UID]grace{}, removed: map[string]bool{}, givenUp: map[types.UID]bool{}}}
 }
 
 // pass notes what the controller sees as a pass begins.
@@ -51,7 +52,7 @@ func (c *checker) pass(key types.NamespacedName) {
 	for _, obj := range c.world.Cached("Pod") {
 		if pod, ok := obj.(*corev1.Pod); ok {
 			c.seen[pod.UID] = pod
-			if counts.Active(pod) {
+			if counts.Active(pod) && !c.leaves(pod) {
 				active++
 			}
 		}
@@ -70,7 +71,13 @@ func (c *checker) known(pod *corev1.Pod) bool {
 		return false
 	}
 	available, _ := counts.Available(pod, c.spec.Spec.MinReadySeconds, c.world.Now())
-	return available && c.taken[pod.UID] <= version(pod)
+	return available && serves(pod) && c.taken[pod.UID] <= version(pod)
+}
+
+// serves tells whether a pod is in a state of life in which others may count on it.
+func serves(pod *corev1.Pod) bool {
+	state := pod.Labels[v1beta1.LabelLifecycleState]
+	return state == "" || state == string(v1beta1.LifecycleNormal)
 }
 
 // write judges a write.
@@ -80,6 +87,9 @@ func (c *checker) write(w simulator.Write) error {
 	}
 	before, _ := w.Before.(*corev1.Pod)
 	after, _ := w.After.(*corev1.Pod)
+	if err := c.promises(w, before, after); err != nil {
+		return err
+	}
 	if before == nil && after != nil {
 		return c.created(after)
 	}
@@ -121,14 +131,14 @@ func disrupts(before, after *corev1.Pod) bool {
 			return true
 		}
 	}
-	return counts.Ready(before) && !counts.Ready(after)
+	return counts.Ready(before) && !counts.Ready(after) || serves(before) && !serves(after)
 }
 
 // created judges a creation.
 func (c *checker) created(pod *corev1.Pod) error {
 	active := 0
 	for _, obj := range c.world.List("Pod") {
-		if p, ok := obj.(*corev1.Pod); ok && counts.Active(p) {
+		if p, ok := obj.(*corev1.Pod); ok && counts.Active(p) && !c.leaves(p) {
 			active++
 		}
 	}
@@ -152,11 +162,10 @@ func (c *checker) tally(cs *v1beta1.CloneSet) tally {
 			continue
 		}
 		t.total++
-		if ok, _ := counts.Available(pod, cs.Spec.MinReadySeconds, c.world.Now()); ok && counts.Active(pod) {
+		if ok, _ := counts.Available(pod, cs.Spec.MinReadySeconds, c.world.Now()); ok && counts.Active(pod) && serves(pod) {
 			t.available++
 		}
-		have, want := pod.Spec.Containers[0], cs.Spec.Template.Spec.Containers[0]
-		if have.Image == want.Image && reflect.DeepEqual(have.Env, want.Env) {
+		if same(pod, &cs.Spec.Template) {
 			t.updated++
 		}
 	}
@@ -189,9 +198,9 @@ func (c *checker) atRest() error {
 		if condition.Type == v1beta1.ConditionReady {
 			wrong = corev1.ConditionFalse
 		}
-		if condition.Status == wrong && condition.Type != v1beta1.CloneSetConditionProgressing {
+		if condition.Status == wrong && condition.Type != v1beta1.CloneSetConditionProgressing && condition.Type != conditionClaimsOutdated {
 			return fmt.Errorf("at rest condition %s is %s: %s", condition.Type, condition.Status, condition.Message)
 		}
 	}
-	return nil
+	return c.claimsAtRest(cs)
 }

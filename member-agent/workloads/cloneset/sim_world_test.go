@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,12 +38,27 @@ type simulated struct {
 	blind bool
 	// greedy makes it take pods that the limits do not allow, to prove the same.
 	greedy bool
+	// wrap stands between the controller and its client, unless it is nil.
+	wrap func(client.Client) client.Client
+	features
+	party *party
+	// letGo ends what holds pods that are to be gone.
+	letGo []func()
 }
 
 func newSimulated(o simulator.Options, change ...func(*simulated)) *simulated {
 	s := &simulated{World: simulator.New(o)}
 	s.check = newChecker(s.World)
 	s.World.Check, s.World.Pass = s.check.write, s.check.pass
+	s.party = newParty(s)
+	s.Outside = func(kind simulator.Kind, before, after client.Object) {
+		if err := s.check.outside(kind, before, after); err != nil {
+			s.Fail(err)
+		}
+		if s.hooks {
+			s.party.changed(kind, after)
+		}
+	}
 	for _, c := range change {
 		c(s)
 	}
@@ -54,7 +70,21 @@ func (s *simulated) begin(cs *v1beta1.CloneSet) error {
 	if err := s.Create(cs); err != nil {
 		return err
 	}
-	return s.Start(simulator.Controller{Kind: "CloneSet", Gather: gatherEvents, Build: s.build})
+	return s.Start(simulator.Controller{Kind: "CloneSet", Gather: gatherEvents, Build: s.build, Also: claimOwners})
+}
+
+// claimOwners returns the CloneSets that control a claim, before or after its change, as Setup's watch does.
+func claimOwners(kind simulator.Kind, before, after client.Object) []types.NamespacedName {
+	var out []types.NamespacedName
+	for _, obj := range []client.Object{before, after} {
+		if kind != "PersistentVolumeClaim" || obj == nil {
+			continue
+		}
+		if ref := metav1.GetControllerOf(obj); ref != nil && ref.Kind == v1beta1.CloneSetKind.Kind {
+			out = append(out, types.NamespacedName{Namespace: obj.GetNamespace(), Name: ref.Name})
+		}
+	}
+	return out
 }
 
 // build makes the reconciler as Setup does.
@@ -66,10 +96,12 @@ func (s *simulated) build(env simulator.Env) (reconcile.Reconciler, error) {
 	if err := history.Index(context.Background(), env.Fields, v1beta1.CloneSetKind.Kind); err != nil {
 		return nil, err
 	}
-	// The simulated CloneSets have no claims yet.
-	claims, err := volumes.NewSourceOf()
+	claims, err := volumes.FromIndexer(env.Claims)
 	if err != nil {
 		return nil, err
+	}
+	if s.wrap != nil {
+		env.Client = s.wrap(env.Client)
 	}
 	pods, revisions := freshness.NewStore(env.Clock), freshness.NewStore(env.Clock)
 	r := &Reconciler{
@@ -174,7 +206,9 @@ func (u *user) act() {
 		func() {
 			n := r.IntN(3)
 			u.spec(fmt.Sprintf("environment %d", n), func(s *v1beta1.CloneSetSpec) {
-				s.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "LEVEL", Value: fmt.Sprint(n)}}
+				c := &s.Template.Spec.Containers[0]
+				kept := slices.DeleteFunc(slices.Clone(c.Env), func(v corev1.EnvVar) bool { return v.Name == "LEVEL" })
+				c.Env = append(kept, corev1.EnvVar{Name: "LEVEL", Value: fmt.Sprint(n)})
 			})
 		},
 		u.partition, u.partition,
@@ -210,6 +244,9 @@ func (u *user) act() {
 			n := []*intstr.IntOrString{nil, new(intstr.FromInt32(1)), new(intstr.FromInt32(3))}[r.IntN(3)]
 			u.spec(fmt.Sprintf("scaleStrategy.maxUnavailable %v", n), func(s *v1beta1.CloneSetSpec) { s.ScaleStrategy.MaxUnavailable = n })
 		},
+	}
+	if more := u.actions(); len(more) > 0 && r.IntN(2) == 0 {
+		actions = more
 	}
 	actions[r.IntN(len(actions))]()
 }
@@ -264,7 +301,11 @@ func (t *trouble) happen() {
 		t.Kubelet.Lose(node, 3*time.Second)
 		t.After(time.Duration(r.IntN(20))*time.Second, func() { t.Kubelet.Recover(node) })
 	case 6, 7, 8:
-		kind := []simulator.Kind{"Pod", "Pod", "CloneSet", "ControllerRevision"}[r.IntN(4)]
+		kinds := []simulator.Kind{"Pod", "Pod", "CloneSet", "ControllerRevision"}
+		if t.claims {
+			kinds = append(kinds, "PersistentVolumeClaim")
+		}
+		kind := kinds[r.IntN(len(kinds))]
 		t.Interrupt(kind)
 		t.After(time.Duration(1+r.IntN(8000))*time.Millisecond, func() { t.Resume(kind) })
 	case 9:
@@ -308,7 +349,10 @@ func runRandom(seed uint64, story bool, change ...func(*simulated)) ran {
 	r := rand.New(rand.NewPCG(seed, 17))
 	s := newSimulated(simulator.Options{Seed: seed, Profile: profiles()[r.IntN(4)], Story: story, Guard: seed%16 == 0}, change...)
 	policy := []v1beta1.PodUpdatePolicyType{v1beta1.InPlaceIfPossiblePodUpdatePolicy, v1beta1.ReCreatePodUpdatePolicy}[r.IntN(2)]
-	err := s.begin(simCloneSet(1+r.Int32N(8), policy))
+	cs := simCloneSet(1+r.Int32N(8), policy)
+	s.features = featuresOf(seed)
+	s.give(cs, rand.New(rand.NewPCG(seed, 31)))
+	err := s.begin(cs)
 	if err == nil {
 		err = s.live(r)
 	}
@@ -344,8 +388,15 @@ func (s *simulated) comeToRest(u *user) error {
 		s.Kubelet.Recover(node)
 	}
 	s.Kubelet.Retry()
-	for _, kind := range []simulator.Kind{"Pod", "CloneSet", "ControllerRevision"} {
+	for _, kind := range []simulator.Kind{"Pod", "CloneSet", "ControllerRevision", "PersistentVolumeClaim"} {
 		s.Resume(kind)
+	}
+	for _, letGo := range s.letGo {
+		letGo()
+	}
+	if s.hooks {
+		s.party.diligent = true
+		s.party.all()
 	}
 	if u != nil {
 		u.spec("go on", func(spec *v1beta1.CloneSetSpec) {
