@@ -24,6 +24,7 @@ import (
 
 // TestBetter holds what users of OpenKruise miss or run into; the numbers are those of its issues.
 func TestBetter(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	w := newWorld(t)
 	for _, story := range []struct {
 		name string

@@ -17,6 +17,7 @@ import (
 
 // One cluster serves all stories; each has a CloneSet of its own.
 func TestStories(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	w := newWorld(t)
 	for _, story := range []struct {
 		name string

@@ -21,6 +21,7 @@ import (
 // TestHandBack tells the story of the recorded CloneSets again with our controller from the first pod on. What it leaves must
 // be what the OpenKruise manager left, key by key, so that it takes its own for what it finds.
 func TestHandBack(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	w := newWorld(t)
 	r := readRecorded(t, "default-gates")
 	for _, story := range []struct {

@@ -20,6 +20,7 @@ import (
 )
 
 func TestHooks(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	w := newWorld(t)
 	for _, story := range []struct {
 		name string

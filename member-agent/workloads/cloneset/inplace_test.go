@@ -16,6 +16,7 @@ import (
 
 // What an update in place promises to a pod, its containers and those who count on it.
 func TestInPlace(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	w := newWorld(t)
 	for _, story := range []struct {
 		name string

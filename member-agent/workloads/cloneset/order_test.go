@@ -20,6 +20,7 @@ import (
 
 // TestOrder holds which pods are updated and removed first, and what bounds how fast.
 func TestOrder(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	w := newWorld(t)
 	t.Run("stories", func(t *testing.T) {
 		for _, story := range []struct {

@@ -29,6 +29,7 @@ import (
 // TestTakeOverOnAnAPIServer starts the controller in clusters that a real OpenKruise manager left, each at another moment.
 // First it must touch nothing but conditions; then rollouts that stood half-way go on.
 func TestTakeOverOnAnAPIServer(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	for _, moment := range []struct {
 		name string
 		then map[string]func(*taken)
