@@ -1,5 +1,5 @@
-// Package simulator runs a workload controller against a world in memory: an API server, caches that lag, a kubelet, and
-// whatever a test lets users and nodes do. Only tests import it.
+// Package simulator runs a workload controller against a world in memory: an API server, caches that lag, kubelets,
+// storage with its garbage collector, and whatever a test lets users and nodes do. Only tests import it.
 //
 // The rule: everything happens in one order that one number decides. The world has its own clock and a list of things to
 // come; it takes the next one when every goroutine of the controller waits for an answer. So a run can be repeated, and

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 )
 
 // told writes a write of the controller into the story and has it checked.
@@ -81,8 +82,11 @@ func podDifference(was, now *corev1.Pod) []string {
 			parts = append(parts, "image "+image)
 		}
 	}
-	for _, kind := range []corev1.PodConditionType{v1beta1.InPlaceUpdateReady, corev1.PodReady} {
+	for _, kind := range []corev1.PodConditionType{v1beta1.InPlaceUpdateReady, lifecycle.KruisePodReady, corev1.PodReady} {
 		have, had := counts.Condition(now, kind), counts.Condition(was, kind)
+		if kind == lifecycle.KruisePodReady && had == nil {
+			continue // every new pod has it, together with the one before
+		}
 		if have != nil && (had == nil || had.Status != have.Status) {
 			parts = append(parts, fmt.Sprintf("%s %s", kind, have.Status))
 		}

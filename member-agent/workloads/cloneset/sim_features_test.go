@@ -49,14 +49,19 @@ func (f features) give(cs *v1beta1.CloneSet, r *rand.Rand) {
 		cs.Spec.ScaleStrategy.EnablePVCReuse = r.IntN(2) == 0
 	}
 	if f.batches {
-		spec := &cs.Spec.Template.Spec
-		spec.Containers = append(spec.Containers, corev1.Container{Name: "side", Image: "side:1"})
-		for i := range spec.Containers {
-			spec.Containers[i].Env = []corev1.EnvVar{{Name: "KRUISE_CONTAINER_PRIORITY", Value: fmt.Sprint(i)}}
-			setCPU(&spec.Containers[i], 1)
-		}
-		cs.Spec.UpdateStrategy.RollingUpdate.InPlaceUpdateStrategy = &v1beta1.InPlaceUpdateStrategy{GracePeriodSeconds: r.Int32N(5)}
+		twoBatches(cs, r.Int32N(5))
 	}
+}
+
+// twoBatches gives a CloneSet a second container of a higher priority, cpu, and a grace period in seconds.
+func twoBatches(cs *v1beta1.CloneSet, seconds int32) {
+	spec := &cs.Spec.Template.Spec
+	spec.Containers = append(spec.Containers, corev1.Container{Name: "side", Image: "side:1"})
+	for i := range spec.Containers {
+		spec.Containers[i].Env = []corev1.EnvVar{{Name: "KRUISE_CONTAINER_PRIORITY", Value: fmt.Sprint(i)}}
+		setCPU(&spec.Containers[i], 1)
+	}
+	cs.Spec.UpdateStrategy.RollingUpdate.InPlaceUpdateStrategy = &v1beta1.InPlaceUpdateStrategy{GracePeriodSeconds: seconds}
 }
 
 func setCPU(c *corev1.Container, n int64) {

@@ -5,6 +5,10 @@ import (
 	"runtime/debug"
 	"testing"
 	"testing/synctest"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
 var (
@@ -45,9 +49,23 @@ func TestTheSimulationFindsStaleReads(t *testing.T) {
 	found(t, func(s *simulated) { s.blind = true })
 }
 
-// TestTheSimulationFindsGreed shows that a controller that takes more pods than it may is found out.
-func TestTheSimulationFindsGreed(t *testing.T) {
-	found(t, func(s *simulated) { s.greedy = true })
+// TestTheSimulationFindsLies shows that a controller that acts by another spec than there is is found out.
+func TestTheSimulationFindsLies(t *testing.T) {
+	for name, tt := range map[string]struct {
+		features
+		lie func(*v1beta1.CloneSetSpec)
+	}{
+		"it takes more pods than it may": {features{}, func(s *v1beta1.CloneSetSpec) {
+			s.UpdateStrategy.RollingUpdate.MaxUnavailable = new(intstr.FromString("100%"))
+		}},
+		"it updates more pods than it may":    {features{}, func(s *v1beta1.CloneSetSpec) { s.UpdateStrategy.RollingUpdate.Partition = nil }},
+		"it does not wait for hooks":          {features{hooks: true}, func(s *v1beta1.CloneSetSpec) { s.Lifecycle = nil }},
+		"it keeps claims that nobody wants":   {features{claims: true}, func(s *v1beta1.CloneSetSpec) { s.ScaleStrategy.EnablePVCReuse = true }},
+		"it does not wait for grace periods":  {features{batches: true}, func(s *v1beta1.CloneSetSpec) { s.UpdateStrategy.RollingUpdate.InPlaceUpdateStrategy = nil }},
+		"it replaces pods that do not go yet": {features{hooks: true}, func(s *v1beta1.CloneSetSpec) { s.ScaleStrategy.ExcludePreparingDelete = true }},
+	} {
+		t.Run(name, func(t *testing.T) { found(t, func(s *simulated) { s.features, s.lie = tt.features, tt.lie }) })
+	}
 }
 
 // found runs a broken controller; within a few runs the checks must have found it often.

@@ -2,6 +2,7 @@ package cloneset
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -22,6 +23,8 @@ type simStory struct {
 	replicas int32
 	policy   v1beta1.PodUpdatePolicyType
 	tell     func(s *simulated) error
+	// given is what the CloneSet has beside, unless it is nil.
+	given func(cs *v1beta1.CloneSet)
 }
 
 func simStories() map[string]simStory {
@@ -42,7 +45,7 @@ func simStories() map[string]simStory {
 			}
 			s.spec("partition 0", partition(0))
 			return s.rest()
-		}},
+		}, nil},
 		"recreate-with-surge": {3, v1beta1.ReCreatePodUpdatePolicy, func(s *simulated) error {
 			s.spec("maxSurge 2, maxUnavailable 0, image app:2", func(spec *v1beta1.CloneSetSpec) {
 				rolling := spec.UpdateStrategy.RollingUpdate
@@ -50,7 +53,7 @@ func simStories() map[string]simStory {
 				image("app:2")(spec)
 			})
 			return s.rest()
-		}},
+		}, nil},
 		"scale-in-during-a-rollout": {5, v1beta1.InPlaceIfPossiblePodUpdatePolicy, func(s *simulated) error {
 			s.spec("image app:2", image("app:2"))
 			if err := s.RunFor(3 * time.Second); err != nil {
@@ -58,7 +61,7 @@ func simStories() map[string]simStory {
 			}
 			s.spec("replicas 2", func(spec *v1beta1.CloneSetSpec) { spec.Replicas = new(int32(2)) })
 			return s.rest()
-		}},
+		}, nil},
 		"roll-back-by-partition": {4, v1beta1.InPlaceIfPossiblePodUpdatePolicy, func(s *simulated) error {
 			s.spec("partition 1", partition(1))
 			s.spec("image app:2", image("app:2"))
@@ -67,7 +70,7 @@ func simStories() map[string]simStory {
 			}
 			s.spec("partition 4", partition(4))
 			return s.rest()
-		}},
+		}, nil},
 		"a-node-is-lost": {3, v1beta1.InPlaceIfPossiblePodUpdatePolicy, func(s *simulated) error {
 			node := s.pods()[0].Spec.NodeName
 			s.Kubelet.Lose(node, 2*time.Second)
@@ -76,7 +79,7 @@ func simStories() map[string]simStory {
 			}
 			s.Kubelet.Recover(node)
 			return s.rest()
-		}},
+		}, nil},
 		"a-quota-refuses": {2, v1beta1.ReCreatePodUpdatePolicy, func(s *simulated) error {
 			s.Admit(func(obj client.Object) error {
 				if len(s.pods()) < 3 || simulator.KindOf(obj) != "Pod" {
@@ -91,7 +94,7 @@ func simStories() map[string]simStory {
 			s.Tell("the quota is raised")
 			s.Admit(nil)
 			return s.rest()
-		}},
+		}, nil},
 		"a-bad-image-and-back": {3, v1beta1.InPlaceIfPossiblePodUpdatePolicy, func(s *simulated) error {
 			s.Kubelet.Bad["app:2"] = true
 			s.spec("image app:2, which cannot be pulled", image("app:2"))
@@ -100,7 +103,7 @@ func simStories() map[string]simStory {
 			}
 			s.spec("image app:1", image("app:1"))
 			return s.rest()
-		}},
+		}, nil},
 		"a-restart-in-a-batch": {4, v1beta1.ReCreatePodUpdatePolicy, func(s *simulated) error {
 			s.spec("replicas 8", func(spec *v1beta1.CloneSetSpec) { spec.Replicas = new(int32(8)) })
 			if err := s.RunFor(35 * time.Millisecond); err != nil {
@@ -110,17 +113,23 @@ func simStories() map[string]simStory {
 				return err
 			}
 			return s.rest()
-		}},
+		}, nil},
 	}
 }
 
 // TestSimulatedStories compares what happens in worlds where little goes wrong with what happened when a person read it.
 func TestSimulatedStories(t *testing.T) {
-	for name, story := range simStories() {
+	stories := simStories()
+	maps.Copy(stories, featureStories())
+	for name, story := range stories {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSimulated(simulator.Options{Seed: 1, Profile: simulator.Calm(), Story: true, Guard: true})
-				err := s.begin(simCloneSet(story.replicas, story.policy))
+				cs := simCloneSet(story.replicas, story.policy)
+				if story.given != nil {
+					story.given(cs)
+				}
+				err := s.begin(cs)
 				if err == nil {
 					err = s.rest()
 				}

@@ -3,6 +3,7 @@ package cloneset
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -36,8 +37,8 @@ type simulated struct {
 	check *checker
 	// blind makes the controller act on whatever its cache shows, to prove that the checks find it.
 	blind bool
-	// greedy makes it take pods that the limits do not allow, to prove the same.
-	greedy bool
+	// lie changes the specs that the controller sees, to prove the same.
+	lie func(*v1beta1.CloneSetSpec)
 	// wrap stands between the controller and its client, unless it is nil.
 	wrap func(client.Client) client.Client
 	features
@@ -115,19 +116,22 @@ func (s *simulated) build(env simulator.Env) (reconcile.Reconciler, error) {
 		// Writes are recorded in a store that nobody asks.
 		r.writer.Fresh = freshness.NewStore(env.Clock)
 	}
-	if s.greedy {
-		r.client = generous{env.Client}
+	if s.lie != nil {
+		r.client = liar{env.Client, s.lie}
 	}
 	return r, nil
 }
 
-// generous shows the controller specs that allow more than they do.
-type generous struct{ client.Client }
+// liar shows the controller other specs than there are.
+type liar struct {
+	client.Client
+	lie func(*v1beta1.CloneSetSpec)
+}
 
-func (g generous) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	err := g.Client.Get(ctx, key, obj, opts...)
+func (l liar) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	err := l.Client.Get(ctx, key, obj, opts...)
 	if cs, ok := obj.(*v1beta1.CloneSet); ok && err == nil && cs.Spec.UpdateStrategy.RollingUpdate != nil {
-		cs.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = new(intstr.FromString("100%"))
+		l.lie(&cs.Spec)
 	}
 	return err
 }
@@ -138,7 +142,7 @@ func simCloneSet(replicas int32, policy v1beta1.PodUpdatePolicyType) *v1beta1.Cl
 	return &v1beta1.CloneSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: simKey().Namespace, Name: simKey().Name},
 		Spec: v1beta1.CloneSetSpec{
-			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: app},
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: maps.Clone(app)},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: app},
 				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "app:1"}}}},
 			UpdateStrategy: v1beta1.CloneSetUpdateStrategy{RollingUpdate: &v1beta1.RollingUpdateCloneSetStrategy{
@@ -207,8 +211,8 @@ func (u *user) act() {
 			n := r.IntN(3)
 			u.spec(fmt.Sprintf("environment %d", n), func(s *v1beta1.CloneSetSpec) {
 				c := &s.Template.Spec.Containers[0]
-				kept := slices.DeleteFunc(slices.Clone(c.Env), func(v corev1.EnvVar) bool { return v.Name == "LEVEL" })
-				c.Env = append(kept, corev1.EnvVar{Name: "LEVEL", Value: fmt.Sprint(n)})
+				c.Env = slices.DeleteFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == "LEVEL" })
+				c.Env = append(c.Env, corev1.EnvVar{Name: "LEVEL", Value: fmt.Sprint(n)})
 			})
 		},
 		u.partition, u.partition,
@@ -350,7 +354,9 @@ func runRandom(seed uint64, story bool, change ...func(*simulated)) ran {
 	s := newSimulated(simulator.Options{Seed: seed, Profile: profiles()[r.IntN(4)], Story: story, Guard: seed%16 == 0}, change...)
 	policy := []v1beta1.PodUpdatePolicyType{v1beta1.InPlaceIfPossiblePodUpdatePolicy, v1beta1.ReCreatePodUpdatePolicy}[r.IntN(2)]
 	cs := simCloneSet(1+r.Int32N(8), policy)
-	s.features = featuresOf(seed)
+	if s.features == (features{}) {
+		s.features = featuresOf(seed)
+	}
 	s.give(cs, rand.New(rand.NewPCG(seed, 31)))
 	err := s.begin(cs)
 	if err == nil {
