@@ -251,6 +251,14 @@ func (p *planner) keep() {
 func (p *planner) stay(pods []*corev1.Pod) {
 	for _, pod := range pods {
 		progress, _ := inplace.Observe(pod, p.Now)
+		if progress == inplace.Due && !counts.Ready(pod) {
+			if step := lifecycle.Update(pod, p.CloneSet.Spec.Lifecycle); step.ForHook {
+				// Somebody took hold of the pod meanwhile: the containers whose turn is now wait for the hook as the first did.
+				p.prepare(pod, step)
+				p.plan.Carry = slices.DeleteFunc(p.plan.Carry, func(c *corev1.Pod) bool { return c == pod })
+				continue
+			}
+		}
 		step := lifecycle.Keep(pod, p.CloneSet.Spec.Lifecycle, lifecycle.Facts{
 			Scheduled: pod.Spec.NodeName != "", InPlaceDone: progress == inplace.Settled || progress == inplace.Finished,
 		})

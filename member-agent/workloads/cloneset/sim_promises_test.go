@@ -75,25 +75,10 @@ func (c *checker) hooks(w simulator.Write, before, after *corev1.Pod) error {
 	if w.Verb == "delete" && holdsPod(l.PreDelete, have) {
 		return fmt.Errorf("%s was deleted while preDelete holds it", c.world.Name(before.Name))
 	}
-	// A pod that is new may be updated before preNormal is complete. If both hooks share a part, it comes back meanwhile.
-	goesOn := len(changedImages(before, after)) > 0 && !share(l.PreNormal, l.InPlaceUpdate)
-	if (begins(before, after) || goesOn) && holdsPod(l.InPlaceUpdate, have) {
+	if (begins(before, after) || len(changedImages(before, after)) > 0) && holdsPod(l.InPlaceUpdate, have) {
 		return fmt.Errorf("%s was updated in place while inPlaceUpdate holds it", c.world.Name(before.Name))
 	}
 	return nil
-}
-
-// share tells whether two hooks have a label or a finalizer in common.
-func share(a, b *v1beta1.LifecycleHook) bool {
-	if a == nil || b == nil {
-		return false
-	}
-	for name := range a.LabelsHandler {
-		if _, ok := b.LabelsHandler[name]; ok {
-			return true
-		}
-	}
-	return slices.ContainsFunc(a.FinalizersHandler, func(f string) bool { return slices.Contains(b.FinalizersHandler, f) })
 }
 
 // gracePeriod: images are written only when the grace period has passed in full.

@@ -62,3 +62,52 @@ func TestAPodThatCannotBeToldToLeaveIsNotReplaced(t *testing.T) {
 		}
 	})
 }
+
+// TestAHookThatComesInTheMiddleOfAnUpdateIsWaitedFor: who takes hold of a pod in its grace period is asked before its
+// containers change.
+func TestAHookThatComesInTheMiddleOfAnUpdateIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSimulated(simulator.Options{Seed: 8, Profile: simulator.Calm(), Story: true})
+		defer s.Stop()
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, s.Story())
+			}
+		}
+		expect := func(image string, state v1beta1.LifecycleState) {
+			t.Helper()
+			pod := s.pods()[0]
+			if pod.Spec.Containers[0].Image != image || pod.Labels[v1beta1.LabelLifecycleState] != string(state) {
+				t.Fatalf("image %s in state %s, want %s in %s\n%s", pod.Spec.Containers[0].Image,
+					pod.Labels[v1beta1.LabelLifecycleState], image, state, s.Story())
+			}
+		}
+		hold := func(on bool) {
+			must(s.Change("Pod", client.ObjectKeyFromObject(s.pods()[0]), func(obj client.Object) {
+				if delete(obj.GetLabels(), "serve"); on {
+					obj.GetLabels()["serve"] = "yes"
+				}
+			}))
+		}
+		must(s.begin(simCloneSet(1, v1beta1.InPlaceIfPossiblePodUpdatePolicy)))
+		must(s.rest())
+		s.spec("image app:2 after 5 s", func(spec *v1beta1.CloneSetSpec) {
+			spec.Template.Spec.Containers[0].Image = "app:2"
+			spec.UpdateStrategy.RollingUpdate.InPlaceUpdateStrategy = &v1beta1.InPlaceUpdateStrategy{GracePeriodSeconds: 5}
+		})
+		must(s.RunFor(2 * time.Second))
+		s.spec("a hook", func(spec *v1beta1.CloneSetSpec) {
+			spec.Lifecycle = &v1beta1.Lifecycle{InPlaceUpdate: &v1beta1.LifecycleHook{LabelsHandler: map[string]string{"serve": "yes"}}}
+		})
+		hold(true)
+		must(s.RunFor(time.Minute))
+		expect("app:1", v1beta1.LifecyclePreparingUpdate)
+		hold(false)
+		must(s.RunFor(time.Minute))
+		expect("app:2", v1beta1.LifecycleUpdated)
+		hold(true)
+		must(s.rest())
+		expect("app:2", v1beta1.LifecycleNormal)
+	})
+}
