@@ -20,7 +20,7 @@ func unrest(cs *v1beta1.CloneSet, pods []corev1.Pod) string {
 		pod := &pods[i]
 		switch {
 		case !counts.Active(pod):
-			return fmt.Sprintf("pod %s, which has ended or is to go, is still there", pod.Name)
+			return fmt.Sprintf("pod %s is still there, phase %s, deletion asked for %v, finalizers %v", pod.Name, pod.Status.Phase, pod.DeletionTimestamp, pod.Finalizers)
 		case podset.SpecifiedDelete(pod):
 			return fmt.Sprintf("pod %s is still there, whose deletion was asked for", pod.Name)
 		case restarts(pod):
