@@ -48,6 +48,7 @@ generate: ## Write deep copies and CRDs again after a change of the API types
 programs: ## Build flotilla, flotilla-hub and flotilla-agent into .bin
 	@# Each make builds in a folder of its own: two at once do not meet. The linker leaves alone what is up to date in it.
 	@# A program that did not change keeps its time: the try-out restarts what is newer than what runs.
+	@[ -f $(BIN)/flotilla ] || echo "building flotilla, flotilla-hub and flotilla-agent (about 1 min the first time)"
 	@mkdir -p $(BIN); new=$$(mktemp -d $(BIN)/.new.XXXXXX); trap 'rm -rf "$$new"' EXIT; \
 	  for f in $(patsubst cmd/%/,%,$(wildcard cmd/*/)); do [ ! -f $(BIN)/$$f ] || cp -p $(BIN)/$$f $$new/; done; \
 	  $(BUILD) -ldflags "$(STAMP)" -o $$new/ ./cmd/...; \

@@ -10,8 +10,10 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/component-base/version"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/try"
 )
@@ -35,6 +37,8 @@ func main() {
 
 // run executes the command line and returns the exit code.
 func run(ctx context.Context, args []string) int {
+	// Libraries have nothing to say to the user that the command does not say itself.
+	ctrllog.SetLogger(logr.Discard())
 	command := newCommand()
 	command.SetArgs(args)
 	err := command.ExecuteContext(ctx)

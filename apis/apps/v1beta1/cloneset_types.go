@@ -76,7 +76,7 @@ type CloneSetScaleStrategy struct {
 	// +optional
 	// +kubebuilder:default=false
 	EnablePVCReuse bool `json:"enablePVCReuse,omitempty"`
-	// excludePreparingDelete leaves pods that wait in their preDelete hook out of replicas, so that others take their place at
+	// excludePreparingDelete does not count pods that wait in their preDelete hook towards spec.replicas, so that others take their place at
 	// once. Default false: they count until they are gone.
 	// +optional
 	ExcludePreparingDelete bool `json:"excludePreparingDelete,omitempty"`
@@ -160,7 +160,8 @@ const (
 
 // CloneSetCondition is one observed aspect of a CloneSet.
 type CloneSetCondition struct {
-	// type of the condition: Ready, Progressing, Reconciling, Stalled, FailedScale, FailedUpdate, and Federated on a hub.
+	// type of the condition: Ready, Progressing, Reconciling, Stalled, FailedScale, FailedUpdate,
+	// VolumeClaimsOutdated, and Federated on a hub.
 	// +kubebuilder:validation:MaxLength=316
 	Type CloneSetConditionType `json:"type"`
 	// status of the condition: True, False or Unknown.
@@ -191,7 +192,7 @@ type CloneSetStatus struct {
 	// readyReplicas is the number of pods that are ready.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
-	// availableReplicas is the number of pods that have been ready for minReadySeconds.
+	// availableReplicas is the number of pods that have been ready for minReadySeconds and that no lifecycle hook holds.
 	// +optional
 	AvailableReplicas int32 `json:"availableReplicas"`
 	// updatedReplicas is the number of pods of updateRevision.
@@ -209,7 +210,8 @@ type CloneSetStatus struct {
 	// updateRevision is the name of the newest revision of template.
 	// +optional
 	UpdateRevision string `json:"updateRevision,omitempty"`
-	// currentRevision is the name of the revision that the pods come from; it becomes updateRevision when all are updated.
+	// currentRevision is the name of the revision that the pods come from; it becomes updateRevision when all are updated
+	// and ready.
 	// +optional
 	CurrentRevision string `json:"currentRevision,omitempty"`
 	// collisionCount counts names of revisions that were taken by others; it goes into the hash of the next name.

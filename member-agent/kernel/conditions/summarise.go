@@ -60,6 +60,8 @@ type Facts struct {
 	// GoingBack is how many updated pods are still to be brought back to the old revision, since the partition was raised;
 	// Kept is how many more updated pods there are than asked for, that have no old revision to go back to.
 	GoingBack, Kept int32
+	// OnDelete says that pods are updated only when somebody deletes them.
+	OnDelete bool
 	// Paused says that the user paused updates.
 	Paused bool
 	// Stalled says why only a person can move it on; nil otherwise.
@@ -157,6 +159,9 @@ func stalled(f Facts) Condition {
 func progressing(f Facts, names Names) Condition {
 	c := Condition{Type: v1beta1.ConditionProgressing, Status: corev1.ConditionTrue}
 	switch {
+	case f.Complete() && f.OnDelete && f.Updated < f.Desired:
+		c.Reason = names.Available
+		c.Message = fmt.Sprintf("%d of %d pods are updated; the others are when somebody deletes them, as type OnDelete asks", f.Updated, f.Desired)
 	case f.Complete() && f.ExpectedUpdated < f.Desired:
 		c.Reason = names.PartitionAvailable
 		c.Message = fmt.Sprintf("the partition asks for %d of %d pods to be updated, and they are", f.ExpectedUpdated, f.Desired)

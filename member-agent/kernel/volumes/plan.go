@@ -55,6 +55,8 @@ type Plan struct {
 	Delete []Removal
 	// Free are the instance ids whose claims new pods take over, the one with the oldest claim first.
 	Free []string
+	// Hold is how many new pods should wait for a pod that terminates and will leave its id and its claims to them.
+	Hold int32
 	// Conflicts are names that ids would need and somebody else's claims have; such ids are not in Free.
 	Conflicts []*Conflict
 	// Wake is when to look again though nothing happens; 0 means never.
@@ -64,6 +66,10 @@ type Plan struct {
 // settleAfter is how old a claim without a pod must be to be deleted. A claim is made a moment before its pod; an agent that
 // has just started may see the one and not the other yet. Its watches catch up within seconds.
 const settleAfter = time.Minute
+
+// leavesWithin is how long after its deletion timestamp a pod is waited for that leaves its claims: its kubelet has stopped
+// it by then and needs a moment to say so. After that its node is taken for lost, and another id is used (#1099).
+const leavesWithin = 30 * time.Second
 
 // state is what the pods say of an instance; of several pods with one id the highest counts.
 type state int
@@ -104,7 +110,8 @@ func Compute(f Facts) Plan {
 				f.toSet(&plan, claim)
 			}
 		case in.state == gone && f.Reuse:
-			// Claims that went with the pod go on going, others stay.
+			// Claims that went with the pod go on going, others stay for the next one.
+			f.hold(&plan, in)
 		default:
 			for _, claim := range in.claims {
 				f.toPod(&plan, claim, in.pod)
@@ -253,6 +260,26 @@ func (f Facts) offer(plan *Plan, in *instance, mounted func() map[string]bool) {
 		plan.Conflicts = append(plan.Conflicts, conflicts...)
 	default:
 		plan.Free = append(plan.Free, in.id)
+	}
+}
+
+// hold makes a new pod wait for the one that is about to leave it its claims.
+func (f Facts) hold(plan *Plan, in *instance) {
+	if in.pod.DeletionTimestamp == nil {
+		return
+	}
+	for _, claim := range in.claims {
+		if claim.DeletionTimestamp != nil || !f.controls(claim) {
+			return
+		}
+	}
+	wait := in.pod.DeletionTimestamp.Add(leavesWithin).Sub(f.Now)
+	if wait <= 0 {
+		return
+	}
+	plan.Hold++
+	if plan.Wake == 0 || wait < plan.Wake {
+		plan.Wake = wait
 	}
 }
 

@@ -353,3 +353,29 @@ func TestTakeOver(t *testing.T) {
 		}
 	}
 }
+
+// A pod that others deleted keeps its claims for the next one, which waits for it, but not for ever.
+func TestANewPodWaitsForTheClaimsOfTheOldOne(t *testing.T) {
+	for _, tt := range []struct {
+		reason string
+		reuse  bool
+		since  time.Duration // since the pod's deletion timestamp
+		hold   int32
+	}{
+		{"in its grace period", true, -10 * time.Second, 1},
+		{"a moment after it", true, 29 * time.Second, 1},
+		{"its node is lost", true, 30 * time.Second, 0},
+		{"without reuse nobody waits", false, -10 * time.Second, 0},
+	} {
+		set := newSet(claimTemplate("data", "1Gi"))
+		pod := newPod(set, "aaaaa")
+		pod.DeletionTimestamp = new(metav1.NewTime(start.Add(-tt.since)))
+		plan := volumes.Compute(volumes.Facts{
+			Set: set, Reuse: tt.reuse, Now: start, Pods: podset.Set{Terminating: []*corev1.Pod{pod}},
+			Claims: []*corev1.PersistentVolumeClaim{newClaim(set, "data", "aaaaa", time.Hour)},
+		})
+		if plan.Hold != tt.hold {
+			t.Errorf("%s: %d pods wait, want %d", tt.reason, plan.Hold, tt.hold)
+		}
+	}
+}

@@ -162,50 +162,6 @@ func failedPodsAreReplaced(w *world, name string) {
 	w.expectReplaced(name, 4, pods[0])
 }
 
-// disks makes volumes that claims of the storage class are bound to.
-func (w *world) disks(class string, n int) {
-	w.Helper()
-	for i := range n {
-		w.must(w.Create(w.Context(), &corev1.PersistentVolume{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", class, i)},
-			Spec: corev1.PersistentVolumeSpec{
-				StorageClassName: class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-				Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")},
-				PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data"}},
-			},
-		}))
-	}
-}
-
-// disk is a claim template of that size in the storage class of the CloneSet's name.
-func disk(size string, reuse bool) func(*v1beta1.CloneSet) {
-	return func(cs *v1beta1.CloneSet) {
-		cs.Spec.ScaleStrategy.EnablePVCReuse = reuse
-		cs.Spec.Template.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
-		cs.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{
-			ObjectMeta: metav1.ObjectMeta{Name: "data"},
-			Spec: corev1.PersistentVolumeClaimSpec{
-				StorageClassName: new(cs.Name), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}},
-			},
-		}}
-	}
-}
-
-// claims returns the claims of the CloneSet by instance id.
-func (w *world) claims(name string) map[string]corev1.PersistentVolumeClaim {
-	w.Helper()
-	var list corev1.PersistentVolumeClaimList
-	w.must(w.List(w.Context(), &list, client.InNamespace("default")))
-	out := map[string]corev1.PersistentVolumeClaim{}
-	for _, claim := range list.Items {
-		if id, ok := strings.CutPrefix(claim.Name, "data-"+name+"-"); ok && claim.DeletionTimestamp == nil {
-			out[id] = claim
-		}
-	}
-	return out
-}
-
 func claimsOfATerminatingPod(w *world, name string) {
 	w.disks(name, 5)
 	pods := w.create(newCloneSet(name, 2, disk("1Gi", true)))

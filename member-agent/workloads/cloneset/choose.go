@@ -34,8 +34,12 @@ func (b *bucket) all() []*corev1.Pod { return slices.Concat(b.unavailable, b.bus
 // choose picks the pods for the numbers.
 func (p *planner) choose(d delta.Delta) error {
 	held := p.remove(&p.doomed, d.Doomed, delta.Doomed)
-	held += p.remove(&p.old, d.RemoveOld, delta.ScaleIn)
-	held += p.remove(&p.new, d.RemoveNew, delta.ScaleIn)
+	reason := delta.ScaleIn
+	if slices.ContainsFunc(d.Notes, func(n delta.Note) bool { return n.Code == delta.Surplus }) {
+		reason = delta.Surplus
+	}
+	held += p.remove(&p.old, d.RemoveOld, reason)
+	held += p.remove(&p.new, d.RemoveNew, reason)
 	forward, err := p.move(&p.old, d.Moving, d.MoveToNew, p.Update, delta.Move)
 	if err != nil {
 		return err

@@ -196,6 +196,14 @@ func (p *planner) planClaims() {
 		Claims: p.Facts.Claims, Pods: p.Pods, Leaving: leaving, Named: p.Claim, Now: p.Now,
 	})
 	p.plan.Wake = counts.Sooner(p.plan.Wake, p.plan.Claims.Wake)
+	// A pod that is to take over claims is made when the one before it is gone.
+	hold := p.plan.Claims.Hold
+	for i := range slices.Backward(p.plan.Create) {
+		waits := min(hold, p.plan.Create[i].Count)
+		p.plan.Create[i].Count -= waits
+		hold -= waits
+	}
+	p.plan.Create = slices.DeleteFunc(p.plan.Create, func(c Creation) bool { return c.Count == 0 })
 }
 
 // expectedUpdated is how many updated pods are enough to be at rest.

@@ -2,6 +2,7 @@ package cloneset
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,7 +47,16 @@ func (r *Reconciler) report(ctx context.Context, s *scope) (bool, error) {
 	}
 	changed := s.cs.DeepCopy()
 	changed.Status = want
-	if err := r.client.Status().Patch(ctx, changed, client.MergeFrom(s.cs), fieldOwner); err != nil {
+	patch := client.MergeFrom(s.cs)
+	if s.cs.Status.ObservedGeneration == 0 {
+		// A difference to nothing would leave out the zeros.
+		whole, err := json.Marshal(map[string]any{"status": want})
+		if err != nil {
+			return false, fmt.Errorf("encode its status: %w", err)
+		}
+		patch = client.RawPatch(types.MergePatchType, whole)
+	}
+	if err := r.client.Status().Patch(ctx, changed, patch, fieldOwner); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			return false, nil
 		}
@@ -92,9 +102,10 @@ func (s *scope) conditions(status v1beta1.CloneSetStatus) []v1beta1.CloneSetCond
 		Desired: s.facts.Limits.Replicas, ExpectedUpdated: s.plan.ExpectedUpdated,
 		Replicas: status.Replicas, Updated: status.UpdatedReplicas,
 		Available: status.AvailableReplicas, UpdatedAvailable: status.UpdatedAvailableReplicas,
-		Paused:  rolling != nil && rolling.Paused,
-		Stalled: s.stalled,
-		Waiting: s.plan.Waiting.Message(),
+		Paused:   rolling != nil && rolling.Paused,
+		OnDelete: s.cs.Spec.UpdateStrategy.Type == v1beta1.OnDeleteCloneSetUpdateStrategyType,
+		Stalled:  s.stalled,
+		Waiting:  s.plan.Waiting.Message(),
 	}
 	if status.CurrentRevision != status.UpdateRevision && s.cs.Spec.UpdateStrategy.Type != v1beta1.OnDeleteCloneSetUpdateStrategyType {
 		facts.GoingBack = max(0, status.UpdatedReplicas-status.ExpectedUpdatedReplicas)
@@ -165,6 +176,10 @@ func (s *scope) deadline(facts *conditions.Facts, moved bool) {
 		if c.Type != v1beta1.CloneSetConditionProgressing || c.LastUpdateTime.IsZero() {
 			continue
 		}
+		if c.Status == corev1.ConditionFalse && c.Reason == conditions.NamesOf("CloneSet").DeadlineExceeded {
+			facts.DeadlineExceeded = true // until something moves
+			return
+		}
 		left := c.LastUpdateTime.Add(time.Duration(*seconds) * time.Second).Sub(s.facts.Now)
 		if left <= 0 {
 			facts.DeadlineExceeded = true
@@ -192,17 +207,25 @@ func onlyCounters(have, want v1beta1.CloneSetStatus) bool {
 // tell records one event for each kind of thing that the pass did.
 func (r *Reconciler) tell(s *scope) {
 	if n := s.done.created; n > 0 {
-		r.events.Eventf(s.cs, nil, corev1.EventTypeNormal, "SuccessfulCreate", "Create", "created %d pods", n)
+		r.events.Eventf(s.cs, nil, corev1.EventTypeNormal, "SuccessfulCreate", "Create", "created %s", pods(n))
 	}
 	if n := s.done.deleted; n > 0 {
-		r.events.Eventf(s.cs, nil, corev1.EventTypeNormal, "SuccessfulDelete", "Delete", "deleted %d pods (%s)", n, reasons(s.plan.Delete))
+		r.events.Eventf(s.cs, nil, corev1.EventTypeNormal, "SuccessfulDelete", "Delete", "deleted %s (%s)", pods(n), reasons(s.plan.Delete))
 	}
 	if n := s.done.updated; n > 0 {
-		r.events.Eventf(s.cs, nil, corev1.EventTypeNormal, "SuccessfulUpdatePodInPlace", "Update", "updated %d pods in place to %s", n, s.facts.Update.Name)
+		r.events.Eventf(s.cs, nil, corev1.EventTypeNormal, "SuccessfulUpdatePodInPlace", "Update", "updated %s in place to %s", pods(n), s.facts.Update.Name)
 	}
 	for condition, err := range s.failed {
 		r.events.Eventf(s.cs, nil, corev1.EventTypeWarning, string(condition), "Retry", "%s", short(err))
 	}
+}
+
+// pods tells a number of pods in words.
+func pods(n int) string {
+	if n == 1 {
+		return "1 pod"
+	}
+	return fmt.Sprintf("%d pods", n)
 }
 
 // longestNote is the API's limit of an event's text.
