@@ -58,6 +58,8 @@ func TestResolve(t *testing.T) {
 			budget.Limits{Replicas: 10, MaxSurge: 1, ScaleMaxUnavailable: budget.Unlimited}},
 		{"paused takes the surge away", budget.Strategy{MaxUnavailable: amount("1"), MaxSurge: amount("3"), Paused: true}, 10,
 			budget.Limits{Replicas: 10, MaxUnavailable: 1, ScaleMaxUnavailable: budget.Unlimited}},
+		{"a scale limit of 0 would stop everything", budget.Strategy{MaxUnavailable: amount("1"), ScaleMaxUnavailable: amount("0%")}, 10,
+			budget.Limits{Replicas: 10, MaxUnavailable: 1, ScaleMaxUnavailable: 1}},
 		{"scale limit rounds up", budget.Strategy{MaxUnavailable: amount("1"), ScaleMaxUnavailable: amount("25%")}, 10,
 			budget.Limits{Replicas: 10, MaxUnavailable: 1, ScaleMaxUnavailable: 3}},
 	}

@@ -55,6 +55,8 @@ func Resolve(s Strategy, replicas int32) (Limits, error) {
 		if l.ScaleMaxUnavailable, err = Scaled(*s.ScaleMaxUnavailable, replicas, Up); err != nil {
 			return Limits{}, fmt.Errorf("scaleStrategy.maxUnavailable %w", err)
 		}
+		// With 0 no pod could ever be created.
+		l.ScaleMaxUnavailable = max(1, l.ScaleMaxUnavailable)
 	}
 	if s.Paused {
 		l.MaxSurge = 0

@@ -2,6 +2,7 @@ package delta
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 )
@@ -112,6 +113,9 @@ type pass struct {
 
 // Compute returns what one pass does.
 func Compute(in Input) Delta {
+	// More than all pods changes nothing, and sums stay within their type.
+	in.Limits.MaxUnavailable = min(in.Limits.MaxUnavailable, max(1, in.Limits.Replicas))
+	in.Limits.MaxSurge = min(in.Limits.MaxSurge, math.MaxInt32-in.Limits.Replicas)
 	p := &pass{in: in, old: in.Old, new: in.New, doomed: in.Doomed}
 	l := in.Limits
 	available := in.Old.Available + in.New.Available + in.Doomed.Available
@@ -191,7 +195,7 @@ func (p *pass) removeExcess() {
 	if p.in.InPlace && p.moving() {
 		kept = p.surge()
 	}
-	excess := max(0, p.old.total()+p.new.total()-replicas-kept)
+	excess := max(0, p.old.total()+p.new.total()-(replicas+kept))
 	if excess == 0 {
 		return
 	}

@@ -276,3 +276,35 @@ func TestMovingKeepsTheCallersOrder(t *testing.T) {
 		}
 	}
 }
+
+// Limits beyond all pods mean all pods, however large they are.
+func TestHugeLimitsMeanAllPods(t *testing.T) {
+	const huge, large = int32(1<<31 - 1), int32(100_000)
+	random := rand.New(rand.NewPCG(7, 7))
+	group := func() delta.Group {
+		return delta.Group{Available: random.Int32N(30), Unavailable: random.Int32N(5), Busy: random.Int32N(5)}
+	}
+	for range 20_000 {
+		in := delta.Input{
+			Limits: limits(random.Int32N(40), random.Int32N(40), large, large), Old: group(), New: group(), Doomed: group(),
+			SameRevision: random.IntN(4) == 0, Update: random.IntN(4) > 0, InPlace: random.IntN(2) == 0,
+		}
+		in.Limits.Partition = min(in.Limits.Partition, in.Limits.Replicas)
+		switch random.IntN(3) {
+		case 0:
+			in.Limits.MaxUnavailable = random.Int32N(5)
+		case 1:
+			in.Limits.MaxSurge = random.Int32N(5)
+		}
+		other := in
+		if other.Limits.MaxUnavailable == large {
+			other.Limits.MaxUnavailable = huge
+		}
+		if other.Limits.MaxSurge == large {
+			other.Limits.MaxSurge = huge
+		}
+		if got, want := short(delta.Compute(other)), short(delta.Compute(in)); got != want {
+			t.Fatalf("%+v: %q with huge limits, %q with large ones", in, got, want)
+		}
+	}
+}

@@ -215,7 +215,8 @@ func (r *Reconciler) create(ctx context.Context, s *scope, steps func(n, start i
 			provisions[revision.Hash] = claimSet(s.cs).For(revision.Template, revision.Claims, s.facts.Claims)
 		}
 	}
-	ids := s.plan.Claims.IDs(len(revisions), newInstanceID, func(id string) bool { return r.claims.Taken(s.cs.Namespace, id) })
+	ids := r.ids(s, len(revisions))
+	refused := make([]bool, len(ids))
 	s.done.created, err = write.SlowStart(ctx, steps(len(revisions), 1), func(i int) error {
 		provision := provisions[revisions[i].Hash]
 		for _, claim := range provision.Missing(ids[i], s.facts.Claim) {
@@ -223,13 +224,35 @@ func (r *Reconciler) create(ctx context.Context, s *scope, steps func(n, start i
 				return nameless(err, "-"+s.cs.Name+"-"+ids[i], "-"+s.cs.Name+"-*")
 			}
 		}
-		return r.createPod(ctx, s, newPod(s.cs, revisions[i], ids[i], s.facts.Form, provision, now), opened)
+		err := r.createPod(ctx, s, newPod(s.cs, revisions[i], ids[i], s.facts.Form, provision, now), opened)
+		refused[i] = err != nil && len(provision.Templates) > 0
+		return err
 	})
+	for i, id := range ids {
+		if refused[i] {
+			r.pace.spare(s.key, id)
+		}
+	}
 	s.keep(v1beta1.CloneSetConditionFailedScale, err)
 	if apierrors.IsInvalid(err) {
-		s.stalled = &conditions.Cause{Reason: "InvalidTemplate", Message: "the API server refuses what the template asks for; correct it: " + err.Error()}
+		s.stalled = &conditions.Cause{Reason: reasonInvalidTemplate, Message: "the API server refuses what the template asks for; correct it: " + err.Error()}
 		s.wake = retryInvalid
 	}
+}
+
+// ids returns the instance ids of n new pods. First come ids whose claims were made for a pod that was then refused: a pod
+// that is refused for ever must not cost new claims each time it is tried.
+func (r *Reconciler) ids(s *scope, n int) []string {
+	var out []string
+	if !s.cs.Spec.ScaleStrategy.EnablePVCReuse { // with it the plan offers these ids
+		out = slices.DeleteFunc(r.pace.spares(s.key, n), s.losesClaims)
+	}
+	return append(out, s.plan.Claims.IDs(n-len(out), newInstanceID, func(id string) bool { return r.claims.Taken(s.cs.Namespace, id) })...)
+}
+
+// losesClaims tells whether this pass deletes a claim of the id.
+func (s *scope) losesClaims(id string) bool {
+	return slices.ContainsFunc(s.plan.Claims.Delete, func(r volumes.Removal) bool { return r.Claim.Labels[v1beta1.LabelInstanceID] == id })
 }
 
 // createsPerPass bounds what one pass begins, whatever the user asks for: a typo of 2 000 000 000 replicas must not take the
@@ -247,6 +270,9 @@ func toCreate(plan []Creation) []Revision {
 	}
 	return revisions
 }
+
+// reasonInvalidTemplate is why a CloneSet stands still whose pods or revisions the API server refuses.
+const reasonInvalidTemplate = "InvalidTemplate"
 
 // retryInvalid is when a template that was refused is tried again though nobody changed it: a webhook may have.
 const retryInvalid = 5 * time.Minute

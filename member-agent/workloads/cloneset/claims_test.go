@@ -24,11 +24,12 @@ func TestClaims(t *testing.T) {
 	}{
 		{"made-with-their-pods", claimsAreMade},
 		{"scale-in", func(w *world, name string) { scaleInTakesClaims(w, name, false) }},
-		{"scale-in-with-reuse", func(w *world, name string) { scaleInTakesClaims(w, name, true) }},
+		{"reuse-scale-in", func(w *world, name string) { scaleInTakesClaims(w, name, true) }},
 		{"deleted-pod", deletedPodLosesClaims},
-		{"deleted-pod-with-reuse", deletedPodLeavesClaims},
+		{"reuse-deleted-pod", deletedPodLeavesClaims},
 		{"made-anew", updateMakesClaimsAnew},
 		{"invalid", invalidClaims},
+		{"refused-pods", refusedPodsMakeNoClaims},
 	} {
 		t.Run(story.name, func(t *testing.T) {
 			t.Parallel()
@@ -131,6 +132,47 @@ func updateMakesClaimsAnew(w *world, name string) {
 			w.Errorf("claim %s of pods %v is still there", id, sorted(before))
 		}
 	}
+}
+
+// A pod that the API server refuses is tried again and again; its claims are made once.
+func refusedPodsMakeNoClaims(w *world, name string) {
+	w.disks(name, 2)
+	cs := newCloneSet(name, 2, disk("1Gi", false))
+	cs.Spec.Template.Spec.Containers[0].VolumeMounts[0].Name = "nope"
+	w.must(w.Client.Create(w.Context(), cs))
+	refusals := func() int {
+		var list corev1.EventList
+		w.must(w.List(w.Context(), &list, client.InNamespace("default")))
+		n := 0
+		for _, event := range list.Items {
+			if event.InvolvedObject.Name == name && event.Reason == "FailedScale" {
+				n += max(1, int(event.Count))
+			}
+		}
+		return n
+	}
+	w.expectSoon(name, "it is refused", func(cs *v1beta1.CloneSet) string {
+		if c := conditionOf(cs, v1beta1.ConditionStalled); c.Reason != "InvalidTemplate" || refusals() == 0 {
+			return fmt.Sprintf("%+v", c)
+		}
+		return ""
+	})
+	// Each change of the spec makes it try again.
+	for n := range int32(5) {
+		w.change(name, func(cs *v1beta1.CloneSet) { cs.Spec.MinReadySeconds = n })
+		w.expectSoon(name, "it looks again", func(cs *v1beta1.CloneSet) string {
+			if cs.Status.ObservedGeneration != cs.Generation {
+				return "not yet"
+			}
+			return ""
+		})
+	}
+	if claims := w.claims(name); len(claims) > 2 {
+		w.Errorf("claims %v for 2 pods", sorted(claims))
+	}
+	w.change(name, func(cs *v1beta1.CloneSet) { cs.Spec.Template.Spec.Containers[0].VolumeMounts[0].Name = "data" })
+	w.settle(name)
+	w.expectClaims(name, 2)
 }
 
 func invalidClaims(w *world, name string) {

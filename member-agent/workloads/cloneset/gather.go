@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
@@ -50,7 +51,15 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 	if adopted, err := r.adopt(ctx, s, selector); err != nil || adopted {
 		return false, err
 	}
-	return true, r.revise(ctx, s)
+	if err := r.revise(ctx, s); apierrors.IsInvalid(err) {
+		// A revision carries the labels of the template.
+		s.stalled = &conditions.Cause{Reason: reasonInvalidTemplate, Message: "the API server refuses what the template asks for; correct it: " + err.Error()}
+		s.wake = retryInvalid
+		return true, r.knownRevisions(s)
+	} else if err != nil {
+		return false, err
+	}
+	return true, nil
 }
 
 // validate returns the selector, or what is wrong with the spec that the schema could not know.
@@ -64,6 +73,10 @@ func validate(cs *v1beta1.CloneSet) (labels.Selector, *conditions.Cause) {
 	case !selector.Matches(labels.Set(cs.Spec.Template.Labels)):
 		return nil, &conditions.Cause{Reason: "SelectorMismatch", Message: fmt.Sprintf(
 			"selector %q does not match the labels of the template, %q: add them to template.metadata.labels", selector, labels.Set(cs.Spec.Template.Labels))}
+	}
+	if _, ok := cs.Spec.Template.Labels[v1beta1.LabelSpecifiedDelete]; ok {
+		return nil, &conditions.Cause{Reason: reasonInvalidTemplate, Message: fmt.Sprintf(
+			"template.metadata.labels has %s, which asks to delete every pod as soon as it is made: remove it", v1beta1.LabelSpecifiedDelete)}
 	}
 	if cause := volumes.Validate(cs.Name, cs.Spec.VolumeClaimTemplates); cause != nil {
 		return nil, cause

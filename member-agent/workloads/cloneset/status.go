@@ -265,6 +265,8 @@ type paced struct {
 	// most is how many writes of one kind the last pass made without an error, at last.
 	most int
 	last time.Time
+	// refused are instance ids with claims whose pod was refused.
+	refused []string
 }
 
 // trustFor is how long a slow start that went well is not begun again from one: a rollout's passes follow one another
@@ -283,6 +285,27 @@ func (p *pace) reached(key types.NamespacedName, most int, failed bool, now time
 		entry.most, entry.last = most, now
 	}
 	p.own[key] = entry
+}
+
+// spare keeps an id whose pod was refused.
+func (p *pace) spare(key types.NamespacedName, id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	entry := p.own[key]
+	entry.refused = append(entry.refused, id)
+	p.own[key] = entry
+}
+
+// spares returns up to n ids that spare has kept, and keeps them no longer.
+func (p *pace) spares(key types.NamespacedName, n int) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	entry := p.own[key]
+	n = min(n, len(entry.refused))
+	out := slices.Clone(entry.refused[:n])
+	entry.refused = slices.Delete(entry.refused, 0, n)
+	p.own[key] = entry
+	return out
 }
 
 // width is how many writes the next pass may begin with.
