@@ -377,7 +377,8 @@ type seen struct {
 // note records a write, or that the child got a list of pods.
 func (p *proxy) note(r *http.Request, code int, data []byte) {
 	if r.Method != http.MethodGet {
-		if code < http.StatusBadRequest {
+		// Events tell of what has been done; their recorder keeps them while requests fail, and sends them in its own time.
+		if code < http.StatusBadRequest && !strings.Contains(r.URL.Path, "/events") {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.writes++
