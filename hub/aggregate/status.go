@@ -116,6 +116,9 @@ func summary(f *Facts, s *Sum, desired int32, kind string) []conditions.Conditio
 		Paused: f.Strategy.Paused, Stalled: s.Stalled, Failed: s.Failed,
 		DeadlineExceeded: s.Deadline != nil,
 	}
+	if s.Waiting != nil {
+		facts.Waiting = s.Waiting.Message
+	}
 	names := conditions.NamesOf(kind)
 	list := conditions.Summarise(facts, names)
 	for i := range list {

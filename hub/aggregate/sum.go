@@ -81,6 +81,8 @@ type Sum struct {
 	FailedScale, FailedUpdate *conditions.Cause
 	// Deadline tells in which members nothing has moved for longer than the user's deadline, nil where in none.
 	Deadline *conditions.Cause
+	// Waiting tells in which members pods wait for a lifecycle hook, nil where in none.
+	Waiting *conditions.Cause
 	// Stale are the members whose numbers are of before, sorted.
 	Stale []string
 	// Applied: every member object stands as its Work says.
@@ -135,7 +137,7 @@ func (s *Sum) sumCells(f *Facts) {
 		counts.Desired += c.Replicas
 		s.Subsets[c.Subset] = counts
 	}
-	var stalled, failed, failedScale, failedUpdate, deadline causes
+	var stalled, failed, failedScale, failedUpdate, deadline, waiting causes
 	for _, cluster := range slices.Sorted(maps.Keys(wanted)) {
 		s.sumCluster(f, cluster, wanted[cluster], sequence[cluster])
 		t := f.told(cluster, sequence[cluster])
@@ -144,8 +146,9 @@ func (s *Sum) sumCells(f *Facts) {
 		failedScale.add(cluster, t.failedScale)
 		failedUpdate.add(cluster, t.failedUpdate)
 		deadline.add(cluster, t.deadline)
+		waiting.add(cluster, t.waiting)
 	}
-	s.Stalled, s.Failed, s.Deadline = stalled.cause(), failed.cause(), deadline.cause()
+	s.Stalled, s.Failed, s.Deadline, s.Waiting = stalled.cause(), failed.cause(), deadline.cause(), waiting.cause()
 	s.FailedScale, s.FailedUpdate = failedScale.cause(), failedUpdate.cause()
 	for _, counts := range s.Subsets {
 		s.Whole.add(counts)

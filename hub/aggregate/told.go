@@ -21,6 +21,8 @@ type told struct {
 	failedScale, failedUpdate conditions.Cause
 	// deadline: nothing has moved there for longer than the user's deadline.
 	deadline conditions.Cause
+	// waiting: pods wait there for somebody who serves a lifecycle hook.
+	waiting conditions.Cause
 }
 
 // objectConditions is what is read of the status of a member object of whatever kind.
@@ -76,6 +78,8 @@ func (t *told) read(w *work.Work) {
 			t.failed = cause
 		case c.Type == apps.ConditionProgressing && c.Status == corev1.ConditionFalse && c.Reason == conditions.NamesOf("").DeadlineExceeded: // one word for all kinds
 			t.deadline = cause
+		case c.Type == apps.ConditionReady && c.Status == corev1.ConditionFalse && c.Reason == conditions.ReasonWaitingForHook:
+			t.waiting = cause
 		}
 	}
 }

@@ -51,6 +51,12 @@ func TestWhatMembersTell(t *testing.T) {
 		change func(t *testing.T, f *Facts)
 		want   map[string]string
 	}{
+		{"pods of a member wait for a hook", func(t *testing.T, f *Facts) {
+			f.Works["east"] = report(5, 0, 0)
+			says(t, f.Works["east"], apps.ConditionReady, "False", "WaitingForHook", "pod web-a waits: lifecycle.preNormal: label a=b is not on the pod yet")
+		}, map[string]string{
+			"Ready": "False WaitingForHook: east: pod web-a waits: lifecycle.preNormal: label a=b is not on the pod yet", "Stalled": "False NotStalled",
+		}},
 		{"a member is stalled and pods miss", func(t *testing.T, f *Facts) {
 			f.Works["east"] = report(5, 0, 0)
 			says(t, f.Works["east"], apps.ConditionStalled, "True", "InvalidTemplate", "correct the template")
