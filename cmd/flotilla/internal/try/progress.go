@@ -79,8 +79,13 @@ func agentNames(f *fleet.Fleet) []string {
 	return names
 }
 
-// waitSettled waits until every workload is as asked for. It returns the last tree that it saw, also with an error.
-func waitSettled(ctx context.Context, f *fleet.Fleet, t *talk) (*Tree, error) {
+// waitSettled waits until every workload among the samples is as asked for; what else the user has applied may be as it is.
+// It returns the last tree that it saw, also with an error.
+func waitSettled(ctx context.Context, f *fleet.Fleet, t *talk, samples []sample) (*Tree, error) {
+	mine := map[[3]string]bool{}
+	for _, s := range samples {
+		mine[[3]string{s.object.GetKind(), s.object.GetNamespace(), s.object.GetName()}] = true
+	}
 	var tree *Tree
 	err := t.poll(ctx, func(ctx context.Context) (string, error) {
 		seen, err := readTree(ctx, f)
@@ -91,6 +96,9 @@ func waitSettled(ctx context.Context, f *fleet.Fleet, t *talk) (*Tree, error) {
 		var waiting []string
 		for i := range tree.Workloads {
 			w := &tree.Workloads[i]
+			if !mine[[3]string{w.Kind, w.Namespace, w.Name}] {
+				continue
+			}
 			if w.Problem != "" {
 				return "", fmt.Errorf("%s %s/%s: %s", w.Kind, w.Namespace, w.Name, w.Problem)
 			}

@@ -42,7 +42,11 @@ func (o *options) upLocked(cmd *cobra.Command) error {
 	if err != nil {
 		return o.explain(ctx, err)
 	}
-	tree, err := waitSettled(ctx, f, t)
+	samples, err := o.readSamples()
+	if err != nil {
+		return err
+	}
+	tree, err := waitSettled(ctx, f, t, samples)
 	if tree != nil {
 		if printErr := o.print(cmd, tree); printErr != nil {
 			return printErr
