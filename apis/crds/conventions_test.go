@@ -90,7 +90,7 @@ func TestNamesAndColumns(t *testing.T) {
 	}
 }
 
-// inherited are types of Kubernetes whose descriptions are not ours.
+// inherited are types of Kubernetes whose descriptions are not ours. Nullable fields, which have their types alone, are too.
 var inherited = []string{".nodeSelectorTerm.", ".tolerations[].", ".taints[]."}
 
 // TestConventions finds properties that kubectl explain would not explain, lists that server-side apply could not merge
@@ -111,7 +111,8 @@ func checkSchema(t *testing.T, path string, node map[string]any) {
 	if node["type"] == "array" && node["x-kubernetes-list-type"] == nil {
 		t.Errorf("%s is a list without a list type", path)
 	}
-	if node["type"] == nil && node["x-kubernetes-int-or-string"] == nil {
+	isQuantity := node["x-kubernetes-preserve-unknown-fields"] == true && node["pattern"] != nil
+	if node["type"] == nil && node["x-kubernetes-int-or-string"] == nil && !isQuantity {
 		t.Errorf("%s has no type", path)
 	}
 	rules, _ := node["x-kubernetes-validations"].([]any)
@@ -133,6 +134,7 @@ func checkSchema(t *testing.T, path string, node map[string]any) {
 		ofRoot := !strings.Contains(path, ".") && slices.Contains([]string{"apiVersion", "kind", "metadata"}, name)
 		isInherited := slices.ContainsFunc(inherited, func(part string) bool { return strings.Contains(childPath, part) })
 		first := strings.TrimRight(strings.ToLower(strings.SplitN(description, " ", 2)[0]), ":")
+		isInherited = isInherited || child["nullable"] == true
 		if !ofRoot && !isInherited && first != strings.ToLower(name) {
 			t.Errorf("%s: the description must start with the name: %q", childPath, description)
 		}

@@ -73,6 +73,7 @@ func finish(data []byte) ([]byte, error) {
 	if len(versions) == 0 {
 		return nil, errors.New("it has no spec.versions")
 	}
+	var schemas []map[string]any
 	for _, v := range versions {
 		version, _ := v.(map[string]any)
 		schema, _ := version["schema"].(map[string]any)
@@ -83,6 +84,7 @@ func finish(data []byte) ([]byte, error) {
 		if err := finishSchema(root, "", false); err != nil {
 			return nil, err
 		}
+		schemas = append(schemas, root)
 	}
-	return yaml.Marshal(crd)
+	return write(crd, schemas)
 }

@@ -1,6 +1,13 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // schema is one node of an OpenAPI v3 schema.
 type schema = map[string]any
@@ -84,11 +91,19 @@ func declarePreserved(name, path string, node schema) {
 		template := podTemplate()
 		template["description"] = "template is what the pods are made from (a core/v1 PodTemplateSpec); the selector of the " +
 			"UnitedDeployment must match its labels."
-		declare(node, object(map[string]any{"template": template}))
+		spec := object(map[string]any{"template": template})
+		if strings.HasSuffix(path, ".statefulSetTemplate") {
+			addTypes(spec, typesOf[appsv1.StatefulSetSpec]())
+		} else {
+			addTypes(spec, typesOf[appsv1.DeploymentSpec]())
+		}
+		declare(node, spec)
 	case name == "volumeClaimTemplates":
 		delete(node, "x-kubernetes-preserve-unknown-fields")
 		declare(node, claimTemplates())
-	case name == "metadata" || name == "patch":
+	case name == "metadata":
+		declare(node, addTypes(object(nil), typesOf[metav1.ObjectMeta]()))
+	case name == "patch":
 		declare(node, object(nil))
 	}
 }
@@ -158,7 +173,11 @@ func podTemplate() schema {
 			"the template has no containers: give at least one with a name and an image"),
 	}
 	metadata := described("metadata of the pods: labels, annotations and finalizers.", object(map[string]any{"labels": labels}))
-	return object(map[string]any{"metadata": metadata, "spec": spec})
+	metadata["x-kubernetes-validations"] = []any{
+		refuse("!has(self.labels) || !('apps.kruise.io/specified-delete' in self.labels)", ".labels",
+			"the label apps.kruise.io/specified-delete asks to delete every pod of the template: remove it"),
+	}
+	return addTypes(object(map[string]any{"metadata": metadata, "spec": spec}), typesOf[corev1.PodTemplateSpec]())
 }
 
 // claimTemplates declares the names of claim templates.
@@ -171,6 +190,8 @@ func claimTemplates() schema {
 		"spec":     described("spec of the claims, a core/v1 PersistentVolumeClaimSpec.", object(nil)),
 	})
 	claim["required"] = []any{"metadata"}
+	types := typesOf[corev1.PersistentVolumeClaim]()
+	addTypes(claim, types)
 	return schema{
 		"type":                   "array",
 		"maxItems":               int64(maxClaims),
