@@ -225,7 +225,8 @@ func (r *Reconciler) create(ctx context.Context, s *scope, steps func(n, start i
 			}
 		}
 		err := r.createPod(ctx, s, newPod(s.cs, revisions[i], ids[i], s.facts.Form, provision, now), opened)
-		refused[i] = err != nil && len(provision.Templates) > 0
+		// After any other error a pod of this name may exist.
+		refused[i] = len(provision.Templates) > 0 && (apierrors.IsInvalid(err) || apierrors.IsForbidden(err))
 		return err
 	})
 	for i, id := range ids {
