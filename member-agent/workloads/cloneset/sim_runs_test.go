@@ -71,7 +71,7 @@ func TestTheSimulationFindsLies(t *testing.T) {
 // found runs a broken controller; within a few runs the checks must have found it often.
 func found(t *testing.T, broken func(*simulated)) {
 	synctest.Test(t, func(t *testing.T) {
-		const runs, least = 40, 3
+		const runs, least = 80, 3
 		violations := 0
 		for seed := range uint64(runs) {
 			if r := runRandom(seed+1, false, broken); r.err != nil {
