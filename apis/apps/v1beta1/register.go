@@ -9,10 +9,11 @@ import (
 // GroupVersion is the API group and version of the types in this package.
 var GroupVersion = schema.GroupVersion{Group: "apps.kruise.io", Version: "v1beta1"}
 
-// CloneSetKind and UnitedDeploymentKind name the kinds with their group and version.
+// CloneSetKind, UnitedDeploymentKind and WorkloadSpreadKind name the kinds with their group and version.
 var (
 	CloneSetKind         = GroupVersion.WithKind("CloneSet")
 	UnitedDeploymentKind = GroupVersion.WithKind("UnitedDeployment")
+	WorkloadSpreadKind   = GroupVersion.WithKind("WorkloadSpread")
 )
 
 // AddToScheme registers the types of this package with a scheme.
@@ -20,6 +21,7 @@ func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion,
 		&CloneSet{}, &CloneSetList{},
 		&UnitedDeployment{}, &UnitedDeploymentList{},
+		&WorkloadSpread{}, &WorkloadSpreadList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
