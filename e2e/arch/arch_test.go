@@ -58,6 +58,7 @@ func layers() []layer {
 		{part: "member-agent/kernel/counts", own: clients, pure: true, why: "a pure part of the kernel"},
 		{part: "member-agent/kernel/lifecycle", own: clients, pure: true, why: "a pure part of the kernel"},
 		{part: "member-agent/kernel/inplace", own: clients, pure: true, why: "a pure part of the kernel"},
+		{part: "member-agent/kernel/spread", own: clients, pure: true, why: "a pure part of the kernel"},
 		{part: "member-agent/kernel/history/normal", own: clients, pure: true, why: "a pure part of the kernel"},
 		{part: "member-agent/kernel", own: clients, why: "the kernel knows no kind, no member and no hub"},
 		{part: "member-agent/workloads", own: []string{"apis", "topology", "member-agent/kernel"}, why: "a workload controller stands on the kernel, and never on another one"},

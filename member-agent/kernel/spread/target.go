@@ -1,0 +1,75 @@
+package spread
+
+import (
+	"cmp"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+)
+
+// Target is a workload that a WorkloadSpread names, in its own namespace. The version of its API does not matter.
+type Target struct {
+	Group, Kind, Name string
+}
+
+// TargetOf returns the workload that the WorkloadSpread names; the zero Target if it names none, or if the apiVersion cannot be
+// read.
+func TargetOf(ws *v1beta1.WorkloadSpread) Target {
+	ref := ws.Spec.TargetReference
+	if ref == nil {
+		return Target{}
+	}
+	version, err := schema.ParseGroupVersion(ref.APIVersion)
+	if err != nil {
+		return Target{}
+	}
+	return Target{Group: version.Group, Kind: ref.Kind, Name: ref.Name}
+}
+
+// OfCloneSet returns the target that is the CloneSet of this name.
+func OfCloneSet(name string) Target {
+	return Target{Group: v1beta1.CloneSetKind.Group, Kind: v1beta1.CloneSetKind.Kind, Name: name}
+}
+
+// Costly tells whether the workload looks at the deletion costs of its pods: CloneSets, Deployments and ReplicaSets do. The pods
+// of others get none.
+func (t Target) Costly() bool {
+	switch t.Kind {
+	case "CloneSet", "Deployment", "ReplicaSet":
+		return true
+	}
+	return false
+}
+
+// Versioned tells whether each version of the workload has books of its own, by the label pod-template-hash, so that a rolling
+// update begins a spread anew: a Deployment's and a ReplicaSet's. All pods of others share one book.
+func (t Target) Versioned() bool { return t.Kind == "Deployment" || t.Kind == "ReplicaSet" }
+
+// Ordinal tells whether pods are placed by their ordinals (PickOrdinal): those of StatefulSets are.
+func (t Target) Ordinal() bool { return t.Kind == "StatefulSet" }
+
+// Version returns the book of a pod for this target: its pod-template-hash, or "" where all pods share one.
+func (t Target) Version(pod *corev1.Pod) string {
+	if !t.Versioned() {
+		return ""
+	}
+	return pod.Labels[v1beta1.LabelPodTemplateHash]
+}
+
+// Ruling returns the one of several WorkloadSpreads of one target that holds: the oldest, and of equally old ones the first by
+// name. Those that are being deleted do not count. Nil if there is none.
+func Ruling(spreads []*v1beta1.WorkloadSpread) *v1beta1.WorkloadSpread {
+	var rules *v1beta1.WorkloadSpread
+	for _, ws := range spreads {
+		if ws.DeletionTimestamp == nil && (rules == nil || older(ws, rules) < 0) {
+			rules = ws
+		}
+	}
+	return rules
+}
+
+func older(a, b *v1beta1.WorkloadSpread) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+}
