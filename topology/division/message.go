@@ -41,6 +41,19 @@ func (s SubsetShare) Message() string {
 		why = fmt.Sprintf("the replicas of all subsets do not sum to those of the workload, so its %s counts as a weight", s.Reason.Params["replicas"])
 	case SubsetNoCell:
 		why = "no cluster matches it, so its part goes to the other subsets"
+	case SubsetUnschedulable:
+		why = "its pods cannot be scheduled, so it keeps those that are ready, and the other subsets take the rest"
+		if low, ok := s.Reason.Params["min"]; ok {
+			why = fmt.Sprintf("its pods cannot be scheduled, so it keeps those that are ready and its min of %s, and the other subsets take the rest", low)
+		}
+	case SubsetReserved:
+		why = "its pods that cannot be scheduled are kept, and others run in their place until they are ready"
+	case SubsetWaiting:
+		why = "its pods cannot be scheduled, but all other subsets are at their max or cannot schedule pods either, so they wait here; add nodes or raise a max"
+	case SubsetStandIn:
+		why = "it runs pods in place of those that are not ready in other subsets"
+	case SubsetReturning:
+		why = "it gets its part back step by step; what runs in its place elsewhere goes when these pods are ready"
 	}
 	return fmt.Sprintf("%s has %d: %s", subsetTitle(s.Name), s.Replicas, why)
 }

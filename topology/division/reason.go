@@ -30,6 +30,21 @@ const (
 	SubsetNoCell = "NoCell"
 )
 
+// Reasons of a subset's number that [Adaptive] and [Reserve] add. Where none of them applies it is [SubsetRange] or
+// [SubsetReplicas].
+const (
+	// SubsetUnschedulable: its pods could not be scheduled, so it has its ready ones and its min only. Params: min, if given.
+	SubsetUnschedulable = "Unschedulable"
+	// SubsetReserved: its pods that cannot be scheduled are kept, and others run in their place.
+	SubsetReserved = "Reserved"
+	// SubsetWaiting: its pods could not be scheduled, and no other subset may take them.
+	SubsetWaiting = "Waiting"
+	// SubsetStandIn: more than its own part, in place of pods that are not ready elsewhere.
+	SubsetStandIn = "StandIn"
+	// SubsetReturning: gets its part back step by step, while stand-ins still run.
+	SubsetReturning = "Returning"
+)
+
 // Reasons of a cell's number.
 const (
 	// CellEven: an even share; all cells of the subset weigh the same.

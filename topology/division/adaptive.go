@@ -1,0 +1,182 @@
+package division
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Seen is what was seen of one subset's child. All numbers are pods, 0 or more; the zero value is a subset without a child.
+type Seen struct {
+	// Replicas is what the child is asked for now, its spec.replicas: the last decision.
+	Replicas int32
+	// Ready counts the pods that are ready. More than Replicas are surge pods of a rollout, or go already: they count as
+	// Replicas.
+	Ready int32
+	// Reserved counts the pods that are kept while others run in their place; only [Reserve] uses it.
+	Reserved int32
+	// Unschedulable: pods of the subset could not be scheduled, and it is not yet time to try again.
+	Unschedulable bool
+}
+
+// Adaptive divides n over the subsets, in their order, so that pods which one of them cannot schedule run in others, and
+// brings them back when it can. seen[i] belongs to subset i; missing ones are subsets without a child. A subset without min
+// counts as min 0, one without max as unbounded, also if no subset has any.
+//
+// The sum is n, or n and a step of at most max(1, n/4 rounded up) while pods return, or less than n if every subset has a
+// max. Feeding the answer back as Replicas, and seeing the pods get ready, leads to the shares of [Subsets] with ranges once
+// no subset is unschedulable. The package comment has the rules. Placed equals Replicas. It fails for invalid input only, as
+// [Divide] does.
+func Adaptive(n int32, subsets []Subset, seen []Seen) ([]SubsetShare, error) {
+	places, err := observe(n, subsets, seen)
+	if err != nil {
+		return nil, err
+	}
+	ideal := idealOf(int64(n), places)
+	base, waiting := baseOf(int64(n), places, ideal)
+	shares := make([]SubsetShare, len(subsets))
+	plain := plainOf(int64(n), places)
+	step := (int64(n) + 3) / 4 // n 0 has nothing to return
+	for i := range places {
+		p := &places[i]
+		share, reason := base[i], rangeReason(subsets[i])
+		switch {
+		case waiting[i] > 0:
+			reason = Reason{Code: SubsetWaiting}
+		case p.closed:
+			reason = minReason(SubsetUnschedulable, subsets[i])
+		case share < ideal[i] && step > 0:
+			give := min(ideal[i]-share, step)
+			share += give
+			step -= give
+			reason = Reason{Code: SubsetReturning}
+		case share > plain[i]:
+			reason = Reason{Code: SubsetStandIn}
+		}
+		shares[i] = SubsetShare{Name: subsets[i].Name, Replicas: int32(share), Placed: int32(share), Reason: reason}
+	}
+	return shares, nil
+}
+
+// place is one subset with its bounds for n and what was seen of it.
+type place struct {
+	low, high       int64 // of the user, low <= high
+	replicas, ready int64 // what it has, at most high, and how many of that are ready
+	present         int64 // what it has, whatever high is
+	healthy         int64 // what it has without the reserved pods
+	closed          bool
+}
+
+// observe checks the input and joins the bounds of each subset with what was seen of it.
+func observe(n int32, subsets []Subset, seen []Seen) ([]place, error) {
+	if err := validateSubsets(n, subsets); err != nil {
+		return nil, err
+	}
+	places := make([]place, len(subsets))
+	for i, s := range subsets {
+		b, err := resolveBounds(int64(n), s)
+		if err != nil {
+			return nil, err
+		}
+		places[i] = place{low: b.min, high: b.max}
+		if i >= len(seen) {
+			continue
+		}
+		if seen[i].Replicas < 0 || seen[i].Ready < 0 || seen[i].Reserved < 0 {
+			return nil, fmt.Errorf("subset %q: replicas %d, ready %d or reserved %d is negative: use 0 or more",
+				s.Name, seen[i].Replicas, seen[i].Ready, seen[i].Reserved)
+		}
+		p := &places[i]
+		p.present = int64(seen[i].Replicas)
+		p.replicas = min(p.present, p.high)
+		p.ready = min(int64(seen[i].Ready), p.replicas)
+		p.healthy = max(p.present-int64(seen[i].Reserved), 0)
+		p.closed = seen[i].Unschedulable
+	}
+	return places, nil
+}
+
+// fill raises given towards upTo, in order, while n is left, and returns what is left.
+func fill(n int64, given []int64, upTo func(i int) int64) int64 {
+	for i := range given {
+		give := min(max(upTo(i)-given[i], 0), n)
+		given[i] += give
+		n -= give
+	}
+	return n
+}
+
+// plainOf is the division that knows of bounds only.
+func plainOf(n int64, places []place) []int64 {
+	shares := make([]int64, len(places))
+	n = fill(n, shares, func(i int) int64 { return places[i].low })
+	fill(n, shares, func(i int) int64 { return places[i].high })
+	return shares
+}
+
+// idealOf is where the pods are to be in the end, given which subsets are closed. A closed one is to have its ready pods, or
+// its min, and no more while another may take them.
+func idealOf(n int64, places []place) []int64 {
+	shares := make([]int64, len(places))
+	n = fill(n, shares, func(i int) int64 {
+		if places[i].closed {
+			return max(places[i].ready, places[i].low)
+		}
+		return places[i].low
+	})
+	n = fill(n, shares, func(i int) int64 {
+		if places[i].closed {
+			return 0
+		}
+		return places[i].high
+	})
+	fill(n, shares, func(i int) int64 { return places[i].high })
+	return shares
+}
+
+// baseOf divides n without moving what works. The second result is the part of a closed subset that waits there because no
+// open one may take it.
+func baseOf(n int64, places []place, ideal []int64) (base, waiting []int64) {
+	base, waiting = make([]int64, len(places)), make([]int64, len(places))
+	// Ready pods come first: those in their place, then the stand-ins, so that the last in order lose.
+	n = fill(n, base, func(i int) int64 { return min(places[i].ready, ideal[i]) })
+	n = fill(n, base, func(i int) int64 { return places[i].ready })
+	// Stand-ins that still start are kept too, as far as they leave room for all that exists in its place and for the mins
+	// of closed subsets. Else pods that start for longer than a subset stays closed would never get ready anywhere.
+	starting := n
+	for i := range places {
+		inPlace := min(places[i].replicas, ideal[i])
+		if places[i].closed {
+			inPlace = min(places[i].low, ideal[i])
+		}
+		starting -= max(inPlace-base[i], 0)
+	}
+	starting = max(starting, 0)
+	n -= starting - fill(starting, base, func(i int) int64 {
+		if places[i].closed || places[i].replicas <= ideal[i] {
+			return 0
+		}
+		return places[i].replicas
+	})
+	// The rest is divided as if nothing ran.
+	n = fill(n, base, func(i int) int64 { return places[i].low })
+	n = fill(n, base, func(i int) int64 {
+		if places[i].closed {
+			return 0
+		}
+		return places[i].high
+	})
+	before := slices.Clone(base)
+	fill(n, base, func(i int) int64 { return places[i].high })
+	for i := range base {
+		waiting[i] = base[i] - before[i]
+	}
+	return base, waiting
+}
+
+// minReason is a reason that names the user's min, if there is one.
+func minReason(code string, s Subset) Reason {
+	if s.Min == nil {
+		return Reason{Code: code}
+	}
+	return Reason{code, map[string]string{"min": s.Min.String()}}
+}

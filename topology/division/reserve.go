@@ -1,0 +1,85 @@
+package division
+
+// Reserve divides n over the subsets, in their order, where pods that cannot be scheduled are kept and others run in their
+// place. seen[i] belongs to subset i; missing ones are subsets without a child. A subset with reserved pods counts as
+// unschedulable. Bounds are as for [Adaptive].
+//
+// The sum is n or more: what is reserved in one subset is asked for once more in the next, so it can reach n times the
+// number of subsets while all are unschedulable. It is n, and the shares are those of [Subsets] with ranges, once no
+// subset is unschedulable or has reserved pods, and all pods are ready. The package comment has the rules. Placed equals
+// Replicas. It fails for invalid input only, as [Divide] does.
+func Reserve(n int32, subsets []Subset, seen []Seen) ([]SubsetShare, error) {
+	places, err := observe(n, subsets, seen)
+	if err != nil {
+		return nil, err
+	}
+	for i := range min(len(seen), len(places)) {
+		places[i].closed = places[i].closed || seen[i].Reserved > 0
+	}
+	given, waiting := reserveOf(int64(n), places)
+	keepReady(int64(n), places, given)
+
+	shares := make([]SubsetShare, len(subsets))
+	plain := plainOf(int64(n), places)
+	for i := range places {
+		reason := rangeReason(subsets[i])
+		switch {
+		case waiting[i] > 0:
+			reason = Reason{Code: SubsetWaiting}
+		case places[i].closed:
+			reason = Reason{Code: SubsetReserved}
+		case given[i] > plain[i]:
+			reason = Reason{Code: SubsetStandIn}
+		}
+		shares[i] = SubsetShare{Name: subsets[i].Name, Replicas: int32(given[i]), Placed: int32(given[i]), Reason: reason}
+	}
+	return shares, nil
+}
+
+// reserveOf fills the mins in order, then each subset up to its max, or up to what it has if it is closed. Of a closed
+// subset only the healthy pods count against n. The second result is the part of a closed subset above what it has, that
+// waits there because no open one may take it.
+func reserveOf(n int64, places []place) (given, waiting []int64) {
+	given, waiting = make([]int64, len(places)), make([]int64, len(places))
+	rest := n
+	allocate := func(i int, upTo int64) {
+		p := &places[i]
+		add := min(max(upTo-given[i], 0), max(rest, 0))
+		counts := add
+		if p.closed {
+			counts = min(add, max(p.healthy-given[i], 0))
+		}
+		given[i] += add
+		rest -= counts
+	}
+	for i := range places {
+		allocate(i, places[i].low)
+	}
+	for i := range places {
+		if places[i].closed {
+			allocate(i, places[i].replicas)
+		} else {
+			allocate(i, places[i].high)
+		}
+	}
+	// Nobody may take what is left: at least n pods exist, if the bounds allow it.
+	left := n
+	for _, g := range given {
+		left -= g
+	}
+	for i := range places {
+		waiting[i] = min(max(places[i].high-given[i], 0), max(left, 0))
+		given[i] += waiting[i]
+		left -= waiting[i]
+	}
+	return given, waiting
+}
+
+// keepReady raises given so that no ready pod goes which n still needs: stand-ins stay until the pods that replace them
+// are ready. The first in order keep theirs longest.
+func keepReady(n int64, places []place, given []int64) {
+	for i := range places {
+		n -= min(places[i].ready, given[i])
+	}
+	fill(max(n, 0), given, func(i int) int64 { return places[i].ready })
+}
