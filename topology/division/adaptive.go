@@ -41,7 +41,7 @@ func Adaptive(n int32, subsets []Subset, seen []Seen) ([]SubsetShare, error) {
 		share, reason := base[i], rangeReason(subsets[i])
 		switch {
 		case waiting[i] > 0:
-			reason = Reason{Code: SubsetWaiting}
+			reason = Reason{Code: SubsetNoAlternative}
 		case p.closed:
 			reason = minReason(SubsetUnschedulable, subsets[i])
 		case share < ideal[i] && step > 0:

@@ -48,7 +48,7 @@ func (s SubsetShare) Message() string {
 		}
 	case SubsetReserved:
 		why = "its pods that cannot be scheduled are kept, and others run in their place until they are ready"
-	case SubsetWaiting:
+	case SubsetNoAlternative:
 		why = "its pods cannot be scheduled, but all other subsets are at their max or cannot schedule pods either, so they wait here; add nodes or raise a max"
 	case SubsetStandIn:
 		why = "it runs pods in place of those that are not ready in other subsets"

@@ -37,8 +37,8 @@ const (
 	SubsetUnschedulable = "Unschedulable"
 	// SubsetReserved: its pods that cannot be scheduled are kept, and others run in their place.
 	SubsetReserved = "Reserved"
-	// SubsetWaiting: its pods could not be scheduled, and no other subset may take them.
-	SubsetWaiting = "Waiting"
+	// SubsetNoAlternative: its pods could not be scheduled, and no other subset may take them.
+	SubsetNoAlternative = "NoAlternative"
 	// SubsetStandIn: more than its own part, in place of pods that are not ready elsewhere.
 	SubsetStandIn = "StandIn"
 	// SubsetReturning: gets its part back step by step, while stand-ins still run.

@@ -25,7 +25,7 @@ func Reserve(n int32, subsets []Subset, seen []Seen) ([]SubsetShare, error) {
 		reason := rangeReason(subsets[i])
 		switch {
 		case waiting[i] > 0:
-			reason = Reason{Code: SubsetWaiting}
+			reason = Reason{Code: SubsetNoAlternative}
 		case places[i].closed:
 			reason = Reason{Code: SubsetReserved}
 		case given[i] > plain[i]:
