@@ -86,5 +86,22 @@ func finish(data []byte) ([]byte, error) {
 		}
 		schemas = append(schemas, root)
 	}
+	if len(versions) > 1 {
+		spec["conversion"] = conversion()
+	}
 	return write(crd, schemas)
+}
+
+// conversion asks the member agent's Service for the other version of an object. Without it a request for a version that is
+// not stored fails, rather than losing fields; a request for the stored version never asks.
+func conversion() map[string]any {
+	return map[string]any{
+		"strategy": "Webhook",
+		"webhook": map[string]any{
+			"conversionReviewVersions": []any{"v1"},
+			"clientConfig": map[string]any{
+				"service": map[string]any{"namespace": "flotilla-system", "name": "flotilla-agent", "path": "/convert", "port": int64(443)},
+			},
+		},
+	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -46,7 +47,7 @@ func finishSchema(node schema, path string, inTemplate bool) error {
 		}
 		if preserved(child) {
 			declarePreserved(name, path, child)
-		} else if name == "nodeSelectorTerm" {
+		} else if slices.Contains(nodeSelectorTerms(), name) {
 			boundNodeSelectorTerm(child)
 		}
 		if err := finishSchema(child, path+"."+name, inTemplate || path == ".spec.template"); err != nil {
@@ -211,6 +212,11 @@ func boundSelector(properties map[string]any) {
 	labels["additionalProperties"] = schema{"type": "string", "maxLength": int64(maxLabelValue)}
 	expressions, _ := properties["matchExpressions"].(map[string]any)
 	boundExpressions(expressions, maxLabelValue, "In", "NotIn", "Exists", "DoesNotExist")
+}
+
+// nodeSelectorTerms are the names of fields that are a core/v1 NodeSelectorTerm.
+func nodeSelectorTerms() []string {
+	return []string{"nodeSelectorTerm", "requiredNodeSelector", "requiredNodeSelectorTerm", "preference"}
 }
 
 // boundNodeSelectorTerm bounds the requirements of a term. Its values may be names of nodes.

@@ -1,0 +1,28 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is the API group and version of the types in this package.
+var GroupVersion = schema.GroupVersion{Group: "apps.kruise.io", Version: "v1alpha1"}
+
+// CloneSetKind, UnitedDeploymentKind and WorkloadSpreadKind name the kinds with their group and version.
+var (
+	CloneSetKind         = GroupVersion.WithKind("CloneSet")
+	UnitedDeploymentKind = GroupVersion.WithKind("UnitedDeployment")
+	WorkloadSpreadKind   = GroupVersion.WithKind("WorkloadSpread")
+)
+
+// AddToScheme registers the types of this package with a scheme.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion,
+		&CloneSet{}, &CloneSetList{},
+		&UnitedDeployment{}, &UnitedDeploymentList{},
+		&WorkloadSpread{}, &WorkloadSpreadList{},
+	)
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}
