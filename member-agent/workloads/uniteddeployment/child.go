@@ -14,8 +14,9 @@ import (
 type kind string
 
 const (
-	cloneSetKind   kind = "CloneSet"
-	deploymentKind kind = "Deployment"
+	cloneSetKind    kind = "CloneSet"
+	deploymentKind  kind = "Deployment"
+	statefulSetKind kind = "StatefulSet" // of apps/v1
 )
 
 // child is a child as it was observed. The object comes from the cache and must not be changed.
@@ -96,8 +97,8 @@ func fromDeployment(d *appsv1.Deployment) child {
 			available: status.AvailableReplicas,
 			updated:   status.UpdatedReplicas,
 
-			updatedReady:     certainlyUpdated(status, status.ReadyReplicas),
-			updatedAvailable: certainlyUpdated(status, status.AvailableReplicas),
+			updatedReady:     certainlyUpdated(status.Replicas, status.UpdatedReplicas, status.ReadyReplicas),
+			updatedAvailable: certainlyUpdated(status.Replicas, status.UpdatedReplicas, status.AvailableReplicas),
 		},
 	}
 	for i := range status.Conditions {
@@ -109,11 +110,33 @@ func fromDeployment(d *appsv1.Deployment) child {
 	return c
 }
 
-// certainlyUpdated returns how many of n pods must be updated ones: a Deployment does not say, so all old ones count as
-// being among the n.
-func certainlyUpdated(status *appsv1.DeploymentStatus, n int32) int32 {
-	old := status.Replicas - status.UpdatedReplicas
-	return min(status.UpdatedReplicas, max(0, n-old))
+// fromStatefulSet observes an apps/v1 StatefulSet. It has no way back: a higher partition makes pods of the old revision
+// only where pods are made anew.
+func fromStatefulSet(set *appsv1.StatefulSet) child {
+	status := &set.Status
+	return child{
+		kind:     statefulSetKind,
+		object:   set,
+		subset:   subsetOf(set, set.Spec.Selector),
+		revision: set.Labels[kruise.LabelSubsetRevision],
+		replicas: orOne(set.Spec.Replicas),
+		observed: status.ObservedGeneration >= set.Generation,
+		pods: counters{
+			replicas:  status.Replicas,
+			ready:     status.ReadyReplicas,
+			available: status.AvailableReplicas,
+			updated:   status.UpdatedReplicas,
+
+			updatedReady:     certainlyUpdated(status.Replicas, status.UpdatedReplicas, status.ReadyReplicas),
+			updatedAvailable: certainlyUpdated(status.Replicas, status.UpdatedReplicas, status.AvailableReplicas),
+		},
+	}
+}
+
+// certainlyUpdated returns how many of n pods must be updated ones: Deployments and StatefulSets do not say, so all old
+// ones count as being among the n.
+func certainlyUpdated(replicas, updated, n int32) int32 {
+	return min(updated, max(0, n-(replicas-updated)))
 }
 
 // subsetOf returns the subset of a child: its selector says so and cannot be changed by hand as easily as its label.
@@ -139,14 +162,31 @@ func specOf(object client.Object) any {
 		return &o.Spec
 	case *appsv1.Deployment:
 		return &o.Spec
+	case *appsv1.StatefulSet:
+		return &o.Spec
 	}
 	return nil
 }
 
 // emptyOf returns an empty object of the kind.
 func emptyOf(k kind) client.Object {
-	if k == deploymentKind {
+	switch k {
+	case deploymentKind:
 		return &appsv1.Deployment{}
+	case statefulSetKind:
+		return &appsv1.StatefulSet{}
 	}
 	return &kruise.CloneSet{}
+}
+
+// childOf observes an object of any kind of child.
+func childOf(object client.Object) child {
+	switch o := object.(type) {
+	case *appsv1.Deployment:
+		return fromDeployment(o)
+	case *appsv1.StatefulSet:
+		return fromStatefulSet(o)
+	}
+	set, _ := object.(*kruise.CloneSet)
+	return fromCloneSet(set)
 }

@@ -462,7 +462,7 @@ func subsetRemoved(s *space) {
 	s.eventuallyReplicas("a=2 b=2 c=2")
 	s.settle()
 	s.edit(func(ud *kruise.UnitedDeployment) { ud.Spec.Topology.Subsets = ud.Spec.Topology.Subsets[:2] })
-	s.eventuallyReplicas("a=3 b=3 c=0")
+	s.eventuallyReplicas("a=3 b=3 c=2") // nothing of a and b is there in its place yet
 	s.eventually("the removed subset stays in the status while it has pods", func() string {
 		ud := s.get("web")
 		if len(ud.Status.SubsetStatuses) != 3 || ud.Status.SubsetStatuses[2].Name != "c" || ud.Status.Replicas != 6 {
@@ -470,7 +470,13 @@ func subsetRemoved(s *space) {
 		}
 		return ""
 	})
-	s.carryOut()
+	s.eventually("the removed subset is drained and gone", func() string {
+		s.carryOut()
+		if n := len(s.children()); n != 2 {
+			return fmt.Sprint(n, " children")
+		}
+		return ""
+	})
 	s.eventuallyReplicas("a=3 b=3")
 	if ud := s.settle(); len(ud.Status.SubsetStatuses) != 2 {
 		s.Errorf("status: %+v", ud.Status)
@@ -593,7 +599,7 @@ spec:
   selector: {matchLabels: {app: web}}
   topology: {subsets: [{name: a}]}
   template:
-    statefulSetTemplate:
+    advancedStatefulSetTemplate:
       metadata: {labels: {app: web}}
       spec:
         selector: {matchLabels: {app: web}}

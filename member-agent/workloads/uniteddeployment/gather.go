@@ -16,7 +16,7 @@ import (
 const indexField = "uniteddeployment.controller"
 
 func indexChildren(ctx context.Context, indexer client.FieldIndexer) error {
-	for _, k := range []kind{cloneSetKind, deploymentKind} {
+	for _, k := range []kind{cloneSetKind, deploymentKind, statefulSetKind} {
 		err := indexer.IndexField(ctx, emptyOf(k), indexField, func(object client.Object) []string {
 			if ref := metav1.GetControllerOf(object); ref != nil && ref.Kind == kruise.UnitedDeploymentKind.Kind {
 				return []string{string(ref.UID)}
@@ -44,12 +44,19 @@ func (r *reconciler) gatherChildren(ctx context.Context, ud *kruise.UnitedDeploy
 	if err := r.client.List(ctx, &deployments, options...); err != nil {
 		return nil, fmt.Errorf("list Deployments of UnitedDeployment %s: %w", client.ObjectKeyFromObject(ud), err)
 	}
-	children := make([]child, 0, len(sets.Items)+len(deployments.Items))
+	var statefulSets appsv1.StatefulSetList
+	if err := r.client.List(ctx, &statefulSets, options...); err != nil {
+		return nil, fmt.Errorf("list StatefulSets of UnitedDeployment %s: %w", client.ObjectKeyFromObject(ud), err)
+	}
+	children := make([]child, 0, len(sets.Items)+len(deployments.Items)+len(statefulSets.Items))
 	for i := range sets.Items {
 		children = append(children, fromCloneSet(&sets.Items[i]))
 	}
 	for i := range deployments.Items {
 		children = append(children, fromDeployment(&deployments.Items[i]))
+	}
+	for i := range statefulSets.Items {
+		children = append(children, fromStatefulSet(&statefulSets.Items[i]))
 	}
 	owner := client.ObjectKeyFromObject(ud)
 	for _, made := range r.ledger.unseen(owner, children) {
@@ -64,6 +71,7 @@ func (r *reconciler) gatherChildren(ctx context.Context, ud *kruise.UnitedDeploy
 		children = append(children, *c)
 	}
 	r.ledger.keep(owner, children)
+	r.ledger.correct(owner, children)
 	return children, nil
 }
 
@@ -82,13 +90,4 @@ func (r *reconciler) readMade(ctx context.Context, ud *kruise.UnitedDeployment, 
 	}
 	c := childOf(object)
 	return &c, nil
-}
-
-// childOf observes an object of any kind of child.
-func childOf(object client.Object) child {
-	if d, ok := object.(*appsv1.Deployment); ok {
-		return fromDeployment(d)
-	}
-	set, _ := object.(*kruise.CloneSet)
-	return fromCloneSet(set)
 }

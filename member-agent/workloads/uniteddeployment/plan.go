@@ -1,13 +1,13 @@
 package uniteddeployment
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,7 +21,7 @@ import (
 const (
 	// ReasonUnsupportedTemplate: the template is of a kind that this version does not run.
 	ReasonUnsupportedTemplate = "UnsupportedTemplate"
-	// ReasonUnsupportedSchedule: the schedule strategy is one that this version does not carry out.
+	// ReasonUnsupportedSchedule: the schedule strategy does not go with the kind of the children.
 	ReasonUnsupportedSchedule = "UnsupportedScheduleStrategy"
 	// ReasonInvalidSelector: the selector is empty or not valid.
 	ReasonInvalidSelector = "InvalidSelector"
@@ -44,6 +44,7 @@ type problem struct{ reason, message string }
 
 // observed is what gather saw. Nothing in it is changed by the plan.
 type observed struct {
+	behind     bool // the cache does not show our last status yet, and nothing else was looked at
 	ud         *kruise.UnitedDeployment
 	cluster    string
 	revision   string // the label of the newest revision
@@ -52,6 +53,11 @@ type observed struct {
 	revisions  []*appsv1.ControllerRevision
 	collisions *int32                // for the status
 	known      map[types.UID]written // our own last writes
+	now        time.Time
+
+	// pods are the pods of each child by its uid, and marked our own marks on them; only for the strategy Adaptive.
+	pods   map[types.UID][]*corev1.Pod
+	marked map[types.UID]string
 }
 
 // plan is what is to be done, and why.
@@ -63,8 +69,13 @@ type plan struct {
 
 	create []creation
 	change []change
-	drain  []*child
+	drain  []drainage
 	remove []*child
+	mark   []mark
+
+	waits  bool          // a child that is to go keeps pods until others stand in for them
+	turned bool          // a subset opened or closed: the status must say so before anything else is done
+	wake   time.Duration // when the next pass is due, if no event comes first; 0: none is
 }
 
 // subsetPlan is the part of one subset.
@@ -76,10 +87,19 @@ type subsetPlan struct {
 	paused    bool
 	live      *child // nil: there is none yet
 	settling  bool   // live is not, or not yet seen to be, what the plan says
+
+	// Of the strategy Adaptive:
+	plain       int32 // what desired would be if all pods could be scheduled
+	reserved    int32 // pods that wait while others run in their place
+	gate        gate
+	schedulable *kruise.SubsetCondition
 }
 
+// counted is how many of its pods count for replicas: all but the reserved ones.
+func (s *subsetPlan) counted() int32 { return max(0, s.desired-s.reserved) }
+
 // expected is how many pods are to be of the newest revision.
-func (s *subsetPlan) expected() int32 { return s.desired - s.partition }
+func (s *subsetPlan) expected() int32 { return max(0, s.counted()-s.partition) }
 
 type creation struct {
 	kind    kind
@@ -98,12 +118,12 @@ type change struct {
 func refuse(ud *kruise.UnitedDeployment) *problem {
 	t := ud.Spec.Template
 	switch {
-	case t.StatefulSetTemplate != nil, t.AdvancedStatefulSetTemplate != nil:
-		return &problem{ReasonUnsupportedTemplate, "this version runs subsets of CloneSets and Deployments only: use spec.template.cloneSetTemplate or deploymentTemplate"}
-	case t.CloneSetTemplate == nil && t.DeploymentTemplate == nil:
-		return &problem{ReasonUnsupportedTemplate, "spec.template is empty: give cloneSetTemplate or deploymentTemplate"}
-	case ud.Spec.Topology.ScheduleStrategy.Type == kruise.AdaptiveUnitedDeploymentScheduleStrategyType:
-		return &problem{ReasonUnsupportedSchedule, "this version does not carry out scheduleStrategy Adaptive: use Fixed, or remove spec.topology.scheduleStrategy"}
+	case t.AdvancedStatefulSetTemplate != nil:
+		return &problem{ReasonUnsupportedTemplate, "this version does not run StatefulSets of apps.kruise.io: use spec.template.statefulSetTemplate (apps/v1), cloneSetTemplate or deploymentTemplate"}
+	case t.CloneSetTemplate == nil && t.DeploymentTemplate == nil && t.StatefulSetTemplate == nil:
+		return &problem{ReasonUnsupportedTemplate, "spec.template is empty: give cloneSetTemplate, deploymentTemplate or statefulSetTemplate"}
+	case t.StatefulSetTemplate != nil && scheduleOf(ud) != nil && scheduleOf(ud).reserve:
+		return &problem{ReasonUnsupportedSchedule, "reserveUnschedulablePods needs children that can be updated past pods without a node, a StatefulSet cannot: set it to false, or use cloneSetTemplate or deploymentTemplate"}
 	case len(ud.Spec.Topology.Subsets) == 0:
 		return &problem{ReasonInvalidSubsets, "spec.topology.subsets is empty, so the replicas have no place: give at least one subset"}
 	case ud.Spec.Selector == nil || len(ud.Spec.Selector.MatchLabels) == 0 && len(ud.Spec.Selector.MatchExpressions) == 0:
@@ -117,8 +137,11 @@ func refuse(ud *kruise.UnitedDeployment) *problem {
 
 // templateKind is the kind of the children.
 func templateKind(ud *kruise.UnitedDeployment) kind {
-	if ud.Spec.Template.DeploymentTemplate != nil {
+	switch {
+	case ud.Spec.Template.DeploymentTemplate != nil:
 		return deploymentKind
+	case ud.Spec.Template.StatefulSetTemplate != nil:
+		return statefulSetKind
 	}
 	return cloneSetKind
 }
@@ -128,42 +151,43 @@ func makePlan(o *observed) (*plan, error) {
 	p := &plan{}
 	want := templateKind(o.ud)
 	kept := assign(o, want, p)
-	subsets := o.ud.Spec.Topology.Subsets
-	current := make([]int32, len(subsets))
-	input := make([]division.Subset, len(subsets))
-	for i, s := range subsets {
-		input[i] = division.Subset{Name: s.Name, Replicas: s.Replicas, Min: s.MinReplicas, Max: s.MaxReplicas}
-		current[i] = replicasNow(kept[s.Name], p.others, s.Name)
-	}
-	total := orOne(o.ud.Spec.Replicas)
-	shares, err := division.Subsets(total, input, current)
-	if err != nil {
+	if err := p.divide(o, kept); err != nil {
 		return &plan{refused: &problem{ReasonInvalidSubsets, fmt.Sprintf("spec.topology.subsets: %v", err)}, others: all(o)}, nil
 	}
+	subsets := o.ud.Spec.Topology.Subsets
+	left := orOne(o.ud.Spec.Replicas)
 	for i := range subsets {
-		total -= shares[i].Replicas
-		err := p.planSubset(o, want, &subsets[i], shares[i], kept[subsets[i].Name])
+		err := p.planSubset(o, want, &subsets[i], &p.subsets[i])
 		if bad := (*patchError)(nil); errors.As(err, &bad) {
 			return &plan{refused: &problem{ReasonInvalidPatch, bad.Error()}, others: all(o)}, nil
 		}
 		if err != nil {
 			return nil, err
 		}
+		left -= p.subsets[i].counted()
 	}
-	if total > 0 {
-		p.problems = append(p.problems, problem{ReasonNotPlaced, fmt.Sprintf("%d replicas have no place, because all subsets are at their maxReplicas: raise one, or remove it", total)})
+	if left > 0 && allBounded(subsets) {
+		p.problems = append(p.problems, problem{ReasonNotPlaced, fmt.Sprintf("%d replicas have no place, because all subsets are at their maxReplicas: raise one, or remove it", left)})
+	}
+	if s := scheduleOf(o.ud); s != nil {
+		p.explain(s)
 	}
 	p.planOthers(o, want)
 	return p, nil
 }
 
-// planSubset decides one subset.
-func (p *plan) planSubset(o *observed, want kind, subset *kruise.Subset, share division.SubsetShare, live *child) error {
-	s := subsetPlan{name: subset.Name, desired: share.Replicas, why: share.Reason, live: live}
-	if manual := o.ud.Spec.UpdateStrategy.ManualUpdate; manual != nil && want == cloneSetKind {
+// allBounded tells whether every subset has a most.
+func allBounded(subsets []kruise.Subset) bool {
+	return !slices.ContainsFunc(subsets, func(s kruise.Subset) bool { return s.MaxReplicas == nil && s.Replicas == nil })
+}
+
+// planSubset decides the child of one subset, whose number is decided.
+func (p *plan) planSubset(o *observed, want kind, subset *kruise.Subset, s *subsetPlan) error {
+	live := s.live
+	if manual := o.ud.Spec.UpdateStrategy.ManualUpdate; manual != nil && want != deploymentKind {
 		s.partition = min(max(0, manual.Partitions[subset.Name]), s.desired)
 	}
-	asked := order{subset: subset, replicas: s.desired, partition: s.partition, revision: o.revision, cluster: o.cluster, live: live}
+	asked := order{subset: subset, replicas: s.desired, partition: s.partition, reserved: s.reserved, revision: o.revision, cluster: o.cluster, live: live}
 	if limit, ok := o.limits[subset.Name]; ok {
 		asked.limit = &limit
 	}
@@ -190,7 +214,6 @@ func (p *plan) planSubset(o *observed, want kind, subset *kruise.Subset, share d
 		}
 		s.settling = write || !seen(live, o.known)
 	}
-	p.subsets = append(p.subsets, s)
 	return nil
 }
 
@@ -214,81 +237,4 @@ func differs(live *child, object client.Object, content meaning, known map[types
 	}
 	have, err := meaningOf(live.kind, live.object)
 	return have != content, err
-}
-
-// assign finds the child of each subset; the rest goes to p.others.
-func assign(o *observed, want kind, p *plan) map[string]*child {
-	candidates := map[string][]*child{}
-	for _, s := range o.ud.Spec.Topology.Subsets {
-		candidates[s.Name] = nil
-	}
-	for i := range o.children {
-		c := &o.children[i]
-		if _, ok := candidates[c.subset]; ok && c.kind == want && !c.terminating() {
-			candidates[c.subset] = append(candidates[c.subset], c)
-		} else {
-			p.others = append(p.others, c)
-		}
-	}
-	kept := map[string]*child{}
-	for subset, found := range candidates {
-		if len(found) > 0 {
-			slices.SortFunc(found, byAge)
-			kept[subset] = found[0]
-			p.others = append(p.others, found[1:]...)
-		}
-	}
-	slices.SortFunc(p.others, byAge)
-	return kept
-}
-
-// replicasNow is what the subset has; where another kind of child is about to be replaced, what that one has.
-func replicasNow(kept *child, others []*child, subset string) int32 {
-	if kept != nil {
-		return kept.replicas
-	}
-	i := slices.IndexFunc(others, func(c *child) bool { return c.subset == subset && !c.terminating() })
-	if i < 0 {
-		return 0
-	}
-	return others[i].replicas
-}
-
-func byAge(a, b *child) int {
-	at, bt := a.object.GetCreationTimestamp(), b.object.GetCreationTimestamp()
-	return cmp.Or(at.Compare(bt.Time), strings.Compare(a.object.GetName(), b.object.GetName()))
-}
-
-// planOthers decides the children that no subset keeps: of a removed subset, of another kind, or doubled.
-func (p *plan) planOthers(o *observed, want kind) {
-	for _, c := range p.others {
-		i := slices.IndexFunc(p.subsets, func(s subsetPlan) bool { return s.name == c.subset })
-		switch {
-		case c.terminating(), c.object.GetGeneration() < o.known[c.object.GetUID()].generation:
-			// It goes already, or the cache has not seen yet that we drained it.
-		case c.empty():
-			p.remove = append(p.remove, c)
-		case i >= 0 && c.kind == want:
-			p.problems = append(p.problems, problem{ReasonDuplicateChild, fmt.Sprintf("subset %s has two children, and %s runs pods beside %s: scale it to 0 or delete it",
-				c.subset, c.name(), p.subsets[i].live.name())})
-		case i >= 0 && !p.subsets[i].available():
-			// The child of the new kind comes first.
-		case c.replicas > 0:
-			p.drain = append(p.drain, c)
-		}
-	}
-}
-
-// available tells whether the subset's child is as planned and all its pods are available.
-func (s *subsetPlan) available() bool {
-	return s.live != nil && !s.settling && s.live.pods.available >= s.desired
-}
-
-// all returns every child.
-func all(o *observed) []*child {
-	out := make([]*child, 0, len(o.children))
-	for i := range o.children {
-		out = append(out, &o.children[i])
-	}
-	return out
 }

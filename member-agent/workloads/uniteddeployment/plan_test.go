@@ -63,6 +63,24 @@ spec:
           spec: {containers: [{name: main, image: "web:1"}]}
 `
 
+const statefulSets = `
+metadata: {name: web, namespace: shop, uid: u-1, generation: 1}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    statefulSetTemplate:
+      metadata: {labels: {app: web}}
+      spec:
+        serviceName: web
+        selector: {matchLabels: {app: web}}
+        template:
+          metadata: {labels: {app: web}}
+          spec: {containers: [{name: main, image: "web:1"}]}
+        volumeClaimTemplates:
+        - metadata: {name: data}
+          spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+`
+
 const deployments = `
 metadata: {name: web, namespace: shop, uid: u-1, generation: 1}
 spec:
@@ -112,6 +130,9 @@ func asPlanned(t *testing.T, o *observed, name string, n int32) child {
 		case *appsv1.Deployment:
 			live.Spec.Replicas = &n
 			live.Status = appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: n, ReadyReplicas: n, AvailableReplicas: n, UpdatedReplicas: n}
+		case *appsv1.StatefulSet:
+			live.Spec.Replicas = &n
+			live.Status = appsv1.StatefulSetStatus{ObservedGeneration: 1, Replicas: n, ReadyReplicas: n, AvailableReplicas: n, UpdatedReplicas: n}
 		}
 		return childOf(object)
 	}
@@ -172,8 +193,8 @@ func actions(p *plan) []string {
 	for _, c := range p.change {
 		out = append(out, fmt.Sprintf("change %s to %d", c.live.name(), childOf(c.object).replicas))
 	}
-	for _, c := range p.drain {
-		out = append(out, "drain "+c.name())
+	for _, d := range p.drain {
+		out = append(out, fmt.Sprintf("drain %s to %d", d.child.name(), d.keeps))
 	}
 	for _, c := range p.remove {
 		out = append(out, "remove "+c.name())
@@ -211,8 +232,22 @@ func TestPlan(t *testing.T) {
 		{"at rest", func() *observed { return running(4, []string{"a", "b"}, []string{"a", "b"}) }, nil},
 		{"scaled: the odd one goes to the greatest name among equals", func() *observed { return running(5, []string{"a", "b"}, []string{"a", "b"}) },
 			[]string{"change CloneSet web-b-x to 3"}},
-		{"a subset removed: drained while the other grows", func() *observed { return running(4, []string{"a", "b"}, []string{"a"}) },
-			[]string{"change CloneSet web-a-x to 4", "drain CloneSet web-b-x"}},
+		{"a subset removed: the other grows first", func() *observed { return running(4, []string{"a", "b"}, []string{"a"}) },
+			[]string{"change CloneSet web-a-x to 4"}},
+		{"a subset removed: drained by as many as the other has more", func() *observed {
+			o := running(4, []string{"a", "b"}, []string{"a"})
+			grown, _ := o.children[0].object.DeepCopyObject().(*kruise.CloneSet)
+			grown.Spec.Replicas, grown.Status.AvailableReplicas = new(int32(4)), 3
+			o.children[0] = fromCloneSet(grown)
+			return o
+		}, []string{"drain CloneSet web-b-x to 1"}},
+		{"a subset removed that serves nobody", func() *observed {
+			o := running(4, []string{"a", "b"}, []string{"a"})
+			o.children[1].pods.available = 0
+			return o
+		}, []string{"change CloneSet web-a-x to 4", "drain CloneSet web-b-x to 0"}},
+		{"a subset removed and fewer replicas asked for", func() *observed { return running(2, []string{"a", "b"}, []string{"a"}) },
+			[]string{"drain CloneSet web-b-x to 0"}},
 		{"a removed subset without pods goes", func() *observed {
 			o := running(2, []string{"a", "b"}, []string{"a"})
 			empty, _ := o.children[1].object.DeepCopyObject().(*kruise.CloneSet)
@@ -247,7 +282,7 @@ func TestPlan(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o.known[p.change[0].live.object.GetUID()] = written{p.change[0].content, 2}
+			o.known[p.change[0].live.object.GetUID()] = written{p.change[0].content, 2, 3}
 			return o
 		}, nil},
 		{"what the server made of our content is not written again", func() *observed {
@@ -259,7 +294,7 @@ func TestPlan(t *testing.T) {
 			live, _ := o.children[0].object.DeepCopyObject().(*kruise.CloneSet)
 			live.Spec.Template.Spec.PriorityClassName = "set-by-a-webhook"
 			o.children[0] = fromCloneSet(live)
-			o.known[live.UID] = written{p.create[0].content, live.Generation}
+			o.known[live.UID] = written{p.create[0].content, live.Generation, 2}
 			return o
 		}, nil},
 		{"drift is repaired", func() *observed {
@@ -309,7 +344,7 @@ func TestAnotherKind(t *testing.T) {
 	o.children = append(o.children, fresh)
 	step("one pod of the new child is missing")
 	o.children[1].pods.available = 2
-	step("the new child has all its pods", "drain CloneSet web-a-x")
+	step("the new child has all its pods", "drain CloneSet web-a-x to 0")
 }
 
 func TestRefuse(t *testing.T) {
@@ -321,11 +356,19 @@ func TestRefuse(t *testing.T) {
 		{"fine", func(*kruise.UnitedDeployment) {}, ""},
 		{"StatefulSet", func(ud *kruise.UnitedDeployment) {
 			ud.Spec.Template = kruise.SubsetTemplate{StatefulSetTemplate: &kruise.StatefulSetTemplateSpec{}}
+		}, ""},
+		{"advanced StatefulSet", func(ud *kruise.UnitedDeployment) {
+			ud.Spec.Template = kruise.SubsetTemplate{AdvancedStatefulSetTemplate: &kruise.AdvancedStatefulSetTemplateSpec{}}
 		}, ReasonUnsupportedTemplate},
+		{"StatefulSets with reserved pods", func(ud *kruise.UnitedDeployment) {
+			ud.Spec.Template = kruise.SubsetTemplate{StatefulSetTemplate: &kruise.StatefulSetTemplateSpec{}}
+			ud.Spec.Topology.ScheduleStrategy.Type = kruise.AdaptiveUnitedDeploymentScheduleStrategyType
+			ud.Spec.Topology.ScheduleStrategy.Adaptive = &kruise.AdaptiveUnitedDeploymentStrategy{ReserveUnschedulablePods: true}
+		}, ReasonUnsupportedSchedule},
 		{"no template", func(ud *kruise.UnitedDeployment) { ud.Spec.Template = kruise.SubsetTemplate{} }, ReasonUnsupportedTemplate},
 		{"Adaptive", func(ud *kruise.UnitedDeployment) {
 			ud.Spec.Topology.ScheduleStrategy.Type = kruise.AdaptiveUnitedDeploymentScheduleStrategyType
-		}, ReasonUnsupportedSchedule},
+		}, ""},
 		{"no subsets", func(ud *kruise.UnitedDeployment) { ud.Spec.Topology.Subsets = nil }, ReasonInvalidSubsets},
 		{"no selector", func(ud *kruise.UnitedDeployment) { ud.Spec.Selector = nil }, ReasonInvalidSelector},
 		{"a selector that cannot be read", func(ud *kruise.UnitedDeployment) {
@@ -383,6 +426,12 @@ template: {spec: {affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDurin
 		}},
 		{"deployment", rich(deployments), func(o *observed) {
 			o.limits = map[string]topology.SubsetLimit{"zone-a": {MaxUnavailable: 0, MaxSurge: 2}}
+		}},
+		{"statefulset", rich(statefulSets), func(o *observed) {
+			o.ud.Spec.UpdateStrategy.ManualUpdate = &kruise.ManualUpdate{Partitions: map[string]int32{"zone-a": 2}}
+		}},
+		{"statefulset-frozen", rich(statefulSets), func(o *observed) {
+			o.limits = map[string]topology.SubsetLimit{"zone-a": {}}
 		}},
 	}
 	for _, tt := range tests {
@@ -452,7 +501,7 @@ func TestChildName(t *testing.T) {
 	ud.Name = strings.Repeat("long", 15) // 60
 	seen := map[string]bool{}
 	for attempt := range maxNames {
-		for _, k := range []kind{cloneSetKind, deploymentKind} {
+		for _, k := range []kind{cloneSetKind, deploymentKind, statefulSetKind} {
 			for _, s := range []string{"a", "b"} {
 				name := childName(ud, k, s, attempt)
 				if name != childName(ud, k, s, attempt) || len(name) > 63 || seen[name] {

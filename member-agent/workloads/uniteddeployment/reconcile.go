@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/freshness"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 )
 
@@ -25,16 +26,25 @@ type reconciler struct {
 	ledger    *ledger
 }
 
-// Reconcile brings one UnitedDeployment on: gather, plan, apply, report. All that it waits for comes as an event of the
-// object or of a child, so it asks for no second pass by itself.
+// Reconcile brings one UnitedDeployment on: gather, plan, apply, report. What it waits for comes as an event of the object, of
+// a child or of a pod; with the strategy Adaptive also time is waited for.
 func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	seen, err := r.gather(ctx, request)
 	if err != nil || seen == nil {
 		return reconcile.Result{}, err
 	}
+	if seen.behind {
+		return reconcile.Result{RequeueAfter: freshness.RetryAfter}, nil // the event of our own write comes first
+	}
 	todo, err := r.plan(ctx, seen)
 	if err != nil {
 		return reconcile.Result{}, err
+	}
+	result := reconcile.Result{RequeueAfter: todo.wake}
+	if todo.turned {
+		// Which subset is closed is known from the status alone, so it is written before pods go for it. Its event brings
+		// the pass that does the rest.
+		return result, r.report(ctx, seen, todo, nil)
 	}
 	failed := r.apply(ctx, seen.ud, todo)
 	if err := r.report(ctx, seen, todo, failed); err != nil {
@@ -46,7 +56,10 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.trim(ctx, seen, todo); err != nil {
 		return reconcile.Result{}, errors.Join(failed, err)
 	}
-	return reconcile.Result{}, failed
+	if failed != nil {
+		return reconcile.Result{}, failed
+	}
+	return result, nil
 }
 
 // gather reads what the plan needs; nil if there is nothing to do.
@@ -71,7 +84,14 @@ func (r *reconciler) gather(ctx context.Context, request reconcile.Request) (*ob
 			return nil, nil // the hub owns it
 		}
 	}
+	if r.ledger.behind(request.NamespacedName, ud.UID, ud.ResourceVersion) {
+		return &observed{behind: true}, nil
+	}
 	children, err := r.gatherChildren(ctx, ud)
+	if err != nil {
+		return nil, err
+	}
+	pods, err := r.gatherPods(ctx, ud, children)
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +99,9 @@ func (r *reconciler) gather(ctx context.Context, request reconcile.Request) (*ob
 	if err != nil {
 		return nil, err
 	}
+	known, marked := r.ledger.known(request.NamespacedName)
 	return &observed{
-		ud: ud, cluster: r.cluster, children: children, revisions: revisions, known: r.ledger.known(request.NamespacedName),
+		ud: ud, cluster: r.cluster, children: children, revisions: revisions, known: known, now: r.clock.Now(), pods: pods, marked: marked,
 	}, nil
 }
 

@@ -22,6 +22,7 @@ type order struct {
 	subset    *kruise.Subset
 	replicas  int32
 	partition int32
+	reserved  int32                 // pods that wait while others run in their place
 	revision  string                // of the UnitedDeployment
 	limit     *topology.SubsetLimit // nil: the template's limits hold
 	cluster   string                // the name of this cluster, "" if it has none
@@ -42,8 +43,11 @@ func (e *patchError) Unwrap() error { return e.err }
 
 // render returns the child that the subset is to have, without a name.
 func render(ud *kruise.UnitedDeployment, o order) (client.Object, error) {
-	if ud.Spec.Template.DeploymentTemplate != nil {
+	switch templateKind(ud) {
+	case deploymentKind:
 		return renderDeployment(ud, o)
+	case statefulSetKind:
+		return renderStatefulSet(ud, o)
 	}
 	return renderCloneSet(ud, o)
 }
@@ -62,6 +66,7 @@ func renderCloneSet(ud *kruise.UnitedDeployment, o order) (client.Object, error)
 	if o.limit != nil {
 		limitCloneSet(&set.Spec, *o.limit)
 	}
+	allowReservedInCloneSet(&set.Spec, o.replicas, o.reserved)
 	pods, err := renderPods(set.Spec.Template, o)
 	set.Spec.Template = pods
 	if live, ok := liveObject[*kruise.CloneSet](o.live); ok {
@@ -78,12 +83,36 @@ func renderDeployment(ud *kruise.UnitedDeployment, o order) (client.Object, erro
 	if o.limit != nil {
 		limitDeployment(&d.Spec, *o.limit, mayPause(o.live, o.revision))
 	}
+	allowReservedInDeployment(&d.Spec, o.replicas, o.reserved)
 	pods, err := renderPods(d.Spec.Template, o)
 	d.Spec.Template = pods
 	if live, ok := liveObject[*appsv1.Deployment](o.live); ok {
 		keepPullPolicies(&d.Spec.Template.Spec, &live.Spec.Template.Spec)
 	}
 	return d, err
+}
+
+func renderStatefulSet(ud *kruise.UnitedDeployment, o order) (client.Object, error) {
+	template := ud.Spec.Template.StatefulSetTemplate.DeepCopy()
+	set := &appsv1.StatefulSet{ObjectMeta: childMeta(ud, template.ObjectMeta, o), Spec: template.Spec}
+	set.Spec.Replicas = new(o.replicas)
+	set.Spec.Selector = childSelector(ud, o.subset.Name)
+	if set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType {
+		if set.Spec.UpdateStrategy.RollingUpdate == nil {
+			set.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{}
+		}
+		set.Spec.UpdateStrategy.Type = appsv1.RollingUpdateStatefulSetStrategyType
+		set.Spec.UpdateStrategy.RollingUpdate.Partition = new(o.partition)
+	}
+	if o.limit != nil {
+		limitStatefulSet(&set.Spec, *o.limit, o.replicas)
+	}
+	pods, err := renderPods(set.Spec.Template, o)
+	set.Spec.Template = pods
+	if live, ok := liveObject[*appsv1.StatefulSet](o.live); ok {
+		keepPullPolicies(&set.Spec.Template.Spec, &live.Spec.Template.Spec)
+	}
+	return set, err
 }
 
 // liveObject returns the child as it is, if there is one of that type.

@@ -57,6 +57,10 @@ func withoutDefaults(template kruise.SubsetTemplate) kruise.SubsetTemplate {
 		d.Spec.Replicas = nil
 		d.Spec.RevisionHistoryLimit = withoutDefault(d.Spec.RevisionHistoryLimit)
 	}
+	if set := t.StatefulSetTemplate; set != nil {
+		set.Spec.Replicas = nil
+		set.Spec.RevisionHistoryLimit = withoutDefault(set.Spec.RevisionHistoryLimit)
+	}
 	return t
 }
 

@@ -26,9 +26,19 @@ func workloadDefaults(k kind) []fieldDefault {
 			fieldDefault{[]string{"strategy", "rollingUpdate", "maxSurge"}, "25%"},
 		)
 	}
-	return append(all,
+	all = append(all,
 		fieldDefault{[]string{"updateStrategy", "type"}, "RollingUpdate"},
 		fieldDefault{[]string{"updateStrategy", "rollingUpdate", "partition"}, 0.0},
+	)
+	if k == statefulSetKind {
+		return append(all,
+			fieldDefault{[]string{"updateStrategy", "rollingUpdate", "maxUnavailable"}, 1.0},
+			fieldDefault{[]string{"podManagementPolicy"}, "OrderedReady"},
+			fieldDefault{[]string{"persistentVolumeClaimRetentionPolicy", "whenDeleted"}, "Retain"},
+			fieldDefault{[]string{"persistentVolumeClaimRetentionPolicy", "whenScaled"}, "Retain"},
+		)
+	}
+	return append(all,
 		fieldDefault{[]string{"updateStrategy", "rollingUpdate", "maxUnavailable"}, "20%"},
 		fieldDefault{[]string{"updateStrategy", "rollingUpdate", "maxSurge"}, 0.0},
 		fieldDefault{[]string{"updateStrategy", "rollingUpdate", "podUpdatePolicy"}, "ReCreate"},
@@ -73,11 +83,28 @@ func meaningOf(k kind, object client.Object) (meaning, error) {
 	for _, d := range workloadDefaults(k) {
 		drop(fields, d.path, d.value)
 	}
+	if claims, ok := fields["volumeClaimTemplates"].([]any); ok && k == statefulSetKind {
+		dropClaimDefaults(claims)
+	}
 	canonical, err := history.Canonical(fields)
 	if err != nil {
 		return meaning{}, fmt.Errorf("compare the spec of %s: %w", k, err)
 	}
 	return sha256.Sum256(canonical), nil
+}
+
+// dropClaimDefaults removes what the API server fills into the claim templates of a StatefulSet.
+func dropClaimDefaults(claims []any) {
+	for _, item := range claims {
+		claim, ok := item.(map[string]any)
+		if !ok {
+			continue
+		}
+		delete(claim, "apiVersion")
+		delete(claim, "kind")
+		delete(claim, "status")
+		drop(claim, []string{"spec", "volumeMode"}, "Filesystem")
+	}
 }
 
 // contains tells whether all of want is in have.

@@ -37,12 +37,12 @@ type Options struct {
 	Federated func(ctx context.Context, namespace string) (bool, error)
 }
 
-// Setup adds the controller to the manager, whose scheme must know apps.kruise.io/v1beta1 and apps/v1 and, if
-// Options.Federated is set, core/v1.
+// Setup adds the controller to the manager, whose scheme must know apps.kruise.io/v1beta1, apps/v1 and core/v1.
 func Setup(ctx context.Context, mgr ctrl.Manager, opts Options) error {
 	indexer := mgr.GetFieldIndexer()
 	if err := errors.Join(
 		indexChildren(ctx, indexer),
+		indexPods(ctx, indexer),
 		history.Index(ctx, indexer, kruise.UnitedDeploymentKind.Kind),
 	); err != nil {
 		return err
@@ -68,6 +68,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opts Options) error {
 		For(&kruise.UnitedDeployment{}).
 		Owns(&kruise.CloneSet{}).
 		Owns(&appsv1.Deployment{}).
+		Owns(&appsv1.StatefulSet{}).
+		Watches(&corev1.Pod{}, podEvents{client: mgr.GetClient()}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: opts.Workers})
 	if opts.Federated != nil {
 		b = b.WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{}))

@@ -53,6 +53,7 @@ func (r *reconciler) report(ctx context.Context, o *observed, p *plan, failed er
 	if err := r.client.Status().Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch), fieldManager); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status of UnitedDeployment %s: %w", client.ObjectKeyFromObject(o.ud), err)
 	}
+	r.ledger.reported(client.ObjectKeyFromObject(o.ud), o.ud.UID, target.ResourceVersion)
 	return nil
 }
 
@@ -65,25 +66,29 @@ func fillStatus(status *kruise.UnitedDeploymentStatus, o *observed, p *plan, fai
 	} else {
 		status.SubsetStatuses = plannedRows(o, p, &facts)
 	}
-	status.Replicas, status.ReadyReplicas, status.UpdatedReplicas, status.UpdatedReadyReplicas = 0, 0, 0, 0
+	status.Replicas, status.ReadyReplicas, status.UpdatedReplicas, status.UpdatedReadyReplicas, status.ReservedPods = 0, 0, 0, 0, 0
 	for _, row := range status.SubsetStatuses {
 		status.Replicas += row.Replicas
 		status.ReadyReplicas += row.ReadyReplicas
 		status.UpdatedReplicas += row.UpdatedReplicas
 		status.UpdatedReadyReplicas += row.UpdatedReadyReplicas
+		status.ReservedPods += row.ReservedPods
 	}
-	facts.Replicas = status.Replicas
+	facts.Replicas = max(0, status.Replicas-status.ReservedPods) // as autoscalers count
 	facts.Stalled, facts.Failed = causes(p, failed)
 	if o.collisions != nil && (*o.collisions > 0 || old.CollisionCount != nil) {
 		status.CollisionCount = o.collisions
 	}
 	if selector, err := metav1.LabelSelectorAsSelector(o.ud.Spec.Selector); err == nil {
 		status.LabelSelector = selector.String()
+		if s := scheduleOf(o.ud); s != nil && s.reserve {
+			status.LabelSelector += "," + LabelReservedPod + "!=" + reservedValue
+		}
 	}
 	done := carriedOut(o, p, failed)
 	if p.refused == nil {
 		status.UpdatedRevision = o.revision
-		if status.CurrentRevision == "" || done && status.UpdatedReplicas == status.Replicas && status.Replicas == facts.Desired {
+		if status.CurrentRevision == "" || done && status.UpdatedReplicas == status.Replicas && facts.Replicas == facts.Desired {
 			status.CurrentRevision = o.revision
 		}
 	}
@@ -108,7 +113,7 @@ func sequence(ud *kruise.UnitedDeployment) int64 {
 
 // carriedOut tells whether all children are as planned and their controllers have seen it.
 func carriedOut(o *observed, p *plan, failed error) bool {
-	if failed != nil || p.refused != nil || len(p.drain) > 0 {
+	if failed != nil || p.refused != nil || len(p.drain) > 0 || p.waits {
 		return false
 	}
 	if slices.ContainsFunc(p.subsets, func(s subsetPlan) bool { return s.settling }) {
@@ -193,13 +198,16 @@ func plannedRows(o *observed, p *plan, facts *conditions.Facts) []kruise.SubsetS
 	waiting, paused := false, true
 	for i := range p.subsets {
 		s := &p.subsets[i]
-		row := kruise.SubsetStatus{Name: s.name, DesiredReplicas: s.desired, Partition: s.partition}
+		row := kruise.SubsetStatus{Name: s.name, DesiredReplicas: s.desired, Partition: s.partition, ReservedPods: s.reserved}
+		if s.schedulable != nil {
+			row.Conditions = []kruise.SubsetCondition{*s.schedulable}
+		}
 		if s.live != nil {
 			addPods(&row, s.live)
 			updated := updatedOf(o, s.live)
 			row.UpdatedReplicas, row.UpdatedReadyReplicas = updated.updated, updated.updatedReady
 			row.CanGoBack = s.live.canGoBack
-			facts.Available += min(s.live.pods.available, s.desired)
+			facts.Available += min(s.live.pods.available, s.counted())
 			facts.Updated += min(updated.updated, s.expected())
 			facts.UpdatedAvailable += min(updated.updatedAvailable, s.expected())
 		}

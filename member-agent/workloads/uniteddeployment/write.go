@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,18 +35,21 @@ const (
 
 // apply carries out the plan. It goes on after an error; the errors come back joined, each with its object.
 func (r *reconciler) apply(ctx context.Context, ud *kruise.UnitedDeployment, p *plan) error {
-	steps := make([]func() error, 0, len(p.create)+len(p.change)+len(p.drain)+len(p.remove))
+	steps := make([]func() error, 0, len(p.create)+len(p.change)+len(p.drain)+len(p.remove)+len(p.mark))
 	for _, c := range p.create {
 		steps = append(steps, func() error { return r.create(ctx, ud, c) })
 	}
 	for _, c := range p.change {
 		steps = append(steps, func() error { return r.change(ctx, ud, c) })
 	}
-	for _, c := range p.drain {
-		steps = append(steps, func() error { return r.drain(ctx, ud, c) })
+	for _, d := range p.drain {
+		steps = append(steps, func() error { return r.drain(ctx, ud, d) })
 	}
 	for _, c := range p.remove {
 		steps = append(steps, func() error { return r.remove(ctx, c) })
+	}
+	for _, m := range p.mark {
+		steps = append(steps, func() error { return r.mark(ctx, ud, m) })
 	}
 	errs := make([]error, len(steps))
 	var group errgroup.Group
@@ -96,7 +100,7 @@ func (r *reconciler) create(ctx context.Context, ud *kruise.UnitedDeployment, c 
 		}
 		owner := client.ObjectKeyFromObject(ud)
 		r.ledger.made(owner, created{c.kind, object.GetName(), object.GetUID()})
-		r.ledger.wrote(owner, object.GetUID(), written{c.content, object.GetGeneration()})
+		r.ledger.wrote(owner, object.GetUID(), written{c.content, object.GetGeneration(), childOf(object).replicas})
 		return nil
 	}
 	return fmt.Errorf("create %s for subset %s of UnitedDeployment %s: %d names are taken", c.kind, c.subset, client.ObjectKeyFromObject(ud), maxNames)
@@ -135,15 +139,33 @@ func (r *reconciler) change(ctx context.Context, ud *kruise.UnitedDeployment, c 
 	steps := []operation{sameObject(c.live.object), {"replace", "/spec", specOf(c.object)}}
 	steps = append(steps, additions("/metadata/labels", c.live.object.GetLabels(), c.object.GetLabels())...)
 	steps = append(steps, additions("/metadata/annotations", c.live.object.GetAnnotations(), c.object.GetAnnotations())...)
-	return r.patch(ctx, ud, c.live, steps, c.content)
+	return r.patch(ctx, ud, c.live, steps, c.content, childOf(c.object).replicas)
 }
 
-// drain asks a child for no pods, and leaves the rest of it as it is.
-func (r *reconciler) drain(ctx context.Context, ud *kruise.UnitedDeployment, c *child) error {
-	return r.patch(ctx, ud, c, []operation{sameObject(c.object), {"replace", "/spec/replicas", 0}}, meaning{})
+// drain asks a child for fewer pods, and leaves the rest of it as it is.
+func (r *reconciler) drain(ctx context.Context, ud *kruise.UnitedDeployment, d drainage) error {
+	return r.patch(ctx, ud, d.child, []operation{sameObject(d.child.object), {"replace", "/spec/replicas", d.keeps}}, meaning{}, d.keeps)
 }
 
-func (r *reconciler) patch(ctx context.Context, ud *kruise.UnitedDeployment, c *child, steps []operation, content meaning) error {
+// mark gives a pod the label that says whether it is reserved. A pod that is gone needs none.
+func (r *reconciler) mark(ctx context.Context, ud *kruise.UnitedDeployment, m mark) error {
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": m.pod.UID, "labels": map[string]string{LabelReservedPod: m.value}}})
+	if err != nil {
+		return fmt.Errorf("encode the mark of pod %s: %w", client.ObjectKeyFromObject(m.pod), err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: m.pod.Namespace, Name: m.pod.Name}}
+	err = r.client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, data), fieldManager)
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("mark pod %s as reserved or not: %w", client.ObjectKeyFromObject(m.pod), err)
+	}
+	r.ledger.marks(client.ObjectKeyFromObject(ud), m.pod.UID, m.value)
+	return nil
+}
+
+func (r *reconciler) patch(ctx context.Context, ud *kruise.UnitedDeployment, c *child, steps []operation, content meaning, replicas int32) error {
 	data, err := json.Marshal(steps)
 	if err != nil {
 		return fmt.Errorf("encode the patch of %s: %w", c.name(), err)
@@ -154,7 +176,7 @@ func (r *reconciler) patch(ctx context.Context, ud *kruise.UnitedDeployment, c *
 	if err := r.client.Patch(ctx, object, client.RawPatch(types.JSONPatchType, data), fieldManager); err != nil {
 		return fmt.Errorf("change %s %s: %w", c.kind, client.ObjectKeyFromObject(object), err)
 	}
-	r.ledger.wrote(client.ObjectKeyFromObject(ud), object.GetUID(), written{content, object.GetGeneration()})
+	r.ledger.wrote(client.ObjectKeyFromObject(ud), object.GetUID(), written{content, object.GetGeneration(), replicas})
 	return nil
 }
 

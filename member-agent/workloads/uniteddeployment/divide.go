@@ -1,0 +1,105 @@
+package uniteddeployment
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flotilla-dev/flotilla/topology/division"
+)
+
+// divide gives each subset its number. With the strategy Adaptive it decides first which subsets take pods.
+func (p *plan) divide(o *observed, kept map[string]*child) error {
+	subsets := o.ud.Spec.Topology.Subsets
+	n := orOne(o.ud.Spec.Replicas)
+	p.subsets = make([]subsetPlan, len(subsets))
+	input, current := make([]division.Subset, len(subsets)), make([]int32, len(subsets))
+	now := make([]*child, len(subsets))
+	for i, s := range subsets {
+		p.subsets[i] = subsetPlan{name: s.Name, live: kept[s.Name]}
+		input[i] = division.Subset{Name: s.Name, Replicas: s.Replicas, Min: s.MinReplicas, Max: s.MaxReplicas}
+		if now[i] = standing(kept[s.Name], p.others, s.Name); now[i] != nil {
+			current[i] = now[i].replicas
+		}
+	}
+	strategy := scheduleOf(o.ud)
+	if strategy == nil {
+		p.forgetMarks(o)
+		shares, err := division.Subsets(n, input, current)
+		p.take(shares)
+		return err
+	}
+	plain, err := division.Adaptive(n, input, nil)
+	if err != nil {
+		return err
+	}
+	seen := make([]division.Seen, len(subsets))
+	for i := range p.subsets {
+		p.subsets[i].plain = plain[i].Replicas
+		seen[i] = p.see(o, strategy, &p.subsets[i], now[i])
+	}
+	divide := division.Adaptive
+	if strategy.reserve {
+		divide = division.Reserve
+	} else {
+		p.forgetMarks(o)
+	}
+	shares, err := divide(n, input, seen)
+	p.take(shares)
+	return err
+}
+
+func (p *plan) take(shares []division.SubsetShare) {
+	for i := range shares {
+		p.subsets[i].desired, p.subsets[i].why = shares[i].Replicas, shares[i].Reason
+	}
+}
+
+// forgetMarks releases the pods that an earlier strategy reserved.
+func (p *plan) forgetMarks(o *observed) {
+	for i := range p.subsets {
+		if live := p.subsets[i].live; live != nil {
+			p.mark = append(p.mark, release(o.pods[live.object.GetUID()], o.marked)...)
+		}
+	}
+}
+
+// see decides whether the subset takes pods, and returns what the division needs to know of it. now is the child that has its
+// pods, nil if there is none.
+func (p *plan) see(o *observed, strategy *schedule, s *subsetPlan, now *child) division.Seen {
+	old := oldGate(o.ud, s.name)
+	var seen division.Seen
+	var at placing
+	if now != nil {
+		pods := o.pods[now.object.GetUID()]
+		at = place(now, pods, strategy.critical, o.now)
+		seen.Replicas, seen.Ready = now.replicas, working(now, s.plain)
+		if strategy.reserve {
+			r := reserve(pods, old != nil && old.Status == corev1.ConditionFalse, o.marked, strategy, o.now)
+			p.mark = append(p.mark, r.marks...)
+			p.sooner(r.next)
+			s.reserved = min(r.pods, now.replicas)
+		}
+	}
+	if strategy.reserve {
+		s.gate = reservedGate(old, s.reserved, o.now)
+	} else {
+		s.gate = gateOf(old, at, strategy, o.now)
+		p.sooner(at.next)
+		p.sooner(s.gate.wait(o.now))
+		if s.gate.closed {
+			// Pods of a closed subset that have nodes keep them, also while they start or are updated.
+			seen.Ready = at.holds
+		}
+	}
+	p.turned = p.turned || s.gate.turned
+	seen.Reserved, seen.Unschedulable = s.reserved, s.gate.closed
+	return seen
+}
+
+// working is how many of the pods of a child count as ready. Pods that are to take the place of others count once they are
+// available; those that others are to replace, which are more than plain, as long as they are ready.
+func working(c *child, plain int32) int32 {
+	if c.replicas > plain {
+		return min(c.pods.ready, c.replicas)
+	}
+	return min(c.pods.available, c.replicas)
+}
