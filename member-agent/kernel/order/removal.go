@@ -15,13 +15,19 @@ type Removal struct {
 	// MinReadySeconds and Now tell which pods are available.
 	MinReadySeconds int32
 	Now             time.Time
+	// Cost returns the deletion cost of a pod; nil is DeletionCost.
+	Cost func(pod *corev1.Pod) int64
 	// Crowd tells which places have too many pods; nil if that does not matter.
 	Crowd *Crowd
 }
 
 // Sort sorts pods, the one to remove first in front.
 func (r Removal) Sort(pods []*corev1.Pod) {
-	before := columns(pods, []Rule{unassigned, phase, r.unavailable, notReady, deletionCost})
+	cost := r.Cost
+	if cost == nil {
+		cost = DeletionCost
+	}
+	before := columns(pods, []Rule{unassigned, phase, r.unavailable, notReady, cost})
 	after := columns(pods, []Rule{readySince, restarts, newer})
 	all := slices.Concat(before, after)
 	if r.Crowd != nil {
@@ -37,8 +43,8 @@ func (r Removal) unavailable(pod *corev1.Pod) int64 {
 	return falseFirst(available)
 }
 
-// deletionCost reads the deletion cost; a value that is no number counts as 0, as it does in Kubernetes.
-func deletionCost(pod *corev1.Pod) int64 {
+// DeletionCost returns the deletion cost that the annotation of the pod says; a value that is no number counts as 0, as it does in Kubernetes.
+func DeletionCost(pod *corev1.Pod) int64 {
 	text, ok := pod.Annotations[corev1.PodDeletionCost]
 	if !ok {
 		return 0

@@ -18,6 +18,9 @@ const step = 100
 type Book struct {
 	// Pods are the pods by their subsets; "" holds those in no subset.
 	Pods map[string][]*corev1.Pod
+	// Others are how many more pods hold places of each subset and get no costs here, because it is not their turn to be removed;
+	// nil for none.
+	Others map[string]int32
 	// Old says that the workload has a newer version: then the first subsets are emptied first, because the new version fills
 	// them first. Only where versions have books of their own.
 	Old bool
@@ -41,7 +44,7 @@ func (r Rule) Costs(b Book) map[types.UID]int32 {
 	for i, s := range r.Subsets {
 		pods, above := b.Pods[s.Name], 0
 		if s.Cap != Unlimited {
-			above = max(0, len(pods)-int(s.Cap))
+			above = min(len(pods), max(0, len(pods)+int(b.Others[s.Name])-int(s.Cap)))
 		}
 		spared := min(above, int(max(0, spare)))
 		above, spare = above-spared, spare-int32(spared)
