@@ -27,6 +27,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/report"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/uniteddeployment"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/workloadspread"
 )
 
 // CacheSyncTimeout is for the manager's controllers: how long one waits for what it watches. A member whose
@@ -84,6 +85,7 @@ func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options) erro
 		uniteddeployment.Setup(ctx, mgr, uniteddeployment.Options{
 			Workers: options.Workers, Clock: options.Clock, ClusterName: options.ClusterName, Federated: hubs,
 		}),
+		workloadspread.Setup(ctx, mgr, workloadspread.Options{Workers: options.Workers, Clock: options.Clock, Federated: hubs}),
 	)
 }
 

@@ -1,0 +1,140 @@
+package workloadspread
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
+)
+
+// Reasons of Ready where nothing hinders, and where a write failed.
+const (
+	// ReasonInForce: the pods of the target are spread.
+	ReasonInForce = "InForce"
+	// ReasonWriteFailed: a pod could not be changed or deleted; it is tried again.
+	ReasonWriteFailed = "WriteFailed"
+)
+
+// fieldOwner is the field manager of everything that workload controllers write.
+const fieldOwner = client.FieldOwner("flotilla-workloads")
+
+// operation is one step of a JSON patch.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+// report tells what was done, and writes the status if it changed.
+func (r *reconciler) report(ctx context.Context, o *observed, p *plan, removed int, failed error) error {
+	status := statusOf(o, p, failed)
+	r.tell(o, p, status, removed, failed)
+	if equality.Semantic.DeepEqual(status, &o.ws.Status) {
+		return nil
+	}
+	// The whole status in one step: zeros are written out, and there is no other writer whose change could get lost.
+	patch, err := json.Marshal([]operation{{"test", "/metadata/uid", o.ws.UID}, {"add", "/status", status}})
+	if err != nil {
+		return fmt.Errorf("encode its status: %w", err)
+	}
+	target := &v1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: o.ws.Namespace, Name: o.ws.Name}}
+	if err := r.client.Status().Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch), fieldOwner); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return nil
+		}
+		return fmt.Errorf("write its status: %w", err)
+	}
+	r.self.Changed(o.ws.UID, client.ObjectKeyFromObject(o.ws), target.ResourceVersion)
+	return nil
+}
+
+// statusOf returns the status that this pass observed.
+func statusOf(o *observed, p *plan, failed error) *v1beta1.WorkloadSpreadStatus {
+	status := o.ws.Status.DeepCopy()
+	status.ObservedGeneration = o.ws.Generation
+	status.SubsetStatuses, status.VersionedSubsetStatuses = p.subsets, p.versions
+	for _, c := range summary(o, p, failed) {
+		c.ObservedGeneration = o.ws.Generation
+		c.LastTransitionTime = metav1.NewTime(o.now)
+		meta.SetStatusCondition(&status.Conditions, c)
+	}
+	return status
+}
+
+// summary returns Ready, Reconciling and Stalled.
+func summary(o *observed, p *plan, failed error) []metav1.Condition {
+	stalled := cmp.Or(o.stalled, p.refused)
+	waiting := o.waiting
+	if failed != nil {
+		waiting = &conditions.Cause{Reason: ReasonWriteFailed, Message: short(failed)}
+	}
+	ready := metav1.Condition{Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: ReasonInForce, Message: inForce(o, p)}
+	reconciling := metav1.Condition{Type: v1beta1.ConditionReconciling, Status: metav1.ConditionFalse, Reason: ReasonInForce, Message: "nothing is on its way"}
+	stuck := metav1.Condition{Type: v1beta1.ConditionStalled, Status: metav1.ConditionFalse, Reason: conditions.ReasonNotStalled, Message: "nothing waits for a person"}
+	if cause := cmp.Or(stalled, waiting); cause != nil {
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, cause.Reason, cause.Message
+	}
+	switch {
+	case stalled != nil:
+		stuck.Status, stuck.Reason, stuck.Message = metav1.ConditionTrue, stalled.Reason, stalled.Message
+		reconciling.Reason, reconciling.Message = stalled.Reason, "it waits for a person"
+	case waiting != nil:
+		reconciling.Status, reconciling.Reason, reconciling.Message = metav1.ConditionTrue, waiting.Reason, waiting.Message
+	}
+	return []metav1.Condition{ready, reconciling, stuck}
+}
+
+// inForce tells how many pods are where they are to be.
+func inForce(o *observed, p *plan) string {
+	switch {
+	case p.outside == 0:
+		return "all pods are in the subsets, within their limits"
+	case o.target.Costly():
+		return fmt.Sprintf("%d of %d pods are in no subset, or beyond the maxReplicas of theirs: they are removed first when the target is scaled in", p.outside, p.total)
+	}
+	return fmt.Sprintf("%d of %d pods are in no subset, or beyond the maxReplicas of theirs; they run on", p.outside, p.total)
+}
+
+// tell records the events of the pass.
+func (r *reconciler) tell(o *observed, p *plan, status *v1beta1.WorkloadSpreadStatus, removed int, failed error) {
+	for i, c := range p.schedulable {
+		if c == nil {
+			continue
+		}
+		name := p.subsets[i].Name
+		switch have := schedulableOf(o.ws, name); {
+		case c.Status == metav1.ConditionFalse && (have == nil || !have.LastTransitionTime.Equal(&c.LastTransitionTime)):
+			r.events.Eventf(o.ws, nil, corev1.EventTypeWarning, "SubsetClosed", "Close", "subset %s is closed: %s", name, c.Message)
+		case c.Status == metav1.ConditionTrue && have != nil && have.Status == metav1.ConditionFalse:
+			r.events.Eventf(o.ws, nil, corev1.EventTypeNormal, "SubsetOpened", "Open", "subset %s is open again", name)
+		}
+	}
+	if removed > 0 {
+		r.events.Eventf(o.ws, nil, corev1.EventTypeNormal, "SuccessfulDelete", "Delete", "deleted %d pods that waited for a node in closed subsets", removed)
+	}
+	if failed != nil {
+		r.events.Eventf(o.ws, nil, corev1.EventTypeWarning, ReasonWriteFailed, "Retry", "%s", short(failed))
+	}
+	now := meta.FindStatusCondition(status.Conditions, v1beta1.ConditionStalled)
+	if now.Status == metav1.ConditionTrue && !meta.IsStatusConditionTrue(o.ws.Status.Conditions, v1beta1.ConditionStalled) {
+		r.events.Eventf(o.ws, nil, corev1.EventTypeWarning, now.Reason, "Stall", "%s", now.Message)
+	}
+}
+
+// longest is how much of an error a condition and an event show: the first failures say it all.
+const longest = 1000
+
+func short(err error) string {
+	text := err.Error()
+	return text[:min(len(text), longest)]
+}

@@ -1,0 +1,428 @@
+package workloadspread
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metrics "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/apis/crds"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/e2e/fleet"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
+)
+
+// patience is how long anything may take on a busy machine.
+const patience = 120 * time.Second
+
+// later is the real clock, and can be put forward.
+type later struct {
+	clock.RealClock
+	mu    sync.Mutex
+	ahead time.Duration
+}
+
+func (l *later) Now() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Now().Add(l.ahead)
+}
+
+func (l *later) Since(t time.Time) time.Duration { return l.Now().Sub(t) }
+
+func (l *later) forward(by time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ahead += by
+}
+
+// requests collects the requests of the controllers that can change something.
+type requests struct {
+	mu   sync.Mutex
+	list []string
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func (r *requests) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(request *http.Request) (*http.Response, error) {
+		if request.Method != http.MethodGet {
+			line := request.Method + " " + request.URL.Path
+			r.mu.Lock()
+			r.list = append(r.list, line)
+			r.mu.Unlock()
+		}
+		return next.RoundTrip(request)
+	})
+}
+
+// counted tells how often pods were patched, and how often the status of WorkloadSpreads was written, in a namespace.
+func (r *requests) counted(namespace string) (podPatches, statusWrites int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, line := range r.list {
+		if !strings.Contains(line, "/namespaces/"+namespace+"/") {
+			continue
+		}
+		method, path, _ := strings.Cut(line, " ")
+		switch {
+		case method == http.MethodPatch && strings.Contains(path, "/pods/") && !strings.HasSuffix(path, "/status"):
+			podPatches++
+		case strings.Contains(path, "/workloadspreads/"):
+			statusWrites++
+		}
+	}
+	return podPatches, statusWrites
+}
+
+// world is one cluster with the controllers of CloneSets and WorkloadSpreads in it, and no webhook.
+type world struct {
+	client.Client
+	cluster *fleet.Cluster
+	config  *rest.Config
+	time    *later
+	written *requests
+	stop    func()
+}
+
+func newScheme(t testing.TB) *runtime.Scheme {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return scheme
+}
+
+// newWorld starts a cluster with nodes in the zones a and b, and the controllers.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	f := fleet.ForTest(t, fleet.Config{NoHub: true, Members: []fleet.ClusterSpec{
+		{Name: "solo", Nodes: fleet.Nodes("solo", "eu", []string{"a", "b"}, 1)},
+	}})
+	w := &world{cluster: f.Member("solo"), time: &later{}, written: &requests{}}
+	files := fstest.MapFS{}
+	for _, name := range []string{"apps.kruise.io_clonesets.yaml", "apps.kruise.io_workloadspreads.yaml"} {
+		data, err := fs.ReadFile(crds.FS, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = &fstest.MapFile{Data: data}
+	}
+	if err := w.cluster.InstallCRDs(t.Context(), files); err != nil {
+		t.Fatal(err)
+	}
+	w.config = w.cluster.RESTConfig()
+	w.config.QPS = -1
+	var err error
+	if w.Client, err = client.New(w.config, client.Options{Scheme: newScheme(t)}); err != nil {
+		t.Fatal(err)
+	}
+	w.start(t)
+	return w
+}
+
+// start runs the controllers until w.stop is called or the test ends.
+func (w *world) start(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	own := rest.CopyConfig(w.config)
+	own.Wrap(w.written.wrap)
+	mgr, err := ctrl.NewManager(own, ctrl.Options{
+		Scheme: newScheme(t), Logger: logr.Discard(), Cache: cache.Options{DefaultTransform: podset.Slim},
+		Metrics: metrics.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
+	})
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	federated := func(ctx context.Context, namespace string) (bool, error) {
+		ns := metadataOf(corev1.SchemeGroupVersion.WithKind("Namespace"))
+		err := mgr.GetClient().Get(ctx, client.ObjectKey{Name: namespace}, ns)
+		return ns.Labels[topology.LabelFederated] == "true", err
+	}
+	err = cloneset.Setup(ctx, mgr, cloneset.Options{Federated: federated})
+	if err == nil {
+		err = Setup(ctx, mgr, Options{Clock: w.time, Federated: federated})
+	}
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	w.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { w.stop() })
+}
+
+// space is a namespace of one story.
+type space struct {
+	*testing.T
+	*world
+	namespace string
+	touched   int
+}
+
+func (w *world) space(t *testing.T, labels map[string]string) *space {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "ws-", Labels: labels}}
+	if err := w.Create(t.Context(), ns); err != nil {
+		t.Fatal(err)
+	}
+	return &space{T: t, world: w, namespace: ns.Name}
+}
+
+func (s *space) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// make creates an object in the space.
+func (s *space) make(object client.Object) {
+	s.Helper()
+	object.SetNamespace(s.namespace)
+	s.must(s.Create(s.Context(), object))
+}
+
+// spread creates the WorkloadSpread "web" of the target "web".
+func (s *space) spread(ws *v1beta1.WorkloadSpread) *v1beta1.WorkloadSpread {
+	s.Helper()
+	ws.ObjectMeta = metav1.ObjectMeta{Name: ws.Name, Annotations: ws.Annotations}
+	s.make(ws)
+	return ws
+}
+
+// eventually polls until check returns "", and fails with what it said last.
+func (s *space) eventually(what string, check func() string) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		why := check()
+		if why == "" {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			s.Fatalf("%s: %s", what, why)
+		case <-tick.C:
+		}
+	}
+}
+
+// template is of pods that ask for one CPU, so that the CPUs of nodes are places for pods.
+func template() corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "nginx:1", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
+		}}}},
+	}
+}
+
+func selector() *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+}
+
+func (s *space) cloneSet(replicas int32) {
+	s.Helper()
+	s.make(&v1beta1.CloneSet{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: v1beta1.CloneSetSpec{Replicas: &replicas, Selector: selector(), Template: template()}})
+}
+
+func (s *space) deployment(replicas int32) {
+	s.Helper()
+	s.make(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: selector(), Template: template()}})
+}
+
+// scale sets the replicas of the target "web".
+func (s *space) scale(object client.Object, replicas int32) {
+	s.Helper()
+	object.SetNamespace(s.namespace)
+	object.SetName("web")
+	s.must(s.Patch(s.Context(), object, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))))
+}
+
+// pods returns the active pods.
+func (s *space) pods() []corev1.Pod {
+	s.Helper()
+	var list corev1.PodList
+	s.must(s.List(s.Context(), &list, client.InNamespace(s.namespace)))
+	return slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool {
+		return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+	})
+}
+
+// zoneOf returns the zone of a node; nodes are named "<cluster>-<zone>-<n>".
+func zoneOf(node string) string {
+	parts := strings.Split(node, "-")
+	if len(parts) < 3 {
+		return "-"
+	}
+	return parts[len(parts)-2]
+}
+
+// subsetOf returns the subset that the annotation of a pod says, "-" for none.
+func subsetOf(pod *corev1.Pod) string {
+	var matched v1beta1.MatchedWorkloadSpread
+	if err := json.Unmarshal([]byte(pod.Annotations[v1beta1.AnnotationMatchedWorkloadSpread]), &matched); err != nil || matched.Subset == "" {
+		return "-"
+	}
+	return matched.Subset
+}
+
+// tally counts pods by what of tells of each, "a=2 b=3".
+func tally(pods []corev1.Pod, of func(*corev1.Pod) string) string {
+	count := map[string]int{}
+	for i := range pods {
+		count[of(&pods[i])]++
+	}
+	var parts []string
+	for _, key := range slices.Sorted(maps.Keys(count)) {
+		parts = append(parts, fmt.Sprintf("%s=%d", key, count[key]))
+	}
+	return strings.Join(parts, " ")
+}
+
+// where tells of a pod its subset, the zone in which it runs, and its cost.
+func where(pod *corev1.Pod) string {
+	zone := "?"
+	if pod.Spec.NodeName != "" {
+		zone = zoneOf(pod.Spec.NodeName)
+	}
+	text := subsetOf(pod) + "/" + zone
+	if cost, ok := pod.Annotations[corev1.PodDeletionCost]; ok {
+		text += "/" + cost
+	}
+	return text
+}
+
+// eventuallyPods waits until the active pods are these, as tally and where tell them.
+func (s *space) eventuallyPods(want string) {
+	s.Helper()
+	s.eventually("pods by subset, zone and cost", func() string {
+		if got := tally(s.pods(), where); got != want {
+			return fmt.Sprintf("%s, want %s", got, want)
+		}
+		return ""
+	})
+}
+
+func (s *space) get(name string) *v1beta1.WorkloadSpread {
+	s.Helper()
+	ws := &v1beta1.WorkloadSpread{}
+	s.must(s.Get(s.Context(), client.ObjectKey{Namespace: s.namespace, Name: name}, ws))
+	return ws
+}
+
+// eventuallyRows waits until the status tells these subsets, as rows tells them.
+func (s *space) eventuallyRows(want string) *v1beta1.WorkloadSpread {
+	s.Helper()
+	var ws *v1beta1.WorkloadSpread
+	s.eventually("subsets of the status", func() string {
+		ws = s.get("web")
+		if got := rows(ws.Status.SubsetStatuses); got != want || ws.Status.ObservedGeneration != ws.Generation {
+			return fmt.Sprintf("%s, want %s; %+v", got, want, ws.Status.Conditions)
+		}
+		return ""
+	})
+	return ws
+}
+
+// eventuallyTold waits until a condition of the WorkloadSpread has the status and the reason.
+func (s *space) eventuallyTold(name, condition string, status metav1.ConditionStatus, reason string) {
+	s.Helper()
+	s.eventually("condition "+condition+" of "+name, func() string {
+		c := meta.FindStatusCondition(s.get(name).Status.Conditions, condition)
+		if c == nil || c.Status != status || c.Reason != reason {
+			return fmt.Sprintf("%+v", c)
+		}
+		return ""
+	})
+}
+
+// eventuallySchedulable waits until the condition of a subset has the status.
+func (s *space) eventuallySchedulable(subset string, status metav1.ConditionStatus) {
+	s.Helper()
+	s.eventually("condition Schedulable of "+subset, func() string {
+		if c := schedulableOf(s.get("web"), subset); c == nil || c.Status != status {
+			return fmt.Sprintf("%+v", c)
+		}
+		return ""
+	})
+}
+
+// quiet checks that passes at rest write nothing: an event of the WorkloadSpread brings one, and its observedGeneration shows it.
+func (s *space) quiet() {
+	s.Helper()
+	s.eventually("all pods run", func() string {
+		for _, pod := range s.pods() {
+			if pod.Status.Phase != corev1.PodRunning {
+				return pod.Name + " is " + string(pod.Status.Phase)
+			}
+		}
+		return ""
+	})
+	s.pass() // whatever was on its way is done with this pass or the next
+	pods, status := s.written.counted(s.namespace)
+	s.pass()
+	podsNow, statusNow := s.written.counted(s.namespace)
+	// The one write of the status that answers the new generation.
+	if podsNow != pods || statusNow > status+1 {
+		s.Errorf("a pass at rest patches %d pods and writes %d statuses", podsNow-pods, statusNow-status)
+	}
+}
+
+// pass changes a field without effect, and waits for the pass that answers it.
+func (s *space) pass() {
+	s.Helper()
+	s.touched++
+	ws := &v1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}}
+	patch := fmt.Appendf(nil, `{"spec":{"scheduleStrategy":{"adaptive":{"disableSimulationSchedule":%t}}}}`, s.touched%2 == 1)
+	s.must(s.Patch(s.Context(), ws, client.RawPatch(types.MergePatchType, patch)))
+	s.eventually("the pass after a change", func() string {
+		if ws := s.get("web"); ws.Status.ObservedGeneration != ws.Generation {
+			return "it did not come yet"
+		}
+		return ""
+	})
+}
