@@ -51,6 +51,7 @@ func TestNamesAndColumns(t *testing.T) {
 		"CloneSet": {"Namespaced", "clone", true, []string{"DESIRED", "UPDATED", "UPDATED_READY", "UPDATED_AVAILABLE", "READY", "TOTAL", "AGE",
 			"[CONTAINERS]", "[IMAGES]", "[SELECTOR]"}},
 		"UnitedDeployment":        {"Namespaced", "ud", true, []string{"DESIRED", "CURRENT", "UPDATED", "READY", "AGE"}},
+		"WorkloadSpread":          {"Namespaced", "ws", false, []string{"WorkloadName", "WorkloadKind", "Adaptive", "Age"}},
 		"FederationPolicy":        {"Namespaced", "fp", false, []string{"READY", "REASON", "WORKLOADS", "SPREAD", "AGE"}},
 		"ClusterFederationPolicy": {"Cluster", "cfp", false, []string{"READY", "REASON", "WORKLOADS", "SPREAD", "AGE"}},
 		"MemberCluster":           {"Cluster", "mc", false, []string{"ACCEPTED", "READY", "REGION", "ZONES", "NODES", "VERSION", "AGE"}},
@@ -91,7 +92,7 @@ func TestNamesAndColumns(t *testing.T) {
 }
 
 // inherited are types of Kubernetes whose descriptions are not ours. Nullable fields, which have their types alone, are too.
-var inherited = []string{".nodeSelectorTerm.", ".tolerations[].", ".taints[]."}
+var inherited = []string{".nodeSelectorTerm.", ".requiredNodeSelector", ".preferredNodeSelector", ".tolerations[].", ".taints[]."}
 
 // TestConventions finds properties that kubectl explain would not explain, lists that server-side apply could not merge
 // as meant, and rules without a sentence.

@@ -16,7 +16,11 @@ import (
 // testPublishedManifests applies manifests in OpenKruise's published shape by both ways of kubectl, with strict
 // validation, and finds everything that was written in what is stored.
 func testPublishedManifests(t *testing.T, s *server) {
-	files, err := filepath.Glob("testdata/*.yaml")
+	s.applyFiles(t, "testdata/*.yaml")
+}
+
+func (s *server) applyFiles(t *testing.T, pattern string) {
+	files, err := filepath.Glob(pattern)
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no manifests: %v", err)
 	}

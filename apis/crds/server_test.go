@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/flotilla-dev/flotilla/apis/crds"
+	"github.com/flotilla-dev/flotilla/apis/apps/conversion"
+	"github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 )
 
@@ -21,12 +22,15 @@ type server struct {
 	client.Client
 	kubeconfig string
 	kubectl    string
+	// version is the one of apps.kruise.io that the rows of check are sent in: "" for the one that they are written in.
+	version string
 }
 
 // TestOnAPIServer starts one API server for all tests that need it: the rules mean what it makes of them.
 func TestOnAPIServer(t *testing.T) {
 	hub := fleet.ForTest(t, fleet.Config{}).Hub()
-	if err := hub.InstallCRDs(t.Context(), crds.FS); err != nil {
+	converter := newConverter(t)
+	if err := hub.InstallCRDs(t.Context(), converter.definitions(t)); err != nil {
 		t.Fatal(err)
 	}
 	c, err := client.New(hub.RESTConfig(), client.Options{})
@@ -44,6 +48,7 @@ func TestOnAPIServer(t *testing.T) {
 	}{
 		{"CloneSet", testCloneSetRules},
 		{"UnitedDeployment", testUnitedDeploymentRules},
+		{"WorkloadSpread", testWorkloadSpreadRules},
 		{"Topology", testTopologyRules},
 		{"Types", testTypes},
 		{"TypesApplied", testTypesApplied},
@@ -57,6 +62,12 @@ func TestOnAPIServer(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, s) })
 	}
+	if asked := converter.asked.Load(); asked > 0 {
+		t.Errorf("%d requests for the stored version asked for a conversion", asked)
+	}
+	old := *s
+	old.version = v1alpha1.GroupVersion.String()
+	t.Run("v1alpha1", func(t *testing.T) { testV1alpha1(t, &old) })
 }
 
 // run returns what kubectl prints.
@@ -161,7 +172,8 @@ func (s *server) check(t *testing.T, manifest string, rows []rule) {
 				t.Fatalf("error %v, want one of validation", err)
 			}
 			for _, part := range row.says {
-				if !strings.Contains(err.Error(), part) {
+				// In another version than they are written in, fields and sentences differ.
+				if s.version == "" && !strings.Contains(err.Error(), part) {
 					t.Errorf("the message lacks %q:\n%v", part, err)
 				}
 			}
@@ -174,9 +186,10 @@ func (s *server) send(t *testing.T, manifest string, row rule) error {
 	u := parse(t, manifest)
 	if row.first == nil {
 		row.edit(u)
-		return s.Create(t.Context(), u, client.DryRunAll)
+		return s.Create(t.Context(), s.inVersion(t, u), client.DryRunAll)
 	}
 	row.first(u)
+	u = s.inVersion(t, u)
 	if err := s.Create(t.Context(), u); err != nil {
 		t.Fatalf("the first object must be taken: %v", err)
 	}
@@ -185,9 +198,24 @@ func (s *server) send(t *testing.T, manifest string, row rule) error {
 			t.Error(err)
 		}
 	})
-	changed := u.DeepCopy()
+	changed := parse(t, manifest)
+	row.first(changed)
 	row.edit(changed)
-	return s.Update(t.Context(), changed, client.DryRunAll)
+	changed.SetResourceVersion(u.GetResourceVersion())
+	return s.Update(t.Context(), s.inVersion(t, changed), client.DryRunAll)
+}
+
+// inVersion returns the object as it is sent.
+func (s *server) inVersion(t *testing.T, u *unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	if s.version == "" {
+		return u
+	}
+	converted, err := conversion.Convert(u, s.version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return converted.DeepCopy()
 }
 
 // named gives the object a name of its own.

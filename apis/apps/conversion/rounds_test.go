@@ -1,0 +1,228 @@
+package conversion_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand"
+	"reflect"
+	"runtime"
+	"sync"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
+	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/randfill"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/conversion"
+	"github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+)
+
+var (
+	rounds = flag.Int("rounds", 6000, "number of random objects that are converted there and back, over all kinds and both ways")
+	seed   = flag.Int64("seed", 1, "first seed of the random objects")
+)
+
+// starts are the kinds in both versions, each to start with.
+func starts() []func() k8sruntime.Object {
+	return []func() k8sruntime.Object{
+		func() k8sruntime.Object { return &v1alpha1.CloneSet{} }, func() k8sruntime.Object { return &v1beta1.CloneSet{} },
+		func() k8sruntime.Object { return &v1alpha1.UnitedDeployment{} }, func() k8sruntime.Object { return &v1beta1.UnitedDeployment{} },
+		func() k8sruntime.Object { return &v1alpha1.WorkloadSpread{} }, func() k8sruntime.Object { return &v1beta1.WorkloadSpread{} },
+	}
+}
+
+// TestRounds converts random objects to the other version, through JSON, and back: they are what they were. The other
+// version's Go type knows every field of what is in between.
+func TestRounds(t *testing.T) {
+	workers := runtime.GOMAXPROCS(0)
+	var group sync.WaitGroup
+	for worker := range workers {
+		group.Go(func() {
+			r := newRandom(t, *seed+int64(worker))
+			for i := worker; i < *rounds && !t.Failed(); i += workers {
+				if wrong := r.round(i); wrong != "" {
+					t.Errorf("round %d of -seed=%d: %s", i, *seed, wrong)
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// random makes objects.
+type random struct {
+	*rand.Rand
+	fill   *randfill.Filler
+	scheme *k8sruntime.Scheme
+	// carried are remainders of earlier rounds, for objects that they are not of.
+	carried []string
+}
+
+func newRandom(t *testing.T, seed int64) *random {
+	t.Helper()
+	scheme := newScheme(t)
+	source := rand.NewSource(seed)
+	funcs := fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs, func(serializer.CodecFactory) []any { return choices() })
+	return &random{Rand: rand.New(rand.NewSource(seed)), scheme: scheme, fill: fuzzer.FuzzerFor(funcs, source, serializer.NewCodecFactory(scheme)).NumElements(0, 3)}
+}
+
+// round converts object i there and back, and says what is wrong.
+func (r *random) round(i int) string {
+	typed := starts()[i%len(starts())]()
+	r.fill.Fill(typed)
+	content, err := k8sruntime.DefaultUnstructuredConverter.ToUnstructured(typed)
+	if err != nil {
+		return err.Error()
+	}
+	gvks, _, err := r.scheme.ObjectKinds(typed)
+	if err != nil {
+		return err.Error()
+	}
+	u := &unstructured.Unstructured{Object: content}
+	u.SetGroupVersionKind(gvks[0])
+	r.disturb(u)
+
+	way := [2]string{alpha, beta}
+	if u.GetAPIVersion() == beta {
+		way = [2]string{beta, alpha}
+	}
+	other, err := conversion.Convert(u, way[1])
+	if err != nil {
+		return err.Error()
+	}
+	if other, err = throughJSON(other); err != nil {
+		return err.Error()
+	}
+	known, err := r.scheme.New(other.GroupVersionKind())
+	if err != nil {
+		return err.Error()
+	}
+	if err := k8sruntime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(other.Object, known, true); err != nil {
+		return fmt.Sprintf("%v in\n%s\nfrom\n%s", err, text(other), text(u))
+	}
+	again, err := conversion.Convert(other, way[0])
+	if err != nil {
+		return err.Error()
+	}
+	if again, err = throughJSON(again); err != nil {
+		return err.Error()
+	}
+	if r.remember(remainder(other)); remainder(u) == "" && !reflect.DeepEqual(again.Object, u.Object) || !reflect.DeepEqual(visible(again).Object, visible(u).Object) {
+		return fmt.Sprintf("\n%s\nbecame\n%s\nby way of\n%s", text(u), text(again), text(other))
+	}
+	return ""
+}
+
+func throughJSON(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	data, err := u.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	read := &unstructured.Unstructured{}
+	return read, read.UnmarshalJSON(data)
+}
+
+func (r *random) remember(remainder string) {
+	if remainder == "" {
+		return
+	}
+	if len(r.carried) < 100 {
+		r.carried = append(r.carried, remainder)
+	} else {
+		r.carried[r.Intn(len(r.carried))] = remainder
+	}
+}
+
+// disturb gives some objects labels and annotations that mean something in v1alpha1, and the remainder of another object.
+func (r *random) disturb(u *unstructured.Unstructured) {
+	for key, values := range map[string][]string{
+		v1alpha1.LabelExcludePreparingDelete: {"true", "false", ""},
+	} {
+		if r.Intn(4) == 0 {
+			labels := u.GetLabels()
+			if labels == nil {
+				labels = map[string]string{}
+			}
+			labels[key] = values[r.Intn(len(values))]
+			u.SetLabels(labels)
+		}
+	}
+	annotations := u.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	for _, key := range []string{v1alpha1.AnnotationImagePreDownloadParallelism, v1alpha1.AnnotationImagePreDownloadTimeoutSeconds, v1alpha1.AnnotationImagePreDownloadMinUpdatedReadyPods} {
+		if r.Intn(4) == 0 {
+			values := []string{"1", "007", "20%", "101%", "-1", "many", "", "99999999999"}
+			annotations[key] = values[r.Intn(len(values))]
+		}
+	}
+	if len(r.carried) > 0 && r.Intn(4) == 0 {
+		key := conversion.RemainderOfV1beta1
+		if u.GetAPIVersion() == beta {
+			key = conversion.RemainderOfV1alpha1
+		}
+		annotations[key] = r.carried[r.Intn(len(r.carried))]
+	}
+	if len(annotations) > 0 {
+		u.SetAnnotations(annotations)
+	}
+}
+
+// choices fill what decides with values that mean something, and templates, which are carried over whole, with little.
+func choices() []any {
+	return []any{
+		func(s *v1alpha1.CloneSetUpdateStrategyType, c randfill.Continue) {
+			*s = pick[v1alpha1.CloneSetUpdateStrategyType](c, "", "ReCreate", "InPlaceIfPossible", "InPlaceOnly", "OnDelete", "x")
+		},
+		func(s *v1alpha1.SubsetCloneSetUpdateStrategyType, c randfill.Continue) {
+			*s = pick[v1alpha1.SubsetCloneSetUpdateStrategyType](c, "", "ReCreate", "InPlaceIfPossible", "InPlaceOnly", "OnDelete", "RollingUpdate", "x")
+		},
+		func(s *v1beta1.CloneSetUpdateStrategyType, c randfill.Continue) {
+			*s = pick[v1beta1.CloneSetUpdateStrategyType](c, "", "OnDelete", "RollingUpdate", "ReCreate", "x")
+		},
+		func(s *v1beta1.PodUpdatePolicyType, c randfill.Continue) {
+			*s = pick[v1beta1.PodUpdatePolicyType](c, "", "ReCreate", "InPlaceIfPossible", "InPlaceOnly", "x")
+		},
+		func(v *intstr.IntOrString, c randfill.Continue) {
+			*v = pick(c, intstr.FromInt32(c.Int31n(5)), intstr.FromString("20%"), intstr.FromString("x"))
+		},
+		func(s *v1beta1.SubsetStatus, c randfill.Continue) {
+			c.FillNoCustom(s)
+			s.Name = pick(c, "a", "b", "c", s.Name)
+		},
+		func(m *map[string]int32, c randfill.Continue) {
+			*m = nil
+			for range c.Intn(4) {
+				if *m == nil {
+					*m = map[string]int32{}
+				}
+				(*m)[pick(c, "a", "b", "c", "d")] = c.Int31n(3)
+			}
+		},
+		func(r *k8sruntime.RawExtension, c randfill.Continue) {
+			r.Raw = pick(c, nil, []byte(`{"metadata":{"labels":{"a":"b"}}}`))
+		},
+		func(p *corev1.PodTemplateSpec, c randfill.Continue) {
+			c.Fill(&p.Labels)
+			p.Spec.Containers = []corev1.Container{{Name: c.String(0), Image: c.String(0)}}
+		},
+		func(p *corev1.PersistentVolumeClaim, c randfill.Continue) { p.Name = c.String(0) },
+		func(s *appsv1.StatefulSetSpec, c randfill.Continue) { c.Fill(&s.Template) },
+		func(s *appsv1.DeploymentSpec, c randfill.Continue) { c.Fill(&s.Template) },
+		func(s *v1beta1.StatefulSetSpec, c randfill.Continue) { c.Fill(&s.Template) },
+		func(m *metav1.ManagedFieldsEntry, _ randfill.Continue) { *m = metav1.ManagedFieldsEntry{} },
+	}
+}
+
+func pick[T any](c randfill.Continue, values ...T) T {
+	return values[c.Intn(len(values))]
+}

@@ -1,0 +1,205 @@
+package crds_test
+
+import (
+	"encoding/pem"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	webhook "sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/conversion"
+	"github.com/flotilla-dev/flotilla/apis/crds"
+)
+
+// converter serves conversion, and counts how often it was asked.
+type converter struct {
+	*httptest.Server
+	asked atomic.Int64
+}
+
+func newConverter(t *testing.T) *converter {
+	t.Helper()
+	registry := webhook.NewRegistry()
+	for _, kind := range conversion.Kinds() {
+		if err := registry.RegisterConverter(kind, conversion.Converter{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	handler := webhook.NewWebhookHandler(conversion.Scheme(), registry)
+	c := &converter{}
+	c.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.asked.Add(1)
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(c.Close)
+	return c
+}
+
+// definitions are the CustomResourceDefinitions that name this converter.
+func (c *converter) definitions(t *testing.T) fs.FS {
+	t.Helper()
+	all, err := crds.AllWithConversion(admissionregistrationv1.WebhookClientConfig{
+		URL:      new(c.URL + crds.ConversionPath),
+		CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate().Raw}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := fstest.MapFS{}
+	for _, crd := range all {
+		data, err := yaml.Marshal(crd.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[crd.GetName()+".yaml"] = &fstest.MapFile{Data: data}
+	}
+	return files
+}
+
+const oldCloneSet = `
+apiVersion: apps.kruise.io/v1alpha1
+kind: CloneSet
+metadata:
+  name: old
+  namespace: default
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: i}]}
+`
+
+// testV1alpha1 sends objects in the first version, which are stored in the second.
+func testV1alpha1(t *testing.T, s *server) {
+	// Every object that v1beta1 refuses is refused in the shape of v1alpha1 too, since nobody looks at it in v1beta1 again; and
+	// what v1beta1 takes is taken.
+	t.Run("RulesOfV1beta1", func(t *testing.T) {
+		t.Run("CloneSet", func(t *testing.T) { testCloneSetRules(t, s) })
+		t.Run("UnitedDeployment", func(t *testing.T) { testUnitedDeploymentRules(t, s) })
+		t.Run("WorkloadSpread", func(t *testing.T) { testWorkloadSpreadRules(t, s) })
+		t.Run("Types", func(t *testing.T) { testTypes(t, s) })
+	})
+	now := *s
+	now.version = ""
+	t.Run("Rules", func(t *testing.T) { testV1alpha1Rules(t, &now) })
+	t.Run("Stored", func(t *testing.T) { testV1alpha1Stored(t, &now) })
+	t.Run("Published", func(t *testing.T) { now.applyFiles(t, "testdata/v1alpha1/*.yaml") })
+	t.Run("Kubectl", func(t *testing.T) { testV1alpha1Kubectl(t, &now) })
+}
+
+func testV1alpha1Rules(t *testing.T, s *server) {
+	const (
+		strategy = "spec.updateStrategy"
+		inUnited = "spec.template.cloneSetTemplate.spec.updateStrategy"
+	)
+	s.check(t, oldCloneSet, []rule{
+		{name: "as it is", edit: named("old")},
+		{name: "in place", edit: set(strategy, "{type: InPlaceIfPossible, partition: 80%, maxUnavailable: 0, maxSurge: 1, inPlaceUpdateStrategy: {gracePeriodSeconds: 5}}")},
+		{name: "unknown type", edit: set(strategy, "{type: RollingUpdate}"), says: []string{"spec.updateStrategy.type", `"RollingUpdate"`, "ReCreate", "OnDelete"}},
+		{name: "InPlaceOnly and surge", edit: set(strategy, "{type: InPlaceOnly, maxSurge: 1}"), says: []string{"spec.updateStrategy.maxSurge", "does not go with type InPlaceOnly", "remove maxSurge"}},
+		{name: "partition of 101%", edit: set(strategy, "{partition: 101%}"), says: []string{"spec.updateStrategy.partition", "partition is 101%", "from 0% to 100%"}},
+		{name: "0 unavailable, no surge", edit: set(strategy, "{maxUnavailable: 0}"), says: []string{"spec.updateStrategy", "are both 0"}},
+	})
+	united := strings.Replace(unitedDeployment, "v1beta1", "v1alpha1", 1)
+	s.check(t, united, []rule{
+		{name: "the older shape", edit: set(inUnited, "{type: InPlaceIfPossible, partition: 3, maxSurge: 1}")},
+		{name: "both shapes", edit: set(inUnited, "{partition: 3, rollingUpdate: {maxSurge: 1}}"), says: []string{inUnited + ".rollingUpdate", "also beside it", "move all of them into rollingUpdate"}},
+		{name: "a policy as type", edit: set(inUnited, "{type: InPlaceOnly, rollingUpdate: {partition: 1}}"), says: []string{inUnited + ".type", "type is InPlaceOnly", "rollingUpdate.podUpdatePolicy", "make type RollingUpdate"}},
+		{name: "InPlaceOnly and surge", edit: set(inUnited, "{type: InPlaceOnly, maxSurge: 1}"), says: []string{"does not go with type InPlaceOnly"}},
+		{name: "negative partition", edit: set(inUnited, "{partition: -1}"), says: []string{inUnited + ".partition", "partition is -1"}},
+	})
+}
+
+// testV1alpha1Stored writes v1alpha1 and reads v1beta1, and the other way round.
+func testV1alpha1Stored(t *testing.T, s *server) {
+	get := func(version, kind, name string) *unstructured.Unstructured {
+		like := &unstructured.Unstructured{}
+		like.SetAPIVersion("apps.kruise.io/" + version)
+		like.SetKind(kind)
+		like.SetNamespace("default")
+		like.SetName(name)
+		return s.get(t, like)
+	}
+	text := func(u *unstructured.Unstructured, path string) string {
+		value, _, _ := unstructured.NestedFieldNoCopy(u.Object, strings.Split(path, ".")...)
+		data, err := yaml.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(data))
+	}
+	expect := func(u *unstructured.Unstructured, path, want string) {
+		t.Helper()
+		if got := text(u, path); got != want {
+			t.Errorf("%s: %s is %q, want %q", u.GetAPIVersion(), path, got, want)
+		}
+	}
+	s.make(t, oldCloneSet, named("up"), set("spec.updateStrategy", "{type: InPlaceOnly, partition: 2}"))
+	stored := get("v1beta1", "CloneSet", "up")
+	expect(stored, "spec.updateStrategy.rollingUpdate.podUpdatePolicy", "InPlaceOnly")
+	expect(stored, "spec.scaleStrategy.enablePVCReuse", "true")
+	expect(stored, "spec.replicas", "1")
+
+	// v1alpha1 reuses claims unless it is told not to, v1beta1 the reverse.
+	s.make(t, cloneSet, named("down"), set("spec.updateStrategy", "{type: OnDelete, rollingUpdate: {podUpdatePolicy: InPlaceOnly}}"))
+	shown := get("v1alpha1", "CloneSet", "down")
+	expect(shown, "spec.updateStrategy.type", "OnDelete")
+	expect(shown, "spec.scaleStrategy.disablePVCReuse", "true")
+	if err := unstructured.SetNestedField(shown.Object, int64(7), "spec", "replicas"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Update(t.Context(), shown); err != nil {
+		t.Fatal(err)
+	}
+	stored = get("v1beta1", "CloneSet", "down")
+	expect(stored, "spec.updateStrategy.rollingUpdate.podUpdatePolicy", "InPlaceOnly")
+	expect(stored, "spec.replicas", "7")
+	if annotations := stored.GetAnnotations(); len(annotations) > 0 {
+		t.Errorf("annotations %v, want none", annotations)
+	}
+
+	s.make(t, strings.Replace(unitedDeployment, "v1beta1", "v1alpha1", 1), named("up"),
+		set("spec.template.cloneSetTemplate.spec.updateStrategy", "{type: InPlaceIfPossible, partition: 3}"))
+	expect(get("v1beta1", "UnitedDeployment", "up"), "spec.template.cloneSetTemplate.spec.updateStrategy.rollingUpdate.podUpdatePolicy", "InPlaceIfPossible")
+	expect(get("v1alpha1", "UnitedDeployment", "up"), "spec.template.cloneSetTemplate.spec.updateStrategy.type", "InPlaceIfPossible")
+
+	s.make(t, workloadSpread, named("down"))
+	expect(get("v1alpha1", "WorkloadSpread", "down"), "spec.scheduleStrategy", "null")
+	subsets, _, _ := unstructured.NestedSlice(get("v1alpha1", "WorkloadSpread", "down").Object, "spec", "subsets")
+	if first, _ := subsets[0].(map[string]any); first["requiredNodeSelectorTerm"] == nil || first["preferredNodeSelectorTerms"] == nil {
+		t.Errorf("v1alpha1: subset %v, want requiredNodeSelectorTerm and preferredNodeSelectorTerms", first)
+	}
+}
+
+func testV1alpha1Kubectl(t *testing.T, s *server) {
+	s.make(t, oldCloneSet, named("shown"))
+	s.make(t, workloadSpread, named("fixed"))
+	s.make(t, workloadSpread, named("adaptive"), set("spec.scheduleStrategy", "{type: Adaptive}"))
+	for _, row := range []struct {
+		args string
+		want []string
+	}{
+		{"get clonesets.v1alpha1.apps.kruise.io shown", []string{"NAME", "DESIRED", "UPDATED_AVAILABLE", "AGE", "shown"}},
+		{"get workloadspreads.v1alpha1.apps.kruise.io", []string{"NAME", "WORKLOADNAME", "WORKLOADKIND", "ADAPTIVE", "AGE"}},
+		{"get ws adaptive", []string{"Deployment", "true"}},
+		{"explain clonesets.spec.updateStrategy --api-version=apps.kruise.io/v1alpha1", []string{"maxUnavailable", "type is ReCreate"}},
+		{"explain workloadspreads.spec.subsets", []string{"requiredNodeSelector", "maxReplicas is the most pods"}},
+		{"scale clonesets.v1alpha1.apps.kruise.io/shown --replicas=3", []string{"scaled"}},
+		{"get clone shown -o jsonpath={.apiVersion}/{.spec.replicas}", []string{"apps.kruise.io/v1beta1/3"}},
+	} {
+		out := s.run(t, "", strings.Fields(row.args)...)
+		for _, want := range row.want {
+			if !strings.Contains(out, want) {
+				t.Errorf("kubectl %s lacks %q:\n%s", row.args, want, out)
+			}
+		}
+	}
+}
