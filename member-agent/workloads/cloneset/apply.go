@@ -199,7 +199,7 @@ func (r *Reconciler) update(ctx context.Context, s *scope, u Update) error {
 
 // create creates the pods of the plan, each after its claims.
 func (r *Reconciler) create(ctx context.Context, s *scope, steps func(n, start int) write.Steps) {
-	revisions := toCreate(s.plan.Create)
+	revisions := toCreate(s.plan.Create, s.facts.Spread)
 	if len(revisions) == 0 {
 		return
 	}
@@ -209,16 +209,16 @@ func (r *Reconciler) create(ctx context.Context, s *scope, steps func(n, start i
 		s.keep(v1beta1.CloneSetConditionFailedScale, err)
 		return
 	}
-	provisions := map[string]volumes.Provision{}
+	provisions := map[*corev1.PodTemplateSpec]volumes.Provision{}
 	for _, revision := range revisions {
-		if _, ok := provisions[revision.Hash]; !ok {
-			provisions[revision.Hash] = claimSet(s.cs).For(revision.Template, revision.Claims, s.facts.Claims)
+		if _, ok := provisions[revision.Template]; !ok {
+			provisions[revision.Template] = claimSet(s.cs).For(revision.Template, revision.Claims, s.facts.Claims)
 		}
 	}
 	ids := r.ids(s, len(revisions))
 	refused := make([]bool, len(ids))
 	s.done.created, err = write.SlowStart(ctx, steps(len(revisions), 1), func(i int) error {
-		provision := provisions[revisions[i].Hash]
+		provision := provisions[revisions[i].Template]
 		for _, claim := range provision.Missing(ids[i], s.facts.Claim) {
 			if err := r.writer.CreateClaim(ctx, s.cs.UID, claim); err != nil {
 				return nameless(err, "-"+s.cs.Name+"-"+ids[i], "-"+s.cs.Name+"-*")
@@ -260,17 +260,6 @@ func (s *scope) losesClaims(id string) bool {
 // memory of the agent. A pass stops after 2 s anyway, and no API server makes more than 2 500 pods a second; the events of
 // the created pods bring the next pass.
 const createsPerPass = 5000
-
-// toCreate returns the revision of each pod that this pass creates, in the order of the plan.
-func toCreate(plan []Creation) []Revision {
-	var revisions []Revision
-	for _, c := range plan {
-		for range min(int(c.Count), createsPerPass-len(revisions)) {
-			revisions = append(revisions, c.Revision)
-		}
-	}
-	return revisions
-}
 
 // reasonInvalidTemplate is why a CloneSet stands still whose pods or revisions the API server refuses.
 const reasonInvalidTemplate = "InvalidTemplate"

@@ -52,7 +52,7 @@ func (p *planner) choose(d delta.Delta) error {
 	fromNew := min(held, d.CreateNew)
 	fromOld := min(held-fromNew, d.CreateOld)
 	left := d.CreateLimit
-	for _, c := range []Creation{{p.Current, d.CreateOld - fromOld + back}, {p.Update, d.CreateNew - fromNew + forward}} {
+	for _, c := range []Creation{{Revision: p.Current, Count: d.CreateOld - fromOld + back}, {Revision: p.Update, Count: d.CreateNew - fromNew + forward}} {
 		c.Count -= p.comeBack(c)
 		if c.Count = min(c.Count, left); c.Count > 0 {
 			p.plan.Create = append(p.plan.Create, c)
@@ -104,7 +104,7 @@ func (p *planner) remove(b *bucket, t delta.Take, reason string) (held int32) {
 	if t.Unavailable > 0 {
 		b.unavailable, b.busy = append(b.unavailable, b.busy...), nil
 	}
-	removal := order.Removal{MinReadySeconds: p.CloneSet.Spec.MinReadySeconds, Now: p.Now,
+	removal := order.Removal{MinReadySeconds: p.CloneSet.Spec.MinReadySeconds, Now: p.Now, Cost: p.costs(b),
 		Crowd: order.NewCrowd(p.Pods.Active, p.CloneSet.Spec.Template.Spec.TopologySpreadConstraints, p.Topology)}
 	pods := take(b, t, func(list []*corev1.Pod) {
 		removal.Sort(list)
@@ -137,6 +137,7 @@ func (p *planner) leave(pod *corev1.Pod, reason string) bool {
 	}
 	p.prepare(pod, step)
 	if !p.CloneSet.Spec.ScaleStrategy.ExcludePreparingDelete {
+		p.held = append(p.held, pod)
 		return false
 	}
 	if step.State != "" {

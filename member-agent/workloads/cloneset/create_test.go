@@ -8,11 +8,11 @@ import (
 
 func TestAPassCreatesABoundedNumberOfPods(t *testing.T) {
 	old, update := Revision{Template: &corev1.PodTemplateSpec{}}, Revision{Template: &corev1.PodTemplateSpec{}}
-	got := toCreate([]Creation{{old, 3}, {update, 2_000_000_000}})
+	got := toCreate([]Creation{{Revision: old, Count: 3}, {Revision: update, Count: 2_000_000_000}}, nil)
 	if len(got) != createsPerPass || got[2].Template != old.Template || got[3].Template != update.Template {
 		t.Errorf("%d pods, want %d: 3 old ones first", len(got), createsPerPass)
 	}
-	if got := toCreate([]Creation{{old, 2}}); len(got) != 2 {
+	if got := toCreate([]Creation{{Revision: old, Count: 2}}, nil); len(got) != 2 {
 		t.Errorf("%d pods, want 2", len(got))
 	}
 }

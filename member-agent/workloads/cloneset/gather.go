@@ -51,6 +51,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 	if adopted, err := r.adopt(ctx, s, selector); err != nil || adopted {
 		return false, err
 	}
+	s.facts.Spread = r.spread(ctx, s, selector)
 	if err := r.revise(ctx, s); apierrors.IsInvalid(err) {
 		// A revision carries the labels of the template.
 		s.stalled = &conditions.Cause{Reason: reasonInvalidTemplate, Message: "the API server refuses what the template asks for; correct it: " + err.Error()}
@@ -118,17 +119,28 @@ func (r *Reconciler) adopt(ctx context.Context, s *scope, selector labels.Select
 
 // topology returns what order.Crowd asks: the value of a node's label. A node that the cache does not have has none.
 func (r *Reconciler) topology(ctx context.Context) func(node, key string) string {
-	known := map[string]map[string]string{}
-	return func(node, key string) string {
-		found, ok := known[node]
-		if !ok {
-			object := &corev1.Node{}
-			if err := r.client.Get(ctx, client.ObjectKey{Name: node}, object, client.UnsafeDisableDeepCopy); err == nil {
-				found = object.Labels
-			}
-			known[node] = found
+	node := r.nodes(ctx)
+	return func(name, key string) string {
+		if found := node(name); found != nil {
+			return found.Labels[key]
 		}
-		return found[key]
+		return ""
+	}
+}
+
+// nodes returns a function that returns a node of the cache, or nil. Each is read once; they must not be changed.
+func (r *Reconciler) nodes(ctx context.Context) func(name string) *corev1.Node {
+	known := map[string]*corev1.Node{}
+	return func(name string) *corev1.Node {
+		found, ok := known[name]
+		if !ok && name != "" {
+			object := &corev1.Node{}
+			if err := r.client.Get(ctx, client.ObjectKey{Name: name}, object, client.UnsafeDisableDeepCopy); err == nil {
+				found = object
+			}
+			known[name] = found
+		}
+		return found
 	}
 }
 

@@ -35,7 +35,9 @@ type Facts struct {
 	Form history.Form
 	// Topology tells the value of a label of a node, "" for none.
 	Topology func(node, key string) string
-	Now      time.Time
+	// Spread is the WorkloadSpread that rules the CloneSet; nil for none.
+	Spread *Spread
+	Now    time.Time
 }
 
 // Removal is a pod to delete, and why.
@@ -65,6 +67,8 @@ type Preparation struct {
 type Creation struct {
 	Revision Revision
 	Count    int32
+	// Subsets are those of the pods, one after another, "" for none; nil where no WorkloadSpread is for them.
+	Subsets []string
 }
 
 // Plan is what one pass does, and the facts of its status.
@@ -103,8 +107,13 @@ type planner struct {
 	Facts
 	plan             Plan
 	old, new, doomed bucket
-	// leaving are pods that a hook keeps from being deleted and that count no more (excludePreparingDelete).
-	leaving []*corev1.Pod
+	// leaving are pods that a hook keeps from being deleted and that count no more (excludePreparingDelete); held are those
+	// that count until they are gone.
+	leaving, held []*corev1.Pod
+	// mayUpdate says that pods may move between revisions, inPlace that all of them can without being made anew.
+	mayUpdate, inPlace bool
+	// seats are the subsets of the active pods, once somebody has asked for them.
+	seats   map[*corev1.Pod]string
 	changes map[string]verdict
 }
 
@@ -112,13 +121,13 @@ type planner struct {
 func Compute(f Facts) (Plan, error) {
 	p := &planner{Facts: f, changes: map[string]verdict{}}
 	p.sort()
-	mayUpdate, allInPlace, err := p.policy()
-	if err != nil {
+	var err error
+	if p.mayUpdate, p.inPlace, err = p.policy(); err != nil {
 		return Plan{}, err
 	}
 	d := delta.Compute(delta.Input{
 		Limits: f.Limits, Old: p.old.group(), New: p.new.group(), Doomed: p.doomed.group(),
-		SameRevision: p.sameRevision(), Update: mayUpdate, InPlace: allInPlace,
+		SameRevision: p.sameRevision(), Update: p.mayUpdate, InPlace: p.inPlace,
 	})
 	p.plan.Notes = d.Notes
 	if err := p.choose(d); err != nil {
@@ -127,6 +136,7 @@ func Compute(f Facts) (Plan, error) {
 	p.plan.ExpectedUpdated = p.expectedUpdated()
 	p.plan.Release = f.Pods.Strangers
 	p.planClaims()
+	p.place()
 	return p.plan, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
@@ -26,6 +27,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 )
 
@@ -33,7 +35,7 @@ var update = flag.Bool("update", false, "write the golden stories anew")
 
 // simulation is a CloneSet with pods and a kubelet in memory: plans are carried out on it as apply.go does.
 type simulation struct {
-	t         *testing.T
+	t         testing.TB
 	cs        *v1beta1.CloneSet
 	pods      []*corev1.Pod
 	revisions []*appsv1.ControllerRevision
@@ -42,9 +44,11 @@ type simulation struct {
 	made      int
 	badImage  string
 	log       strings.Builder
+	// ws rules the CloneSet, unless it is nil.
+	ws *v1beta1.WorkloadSpread
 }
 
-func newSimulation(t *testing.T, replicas int32) *simulation {
+func newSimulation(t testing.TB, replicas int32) *simulation {
 	app := map[string]string{"app": "web"}
 	return &simulation{t: t, now: time.Unix(1_000_000, 0), random: rand.New(rand.NewPCG(1, 1)), cs: &v1beta1.CloneSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u"},
@@ -95,6 +99,11 @@ func (s *simulation) facts() Facts {
 	s.must(err)
 	f.Pods, err = source.Observe("u", nil)
 	s.must(err)
+	if s.ws != nil {
+		rule, err := spread.Resolve(s.ws, limits.Replicas)
+		s.must(err)
+		f.Spread = &Spread{Object: s.ws, Rule: rule, Node: func(string) *corev1.Node { return nil }, Selector: labels.Everything()}
+	}
 	return f
 }
 
@@ -131,17 +140,15 @@ func (s *simulation) pass() Plan {
 	for _, pod := range plan.Open {
 		s.patch(pod, open, err)
 	}
-	for _, creation := range plan.Create {
-		for range creation.Count {
-			pod := newPod(s.cs, creation.Revision, newInstanceID(), f.Form, volumes.Provision{}, s.now)
-			s.made++
-			pod.Name = fmt.Sprintf("web-%03d", s.made)
-			pod.UID = types.UID(pod.Name)
-			pod.CreationTimestamp = metav1.NewTime(s.now)
-			pod.Status.Phase = corev1.PodPending
-			s.patch(pod, open, err)
-			s.pods = append(s.pods, pod)
-		}
+	for _, revision := range toCreate(plan.Create, f.Spread) {
+		pod := newPod(s.cs, revision, newInstanceID(), f.Form, volumes.Provision{}, s.now)
+		s.made++
+		pod.Name = fmt.Sprintf("web-%03d", s.made)
+		pod.UID = types.UID(pod.Name)
+		pod.CreationTimestamp = metav1.NewTime(s.now)
+		pod.Status.Phase = corev1.PodPending
+		s.patch(pod, open, err)
+		s.pods = append(s.pods, pod)
 	}
 	r := &Reconciler{}
 	s.cs.Status = r.status(&scope{cs: s.cs, facts: f, plan: plan, collisions: new(int32(0))})
@@ -183,6 +190,7 @@ func (s *simulation) check(f Facts, plan Plan) {
 	if total := plan.Counters.Replicas - int32(len(removed)-len(f.Pods.Ended)) + created; created > 0 && total > f.Limits.Replicas+f.Limits.MaxSurge {
 		s.t.Fatalf("%d pods for %d replicas and %d surge: %v", total, f.Limits.Replicas, f.Limits.MaxSurge, plan.Notes)
 	}
+	s.checkSpread(f, plan, removed)
 }
 
 // kubelet brings each pod one step on, unless lazy says that it is not its turn.

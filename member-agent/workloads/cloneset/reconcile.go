@@ -37,6 +37,8 @@ type Reconciler struct {
 	self      *freshness.Store // writes to CloneSets
 	revisions *freshness.Store // writes to ControllerRevisions
 	pace      *pace
+	// ruling returns the WorkloadSpread that rules the CloneSet of this name, or nil.
+	ruling func(context.Context, types.NamespacedName) *v1beta1.WorkloadSpread
 	// shortHash makes labels of new pods name their revision by its hash alone.
 	shortHash bool
 }

@@ -73,6 +73,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opts Options) error {
 		return fmt.Errorf("set up CloneSets: %w", err)
 	}
 	pods, revisions := freshness.NewStore(opts.Clock), freshness.NewStore(opts.Clock)
+	spreads := newSpreads(mgr.GetCache())
 	r := &Reconciler{
 		client:    mgr.GetClient(),
 		live:      mgr.GetAPIReader(),
@@ -87,6 +88,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opts Options) error {
 		self:      freshness.NewStore(opts.Clock),
 		revisions: revisions,
 		pace:      newPace(),
+		ruling:    spreads.ruling,
 		shortHash: opts.ShortHash,
 	}
 	ofController := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1beta1.CloneSet{}, handler.OnlyControllerOwner())
@@ -96,6 +98,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opts Options) error {
 		Watches(&corev1.Pod{}, podEvents{client: mgr.GetClient()}).
 		Watches(&corev1.PersistentVolumeClaim{}, ofController).
 		Watches(&appsv1.ControllerRevision{}, ofController).
+		WatchesRawSource(spreads).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: opts.Workers,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstBackoff, lastBackoff),

@@ -16,7 +16,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/simulator"
 )
 
-var simFeatures = flag.String("features", "", "what all simulated CloneSets have: hooks, claims, batches, order; else the seed decides")
+var simFeatures = flag.String("features", "", "what all simulated CloneSets have: hooks, claims, batches, order, spread; else the seed decides")
 
 // features are what a random CloneSet has beside pods and updates.
 type features struct {
@@ -28,14 +28,17 @@ type features struct {
 	batches bool
 	// order is what a user says about the order of updates.
 	order bool
+	// spread is a WorkloadSpread.
+	spread bool
 }
 
-// featuresOf spreads the features over the seeds: half of the runs have none, and stay as cheap as they were.
+// featuresOf spreads the features over the seeds: a quarter of the runs have none, and are cheap.
 func featuresOf(seed uint64) features {
 	if *simFeatures != "" {
-		return features{hooks: strings.Contains(*simFeatures, "hooks"), claims: strings.Contains(*simFeatures, "claims"), batches: strings.Contains(*simFeatures, "batches"), order: strings.Contains(*simFeatures, "order")}
+		return features{hooks: strings.Contains(*simFeatures, "hooks"), claims: strings.Contains(*simFeatures, "claims"), batches: strings.Contains(*simFeatures, "batches"), order: strings.Contains(*simFeatures, "order"), spread: strings.Contains(*simFeatures, "spread")}
 	}
-	return []features{{}, {hooks: true}, {}, {claims: true}, {}, {batches: true, order: true}, {}, {hooks: true, claims: true, batches: true, order: true}}[seed%8]
+	return []features{{}, {hooks: true}, {spread: true}, {claims: true}, {}, {batches: true, order: true}, {spread: true, order: true},
+		{hooks: true, claims: true, batches: true, order: true, spread: true}}[seed%8]
 }
 
 // give gives a CloneSet the features.
@@ -168,6 +171,9 @@ func (u *user) actions() []func() {
 				u.labelPod(pod.Name, r)
 			}
 		})
+	}
+	if f.spread {
+		out = append(out, u.caps, u.caps, u.closeOrOpen, u.removeSpread)
 	}
 	return out
 }

@@ -33,7 +33,7 @@ func (c *checker) promises(w simulator.Write, before, after *corev1.Pod) error {
 	if w.Verb == "create" && before != nil {
 		return fmt.Errorf("pod %s was to be created while another one of its name is there", c.world.Name(w.Key.Name))
 	}
-	for _, check := range []func(simulator.Write, *corev1.Pod, *corev1.Pod) error{c.hooks, c.gracePeriod, c.batches, c.partition} {
+	for _, check := range []func(simulator.Write, *corev1.Pod, *corev1.Pod) error{c.hooks, c.gracePeriod, c.batches, c.partition, c.spread} {
 		if err := check(w, before, after); err != nil {
 			return err
 		}
@@ -280,4 +280,6 @@ type records struct {
 	// removed are the instance ids of pods that the controller removed; givenUp the claims that the user did.
 	removed map[string]bool
 	givenUp map[types.UID]bool
+	// ws is the WorkloadSpread that the pass has found, or nil.
+	ws *v1beta1.WorkloadSpread
 }

@@ -68,6 +68,18 @@ func TestTheSimulationFindsLies(t *testing.T) {
 	}
 }
 
+// TestTheSimulationFindsCrowdedSubsets shows that a controller that counts wrongly is found out.
+func TestTheSimulationFindsCrowdedSubsets(t *testing.T) {
+	found(t, func(s *simulated) {
+		s.features = features{spread: true}
+		s.lieSpread = func(ws *v1beta1.WorkloadSpreadSpec) {
+			for i := range ws.Subsets {
+				ws.Subsets[i].MaxReplicas = nil
+			}
+		}
+	})
+}
+
 // found runs a broken controller; within a few runs the checks must have found it often.
 func found(t *testing.T, broken func(*simulated)) {
 	synctest.Test(t, func(t *testing.T) {

@@ -121,6 +121,7 @@ func simStories() map[string]simStory {
 func TestSimulatedStories(t *testing.T) {
 	stories := simStories()
 	maps.Copy(stories, featureStories())
+	maps.Copy(stories, spreadStories())
 	for name, story := range stories {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

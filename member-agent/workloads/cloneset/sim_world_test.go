@@ -39,6 +39,8 @@ type simulated struct {
 	blind bool
 	// lie changes the specs that the controller sees, to prove the same.
 	lie func(*v1beta1.CloneSetSpec)
+	// lieSpread changes the WorkloadSpreads that the controller sees.
+	lieSpread func(*v1beta1.WorkloadSpreadSpec)
 	// wrap stands between the controller and its client, unless it is nil.
 	wrap func(client.Client) client.Client
 	features
@@ -70,6 +72,11 @@ func newSimulated(o simulator.Options, change ...func(*simulated)) *simulated {
 func (s *simulated) begin(cs *v1beta1.CloneSet) error {
 	if err := s.Create(cs); err != nil {
 		return err
+	}
+	if s.spread {
+		if err := s.Create(s.firstSpread()); err != nil {
+			return err
+		}
 	}
 	return s.Start(simulator.Controller{Kind: "CloneSet", Gather: gatherEvents, Build: s.build, Also: claimOwners})
 }
@@ -110,7 +117,7 @@ func (s *simulated) build(env simulator.Env) (reconcile.Reconciler, error) {
 		source: source, history: history.Store{Client: env.Client, Live: env.Live, Fresh: revisions}, revisions: revisions,
 		claims: claims,
 		writer: &write.Writer{Client: env.Client, Fresh: pods, Claims: freshness.NewStore(env.Clock)},
-		pods:   pods, self: freshness.NewStore(env.Clock), pace: newPace(),
+		pods:   pods, self: freshness.NewStore(env.Clock), pace: newPace(), ruling: s.rulingIn(env.Client),
 	}
 	if s.blind {
 		// Writes are recorded in a store that nobody asks.
@@ -309,6 +316,9 @@ func (t *trouble) happen() {
 		if t.claims {
 			kinds = append(kinds, "PersistentVolumeClaim")
 		}
+		if t.spread {
+			kinds = append(kinds, "WorkloadSpread")
+		}
 		kind := kinds[r.IntN(len(kinds))]
 		t.Interrupt(kind)
 		t.After(time.Duration(1+r.IntN(8000))*time.Millisecond, func() { t.Resume(kind) })
@@ -394,7 +404,7 @@ func (s *simulated) comeToRest(u *user) error {
 		s.Kubelet.Recover(node)
 	}
 	s.Kubelet.Retry()
-	for _, kind := range []simulator.Kind{"Pod", "CloneSet", "ControllerRevision", "PersistentVolumeClaim"} {
+	for _, kind := range []simulator.Kind{"Pod", "CloneSet", "ControllerRevision", "PersistentVolumeClaim", "WorkloadSpread"} {
 		s.Resume(kind)
 	}
 	for _, letGo := range s.letGo {

@@ -40,6 +40,8 @@ type world struct {
 	cluster *fleet.Cluster
 	stop    func()
 	options cloneset.Options
+	// cached reads what the controller knows.
+	cached client.Reader
 }
 
 func newScheme(t testing.TB) *runtime.Scheme {
@@ -53,27 +55,33 @@ func newScheme(t testing.TB) *runtime.Scheme {
 	return scheme
 }
 
-// newWorld starts a cluster and the controller.
-func newWorld(t testing.TB) *world {
+// newWorld starts a cluster and the controller. kinds are those that the cluster has beside CloneSets, in lower case and plural.
+func newWorld(t testing.TB, kinds ...string) *world {
 	t.Helper()
 	f := fleet.ForTest(t, fleet.Config{NoHub: true, Audit: true, Members: []fleet.ClusterSpec{
 		{Name: "solo", Nodes: fleet.Nodes("solo", "eu", []string{"a", "b"}, 2)},
 	}})
 	w := &world{TB: t, cluster: f.Member("solo"), config: f.Member("solo").RESTConfig()}
-	const file = "apps.kruise.io_clonesets.yaml" // the others' rules are not under test here
-	data, err := fs.ReadFile(crds.FS, file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.cluster.InstallCRDs(t.Context(), fstest.MapFS{file: {Data: data}}); err != nil {
-		t.Fatal(err)
-	}
+	w.install("clonesets") // the others' rules are not under test here
+	w.install(kinds...)
 	w.config.QPS = -1
+	var err error
 	if w.Client, err = client.New(w.config, client.Options{Scheme: newScheme(t)}); err != nil {
 		t.Fatal(err)
 	}
 	w.start()
 	return w
+}
+
+// install makes the cluster know more of our kinds.
+func (w *world) install(kinds ...string) {
+	w.Helper()
+	for _, kind := range kinds {
+		file := "apps.kruise.io_" + kind + ".yaml"
+		data, err := fs.ReadFile(crds.FS, file)
+		w.must(err)
+		w.must(w.cluster.InstallCRDs(w.Context(), fstest.MapFS{file: {Data: data}}))
+	}
 }
 
 // start runs the controller until w.stop is called or the test ends.
@@ -96,6 +104,7 @@ func (w *world) start() {
 		cancel()
 		w.Fatal(err)
 	}
+	w.cached = mgr.GetCache()
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
 	stopped := false
