@@ -29,8 +29,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/flotilla-dev/flotilla/cmd/internal/dial"
+	"github.com/flotilla-dev/flotilla/cmd/internal/serving"
 	memberagent "github.com/flotilla-dev/flotilla/member-agent"
 )
+
+// program is the name of this one, of its Service and of its Lease.
+const program = "flotilla-agent"
 
 // flags of the command. It has a flag set of its own: the client library puts a flag --kubeconfig into the process-wide
 // one.
@@ -39,6 +43,7 @@ type flags struct {
 	metricsAddress, healthAddress          string
 	leaderElect                            bool
 	leaderNamespace                        string
+	webhook                                serving.Flags
 	workers                                int
 	cloneSetShortHash                      bool
 	logLevel, logFormat                    string
@@ -64,7 +69,8 @@ func newCommand() *cobra.Command {
 	set.StringVar(&f.metricsAddress, "metrics-bind-address", ":8080", "address that serves metrics; 0 turns them off")
 	set.StringVar(&f.healthAddress, "health-probe-bind-address", ":8081", "address that serves /healthz and /readyz; 0 turns them off")
 	set.BoolVar(&f.leaderElect, "leader-elect", true, "work only while holding a Lease in the member; needed with more than one replica")
-	set.StringVar(&f.leaderNamespace, "leader-election-namespace", "flotilla-system", "namespace of that Lease in the member; made if it does not exist")
+	set.StringVar(&f.leaderNamespace, "leader-election-namespace", "flotilla-system", "namespace of that Lease in the member, and of the webhook's Secret and Service; made if it does not exist")
+	f.webhook.Add(set, program)
 	set.IntVar(&f.workers, "workers", 16, "objects of each kind that are worked on at the same time")
 	set.BoolVar(&f.cloneSetShortHash, "cloneset-short-hash", false, "new pods of CloneSets name their revision in the label controller-revision-hash by its hash alone, as with OpenKruise's gate CloneSetShortHash; pods that are there stay as they are")
 	set.StringVar(&f.logLevel, "log-level", "info", "debug, info or error")
@@ -86,7 +92,7 @@ func (f *flags) validate() error {
 	case f.workers < 1:
 		return fmt.Errorf("--workers %d must be at least 1", f.workers)
 	}
-	return nil
+	return f.webhook.Validate()
 }
 
 func run(ctx context.Context, f *flags) error {
@@ -112,9 +118,14 @@ func run(ctx context.Context, f *flags) error {
 			return err
 		}
 	}
-	mgr, err := newManager(ctx, f, member, log)
+	mgr, hooks, err := newManager(ctx, f, member, log)
 	if err != nil {
 		return err
+	}
+	if hooks != nil {
+		if err := hooks.Setup(mgr); err != nil {
+			return err
+		}
 	}
 	if err := memberagent.Setup(ctx, mgr, options); err != nil {
 		return err
@@ -130,17 +141,18 @@ func hubHost(hub *rest.Config) string {
 	return hub.Host
 }
 
-func newManager(ctx context.Context, f *flags, member *rest.Config, log logr.Logger) (ctrl.Manager, error) {
+// newManager returns the manager, and its webhook server or nil.
+func newManager(ctx context.Context, f *flags, member *rest.Config, log logr.Logger) (ctrl.Manager, *serving.Server, error) {
 	scheme := runtime.NewScheme()
 	if err := memberagent.AddToScheme(scheme); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if f.leaderElect {
+	if f.leaderElect || f.webhook.On() {
 		if err := ensureNamespace(ctx, member, scheme, f.leaderNamespace); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	mgr, err := ctrl.NewManager(member, ctrl.Options{
+	options := ctrl.Options{
 		Scheme:                        scheme,
 		Logger:                        log,
 		Cache:                         memberagent.CacheOptions(),
@@ -148,22 +160,34 @@ func newManager(ctx context.Context, f *flags, member *rest.Config, log logr.Log
 		Metrics:                       server.Options{BindAddress: f.metricsAddress},
 		HealthProbeBindAddress:        f.healthAddress,
 		LeaderElection:                f.leaderElect,
-		LeaderElectionID:              "flotilla-agent",
+		LeaderElectionID:              program,
 		LeaderElectionNamespace:       f.leaderNamespace,
 		LeaderElectionReleaseOnCancel: true,
-	})
+	}
+	var hooks *serving.Server
+	if f.webhook.On() {
+		var err error
+		hooks, err = serving.New(member, serving.Options{
+			Flags: f.webhook, Program: program, Namespace: f.leaderNamespace, Clock: clock.RealClock{}, Log: log.WithName("webhook"),
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		options.WebhookServer = hooks
+	}
+	mgr, err := ctrl.NewManager(member, options)
 	if err != nil {
-		return nil, fmt.Errorf("set up the agent for the member at %s: %w", member.Host, err)
+		return nil, nil, fmt.Errorf("set up the agent for the member at %s: %w", member.Host, err)
 	}
 	for _, add := range []func(string, healthz.Checker) error{mgr.AddHealthzCheck, mgr.AddReadyzCheck} {
 		if err := add("ping", func(*http.Request) error { return nil }); err != nil {
-			return nil, fmt.Errorf("set up health checks: %w", err)
+			return nil, nil, fmt.Errorf("set up health checks: %w", err)
 		}
 	}
-	return mgr, nil
+	return mgr, hooks, nil
 }
 
-// ensureNamespace makes the namespace of the leader's Lease. Where the agent may not, someone else has made it.
+// ensureNamespace makes the namespace of the leader's Lease and the webhook's Secret. Where the agent may not, someone else has made it.
 func ensureNamespace(ctx context.Context, member *rest.Config, scheme *runtime.Scheme, name string) error {
 	c, err := client.New(member, client.Options{Scheme: scheme})
 	if err != nil {
@@ -178,7 +202,7 @@ func ensureNamespace(ctx context.Context, member *rest.Config, scheme *runtime.S
 	}
 	err = c.Create(ctx, namespace)
 	if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsForbidden(err) {
-		return fmt.Errorf("create namespace %s for the leader's Lease in the member: %w", name, err)
+		return fmt.Errorf("create namespace %s for the leader's Lease and the webhook's Secret in the member: %w", name, err)
 	}
 	return nil
 }

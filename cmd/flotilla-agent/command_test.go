@@ -26,6 +26,8 @@ func TestBadStart(t *testing.T) {
 		{"a name that is none", []string{"--cluster-name=East", "--hub-kubeconfig=x"}, []string{`"East"`, "DNS label"}},
 		{"a name that is too long", []string{"--cluster-name=" + strings.Repeat("x", 53), "--hub-kubeconfig=x"}, []string{"at most 52"}},
 		{"no workers", []string{"--workers=0"}, []string{"--workers 0", "at least 1"}},
+		{"a webhook address that is none", []string{"--webhook-bind-address=9443"}, []string{"--webhook-bind-address", `"9443"`}},
+		{"a webhook URL that is none", []string{"--webhook-url=http://east"}, []string{"--webhook-url", `"http://east"`}},
 		{"an unknown level", []string{"--log-level=loud"}, []string{"loud", "debug, info, error"}},
 		{"an unknown format", []string{"--log-format=xml"}, []string{"xml", "text nor json"}},
 		{"no kubeconfig anywhere", nil, []string{"no kubeconfig for the member", "--kubeconfig"}},
@@ -53,7 +55,7 @@ func TestBadStart(t *testing.T) {
 
 // TestDefaults holds what a start without flags does.
 func TestDefaults(t *testing.T) {
-	for name, want := range map[string]string{"workers": "16", "leader-elect": "true", "cloneset-short-hash": "false", "log-level": "info"} {
+	for name, want := range map[string]string{"workers": "16", "leader-elect": "true", "cloneset-short-hash": "false", "log-level": "info", "webhook-bind-address": ":9443", "webhook-url": ""} {
 		flag := newCommand().Flags().Lookup(name)
 		if flag == nil || flag.DefValue != want || flag.Usage == "" {
 			t.Errorf("--%s is %+v, want the default %q and a help text", name, flag, want)

@@ -11,6 +11,7 @@ func TestFlags(t *testing.T) {
 	for name, value := range map[string]string{
 		"kubeconfig": "", "metrics-bind-address": ":8080", "health-probe-bind-address": ":8081",
 		"leader-elect": "true", "leader-election-namespace": "flotilla-system", "log-level": "info", "log-format": "text",
+		"webhook-bind-address": ":9443", "webhook-url": "",
 	} {
 		if f := command().Flags().Lookup(name); f == nil || f.DefValue != value {
 			t.Errorf("flag --%s is %+v, want the default %q", name, f, value)
@@ -28,6 +29,7 @@ func TestBadStart(t *testing.T) {
 		args []string
 		says []string
 	}{
+		{"a webhook URL without a server", []string{"--webhook-bind-address=0", "--webhook-url=https://hub"}, []string{"--webhook-url https://hub", "--webhook-bind-address"}},
 		{"an unknown level", []string{"--log-level=loud"}, []string{"loud", "debug, info, error"}},
 		{"an unknown format", []string{"--log-format=xml"}, []string{"xml", "text nor json"}},
 		{"a kubeconfig that is not there, told in JSON", []string{"--log-format=json", "--kubeconfig=" + empty + "/none"}, []string{"--kubeconfig", "no such file"}},

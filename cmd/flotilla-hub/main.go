@@ -16,11 +16,16 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	componentversion "k8s.io/component-base/version"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/flotilla-dev/flotilla/cmd/internal/dial"
+	"github.com/flotilla-dev/flotilla/cmd/internal/serving"
 	"github.com/flotilla-dev/flotilla/hub"
 )
+
+// program is the name of this one and of its Service.
+const program = "flotilla-hub"
 
 func main() {
 	os.Exit(run())
@@ -41,6 +46,7 @@ func run() int {
 type flags struct {
 	kubeconfig string
 	options    hub.Options
+	webhook    serving.Flags
 	logLevel   string
 	logFormat  string
 }
@@ -61,13 +67,17 @@ func command() *cobra.Command {
 	s.StringVar(&f.options.MetricsBindAddress, "metrics-bind-address", ":8080", "address of /metrics, \"0\" for none")
 	s.StringVar(&f.options.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz, \"0\" for none")
 	s.BoolVar(&f.options.LeaderElection, "leader-elect", true, "let one of several hubs act, by a Lease")
-	s.StringVar(&f.options.LeaderElectionNamespace, "leader-election-namespace", "flotilla-system", "namespace of that Lease; made if it does not exist")
+	s.StringVar(&f.options.LeaderElectionNamespace, "leader-election-namespace", "flotilla-system", "namespace of that Lease, and of the webhook's Secret and Service; made if it does not exist")
+	f.webhook.Add(s, program)
 	s.StringVar(&f.logLevel, "log-level", "info", "debug, info or error")
 	s.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	return cmd
 }
 
 func (f *flags) run(ctx context.Context) error {
+	if err := f.webhook.Validate(); err != nil {
+		return err
+	}
 	logger, err := f.logger()
 	if err != nil {
 		return err
@@ -82,12 +92,12 @@ func (f *flags) run(ctx context.Context) error {
 	if err := hub.CheckCRDs(cfg); err != nil {
 		return err
 	}
-	if f.options.LeaderElection {
+	if f.options.LeaderElection || f.webhook.On() {
 		if err := hub.EnsureNamespace(ctx, cfg, f.options.LeaderElectionNamespace); err != nil {
 			return err
 		}
 	}
-	mgr, err := hub.NewManager(ctx, cfg, f.options)
+	mgr, err := f.newManager(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -95,6 +105,26 @@ func (f *flags) run(ctx context.Context) error {
 		return fmt.Errorf("run the hub: %w", err)
 	}
 	return nil
+}
+
+// newManager returns the manager of the hub, with its webhook server if there is one.
+func (f *flags) newManager(ctx context.Context, cfg *rest.Config) (ctrl.Manager, error) {
+	if !f.webhook.On() {
+		return hub.NewManager(ctx, cfg, f.options)
+	}
+	server, err := serving.New(cfg, serving.Options{
+		Flags: f.webhook, Program: program, YieldTo: "flotilla-agent", Namespace: f.options.LeaderElectionNamespace,
+		Clock: clock.RealClock{}, Log: f.options.Logger.WithName("webhook"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	f.options.WebhookServer = server
+	mgr, err := hub.NewManager(ctx, cfg, f.options)
+	if err != nil {
+		return nil, err
+	}
+	return mgr, server.Setup(mgr)
 }
 
 // config finds the API server of the hub, with the usual rules of kubectl, then the pod's own service account.

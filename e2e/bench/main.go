@@ -7,8 +7,8 @@
 //
 // Sections: division (the mathematics alone), delivery (hub object to member objects, members without kubelets),
 // rollout (CloneSets of hundreds or thousands of pods, by -sizes, in one cluster with simulated nodes, against a bare
-// client, a Deployment, and a Deployment whose pods have the same readiness gate), and on demand curve (the agent's CPU per
-// changed pod by size). The bare client says what API server, scheduler and simulated kubelets allow at best. No figure makes
+// client, a Deployment, and a Deployment whose pods have the same readiness gate), conversion (reads of a CloneSet as v1alpha1
+// against reads of the stored version), and on demand curve (the agent's CPU per changed pod by size). The bare client says what API server, scheduler and simulated kubelets allow at best. No figure makes
 // it fail; a phase that does not end within its deadline does, and prints what it saw. The deadline is that of 500 pods, and
 // more for more.
 package main
@@ -56,7 +56,7 @@ type section struct {
 }
 
 func sections() []section {
-	return []section{{"division", divisionSection}, {"delivery", deliverySection}, {"rollout", rolloutSection}, {"curve", curveSection}}
+	return []section{{"division", divisionSection}, {"delivery", deliverySection}, {"rollout", rolloutSection}, {"conversion", conversionSection}, {"curve", curveSection}}
 }
 
 // bench is what all sections share.
@@ -89,7 +89,7 @@ func (b *bench) say(format string, args ...any) { fmt.Fprintf(b.progress, format
 
 func main() {
 	var o options
-	flag.StringVar(&o.only, "only", "", "comma-separated `sections` to run: division, delivery, rollout, curve (default all but curve)")
+	flag.StringVar(&o.only, "only", "", "comma-separated `sections` to run: division, delivery, rollout, conversion, curve (default all but curve)")
 	flag.IntVar(&o.runs, "n", 1, "number of runs; the table shows the median, and the range where there are several")
 	flag.StringVar(&o.output, "o", "table", "output `format`: table or json")
 	flag.StringVar(&o.programs, "programs", "", "`folder` with flotilla-hub and flotilla-agent (default: built from this module)")

@@ -23,22 +23,13 @@ import (
 // fieldManager owns what this package applies.
 const fieldManager = "flotilla-fleet"
 
-// applyFiles applies every cluster-scoped object in the *.yaml files of dir, by the resource that mapping gives its
-// kind; a kind for which it gives none is skipped.
-func (c *Cluster) applyFiles(ctx context.Context, files fs.FS, dir string, mapping func(schema.GroupVersionKind) (schema.GroupVersionResource, bool)) error {
+// applyAll applies the objects, all of one cluster-scoped resource.
+func (c *Cluster) applyAll(ctx context.Context, resource schema.GroupVersionResource, objects []*unstructured.Unstructured) error {
 	client, err := dynamic.NewForConfig(c.admin)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", c.Name, err)
 	}
-	objects, err := readObjects(files, dir)
-	if err != nil {
-		return err
-	}
 	for _, object := range objects {
-		resource, ok := mapping(object.GroupVersionKind())
-		if !ok {
-			continue
-		}
 		if err := applyObject(ctx, client.Resource(resource), object); err != nil {
 			return fmt.Errorf("apply %s %s to %s: %w", object.GetKind(), object.GetName(), c.Name, err)
 		}

@@ -33,6 +33,10 @@ func (c *Cluster) Kubeconfig() string {
 // RESTConfig returns an administrator's client configuration without client-side limits. The caller may change it.
 func (c *Cluster) RESTConfig() *rest.Config { return rest.CopyConfig(c.admin) }
 
+// WebhookAddress returns host:port on which a program of ours serves the cluster's API server. The CustomResourceDefinitions
+// that InstallCRDs applies name it.
+func (c *Cluster) WebhookAddress() string { return fmt.Sprintf("%s:%d", loopback, c.ports.Webhook) }
+
 // AuditLog returns the path of the audit log; the file exists if the fleet was started with Audit.
 func (c *Cluster) AuditLog() string { return filepath.Join(c.dir(), "logs", "audit.log") }
 

@@ -7,32 +7,33 @@ import (
 	"slices"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
+
+	"github.com/flotilla-dev/flotilla/apis/crds"
 )
 
 // InstallCRDs applies every CustomResourceDefinition in the *.yaml files at the top of files and returns when all of
-// them are established and served.
+// them are established and served. Those whose objects a webhook converts name WebhookAddress: only there can a program of
+// ours serve a cluster of a fleet. While none does, requests for the version that is stored work, others fail.
 func (c *Cluster) InstallCRDs(ctx context.Context, files fs.FS) error {
-	resource := apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
-	var names []string
 	objects, err := readObjects(files, ".")
 	if err != nil {
 		return fmt.Errorf("install CRDs in %s: %w", c.Name, err)
 	}
-	for _, object := range objects {
-		if object.GetKind() == "CustomResourceDefinition" {
-			names = append(names, object.GetName())
-		}
+	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() != "CustomResourceDefinition" })
+	var names []string
+	here := admissionregistrationv1.WebhookClientConfig{URL: new("https://" + c.WebhookAddress() + crds.ConversionPath)}
+	for i, object := range objects {
+		names = append(names, object.GetName())
+		objects[i] = crds.WithConversion(object, here)
 	}
-	err = c.applyFiles(ctx, files, ".", func(kind schema.GroupVersionKind) (schema.GroupVersionResource, bool) {
-		return resource, kind.Kind == "CustomResourceDefinition"
-	})
-	if err != nil {
+	if err := c.applyAll(ctx, apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"), objects); err != nil {
 		return fmt.Errorf("install CRDs: %w", err)
 	}
 	client, err := apiextensions.NewForConfig(c.admin)

@@ -82,10 +82,7 @@ func prepare(cfg Config) (*Fleet, error) {
 		f.clusters = append(f.clusters, c)
 		rec.Clusters = append(rec.Clusters, clusterRecord{Spec: spec, Ports: c.ports})
 	}
-	data, err := json.MarshalIndent(rec, "", "  ")
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, recordFile), data, 0o600)
-	}
+	err = rec.write(dir)
 	for _, sub := range []string{"clusters", "config", "kubeconfigs", "logs", "pids", "processes"} {
 		err = errors.Join(err, os.MkdirAll(filepath.Join(dir, sub), 0o700))
 	}
@@ -145,6 +142,9 @@ func Open(dir string) (*Fleet, error) {
 	if err := json.Unmarshal(data, &rec); err != nil {
 		return nil, fmt.Errorf("open fleet %s: %w", dir, err)
 	}
+	if err := rec.complete(dir); err != nil {
+		return nil, fmt.Errorf("open fleet %s: %w", dir, err)
+	}
 	f := &Fleet{Dir: dir, cfg: Config{Bin: rec.Bin, NoHub: rec.NoHub, Detached: rec.Detached}}
 	for _, cluster := range rec.Clusters {
 		c := &Cluster{Name: cluster.Spec.Name, fleet: f, spec: cluster.Spec, ports: cluster.Ports}
@@ -154,6 +154,30 @@ func Open(dir string) (*Fleet, error) {
 		f.clusters = append(f.clusters, c)
 	}
 	return f, nil
+}
+
+// write stores the record in the fleet's folder.
+func (r *record) write(dir string) error {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, recordFile), data, 0o600)
+}
+
+// complete gives a fleet of former times what it lacks: ports for webhooks.
+func (r *record) complete(dir string) error {
+	if !slices.ContainsFunc(r.Clusters, func(c clusterRecord) bool { return c.Ports.Webhook == 0 }) {
+		return nil
+	}
+	ports, err := reservePorts(dir, len(r.Clusters))
+	if err != nil {
+		return err
+	}
+	for i := range r.Clusters {
+		r.Clusters[i].Ports.Webhook = ports[i]
+	}
+	return r.write(dir)
 }
 
 // Bin returns the folder with the control-plane programs.

@@ -103,6 +103,16 @@ func (f *Fleet) HubIdentity(ctx context.Context) (string, error) {
 	if err := hub.grant(ctx, HubUser, "", hubRules()); err != nil {
 		return "", err
 	}
+	client, err := kubernetes.NewForConfig(hub.admin)
+	if err != nil {
+		return "", fmt.Errorf("connect to %s: %w", hub.Name, err)
+	}
+	if _, err := client.CoreV1().Namespaces().Apply(ctx, applycorev1.Namespace(systemNamespace), applied()); err != nil {
+		return "", fmt.Errorf("apply namespace %s: %w", systemNamespace, err)
+	}
+	if err := hub.grant(ctx, HubUser, systemNamespace, servingRules(HubUser)); err != nil {
+		return "", err
+	}
 	return hub.Identity(HubUser)
 }
 
@@ -203,7 +213,25 @@ func hubRules() []rbacv1.PolicyRule {
 		rule("events.k8s.io", "events", "create patch"),
 		rule("coordination.k8s.io", "leases", write),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", read),
+		conversionRule(),
 	}
+}
+
+// systemNamespace is what --leader-election-namespace is by default.
+const systemNamespace = "flotilla-system"
+
+// servingRules let a program keep its certificate. To create cannot be bound to a name.
+func servingRules(program string) []rbacv1.PolicyRule {
+	own := rule("", "secrets", "get list watch update")
+	own.ResourceNames = []string{program + "-webhook"}
+	return []rbacv1.PolicyRule{own, rule("", "secrets", "create")}
+}
+
+// conversionRule lets a program say in our CustomResourceDefinitions where their objects are converted.
+func conversionRule() rbacv1.PolicyRule {
+	ours := rule("apiextensions.k8s.io", "customresourcedefinitions", "patch")
+	ours.ResourceNames = []string{"clonesets.apps.kruise.io", "uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"}
+	return ours
 }
 
 func agentRules() []rbacv1.PolicyRule {
@@ -220,7 +248,10 @@ func agentRules() []rbacv1.PolicyRule {
 		rule("", "events", "create patch"),
 		rule("events.k8s.io", "events", "create patch"),
 		rule("coordination.k8s.io", "leases", write),
+		rule("batch", "jobs", read),
+		rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations", write),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", read),
+		conversionRule(),
 	}
 }
 

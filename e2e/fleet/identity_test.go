@@ -36,6 +36,10 @@ func TestIdentities(t *testing.T) {
 		want                                                       bool
 	}{
 		{"the hub writes placements", hub, "patch", "topology.flotilla.dev", "workloadplacements", "shop", "", true},
+		{"the hub keeps its certificate", hub, "create", "", "secrets", "flotilla-system", "", true},
+		{"the hub makes no Secrets of users", hub, "create", "", "secrets", "shop", "", false},
+		{"the hub says where objects are converted", hub, "patch", "apiextensions.k8s.io", "customresourcedefinitions", "", "clonesets.apps.kruise.io", true},
+		{"the hub changes no kinds of others", hub, "patch", "apiextensions.k8s.io", "customresourcedefinitions", "", "jobs.example.org", false},
 		{"the hub reads no nodes: it has none", hub, "list", "", "nodes", "", "", false},
 		{"a member reads its Works", east, "watch", "work.karmada.io", "works", "karmada-es-east", "", true},
 		{"a member makes no Works", east, "create", "work.karmada.io", "works", "karmada-es-east", "", false},

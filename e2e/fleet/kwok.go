@@ -16,16 +16,16 @@ import (
 // Every listener is bound to loopback: etcd has no authentication.
 const loopback = "127.0.0.1"
 
-// clusterPorts are the TCP ports of one control plane.
+// clusterPorts are the TCP ports of one control plane, and of the webhook that a program of ours serves for it.
 type clusterPorts struct {
-	APIServer, Etcd, EtcdPeer, ControllerManager, Scheduler, Kwok int
+	APIServer, Etcd, EtcdPeer, ControllerManager, Scheduler, Kwok, Webhook int
 }
 
 // portsPerCluster is the number of fields of clusterPorts.
-const portsPerCluster = 6
+const portsPerCluster = 7
 
 func portsFrom(p []int) clusterPorts {
-	return clusterPorts{APIServer: p[0], Etcd: p[1], EtcdPeer: p[2], ControllerManager: p[3], Scheduler: p[4], Kwok: p[5]}
+	return clusterPorts{APIServer: p[0], Etcd: p[1], EtcdPeer: p[2], ControllerManager: p[3], Scheduler: p[4], Kwok: p[5], Webhook: p[6]}
 }
 
 // kwokConfig returns the file that tells kwokctl everything about one cluster; nothing is left to its defaults that

@@ -179,6 +179,7 @@ func (h *Harness) RunAgentAs(ctx context.Context, as, program string, other *Har
 	err = other.Fleet.Run(fleet.Program{Name: program, Path: filepath.Join(h.programs, fleet.AgentProgram), Args: []string{
 		"--kubeconfig=" + own, "--hub-kubeconfig=" + remote, "--cluster-name=" + as, "--leader-elect=false",
 		fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", ports[0]), fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", ports[1]),
+		"--webhook-bind-address=0", // another agent may serve that member
 	}})
 	if err != nil {
 		return err
