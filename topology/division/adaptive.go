@@ -32,10 +32,10 @@ func Adaptive(n int32, subsets []Subset, seen []Seen) ([]SubsetShare, error) {
 		return nil, err
 	}
 	ideal := idealOf(int64(n), places)
-	base, waiting := baseOf(int64(n), places, ideal)
+	step := (int64(n) + 3) / 4 // n 0 has nothing to return
+	base, waiting := baseOf(int64(n), step, places, ideal)
 	shares := make([]SubsetShare, len(subsets))
 	plain := plainOf(int64(n), places)
-	step := (int64(n) + 3) / 4 // n 0 has nothing to return
 	for i := range places {
 		p := &places[i]
 		share, reason := base[i], rangeReason(subsets[i])
@@ -59,11 +59,11 @@ func Adaptive(n int32, subsets []Subset, seen []Seen) ([]SubsetShare, error) {
 
 // place is one subset with its bounds for n and what was seen of it.
 type place struct {
-	low, high       int64 // of the user, low <= high
-	replicas, ready int64 // what it has, at most high, and how many of that are ready
-	present         int64 // what it has, whatever high is
-	healthy         int64 // what it has without the reserved pods
-	closed          bool
+	low, high int64 // of the user, low <= high
+	replicas  int64 // what it has; no more than high if it is open, because a max that was lowered moves pods
+	ready     int64 // how many of replicas are ready
+	healthy   int64 // what it has without the reserved pods
+	closed    bool
 }
 
 // observe checks the input and joins the bounds of each subset with what was seen of it.
@@ -86,11 +86,13 @@ func observe(n int32, subsets []Subset, seen []Seen) ([]place, error) {
 				s.Name, seen[i].Replicas, seen[i].Ready, seen[i].Reserved)
 		}
 		p := &places[i]
-		p.present = int64(seen[i].Replicas)
-		p.replicas = min(p.present, p.high)
-		p.ready = min(int64(seen[i].Ready), p.replicas)
-		p.healthy = max(p.present-int64(seen[i].Reserved), 0)
 		p.closed = seen[i].Unschedulable
+		p.replicas = int64(seen[i].Replicas)
+		p.healthy = max(p.replicas-int64(seen[i].Reserved), 0)
+		if !p.closed {
+			p.replicas = min(p.replicas, p.high)
+		}
+		p.ready = min(int64(seen[i].Ready), p.replicas)
 	}
 	return places, nil
 }
@@ -133,24 +135,25 @@ func idealOf(n int64, places []place) []int64 {
 	return shares
 }
 
-// baseOf divides n without moving what works. The second result is the part of a closed subset that waits there because no
+// baseOf divides n without moving what works; step is how many pods more may exist while pods return. The second result is the part of a closed subset that waits there because no
 // open one may take it.
-func baseOf(n int64, places []place, ideal []int64) (base, waiting []int64) {
+func baseOf(n, step int64, places []place, ideal []int64) (base, waiting []int64) {
 	base, waiting = make([]int64, len(places)), make([]int64, len(places))
 	// Ready pods come first: those in their place, then the stand-ins, so that the last in order lose.
 	n = fill(n, base, func(i int) int64 { return min(places[i].ready, ideal[i]) })
 	n = fill(n, base, func(i int) int64 { return places[i].ready })
-	// Stand-ins that still start are kept too, as far as they leave room for all that exists in its place and for the mins
-	// of closed subsets. Else pods that start for longer than a subset stays closed would never get ready anywhere.
-	starting := n
+	// Stand-ins that still start are kept too, if all that exists in its place fits beside them into what may exist while
+	// pods return. Else pods that start for longer than a subset stays closed would never get ready anywhere.
+	starting, inPlace := n, int64(0)
 	for i := range places {
-		inPlace := min(places[i].replicas, ideal[i])
-		if places[i].closed {
-			inPlace = min(places[i].low, ideal[i])
+		switch p := &places[i]; {
+		case p.closed:
+			starting -= max(min(p.low, ideal[i])-base[i], 0)
+		case p.replicas <= ideal[i]:
+			inPlace += max(p.replicas-base[i], 0)
 		}
-		starting -= max(inPlace-base[i], 0)
 	}
-	starting = max(starting, 0)
+	starting = max(min(starting, starting+step-inPlace), 0)
 	n -= starting - fill(starting, base, func(i int) int64 {
 		if places[i].closed || places[i].replicas <= ideal[i] {
 			return 0

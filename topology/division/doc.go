@@ -22,7 +22,7 @@
 // cell, they keep their even shares and all of them are unplaced.
 //
 // Capacity and health never change stage 1: a subset that is full has unplaced replicas, it does not overflow into a
-// neighbour. (The Adaptive strategy of UnitedDeployment, which does that, is not part of this package yet.)
+// neighbour. The Adaptive strategy of UnitedDeployment does that: see [Adaptive] and [Reserve] below.
 //
 // # Stage 2: a subset's number n over its cells
 //
@@ -42,9 +42,58 @@
 //
 // The cost is O((cells + moved) log cells) with moved at most the number of cells, whatever n is.
 //
-// # Worked example
+// # Adaptive: subsets that cannot schedule their pods
 //
-// N = 12, subset a (replicas 25%) with cells east and west, subset b (open) with cells east, west, south, all new and of
+// [Adaptive] takes the place of stage 1. It knows of each subset how many replicas it was given, how many pods of those are
+// ready (R, at most the replicas), and whether it is closed: pods could not be scheduled, and it is not yet time to try again.
+//
+//	ideal:   floors in order: min, but max(R, min) for a closed subset;
+//	         ceilings in order: max, but nothing more for a closed subset;
+//	         what no open subset may take: to the closed ones, in order, up to their max.
+//	base:    1. in order, min(R, ideal)                  ready pods in their place
+//	         2. in order, R                              ready stand-ins; the last in order lose first
+//	         3. in order, the replicas of open subsets   stand-ins that still start, as far as N and the step leave room for
+//	            above their ideal                        the replicas in their place, and N for the mins of closed subsets
+//	         4. in order, min; in order, max of open subsets; in order, max of closed subsets
+//	return:  open subsets below their ideal get up to max(1, N/4 rounded up) pods more, in order
+//
+// The base sums to N and is the published arithmetic of OpenKruise, min' = max(R, min) and max' = min(R, max) for a closed
+// subset, min' = max(R, min) for an open one, where that keeps what is ready. The return is ours: OpenKruise leaves the pods where
+// they are until N changes. It is surge-first. The step is as much as a Deployment adds by default in a rollout. Each pod of
+// it that gets ready raises R in its place, so the base takes one from the last stand-in, and the next pod of the step comes.
+// So no ready pod goes before its replacement is ready, the sum is never above N plus the step, and since each ready pod in its
+// place brings the base nearer to the ideal, it ends there. A step that cannot be scheduled closes its subset again; the base
+// does not count what is not ready there, so nothing was lost. With k subsets, a subset should stay closed for k times as long as a
+// pod may be unschedulable; else the first ones are tried again before the last one was tried at all. All is a function of what is seen now: a controller
+// that starts anew goes on where it was, and N, bounds or states may change in the middle of a return.
+//
+// Differences from OpenKruise beside the return, each because the published rule would lose pods:
+//
+//   - Where floors and ready pods exceed N, ready pods come before floors that are not ready. OpenKruise fills the floors in
+//     order, so that a min that was raised, or that cannot be scheduled, takes ready pods from later subsets.
+//   - Stand-ins that still start stay while others are tried. OpenKruise drops what is not ready at each trial, so that pods
+//     which start for longer than unschedulableDuration would never get ready.
+//   - R is at most the replicas, since surge pods of a rollout are no reason to have more.
+//   - What no open subset may take waits in a closed one. OpenKruise asks for fewer than N pods then.
+//
+// # Reserve: the same, with the pods that wait kept
+//
+// [Reserve] gives, in order, all mins, and then each subset up to its max, or a closed one what it has. Of a closed subset only
+// the replicas without the reserved pods count against N, so others run in place of those that are reserved; if those cannot be
+// scheduled either, others once more, up to N for each subset, as published. Differences from OpenKruise:
+//
+//   - A stand-in that is ready stays until a pod in its place is ready: at least min(N, ready) ready pods stay. OpenKruise
+//     marks a subset as closed again when it has recovered and grows, and loses the stand-ins where that comes too late.
+//   - At least N pods are asked for, if the bounds allow it: what no open subset may take waits in a closed one.
+//
+// Its return has no step: that pods wait beside their stand-ins is what was asked for.
+//
+// # Worked examples
+//
+// Adaptive, subsets a (max 2), b (max 2) and c, N = 4, b is closed: a 2, b 0, c 2, all ready. b opens: its ideal is 2, c's 0; the step
+// is 1: a 2, b 1, c 2. b's pod is ready: a 2, b 2, c 1; and the next one: a 2, b 2, c 0. Had b's first pod found no node: a 2, b 0, c 2.
+//
+// Divide, N = 12, subset a (replicas 25%) with cells east and west, subset b (open) with cells east, west, south, all new and of
 // weight 1. Stage 1: a = floor(12*25/100 + 0.5) = 3, b = 12-3 = 9. Stage 2: a is 2/1 (the odd one by hash), b is 3/3/3.
 // Now N = 14: a = 4, so the cell with 1 gets one; b = 10, so one of three equal cells gets one. A fourth cell joins b: it
 // gets nothing yet, since nobody loses a running replica for it. N = 18: a = 5, b = 13: the fourth cell, furthest below

@@ -107,21 +107,24 @@ func TestStories(t *testing.T) {
 		},
 	}
 	for name, tell := range stories {
-		t.Run(name, func(t *testing.T) {
-			got := tell(t).text.String()
-			file := filepath.Join("testdata", name+".txt")
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
-				t.Errorf("the story changed; if that is meant, run with -update (-want +got):\n%s", diff)
-			}
-		})
+		t.Run(name, func(t *testing.T) { golden(t, name, tell(t).text.String()) })
+	}
+}
+
+// golden compares a story with the file of its name.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".txt")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
+		t.Errorf("the story changed; if that is meant, run with -update (-want +got):\n%s", diff)
 	}
 }

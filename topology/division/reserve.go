@@ -1,5 +1,7 @@
 package division
 
+import "slices"
+
 // Reserve divides n over the subsets, in their order, where pods that cannot be scheduled are kept and others run in their
 // place. seen[i] belongs to subset i; missing ones are subsets without a child. A subset with reserved pods counts as
 // unschedulable. Bounds are as for [Adaptive].
@@ -9,12 +11,13 @@ package division
 // subset is unschedulable or has reserved pods, and all pods are ready. The package comment has the rules. Placed equals
 // Replicas. It fails for invalid input only, as [Divide] does.
 func Reserve(n int32, subsets []Subset, seen []Seen) ([]SubsetShare, error) {
+	seen = slices.Clone(seen)
+	for i := range seen {
+		seen[i].Unschedulable = seen[i].Unschedulable || seen[i].Reserved > 0
+	}
 	places, err := observe(n, subsets, seen)
 	if err != nil {
 		return nil, err
-	}
-	for i := range min(len(seen), len(places)) {
-		places[i].closed = places[i].closed || seen[i].Reserved > 0
 	}
 	given, waiting := reserveOf(int64(n), places)
 	keepReady(int64(n), places, given)

@@ -1,0 +1,142 @@
+package division
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Where the ready pods and the mins fit into n, and no stand-in still starts, what is not a return is the published
+// arithmetic: while nothing can return, the shares are exactly that.
+func TestAdaptiveIsThePublishedOne(t *testing.T) {
+	random := rand.New(rand.NewPCG(11, 12))
+	exact := 0
+	for range *cases {
+		w := randomWorld(t, random, true)
+		all := make([]Seen, len(w.sites))
+		for i := range all {
+			all[i].Replicas = random.Int32N(6)
+			all[i].Ready = random.Int32N(all[i].Replicas + 1)
+			all[i].Unschedulable = random.IntN(3) == 0
+		}
+		places, err := observe(w.n, w.subsets, all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := int64(w.n)
+		ideal := idealOf(n, places)
+		floors, starting, returns := int64(0), false, false
+		for i, p := range places {
+			floors += max(p.ready, p.low)
+			starting = starting || !p.closed && p.replicas > max(p.ready, ideal[i])
+			returns = returns || p.ready > ideal[i]
+		}
+		base, waiting := baseOf(n, (n+3)/4, places, ideal)
+		nowhere := int64(0)
+		for _, x := range waiting {
+			nowhere += x
+		}
+		if floors > n || starting || nowhere > 0 {
+			continue
+		}
+		want := published24(t, w.n, w.subsets, all)
+		got := make([]int32, len(base))
+		for i := range base {
+			got[i] = int32(base[i])
+		}
+		shares, err := Adaptive(w.n, w.subsets, all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !returns {
+			got = numbers(shares)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("N=%d %+v, seen %+v (-published +got):\n%s", w.n, w.subsets, all, diff)
+		}
+		exact++
+	}
+	if exact < *cases/10 {
+		t.Errorf("only %d of %d cases were compared", exact, *cases)
+	}
+}
+
+// Whatever goes wrong in whatever order, once everything has room and works the pods are where the bounds put them, and
+// nothing is written any more. The world checks every decision on the way.
+func TestAdaptiveConverges(t *testing.T) { converges(t, 13, false) }
+
+// So it is where the pods that wait are kept.
+func TestReserveConverges(t *testing.T) { converges(t, 14, true) }
+
+func converges(t *testing.T, seed uint64, reserve bool) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(seed, 1))
+	for range max(*cases/200, 1) {
+		w := randomWorld(t, random, true)
+		w.reserve = reserve
+		for range random.IntN(200) {
+			if random.IntN(10) == 0 {
+				w.disturb(random)
+			}
+			w.pass()
+		}
+		slowest := 0
+		for _, s := range w.sites {
+			s.room, s.broken = 100, false
+			slowest = max(slowest, s.start)
+		}
+		// Two waits for closed subsets, and then at most n steps of one start each.
+		limit := 2*w.duration + w.critical + (int(w.n)+2)*(slowest+4*tick)
+		w.until(limit, "everything has room again", w.settled)
+		w.writes = 0
+		for range 3 * (w.duration + w.critical) / tick {
+			w.pass()
+		}
+		if w.writes > 0 || !w.settled() {
+			t.Fatalf("%d writes after everything had settled:\n%s", w.writes, w)
+		}
+	}
+}
+
+// A subset that never has enough room costs nothing that is ready: once N pods are ready, N stay ready through all
+// attempts. And an attempt is a few writes, not more.
+func TestAdaptiveAttemptsCostNothing(t *testing.T) {
+	random := rand.New(rand.NewPCG(15, 16))
+	compared := 0
+	for range max(*cases/200, 1) {
+		w := randomWorld(t, random, false)
+		places, err := observe(w.n, w.subsets, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fits := int64(0)
+		for i, p := range places {
+			w.sites[i].start = random.IntN(30)
+			fits += min(p.high, int64(w.sites[i].room))
+		}
+		// Long enough to try every subset before the first is tried again.
+		w.duration = (w.critical+4*tick)*len(w.sites) + 60 + random.IntN(100)
+		if fits < int64(w.n) {
+			continue
+		}
+		compared++
+		w.until(20*(w.duration+w.critical), "all ready somewhere", func() bool { return w.ready() >= w.n && w.now > 0 })
+		w.writes = 0
+		cycles := 10
+		for range cycles * (w.duration + w.critical) / tick {
+			w.pass()
+			if w.ready() < w.n {
+				t.Fatalf("t=%d: only %d of %d are ready:\n%s", w.now, w.ready(), w.n, w)
+			}
+		}
+		// In each cycle a subset opens, gets a step, closes and gives it back: at most 2 writes for it, and as many for
+		// each subset that opens or closes at the same time, beside the returns that succeed.
+		if most := (cycles+1)*3*len(w.sites) + 2*int(w.n); w.writes > most {
+			t.Fatalf("%d writes in %d cycles, expected at most %d:\n%s", w.writes, cycles, most, w)
+		}
+	}
+	if compared < max(*cases/200, 1)/5 {
+		t.Errorf("only %d worlds had room for all", compared)
+	}
+}
