@@ -185,6 +185,7 @@ func TestDown(t *testing.T) {
 		{"an empty policy", "CloneSet", `spec: {scaleStrategy: {enablePVCReuse: true}, updateStrategy: {rollingUpdate: {podUpdatePolicy: ""}}}`, `spec: {updateStrategy: {}}`},
 		{"an empty rollingUpdate", "CloneSet", `spec: {scaleStrategy: {enablePVCReuse: true}, updateStrategy: {rollingUpdate: {}}}`, `spec: {updateStrategy: {}}`},
 		{"a policy beside OnDelete", "CloneSet", `spec: {scaleStrategy: {enablePVCReuse: true}, updateStrategy: {type: OnDelete, rollingUpdate: {podUpdatePolicy: InPlaceIfPossible, partition: 2}}}`, `spec: {updateStrategy: {type: OnDelete, partition: 2}}`},
+		{"a type of v1alpha1", "CloneSet", `spec: {scaleStrategy: {enablePVCReuse: true}, updateStrategy: {type: InPlaceIfPossible, rollingUpdate: {partition: 1}}}`, `spec: {updateStrategy: {type: InPlaceIfPossible, partition: 1}}`},
 		{"excludePreparingDelete written out", "CloneSet", `spec: {scaleStrategy: {enablePVCReuse: true, excludePreparingDelete: false}}`, `spec: {}`},
 		{"the label without the field", "CloneSet", `{metadata: {labels: {apps.kruise.io/cloneset-scaling-exclude-preparing-delete: "true"}}, spec: {scaleStrategy: {enablePVCReuse: true}}}`, `spec: {}`},
 		{"the label with another value, and the field", "CloneSet", `{metadata: {labels: {apps.kruise.io/cloneset-scaling-exclude-preparing-delete: "no"}}, spec: {scaleStrategy: {enablePVCReuse: true, excludePreparingDelete: true}}}`,

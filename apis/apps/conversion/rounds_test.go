@@ -187,7 +187,7 @@ func choices() []any {
 			*s = pick[v1alpha1.SubsetCloneSetUpdateStrategyType](c, "", "ReCreate", "InPlaceIfPossible", "InPlaceOnly", "OnDelete", "RollingUpdate", "x")
 		},
 		func(s *v1beta1.CloneSetUpdateStrategyType, c randfill.Continue) {
-			*s = pick[v1beta1.CloneSetUpdateStrategyType](c, "", "OnDelete", "RollingUpdate", "ReCreate", "x")
+			*s = pick[v1beta1.CloneSetUpdateStrategyType](c, "", "OnDelete", "RollingUpdate")
 		},
 		func(s *v1beta1.PodUpdatePolicyType, c randfill.Continue) {
 			*s = pick[v1beta1.PodUpdatePolicyType](c, "", "ReCreate", "InPlaceIfPossible", "InPlaceOnly", "x")
