@@ -6,9 +6,13 @@ import (
 	"fmt"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -20,6 +24,7 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/admission"
 	"github.com/flotilla-dev/flotilla/member-agent/apply"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/link"
@@ -48,6 +53,8 @@ type Options struct {
 	Clock clock.WithTicker
 	// CloneSetShortHash is cloneset.Options.ShortHash.
 	CloneSetShortHash bool
+	// Webhooks is the webhook server of this replica; nil: there is none.
+	Webhooks admission.Server
 }
 
 // AddToScheme registers every type that the agent's manager works with in the member.
@@ -60,10 +67,16 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// CacheOptions are the manager's cache options: of pods it keeps what is read, and of everything else all but managedFields,
-// which are a third of many objects.
+// CacheOptions are the manager's cache options: of pods, ReplicaSets and Jobs it keeps what is read, and of everything else all
+// but managedFields, which are a third of many objects. Of all webhook configurations it watches our own.
 func CacheOptions() cache.Options {
-	return cache.Options{DefaultTransform: podset.Slim}
+	return cache.Options{DefaultTransform: podset.Slim, ByObject: map[client.Object]cache.ByObject{
+		&appsv1.ReplicaSet{}: {Transform: admission.Slim},
+		&batchv1.Job{}:       {Transform: admission.Slim},
+		&admissionregistrationv1.MutatingWebhookConfiguration{}: {
+			Field: fields.OneTermEqualSelector(metav1.ObjectNameField, admission.ConfigurationName), Transform: cache.TransformStripManagedFields(),
+		},
+	}}
 }
 
 // Setup adds every controller of the agent to the manager. This is the one list of them. It asks nothing of the hub.
@@ -77,7 +90,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	return setupHub(mgr, options)
 }
 
-// setupWorkloads adds stage 5: one controller per kind.
+// setupWorkloads adds stage 5: one controller per kind, and the admission of pods whose workloads are not ours.
 func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	hubs := federated(mgr.GetClient())
 	return errors.Join(
@@ -86,6 +99,8 @@ func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options) erro
 			Workers: options.Workers, Clock: options.Clock, ClusterName: options.ClusterName, Federated: hubs,
 		}),
 		workloadspread.Setup(ctx, mgr, workloadspread.Options{Workers: options.Workers, Clock: options.Clock, Federated: hubs}),
+		admission.Setup(ctx, mgr, admission.Options{Server: options.Webhooks, Clock: options.Clock, Federated: hubs}),
+		admission.Setup(ctx, mgr, admission.Options{Server: options.Webhooks, Clock: options.Clock, Federated: hubs}),
 	)
 }
 

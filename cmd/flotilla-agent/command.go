@@ -126,6 +126,7 @@ func run(ctx context.Context, f *flags) error {
 		if err := hooks.Setup(mgr); err != nil {
 			return err
 		}
+		options.Webhooks = hooks
 	}
 	if err := memberagent.Setup(ctx, mgr, options); err != nil {
 		return err

@@ -50,23 +50,28 @@ type certificates struct {
 func (c *certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case c.keys != nil:
-		return c.keys.served, nil
-	case c.trouble != nil:
-		return nil, fmt.Errorf("no certificate yet: %w", c.trouble)
+	if c.keys == nil {
+		return nil, c.missing()
 	}
-	return nil, errors.New("no certificate yet")
+	return c.keys.served, nil
 }
 
-// bundle returns what is to be trusted, PEM; nil until there is a certificate.
-func (c *certificates) bundle() []byte {
+// bundle returns what is to be trusted, PEM, or why there is nothing.
+func (c *certificates) bundle() ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.keys == nil {
-		return nil
+		return nil, c.missing()
 	}
-	return bytes.Clone(c.keys.bundle)
+	return bytes.Clone(c.keys.bundle), nil
+}
+
+// missing says why there is no certificate; mu is held.
+func (c *certificates) missing() error {
+	if c.trouble != nil {
+		return fmt.Errorf("no certificate yet: %w", c.trouble)
+	}
+	return errors.New("no certificate yet")
 }
 
 // onChange has f called whenever the bundle is another one. f must not wait.

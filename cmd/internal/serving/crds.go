@@ -33,8 +33,8 @@ type definitions struct {
 	names  []string
 	// program is the name of this one; what names yieldTo is left alone.
 	program, yieldTo string
-	// config is false until there is something to write.
-	config func(context.Context) (apiextensionsv1.WebhookClientConfig, bool)
+	// config fails until there is something to write.
+	config func() (apiextensionsv1.WebhookClientConfig, error)
 	bell   bell
 	clock  clock.WithTicker
 	log    logr.Logger
@@ -88,8 +88,8 @@ func (d *definitions) Start(ctx context.Context) error {
 
 // look sets right what is not.
 func (d *definitions) look(ctx context.Context) error {
-	config, ok := d.config(ctx)
-	if !ok {
+	config, err := d.config()
+	if err != nil {
 		return nil // the bell rings when there is a certificate, and who keeps that says what is wrong
 	}
 	var errs []error

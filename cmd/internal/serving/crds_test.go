@@ -63,9 +63,9 @@ func (w *world) store(crd *apiextensionsv1.CustomResourceDefinition) {
 
 // names tells whether the definition names the replica and what it wants to be trusted.
 func (w *world) names(name string, r *replica) error {
-	config, ok := r.ClientConfig(w.t.Context(), crds.ConversionPath)
-	if !ok {
-		return errors.New("no certificate")
+	config, err := r.ClientConfig(crds.ConversionPath)
+	if err != nil {
+		return err
 	}
 	crd := w.crd(name)
 	if r.definitions.differs(crd, forConversion(config)) {

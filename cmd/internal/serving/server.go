@@ -93,9 +93,9 @@ func newServer(core kubernetes.Interface, extensions apiextensions.Interface, o 
 	}
 	s.definitions = &definitions{
 		client: extensions, names: names, program: o.Program, yieldTo: o.YieldTo, bell: newBell(), clock: o.Clock, log: o.Log,
-		config: func(ctx context.Context) (apiextensionsv1.WebhookClientConfig, bool) {
-			c, ok := s.ClientConfig(ctx, crds.ConversionPath)
-			return forConversion(c), ok
+		config: func() (apiextensionsv1.WebhookClientConfig, error) {
+			c, err := s.ClientConfig(crds.ConversionPath)
+			return forConversion(c), err
 		},
 	}
 	s.OnChange(s.definitions.bell.ring)
@@ -147,12 +147,12 @@ func (s *Server) ready(request *http.Request) error {
 }
 
 // ClientConfig says how API servers reach the path on this server, and what to trust, as a webhook configuration has it.
-// It is false until there is a certificate. An authority that takes the place of another is trusted beside it for settle before
+// It fails until there is a certificate. An authority that takes the place of another is trusted beside it for settle before
 // it signs.
-func (s *Server) ClientConfig(_ context.Context, path string) (admissionv1.WebhookClientConfig, bool) {
-	bundle := s.certificates.bundle()
-	if bundle == nil {
-		return admissionv1.WebhookClientConfig{}, false
+func (s *Server) ClientConfig(path string) (admissionv1.WebhookClientConfig, error) {
+	bundle, err := s.certificates.bundle()
+	if err != nil {
+		return admissionv1.WebhookClientConfig{}, err
 	}
 	config := admissionv1.WebhookClientConfig{CABundle: bundle}
 	if s.options.URL != "" {
@@ -162,7 +162,7 @@ func (s *Server) ClientConfig(_ context.Context, path string) (admissionv1.Webho
 			Namespace: s.options.Namespace, Name: s.options.Program, Path: &path, Port: new(servicePort),
 		}
 	}
-	return config, true
+	return config, nil
 }
 
 // OnChange has f called whenever ClientConfig is another one. f must not wait.

@@ -126,9 +126,9 @@ func (w *world) eventually(what string, check func() error) {
 func (w *world) served(r *replica) (*x509.Certificate, []byte) {
 	w.t.Helper()
 	w.eventually("ready", func() error { return r.ready(nil) })
-	config, ok := r.ClientConfig(w.t.Context(), crds.ConversionPath)
-	if !ok {
-		w.t.Fatal("it is ready and has nothing to tell")
+	config, err := r.ClientConfig(crds.ConversionPath)
+	if err != nil {
+		w.t.Fatal(err)
 	}
 	certificate, err := w.call(r, config.CABundle)
 	if err != nil {
@@ -195,7 +195,7 @@ func TestRotation(t *testing.T) {
 			// The authority is due, too. It is told first, and signs when it has settled; who knows the old one is served.
 			for _, r := range []*replica{a, b} {
 				w.eventually("a new authority", func() error {
-					known, _ := r.ClientConfig(t.Context(), crds.ConversionPath)
+					known, _ := r.ClientConfig(crds.ConversionPath)
 					if string(known.CABundle) == string(bundle) {
 						return errors.New("the old bundle is told")
 					}
@@ -296,7 +296,7 @@ func TestNotReady(t *testing.T) {
 		}
 		return nil
 	})
-	if _, ok := r.ClientConfig(w.t.Context(), "/any"); ok {
+	if _, err := r.ClientConfig("/any"); err == nil {
 		t.Error("it tells API servers to call it")
 	}
 	if _, err := w.call(r, nil); err == nil {
@@ -312,9 +312,9 @@ func TestClientConfig(t *testing.T) {
 	w := newWorld(t)
 	r := w.start()
 	_, bundle := w.served(r)
-	config, ok := r.ClientConfig(t.Context(), "/mutate-pods")
-	if !ok {
-		t.Fatal("no configuration")
+	config, err := r.ClientConfig("/mutate-pods")
+	if err != nil {
+		t.Fatal(err)
 	}
 	if s := config.Service; s == nil || s.Namespace != namespace || s.Name != "flotilla-agent" || *s.Path != "/mutate-pods" || *s.Port != 443 || config.URL != nil {
 		t.Errorf("by Service: %+v", config)
@@ -327,8 +327,8 @@ func TestClientConfig(t *testing.T) {
 		certificate, _ := w.served(r)
 		return certificate.VerifyHostname("127.0.0.1")
 	})
-	if config, ok = r.ClientConfig(t.Context(), "/mutate-pods"); !ok || config.Service != nil || *config.URL != "https://127.0.0.1:9443/mutate-pods" {
-		t.Errorf("by URL: %+v, %v", config, ok)
+	if config, err = r.ClientConfig("/mutate-pods"); err != nil || config.Service != nil || *config.URL != "https://127.0.0.1:9443/mutate-pods" {
+		t.Errorf("by URL: %+v, %v", config, err)
 	}
 }
 
