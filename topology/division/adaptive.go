@@ -12,6 +12,9 @@ type Seen struct {
 	// Ready counts the pods that are ready. More than Replicas are surge pods of a rollout, or go already: they count as
 	// Replicas.
 	Ready int32
+	// Starting counts the pods that have a node and are not ready. In an unschedulable subset they stay: only what finds no
+	// node goes elsewhere. Of others it is not needed, all that they have may start.
+	Starting int32
 	// Reserved counts the pods that are kept while others run in their place; only [Reserve] uses it.
 	Reserved int32
 	// Unschedulable: pods of the subset could not be scheduled, and it is not yet time to try again.
@@ -34,25 +37,30 @@ func Adaptive(n int32, subsets []Subset, seen []Seen) ([]SubsetShare, error) {
 	ideal := idealOf(int64(n), places)
 	step := (int64(n) + 3) / 4 // n 0 has nothing to return
 	base, waiting := baseOf(int64(n), step, places, ideal)
+	given := slices.Clone(base)
+	step = fill(step, given, func(i int) int64 { return min(places[i].exist, ideal[i]) })
+	fill(step, given, func(i int) int64 {
+		if places[i].closed {
+			return 0
+		}
+		return ideal[i]
+	})
+
 	shares := make([]SubsetShare, len(subsets))
 	plain := plainOf(int64(n), places)
 	for i := range places {
-		p := &places[i]
-		share, reason := base[i], rangeReason(subsets[i])
+		reason := rangeReason(subsets[i])
 		switch {
 		case waiting[i] > 0:
 			reason = Reason{Code: SubsetNoAlternative}
-		case p.closed:
+		case places[i].closed:
 			reason = minReason(SubsetUnschedulable, subsets[i])
-		case share < ideal[i] && step > 0:
-			give := min(ideal[i]-share, step)
-			share += give
-			step -= give
+		case given[i] > base[i]:
 			reason = Reason{Code: SubsetReturning}
-		case share > plain[i]:
+		case given[i] > plain[i]:
 			reason = Reason{Code: SubsetStandIn}
 		}
-		shares[i] = SubsetShare{Name: subsets[i].Name, Replicas: int32(share), Placed: int32(share), Reason: reason}
+		shares[i] = SubsetShare{Name: subsets[i].Name, Replicas: int32(given[i]), Placed: int32(given[i]), Reason: reason}
 	}
 	return shares, nil
 }
@@ -62,6 +70,7 @@ type place struct {
 	low, high int64 // of the user, low <= high
 	replicas  int64 // what it has; no more than high if it is open, because a max that was lowered moves pods
 	ready     int64 // how many of replicas are ready
+	exist     int64 // how many of replicas work or may get to: those with a node, if it is closed; all, if it is open
 	healthy   int64 // what it has without the reserved pods
 	closed    bool
 }
@@ -81,9 +90,9 @@ func observe(n int32, subsets []Subset, seen []Seen) ([]place, error) {
 		if i >= len(seen) {
 			continue
 		}
-		if seen[i].Replicas < 0 || seen[i].Ready < 0 || seen[i].Reserved < 0 {
-			return nil, fmt.Errorf("subset %q: replicas %d, ready %d or reserved %d is negative: use 0 or more",
-				s.Name, seen[i].Replicas, seen[i].Ready, seen[i].Reserved)
+		if seen[i].Replicas < 0 || seen[i].Ready < 0 || seen[i].Starting < 0 || seen[i].Reserved < 0 {
+			return nil, fmt.Errorf("subset %q: of replicas %d, ready %d, starting %d and reserved %d one is negative: use 0 or more",
+				s.Name, seen[i].Replicas, seen[i].Ready, seen[i].Starting, seen[i].Reserved)
 		}
 		p := &places[i]
 		p.closed = seen[i].Unschedulable
@@ -93,6 +102,10 @@ func observe(n int32, subsets []Subset, seen []Seen) ([]place, error) {
 			p.replicas = min(p.replicas, p.high)
 		}
 		p.ready = min(int64(seen[i].Ready), p.replicas)
+		p.exist = p.replicas
+		if p.closed {
+			p.exist = min(int64(seen[i].Ready)+int64(seen[i].Starting), p.replicas)
+		}
 	}
 	return places, nil
 }
@@ -115,16 +128,19 @@ func plainOf(n int64, places []place) []int64 {
 	return shares
 }
 
-// idealOf is where the pods are to be in the end, given which subsets are closed. A closed one is to have its ready pods, or
-// its min, and no more while another may take them.
+// floor is what a subset has before others are filled: its min, and what has a node if it is closed.
+func (p *place) floor() int64 {
+	if p.closed {
+		return max(p.exist, p.low)
+	}
+	return p.low
+}
+
+// idealOf is where the pods are to be in the end, given which subsets are closed. A closed one is to have its floor, and no
+// more while another may take them.
 func idealOf(n int64, places []place) []int64 {
 	shares := make([]int64, len(places))
-	n = fill(n, shares, func(i int) int64 {
-		if places[i].closed {
-			return max(places[i].ready, places[i].low)
-		}
-		return places[i].low
-	})
+	n = fill(n, shares, func(i int) int64 { return places[i].floor() })
 	n = fill(n, shares, func(i int) int64 {
 		if places[i].closed {
 			return 0
@@ -148,7 +164,8 @@ func baseOf(n, step int64, places []place, ideal []int64) (base, waiting []int64
 	for i := range places {
 		switch p := &places[i]; {
 		case p.closed:
-			starting -= max(min(p.low, ideal[i])-base[i], 0)
+			inPlace += max(min(p.exist, ideal[i])-base[i], 0)
+			starting -= max(min(p.low, ideal[i])-max(p.exist, base[i]), 0)
 		case p.replicas <= ideal[i]:
 			inPlace += max(p.replicas-base[i], 0)
 		}
@@ -161,7 +178,7 @@ func baseOf(n, step int64, places []place, ideal []int64) (base, waiting []int64
 		return places[i].replicas
 	})
 	// The rest is divided as if nothing ran.
-	n = fill(n, base, func(i int) int64 { return places[i].low })
+	n = fill(n, base, func(i int) int64 { return places[i].floor() })
 	n = fill(n, base, func(i int) int64 {
 		if places[i].closed {
 			return 0

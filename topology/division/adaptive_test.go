@@ -28,7 +28,7 @@ func TestAdaptiveIsThePublishedOne(t *testing.T) {
 		ideal := idealOf(n, places)
 		floors, starting, returns := int64(0), false, false
 		for i, p := range places {
-			floors += max(p.ready, p.low)
+			floors += max(p.ready, p.low) // nothing starts in closed ones here
 			starting = starting || !p.closed && p.replicas > max(p.ready, ideal[i])
 			returns = returns || p.ready > ideal[i]
 		}

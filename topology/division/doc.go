@@ -45,32 +45,38 @@
 // # Adaptive: subsets that cannot schedule their pods
 //
 // [Adaptive] takes the place of stage 1. It knows of each subset how many replicas it was given, how many pods of those are
-// ready (R, at most the replicas), and whether it is closed: pods could not be scheduled, and it is not yet time to try again.
+// ready (R, at most the replicas), how many others have a node and start (S), and whether it is closed: pods could not be
+// scheduled, and it is not yet time to try again.
 //
-//	ideal:   floors in order: min, but max(R, min) for a closed subset;
+//	ideal:   floors in order: min, but max(R+S, min) for a closed subset;
 //	         ceilings in order: max, but nothing more for a closed subset;
 //	         what no open subset may take: to the closed ones, in order, up to their max.
 //	base:    1. in order, min(R, ideal)                  ready pods in their place
 //	         2. in order, R                              ready stand-ins; the last in order lose first
 //	         3. in order, the replicas of open subsets   stand-ins that still start, as far as N and the step leave room for
-//	            above their ideal                        the replicas in their place, and N for the mins of closed subsets
-//	         4. in order, min; in order, max of open subsets; in order, max of closed subsets
-//	return:  open subsets below their ideal get up to max(1, N/4 rounded up) pods more, in order
+//	            above their ideal                        what exists in its place, and N for the mins of closed subsets
+//	         4. floors and ceilings, as for the ideal
+//	return:  subsets below their ideal get up to max(1, N/4 rounded up) pods more: first what exists there, then in order
+//	         what is new, in open ones
 //
 // The base sums to N and is the published arithmetic of OpenKruise, min' = max(R, min) and max' = min(R, max) for a closed
-// subset, min' = max(R, min) for an open one, where that keeps what is ready. The return is ours: OpenKruise leaves the pods where
-// they are until N changes. It is surge-first. The step is as much as a Deployment adds by default in a rollout. Each pod of
-// it that gets ready raises R in its place, so the base takes one from the last stand-in, and the next pod of the step comes.
-// So no ready pod goes before its replacement is ready, the sum is never above N plus the step, and since each ready pod in its
-// place brings the base nearer to the ideal, it ends there. A step that cannot be scheduled closes its subset again; the base
-// does not count what is not ready there, so nothing was lost. With k subsets, a subset should stay closed for k times as long as a
-// pod may be unschedulable; else the first ones are tried again before the last one was tried at all. All is a function of what is seen now: a controller
-// that starts anew goes on where it was, and N, bounds or states may change in the middle of a return.
+// subset, min' = max(R, min) for an open one, where that keeps what runs. The return is ours: OpenKruise leaves the pods
+// where they are until N changes. The step is as much as a Deployment adds by default in a rollout. Each pod of it that gets
+// ready raises R in its place, so the base takes one from the last stand-in, and the next pod of the step comes. So no ready
+// pod goes before its replacement is ready, the sum is never above N plus the step, and since each ready pod in its place
+// brings the base nearer to the ideal, it ends there. A step that finds no node closes its subset again, and the base never
+// counted on it. All is a function of what is seen now: a controller that starts anew goes on where it was, and N, bounds or
+// states may change in the middle of a return.
+//
+// With k subsets, a subset should stay closed for k times as long as a pod may be unschedulable; else the first ones are
+// tried again before the last one was tried at all.
 //
 // Differences from OpenKruise beside the return, each because the published rule would lose pods:
 //
 //   - Where floors and ready pods exceed N, ready pods come before floors that are not ready. OpenKruise fills the floors in
 //     order, so that a min that was raised, or that cannot be scheduled, takes ready pods from later subsets.
+//   - Pods of a closed subset that have a node stay while they start. OpenKruise drops them, so that pods which start for
+//     longer than rescheduleCriticalSeconds never get ready in a subset that has room for a part of them.
 //   - Stand-ins that still start stay while others are tried. OpenKruise drops what is not ready at each trial, so that pods
 //     which start for longer than unschedulableDuration would never get ready.
 //   - R is at most the replicas, since surge pods of a rollout are no reason to have more.
@@ -90,8 +96,9 @@
 //
 // # Worked examples
 //
-// Adaptive, subsets a (max 2), b (max 2) and c, N = 4, b is closed: a 2, b 0, c 2, all ready. b opens: its ideal is 2, c's 0; the step
-// is 1: a 2, b 1, c 2. b's pod is ready: a 2, b 2, c 1; and the next one: a 2, b 2, c 0. Had b's first pod found no node: a 2, b 0, c 2.
+// Adaptive, subsets a (max 2), b (max 2) and c, N = 4, b is closed: a 2, b 0, c 2, all ready. b opens: its ideal is 2, c's 0;
+// the step is 1: a 2, b 1, c 2. b's pod is ready: a 2, b 2, c 1; and the next one: a 2, b 2, c 0. Had b's first pod found no
+// node: a 2, b 0, c 2.
 //
 // Divide, N = 12, subset a (replicas 25%) with cells east and west, subset b (open) with cells east, west, south, all new and of
 // weight 1. Stage 1: a = floor(12*25/100 + 0.5) = 3, b = 12-3 = 9. Stage 2: a is 2/1 (the odd one by hash), b is 3/3/3.

@@ -42,9 +42,9 @@ func (s SubsetShare) Message() string {
 	case SubsetNoCell:
 		why = "no cluster matches it, so its part goes to the other subsets"
 	case SubsetUnschedulable:
-		why = "its pods cannot be scheduled, so it keeps those that are ready, and the other subsets take the rest"
+		why = "its pods cannot be scheduled, so it keeps those that have a node, and the other subsets take the rest"
 		if low, ok := s.Reason.Params["min"]; ok {
-			why = fmt.Sprintf("its pods cannot be scheduled, so it keeps those that are ready and its min of %s, and the other subsets take the rest", low)
+			why = fmt.Sprintf("its pods cannot be scheduled, so it keeps those that have a node and its min of %s, and the other subsets take the rest", low)
 		}
 	case SubsetReserved:
 		why = "its pods that cannot be scheduled are kept, and others run in their place until they are ready"

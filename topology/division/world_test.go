@@ -143,6 +143,9 @@ func (w *world) observe(s *site) Seen {
 	for _, p := range s.pods {
 		late := !p.scheduled && w.now-p.born > w.critical
 		timedOut = timedOut || late
+		if p.scheduled && !p.ready {
+			seen.Starting++
+		}
 		switch {
 		case p.reserved:
 			p.reserved = !p.ready || w.now-p.readyAt < w.duration
