@@ -139,25 +139,28 @@ func TestReserve(t *testing.T) {
 	old, young := time.Minute, 20*time.Second
 	tests := []struct {
 		why    string
+		asks   int32
 		pods   []*corev1.Pod
 		closed bool
 		known  map[types.UID]string
 		want   string // the marks, then how many are reserved
 		next   time.Duration
 	}{
-		{"nobody waits", []*corev1.Pod{ready("a", 0), bound("b")}, false, nil, "0", 0},
-		{"one will be", []*corev1.Pod{waiting("a", young)}, false, nil, "0", 10 * time.Second},
-		{"one is, and the next one with it", []*corev1.Pod{waiting("a", old), waiting("b", young), bound("c")}, false, nil, "a=true b=true 2", 10 * time.Second},
-		{"the subset is closed", []*corev1.Pod{waiting("a", young)}, true, nil, "a=true 1", 10 * time.Second},
-		{"our own mark is not seen yet", []*corev1.Pod{waiting("a", old)}, false, map[types.UID]string{"a": reservedValue}, "1", 0},
-		{"reserved, and ready for too short", []*corev1.Pod{reserved(ready("a", 100*time.Second))}, true, nil, "1", 200 * time.Second},
-		{"reserved, and ready for long enough", []*corev1.Pod{reserved(ready("a", 300*time.Second))}, true, nil, "a=false 0", 0},
-		{"reserved, and starting", []*corev1.Pod{reserved(bound("a"))}, true, nil, "1", 0},
-		{"old pods of a slow rollout are not", []*corev1.Pod{ready("a", time.Hour), ready("b", time.Hour)}, true, nil, "0", 0},
+		{"nobody waits", 2, []*corev1.Pod{ready("a", 0), bound("b")}, false, nil, "0", 0},
+		{"one will be", 1, []*corev1.Pod{waiting("a", young)}, false, nil, "0", 10 * time.Second},
+		{"one is, and the next one with it", 3, []*corev1.Pod{waiting("a", old), waiting("b", young), bound("c")}, false, nil, "a=true b=true 2", 10 * time.Second},
+		{"the subset is closed", 1, []*corev1.Pod{waiting("a", young)}, true, nil, "a=true 1", 10 * time.Second},
+		{"our own mark is not seen yet", 1, []*corev1.Pod{waiting("a", old)}, false, map[types.UID]string{"a": reservedValue}, "1", 0},
+		{"reserved, and ready for too short", 1, []*corev1.Pod{reserved(ready("a", 100*time.Second))}, true, nil, "1", 200 * time.Second},
+		{"reserved, and ready for long enough", 1, []*corev1.Pod{reserved(ready("a", 300*time.Second))}, true, nil, "a=false 0", 0},
+		{"reserved, and starting", 1, []*corev1.Pod{reserved(bound("a"))}, true, nil, "1", 0},
+		{"old pods of a slow rollout are not", 2, []*corev1.Pod{ready("a", time.Hour), ready("b", time.Hour)}, true, nil, "0", 0},
+		{"a pod of a surge is not", 2, []*corev1.Pod{ready("a", 0), waiting("b", old), waiting("c", old)}, false, nil, "b=true 1", 0},
+		{"a surge beside a reserved pod", 2, []*corev1.Pod{ready("a", 0), reserved(waiting("b", old)), waiting("c", young)}, true, nil, "1", 10 * time.Second},
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
-			got := reserve(tt.pods, tt.closed, tt.known, s, start)
+			got := reserve(tt.pods, max(tt.asks, 1), tt.closed, tt.known, s, start)
 			var text []string
 			for _, m := range got.marks {
 				text = append(text, m.pod.Name+"="+m.value)
@@ -178,7 +181,7 @@ func TestReservedPodsDoNotBlockRollouts(t *testing.T) {
 		reserved           int32
 		cloneSet, deploy   string
 	}{
-		{"the defaults, 4 of 10 are reserved", "", "", 4, "6", "5"},
+		{"the defaults, 4 of 10 are reserved", "", "", 4, "6", "6"},
 		{"numbers", "2", "1", 4, "6", "6"},
 		{"percentages, of the other pods", "50%", "0", 4, "7", "7"},
 		{"none is reserved", "50%", "1", 0, "50%", "50%"},
@@ -453,5 +456,32 @@ func TestChildOfPod(t *testing.T) {
 		if got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.why, got, tt.want)
 		}
+	}
+}
+
+// The next step of a return waits until the pods in whose place the last one came are gone.
+func TestPodsComeBackAsOthersGo(t *testing.T) {
+	s := newAdaptiveStory(t, 8, "b[,4]", "c")
+	s.room["b"] = 0
+	s.settle("new").after(30 * time.Second).settle("full")
+	s.room["b"] = 9
+	s.after(300 * time.Second)
+	replicas := func(p *plan) string { return fmt.Sprintf("b=%d c=%d", p.subsets[0].desired, p.subsets[1].desired) }
+	s.pass() // says that b is open
+	if got := replicas(s.pass()); got != "b=2 c=8" {
+		t.Fatalf("the first step: %s", got)
+	}
+	c := &s.o.children[1]
+	p, err := makePlan(s.o)
+	if err != nil || replicas(p) != "b=2 c=6" {
+		t.Errorf("two are available, and those of c are there: %s, %v", replicas(p), err)
+	}
+	c.replicas = 6 // asked, not done
+	if p, err = makePlan(s.o); err != nil || replicas(p) != "b=2 c=6" {
+		t.Errorf("two of c are asked to go: %s, %v", replicas(p), err)
+	}
+	c.pods.replicas, c.pods.ready, c.pods.available = 6, 6, 6
+	if p, err = makePlan(s.o); err != nil || replicas(p) != "b=4 c=6" {
+		t.Errorf("two of c are gone: %s, %v", replicas(p), err)
 	}
 }

@@ -44,7 +44,42 @@ func (p *plan) divide(o *observed, kept map[string]*child) error {
 	}
 	shares, err := divide(n, input, seen)
 	p.take(shares)
+	p.hold(n)
 	return err
+}
+
+// hold lets pods come back to a subset only as far as no more exist than n and the step of division.Adaptive, also while the
+// pods in whose place they come are still going.
+func (p *plan) hold(n int32) {
+	above := -n - (n+3)/4
+	for i := range p.subsets {
+		s := &p.subsets[i]
+		above += max(s.desired, s.existing())
+	}
+	for i := range p.subsets {
+		s := &p.subsets[i]
+		if s.why.Code != division.SubsetReturning || above <= 0 {
+			continue
+		}
+		var has int32
+		if s.live != nil {
+			has = s.live.replicas
+		}
+		less := min(above, max(0, s.desired-max(has, s.existing())))
+		s.desired -= less
+		above -= less
+	}
+}
+
+// existing is how many pods the subset's child has, or may have made since its controller was heard.
+func (s *subsetPlan) existing() int32 {
+	if s.live == nil {
+		return 0
+	}
+	if !s.live.observed {
+		return max(s.live.pods.replicas, s.live.replicas)
+	}
+	return s.live.pods.replicas
 }
 
 func (p *plan) take(shares []division.SubsetShare) {
@@ -73,7 +108,7 @@ func (p *plan) see(o *observed, strategy *schedule, s *subsetPlan, now *child) d
 		at = place(now, pods, strategy.critical, o.now)
 		seen.Replicas, seen.Ready = now.replicas, working(now, s.plain)
 		if strategy.reserve {
-			r := reserve(pods, old != nil && old.Status == corev1.ConditionFalse, o.marked, strategy, o.now)
+			r := reserve(pods, now.replicas, old != nil && old.Status == corev1.ConditionFalse, o.marked, strategy, o.now)
 			p.mark = append(p.mark, r.marks...)
 			p.sooner(r.next)
 			s.reserved = min(r.pods, now.replicas)

@@ -3,11 +3,10 @@ package uniteddeployment
 import (
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-
-	appsv1 "k8s.io/api/apps/v1"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
@@ -38,42 +37,42 @@ type reservation struct {
 	next  time.Duration // until another pod is reserved or released; 0 if none waits
 }
 
-// reserve decides which pods of a child are reserved. A pod becomes it when it is stuck, or when it has no node yet and its
-// subset is closed. It stays so until it has been ready for as long as the strategy says. known are our own marks, which
-// the cache may not show yet.
-func reserve(pods []*corev1.Pod, closed bool, known map[types.UID]string, s *schedule, now time.Time) reservation {
+// reserve decides which pods of a child that is to have replicas of them are reserved. A pod becomes it when it is stuck, or
+// when it has no node yet and its subset is closed; as many as the child has too many, as during a surge, are left out. It
+// stays so until it has been ready for as long as the strategy says. known are our own marks, which the cache may not show
+// yet.
+func reserve(pods []*corev1.Pod, replicas int32, closed bool, known map[types.UID]string, s *schedule, now time.Time) reservation {
 	var r reservation
-	var waiting []*corev1.Pod
+	var stuck, waiting []*corev1.Pod
+	room := int(replicas) - len(pods)
 	for _, pod := range pods {
 		value, ok := known[pod.UID]
 		if !ok {
 			value = pod.Labels[LabelReservedPod]
 		}
-		if value == reservedValue {
-			if after, ready := readyFor(pod, s.closed, now); ready && after <= 0 {
+		is, after := spread.Stuck(pod, s.critical, now)
+		switch {
+		case value == reservedValue:
+			missing, ready := readyFor(pod, s.closed, now)
+			if ready && missing <= 0 {
 				r.marks = append(r.marks, mark{pod, releasedValue})
 				continue
-			} else if ready {
-				r.next = counts.Sooner(r.next, after)
 			}
+			r.next = counts.Sooner(r.next, missing)
 			r.pods++
-			continue
-		}
-		stuck, after := spread.Stuck(pod, s.critical, now)
-		r.next = counts.Sooner(r.next, after)
-		switch {
-		case stuck:
-			r.marks = append(r.marks, mark{pod, reservedValue})
-			r.pods++
+		case is:
+			stuck = append(stuck, pod)
 		case counts.Unschedulable(pod):
 			waiting = append(waiting, pod)
+			r.next = counts.Sooner(r.next, after)
 		}
 	}
-	if closed || r.pods > 0 {
-		for _, pod := range waiting {
-			r.marks = append(r.marks, mark{pod, reservedValue})
-			r.pods++
-		}
+	if closed || r.pods > 0 || len(stuck) > 0 {
+		stuck = append(stuck, waiting...)
+	}
+	for _, pod := range stuck[:max(0, len(stuck)+min(0, room))] {
+		r.marks = append(r.marks, mark{pod, reservedValue})
+		r.pods++
 	}
 	return r
 }
@@ -98,17 +97,26 @@ func readyFor(pod *corev1.Pod, long time.Duration, now time.Time) (missing time.
 	return since.Add(long).Sub(now), true
 }
 
-// Pods that are reserved are not available. They are not to use up what may be unavailable in a rollout: the number for the
-// other pods is resolved, and the reserved ones are added.
+// allowReserved returns how many pods of a child may be unavailable in a rollout while some are reserved, which are not
+// available either: what value says of the other pods, a percentage rounded up so that a rollout goes on, and the reserved
+// ones. It returns value where none is reserved, or where it cannot be read: then the child's controller says so.
+func allowReserved(value *intstr.IntOrString, share string, replicas, reserved int32) *intstr.IntOrString {
+	if reserved == 0 {
+		return value
+	}
+	if value == nil {
+		value = new(intstr.FromString(share))
+	}
+	allowed, err := budget.Scaled(*value, max(0, replicas-reserved), budget.Up)
+	if err != nil {
+		return value
+	}
+	return new(intstr.FromInt32(allowed + reserved))
+}
 
 func allowReservedInCloneSet(spec *kruise.CloneSetSpec, replicas, reserved int32) {
-	rolling := spec.UpdateStrategy.RollingUpdate
-	if reserved == 0 || rolling == nil {
-		return
-	}
-	limits, err := budget.Resolve(budget.Strategy{MaxUnavailable: rolling.MaxUnavailable, MaxSurge: rolling.MaxSurge}, max(0, replicas-reserved))
-	if err == nil { // else the CloneSet says what is wrong
-		rolling.MaxUnavailable = new(intstr.FromInt32(limits.MaxUnavailable + reserved))
+	if rolling := spec.UpdateStrategy.RollingUpdate; rolling != nil {
+		rolling.MaxUnavailable = allowReserved(rolling.MaxUnavailable, "20%", replicas, reserved)
 	}
 }
 
@@ -120,12 +128,5 @@ func allowReservedInDeployment(spec *appsv1.DeploymentSpec, replicas, reserved i
 		spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{}
 	}
 	rolling := spec.Strategy.RollingUpdate
-	share := intstr.FromString("25%") // the default of the API
-	if rolling.MaxUnavailable != nil {
-		share = *rolling.MaxUnavailable
-	}
-	allowed, err := budget.Scaled(share, max(0, replicas-reserved), budget.Down)
-	if err == nil { // else the API server says what is wrong
-		rolling.MaxUnavailable = new(intstr.FromInt32(allowed + reserved))
-	}
+	rolling.MaxUnavailable = allowReserved(rolling.MaxUnavailable, "25%", replicas, reserved)
 }
