@@ -100,7 +100,6 @@ func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options) erro
 		}),
 		workloadspread.Setup(ctx, mgr, workloadspread.Options{Workers: options.Workers, Clock: options.Clock, Federated: hubs}),
 		admission.Setup(ctx, mgr, admission.Options{Server: options.Webhooks, Clock: options.Clock, Federated: hubs}),
-		admission.Setup(ctx, mgr, admission.Options{Server: options.Webhooks, Clock: options.Clock, Federated: hubs}),
 	)
 }
 
