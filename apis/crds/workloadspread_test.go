@@ -89,9 +89,9 @@ func testWorkloadSpreadRules(t *testing.T, s *server) {
 		{name: "Fixed with times", edit: set(strategy, "{type: Fixed, adaptive: {rescheduleCriticalSeconds: 9999}}")},
 		{name: "negative time", edit: adaptive(-1), says: []string{"rescheduleCriticalSeconds", "-1"}},
 
-		{name: "as many subsets as there may be", edit: manySpread(512, `{"name": "s%d", "maxReplicas": "0%%"}`, `{"name": "last"}`)},
-		{name: "one more", edit: manySpread(513, `{"name": "s%d"}`), says: []string{"spec.subsets", "512"}},
-		{name: "as many subsets as there may be, update", first: all(named("many"), manySpread(512, `{"name": "s%d", "maxReplicas": 1}`)), edit: manySpread(512, `{"name": "s%d", "maxReplicas": "0%%"}`, `{"name": "last"}`)},
+		{name: "as many subsets as there may be", edit: manySpread(256, `{"name": "s%d", "maxReplicas": "0%%"}`, `{"name": "last"}`)},
+		{name: "one more", edit: manySpread(257, `{"name": "s%d"}`), says: []string{"spec.subsets", "256"}},
+		{name: "as many subsets as there may be, update", first: all(named("many"), manySpread(256, `{"name": "s%d", "maxReplicas": 1}`)), edit: manySpread(256, `{"name": "s%d", "maxReplicas": "0%%"}`, `{"name": "last"}`)},
 	})
 }
 

@@ -27,7 +27,7 @@ type WorkloadSpreadSpec struct {
 	// +required
 	// +listType=map
 	// +listMapKey=name
-	// +kubebuilder:validation:MaxItems=512
+	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:XValidation:rule="size(self) > 0",message="subsets is empty, so that there is nothing to spread over: give at least one subset"
 	// +kubebuilder:validation:XValidation:rule="self.all(s, !has(s.maxReplicas) || type(s.maxReplicas) == int) || self.all(s, !has(s.maxReplicas) || type(s.maxReplicas) == string)",message="maxReplicas is an integer in some subsets and a percentage in others: use one or the other in all",messageExpression="'maxReplicas is an integer for %s and a percentage for %s: use one or the other in all subsets'.format([self.filter(s, has(s.maxReplicas) && type(s.maxReplicas) == int).map(s, s.name), self.filter(s, has(s.maxReplicas) && type(s.maxReplicas) == string).map(s, s.name)])"
 	// +kubebuilder:validation:XValidation:rule="self.exists(s, !has(s.maxReplicas)) || !self.all(s, type(s.maxReplicas) == string) || self.map(s, type(s.maxReplicas) == string ? @percent{s.maxReplicas} : 0).sum() == 100",message="the percentages of maxReplicas are not 100% together, so that they leave pods without a subset or subsets without pods: make them 100%, or remove maxReplicas of the last subset, which then takes the rest",messageExpression="'the percentages of maxReplicas are %d%% together: make them 100%%, or remove maxReplicas of the last subset, which then takes the rest'.format([self.map(s, has(s.maxReplicas) && type(s.maxReplicas) == string ? @percent{s.maxReplicas} : 0).sum()])"
