@@ -112,7 +112,7 @@ func TestAdaptiveAttemptsCostNothing(t *testing.T) {
 		}
 		fits := int64(0)
 		for i, p := range places {
-			w.sites[i].start = random.IntN(30)
+			w.sites[i].start = random.IntN(100)
 			fits += min(p.high, int64(w.sites[i].room))
 		}
 		// Long enough to try every subset before the first is tried again.

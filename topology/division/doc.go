@@ -90,6 +90,7 @@
 //
 //   - A stand-in that is ready stays until a pod in its place is ready: at least min(N, ready) ready pods stay. OpenKruise
 //     marks a subset as closed again when it has recovered and grows, and loses the stand-ins where that comes too late.
+//   - No subset gets more than N. OpenKruise may ask for its min beside N where all is reserved.
 //   - At least N pods are asked for, if the bounds allow it: what no open subset may take waits in a closed one.
 //
 // Its return has no step: that pods wait beside their stand-ins is what was asked for.

@@ -47,7 +47,7 @@ func reserveOf(n int64, places []place) (given, waiting []int64) {
 	rest := n
 	allocate := func(i int, upTo int64) {
 		p := &places[i]
-		add := min(max(upTo-given[i], 0), max(rest, 0))
+		add := min(max(min(upTo, n)-given[i], 0), max(rest, 0))
 		counts := add
 		if p.closed {
 			counts = min(add, max(p.healthy-given[i], 0))

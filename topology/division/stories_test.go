@@ -75,6 +75,11 @@ func TestAdaptiveStories(t *testing.T) {
 			s.sites[1].start = 500 // longer than a stays closed
 			return s.then("a has no room, pods start for 500 s in b", 1100, nil)
 		},
+		"adaptive-part-fits": func(t *testing.T) *tale {
+			s := newTale(t, 10, []int{4, room}, "a{,8}", "b")
+			s.sites[0].start, s.sites[1].start = 60, 60 // longer than a pod may be unschedulable
+			return s.then("a has room for 4 of 8, pods start for 60 s", 450, nil)
+		},
 		"adaptive-min": func(t *testing.T) *tale {
 			s := newTale(t, 4, []int{none, room}, "a{1,2}", "b")
 			return s.then("a has no room; its min keeps a pod there", 400, nil).
