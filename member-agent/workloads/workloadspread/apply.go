@@ -62,7 +62,7 @@ func (r *reconciler) permitted(ctx context.Context, o *observed, p *plan) ([]*co
 		if err != nil {
 			return nil, client.IgnoreNotFound(err)
 		}
-		remove = remove[:min(len(remove), spareFailures(whole))]
+		remove = remove[:min(len(remove), max(0, spareFailures(whole)-o.leaving))]
 	}
 	n := r.pace.take(len(remove), r.clock.Now())
 	if n < len(remove) {
@@ -72,7 +72,8 @@ func (r *reconciler) permitted(ctx context.Context, o *observed, p *plan) ([]*co
 }
 
 // spareFailures returns how many pods of a Job may be deleted: its controller counts a deleted pod as a failed one, and
-// after backoffLimit of them the Job fails. Half of the limit is left to failures of its own.
+// after backoffLimit of them the Job fails. Half of the limit is left to failures of its own. Those that are being deleted
+// are not counted yet.
 func spareFailures(job *unstructured.Unstructured) int {
 	limit, ok, err := unstructured.NestedInt64(job.Object, "spec", "backoffLimit")
 	if !ok || err != nil {
@@ -81,7 +82,7 @@ func spareFailures(job *unstructured.Unstructured) int {
 	}
 	failed, _, _ := unstructured.NestedInt64(job.Object, "status", "failed")
 	uncounted, _, _ := unstructured.NestedSlice(job.Object, "status", "uncountedTerminatedPods", "failed")
-	return int(max(0, limit/2-failed-int64(len(uncounted))))
+	return int(limit/2 - failed - int64(len(uncounted)))
 }
 
 // remove deletes a pod that has no node, unless it changed since: then it may have got one, and its event brings the next pass.

@@ -51,6 +51,7 @@ type observed struct {
 	replicas int32         // that it asks for
 	newest   string        // the version of it that is rolled out
 	pods     []*corev1.Pod // the active ones that targetFilter selects; from the cache
+	leaving  int           // pods of the target that are being deleted
 	node     func(name string) *corev1.Node
 }
 
@@ -223,6 +224,7 @@ func (r *reconciler) observePods(ctx context.Context, o *observed) error {
 		if err != nil {
 			return err
 		}
+		o.leaving += len(set.Terminating)
 		for _, pod := range set.Active {
 			if o.rule.Selects(pod) {
 				o.pods = append(o.pods, pod)

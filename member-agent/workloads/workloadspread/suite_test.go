@@ -35,6 +35,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/crds"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
+	"github.com/flotilla-dev/flotilla/member-agent/admission"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 )
@@ -104,13 +105,14 @@ func (r *requests) counted(namespace string) (podPatches, statusWrites int) {
 	return podPatches, statusWrites
 }
 
-// world is one cluster with the controllers of CloneSets and WorkloadSpreads in it, and no webhook.
+// world is one cluster with the controllers of CloneSets and WorkloadSpreads in it.
 type world struct {
 	client.Client
 	cluster *fleet.Cluster
 	config  *rest.Config
 	time    *later
 	written *requests
+	hook    *hook // nil without the webhook
 	stop    func()
 }
 
@@ -125,13 +127,13 @@ func newScheme(t testing.TB) *runtime.Scheme {
 	return scheme
 }
 
-// newWorld starts a cluster with nodes in the zones a and b, and the controllers.
-func newWorld(t *testing.T) *world {
+// newWorld starts a cluster with nodes in the zones a and b, the controllers, and the webhook if hook is not nil.
+func newWorld(t *testing.T, hook *hook) *world {
 	t.Helper()
 	f := fleet.ForTest(t, fleet.Config{NoHub: true, Members: []fleet.ClusterSpec{
 		{Name: "solo", Nodes: fleet.Nodes("solo", "eu", []string{"a", "b"}, 1)},
 	}})
-	w := &world{cluster: f.Member("solo"), time: &later{}, written: &requests{}}
+	w := &world{cluster: f.Member("solo"), time: &later{}, written: &requests{}, hook: hook}
 	files := fstest.MapFS{}
 	for _, name := range []string{"apps.kruise.io_clonesets.yaml", "apps.kruise.io_workloadspreads.yaml"} {
 		data, err := fs.ReadFile(crds.FS, name)
@@ -175,6 +177,9 @@ func (w *world) start(t *testing.T) {
 	err = cloneset.Setup(ctx, mgr, cloneset.Options{Federated: federated})
 	if err == nil {
 		err = Setup(ctx, mgr, Options{Clock: w.time, Federated: federated})
+	}
+	if err == nil && w.hook != nil {
+		err = admission.Setup(ctx, mgr, admission.Options{Server: w.hook, Federated: federated})
 	}
 	if err != nil {
 		cancel()
