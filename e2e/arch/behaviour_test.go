@@ -21,7 +21,7 @@ const cloneSetPage = "docs/kinds/cloneset.md"
 
 // behaviourPages are the pages that have it, with the least number of tests that they name.
 func behaviourPages() map[string]int {
-	return map[string]int{cloneSetPage: 40, "docs/kinds/uniteddeployment.md": 30}
+	return map[string]int{cloneSetPage: 40, "docs/kinds/uniteddeployment.md": 30, "docs/kinds/workloadspread.md": 20}
 }
 
 // TestBehaviourIsTested holds that the tests which the table of the page names are there: the function in the package, and
