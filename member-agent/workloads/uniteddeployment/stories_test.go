@@ -57,7 +57,7 @@ func anyNumber(w *world) {
 		{[]string{"a[2,4]", "b[2,]"}, map[int32]string{1: "a=1", 3: "a=2 b=1", 5: "a=3 b=2", 9: "a=4 b=5"}},
 		{[]string{"a=3", "b"}, map[int32]string{5: "a=3 b=2", 2: "a=2", 0: ""}},
 	} {
-		w.create(w.newUD(0, tt.subsets...))
+		w.create(w.newUD(9, tt.subsets...)) // fewer than the fixed ones together are refused at creation
 		for _, n := range slices.Sorted(func(yield func(int32) bool) {
 			for n := range tt.want {
 				if !yield(n) {
@@ -363,11 +363,16 @@ func partlyFull(w *world) {
 	w.create(w.newUD(6, "a", "b"), adaptive(critical, closed))
 	w.expectPods("a=3 b=3")
 	w.settle()
-	film := w.film()
 	w.edit(image("nginx:2"))
 	w.expectImages("a:2=3 b:2=3") // a rollout does not make a closed subset smaller
+	w.eventually("all are ready again", func() string {
+		if s := w.get().Status; s.UpdatedReadyReplicas < 6 {
+			return fmt.Sprint(s.UpdatedReadyReplicas)
+		}
+		return ""
+	})
+	film := w.film()
 	w.addNode("a", 0)
-	film = w.film()
 	w.expectPods("a=6")
 	w.settle()
 	film.expect(6, 8)
