@@ -1,6 +1,7 @@
 package division
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -59,6 +60,95 @@ func TestAdaptiveIsThePublishedOne(t *testing.T) {
 	}
 	if exact < *cases/10 {
 		t.Errorf("only %d of %d cases were compared", exact, *cases)
+	}
+}
+
+// Where no stand-in has to wait and N pods are asked for, Reserve is the published arithmetic.
+func TestReserveIsThePublishedOne(t *testing.T) {
+	random := rand.New(rand.NewPCG(17, 18))
+	exact := 0
+	for range *cases {
+		w := randomWorld(t, random, true)
+		all := make([]Seen, len(w.sites))
+		for i := range all {
+			all[i].Replicas = random.Int32N(min(6, w.n+1))
+			all[i].Ready = random.Int32N(all[i].Replicas + 1)
+			if random.IntN(3) == 0 {
+				all[i].Reserved = random.Int32N(all[i].Replicas + 1)
+			}
+			all[i].Unschedulable = all[i].Reserved > 0
+		}
+		want := published25(t, w.n, w.subsets, all)
+		var sum, kept, ready, most int32
+		for i := range all {
+			sum += want[i]
+			kept += min(want[i], all[i].Ready)
+			ready += all[i].Ready
+			most = max(most, want[i])
+		}
+		if sum < w.n || kept < min(ready, w.n) || most > w.n {
+			continue
+		}
+		shares, err := Reserve(w.n, w.subsets, all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, numbers(shares)); diff != "" {
+			t.Fatalf("N=%d %+v, seen %+v (-published +got):\n%s", w.n, w.subsets, all, diff)
+		}
+		exact++
+	}
+	if exact < *cases/10 {
+		t.Errorf("only %d of %d cases were compared", exact, *cases)
+	}
+}
+
+// Numbers as large as the API allows neither overflow nor lose a pod.
+func TestAdaptiveLargeNumbers(t *testing.T) {
+	const most = math.MaxInt32
+	subsets := parse("a{100%,}", "b", "c{,50%}")
+	for _, tc := range []struct {
+		reason string
+		seen   []Seen
+		want   []int32
+	}{
+		{"new", nil, []int32{most, 0, 0}},
+		{"a is closed, its min waits", []Seen{closed(most, 0)}, []int32{most, 0, 0}},
+		{"all stand in elsewhere", []Seen{seen(0, 0), seen(most, most)}, []int32{most/4 + 1, most, 0}},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			shares, err := Adaptive(most, subsets, tc.seen)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkShares(t, shares, tc.want)
+			if _, err := Reserve(most, subsets, tc.seen); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func TestAdaptiveRefuses(t *testing.T) {
+	tests := []struct {
+		reason  string
+		n       int32
+		subsets []Subset
+		seen    []Seen
+		want    string
+	}{
+		{"negative N", -1, parse("a"), nil, "replicas -1 is negative: use 0 or more"},
+		{"bad bounds", 1, parse("a{5,3}"), nil, `subset "a": min 5 is above max 3: lower min or raise max`},
+		{"negative ready", 1, parse("a"), []Seen{seen(1, -1)}, `subset "a": of replicas 1, ready -1, starting 0 and reserved 0 one is negative: use 0 or more`},
+	}
+	for _, tc := range tests {
+		t.Run(tc.reason, func(t *testing.T) {
+			for name, divide := range map[string]func(int32, []Subset, []Seen) ([]SubsetShare, error){"Adaptive": Adaptive, "Reserve": Reserve} {
+				if _, err := divide(tc.n, tc.subsets, tc.seen); err == nil || err.Error() != tc.want {
+					t.Errorf("%s: got error %v, want %s", name, err, tc.want)
+				}
+			}
+		})
 	}
 }
 

@@ -20,6 +20,14 @@ func TestMessages(t *testing.T) {
 			`subset "a" has 3: the replicas of all subsets do not sum to those of the workload, so its 33% counts as a weight`,
 		},
 		{
+			SubsetShare{Name: "a", Replicas: 1, Reason: Reason{SubsetUnschedulable, map[string]string{"min": "10%"}}}.Message(),
+			`subset "a" has 1: its pods cannot be scheduled, so it keeps those that have a node and its min of 10%, and the other subsets take the rest`,
+		},
+		{
+			SubsetShare{Name: "b", Replicas: 3, Reason: Reason{Code: SubsetStandIn}}.Message(),
+			`subset "b" has 3: it runs pods in place of those that are not ready in other subsets`,
+		},
+		{
 			Unplaced{Replicas: 1, Reason: Reason{Code: UnplacedFrozen}}.Message(),
 			"1 replica of the workload not placed: the clusters that may take more are unhealthy or cut off; bring them back, or add a cluster",
 		},
@@ -67,7 +75,7 @@ func TestEveryReasonHasAMessage(t *testing.T) {
 		}
 		return true
 	})
-	if found < 15 {
+	if found < 20 {
 		t.Errorf("found %d reasons only", found)
 	}
 }

@@ -274,9 +274,7 @@ func randomWorld(t *testing.T, random *rand.Rand, floors bool) *world {
 	specs, rooms := make([]string, len(names)), make([]int, len(names))
 	for i, name := range names {
 		rooms[i] = random.IntN(8)
-		low := bound(random, floors && random.IntN(3) == 0, 0)
-		high := bound(random, i+1 < len(names) && random.IntN(2) == 0, 3)
-		specs[i] = fmt.Sprintf("%c{%s,%s}", name, low, high)
+		specs[i] = randomBounds(random, string(name), floors, i+1 == len(names))
 	}
 	w := newWorld(t, random.Int32N(14), rooms, specs...)
 	w.lag = random.IntN(2) == 0
@@ -291,6 +289,13 @@ func randomWorld(t *testing.T, random *rand.Rand, floors bool) *world {
 	return w
 }
 
+// randomBounds is a subset for parse; the last one has no max.
+func randomBounds(random *rand.Rand, name string, floors, last bool) string {
+	low := bound(random, floors && random.IntN(3) == 0, 0)
+	high := bound(random, !last && random.IntN(2) == 0, 3)
+	return fmt.Sprintf("%s{%s,%s}", name, low, high)
+}
+
 func bound(random *rand.Rand, given bool, least int) string {
 	switch {
 	case !given:
@@ -303,8 +308,9 @@ func bound(random *rand.Rand, given bool, least int) string {
 
 // disturb changes one thing at random.
 func (w *world) disturb(random *rand.Rand) {
-	s := w.sites[random.IntN(len(w.sites))]
-	switch random.IntN(6) {
+	i := random.IntN(len(w.sites))
+	s := w.sites[i]
+	switch random.IntN(7) {
 	case 0, 1:
 		s.room = random.IntN(10)
 	case 2:
@@ -321,5 +327,7 @@ func (w *world) disturb(random *rand.Rand) {
 		}
 	case 5:
 		s.broken = !s.broken
+	case 6: // other bounds
+		w.subsets[i] = parse(randomBounds(random, w.subsets[i].Name, true, i+1 == len(w.sites)))[0]
 	}
 }
