@@ -1,9 +1,12 @@
 package podset
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
@@ -25,9 +28,9 @@ func Slim(obj any) (any, error) {
 		Volumes: claimVolumes(pod.Spec.Volumes), Overhead: pod.Spec.Overhead, Resources: pod.Spec.Resources,
 	}
 	pod.Status = corev1.PodStatus{
-		ObservedGeneration: pod.Status.ObservedGeneration, Phase: pod.Status.Phase, Conditions: pod.Status.Conditions,
+		ObservedGeneration: pod.Status.ObservedGeneration, Phase: pod.Status.Phase, Conditions: fitting(pod.Status.Conditions),
 		Reason: pod.Status.Reason, QOSClass: pod.Status.QOSClass, Resize: pod.Status.Resize,
-		ContainerStatuses: slimStatuses(pod.Status.ContainerStatuses),
+		ContainerStatuses: slimStatuses(pod.Status.ContainerStatuses, pod.Spec.Containers),
 	}
 	return pod, nil
 }
@@ -65,11 +68,45 @@ func claimVolumes(all []corev1.Volume) []corev1.Volume {
 	return kept
 }
 
-func slimStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
+func slimStatuses(statuses []corev1.ContainerStatus, containers []corev1.Container) []corev1.ContainerStatus {
+	statuses = fitting(statuses)
 	for i := range statuses {
 		s := &statuses[i]
 		s.LastTerminationState = corev1.ContainerState{}
 		s.VolumeMounts, s.User, s.AllocatedResourcesStatus = nil, nil, nil
+		if at := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == s.Name }); at >= 0 {
+			shareResources(s, &containers[at].Resources)
+		}
 	}
 	return statuses
+}
+
+// shareResources keeps what a container has once where it is what the container asks for: maps of quantities are what takes the
+// most memory of a slim pod.
+func shareResources(s *corev1.ContainerStatus, asked *corev1.ResourceRequirements) {
+	if sameAmounts(s.AllocatedResources, asked.Requests) {
+		s.AllocatedResources = asked.Requests
+	}
+	if s.Resources == nil || len(s.Resources.Claims) > 0 {
+		return
+	}
+	if sameAmounts(s.Resources.Requests, asked.Requests) {
+		s.Resources.Requests = asked.Requests
+	}
+	if sameAmounts(s.Resources.Limits, asked.Limits) {
+		s.Resources.Limits = asked.Limits
+	}
+}
+
+// sameAmounts tells whether two lists, neither of them empty, are the same, in their way of writing too.
+func sameAmounts(a, b corev1.ResourceList) bool {
+	return len(a) > 0 && maps.EqualFunc(a, b, func(x, y resource.Quantity) bool { return x.Format == y.Format && x.Cmp(y) == 0 })
+}
+
+// fitting returns a slice of the same content without the room that decoding left behind it.
+func fitting[T any](all []T) []T {
+	if len(all) == cap(all) {
+		return all
+	}
+	return append(make([]T, 0, len(all)), all...)
 }

@@ -2,6 +2,7 @@ package podset_test
 
 import (
 	"reflect"
+	"runtime"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -78,4 +79,74 @@ func TestSlimOfOtherObjects(t *testing.T) {
 	if node := got.(*corev1.Node); node.ManagedFields != nil || !node.Spec.Unschedulable {
 		t.Errorf("node is %+v", node)
 	}
+}
+
+func TestSlimSharesResourcesThatAreAsAskedFor(t *testing.T) {
+	pod := whole()
+	asked := pod.Spec.Containers[0].Resources
+	status := &pod.Status.ContainerStatuses[0]
+	status.Resources, status.AllocatedResources = asked.DeepCopy(), asked.DeepCopy().Requests
+	before := pod.DeepCopy()
+	if _, err := podset.Slim(pod); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(pod.Status.ContainerStatuses, before.Status.ContainerStatuses) {
+		t.Errorf("statuses are %+v, were %+v", pod.Status.ContainerStatuses, before.Status.ContainerStatuses)
+	}
+	same := func(a, b corev1.ResourceList) bool {
+		return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
+	}
+	status = &pod.Status.ContainerStatuses[0]
+	if requests := pod.Spec.Containers[0].Resources.Requests; !same(status.Resources.Requests, requests) || !same(status.AllocatedResources, requests) {
+		t.Error("equal resources are kept more than once")
+	}
+
+	// A resize that has not arrived: the status has amounts of its own.
+	pod = before.DeepCopy()
+	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("200m")
+	if _, err := podset.Slim(pod); err != nil {
+		t.Fatal(err)
+	}
+	if got := pod.Status.ContainerStatuses[0].Resources.Requests.Cpu().String(); got != "100m" {
+		t.Errorf("status says %s of CPU, was 100m", got)
+	}
+}
+
+// BenchmarkSlim tells how many bytes a pod keeps as the API server sends it, and slim.
+func BenchmarkSlim(b *testing.B) {
+	source := whole()
+	status := &source.Status.ContainerStatuses[0]
+	status.Resources, status.AllocatedResources = source.Spec.Containers[0].Resources.DeepCopy(), source.Spec.Containers[0].Resources.DeepCopy().Requests
+	for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, "InPlaceUpdateReady"} {
+		source.Status.Conditions = append(source.Status.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue})
+	}
+	data, err := source.Marshal()
+	if err != nil {
+		b.Fatal(err)
+	}
+	const pods = 2000 // enough that the rest of the process is little beside them
+	for b.Loop() {
+		all := make([]*corev1.Pod, pods)
+		before := heap()
+		for i := range all {
+			pod := &corev1.Pod{}
+			if err := pod.Unmarshal(data); err != nil {
+				b.Fatal(err)
+			}
+			if _, err := podset.Slim(pod); err != nil {
+				b.Fatal(err)
+			}
+			all[i] = pod
+		}
+		b.ReportMetric(float64(heap()-before)/pods, "B/pod")
+		runtime.KeepAlive(all)
+	}
+}
+
+// heap returns the bytes that are in use.
+func heap() uint64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
 }
