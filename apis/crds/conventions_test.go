@@ -51,7 +51,7 @@ func TestNamesAndColumns(t *testing.T) {
 		"CloneSet": {"Namespaced", "clone", true, []string{"DESIRED", "UPDATED", "UPDATED_READY", "UPDATED_AVAILABLE", "READY", "TOTAL", "AGE",
 			"[CONTAINERS]", "[IMAGES]", "[SELECTOR]"}},
 		"UnitedDeployment":        {"Namespaced", "ud", true, []string{"DESIRED", "CURRENT", "UPDATED", "READY", "AGE"}},
-		"WorkloadSpread":          {"Namespaced", "ws", false, []string{"WorkloadName", "WorkloadKind", "Adaptive", "Age"}},
+		"WorkloadSpread":          {"Namespaced", "ws", false, []string{"WorkloadName", "WorkloadKind", "Adaptive", "Age", "[Strategy]"}},
 		"FederationPolicy":        {"Namespaced", "fp", false, []string{"READY", "REASON", "WORKLOADS", "SPREAD", "AGE"}},
 		"ClusterFederationPolicy": {"Cluster", "cfp", false, []string{"READY", "REASON", "WORKLOADS", "SPREAD", "AGE"}},
 		"MemberCluster":           {"Cluster", "mc", false, []string{"ACCEPTED", "READY", "REGION", "ZONES", "NODES", "VERSION", "AGE"}},

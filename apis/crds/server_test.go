@@ -14,6 +14,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/conversion"
 	"github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
+	"github.com/flotilla-dev/flotilla/apis/crds"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 )
 
@@ -29,8 +30,8 @@ type server struct {
 // TestOnAPIServer starts one API server for all tests that need it: the rules mean what it makes of them.
 func TestOnAPIServer(t *testing.T) {
 	hub := fleet.ForTest(t, fleet.Config{}).Hub()
-	converter := newConverter(t)
-	if err := hub.InstallCRDs(t.Context(), converter.definitions(t)); err != nil {
+	converter := newConverter(t, hub.WebhookAddress())
+	if err := hub.InstallCRDs(t.Context(), crds.FS); err != nil {
 		t.Fatal(err)
 	}
 	c, err := client.New(hub.RESTConfig(), client.Options{})
@@ -65,6 +66,7 @@ func TestOnAPIServer(t *testing.T) {
 	if asked := converter.asked.Load(); asked > 0 {
 		t.Errorf("%d requests for the stored version asked for a conversion", asked)
 	}
+	converter.announce(t, s)
 	old := *s
 	old.version = v1alpha1.GroupVersion.String()
 	t.Run("v1alpha1", func(t *testing.T) { testV1alpha1(t, &old) })

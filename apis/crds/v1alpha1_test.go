@@ -1,17 +1,22 @@
 package crds_test
 
 import (
+	"context"
+	"encoding/json"
 	"encoding/pem"
-	"io/fs"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/fstest"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	webhook "sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 	"sigs.k8s.io/yaml"
 
@@ -25,7 +30,8 @@ type converter struct {
 	asked atomic.Int64
 }
 
-func newConverter(t *testing.T) *converter {
+// newConverter serves at an address until the test ends.
+func newConverter(t *testing.T, address string) *converter {
 	t.Helper()
 	registry := webhook.NewRegistry()
 	for _, kind := range conversion.Kinds() {
@@ -35,16 +41,24 @@ func newConverter(t *testing.T) *converter {
 	}
 	handler := webhook.NewWebhookHandler(conversion.Scheme(), registry)
 	c := &converter{}
-	c.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	c.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.asked.Add(1)
 		handler.ServeHTTP(w, r)
 	}))
+	if err := c.Listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if c.Listener, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", address); err != nil {
+		t.Fatal(err)
+	}
+	c.StartTLS()
 	t.Cleanup(c.Close)
 	return c
 }
 
-// definitions are the CustomResourceDefinitions that name this converter.
-func (c *converter) definitions(t *testing.T) fs.FS {
+// announce has the API server trust the converter, and returns when it does.
+func (c *converter) announce(t *testing.T, s *server) {
 	t.Helper()
 	all, err := crds.AllWithConversion(admissionregistrationv1.WebhookClientConfig{
 		URL:      new(c.URL + crds.ConversionPath),
@@ -53,16 +67,44 @@ func (c *converter) definitions(t *testing.T) fs.FS {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := fstest.MapFS{}
 	for _, crd := range all {
-		data, err := yaml.Marshal(crd.Object)
+		webhook, found, _ := unstructured.NestedMap(crd.Object, "spec", "conversion")
+		if !found {
+			continue
+		}
+		patch, err := json.Marshal(map[string]any{"spec": map[string]any{"conversion": webhook}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		files[crd.GetName()+".yaml"] = &fstest.MapFile{Data: data}
+		if err := s.Patch(t.Context(), crd, client.RawPatch(types.MergePatchType, patch)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return files
+	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		for _, manifest := range []string{oldCloneSet, ofV1alpha1(unitedDeployment), oldWorkloadSpread} {
+			if err := s.Create(ctx, parse(t, manifest), client.DryRunAll); err != nil {
+				t.Log(err)
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
+
+// ofV1alpha1 returns a manifest of v1beta1 with the other version written over it.
+func ofV1alpha1(manifest string) string {
+	return strings.Replace(manifest, "v1beta1", "v1alpha1", 1)
+}
+
+const oldWorkloadSpread = `
+apiVersion: apps.kruise.io/v1alpha1
+kind: WorkloadSpread
+metadata: {name: old, namespace: default}
+spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, subsets: [{name: a}]}
+`
 
 const oldCloneSet = `
 apiVersion: apps.kruise.io/v1alpha1
@@ -108,8 +150,7 @@ func testV1alpha1Rules(t *testing.T, s *server) {
 		{name: "partition of 101%", edit: set(strategy, "{partition: 101%}"), says: []string{"spec.updateStrategy.partition", "partition is 101%", "from 0% to 100%"}},
 		{name: "0 unavailable, no surge", edit: set(strategy, "{maxUnavailable: 0}"), says: []string{"spec.updateStrategy", "are both 0"}},
 	})
-	united := strings.Replace(unitedDeployment, "v1beta1", "v1alpha1", 1)
-	s.check(t, united, []rule{
+	s.check(t, ofV1alpha1(unitedDeployment), []rule{
 		{name: "the older shape", edit: set(inUnited, "{type: InPlaceIfPossible, partition: 3, maxSurge: 1}")},
 		{name: "both shapes", edit: set(inUnited, "{partition: 3, rollingUpdate: {maxSurge: 1}}"), says: []string{inUnited + ".rollingUpdate", "also beside it", "move all of them into rollingUpdate"}},
 		{name: "a policy as type", edit: set(inUnited, "{type: InPlaceOnly, rollingUpdate: {partition: 1}}"), says: []string{inUnited + ".type", "type is InPlaceOnly", "rollingUpdate.podUpdatePolicy", "make type RollingUpdate"}},
@@ -166,7 +207,7 @@ func testV1alpha1Stored(t *testing.T, s *server) {
 		t.Errorf("annotations %v, want none", annotations)
 	}
 
-	s.make(t, strings.Replace(unitedDeployment, "v1beta1", "v1alpha1", 1), named("up"),
+	s.make(t, ofV1alpha1(unitedDeployment), named("up"),
 		set("spec.template.cloneSetTemplate.spec.updateStrategy", "{type: InPlaceIfPossible, partition: 3}"))
 	expect(get("v1beta1", "UnitedDeployment", "up"), "spec.template.cloneSetTemplate.spec.updateStrategy.rollingUpdate.podUpdatePolicy", "InPlaceIfPossible")
 	expect(get("v1alpha1", "UnitedDeployment", "up"), "spec.template.cloneSetTemplate.spec.updateStrategy.type", "InPlaceIfPossible")
@@ -189,7 +230,7 @@ func testV1alpha1Kubectl(t *testing.T, s *server) {
 	}{
 		{"get clonesets.v1alpha1.apps.kruise.io shown", []string{"NAME", "DESIRED", "UPDATED_AVAILABLE", "AGE", "shown"}},
 		{"get workloadspreads.v1alpha1.apps.kruise.io", []string{"NAME", "WORKLOADNAME", "WORKLOADKIND", "ADAPTIVE", "AGE"}},
-		{"get ws adaptive", []string{"Deployment", "true"}},
+		{"get ws adaptive -o wide", []string{"Deployment", "STRATEGY", "Adaptive"}},
 		{"explain clonesets.spec.updateStrategy --api-version=apps.kruise.io/v1alpha1", []string{"maxUnavailable", "type is ReCreate"}},
 		{"explain workloadspreads.spec.subsets", []string{"requiredNodeSelector", "maxReplicas is the most pods"}},
 		{"scale clonesets.v1alpha1.apps.kruise.io/shown --replicas=3", []string{"scaled"}},

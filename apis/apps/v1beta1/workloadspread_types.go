@@ -210,6 +210,7 @@ type WorkloadSpreadSubsetStatus struct {
 // +kubebuilder:printcolumn:name="WorkloadKind",type=string,JSONPath=`.spec.targetRef.kind`,description="kind of the workload that is spread"
 // +kubebuilder:printcolumn:name="Adaptive",type=boolean,JSONPath=`.spec.scheduleStrategy.type[?(@ == "Adaptive")]`,description="whether pods that cannot be scheduled move to other subsets"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="time since the WorkloadSpread was made"
+// +kubebuilder:printcolumn:name="Strategy",type=string,priority=1,JSONPath=`.spec.scheduleStrategy.type`,description="Adaptive or Fixed; column Adaptive is published with a path that finds nothing"
 type WorkloadSpread struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
