@@ -236,7 +236,11 @@ func (r *Reconciler) create(ctx context.Context, s *scope, steps func(n, start i
 	}
 	s.keep(v1beta1.CloneSetConditionFailedScale, err)
 	if apierrors.IsInvalid(err) {
-		s.stalled = &conditions.Cause{Reason: reasonInvalidTemplate, Message: "the API server refuses what the template asks for; correct it: " + err.Error()}
+		what := "the template"
+		if s.facts.Spread != nil {
+			what = "the template, or WorkloadSpread " + s.facts.Spread.Object.Name + " on top of it,"
+		}
+		s.stalled = &conditions.Cause{Reason: reasonInvalidTemplate, Message: "the API server refuses what " + what + " asks for; correct it: " + err.Error()}
 		s.wake = retryInvalid
 	}
 }

@@ -38,6 +38,7 @@ func TestSpread(t *testing.T) {
 			{"closed", spreadClosed},
 			{"oldest", spreadOldest},
 			{"invalid", spreadInvalid},
+			{"refused", spreadRefused},
 			{"claims", spreadClaims},
 			{"two-writes", spreadWrites},
 		} {
@@ -394,6 +395,18 @@ func spreadInvalid(w *world, name string) {
 			}
 		}
 	}
+}
+
+// What the API server refuses is told, and tried again as soon as somebody has corrected it.
+func spreadRefused(w *world, name string) {
+	ws := newSpread(name, "")
+	ws.Spec.Subsets[0].Patch = runtime.RawExtension{Raw: []byte(`{"spec":{"containers":[{"name":"main","imagePullPolicy":"Sometimes"}]}}`)}
+	w.must(w.Create(w.Context(), ws))
+	w.known(ws)
+	w.must(w.Create(w.Context(), newCloneSet(name, 2)))
+	w.stalled(name, "InvalidTemplate", "WorkloadSpread "+name, "Sometimes")
+	w.respread(name, func(ws *v1beta1.WorkloadSpread) { ws.Spec.Subsets[0].Patch = runtime.RawExtension{} })
+	w.expectSpread(name, "a2")
 }
 
 // The claims of a pod go to its successor, whatever subset that is in.

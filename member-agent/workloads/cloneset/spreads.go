@@ -30,9 +30,9 @@ const (
 	spreadWait = 30 * time.Second
 )
 
-// spreads knows the WorkloadSpreads of CloneSets. It is a source that CloneSets wait for and that brings no events: a WorkloadSpread
-// decides where new pods go, and changes nothing about those that run. A cluster may not have the kind; then there are none
-// until it has.
+// spreads knows the WorkloadSpreads of CloneSets. It is a source that CloneSets wait for. A cluster may not have the kind; then there
+// are none until it has. A WorkloadSpread decides where new pods go, and changes nothing about those that run; its CloneSet is looked at
+// when its spec changes because pods may wait for that: the API server may have refused them with what it adds.
 type spreads struct {
 	cache   cache.Cache
 	indexer atomic.Pointer[toolscache.Indexer]
@@ -46,11 +46,11 @@ var _ source.SyncingSource = &spreads{}
 func newSpreads(c cache.Cache) *spreads { return &spreads{cache: c, known: make(chan struct{})} }
 
 // Start begins to watch.
-func (s *spreads) Start(ctx context.Context, _ queue) error {
+func (s *spreads) Start(ctx context.Context, q queue) error {
 	go func() {
 		// It ends with the agent, or when the kind is watched.
 		_ = wait.PollUntilContextCancel(ctx, spreadRetry, true, func(ctx context.Context) (bool, error) {
-			err := s.watch(ctx)
+			err := s.watch(ctx, q)
 			switch {
 			case meta.IsNoMatchError(err):
 				s.once.Do(func() { close(s.known) })
@@ -64,7 +64,7 @@ func (s *spreads) Start(ctx context.Context, _ queue) error {
 }
 
 // watch returns when all WorkloadSpreads are known and watched.
-func (s *spreads) watch(ctx context.Context) error {
+func (s *spreads) watch(ctx context.Context, q queue) error {
 	informer, err := s.cache.GetInformer(ctx, &v1beta1.WorkloadSpread{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watch WorkloadSpreads: %w", err)
@@ -78,6 +78,9 @@ func (s *spreads) watch(ctx context.Context) error {
 		if err := shared.AddIndexers(toolscache.Indexers{spreadIndex: byCloneSet}); err != nil {
 			return fmt.Errorf("index WorkloadSpreads by their target: %w", err)
 		}
+	}
+	if _, err := shared.AddEventHandler(spreadEvents(q)); err != nil {
+		return fmt.Errorf("watch WorkloadSpreads: %w", err)
 	}
 	if !toolscache.WaitForCacheSync(ctx.Done(), shared.HasSynced) {
 		return ctx.Err()
@@ -96,6 +99,26 @@ func (s *spreads) WaitForSync(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	return nil
+}
+
+// spreadEvents puts the CloneSets of WorkloadSpreads that came, went, or have another spec into the queue.
+func spreadEvents(q queue) toolscache.ResourceEventHandler {
+	look := func(obj any) {
+		if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+			obj = gone.Obj
+		}
+		if ws, ok := obj.(*v1beta1.WorkloadSpread); ok {
+			if target := spread.TargetOf(ws); target == spread.OfCloneSet(target.Name) {
+				enqueue(q, ws.Namespace, target.Name)
+			}
+		}
+	}
+	return toolscache.ResourceEventHandlerFuncs{AddFunc: look, DeleteFunc: look, UpdateFunc: func(before, after any) {
+		old, ok := before.(*v1beta1.WorkloadSpread)
+		if ws, is := after.(*v1beta1.WorkloadSpread); !ok || !is || old.Generation != ws.Generation {
+			look(after)
+		}
+	}}
 }
 
 func byCloneSet(obj any) ([]string, error) {
