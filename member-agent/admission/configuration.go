@@ -79,3 +79,23 @@ func desired(targets []target, client admissionregistrationv1.WebhookClientConfi
 func says(configuration *admissionregistrationv1.MutatingWebhookConfiguration, webhook *admissionregistrationv1.MutatingWebhook) bool {
 	return len(configuration.Webhooks) == 1 && equality.Semantic.DeepEqual(&configuration.Webhooks[0], webhook)
 }
+
+// narrow keeps what others added to the selectors of the webhook that stands: some clusters exclude namespaces of their own
+// from every webhook, and put that in again whenever it is removed. It can only make fewer pods asked about.
+func narrow(webhook *admissionregistrationv1.MutatingWebhook, configuration *admissionregistrationv1.MutatingWebhookConfiguration) {
+	if len(configuration.Webhooks) != 1 {
+		return
+	}
+	stands := configuration.Webhooks[0].DeepCopy()
+	if stands.NamespaceSelector != nil {
+		webhook.NamespaceSelector.MatchLabels = stands.NamespaceSelector.MatchLabels
+		for _, requirement := range stands.NamespaceSelector.MatchExpressions {
+			if requirement.Key != corev1.LabelMetadataName || requirement.Operator != metav1.LabelSelectorOpIn {
+				webhook.NamespaceSelector.MatchExpressions = append(webhook.NamespaceSelector.MatchExpressions, requirement)
+			}
+		}
+	}
+	if stands.ObjectSelector != nil {
+		webhook.ObjectSelector = stands.ObjectSelector
+	}
+}

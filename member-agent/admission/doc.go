@@ -2,10 +2,10 @@
 // created. Those workloads are run by Kubernetes' own controllers, which know nothing of subsets, so the API server has to ask.
 // A CloneSet needs none of this: its controller stamps the subset itself.
 //
-// Rule: a pod is never delayed or refused for the sake of its subset. The API server asks about pods of targeted workloads only,
-// and not at all where there are none (configuration.go, conditions.go). Whoever answers admits every pod; in any doubt the pod
-// starts as it is, which the metric flotilla_pod_admissions_total and a line in the log tell. While nobody answers, pods start
-// unspread. The controller of WorkloadSpreads puts right later what was not spread: it gives such pods a subset by their nodes,
+// Rule: no pod is refused for the sake of its subset, and none that no WorkloadSpread is for waits. The API server asks about
+// pods of targeted workloads only, and not at all where there are none (configuration.go, conditions.go). Whoever answers admits
+// every pod; in any doubt the pod starts as it is, which the metric flotilla_pod_admissions_total and a line in the log tell.
+// While nobody answers, pods of targets start unspread, after two seconds at most. The controller of WorkloadSpreads puts right later what was not spread: it gives such pods a subset by their nodes,
 // and by the deletion cost the workload removes the ones too many first.
 //
 // # How a pod gets its subset
@@ -17,6 +17,8 @@
 //	book.go      how many pods each subset has: those that the cache shows, and those admitted here that it does not show yet
 //	patch.go     the answer: what package kernel/spread stamps, and nothing else
 //
+// Not spread at admission, but put right later: pods of a WorkloadSpread with percentages and targetFilter.replicasPathList.
+//
 // The handler reads caches and memory; it makes no request. Nothing is written to the status of the WorkloadSpread, so that
 // admission is no second writer of it, and a hundred pods at once are no hundred conflicts.
 //
@@ -24,7 +26,8 @@
 //
 // A replica knows the pods that it admitted itself, and those that its cache shows. With several replicas each may fill the same
 // place once: a subset is exceeded by at most the pods of that version that the other replicas admitted and this one's cache did
-// not show yet, usually none or one or two, never more than (replicas of the agent - 1) times the cap. With one replica it is
+// not show yet, never more than (replicas of the agent - 1) times the cap. A Deployment of 60 that two replicas admit in turns,
+// all at once, exceeds a cap of 10 by about 3. With one replica it is
 // never exceeded, except when the agent starts anew with pods on their way. A pod that is refused after its admission, by a quota
 // for example, keeps its place for 30 seconds.
 //

@@ -140,6 +140,9 @@ func (h *podHandler) place(ctx context.Context, request *admissionv1.AdmissionRe
 	if workload == nil && needsWorkload(n.ws, n.target) {
 		return verdict{outcome: outcomeUnknownTarget}, fmt.Errorf("%s %s, which WorkloadSpread %s names, is not in the cache yet", n.target.Kind, n.target.Name, n.ws.Name)
 	}
+	if hasPercentages(n.ws) && countsElsewhere(n.ws) {
+		return verdict{outcome: outcomeUnknownTarget}, fmt.Errorf("WorkloadSpread %s has percentages of numbers that targetFilter.replicasPathList names, which are not known here", n.ws.Name)
+	}
 	size := scaleIn(workload)
 	rule, err := spread.Resolve(n.ws, size.replicas)
 	if err != nil {
@@ -197,9 +200,19 @@ func (h *podHandler) pick(rule spread.Rule, n *newcomer, id string, start int32,
 
 // needsWorkload tells whether the pod's subset depends on what the workload says: on its replicas, or on its first ordinal.
 func needsWorkload(ws *v1beta1.WorkloadSpread, t spread.Target) bool {
-	return t.Ordinal() || slices.ContainsFunc(ws.Spec.Subsets, func(s v1beta1.WorkloadSpreadSubset) bool {
+	return t.Ordinal() || hasPercentages(ws)
+}
+
+// hasPercentages tells whether caps depend on the number of replicas.
+func hasPercentages(ws *v1beta1.WorkloadSpread) bool {
+	return slices.ContainsFunc(ws.Spec.Subsets, func(s v1beta1.WorkloadSpreadSubset) bool {
 		return s.MaxReplicas != nil && s.MaxReplicas.Type == intstr.String
 	})
+}
+
+// countsElsewhere tells whether the number of replicas is not the one that the kind has.
+func countsElsewhere(ws *v1beta1.WorkloadSpread) bool {
+	return ws.Spec.TargetFilter != nil && len(ws.Spec.TargetFilter.ReplicasPathList) > 0
 }
 
 // ordinalOf returns the ordinal of a pod of a StatefulSet: its label, or the end of its name.

@@ -201,6 +201,11 @@ func TestHandler(t *testing.T) {
 			outcome: outcomeFailed},
 		{name: "a pod that has a subset", objects: []client.Object{deploymentSpread("1", ""), deployment(1)}, pod: spreadPod("", "b", "u"), want: "ws/b", outcome: outcomeAssigned},
 		{name: "a filter that leaves it out", objects: []client.Object{filtered(deploymentSpread("1")), deployment(1)}, outcome: outcomeForeign},
+		{name: "percentages of numbers elsewhere", objects: []client.Object{func() *v1beta1.WorkloadSpread {
+			ws := deploymentSpread("30%")
+			ws.Spec.TargetFilter = &v1beta1.TargetFilter{ReplicasPathList: []string{"spec.replicas"}}
+			return ws
+		}(), deployment(10), replicaSet()}, outcome: outcomeUnknownTarget},
 		{name: "a Job", objects: []client.Object{zones(spreadOf("batch/v1", "Job", "j"), "50%", "50%"), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "j", UID: "rs"}, Spec: batchv1.JobSpec{Parallelism: new(int32(4))}}},
 			pod: ownedPod(kindJob, "j"), want: "ws/a", outcome: outcomeSpread},
 		{name: "a StatefulSet", objects: []client.Object{zones(spreadOf("apps/v1", "StatefulSet", "db"), "2", "2"), statefulSet(0)}, pod: ordinal(3), want: "ws/b", outcome: outcomeSpread},

@@ -21,7 +21,8 @@ const (
 	outcomeForeign outcome = "foreign"
 	// outcomeNotSynced: this replica has just started and does not know the cluster yet.
 	outcomeNotSynced outcome = "not-synced"
-	// outcomeUnknownTarget: the workload is not in the cache yet, and percentages need its replicas.
+	// outcomeUnknownTarget: the workload is not in the cache yet, and percentages need its replicas. Also where those are to be
+	// found by targetFilter.replicasPathList: the cache does not hold whole workloads.
 	outcomeUnknownTarget outcome = "unknown-target"
 	// outcomeInvalid: the WorkloadSpread cannot be carried out.
 	outcomeInvalid outcome = "invalid-spread"

@@ -50,6 +50,7 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		return reconcile.Result{}, nil // it rings when it has one
 	}
 	webhook, named, left := desired(targets, config)
+	narrow(&webhook, have)
 	if present && says(have, &webhook) {
 		return reconcile.Result{}, nil
 	}
