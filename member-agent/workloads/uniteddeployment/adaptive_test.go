@@ -2,6 +2,7 @@ package uniteddeployment
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -283,10 +284,10 @@ func (s *adaptiveStory) play() {
 				nodes = append(nodes, pod)
 			}
 		}
-		pods := append(nodes, waits...)
+		has := min(int32(len(nodes)), c.replicas)
+		pods := slices.Concat(nodes, waits)
 		pods = pods[:min(len(pods), int(c.replicas))]
 		c.observed = true
-		has := min(int32(len(nodes)), c.replicas)
 		c.pods = counters{replicas: int32(len(pods)), ready: has, available: has, updated: has, updatedReady: has, updatedAvailable: has}
 		s.o.pods[c.object.GetUID()] = pods
 	}
@@ -483,5 +484,27 @@ func TestPodsComeBackAsOthersGo(t *testing.T) {
 	c.pods.replicas, c.pods.ready, c.pods.available = 6, 6, 6
 	if p, err = makePlan(s.o); err != nil || replicas(p) != "b=4 c=6" {
 		t.Errorf("two of c are gone: %s, %v", replicas(p), err)
+	}
+}
+
+// A pass waits for the event of our own status, but not for ever: versions go back when a cluster is restored.
+func TestAStatusThatIsNotSeenIsWaitedFor(t *testing.T) {
+	l, owner := newLedger(), types.NamespacedName{Namespace: "shop", Name: "web"}
+	l.reported(owner, "u-1", "20", start)
+	for _, tt := range []struct {
+		why, version string
+		uid          types.UID
+		after        time.Duration
+		want         bool
+	}{
+		{"older", "19", "u-1", time.Second, true},
+		{"ours", "20", "u-1", time.Second, false},
+		{"newer", "101", "u-1", time.Second, false},
+		{"another object of that name", "19", "u-2", time.Second, false},
+		{"older for too long", "19", "u-1", time.Minute, false},
+	} {
+		if got := l.behind(owner, tt.uid, tt.version, start.Add(tt.after)); got != tt.want {
+			t.Errorf("%s: %v", tt.why, got)
+		}
 	}
 }

@@ -4,10 +4,13 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/freshness"
 )
 
 // written is a content that the API server took for a child, the generation that the child had with it, and the replicas.
@@ -45,6 +48,7 @@ type account struct {
 
 	self    types.UID // of the owner
 	version string    // that its last status write gave it
+	at      time.Time // of that write
 }
 
 func newLedger() *ledger { return &ledger{owners: map[types.NamespacedName]*account{}} }
@@ -65,19 +69,20 @@ func (l *ledger) known(owner types.NamespacedName) (map[types.UID]written, map[t
 }
 
 // reported records the version that a status write gave the owner.
-func (l *ledger) reported(owner types.NamespacedName, uid types.UID, version string) {
+func (l *ledger) reported(owner types.NamespacedName, uid types.UID, version string, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.account(owner)
-	a.self, a.version = uid, version
+	a.self, a.version, a.at = uid, version, now
 }
 
-// behind tells whether this version of the owner is older than our last status write. Versions that cannot be compared are not.
-func (l *ledger) behind(owner types.NamespacedName, uid types.UID, version string) bool {
+// behind tells whether this version of the owner is older than our last status write. Versions that cannot be compared are
+// not, and after freshness.RereadAfter none is: versions go back when a cluster is restored.
+func (l *ledger) behind(owner types.NamespacedName, uid types.UID, version string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.account(owner)
-	if a.version == "" || a.self != uid {
+	if a.version == "" || a.self != uid || now.Sub(a.at) >= freshness.RereadAfter {
 		return false
 	}
 	order, err := resourceversion.CompareResourceVersion(version, a.version)

@@ -84,7 +84,7 @@ func (r *reconciler) gather(ctx context.Context, request reconcile.Request) (*ob
 			return nil, nil // the hub owns it
 		}
 	}
-	if r.ledger.behind(request.NamespacedName, ud.UID, ud.ResourceVersion) {
+	if r.ledger.behind(request.NamespacedName, ud.UID, ud.ResourceVersion, r.clock.Now()) {
 		return &observed{behind: true}, nil
 	}
 	children, err := r.gatherChildren(ctx, ud)

@@ -53,7 +53,7 @@ func (r *reconciler) report(ctx context.Context, o *observed, p *plan, failed er
 	if err := r.client.Status().Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch), fieldManager); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status of UnitedDeployment %s: %w", client.ObjectKeyFromObject(o.ud), err)
 	}
-	r.ledger.reported(client.ObjectKeyFromObject(o.ud), o.ud.UID, target.ResourceVersion)
+	r.ledger.reported(client.ObjectKeyFromObject(o.ud), o.ud.UID, target.ResourceVersion, r.clock.Now())
 	return nil
 }
 
