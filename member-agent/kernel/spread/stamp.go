@@ -161,9 +161,9 @@ func and(own, more []corev1.NodeSelectorRequirement) []corev1.NodeSelectorRequir
 
 func prefer(pod *corev1.Pod, terms []corev1.PreferredSchedulingTerm) {
 	for i := range terms {
-		affinity := nodeAffinity(pod)
-		if own := affinity.PreferredDuringSchedulingIgnoredDuringExecution; !contains(own, terms[i]) {
-			affinity.PreferredDuringSchedulingIgnoredDuringExecution = append(own, *terms[i].DeepCopy())
+		own := &nodeAffinity(pod).PreferredDuringSchedulingIgnoredDuringExecution
+		if !contains(*own, terms[i]) {
+			*own = append(*own, *terms[i].DeepCopy())
 		}
 	}
 }

@@ -417,7 +417,7 @@ func benchFacts(b *testing.B, replicas int32, ws *v1beta1.WorkloadSpread) Facts 
 		name := fmt.Sprintf("web-%05d", i)
 		f.Pods.Active = append(f.Pods.Active, &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), Labels: map[string]string{podset.LabelRevision: f.Update.Name},
-				Annotations: map[string]string{v1beta1.AnnotationMatchedWorkloadSpread: spread.Annotation(simSpread(), string(rune('a'+i%3)))}},
+				Annotations: map[string]string{v1beta1.AnnotationMatchedWorkloadSpread: spread.Annotation(simSpread(), string('a'+i%3))}},
 			Spec: corev1.PodSpec{NodeName: "node"},
 			Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{
 				{Type: corev1.PodReady, Status: corev1.ConditionTrue}, {Type: v1beta1.InPlaceUpdateReady, Status: corev1.ConditionTrue}}},

@@ -65,6 +65,7 @@ func TestSpread(t *testing.T) {
 func TestSpreadKindComesLater(t *testing.T) {
 	t.Parallel() // most of its time is waiting
 	w := newWorld(t)
+	w.pools()
 	w.create(newCloneSet("early", 2))
 	w.install("workloadspreads")
 	w.spread("early", "1", "")
