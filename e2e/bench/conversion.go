@@ -96,7 +96,7 @@ func conversionSection(ctx context.Context, b *bench) (err error) {
 
 // awaitRead returns when a read works: the agent tells the API server where it converts a moment after it is ready.
 func awaitRead(ctx context.Context, client *http.Client, url string) error {
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		err := readOnce(ctx, client, url)
 		if err == nil || time.Now().After(deadline) || ctx.Err() != nil {

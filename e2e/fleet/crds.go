@@ -7,15 +7,12 @@ import (
 	"slices"
 	"time"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
-
-	"github.com/flotilla-dev/flotilla/apis/crds"
 )
 
 // InstallCRDs applies every CustomResourceDefinition in the *.yaml files at the top of files and returns when all of
@@ -28,10 +25,11 @@ func (c *Cluster) InstallCRDs(ctx context.Context, files fs.FS) error {
 	}
 	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() != "CustomResourceDefinition" })
 	var names []string
-	here := admissionregistrationv1.WebhookClientConfig{URL: new("https://" + c.WebhookAddress() + crds.ConversionPath)}
 	for i, object := range objects {
 		names = append(names, object.GetName())
-		objects[i] = crds.WithConversion(object, here)
+		if objects[i], err = c.convertedHere(ctx, object); err != nil {
+			return fmt.Errorf("install CRD %s in %s: %w", object.GetName(), c.Name, err)
+		}
 	}
 	if err := c.applyAll(ctx, apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"), objects); err != nil {
 		return fmt.Errorf("install CRDs: %w", err)

@@ -98,9 +98,10 @@ var _ = Describe("Manifests of v1alpha1", func() {
 	It("are read back as they were applied, and run as their twins of v1beta1 do", func(ctx SpecContext) {
 		cluster, ns := olderCluster(ctx, "older")
 		By("applying both versions; the WorkloadSpreads first, so that they spread the first pods")
-		cluster.Apply(ctx, olderManifest(ns, 2), olderManifest(ns, 0), olderManifest(ns, 1))
 		twins := strings.Split(fmt.Sprintf(newer, ns), "\n---\n")
-		cluster.Apply(ctx, twins[2], twins[0], twins[1])
+		cluster.Apply(ctx, olderManifest(ns, 2), twins[2])
+		cluster.MustKubectl(ctx, "-n", ns, "wait", "workloadspreads.v1alpha1.apps.kruise.io", "--all", "--for=jsonpath={.status.observedGeneration}=1", "--timeout=60s")
+		cluster.Apply(ctx, olderManifest(ns, 0), olderManifest(ns, 1), twins[0], twins[1])
 		expectKept(ctx, cluster, ns)
 		for _, o := range older {
 			ours := read(ctx, cluster, ns, o.resource+".v1beta1.apps.kruise.io", o.name)
@@ -139,9 +140,10 @@ var _ = Describe("Manifests of v1alpha1", func() {
 		cluster.MustKubectl(ctx, "-n", ns, "scale", "clone/older-api", "--replicas=4")
 		alone.ExpectAtRestIn(ctx, north, harness.CloneSet(ns, "older-api"), 4)
 		Expect(read(ctx, cluster, ns, "clonesets.v1alpha1.apps.kruise.io", "older-api")).To(HaveKeyWithValue("spec", HaveKeyWithValue("replicas", BeEquivalentTo(4))))
-		cluster.Apply(ctx, olderManifest(ns, 0))
+		cluster.Apply(ctx, olderManifest(ns, 0), olderManifest(ns, 1))
 		expectKept(ctx, cluster, ns)
 		alone.ExpectAtRestIn(ctx, north, harness.CloneSet(ns, "older-api"), 5)
+		alone.ExpectAtRestIn(ctx, north, harness.UnitedDeployment(ns, "older-web"), 6)
 	})
 
 	It("fail while nobody converts them and lose nothing, v1beta1 goes on, and all is well when the agent is back", func(ctx SpecContext) {
@@ -201,6 +203,11 @@ func olderCluster(ctx context.Context, name string) (cluster *harness.Cluster, n
 	explain(alone, namespace)
 	Expect(h.RunAgentOn(ctx, alone, north)).To(Succeed())
 	endAfter(fleet.AgentName(north))
+	By("waiting until the API server was told where to convert; it takes seconds to check a definition")
+	EventuallyWithOffset(1, ctx, func(ctx context.Context) error {
+		_, err := cluster.Kubectl(ctx, "-n", namespace, "apply", "--dry-run=server", "-f", "../samples/v1alpha1")
+		return err
+	}).WithTimeout(harness.Patience).Should(Succeed())
 	return cluster, namespace
 }
 
