@@ -19,8 +19,9 @@
 //
 // Not spread at admission, but put right later: pods of a WorkloadSpread with percentages and targetFilter.replicasPathList.
 //
-// The handler reads caches and memory; it makes no request. Nothing is written to the status of the WorkloadSpread, so that
-// admission is no second writer of it, and a hundred pods at once are no hundred conflicts.
+// The handler reads caches and memory; it makes no request. For a workload that the cache does not have yet, and on which the
+// subset depends, it waits a second at most. Nothing is written to the status of the WorkloadSpread, so that admission is no
+// second writer of it, and a hundred pods at once are no hundred conflicts.
 //
 // # How far it can be wrong
 //

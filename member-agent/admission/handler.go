@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -34,6 +36,8 @@ type podHandler struct {
 	clock      clock.PassiveClock
 	admissions *prometheus.CounterVec
 	log        logr.Logger
+	// patience is how long a pod waits for its workload to appear in the cache.
+	patience time.Duration
 }
 
 // verdict is what is to become of a pod.
@@ -133,7 +137,7 @@ func (h *podHandler) place(ctx context.Context, request *admissionv1.AdmissionRe
 	if _, ok := spread.Assigned(n.pod, n.ws); ok {
 		return verdict{outcome: outcomeAssigned}, nil
 	}
-	workload, err := h.workloads.get(ctx, n.pod.Namespace, n.target)
+	workload, err := h.workload(ctx, n)
 	if err != nil {
 		return verdict{outcome: outcomeFailed}, err
 	}
@@ -167,6 +171,19 @@ func (h *podHandler) place(ctx context.Context, request *admissionv1.AdmissionRe
 		return verdict{outcome: outcomeFailed}, fmt.Errorf("stamp subset %q of WorkloadSpread %s: %w", subset, n.ws.Name, err)
 	}
 	return verdict{outcome: result, change: change}, nil
+}
+
+// workload returns the workload that the WorkloadSpread names, from the cache. One that was made a moment ago may reach the cache
+// after its first pod asks: where the pod's subset depends on it, that is worth a wait. Nil if it does not come.
+func (h *podHandler) workload(ctx context.Context, n *newcomer) (found client.Object, err error) {
+	const often = 5 * time.Millisecond
+	look := func(ctx context.Context) (bool, error) {
+		found, err = h.workloads.get(ctx, n.pod.Namespace, n.target)
+		return err != nil || found != nil || !needsWorkload(n.ws, n.target), nil
+	}
+	// Not found in time is no error: the pod starts unspread.
+	_ = wait.PollUntilContextTimeout(ctx, often, h.patience, true, look)
+	return found, err
 }
 
 // patchOf returns the answer that makes the change.

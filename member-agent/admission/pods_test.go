@@ -1,7 +1,9 @@
 package admission
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-dev/flotilla/e2e/fleet"
 )
 
 // TestPods plays the stories on one cluster, one after the other.
@@ -217,6 +221,7 @@ func job(w *world) {
 	w.create(newSpread("batch/v1", "Job", "work", "25%", ""))
 	spec := template("work")
 	spec.Spec.RestartPolicy = corev1.RestartPolicyNever
+	spec.Annotations = map[string]string{fleet.AnnotationRunFor: "1h"}
 	w.must(w.Client.Create(w.Context(), &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "work"},
 		Spec:       batchv1.JobSpec{Parallelism: new(int32(8)), Completions: new(int32(8)), Template: spec},
@@ -324,8 +329,8 @@ func besides(w *world, targets []target) (webhook admissionregistrationv1.Mutati
 	c := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{GenerateName: "besides-"}, Webhooks: []admissionregistrationv1.MutatingWebhook{webhook}}
 	w.must(w.Client.Create(w.Context(), c))
 	w.Cleanup(func() {
-		if err := w.Delete(w.Context(), c); err != nil {
-			w.Log(err)
+		if err := w.Delete(context.WithoutCancel(w.Context()), c); err != nil {
+			w.Error(err)
 		}
 	})
 	return webhook, named
@@ -336,7 +341,7 @@ func longestExpression(w *world) {
 	last := target{kindDeployment, types.NamespacedName{Namespace: "default", Name: "zz-the-last-of-all"}}
 	targets := []target{last}
 	for i := 0; ; i++ {
-		more := append(targets, target{[]string{kindDeployment, kindReplicaSet, kindStatefulSet, kindJob}[i%4], types.NamespacedName{Namespace: "default", Name: fmt.Sprintf("workload-of-usual-length-%05d", i)}})
+		more := append(slices.Clone(targets), target{[]string{kindDeployment, kindReplicaSet, kindStatefulSet, kindJob}[i%4], types.NamespacedName{Namespace: "default", Name: fmt.Sprintf("workload-of-usual-length-%05d", i)}})
 		if _, named := expression(more); !named {
 			break
 		}
@@ -379,6 +384,7 @@ func tooManyNames(w *world) {
 }
 
 func steady(w *world) {
+	w.asks(target{kindDeployment, types.NamespacedName{Namespace: "default", Name: "nobody"}}, false)
 	before := w.configuration()
 	clone := newSpread("apps.kruise.io/v1beta1", "CloneSet", "not-asked", "1", "")
 	w.must(w.Client.Create(w.Context(), clone))
@@ -404,5 +410,18 @@ func steady(w *world) {
 	})
 	if got := w.configuration(); got.UID != before.UID {
 		w.Error("it was made anew")
+	}
+	// Somebody excludes namespaces.
+	narrowed := w.configuration()
+	excluded := metav1.LabelSelectorRequirement{Key: "control-plane", Operator: metav1.LabelSelectorOpDoesNotExist}
+	narrowed.Webhooks[0].NamespaceSelector.MatchExpressions = append(narrowed.Webhooks[0].NamespaceSelector.MatchExpressions, excluded)
+	w.must(w.Update(w.Context(), narrowed))
+	w.create(newSpread("apps/v1", "Deployment", "steadier", "1", ""))
+	got := w.configuration()
+	if requirements := got.Webhooks[0].NamespaceSelector.MatchExpressions; len(requirements) != 2 || requirements[1].Key != excluded.Key {
+		w.Errorf("what others exclude: %+v", requirements)
+	}
+	if got.Generation != narrowed.Generation+1 {
+		w.Errorf("a change by somebody else and one more workload: from generation %d to %d", narrowed.Generation, got.Generation)
 	}
 }

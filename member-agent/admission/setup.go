@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -82,6 +83,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	return nil
 }
 
+// patience is how long a pod waits for its workload to appear in the cache: half of what the API server waits for the answer.
+const patience = timeoutSeconds * time.Second / 2
+
 // serve registers the handler, and has the manager's cache filled with what it reads.
 func serve(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	admissions, err := newAdmissions(metrics.Registry)
@@ -100,7 +104,7 @@ func serve(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	}
 	options.Server.Register(Path, &webhook.Webhook{Handler: &podHandler{
 		reader: mgr.GetClient(), workloads: workloads{mgr.GetClient()}, book: seen.book, synced: seen.synced, federated: options.Federated,
-		clock: options.Clock, admissions: admissions, log: mgr.GetLogger().WithName("pod-admission"),
+		clock: options.Clock, admissions: admissions, log: mgr.GetLogger().WithName("pod-admission"), patience: patience,
 	}})
 	return nil
 }

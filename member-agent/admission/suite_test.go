@@ -34,6 +34,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -72,12 +73,16 @@ func newWorld(t testing.TB) *world {
 		{Name: "solo", Nodes: fleet.Nodes("solo", "eu", []string{"a", "b", "c"}, 1)},
 	}})
 	w := &world{TB: t, cluster: f.Member("solo"), config: f.Member("solo").RESTConfig(), server: newServer(t)}
-	const file = "apps.kruise.io_workloadspreads.yaml"
-	data, err := fs.ReadFile(crds.FS, file)
-	if err != nil {
-		t.Fatal(err)
+	files := fstest.MapFS{}
+	for _, name := range []string{"apps.kruise.io_clonesets.yaml", "apps.kruise.io_workloadspreads.yaml"} {
+		data, err := fs.ReadFile(crds.FS, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = &fstest.MapFile{Data: data}
 	}
-	w.must(w.cluster.InstallCRDs(t.Context(), fstest.MapFS{file: {Data: data}}))
+	w.must(w.cluster.InstallCRDs(t.Context(), files))
+	var err error
 	if w.Client, err = client.New(w.config, client.Options{Scheme: newScheme(t)}); err != nil {
 		t.Fatal(err)
 	}
@@ -112,6 +117,9 @@ func (w *world) startReplica(leader bool) {
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
 	w.Cleanup(func() {
+		if w.Failed() {
+			w.Logf("admissions: %s", outcomesSeen(w))
+		}
 		cancel()
 		if err := <-done; err != nil {
 			w.Error(err)
@@ -452,4 +460,23 @@ func (w *world) conditionMetrics() string {
 		}
 	}
 	return strings.Join(lines, "")
+}
+
+// outcomesSeen tells how the admissions of this process ended.
+func outcomesSeen(t testing.TB) string {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Error(err)
+	}
+	var words []string
+	for _, family := range families {
+		if family.GetName() != "flotilla_pod_admissions_total" {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			words = append(words, fmt.Sprintf("%s=%v", m.GetLabel()[0].GetValue(), m.GetCounter().GetValue()))
+		}
+	}
+	return strings.Join(words, " ")
 }
