@@ -30,8 +30,8 @@ const (
 const labelTemplateHash = "pod-template-hash"
 
 // maxExpression is the longest expression that names the workloads one by one, in code points. The parser of an API server
-// takes 100 000; evaluating one of this length costs less than a tenth of what is allowed (tested on a real one). It holds
-// about 1 500 workloads with names of usual lengths.
+// takes 100 000; one of this length is within what its evaluation may cost (tested on a real one). It holds about 1 500
+// workloads with names of usual lengths.
 const maxExpression = 64_000
 
 // target is a workload whose pods are spread at admission.
