@@ -67,7 +67,7 @@ func conversionSection(ctx context.Context, b *bench) (err error) {
 		if err := awaitRead(ctx, client, url); err != nil {
 			return err
 		}
-		before, err := counter(ctx, metrics, convertCalls)
+		before, err := settledCounter(ctx, metrics, convertCalls)
 		if err != nil {
 			return err
 		}
@@ -147,6 +147,29 @@ func readAtRate(ctx context.Context, client *http.Client, url string) ([]float64
 	}
 	reading.Wait()
 	return took, errors.Join(errs...)
+}
+
+// settledCounter reads a counter when it has stood still for a second. An API server keeps a cache of each version that it
+// serves, so that it has every change of an object converted once, a moment after the change.
+func settledCounter(ctx context.Context, url, name string) (float64, error) {
+	const looks = 10
+	last, same := -1.0, 0
+	for same < looks {
+		now, err := counter(ctx, url, name)
+		if err != nil {
+			return 0, err
+		}
+		if now != last {
+			last, same = now, 0
+		}
+		same++
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(time.Second / looks):
+		}
+	}
+	return last, nil
 }
 
 // counter reads one counter of a program's metrics; one that is not there is 0.
