@@ -37,10 +37,11 @@ func (c *Cluster) applyAll(ctx context.Context, resource schema.GroupVersionReso
 	return nil
 }
 
-// applyObject applies the object; it waits up to 30 s for a kind that is not served yet.
+// applyObject applies the object; it waits up to 2 min for a kind that is not served yet, and for the answer: on a busy machine
+// an API server takes half a minute to check the rules of a large definition.
 func applyObject(ctx context.Context, client dynamic.ResourceInterface, object *unstructured.Unstructured) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
 		_, last = client.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 		if apierrors.IsNotFound(last) || meta.IsNoMatchError(last) {
 			return false, nil
