@@ -151,8 +151,8 @@ func idealOf(n int64, places []place) []int64 {
 	return shares
 }
 
-// baseOf divides n without moving what works; step is how many pods more may exist while pods return. The second result is the part of a closed subset that waits there because no
-// open one may take it.
+// baseOf divides n without moving what works; step is how many pods more may exist while pods return. The second result is
+// the part of a closed subset that waits there because no open one may take it.
 func baseOf(n, step int64, places []place, ideal []int64) (base, waiting []int64) {
 	base, waiting = make([]int64, len(places)), make([]int64, len(places))
 	// Ready pods come first: those in their place, then the stand-ins, so that the last in order lose.

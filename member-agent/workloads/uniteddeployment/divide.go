@@ -121,8 +121,8 @@ func (p *plan) see(o *observed, strategy *schedule, s *subsetPlan, now *child) d
 		p.sooner(at.next)
 		p.sooner(s.gate.wait(o.now))
 		if s.gate.closed {
-			// Pods of a closed subset that have nodes keep them, also while they start or are updated.
-			seen.Ready = at.holds
+			// Pods of a closed subset that have nodes keep them, also while they start or are updated; nothing ready goes for them.
+			seen.Starting = max(0, at.holds-seen.Ready)
 		}
 	}
 	p.turned = p.turned || s.gate.turned
