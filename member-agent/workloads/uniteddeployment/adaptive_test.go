@@ -2,6 +2,7 @@ package uniteddeployment
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -171,6 +173,29 @@ func TestReserve(t *testing.T) {
 				t.Errorf("got %v, next %s; want %s, %s", text, got.next, tt.want, tt.next)
 			}
 		})
+	}
+}
+
+// Clients of the scale subresource, HorizontalPodAutoscaler among them, take the selector of the status apart.
+func TestScaleClientsReadTheSelector(t *testing.T) {
+	for _, reserve := range []bool{false, true} {
+		ud := fixture(t, cloneSets, 1, "a")
+		ud.Spec.Topology.ScheduleStrategy = kruise.UnitedDeploymentScheduleStrategy{
+			Type:     kruise.AdaptiveUnitedDeploymentScheduleStrategyType,
+			Adaptive: &kruise.AdaptiveUnitedDeploymentStrategy{ReserveUnschedulablePods: reserve},
+		}
+		fillStatus(&ud.Status, &observed{ud: ud.DeepCopy()}, &plan{}, nil, start)
+		read, err := metav1.ParseToLabelSelector(ud.Status.LabelSelector)
+		if err != nil {
+			t.Errorf("reserve %t: %q: %v", reserve, ud.Status.LabelSelector, err)
+			continue
+		}
+		selector, err := metav1.LabelSelectorAsSelector(read)
+		pod := labels.Set{LabelReservedPod: reservedValue}
+		maps.Copy(pod, ud.Spec.Selector.MatchLabels)
+		if err != nil || selector.Matches(pod) == reserve {
+			t.Errorf("reserve %t: %s finds a reserved pod: %t, %v", reserve, selector, !reserve, err)
+		}
 	}
 }
 

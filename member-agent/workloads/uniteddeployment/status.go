@@ -82,7 +82,8 @@ func fillStatus(status *kruise.UnitedDeploymentStatus, o *observed, p *plan, fai
 	if selector, err := metav1.LabelSelectorAsSelector(o.ud.Spec.Selector); err == nil {
 		status.LabelSelector = selector.String()
 		if s := scheduleOf(o.ud); s != nil && s.reserve {
-			status.LabelSelector += "," + LabelReservedPod + "!=" + reservedValue
+			// Autoscalers and kubectl scale read sets, not "!=".
+			status.LabelSelector += "," + LabelReservedPod + " notin (" + reservedValue + ")"
 		}
 	}
 	done := carriedOut(o, p, failed)
