@@ -21,9 +21,9 @@ import (
 
 // older names the kinds that have v1alpha1, as kubectl takes them, and the object of the samples.
 var older = []struct{ file, resource, name string }{
-	{"v1alpha1/cloneset.yaml", "clonesets", "older-api"},
-	{"v1alpha1/uniteddeployment.yaml", "uniteddeployments", "older-web"},
-	{"v1alpha1/workloadspread.yaml", "workloadspreads", "older-api"},
+	{"v1alpha1/2-cloneset.yaml", "clonesets", "older-api"},
+	{"v1alpha1/3-uniteddeployment.yaml", "uniteddeployments", "older-web"},
+	{"v1alpha1/1-workloadspread.yaml", "workloadspreads", "older-api"},
 }
 
 // newer are the same workloads as v1beta1 writes them, with names of their own.
