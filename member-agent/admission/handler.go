@@ -112,13 +112,22 @@ func (h *podHandler) judge(ctx context.Context, request *admissionv1.AdmissionRe
 	return h.place(ctx, request, &newcomer{pod: pod, owner: owner, origin: from, ws: ws, target: spread.TargetOf(ws)})
 }
 
-// ruling returns the WorkloadSpread that holds for pods of these targets; nil if there is none.
+// ruling returns the WorkloadSpread that holds for pods of these targets; nil if there is none. That of a Deployment goes before
+// one of its ReplicaSets; of those of one target the oldest holds.
 func ruling(spreads []v1beta1.WorkloadSpread, targets []spread.Target) *v1beta1.WorkloadSpread {
 	var rivals []*v1beta1.WorkloadSpread
 	for i := range spreads {
-		if slices.Contains(targets, spread.TargetOf(&spreads[i])) {
-			rivals = append(rivals, &spreads[i])
+		target := spread.TargetOf(&spreads[i])
+		if !slices.Contains(targets, target) {
+			continue
 		}
+		if len(rivals) > 0 && target.Kind != rivals[0].Spec.TargetReference.Kind {
+			if target.Kind != kindDeployment {
+				continue
+			}
+			rivals = nil
+		}
+		rivals = append(rivals, &spreads[i])
 	}
 	return spread.Ruling(rivals)
 }

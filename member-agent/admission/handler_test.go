@@ -187,8 +187,14 @@ func TestHandler(t *testing.T) {
 		{name: "the Deployment is not in the cache, and numbers are not", objects: []client.Object{deploymentSpread("1", "")}, want: "ws/a", outcome: outcomeSpread},
 		{name: "no room", objects: []client.Object{deploymentSpread("0", "0"), deployment(10)}, outcome: outcomeNoRoom},
 		{name: "of two the oldest", objects: []client.Object{
-			named(deploymentSpread("1"), "young", start.Add(time.Hour)), named(zones(spreadOf("apps/v1", "ReplicaSet", "web-"+hash), "1"), "old", start), deployment(1), replicaSet(),
+			named(deploymentSpread("1"), "young", start.Add(time.Hour)), named(deploymentSpread("1"), "old", start), deployment(1), replicaSet(),
 		}, want: "old/a", outcome: outcomeSpread},
+		{name: "a Deployment's before its ReplicaSet's", objects: []client.Object{
+			named(zones(spreadOf("apps/v1", "ReplicaSet", "web-"+hash), "1"), "old", start), named(deploymentSpread("1"), "young", start.Add(time.Hour)), deployment(1), replicaSet(),
+		}, want: "young/a", outcome: outcomeSpread},
+		{name: "a Deployment's before its ReplicaSet's, named first", objects: []client.Object{
+			named(deploymentSpread("1"), "a", start.Add(time.Hour)), named(zones(spreadOf("apps/v1", "ReplicaSet", "web-"+hash), "1"), "b", start), deployment(1), replicaSet(),
+		}, want: "a/a", outcome: outcomeSpread},
 		{name: "of two equally old the first", objects: []client.Object{
 			named(deploymentSpread("1"), "x", start), named(deploymentSpread("1"), "w", start), deployment(1),
 		}, want: "w/a", outcome: outcomeSpread},

@@ -34,6 +34,7 @@ func TestInCluster(t *testing.T) {
 		{"missing target", missingTarget},
 		{"problems are told", problems},
 		{"two spreads", twoSpreads},
+		{"spreads of a deployment and its replicaset", spreadOfItsReplicaSet},
 		{"deleted spread", deletedSpread},
 		{"full zone", fullZone},
 		{"full zone of a job", fullZoneOfAJob},
@@ -312,6 +313,26 @@ func twoSpreads(s *space) {
 	s.eventuallyTold("web", v1beta1.ConditionReady, metav1.ConditionTrue, ReasonInForce)
 	s.must(s.Delete(s.Context(), first))
 	s.eventuallyTold("xenia", v1beta1.ConditionReady, metav1.ConditionTrue, ReasonInForce)
+}
+
+// spreadOfItsReplicaSet: the pods of a Deployment have one spread, its own, also if that of the ReplicaSet is older.
+func spreadOfItsReplicaSet(s *space) {
+	s.deployment(2)
+	var sets appsv1.ReplicaSetList
+	s.eventually("the ReplicaSet is there", func() string {
+		s.must(s.List(s.Context(), &sets, client.InNamespace(s.namespace)))
+		if len(sets.Items) != 1 {
+			return fmt.Sprintf("%d ReplicaSets", len(sets.Items))
+		}
+		return ""
+	})
+	older := aSpread("ReplicaSet", "b", "a")
+	older.Name, older.Spec.TargetReference.Name = "older", sets.Items[0].Name
+	s.spread(older)
+	s.eventuallyTold("older", v1beta1.ConditionReady, metav1.ConditionTrue, ReasonInForce)
+	s.spread(aSpread("Deployment", "a", "b"))
+	s.eventuallyTold("web", v1beta1.ConditionReady, metav1.ConditionTrue, ReasonInForce)
+	s.eventuallyTold("older", v1beta1.ConditionStalled, metav1.ConditionTrue, ReasonTargetTaken)
 }
 
 // deletedSpread: the pods run on as they are.

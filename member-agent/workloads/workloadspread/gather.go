@@ -136,6 +136,12 @@ func (r *reconciler) observe(ctx context.Context, o *observed) error {
 	if o.object, err = r.readTarget(ctx, o.ws.Namespace, o.target.Name, gvk); err != nil {
 		return err
 	}
+	if above := deploymentOf(o.object); above != nil && len(r.registry.of(o.ws.Namespace, *above)) > 0 {
+		o.stalled = &conditions.Cause{Reason: ReasonTargetTaken, Message: fmt.Sprintf(
+			"%s %s belongs to Deployment %s, which the WorkloadSpread %s spreads: delete one of the two",
+			o.target.Kind, o.target.Name, above.Name, r.registry.of(o.ws.Namespace, *above)[0].Name)}
+		return nil
+	}
 	if o.object != nil {
 		o.replicas, err = r.replicas(ctx, o.ws, o.object)
 		if wrong := (*pathError)(nil); errors.As(err, &wrong) {
@@ -174,6 +180,19 @@ func refusedPatch(ws *v1beta1.WorkloadSpread, target client.Object) *conditions.
 		}
 	}
 	return nil
+}
+
+// deploymentOf returns the Deployment that a ReplicaSet belongs to; nil for all else.
+func deploymentOf(target client.Object) *spread.Target {
+	if target == nil {
+		return nil
+	}
+	owner := metav1.GetControllerOfNoCopy(target)
+	if owner == nil || owner.Kind != "Deployment" {
+		return nil
+	}
+	above := controllerTarget(owner)
+	return &above
 }
 
 // ruling returns the WorkloadSpread that rules the target.
