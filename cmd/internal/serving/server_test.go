@@ -126,15 +126,22 @@ func (w *world) eventually(what string, check func() error) {
 func (w *world) served(r *replica) (*x509.Certificate, []byte) {
 	w.t.Helper()
 	w.eventually("ready", func() error { return r.ready(nil) })
+	certificate, bundle, err := w.asked(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return certificate, bundle
+}
+
+// asked returns the replica's certificate and what it wants to be trusted. It errs if the one does not go with the other: they
+// are asked for one after the other, and a new authority may come in between.
+func (w *world) asked(r *replica) (*x509.Certificate, []byte, error) {
 	config, err := r.ClientConfig(crds.ConversionPath)
 	if err != nil {
-		w.t.Fatal(err)
+		return nil, nil, err
 	}
 	certificate, err := w.call(r, config.CABundle)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return certificate, config.CABundle
+	return certificate, config.CABundle, err
 }
 
 func (w *world) secret() *corev1.Secret {
@@ -244,8 +251,14 @@ func TestSecretDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.eventually("a new certificate", func() error {
-		first, bundle := w.served(a)
-		second, _ := w.served(b)
+		first, bundle, err := w.asked(a)
+		if err != nil {
+			return err
+		}
+		second, _, err := w.asked(b)
+		if err != nil {
+			return err
+		}
 		if first.Equal(before) || string(bundle) == string(old) || !second.Equal(first) {
 			return errors.New("the old one is served")
 		}
