@@ -15,6 +15,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 )
 
@@ -320,11 +321,19 @@ func specifiedDeleteInRollout(w *world, name string) {
 	}
 	scenes := f.end()
 	f.expectBounds(scenes, 7, 8)
+	// The label may come when the update of the pod has begun: only one that begins later is wrong.
+	marked := false
 	for _, s := range scenes {
-		if s.pod.Name == doomed && runs("nginx:2")(s.pod) {
+		if s.pod.Name != doomed {
+			continue
+		}
+		if marked && runs("nginx:2")(s.pod) {
 			w.Errorf("pod %s was updated though it was to go", doomed)
 			break
 		}
+		gate := counts.Condition(s.pod, v1beta1.InPlaceUpdateReady)
+		_, asked := s.pod.Labels[v1beta1.LabelSpecifiedDelete]
+		marked = marked || asked && runs("nginx:1")(s.pod) && gate != nil && gate.Status == corev1.ConditionTrue
 	}
 }
 
