@@ -9,10 +9,10 @@ import (
 	"sync"
 
 	"github.com/go-logr/logr"
-	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	informers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -138,7 +138,7 @@ func (d *definitions) differs(crd *apiextensionsv1.CustomResourceDefinition, con
 		return true
 	}
 	have := conversion.Webhook.ClientConfig
-	return !bytes.Equal(have.CABundle, config.CABundle) || !cmp.Equal(have.URL, config.URL) || !cmp.Equal(have.Service, config.Service)
+	return !bytes.Equal(have.CABundle, config.CABundle) || !equality.Semantic.DeepEqual(have.URL, config.URL) || !equality.Semantic.DeepEqual(have.Service, config.Service)
 }
 
 // patchFor is a merge patch that sets the client configuration: what it has instead of URL or Service goes.
