@@ -28,18 +28,25 @@ type state struct {
 	reported  int64
 }
 
-// gather reads all that a decision depends on, from the cache.
-func (r *Reconciler) gather(ctx context.Context, key wire.Key) (*state, error) {
+// gatherer reads what decisions depend on: from the hub's cache, or from a snapshot of a hub.
+type gatherer struct {
+	reader client.Reader
+	rules  map[string]Rule
+	hubID  string
+}
+
+// gather reads all that a decision depends on.
+func (r *gatherer) gather(ctx context.Context, key wire.Key) (*state, error) {
 	s := &state{key: key}
 	placement := &topology.WorkloadPlacement{}
-	switch err := r.client.Get(ctx, key.Placement(), placement); {
+	switch err := r.reader.Get(ctx, key.Placement(), placement); {
 	case err == nil:
 		s.placement = placement
 	case !apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("get placement of %s: %w", key.Sentence(), err)
 	}
 	object := r.rules[key.Kind].New()
-	switch err := r.client.Get(ctx, key.Workload(), object); {
+	switch err := r.reader.Get(ctx, key.Workload(), object); {
 	case err == nil:
 		s.object = object
 	case apierrors.IsNotFound(err):
@@ -48,7 +55,7 @@ func (r *Reconciler) gather(ctx context.Context, key wire.Key) (*state, error) {
 		return nil, fmt.Errorf("get %s: %w", key.Sentence(), err)
 	}
 	namespace := &corev1.Namespace{}
-	if err := r.client.Get(ctx, client.ObjectKey{Name: key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
+	if err := r.reader.Get(ctx, client.ObjectKey{Name: key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("get namespace %s: %w", key.Namespace, err)
 	}
 	s.federated = wire.Federated(namespace)
@@ -56,10 +63,10 @@ func (r *Reconciler) gather(ctx context.Context, key wire.Key) (*state, error) {
 		return s, nil
 	}
 	var err error
-	if s.policies, err = listPolicies(ctx, r.client, key.Namespace); err != nil {
+	if s.policies, err = listPolicies(ctx, r.reader, key.Namespace); err != nil {
 		return nil, err
 	}
-	if s.members, err = listMembers(ctx, r.client); err != nil {
+	if s.members, err = listMembers(ctx, r.reader); err != nil {
 		return nil, err
 	}
 	return s, r.gatherReports(ctx, s)
@@ -67,9 +74,9 @@ func (r *Reconciler) gather(ctx context.Context, key wire.Key) (*state, error) {
 
 // gatherReports reads the newest report of each member. Only reports for this hub and this placement count for lending; for
 // the sequence all of the workload do.
-func (r *Reconciler) gatherReports(ctx context.Context, s *state) error {
+func (r *gatherer) gatherReports(ctx context.Context, s *state) error {
 	works := &work.WorkList{}
-	if err := r.client.List(ctx, works, client.MatchingFields{wire.IndexWorkWorkload: s.key.String()}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.reader.List(ctx, works, client.MatchingFields{wire.IndexWorkWorkload: s.key.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list Works of %s: %w", s.key.Sentence(), err)
 	}
 	s.reports = map[string]Report{}

@@ -22,16 +22,18 @@ const staleRetry = time.Second
 
 // Reconciler decides what goes where, one workload at a time. It alone writes WorkloadPlacement.spec.
 type Reconciler struct {
+	gatherer
 	client   client.Client
-	rules    map[string]Rule
-	hubID    string
 	verdicts *Verdicts
 	written  *wire.Written[wire.Key]
 }
 
 // NewReconciler returns a reconciler that writes with c and reads c's cache.
 func NewReconciler(c client.Client, clk clock.PassiveClock, hubID string, verdicts *Verdicts) *Reconciler {
-	return &Reconciler{client: c, rules: Rules(), hubID: hubID, verdicts: verdicts, written: wire.NewWritten[wire.Key](clk)}
+	return &Reconciler{
+		gatherer: gatherer{reader: c, rules: Rules(), hubID: hubID},
+		client:   c, verdicts: verdicts, written: wire.NewWritten[wire.Key](clk),
+	}
 }
 
 // Reconcile runs gather → plan → apply → report for one workload.
