@@ -5,26 +5,34 @@ import "fmt"
 // Message says in one sentence why the cell has its number.
 func (s Share) Message() string {
 	place := (&Cell{Cluster: s.Cluster, Zone: s.Zone}).place()
-	why := "of " + s.Reason.String()
-	switch s.Reason.Code {
-	case CellEven:
-		why = "that is an even share"
-	case CellWeight:
-		why = "that is its share by its weight of " + s.Reason.Params["weight"]
-	case CellMin:
-		why = "that is its min"
-	case CellMax:
-		why = "that is its max"
-	case CellFull:
-		why = "it has no room for more"
-	case CellFrozen:
-		why = "it is unhealthy or cut off, so it gets nothing new and keeps what it has"
-	case CellKept:
-		why = "it keeps what it has, more than its share, since nothing that runs is moved for balance"
-	case CellWaiting:
-		why = "the others keep what they have, so it gets the next replicas that are added"
+	why, ok := s.Reason.OfCell()
+	if !ok {
+		why = "of " + s.Reason.String()
 	}
 	return fmt.Sprintf("%s has %d of %s: %s", place, s.Replicas, subsetTitle(s.Subset), why)
+}
+
+// OfCell says in a clause why a cell has its number; false where the code is none of a cell's.
+func (r Reason) OfCell() (string, bool) {
+	switch r.Code {
+	case CellEven:
+		return "that is an even share", true
+	case CellWeight:
+		return "that is its share by its weight of " + r.Params["weight"], true
+	case CellMin:
+		return "that is its min", true
+	case CellMax:
+		return "that is its max", true
+	case CellFull:
+		return "it has no room for more", true
+	case CellFrozen:
+		return "it is unhealthy or cut off, so it gets nothing new and keeps what it has", true
+	case CellKept:
+		return "it keeps what it has, more than its share, since nothing that runs is moved for balance", true
+	case CellWaiting:
+		return "the others keep what they have, so it gets the next replicas that are added", true
+	}
+	return "", false
 }
 
 // Message says in one sentence why the subset has its number.
@@ -60,25 +68,33 @@ func (s SubsetShare) Message() string {
 
 // Message says in one sentence what is not placed, why, and what to do.
 func (u Unplaced) Message() string {
-	why := "of " + u.Reason.String()
-	switch u.Reason.Code {
-	case UnplacedNoCell:
-		why = "no cluster matches it; add a cluster or a zone with the labels of its node selector, or change the selector"
-	case UnplacedBounds:
-		why = "everything that may take more is at its max or has weight 0; raise a max or a weight, or lower the replicas"
-	case UnplacedCapacity:
-		why = "the clusters that may take more have no room; add nodes or clusters, or lower the replicas"
-		if u.Reason.Params["also"] == UnplacedFrozen {
-			why = "the clusters that may take more have no room or are unhealthy; add nodes or clusters, bring the unhealthy ones back, or lower the replicas"
-		}
-	case UnplacedFrozen:
-		why = "the clusters that may take more are unhealthy or cut off; bring them back, or add a cluster"
+	why, ok := u.Reason.OfUnplaced()
+	if !ok {
+		why = "of " + u.Reason.String()
 	}
 	noun := "replicas"
 	if u.Replicas == 1 {
 		noun = "replica"
 	}
 	return fmt.Sprintf("%d %s of %s not placed: %s", u.Replicas, noun, subsetTitle(u.Subset), why)
+}
+
+// OfUnplaced says in a clause why replicas have no cell, and what to do; false where the code is none of theirs.
+func (r Reason) OfUnplaced() (string, bool) {
+	switch r.Code {
+	case UnplacedNoCell:
+		return "no cluster matches it; add a cluster or a zone with the labels of its node selector, or change the selector", true
+	case UnplacedBounds:
+		return "everything that may take more is at its max or has weight 0; raise a max or a weight, or lower the replicas", true
+	case UnplacedCapacity:
+		if r.Params["also"] == UnplacedFrozen {
+			return "the clusters that may take more have no room or are unhealthy; add nodes or clusters, bring the unhealthy ones back, or lower the replicas", true
+		}
+		return "the clusters that may take more have no room; add nodes or clusters, or lower the replicas", true
+	case UnplacedFrozen:
+		return "the clusters that may take more are unhealthy or cut off; bring them back, or add a cluster", true
+	}
+	return "", false
 }
 
 func subsetTitle(name string) string {

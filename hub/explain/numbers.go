@@ -1,0 +1,49 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/topology/division"
+)
+
+// Cell says in a clause why a cell has its number; false where the code is none that this version knows. The clause then
+// names the code.
+func Cell(r topology.Reason) (string, bool) {
+	why, ok := ofCell(r)
+	if !ok {
+		why = fmt.Sprintf("its reason is %s, which this version does not know", division.Reason{Code: r.Code, Params: r.Params})
+	}
+	if assumed := r.Params[placement.ParamAssumed]; assumed != "" {
+		why += fmt.Sprintf(" (the hub does not know the node labels %s and takes them to match)", strings.ReplaceAll(assumed, ",", ", "))
+	}
+	return why, ok
+}
+
+func ofCell(r topology.Reason) (string, bool) {
+	switch r.Code {
+	case placement.CellExcluded:
+		return "the policy no longer selects the member, or it is not accepted any more; the cell goes when the member has reported that nothing is left", true
+	case placement.CellUnmatched:
+		return "the member no longer matches the subset; the cell goes when the member has reported that nothing is left", true
+	}
+	return division.Reason{Code: r.Code, Params: r.Params}.OfCell()
+}
+
+// Unplaced says in a clause why replicas have no cell, and what to do; false where the code is none that this version
+// knows. The clause then names the code.
+func Unplaced(r topology.Reason) (string, bool) {
+	reason := division.Reason{Code: r.Code, Params: r.Params}
+	if why, ok := reason.OfUnplaced(); ok {
+		return why, true
+	}
+	return fmt.Sprintf("the reason is %s, which this version does not know", reason), false
+}
+
+// Page is the page that explains every reason, as a path in the repository.
+const Page = "docs/errors.md"
+
+// Anchor returns where Page explains a reason.
+func Anchor(reason string) string { return Page + "#" + strings.ToLower(reason) }
