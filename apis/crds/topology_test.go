@@ -46,7 +46,7 @@ spec:
 
 func testTopologyRules(t *testing.T, s *server) {
 	t.Run("FederationPolicy", func(t *testing.T) {
-		const workloads = "spec.workloads"
+		const workloads, overrides = "spec.workloads", "spec.overrides"
 		s.check(t, policy, []rule{
 			{name: "as it is", edit: named("all")},
 			{name: "no workloads", edit: set(workloads, "[]"), says: []string{"spec.workloads", "at least 1"}},
@@ -62,6 +62,16 @@ func testTopologyRules(t *testing.T, s *server) {
 			{name: "by Zone", edit: set("spec.spread", "{by: Zone, type: Even}")},
 			{name: "by Rack", edit: set("spec.spread", "{by: Rack}"), says: []string{"spec.spread.by", "Rack", "Zone"}},
 			{name: "type Weighted", edit: set("spec.spread", "{type: Weighted}"), says: []string{"spec.spread.type", "Weighted", "Even"}},
+			{name: "override", edit: set(overrides, `[{clusters: {names: [east], selector: {matchLabels: {a: b}}}, zones: [a], imageRegistry: "mirror.example:5000/hub", env: [{name: A, value: b}], labels: {a: b}, annotations: {a: b}}]`)},
+			{name: "patch", edit: set(overrides, `[{patch: [{op: add, path: /spec/template/spec/priorityClassName, value: high}, {op: test, path: /spec/replicas, value: 3}, {op: replace, path: /spec/template/spec/tolerations, value: [{key: a}]}, {op: remove, path: /spec/lifecycle}]}]`)},
+			{name: "override of nothing", edit: set(overrides, "[{clusters: {names: [east]}}]"), says: []string{"spec.overrides[0]", "changes nothing", "give imageRegistry"}},
+			{name: "registry with a scheme", edit: set(overrides, `[{imageRegistry: "https://mirror.example"}]`), says: []string{"spec.overrides[0].imageRegistry", "https://mirror.example", "no scheme"}},
+			{name: "our label", edit: set(overrides, "[{labels: {topology.flotilla.dev/hub: a}}]"), says: []string{"spec.overrides[0].labels", "the hub's own"}},
+			{name: "our annotation", edit: set(overrides, "[{annotations: {topology.flotilla.dev/sequence: a}}]"), says: []string{"spec.overrides[0].annotations", "the hub's own"}},
+			{name: "patch without a slash", edit: set(overrides, "[{patch: [{op: add, path: spec, value: 1}]}]"), says: []string{"spec.overrides[0].patch[0].path", "path spec is no JSON pointer"}},
+			{name: "patch of replicas", edit: set(overrides, "[{patch: [{op: replace, path: /spec/replicas, value: 1}]}]"), says: []string{"spec.overrides[0].patch[0]", "cannot change /spec/replicas", "remove the operation"}},
+			{name: "patch of a mark", edit: set(overrides, "[{patch: [{op: remove, path: /metadata/annotations/topology.flotilla.dev~1sequence}]}]"), says: []string{"cannot change /metadata/annotations/topology.flotilla.dev~1sequence"}},
+			{name: "patch that moves", edit: set(overrides, "[{patch: [{op: move, path: /spec/a}]}]"), says: []string{"spec.overrides[0].patch[0].op", "move", "replace"}},
 		})
 	})
 	t.Run("ClusterFederationPolicy", func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/override"
 	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
@@ -23,8 +24,8 @@ import (
 // TooLarge is the reason where a manifest is larger than what is delivered.
 const TooLarge = "TooLarge"
 
-// plan returns the Works that there should be, sorted by member. It is pure.
-func plan(key wire.Key, hubID string, object client.Object, p *topology.WorkloadPlacement) ([]*work.Work, *placement.Refusal, error) {
+// plan returns the Works that there should be, sorted by member, with the overrides of each member. It is pure.
+func plan(key wire.Key, hubID string, object client.Object, p *topology.WorkloadPlacement, overrides map[string][]override.Entry) ([]*work.Work, *placement.Refusal, error) {
 	byCluster := map[string][]topology.Cell{}
 	for _, c := range p.Spec.Cells {
 		byCluster[c.Cluster] = append(byCluster[c.Cluster], c)
@@ -32,9 +33,9 @@ func plan(key wire.Key, hubID string, object client.Object, p *topology.Workload
 	var works []*work.Work
 	for _, cluster := range slices.Sorted(maps.Keys(byCluster)) {
 		cells := byCluster[cluster]
-		manifest, err := Render(object, cells)
-		if err != nil {
-			return nil, nil, err
+		manifest, refusal, err := renderFor(key, object, p, cells, overrides[cluster])
+		if refusal != nil || err != nil {
+			return nil, refusal, err
 		}
 		if len(manifest) > maxManifest {
 			return nil, &placement.Refusal{Reason: TooLarge, Message: fmt.Sprintf(
@@ -57,6 +58,22 @@ func plan(key wire.Key, hubID string, object client.Object, p *topology.Workload
 		})
 	}
 	return works, nil, nil
+}
+
+// renderFor returns the manifest of a member with the policy's overrides carried out on it.
+func renderFor(key wire.Key, object client.Object, p *topology.WorkloadPlacement, cells []topology.Cell, entries []override.Entry) ([]byte, *placement.Refusal, error) {
+	manifest, err := Render(object, cells)
+	if err != nil || len(entries) == 0 {
+		return manifest, nil, err
+	}
+	manifest, misfit, err := override.Apply(manifest, entries)
+	if err != nil {
+		return nil, nil, fmt.Errorf("override the manifest of %s for %s: %w", key.Sentence(), cells[0].Cluster, err)
+	}
+	if misfit != nil {
+		return nil, placement.Misfit(*p.Spec.Policy, key, cells[0].Cluster, misfit), nil
+	}
+	return manifest, nil, nil
 }
 
 // merge returns have with what want says set in it, and whether that changes anything. Labels, annotations and finalizers

@@ -69,7 +69,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 	case s.object == nil, s.object.GetUID() != s.placement.Spec.Workload.UID, s.object.GetGeneration() != s.placement.Spec.Workload.Generation:
 		return ctrl.Result{}, nil // the placement that answers this object comes, or does not (frozen)
 	}
-	works, refusal, err := plan(key, r.hubID, s.object, s.placement)
+	overrides, same, err := r.overrides(ctx, s.placement)
+	if err != nil || !same {
+		return ctrl.Result{}, err
+	}
+	works, refusal, err := plan(key, r.hubID, s.object, s.placement, overrides)
 	if err != nil {
 		return ctrl.Result{}, err
 	}

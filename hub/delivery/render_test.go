@@ -92,7 +92,7 @@ func TestPlanTooLarge(t *testing.T) {
 	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", Annotations: map[string]string{"note": strings.Repeat("x", 600*1024)}}}
 	p := &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{Cells: []topology.Cell{{Cluster: "east", Replicas: 1}}}}
 	key := wire.Key{Kind: "CloneSet", Namespace: "ns", Name: "web"}
-	works, refusal, err := plan(key, "hub", cs, p)
+	works, refusal, err := plan(key, "hub", cs, p, nil)
 	if err != nil || works != nil || refusal == nil || refusal.Reason != TooLarge || !strings.HasPrefix(refusal.Message, "the manifest of CloneSet ns/web has 600 KiB, and at most 512 KiB are delivered") {
 		t.Errorf("works %v, refusal %+v, error %v", works, refusal, err)
 	}
@@ -102,7 +102,7 @@ func TestMergeKeepsWhatOthersWrote(t *testing.T) {
 	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}
 	p := &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{Cells: []topology.Cell{{Cluster: "east", Replicas: 1, Sequence: 7}}}}
 	key := wire.Key{Kind: "CloneSet", Namespace: "ns", Name: "web"}
-	works, _, err := plan(key, "hub", cs, p)
+	works, _, err := plan(key, "hub", cs, p, nil)
 	if err != nil || len(works) != 1 {
 		t.Fatalf("works %v, error %v", works, err)
 	}

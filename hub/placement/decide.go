@@ -72,6 +72,9 @@ func decideFederated(s *state, rules map[string]Rule) step {
 	if s.placement != nil {
 		facts.Last = &s.placement.Spec
 	}
+	if facts.Overrides, refusal = overridesOf(policy, workload.Key, s.members); refusal != nil {
+		return step{verdict: s.refused(refusal, true)}
+	}
 	decision, refusal := Plan(facts)
 	if refusal != nil {
 		return step{verdict: s.refused(refusal, true)}

@@ -18,6 +18,8 @@ type Facts struct {
 	Spread   topology.Spread
 	// Members are all that exist, sorted by name.
 	Members []Member
+	// Overrides are what the policy changes in members' manifests.
+	Overrides Overrides
 	// Last is the last decision, nil for the first.
 	Last *topology.WorkloadPlacementSpec
 	// Reports are the newest of each member about this placement, by the member's name.
@@ -66,6 +68,7 @@ func Plan(f Facts) (Decision, *Refusal) {
 		Cells:    cells,
 		Unplaced: result.unplaced,
 	}
+	f.Overrides.mark(spec.Cells)
 	newRevision := f.Last == nil || f.Last.Revision != spec.Revision
 	lend(&f, &spec, result.subsets, newRevision)
 	number(&f, &spec, newRevision)
@@ -73,7 +76,7 @@ func Plan(f Facts) (Decision, *Refusal) {
 		spec.Placed += spec.Cells[i].Replicas
 	}
 	spec.Clusters = clusterColumn(spec.Cells)
-	for _, remark := range f.Workload.Remarks {
+	for _, remark := range slices.Concat(f.Workload.Remarks, f.Overrides.Remarks) {
 		notes = append(notes, Note{Reason: Placed, Message: remark})
 	}
 	return Decision{Spec: spec, Notes: notes}, nil

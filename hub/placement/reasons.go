@@ -31,6 +31,8 @@ const (
 	InvalidAmount   = "InvalidAmount"
 	// UnsupportedTemplate: the template of a UnitedDeployment is of a kind that is not divided.
 	UnsupportedTemplate = "UnsupportedTemplate"
+	// InvalidOverride: an override of the policy does not fit the workload; nothing is delivered.
+	InvalidOverride = "InvalidOverride"
 )
 
 // Reasons of a cell's number that are not the division's own.

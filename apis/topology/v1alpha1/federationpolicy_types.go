@@ -18,6 +18,11 @@ type FederationPolicySpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	Spread Spread `json:"spread,omitempty"`
+	// overrides change what some members get: each entry in turn, the later over the earlier.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Overrides []Override `json:"overrides,omitempty"`
 }
 
 // WorkloadSelector selects workloads of one kind, by name or by labels, or all of them.

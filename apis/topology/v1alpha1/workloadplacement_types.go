@@ -118,6 +118,9 @@ type Cell struct {
 	// it waits for its turn; at rest it means nothing.
 	// +optional
 	Frozen bool `json:"frozen,omitempty"`
+	// overrides is the hash of the policy's overrides as they hold for the cluster; empty if none does.
+	// +optional
+	Overrides string `json:"overrides,omitempty"`
 	// sequence of the order that carries this cell's numbers.
 	Sequence int64 `json:"sequence"`
 	// reason of the number of replicas.
