@@ -37,6 +37,7 @@ import (
 type options struct {
 	only     string
 	runs     int
+	floors   string
 	output   string
 	programs string
 	sizes    []int
@@ -91,6 +92,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.only, "only", "", "comma-separated `sections` to run: division, delivery, rollout, conversion, curve (default all but curve)")
 	flag.IntVar(&o.runs, "n", 1, "number of runs; the table shows the median, and the range where there are several")
+	flag.StringVar(&o.floors, "floors", strings.Join(floorNames(), ","), "comma-separated `floors` of the section rollout: what a CloneSet is held against")
 	flag.StringVar(&o.output, "o", "table", "output `format`: table or json")
 	flag.StringVar(&o.programs, "programs", "", "`folder` with flotilla-hub and flotilla-agent (default: built from this module)")
 	o.sizes, o.curve = []int{500}, []int{100, 300, 1000, 3000, 10000}
@@ -158,6 +160,11 @@ func choose(o options) ([]string, error) {
 	}
 	if o.output != "table" && o.output != "json" {
 		return nil, fmt.Errorf("output format %q: use table or json", o.output)
+	}
+	for name := range strings.SplitSeq(o.floors, ",") {
+		if !slices.Contains(floorNames(), name) {
+			return nil, fmt.Errorf("floor %q: use %s", name, strings.Join(floorNames(), ", "))
+		}
 	}
 	if o.runs < 1 || o.fan < 1 || o.replicas < 1 {
 		return nil, errors.New("-n, -workloads and -replicas must be 1 or more")

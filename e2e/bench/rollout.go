@@ -63,6 +63,16 @@ const (
 	phaseIn       = "scale-in"
 )
 
+// The floors of the section rollout, as its flag names them: a bare client that sends the same requests, the native Deployment,
+// and a Deployment whose pods have the readiness gate of updates in place.
+const (
+	floorBare       = "bare"
+	floorDeployment = "deployment"
+	floorGated      = "gated"
+)
+
+func floorNames() []string { return []string{floorBare, floorDeployment, floorGated} }
+
 func rolloutSection(ctx context.Context, b *bench) error {
 	return inOneCluster(ctx, b, slices.Max(b.sizes), func(ctx context.Context, r *rollout) error {
 		for i, size := range b.sizes {
@@ -122,17 +132,25 @@ func (r *rollout) connect(ctx context.Context) error {
 // run measures one size. The first one starts the agent after the Deployments, so that its caches cost them nothing; later
 // sizes pay its watch of pods.
 func (r *rollout) run(ctx context.Context, first bool) error {
-	if err := r.bareClient(ctx); err != nil {
-		return err
-	}
-	if err := r.gatedClient(ctx); err != nil {
-		return err
-	}
-	if err := r.deploymentPhases(ctx, deploymentKind()); err != nil {
-		return err
-	}
-	if err := r.gatedPhases(ctx); err != nil {
-		return err
+	for _, floor := range []struct {
+		name    string
+		measure func(context.Context) error
+	}{
+		{floorBare, func(ctx context.Context) error {
+			if err := r.bareClient(ctx); err != nil {
+				return err
+			}
+			return r.gatedClient(ctx)
+		}},
+		{floorDeployment, func(ctx context.Context) error { return r.deploymentPhases(ctx, deploymentKind()) }},
+		{floorGated, r.gatedPhases},
+	} {
+		if !slices.Contains(strings.Split(r.bench.options.floors, ","), floor.name) {
+			continue
+		}
+		if err := floor.measure(ctx); err != nil {
+			return err
+		}
 	}
 	if first {
 		if err := r.agent(ctx); err != nil {
