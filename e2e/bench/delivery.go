@@ -23,7 +23,7 @@ const (
 	window = 8 * time.Second
 )
 
-// delivery measures the way from an object on the hub to objects on three members without kubelets.
+// delivery measures the way from an object on the hub to objects on members without kubelets.
 type delivery struct {
 	*bench
 	fleet   *fleet.Fleet
@@ -31,19 +31,30 @@ type delivery struct {
 	members []*connection
 	meters  meters
 	seen    *sightings
+	// replicas of each workload: at least one for each member.
+	replicas int
 }
 
 func deliverySection(ctx context.Context, b *bench) error {
+	for _, members := range b.clusters {
+		if err := deliveryTo(ctx, b, members); err != nil {
+			return fmt.Errorf("with %d members: %w", members, err)
+		}
+	}
+	return nil
+}
+
+func deliveryTo(ctx context.Context, b *bench, members int) error {
 	cfg := fleet.Config{Bin: b.bin, Audit: true, Progress: b.step}
-	for _, name := range []string{"east", "west", "south"} {
-		cfg.Members = append(cfg.Members, fleet.ClusterSpec{Name: name, NoKubelets: true})
+	for i := range members {
+		cfg.Members = append(cfg.Members, fleet.ClusterSpec{Name: fmt.Sprintf("m%d", i), NoKubelets: true})
 	}
 	f, err := fleet.Start(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	b.step("the fleet is in " + f.Dir)
-	d := &delivery{bench: b, fleet: f, meters: meters{}, seen: newSightings()}
+	d := &delivery{bench: b, fleet: f, meters: meters{}, seen: newSightings(), replicas: max(b.replicas, members)}
 	err = d.run(ctx)
 	if err != nil {
 		b.keepLogs(f)
@@ -77,7 +88,7 @@ func (d *delivery) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// prepare brings hub and agents up: three members that are Ready, a federated namespace and a policy.
+// prepare brings hub and agents up: members that are Ready, a federated namespace and a policy.
 func (d *delivery) prepare(ctx context.Context) error {
 	var err error
 	for _, c := range d.fleet.Clusters() {
@@ -155,12 +166,18 @@ func (d *delivery) measure(ctx context.Context) error {
 	if err := d.oneByOne(ctx); err != nil {
 		return err
 	}
+	if err := d.paced(ctx); err != nil {
+		return err
+	}
+	if err := d.isolated(ctx); err != nil {
+		return err
+	}
 	return d.manyAtOnce(ctx, direct)
 }
 
 // oneByOne puts single workloads through a hub that has nothing else to do.
 func (d *delivery) oneByOne(ctx context.Context) error {
-	const title = "1 workload × 3 members"
+	title := fmt.Sprintf("1 workload × %d members", len(d.members))
 	d.say("%s", title)
 	names := []string{"single"}
 	began := time.Now()
@@ -201,7 +218,7 @@ func (d *delivery) oneByOne(ctx context.Context) error {
 
 // manyAtOnce puts all workloads through at the same time.
 func (d *delivery) manyAtOnce(ctx context.Context, direct floors) error {
-	title := fmt.Sprintf("%d workloads × 3 members", d.fan)
+	title := fmt.Sprintf("%d workloads × %d members", d.fan, len(d.members))
 	d.say("%s", title)
 	names := make([]string, d.fan)
 	for i := range names {

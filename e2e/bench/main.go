@@ -8,7 +8,9 @@
 // Sections: division (the mathematics alone), delivery (hub object to member objects, members without kubelets),
 // rollout (CloneSets of hundreds or thousands of pods, by -sizes, in one cluster with simulated nodes, against a bare
 // client, a Deployment, and a Deployment whose pods have the same readiness gate), conversion (reads of a CloneSet as v1alpha1
-// against reads of the stored version), and on demand curve (the agent's CPU per changed pod by size). The bare client says what API server, scheduler and simulated kubelets allow at best. No figure makes
+// against reads of the stored version), and on demand curve (the agent's CPU per changed pod by size) and
+// members (a hub with up to a thousand members, whose agents are simulated in this process). The bare client says what API
+// server, scheduler and simulated kubelets allow at best. No figure makes
 // it fail; a phase that does not end within its deadline does, and prints what it saw. The deadline is that of 500 pods, and
 // more for more.
 package main
@@ -41,6 +43,8 @@ type options struct {
 	output   string
 	programs string
 	sizes    []int
+	clusters []int
+	members  []int
 	curve    []int
 	pods     int // the size that is being measured
 	fan      int
@@ -57,7 +61,7 @@ type section struct {
 }
 
 func sections() []section {
-	return []section{{"division", divisionSection}, {"delivery", deliverySection}, {"rollout", rolloutSection}, {"conversion", conversionSection}, {"curve", curveSection}}
+	return []section{{"division", divisionSection}, {"delivery", deliverySection}, {"rollout", rolloutSection}, {"conversion", conversionSection}, {"curve", curveSection}, {"members", membersSection}}
 }
 
 // bench is what all sections share.
@@ -90,14 +94,17 @@ func (b *bench) say(format string, args ...any) { fmt.Fprintf(b.progress, format
 
 func main() {
 	var o options
-	flag.StringVar(&o.only, "only", "", "comma-separated `sections` to run: division, delivery, rollout, conversion, curve (default all but curve)")
+	flag.StringVar(&o.only, "only", "", "comma-separated `sections` to run: division, delivery, rollout, conversion, curve, members (default all but the last two)")
 	flag.IntVar(&o.runs, "n", 1, "number of runs; the table shows the median, and the range where there are several")
 	flag.StringVar(&o.floors, "floors", strings.Join(floorNames(), ","), "comma-separated `floors` of the section rollout: what a CloneSet is held against")
 	flag.StringVar(&o.output, "o", "table", "output `format`: table or json")
 	flag.StringVar(&o.programs, "programs", "", "`folder` with flotilla-hub and flotilla-agent (default: built from this module)")
 	o.sizes, o.curve = []int{500}, []int{100, 300, 1000, 3000, 10000}
+	o.clusters, o.members = []int{3}, []int{10, 100, 1000}
 	flag.Func("sizes", "comma-separated `replicas` in the section rollout (default 500; 5000 takes several minutes more)", numbers(&o.sizes))
 	flag.Func("curve", "comma-separated `replicas` in the section curve (default 100,300,1000,3000,10000)", numbers(&o.curve))
+	flag.Func("clusters", "comma-separated numbers of `members` with an API server each, in the section delivery (default 3)", numbers(&o.clusters))
+	flag.Func("members", "comma-separated numbers of simulated `members` in the section members (default 10,100,1000)", numbers(&o.members))
 	flag.IntVar(&o.fan, "workloads", 100, "workloads at a time in the section delivery")
 	flag.IntVar(&o.replicas, "replicas", 3, "replicas of each workload in the section delivery")
 	flag.DurationVar(&o.deadline, "deadline", 3*time.Minute, "time after which a phase of up to 500 pods counts as stuck")
@@ -170,8 +177,8 @@ func choose(o options) ([]string, error) {
 		return nil, errors.New("-n, -workloads and -replicas must be 1 or more")
 	}
 	if o.only == "" {
-		// The curve alone takes about as long as the rest.
-		return slices.DeleteFunc(all, func(name string) bool { return name == "curve" }), nil
+		// These two alone take about as long as the rest.
+		return slices.DeleteFunc(all, func(name string) bool { return name == "curve" || name == "members" }), nil
 	}
 	chosen := strings.Split(o.only, ",")
 	for _, name := range chosen {

@@ -14,7 +14,7 @@ import (
 // sight is something that a watch of a cluster can see of a workload.
 type sight struct {
 	cluster, namespace, name string
-	// what: "object", "gone", "image <name>", "status" or "status <image>".
+	// what: "object", "gone", "image <name>", "status", "status <image>" or "ready <number>".
 	what string
 }
 
@@ -25,6 +25,8 @@ const (
 )
 
 func sawImage(image string) string { return "image " + image }
+
+func sawReady(pods int32) string { return fmt.Sprintf("ready %d", pods) }
 
 func sawUpdated(image string) string { return "status " + image }
 
@@ -116,6 +118,7 @@ func (d *delivery) look(c *connection) func(client.Object, bool) bool {
 			seen = append(seen, see(sawImage(current)))
 		}
 		n := cloneSetKind().counts(set)
+		seen = append(seen, see(sawReady(n.ready)))
 		if n.observed >= n.generation && n.replicas == n.all {
 			seen = append(seen, see(sawStatus))
 			if n.updated == n.all {

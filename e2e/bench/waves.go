@@ -139,7 +139,7 @@ func (d *delivery) remove(ctx context.Context, phase string, names []string) err
 
 // floor lets a bare client create, update and delete the same objects in the members.
 func (d *delivery) floor(ctx context.Context) (floors, error) {
-	d.say("bare client, %d objects in each of 3 members", d.fan)
+	d.say("bare client, %d objects in each of %d members", d.fan, len(d.members))
 	names := make([]string, d.fan)
 	for i := range names {
 		names[i] = fmt.Sprintf("direct-%d", i)
