@@ -34,6 +34,10 @@ type Outcome struct {
 	Remove bool
 	// Verdict is what the user's object says of it, nil where the workload is not the hub's.
 	Verdict *Verdict
+	// Workload is what the decision read of the object, Policy the policy that holds, nil if none does.
+	Workload Workload
+	Policy   *Policy
+	members  []topology.MemberCluster
 }
 
 // Of returns what the hub does about a workload now. It fails for a kind that the hub does not divide, and where the
@@ -47,5 +51,15 @@ func (f *Foresight) Of(ctx context.Context, key wire.Key) (Outcome, error) {
 		return Outcome{}, err
 	}
 	next := decide(s, f.rules)
-	return Outcome{Object: s.object, Present: s.placement, Next: next.spec, Remove: next.remove, Verdict: next.verdict}, nil
+	out := Outcome{Object: s.object, Present: s.placement, Next: next.spec, Remove: next.remove, Verdict: next.verdict, members: s.members}
+	if s.object != nil {
+		// What cannot be read is refused in the verdict.
+		out.Workload, _ = f.rules[key.Kind].read(s.object)
+		var recorded *topology.PolicyReference
+		if s.placement != nil {
+			recorded = s.placement.Spec.Policy
+		}
+		out.Policy = SelectPolicy(&out.Workload, s.policies, recorded)
+	}
+	return out, nil
 }

@@ -1,0 +1,256 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// Facts are what answers are made from.
+type Facts struct {
+	Key wire.Key
+	// Outcome is what the hub would decide now, with the placement as it stands.
+	Outcome placement.Outcome
+	// Conditions are those of the user's object.
+	Conditions []metav1.Condition
+	// Members are the names of all members, sorted.
+	Members []string
+}
+
+// Question is about a whole workload, or about some of its cells: empty fields ask about all.
+type Question struct {
+	Cluster, Zone, Subset string
+}
+
+// Answer says why the numbers of a workload are what they are.
+type Answer struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Replicas that the user asks for, Placed how many have a cell.
+	Replicas int32 `json:"replicas"`
+	Placed   int32 `json:"placed"`
+	// Policy is the one that the placement records, "<Kind> <name>".
+	Policy string `json:"policy,omitempty"`
+	// Conditions of the user's object that say something about the placement, or that something is in the way.
+	Conditions []Condition `json:"conditions,omitempty"`
+	// Cells that the question is about.
+	Cells []CellAnswer `json:"cells"`
+	// Unplaced are the replicas without a cell.
+	Unplaced []UnplacedAnswer `json:"unplaced,omitempty"`
+	// Without are the members without a cell that the question is about.
+	Without []Without `json:"without,omitempty"`
+	// Pending: the hub is about to decide something else than what is recorded.
+	Pending string `json:"pending,omitempty"`
+}
+
+// Condition is a condition of the user's object.
+type Condition struct {
+	Type    string `json:"type"`
+	Status  string `json:"status"`
+	Reason  string `json:"reason"`
+	Message string `json:"message,omitempty"`
+	// See is where the reason is explained.
+	See string `json:"see"`
+}
+
+// CellAnswer says why a cell has its number.
+type CellAnswer struct {
+	Cluster  string `json:"cluster"`
+	Zone     string `json:"zone,omitempty"`
+	Subset   string `json:"subset,omitempty"`
+	Replicas int32  `json:"replicas"`
+	// Reason as it is recorded, Why in words, See where it is explained.
+	Reason topology.Reason `json:"reason"`
+	Why    string          `json:"why"`
+	See    string          `json:"see"`
+	// Now is what keeps the member from getting more at this moment; it is judged now, not recorded.
+	Now []string `json:"now,omitempty"`
+}
+
+// UnplacedAnswer says why replicas have no cell.
+type UnplacedAnswer struct {
+	Subset   string          `json:"subset,omitempty"`
+	Replicas int32           `json:"replicas"`
+	Reason   topology.Reason `json:"reason"`
+	Why      string          `json:"why"`
+	See      string          `json:"see"`
+}
+
+// Without says why a member has no cell; it is judged now, not recorded.
+type Without struct {
+	Cluster string   `json:"cluster"`
+	Now     []string `json:"now"`
+}
+
+// Why answers a question. It is pure. The error says that the question is about nothing that there is, and what there is.
+func Why(f *Facts, q Question) (*Answer, error) {
+	a := &Answer{Kind: f.Key.Kind, Namespace: f.Key.Namespace, Name: f.Key.Name, Cells: []CellAnswer{}}
+	a.Conditions = telling(f.Conditions)
+	a.Replicas = f.Outcome.Workload.Replicas
+	have := map[string]bool{}
+	if p := f.Outcome.Present; p != nil {
+		a.Replicas, a.Placed = p.Spec.Replicas, p.Spec.Placed
+		if p.Spec.Policy != nil {
+			a.Policy = p.Spec.Policy.Kind + " " + p.Spec.Policy.Name
+		}
+		for i := range p.Spec.Cells {
+			c := &p.Spec.Cells[i]
+			if q.takes(c) {
+				have[c.Cluster] = true
+				a.Cells = append(a.Cells, f.cell(c))
+			}
+		}
+		for _, u := range p.Spec.Unplaced {
+			if q.Subset == "" || q.Subset == u.Subset {
+				why, _ := Unplaced(u.Reason)
+				a.Unplaced = append(a.Unplaced, UnplacedAnswer{u.Subset, u.Replicas, u.Reason, why, Anchor(u.Reason.Code)})
+			}
+		}
+	}
+	if err := f.check(q, len(a.Cells) > 0); err != nil {
+		return nil, err
+	}
+	for _, cluster := range f.Members {
+		if !have[cluster] && (q.Cluster == "" && q.Zone == "" || q.Cluster == cluster) {
+			a.Without = append(a.Without, Without{cluster, f.without(cluster, q.Subset)})
+		}
+	}
+	a.Pending = f.pending()
+	return a, nil
+}
+
+func (q Question) takes(c *topology.Cell) bool {
+	return (q.Cluster == "" || q.Cluster == c.Cluster) && (q.Zone == "" || q.Zone == c.Zone) && (q.Subset == "" || q.Subset == c.Subset)
+}
+
+func (f *Facts) cell(c *topology.Cell) CellAnswer {
+	why, _ := Cell(c.Reason)
+	return CellAnswer{
+		Cluster: c.Cluster, Zone: c.Zone, Subset: c.Subset, Replicas: c.Replicas,
+		Reason: c.Reason, Why: why, See: Anchor(c.Reason.Code), Now: f.Outcome.Obstacles(c.Cluster, c.Subset),
+	}
+}
+
+// without says why a member has no cell.
+func (f *Facts) without(cluster, subset string) []string {
+	if now := f.Outcome.Obstacles(cluster, subset); len(now) > 0 {
+		return now
+	}
+	if f.Outcome.Verdict == nil {
+		return []string{"the hub does not place the workload: its namespace is not federated"}
+	}
+	if v := f.Outcome.Verdict; !v.Decided {
+		return []string{v.Message}
+	}
+	if next := f.Outcome.Next; next != nil && slices.ContainsFunc(next.Cells, func(c topology.Cell) bool { return c.Cluster == cluster }) {
+		return []string{"nothing keeps it out; the hub is about to give it a cell"}
+	}
+	return []string{"nothing keeps it out; the replicas are fewer than the places that could take one, and the others were served first"}
+}
+
+// check refuses a question about a name that is nowhere.
+func (f *Facts) check(q Question, found bool) error {
+	var zones, subsets []string
+	if p := f.Outcome.Present; p != nil {
+		for i := range p.Spec.Cells {
+			zones, subsets = append(zones, p.Spec.Cells[i].Zone), append(subsets, p.Spec.Cells[i].Subset)
+		}
+	}
+	for i := range f.Outcome.Workload.Subsets {
+		subsets = append(subsets, f.Outcome.Workload.Subsets[i].Name)
+	}
+	for _, asked := range []struct {
+		what, name string
+		known      []string
+	}{{"member", q.Cluster, f.Members}, {"zone", q.Zone, zones}, {"subset", q.Subset, subsets}} {
+		if asked.name != "" && !found && !slices.Contains(asked.known, asked.name) {
+			return fmt.Errorf("%s has no %s %q; there is %s", f.Key.Sentence(), asked.what, asked.name, listed(asked.known))
+		}
+	}
+	return nil
+}
+
+func listed(names []string) string {
+	names = slices.DeleteFunc(slices.Clone(names), func(s string) bool { return s == "" })
+	slices.Sort(names)
+	if names = slices.Compact(names); len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// pending says that what is recorded is not what the hub would decide now.
+func (f *Facts) pending() string {
+	present, next := f.Outcome.Present, f.Outcome.Next
+	switch {
+	case f.Outcome.Remove:
+		return "what is placed is being removed"
+	case next == nil && f.Outcome.Verdict != nil && !f.Outcome.Verdict.Decided && present != nil:
+		return "the last change is not carried out: " + f.Outcome.Verdict.Message
+	case next == nil || present == nil:
+		return ""
+	}
+	if moves := Moves(present.Spec.Cells, next.Cells); len(moves) > 0 {
+		return "the hub is about to change " + strings.Join(moves, ", ")
+	}
+	return ""
+}
+
+// Moves says how the replicas of cells change from one decision to another, as "east/a 3 → 4", sorted by the cells.
+func Moves(before, after []topology.Cell) []string {
+	type place struct{ subset, cluster, zone string }
+	was, is := map[place]int32{}, map[place]int32{}
+	var places []place
+	for _, side := range []struct {
+		cells []topology.Cell
+		in    map[place]int32
+	}{{before, was}, {after, is}} {
+		for i := range side.cells {
+			c := &side.cells[i]
+			at := place{c.Subset, c.Cluster, c.Zone}
+			if !slices.Contains(places, at) {
+				places = append(places, at)
+			}
+			side.in[at] += c.Replicas
+		}
+	}
+	var moves []string
+	for _, at := range places {
+		if was[at] != is[at] {
+			moves = append(moves, fmt.Sprintf("%s %d → %d", Place(at.cluster, at.zone, at.subset), was[at], is[at]))
+		}
+	}
+	return moves
+}
+
+// Place names a cell in text: "east", "east/a", "east/a (subset x)".
+func Place(cluster, zone, subset string) string {
+	text := cluster
+	if zone != "" {
+		text += "/" + zone
+	}
+	if subset != "" {
+		text += " (subset " + subset + ")"
+	}
+	return text
+}
+
+// telling returns the conditions that a person asks about: where the workload is placed, and what is in the way.
+func telling(conditions []metav1.Condition) []Condition {
+	var out []Condition
+	for _, c := range conditions {
+		wrong := c.Type == "Ready" && c.Status != metav1.ConditionTrue || c.Type == "Stalled" && c.Status == metav1.ConditionTrue ||
+			c.Type == "Progressing" && c.Status == metav1.ConditionFalse
+		if c.Type == "Federated" || wrong {
+			out = append(out, Condition{c.Type, string(c.Status), c.Reason, c.Message, Anchor(c.Reason)})
+		}
+	}
+	return out
+}

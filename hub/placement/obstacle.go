@@ -1,0 +1,112 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+)
+
+// Obstacles are the rules that keep a member from getting replicas of a workload as things stand now, one clause each, the
+// first one first. None: the member may get replicas. Subset narrows the question to one subset, empty for all of them.
+func (o *Outcome) Obstacles(cluster, subset string) []string {
+	i := slices.IndexFunc(o.members, func(m topology.MemberCluster) bool { return m.Name == cluster })
+	if i < 0 {
+		return []string{fmt.Sprintf("there is no MemberCluster %s; the members are %s", cluster, namesOf(o.members))}
+	}
+	m := &o.members[i]
+	if out := notAccepted(m); out != "" {
+		return []string{out}
+	}
+	if o.Policy == nil {
+		return []string{"no policy selects the workload"}
+	}
+	selector := &o.Policy.Spec.Clusters
+	member := membersFor(o.members[i:i+1], selector)[0]
+	if !member.Selected {
+		return []string{notSelectedBy(o.Policy, m)}
+	}
+	var out []string
+	if mismatch := o.mismatch(&member, subset); mismatch != "" {
+		out = append(out, mismatch)
+	}
+	if !member.Ready {
+		out = append(out, fmt.Sprintf("the member is not Ready, so it gets nothing new: %s", conditionText(m, topology.MemberReady)))
+	}
+	return out
+}
+
+func notAccepted(m *topology.MemberCluster) string {
+	switch {
+	case m.DeletionTimestamp != nil:
+		return "the member is being removed"
+	case !m.Spec.Accepted:
+		return "the member is not accepted (spec.accepted is false)"
+	case !meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberAccepted):
+		return "the member is not accepted: " + conditionText(m, topology.MemberAccepted)
+	}
+	return ""
+}
+
+// notSelectedBy says which part of the policy's cluster selector leaves the member out.
+func notSelectedBy(p *Policy, m *topology.MemberCluster) string {
+	name := policyName(&p.Ref)
+	s := &p.Spec.Clusters
+	if len(s.Names) > 0 && !slices.Contains(s.Names, m.Name) {
+		return fmt.Sprintf("%s selects the members %s alone (spec.clusters.names)", name, strings.Join(s.Names, ", "))
+	}
+	if s.Selector != nil && !selectsMember(&topology.ClusterSelector{Selector: s.Selector}, m) {
+		return fmt.Sprintf("%s selects members with the labels %s (spec.clusters.selector), and this one has %q",
+			name, metav1.FormatLabelSelector(s.Selector), labels.Set(m.Labels).String())
+	}
+	return name + " does not select the member"
+}
+
+// mismatch says why the member matches no subset, or not the one that is asked about; empty where it does.
+func (o *Outcome) mismatch(m *Member, subset string) string {
+	if o.Workload.Open {
+		return ""
+	}
+	var why []string
+	for i := range o.Workload.Subsets {
+		s := &o.Workload.Subsets[i]
+		if subset != "" && s.Name != subset {
+			continue
+		}
+		if matchTerm(&s.Term, m).ok {
+			return ""
+		}
+		why = append(why, fmt.Sprintf("%q: %s", s.Name, whyUnmatched(&s.Term, []Member{*m})))
+	}
+	switch {
+	case len(why) == 0:
+		return fmt.Sprintf("the workload has no subset %q", subset)
+	case subset != "":
+		return "the member does not match subset " + why[0]
+	}
+	return "the member matches no subset; " + strings.Join(why, "; ")
+}
+
+func conditionText(m *topology.MemberCluster, condition string) string {
+	c := meta.FindStatusCondition(m.Status.Conditions, condition)
+	if c == nil {
+		return "the hub has not looked at it yet"
+	}
+	return c.Message + " (" + c.Reason + ")"
+}
+
+func namesOf(members []topology.MemberCluster) string {
+	var names []string
+	for i := range members {
+		names = append(names, members[i].Name)
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,278 @@
+package snapshot
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	strictjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/conversion"
+	"github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/apis/crds"
+)
+
+// Reader reads objects from YAML documents as an API server with our CustomResourceDefinitions does: strictly, with the
+// defaults of the schemas, and the older versions converted. What only CEL rules or a running cluster know is not checked.
+type Reader struct {
+	scheme *runtime.Scheme
+	older  *runtime.Scheme
+	// schemas are the OpenAPI schemas of our kinds, scopes tell which of them have a namespace.
+	schemas map[schema.GroupVersionKind]map[string]any
+	cluster map[schema.GroupKind]bool
+	// Namespace is that of objects which name none.
+	Namespace string
+}
+
+// NewReader returns a reader for the kinds that the scheme knows. It fails only if an embedded definition is broken.
+func NewReader(scheme *runtime.Scheme, namespace string) (*Reader, error) {
+	r := &Reader{
+		scheme: scheme, older: runtime.NewScheme(), Namespace: namespace,
+		schemas: map[schema.GroupVersionKind]map[string]any{},
+		cluster: map[schema.GroupKind]bool{{Kind: "Namespace"}: true},
+	}
+	if err := v1alpha1.AddToScheme(r.older); err != nil {
+		return nil, fmt.Errorf("build the scheme of older versions: %w", err)
+	}
+	all, err := crds.All()
+	if err != nil {
+		return nil, err
+	}
+	for _, crd := range all {
+		r.learn(crd)
+	}
+	return r, nil
+}
+
+// learn takes the schemas and the scope of one definition.
+func (r *Reader) learn(crd *unstructured.Unstructured) {
+	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+	scope, _, _ := unstructured.NestedString(crd.Object, "spec", "scope")
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	r.cluster[schema.GroupKind{Group: group, Kind: kind}] = scope == "Cluster"
+	for _, v := range versions {
+		version, _ := v.(map[string]any)
+		name, _, _ := unstructured.NestedString(version, "name")
+		openAPI, _, _ := unstructured.NestedMap(version, "schema", "openAPIV3Schema")
+		r.schemas[schema.GroupVersionKind{Group: group, Version: name, Kind: kind}] = openAPI
+	}
+}
+
+// Read returns the objects of a file's text in their order. Notes are sentences about objects that are left out, because
+// the hub decides nothing by them. The error joins one sentence for each mistake: the file, the document with its line, the
+// object, what is wrong, and what to do.
+func (r *Reader) Read(file string, text []byte) (objects []client.Object, notes []string, err error) {
+	var mistakes []error
+	for _, d := range documents(string(text)) {
+		found, left, err := r.document(d)
+		objects = append(objects, found...)
+		for _, note := range left {
+			notes = append(notes, fmt.Sprintf("%s, line %d: %s", file, d.line, note))
+		}
+		for _, mistake := range split(err) {
+			mistakes = append(mistakes, fmt.Errorf("%s, line %d: %w", file, d.line, mistake))
+		}
+	}
+	return objects, notes, errors.Join(mistakes...)
+}
+
+// split returns the errors that were joined.
+func split(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	if err == nil {
+		return nil
+	}
+	return []error{err}
+}
+
+// document is one YAML document and the line that it begins in.
+type document struct {
+	text string
+	line int
+}
+
+// documents splits a file at its lines "---". Documents with nothing but comments are left out.
+func documents(text string) []document {
+	var all []document
+	current := document{line: 1}
+	content := false
+	end := func() {
+		if content {
+			all = append(all, current)
+		}
+	}
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		bare := strings.TrimRight(line, " \t\r\n")
+		if bare == "---" || strings.HasPrefix(bare, "--- #") {
+			end()
+			current, content = document{line: number + 1}, false
+			continue
+		}
+		begins := strings.TrimSpace(line)
+		if !content && begins != "" && !strings.HasPrefix(begins, "#") {
+			content, current.line = true, number-strings.Count(current.text, "\n")
+		}
+		current.text += line
+	}
+	end()
+	return all
+}
+
+// document reads one document: an object, or a List of objects.
+func (r *Reader) document(d document) ([]client.Object, []string, error) {
+	data, err := yaml.YAMLToJSONStrict([]byte(d.text))
+	if err != nil {
+		return nil, nil, fmt.Errorf("this is no valid YAML: %w; correct it", err)
+	}
+	var tree map[string]any
+	if err := strictjson.UnmarshalCaseSensitivePreserveInts(data, &tree); err != nil {
+		return nil, nil, errors.New("this is no object: a document holds apiVersion, kind and metadata; correct it")
+	}
+	if kind, _ := tree["kind"].(string); strings.HasSuffix(kind, "List") {
+		return r.list(tree)
+	}
+	return r.one(tree)
+}
+
+func (r *Reader) list(tree map[string]any) (objects []client.Object, notes []string, err error) {
+	items, ok := tree["items"].([]any)
+	if !ok {
+		return nil, nil, fmt.Errorf("the %v has no items; give it a list of objects", tree["kind"])
+	}
+	var mistakes []error
+	for i, item := range items {
+		fields, ok := item.(map[string]any)
+		if !ok {
+			mistakes = append(mistakes, fmt.Errorf("items[%d] is no object; correct it", i))
+			continue
+		}
+		found, left, err := r.one(fields)
+		objects, notes = append(objects, found...), append(notes, left...)
+		mistakes = append(mistakes, split(err)...)
+	}
+	return objects, notes, errors.Join(mistakes...)
+}
+
+// one reads an object.
+func (r *Reader) one(tree map[string]any) ([]client.Object, []string, error) {
+	u := &unstructured.Unstructured{Object: tree}
+	gvk := u.GroupVersionKind()
+	name := title(u)
+	switch {
+	case gvk.Kind == "" || gvk.Version == "":
+		return nil, nil, fmt.Errorf("%s has no apiVersion or no kind; give it both", name)
+	case u.GetName() == "":
+		return nil, nil, fmt.Errorf("%s has no metadata.name; give it one", name)
+	case !r.scheme.Recognizes(gvk) && !r.older.Recognizes(gvk):
+		return nil, []string{fmt.Sprintf("%s is left out: the hub decides nothing by a %s of %s", name, gvk.Kind, gvk.GroupVersion())}, nil
+	}
+	if r.cluster[gvk.GroupKind()] {
+		if u.GetNamespace() != "" {
+			return nil, nil, fmt.Errorf("%s has metadata.namespace %q, but a %s has none; remove it", name, u.GetNamespace(), gvk.Kind)
+		}
+	} else if u.GetNamespace() == "" {
+		u.SetNamespace(cmp.Or(r.Namespace, "default"))
+	}
+	if err := r.strict(u); err != nil {
+		return nil, nil, err
+	}
+	u.Object, _ = withDefaults(u.Object, r.schemas[gvk]).(map[string]any)
+	if r.older.Recognizes(gvk) {
+		converted, err := conversion.Convert(u, apps.GroupVersion.String())
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", name, err)
+		}
+		u, gvk = converted, converted.GroupVersionKind()
+		u.Object, _ = withDefaults(u.Object, r.schemas[gvk]).(map[string]any)
+	}
+	typed, err := r.scheme.New(gvk)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, typed); err != nil {
+		return nil, nil, fmt.Errorf("%s cannot be read: %w; correct the field", name, err)
+	}
+	object, ok := typed.(client.Object)
+	if !ok {
+		return nil, nil, fmt.Errorf("%s: a %s is no object of an API", name, gvk.Kind)
+	}
+	object.SetManagedFields(nil)
+	return []client.Object{object}, nil, nil
+}
+
+// strict refuses fields that the type does not have, and values of another type.
+func (r *Reader) strict(u *unstructured.Unstructured) error {
+	from := r.scheme
+	if r.older.Recognizes(u.GroupVersionKind()) {
+		from = r.older
+	}
+	typed, err := from.New(u.GroupVersionKind())
+	if err != nil {
+		return fmt.Errorf("%s: %w", title(u), err)
+	}
+	data, err := json.Marshal(u.Object)
+	if err != nil {
+		return fmt.Errorf("%s: %w", title(u), err)
+	}
+	unknown, err := strictjson.UnmarshalStrict(data, typed)
+	if err != nil {
+		return fmt.Errorf("%s cannot be read: %s; correct the field", title(u), strings.TrimPrefix(err.Error(), "json: "))
+	}
+	var mistakes []error
+	for _, u2 := range unknown {
+		mistakes = append(mistakes, fmt.Errorf("%s has an %w; correct its name, or remove it", title(u), u2))
+	}
+	return errors.Join(mistakes...)
+}
+
+// title names an object in sentences, as far as it names itself.
+func title(u *unstructured.Unstructured) string {
+	name := u.GetName()
+	if namespace := u.GetNamespace(); namespace != "" {
+		name = namespace + "/" + name
+	}
+	return strings.TrimSpace(cmp.Or(u.GetKind(), "the object") + " " + name)
+}
+
+// withDefaults returns the value with the defaults of its schema where nothing is given.
+func withDefaults(value any, openAPI map[string]any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		properties, _ := openAPI["properties"].(map[string]any)
+		for name, p := range properties {
+			property, _ := p.(map[string]any)
+			if fallback, ok := property["default"]; ok && v[name] == nil {
+				v[name] = runtime.DeepCopyJSONValue(fallback)
+			}
+			if v[name] != nil {
+				v[name] = withDefaults(v[name], property)
+			}
+		}
+		if more, ok := openAPI["additionalProperties"].(map[string]any); ok {
+			for name := range v {
+				if properties[name] == nil {
+					v[name] = withDefaults(v[name], more)
+				}
+			}
+		}
+	case []any:
+		items, _ := openAPI["items"].(map[string]any)
+		for i := range v {
+			v[i] = withDefaults(v[i], items)
+		}
+	}
+	return value
+}

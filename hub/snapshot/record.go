@@ -1,0 +1,95 @@
+package snapshot
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/yaml"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// lists returns an empty list of each kind that decisions depend on.
+func lists() []client.ObjectList {
+	all := []client.ObjectList{
+		&corev1.NamespaceList{}, &topology.MemberClusterList{}, &topology.FederationPolicyList{}, &topology.ClusterFederationPolicyList{},
+		&topology.WorkloadPlacementList{}, &work.WorkList{},
+	}
+	for _, rule := range placement.Rules() {
+		all = append(all, rule.NewList())
+	}
+	return all
+}
+
+// Record returns a snapshot of what decisions depend on. With a namespace it holds of the kinds with a namespace that one
+// only, and the Works of its placements.
+func Record(ctx context.Context, from client.Reader, scheme *runtime.Scheme, namespace string) (*Snapshot, error) {
+	s := New(scheme)
+	for _, list := range lists() {
+		gvk, err := apiutil.GVKForObject(list, scheme)
+		if err != nil {
+			return nil, fmt.Errorf("record %T: %w", list, err)
+		}
+		var options []client.ListOption
+		switch list.(type) {
+		case *work.WorkList:
+			options = append(options, client.HasLabels{topology.LabelPlacement})
+		case *corev1.NamespaceList, *topology.MemberClusterList, *topology.ClusterFederationPolicyList:
+		default:
+			options = append(options, client.InNamespace(namespace))
+		}
+		if err := from.List(ctx, list, options...); err != nil {
+			return nil, fmt.Errorf("read %s of the hub: %w", gvk.Kind, err)
+		}
+		gvk.Kind = gvk.Kind[:len(gvk.Kind)-len("List")]
+		if err := s.putList(list, gvk, namespace); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *Snapshot) putList(list client.ObjectList, gvk schema.GroupVersionKind, namespace string) error {
+	return meta.EachListItem(list, func(item runtime.Object) error {
+		object := item.DeepCopyObject().(client.Object)
+		if w, ok := object.(*work.Work); ok && namespace != "" && !ofNamespace(w, namespace) {
+			return nil
+		}
+		object.GetObjectKind().SetGroupVersionKind(gvk)
+		object.SetManagedFields(nil)
+		return s.Put(object)
+	})
+}
+
+// ofNamespace tells whether a Work carries an object of the namespace.
+func ofNamespace(w *work.Work, namespace string) bool {
+	key, ok := wire.KeyOf(w)
+	return ok && key.Namespace == namespace
+}
+
+// Write writes the objects of the snapshot as YAML documents, in the order of Objects.
+func Write(out io.Writer, s *Snapshot) error {
+	for i, object := range s.Objects() {
+		data, err := yaml.Marshal(object)
+		if err != nil {
+			return fmt.Errorf("write %T %s: %w", object, object.GetName(), err)
+		}
+		if i > 0 {
+			data = append([]byte("---\n"), data...)
+		}
+		if _, err := out.Write(data); err != nil {
+			return fmt.Errorf("write the snapshot: %w", err)
+		}
+	}
+	return nil
+}
