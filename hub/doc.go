@@ -14,7 +14,8 @@
 //	8  aggregate    writes the sum onto the user's object
 //
 // Beside the way: inventory/agent accepts members and tells whether they are Ready; placement also tells on each policy
-// whether it holds. wire has the names that all stages share.
+// whether it holds. wire has the names that all stages share. explain puts decisions into words, and snapshot holds what they depend on, both
+// for the command line; neither runs in the hub.
 //
 // One field has one writer: placement writes WorkloadPlacement.spec and policies' status, delivery writes Works, aggregate
 // writes the user's status and WorkloadPlacement.status, inventory writes the namespaces of members and

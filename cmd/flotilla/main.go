@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -15,18 +16,22 @@ import (
 	"k8s.io/component-base/version"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/plan"
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/tree"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/try"
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/why"
 )
 
-// Exit codes, the same for every verb.
+// Exit codes, the same for every verb; 0 is success.
 const (
 	exitFailed  = 1
 	exitUsage   = 2
 	exitTimeout = 124
 )
 
-// errUsage marks an error of the command line itself.
-var errUsage = errors.New("usage")
+// pluginPrefix begins the name of a program that kubectl runs as its own verb.
+const pluginPrefix = "kubectl-"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -47,7 +52,7 @@ func run(ctx context.Context, args []string) int {
 	}
 	fmt.Fprintln(os.Stderr, "flotilla:", err)
 	switch {
-	case errors.Is(err, errUsage) || strings.HasPrefix(err.Error(), "unknown command") || strings.HasPrefix(err.Error(), "accepts "):
+	case errors.Is(err, console.ErrUsage) || strings.HasPrefix(err.Error(), "unknown command") || strings.HasPrefix(err.Error(), "accepts "):
 		// The last two are how cobra words wrong arguments; it has no type for them.
 		return exitUsage
 	case errors.Is(err, context.DeadlineExceeded):
@@ -66,9 +71,13 @@ func newCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	command.SetVersionTemplate("{{.Version}}\n") // what `flotilla version` prints
-	usage := func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) }
+	usage := func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", console.ErrUsage, err) }
 	command.SetFlagErrorFunc(usage)
-	command.AddCommand(try.NewCommand(), &cobra.Command{
+	if called := strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe"); strings.HasPrefix(called, pluginPrefix) {
+		// kubectl runs the program of this name for `kubectl flotilla`.
+		command.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl " + strings.TrimPrefix(called, pluginPrefix)}
+	}
+	command.AddCommand(plan.NewCommand(), plan.NewSnapshotCommand(), tree.NewCommand(), why.NewCommand(), try.NewCommand(), &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cobra.NoArgs,

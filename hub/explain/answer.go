@@ -203,28 +203,27 @@ func (f *Facts) pending() string {
 	return ""
 }
 
-// Moves says how the replicas of cells change from one decision to another, as "east/a 3 → 4", sorted by the cells.
+// Moves says how the replicas of cells change from one decision to another, as "east/a 3 → 4", in the order of the cells.
 func Moves(before, after []topology.Cell) []string {
-	type place struct{ subset, cluster, zone string }
-	was, is := map[place]int32{}, map[place]int32{}
-	var places []place
+	was, is, seen := map[[3]string]int32{}, map[[3]string]int32{}, map[[3]string]bool{}
+	var places []*topology.Cell
 	for _, side := range []struct {
 		cells []topology.Cell
-		in    map[place]int32
+		sum   map[[3]string]int32
 	}{{before, was}, {after, is}} {
 		for i := range side.cells {
 			c := &side.cells[i]
-			at := place{c.Subset, c.Cluster, c.Zone}
-			if !slices.Contains(places, at) {
-				places = append(places, at)
+			side.sum[placeOf(c)] += c.Replicas
+			if !seen[placeOf(c)] {
+				seen[placeOf(c)] = true
+				places = append(places, c)
 			}
-			side.in[at] += c.Replicas
 		}
 	}
 	var moves []string
-	for _, at := range places {
-		if was[at] != is[at] {
-			moves = append(moves, fmt.Sprintf("%s %d → %d", Place(at.cluster, at.zone, at.subset), was[at], is[at]))
+	for _, c := range places {
+		if at := placeOf(c); was[at] != is[at] {
+			moves = append(moves, fmt.Sprintf("%s %d → %d", Place(c.Cluster, c.Zone, c.Subset), was[at], is[at]))
 		}
 	}
 	return moves

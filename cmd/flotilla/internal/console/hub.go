@@ -1,0 +1,137 @@
+package console
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub"
+	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/snapshot"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// Hub is the hub that the user's kubeconfig and flags name, as with kubectl.
+type Hub struct {
+	flags *genericclioptions.ConfigFlags
+	// AllNamespaces is the flag -A.
+	AllNamespaces bool
+}
+
+// AddFlags adds kubectl's flags for a cluster to a verb, with the names of the hub for completion.
+func (h *Hub) AddFlags(cmd *cobra.Command) {
+	h.flags = genericclioptions.NewConfigFlags(true)
+	h.flags.AddFlags(cmd.Flags())
+	// The flag was added a line before.
+	_ = cmd.RegisterFlagCompletionFunc("namespace", h.complete(func(ctx context.Context, c client.Reader) ([]string, error) {
+		return names(ctx, c, &topology.WorkloadPlacementList{}, func(o client.Object) string { return o.GetNamespace() })
+	}))
+}
+
+// AddAllNamespaces adds the flag -A to a verb.
+func (h *Hub) AddAllNamespaces(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&h.AllNamespaces, "all-namespaces", "A", false, "look into all namespaces")
+}
+
+// Namespace returns the namespace that the verb works in, empty for all.
+func (h *Hub) Namespace() (string, error) {
+	if h.AllNamespaces {
+		return "", nil
+	}
+	namespace, _, err := h.flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return "", fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	return namespace, nil
+}
+
+// Config returns how the hub is reached. The scheme has the kinds that the hub reads and writes.
+func (h *Hub) Config() (*rest.Config, *runtime.Scheme, error) {
+	cfg, err := h.flags.ToRESTConfig()
+	if err != nil {
+		return nil, nil, fmt.Errorf("find the hub: %w; name its kubeconfig with --kubeconfig or KUBECONFIG", err)
+	}
+	cfg.QPS = -1 // a verb asks a dozen times; the API server limits
+	scheme, err := hub.Scheme()
+	if err != nil {
+		return nil, nil, err
+	}
+	return cfg, scheme, nil
+}
+
+// Client returns a client of the hub.
+func (h *Hub) Client() (client.Client, error) {
+	cfg, scheme, err := h.Config()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the hub: %w", err)
+	}
+	return c, nil
+}
+
+// Record returns a snapshot of the hub, of one namespace or of all (""), and the identity of the hub.
+func (h *Hub) Record(ctx context.Context, namespace string) (*snapshot.Snapshot, string, error) {
+	c, err := h.Client()
+	if err != nil {
+		return nil, "", err
+	}
+	s, err := snapshot.Record(ctx, c, c.Scheme(), namespace)
+	if err != nil {
+		return nil, "", err
+	}
+	id, err := wire.HubID(ctx, s)
+	return s, id, err
+}
+
+// complete makes a completion of names that a function reads from the hub. Where the hub does not answer nothing is offered.
+func (h *Hub) complete(read func(context.Context, client.Reader) ([]string, error)) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		c, err := h.Client()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		found, err := read(cmd.Context(), c)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// CompleteWorkloads offers the workloads of the namespace as KIND/NAME, for the first argument.
+func (h *Hub) CompleteWorkloads(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return h.complete(func(ctx context.Context, c client.Reader) ([]string, error) {
+		namespace, err := h.Namespace()
+		if err != nil {
+			return nil, err
+		}
+		var all []string
+		for _, rule := range placement.Rules() {
+			found, err := names(ctx, c, rule.NewList(), func(o client.Object) string { return short(rule.GVK.Kind) + "/" + o.GetName() }, client.InNamespace(namespace))
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, found...)
+		}
+		return all, nil
+	})(cmd, args, typed)
+}
+
+// CompleteMembers offers the names of the members.
+func (h *Hub) CompleteMembers(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	return h.complete(func(ctx context.Context, c client.Reader) ([]string, error) {
+		return names(ctx, c, &topology.MemberClusterList{}, client.Object.GetName)
+	})(cmd, args, typed)
+}

@@ -1,0 +1,70 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// short is the short name of a kind, as people type it.
+func short(kind string) string {
+	switch kind {
+	case "CloneSet":
+		return "cs"
+	case "UnitedDeployment":
+		return "ud"
+	}
+	return strings.ToLower(kind)
+}
+
+// also are names of kinds beside the kind itself, its plural and its short name.
+func also(kind string) []string {
+	if kind == "CloneSet" {
+		return []string{"clone"} // OpenKruise's short name
+	}
+	return nil
+}
+
+// Workload reads KIND/NAME: the kind as kubectl takes it (its name, its plural, its short name, with or without the group).
+func Workload(text, namespace string) (wire.Key, error) {
+	kind, name, ok := strings.Cut(text, "/")
+	if !ok || kind == "" || name == "" || strings.Contains(name, "/") {
+		return wire.Key{}, Usagef("%q names no workload; write KIND/NAME, as in ud/web", text)
+	}
+	bare, _, _ := strings.Cut(strings.ToLower(kind), ".")
+	var known []string
+	for full, rule := range placement.Rules() {
+		plural, singular := meta.UnsafeGuessKindToResource(rule.GVK)
+		if slices.Contains(append(also(full), short(full), plural.Resource, singular.Resource), bare) {
+			return wire.Key{Kind: full, Namespace: namespace, Name: name}, nil
+		}
+		known = append(known, short(full)+" ("+full+")")
+	}
+	slices.Sort(known)
+	return wire.Key{}, Usagef("%q is no kind that the hub places; the kinds are %s", kind, strings.Join(known, ", "))
+}
+
+// names lists what name says of each object, sorted, each once.
+func names(ctx context.Context, c client.Reader, list client.ObjectList, name func(client.Object) string, opts ...client.ListOption) ([]string, error) {
+	if err := c.List(ctx, list, opts...); err != nil {
+		return nil, fmt.Errorf("list %T: %w", list, err)
+	}
+	var all []string
+	err := meta.EachListItem(list, func(item runtime.Object) error {
+		all = append(all, name(item.(client.Object)))
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read %T: %w", list, err)
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}

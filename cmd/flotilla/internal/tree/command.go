@@ -1,0 +1,253 @@
+// Package tree is the verb `flotilla tree`: what of a workload runs where, from the hub's own objects.
+package tree
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
+	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// verb is what the flags say.
+type verb struct {
+	hub      console.Hub
+	output   console.Output
+	selector string
+	watch    bool
+	// Of the arguments: the namespace, empty for all; the workload, nil for all; the parsed selector.
+	namespace string
+	key       *wire.Key
+	matching  labels.Selector
+}
+
+// NewCommand returns the verb.
+func NewCommand() *cobra.Command {
+	v := &verb{}
+	command := &cobra.Command{
+		Use:   "tree [KIND/NAME]",
+		Short: "Show what of a workload runs where: zone, cluster, pods by state",
+		Long: `Show what of a workload runs where: zone, cluster, pods by state.
+
+Everything is read from the hub: the placement, and what the members reported last. Pods are counted, not listed.`,
+		Example: `  flotilla tree
+  flotilla tree ud/web -w
+  flotilla tree -A -l app=web -o json`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: v.hub.CompleteWorkloads,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := v.read(args); err != nil {
+				return err
+			}
+			if v.watch {
+				return v.follow(cmd.Context(), cmd.OutOrStdout())
+			}
+			c, err := v.hub.Client()
+			if err != nil {
+				return err
+			}
+			tree, err := v.look(cmd.Context(), c)
+			if err != nil {
+				return err
+			}
+			return v.print(cmd.OutOrStdout(), tree)
+		},
+	}
+	v.hub.AddFlags(command)
+	v.hub.AddAllNamespaces(command)
+	v.output.AddFlag(command)
+	command.Flags().StringVarP(&v.selector, "selector", "l", "", "show the workloads with these labels")
+	command.Flags().BoolVarP(&v.watch, "watch", "w", false, "show it again whenever it changes, until interrupted")
+	return command
+}
+
+// read checks the flags and the arguments.
+func (v *verb) read(args []string) (err error) {
+	if err := v.output.Check(); err != nil {
+		return err
+	}
+	if v.matching, err = labels.Parse(v.selector); err != nil {
+		return console.Usagef("selector %q: %w", v.selector, err)
+	}
+	if v.namespace, err = v.hub.Namespace(); err != nil || len(args) == 0 {
+		return err
+	}
+	if v.namespace == "" {
+		return console.Usagef("a workload has one namespace; give -n instead of -A")
+	}
+	key, err := console.Workload(args[0], v.namespace)
+	v.key = &key
+	return err
+}
+
+func (v *verb) print(out io.Writer, tree *Tree) error {
+	return v.output.Print(out, tree, func(out io.Writer) error {
+		if len(tree.Workloads) == 0 {
+			_, err := fmt.Fprintln(out, "no workload of the hub is there")
+			return err
+		}
+		return Write(out, tree)
+	})
+}
+
+// lists are the kinds that a tree is made from, beside the workloads.
+type lists struct {
+	placements topology.WorkloadPlacementList
+	works      work.WorkList
+	members    topology.MemberClusterList
+}
+
+// look reads the hub and makes the tree.
+func (v *verb) look(ctx context.Context, from client.Reader) (*Tree, error) {
+	var l lists
+	for _, read := range []struct {
+		list client.ObjectList
+		opts []client.ListOption
+	}{
+		{&l.placements, []client.ListOption{client.InNamespace(v.namespace)}},
+		{&l.works, []client.ListOption{client.HasLabels{topology.LabelPlacement}}},
+		{&l.members, nil},
+	} {
+		if err := from.List(ctx, read.list, read.opts...); err != nil {
+			return nil, fmt.Errorf("read %T of the hub: %w", read.list, err)
+		}
+	}
+	hubID, err := wire.HubID(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	workloads, err := v.workloads(ctx, from, l.placements.Items)
+	if err != nil {
+		return nil, err
+	}
+	return Build(&Facts{Workloads: workloads, Placements: l.placements.Items, Works: l.works.Items, Members: l.members.Items, HubID: hubID}), nil
+}
+
+// workloads returns what is asked for: one workload, or all that are placed or to be placed and match the selector.
+func (v *verb) workloads(ctx context.Context, from client.Reader, placements []topology.WorkloadPlacement) ([]client.Object, error) {
+	placed := map[wire.Key]bool{}
+	for i := range placements {
+		placed[wire.KeyOfPlacement(&placements[i])] = true
+	}
+	var found []client.Object
+	for kind, rule := range placement.Rules() {
+		if v.key != nil && v.key.Kind != kind {
+			continue
+		}
+		list := rule.NewList()
+		if err := from.List(ctx, list, client.InNamespace(v.namespace), client.MatchingLabelsSelector{Selector: v.matching}); err != nil {
+			return nil, fmt.Errorf("read %s of the hub: %w", kind, err)
+		}
+		err := meta.EachListItem(list, func(item runtime.Object) error {
+			object := item.(client.Object)
+			object.GetObjectKind().SetGroupVersionKind(rule.GVK)
+			if v.key == nil || v.key.Name == object.GetName() {
+				found = append(found, object)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read %s of the hub: %w", kind, err)
+		}
+	}
+	if v.key != nil && len(found) == 0 {
+		return nil, fmt.Errorf("there is no %s with the labels that are asked for", v.key.Sentence())
+	}
+	slices.SortFunc(found, func(a, b client.Object) int {
+		text := func(o client.Object) string {
+			return o.GetNamespace() + "/" + o.GetObjectKind().GroupVersionKind().Kind + "/" + o.GetName()
+		}
+		return strings.Compare(text(a), text(b))
+	})
+	return found, nil
+}
+
+// settle is how long a change waits for others, so that a burst is drawn once.
+const settle = 200 * time.Millisecond
+
+// follow shows the tree again whenever it changed, until the context ends: on a terminal in place, else one after the other.
+func (v *verb) follow(ctx context.Context, out io.Writer) error {
+	cfg, scheme, err := v.hub.Config()
+	if err != nil {
+		return err
+	}
+	direct, err := v.hub.Client()
+	if err != nil {
+		return err
+	}
+	if _, err := v.look(ctx, direct); err != nil {
+		return err // a cache would try for ever
+	}
+	hub, err := cache.New(cfg, cache.Options{Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields()})
+	if err != nil {
+		return fmt.Errorf("connect to the hub: %w", err)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- hub.Start(ctx) }()
+	defer func() { stop(); <-ended }()
+	changed := make(chan struct{}, 1)
+	if err := notify(ctx, hub, changed); err != nil {
+		return err
+	}
+	terminal, shown := v.output == "text" && console.IsTerminal(out), ""
+	for {
+		tree, err := v.look(ctx, hub)
+		if ctx.Err() != nil {
+			return nil // the user ended it
+		}
+		if err != nil {
+			return err
+		}
+		var text bytes.Buffer
+		if err := v.print(&text, tree); err != nil {
+			return err
+		}
+		if text.String() != shown {
+			if err := draw(out, text.String(), terminal, shown == "" || v.output != "text"); err != nil {
+				return err
+			}
+			shown = text.String()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(settle):
+		}
+	}
+}
+
+// draw shows a text: on a terminal in place of the last one, else below it.
+func draw(out io.Writer, text string, terminal, first bool) error {
+	const clear = "\x1b[H\x1b[2J\x1b[3J"
+	switch {
+	case terminal:
+		text = clear + text
+	case !first:
+		text = "\n" + text
+	}
+	if _, err := io.WriteString(out, text); err != nil {
+		return fmt.Errorf("write the tree: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package tree
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+func cloneSet(name string) *apps.CloneSet {
+	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+	cs.SetGroupVersionKind(apps.CloneSetKind)
+	return cs
+}
+
+func placed(name string, cells ...topology.Cell) topology.WorkloadPlacement {
+	return topology.WorkloadPlacement{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cloneset-" + name},
+		Spec: topology.WorkloadPlacementSpec{
+			Workload: topology.WorkloadReference{Kind: "CloneSet", Name: name}, RevisionSequence: 2, Cells: cells,
+		},
+	}
+}
+
+func order(cluster, name string, sequence int64, use ...work.SubsetUse) work.Work {
+	key := wire.Key{Kind: "CloneSet", Namespace: "shop", Name: name}
+	at := key.Work(cluster)
+	return work.Work{
+		ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name, Annotations: map[string]string{topology.AnnotationWorkload: key.String()}},
+		Status:     work.WorkStatus{Report: &work.Report{HubID: "hub", Sequence: sequence, InUse: use}},
+	}
+}
+
+func member(name string, status metav1.ConditionStatus) topology.MemberCluster {
+	return topology.MemberCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Status:     topology.MemberClusterStatus{Conditions: []metav1.Condition{{Type: topology.MemberReady, Status: status}}},
+	}
+}
+
+func TestTree(t *testing.T) {
+	stalled := cloneSet("broken")
+	stalled.Status.Conditions = []apps.CloneSetCondition{{Type: "Stalled", Status: "True", Message: "correct the template"}}
+	f := &Facts{
+		HubID:     "hub",
+		Workloads: []client.Object{cloneSet("api"), cloneSet("zonal"), stalled},
+		Members:   []topology.MemberCluster{member("east", metav1.ConditionTrue), member("south", metav1.ConditionTrue), member("west", metav1.ConditionFalse)},
+		Placements: []topology.WorkloadPlacement{
+			placed("api", topology.Cell{Cluster: "east", Replicas: 4, Sequence: 3}, topology.Cell{Cluster: "south", Replicas: 2, Sequence: 3}, topology.Cell{Cluster: "west", Replicas: 3, Sequence: 1}),
+			placed("zonal", topology.Cell{Cluster: "east", Zone: "b", Replicas: 1, Sequence: 3}, topology.Cell{Cluster: "east", Zone: "a", Replicas: 2, Sequence: 3}, topology.Cell{Cluster: "west", Zone: "b", Replicas: 1, Sequence: 3}),
+		},
+		Works: []work.Work{
+			order("east", "api", 3, work.SubsetUse{Total: 3, Ready: 2, Available: 1, Updated: 3}),
+			order("south", "api", 2, work.SubsetUse{Total: 3, Ready: 3, Available: 3, Updated: 3}),
+			order("west", "api", 1, work.SubsetUse{Total: 3, Ready: 5, Available: -1, Updated: 3}), // of the template before, and it cannot count
+			order("east", "zonal", 3, work.SubsetUse{Total: 3, Ready: 3, Available: 3, Updated: 3}),
+		},
+	}
+	tree := Build(f)
+	var out strings.Builder
+	if err := Write(&out, tree); err != nil {
+		t.Fatal(err)
+	}
+	want := `WORKLOAD                   DESIRED   READY   UPDATED   STATE
+├── CloneSet shop/api      9         8       6         1 not ready; 1 missing; 1 too many
+│   └── any zone           9         8       6         1 not ready; 1 missing; 1 too many
+│       ├── east           4         2       3         1 not ready; 1 missing
+│       ├── south          2         3       3         1 too many; the newest order is not answered yet
+│       └── west           3         3       0         the member is not Ready; the numbers are its last
+├── CloneSet shop/zonal    4         3       3         1 missing
+│   ├── zones a,b          3         3       3
+│   │   └── east           3         3       3
+│   └── zone b             1         0       0         1 missing
+│       └── west           1         0       0         1 missing; no Work yet
+└── CloneSet shop/broken   0         0       0         correct the template
+`
+	if out.String() != want {
+		t.Errorf("got\n%swant\n%s", out.String(), want)
+	}
+	if unavailable := tree.Workloads[0].Zones[0].Clusters[0].Pods.Unavailable; unavailable != 3 {
+		t.Errorf("%d are unavailable in east, want 3 of 4", unavailable)
+	}
+	data, err := json.Marshal(tree)
+	if err != nil || !strings.Contains(string(data), `"missing":1`) {
+		t.Errorf("%v: %s", err, data)
+	}
+}
+
+// BenchmarkTree makes and writes the tree of 1 000 workloads with 10 000 pods on three members; it is to take less than a
+// second.
+func BenchmarkTree(b *testing.B) {
+	f := &Facts{HubID: "hub"}
+	for i := range 1000 {
+		name := fmt.Sprintf("web-%d", i)
+		f.Workloads = append(f.Workloads, cloneSet(name))
+		var cells []topology.Cell
+		for j, cluster := range []string{"east", "south", "west"} {
+			n := int32(3 + j/2)
+			cells = append(cells, topology.Cell{Cluster: cluster, Replicas: n, Sequence: 3})
+			f.Works = append(f.Works, order(cluster, name, 3, work.SubsetUse{Total: n, Ready: n, Available: n, Updated: n}))
+		}
+		f.Placements = append(f.Placements, placed(name, cells...))
+	}
+	for b.Loop() {
+		tree, out := Build(f), &strings.Builder{}
+		if err := Write(out, tree); err != nil {
+			b.Fatal(err)
+		}
+		if ready := tree.Workloads[0].Pods.Ready; ready != 10 {
+			b.Fatalf("%d ready", ready)
+		}
+	}
+}

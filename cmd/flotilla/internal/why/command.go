@@ -1,0 +1,114 @@
+// Package why is the verb `flotilla why`: it answers why a workload runs where it runs, from the recorded reasons.
+package why
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
+	"github.com/flotilla-dev/flotilla/hub/explain"
+)
+
+// NewCommand returns the verb.
+func NewCommand() *cobra.Command {
+	var (
+		hub      console.Hub
+		output   console.Output
+		question explain.Question
+	)
+	command := &cobra.Command{
+		Use:   "why KIND/NAME",
+		Short: "Say why a workload runs where it runs, and why not elsewhere",
+		Long: `Say why a workload runs where it runs, and why not elsewhere.
+
+The reasons of numbers are those that the hub recorded when it gave them. What is not recorded, such as a member without
+replicas, is judged as things stand now, and is marked "now".`,
+		Example: `  flotilla why ud/web
+  flotilla why ud/web -C east
+  flotilla why cs/api -n shop --zone a -o json`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: hub.CompleteWorkloads,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := output.Check(); err != nil {
+				return err
+			}
+			namespace, err := hub.Namespace()
+			if err != nil {
+				return err
+			}
+			key, err := console.Workload(args[0], namespace)
+			if err != nil {
+				return err
+			}
+			s, hubID, err := hub.Record(cmd.Context(), namespace)
+			if err != nil {
+				return err
+			}
+			facts, err := explain.Gather(cmd.Context(), s, hubID, key)
+			if err != nil {
+				return err
+			}
+			answer, err := explain.Why(facts, question)
+			if err != nil {
+				return err
+			}
+			return output.Print(cmd.OutOrStdout(), answer, func(out io.Writer) error { return write(out, answer) })
+		},
+	}
+	hub.AddFlags(command)
+	output.AddFlag(command)
+	command.Flags().StringVarP(&question.Cluster, "member", "C", "", "ask about one member")
+	command.Flags().StringVar(&question.Zone, "zone", "", "ask about one zone")
+	command.Flags().StringVar(&question.Subset, "subset", "", "ask about one subset")
+	// The flag was added above.
+	_ = command.RegisterFlagCompletionFunc("member", hub.CompleteMembers)
+	return command
+}
+
+// write writes the answer as text.
+func write(out io.Writer, a *explain.Answer) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s %s/%s: %d replicas, %d placed", a.Kind, a.Namespace, a.Name, a.Replicas, a.Placed)
+	if a.Policy != "" {
+		fmt.Fprintf(&text, " by %s", a.Policy)
+	}
+	text.WriteString("\n")
+	for _, c := range a.Conditions {
+		fmt.Fprintf(&text, "%s=%s, %s: %s\n", c.Type, c.Status, c.Reason, c.Message)
+	}
+	if a.Pending != "" {
+		fmt.Fprintf(&text, "now: %s\n", a.Pending)
+	}
+	if len(a.Cells) > 0 {
+		text.WriteString("\n")
+	}
+	for _, c := range a.Cells {
+		fmt.Fprintf(&text, "%s has %d: %s [%s]\n", explain.Place(c.Cluster, c.Zone, c.Subset), c.Replicas, c.Why, c.Reason.Code)
+		for _, now := range c.Now {
+			fmt.Fprintf(&text, "  now: %s\n", now)
+		}
+	}
+	for _, u := range a.Unplaced {
+		of := ""
+		if u.Subset != "" {
+			of = " of subset " + u.Subset
+		}
+		fmt.Fprintf(&text, "not placed%s: %d: %s [%s]\n", of, u.Replicas, u.Why, u.Reason.Code)
+	}
+	for _, w := range a.Without {
+		fmt.Fprintf(&text, "%s has none\n", w.Cluster)
+		for _, now := range w.Now {
+			fmt.Fprintf(&text, "  now: %s\n", now)
+		}
+	}
+	if len(a.Cells)+len(a.Unplaced) > 0 {
+		fmt.Fprintf(&text, "\nThe words in brackets are explained in %s\n", explain.Page)
+	}
+	if _, err := io.WriteString(out, text.String()); err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	return nil
+}

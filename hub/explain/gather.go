@@ -1,0 +1,58 @@
+package explain
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/snapshot"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// Gather reads what answers about a workload are made from. It fails if there is no such workload.
+func Gather(ctx context.Context, s *snapshot.Snapshot, hubID string, key wire.Key) (*Facts, error) {
+	if err := wire.Index(ctx, s); err != nil {
+		return nil, err
+	}
+	outcome, err := placement.NewForesight(s, hubID).Of(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if outcome.Object == nil {
+		return nil, fmt.Errorf("there is no %s", key.Sentence())
+	}
+	f := &Facts{Key: key, Outcome: outcome}
+	if f.Conditions, err = conditionsOf(outcome.Object); err != nil {
+		return nil, fmt.Errorf("read the conditions of %s: %w", key.Sentence(), err)
+	}
+	members := &topology.MemberClusterList{}
+	if err := s.List(ctx, members, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	for i := range members.Items {
+		f.Members = append(f.Members, members.Items[i].Name)
+	}
+	slices.Sort(f.Members)
+	return f, nil
+}
+
+// conditionsOf reads the conditions of an object of any kind: their types differ, what they are written as does not.
+func conditionsOf(object client.Object) ([]metav1.Condition, error) {
+	data, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	var read struct {
+		Status struct {
+			Conditions []metav1.Condition `json:"conditions"`
+		} `json:"status"`
+	}
+	err = json.Unmarshal(data, &read)
+	return read.Status.Conditions, err
+}
