@@ -19,5 +19,6 @@
 //
 // One field has one writer: placement writes WorkloadPlacement.spec and policies' status, delivery writes Works, aggregate
 // writes the user's status and WorkloadPlacement.status, inventory writes the namespaces of members and
-// MemberCluster.spec.clusterID and conditions. Decisions live in WorkloadPlacements alone, so that a restart moves nothing.
+// MemberCluster.spec.clusterID, spec.acknowledgedSession and conditions. Decisions live in WorkloadPlacements alone, so that a
+// restart moves nothing.
 package hub

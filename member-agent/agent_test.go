@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -98,6 +99,25 @@ func (b *bed) join(t *testing.T, id string) {
 	})
 }
 
+// answer acknowledges the agent's sessions, as a hub does, until the test ends.
+func (b *bed) answer(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	t.Cleanup(func() { cancel(); <-done })
+	go func() {
+		defer close(done)
+		_ = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+			m := &topology.MemberCluster{}
+			if b.hub.Get(ctx, types.NamespacedName{Name: cluster}, m) == nil && m.Status.Session != m.Spec.AcknowledgedSession {
+				patch := fmt.Appendf(nil, `{"spec":{"acknowledgedSession":%d}}`, m.Status.Session)
+				_ = b.hub.Patch(ctx, m, client.RawPatch(types.MergePatchType, patch)) // again, if it failed
+			}
+			return false, nil
+		})
+	}()
+}
+
 // agent runs an agent until stop is called; stop returns when it has ended. The test fails if it ends by itself.
 func (b *bed) agent(t *testing.T, hub *rest.Config) (stop func()) {
 	t.Helper()
@@ -117,7 +137,7 @@ func (b *bed) agent(t *testing.T, hub *rest.Config) (stop func()) {
 		t.Fatal(err)
 	}
 	hub.UserAgent = "flotilla-agent/test"
-	err = memberagent.Setup(ctx, mgr, memberagent.Options{Hub: hub, ClusterName: cluster, Version: "v0.0.0-test", Workers: 4, Clock: clock.RealClock{}})
+	err = memberagent.Setup(ctx, mgr, memberagent.Options{Hub: hub, ClusterName: cluster, Namespace: "flotilla-system", Version: "v0.0.0-test", Workers: 4, Clock: clock.RealClock{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,11 +2,14 @@ package memberagent_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/testr"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,12 +23,14 @@ import (
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/audit"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
+	"github.com/flotilla-dev/flotilla/member-agent/copies"
 )
 
 // TestAgent tells one story after the other on one hub and one member; each has its own Works.
 func TestAgent(t *testing.T) {
 	whole := t
 	b := newBed(t)
+	b.answer(t)
 	stop := b.agent(t, b.fleet.Hub().RESTConfig())
 	w := order(t, 1, configMap("early", "1"))
 	b.create(t, b.hub, w)
@@ -361,7 +366,31 @@ func (b *bed) testDeletion(t *testing.T) {
 	b.gone(t, b.hub, vanish)
 	b.create(t, b.hub, order(t, 1, configMap("vanish-witness", "1")))
 	b.value(t, "vanish-witness", "1")
-	b.value(t, "vanish", "1")
+	orphan := b.value(t, "vanish", "1")
+	b.orphans(t, "ConfigMap shop/vanish")
+	// It gets no orders, so nothing sets it back; once somebody has deleted it, it is named no more.
+	if err := b.member.Patch(t.Context(), orphan, client.RawPatch(types.MergePatchType, []byte(`{"data":{"key":"mine"}}`))); err != nil {
+		t.Fatal(err)
+	}
+	b.create(t, b.hub, order(t, 1, configMap("orphan-witness", "1")))
+	b.value(t, "orphan-witness", "1")
+	b.value(t, "vanish", "mine")
+	if err := b.member.Delete(t.Context(), orphan); err != nil {
+		t.Fatal(err)
+	}
+	b.orphans(t)
+}
+
+// orphans waits until the MemberCluster names these objects and no others.
+func (b *bed) orphans(t *testing.T, want ...string) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("the MemberCluster names the orphans %v", want), func(ctx context.Context) string {
+		m := &topology.MemberCluster{}
+		if err := b.hub.Get(ctx, types.NamespacedName{Name: cluster}, m); err != nil {
+			return err.Error()
+		}
+		return missing(slices.Equal(m.Status.Orphans, want) && int(m.Status.Orphaned) == len(want), m.Status)
+	})
 }
 
 // writes returns the agent's mutating requests since from, in both clusters, without Leases.
@@ -404,8 +433,11 @@ func (b *bed) testRestart(t *testing.T, stop, start func()) {
 	if err := b.hub.Delete(t.Context(), deleted); err != nil {
 		t.Fatal(err)
 	}
+	doomed := b.seenTerminating(t, "orphan-witness")
 	start()
 	b.gone(t, b.hub, deleted) // the agent has come up, and caught up
+	b.gone(t, b.member, doomed)
+	delete(before, doomed.Name)
 	b.gone(t, b.member, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "early"}})
 	delete(before, "early")
 	b.quiet(t)
@@ -414,6 +446,28 @@ func (b *bed) testRestart(t *testing.T, stop, start func()) {
 			t.Errorf("ConfigMap %s was changed by the restart: version %s, then %s", name, before[name], version)
 		}
 	}
+}
+
+// seenTerminating leaves a Work as an agent leaves it that ended after it saw it terminating and before it deleted the object;
+// then somebody takes the Work away. It returns the object.
+func (b *bed) seenTerminating(t *testing.T, name string) *corev1.ConfigMap {
+	t.Helper()
+	w := order(t, 1, configMap(name, "1"))
+	if err := b.hub.Get(t.Context(), client.ObjectKeyFromObject(w), w); err != nil {
+		t.Fatal(err)
+	}
+	w.DeletionTimestamp = new(metav1.Now())
+	kept := copies.New(copies.Options{Writer: b.member, Reader: b.member, Namespace: "flotilla-system", ClusterName: cluster, Log: testr.New(t)})
+	if err := errors.Join(kept.Load(t.Context()), kept.Keep(t.Context(), w)); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.hub.Patch(t.Context(), w, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.hub.Delete(t.Context(), w); err != nil {
+		t.Fatal(err)
+	}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
 }
 
 func (b *bed) objects(t *testing.T) map[string]string {

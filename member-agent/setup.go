@@ -26,6 +26,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/admission"
 	"github.com/flotilla-dev/flotilla/member-agent/apply"
+	"github.com/flotilla-dev/flotilla/member-agent/copies"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/link"
 	"github.com/flotilla-dev/flotilla/member-agent/objects"
@@ -45,6 +46,8 @@ type Options struct {
 	Hub *rest.Config
 	// ClusterName is the name of the MemberCluster on the hub. A hub needs it; alone it may be empty.
 	ClusterName string
+	// Namespace of the member that has the agent's own objects: its copies of Works. A hub needs it.
+	Namespace string
 	// Version of the agent, for MemberCluster.status.
 	Version string
 	// Workers is how many objects of each kind are worked on at the same time, at least 1.
@@ -105,8 +108,12 @@ func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options) erro
 
 // setupHub adds stages 4 and 6 and the link that they use.
 func setupHub(mgr ctrl.Manager, options Options) error {
+	kept := copies.New(copies.Options{
+		Writer: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: options.Namespace, ClusterName: options.ClusterName,
+		Log: mgr.GetLogger().WithName("copies"),
+	})
 	hub, err := link.New(link.Config{
-		Hub: options.Hub, ClusterName: options.ClusterName, AgentVersion: options.Version,
+		Hub: options.Hub, ClusterName: options.ClusterName, AgentVersion: options.Version, Copies: kept,
 		Clock: options.Clock, Log: mgr.GetLogger().WithName("link"),
 	}, mgr)
 	if err != nil {
@@ -122,7 +129,7 @@ func setupHub(mgr ctrl.Manager, options Options) error {
 		}
 	}
 	outcomes := apply.NewOutcomes()
-	if err := apply.Setup(mgr, apply.Options{Hub: hub, Objects: store, Outcomes: outcomes, Workers: options.Workers, Clock: options.Clock}); err != nil {
+	if err := apply.Setup(mgr, apply.Options{Hub: hub, Objects: store, Outcomes: outcomes, Copies: kept, Workers: options.Workers, Clock: options.Clock}); err != nil {
 		return err
 	}
 	return report.Setup(mgr, report.Options{Hub: hub, Objects: store, Outcomes: outcomes, Workers: options.Workers, Clock: options.Clock})

@@ -95,12 +95,22 @@ func (b *bed) testUnitedDeployment(t *testing.T) {
 	b.uses(t, w, 1, use("zone-a", 2), use("zone-b", 1))
 }
 
-// testStartAlone starts an agent while the hub is away.
+// testStartAlone starts an agent while the hub is away: it repairs what it was ordered before, and runs workloads.
 func (b *bed) testStartAlone(t *testing.T, start func()) {
 	if err := b.fleet.Hub().Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	// What the agent before carried out is known from the member's own copies.
+	drifted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "away"}}
+	if err := b.member.Patch(t.Context(), drifted, client.RawPatch(types.MergePatchType, []byte(`{"data":{"key":"changed"}}`))); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.member.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "vanish-witness"}}); err != nil {
+		t.Fatal(err)
+	}
 	start()
+	b.value(t, "away", "next")
+	b.value(t, "vanish-witness", "1")
 	b.create(t, b.member, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "hubs", Labels: map[string]string{topology.LabelFederated: "true"}}})
 	b.create(t, b.member, &unstructured.Unstructured{Object: cloneSet("hubs", "federated", 1, "registry.example/web:1")})
 	b.create(t, b.member, &unstructured.Unstructured{Object: cloneSet("shop", "local", 1, "registry.example/web:1")})

@@ -69,7 +69,7 @@ func newCommand() *cobra.Command {
 	set.StringVar(&f.metricsAddress, "metrics-bind-address", ":8080", "address that serves metrics; 0 turns them off")
 	set.StringVar(&f.healthAddress, "health-probe-bind-address", ":8081", "address that serves /healthz and /readyz; 0 turns them off")
 	set.BoolVar(&f.leaderElect, "leader-elect", true, "work only while holding a Lease in the member; needed with more than one replica")
-	set.StringVar(&f.leaderNamespace, "leader-election-namespace", "flotilla-system", "namespace of that Lease in the member, and of the webhook's Secret and Service; made if it does not exist")
+	set.StringVar(&f.leaderNamespace, "leader-election-namespace", "flotilla-system", "namespace of that Lease in the member, of the copies of Works, and of the webhook's Secret and Service; made if it does not exist")
 	f.webhook.Add(set, program)
 	set.IntVar(&f.workers, "workers", 16, "objects of each kind that are worked on at the same time")
 	set.BoolVar(&f.cloneSetShortHash, "cloneset-short-hash", false, "new pods of CloneSets name their revision in the label controller-revision-hash by its hash alone, as with OpenKruise's gate CloneSetShortHash; pods that are there stay as they are")
@@ -111,7 +111,7 @@ func run(ctx context.Context, f *flags) error {
 		return err
 	}
 	options := memberagent.Options{
-		ClusterName: f.clusterName, Version: version(), Workers: f.workers, Clock: clock.RealClock{}, CloneSetShortHash: f.cloneSetShortHash,
+		ClusterName: f.clusterName, Namespace: f.leaderNamespace, Version: version(), Workers: f.workers, Clock: clock.RealClock{}, CloneSetShortHash: f.cloneSetShortHash,
 	}
 	if f.hubKubeconfig != "" {
 		if options.Hub, err = loadConfig("--hub-kubeconfig", f.hubKubeconfig); err != nil {

@@ -3,6 +3,10 @@
 // report (outcome.go). It is woken by changes of Works and by changes of the member objects themselves, so that drift is
 // repaired at once; where nothing differs it sends nothing.
 //
+// What was carried out is kept as a copy in the member (member-agent/copies). An order that is new waits while the hub has not
+// answered the session (hold.go); an order that was carried out is kept up always.
+//
 // Objects that do not carry the hub's mark are never touched, and an object is deleted only on a Work that was seen with
-// a deletion timestamp.
+// a deletion timestamp, by this process or, as the copy says, by one before. The object of a Work that vanished otherwise
+// is left as it stands and named to the hub.
 package apply

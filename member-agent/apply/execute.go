@@ -56,12 +56,17 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts 
 			logger(ctx, m).Info("Corrected a change that was not ordered")
 		}
 		r.outcome(w, m, true, work.ReasonApplied, appliedMessage)
+		return ctrl.Result{}, r.Copies.Keep(ctx, w)
 	case Conflict:
 		r.outcome(w, m, false, work.ReasonConflict, conflictMessage(facts))
 		return ctrl.Result{RequeueAfter: conflictAgain}, nil
 	case Outdated:
 		r.outcome(w, m, false, work.ReasonApplyFailed, fmt.Sprintf("order %d is older than order %d, which this member has carried out; it is ignored until the hub gives a newer one", m.order.Sequence, CarriedOut(facts.Live)))
 	case Delete:
+		// First, so that the object is not made again by an agent that is restarted before the Work is gone.
+		if err := r.Copies.Keep(ctx, w); err != nil {
+			return ctrl.Result{}, err
+		}
 		gone, err := r.delete(ctx, m, facts.Live)
 		if err != nil {
 			return ctrl.Result{}, err
@@ -79,14 +84,20 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts 
 		return ctrl.Result{}, r.finish(ctx, w)
 	case Nothing:
 		r.stillThere(w, m, facts)
+		return ctrl.Result{}, r.Copies.Keep(ctx, w)
 	}
 	return ctrl.Result{}, nil
 }
 
-// stillThere refreshes the outcome where nothing had to be sent, for instance for a Work whose metadata alone changed.
+// stillThere refreshes the outcome where nothing had to be sent, for instance for a Work whose metadata alone changed. Where
+// nothing is to be done and no outcome is known, as after a start, the report tells what stands.
 func (r *Reconciler) stillThere(w *work.Work, m *memo, facts Facts) {
 	if !facts.Deleting && !facts.Suspended && m.Applied && m.Hash == m.order.Hash {
 		r.outcome(w, m, true, work.ReasonApplied, appliedMessage)
+		return
+	}
+	if known, ok := r.Outcomes.Get(client.ObjectKeyFromObject(w)); !ok || known.WorkUID != w.UID {
+		r.Outcomes.set(client.ObjectKeyFromObject(w), heldOutcome(w, m, r.Clock.Now()))
 	}
 }
 
@@ -162,13 +173,22 @@ func (r *Reconciler) release(ctx context.Context, m *memo, live *unstructured.Un
 	return nil
 }
 
-// finish lets the Work go.
+// finish lets the Work go, and the copy of it.
 func (r *Reconciler) finish(ctx context.Context, w *work.Work) error {
+	if err := r.letGo(ctx, w); err != nil {
+		return err
+	}
+	return r.Copies.Drop(ctx, client.ObjectKeyFromObject(w))
+}
+
+// letGo takes the finalizer off the Work; it may be gone.
+func (r *Reconciler) letGo(ctx context.Context, w *work.Work) error {
 	at := slices.Index(w.Finalizers, work.ExecutionFinalizer)
 	if at < 0 {
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid":             w.UID,             // not a later Work of that name
 		"resourceVersion": w.ResourceVersion, // the list is written whole
 		"finalizers":      slices.Delete(slices.Clone(w.Finalizers), at, at+1),
 	}})

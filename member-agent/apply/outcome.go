@@ -23,6 +23,8 @@ type Outcome struct {
 	// HubID and Sequence of the order.
 	HubID    string
 	Sequence int64
+	// Held: the order is not carried out before the hub has answered the session; what stands is of before.
+	Held bool
 	// Applied, Reason and Message become the condition Applied.
 	Applied bool
 	Reason  string

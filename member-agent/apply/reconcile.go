@@ -28,14 +28,24 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if w == nil {
-		r.forget(req.NamespacedName)
-		return ctrl.Result{}, nil
-	}
 	if !r.Hub.MayExecute(ctx) {
 		return ctrl.Result{}, nil // all Works come again when it changes
 	}
+	if w == nil {
+		if w = r.Copies.Work(req.NamespacedName); w == nil {
+			r.forget(req.NamespacedName)
+			return ctrl.Result{}, nil
+		}
+		if w.DeletionTimestamp.IsZero() {
+			return ctrl.Result{}, r.orphan(ctx, w)
+		}
+		// It was seen terminating, and went before the object: the order to delete stands.
+	}
 	m := r.recall(req.NamespacedName, w)
+	r.Hub.Orphaned(req.NamespacedName, "")
+	if !r.Copies.Holds(w) && !r.Hub.MayExecuteNew(ctx) {
+		return ctrl.Result{}, r.hold(ctx, w, m) // all Works come again when the hub has answered
+	}
 	if m.orderErr != nil {
 		return ctrl.Result{}, r.unreadable(ctx, w, m)
 	}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/copies"
 	"github.com/flotilla-dev/flotilla/member-agent/objects"
 )
 
@@ -23,6 +24,10 @@ type Hub interface {
 	Work(ctx context.Context, name types.NamespacedName) (*work.Work, error)
 	// MayExecute tells whether the hub means this cluster.
 	MayExecute(ctx context.Context) bool
+	// MayExecuteNew tells whether orders that were not carried out before may be.
+	MayExecuteNew(ctx context.Context) bool
+	// Orphaned tells that the object of a Work stands though the Work vanished; an empty text that it does no more.
+	Orphaned(name types.NamespacedName, object string)
 	// Client writes to the hub.
 	Client() client.Client
 	// Source wakes a controller for Works.
@@ -34,6 +39,8 @@ type Options struct {
 	Hub      Hub
 	Objects  *objects.Store
 	Outcomes *Outcomes
+	// Copies are the member's own copies of the Works that were carried out.
+	Copies *copies.Store
 	// Workers is how many Works are carried out at the same time, at least 1.
 	Workers int
 	Clock   clock.PassiveClock

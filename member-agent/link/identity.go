@@ -79,20 +79,31 @@ func (l *Link) standing(ctx context.Context) (standing, *topology.MemberCluster)
 	return standingOf(member, *id), member
 }
 
-// MayExecute tells whether the hub means this cluster: its MemberCluster pins our id. It stays so while the hub is away.
+// MayExecute tells whether the hub means this cluster: its MemberCluster pins our id. While this process has not heard the
+// hub, what the hub said last counts, as the member has recorded it.
 func (l *Link) MayExecute(ctx context.Context) bool {
-	s, _ := l.standing(ctx)
-	return s == pinned
+	if l.heard(ctx) {
+		s, _ := l.standing(ctx)
+		return s == pinned
+	}
+	id, recorded := l.clusterID.Load(), l.config.Copies.Standing()
+	return id != nil && recorded.Pinned && recorded.ClusterID == *id
 }
 
-// judge acts on a change of the MemberCluster, or of what we know of ourselves: it wakes the Lease and the inventory,
-// and the Works where they may be executed from now on.
+// judge acts on a change of the MemberCluster, or of what we know of ourselves: it wakes the Lease, the session and the
+// inventory, and the Works where they may be executed from now on.
 func (l *Link) judge(ctx context.Context) {
 	wake(l.surveyed)
-	if s, _ := l.standing(ctx); s != pinned {
+	wake(l.sessions.changed)
+	if !l.MayExecute(ctx) {
 		return
 	}
 	wake(l.pinned)
+	l.wakeAll(ctx)
+}
+
+// wakeAll puts every Work into every queue.
+func (l *Link) wakeAll(ctx context.Context) {
 	l.mu.Lock()
 	queues := slices.Clone(l.queues)
 	l.mu.Unlock()
@@ -101,8 +112,12 @@ func (l *Link) judge(ctx context.Context) {
 	}
 }
 
-// addAll puts every Work that was seen into the queue; those that are seen later come by their own event.
+// addAll puts every Work that was seen, and every one that the member has a copy of, into the queue; those that are seen
+// later come by their own event.
 func (l *Link) addAll(ctx context.Context, queue requestQueue) {
+	for _, name := range l.config.Copies.Names() {
+		enqueue(queue, name)
+	}
 	informer, err := l.cache.GetInformer(ctx, &work.Work{}, cache.BlockUntilSynced(false))
 	if err != nil || !informer.HasSynced() {
 		return // List would wait for the hub
@@ -113,7 +128,7 @@ func (l *Link) addAll(ctx context.Context, queue requestQueue) {
 		return
 	}
 	for i := range works.Items {
-		queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&works.Items[i])})
+		enqueue(queue, client.ObjectKeyFromObject(&works.Items[i]))
 	}
 }
 
@@ -162,26 +177,26 @@ func (l *Link) watchWorks(ctx context.Context, queue requestQueue) error {
 	if err != nil {
 		return err
 	}
-	add := func(object any) {
+	came := func(object any) {
 		if w, ok := object.(*work.Work); ok {
-			queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w)})
+			enqueue(queue, client.ObjectKeyFromObject(w))
 		}
 	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: add,
+		AddFunc: came,
 		UpdateFunc: func(before, after any) {
 			a, aOK := before.(*work.Work)
 			b, bOK := after.(*work.Work)
 			if aOK && bOK && sameOrder(a, b) {
 				return // only the status that we wrote
 			}
-			add(after)
+			came(after)
 		},
 		DeleteFunc: func(object any) {
 			if gone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
 				object = gone.Obj
 			}
-			add(object)
+			came(object)
 		},
 	})
 	return err
@@ -207,6 +222,9 @@ func (l *Link) watchOwn(ctx context.Context) error {
 			a, aOK := before.(*topology.MemberCluster)
 			b, bOK := after.(*topology.MemberCluster)
 			if aOK && bOK && a.UID == b.UID && a.Spec.ClusterID == b.Spec.ClusterID && a.Status.ClusterID == b.Status.ClusterID {
+				if a.Status.Session != b.Status.Session || a.Spec.AcknowledgedSession != b.Spec.AcknowledgedSession {
+					wake(l.sessions.changed)
+				}
 				return
 			}
 			l.judge(ctx)

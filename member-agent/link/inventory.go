@@ -129,6 +129,7 @@ func (l *Link) look(ctx context.Context, state *inventory) (topology.MemberClust
 	}
 	status := survey(nodes.Items, pods.Items)
 	status.ClusterID = *l.clusterID.Load()
+	status.Orphaned, status.Orphans = l.orphaned()
 	status.KubernetesVersion, status.AgentVersion = state.version, l.config.AgentVersion
 	return status, nil
 }
@@ -146,6 +147,8 @@ func (l *Link) writeStatus(ctx context.Context, member *topology.MemberCluster, 
 		"nodes":             status.Nodes,
 		"kubernetesVersion": status.KubernetesVersion,
 		"agentVersion":      status.AgentVersion,
+		"orphaned":          status.Orphaned,
+		"orphans":           status.Orphans,
 	}})
 	if err != nil {
 		return err

@@ -28,6 +28,8 @@ const (
 	leaseTimeout = 5 * time.Second
 	// leaseJitter spreads the agents of a fleet, so that a restarted hub does not hear all of them at once.
 	leaseJitter = 0.1
+	// retryJitter spreads attempts that failed together because the hub was away.
+	retryJitter = 0.5
 )
 
 // runLease renews the Lease while the hub means this cluster, the caches are synced and the member's own API server
@@ -37,14 +39,16 @@ func (l *Link) runLease(ctx context.Context) {
 	defer timer.Stop()
 	away := false // the member did not answer the last time
 	for {
-		next := leaseRetry
+		next := wait.Jitter(leaseRetry, retryJitter)
 		if !l.synced(ctx) {
 			l.probe(ctx)
 		} else if l.MayExecute(ctx) && l.memberAnswers(ctx, &away) {
+			sent := l.config.Clock.Now()
 			err := l.renew(ctx, *l.clusterID.Load())
 			switch {
 			case err == nil:
 				l.contact.worked()
+				l.sessions.touched(sent)
 				next = wait.Jitter(leaseEvery*19/20, leaseJitter) // 9.5 s to 10.45 s
 			case ctx.Err() == nil:
 				l.heardOf(err)

@@ -24,6 +24,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/copies"
 )
 
 // fieldManager names the agent in everything that it writes on the hub.
@@ -37,6 +38,8 @@ type Config struct {
 	ClusterName string
 	// AgentVersion is reported in MemberCluster.status.
 	AgentVersion string
+	// Copies are the member's own copies of its Works, for while the hub is not heard.
+	Copies *copies.Store
 	// Clock is the time; Log receives what an operator should know.
 	Clock clock.WithTicker
 	Log   logr.Logger
@@ -57,8 +60,12 @@ type Link struct {
 	pinned   chan struct{}
 	surveyed chan struct{}
 
+	sessions sessions
+
 	mu     sync.Mutex
 	queues []requestQueue
+	// orphans are the member objects whose Works vanished.
+	orphans map[types.NamespacedName]string
 }
 
 // New returns a link that has not dialled yet: the hub may be away.
@@ -73,6 +80,7 @@ func New(config Config, member cluster.Cluster) (*Link, error) {
 		config: config, member: member,
 		contact: contact{clock: config.Clock, log: config.Log},
 		pinned:  make(chan struct{}, 1), surveyed: make(chan struct{}, 1),
+		sessions: sessions{changed: make(chan struct{}, 1)}, orphans: map[types.NamespacedName]string{},
 	}
 	// A fixed mapper: discovery would ask a hub that may be away, and for more than the agent may see.
 	mapper := meta.NewDefaultRESTMapper(nil)
@@ -108,8 +116,12 @@ func (l *Link) Namespace() string { return work.NamespacePrefix + l.config.Clust
 // Client writes to the hub, and reads from it without a cache.
 func (l *Link) Client() client.Client { return l.client }
 
-// Work returns the Work as it was seen last, also while the hub is away; nil if there is none. The caller may change it.
+// Work returns the Work as it was seen last, also while the hub is away; nil if there is none. Until this process has heard
+// the hub it is the member's own copy. The caller may change it.
 func (l *Link) Work(ctx context.Context, name types.NamespacedName) (*work.Work, error) {
+	if !l.synced(ctx) {
+		return l.config.Copies.Order(name), nil
+	}
 	w := &work.Work{}
 	if err := l.cache.Get(ctx, name, w); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("read Work %s: %w", name, err)
@@ -124,7 +136,7 @@ func (l *Link) Start(ctx context.Context) error {
 	if err := l.watchOwn(ctx); err != nil {
 		return fmt.Errorf("watch MemberCluster %s on the hub: %w", l.config.ClusterName, err)
 	}
-	tasks := []func(context.Context){l.runCache, l.runIdentity, l.runLease, l.runInventory}
+	tasks := []func(context.Context){l.runCache, l.runIdentity, l.runCopies, l.runSession, l.runLease, l.runInventory}
 	var group wait.Group
 	for _, task := range tasks {
 		group.StartWithContext(ctx, task)
@@ -156,6 +168,26 @@ func (l *Link) runIdentity(ctx context.Context) {
 		l.config.Log.Info("This cluster knows who it is", "cluster", l.config.ClusterName, "clusterID", *l.clusterID.Load())
 		l.judge(ctx)
 	}
+}
+
+// runCopies reads the member's own copies, and wakes their controllers when the hub's answer may take their place.
+func (l *Link) runCopies(ctx context.Context) {
+	const again = time.Second // as for the identity: a member that does not answer cannot be repaired either
+	err := wait.PollUntilContextCancel(ctx, again, true, func(ctx context.Context) (bool, error) {
+		if err := l.config.Copies.Load(ctx); err != nil {
+			l.config.Log.Info("Cannot read the member's own copies of its Works; trying again", "err", err.Error())
+			return false, nil
+		}
+		return true, nil
+	})
+	if err != nil {
+		return
+	}
+	l.judge(ctx)
+	// Once the Works of the hub are there, a copy whose Work is not among them is looked at: no event tells.
+	const soon = 200 * time.Millisecond // what is ordered waits for it
+	_ = wait.PollUntilContextCancel(ctx, soon, true, func(ctx context.Context) (bool, error) { return l.synced(ctx), nil })
+	l.judge(ctx)
 }
 
 // synced tells whether the Works and the own MemberCluster were listed at least once.

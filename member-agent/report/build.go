@@ -22,14 +22,16 @@ import (
 // with previous that it changes.
 func Build(previous work.WorkStatus, outcome apply.Outcome, live *unstructured.Unstructured, now metav1.Time) (work.WorkStatus, error) {
 	status := work.WorkStatus{Conditions: slices.Clone(previous.Conditions)}
-	condition := metav1.Condition{
-		Type: work.ConditionApplied, Status: metav1.ConditionFalse, ObservedGeneration: outcome.Generation,
-		Reason: outcome.Reason, Message: outcome.Message, LastTransitionTime: now,
+	if !outcome.Held {
+		condition := metav1.Condition{
+			Type: work.ConditionApplied, Status: metav1.ConditionFalse, ObservedGeneration: outcome.Generation,
+			Reason: outcome.Reason, Message: outcome.Message, LastTransitionTime: now,
+		}
+		if outcome.Applied {
+			condition.Status = metav1.ConditionTrue
+		}
+		meta.SetStatusCondition(&status.Conditions, condition)
 	}
-	if outcome.Applied {
-		condition.Status = metav1.ConditionTrue
-	}
-	meta.SetStatusCondition(&status.Conditions, condition)
 
 	report := &work.Report{HubID: outcome.HubID}
 	if previous.Report != nil && previous.Report.HubID == outcome.HubID {

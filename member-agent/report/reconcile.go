@@ -38,17 +38,24 @@ type memo struct {
 
 // Reconcile reports on one Work: gather, build, and send if there is news and its time has come.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if r.Hub.Round() == 0 || !r.Hub.MayExecute(ctx) {
+		return ctrl.Result{}, nil // the hub does not listen; all Works come again when it does
+	}
 	w, err := r.Hub.Work(ctx, req.NamespacedName)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	outcome, known := r.Outcomes.Get(req.NamespacedName)
-	if w == nil {
+	switch {
+	case w == nil:
 		r.forget(req.NamespacedName)
+		r.Hub.Reported(req.NamespacedName)
 		return ctrl.Result{}, nil
-	}
-	if !known || outcome.WorkUID != w.UID || !w.DeletionTimestamp.IsZero() || !r.Hub.MayExecute(ctx) {
-		return ctrl.Result{}, nil // nothing to say yet, or no more
+	case !known || outcome.WorkUID != w.UID:
+		return ctrl.Result{}, nil // nothing to say yet
+	case !w.DeletionTimestamp.IsZero() && !outcome.Held:
+		r.Hub.Reported(req.NamespacedName)
+		return ctrl.Result{}, nil // nothing to say any more
 	}
 	var live *unstructured.Unstructured
 	if outcome.Ref.Kind != "" {
@@ -65,7 +72,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if Same(m.status, status) {
+	if Same(m.status, status) || outcome.Held && m.status.Report == nil && len(status.ManifestStatuses) == 0 {
+		r.Hub.Reported(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	wait := pause(moment{
@@ -76,8 +84,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	return ctrl.Result{}, r.send(ctx, w, m, outcome, status)
+	if err := r.send(ctx, w, m, outcome, status); err != nil {
+		return ctrl.Result{}, err
+	}
+	r.Hub.Reported(req.NamespacedName)
+	return ctrl.Result{}, nil
 }
+
+// cacheLag is how long a report that was sent and is not seen in the cache counts as not seen yet. After that the cache is
+// right: the hub was restored from a backup, and has forgotten it.
+const cacheLag = 10 * time.Second
 
 func (r *Reconciler) forget(name types.NamespacedName) {
 	r.mu.Lock()
@@ -94,7 +110,8 @@ func (r *Reconciler) recall(name types.NamespacedName, w *work.Work) *memo {
 		m = &memo{uid: w.UID}
 		r.works[name] = m
 	}
-	if order, err := resourceversion.CompareResourceVersion(w.ResourceVersion, m.version); m.version == "" || err != nil || order >= 0 {
+	order, err := resourceversion.CompareResourceVersion(w.ResourceVersion, m.version)
+	if m.version == "" || err != nil || order >= 0 || r.Clock.Since(m.sentAt) > cacheLag {
 		m.status = w.Status
 	}
 	return m

@@ -24,6 +24,12 @@ type Hub interface {
 	Work(ctx context.Context, name types.NamespacedName) (*work.Work, error)
 	// MayExecute tells whether the hub means this cluster.
 	MayExecute(ctx context.Context) bool
+	// Round counts the sessions of this process, 0 before the hub was heard.
+	Round() int64
+	// Rounds wakes a controller for every Work when a session begins.
+	Rounds() source.Source
+	// Reported tells that the hub knows what stands for a Work.
+	Reported(name types.NamespacedName)
 	// Client writes to the hub.
 	Client() client.Client
 }
@@ -50,7 +56,7 @@ func Setup(mgr ctrl.Manager, options Options) error {
 	if err != nil {
 		return fmt.Errorf("set up report: %w", err)
 	}
-	for _, events := range []source.Source{options.Outcomes.Source(), options.Objects.Source()} {
+	for _, events := range []source.Source{options.Outcomes.Source(), options.Objects.Source(), options.Hub.Rounds()} {
 		if err := c.Watch(events); err != nil {
 			return fmt.Errorf("set up report: %w", err)
 		}

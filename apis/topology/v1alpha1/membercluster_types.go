@@ -32,7 +32,7 @@ type MemberClusterSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
 	Weight *int32 `json:"weight,omitempty"`
-	// acknowledgedSession is the newest session of the agent that the hub has answered.
+	// acknowledgedSession is the session of the agent that the hub has answered: it has seen the reports before it.
 	// +optional
 	AcknowledgedSession int64 `json:"acknowledgedSession,omitempty"`
 }
@@ -45,7 +45,8 @@ type MemberClusterStatus struct {
 	// refusedClusterID is the id of another cluster whose agent came under this name and was refused.
 	// +optional
 	RefusedClusterID string `json:"refusedClusterID,omitempty"`
-	// session counts the times that the agent came back after a loss of contact.
+	// session is a number that the agent raises when it starts, and when it comes back after 40 s without contact, once it has
+	// reported what stands. It executes nothing new until spec.acknowledgedSession is the same.
 	// +optional
 	Session int64 `json:"session,omitempty"`
 	// region that all nodes share, if they do.
@@ -69,7 +70,17 @@ type MemberClusterStatus struct {
 	// nodes is "ready/all" nodes, for a column of kubectl get.
 	// +optional
 	Nodes string `json:"nodes,omitempty"`
-	// conditions: Accepted, Ready, and Identity from the first refusal of another cluster on.
+	// orphaned is how many objects stand in the member whose Works vanished from the hub without having been deleted.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Orphaned int32 `json:"orphaned,omitempty"`
+	// orphans names the first 16 of those objects, as "Kind namespace/name".
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Orphans []string `json:"orphans,omitempty"`
+	// conditions: Accepted and Ready; Identity from the first refusal of another cluster on, Orphans from the first orphan on,
+	// Plausible from the first report on that cannot be true.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -85,6 +96,10 @@ const (
 	// MemberIdentity is False while an agent of another cluster tries to come under the member's name. It is there from the
 	// first such refusal on.
 	MemberIdentity = "Identity"
+	// MemberOrphans is True while objects stand in the member whose Works vanished. It is there from the first one on.
+	MemberOrphans = "Orphans"
+	// MemberPlausible is False while the member reports what cannot be true. It is there from the first such report on.
+	MemberPlausible = "Plausible"
 
 	// ReasonAccepted: spec.accepted is true and the id is pinned.
 	ReasonAccepted = "Accepted"
@@ -104,6 +119,14 @@ const (
 	ReasonLeaseExpired = "LeaseExpired"
 	// ReasonNeverConnected: no Lease of the agent was seen yet.
 	ReasonNeverConnected = "NeverConnected"
+	// ReasonOrphaned: objects stand whose Works vanished without having been deleted.
+	ReasonOrphaned = "Orphaned"
+	// ReasonNoOrphans: no object stands without its Work any more.
+	ReasonNoOrphans = "NoOrphans"
+	// ReasonNonsense: reports of the member hold numbers that no cluster can have; they count as far as they can be true.
+	ReasonNonsense = "Nonsense"
+	// ReasonPlausible: what the member reports can be true again.
+	ReasonPlausible = "Plausible"
 )
 
 // Zone is what a member has in one zone.

@@ -350,6 +350,11 @@ func (in *MemberClusterStatus) DeepCopyInto(out *MemberClusterStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Orphans != nil {
+		in, out := &in.Orphans, &out.Orphans
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
 		*out = make([]v1.Condition, len(*in))

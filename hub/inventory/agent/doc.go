@@ -12,4 +12,10 @@
 // The agent renews its Lease every 10 s. A member is NotReady when renewTime has not changed for 40 s by the hub's own
 // monotonic clock; the clock of the member is never compared. After a restart of the hub the condition stays as it was
 // until the Lease changes or 40 s have passed.
+//
+// # Sessions
+//
+// An agent that starts, or comes back after 40 s, reports and then raises status.session. The hub answers with the same
+// number in spec.acknowledgedSession, once its cache has what the API server has of the member's Works: every later decision
+// rests on the reports. The agent executes nothing new before.
 package agent

@@ -90,4 +90,5 @@ func (r *Reconciler) forget(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.leases, name)
+	delete(r.asked, name)
 }

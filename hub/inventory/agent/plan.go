@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -41,8 +42,10 @@ func plan(f facts) (pin string, conditions []metav1.Condition) {
 		pin = f.member.Status.ClusterID
 	}
 	conditions = []metav1.Condition{accepted, readyCondition(f)}
-	if id, ok := identityCondition(f); ok {
-		conditions = append(conditions, id)
+	for _, condition := range []func(facts) (metav1.Condition, bool){identityCondition, orphansCondition} {
+		if c, ok := condition(f); ok {
+			conditions = append(conditions, c)
+		}
 	}
 	return pin, conditions
 }
@@ -115,6 +118,31 @@ func identityCondition(f facts) (metav1.Condition, bool) {
 	}
 	c.Status, c.Reason, c.Message = metav1.ConditionTrue, topology.ReasonPinned, "only the pinned cluster comes under this name"
 	return c, true
+}
+
+// orphansCondition tells of objects that stand without their Works. It is written only from the first one on.
+func orphansCondition(f facts) (metav1.Condition, bool) {
+	m := f.member
+	c := metav1.Condition{Type: topology.MemberOrphans, ObservedGeneration: m.Generation}
+	if m.Status.Orphaned > 0 {
+		c.Status, c.Reason = metav1.ConditionTrue, topology.ReasonOrphaned
+		c.Message = fmt.Sprintf("%d objects stand in MemberCluster %s whose Works vanished from the hub without having been deleted (first of them: %s); they run on and get no orders; delete them there, take the label %s off those that are to stay, or give the hub their workloads again",
+			m.Status.Orphaned, m.Name, strings.Join(m.Status.Orphans[:min(len(m.Status.Orphans), orphansInMessage)], ", "), topology.LabelHub)
+		return c, true
+	}
+	if meta.FindStatusCondition(m.Status.Conditions, topology.MemberOrphans) == nil {
+		return c, false
+	}
+	c.Status, c.Reason, c.Message = metav1.ConditionFalse, topology.ReasonNoOrphans, "every object of this hub has its Work"
+	return c, true
+}
+
+// orphansInMessage is how many orphans a message names; the rest stands in status.orphans.
+const orphansInMessage = 3
+
+// unanswered tells whether the agent has written a session that the hub has not acknowledged. Only the pinned cluster writes one.
+func unanswered(m *topology.MemberCluster) bool {
+	return m.Spec.ClusterID != "" && m.Status.Session != m.Spec.AcknowledgedSession
 }
 
 // next returns when the conditions can change without an event; 0 for never.

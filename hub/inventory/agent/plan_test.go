@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 )
 
 func member(name string, change ...func(*topology.MemberCluster)) *topology.MemberCluster {
@@ -108,7 +109,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme, topology.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme, topology.AddToScheme, work.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +120,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) restart() { w.r = NewReconciler(w.client, w.clock, "hub") }
+func (w *world) restart() { w.r = NewReconciler(w.client, w.client, w.clock, "hub") }
 
 // renew sets the Lease's renewTime to a time of the member's own clock.
 func (w *world) renew(at int64) {

@@ -19,19 +19,22 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// Reconciler keeps the inventory, one member at a time. It alone writes MemberCluster.spec.clusterID and conditions.
+// Reconciler keeps the inventory, one member at a time. It alone writes MemberCluster.spec.clusterID,
+// spec.acknowledgedSession and conditions.
 type Reconciler struct {
 	client client.Client
+	live   client.Reader
 	clock  clock.PassiveClock
 	hubID  string
 
 	mu     sync.Mutex
 	leases map[string]leaseSeen
+	asked  map[string]asked
 }
 
-// NewReconciler returns a reconciler that writes with c; clk must be monotonic.
-func NewReconciler(c client.Client, clk clock.PassiveClock, hubID string) *Reconciler {
-	return &Reconciler{client: c, clock: clk, hubID: hubID, leases: map[string]leaseSeen{}}
+// NewReconciler returns a reconciler that writes with c and reads c's cache; live reads past the cache. clk must be monotonic.
+func NewReconciler(c client.Client, live client.Reader, clk clock.PassiveClock, hubID string) *Reconciler {
+	return &Reconciler{client: c, live: live, clock: clk, hubID: hubID, leases: map[string]leaseSeen{}, asked: map[string]asked{}}
 }
 
 // Reconcile gathers what is known of a member, and writes its namespace, the pinned id and the conditions where they
@@ -56,7 +59,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.report(ctx, member, conditions); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: next(f)}, nil
+	wait, err := r.acknowledge(ctx, member)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if wait == 0 {
+		wait = next(f)
+	}
+	return ctrl.Result{RequeueAfter: wait}, nil
 }
 
 // apply makes the member's namespace as soon as a person accepted it, so that its agent finds a place for its Lease, and

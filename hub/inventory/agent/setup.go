@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -27,7 +28,7 @@ func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string) error {
 		Watches(&topology.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(twins), builder.WithPredicates(identityChanged())).
 		Watches(&coordinationv1.Lease{}, handler.EnqueueRequestsFromMapFunc(leaseMember)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(namespaceMember), builder.WithPredicates(onlyDeleted())).
-		Complete(NewReconciler(mgr.GetClient(), clk, hubID))
+		Complete(NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), clk, hubID))
 	if err != nil {
 		return fmt.Errorf("set up controller inventory: %w", err)
 	}
@@ -72,7 +73,9 @@ func identityChanged() predicate.Predicate {
 	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld.(*topology.MemberCluster), e.ObjectNew.(*topology.MemberCluster)
-			return before.Status.ClusterID != after.Status.ClusterID || before.Status.RefusedClusterID != after.Status.RefusedClusterID
+			return before.Status.ClusterID != after.Status.ClusterID || before.Status.RefusedClusterID != after.Status.RefusedClusterID ||
+				before.Status.Session != after.Status.Session ||
+				before.Status.Orphaned != after.Status.Orphaned || !slices.Equal(before.Status.Orphans, after.Status.Orphans)
 		},
 	})
 }

@@ -1,0 +1,287 @@
+package link
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/copies"
+)
+
+const (
+	// contactExpires is after how long without contact the agent and its hub may think differently of what runs: then the
+	// hub calls the member NotReady, too.
+	contactExpires = leaseDurationSeconds * time.Second
+	// reportPatience is how long a session waits for the reports. One Work whose report cannot be sent holds up nothing else.
+	reportPatience = 15 * time.Second
+	// sessionEvery is how often the session is looked at without an event.
+	sessionEvery = time.Second
+	// mostSession: a hub that says a larger number than anyone can have counted is not followed into an overflow.
+	mostSession = int64(1) << 53
+)
+
+// phase is how far the present session is.
+type phase int
+
+const (
+	// closed: the hub does not know what runs here. Only orders that were carried out before are kept up.
+	closed phase = iota
+	// reporting: the hub is heard, and every Work is being reported.
+	reporting
+	// announced: the session's number is written; the hub has not answered.
+	announced
+	// open: the hub has answered. New orders are carried out.
+	open
+)
+
+// session is the present session with the hub.
+type session struct {
+	phase phase
+	// number that was announced on the MemberCluster with this uid.
+	number int64
+	uid    types.UID
+	// since is when the phase began.
+	since time.Time
+	// seen: the cache has shown the MemberCluster with our number.
+	seen bool
+	// round counts the sessions of this process.
+	round int64
+}
+
+// sight is what the session depends on.
+type sight struct {
+	now time.Time
+	// contact is when the last request that the hub answered was sent, zero if none was.
+	contact time.Time
+	// member is the own MemberCluster, nil while the hub was not heard or does not mean this cluster.
+	member *topology.MemberCluster
+	// reported: every Work has been reported in this round.
+	reported bool
+}
+
+// next returns the session after a look. It is pure. From reporting it goes on to announced only: the caller writes the
+// number first.
+func (s session) next(f sight) session {
+	lost := f.contact.IsZero() || f.now.Sub(f.contact) > contactExpires
+	switch {
+	case f.member == nil || s.phase > reporting && (lost || s.uid != f.member.UID || s.behind(f)):
+		return s.to(closed, f.now)
+	case s.phase == closed && !lost:
+		s = s.to(reporting, f.now)
+		s.round++
+	case s.phase == reporting && lost:
+		return s.to(closed, f.now)
+	case s.phase == reporting && (f.reported || f.now.Sub(s.since) > reportPatience):
+		s = s.to(announced, f.now)
+		s.number, s.uid, s.seen = numberAfter(f.member), f.member.UID, false
+	case s.phase == announced || s.phase == open:
+		s.seen = s.seen || f.member.Status.Session == s.number
+		if s.phase == announced && s.seen && f.member.Spec.AcknowledgedSession == s.number {
+			s = s.to(open, f.now)
+		}
+	}
+	return s
+}
+
+// behind tells whether the hub has forgotten our number: it was restored from a backup.
+func (s session) behind(f sight) bool {
+	if s.seen {
+		return f.member.Status.Session != s.number
+	}
+	return f.now.Sub(s.since) > contactExpires
+}
+
+func (s session) to(p phase, now time.Time) session {
+	if s.phase != p {
+		s.phase, s.since = p, now
+	}
+	return s
+}
+
+// numberAfter returns a number that the hub has not seen yet.
+func numberAfter(member *topology.MemberCluster) int64 {
+	last := max(member.Status.Session, member.Spec.AcknowledgedSession, 0)
+	if last >= mostSession {
+		last = 0
+	}
+	for last++; last == member.Status.Session || last == member.Spec.AcknowledgedSession; {
+		last++
+	}
+	return last
+}
+
+// sessions is the session with what other goroutines ask of it.
+type sessions struct {
+	mu      sync.Mutex
+	session session
+	contact time.Time
+	// waiting are the Works whose report of this round is still to come.
+	waiting map[types.NamespacedName]bool
+	changed chan struct{}
+}
+
+// touched records that the hub answered a request that was sent at this time.
+func (s *sessions) touched(sent time.Time) {
+	s.mu.Lock()
+	first := sent.Sub(s.contact) > contactExpires
+	if sent.After(s.contact) {
+		s.contact = sent
+	}
+	s.mu.Unlock()
+	if first {
+		wake(s.changed)
+	}
+}
+
+// MayExecuteNew tells whether an order that was not carried out before may be: the hub has answered the present session,
+// and was heard within the last 40 s of the agent's own clock.
+func (l *Link) MayExecuteNew(ctx context.Context) bool {
+	if s, _ := l.standing(ctx); s != pinned {
+		return false
+	}
+	l.sessions.mu.Lock()
+	defer l.sessions.mu.Unlock()
+	return l.sessions.session.phase == open && l.config.Clock.Since(l.sessions.contact) <= contactExpires
+}
+
+// Round counts the sessions of this process: in each, every Work is reported anew.
+func (l *Link) Round() int64 {
+	l.sessions.mu.Lock()
+	defer l.sessions.mu.Unlock()
+	return l.sessions.session.round
+}
+
+// Reported tells that the hub knows what stands for a Work.
+func (l *Link) Reported(name types.NamespacedName) {
+	l.sessions.mu.Lock()
+	before := len(l.sessions.waiting)
+	delete(l.sessions.waiting, name)
+	last := before == 1 && len(l.sessions.waiting) == 0
+	l.sessions.mu.Unlock()
+	if last {
+		wake(l.sessions.changed)
+	}
+}
+
+// runSession carries on the session, and keeps in the member what the hub says of who we are.
+func (l *Link) runSession(ctx context.Context) {
+	timer := l.config.Clock.NewTimer(sessionEvery)
+	defer timer.Stop()
+	for {
+		if err := l.lookAtSession(ctx); err != nil && ctx.Err() == nil {
+			l.heardOf(err)
+		}
+		timer.Reset(wait.Jitter(sessionEvery, leaseJitter))
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.sessions.changed:
+		case <-timer.C():
+		}
+	}
+}
+
+// lookAtSession takes one step, with one write on the hub in each session, and one in the member when the standing changed.
+func (l *Link) lookAtSession(ctx context.Context) error {
+	standing, member := l.standing(ctx)
+	if l.heard(ctx) && l.clusterID.Load() != nil && l.config.Copies.Loaded() {
+		if err := l.config.Copies.KeepStanding(ctx, copies.Standing{ClusterID: *l.clusterID.Load(), Pinned: standing == pinned}); err != nil {
+			l.config.Log.Info("Cannot record in the member what the hub says of this cluster; trying again", "err", err.Error())
+		}
+	}
+	if standing != pinned || !l.synced(ctx) || !l.config.Copies.Loaded() {
+		member = nil
+	}
+	works, err := l.worksOf(ctx, member)
+	if err != nil {
+		return err
+	}
+	l.sessions.mu.Lock()
+	before := l.sessions.session
+	after := before.next(sight{
+		now: l.config.Clock.Now(), contact: l.sessions.contact, member: member, reported: len(l.sessions.waiting) == 0,
+	})
+	if after.phase != announced || before.phase == announced {
+		l.sessions.session = after
+	}
+	if after.phase == reporting && before.phase != reporting {
+		l.sessions.waiting = works
+	}
+	l.sessions.mu.Unlock()
+	switch {
+	case after.phase == before.phase:
+	case after.phase == reporting:
+		l.wakeAll(ctx)
+		wake(l.sessions.changed) // there may be nothing to report
+	case after.phase == announced:
+		return l.announce(ctx, member, after)
+	case after.phase == open:
+		l.config.Log.Info("The hub has answered the session; new orders are carried out", "session", after.number)
+		l.wakeAll(ctx)
+	}
+	return nil
+}
+
+// worksOf returns the Works that a round reports, none without a member.
+func (l *Link) worksOf(ctx context.Context, member *topology.MemberCluster) (map[types.NamespacedName]bool, error) {
+	names := map[types.NamespacedName]bool{}
+	l.sessions.mu.Lock()
+	phase := l.sessions.session.phase
+	l.sessions.mu.Unlock()
+	if member == nil || phase != closed {
+		return names, nil
+	}
+	list := &work.WorkList{}
+	if err := l.cache.List(ctx, list, client.InNamespace(l.Namespace()), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list the Works in the cache: %w", err)
+	}
+	for i := range list.Items {
+		names[client.ObjectKeyFromObject(&list.Items[i])] = true
+	}
+	return names, nil
+}
+
+// announce writes the session's number; the reports were written before, so a hub that sees the number can see them.
+func (l *Link) announce(ctx context.Context, member *topology.MemberCluster, next session) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"session": next.number}})
+	if err != nil {
+		return err
+	}
+	sent := l.config.Clock.Now()
+	if err := l.client.Status().Patch(ctx, member, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager)); err != nil {
+		return fmt.Errorf("write session %d to MemberCluster %s: %w", next.number, l.config.ClusterName, err)
+	}
+	l.sessions.mu.Lock()
+	l.sessions.session = next
+	l.sessions.mu.Unlock()
+	l.sessions.touched(sent)
+	return nil
+}
+
+// Rounds wakes a controller for every Work when a session begins.
+func (l *Link) Rounds() source.Source {
+	return source.Func(func(ctx context.Context, queue requestQueue) error {
+		l.mu.Lock()
+		l.queues = append(l.queues, queue)
+		l.mu.Unlock()
+		l.addAll(ctx, queue)
+		return nil
+	})
+}
+
+// enqueue puts a Work into a queue.
+func enqueue(queue requestQueue, name types.NamespacedName) {
+	queue.Add(reconcile.Request{NamespacedName: name})
+}
