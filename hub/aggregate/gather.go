@@ -41,10 +41,12 @@ func (r *Reconciler) gather(ctx context.Context, key wire.Key, object client.Obj
 	if err := r.client.List(ctx, members, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list MemberClusters: %w", err)
 	}
+	for cluster := range f.Works {
+		f.NotReady[cluster] = true // also one whose MemberCluster is gone
+	}
 	for i := range members.Items {
-		if m := &members.Items[i]; !meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberReady) {
-			f.NotReady[m.Name] = true
-		}
+		m := &members.Items[i]
+		f.NotReady[m.Name] = !meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberReady)
 	}
 	return f, nil
 }

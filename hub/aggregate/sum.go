@@ -172,7 +172,7 @@ func (s *Sum) sumCluster(f *Facts, cluster string, wanted map[string]ordered, se
 		return
 	}
 	s.Applied = s.Applied && meta.IsStatusConditionTrue(w.Status.Conditions, work.ConditionApplied)
-	report := w.Status.Report
+	report, _ := wire.ReportOf(w)
 	if report == nil || report.HubID != f.HubID {
 		s.Answered, s.Exact = false, false
 		return
@@ -213,7 +213,7 @@ func (f *Facts) told(cluster string, sequence int64) told {
 		return told{}
 	}
 	t := toldBy(w)
-	report := w.Status.Report
+	report, _ := wire.ReportOf(w)
 	applied := meta.IsStatusConditionTrue(w.Status.Conditions, work.ConditionApplied)
 	// A CloneSet that is stalled answers its order all the same. A UnitedDeployment that refuses its order never does.
 	if applied && (report == nil || report.HubID != f.HubID || f.Key.Kind == apps.CloneSetKind.Kind && report.Sequence < sequence) {

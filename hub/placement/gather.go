@@ -83,7 +83,7 @@ func (r *gatherer) gatherReports(ctx context.Context, s *state) error {
 	for i := range works.Items {
 		w := &works.Items[i]
 		cluster, ok := wire.MemberOf(w.Namespace)
-		report := w.Status.Report
+		report, _ := wire.ReportOf(w)
 		if !ok || report == nil || report.HubID != r.hubID {
 			continue
 		}
@@ -93,19 +93,11 @@ func (r *gatherer) gatherReports(ctx context.Context, s *state) error {
 		}
 		use := make(map[string]work.SubsetUse, len(report.InUse))
 		for _, u := range report.InUse {
-			use[u.Subset] = clampUse(u)
+			use[u.Subset] = u
 		}
 		s.reports[cluster] = Report{Sequence: report.Sequence, Use: use}
 	}
 	return nil
-}
-
-// clampUse takes a report for what it can be at most: a member that reports negative numbers uses nothing.
-func clampUse(u work.SubsetUse) work.SubsetUse {
-	for _, n := range []*int32{&u.Desired, &u.Total, &u.Ready, &u.Available, &u.Updated, &u.UpdatedReady, &u.UpdatedAvailable} {
-		*n = max(*n, 0)
-	}
-	return u
 }
 
 // listPolicies returns the policies that a namespace's workloads can fall under.

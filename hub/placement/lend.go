@@ -74,9 +74,8 @@ func lendingCell(f *Facts, last lending.Cell, c *topology.Cell, newRevision bool
 	return cell
 }
 
-// LendingReport is what a member reports of a subset, in the terms of lending. Negative numbers count as 0.
+// LendingReport is what a member reports of a subset, in the terms of lending. The numbers are those of [wire.ReportOf].
 func LendingReport(sequence int64, use work.SubsetUse) lending.Report {
-	use = clampUse(use)
 	return lending.Report{
 		Sequence: sequence,
 		InUse: lending.Amounts{

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -28,6 +29,7 @@ func (r *Reconciler) gather(ctx context.Context, member *topology.MemberCluster)
 		return f, fmt.Errorf("list MemberClusters: %w", err)
 	}
 	f.twin = olderTwin(member, members.Items)
+	f.nonsense = cmp.Or(nonsenseOf(member), r.nonsense.first(member.Name))
 	lease := &coordinationv1.Lease{}
 	err := r.client.Get(ctx, types.NamespacedName{Namespace: wire.MemberNamespace(member.Name), Name: member.Name}, lease)
 	if client.IgnoreNotFound(err) != nil {

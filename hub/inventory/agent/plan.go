@@ -20,6 +20,8 @@ type facts struct {
 	hubID  string
 	// twin is the name of an older member with the same cluster id, empty if there is none.
 	twin string
+	// nonsense says which numbers the member reported that cannot be true, the first by name of its Works; empty if none.
+	nonsense string
 	// lease is what was seen of the agent's Lease.
 	lease sighting
 	now   time.Time
@@ -42,7 +44,7 @@ func plan(f facts) (pin string, conditions []metav1.Condition) {
 		pin = f.member.Status.ClusterID
 	}
 	conditions = []metav1.Condition{accepted, readyCondition(f)}
-	for _, condition := range []func(facts) (metav1.Condition, bool){identityCondition, orphansCondition} {
+	for _, condition := range []func(facts) (metav1.Condition, bool){identityCondition, orphansCondition, plausibleCondition} {
 		if c, ok := condition(f); ok {
 			conditions = append(conditions, c)
 		}
@@ -139,6 +141,22 @@ func orphansCondition(f facts) (metav1.Condition, bool) {
 
 // orphansInMessage is how many orphans a message names; the rest stands in status.orphans.
 const orphansInMessage = 3
+
+// plausibleCondition tells of reports that cannot be true. It is written only from the first one on.
+func plausibleCondition(f facts) (metav1.Condition, bool) {
+	m := f.member
+	c := metav1.Condition{Type: topology.MemberPlausible, ObservedGeneration: m.Generation}
+	if f.nonsense != "" {
+		c.Status, c.Reason = metav1.ConditionFalse, topology.ReasonNonsense
+		c.Message = fmt.Sprintf("MemberCluster %s reports %s; its numbers count as far as they can be true; look at who writes that status beside its agent, or upgrade the agent", m.Name, f.nonsense)
+		return c, true
+	}
+	if meta.FindStatusCondition(m.Status.Conditions, topology.MemberPlausible) == nil {
+		return c, false
+	}
+	c.Status, c.Reason, c.Message = metav1.ConditionTrue, topology.ReasonPlausible, "what the member reports can be true"
+	return c, true
+}
 
 // unanswered tells whether the agent has written a session that the hub has not acknowledged. Only the pinned cluster writes one.
 func unanswered(m *topology.MemberCluster) bool {

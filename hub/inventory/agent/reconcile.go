@@ -30,11 +30,13 @@ type Reconciler struct {
 	mu     sync.Mutex
 	leases map[string]leaseSeen
 	asked  map[string]asked
+
+	nonsense *nonsense
 }
 
 // NewReconciler returns a reconciler that writes with c and reads c's cache; live reads past the cache. clk must be monotonic.
 func NewReconciler(c client.Client, live client.Reader, clk clock.PassiveClock, hubID string) *Reconciler {
-	return &Reconciler{client: c, live: live, clock: clk, hubID: hubID, leases: map[string]leaseSeen{}, asked: map[string]asked{}}
+	return &Reconciler{client: c, live: live, clock: clk, hubID: hubID, leases: map[string]leaseSeen{}, asked: map[string]asked{}, nonsense: newNonsense()}
 }
 
 // Reconcile gathers what is known of a member, and writes its namespace, the pinned id and the conditions where they

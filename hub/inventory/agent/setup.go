@@ -18,17 +18,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
 // Setup adds the controller of this inventory to the manager.
 func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string) error {
 	twins := func(ctx context.Context, o client.Object) []ctrl.Request { return sameCluster(ctx, mgr.GetClient(), o) }
+	r := NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), clk, hubID)
 	err := ctrl.NewControllerManagedBy(mgr).Named("inventory").
 		Watches(&topology.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(twins), builder.WithPredicates(identityChanged())).
 		Watches(&coordinationv1.Lease{}, handler.EnqueueRequestsFromMapFunc(leaseMember)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(namespaceMember), builder.WithPredicates(onlyDeleted())).
-		Complete(NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), clk, hubID))
+		Watches(&work.Work{}, handler.EnqueueRequestsFromMapFunc(workMember), builder.WithPredicates(r.nonsense.changed())).
+		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up controller inventory: %w", err)
 	}
@@ -61,6 +64,13 @@ func leaseMember(_ context.Context, o client.Object) []ctrl.Request {
 	return nil
 }
 
+func workMember(_ context.Context, o client.Object) []ctrl.Request {
+	if name, ok := wire.MemberOf(o.GetNamespace()); ok {
+		return []ctrl.Request{{NamespacedName: types.NamespacedName{Name: name}}}
+	}
+	return nil
+}
+
 func namespaceMember(_ context.Context, o client.Object) []ctrl.Request {
 	if name, ok := wire.MemberOf(o.GetName()); ok {
 		return []ctrl.Request{{NamespacedName: types.NamespacedName{Name: name}}}
@@ -74,7 +84,7 @@ func identityChanged() predicate.Predicate {
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld.(*topology.MemberCluster), e.ObjectNew.(*topology.MemberCluster)
 			return before.Status.ClusterID != after.Status.ClusterID || before.Status.RefusedClusterID != after.Status.RefusedClusterID ||
-				before.Status.Session != after.Status.Session ||
+				before.Status.Session != after.Status.Session || nonsenseOf(before) != nonsenseOf(after) ||
 				before.Status.Orphaned != after.Status.Orphaned || !slices.Equal(before.Status.Orphans, after.Status.Orphans)
 		},
 	})

@@ -1,0 +1,94 @@
+package wire
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+)
+
+const (
+	// MaxPods is the most pods of a subset that a member can report: far above what a cluster holds, and so low that the sum
+	// over all cells of a workload is no overflow.
+	MaxPods = 1_000_000
+	// maxSequence is the largest number that a hub follows a report to. It leaves room for every order that can ever come
+	// after it.
+	maxSequence = int64(1) << 53
+)
+
+// ReportOf returns what a member reported on a Work, as far as it can be true, and what of it cannot, a part of a sentence.
+// nonsense is empty where all can be true: then the report is the Work's own, and not to be changed. It is nil where
+// nothing was reported.
+//
+// Numbers of pods are taken into 0 to [MaxPods], and none counts more pods than there are. A sequence that is far above
+// every order counts as none: a hub that went on from it would run out of numbers.
+func ReportOf(w *work.Work) (report *work.Report, nonsense string) {
+	report = w.Status.Report
+	if report == nil {
+		return nil, ""
+	}
+	if report.Sequence < 0 || report.Sequence > max(maxSequence, orderOf(w)) {
+		nonsense = fmt.Sprintf("order %d, which nobody gave", report.Sequence)
+	}
+	for i := range report.InUse {
+		if nonsense == "" {
+			nonsense = implausible(&report.InUse[i])
+		}
+	}
+	if nonsense == "" && !slices.ContainsFunc(report.InUse, unclean) {
+		return report, ""
+	}
+	clean := *report
+	clean.InUse = slices.Clone(report.InUse)
+	if clean.Sequence < 0 || clean.Sequence > max(maxSequence, orderOf(w)) {
+		clean.Sequence = 0
+	}
+	for i := range clean.InUse {
+		clean.InUse[i] = cleanUse(clean.InUse[i])
+	}
+	return &clean, nonsense
+}
+
+// orderOf returns the sequence of the order that the Work carries, 0 if it says none.
+func orderOf(w *work.Work) int64 {
+	sequence, err := strconv.ParseInt(w.Annotations[topology.AnnotationSequence], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return sequence
+}
+
+// implausible names the first number that no cluster can have, empty if there is none.
+func implausible(u *work.SubsetUse) string {
+	for _, n := range []struct {
+		name  string
+		value int32
+	}{
+		{"desired", u.Desired}, {"total", u.Total}, {"ready", u.Ready}, {"available", u.Available},
+		{"updated", u.Updated}, {"updatedReady", u.UpdatedReady}, {"updatedAvailable", u.UpdatedAvailable},
+	} {
+		if n.value >= 0 && n.value <= MaxPods {
+			continue
+		}
+		if u.Subset != "" {
+			return fmt.Sprintf("%d pods (%s) of subset %s", n.value, n.name, u.Subset)
+		}
+		return fmt.Sprintf("%d pods (%s)", n.value, n.name)
+	}
+	return ""
+}
+
+// cleanUse returns the counters as far as they can be true.
+func cleanUse(u work.SubsetUse) work.SubsetUse {
+	u.Desired, u.Total = within(u.Desired, MaxPods), within(u.Total, MaxPods)
+	for _, n := range []*int32{&u.Ready, &u.Available, &u.Updated, &u.UpdatedReady, &u.UpdatedAvailable} {
+		*n = within(*n, u.Total)
+	}
+	return u
+}
+
+func unclean(u work.SubsetUse) bool { return cleanUse(u) != u }
+
+func within(n, most int32) int32 { return min(max(n, 0), most) }

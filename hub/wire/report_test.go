@@ -1,0 +1,58 @@
+package wire
+
+import (
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+)
+
+func TestReportOf(t *testing.T) {
+	use := func(u work.SubsetUse) []work.SubsetUse { return []work.SubsetUse{u} }
+	ok := work.SubsetUse{Desired: 3, Total: 4, Ready: 4, Available: 3, Updated: 2, UpdatedReady: 2, UpdatedAvailable: 1}
+	cases := []struct {
+		name     string
+		order    string
+		report   *work.Report
+		want     *work.Report
+		nonsense string
+	}{
+		{"none", "1", nil, nil, ""},
+		{"a true one", "1", &work.Report{Sequence: 1, InUse: use(ok)}, &work.Report{Sequence: 1, InUse: use(ok)}, ""},
+		{"one of a hub that was restored since", "1", &work.Report{Sequence: 900}, &work.Report{Sequence: 900}, ""},
+		{
+			"negative pods", "1", &work.Report{Sequence: 1, InUse: use(work.SubsetUse{Subset: "a", Desired: 2, Total: 2, Ready: -5})},
+			&work.Report{Sequence: 1, InUse: use(work.SubsetUse{Subset: "a", Desired: 2, Total: 2})}, "-5 pods (ready) of subset a",
+		},
+		{
+			"more pods than a cluster holds", "1", &work.Report{Sequence: 1, InUse: use(work.SubsetUse{Desired: 2, Total: math.MaxInt32, Ready: math.MaxInt32})},
+			&work.Report{Sequence: 1, InUse: use(work.SubsetUse{Desired: 2, Total: MaxPods, Ready: MaxPods})}, "2147483647 pods (total)",
+		},
+		{
+			"more ready pods than pods, as a controller may say for a moment", "1", &work.Report{Sequence: 1, InUse: use(work.SubsetUse{Desired: 2, Total: 2, Ready: 3, Updated: 9})},
+			&work.Report{Sequence: 1, InUse: use(work.SubsetUse{Desired: 2, Total: 2, Ready: 2, Updated: 2})}, "",
+		},
+		{"the largest number there is", "4", &work.Report{Sequence: math.MaxInt64}, &work.Report{}, "order 9223372036854775807, which nobody gave"},
+		{"a negative order", "4", &work.Report{Sequence: -1}, &work.Report{}, "order -1, which nobody gave"},
+		{"a large order that the hub gave", "9007199254740999", &work.Report{Sequence: 9007199254740999}, &work.Report{Sequence: 9007199254740999}, ""},
+		{"the largest epoch and counter count for nothing", "1", &work.Report{Sequence: 1, Epoch: math.MaxInt64, Counter: math.MaxInt64}, &work.Report{Sequence: 1, Epoch: math.MaxInt64, Counter: math.MaxInt64}, ""},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			w := &work.Work{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{topology.AnnotationSequence: tc.order}}}
+			w.Status.Report = tc.report
+			before := w.DeepCopy()
+			got, nonsense := ReportOf(w)
+			if diff := cmp.Diff(tc.want, got); diff != "" || nonsense != tc.nonsense {
+				t.Errorf("nonsense %q, want %q; report (-want +got):\n%s", nonsense, tc.nonsense, diff)
+			}
+			if diff := cmp.Diff(before, w); diff != "" {
+				t.Errorf("the Work was changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
