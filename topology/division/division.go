@@ -16,6 +16,10 @@ type Input struct {
 	Subsets []Subset
 	// Cells in any order; the result does not depend on it.
 	Cells []Cell
+	// Spread says how a subset's number goes over its cells.
+	Spread Spread
+	// Pools are room that several cells share, beside what [Cell.Capacity] says of each.
+	Pools []Pool
 	// Salt sets workloads apart, so that the odd replicas of many workloads do not all go to the same cell. Use what is
 	// stable for a workload's life: its namespace and name, or its uid. Optional.
 	Salt string
@@ -32,6 +36,8 @@ type Subset struct {
 type Cell struct {
 	// Subset, Cluster and Zone are the identity of the cell. Zone is "" where the workload does not name zones.
 	Subset, Cluster, Zone string
+	// Region is only what cells are grouped by.
+	Region string
 	// Weight is relative to the other cells of the subset. 0: nothing new, only Min and what is there already.
 	Weight int32
 	// Min and Max bound the cell; Max nil means unbounded.
@@ -42,9 +48,23 @@ type Cell struct {
 	Capacity *int32
 	// Frozen: unhealthy or cut off. Gets nothing new, and loses nothing unless N or Max forces it.
 	Frozen bool
+	// Taint is the strongest taint that the workload does not tolerate, "" for none.
+	Taint Effect
 	// Current is the last decision, 0 for a new cell.
 	Current int32
 }
+
+// Effect is what a taint does.
+type Effect string
+
+const (
+	// PreferNoSchedule: the cell gets something new only when the others take no more.
+	PreferNoSchedule Effect = "PreferNoSchedule"
+	// NoSchedule: nothing new.
+	NoSchedule Effect = "NoSchedule"
+	// NoExecute: nothing new, and what is there goes as far as other cells can take it.
+	NoExecute Effect = "NoExecute"
+)
 
 // Plan is the result of a division.
 type Plan struct {
@@ -86,54 +106,33 @@ func Divide(in Input) (Plan, error) {
 	if err := validate(in); err != nil {
 		return Plan{}, err
 	}
-	cells := sortedCells(in)
-	groups := make([][]Cell, len(in.Subsets))
-	current := make([]int64, len(in.Subsets))
-	for i, rest := 0, cells; i < len(in.Subsets); i++ {
-		n := 0
-		for n < len(rest) && rest[n].Subset == in.Subsets[i].Name {
-			current[i] += int64(rest[n].Current)
-			n++
-		}
-		groups[i], rest = rest[:n], rest[n:]
-	}
-
-	plan, err := divide(in, groups, current)
-	if err != nil || len(plan.Unplaced) == 0 || len(in.Subsets) == 1 {
-		return plan, err
-	}
-	// Where an odd replica of the open subsets went to one that cannot place it, the next division would see that and
-	// offer it to another. Doing so at once saves a write that changes the plan without a change of the input.
-	for i := range plan.Subsets {
-		current[i] = int64(plan.Subsets[i].Placed)
-	}
-	return divide(in, groups, current)
-}
-
-// divide runs both stages. groups holds the cells of each subset, current what each subset has, which decides ties.
-func divide(in Input, groups [][]Cell, current []int64) (Plan, error) {
-	shares, err := divideSubsets(in.Replicas, in.Subsets, current, func(i int) bool { return len(groups[i]) > 0 })
+	d, err := newDivider(in)
 	if err != nil {
 		return Plan{}, err
 	}
-	plan := Plan{Cells: make([]Share, 0, len(in.Cells)), Subsets: shares}
-	left := in.Replicas
-	for i := range shares {
-		left -= shares[i].Replicas
-		placed, unplaced := divideCells(shares[i].Replicas, groups[i], in.Salt)
-		plan.Cells = append(plan.Cells, placed...)
-		shares[i].Placed = shares[i].Replicas
-		if unplaced != nil {
-			unplaced.Subset = shares[i].Name
-			shares[i].Placed -= unplaced.Replicas
-			plan.Unplaced = append(plan.Unplaced, *unplaced)
+	plan, err := d.divide()
+	if err == nil && len(in.Subsets) > 1 && len(plan.Unplaced) > 0 {
+		// Where an odd replica of the open subsets went to one that cannot place it, the next division would see that and
+		// offer it to another. Doing so at once saves a write that changes the plan without a change of the input.
+		for i := range plan.Subsets {
+			d.current[i] = int64(plan.Subsets[i].Placed)
 		}
+		plan, err = d.divide()
 	}
-	if left > 0 {
-		plan.Unplaced = append(plan.Unplaced, Unplaced{Replicas: left, Reason: Reason{Code: UnplacedBounds}})
+	// A limit that crosses others can leave room, or a min, that the next division would see; this is for the same reason.
+	for round := 0; err == nil && d.limited && round < settleRounds; round++ {
+		d.settle(plan)
+		next, failed := d.divide()
+		if failed != nil || slices.EqualFunc(plan.Cells, next.Cells, func(a, b Share) bool { return a.Replicas == b.Replicas }) {
+			break // the plan that was there says why
+		}
+		plan = next
 	}
-	return plan, nil
+	return plan, err
 }
+
+// settleRounds bounds how often.
+const settleRounds = 8
 
 // sortedCells returns a copy of the cells, sorted by subset (in the user's order), cluster, zone.
 func sortedCells(in Input) []Cell {
@@ -149,107 +148,4 @@ func sortedCells(in Input) []Cell {
 		return cmp.Or(strings.Compare(a.Cluster, b.Cluster), strings.Compare(a.Zone, b.Zone))
 	})
 	return cells
-}
-
-// divideCells is stage 2: n over the cells of one subset.
-func divideCells(n int32, cells []Cell, salt string) ([]Share, *Unplaced) {
-	if len(cells) == 0 {
-		if n == 0 {
-			return nil, nil
-		}
-		return nil, &Unplaced{Replicas: n, Reason: Reason{Code: UnplacedNoCell}}
-	}
-	entries := make([]Entry, len(cells))
-	for i := range cells {
-		entries[i] = entry(&cells[i], salt)
-	}
-	freeze(int64(n), cells, entries)
-	placed, rest := Seats(int64(n), entries)
-	proportional := byWeight(n, cells, entries, placed)
-	even := evenWeights(cells)
-
-	shares := make([]Share, len(cells))
-	for i := range cells {
-		c := &cells[i]
-		shares[i] = Share{
-			Subset: c.Subset, Cluster: c.Cluster, Zone: c.Zone, Replicas: int32(placed[i]),
-			Reason: cellReason(c, placed[i], proportional[i], even),
-		}
-	}
-	if rest == 0 {
-		return shares, nil
-	}
-	return shares, &Unplaced{Replicas: int32(rest), Reason: restReason(cells, placed)}
-}
-
-// entry turns a healthy cell into the receiver of seats with the cell's bounds.
-func entry(c *Cell, salt string) Entry {
-	e := Entry{
-		Weight:  int64(c.Weight),
-		Min:     int64(c.Min),
-		Max:     Unbounded,
-		Current: int64(c.Current),
-		Key:     strings.Join([]string{salt, c.Subset, c.Cluster, c.Zone}, "\x00"),
-	}
-	if c.Max != nil {
-		e.Max = int64(*c.Max)
-	}
-	if c.Frozen {
-		e.Max = min(e.Max, e.Current)
-	} else if c.Capacity != nil {
-		e.Max = min(e.Max, e.Current+int64(max(*c.Capacity, 0)))
-	}
-	e.Min = min(e.Min, e.Max)
-	return e
-}
-
-// freeze makes the frozen cells keep all that they have while n allows it. The healthy ones give first, down to their
-// floors; a floor that a healthy cell does not have yet takes nothing from a frozen cell either. Only an n below all that
-// makes the frozen cells share what remains.
-func freeze(n int64, cells []Cell, entries []Entry) {
-	var frozen, held int64 // held: the part of the floors that the healthy cells have already
-	for i := range cells {
-		if cells[i].Frozen {
-			frozen += entries[i].Max
-		} else {
-			held += min(entries[i].Min, entries[i].Current)
-		}
-	}
-	if frozen == 0 {
-		return
-	}
-	for i := range cells {
-		e := &entries[i]
-		switch {
-		case n < frozen+held && !cells[i].Frozen:
-			e.Min = min(e.Min, e.Current)
-			e.Max = e.Min
-		case n >= frozen+held && cells[i].Frozen:
-			// Floors above n are no claim against what is there, since Seats keeps that first.
-			e.Min = e.Max
-		}
-	}
-}
-
-// byWeight is the share that each cell would have by weight and the user's bounds alone, in a fleet that has room and
-// health everywhere and where nothing runs yet. Ties agree with what was placed, so that the comparison is stable.
-func byWeight(n int32, cells []Cell, entries []Entry, placed []int64) []int64 {
-	ideal := make([]Entry, len(cells))
-	for i := range cells {
-		ideal[i] = Entry{Weight: int64(cells[i].Weight), Min: int64(cells[i].Min), Max: Unbounded, Current: placed[i], Key: entries[i].Key}
-		if cells[i].Max != nil {
-			ideal[i].Max = int64(*cells[i].Max)
-		}
-	}
-	shares, _ := Proportional(int64(n), ideal)
-	return shares
-}
-
-func evenWeights(cells []Cell) bool {
-	for i := range cells {
-		if cells[i].Weight != cells[0].Weight {
-			return false
-		}
-	}
-	return true
 }

@@ -19,10 +19,22 @@ func (r Reason) OfCell() (string, bool) {
 		return "that is an even share", true
 	case CellWeight:
 		return "that is its share by its weight of " + r.Params["weight"], true
+	case CellAvailable:
+		return "that is its share by the room that it has", true
+	case CellCompact:
+		return "clusters are filled one after the other, those in use first, then those with the most room", true
 	case CellMin:
+		if of, ok := r.Params["of"]; ok {
+			return fmt.Sprintf("%s is at its min of %s", of, r.Params["min"]), true
+		}
 		return "that is its min", true
 	case CellMax:
+		if of, ok := r.Params["of"]; ok {
+			return fmt.Sprintf("%s is at its max of %s", of, r.Params["max"]), true
+		}
 		return "that is its max", true
+	case CellTainted:
+		return fmt.Sprintf("it has a taint with effect %s that the policy does not tolerate", r.Params["effect"]), true
 	case CellFull:
 		return "it has no room for more", true
 	case CellFrozen:
@@ -91,6 +103,10 @@ func (r Reason) OfUnplaced() (string, bool) {
 			return "the clusters that may take more have no room or are unhealthy; add nodes or clusters, bring the unhealthy ones back, or lower the replicas", true
 		}
 		return "the clusters that may take more have no room; add nodes or clusters, or lower the replicas", true
+	case UnplacedSkew:
+		return fmt.Sprintf("the rest of the fleet is full, and more where there is room would be above the max skew of %s; add nodes where it is full, or raise maxSkew", r.Params["maxSkew"]), true
+	case UnplacedTainted:
+		return "the clusters that may take more have a taint that the policy does not tolerate; remove the taint, or tolerate it", true
 	case UnplacedFrozen:
 		return "the clusters that may take more are unhealthy or cut off; bring them back, or add a cluster", true
 	}

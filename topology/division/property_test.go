@@ -3,6 +3,8 @@ package division
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -90,7 +92,7 @@ func checkDivide(t *testing.T, random *rand.Rand, in Input) {
 		if got.Replicas < 0 || c.Max != nil && got.Replicas > *c.Max {
 			fail("cell %s outside its bounds", c.Cluster)
 		}
-		if (c.Frozen || c.Weight == 0 && c.Min == 0) && got.Replicas > c.Current {
+		if (c.Frozen || c.Taint == NoSchedule || c.Taint == NoExecute || leafWeight(&in.Spread, &c) == 0 && c.Min == 0 && !hasMins(in)) && got.Replicas > c.Current {
 			fail("cell %s got something new", c.Cluster)
 		}
 		if c.Capacity != nil && got.Replicas > c.Current+max(*c.Capacity, 0) {
@@ -100,7 +102,7 @@ func checkDivide(t *testing.T, random *rand.Rand, in Input) {
 	for i, c := range cells {
 		lost := plan.Cells[i].Replicas < c.Current
 		forced := c.Max != nil && *c.Max < c.Current
-		if c.Frozen && lost && !forced && want[c.Subset].Replicas >= frozen[c.Subset] && !floorsHeld(cells, plan, c.Subset) {
+		if c.Frozen && c.Taint != NoExecute && lost && !forced && !hasMaxes(in) && !hasMins(in) && want[c.Subset].Replicas >= frozen[c.Subset] && !floorsHeld(cells, plan, c.Subset) {
 			fail("frozen cell %s lost something, N did not force it", c.Cluster)
 		}
 	}
@@ -109,6 +111,7 @@ func checkDivide(t *testing.T, random *rand.Rand, in Input) {
 			fail("subset %q: placed %d, cells have %d", s.Name, s.Placed, have[s.Name])
 		}
 	}
+	checkLimits(in, cells, plan, fail)
 	checkDivideSettled(t, random, in, plan, fail)
 	checkDivideNext(t, in, plan, fail)
 }
@@ -123,7 +126,48 @@ func floorsHeld(cells []Cell, plan Plan, subset string) bool {
 	return true
 }
 
-// checkDivideSettled: dividing the answer again, in any order of the cells, changes neither a number nor a reason.
+func hasMins(in Input) bool {
+	return slices.ContainsFunc(in.Spread.Bounds, func(b Bound) bool { return b.Min != nil })
+}
+
+func hasMaxes(in Input) bool {
+	return slices.ContainsFunc(in.Spread.Bounds, func(b Bound) bool { return b.Max != nil })
+}
+
+// checkLimits: no sum is above the max of a region, zone or cluster, and none grows above the room of a pool.
+func checkLimits(in Input, cells []Cell, plan Plan, fail func(string, ...any)) {
+	limits, err := limitsOf(in, cells)
+	if err != nil {
+		fail("%v", err)
+	}
+	for _, l := range limits {
+		sum := int64(0)
+		for _, i := range l.cells {
+			sum += int64(plan.Cells[i].Replicas)
+		}
+		if sum > l.high {
+			fail("%d cells have %d, at most %d may be: %v", len(l.cells), sum, l.high, l.reason)
+		}
+	}
+	lost, had := int32(0), int32(0)
+	for i, c := range cells {
+		lost += max(c.Current-plan.Cells[i].Replicas, 0)
+		had += c.Current
+		if c.Max != nil || c.Min > 0 || c.Taint == NoExecute {
+			return
+		}
+	}
+	if hasMins(in) || hasMaxes(in) || len(in.Subsets) > 1 {
+		return
+	}
+	// Without bounds only N takes replicas, and no more than it has to.
+	if most := max(had-plan.Subsets[0].Replicas, 0); lost > most {
+		fail("%d replicas are lost, N takes %d", lost, most)
+	}
+}
+
+// checkDivideSettled: dividing the answer again, in any order of the cells, changes neither a number nor, limits aside, a
+// reason.
 func checkDivideSettled(t *testing.T, random *rand.Rand, in Input, plan Plan, fail func(string, ...any)) {
 	t.Helper()
 	settled := in
@@ -135,12 +179,34 @@ func checkDivideSettled(t *testing.T, random *rand.Rand, in Input, plan Plan, fa
 		}
 		c.Current = plan.Cells[i].Replicas
 	}
+	settled.Pools = slices.Clone(in.Pools)
+	for i := range settled.Pools {
+		p := &settled.Pools[i]
+		p.Free = max(p.Free, 0)
+		for j, c := range sortedCells(in) {
+			if c.Cluster == p.Cluster && (p.Zone == "" || p.Zone == c.Zone) {
+				p.Free += c.Current - plan.Cells[j].Replicas
+			}
+		}
+	}
 	random.Shuffle(len(settled.Cells), func(i, j int) {
 		settled.Cells[i], settled.Cells[j] = settled.Cells[j], settled.Cells[i]
 	})
+	plan.Cells, plan.Unplaced = slices.Clone(plan.Cells), slices.Clone(plan.Unplaced)
 	again, err := Divide(settled)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(in.Spread.Bounds)+len(in.Pools) > 0 {
+		// A reason names one of several limits that meet in a cell, and the hub writes it with a changed number only.
+		for i := range again.Cells {
+			plan.Cells[i].Reason, again.Cells[i].Reason = Reason{}, Reason{}
+		}
+		for _, unplaced := range [][]Unplaced{plan.Unplaced, again.Unplaced} {
+			for i := range unplaced {
+				unplaced[i].Reason = Reason{}
+			}
+		}
 	}
 	if before, after := plan.String(), again.String(); before != after {
 		fail("no fixed point, again:\n%s", after)
@@ -155,9 +221,8 @@ func checkDivideNext(t *testing.T, in Input, plan Plan, fail func(string, ...any
 			return
 		}
 	}
-	current := make([]int32, len(in.Subsets))
-	for i, s := range plan.Subsets {
-		current[i] = s.Placed
+	if hasMins(in) || hasMaxes(in) || len(in.Pools) > 0 {
+		return // percentages, and sums over subsets
 	}
 	next := in
 	next.Replicas++
@@ -230,6 +295,73 @@ func randomInput(random *rand.Rand) Input {
 			in.Cells = append(in.Cells, c)
 		}
 	}
+	if random.IntN(2) == 0 {
+		randomSpread(random, &in, size)
+	}
 	random.Shuffle(len(in.Cells), func(i, j int) { in.Cells[i], in.Cells[j] = in.Cells[j], in.Cells[i] })
 	return in
+}
+
+// randomSpread puts the cells into zones and regions, with taints, and spreads over those with bounds and pools.
+func randomSpread(random *rand.Rand, in *Input, size int32) {
+	in.Spread.By = []By{"", ByCluster, ByZone, ByRegion}[random.IntN(4)]
+	in.Spread.Type = []Type{"", "", Available, Compact}[random.IntN(4)]
+	if random.IntN(4) == 0 {
+		in.Spread.MaxSkew = 1 + random.Int32N(3)
+	}
+	zonal := random.IntN(2) == 0
+	for i := range in.Cells {
+		c := &in.Cells[i]
+		if zonal {
+			c.Zone = fmt.Sprint("z", random.IntN(3))
+			c.Cluster = fmt.Sprint("c", random.IntN(3))
+		}
+		c.Region = "r" + c.Cluster[1:]
+		if random.IntN(8) == 0 {
+			c.Taint = []Effect{PreferNoSchedule, NoSchedule, NoExecute}[random.IntN(3)]
+		}
+	}
+	slices.SortFunc(in.Cells, func(a, b Cell) int { return strings.Compare(a.Subset+a.Cluster+a.Zone, b.Subset+b.Cluster+b.Zone) })
+	in.Cells = slices.CompactFunc(in.Cells, func(a, b Cell) bool {
+		return a.Subset == b.Subset && a.Cluster == b.Cluster && a.Zone == b.Zone
+	})
+	if random.IntN(2) == 0 {
+		for i := range 3 {
+			if random.IntN(2) == 0 {
+				in.Pools = append(in.Pools, Pool{Cluster: fmt.Sprint("c", i), Free: random.Int32N(size) - 1})
+			}
+		}
+	}
+	if random.IntN(2) == 0 {
+		return
+	}
+	seen := map[Bound]bool{}
+	for range random.IntN(4) {
+		b := Bound{}
+		switch random.IntN(4) {
+		case 0:
+			b.Region = fmt.Sprint("r", random.IntN(3))
+		case 1:
+			b.Zone = fmt.Sprint("z", random.IntN(3))
+		case 2:
+			b.Cluster = fmt.Sprint("c", random.IntN(3))
+		case 3:
+			b.Cluster, b.Zone = fmt.Sprint("c", random.IntN(3)), fmt.Sprint("z", random.IntN(3))
+		}
+		if seen[b] {
+			continue
+		}
+		seen[b] = true
+		low := random.Int32N(size)
+		if random.IntN(2) == 0 {
+			b.Max = new(intstr.FromInt32(low + random.Int32N(size)))
+		}
+		if random.IntN(3) == 0 {
+			b.Min = new(intstr.FromInt32(low))
+		}
+		if random.IntN(3) == 0 {
+			b.Weight = new(random.Int32N(4))
+		}
+		in.Spread.Bounds = append(in.Spread.Bounds, b)
+	}
 }

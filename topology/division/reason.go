@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -51,14 +50,21 @@ const (
 	CellEven = "Even"
 	// CellWeight: its share by weight. Params: weight.
 	CellWeight = "Weight"
-	// CellMin: at the floor of the cell. Params: min.
+	// CellAvailable: its share by the room that it has.
+	CellAvailable = "Available"
+	// CellCompact: filled in its turn; cells in use go first, then those with the most room.
+	CellCompact = "Compact"
+	// CellMin: at the floor of the cell, or of a group that it is in. Params: min, and of for a group.
 	CellMin = "Min"
-	// CellMax: at the ceiling of the cell. Params: max.
+	// CellMax: at the ceiling of the cell, or of a group that it is in. Params: max, and of for a group.
 	CellMax = "Max"
 	// CellFull: less than its share, the cell has no room for more.
 	CellFull = "Full"
 	// CellFrozen: another number than its share; an unhealthy or cut off cell gets nothing new and keeps what it has.
 	CellFrozen = "Frozen"
+	// CellTainted: another number than its share, because of a taint of its cluster that the workload does not tolerate.
+	// Params: effect.
+	CellTainted = "Tainted"
 	// CellKept: more than its share; nothing that runs is moved for balance, or other cells cannot take theirs.
 	CellKept = "Kept"
 	// CellWaiting: less than its share, because other cells keep what they have; the next added replicas come here.
@@ -73,6 +79,10 @@ const (
 	UnplacedBounds = "Bounds"
 	// UnplacedCapacity: the cells that could take more have no room. Params: also=Frozen, if some of them are frozen.
 	UnplacedCapacity = "Capacity"
+	// UnplacedSkew: the groups that have room are as far above the smallest one as they may be. Params: maxSkew.
+	UnplacedSkew = "Skew"
+	// UnplacedTainted: the cells that could take more have a taint that the workload does not tolerate.
+	UnplacedTainted = "Tainted"
 	// UnplacedFrozen: the cells that could take more are unhealthy or cut off.
 	UnplacedFrozen = "Frozen"
 )
@@ -117,48 +127,4 @@ func (p Plan) String() string {
 		fmt.Fprintf(&b, "unplaced of %s: %d, %s\n", name, u.Replicas, u.Reason)
 	}
 	return b.String()
-}
-
-// cellReason explains share, given the proportional share by weight and bounds.
-func cellReason(c *Cell, share, proportional int64, even bool) Reason {
-	if share != proportional {
-		switch {
-		case c.Frozen:
-			return Reason{Code: CellFrozen}
-		case share > proportional:
-			return Reason{Code: CellKept}
-		case c.Capacity != nil && share == int64(c.Current)+int64(max(*c.Capacity, 0)):
-			return Reason{Code: CellFull}
-		}
-		return Reason{Code: CellWaiting}
-	}
-	switch {
-	case c.Max != nil && share == int64(*c.Max):
-		return Reason{CellMax, map[string]string{"max": strconv.Itoa(int(*c.Max))}}
-	case c.Min > 0 && share == int64(c.Min):
-		return Reason{CellMin, map[string]string{"min": strconv.Itoa(int(c.Min))}}
-	case even && c.Weight > 0:
-		return Reason{Code: CellEven}
-	}
-	return Reason{CellWeight, map[string]string{"weight": strconv.Itoa(int(c.Weight))}}
-}
-
-// restReason explains why the cells of a subset take no more: the first of capacity, health, bounds that a user can change.
-func restReason(cells []Cell, placed []int64) Reason {
-	var full, frozen bool
-	for i := range cells {
-		c := &cells[i]
-		open := c.Weight > 0 && (c.Max == nil || placed[i] < int64(*c.Max))
-		frozen = frozen || open && c.Frozen
-		full = full || open && !c.Frozen
-	}
-	switch {
-	case full && frozen:
-		return Reason{UnplacedCapacity, map[string]string{"also": UnplacedFrozen}}
-	case full:
-		return Reason{Code: UnplacedCapacity}
-	case frozen:
-		return Reason{Code: UnplacedFrozen}
-	}
-	return Reason{Code: UnplacedBounds}
 }

@@ -23,6 +23,8 @@ type Entry struct {
 	Current int64
 	// Key identifies the entry; its hash breaks the last ties. Two entries of one call never have the same key.
 	Key string
+
+	room int64 // for ties, where Max is narrower for a reason of one n only; 0 for Max
 }
 
 // Seats divides n seats over the entries with the bounded divisor method of Webster and returns one share per entry, in
@@ -43,8 +45,18 @@ func Proportional(n int64, entries []Entry) (shares []int64, rest int64) {
 func seats(n int64, entries []Entry, sticky bool) (shares []int64, rest int64) {
 	n = max(n, 0)
 	s := newSolver(entries)
+	s.narrow(n, sticky)
+	if possible := total(s.hi); possible < n {
+		return s.hi, n - possible
+	}
+	s.solve(n)
+	return s.s, 0
+}
+
+// narrow sets the bounds that n leaves: floors that alone use up n become the ceilings, entries of weight 0 get nothing
+// new, and if sticky, seats move in one direction only.
+func (s *solver) narrow(n int64, sticky bool) {
 	if n <= total(s.lo) {
-		// The floors alone use up n: they become the ceilings.
 		copy(s.hi, s.lo)
 		clear(s.lo)
 	} else {
@@ -59,11 +71,6 @@ func seats(n int64, entries []Entry, sticky bool) (shares []int64, rest int64) {
 	if sticky {
 		s.keep(n)
 	}
-	if possible := total(s.hi); possible < n {
-		return s.hi, n - possible
-	}
-	s.solve(n)
-	return s.s, 0
 }
 
 // solver holds the entries as columns. All values are ≥ 0 and lo ≤ hi.
@@ -87,7 +94,7 @@ func newSolver(entries []Entry) *solver {
 		s.lo[i] = max(e.Min, 0)
 		s.hi[i] = max(e.Max, s.lo[i])
 		s.cur[i] = max(e.Current, 0)
-		s.room[i] = s.hi[i]
+		s.room[i] = max(s.hi[i], e.room)
 		s.hash[i] = spread(e.Key)
 		s.key[i] = e.Key
 	}

@@ -164,8 +164,9 @@ func rangeReason(s Subset) Reason {
 func resolveBounds(n int64, s Subset) (bounds, error) {
 	b := bounds{max: math.MaxInt32}
 	var err error
+	owner := "subset " + strconv.Quote(s.Name)
 	if s.Replicas != nil {
-		if b.min, err = resolve(n, s.Name, "replicas", s.Replicas); err != nil {
+		if b.min, err = resolve(n, owner, "replicas", s.Replicas); err != nil {
 			return bounds{}, err
 		}
 		b.max, b.fixed = b.min, true
@@ -173,12 +174,12 @@ func resolveBounds(n int64, s Subset) (bounds, error) {
 	}
 	b.open = s.Min == nil && s.Max == nil
 	if s.Min != nil {
-		if b.min, err = resolve(n, s.Name, "min", s.Min); err != nil {
+		if b.min, err = resolve(n, owner, "min", s.Min); err != nil {
 			return bounds{}, err
 		}
 	}
 	if s.Max != nil {
-		if b.max, err = resolve(n, s.Name, "max", s.Max); err != nil {
+		if b.max, err = resolve(n, owner, "max", s.Max); err != nil {
 			return bounds{}, err
 		}
 	}
@@ -187,17 +188,17 @@ func resolveBounds(n int64, s Subset) (bounds, error) {
 	return b, nil
 }
 
-// resolve returns value for n, half rounding up.
-func resolve(n int64, subset, field string, value *intstr.IntOrString) (int64, error) {
+// resolve returns value for n, half rounding up; owner and field name it in an error.
+func resolve(n int64, owner, field string, value *intstr.IntOrString) (int64, error) {
 	if value.Type == intstr.Int {
 		if value.IntVal < 0 {
-			return 0, fmt.Errorf("subset %q: %s %d is negative: use 0 or more", subset, field, value.IntVal)
+			return 0, fmt.Errorf("%s: %s %d is negative: use 0 or more", owner, field, value.IntVal)
 		}
 		return int64(value.IntVal), nil
 	}
 	percent, ok := parsePercent(value.StrVal)
 	if !ok {
-		return 0, fmt.Errorf("subset %q: %s %q is no percentage: use an integer, or an integer from 0 to 100 with a %% sign", subset, field, value.StrVal)
+		return 0, fmt.Errorf("%s: %s %q is no percentage: use an integer, or an integer from 0 to 100 with a %% sign", owner, field, value.StrVal)
 	}
 	return (n*percent + 50) / 100, nil
 }

@@ -3,6 +3,8 @@ package division
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
@@ -10,6 +12,9 @@ import (
 // validate refuses what no division can mean anything for. The numbers of the subsets are checked where they are resolved.
 func validate(in Input) error {
 	if err := validateSubsets(in.Replicas, in.Subsets); err != nil {
+		return err
+	}
+	if err := validateSpread(&in.Spread); err != nil {
 		return err
 	}
 	names := make(map[string]struct{}, len(in.Subsets))
@@ -35,6 +40,38 @@ func validate(in Input) error {
 	return nil
 }
 
+func validateSpread(s *Spread) error {
+	if !slices.Contains([]By{"", ByCluster, ByZone, ByRegion}, s.By) {
+		return fmt.Errorf("spread by %q does not exist: use Cluster, Zone or Region", s.By)
+	}
+	if !slices.Contains([]Type{"", Available, Compact}, s.Type) {
+		return fmt.Errorf("spread of type %q does not exist: use Available, Compact, or leave it out", s.Type)
+	}
+	if s.MaxSkew < 0 {
+		return fmt.Errorf("max skew %d is negative: use 1 or more, or 0 for none", s.MaxSkew)
+	}
+	type identity struct{ region, zone, cluster string }
+	seen := make(map[identity]struct{}, len(s.Bounds))
+	for i := range s.Bounds {
+		b := &s.Bounds[i]
+		id := identity{b.Region, b.Zone, b.Cluster}
+		if id == (identity{}) {
+			return errors.New("a bound names no region, zone or cluster: name what it holds for")
+		}
+		if _, ok := seen[id]; ok {
+			return fmt.Errorf("%s: bounded twice: give one entry for it", b.title())
+		}
+		seen[id] = struct{}{}
+		if b.Weight != nil && *b.Weight < 0 {
+			return fmt.Errorf("%s: weight %d is negative: use 0 or more", b.title(), *b.Weight)
+		}
+		if err := validateRange(b.title(), b.Min, b.Max); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func validateCell(c *Cell) error {
 	switch {
 	case c.Weight < 0:
@@ -43,6 +80,8 @@ func validateCell(c *Cell) error {
 		return fmt.Errorf("cell %s: min %d is negative: use 0 or more", c.place(), c.Min)
 	case c.Current < 0:
 		return fmt.Errorf("cell %s: current %d is negative: use 0 or more", c.place(), c.Current)
+	case !slices.Contains([]Effect{"", NoSchedule, PreferNoSchedule, NoExecute}, c.Taint):
+		return fmt.Errorf("cell %s: taint %q does not exist: use NoSchedule, PreferNoSchedule or NoExecute", c.place(), c.Taint)
 	case c.Max != nil && *c.Max < c.Min:
 		return fmt.Errorf("cell %s: min %d is above max %d: lower min or raise max", c.place(), c.Min, *c.Max)
 	}
@@ -73,7 +112,7 @@ func validateSubsets(n int32, subsets []Subset) error {
 		if s.Replicas != nil && (s.Min != nil || s.Max != nil) {
 			return fmt.Errorf("subset %q: replicas %s excludes min and max: remove one or the other", s.Name, s.Replicas)
 		}
-		if err := validateRange(s); err != nil {
+		if err := validateRange("subset "+strconv.Quote(s.Name), s.Min, s.Max); err != nil {
 			return err
 		}
 	}
@@ -81,17 +120,17 @@ func validateSubsets(n int32, subsets []Subset) error {
 }
 
 // validateRange refuses a min above max where that is true for every n: two integers, or two percentages.
-func validateRange(s Subset) error {
-	if s.Min == nil || s.Max == nil || s.Min.Type != s.Max.Type {
+func validateRange(owner string, minimum, maximum *intstr.IntOrString) error {
+	if minimum == nil || maximum == nil || minimum.Type != maximum.Type {
 		return nil
 	}
-	low, high := int64(s.Min.IntVal), int64(s.Max.IntVal)
-	if s.Min.Type == intstr.String {
-		low, _ = parsePercent(s.Min.StrVal)
-		high, _ = parsePercent(s.Max.StrVal)
+	low, high := int64(minimum.IntVal), int64(maximum.IntVal)
+	if minimum.Type == intstr.String {
+		low, _ = parsePercent(minimum.StrVal)
+		high, _ = parsePercent(maximum.StrVal)
 	}
 	if low > high {
-		return fmt.Errorf("subset %q: min %s is above max %s: lower min or raise max", s.Name, s.Min, s.Max)
+		return fmt.Errorf("%s: min %s is above max %s: lower min or raise max", owner, minimum, maximum)
 	}
 	return nil
 }

@@ -1,0 +1,337 @@
+package division
+
+import (
+	"slices"
+	"strings"
+)
+
+// divider divides one input.
+type divider struct {
+	in      Input
+	cells   []Cell  // sorted
+	parts   []part  // by subset
+	current []int64 // of each subset: decides ties of stage 1
+	limits  []limit // those that no group of a tree stands for
+	floors  []int64 // of each cell, by the limits
+	ceils   []int64
+	why     []*limit // the limit that made the ceiling
+	limited bool     // a limit changed what the subsets alone would give
+}
+
+// part is the cells of one subset.
+type part struct {
+	cells  []Cell
+	offset int // of the first in divider.cells
+	tree   *tree
+	base   []Entry // of each cell, without the limits
+	n      int64   // what stage 1 gave
+	shares []int64 // of each cell
+	rest   int64
+	skewed bool
+}
+
+func newDivider(in Input) (*divider, error) {
+	d := &divider{in: in, cells: sortedCells(in), parts: make([]part, len(in.Subsets)), current: make([]int64, len(in.Subsets))}
+	limits, err := limitsOf(in, d.cells)
+	if err != nil {
+		return nil, err
+	}
+	limits = slices.DeleteFunc(limits, func(l limit) bool {
+		if !l.pool || len(l.cells) > 1 {
+			return false
+		}
+		c := &d.cells[l.cells[0]] // its own room
+		if free := int32(min(l.high-int64(c.Current), unlimitedRoom)); c.Capacity == nil || *c.Capacity > free {
+			c.Capacity = &free
+		}
+		return true
+	})
+	from := 0
+	for i := range in.Subsets {
+		to := from
+		for to < len(d.cells) && d.cells[to].Subset == in.Subsets[i].Name {
+			d.current[i] += int64(d.cells[to].Current)
+			to++
+		}
+		p := &d.parts[i]
+		p.cells, p.offset = d.cells[from:to], from
+		if len(p.cells) > 0 {
+			p.tree = newTree(&d.in.Spread, p.cells)
+			p.base = baseEntries(&d.in, p.cells)
+		}
+		from = to
+	}
+	for i := range limits {
+		l := &limits[i]
+		if d.own(l) {
+			continue
+		}
+		d.limits = append(d.limits, *l)
+	}
+	if len(d.limits) > 0 {
+		d.floors, d.ceils, d.why = make([]int64, len(d.cells)), make([]int64, len(d.cells)), make([]*limit, len(d.cells))
+	}
+	return d, nil
+}
+
+// own gives a limit to the group, or to the cell, that it is for alone.
+func (d *divider) own(l *limit) bool {
+	first, last := l.cells[0], l.cells[len(l.cells)-1]
+	for i := range d.parts {
+		p := &d.parts[i]
+		if first < p.offset || last >= p.offset+len(p.cells) {
+			continue
+		}
+		if first != last || l.pool {
+			return len(d.parts) == 1 && !l.pool && p.tree.bind(l, p.offset)
+		}
+		c := &p.cells[first-p.offset]
+		e := &p.base[first-p.offset]
+		boundCell(c, l)
+		*e = entry(c, e.Weight, e.Key)
+		return true
+	}
+	return false
+}
+
+// unlimitedRoom is more than any cell ever takes.
+const unlimitedRoom = 1<<31 - 1
+
+// boundCell narrows a cell's own bounds by a limit that holds for it alone.
+func boundCell(c *Cell, l *limit) {
+	if l.high < unlimitedRoom && (c.Max == nil || int64(*c.Max) > l.high) {
+		c.Max = new(int32(l.high))
+	}
+	c.Min = max(c.Min, int32(min(l.low, unlimitedRoom)))
+	if c.Max != nil {
+		c.Min = min(c.Min, *c.Max)
+	}
+}
+
+// baseEntries makes the cells of one subset receivers of seats, with the weights that the type of spread says.
+func baseEntries(in *Input, cells []Cell) []Entry {
+	unknown := int64(0) // of a cell that does not say its room: as much as the smallest that does
+	for i := range cells {
+		if c := &cells[i]; c.Capacity != nil && (unknown == 0 || roomOf(c) < unknown) {
+			unknown = roomOf(c)
+		}
+	}
+	unknown = max(unknown, 1)
+	if in.Spread.Type == Compact {
+		unknown = maxWeight
+	}
+	entries := make([]Entry, len(cells))
+	for i := range cells {
+		c := &cells[i]
+		weight := leafWeight(&in.Spread, c)
+		switch {
+		case in.Spread.Type == "" || weight == 0:
+		case c.Capacity == nil:
+			weight = unknown
+		default:
+			weight = roomOf(c)
+		}
+		entries[i] = entry(c, weight, strings.Join([]string{in.Salt, c.Subset, c.Cluster, c.Zone}, "\x00"))
+	}
+	return entries
+}
+
+// roomOf is what a cell could have: what it has, and its free room.
+func roomOf(c *Cell) int64 { return int64(c.Current) + int64(max(*c.Capacity, 0)) }
+
+// entry turns a cell into a receiver of seats with the cell's bounds.
+func entry(c *Cell, weight int64, key string) Entry {
+	e := Entry{Weight: weight, Min: int64(c.Min), Max: Unbounded, Current: int64(c.Current), Key: key}
+	if c.Max != nil {
+		e.Max = int64(*c.Max)
+	}
+	if c.Frozen || c.Taint == NoSchedule || c.Taint == NoExecute {
+		e.Max = min(e.Max, e.Current)
+	} else if c.Capacity != nil {
+		e.Max = min(e.Max, e.Current+int64(max(*c.Capacity, 0)))
+	}
+	e.Min = min(e.Min, e.Max)
+	if c.Taint == NoExecute {
+		e.Min = 0
+	}
+	return e
+}
+
+// divide runs both stages.
+func (d *divider) divide() (Plan, error) {
+	shares, err := divideSubsets(d.in.Replicas, d.in.Subsets, d.current, func(i int) bool { return len(d.parts[i].cells) > 0 })
+	if err != nil {
+		return Plan{}, err
+	}
+	left := d.in.Replicas
+	for i := range shares {
+		left -= shares[i].Replicas
+		d.parts[i].n = int64(shares[i].Replicas)
+	}
+	d.divideParts()
+	plan := Plan{Cells: make([]Share, 0, len(d.cells)), Subsets: shares}
+	for i := range d.parts {
+		p := &d.parts[i]
+		plan.Cells = d.explain(plan.Cells, p)
+		shares[i].Placed = int32(p.n - p.rest)
+		if p.rest > 0 {
+			plan.Unplaced = append(plan.Unplaced, Unplaced{Subset: shares[i].Name, Replicas: int32(p.rest), Reason: d.restReason(p)})
+		}
+	}
+	if left > 0 {
+		plan.Unplaced = append(plan.Unplaced, Unplaced{Replicas: left, Reason: Reason{Code: UnplacedBounds}})
+	}
+	return plan, nil
+}
+
+// settle takes the plan for what is there now.
+func (d *divider) settle(plan Plan) {
+	for i := range d.cells {
+		c := &d.cells[i]
+		if c.Capacity != nil {
+			c.Capacity = new(max(*c.Capacity, 0) + c.Current - plan.Cells[i].Replicas)
+		}
+		c.Current = plan.Cells[i].Replicas
+	}
+	for i := range d.parts {
+		p := &d.parts[i]
+		d.current[i] = int64(plan.Subsets[i].Placed)
+		for j := range p.base {
+			p.base[j].Current = p.shares[j]
+			if p.cells[j].Frozen || p.cells[j].Taint == NoSchedule || p.cells[j].Taint == NoExecute {
+				p.base[j].Max = min(p.base[j].Max, p.shares[j])
+				p.base[j].Min = min(p.base[j].Min, p.base[j].Max)
+			}
+		}
+	}
+}
+
+// divideParts divides the number of each subset over its cells, within the limits over several subsets.
+func (d *divider) divideParts() {
+	for i := range d.ceils {
+		d.floors[i], d.ceils[i], d.why[i] = 0, Unbounded, nil
+	}
+	for i := range d.parts {
+		d.parts[i].divide(d)
+	}
+	if len(d.limits) > 0 {
+		d.keepLimits()
+	}
+}
+
+// divide divides the part's number over its cells. Cells with a taint come last: those that are to be left get what no
+// other takes, and those to be avoided what the healthy ones do not.
+func (p *part) divide(d *divider) {
+	p.rest, p.skewed = p.n, false
+	if len(p.cells) == 0 {
+		return
+	}
+	entries := slices.Clone(p.base)
+	if d.ceils != nil {
+		for i := range entries {
+			e := &entries[i]
+			e.Max = min(e.Max, d.ceils[p.offset+i])
+			e.Min = min(max(e.Min, d.floors[p.offset+i]), e.Max)
+		}
+	}
+	p.freeze(entries)
+	avoid, leave := false, false
+	tops := make([]int64, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		tops[i] = e.Max
+		switch p.cells[i].Taint {
+		case PreferNoSchedule:
+			avoid = true
+			e.Max = max(e.Min, min(e.Current, e.Max))
+		case NoExecute:
+			leave = true
+			e.Min, e.Max = 0, 0
+		}
+	}
+	p.run(entries, true)
+	if p.rest > 0 && avoid {
+		p.again(entries, tops, PreferNoSchedule)
+	}
+	if p.rest > 0 && leave {
+		p.again(entries, tops, NoExecute)
+	}
+}
+
+// again divides from what was placed so far, and lets the cells with the taint take their part.
+func (p *part) again(entries []Entry, tops []int64, taint Effect) {
+	for i := range entries {
+		entries[i].Current = p.shares[i]
+		if p.cells[i].Taint == taint {
+			entries[i].Max = tops[i]
+		}
+	}
+	p.run(entries, taint != NoExecute) // what nobody takes stays, whatever the skew
+}
+
+func (p *part) run(entries []Entry, level bool) {
+	p.fill(entries)
+	shares, rest, skewed := p.tree.divide(p.n, true, level)
+	p.rest, p.skewed = rest, p.skewed || skewed
+	if p.shares == nil {
+		p.shares = make([]int64, len(p.cells))
+	}
+	for leaf, cell := range p.tree.order {
+		p.shares[cell] = shares[leaf]
+	}
+}
+
+// fill makes the entries the leaves of the tree.
+func (p *part) fill(entries []Entry) {
+	t := p.tree
+	if t.limits == nil {
+		t.limits = make([]int64, len(entries))
+	}
+	for leaf, cell := range t.order {
+		c := &p.cells[cell]
+		t.entries[leaf] = entries[cell]
+		t.limits[leaf] = Unbounded
+		if c.Max != nil {
+			t.limits[leaf] = int64(*c.Max)
+		}
+		if c.Frozen || c.Taint == NoSchedule {
+			t.limits[leaf] = min(t.limits[leaf], int64(c.Current))
+		}
+		if c.Taint == NoExecute {
+			t.limits[leaf] = 0
+		}
+	}
+}
+
+// freeze makes the frozen cells keep all that they have while n allows it. The healthy ones give first, down to their
+// floors; a floor that a healthy cell does not have yet takes nothing from a frozen cell either. Only an n below all that
+// makes the frozen cells share what remains.
+func (p *part) freeze(entries []Entry) {
+	frozen := false
+	held := make([]int64, len(entries)) // what frozen cells have, and the part of the floors that the healthy cells have already
+	for i := range entries {
+		if held[i] = entries[i].Max; stays(&p.cells[i]) {
+			frozen = true
+		} else {
+			held[i] = min(entries[i].Min, entries[i].Current)
+		}
+	}
+	if !frozen {
+		return
+	}
+	enough := p.n >= p.tree.bounded(&p.tree.root, held)
+	for i := range entries {
+		e := &entries[i]
+		switch {
+		case !enough && !stays(&p.cells[i]):
+			e.Min = min(e.Min, e.Current)
+			e.Max = e.Min
+		case enough && stays(&p.cells[i]):
+			// Floors above n are no claim against what is there, since Seats keeps that first.
+			e.Min = e.Max
+		}
+	}
+}
+
+// stays tells whether a cell is frozen, and is not to be left.
+func stays(c *Cell) bool { return c.Frozen && c.Taint != NoExecute }

@@ -1,0 +1,194 @@
+package division
+
+import "strconv"
+
+// explain appends the shares of a subset's cells with their reasons.
+func (d *divider) explain(shares []Share, p *part) []Share {
+	if len(p.cells) == 0 {
+		return shares
+	}
+	proportional := p.proportional()
+	reasons := make([]Reason, len(p.cells))
+	even := evenWeights(p.base)
+	for i := range p.cells {
+		reasons[i] = d.cellReason(p, i, proportional[i], even)
+	}
+	p.groupReasons(&p.tree.root, reasons)
+	for i := range p.cells {
+		c := &p.cells[i]
+		shares = append(shares, Share{Subset: c.Subset, Cluster: c.Cluster, Zone: c.Zone, Replicas: int32(p.shares[i]), Reason: reasons[i]})
+	}
+	return shares
+}
+
+// proportional is the share that each cell would have by the type of spread and the user's bounds alone, in a fleet that
+// has room and health everywhere and where nothing runs yet. Ties agree with what was placed, so that the comparison is
+// stable.
+func (p *part) proportional() []int64 {
+	ideal := make([]Entry, len(p.cells))
+	for i := range p.cells {
+		c := &p.cells[i]
+		ideal[i] = Entry{Weight: p.base[i].Weight, Min: int64(c.Min), Max: Unbounded, Current: p.shares[i], Key: p.base[i].Key}
+		if c.Max != nil {
+			ideal[i].Max = int64(*c.Max)
+		}
+		if p.tree.spread.Type != "" && c.Capacity != nil {
+			ideal[i].Max = min(ideal[i].Max, roomOf(c)) // these types are about room
+			ideal[i].Min = min(ideal[i].Min, ideal[i].Max)
+		}
+	}
+	p.fill(ideal)
+	leaves, _, _ := p.tree.divide(p.n, false, true)
+	shares := make([]int64, len(leaves))
+	for leaf, cell := range p.tree.order {
+		shares[cell] = leaves[leaf]
+	}
+	return shares
+}
+
+func evenWeights(entries []Entry) bool {
+	for i := range entries {
+		if entries[i].Weight != entries[0].Weight {
+			return false
+		}
+	}
+	return true
+}
+
+// cellReason explains a share, given the proportional share.
+func (d *divider) cellReason(p *part, i int, proportional int64, even bool) Reason {
+	c, share := &p.cells[i], p.shares[i]
+	if d.why != nil {
+		if l := d.why[p.offset+i]; l != nil && share == d.ceils[p.offset+i] && share < proportional {
+			if l.pool {
+				return Reason{Code: CellFull}
+			}
+			return Reason{CellMax, only(l.reason.Params, "max")}
+		}
+	}
+	if share != proportional {
+		switch {
+		case c.Frozen:
+			return Reason{Code: CellFrozen}
+		case c.Taint != "" && (share < proportional || c.Taint == NoExecute):
+			return Reason{CellTainted, map[string]string{"effect": string(c.Taint)}}
+		case p.tree.spread.Type == Compact && c.Capacity != nil && share == roomOf(c):
+			return Reason{Code: CellFull}
+		case p.tree.spread.Type == Compact:
+			return Reason{Code: CellCompact}
+		case share > proportional:
+			return Reason{Code: CellKept}
+		case c.Capacity != nil && share == roomOf(c):
+			return Reason{Code: CellFull}
+		}
+		return Reason{Code: CellWaiting}
+	}
+	switch {
+	case c.Max != nil && share == int64(*c.Max):
+		return Reason{CellMax, map[string]string{"max": strconv.Itoa(int(*c.Max))}}
+	case c.Min > 0 && share == int64(c.Min):
+		return Reason{CellMin, map[string]string{"min": strconv.Itoa(int(c.Min))}}
+	case p.tree.spread.Type == Available:
+		return Reason{Code: CellAvailable}
+	case p.tree.spread.Type == Compact:
+		return Reason{Code: CellCompact}
+	case even && p.base[i].Weight > 0:
+		return Reason{Code: CellEven}
+	}
+	return Reason{CellWeight, map[string]string{"weight": strconv.FormatInt(p.base[i].Weight, 10)}}
+}
+
+// groupReasons names the bound of a group as the reason of its cells, where the group is at the bound and a cell has no
+// reason of its own for another number than its share.
+func (p *part) groupReasons(n *node, reasons []Reason) {
+	for i := range n.children {
+		p.groupReasons(&n.children[i], reasons)
+	}
+	if n.reason.Params == nil {
+		return
+	}
+	var sum int64
+	for _, cell := range p.tree.order[n.from:n.to] {
+		sum += p.shares[cell]
+	}
+	var reason Reason
+	switch {
+	case sum == n.high:
+		reason = Reason{CellMax, only(n.reason.Params, "max")}
+	case sum == n.low && n.low > 0:
+		reason = Reason{CellMin, only(n.reason.Params, "min")}
+	default:
+		return
+	}
+	for _, cell := range p.tree.order[n.from:n.to] {
+		switch reasons[cell].Code {
+		case CellEven, CellWeight, CellAvailable, CellCompact:
+			reasons[cell] = reason
+		}
+	}
+}
+
+// only keeps one of the two bounds of a limit, and what it is of.
+func only(params map[string]string, bound string) map[string]string {
+	return map[string]string{bound: params[bound], "of": params["of"]}
+}
+
+// restReason explains why the cells of a subset take no more: the first of capacity, health, taints, skew and bounds that
+// a user can change.
+func (d *divider) restReason(p *part) Reason {
+	if len(p.cells) == 0 {
+		return Reason{Code: UnplacedNoCell}
+	}
+	if p.skewed {
+		return Reason{UnplacedSkew, map[string]string{"maxSkew": strconv.Itoa(int(d.in.Spread.MaxSkew))}}
+	}
+	closed := make([]bool, len(p.cells)) // by a group that is at its max
+	p.closeGroups(&p.tree.root, closed)
+	var full, frozen, tainted bool
+	for i := range p.cells {
+		c, share := &p.cells[i], p.shares[i]
+		if closed[i] || leafWeight(&d.in.Spread, c) == 0 || c.Max != nil && share >= int64(*c.Max) {
+			continue
+		}
+		if d.why != nil {
+			if l := d.why[p.offset+i]; l != nil && share == d.ceils[p.offset+i] {
+				full = full || l.pool
+				continue
+			}
+		}
+		switch {
+		case c.Frozen:
+			frozen = true
+		case c.Taint == NoSchedule || c.Taint == NoExecute:
+			tainted = true
+		default:
+			full = true
+		}
+	}
+	switch {
+	case full && frozen:
+		return Reason{UnplacedCapacity, map[string]string{"also": UnplacedFrozen}}
+	case full:
+		return Reason{Code: UnplacedCapacity}
+	case frozen:
+		return Reason{Code: UnplacedFrozen}
+	case tainted:
+		return Reason{Code: UnplacedTainted}
+	}
+	return Reason{Code: UnplacedBounds}
+}
+
+func (p *part) closeGroups(n *node, closed []bool) {
+	var sum int64
+	for _, cell := range p.tree.order[n.from:n.to] {
+		sum += p.shares[cell]
+	}
+	if sum >= n.high {
+		for _, cell := range p.tree.order[n.from:n.to] {
+			closed[cell] = true
+		}
+	}
+	for i := range n.children {
+		p.closeGroups(&n.children[i], closed)
+	}
+}
