@@ -140,11 +140,11 @@ func (f *Facts) cell(c *topology.Cell) CellAnswer {
 
 // without says why a member has no cell.
 func (f *Facts) without(cluster, subset string) []string {
-	if now := f.Outcome.Obstacles(cluster, subset); len(now) > 0 {
-		return now
-	}
 	if f.Outcome.Verdict == nil {
 		return []string{"the hub does not place the workload: its namespace is not federated"}
+	}
+	if now := f.Outcome.Obstacles(cluster, subset); len(now) > 0 {
+		return now
 	}
 	if v := f.Outcome.Verdict; !v.Decided {
 		return []string{v.Message}

@@ -52,6 +52,11 @@ func (f *Foresight) Of(ctx context.Context, key wire.Key) (Outcome, error) {
 	}
 	next := decide(s, f.rules)
 	out := Outcome{Object: s.object, Present: s.placement, Next: next.spec, Remove: next.remove, Verdict: next.verdict, members: s.members}
+	if out.members == nil { // a decision without them: the namespace is not federated
+		if out.members, err = listMembers(ctx, f.reader); err != nil {
+			return Outcome{}, err
+		}
+	}
 	if s.object != nil {
 		// What cannot be read is refused in the verdict.
 		out.Workload, _ = f.rules[key.Kind].read(s.object)
