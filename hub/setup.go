@@ -7,6 +7,7 @@ import (
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -107,11 +108,11 @@ func Setup(ctx context.Context, mgr ctrl.Manager, clk clock.PassiveClock) error 
 	if err := wire.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	verdicts := placement.NewVerdicts()
+	verdicts, watching := placement.NewVerdicts(), placement.NewWatching()
 	for _, setup := range []func() error{
 		func() error { return agent.Setup(mgr, clk, hubID) },
-		func() error { return placement.Setup(mgr, clk, hubID, verdicts) },
-		func() error { return delivery.Setup(mgr, clk, hubID, verdicts) },
+		func() error { return placement.Setup(mgr, clk, hubID, verdicts, watching) },
+		func() error { return delivery.Setup(mgr, clk, hubID, verdicts, watching) },
 		func() error { return aggregate.Setup(mgr, clk, hubID, verdicts) },
 	} {
 		if err := setup(); err != nil {
@@ -124,7 +125,14 @@ func Setup(ctx context.Context, mgr ctrl.Manager, clk clock.PassiveClock) error 
 // cacheOptions keeps what is read: no managed fields anywhere, and of the Leases that are no member's only the name, for
 // a cluster of many nodes has one for each.
 func cacheOptions() cache.Options {
-	strip := cache.TransformStripManagedFields()
+	stripManaged := cache.TransformStripManagedFields()
+	strip := func(o any) (any, error) {
+		// Of an object whose metadata alone is kept, what kubectl notes of it is the whole object.
+		if meta, ok := o.(*metav1.PartialObjectMetadata); ok {
+			delete(meta.Annotations, corev1.LastAppliedConfigAnnotation)
+		}
+		return stripManaged(o)
+	}
 	return cache.Options{
 		DefaultTransform: strip,
 		ByObject: map[client.Object]cache.ByObject{

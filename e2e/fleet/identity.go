@@ -208,7 +208,8 @@ func hubRules() []rbacv1.PolicyRule {
 		rule("apps", "*", read),
 		rule("", "namespaces", read+" create patch"),
 		rule("", "podtemplates", "create"), // templates are checked by a dry run
-		rule("", "services configmaps secrets persistentvolumeclaims", read),
+		rule("", "services configmaps secrets serviceaccounts persistentvolumeclaims", read),
+		rule("batch", "jobs cronjobs", read),
 		rule("", "events", "create patch"),
 		rule("events.k8s.io", "events", "create patch"),
 		rule("coordination.k8s.io", "leases", write),

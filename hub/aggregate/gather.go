@@ -37,6 +37,9 @@ func (r *Reconciler) gather(ctx context.Context, key wire.Key, object client.Obj
 			f.Works[cluster] = &works.Items[i]
 		}
 	}
+	if err := r.gatherNeeded(ctx, f); err != nil {
+		return nil, err
+	}
 	members := &topology.MemberClusterList{}
 	if err := r.client.List(ctx, members, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list MemberClusters: %w", err)
@@ -49,6 +52,30 @@ func (r *Reconciler) gather(ctx context.Context, key wire.Key, object client.Obj
 		f.NotReady[m.Name] = !meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberReady)
 	}
 	return f, nil
+}
+
+// gatherNeeded reads the Works of what goes with the workload, in the members that have a cell of it.
+func (r *Reconciler) gatherNeeded(ctx context.Context, f *Facts) error {
+	f.Needed = map[string][]*work.Work{}
+	clusters := map[string]bool{}
+	for i := range f.Placement.Spec.Cells {
+		clusters[f.Placement.Spec.Cells[i].Cluster] = true
+	}
+	for _, key := range wire.DependenciesOf(f.Placement) {
+		if refusal, ok := r.verdicts.Undelivered(key); ok && f.Undelivered == nil {
+			f.Undelivered = &refusal
+		}
+		for cluster := range clusters {
+			w := &work.Work{}
+			switch err := r.client.Get(ctx, key.Work(cluster), w, client.UnsafeDisableDeepCopy); {
+			case err == nil:
+				f.Needed[cluster] = append(f.Needed[cluster], w)
+			case !apierrors.IsNotFound(err):
+				return fmt.Errorf("get Work of %s for %s: %w", key.Sentence(), cluster, err)
+			}
+		}
+	}
+	return nil
 }
 
 // strategyOf reads how the user wants updates.

@@ -15,6 +15,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
 
 // Reconciler sums reports onto the user's object, one workload at a time.
@@ -31,7 +32,7 @@ type Reconciler struct {
 // NewReconciler returns a reconciler that writes with c and reads c's cache.
 func NewReconciler(c client.Client, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts) *Reconciler {
 	return &Reconciler{
-		client: c, clock: clk, rules: placement.Rules(), hubID: hubID, verdicts: verdicts,
+		client: c, clock: clk, rules: placement.AllRules(), hubID: hubID, verdicts: verdicts,
 		pace: newPace(clk), written: wire.NewWritten[wire.Key](clk),
 	}
 }
@@ -60,7 +61,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 		return ctrl.Result{}, err
 	}
 	sum := Summarise(facts)
-	if err := r.reportPlacement(ctx, facts); err != nil {
+	if err := r.reportPlacement(ctx, facts, stalledOf(rule, facts, &sum)); err != nil || rule.Copied {
 		return ctrl.Result{}, err
 	}
 	return r.report(ctx, object, facts, &sum)
@@ -111,16 +112,28 @@ func (r *Reconciler) fill(object client.Object, f *Facts, s *Sum) bool {
 	return false
 }
 
+// stalledOf is what the placement's condition Stalled says, nil where nothing stalls the workload. Users' objects of the kinds
+// that are copied have no conditions, so there the placement tells all that stands in the way, on the hub or in members.
+func stalledOf(rule placement.Rule, f *Facts, s *Sum) *conditions.Cause {
+	switch {
+	case rule.Copied:
+		return firstCause(s.Stalled, s.Failed)
+	case f.Verdict.Stalled:
+		return &conditions.Cause{Reason: f.Verdict.Reason, Message: f.Verdict.Message}
+	}
+	return nil
+}
+
 // reportPlacement writes the placement's condition Stalled while there is one.
-func (r *Reconciler) reportPlacement(ctx context.Context, f *Facts) error {
+func (r *Reconciler) reportPlacement(ctx context.Context, f *Facts, stalled *conditions.Cause) error {
 	if f.Placement == nil || f.Placement.DeletionTimestamp != nil {
 		return nil
 	}
 	p := f.Placement.DeepCopy()
-	if f.Verdict.Stalled {
+	if stalled != nil {
 		// The time alone is set by the writer; a condition that says the same keeps its own.
 		meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{
-			Type: apps.ConditionStalled, Status: metav1.ConditionTrue, Reason: f.Verdict.Reason, Message: f.Verdict.Message,
+			Type: apps.ConditionStalled, Status: metav1.ConditionTrue, Reason: stalled.Reason, Message: stalled.Message,
 			LastTransitionTime: metav1.NewTime(r.clock.Now()),
 		})
 	} else {

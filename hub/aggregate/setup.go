@@ -27,12 +27,12 @@ const workers = 8
 
 // Setup adds the controller of this stage to the manager.
 func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts) error {
-	w := &watches{client: mgr.GetClient()}
+	w := &watches{client: mgr.GetClient(), rules: placement.AllRules()}
 	controllers := builder.TypedControllerManagedBy[wire.Key](mgr).Named("aggregate").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
-		WatchesRawSource(verdicts.Source()).
+		WatchesRawSource(verdicts.Source(w.concerned)).
 		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(placementKey), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(workKey), builder.WithPredicates(statusChanged())).
+		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsOfWork), builder.WithPredicates(statusChanged())).
 		Watches(&topology.MemberCluster{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsOf), builder.WithPredicates(readyChanged()))
 	for kind, rule := range placement.Rules() {
 		toKey := func(_ context.Context, o client.Object) []wire.Key {
@@ -46,7 +46,33 @@ func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *pla
 	return nil
 }
 
-type watches struct{ client client.Client }
+type watches struct {
+	client client.Client
+	rules  map[string]placement.Rule
+}
+
+// concerned returns a key, and where it is that of a whole object those of the workloads that need the object.
+func (w *watches) concerned(ctx context.Context, key wire.Key) []wire.Key {
+	keys := []wire.Key{key}
+	if !w.rules[key.Kind].Copied {
+		return keys
+	}
+	dependents := &topology.WorkloadPlacementList{}
+	if err := w.client.List(ctx, dependents, client.MatchingFields{wire.IndexPlacementDependency: key.String()}, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "list placements with a dependency", "dependency", key.String())
+	}
+	for i := range dependents.Items {
+		keys = append(keys, wire.KeyOfPlacement(&dependents.Items[i]))
+	}
+	return keys
+}
+
+func (w *watches) workloadsOfWork(ctx context.Context, o client.Object) []wire.Key {
+	if key, ok := wire.KeyOf(o); ok {
+		return w.concerned(ctx, key)
+	}
+	return nil
+}
 
 // workloadsOf returns the workloads that have Works for a member.
 func (w *watches) workloadsOf(ctx context.Context, o client.Object) []wire.Key {
@@ -57,20 +83,15 @@ func (w *watches) workloadsOf(ctx context.Context, o client.Object) []wire.Key {
 	}
 	var keys []wire.Key
 	for i := range works.Items {
-		keys = append(keys, workKey(ctx, &works.Items[i])...)
+		if key, ok := wire.KeyOf(&works.Items[i]); ok && !w.rules[key.Kind].Copied {
+			keys = append(keys, key)
+		}
 	}
 	return keys
 }
 
 func placementKey(_ context.Context, o client.Object) []wire.Key {
 	return []wire.Key{wire.KeyOfPlacement(o.(*topology.WorkloadPlacement))}
-}
-
-func workKey(_ context.Context, o client.Object) []wire.Key {
-	if key, ok := wire.KeyOf(o); ok {
-		return []wire.Key{key}
-	}
-	return nil
 }
 
 // statusChanged lets through what agents report: the numbers, whether the object stands, and what stands in its way. Works

@@ -28,6 +28,8 @@ type Facts struct {
 	Placement *topology.WorkloadPlacement
 	// Works of the placement, by member.
 	Works map[string]*work.Work
+	// Needed are the Works of what goes with the workload, by member.
+	Needed map[string][]*work.Work
 	// Strategy is how the user wants updates.
 	Strategy Strategy
 	// NotReady are the members whose reports may be old.
@@ -141,8 +143,9 @@ func (s *Sum) sumCells(f *Facts) {
 	for _, cluster := range slices.Sorted(maps.Keys(wanted)) {
 		s.sumCluster(f, cluster, wanted[cluster], sequence[cluster])
 		t := f.told(cluster, sequence[cluster])
-		stalled.add(cluster, t.stalled)
-		failed.add(cluster, t.failed)
+		needs := notApplied(f.Needed[cluster])
+		stalled.add(cluster, firstTold(t.stalled, needs.stalled))
+		failed.add(cluster, firstTold(t.failed, needs.failed))
 		failedScale.add(cluster, t.failedScale)
 		failedUpdate.add(cluster, t.failedUpdate)
 		deadline.add(cluster, t.deadline)

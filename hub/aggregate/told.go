@@ -84,6 +84,26 @@ func (t *told) read(w *work.Work) {
 	}
 }
 
+// notApplied returns what keeps the first of these Works' objects from standing in a member as it should.
+func notApplied(works []*work.Work) told {
+	var all told
+	for _, w := range works {
+		if meta.IsStatusConditionTrue(w.Status.Conditions, work.ConditionApplied) {
+			continue
+		}
+		t := toldBy(w)
+		all.stalled, all.failed = firstTold(all.stalled, t.stalled), firstTold(all.failed, t.failed)
+	}
+	return all
+}
+
+func firstTold(a, b conditions.Cause) conditions.Cause {
+	if a.Reason != "" {
+		return a
+	}
+	return b
+}
+
 // causes gathers one cause from several members: the first one's, and how many others have one.
 type causes struct {
 	first conditions.Cause

@@ -8,7 +8,9 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,15 +45,19 @@ func plan(key wire.Key, hubID string, object client.Object, p *topology.Workload
 				key.Sentence(), len(manifest)/1024, maxManifest/1024)}, nil
 		}
 		name := key.Work(cluster)
+		var needs map[string]string
+		if names := dependsOn(p, cluster); names != "" {
+			needs = map[string]string{topology.AnnotationDependsOn: names}
+		}
 		works = append(works, &work.Work{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: name.Namespace, Name: name.Name,
 				Labels: map[string]string{topology.LabelPlacement: string(p.UID)},
-				Annotations: map[string]string{
+				Annotations: withAll(needs, map[string]string{
 					topology.AnnotationHubID:    hubID,
 					topology.AnnotationSequence: strconv.FormatInt(cells[0].Sequence, 10),
 					topology.AnnotationWorkload: key.String(),
-				},
+				}),
 				Finalizers: []string{work.ExecutionFinalizer},
 			},
 			Spec: work.WorkSpec{Workload: work.WorkloadTemplate{Manifests: []work.Manifest{{RawExtension: runtime.RawExtension{Raw: manifest}}}}},
@@ -76,10 +82,28 @@ func renderFor(key wire.Key, object client.Object, p *topology.WorkloadPlacement
 	return manifest, nil, nil
 }
 
+// dependsOn names the Works of a member that carry what goes with the placement. What does not exist on the hub has none.
+func dependsOn(p *topology.WorkloadPlacement, cluster string) string {
+	var names []string
+	for _, d := range p.Spec.Dependencies {
+		if !d.Missing {
+			names = append(names, wire.Key{Kind: d.Kind, Namespace: p.Namespace, Name: d.Name}.Work(cluster).Name)
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+func withAll(some, all map[string]string) map[string]string {
+	maps.Copy(all, some)
+	return all
+}
+
 // merge returns have with what want says set in it, and whether that changes anything. Labels, annotations and finalizers
 // of others stay.
 func merge(have, want *work.Work) (*work.Work, bool) {
-	if isIn(want.Labels, have.Labels) && isIn(want.Annotations, have.Annotations) &&
+	needs := have.Annotations[topology.AnnotationDependsOn] == want.Annotations[topology.AnnotationDependsOn]
+	preserve := want.Spec.PreserveResourcesOnDeletion == nil || equality.Semantic.DeepEqual(have.Spec.PreserveResourcesOnDeletion, want.Spec.PreserveResourcesOnDeletion)
+	if isIn(want.Labels, have.Labels) && isIn(want.Annotations, have.Annotations) && needs && preserve &&
 		controllerutil.ContainsFinalizer(have, work.ExecutionFinalizer) && sameManifest(have, want) {
 		return have, false
 	}
@@ -89,6 +113,10 @@ func merge(have, want *work.Work) (*work.Work, bool) {
 	}
 	if out.Annotations == nil {
 		out.Annotations = map[string]string{}
+	}
+	delete(out.Annotations, topology.AnnotationDependsOn)
+	if want.Spec.PreserveResourcesOnDeletion != nil {
+		out.Spec.PreserveResourcesOnDeletion = want.Spec.PreserveResourcesOnDeletion
 	}
 	maps.Copy(out.Labels, want.Labels)
 	maps.Copy(out.Annotations, want.Annotations)

@@ -87,9 +87,17 @@ func (r *Reconciler) release(ctx context.Context, s *state) (ctrl.Result, error)
 			return ctrl.Result{}, err
 		}
 	}
+	return r.letGo(ctx, s)
+}
+
+// letGo takes the finalizer off a placement that is being deleted.
+func (r *Reconciler) letGo(ctx context.Context, s *state) (ctrl.Result, error) {
+	if !controllerutil.ContainsFinalizer(s.placement, topology.PlacementFinalizer) {
+		return ctrl.Result{}, nil
+	}
 	base := s.placement.DeepCopy()
 	controllerutil.RemoveFinalizer(s.placement, topology.PlacementFinalizer)
-	err = r.client.Patch(ctx, s.placement, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), wire.ManagerDelivery)
+	err := r.client.Patch(ctx, s.placement, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), wire.ManagerDelivery)
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: staleRetry}, nil
 	}

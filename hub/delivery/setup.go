@@ -22,8 +22,8 @@ import (
 // workers is how many workloads are delivered at once; each writes its Works in parallel too.
 const workers = 8
 
-// Setup adds the controller of this stage to the manager.
-func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts) error {
+// Setup adds the controllers of this stage to the manager.
+func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, watching *placement.Watching) error {
 	ours := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan())
 	controllers := builder.TypedControllerManagedBy[wire.Key](mgr).Named("delivery").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
@@ -39,7 +39,7 @@ func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *pla
 	if err := controllers.Complete(NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), clk, hubID, verdicts)); err != nil {
 		return fmt.Errorf("set up controller delivery: %w", err)
 	}
-	return nil
+	return setupCopies(mgr, clk, hubID, verdicts, watching)
 }
 
 func placementKey(_ context.Context, o client.Object) []wire.Key {

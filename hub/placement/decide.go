@@ -43,13 +43,21 @@ func decide(s *state, rules map[string]Rule) step {
 }
 
 func decideFederated(s *state, rules map[string]Rule) step {
-	workload, refusal := rules[s.key.Kind].read(s.object)
+	rule := rules[s.key.Kind]
+	workload, refusal := rule.read(s.object)
 	var recorded *topology.PolicyReference
 	if s.placement != nil {
 		recorded = s.placement.Spec.Policy
 	}
 	policy := SelectPolicy(&workload, s.policies, recorded)
 	switch {
+	case rule.Copied && s.placement == nil && (policy == nil || !letsGo(&policy.Spec, s.key.Kind) ||
+		ClusterMade(s.key.Kind, s.key.Namespace, s.key.Name, s.object.GetAnnotations())):
+		return step{} // an object of the hub alone, as most are
+	case policy != nil && !letsGo(&policy.Spec, s.key.Kind):
+		refusal = &Refusal{topology.PolicySecretsNotCarried, fmt.Sprintf(
+			"%s %s no longer lets Secrets go to members; %s is frozen as it is placed; set spec.dependencies.secrets: Carry, or set the annotation %s on the Secret to remove it from the members",
+			policy.Ref.Kind, policy.Ref.Name, s.key.Sentence(), topology.AnnotationWithdraw)}
 	case policy == nil && s.placement != nil:
 		refusal = &Refusal{PolicyMissing, fmt.Sprintf(
 			"no policy selects %s any more (it was placed by %s); it is frozen as it is placed; let a policy select it, or set the annotation %s to remove it from the members",
@@ -68,6 +76,7 @@ func decideFederated(s *state, rules map[string]Rule) step {
 	facts := Facts{
 		Workload: workload, Policy: policy.Ref, Spread: policy.Spec.Spread,
 		Members: membersFor(s.members, &policy.Spec.Clusters), Reports: s.reports, MaxReported: s.reported,
+		Dependencies: policy.Spec.Dependencies, Absent: s.absent,
 	}
 	if s.placement != nil {
 		facts.Last = &s.placement.Spec

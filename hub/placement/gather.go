@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
@@ -26,6 +27,7 @@ type state struct {
 	members   []topology.MemberCluster
 	reports   map[string]Report
 	reported  int64
+	absent    map[topology.DependencyReference]bool
 }
 
 // gatherer reads what decisions depend on: from the hub's cache, or from a snapshot of a hub.
@@ -33,6 +35,8 @@ type gatherer struct {
 	reader client.Reader
 	rules  map[string]Rule
 	hubID  string
+	// watching keeps in the cache what is asked about; nil where reader has all.
+	watching *Watching
 }
 
 // gather reads all that a decision depends on.
@@ -45,7 +49,14 @@ func (r *gatherer) gather(ctx context.Context, key wire.Key) (*state, error) {
 	case !apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("get placement of %s: %w", key.Sentence(), err)
 	}
-	object := r.rules[key.Kind].New()
+	rule, ok := r.rules[key.Kind]
+	if !ok {
+		return nil, reconcile.TerminalError(fmt.Errorf("no rule for %s", key.Sentence()))
+	}
+	if err := r.watching.Start(rule); err != nil {
+		return nil, err
+	}
+	object := rule.New()
 	switch err := r.reader.Get(ctx, key.Workload(), object); {
 	case err == nil:
 		s.object = object
@@ -69,7 +80,52 @@ func (r *gatherer) gather(ctx context.Context, key wire.Key) (*state, error) {
 	if s.members, err = listMembers(ctx, r.reader); err != nil {
 		return nil, err
 	}
+	if err := r.gatherAbsent(ctx, s); err != nil {
+		return nil, err
+	}
 	return s, r.gatherReports(ctx, s)
+}
+
+// gatherAbsent finds which of the objects that the workload or a policy names do not exist. Nothing is asked about kinds that
+// nobody names, and about Secrets only where a policy lets them go.
+func (r *gatherer) gatherAbsent(ctx context.Context, s *state) error {
+	workload, refusal := r.rules[s.key.Kind].read(s.object)
+	if refusal != nil || workload.Copied {
+		return nil
+	}
+	named := map[topology.DependencyReference]bool{}
+	for i := range s.policies {
+		policy := &s.policies[i]
+		if policy.selects(&workload) == notSelected {
+			continue
+		}
+		if policy.Spec.Dependencies.Mode != topology.DependenciesNone {
+			for _, need := range workload.Needs {
+				named[need.DependencyReference] = named[need.DependencyReference] || letsGo(&policy.Spec, need.Kind)
+			}
+		}
+		for _, ref := range policy.Spec.Dependencies.Extra {
+			named[ref] = named[ref] || letsGo(&policy.Spec, ref.Kind)
+		}
+	}
+	s.absent = map[topology.DependencyReference]bool{}
+	for ref, look := range named {
+		rule, ok := r.rules[ref.Kind]
+		if !look || !ok {
+			continue
+		}
+		if err := r.watching.Start(rule); err != nil {
+			return err
+		}
+		name := client.ObjectKey{Namespace: s.key.Namespace, Name: ref.Name}
+		switch err := r.reader.Get(ctx, name, rule.New()); {
+		case apierrors.IsNotFound(err):
+			s.absent[ref] = true
+		case err != nil:
+			return fmt.Errorf("get %s %s, which %s needs: %w", ref.Kind, name, s.key.Sentence(), err)
+		}
+	}
+	return nil
 }
 
 // gatherReports reads the newest report of each member. Only reports for this hub and this placement count for lending; for

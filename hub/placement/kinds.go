@@ -25,6 +25,8 @@ type Rule struct {
 	// New returns an empty object and an empty list of the kind.
 	New     func() client.Object
 	NewList func() client.ObjectList
+	// Copied: every member gets the whole object, and nothing of it is divided.
+	Copied bool
 	// read takes from the object what the decision depends on. A Refusal says what the user has to correct.
 	read func(client.Object) (Workload, *Refusal)
 }
@@ -47,9 +49,10 @@ func Rules() map[string]Rule {
 	}
 }
 
-// kindNames returns the names of the kinds in order, for messages.
-func kindNames(rules map[string]Rule) string {
-	return strings.Join(slices.Sorted(maps.Keys(rules)), ", ")
+// kindsThatWork names the kinds that a policy can select, for messages.
+func kindsThatWork() string {
+	names := func(rules map[string]Rule) string { return strings.Join(slices.Sorted(maps.Keys(rules)), ", ") }
+	return fmt.Sprintf("%s (apps.kruise.io), and %s (apiVersion v1)", names(Rules()), names(copied()))
 }
 
 // Workload is what a decision depends on of the user's object.
@@ -63,6 +66,10 @@ type Workload struct {
 	Revision string
 	// Subsets in the user's order. A kind without subsets has one with an empty name.
 	Subsets []Subset
+	// Copied: every member gets the whole object.
+	Copied bool
+	// Needs are the objects that the pod template names.
+	Needs []Need
 	// Open: the workload says nothing about where it runs, the policy's spread does.
 	Open bool
 	// Remarks are sentences about fields that are not carried out, in a stable order.

@@ -13,9 +13,12 @@ import (
 
 // Facts are all that a decision depends on.
 type Facts struct {
-	Workload Workload
-	Policy   topology.PolicyReference
-	Spread   topology.Spread
+	Workload     Workload
+	Policy       topology.PolicyReference
+	Spread       topology.Spread
+	Dependencies topology.Dependencies
+	// Absent are the objects that the workload or the policy names and that do not exist on the hub.
+	Absent map[topology.DependencyReference]bool
 	// Members are all that exist, sorted by name.
 	Members []Member
 	// Overrides are what the policy changes in members' manifests.
@@ -45,9 +48,11 @@ type Note struct {
 // result and unchanged facts changes nothing.
 func Plan(f Facts) (Decision, *Refusal) {
 	selected := slices.ContainsFunc(f.Members, func(m Member) bool { return m.Selected })
-	if !selected {
-		return Decision{}, &Refusal{NoMember, fmt.Sprintf("%s %s selects no accepted member for %s; join and accept a member, or widen spec.clusters",
-			f.Policy.Kind, f.Policy.Name, f.Workload.Key.Sentence())}
+	if !selected && (f.Last != nil || !f.Workload.Copied) {
+		return Decision{}, &Refusal{NoMember, noMember(&f)}
+	}
+	if f.Workload.Copied {
+		return planCopies(&f), nil
 	}
 	result, notes, refusal := divide(&f)
 	if refusal != nil {
@@ -76,10 +81,17 @@ func Plan(f Facts) (Decision, *Refusal) {
 		spec.Placed += spec.Cells[i].Replicas
 	}
 	spec.Clusters = clusterColumn(spec.Cells)
+	needs, needNotes := dependencies(&f)
+	spec.Dependencies, notes = needs, append(notes, needNotes...)
 	for _, remark := range slices.Concat(f.Workload.Remarks, f.Overrides.Remarks) {
 		notes = append(notes, Note{Reason: Placed, Message: remark})
 	}
 	return Decision{Spec: spec, Notes: notes}, nil
+}
+
+func noMember(f *Facts) string {
+	return fmt.Sprintf("%s %s selects no accepted member for %s; join and accept a member, or widen spec.clusters",
+		f.Policy.Kind, f.Policy.Name, f.Workload.Key.Sentence())
 }
 
 // keepEmptied adds the cells of the last decision that no longer get replicas but still have some in use: their members
@@ -162,6 +174,10 @@ func clusterColumn(cells []topology.Cell) string {
 			parts = append(parts, fmt.Sprintf("%s:%d", cluster, replicas[cluster]))
 		}
 	}
+	return nameColumn(parts)
+}
+
+func nameColumn(parts []string) string {
 	if more := len(parts) - clustersInColumn; more > 0 {
 		parts = append(parts[:clustersInColumn], fmt.Sprintf("and %d more", more))
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -45,8 +47,7 @@ func (p *Policy) selects(w *Workload) int {
 }
 
 func selectedBy(s *topology.WorkloadSelector, w *Workload) int {
-	group, _, _ := strings.Cut(w.Ref.APIVersion, "/")
-	if s.Kind != w.Key.Kind || groupOf(s) != group {
+	if s.Kind != w.Key.Kind || groupOf(s) != groupIn(w.Ref.APIVersion) {
 		return notSelected
 	}
 	if s.Name != "" {
@@ -69,7 +70,15 @@ func groupOf(s *topology.WorkloadSelector) string {
 	if s.APIVersion == "" {
 		return apps.GroupVersion.Group
 	}
-	group, _, _ := strings.Cut(s.APIVersion, "/")
+	return groupIn(s.APIVersion)
+}
+
+// groupIn returns the group of an apiVersion, which is empty for that of the core.
+func groupIn(apiVersion string) string {
+	group, _, named := strings.Cut(apiVersion, "/")
+	if !named {
+		return ""
+	}
 	return group
 }
 
@@ -113,12 +122,45 @@ func unknownKinds(spec *topology.FederationPolicySpec, rules map[string]Rule) []
 	var unknown []string
 	for i := range spec.Workloads {
 		s := &spec.Workloads[i]
+		if runsOnHub(s) {
+			continue
+		}
 		if rule, ok := rules[s.Kind]; !ok || rule.GVK.Group != groupOf(s) {
 			unknown = append(unknown, fmt.Sprintf("%s (%s)", s.Kind, groupOf(s)))
 		}
 	}
 	slices.Sort(unknown)
 	return slices.Compact(unknown)
+}
+
+// runsOnHub tells whether an entry names a kind that every cluster with Kubernetes' own controllers runs by itself, so that
+// its pods would run on the hub.
+func runsOnHub(s *topology.WorkloadSelector) bool {
+	switch groupOf(s) {
+	case appsv1.GroupName:
+		return slices.Contains([]string{"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"}, s.Kind)
+	case batchv1.GroupName:
+		return s.Kind == "Job" || s.Kind == "CronJob"
+	}
+	return false
+}
+
+// kindsOfHub returns what a policy names and the hub's own cluster runs.
+func kindsOfHub(spec *topology.FederationPolicySpec) []string {
+	var named []string
+	for i := range spec.Workloads {
+		if s := &spec.Workloads[i]; runsOnHub(s) {
+			named = append(named, fmt.Sprintf("%s (%s)", s.Kind, groupOf(s)))
+		}
+	}
+	slices.Sort(named)
+	return slices.Compact(named)
+}
+
+func selectsHeldSecrets(spec *topology.FederationPolicySpec) bool {
+	return !letsGo(spec, secretKind) && slices.ContainsFunc(spec.Workloads, func(s topology.WorkloadSelector) bool {
+		return s.Kind == secretKind && groupOf(&s) == ""
+	})
 }
 
 // selectsMember tells whether a policy's cluster selector takes in a member.

@@ -33,17 +33,18 @@ type PolicyKey struct{ Kind, Namespace, Name string }
 
 // PolicyReconciler tells on each policy whether it holds, and for how many workloads. It alone writes policies' status.
 type PolicyReconciler struct {
-	client client.Client
-	rules  map[string]Rule
-	clock  clock.PassiveClock
+	client   client.Client
+	rules    map[string]Rule
+	clock    clock.PassiveClock
+	watching *Watching
 
 	mu     sync.Mutex
 	counts map[PolicyKey]time.Time // since when a changed count waits
 }
 
 // NewPolicyReconciler returns a reconciler that writes with c.
-func NewPolicyReconciler(c client.Client, clk clock.PassiveClock) *PolicyReconciler {
-	return &PolicyReconciler{client: c, rules: Rules(), clock: clk, counts: map[PolicyKey]time.Time{}}
+func NewPolicyReconciler(c client.Client, clk clock.PassiveClock, watching *Watching) *PolicyReconciler {
+	return &PolicyReconciler{client: c, rules: AllRules(), clock: clk, watching: watching, counts: map[PolicyKey]time.Time{}}
 }
 
 // Reconcile gathers what a policy selects and what was placed by it, and writes its status when that changed.
@@ -55,6 +56,9 @@ func (r *PolicyReconciler) Reconcile(ctx context.Context, key PolicyKey) (ctrl.R
 	}
 	if object.GetDeletionTimestamp() != nil {
 		return ctrl.Result{}, nil
+	}
+	if err := r.watchNamed(policy()); err != nil {
+		return ctrl.Result{}, err
 	}
 	facts, err := r.gather(ctx, key, policy())
 	if err != nil {
@@ -92,6 +96,19 @@ func (r *PolicyReconciler) policyOf(key PolicyKey) (client.Object, func() Policy
 	return p, func() Policy { return Policy{ref, p.CreationTimestamp.Time, p.Spec} }, func() *topology.FederationPolicyStatus { return &p.Status }
 }
 
+// watchNamed starts the watches of the copied kinds that the policy names.
+func (r *PolicyReconciler) watchNamed(policy Policy) error {
+	for i := range policy.Spec.Workloads {
+		s := &policy.Spec.Workloads[i]
+		if rule, ok := r.rules[s.Kind]; ok && rule.GVK.Group == groupOf(s) && letsGo(&policy.Spec, s.Kind) {
+			if err := r.watching.Start(rule); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 func (r *PolicyReconciler) waitForCount(key PolicyKey) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,6 +131,8 @@ type policyFacts struct {
 	key       PolicyKey
 	federated bool
 	unknown   []string
+	onHub     []string
+	secrets   bool // it selects Secrets and does not let them go
 	kinds     string
 	workloads int32
 	// conflict is the first workload (by name) that the policy selects and another policy of its scope holds, and which.
@@ -121,7 +140,7 @@ type policyFacts struct {
 }
 
 func (r *PolicyReconciler) gather(ctx context.Context, key PolicyKey, policy Policy) (policyFacts, error) {
-	f := policyFacts{key: key, federated: true, unknown: unknownKinds(&policy.Spec, r.rules), kinds: kindNames(r.rules)}
+	f := policyFacts{key: key, federated: true, onHub: kindsOfHub(&policy.Spec), unknown: unknownKinds(&policy.Spec, r.rules), kinds: kindsThatWork(), secrets: selectsHeldSecrets(&policy.Spec)}
 	if key.Namespace != "" {
 		namespace := &corev1.Namespace{}
 		if err := r.client.Get(ctx, client.ObjectKey{Name: key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
@@ -160,7 +179,7 @@ func (r *PolicyReconciler) gather(ctx context.Context, key PolicyKey, policy Pol
 func (r *PolicyReconciler) selected(ctx context.Context, namespace string, policy *Policy, others map[wire.Key]string) ([]wire.Key, error) {
 	var conflicts []wire.Key
 	for kind, rule := range r.rules {
-		if !slices.ContainsFunc(policy.Spec.Workloads, func(s topology.WorkloadSelector) bool { return s.Kind == kind }) {
+		if !r.watching.Watched(rule) || !slices.ContainsFunc(policy.Spec.Workloads, func(s topology.WorkloadSelector) bool { return s.Kind == kind }) {
 			continue
 		}
 		list := rule.NewList()
@@ -189,9 +208,17 @@ func (f *policyFacts) status(before *topology.FederationPolicyStatus, generation
 	case !f.federated:
 		condition.Reason = topology.PolicyNamespaceNotFederated
 		condition.Message = fmt.Sprintf("namespace %s has no label %s=true, so nothing in it is placed; label the namespace", f.key.Namespace, topology.LabelFederated)
+	case len(f.onHub) > 0:
+		condition.Reason = topology.PolicyRunsOnHub
+		condition.Message = fmt.Sprintf("%s %s names %s, which the hub's own cluster runs, so nothing of it goes to members; put the pod template into a UnitedDeployment (spec.template.deploymentTemplate), or use a CloneSet, and name that kind",
+			f.key.Kind, f.key.Name, strings.Join(f.onHub, ", "))
+	case f.secrets:
+		condition.Reason = topology.PolicySecretsNotCarried
+		condition.Message = fmt.Sprintf("%s %s selects Secrets, and they stay on the hub; set spec.dependencies.secrets: Carry to let them go to members, or take Secret out of spec.workloads",
+			f.key.Kind, f.key.Name)
 	case len(f.unknown) > 0:
 		condition.Reason = topology.PolicyUnknownKind
-		condition.Message = fmt.Sprintf("%s %s names %s, which is not placed on members; the kinds that work are %s (apps.kruise.io)",
+		condition.Message = fmt.Sprintf("%s %s names %s, which is not placed on members; the kinds that work are %s",
 			f.key.Kind, f.key.Name, strings.Join(f.unknown, ", "), f.kinds)
 	case f.conflict != "":
 		condition.Reason = topology.PolicyConflicted

@@ -20,6 +20,10 @@ const (
 	SubsetUnmatched = "SubsetUnmatched"
 	// Unplaced: some replicas have no cell.
 	Unplaced = "Unplaced"
+	// DependencyMissing: an object that the pods need does not exist on the hub; the workload is placed all the same.
+	DependencyMissing = "DependencyMissing"
+	// TooManyDependencies: the pods need more objects than go with one workload.
+	TooManyDependencies = "TooManyDependencies"
 	// TooManyCells: the workload would have more cells than a placement holds.
 	TooManyCells = "TooManyCells"
 	// NameTooLong: the name of the workload leaves no room for the names of the hub's objects.
@@ -41,6 +45,8 @@ const (
 	CellExcluded = "Excluded"
 	// CellUnmatched: the member no longer matches the subset.
 	CellUnmatched = "Unmatched"
+	// CellCopy: every selected member gets a copy.
+	CellCopy = "Copy"
 )
 
 // ParamAssumed is the parameter of a cell's reason that lists the node labels which the hub does not know; they are assumed

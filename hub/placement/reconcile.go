@@ -29,9 +29,9 @@ type Reconciler struct {
 }
 
 // NewReconciler returns a reconciler that writes with c and reads c's cache.
-func NewReconciler(c client.Client, clk clock.PassiveClock, hubID string, verdicts *Verdicts) *Reconciler {
+func NewReconciler(c client.Client, clk clock.PassiveClock, hubID string, verdicts *Verdicts, watching *Watching) *Reconciler {
 	return &Reconciler{
-		gatherer: gatherer{reader: c, rules: Rules(), hubID: hubID},
+		gatherer: gatherer{reader: c, rules: AllRules(), hubID: hubID, watching: watching},
 		client:   c, verdicts: verdicts, written: wire.NewWritten[wire.Key](clk),
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
@@ -28,8 +29,8 @@ import (
 const workers = 8
 
 // Setup adds the controllers of this stage to the manager.
-func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *Verdicts) error {
-	w := &watches{client: mgr.GetClient(), rules: Rules()}
+func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *Verdicts, watching *Watching) error {
+	w := &watches{client: mgr.GetClient(), rules: AllRules(), watching: watching}
 	decisions := builder.TypedControllerManagedBy[wire.Key](mgr).Named("placement").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
 		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(placementKey), builder.WithPredicates(placementChanged())).
@@ -38,18 +39,22 @@ func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *Ver
 		Watches(&topology.ClusterFederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(w.everyWorkload), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&topology.FederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsBeside), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Namespace{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsIn), builder.WithPredicates(predicate.LabelChangedPredicate{}))
-	for _, rule := range w.rules {
+	for _, rule := range Rules() {
 		decisions = decisions.Watches(rule.New(), handler.TypedEnqueueRequestsFromMapFunc(keyOfKind[client.Object](rule.GVK.Kind)), builder.WithPredicates(workloadChanged()))
 	}
-	if err := decisions.Complete(NewReconciler(mgr.GetClient(), clk, hubID, verdicts)); err != nil {
+	decider, err := decisions.Build(NewReconciler(mgr.GetClient(), clk, hubID, verdicts, watching))
+	if err != nil {
 		return fmt.Errorf("set up controller placement: %w", err)
 	}
+	watching.Add(decider.Watch, func(rule Rule) source.TypedSource[wire.Key] {
+		return source.TypedKind(mgr.GetCache(), rule.New(), handler.TypedEnqueueRequestsFromMapFunc(w.copiedOrNeeding(rule)), existenceChanged())
+	})
 	policies := builder.TypedControllerManagedBy[PolicyKey](mgr).Named("policy").
 		Watches(&topology.FederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(policyKey(KindPolicy)), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&topology.ClusterFederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(policyKey(KindClusterPolicy)), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(w.policiesBeside), builder.WithPredicates(policyOfPlacementChanged())).
 		Watches(&corev1.Namespace{}, handler.TypedEnqueueRequestsFromMapFunc(w.policiesIn), builder.WithPredicates(predicate.LabelChangedPredicate{}))
-	if err := policies.Complete(NewPolicyReconciler(mgr.GetClient(), clk)); err != nil {
+	if err := policies.Complete(NewPolicyReconciler(mgr.GetClient(), clk, watching)); err != nil {
 		return fmt.Errorf("set up controller policy: %w", err)
 	}
 	return nil
@@ -57,8 +62,30 @@ func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *Ver
 
 // watches maps events to what they concern.
 type watches struct {
-	client client.Client
-	rules  map[string]Rule
+	client   client.Client
+	rules    map[string]Rule
+	watching *Watching
+}
+
+// copiedOrNeeding returns the key of an object of a copied kind, and those of the workloads that were placed with it.
+func (w *watches) copiedOrNeeding(rule Rule) handler.TypedMapFunc[client.Object, wire.Key] {
+	return func(ctx context.Context, o client.Object) []wire.Key {
+		own := wire.Key{Kind: rule.GVK.Kind, Namespace: o.GetNamespace(), Name: o.GetName()}
+		placements := &topology.WorkloadPlacementList{}
+		if err := w.client.List(ctx, placements, client.MatchingFields{wire.IndexPlacementDependency: own.String()}, client.UnsafeDisableDeepCopy); err != nil {
+			log.FromContext(ctx).Error(err, "list placements with a dependency", "dependency", own.String())
+		}
+		keys := []wire.Key{own}
+		for i := range placements.Items {
+			keys = append(keys, wire.KeyOfPlacement(&placements.Items[i]))
+		}
+		return keys
+	}
+}
+
+// existenceChanged lets through what a decision depends on of an object that is copied or needed; what it holds is not.
+func existenceChanged() predicate.Predicate {
+	return predicate.Or(predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan())
 }
 
 func keyOfKind[object client.Object](kind string) handler.TypedMapFunc[object, wire.Key] {
@@ -110,6 +137,9 @@ func (w *watches) workloadsIn(ctx context.Context, o client.Object) []wire.Key {
 func (w *watches) list(ctx context.Context, namespace string) []wire.Key {
 	var keys []wire.Key
 	for kind, rule := range w.rules {
+		if !w.watching.Watched(rule) {
+			continue // nobody needs the kind
+		}
 		list := rule.NewList()
 		err := w.client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy)
 		if err == nil {

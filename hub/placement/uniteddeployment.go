@@ -37,10 +37,11 @@ func readUnitedDeployment(o client.Object) (Workload, *Refusal) {
 	if refusal := checkPartitions(w.Key, partitions, ud.Spec.Topology.Subsets); refusal != nil {
 		return w, refusal
 	}
-	var patches [][]byte
+	var patches, bare [][]byte
 	for i := range ud.Spec.Topology.Subsets {
 		s := &ud.Spec.Topology.Subsets[i]
 		if len(s.Patch.Raw) > 0 {
+			bare = append(bare, s.Patch.Raw)
 			patches = append(patches, append([]byte(s.Name+"="), s.Patch.Raw...))
 		}
 		stays := partitions[s.Name]
@@ -63,6 +64,7 @@ func readUnitedDeployment(o client.Object) (Workload, *Refusal) {
 	if t := ud.Spec.Template.CloneSetTemplate; t != nil {
 		w.Remarks = append(w.Remarks, remarkOnScale("template.cloneSetTemplate.spec.scaleStrategy", &t.Spec.ScaleStrategy)...)
 	}
+	w.Needs = NeedsOf(template, bare...)
 	w.Revision, refusal = revisionOf(w.Key, *template, patches...)
 	return w, refusal
 }

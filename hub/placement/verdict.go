@@ -101,8 +101,8 @@ func (v *Verdicts) store(key wire.Key, verdict *Verdict) (changed bool) {
 	return !had || last != *verdict
 }
 
-// Source asks a controller to look again at each workload whose verdict changed. It serves one reader.
-func (v *Verdicts) Source() source.TypedSource[wire.Key] {
-	return source.TypedChannel(v.events, handler.TypedEnqueueRequestsFromMapFunc(
-		func(_ context.Context, key wire.Key) []wire.Key { return []wire.Key{key} }))
+// Source asks a controller to look again at each workload whose verdict changed, and at what concerned says of it. It serves
+// one reader.
+func (v *Verdicts) Source(concerned func(context.Context, wire.Key) []wire.Key) source.TypedSource[wire.Key] {
+	return source.TypedChannel(v.events, handler.TypedEnqueueRequestsFromMapFunc(concerned))
 }

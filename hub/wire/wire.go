@@ -31,6 +31,10 @@ const (
 	IndexWorkPlacement = "flotilla.placement"
 	// IndexWorkWorkload finds the Works of a workload by the text of its [Key], of whatever placement they are.
 	IndexWorkWorkload = "flotilla.workload"
+	// IndexWorkDependsOn finds the Works that name another one as their dependency, by that one's "<namespace>/<name>".
+	IndexWorkDependsOn = "flotilla.dependsOn"
+	// IndexPlacementDependency finds the placements that name an object as their dependency, by the text of its [Key].
+	IndexPlacementDependency = "flotilla.dependency"
 )
 
 // MaxName is the largest length of an object name: that of a DNS subdomain.
@@ -94,6 +98,24 @@ func KeyOfPlacement(p *topology.WorkloadPlacement) Key {
 	return Key{Kind: p.Spec.Workload.Kind, Namespace: p.Namespace, Name: p.Spec.Workload.Name}
 }
 
+// DependenciesOf returns the objects that go with a placement, whether they exist or not.
+func DependenciesOf(p *topology.WorkloadPlacement) []Key {
+	keys := make([]Key, len(p.Spec.Dependencies))
+	for i, d := range p.Spec.Dependencies {
+		keys[i] = Key{Kind: d.Kind, Namespace: p.Namespace, Name: d.Name}
+	}
+	return keys
+}
+
+// DependsOn returns the names of the Works, in the same namespace, whose objects are to stand before that of this Work.
+func DependsOn(w client.Object) []string {
+	text := w.GetAnnotations()[topology.AnnotationDependsOn]
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
+}
+
 // MemberNamespace returns the namespace on the hub that holds a member's Works and Lease.
 func MemberNamespace(cluster string) string { return work.NamespacePrefix + cluster }
 
@@ -129,6 +151,26 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 			return []string{key}
 		}
 		return nil
+	}
+	byDependsOn := func(o client.Object) []string {
+		var names []string
+		for _, name := range DependsOn(o) {
+			names = append(names, o.GetNamespace()+"/"+name)
+		}
+		return names
+	}
+	byDependency := func(o client.Object) []string {
+		var keys []string
+		for _, key := range DependenciesOf(o.(*topology.WorkloadPlacement)) {
+			keys = append(keys, key.String())
+		}
+		return keys
+	}
+	if err := indexer.IndexField(ctx, &work.Work{}, IndexWorkDependsOn, byDependsOn); err != nil {
+		return fmt.Errorf("index Works by their dependencies: %w", err)
+	}
+	if err := indexer.IndexField(ctx, &topology.WorkloadPlacement{}, IndexPlacementDependency, byDependency); err != nil {
+		return fmt.Errorf("index placements by their dependencies: %w", err)
 	}
 	if err := indexer.IndexField(ctx, &work.Work{}, IndexWorkPlacement, byPlacement); err != nil {
 		return fmt.Errorf("index Works by placement: %w", err)

@@ -23,6 +23,11 @@ type FederationPolicySpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Overrides []Override `json:"overrides,omitempty"`
+	// dependencies are the objects that go with a workload to its members. Default: what the pod template names, without
+	// Secrets.
+	// +optional
+	// +kubebuilder:default={}
+	Dependencies Dependencies `json:"dependencies,omitempty"`
 }
 
 // WorkloadSelector selects workloads of one kind, by name or by labels, or all of them.
@@ -33,7 +38,9 @@ type WorkloadSelector struct {
 	// +kubebuilder:default="apps.kruise.io/v1beta1"
 	// +kubebuilder:validation:MaxLength=128
 	APIVersion string `json:"apiVersion,omitempty"`
-	// kind of the workloads: CloneSet or UnitedDeployment. With another kind the policy's condition Ready says UnknownKind.
+	// kind of the workloads: CloneSet or UnitedDeployment; or a kind of which every member gets a copy: ConfigMap, Service,
+	// ServiceAccount, PersistentVolumeClaim or Secret (apiVersion v1). With another kind the policy's condition Ready says
+	// UnknownKind or RunsOnHub.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="size(self) > 0",message="kind is empty: name the kind of the workloads, such as CloneSet or UnitedDeployment"
 	Kind string `json:"kind"`
@@ -91,6 +98,63 @@ type Spread struct {
 	Type SpreadType `json:"type,omitempty"`
 }
 
+// DependencyMode is how the objects that go with a workload are found.
+// +kubebuilder:validation:Enum=Auto;None
+type DependencyMode string
+
+// The ways to find the objects that go with a workload.
+const (
+	// DependenciesAuto takes what the pod template names.
+	DependenciesAuto DependencyMode = "Auto"
+	// DependenciesNone takes only what extra lists.
+	DependenciesNone DependencyMode = "None"
+)
+
+// SecretMode is whether Secrets leave the hub.
+// +kubebuilder:validation:Enum=Never;Carry
+type SecretMode string
+
+// Whether Secrets leave the hub.
+const (
+	SecretsNever SecretMode = "Never"
+	SecretsCarry SecretMode = "Carry"
+)
+
+// Dependencies says which objects go with a workload to each member that has a part of it. They go before its pods need
+// them, and with the last workload that names them. Claims are created and never changed or deleted.
+type Dependencies struct {
+	// mode: Auto takes the ConfigMaps, ServiceAccounts (not default) and PersistentVolumeClaims that the pod template names,
+	// and its Secrets where they may go; None takes nothing. Default Auto.
+	// +optional
+	// +kubebuilder:default=Auto
+	Mode DependencyMode `json:"mode,omitempty"`
+	// secrets: Carry lets Secrets go to members, those that a template names and those that the policy selects. Whoever may
+	// read Secrets in a member then reads them. Default Never.
+	// +optional
+	// +kubebuilder:default=Never
+	Secrets SecretMode `json:"secrets,omitempty"`
+	// extra are objects of the workload's namespace that go with each workload, whether its template names them or not.
+	// +optional
+	// +listType=map
+	// +listMapKey=kind
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Extra []DependencyReference `json:"extra,omitempty"`
+}
+
+// DependencyReference names an object of the workload's namespace.
+// +structType=atomic
+type DependencyReference struct {
+	// kind of the object: ConfigMap, Secret, Service, ServiceAccount or PersistentVolumeClaim.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self in ['ConfigMap', 'Secret', 'Service', 'ServiceAccount', 'PersistentVolumeClaim']",message="kind is of no kind that goes with a workload: use ConfigMap, Secret, Service, ServiceAccount or PersistentVolumeClaim",messageExpression="'kind %s does not go with a workload: use ConfigMap, Secret, Service, ServiceAccount or PersistentVolumeClaim'.format([self])"
+	Kind string `json:"kind"`
+	// name of the object.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="size(self) > 0",message="name is empty: name the object that goes with the workload"
+	Name string `json:"name"`
+}
+
 // FederationPolicyStatus is what was observed of a policy.
 type FederationPolicyStatus struct {
 	// observedGeneration is the generation that the status answers.
@@ -110,6 +174,10 @@ type FederationPolicyStatus struct {
 const (
 	// PolicyInForce: the policy holds for the workloads that it selects.
 	PolicyInForce = "InForce"
+	// PolicyRunsOnHub: the policy names a kind that the hub's own cluster runs.
+	PolicyRunsOnHub = "RunsOnHub"
+	// PolicySecretsNotCarried: the policy selects Secrets and does not let them go to members.
+	PolicySecretsNotCarried = "SecretsNotCarried"
 	// PolicyUnknownKind: the policy names a kind that the hub does not divide.
 	PolicyUnknownKind = "UnknownKind"
 	// PolicyNamespaceNotFederated: the namespace lacks the label topology.flotilla.dev/federated=true.

@@ -19,6 +19,9 @@ const (
 	// AnnotationSubsetLimits is on a UnitedDeployment that a hub wrote: JSON, subset name → SubsetLimit. The limits of the
 	// children of that subset are these, whatever the template says: they are this member's share of the global limits.
 	AnnotationSubsetLimits = "topology.flotilla.dev/subset-limits"
+	// AnnotationDependsOn is on a Work: the names of the Works of the same member whose objects are to stand before this one is
+	// applied, separated by commas. A Work that another one names, also one that is being deleted, is not removed.
+	AnnotationDependsOn = "topology.flotilla.dev/depends-on"
 	// AnnotationWithdraw on a user's object removes what was placed of it, and keeps the object.
 	AnnotationWithdraw = "topology.flotilla.dev/withdraw"
 

@@ -47,6 +47,23 @@ type WorkloadPlacementSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	Unplaced []Unplaced `json:"unplaced,omitempty"`
+	// dependencies are the objects of the namespace that go with the workload to each member that has a cell. An object goes
+	// from a member with the last placement that names it and has a cell there.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	Dependencies []Dependency `json:"dependencies,omitempty"`
+}
+
+// MaxDependencies is the largest number of objects that go with one workload.
+const MaxDependencies = 256
+
+// Dependency is an object that goes with a workload.
+type Dependency struct {
+	DependencyReference `json:",inline"`
+	// missing is true while the object does not exist on the hub. The workload does not wait for it.
+	// +optional
+	Missing bool `json:"missing,omitempty"`
 }
 
 // WorkloadReference names the user's object, as it was when the decision was made.

@@ -1,0 +1,188 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// CopyReconciler delivers whole objects, one at a time: to each member of the object's own placement, and to each member
+// that has a part of a workload which needs the object. Both give one Work, so that one member object has one order.
+type CopyReconciler struct {
+	Reconciler
+	watching *placement.Watching
+}
+
+// NewCopyReconciler returns a reconciler that writes with c and reads c's cache; live reads past the cache what objects
+// hold, which is not cached.
+func NewCopyReconciler(c client.Client, live client.Reader, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, watching *placement.Watching) *CopyReconciler {
+	r := NewReconciler(c, live, clk, hubID, verdicts)
+	r.rules = placement.AllRules()
+	return &CopyReconciler{Reconciler: *r, watching: watching}
+}
+
+// Reconcile runs gather → plan → apply for one object.
+func (r *CopyReconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, error) {
+	rule, ok := r.rules[key.Kind]
+	if !ok || !rule.Copied {
+		return ctrl.Result{}, nil
+	}
+	if err := r.watching.Start(rule); err != nil {
+		return ctrl.Result{}, err
+	}
+	s, err := r.gather(ctx, key)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	f, err := r.gatherCopy(ctx, s)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	works, refusal, err := planCopy(f)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	r.verdicts.SetUndelivered(ctx, key, refusal)
+	if refusal != nil {
+		return ctrl.Result{}, nil
+	}
+	result, err := r.apply(ctx, s, works)
+	if err != nil || result.RequeueAfter > 0 || s.placement == nil || s.placement.DeletionTimestamp == nil {
+		return result, err
+	}
+	return r.letGo(ctx, s)
+}
+
+// gatherCopy completes what the Works depend on. What the object holds is read from the API server, and only where a member
+// is to have it.
+func (r *CopyReconciler) gatherCopy(ctx context.Context, s *state) (*copyFacts, error) {
+	f := &copyFacts{key: s.key, hubID: r.hubID, have: map[string]*work.Work{}, named: map[string]bool{}}
+	if err := r.gatherOwn(ctx, s, f); err != nil {
+		return nil, err
+	}
+	dependents := &topology.WorkloadPlacementList{}
+	if err := r.client.List(ctx, dependents, client.MatchingFields{wire.IndexPlacementDependency: s.key.String()}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list placements that need %s: %w", s.key.Sentence(), err)
+	}
+	for i := range dependents.Items {
+		if dependents.Items[i].DeletionTimestamp == nil {
+			f.dependents = append(f.dependents, dependents.Items[i])
+		}
+	}
+	for i := range s.works {
+		w := &s.works[i]
+		member, ok := wire.MemberOf(w.Namespace)
+		if !ok {
+			continue
+		}
+		f.have[member] = w
+		names := &work.WorkList{}
+		if err := r.client.List(ctx, names, client.MatchingFields{wire.IndexWorkDependsOn: w.Namespace + "/" + w.Name}, client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list Works that need %s: %w", s.key.Sentence(), err)
+		}
+		f.named[member] = len(names.Items) > 0
+	}
+	if len(f.members()) == 0 && len(s.works) == 0 {
+		return f, nil
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(r.rules[s.key.Kind].GVK)
+	switch err := r.live.Get(ctx, s.key.Workload(), object); {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return nil, fmt.Errorf("read %s: %w", s.key.Sentence(), err)
+	case object.GetDeletionTimestamp() == nil:
+		f.object = object
+	}
+	return f, nil
+}
+
+// gatherOwn looks at the object's own placement. One that is being deleted does not count; where it takes along what it
+// placed, the API server is asked for its Works, not the cache: one that the cache has not seen yet must not stay behind.
+func (r *CopyReconciler) gatherOwn(ctx context.Context, s *state, f *copyFacts) error {
+	switch {
+	case s.placement == nil:
+		return nil
+	case s.placement.DeletionTimestamp == nil:
+		f.own = s.placement
+		return nil
+	}
+	var err error
+	if f.released, err = r.workloadGoes(ctx, s); err != nil || !f.released {
+		return err
+	}
+	live := &work.WorkList{}
+	if err := r.live.List(ctx, live, client.MatchingLabels{topology.LabelPlacement: string(s.placement.UID)}); err != nil {
+		return fmt.Errorf("list Works of %s: %w", s.key.Sentence(), err)
+	}
+	known := map[types.UID]bool{}
+	for i := range s.works {
+		known[s.works[i].UID] = true
+	}
+	for i := range live.Items {
+		if !known[live.Items[i].UID] {
+			s.works = append(s.works[:len(s.works):len(s.works)], live.Items[i])
+		}
+	}
+	return nil
+}
+
+// setupCopies adds the controller of copied objects.
+func setupCopies(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, watching *placement.Watching) error {
+	ours := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan())
+	r := NewCopyReconciler(mgr.GetClient(), mgr.GetAPIReader(), clk, hubID, verdicts, watching)
+	copies, err := builder.TypedControllerManagedBy[wire.Key](mgr).Named("copies").
+		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
+		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(copiesOfPlacement),
+			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, deletionBegan()))).
+		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(r.copiesOfWork), builder.WithPredicates(ours)).
+		Build(r)
+	if err != nil {
+		return fmt.Errorf("set up controller copies: %w", err)
+	}
+	watching.Add(copies.Watch, func(rule placement.Rule) source.TypedSource[wire.Key] {
+		toKey := func(_ context.Context, o client.Object) []wire.Key {
+			return []wire.Key{{Kind: rule.GVK.Kind, Namespace: o.GetNamespace(), Name: o.GetName()}}
+		}
+		var changed predicate.ResourceVersionChangedPredicate
+		return source.TypedKind(mgr.GetCache(), rule.New(), handler.TypedEnqueueRequestsFromMapFunc(toKey), changed)
+	})
+	return nil
+}
+
+// copiesOfPlacement returns the object that a placement is of, and those that go with it.
+func copiesOfPlacement(_ context.Context, o client.Object) []wire.Key {
+	p := o.(*topology.WorkloadPlacement)
+	return append([]wire.Key{wire.KeyOfPlacement(p)}, wire.DependenciesOf(p)...)
+}
+
+// copiesOfWork returns the object that a Work carries, and those of the Works that it names.
+func (r *CopyReconciler) copiesOfWork(ctx context.Context, o client.Object) []wire.Key {
+	var keys []wire.Key
+	if key, ok := wire.KeyOf(o); ok {
+		keys = append(keys, key)
+	}
+	for _, name := range wire.DependsOn(o) {
+		needed := &work.Work{}
+		if r.client.Get(ctx, client.ObjectKey{Namespace: o.GetNamespace(), Name: name}, needed, client.UnsafeDisableDeepCopy) == nil {
+			keys = append(keys, workKey(ctx, needed)...)
+		}
+	}
+	return keys
+}

@@ -1,0 +1,191 @@
+package delivery
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// copyFacts is what the Works of a copied object depend on.
+type copyFacts struct {
+	key   wire.Key
+	hubID string
+	// object is the whole object of the hub; nil where it is gone, or nobody wants it.
+	object *unstructured.Unstructured
+	// own is the object's own placement, nil where there is none that counts.
+	own *topology.WorkloadPlacement
+	// released: the own placement goes with what it placed. Otherwise Works that it left behind stay, for the next one.
+	released bool
+	// dependents are the placements that name the object.
+	dependents []topology.WorkloadPlacement
+	// have are the Works that there are, and named the members in which another Work names them, by member.
+	have  map[string]*work.Work
+	named map[string]bool
+}
+
+// members returns where the object is to be: where its own placement has a cell, or one that names it; where a Work names
+// it, be it one that is being deleted; and where it was left for the next placement.
+func (f *copyFacts) members() []string {
+	wanted := map[string]bool{}
+	if f.own != nil {
+		for i := range f.own.Spec.Cells {
+			wanted[f.own.Spec.Cells[i].Cluster] = true
+		}
+	}
+	for i := range f.dependents {
+		for j := range f.dependents[i].Spec.Cells {
+			wanted[f.dependents[i].Spec.Cells[j].Cluster] = true
+		}
+	}
+	for member, w := range f.have {
+		left := f.own == nil && !f.released && w.Labels[topology.LabelPlacement] != ""
+		if f.named[member] || left {
+			wanted[member] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(wanted))
+}
+
+// planCopy returns the Works that there should be, sorted by member. It is pure.
+func planCopy(f *copyFacts) ([]*work.Work, *placement.Refusal, error) {
+	members := f.members()
+	if f.object == nil || len(members) == 0 {
+		return nil, nil, nil
+	}
+	manifest, err := renderCopy(f.object)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(manifest) > maxManifest {
+		return nil, &placement.Refusal{Reason: TooLarge, Message: fmt.Sprintf(
+			"%s has %d KiB, and at most %d KiB are delivered; divide it into several", f.key.Sentence(), len(manifest)/1024, maxManifest/1024)}, nil
+	}
+	var works []*work.Work
+	for _, member := range members {
+		name := f.key.Work(member)
+		w := &work.Work{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: name.Namespace, Name: name.Name,
+				Labels: f.labels(member),
+				Annotations: map[string]string{
+					topology.AnnotationHubID:    f.hubID,
+					topology.AnnotationSequence: strconv.FormatInt(f.sequence(member), 10),
+					topology.AnnotationWorkload: f.key.String(),
+				},
+				Finalizers: []string{work.ExecutionFinalizer},
+			},
+			Spec: work.WorkSpec{Workload: work.WorkloadTemplate{Manifests: []work.Manifest{{RawExtension: runtime.RawExtension{Raw: manifest}}}}},
+		}
+		if isClaim(f.key) {
+			w.Spec.PreserveResourcesOnDeletion = new(true)
+		}
+		works = append(works, w)
+	}
+	return works, nil, nil
+}
+
+// isClaim tells whether the object holds data of users: it is made in members, and never changed or deleted there.
+func isClaim(key wire.Key) bool { return key.Kind == "PersistentVolumeClaim" }
+
+// labels name the own placement. One that was left behind keeps its label for the next placement.
+func (f *copyFacts) labels(member string) map[string]string {
+	switch {
+	case f.own != nil:
+		return map[string]string{topology.LabelPlacement: string(f.own.UID)}
+	case f.have[member] != nil && f.have[member].Labels[topology.LabelPlacement] != "" && f.released:
+		return map[string]string{topology.LabelPlacement: ""}
+	}
+	return nil
+}
+
+// sequence is that of the own placement's cell, and never lower than one that was given or reported before.
+func (f *copyFacts) sequence(member string) int64 {
+	sequence := int64(1)
+	if f.own != nil {
+		for i := range f.own.Spec.Cells {
+			if c := &f.own.Spec.Cells[i]; c.Cluster == member {
+				sequence = max(sequence, c.Sequence)
+			}
+		}
+	}
+	w := f.have[member]
+	if w == nil {
+		return sequence
+	}
+	if given, err := strconv.ParseInt(w.Annotations[topology.AnnotationSequence], 10, 64); err == nil {
+		sequence = max(sequence, given)
+	}
+	if report := w.Status.Report; report != nil && report.HubID == f.hubID {
+		sequence = max(sequence, report.Sequence)
+	}
+	return sequence
+}
+
+// renderCopy returns the manifest of an object for members: the whole of it, without what an API server fills in or what is
+// a cluster's own. The same object gives the same bytes.
+func renderCopy(object *unstructured.Unstructured) ([]byte, error) {
+	tree := object.DeepCopy()
+	unstructured.RemoveNestedField(tree.Object, "status")
+	meta := map[string]any{"name": object.GetName(), "namespace": object.GetNamespace()}
+	if labels := carried(object.GetLabels(), nil); len(labels) > 0 {
+		meta["labels"] = labels
+	}
+	annotations := carried(object.GetAnnotations(), nil)
+	switch object.GetKind() {
+	case "Service":
+		stripService(tree)
+	case "ServiceAccount":
+		unstructured.RemoveNestedField(tree.Object, "secrets") // tokens of the hub
+	case "PersistentVolumeClaim":
+		unstructured.RemoveNestedField(tree.Object, "spec", "volumeName")
+		maps.DeleteFunc(annotations, func(key, _ string) bool {
+			return strings.HasPrefix(key, "pv.kubernetes.io/") || strings.HasPrefix(key, "volume.kubernetes.io/") || strings.HasPrefix(key, "volume.beta.kubernetes.io/")
+		})
+	}
+	if len(annotations) > 0 {
+		meta["annotations"] = annotations
+	}
+	tree.Object["metadata"] = meta
+	data, err := json.Marshal(tree.Object) // keys are sorted
+	if err != nil {
+		return nil, fmt.Errorf("encode %s %s/%s: %w", object.GetKind(), object.GetNamespace(), object.GetName(), err)
+	}
+	return data, nil
+}
+
+// stripService takes out the addresses and ports that the hub's cluster gave, and the address families, which are those of
+// its network. A headless Service stays headless.
+func stripService(service *unstructured.Unstructured) {
+	if ip, _, _ := unstructured.NestedString(service.Object, "spec", "clusterIP"); ip != corev1.ClusterIPNone {
+		unstructured.RemoveNestedField(service.Object, "spec", "clusterIP")
+	}
+	for _, field := range []string{"clusterIPs", "healthCheckNodePort", "ipFamilies"} {
+		unstructured.RemoveNestedField(service.Object, "spec", field)
+	}
+	if policy, _, _ := unstructured.NestedString(service.Object, "spec", "ipFamilyPolicy"); policy == string(corev1.IPFamilyPolicySingleStack) {
+		unstructured.RemoveNestedField(service.Object, "spec", "ipFamilyPolicy")
+	}
+	ports, _, _ := unstructured.NestedSlice(service.Object, "spec", "ports")
+	for _, port := range ports {
+		if p, ok := port.(map[string]any); ok {
+			delete(p, "nodePort")
+		}
+	}
+	if len(ports) > 0 {
+		// A list of the same shape can always be set.
+		_ = unstructured.SetNestedSlice(service.Object, ports, "spec", "ports")
+	}
+}
