@@ -26,6 +26,8 @@ func ofCell(r topology.Reason) (string, bool) {
 	switch r.Code {
 	case placement.CellExcluded:
 		return "the policy no longer selects the member, or it is not accepted any more; the cell goes when the member has reported that nothing is left", true
+	case placement.CellCopy:
+		return "every member that the policy selects gets a copy", true
 	case placement.CellUnmatched:
 		return "the member no longer matches the subset; the cell goes when the member has reported that nothing is left", true
 	}
