@@ -47,6 +47,8 @@ func TestAgent(t *testing.T) {
 	t.Run("a Work that cannot be read says why", b.testUnreadable)
 	t.Run("suspended Works are not carried out", b.testSuspended)
 	t.Run("deletion", b.testDeletion)
+	t.Run("an order waits for what it needs", b.testNeeds)
+	t.Run("a claim is made once and never changed or deleted", b.testClaims)
 	t.Run("a CloneSet runs, and its report says what is in use", b.testCloneSet)
 	t.Run("a UnitedDeployment runs, and its report has its subsets", b.testUnitedDeployment)
 	t.Run("a steady state writes nothing", b.testSteady)

@@ -79,6 +79,10 @@ func TestDecide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	claim, err := ParseOrder(order("5", `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"data","namespace":"shop"},"spec":{}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
 	live := func(change ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
 		object := o.Desired.DeepCopy()
 		object.SetUID("u1")
@@ -138,6 +142,11 @@ func TestDecide(t *testing.T) {
 		{"no mark", Facts{Live: live(label(topology.LabelHub, ""))}, Conflict},
 		{"another hub's mark", Facts{Live: live(label(topology.LabelHub, "other"))}, Conflict},
 		{"an older sequence of another hub is a conflict all the same", Facts{Live: live(label(topology.LabelHub, "other"), sequence("9"))}, Conflict},
+		{"a claim that stands", Facts{Order: claim, Live: live()}, Keep},
+		{"a claim that someone else made", Facts{Order: claim, Live: live(label(topology.LabelHub, ""))}, Keep},
+		{"a claim that is missing", Facts{Order: claim}, Create},
+		{"a claim whose Work goes", Facts{Order: claim, Deleting: true, Live: live()}, Release},
+		{"a claim of someone else whose Work goes", Facts{Order: claim, Deleting: true, Live: live(label(topology.LabelHub, ""))}, Finish},
 		{"someone deletes it, a finalizer holds it", Facts{Live: live(going)}, Nothing},
 		{"it was refused a moment ago", Facts{Live: live(), Memory: Memory{Refused: o.Hash, RetryAt: now.Add(time.Second)}}, Wait},
 		{"it was refused long ago", Facts{Live: live(), Memory: Memory{Refused: o.Hash, RetryAt: now}}, Update},
@@ -156,7 +165,10 @@ func TestDecide(t *testing.T) {
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			tc.facts.Order, tc.facts.Now = o, now
+			tc.facts.Now = now
+			if tc.facts.Order == nil {
+				tc.facts.Order = o
+			}
 			got := Decide(tc.facts)
 			if got.Action != tc.want {
 				t.Errorf("action is %s, want %s", got.Action, tc.want)

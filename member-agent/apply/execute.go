@@ -42,6 +42,9 @@ const (
 // appliedMessage is the message of the condition Applied=True. It names no figures, so that it never changes by itself.
 const appliedMessage = "The member's API server has taken the object."
 
+// keptMessage is the message of the condition Applied=True of a claim that stands.
+const keptMessage = "The claim stands in the member; it is used as it is, and never changed or deleted."
+
 // carryOut does what was decided.
 func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts Facts) (ctrl.Result, error) {
 	decision := Decide(facts)
@@ -49,13 +52,16 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts 
 	case Wait:
 		return ctrl.Result{RequeueAfter: decision.After}, nil
 	case Create, Update:
+		if wait, err := r.awaitNeeds(ctx, w, m); err != nil || wait > 0 {
+			return ctrl.Result{RequeueAfter: wait}, err
+		}
 		if err := r.apply(ctx, m, decision.Action == Update); err != nil {
 			return r.failed(w, m, err), nil
 		}
 		if decision.Action == Update && facts.Memory.Applied && facts.Memory.Hash == m.order.Hash {
 			logger(ctx, m).Info("Corrected a change that was not ordered")
 		}
-		r.outcome(w, m, true, work.ReasonApplied, appliedMessage)
+		r.outcome(w, m, true, work.ReasonApplied, appliedMessageOf(m))
 		return ctrl.Result{}, r.Copies.Keep(ctx, w)
 	case Conflict:
 		r.outcome(w, m, false, work.ReasonConflict, conflictMessage(facts))
@@ -82,6 +88,8 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts 
 		return ctrl.Result{}, r.finish(ctx, w)
 	case Finish:
 		return ctrl.Result{}, r.finish(ctx, w)
+	case Keep:
+		r.outcome(w, m, true, work.ReasonApplied, keptMessage)
 	case Nothing:
 		r.stillThere(w, m, facts)
 		return ctrl.Result{}, r.Copies.Keep(ctx, w)
@@ -93,7 +101,7 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts 
 // nothing is to be done and no outcome is known, as after a start, the report tells what stands.
 func (r *Reconciler) stillThere(w *work.Work, m *memo, facts Facts) {
 	if !facts.Deleting && !facts.Suspended && m.Applied && m.Hash == m.order.Hash {
-		r.outcome(w, m, true, work.ReasonApplied, appliedMessage)
+		r.outcome(w, m, true, work.ReasonApplied, appliedMessageOf(m))
 		return
 	}
 	if known, ok := r.Outcomes.Get(client.ObjectKeyFromObject(w)); !ok || known.WorkUID != w.UID {

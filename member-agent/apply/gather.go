@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,6 +25,11 @@ type memo struct {
 	order      *Order
 	orderErr   error
 	bound      bool
+	// since is when the order of the fingerprint waits began to wait for what it needs; without is what it was carried out
+	// without.
+	waits   uint64
+	since   time.Time
+	without string
 }
 
 // recall returns what is kept of the Work, with its order read anew if the Work changed.
@@ -49,6 +55,7 @@ func (r *Reconciler) recall(name types.NamespacedName, w *work.Work) *memo {
 func (r *Reconciler) forget(name types.NamespacedName) {
 	r.Objects.Forget(name)
 	r.Outcomes.drop(name)
+	r.waiting.set(name, nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.works, name)

@@ -52,6 +52,8 @@ const (
 	Create Action = "Create"
 	// Update applies with force: the object carries the mark of this hub.
 	Update Action = "Update"
+	// Keep: the object stands, whoever made it, and is left as it is.
+	Keep Action = "Keep"
 	// Conflict: an object of that name carries no mark, or another hub's.
 	Conflict Action = "Conflict"
 	// Outdated: a newer order of the same hub stands.
@@ -86,6 +88,8 @@ func Decide(f Facts) Decision {
 		return Decision{Wait, f.Memory.RetryAt.Sub(f.Now)}
 	case f.Live == nil:
 		return Decision{Action: Create}
+	case isClaim(f.Order.Ref):
+		return Decision{Action: Keep}
 	case !ours:
 		return Decision{Action: Conflict}
 	case CarriedOut(f.Live) > f.Order.Sequence:
@@ -104,7 +108,7 @@ func decideDeletion(f Facts, ours bool) Action {
 	switch {
 	case !ours:
 		return Finish // gone, or not ours to delete
-	case f.Preserve:
+	case f.Preserve, isClaim(f.Order.Ref):
 		return Release
 	case f.Live.GetDeletionTimestamp() != nil:
 		return Nothing // its end wakes us

@@ -18,6 +18,8 @@ type Reconciler struct {
 	member client.Client
 	reader client.Reader // without a cache
 
+	waiting *waiting
+
 	mu    sync.Mutex
 	works map[types.NamespacedName]*memo
 }

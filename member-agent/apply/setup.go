@@ -53,7 +53,7 @@ const requestTimeout = 30 * time.Second
 func Setup(mgr ctrl.Manager, options Options) error {
 	r := &Reconciler{
 		Options: options, member: mgr.GetClient(), reader: mgr.GetAPIReader(),
-		works: map[types.NamespacedName]*memo{},
+		waiting: newWaiting(), works: map[types.NamespacedName]*memo{},
 	}
 	c, err := controller.New("apply", mgr, controller.Options{
 		Reconciler:              r,
@@ -64,7 +64,7 @@ func Setup(mgr ctrl.Manager, options Options) error {
 	if err != nil {
 		return fmt.Errorf("set up apply: %w", err)
 	}
-	for _, events := range []source.Source{options.Hub.Source(), options.Objects.Source()} {
+	for _, events := range []source.Source{options.Hub.Source(), options.Objects.Source(), r.waiting.source(options.Outcomes)} {
 		if err := c.Watch(events); err != nil {
 			return fmt.Errorf("set up apply: %w", err)
 		}

@@ -23,6 +23,8 @@ const (
 	ReasonApplyFailed = "AppliedFailed"
 	// ReasonConflict: an object of that name exists and does not carry this hub's mark; it is left alone.
 	ReasonConflict = "Conflict"
+	// ReasonWaitingForDependencies: objects that the order needs do not stand yet; it waits for a bounded time.
+	ReasonWaitingForDependencies = "WaitingForDependencies"
 	// ReasonNotAllowed: the agent's own allow-list does not admit the object.
 	ReasonNotAllowed = "NotAllowed"
 )

@@ -1,0 +1,159 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/objects"
+)
+
+const (
+	// needsPatience is how long an order waits for what it needs. Then it is carried out all the same: pods can wait for a
+	// ConfigMap, and an order that lowers a share must not wait for ever.
+	needsPatience = 30 * time.Second
+	// needsQuiet is how long it waits before it says so: what comes with the same order takes less.
+	needsQuiet = 2 * time.Second
+)
+
+// isClaim tells whether an object holds data of users: it is created, and never changed or deleted.
+func isClaim(ref objects.Ref) bool {
+	return ref.Group == corev1.GroupName && ref.Kind == "PersistentVolumeClaim"
+}
+
+// needsOf returns the Works whose objects are to stand before this one's.
+func needsOf(w *work.Work) []types.NamespacedName {
+	text := w.Annotations[topology.AnnotationDependsOn]
+	if text == "" {
+		return nil
+	}
+	var needs []types.NamespacedName
+	for name := range strings.SplitSeq(text, ",") {
+		needs = append(needs, types.NamespacedName{Namespace: w.Namespace, Name: name})
+	}
+	return needs
+}
+
+// missing returns the needs that do not stand yet and still may. One that is in conflict or not allowed never will, and
+// its own Work tells so.
+func (r *Reconciler) missing(ctx context.Context, needs []types.NamespacedName) ([]string, error) {
+	var missing []string
+	for _, need := range needs {
+		w, err := r.Hub.Work(ctx, need)
+		if err != nil {
+			return nil, err
+		}
+		outcome, ok := r.Outcomes.Get(need)
+		settled := w != nil && ok && outcome.WorkUID == w.UID && outcome.Generation >= w.Generation &&
+			(outcome.Applied || outcome.Reason == work.ReasonConflict || outcome.Reason == work.ReasonNotAllowed)
+		if !settled {
+			missing = append(missing, need.Name)
+		}
+	}
+	return missing, nil
+}
+
+// awaitNeeds tells how long an order that would be carried out now waits for what it needs, 0 if it does not. It is woken
+// before, when what is missing stands.
+func (r *Reconciler) awaitNeeds(ctx context.Context, w *work.Work, m *memo) (time.Duration, error) {
+	needs := needsOf(w)
+	if len(needs) == 0 {
+		return 0, nil
+	}
+	name := client.ObjectKeyFromObject(w)
+	// First, so that what comes to stand in between wakes the order.
+	r.waiting.set(name, needs)
+	missing, err := r.missing(ctx, needs)
+	if err != nil {
+		return 0, err
+	}
+	now := r.Clock.Now()
+	if m.waits != m.order.Hash || m.since.IsZero() {
+		m.waits, m.since = m.order.Hash, now
+	}
+	m.without = ""
+	waited := now.Sub(m.since)
+	switch {
+	case len(missing) == 0:
+		r.waiting.set(name, nil)
+		return 0, nil
+	case waited >= needsPatience:
+		r.waiting.set(name, nil)
+		m.without = strings.Join(missing, ", ")
+		logger(ctx, m).Info("Carried out without what it needs", "missing", m.without)
+		return 0, nil
+	case waited >= needsQuiet:
+		r.outcome(w, m, false, work.ReasonWaitingForDependencies, fmt.Sprintf(
+			"%s waits for the objects of the Works %s, at most %s; look at these Works", m.order.Ref, strings.Join(missing, ", "), needsPatience))
+		return needsPatience - waited, nil
+	}
+	return needsQuiet - waited, nil
+}
+
+// appliedMessageOf names what the order was carried out without.
+func appliedMessageOf(m *memo) string {
+	if m.without == "" {
+		return appliedMessage
+	}
+	return fmt.Sprintf("%s It was applied without the objects of the Works %s, which did not stand within %s.", appliedMessage, m.without, needsPatience)
+}
+
+// waiting remembers which Works wait for which others. It is safe for concurrent use.
+type waiting struct {
+	mu    sync.Mutex
+	needs map[types.NamespacedName][]types.NamespacedName
+}
+
+func newWaiting() *waiting {
+	return &waiting{needs: map[types.NamespacedName][]types.NamespacedName{}}
+}
+
+// set stores what a Work waits for, nil if it no longer waits.
+func (w *waiting) set(name types.NamespacedName, needs []types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(needs) == 0 {
+		delete(w.needs, name)
+		return
+	}
+	w.needs[name] = needs
+}
+
+// of returns the Works that wait for this one.
+func (w *waiting) of(need types.NamespacedName) []types.NamespacedName {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var names []types.NamespacedName
+	for name, needs := range w.needs {
+		if slices.Contains(needs, need) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// source wakes the Works that wait when an outcome tells news of what they wait for.
+func (w *waiting) source(outcomes *Outcomes) source.Source {
+	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+		outcomes.mu.Lock()
+		defer outcomes.mu.Unlock()
+		outcomes.subscribers = append(outcomes.subscribers, func(need types.NamespacedName) {
+			for _, name := range w.of(need) {
+				queue.Add(ctrl.Request{NamespacedName: name})
+			}
+		})
+		return nil
+	})
+}
