@@ -89,7 +89,10 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts 
 	case Finish:
 		return ctrl.Result{}, r.finish(ctx, w)
 	case Keep:
-		r.outcome(w, m, true, work.ReasonApplied, keptMessage)
+		r.Outcomes.set(client.ObjectKeyFromObject(w), Outcome{
+			WorkUID: w.UID, Generation: w.Generation, Ref: m.order.Ref, HubID: m.order.HubID, Sequence: m.order.Sequence,
+			Applied: true, Kept: true, Reason: work.ReasonApplied, Message: keptMessage, At: r.Clock.Now(),
+		})
 	case Nothing:
 		r.stillThere(w, m, facts)
 		return ctrl.Result{}, r.Copies.Keep(ctx, w)

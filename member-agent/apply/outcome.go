@@ -29,6 +29,8 @@ type Outcome struct {
 	Applied bool
 	Reason  string
 	Message string
+	// Kept: what stands is left as it is, with the hub's mark or without.
+	Kept bool
 	// At is when this order (this generation or sequence) had its first outcome.
 	At time.Time
 }

@@ -63,7 +63,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, err
 		}
 	}
-	if outcome.Applied && (live == nil || live.GetDeletionTimestamp() != nil) {
+	if outcome.Applied && !outcome.Kept && (live == nil || live.GetDeletionTimestamp() != nil) {
 		return ctrl.Result{}, nil // not seen yet, or being made again: its event comes
 	}
 	m := r.recall(req.NamespacedName, w)
