@@ -93,6 +93,7 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts 
 			WorkUID: w.UID, Generation: w.Generation, Ref: m.order.Ref, HubID: m.order.HubID, Sequence: m.order.Sequence,
 			Applied: true, Kept: true, Reason: work.ReasonApplied, Message: keptMessage, At: r.Clock.Now(),
 		})
+		return ctrl.Result{}, r.Copies.Keep(ctx, w)
 	case Nothing:
 		r.stillThere(w, m, facts)
 		return ctrl.Result{}, r.Copies.Keep(ctx, w)
