@@ -68,11 +68,15 @@ func bare(ctx context.Context, name string) string {
 	return ns
 }
 
-// explain prints what helps to understand the spec if it fails.
+// explain prints what helps to understand the spec if it fails. After one that did not, every number that is placed in the
+// namespace must have an answer to the question why.
 func explain(of *harness.Harness, ns string) {
 	DeferCleanup(func(ctx SpecContext) {
-		if CurrentSpecReport().Failed() {
+		switch {
+		case CurrentSpecReport().Failed():
 			fmt.Fprintln(GinkgoWriter, of.Describe(ctx, ns))
+		case of.Hub != nil:
+			Expect(of.Unexplained(ctx, ns)).To(BeEmpty(), "numbers without an answer")
 		}
 	})
 }

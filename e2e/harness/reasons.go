@@ -1,0 +1,83 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/explain"
+)
+
+// Answer is what our command line printed, and its exit code.
+type Answer struct {
+	Out, Talk string
+	Code      int
+}
+
+// Flotilla runs our command line as a user of the hub does, without a terminal. The spec fails only if it cannot be run.
+func (h *Harness) Flotilla(ctx context.Context, args ...string) Answer {
+	return h.run(ctx, filepath.Join(h.programs, cliProgram), "KUBECONFIG="+h.Hub.Kubeconfig(), args...)
+}
+
+// FlotillaAlone runs our command line without any cluster.
+func (h *Harness) FlotillaAlone(ctx context.Context, args ...string) Answer {
+	return h.run(ctx, filepath.Join(h.programs, cliProgram), "KUBECONFIG="+os.DevNull, args...)
+}
+
+// FlotillaPlugin runs our command line under the name that kubectl looks for, from a folder of its own.
+func (h *Harness) FlotillaPlugin(ctx context.Context, folder string, args ...string) Answer {
+	plugin := filepath.Join(folder, "kubectl-"+cliProgram)
+	gomega.ExpectWithOffset(1, os.Symlink(filepath.Join(h.programs, cliProgram), plugin)).To(gomega.Succeed())
+	return h.run(ctx, plugin, "KUBECONFIG="+h.Hub.Kubeconfig(), args...)
+}
+
+func (h *Harness) run(ctx context.Context, program, variable string, args ...string) Answer {
+	var out, talk bytes.Buffer
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), variable), &out, &talk
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		gomega.ExpectWithOffset(2, err).NotTo(gomega.HaveOccurred(), "run %s %v", program, args)
+	}
+	return Answer{out.String(), talk.String(), cmd.ProcessState.ExitCode()}
+}
+
+// Into expects that the command succeeded and reads its output, which is JSON.
+func (a Answer) Into(value any) {
+	gomega.ExpectWithOffset(1, a.Code).To(gomega.Equal(0), "it says %s%s", a.Out, a.Talk)
+	gomega.ExpectWithOffset(1, json.Unmarshal([]byte(a.Out), value)).To(gomega.Succeed(), a.Out)
+}
+
+// Unexplained returns the numbers of the namespace's placements that have no answer to the question why; empty if all have.
+func (h *Harness) Unexplained(ctx context.Context, namespace string) (string, error) {
+	placements := &topology.WorkloadPlacementList{}
+	if err := h.Hub.Client.List(ctx, placements, client.InNamespace(namespace)); err != nil {
+		return "", fmt.Errorf("list placements of %s: %w", namespace, err)
+	}
+	var without []string
+	for i := range placements.Items {
+		p := &placements.Items[i]
+		for _, c := range p.Spec.Cells {
+			if _, ok := explain.Cell(c.Reason); !ok {
+				without = append(without, fmt.Sprintf("%s, %s: %+v", p.Name, explain.Place(c.Cluster, c.Zone, c.Subset), c.Reason))
+			}
+		}
+		for _, u := range p.Spec.Unplaced {
+			if _, ok := explain.Unplaced(u.Reason); !ok {
+				without = append(without, fmt.Sprintf("%s, not placed: %+v", p.Name, u.Reason))
+			}
+		}
+	}
+	return strings.Join(without, "; "), nil
+}
