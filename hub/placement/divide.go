@@ -37,7 +37,8 @@ func divide(f *Facts) (divided, []Note, *Refusal) {
 
 // divideSubsets serves workloads with subsets: a cell is a subset in a member that matches its node selector.
 func divideSubsets(f *Facts) (divided, []Note, *Refusal) {
-	in := division.Input{Replicas: f.Workload.Replicas, Salt: f.Workload.Key.String()}
+	in := division.Input{Replicas: f.Workload.Replicas, Salt: f.Workload.Key.String(), Spread: spreadOf(f), Pools: poolsOf(f)}
+	in.Spread.By, in.Spread.MaxSkew = "", 0 // the subsets say over what
 	last := lastCells(f)
 	var all []candidate
 	unmatched := map[string]bool{}
@@ -91,18 +92,20 @@ func subsetCandidates(f *Facts, subset *Subset, last map[cellID]*topology.Cell) 
 		had := last[cellID{subset: subset.Name, cluster: m.Name}]
 		matched := matchTerm(&subset.Term, m)
 		c := candidate{
-			Cell:    division.Cell{Subset: subset.Name, Cluster: m.Name, Weight: 1, Frozen: !m.Ready},
+			Cell:    division.Cell{Subset: subset.Name, Cluster: m.Name, Region: m.Region, Weight: weightOf(f, m), Frozen: !m.Ready, Taint: m.Taint},
 			assumed: matched.assumed,
 		}
 		if len(matched.zones) == 1 {
 			c.told = matched.zones[0]
 		}
+		c.Capacity = free(roomFor(m, matched.zones, f.Workload.Requests), ordered(had), there(f, m, subset.Name))
 		if had != nil {
 			c.Current = had.Replicas
 			if !m.Ready {
 				matched.ok, c.told = matched.ok || m.Selected, cmp.Or(c.told, had.Zone)
 			}
 		}
+		c.Within = c.told
 		switch {
 		case m.Selected && matched.ok:
 			found = append(found, c)
@@ -120,69 +123,60 @@ func subsetCandidates(f *Facts, subset *Subset, last map[cellID]*topology.Cell) 
 // divideOpen serves workloads without subsets: the policy's spread says over what.
 func divideOpen(f *Facts) (divided, []Note, *Refusal) {
 	last := lastCells(f)
-	groups := openGroups(f, last)
-	names := slices.Sorted(maps.Keys(groups))
-	key := f.Workload.Key.String()
-	entries := make([]division.Entry, len(names))
-	for i, name := range names {
-		entries[i] = groupEntry(key+"/"+name, groups[name])
+	all := openCells(f, last)
+	in := division.Input{
+		Replicas: f.Workload.Replicas, Subsets: []division.Subset{{}}, Salt: f.Workload.Key.String(), Spread: spreadOf(f), Pools: poolsOf(f),
 	}
-	shares, rest := division.Seats(int64(f.Workload.Replicas), entries)
-	result := divided{subsets: map[string]int32{"": f.Workload.Replicas}}
-	var unplaced int32
-	for i, name := range names {
-		in := division.Input{Replicas: int32(shares[i]), Subsets: []division.Subset{{}}, Salt: key}
-		for _, c := range groups[name] {
-			in.Cells = append(in.Cells, c.Cell)
-		}
-		plan, err := division.Divide(in)
-		if err != nil {
-			return divided{}, nil, &Refusal{InvalidSubsets, fmt.Sprintf("%s: %v", key, err)}
-		}
-		result.cells = append(result.cells, cellsOf(plan.Cells, groups[name], last)...)
-		unplaced += unplacedOf(plan.Unplaced, "")
+	for i := range all {
+		in.Cells = append(in.Cells, all[i].Cell)
 	}
-	result.cells = dropUnused(result.cells, last)
-	if unplaced += int32(rest); unplaced == 0 {
-		return result, nil, nil
+	plan, err := division.Divide(in)
+	if err != nil {
+		return divided{}, nil, &Refusal{InvalidSubsets, fmt.Sprintf("%s: %v", f.Workload.Key.Sentence(), err)}
 	}
-	reason := division.UnplacedFrozen
-	if len(names) == 0 {
-		reason = division.UnplacedNoCell
+	result := divided{
+		cells:   dropUnused(cellsOf(plan.Cells, all, last), last),
+		subsets: map[string]int32{"": f.Workload.Replicas}, unplaced: unplacedReasons(plan.Unplaced),
 	}
-	missing := []division.Unplaced{{Replicas: unplaced, Reason: division.Reason{Code: reason}}}
-	result.unplaced = unplacedReasons(missing)
-	return result, unplacedNotes(f, missing), nil
+	return result, unplacedNotes(f, plan.Unplaced), nil
 }
 
-// openGroups returns the cells by what they are first spread evenly over: zones, regions, or nothing ("").
-func openGroups(f *Facts, last map[cellID]*topology.Cell) map[string][]candidate {
-	groups := map[string][]candidate{}
+// openCells returns the cells of a workload without subsets: the members that the policy selects, or their zones where it
+// spreads over zones or names some.
+func openCells(f *Facts, last map[cellID]*topology.Cell) []candidate {
+	zonal := f.Spread.By == topology.SpreadByZone || slices.ContainsFunc(f.Spread.Places, func(p topology.SpreadPlace) bool { return p.Zone != "" })
+	var cells []candidate
 	for i := range f.Members {
 		m := &f.Members[i]
 		if !m.Selected {
 			continue
 		}
 		zones := []string{""}
-		if f.Spread.By == topology.SpreadByZone {
+		if zonal {
 			zones = namedZones(m.Zones)
 			if !m.Ready {
 				zones = lastZones(f, m)
 			}
 		}
+		var has int32
 		for _, zone := range zones {
-			c := candidate{Cell: division.Cell{Cluster: m.Name, Zone: zone, Weight: 1, Frozen: !m.Ready}}
-			if had := last[cellID{cluster: m.Name, zone: zone}]; had != nil {
-				c.Current = had.Replicas
+			has += ordered(last[cellID{cluster: m.Name, zone: zone}])
+		}
+		for _, zone := range zones {
+			c := candidate{Cell: division.Cell{
+				Cluster: m.Name, Zone: zone, Region: m.Region, Weight: weightOf(f, m), Frozen: !m.Ready, Taint: m.Taint,
+				Current: ordered(last[cellID{cluster: m.Name, zone: zone}]),
+			}}
+			var only []string
+			if zone != "" {
+				only = []string{zone}
 			}
-			group := zone
-			if f.Spread.By == topology.SpreadByRegion {
-				group = m.Region
-			}
-			groups[group] = append(groups[group], c)
+			// The report counts the pods of all zones together: what is missing may come to any of them.
+			c.Capacity = free(roomFor(m, only, f.Workload.Requests), has, there(f, m, ""))
+			cells = append(cells, c)
 		}
 	}
-	return groups
+	return cells
 }
 
 // namedZones leaves out the zone "" of nodes without the label where there are named zones: the pods of such a member are
@@ -206,21 +200,6 @@ func lastZones(f *Facts, m *Member) []string {
 		}
 	}
 	return zones
-}
-
-// groupEntry is one group as a receiver: what its frozen cells have stays, and only a healthy cell takes more.
-func groupEntry(key string, cells []candidate) division.Entry {
-	e := division.Entry{Key: key, Weight: 1}
-	for i := range cells {
-		e.Current += int64(cells[i].Current)
-		if cells[i].Frozen {
-			e.Min += int64(cells[i].Current)
-		} else {
-			e.Max = division.Unbounded
-		}
-	}
-	e.Max = max(e.Max, e.Min)
-	return e
 }
 
 // cellsOf turns shares into cells. A number that did not change keeps its reason.

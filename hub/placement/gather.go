@@ -203,7 +203,13 @@ func membersFor(members []topology.MemberCluster, selector *topology.ClusterSele
 			Zones:  zonesOf(m),
 			Selected: m.DeletionTimestamp == nil && m.Spec.Accepted &&
 				meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberAccepted) && selectsMember(selector, m),
-			Ready: meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberReady),
+			Ready:  meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberReady),
+			Weight: 1,
+			Taint:  untolerated(m.Spec.Taints, selector.Tolerations),
+			Rooms:  m.Status.Zones,
+		}
+		if m.Spec.Weight != nil {
+			out[i].Weight = *m.Spec.Weight
 		}
 	}
 	return out

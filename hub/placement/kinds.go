@@ -70,6 +70,8 @@ type Workload struct {
 	Copied bool
 	// Needs are the objects that the pod template names.
 	Needs []Need
+	// Requests are what one pod needs, nil where that is not known.
+	Requests corev1.ResourceList
 	// Open: the workload says nothing about where it runs, the policy's spread does.
 	Open bool
 	// Remarks are sentences about fields that are not carried out, in a stable order.

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
 // Member is what a decision depends on of a member cluster.
@@ -18,6 +19,12 @@ type Member struct {
 	Selected bool
 	// Ready: the agent renews its Lease. A member that is not gets nothing new.
 	Ready bool
+	// Weight is its part of a weighted spread.
+	Weight int32
+	// Taint is the strongest effect of its taints that the policy does not tolerate, "" for none.
+	Taint division.Effect
+	// Rooms are its zones with what they have and what is requested there, as the agent reports them.
+	Rooms []topology.Zone
 }
 
 // match is the answer for one subset and one member.

@@ -36,6 +36,7 @@ func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *Ver
 		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(placementKey), builder.WithPredicates(placementChanged())).
 		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(workKey), builder.WithPredicates(reportChanged())).
 		Watches(&topology.MemberCluster{}, handler.TypedEnqueueRequestsFromMapFunc(w.everyWorkload), builder.WithPredicates(memberChanged())).
+		Watches(&topology.MemberCluster{}, handler.TypedEnqueueRequestsFromMapFunc(w.shortWorkloads), builder.WithPredicates(roomChanged())).
 		Watches(&topology.ClusterFederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(w.everyWorkload), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&topology.FederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsBeside), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Namespace{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsIn), builder.WithPredicates(predicate.LabelChangedPredicate{}))
@@ -121,6 +122,23 @@ func (w *watches) everyWorkload(ctx context.Context, _ client.Object) []wire.Key
 	var keys []wire.Key
 	for i := range namespaces.Items {
 		keys = append(keys, w.list(ctx, namespaces.Items[i].Name)...)
+	}
+	return keys
+}
+
+// shortWorkloads returns the workloads that miss replicas: only those can use room that a member reports, so that a report
+// wakes no others.
+func (w *watches) shortWorkloads(ctx context.Context, _ client.Object) []wire.Key {
+	placements := &topology.WorkloadPlacementList{}
+	if err := w.client.List(ctx, placements, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "list placements")
+		return nil
+	}
+	var keys []wire.Key
+	for i := range placements.Items {
+		if p := &placements.Items[i]; len(p.Spec.Unplaced) > 0 {
+			keys = append(keys, wire.KeyOfPlacement(p))
+		}
 	}
 	return keys
 }
@@ -224,8 +242,22 @@ func memberChanged() predicate.Predicate {
 	})
 }
 
+// roomChanged lets through reports of other amounts.
+func roomChanged() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false }, // its other facts wake everybody
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld.(*topology.MemberCluster), e.ObjectNew.(*topology.MemberCluster)
+			return !equality.Semantic.DeepEqual(before.Status.Zones, after.Status.Zones)
+		},
+	}
+}
+
 func memberFacts(m *topology.MemberCluster) Member {
-	return membersFor([]topology.MemberCluster{*m}, &topology.ClusterSelector{})[0]
+	facts := membersFor([]topology.MemberCluster{*m}, &topology.ClusterSelector{})[0]
+	facts.Rooms = nil
+	return facts
 }
 
 func policyOfPlacementChanged() predicate.Predicate {

@@ -30,6 +30,7 @@ func readUnitedDeployment(o client.Object) (Workload, *Refusal) {
 	if len(ud.Spec.Topology.Subsets) == 0 {
 		return w, &Refusal{InvalidSubsets, fmt.Sprintf("%s has no subsets; give spec.topology.subsets at least one", w.Key.Sentence())}
 	}
+	w.Requests = requestsOf(template)
 	var partitions map[string]int32
 	if manual := ud.Spec.UpdateStrategy.ManualUpdate; manual != nil {
 		partitions = manual.Partitions

@@ -36,8 +36,9 @@ type Subset struct {
 type Cell struct {
 	// Subset, Cluster and Zone are the identity of the cell. Zone is "" where the workload does not name zones.
 	Subset, Cluster, Zone string
-	// Region is only what cells are grouped by.
-	Region string
+	// Region, and Within, are not part of the identity: they are what bounds and pools go by. Within is the zone that all of
+	// the cell is in, where Zone is "".
+	Region, Within string
 	// Weight is relative to the other cells of the subset. 0: nothing new, only Min and what is there already.
 	Weight int32
 	// Min and Max bound the cell; Max nil means unbounded.
@@ -53,6 +54,9 @@ type Cell struct {
 	// Current is the last decision, 0 for a new cell.
 	Current int32
 }
+
+// zone is where the cell is, "" for more than one zone, or an unknown one.
+func (c *Cell) zone() string { return cmp.Or(c.Zone, c.Within) }
 
 // Effect is what a taint does.
 type Effect string

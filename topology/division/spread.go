@@ -73,7 +73,7 @@ func (b *Bound) title() string {
 }
 
 func (b *Bound) holdsFor(c *Cell) bool {
-	return (b.Region == "" || b.Region == c.Region) && (b.Zone == "" || b.Zone == c.Zone) && (b.Cluster == "" || b.Cluster == c.Cluster)
+	return (b.Region == "" || b.Region == c.Region) && (b.Zone == "" || b.Zone == c.zone()) && (b.Cluster == "" || b.Cluster == c.Cluster)
 }
 
 // limit is a bound, or a pool, as integers over a set of cells.
@@ -118,7 +118,7 @@ func limitsOf(in Input, cells []Cell) ([]limit, error) {
 	for _, p := range in.Pools {
 		l := limit{high: int64(max(p.Free, 0)), pool: true}
 		for j := range cells {
-			if c := &cells[j]; c.Cluster == p.Cluster && (p.Zone == "" || p.Zone == c.Zone) {
+			if c := &cells[j]; c.Cluster == p.Cluster && (p.Zone == "" || p.Zone == c.zone()) {
 				l.cells = append(l.cells, j)
 				l.high += int64(c.Current)
 			}

@@ -1,7 +1,9 @@
 package v1alpha1
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // FederationPolicySpec selects workloads and says what a plain manifest leaves open.
@@ -66,6 +68,12 @@ type ClusterSelector struct {
 	// selector of members, by the labels of the MemberCluster objects. Default: all members.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+	// tolerations of the members' taints, as those of a pod; tolerationSeconds is not used. Default: none.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:XValidation:rule="self.all(t, (!has(t.operator) || t.operator in ['', 'Exists', 'Equal']) && (!has(t.effect) || t.effect in ['', 'NoSchedule', 'PreferNoSchedule', 'NoExecute']))",message="a toleration has an unknown operator or effect: use operator Exists or Equal, and effect NoSchedule, PreferNoSchedule or NoExecute"
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 }
 
 // SpreadBy is what a workload is spread over.
@@ -80,22 +88,83 @@ const (
 )
 
 // SpreadType is how replicas are divided.
-// +kubebuilder:validation:Enum=Even
+// +kubebuilder:validation:Enum=Even;Weighted;Available;Compact
 type SpreadType string
 
-// SpreadEven gives every cell the same weight.
-const SpreadEven SpreadType = "Even"
+// How replicas can be divided.
+const (
+	// SpreadEven gives every group and cell the same.
+	SpreadEven SpreadType = "Even"
+	// SpreadWeighted divides by the weights of the members and of the entries of places.
+	SpreadWeighted SpreadType = "Weighted"
+	// SpreadAvailable divides by the room that each has, with what it runs already.
+	SpreadAvailable SpreadType = "Available"
+	// SpreadCompact fills one after the other: those in use first, then those with the most room.
+	SpreadCompact SpreadType = "Compact"
+)
 
 // Spread says over what, and how, replicas are divided that no subset has placed.
+// +kubebuilder:validation:XValidation:rule="!has(self.places) || (has(self.type) && self.type == 'Weighted') || !self.places.exists(p, has(p.weight))",fieldPath=".places",message="an entry of places has a weight, which only type Weighted uses: set type to Weighted, or remove the weight"
+// +kubebuilder:validation:XValidation:rule="!has(self.places) || self.places.all(p, self.places.exists_one(q, (has(p.region) ? p.region : ”) == (has(q.region) ? q.region : ”) && (has(p.zone) ? p.zone : ”) == (has(q.zone) ? q.zone : ”) && (has(p.cluster) ? p.cluster : ”) == (has(q.cluster) ? q.cluster : ”)))",fieldPath=".places",message="two entries of places name the same region, zone or cluster: give one entry for each"
 type Spread struct {
-	// by says over what: Cluster, Zone or Region. Default Cluster.
+	// by says over what: Cluster, Zone or Region. Default Cluster. Workloads with subsets do not use it.
 	// +optional
 	// +kubebuilder:default=Cluster
 	By SpreadBy `json:"by,omitempty"`
-	// type says how: Even, which gives every cell the same. Default Even.
+	// type says how: Even, the same for each; Weighted, by weights; Available, by the room that the members report; Compact,
+	// one after the other. Default Even.
 	// +optional
 	// +kubebuilder:default=Even
 	Type SpreadType `json:"type,omitempty"`
+	// maxSkew is by how many replicas the groups of by may differ, 1 or more. It bounds what is new; nothing that runs is
+	// moved for it. Default: no bound. Workloads with subsets do not use it.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	MaxSkew *int32 `json:"maxSkew,omitempty"`
+	// places have bounds and weights of regions, zones and clusters. Default: none.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Places []SpreadPlace `json:"places,omitempty"`
+}
+
+// SpreadPlace holds for the cells that agree with all of region, zone and cluster that are given; at least one is.
+// +kubebuilder:validation:XValidation:rule="has(self.region) || has(self.zone) || has(self.cluster)",message="an entry of places names nothing: give region, zone or cluster"
+// +kubebuilder:validation:XValidation:rule="!has(self.min) || @numberOrPercent{self.min}",fieldPath=".min",message="min must be an integer of 0 or more, or a percentage from 0% to 100%",messageExpression="'min is %s: it must be an integer of 0 or more, or a percentage from 0%% to 100%% (an integer without leading zeros, and the sign %%)'.format([self.min])"
+// +kubebuilder:validation:XValidation:rule="!has(self.max) || @numberOrPercent{self.max}",fieldPath=".max",message="max must be an integer of 0 or more, or a percentage from 0% to 100%",messageExpression="'max is %s: it must be an integer of 0 or more, or a percentage from 0%% to 100%% (an integer without leading zeros, and the sign %%)'.format([self.max])"
+// +kubebuilder:validation:XValidation:rule="!has(self.min) || !has(self.max) || (type(self.min) == int ? type(self.max) != int || int(self.min) <= int(self.max) : type(self.max) == int || @percent{self.min} <= @percent{self.max})",fieldPath=".min",message="min is greater than max: lower min or raise max",messageExpression="'min %s is greater than max %s: lower min or raise max'.format([dyn(self.min), dyn(self.max)])"
+type SpreadPlace struct {
+	// region that the entry is for.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Region string `json:"region,omitempty"`
+	// zone that the entry is for.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Zone string `json:"zone,omitempty"`
+	// cluster that the entry is for: the name of a member.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=52
+	Cluster string `json:"cluster,omitempty"`
+	// weight relative to the others of the same level; 0 for nothing new. Default: 1 for a region or zone, the member's weight
+	// for a cluster. Only with type Weighted.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	Weight *int32 `json:"weight,omitempty"`
+	// min is how many replicas the place has at least, over all subsets: an integer, or a percentage of the workload's
+	// replicas, half rounding up. Default 0.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	Min *intstr.IntOrString `json:"min,omitempty"`
+	// max is how many replicas the place has at most, as min. Default: no bound.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	Max *intstr.IntOrString `json:"max,omitempty"`
 }
 
 // DependencyMode is how the objects that go with a workload are found.

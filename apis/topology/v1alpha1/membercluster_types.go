@@ -20,13 +20,14 @@ type MemberClusterSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$')",message="region must be the value of a label: at most 63 letters, digits, -, _ and ., with a letter or digit at both ends"
 	Region string `json:"region,omitempty"`
-	// taints keep workloads away whose policy does not tolerate them. Default: none. Not carried out yet.
+	// taints keep workloads away whose policy does not tolerate them. NoSchedule: nothing new; PreferNoSchedule: only what no
+	// other member takes; NoExecute: nothing new, and what is there goes as far as other members can take it. Default: none.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:XValidation:rule="self.all(t, t.effect in ['NoSchedule', 'PreferNoSchedule', 'NoExecute'])",message="the effect of a taint must be NoSchedule, PreferNoSchedule or NoExecute: correct it"
 	Taints []corev1.Taint `json:"taints,omitempty"`
-	// weight is the member's part of a weighted spread, relative to the other members. Default 1. Not carried out yet.
+	// weight is the member's part of a weighted spread, relative to the other members. Default 1.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0

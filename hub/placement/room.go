@@ -1,0 +1,110 @@
+package placement
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+)
+
+const (
+	// usable is the percentage of what a zone has that is counted on. Agents report an amount when it moved by 5 % of its
+	// zone, so up to as much may be taken already; it also stands for room that lies in pieces too small for a pod.
+	usable = 95
+	// mostRoom is more pods than any zone runs (Kubernetes is tested with 150 000 in a cluster). A report of more is
+	// taken for this.
+	mostRoom = 1_000_000
+	// mostAmount is more of anything than a zone has, in thousandths: a report of more is taken for this. It leaves room
+	// to multiply by a percentage.
+	mostAmount = 1 << 56
+)
+
+// requestsOf returns what one pod of a template needs, with its place among a node's pods.
+func requestsOf(template *corev1.PodTemplateSpec) corev1.ResourceList {
+	requests := resourcehelper.PodRequests(&corev1.Pod{Spec: template.Spec}, resourcehelper.PodResourcesOptions{})
+	if requests == nil {
+		requests = corev1.ResourceList{}
+	}
+	requests[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
+	return requests
+}
+
+// roomFor returns how many more pods with these requests fit into some zones of a member, 0 to mostRoom each; all zones
+// if names is empty. nil if that is not known: then there is assumed to be enough.
+func roomFor(m *Member, names []string, requests corev1.ResourceList) *int32 {
+	var sum int32
+	known := false
+	for i := range m.Rooms {
+		zone := &m.Rooms[i]
+		if len(names) > 0 && !slices.Contains(names, zone.Name) {
+			continue
+		}
+		room, ok := zoneRoom(zone, requests)
+		if !ok {
+			return nil
+		}
+		known = true
+		sum = min(sum+room, mostRoom)
+	}
+	if !known || len(requests) == 0 {
+		return nil
+	}
+	return &sum
+}
+
+// zoneRoom returns how many pods fit into a zone, false if the zone does not say what it has.
+func zoneRoom(zone *topology.Zone, requests corev1.ResourceList) (int32, bool) {
+	if zone.Ready <= 0 {
+		return 0, true
+	}
+	if len(zone.Allocatable) == 0 {
+		return 0, false
+	}
+	room := int64(mostRoom)
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		need := thousandths(requests, name)
+		if need == 0 || !counted(name) {
+			continue
+		}
+		if _, says := zone.Allocatable[name]; !says && name == corev1.ResourcePods {
+			continue
+		}
+		free := thousandths(zone.Allocatable, name)/100*usable - thousandths(zone.Requested, name)
+		room = min(room, max(free, 0)/need)
+	}
+	return int32(room), true
+}
+
+// counted tells whether agents report a resource for their zones: what they do not report cannot be missing.
+func counted(name corev1.ResourceName) bool {
+	switch name {
+	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods:
+		return true
+	}
+	return strings.Contains(string(name), "/") // a device's, such as example.com/gpu
+}
+
+// thousandths returns an amount, from 0 to mostAmount.
+func thousandths(list corev1.ResourceList, name corev1.ResourceName) int64 {
+	quantity, ok := list[name]
+	if !ok || quantity.Sign() <= 0 {
+		return 0
+	}
+	if quantity.Cmp(*resource.NewMilliQuantity(mostAmount, resource.DecimalSI)) >= 0 {
+		return mostAmount
+	}
+	return quantity.MilliValue()
+}
+
+// free is what is left of a room for new replicas: those that were ordered and are not there yet will take some of it.
+func free(room *int32, ordered, there int32) *int32 {
+	if room == nil {
+		return nil
+	}
+	return new(max(*room-max(ordered-there, 0), 0))
+}

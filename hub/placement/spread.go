@@ -1,0 +1,120 @@
+package placement
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/topology/division"
+)
+
+// spreadOf is the policy's spread in the terms of the division.
+func spreadOf(f *Facts) division.Spread {
+	s := division.Spread{By: division.By(f.Spread.By)}
+	if s.By == "" {
+		s.By = division.ByCluster
+	}
+	switch f.Spread.Type {
+	case topology.SpreadAvailable:
+		s.Type = division.Available
+	case topology.SpreadCompact:
+		s.Type = division.Compact
+	}
+	if f.Spread.MaxSkew != nil {
+		s.MaxSkew = *f.Spread.MaxSkew
+	}
+	for i := range f.Spread.Places {
+		p := &f.Spread.Places[i]
+		s.Bounds = append(s.Bounds, division.Bound{Region: p.Region, Zone: p.Zone, Cluster: p.Cluster, Weight: p.Weight, Min: p.Min, Max: p.Max})
+	}
+	return s
+}
+
+// weightOf is the weight of a member's cells.
+func weightOf(f *Facts, m *Member) int32 {
+	if f.Spread.Type == topology.SpreadWeighted {
+		return m.Weight
+	}
+	return 1
+}
+
+// poolsOf returns the room that the cells of a member share: subsets share all of it.
+func poolsOf(f *Facts) []division.Pool {
+	var pools []division.Pool
+	for i := range f.Members {
+		m := &f.Members[i]
+		has, exists := int32(0), int32(0)
+		if f.Last != nil {
+			for j := range f.Last.Cells {
+				if f.Last.Cells[j].Cluster == m.Name {
+					has += f.Last.Cells[j].Replicas
+				}
+			}
+		}
+		for _, use := range f.Reports[m.Name].Use {
+			exists += use.Total
+		}
+		if room := free(roomFor(m, nil, f.Workload.Requests), has, exists); room != nil {
+			pools = append(pools, division.Pool{Cluster: m.Name, Free: *room})
+		}
+		if f.Workload.Open {
+			continue // its zones are cells of their own
+		}
+		for _, zone := range namedZones(m.Zones) {
+			if room := roomFor(m, []string{zone}, f.Workload.Requests); room != nil && zone != "" {
+				pools = append(pools, division.Pool{Cluster: m.Name, Zone: zone, Free: *room})
+			}
+		}
+	}
+	return pools
+}
+
+// ordered is what a member was told to have, there what it has reported of a subset.
+func ordered(had *topology.Cell) int32 {
+	if had == nil {
+		return 0
+	}
+	return had.Replicas
+}
+
+func there(f *Facts, m *Member, subset string) int32 { return f.Reports[m.Name].Use[subset].Total }
+
+// untolerated returns the strongest effect of the taints that the tolerations do not cover, "" for none.
+func untolerated(taints []corev1.Taint, tolerations []corev1.Toleration) division.Effect {
+	strongest := division.Effect("")
+	for i := range taints {
+		effect := division.Effect(taints[i].Effect)
+		if tolerated(&taints[i], tolerations) || strength(effect) <= strength(strongest) {
+			continue
+		}
+		strongest = effect
+	}
+	return strongest
+}
+
+// strength orders effects; one that the API does not know has none.
+func strength(e division.Effect) int {
+	switch e {
+	case division.PreferNoSchedule:
+		return 1
+	case division.NoSchedule:
+		return 2
+	case division.NoExecute:
+		return 3
+	}
+	return 0
+}
+
+// tolerated tells whether a toleration covers a taint, by the rules of pods.
+func tolerated(taint *corev1.Taint, tolerations []corev1.Toleration) bool {
+	for i := range tolerations {
+		t := &tolerations[i]
+		switch {
+		case t.Effect != "" && t.Effect != taint.Effect, t.Key != "" && t.Key != taint.Key:
+		case t.Operator == corev1.TolerationOpExists:
+			return true
+		case t.Key != "" && (t.Operator == "" || t.Operator == corev1.TolerationOpEqual) && t.Value == taint.Value:
+			return true
+		}
+	}
+	return false
+}
