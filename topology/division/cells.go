@@ -32,6 +32,9 @@ type part struct {
 
 func newDivider(in Input) (*divider, error) {
 	d := &divider{in: in, cells: sortedCells(in), parts: make([]part, len(in.Subsets)), current: make([]int64, len(in.Subsets))}
+	if err := validateSorted(d.cells); err != nil {
+		return nil, err
+	}
 	limits, err := limitsOf(in, d.cells)
 	if err != nil {
 		return nil, err

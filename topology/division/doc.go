@@ -38,7 +38,28 @@
 // identity and [Input.Salt]. Comparisons are exact: w/(2s+1) against w'/(2s'+1) in 128-bit integers, no floating point.
 // Nothing but Σ|s-current| as small as the bounds allow is ever moved, n+1 gives one cell one more, and n-1 takes it from
 // that cell again. If Σu < n, all cells are at u and the rest is reported as unplaced; if Σl > n, the floors themselves
-// are filled by weight. Stage 2 is flat inside a subset: a level of zones would run the same rule over sums of l and u.
+// are filled by weight.
+//
+// # Groups, bounds and types
+//
+// [Spread.By] groups the cells of a subset: region, zone, cluster. Each level runs the rule above over sums: a group's l and
+// u are those of what is below it, within its own [Bound]; what it has is the sum of what its cells keep. So each level has
+// an exact sum and loses only what a bound, health or n forces, and n+1 gives one cell one more. A bound of what no group
+// stands for (a cluster's over three zones, or anything over several subsets), and the room of a [Pool], is kept afterwards:
+// where the sum is exceeded, the max is divided over its cells as their ceilings, by the same rule, those first that have
+// no other place to go; where it is not reached, the min as their floors; then the subsets are divided again. A max always
+// holds. The order of the limits can leave replicas unplaced that another order would have placed.
+//
+//	""         weights: of the bounds, else of the cells, and 1 for a group
+//	Available  the weight is Current+Capacity: what is placed does not change it. Unknown room counts as the least known
+//	Compact    one entry after the other up to u: those in use first, then the greatest Current+Capacity; the last gives first
+//
+// [Spread.MaxSkew] bounds the groups of the first level to a window [w, w+MaxSkew]: the highest one for which what the
+// type gives stays above w. It cannot rise above what the smallest group takes, dead ones, those of weight 0 and those at
+// their max aside. What runs above the window stays; groups below it get what is new first, those above it give first.
+//
+// Taints: a cell with NoSchedule gets nothing new; one with PreferNoSchedule only what no other takes; one with NoExecute
+// is first divided without, and then gets back what no other took.
 //
 // The cost is O((cells + moved) log cells) with moved at most the number of cells, whatever n is.
 //

@@ -21,20 +21,23 @@ func validate(in Input) error {
 	for _, s := range in.Subsets {
 		names[s.Name] = struct{}{}
 	}
-	type identity struct{ subset, cluster, zone string }
-	seen := make(map[identity]struct{}, len(in.Cells))
 	for i := range in.Cells {
 		c := &in.Cells[i]
 		if _, ok := names[c.Subset]; !ok {
 			return fmt.Errorf("cell %s: subset %q does not exist: name a subset of the workload", c.place(), c.Subset)
 		}
-		id := identity{c.Subset, c.Cluster, c.Zone}
-		if _, ok := seen[id]; ok {
-			return fmt.Errorf("cell %s: given twice for subset %q: give each cell once", c.place(), c.Subset)
-		}
-		seen[id] = struct{}{}
 		if err := validateCell(c); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// validateSorted refuses a cell that is given twice; cells are sorted.
+func validateSorted(cells []Cell) error {
+	for i := 1; i < len(cells); i++ {
+		if a, b := &cells[i-1], &cells[i]; a.Subset == b.Subset && a.Cluster == b.Cluster && a.Zone == b.Zone {
+			return fmt.Errorf("cell %s: given twice for subset %q: give each cell once", b.place(), b.Subset)
 		}
 	}
 	return nil
