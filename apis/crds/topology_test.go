@@ -72,7 +72,7 @@ func testTopologyRules(t *testing.T, s *server) {
 			{name: "cluster with capitals", edit: set("spec.clusters", "{names: [east, West]}"), says: []string{"spec.clusters.names", "West", "DNS label"}},
 			{name: "by Zone", edit: set("spec.spread", "{by: Zone, type: Even}")},
 			{name: "by Rack", edit: set("spec.spread", "{by: Rack}"), says: []string{"spec.spread.by", "Rack", "Zone"}},
-			{name: "type Weighted", edit: set("spec.spread", "{type: Weighted}"), says: []string{"spec.spread.type", "Weighted", "Even"}},
+			{name: "unknown type", edit: set("spec.spread", "{type: Random}"), says: []string{"spec.spread.type", "Random", "Even"}},
 			{name: "override", edit: set(overrides, `[{clusters: {names: [east], selector: {matchLabels: {a: b}}}, zones: [a], imageRegistry: "mirror.example:5000/hub", env: [{name: A, value: b}], labels: {a: b}, annotations: {a: b}}]`)},
 			{name: "patch", edit: set(overrides, `[{patch: [{op: add, path: /spec/template/spec/priorityClassName, value: high}, {op: test, path: /spec/replicas, value: 3}, {op: replace, path: /spec/template/spec/tolerations, value: [{key: a}]}, {op: remove, path: /spec/lifecycle}]}]`)},
 			{name: "override of nothing", edit: set(overrides, "[{clusters: {names: [east]}}]"), says: []string{"spec.overrides[0]", "changes nothing", "give imageRegistry"}},

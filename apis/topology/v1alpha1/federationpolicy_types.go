@@ -72,7 +72,7 @@ type ClusterSelector struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
-	// +kubebuilder:validation:XValidation:rule="self.all(t, (!has(t.operator) || t.operator in ['', 'Exists', 'Equal']) && (!has(t.effect) || t.effect in ['', 'NoSchedule', 'PreferNoSchedule', 'NoExecute']))",message="a toleration has an unknown operator or effect: use operator Exists or Equal, and effect NoSchedule, PreferNoSchedule or NoExecute"
+	// +kubebuilder:validation:XValidation:rule="self.all(t, (!has(t.operator) || size(t.operator) == 0 || t.operator in ['Exists', 'Equal']) && (!has(t.effect) || size(t.effect) == 0 || t.effect in ['NoSchedule', 'PreferNoSchedule', 'NoExecute']))",message="a toleration has an unknown operator or effect: use operator Exists or Equal, and effect NoSchedule, PreferNoSchedule or NoExecute"
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 }
 
@@ -105,7 +105,7 @@ const (
 
 // Spread says over what, and how, replicas are divided that no subset has placed.
 // +kubebuilder:validation:XValidation:rule="!has(self.places) || (has(self.type) && self.type == 'Weighted') || !self.places.exists(p, has(p.weight))",fieldPath=".places",message="an entry of places has a weight, which only type Weighted uses: set type to Weighted, or remove the weight"
-// +kubebuilder:validation:XValidation:rule="!has(self.places) || self.places.all(p, self.places.exists_one(q, (has(p.region) ? p.region : ”) == (has(q.region) ? q.region : ”) && (has(p.zone) ? p.zone : ”) == (has(q.zone) ? q.zone : ”) && (has(p.cluster) ? p.cluster : ”) == (has(q.cluster) ? q.cluster : ”)))",fieldPath=".places",message="two entries of places name the same region, zone or cluster: give one entry for each"
+// +kubebuilder:validation:XValidation:rule="!has(self.places) || self.places.all(p, self.places.exists_one(q, (has(p.region) ? p.region : '*') == (has(q.region) ? q.region : '*') && (has(p.zone) ? p.zone : '*') == (has(q.zone) ? q.zone : '*') && (has(p.cluster) ? p.cluster : '*') == (has(q.cluster) ? q.cluster : '*')))",fieldPath=".places",message="two entries of places name the same region, zone or cluster: give one entry for each"
 type Spread struct {
 	// by says over what: Cluster, Zone or Region. Default Cluster. Workloads with subsets do not use it.
 	// +optional
