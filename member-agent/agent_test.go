@@ -121,6 +121,21 @@ func (b *bed) answer(t *testing.T) {
 // agent runs an agent until stop is called; stop returns when it has ended. The test fails if it ends by itself.
 func (b *bed) agent(t *testing.T, hub *rest.Config) (stop func()) {
 	t.Helper()
+	return b.agentAt(t, hub, clock.RealClock{})
+}
+
+// skewed is the clock of a machine whose time is wrong by so much.
+type skewed struct {
+	clock.RealClock
+	by time.Duration
+}
+
+func (s skewed) Now() time.Time                  { return s.RealClock.Now().Add(s.by) }
+func (s skewed) Since(t time.Time) time.Duration { return s.Now().Sub(t) }
+
+// agentAt is agent with a clock of its own.
+func (b *bed) agentAt(t *testing.T, hub *rest.Config, clk clock.WithTicker) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	scheme := runtime.NewScheme()
 	if err := memberagent.AddToScheme(scheme); err != nil {
@@ -137,7 +152,7 @@ func (b *bed) agent(t *testing.T, hub *rest.Config) (stop func()) {
 		t.Fatal(err)
 	}
 	hub.UserAgent = "flotilla-agent/test"
-	err = memberagent.Setup(ctx, mgr, memberagent.Options{Hub: hub, ClusterName: cluster, Namespace: "flotilla-system", Version: "v0.0.0-test", Workers: 4, Clock: clock.RealClock{}})
+	err = memberagent.Setup(ctx, mgr, memberagent.Options{Hub: hub, ClusterName: cluster, Namespace: "flotilla-system", Version: "v0.0.0-test", Workers: 4, Clock: clk})
 	if err != nil {
 		t.Fatal(err)
 	}

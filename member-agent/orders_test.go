@@ -53,7 +53,9 @@ func TestAgent(t *testing.T) {
 	t.Run("a UnitedDeployment runs, and its report has its subsets", b.testUnitedDeployment)
 	t.Run("a steady state writes nothing", b.testSteady)
 	t.Run("a restarted agent changes nothing and goes on", func(t *testing.T) {
-		b.testRestart(t, stop, func() { stop = b.agent(whole, b.fleet.Hub().RESTConfig()) })
+		// The clock of this one is minutes behind that of the one before, and of the hub.
+		behind := skewed{by: -7 * time.Minute}
+		b.testRestart(t, stop, func() { stop = b.agentAt(whole, b.fleet.Hub().RESTConfig(), behind) })
 	})
 	t.Run("without the hub drift is repaired, and orders are carried out after", b.testHubAway)
 	t.Run("an agent that starts without its hub runs workloads, and finds the hub later", func(t *testing.T) {

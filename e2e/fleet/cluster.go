@@ -46,15 +46,23 @@ func (c *Cluster) LogDir() string { return filepath.Join(c.dir(), "logs") }
 // Stop kills the control plane's processes, as a power cut would. What is stored stays.
 func (c *Cluster) Stop(ctx context.Context) error { return c.kwokctl(ctx, "stop") }
 
-// Start starts what does not run of the control plane, and returns when all of it works.
+// Start starts what does not run of the control plane, and returns when all of it works. A component that ends because another
+// one is not there yet, as may happen on a machine under load, is started again.
 func (c *Cluster) Start(ctx context.Context) error {
-	if err := c.kwokctl(ctx, "start"); err != nil {
-		return err
+	const attempts = 3
+	var err error
+	for range attempts {
+		if err = c.kwokctl(ctx, "start"); err != nil {
+			return err
+		}
+		if err = c.waitServing(ctx); err == nil {
+			return c.waitUsable(ctx)
+		}
+		if len(c.deadComponents()) == 0 {
+			return err
+		}
 	}
-	if err := c.waitServing(ctx); err != nil {
-		return err
-	}
-	return c.waitUsable(ctx)
+	return err
 }
 
 // Whole returns nil when every component of the control plane runs and the API server answers that it is ready.

@@ -15,7 +15,7 @@ import (
 )
 
 var _ = Describe("Bad input: a member with", func() {
-	It("the name of another is refused; the right one goes on", func(ctx SpecContext) {
+	It("7.7-12: the name of another is refused; the right one goes on", func(ctx SpecContext) {
 		ns := federated(ctx, "thief")
 		api := harness.CloneSet(ns, "api")
 		h.Hub.Apply(ctx, apiSample(ns))
@@ -45,7 +45,7 @@ var _ = Describe("Bad input: a member with", func() {
 		h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", "east"), metav1.Condition{Type: topology.MemberReady, Status: metav1.ConditionTrue})
 	})
 
-	It("the id of another is not accepted; the first one goes on", func(ctx SpecContext) {
+	It("7.7-12: the id of another is not accepted; the first one goes on", func(ctx SpecContext) {
 		const first, second = "boreas", "aquilo"
 		endAfter("north-as-" + first)
 		endAfter("north-as-" + second)
@@ -74,7 +74,7 @@ var _ = Describe("Bad input: a member with", func() {
 		Eventually(ctx, func() int { return alone.Pods.Left(ns) }).WithTimeout(harness.Patience).Should(BeZero())
 	})
 
-	It("the hub's own id is not accepted", func(ctx SpecContext) {
+	It("7.7-12: the hub's own id is not accepted", func(ctx SpecContext) {
 		const self = "self"
 		id, err := h.Hub.ID(ctx)
 		Expect(err).NotTo(HaveOccurred())

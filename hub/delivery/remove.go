@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -83,6 +85,13 @@ func (r *Reconciler) release(ctx context.Context, s *state) (ctrl.Result, error)
 				live.Items = append(live.Items, s.works[i])
 			}
 		}
+		if orphans, err := r.orphans(ctx, s); err != nil {
+			return ctrl.Result{}, err
+		} else if orphans {
+			if err := r.preserve(ctx, live.Items); err != nil {
+				return ctrl.Result{}, err
+			}
+		}
 		if err := r.removeAll(ctx, live.Items); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -105,6 +114,43 @@ func (r *Reconciler) letGo(ctx context.Context, s *state) (ctrl.Result, error) {
 		return ctrl.Result{}, fmt.Errorf("let placement of %s go: %w", s.key.Sentence(), err)
 	}
 	return ctrl.Result{}, nil
+}
+
+// orphans tells whether the user deleted the workload with --cascade=orphan: what it made is to stay. The garbage collector
+// takes the owner off the placement before it lets the workload go; on a hub without one the finalizer stays.
+func (r *Reconciler) orphans(ctx context.Context, s *state) (bool, error) {
+	uid := s.placement.Spec.Workload.UID
+	if s.object != nil && s.object.GetUID() == uid {
+		return s.object.GetDeletionTimestamp() != nil && controllerutil.ContainsFinalizer(s.object, metav1.FinalizerOrphanDependents), nil
+	}
+	live := &topology.WorkloadPlacement{}
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(s.placement), live); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	owned := slices.ContainsFunc(live.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == uid })
+	return live.UID == s.placement.UID && !owned, nil
+}
+
+// preserve tells the agents to let the member objects stand when their Works go.
+func (r *Reconciler) preserve(ctx context.Context, works []work.Work) error {
+	var group errgroup.Group
+	group.SetLimit(parallel)
+	errs := make([]error, len(works))
+	for i := range works {
+		w := &works[i]
+		if w.DeletionTimestamp != nil || w.Spec.PreserveResourcesOnDeletion != nil && *w.Spec.PreserveResourcesOnDeletion {
+			continue
+		}
+		group.Go(func() error {
+			patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"preserveResourcesOnDeletion":true}}`))
+			if err := r.client.Patch(ctx, w.DeepCopy(), patch, wire.ManagerDelivery); client.IgnoreNotFound(err) != nil {
+				errs[i] = fmt.Errorf("let the object of Work %s/%s stand: %w", w.Namespace, w.Name, err)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // the errors are in errs
+	return errors.Join(errs...)
 }
 
 // workloadGoes tells whether what was placed goes with the placement.

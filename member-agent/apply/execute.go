@@ -281,7 +281,7 @@ func cut(message string) string {
 
 func conflictMessage(facts Facts) string {
 	if owner := Owner(facts.Live); owner != "" {
-		return fmt.Sprintf("%s stands in the member and belongs to another hub (label %s=%s); delete it there, or withdraw it from that hub", facts.Order.Ref, topology.LabelHub, owner)
+		return fmt.Sprintf("%s stands in the member and belongs to another hub (label %s=%s); delete it there, withdraw it from that hub, or hand it over with the label %s=%s", facts.Order.Ref, topology.LabelHub, owner, topology.LabelHub, facts.Order.HubID)
 	}
 	return fmt.Sprintf("%s stands in the member and was not made by this hub; delete it there, or give it the label %s=%s to hand it over", facts.Order.Ref, topology.LabelHub, facts.Order.HubID)
 }

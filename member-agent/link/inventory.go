@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -48,14 +49,14 @@ func (l *Link) runInventory(ctx context.Context) {
 	timer := l.config.Clock.NewTimer(inventoryEvery)
 	defer timer.Stop()
 	for {
-		next := inventoryEvery
+		next := wait.Jitter(inventoryEvery, leaseJitter) // 30 to 33 s: a fleet that started together does not report together
 		wrote, err := l.takeInventory(ctx, state)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
 			l.heardOf(err)
-			next = leaseRetry
+			next = wait.Jitter(leaseRetry, retryJitter)
 		case state.advice == unknown:
 			next = leaseRetry // no event tells that the hub was heard and has no such MemberCluster
 		}

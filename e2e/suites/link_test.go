@@ -1,0 +1,308 @@
+//go:build e2e
+
+package suites_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/e2e/audit"
+	"github.com/flotilla-dev/flotilla/e2e/fleet"
+	"github.com/flotilla-dev/flotilla/e2e/harness"
+)
+
+// comeback is how long an API server that is started again, and all that dials it, may take on a machine under load.
+const comeback = 6 * time.Minute
+
+var _ = Describe("The link between hub and member", func() {
+	It("7.7-1: the hub is away: drift is repaired, also by an agent that was restarted meanwhile, pods run on, and one report comes at the return", func(ctx SpecContext) {
+		outage := time.Minute // more than 40 s, so that every agent begins a session
+		if set := os.Getenv("FLOTILLA_OUTAGE"); set != "" {
+			var err error
+			outage, err = time.ParseDuration(set)
+			Expect(err).NotTo(HaveOccurred(), "FLOTILLA_OUTAGE")
+		}
+		ns := federated(ctx, "hub-away")
+		mend()
+		api, east := harness.CloneSet(ns, "api"), h.Members["east"]
+		h.Hub.Apply(ctx, apiSample(ns))
+		h.ExpectAtRest(ctx, api, 9)
+		expectSessions(ctx)
+		sessions, before := sessionsOf(ctx), h.Pods.Mark(ctx, ns)
+
+		away := time.Now()
+		Expect(h.Fleet.Hub().Stop(ctx)).To(Succeed())
+		drifts(ctx, east, api)
+		kill(ctx, fleet.AgentName("east"))
+		restart(ctx, fleet.AgentName("east"))
+		drifts(ctx, east, api)
+		Eventually(ctx, func() time.Duration { return time.Since(away) }).WithTimeout(outage + time.Minute).WithPolling(time.Second).Should(BeNumerically(">=", outage))
+		drifts(ctx, east, api)
+
+		back := time.Now()
+		Eventually(ctx, func(ctx context.Context) error { return h.Mend(ctx) }).WithTimeout(comeback).WithPolling(time.Second).Should(Succeed())
+		expectSessions(ctx)
+		for member, session := range sessionsOf(ctx) {
+			Expect(session).To(BeNumerically(">", sessions[member]), "session of %s", member)
+		}
+		h.ExpectAtRest(ctx, api, 9)
+		history := h.Pods.Since(ctx, before)
+		history.ExpectUntouched()
+		reports := map[string]int{}
+		for _, e := range requests(h.Hub, back, ours, work.GroupVersion.Group, "works") {
+			if e.Subresource == "status" && strings.Contains(e.Name, ns) {
+				reports[e.Namespace+"/"+e.Name]++
+			}
+		}
+		for name, count := range reports {
+			Expect(count).To(BeNumerically("<=", 1), "reports on Work %s", name)
+		}
+		By("going on")
+		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=12")
+		h.ExpectAtRest(ctx, api, 12)
+	})
+
+	It("7.7-2: an agent that was away with many changes pending reports before it executes, and the newest orders stand", func(ctx SpecContext) {
+		const sets = 16
+		ns := federated(ctx, "pending")
+		mend()
+		east := h.Members["east"]
+		name := func(i int) string { return fmt.Sprintf("s%02d", i) }
+		var manifests []string
+		for i := range sets {
+			manifests = append(manifests, cloneSet(ns, name(i), 3, "s:1", ""))
+		}
+		h.Hub.Apply(ctx, manifests...)
+		for i := range sets {
+			h.ExpectAtRest(ctx, harness.CloneSet(ns, name(i)), 3)
+		}
+		kill(ctx, fleet.AgentName("east"))
+		var deleted, scaled []string
+		for i := range sets {
+			if i%2 == 0 {
+				deleted = append(deleted, "clone/"+name(i))
+			} else {
+				scaled = append(scaled, "clone/"+name(i))
+			}
+		}
+		// One command each: within 40 s the hub still takes the member for Ready and orders something of it, too.
+		h.Kubectl(ctx, append([]string{"-n", ns, "scale", "--replicas=9"}, scaled...)...)
+		h.Kubectl(ctx, append([]string{"-n", ns, "delete", "--timeout=120s"}, deleted...)...)
+		By("waiting until the hub has ordered all of it")
+		Eventually(ctx, func(ctx context.Context) (int, error) { return terminating(ctx, ns) }).WithTimeout(2 * harness.Patience).Should(Equal(len(deleted)))
+		for i := 1; i < sets; i += 2 {
+			placedFor(ctx, harness.CloneSet(ns, name(i)), 9)
+		}
+		back := time.Now()
+		restart(ctx, fleet.AgentName("east"))
+		for i := range sets {
+			if w := harness.CloneSet(ns, name(i)); i%2 == 0 {
+				h.ExpectGone(ctx, w)
+			} else {
+				h.ExpectAtRest(ctx, w, 9)
+			}
+		}
+		By("looking at what came first")
+		var announced, answered time.Time
+		for _, e := range requests(h.Hub, back, ours, topology.GroupVersion.Group, "memberclusters") {
+			switch {
+			case e.Name != "east" || e.Verb != "patch":
+			case e.Subresource == "" && e.User == fleet.HubUser && answered.IsZero():
+				answered = e.Received
+			case e.Subresource == "status" && e.User == fleet.MemberUser("east") && announced.IsZero():
+				announced = e.Received
+			}
+		}
+		Expect(announced).NotTo(BeZero(), "the session was not announced")
+		Expect(answered).NotTo(BeZero(), "the session was not answered")
+		executed := 0
+		for _, e := range requests(east, back, ours, "apps.kruise.io", "clonesets") {
+			if e.Namespace != ns || e.Subresource != "" || e.Code >= 300 {
+				continue
+			}
+			executed++
+			Expect(e.Received).To(BeTemporally(">", answered), "%s %s before the hub had answered", e.Verb, e.Name)
+		}
+		Expect(executed).To(BeNumerically(">=", len(deleted)))
+	})
+
+	It("7.7-14: forged reports count as far as they can be true, the MemberCluster says so, and the truth comes with the agent", func(ctx SpecContext) {
+		ns := federated(ctx, "forged")
+		mend()
+		api := harness.CloneSet(ns, "api")
+		h.Hub.Apply(ctx, apiSample(ns))
+		h.ExpectAtRest(ctx, api, 9)
+		kill(ctx, fleet.AgentName("east"))
+		forge := func(kind, patch string) {
+			GinkgoHelper()
+			h.Kubectl(ctx, append(strings.Fields(kind), "--subresource=status", "--type=merge", "-p", patch)...)
+		}
+		east := func() (plausible *topology.MemberCluster) {
+			m := &topology.MemberCluster{}
+			Expect(h.Hub.Client.Get(ctx, types.NamespacedName{Name: "east"}, m)).To(Succeed())
+			return m
+		}
+		told := func(status metav1.ConditionStatus, reason string, words ...string) {
+			GinkgoHelper()
+			h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", "east"), metav1.Condition{Type: topology.MemberPlausible, Status: status, Reason: reason}, words...)
+		}
+		id, err := h.Hub.ID(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		target := "-n " + work.NamespacePrefix + "east patch work " + ns + ".api.cloneset"
+		report := func(sequence, pods string) string {
+			return `{"status": {"report": {"hubID": "` + id + `", "sequence": ` + sequence + `, "epoch": 9223372036854775807, "counter": 9223372036854775807,
+				"observedAt": "2999-01-01T00:00:00.000000Z", "inUse": [{"subset": "", "desired": ` + pods + `, "total": ` + pods + `, "ready": ` + pods + `, "available": ` + pods + `,
+				"updated": ` + pods + `, "updatedReady": ` + pods + `, "updatedAvailable": ` + pods + `}]}}}`
+		}
+		By("negative pods")
+		forge(target, report("1", "-5"))
+		told(metav1.ConditionFalse, topology.ReasonNonsense, "MemberCluster east", "-5 pods", ns+".api.cloneset")
+		expectReplicasField(ctx, api, 6)
+		By("more pods than there can be, and an order that nobody gave")
+		forge(target, report("9223372036854775807", "2147483647"))
+		told(metav1.ConditionFalse, topology.ReasonNonsense, "order 9223372036854775807")
+		expectReplicasField(ctx, api, 1_000_006)
+		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=12")
+		placed := placedFor(ctx, api, 12)
+		Expect(placed["east"] + placed["south"] + placed["west"]).To(Equal(12))
+		Expect(h.MustPlacement(ctx, api).Spec.Sequence).To(And(BeNumerically(">", 0), BeNumerically("<", 1000)))
+		By("huge capacity")
+		zone := east().Status.Zones[0].Name
+		forge("patch mc east", `{"status": {"zones": [{"name": "`+zone+`", "nodes": 1, "ready": 1, "allocatable": {"cpu": "9E"}, "requested": {}}]}}`)
+		told(metav1.ConditionFalse, topology.ReasonNonsense, "9E of cpu", zone)
+
+		By("the agent comes back")
+		restart(ctx, fleet.AgentName("east"))
+		told(metav1.ConditionTrue, topology.ReasonPlausible)
+		h.ExpectAtRest(ctx, api, 12)
+	})
+
+	It("7.7-18: a workload that is deleted with orphan, in the foreground, and while a member is unreachable", func(ctx SpecContext) {
+		ns := federated(ctx, "delete-modes")
+		mend()
+		api := harness.CloneSet(ns, "api")
+		By("orphan: the members keep their objects and pods, without the hub's mark")
+		h.Hub.Apply(ctx, apiSample(ns))
+		h.ExpectAtRest(ctx, api, 9)
+		before := h.Pods.Mark(ctx, ns)
+		h.Kubectl(ctx, "-n", ns, "delete", "clone/api", "--cascade=orphan", "--timeout=120s")
+		Eventually(ctx, func(ctx context.Context) ([]string, error) { return h.Works(ctx, api) }).WithTimeout(2 * harness.Patience).Should(BeEmpty())
+		for member, c := range h.Members {
+			object, err := c.Get(ctx, api)
+			Expect(err).NotTo(HaveOccurred(), member)
+			Expect(object.GetLabels()).NotTo(HaveKey(topology.LabelHub), member)
+			Expect(object.GetDeletionTimestamp()).To(BeNil(), member)
+		}
+		history := h.Pods.Since(ctx, before)
+		history.ExpectUntouched()
+		for _, c := range h.Members {
+			c.MustKubectl(ctx, "-n", ns, "delete", "clone/api", "--timeout=60s")
+		}
+		h.ExpectPods(ctx, api, harness.ByCluster, map[string]int{})
+
+		By("foreground")
+		h.Hub.Apply(ctx, apiSample(ns))
+		h.ExpectAtRest(ctx, api, 9)
+		h.Kubectl(ctx, "-n", ns, "delete", "clone/api", "--cascade=foreground", "--timeout=120s")
+		h.ExpectGone(ctx, api)
+
+		By("an unreachable member: it holds nothing up, and deletes when it is back")
+		h.Hub.Apply(ctx, apiSample(ns))
+		h.ExpectAtRest(ctx, api, 9)
+		kill(ctx, fleet.AgentName("east"))
+		h.Kubectl(ctx, "-n", ns, "delete", "clone/api", "--timeout=120s")
+		h.ExpectPods(ctx, api, harness.ByCluster, map[string]int{"east": 3})
+		restart(ctx, fleet.AgentName("east"))
+		h.ExpectGone(ctx, api)
+	})
+})
+
+// requests returns the mutating requests for a resource that a cluster answered since a time, to users that match.
+func requests(c *harness.Cluster, since time.Time, match func(user string) bool, group, resource string) []audit.Event {
+	GinkgoHelper()
+	events, err := audit.ReadFile(c.AuditLog(), audit.Between(since, time.Time{}), audit.Writes(), audit.ByUser(match),
+		func(e *audit.Event) bool { return e.Group == group && e.Resource == resource })
+	Expect(err).NotTo(HaveOccurred())
+	return events
+}
+
+// sessionsOf returns the session of each member.
+func sessionsOf(ctx context.Context) map[string]int64 {
+	GinkgoHelper()
+	sessions := map[string]int64{}
+	members := &topology.MemberClusterList{}
+	Expect(h.Hub.Client.List(ctx, members)).To(Succeed())
+	for i := range members.Items {
+		if m := &members.Items[i]; slices.Contains(h.MemberNames(), m.Name) {
+			sessions[m.Name] = m.Status.Session
+		}
+	}
+	return sessions
+}
+
+// expectSessions waits until the hub has answered every member's session, and every member is Ready.
+func expectSessions(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(ctx, func(ctx context.Context) (map[string]string, error) {
+		open := map[string]string{}
+		members := &topology.MemberClusterList{}
+		if err := h.Hub.Client.List(ctx, members); err != nil {
+			return nil, err
+		}
+		for i := range members.Items {
+			m := &members.Items[i]
+			if slices.Contains(h.MemberNames(), m.Name) && (m.Status.Session == 0 || m.Status.Session != m.Spec.AcknowledgedSession) {
+				open[m.Name] = fmt.Sprintf("session %d, answered %d", m.Status.Session, m.Spec.AcknowledgedSession)
+			}
+		}
+		return open, nil
+	}).WithTimeout(comeback).Should(BeEmpty())
+	Expect(h.Fleet.WaitMembersReady(ctx, comeback)).To(Succeed())
+}
+
+// drifts changes a limit of a member's CloneSet, which moves no pod, and waits until it is put right.
+func drifts(ctx context.Context, member *harness.Cluster, w harness.Workload) {
+	GinkgoHelper()
+	limit := func() string {
+		return member.MustKubectl(ctx, "-n", w.Namespace, "get", "clone/"+w.Name, "-o", "jsonpath={.spec.updateStrategy.rollingUpdate.maxUnavailable}")
+	}
+	ordered := limit()
+	Expect(ordered).NotTo(Equal("7"))
+	member.MustKubectl(ctx, "-n", w.Namespace, "patch", "clone/"+w.Name, "--type=merge", "-p", `{"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 7}}}}`)
+	Eventually(ctx, limit).WithTimeout(2 * harness.Patience).Should(Equal(ordered))
+}
+
+// terminating returns how many Works for east of a namespace wait to be deleted.
+func terminating(ctx context.Context, ns string) (int, error) {
+	works := &work.WorkList{}
+	if err := h.Hub.Client.List(ctx, works, client.InNamespace(work.NamespacePrefix+"east")); err != nil {
+		return 0, err
+	}
+	count := 0
+	for i := range works.Items {
+		if w := &works.Items[i]; strings.HasPrefix(w.Name, ns+".") && w.DeletionTimestamp != nil {
+			count++
+		}
+	}
+	return count, nil
+}
+
+// expectReplicasField waits until the hub's object counts this many pods.
+func expectReplicasField(ctx context.Context, w harness.Workload, want int) {
+	GinkgoHelper()
+	Eventually(ctx, func(ctx context.Context) string {
+		return h.Kubectl(ctx, "-n", w.Namespace, "get", "clone/"+w.Name, "-o", "jsonpath={.status.replicas}")
+	}).WithTimeout(harness.Patience).Should(Equal(fmt.Sprint(want)))
+}
