@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -403,6 +404,42 @@ func TestDeletionDoesNotWaitForASilentMember(t *testing.T) {
 	f.placed("CloneSet", "web", map[string]int32{"east": 1, "west": 1, "south": 1})
 	f.agents["west"].hush(false)
 	f.cloneSetIs("web", "Ready", ready)
+}
+
+// TestDeletedWithOrphan deletes a workload as kubectl delete --cascade=orphan does: the agents are told to let the objects stand,
+// before the Works go. The garbage collector is played by the test.
+func TestDeletedWithOrphan(t *testing.T) {
+	f := newFleet(t, threeMembers)
+	f.policy("all")
+	preserved := func(name string) {
+		t.Helper()
+		f.eventually("the Work of the silent member goes, and its object stays", func() error {
+			w := &work.Work{}
+			if err := f.client.Get(f.ctx, wire.Key{Kind: "CloneSet", Namespace: f.namespace, Name: name}.Work("west"), w); err != nil {
+				return err
+			}
+			if w.DeletionTimestamp == nil || w.Spec.PreserveResourcesOnDeletion == nil || !*w.Spec.PreserveResourcesOnDeletion {
+				return fmt.Errorf("deleted at %v, preserve %v", w.DeletionTimestamp, w.Spec.PreserveResourcesOnDeletion)
+			}
+			return nil
+		})
+	}
+	standing, gone := f.cloneSet("standing", 6), f.cloneSet("gone", 6)
+	f.cloneSetIs("standing", "Ready", ready)
+	f.cloneSetIs("gone", "Ready", ready)
+	f.agents["west"].hush(true)
+
+	// A hub without a garbage collector: the finalizer stays.
+	must(t, f.client.Delete(f.ctx, standing, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+	preserved("standing")
+	must(t, f.client.Patch(f.ctx, standing, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+
+	// One with: it takes the owner off the placement, and then lets the workload go.
+	p, err := f.placement("CloneSet", "gone")
+	must(t, err)
+	must(t, f.client.Patch(f.ctx, p, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`))))
+	must(t, f.client.Delete(f.ctx, gone))
+	preserved("gone")
 }
 
 func TestPlacementDeletedByHandTouchesNoWork(t *testing.T) {

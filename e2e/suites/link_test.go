@@ -12,6 +12,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -109,7 +110,9 @@ var _ = Describe("The link between hub and member", func() {
 		restart(ctx, fleet.AgentName("east"))
 		for i := range sets {
 			if w := harness.CloneSet(ns, name(i)); i%2 == 0 {
-				h.ExpectGone(ctx, w)
+				Eventually(ctx, func(ctx context.Context) ([]string, error) { return h.Works(ctx, w) }).WithTimeout(2 * harness.Patience).Should(BeEmpty())
+				_, err := east.Get(ctx, w)
+				Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%s is still in east (%v)", w, err)
 			} else {
 				h.ExpectAtRest(ctx, w, 9)
 			}

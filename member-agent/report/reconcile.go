@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/apply"
@@ -36,7 +37,7 @@ type memo struct {
 	generation, sequence int64
 }
 
-// Reconcile reports on one Work: gather, build, and send if there is news and its time has come.
+// Reconcile reports on one Work, if the hub listens and there is something to say.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	if r.Hub.Round() == 0 || !r.Hub.MayExecute(ctx) {
 		return ctrl.Result{}, nil // the hub does not listen; all Works come again when it does
@@ -57,8 +58,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.Hub.Reported(req.NamespacedName)
 		return ctrl.Result{}, nil // nothing to say any more
 	}
+	return r.tell(ctx, w, outcome)
+}
+
+// tell sends the report on a Work if the hub does not have it yet, and its time has come.
+func (r *Reconciler) tell(ctx context.Context, w *work.Work, outcome apply.Outcome) (ctrl.Result, error) {
+	name := client.ObjectKeyFromObject(w)
 	var live *unstructured.Unstructured
 	if outcome.Ref.Kind != "" {
+		var err error
 		if live, err = r.Objects.Get(ctx, outcome.Ref); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -66,14 +74,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if outcome.Applied && !outcome.Kept && (live == nil || live.GetDeletionTimestamp() != nil) {
 		return ctrl.Result{}, nil // not seen yet, or being made again: its event comes
 	}
-	m := r.recall(req.NamespacedName, w)
+	m := r.recall(name, w)
 	now := r.Clock.Now()
 	status, err := Build(m.status, outcome, live, metav1.NewTime(now))
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if Same(m.status, status) || outcome.Held && m.status.Report == nil && len(status.ManifestStatuses) == 0 {
-		r.Hub.Reported(req.NamespacedName)
+		r.Hub.Reported(name)
 		return ctrl.Result{}, nil
 	}
 	wait := pause(moment{
@@ -87,7 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.send(ctx, w, m, outcome, status); err != nil {
 		return ctrl.Result{}, err
 	}
-	r.Hub.Reported(req.NamespacedName)
+	r.Hub.Reported(name)
 	return ctrl.Result{}, nil
 }
 
