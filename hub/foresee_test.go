@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -182,6 +183,8 @@ func (w *world) change() {
 		}
 	}
 	w.names++
+	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: fmt.Sprintf("settings-%d", w.names)}}
+	must(w.t, w.client.Create(w.ctx, settings))
 	w.cloneSet(fmt.Sprintf("cs-%d", w.names), *w.replicas())
 	zones := []string{"a", "b", "c", "d"}
 	w.random.Shuffle(len(zones), func(i, j int) { zones[i], zones[j] = zones[j], zones[i] })
@@ -229,6 +232,11 @@ func (w *world) changeCloneSet(spec *apps.CloneSetSpec) {
 	spec.Replicas = w.replicas()
 	if w.random.IntN(2) == 0 {
 		spec.Template = podTemplate(fmt.Sprintf("web:%d", w.random.IntN(100)))
+	}
+	if w.random.IntN(2) == 0 {
+		// One that is there, or one that is not.
+		name := fmt.Sprintf("settings-%d", w.random.IntN(4))
+		spec.Template.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}}}
 	}
 	spec.UpdateStrategy.RollingUpdate = &apps.RollingUpdateCloneSetStrategy{
 		Partition:      new(intstr.FromString(fmt.Sprintf("%d%%", w.random.IntN(101)))),

@@ -36,6 +36,9 @@ func (s *Snapshot) Apply(object client.Object, now time.Time) error {
 	object.SetGeneration(old.GetGeneration() + 1)
 	object.SetLabels(over(old.GetLabels(), object.GetLabels()))
 	object.SetAnnotations(over(old.GetAnnotations(), object.GetAnnotations()))
+	if _, ok := object.(*metav1.PartialObjectMetadata); ok {
+		return s.Put(object)
+	}
 	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
 		return fmt.Errorf("apply %s %s to a snapshot: %w", gvk.Kind, object.GetName(), err)

@@ -18,6 +18,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/apis/crds"
+	"github.com/flotilla-dev/flotilla/hub/placement"
 )
 
 // Reader reads objects from YAML documents as an API server with our CustomResourceDefinitions does: strictly, with the
@@ -25,6 +26,7 @@ import (
 type Reader struct {
 	scheme *runtime.Scheme
 	older  *runtime.Scheme
+	rules  map[string]placement.Rule
 	// schemas are the OpenAPI schemas of our kinds, scopes tell which of them have a namespace.
 	schemas map[schema.GroupVersionKind]map[string]any
 	cluster map[schema.GroupKind]bool
@@ -35,7 +37,7 @@ type Reader struct {
 // NewReader returns a reader for the kinds that the scheme knows. It fails only if an embedded definition is broken.
 func NewReader(scheme *runtime.Scheme, namespace string) (*Reader, error) {
 	r := &Reader{
-		scheme: scheme, older: runtime.NewScheme(), Namespace: namespace,
+		scheme: scheme, older: runtime.NewScheme(), rules: placement.AllRules(), Namespace: namespace,
 		schemas: map[schema.GroupVersionKind]map[string]any{},
 		cluster: map[schema.GroupKind]bool{{Kind: "Namespace"}: true},
 	}
@@ -198,7 +200,7 @@ func (r *Reader) one(tree map[string]any) ([]client.Object, []string, error) {
 		u, gvk = converted, converted.GroupVersionKind()
 		u.Object, _ = withDefaults(u.Object, r.schemas[gvk]).(map[string]any)
 	}
-	typed, err := r.scheme.New(gvk)
+	typed, err := r.empty(gvk)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -211,6 +213,14 @@ func (r *Reader) one(tree map[string]any) ([]client.Object, []string, error) {
 	}
 	object.SetManagedFields(nil)
 	return []client.Object{object}, nil, nil
+}
+
+// empty returns an empty object of a kind; of a kind that is copied to members, metadata alone, as the hub keeps it.
+func (r *Reader) empty(gvk schema.GroupVersionKind) (runtime.Object, error) {
+	if rule, ok := r.rules[gvk.Kind]; ok && rule.Copied && rule.GVK == gvk {
+		return rule.New(), nil
+	}
+	return r.scheme.New(gvk)
 }
 
 // strict refuses fields that the type does not have, and values of another type.

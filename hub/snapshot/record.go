@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -25,20 +26,37 @@ func lists() []client.ObjectList {
 		&corev1.NamespaceList{}, &topology.MemberClusterList{}, &topology.FederationPolicyList{}, &topology.ClusterFederationPolicyList{},
 		&topology.WorkloadPlacementList{}, &work.WorkList{},
 	}
-	for _, rule := range placement.Rules() {
+	for _, rule := range placement.AllRules() {
 		all = append(all, rule.NewList())
 	}
 	return all
 }
 
+// carriesSecrets tells whether a policy that was recorded lets Secrets go to members: only then decisions ask about them.
+func (s *Snapshot) carriesSecrets() bool {
+	return slices.ContainsFunc(s.Objects(), func(o client.Object) bool {
+		switch p := o.(type) {
+		case *topology.FederationPolicy:
+			return p.Spec.Dependencies.Secrets == topology.SecretsCarry
+		case *topology.ClusterFederationPolicy:
+			return p.Spec.Dependencies.Secrets == topology.SecretsCarry
+		}
+		return false
+	})
+}
+
 // Record returns a snapshot of what decisions depend on. With a namespace it holds of the kinds with a namespace that one
-// only, and the Works of its placements.
+// only, and the Works of its placements. Of what pods need (ConfigMaps, Secrets …) it holds the metadata, nothing else; Secrets
+// are not asked about before a policy lets them go to members.
 func Record(ctx context.Context, from client.Reader, scheme *runtime.Scheme, namespace string) (*Snapshot, error) {
 	s := New(scheme)
 	for _, list := range lists() {
 		gvk, err := apiutil.GVKForObject(list, scheme)
 		if err != nil {
 			return nil, fmt.Errorf("record %T: %w", list, err)
+		}
+		if gvk.Kind == "SecretList" && !s.carriesSecrets() {
+			continue
 		}
 		var options []client.ListOption
 		switch list.(type) {

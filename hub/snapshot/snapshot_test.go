@@ -15,6 +15,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub"
+	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/hub/snapshot"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
@@ -109,12 +110,22 @@ spec: {workloads: [{kind: CloneSet}]}
 apiVersion: v1
 kind: Namespace
 metadata: {name: shop, labels: {a: b}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {not: kept}
 `)
 	var text strings.Builder
 	must(t, snapshot.Write(&text, first))
 	second := read(t, text.String())
 	if diff := cmp.Diff(first.Objects(), second.Objects()); diff != "" {
 		t.Errorf("-first +second:\n%s", diff)
+	}
+	settings := placement.AllRules()["ConfigMap"].New()
+	must(t, second.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "settings"}, settings))
+	if strings.Contains(text.String(), "kept") || settings.GetName() != "settings" {
+		t.Errorf("of a ConfigMap more than its metadata is kept, or less:\n%s", text.String())
 	}
 	p := &topology.FederationPolicy{}
 	must(t, first.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "all"}, p))
