@@ -7,7 +7,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -66,7 +68,11 @@ func Record(ctx context.Context, from client.Reader, scheme *runtime.Scheme, nam
 		default:
 			options = append(options, client.InNamespace(namespace))
 		}
-		if err := from.List(ctx, list, options...); err != nil {
+		err = from.List(ctx, list, options...)
+		if _, copies := list.(*metav1.PartialObjectMetadataList); copies && apierrors.IsForbidden(err) {
+			continue // who may not see Secrets records what they may see
+		}
+		if err != nil {
 			return nil, fmt.Errorf("read %s of the hub: %w", gvk.Kind, err)
 		}
 		gvk.Kind = gvk.Kind[:len(gvk.Kind)-len("List")]
@@ -82,6 +88,10 @@ func (s *Snapshot) putList(list client.ObjectList, gvk schema.GroupVersionKind, 
 		object := item.DeepCopyObject().(client.Object)
 		if w, ok := object.(*work.Work); ok && namespace != "" && !ofNamespace(w, namespace) {
 			return nil
+		}
+		if m, ok := object.(*metav1.PartialObjectMetadata); ok {
+			// Decisions depend on their names and labels. Annotations can hold the whole object, as kubectl's do.
+			m.ObjectMeta = metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, Labels: m.Labels}
 		}
 		object.GetObjectKind().SetGroupVersionKind(gvk)
 		object.SetManagedFields(nil)
