@@ -13,6 +13,9 @@
 //	7  aggregate    reads Work.status, the agent's report
 //	8  aggregate    writes the sum onto the user's object
 //
+// Whole objects go the same way without being divided: one copy per member where a policy selects them, and beside a workload
+// where its pod template names them (placement records what goes with it, delivery gives each member object one Work).
+//
 // Beside the way: inventory/agent accepts members and tells whether they are Ready; placement also tells on each policy
 // whether it holds. wire has the names that all stages share. explain puts decisions into words, and snapshot holds what they depend on, both
 // for the command line; neither runs in the hub.
