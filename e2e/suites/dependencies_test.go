@@ -37,6 +37,33 @@ spec:
 const settingsVolume = `volumes: [{name: settings, configMap: {name: settings}}]`
 
 var _ = Describe("What pods need", func() {
+	It("goes with the workloads that name it, before them, and leaves with the last one", func(ctx SpecContext) {
+		ns := federated(ctx, "needs")
+		one, two := harness.CloneSet(ns, "one"), harness.CloneSet(ns, "two")
+		h.Hub.Apply(ctx, configMap(ns, "settings", "one"), needing(ns, "one", 3, settingsVolume), needing(ns, "two", 6, settingsVolume))
+		h.ExpectAtRest(ctx, one, 3)
+		h.ExpectAtRest(ctx, two, 6)
+		expectIn(ctx, ns, "configmap/settings", ".data.key", everywhere("one"))
+		h.Hub.Apply(ctx, configMap(ns, "settings", "two"))
+		expectIn(ctx, ns, "configmap/settings", ".data.key", everywhere("two"))
+
+		By("deleting the first: the second still has it")
+		h.Kubectl(ctx, "-n", ns, "delete", "clone/one", "--timeout=30s")
+		h.ExpectPods(ctx, one, harness.ByCluster, nil)
+		expectIn(ctx, ns, "configmap/settings", ".data.key", everywhere("two"))
+
+		By("a member that has no part of it any more loses it, with the workload")
+		h.Hub.Apply(ctx, policyOn(ns, "everywhere", "east, south", "CloneSet", "UnitedDeployment"))
+		h.ExpectPlaced(ctx, two, map[string]int{"east": 3, "south": 3})
+		expectIn(ctx, ns, "configmap/settings", ".data.key", map[string]string{"east": "two", "south": "two", "west": ""})
+		h.ExpectAtRest(ctx, two, 6)
+
+		By("deleting the second")
+		h.Kubectl(ctx, "-n", ns, "delete", "clone/two", "--timeout=30s")
+		expectIn(ctx, ns, "configmap/settings", ".data.key", everywhere(""))
+		h.ExpectGone(ctx, two)
+	})
+
 	It("is named where it does not exist, stands in the way, or may not leave the hub", func(ctx SpecContext) {
 		ns := federated(ctx, "needs-told")
 		web := harness.CloneSet(ns, "web")

@@ -90,8 +90,8 @@ func (s *Snapshot) putList(list client.ObjectList, gvk schema.GroupVersionKind, 
 			return nil
 		}
 		if m, ok := object.(*metav1.PartialObjectMetadata); ok {
-			// Decisions depend on their names and labels. Annotations can hold the whole object, as kubectl's do.
-			m.ObjectMeta = metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, Labels: m.Labels}
+			// What kubectl notes of an object is the whole object, with what a Secret holds.
+			delete(m.Annotations, corev1.LastAppliedConfigAnnotation)
 		}
 		object.GetObjectKind().SetGroupVersionKind(gvk)
 		object.SetManagedFields(nil)

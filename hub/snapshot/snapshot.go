@@ -11,7 +11,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -126,11 +125,6 @@ func (s *Snapshot) Get(_ context.Context, key client.ObjectKey, object client.Ob
 	}
 	if found == nil {
 		return apierrors.NewNotFound(schema.GroupResource{Group: gvk.Group, Resource: strings.ToLower(gvk.Kind)}, key.String())
-	}
-	if m, ok := object.(*metav1.PartialObjectMetadata); ok {
-		// As a cache of metadata does, of whatever the snapshot holds.
-		m.ObjectMeta = metav1.ObjectMeta{Namespace: found.GetNamespace(), Name: found.GetName(), UID: found.GetUID(), Labels: found.GetLabels()}
-		return nil
 	}
 	to, from := reflect.ValueOf(object).Elem(), reflect.ValueOf(found.DeepCopyObject()).Elem()
 	if !from.Type().AssignableTo(to.Type()) {

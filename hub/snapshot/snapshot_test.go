@@ -161,15 +161,3 @@ spec: {replicas: 5, selector: {matchLabels: {app: x}}, template: {metadata: {lab
 		t.Errorf("a new object is created %s", fresh.CreationTimestamp)
 	}
 }
-
-// TestMetadata holds that what a decision asks about an object that goes with a workload is answered whatever is known of it.
-func TestMetadata(t *testing.T) {
-	s := read(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {key: value}\n")
-	asked := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}}
-	if err := s.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "settings"}, asked); err != nil || asked.Name != "settings" {
-		t.Errorf("the snapshot answers %+v, %v", asked, err)
-	}
-	if err := s.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "other"}, asked); !apierrors.IsNotFound(err) {
-		t.Errorf("an object that is not there: %v", err)
-	}
-}
