@@ -61,6 +61,7 @@ func (c *Cell) zone() string { return cmp.Or(c.Zone, c.Within) }
 // Effect is what a taint does.
 type Effect string
 
+// The effects that there are.
 const (
 	// PreferNoSchedule: the cell gets something new only when the others take no more.
 	PreferNoSchedule Effect = "PreferNoSchedule"

@@ -67,21 +67,7 @@ func (d *divider) cellReason(p *part, i int, proportional int64, even bool) Reas
 		}
 	}
 	if share != proportional {
-		switch {
-		case c.Frozen:
-			return Reason{Code: CellFrozen}
-		case c.Taint != "" && (share < proportional || c.Taint == NoExecute):
-			return Reason{CellTainted, map[string]string{"effect": string(c.Taint)}}
-		case p.tree.spread.Type == Compact && c.Capacity != nil && share == roomOf(c):
-			return Reason{Code: CellFull}
-		case p.tree.spread.Type == Compact:
-			return Reason{Code: CellCompact}
-		case share > proportional:
-			return Reason{Code: CellKept}
-		case c.Capacity != nil && share == roomOf(c):
-			return Reason{Code: CellFull}
-		}
-		return Reason{Code: CellWaiting}
+		return otherReason(c, p.tree.spread.Type, share, proportional)
 	}
 	switch {
 	case c.Max != nil && share == int64(*c.Max):
@@ -96,6 +82,25 @@ func (d *divider) cellReason(p *part, i int, proportional int64, even bool) Reas
 		return Reason{Code: CellEven}
 	}
 	return Reason{CellWeight, map[string]string{"weight": strconv.FormatInt(p.base[i].Weight, 10)}}
+}
+
+// otherReason explains a share that is not the proportional one.
+func otherReason(c *Cell, kind Type, share, proportional int64) Reason {
+	switch {
+	case c.Frozen:
+		return Reason{Code: CellFrozen}
+	case c.Taint != "" && (share < proportional || c.Taint == NoExecute):
+		return Reason{CellTainted, map[string]string{"effect": string(c.Taint)}}
+	case kind == Compact && c.Capacity != nil && share == roomOf(c):
+		return Reason{Code: CellFull}
+	case kind == Compact:
+		return Reason{Code: CellCompact}
+	case share > proportional:
+		return Reason{Code: CellKept}
+	case c.Capacity != nil && share == roomOf(c):
+		return Reason{Code: CellFull}
+	}
+	return Reason{Code: CellWaiting}
 }
 
 // groupReasons names the bound of a group as the reason of its cells, where the group is at the bound and a cell has no

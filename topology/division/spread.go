@@ -37,6 +37,7 @@ const (
 // Type is what shares follow.
 type Type string
 
+// What shares can follow beside weights.
 const (
 	// Available: the share is proportional to the room that a cell has, with what it runs already.
 	Available Type = "Available"
