@@ -49,7 +49,7 @@ func plan(key wire.Key, hubID string, object client.Object, p *topology.Workload
 		if names := dependsOn(p, cluster); names != "" {
 			needs = map[string]string{topology.AnnotationDependsOn: names}
 		}
-		works = append(works, &work.Work{
+		w := &work.Work{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: name.Namespace, Name: name.Name,
 				Labels: map[string]string{topology.LabelPlacement: string(p.UID)},
@@ -61,7 +61,11 @@ func plan(key wire.Key, hubID string, object client.Object, p *topology.Workload
 				Finalizers: []string{work.ExecutionFinalizer},
 			},
 			Spec: work.WorkSpec{Workload: work.WorkloadTemplate{Manifests: []work.Manifest{{RawExtension: runtime.RawExtension{Raw: manifest}}}}},
-		})
+		}
+		if adopt := cells[0].Adopt; adopt != "" {
+			w.Annotations[topology.AnnotationAdopt] = adopt
+		}
+		works = append(works, w)
 	}
 	return works, nil, nil
 }
@@ -101,9 +105,11 @@ func withAll(some, all map[string]string) map[string]string {
 // merge returns have with what want says set in it, and whether that changes anything. Labels, annotations and finalizers
 // of others stay.
 func merge(have, want *work.Work) (*work.Work, bool) {
+	_, adopts := want.Annotations[topology.AnnotationAdopt]
+	_, adopted := have.Annotations[topology.AnnotationAdopt]
 	needs := have.Annotations[topology.AnnotationDependsOn] == want.Annotations[topology.AnnotationDependsOn]
 	preserve := want.Spec.PreserveResourcesOnDeletion == nil || equality.Semantic.DeepEqual(have.Spec.PreserveResourcesOnDeletion, want.Spec.PreserveResourcesOnDeletion)
-	if isIn(want.Labels, have.Labels) && isIn(want.Annotations, have.Annotations) && needs && preserve &&
+	if (adopts || !adopted) && isIn(want.Labels, have.Labels) && isIn(want.Annotations, have.Annotations) && needs && preserve &&
 		controllerutil.ContainsFinalizer(have, work.ExecutionFinalizer) && sameManifest(have, want) {
 		return have, false
 	}
@@ -117,6 +123,9 @@ func merge(have, want *work.Work) (*work.Work, bool) {
 	delete(out.Annotations, topology.AnnotationDependsOn)
 	if want.Spec.PreserveResourcesOnDeletion != nil {
 		out.Spec.PreserveResourcesOnDeletion = want.Spec.PreserveResourcesOnDeletion
+	}
+	if !adopts {
+		delete(out.Annotations, topology.AnnotationAdopt)
 	}
 	maps.Copy(out.Labels, want.Labels)
 	maps.Copy(out.Annotations, want.Annotations)

@@ -116,11 +116,14 @@ func (r *Reconciler) letGo(ctx context.Context, s *state) (ctrl.Result, error) {
 	return ctrl.Result{}, nil
 }
 
-// orphans tells whether the user deleted the workload with --cascade=orphan: what it made is to stay. The garbage collector
+// orphans tells whether the user withdrew the workload as an orphan, or deleted it with --cascade=orphan: what it made is to stay. The garbage collector
 // takes the owner off the placement before it lets the workload go; on a hub without one the finalizer stays.
 func (r *Reconciler) orphans(ctx context.Context, s *state) (bool, error) {
 	uid := s.placement.Spec.Workload.UID
 	if s.object != nil && s.object.GetUID() == uid {
+		if s.object.GetAnnotations()[topology.AnnotationWithdraw] == topology.WithdrawOrphan {
+			return true, nil
+		}
 		return s.object.GetDeletionTimestamp() != nil && controllerutil.ContainsFinalizer(s.object, metav1.FinalizerOrphanDependents), nil
 	}
 	live := &topology.WorkloadPlacement{}

@@ -30,6 +30,10 @@ func ofCell(r topology.Reason) (string, bool) {
 		return "every member that the policy selects gets a copy", true
 	case placement.CellUnmatched:
 		return "the member no longer matches the subset; the cell goes when the member has reported that nothing is left", true
+	case placement.CellLooking:
+		return "the member is asked what runs there already, before it is adopted", true
+	case placement.CellAdopted:
+		return "the member had this many when the hub took them over", true
 	}
 	return division.Reason{Code: r.Code, Params: r.Params}.OfCell()
 }
@@ -37,6 +41,9 @@ func ofCell(r topology.Reason) (string, bool) {
 // Unplaced says in a clause why replicas have no cell, and what to do; false where the code is none that this version
 // knows. The clause then names the code.
 func Unplaced(r topology.Reason) (string, bool) {
+	if r.Code == placement.CellLooking {
+		return "they are adopted where they run: the members are asked", true
+	}
 	reason := division.Reason{Code: r.Code, Params: r.Params}
 	if why, ok := reason.OfUnplaced(); ok {
 		return why, true

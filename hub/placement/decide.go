@@ -77,6 +77,7 @@ func decideFederated(s *state, rules map[string]Rule) step {
 		Workload: workload, Policy: policy.Ref, Spread: policy.Spec.Spread,
 		Members: membersFor(s.members, &policy.Spec.Clusters), Reports: s.reports, MaxReported: s.reported,
 		Dependencies: policy.Spec.Dependencies, Absent: s.absent,
+		Adopt: adopts(s.object), Found: s.found,
 	}
 	if s.placement != nil {
 		facts.Last = &s.placement.Spec

@@ -28,6 +28,7 @@ type state struct {
 	reports   map[string]Report
 	reported  int64
 	absent    map[topology.DependencyReference]bool
+	found     map[string]Found
 }
 
 // gatherer reads what decisions depend on: from the hub's cache, or from a snapshot of a hub.
@@ -135,7 +136,7 @@ func (r *gatherer) gatherReports(ctx context.Context, s *state) error {
 	if err := r.reader.List(ctx, works, client.MatchingFields{wire.IndexWorkWorkload: s.key.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list Works of %s: %w", s.key.Sentence(), err)
 	}
-	s.reports = map[string]Report{}
+	s.reports, s.found = map[string]Report{}, map[string]Found{}
 	for i := range works.Items {
 		w := &works.Items[i]
 		cluster, ok := wire.MemberOf(w.Namespace)
@@ -150,6 +151,9 @@ func (r *gatherer) gatherReports(ctx context.Context, s *state) error {
 		use := make(map[string]work.SubsetUse, len(report.InUse))
 		for _, u := range report.InUse {
 			use[u.Subset] = u
+		}
+		if found, ok := foundBy(w); ok {
+			s.found[cluster] = found
 		}
 		s.reports[cluster] = Report{Sequence: report.Sequence, Use: use}
 	}

@@ -189,6 +189,6 @@ func sameOrder(before, after []*topology.Cell) bool {
 	return slices.EqualFunc(before, after, func(a, b *topology.Cell) bool {
 		// The zone of a subset's cell is only told; where the policy spreads by zone, it is part of the order.
 		return a.Subset == b.Subset && (a.Zone == b.Zone || a.Subset != "") && a.Replicas == b.Replicas && a.Share == b.Share && a.Frozen == b.Frozen &&
-			a.Overrides == b.Overrides
+			a.Overrides == b.Overrides && a.Adopt == b.Adopt
 	})
 }

@@ -23,6 +23,9 @@ type Facts struct {
 	Members []Member
 	// Overrides are what the policy changes in members' manifests.
 	Overrides Overrides
+	// Adopt: what runs in members without a mark is taken over. Found is what members told of it, by the member's name.
+	Adopt bool
+	Found map[string]Found
 	// Last is the last decision, nil for the first.
 	Last *topology.WorkloadPlacementSpec
 	// Reports are the newest of each member about this placement, by the member's name.
@@ -54,11 +57,19 @@ func Plan(f Facts) (Decision, *Refusal) {
 	if f.Workload.Copied {
 		return planCopies(&f), nil
 	}
+	if decision, waits := look(&f); waits {
+		return decision, nil
+	}
+	if refusal := checkFound(&f); refusal != nil {
+		return Decision{}, refusal
+	}
+	before := f.Last
+	f.Last = withFound(&f)
 	result, notes, refusal := divide(&f)
 	if refusal != nil {
 		return Decision{}, refusal
 	}
-	cells := keepEmptied(&f, result.cells)
+	cells := markAdoption(&f, keepEmptied(&f, result.cells))
 	if len(cells) > topology.MaxCells {
 		return Decision{}, &Refusal{TooManyCells, fmt.Sprintf("%s would have %d cells (subsets × members), and at most %d are placed; use fewer subsets, or select fewer members",
 			f.Workload.Key.Sentence(), len(cells), topology.MaxCells)}
@@ -76,6 +87,7 @@ func Plan(f Facts) (Decision, *Refusal) {
 	f.Overrides.mark(spec.Cells)
 	newRevision := f.Last == nil || f.Last.Revision != spec.Revision
 	lend(&f, &spec, result.subsets, newRevision)
+	f.Last = before
 	number(&f, &spec, newRevision)
 	for i := range spec.Cells {
 		spec.Placed += spec.Cells[i].Replicas

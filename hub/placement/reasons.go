@@ -35,6 +35,9 @@ const (
 	InvalidAmount   = "InvalidAmount"
 	// UnsupportedTemplate: the template of a UnitedDeployment is of a kind that is not divided.
 	UnsupportedTemplate = "UnsupportedTemplate"
+	// Adopting: members are asked what runs there already. AdoptionRefused: it cannot be adopted as it is.
+	Adopting        = "Adopting"
+	AdoptionRefused = "AdoptionRefused"
 	// InvalidOverride: an override of the policy does not fit the workload; nothing is delivered.
 	InvalidOverride = "InvalidOverride"
 )
@@ -47,6 +50,10 @@ const (
 	CellUnmatched = "Unmatched"
 	// CellCopy: every selected member gets a copy.
 	CellCopy = "Copy"
+	// CellLooking: the member is asked what runs there, before it is adopted.
+	CellLooking = "Looking"
+	// CellAdopted: the member had this many when the hub took them over.
+	CellAdopted = "Adopted"
 )
 
 // ParamAssumed is the parameter of a cell's reason that lists the node labels which the hub does not know; they are assumed

@@ -223,6 +223,11 @@ func reportChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
+			if _, told := foundBy(e.ObjectNew.(*work.Work)); told {
+				if _, before := foundBy(e.ObjectOld.(*work.Work)); !before {
+					return true
+				}
+			}
 			before, after := e.ObjectOld.(*work.Work).Status.Report, e.ObjectNew.(*work.Work).Status.Report
 			if before == nil || after == nil {
 				return before != after

@@ -180,6 +180,66 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// TestDecideAdoption: what stands without a mark is taken over only as the hub knows it.
+func TestDecideAdoption(t *testing.T) {
+	object := func(change ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
+		o, err := ParseOrder(order("5", manifest))
+		if err != nil {
+			t.Fatal(err)
+		}
+		live := o.Desired
+		live.SetLabels(nil)
+		if err := unstructured.SetNestedField(live.Object, int64(3), "spec", "replicas"); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range change {
+			c(live)
+		}
+		return live
+	}
+	hub := func(id string) func(*unstructured.Unstructured) {
+		return func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{topology.LabelHub: id}) }
+	}
+	owned := func(u *unstructured.Unstructured) {
+		u.SetOwnerReferences([]metav1.OwnerReference{{Kind: "UnitedDeployment", Name: "web", Controller: new(true)}})
+	}
+	going := func(u *unstructured.Unstructured) { u.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)}) }
+	cases := []struct {
+		name, adopt string
+		live        *unstructured.Unstructured
+		deleting    bool
+		want        Action
+	}{
+		{"asked, nothing stands", "look", nil, false, Look},
+		{"asked, something stands", "look", object(), false, Look},
+		{"asked, it is ours", "look", object(hub("hub")), false, Update},
+		{"asked, it is another hub's", "look", object(hub("other")), false, Conflict},
+		{"asked, another controller owns it", "look", object(owned), false, Conflict},
+		{"known as it is", "3", object(), false, Adopt},
+		{"known otherwise", "4", object(), false, Look},
+		{"known to have nothing, and something stands", "0", object(), false, Look},
+		{"known to have nothing", "0", nil, false, Create},
+		{"known as it is, another hub's", "3", object(hub("other")), false, Conflict},
+		{"known as it is, another controller owns it", "3", object(owned), false, Conflict},
+		{"known as it is, on its way out", "3", object(going), false, Conflict},
+		{"the Work goes", "3", object(), true, Finish},
+		{"not to be adopted", "", object(), false, Conflict},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			w := order("5", manifest)
+			w.Annotations[topology.AnnotationAdopt] = tc.adopt
+			o, err := ParseOrder(w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := Decide(Facts{Order: o, Live: tc.live, Deleting: tc.deleting}); got.Action != tc.want {
+				t.Errorf("action is %s, want %s", got.Action, tc.want)
+			}
+		})
+	}
+}
+
 func TestOutcomesTellOnlyNews(t *testing.T) {
 	o := NewOutcomes()
 	calls := 0

@@ -51,11 +51,13 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts 
 	switch decision.Action {
 	case Wait:
 		return ctrl.Result{RequeueAfter: decision.After}, nil
-	case Create, Update:
+	case Look:
+		return r.look(w, m, facts.Live), nil
+	case Create, Update, Adopt:
 		if wait, err := r.awaitNeeds(ctx, w, m); err != nil || wait > 0 {
 			return ctrl.Result{RequeueAfter: wait}, err
 		}
-		if err := r.apply(ctx, m, decision.Action == Update); err != nil {
+		if err := r.apply(ctx, m, decision.Action != Create); err != nil {
 			return r.failed(w, m, err), nil
 		}
 		if decision.Action == Update && facts.Memory.Applied && facts.Memory.Hash == m.order.Hash {

@@ -22,6 +22,7 @@ type memo struct {
 	generation int64
 	sequence   string
 	hubID      string
+	adopt      string
 	order      *Order
 	orderErr   error
 	bound      bool
@@ -42,10 +43,10 @@ func (r *Reconciler) recall(name types.NamespacedName, w *work.Work) *memo {
 	}
 	r.mu.Unlock()
 
-	sequence, hubID := w.Annotations[topology.AnnotationSequence], w.Annotations[topology.AnnotationHubID]
-	if (m.order == nil && m.orderErr == nil) || m.generation != w.Generation || m.sequence != sequence || m.hubID != hubID {
+	sequence, hubID, adopt := w.Annotations[topology.AnnotationSequence], w.Annotations[topology.AnnotationHubID], w.Annotations[topology.AnnotationAdopt]
+	if (m.order == nil && m.orderErr == nil) || m.generation != w.Generation || m.sequence != sequence || m.hubID != hubID || m.adopt != adopt {
 		before := m.order
-		m.generation, m.sequence, m.hubID = w.Generation, sequence, hubID
+		m.generation, m.sequence, m.hubID, m.adopt = w.Generation, sequence, hubID, adopt
 		m.order, m.orderErr = ParseOrder(w)
 		m.bound = m.bound && m.order != nil && before != nil && m.order.Ref == before.Ref
 	}

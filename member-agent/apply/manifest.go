@@ -21,6 +21,8 @@ type Order struct {
 	// HubID and Sequence of the hub that gave the order.
 	HubID    string
 	Sequence int64
+	// Adopt is the value of topology.AnnotationAdopt on the Work, empty if it adopts nothing.
+	Adopt string
 	// Desired is the object with the hub's mark and the sequence on it, and Hash its fingerprint.
 	Desired *unstructured.Unstructured
 	Hash    uint64
@@ -51,7 +53,7 @@ func ParseOrder(w *work.Work) (*Order, error) {
 			GroupVersionKind: desired.GroupVersionKind(),
 			NamespacedName:   types.NamespacedName{Namespace: desired.GetNamespace(), Name: desired.GetName()},
 		},
-		HubID: hubID, Sequence: sequence, Desired: desired,
+		HubID: hubID, Sequence: sequence, Adopt: w.Annotations[topology.AnnotationAdopt], Desired: desired,
 	}
 	clean(desired)
 	mark(desired, hubID, sequence)

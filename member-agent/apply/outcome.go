@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -31,6 +32,8 @@ type Outcome struct {
 	Message string
 	// Kept: what stands is left as it is, with the hub's mark or without.
 	Kept bool
+	// Found is what stands without a mark where the hub is to adopt, nil for nothing. It is not to be changed.
+	Found *unstructured.Unstructured
 	// At is when this order (this generation or sequence) had its first outcome.
 	At time.Time
 }

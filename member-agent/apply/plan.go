@@ -1,11 +1,15 @@
 package apply
 
 import (
+	"strconv"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
 // Facts is all that a decision rests on.
@@ -56,6 +60,9 @@ const (
 	Keep Action = "Keep"
 	// Conflict: an object of that name carries no mark, or another hub's.
 	Conflict Action = "Conflict"
+	// Look: tell the hub what stands, and change nothing. Adopt: take over an object without a mark, as it stands.
+	Look  Action = "Look"
+	Adopt Action = "Adopt"
 	// Outdated: a newer order of the same hub stands.
 	Outdated Action = "Outdated"
 	// Delete deletes the member object; Release takes off the mark and lets it stand; Finish lets the Work go.
@@ -86,6 +93,8 @@ func Decide(f Facts) Decision {
 		return Decision{Wait, cacheLag - f.Now.Sub(f.Memory.At)}
 	case f.Memory.Refused == f.Order.Hash && f.Now.Before(f.Memory.RetryAt):
 		return Decision{Wait, f.Memory.RetryAt.Sub(f.Now)}
+	case !ours && f.Order.Adopt != "" && Owner(f.Live) == "":
+		return Decision{Action: decideAdoption(f)}
 	case f.Live == nil:
 		return Decision{Action: Create}
 	case isClaim(f.Order.Ref):
@@ -115,6 +124,35 @@ func decideDeletion(f Facts, ours bool) Action {
 	default:
 		return Delete
 	}
+}
+
+// decideAdoption is for a Work that adopts, where nothing stands or something without a mark. What another controller owns,
+// or what is being deleted, is not there to be taken.
+func decideAdoption(f Facts) Action {
+	switch {
+	case f.Order.Adopt == topology.AdoptLook && (f.Live == nil || adoptable(f.Live)):
+		return Look
+	case f.Live == nil:
+		return Create
+	case !adoptable(f.Live):
+		return Conflict
+	case f.Order.Adopt != standing(f.Live):
+		return Look
+	}
+	return Adopt
+}
+
+func adoptable(live *unstructured.Unstructured) bool {
+	return metav1.GetControllerOf(live) == nil && live.GetDeletionTimestamp() == nil
+}
+
+// standing is how many replicas an object asks for, as the hub writes it on a Work; 0 for a kind without replicas.
+func standing(live *unstructured.Unstructured) string {
+	replicas, _, err := unstructured.NestedInt64(live.Object, "spec", "replicas")
+	if err != nil {
+		return ""
+	}
+	return strconv.FormatInt(replicas, 10)
 }
 
 // stands tells whether what this process applied last is this order, and nothing of it was changed since. It compares

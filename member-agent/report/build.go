@@ -38,6 +38,11 @@ func Build(previous work.WorkStatus, outcome apply.Outcome, live *unstructured.U
 		report.Sequence = previous.Report.Sequence
 	}
 	status.Report = report
+	if outcome.Found != nil {
+		var err error
+		report.InUse, err = inUse(outcome.Found)
+		return status, err
+	}
 	if apply.Owner(live) != outcome.HubID || outcome.HubID == "" {
 		return status, nil // nothing of ours stands
 	}

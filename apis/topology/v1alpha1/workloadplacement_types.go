@@ -138,6 +138,11 @@ type Cell struct {
 	// overrides is the hash of the policy's overrides as they hold for the cluster; empty if none does.
 	// +optional
 	Overrides string `json:"overrides,omitempty"`
+	// adopt is "look" while the cluster is asked what stands there, then how many replicas stood there when it was adopted;
+	// empty where the workload adopts nothing.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	Adopt string `json:"adopt,omitempty"`
 	// sequence of the order that carries this cell's numbers.
 	Sequence int64 `json:"sequence"`
 	// reason of the number of replicas.

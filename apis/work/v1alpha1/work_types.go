@@ -25,6 +25,8 @@ const (
 	ReasonConflict = "Conflict"
 	// ReasonWaitingForDependencies: objects that the order needs do not stand yet; it waits for a bounded time.
 	ReasonWaitingForDependencies = "WaitingForDependencies"
+	// ReasonAdopting: an object of that name without a mark is to be adopted; the hub is told what it has before it changes.
+	ReasonAdopting = "Adopting"
 	// ReasonNotAllowed: the agent's own allow-list does not admit the object.
 	ReasonNotAllowed = "NotAllowed"
 )

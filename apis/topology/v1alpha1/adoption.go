@@ -1,0 +1,12 @@
+package v1alpha1
+
+const (
+	// AnnotationAdopt with value "true" on a user's object lets the hub take over what already runs in the members under its
+	// name. On a Work it is AdoptLook, or the number of replicas that the hub knows to stand in the member: an agent takes
+	// over an object without a mark only while that is what stands there, so that nothing is ever scaled by surprise.
+	AnnotationAdopt = "topology.flotilla.dev/adopt"
+	// AdoptLook on a Work asks what stands in the member; the agent tells, and changes nothing.
+	AdoptLook = "look"
+	// WithdrawOrphan as the value of AnnotationWithdraw leaves what was placed running in the members, without our marks.
+	WithdrawOrphan = "orphan"
+)

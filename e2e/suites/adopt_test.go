@@ -1,0 +1,118 @@
+//go:build e2e
+
+package suites_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/e2e/harness"
+)
+
+// federation.md 7.7, numbers 11 and 18.
+var _ = Describe("What runs in members already", func() {
+	It("7.7-11: an unmanaged CloneSet of the same name is left alone, adopted without a restart, and let go without one", func(ctx SpecContext) {
+		ns := bare(ctx, "adopt")
+		api := harness.CloneSet(ns, "api")
+		running := map[string]int{"east": 5, "west": 1}
+		for member, replicas := range running {
+			inMember(ctx, member, ns)
+			h.Members[member].Apply(ctx, cloneSet(ns, "api", replicas, "api:1", ""))
+		}
+		for member, replicas := range running {
+			h.ExpectAtRestIn(ctx, member, api, replicas)
+		}
+		before := h.Pods.Mark(ctx, ns)
+
+		By("without a word of adoption it is a conflict, and stays as it is")
+		h.Hub.Apply(ctx, policyOn(ns, "two", "east, west", "CloneSet"), cloneSet(ns, "api", 6, "api:1", ""))
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue, Reason: "Conflict"}, "CloneSet", ns+"/api", "stands in the member")
+
+		By("adopting it")
+		h.Kubectl(ctx, "-n", ns, "annotate", "clone/api", topology.AnnotationAdopt+"=true")
+		h.ExpectAtRest(ctx, api, 6)
+		h.ExpectPods(ctx, api, harness.ByCluster, running)
+		history := h.Pods.Since(ctx, before)
+		history.ExpectUntouched()
+
+		By("it is the hub's now: it scales there")
+		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=8")
+		h.ExpectAtRest(ctx, api, 8)
+		history = h.Pods.Since(ctx, before)
+		Expect(history.Gone()).To(BeEmpty())
+		Expect(history.Restarted()).To(BeEmpty())
+
+		By("letting it go: the pods run on, and what stands has no mark")
+		before = h.Pods.Mark(ctx, ns)
+		h.Kubectl(ctx, "-n", ns, "annotate", "clone/api", topology.AnnotationAdopt+"-", topology.AnnotationWithdraw+"="+topology.WithdrawOrphan)
+		expectLetGo(ctx, api, "east", "west")
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionFalse, Reason: "Withdrawn"})
+		history = h.Pods.Since(ctx, before)
+		history.ExpectUntouched()
+	})
+
+	It("7.7-18: a workload deleted with --cascade=orphan runs on in the members, and is adopted again by the next", func(ctx SpecContext) {
+		ns := federated(ctx, "orphan")
+		web := harness.UnitedDeployment(ns, "web")
+		manifest := unitedDeployment(ns, "web", 6, subset("a", "a", "replicas: 2"), subset("d", "d", ""))
+		h.Hub.Apply(ctx, manifest)
+		h.ExpectAtRest(ctx, web, 6)
+		before := h.Pods.Mark(ctx, ns)
+		h.Kubectl(ctx, "-n", ns, "delete", "ud/web", "--cascade=orphan")
+		expectLetGo(ctx, web, "east", "south")
+
+		By("adopting what runs with a new object")
+		h.Hub.Apply(ctx, strings.Replace(manifest, "metadata: {name: web, ", `metadata: {name: web, annotations: {`+topology.AnnotationAdopt+`: "true"}, `, 1))
+		h.ExpectAtRest(ctx, web, 6)
+		h.ExpectPods(ctx, web, harness.ByZone, map[string]int{"a": 2, "d": 4})
+		history := h.Pods.Since(ctx, before)
+		history.ExpectUntouched()
+
+		By("deleting it without a word removes it")
+		h.Kubectl(ctx, "-n", ns, "delete", "ud/web")
+		h.ExpectGone(ctx, web)
+	})
+})
+
+// inMember makes the namespace in a member, as whoever ran a workload there before the hub did.
+func inMember(ctx context.Context, member, ns string) {
+	err := h.Members[member].Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
+	ExpectWithOffset(1, client.IgnoreAlreadyExists(err)).To(Succeed())
+}
+
+// expectLetGo waits until nothing is left of a workload on the hub, and its object stands in the members without a mark.
+func expectLetGo(ctx context.Context, w harness.Workload, members ...string) {
+	EventuallyWithOffset(1, ctx, func(ctx context.Context) (string, error) {
+		p, err := h.Placement(ctx, w)
+		if err != nil || p != nil {
+			return "the placement is there", err
+		}
+		works, err := h.Works(ctx, w)
+		if err != nil || len(works) > 0 {
+			return fmt.Sprintf("Works %v are there", works), err
+		}
+		for _, member := range members {
+			object, err := h.Members[member].Get(ctx, w)
+			if apierrors.IsNotFound(err) {
+				return "", StopTrying(w.Sentence() + " is gone from " + member)
+			}
+			if err != nil {
+				return "", err
+			}
+			if _, marked := object.GetLabels()[topology.LabelHub]; marked {
+				return w.Sentence() + " has a mark in " + member, nil
+			}
+		}
+		return "", nil
+	}).WithTimeout(harness.Patience).Should(BeEmpty())
+}
