@@ -16,6 +16,7 @@ import (
 	"k8s.io/component-base/version"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/adopt"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/plan"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/tree"
@@ -77,7 +78,7 @@ func newCommand() *cobra.Command {
 		// kubectl runs the program of this name for `kubectl flotilla`.
 		command.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl " + strings.TrimPrefix(called, pluginPrefix)}
 	}
-	command.AddCommand(plan.NewCommand(), plan.NewSnapshotCommand(), tree.NewCommand(), why.NewCommand(), try.NewCommand(), &cobra.Command{
+	command.AddCommand(plan.NewCommand(), plan.NewSnapshotCommand(), tree.NewCommand(), why.NewCommand(), adopt.NewCommand(), try.NewCommand(), &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cobra.NoArgs,

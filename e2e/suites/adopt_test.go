@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,8 +30,9 @@ var _ = Describe("What runs in members already", func() {
 			inMember(ctx, member, ns)
 			h.Members[member].Apply(ctx, cloneSet(ns, "api", replicas, "api:1", ""))
 		}
-		for member, replicas := range running {
-			h.ExpectAtRestIn(ctx, member, api, replicas)
+		h.ExpectPods(ctx, api, harness.ByCluster, running)
+		for member := range running {
+			expectReadyIn(ctx, member, api)
 		}
 		before := h.Pods.Mark(ctx, ns)
 
@@ -88,6 +90,18 @@ var _ = Describe("What runs in members already", func() {
 func inMember(ctx context.Context, member, ns string) {
 	err := h.Members[member].Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
 	ExpectWithOffset(1, client.IgnoreAlreadyExists(err)).To(Succeed())
+}
+
+// expectReadyIn waits until the workload is Ready in a member.
+func expectReadyIn(ctx context.Context, member string, w harness.Workload) {
+	EventuallyWithOffset(1, ctx, func(ctx context.Context) (bool, error) {
+		object, err := h.Members[member].Get(ctx, w)
+		if err != nil {
+			return false, err
+		}
+		conditions, err := harness.Conditions(object)
+		return meta.IsStatusConditionTrue(conditions, apps.ConditionReady), err
+	}).WithTimeout(harness.Patience).Should(BeTrue(), w.Sentence()+" Ready in "+member)
 }
 
 // expectLetGo waits until nothing is left of a workload on the hub, and its object stands in the members without a mark.

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -63,6 +64,23 @@ func (h *Hub) Config() (*rest.Config, *runtime.Scheme, error) {
 		return nil, nil, err
 	}
 	return cfg, scheme, nil
+}
+
+// Member returns a client of a member, by a context of the same kubeconfig.
+func (h *Hub) Member(kubecontext string) (client.Client, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	if h.flags.KubeConfig != nil {
+		rules.ExplicitPath = *h.flags.KubeConfig
+	}
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubecontext}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("use the context %q of your kubeconfig: %w", kubecontext, err)
+	}
+	c, err := client.New(cfg, client.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("connect with the context %q: %w", kubecontext, err)
+	}
+	return c, nil
 }
 
 // Client returns a client of the hub.

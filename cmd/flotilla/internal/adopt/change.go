@@ -1,0 +1,224 @@
+package adopt
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/delivery"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/member-agent/apply"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
+)
+
+// change is what adoption would change in one member.
+type change struct {
+	// Replicas that run there, and how many of them would restart.
+	Replicas, Restarts int64
+	// Fields that would change, as paths, sorted; limits of the rollout are left out.
+	Fields []string
+}
+
+func (c *change) text(member string, key wire.Key) string {
+	text := fmt.Sprintf("%s in %s: %d replicas, %d pods would restart\n", key.Sentence(), member, c.Replicas, c.Restarts)
+	for _, field := range c.Fields {
+		text += "  would change: " + field + "\n"
+	}
+	return text
+}
+
+// foresee asks the member's API server what would stand there, without storing it.
+func foresee(ctx context.Context, m *member, object *unstructured.Unstructured) (*change, error) {
+	manifest, err := manifestFor(m, object)
+	if err != nil {
+		return nil, err
+	}
+	err = m.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(manifest), client.FieldOwner(apply.FieldManager), client.ForceOwnership, client.DryRunAll)
+	if err != nil {
+		return nil, fmt.Errorf("try the object in %s: %w", m.name, err)
+	}
+	return compare(m.live, manifest)
+}
+
+// manifestFor is what the hub would deliver to the member, with the numbers that run there.
+func manifestFor(m *member, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	typed, err := typedOf(object)
+	if err != nil {
+		return nil, err
+	}
+	data, err := delivery.Render(typed, cellsOf(m))
+	if err != nil {
+		return nil, err
+	}
+	manifest := &unstructured.Unstructured{}
+	if err := json.Unmarshal(data, &manifest.Object); err != nil {
+		return nil, fmt.Errorf("read the manifest for %s: %w", m.name, err)
+	}
+	return manifest, nil
+}
+
+func typedOf(object *unstructured.Unstructured) (client.Object, error) {
+	var typed client.Object = &apps.CloneSet{}
+	if object.GetKind() == apps.UnitedDeploymentKind.Kind {
+		typed = &apps.UnitedDeployment{}
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
+		return nil, fmt.Errorf("read %s %s/%s: %w", object.GetKind(), object.GetNamespace(), object.GetName(), err)
+	}
+	return typed, nil
+}
+
+// cellsOf are the cells that the member would have: what runs there, and all permission.
+func cellsOf(m *member) []topology.Cell {
+	cell := func(subset string, n int64) topology.Cell {
+		return topology.Cell{Cluster: m.name, Subset: subset, Replicas: int32(n), Share: topology.Allowance{Update: int32(n), Break: 1}}
+	}
+	if m.live.GetKind() != apps.UnitedDeploymentKind.Kind {
+		return []topology.Cell{cell("", replicasOf(m.live))}
+	}
+	var cells []topology.Cell
+	list, _, _ := unstructured.NestedSlice(m.live.Object, "status", "subsetStatuses") // a status that cannot be read has none
+	for _, s := range list {
+		if status, ok := s.(map[string]any); ok {
+			name, _, _ := unstructured.NestedString(status, "name")
+			desired, _, _ := unstructured.NestedInt64(status, "desiredReplicas")
+			cells = append(cells, cell(name, desired))
+		}
+	}
+	return cells
+}
+
+func replicasOf(object *unstructured.Unstructured) int64 {
+	replicas, found, err := unstructured.NestedInt64(object.Object, "spec", "replicas")
+	if !found || err != nil {
+		return 1 // the default of all kinds
+	}
+	return replicas
+}
+
+// compare finds what differs between what stands and what would stand. It is pure.
+func compare(live, next *unstructured.Unstructured) (*change, error) {
+	c := &change{Replicas: replicasOf(live)}
+	same, err := sameTemplates(live, next)
+	if err != nil {
+		return nil, err
+	}
+	if !same {
+		c.Restarts = c.Replicas
+	}
+	fields := map[string]bool{}
+	differ("spec", live.Object["spec"], next.Object["spec"], fields)
+	for _, path := range [][]string{{"metadata", "labels"}, {"metadata", "annotations"}} {
+		before, _, _ := unstructured.NestedMap(live.Object, path...)
+		after, _, _ := unstructured.NestedMap(next.Object, path...)
+		differ(strings.Join(path, "."), any(before), any(after), fields)
+	}
+	for _, field := range slices.Sorted(maps.Keys(fields)) {
+		if !strings.Contains(field, "pdateStrategy") && !strings.Contains(field, topology.GroupVersion.Group) {
+			c.Fields = append(c.Fields, field)
+		}
+	}
+	return c, nil
+}
+
+// templates are where the kinds keep what pods are made from.
+func templates() [][]string {
+	return [][]string{
+		{"spec", "template"},
+		{"spec", "template", "cloneSetTemplate", "spec", "template"},
+		{"spec", "template", "deploymentTemplate", "spec", "template"},
+	}
+}
+
+// sameTemplates compares pod templates by meaning, as the member's controller does.
+func sameTemplates(live, next *unstructured.Unstructured) (bool, error) {
+	paths := templates()
+	if live.GetKind() == apps.UnitedDeploymentKind.Kind {
+		paths = paths[1:]
+	} else {
+		paths = paths[:1]
+	}
+	for _, path := range paths {
+		before, had, _ := unstructured.NestedMap(live.Object, path...)
+		after, has, _ := unstructured.NestedMap(next.Object, path...)
+		if had != has {
+			return false, nil
+		}
+		if !had {
+			continue
+		}
+		a, err := canonical(before)
+		if err != nil {
+			return false, err
+		}
+		b, err := canonical(after)
+		if err != nil || a != b {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func canonical(template map[string]any) (string, error) {
+	data, err := json.Marshal(template)
+	if err != nil {
+		return "", fmt.Errorf("encode a pod template: %w", err)
+	}
+	var typed apps.CloneSetSpec
+	if err := json.Unmarshal(data, &typed.Template); err != nil {
+		return "", fmt.Errorf("read a pod template: %w", err)
+	}
+	text, err := history.Canonical(typed.Template)
+	if err != nil {
+		return "", fmt.Errorf("compare a pod template: %w", err)
+	}
+	return string(text), nil
+}
+
+// empty tells whether a value says nothing: clients write {} for objects that nobody set.
+func empty(v any) bool {
+	object, ok := v.(map[string]any)
+	return v == nil || ok && len(object) == 0
+}
+
+// differ collects the paths at which two values differ.
+func differ(path string, a, b any, out map[string]bool) {
+	if reflect.DeepEqual(a, b) || empty(a) && empty(b) {
+		return
+	}
+	x, xOK := a.(map[string]any)
+	y, yOK := b.(map[string]any)
+	if xOK && yOK {
+		keys := map[string]bool{}
+		for key := range x {
+			keys[key] = true
+		}
+		for key := range y {
+			keys[key] = true
+		}
+		for key := range keys {
+			differ(path+"."+key, x[key], y[key], out)
+		}
+		return
+	}
+	l, lOK := a.([]any)
+	r, rOK := b.([]any)
+	if lOK && rOK && len(l) == len(r) {
+		for i := range l {
+			differ(path+"["+strconv.Itoa(i)+"]", l[i], r[i], out)
+		}
+		return
+	}
+	out[path] = true
+}

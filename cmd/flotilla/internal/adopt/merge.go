@@ -1,0 +1,90 @@
+package adopt
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+)
+
+// merged makes the hub's object of what runs: the first member's, with the replicas of all together. Members whose pods are
+// made from another template are refused. It is pure.
+func merged(members []member) (*unstructured.Unstructured, error) {
+	first := members[0].live
+	object := &unstructured.Unstructured{Object: map[string]any{}}
+	object.SetGroupVersionKind(first.GroupVersionKind())
+	object.SetNamespace(first.GetNamespace())
+	object.SetName(first.GetName())
+	object.SetLabels(first.GetLabels())
+	annotations := maps.Clone(first.GetAnnotations())
+	maps.DeleteFunc(annotations, func(key, _ string) bool {
+		return key == corev1.LastAppliedConfigAnnotation || strings.HasPrefix(key, topology.GroupVersion.Group+"/")
+	})
+	object.SetAnnotations(annotations)
+	object.Object["spec"] = first.DeepCopy().Object["spec"]
+	var replicas int64
+	for i := range members {
+		m := &members[i]
+		replicas += replicasOf(m.live)
+		if same, err := sameTemplates(first, m.live); err != nil {
+			return nil, err
+		} else if !same {
+			return nil, fmt.Errorf("%s %s/%s has another pod template in %s than in %s, and the hub has none yet: make them agree, or create the object on the hub with overrides in its policy",
+				first.GetKind(), first.GetNamespace(), first.GetName(), m.name, members[0].name)
+		}
+		if first.GetKind() == apps.UnitedDeploymentKind.Kind && i > 0 {
+			if err := addSubsets(object, m.live); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := unstructured.SetNestedField(object.Object, replicas, "spec", "replicas"); err != nil {
+		return nil, fmt.Errorf("set the replicas: %w", err)
+	}
+	return object, nil
+}
+
+// addSubsets takes over the subsets that only this member has; what numbers both give is added up.
+func addSubsets(object, live *unstructured.Unstructured) error {
+	have, _, err := unstructured.NestedSlice(object.Object, "spec", "topology", "subsets")
+	if err != nil {
+		return fmt.Errorf("read the subsets: %w", err)
+	}
+	more, _, err := unstructured.NestedSlice(live.Object, "spec", "topology", "subsets")
+	if err != nil {
+		return fmt.Errorf("read the subsets: %w", err)
+	}
+	at := map[any]map[string]any{}
+	for _, s := range have {
+		if subset, ok := s.(map[string]any); ok {
+			at[subset["name"]] = subset
+		}
+	}
+	for _, s := range more {
+		subset, ok := s.(map[string]any)
+		if !ok {
+			continue
+		}
+		known := at[subset["name"]]
+		if known == nil {
+			have = append(have, subset)
+			continue
+		}
+		for _, field := range []string{"replicas", "minReplicas", "maxReplicas"} {
+			a, aOK := known[field].(int64)
+			b, bOK := subset[field].(int64)
+			if aOK && bOK {
+				known[field] = a + b
+			}
+		}
+	}
+	if err := unstructured.SetNestedSlice(object.Object, have, "spec", "topology", "subsets"); err != nil {
+		return fmt.Errorf("set the subsets: %w", err)
+	}
+	return nil
+}
