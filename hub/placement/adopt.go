@@ -43,23 +43,33 @@ func foundBy(w *work.Work) (Found, bool) {
 	return found, true
 }
 
-// look is the decision while members have not told yet what runs there: every selected member is asked, and nothing is
-// changed. It returns false where all have told, or the adoption is past that.
+// look is the decision while members have not told yet what runs there: they are asked, and nothing is changed. It returns
+// false where all have told. A member is known too once it has carried out an order; what was only meant for a member is not
+// what runs there. One that joins later holds nothing up.
 func look(f *Facts) (Decision, bool) {
-	if !f.Adopt || f.Last != nil && slices.ContainsFunc(f.Last.Cells, func(c topology.Cell) bool { return c.Adopt != topology.AdoptLook }) {
+	if !f.Adopt {
 		return Decision{}, false
 	}
-	spec := topology.WorkloadPlacementSpec{
-		Workload: f.Workload.Ref, Policy: &f.Policy, Revision: f.Workload.Revision, Replicas: f.Workload.Replicas,
-		Unplaced: []topology.Unplaced{{Replicas: f.Workload.Replicas, Reason: topology.Reason{Code: CellLooking}}},
+	placed, begun := map[string][]topology.Cell{}, false
+	if f.Last != nil {
+		for _, c := range f.Last.Cells {
+			placed[c.Cluster] = append(placed[c.Cluster], c)
+			begun = begun || c.Adopt != topology.AdoptLook
+		}
 	}
+	spec := topology.WorkloadPlacementSpec{Workload: f.Workload.Ref, Policy: &f.Policy, Revision: f.Workload.Revision, Replicas: f.Workload.Replicas}
 	var waiting []string
 	for i := range f.Members {
 		m := &f.Members[i]
-		if !m.Selected {
+		_, told := f.Found[m.Name]
+		before, executed := placed[m.Name], f.Reports[m.Name].Applied
+		switch {
+		case executed:
+			spec.Cells = append(spec.Cells, before...)
 			continue
-		}
-		if _, told := f.Found[m.Name]; !told {
+		case !m.Selected || begun && len(before) == 0:
+			continue
+		case !told:
 			waiting = append(waiting, m.Name)
 		}
 		spec.Cells = append(spec.Cells, topology.Cell{
@@ -69,9 +79,19 @@ func look(f *Facts) (Decision, bool) {
 	if len(waiting) == 0 || len(spec.Cells) > topology.MaxCells {
 		return Decision{}, false
 	}
+	sortCells(f.Workload.Subsets, spec.Cells)
+	replicas := map[string]int32{}
+	for i := range spec.Cells {
+		replicas[spec.Cells[i].Subset] += spec.Cells[i].Replicas
+		spec.Placed += spec.Cells[i].Replicas
+	}
+	if missing := spec.Replicas - spec.Placed; missing > 0 {
+		spec.Unplaced = []topology.Unplaced{{Replicas: missing, Reason: topology.Reason{Code: CellLooking}}}
+	}
+	spec.Clusters = clusterColumn(spec.Cells)
 	f.Overrides.mark(spec.Cells)
 	newRevision := f.Last == nil || f.Last.Revision != spec.Revision
-	lend(f, &spec, map[string]int32{}, newRevision)
+	lend(f, &spec, replicas, newRevision)
 	number(f, &spec, newRevision)
 	return Decision{Spec: spec, Notes: []Note{{Reason: Adopting, Message: fmt.Sprintf(
 		"%s adopts what runs in the members and waits until %s told what that is; nothing is changed before; to leave a member out, narrow spec.clusters of %s %s",

@@ -52,9 +52,45 @@ func TestAdoptionLooksFirst(t *testing.T) {
 		t.Errorf("the same facts give another decision: %+v", again.Spec)
 	}
 	f.Found = map[string]Found{} // all adopted
+	f.Reports = map[string]Report{}
+	for _, name := range []string{"east", "west", "south"} {
+		f.Reports[name] = Report{Sequence: decided.Spec.Sequence, Applied: true}
+	}
 	after, refusal := Plan(f)
 	if refusal != nil || after.Spec.Sequence != decided.Spec.Sequence || after.Spec.Clusters != decided.Spec.Clusters {
 		t.Errorf("the decision changes once all is adopted: %+v", after.Spec)
+	}
+}
+
+// TestAdoptionOfAConflict: what was meant for members that refused it is not what runs there. Members that tell one after
+// the other are waited for, those that carried out their order stay as they are.
+func TestAdoptionOfAConflict(t *testing.T) {
+	f := Facts{Workload: open(9), Members: members("east south west")}
+	conflict, refusal := Plan(f)
+	if refusal != nil || conflict.Spec.Clusters != "east:3 south:3 west:3" {
+		t.Fatalf("%+v, %+v", conflict.Spec, refusal)
+	}
+	f.Adopt, f.Last, f.Reports = true, &conflict.Spec, map[string]Report{"south": {Sequence: 1, Applied: true}}
+	asked, refusal := Plan(f)
+	if refusal != nil || asked.Spec.Clusters != "south:3" || asked.Spec.Unplaced[0].Replicas != 6 {
+		t.Fatalf("%+v, %+v", asked.Spec, refusal)
+	}
+	f.Last, f.Found = &asked.Spec, map[string]Found{"east": {"": 5}}
+	waits, refusal := Plan(f)
+	if refusal != nil || waits.Spec.Sequence != asked.Spec.Sequence || !strings.Contains(waits.Notes[0].Message, "until west has told") {
+		t.Fatalf("%+v, %+v", waits.Spec, refusal)
+	}
+	f.Found["west"] = Found{"": 1}
+	decided, refusal := Plan(f)
+	if refusal != nil || decided.Spec.Clusters != "east:5 south:3 west:1" {
+		t.Fatalf("%+v, %+v", decided.Spec, refusal)
+	}
+	f.Last, f.Found = &decided.Spec, map[string]Found{"west": {"": 1}} // east is adopted, and has not said so
+	f.Reports["east"] = Report{Applied: true}
+	f.Members = members("east north south west")
+	again, refusal := Plan(f)
+	if refusal != nil || again.Spec.Clusters != "east:5 south:3 west:1" {
+		t.Errorf("%+v, %+v", again.Spec, refusal)
 	}
 }
 

@@ -155,7 +155,7 @@ func (r *gatherer) gatherReports(ctx context.Context, s *state) error {
 		if found, ok := foundBy(w); ok {
 			s.found[cluster] = found
 		}
-		s.reports[cluster] = Report{Sequence: report.Sequence, Use: use}
+		s.reports[cluster] = Report{Sequence: report.Sequence, Applied: report.Sequence > 0 || meta.IsStatusConditionTrue(w.Status.Conditions, work.ConditionApplied), Use: use}
 	}
 	return nil
 }

@@ -11,6 +11,8 @@ import (
 // Report is the newest report of a member about this placement.
 type Report struct {
 	Sequence int64
+	// Applied: the member object stands as some order of this placement said.
+	Applied bool
 	// Use is by subset, "" for a kind without subsets.
 	Use map[string]work.SubsetUse
 }

@@ -212,7 +212,7 @@ func TestDecideAdoption(t *testing.T) {
 	}{
 		{"asked, nothing stands", "look", nil, false, Look},
 		{"asked, something stands", "look", object(), false, Look},
-		{"asked, it is ours", "look", object(hub("hub")), false, Update},
+		{"asked, it is ours", "look", object(hub("hub")), false, Look},
 		{"asked, it is another hub's", "look", object(hub("other")), false, Conflict},
 		{"asked, another controller owns it", "look", object(owned), false, Conflict},
 		{"known as it is", "3", object(), false, Adopt},

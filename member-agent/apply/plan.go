@@ -93,6 +93,8 @@ func Decide(f Facts) Decision {
 		return Decision{Wait, cacheLag - f.Now.Sub(f.Memory.At)}
 	case f.Memory.Refused == f.Order.Hash && f.Now.Before(f.Memory.RetryAt):
 		return Decision{Wait, f.Memory.RetryAt.Sub(f.Now)}
+	case ours && f.Order.Adopt == topology.AdoptLook:
+		return Decision{Action: Look} // it was adopted in between; a question changes nothing
 	case !ours && f.Order.Adopt != "" && Owner(f.Live) == "":
 		return Decision{Action: decideAdoption(f)}
 	case f.Live == nil:
