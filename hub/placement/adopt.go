@@ -47,7 +47,7 @@ func foundBy(w *work.Work) (Found, bool) {
 // false where all have told. A member is known too once it has carried out an order; what was only meant for a member is not
 // what runs there. One that joins later holds nothing up.
 func look(f *Facts) (Decision, bool) {
-	if !f.Adopt {
+	if !f.Adopt || len(f.Workload.Subsets) == 0 {
 		return Decision{}, false
 	}
 	placed, begun := map[string][]topology.Cell{}, false
