@@ -200,7 +200,10 @@ func (v *verb) follow(ctx context.Context, out io.Writer) error {
 	ctx, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- hub.Start(ctx) }()
-	defer func() { stop(); <-ended }()
+	defer func() {
+		stop()
+		_ = <-ended // the user stopped it
+	}()
 	changed := make(chan struct{}, 1)
 	if err := notify(ctx, hub, changed); err != nil {
 		return err
