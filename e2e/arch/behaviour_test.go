@@ -14,14 +14,14 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
-// behaviourHeading is the section of a kind's page with the table of what is promised and which test holds it.
+// behaviourHeading is the section of a page with the table of what is promised and which test holds it.
 const behaviourHeading = "## Behaviour and tests"
 
 const cloneSetPage = "docs/kinds/cloneset.md"
 
 // behaviourPages are the pages that have it, with the least number of tests that they name.
 func behaviourPages() map[string]int {
-	return map[string]int{cloneSetPage: 40, "docs/kinds/uniteddeployment.md": 30, "docs/kinds/workloadspread.md": 20}
+	return map[string]int{cloneSetPage: 40, "docs/kinds/uniteddeployment.md": 30, "docs/kinds/workloadspread.md": 20, "docs/federation.md": 70}
 }
 
 // TestBehaviourIsTested holds that the tests which the table of the page names are there: the function in the package, and

@@ -71,18 +71,7 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts 
 	case Outdated:
 		r.outcome(w, m, false, work.ReasonApplyFailed, fmt.Sprintf("order %d is older than order %d, which this member has carried out; it is ignored until the hub gives a newer one", m.order.Sequence, CarriedOut(facts.Live)))
 	case Delete:
-		// First, so that the object is not made again by an agent that is restarted before the Work is gone.
-		if err := r.Copies.Keep(ctx, w); err != nil {
-			return ctrl.Result{}, err
-		}
-		gone, err := r.delete(ctx, m, facts.Live)
-		if err != nil {
-			return ctrl.Result{}, err
-		}
-		if gone {
-			return ctrl.Result{}, r.finish(ctx, w)
-		}
-		return ctrl.Result{RequeueAfter: deleteAgain}, nil
+		return r.carryOutDeletion(ctx, w, m, facts.Live)
 	case Release:
 		if err := r.release(ctx, m, facts.Live); err != nil {
 			return ctrl.Result{}, err
@@ -101,6 +90,23 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts 
 		return ctrl.Result{}, r.Copies.Keep(ctx, w)
 	}
 	return ctrl.Result{}, nil
+}
+
+// carryOutDeletion deletes the object that was seen. It lets the Work go where that is gone already; else its end wakes the
+// Work again.
+func (r *Reconciler) carryOutDeletion(ctx context.Context, w *work.Work, m *memo, live *unstructured.Unstructured) (ctrl.Result, error) {
+	// First, so that the object is not made again by an agent that is restarted before the Work is gone.
+	if err := r.Copies.Keep(ctx, w); err != nil {
+		return ctrl.Result{}, err
+	}
+	gone, err := r.delete(ctx, m, live)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if gone {
+		return ctrl.Result{}, r.finish(ctx, w)
+	}
+	return ctrl.Result{RequeueAfter: deleteAgain}, nil
 }
 
 // stillThere refreshes the outcome where nothing had to be sent, for instance for a Work whose metadata alone changed. Where

@@ -103,15 +103,22 @@ func Decide(f Facts) Decision {
 		return Decision{Action: Keep}
 	case !ours:
 		return Decision{Action: Conflict}
+	}
+	return Decision{Action: decideOurs(f)}
+}
+
+// decideOurs is for an object that carries the mark of this hub.
+func decideOurs(f Facts) Action {
+	switch {
 	case CarriedOut(f.Live) > f.Order.Sequence:
-		return Decision{Action: Outdated}
+		return Outdated
 	case f.Live.GetDeletionTimestamp() != nil:
 		// Someone deletes our object and a finalizer holds it. It is made anew once it is gone, which its event tells.
-		return Decision{Action: Nothing}
+		return Nothing
 	case stands(f):
-		return Decision{Action: Nothing}
+		return Nothing
 	default:
-		return Decision{Action: Update}
+		return Update
 	}
 }
 

@@ -200,10 +200,7 @@ func (v *verb) follow(ctx context.Context, out io.Writer) error {
 	ctx, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- hub.Start(ctx) }()
-	defer func() {
-		stop()
-		_ = <-ended // the user stopped it
-	}()
+	defer stop()
 	changed := make(chan struct{}, 1)
 	if err := notify(ctx, hub, changed); err != nil {
 		return err
@@ -230,6 +227,8 @@ func (v *verb) follow(ctx context.Context, out io.Writer) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case err := <-ended:
+			return endOf(ctx, err)
 		case <-changed:
 		}
 		select {
@@ -238,6 +237,14 @@ func (v *verb) follow(ctx context.Context, out io.Writer) error {
 		case <-time.After(settle):
 		}
 	}
+}
+
+// endOf is what the end of the connection means: nothing where the user wanted it.
+func endOf(ctx context.Context, err error) error {
+	if ctx.Err() != nil || err == nil {
+		return nil
+	}
+	return fmt.Errorf("watch the hub: %w", err)
 }
 
 // draw shows a text: on a terminal in place of the last one, else below it.
