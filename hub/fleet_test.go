@@ -77,7 +77,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		server := &envtest.Environment{BinaryAssetsDirectory: assets, CRDs: definitions, DownloadBinaryAssets: false}
+		server := &envtest.Environment{BinaryAssetsDirectory: assets, CRDInstallOptions: envtest.CRDInstallOptions{CRDs: definitions, MaxTime: 3 * time.Minute}, ControlPlaneStartTimeout: 3 * time.Minute, ControlPlaneStopTimeout: time.Minute}
 		if env.cfg, err = server.Start(); err != nil {
 			fmt.Fprintln(os.Stderr, "start the API server:", err)
 			return 1
@@ -129,8 +129,18 @@ type writes struct {
 func (w *writes) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		if r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/leases/") {
+			what := r.Method + " " + r.URL.Path
+			if r.Method == http.MethodPost && r.GetBody != nil {
+				// The name of what is created stands in the body alone.
+				if body, err := r.GetBody(); err == nil {
+					object := metav1.PartialObjectMetadata{}
+					if json.NewDecoder(body).Decode(&object) == nil {
+						what += "/" + object.Name
+					}
+				}
+			}
 			w.mu.Lock()
-			w.list = append(w.list, r.Method+" "+r.URL.Path)
+			w.list = append(w.list, what)
 			w.mu.Unlock()
 		}
 		return next.RoundTrip(r)
@@ -318,12 +328,25 @@ func (f *fleet) quiet() []string {
 	return all
 }
 
+// about sorts writes into those of this test's namespace, by the name of what is written, and others.
+func (f *fleet) about(wrote []string) (ours, others []string) {
+	for _, w := range wrote {
+		if strings.Contains(w, f.namespace) {
+			ours = append(ours, w)
+		} else {
+			others = append(others, w)
+		}
+	}
+	return ours, others
+}
+
 // agent plays a member: it carries out every Work at once, as far as its shares allow.
 type agent struct {
 	f       *fleet
 	name    string
 	mu      sync.Mutex
 	silent  bool
+	still   bool // the Lease is not renewed
 	state   map[string]*replica
 	counter int64
 	stopped chan struct{}
@@ -349,15 +372,35 @@ func (a *agent) hush(silent bool) {
 	a.silent = silent
 }
 
+// keepStill ends the renewals of the Lease, for a test that writes the condition itself.
+func (a *agent) keepStill() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.still = true
+}
+
+func (a *agent) isStill() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.still
+}
+
 func (a *agent) run(ctx context.Context) {
 	defer close(a.stopped)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
+	renewed := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		}
+		if time.Since(renewed) > 5*time.Second && !a.isStill() { // the hub calls a member NotReady after 40 s
+			renewed = time.Now()
+			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: wire.MemberNamespace(a.name), Name: a.name}}
+			text := fmt.Sprintf(`{"spec":{"renewTime":%q}}`, renewed.UTC().Format(metav1.RFC3339Micro))
+			_ = a.f.client.Patch(ctx, lease, client.RawPatch("application/merge-patch+json", []byte(text))) // a test may have taken it away
 		}
 		works := &work.WorkList{}
 		if err := a.f.client.List(ctx, works, client.InNamespace(wire.MemberNamespace(a.name))); err != nil {

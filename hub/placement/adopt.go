@@ -58,13 +58,16 @@ func look(f *Facts) (Decision, bool) {
 		}
 	}
 	spec := topology.WorkloadPlacementSpec{Workload: f.Workload.Ref, Policy: &f.Policy, Revision: f.Workload.Revision, Replicas: f.Workload.Replicas}
+	if f.Last != nil {
+		spec.Dependencies = f.Last.Dependencies // what runs goes on needing it
+	}
 	var waiting []string
 	for i := range f.Members {
 		m := &f.Members[i]
 		_, told := f.Found[m.Name]
 		before, executed := placed[m.Name], f.Reports[m.Name].Applied
 		switch {
-		case executed:
+		case executed, decided(before):
 			spec.Cells = append(spec.Cells, before...)
 			continue
 		case !m.Selected || begun && len(before) == 0:
@@ -98,6 +101,11 @@ func look(f *Facts) (Decision, bool) {
 		f.Workload.Key.Sentence(), names(waiting), f.Policy.Kind, f.Policy.Name)}}}, true
 }
 
+// decided tells whether a member has an order already that says what it is known to have: it refuses one that is not true.
+func decided(before []topology.Cell) bool {
+	return len(before) > 0 && before[0].Adopt != "" && before[0].Adopt != topology.AdoptLook
+}
+
 // names lists the first of some members, for a message.
 func names(list []string) string {
 	if more := len(list) - clustersInColumn; more > 0 {
@@ -116,6 +124,9 @@ func checkFound(f *Facts) *Refusal {
 		known[f.Workload.Subsets[i].Name] = true
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(f.Found)) {
+		if !f.Adopt || !slices.ContainsFunc(f.Members, func(m Member) bool { return m.Name == cluster && m.Selected }) {
+			continue
+		}
 		for _, subset := range slices.Sorted(maps.Keys(f.Found[cluster])) {
 			if replicas := f.Found[cluster][subset]; !known[subset] && replicas > 0 {
 				return &Refusal{AdoptionRefused, fmt.Sprintf("%s in %s has subset %q with %d replicas, which the object on the hub does not have; give it a subset of that name, and it is adopted",
@@ -149,7 +160,7 @@ func withFound(f *Facts) *topology.WorkloadPlacementSpec {
 		}
 		for _, subset := range slices.Sorted(maps.Keys(found)) {
 			l, zones := lent[place{subset, m.Name}], []string{""}
-			if f.Workload.Open && f.Spread.By == topology.SpreadByZone {
+			if f.Workload.Open && zonal(f) && len(m.Zones) > 0 {
 				zones = namedZones(m.Zones)
 			}
 			for j, zone := range zones {

@@ -144,7 +144,7 @@ func divideOpen(f *Facts) (divided, []Note, *Refusal) {
 // openCells returns the cells of a workload without subsets: the members that the policy selects, or their zones where it
 // spreads over zones or names some.
 func openCells(f *Facts, last map[cellID]*topology.Cell) []candidate {
-	zonal := f.Spread.By == topology.SpreadByZone || slices.ContainsFunc(f.Spread.Places, func(p topology.SpreadPlace) bool { return p.Zone != "" })
+	zonal := zonal(f)
 	var cells []candidate
 	for i := range f.Members {
 		m := &f.Members[i]
@@ -177,6 +177,11 @@ func openCells(f *Facts, last map[cellID]*topology.Cell) []candidate {
 		}
 	}
 	return cells
+}
+
+// zonal tells whether the cells of a workload without subsets are zones.
+func zonal(f *Facts) bool {
+	return f.Spread.By == topology.SpreadByZone || slices.ContainsFunc(f.Spread.Places, func(p topology.SpreadPlace) bool { return p.Zone != "" })
 }
 
 // namedZones leaves out the zone "" of nodes without the label where there are named zones: the pods of such a member are

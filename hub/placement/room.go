@@ -21,7 +21,7 @@ const (
 	mostRoom = 1_000_000
 	// mostAmount is more of anything than a zone has, in thousandths: a report of more is taken for this. It leaves room
 	// to multiply by a percentage.
-	mostAmount = 1 << 56
+	mostAmount = 1 << 62
 )
 
 // requestsOf returns what one pod of a template needs, with its place among a node's pods.

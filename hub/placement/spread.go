@@ -51,7 +51,7 @@ func poolsOf(f *Facts) []division.Pool {
 			}
 		}
 		for _, use := range f.Reports[m.Name].Use {
-			exists += use.Total
+			exists += use.Ready
 		}
 		if room := free(roomFor(m, nil, f.Workload.Requests), has, exists); room != nil {
 			pools = append(pools, division.Pool{Cluster: m.Name, Free: *room})
@@ -76,7 +76,7 @@ func ordered(had *topology.Cell) int32 {
 	return had.Replicas
 }
 
-func there(f *Facts, m *Member, subset string) int32 { return f.Reports[m.Name].Use[subset].Total }
+func there(f *Facts, m *Member, subset string) int32 { return f.Reports[m.Name].Use[subset].Ready }
 
 // untolerated returns the strongest effect of the taints that the tolerations do not cover, "" for none.
 func untolerated(taints []corev1.Taint, tolerations []corev1.Toleration) division.Effect {

@@ -93,6 +93,9 @@ func (s *Snapshot) putList(list client.ObjectList, gvk schema.GroupVersionKind, 
 			// What kubectl notes of an object is the whole object, with what a Secret holds.
 			delete(m.Annotations, corev1.LastAppliedConfigAnnotation)
 		}
+		if w, ok := object.(*work.Work); ok {
+			w.Spec.Workload.Manifests = nil // decisions go by what was reported; a manifest may be a Secret
+		}
 		object.GetObjectKind().SetGroupVersionKind(gvk)
 		object.SetManagedFields(nil)
 		return s.Put(object)

@@ -31,6 +31,7 @@ type memo struct {
 	waits   uint64
 	since   time.Time
 	without string
+	served  bool // the order of waits was carried out, or may be
 }
 
 // recall returns what is kept of the Work, with its order read anew if the Work changed.

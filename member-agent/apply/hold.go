@@ -9,6 +9,10 @@ import (
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 )
 
+// holdAgain is how often a held order is looked at: contact can lapse and come back within one look at the session, which wakes
+// nobody. It costs no request.
+const holdAgain = 5 * time.Second
+
 // hold leaves an order that is new while the hub has not answered the session, and lets the report tell what stands.
 func (r *Reconciler) hold(ctx context.Context, w *work.Work, m *memo) error {
 	if m.order != nil {

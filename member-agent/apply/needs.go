@@ -80,16 +80,19 @@ func (r *Reconciler) awaitNeeds(ctx context.Context, w *work.Work, m *memo) (tim
 		return 0, err
 	}
 	now := r.Clock.Now()
-	if m.waits != m.order.Hash || m.since.IsZero() {
-		m.waits, m.since = m.order.Hash, now
+	if m.since.IsZero() || m.served && m.waits != m.order.Hash { // an order that takes the place of a waiting one waits no longer
+		m.since, m.served = now, false
 	}
+	m.waits = m.order.Hash
 	m.without = ""
 	waited := now.Sub(m.since)
 	switch {
 	case len(missing) == 0:
+		m.served = true
 		r.waiting.set(name, nil)
 		return 0, nil
 	case waited >= needsPatience:
+		m.served = true
 		r.waiting.set(name, nil)
 		m.without = strings.Join(missing, ", ")
 		logger(ctx, m).Info("Carried out without what it needs", "missing", m.without)

@@ -46,7 +46,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	m := r.recall(req.NamespacedName, w)
 	r.Hub.Orphaned(req.NamespacedName, "")
 	if !r.Copies.Holds(w) && !r.Hub.MayExecuteNew(ctx) {
-		return ctrl.Result{}, r.hold(ctx, w, m) // all Works come again when the hub has answered
+		return ctrl.Result{RequeueAfter: holdAgain}, r.hold(ctx, w, m) // all Works come again when the hub has answered
 	}
 	if m.orderErr != nil {
 		return ctrl.Result{}, r.unreadable(ctx, w, m)
