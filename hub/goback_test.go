@@ -53,7 +53,7 @@ func TestRaisedPartitionGoesBack(t *testing.T) {
 			conditionIs(cs, "Progressing", corev1.ConditionTrue, "ProgressPartitionAvailable", "6 more are updated, and have no old revision to go back to")
 	})
 	f.quiet()
-	if wrote := f.quiet(); len(wrote) > 0 {
+	if wrote, _ := f.about(f.quiet()); len(wrote) > 0 {
 		t.Errorf("at rest the hub wrote %v", wrote)
 	}
 }
@@ -89,7 +89,7 @@ func TestRaisedPartitionOfASubset(t *testing.T) {
 	f.patch(ud, `{"updateStrategy":{"manualUpdate":{"partitions":{"b":7}}}}`)
 	updated(4) // those of the member that has updated all of its pods
 	f.quiet()
-	if wrote := f.quiet(); len(wrote) > 0 {
+	if wrote, _ := f.about(f.quiet()); len(wrote) > 0 {
 		t.Errorf("at rest the hub wrote %v", wrote)
 	}
 }

@@ -513,7 +513,7 @@ func TestPartitionIsGlobal(t *testing.T) {
 		return ready(cs) && cs.Status.UpdatedReplicas == 11 && cs.Status.CurrentRevision == cs.Status.UpdateRevision
 	})
 	f.quiet()
-	if wrote := f.quiet(); len(wrote) > 0 {
+	if wrote, _ := f.about(f.quiet()); len(wrote) > 0 {
 		t.Errorf("at rest the hub wrote %v", wrote)
 	}
 }

@@ -70,7 +70,7 @@ var _ = Describe("Bad input: a member with", func() {
 			"MemberCluster "+second, id, "MemberCluster "+first, "delete one of the two")
 		h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", first), ready)
 		Expect(h.MustPlacement(ctx, api).Spec).To(Equal(expectPlacementStays))
-		h.Kubectl(ctx, "-n", ns, "delete", "clone/api", "--timeout=30s")
+		h.Kubectl(ctx, "-n", ns, "delete", "clone/api", "--timeout=120s")
 		Eventually(ctx, func() int { return alone.Pods.Left(ns) }).WithTimeout(harness.Patience).Should(BeZero())
 	})
 

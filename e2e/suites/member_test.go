@@ -56,7 +56,7 @@ var _ = Describe("A member is stopped", func() {
 		h.ExpectPods(ctx, api, harness.ByCluster, map[string]int{"east": 5, "south": 3, "west": 5})
 
 		By("a namespace that has replicas there is deleted")
-		h.Kubectl(ctx, "delete", "namespace", other, "--timeout=60s")
+		h.Kubectl(ctx, "delete", "namespace", other, "--timeout=120s")
 
 		By("starting it again")
 		Expect(h.Fleet.Member("south").Start(ctx)).To(Succeed())

@@ -22,7 +22,7 @@ var _ = Describe("The samples", func() {
 		web, api := harness.UnitedDeployment(ns, "web"), harness.CloneSet(ns, "api")
 
 		By("waiting as a user does")
-		h.Kubectl(ctx, "-n", ns, "wait", "--for=condition=Ready", "ud/web", "clone/api", "--timeout=60s")
+		h.Kubectl(ctx, "-n", ns, "wait", "--for=condition=Ready", "ud/web", "clone/api", "--timeout=120s")
 		h.ExpectAtRest(ctx, web, 12)
 		h.ExpectAtRest(ctx, api, 9)
 		h.ExpectPods(ctx, web, harness.ByZone, map[string]int{"a": 3, "b": 3, "c": 3, "d": 3})
