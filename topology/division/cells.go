@@ -261,19 +261,26 @@ func (p *part) divide(d *divider) {
 	}
 }
 
-// again divides from what was placed so far, and lets the cells with the taint take their part.
+// again divides from what was placed so far, and lets the cells with the taint take their part. What nobody takes stays
+// in the cells that are to be left, whatever the skew; the others have had their chance, so they get none of it.
 func (p *part) again(entries []Entry, tops []int64, taint Effect) {
 	for i := range entries {
-		entries[i].Current = p.shares[i]
-		if p.cells[i].Taint == taint {
-			entries[i].Max = tops[i]
+		e := &entries[i]
+		e.Current = p.shares[i]
+		switch {
+		case p.cells[i].Taint == taint && taint == NoExecute:
+			e.Max, e.Current = tops[i], tops[i]
+		case p.cells[i].Taint == taint:
+			e.Max = tops[i]
+		case taint == NoExecute:
+			e.Min, e.Max = e.Current, e.Current
 		}
 	}
-	p.run(entries, taint != NoExecute) // what nobody takes stays, whatever the skew
+	p.run(entries, taint != NoExecute)
 }
 
 func (p *part) run(entries []Entry, level bool) {
-	p.fill(entries)
+	p.fill(entries, true)
 	shares, rest, skewed := p.tree.divide(p.n, true, level)
 	p.rest, p.skewed = rest, p.skewed || skewed
 	if p.shares == nil {
@@ -284,8 +291,8 @@ func (p *part) run(entries []Entry, level bool) {
 	}
 }
 
-// fill makes the entries the leaves of the tree.
-func (p *part) fill(entries []Entry) {
+// fill makes the entries the leaves of the tree. Sticky: what runs stays.
+func (p *part) fill(entries []Entry, sticky bool) {
 	t := p.tree
 	if t.limits == nil {
 		t.limits = make([]int64, len(entries))
@@ -299,6 +306,13 @@ func (p *part) fill(entries []Entry) {
 		}
 		if c.Frozen || c.Taint == NoSchedule {
 			t.limits[leaf] = min(t.limits[leaf], int64(c.Current))
+		}
+		if leafWeight(t.spread, c) == 0 {
+			kept := entries[cell].Min
+			if sticky {
+				kept = max(kept, entries[cell].Current)
+			}
+			t.limits[leaf] = min(t.limits[leaf], kept)
 		}
 		if c.Taint == NoExecute {
 			t.limits[leaf] = 0

@@ -59,7 +59,7 @@
 // their max aside. What runs above the window stays; groups below it get what is new first, those above it give first.
 //
 // Taints: a cell with NoSchedule gets nothing new; one with PreferNoSchedule only what no other takes; one with NoExecute
-// is first divided without, and then gets back what no other took.
+// is first divided without, and then keeps what no other took, whatever the skew and its weight.
 //
 // The cost is O((cells + moved) log cells) with moved at most the number of cells, whatever n is.
 //

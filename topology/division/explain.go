@@ -37,7 +37,7 @@ func (p *part) proportional() []int64 {
 			ideal[i].Min = min(ideal[i].Min, ideal[i].Max)
 		}
 	}
-	p.fill(ideal)
+	p.fill(ideal, false)
 	leaves, _, _ := p.tree.divide(p.n, false, true)
 	shares := make([]int64, len(leaves))
 	for leaf, cell := range p.tree.order {

@@ -39,7 +39,7 @@ func TestSubsetsOpenMoveOneByOne(t *testing.T) {
 }
 
 func TestDivideProperties(t *testing.T) {
-	random := rand.New(rand.NewPCG(7, 8))
+	random := rand.New(rand.NewPCG(7, *seed))
 	for range *cases {
 		checkDivide(t, random, randomInput(random))
 		if t.Failed() {

@@ -10,7 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var cases = flag.Int("cases", 100_000, "number of random cases per property")
+var (
+	cases = flag.Int("cases", 100_000, "number of random cases per property")
+	seed  = flag.Uint64("seed", 8, "of the random divisions")
+)
 
 func TestSeatsByWeightFromZero(t *testing.T) {
 	// The figures of spec/federation.md 6.1 to 6.4; where cells are equal, who has the odd seat is decided by hash, so the

@@ -116,6 +116,10 @@ func TestSpread(t *testing.T) {
 		{"nothing new behind a taint", 9, Spread{}, "x=1 closed,y,z", []string{"/x=1 Tainted(effect=NoSchedule)", "/y=4 Kept", "/z=4 Kept"}},
 		{"the last choice", 9, Spread{}, "x avoid,y room3,z room4", []string{"/x=2 Tainted(effect=PreferNoSchedule)", "/y=3 Even", "/z=4 Kept"}},
 		{"what is to be left goes where there is room", 9, Spread{}, "x=6 leave,y room3,z room4", []string{"/x=2 Tainted(effect=NoExecute)", "/y=3 Even", "/z=4 Kept"}},
+		{"what is to be left does not go beyond the skew", 9, Spread{By: ByZone, MaxSkew: 2}, "a/x=9 leave,b/x,c/x room0", []string{"/x/a=7 Tainted(effect=NoExecute)", "/x/b=2 Waiting", "/x/c=0 Full"}},
+		{"what is to be left, and weight 0, hold nobody down", 9, Spread{By: ByZone, MaxSkew: 2}, "a/x=9 leave,a/y w0,b/x", []string{"/x/a=0 Tainted(effect=NoExecute)", "/x/b=9 Kept", "/y/a=0 Weight(weight=0)"}},
+		{"weight 0 holds nobody down", 9, Spread{By: ByZone, MaxSkew: 2}, "a/x=1 closed,a/y=1 w0,b/x", []string{"/x/a=1 Tainted(effect=NoSchedule)", "/x/b=7 Kept", "/y/a=1 Kept"}},
+		{"weight 0 is left only for another one", 9, Spread{}, "x=6 leave w0,y room3", []string{"/x=6 Tainted(effect=NoExecute)", "/y=3 Full"}},
 		{"the last copy stays", 1, Spread{}, "x=1 leave,y room0", []string{"/x=1 Even", "/y=0 Even"}},
 		{"only tainted clusters", 4, Spread{}, "x closed", []string{"/x=0 Tainted(effect=NoSchedule)", "unplaced =4 Tainted"}},
 	}
