@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -38,7 +39,61 @@ func (o *Outcome) Obstacles(cluster, subset string) []string {
 	if !member.Ready {
 		out = append(out, fmt.Sprintf("the member is not Ready, so it gets nothing new: %s", conditionText(m, topology.MemberReady)))
 	}
+	if o.Workload.Copied {
+		return out // neither taints nor room hold for copies
+	}
+	if taint := strongest(m.Spec.Taints, selector.Tolerations); taint != nil {
+		out = append(out, tainted(o.Policy, taint))
+	}
+	if full := o.full(&member, subset); full != "" {
+		out = append(out, full)
+	}
 	return out
+}
+
+// tainted says what a taint that the policy does not tolerate does to the member, and what to do about it.
+func tainted(p *Policy, taint *corev1.Taint) string {
+	does := "it gets nothing new"
+	switch taint.Effect {
+	case corev1.TaintEffectPreferNoSchedule:
+		does = "it gets only what no other member takes"
+	case corev1.TaintEffectNoExecute:
+		does = "it gets nothing new, and the others get what it has as far as they have room"
+	}
+	return fmt.Sprintf("the member has the taint %s, which %s does not tolerate, so %s; remove it from spec.taints of the member, or tolerate it in spec.clusters.tolerations of the policy",
+		taint.ToString(), policyName(&p.Ref), does)
+}
+
+// full says what a member lacks that has no room for a pod of a subset, or of any that it matches; empty where it has room,
+// or where its room is not known.
+func (o *Outcome) full(m *Member, subset string) string {
+	var zones []string
+	if !o.Workload.Open {
+		matched := false
+		for i := range o.Workload.Subsets {
+			s := &o.Workload.Subsets[i]
+			if subset != "" && s.Name != subset {
+				continue
+			}
+			match := matchTerm(&s.Term, m)
+			if match.ok && len(match.zones) == 0 {
+				zones, matched = nil, true // all of them
+				break
+			}
+			matched = matched || match.ok
+			zones = append(zones, match.zones...)
+		}
+		if !matched {
+			return ""
+		}
+	}
+	room := roomFor(m, zones, o.Workload.Requests)
+	if room == nil || *room > 0 {
+		return ""
+	}
+	lacks := shortages(m.Rooms, zones, o.Workload.Requests)
+	return fmt.Sprintf("the member has no room for a pod: %s (%d %% of what the nodes have is counted on); add nodes, or lower the requests of the pods",
+		strings.Join(lacks[:min(len(lacks), clustersInColumn)], "; "), usable)
 }
 
 func notAccepted(m *topology.MemberCluster) string {

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -74,10 +75,59 @@ func zoneRoom(zone *topology.Zone, requests corev1.ResourceList) (int32, bool) {
 		if _, says := zone.Allocatable[name]; !says && name == corev1.ResourcePods {
 			continue
 		}
-		free := thousandths(zone.Allocatable, name)/100*usable - thousandths(zone.Requested, name)
-		room = min(room, max(free, 0)/need)
+		room = min(room, freeIn(zone, name)/need)
 	}
 	return int32(room), true
+}
+
+// freeIn returns how much of a resource a zone has for more pods, in thousandths.
+func freeIn(zone *topology.Zone, name corev1.ResourceName) int64 {
+	return max(thousandths(zone.Allocatable, name)/100*usable-thousandths(zone.Requested, name), 0)
+}
+
+// shortages says for each of some zones that has no room for a pod what it lacks, all zones if names is empty.
+func shortages(zones []topology.Zone, names []string, requests corev1.ResourceList) []string {
+	var out []string
+	for i := range zones {
+		zone := &zones[i]
+		if len(names) > 0 && !slices.Contains(names, zone.Name) {
+			continue
+		}
+		if lack := shortage(zone, requests); lack != "" {
+			title := "its part without a zone"
+			if zone.Name != "" {
+				title = fmt.Sprintf("zone %q", zone.Name)
+			}
+			out = append(out, title+" "+lack)
+		}
+	}
+	return out
+}
+
+// shortage names the first resource of which a zone has less than one pod asks for, empty for none.
+func shortage(zone *topology.Zone, requests corev1.ResourceList) string {
+	if zone.Ready <= 0 {
+		return "has no node that is ready"
+	}
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		_, says := zone.Allocatable[name]
+		free := freeIn(zone, name)
+		if !counted(name) || !says && name == corev1.ResourcePods || free >= thousandths(requests, name) {
+			continue
+		}
+		need := requests[name]
+		return fmt.Sprintf("has %s of %s free, a pod asks for %s", readable(free, need.Format), name, need.String())
+	}
+	return ""
+}
+
+// readable prints an amount that is given in thousandths, and bytes in whole mebibytes where there is one.
+func readable(amount int64, format resource.Format) string {
+	const mebi = 1000 << 20
+	if format == resource.BinarySI && amount >= mebi {
+		amount -= amount % mebi
+	}
+	return resource.NewMilliQuantity(amount, format).String()
 }
 
 // counted tells whether agents report a resource for their zones: what they do not report cannot be missing.

@@ -80,15 +80,24 @@ func there(f *Facts, m *Member, subset string) int32 { return f.Reports[m.Name].
 
 // untolerated returns the strongest effect of the taints that the tolerations do not cover, "" for none.
 func untolerated(taints []corev1.Taint, tolerations []corev1.Toleration) division.Effect {
-	strongest := division.Effect("")
+	if taint := strongest(taints, tolerations); taint != nil {
+		return division.Effect(taint.Effect)
+	}
+	return ""
+}
+
+// strongest returns the first of the taints with the strongest effect that the tolerations do not cover, nil for none.
+func strongest(taints []corev1.Taint, tolerations []corev1.Toleration) *corev1.Taint {
+	var found *corev1.Taint
+	most := 0
 	for i := range taints {
-		effect := division.Effect(taints[i].Effect)
-		if tolerated(&taints[i], tolerations) || strength(effect) <= strength(strongest) {
+		effect := strength(division.Effect(taints[i].Effect))
+		if effect <= most || tolerated(&taints[i], tolerations) {
 			continue
 		}
-		strongest = effect
+		found, most = &taints[i], effect
 	}
-	return strongest
+	return found
 }
 
 // strength orders effects; one that the API does not know has none.
