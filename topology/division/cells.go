@@ -282,7 +282,10 @@ func (p *part) again(entries []Entry, tops []int64, taint Effect) {
 func (p *part) run(entries []Entry, level bool) {
 	p.fill(entries, true)
 	shares, rest, skewed := p.tree.divide(p.n, true, level)
-	p.rest, p.skewed = rest, p.skewed || skewed
+	p.rest = rest
+	if level {
+		p.skewed = skewed
+	}
 	if p.shares == nil {
 		p.shares = make([]int64, len(p.cells))
 	}

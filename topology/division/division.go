@@ -128,12 +128,26 @@ func Divide(in Input) (Plan, error) {
 	for round := 0; err == nil && d.limited && round < settleRounds; round++ {
 		d.settle(plan)
 		next, failed := d.divide()
-		if failed != nil || slices.EqualFunc(plan.Cells, next.Cells, func(a, b Share) bool { return a.Replicas == b.Replicas }) {
-			break // the plan that was there says why
+		if failed != nil {
+			break
+		}
+		if sameCells(plan.Cells, next.Cells) {
+			next.Cells = plan.Cells // the plan that was there says why
+			if sameSubsets(plan.Subsets, next.Subsets) {
+				break
+			}
 		}
 		plan = next
 	}
 	return plan, err
+}
+
+func sameCells(a, b []Share) bool {
+	return slices.EqualFunc(a, b, func(a, b Share) bool { return a.Replicas == b.Replicas })
+}
+
+func sameSubsets(a, b []SubsetShare) bool {
+	return slices.EqualFunc(a, b, func(a, b SubsetShare) bool { return a.Replicas == b.Replicas })
 }
 
 // settleRounds bounds how often.

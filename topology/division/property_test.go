@@ -102,7 +102,7 @@ func checkDivide(t *testing.T, random *rand.Rand, in Input) {
 	for i, c := range cells {
 		lost := plan.Cells[i].Replicas < c.Current
 		forced := c.Max != nil && *c.Max < c.Current
-		if c.Frozen && c.Taint != NoExecute && lost && !forced && !hasMaxes(in) && !hasMins(in) && want[c.Subset].Replicas >= frozen[c.Subset] && !floorsHeld(cells, plan, c.Subset) {
+		if c.Frozen && c.Taint != NoExecute && lost && !forced && !hasMax(in, &c) && !hasMins(in) && want[c.Subset].Replicas >= frozen[c.Subset] && !floorsHeld(cells, plan, c.Subset) {
 			fail("frozen cell %s lost something, N did not force it", c.Cluster)
 		}
 	}
@@ -134,6 +134,17 @@ func hasMaxes(in Input) bool {
 	return slices.ContainsFunc(in.Spread.Bounds, func(b Bound) bool { return b.Max != nil })
 }
 
+// hasMax tells whether a bound with a max holds for the cell.
+func hasMax(in Input, c *Cell) bool {
+	return slices.ContainsFunc(in.Spread.Bounds, func(b Bound) bool { return b.Max != nil && b.holdsFor(c) })
+}
+
+// crossed tells whether there are limits that no group of a tree stands for.
+func crossed(in Input) bool {
+	d, err := newDivider(in)
+	return err != nil || len(d.limits) > 0
+}
+
 // checkLimits: no sum is above the max of a region, zone or cluster, and none grows above the room of a pool.
 func checkLimits(in Input, cells []Cell, plan Plan, fail func(string, ...any)) {
 	limits, err := limitsOf(in, cells)
@@ -149,55 +160,61 @@ func checkLimits(in Input, cells []Cell, plan Plan, fail func(string, ...any)) {
 			fail("%d cells have %d, at most %d may be: %v", len(l.cells), sum, l.high, l.reason)
 		}
 	}
-	lost, had := int32(0), int32(0)
-	for i, c := range cells {
-		lost += max(c.Current-plan.Cells[i].Replicas, 0)
-		had += c.Current
-		if c.Max != nil || c.Min > 0 || c.Taint == NoExecute {
-			return
-		}
-	}
-	if hasMins(in) || hasMaxes(in) || len(in.Subsets) > 1 {
+	if hasMins(in) || hasMaxes(in) {
 		return
 	}
-	// Without bounds only N takes replicas, and no more than it has to.
-	if most := max(had-plan.Subsets[0].Replicas, 0); lost > most {
-		fail("%d replicas are lost, N takes %d", lost, most)
+	// Without bounds only a subset's number takes its replicas, and no more than it has to; a pool takes none.
+	lost, had, bounded := map[string]int32{}, map[string]int32{}, map[string]bool{}
+	for i, c := range cells {
+		lost[c.Subset] += max(c.Current-plan.Cells[i].Replicas, 0)
+		had[c.Subset] += c.Current
+		bounded[c.Subset] = bounded[c.Subset] || c.Max != nil || c.Min > 0 || c.Taint == NoExecute
+	}
+	for _, s := range plan.Subsets {
+		if most := max(had[s.Name]-s.Replicas, 0); lost[s.Name] > most && !bounded[s.Name] {
+			fail("subset %s loses %d replicas, its number takes %d", s.Name, lost[s.Name], most)
+		}
 	}
 }
 
-// checkDivideSettled: dividing the answer again, in any order of the cells, changes neither a number nor, limits aside, a
-// reason.
-func checkDivideSettled(t *testing.T, random *rand.Rand, in Input, plan Plan, fail func(string, ...any)) {
-	t.Helper()
-	settled := in
-	settled.Cells = sortedCells(in)
-	for i := range settled.Cells {
-		c := &settled.Cells[i]
-		if c.Capacity != nil {
-			c.Capacity = new(max(*c.Capacity, 0) + c.Current - plan.Cells[i].Replicas)
-		}
-		c.Current = plan.Cells[i].Replicas
-	}
-	settled.Pools = slices.Clone(in.Pools)
-	for i := range settled.Pools {
-		p := &settled.Pools[i]
+// settled is the input with the plan for what is there now.
+func settled(in Input, plan Plan) Input {
+	cells := sortedCells(in)
+	pools := slices.Clone(in.Pools)
+	for i := range pools {
+		p := &pools[i]
 		p.Free = max(p.Free, 0)
-		for j, c := range sortedCells(in) {
+		for j, c := range cells {
 			if c.Cluster == p.Cluster && (p.Zone == "" || p.Zone == c.Zone) {
 				p.Free += c.Current - plan.Cells[j].Replicas
 			}
 		}
 	}
-	random.Shuffle(len(settled.Cells), func(i, j int) {
-		settled.Cells[i], settled.Cells[j] = settled.Cells[j], settled.Cells[i]
+	for i := range cells {
+		c := &cells[i]
+		if c.Capacity != nil {
+			c.Capacity = new(max(*c.Capacity, 0) + c.Current - plan.Cells[i].Replicas)
+		}
+		c.Current = plan.Cells[i].Replicas
+	}
+	in.Cells, in.Pools = cells, pools
+	return in
+}
+
+// checkDivideSettled: dividing the answer again, in any order of the cells, changes neither a number nor, where no limits
+// cross the groups, a reason.
+func checkDivideSettled(t *testing.T, random *rand.Rand, in Input, plan Plan, fail func(string, ...any)) {
+	t.Helper()
+	same := settled(in, plan)
+	random.Shuffle(len(same.Cells), func(i, j int) {
+		same.Cells[i], same.Cells[j] = same.Cells[j], same.Cells[i]
 	})
 	plan.Cells, plan.Unplaced = slices.Clone(plan.Cells), slices.Clone(plan.Unplaced)
-	again, err := Divide(settled)
+	again, err := Divide(same)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(in.Spread.Bounds)+len(in.Pools) > 0 {
+	if crossed(in) {
 		// A reason names one of several limits that meet in a cell, and the hub writes it with a changed number only.
 		for i := range again.Cells {
 			plan.Cells[i].Reason, again.Cells[i].Reason = Reason{}, Reason{}
@@ -213,31 +230,24 @@ func checkDivideSettled(t *testing.T, random *rand.Rand, in Input, plan Plan, fa
 	}
 }
 
-// checkDivideNext: with one replica more, one cell has one more, if all subsets are open or there is one only. It does not
-// hold from nothing for Compact within a skew, since the window moves.
+// checkDivideNext: with one replica more, one cell has one more, if all subsets are open or there is one only, and no limits
+// cross the groups. Several subsets promise this from the last answer on, and so does a skew, since its window moves with
+// N; all others from whatever there was.
 func checkDivideNext(t *testing.T, in Input, plan Plan, fail func(string, ...any)) {
 	t.Helper()
 	for _, s := range in.Subsets {
 		if s.Replicas != nil || s.Min != nil || s.Max != nil {
-			return
+			return // percentages
 		}
 	}
-	if hasMins(in) || hasMaxes(in) || len(in.Pools) > 0 || in.Spread.Type == Compact && in.Spread.MaxSkew > 0 {
-		return // percentages, and sums over subsets
+	if crossed(in) {
+		return // sums over subsets
 	}
 	next := in
-	next.Replicas++
-	if len(in.Subsets) > 1 {
-		// Stage 1 promises this from its own last answer on.
-		next.Cells = sortedCells(in)
-		for i := range next.Cells {
-			c := &next.Cells[i]
-			if c.Capacity != nil {
-				c.Capacity = new(max(*c.Capacity, 0) + c.Current - plan.Cells[i].Replicas)
-			}
-			c.Current = plan.Cells[i].Replicas
-		}
+	if len(in.Subsets) > 1 || in.Spread.MaxSkew > 0 {
+		next = settled(in, plan)
 	}
+	next.Replicas++
 	grown, err := Divide(next)
 	if err != nil {
 		t.Fatal(err)

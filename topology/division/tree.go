@@ -16,7 +16,7 @@ type node struct {
 	key       string
 	reason    Reason // of low and high, if they are bounds of the user
 
-	lo, hi, cur, kept int64 // by sum
+	lo, hi, cur, kept, held int64 // by sum
 }
 
 // tree is the cells of one subset in groups. entries are the leaves, in the tree's order; order[i] is the cell of leaf i.
@@ -172,15 +172,17 @@ func (n *node) find(from, to int) *node {
 	return nil
 }
 
-// sum sets the bounds of each group from those below it: lo and hi, what is there now (cur), and that within the bounds (kept).
+// sum sets the bounds of each group from those below it: lo and hi, what is there now (cur), that
+// within the bounds (kept), and the part of the cells' floors that is there (held).
 func (t *tree) sum(n *node, sticky bool) {
-	n.lo, n.hi, n.cur, n.kept = 0, 0, 0, 0
+	n.lo, n.hi, n.cur, n.kept, n.held = 0, 0, 0, 0, 0
 	if n.children == nil {
 		for i := n.from; i < n.to; i++ {
 			e := &t.entries[i]
 			n.lo, n.hi = add(n.lo, e.Min), add(n.hi, e.Max)
 			n.cur += min(e.Current, e.Max)
 			n.kept += min(max(e.Current, e.Min), e.Max)
+			n.held += min(e.Current, e.Min)
 		}
 	}
 	for i := range n.children {
@@ -192,11 +194,11 @@ func (t *tree) sum(n *node, sticky bool) {
 				c.hi = max(c.lo, c.kept)
 			}
 		}
-		n.lo, n.hi, n.cur, n.kept = add(n.lo, c.lo), add(n.hi, c.hi), add(n.cur, c.cur), add(n.kept, c.kept)
+		n.lo, n.hi, n.cur, n.kept, n.held = add(n.lo, c.lo), add(n.hi, c.hi), add(n.cur, c.cur), add(n.kept, c.kept), n.held+c.held
 	}
 	n.hi = min(n.hi, n.high)
 	n.lo = min(max(n.lo, n.low), n.hi)
-	n.cur = min(n.cur, n.hi)
+	n.cur, n.held = min(n.cur, n.hi), min(n.held, n.hi)
 	n.kept = min(max(n.kept, n.lo), n.hi)
 }
 
@@ -237,21 +239,27 @@ func (t *tree) divide(total int64, sticky, level bool) (shares []int64, rest int
 }
 
 // entriesOf returns what is below a node as receivers. Where the floors alone are above the total, only what is there
-// counts as current, so that no floor takes what runs.
+// counts as current, so that no floor takes what runs. Where that is too much as well, groups give down to what the floors
+// of their cells hold, so that no group's floor takes from a frozen cell.
 func (t *tree) entriesOf(n *node, total int64) []Entry {
 	if n.children == nil {
 		return t.entries[n.from:n.to]
 	}
-	var floors int64
+	var floors, there, held int64
 	for i := range n.children {
-		floors = add(floors, n.children[i].lo)
+		c := &n.children[i]
+		floors, there, held = add(floors, c.lo), there+min(c.cur, c.lo), held+c.held
 	}
 	entries := make([]Entry, len(n.children))
 	for i := range n.children {
 		c := &n.children[i]
 		entries[i] = Entry{Weight: t.weightOf(c), Min: c.lo, Max: c.hi, Current: c.kept, Key: c.key}
-		if floors > total {
-			entries[i].Current = c.cur
+		switch e := &entries[i]; {
+		case floors > total && there > total && total >= held:
+			e.Current = min(c.cur, c.lo)
+			e.Min, e.Max = c.held, e.Current
+		case floors > total:
+			e.Current = c.cur
 		}
 	}
 	return entries
