@@ -2,7 +2,6 @@ package division
 
 import (
 	"slices"
-	"strings"
 )
 
 // divider divides one input.
@@ -124,6 +123,7 @@ func baseEntries(in *Input, cells []Cell) []Entry {
 		unknown = maxWeight
 	}
 	entries := make([]Entry, len(cells))
+	keys := cellKeys(in.Salt, cells)
 	for i := range cells {
 		c := &cells[i]
 		weight := leafWeight(&in.Spread, c)
@@ -134,9 +134,36 @@ func baseEntries(in *Input, cells []Cell) []Entry {
 		default:
 			weight = roomOf(c)
 		}
-		entries[i] = entry(c, weight, strings.Join([]string{in.Salt, c.Subset, c.Cluster, c.Zone}, "\x00"))
+		entries[i] = entry(c, weight, keys[i])
 	}
 	return entries
+}
+
+// cellKeys returns what ties go by, parts of one string.
+func cellKeys(salt string, cells []Cell) []string {
+	size := 0
+	for i := range cells {
+		c := &cells[i]
+		size += len(salt) + len(c.Subset) + len(c.Cluster) + len(c.Zone) + 3
+	}
+	all := make([]byte, 0, size)
+	ends := make([]int, len(cells))
+	for i := range cells {
+		c := &cells[i]
+		for j, part := range [...]string{salt, c.Subset, c.Cluster, c.Zone} {
+			if j > 0 {
+				all = append(all, 0)
+			}
+			all = append(all, part...)
+		}
+		ends[i] = len(all)
+	}
+	whole := string(all)
+	keys, from := make([]string, len(cells)), 0
+	for i, to := range ends {
+		keys[i], from = whole[from:to], to
+	}
+	return keys
 }
 
 // roomOf is what a cell could have: what it has, and its free room.

@@ -10,8 +10,9 @@ func (d *divider) explain(shares []Share, p *part) []Share {
 	proportional := p.proportional()
 	reasons := make([]Reason, len(p.cells))
 	even := evenWeights(p.base)
+	shared := params{}
 	for i := range p.cells {
-		reasons[i] = d.cellReason(p, i, proportional[i], even)
+		reasons[i] = d.cellReason(p, i, proportional[i], even, shared)
 	}
 	p.groupReasons(&p.tree.root, reasons)
 	for i := range p.cells {
@@ -55,8 +56,24 @@ func evenWeights(entries []Entry) bool {
 	return true
 }
 
+// params are the parameters of reasons by what they say, so that cells which say the same share them.
+type params map[param]map[string]string
+
+type param struct {
+	name  string
+	value int64
+}
+
+func (p params) of(name string, value int64) map[string]string {
+	key := param{name, value}
+	if p[key] == nil {
+		p[key] = map[string]string{name: strconv.FormatInt(value, 10)}
+	}
+	return p[key]
+}
+
 // cellReason explains a share, given the proportional share.
-func (d *divider) cellReason(p *part, i int, proportional int64, even bool) Reason {
+func (d *divider) cellReason(p *part, i int, proportional int64, even bool, shared params) Reason {
 	c, share := &p.cells[i], p.shares[i]
 	if d.why != nil {
 		if l := d.why[p.offset+i]; l != nil && share == d.ceils[p.offset+i] && share < proportional {
@@ -71,9 +88,9 @@ func (d *divider) cellReason(p *part, i int, proportional int64, even bool) Reas
 	}
 	switch {
 	case c.Max != nil && share == int64(*c.Max):
-		return Reason{CellMax, map[string]string{"max": strconv.Itoa(int(*c.Max))}}
+		return Reason{CellMax, shared.of("max", int64(*c.Max))}
 	case c.Min > 0 && share == int64(c.Min):
-		return Reason{CellMin, map[string]string{"min": strconv.Itoa(int(c.Min))}}
+		return Reason{CellMin, shared.of("min", int64(c.Min))}
 	case p.tree.spread.Type == Available:
 		return Reason{Code: CellAvailable}
 	case p.tree.spread.Type == Compact:
@@ -81,7 +98,7 @@ func (d *divider) cellReason(p *part, i int, proportional int64, even bool) Reas
 	case even && p.base[i].Weight > 0:
 		return Reason{Code: CellEven}
 	}
-	return Reason{CellWeight, map[string]string{"weight": strconv.FormatInt(p.base[i].Weight, 10)}}
+	return Reason{CellWeight, shared.of("weight", p.base[i].Weight)}
 }
 
 // otherReason explains a share that is not the proportional one.
