@@ -111,6 +111,7 @@ func TestSpread(t *testing.T) {
 		{"compact: the smallest gives first", 30, Spread{Type: Compact}, "x=29 room0,y=21 room9", []string{"/x=9 Compact", "/y=21 Compact"}},
 		{"max skew holds the others down when a zone is full", 12, Spread{By: ByZone, MaxSkew: 1}, "a/x room2,b/x,c/x", []string{"/x/a=2 Full", "/x/b=3 Waiting", "/x/c=3 Waiting", "unplaced =4 Skew(maxSkew=1)"}},
 		{"max skew against weights", 20, Spread{By: ByZone, MaxSkew: 2, Bounds: bounded("zone=a weight=8")}, "a/x,b/x,c/x", []string{"/x/a=8 Even", "/x/b=6 Even", "/x/c=6 Even"}},
+		{"max skew: the last one has a place between two windows", 10, Spread{Type: Compact, MaxSkew: 1}, "x,y,z", []string{"/x=3 Compact", "/y=4 Compact", "/z=3 Compact"}},
 		{"max skew moves nothing that runs", 20, Spread{By: ByZone, MaxSkew: 1}, "a/x=10,b/x=10,c/x", []string{"/x/a=10 Kept", "/x/b=10 Kept", "/x/c=0 Waiting"}},
 		{"max skew does not wait for a dead zone", 12, Spread{By: ByZone, MaxSkew: 1}, "a/x=1 frozen,b/x,c/x", []string{"/x/a=1 Frozen", "/x/b=6 Kept", "/x/c=5 Kept"}},
 		{"nothing new behind a taint", 9, Spread{}, "x=1 closed,y,z", []string{"/x=1 Tainted(effect=NoSchedule)", "/y=4 Kept", "/z=4 Kept"}},

@@ -321,6 +321,13 @@ func (t *tree) level(total int64, entries []Entry, sticky bool) []Entry {
 		return entries // floors come first
 	}
 	w := t.window(total, entries, counts, highest)
+	var within int64
+	for _, e := range entries {
+		within = add(within, min(e.Max, max(e.Min, w+skew)))
+	}
+	if within < total && w < highest {
+		w++ // one window is too low for all of it, the next one too high for what the type gives: this one takes all
+	}
 	out := slices.Clone(entries)
 	has, low, high := make([]int64, len(out)), make([]int64, len(out)), make([]int64, len(out))
 	var raised, cut int64
