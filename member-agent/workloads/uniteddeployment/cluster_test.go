@@ -103,7 +103,10 @@ func newCluster(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := &envtest.Environment{BinaryAssetsDirectory: bin}
+	const patience = 3 * time.Minute // a busy machine takes half a minute for the rules of a definition; the default is 10 s
+	env := &envtest.Environment{
+		BinaryAssetsDirectory: bin, ControlPlaneStartTimeout: patience, CRDInstallOptions: envtest.CRDInstallOptions{MaxTime: patience},
+	}
 	for _, object := range all {
 		if name := object.GetName(); name != "clonesets.apps.kruise.io" && name != "uniteddeployments.apps.kruise.io" {
 			continue // the others' rules are not under test here
