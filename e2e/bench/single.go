@@ -68,7 +68,7 @@ func (d *delivery) isolated(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list pods of %s in %s: %w", name, member.cluster.Name, err)
 	}
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}})
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"phase": corev1.PodRunning, "conditions": []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}})
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func (r *Reconciler) report(ctx context.Context, object client.Object, f *Facts,
 	if wait := r.pace.wait(f.Key, order, s.Done()); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	if err := r.client.Status().Patch(ctx, object, client.MergeFrom(base), wire.ManagerAggregate); err != nil {
+	if err := r.client.Status().Patch(ctx, object, withCounters{client.MergeFrom(base)}, wire.ManagerAggregate); err != nil {
 		if apierrors.IsNotFound(err) {
 			return ctrl.Result{}, nil
 		}
