@@ -29,6 +29,11 @@
 //	a cell is silent    if it has not reported. It keeps what it has and gets no more.
 //	a cell is finished  otherwise. It keeps only what the working and silent cells cannot use; the rest is handed on, once
 //	                    the cell confirms that it no longer uses it.
+//	a cell is lost      if its lease has run out, whatever it reported. It keeps only what others cannot use, as a finished
+//	                    cell does. The rest is handed on when its lower order is written (Told), and not when it confirms.
+//
+// Update of a lost cell is not handed on: its pods may have been updated after its last report, until its lease ran out,
+// and they stay updated. It gets nothing more.
 //
 // So one unit over three cells is 1/0/0, then 0/1/0, then 0/0/1; and when all cells are finished nothing moves at all. A
 // call with the grants of the last call and no new report changes nothing.
@@ -54,7 +59,11 @@
 //     that brings it also brings the new Update share) and Report to nil until a report carries at least the sequence of the
 //     first order with that template. Share and Held of Break and Add stay: pods of the last rollout may still be down.
 //   - A cell that lost its replicas stays in the list with Replicas 0 until its Held is all 0, or its objects are gone.
-//   - A member that is out of contact keeps what it holds. When its lease has run out (DESIGN.md part 5), the caller may set
-//     Held to what it last reported in use.
+//   - A member that is out of contact keeps what it holds. It disrupts nothing once it was without contact for the time of a
+//     lease, by its own clock; the caller waits twice that, by its own clock, from the last renewal that it saw, and says Lost.
+//     It says Told once it has seen the order with Share where members read it. It takes Lost back before it answers the
+//     member's session, and a member disrupts nothing after a lost lease before its session is answered and it follows the
+//     orders that were written by then. So no share is in force twice. Pods that it took down before may still be down, as
+//     pods that fail by themselves may be: they are charged to their cell, and nobody else waits for them.
 //   - While the user's workload is paused, the caller pauses all orders and lends as ever.
 package lending

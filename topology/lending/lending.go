@@ -22,6 +22,10 @@ type Cell struct {
 	Sequence int64
 	// Report is the newest report about the current template; nil if there is none yet.
 	Report *Report
+	// Lost: the member's lease has run out on both sides, so that it disrupts nothing before the hub has heard it again. Told:
+	// the order that carries Share stands where the member reads it before it disrupts anything again. Both together let Held of
+	// Break and Add fall without a report on that order.
+	Lost, Told bool
 }
 
 // Report is what a member says about its cell. Sequence is that of the order which it follows, InUse what it uses of each
@@ -69,6 +73,8 @@ const (
 	Working = "Working"
 	// Finished: nothing is left to update or to bring back here.
 	Finished = "Finished"
+	// Lost: the member's lease has run out; what it had of Break and Add goes to cells that can use it.
+	Lost = "Lost"
 )
 
 // phase is where a cell stands in the rollout.
@@ -78,6 +84,7 @@ const (
 	silent phase = iota
 	working
 	finished
+	lost
 )
 
 // ledger holds one amount of all cells.
@@ -88,12 +95,17 @@ type ledger struct {
 // Lend returns one grant per cell, in the order given. The package comment has the rules, and what the caller owes.
 func Lend(global Amounts, cells []Cell) []Grant {
 	update := account(cells, func(a Amounts) int32 { return a.Update })
+	// Pods stay updated whether or not their member is heard: Held of Update falls by a report alone.
 	update.target = updateTarget(int64(global.Update), cells, &update)
 	update.lend(int64(global.Update), cells)
 
 	phases := make([]phase, len(cells))
 	work := make([]int64, len(cells)) // pods that the cell has still to update, or to bring back
 	for i, c := range cells {
+		if c.Lost {
+			phases[i] = lost
+			continue
+		}
 		if c.Report == nil {
 			continue
 		}
@@ -105,6 +117,7 @@ func Lend(global Amounts, cells []Cell) []Grant {
 	}
 	disrupt := func(global int32, pick func(Amounts) int32) ledger {
 		l := account(cells, pick)
+		l.reclaim(cells, pick)
 		entries := byReplicas(cells, l.share)
 		if all(phases, silent) {
 			l.target = freshTarget(int64(global), entries, update.target)
@@ -145,6 +158,20 @@ func account(cells []Cell, pick func(Amounts) int32) ledger {
 	return l
 }
 
+// reclaim lets held of lost cells fall: what they took down or added before their lease ran out counts as last reported.
+func (l *ledger) reclaim(cells []Cell, pick func(Amounts) int32) {
+	for i, c := range cells {
+		if !c.Lost || !c.Told {
+			continue
+		}
+		used := int64(0)
+		if c.Report != nil {
+			used = int64(pick(c.Report.InUse))
+		}
+		l.held[i] = min(l.held[i], max(l.share[i], used))
+	}
+}
+
 // lend moves every share towards its target, upwards only by what no cell holds.
 func (l *ledger) lend(global int64, cells []Cell) {
 	free := max(global, 0)
@@ -170,6 +197,9 @@ func updateTarget(global int64, cells []Cell, update *ledger) []int64 {
 	entries := byReplicas(cells, update.share)
 	stuck, updated := slices.Clone(entries), slices.Clone(entries)
 	for i, c := range cells {
+		if c.Lost {
+			entries[i].Max = min(entries[i].Max, update.held[i]) // nothing new for a member that does not hear of it
+		}
 		stuck[i].Max, updated[i].Max = 0, min(update.held[i], entries[i].Max)
 		if c.Report == nil {
 			continue
@@ -220,7 +250,7 @@ func handOnTarget(global int64, entries []division.Entry, phases []phase, work [
 		case silent:
 			first[i].Max = kept
 			last[i].Max = 0
-		case finished:
+		case finished, lost:
 			first[i].Max = 0
 			last[i].Max = kept
 		}
@@ -254,6 +284,8 @@ func all(phases []phase, want phase) bool {
 
 func reason(p phase, waits, frozen bool) Reason {
 	switch {
+	case p == lost:
+		return Reason{Code: Lost}
 	case waits:
 		return Reason{Code: Waiting}
 	case frozen && p != finished:
