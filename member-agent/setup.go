@@ -84,30 +84,9 @@ func CacheOptions() cache.Options {
 
 // Setup adds every controller of the agent to the manager. This is the one list of them. It asks nothing of the hub.
 func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
-	if err := setupWorkloads(ctx, mgr, options); err != nil {
-		return err
-	}
 	if options.Hub == nil {
-		return nil
+		return setupWorkloads(ctx, mgr, options, nil)
 	}
-	return setupHub(mgr, options)
-}
-
-// setupWorkloads adds stage 5: one controller per kind, and the admission of pods whose workloads are not ours.
-func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options) error {
-	hubs := federated(mgr.GetClient())
-	return errors.Join(
-		cloneset.Setup(ctx, mgr, cloneset.Options{Workers: options.Workers, Clock: options.Clock, Federated: hubs, ShortHash: options.CloneSetShortHash}),
-		uniteddeployment.Setup(ctx, mgr, uniteddeployment.Options{
-			Workers: options.Workers, Clock: options.Clock, ClusterName: options.ClusterName, Federated: hubs,
-		}),
-		workloadspread.Setup(ctx, mgr, workloadspread.Options{Workers: options.Workers, Clock: options.Clock, Federated: hubs}),
-		admission.Setup(ctx, mgr, admission.Options{Server: options.Webhooks, Clock: options.Clock, Federated: hubs}),
-	)
-}
-
-// setupHub adds stages 4 and 6 and the link that they use.
-func setupHub(mgr ctrl.Manager, options Options) error {
 	kept := copies.New(copies.Options{
 		Writer: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: options.Namespace, ClusterName: options.ClusterName,
 		Log: mgr.GetLogger().WithName("copies"),
@@ -119,6 +98,29 @@ func setupHub(mgr ctrl.Manager, options Options) error {
 	if err != nil {
 		return fmt.Errorf("set up the link to the hub: %w", err)
 	}
+	if err := setupWorkloads(ctx, mgr, options, &allowances{reader: mgr.GetClient(), hub: hub}); err != nil {
+		return err
+	}
+	return setupHub(mgr, options, hub, kept)
+}
+
+// setupWorkloads adds stage 5: one controller per kind, and the admission of pods whose workloads are not ours.
+func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options, lent *allowances) error {
+	hubs := federated(mgr.GetClient())
+	return errors.Join(
+		cloneset.Setup(ctx, mgr, cloneset.Options{
+			Workers: options.Workers, Clock: options.Clock, Federated: hubs, Allowance: lent.ofCloneSet, ShortHash: options.CloneSetShortHash,
+		}),
+		uniteddeployment.Setup(ctx, mgr, uniteddeployment.Options{
+			Workers: options.Workers, Clock: options.Clock, ClusterName: options.ClusterName, Federated: hubs, Allowance: lent.ofUnitedDeployment,
+		}),
+		workloadspread.Setup(ctx, mgr, workloadspread.Options{Workers: options.Workers, Clock: options.Clock, Federated: hubs}),
+		admission.Setup(ctx, mgr, admission.Options{Server: options.Webhooks, Clock: options.Clock, Federated: hubs}),
+	)
+}
+
+// setupHub adds stages 4 and 6 and the link that they use.
+func setupHub(mgr ctrl.Manager, options Options, hub *link.Link, kept *copies.Store) error {
 	store, err := objects.New(mgr.GetConfig(), mgr.GetRESTMapper())
 	if err != nil {
 		return fmt.Errorf("set up the store of member objects: %w", err)

@@ -75,7 +75,7 @@ func decideFederated(s *state, rules map[string]Rule) step {
 	}
 	facts := Facts{
 		Workload: workload, Policy: policy.Ref, Spread: policy.Spec.Spread,
-		Members: membersFor(s.members, &policy.Spec.Clusters), Reports: s.reports, MaxReported: s.reported,
+		Members: membersFor(s.members, &policy.Spec.Clusters), Reports: s.reports, MaxReported: s.reported, Written: s.written,
 		Dependencies: policy.Spec.Dependencies, Absent: s.absent,
 		Adopt: adopts(s.object), Found: s.found,
 	}

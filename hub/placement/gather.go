@@ -27,6 +27,7 @@ type state struct {
 	members   []topology.MemberCluster
 	reports   map[string]Report
 	reported  int64
+	written   map[string]int64
 	absent    map[topology.DependencyReference]bool
 	found     map[string]Found
 }
@@ -136,10 +137,13 @@ func (r *gatherer) gatherReports(ctx context.Context, s *state) error {
 	if err := r.reader.List(ctx, works, client.MatchingFields{wire.IndexWorkWorkload: s.key.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list Works of %s: %w", s.key.Sentence(), err)
 	}
-	s.reports, s.found = map[string]Report{}, map[string]Found{}
+	s.reports, s.found, s.written = map[string]Report{}, map[string]Found{}, map[string]int64{}
 	for i := range works.Items {
 		w := &works.Items[i]
 		cluster, ok := wire.MemberOf(w.Namespace)
+		if ok && s.placement != nil && w.Labels[topology.LabelPlacement] == string(s.placement.UID) {
+			s.written[cluster] = wire.SequenceOf(w)
+		}
 		report, _ := wire.ReportOf(w)
 		if !ok || report == nil || report.HubID != r.hubID {
 			continue
@@ -208,6 +212,7 @@ func membersFor(members []topology.MemberCluster, selector *topology.ClusterSele
 			Selected: m.DeletionTimestamp == nil && m.Spec.Accepted &&
 				meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberAccepted) && selectsMember(selector, m),
 			Ready:  meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberReady),
+			Silent: meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberSilent),
 			Weight: 1,
 			Taint:  untolerated(m.Spec.Taints, selector.Tolerations),
 			Rooms:  m.Status.Zones,

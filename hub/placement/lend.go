@@ -23,7 +23,7 @@ type place struct{ subset, cluster string }
 // lend gives every cell its share of its subset's limits. A cluster that has several cells of a subset (by zone) counts
 // as one: its member object is one, and so is its report.
 func lend(f *Facts, spec *topology.WorkloadPlacementSpec, replicas map[string]int32, newRevision bool) {
-	last := lastLent(f)
+	last, silent := lastLent(f), silentMembers(f)
 	granted := map[place]lending.Grant{}
 	for i := range f.Workload.Subsets {
 		subset := &f.Workload.Subsets[i]
@@ -42,13 +42,24 @@ func lend(f *Facts, spec *topology.WorkloadPlacementSpec, replicas map[string]in
 				cells[k].Replicas += c.Replicas
 				continue
 			}
-			cells = append(cells, lendingCell(f, last[place{c.Subset, c.Cluster}], c, newRevision))
+			cell := lendingCell(f, last[place{c.Subset, c.Cluster}], c, newRevision)
+			cell.Lost, cell.Told = silent[c.Cluster], f.Written[c.Cluster] >= cell.Sequence
+			cells = append(cells, cell)
 		}
 		for _, g := range lending.Lend(global, cells) {
 			granted[place{subset.Name, g.Key}] = g
 		}
 	}
 	spread(spec.Cells, granted)
+}
+
+// silentMembers are those whose lease has run out on both sides.
+func silentMembers(f *Facts) map[string]bool {
+	silent := map[string]bool{}
+	for i := range f.Members {
+		silent[f.Members[i].Name] = f.Members[i].Silent
+	}
+	return silent
 }
 
 // lendingCell is one cluster's part of a subset, as it stands after the last decision.

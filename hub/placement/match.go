@@ -19,6 +19,8 @@ type Member struct {
 	Selected bool
 	// Ready: the agent renews its Lease. A member that is not gets nothing new.
 	Ready bool
+	// Silent: its lease has run out on both sides, so that what it may disrupt is lent to others.
+	Silent bool
 	// Weight is its part of a weighted spread.
 	Weight int32
 	// Taint is the strongest effect of its taints that the policy does not tolerate, "" for none.

@@ -32,6 +32,8 @@ type Facts struct {
 	Reports map[string]Report
 	// MaxReported is the highest sequence that a member reported for the workload, of this placement or an earlier one.
 	MaxReported int64
+	// Written is the sequence of the order that stands in each member's Work, by the member's name.
+	Written map[string]int64
 }
 
 // Decision is a placement and what there is to say about it.

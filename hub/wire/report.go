@@ -3,9 +3,7 @@ package wire
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
-	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 )
 
@@ -29,7 +27,7 @@ func ReportOf(w *work.Work) (report *work.Report, nonsense string) {
 	if report == nil {
 		return nil, ""
 	}
-	if report.Sequence < 0 || report.Sequence > max(maxSequence, orderOf(w)) {
+	if report.Sequence < 0 || report.Sequence > max(maxSequence, SequenceOf(w)) {
 		nonsense = fmt.Sprintf("order %d, which nobody gave", report.Sequence)
 	}
 	for i := range report.InUse {
@@ -42,22 +40,13 @@ func ReportOf(w *work.Work) (report *work.Report, nonsense string) {
 	}
 	clean := *report
 	clean.InUse = slices.Clone(report.InUse)
-	if clean.Sequence < 0 || clean.Sequence > max(maxSequence, orderOf(w)) {
+	if clean.Sequence < 0 || clean.Sequence > max(maxSequence, SequenceOf(w)) {
 		clean.Sequence = 0
 	}
 	for i := range clean.InUse {
 		clean.InUse[i] = cleanUse(clean.InUse[i])
 	}
 	return &clean, nonsense
-}
-
-// orderOf returns the sequence of the order that the Work carries, 0 if it says none.
-func orderOf(w *work.Work) int64 {
-	sequence, err := strconv.ParseInt(w.Annotations[topology.AnnotationSequence], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return sequence
 }
 
 // implausible names the first number that no cluster can have, empty if there is none.

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash/fnv"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -91,6 +92,15 @@ func ParseKey(text string) (Key, bool) {
 // KeyOf returns the workload that a Work carries; false where the Work is not this system's.
 func KeyOf(w client.Object) (Key, bool) {
 	return ParseKey(w.GetAnnotations()[topology.AnnotationWorkload])
+}
+
+// SequenceOf returns the sequence of the order that a Work carries, 0 for none.
+func SequenceOf(w client.Object) int64 {
+	sequence, err := strconv.ParseInt(w.GetAnnotations()[topology.AnnotationSequence], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return sequence
 }
 
 // KeyOfPlacement returns the workload that a placement decides for.

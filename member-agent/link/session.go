@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -72,7 +74,7 @@ type sight struct {
 // next returns the session after a look. It is pure. From reporting it goes on to announced only: the caller writes the
 // number first.
 func (s session) next(f sight) session {
-	lost := f.contact.IsZero() || f.now.Sub(f.contact) > contactExpires
+	lost := f.contact.IsZero() || elapsed(f.contact, f.now) > contactExpires
 	switch {
 	case f.member == nil || s.phase > reporting && (lost || s.uid != f.member.UID || s.behind(f)):
 		return s.to(closed, f.now)
@@ -127,13 +129,25 @@ type sessions struct {
 	contact time.Time
 	// waiting are the Works whose report of this round is still to come.
 	waiting map[types.NamespacedName]bool
+	// ordered is the sequence of each Work's order when the session was answered, by the text of the annotation
+	// topology.AnnotationWorkload.
+	ordered map[string]int64
 	changed chan struct{}
+}
+
+// elapsed is how much time passed, by whichever clock saw more: the monotonic one stands still while a machine is suspended,
+// and the other one jumps.
+func elapsed(from, to time.Time) time.Duration {
+	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
 }
 
 // touched records that the hub answered a request that was sent at this time.
 func (s *sessions) touched(sent time.Time) {
 	s.mu.Lock()
-	first := sent.Sub(s.contact) > contactExpires
+	first := elapsed(s.contact, sent) > contactExpires
+	if first && s.session.phase > reporting {
+		s.session = s.session.to(closed, sent) // nobody looked in between
+	}
 	if sent.After(s.contact) {
 		s.contact = sent
 	}
@@ -151,7 +165,21 @@ func (l *Link) MayExecuteNew(ctx context.Context) bool {
 	}
 	l.sessions.mu.Lock()
 	defer l.sessions.mu.Unlock()
-	return l.sessions.session.phase == open && l.config.Clock.Since(l.sessions.contact) <= contactExpires
+	return l.sessions.fresh(l.config.Clock.Now())
+}
+
+// fresh tells whether the session is answered and the hub was heard within the last 40 s. The caller holds the lock.
+func (s *sessions) fresh(now time.Time) bool {
+	return s.session.phase == open && elapsed(s.contact, now) <= contactExpires
+}
+
+// MayDisrupt tells whether a member object may disrupt pods as the order with this sequence permits: permission is lent for as
+// long as the hub is heard. After a time without, the object first has to follow the order that stood on the hub when the
+// session was answered: what an earlier one permitted may be lent to others.
+func (l *Link) MayDisrupt(kind string, object types.NamespacedName, sequence int64) bool {
+	l.sessions.mu.Lock()
+	defer l.sessions.mu.Unlock()
+	return l.sessions.fresh(l.config.Clock.Now()) && sequence >= l.sessions.ordered[kind+"/"+object.String()]
 }
 
 // Round counts the sessions of this process: in each, every Work is reported anew.
@@ -211,7 +239,8 @@ func (l *Link) lookAtSession(ctx context.Context) error {
 	after := before.next(sight{
 		now: l.config.Clock.Now(), contact: l.sessions.contact, member: member, reported: len(l.sessions.waiting) == 0,
 	})
-	if after.phase != announced || before.phase == announced {
+	// What is written or read first decides when these two begin.
+	if after.phase == before.phase || after.phase != announced && after.phase != open {
 		l.sessions.session = after
 	}
 	if after.phase == reporting && before.phase != reporting {
@@ -226,6 +255,9 @@ func (l *Link) lookAtSession(ctx context.Context) error {
 	case after.phase == announced:
 		return l.announce(ctx, member, after)
 	case after.phase == open:
+		if opened, err := l.open(ctx, after); err != nil || !opened {
+			return err
+		}
 		l.config.Log.Info("The hub has answered the session; new orders are carried out", "session", after.number)
 		l.wakeAll(ctx)
 	}
@@ -268,6 +300,33 @@ func (l *Link) announce(ctx context.Context, member *topology.MemberCluster, nex
 	l.sessions.mu.Unlock()
 	l.sessions.touched(sent)
 	return nil
+}
+
+// open begins to carry out new orders, and to disrupt. What stands on the hub is read past the cache, which may be older than
+// the hub's answer. It tells whether the session is open: contact can be lost meanwhile.
+func (l *Link) open(ctx context.Context, next session) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	live := &metav1.PartialObjectMetadataList{}
+	live.SetGroupVersionKind(work.GroupVersion.WithKind("WorkList"))
+	sent := l.config.Clock.Now()
+	if err := l.client.List(ctx, live, client.InNamespace(l.Namespace())); err != nil {
+		return false, fmt.Errorf("list the orders that stand in namespace %s of the hub: %w", l.Namespace(), err)
+	}
+	ordered := make(map[string]int64, len(live.Items))
+	for i := range live.Items {
+		w := &live.Items[i]
+		if sequence, err := strconv.ParseInt(w.Annotations[topology.AnnotationSequence], 10, 64); err == nil {
+			ordered[w.Annotations[topology.AnnotationWorkload]] = sequence
+		}
+	}
+	l.sessions.mu.Lock()
+	defer l.sessions.mu.Unlock()
+	if l.sessions.session.phase != announced || elapsed(l.sessions.contact, sent) > contactExpires {
+		return false, nil
+	}
+	l.sessions.session, l.sessions.ordered = next, ordered
+	return true, nil
 }
 
 // Rounds wakes a controller for every Work when a session begins.

@@ -81,7 +81,7 @@ type MemberClusterStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	Orphans []string `json:"orphans,omitempty"`
 	// conditions: Accepted and Ready; Identity from the first refusal of another cluster on, Orphans from the first orphan on,
-	// Plausible from the first report on that cannot be true.
+	// Plausible from the first report on that cannot be true, Silent from the first silence of 80 s on.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -101,6 +101,9 @@ const (
 	MemberOrphans = "Orphans"
 	// MemberPlausible is False while the member reports what cannot be true. It is there from the first such report on.
 	MemberPlausible = "Plausible"
+	// MemberSilent is True from 80 s after the agent's last renewal on until it renews again: what the member may still disrupt of
+	// rollouts is lent to others. It is there from the first such silence on.
+	MemberSilent = "Silent"
 
 	// ReasonAccepted: spec.accepted is true and the id is pinned.
 	ReasonAccepted = "Accepted"
@@ -126,6 +129,10 @@ const (
 	ReasonNoOrphans = "NoOrphans"
 	// ReasonNonsense: reports of the member hold numbers that no cluster can have; they count as far as they can be true.
 	ReasonNonsense = "Nonsense"
+	// ReasonAllowancesReclaimed: the agent has not renewed its Lease for 80 s, and disrupts nothing since 40 s at least.
+	ReasonAllowancesReclaimed = "AllowancesReclaimed"
+	// ReasonHeard: the agent renews its Lease again.
+	ReasonHeard = "Heard"
 	// ReasonPlausible: what the member reports can be true again.
 	ReasonPlausible = "Plausible"
 )

@@ -14,6 +14,11 @@ import (
 // leaseExpires is how long an agent may be silent: four renewals, so that one lost request is no outage.
 const leaseExpires = 40 * time.Second
 
+// allowancesExpire is how long the hub waits, from the last renewal that it saw, before it lends to others what the agent may
+// disrupt. The agent stops after leaseExpires, by its own clock, from when it sent that renewal: the other half is for clocks
+// that do not run alike, and for requests on their way.
+const allowancesExpire = 2 * leaseExpires
+
 // facts are what a member's conditions depend on.
 type facts struct {
 	member *topology.MemberCluster
@@ -44,7 +49,7 @@ func plan(f facts) (pin string, conditions []metav1.Condition) {
 		pin = f.member.Status.ClusterID
 	}
 	conditions = []metav1.Condition{accepted, readyCondition(f)}
-	for _, condition := range []func(facts) (metav1.Condition, bool){identityCondition, orphansCondition, plausibleCondition} {
+	for _, condition := range []func(facts) (metav1.Condition, bool){identityCondition, orphansCondition, plausibleCondition, silentCondition} {
 		if c, ok := condition(f); ok {
 			conditions = append(conditions, c)
 		}
@@ -158,6 +163,30 @@ func plausibleCondition(f facts) (metav1.Condition, bool) {
 	return c, true
 }
 
+// silentCondition tells whether what the agent may still disrupt is lent to others. It is written only from the first silence on.
+func silentCondition(f facts) (metav1.Condition, bool) {
+	m := f.member
+	c := metav1.Condition{Type: topology.MemberSilent, ObservedGeneration: m.Generation}
+	before := meta.FindStatusCondition(m.Status.Conditions, topology.MemberSilent)
+	expired := f.lease.exists && !f.now.Before(f.lease.since.Add(allowancesExpire))
+	// What was known before this hub started goes on until the Lease is renewed, or is there again.
+	if expired || silent(m) && !f.lease.changed {
+		c.Status, c.Reason = metav1.ConditionTrue, topology.ReasonAllowancesReclaimed
+		c.Message = fmt.Sprintf("the agent of MemberCluster %s has not renewed its Lease for %s; what it may disrupt of rollouts is lent to other members until it does; look at the agent, and at its way to the hub", m.Name, allowancesExpire)
+		return c, true
+	}
+	if before == nil {
+		return c, false
+	}
+	c.Status, c.Reason, c.Message = metav1.ConditionFalse, topology.ReasonHeard, "the agent renews its Lease again"
+	return c, true
+}
+
+// silent tells whether the condition Silent stands as True.
+func silent(m *topology.MemberCluster) bool {
+	return meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberSilent)
+}
+
 // unanswered tells whether the agent has written a session that the hub has not acknowledged. Only the pinned cluster writes one.
 func unanswered(m *topology.MemberCluster) bool {
 	return m.Spec.ClusterID != "" && m.Status.Session != m.Spec.AcknowledgedSession
@@ -168,5 +197,8 @@ func next(f facts) time.Duration {
 	if !f.lease.exists {
 		return 0
 	}
-	return max(f.lease.since.Add(leaseExpires).Sub(f.now), 0)
+	if left := f.lease.since.Add(leaseExpires).Sub(f.now); left > 0 {
+		return left
+	}
+	return max(f.lease.since.Add(allowancesExpire).Sub(f.now), 0)
 }

@@ -54,12 +54,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	wasSilent := silent(member)
 	pin, conditions := plan(f)
 	if err := r.apply(ctx, member, pin, conditions); err != nil {
 		return ctrl.Result{}, err
 	}
 	if err := r.report(ctx, member, conditions); err != nil {
 		return ctrl.Result{}, err
+	}
+	if wasSilent && unanswered(member) {
+		// A member disrupts again once its session is answered: not before all that reads this cache knows that it is back.
+		if silent(member) {
+			return ctrl.Result{RequeueAfter: next(f)}, nil // until the Lease is renewed, too
+		}
+		return ctrl.Result{RequeueAfter: reportsAgain}, nil
 	}
 	wait, err := r.acknowledge(ctx, member)
 	if err != nil {

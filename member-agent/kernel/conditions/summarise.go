@@ -32,6 +32,8 @@ const (
 	ReasonRetrying         = "Retrying"
 	ReasonWaitingForHook   = "WaitingForHook"
 	ReasonNotStalled       = "NotStalled"
+	// ReasonHubSilent: the hub lends what may be disrupted, and was not heard for 40 s: what is to be updated waits.
+	ReasonHubSilent = "HubSilent"
 )
 
 // Names are the published reasons of a kind's Progressing condition.
@@ -64,6 +66,8 @@ type Facts struct {
 	OnDelete bool
 	// Paused says that the user paused updates.
 	Paused bool
+	// HubSilent says that what a hub lends has run out, so that no pod is disrupted.
+	HubSilent bool
 	// Stalled says why only a person can move it on; nil otherwise.
 	Stalled *Cause
 	// Failed is the last error, which is tried again; nil otherwise.
@@ -113,6 +117,8 @@ func unfinished(f Facts) (reason, message string) {
 		return ReasonWaitingForHook, f.Waiting
 	case f.Replicas != f.Desired:
 		return ReasonScaling, fmt.Sprintf("%d pods exist, %d are wanted", f.Replicas, f.Desired)
+	case f.HubSilent && (f.Updated < f.ExpectedUpdated || f.GoingBack > 0):
+		return ReasonHubSilent, updating(f) + "; the hub was not heard for 40 s, so what it lets this cluster disrupt may be lent to others, and no pod is updated until it is heard again: look at the agent's way to the hub"
 	case f.Updated < f.ExpectedUpdated || f.GoingBack > 0:
 		return ReasonUpdating, updating(f)
 	case f.Available >= f.Desired:

@@ -31,6 +31,9 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 		s.stalled = &conditions.Cause{Reason: "InvalidStrategy", Message: "updateStrategy: " + err.Error()}
 	}
 	s.facts.Limits = limits
+	if r.allowance != nil {
+		s.facts.Lent, s.facts.Over = r.allowance(ctx, s.cs)
+	}
 	selector, cause := validate(s.cs)
 	if cause != nil {
 		s.stalled = cause

@@ -37,7 +37,9 @@ type Facts struct {
 	Topology func(node, key string) string
 	// Spread is the WorkloadSpread that rules the CloneSet; nil for none.
 	Spread *Spread
-	Now    time.Time
+	// Lent: a hub lends what the CloneSet may disrupt. Over: that has run out, and nothing is disrupted until the hub is heard.
+	Lent, Over bool
+	Now        time.Time
 }
 
 // Removal is a pod to delete, and why.
@@ -126,7 +128,7 @@ func Compute(f Facts) (Plan, error) {
 		return Plan{}, err
 	}
 	d := delta.Compute(delta.Input{
-		Limits: f.Limits, Old: p.old.group(), New: p.new.group(), Doomed: p.doomed.group(),
+		Limits: f.inForce(), Old: p.old.group(), New: p.new.group(), Doomed: p.doomed.group(),
 		SameRevision: p.sameRevision(), Update: p.mayUpdate, InPlace: p.inPlace,
 	})
 	p.plan.Notes = d.Notes
@@ -164,7 +166,7 @@ func (p *planner) sort() {
 		case p.CloneSet.Spec.ScaleStrategy.ExcludePreparingDelete && lifecycle.State(pod) == v1beta1.LifecyclePreparingDelete:
 			p.leaving = append(p.leaving, pod)
 			continue
-		case p.named(pod):
+		case p.named(pod) && !p.Over:
 			b = &p.doomed
 		case updated:
 			b = &p.new

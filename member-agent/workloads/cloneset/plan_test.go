@@ -46,6 +46,8 @@ type simulation struct {
 	log       strings.Builder
 	// ws rules the CloneSet, unless it is nil.
 	ws *v1beta1.WorkloadSpread
+	// lent and over are Facts.Lent and Facts.Over.
+	lent, over bool
 }
 
 func newSimulation(t testing.TB, replicas int32) *simulation {
@@ -90,7 +92,7 @@ func (s *simulation) facts() Facts {
 	}
 	newest, err := revisionOf(revision)
 	s.must(err)
-	f := Facts{CloneSet: s.cs, Limits: limits, Update: newest, Current: newest, Revisions: s.revisions, Now: s.now}
+	f := Facts{CloneSet: s.cs, Limits: limits, Update: newest, Current: newest, Revisions: s.revisions, Now: s.now, Lent: s.lent, Over: s.over}
 	if current := history.Named(s.revisions, s.cs.Status.CurrentRevision); current != nil {
 		f.Current, err = revisionOf(current)
 		s.must(err)

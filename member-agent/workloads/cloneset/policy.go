@@ -36,7 +36,7 @@ func (p *planner) paused() bool {
 
 // policy tells whether pods may move between revisions, and whether all of them can do so in place.
 func (p *planner) policy() (mayUpdate, allInPlace bool, err error) {
-	mayUpdate = !p.onDelete() && !p.paused()
+	mayUpdate = !p.onDelete() && !p.paused() && !p.Over
 	policy := p.updatePolicy()
 	if policy == v1beta1.ReCreatePodUpdatePolicy {
 		return mayUpdate, false, nil

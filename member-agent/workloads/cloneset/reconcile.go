@@ -38,7 +38,8 @@ type Reconciler struct {
 	revisions *freshness.Store // writes to ControllerRevisions
 	pace      *pace
 	// ruling returns the WorkloadSpread that rules the CloneSet of this name, or nil.
-	ruling func(context.Context, types.NamespacedName) *v1beta1.WorkloadSpread
+	ruling    func(context.Context, types.NamespacedName) *v1beta1.WorkloadSpread
+	allowance func(context.Context, *v1beta1.CloneSet) (lent, over bool)
 	// shortHash makes labels of new pods name their revision by its hash alone.
 	shortHash bool
 }
@@ -127,6 +128,6 @@ func (r *Reconciler) decide(_ context.Context, s *scope) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("plan: %w", err)
 	}
-	s.plan, s.stalled, s.wake = plan, plan.Stalled, counts.Sooner(s.wake, plan.Wake)
+	s.plan, s.stalled, s.wake = plan, plan.Stalled, counts.Sooner(s.wake, counts.Sooner(plan.Wake, s.untilAsked()))
 	return true, nil
 }

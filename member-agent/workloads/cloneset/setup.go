@@ -37,6 +37,8 @@ type Options struct {
 	Clock clock.PassiveClock
 	// Federated tells whether a hub owns the workloads of a namespace; the controller does nothing there. Nil: nowhere.
 	Federated func(ctx context.Context, namespace string) (bool, error)
+	// Allowance tells whether a hub lends the CloneSet what it may disrupt, and whether that has run out. Nil: no hub does.
+	Allowance func(context.Context, *v1beta1.CloneSet) (lent, over bool)
 	// ShortHash makes new pods name their revision by its short hash in the label controller-revision-hash, as OpenKruise
 	// does with its gate CloneSetShortHash. Where all pods of a CloneSet do so already, new ones do so anyway.
 	ShortHash bool
@@ -80,6 +82,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opts Options) error {
 		events:    mgr.GetEventRecorder("flotilla-cloneset"),
 		clock:     opts.Clock,
 		federated: opts.Federated,
+		allowance: opts.Allowance,
 		source:    source,
 		claims:    claims,
 		history:   history.Store{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Fresh: revisions},

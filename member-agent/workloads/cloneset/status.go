@@ -102,10 +102,11 @@ func (s *scope) conditions(status v1beta1.CloneSetStatus) []v1beta1.CloneSetCond
 		Desired: s.facts.Limits.Replicas, ExpectedUpdated: s.plan.ExpectedUpdated,
 		Replicas: status.Replicas, Updated: status.UpdatedReplicas,
 		Available: status.AvailableReplicas, UpdatedAvailable: status.UpdatedAvailableReplicas,
-		Paused:   rolling != nil && rolling.Paused,
-		OnDelete: s.cs.Spec.UpdateStrategy.Type == v1beta1.OnDeleteCloneSetUpdateStrategyType,
-		Stalled:  s.stalled,
-		Waiting:  s.plan.Waiting.Message(),
+		Paused:    rolling != nil && rolling.Paused,
+		OnDelete:  s.cs.Spec.UpdateStrategy.Type == v1beta1.OnDeleteCloneSetUpdateStrategyType,
+		HubSilent: s.facts.Over,
+		Stalled:   s.stalled,
+		Waiting:   s.plan.Waiting.Message(),
 	}
 	if status.CurrentRevision != status.UpdateRevision && s.cs.Spec.UpdateStrategy.Type != v1beta1.OnDeleteCloneSetUpdateStrategyType {
 		facts.GoingBack = max(0, status.UpdatedReplicas-status.ExpectedUpdatedReplicas)
@@ -169,7 +170,7 @@ func progressed(have []v1beta1.CloneSetCondition, now time.Time) []v1beta1.Clone
 // deadline settles whether nothing has moved for longer than the user's deadline, and when to look again.
 func (s *scope) deadline(facts *conditions.Facts, moved bool) {
 	seconds := s.cs.Spec.ProgressDeadlineSeconds
-	if seconds == nil || moved || facts.Paused || facts.Complete() {
+	if seconds == nil || moved || facts.Paused || facts.HubSilent || facts.Complete() {
 		return
 	}
 	for _, c := range s.cs.Status.Conditions {

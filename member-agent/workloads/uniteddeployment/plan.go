@@ -51,7 +51,8 @@ type observed struct {
 	limits     map[string]topology.SubsetLimit
 	children   []child
 	revisions  []*appsv1.ControllerRevision
-	collisions *int32                // for the status
+	collisions *int32 // for the status
+	allowance  allowance
 	known      map[types.UID]written // our own last writes
 	now        time.Time
 
@@ -191,6 +192,7 @@ func (p *plan) planSubset(o *observed, want kind, subset *kruise.Subset, s *subs
 	if limit, ok := o.limits[subset.Name]; ok {
 		asked.limit = &limit
 	}
+	p.pause(o, s, &asked)
 	object, err := render(o.ud, asked)
 	if err != nil {
 		return fmt.Errorf("render subset %s: %w", subset.Name, err)

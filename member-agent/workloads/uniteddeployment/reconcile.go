@@ -23,6 +23,7 @@ type reconciler struct {
 	clock     clock.PassiveClock
 	cluster   string
 	federated func(ctx context.Context, namespace string) (bool, error)
+	allowance func(ctx context.Context, ud *kruise.UnitedDeployment) (lent, over bool)
 	ledger    *ledger
 }
 
@@ -101,7 +102,7 @@ func (r *reconciler) gather(ctx context.Context, request reconcile.Request) (*ob
 	}
 	known, marked := r.ledger.known(request.NamespacedName)
 	return &observed{
-		ud: ud, cluster: r.cluster, children: children, revisions: revisions, known: known, now: r.clock.Now(), pods: pods, marked: marked,
+		ud: ud, allowance: r.allowed(ctx, ud), cluster: r.cluster, children: children, revisions: revisions, known: known, now: r.clock.Now(), pods: pods, marked: marked,
 	}, nil
 }
 

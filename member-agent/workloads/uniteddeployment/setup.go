@@ -35,6 +35,8 @@ type Options struct {
 	ClusterName string
 	// Federated tells whether a hub owns the workloads of a namespace; the controller does nothing there. Nil: nowhere.
 	Federated func(ctx context.Context, namespace string) (bool, error)
+	// Allowance tells whether a hub lends the UnitedDeployment what it may disrupt, and whether that has run out. Nil: no hub does.
+	Allowance func(context.Context, *kruise.UnitedDeployment) (lent, over bool)
 }
 
 // Setup adds the controller to the manager, whose scheme must know apps.kruise.io/v1beta1, apps/v1 and core/v1.
@@ -60,6 +62,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opts Options) error {
 		clock:     opts.Clock,
 		cluster:   opts.ClusterName,
 		federated: opts.Federated,
+		allowance: opts.Allowance,
 		ledger:    newLedger(),
 	}
 	// Events of its own status pass too: a pass that saw an old status in the cache is followed by one that sees the new.

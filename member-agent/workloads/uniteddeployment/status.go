@@ -218,7 +218,8 @@ func plannedRows(o *observed, p *plan, facts *conditions.Facts) []kruise.SubsetS
 		facts.ExpectedUpdated += s.expected()
 		rows = append(rows, row)
 	}
-	facts.Paused = waiting && paused
+	facts.HubSilent = o.allowance.over
+	facts.Paused = waiting && paused && !facts.HubSilent
 	for _, c := range p.others {
 		i := slices.IndexFunc(rows, func(row kruise.SubsetStatus) bool { return row.Name == c.subset })
 		if i < 0 {

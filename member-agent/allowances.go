@@ -1,0 +1,58 @@
+package memberagent
+
+import (
+	"context"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/link"
+)
+
+// allowances answers the workload controllers whether a hub lends an object what it may disrupt, and whether that has run out.
+// A nil pointer stands for an agent without a hub.
+type allowances struct {
+	reader client.Reader // the manager's cache
+	hub    *link.Link
+}
+
+func (a *allowances) ofUnitedDeployment(_ context.Context, ud *apps.UnitedDeployment) (lent, over bool) {
+	if a == nil || ud.Labels[topology.LabelHub] == "" {
+		return false, false
+	}
+	return true, !a.hub.MayDisrupt(apps.UnitedDeploymentKind.Kind, client.ObjectKeyFromObject(ud), sequenceOf(ud))
+}
+
+// ofCloneSet answers for a child of a UnitedDeployment by what its parent has carried down to its children.
+func (a *allowances) ofCloneSet(ctx context.Context, set *apps.CloneSet) (lent, over bool) {
+	if a == nil {
+		return false, false
+	}
+	if set.Labels[topology.LabelHub] != "" {
+		return true, !a.hub.MayDisrupt(apps.CloneSetKind.Kind, client.ObjectKeyFromObject(set), sequenceOf(set))
+	}
+	parent := metav1.GetControllerOfNoCopy(set)
+	if parent == nil || parent.Kind != apps.UnitedDeploymentKind.Kind {
+		return false, false
+	}
+	ud := &apps.UnitedDeployment{}
+	name := types.NamespacedName{Namespace: set.Namespace, Name: parent.Name}
+	// A parent that is gone is about to take its child with it.
+	if err := a.reader.Get(ctx, name, ud, client.UnsafeDisableDeepCopy); err != nil || ud.UID != parent.UID || ud.Labels[topology.LabelHub] == "" {
+		return false, false
+	}
+	return true, !a.hub.MayDisrupt(apps.UnitedDeploymentKind.Kind, name, ud.Status.ObservedSequence)
+}
+
+// sequenceOf returns the sequence of the newest order that stands in the object, 0 for none.
+func sequenceOf(object client.Object) int64 {
+	sequence, err := strconv.ParseInt(object.GetAnnotations()[topology.AnnotationSequence], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return sequence
+}

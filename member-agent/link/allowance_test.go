@@ -1,0 +1,60 @@
+package link
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	testclock "k8s.io/utils/clock/testing"
+)
+
+func TestMayDisrupt(t *testing.T) {
+	start := time.Unix(1000, 0)
+	clk := testclock.NewFakeClock(start)
+	l := &Link{config: Config{Clock: clk}, sessions: sessions{changed: make(chan struct{}, 1)}}
+	object := types.NamespacedName{Namespace: "shop", Name: "web"}
+	ask := func(what string, sequence int64, want bool) {
+		t.Helper()
+		if got := l.MayDisrupt("CloneSet", object, sequence); got != want {
+			t.Errorf("%s: order %d may disrupt: %t, want %t", what, sequence, got, want)
+		}
+	}
+	ask("the hub was never heard", 5, false)
+	l.sessions.touched(start)
+	ask("no session", 5, false)
+	l.sessions.session.phase = open
+	l.sessions.ordered = map[string]int64{"CloneSet/shop/web": 5, "CloneSet/shop/other": 9}
+	ask("the order of the hub's answer", 5, true)
+	ask("a newer one", 6, true)
+	ask("an older one, whose permission may be lent to others", 4, false)
+	clk.SetTime(start.Add(contactExpires))
+	ask("40 s without contact", 5, true)
+	clk.SetTime(start.Add(contactExpires + time.Millisecond))
+	ask("more than that", 5, false)
+
+	// Nobody looked at the session before the hub was heard again: it is a new one all the same.
+	l.sessions.touched(clk.Now())
+	ask("heard again, and not answered", 5, false)
+	if l.sessions.session.phase != closed {
+		t.Errorf("the session is in phase %d, want closed", l.sessions.session.phase)
+	}
+}
+
+func TestElapsedGoesByTheClockThatSawMore(t *testing.T) {
+	now := time.Now()
+	wall := now.Round(0)
+	for _, tc := range []struct {
+		name     string
+		from, to time.Time
+		want     time.Duration
+	}{
+		{"both alike", now, now.Add(time.Second), time.Second},
+		{"no monotonic clock", wall, wall.Add(time.Minute), time.Minute},
+		{"the wall clock was set forward", now, wall.Add(time.Hour), time.Hour},
+		{"never", time.Time{}, now, 1<<63 - 1},
+	} {
+		if got := elapsed(tc.from, tc.to); got != tc.want {
+			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
+		}
+	}
+}
