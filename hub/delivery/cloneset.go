@@ -1,9 +1,9 @@
 package delivery
 
 import (
-	"slices"
+	"encoding/json"
+	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -28,44 +28,24 @@ func cloneSetSpec(cs *apps.CloneSet, cells []topology.Cell) *apps.CloneSetSpec {
 		// 0 and 0 is no valid strategy; without permission the member waits.
 		rolling.Paused, rolling.MaxUnavailable = true, new(intstr.FromInt32(1))
 	}
-	if zones := zonesOf(cells); len(zones) > 0 {
-		require(&spec.Template.Spec, corev1.NodeSelectorRequirement{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: zones})
-	}
 	return spec
 }
 
-// zonesOf returns the zones in which a member has cells, none where the policy does not spread by zone. Cells without
-// replicas count, so that scaling does not change the pod template.
-func zonesOf(cells []topology.Cell) []string {
-	var zones []string
+// zones is the annotation that tells a member's CloneSet how many pods each of its zones has, nil where the policy does not spread
+// by zone. It is no part of the pod template: zones that come, go or are renamed restart nothing.
+func zones(cells []topology.Cell) (map[string]string, error) {
+	replicas := map[string]int32{}
 	for i := range cells {
 		if cells[i].Zone != "" {
-			zones = append(zones, cells[i].Zone)
+			replicas[cells[i].Zone] += cells[i].Replicas
 		}
 	}
-	slices.Sort(zones)
-	return slices.Compact(zones)
-}
-
-// require adds a requirement on nodes to whatever a pod requires already: the terms of a node affinity are alternatives,
-// so each of them gets it.
-func require(pod *corev1.PodSpec, requirement corev1.NodeSelectorRequirement) {
-	if pod.Affinity == nil {
-		pod.Affinity = &corev1.Affinity{}
+	if len(replicas) == 0 {
+		return nil, nil
 	}
-	if pod.Affinity.NodeAffinity == nil {
-		pod.Affinity.NodeAffinity = &corev1.NodeAffinity{}
+	data, err := json.Marshal(replicas)
+	if err != nil {
+		return nil, fmt.Errorf("encode the zones: %w", err)
 	}
-	affinity := pod.Affinity.NodeAffinity
-	if affinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		affinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{}
-	}
-	selector := affinity.RequiredDuringSchedulingIgnoredDuringExecution
-	if len(selector.NodeSelectorTerms) == 0 {
-		selector.NodeSelectorTerms = []corev1.NodeSelectorTerm{{}}
-	}
-	for i := range selector.NodeSelectorTerms {
-		term := &selector.NodeSelectorTerms[i]
-		term.MatchExpressions = append(term.MatchExpressions, requirement)
-	}
+	return map[string]string{topology.AnnotationZones: string(data)}, nil
 }

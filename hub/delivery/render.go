@@ -24,7 +24,11 @@ const maxManifest = 512 * 1024
 func Render(object client.Object, cells []topology.Cell) ([]byte, error) {
 	switch o := object.(type) {
 	case *apps.CloneSet:
-		return encode(metav1.TypeMeta{APIVersion: apps.CloneSetKind.GroupVersion().String(), Kind: apps.CloneSetKind.Kind}, o, nil, cloneSetSpec(o, cells))
+		annotations, err := zones(cells)
+		if err != nil {
+			return nil, err
+		}
+		return encode(metav1.TypeMeta{APIVersion: apps.CloneSetKind.GroupVersion().String(), Kind: apps.CloneSetKind.Kind}, o, annotations, cloneSetSpec(o, cells))
 	case *apps.UnitedDeployment:
 		annotations, err := subsetLimits(cells)
 		if err != nil {

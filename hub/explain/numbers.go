@@ -34,6 +34,8 @@ func ofCell(r topology.Reason) (string, bool) {
 		return "the member is asked what runs there already, before it is adopted", true
 	case placement.CellAdopted:
 		return "the member had this many when the hub took them over", true
+	case placement.CellRenamed:
+		return fmt.Sprintf("the zone took the place of zone %s, which the member no longer has; the pods that ran there count here", r.Params[placement.ParamFrom]), true
 	}
 	return division.Reason{Code: r.Code, Params: r.Params}.OfCell()
 }

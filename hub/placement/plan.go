@@ -67,6 +67,7 @@ func Plan(f Facts) (Decision, *Refusal) {
 	}
 	before := f.Last
 	f.Last = withFound(&f)
+	f.Last = withRenamed(&f)
 	result, notes, refusal := divide(&f)
 	if refusal != nil {
 		return Decision{}, refusal

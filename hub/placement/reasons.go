@@ -54,7 +54,12 @@ const (
 	CellLooking = "Looking"
 	// CellAdopted: the member had this many when the hub took them over.
 	CellAdopted = "Adopted"
+	// CellRenamed: the pods of a zone that the member no longer has count for this one, which took its place.
+	CellRenamed = "ZoneRenamed"
 )
+
+// ParamFrom is the parameter of CellRenamed that names the zones whose pods count for this one, separated by ", ".
+const ParamFrom = "from"
 
 // ParamAssumed is the parameter of a cell's reason that lists the node labels which the hub does not know; they are assumed
 // to match, and the member's scheduler decides.

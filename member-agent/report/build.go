@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/apply"
 )
@@ -68,7 +69,17 @@ func Observed(live *unstructured.Unstructured) bool {
 	if !found {
 		return !saysObserved(live)
 	}
-	return generation >= live.GetGeneration() && childrenFollow(live)
+	return generation >= live.GetGeneration() && childrenFollow(live) && spreadFollows(live)
+}
+
+// spreadFollows tells whether a CloneSet's controller has seen the zones that stand on it. They travel in an annotation, which
+// does not raise the generation; the controller says in status.observedSpread which it acts on.
+func spreadFollows(live *unstructured.Unstructured) bool {
+	if live.GroupVersionKind().GroupKind() != apps.CloneSetKind.GroupKind() {
+		return true
+	}
+	observed, _, err := unstructured.NestedString(live.Object, "status", "observedSpread")
+	return err == nil && observed == topology.SpreadSeen(live.GetAnnotations())
 }
 
 // childrenFollow tells whether a UnitedDeployment's children carry the order that stands on it. Limits travel in an

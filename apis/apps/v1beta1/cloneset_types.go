@@ -225,6 +225,10 @@ type CloneSetStatus struct {
 	// labelSelector is spec.selector as text, for the scale subresource (autoscalers find the pods with it).
 	// +optional
 	LabelSelector string `json:"labelSelector,omitempty"`
+	// observedSpread is Flotilla's addition: a hash of the annotation topology.flotilla.dev/zones that this status answers, empty
+	// without one. An annotation does not raise the generation.
+	// +optional
+	ObservedSpread string `json:"observedSpread,omitempty"`
 }
 
 // CloneSet runs interchangeable pods of one template, with updates in place, partitions and scale-in of chosen pods.

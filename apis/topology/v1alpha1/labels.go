@@ -19,6 +19,12 @@ const (
 	// AnnotationSubsetLimits is on a UnitedDeployment that a hub wrote: JSON, subset name → SubsetLimit. The limits of the
 	// children of that subset are these, whatever the template says: they are this member's share of the global limits.
 	AnnotationSubsetLimits = "topology.flotilla.dev/subset-limits"
+	// AnnotationZones is on a CloneSet that a hub wrote: JSON, zone → number of pods. The pods of the CloneSet are divided over
+	// the nodes with these values of the label topology.kubernetes.io/zone. It is no part of the pod template: zones that come,
+	// go or are renamed change no revision and restart nothing.
+	AnnotationZones = "topology.flotilla.dev/zones"
+	// AnnotationZone is on a pod: the zone that AnnotationZones gave it when it was made. Its node affinity asks for it.
+	AnnotationZone = "topology.flotilla.dev/zone"
 	// AnnotationDependsOn is on a Work: the names of the Works of the same member whose objects are to stand before this one is
 	// applied, separated by commas. A Work that another one names, also one that is being deleted, is not removed.
 	AnnotationDependsOn = "topology.flotilla.dev/depends-on"

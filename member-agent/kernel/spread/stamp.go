@@ -37,7 +37,7 @@ func Stamp(pod *corev1.Pod, ws *v1beta1.WorkloadSpread, subset string, selector 
 			stamped.Spec.Tolerations = append(stamped.Spec.Tolerations, *s.Tolerations[i].DeepCopy())
 		}
 	}
-	require(stamped, s.RequiredNodeSelector)
+	Require(stamped, s.RequiredNodeSelector)
 	prefer(stamped, s.PreferredNodeSelector)
 	stamped, err := patched(stamped, s)
 	if err != nil {
@@ -128,9 +128,9 @@ func nodeAffinity(pod *corev1.Pod) *corev1.NodeAffinity {
 	return pod.Spec.Affinity.NodeAffinity
 }
 
-// require adds what the term asks to each of the pod's terms. Terms that match no node stay as they are: with something in
+// Require adds what the term asks to each of the pod's terms. Terms that match no node stay as they are: with something in
 // them they would match some.
-func require(pod *corev1.Pod, term *corev1.NodeSelectorTerm) {
+func Require(pod *corev1.Pod, term *corev1.NodeSelectorTerm) {
 	if empty(term) {
 		return
 	}

@@ -112,7 +112,11 @@ func (p *planner) remove(b *bucket, t delta.Take, reason string) (held int32) {
 		slices.SortStableFunc(list, func(a, b *corev1.Pod) int { return cmp.Compare(leaves(a), leaves(b)) })
 	})
 	for _, pod := range pods {
-		if !p.leave(pod, reason) {
+		why := reason
+		if p.misplaced[pod] {
+			why = zoneChanged
+		}
+		if !p.leave(pod, why) {
 			held++
 		}
 	}

@@ -82,6 +82,9 @@ func validate(cs *v1beta1.CloneSet) (labels.Selector, *conditions.Cause) {
 		return nil, &conditions.Cause{Reason: reasonInvalidTemplate, Message: fmt.Sprintf(
 			"template.metadata.labels has %s, which asks to delete every pod as soon as it is made: remove it", v1beta1.LabelSpecifiedDelete)}
 	}
+	if _, cause := readZones(cs); cause != nil {
+		return nil, cause
+	}
 	if cause := volumes.Validate(cs.Name, cs.Spec.VolumeClaimTemplates); cause != nil {
 		return nil, cause
 	}

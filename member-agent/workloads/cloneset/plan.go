@@ -35,7 +35,7 @@ type Facts struct {
 	Form history.Form
 	// Topology tells the value of a label of a node, "" for none.
 	Topology func(node, key string) string
-	// Spread is the WorkloadSpread that rules the CloneSet; nil for none.
+	// Spread is what says where the pods run; nil for nothing.
 	Spread *Spread
 	// Lent: a hub lends what the CloneSet may disrupt. Over: that has run out, and nothing is disrupted until the hub is heard.
 	Lent, Over bool
@@ -104,6 +104,9 @@ type Plan struct {
 // Reasons for which a pod is deleted, beside the codes of package delta.
 const reasonEnded = "PodEnded"
 
+// zoneChanged is one more: the pod waits for a node in a zone that is not its own any more, and another zone has too few.
+const zoneChanged = "ZoneChanged"
+
 // planner carries a plan while it is made.
 type planner struct {
 	Facts
@@ -115,8 +118,10 @@ type planner struct {
 	// mayUpdate says that pods may move between revisions, inPlace that all of them can without being made anew.
 	mayUpdate, inPlace bool
 	// seats are the subsets of the active pods, once somebody has asked for them.
-	seats   map[*corev1.Pod]string
-	changes map[string]verdict
+	seats map[*corev1.Pod]string
+	// misplaced are the pods that wait for a node in a zone that is not theirs any more.
+	misplaced map[*corev1.Pod]bool
+	changes   map[string]verdict
 }
 
 // Compute returns the plan for the facts. It changes nothing of them.
@@ -146,6 +151,7 @@ func (p *planner) sameRevision() bool { return p.Update.Name == p.Current.Name }
 
 // sort puts every pod where it belongs, and counts it.
 func (p *planner) sort() {
+	p.misplaced = p.findMisplaced()
 	for _, pod := range p.Pods.Ended {
 		p.plan.Delete = append(p.plan.Delete, Removal{Pod: pod, Reason: reasonEnded})
 	}
@@ -182,9 +188,9 @@ func (p *planner) sort() {
 	}
 }
 
-// named tells whether somebody asked to delete this very pod.
+// named tells whether somebody asked to delete this very pod, or the zones do.
 func (p *planner) named(pod *corev1.Pod) bool {
-	return podset.SpecifiedDelete(pod) || slices.Contains(p.CloneSet.Spec.ScaleStrategy.PodsToDelete, pod.Name)
+	return p.misplaced[pod] || podset.SpecifiedDelete(pod) || slices.Contains(p.CloneSet.Spec.ScaleStrategy.PodsToDelete, pod.Name)
 }
 
 // observe counts a pod, and tells whether it is available: ready for long enough, and in no state of life in which somebody

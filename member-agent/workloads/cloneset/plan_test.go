@@ -48,6 +48,9 @@ type simulation struct {
 	ws *v1beta1.WorkloadSpread
 	// lent and over are Facts.Lent and Facts.Over.
 	lent, over bool
+	// zones are what a hub gave, and nodes the zone of each node; nil for neither.
+	zones map[string]int32
+	nodes map[string]string
 }
 
 func newSimulation(t testing.TB, replicas int32) *simulation {
@@ -101,6 +104,9 @@ func (s *simulation) facts() Facts {
 	s.must(err)
 	f.Pods, err = source.Observe("u", nil)
 	s.must(err)
+	if s.zones != nil {
+		f.Spread = &Spread{Rule: zoneRule(s.zones, limits.Replicas), Node: s.node}
+	}
 	if s.ws != nil {
 		rule, err := spread.Resolve(s.ws, limits.Replicas)
 		s.must(err)
@@ -202,7 +208,9 @@ func (s *simulation) kubelet(lazy func() bool) {
 			continue
 		}
 		image := pod.Spec.Containers[0].Image
-		pod.Spec.NodeName = "node"
+		if !s.schedule(pod) {
+			continue
+		}
 		if image != s.badImage {
 			pod.Status.Phase = corev1.PodRunning
 			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", Image: image, ImageID: "id-" + image}}

@@ -13,8 +13,9 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 )
 
-// Spread is the WorkloadSpread that rules a CloneSet.
+// Spread is what says where the pods of a CloneSet run: the WorkloadSpread that rules it, or the zones that a hub gave.
 type Spread struct {
+	// Object is the WorkloadSpread; nil for zones of a hub, which are the subsets of Rule then.
 	Object *v1beta1.WorkloadSpread
 	// Rule is what it means for the replicas of the CloneSet.
 	Rule spread.Rule
@@ -24,18 +25,19 @@ type Spread struct {
 	Selector labels.Selector
 }
 
-// spread returns the WorkloadSpread that rules the CloneSet; nil if there is none, or if it cannot be used, which the controller of
-// WorkloadSpreads tells.
+// spread returns the WorkloadSpread that rules the CloneSet; without one, or if it cannot be used, which the controller of
+// WorkloadSpreads tells, the zones that a hub gave; nil if there are none either.
 func (r *Reconciler) spread(ctx context.Context, s *scope, selector labels.Selector) *Spread {
-	ws := r.ruling(ctx, s.key)
-	if ws == nil {
+	if ws := r.ruling(ctx, s.key); ws != nil {
+		if rule, err := spread.Resolve(ws, s.facts.Limits.Replicas); err == nil {
+			return &Spread{Object: ws, Rule: rule, Node: r.nodes(ctx), Selector: selector}
+		}
+	}
+	zones, _ := readZones(s.cs) // validate has found that they can be read
+	if len(zones) == 0 {
 		return nil
 	}
-	rule, err := spread.Resolve(ws, s.facts.Limits.Replicas)
-	if err != nil {
-		return nil
-	}
-	return &Spread{Object: ws, Rule: rule, Node: r.nodes(ctx), Selector: selector}
+	return &Spread{Rule: zoneRule(zones, s.facts.Limits.Replicas), Node: r.nodes(ctx), Selector: selector}
 }
 
 // seating returns the subset of each active pod that the spread is for, "" for none. Pods that are older than the spread have
@@ -45,6 +47,12 @@ func (p *planner) seating() map[*corev1.Pod]string {
 		return p.seats
 	}
 	p.seats = make(map[*corev1.Pod]string, len(p.Pods.Active))
+	if p.Spread.zonal() {
+		for _, pod := range p.Pods.Active {
+			p.seats[pod] = p.Spread.zoneOf(pod)
+		}
+		return p.seats
+	}
 	known := map[string]string{} // few values, each on many pods
 	count := map[string]int32{}
 	var strays []*corev1.Pod
@@ -91,6 +99,15 @@ func (p *planner) gone() map[*corev1.Pod]bool {
 	return out
 }
 
+// pick returns the subset of a new pod beside count active ones.
+func (s *Spread) pick(count map[string]int32) string {
+	if s.zonal() {
+		return s.pickZone(count)
+	}
+	subset, _ := s.Rule.Pick(count)
+	return subset
+}
+
 // place gives each pod that the plan creates its subset: the first with room beside the active pods of all revisions. The
 // pods above replicas take the places of those that go for them, so that a rollout does not spill into later subsets.
 func (p *planner) place() {
@@ -125,7 +142,7 @@ func (p *planner) place() {
 				next = next[1:]
 			}
 			if chosen {
-				subset, _ := p.Spread.Rule.Pick(count)
+				subset := p.Spread.pick(count)
 				count[subset]++
 				c.Subsets = append(c.Subsets, subset)
 			}
@@ -171,6 +188,9 @@ func (p *planner) next() []*corev1.Pod {
 func (p *planner) costs(b *bucket) func(*corev1.Pod) int64 {
 	if p.Spread == nil {
 		return nil
+	}
+	if p.Spread.zonal() {
+		return p.zoneCosts(b)
 	}
 	seats, gone := p.seating(), p.gone()
 	book := spread.Book{Pods: map[string][]*corev1.Pod{}, Others: map[string]int32{}}
@@ -221,6 +241,10 @@ func toCreate(plan []Creation, s *Spread) []Revision {
 // take the pods from the CloneSet, they start in no subset; the controller of WorkloadSpreads tells of it.
 func (s *Spread) stamp(template *corev1.PodTemplateSpec, subset string) *corev1.PodTemplateSpec {
 	pod := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
+	if s.zonal() {
+		stampZone(pod, subset)
+		return &corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}
+	}
 	if err := spread.Stamp(pod, s.Object, subset, s.Selector); err != nil {
 		return template
 	}

@@ -53,6 +53,10 @@ func (s *simulation) checkSpread(f Facts, plan Plan, removed map[string]bool) {
 	if f.Spread == nil {
 		return
 	}
+	if f.Spread.zonal() {
+		s.checkZones(f, plan, removed)
+		return
+	}
 	count, total := map[string]int32{}, int32(0)
 	for _, pod := range f.Pods.Active {
 		if !removed[pod.Name] {

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 )
@@ -87,6 +88,7 @@ func (r *Reconciler) status(s *scope) v1beta1.CloneSetStatus {
 	if selector, err := metav1.LabelSelectorAsSelector(s.cs.Spec.Selector); err == nil {
 		out.LabelSelector = selector.String()
 	}
+	out.ObservedSpread = topology.SpreadSeen(s.cs.Annotations)
 	out.Conditions = s.conditions(out)
 	return out
 }
@@ -194,7 +196,7 @@ func (s *scope) deadline(facts *conditions.Facts, moved bool) {
 // wait a moment.
 func onlyCounters(have, want v1beta1.CloneSetStatus) bool {
 	if have.ObservedGeneration != want.ObservedGeneration || have.UpdateRevision != want.UpdateRevision ||
-		have.CurrentRevision != want.CurrentRevision || len(have.Conditions) != len(want.Conditions) {
+		have.CurrentRevision != want.CurrentRevision || have.ObservedSpread != want.ObservedSpread || len(have.Conditions) != len(want.Conditions) {
 		return false
 	}
 	for i := range have.Conditions {

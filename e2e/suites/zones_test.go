@@ -1,0 +1,118 @@
+//go:build e2e
+
+package suites_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/e2e/harness"
+)
+
+var _ = Describe("A CloneSet over the zones of members", func() {
+	It("has its numbers in each zone of each member, and a zone that is renamed under it restarts nothing", func(ctx SpecContext) {
+		ns := bare(ctx, "renamed")
+		api := harness.CloneSet(ns, "api")
+		for member, zone := range map[string]string{"east": "a", "west": "b", "south": "d"} {
+			expectZone(ctx, member, zone)
+		}
+		h.Hub.Apply(ctx, policy(ns, "zones", "CloneSet")+"  spread: {by: Zone}\n", cloneSet(ns, "api", 12, "api:1", ""))
+		h.ExpectAtRest(ctx, api, 12)
+		h.ExpectPods(ctx, api, harness.ByZone, map[string]int{"a": 3, "b": 3, "c": 3, "d": 3})
+		before := h.Pods.Mark(ctx, ns)
+
+		By("renaming zone a of east")
+		DeferCleanup(func(ctx SpecContext) { rezone(ctx, "east", "a", "a") })
+		rezone(ctx, "east", "a", "q")
+		Eventually(ctx, func(ctx context.Context) (string, error) { return cellsIn(ctx, api, "east") }).
+			WithTimeout(harness.Patience).Should(ContainSubstring("q:3 ZoneRenamed"))
+		expectZonesIn(ctx, api, "east", `"q":3`)
+		h.ExpectAtRest(ctx, api, 12)
+		history := h.Pods.Since(ctx, before)
+		history.ExpectUntouched()
+		answer := h.Flotilla(ctx, "why", "cs/api", "-n", ns, "--zone", "q")
+		Expect(answer.Out).To(ContainSubstring("the zone took the place of zone a"))
+
+		By("scaling out: new pods go to the zone by its new name")
+		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=16")
+		h.ExpectAtRest(ctx, api, 16)
+		h.ExpectPods(ctx, api, harness.ByZone, map[string]int{"a": 4, "b": 4, "c": 4, "d": 4}) // the watcher knows nodes by their first zone
+		history = h.Pods.Since(ctx, before)
+		Expect(history.Gone()).To(BeEmpty())
+		Expect(history.Restarted()).To(BeEmpty())
+	})
+})
+
+// rezone gives all nodes of a member whose names say that they are of a zone the label of another one, and waits until the hub knows.
+func rezone(ctx context.Context, member, of, zone string) {
+	c := h.Members[member].Client
+	nodes := &corev1.NodeList{}
+	ExpectWithOffset(1, c.List(ctx, nodes)).To(Succeed())
+	for i := range nodes.Items {
+		node := &nodes.Items[i]
+		if strings.HasPrefix(node.Name, member+"-"+of+"-") {
+			patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, corev1.LabelTopologyZone, zone)
+			ExpectWithOffset(1, c.Patch(ctx, node, client.RawPatch("application/merge-patch+json", []byte(patch)))).To(Succeed())
+		}
+	}
+	expectZone(ctx, member, zone)
+	if of != zone {
+		EventuallyWithOffset(1, ctx, func(ctx context.Context) ([]string, error) { return zonesOf(ctx, member) }).
+			WithTimeout(harness.Patience).ShouldNot(ContainElement(of))
+	}
+}
+
+// expectZone waits until the hub knows a zone of a member.
+func expectZone(ctx context.Context, member, zone string) {
+	EventuallyWithOffset(1, ctx, func(ctx context.Context) ([]string, error) { return zonesOf(ctx, member) }).
+		WithTimeout(harness.Patience).Should(ContainElement(zone))
+}
+
+// zonesOf returns the zones that a member has reported.
+func zonesOf(ctx context.Context, member string) ([]string, error) {
+	mc := &topology.MemberCluster{}
+	err := h.Hub.Client.Get(ctx, client.ObjectKey{Name: member}, mc)
+	var known []string
+	for i := range mc.Status.Zones {
+		known = append(known, mc.Status.Zones[i].Name)
+	}
+	return known, err
+}
+
+// cellsIn returns the cells of a workload in a member: "b:3 Even, q:3 ZoneRenamed".
+func cellsIn(ctx context.Context, w harness.Workload, member string) (string, error) {
+	p, err := h.Placement(ctx, w)
+	if err != nil || p == nil {
+		return "", err
+	}
+	var cells []string
+	for i := range p.Spec.Cells {
+		if c := &p.Spec.Cells[i]; c.Cluster == member {
+			cells = append(cells, fmt.Sprintf("%s:%d %s", c.Zone, c.Replicas, c.Reason.Code))
+		}
+	}
+	return strings.Join(cells, ", "), nil
+}
+
+// expectZonesIn waits until a member is told zones that contain a text, and its controller acts on them.
+func expectZonesIn(ctx context.Context, w harness.Workload, member, text string) {
+	EventuallyWithOffset(1, ctx, func(ctx context.Context) (string, error) {
+		object, err := h.Members[member].Get(ctx, w)
+		if err != nil {
+			return "", err
+		}
+		seen, _, err := unstructured.NestedString(object.Object, "status", "observedSpread")
+		if err != nil || seen != topology.SpreadSeen(object.GetAnnotations()) {
+			return "not seen yet", err
+		}
+		return object.GetAnnotations()[topology.AnnotationZones], nil
+	}).WithTimeout(harness.Patience).Should(ContainSubstring(text))
+}
