@@ -74,6 +74,8 @@ func TestCopies(t *testing.T) {
 	p := f.policy("all", func(s *topology.FederationPolicySpec) {
 		s.Workloads = []topology.WorkloadSelector{copyEntry("ConfigMap"), copyEntry("Service")}
 	})
+	long := strings.Repeat("long-", 50) + "er" // 252 characters, and "configmap-" before it
+	f.configMap(long, "one")
 	settings := f.configMap("settings", "one")
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "web", Annotations: map[string]string{"team": "shop"}},
@@ -92,6 +94,7 @@ func TestCopies(t *testing.T) {
 		}
 	}
 	f.in("ConfigMap", "settings", "east south west")
+	f.in("ConfigMap", long, "east south west")
 	placement, err := f.placement("ConfigMap", "settings")
 	must(t, err)
 	if placement.Spec.Clusters != "east south west" || placement.Spec.Cells[0].Reason.Code != "Copy" {
@@ -163,6 +166,9 @@ func TestSecretsStayWithoutOptIn(t *testing.T) {
 		s.Workloads = []topology.WorkloadSelector{copyEntry("Secret"), {Kind: "CloneSet"}}
 	})
 	f.eventually("the policy tells", func() error { return f.policyIs("all", "SecretsNotCarried", "spec.dependencies.secrets: Carry") })
+	token := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "token", Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"}}, Type: corev1.SecretTypeServiceAccountToken}
+	must(t, f.client.Create(f.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "default"}}))
+	must(t, f.client.Create(f.ctx, token))
 	for _, name := range []string{"registry", "tls"} {
 		must(t, f.client.Create(f.ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name}, StringData: map[string]string{"a": "b"}}))
 	}
@@ -180,6 +186,15 @@ func TestSecretsStayWithoutOptIn(t *testing.T) {
 	f.cloneSetIs("web", "nothing to tell", func(cs *apps.CloneSet) bool {
 		return ready(cs) && conditionIs(cs, "Federated", corev1.ConditionTrue, "Placed", "")
 	})
+
+	// The token of a ServiceAccount is of use in no other cluster: it never goes, selected or named.
+	f.patchObject(cs, `{"spec":{"template":{"spec":{"imagePullSecrets":[{"name":"registry"},{"name":"token"}]}}}}`)
+	f.cloneSetIs("web", "the workload tells of the token", func(cs *apps.CloneSet) bool {
+		return ready(cs) && conditionIs(cs, "Federated", corev1.ConditionTrue, "SecretsNotCarried", "Secret token, the token of a ServiceAccount")
+	})
+	f.quiet()
+	f.in("Secret", "token", "")
+	f.in("Secret", "registry", "east south west")
 }
 
 // needs makes a template name a ConfigMap, a claim and a ServiceAccount.
@@ -258,6 +273,112 @@ func TestDependencies(t *testing.T) {
 	must(t, f.client.Delete(f.ctx, two))
 	f.in("ConfigMap", "settings", "")
 	f.in("ServiceAccount", "runner", "")
+}
+
+// TestOrphansKeepWhatTheyNeed orphans a workload, and an object that is placed for itself: what nobody else has stays in the
+// members, what others need too stays the hub's, and what is placed again is the hub's again.
+func TestOrphansKeepWhatTheyNeed(t *testing.T) {
+	f := newFleet(t, map[string][]string{"east": {"a"}, "west": {"a"}})
+	f.policy("all")
+	f.policy("copies", func(s *topology.FederationPolicySpec) {
+		s.Workloads = []topology.WorkloadSelector{{APIVersion: "v1", Kind: "ConfigMap", Name: "placed"}}
+	})
+	for _, name := range []string{"alone", "shared", "placed"} {
+		f.configMap(name, "one")
+	}
+	uses := func(names ...string) string {
+		var volumes []string
+		for _, name := range names {
+			volumes = append(volumes, fmt.Sprintf(`{"name":%[1]q,"configMap":{"name":%[1]q}}`, name))
+		}
+		return `{"spec":{"template":{"spec":{"volumes":[` + strings.Join(volumes, ",") + `]}}}}`
+	}
+	one, two := f.cloneSet("one", 2), f.cloneSet("two", 2)
+	f.patchObject(one, uses("alone", "shared", "placed"))
+	f.patchObject(two, uses("shared"))
+	for _, name := range []string{"alone", "shared", "placed"} {
+		f.in("ConfigMap", name, "east west")
+	}
+	f.cloneSetIs("one", "Ready", ready)
+	f.cloneSetIs("two", "Ready", ready)
+	f.quiet()
+	stays := func(name string) map[string]bool {
+		out := map[string]bool{}
+		for _, member := range []string{"east", "west"} {
+			w := &work.Work{}
+			must(t, f.client.Get(f.ctx, wire.Key{Kind: "ConfigMap", Namespace: f.namespace, Name: name}.Work(member), w))
+			if w.DeletionTimestamp == nil {
+				out[member] = w.Spec.PreserveResourcesOnDeletion != nil && *w.Spec.PreserveResourcesOnDeletion
+			}
+		}
+		return out
+	}
+	are := func(what, name string, preserved bool) {
+		t.Helper()
+		f.eventually(what, func() error {
+			if have := stays(name); have["east"] != preserved || have["west"] != preserved || len(have) != 2 {
+				return fmt.Errorf("preserved %v", have)
+			}
+			return nil
+		})
+	}
+	for _, a := range f.agents {
+		a.hush(true)
+	}
+	f.patchObject(one, `{"metadata":{"annotations":{"topology.flotilla.dev/withdraw":"orphan"}}}`)
+	are("what it alone needs is to stay", "alone", true)
+	f.quiet()
+	are("and goes on being so", "alone", true)
+	are("what another one needs is the hub's", "shared", false)
+	are("what is placed for itself is the hub's", "placed", false)
+
+	f.patchObject(one, `{"metadata":{"annotations":{"topology.flotilla.dev/withdraw":null}}}`)
+	are("placed again, it goes with the workload", "alone", false)
+	for _, a := range f.agents {
+		a.hush(false)
+	}
+	f.cloneSetIs("one", "Ready again", ready)
+	f.quiet()
+	are("still", "alone", false)
+
+	// An object that is placed for itself.
+	for _, a := range f.agents {
+		a.hush(true)
+	}
+	f.patchObject(one, uses("alone")) // a list of volumes is replaced whole
+	f.eventually("no Work names it", func() error {
+		p, err := f.placement("CloneSet", "one")
+		if err == nil && len(p.Spec.Dependencies) != 1 {
+			err = fmt.Errorf("it goes with %v", p.Spec.Dependencies)
+		}
+		return err
+	})
+	for _, a := range f.agents {
+		a.hush(false)
+	}
+	f.cloneSetIs("one", "Ready with less", ready)
+	f.quiet()
+	for _, a := range f.agents {
+		a.hush(true)
+	}
+	placed := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "placed"}}
+	f.patchObject(placed, `{"metadata":{"annotations":{"topology.flotilla.dev/withdraw":"orphan"}}}`)
+	f.eventually("its Works go, and the objects stay", func() error {
+		for _, member := range []string{"east", "west"} {
+			w := &work.Work{}
+			if err := f.client.Get(f.ctx, wire.Key{Kind: "ConfigMap", Namespace: f.namespace, Name: "placed"}.Work(member), w); err != nil {
+				return err
+			}
+			if w.DeletionTimestamp == nil || w.Spec.PreserveResourcesOnDeletion == nil || !*w.Spec.PreserveResourcesOnDeletion {
+				return fmt.Errorf("%s: deleted at %v, preserve %v", member, w.DeletionTimestamp, w.Spec.PreserveResourcesOnDeletion)
+			}
+		}
+		return nil
+	})
+	for _, a := range f.agents {
+		a.hush(false)
+	}
+	f.in("ConfigMap", "placed", "")
 }
 
 func TestDependencyInConflict(t *testing.T) {

@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -62,6 +63,9 @@ func (r *CopyReconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Resu
 	if refusal != nil {
 		return ctrl.Result{}, nil
 	}
+	if err := r.preserveOrphans(ctx, s, f); err != nil {
+		return ctrl.Result{}, err
+	}
 	result, err := r.apply(ctx, s, works)
 	if err != nil || result.RequeueAfter > 0 || s.placement == nil || s.placement.DeletionTimestamp == nil {
 		return result, err
@@ -80,9 +84,23 @@ func (r *CopyReconciler) gatherCopy(ctx context.Context, s *state) (*copyFacts, 
 	if err := r.client.List(ctx, dependents, client.MatchingFields{wire.IndexPlacementDependency: s.key.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list placements that need %s: %w", s.key.Sentence(), err)
 	}
+	// A Work that is to leave its object behind belongs to a workload that goes, unless another one came since. The cache may
+	// know of the one before the other.
+	ask := !isClaim(s.key) && slices.ContainsFunc(s.works, func(w work.Work) bool { return preserves(&w) })
 	for i := range dependents.Items {
-		if dependents.Items[i].DeletionTimestamp == nil {
-			f.dependents = append(f.dependents, dependents.Items[i])
+		p := &dependents.Items[i]
+		if ask && p.DeletionTimestamp == nil {
+			live := &topology.WorkloadPlacement{}
+			switch err := r.live.Get(ctx, client.ObjectKeyFromObject(p), live); {
+			case apierrors.IsNotFound(err):
+				continue
+			case err != nil:
+				return nil, fmt.Errorf("read placement %s/%s, which needs %s: %w", p.Namespace, p.Name, s.key.Sentence(), err)
+			}
+			p = live
+		}
+		if p.DeletionTimestamp == nil {
+			f.dependents = append(f.dependents, *p)
 		}
 	}
 	for i := range s.works {
@@ -107,10 +125,29 @@ func (r *CopyReconciler) gatherCopy(ctx context.Context, s *state) (*copyFacts, 
 	case apierrors.IsNotFound(err):
 	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", s.key.Sentence(), err)
-	case object.GetDeletionTimestamp() == nil:
+	case object.GetDeletionTimestamp() == nil && !placement.ClusterMade(s.key.Kind, s.key.Namespace, s.key.Name, object.GetAnnotations()):
 		f.object = object
 	}
 	return f, nil
+}
+
+// preserveOrphans lets the copies stand that go with a placement which is deleted as an orphan, and that nobody else wants.
+func (r *CopyReconciler) preserveOrphans(ctx context.Context, s *state, f *copyFacts) error {
+	if !f.released || len(s.works) == 0 {
+		return nil
+	}
+	orphans, err := r.orphans(ctx, s)
+	if err != nil || !orphans {
+		return err
+	}
+	wanted := f.members()
+	var alone []work.Work
+	for i := range s.works {
+		if member, ok := wire.MemberOf(s.works[i].Namespace); ok && !slices.Contains(wanted, member) {
+			alone = append(alone, s.works[i])
+		}
+	}
+	return r.preserve(ctx, alone)
 }
 
 // gatherOwn looks at the object's own placement. One that is being deleted does not count; where it takes along what it

@@ -39,6 +39,18 @@ type copyFacts struct {
 // members returns where the object is to be: where its own placement has a cell, or one that names it; where a Work names
 // it, be it one that is being deleted; and where it was left for the next placement.
 func (f *copyFacts) members() []string {
+	wanted := f.placed()
+	for member, w := range f.have {
+		left := f.own == nil && !f.released && w.Labels[topology.LabelPlacement] != ""
+		if f.named[member] || left {
+			wanted[member] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(wanted))
+}
+
+// placed returns the members in which a placement that stays has the object.
+func (f *copyFacts) placed() map[string]bool {
 	wanted := map[string]bool{}
 	if f.own != nil {
 		for i := range f.own.Spec.Cells {
@@ -50,13 +62,28 @@ func (f *copyFacts) members() []string {
 			wanted[f.dependents[i].Spec.Cells[j].Cluster] = true
 		}
 	}
-	for member, w := range f.have {
-		left := f.own == nil && !f.released && w.Labels[topology.LabelPlacement] != ""
-		if f.named[member] || left {
-			wanted[member] = true
+	return wanted
+}
+
+// adopted tells whether an object of that name that stands in the member without a mark is taken over where it holds the
+// same: the user says so on the object, or on a workload that brings it.
+func (f *copyFacts) adopted(member string) bool {
+	if f.own != nil && f.object.GetAnnotations()[topology.AnnotationAdopt] == "true" {
+		return true
+	}
+	for i := range f.dependents {
+		for j := range f.dependents[i].Spec.Cells {
+			if c := &f.dependents[i].Spec.Cells[j]; c.Cluster == member && c.Adopt != "" && c.Adopt != topology.AdoptLook {
+				return true
+			}
 		}
 	}
-	return slices.Sorted(maps.Keys(wanted))
+	return false
+}
+
+// preserves tells whether the object of a Work is to stay in the member when the Work goes.
+func preserves(w *work.Work) bool {
+	return w.Spec.PreserveResourcesOnDeletion != nil && *w.Spec.PreserveResourcesOnDeletion
 }
 
 // planCopy returns the Works that there should be, sorted by member. It is pure.
@@ -74,6 +101,7 @@ func planCopy(f *copyFacts) ([]*work.Work, *placement.Refusal, error) {
 			"%s has %d KiB, and at most %d KiB are delivered; divide it into several", f.key.Sentence(), len(manifest)/1024, maxManifest/1024)}, nil
 	}
 	var works []*work.Work
+	placed := f.placed()
 	for _, member := range members {
 		name := f.key.Work(member)
 		w := &work.Work{
@@ -89,8 +117,14 @@ func planCopy(f *copyFacts) ([]*work.Work, *placement.Refusal, error) {
 			},
 			Spec: work.WorkSpec{Workload: work.WorkloadTemplate{Manifests: []work.Manifest{{RawExtension: runtime.RawExtension{Raw: manifest}}}}},
 		}
-		if isClaim(f.key) {
+		if f.adopted(member) {
+			w.Annotations[topology.AnnotationAdopt] = "0" // it has no replicas
+		}
+		switch have := f.have[member]; {
+		case isClaim(f.key):
 			w.Spec.PreserveResourcesOnDeletion = new(true)
+		case placed[member] && have != nil && preserves(have):
+			w.Spec.PreserveResourcesOnDeletion = new(false) // it was to be left behind, and is wanted again
 		}
 		works = append(works, w)
 	}

@@ -91,6 +91,9 @@ func (r *Reconciler) release(ctx context.Context, s *state) (ctrl.Result, error)
 			if err := r.preserve(ctx, live.Items); err != nil {
 				return ctrl.Result{}, err
 			}
+			if err := r.preserveNeeds(ctx, live.Items); err != nil {
+				return ctrl.Result{}, err
+			}
 		}
 		if err := r.removeAll(ctx, live.Items); err != nil {
 			return ctrl.Result{}, err
@@ -141,7 +144,7 @@ func (r *Reconciler) preserve(ctx context.Context, works []work.Work) error {
 	errs := make([]error, len(works))
 	for i := range works {
 		w := &works[i]
-		if w.DeletionTimestamp != nil || w.Spec.PreserveResourcesOnDeletion != nil && *w.Spec.PreserveResourcesOnDeletion {
+		if w.DeletionTimestamp != nil || preserves(w) {
 			continue
 		}
 		group.Go(func() error {
@@ -154,6 +157,37 @@ func (r *Reconciler) preserve(ctx context.Context, works []work.Work) error {
 	}
 	_ = group.Wait() // the errors are in errs
 	return errors.Join(errs...)
+}
+
+// preserveNeeds lets stand what was carried for some Works of one workload alone: the pods that run on need it. What another
+// Work names too, or what was placed for itself, stays the hub's.
+func (r *Reconciler) preserveNeeds(ctx context.Context, works []work.Work) error {
+	own := map[types.UID]bool{}
+	for i := range works {
+		own[works[i].UID] = true
+	}
+	var needs []work.Work
+	for i := range works {
+		for _, name := range wire.DependsOn(&works[i]) {
+			need := &work.Work{}
+			err := r.client.Get(ctx, client.ObjectKey{Namespace: works[i].Namespace, Name: name}, need)
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			if err != nil {
+				return fmt.Errorf("get Work %s/%s, which is needed: %w", works[i].Namespace, name, err)
+			}
+			others := &work.WorkList{}
+			if err := r.client.List(ctx, others, client.MatchingFields{wire.IndexWorkDependsOn: need.Namespace + "/" + need.Name}, client.UnsafeDisableDeepCopy); err != nil {
+				return fmt.Errorf("list Works that need %s/%s: %w", need.Namespace, need.Name, err)
+			}
+			shared := slices.ContainsFunc(others.Items, func(w work.Work) bool { return !own[w.UID] })
+			if !shared && need.Labels[topology.LabelPlacement] == "" {
+				needs = append(needs, *need)
+			}
+		}
+	}
+	return r.preserve(ctx, needs)
 }
 
 // workloadGoes tells whether what was placed goes with the placement.

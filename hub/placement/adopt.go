@@ -12,6 +12,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
 // Found is what stands in a member without a mark: replicas by subset, "" for a kind without subsets. It is empty where
@@ -30,15 +31,17 @@ func (f Found) sum() int32 {
 // adopts tells whether the user lets the hub take over what runs in members already.
 func adopts(o client.Object) bool { return o.GetAnnotations()[topology.AnnotationAdopt] == "true" }
 
-// foundBy reads what a member told of an object that it was asked about; false where it was not asked, or has not told.
+// foundBy reads what a member told of an object that it was asked about, as far as it can be true; false where it was not
+// asked, or has not told.
 func foundBy(w *work.Work) (Found, bool) {
 	applied := meta.FindStatusCondition(w.Status.Conditions, work.ConditionApplied)
-	if w.Annotations[topology.AnnotationAdopt] == "" || applied == nil || applied.Reason != work.ReasonAdopting || w.Status.Report == nil {
+	report, _ := wire.ReportOf(w)
+	if w.Annotations[topology.AnnotationAdopt] == "" || applied == nil || applied.Reason != work.ReasonAdopting || report == nil {
 		return nil, false
 	}
 	found := Found{}
-	for _, use := range w.Status.Report.InUse {
-		found[use.Subset] = max(use.Desired, 0)
+	for _, use := range report.InUse {
+		found[use.Subset] = use.Desired
 	}
 	return found, true
 }

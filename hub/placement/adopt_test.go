@@ -5,7 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
 // TestAdoptionLooksFirst holds that nothing is decided before every selected member has told, and then nothing moves.
@@ -141,5 +145,16 @@ func TestAdoptionMovesNothing(t *testing.T) {
 				t.Fatalf("%s had %d and is to have %d (%v)", c.Cluster, found, c.Replicas, f.Found)
 			}
 		}
+	}
+}
+
+// TestForgedFindsCountAsFarAsTheyCan holds that what a member says to have found is read like every other report.
+func TestForgedFindsCountAsFarAsTheyCan(t *testing.T) {
+	w := &work.Work{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{topology.AnnotationAdopt: topology.AdoptLook}}}
+	w.Status.Conditions = []metav1.Condition{{Type: work.ConditionApplied, Status: metav1.ConditionFalse, Reason: work.ReasonAdopting}}
+	w.Status.Report = &work.Report{InUse: []work.SubsetUse{{Subset: "a", Desired: 1 << 30}, {Subset: "b", Desired: -7}, {Subset: "c", Desired: 3}}}
+	found, ok := foundBy(w)
+	if !ok || found["a"] != wire.MaxPods || found["b"] != 0 || found["c"] != 3 {
+		t.Errorf("found %v, %t", found, ok)
 	}
 }

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
-	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
 // step is what a reconcile does: at most one of spec and remove; verdict nil where the workload is not the hub's.
@@ -15,6 +15,8 @@ type step struct {
 	spec    *topology.WorkloadPlacementSpec
 	remove  bool
 	verdict *Verdict
+	// requests of one pod, where something was decided.
+	requests corev1.ResourceList
 }
 
 // decide is the plan of a reconcile: whether this workload is the hub's, under which policy, and what goes where.
@@ -65,10 +67,6 @@ func decideFederated(s *state, rules map[string]Rule) step {
 	case policy == nil:
 		refusal = &Refusal{NoPolicy, fmt.Sprintf(
 			"no FederationPolicy of namespace %s and no ClusterFederationPolicy selects %s; create one that does", s.key.Namespace, s.key.Sentence())}
-	case len(s.key.Placement().Name) > wire.MaxName:
-		name := s.key.Placement().Name
-		refusal = &Refusal{NameTooLong, fmt.Sprintf("the name of %s has %d characters and leaves no room for its placement; use at most %d",
-			s.key.Sentence(), len(s.key.Name), wire.MaxName-(len(name)-len(s.key.Name)))}
 	}
 	if refusal != nil {
 		return step{verdict: s.refused(refusal, true)}
@@ -76,8 +74,11 @@ func decideFederated(s *state, rules map[string]Rule) step {
 	facts := Facts{
 		Workload: workload, Policy: policy.Ref, Spread: policy.Spec.Spread,
 		Members: membersFor(s.members, &policy.Spec.Clusters), Reports: s.reports, MaxReported: s.reported, Written: s.written,
-		Dependencies: policy.Spec.Dependencies, Absent: s.absent,
+		Dependencies: policy.Spec.Dependencies, Absent: s.absent, Local: s.local,
 		Adopt: adopts(s.object), Found: s.found,
+	}
+	for i := range facts.Members {
+		facts.Members[i].Promised = s.promised[facts.Members[i].Name]
 	}
 	if s.placement != nil {
 		facts.Last = &s.placement.Spec
@@ -89,7 +90,7 @@ func decideFederated(s *state, rules map[string]Rule) step {
 	if refusal != nil {
 		return step{verdict: s.refused(refusal, true)}
 	}
-	return step{spec: &decision.Spec, verdict: s.decided(&decision)}
+	return step{spec: &decision.Spec, verdict: s.decided(&decision), requests: workload.Requests}
 }
 
 // refused is the verdict where nothing is decided.

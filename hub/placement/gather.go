@@ -29,7 +29,9 @@ type state struct {
 	reported  int64
 	written   map[string]int64
 	absent    map[topology.DependencyReference]bool
+	local     map[topology.DependencyReference]bool
 	found     map[string]Found
+	promised  map[string]Room
 }
 
 // gatherer reads what decisions depend on: from the hub's cache, or from a snapshot of a hub.
@@ -88,7 +90,8 @@ func (r *gatherer) gather(ctx context.Context, key wire.Key) (*state, error) {
 	return s, r.gatherReports(ctx, s)
 }
 
-// gatherAbsent finds which of the objects that the workload or a policy names do not exist. Nothing is asked about kinds that
+// gatherAbsent finds which of the objects that the workload or a policy names do not exist, and which every cluster makes for
+// itself. Nothing is asked about kinds that
 // nobody names, and about Secrets only where a policy lets them go.
 func (r *gatherer) gatherAbsent(ctx context.Context, s *state) error {
 	workload, refusal := r.rules[s.key.Kind].read(s.object)
@@ -110,7 +113,7 @@ func (r *gatherer) gatherAbsent(ctx context.Context, s *state) error {
 			named[ref] = named[ref] || letsGo(&policy.Spec, ref.Kind)
 		}
 	}
-	s.absent = map[topology.DependencyReference]bool{}
+	s.absent, s.local = map[topology.DependencyReference]bool{}, map[topology.DependencyReference]bool{}
 	for ref, look := range named {
 		rule, ok := r.rules[ref.Kind]
 		if !look || !ok {
@@ -120,11 +123,14 @@ func (r *gatherer) gatherAbsent(ctx context.Context, s *state) error {
 			return err
 		}
 		name := client.ObjectKey{Namespace: s.key.Namespace, Name: ref.Name}
-		switch err := r.reader.Get(ctx, name, rule.New()); {
+		object := rule.New()
+		switch err := r.reader.Get(ctx, name, object); {
 		case apierrors.IsNotFound(err):
 			s.absent[ref] = true
 		case err != nil:
 			return fmt.Errorf("get %s %s, which %s needs: %w", ref.Kind, name, s.key.Sentence(), err)
+		default:
+			s.local[ref] = ClusterMade(ref.Kind, name.Namespace, name.Name, object.GetAnnotations())
 		}
 	}
 	return nil

@@ -27,6 +27,8 @@ type Member struct {
 	Taint division.Effect
 	// Rooms are its zones with what they have and what is requested there, as the agent reports them.
 	Rooms []topology.Zone
+	// Promised is what other workloads were promised there, and the report does not count yet.
+	Promised Room
 }
 
 // match is the answer for one subset and one member.

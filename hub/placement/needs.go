@@ -161,12 +161,17 @@ func dependencies(f *Facts) ([]topology.Dependency, []Note) {
 	}
 	slices.SortFunc(wanted, func(a, b Need) int { return compareRefs(a.DependencyReference, b.DependencyReference) })
 	var carried []topology.Dependency
-	var missing, secrets []string
+	var missing, secrets, tokens []string
 	for _, n := range wanted {
 		switch {
 		case n.Kind == secretKind && policy.Secrets != topology.SecretsCarry:
 			if !n.Optional {
 				secrets = append(secrets, n.Name)
+			}
+			continue
+		case f.Local[n.DependencyReference]:
+			if !n.Optional {
+				tokens = append(tokens, n.Name)
 			}
 			continue
 		case f.Absent[n.DependencyReference] && !n.Optional:
@@ -183,6 +188,11 @@ func dependencies(f *Facts) ([]topology.Dependency, []Note) {
 		notes = append(notes, Note{Reason: topology.PolicySecretsNotCarried, Message: fmt.Sprintf(
 			"%s names Secret %s, and Secrets stay on the hub; set spec.dependencies.secrets: Carry in %s %s, or make it in each member",
 			f.Workload.Key.Sentence(), listed(secrets), f.Policy.Kind, f.Policy.Name)})
+	}
+	if len(tokens) > 0 {
+		notes = append(notes, Note{Reason: topology.PolicySecretsNotCarried, Message: fmt.Sprintf(
+			"%s names Secret %s, the token of a ServiceAccount of the hub, which is worth nothing in a member and stays; make one of that name in each member",
+			f.Workload.Key.Sentence(), listed(tokens))})
 	}
 	if over := len(carried) - topology.MaxDependencies; over > 0 {
 		carried = carried[:topology.MaxDependencies]

@@ -19,6 +19,8 @@ type Facts struct {
 	Dependencies topology.Dependencies
 	// Absent are the objects that the workload or the policy names and that do not exist on the hub.
 	Absent map[topology.DependencyReference]bool
+	// Local are those that stay on the hub because every cluster makes its own: tokens of ServiceAccounts.
+	Local map[topology.DependencyReference]bool
 	// Members are all that exist, sorted by name.
 	Members []Member
 	// Overrides are what the policy changes in members' manifests.

@@ -26,8 +26,6 @@ const (
 	TooManyDependencies = "TooManyDependencies"
 	// TooManyCells: the workload would have more cells than a placement holds.
 	TooManyCells = "TooManyCells"
-	// NameTooLong: the name of the workload leaves no room for the names of the hub's objects.
-	NameTooLong = "NameTooLong"
 	// InvalidSelector, InvalidTemplate, InvalidSubsets, InvalidAmount: the workload contradicts itself.
 	InvalidSelector = "InvalidSelector"
 	InvalidTemplate = "InvalidTemplate"

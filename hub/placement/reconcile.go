@@ -26,13 +26,14 @@ type Reconciler struct {
 	client   client.Client
 	verdicts *Verdicts
 	written  *wire.Written[wire.Key]
+	ledger   *Ledger
 }
 
-// NewReconciler returns a reconciler that writes with c and reads c's cache.
-func NewReconciler(c client.Client, clk clock.PassiveClock, hubID string, verdicts *Verdicts, watching *Watching) *Reconciler {
+// NewReconciler returns a reconciler that writes with c and reads c's cache. It alone writes to ledger.
+func NewReconciler(c client.Client, clk clock.PassiveClock, hubID string, verdicts *Verdicts, watching *Watching, ledger *Ledger) *Reconciler {
 	return &Reconciler{
 		gatherer: gatherer{reader: c, rules: AllRules(), hubID: hubID, watching: watching},
-		client:   c, verdicts: verdicts, written: wire.NewWritten[wire.Key](clk),
+		client:   c, verdicts: verdicts, written: wire.NewWritten[wire.Key](clk), ledger: ledger,
 	}
 }
 
@@ -49,7 +50,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 	if !r.written.Seen(key, version) {
 		return ctrl.Result{RequeueAfter: staleRetry}, nil
 	}
-	step := decide(s, r.rules)
+	step := r.decide(s)
 	if err := r.apply(ctx, s, step); err != nil {
 		// Somebody wrote in between, or the cache is old: the event of that write brings the next reconcile.
 		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
@@ -58,7 +59,33 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 		return ctrl.Result{}, err
 	}
 	r.verdicts.set(ctx, key, step.verdict)
+	if step.spec != nil && len(step.spec.Unplaced) > 0 && len(s.promised) > 0 {
+		return ctrl.Result{RequeueAfter: unseenFor}, nil // a promise may end without an event
+	}
 	return ctrl.Result{}, nil
+}
+
+// knownTries is how often a decision is made anew because members promised room to others meanwhile. The last one stands:
+// then the room may be given twice, and what does not fit waits in its member.
+const knownTries = 8
+
+// decide makes a decision that knows what members promised to other workloads, and records what it promises itself.
+func (r *Reconciler) decide(s *state) step {
+	for try := 1; ; try++ {
+		var read int64
+		s.promised, read = r.ledger.Read(s.key)
+		if try == knownTries {
+			read = -1
+		}
+		next := decide(s, r.rules)
+		switch {
+		case next.remove, s.object == nil:
+			r.ledger.Write(s.key, nil, nil, nil, -1)
+			return next
+		case next.spec == nil, r.ledger.Write(s.key, next.requests, next.spec.Cells, s.reports, read):
+			return next
+		}
+	}
 }
 
 // apply writes the placement when it changed. The cached resourceVersion goes with it, so that two decisions from one

@@ -45,7 +45,7 @@ func roomFor(m *Member, names []string, requests corev1.ResourceList) *int32 {
 		if len(names) > 0 && !slices.Contains(names, zone.Name) {
 			continue
 		}
-		room, ok := zoneRoom(zone, requests)
+		room, ok := zoneRoom(zone, requests, m.Promised.Zones[zone.Name])
 		if !ok {
 			return nil
 		}
@@ -55,11 +55,41 @@ func roomFor(m *Member, names []string, requests corev1.ResourceList) *int32 {
 	if !known || len(requests) == 0 {
 		return nil
 	}
+	if len(names) == 0 {
+		sum = min(sum, wholeRoom(m, requests))
+	}
 	return &sum
 }
 
-// zoneRoom returns how many pods fit into a zone, false if the zone does not say what it has.
-func zoneRoom(zone *topology.Zone, requests corev1.ResourceList) (int32, bool) {
+// wholeRoom returns how many pods fit into a member beside what others were promised there, however its room is cut: what
+// they were promised may be in any zone. It is mostRoom where nothing was promised.
+func wholeRoom(m *Member, requests corev1.ResourceList) int32 {
+	room := int64(mostRoom)
+	for name, amount := range m.Promised.All {
+		need := thousandths(requests, name)
+		if need == 0 || !limited(m, name) {
+			continue
+		}
+		var free int64
+		for i := range m.Rooms {
+			free = mostAmount - max(mostAmount-free-freeIn(&m.Rooms[i], name), 0)
+		}
+		room = min(room, max(free-whole64(amount), 0)/need)
+	}
+	return int32(room)
+}
+
+// limited tells whether a member's report bounds a resource.
+func limited(m *Member, name corev1.ResourceName) bool {
+	return counted(name) && (name != corev1.ResourcePods || !slices.ContainsFunc(m.Rooms, func(z topology.Zone) bool {
+		_, says := z.Allocatable[name]
+		return z.Ready > 0 && !says
+	}))
+}
+
+// zoneRoom returns how many pods fit into a zone beside what others were promised there, false if the zone does not say what it
+// has.
+func zoneRoom(zone *topology.Zone, requests corev1.ResourceList, promised map[corev1.ResourceName]float64) (int32, bool) {
 	if zone.Ready <= 0 {
 		return 0, true
 	}
@@ -75,7 +105,7 @@ func zoneRoom(zone *topology.Zone, requests corev1.ResourceList) (int32, bool) {
 		if _, says := zone.Allocatable[name]; !says && name == corev1.ResourcePods {
 			continue
 		}
-		room = min(room, freeIn(zone, name)/need)
+		room = min(room, max(freeIn(zone, name)-whole64(promised[name]), 0)/need)
 	}
 	return int32(room), true
 }

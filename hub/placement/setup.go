@@ -30,7 +30,8 @@ const workers = 8
 
 // Setup adds the controllers of this stage to the manager.
 func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *Verdicts, watching *Watching) error {
-	w := &watches{client: mgr.GetClient(), rules: AllRules(), watching: watching}
+	ledger := NewLedger(clk)
+	w := &watches{client: mgr.GetClient(), rules: AllRules(), watching: watching, ledger: ledger}
 	decisions := builder.TypedControllerManagedBy[wire.Key](mgr).Named("placement").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
 		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(placementKey), builder.WithPredicates(placementChanged())).
@@ -44,7 +45,7 @@ func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *Ver
 	for _, rule := range Rules() {
 		decisions = decisions.Watches(rule.New(), handler.TypedEnqueueRequestsFromMapFunc(keyOfKind[client.Object](rule.GVK.Kind)), builder.WithPredicates(workloadChanged()))
 	}
-	decider, err := decisions.Build(NewReconciler(mgr.GetClient(), clk, hubID, verdicts, watching))
+	decider, err := decisions.Build(NewReconciler(mgr.GetClient(), clk, hubID, verdicts, watching, ledger))
 	if err != nil {
 		return fmt.Errorf("set up controller placement: %w", err)
 	}
@@ -67,6 +68,7 @@ type watches struct {
 	client   client.Client
 	rules    map[string]Rule
 	watching *Watching
+	ledger   *Ledger
 }
 
 // copiedOrNeeding returns the key of an object of a copied kind, and those of the workloads that were placed with it.
@@ -129,7 +131,8 @@ func (w *watches) everyWorkload(ctx context.Context, _ client.Object) []wire.Key
 
 // shortWorkloads returns the workloads that miss replicas: only those can use room that a member reports, so that a report
 // wakes no others.
-func (w *watches) shortWorkloads(ctx context.Context, _ client.Object) []wire.Key {
+func (w *watches) shortWorkloads(ctx context.Context, o client.Object) []wire.Key {
+	w.ledger.Seen(o.GetName())
 	placements := &topology.WorkloadPlacementList{}
 	if err := w.client.List(ctx, placements, client.UnsafeDisableDeepCopy); err != nil {
 		log.FromContext(ctx).Error(err, "list placements")

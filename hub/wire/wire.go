@@ -36,6 +36,8 @@ const (
 	IndexWorkDependsOn = "flotilla.dependsOn"
 	// IndexPlacementDependency finds the placements that name an object as their dependency, by the text of its [Key].
 	IndexPlacementDependency = "flotilla.dependency"
+	// IndexMemberClusterID finds MemberClusters by what [ClusterID] returns.
+	IndexMemberClusterID = "flotilla.clusterID"
 )
 
 // MaxName is the largest length of an object name: that of a DNS subdomain.
@@ -57,9 +59,10 @@ func (k Key) Workload() types.NamespacedName {
 	return types.NamespacedName{Namespace: k.Namespace, Name: k.Name}
 }
 
-// Placement returns the name of the workload's WorkloadPlacement.
+// Placement returns the name of the workload's WorkloadPlacement: "<kind>-<name>"; where that is too long, its head and a
+// hash of the whole.
 func (k Key) Placement() types.NamespacedName {
-	return types.NamespacedName{Namespace: k.Namespace, Name: strings.ToLower(k.Kind) + "-" + k.Name}
+	return types.NamespacedName{Namespace: k.Namespace, Name: cut(strings.ToLower(k.Kind) + "-" + k.Name)}
 }
 
 // Work returns the name of the workload's Work in the namespace of a member.
@@ -69,7 +72,11 @@ func (k Key) Work(cluster string) types.NamespacedName {
 
 // workName is "<namespace>.<name>.<kind>"; where that is too long, its head and a hash of the whole.
 func (k Key) workName() string {
-	name := k.Namespace + "." + k.Name + "." + strings.ToLower(k.Kind)
+	return cut(k.Namespace + "." + k.Name + "." + strings.ToLower(k.Kind))
+}
+
+// cut returns a name, or where it is too long for an object its head and a hash of the whole.
+func cut(name string) string {
 	if len(name) <= MaxName {
 		return name
 	}
@@ -134,6 +141,14 @@ func MemberOf(namespace string) (string, bool) {
 	return strings.CutPrefix(namespace, work.NamespacePrefix)
 }
 
+// ClusterID returns the id of a member's cluster: the pinned one, or before that what the agent told, empty before that.
+func ClusterID(m *topology.MemberCluster) string {
+	if m.Spec.ClusterID != "" {
+		return m.Spec.ClusterID
+	}
+	return m.Status.ClusterID
+}
+
 // Federated tells whether a namespace's workloads are the hub's.
 func Federated(namespace *corev1.Namespace) bool {
 	return namespace.Labels[topology.LabelFederated] == "true"
@@ -175,6 +190,15 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 			keys = append(keys, key.String())
 		}
 		return keys
+	}
+	byClusterID := func(o client.Object) []string {
+		if id := ClusterID(o.(*topology.MemberCluster)); id != "" {
+			return []string{id}
+		}
+		return nil
+	}
+	if err := indexer.IndexField(ctx, &topology.MemberCluster{}, IndexMemberClusterID, byClusterID); err != nil {
+		return fmt.Errorf("index MemberClusters by the ids of their clusters: %w", err)
 	}
 	if err := indexer.IndexField(ctx, &work.Work{}, IndexWorkDependsOn, byDependsOn); err != nil {
 		return fmt.Errorf("index Works by their dependencies: %w", err)

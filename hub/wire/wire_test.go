@@ -27,6 +27,9 @@ func TestNames(t *testing.T) {
 	if name := long.Work("east").Name; len(name) != MaxName || name == other.Work("east").Name || name != long.Work("west").Name {
 		t.Errorf("a long name is cut to %q", name)
 	}
+	if name := long.Placement().Name; len(name) != MaxName || name == other.Placement().Name || !strings.HasPrefix(name, "cloneset-aaa") {
+		t.Errorf("the placement of a long name is called %q", name)
+	}
 	if name, ok := MemberOf("karmada-es-east"); !ok || name != "east" {
 		t.Errorf("member %q", name)
 	}

@@ -143,7 +143,7 @@ func decideAdoption(f Facts) Action {
 		return Look
 	case f.Live == nil:
 		return Create
-	case !adoptable(f.Live):
+	case !adoptable(f.Live), !sameContent(f.Live, f.Order.Desired):
 		return Conflict
 	case f.Order.Adopt != standing(f.Live):
 		return Look

@@ -14,6 +14,7 @@ type divider struct {
 	floors  []int64 // of each cell, by the limits
 	ceils   []int64
 	why     []*limit // the limit that made the ceiling
+	homes   []*part  // the subset of each cell; as what is above, where there are limits
 	limited bool     // a limit changed what the subsets alone would give
 }
 
@@ -72,6 +73,12 @@ func newDivider(in Input) (*divider, error) {
 	}
 	if len(d.limits) > 0 {
 		d.floors, d.ceils, d.why = make([]int64, len(d.cells)), make([]int64, len(d.cells)), make([]*limit, len(d.cells))
+		d.homes = make([]*part, 0, len(d.cells))
+		for i := range d.parts {
+			for range d.parts[i].cells {
+				d.homes = append(d.homes, &d.parts[i])
+			}
+		}
 	}
 	return d, nil
 }

@@ -46,12 +46,8 @@ func mark(touched []bool, cells []int) {
 
 // partOf returns the subset of a cell, and the cell's place in it.
 func (d *divider) partOf(cell int) (*part, int) {
-	for i := range d.parts {
-		if p := &d.parts[i]; cell < p.offset+len(p.cells) {
-			return p, cell - p.offset
-		}
-	}
-	panic("division: a cell of no subset")
+	p := d.homes[cell]
+	return p, cell - p.offset
 }
 
 func (d *divider) sumOf(l *limit) (sum int64) {

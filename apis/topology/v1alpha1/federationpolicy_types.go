@@ -20,7 +20,8 @@ type FederationPolicySpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	Spread Spread `json:"spread,omitempty"`
-	// overrides change what some members get: each entry in turn, the later over the earlier.
+	// overrides change what some members get of a workload: each entry in turn, the later over the earlier. Objects that are
+	// carried whole, such as ConfigMaps and Services, are the same in every member.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32

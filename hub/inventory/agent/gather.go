@@ -24,14 +24,14 @@ type leaseSeen struct {
 
 func (r *Reconciler) gather(ctx context.Context, member *topology.MemberCluster) (facts, error) {
 	f := facts{member: member, hubID: r.hubID, now: r.clock.Now()}
-	members := &topology.MemberClusterList{}
-	if err := r.client.List(ctx, members, client.UnsafeDisableDeepCopy); err != nil {
-		return f, fmt.Errorf("list MemberClusters: %w", err)
+	same, err := ofCluster(ctx, r.client, clusterID(member))
+	if err != nil {
+		return f, err
 	}
-	f.twin = olderTwin(member, members.Items)
+	f.twin = olderTwin(member, same)
 	f.nonsense = cmp.Or(nonsenseOf(member), r.nonsense.first(member.Name))
 	lease := &coordinationv1.Lease{}
-	err := r.client.Get(ctx, types.NamespacedName{Namespace: wire.MemberNamespace(member.Name), Name: member.Name}, lease)
+	err = r.client.Get(ctx, types.NamespacedName{Namespace: wire.MemberNamespace(member.Name), Name: member.Name}, lease)
 	if client.IgnoreNotFound(err) != nil {
 		return f, fmt.Errorf("get Lease of MemberCluster %s: %w", member.Name, err)
 	}
@@ -39,6 +39,19 @@ func (r *Reconciler) gather(ctx context.Context, member *topology.MemberCluster)
 		f.lease = r.see(member.Name, *lease.Spec.RenewTime, f.now)
 	}
 	return f, nil
+}
+
+// ofCluster returns the members that have the cluster id, none for an empty one. It looks at no others: every renewal of a
+// Lease comes by here.
+func ofCluster(ctx context.Context, reader client.Reader, id string) ([]topology.MemberCluster, error) {
+	if id == "" {
+		return nil, nil
+	}
+	members := &topology.MemberClusterList{}
+	if err := reader.List(ctx, members, client.MatchingFields{wire.IndexMemberClusterID: id}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list MemberClusters with the cluster id %s: %w", id, err)
+	}
+	return members.Items, nil
 }
 
 // heldBy tells whether the cluster with this id renews the Lease; a Lease without holder counts.

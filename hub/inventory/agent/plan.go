@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
 // leaseExpires is how long an agent may be silent: four renewals, so that one lost request is no outage.
@@ -58,12 +59,7 @@ func plan(f facts) (pin string, conditions []metav1.Condition) {
 }
 
 // clusterID is the pinned id, or before that what the agent told.
-func clusterID(m *topology.MemberCluster) string {
-	if m.Spec.ClusterID != "" {
-		return m.Spec.ClusterID
-	}
-	return m.Status.ClusterID
-}
+func clusterID(m *topology.MemberCluster) string { return wire.ClusterID(m) }
 
 func acceptedCondition(f facts) metav1.Condition {
 	m := f.member

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -15,9 +17,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
 func member(name string, change ...func(*topology.MemberCluster)) *topology.MemberCluster {
@@ -104,6 +108,15 @@ type world struct {
 	client client.Client
 	clock  *clocktesting.FakeClock
 	r      *Reconciler
+	listed int // MemberClusters that were looked at beside the one that a reconcile is about
+}
+
+// fakeIndexer gives the hub's indexes to a fake client.
+type fakeIndexer struct{ builder *fake.ClientBuilder }
+
+func (f fakeIndexer) IndexField(_ context.Context, o client.Object, field string, extract client.IndexerFunc) error {
+	f.builder.WithIndex(o, field, extract)
+	return nil
 }
 
 func newWorld(t *testing.T) *world {
@@ -115,7 +128,18 @@ func newWorld(t *testing.T) *world {
 		}
 	}
 	w := &world{t: t, clock: clocktesting.NewFakeClock(time.Unix(5000, 0))}
-	w.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(member("east")).WithStatusSubresource(&topology.MemberCluster{}).Build()
+	count := interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+		err := c.List(ctx, list, opts...)
+		if members, ok := list.(*topology.MemberClusterList); ok {
+			w.listed += len(members.Items)
+		}
+		return err
+	}}
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(member("east")).WithStatusSubresource(&topology.MemberCluster{}).WithInterceptorFuncs(count)
+	if err := wire.Index(t.Context(), fakeIndexer{builder}); err != nil {
+		t.Fatal(err)
+	}
+	w.client = builder.Build()
 	w.restart()
 	return w
 }
@@ -187,6 +211,32 @@ func TestReadyGoesByTheHubsOwnClock(t *testing.T) {
 	w.is(topology.ReasonLeaseFresh, false, "a restarted hub waits before it judges")
 	w.clock.Step(40 * time.Second)
 	w.is(topology.ReasonLeaseExpired, true, "and then judges")
+}
+
+// TestRenewalLooksAtOneMember holds that what a renewal costs does not grow with the number of members.
+func TestRenewalLooksAtOneMember(t *testing.T) {
+	w := newWorld(t)
+	for i := range 50 {
+		other := member(fmt.Sprintf("other-%d", i))
+		other.Status.ClusterID = "id-" + other.Name
+		if err := w.client.Create(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.renew(9)
+	w.is(topology.ReasonLeaseFresh, true, "the first Lease")
+	w.listed = 0
+	w.renew(19)
+	w.is(topology.ReasonLeaseFresh, false, "renewed")
+	if w.listed > 1 {
+		t.Errorf("a renewal looked at %d MemberClusters", w.listed)
+	}
+	twin := member("twin")
+	twin.Status.ClusterID = "id-east"
+	w.listed = 0
+	if requests := sameCluster(t.Context(), w.client, twin); len(requests) != 2 || requests[1].Name != "east" || w.listed > 1 {
+		t.Errorf("the same cluster: %v of %d", requests, w.listed)
+	}
 }
 
 func TestAnotherHolderIsNoSignOfLife(t *testing.T) {

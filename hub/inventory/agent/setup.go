@@ -42,14 +42,13 @@ func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string) error {
 func sameCluster(ctx context.Context, reader client.Reader, o client.Object) []ctrl.Request {
 	member := o.(*topology.MemberCluster)
 	requests := []ctrl.Request{{NamespacedName: types.NamespacedName{Name: member.Name}}}
-	id := clusterID(member)
-	members := &topology.MemberClusterList{}
-	if err := reader.List(ctx, members, client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "list MemberClusters")
+	same, err := ofCluster(ctx, reader, clusterID(member))
+	if err != nil {
+		log.FromContext(ctx).Error(err, "find the members of a cluster", "member", member.Name)
 		return requests
 	}
-	for i := range members.Items {
-		if other := &members.Items[i]; other.Name != member.Name && id != "" && clusterID(other) == id {
+	for i := range same {
+		if other := &same[i]; other.Name != member.Name {
 			requests = append(requests, ctrl.Request{NamespacedName: types.NamespacedName{Name: other.Name}})
 		}
 	}

@@ -67,7 +67,9 @@ func TestAdopt(t *testing.T) {
 		if err := clients["hub"].Create(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
-		m.Status.Conditions = []metav1.Condition{{Type: topology.MemberReady, Status: metav1.ConditionTrue, Reason: "Test", LastTransitionTime: metav1.Now()}}
+		for _, condition := range []string{topology.MemberAccepted, topology.MemberReady} {
+			m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: condition, Status: metav1.ConditionTrue, Reason: "Test", LastTransitionTime: metav1.Now()})
+		}
 		if err := clients["hub"].Status().Update(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
@@ -88,6 +90,8 @@ func TestAdopt(t *testing.T) {
 	set("west", "two", "web:2")
 	set("hub", "other", "web:9")
 	set("east", "other", "web:1")
+	set("west", "other", "web:1")
+	set("east", "lone", "web:1")
 	verb := func(args ...string) (string, error) {
 		t.Helper()
 		command := NewCommand()
@@ -107,6 +111,36 @@ func TestAdopt(t *testing.T) {
 		return object
 	}
 
+	policy := &topology.FederationPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceDefault, Name: "all"},
+		Spec:       topology.FederationPolicySpec{Workloads: []topology.WorkloadSelector{{Kind: "CloneSet"}}},
+	}
+	refused := func(says, args string) {
+		t.Helper()
+		if out, err := verb(strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v does not say %q\n%s", args, err, says, out)
+		}
+	}
+	refused("no policy selects CloneSet default/web: create a FederationPolicy", "cs/web --from east,west")
+	if err := clients["hub"].Create(t.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	refused("FederationPolicy all selects west too, which --from does not name", "cs/web --from east --dry-run")
+	only := func(names ...string) {
+		t.Helper()
+		base := policy.DeepCopy()
+		policy.Spec.Clusters.Names = names
+		if err := clients["hub"].Patch(t.Context(), policy, client.MergeFrom(base)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	only("east")
+	refused("FederationPolicy all does not select west", "cs/web --from east,west")
+	if stands().Name != "" {
+		t.Error("what was refused was written")
+	}
+	only()
+
 	out, err := verb("cs/web", "--from", "east,west=west", "--dry-run")
 	if err != nil || !strings.Contains(out, "CloneSet default/web in east: 3 replicas, 0 pods would restart") || !strings.Contains(out, "in west: 3 replicas, 0 pods") ||
 		strings.Contains(out, "would change") || !strings.Contains(out, "nothing was written") || stands().Name != "" {
@@ -117,17 +151,15 @@ func TestAdopt(t *testing.T) {
 	if err != nil || object.Annotations[topology.AnnotationAdopt] != "true" || *object.Spec.Replicas != 6 || object.Labels["team"] != "shop" {
 		t.Errorf("for good: %v\n%s%+v", err, out, object)
 	}
-	for _, refused := range []struct{ says, args string }{
-		{"has another pod template in west than in east", "cs/two --from east,west"},
-		{"pods would restart", "cs/other --from east --dry-run"},
-		{"does not run in west", "cs/other --from west"},
-		{"north is no member of this hub", "cs/web --from north"},
-		{"write MEMBER=CONTEXT", "cs/web --from east=nowhere"},
-		{"give the members", "cs/web"},
-		{"names east twice", "cs/web --from east,east"},
+	for says, args := range map[string]string{
+		"has another pod template in west than in east": "cs/two --from east,west",
+		"pods would restart":                            "cs/other --from east,west --dry-run",
+		"does not run in west":                          "cs/lone --from west",
+		"north is no member of this hub":                "cs/web --from north",
+		"write MEMBER=CONTEXT":                          "cs/web --from east=nowhere",
+		"give the members":                              "cs/web",
+		"names east twice":                              "cs/web --from east,east",
 	} {
-		if out, err := verb(strings.Fields(refused.args)...); err == nil || !strings.Contains(err.Error(), refused.says) {
-			t.Errorf("%s: %v does not say %q\n%s", refused.args, err, refused.says, out)
-		}
+		refused(says, args)
 	}
 }

@@ -83,6 +83,10 @@ func (v *verb) run(ctx context.Context, out io.Writer, name string) error {
 	if err != nil {
 		return err
 	}
+	obstacle, err := checkPolicy(ctx, hub, key, object, members)
+	if err != nil {
+		return err
+	}
 	restarting := false
 	for i := range members {
 		m := &members[i]
@@ -96,6 +100,8 @@ func (v *verb) run(ctx context.Context, out io.Writer, name string) error {
 		}
 	}
 	switch {
+	case obstacle != "":
+		return fmt.Errorf("%s; nothing was written", obstacle)
 	case restarting && !v.restarts:
 		return fmt.Errorf("pods would restart: make the templates in the members and on the hub agree, or pass --allow-restarts; nothing was written")
 	case v.dryRun:

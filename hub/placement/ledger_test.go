@@ -1,0 +1,241 @@
+package placement
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+func keyed(name string) wire.Key { return wire.Key{Kind: "CloneSet", Namespace: "shop", Name: name} }
+
+func one(cpu string) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+}
+
+func in(cluster, zone string, replicas int32) topology.Cell {
+	return topology.Cell{Cluster: cluster, Zone: zone, Replicas: replicas}
+}
+
+// stand is a report of pods that stand in east.
+func stand(total int32) map[string]Report {
+	return map[string]Report{"east": {Applied: true, Use: map[string]work.SubsetUse{"": {Total: total}}}}
+}
+
+// cores is what is promised in east to others than the workload, in whole cores.
+func cores(l *Ledger, name string) int {
+	promised, _ := l.Read(keyed(name))
+	return int(promised["east"].All[corev1.ResourceCPU] / 1000)
+}
+
+func TestLedger(t *testing.T) {
+	clk := clocktesting.NewFakePassiveClock(time.Unix(100, 0))
+	l := NewLedger(clk)
+	is := func(what string, want int) {
+		t.Helper()
+		if got := cores(l, "other"); got != want {
+			t.Errorf("%s: %d cores are promised, want %d", what, got, want)
+		}
+	}
+	cells := []topology.Cell{in("east", "a", 3), in("east", "b", 2), in("west", "", 1)}
+	if !l.Write(keyed("web"), one("2"), cells, nil, 0) {
+		t.Fatal("the first decision is refused")
+	}
+	is("ordered", 10)
+	if got := cores(l, "web"); got != 0 {
+		t.Errorf("%d cores are held against the workload that they are promised to", got)
+	}
+	promised, _ := l.Read(keyed("other"))
+	if zones := promised["east"].Zones; zones["a"][corev1.ResourceCPU] != 6000 || zones["b"][corev1.ResourceCPU] != 4000 {
+		t.Errorf("by zone: %v", zones)
+	}
+	l.Write(keyed("web"), one("2"), cells, stand(4), -1)
+	is("created, and not in the report on room", 10)
+	l.Seen("east")
+	is("in the report on room", 2)
+	l.Write(keyed("web"), one("2"), cells, stand(5), -1)
+	is("the last is created", 2)
+	clk.SetTime(clk.Now().Add(unseenFor - time.Second))
+	is("39 s later", 2)
+	clk.SetTime(clk.Now().Add(time.Second))
+	is("40 s later the member has looked at its nodes again", 0)
+	l.Write(keyed("web"), one("2"), cells, stand(1), -1)
+	is("four vanish", 8)
+	l.Write(keyed("web"), one("2"), cells[:2], stand(7), -1)
+	l.Seen("east")
+	is("more than ordered", 0)
+	l.Write(keyed("web"), nil, nil, nil, -1)
+	is("gone", 0)
+	if len(l.entries) != 0 || len(l.members["east"].keys) != 0 {
+		t.Error("it is remembered")
+	}
+	l.Write(keyed("web"), one("2"), cells, stand(4), -1)
+	is("a hub that starts: what stands has been there", 2)
+	l.Write(keyed("adopted"), one("2"), []topology.Cell{{Cluster: "east", Replicas: 3, Adopt: "3"}}, nil, -1)
+	is("adopted, before a mark is on it", 2)
+}
+
+// TestLedgerRefusesWhatIsOutdated holds that of two decisions made at once the second is made again.
+func TestLedgerRefusesWhatIsOutdated(t *testing.T) {
+	l := NewLedger(clocktesting.NewFakePassiveClock(time.Unix(100, 0)))
+	_, first := l.Read(keyed("one"))
+	_, second := l.Read(keyed("two"))
+	cells := []topology.Cell{in("east", "", 3)}
+	if !l.Write(keyed("one"), one("1"), cells, nil, first) {
+		t.Error("the first is refused")
+	}
+	if l.Write(keyed("two"), one("1"), cells, nil, second) {
+		t.Error("the second did not know of the first")
+	}
+	if !l.Write(keyed("two"), one("1"), []topology.Cell{in("west", "", 3)}, nil, second) {
+		t.Error("what others were promised elsewhere does not matter")
+	}
+	_, second = l.Read(keyed("two"))
+	if !l.Write(keyed("two"), one("1"), cells, nil, second) || cores(l, "none") != 6 {
+		t.Error("the second try is refused")
+	}
+	if !l.Write(keyed("one"), one("1"), cells, stand(3), first) {
+		t.Error("what asks for no more needs to know nothing")
+	}
+}
+
+// TestLedgerSums compares the sums with what adding everything up gives, over random events, and holds that in the end only
+// what is not created is promised, whatever the order was.
+func TestLedgerSums(t *testing.T) {
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		clk := clocktesting.NewFakePassiveClock(time.Unix(100, 0))
+		l := NewLedger(clk)
+		ordered, created := map[string]int32{}, map[string]int32{}
+		write := func(name string) {
+			l.Write(keyed(name), one("3"), []topology.Cell{in("east", "a", ordered[name])}, stand(created[name]), -1)
+		}
+		for range 400 {
+			name := fmt.Sprint("web-", random.IntN(6))
+			switch random.IntN(6) {
+			case 0:
+				ordered[name] = random.Int32N(20)
+			case 1, 2:
+				created[name] = random.Int32N(ordered[name] + 2)
+			case 3:
+				clk.SetTime(clk.Now().Add(time.Duration(random.IntN(30)) * time.Second))
+			case 4:
+				l.Seen("east")
+			case 5:
+				ordered[name], created[name] = 0, 0
+			}
+			write(name)
+			var want float64
+			promised, _ := l.Read(keyed("other"))
+			for _, e := range l.entries {
+				if p := e.in["east"]; p != nil {
+					want += float64(p.unseen()) * 3000
+				}
+			}
+			if got := promised["east"]; got.All[corev1.ResourceCPU] != want || got.Zones["a"][corev1.ResourceCPU] != want {
+				t.Fatalf("seed %d: promised %+v, want %v", seed, got, want)
+			}
+		}
+		clk.SetTime(clk.Now().Add(unseenFor))
+		var missing int32
+		for name := range ordered {
+			missing += max(ordered[name]-created[name], 0)
+		}
+		if got := cores(l, "other"); got != int(missing)*3 {
+			t.Errorf("seed %d: %d cores are promised at rest, want %d", seed, got, missing*3)
+		}
+	}
+}
+
+// TestPromisedRoomIsNotGivenTwice holds what a decision does with promises to others.
+func TestPromisedRoomIsNotGivenTwice(t *testing.T) {
+	room := func(amounts map[corev1.ResourceName]float64, zones map[string]map[corev1.ResourceName]float64) Room {
+		return Room{All: amounts, Zones: zones}
+	}
+	pod := func(n float64) map[corev1.ResourceName]float64 {
+		return map[corev1.ResourceName]float64{corev1.ResourcePods: n * 1000}
+	}
+	zones := []topology.Zone{pods("a", "100", "85"), pods("b", "100", "90")} // 10 and 5 fit
+	for _, tc := range []struct {
+		name  string
+		names []string
+		Room
+		want int32
+	}{
+		{"nothing", nil, Room{}, 15},
+		{"in some zone", nil, room(pod(4), nil), 11},
+		{"in zone a", nil, room(pod(4), map[string]map[corev1.ResourceName]float64{"a": pod(4)}), 11},
+		{"more than zone a has", nil, room(pod(12), map[string]map[corev1.ResourceName]float64{"a": pod(12)}), 3},
+		{"zone a is asked for", []string{"a"}, room(pod(4), map[string]map[corev1.ResourceName]float64{"a": pod(4)}), 6},
+		{"zone b is asked for", []string{"b"}, room(pod(4), map[string]map[corev1.ResourceName]float64{"a": pod(4)}), 5},
+		{"more than there is", nil, room(pod(40), nil), 0},
+		{"of something else", nil, room(map[corev1.ResourceName]float64{corev1.ResourceCPU: 1e9}, nil), 15},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m := &Member{Rooms: zones, Promised: tc.Room}
+			if got := roomFor(m, tc.names, requestsOf(&corev1.PodTemplateSpec{})); got == nil || *got != tc.want {
+				t.Errorf("room %v, want %d", got, tc.want)
+			}
+		})
+	}
+	all := members("east west")
+	all[0].Rooms, all[1].Rooms = []topology.Zone{pods("a", "100", "85")}, []topology.Zone{pods("a", "100", "85")}
+	f := Facts{Workload: sized(open(10), ""), Members: all}
+	f.Members[0].Promised = room(pod(8), nil)
+	if d := plan(t, f); d.Spec.Clusters != "east:2 west:8" {
+		t.Errorf("with 2 places left in east: %s", d.Spec.Clusters)
+	}
+	last := plan(t, f).Spec
+	f.Last, f.Members[0].Promised = &last, room(pod(50), nil)
+	if d := plan(t, f); d.Spec.Clusters != "east:2 west:8" || d.Spec.Sequence != last.Sequence {
+		t.Errorf("promises to others move what is placed: %s", d.Spec.Clusters)
+	}
+}
+
+// TestManyAtOnceShareTheRoom lets workloads be decided at once, as the workers of a hub do, and holds that together they get
+// no more than there is.
+func TestManyAtOnceShareTheRoom(t *testing.T) {
+	l := NewLedger(clocktesting.NewFakePassiveClock(time.Unix(100, 0)))
+	const workloads = 40
+	var group sync.WaitGroup
+	placed := make([]int32, workloads)
+	for i := range workloads {
+		group.Go(func() {
+			key := keyed(fmt.Sprint("web-", i))
+			for {
+				promised, at := l.Read(key)
+				all := members("east west")
+				for j := range all {
+					all[j].Rooms, all[j].Promised = []topology.Zone{pods("a", "100", "45")}, promised[all[j].Name] // 50 fit
+				}
+				f := Facts{Workload: sized(open(4), ""), Members: all}
+				d, refusal := Plan(f)
+				if refusal != nil {
+					t.Error(refusal)
+					return
+				}
+				if l.Write(key, f.Workload.Requests, d.Spec.Cells, nil, at) {
+					placed[i] = d.Spec.Placed
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	var sum int32
+	for _, n := range placed {
+		sum += n
+	}
+	if sum != 100 {
+		t.Errorf("%d replicas were placed, and 100 fit", sum)
+	}
+}

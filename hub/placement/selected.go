@@ -1,0 +1,48 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+)
+
+// SelectedFor returns the policy that holds for a workload as it is written, whether it exists or not, nil if none does; and
+// the names of the members that the policy selects, sorted. It fails for a kind that the hub does not place, and where the
+// reader fails.
+func SelectedFor(ctx context.Context, reader client.Reader, kind string, object client.Object) (*Policy, []string, error) {
+	rule, ok := AllRules()[kind]
+	if !ok {
+		return nil, nil, fmt.Errorf("the hub does not place the kind %s; it places %s", kind, kindsThatWork())
+	}
+	workload, _ := rule.read(object) // what is wrong with it is told where it is decided
+	policies, err := listPolicies(ctx, reader, object.GetNamespace())
+	if err != nil {
+		return nil, nil, err
+	}
+	var recorded *topology.PolicyReference
+	placement := &topology.WorkloadPlacement{}
+	switch err := reader.Get(ctx, workload.Key.Placement(), placement); {
+	case err == nil:
+		recorded = placement.Spec.Policy
+	case client.IgnoreNotFound(err) != nil:
+		return nil, nil, fmt.Errorf("get placement of %s: %w", workload.Key.Sentence(), err)
+	}
+	policy := SelectPolicy(&workload, policies, recorded)
+	if policy == nil {
+		return nil, nil, nil
+	}
+	members, err := listMembers(ctx, reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	var selected []string
+	for _, m := range membersFor(members, &policy.Spec.Clusters) {
+		if m.Selected {
+			selected = append(selected, m.Name)
+		}
+	}
+	return policy, selected, nil
+}
