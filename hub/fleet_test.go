@@ -116,6 +116,7 @@ type fleet struct {
 	hubID     string
 	agents    map[string]*agent
 	writes    *writes
+	held      *held
 	hub       client.Reader // what the running hub sees: its cache
 	stopHub   func()
 }
@@ -170,7 +171,7 @@ func newFleet(t *testing.T, members map[string][]string) *fleet {
 	must(t, err)
 	id, err := wire.HubID(ctx, c)
 	must(t, err)
-	f := &fleet{t: t, ctx: ctx, client: c, hubID: id, agents: map[string]*agent{}, writes: &writes{}}
+	f := &fleet{t: t, ctx: ctx, client: c, hubID: id, agents: map[string]*agent{}, writes: &writes{}, held: &held{}}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-", Labels: map[string]string{topology.LabelFederated: "true"}}}
 	must(t, c.Create(ctx, namespace))
 	f.namespace = namespace.Name
@@ -211,6 +212,7 @@ func (f *fleet) startHub() {
 	ctx, cancel := context.WithCancel(f.ctx)
 	cfg := rest.CopyConfig(env.cfg)
 	cfg.Wrap(f.writes.wrap)
+	cfg.Wrap(f.held.wrap)
 	mgr, err := hub.NewManager(ctx, cfg, hub.Options{MetricsBindAddress: "0", HealthProbeBindAddress: "0", SkipNameValidation: true, Logger: log.Log})
 	must(f.t, err)
 	f.hub = mgr.GetClient()

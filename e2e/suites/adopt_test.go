@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -66,12 +67,23 @@ var _ = Describe("What runs in members already", func() {
 	It("7.7-18: a workload deleted with --cascade=orphan runs on in the members, and is adopted again by the next", func(ctx SpecContext) {
 		ns := federated(ctx, "orphan")
 		web := harness.UnitedDeployment(ns, "web")
-		manifest := unitedDeployment(ns, "web", 6, subset("a", "a", "replicas: 2"), subset("d", "d", ""))
-		h.Hub.Apply(ctx, manifest)
+		manifest := strings.Replace(unitedDeployment(ns, "web", 6, subset("a", "a", "replicas: 2"), subset("d", "d", "")),
+			`containers: [{name: main, image: "web:1"}]`, `containers: [{name: main, image: "web:1", envFrom: [{configMapRef: {name: settings}}]}]`, 1)
+		h.Hub.Apply(ctx, fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: %s}\ndata: {mode: calm}", ns), manifest)
 		h.ExpectAtRest(ctx, web, 6)
+		settings := func(member string) *corev1.ConfigMap {
+			m := &corev1.ConfigMap{}
+			Expect(h.Members[member].Client.Get(ctx, client.ObjectKey{Namespace: ns, Name: "settings"}, m)).To(Succeed(), member)
+			return m
+		}
+		uids := map[string]types.UID{"east": settings("east").UID, "south": settings("south").UID}
 		before := h.Pods.Mark(ctx, ns)
 		h.Kubectl(ctx, "-n", ns, "delete", "ud/web", "--cascade=orphan")
 		expectLetGo(ctx, web, "east", "south")
+		for member, uid := range uids {
+			Eventually(ctx, func() string { return settings(member).Labels[topology.LabelHub] }).WithTimeout(harness.Patience).Should(BeEmpty())
+			Expect(settings(member).UID).To(Equal(uid), "the ConfigMap that it alone needs stays in "+member)
+		}
 
 		By("adopting what runs with a new object")
 		h.Hub.Apply(ctx, strings.Replace(manifest, "metadata: {name: web, ", `metadata: {name: web, annotations: {`+topology.AnnotationAdopt+`: "true"}, `, 1))
@@ -79,6 +91,10 @@ var _ = Describe("What runs in members already", func() {
 		h.ExpectPods(ctx, web, harness.ByZone, map[string]int{"a": 2, "d": 4})
 		history := h.Pods.Since(ctx, before)
 		history.ExpectUntouched()
+		for member, uid := range uids {
+			Eventually(ctx, func() string { return settings(member).Labels[topology.LabelHub] }).WithTimeout(harness.Patience).ShouldNot(BeEmpty())
+			Expect(settings(member).UID).To(Equal(uid), "the ConfigMap that holds the same is taken over in "+member)
+		}
 
 		By("deleting it without a word removes it")
 		h.Kubectl(ctx, "-n", ns, "delete", "ud/web")

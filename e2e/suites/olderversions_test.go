@@ -196,6 +196,58 @@ var _ = Describe("Manifests of v1alpha1", func() {
 	})
 })
 
+// federation.md 7.7, number 16.
+var _ = Describe("Manifests of v1alpha1 on a hub", func() {
+	It("7.7-16: are placed beside their twins of v1beta1, change through both versions, and wait where the hub, which converts them, is away", func(ctx SpecContext) {
+		ns := federated(ctx, "older-hub")
+		onHub := func(i int) string {
+			return strings.NewReplacer("\nmetadata:\n", "\nmetadata:\n  namespace: "+ns+"\n").Replace(sample(older[i].file, ns))
+		}
+		twins := strings.Split(strings.NewReplacer("values: [n1]", "values: [a]", "values: [n2]", "values: [b]").Replace(fmt.Sprintf(newer, ns)), "\n---\n")
+		h.Hub.Apply(ctx, onHub(0), onHub(1), twins[0], twins[1])
+		for _, age := range []string{"older", "newer"} {
+			api, web := harness.CloneSet(ns, age+"-api"), harness.UnitedDeployment(ns, age+"-web")
+			h.ExpectAtRest(ctx, api, 5)
+			h.ExpectAtRest(ctx, web, 6)
+			h.ExpectPods(ctx, web, harness.ByZone, map[string]int{"a": 2, "b": 4})
+		}
+		for _, o := range older[:2] {
+			ours := read(ctx, h.Hub, ns, o.resource+".v1beta1.apps.kruise.io", o.name)
+			twin := read(ctx, h.Hub, ns, o.resource+".v1beta1.apps.kruise.io", strings.Replace(o.name, "older", "newer", 1))
+			text := strings.NewReplacer("older-", "newer-", "apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1").Replace(encoded(ours["spec"]))
+			Expect(text).To(MatchJSON(encoded(twin["spec"])), "%s as v1beta1", o.resource)
+		}
+
+		By("updating through v1alpha1, in place, up to the partitions over all members")
+		before := h.Pods.Mark(ctx, ns)
+		h.Kubectl(ctx, "-n", ns, "patch", "clonesets.v1alpha1.apps.kruise.io/older-api", "--type=json",
+			"-p", `[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "api:2"}]`)
+		api := harness.CloneSet(ns, "older-api")
+		Eventually(ctx, func() map[string]int { return harness.Count(h.PodsOf(api), byImage) }).
+			WithTimeout(harness.Patience).Should(Equal(map[string]int{"api:1": 1, "api:2": 4}))
+		h.ExpectAtRest(ctx, api, 5)
+		history := h.Pods.Since(ctx, before)
+		Expect(history.Gone()).To(BeEmpty())
+
+		By("the hub is away, and with it what converts: v1alpha1 is refused, v1beta1 is taken, and nothing is lost")
+		mend()
+		stored := read(ctx, h.Hub, ns, "clonesets.v1beta1.apps.kruise.io", "older-api")["spec"]
+		Expect(h.Fleet.Kill(ctx, fleet.HubProgram)).To(Succeed())
+		_, err := h.Hub.Kubectl(ctx, "-n", ns, "get", "clonesets.v1alpha1.apps.kruise.io", "older-api")
+		Expect(err).To(MatchError(ContainSubstring("conversion webhook")))
+		h.Hub.ExpectRefused(ctx, strings.Replace(onHub(0), "replicas: 5", "replicas: 7", 1), "conversion webhook")
+		Expect(read(ctx, h.Hub, ns, "clonesets.v1beta1.apps.kruise.io", "older-api")["spec"]).To(Equal(stored))
+		h.Kubectl(ctx, "-n", ns, "scale", "clone/newer-api", "--replicas=6")
+		Expect(h.Mend(ctx)).To(Succeed())
+		h.ExpectAtRest(ctx, harness.CloneSet(ns, "newer-api"), 6)
+		Eventually(ctx, func(ctx context.Context) error {
+			_, err := h.Hub.Kubectl(ctx, "-n", ns, "scale", "clonesets.v1alpha1.apps.kruise.io/older-api", "--replicas=7")
+			return err
+		}).WithTimeout(harness.Patience).Should(Succeed())
+		h.ExpectAtRest(ctx, api, 7)
+	})
+})
+
 // olderCluster runs the agent on the cluster that no hub knows, for one spec in a namespace of its own.
 func olderCluster(ctx context.Context, name string) (cluster *harness.Cluster, namespace string) {
 	cluster = alone.Members[north]

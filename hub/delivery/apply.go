@@ -11,6 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
@@ -21,19 +22,29 @@ func (r *Reconciler) apply(ctx context.Context, s *state, want []*work.Work) (ct
 	for i := range s.works {
 		have[client.ObjectKeyFromObject(&s.works[i])] = &s.works[i]
 	}
+	old := make([]*work.Work, len(want))
+	for i, w := range want {
+		old[i] = have[client.ObjectKeyFromObject(w)]
+		delete(have, client.ObjectKeyFromObject(w))
+	}
+	if len(have) > 0 {
+		if latest, err := r.isLatest(ctx, s); err != nil {
+			return ctrl.Result{}, err
+		} else if !latest {
+			return ctrl.Result{RequeueAfter: staleRetry}, nil
+		}
+	}
 	var group errgroup.Group
 	group.SetLimit(parallel)
 	errs := make([]error, len(want)+len(s.works))
 	for i, w := range want {
-		old := have[client.ObjectKeyFromObject(w)]
-		delete(have, client.ObjectKeyFromObject(w))
-		group.Go(func() error { errs[i] = r.write(ctx, old, w); return nil })
+		group.Go(func() error { errs[i] = r.write(ctx, old[i], w); return nil })
 	}
 	next := len(want)
-	for _, old := range have {
+	for _, gone := range have {
 		i := next
 		next++
-		group.Go(func() error { errs[i] = r.remove(ctx, old); return nil })
+		group.Go(func() error { errs[i] = r.remove(ctx, gone); return nil })
 	}
 	_ = group.Wait() // the errors are in errs
 	err := errors.Join(errs...)
@@ -41,6 +52,20 @@ func (r *Reconciler) apply(ctx context.Context, s *state, want []*work.Work) (ct
 		return ctrl.Result{RequeueAfter: staleRetry}, nil
 	}
 	return ctrl.Result{}, err
+}
+
+// isLatest tells whether the placement is what the API server has. It is asked before a Work goes: a cache that a server behind
+// the others fills, as after a change of the hub's leader, may show a decision that is older than the Work.
+func (r *Reconciler) isLatest(ctx context.Context, s *state) (bool, error) {
+	if s.placement == nil {
+		return true, nil
+	}
+	live := &topology.WorkloadPlacement{}
+	err := r.live.Get(ctx, client.ObjectKeyFromObject(s.placement), live)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read the placement of %s: %w", s.key.Sentence(), err)
+	}
+	return err == nil && live.UID == s.placement.UID && live.Generation == s.placement.Generation, nil
 }
 
 // errStale: the cache has not seen what was written last; its event brings the next reconcile.

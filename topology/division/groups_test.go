@@ -122,7 +122,9 @@ func smallGroups(random *rand.Rand, tree bool) Input {
 	return in
 }
 
-// TestGroupsAgainstBruteForce compares small cases with all allocations that there are.
+// TestGroupsAgainstBruteForce compares small cases with all allocations that there are. Bounds of a tree (regions, zones in
+// them, cells in those) never place less, and where the mins can be met, they are, with the least that can move. Bounds that
+// cross one another are met one after the other: now and then that is not the best, and the package comment says so.
 func TestGroupsAgainstBruteForce(t *testing.T) {
 	for _, tree := range []bool{true, false} {
 		t.Run(fmt.Sprintf("tree %t", tree), func(t *testing.T) {
@@ -149,6 +151,9 @@ func TestGroupsAgainstBruteForce(t *testing.T) {
 					t.Fatalf("a max is broken: %+v\n%s", in, plan)
 				}
 				want := best(int64(in.Replicas), cells, limits)
+				if tree && want.short > 0 && got.unplaced == want.unplaced {
+					continue // N is below the mins, or they contradict maxes: which of them are met is a matter of weights
+				}
 				total++
 				if !got.worseThan(want) {
 					continue
@@ -164,9 +169,12 @@ func TestGroupsAgainstBruteForce(t *testing.T) {
 					moved++
 					most.moved = max(most.moved, got.moved-want.moved)
 				}
-				if tree && unplaced+short+moved <= 3 {
+				if tree {
 					t.Errorf("it is %+v, and could be %+v:\n%+v\n%s", got, want, in, plan)
 				}
+			}
+			if unplaced*50 > total || short*20 > total || moved*30 > total || most.unplaced > 3 {
+				t.Errorf("crossing bounds are met worse than the package comment says")
 			}
 			t.Logf("of %d cases, %d place less (by at most %d), %d are further below mins (%d), %d move more (%d)",
 				total, unplaced, most.unplaced, short, most.short, moved, most.moved)
