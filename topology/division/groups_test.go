@@ -181,3 +181,30 @@ func TestGroupsAgainstBruteForce(t *testing.T) {
 		})
 	}
 }
+
+// TestFloorsOfGroupsAboveN holds cases that random inputs found: a group whose floor is met by no cell of its own must not
+// take the first replicas, and give them back with the next one.
+func TestFloorsOfGroupsAboveN(t *testing.T) {
+	in := Input{Subsets: []Subset{{Name: "s0"}}, Salt: "48", Spread: Spread{By: ByCluster}, Cells: []Cell{
+		{Subset: "s0", Cluster: "c1", Zone: "z0", Region: "r1", Weight: 2, Min: 2},
+		{Subset: "s0", Cluster: "c2", Zone: "z0", Region: "r2", Min: 1, Taint: PreferNoSchedule, Current: 2},
+		{Subset: "s0", Cluster: "c0", Zone: "z1", Region: "r0", Weight: 2, Min: 1, Max: new(int32(3)), Capacity: new(int32(1)), Current: 2},
+		{Subset: "s0", Cluster: "c1", Zone: "z2", Region: "r1", Weight: 1, Capacity: new(int32(1)), Current: 2},
+	}}
+	var before []Share
+	for n := range int32(9) {
+		in.Replicas = n
+		plan, err := Divide(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var changed int32
+		for i := range before {
+			changed += max(plan.Cells[i].Replicas-before[i].Replicas, before[i].Replicas-plan.Cells[i].Replicas)
+		}
+		if n > 0 && changed != 1 && len(plan.Unplaced) == 0 {
+			t.Errorf("N=%d moves %d:\n%s", n, changed, plan)
+		}
+		before = plan.Cells
+	}
+}

@@ -240,7 +240,7 @@ func (t *tree) divide(total int64, sticky, level bool) (shares []int64, rest int
 
 // entriesOf returns what is below a node as receivers. Where the floors alone are above the total, only what is there
 // counts as current, so that no floor takes what runs. Where that is too much as well, groups give down to what the floors
-// of their cells hold, so that no group's floor takes from a frozen cell.
+// of their cells hold, so that no group's floor takes from a frozen cell, and where N is below that too, all within it.
 func (t *tree) entriesOf(n *node, total int64) []Entry {
 	if n.children == nil {
 		return t.entries[n.from:n.to]
@@ -258,6 +258,9 @@ func (t *tree) entriesOf(n *node, total int64) []Entry {
 		case floors > total && there > total && total >= held:
 			e.Current = min(c.cur, c.lo)
 			e.Min, e.Max = c.held, e.Current
+		case floors > total && there > total: // not even that: the next n gives it one more of it
+			e.Current = min(c.cur, c.held)
+			e.Min, e.Max = 0, e.Current
 		case floors > total:
 			e.Current = c.cur
 		}
