@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// settle is how long the status of work in progress waits after a new order: agents answer within 200 ms of having it,
+	// settle is how long the status of work in progress waits after a new order: agents answer within 300 ms of having it,
 	// and pods that start at once are Ready soon after. Later would look late to a person.
 	settle = 500 * time.Millisecond
 	// interval is the least time between two writes of one status: two a second are as live as a person can read.

@@ -6,8 +6,9 @@ const (
 	// every is the least time between two reports of one Work: a slow start-up of many pods costs one write per second.
 	every = time.Second
 	// firstWait is how long the first report of a new order waits for the member's controller to see the object and to make
-	// or remove pods: mostly that takes some tens of milliseconds, and then one report says it all.
-	firstWait = 200 * time.Millisecond
+	// or remove pods: mostly that takes some tens of milliseconds, on a busy member a quarter of a second (its controller
+	// holds a status as long for its own pods to be seen), and then one report says it all.
+	firstWait = 300 * time.Millisecond
 )
 
 // moment is what the time of a report depends on.

@@ -208,11 +208,11 @@ func TestPause(t *testing.T) {
 		{"the first report leaves at once", moment{settled: true}, 0},
 		{"one report per second", moment{sent: now.Add(-300 * time.Millisecond), settled: true}, 700 * time.Millisecond},
 		{"after a second at once", moment{sent: now.Add(-time.Second), settled: true}, 0},
-		{"a new order waits for the controller", moment{fresh: true, since: now.Add(-50 * time.Millisecond)}, 150 * time.Millisecond},
-		{"but not long", moment{fresh: true, since: now.Add(-200 * time.Millisecond)}, 0},
+		{"a new order waits for the controller", moment{fresh: true, since: now.Add(-50 * time.Millisecond)}, 250 * time.Millisecond},
+		{"but not long", moment{fresh: true, since: now.Add(-300 * time.Millisecond)}, 0},
 		{"a new order that was seen leaves at once", moment{fresh: true, since: now, settled: true}, 0},
 		{"a known order does not wait", moment{since: now}, 0},
-		{"the longer of both", moment{fresh: true, since: now, sent: now.Add(-900 * time.Millisecond)}, 200 * time.Millisecond},
+		{"the longer of both", moment{fresh: true, since: now, sent: now.Add(-900 * time.Millisecond)}, 300 * time.Millisecond},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {

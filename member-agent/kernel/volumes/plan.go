@@ -53,6 +53,8 @@ type Transfer struct {
 type Plan struct {
 	Own    []Transfer
 	Delete []Removal
+	// Make are claims that pods wait for and that somebody deleted.
+	Make []*corev1.PersistentVolumeClaim
 	// Free are the instance ids whose claims new pods take over, the one with the oldest claim first.
 	Free []string
 	// Hold is how many new pods should wait for a pod that terminates and will leave its id and its claims to them.
@@ -92,10 +94,10 @@ type instance struct {
 
 // Compute returns the plan for the facts. It changes nothing of them.
 func Compute(f Facts) Plan {
+	plan := Plan{Make: f.lost()}
 	if len(f.Claims) == 0 {
-		return Plan{}
+		return plan
 	}
-	var plan Plan
 	mounted := sync.OnceValue(f.mounted) // only instances without a pod ask
 	for _, in := range f.instances() {
 		switch {

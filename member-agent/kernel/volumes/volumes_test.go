@@ -379,3 +379,22 @@ func TestANewPodWaitsForTheClaimsOfTheOldOne(t *testing.T) {
 		}
 	}
 }
+
+// A claim that somebody deleted just when its pod was made is made again: no kubelet starts the pod without it.
+func TestALostClaimIsMadeAgain(t *testing.T) {
+	data := newSet(claimTemplate("data", "1Gi"))
+	waits, runs, leaves := newPod(data, "aaaaa"), newPod(data, "bbbbb"), newPod(data, "ccccc")
+	runs.Status.Phase = corev1.PodRunning
+	facts := volumes.Facts{
+		Set: data, Pods: podset.Set{Active: []*corev1.Pod{waits, runs, leaves}}, Leaving: []*corev1.Pod{leaves}, Named: named(),
+	}
+	got := volumes.Compute(facts).Make
+	if len(got) != 1 || got[0].Name != "data-web-aaaaa" || metav1.GetControllerOf(got[0]) == nil {
+		t.Errorf("it makes %v, want data-web-aaaaa of the set", got)
+	}
+	// One that is on its way out is waited for.
+	facts.Named = named(going(newClaim(data, "data", "aaaaa", time.Hour)))
+	if got := volumes.Compute(facts).Make; len(got) != 0 {
+		t.Errorf("it makes %v beside the one that is being deleted", got)
+	}
+}

@@ -99,7 +99,8 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 	return true, nil
 }
 
-// transfer gives claims their new owners and deletes those that nobody needs. It tells whether all of the former is done.
+// transfer gives claims their new owners, deletes those that nobody needs, and makes again what pods wait for. It tells
+// whether all of the first is done.
 func (r *Reconciler) transfer(ctx context.Context, s *scope, steps func(n, start int) write.Steps) bool {
 	own, remove := s.plan.Claims.Own, s.plan.Claims.Delete
 	owned, ownErr := write.SlowStart(ctx, steps(len(own), startDeletes), func(i int) error {
@@ -108,7 +109,11 @@ func (r *Reconciler) transfer(ctx context.Context, s *scope, steps func(n, start
 	_, removeErr := write.SlowStart(ctx, steps(len(remove), startDeletes), func(i int) error {
 		return r.writer.DeleteClaim(ctx, s.cs.UID, remove[i].Claim)
 	})
-	s.keep(v1beta1.CloneSetConditionFailedScale, errors.Join(ownErr, removeErr))
+	lost := s.plan.Claims.Make
+	_, makeErr := write.SlowStart(ctx, steps(len(lost), 1), func(i int) error {
+		return r.writer.CreateClaim(ctx, s.cs.UID, lost[i])
+	})
+	s.keep(v1beta1.CloneSetConditionFailedScale, errors.Join(ownErr, removeErr, makeErr))
 	return owned == len(own)
 }
 

@@ -338,7 +338,8 @@ func zeroUnavailableWithSurge(w *world, name string) {
 	f.expectBounds(f.end(), 4, 6)
 }
 
-// The first pass after the change writes the status last; the API server's order tells what came before it.
+// The status that answers the change is written once the first pass's pods are seen; the API server's order tells what came
+// before it.
 func scaleAndUpdateInOnePass(w *world, name string) {
 	w.create(newCloneSet(name, 4, limits(3, 0)))
 	f := w.film(name)

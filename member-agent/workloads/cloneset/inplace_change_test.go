@@ -42,9 +42,7 @@ func resized(w *world, name string) {
 	w.change(name, requests("200m", "16Mi"))
 	after := w.settle(name)
 	w.expectSame(before, after)
-	sameContainers(w, before, after, "main")
-	w.expectRestarts(after, "main", 0)
-	w.expectSize(after, "main", "200m", "16Mi")
+	// The pods serve all the while, so that the status may be at rest before the kubelets are.
 	w.eventually("the records are closed", func() string {
 		after = w.pods(name)
 		for pod, object := range after {
@@ -54,6 +52,9 @@ func resized(w *world, name string) {
 		}
 		return ""
 	})
+	sameContainers(w, before, after, "main")
+	w.expectRestarts(after, "main", 0)
+	w.expectSize(after, "main", "200m", "16Mi")
 	expectInService(w, watch.until(after))
 	watch.expectWrites(after, "patch", "patch resize", "patch")
 }

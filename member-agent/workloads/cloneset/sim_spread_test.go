@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -168,6 +169,9 @@ func spreadStories() map[string]simStory {
 		"a-spread-comes-and-goes": {2, v1beta1.ReCreatePodUpdatePolicy, func(s *simulated) error {
 			s.Tell("user: a spread with caps 2 and none")
 			s.must(s.Create(simSpread("2", "")))
+			if err := s.RunFor(100 * time.Millisecond); err != nil { // the controller sees it before the change, whichever watch is faster
+				return err
+			}
 			s.spec("maxSurge 1, maxUnavailable 0, image app:2", func(spec *v1beta1.CloneSetSpec) {
 				rolling := spec.UpdateStrategy.RollingUpdate
 				rolling.MaxSurge, rolling.MaxUnavailable = new(intstr.FromInt32(1)), new(intstr.FromInt32(0))

@@ -42,6 +42,11 @@ func (r *Reconciler) report(ctx context.Context, s *scope) (bool, error) {
 	if equality.Semantic.DeepEqual(s.cs.Status, want) {
 		return true, nil
 	}
+	worked := s.done.created+s.done.deleted+s.done.updated > 0 && len(s.failed) == 0 && s.stalled == nil
+	if wait := r.pace.hold(s.key, r.clock.Now(), worked); wait > 0 {
+		s.wake = counts.Sooner(s.wake, wait)
+		return true, nil
+	}
 	if wait := r.pace.wait(s.key, r.clock.Now()); wait > 0 && onlyCounters(s.cs.Status, want) {
 		s.wake = counts.Sooner(s.wake, wait)
 		return true, nil
@@ -265,6 +270,8 @@ type pace struct {
 type paced struct {
 	uid   types.UID
 	wrote time.Time
+	// held is since when a status waits for pods that were written to be seen; zero when none waits.
+	held time.Time
 	// most is how many writes of one kind the last pass made without an error, at last.
 	most int
 	last time.Time
@@ -343,8 +350,28 @@ func (p *pace) wrote(key types.NamespacedName, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	entry := p.own[key]
-	entry.wrote = now
+	entry.wrote, entry.held = now, time.Time{}
 	p.own[key] = entry
+}
+
+// hold is how long the status of a pass has to wait. One that wrote pods has counted them as they were before: what the next
+// pass sees, mostly some tens of milliseconds later, says it all in one write. While every pass writes pods, a status waits no
+// longer than statusEvery.
+func (p *pace) hold(key types.NamespacedName, now time.Time, worked bool) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	entry := p.own[key]
+	switch {
+	case !worked:
+		entry.held = time.Time{}
+	case entry.held.IsZero():
+		entry.held = now
+	}
+	p.own[key] = entry
+	if !worked {
+		return 0
+	}
+	return max(0, entry.held.Add(statusEvery).Sub(now))
 }
 
 // wait is how long the next write of counters has to wait.
