@@ -16,7 +16,8 @@
 // Whole objects go the same way without being divided: one copy per member where a policy selects them, and beside a workload
 // where its pod template names them (placement records what goes with it, delivery gives each member object one Work).
 //
-// Beside the way: inventory/agent accepts members and tells whether they are Ready; placement also tells on each policy
+// Beside the way: inventory/registration lets clusters join and gives them their rights, as a program of its own; inventory/agent
+// tells whether members are accepted and Ready; placement also tells on each policy
 // whether it holds. wire has the names that all stages share. explain puts decisions into words, and snapshot holds what they depend on, both
 // for the command line; neither runs in the hub.
 //

@@ -21,6 +21,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -29,6 +30,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/copies"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/link"
+	"github.com/flotilla-dev/flotilla/member-agent/link/credential"
 	"github.com/flotilla-dev/flotilla/member-agent/objects"
 	"github.com/flotilla-dev/flotilla/member-agent/report"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
@@ -44,6 +46,8 @@ const CacheSyncTimeout = 365 * 24 * time.Hour
 type Options struct {
 	// Hub reaches the hub; nil runs the workload controllers alone.
 	Hub *rest.Config
+	// Credential keeps the certificate that Hub is reached with; nil: Hub has its own.
+	Credential *credential.Manager
 	// ClusterName is the name of the MemberCluster on the hub. A hub needs it; alone it may be empty.
 	ClusterName string
 	// Namespace of the member that has the agent's own objects: its copies of Works. A hub needs it.
@@ -125,7 +129,11 @@ func setupHub(mgr ctrl.Manager, options Options, hub *link.Link, kept *copies.St
 	if err != nil {
 		return fmt.Errorf("set up the store of member objects: %w", err)
 	}
-	for _, runnable := range []interface{ Start(context.Context) error }{hub, store} {
+	runnables := []manager.Runnable{hub, store}
+	if options.Credential != nil {
+		runnables = append(runnables, options.Credential)
+	}
+	for _, runnable := range runnables {
 		if err := mgr.Add(runnable); err != nil {
 			return fmt.Errorf("add to the manager: %w", err)
 		}

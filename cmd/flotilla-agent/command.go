@@ -40,6 +40,7 @@ const program = "flotilla-agent"
 // one.
 type flags struct {
 	kubeconfig, hubKubeconfig, clusterName string
+	hubSecret                              string
 	metricsAddress, healthAddress          string
 	leaderElect                            bool
 	leaderNamespace                        string
@@ -55,7 +56,7 @@ func newCommand() *cobra.Command {
 		Use:   "flotilla-agent",
 		Short: "Runs workloads in a member cluster, on its own or for a hub",
 		Long: "flotilla-agent runs the workload controllers (CloneSet, UnitedDeployment) of one cluster.\n" +
-			"With --hub-kubeconfig and --cluster-name it also carries out a hub's orders and reports back.",
+			"With --hub-secret, or with --hub-kubeconfig and --cluster-name, it also carries out a hub's orders and reports back.",
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -66,6 +67,7 @@ func newCommand() *cobra.Command {
 	set.StringVar(&f.kubeconfig, "kubeconfig", "", "path of the member's kubeconfig; empty means $KUBECONFIG, then the pod's own service account, then ~/.kube/config")
 	set.StringVar(&f.hubKubeconfig, "hub-kubeconfig", "", "path of a kubeconfig for the hub; empty means no hub")
 	set.StringVar(&f.clusterName, "cluster-name", "", "name of this cluster's MemberCluster on the hub; needed with --hub-kubeconfig")
+	set.StringVar(&f.hubSecret, "hub-secret", "", "name of the Secret in the namespace of --leader-election-namespace by which flotilla join tells of the hub, usually flotilla-join; in place of --hub-kubeconfig and --cluster-name")
 	set.StringVar(&f.metricsAddress, "metrics-bind-address", ":8080", "address that serves metrics; 0 turns them off")
 	set.StringVar(&f.healthAddress, "health-probe-bind-address", ":8081", "address that serves /healthz and /readyz; 0 turns them off")
 	set.BoolVar(&f.leaderElect, "leader-elect", true, "work only while holding a Lease in the member; needed with more than one replica")
@@ -83,6 +85,8 @@ func (f *flags) validate() error {
 	name := regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 	const longestName = 52 // as the MemberCluster type says
 	switch {
+	case f.hubSecret != "" && f.hubKubeconfig+f.clusterName != "":
+		return fmt.Errorf("--hub-secret %s says all of the hub: leave out --hub-kubeconfig and --cluster-name", f.hubSecret)
 	case f.hubKubeconfig != "" && f.clusterName == "":
 		return errors.New("--hub-kubeconfig needs --cluster-name: the name of this cluster's MemberCluster on the hub")
 	case f.hubKubeconfig == "" && f.clusterName != "":
@@ -113,10 +117,14 @@ func run(ctx context.Context, f *flags) error {
 	options := memberagent.Options{
 		ClusterName: f.clusterName, Namespace: f.leaderNamespace, Version: version(), Workers: f.workers, Clock: clock.RealClock{}, CloneSetShortHash: f.cloneSetShortHash,
 	}
-	if f.hubKubeconfig != "" {
-		if options.Hub, err = loadConfig("--hub-kubeconfig", f.hubKubeconfig); err != nil {
-			return err
-		}
+	switch {
+	case f.hubKubeconfig != "":
+		options.Hub, err = loadConfig("--hub-kubeconfig", f.hubKubeconfig)
+	case f.hubSecret != "":
+		err = f.joined(ctx, member, log, &options)
+	}
+	if err != nil {
+		return err
 	}
 	mgr, hooks, err := newManager(ctx, f, member, log)
 	if err != nil {
@@ -131,7 +139,7 @@ func run(ctx context.Context, f *flags) error {
 	if err := memberagent.Setup(ctx, mgr, options); err != nil {
 		return err
 	}
-	log.Info("flotilla-agent starts", "version", options.Version, "member", member.Host, "cluster", f.clusterName, "hub", hubHost(options.Hub))
+	log.Info("flotilla-agent starts", "version", options.Version, "member", member.Host, "cluster", options.ClusterName, "hub", hubHost(options.Hub))
 	return mgr.Start(ctx)
 }
 

@@ -71,6 +71,7 @@ func command() *cobra.Command {
 	f.webhook.Add(s, program)
 	s.StringVar(&f.logLevel, "log-level", "info", "debug, info or error")
 	s.StringVar(&f.logFormat, "log-format", "text", "text or json")
+	cmd.AddCommand(approverCommand())
 	return cmd
 }
 
@@ -78,14 +79,7 @@ func (f *flags) run(ctx context.Context) error {
 	if err := f.webhook.Validate(); err != nil {
 		return err
 	}
-	logger, err := f.logger()
-	if err != nil {
-		return err
-	}
-	f.options.Logger = zapr.NewLogger(logger)
-	ctrl.SetLogger(f.options.Logger)
-	klog.SetLogger(f.options.Logger)
-	cfg, err := f.config()
+	cfg, err := f.begin()
 	if err != nil {
 		return err
 	}
@@ -105,6 +99,18 @@ func (f *flags) run(ctx context.Context) error {
 		return fmt.Errorf("run the hub: %w", err)
 	}
 	return nil
+}
+
+// begin sets the logger, and returns how to reach the hub's API server.
+func (f *flags) begin() (*rest.Config, error) {
+	logger, err := f.logger()
+	if err != nil {
+		return nil, err
+	}
+	f.options.Logger = zapr.NewLogger(logger)
+	ctrl.SetLogger(f.options.Logger)
+	klog.SetLogger(f.options.Logger)
+	return f.config()
 }
 
 // newManager returns the manager of the hub, with its webhook server if there is one.

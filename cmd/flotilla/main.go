@@ -18,6 +18,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/adopt"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/member"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/plan"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/tree"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/try"
@@ -78,14 +79,15 @@ func newCommand() *cobra.Command {
 		// kubectl runs the program of this name for `kubectl flotilla`.
 		command.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl " + strings.TrimPrefix(called, pluginPrefix)}
 	}
-	command.AddCommand(plan.NewCommand(), plan.NewSnapshotCommand(), tree.NewCommand(), why.NewCommand(), adopt.NewCommand(), try.NewCommand(), &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), version.Get().GitVersion)
-			return err
-		},
-	})
+	command.AddCommand(plan.NewCommand(), plan.NewSnapshotCommand(), tree.NewCommand(), why.NewCommand(), adopt.NewCommand(), try.NewCommand(),
+		member.NewTokenCommand(), member.NewJoinCommand(), member.NewAcceptCommand(), member.NewLeaveCommand(), &cobra.Command{
+			Use:   "version",
+			Short: "Print the version",
+			Args:  cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), version.Get().GitVersion)
+				return err
+			},
+		})
 	return command
 }

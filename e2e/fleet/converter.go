@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/flotilla-dev/flotilla/apis/crds"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
 // converterAnnotation names the program that converts the objects of a CustomResourceDefinition.
@@ -59,10 +60,10 @@ func (c *Cluster) authority(ctx context.Context, secret string) ([]byte, error) 
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", c.Name, err)
 	}
-	if _, err := client.CoreV1().Namespaces().Apply(ctx, applycorev1.Namespace(systemNamespace), applied()); err != nil {
-		return nil, fmt.Errorf("apply namespace %s: %w", systemNamespace, err)
+	if _, err := client.CoreV1().Namespaces().Apply(ctx, applycorev1.Namespace(topology.SystemNamespace), applied()); err != nil {
+		return nil, fmt.Errorf("apply namespace %s: %w", topology.SystemNamespace, err)
 	}
-	secrets := client.CoreV1().Secrets(systemNamespace)
+	secrets := client.CoreV1().Secrets(topology.SystemNamespace)
 	have, err := secrets.Get(ctx, secret, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		var data map[string][]byte
@@ -72,7 +73,7 @@ func (c *Cluster) authority(ctx context.Context, secret string) ([]byte, error) 
 		have, err = secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secret}, Type: corev1.SecretTypeTLS, Data: data}, metav1.CreateOptions{})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("have Secret %s/%s: %w", systemNamespace, secret, err)
+		return nil, fmt.Errorf("have Secret %s/%s: %w", topology.SystemNamespace, secret, err)
 	}
 	return have.Data["ca.crt"], nil
 }

@@ -25,12 +25,16 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/inventory/registration"
+	"github.com/flotilla-dev/flotilla/member-agent/rights"
 )
 
 // Users by which the audit logs tell our programs apart.
 const (
 	// HubUser is the hub program on the hub's cluster.
 	HubUser = "flotilla-hub"
+	// ApproverUser is the approver on the hub's cluster.
+	ApproverUser = "flotilla-approver"
 	// AgentUser is each agent on its own member.
 	AgentUser = "flotilla-agent"
 )
@@ -103,22 +107,39 @@ func (f *Fleet) HubIdentity(ctx context.Context) (string, error) {
 	if err := hub.grant(ctx, HubUser, "", hubRules()); err != nil {
 		return "", err
 	}
-	client, err := kubernetes.NewForConfig(hub.admin)
-	if err != nil {
-		return "", fmt.Errorf("connect to %s: %w", hub.Name, err)
+	if err := hub.ensureSystemNamespace(ctx); err != nil {
+		return "", err
 	}
-	if _, err := client.CoreV1().Namespaces().Apply(ctx, applycorev1.Namespace(systemNamespace), applied()); err != nil {
-		return "", fmt.Errorf("apply namespace %s: %w", systemNamespace, err)
-	}
-	if err := hub.grant(ctx, HubUser, systemNamespace, servingRules(HubUser)); err != nil {
+	if err := hub.grant(ctx, HubUser, topology.SystemNamespace, servingRules(HubUser)); err != nil {
 		return "", err
 	}
 	return hub.Identity(HubUser)
 }
 
+// ApproverIdentity returns a kubeconfig of the hub's cluster for the approver, with the rights that it needs.
+func (f *Fleet) ApproverIdentity(ctx context.Context) (string, error) {
+	hub := f.Hub()
+	if err := hub.ensureSystemNamespace(ctx); err != nil {
+		return "", err
+	}
+	if err := hub.grant(ctx, ApproverUser, "", registration.ApproverRules()); err != nil {
+		return "", err
+	}
+	if err := hub.grant(ctx, ApproverUser, topology.SystemNamespace, registration.ApproverNamespaceRules()); err != nil {
+		return "", err
+	}
+	return hub.Identity(ApproverUser)
+}
+
 // AgentIdentity returns a kubeconfig of the member for its own agent, with the rights that it needs.
 func (f *Fleet) AgentIdentity(ctx context.Context, member *Cluster) (string, error) {
-	if err := member.grant(ctx, AgentUser, "", agentRules()); err != nil {
+	if err := member.grant(ctx, AgentUser, "", rights.Rules()); err != nil {
+		return "", err
+	}
+	if err := member.ensureSystemNamespace(ctx); err != nil {
+		return "", err
+	}
+	if err := member.grant(ctx, AgentUser, topology.SystemNamespace, rights.NamespaceRules()); err != nil {
 		return "", err
 	}
 	return member.Identity(AgentUser)
@@ -218,8 +239,17 @@ func hubRules() []rbacv1.PolicyRule {
 	}
 }
 
-// systemNamespace is what --leader-election-namespace is by default.
-const systemNamespace = "flotilla-system"
+// ensureSystemNamespace makes the namespace that --leader-election-namespace is by default.
+func (c *Cluster) ensureSystemNamespace(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(c.admin)
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", c.Name, err)
+	}
+	if _, err := client.CoreV1().Namespaces().Apply(ctx, applycorev1.Namespace(topology.SystemNamespace), applied()); err != nil {
+		return fmt.Errorf("apply namespace %s of %s: %w", topology.SystemNamespace, c.Name, err)
+	}
+	return nil
+}
 
 // servingRules let a program keep its certificate. To create cannot be bound to a name.
 func servingRules(program string) []rbacv1.PolicyRule {
@@ -233,27 +263,6 @@ func conversionRule() rbacv1.PolicyRule {
 	ours := rule("apiextensions.k8s.io", "customresourcedefinitions", "patch")
 	ours.ResourceNames = []string{"clonesets.apps.kruise.io", "uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"}
 	return ours
-}
-
-func agentRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{
-		rule("apps.kruise.io", "*", write),
-		rule("policy.kruise.io", "*", write),
-		rule("apps", "deployments statefulsets replicasets controllerrevisions", write),
-		rule("apps", "deployments/status statefulsets/status", "get"),
-		rule("", "pods services configmaps secrets serviceaccounts persistentvolumeclaims", write),
-		rule("", "pods/status pods/resize", "get update patch"),
-		rule("", "pods/eviction", "create"),
-		rule("", "namespaces", read+" create patch"),
-		rule("", "nodes", read),
-		rule("", "events", "create patch"),
-		rule("events.k8s.io", "events", "create patch"),
-		rule("coordination.k8s.io", "leases", write),
-		rule("batch", "jobs", read),
-		rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations", write),
-		rule("apiextensions.k8s.io", "customresourcedefinitions", read),
-		conversionRule(),
-	}
 }
 
 func memberRules(member string) []rbacv1.PolicyRule {

@@ -43,7 +43,7 @@ func (f *Fleet) RunHub(ctx context.Context, bin string, args ...string) error {
 	if err != nil {
 		return err
 	}
-	return f.runOurs(ctx, HubProgram, filepath.Join(bin, HubProgram), f.Hub(), append([]string{"--kubeconfig=" + kubeconfig}, args...))
+	return f.runServing(ctx, HubProgram, filepath.Join(bin, HubProgram), f.Hub(), append([]string{"--kubeconfig=" + kubeconfig}, args...))
 }
 
 // RunAgent starts the agent program of folder bin for the member, with identities of its own on the member and on the
@@ -61,7 +61,7 @@ func (f *Fleet) RunAgent(ctx context.Context, bin string, member *Cluster, args 
 		}
 		own = append(own, "--hub-kubeconfig="+hub, "--cluster-name="+member.Name)
 	}
-	return f.runOurs(ctx, AgentName(member.Name), filepath.Join(bin, AgentProgram), member, append(own, args...))
+	return f.runServing(ctx, AgentName(member.Name), filepath.Join(bin, AgentProgram), member, append(own, args...))
 }
 
 // Accept creates the member's MemberCluster on the hub, accepted; one that exists is accepted.
@@ -144,9 +144,18 @@ func (f *Fleet) addressOf(name, flag string) (string, error) {
 	return "", fmt.Errorf("%s was started without %s", name, flag)
 }
 
-// runOurs starts a program of ours on its own ports, unless it runs, and waits until it is ready. It serves the cluster's
-// API server.
-func (f *Fleet) runOurs(ctx context.Context, name, path string, serves *Cluster, args []string) error {
+// runServing starts a program of ours that serves the cluster's API server.
+func (f *Fleet) runServing(ctx context.Context, name, path string, serves *Cluster, args []string) error {
+	return f.runOurs(ctx, name, path, append([]string{webhookFlag + serves.WebhookAddress(), webhookURLFlag + "https://" + serves.WebhookAddress()}, args...))
+}
+
+// runOurs starts a program of ours on its own ports, unless it runs, and waits until it is ready.
+func (f *Fleet) runOurs(ctx context.Context, name, path string, args []string) error {
+	return f.runVerb(ctx, name, path, "", args)
+}
+
+// runVerb is runOurs for a verb of a program.
+func (f *Fleet) runVerb(ctx context.Context, name, path, verb string, args []string) error {
 	if f.Running(name) {
 		return f.WaitReady(ctx, name)
 	}
@@ -160,10 +169,10 @@ func (f *Fleet) runOurs(ctx context.Context, name, path string, serves *Cluster,
 		metrics, health = fmt.Sprintf("%s:%d", loopback, ports[0]), fmt.Sprintf("%s:%d", loopback, ports[1])
 	}
 	// One of each runs; an election would only delay restarts.
-	args = append([]string{
-		metricsFlag + metrics, healthFlag + health,
-		webhookFlag + serves.WebhookAddress(), webhookURLFlag + "https://" + serves.WebhookAddress(), "--leader-elect=false",
-	}, args...)
+	args = append([]string{metricsFlag + metrics, healthFlag + health, "--leader-elect=false"}, args...)
+	if verb != "" {
+		args = append([]string{verb}, args...)
+	}
 	if err := f.Run(Program{Name: name, Path: path, Args: args}); err != nil {
 		return err
 	}

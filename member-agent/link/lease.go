@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	applycoordinationv1 "k8s.io/client-go/applyconfigurations/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -102,7 +103,9 @@ func (l *Link) renew(ctx context.Context, clusterID string) error {
 	}
 	err = l.client.Patch(ctx, lease.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager))
 	if apierrors.IsNotFound(err) {
-		err = l.client.Create(ctx, lease, client.FieldOwner(fieldManager))
+		// It is applied, not posted: an object that is posted has no name yet when the rights to it are looked up.
+		spec := applycoordinationv1.LeaseSpec().WithHolderIdentity(clusterID).WithLeaseDurationSeconds(leaseDurationSeconds).WithRenewTime(now)
+		err = l.client.Apply(ctx, applycoordinationv1.Lease(lease.Name, lease.Namespace).WithSpec(spec), client.FieldOwner(fieldManager))
 	}
 	if err != nil {
 		return fmt.Errorf("renew Lease %s/%s on the hub: %w", lease.Namespace, lease.Name, err)

@@ -15,6 +15,12 @@ type MemberClusterSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	ClusterID string `json:"clusterID,omitempty"`
+	// keyFingerprint is the fingerprint of the key that the member's agent authenticates with, "sha256:" and 64 hexadecimal digits:
+	// no certificate is signed for another key. `flotilla accept` pins it. Default: none, then the hub signs nothing for the member.
+	// +optional
+	// +kubebuilder:validation:MaxLength=71
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(sha256:[0-9a-f]{64})?$')",message="keyFingerprint must be sha256: and 64 hexadecimal digits (0-9, a-f); flotilla accept writes it",messageExpression="'keyFingerprint \"%s\" must be sha256: and 64 hexadecimal digits (0-9, a-f); flotilla accept writes it'.format([self])"
+	KeyFingerprint string `json:"keyFingerprint,omitempty"`
 	// region of the member; subsets select it as topology.kubernetes.io/region. Default: the region that all its nodes share.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63

@@ -1,0 +1,2 @@
+// Package member is how clusters become members and cease to be: the verbs token, join, accept and leave.
+package member

@@ -1,0 +1,101 @@
+package registration
+
+import (
+	"context"
+	"fmt"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// Orders returns how many Works the hub has for a member, and how many placements have replicas there.
+func Orders(ctx context.Context, c client.Reader, name string) (works, placements int, err error) {
+	list := &work.WorkList{}
+	if err := c.List(ctx, list, client.InNamespace(wire.MemberNamespace(name))); err != nil {
+		return 0, 0, fmt.Errorf("list Works of member %s: %w", name, err)
+	}
+	placed := &topology.WorkloadPlacementList{}
+	if err := c.List(ctx, placed); err != nil {
+		return 0, 0, fmt.Errorf("list WorkloadPlacements: %w", err)
+	}
+	for i := range placed.Items {
+		for _, cell := range placed.Items[i].Spec.Cells {
+			if cell.Cluster == name && cell.Replicas > 0 {
+				placements++
+				break
+			}
+		}
+	}
+	return len(list.Items), placements, nil
+}
+
+// Dismiss lets a member take part no longer: its workloads go to the others, as far as they can take them. It keeps its rights, so
+// that its agent can carry that out.
+func Dismiss(ctx context.Context, c client.Client, name string) error {
+	member := &topology.MemberCluster{}
+	if err := c.Get(ctx, types.NamespacedName{Name: name}, member); client.IgnoreNotFound(err) != nil || err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if !member.Spec.Accepted {
+		return nil
+	}
+	base := member.DeepCopy()
+	member.Spec.Accepted = false
+	if err := c.Patch(ctx, member, client.MergeFrom(base)); err != nil {
+		return fmt.Errorf("dismiss MemberCluster %s: %w", name, err)
+	}
+	return nil
+}
+
+// Revoke ends the membership: the MemberCluster and every right of its agent go. What runs in the member is not touched. It is done
+// when it returns, and can be called again.
+func Revoke(ctx context.Context, c client.Client, name string) error {
+	// The MemberCluster first: the approver gives no rights to one that is not there.
+	member := &topology.MemberCluster{}
+	member.Name = name
+	if err := c.Delete(ctx, member); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete MemberCluster %s: %w", name, err)
+	}
+	r := &Reconciler{client: c}
+	have, err := r.rightsOf(ctx, name)
+	if err != nil {
+		return err
+	}
+	next := &certificatesv1.CertificateSigningRequest{}
+	next.Name = topology.MemberObject(name)
+	for _, object := range append(append(have, joinThings(name)...), next) {
+		if err := c.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete %T %s: %w", object, client.ObjectKeyFromObject(object), err)
+		}
+	}
+	return nil
+}
+
+// Forget removes what is left of a member that was revoked: its orders and its namespace. No agent carries out anything of them any
+// more, so nobody else takes away the finalizers. It returns how many Works are left.
+func Forget(ctx context.Context, c client.Client, name string) (int, error) {
+	list := &work.WorkList{}
+	if err := c.List(ctx, list, client.InNamespace(wire.MemberNamespace(name))); err != nil {
+		return 0, fmt.Errorf("list Works of member %s: %w", name, err)
+	}
+	for i := range list.Items {
+		w := &list.Items[i]
+		base := w.DeepCopy()
+		w.Finalizers = nil
+		if err := c.Patch(ctx, w, client.MergeFrom(base)); client.IgnoreNotFound(err) != nil {
+			return len(list.Items), fmt.Errorf("let Work %s/%s go: %w", w.Namespace, w.Name, err)
+		}
+		if err := c.Delete(ctx, w); client.IgnoreNotFound(err) != nil {
+			return len(list.Items), fmt.Errorf("delete Work %s/%s: %w", w.Namespace, w.Name, err)
+		}
+	}
+	if err := c.Delete(ctx, memberNamespaceOf(name)); client.IgnoreNotFound(err) != nil {
+		return len(list.Items), fmt.Errorf("delete namespace %s: %w", wire.MemberNamespace(name), err)
+	}
+	return len(list.Items), nil
+}

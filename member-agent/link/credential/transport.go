@@ -1,0 +1,67 @@
+package credential
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+)
+
+// Transport sends requests to the hub with the latest certificate. Before there is one, requests wait for it, as long as their
+// contexts last. It is safe for concurrent use.
+type Transport struct {
+	mu      sync.Mutex
+	current *http.Transport
+	ready   chan struct{}
+}
+
+// NewTransport returns a transport that has no certificate yet.
+func NewTransport() *Transport { return &Transport{ready: make(chan struct{})} }
+
+// Use lets the requests that begin from now on use a certificate. What is under way goes on over the old connections, which close
+// once they are idle.
+func (t *Transport) Use(server, ca string, key, certificate []byte) error {
+	config := &rest.Config{Host: server, TLSClientConfig: rest.TLSClientConfig{CAData: []byte(ca), CertData: certificate, KeyData: key}}
+	secure, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return fmt.Errorf("use the certificate for the hub: %w", err)
+	}
+	next := utilnet.SetTransportDefaults(&http.Transport{TLSClientConfig: secure, Proxy: http.ProxyFromEnvironment})
+	t.mu.Lock()
+	before := t.current
+	t.current = next
+	t.mu.Unlock()
+	if before == nil {
+		close(t.ready)
+		return nil
+	}
+	before.CloseIdleConnections()
+	return nil
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	select {
+	case <-t.ready:
+	case <-request.Context().Done():
+		if request.Body != nil {
+			_ = request.Body.Close() // nothing was sent
+		}
+		return nil, fmt.Errorf("this cluster has no certificate of the hub yet: %w", request.Context().Err())
+	}
+	t.mu.Lock()
+	current := t.current
+	t.mu.Unlock()
+	return current.RoundTrip(request)
+}
+
+// CloseIdleConnections closes the connections that no request uses.
+func (t *Transport) CloseIdleConnections() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.current != nil {
+		t.current.CloseIdleConnections()
+	}
+}

@@ -1,0 +1,73 @@
+// Package rights is what an agent may do in its member.
+package rights
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// agentName names the agent's ServiceAccount, roles and bindings in the member.
+const agentName = "flotilla-agent"
+
+const (
+	read  = "get list watch"
+	write = "get list watch create update patch delete"
+)
+
+func rule(group, resources, verbs string, names ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: strings.Fields(resources), Verbs: strings.Fields(verbs), ResourceNames: names}
+}
+
+// Rules are what the agent may do in its member, outside of its own namespace: what its workload controllers, the kinds that a hub can
+// copy there, and the conversion of the own kinds need.
+func Rules() []rbacv1.PolicyRule {
+	const kruise = "apps.kruise.io"
+	return []rbacv1.PolicyRule{
+		// Stage 5: workloads, their children and their pods.
+		rule(kruise, "clonesets statefulsets uniteddeployments workloadspreads", write),
+		rule(kruise, "clonesets/status statefulsets/status uniteddeployments/status workloadspreads/status", "get update patch"),
+		rule(kruise, "clonesets/finalizers uniteddeployments/finalizers workloadspreads/finalizers", "update"),
+		rule("apps", "deployments statefulsets controllerrevisions", write),
+		rule("apps", "replicasets", read),
+		rule("apps", "deployments/status statefulsets/status", "get"),
+		rule("batch", "jobs", read),
+		rule("", "pods", write),
+		rule("", "pods/status pods/resize", "get update patch"),
+		rule("", "pods/eviction", "create"),
+		// Stage 4: what a hub copies, and the namespaces of it all. Namespaces are never deleted.
+		rule("", "services configmaps secrets serviceaccounts persistentvolumeclaims", write),
+		rule("", "namespaces", read+" create patch"),
+		// Stage 6: zones and room.
+		rule("", "nodes", read),
+		rule("", "events", "create patch"),
+		rule("events.k8s.io", "events", "create patch"),
+		// The webhook for pods, and where objects of our kinds are converted.
+		rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations", write),
+		rule("apiextensions.k8s.io", "customresourcedefinitions", read),
+		rule("apiextensions.k8s.io", "customresourcedefinitions", "patch",
+			"clonesets.apps.kruise.io", "uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"),
+	}
+}
+
+// NamespaceRules are what the agent may do in its own namespace: it leads by a Lease. Its Secrets are among those of Rules.
+func NamespaceRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{rule("coordination.k8s.io", "leases", "get list watch create update patch delete")}
+}
+
+// Objects returns the agent's ServiceAccount in the namespace, and the roles and bindings that give it its rights.
+func Objects(namespace string) []client.Object {
+	in := metav1.ObjectMeta{Namespace: namespace, Name: agentName}
+	out := metav1.ObjectMeta{Name: agentName}
+	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: agentName}}
+	return []client.Object{
+		&corev1.ServiceAccount{ObjectMeta: in},
+		&rbacv1.ClusterRole{ObjectMeta: out, Rules: Rules()},
+		&rbacv1.ClusterRoleBinding{ObjectMeta: out, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: agentName}},
+		&rbacv1.Role{ObjectMeta: in, Rules: NamespaceRules()},
+		&rbacv1.RoleBinding{ObjectMeta: in, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: agentName}},
+	}
+}

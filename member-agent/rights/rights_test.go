@@ -1,0 +1,43 @@
+package rights
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+// update writes the golden file anew: go test ./member-agent/rights -update.
+var update = flag.Bool("update", false, "write the golden file anew")
+
+// TestRights holds the rights as they are reviewed: each change of them shows in testdata. None of them has a *.
+func TestRights(t *testing.T) {
+	var got []byte
+	for _, object := range Objects("flotilla-system") {
+		data, err := yaml.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(append(got, "---\n"...), data...)
+	}
+	if strings.Contains(string(got), "*") {
+		t.Errorf("a right has a *:\n%s", got)
+	}
+	const golden = "testdata/rights.golden.yaml"
+	if *update {
+		if err := os.WriteFile(golden, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("the rights are others than in %s (-want +got):\n%s", golden, cmp.Diff(string(want), string(got)))
+	}
+}
