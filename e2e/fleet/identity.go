@@ -133,7 +133,8 @@ func (f *Fleet) ApproverIdentity(ctx context.Context) (string, error) {
 
 // AgentIdentity returns a kubeconfig of the member for its own agent, with the rights that it needs.
 func (f *Fleet) AgentIdentity(ctx context.Context, member *Cluster) (string, error) {
-	if err := member.grant(ctx, AgentUser, "", rights.Rules()); err != nil {
+	rules := append(rights.Rules(), rule("apps.kruise.io", "*", write), rule("apps", "replicasets", write), rule("coordination.k8s.io", "leases", write))
+	if err := member.grant(ctx, AgentUser, "", rules); err != nil {
 		return "", err
 	}
 	if err := member.ensureSystemNamespace(ctx); err != nil {
