@@ -42,11 +42,11 @@ func Accept(ctx context.Context, c client.Client, name, fingerprint string) (*Ac
 		return nil, fmt.Errorf("MemberCluster %s is being deleted; wait until it is gone, and join again", name)
 	}
 	before := &Acceptance{Member: name, ClusterID: member.Spec.ClusterID, Fingerprint: member.Spec.KeyFingerprint, Before: true}
-	accepted := member.Spec.Accepted && before.ClusterID != "" && before.Fingerprint != ""
+	stands := acceptedBefore(member, fingerprint)
 	csr := &certificatesv1.CertificateSigningRequest{}
 	err := c.Get(ctx, types.NamespacedName{Name: topology.JoinObject(name)}, csr)
 	switch {
-	case apierrors.IsNotFound(err) && accepted && (fingerprint == "" || fingerprint == before.Fingerprint):
+	case apierrors.IsNotFound(err) && stands:
 		return before, nil
 	case apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("%w: there is no CertificateSigningRequest %s; start flotilla-agent in the member, and look at its log", ErrNoRequest, topology.JoinObject(name))
@@ -57,7 +57,7 @@ func Accept(ctx context.Context, c client.Client, name, fingerprint string) (*Ac
 	if err != nil {
 		return nil, fmt.Errorf("the request of %s is not in order: %w", name, err)
 	}
-	if accepted && asked.Fingerprint == before.Fingerprint && (fingerprint == "" || fingerprint == before.Fingerprint) {
+	if stands && asked.Fingerprint == before.Fingerprint {
 		return before, nil
 	}
 	if err := mayAccept(member, asked, fingerprint); err != nil {
@@ -72,6 +72,12 @@ func Accept(ctx context.Context, c client.Client, name, fingerprint string) (*Ac
 		return nil, fmt.Errorf("accept MemberCluster %s: %w", name, err)
 	}
 	return asked, nil
+}
+
+// acceptedBefore tells whether the member was accepted, with the key of the fingerprint if there is one.
+func acceptedBefore(member *topology.MemberCluster, fingerprint string) bool {
+	key := member.Spec.KeyFingerprint
+	return member.Spec.Accepted && member.Spec.ClusterID != "" && key != "" && (fingerprint == "" || fingerprint == key)
 }
 
 // inspect returns what a request for a first certificate asks for, or what is wrong with it.

@@ -50,7 +50,7 @@ func ReadJoin(ctx context.Context, member client.Reader, namespace, name string)
 	}
 	for key, value := range map[string]string{topology.JoinName: j.Name, topology.JoinUID: string(j.UID), topology.JoinServer: j.Server} {
 		if value == "" {
-			return nil, fmt.Errorf("Secret %s/%s lacks %s: run flotilla join again", namespace, name, key)
+			return nil, fmt.Errorf("the Secret %s/%s lacks %s: run flotilla join again", namespace, name, key)
 		}
 	}
 	// A token without the time counts as expired; the certificate may be good all the same.
