@@ -1,0 +1,92 @@
+package rollout
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+)
+
+// restartedAt is the annotation of kubectl rollout restart: a pod template that differs in it is another one.
+const restartedAt = "kubectl.kubernetes.io/restartedAt"
+
+// pause stops or lets go on the update of an object. It fails where the kind has no pause.
+func pause(object client.Object, paused bool) error {
+	switch o := object.(type) {
+	case *apps.CloneSet:
+		pauseCloneSet(&o.Spec, paused)
+		return nil
+	case *apps.UnitedDeployment:
+		switch t := &o.Spec.Template; {
+		case t.CloneSetTemplate != nil:
+			pauseCloneSet(&t.CloneSetTemplate.Spec, paused)
+			return nil
+		case t.DeploymentTemplate != nil:
+			t.DeploymentTemplate.Spec.Paused = paused
+			return nil
+		}
+		return fmt.Errorf("the children of UnitedDeployment %s/%s are StatefulSets, which have no pause: hold pods back with spec.updateStrategy.manualUpdate.partitions", o.Namespace, o.Name)
+	}
+	return fmt.Errorf("%T has no rollout", object)
+}
+
+func pauseCloneSet(spec *apps.CloneSetSpec, paused bool) {
+	if spec.UpdateStrategy.RollingUpdate == nil {
+		if !paused {
+			return
+		}
+		spec.UpdateStrategy.RollingUpdate = &apps.RollingUpdateCloneSetStrategy{}
+	}
+	spec.UpdateStrategy.RollingUpdate.Paused = paused
+}
+
+// promote lets all pods be updated: nothing is held back and nothing paused.
+func promote(object client.Object) error {
+	switch o := object.(type) {
+	case *apps.CloneSet:
+		if rolling := o.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.Partition != nil {
+			rolling.Partition = new(intstr.FromInt32(0))
+		}
+	case *apps.UnitedDeployment:
+		o.Spec.UpdateStrategy.ManualUpdate = nil
+		if t := o.Spec.Template; t.StatefulSetTemplate != nil || t.AdvancedStatefulSetTemplate != nil {
+			return nil // there is no pause to end
+		}
+	}
+	return pause(object, false)
+}
+
+// restart makes the pod template another one, so that every pod is made anew or restarted.
+func restart(object client.Object, now time.Time) error {
+	template := podTemplate(object)
+	if template == nil {
+		return fmt.Errorf("%s/%s has no pod template: give spec.template", object.GetNamespace(), object.GetName())
+	}
+	if template.Annotations == nil {
+		template.Annotations = map[string]string{}
+	}
+	template.Annotations[restartedAt] = now.UTC().Format(time.RFC3339)
+	return nil
+}
+
+// podTemplate returns the pod template within the object, nil if it has none.
+func podTemplate(object client.Object) *corev1.PodTemplateSpec {
+	switch o := object.(type) {
+	case *apps.CloneSet:
+		return &o.Spec.Template
+	case *apps.UnitedDeployment:
+		switch t := &o.Spec.Template; {
+		case t.CloneSetTemplate != nil:
+			return &t.CloneSetTemplate.Spec.Template
+		case t.DeploymentTemplate != nil:
+			return &t.DeploymentTemplate.Spec.Template
+		case t.StatefulSetTemplate != nil:
+			return &t.StatefulSetTemplate.Spec.Template
+		}
+	}
+	return nil
+}

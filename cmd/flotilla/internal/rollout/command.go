@@ -1,0 +1,179 @@
+// Package rollout is the verb `flotilla rollout`: it tells how far a rollout is, and stops it, lets it go on or starts it. It
+// works on the user's object, so on a hub it means all clusters together; on one cluster it works alike.
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
+	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+const (
+	// manager is the field manager of what the verbs write.
+	manager = client.FieldOwner("flotilla-rollout")
+	// lookEvery is how often status --wait asks.
+	lookEvery = time.Second
+)
+
+// NewCommand returns the verb with its own verbs.
+func NewCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "rollout",
+		Short: "Follow, stop and go on with the rollout of a workload, over all clusters together",
+		Args:  cobra.NoArgs,
+	}
+	now := clock.RealClock{}
+	command.AddCommand(
+		newStatus(),
+		newChange("pause", "Stop updating pods; healing and scaling go on", "paused", func(o client.Object) error { return pause(o, true) }),
+		newChange("resume", "Go on with a rollout that was paused", "resumed", func(o client.Object) error { return pause(o, false) }),
+		newChange("promote", "Let all pods be updated: no partition, no pause", "promoted", promote),
+		newChange("restart", "Restart every pod, within the limits of the rollout", "restarted", func(o client.Object) error { return restart(o, now.Now()) }),
+	)
+	return command
+}
+
+// newChange returns a verb that changes the spec of a workload.
+func newChange(name, short, done string, change func(client.Object) error) *cobra.Command {
+	var hub console.Hub
+	command := &cobra.Command{
+		Use:               name + " KIND/NAME",
+		Short:             short,
+		Example:           "  flotilla rollout " + name + " cs/api -n shop",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: hub.CompleteWorkloads,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			key, c, err := open(&hub, args[0])
+			if err != nil {
+				return err
+			}
+			return apply(cmd.Context(), c, cmd.OutOrStdout(), key, done, change)
+		},
+	}
+	hub.AddFlags(command)
+	return command
+}
+
+// open reads which workload is meant, and connects.
+func open(hub *console.Hub, name string) (wire.Key, client.Client, error) {
+	namespace, err := hub.Namespace()
+	if err != nil {
+		return wire.Key{}, nil, err
+	}
+	key, err := console.Workload(name, namespace)
+	if err != nil {
+		return wire.Key{}, nil, err
+	}
+	c, err := hub.Client()
+	return key, c, err
+}
+
+func get(ctx context.Context, c client.Client, key wire.Key) (client.Object, error) {
+	object := placement.Rules()[key.Kind].New()
+	if err := c.Get(ctx, key.Workload(), object); err != nil {
+		return nil, fmt.Errorf("get %s: %w", key.Sentence(), err)
+	}
+	return object, nil
+}
+
+// apply writes what change makes of the workload; nothing where that is what stands.
+func apply(ctx context.Context, c client.Client, out io.Writer, key wire.Key, done string, change func(client.Object) error) error {
+	object, err := get(ctx, c, key)
+	if err != nil {
+		return err
+	}
+	base, _ := object.DeepCopyObject().(client.Object) // it is one
+	if err := change(object); err != nil {
+		return err
+	}
+	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
+	data, err := client.MergeFrom(base).Data(object)
+	if err != nil {
+		return fmt.Errorf("compare %s: %w", key.Sentence(), err)
+	}
+	if string(data) == "{}" {
+		_, err = fmt.Fprintf(out, "%s is %s already\n", key.Sentence(), done)
+		return err
+	}
+	if err := c.Patch(ctx, object, patch, manager); err != nil {
+		return fmt.Errorf("change %s: %w", key.Sentence(), err)
+	}
+	_, err = fmt.Fprintf(out, "%s is %s\n", key.Sentence(), done)
+	return err
+}
+
+func newStatus() *cobra.Command {
+	var (
+		hub     console.Hub
+		output  console.Output
+		waits   bool
+		timeout time.Duration
+	)
+	command := &cobra.Command{
+		Use:   "status KIND/NAME",
+		Short: "Say how far a rollout is, or wait for its end",
+		Long: `Say how far a rollout is, or wait for its end.
+
+Exit codes: 0 it is done, as far as its partition goes, or still going on without --wait; 1 it failed: only a person moves it
+on, or nothing has moved for longer than progressDeadlineSeconds; 124 --timeout is over.`,
+		Example: `  flotilla rollout status cs/api
+  flotilla rollout status ud/web -n shop --wait --timeout 10m`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: hub.CompleteWorkloads,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := output.Check(); err != nil {
+				return err
+			}
+			key, c, err := open(&hub, args[0])
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			return follow(ctx, c, cmd.OutOrStdout(), output, key, waits)
+		},
+	}
+	hub.AddFlags(command)
+	output.AddFlag(command)
+	command.Flags().BoolVarP(&waits, "wait", "w", false, "wait until the rollout is done or has failed")
+	command.Flags().DurationVar(&timeout, "timeout", 15*time.Minute, "how long to wait, with --wait, and for answers")
+	return command
+}
+
+// follow prints the status, and with waits each that says something new, until the rollout is over. It fails if that failed.
+func follow(ctx context.Context, c client.Client, out io.Writer, output console.Output, key wire.Key, waits bool) error {
+	var last Status
+	err := wait.PollUntilContextCancel(ctx, lookEvery, true, func(ctx context.Context) (bool, error) {
+		object, err := get(ctx, c, key)
+		if err != nil {
+			return false, err
+		}
+		s := statusOf(object)
+		over := s.Phase != Progressing || !waits
+		// A program reads one value, a person each step.
+		if s != last && (over || output == "text") {
+			if err := output.Print(out, s, func(out io.Writer) error { _, err := io.WriteString(out, s.text()); return err }); err != nil {
+				return false, err
+			}
+		}
+		last = s
+		return over, nil
+	})
+	if err != nil {
+		return fmt.Errorf("follow the rollout of %s: %w", key.Sentence(), err)
+	}
+	if last.Phase == Failed {
+		return fmt.Errorf("the rollout of %s failed (%s)", key.Sentence(), last.Reason)
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package rollout
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/yaml"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+const (
+	web   = `{metadata: {name: web, namespace: shop}, spec: {template: {spec: {containers: [{name: main, image: "web:1"}]}}}}`
+	held  = `{metadata: {name: web, namespace: shop}, spec: {updateStrategy: {rollingUpdate: {partition: 3, paused: true}}}}`
+	cart  = `{metadata: {name: web, namespace: shop}, spec: {updateStrategy: {manualUpdate: {partitions: {a: 1}}}, template: {cloneSetTemplate: {}}}}`
+	deal  = `{metadata: {name: web, namespace: shop}, spec: {template: {deploymentTemplate: {}}}}`
+	state = `{metadata: {name: web, namespace: shop}, spec: {template: {statefulSetTemplate: {}}}}`
+)
+
+func parse(t *testing.T, kind, text string) client.Object {
+	t.Helper()
+	var object client.Object = &apps.CloneSet{}
+	if kind == "UnitedDeployment" {
+		object = &apps.UnitedDeployment{}
+	}
+	if err := yaml.UnmarshalStrict([]byte(text), object); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+// TestChanges runs each verb against an object, and then again: the second time there is nothing to change.
+func TestChanges(t *testing.T) {
+	pauses := func(o client.Object) error { return pause(o, true) }
+	resumes := func(o client.Object) error { return pause(o, false) }
+	cases := []struct {
+		name, kind, text string
+		change           func(client.Object) error
+		want             string // a part of the object as YAML, or of the error
+		fails            bool
+	}{
+		{"pause", "CloneSet", web, pauses, "paused: true", false},
+		{"resume", "CloneSet", held, resumes, "partition: 3", false},
+		{"promote", "CloneSet", held, promote, "partition: 0", false},
+		{"promote what holds nothing back", "CloneSet", web, promote, "updateStrategy: {}", false},
+		{"pause the children", "UnitedDeployment", cart, pauses, "paused: true", false},
+		{"pause Deployments", "UnitedDeployment", deal, pauses, "paused: true", false},
+		{"StatefulSets have no pause", "UnitedDeployment", state, pauses, "manualUpdate.partitions", true},
+		{"promote subsets", "UnitedDeployment", cart, promote, "updateStrategy: {}", false},
+		{"promote StatefulSets", "UnitedDeployment", state, promote, "statefulSetTemplate", false},
+		{"restart", "CloneSet", web, func(o client.Object) error { return restart(o, time.Unix(0, 0)) }, `restartedAt: "1970-01-01T00:00:00Z"`, false},
+		{"restart the children", "UnitedDeployment", deal, func(o client.Object) error { return restart(o, time.Unix(0, 0)) }, "restartedAt", false},
+		{"nothing to restart", "UnitedDeployment", `{metadata: {name: web, namespace: shop}}`, func(o client.Object) error { return restart(o, time.Unix(0, 0)) }, "no pod template", true},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			c := clientWith(t, parse(t, tc.kind, tc.text))
+			key := wire.Key{Kind: tc.kind, Namespace: "shop", Name: "web"}
+			var out bytes.Buffer
+			err := apply(t.Context(), c, &out, key, "changed", tc.change)
+			if tc.fails {
+				if err == nil || !strings.Contains(err.Error(), tc.want) {
+					t.Fatalf("error %v does not say %q", err, tc.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			object, err := get(t.Context(), c, key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stands, err := yaml.Marshal(object)
+			if err != nil || !strings.Contains(string(stands), tc.want) {
+				t.Errorf("%v, want %q in\n%s", err, tc.want, stands)
+			}
+			out.Reset()
+			version := object.GetResourceVersion()
+			if err := apply(t.Context(), c, &out, key, "changed", tc.change); err != nil || !strings.Contains(out.String(), "already") {
+				t.Errorf("a second time: %v, %q", err, out.String())
+			}
+			if object, err = get(t.Context(), c, key); err != nil || object.GetResourceVersion() != version {
+				t.Errorf("a second time something was written (%v)", err)
+			}
+		})
+	}
+}
+
+func clientWith(t *testing.T, objects ...client.Object) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := apps.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(objects...).Build()
+}
+
+func set(generation, observed int64, conditions ...apps.CloneSetCondition) *apps.CloneSet {
+	return &apps.CloneSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Generation: generation},
+		Status:     apps.CloneSetStatus{ObservedGeneration: observed, Replicas: 9, UpdatedReplicas: 4, ReadyReplicas: 8, Conditions: conditions},
+	}
+}
+
+func is(kind apps.CloneSetConditionType, status corev1.ConditionStatus, reason string) apps.CloneSetCondition {
+	return apps.CloneSetCondition{Type: kind, Status: status, Reason: reason, Message: "as told"}
+}
+
+func TestStatusOf(t *testing.T) {
+	ready, stalled, progressing := apps.CloneSetConditionType(apps.ConditionReady), apps.CloneSetConditionType(apps.ConditionStalled), apps.CloneSetConditionType(apps.ConditionProgressing)
+	cases := []struct {
+		name   string
+		object client.Object
+		phase  Phase
+		reason string
+	}{
+		{"nobody has looked at it", set(1, 0), Progressing, ""},
+		{"the status is of an older spec", set(2, 1, is(ready, corev1.ConditionTrue, "AllAvailable")), Progressing, ""},
+		{"under way", set(1, 1, is(ready, corev1.ConditionFalse, "Updating")), Progressing, "Updating"},
+		{"paused", set(1, 1, is(ready, corev1.ConditionFalse, "Paused")), Progressing, "Paused"},
+		{"done", set(1, 1, is(ready, corev1.ConditionTrue, "AllAvailable")), Done, "AllAvailable"},
+		{"done as far as the partition goes", set(1, 1, is(ready, corev1.ConditionTrue, "AllAvailable"), is(progressing, corev1.ConditionTrue, "ProgressPartitionAvailable")), Done, "ProgressPartitionAvailable"},
+		{"stalled", set(1, 1, is(ready, corev1.ConditionFalse, "NoPolicy"), is(stalled, corev1.ConditionTrue, "NoPolicy")), Failed, "NoPolicy"},
+		{"past its deadline", set(1, 1, is(ready, corev1.ConditionFalse, "Updating"), is(progressing, corev1.ConditionFalse, "ProgressDeadlineExceeded")), Failed, "ProgressDeadlineExceeded"},
+		{"a UnitedDeployment", &apps.UnitedDeployment{Status: apps.UnitedDeploymentStatus{Conditions: []apps.UnitedDeploymentCondition{
+			{Type: apps.UnitedDeploymentConditionType(apps.ConditionReady), Status: corev1.ConditionTrue, Reason: "AllAvailable"}}}}, Done, "AllAvailable"},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			if s := statusOf(tc.object); s.Phase != tc.phase || s.Reason != tc.reason {
+				t.Errorf("%+v, want %s with reason %q", s, tc.phase, tc.reason)
+			}
+		})
+	}
+}
+
+// TestFollow: what status prints, and how it ends, which becomes the exit code.
+func TestFollow(t *testing.T) {
+	ready := apps.CloneSetConditionType(apps.ConditionReady)
+	key := wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}
+	under := set(1, 1, is(ready, corev1.ConditionFalse, "Updating"))
+	var out bytes.Buffer
+	if err := follow(t.Context(), clientWith(t, under), &out, "text", key, false); err != nil || !strings.Contains(out.String(), "Progressing; 4 of 9 pods are updated, 8 are ready (Updating: as told)") {
+		t.Errorf("under way: %v, %q", err, out.String())
+	}
+	over, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if err := follow(over, clientWith(t, under.DeepCopy()), &out, "text", key, true); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("after the timeout: %v", err)
+	}
+	failed := set(1, 1, is(apps.CloneSetConditionType(apps.ConditionStalled), corev1.ConditionTrue, "NoPolicy"))
+	if err := follow(t.Context(), clientWith(t, failed), &out, "text", key, true); err == nil || !strings.Contains(err.Error(), "failed (NoPolicy)") {
+		t.Errorf("failed: %v", err)
+	}
+	out.Reset()
+	done := set(1, 1, is(ready, corev1.ConditionTrue, "AllAvailable"))
+	if err := follow(t.Context(), clientWith(t, done), &out, "json", key, true); err != nil || !strings.Contains(out.String(), `"phase": "Done"`) {
+		t.Errorf("done: %v, %q", err, out.String())
+	}
+	if err := follow(t.Context(), clientWith(t), &out, "text", key, true); err == nil || !strings.Contains(err.Error(), "CloneSet shop/web") {
+		t.Errorf("none there: %v", err)
+	}
+}

@@ -1,0 +1,95 @@
+package rollout
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
+)
+
+// Phase is how far a rollout is.
+type Phase string
+
+// The phases.
+const (
+	// Done: the pods are what the spec asks for, as far as its partition goes.
+	Done Phase = "Done"
+	// Progressing: not yet.
+	Progressing Phase = "Progressing"
+	// Failed: only a person moves it on, or nothing has moved for longer than the user's deadline.
+	Failed Phase = "Failed"
+)
+
+// Status is what a rollout says of itself, in a form that other programs can read.
+type Status struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Phase     Phase  `json:"phase"`
+	// Reason and Message are those of the condition that settles the phase.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Replicas exist; Updated of them run the new template, Ready are ready.
+	Replicas int32 `json:"replicas"`
+	Updated  int32 `json:"updated"`
+	Ready    int32 `json:"ready"`
+}
+
+type condition struct {
+	status          corev1.ConditionStatus
+	reason, message string
+}
+
+// statusOf reads the status of an object. It is pure.
+func statusOf(object client.Object) Status {
+	s := Status{Namespace: object.GetNamespace(), Name: object.GetName()}
+	found := map[string]condition{}
+	var observed int64
+	switch o := object.(type) {
+	case *apps.CloneSet:
+		s.Kind, observed = apps.CloneSetKind.Kind, o.Status.ObservedGeneration
+		s.Replicas, s.Updated, s.Ready = o.Status.Replicas, o.Status.UpdatedReplicas, o.Status.ReadyReplicas
+		for _, c := range o.Status.Conditions {
+			found[string(c.Type)] = condition{c.Status, c.Reason, c.Message}
+		}
+	case *apps.UnitedDeployment:
+		s.Kind, observed = apps.UnitedDeploymentKind.Kind, o.Status.ObservedGeneration
+		s.Replicas, s.Updated, s.Ready = o.Status.Replicas, o.Status.UpdatedReplicas, o.Status.ReadyReplicas
+		for _, c := range o.Status.Conditions {
+			found[string(c.Type)] = condition{c.Status, c.Reason, c.Message}
+		}
+	}
+	ready, stalled, progressing := found[apps.ConditionReady], found[apps.ConditionStalled], found[apps.ConditionProgressing]
+	settle := func(p Phase, c condition) Status {
+		s.Phase, s.Reason, s.Message = p, c.reason, c.message
+		return s
+	}
+	switch {
+	case observed < object.GetGeneration():
+		return settle(Progressing, condition{message: fmt.Sprintf("the status is of generation %d, the spec of generation %d", observed, object.GetGeneration())})
+	case stalled.status == corev1.ConditionTrue:
+		return settle(Failed, stalled)
+	case progressing.status == corev1.ConditionFalse && progressing.reason == conditions.NamesOf(s.Kind).DeadlineExceeded:
+		return settle(Failed, progressing)
+	case ready.status == corev1.ConditionTrue:
+		if progressing.reason == conditions.NamesOf(s.Kind).PartitionAvailable {
+			return settle(Done, progressing)
+		}
+		return settle(Done, ready)
+	}
+	return settle(Progressing, ready)
+}
+
+func (s *Status) text() string {
+	text := fmt.Sprintf("%s %s/%s: %s; %d of %d pods are updated, %d are ready", s.Kind, s.Namespace, s.Name, s.Phase, s.Updated, s.Replicas, s.Ready)
+	switch {
+	case s.Reason != "":
+		text += fmt.Sprintf(" (%s: %s)", s.Reason, s.Message)
+	case s.Message != "":
+		text += " (" + s.Message + ")"
+	}
+	return text + "\n"
+}
