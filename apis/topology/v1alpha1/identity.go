@@ -23,9 +23,10 @@ const (
 	// AnnotationExpires is on a ServiceAccount for joining: when its last token expires, RFC 3339.
 	AnnotationExpires = "topology.flotilla.dev/expires"
 
-	// JoinSecret is the Secret in the member by which its agent finds the hub; CredentialSecret has the agent's key and
-	// certificate. Both are in SystemNamespace, or where the agent's own objects are.
-	JoinSecret       = "flotilla-join"
+	// JoinSecret is the Secret in the member by which its agent finds the hub. It is in SystemNamespace, or where the agent's
+	// own objects are.
+	JoinSecret = "flotilla-join"
+	// CredentialSecret is the Secret beside it with the agent's key and certificate.
 	CredentialSecret = "flotilla-credential"
 
 	joinPrefix   = "flotilla-join-"
@@ -34,16 +35,18 @@ const (
 
 // Keys of the data of the JoinSecret.
 const (
-	// JoinServer is the URL of the hub's API server as the member reaches it, JoinCA the certificates that it is known by (PEM;
-	// empty: those of the machine).
+	// JoinServer is the URL of the hub's API server as the member reaches it.
 	JoinServer = "server"
-	JoinCA     = "ca.crt"
-	// JoinToken is the token, JoinExpires when it expires, RFC 3339.
-	JoinToken   = "token"
+	// JoinCA has the certificates that it is known by (PEM; empty: those of the machine).
+	JoinCA = "ca.crt"
+	// JoinToken is the token.
+	JoinToken = "token"
+	// JoinExpires is when the token expires, RFC 3339.
 	JoinExpires = "expires"
-	// JoinName is the name of the MemberCluster, JoinUID its uid.
+	// JoinName is the name of the MemberCluster.
 	JoinName = "name"
-	JoinUID  = "uid"
+	// JoinUID is the uid of the MemberCluster.
+	JoinUID = "uid"
 )
 
 // Keys of the data of the CredentialSecret, as in Secrets of type kubernetes.io/tls.

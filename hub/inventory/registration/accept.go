@@ -15,7 +15,7 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// ErrNoRequest: the agent has not asked for a certificate yet.
+// ErrNoRequest says that the agent has not asked for a certificate yet.
 var ErrNoRequest = errors.New("the agent has not asked yet")
 
 // Acceptance is what accepting a member came to.

@@ -31,13 +31,13 @@ const (
 type Verdict int
 
 const (
-	// Foreign: the request is not Flotilla's, or has been decided. It is left alone.
+	// Foreign is a request that is not Flotilla's, or has been decided. It is left alone.
 	Foreign Verdict = iota
-	// Pending: it is in order, and waits for a person who accepts its key.
+	// Pending is one that is in order, and waits for a person who accepts its key.
 	Pending
-	// Approved: it is in order, and a person has accepted its key.
+	// Approved is one that is in order, and whose key a person has accepted.
 	Approved
-	// Denied: it can never be approved.
+	// Denied is one that can never be approved.
 	Denied
 )
 

@@ -438,15 +438,12 @@ func (h *hub) questions() []*authorizationv1.ResourceAttributes {
 			}
 		}
 	}
-	for _, extra := range []*authorizationv1.ResourceAttributes{
+	return append(all, []*authorizationv1.ResourceAttributes{
 		{Verb: "escalate", Group: rbacv1.GroupName, Resource: "clusterroles"}, {Verb: "bind", Group: rbacv1.GroupName, Resource: "clusterroles"},
 		{Verb: "impersonate", Resource: "users"}, {Verb: "impersonate", Resource: "groups"}, {Verb: "impersonate", Resource: "serviceaccounts", Namespace: topology.SystemNamespace},
 		{Verb: "approve", Group: "certificates.k8s.io", Resource: "signers", Name: topology.MemberSigner},
 		{Verb: "sign", Group: "certificates.k8s.io", Resource: "signers", Name: topology.MemberSigner},
-	} {
-		all = append(all, extra)
-	}
-	return all
+	}...)
 }
 
 func textOf(q *authorizationv1.ResourceAttributes) string {
