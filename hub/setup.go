@@ -23,6 +23,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/aggregate"
+	"github.com/flotilla-dev/flotilla/hub/contact"
 	"github.com/flotilla-dev/flotilla/hub/delivery"
 	"github.com/flotilla-dev/flotilla/hub/inventory/agent"
 	"github.com/flotilla-dev/flotilla/hub/placement"
@@ -109,9 +110,11 @@ func Setup(ctx context.Context, mgr ctrl.Manager, clk clock.PassiveClock) error 
 		return err
 	}
 	verdicts, watching := placement.NewVerdicts(), placement.NewWatching()
+	heard := contact.New(mgr.GetAPIReader(), clk)
 	for _, setup := range []func() error{
-		func() error { return agent.Setup(mgr, clk, hubID) },
-		func() error { return placement.Setup(mgr, clk, hubID, verdicts, watching) },
+		func() error { return mgr.Add(heard) },
+		func() error { return agent.Setup(mgr, clk, heard.Since, hubID) },
+		func() error { return placement.Setup(mgr, clk, heard.Since, hubID, verdicts, watching) },
 		func() error { return delivery.Setup(mgr, clk, hubID, verdicts, watching) },
 		func() error { return aggregate.Setup(mgr, clk, hubID, verdicts) },
 	} {

@@ -132,11 +132,15 @@ func (s *Sum) sumCells(f *Facts) {
 		if wanted[c.Cluster] == nil {
 			wanted[c.Cluster] = map[string]ordered{}
 		}
+		if f.NotReady[c.Cluster] && f.stoodInFor(c.Cluster) {
+			delete(wanted, c.Cluster)
+			continue
+		}
 		order := wanted[c.Cluster][c.Subset]
 		wanted[c.Cluster][c.Subset] = ordered{replicas: order.replicas + c.Replicas, update: order.update + c.Share.Update}
 		sequence[c.Cluster] = max(sequence[c.Cluster], c.Sequence)
 		counts := s.Subsets[c.Subset]
-		counts.Desired += c.Replicas
+		counts.Desired += c.Replicas - c.Leaving
 		s.Subsets[c.Subset] = counts
 	}
 	var stalled, failed, failedScale, failedUpdate, deadline, waiting causes
@@ -158,6 +162,20 @@ func (s *Sum) sumCells(f *Facts) {
 		s.Updated += min(counts.Updated, counts.ExpectedUpdated)
 		s.UpdatedAvailable += min(counts.UpdatedAvailable, counts.ExpectedUpdated)
 	}
+}
+
+// stoodInFor tells whether others stand in for all that a member has. While it is not heard of nothing of it counts.
+func (f *Facts) stoodInFor(cluster string) bool {
+	leaving := false
+	for i := range f.Placement.Spec.Cells {
+		if c := &f.Placement.Spec.Cells[i]; c.Cluster == cluster {
+			if c.Replicas > c.Leaving {
+				return false
+			}
+			leaving = leaving || c.Leaving > 0
+		}
+	}
+	return leaving
 }
 
 // ordered is what a placement asks of a subset in a cluster: its replicas, and how many of them may be updated.

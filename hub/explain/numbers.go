@@ -36,6 +36,12 @@ func ofCell(r topology.Reason) (string, bool) {
 		return "the member had this many when the hub took them over", true
 	case placement.CellRenamed:
 		return fmt.Sprintf("the zone took the place of zone %s, which the member no longer has; the pods that ran there count here", r.Params[placement.ParamFrom]), true
+	case placement.CellLost:
+		return fmt.Sprintf("the member was not heard of for %s after it became NotReady, so it counts as lost and others stand in for what it has; its order stays as it was until it is back", r.Params[placement.ParamAfter]), true
+	case placement.CellDraining:
+		return "the member has a taint with NoExecute that the policy does not tolerate; its pods go step by step, as others are available", true
+	case placement.CellReturned:
+		return "the member is back, and others stand in for pods of it; those go step by step, as the others are available", true
 	}
 	return division.Reason{Code: r.Code, Params: r.Params}.OfCell()
 }
@@ -45,6 +51,9 @@ func ofCell(r topology.Reason) (string, bool) {
 func Unplaced(r topology.Reason) (string, bool) {
 	if r.Code == placement.CellLooking {
 		return "they are adopted where they run: the members are asked", true
+	}
+	if r.Code == placement.UnplacedMoving {
+		return "they move: they start as the pods that they replace are gone, within maxSurge and maxUnavailable", true
 	}
 	reason := division.Reason{Code: r.Code, Params: r.Params}
 	if why, ok := reason.OfUnplaced(); ok {

@@ -2,7 +2,9 @@ package placement
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +19,8 @@ type step struct {
 	verdict *Verdict
 	// requests of one pod, where something was decided.
 	requests corev1.ResourceList
+	// again is when the decision can change by time alone, 0 for never.
+	again time.Duration
 }
 
 // decide is the plan of a reconcile: whether this workload is the hub's, under which policy, and what goes where.
@@ -75,11 +79,12 @@ func decideFederated(s *state, rules map[string]Rule) step {
 		Workload: workload, Policy: policy.Ref, Spread: policy.Spec.Spread,
 		Members: membersFor(s.members, &policy.Spec.Clusters), Reports: s.reports, MaxReported: s.reported, Written: s.written,
 		Dependencies: policy.Spec.Dependencies, Absent: s.absent, Local: s.local,
-		Adopt: adopts(s.object), Found: s.found,
+		Adopt: adopts(s.object), Found: s.found, Failover: policy.Spec.Failover,
 	}
 	for i := range facts.Members {
 		facts.Members[i].Promised = s.promised[facts.Members[i].Name]
 	}
+	again := judge(s, facts.Members, &policy.Spec.Failover)
 	if s.placement != nil {
 		facts.Last = &s.placement.Spec
 	}
@@ -88,9 +93,9 @@ func decideFederated(s *state, rules map[string]Rule) step {
 	}
 	decision, refusal := Plan(facts)
 	if refusal != nil {
-		return step{verdict: s.refused(refusal, true)}
+		return step{verdict: s.refused(refusal, true), again: again}
 	}
-	return step{spec: &decision.Spec, verdict: s.decided(&decision), requests: workload.Requests}
+	return step{spec: &decision.Spec, verdict: s.decided(&decision), requests: workload.Requests, again: again}
 }
 
 // refused is the verdict where nothing is decided.
@@ -101,7 +106,7 @@ func (s *state) refused(r *Refusal, stalled bool) *Verdict {
 // decided is the verdict of a decision, with its notes.
 func (s *state) decided(d *Decision) *Verdict {
 	v := &Verdict{Generation: s.object.GetGeneration(), Federated: metav1.ConditionTrue, Reason: Placed, Decided: true}
-	if len(d.Spec.Unplaced) > 0 {
+	if slices.ContainsFunc(d.Spec.Unplaced, func(u topology.Unplaced) bool { return u.Reason.Code != UnplacedMoving }) {
 		v.Federated = metav1.ConditionFalse
 	}
 	var messages []string

@@ -92,7 +92,7 @@ func subsetCandidates(f *Facts, subset *Subset, last map[cellID]*topology.Cell) 
 		had := last[cellID{subset: subset.Name, cluster: m.Name}]
 		matched := matchTerm(&subset.Term, m)
 		c := candidate{
-			Cell:    division.Cell{Subset: subset.Name, Cluster: m.Name, Region: m.Region, Weight: weightOf(f, m), Frozen: !m.Ready, Taint: m.Taint},
+			Cell:    division.Cell{Subset: subset.Name, Cluster: m.Name, Region: m.Region, Weight: weightOf(f, m), Frozen: !m.Ready, Taint: leftBy(m)},
 			assumed: matched.assumed,
 		}
 		if len(matched.zones) == 1 {
@@ -100,7 +100,7 @@ func subsetCandidates(f *Facts, subset *Subset, last map[cellID]*topology.Cell) 
 		}
 		c.Capacity = free(roomFor(m, matched.zones, f.Workload.Requests), ordered(had), there(f, m, subset.Name))
 		if had != nil {
-			c.Current = had.Replicas
+			c.Current = f.counted(m, had)
 			if !m.Ready {
 				matched.ok, c.told = matched.ok || m.Selected, cmp.Or(c.told, had.Zone)
 			}
@@ -109,7 +109,7 @@ func subsetCandidates(f *Facts, subset *Subset, last map[cellID]*topology.Cell) 
 		switch {
 		case m.Selected && matched.ok:
 			found = append(found, c)
-		case c.Current > 0:
+		case had != nil && had.Replicas > 0:
 			c.Frozen, c.told = true, had.Zone
 			kept = append(kept, c)
 		}
@@ -164,8 +164,8 @@ func openCells(f *Facts, last map[cellID]*topology.Cell) []candidate {
 		}
 		for _, zone := range zones {
 			c := candidate{Cell: division.Cell{
-				Cluster: m.Name, Zone: zone, Region: m.Region, Weight: weightOf(f, m), Frozen: !m.Ready, Taint: m.Taint,
-				Current: ordered(last[cellID{cluster: m.Name, zone: zone}]),
+				Cluster: m.Name, Zone: zone, Region: m.Region, Weight: weightOf(f, m), Frozen: !m.Ready, Taint: leftBy(m),
+				Current: f.counted(m, last[cellID{cluster: m.Name, zone: zone}]),
 			}}
 			var only []string
 			if zone != "" {

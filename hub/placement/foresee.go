@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -19,7 +20,7 @@ type Foresight struct {
 // NewForesight returns a foresight that reads from reader, which must know the indexes of [wire.Index]. hubID is the
 // identity of the hub: reports for another one do not count.
 func NewForesight(reader client.Reader, hubID string) *Foresight {
-	return &Foresight{gatherer{reader: reader, rules: AllRules(), hubID: hubID}}
+	return &Foresight{gatherer{reader: reader, rules: AllRules(), hubID: hubID, clock: clock.RealClock{}}}
 }
 
 // Outcome is what the hub does about a workload.
@@ -38,6 +39,8 @@ type Outcome struct {
 	Workload Workload
 	Policy   *Policy
 	members  []topology.MemberCluster
+	// judged are the members as the policy's failover sees them, by name; nil where no policy holds.
+	judged map[string]Member
 }
 
 // Of returns what the hub does about a workload now. It fails for a kind that the hub does not divide, and where the
@@ -65,6 +68,7 @@ func (f *Foresight) Of(ctx context.Context, key wire.Key) (Outcome, error) {
 			recorded = s.placement.Spec.Policy
 		}
 		out.Policy = SelectPolicy(&out.Workload, s.policies, recorded)
+		out.judge(s)
 	}
 	return out, nil
 }

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -32,6 +34,8 @@ type state struct {
 	local     map[topology.DependencyReference]bool
 	found     map[string]Found
 	promised  map[string]Room
+	// now is the time, heard since when the hub is in contact with its API server.
+	now, heard time.Time
 }
 
 // gatherer reads what decisions depend on: from the hub's cache, or from a snapshot of a hub.
@@ -41,11 +45,17 @@ type gatherer struct {
 	hubID  string
 	// watching keeps in the cache what is asked about; nil where reader has all.
 	watching *Watching
+	clock    clock.PassiveClock
+	// heard tells since when the hub is in contact with its API server; nil where that was always so.
+	heard func() time.Time
 }
 
 // gather reads all that a decision depends on.
 func (r *gatherer) gather(ctx context.Context, key wire.Key) (*state, error) {
-	s := &state{key: key}
+	s := &state{key: key, now: r.clock.Now()}
+	if r.heard != nil {
+		s.heard = r.heard()
+	}
 	placement := &topology.WorkloadPlacement{}
 	switch err := r.reader.Get(ctx, key.Placement(), placement); {
 	case err == nil:

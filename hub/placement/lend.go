@@ -22,8 +22,11 @@ type place struct{ subset, cluster string }
 
 // lend gives every cell its share of its subset's limits. A cluster that has several cells of a subset (by zone) counts
 // as one: its member object is one, and so is its report.
-func lend(f *Facts, spec *topology.WorkloadPlacementSpec, replicas map[string]int32, newRevision bool) {
-	last, silent := lastLent(f), silentMembers(f)
+//
+// What a move uses of the limits is not lent, and the cells of members that are not heard of weigh without what others
+// stand in for.
+func lend(f *Facts, spec *topology.WorkloadPlacementSpec, replicas map[string]int32, used map[string]lending.Amounts, newRevision bool) {
+	last, silent, away := lastLent(f), silentMembers(f), f.away()
 	granted := map[place]lending.Grant{}
 	for i := range f.Workload.Subsets {
 		subset := &f.Workload.Subsets[i]
@@ -31,18 +34,27 @@ func lend(f *Facts, spec *topology.WorkloadPlacementSpec, replicas map[string]in
 		spec.Limits = append(spec.Limits, topology.SubsetLimits{
 			Subset: subset.Name, Allowance: topology.Allowance{Update: global.Update, Break: global.Break, Add: global.Add},
 		})
+		whole := global.Update >= replicas[subset.Name]
+		global.Break, global.Add = global.Break-used[subset.Name].Break, global.Add-used[subset.Name].Add
 		var cells []lending.Cell
 		for j := range spec.Cells {
 			c := &spec.Cells[j]
 			if c.Subset != subset.Name {
 				continue
 			}
+			lent := *c
+			switch {
+			case away[c.Cluster]:
+				lent.Replicas -= c.Leaving
+			case whole:
+				global.Update += c.Leaving // pods on their way out are no reason to bring others back
+			}
 			// Cells are sorted by cluster: those of one cluster follow each other.
 			if k := len(cells) - 1; k >= 0 && cells[k].Key == c.Cluster {
-				cells[k].Replicas += c.Replicas
+				cells[k].Replicas += lent.Replicas
 				continue
 			}
-			cell := lendingCell(f, last[place{c.Subset, c.Cluster}], c, newRevision)
+			cell := lendingCell(f, last[place{c.Subset, c.Cluster}], &lent, newRevision)
 			cell.Lost, cell.Told = silent[c.Cluster], f.Written[c.Cluster] >= cell.Sequence
 			cells = append(cells, cell)
 		}

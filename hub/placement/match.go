@@ -7,6 +7,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/topology/division"
+	"github.com/flotilla-dev/flotilla/topology/failover"
 )
 
 // Member is what a decision depends on of a member cluster.
@@ -25,6 +26,11 @@ type Member struct {
 	Weight int32
 	// Taint is the strongest effect of its taints that the policy does not tolerate, "" for none.
 	Taint division.Effect
+	// State is what it counts as under the policy's failover, "" where the policy has none. Lost: others are to run its replicas.
+	// Fencing: it counts as lost, and nobody knows yet that nothing of the workload runs there.
+	State   failover.State
+	Lost    bool
+	Fencing bool
 	// Rooms are its zones with what they have and what is requested there, as the agent reports them.
 	Rooms []topology.Zone
 	// Promised is what other workloads were promised there, and the report does not count yet.

@@ -38,6 +38,9 @@ func (o *Outcome) Obstacles(cluster, subset string) []string {
 	}
 	if !member.Ready {
 		out = append(out, fmt.Sprintf("the member is not Ready, so it gets nothing new: %s", conditionText(m, topology.MemberReady)))
+		if fate := o.fate(m); fate != "" {
+			out = append(out, fate)
+		}
 	}
 	if o.Workload.Copied {
 		return out // neither taints nor room hold for copies
@@ -58,7 +61,7 @@ func tainted(p *Policy, taint *corev1.Taint) string {
 	case corev1.TaintEffectPreferNoSchedule:
 		does = "it gets only what no other member takes"
 	case corev1.TaintEffectNoExecute:
-		does = "it gets nothing new, and the others get what it has as far as they have room"
+		does = "it gets nothing new, and the others get what it has as far as they have room, step by step"
 	}
 	return fmt.Sprintf("the member has the taint %s, which %s does not tolerate, so %s; remove it from spec.taints of the member, or tolerate it in spec.clusters.tolerations of the policy",
 		taint.ToString(), policyName(&p.Ref), does)

@@ -41,7 +41,7 @@ func TestObstaclesOfTaintsAndRoom(t *testing.T) {
 	}{
 		{reason: "nothing", zones: []topology.Zone{zone("a", "2", "4Gi")}},
 		{reason: "nothing new behind a taint", taints: taint("NoSchedule"), want: []string{"the member has the taint maintenance=north:NoSchedule, which ClusterFederationPolicy everywhere does not tolerate, so it gets nothing new" + remedy}},
-		{reason: "what is to be left", taints: taint("NoExecute"), want: []string{"the member has the taint maintenance=north:NoExecute, which ClusterFederationPolicy everywhere does not tolerate, so it gets nothing new, and the others get what it has as far as they have room" + remedy}},
+		{reason: "what is to be left", taints: taint("NoExecute"), want: []string{"the member has the taint maintenance=north:NoExecute, which ClusterFederationPolicy everywhere does not tolerate, so it gets nothing new, and the others get what it has as far as they have room, step by step" + remedy}},
 		{reason: "the last choice", taints: taint("PreferNoSchedule"), want: []string{"the member has the taint maintenance=north:PreferNoSchedule, which ClusterFederationPolicy everywhere does not tolerate, so it gets only what no other member takes" + remedy}},
 		{reason: "a taint that the policy tolerates", taints: taint("NoSchedule"), tolerated: []corev1.Toleration{{Key: "maintenance", Operator: corev1.TolerationOpExists}}},
 		{reason: "copies go to tainted and full members too", taints: taint("NoSchedule"), zones: []topology.Zone{zone("a", "0", "4Gi")}, copied: true},

@@ -28,6 +28,8 @@ type Facts struct {
 	// Adopt: what runs in members without a mark is taken over. Found is what members told of it, by the member's name.
 	Adopt bool
 	Found map[string]Found
+	// Failover is what the policy says of members that are not heard of.
+	Failover topology.Failover
 	// Last is the last decision, nil for the first.
 	Last *topology.WorkloadPlacementSpec
 	// Reports are the newest of each member about this placement, by the member's name.
@@ -36,6 +38,9 @@ type Facts struct {
 	MaxReported int64
 	// Written is the sequence of the order that stands in each member's Work, by the member's name.
 	Written map[string]int64
+
+	// takenBack is what the division starts from beside the last decision, by cell.
+	takenBack map[cellID]int32
 }
 
 // Decision is a placement and what there is to say about it.
@@ -70,7 +75,7 @@ func Plan(f Facts) (Decision, *Refusal) {
 	before := f.Last
 	f.Last = withFound(&f)
 	f.Last = withRenamed(&f)
-	result, notes, refusal := divide(&f)
+	result, used, notes, refusal := settle(&f)
 	if refusal != nil {
 		return Decision{}, refusal
 	}
@@ -91,12 +96,13 @@ func Plan(f Facts) (Decision, *Refusal) {
 	}
 	f.Overrides.mark(spec.Cells)
 	newRevision := f.Last == nil || f.Last.Revision != spec.Revision
-	lend(&f, &spec, result.subsets, newRevision)
+	lend(&f, &spec, result.subsets, used, newRevision)
 	f.Last = before
 	number(&f, &spec, newRevision)
 	for i := range spec.Cells {
-		spec.Placed += spec.Cells[i].Replicas
+		spec.Placed += spec.Cells[i].Replicas - spec.Cells[i].Leaving
 	}
+	notes = append(notes, moveNotes(&f, &spec)...)
 	spec.Clusters = clusterColumn(spec.Cells)
 	needs, needNotes := dependencies(&f)
 	spec.Dependencies, notes = needs, append(notes, needNotes...)
@@ -143,7 +149,7 @@ func keepEmptied(f *Facts, cells []topology.Cell) []topology.Cell {
 		if !member.Selected {
 			code = CellExcluded
 		}
-		last.Replicas, last.Reason = 0, topology.Reason{Code: code}
+		last.Replicas, last.Leaving, last.Reason = 0, 0, topology.Reason{Code: code}
 		cells = append(cells, last)
 	}
 	return cells
@@ -183,7 +189,7 @@ const clustersInColumn = 8
 func clusterColumn(cells []topology.Cell) string {
 	replicas := map[string]int32{}
 	for i := range cells {
-		replicas[cells[i].Cluster] += cells[i].Replicas
+		replicas[cells[i].Cluster] += cells[i].Replicas - cells[i].Leaving
 	}
 	var parts []string
 	for _, cluster := range slices.Sorted(maps.Keys(replicas)) {

@@ -54,6 +54,14 @@ const (
 	CellAdopted = "Adopted"
 	// CellRenamed: the pods of a zone that the member no longer has count for this one, which took its place.
 	CellRenamed = "ZoneRenamed"
+	// CellLost: the member is lost, and others stand in for what is leaving there. Params: after.
+	CellLost = "Lost"
+	// CellDraining: the member has a taint with NoExecute; what is leaving there goes as others get available.
+	CellDraining = "Draining"
+	// CellReturned: the member is back; what others stand in for goes as those are available.
+	CellReturned = "Returned"
+	// UnplacedMoving: the replicas start when pods that are to go are gone.
+	UnplacedMoving = "Moving"
 )
 
 // ParamFrom is the parameter of CellRenamed that names the zones whose pods count for this one, separated by ", ".

@@ -29,10 +29,11 @@ type Reconciler struct {
 	ledger   *Ledger
 }
 
-// NewReconciler returns a reconciler that writes with c and reads c's cache. It alone writes to ledger.
-func NewReconciler(c client.Client, clk clock.PassiveClock, hubID string, verdicts *Verdicts, watching *Watching, ledger *Ledger) *Reconciler {
+// NewReconciler returns a reconciler that writes with c and reads c's cache. It alone writes to ledger. heard tells since when the
+// hub is in contact with its API server.
+func NewReconciler(c client.Client, clk clock.PassiveClock, heard func() time.Time, hubID string, verdicts *Verdicts, watching *Watching, ledger *Ledger) *Reconciler {
 	return &Reconciler{
-		gatherer: gatherer{reader: c, rules: AllRules(), hubID: hubID, watching: watching},
+		gatherer: gatherer{reader: c, rules: AllRules(), hubID: hubID, watching: watching, clock: clk, heard: heard},
 		client:   c, verdicts: verdicts, written: wire.NewWritten[wire.Key](clk), ledger: ledger,
 	}
 }
@@ -59,10 +60,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 		return ctrl.Result{}, err
 	}
 	r.verdicts.set(ctx, key, step.verdict)
-	if step.spec != nil && len(step.spec.Unplaced) > 0 && len(s.promised) > 0 {
-		return ctrl.Result{RequeueAfter: unseenFor}, nil // a promise may end without an event
+	again := step.again
+	if step.spec != nil && len(step.spec.Unplaced) > 0 && len(s.promised) > 0 && (again == 0 || again > unseenFor) {
+		again = unseenFor // a promise may end without an event
 	}
-	return ctrl.Result{}, nil
+	return ctrl.Result{RequeueAfter: again}, nil
 }
 
 // knownTries is how often a decision is made anew because members promised room to others meanwhile. The last one stands:

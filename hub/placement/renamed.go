@@ -75,6 +75,7 @@ func renamedCells(cells []topology.Cell, member string, zones []string) []topolo
 			for j, place := range places {
 				moved := *c
 				moved.Zone, moved.Replicas = place, evenPart(c.Replicas, int32(len(places)), int32(j))
+				moved.Leaving = evenPart(c.Leaving, int32(len(places)), int32(j))
 				if j > 0 { // what was lent has one owner, whatever zones there are
 					moved.Share, moved.Held = topology.Allowance{}, topology.Allowance{}
 				}
@@ -101,7 +102,7 @@ func add(cells []topology.Cell, c topology.Cell) []topology.Cell {
 	if c.Replicas > 0 {
 		into.Reason = c.Reason
 	}
-	into.Replicas += c.Replicas
+	into.Replicas, into.Leaving = into.Replicas+c.Replicas, into.Leaving+c.Leaving
 	into.Share, into.Held = sumOf(into.Share, c.Share), sumOf(into.Held, c.Held)
 	into.Sequence = max(into.Sequence, c.Sequence)
 	return cells

@@ -3,6 +3,7 @@ package placement
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -29,7 +30,7 @@ import (
 const workers = 8
 
 // Setup adds the controllers of this stage to the manager.
-func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *Verdicts, watching *Watching) error {
+func Setup(mgr ctrl.Manager, clk clock.PassiveClock, heard func() time.Time, hubID string, verdicts *Verdicts, watching *Watching) error {
 	ledger := NewLedger(clk)
 	w := &watches{client: mgr.GetClient(), rules: AllRules(), watching: watching, ledger: ledger}
 	decisions := builder.TypedControllerManagedBy[wire.Key](mgr).Named("placement").
@@ -45,7 +46,7 @@ func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *Ver
 	for _, rule := range Rules() {
 		decisions = decisions.Watches(rule.New(), handler.TypedEnqueueRequestsFromMapFunc(keyOfKind[client.Object](rule.GVK.Kind)), builder.WithPredicates(workloadChanged()))
 	}
-	decider, err := decisions.Build(NewReconciler(mgr.GetClient(), clk, hubID, verdicts, watching, ledger))
+	decider, err := decisions.Build(NewReconciler(mgr.GetClient(), clk, heard, hubID, verdicts, watching, ledger))
 	if err != nil {
 		return fmt.Errorf("set up controller placement: %w", err)
 	}

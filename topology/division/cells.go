@@ -290,27 +290,35 @@ func (p *part) divide(d *divider) {
 	if p.rest > 0 && avoid {
 		p.again(entries, tops, PreferNoSchedule)
 	}
-	if p.rest > 0 && leave {
-		p.again(entries, tops, NoExecute)
+	for _, cut := range []bool{false, true} { // those that are cut off last: nobody knows what runs there
+		if p.rest > 0 && leave {
+			p.leaveIn(entries, tops, cut)
+		}
 	}
 }
 
-// again divides from what was placed so far, and lets the cells with the taint take their part. What nobody takes stays
-// in the cells that are to be left, whatever the skew; the others have had their chance, so they get none of it.
+// again divides from what was placed so far, and lets the cells with the taint take their part.
 func (p *part) again(entries []Entry, tops []int64, taint Effect) {
 	for i := range entries {
 		e := &entries[i]
-		e.Current = p.shares[i]
-		switch {
-		case p.cells[i].Taint == taint && taint == NoExecute:
-			e.Max, e.Current = tops[i], tops[i]
-		case p.cells[i].Taint == taint:
+		if e.Current = p.shares[i]; p.cells[i].Taint == taint {
 			e.Max = tops[i]
-		case taint == NoExecute:
-			e.Min, e.Max = e.Current, e.Current
 		}
 	}
-	p.run(entries, taint != NoExecute)
+	p.run(entries, true)
+}
+
+// leaveIn lets what nobody takes stay in the cells that are to be left, whatever the skew: in those that are cut off, or in the
+// others. The rest have had their chance, so they get none of it.
+func (p *part) leaveIn(entries []Entry, tops []int64, cut bool) {
+	for i := range entries {
+		e, c := &entries[i], &p.cells[i]
+		e.Min, e.Max, e.Current = p.shares[i], p.shares[i], p.shares[i]
+		if c.Taint == NoExecute && c.Frozen == cut {
+			e.Min, e.Max, e.Current = 0, tops[i], tops[i]
+		}
+	}
+	p.run(entries, false)
 }
 
 func (p *part) run(entries []Entry, level bool) {

@@ -31,6 +31,10 @@ type FederationPolicySpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	Dependencies Dependencies `json:"dependencies,omitempty"`
+	// failover says what becomes of the replicas of a member that is not heard of. Default: they stay where they are.
+	// +optional
+	// +kubebuilder:default={}
+	Failover Failover `json:"failover,omitempty"`
 }
 
 // WorkloadSelector selects workloads of one kind, by name or by labels, or all of them.

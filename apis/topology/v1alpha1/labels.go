@@ -31,6 +31,9 @@ const (
 	// AnnotationWithdraw on a user's object removes what was placed of it, and keeps the object.
 	AnnotationWithdraw = "topology.flotilla.dev/withdraw"
 
+	// TaintDrain is the key of the taint that flotilla drain sets on a member, with the effect NoExecute.
+	TaintDrain = "topology.flotilla.dev/drain"
+
 	// PlacementFinalizer holds a WorkloadPlacement until every Work of it has a deletion timestamp.
 	PlacementFinalizer = "topology.flotilla.dev/placement"
 )

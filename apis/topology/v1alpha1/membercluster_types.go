@@ -39,6 +39,10 @@ type MemberClusterSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
 	Weight *int32 `json:"weight,omitempty"`
+	// fence is a person's word that nothing runs in the member any more, while it is NotReady: workloads whose policy has a
+	// failover are placed elsewhere at once. Set it with: flotilla fence NAME --confirm.
+	// +optional
+	Fence *Fence `json:"fence,omitempty"`
 	// acknowledgedSession is the session of the agent that the hub has answered: it has seen the reports before it.
 	// +optional
 	AcknowledgedSession int64 `json:"acknowledgedSession,omitempty"`
@@ -87,7 +91,8 @@ type MemberClusterStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	Orphans []string `json:"orphans,omitempty"`
 	// conditions: Accepted and Ready; Identity from the first refusal of another cluster on, Orphans from the first orphan on,
-	// Plausible from the first report on that cannot be true, Silent from the first silence of 80 s on.
+	// Plausible from the first report on that cannot be true, Silent from the first silence of 80 s on,
+	// FailoverHeld from the first time on that too many failed together.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -110,6 +115,9 @@ const (
 	// MemberSilent is True from 80 s after the agent's last renewal on until it renews again: what the member may still disrupt of
 	// rollouts is lent to others. It is there from the first such silence on.
 	MemberSilent = "Silent"
+	// MemberFailoverHeld is True while the member is NotReady together with so many others that none of them is given up. It
+	// is there from the first such time on.
+	MemberFailoverHeld = "FailoverHeld"
 
 	// ReasonAccepted: spec.accepted is true and the id is pinned.
 	ReasonAccepted = "Accepted"
@@ -141,6 +149,10 @@ const (
 	ReasonHeard = "Heard"
 	// ReasonPlausible: what the member reports can be true again.
 	ReasonPlausible = "Plausible"
+	// ReasonMassFailure: a third or more of the members became NotReady together, so the hub suspects itself.
+	ReasonMassFailure = "MassFailure"
+	// ReasonNoMassFailure: the member is heard of again, or few enough others fail with it.
+	ReasonNoMassFailure = "NoMassFailure"
 )
 
 // Zone is what a member has in one zone.

@@ -127,6 +127,10 @@ type Cell struct {
 	Subset string `json:"subset,omitempty"`
 	// replicas that the cell is to have.
 	Replicas int32 `json:"replicas"`
+	// leaving is how many of replicas others stand in for: they are no part of the workload's replicas any more. They go as
+	// the others get available, and those of a member that is not heard of when it returns.
+	// +optional
+	Leaving int32 `json:"leaving,omitempty"`
 	// share is what the cell is to have of each limit.
 	Share Allowance `json:"share"`
 	// held is what the cell may still be using of each limit, until its agent has acknowledged the newest order.

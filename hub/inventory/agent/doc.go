@@ -11,7 +11,12 @@
 //
 // The agent renews its Lease every 10 s. A member is NotReady when renewTime has not changed for 40 s by the hub's own
 // monotonic clock; the clock of the member is never compared. After a restart of the hub the condition stays as it was
-// until the Lease changes or 40 s have passed.
+// until the Lease changes or 40 s have passed. So it is when the hub lost contact with its API server: it could not have
+// seen a renewal. Before a member becomes NotReady the API server itself is asked, since a cache may lag.
+//
+// # FailoverHeld
+//
+// When a third or more of the members become NotReady together, each of them says that it is not given up (topology/failover).
 //
 // # Sessions
 //

@@ -7,19 +7,23 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/topology/failover"
 )
 
 // leaseSeen is the hub's own memory of a Lease: the renewTime and when this hub first saw it.
 type leaseSeen struct {
 	renewTime metav1.MicroTime
-	since     time.Time
-	changed   bool
+	// before is the renewTime that was seen before: a cache that lags still shows it.
+	before  metav1.MicroTime
+	since   time.Time
+	changed bool
 }
 
 func (r *Reconciler) gather(ctx context.Context, member *topology.MemberCluster) (facts, error) {
@@ -37,8 +41,24 @@ func (r *Reconciler) gather(ctx context.Context, member *topology.MemberCluster)
 	}
 	if err == nil && lease.Spec.RenewTime != nil && heldBy(lease, clusterID(member)) {
 		f.lease = r.see(member.Name, *lease.Spec.RenewTime, f.now)
+		if err := r.lookAgain(ctx, &f); err != nil {
+			return f, err
+		}
 	}
-	return f, nil
+	return f, r.countFailed(ctx, &f)
+}
+
+// countFailed looks at how many members fail with one that is not heard of.
+func (r *Reconciler) countFailed(ctx context.Context, f *facts) error {
+	if !meta.IsStatusConditionFalse(f.member.Status.Conditions, topology.MemberReady) {
+		return nil
+	}
+	members := &topology.MemberClusterList{}
+	if err := r.client.List(ctx, members, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list MemberClusters: %w", err)
+	}
+	f.together = failover.Together(wire.HealthOf(members.Items))[f.member.Name]
+	return nil
 }
 
 // ofCluster returns the members that have the cluster id, none for an empty one. It looks at no others: every renewal of a
@@ -52,6 +72,23 @@ func ofCluster(ctx context.Context, reader client.Reader, id string) ([]topology
 		return nil, fmt.Errorf("list MemberClusters with the cluster id %s: %w", id, err)
 	}
 	return members.Items, nil
+}
+
+// lookAgain asks the API server itself for a Lease that seems to have expired: a cache that lost its watch would not know of a
+// renewal.
+func (r *Reconciler) lookAgain(ctx context.Context, f *facts) error {
+	if !meta.IsStatusConditionTrue(f.member.Status.Conditions, topology.MemberReady) || f.now.Before(f.lease.since.Add(leaseExpires)) {
+		return nil
+	}
+	lease := &coordinationv1.Lease{}
+	name := types.NamespacedName{Namespace: wire.MemberNamespace(f.member.Name), Name: f.member.Name}
+	if err := r.live.Get(ctx, name, lease); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("get Lease of MemberCluster %s from the API server: %w", f.member.Name, err)
+	}
+	if lease.Spec.RenewTime != nil && heldBy(lease, clusterID(f.member)) {
+		f.lease = r.see(f.member.Name, *lease.Spec.RenewTime, f.now)
+	}
+	return nil
 }
 
 // heldBy tells whether the cluster with this id renews the Lease; a Lease without holder counts.
@@ -94,11 +131,15 @@ func (r *Reconciler) see(name string, renewTime metav1.MicroTime, now time.Time)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last, ok := r.leases[name]
-	if !ok || !last.renewTime.Equal(&renewTime) {
-		last = leaseSeen{renewTime: renewTime, since: now, changed: ok}
+	if !ok || !last.renewTime.Equal(&renewTime) && !last.before.Equal(&renewTime) {
+		last = leaseSeen{renewTime: renewTime, before: last.renewTime, since: now, changed: ok}
 		r.leases[name] = last
 	}
-	return sighting{exists: true, changed: last.changed, since: last.since}
+	seen := sighting{exists: true, changed: last.changed, since: last.since}
+	if r.heard != nil && r.heard().After(seen.since) {
+		seen.since = r.heard()
+	}
+	return seen
 }
 
 func (r *Reconciler) forget(name string) {

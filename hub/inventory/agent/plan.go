@@ -28,6 +28,8 @@ type facts struct {
 	twin string
 	// nonsense says which numbers the member reported that cannot be true, the first by name of its Works; empty if none.
 	nonsense string
+	// together is how many members became NotReady together with this one, 0 if so few that each is given up by itself.
+	together int
 	// lease is what was seen of the agent's Lease.
 	lease sighting
 	now   time.Time
@@ -39,7 +41,8 @@ type sighting struct {
 	exists bool
 	// changed: renewTime has changed since this hub started.
 	changed bool
-	// since is when this hub first saw the present renewTime, by its own clock.
+	// since is when this hub first saw the present renewTime, by its own clock; later if it lost contact with its API server
+	// meanwhile, for then it could not have seen a renewal.
 	since time.Time
 }
 
@@ -50,7 +53,7 @@ func plan(f facts) (pin string, conditions []metav1.Condition) {
 		pin = f.member.Status.ClusterID
 	}
 	conditions = []metav1.Condition{accepted, readyCondition(f)}
-	for _, condition := range []func(facts) (metav1.Condition, bool){identityCondition, orphansCondition, plausibleCondition, silentCondition} {
+	for _, condition := range []func(facts) (metav1.Condition, bool){identityCondition, orphansCondition, plausibleCondition, silentCondition, heldCondition} {
 		if c, ok := condition(f); ok {
 			conditions = append(conditions, c)
 		}
@@ -181,6 +184,23 @@ func silentCondition(f facts) (metav1.Condition, bool) {
 // silent tells whether the condition Silent stands as True.
 func silent(m *topology.MemberCluster) bool {
 	return meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberSilent)
+}
+
+// heldCondition tells of a failure of so many members that none of them is given up. It is written only from the first one on.
+func heldCondition(f facts) (metav1.Condition, bool) {
+	m := f.member
+	c := metav1.Condition{Type: topology.MemberFailoverHeld, ObservedGeneration: m.Generation}
+	if f.together > 0 {
+		c.Status, c.Reason = metav1.ConditionTrue, topology.ReasonMassFailure
+		c.Message = fmt.Sprintf("MemberCluster %s became NotReady together with others, a third or more of all members, so the hub suspects itself and gives none of them up; look at the hub's network, and if nothing runs in the member any more, confirm it with: flotilla fence %s --confirm",
+			m.Name, m.Name)
+		return c, true
+	}
+	if meta.FindStatusCondition(m.Status.Conditions, topology.MemberFailoverHeld) == nil {
+		return c, false
+	}
+	c.Status, c.Reason, c.Message = metav1.ConditionFalse, topology.ReasonNoMassFailure, "the member does not fail together with many others"
+	return c, true
 }
 
 // unanswered tells whether the agent has written a session that the hub has not acknowledged. Only the pinned cluster writes one.

@@ -109,6 +109,9 @@ type world struct {
 	clock  *clocktesting.FakeClock
 	r      *Reconciler
 	listed int // MemberClusters that were looked at beside the one that a reconcile is about
+	// contact is since when the hub is in contact with its API server, live what reads past the cache; the client where nil.
+	contact time.Time
+	live    client.Reader
 }
 
 // fakeIndexer gives the hub's indexes to a fake client.
@@ -118,6 +121,8 @@ func (f fakeIndexer) IndexField(_ context.Context, o client.Object, field string
 	f.builder.WithIndex(o, field, extract)
 	return nil
 }
+
+func (w *world) heard() time.Time { return w.contact }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
@@ -144,7 +149,13 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) restart() { w.r = NewReconciler(w.client, w.client, w.clock, "hub") }
+func (w *world) restart() {
+	live := w.live
+	if live == nil {
+		live = w.client
+	}
+	w.r = NewReconciler(w.client, live, w.clock, w.heard, "hub")
+}
 
 // renew sets the Lease's renewTime to a time of the member's own clock.
 func (w *world) renew(at int64) {
@@ -236,6 +247,59 @@ func TestRenewalLooksAtOneMember(t *testing.T) {
 	w.listed = 0
 	if requests := sameCluster(t.Context(), w.client, twin); len(requests) != 2 || requests[1].Name != "east" || w.listed > 1 {
 		t.Errorf("the same cluster: %v of %d", requests, w.listed)
+	}
+}
+
+func TestAHubThatWasCutOffListensBeforeItJudges(t *testing.T) {
+	w := newWorld(t)
+	w.renew(9)
+	w.is(topology.ReasonLeaseFresh, true, "a Lease")
+	w.clock.Step(time.Hour)
+	w.contact = w.clock.Now()
+	w.is(topology.ReasonLeaseFresh, false, "the API server was away for an hour")
+	w.clock.Step(39 * time.Second)
+	w.is(topology.ReasonLeaseFresh, false, "39 s after it came back")
+	w.clock.Step(time.Second)
+	w.is(topology.ReasonLeaseExpired, true, "40 s")
+}
+
+// freshLease answers each Get with a Lease that is renewed, whatever the cache holds.
+type freshLease struct{ client.Reader }
+
+func (freshLease) Get(_ context.Context, _ client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+	if lease, ok := o.(*coordinationv1.Lease); ok {
+		lease.Spec.RenewTime, lease.Spec.HolderIdentity = new(metav1.NewMicroTime(time.Unix(77, 0))), new("id-east")
+	}
+	return nil
+}
+
+func TestALeaseThatTheCacheLacksIsAsked(t *testing.T) {
+	w := newWorld(t)
+	w.live = freshLease{w.client}
+	w.restart()
+	w.renew(9)
+	w.is(topology.ReasonLeaseFresh, true, "a Lease")
+	w.clock.Step(40 * time.Second)
+	w.is(topology.ReasonLeaseFresh, false, "the API server has a renewal that the cache lacks")
+	w.clock.Step(40 * time.Second)
+	w.is(topology.ReasonLeaseExpired, true, "no other one came")
+}
+
+func TestFailoverHeldIsTold(t *testing.T) {
+	m := member("east")
+	_, conditions := plan(facts{member: m})
+	if c := meta.FindStatusCondition(conditions, topology.MemberFailoverHeld); c != nil {
+		t.Errorf("before any failure: %+v", c)
+	}
+	_, conditions = plan(facts{member: m, together: 2})
+	if c := meta.FindStatusCondition(conditions, topology.MemberFailoverHeld); c == nil || c.Status != metav1.ConditionTrue ||
+		c.Reason != topology.ReasonMassFailure || !strings.Contains(c.Message, "flotilla fence east --confirm") {
+		t.Errorf("while it fails with others: %+v", c)
+	}
+	m.Status.Conditions = conditions
+	_, conditions = plan(facts{member: m})
+	if c := meta.FindStatusCondition(conditions, topology.MemberFailoverHeld); c == nil || c.Status != metav1.ConditionFalse || c.Reason != topology.ReasonNoMassFailure {
+		t.Errorf("afterwards: %+v", c)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -26,6 +27,8 @@ type Reconciler struct {
 	live   client.Reader
 	clock  clock.PassiveClock
 	hubID  string
+	// heard tells since when the hub is in contact with its API server; nil where that was always so.
+	heard func() time.Time
 
 	mu     sync.Mutex
 	leases map[string]leaseSeen
@@ -34,9 +37,10 @@ type Reconciler struct {
 	nonsense *nonsense
 }
 
-// NewReconciler returns a reconciler that writes with c and reads c's cache; live reads past the cache. clk must be monotonic.
-func NewReconciler(c client.Client, live client.Reader, clk clock.PassiveClock, hubID string) *Reconciler {
-	return &Reconciler{client: c, live: live, clock: clk, hubID: hubID, leases: map[string]leaseSeen{}, asked: map[string]asked{}, nonsense: newNonsense()}
+// NewReconciler returns a reconciler that writes with c and reads c's cache; live reads past the cache. clk must be monotonic. heard
+// tells since when the hub is in contact with its API server, by the same clock; nil where that was always so.
+func NewReconciler(c client.Client, live client.Reader, clk clock.PassiveClock, heard func() time.Time, hubID string) *Reconciler {
+	return &Reconciler{client: c, live: live, clock: clk, heard: heard, hubID: hubID, leases: map[string]leaseSeen{}, asked: map[string]asked{}, nonsense: newNonsense()}
 }
 
 // Reconcile gathers what is known of a member, and writes its namespace, the pinned id and the conditions where they

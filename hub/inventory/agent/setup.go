@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -23,11 +24,13 @@ import (
 )
 
 // Setup adds the controller of this inventory to the manager.
-func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string) error {
+func Setup(mgr ctrl.Manager, clk clock.PassiveClock, heard func() time.Time, hubID string) error {
 	twins := func(ctx context.Context, o client.Object) []ctrl.Request { return sameCluster(ctx, mgr.GetClient(), o) }
-	r := NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), clk, hubID)
+	all := func(ctx context.Context, _ client.Object) []ctrl.Request { return everyMember(ctx, mgr.GetClient()) }
+	r := NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), clk, heard, hubID)
 	err := ctrl.NewControllerManagedBy(mgr).Named("inventory").
 		Watches(&topology.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(twins), builder.WithPredicates(identityChanged())).
+		Watches(&topology.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(all), builder.WithPredicates(healthChanged())).
 		Watches(&coordinationv1.Lease{}, handler.EnqueueRequestsFromMapFunc(leaseMember)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(namespaceMember), builder.WithPredicates(onlyDeleted())).
 		Watches(&work.Work{}, handler.EnqueueRequestsFromMapFunc(workMember), builder.WithPredicates(r.nonsense.changed())).
@@ -36,6 +39,31 @@ func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string) error {
 		return fmt.Errorf("set up controller inventory: %w", err)
 	}
 	return nil
+}
+
+// everyMember returns all members: whether one is given up depends on how many fail with it.
+func everyMember(ctx context.Context, reader client.Reader) []ctrl.Request {
+	members := &topology.MemberClusterList{}
+	if err := reader.List(ctx, members, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "list MemberClusters")
+		return nil
+	}
+	var requests []ctrl.Request
+	for i := range members.Items {
+		requests = append(requests, ctrl.Request{NamespacedName: types.NamespacedName{Name: members.Items[i].Name}})
+	}
+	return requests
+}
+
+// healthChanged lets through what the failure of many depends on.
+func healthChanged() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false }, // each looks at all when it comes
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld.(*topology.MemberCluster), e.ObjectNew.(*topology.MemberCluster)
+			return !slices.Equal(wire.HealthOf([]topology.MemberCluster{*before}), wire.HealthOf([]topology.MemberCluster{*after}))
+		},
+	}
 }
 
 // sameCluster returns the member and those with its cluster id, for one of them stands in the way of the others.

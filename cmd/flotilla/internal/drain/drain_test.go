@@ -1,0 +1,65 @@
+package drain
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+)
+
+func TestChange(t *testing.T) {
+	own := corev1.Taint{Key: "owner", Value: "a", Effect: corev1.TaintEffectNoSchedule}
+	drain := corev1.Taint{Key: topology.TaintDrain, Effect: corev1.TaintEffectNoExecute}
+	for _, tc := range []struct {
+		reason string
+		taints []corev1.Taint
+		undo   bool
+		want   string
+	}{
+		{"a taint is added", []corev1.Taint{own}, false, "owner=a:NoSchedule topology.flotilla.dev/drain:NoExecute"},
+		{"it is there already", []corev1.Taint{drain}, false, "nothing"},
+		{"it is taken away, and no other", []corev1.Taint{own, drain}, true, "owner=a:NoSchedule"},
+		{"there is nothing to take away", []corev1.Taint{own}, true, "nothing"},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			member := &topology.MemberCluster{Spec: topology.MemberClusterSpec{Taints: tc.taints}}
+			before := member.DeepCopy()
+			got := "nothing"
+			if changed := change(member, tc.undo); changed != nil {
+				var all []string
+				for i := range changed.Spec.Taints {
+					all = append(all, changed.Spec.Taints[i].ToString())
+				}
+				got = strings.Join(all, " ")
+			}
+			if got != tc.want || len(member.Spec.Taints) != len(before.Spec.Taints) {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestProgress(t *testing.T) {
+	of := func(workload string, pods ...int32) work.Work {
+		w := work.Work{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{topology.AnnotationWorkload: workload, topology.AnnotationSequence: "1"}}}
+		w.Status.Report = &work.Report{Sequence: 1}
+		for _, n := range pods {
+			w.Status.Report.InUse = append(w.Status.Report.InUse, work.SubsetUse{Total: n})
+		}
+		return w
+	}
+	untold := of("CloneSet/shop/new")
+	untold.Status.Report = nil
+	lines, done := progress([]work.Work{of("UnitedDeployment/shop/web", 2, 1), of("ConfigMap/shop/settings"), of("CloneSet/shop/api", 4), of("CloneSet/shop/gone", 0), untold})
+	want := "  CloneSet shop/api: 4 pods|  UnitedDeployment shop/web: 3 pods|7 pods are left"
+	if got := strings.Join(lines, "|"); got != want || done {
+		t.Errorf("got %s, done %t, want %s", got, done, want)
+	}
+	if lines, done := progress([]work.Work{of("CloneSet/shop/gone", 0)}); strings.Join(lines, "|") != "0 pods are left" || !done {
+		t.Errorf("at the end: %v, done %t", lines, done)
+	}
+}

@@ -1,0 +1,256 @@
+//go:build e2e
+
+package suites_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/e2e/fleet"
+	"github.com/flotilla-dev/flotilla/e2e/harness"
+)
+
+// lossPatience is how long a member takes to be given up: 40 s until it is NotReady, 20 s of failover.after, 40 s of a hub that
+// was restarted, and the rest for a busy machine.
+const lossPatience = 4 * time.Minute
+
+// failing is a namespace with a policy for CloneSets that has this failover.
+func failing(ctx context.Context, name, failover string) string {
+	ns := bare(ctx, name)
+	h.Hub.Apply(ctx, policy(ns, "everywhere", "CloneSet")+"  failover: "+failover+"\n")
+	return ns
+}
+
+// leavingOf returns what others stand in for, by member.
+func leavingOf(ctx context.Context, w harness.Workload) map[string]int {
+	leaving := map[string]int{}
+	for _, c := range h.MustPlacement(ctx, w).Spec.Cells {
+		if c.Leaving > 0 {
+			leaving[c.Cluster] += int(c.Leaving)
+		}
+	}
+	return leaving
+}
+
+func expectLeaving(ctx context.Context, w harness.Workload, want map[string]int) {
+	EventuallyWithOffset(1, ctx, func() map[string]int { return leavingOf(ctx, w) }).WithTimeout(lossPatience).WithPolling(200 * time.Millisecond).Should(Equal(want))
+}
+
+// readyOf returns the condition Ready of a member.
+func readyOf(ctx context.Context, member string) (metav1.Condition, error) {
+	m := &topology.MemberCluster{}
+	if err := h.Hub.Client.Get(ctx, client.ObjectKey{Name: member}, m); err != nil {
+		return metav1.Condition{}, err
+	}
+	if c := meta.FindStatusCondition(m.Status.Conditions, topology.MemberReady); c != nil {
+		return *c, nil
+	}
+	return metav1.Condition{}, fmt.Errorf("MemberCluster %s has no condition Ready", member)
+}
+
+func expectNotReady(ctx context.Context, members ...string) {
+	for _, member := range members {
+		EventuallyWithOffset(1, ctx, func() (metav1.ConditionStatus, error) {
+			c, err := readyOf(ctx, member)
+			return c.Status, err
+		}).WithTimeout(lossPatience).WithPolling(200 * time.Millisecond).Should(Equal(metav1.ConditionFalse))
+	}
+}
+
+// expectServing waits until this many pods of the workload serve in some members.
+func expectServing(ctx context.Context, w harness.Workload, want int, members ...string) {
+	EventuallyWithOffset(1, ctx, func() (serving int) {
+		for _, pod := range h.PodsOf(w) {
+			for _, member := range members {
+				if pod.Cluster == member && pod.Serves() {
+					serving++
+				}
+			}
+		}
+		return serving
+	}).WithTimeout(lossPatience).WithPolling(200 * time.Millisecond).Should(Equal(want))
+}
+
+var _ = Describe("A member is lost", func() {
+	It("7.7-4: its replicas run elsewhere after failover.after, also with a hub that is restarted meanwhile; it returns, and its pods go only as the others are available", func(ctx SpecContext) {
+		ns := failing(ctx, "lost", "{mode: Replace, after: 20s}")
+		mend()
+		api := harness.CloneSet(ns, "api")
+		h.Hub.Apply(ctx, apiSample(ns))
+		h.ExpectAtRest(ctx, api, 9)
+		h.ExpectPlaced(ctx, api, map[string]int{"east": 3, "south": 3, "west": 3})
+		before := h.Pods.Mark(ctx, ns)
+
+		By("killing south's agent: its pods run on, and nobody knows")
+		kill(ctx, fleet.AgentName("south"))
+		expectNotReady(ctx, "south")
+		lostSince, err := readyOf(ctx, "south")
+		Expect(err).NotTo(HaveOccurred())
+		kill(ctx, fleet.HubProgram)
+		restart(ctx, fleet.HubProgram)
+
+		expectLeaving(ctx, api, map[string]int{"south": 3})
+		since, err := readyOf(ctx, "south")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(since.LastTransitionTime.Equal(&lostSince.LastTransitionTime)).To(BeTrue(), "the countdown began anew")
+		expectServing(ctx, api, 9, "east", "west")
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionReady, Status: metav1.ConditionTrue})
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionTrue, Reason: "Placed"}, "south", "lost", "3 replicas")
+		Expect(harness.Count(h.PodsOf(api), harness.ByCluster)["south"]).To(Equal(3), "nobody told its pods to go")
+		why := h.Flotilla(ctx, "why", "clone/api", "-n", ns, "--member", "south")
+		Expect(why.Out).To(ContainSubstring("lost"))
+
+		By("the agent comes back")
+		restart(ctx, fleet.AgentName("south"))
+		expectLeaving(ctx, api, map[string]int{})
+		h.ExpectAtRest(ctx, api, 9)
+		history := h.Pods.Since(ctx, before)
+		Expect(history.Created()).To(HaveLen(3), "as many as were replaced")
+		Expect(history.Gone()).To(HaveLen(3))
+		for _, pod := range history.Gone() {
+			Expect(pod.Cluster).To(Equal("south"), "replacements that run stay: %s", pod)
+		}
+		Expect(history.Restarted()).To(BeEmpty())
+		expectAtMost(history, harness.Unavailable(9), 0, "pods are missing")
+	})
+
+	It("with Fence: nothing runs twice before a person says that nothing runs there", func(ctx SpecContext) {
+		ns := failing(ctx, "fenced", "{mode: Fence, after: 20s}")
+		mend()
+		api := harness.CloneSet(ns, "api")
+		h.Hub.Apply(ctx, apiSample(ns))
+		h.ExpectAtRest(ctx, api, 9)
+		h.ExpectPlaced(ctx, api, map[string]int{"east": 3, "south": 3, "west": 3})
+		before := h.Pods.Mark(ctx, ns)
+		refused := h.Flotilla(ctx, "fence", "south", "--confirm")
+		Expect(refused.Code).NotTo(Equal(0))
+		Expect(refused.Talk).To(ContainSubstring("flotilla drain south"))
+
+		By("stopping south's control plane, with its nodes")
+		Expect(h.Fleet.Member("south").Stop(ctx)).To(Succeed())
+		expectNotReady(ctx, "south")
+		Eventually(ctx, func() string { return h.Flotilla(ctx, "why", "clone/api", "-n", ns, "--member", "south").Out }).
+			WithTimeout(lossPatience).WithPolling(time.Second).Should(ContainSubstring("flotilla fence south --confirm"))
+		Expect(leavingOf(ctx, api)).To(BeEmpty())
+		Expect(h.Pods.Pods(ns)).To(HaveLen(9))
+		Expect(h.Flotilla(ctx, "fence", "south").Code).To(Equal(2), "it wants to be confirmed")
+
+		By("confirming it")
+		Expect(h.Flotilla(ctx, "fence", "south", "--confirm").Code).To(Equal(0))
+		expectLeaving(ctx, api, map[string]int{"south": 3})
+		expectServing(ctx, api, 9, "east", "west")
+
+		By("starting it again: the word does not hold for the next loss")
+		Expect(h.Fleet.Member("south").Start(ctx)).To(Succeed())
+		Expect(h.Fleet.WaitMembersReady(ctx, lossPatience)).To(Succeed())
+		expectLeaving(ctx, api, map[string]int{})
+		h.ExpectAtRest(ctx, api, 9)
+		history := h.Pods.Since(ctx, before)
+		Expect(history.Created()).To(HaveLen(3))
+		Expect(history.Gone()).To(HaveLen(3))
+	})
+
+	It("together with others: none of them is given up; the hub down for all: no member is judged, no pod comes or goes", func(ctx SpecContext) {
+		ns := failing(ctx, "many", "{mode: Replace, after: 20s}")
+		mend()
+		api := harness.CloneSet(ns, "api")
+		h.Hub.Apply(ctx, apiSample(ns))
+		h.ExpectAtRest(ctx, api, 9)
+		placed := h.MustPlacement(ctx, api).Spec
+		before := h.Pods.Mark(ctx, ns)
+		lost := []string{"south", "west"}
+
+		By("stopping two of three agents")
+		kill(ctx, fleet.AgentName("south"), fleet.AgentName("west"))
+		expectNotReady(ctx, lost...)
+		for _, member := range lost {
+			h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", member),
+				metav1.Condition{Type: topology.MemberFailoverHeld, Status: metav1.ConditionTrue, Reason: topology.ReasonMassFailure}, member, "flotilla fence")
+		}
+		Eventually(ctx, func() string { return h.Flotilla(ctx, "why", "clone/api", "-n", ns, "--member", "south").Out }).
+			WithTimeout(lossPatience).WithPolling(time.Second).Should(ContainSubstring("too many members"))
+		// Longer than failover.after: each of them alone would be given up.
+		Consistently(ctx, func() map[string]int { return leavingOf(ctx, api) }).WithTimeout(25 * time.Second).WithPolling(time.Second).Should(BeEmpty())
+		restart(ctx, fleet.AgentName("south"), fleet.AgentName("west"))
+		Expect(h.Fleet.WaitMembersReady(ctx, lossPatience)).To(Succeed())
+		for _, member := range lost {
+			h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", member),
+				metav1.Condition{Type: topology.MemberFailoverHeld, Status: metav1.ConditionFalse, Reason: topology.ReasonNoMassFailure})
+		}
+
+		By("stopping the hub's control plane for longer than it takes to give a member up")
+		since := map[string]metav1.Time{}
+		for _, member := range h.MemberNames() {
+			c, err := readyOf(ctx, member)
+			Expect(err).NotTo(HaveOccurred())
+			since[member] = c.LastTransitionTime
+		}
+		Expect(h.Fleet.Hub().Stop(ctx)).To(Succeed())
+		Consistently(ctx, func() int { return len(h.Pods.Pods(ns)) }).WithTimeout(65 * time.Second).WithPolling(time.Second).Should(Equal(9))
+		Expect(h.Fleet.Hub().Start(ctx)).To(Succeed())
+		Expect(h.Mend(ctx)).To(Succeed())
+		h.ExpectAtRest(ctx, api, 9)
+		Expect(h.MustPlacement(ctx, api).Spec.Cells).To(Equal(placed.Cells))
+		h.Pods.Since(ctx, before).ExpectUntouched()
+		for _, member := range h.MemberNames() {
+			c, err := readyOf(ctx, member)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(c.Status).To(Equal(metav1.ConditionTrue))
+			at := since[member]
+			Expect(c.LastTransitionTime.Equal(&at)).To(BeTrue(), "%s was NotReady for a while", member)
+		}
+	})
+})
+
+var _ = Describe("A member is drained", func() {
+	It("within the limits of each workload, and tells its progress; undone, what has moved stays", func(ctx SpecContext) {
+		ns := federated(ctx, "drained")
+		DeferCleanup(func(ctx SpecContext) { Expect(h.Flotilla(ctx, "drain", "west", "--undo").Code).To(Equal(0)) })
+		api, surge := harness.CloneSet(ns, "api"), harness.CloneSet(ns, "surge")
+		h.Hub.Apply(ctx, apiSample(ns), cloneSet(ns, "surge", 6, "slow:1", "maxSurge: 1, maxUnavailable: 0"))
+		h.ExpectAtRest(ctx, api, 9)
+		h.ExpectAtRest(ctx, surge, 6)
+		before := h.Pods.Mark(ctx, ns)
+
+		drained := h.Flotilla(ctx, "drain", "west", "--wait", "--timeout=4m")
+		Expect(drained.Code).To(Equal(0), drained.Talk)
+		Expect(drained.Out).To(ContainSubstring(surge.Sentence()))
+		Expect(drained.Out).To(HaveSuffix("0 pods are left\n"))
+		h.ExpectAtRest(ctx, api, 9)
+		h.ExpectAtRest(ctx, surge, 6)
+		history := h.Pods.Since(ctx, before)
+		expectAtMost(history, ofName("api", harness.Unavailable(9)), 2, "pods of api are missing")
+		expectAtMost(history, ofName("api", harness.Existing), 9, "pods of api exist")
+		expectAtMost(history, ofName("surge", harness.Unavailable(6)), 0, "pods of surge are missing")
+		expectAtMost(history, ofName("surge", harness.Existing), 7, "pods of surge exist")
+		Expect(history.Restarted()).To(BeEmpty())
+
+		By("undoing it")
+		again := h.Pods.Mark(ctx, ns)
+		Expect(h.Flotilla(ctx, "drain", "west", "--undo").Code).To(Equal(0))
+		h.ExpectAtRest(ctx, api, 9)
+		h.Pods.Since(ctx, again).ExpectUntouched()
+		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=12")
+		h.ExpectAtRest(ctx, api, 12)
+		h.ExpectPods(ctx, api, harness.ByCluster, placedNow(ctx, api))
+		Expect(harness.Count(h.PodsOf(api), harness.ByCluster)["west"]).To(Equal(3))
+	})
+})
+
+// placedNow is what the placement gives each member.
+func placedNow(ctx context.Context, w harness.Workload) map[string]int {
+	clusters := map[string]int{}
+	for _, c := range h.MustPlacement(ctx, w).Spec.Cells {
+		clusters[c.Cluster] += int(c.Replicas)
+	}
+	return clusters
+}

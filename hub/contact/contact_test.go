@@ -1,0 +1,52 @@
+package contact
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+func TestSince(t *testing.T) {
+	start := time.Unix(1000, 0)
+	clk := clocktesting.NewFakePassiveClock(start)
+	cut := false
+	server := interceptor.NewClient(fake.NewFakeClient(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}}), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if cut {
+				return errors.New("connection refused")
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+	})
+	c := New(server, clk)
+	for i, step := range []struct {
+		after time.Duration
+		cut   bool
+		want  time.Duration // after the start
+	}{
+		{5 * time.Second, false, 0},
+		{10 * time.Second, true, 0},
+		{10 * time.Second, false, 0},               // the last answer is 20 s ago: no gap
+		{15 * time.Second, true, 0},                // 15 s without an answer
+		{6 * time.Second, true, 46 * time.Second},  // 21 s
+		{5 * time.Second, true, 51 * time.Second},  // while it is cut off, it is now
+		{5 * time.Second, false, 56 * time.Second}, // contact again
+		{5 * time.Second, false, 56 * time.Second},
+		{time.Hour, false, time.Hour + 61*time.Second}, // the process stood still
+	} {
+		clk.SetTime(clk.Now().Add(step.after))
+		cut = step.cut
+		c.ask(t.Context())
+		if got := c.Since().Sub(start); got != step.want {
+			t.Errorf("step %d: since %s after the start, want %s", i, got, step.want)
+		}
+	}
+}

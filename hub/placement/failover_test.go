@@ -1,0 +1,305 @@
+package placement
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/topology/division"
+	"github.com/flotilla-dev/flotilla/topology/failover"
+	"github.com/flotilla-dev/flotilla/topology/lending"
+)
+
+// showMoves prints cells as "cluster:replicas-leaving Reason", those that leave with their reason, and what is not placed.
+func showMoves(spec *topology.WorkloadPlacementSpec) string {
+	var parts []string
+	for _, c := range spec.Cells {
+		text := fmt.Sprintf("%s:%d", c.Cluster, c.Replicas)
+		if c.Zone != "" && c.Subset == "" {
+			text = fmt.Sprintf("%s/%s:%d", c.Cluster, c.Zone, c.Replicas)
+		}
+		if c.Subset != "" {
+			text = c.Subset + "/" + text
+		}
+		if c.Leaving > 0 {
+			text += fmt.Sprintf("-%d(%s)", c.Leaving, c.Reason.Code)
+		}
+		parts = append(parts, text)
+	}
+	for _, u := range spec.Unplaced {
+		parts = append(parts, fmt.Sprintf("%s:%d", u.Reason.Code, u.Replicas))
+	}
+	return strings.Join(parts, " ")
+}
+
+// flags reads "east west! south~ north*": "!" for not Ready, "*" for lost (and not Ready), "~" for a taint with NoExecute.
+func flags(text string) []Member {
+	var out []Member
+	for _, name := range strings.Fields(text) {
+		m := Member{Selected: true, Ready: true}
+		for {
+			if rest, ok := strings.CutSuffix(name, "!"); ok {
+				m.Ready, name = false, rest
+			} else if rest, ok := strings.CutSuffix(name, "*"); ok {
+				m.Ready, m.Lost, m.State, name = false, true, failover.Lost, rest
+			} else if rest, ok := strings.CutSuffix(name, "~"); ok {
+				m.Taint, name = division.NoExecute, rest
+			} else {
+				break
+			}
+		}
+		m.Name = name
+		out = append(out, m)
+	}
+	return out
+}
+
+// told reads "east:4 west:2/3": available pods, of how many, of members that have carried out the last decision.
+func told(last *topology.WorkloadPlacementSpec, text string) map[string]Report {
+	out, sequence := map[string]Report{}, map[string]int64{}
+	if last != nil {
+		for _, c := range last.Cells {
+			sequence[c.Cluster] = c.Sequence
+		}
+	}
+	for _, part := range strings.Fields(text) {
+		name, rest, _ := strings.Cut(part, ":")
+		var available, total int32
+		if n, _ := fmt.Sscanf(rest, "%d/%d", &available, &total); n < 2 {
+			total = available
+		}
+		out[name] = Report{Sequence: sequence[name], Applied: true, Use: map[string]work.SubsetUse{"": {Desired: total, Total: total, Ready: available, Available: available, Updated: total, UpdatedReady: available, UpdatedAvailable: available}}}
+	}
+	return out
+}
+
+func TestFailoverStories(t *testing.T) {
+	type stage struct {
+		reason, members, reports, want string
+	}
+	limited := func(unavailable, surge int32) Workload {
+		w := open(12)
+		w.Subsets[0].Amounts = func(n int32) lending.Amounts { return lending.Amounts{Update: n, Break: unavailable, Add: surge} }
+		return w
+	}
+	for name, story := range map[string]struct {
+		workload Workload
+		mode     topology.FailoverMode
+		stages   []stage
+	}{
+		"a member is lost, and returns": {limited(1, 0), topology.FailoverReplace, []stage{
+			{"placed", "east south west", "", "east:4 south:4 west:4"},
+			{"it is silent", "east south west!", "east:4 south:4 west:4", "east:4 south:4 west:4"},
+			{"it is lost", "east south west*", "east:4 south:4 west:4", "east:6 south:6 west:4-4(Lost)"},
+			{"its replacements start", "east south west*", "east:4/6 south:5/6 west:4", "east:6 south:6 west:4-4(Lost)"},
+			{"the hub restarts, and is not sure yet", "east south west!", "east:6 south:6 west:4", "east:6 south:6 west:4-4(Lost)"},
+			{"it is back", "east south west", "east:6 south:6 west:4", "east:6 south:6 west:0"},
+			{"nothing comes back", "east south west", "east:6 south:6 west:0", "east:6 south:6 west:0"},
+		}},
+		"it returns before its replacements run": {limited(1, 0), topology.FailoverReplace, []stage{
+			{"placed", "east south west", "", "east:4 south:4 west:4"},
+			{"it is lost", "east south west*", "east:4 south:4 west:4", "east:6 south:6 west:4-4(Lost)"},
+			{"one runs, the others are its own again", "east south west", "east:5/6 south:4/6 west:4", "east:5 south:4 west:3"},
+		}},
+		"it returns with broken pods": {limited(1, 0), topology.FailoverReplace, []stage{
+			{"placed", "east south west", "", "east:4 south:4 west:4"},
+			{"it is lost", "east south west*", "east:4 south:4 west:4", "east:6 south:6 west:4-4(Lost)"},
+			{"all its pods are broken: it has nothing to offer", "east south west", "east:5/6 south:5/6 west:0/4", "east:6 south:6 west:1-1(Returned)"},
+			{"the others are available", "east south west", "east:6 south:6 west:0/1", "east:6 south:6 west:0"},
+		}},
+		"nobody else": {limited(1, 0), topology.FailoverReplace, []stage{
+			{"placed", "west", "", "west:12"},
+			{"it is lost, and nothing replaces it", "west*", "west:12", "west:12"},
+			{"it is back", "west", "west:12", "west:12"},
+		}},
+		"a drain without a surge": {limited(2, 0), "", []stage{
+			{"placed", "east south west", "", "east:4 south:4 west:4"},
+			{"two stop", "east south west~", "east:4 south:4 west:4", "east:4 south:4 west:2-2(Draining) Moving:4"},
+			{"they are gone: two start", "east south west~", "east:4 south:4 west:2", "east:5 south:5 west:2-2(Draining) Moving:2"},
+			{"one is available: the next stops", "east south west~", "east:5 south:4/5 west:2", "east:5 south:5 west:1-1(Draining) Moving:2"},
+			{"and is gone", "east south west~", "east:5 south:5 west:1", "east:5 south:6 west:0 Moving:1"},
+			{"the last is gone", "east south west~", "east:5 south:6 west:0", "east:6 south:6 west:0"},
+		}},
+		"a drain with a surge": {limited(0, 2), "", []stage{
+			{"placed", "east south west", "", "east:4 south:4 west:4"},
+			{"two start", "east south west~", "east:4 south:4 west:4", "east:5 south:5 west:4-4(Draining) Moving:2"},
+			{"they are available: two go", "east south west~", "east:5 south:5 west:4", "east:5 south:5 west:2-2(Draining) Moving:2"},
+			{"they are gone: two start", "east south west~", "east:5 south:5 west:2", "east:6 south:6 west:2-2(Draining)"},
+			{"undone in the middle: what is there stays", "east south west", "east:6 south:6 west:2", "east:5 south:5 west:2"},
+		}},
+		"a drain of what may have no twin": {limited(1, 1), topology.FailoverFence, []stage{
+			{"placed", "east west", "", "east:6 west:6"},
+			{"one goes", "east west~", "east:6 west:6", "east:6 west:5-5(Draining) Moving:6"},
+			{"it is gone: one starts", "east west~", "east:6 west:5", "east:7 west:5-5(Draining) Moving:5"},
+			{"it is available: the next goes", "east west~", "east:7 west:5", "east:7 west:4-4(Draining) Moving:5"},
+		}},
+		"a lost member is drained": {limited(1, 0), topology.FailoverReplace, []stage{
+			{"placed", "east south west", "", "east:4 south:4 west:4"},
+			{"lost", "east south west*", "east:4 south:4 west:4", "east:6 south:6 west:4-4(Lost)"},
+			{"it is back, with the taint of a person", "east south west~", "east:6 south:6 west:4", "east:6 south:6 west:0"},
+		}},
+		"a second member is lost": {limited(1, 0), topology.FailoverReplace, []stage{
+			{"placed", "east south west", "", "east:4 south:4 west:4"},
+			{"lost", "east south west*", "east:4 south:4 west:4", "east:6 south:6 west:4-4(Lost)"},
+			{"both", "east south* west*", "east:6 south:6 west:4", "east:12 south:6-6(Lost) west:4-4(Lost)"},
+			{"the first one is back: what does not run yet is its own", "east south* west", "east:6/12 south:6 west:4", "east:8 south:6-6(Lost) west:4"},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			facts := Facts{Workload: story.workload, Failover: topology.Failover{Mode: story.mode, After: "5m"}}
+			for _, s := range story.stages {
+				facts.Members, facts.Reports = flags(s.members), told(facts.Last, s.reports)
+				d := plan(t, facts)
+				if got := showMoves(&d.Spec); got != s.want {
+					t.Fatalf("%s:\ngot  %s\nwant %s", s.reason, got, s.want)
+				}
+				sum := d.Spec.Placed
+				for _, u := range d.Spec.Unplaced {
+					sum += u.Replicas
+				}
+				if sum != 12 {
+					t.Errorf("%s: %d of 12 are accounted for", s.reason, sum)
+				}
+				facts.Last = &d.Spec
+				if again := plan(t, facts); !cmp.Equal(again.Spec, d.Spec) {
+					t.Fatalf("%s: a decision from its own result changes:\n%s", s.reason, cmp.Diff(d.Spec, again.Spec))
+				}
+			}
+		})
+	}
+}
+
+// TestFailoverHolds plays members that are lost, drained and come back at random, and checks at every moment what is promised:
+// every replica is accounted for, a decision from its own result changes nothing, what a lost member has been told stays, and in
+// the end, with all members back, nothing is leaving.
+func TestFailoverHolds(t *testing.T) {
+	for seed := range uint64(400) {
+		r := rand.New(rand.NewPCG(seed, 11))
+		names := []string{"east", "north", "south", "west"}[:2+r.IntN(3)]
+		w := open(1 + r.Int32N(14))
+		breaks, adds := r.Int32N(3), r.Int32N(3)
+		w.Subsets[0].Amounts = func(n int32) lending.Amounts { return lending.Amounts{Update: n, Break: breaks, Add: adds} }
+		f := Facts{Workload: w, Failover: topology.Failover{Mode: topology.FailoverReplace, After: "5m"}}
+		pods := map[string][2]int32{} // available, total
+		state := map[string]string{}
+		step := func(calm bool) {
+			text, pod := "", ""
+			for _, name := range names {
+				switch {
+				case calm:
+					state[name] = ""
+				case r.IntN(12) == 0:
+					state[name] = []string{"", "", "!", "*", "~"}[r.IntN(5)]
+				}
+				text += " " + name + state[name]
+				pod += fmt.Sprintf(" %s:%d/%d", name, pods[name][0], pods[name][1])
+			}
+			f.Members, f.Reports = flags(text), told(f.Last, pod)
+			d := plan(t, f)
+			sum := d.Spec.Placed
+			for _, u := range d.Spec.Unplaced {
+				sum += u.Replicas
+			}
+			if sum != w.Replicas {
+				t.Fatalf("seed %d: %d of %d are accounted for: %s", seed, sum, w.Replicas, showMoves(&d.Spec))
+			}
+			for _, c := range d.Spec.Cells {
+				if state[c.Cluster] == "*" && f.Last != nil {
+					for _, had := range f.Last.Cells {
+						if had.Cluster == c.Cluster && had.Replicas != c.Replicas {
+							t.Fatalf("seed %d: a lost member is told otherwise:%s, %s, then %s", seed, text, showMoves(f.Last), showMoves(&d.Spec))
+						}
+					}
+				}
+				if c.Leaving > c.Replicas || c.Leaving < 0 {
+					t.Fatalf("seed %d: %s", seed, showMoves(&d.Spec))
+				}
+			}
+			f.Last = &d.Spec
+			if again := plan(t, f); !cmp.Equal(again.Spec, d.Spec) {
+				t.Fatalf("seed %d: a decision from its own result changes, with%s, %s:\n%s", seed, text, pod, cmp.Diff(d.Spec, again.Spec))
+			}
+			for _, c := range d.Spec.Cells {
+				if state[c.Cluster] == "!" || state[c.Cluster] == "*" || r.IntN(3) == 0 {
+					continue
+				}
+				p := pods[c.Cluster]
+				switch {
+				case p[1] > c.Replicas:
+					p[1]--
+					p[0] = min(p[0], p[1])
+				case p[0] < p[1]:
+					p[0]++
+				case p[1] < c.Replicas:
+					p[1]++
+				}
+				pods[c.Cluster] = p
+			}
+		}
+		for range 150 {
+			step(false)
+		}
+		for range 300 {
+			step(true)
+		}
+		for _, c := range f.Last.Cells {
+			if c.Leaving > 0 || pods[c.Cluster][0] != c.Replicas {
+				t.Fatalf("seed %d: it does not come to rest: %s, pods %v", seed, showMoves(f.Last), pods)
+			}
+		}
+	}
+}
+
+func TestJudgeUnderAPolicy(t *testing.T) {
+	now := time.Unix(10_000, 0)
+	since := metav1.NewTime(now.Add(-time.Minute))
+	cluster := func(name string, ready metav1.ConditionStatus, fence *topology.Fence) topology.MemberCluster {
+		m := topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: topology.MemberClusterSpec{Accepted: true, Fence: fence}}
+		m.Status.Conditions = []metav1.Condition{
+			{Type: topology.MemberAccepted, Status: metav1.ConditionTrue},
+			{Type: topology.MemberReady, Status: ready, Reason: topology.ReasonLeaseExpired, LastTransitionTime: since}, // one that is Ready was so before
+		}
+		return m
+	}
+	later := metav1.NewTime(since.Add(time.Second))
+	for _, tc := range []struct {
+		reason   string
+		failover topology.Failover
+		fence    *topology.Fence
+		heard    time.Duration // since when the hub is in contact, before now
+		pods     string
+		lost     bool
+		fencing  bool
+		again    time.Duration
+	}{
+		{"no failover", topology.Failover{}, nil, time.Hour, "", false, false, 0},
+		{"never", topology.Failover{Mode: topology.FailoverNever, After: "20s"}, nil, time.Hour, "", false, false, 0},
+		{"its time has not come", topology.Failover{Mode: topology.FailoverReplace, After: "5m"}, nil, time.Hour, "", false, false, 4 * time.Minute},
+		{"its time has come", topology.Failover{Mode: topology.FailoverReplace, After: "1m"}, nil, time.Hour, "", true, false, 0},
+		{"the hub has just started", topology.Failover{Mode: topology.FailoverReplace, After: "1m"}, nil, 10 * time.Second, "", false, false, 30 * time.Second},
+		{"a person confirms it", topology.Failover{Mode: topology.FailoverReplace, After: "5m"}, &topology.Fence{LostSince: since}, 0, "", true, false, 0},
+		{"a person confirmed another loss", topology.Failover{Mode: topology.FailoverReplace, After: "5m"}, &topology.Fence{LostSince: later}, time.Hour, "", false, false, 4 * time.Minute},
+		{"fence, and nobody knows", topology.Failover{Mode: topology.FailoverFence, After: "1m"}, nil, time.Hour, "west:3", false, true, 0},
+		{"fence, and it never reported", topology.Failover{Mode: topology.FailoverFence, After: "1m"}, nil, time.Hour, "", false, true, 0},
+		{"fence, and it has reported none", topology.Failover{Mode: topology.FailoverFence, After: "1m"}, nil, time.Hour, "west:0", true, false, 0},
+		{"fence, and a person confirms it", topology.Failover{Mode: topology.FailoverFence, After: "5m"}, &topology.Fence{LostSince: since}, time.Hour, "west:3", true, false, 0},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			s := &state{now: now, heard: now.Add(-tc.heard), reports: told(nil, tc.pods), members: []topology.MemberCluster{
+				cluster("east", metav1.ConditionTrue, nil), cluster("west", metav1.ConditionFalse, tc.fence),
+			}}
+			members := membersFor(s.members, &topology.ClusterSelector{})
+			again := judge(s, members, &tc.failover)
+			if west := members[1]; west.Lost != tc.lost || west.Fencing != tc.fencing || again != tc.again || members[0].Lost {
+				t.Errorf("lost %t, fencing %t, again in %s", west.Lost, west.Fencing, again)
+			}
+		})
+	}
+}

@@ -1,0 +1,33 @@
+// Package failover decides when a member counts as lost ([Judge]), and in which steps pods move from where they are to where
+// they are to be ([Move]). It is pure: no clock, no client.
+//
+// # Lost
+//
+// A member is lost when it has been NotReady for as long as the policy says. The hub suspects itself first:
+//
+//	held     a third or more of the members, and at least two, became NotReady within a [Window]: none of them is lost, until
+//	         so many have returned that the rest is less than that; then the countdown begins anew with the last return. A
+//	         person can confirm a member's loss all the same.
+//	queued   of several lost members one follows the other after a [Spacing], so that those who take over are not run down.
+//	unsure   nothing is lost before the hub has been in contact with its API server for a whole grace period: it would not
+//	         know of a member that renews its Lease.
+//
+// All follows from the times since which members are NotReady. Those are in their conditions, so that a hub which starts
+// anew goes on with the same deadlines.
+//
+// # Moving
+//
+// A cell has an order (the replicas that its member is told) and a number that it is to have. W is the sum of those numbers
+// over the cells whose members are not lost. Cells that are left gradually, because their member is drained or because it
+// came back after others took over, lose pods only as others get available:
+//
+//	kept     the pods that stay where they are to go: as many as places that are not filled yet (the number less what is
+//	         available there, and what a rollout may take there). Without a surge, maxUnavailable fewer.
+//	ordered  orders grow as far as Σ pods ≤ W + maxSurge, where pods of a gradual cell count until they are reported gone.
+//
+// So whatever was available stays: Σ available ≥ W - maxUnavailable if it was before, W with a surge. At least one available
+// pod is kept while nothing is available where pods are to be; with maxSurge 0 one more may be started for that. NoTwin (a
+// policy with the mode Fence) turns the last rule off and allows no surge: a pod goes first, then its replacement comes.
+//
+// The order of a lost member stays as it is. Its pods count neither as available nor as pods: nobody knows.
+package failover

@@ -1,0 +1,139 @@
+package failover
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+const (
+	// Window is how far apart members may become NotReady to count as one failure: twice the time after which a silent agent
+	// is NotReady.
+	Window = 80 * time.Second
+	// Spacing is the time between two members that are given up: time enough for pods to start, and to see what that does.
+	Spacing = 30 * time.Second
+	// heldPart: as many members as one in heldPart of all, and at least heldLeast, are held if they fail together.
+	heldPart, heldLeast = 3, 2
+)
+
+// Member is what is known of a member's health.
+type Member struct {
+	Name string
+	// NotReady: it is not heard of. Since is since when that is so, or since when it is heard of.
+	NotReady bool
+	Since    time.Time
+	// Confirmed: a person says that nothing runs there any more.
+	Confirmed bool
+}
+
+// State is what a member counts as.
+type State string
+
+// The states.
+const (
+	// Fine: it is heard of.
+	Fine State = "Fine"
+	// Silent: it is not heard of, and counts as lost later.
+	Silent State = "Silent"
+	// Held: it failed together with many others, and does not count as lost.
+	Held State = "Held"
+	// Lost: others are to run its replicas.
+	Lost State = "Lost"
+)
+
+// Verdict is what a member counts as. Due is when a Silent one counts as lost; zero for the others.
+type Verdict struct {
+	State State
+	Due   time.Time
+}
+
+// Judge returns a verdict for each member, in the order given: all members that take part, also those that a policy does not
+// select. after is how long a member is NotReady until it is lost. Before the time sure nothing is lost but what a person
+// confirmed.
+func Judge(members []Member, after time.Duration, now, sure time.Time) []Verdict {
+	verdicts := make([]Verdict, len(members))
+	held := Together(members)
+	var silent []int
+	for i := range members {
+		switch m := &members[i]; {
+		case !m.NotReady:
+			verdicts[i].State = Fine
+		case m.Confirmed:
+			verdicts[i].State = Lost
+		case held[m.Name] > 0:
+			verdicts[i].State = Held
+		default:
+			silent = append(silent, i)
+		}
+	}
+	slices.SortFunc(silent, func(a, b int) int {
+		return cmp.Or(members[a].Since.Compare(members[b].Since), cmp.Compare(members[a].Name, members[b].Name))
+	})
+	var last time.Time
+	for n, i := range silent {
+		due := begin(members, &members[i]).Add(after)
+		if n > 0 && due.Before(last.Add(Spacing)) {
+			due = last.Add(Spacing)
+		}
+		last = due
+		if due.Before(sure) {
+			due = sure
+		}
+		verdicts[i] = Verdict{State: Silent, Due: due}
+		if !now.Before(due) {
+			verdicts[i] = Verdict{State: Lost}
+		}
+	}
+	return verdicts
+}
+
+// begin is when the countdown of a member that is not heard of begins: when that began, or where it failed together with many
+// others of which some are back, at the last return of those. Members that return one after the other would else leave the last
+// of them to be given up at once.
+func begin(members []Member, m *Member) time.Time {
+	failed, last := 0, m.Since
+	for i := range members {
+		switch o := &members[i]; {
+		case o.NotReady && o.Since.Sub(m.Since).Abs() <= Window:
+			failed++
+		case !o.NotReady && o.Since.After(m.Since):
+			failed++
+			if o.Since.After(last) {
+				last = o.Since
+			}
+		}
+	}
+	if failed < heldLeast || failed*heldPart < len(members) {
+		return m.Since
+	}
+	return last
+}
+
+// Together returns the members that failed together with so many that none of them counts as lost, each with the number of
+// members of that failure. Members that a person confirmed count as failed, and are not held.
+func Together(members []Member) map[string]int {
+	var failed []*Member
+	for i := range members {
+		if members[i].NotReady {
+			failed = append(failed, &members[i])
+		}
+	}
+	slices.SortFunc(failed, func(a, b *Member) int { return a.Since.Compare(b.Since) })
+	held := map[string]int{}
+	from := 0
+	for to := range failed {
+		for failed[to].Since.Sub(failed[from].Since) > Window {
+			from++
+		}
+		n := to - from + 1
+		if n < heldLeast || n*heldPart < len(members) {
+			continue
+		}
+		for _, m := range failed[from : to+1] {
+			if !m.Confirmed {
+				held[m.Name] = max(held[m.Name], n)
+			}
+		}
+	}
+	return held
+}

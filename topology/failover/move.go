@@ -1,0 +1,170 @@
+package failover
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/flotilla-dev/flotilla/topology/division"
+)
+
+// Cell is a place of pods: all that a subset has in one member.
+type Cell struct {
+	// Key identifies the cell and breaks ties.
+	Key string
+	// Have is the order as it stands, 0 for a new cell. Leaving is how many of it others stand in for already.
+	Have, Leaving int32
+	// Want is what the division gives the cell.
+	Want int32
+	// Available and Total are the pods that its member reports.
+	Available, Total int32
+	// Lost: the member counts as lost. Silent: it is not heard of, and does not count as lost.
+	Lost, Silent bool
+	// Gradual: what is above Want goes only as others get available. Else it goes at once.
+	Gradual bool
+	// MayBreak and MayAdd are what a rollout that goes on in the cell may yet make unavailable, and add.
+	MayBreak, MayAdd int32
+}
+
+// Limits are those of the workload, or of its subset, in pods.
+type Limits struct {
+	Unavailable, Surge int32
+	// NoTwin: never two pods for one replica.
+	NoTwin bool
+}
+
+// Order is what a cell is told.
+type Order struct {
+	// Replicas is the order, Leaving how many of it are above what the cell is to have.
+	Replicas, Leaving int32
+	// Waits is how many replicas the cell is to get once others are gone.
+	Waits int32
+}
+
+// Moved is the outcome of a step.
+type Moved struct {
+	// Orders has one order per cell, in the order given.
+	Orders []Order
+	// Break and Add are what the step uses of the limits: nobody else may use that.
+	Break, Add int32
+}
+
+// Move returns the next step from what cells have to what they are to have. The package comment has the rules. A step from
+// its own result with unchanged reports changes nothing.
+func Move(cells []Cell, l Limits) Moved {
+	out := Moved{Orders: make([]Order, len(cells))}
+	var all, want, filled, need, mayAdd, moving int64
+	for i := range cells {
+		c := &cells[i]
+		out.Orders[i] = Order{Replicas: c.Want}
+		all += int64(c.Want)
+		if c.Lost {
+			continue
+		}
+		want += int64(c.Want)
+		mayAdd += int64(c.MayAdd)
+		if c.Gradual {
+			moving += int64(max(c.Have-c.Want, c.Total-c.Want, 0))
+		}
+		if c.Silent {
+			continue
+		}
+		there := min(c.Available, c.Want)
+		filled += int64(there)
+		need += int64(c.Want-there) + int64(c.MayBreak)
+	}
+	if all == 0 {
+		return out // scaled to zero: everything goes at once
+	}
+	for i := range cells {
+		if c := &cells[i]; c.Lost || c.Silent && !c.Gradual {
+			stay(c, &out.Orders[i])
+		}
+	}
+	if moving == 0 {
+		return out
+	}
+	surge, broken := max(l.Surge, 0), max(l.Unavailable, 0)
+	switch {
+	case l.NoTwin:
+		surge, broken = 0, max(broken, 1)
+	case surge > 0:
+		broken = 0
+	case broken == 0:
+		surge = 1
+	}
+	keep := need - int64(broken)
+	if filled == 0 && !l.NoTwin {
+		keep = max(keep, 1)
+		surge = max(surge, 1)
+	}
+	leave(cells, out.Orders, keep)
+	grow(cells, out.Orders, want+int64(surge)-mayAdd)
+	out.use(cells, filled, want, min(surge, l.Surge), broken)
+	return out
+}
+
+// stay leaves the order of a member that is not heard of.
+func stay(c *Cell, o *Order) {
+	o.Leaving = max(c.Have-c.Want, 0)
+	if !c.Lost {
+		o.Leaving = min(o.Leaving, c.Leaving)
+	}
+	o.Replicas = c.Want + o.Leaving
+}
+
+// leave shrinks the gradual cells: keep pods of all that are to go stay, in the last cells by key.
+func leave(cells []Cell, orders []Order, keep int64) {
+	var gradual []int
+	for i := range cells {
+		if c := &cells[i]; c.Gradual && !c.Lost && c.Have > c.Want {
+			gradual = append(gradual, i)
+		}
+	}
+	slices.SortFunc(gradual, func(a, b int) int { return cmp.Compare(cells[b].Key, cells[a].Key) })
+	for _, i := range gradual {
+		c := &cells[i]
+		stays := int32(min(max(keep, 0), int64(c.Have-c.Want)))
+		keep -= int64(stays)
+		orders[i] = Order{Replicas: c.Want + stays, Leaving: stays}
+	}
+}
+
+// grow raises orders as far as most pods may exist; the rest waits.
+func grow(cells []Cell, orders []Order, most int64) {
+	missing := make([]division.Entry, len(cells))
+	for i := range cells {
+		c := &cells[i]
+		missing[i].Key = c.Key
+		if c.Lost {
+			continue
+		}
+		there := int64(min(c.Have, c.Want))
+		if c.Gradual {
+			there = int64(max(min(orders[i].Replicas, c.Have), c.Total))
+		}
+		most -= there
+		if more := int64(c.Want - c.Have); more > 0 {
+			missing[i].Weight, missing[i].Max = more, more
+		}
+	}
+	given, _ := division.Seats(max(most, 0), missing)
+	for i := range cells {
+		if more := missing[i].Max; more > 0 {
+			orders[i].Replicas, orders[i].Waits = cells[i].Have+int32(given[i]), int32(more-given[i])
+		}
+	}
+}
+
+// use tells what the step uses of the limits.
+func (m *Moved) use(cells []Cell, filled, want int64, surge, broken int32) {
+	var orders, left int64
+	for i := range cells {
+		if cells[i].Lost {
+			continue
+		}
+		orders += int64(m.Orders[i].Replicas)
+		left += int64(m.Orders[i].Leaving)
+	}
+	m.Add = int32(min(max(orders-want, 0), int64(surge)))
+	m.Break = int32(min(max(want-filled-left, 0), int64(broken)))
+}
