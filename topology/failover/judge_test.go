@@ -84,7 +84,7 @@ func TestJudge(t *testing.T) {
 }
 
 // TestJudgeHolds checks over random fleets what is promised: the order of the members does not matter, a third together is never
-// lost without a person, nothing is lost before its time or before the hub is sure, and never two within the spacing of each other.
+// lost without a person, and nothing is lost before its time or before the hub is sure.
 func TestJudgeHolds(t *testing.T) {
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -98,8 +98,6 @@ func TestJudgeHolds(t *testing.T) {
 		}
 		after, sure := time.Duration(20+r.IntN(100))*time.Second, second(r.IntN(300))
 		failed := func(m *Member, now time.Time) bool { return m.NotReady && !m.Since.After(now) }
-		var lostAt []time.Time
-		lost := map[string]bool{}
 		for at := 400; at < 1600; at += 5 {
 			now := second(at)
 			verdicts := Judge(members, after, now, sure)
@@ -129,10 +127,6 @@ func TestJudgeHolds(t *testing.T) {
 				}
 				if beside >= heldLeast && beside*heldPart >= len(members) {
 					t.Fatalf("seed %d: %s is lost with %d of %d", seed, m.Name, beside, len(members))
-				}
-				if !lost[m.Name] {
-					lost[m.Name] = true
-					lostAt = append(lostAt, now)
 				}
 			}
 		}

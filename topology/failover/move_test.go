@@ -129,7 +129,7 @@ func newWorld(r *rand.Rand) *world {
 		total += n
 	}
 	if total == 0 {
-		w.cells[0].Have, w.cells[0].Want, w.pods[0], total = 1, 1, []bool{true}, 1
+		w.cells[0].Have, w.cells[0].Want, w.pods[0] = 1, 1, []bool{true}
 	}
 	// Some cells are left, and the others get what they have.
 	leave := 1 + r.IntN(len(w.cells)-1)
