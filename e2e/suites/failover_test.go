@@ -158,6 +158,57 @@ var _ = Describe("A member is lost", func() {
 		Expect(history.Created()).To(HaveLen(3))
 		Expect(history.Gone()).To(HaveLen(3))
 	})
+
+	It("together with others: none of them is given up; the hub down for all: no member is judged, no pod comes or goes", func(ctx SpecContext) {
+		ns := failing(ctx, "many", "{mode: Replace, after: 20s}")
+		mend()
+		api := harness.CloneSet(ns, "api")
+		h.Hub.Apply(ctx, apiSample(ns))
+		h.ExpectAtRest(ctx, api, 9)
+		placed := h.MustPlacement(ctx, api).Spec
+		before := h.Pods.Mark(ctx, ns)
+		lost := []string{"south", "west"}
+
+		By("stopping two of three agents")
+		kill(ctx, fleet.AgentName("south"), fleet.AgentName("west"))
+		expectNotReady(ctx, lost...)
+		for _, member := range lost {
+			h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", member),
+				metav1.Condition{Type: topology.MemberFailoverHeld, Status: metav1.ConditionTrue, Reason: topology.ReasonMassFailure}, member, "flotilla fence")
+		}
+		Eventually(ctx, func() string { return h.Flotilla(ctx, "why", "clone/api", "-n", ns, "--member", "south").Out }).
+			WithTimeout(lossPatience).WithPolling(time.Second).Should(ContainSubstring("too many members"))
+		// Longer than failover.after: each of them alone would be given up.
+		Consistently(ctx, func() map[string]int { return leavingOf(ctx, api) }).WithTimeout(25 * time.Second).WithPolling(time.Second).Should(BeEmpty())
+		restart(ctx, fleet.AgentName("south"), fleet.AgentName("west"))
+		Expect(h.Fleet.WaitMembersReady(ctx, lossPatience)).To(Succeed())
+		for _, member := range lost {
+			h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", member),
+				metav1.Condition{Type: topology.MemberFailoverHeld, Status: metav1.ConditionFalse, Reason: topology.ReasonNoMassFailure})
+		}
+
+		By("stopping the hub's control plane for longer than it takes to give a member up")
+		since := map[string]metav1.Time{}
+		for _, member := range h.MemberNames() {
+			c, err := readyOf(ctx, member)
+			Expect(err).NotTo(HaveOccurred())
+			since[member] = c.LastTransitionTime
+		}
+		Expect(h.Fleet.Hub().Stop(ctx)).To(Succeed())
+		Consistently(ctx, func() int { return len(h.Pods.Pods(ns)) }).WithTimeout(65 * time.Second).WithPolling(time.Second).Should(Equal(9))
+		Expect(h.Fleet.Hub().Start(ctx)).To(Succeed())
+		Expect(h.Mend(ctx)).To(Succeed())
+		h.ExpectAtRest(ctx, api, 9)
+		Expect(h.MustPlacement(ctx, api).Spec.Cells).To(Equal(placed.Cells))
+		h.Pods.Since(ctx, before).ExpectUntouched()
+		for _, member := range h.MemberNames() {
+			c, err := readyOf(ctx, member)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(c.Status).To(Equal(metav1.ConditionTrue))
+			at := since[member]
+			Expect(c.LastTransitionTime.Equal(&at)).To(BeTrue(), "%s was NotReady for a while", member)
+		}
+	})
 })
 
 var _ = Describe("A member is drained", func() {
