@@ -18,7 +18,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 )
 
-// ReasonInvalidZones: the annotation that divides the pods over zones cannot be used.
+// ReasonInvalidZones is why a CloneSet is stalled whose annotation that divides its pods over zones cannot be used.
 const ReasonInvalidZones = "InvalidZones"
 
 // readZones returns the numbers of pods by zone that a hub gave the CloneSet, nil if it gave none, or what is wrong with them.
