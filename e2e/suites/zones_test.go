@@ -49,6 +49,48 @@ var _ = Describe("A CloneSet over the zones of members", func() {
 		Expect(history.Gone()).To(BeEmpty())
 		Expect(history.Restarted()).To(BeEmpty())
 	})
+
+	It("is divided over members by the subsets of a WorkloadSpread, which its pods are made for", func(ctx SpecContext) {
+		ns := bare(ctx, "spread")
+		api := harness.CloneSet(ns, "api")
+		h.Hub.Apply(ctx, policy(ns, "all", "CloneSet"), cloneSet(ns, "api", 0, "api:1", ""), fmt.Sprintf(`
+apiVersion: apps.kruise.io/v1beta1
+kind: WorkloadSpread
+metadata: {name: api, namespace: %s}
+spec:
+  targetRef: {apiVersion: apps.kruise.io/v1beta1, kind: CloneSet, name: api}
+  subsets:
+  - name: reserved
+    maxReplicas: 4
+    requiredNodeSelector: {matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [a]}]}
+  - name: burst
+    requiredNodeSelector: {matchExpressions: [{key: topology.flotilla.dev/cluster, operator: In, values: [south]}]}
+    patch: {metadata: {labels: {tier: burst}}}
+`, ns))
+		expectZone(ctx, "east", "a")
+		Eventually(ctx, func(ctx context.Context) (bool, error) {
+			p, err := h.Placement(ctx, api)
+			return p != nil && p.Spec.Spread != nil, err
+		}).WithTimeout(harness.Patience).Should(BeTrue(), "the hub knows the WorkloadSpread")
+
+		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=9")
+		h.ExpectAtRest(ctx, api, 9)
+		h.ExpectPlaced(ctx, api, map[string]int{"east": 4, "south": 5})
+		pods := h.PodsOf(api)
+		Expect(harness.Count(pods, func(p harness.Pod) string { return p.Cluster + "/" + p.Zone })["east/a"]).To(Equal(4))
+		burst := &corev1.PodList{}
+		Expect(h.Members["south"].Client.List(ctx, burst, client.InNamespace(ns), client.MatchingLabels{"tier": "burst"})).To(Succeed())
+		Expect(burst.Items).To(HaveLen(5))
+		Expect(h.Flotilla(ctx, "why", "cs/api", "-n", ns, "--subset", "burst").Out).To(ContainSubstring("south (subset burst) has 5"))
+
+		By("scaling in: the last subset is emptied first")
+		before := h.Pods.Mark(ctx, ns)
+		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=5")
+		h.ExpectAtRest(ctx, api, 5)
+		h.ExpectPods(ctx, api, harness.ByCluster, map[string]int{"east": 4, "south": 1})
+		history := h.Pods.Since(ctx, before)
+		Expect(history.Gone()).To(HaveLen(4))
+	})
 })
 
 // rezone gives all nodes of a member whose names say that they are of a zone the label of another one, and waits until the hub knows.

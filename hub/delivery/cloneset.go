@@ -8,6 +8,7 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/placement"
 )
 
 // cloneSetSpec is the spec of a member's CloneSet: integers everywhere, and never more permission than the member's share.
@@ -29,6 +30,41 @@ func cloneSetSpec(cs *apps.CloneSet, cells []topology.Cell) *apps.CloneSetSpec {
 		rolling.Paused, rolling.MaxUnavailable = true, new(intstr.FromInt32(1))
 	}
 	return spec
+}
+
+// spread is what tells a member's CloneSet where its pods run.
+func spread(cells []topology.Cell, ws *apps.WorkloadSpread) (map[string]string, error) {
+	if ws == nil {
+		return zones(cells)
+	}
+	subsets := []apps.WorkloadSpreadSubset{}
+	for i := range ws.Spec.Subsets {
+		subset := ws.Spec.Subsets[i].DeepCopy()
+		var replicas int32
+		has := false
+		for j := range cells {
+			if cells[j].SpreadSubset == subset.Name {
+				replicas, has = replicas+cells[j].Replicas, true
+			}
+		}
+		if !has {
+			continue
+		}
+		subset.MaxReplicas = new(intstr.FromInt32(replicas))
+		subset.RequiredNodeSelector = placement.StripDecided(subset.RequiredNodeSelector)
+		subsets = append(subsets, *subset)
+	}
+	if len(subsets) == 0 {
+		return nil, nil // all of its pods are above the sum of the caps
+	}
+	data, err := json.Marshal(subsets)
+	if err == nil {
+		data, err = json.Marshal(topology.MemberSpread{Name: ws.Name, Subsets: data})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encode WorkloadSpread %s/%s: %w", ws.Namespace, ws.Name, err)
+	}
+	return map[string]string{topology.AnnotationSpread: string(data)}, nil
 }
 
 // zones is the annotation that tells a member's CloneSet how many pods each of its zones has, nil where the policy does not spread

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/override"
@@ -26,8 +27,16 @@ import (
 // TooLarge is the reason where a manifest is larger than what is delivered.
 const TooLarge = "TooLarge"
 
-// plan returns the Works that there should be, sorted by member, with the overrides of each member. It is pure.
-func plan(key wire.Key, hubID string, object client.Object, p *topology.WorkloadPlacement, overrides map[string][]override.Entry) ([]*work.Work, *placement.Refusal, error) {
+// additions are what goes into manifests beside the user's object.
+type additions struct {
+	// overrides are those of each member.
+	overrides map[string][]override.Entry
+	// spread is the WorkloadSpread by which the replicas were divided, nil for none.
+	spread *apps.WorkloadSpread
+}
+
+// plan returns the Works that there should be, sorted by member. It is pure.
+func plan(key wire.Key, hubID string, object client.Object, p *topology.WorkloadPlacement, add additions) ([]*work.Work, *placement.Refusal, error) {
 	byCluster := map[string][]topology.Cell{}
 	for _, c := range p.Spec.Cells {
 		byCluster[c.Cluster] = append(byCluster[c.Cluster], c)
@@ -35,7 +44,7 @@ func plan(key wire.Key, hubID string, object client.Object, p *topology.Workload
 	var works []*work.Work
 	for _, cluster := range slices.Sorted(maps.Keys(byCluster)) {
 		cells := byCluster[cluster]
-		manifest, refusal, err := renderFor(key, object, p, cells, overrides[cluster])
+		manifest, refusal, err := renderFor(key, object, p, cells, add)
 		if refusal != nil || err != nil {
 			return nil, refusal, err
 		}
@@ -71,8 +80,9 @@ func plan(key wire.Key, hubID string, object client.Object, p *topology.Workload
 }
 
 // renderFor returns the manifest of a member with the policy's overrides carried out on it.
-func renderFor(key wire.Key, object client.Object, p *topology.WorkloadPlacement, cells []topology.Cell, entries []override.Entry) ([]byte, *placement.Refusal, error) {
-	manifest, err := Render(object, cells)
+func renderFor(key wire.Key, object client.Object, p *topology.WorkloadPlacement, cells []topology.Cell, add additions) ([]byte, *placement.Refusal, error) {
+	entries := add.overrides[cells[0].Cluster]
+	manifest, err := Render(object, cells, add.spread)
 	if err != nil || len(entries) == 0 {
 		return manifest, nil, err
 	}

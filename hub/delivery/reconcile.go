@@ -73,7 +73,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 	if err != nil || !same {
 		return ctrl.Result{}, err
 	}
-	works, refusal, err := plan(key, r.hubID, s.object, s.placement, overrides)
+	spread, same, err := r.spread(ctx, s.placement)
+	if err != nil || !same {
+		return ctrl.Result{}, err
+	}
+	works, refusal, err := plan(key, r.hubID, s.object, s.placement, additions{overrides, spread})
 	if err != nil {
 		return ctrl.Result{}, err
 	}

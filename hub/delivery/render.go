@@ -20,11 +20,11 @@ import (
 const maxManifest = 512 * 1024
 
 // Render returns the manifest of a member: the user's object with the numbers of that member's cells, in the order of the
-// placement. The same input gives the same bytes.
-func Render(object client.Object, cells []topology.Cell) ([]byte, error) {
+// placement. ws is the WorkloadSpread by which they were divided, nil for none. The same input gives the same bytes.
+func Render(object client.Object, cells []topology.Cell, ws *apps.WorkloadSpread) ([]byte, error) {
 	switch o := object.(type) {
 	case *apps.CloneSet:
-		annotations, err := zones(cells)
+		annotations, err := spread(cells, ws)
 		if err != nil {
 			return nil, err
 		}

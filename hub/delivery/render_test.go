@@ -19,7 +19,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // TestRender compares the manifests of testdata/<name>.yaml with testdata/<name>.golden.yaml. The first document of an input is the
-// user's object, the second the cells of one member.
+// user's object, the second the cells of one member, the third, if there is one, the WorkloadSpread that divided them.
 func TestRender(t *testing.T) {
 	inputs, err := filepath.Glob("testdata/*.in.yaml")
 	if err != nil || len(inputs) == 0 {
@@ -27,8 +27,8 @@ func TestRender(t *testing.T) {
 	}
 	for _, input := range inputs {
 		t.Run(strings.TrimSuffix(filepath.Base(input), ".in.yaml"), func(t *testing.T) {
-			object, cells := read(t, input)
-			manifest, err := Render(object, cells)
+			object, cells, ws := read(t, input)
+			manifest, err := Render(object, cells, ws)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,7 +52,7 @@ func TestRender(t *testing.T) {
 			if strings.Contains(string(got), "null") && !strings.Contains(string(want), "patch") {
 				t.Errorf("the manifest has nulls:\n%s", got)
 			}
-			again, err := Render(object, cells)
+			again, err := Render(object, cells, ws)
 			if err != nil || string(again) != string(manifest) {
 				t.Errorf("the same input gives other bytes: %s", again)
 			}
@@ -60,7 +60,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-func read(t *testing.T, path string) (client.Object, []topology.Cell) {
+func read(t *testing.T, path string) (client.Object, []topology.Cell, *apps.WorkloadSpread) {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -81,18 +81,26 @@ func read(t *testing.T, path string) (client.Object, []topology.Cell) {
 	if err := yaml.UnmarshalStrict([]byte(text), object); err != nil {
 		t.Fatal(err)
 	}
+	cellText, spreadText, spread := strings.Cut(cellText, "\n---\n")
+	var ws *apps.WorkloadSpread
+	if spread {
+		ws = &apps.WorkloadSpread{}
+		if err := yaml.UnmarshalStrict([]byte(spreadText), ws); err != nil {
+			t.Fatal(err)
+		}
+	}
 	var cells []topology.Cell
 	if err := yaml.UnmarshalStrict([]byte(cellText), &cells); err != nil {
 		t.Fatal(err)
 	}
-	return object, cells
+	return object, cells, ws
 }
 
 func TestPlanTooLarge(t *testing.T) {
 	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", Annotations: map[string]string{"note": strings.Repeat("x", 600*1024)}}}
 	p := &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{Cells: []topology.Cell{{Cluster: "east", Replicas: 1}}}}
 	key := wire.Key{Kind: "CloneSet", Namespace: "ns", Name: "web"}
-	works, refusal, err := plan(key, "hub", cs, p, nil)
+	works, refusal, err := plan(key, "hub", cs, p, additions{})
 	if err != nil || works != nil || refusal == nil || refusal.Reason != TooLarge || !strings.HasPrefix(refusal.Message, "the manifest of CloneSet ns/web has 600 KiB, and at most 512 KiB are delivered") {
 		t.Errorf("works %v, refusal %+v, error %v", works, refusal, err)
 	}
@@ -102,7 +110,7 @@ func TestMergeKeepsWhatOthersWrote(t *testing.T) {
 	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}
 	p := &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{Cells: []topology.Cell{{Cluster: "east", Replicas: 1, Sequence: 7}}}}
 	key := wire.Key{Kind: "CloneSet", Namespace: "ns", Name: "web"}
-	works, _, err := plan(key, "hub", cs, p, nil)
+	works, _, err := plan(key, "hub", cs, p, additions{})
 	if err != nil || len(works) != 1 {
 		t.Fatalf("works %v, error %v", works, err)
 	}

@@ -53,7 +53,7 @@ func TestStaleDecisionRemovesNothing(t *testing.T) {
 		}
 		return p
 	}
-	works, refusal, err := plan(key, "hub", object, decision(2, "east", "south"), nil)
+	works, refusal, err := plan(key, "hub", object, decision(2, "east", "south"), additions{})
 	if err != nil || refusal != nil {
 		t.Fatal(err, refusal)
 	}

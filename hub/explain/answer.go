@@ -127,13 +127,13 @@ func Why(f *Facts, q Question) (*Answer, error) {
 }
 
 func (q Question) takes(c *topology.Cell) bool {
-	return (q.Cluster == "" || q.Cluster == c.Cluster) && (q.Zone == "" || q.Zone == c.Zone) && (q.Subset == "" || q.Subset == c.Subset)
+	return (q.Cluster == "" || q.Cluster == c.Cluster) && (q.Zone == "" || q.Zone == c.Zone) && (q.Subset == "" || q.Subset == subsetOf(c))
 }
 
 func (f *Facts) cell(c *topology.Cell) CellAnswer {
 	why, _ := Cell(c.Reason)
 	return CellAnswer{
-		Cluster: c.Cluster, Zone: c.Zone, Subset: c.Subset, Replicas: c.Replicas,
+		Cluster: c.Cluster, Zone: c.Zone, Subset: subsetOf(c), Replicas: c.Replicas,
 		Reason: c.Reason, Why: why, See: Anchor(c.Reason.Code), Now: f.Outcome.Obstacles(c.Cluster, c.Subset),
 	}
 }
@@ -160,7 +160,7 @@ func (f *Facts) check(q Question, found bool) error {
 	var zones, subsets []string
 	if p := f.Outcome.Present; p != nil {
 		for i := range p.Spec.Cells {
-			zones, subsets = append(zones, p.Spec.Cells[i].Zone), append(subsets, p.Spec.Cells[i].Subset)
+			zones, subsets = append(zones, p.Spec.Cells[i].Zone), append(subsets, subsetOf(&p.Spec.Cells[i]))
 		}
 	}
 	for i := range f.Outcome.Workload.Subsets {
@@ -223,7 +223,7 @@ func Moves(before, after []topology.Cell) []string {
 	var moves []string
 	for _, c := range places {
 		if at := placeOf(c); was[at] != is[at] {
-			moves = append(moves, fmt.Sprintf("%s %d → %d", Place(c.Cluster, c.Zone, c.Subset), was[at], is[at]))
+			moves = append(moves, fmt.Sprintf("%s %d → %d", Place(c.Cluster, c.Zone, subsetOf(c)), was[at], is[at]))
 		}
 	}
 	return moves

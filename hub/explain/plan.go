@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"cmp"
+
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/hub/wire"
@@ -74,7 +76,7 @@ func Plan(key wire.Key, o *placement.Outcome) Planned {
 	for i := range next {
 		c := &next[i]
 		why, _ := Cell(c.Reason)
-		p.Cells = append(p.Cells, PlannedCell{c.Cluster, c.Zone, c.Subset, c.Replicas, had[placeOf(c)], c.Reason, why})
+		p.Cells = append(p.Cells, PlannedCell{c.Cluster, c.Zone, subsetOf(c), c.Replicas, had[placeOf(c)], c.Reason, why})
 		p.Placed += c.Replicas
 	}
 	for _, u := range unplaced {
@@ -89,7 +91,10 @@ func Plan(key wire.Key, o *placement.Outcome) Planned {
 	return p
 }
 
-func placeOf(c *topology.Cell) [3]string { return [3]string{c.Subset, c.Cluster, c.Zone} }
+func placeOf(c *topology.Cell) [3]string { return [3]string{subsetOf(c), c.Cluster, c.Zone} }
+
+// subsetOf is the subset of a cell, be it the workload's own or that of a WorkloadSpread.
+func subsetOf(c *topology.Cell) string { return cmp.Or(c.Subset, c.SpreadSubset) }
 
 // moved is how many replicas cells give up while others gain them.
 func moved(before, after []topology.Cell) int32 {

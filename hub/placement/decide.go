@@ -91,6 +91,11 @@ func decideFederated(s *state, rules map[string]Rule) step {
 	if facts.Overrides, refusal = overridesOf(policy, workload.Key, s.members); refusal != nil {
 		return step{verdict: s.refused(refusal, true)}
 	}
+	spread, remarks, refusal := readSpread(&facts.Workload, s.object, s.spreads)
+	if refusal != nil {
+		return step{verdict: s.refused(refusal, true)}
+	}
+	facts.WorkloadSpread, facts.Workload.Remarks = spread, append(facts.Workload.Remarks, remarks...)
 	decision, refusal := Plan(facts)
 	if refusal != nil {
 		return step{verdict: s.refused(refusal, true), again: again}

@@ -29,6 +29,9 @@ type candidate struct {
 
 // divide finds the cells that there may be and divides the replicas over them.
 func divide(f *Facts) (divided, []Note, *Refusal) {
+	if f.WorkloadSpread != nil {
+		return divideSpread(f)
+	}
 	if f.Workload.Open {
 		return divideOpen(f)
 	}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/wire"
@@ -36,6 +37,7 @@ type state struct {
 	promised  map[string]Room
 	// now is the time, heard since when the hub is in contact with its API server.
 	now, heard time.Time
+	spreads    []apps.WorkloadSpread // that name the workload, the oldest first
 }
 
 // gatherer reads what decisions depend on: from the hub's cache, or from a snapshot of a hub.
@@ -92,6 +94,9 @@ func (r *gatherer) gather(ctx context.Context, key wire.Key) (*state, error) {
 		return nil, err
 	}
 	if s.members, err = listMembers(ctx, r.reader); err != nil {
+		return nil, err
+	}
+	if s.spreads, err = r.spreadsOf(ctx, key); err != nil {
 		return nil, err
 	}
 	if err := r.gatherAbsent(ctx, s); err != nil {

@@ -3,6 +3,8 @@ package placement
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/topology/lending"
@@ -168,11 +170,12 @@ func number(f *Facts, spec *topology.WorkloadPlacementSpec, newRevision bool) {
 	}
 	before, after := orders(last), orders(spec.Cells)
 	changed := map[string]bool{}
+	respread := f.Last != nil && !equality.Semantic.DeepEqual(f.Last.Spread, spec.Spread)
 	for cluster, order := range after {
 		old := before[cluster]
 		// A member that reports a newer order than stands here was ordered by a hub that was restored since.
 		stale := len(old) > 0 && f.Reports[cluster].Sequence > old[0].Sequence
-		if newRevision || stale || !sameOrder(old, order) {
+		if newRevision || stale || respread || !sameOrder(old, order) {
 			changed[cluster] = true
 		}
 	}
@@ -213,7 +216,7 @@ func orders(cells []topology.Cell) map[string][]*topology.Cell {
 func sameOrder(before, after []*topology.Cell) bool {
 	return slices.EqualFunc(before, after, func(a, b *topology.Cell) bool {
 		// The zone of a subset's cell is only told; where the policy spreads by zone, it is part of the order.
-		return a.Subset == b.Subset && (a.Zone == b.Zone || a.Subset != "") && a.Replicas == b.Replicas && a.Share == b.Share && a.Frozen == b.Frozen &&
+		return a.Subset == b.Subset && a.SpreadSubset == b.SpreadSubset && (a.Zone == b.Zone || a.Subset != "" || a.SpreadSubset != "") && a.Replicas == b.Replicas && a.Share == b.Share && a.Frozen == b.Frozen &&
 			a.Overrides == b.Overrides && a.Adopt == b.Adopt
 	})
 }

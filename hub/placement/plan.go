@@ -30,6 +30,8 @@ type Facts struct {
 	Found map[string]Found
 	// Failover is what the policy says of members that are not heard of.
 	Failover topology.Failover
+	// WorkloadSpread is what divides the workload instead of the policy's spread, nil for none.
+	WorkloadSpread *SpreadFacts
 	// Last is the last decision, nil for the first.
 	Last *topology.WorkloadPlacementSpec
 	// Reports are the newest of each member about this placement, by the member's name.
@@ -93,6 +95,10 @@ func Plan(f Facts) (Decision, *Refusal) {
 		Replicas: f.Workload.Replicas,
 		Cells:    cells,
 		Unplaced: result.unplaced,
+	}
+	if f.WorkloadSpread != nil {
+		spec.Spread = &f.WorkloadSpread.Ref
+		f.Workload.Remarks = slices.Concat(f.Workload.Remarks, f.WorkloadSpread.Remarks)
 	}
 	f.Overrides.mark(spec.Cells)
 	newRevision := f.Last == nil || f.Last.Revision != spec.Revision
@@ -166,8 +172,8 @@ func emptied(f *Facts, last *topology.Cell) bool {
 type cellID struct{ subset, cluster, zone string }
 
 func idOf(c *topology.Cell) cellID {
-	if c.Subset != "" {
-		return cellID{subset: c.Subset, cluster: c.Cluster}
+	if subset := cmp.Or(c.Subset, c.SpreadSubset); subset != "" {
+		return cellID{subset: subset, cluster: c.Cluster}
 	}
 	return cellID{cluster: c.Cluster, zone: c.Zone}
 }
@@ -178,7 +184,8 @@ func sortCells(subsets []Subset, cells []topology.Cell) {
 		order[subsets[i].Name] = i
 	}
 	slices.SortFunc(cells, func(a, b topology.Cell) int {
-		return cmp.Or(cmp.Compare(order[a.Subset], order[b.Subset]), strings.Compare(a.Cluster, b.Cluster), strings.Compare(a.Zone, b.Zone))
+		return cmp.Or(cmp.Compare(order[a.Subset], order[b.Subset]), strings.Compare(a.Cluster, b.Cluster), strings.Compare(a.Zone, b.Zone),
+			strings.Compare(a.SpreadSubset, b.SpreadSubset))
 	})
 }
 

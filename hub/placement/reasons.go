@@ -36,6 +36,8 @@ const (
 	// Adopting: members are asked what runs there already. AdoptionRefused: it cannot be adopted as it is.
 	Adopting        = "Adopting"
 	AdoptionRefused = "AdoptionRefused"
+	// InvalidSpread: the WorkloadSpread that names the workload cannot be used.
+	InvalidSpread = "InvalidSpread"
 	// InvalidOverride: an override of the policy does not fit the workload; nothing is delivered.
 	InvalidOverride = "InvalidOverride"
 )

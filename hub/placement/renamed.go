@@ -11,7 +11,7 @@ import (
 // zone that it has no more counts for the zone that took its place. So a zone that is renamed moves nothing: the pods run on where they
 // are, and the division starts from that. So do policies that begin to spread over zones, or cease to.
 func withRenamed(f *Facts) *topology.WorkloadPlacementSpec {
-	if f.Last == nil || !f.Workload.Open {
+	if f.Last == nil || !f.Workload.Open || f.WorkloadSpread != nil {
 		return f.Last
 	}
 	zonal := zonal(f)
@@ -26,8 +26,12 @@ func withRenamed(f *Facts) *topology.WorkloadPlacementSpec {
 		}
 	}
 	last := *f.Last
-	for i := range f.Last.Cells {
-		c := &f.Last.Cells[i]
+	if last.Spread != nil {
+		last.Cells = withoutSpread(last.Cells)
+	}
+	cells := last.Cells
+	for i := range cells {
+		c := &cells[i]
 		if now := zones[c.Cluster]; c.Replicas > 0 && len(now) > 0 && !slices.Contains(now, c.Zone) {
 			last.Cells = renamedCells(last.Cells, c.Cluster, now)
 			delete(zones, c.Cluster) // once is for all of its cells

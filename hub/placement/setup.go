@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/wire"
@@ -43,6 +44,7 @@ func Setup(mgr ctrl.Manager, clk clock.PassiveClock, heard func() time.Time, hub
 		Watches(&topology.ClusterFederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(w.everyWorkload), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&topology.FederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsBeside), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Namespace{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsIn), builder.WithPredicates(predicate.LabelChangedPredicate{}))
+	decisions = decisions.Watches(&apps.WorkloadSpread{}, handler.TypedEnqueueRequestsFromMapFunc(spreadTarget), builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, deletionBegan())))
 	for _, rule := range Rules() {
 		decisions = decisions.Watches(rule.New(), handler.TypedEnqueueRequestsFromMapFunc(keyOfKind[client.Object](rule.GVK.Kind)), builder.WithPredicates(workloadChanged()))
 	}
@@ -101,6 +103,11 @@ func keyOfKind[object client.Object](kind string) handler.TypedMapFunc[object, w
 
 func placementKey(_ context.Context, o client.Object) []wire.Key {
 	return []wire.Key{wire.KeyOfPlacement(o.(*topology.WorkloadPlacement))}
+}
+
+// spreadTarget returns the CloneSet that a WorkloadSpread names.
+func spreadTarget(_ context.Context, o client.Object) []wire.Key {
+	return targetOf(o.(*apps.WorkloadSpread))
 }
 
 func workKey(_ context.Context, o client.Object) []wire.Key {

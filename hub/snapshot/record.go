@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/yaml"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/placement"
@@ -26,7 +27,7 @@ import (
 func lists() []client.ObjectList {
 	all := []client.ObjectList{
 		&corev1.NamespaceList{}, &topology.MemberClusterList{}, &topology.FederationPolicyList{}, &topology.ClusterFederationPolicyList{},
-		&topology.WorkloadPlacementList{}, &work.WorkList{},
+		&topology.WorkloadPlacementList{}, &work.WorkList{}, &apps.WorkloadSpreadList{},
 	}
 	for _, rule := range placement.AllRules() {
 		all = append(all, rule.NewList())

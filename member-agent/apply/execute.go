@@ -180,7 +180,7 @@ func (r *Reconciler) release(ctx context.Context, m *memo, live *unstructured.Un
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":         live.GetUID(), // the one that was seen, no other
 		"labels":      map[string]any{topology.LabelHub: nil},
-		"annotations": map[string]any{topology.AnnotationSequence: nil, topology.AnnotationSubsetLimits: nil, topology.AnnotationZones: nil},
+		"annotations": map[string]any{topology.AnnotationSequence: nil, topology.AnnotationSubsetLimits: nil, topology.AnnotationZones: nil, topology.AnnotationSpread: nil},
 	}})
 	if err != nil {
 		return err

@@ -225,8 +225,8 @@ type CloneSetStatus struct {
 	// labelSelector is spec.selector as text, for the scale subresource (autoscalers find the pods with it).
 	// +optional
 	LabelSelector string `json:"labelSelector,omitempty"`
-	// observedSpread is Flotilla's addition: a hash of the annotation topology.flotilla.dev/zones that this status answers, empty
-	// without one. An annotation does not raise the generation.
+	// observedSpread is Flotilla's addition: a hash of the annotations topology.flotilla.dev/zones and topology.flotilla.dev/spread
+	// that this status answers, empty without one. An annotation does not raise the generation.
 	// +optional
 	ObservedSpread string `json:"observedSpread,omitempty"`
 }

@@ -23,6 +23,9 @@ const (
 	// the nodes with these values of the label topology.kubernetes.io/zone. It is no part of the pod template: zones that come,
 	// go or are renamed change no revision and restart nothing.
 	AnnotationZones = "topology.flotilla.dev/zones"
+	// AnnotationSpread is on a CloneSet that a hub wrote: JSON, a MemberSpread. Its pods are spread as by a WorkloadSpread of that name
+	// in the member. It goes before AnnotationZones.
+	AnnotationSpread = "topology.flotilla.dev/spread"
 	// AnnotationZone is on a pod: the zone that AnnotationZones gave it when it was made. Its node affinity asks for it.
 	AnnotationZone = "topology.flotilla.dev/zone"
 	// AnnotationDependsOn is on a Work: the names of the Works of the same member whose objects are to stand before this one is

@@ -31,6 +31,9 @@ type WorkloadPlacementSpec struct {
 	// revisionSequence is the sequence at which revision changed last: a member's updated counters count from a report of
 	// this sequence on.
 	RevisionSequence int64 `json:"revisionSequence"`
+	// spread is the WorkloadSpread whose subsets the replicas are divided over; absent without one.
+	// +optional
+	Spread *SpreadReference `json:"spread,omitempty"`
 	// limits are the amounts of permission that hold over all cells of one subset together ("" for a whole CloneSet).
 	// +optional
 	// +listType=map
@@ -88,6 +91,14 @@ type PolicyReference struct {
 	Name string `json:"name"`
 }
 
+// SpreadReference names a WorkloadSpread as it was when the decision was made.
+type SpreadReference struct {
+	// name of the WorkloadSpread, in the namespace of the placement.
+	Name string `json:"name"`
+	// hash of its spec.
+	Hash string `json:"hash"`
+}
+
 // Allowance is an amount of permission, in pods.
 type Allowance struct {
 	// update is how many pods may run the new revision (replicas minus partition).
@@ -125,6 +136,10 @@ type Cell struct {
 	// subset of the workload, empty for a kind without subsets.
 	// +optional
 	Subset string `json:"subset,omitempty"`
+	// spreadSubset is the subset of the WorkloadSpread that spec.spread names; empty without one, and for replicas above the sum of
+	// its maxReplicas.
+	// +optional
+	SpreadSubset string `json:"spreadSubset,omitempty"`
 	// replicas that the cell is to have.
 	Replicas int32 `json:"replicas"`
 	// leaving is how many of replicas others stand in for: they are no part of the workload's replicas any more. They go as

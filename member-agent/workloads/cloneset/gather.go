@@ -85,6 +85,9 @@ func validate(cs *v1beta1.CloneSet) (labels.Selector, *conditions.Cause) {
 	if _, cause := readZones(cs); cause != nil {
 		return nil, cause
 	}
+	if _, cause := hubSpread(cs); cause != nil {
+		return nil, cause
+	}
 	if cause := volumes.Validate(cs.Name, cs.Spec.VolumeClaimTemplates); cause != nil {
 		return nil, cause
 	}

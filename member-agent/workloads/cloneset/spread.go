@@ -25,9 +25,14 @@ type Spread struct {
 	Selector labels.Selector
 }
 
-// spread returns the WorkloadSpread that rules the CloneSet; without one, or if it cannot be used, which the controller of
-// WorkloadSpreads tells, the zones that a hub gave; nil if there are none either.
+// spread returns what says where the pods run: the WorkloadSpread of a hub; without one that of the member which rules the CloneSet; without
+// one, or if it cannot be used, which the controller of WorkloadSpreads tells, the zones that a hub gave; nil if there are none either.
 func (r *Reconciler) spread(ctx context.Context, s *scope, selector labels.Selector) *Spread {
+	if ws, _ := hubSpread(s.cs); ws != nil { // validate has found that it can be used
+		if rule, err := spread.Resolve(ws, s.facts.Limits.Replicas); err == nil {
+			return &Spread{Object: ws, Rule: rule, Node: r.nodes(ctx), Selector: selector}
+		}
+	}
 	if ws := r.ruling(ctx, s.key); ws != nil {
 		if rule, err := spread.Resolve(ws, s.facts.Limits.Replicas); err == nil {
 			return &Spread{Object: ws, Rule: rule, Node: r.nodes(ctx), Selector: selector}

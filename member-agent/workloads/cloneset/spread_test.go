@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 )
 
@@ -41,6 +42,7 @@ func TestSpread(t *testing.T) {
 			{"refused", spreadRefused},
 			{"claims", spreadClaims},
 			{"two-writes", spreadWrites},
+			{"of-the-hub", spreadOfTheHub},
 		} {
 			t.Run(story.name, func(t *testing.T) {
 				t.Parallel()
@@ -436,4 +438,37 @@ func spreadWrites(w *world, name string) {
 	r := w.record(name)
 	w.must(w.Create(w.Context(), newCloneSet(name, 4)))
 	r.expectWrites(w.expectSpread(name, "a2 b2"), "create", "patch status")
+}
+
+// spreadOfTheHub: a WorkloadSpread of a hub needs no object in the member, and goes before one that stands there.
+func spreadOfTheHub(w *world, name string) {
+	w.spread(name, "0", "")
+	part := func(a, b int) func(*v1beta1.CloneSet) {
+		return func(cs *v1beta1.CloneSet) {
+			text := `{"name":"of-the-hub","subsets":[`
+			for i, n := range []int{a, b} {
+				pool := string(rune('a' + i))
+				text += fmt.Sprintf(`%s{"name":%q,"maxReplicas":%d,"requiredNodeSelector":{"matchExpressions":[{"key":"pool","operator":"In","values":[%q]}]},"tolerations":[{"key":"pool","operator":"Exists"}]}`,
+					strings.Repeat(",", i), pool, n, pool)
+			}
+			cs.Annotations, cs.Spec.Replicas = map[string]string{topology.AnnotationSpread: text + "]}"}, new(int32(a+b))
+		}
+	}
+	w.must(w.Create(w.Context(), newCloneSet(name, 5, part(3, 2))))
+	before := w.expectSpread(name, "a3 b2")
+	for _, pod := range before {
+		if got := pod.Annotations[v1beta1.AnnotationMatchedWorkloadSpread]; !strings.Contains(got, "of-the-hub") {
+			w.Errorf("pod %s has %s", pod.Name, got)
+		}
+	}
+	w.change(name, part(2, 3))
+	w.eventually("the controller has seen it", func() string {
+		if cs := w.get(name); cs.Status.ObservedSpread != topology.SpreadSeen(cs.Annotations) {
+			return cs.Status.ObservedSpread
+		}
+		return ""
+	})
+	w.expectSame(before, w.expectSpread(name, "a3 b2")) // nothing that runs moves
+	w.change(name, part(2, 2))
+	w.expectSpread(name, "a2 b2")
 }

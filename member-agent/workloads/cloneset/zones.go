@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -20,6 +21,33 @@ import (
 
 // ReasonInvalidZones is why a CloneSet is stalled whose annotation that divides its pods over zones cannot be used.
 const ReasonInvalidZones = "InvalidZones"
+
+// reasonInvalidSpread: the WorkloadSpread of a hub cannot be used.
+const reasonInvalidSpread = "InvalidSpread"
+
+// hubSpread returns the member's part of a WorkloadSpread that a hub gave the CloneSet, nil if it gave none, or what is wrong with it.
+func hubSpread(cs *v1beta1.CloneSet) (*v1beta1.WorkloadSpread, *conditions.Cause) {
+	text, ok := cs.Annotations[topology.AnnotationSpread]
+	if !ok {
+		return nil, nil
+	}
+	ws := &v1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: cs.Namespace, UID: cs.UID}}
+	ws.Spec.TargetReference = &v1beta1.TargetReference{APIVersion: v1beta1.CloneSetKind.GroupVersion().String(), Kind: v1beta1.CloneSetKind.Kind, Name: cs.Name}
+	var part topology.MemberSpread
+	err := json.Unmarshal([]byte(text), &part)
+	if err == nil {
+		err = json.Unmarshal(part.Subsets, &ws.Spec.Subsets)
+	}
+	if ws.Name = part.Name; err == nil {
+		err = spread.Validate(ws)
+	}
+	if err != nil {
+		return nil, &conditions.Cause{Reason: reasonInvalidSpread, Message: fmt.Sprintf(
+			"annotation %s cannot be used: %v; the hub writes it from WorkloadSpread %q, correct that, or remove the annotation if no hub owns this object",
+			topology.AnnotationSpread, err, part.Name)}
+	}
+	return ws, nil
+}
 
 // readZones returns the numbers of pods by zone that a hub gave the CloneSet, nil if it gave none, or what is wrong with them.
 func readZones(cs *v1beta1.CloneSet) (map[string]int32, *conditions.Cause) {

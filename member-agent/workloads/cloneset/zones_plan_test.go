@@ -416,3 +416,20 @@ func TestReadZones(t *testing.T) {
 		}
 	}
 }
+
+func TestReadHubSpread(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"name":"ws","subsets":[{"name":"a","maxReplicas":3}]}`: "",
+		`{"name":"ws","subsets":[]}`:                             "subsets is empty",
+		`{"name":"ws"}`:                                          "unexpected end of JSON input",
+		`no`:                                                     "invalid character",
+		`{"name":"ws","subsets":[{"name":"a","requiredNodeSelector":{"matchExpressions":[{"key":"x","operator":"Near"}]}}]}`: "subset a: requiredNodeSelector cannot be used",
+	} {
+		s := newSimulation(t, 1)
+		s.cs.Annotations = map[string]string{topology.AnnotationSpread: text}
+		_, cause := validate(s.cs)
+		if want == "" && cause != nil || want != "" && (cause == nil || cause.Reason != reasonInvalidSpread || !strings.Contains(cause.Message, want)) {
+			t.Errorf("%s: %+v, want %q", text, cause, want)
+		}
+	}
+}

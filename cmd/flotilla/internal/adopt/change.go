@@ -57,7 +57,7 @@ func manifestFor(m *member, object *unstructured.Unstructured) (*unstructured.Un
 	if err != nil {
 		return nil, err
 	}
-	data, err := delivery.Render(typed, cellsOf(m))
+	data, err := delivery.Render(typed, cellsOf(m), nil)
 	if err != nil {
 		return nil, err
 	}
