@@ -1,0 +1,171 @@
+//go:build e2e
+
+package suites_test
+
+import (
+	"context"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/e2e/fleet"
+	"github.com/flotilla-dev/flotilla/e2e/harness"
+)
+
+// joins is how long a cluster may take to become Ready on a machine under load.
+const joins = 3 * time.Minute
+
+// expectSaid runs the command line, which must succeed.
+func expectSaid(ctx context.Context, args ...string) string {
+	answer := h.Flotilla(ctx, args...)
+	ExpectWithOffset(1, answer.Code).To(BeZero(), "flotilla %s\n%s%s", strings.Join(args, " "), answer.Out, answer.Talk)
+	return answer.Out + answer.Talk
+}
+
+// expectNo runs the command line, which must fail with the words.
+func expectNo(ctx context.Context, args []string, words ...string) {
+	answer := h.Flotilla(ctx, args...)
+	ExpectWithOffset(1, answer.Code).NotTo(BeZero(), "flotilla %s\n%s%s", strings.Join(args, " "), answer.Out, answer.Talk)
+	for _, word := range words {
+		ExpectWithOffset(1, answer.Talk).To(ContainSubstring(word))
+	}
+}
+
+var _ = Describe("A cluster joins", Ordered, func() {
+	const name = "norden"
+	agent := fleet.AgentName(north)
+
+	BeforeAll(func(ctx SpecContext) {
+		Expect(h.RunApprover(ctx)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(alone.Fleet.Kill(ctx, agent)).To(Succeed())
+			Expect(os.Remove(alone.Fleet.Dir + "/processes/" + agent + ".json")).To(Or(Succeed(), MatchError(os.ErrNotExist)))
+			expectSaid(ctx, "leave", name, "--orphan")
+			Expect(h.Fleet.Kill(ctx, fleet.ApproverProgram)).To(Succeed())
+			Expect(os.Remove(h.Fleet.Dir + "/processes/" + fleet.ApproverProgram + ".json")).To(Succeed()) // it is not to come back
+		})
+	})
+
+	It("by the command line: it is checked, asks, is accepted, has a certificate of the hub's signer, and runs a workload", func(ctx SpecContext) {
+		By("looking before anything is written")
+		hub, member := h.Hub.Kubeconfig(), alone.Members[north].Kubeconfig()
+		expectNo(ctx, []string{"join", name, "--hub-kubeconfig", hub, "--kubeconfig", hub}, "nothing was written", "the hub cannot be its own member")
+		expectNo(ctx, []string{"join", "east", "--hub-kubeconfig", hub, "--kubeconfig", member}, "nothing was written", "the name east is taken by the cluster")
+		expectNo(ctx, []string{"join", "North!", "--hub-kubeconfig", hub, "--kubeconfig", member}, `"North!"`, "DNS label")
+		expectNo(ctx, []string{"accept", name}, "there is no MemberCluster "+name, "flotilla join "+name)
+
+		By("joining, twice")
+		first := expectSaid(ctx, "join", name, "--region", "far", "--hub-kubeconfig", hub, "--kubeconfig", member)
+		key := regexp.MustCompile(`sha256:[0-9a-f]{64}`).FindString(first)
+		Expect(key).NotTo(BeEmpty(), first)
+		Expect(expectSaid(ctx, "join", name, "--region", "far", "--hub-kubeconfig", hub, "--kubeconfig", member)).To(ContainSubstring(key), "the key stays")
+		Expect(expectSaid(ctx, "token", "list")).To(ContainSubstring(name))
+		expectNo(ctx, []string{"accept", name}, "the agent has not asked yet")
+
+		By("starting the agent, and accepting it")
+		Expect(h.RunJoinedOn(ctx, alone, north)).To(Succeed())
+		expectNo(ctx, []string{"accept", name, "--wait", "--fingerprint", "sha256:" + strings.Repeat("0", 64)}, "somebody else may have its token")
+		said := expectSaid(ctx, "accept", name, "--wait", "--timeout", joins.String(), "--fingerprint", key)
+		Expect(said).To(ContainSubstring(name + " is Ready"))
+		Expect(expectSaid(ctx, "accept", name)).To(ContainSubstring("was accepted before"))
+
+		mc := &topology.MemberCluster{}
+		Expect(h.Hub.Client.Get(ctx, client.ObjectKey{Name: name}, mc)).To(Succeed())
+		id, err := alone.Members[north].ID(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(mc.Spec.ClusterID).To(Equal(id))
+		Expect(mc.Spec.KeyFingerprint).To(Equal(key))
+		Expect(mc.Spec.Region).To(Equal("far"))
+
+		By("placing a workload there")
+		ns := bare(ctx, "joined")
+		api := harness.CloneSet(ns, "api")
+		h.Hub.Apply(ctx, policyOn(ns, "north", name, "CloneSet"), cloneSet(ns, "api", 3, "a:1", ""))
+		h.ExpectPlaced(ctx, api, map[string]int{name: 3})
+		Eventually(ctx, func() int { return alone.Pods.Left(ns) }).WithTimeout(joins).Should(Equal(3))
+
+		By("leaving: the workload goes first, then the credentials are void")
+		expectNo(ctx, []string{"leave", name}, "--remove", "--orphan")
+		h.Kubectl(ctx, "-n", ns, "delete", "clone/api", "--timeout=120s") // no other member may take it
+		Eventually(ctx, func() int { return alone.Pods.Left(ns) }).WithTimeout(joins).Should(BeZero())
+		expectSaid(ctx, "leave", name, "--remove", "--timeout", joins.String())
+		Expect(apierrors.IsNotFound(h.Hub.Client.Get(ctx, client.ObjectKey{Name: name}, mc))).To(BeTrue())
+		Expect(h.Kubectl(ctx, "get", "clusterroles,clusterrolebindings,roles,rolebindings", "-A", "-l", topology.LabelMember+"="+name, "-o", "name")).To(BeEmpty())
+	})
+
+	It("7.7-13: a stolen token cannot read clusters, cannot take an existing name, and yields nothing but a pending request", func(ctx SpecContext) {
+		const stolen = "stolen"
+		DeferCleanup(func(ctx SpecContext) { expectSaid(ctx, "token", "revoke", stolen) })
+		created := h.Flotilla(ctx, "token", "create", stolen, "--ttl", "10m")
+		Expect(created.Code).To(BeZero(), created.Talk)
+		token := strings.TrimSpace(created.Out)
+		admin := h.Hub.RESTConfig()
+		thief, err := client.New(&rest.Config{Host: admin.Host, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: admin.CAData}},
+			client.Options{Scheme: h.Hub.Client.Scheme(), Mapper: h.Hub.Client.RESTMapper()})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(ctx, func() error {
+			return thief.Get(ctx, client.ObjectKey{Name: stolen}, &topology.MemberCluster{})
+		}).WithTimeout(joins).Should(Succeed(), "the one thing that it may read")
+
+		By("reading clusters")
+		forbidden := Satisfy(apierrors.IsForbidden)
+		Expect(thief.List(ctx, &topology.MemberClusterList{})).To(forbidden)
+		Expect(thief.Get(ctx, client.ObjectKey{Name: "east"}, &topology.MemberCluster{})).To(forbidden)
+		Expect(thief.List(ctx, &corev1.SecretList{})).To(forbidden)
+		Expect(thief.List(ctx, &corev1.NamespaceList{})).To(forbidden)
+
+		By("taking an existing name")
+		east := &topology.MemberCluster{}
+		Expect(h.Hub.Client.Get(ctx, client.ObjectKey{Name: "east"}, east)).To(Succeed())
+		Expect(thief.Update(ctx, east.DeepCopy())).To(forbidden)
+		Expect(thief.Delete(ctx, east.DeepCopy())).To(forbidden)
+		requests, err := kubernetes.NewForConfig(&rest.Config{Host: admin.Host, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: admin.CAData}})
+		Expect(err).NotTo(HaveOccurred())
+		request := func(of string) *certificatesv1.CertificateSigningRequest {
+			return &certificatesv1.CertificateSigningRequest{
+				ObjectMeta: metav1.ObjectMeta{Name: topology.JoinObject(of)},
+				Spec: certificatesv1.CertificateSigningRequestSpec{
+					SignerName: topology.MemberSigner, Request: certificateRequest(of, east.UID), Usages: []certificatesv1.KeyUsage{"client auth", "digital signature"},
+				},
+			}
+		}
+		_, err = requests.CertificatesV1().CertificateSigningRequests().Create(ctx, request("east"), metav1.CreateOptions{})
+		Expect(err).To(forbidden)
+
+		By("asking for the name that it is for: the request waits, and nothing comes of it")
+		reserved := &topology.MemberCluster{}
+		Expect(h.Hub.Client.Get(ctx, client.ObjectKey{Name: stolen}, reserved)).To(Succeed())
+		applied := request(stolen)
+		applied.Spec.Request = certificateRequest(stolen, reserved.UID)
+		applied.APIVersion, applied.Kind = "certificates.k8s.io/v1", "CertificateSigningRequest"
+		Expect(applyAs(ctx, requests, applied)).To(Succeed())
+		Consistently(ctx, func() (int, error) {
+			seen, err := requests.CertificatesV1().CertificateSigningRequests().Get(ctx, applied.Name, metav1.GetOptions{})
+			if err != nil {
+				return 0, err
+			}
+			return len(seen.Status.Conditions) + len(seen.Status.Certificate), nil
+		}).WithTimeout(5 * time.Second).WithPolling(500 * time.Millisecond).Should(BeZero())
+		h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", stolen),
+			metav1.Condition{Type: topology.MemberAccepted, Status: metav1.ConditionFalse, Reason: topology.ReasonNotAccepted}, stolen)
+
+		By("revoking it")
+		expectSaid(ctx, "token", "revoke", stolen)
+		Eventually(ctx, func() bool {
+			return apierrors.IsUnauthorized(thief.Get(ctx, client.ObjectKey{Name: stolen}, &topology.MemberCluster{}))
+		}).WithTimeout(joins).Should(BeTrue())
+		Expect(apierrors.IsNotFound(h.Hub.Client.Get(ctx, client.ObjectKey{Name: stolen}, reserved))).To(BeTrue(), "the name is free again")
+	})
+})
