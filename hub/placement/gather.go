@@ -169,7 +169,7 @@ func (r *gatherer) gatherReports(ctx context.Context, s *state) error {
 		if !ok || report == nil || report.HubID != r.hubID {
 			continue
 		}
-		s.reported = max(s.reported, report.Sequence)
+		s.reported = max(s.reported, min(report.Sequence, wire.MaxSequence))
 		if s.placement == nil || w.Labels[topology.LabelPlacement] != string(s.placement.UID) {
 			continue
 		}

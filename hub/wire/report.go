@@ -11,9 +11,12 @@ const (
 	// MaxPods is the most pods of a subset that a member can report: far above what a cluster holds, and so low that the sum
 	// over all cells of a workload is no overflow.
 	MaxPods = 1_000_000
-	// maxSequence is the largest number that a hub follows a report to. It leaves room for every order that can ever come
+	// MaxSequence is the largest number that a hub follows a report to. It leaves room for every order that can ever come
 	// after it.
-	maxSequence = int64(1) << 53
+	MaxSequence = int64(1) << 53
+	// acceptedSequence is the largest number that a report can have: a hub that was led to MaxSequence gives orders above it, as
+	// many as will ever be. No annotation raises it, because agents can patch those.
+	acceptedSequence = MaxSequence + 1<<40
 )
 
 // ReportOf returns what a member reported on a Work, as far as it can be true, and what of it cannot, a part of a sentence.
@@ -27,7 +30,7 @@ func ReportOf(w *work.Work) (report *work.Report, nonsense string) {
 	if report == nil {
 		return nil, ""
 	}
-	if report.Sequence < 0 || report.Sequence > max(maxSequence, SequenceOf(w)) {
+	if report.Sequence < 0 || report.Sequence > acceptedSequence {
 		nonsense = fmt.Sprintf("order %d, which nobody gave", report.Sequence)
 	}
 	for i := range report.InUse {
@@ -40,7 +43,7 @@ func ReportOf(w *work.Work) (report *work.Report, nonsense string) {
 	}
 	clean := *report
 	clean.InUse = slices.Clone(report.InUse)
-	if clean.Sequence < 0 || clean.Sequence > max(maxSequence, SequenceOf(w)) {
+	if clean.Sequence < 0 || clean.Sequence > acceptedSequence {
 		clean.Sequence = 0
 	}
 	for i := range clean.InUse {
