@@ -98,8 +98,8 @@ func keyOf(csr *certificatesv1.CertificateSigningRequest, name string, uid types
 	if want := []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature}; !slices.Equal(usages, want) {
 		return "", fmt.Errorf("the usages must be %v, and nothing else", want)
 	}
-	if s := csr.Spec.ExpirationSeconds; s != nil && (*s <= 0 || *s > maxSeconds) {
-		return "", fmt.Errorf("expirationSeconds %d must be at most %d", *s, maxSeconds)
+	if s := csr.Spec.ExpirationSeconds; s == nil || *s <= 0 || *s > maxSeconds {
+		return "", fmt.Errorf("expirationSeconds must be set, to at most %d", maxSeconds) // unset, the signer gives its longest life
 	}
 	if len(csr.Spec.Request) > maxRequest {
 		return "", fmt.Errorf("the request has %d bytes; at most %d are looked at", len(csr.Spec.Request), maxRequest)

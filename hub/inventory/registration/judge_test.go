@@ -189,6 +189,7 @@ func forgeries(t testing.TB) []forgery {
 		}, Denied, "usages"},
 		{"no usages", func(w *world) { w.csr.Spec.Usages = nil }, Denied, "usages"},
 		{"a life of ten years", func(w *world) { w.csr.Spec.ExpirationSeconds = new(int32(10 * 365 * 24 * 3600)) }, Denied, "expirationSeconds"},
+		{"no life", func(w *world) { w.csr.Spec.ExpirationSeconds = nil }, Denied, "expirationSeconds"},
 		{"a negative life", func(w *world) { w.csr.Spec.ExpirationSeconds = new(int32(-1)) }, Denied, "expirationSeconds"},
 		{"a second request behind it", func(w *world) { w.csr.Spec.Request = slices.Concat(w.csr.Spec.Request, w.csr.Spec.Request) }, Denied, "one PEM block"},
 		{"words before it", func(w *world) { w.csr.Spec.Request = slices.Concat([]byte("hello\n"), w.csr.Spec.Request) }, Denied, "one PEM block"},
