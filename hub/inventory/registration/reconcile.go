@@ -82,10 +82,12 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 	return f, err
 }
 
-// apply takes rights away first.
+// apply takes rights away first, and only the objects that were looked at: one that was changed since is planned again.
 func (r *Reconciler) apply(ctx context.Context, p changes) error {
 	for _, object := range p.remove {
-		if err := r.client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
+		uid, version := object.GetUID(), object.GetResourceVersion()
+		err := r.client.Delete(ctx, object, client.Preconditions{UID: &uid, ResourceVersion: &version})
+		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete %T %s: %w", object, client.ObjectKeyFromObject(object), err)
 		}
 		log.FromContext(ctx).Info("Removed", "object", fmt.Sprintf("%T %s", object, client.ObjectKeyFromObject(object)))
