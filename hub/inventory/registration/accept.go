@@ -85,6 +85,11 @@ func inspect(csr *certificatesv1.CertificateSigningRequest, member *topology.Mem
 	if csr.Spec.SignerName != topology.MemberSigner {
 		return nil, fmt.Errorf("it is for the signer %s, not %s", csr.Spec.SignerName, topology.MemberSigner)
 	}
+	for _, c := range csr.Status.Conditions {
+		if c.Type == certificatesv1.CertificateDenied || c.Type == certificatesv1.CertificateFailed {
+			return nil, fmt.Errorf("it was refused (%s: %s); its agent makes another one before long", c.Reason, quoted(c.Message))
+		}
+	}
 	if err := madeBy(csr, member, true); err != nil {
 		return nil, err
 	}
