@@ -13,11 +13,28 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// Orders returns how many Works the hub has for a member, and how many placements have replicas there.
-func Orders(ctx context.Context, c client.Reader, name string) (works, placements int, err error) {
+// worksOf returns the Works that the hub wrote for a member, and how many of others there are in its namespace: other systems name
+// their namespaces so, too.
+func worksOf(ctx context.Context, c client.Reader, name string) (own []work.Work, others int, err error) {
 	list := &work.WorkList{}
 	if err := c.List(ctx, list, client.InNamespace(wire.MemberNamespace(name))); err != nil {
-		return 0, 0, fmt.Errorf("list Works of member %s: %w", name, err)
+		return nil, 0, fmt.Errorf("list Works of member %s: %w", name, err)
+	}
+	for i := range list.Items {
+		if _, ok := list.Items[i].Annotations[topology.AnnotationHubID]; ok {
+			own = append(own, list.Items[i])
+		} else {
+			others++
+		}
+	}
+	return own, others, nil
+}
+
+// Orders returns how many Works the hub has for a member, and how many placements have replicas there.
+func Orders(ctx context.Context, c client.Reader, name string) (works, placements int, err error) {
+	own, _, err := worksOf(ctx, c, name)
+	if err != nil {
+		return 0, 0, err
 	}
 	placed := &topology.WorkloadPlacementList{}
 	if err := c.List(ctx, placed); err != nil {
@@ -31,7 +48,7 @@ func Orders(ctx context.Context, c client.Reader, name string) (works, placement
 			}
 		}
 	}
-	return len(list.Items), placements, nil
+	return len(own), placements, nil
 }
 
 // Dismiss lets a member take part no longer: its workloads go to the others, as far as they can take them. It keeps its rights, so
@@ -76,26 +93,47 @@ func Revoke(ctx context.Context, c client.Client, name string) error {
 	return nil
 }
 
-// Forget removes what is left of a member that was revoked: its orders and its namespace. No agent carries out anything of them any
-// more, so nobody else takes away the finalizers. It returns how many Works are left.
-func Forget(ctx context.Context, c client.Client, name string) (int, error) {
-	list := &work.WorkList{}
-	if err := c.List(ctx, list, client.InNamespace(wire.MemberNamespace(name))); err != nil {
-		return 0, fmt.Errorf("list Works of member %s: %w", name, err)
+// Preserve lets everything that a member has orders for stay there when the orders go: its agent may see them go before its rights do.
+func Preserve(ctx context.Context, c client.Client, name string) error {
+	own, _, err := worksOf(ctx, c, name)
+	if err != nil {
+		return err
 	}
-	for i := range list.Items {
-		w := &list.Items[i]
+	for i := range own {
+		w := &own[i]
+		base := w.DeepCopy()
+		w.Spec.PreserveResourcesOnDeletion = new(true)
+		if err := c.Patch(ctx, w, client.MergeFrom(base)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("let what Work %s/%s made stay: %w", w.Namespace, w.Name, err)
+		}
+	}
+	return nil
+}
+
+// Forget removes what is left of a member that was revoked: its orders, and its namespace unless there are Works of others in it. No
+// agent carries out anything of them any more, so nobody else takes away the finalizers. It returns how many Works were left.
+func Forget(ctx context.Context, c client.Client, name string) (int, error) {
+	own, others, err := worksOf(ctx, c, name)
+	if err != nil {
+		return 0, err
+	}
+	for i := range own {
+		w := &own[i]
 		base := w.DeepCopy()
 		w.Finalizers = nil
+		w.Spec.PreserveResourcesOnDeletion = new(true) // should an agent still see it
 		if err := c.Patch(ctx, w, client.MergeFrom(base)); client.IgnoreNotFound(err) != nil {
-			return len(list.Items), fmt.Errorf("let Work %s/%s go: %w", w.Namespace, w.Name, err)
+			return len(own), fmt.Errorf("let Work %s/%s go: %w", w.Namespace, w.Name, err)
 		}
 		if err := c.Delete(ctx, w); client.IgnoreNotFound(err) != nil {
-			return len(list.Items), fmt.Errorf("delete Work %s/%s: %w", w.Namespace, w.Name, err)
+			return len(own), fmt.Errorf("delete Work %s/%s: %w", w.Namespace, w.Name, err)
 		}
 	}
-	if err := c.Delete(ctx, memberNamespaceOf(name)); client.IgnoreNotFound(err) != nil {
-		return len(list.Items), fmt.Errorf("delete namespace %s: %w", wire.MemberNamespace(name), err)
+	if others > 0 {
+		return len(own), nil
 	}
-	return len(list.Items), nil
+	if err := c.Delete(ctx, memberNamespaceOf(name)); client.IgnoreNotFound(err) != nil {
+		return len(own), fmt.Errorf("delete namespace %s: %w", wire.MemberNamespace(name), err)
+	}
+	return len(own), nil
 }

@@ -63,18 +63,20 @@ func (o *leaveOptions) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case o.orphan && o.remove:
-		return console.Usagef("--orphan and --remove exclude each other: choose what happens to the workloads of %s", name)
-	case works > 0 && !o.orphan && !o.remove:
-		return console.Usagef("%s has orders for %d objects: say with --remove that they are to go from it, or with --orphan that they run on there", name, works)
-	case !known && works == 0:
-		fmt.Fprintf(cmd.ErrOrStderr(), "There is no member %s.\n", name)
+	if err := o.refuse(name, known, works); err != nil {
+		return err
 	}
-	if works > 0 && o.remove && known {
-		if err := empty(ctx, cmd.ErrOrStderr(), c, name); err != nil {
-			return err
-		}
+	if !known && works == 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "There is no member %s.\n", name)
+		return registration.Revoke(ctx, c, name) // a namespace of that name may be another system's
+	}
+	if works > 0 && o.remove {
+		err = empty(ctx, cmd.ErrOrStderr(), c, name)
+	} else if o.orphan {
+		err = registration.Preserve(ctx, c, name)
+	}
+	if err != nil {
+		return err
 	}
 	if err := registration.Revoke(ctx, c, name); err != nil {
 		return err
@@ -87,6 +89,19 @@ Next, in the cluster: end flotilla-agent, and
   kubectl -n %s delete secret %s %s
 `, name, topology.SystemNamespace, topology.JoinSecret, topology.CredentialSecret)
 	return err
+}
+
+// refuse returns why a member is not taken out as the flags say. It is pure.
+func (o *leaveOptions) refuse(name string, known bool, works int) error {
+	switch {
+	case o.orphan && o.remove:
+		return console.Usagef("--orphan and --remove exclude each other: choose what happens to the workloads of %s", name)
+	case o.remove && !known && works > 0:
+		return console.Usagef("MemberCluster %s is gone, and %d orders are left: no agent removes their objects any more; use --orphan, and remove them in the cluster", name, works)
+	case works > 0 && !o.orphan && !o.remove:
+		return console.Usagef("%s has orders for %d objects: say with --remove that they are to go from it, or with --orphan that they run on there", name, works)
+	}
+	return nil
 }
 
 // empty waits until nothing of the hub is in the member.
