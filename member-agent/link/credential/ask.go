@@ -19,7 +19,7 @@ import (
 const (
 	// fieldManager names the agent in what it writes on the hub.
 	fieldManager = "flotilla-agent"
-	// wantedSeconds is the life that is asked for: 30 days. With renewal at two thirds, an outage of ten days is survived.
+	// wantedSeconds is the life that is asked for: 30 days. With renewal at two thirds, an outage of a week is survived.
 	wantedSeconds = 30 * 24 * 3600
 )
 
@@ -56,23 +56,34 @@ func (m *Manager) pending(ctx context.Context, hub v1.CertificateSigningRequestI
 		m.asked = now // an earlier process made it
 	}
 	waited := now.Sub(m.asked)
-	for _, c := range csr.Status.Conditions {
-		switch {
-		case c.Type == certificatesv1.CertificateDenied || c.Type == certificatesv1.CertificateFailed:
-			m.advise(fmt.Sprintf("the hub refuses the request %s (%s): %s", csr.Name, c.Reason, c.Message))
-			if waited < refusedFor {
-				return lookLater, nil
-			}
-			return lookLater, m.discard(ctx, hub, csr)
-		case c.Type == certificatesv1.CertificateApproved && c.Status == corev1.ConditionTrue && waited >= soonFor:
-			m.advise(fmt.Sprintf("the request %s is approved, and no signer of the hub has answered: look at its kube-controller-manager", csr.Name))
+	refusal, approved := outcome(csr)
+	switch {
+	case refusal != nil:
+		m.advise(fmt.Sprintf("the hub refuses the request %s (%s): %s", csr.Name, refusal.Reason, refusal.Message))
+		if waited < refusedFor {
 			return lookLater, nil
 		}
-	}
-	if waited < soonFor {
+		return lookLater, m.discard(ctx, hub, csr)
+	case waited < soonFor:
 		return lookSoon, nil
+	case approved:
+		m.advise(fmt.Sprintf("the request %s is approved, and no signer of the hub has answered: look at its kube-controller-manager", csr.Name))
 	}
 	return lookLater, nil
+}
+
+// outcome returns the condition by which a request is refused, nil if there is none, and whether it is approved. A request that was
+// approved can fail afterwards: then it is refused.
+func outcome(csr *certificatesv1.CertificateSigningRequest) (refusal *certificatesv1.CertificateSigningRequestCondition, approved bool) {
+	for i := range csr.Status.Conditions {
+		switch c := &csr.Status.Conditions[i]; {
+		case c.Type == certificatesv1.CertificateDenied || c.Type == certificatesv1.CertificateFailed:
+			return c, false
+		case c.Type == certificatesv1.CertificateApproved && c.Status == corev1.ConditionTrue:
+			approved = true
+		}
+	}
+	return nil, approved
 }
 
 // hub returns who is asked, and the name of the request.
