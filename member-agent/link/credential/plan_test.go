@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
@@ -86,6 +89,46 @@ func TestRequest(t *testing.T) {
 	}
 	if !sameRequest(data, key, topology.MemberUser("east", "u")) || sameRequest(data, other, topology.MemberUser("east", "u")) || sameRequest(data, key, "x") || sameRequest(nil, key, "x") {
 		t.Error("a request is taken for another one")
+	}
+}
+
+// TestOutcome holds that a request that failed is refused, wherever the condition stands.
+func TestOutcome(t *testing.T) {
+	is := func(kind certificatesv1.RequestConditionType) certificatesv1.CertificateSigningRequestCondition {
+		return certificatesv1.CertificateSigningRequestCondition{Type: kind, Status: corev1.ConditionTrue}
+	}
+	approved, denied, failed := is(certificatesv1.CertificateApproved), is(certificatesv1.CertificateDenied), is(certificatesv1.CertificateFailed)
+	for name, tc := range map[string]struct {
+		conditions []certificatesv1.CertificateSigningRequestCondition
+		refused    certificatesv1.RequestConditionType
+		approved   bool
+	}{
+		"none":     {nil, "", false},
+		"approved": {[]certificatesv1.CertificateSigningRequestCondition{approved}, "", true},
+		"denied":   {[]certificatesv1.CertificateSigningRequestCondition{denied}, certificatesv1.CertificateDenied, false},
+		"approved, and then the signer failed": {
+			[]certificatesv1.CertificateSigningRequestCondition{approved, failed}, certificatesv1.CertificateFailed, false,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			csr := &certificatesv1.CertificateSigningRequest{}
+			csr.Status.Conditions = tc.conditions
+			refusal, ok := outcome(csr)
+			if ok != tc.approved || (refusal == nil) != (tc.refused == "") || refusal != nil && refusal.Type != tc.refused {
+				t.Errorf("outcome is %+v, %v", refusal, ok)
+			}
+		})
+	}
+}
+
+func TestCheckServer(t *testing.T) {
+	for server, good := range map[string]bool{
+		"https://hub.example.org:6443": true, "https://10.0.0.1": true, "https://[::1]:6443/path": true,
+		"": false, "hub.example.org:6443": false, "hub.example.org": false, "http://hub.example.org": false, "https://": false, "https://:6443": false, "https://a b": false,
+	} {
+		if err := CheckServer(server); (err == nil) != good {
+			t.Errorf("%q: %v", server, err)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package credential
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,9 +54,21 @@ func ReadJoin(ctx context.Context, member client.Reader, namespace, name string)
 			return nil, fmt.Errorf("the Secret %s/%s lacks %s: run flotilla join again", namespace, name, key)
 		}
 	}
+	if err := CheckServer(j.Server); err != nil {
+		return nil, fmt.Errorf("the Secret %s/%s has no server to ask, run flotilla join again: %w", namespace, name, err)
+	}
 	// A token without the time counts as expired; the certificate may be good all the same.
 	j.Expires, _ = time.Parse(time.RFC3339, string(secret.Data[topology.JoinExpires]))
 	return j, nil
+}
+
+// CheckServer says what is wrong with the URL of a hub's API server. Over anything but https a token is read by others.
+func CheckServer(server string) error {
+	u, err := url.Parse(server)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" {
+		return fmt.Errorf("the hub's API server %q is no https URL with a host, such as https://hub.example.org:6443", server)
+	}
+	return nil
 }
 
 // EnsureKey returns the Secret of the member with the agent's key, and makes it if there is none.

@@ -103,6 +103,12 @@ func (o *joinOptions) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
+	if o.hubServer == "" {
+		o.hubServer = hub.config.Host
+	}
+	if err := credential.CheckServer(o.hubServer); err != nil {
+		return fmt.Errorf("%w: name it with --hub-server; nothing was written", err)
+	}
 	ctx, cancel := within(cmd.Context(), o.waits, o.patience)
 	defer cancel()
 	found, err := lookAround(ctx, hub, member, name)
@@ -132,9 +138,6 @@ func (o *joinOptions) write(ctx context.Context, hub, member *side, name string)
 		return "", err
 	}
 	join := &credential.Join{Name: name, UID: token.UID, Token: token.Token, Expires: token.Expires, Server: o.hubServer}
-	if join.Server == "" {
-		join.Server = hub.config.Host
-	}
 	if join.CA, err = caOf(hub.config); err != nil {
 		return "", err
 	}
