@@ -13,6 +13,9 @@ import (
 // agentName names the agent's ServiceAccount, roles and bindings in the member.
 const agentName = "flotilla-agent"
 
+// webhook is the name of the agent's MutatingWebhookConfiguration, as package admission has it.
+const webhook = "flotilla-pods"
+
 const (
 	read  = "get list watch"
 	write = "get list watch create update patch delete"
@@ -45,8 +48,10 @@ func Rules() []rbacv1.PolicyRule {
 		rule("", "nodes", read),
 		rule("", "events", "create patch"),
 		rule("events.k8s.io", "events", "create patch"),
-		// The webhook for pods, and where objects of our kinds are converted.
-		rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations", write),
+		// The webhook for pods, and where objects of our kinds are converted. Those of others are not to be touched. Create knows no
+		// names.
+		rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations", read+" create"),
+		rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "update patch delete", webhook),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", read),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", "patch",
 			"clonesets.apps.kruise.io", "uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"),

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	"github.com/flotilla-dev/flotilla/member-agent/admission"
 )
 
 // update writes the golden file anew: go test ./member-agent/rights -update.
@@ -39,5 +41,12 @@ func TestRights(t *testing.T) {
 	}
 	if !bytes.Equal(got, want) {
 		t.Errorf("the rights are others than in %s (-want +got):\n%s", golden, cmp.Diff(string(want), string(got)))
+	}
+}
+
+// TestWebhookName holds that the one webhook that may be changed is the agent's.
+func TestWebhookName(t *testing.T) {
+	if webhook != admission.ConfigurationName {
+		t.Errorf("the rights are for %s, and the webhook is %s", webhook, admission.ConfigurationName)
 	}
 }
