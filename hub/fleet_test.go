@@ -255,7 +255,10 @@ func (f *fleet) join(name string, zones ...string) *agent {
 	go a.run(ctx)
 	f.eventually(name+" Ready", func() error { return memberIs(f.ctx, f.client, name, topology.MemberReady, metav1.ConditionTrue, "") })
 	// The hub divides by what its cache holds: a workload that a test creates before that would not count the new member.
-	f.eventually("the hub sees "+name, func() error { return memberIs(f.ctx, f.hub, name, topology.MemberReady, metav1.ConditionTrue, "") })
+	// Where the Lease of an earlier test stands, a member is Ready before its agent has told its id, and not Accepted yet.
+	for _, condition := range []string{topology.MemberReady, topology.MemberAccepted} {
+		f.eventually("the hub sees "+name+" "+condition, func() error { return memberIs(f.ctx, f.hub, name, condition, metav1.ConditionTrue, "") })
+	}
 	return a
 }
 

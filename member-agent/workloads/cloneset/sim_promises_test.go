@@ -252,7 +252,9 @@ func (c *checker) claimsAtRest(cs *v1beta1.CloneSet) error {
 	for _, obj := range c.world.List("PersistentVolumeClaim") {
 		used := slices.ContainsFunc(c.world.List("Pod"), func(o client.Object) bool {
 			pod, ok := o.(*corev1.Pod)
-			return ok && simulator.Mounts(pod, obj.GetName())
+			// A claim whose template is gone goes when the pod of its instance does.
+			id := obj.GetLabels()[v1beta1.LabelInstanceID]
+			return ok && (simulator.Mounts(pod, obj.GetName()) || id != "" && pod.Labels[v1beta1.LabelInstanceID] == id)
 		})
 		switch {
 		case used:
