@@ -176,6 +176,64 @@ func TestFailoverStories(t *testing.T) {
 	}
 }
 
+// TestFailoverInTheMiddleOfARollout: a member is lost while its pods are half updated. Where all are to be updated the others run
+// its replicas at the new revision; where a part is, what it may have updated stays counted.
+func TestFailoverInTheMiddleOfARollout(t *testing.T) {
+	for _, tc := range []struct {
+		reason    string
+		partition int32
+		state     string // of west
+		updates   string // shares of Update, of those that run
+		leaving   int32
+	}{
+		{"all, and it is lost", 0, "*", "east:6/6 south:6/6", 4},
+		{"all, and a hub that was restarted is not sure yet", 0, "*!", "east:6/6 south:6/6", 4},
+		{"all but three, and it is lost", 3, "*", "east:3/6 south:3/6", 4},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			w := open(12)
+			w.Subsets[0].Amounts = func(n int32) lending.Amounts { return lending.Amounts{Update: n - tc.partition, Break: 1} }
+			f := Facts{Workload: w, Failover: topology.Failover{Mode: topology.FailoverReplace, After: "5m"}}
+			decide := func(members string, updated int32) {
+				t.Helper()
+				f.Members = flags(members)
+				f.Reports = map[string]Report{}
+				if f.Last != nil {
+					for _, c := range f.Last.Cells {
+						f.Reports[c.Cluster] = Report{Sequence: c.Sequence, Applied: true, Use: map[string]work.SubsetUse{
+							"": {Desired: 4, Total: 4, Ready: 4, Available: 4, Updated: updated, CanGoBack: true},
+						}}
+					}
+				}
+				d := plan(t, f)
+				f.Last = &d.Spec
+			}
+			decide("east south west", 0)
+			decide("east south west", 4)
+			f.Workload.Revision = "two"
+			decide("east south west", 4)
+			decide("east south west", 0)
+			decide("east south west", 1)
+			state, rest := tc.state[:1], tc.state[1:]
+			decide("east south west"+state, 1)
+			if rest != "" {
+				decide("east south west"+rest, 1)
+			}
+			var shares []string
+			for _, c := range f.Last.Cells {
+				if c.Cluster != "west" {
+					shares = append(shares, fmt.Sprintf("%s:%d/%d", c.Cluster, c.Share.Update, c.Replicas))
+				} else if c.Leaving != tc.leaving {
+					t.Errorf("others stand in for %d: %s", c.Leaving, showMoves(f.Last))
+				}
+			}
+			if got := strings.Join(shares, " "); got != tc.updates {
+				t.Errorf("got %s, want %s: %+v", got, tc.updates, f.Last.Cells)
+			}
+		})
+	}
+}
+
 // TestFailoverHolds plays members that are lost, drained and come back at random, and checks at every moment what is promised:
 // every replica is accounted for, a decision from its own result changes nothing, what a lost member has been told stays, and in
 // the end, with all members back, nothing is leaving.

@@ -26,7 +26,8 @@ type place struct{ subset, cluster string }
 // as one: its member object is one, and so is its report.
 //
 // What a move uses of the limits is not lent, and the cells of members that are not heard of weigh without what others
-// stand in for.
+// stand in for. Where only a part is to be updated, what such a member holds of Update stays counted until it is back: its pods
+// may have been updated.
 func lend(f *Facts, spec *topology.WorkloadPlacementSpec, replicas map[string]int32, used map[string]lending.Amounts, newRevision bool) {
 	last, silent, away := lastLent(f), silentMembers(f), f.away()
 	granted := map[place]lending.Grant{}
@@ -45,11 +46,13 @@ func lend(f *Facts, spec *topology.WorkloadPlacementSpec, replicas map[string]in
 				continue
 			}
 			lent := *c
-			switch {
-			case away[c.Cluster]:
+			if whole {
+				// All are to be updated: pods on their way out are no reason to bring others back, and what a lost member holds for
+				// its own is no reason to start their replacements at the old revision.
+				global.Update += c.Leaving
+			}
+			if away[c.Cluster] {
 				lent.Replicas -= c.Leaving
-			case whole:
-				global.Update += c.Leaving // pods on their way out are no reason to bring others back
 			}
 			// Cells are sorted by cluster: those of one cluster follow each other.
 			if k := len(cells) - 1; k >= 0 && cells[k].Key == c.Cluster {
