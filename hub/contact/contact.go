@@ -4,10 +4,13 @@ package contact
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -54,11 +57,14 @@ func (c *Contact) Start(ctx context.Context) error {
 	return nil
 }
 
-// ask asks once. Any answer will do but none: what counts is that the server was heard.
+// ask asks once. Any answer of the server will do, also that it is busy or that this may not be read: what counts is that it was
+// heard. One that says that it cannot answer is none.
 func (c *Contact) ask(ctx context.Context) {
 	asked, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if c.reader.Get(asked, types.NamespacedName{Name: metav1.NamespaceSystem}, &corev1.Namespace{}) != nil {
+	err := c.reader.Get(asked, types.NamespacedName{Name: metav1.NamespaceSystem}, &corev1.Namespace{})
+	var status apierrors.APIStatus
+	if err != nil && (!errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError) {
 		return
 	}
 	c.mu.Lock()

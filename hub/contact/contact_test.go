@@ -3,11 +3,14 @@ package contact
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -48,5 +51,39 @@ func TestSince(t *testing.T) {
 		if got := c.Since().Sub(start); got != step.want {
 			t.Errorf("step %d: since %s after the start, want %s", i, got, step.want)
 		}
+	}
+}
+
+func TestAnyAnswerIsContact(t *testing.T) {
+	namespaces := schema.GroupResource{Resource: "namespaces"}
+	for _, tc := range []struct {
+		err   error
+		heard bool
+	}{
+		{nil, true},
+		{apierrors.NewTooManyRequests("busy", 1), true},
+		{apierrors.NewForbidden(namespaces, "kube-system", errors.New("no")), true},
+		{fmt.Errorf("get: %w", apierrors.NewNotFound(namespaces, "kube-system")), true},
+		{apierrors.NewInternalError(errors.New("etcd")), false},
+		{apierrors.NewServiceUnavailable("stopping"), false},
+		{apierrors.NewTimeoutError("late", 1), false},
+		{context.DeadlineExceeded, false},
+		{errors.New("connection refused"), false},
+	} {
+		t.Run(fmt.Sprint(tc.err), func(t *testing.T) {
+			start := time.Unix(1000, 0)
+			clk := clocktesting.NewFakePassiveClock(start)
+			c := New(interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{
+				Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+					return tc.err
+				},
+			}), clk)
+			clk.SetTime(start.Add(gap))
+			c.ask(t.Context())
+			clk.SetTime(start.Add(gap + time.Second))
+			if heard := c.Since().Equal(start); heard != tc.heard {
+				t.Errorf("heard: %t", heard)
+			}
+		})
 	}
 }
