@@ -43,7 +43,7 @@ func judge(s *state, members []Member, f *topology.Failover) (again time.Duratio
 				again = wait
 			}
 		case m.State != failover.Lost:
-		case f.Mode == topology.FailoverFence && !health[i].Confirmed && !toldEmpty(s.reports, m.Name):
+		case f.Mode == topology.FailoverFence && !health[i].Confirmed && !toldEmpty(s, m.Name):
 			m.Fencing = true
 		default:
 			m.Lost = true
@@ -60,11 +60,20 @@ func afterOf(f *topology.Failover) time.Duration {
 	return defaultAfter
 }
 
-// toldEmpty tells whether the last that a member reported is that it has no pods of the workload.
-func toldEmpty(reports map[string]Report, name string) bool {
-	report, ok := reports[name]
+// toldEmpty tells whether a member is known to run no pods of the workload: it was told to have none, and reported that it has
+// none under that order. One that was told to have some makes them from its own copy of the order, also while it is cut off.
+func toldEmpty(s *state, name string) bool {
+	report, ok := s.reports[name]
 	for _, use := range report.Use {
 		ok = ok && use.Total == 0
+	}
+	if s.placement == nil {
+		return ok
+	}
+	for i := range s.placement.Spec.Cells {
+		if c := &s.placement.Spec.Cells[i]; c.Cluster == name {
+			ok = ok && c.Replicas == 0 && report.Sequence >= c.Sequence
+		}
 	}
 	return ok
 }

@@ -333,26 +333,35 @@ func TestJudgeUnderAPolicy(t *testing.T) {
 		fence    *topology.Fence
 		heard    time.Duration // since when the hub is in contact, before now
 		pods     string
+		ordered  string // replicas of the order, and by how much it is newer than the report; empty for no cell
 		lost     bool
 		fencing  bool
 		again    time.Duration
 	}{
-		{"no failover", topology.Failover{}, nil, time.Hour, "", false, false, 0},
-		{"never", topology.Failover{Mode: topology.FailoverNever, After: "20s"}, nil, time.Hour, "", false, false, 0},
-		{"its time has not come", topology.Failover{Mode: topology.FailoverReplace, After: "5m"}, nil, time.Hour, "", false, false, 4 * time.Minute},
-		{"its time has come", topology.Failover{Mode: topology.FailoverReplace, After: "1m"}, nil, time.Hour, "", true, false, 0},
-		{"the hub has just started", topology.Failover{Mode: topology.FailoverReplace, After: "1m"}, nil, 10 * time.Second, "", false, false, 30 * time.Second},
-		{"a person confirms it", topology.Failover{Mode: topology.FailoverReplace, After: "5m"}, &topology.Fence{LostSince: since}, 0, "", true, false, 0},
-		{"a person confirmed another loss", topology.Failover{Mode: topology.FailoverReplace, After: "5m"}, &topology.Fence{LostSince: later}, time.Hour, "", false, false, 4 * time.Minute},
-		{"fence, and nobody knows", topology.Failover{Mode: topology.FailoverFence, After: "1m"}, nil, time.Hour, "west:3", false, true, 0},
-		{"fence, and it never reported", topology.Failover{Mode: topology.FailoverFence, After: "1m"}, nil, time.Hour, "", false, true, 0},
-		{"fence, and it has reported none", topology.Failover{Mode: topology.FailoverFence, After: "1m"}, nil, time.Hour, "west:0", true, false, 0},
-		{"fence, and a person confirms it", topology.Failover{Mode: topology.FailoverFence, After: "5m"}, &topology.Fence{LostSince: since}, time.Hour, "west:3", true, false, 0},
+		{"no failover", topology.Failover{}, nil, time.Hour, "", "", false, false, 0},
+		{"never", topology.Failover{Mode: topology.FailoverNever, After: "20s"}, nil, time.Hour, "", "", false, false, 0},
+		{"its time has not come", topology.Failover{Mode: topology.FailoverReplace, After: "5m"}, nil, time.Hour, "", "", false, false, 4 * time.Minute},
+		{"its time has come", topology.Failover{Mode: topology.FailoverReplace, After: "1m"}, nil, time.Hour, "", "", true, false, 0},
+		{"the hub has just started", topology.Failover{Mode: topology.FailoverReplace, After: "1m"}, nil, 10 * time.Second, "", "", false, false, 30 * time.Second},
+		{"a person confirms it", topology.Failover{Mode: topology.FailoverReplace, After: "5m"}, &topology.Fence{LostSince: since}, 0, "", "", true, false, 0},
+		{"a person confirmed another loss", topology.Failover{Mode: topology.FailoverReplace, After: "5m"}, &topology.Fence{LostSince: later}, time.Hour, "", "", false, false, 4 * time.Minute},
+		{"fence, and nobody knows", topology.Failover{Mode: topology.FailoverFence, After: "1m"}, nil, time.Hour, "west:3", "3 0", false, true, 0},
+		{"fence, and it never reported", topology.Failover{Mode: topology.FailoverFence, After: "1m"}, nil, time.Hour, "", "", false, true, 0},
+		{"fence, and it has reported none", topology.Failover{Mode: topology.FailoverFence, After: "1m"}, nil, time.Hour, "west:0", "0 0", true, false, 0},
+		{"fence, and it has no cell", topology.Failover{Mode: topology.FailoverFence, After: "1m"}, nil, time.Hour, "west:0", "", true, false, 0},
+		{"fence, and it has reported none, and was told to have three", topology.Failover{Mode: topology.FailoverFence, After: "1m"}, nil, time.Hour, "west:0", "3 0", false, true, 0},
+		{"fence, and it has reported none, and not under the order of none", topology.Failover{Mode: topology.FailoverFence, After: "1m"}, nil, time.Hour, "west:0", "0 1", false, true, 0},
+		{"fence, and a person confirms it", topology.Failover{Mode: topology.FailoverFence, After: "5m"}, &topology.Fence{LostSince: since}, time.Hour, "west:3", "3 0", true, false, 0},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			s := &state{now: now, heard: now.Add(-tc.heard), reports: told(nil, tc.pods), members: []topology.MemberCluster{
 				cluster("east", metav1.ConditionTrue, nil), cluster("west", metav1.ConditionFalse, tc.fence),
 			}}
+			var cell topology.Cell
+			if n, _ := fmt.Sscan(tc.ordered, &cell.Replicas, &cell.Sequence); n == 2 {
+				cell.Cluster = "west"
+				s.placement = &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{Cells: []topology.Cell{cell}}}
+			}
 			members := membersFor(s.members, &topology.ClusterSelector{})
 			again := judge(s, members, &tc.failover)
 			if west := members[1]; west.Lost != tc.lost || west.Fencing != tc.fencing || again != tc.again || members[0].Lost {

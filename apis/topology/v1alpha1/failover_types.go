@@ -21,7 +21,7 @@ const (
 type Failover struct {
 	// mode: Never leaves the replicas of a lost member where they are. Replace places them on the other members, as far as
 	// those have room and bounds allow it; when the member returns, its pods go as far as their replacements are available.
-	// Fence does so only when the member's last report says that it has no pods of the workload, or a person confirms it
+	// Fence does so only when the member was told to have no pods of the workload and reported none, or a person confirms it
 	// (flotilla fence NAME --confirm): never two pods for one replica. Default Never.
 	// +optional
 	// +kubebuilder:default=Never
