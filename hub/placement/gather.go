@@ -93,16 +93,17 @@ func (r *gatherer) gather(ctx context.Context, key wire.Key) (*state, error) {
 	if s.policies, err = listPolicies(ctx, r.reader, key.Namespace); err != nil {
 		return nil, err
 	}
+	// The orders are read before the members: one that is still silent now was so when its order stood as read.
+	if err := r.gatherReports(ctx, s); err != nil {
+		return nil, err
+	}
 	if s.members, err = listMembers(ctx, r.reader); err != nil {
 		return nil, err
 	}
 	if s.spreads, err = r.spreadsOf(ctx, key); err != nil {
 		return nil, err
 	}
-	if err := r.gatherAbsent(ctx, s); err != nil {
-		return nil, err
-	}
-	return s, r.gatherReports(ctx, s)
+	return s, r.gatherAbsent(ctx, s)
 }
 
 // gatherAbsent finds which of the objects that the workload or a policy names do not exist, and which every cluster makes for

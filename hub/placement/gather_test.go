@@ -1,0 +1,61 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// indexer gives the hub's indexes to a fake client.
+type indexer struct{ builder *fake.ClientBuilder }
+
+func (i indexer) IndexField(_ context.Context, o client.Object, field string, extract client.IndexerFunc) error {
+	i.builder.WithIndex(o, field, extract)
+	return nil
+}
+
+// TestOrdersAreReadBeforeMembers holds the order of reading: what a silent member holds is reclaimed when its lower order stood
+// while it was silent. Members that are read first may have come back before that order was written.
+func TestOrdersAreReadBeforeMembers(t *testing.T) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, apps.AddToScheme, topology.AddToScheme, work.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var read []string
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(cloneSet(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", Labels: map[string]string{topology.LabelFederated: "true"}}},
+	).WithInterceptorFuncs(interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			read = append(read, fmt.Sprintf("%T", list))
+			return c.List(ctx, list, opts...)
+		},
+	})
+	if err := wire.Index(t.Context(), indexer{builder}); err != nil {
+		t.Fatal(err)
+	}
+	g := &gatherer{reader: builder.Build(), rules: Rules(), hubID: "hub", clock: clocktesting.NewFakePassiveClock(time.Unix(100, 0))}
+	if _, err := g.gather(t.Context(), wire.Key{Kind: "CloneSet", Namespace: "ns", Name: "web"}); err != nil {
+		t.Fatal(err)
+	}
+	works, members := slices.Index(read, "*v1alpha1.WorkList"), slices.Index(read, "*v1alpha1.MemberClusterList")
+	if works < 0 || members < works {
+		t.Errorf("read %v", read)
+	}
+}
