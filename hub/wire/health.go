@@ -21,6 +21,12 @@ func HealthOf(members []topology.MemberCluster) []failover.Member {
 		}
 		health := failover.Member{Name: m.Name, NotReady: ready.Status != metav1.ConditionTrue, Since: ready.LastTransitionTime.Time}
 		if health.NotReady {
+			if held := meta.FindStatusCondition(m.Status.Conditions, topology.MemberFailoverHeld); held != nil {
+				health.Held = held.Status == metav1.ConditionTrue
+				if !health.Held {
+					health.Released = held.LastTransitionTime.Time
+				}
+			}
 			health.Confirmed = m.Spec.Fence != nil && m.Spec.Fence.LostSince.Time.Equal(health.Since)
 		}
 		out = append(out, health)

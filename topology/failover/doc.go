@@ -6,14 +6,14 @@
 // A member is lost when it has been NotReady for as long as the policy says. The hub suspects itself first:
 //
 //	held     a third or more of the members, and at least two, became NotReady within a [Window]: none of them is lost, until
-//	         so many have returned that the rest is less than that; then the countdown begins anew with the last return. A
-//	         person can confirm a member's loss all the same.
+//	         so many have returned that the rest is less than that; then the countdown begins anew. A person can confirm a
+//	         member's loss all the same.
 //	queued   of several lost members one follows the other after a [Spacing], so that those who take over are not run down.
 //	unsure   nothing is lost before the hub has been in contact with its API server for a whole grace period: it would not
 //	         know of a member that renews its Lease.
 //
-// All follows from the times since which members are NotReady. Those are in their conditions, so that a hub which starts
-// anew goes on with the same deadlines.
+// All follows from the times since which members are NotReady, and no longer held. Those are in their conditions, so that a hub
+// which starts anew goes on with the same deadlines.
 //
 // # Moving
 //

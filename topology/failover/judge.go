@@ -22,6 +22,10 @@ type Member struct {
 	// NotReady: it is not heard of. Since is since when that is so, or since when it is heard of.
 	NotReady bool
 	Since    time.Time
+	// Held: it was told to be held, and not yet that it is no longer. Released is since when it is told not to be; zero if it
+	// never was.
+	Held     bool
+	Released time.Time
 	// Confirmed: a person says that nothing runs there any more.
 	Confirmed bool
 }
@@ -67,11 +71,11 @@ func Judge(members []Member, after time.Duration, now, sure time.Time) []Verdict
 		}
 	}
 	slices.SortFunc(silent, func(a, b int) int {
-		return cmp.Or(members[a].Since.Compare(members[b].Since), cmp.Compare(members[a].Name, members[b].Name))
+		return cmp.Or(begin(&members[a], now).Compare(begin(&members[b], now)), cmp.Compare(members[a].Name, members[b].Name))
 	})
 	var last time.Time
 	for n, i := range silent {
-		due := begin(members, &members[i]).Add(after)
+		due := begin(&members[i], now).Add(after)
 		if n > 0 && due.Before(last.Add(Spacing)) {
 			due = last.Add(Spacing)
 		}
@@ -87,26 +91,17 @@ func Judge(members []Member, after time.Duration, now, sure time.Time) []Verdict
 	return verdicts
 }
 
-// begin is when the countdown of a member that is not heard of begins: when that began, or where it failed together with many
-// others of which some are back, at the last return of those. Members that return one after the other would else leave the last
-// of them to be given up at once.
-func begin(members []Member, m *Member) time.Time {
-	failed, last := 0, m.Since
-	for i := range members {
-		switch o := &members[i]; {
-		case o.NotReady && o.Since.Sub(m.Since).Abs() <= Window:
-			failed++
-		case !o.NotReady && o.Since.After(m.Since):
-			failed++
-			if o.Since.After(last) {
-				last = o.Since
-			}
-		}
+// begin is when the countdown of a member that is not heard of begins: when that began, or where it was held meanwhile, when that
+// ended. Members that return one after the other would else leave the last of them to be given up at once. What other members do
+// puts it off in no other way.
+func begin(m *Member, now time.Time) time.Time {
+	switch {
+	case m.Held:
+		return now // the end of it is not told yet
+	case m.Released.After(m.Since):
+		return m.Released
 	}
-	if failed < heldLeast || failed*heldPart < len(members) {
-		return m.Since
-	}
-	return last
+	return m.Since
 }
 
 // Together returns the members that failed together with so many that none of them counts as lost, each with the number of

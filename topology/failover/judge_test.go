@@ -12,12 +12,14 @@ import (
 // second is a moment n seconds after a fixed one.
 func second(n int) time.Time { return time.Unix(1_000_000+int64(n), 0) }
 
-// fleet reads "a b:0 c:30 d:0! e=50": name, and since which second it is NotReady, or Ready again; "!" for confirmed by a person.
+// fleet reads "a b:0 c:30 d:0! e:0~50 f:0~": name, and since which second it is NotReady; "!" for confirmed by a person, "~" for
+// told to be held, with the second at which that ended.
 func fleet(text string) []Member {
 	var out []Member
 	for _, part := range strings.Fields(text) {
 		m := Member{}
 		part, m.Confirmed = strings.CutSuffix(part, "!")
+		part, released, held := strings.Cut(part, "~")
 		name, since, silent := strings.Cut(part, ":")
 		m.Name, m.NotReady = name, silent
 		if silent {
@@ -25,10 +27,11 @@ func fleet(text string) []Member {
 			fmt.Sscan(since, &n)
 			m.Since = second(n)
 		}
-		if back, since, returned := strings.Cut(part, "="); returned {
-			var n int
-			fmt.Sscan(since, &n)
-			m.Name, m.Since = back, second(n)
+		if n := 0; released != "" {
+			fmt.Sscan(released, &n)
+			m.Released = second(n)
+		} else {
+			m.Held = held
 		}
 		out = append(out, m)
 	}
@@ -60,14 +63,17 @@ func TestJudge(t *testing.T) {
 		{"but first listens for a whole grace period", "a:0 b c", 70, 90, "a:Silent@90 b:Fine c:Fine"},
 		{"a person's word waits for nothing", "a:0! b c", 1, 40, "a:Lost b:Fine c:Fine"},
 		{"a person's word about a member that is back counts for nothing", "a! b c", 1, 0, "a:Fine b:Fine c:Fine"},
+		{"another one that fails again and again does not put it off", "a:0 b:300 c", 300, 0, "a:Lost b:Silent@360 c:Fine"},
 		{"two of three together", "a:0 b:10 c", 600, 0, "a:Held b:Held c:Fine"},
 		{"two of six together are a third", "a:0 b:10 c d e f", 600, 0, "a:Held b:Held c:Fine d:Fine e:Fine f:Fine"},
 		{"two of seven are less, and one follows the other", "a:0 b:10 c d e f g", 89, 0, "a:Lost b:Silent@90 c:Fine d:Fine e:Fine f:Fine g:Fine"},
 		{"far apart they are two failures", "a:0 b:81 c", 600, 0, "a:Lost b:Lost c:Fine"},
 		{"one of those that failed together is back: the other is a single failure", "a b:10 c", 600, 0, "a:Fine b:Lost c:Fine"},
-		{"it has the whole time from then on", "a=500 b:10 c", 559, 0, "a:Fine b:Silent@560 c:Fine"},
-		{"one that came back long before is none of them", "a=5 b:10 c", 70, 0, "a:Fine b:Lost c:Fine"},
-		{"in a large fleet one return is nothing", "a=500 b:10 c d e f g", 510, 0, "a:Fine b:Lost c:Fine d:Fine e:Fine f:Fine g:Fine"},
+		{"it was held, and has the whole time from the end of that on", "a b:10~500 c", 559, 0, "a:Fine b:Silent@560 c:Fine"},
+		{"and no longer", "a b:10~500 c", 560, 0, "a:Fine b:Lost c:Fine"},
+		{"the end of it is not told yet", "a b:10~ c", 600, 0, "a:Fine b:Silent@660 c:Fine"},
+		{"it was held in an earlier loss", "a b:10~5 c", 70, 0, "a:Fine b:Lost c:Fine"},
+		{"one that was held long waits for none that failed after it", "a:10~500 b:450 c d e f g", 515, 0, "a:Silent@560 b:Lost c:Fine d:Fine e:Fine f:Fine g:Fine"},
 		{"one of those that failed together is confirmed: the other one is held all the same", "a:0! b:10 c", 600, 0, "a:Lost b:Held c:Fine"},
 		{"the only member", "a:0", 60, 0, "a:Lost"},
 		{"both of two", "a:0 b:0", 600, 0, "a:Held b:Held"},
@@ -76,6 +82,11 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			members := fleet(tc.members)
+			for i := range members {
+				if !members[i].NotReady {
+					members[i].Since = second(tc.now) // one that just joined, or is back: it puts off nobody
+				}
+			}
 			if got := show(members, Judge(members, time.Minute, second(tc.now), second(tc.sure))); got != tc.want {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
 			}
