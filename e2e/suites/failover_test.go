@@ -160,7 +160,7 @@ var _ = Describe("A member is lost", func() {
 	})
 
 	It("together with others: none of them is given up; the hub down for all: no member is judged, no pod comes or goes", func(ctx SpecContext) {
-		ns := failing(ctx, "many", "{mode: Replace, after: 20s}")
+		ns := failing(ctx, "many", "{mode: Replace, after: 60s}") // two agents need not come back at once
 		mend()
 		api := harness.CloneSet(ns, "api")
 		h.Hub.Apply(ctx, apiSample(ns))
@@ -179,7 +179,7 @@ var _ = Describe("A member is lost", func() {
 		Eventually(ctx, func() string { return h.Flotilla(ctx, "why", "clone/api", "-n", ns, "--member", "south").Out }).
 			WithTimeout(lossPatience).WithPolling(time.Second).Should(ContainSubstring("too many members"))
 		// Longer than failover.after: each of them alone would be given up.
-		Consistently(ctx, func() map[string]int { return leavingOf(ctx, api) }).WithTimeout(25 * time.Second).WithPolling(time.Second).Should(BeEmpty())
+		Consistently(ctx, func() map[string]int { return leavingOf(ctx, api) }).WithTimeout(65 * time.Second).WithPolling(time.Second).Should(BeEmpty())
 		restart(ctx, fleet.AgentName("south"), fleet.AgentName("west"))
 		Expect(h.Fleet.WaitMembersReady(ctx, lossPatience)).To(Succeed())
 		for _, member := range lost {
@@ -195,7 +195,7 @@ var _ = Describe("A member is lost", func() {
 			since[member] = c.LastTransitionTime
 		}
 		Expect(h.Fleet.Hub().Stop(ctx)).To(Succeed())
-		Consistently(ctx, func() int { return len(h.Pods.Pods(ns)) }).WithTimeout(65 * time.Second).WithPolling(time.Second).Should(Equal(9))
+		Consistently(ctx, func() int { return len(h.Pods.Pods(ns)) }).WithTimeout(105 * time.Second).WithPolling(time.Second).Should(Equal(9))
 		Expect(h.Fleet.Hub().Start(ctx)).To(Succeed())
 		Expect(h.Mend(ctx)).To(Succeed())
 		h.ExpectAtRest(ctx, api, 9)
