@@ -44,7 +44,8 @@ func (h *Harness) Relay(ctx context.Context, member string) (relay *Relay, undo 
 	if r.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
 		return nil, nil, fmt.Errorf("listen for the agent of %s: %w", member, err)
 	}
-	r.group.Go(r.accept)
+	beyond := context.WithoutCancel(ctx) // it ends with close
+	r.group.Go(func() { r.accept(beyond) })
 	server.Host = r.listener.Addr().String()
 	cluster.Server = server.String()
 	if err := clientcmd.WriteToFile(*config, path); err != nil {
@@ -95,24 +96,24 @@ func (r *Relay) close() {
 	r.group.Wait()
 }
 
-func (r *Relay) accept() {
+func (r *Relay) accept(ctx context.Context) {
 	for {
 		conn, err := r.listener.Accept()
 		if err != nil {
 			return
 		}
-		r.group.Go(func() { r.carry(conn) })
+		r.group.Go(func() { r.carry(ctx, conn) })
 	}
 }
 
 // carry copies both ways until either side ends.
-func (r *Relay) carry(agent net.Conn) {
-	defer agent.Close()
-	hub, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", r.target)
+func (r *Relay) carry(ctx context.Context, agent net.Conn) {
+	defer func() { _ = agent.Close() }() // the copies have ended, or never began
+	hub, err := (&net.Dialer{}).DialContext(ctx, "tcp", r.target)
 	if err != nil {
 		return
 	}
-	defer hub.Close()
+	defer func() { _ = hub.Close() }()
 	if !r.take(agent, hub) {
 		return
 	}
