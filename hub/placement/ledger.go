@@ -21,8 +21,8 @@ const unseenFor = 40 * time.Second
 // Ledger knows what members were told to run and do not count as requested yet, so that workloads which come at once are
 // not given the same room. It keeps sums by member, so that a decision costs nothing for the workloads that there are.
 //
-// A pod is promised from the decision on. It is seen once it stands and the member has reported its room after that, or has
-// had the time to. Once all have been seen nothing is promised but what members do not create, whatever came first: the
+// A pod is promised from the decision on. It is seen once it is Ready and the member has reported its room after that (a pod
+// without a node is not counted there), or once it has stood for so long that the member had the time to. Once all have been seen nothing is promised but what members do not create, whatever came first: the
 // ledger holds nothing that a restarted hub does not find again. It bounds what is new; nothing that is placed depends on it.
 // It is safe for concurrent use.
 type Ledger struct {
@@ -44,9 +44,10 @@ type promises struct {
 type promise struct {
 	ordered int32
 	zones   map[string]int32 // of ordered, where cells name their zones
-	// stand is how many pods there are, seen how many of them the member's report on its room counts.
-	stand, seen int32
-	since       time.Time // when stand grew last
+	// stand is how many pods there are, ready how many of them are Ready and so have a node, seen how many of them the member's
+	// report on its room counts.
+	stand, ready, seen int32
+	since              time.Time // when stand grew last
 }
 
 // promised is what a member was told to run and has not counted, of all workloads.
@@ -173,7 +174,7 @@ func (l *Ledger) Seen(member string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if m := l.members[member]; m != nil {
-		l.see(member, m, func(*promise) bool { return true })
+		l.see(member, m, func(p *promise) int32 { return max(p.seen, min(p.stand, p.ready)) })
 	}
 }
 
@@ -183,18 +184,24 @@ func (l *Ledger) age(name string, m *promised) {
 	if m.next.IsZero() || now.Before(m.next) {
 		return
 	}
-	l.see(name, m, func(p *promise) bool { return now.Sub(p.since) >= unseenFor })
+	l.see(name, m, func(p *promise) int32 {
+		if now.Sub(p.since) < unseenFor {
+			return p.seen
+		}
+		return p.stand
+	})
 }
 
-func (l *Ledger) see(name string, m *promised, which func(*promise) bool) {
+// see counts as many pods of each promise as seen as now tells.
+func (l *Ledger) see(name string, m *promised, now func(*promise) int32) {
 	m.next = time.Time{}
 	busy := false
 	for key := range m.keys {
 		e := l.entries[key]
 		p := e.in[name]
-		if p.seen != p.stand && which(p) {
+		if n := now(p); n != p.seen {
 			m.add(e, p, -1)
-			p.seen = p.stand
+			p.seen = n
 			m.add(e, p, 1)
 		}
 		m.wait(p)
@@ -263,9 +270,11 @@ func promisesOf(requests corev1.ResourceList, cells []topology.Cell, reports map
 			e.in[c.Cluster] = p
 			for _, use := range reports[c.Cluster].Use {
 				p.stand += use.Total
+				p.ready += use.Ready
 			}
 			if found, err := strconv.ParseInt(c.Adopt, 10, 32); err == nil && !reports[c.Cluster].Applied {
 				p.stand = max(p.stand, int32(found)) // it runs there, without a mark
+				p.ready = p.stand
 			}
 		}
 		p.ordered += c.Replicas

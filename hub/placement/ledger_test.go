@@ -26,9 +26,26 @@ func in(cluster, zone string, replicas int32) topology.Cell {
 	return topology.Cell{Cluster: cluster, Zone: zone, Replicas: replicas}
 }
 
-// stand is a report of pods that stand in east.
+// stand is a report of pods that are Ready in east.
 func stand(total int32) map[string]Report {
-	return map[string]Report{"east": {Applied: true, Use: map[string]work.SubsetUse{"": {Total: total}}}}
+	return map[string]Report{"east": {Applied: true, Use: map[string]work.SubsetUse{"": {Total: total, Ready: total}}}}
+}
+
+// A member's room does not count pods without a node: they are held against others until they are Ready, or for a while.
+func TestLedgerWaitsForNodes(t *testing.T) {
+	clk := clocktesting.NewFakePassiveClock(time.Unix(100, 0))
+	l := NewLedger(clk)
+	cells := []topology.Cell{in("east", "a", 4)}
+	l.Write(keyed("web"), one("1"), cells, nil, -1)
+	l.Write(keyed("web"), one("1"), cells, map[string]Report{"east": {Applied: true, Use: map[string]work.SubsetUse{"": {Total: 4, Ready: 1}}}}, -1)
+	l.Seen("east")
+	if got := cores(l, "other"); got != 3 {
+		t.Errorf("%d cores are promised beside the one that is Ready, want 3", got)
+	}
+	clk.SetTime(clk.Now().Add(unseenFor))
+	if got := cores(l, "other"); got != 0 {
+		t.Errorf("%d cores are promised to pods that have stood for %s, want 0", got, unseenFor)
+	}
 }
 
 // cores is what is promised in east to others than the workload, in whole cores.
