@@ -27,7 +27,7 @@ import (
 const (
 	// Patience is how long an assertion waits. What a user waits for takes a second or two; the rest is for machines that
 	// do other things too.
-	Patience = 60 * time.Second
+	Patience = 2 * time.Minute
 	// polling is the time between two looks: short, because suites are to be quick.
 	polling = 50 * time.Millisecond
 )

@@ -138,6 +138,7 @@ var _ = Describe("A cluster joins", Ordered, func() {
 				ObjectMeta: metav1.ObjectMeta{Name: topology.JoinObject(of)},
 				Spec: certificatesv1.CertificateSigningRequestSpec{
 					SignerName: topology.MemberSigner, Request: certificateRequest(of, east.UID), Usages: []certificatesv1.KeyUsage{"client auth", "digital signature"},
+					ExpirationSeconds: new(int32(24 * 3600)),
 				},
 			}
 		}

@@ -108,14 +108,14 @@ func rezone(ctx context.Context, member, of, zone string) {
 	expectZone(ctx, member, zone)
 	if of != zone {
 		EventuallyWithOffset(1, ctx, func(ctx context.Context) ([]string, error) { return zonesOf(ctx, member) }).
-			WithTimeout(harness.Patience).ShouldNot(ContainElement(of))
+			WithTimeout(roomIsTold).ShouldNot(ContainElement(of))
 	}
 }
 
 // expectZone waits until the hub knows a zone of a member.
 func expectZone(ctx context.Context, member, zone string) {
 	EventuallyWithOffset(1, ctx, func(ctx context.Context) ([]string, error) { return zonesOf(ctx, member) }).
-		WithTimeout(harness.Patience).Should(ContainElement(zone))
+		WithTimeout(roomIsTold).Should(ContainElement(zone))
 }
 
 // zonesOf returns the zones that a member has reported.
