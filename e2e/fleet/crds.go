@@ -39,7 +39,7 @@ func (c *Cluster) InstallCRDs(ctx context.Context, files fs.FS) error {
 		return fmt.Errorf("connect to %s: %w", c.Name, err)
 	}
 	waitingFor := ""
-	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
 		for _, name := range names {
 			crd, err := client.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
