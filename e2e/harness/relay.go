@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"os"
 	"sync"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -25,13 +26,17 @@ type Relay struct {
 }
 
 // Relay lets the agent of a member dial the hub through a relay from now on; it is restarted for that. The returned function
-// undoes it.
+// undoes it, and waits until the member is Ready over its own link.
 func (h *Harness) Relay(ctx context.Context, member string) (relay *Relay, undo func(context.Context) error, err error) {
 	path, err := h.Fleet.MemberIdentity(ctx, member)
 	if err != nil {
 		return nil, nil, err
 	}
-	config, err := clientcmd.LoadFromFile(path)
+	direct, err := os.ReadFile(path) //nolint:gosec // a path of the fleet's own
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the kubeconfig of %s: %w", member, err)
+	}
+	config, err := clientcmd.Load(direct)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the kubeconfig of %s: %w", member, err)
 	}
@@ -52,12 +57,14 @@ func (h *Harness) Relay(ctx context.Context, member string) (relay *Relay, undo 
 		return nil, nil, fmt.Errorf("write the kubeconfig of %s: %w", member, err)
 	}
 	return r, func(ctx context.Context) error {
-		_, err := h.Fleet.MemberIdentity(ctx, member) // writes the kubeconfig anew
-		if err == nil {
-			err = h.again(ctx, member)
+		defer r.close()
+		if err := os.WriteFile(path, direct, 0o600); err != nil {
+			return fmt.Errorf("write the kubeconfig of %s: %w", member, err)
 		}
-		r.close()
-		return err
+		if err := h.again(ctx, member); err != nil {
+			return err
+		}
+		return h.Fleet.WaitMembersReady(ctx, Patience)
 	}, h.again(ctx, member)
 }
 

@@ -27,7 +27,10 @@ var _ = Describe("A member that is cut off in the middle of a rollout", func() {
 		h.ExpectAtRest(ctx, slow, replicas)
 		relay, undo, err := h.Relay(ctx, "east")
 		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func(ctx SpecContext) { Expect(undo(ctx)).To(Succeed()) })
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(undo(ctx)).To(Succeed())
+			expectSessions(ctx)
+		})
 		Expect(h.Fleet.WaitMembersReady(ctx, harness.Patience)).To(Succeed())
 		expectSessions(ctx)
 		h.ExpectAtRest(ctx, slow, replicas)
