@@ -172,25 +172,27 @@ func applied() metav1.ApplyOptions {
 	return metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
 }
 
-// grant gives the user the rules: in namespace, or everywhere if that is empty. They replace what was granted before.
+// grant gives the user the rules: in namespace, or everywhere if that is empty. They replace what was granted before. The
+// roles' names are the fleet's own, since the approver of the hub writes those that are named after members.
 func (c *Cluster) grant(ctx context.Context, user, namespace string, rules []rbacv1.PolicyRule) error {
 	client, err := kubernetes.NewForConfig(c.admin)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", c.Name, err)
 	}
 	subject := applyrbacv1.Subject().WithAPIGroup(rbacv1.GroupName).WithKind(rbacv1.UserKind).WithName(user)
-	ref := applyrbacv1.RoleRef().WithAPIGroup(rbacv1.GroupName).WithName(user)
+	name := "fleet:" + user
+	ref := applyrbacv1.RoleRef().WithAPIGroup(rbacv1.GroupName).WithName(name)
 	rbac := client.RbacV1()
 	if namespace == "" {
-		role := applyrbacv1.ClusterRole(user).WithRules(policyRules(rules)...)
+		role := applyrbacv1.ClusterRole(name).WithRules(policyRules(rules)...)
 		if _, err = rbac.ClusterRoles().Apply(ctx, role, applied()); err == nil {
-			binding := applyrbacv1.ClusterRoleBinding(user).WithSubjects(subject).WithRoleRef(ref.WithKind("ClusterRole"))
+			binding := applyrbacv1.ClusterRoleBinding(name).WithSubjects(subject).WithRoleRef(ref.WithKind("ClusterRole"))
 			_, err = rbac.ClusterRoleBindings().Apply(ctx, binding, applied())
 		}
 	} else {
-		role := applyrbacv1.Role(user, namespace).WithRules(policyRules(rules)...)
+		role := applyrbacv1.Role(name, namespace).WithRules(policyRules(rules)...)
 		if _, err = rbac.Roles(namespace).Apply(ctx, role, applied()); err == nil {
-			binding := applyrbacv1.RoleBinding(user, namespace).WithSubjects(subject).WithRoleRef(ref.WithKind("Role"))
+			binding := applyrbacv1.RoleBinding(name, namespace).WithSubjects(subject).WithRoleRef(ref.WithKind("Role"))
 			_, err = rbac.RoleBindings(namespace).Apply(ctx, binding, applied())
 		}
 	}

@@ -28,11 +28,12 @@ var _ = Describe("A member that is cut off in the middle of a rollout", func() {
 		relay, undo, err := h.Relay(ctx, "east")
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func(ctx SpecContext) {
+			through := sessionsOf(ctx)["east"]
 			Expect(undo(ctx)).To(Succeed())
-			expectSessions(ctx)
+			expectSessions(ctx, map[string]int64{"east": through})
 		})
 		Expect(h.Fleet.WaitMembersReady(ctx, harness.Patience)).To(Succeed())
-		expectSessions(ctx)
+		expectSessions(ctx, nil)
 		h.ExpectAtRest(ctx, slow, replicas)
 		ownAt := func(image, cluster string) int {
 			n := 0
