@@ -4,13 +4,17 @@ package suites_test
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
 )
@@ -90,5 +94,59 @@ var _ = Describe("Zones inside a member", func() {
 		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=12")
 		inZones(ctx, api, map[string]int{"a": 5, "b": 5, "third": 2})
 		h.ExpectAtRest(ctx, api, 12)
+	})
+})
+
+var _ = Describe("Room of a member", func() {
+	It("is shared by workloads that come together, and what one leaves another one gets", func(ctx SpecContext) {
+		ns := bare(ctx, "share")
+		// Three pods fit on a node, by what the member reports: six in a zone.
+		node := &corev1.Node{}
+		Expect(h.Members["south"].Client.Get(ctx, client.ObjectKey{Name: "south-c-0"}, node)).To(Succeed())
+		cpu := node.Status.Allocatable[corev1.ResourceCPU]
+		pod := cpu.MilliValue() * 30 / 100
+		large := func(name string) string {
+			return fmt.Sprintf(`
+apiVersion: apps.kruise.io/v1beta1
+kind: CloneSet
+metadata: {name: %[2]s, namespace: %[1]s}
+spec:
+  replicas: 8
+  selector: {matchLabels: {app: %[2]s}}
+  template:
+    metadata: {labels: {app: %[2]s}}
+    spec:
+      containers: [{name: main, image: "web:1", resources: {requests: {cpu: %[3]dm}}}]
+`, ns, name, pod)
+		}
+		one, two := harness.CloneSet(ns, "one"), harness.CloneSet(ns, "two")
+		h.Hub.Apply(ctx, policyOn(ns, "south", "south", "CloneSet"), large("one"), large("two"))
+		placed := func(w harness.Workload) (n int) {
+			if p, err := h.Placement(ctx, w); err == nil && p != nil {
+				n = int(p.Spec.Placed)
+			}
+			return n
+		}
+		ready := func(w harness.Workload) (n int) {
+			for _, pod := range h.PodsOf(w) {
+				if pod.Serves() {
+					n++
+				}
+			}
+			return n
+		}
+		Eventually(ctx, func() string {
+			return fmt.Sprintf("%d placed, %d ready, %d pods", placed(one)+placed(two), ready(one)+ready(two), len(h.PodsOf(one))+len(h.PodsOf(two)))
+		}).WithTimeout(roomIsTold).Should(Equal("12 placed, 12 ready, 12 pods"))
+		short := one
+		if placed(one) == 8 {
+			short = two
+		}
+		h.ExpectTold(ctx, short, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionFalse, Reason: "Unplaced"}, "no room")
+
+		By("deleting one: the other one gets what it leaves")
+		h.Kubectl(ctx, "-n", ns, "delete", "clone/"+map[bool]string{true: "two", false: "one"}[short == one])
+		Eventually(ctx, func() string { return fmt.Sprintf("%d placed, %d ready", placed(short), ready(short)) }).WithTimeout(roomIsTold).Should(Equal("8 placed, 8 ready"))
+		h.ExpectAtRest(ctx, short, 8)
 	})
 })

@@ -70,8 +70,8 @@ func NewLedger(clk clock.PassiveClock) *Ledger {
 	return &Ledger{clock: clk, entries: map[wire.Key]*promises{}, members: map[string]*promised{}}
 }
 
-// Read returns what each member promised to other workloads, without those that promised nothing, and a number for
-// [Ledger.Write].
+// Read returns what each member promised, without those that promised nothing, and a number for [Ledger.Write]. Of the workload
+// itself only what is Ready and not seen counts: what is not Ready yet is left to the decision, which knows it by cell.
 func (l *Ledger) Read(key wire.Key) (map[string]Room, int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,6 +88,7 @@ func (l *Ledger) Read(key wire.Key) (map[string]Room, int64) {
 		}
 		if own != nil && own.in[name] != nil {
 			room.add(own, own.in[name], -1)
+			room.add(own, own.in[name].started(), 1)
 		}
 		if !room.empty() {
 			out[name] = room
@@ -221,6 +222,11 @@ func (m *promised) wait(p *promise) {
 	if at := p.since.Add(unseenFor); m.next.IsZero() || at.Before(m.next) {
 		m.next = at
 	}
+}
+
+// started returns the part of the promise that is Ready.
+func (p *promise) started() *promise {
+	return &promise{ordered: min(p.ready, p.ordered), zones: p.zones, seen: p.seen}
 }
 
 func (p *promise) unseen() int32 { return max(p.ordered-p.seen, 0) }

@@ -48,6 +48,31 @@ func TestLedgerWaitsForNodes(t *testing.T) {
 	}
 }
 
+// TestLedgerHoldsOwnNewestPods holds that the room of a workload's own pods is not given to the same workload again before the
+// member's report counts them: what is not Ready is known to the decision by cell, what is Ready is not.
+func TestLedgerHoldsOwnNewestPods(t *testing.T) {
+	l := NewLedger(clocktesting.NewFakePassiveClock(time.Unix(100, 0)))
+	is := func(what string, want int) {
+		t.Helper()
+		if got := cores(l, "web"); got != want {
+			t.Errorf("%s: %d cores are held, want %d", what, got, want)
+		}
+	}
+	cells := []topology.Cell{in("east", "a", 4)}
+	l.Write(keyed("web"), one("1"), cells, nil, -1)
+	is("ordered", 0)
+	l.Write(keyed("web"), one("1"), cells, map[string]Report{"east": {Applied: true, Use: map[string]work.SubsetUse{"": {Total: 4, Ready: 3}}}}, -1)
+	is("three of four are Ready, and not in the report on room", 3)
+	promised, _ := l.Read(keyed("web"))
+	if got := promised["east"].Zones["a"][corev1.ResourceCPU]; got != 3000 {
+		t.Errorf("in the zone %v thousandths are held, want 3000", got)
+	}
+	l.Seen("east")
+	is("in the report on room", 0)
+	l.Write(keyed("web"), one("1"), cells, stand(6), -1)
+	is("more stand than were ordered: one more than was seen counts", 1)
+}
+
 // cores is what is promised in east to others than the workload, in whole cores.
 func cores(l *Ledger, name string) int {
 	promised, _ := l.Read(keyed(name))
