@@ -313,7 +313,7 @@ func (p *part) again(entries []Entry, tops []int64, taint Effect) {
 func (p *part) leaveIn(entries []Entry, tops []int64, cut bool) {
 	for i := range entries {
 		e, c := &entries[i], &p.cells[i]
-		e.Min, e.Max, e.Current = p.shares[i], p.shares[i], p.shares[i]
+		e.Min, e.Max, e.Current, e.held = p.shares[i], p.shares[i], p.shares[i], 0
 		if c.Taint == NoExecute && c.Frozen == cut {
 			e.Min, e.Max, e.Current = 0, tops[i], tops[i]
 		}
@@ -365,31 +365,12 @@ func (p *part) fill(entries []Entry, sticky bool) {
 	}
 }
 
-// freeze makes the frozen cells keep all that they have while n allows it. The healthy ones give first, down to their
-// floors; a floor that a healthy cell does not have yet takes nothing from a frozen cell either. Only an n below all that
-// makes the frozen cells share what remains.
+// freeze makes what frozen cells have their floor: Floors above n are no claim against what is there. Where n is below all
+// that, the floors that the user asked for come first; the tree knows those by what is held.
 func (p *part) freeze(entries []Entry) {
-	frozen := false
-	held := make([]int64, len(entries)) // what frozen cells have, and the part of the floors that the healthy cells have already
 	for i := range entries {
-		if held[i] = entries[i].Max; stays(&p.cells[i]) {
-			frozen = true
-		} else {
-			held[i] = min(entries[i].Min, entries[i].Current)
-		}
-	}
-	if !frozen {
-		return
-	}
-	enough := p.n >= p.tree.bounded(&p.tree.root, held)
-	for i := range entries {
-		e := &entries[i]
-		switch {
-		case !enough && !stays(&p.cells[i]):
-			e.Min = min(e.Min, e.Current)
-			e.Max = e.Min
-		case enough && stays(&p.cells[i]):
-			// Floors above n are no claim against what is there, since Seats keeps that first.
+		if e := &entries[i]; stays(&p.cells[i]) {
+			e.held = e.Max - e.Min
 			e.Min = e.Max
 		}
 	}

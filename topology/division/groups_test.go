@@ -182,29 +182,48 @@ func TestGroupsAgainstBruteForce(t *testing.T) {
 	}
 }
 
-// TestFloorsOfGroupsAboveN holds cases that random inputs found: a group whose floor is met by no cell of its own must not
-// take the first replicas, and give them back with the next one.
-func TestFloorsOfGroupsAboveN(t *testing.T) {
-	in := Input{Subsets: []Subset{{Name: "s0"}}, Salt: "48", Spread: Spread{By: ByCluster}, Cells: []Cell{
-		{Subset: "s0", Cluster: "c1", Zone: "z0", Region: "r1", Weight: 2, Min: 2},
-		{Subset: "s0", Cluster: "c2", Zone: "z0", Region: "r2", Min: 1, Taint: PreferNoSchedule, Current: 2},
-		{Subset: "s0", Cluster: "c0", Zone: "z1", Region: "r0", Weight: 2, Min: 1, Max: new(int32(3)), Capacity: new(int32(1)), Current: 2},
-		{Subset: "s0", Cluster: "c1", Zone: "z2", Region: "r1", Weight: 1, Capacity: new(int32(1)), Current: 2},
-	}}
-	var before []Share
-	for n := range int32(9) {
-		in.Replicas = n
-		plan, err := Divide(in)
-		if err != nil {
-			t.Fatal(err)
+// TestGroupsGrowOneByOne holds cases that random inputs found: with one replica more one cell has one more, from n = 0 until
+// some are unplaced.
+func TestGroupsGrowOneByOne(t *testing.T) {
+	tests := []struct {
+		reason string
+		spread Spread
+		cells  string
+	}{
+		{"a group whose floor no cell of its own has does not take the first replicas and give them back", Spread{By: ByCluster},
+			"z0/c1 w2 min2,z0/c2=2 w0 min1 avoid,z1/c0=2 w2 min1 max3 room1,z2/c1=2 room1"},
+		{"a zone's max is below what a frozen cell and the floor of another one in it hold", Spread{By: ByZone, Bounds: bounded("zone=a max=5")},
+			"a/x=4 frozen,a/y=3 min3,b/z=6 min2"},
+		{"the same, and the floor is not met", Spread{By: ByZone, Bounds: bounded("zone=a max=5")}, "a/x=4 frozen,a/y min3,b/z=6 min2"},
+		{"the same, and the frozen cell has a floor of its own", Spread{By: ByZone, Bounds: bounded("zone=a max=5")}, "a/x=4 min2 frozen,a/y=3 min3,b/z=6 min2,b/x=3 frozen"},
+		{"frozen cells in two zones, each at its max", Spread{By: ByZone, Bounds: bounded("zone=a max=4", "zone=b max=3")}, "a/x=4 frozen,a/y=3 min3,b/z=6 min2,b/x=3 frozen,c/x=2"},
+		{"a region's max above those of its zones", Spread{By: ByRegion, Bounds: bounded("region=r max=6", "zone=a max=5")}, "r/a/x=4 frozen,r/a/y=3 min3,r/b/z=6 min2,r/b/x=3 frozen,s/c/x=2"},
+	}
+	for _, tc := range tests {
+		for _, kind := range []Type{"", Available, Compact} {
+			t.Run(tc.reason+"/"+string(kind), func(t *testing.T) {
+				in := Input{Subsets: parse(""), Salt: "48", Spread: tc.spread, Cells: cellsOf(t, tc.cells)}
+				in.Spread.Type = kind
+				var before []Share
+				for n := range int32(30) {
+					in.Replicas = n
+					plan, err := Divide(in)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if len(plan.Unplaced) > 0 {
+						break
+					}
+					var changed int32
+					for i := range before {
+						changed += max(plan.Cells[i].Replicas-before[i].Replicas, before[i].Replicas-plan.Cells[i].Replicas)
+					}
+					if n > 0 && changed != 1 {
+						t.Errorf("N=%d moves %d:\n%s", n, changed, plan)
+					}
+					before = plan.Cells
+				}
+			})
 		}
-		var changed int32
-		for i := range before {
-			changed += max(plan.Cells[i].Replicas-before[i].Replicas, before[i].Replicas-plan.Cells[i].Replicas)
-		}
-		if n > 0 && changed != 1 && len(plan.Unplaced) == 0 {
-			t.Errorf("N=%d moves %d:\n%s", n, changed, plan)
-		}
-		before = plan.Cells
 	}
 }

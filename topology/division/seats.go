@@ -25,6 +25,7 @@ type Entry struct {
 	Key string
 
 	room int64 // for ties, where Max is narrower for a reason of one n only; 0 for Max
+	held int64 // how much of Min is no floor of the user's, but what a frozen cell has; the tree goes by it
 }
 
 // Seats divides n seats over the entries with the bounded divisor method of Webster and returns one share per entry, in

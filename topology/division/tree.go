@@ -16,7 +16,7 @@ type node struct {
 	key       string
 	reason    Reason // of low and high, if they are bounds of the user
 
-	lo, hi, cur, kept, held int64 // by sum
+	lo, hi, cur, kept, held, firm int64 // by sum
 }
 
 // tree is the cells of one subset in groups. entries are the leaves, in the tree's order; order[i] is the cell of leaf i.
@@ -172,10 +172,11 @@ func (n *node) find(from, to int) *node {
 	return nil
 }
 
-// sum sets the bounds of each group from those below it: lo and hi, what is there now (cur), that
-// within the bounds (kept), and the part of the cells' floors that is there (held).
+// sum sets the bounds of each group from those below it: lo and hi, what is there now (cur), that within the bounds (kept),
+// the part of the cells' floors that is there (held), and that of the floors which the user asked for (firm). Each is at
+// least firm, held, min(cur, lo), lo, kept and hi, in this order.
 func (t *tree) sum(n *node, sticky bool) {
-	n.lo, n.hi, n.cur, n.kept, n.held = 0, 0, 0, 0, 0
+	n.lo, n.hi, n.cur, n.kept, n.held, n.firm = 0, 0, 0, 0, 0, 0
 	if n.children == nil {
 		for i := n.from; i < n.to; i++ {
 			e := &t.entries[i]
@@ -183,6 +184,7 @@ func (t *tree) sum(n *node, sticky bool) {
 			n.cur += min(e.Current, e.Max)
 			n.kept += min(max(e.Current, e.Min), e.Max)
 			n.held += min(e.Current, e.Min)
+			n.firm += min(e.Current, e.Min-e.held)
 		}
 	}
 	for i := range n.children {
@@ -194,25 +196,13 @@ func (t *tree) sum(n *node, sticky bool) {
 				c.hi = max(c.lo, c.kept)
 			}
 		}
-		n.lo, n.hi, n.cur, n.kept, n.held = add(n.lo, c.lo), add(n.hi, c.hi), add(n.cur, c.cur), add(n.kept, c.kept), n.held+c.held
+		n.lo, n.hi, n.cur, n.kept = add(n.lo, c.lo), add(n.hi, c.hi), add(n.cur, c.cur), add(n.kept, c.kept)
+		n.held, n.firm = n.held+c.held, n.firm+c.firm
 	}
 	n.hi = min(n.hi, n.high)
 	n.lo = min(max(n.lo, n.low), n.hi)
-	n.cur, n.held = min(n.cur, n.hi), min(n.held, n.hi)
+	n.cur, n.held, n.firm = min(n.cur, n.hi), min(n.held, n.hi), min(n.firm, n.hi)
 	n.kept = min(max(n.kept, n.lo), n.hi)
-}
-
-// bounded sums one value of each cell, with the sum of each group within its ceiling.
-func (t *tree) bounded(n *node, values []int64) (sum int64) {
-	for i := range n.children {
-		sum = add(sum, t.bounded(&n.children[i], values))
-	}
-	if n.children == nil {
-		for _, cell := range t.order[n.from:n.to] {
-			sum = add(sum, values[cell])
-		}
-	}
-	return min(sum, n.high)
 }
 
 // divide divides total over the leaves of the tree, from their entries. It returns one share for each leaf, the rest that
@@ -238,12 +228,13 @@ func (t *tree) divide(total int64, sticky, level bool) (shares []int64, rest int
 	return shares, total - fits + above, above > 0
 }
 
-// entriesOf returns what is below a node as receivers. Where the floors alone are above the total, only what is there
-// counts as current, so that no floor takes what runs. Where that is too much as well, groups give down to what the floors
-// of their cells hold, so that no group's floor takes from a frozen cell, and where N is below that too, all within it.
+// entriesOf returns what is below a node as receivers of the node's own total, whatever the total of all is: so each n gives
+// one of them one more, and so does the whole tree. As the total grows, they go from nothing to firm, held, what is there of
+// the floors, the floors, what is kept, and hi; [Seats] does the steps that it knows itself. So no floor takes what runs, no
+// group's floor takes from a frozen cell, and of those frozen cells give the most that have no floor of the user's.
 func (t *tree) entriesOf(n *node, total int64) []Entry {
 	if n.children == nil {
-		return t.entries[n.from:n.to]
+		return t.leavesOf(n, total)
 	}
 	var floors, there, held int64
 	for i := range n.children {
@@ -255,15 +246,33 @@ func (t *tree) entriesOf(n *node, total int64) []Entry {
 		c := &n.children[i]
 		entries[i] = Entry{Weight: t.weightOf(c), Min: c.lo, Max: c.hi, Current: c.kept, Key: c.key}
 		switch e := &entries[i]; {
-		case floors > total && there > total && total >= held:
-			e.Current = min(c.cur, c.lo)
-			e.Min, e.Max = c.held, e.Current
-		case floors > total && there > total: // not even that: the next n gives it one more of it
-			e.Current = min(c.cur, c.held)
-			e.Min, e.Max = 0, e.Current
+		case held > total:
+			e.Min, e.Max, e.Current = c.firm, c.held, c.held
+		case there > total:
+			e.Min, e.Max, e.Current = c.held, min(c.cur, c.lo), min(c.cur, c.lo)
 		case floors > total:
 			e.Current = c.cur
 		}
+	}
+	return entries
+}
+
+// leavesOf is entriesOf for a node of cells.
+func (t *tree) leavesOf(n *node, total int64) []Entry {
+	entries := t.entries[n.from:n.to]
+	var frozen, held int64
+	for i := range entries {
+		e := &entries[i]
+		frozen, held = frozen+e.held, held+min(e.Current, e.Min)
+	}
+	if frozen == 0 || held <= total {
+		return entries
+	}
+	entries = slices.Clone(entries)
+	for i := range entries {
+		e := &entries[i]
+		e.Min, e.Max = min(e.Current, e.Min-e.held), min(e.Current, e.Min)
+		e.Current = e.Max
 	}
 	return entries
 }
