@@ -10,6 +10,7 @@ type divider struct {
 	cells   []Cell  // sorted
 	parts   []part  // by subset
 	current []int64 // of each subset: decides ties of stage 1
+	all     []limit
 	limits  []limit // those that no group of a tree stands for
 	floors  []int64 // of each cell, by the limits
 	ceils   []int64
@@ -49,6 +50,7 @@ func newDivider(in Input) (*divider, error) {
 		}
 		return true
 	})
+	d.all = limits
 	from := 0
 	for i := range in.Subsets {
 		to := from
@@ -178,7 +180,7 @@ func roomOf(c *Cell) int64 { return int64(c.Current) + int64(max(*c.Capacity, 0)
 
 // entry turns a cell into a receiver of seats with the cell's bounds.
 func entry(c *Cell, weight int64, key string) Entry {
-	e := Entry{Weight: weight, Min: int64(c.Min), Max: Unbounded, Current: int64(c.Current), Key: key}
+	e := Entry{Weight: weight, Min: int64(c.Min), Max: Unbounded, Current: int64(c.Current), Key: key, hash: spread(key)}
 	if c.Max != nil {
 		e.Max = int64(*c.Max)
 	}
@@ -200,47 +202,30 @@ func (d *divider) divide() (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	left := d.in.Replicas
 	for i := range shares {
-		left -= shares[i].Replicas
 		d.parts[i].n = int64(shares[i].Replicas)
 	}
 	d.divideParts()
-	plan := Plan{Cells: make([]Share, 0, len(d.cells)), Subsets: shares}
+	return d.planOf(shares), nil
+}
+
+// planOf makes a plan of the shares of the parts, and of what stage 1 gave to the subsets.
+func (d *divider) planOf(subsets []SubsetShare) Plan {
+	left := d.in.Replicas
+	plan := Plan{Cells: make([]Share, 0, len(d.cells)), Subsets: subsets}
 	for i := range d.parts {
-		p := &d.parts[i]
+		p, s := &d.parts[i], &subsets[i]
+		left -= s.Replicas
 		plan.Cells = d.explain(plan.Cells, p)
-		shares[i].Placed = int32(p.n - p.rest)
+		s.Placed = int32(p.n - p.rest)
 		if p.rest > 0 {
-			plan.Unplaced = append(plan.Unplaced, Unplaced{Subset: shares[i].Name, Replicas: int32(p.rest), Reason: d.restReason(p)})
+			plan.Unplaced = append(plan.Unplaced, Unplaced{Subset: s.Name, Replicas: int32(p.rest), Reason: d.restReason(p)})
 		}
 	}
 	if left > 0 {
 		plan.Unplaced = append(plan.Unplaced, Unplaced{Replicas: left, Reason: Reason{Code: UnplacedBounds}})
 	}
-	return plan, nil
-}
-
-// settle takes the plan for what is there now.
-func (d *divider) settle(plan Plan) {
-	for i := range d.cells {
-		c := &d.cells[i]
-		if c.Capacity != nil {
-			c.Capacity = new(max(*c.Capacity, 0) + c.Current - plan.Cells[i].Replicas)
-		}
-		c.Current = plan.Cells[i].Replicas
-	}
-	for i := range d.parts {
-		p := &d.parts[i]
-		d.current[i] = int64(plan.Subsets[i].Placed)
-		for j := range p.base {
-			p.base[j].Current = p.shares[j]
-			if p.cells[j].Frozen || p.cells[j].Taint == NoSchedule || p.cells[j].Taint == NoExecute {
-				p.base[j].Max = min(p.base[j].Max, p.shares[j])
-				p.base[j].Min = min(p.base[j].Min, p.base[j].Max)
-			}
-		}
-	}
+	return plan
 }
 
 // divideParts divides the number of each subset over its cells, within the limits over several subsets.

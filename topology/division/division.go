@@ -115,60 +115,11 @@ func Divide(in Input) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	plan, err := d.divide()
-	if err == nil && len(in.Subsets) > 1 && len(plan.Unplaced) > 0 {
-		// Where an odd replica of the open subsets went to one that cannot place it, the next division would see that and
-		// offer it to another. Doing so at once saves a write that changes the plan without a change of the input.
-		for i := range plan.Subsets {
-			d.current[i] = int64(plan.Subsets[i].Placed)
-		}
-		plan, err = d.divide()
-	}
+	plan, err := d.plan()
 	if err != nil || !d.limited {
 		return plan, err
 	}
-	return d.repeat(plan), nil
-}
-
-// settleRounds bounds how often a plan is divided again.
-const settleRounds = 16
-
-// repeat divides the plan again until that changes nothing: a limit that crosses others can leave room, or a min, that the
-// next division would see, and a write that changes the plan without a change of the input is saved. Where limits make the
-// plans go round, it is always the same one of them, so that nobody writes them in turn.
-func (d *divider) repeat(plan Plan) Plan {
-	seen := []Plan{plan}
-	for range settleRounds {
-		d.settle(plan)
-		next, err := d.divide()
-		if err != nil {
-			return plan
-		}
-		if sameCells(plan.Cells, next.Cells) {
-			next.Cells = plan.Cells // the plan that was there says why
-			return next
-		}
-		if i := slices.IndexFunc(seen, func(p Plan) bool { return sameCells(p.Cells, next.Cells) }); i >= 0 {
-			return slices.MinFunc(seen[i:], comparePlans)
-		}
-		seen, plan = append(seen, next), next
-	}
-	return plan
-}
-
-// comparePlans orders plans: what places more comes first, then what gives more to the first cells.
-func comparePlans(a, b Plan) int {
-	placed := func(p Plan) (sum int64) {
-		for i := range p.Subsets {
-			sum += int64(p.Subsets[i].Placed)
-		}
-		return sum
-	}
-	return cmp.Or(cmp.Compare(placed(b), placed(a)), slices.CompareFunc(b.Cells, a.Cells, func(b, a Share) int { return cmp.Compare(b.Replicas, a.Replicas) }))
-}
-
-func sameCells(a, b []Share) bool {
-	return slices.EqualFunc(a, b, func(a, b Share) bool { return a.Replicas == b.Replicas })
+	return d.settled(plan)
 }
 
 // sortedCells returns a copy of the cells, sorted by subset (in the user's order), cluster, zone.

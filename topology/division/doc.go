@@ -51,9 +51,13 @@
 // holds. The order of the limits can leave replicas unplaced that another order would have placed: compared with all
 // allocations of small cases (up to six cells and seven replicas), 0.7 % of those with bounds that cross place one or two
 // fewer than could be, 2.4 % are further below mins than they had to be, and 1.3 % move more. Bounds of a tree (regions,
-// zones in them, cells in those) never place less, and meet mins that can be met with the least that can move. One case is
-// known in which n+1 moves more than one replica: a group whose max is below what its frozen cells have and the floors of
-// the others together. Up to that sum the floors come first, from there on the frozen cells may.
+// zones in them, cells in those) never place less, and meet mins that can be met with the least that can move. Where limits
+// cross, the next division of a plan may go on from it: those are made at once, and the plan that none of the next ones
+// betters is taken, by what is placed, what is to be left, and what mins lack. What is there already comes first.
+//
+// A group's number alone says how it goes over what is below it. As it grows it fills, one after the other: what is there of
+// the cells' floors; what frozen cells have; what is there of the groups' floors; the floors; what runs; what may run. So
+// n+1 gives one cell one more also where a group's max is below what its frozen cells have and the floors of the others.
 //
 //	""         weights: of the bounds, else of the cells, and 1 for a group
 //	Available  the weight is Current+Capacity: what is placed does not change it. Unknown room counts as the least known

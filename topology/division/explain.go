@@ -8,17 +8,14 @@ func (d *divider) explain(shares []Share, p *part) []Share {
 		return shares
 	}
 	proportional := p.proportional()
-	reasons := make([]Reason, len(p.cells))
 	even := evenWeights(p.base)
 	shared := params{}
 	for i := range p.cells {
-		reasons[i] = d.cellReason(p, i, proportional[i], even, shared)
-	}
-	p.groupReasons(&p.tree.root, reasons)
-	for i := range p.cells {
 		c := &p.cells[i]
-		shares = append(shares, Share{Subset: c.Subset, Cluster: c.Cluster, Zone: c.Zone, Replicas: int32(p.shares[i]), Reason: reasons[i]})
+		reason := d.cellReason(p, i, proportional[i], even, shared)
+		shares = append(shares, Share{Subset: c.Subset, Cluster: c.Cluster, Zone: c.Zone, Replicas: int32(p.shares[i]), Reason: reason})
 	}
+	p.groupReasons(&p.tree.root, shares[len(shares)-len(p.cells):])
 	return shares
 }
 
@@ -29,7 +26,7 @@ func (p *part) proportional() []int64 {
 	ideal := make([]Entry, len(p.cells))
 	for i := range p.cells {
 		c := &p.cells[i]
-		ideal[i] = Entry{Weight: p.base[i].Weight, Min: int64(c.Min), Max: Unbounded, Current: p.shares[i], Key: p.base[i].Key}
+		ideal[i] = Entry{Weight: p.base[i].Weight, Min: int64(c.Min), Max: Unbounded, Current: p.shares[i], Key: p.base[i].Key, hash: p.base[i].hash}
 		if c.Max != nil {
 			ideal[i].Max = int64(*c.Max)
 		}
@@ -122,9 +119,9 @@ func otherReason(c *Cell, kind Type, share, proportional int64) Reason {
 
 // groupReasons names the bound of a group as the reason of its cells, where the group is at the bound and a cell has no
 // reason of its own for another number than its share.
-func (p *part) groupReasons(n *node, reasons []Reason) {
+func (p *part) groupReasons(n *node, shares []Share) {
 	for i := range n.children {
-		p.groupReasons(&n.children[i], reasons)
+		p.groupReasons(&n.children[i], shares)
 	}
 	if n.reason.Params == nil {
 		return
@@ -143,9 +140,9 @@ func (p *part) groupReasons(n *node, reasons []Reason) {
 		return
 	}
 	for _, cell := range p.tree.order[n.from:n.to] {
-		switch reasons[cell].Code {
+		switch shares[cell].Reason.Code {
 		case CellEven, CellWeight, CellAvailable, CellCompact:
-			reasons[cell] = reason
+			shares[cell].Reason = reason
 		}
 	}
 }

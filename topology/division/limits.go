@@ -67,7 +67,7 @@ func (d *divider) lower(l *limit) {
 	for k, cell := range l.cells {
 		p, i := d.partOf(cell)
 		e := p.base[i]
-		entries[k] = Entry{Weight: max(e.Weight, 1), Max: p.shares[i], Current: min(e.Current, p.shares[i]), Key: e.Key}
+		entries[k] = Entry{Weight: max(e.Weight, 1), Max: p.shares[i], Current: min(e.Current, p.shares[i]), Key: e.Key, hash: e.hash}
 		if l.pool || stays(&p.cells[i]) {
 			keeps[k] = entries[k].Current
 		}
@@ -116,7 +116,7 @@ func (d *divider) raise(l *limit) {
 		p, i := d.partOf(cell)
 		e := p.base[i]
 		most := min(e.Max, d.ceils[cell], p.n)
-		entries[k] = Entry{Weight: e.Weight, Min: p.shares[i], Max: max(most, p.shares[i]), Current: p.shares[i], Key: e.Key}
+		entries[k] = Entry{Weight: e.Weight, Min: p.shares[i], Max: max(most, p.shares[i]), Current: p.shares[i], Key: e.Key, hash: e.hash}
 	}
 	shares, _ := Seats(l.low, entries)
 	for k, cell := range l.cells {

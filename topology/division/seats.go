@@ -24,8 +24,9 @@ type Entry struct {
 	// Key identifies the entry; its hash breaks the last ties. Two entries of one call never have the same key.
 	Key string
 
-	room int64 // for ties, where Max is narrower for a reason of one n only; 0 for Max
-	held int64 // how much of Min is no floor of the user's, but what a frozen cell has; the tree goes by it
+	room int64  // for ties, where Max is narrower for a reason of one n only; 0 for Max
+	hash uint64 // of Key, 0 for one that is still to be made
+	held int64  // how much of Min is no floor of the user's, but what a frozen cell has; the tree goes by it
 }
 
 // Seats divides n seats over the entries with the bounded divisor method of Webster and returns one share per entry, in
@@ -79,7 +80,7 @@ type solver struct {
 	w, lo, hi, cur, s []int64
 	room              []int64 // the entry's own Max, for ties
 	hash              []uint64
-	key               []string
+	entries           []Entry // for their keys
 }
 
 func newSolver(entries []Entry) *solver {
@@ -88,16 +89,18 @@ func newSolver(entries []Entry) *solver {
 	column := func(i int) []int64 { return columns[i*k : (i+1)*k : (i+1)*k] }
 	s := &solver{
 		w: column(0), lo: column(1), hi: column(2), cur: column(3), s: column(4), room: column(5),
-		hash: make([]uint64, k), key: make([]string, k),
+		hash: make([]uint64, k), entries: entries,
 	}
-	for i, e := range entries {
+	for i := range entries {
+		e := &entries[i]
 		s.w[i] = min(max(e.Weight, 0), maxWeight)
 		s.lo[i] = max(e.Min, 0)
 		s.hi[i] = max(e.Max, s.lo[i])
 		s.cur[i] = max(e.Current, 0)
 		s.room[i] = max(s.hi[i], e.room)
-		s.hash[i] = spread(e.Key)
-		s.key[i] = e.Key
+		if s.hash[i] = e.hash; e.hash == 0 {
+			s.hash[i] = spread(e.Key)
+		}
 	}
 	return s
 }
@@ -118,7 +121,7 @@ func (s *solver) keep(n int64) {
 // solve sets s.s with Σs = n. It needs Σlo ≤ n ≤ Σhi. Entries of weight 0 come after all others: they get what is left
 // above the ceilings of those, evenly.
 func (s *solver) solve(n int64) {
-	var weighted, weightless []int
+	weighted, weightless := make([]int, 0, len(s.w)), []int(nil)
 	for i := range s.w {
 		if s.w[i] > 0 {
 			weighted = append(weighted, i)
@@ -290,7 +293,7 @@ func (s *solver) before(i int, si int64, j int, sj int64) bool {
 	if s.hash[i] != s.hash[j] {
 		return s.hash[i] < s.hash[j]
 	}
-	return s.key[i] < s.key[j]
+	return s.entries[i].Key < s.entries[j].Key
 }
 
 func (s *solver) roomAbove(i int, share int64) int64 {

@@ -58,6 +58,8 @@ func TestSpecSubsets(t *testing.T) {
 		{"2.3", "percent bounds", mixed, nil, 5, []int32{3, 2, 0}},
 		{"2.3", "an unlimited subset before another starves it", mixed, nil, 10, []int32{5, 5, 0}},
 		{"2.3", "an unlimited subset before another starves it", mixed, nil, 20, []int32{10, 10, 0}},
+		{"2.3", "30 % of 3 is 1", []string{"a{30%,30%}", "b"}, nil, 3, []int32{1, 2}},
+		{"2.3", "30 % of 5 is 2", []string{"a{30%,30%}", "b"}, nil, 5, []int32{2, 3}},
 		{"2.3", "three floors", three, nil, 3, []int32{1, 1, 1}},
 		{"2.3", "three floors, two ceilings", three, nil, 7, []int32{2, 2, 3}},
 		{"2.3", "one for three floors", three, nil, 1, []int32{1, 0, 0}},

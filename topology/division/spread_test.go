@@ -227,9 +227,14 @@ func TestSpecDivisions(t *testing.T) {
 	}{
 		// KubeFed gives 7/5/8 here.
 		{"20 over 5:3:2, min c=6, max a=8", 20, Spread{Bounds: bounded("cluster=c min=6", "cluster=a max=8")}, "a w5,b w3,c w2", []string{"/a=8 Max(max=8)", "/b=6 Weight(weight=3)", "/c=6 Min(min=6)"}},
+		{"an even split keeps the odd one where it is", 100, Spread{}, "a=33,b=34,c=33", []string{"/a=33 Even", "/b=34 Even", "/c=33 Even"}},
+		{"2:1:1 anew", 100, Spread{}, "a w2,b,c", []string{"/a=50 Weight(weight=2)", "/b=25 Weight(weight=1)", "/c=25 Weight(weight=1)"}},
+		{"an equal cluster that joins moves 3 where nothing is sticky; here it moves none", 10, Spread{}, "a,b=4,c=3,d=3", []string{"/a=0 Waiting", "/b=4 Kept", "/c=3 Even", "/d=3 Kept"}},
+		{"20 over room 40/30/10: the tie goes to the cell with more room, published are 10/7/3", 20, Spread{Type: Available}, "a room40,b room30,c room10", []string{"/a=10 Available", "/b=8 Available", "/c=2 Available"}},
 		{"weights that change move 16 where nothing is sticky; here they move none", 100, Spread{}, "a=34 w2,b=33,c=33", []string{"/a=34 Waiting", "/b=33 Kept", "/c=33 Kept"}},
 		{"+10 over 60/40/10 goes where the share is not reached", 30, Spread{Type: Available}, "a=10 room30,b=7 room23,c=3 room7", []string{"/a=15 Available", "/b=11 Available", "/c=4 Available"}},
 		{"compact, room 40/30/10, n=50", 50, Spread{Type: Compact}, "a room40,b room30,c room10", []string{"/a=40 Compact", "/b=10 Compact", "/c=0 Compact"}},
+		{"compact, down to 30: one suffices, published are 17/13 over two", 30, Spread{Type: Compact}, "a=29 room11,b=21 room9,c room10", []string{"/a=29 Compact", "/b=1 Compact", "/c=0 Compact"}},
 		{"too little room: what fits is placed", 100, Spread{}, "a room40,b room30,c room10", []string{"/a=40 Kept", "/b=30 Full", "/c=10 Full", "unplaced =20 Capacity"}},
 	}
 	for _, tc := range bounds {

@@ -424,7 +424,7 @@ func compact(n int64, entries []Entry, sticky bool) (shares []int64, rest int64)
 	slices.SortFunc(order, func(a, b int) int {
 		return cmp.Or(
 			-cmp.Compare(min(s.cur[a], 1), min(s.cur[b], 1)), -cmp.Compare(s.w[a], s.w[b]),
-			cmp.Compare(s.hash[a], s.hash[b]), strings.Compare(s.key[a], s.key[b]),
+			cmp.Compare(s.hash[a], s.hash[b]), strings.Compare(entries[a].Key, entries[b].Key),
 		)
 	})
 	copy(s.s, s.lo)
