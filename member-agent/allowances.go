@@ -11,6 +11,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/link"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/uniteddeployment"
 )
 
 // allowances answers the workload controllers whether a hub lends an object what it may disrupt, and whether that has run out.
@@ -27,7 +28,7 @@ func (a *allowances) ofUnitedDeployment(_ context.Context, ud *apps.UnitedDeploy
 	return true, !a.hub.MayDisrupt(apps.UnitedDeploymentKind.Kind, client.ObjectKeyFromObject(ud), sequenceOf(ud))
 }
 
-// ofCloneSet answers for a child of a UnitedDeployment by what its parent has carried down to its children.
+// ofCloneSet answers for a child of a UnitedDeployment by what its parent has carried down to all children, or to this one.
 func (a *allowances) ofCloneSet(ctx context.Context, set *apps.CloneSet) (lent, over bool) {
 	if a == nil {
 		return false, false
@@ -45,7 +46,11 @@ func (a *allowances) ofCloneSet(ctx context.Context, set *apps.CloneSet) (lent, 
 	if err := a.reader.Get(ctx, name, ud, client.UnsafeDisableDeepCopy); err != nil || ud.UID != parent.UID || ud.Labels[topology.LabelHub] == "" {
 		return false, false
 	}
-	return true, !a.hub.MayDisrupt(apps.UnitedDeploymentKind.Kind, name, ud.Status.ObservedSequence)
+	sequence := ud.Status.ObservedSequence
+	if uniteddeployment.Follows(ud, set) {
+		sequence = max(sequence, sequenceOf(ud))
+	}
+	return true, !a.hub.MayDisrupt(apps.UnitedDeploymentKind.Kind, name, sequence)
 }
 
 // sequenceOf returns the sequence of the newest order that stands in the object, 0 for none.

@@ -207,6 +207,7 @@ func (s *Sum) sumCluster(f *Facts, cluster string, wanted map[string]ordered, se
 		have[use.Subset] = max(use.Total, 0)
 		counts, known := s.Subsets[use.Subset]
 		if !known {
+			s.Exact = s.Exact && use.Total <= 0
 			continue // a subset that the user removed, on its way out
 		}
 		counts.Replicas += max(use.Total, 0)

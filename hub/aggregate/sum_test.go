@@ -66,6 +66,10 @@ func TestCloneSetStatus(t *testing.T) {
 		{"the sum is right by chance", func(_ *apps.CloneSet, f *Facts) {
 			f.Works["east"], f.Works["west"] = report(4, 3, 3), report(4, 3, 3)
 		}, 6, 6, "False", "MembersNotAnswered", false, "web-new"},
+		{"a member still has pods of a subset that is gone", func(_ *apps.CloneSet, f *Facts) {
+			use := &f.Works["west"].Status.Report.InUse
+			*use = append(*use, work.SubsetUse{Subset: "gone", Total: 1})
+		}, 6, 6, "False", "MembersNotAnswered", false, "web-new"},
 		{"a member is not Ready", func(_ *apps.CloneSet, f *Facts) { f.NotReady["west"] = true }, 6, 6, "Unknown", "MembersNotReady", false, "web-new"},
 		{"a foreign object stands in the way", func(_ *apps.CloneSet, f *Facts) {
 			f.Works["west"].Status.Conditions[0] = metav1.Condition{Type: work.ConditionApplied, Status: metav1.ConditionFalse, Reason: work.ReasonConflict, Message: "not ours"}

@@ -62,6 +62,9 @@ func Build(previous work.WorkStatus, outcome apply.Outcome, live *unstructured.U
 // Observed tells whether the controller of the object has seen its present generation. A kind whose controller says
 // nothing of the sort counts as seen once it is applied.
 func Observed(live *unstructured.Unstructured) bool {
+	if live.GroupVersionKind().GroupKind() == apps.UnitedDeploymentKind.GroupKind() {
+		return childrenFollow(live)
+	}
 	generation, found, err := unstructured.NestedInt64(live.Object, "status", "observedGeneration")
 	if err != nil {
 		return false
@@ -69,7 +72,7 @@ func Observed(live *unstructured.Unstructured) bool {
 	if !found {
 		return !saysObserved(live)
 	}
-	return generation >= live.GetGeneration() && childrenFollow(live) && spreadFollows(live)
+	return generation >= live.GetGeneration() && spreadFollows(live)
 }
 
 // spreadFollows tells whether a CloneSet's controller has seen the zones that stand on it. They travel in an annotation, which
@@ -82,14 +85,12 @@ func spreadFollows(live *unstructured.Unstructured) bool {
 	return err == nil && observed == topology.SpreadSeen(live.GetAnnotations())
 }
 
-// childrenFollow tells whether a UnitedDeployment's children carry the order that stands on it. Limits travel in an
-// annotation, which does not raise the generation; the controller says in status.observedSequence what its children have.
+// childrenFollow tells whether a UnitedDeployment's children carry the order that stands on it. Its controller says so in
+// status.observedSequence. The generation says less, because limits travel in an annotation, and more, because it waits for pods
+// of removed subsets, which may stay for long.
 func childrenFollow(live *unstructured.Unstructured) bool {
-	if live.GroupVersionKind().GroupKind() != apps.UnitedDeploymentKind.GroupKind() {
-		return true
-	}
-	sequence, _, err := unstructured.NestedInt64(live.Object, "status", "observedSequence")
-	return err == nil && sequence >= apply.CarriedOut(live)
+	sequence, found, err := unstructured.NestedInt64(live.Object, "status", "observedSequence")
+	return err == nil && found && sequence >= apply.CarriedOut(live)
 }
 
 // complete tells whether there are as many pods as ordered, ready or not.

@@ -145,6 +145,8 @@ func TestHealthAndObserved(t *testing.T) {
 		{"Ready goes before Available", `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"generation":2},"status":{"observedGeneration":1,"conditions":[{"type":"Available","status":"True"},{"type":"Ready","status":"Unknown"}]}}`, work.ResourceUnknown, false},
 		{"UnitedDeployment whose children carry the order", `{"apiVersion":"apps.kruise.io/v1beta1","kind":"UnitedDeployment","metadata":{"generation":1,"annotations":{"topology.flotilla.dev/sequence":"7"}},"status":{"observedGeneration":1,"observedSequence":7}}`, work.ResourceUnknown, true},
 		{"UnitedDeployment whose children still have the limits of an older order", `{"apiVersion":"apps.kruise.io/v1beta1","kind":"UnitedDeployment","metadata":{"generation":1,"annotations":{"topology.flotilla.dev/sequence":"8"}},"status":{"observedGeneration":1,"observedSequence":7}}`, work.ResourceUnknown, false},
+		{"UnitedDeployment whose removed subset still has pods", `{"apiVersion":"apps.kruise.io/v1beta1","kind":"UnitedDeployment","metadata":{"generation":2,"annotations":{"topology.flotilla.dev/sequence":"8"}},"status":{"observedGeneration":1,"observedSequence":8}}`, work.ResourceUnknown, true},
+		{"UnitedDeployment before its first status", `{"apiVersion":"apps.kruise.io/v1beta1","kind":"UnitedDeployment","metadata":{"generation":1,"annotations":{"topology.flotilla.dev/sequence":"8"}}}`, work.ResourceUnknown, false},
 		{"a Service has a status and no conditions", `{"apiVersion":"v1","kind":"Service","metadata":{},"status":{"loadBalancer":{}}}`, work.ResourceUnknown, true},
 	}
 	for _, tc := range cases {

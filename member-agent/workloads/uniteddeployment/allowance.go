@@ -2,7 +2,11 @@ package uniteddeployment
 
 import (
 	"context"
+	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -24,6 +28,35 @@ func (r *reconciler) allowed(ctx context.Context, ud *kruise.UnitedDeployment) a
 		a.lent, a.over = r.allowance(ctx, ud)
 	}
 	return a
+}
+
+// Follows tells whether a child may do no more than the order permits that stands on its UnitedDeployment. That can be so before the
+// UnitedDeployment has answered the order, for as long as another child of it is refused.
+func Follows(ud *kruise.UnitedDeployment, set *kruise.CloneSet) bool {
+	name := subsetOf(set, set.Spec.Selector)
+	limits, bad := readLimits(ud)
+	limit, ok := limits[name]
+	i := slices.IndexFunc(ud.Spec.Topology.Subsets, func(s kruise.Subset) bool { return s.Name == name })
+	if bad != nil || !ok || i < 0 || ud.Spec.Topology.Subsets[i].Replicas == nil {
+		return false
+	}
+	if set.Spec.UpdateStrategy.Type == kruise.OnDeleteCloneSetUpdateStrategyType {
+		return true // it updates nothing by itself
+	}
+	var stays int32
+	if manual := ud.Spec.UpdateStrategy.ManualUpdate; manual != nil {
+		stays = manual.Partitions[name]
+	}
+	limited := set.Spec.DeepCopy()
+	limitCloneSet(limited, limit)
+	if !equality.Semantic.DeepEqual(limited.UpdateStrategy, set.Spec.UpdateStrategy) {
+		return false
+	}
+	partition := set.Spec.UpdateStrategy.RollingUpdate.Partition
+	if partition == nil || partition.Type != intstr.Int {
+		return false // the hub's orders have a number
+	}
+	return orOne(set.Spec.Replicas)-partition.IntVal <= max(0, ud.Spec.Topology.Subsets[i].Replicas.IntVal-stays)
 }
 
 // updatedAll tells whether as many pods are updated as are to be, and for a Deployment also that no others are left.

@@ -96,7 +96,7 @@ func fillStatus(status *kruise.UnitedDeploymentStatus, o *observed, p *plan, fai
 	if done || (facts.Stalled != nil && facts.Stalled.Reason != ReasonChildStalled && len(p.problems) == 0) {
 		status.ObservedGeneration = o.ud.Generation
 	}
-	if done {
+	if followed(p) {
 		status.ObservedSequence = sequence(o.ud)
 	}
 	status.Conditions = conditions.UnitedDeployment(status.Conditions, now, published(o, p, &facts, failed)...)
@@ -110,6 +110,12 @@ func sequence(ud *kruise.UnitedDeployment) int64 {
 		return 0
 	}
 	return n
+}
+
+// followed tells whether the children of all subsets have what the hub's order gives them, and their controllers have seen it.
+// What the order permits holds then. A child that goes with its subset has no part in that, however long its pods stay.
+func followed(p *plan) bool {
+	return p.refused == nil && !slices.ContainsFunc(p.subsets, func(s subsetPlan) bool { return s.settling })
 }
 
 // carriedOut tells whether all children are as planned and their controllers have seen it.
