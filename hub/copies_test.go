@@ -2,6 +2,7 @@ package hub_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -394,6 +395,9 @@ func TestDependencyInConflict(t *testing.T) {
 		w := &work.Work{}
 		if err := f.client.Get(f.ctx, name, w); err != nil {
 			return err
+		}
+		if w.Status.Report == nil {
+			return errors.New("the agent has not reported yet, and would take the conflict back") // once for each order
 		}
 		base := w.DeepCopy()
 		meta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{
