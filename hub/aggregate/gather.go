@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -87,9 +88,12 @@ func strategyOf(object client.Object) Strategy {
 	case *apps.UnitedDeployment:
 		switch t := o.Spec.Template; {
 		case t.CloneSetTemplate != nil:
-			return Strategy{Paused: paused(t.CloneSetTemplate.Spec.UpdateStrategy)}
+			update := t.CloneSetTemplate.Spec.UpdateStrategy
+			return Strategy{OnDelete: update.Type == apps.OnDeleteCloneSetUpdateStrategyType, Paused: paused(update)}
 		case t.DeploymentTemplate != nil:
 			return Strategy{Paused: t.DeploymentTemplate.Spec.Paused}
+		case t.StatefulSetTemplate != nil:
+			return Strategy{OnDelete: t.StatefulSetTemplate.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType}
 		}
 	}
 	return Strategy{}

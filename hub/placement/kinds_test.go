@@ -82,6 +82,15 @@ func TestUnitedDeploymentAmounts(t *testing.T) {
 	ofCloneSets := func(ud *apps.UnitedDeployment) {
 		ud.Spec.Template = apps.SubsetTemplate{CloneSetTemplate: &apps.CloneSetTemplateSpec{Spec: apps.CloneSetSpec{Template: podTemplate()}}}
 	}
+	ofStatefulSets := func(unavailable string) func(*apps.UnitedDeployment) {
+		return func(ud *apps.UnitedDeployment) {
+			spec := appsv1.StatefulSetSpec{Template: podTemplate()}
+			if unavailable != "" {
+				spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{MaxUnavailable: new(intstr.Parse(unavailable))}
+			}
+			ud.Spec.Template = apps.SubsetTemplate{StatefulSetTemplate: &apps.StatefulSetTemplateSpec{Spec: spec}}
+		}
+	}
 	tests := []struct {
 		reason string
 		object *apps.UnitedDeployment
@@ -91,6 +100,12 @@ func TestUnitedDeploymentAmounts(t *testing.T) {
 			lending.Amounts{Update: 5, Break: 1}, lending.Amounts{Update: 0, Break: 1}},
 		{"a Deployment has no partition: all its pods are updated", unitedDeployment(partitioned),
 			lending.Amounts{Update: 8, Break: 2, Add: 2}, lending.Amounts{Update: 8, Break: 2, Add: 2}},
+		{"StatefulSets take one pod at a time", unitedDeployment(ofStatefulSets(""), partitioned),
+			lending.Amounts{Update: 5, Break: 1}, lending.Amounts{Update: 0, Break: 1}},
+		{"StatefulSets with maxUnavailable, which rounds down", unitedDeployment(ofStatefulSets("45%")),
+			lending.Amounts{Update: 8, Break: 3}, lending.Amounts{Update: 8, Break: 3}},
+		{"StatefulSets with a percentage of less than one pod", unitedDeployment(ofStatefulSets("1%")),
+			lending.Amounts{Update: 8, Break: 1}, lending.Amounts{Update: 8, Break: 1}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.reason, func(t *testing.T) {
@@ -125,8 +140,13 @@ func TestReadRefuses(t *testing.T) {
 			cs.Spec.UpdateStrategy.RollingUpdate.Partition = new(intstr.FromString("half"))
 		}), InvalidAmount, `"half"`},
 		{"a template that is not divided", unitedDeployment(func(ud *apps.UnitedDeployment) {
-			ud.Spec.Template = apps.SubsetTemplate{StatefulSetTemplate: &apps.StatefulSetTemplateSpec{}}
-		}), UnsupportedTemplate, "use cloneSetTemplate or deploymentTemplate"},
+			ud.Spec.Template = apps.SubsetTemplate{AdvancedStatefulSetTemplate: &apps.AdvancedStatefulSetTemplateSpec{}}
+		}), UnsupportedTemplate, "an advancedStatefulSetTemplate, whose kind the members do not run yet; use statefulSetTemplate (apps/v1), cloneSetTemplate or deploymentTemplate"},
+		{"no template", unitedDeployment(func(ud *apps.UnitedDeployment) { ud.Spec.Template = apps.SubsetTemplate{} }), UnsupportedTemplate, "has no template; use"},
+		{"a limit of StatefulSets that is none", unitedDeployment(func(ud *apps.UnitedDeployment) {
+			ud.Spec.Template = apps.SubsetTemplate{StatefulSetTemplate: &apps.StatefulSetTemplateSpec{Spec: appsv1.StatefulSetSpec{Template: podTemplate(),
+				UpdateStrategy: appsv1.StatefulSetUpdateStrategy{RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{MaxUnavailable: new(intstr.FromString("half"))}}}}}
+		}), InvalidAmount, `spec.template.statefulSetTemplate.spec.updateStrategy.rollingUpdate of UnitedDeployment ns/web: maxUnavailable "half"`},
 		{"a partition of nothing", unitedDeployment(func(ud *apps.UnitedDeployment) {
 			ud.Spec.UpdateStrategy.ManualUpdate = &apps.ManualUpdate{Partitions: map[string]int32{"z": 1}}
 		}), InvalidSubsets, `names subset "z", which does not exist`},

@@ -92,14 +92,16 @@ func readTemplate(key wire.Key, t *apps.SubsetTemplate) (*corev1.PodTemplateSpec
 		spec := &t.DeploymentTemplate.Spec
 		limits, refusal := readDeploymentLimits(key, &spec.Strategy)
 		return &spec.Template, limits, refusal
+	case t.StatefulSetTemplate != nil:
+		spec := &t.StatefulSetTemplate.Spec
+		limits, refusal := readStatefulSetLimits(key, &spec.UpdateStrategy)
+		return &spec.Template, limits, refusal
 	}
 	given := "no template"
-	if t.StatefulSetTemplate != nil {
-		given = "a statefulSetTemplate"
-	} else if t.AdvancedStatefulSetTemplate != nil {
-		given = "an advancedStatefulSetTemplate"
+	if t.AdvancedStatefulSetTemplate != nil {
+		given = "an advancedStatefulSetTemplate, whose kind the members do not run yet"
 	}
-	return nil, nil, &Refusal{UnsupportedTemplate, fmt.Sprintf("%s has %s, which is not divided over clusters; use cloneSetTemplate or deploymentTemplate", key.Sentence(), given)}
+	return nil, nil, &Refusal{UnsupportedTemplate, fmt.Sprintf("%s has %s; use statefulSetTemplate (apps/v1), cloneSetTemplate or deploymentTemplate", key.Sentence(), given)}
 }
 
 func readDeploymentLimits(key wire.Key, strategy *appsv1.DeploymentStrategy) (func(int32) lending.Amounts, *Refusal) {

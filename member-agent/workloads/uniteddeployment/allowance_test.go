@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -21,6 +23,7 @@ func TestChildrenWithoutAllowance(t *testing.T) {
 			live.Status.UpdatedReplicas = updated
 		case *appsv1.StatefulSet:
 			live.Status.UpdatedReplicas = updated
+			o.pods = map[types.UID][]*corev1.Pod{live.UID: podsOfSet(live, map[int32]string{1: "oon", 3: "nnn"}[updated])}
 		case *kruise.CloneSet:
 			live.Status.UpdatedReplicas = updated
 		}
@@ -63,7 +66,7 @@ func TestChildrenWithoutAllowance(t *testing.T) {
 					t.Errorf("the Deployment is %+v", object.Spec)
 				}
 			case *appsv1.StatefulSet:
-				if *object.Spec.UpdateStrategy.RollingUpdate.Partition != 3 {
+				if *object.Spec.UpdateStrategy.RollingUpdate.Partition != 2 {
 					t.Errorf("the StatefulSet is %+v", object.Spec.UpdateStrategy)
 				}
 			}

@@ -64,14 +64,6 @@ func limitDeployment(spec *appsv1.DeploymentSpec, limit topology.SubsetLimit, ma
 	}
 }
 
-// limitStatefulSet does so for a StatefulSet, which has neither a surge nor a pause and takes its pods one by one: no
-// permission is a partition that keeps all pods as they are.
-func limitStatefulSet(spec *appsv1.StatefulSetSpec, limit topology.SubsetLimit, replicas int32) {
-	if resolved(limit).Paused && spec.UpdateStrategy.RollingUpdate != nil {
-		spec.UpdateStrategy.RollingUpdate.Partition = &replicas
-	}
-}
-
 // paused tells whether a child object holds its updates.
 func paused(object client.Object) bool {
 	switch o := object.(type) {

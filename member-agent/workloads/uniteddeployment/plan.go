@@ -193,6 +193,10 @@ func (p *plan) planSubset(o *observed, want kind, subset *kruise.Subset, s *subs
 		asked.limit = &limit
 	}
 	p.pause(o, s, &asked)
+	if p.orderStatefulSet(o, s, &asked) {
+		s.settling = true
+		return nil
+	}
 	object, err := render(o.ud, asked)
 	if err != nil {
 		return fmt.Errorf("render subset %s: %w", subset.Name, err)

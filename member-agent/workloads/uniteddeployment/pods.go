@@ -82,9 +82,10 @@ func (r *reconciler) podsOf(ctx context.Context, c *child) ([]*corev1.Pod, error
 	return pods, nil
 }
 
-// gatherPods returns the pods of the children by their uid, where the strategy asks for them, or an earlier one did.
+// gatherPods returns the pods of the children by their uid, where the strategy or what a hub lends asks for them, or an earlier
+// strategy did.
 func (r *reconciler) gatherPods(ctx context.Context, ud *kruise.UnitedDeployment, children []child) (map[types.UID][]*corev1.Pod, error) {
-	if scheduleOf(ud) == nil && ud.Status.ReservedPods == 0 {
+	if scheduleOf(ud) == nil && ud.Status.ReservedPods == 0 && !countsOrdinals(ud) {
 		return nil, nil
 	}
 	pods := make(map[types.UID][]*corev1.Pod, len(children))

@@ -105,7 +105,7 @@ func renderStatefulSet(ud *kruise.UnitedDeployment, o order) (client.Object, err
 		set.Spec.UpdateStrategy.RollingUpdate.Partition = new(o.partition)
 	}
 	if o.limit != nil {
-		limitStatefulSet(&set.Spec, *o.limit, o.replicas)
+		limitStatefulSet(&set.Spec, *o.limit)
 	}
 	pods, err := renderPods(set.Spec.Template, o)
 	set.Spec.Template = pods

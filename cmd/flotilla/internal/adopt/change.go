@@ -138,6 +138,7 @@ func templates() [][]string {
 		{"spec", "template"},
 		{"spec", "template", "cloneSetTemplate", "spec", "template"},
 		{"spec", "template", "deploymentTemplate", "spec", "template"},
+		{"spec", "template", "statefulSetTemplate", "spec", "template"},
 	}
 }
 
