@@ -480,7 +480,7 @@ func (r *replica) follow(o *order) {
 		r.template = string(o.Spec.Template)
 		clear(r.updated)
 		for subset, n := range r.total {
-			r.canGoBack[subset] = n > 0
+			r.canGoBack[subset] = n > 0 && !strings.Contains(r.template, `"statefulSetTemplate"`) // those have no way back
 		}
 	}
 	wanted, partitions, paused := map[string]int32{}, map[string]int32{}, map[string]bool{}
