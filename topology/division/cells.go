@@ -282,11 +282,13 @@ func (p *part) divide(d *divider) {
 	}
 }
 
-// again divides from what was placed so far, and lets the cells with the taint take their part.
+// again divides from what was placed so far, none of which goes, not even for the floor of a group, and lets the cells with
+// the taint take their part.
 func (p *part) again(entries []Entry, tops []int64, taint Effect) {
 	for i := range entries {
 		e := &entries[i]
-		if e.Current = p.shares[i]; p.cells[i].Taint == taint {
+		e.Min, e.Current, e.held = p.shares[i], p.shares[i], 0
+		if p.cells[i].Taint == taint {
 			e.Max = tops[i]
 		}
 	}

@@ -197,6 +197,8 @@ func TestGroupsGrowOneByOne(t *testing.T) {
 		{"the same, and the floor is not met", Spread{By: ByZone, Bounds: bounded("zone=a max=5")}, "a/x=4 frozen,a/y min3,b/z=6 min2"},
 		{"the same, and the frozen cell has a floor of its own", Spread{By: ByZone, Bounds: bounded("zone=a max=5")}, "a/x=4 min2 frozen,a/y=3 min3,b/z=6 min2,b/x=3 frozen"},
 		{"frozen cells in two zones, each at its max", Spread{By: ByZone, Bounds: bounded("zone=a max=4", "zone=b max=3")}, "a/x=4 frozen,a/y=3 min3,b/z=6 min2,b/x=3 frozen,c/x=2"},
+		{"the floor of a group takes nothing for a cell that is to be avoided", Spread{By: ByRegion, Bounds: bounded("cluster=c1 min=3", "region=r2 max=3")},
+			"r1/z2/c1 room0,r1/z0/c1 w3 avoid,r2/z2/c2=3"},
 		{"a region's max above those of its zones", Spread{By: ByRegion, Bounds: bounded("region=r max=6", "zone=a max=5")}, "r/a/x=4 frozen,r/a/y=3 min3,r/b/z=6 min2,r/b/x=3 frozen,s/c/x=2"},
 	}
 	for _, tc := range tests {

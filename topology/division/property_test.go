@@ -40,10 +40,10 @@ func TestSubsetsOpenMoveOneByOne(t *testing.T) {
 
 func TestDivideProperties(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, *seed))
-	for range *cases {
+	for i := range *cases {
 		checkDivide(t, random, randomInput(random))
 		if t.Failed() {
-			return
+			t.Fatalf("case %d of seed %d", i, *seed)
 		}
 	}
 }
