@@ -51,7 +51,8 @@
 // holds. The order of the limits can leave replicas unplaced that another order would have placed: compared with all
 // allocations of small cases (up to six cells and seven replicas), 0.7 % of those with bounds that cross place one or two
 // fewer than could be, 2.4 % are further below mins than they had to be, and 1.3 % move more. Bounds of a tree (regions,
-// zones in them, cells in those) never place less, and meet mins that can be met with the least that can move. Where limits
+// zones in them, cells in those) never place less, and meet mins that can be met with the least that can move; what frozen
+// cells have counts as their min there. Where limits
 // cross, the next division of a plan may go on from it: those are made at once, and the plan that none of the next ones
 // betters is taken, by what is placed, what is to be left, and what mins lack. What is there already comes first.
 //
@@ -67,8 +68,9 @@
 // type gives stays above w. It cannot rise above what the smallest group takes, dead ones, those of weight 0 and those at
 // their max aside. What runs above the window stays; groups below it get what is new first, those above it give first.
 //
-// Taints: a cell with NoSchedule gets nothing new; one with PreferNoSchedule only what no other takes; one with NoExecute
-// is first divided without, and then keeps what no other took, whatever the skew and its weight.
+// Taints: a cell with NoSchedule gets nothing new; one with PreferNoSchedule only what no other takes, also where it could
+// meet the min of a group; one with NoExecute is first divided without, and then keeps what no other took, whatever the skew
+// and its weight.
 //
 // The cost is O((cells + moved) log cells) with moved at most the number of cells, whatever n is.
 //

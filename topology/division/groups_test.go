@@ -3,6 +3,7 @@ package division
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -69,9 +70,13 @@ func best(n int64, cells []Cell, limits []limit) verdict {
 }
 
 // smallGroups makes a small case: cells of one workload in regions, zones and clusters, with bounds of groups. Those of a
-// tree are of regions, of zones and of single cells, none across another; else they are of anything.
+// tree are of its groups and of single cells, none across another, with cells that are frozen or have floors, and every type
+// of spread; else they are of anything, over regions.
 func smallGroups(random *rand.Rand, tree bool) Input {
 	in := Input{Replicas: random.Int32N(8), Subsets: []Subset{{}}, Salt: fmt.Sprint(random.IntN(10)), Spread: Spread{By: ByRegion}}
+	if tree {
+		in.Spread.By, in.Spread.Type = []By{ByRegion, ByZone, ByCluster}[random.IntN(3)], []Type{"", Available, Compact}[random.IntN(3)]
+	}
 	zones := []string{"a", "b", "c"}
 	regions := map[string]string{"a": "r1", "b": "r1", "c": "r2"}
 	for _, cluster := range []string{"x", "y"} {
@@ -86,6 +91,10 @@ func smallGroups(random *rand.Rand, tree bool) Input {
 			if random.IntN(6) == 0 {
 				c.Max = new(random.Int32N(5))
 			}
+			if tree && random.IntN(4) == 0 && c.Max == nil {
+				c.Min = random.Int32N(3)
+			}
+			c.Frozen = tree && random.IntN(5) == 0
 			in.Cells = append(in.Cells, c)
 		}
 	}
@@ -102,16 +111,19 @@ func smallGroups(random *rand.Rand, tree bool) Input {
 		in.Spread.Bounds = append(in.Spread.Bounds, b)
 	}
 	for _, region := range []string{"r1", "r2"} {
-		if random.IntN(3) == 0 {
+		if (!tree || in.Spread.By == ByRegion) && random.IntN(3) == 0 {
 			bound(Bound{Region: region})
 		}
 	}
 	for _, zone := range zones {
-		if random.IntN(3) == 0 {
+		if (!tree || in.Spread.By != ByCluster) && random.IntN(3) == 0 {
 			bound(Bound{Zone: zone})
 		}
 	}
 	for _, cluster := range []string{"x", "y"} {
+		if tree && in.Spread.By == ByCluster && random.IntN(3) == 0 {
+			bound(Bound{Cluster: cluster})
+		}
 		switch {
 		case tree && random.IntN(3) == 0:
 			bound(Bound{Cluster: cluster, Zone: zones[random.IntN(3)]})
@@ -122,9 +134,27 @@ func smallGroups(random *rand.Rand, tree bool) Input {
 	return in
 }
 
+// holding is the cells as all allocations are judged by: what is frozen has a floor of what it has, and takes nothing new.
+func holding(cells []Cell) []Cell {
+	cells = slices.Clone(cells)
+	for i := range cells {
+		c := &cells[i]
+		if !c.Frozen {
+			continue
+		}
+		c.Min = c.Current
+		if c.Max != nil {
+			c.Min = min(c.Min, *c.Max)
+		}
+		c.Capacity = new(int32(0))
+	}
+	return cells
+}
+
 // TestGroupsAgainstBruteForce compares small cases with all allocations that there are. Bounds of a tree (regions, zones in
-// them, cells in those) never place less, and where the mins can be met, they are, with the least that can move. Bounds that
-// cross one another are met one after the other: now and then that is not the best, and the package comment says so.
+// them, cells in those) never place less, and where the mins can be met, and what is frozen can stay, they are, with the least
+// that can move. Bounds that cross one another are met one after the other: now and then that is not the best, and the package
+// comment says so.
 func TestGroupsAgainstBruteForce(t *testing.T) {
 	for _, tree := range []bool{true, false} {
 		t.Run(fmt.Sprintf("tree %t", tree), func(t *testing.T) {
@@ -137,7 +167,7 @@ func TestGroupsAgainstBruteForce(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%+v: %v", in, err)
 				}
-				cells := sortedCells(in)
+				cells := holding(sortedCells(in))
 				limits, err := limitsOf(in, cells)
 				if err != nil {
 					t.Fatal(err)
