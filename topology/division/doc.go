@@ -49,12 +49,13 @@
 // where the sum is exceeded, the max is divided over its cells as their ceilings, by the same rule, those first that have
 // no other place to go; where it is not reached, the min as their floors; then the subsets are divided again. A max always
 // holds. The order of the limits can leave replicas unplaced that another order would have placed: compared with all
-// allocations of small cases (up to six cells and seven replicas), 0.7 % of those with bounds that cross place one or two
-// fewer than could be, 2.4 % are further below mins than they had to be, and 1.3 % move more. Bounds of a tree (regions,
-// zones in them, cells in those) never place less, and meet mins that can be met with the least that can move; what frozen
-// cells have counts as their min there. Where limits
-// cross, the next division of a plan may go on from it: those are made at once, and the plan that none of the next ones
-// betters is taken, by what is placed, what is to be left, and what mins lack. What is there already comes first.
+// allocations of small cases (up to six cells and seven replicas), 0.7 % of those with bounds that cross place one to three
+// fewer than could be, 2.4 % are further below mins than they had to be, and 1.3 % move more. Nearly all of the first two
+// would be mended by moving one replica to another cell, which is not tried. Where limits cross, the next division of a plan
+// may go on from it: those are made at once, and the plan that none of the next ones betters is taken, by what is placed,
+// what is to be left, and what mins lack. What is there already comes first. Bounds of a tree (regions, zones in them, cells
+// in those) never place less, and meet mins that can be met with the least that can move; what frozen cells have counts as
+// their min there.
 //
 // A group's number alone says how it goes over what is below it. As it grows it fills, one after the other: what is there of
 // the cells' floors; what frozen cells have; what is there of the groups' floors; the floors; what runs; what may run. So
