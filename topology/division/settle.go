@@ -33,7 +33,8 @@ func (d *divider) settled(next Plan) (Plan, error) {
 	best := d.present(next)
 	last := best
 	for rounds, ahead := 0, 0; ; rounds, ahead = rounds+1, ahead+1 {
-		if !d.serves(best, next) {
+		found := !d.serves(best, next)
+		if found {
 			best, ahead = next, 0
 		}
 		if sameCells(last, next) || ahead == lookAhead || rounds == settleRounds {
@@ -44,6 +45,11 @@ func (d *divider) settled(next Plan) (Plan, error) {
 		var err error
 		if next, err = d.plan(); err != nil {
 			return Plan{}, err
+		}
+		if found { // the numbers of the subsets are those that stay, too; the plan that was found says why
+			cells := best.Cells
+			best = d.present(next)
+			best.Cells = cells
 		}
 	}
 }
