@@ -200,7 +200,7 @@ func (h *Harness) ExpectGone(ctx context.Context, w Workload) {
 
 // owned names the first workload of a namespace of the member, of any kind that Works and their children have.
 func (c *Cluster) owned(ctx context.Context, namespace string) (string, error) {
-	for _, kind := range []string{"apps.kruise.io/v1beta1/UnitedDeployment", "apps.kruise.io/v1beta1/CloneSet", "apps/v1/Deployment", "apps/v1/ReplicaSet"} {
+	for _, kind := range []string{"apps.kruise.io/v1beta1/UnitedDeployment", "apps.kruise.io/v1beta1/CloneSet", "apps/v1/Deployment", "apps/v1/ReplicaSet", "apps/v1/StatefulSet"} {
 		at := strings.LastIndex(kind, "/")
 		list := &unstructured.UnstructuredList{}
 		list.SetAPIVersion(kind[:at])

@@ -134,6 +134,7 @@ func templateImage(object *unstructured.Unstructured) (string, error) {
 		{"spec", "template", "spec", "containers"},
 		{"spec", "template", "cloneSetTemplate", "spec", "template", "spec", "containers"},
 		{"spec", "template", "deploymentTemplate", "spec", "template", "spec", "containers"},
+		{"spec", "template", "statefulSetTemplate", "spec", "template", "spec", "containers"},
 	} {
 		containers, found, err := unstructured.NestedSlice(object.Object, path...)
 		if err != nil || !found || len(containers) == 0 {
