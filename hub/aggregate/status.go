@@ -126,6 +126,9 @@ func summary(f *Facts, s *Sum, desired int32, kind string) []conditions.Conditio
 			c.Message = s.Deadline.Message
 		}
 	}
+	if f.Verdict.Wave != "" && s.Stalled == nil {
+		tellWave(list, f.Verdict.Wave)
+	}
 	switch {
 	case len(s.Stale) > 0:
 		unsettle(list, corev1.ConditionUnknown, MembersNotReady, s.staleMessage())
@@ -136,6 +139,16 @@ func summary(f *Facts, s *Sum, desired int32, kind string) []conditions.Conditio
 		Type: apps.ConditionFederated, Status: corev1.ConditionStatus(f.Verdict.Federated), Reason: f.Verdict.Reason, Message: f.Verdict.Message,
 	}
 	return append([]conditions.Condition{federated}, list...)
+}
+
+// tellWave adds what the wave under way of an update waits for.
+func tellWave(list []conditions.Condition, wave string) {
+	for i := range list {
+		c := &list[i]
+		if c.Type == apps.ConditionProgressing || c.Type == apps.ConditionReady && c.Status != corev1.ConditionTrue {
+			c.Message = fmt.Sprintf("%s; %s", c.Message, wave)
+		}
+	}
 }
 
 // unsettle takes back a Ready and a rest that the numbers alone would claim. Where only a person helps nothing is on its

@@ -34,6 +34,7 @@ func readCloneSet(o client.Object) (Workload, *Refusal) {
 	}
 	w.Revision, w.Open, w.Needs = revision, true, NeedsOf(&cs.Spec.Template)
 	w.Requests = requestsOf(&cs.Spec.Template)
+	w.Paused = rolling != nil && rolling.Paused
 	w.Subsets = []Subset{{Amounts: limits}}
 	if len(cs.Spec.ScaleStrategy.PodsToDelete) > 0 {
 		w.Remarks = append(w.Remarks, "scaleStrategy.podsToDelete is not carried to members yet; set the label "+apps.LabelSpecifiedDelete+" on the pods in their member")

@@ -80,6 +80,7 @@ func decideFederated(s *state, rules map[string]Rule) step {
 		Members: membersFor(s.members, &policy.Spec.Clusters), Reports: s.reports, MaxReported: s.reported, Written: s.written,
 		Dependencies: policy.Spec.Dependencies, Absent: s.absent, Local: s.local,
 		Adopt: adopts(s.object), Found: s.found, Failover: policy.Spec.Failover,
+		Rollout: policy.Spec.Rollout, Word: s.object.GetAnnotations()[topology.AnnotationWave], Object: s.object, Now: s.now,
 	}
 	for i := range facts.Members {
 		facts.Members[i].Promised = s.promised[facts.Members[i].Name]
@@ -100,6 +101,9 @@ func decideFederated(s *state, rules map[string]Rule) step {
 	if refusal != nil {
 		return step{verdict: s.refused(refusal, true), again: again}
 	}
+	if decision.Again > 0 && (again == 0 || decision.Again < again) {
+		again = decision.Again
+	}
 	return step{spec: &decision.Spec, verdict: s.decided(&decision), requests: workload.Requests, again: again}
 }
 
@@ -110,7 +114,7 @@ func (s *state) refused(r *Refusal, stalled bool) *Verdict {
 
 // decided is the verdict of a decision, with its notes.
 func (s *state) decided(d *Decision) *Verdict {
-	v := &Verdict{Generation: s.object.GetGeneration(), Federated: metav1.ConditionTrue, Reason: Placed, Decided: true}
+	v := &Verdict{Generation: s.object.GetGeneration(), Federated: metav1.ConditionTrue, Reason: Placed, Decided: true, Wave: d.Wave}
 	if slices.ContainsFunc(d.Spec.Unplaced, func(u topology.Unplaced) bool { return u.Reason.Code != UnplacedMoving }) {
 		v.Federated = metav1.ConditionFalse
 	}

@@ -230,6 +230,7 @@ func membersFor(members []topology.MemberCluster, selector *topology.ClusterSele
 		out[i] = Member{
 			Name:   m.Name,
 			Region: regionOf(m),
+			Labels: m.Labels,
 			Zones:  zonesOf(m),
 			Selected: m.DeletionTimestamp == nil && m.Spec.Accepted &&
 				meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberAccepted) && selectsMember(selector, m),

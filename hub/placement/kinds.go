@@ -74,6 +74,10 @@ type Workload struct {
 	Requests corev1.ResourceList
 	// Open: the workload says nothing about where it runs, the policy's spread does.
 	Open bool
+	// Paused: the user holds updates.
+	Paused bool
+	// Unordered: members update all that they have as soon as they get a new template, so that it cannot go in waves.
+	Unordered bool
 	// Remarks are sentences about fields that are not carried out, in a stable order.
 	Remarks []string
 }

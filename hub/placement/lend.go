@@ -8,6 +8,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/topology/lending"
+	"github.com/flotilla-dev/flotilla/topology/waves"
 )
 
 // Report is the newest report of a member about this placement.
@@ -27,10 +28,10 @@ type place struct{ subset, cluster string }
 //
 // What a move uses of the limits is not lent, and the cells of members that are not heard of weigh without what others
 // stand in for. Where only a part is to be updated, what such a member holds of Update stays counted until it is back: its pods
-// may have been updated.
-func lend(f *Facts, spec *topology.WorkloadPlacementSpec, replicas map[string]int32, used map[string]lending.Amounts, newRevision bool) {
+// may have been updated. It returns how far the waves of the policy are, which bound what is lent of Update.
+func lend(f *Facts, spec *topology.WorkloadPlacementSpec, replicas map[string]int32, used map[string]lending.Amounts, newRevision bool) waves.Decision {
 	last, silent, away := lastLent(f), silentMembers(f), f.away()
-	granted := map[place]lending.Grant{}
+	var pools []pool
 	for i := range f.Workload.Subsets {
 		subset := &f.Workload.Subsets[i]
 		global := subset.Amounts(replicas[subset.Name])
@@ -63,11 +64,25 @@ func lend(f *Facts, spec *topology.WorkloadPlacementSpec, replicas map[string]in
 			cell.Lost, cell.Told = silent[c.Cluster], f.Written[c.Cluster] >= cell.Sequence
 			cells = append(cells, cell)
 		}
-		for _, g := range lending.Lend(global, cells) {
-			granted[place{subset.Name, g.Key}] = g
+		pools = append(pools, pool{subset.Name, global, cells})
+	}
+	waits := holdToWaves(f, spec, pools, newRevision)
+	granted := map[place]lending.Grant{}
+	for _, p := range pools {
+		for _, g := range lending.Lend(p.global, p.cells) {
+			g.Frozen = g.Frozen || waits.Stop
+			granted[place{p.subset, g.Key}] = g
 		}
 	}
 	spread(spec.Cells, granted)
+	return waits
+}
+
+// pool is what is lent of one subset, and to which clusters.
+type pool struct {
+	subset string
+	global lending.Amounts
+	cells  []lending.Cell
 }
 
 // silentMembers are those whose lease has run out on both sides.

@@ -14,6 +14,8 @@ import (
 type Member struct {
 	Name   string
 	Region string
+	// Labels of its MemberCluster.
+	Labels map[string]string
 	// Zones that have nodes, sorted; "" stands for nodes without the label.
 	Zones []string
 	// Selected: accepted, and taken in by the policy.

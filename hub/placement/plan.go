@@ -6,6 +6,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/topology/division"
@@ -30,6 +33,12 @@ type Facts struct {
 	Found map[string]Found
 	// Failover is what the policy says of members that are not heard of.
 	Failover topology.Failover
+	// Rollout is what the policy says of the order of updates, Word what a person said of its waves.
+	Rollout topology.Rollout
+	Word    string
+	// Object is the user's workload, which checks of waves are about.
+	Object client.Object
+	Now    time.Time
 	// WorkloadSpread is what divides the workload instead of the policy's spread, nil for none.
 	WorkloadSpread *SpreadFacts
 	// Last is the last decision, nil for the first.
@@ -50,6 +59,10 @@ type Decision struct {
 	Spec topology.WorkloadPlacementSpec
 	// Notes are what a person should know, in a stable order.
 	Notes []Note
+	// Wave says what the wave under way waits for, "" where none is. Again is when the decision can change by time alone, 0 for
+	// never.
+	Wave  string
+	Again time.Duration
 }
 
 // Note is a sentence about a decision. One with the reason Placed says something beside it. Stalled: nothing will help but a person's change.
@@ -102,20 +115,21 @@ func Plan(f Facts) (Decision, *Refusal) {
 	}
 	f.Overrides.mark(spec.Cells)
 	newRevision := f.Last == nil || f.Last.Revision != spec.Revision
-	lend(&f, &spec, result.subsets, used, newRevision)
+	wave := lend(&f, &spec, result.subsets, used, newRevision)
+	spec.Wave = wave.Progress
 	f.Last = before
 	number(&f, &spec, newRevision)
 	for i := range spec.Cells {
 		spec.Placed += spec.Cells[i].Replicas - spec.Cells[i].Leaving
 	}
-	notes = append(notes, moveNotes(&f, &spec)...)
+	notes = append(waveNotes(&f, &wave), append(notes, moveNotes(&f, &spec)...)...)
 	spec.Clusters = clusterColumn(spec.Cells)
 	needs, needNotes := dependencies(&f)
 	spec.Dependencies, notes = needs, append(notes, needNotes...)
 	for _, remark := range slices.Concat(f.Workload.Remarks, f.Overrides.Remarks) {
 		notes = append(notes, Note{Reason: Placed, Message: remark})
 	}
-	return Decision{Spec: spec, Notes: notes}, nil
+	return Decision{Spec: spec, Notes: notes, Wave: wave.Waits, Again: wave.Again}, nil
 }
 
 func noMember(f *Facts) string {

@@ -38,6 +38,8 @@ const (
 	AdoptionRefused = "AdoptionRefused"
 	// InvalidSpread: the WorkloadSpread that names the workload cannot be used.
 	InvalidSpread = "InvalidSpread"
+	// WaveFailed: a wave of the update failed; no pod is updated any more.
+	WaveFailed = "WaveFailed"
 	// InvalidOverride: an override of the policy does not fit the workload; nothing is delivered.
 	InvalidOverride = "InvalidOverride"
 )

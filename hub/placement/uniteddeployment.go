@@ -31,6 +31,11 @@ func readUnitedDeployment(o client.Object) (Workload, *Refusal) {
 		return w, &Refusal{InvalidSubsets, fmt.Sprintf("%s has no subsets; give spec.topology.subsets at least one", w.Key.Sentence())}
 	}
 	w.Requests = requestsOf(template)
+	if t := ud.Spec.Template.CloneSetTemplate; t != nil {
+		rolling := t.Spec.UpdateStrategy.RollingUpdate
+		w.Paused = rolling != nil && rolling.Paused
+	}
+	w.Unordered = ud.Spec.Template.CloneSetTemplate == nil
 	var partitions map[string]int32
 	if manual := ud.Spec.UpdateStrategy.ManualUpdate; manual != nil {
 		partitions = manual.Partitions

@@ -25,6 +25,8 @@ type Verdict struct {
 	Stalled bool
 	// Decided: a placement answers this generation; else what is placed, if anything, is older.
 	Decided bool
+	// Wave says what the wave under way of the update waits for, "" where none is.
+	Wave string
 }
 
 // Verdicts holds the verdict of each workload of the hub. It is safe for concurrent use.

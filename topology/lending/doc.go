@@ -20,6 +20,8 @@
 // first, so that the others go back for it: the sum comes down to the global amount, or to what no cell can bring back.
 // Pods that are updated already come before pods that are not, so that none goes back for another one.
 //
+// A cell may have a ceiling (package waves): it gets no more than that of Update, and keeps what it has above it.
+//
 // Break and Add are lent in proportion to replicas while no cell has reported (a new workload, a new template), first of
 // all to cells that have a part of Update, up to that part. Then:
 //

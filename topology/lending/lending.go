@@ -20,6 +20,8 @@ type Cell struct {
 	Share, Held Amounts
 	// Sequence is that of the order that carries Share.
 	Sequence int64
+	// Ceiling is the most pods of Replicas that may be updated, nil for all. It takes nothing back that Share has.
+	Ceiling *int32
 	// Report is the newest report about the current template; nil if there is none yet.
 	Report *Report
 	// Lost: the member's lease has run out on both sides, so that it disrupts nothing before the hub has heard it again. Told:
@@ -197,6 +199,9 @@ func updateTarget(global int64, cells []Cell, update *ledger) []int64 {
 	entries := byReplicas(cells, update.share)
 	stuck, updated := slices.Clone(entries), slices.Clone(entries)
 	for i, c := range cells {
+		if c.Ceiling != nil {
+			entries[i].Max = min(entries[i].Max, max(int64(*c.Ceiling), update.share[i]))
+		}
 		if c.Lost {
 			entries[i].Max = min(entries[i].Max, update.held[i]) // nothing new for a member that does not hear of it
 		}

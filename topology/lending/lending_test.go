@@ -28,6 +28,25 @@ func mute(c Cell) Cell {
 	return c
 }
 
+// TestCeiling: a cell gets no more of Update than its ceiling, and keeps what it has above it.
+func TestCeiling(t *testing.T) {
+	cells := []Cell{
+		{Key: "a", Replicas: 6, Ceiling: new(int32(2))},
+		{Key: "b", Replicas: 6, Ceiling: new(int32(0))},
+		{Key: "c", Replicas: 6, Ceiling: new(int32(1)), Share: Amounts{Update: 4}, Held: Amounts{Update: 4}},
+		{Key: "d", Replicas: 6},
+	}
+	for update, want := range map[int32][]int32{18: {2, 0, 4, 6}, 3: {0, 0, 3, 0}, 0: {0, 0, 0, 0}} {
+		var got []int32
+		for _, g := range Lend(Amounts{Update: update, Break: 1}, cells) {
+			got = append(got, g.Share.Update)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("of %d: %s", update, diff)
+		}
+	}
+}
+
 func TestLendBreak(t *testing.T) {
 	tests := []struct {
 		reason string

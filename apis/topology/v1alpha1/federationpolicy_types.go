@@ -35,6 +35,10 @@ type FederationPolicySpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	Failover Failover `json:"failover,omitempty"`
+	// rollout says in which order members get a new template. Default: all alongside each other.
+	// +optional
+	// +kubebuilder:default={}
+	Rollout Rollout `json:"rollout,omitempty"`
 }
 
 // WorkloadSelector selects workloads of one kind, by name or by labels, or all of them.

@@ -45,6 +45,9 @@ type WorkloadPlacementSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	Cells []Cell `json:"cells,omitempty"`
+	// wave is how far the waves of the newest update are; absent where it has none.
+	// +optional
+	Wave *WaveProgress `json:"wave,omitempty"`
 	// unplaced says what has no cell, and why.
 	// +optional
 	// +listType=atomic

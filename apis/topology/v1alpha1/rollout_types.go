@@ -1,0 +1,183 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// RolloutStrategy is the order in which members get a new template.
+// +kubebuilder:validation:Enum=Proportional;Waves
+type RolloutStrategy string
+
+// The orders in which members get a new template.
+const (
+	// RolloutProportional updates all members alongside each other.
+	RolloutProportional RolloutStrategy = "Proportional"
+	// RolloutWaves updates a part after the other.
+	RolloutWaves RolloutStrategy = "Waves"
+)
+
+// RolloutFailure is what follows a wave that failed.
+type RolloutFailure string
+
+// RolloutPause: no pod is updated any more, until a person goes on.
+const RolloutPause RolloutFailure = "Pause"
+
+// WaveApproval says whether a person has to let the rollout go on.
+// +kubebuilder:validation:Enum=Automatic;Required
+type WaveApproval string
+
+// Who lets the rollout go on after a wave.
+const (
+	// ApprovalAutomatic: nobody has to.
+	ApprovalAutomatic WaveApproval = "Automatic"
+	// ApprovalRequired: a person has to (flotilla rollout approve).
+	ApprovalRequired WaveApproval = "Required"
+)
+
+// Rollout says in which order members get a new template. How many pods are disrupted at a time is the workload's own to say.
+// +kubebuilder:validation:XValidation:rule="!has(self.strategy) || self.strategy != 'Waves' || (has(self.waves) && size(self.waves) > 0)",fieldPath=".waves",message="strategy is Waves and there are no waves: list them in waves, or use strategy Proportional"
+// +kubebuilder:validation:XValidation:rule="!has(self.waves) || size(self.waves) == 0 || (has(self.strategy) && self.strategy == 'Waves')",fieldPath=".waves",message="waves are listed and strategy is not Waves: set strategy: Waves, or remove them"
+type Rollout struct {
+	// strategy: Proportional updates all members alongside each other. Waves updates a part after the other, as waves lists them.
+	// It holds for updates that begin after it was set. Default Proportional.
+	// +optional
+	// +kubebuilder:default=Proportional
+	Strategy RolloutStrategy `json:"strategy,omitempty"`
+	// waves in their order. What no wave selects is updated after the last one.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Waves []Wave `json:"waves,omitempty"`
+	// onFailure is what follows a wave that failed: Pause stops the update in all members until a person goes on. Default Pause.
+	// +optional
+	// +kubebuilder:default=Pause
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self == 'Pause'",message="onFailure is not known: use Pause, and take a change back by applying the template of before",messageExpression="'onFailure %s is not known: use Pause, and take a change back by applying the template of before'.format([self])"
+	OnFailure RolloutFailure `json:"onFailure,omitempty"`
+}
+
+// Wave is a part of the workload that is updated before the next one begins. It selects the pods that all of clusters,
+// zones and subsets select.
+type Wave struct {
+	// name of the wave, a DNS label.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="name is no DNS label (a-z, 0-9 and -): correct it",messageExpression="'name %s is no DNS label (a-z, 0-9 and -): correct it'.format([self])"
+	Name string `json:"name"`
+	// clusters of the wave. Default: all.
+	// +optional
+	Clusters WaveClusters `json:"clusters,omitempty"`
+	// zones of the wave: what lies wholly in them is selected. Default: all.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	Zones []string `json:"zones,omitempty"`
+	// subsets of the wave, of a UnitedDeployment. Default: all.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	Subsets []string `json:"subsets,omitempty"`
+	// size is how many of the selected pods are updated when the wave is over: a number, or a percentage of them, rounded up.
+	// Pods of earlier waves count. Default 100%.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 : self.matches('^([1-9][0-9]?|100)%$')",message="size must be a number of pods from 1, or a percentage from 1% to 100%: correct it"
+	Size *intstr.IntOrString `json:"size,omitempty"`
+	// soak is how long all pods of the wave have to be updated and available before the next wave begins, such as 10m. Up to
+	// 720h. Default 0s.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s)){1,3}$') && duration(self) <= duration('720h')",message="soak is no duration of up to 720h: write hours, minutes and seconds, such as 10m or 1h30m",messageExpression="'soak %s is no duration of up to 720h: write hours, minutes and seconds, such as 10m or 1h30m'.format([self])"
+	Soak string `json:"soak,omitempty"`
+	// timeout is how long it may take until all pods of the wave are updated and available; then the wave has failed. Up to
+	// 720h. Default: no limit.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s)){1,3}$') && duration(self) <= duration('720h') && duration(self) > duration('0s')",message="timeout is no duration of up to 720h: write hours, minutes and seconds, such as 10m or 1h30m",messageExpression="'timeout %s is no duration above 0s and up to 720h: write hours, minutes and seconds, such as 10m or 1h30m'.format([self])"
+	Timeout string `json:"timeout,omitempty"`
+	// checks have to hold before the next wave begins. They are looked at from the moment when all pods of the wave are updated
+	// and available, about every 10 s.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Checks []WaveCheck `json:"checks,omitempty"`
+	// approval: Required waits, after soak and checks, until a person lets the rollout go on (flotilla rollout approve).
+	// Default Automatic.
+	// +optional
+	// +kubebuilder:default=Automatic
+	Approval WaveApproval `json:"approval,omitempty"`
+}
+
+// WaveClusters selects members: by names, by labels, or all; both given must both hold.
+type WaveClusters struct {
+	// names of members. Default: all members.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=250
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=52
+	Names []string `json:"names,omitempty"`
+	// selector of members, by the labels of the MemberCluster objects. Default: all members.
+	// +optional
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+}
+
+// WaveCheck is what has to hold of the workload on the hub.
+type WaveCheck struct {
+	// name of the check, for messages.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+	// expression in CEL that is true where the check holds. The variable object is the workload on the hub with its status, such
+	// as: object.status.readyReplicas >= 9
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	Expression string `json:"expression"`
+	// patience is for how long at a time the check may not hold before the wave has failed. Up to 720h. Default 1m.
+	// +optional
+	// +kubebuilder:default="1m"
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s)){1,3}$') && duration(self) <= duration('720h')",message="patience is no duration of up to 720h: write hours, minutes and seconds, such as 90s",messageExpression="'patience %s is no duration of up to 720h: write hours, minutes and seconds, such as 90s'.format([self])"
+	Patience string `json:"patience,omitempty"`
+}
+
+// WaveProgress is how far the waves of an update are. It changes only with what it says, never with time alone.
+type WaveProgress struct {
+	// number of the wave under way, from 1; one more than of when all waves are over.
+	Number int32 `json:"number"`
+	// of is how many waves there are.
+	Of int32 `json:"of"`
+	// name of the wave under way, empty when all are over.
+	// +optional
+	Name string `json:"name,omitempty"`
+	// since is when the wave began, or went on after it was held.
+	Since metav1.Time `json:"since"`
+	// settled is since when all pods of the wave are updated and available; absent while they are not.
+	// +optional
+	Settled *metav1.Time `json:"settled,omitempty"`
+	// unmet is since when a check does not hold; absent while all hold.
+	// +optional
+	Unmet *metav1.Time `json:"unmet,omitempty"`
+	// held is true while the workload is paused, or its partition lets no more pods be updated.
+	// +optional
+	Held bool `json:"held,omitempty"`
+	// failed says when and why the wave failed; absent while it has not.
+	// +optional
+	Failed *WaveFailed `json:"failed,omitempty"`
+}
+
+// WaveFailed says when and why a wave failed.
+type WaveFailed struct {
+	// at is when it failed.
+	At metav1.Time `json:"at"`
+	// message says why.
+	// +kubebuilder:validation:MaxLength=2048
+	Message string `json:"message"`
+}

@@ -1,0 +1,74 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/topology/waves"
+)
+
+// newWord returns a verb by which a person says something of the wave under way.
+func newWord(name, short, done string, word func(revision string, p *topology.WaveProgress) (string, error)) *cobra.Command {
+	var hub console.Hub
+	command := &cobra.Command{
+		Use:               name + " KIND/NAME",
+		Short:             short,
+		Example:           "  flotilla rollout " + name + " cs/api -n shop",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: hub.CompleteWorkloads,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			key, c, err := open(&hub, args[0])
+			if err != nil {
+				return err
+			}
+			return say(cmd.Context(), c, cmd.OutOrStdout(), key, done, word)
+		},
+	}
+	hub.AddFlags(command)
+	return command
+}
+
+// approval is the word that lets the rollout go on after the wave under way.
+func approval(revision string, p *topology.WaveProgress) (string, error) {
+	return waves.ApproveWord(revision, p), nil
+}
+
+// retry is the word that has a failed wave tried again. It fails where none has failed.
+func retry(revision string, p *topology.WaveProgress) (string, error) {
+	if word := waves.RetryWord(revision, p); word != "" {
+		return word, nil
+	}
+	return "", fmt.Errorf("wave %s has not failed: there is nothing to try again; see how far it is with flotilla rollout status", p.Name)
+}
+
+// say writes the word for the wave under way on the workload.
+func say(ctx context.Context, c client.Client, out io.Writer, key wire.Key, done string, word func(string, *topology.WaveProgress) (string, error)) error {
+	placement := &topology.WorkloadPlacement{}
+	if err := c.Get(ctx, key.Placement(), placement); err != nil {
+		return fmt.Errorf("get the placement of %s, which only a hub has: %w", key.Sentence(), err)
+	}
+	p := placement.Spec.Wave
+	if p == nil || p.Number > p.Of {
+		return fmt.Errorf("no wave of %s is under way: waves begin with a new template, where the policy has rollout.strategy Waves", key.Sentence())
+	}
+	text, err := word(placement.Spec.Revision, p)
+	if err != nil {
+		return fmt.Errorf("%s: %w", key.Sentence(), err)
+	}
+	return apply(ctx, c, out, key, fmt.Sprintf("%s (wave %d of %d, %s)", done, p.Number, p.Of, p.Name), func(o client.Object) error {
+		annotations := o.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[topology.AnnotationWave] = text
+		o.SetAnnotations(annotations)
+		return nil
+	})
+}

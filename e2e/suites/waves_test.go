@@ -1,0 +1,84 @@
+//go:build e2e
+
+package suites_test
+
+import (
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/e2e/harness"
+)
+
+var _ = Describe("An update in waves", func() {
+	It("goes from cluster to cluster: it soaks, stops at a check that does not hold, is tried again, and waits for a person", func(ctx SpecContext) {
+		ns := bare(ctx, "waves")
+		api := harness.CloneSet(ns, "api")
+		// The policy has its waves from the start: the placement names it, so the hub knows them when the template changes.
+		h.Hub.Apply(ctx, policy(ns, "waves", "CloneSet")+`
+  rollout:
+    strategy: Waves
+    waves:
+    - name: canary
+      clusters: {names: [east]}
+      soak: 4s
+      checks:
+      - name: released
+        expression: has(object.metadata.labels) && 'released' in object.metadata.labels
+        patience: 2s
+    - name: second
+      clusters: {names: [south]}
+      approval: Required
+`, apiSample(ns))
+		h.ExpectAtRest(ctx, api, 9)
+		h.ExpectPlaced(ctx, api, map[string]int{"east": 3, "south": 3, "west": 3})
+		Expect(h.MustPlacement(ctx, api).Spec.Wave).To(BeNil(), "the first template goes in no waves")
+
+		By("setting a new image: it stops after the first cluster, since its check does not hold")
+		before := h.Pods.Mark(ctx, ns)
+		h.Kubectl(ctx, "-n", ns, "patch", "clone/api", "--type=json", "-p",
+			`[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "`+newAPIImage+`"}]`)
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue, Reason: "WaveFailed"},
+			"wave 1 of 2 (canary)", `check "released" does not hold`, "flotilla rollout retry")
+		h.ExpectPods(ctx, api, byClusterAndImage, map[string]int{"east " + newAPIImage: 3, "south " + apiImage: 3, "west " + apiImage: 3})
+
+		By("letting the check hold and trying again: the second cluster follows, and a person is waited for")
+		h.Kubectl(ctx, "-n", ns, "label", "clone/api", "released=yes")
+		answer := h.Flotilla(ctx, "rollout", "retry", "clone/api", "-n", ns)
+		Expect(answer.Code).To(BeZero(), "%s%s", answer.Out, answer.Err)
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionProgressing, Status: metav1.ConditionTrue},
+			"wave 2 of 2 (second)", "waits for a person")
+		h.ExpectPods(ctx, api, byClusterAndImage, map[string]int{"east " + newAPIImage: 3, "south " + newAPIImage: 3, "west " + apiImage: 3})
+		history := h.Pods.Since(ctx, before)
+		expectAtMost(history, updatedIn(newAPIImage, "west"), 0, "updated pods in west")
+		expectAtMost(history, harness.Unavailable(9), 2, "unavailable pods")
+
+		By("approving it: the rest follows")
+		answer = h.Flotilla(ctx, "rollout", "approve", "clone/api", "-n", ns)
+		Expect(answer.Code).To(BeZero(), "%s%s", answer.Out, answer.Err)
+		h.ExpectPods(ctx, api, byImage, map[string]int{newAPIImage: 9})
+		h.ExpectAtRest(ctx, api, 9)
+		Expect(h.MustPlacement(ctx, api).Spec.Wave.Number).To(BeEquivalentTo(3))
+		history = h.Pods.Since(ctx, before)
+		expectInPlace(history, 9)
+	})
+})
+
+func byClusterAndImage(p harness.Pod) string { return fmt.Sprintf("%s %s", p.Cluster, p.Image) }
+
+// updatedIn counts the pods with an image in a cluster.
+func updatedIn(image, cluster string) func(map[types.UID]harness.Pod) int {
+	return func(pods map[types.UID]harness.Pod) int {
+		n := 0
+		for _, pod := range pods {
+			if pod.Image == image && pod.Cluster == cluster {
+				n++
+			}
+		}
+		return n
+	}
+}

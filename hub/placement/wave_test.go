@@ -1,0 +1,126 @@
+package placement
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/topology/waves"
+)
+
+// carryOut makes every member report its last order as done.
+func carryOut(f *Facts, d *Decision) {
+	f.Last, f.Reports = &d.Spec, map[string]Report{}
+	for i := range d.Spec.Cells {
+		c := &d.Spec.Cells[i]
+		r, ok := f.Reports[c.Cluster]
+		if !ok {
+			r = Report{Sequence: c.Sequence, Applied: true, Use: map[string]work.SubsetUse{}}
+			f.Reports[c.Cluster] = r
+		}
+		use := r.Use[c.Subset]
+		use.Desired, use.Total, use.Available = use.Desired+c.Replicas, use.Total+c.Replicas, use.Available+c.Replicas
+		use.Updated, use.UpdatedAvailable = use.Updated+c.Share.Update, use.UpdatedAvailable+c.Share.Update
+		use.CanGoBack = use.Updated < use.Total
+		r.Use[c.Subset] = use
+	}
+}
+
+// shares prints what each cell may update.
+func shares(d *Decision) string {
+	var parts []string
+	for i := range d.Spec.Cells {
+		parts = append(parts, fmt.Sprintf("%s:%d", d.Spec.Cells[i].Cluster, d.Spec.Cells[i].Share.Update))
+	}
+	return strings.Join(parts, " ")
+}
+
+func TestWaves(t *testing.T) {
+	now := time.Date(2026, 3, 1, 15, 0, 0, 0, time.UTC)
+	f := Facts{
+		Workload: open(9), Members: members("east south west"), Now: now, Object: &apps.CloneSet{},
+		Rollout: topology.Rollout{Strategy: topology.RolloutWaves, Waves: []topology.Wave{
+			{Name: "canary", Clusters: topology.WaveClusters{Names: []string{"east"}}, Soak: "1m",
+				Checks: []topology.WaveCheck{{Name: "ready", Expression: "object.status.readyReplicas >= 9", Patience: "20s"}}},
+			{Name: "second", Clusters: topology.WaveClusters{Names: []string{"west"}}},
+		}},
+	}
+	d := plan(t, f)
+	if got := shares(&d); got != "east:3 south:3 west:3" || d.Spec.Wave != nil || d.Again != 0 {
+		t.Fatalf("a new workload has waves: %s, %+v", got, d.Spec.Wave)
+	}
+	carryOut(&f, &d)
+	again := plan(t, f)
+	if again.Spec.Sequence != d.Spec.Sequence {
+		t.Fatal("nothing changed, and orders are new")
+	}
+	f.Workload.Revision = "two"
+	d = plan(t, f)
+	if got := shares(&d); got != "east:3 south:0 west:0" || !strings.HasPrefix(d.Wave, "wave 1 of 2 (canary)") {
+		t.Fatalf("the first wave is %s, %q", got, d.Wave)
+	}
+	carryOut(&f, &d)
+	d = plan(t, f) // what another member held comes free
+	carryOut(&f, &d)
+	d = plan(t, f)
+	if d.Spec.Wave.Settled == nil || d.Spec.Wave.Unmet == nil || !strings.Contains(d.Wave, `check "ready" does not hold`) || d.Again != 10*time.Second {
+		t.Fatalf("the check is not looked at: %+v, %q", d.Spec.Wave, d.Wave)
+	}
+	if shares(&d) != "east:3 south:0 west:0" {
+		t.Fatalf("the wave ended before its soak: %s", shares(&d))
+	}
+	f.Last, f.Now = &d.Spec, f.Now.Add(time.Minute)
+	failed := plan(t, f)
+	if !failed.Spec.Cells[0].Frozen || !failed.Spec.Cells[2].Frozen || failed.Notes[0].Reason != WaveFailed || !failed.Notes[0].Stalled {
+		t.Fatalf("a failed wave does not stop the update: %+v, %+v", failed.Spec.Cells, failed.Notes)
+	}
+	f.Last = &failed.Spec
+	f.Word = waves.RetryWord("two", failed.Spec.Wave)
+	f.Object = &apps.CloneSet{Status: apps.CloneSetStatus{ReadyReplicas: 9}}
+	d = plan(t, f)
+	if d.Spec.Wave.Failed != nil || d.Wave == "" || d.Spec.Cells[0].Frozen && d.Spec.Cells[1].Frozen && d.Spec.Cells[2].Frozen {
+		t.Fatalf("it is not tried again: %+v", d.Spec.Wave)
+	}
+	f.Last, f.Now = &d.Spec, f.Now.Add(time.Minute)
+	d = plan(t, f)
+	if got := shares(&d); got != "east:3 south:0 west:3" {
+		t.Fatalf("the second wave is %s", got)
+	}
+	carryOut(&f, &d)
+	d = plan(t, f)
+	if got := shares(&d); got != "east:3 south:3 west:3" || d.Spec.Wave.Number != 3 || d.Wave != "" {
+		t.Fatalf("the rest is %s, %+v", got, d.Spec.Wave)
+	}
+	f.Workload.Unordered, f.Workload.Revision = true, "three"
+	carryOut(&f, &d)
+	d = plan(t, f)
+	if got := shares(&d); got != "east:3 south:3 west:3" || d.Spec.Wave != nil || len(d.Notes) == 0 || !strings.Contains(d.Notes[0].Message, "cloneSetTemplate") {
+		t.Fatalf("Deployments cannot go in waves: %s, %+v", got, d.Notes)
+	}
+}
+
+func TestCheckWave(t *testing.T) {
+	o := &apps.CloneSet{Status: apps.CloneSetStatus{Replicas: 3, Conditions: []apps.CloneSetCondition{{Type: "Ready", Status: "True"}}}}
+	o.ObjectMeta = metav1.ObjectMeta{Name: "web", Labels: map[string]string{"a": "b"}}
+	for expression, want := range map[string]string{
+		"object.status.replicas == 3": "",
+		"object.status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')": "",
+		"object.metadata.labels.a == 'b'":                                             "",
+		"object.status.replicas > 3":                                                  "object.status.replicas > 3 is false",
+		"object.status.nothing > 3":                                                   "no such key: nothing",
+		"object.status.replicas":                                                      "is no true or false",
+		"object.status.replicas >":                                                    "is not valid",
+		"subject.x":                                                                   "undeclared reference",
+		"[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d, [1,2,3,4,5,6,7,8,9,10].all(e, true)))))": "cost limit",
+	} {
+		if got := checkWave(expression, o); want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", expression, got, want)
+		}
+	}
+}

@@ -1,0 +1,35 @@
+// Package waves says which part of a workload may get a new template now, where the policy lists waves. It is pure.
+//
+// A place is a subset in a cluster. A wave selects places, and of their pods a number (its size). The wave under way and the
+// waves before it give each place a ceiling: the most pods of it that may run the new template. The partition, maxUnavailable
+// and maxSurge of the workload hold below it (package lending): a ceiling permits nothing by itself.
+//
+// # The rules
+//
+//   - A new template begins at wave one. The first template of a workload has no waves: there is nothing to compare it with.
+//   - A wave is settled when each of its places whose member is heard has as many updated and available pods as its ceiling
+//     says. When that ceases to be, before the next wave begins, it is not settled any more, and its soak begins anew.
+//   - The next wave begins when the wave was settled for as long as its soak, its checks hold, and a person has approved it
+//     where it asks for that. After the last wave all that is left may be updated.
+//   - A wave fails when it is not settled within its timeout, or a check does not hold for longer than its patience. Then
+//     nothing is updated any more until a person approves it (the next wave begins), or has it tried again.
+//   - An approval stands for soak, checks and members that are lost, and for a wave that has failed. It names template and
+//     wave, so that it holds for no other.
+//   - While the workload is paused, or its partition does not let the wave be updated whole, the wave is held: its times do not
+//     run, and begin anew afterwards.
+//   - A ceiling follows replicas: scaling, and a member that joins or returns, never lead to an earlier wave. The new pods of a
+//     wave that is over may be updated.
+//   - A lost member is not waited for: the wave goes on without it, and its pods are updated when it returns. A wave all of
+//     whose members are lost proves nothing: it waits for one of them, or for a person.
+//   - A wave that selects no place waits for a person, since a slip of the pen would skip a canary. One whose places have no
+//     replicas is over at once.
+//   - The policy's waves may change meanwhile. The wave under way is found again by its name, or else by its number. What a
+//     place was given it keeps.
+//
+// # Worked example
+//
+// Clusters east, south and west have 10 pods each. Wave "canary" is east with size 20% and soak 10m, wave "east" is east, and
+// nothing names the rest. A new template: the ceilings are 2/0/0. At 15:04 both pods are updated and available: the wave is
+// settled, and the next time to look is 15:14. Then "east" begins: 10/0/0. It has no soak, so once its ten pods are updated
+// and available the waves are over, and south and west are updated alongside each other.
+package waves

@@ -1,0 +1,299 @@
+package waves
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+)
+
+// checkEvery is how often checks are looked at: what they read changes without an event that leads here.
+const checkEvery = 10 * time.Second
+
+// defaultPatience holds where the schema's default was not applied.
+const defaultPatience = time.Minute
+
+// Place is a subset in a cluster.
+type Place struct {
+	Subset, Cluster string
+	// Zones that the pods of the place may lie in. Labels of the MemberCluster.
+	Zones  []string
+	Labels map[string]string
+	// Replicas that the division gives the place.
+	Replicas int32
+	// Updated is how many pods are updated and available, as last reported under the newest template; 0 without a report.
+	Updated int32
+	// Lost: its member is not heard of any more.
+	Lost bool
+}
+
+// Facts are what a decision about waves depends on.
+type Facts struct {
+	// Rollout is the policy's. Without waves in it there is no decision.
+	Rollout *topology.Rollout
+	// Revision of the newest template. Begins: this is the first decision about it, and there was another one before.
+	Revision string
+	Begins   bool
+	// Last is how far the waves were, nil where the update has none.
+	Last   *topology.WaveProgress
+	Places []Place
+	// Allowed is how many pods of each subset may be updated as the workload says.
+	Allowed map[string]int32
+	// Paused: the workload is paused.
+	Paused bool
+	// Word is what a person said of the waves: [ApproveWord] or [RetryWord], or anything else, which says nothing.
+	Word string
+	// Check returns why a check does not hold, "" where it does. It is asked only about the wave under way, once that is settled.
+	Check func(topology.WaveCheck) string
+	Now   time.Time
+}
+
+// Decision is what may be updated now.
+type Decision struct {
+	// Progress is what is to be remembered, nil where the update has no waves.
+	Progress *topology.WaveProgress
+	// Ceilings are the most pods that may be updated of each of Facts.Places, nil for no bound.
+	Ceilings []int32
+	// Stop: no pod is to be updated at all, since the wave has failed.
+	Stop bool
+	// Waits says what the wave under way waits for, as a sentence without figures that move; "" when the waves are over.
+	Waits string
+	// Again is when to look again though nothing happened, 0 for never.
+	Again time.Duration
+}
+
+// ApproveWord is what a person says to let the rollout go on after the wave under way.
+func ApproveWord(revision string, p *topology.WaveProgress) string {
+	return "approve/" + revision + "/" + p.Name
+}
+
+// RetryWord is what a person says to have a failed wave tried again; "" where none has failed.
+func RetryWord(revision string, p *topology.WaveProgress) string {
+	if p.Failed == nil {
+		return ""
+	}
+	return "retry/" + revision + "/" + p.Name + "/" + strconv.FormatInt(p.Failed.At.Unix(), 10)
+}
+
+// Decide says how far the waves are and what may be updated. The package comment has the rules.
+func Decide(f Facts) Decision {
+	list := f.Rollout.Waves
+	if f.Rollout.Strategy != topology.RolloutWaves || len(list) == 0 || f.Last == nil && !f.Begins {
+		return Decision{}
+	}
+	w := walk{Facts: f, at: metav1.NewTime(f.Now.Truncate(time.Second))}
+	if f.Begins {
+		w.p = &topology.WaveProgress{Number: 1, Since: w.at}
+	} else {
+		w.p = f.Last.DeepCopy()
+		w.find()
+	}
+	w.p.Of = int32(len(list))
+	for int(w.p.Number) <= len(list) && w.passes() {
+		w.p = &topology.WaveProgress{Number: w.p.Number + 1, Of: w.p.Of, Since: w.at}
+	}
+	if int(w.p.Number) > len(list) {
+		return Decision{Progress: w.p}
+	}
+	return Decision{
+		Progress: w.p, Ceilings: ceilings(list[:w.p.Number], f.Places), Stop: w.p.Failed != nil, Again: w.again,
+		Waits: fmt.Sprintf("wave %d of %d (%s), since %s, %s", w.p.Number, w.p.Of, w.p.Name, stamp(w.p.Since), w.waits),
+	}
+}
+
+// walk goes from wave to wave.
+type walk struct {
+	Facts
+	at    metav1.Time
+	p     *topology.WaveProgress
+	waits string
+	again time.Duration
+}
+
+// find finds the wave under way again, by its name or else by its number.
+func (w *walk) find() {
+	list := w.Rollout.Waves
+	if w.p.Number > w.p.Of {
+		w.p.Number = int32(len(list)) + 1 // they were over, and are over
+		return
+	}
+	if i := slices.IndexFunc(list, func(wave topology.Wave) bool { return wave.Name == w.p.Name }); i >= 0 {
+		w.p.Number = int32(i) + 1
+		return
+	}
+	w.p.Number = min(w.p.Number, int32(len(list)))
+}
+
+// passes tells whether the wave under way is over, and else notes what it waits for.
+func (w *walk) passes() bool {
+	wave := &w.Rollout.Waves[w.p.Number-1]
+	w.p.Name, w.again = wave.Name, 0
+	ceiling := ceilings(w.Rollout.Waves[:w.p.Number], w.Places)
+	approved := w.Word == ApproveWord(w.Revision, w.p)
+	if w.p.Failed != nil && w.Word == RetryWord(w.Revision, w.p) {
+		w.p.Failed, w.p.Settled, w.p.Unmet, w.p.Since = nil, nil, nil, w.at
+	}
+	held := w.holds(ceiling)
+	switch {
+	case w.p.Failed != nil && approved:
+		return true
+	case w.p.Failed != nil:
+		return w.wait("failed at %s: %s", stamp(w.p.Failed.At), w.p.Failed.Message)
+	case held != "":
+		w.p.Held = true
+		return w.wait("waits: %s", held)
+	case w.p.Held:
+		// What it was held for is over: its times begin anew.
+		w.p.Held, w.p.Since, w.p.Settled, w.p.Unmet = false, w.at, nil, nil
+	}
+	pods, selected, lost := w.look(wave, ceiling)
+	switch {
+	case selected == 0:
+		return approved || w.wait("selects no part of the workload: correct the policy's wave, or approve it")
+	case pods == 0:
+		return true
+	case lost == selected:
+		w.p.Settled, w.p.Unmet = nil, nil
+		return approved || w.wait("waits for its members, which are all lost: it goes on when one is back, or when it is approved")
+	case !w.settled(wave, ceiling):
+		w.p.Settled, w.p.Unmet = nil, nil
+		return w.late(wave, pods)
+	}
+	if w.p.Settled == nil {
+		w.p.Settled = &w.at
+	}
+	return approved || w.proven(wave)
+}
+
+// wait notes what the wave waits for.
+func (w *walk) wait(format string, args ...any) bool {
+	w.waits = fmt.Sprintf(format, args...)
+	return false
+}
+
+// fail notes that the wave has failed.
+func (w *walk) fail(format string, args ...any) bool {
+	message := fmt.Sprintf(format, args...)
+	if runes := []rune(message); len(runes) > maxMessage {
+		message = string(runes[:maxMessage]) + " …"
+	}
+	w.p.Failed, w.again = &topology.WaveFailed{At: w.at, Message: message}, 0
+	return w.wait("failed at %s: %s", stamp(w.at), message)
+}
+
+// maxMessage is how many characters of a failure are kept: an expression and what it said fit.
+const maxMessage = 1000
+
+// holds says why nothing of the wave moves now, "" where it may.
+func (w *walk) holds(ceiling []int32) string {
+	if w.Paused {
+		return "the workload is paused"
+	}
+	wanted := map[string]int32{}
+	for i := range w.Places {
+		wanted[w.Places[i].Subset] += ceiling[i]
+	}
+	for i := range w.Places {
+		if s := w.Places[i].Subset; wanted[s] > w.Allowed[s] {
+			if s == "" {
+				return "the partition lets no more pods be updated"
+			}
+			return fmt.Sprintf("the partition of subset %s lets no more of its pods be updated", s)
+		}
+	}
+	return ""
+}
+
+// look counts what the wave selects: pods to be updated, places with such pods or all where none has any, and those that are lost.
+func (w *walk) look(wave *topology.Wave, ceiling []int32) (pods, selected, lost int32) {
+	for i := range w.Places {
+		p := &w.Places[i]
+		if !selects(wave, p) {
+			continue
+		}
+		selected++
+		pods += ceiling[i]
+		if p.Lost || ceiling[i] == 0 {
+			lost++ // a place that nothing is asked of proves nothing either
+		}
+	}
+	return pods, selected, lost
+}
+
+// settled tells whether all that is asked of the wave's members that are heard is done.
+func (w *walk) settled(wave *topology.Wave, ceiling []int32) bool {
+	for i := range w.Places {
+		if p := &w.Places[i]; !p.Lost && selects(wave, p) && p.Updated < ceiling[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// late waits for the pods of a wave that is not settled, as long as it may take.
+func (w *walk) late(wave *topology.Wave, pods int32) bool {
+	timeout := durationOf(wave.Timeout, 0)
+	if timeout > 0 {
+		if w.again = w.p.Since.Add(timeout).Sub(w.Now); w.again <= 0 {
+			return w.fail("its %d pods were not updated and available within %s (timeout)", pods, wave.Timeout)
+		}
+	}
+	return w.wait("waits until its %d pods are updated and available", pods)
+}
+
+// proven tells whether a settled wave has soaked, its checks hold, and nobody has to approve it.
+func (w *walk) proven(wave *topology.Wave) bool {
+	unmet, over := w.check(wave)
+	if over {
+		return w.fail("%s", unmet)
+	}
+	soak := w.p.Settled.Add(durationOf(wave.Soak, 0))
+	left := soak.Sub(w.Now)
+	if len(wave.Checks) > 0 {
+		w.again = checkEvery
+	}
+	switch {
+	case unmet != "":
+		return w.wait("waits: %s", unmet)
+	case left > 0:
+		if w.again == 0 || left < w.again {
+			w.again = left
+		}
+		return w.wait("soaks until %s", stamp(metav1.NewTime(soak)))
+	case wave.Approval == topology.ApprovalRequired:
+		return w.wait("waits for a person to approve it: flotilla rollout approve")
+	}
+	return true
+}
+
+// check looks at the checks of a wave. It returns what the first that does not hold says, "" where all do, and whether that
+// lasts for longer than its patience.
+func (w *walk) check(wave *topology.Wave) (unmet string, over bool) {
+	for i := range wave.Checks {
+		c := &wave.Checks[i]
+		why := w.Check(*c)
+		if why == "" {
+			continue
+		}
+		if w.p.Unmet == nil {
+			w.p.Unmet = &w.at
+		}
+		patience := durationOf(c.Patience, defaultPatience)
+		return fmt.Sprintf("check %q does not hold: %s", c.Name, why), w.Now.Sub(w.p.Unmet.Time) > patience
+	}
+	w.p.Unmet = nil
+	return "", false
+}
+
+func durationOf(text string, otherwise time.Duration) time.Duration {
+	if d, err := time.ParseDuration(text); err == nil {
+		return d
+	}
+	return otherwise
+}
+
+func stamp(t metav1.Time) string { return t.UTC().Format(time.RFC3339) }
