@@ -49,7 +49,7 @@ var _ = Describe("An update in waves", func() {
 		By("letting the check hold and trying again: the second cluster follows, and a person is waited for")
 		h.Kubectl(ctx, "-n", ns, "label", "clone/api", "released=yes")
 		answer := h.Flotilla(ctx, "rollout", "retry", "clone/api", "-n", ns)
-		Expect(answer.Code).To(BeZero(), "%s%s", answer.Out, answer.Err)
+		Expect(answer.Code).To(BeZero(), "%s%s", answer.Out, answer.Talk)
 		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionProgressing, Status: metav1.ConditionTrue},
 			"wave 2 of 2 (second)", "waits for a person")
 		h.ExpectPods(ctx, api, byClusterAndImage, map[string]int{"east " + newAPIImage: 3, "south " + newAPIImage: 3, "west " + apiImage: 3})
@@ -59,7 +59,7 @@ var _ = Describe("An update in waves", func() {
 
 		By("approving it: the rest follows")
 		answer = h.Flotilla(ctx, "rollout", "approve", "clone/api", "-n", ns)
-		Expect(answer.Code).To(BeZero(), "%s%s", answer.Out, answer.Err)
+		Expect(answer.Code).To(BeZero(), "%s%s", answer.Out, answer.Talk)
 		h.ExpectPods(ctx, api, byImage, map[string]int{newAPIImage: 9})
 		h.ExpectAtRest(ctx, api, 9)
 		Expect(h.MustPlacement(ctx, api).Spec.Wave.Number).To(BeEquivalentTo(3))
