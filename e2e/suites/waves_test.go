@@ -3,8 +3,6 @@
 package suites_test
 
 import (
-	"fmt"
-
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,8 +65,6 @@ var _ = Describe("An update in waves", func() {
 		expectInPlace(history, 9)
 	})
 })
-
-func byClusterAndImage(p harness.Pod) string { return fmt.Sprintf("%s %s", p.Cluster, p.Image) }
 
 // updatedIn counts the pods with an image in a cluster.
 func updatedIn(image, cluster string) func(map[types.UID]harness.Pod) int {

@@ -84,7 +84,7 @@ func TestWaves(t *testing.T) {
 	f.Word = waves.RetryWord("two", failed.Spec.Wave)
 	f.Object = &apps.CloneSet{Status: apps.CloneSetStatus{ReadyReplicas: 9}}
 	d = plan(t, f)
-	if d.Spec.Wave.Failed != nil || d.Wave == "" || d.Spec.Cells[0].Frozen && d.Spec.Cells[1].Frozen && d.Spec.Cells[2].Frozen {
+	if d.Spec.Wave.Failed != nil || d.Wave == "" || len(d.Notes) > 0 {
 		t.Fatalf("it is not tried again: %+v", d.Spec.Wave)
 	}
 	f.Last, f.Now = &d.Spec, f.Now.Add(time.Minute)

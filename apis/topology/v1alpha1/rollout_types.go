@@ -60,6 +60,7 @@ type Rollout struct {
 
 // Wave is a part of the workload that is updated before the next one begins. It selects the pods that all of clusters,
 // zones and subsets select.
+// +kubebuilder:validation:XValidation:rule="!has(self.size) || self.size != 0 && self.size != '0%' && @numberOrPercent{self.size}",fieldPath=".size",message="size must be a number of pods from 1, or a percentage from 1% to 100%: correct it"
 type Wave struct {
 	// name of the wave, a DNS label.
 	// +kubebuilder:validation:MaxLength=63
@@ -86,8 +87,6 @@ type Wave struct {
 	// Pods of earlier waves count. Default 100%.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
-	// +kubebuilder:validation:MaxLength=16
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 : self.matches('^([1-9][0-9]?|100)%$')",message="size must be a number of pods from 1, or a percentage from 1% to 100%: correct it"
 	Size *intstr.IntOrString `json:"size,omitempty"`
 	// soak is how long all pods of the wave have to be updated and available before the next wave begins, such as 10m. Up to
 	// 720h. Default 0s.
