@@ -76,7 +76,7 @@ type Workload struct {
 	Open bool
 	// Paused: the user holds updates.
 	Paused bool
-	// Unordered: members update all that they have as soon as they get a new template, so that it cannot go in waves.
+	// Unordered: the children of the workload cannot go in waves. Deployments have no partition, StatefulSets no pause.
 	Unordered bool
 	// Remarks are sentences about fields that are not carried out, in a stable order.
 	Remarks []string

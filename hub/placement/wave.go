@@ -74,7 +74,7 @@ func waveNotes(f *Facts, d *waves.Decision) []Note {
 			d.Waits, f.Workload.Key.Sentence())}}
 	}
 	if f.Rollout.Strategy == topology.RolloutWaves && f.Workload.Unordered {
-		return []Note{{Reason: Placed, Message: "the policy's rollout.waves do not hold for Deployments, which have no partition: members update them alongside each other; use cloneSetTemplate"}}
+		return []Note{{Reason: Placed, Message: "the policy's rollout.waves hold for CloneSets alone: members update the Deployments and StatefulSets of a UnitedDeployment alongside each other; use cloneSetTemplate"}}
 	}
 	return nil
 }
