@@ -26,8 +26,9 @@ func cloneSetSpec(cs *apps.CloneSet, cells []topology.Cell) *apps.CloneSetSpec {
 	rolling.MaxSurge = new(intstr.FromInt32(share.Add))
 	rolling.Paused = rolling.Paused || frozen
 	if share.Break == 0 && share.Add == 0 {
-		// 0 and 0 is no valid strategy; without permission the member waits.
-		rolling.Paused, rolling.MaxUnavailable = true, new(intstr.FromInt32(1))
+		// 0 and 0 is no valid strategy; without permission the member waits. A pause takes the surge away, and would not take
+		// maxUnavailable: pods that are too many go only as far as replicas are available without them.
+		rolling.Paused, rolling.MaxSurge = true, new(intstr.FromInt32(1))
 	}
 	return spec
 }

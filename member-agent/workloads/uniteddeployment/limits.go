@@ -34,13 +34,22 @@ func resolved(limit topology.SubsetLimit) topology.SubsetLimit {
 	return limit
 }
 
+// resolvedForCloneSet is resolved for a CloneSet: a pause takes its surge away, but pods that are too many it takes as far as
+// maxUnavailable goes, also while it is paused.
+func resolvedForCloneSet(limit topology.SubsetLimit) topology.SubsetLimit {
+	if limit.MaxUnavailable <= 0 && limit.MaxSurge <= 0 {
+		return topology.SubsetLimit{MaxSurge: 1, Paused: true}
+	}
+	return limit
+}
+
 // limitCloneSet puts the limits of the hub in the place of the template's. With OnDelete the controller updates nothing
 // by itself, so there is nothing to limit.
 func limitCloneSet(spec *kruise.CloneSetSpec, limit topology.SubsetLimit) {
 	if spec.UpdateStrategy.Type == kruise.OnDeleteCloneSetUpdateStrategyType {
 		return
 	}
-	limit = resolved(limit)
+	limit = resolvedForCloneSet(limit)
 	if spec.UpdateStrategy.RollingUpdate == nil {
 		spec.UpdateStrategy.RollingUpdate = &kruise.RollingUpdateCloneSetStrategy{}
 	}
