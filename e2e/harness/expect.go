@@ -214,3 +214,8 @@ func (c *Cluster) owned(ctx context.Context, namespace string) (string, error) {
 	}
 	return "", nil
 }
+
+// AtRest says in what the workload on the hub is not at rest with this number of replicas, as ExpectAtRest wants it; "" if it is.
+func (h *Harness) AtRest(ctx context.Context, w Workload, replicas int) (string, error) {
+	return h.settled(ctx, h.Hub, w, replicas)
+}

@@ -1,0 +1,318 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-dev/flotilla/e2e/fleet"
+	"github.com/flotilla-dev/flotilla/e2e/harness"
+)
+
+// fate makes faults.
+type fate struct {
+	h         *harness.Harness
+	recorder  *recorder
+	gates     map[string]*gate // by name
+	namespace string
+	draw      *rand.Rand
+
+	mu    sync.Mutex
+	busy  map[string]bool // what has a fault already
+	made  map[string]int
+	group sync.WaitGroup
+}
+
+const (
+	// longCut is how long a member is cut off in runs that look at leases: 40 s of the lease, and time to be caught.
+	longCut = 75 * time.Second
+	// reconnect is how long an agent may be without news after its API server was away.
+	reconnect = 65 * time.Second
+)
+
+// hubGate and ownGate are the names of the gates of a member's agent.
+func hubGate(member string) string { return fleet.AgentName(member) + " to hub" }
+func ownGate(member string) string { return fleet.AgentName(member) + " to " + member }
+
+// kinds of faults, with how often they come.
+func (f *fate) kinds() []struct {
+	weight int
+	make   func(ctx context.Context, draw *rand.Rand)
+} {
+	return []struct {
+		weight int
+		make   func(ctx context.Context, draw *rand.Rand)
+	}{
+		{20, f.cutOff}, {18, f.killAgent}, {10, f.killHub}, {14, f.answerBadly}, {16, f.holdBack}, {12, f.sicken}, {8, f.removeNode}, {4, f.restartServer},
+	}
+}
+
+// play makes faults until ctx ends, and returns when all of them have ended. long cuts one member off for longer than a lease, until
+// life ends at most.
+func (f *fate) play(ctx, life context.Context, long bool) {
+	if long {
+		member := f.member(f.draw)
+		f.group.Go(func() {
+			const begun = 6 * time.Second // the first rollout has reached the member
+			if pause(ctx, begun) {
+				f.cut(life, member, longCut)
+			}
+		})
+	}
+	f.group.Go(func() { f.supervise(ctx) })
+	for pause(ctx, 2*time.Second+time.Duration(f.draw.Int64N(int64(5*time.Second)))) {
+		kinds, total := f.kinds(), 0
+		for _, k := range kinds {
+			total += k.weight
+		}
+		n, draw := f.draw.IntN(total), rand.New(rand.NewPCG(f.draw.Uint64(), 0))
+		for _, k := range kinds {
+			if n -= k.weight; n < 0 {
+				f.group.Go(func() { k.make(ctx, draw) })
+				break
+			}
+		}
+	}
+	f.group.Wait()
+}
+
+// take takes a target for a fault, unless it has one.
+func (f *fate) take(what, target string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.busy[target] {
+		return false
+	}
+	f.busy[target] = true
+	f.made[what]++
+	return true
+}
+
+func (f *fate) release(target string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.busy, target)
+}
+
+func (f *fate) note(cluster, format string, args ...any) {
+	f.recorder.note(entry{cluster: cluster, note: fmt.Sprintf(format, args...)})
+}
+
+func (f *fate) member(draw *rand.Rand) string {
+	names := f.h.MemberNames()
+	return names[draw.IntN(len(names))]
+}
+
+// upTo draws a time between a second and the longest.
+func upTo(draw *rand.Rand, longest time.Duration) time.Duration {
+	return time.Second + time.Duration(draw.Int64N(int64(longest-time.Second)))
+}
+
+// supervise starts programs again that ended by themselves, as a kubelet does: one that starts while its API server is away may.
+func (f *fate) supervise(ctx context.Context) {
+	for pause(ctx, time.Second) {
+		for _, name := range f.h.Fleet.Programs() {
+			if f.h.Fleet.Running(name) || !f.take("ended by itself", name) {
+				continue
+			}
+			f.note("", "%s ended by itself, starting it again", name)
+			_ = f.h.Fleet.Restart(name) // it is tried again
+			f.release(name)
+		}
+	}
+}
+
+func (f *fate) cutOff(ctx context.Context, draw *rand.Rand) {
+	f.cut(ctx, f.member(draw), upTo(draw, 15*time.Second))
+}
+
+// cut cuts a member's agent off from the hub for a time, or until ctx ends.
+func (f *fate) cut(ctx context.Context, member string, length time.Duration) {
+	if !f.take("member cut off", hubGate(member)) {
+		return
+	}
+	defer f.release(hubGate(member))
+	f.gates[hubGate(member)].setCut(true)
+	f.recorder.note(entry{cluster: member, cut: &cutState{true}})
+	pause(ctx, length)
+	f.recorder.note(entry{cluster: member, cut: &cutState{false}})
+	f.gates[hubGate(member)].setCut(false)
+}
+
+func (f *fate) killAgent(ctx context.Context, draw *rand.Rand) {
+	f.kill(ctx, fleet.AgentName(f.member(draw)), upTo(draw, 4*time.Second))
+}
+
+func (f *fate) killHub(ctx context.Context, draw *rand.Rand) {
+	f.kill(ctx, fleet.HubProgram, upTo(draw, 6*time.Second))
+}
+
+// kill kills a program and starts it again after a time.
+func (f *fate) kill(ctx context.Context, name string, length time.Duration) {
+	if !f.take("program killed", name) {
+		return
+	}
+	defer f.release(name)
+	f.note("", "%s is killed", name)
+	if err := f.h.Fleet.Kill(context.WithoutCancel(ctx), name); err != nil {
+		f.note("", "%v", err)
+		return
+	}
+	pause(ctx, length)
+	if err := f.h.Fleet.Restart(name); err != nil {
+		f.note("", "%v", err)
+	}
+	f.note("", "%s is started again", name)
+}
+
+func (f *fate) answerBadly(ctx context.Context, draw *rand.Rand) {
+	g := f.gate(draw)
+	if !f.take("429, 500 and 503", g.name) {
+		return
+	}
+	defer f.release(g.name)
+	f.note("", "%s: 429, 500 and 503", g.name)
+	g.setBad(true)
+	pause(ctx, upTo(draw, 15*time.Second))
+	g.setBad(false)
+	f.note("", "%s: good answers", g.name)
+}
+
+func (f *fate) holdBack(ctx context.Context, draw *rand.Rand) {
+	g := f.gate(draw)
+	if !f.take("watches held back", g.name+" watches") {
+		return
+	}
+	defer f.release(g.name + " watches")
+	lag := 100*time.Millisecond + time.Duration(draw.Int64N(int64(time.Second)))
+	f.note("", "%s: watches are %s late", g.name, lag.Round(time.Millisecond))
+	g.setLag(lag)
+	pause(ctx, upTo(draw, 15*time.Second))
+	g.setLag(0)
+	f.note("", "%s: watches are in time", g.name)
+}
+
+func (f *fate) gate(draw *rand.Rand) *gate {
+	names := make([]string, 0, len(f.gates))
+	for name := range f.gates {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return f.gates[names[draw.IntN(len(names))]]
+}
+
+// sicken makes some pods fail by themselves for a time.
+func (f *fate) sicken(ctx context.Context, draw *rand.Rand) {
+	member := f.member(draw)
+	var sick []string
+	for _, pod := range f.h.Pods.Pods(f.namespace) {
+		if pod.Cluster == member && draw.IntN(6) == 0 && len(sick) < 2 {
+			sick = append(sick, pod.Name)
+		}
+	}
+	if len(sick) == 0 || !f.take("pods fail", member+" pods") {
+		return
+	}
+	defer f.release(member + " pods")
+	f.note(member, "pods that fail: %s", strings.Join(sick, " "))
+	f.label(ctx, member, sick, `"true"`)
+	pause(ctx, upTo(draw, 12*time.Second))
+	f.label(context.WithoutCancel(ctx), member, sick, "null")
+}
+
+func (f *fate) label(ctx context.Context, member string, pods []string, value string) {
+	for _, name := range pods {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name}}
+		patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, fleet.LabelNeverReady, value)
+		_ = f.h.Members[member].Client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, []byte(patch))) // it may be gone
+	}
+}
+
+// heal takes back what sickened pods, also of a member whose API server was away.
+func (f *fate) heal(ctx context.Context) error {
+	for _, member := range f.h.MemberNames() {
+		list := &corev1.PodList{}
+		if err := f.h.Members[member].Client.List(ctx, list, client.InNamespace(f.namespace), client.MatchingLabels{fleet.LabelNeverReady: "true"}); err != nil {
+			return fmt.Errorf("list the pods of %s that fail: %w", member, err)
+		}
+		for i := range list.Items {
+			f.label(ctx, member, []string{list.Items[i].Name}, "null")
+		}
+		if err := f.addNodes(ctx, member); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fate) addNodes(ctx context.Context, member string) error {
+	for _, spec := range harness.ThreeMembers() {
+		if spec.Name == member {
+			return f.h.Fleet.Member(member).AddNodes(ctx, spec.Nodes...)
+		}
+	}
+	return nil
+}
+
+// removeNode takes a node away with the pods on it, and brings it back.
+func (f *fate) removeNode(ctx context.Context, draw *rand.Rand) {
+	member := f.member(draw)
+	if !f.take("node removed", member+" nodes") {
+		return
+	}
+	defer f.release(member + " nodes")
+	c := f.h.Members[member].Client
+	nodes := &corev1.NodeList{}
+	if err := c.List(ctx, nodes); err != nil || len(nodes.Items) == 0 {
+		return
+	}
+	node := &nodes.Items[draw.IntN(len(nodes.Items))]
+	f.note(member, "node %s goes, with its pods", node.Name)
+	if err := c.Delete(ctx, node); err != nil {
+		f.note(member, "%v", err)
+		return
+	}
+	pods := &corev1.PodList{}
+	if err := c.List(ctx, pods); err == nil {
+		for i := range pods.Items {
+			if pods.Items[i].Spec.NodeName == node.Name {
+				_ = c.Delete(ctx, &pods.Items[i], client.GracePeriodSeconds(0)) // it may be gone
+			}
+		}
+	}
+	pause(ctx, upTo(draw, 15*time.Second))
+	if err := f.addNodes(context.WithoutCancel(ctx), member); err != nil {
+		f.note(member, "%v", err)
+	}
+	f.note(member, "node %s is back", node.Name)
+}
+
+// restartServer kills the control plane of a cluster and starts it again. Only one is away at a time: machines are small.
+func (f *fate) restartServer(ctx context.Context, draw *rand.Rand) {
+	const one = "control planes"
+	if !f.take("control plane restarted", one) {
+		return
+	}
+	defer f.release(one)
+	clusters := f.h.Fleet.Clusters()
+	c := clusters[draw.IntN(len(clusters))]
+	life := context.WithoutCancel(ctx)
+	f.recorder.note(entry{cluster: c.Name, blind: time.Now().Add(10 * time.Minute), note: "the control plane is killed"})
+	if err := c.Stop(life); err != nil {
+		f.note(c.Name, "%v", err)
+	}
+	pause(ctx, upTo(draw, 5*time.Second))
+	if err := c.Start(life); err != nil {
+		f.note(c.Name, "%v", err)
+	}
+	f.recorder.note(entry{cluster: c.Name, blind: time.Now().Add(reconnect), note: "the control plane serves again"})
+}

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/e2e/harness"
+)
+
+// recorder keeps every version of what [judge] needs, of one namespace of all clusters, by one watch per cluster and kind.
+type recorder struct {
+	mu        sync.Mutex
+	namespace string
+	log       []entry
+	// known are the objects that there are, to notice those that went while a watch was broken: by watch, then uid.
+	known map[string]map[types.UID]client.Object
+}
+
+// source is one watch.
+type source struct {
+	name, cluster string
+	client        client.WithWatch
+	list          func() client.ObjectList
+}
+
+// start begins to record everything, until life ends.
+func (r *recorder) start(life context.Context, h *harness.Harness, scheme *runtime.Scheme) error {
+	var sources []source
+	add := func(c *harness.Cluster, name string, list func() client.ObjectList) error {
+		watching, err := client.NewWithWatch(c.RESTConfig(), client.Options{Scheme: scheme})
+		if err != nil {
+			return fmt.Errorf("connect to %s: %w", c.Name, err)
+		}
+		sources = append(sources, source{c.Name + "/" + name, c.Name, watching, list})
+		return nil
+	}
+	sets := func() client.ObjectList { return &apps.CloneSetList{} }
+	for _, name := range h.MemberNames() {
+		for kind, list := range map[string]func() client.ObjectList{"pods": func() client.ObjectList { return &corev1.PodList{} }, "clonesets": sets} {
+			if err := add(h.Members[name], kind, list); err != nil {
+				return err
+			}
+		}
+	}
+	for kind, list := range map[string]func() client.ObjectList{
+		"clonesets": sets, "uniteddeployments": func() client.ObjectList { return &apps.UnitedDeploymentList{} },
+		"placements": func() client.ObjectList { return &topology.WorkloadPlacementList{} },
+		"members":    func() client.ObjectList { return &topology.MemberClusterList{} },
+	} {
+		if err := add(h.Hub, kind, list); err != nil {
+			return err
+		}
+	}
+	r.known = map[string]map[types.UID]client.Object{}
+	for _, s := range sources {
+		r.known[s.name] = map[types.UID]client.Object{}
+	}
+	for _, s := range sources {
+		go r.follow(life, s)
+	}
+	return nil
+}
+
+// follow watches until ctx ends. While the API server is away it tries again, from where it was.
+func (r *recorder) follow(ctx context.Context, s source) {
+	const pause = 100 * time.Millisecond // an API server that starts is seen soon enough
+	version := ""
+	_ = wait.PollUntilContextCancel(ctx, pause, true, func(ctx context.Context) (bool, error) {
+		if version == "" {
+			list := s.list()
+			if err := s.client.List(ctx, list); err != nil {
+				return false, nil // it is away
+			}
+			r.relist(s, list)
+			version = list.GetResourceVersion()
+		}
+		version = r.watch(ctx, s, version)
+		return false, nil
+	})
+}
+
+// watch records what comes until the watch ends, and returns the version to go on from, "" to list anew.
+func (r *recorder) watch(ctx context.Context, s source, version string) string {
+	options := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true}}
+	stream, err := s.client.Watch(ctx, s.list(), options)
+	if err != nil {
+		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+			return ""
+		}
+		return version
+	}
+	defer stream.Stop()
+	for event := range stream.ResultChan() {
+		object, ok := event.Object.(client.Object)
+		if !ok || event.Type == watch.Error {
+			return "" // too old, mostly
+		}
+		version = object.GetResourceVersion()
+		if event.Type != watch.Bookmark {
+			r.record(s, object, event.Type == watch.Deleted)
+		}
+	}
+	return version
+}
+
+// relist records what a list says, and what it no longer has.
+func (r *recorder) relist(s source, list client.ObjectList) {
+	there := map[types.UID]bool{}
+	_ = meta.EachListItem(list, func(o runtime.Object) error {
+		object := o.(client.Object)
+		there[object.GetUID()] = true
+		r.record(s, object, false)
+		return nil
+	})
+	r.mu.Lock()
+	var gone []client.Object
+	for uid, object := range r.known[s.name] {
+		if !there[uid] {
+			last := object.DeepCopyObject().(client.Object)
+			last.SetResourceVersion(list.GetResourceVersion())
+			gone = append(gone, last)
+		}
+	}
+	r.mu.Unlock()
+	for _, object := range gone {
+		r.record(s, object, true)
+	}
+}
+
+func (r *recorder) record(s source, object client.Object, gone bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.known[s.name]
+	if before, ok := known[object.GetUID()]; ok && !gone && before.GetResourceVersion() == object.GetResourceVersion() {
+		return // a list tells what a watch told before
+	}
+	if gone {
+		delete(known, object.GetUID())
+	} else {
+		known[object.GetUID()] = object
+	}
+	if ns := object.GetNamespace(); ns != "" && ns != r.namespace {
+		return
+	}
+	e := entry{at: time.Now(), cluster: s.cluster, version: versionOf(object)}
+	if e.read(object, gone) {
+		r.log = append(r.log, e)
+	}
+}
+
+// note adds what fate did to the log.
+func (r *recorder) note(e entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e.at = time.Now()
+	r.log = append(r.log, e)
+}
+
+// begin forgets the log, and records the namespace from now on. Members' standing is told anew.
+func (r *recorder) begin(namespace string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.namespace, r.log = namespace, nil
+	for name, objects := range r.known {
+		if name != hubMembers {
+			continue
+		}
+		for _, object := range objects {
+			e := entry{at: time.Now(), cluster: object.GetName(), silent: silentOf(object)}
+			r.log = append(r.log, e)
+		}
+	}
+}
+
+// hubMembers is the name of the watch of MemberClusters.
+const hubMembers = "hub/members"
+
+// behind says which pod of the lists, by member, the recorder has in another version, "" for none.
+func (r *recorder) behind(lists map[string]*corev1.PodList) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for cluster, list := range lists {
+		known, count := r.known[cluster+"/pods"], 0
+		for _, object := range known {
+			if object.GetNamespace() == r.namespace {
+				count++
+			}
+		}
+		for i := range list.Items {
+			have := known[list.Items[i].UID]
+			if have == nil || have.GetResourceVersion() != list.Items[i].ResourceVersion {
+				return "pod " + list.Items[i].Name + " of " + cluster
+			}
+		}
+		if count != len(list.Items) {
+			return fmt.Sprintf("%d of %d pods of %s", count, len(list.Items), cluster)
+		}
+	}
+	return ""
+}
+
+// taken returns the log until now, in order.
+func (r *recorder) taken() []entry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return ordered(r.log)
+}
+
+// ordered sorts a log: what one cluster told by its versions, and clusters among each other by the time at which it was seen.
+// Within a cluster an entry counts as seen when the ones before it were.
+func ordered(log []entry) []entry {
+	byCluster := map[string][]entry{}
+	var out []entry
+	for _, e := range log {
+		if e.version == 0 {
+			out = append(out, e)
+			continue
+		}
+		key := e.cluster
+		if e.silent != nil {
+			key = "hub" // it is the hub that told it
+		}
+		byCluster[key] = append(byCluster[key], e)
+	}
+	for _, entries := range byCluster {
+		slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(a.version, b.version) })
+		for i := range entries {
+			if i > 0 && entries[i].at.Before(entries[i-1].at) {
+				entries[i].at = entries[i-1].at
+			}
+		}
+		out = append(out, entries...)
+	}
+	slices.SortStableFunc(out, func(a, b entry) int { return a.at.Compare(b.at) })
+	return out
+}
+
+func versionOf(object client.Object) uint64 {
+	version, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return 0 // no API server on etcd answers so
+	}
+	return version
+}

@@ -1,0 +1,363 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/e2e/audit"
+	"github.com/flotilla-dev/flotilla/e2e/fleet"
+	"github.com/flotilla-dev/flotilla/e2e/harness"
+)
+
+// stage is the fleet with everything that stands between its parts.
+type stage struct {
+	h        *harness.Harness
+	recorder *recorder
+	gates    map[string]*gate
+	deadline time.Duration
+	out      io.Writer
+	keep     string // folder for what helps to understand a violation
+}
+
+// result is what one run was.
+type result struct {
+	seed    uint64
+	report  report
+	changes int
+	faults  map[string]int
+	rest    time.Duration // how long it took to come to rest
+}
+
+// longCutEvery is every how many seeds a member is cut off for longer than its lease.
+const longCutEvery = 3
+
+const polling = 200 * time.Millisecond
+
+// play is one run: a storm of this length, then rest.
+func (s *stage) play(ctx context.Context, seed uint64, length time.Duration) (result, error) {
+	res := result{seed: seed, faults: map[string]int{}}
+	draw := rand.New(rand.NewPCG(seed, 0))
+	began := time.Now()
+	namespace, users, err := s.prepare(ctx, seed, draw)
+	if err != nil {
+		return res, err
+	}
+	f := &fate{h: s.h, recorder: s.recorder, gates: s.gates, namespace: namespace, draw: rand.New(rand.NewPCG(seed, 1)), busy: map[string]bool{}, made: res.faults}
+	long := seed%longCutEvery == 0
+	storm, stop := context.WithTimeout(ctx, length)
+	var group sync.WaitGroup
+	for _, u := range users {
+		group.Go(func() { u.play(storm) })
+	}
+	group.Go(func() { f.play(storm, ctx, long) })
+	group.Wait()
+	stop()
+	if err := ctx.Err(); err != nil {
+		return res, err
+	}
+	calm := time.Now()
+	res.report.violations = append(res.report.violations, s.settle(ctx, f, users)...)
+	res.rest = time.Since(calm)
+	if len(res.report.violations) == 0 {
+		res.report.violations = append(res.report.violations, s.steady(ctx)...)
+	}
+	if len(res.report.violations) == 0 && draw.IntN(2) == 0 {
+		res.report.violations = append(res.report.violations, s.restart(ctx, users)...)
+	}
+	res.report.violations = append(res.report.violations, s.crashes()...)
+	byUs, err := s.deleters(began, namespace)
+	if err != nil {
+		return res, err
+	}
+	judged := judge(s.recorder.taken(), byUs)
+	judged.violations = append(res.report.violations, judged.violations...)
+	res.report = judged
+	for _, u := range users {
+		res.changes += u.changes
+	}
+	if len(judged.violations) > 0 {
+		s.preserve(ctx, res, namespace)
+	}
+	return res, errors.Join(ctx.Err(), s.clear(ctx, namespace))
+}
+
+// prepare makes the namespace of a run with its workloads, and waits until they are at rest.
+func (s *stage) prepare(ctx context.Context, seed uint64, draw *rand.Rand) (string, []*user, error) {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: fmt.Sprintf("chaos-%d-", seed%1_000_000), Labels: map[string]string{topology.LabelFederated: "true"}}}
+	if err := s.h.Hub.Client.Create(ctx, ns); err != nil {
+		return "", nil, fmt.Errorf("create the namespace of seed %d: %w", seed, err)
+	}
+	s.recorder.begin(ns.Name)
+	policy := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": topology.GroupVersion.String(), "kind": "FederationPolicy",
+		"metadata": map[string]any{"name": "everywhere", "namespace": ns.Name},
+		"spec": map[string]any{
+			"workloads": []any{map[string]any{"kind": "CloneSet"}, map[string]any{"kind": "UnitedDeployment"}},
+			"failover":  map[string]any{"mode": "Never"},
+		},
+	}}
+	if err := s.h.Hub.Client.Create(ctx, policy); err != nil {
+		return "", nil, fmt.Errorf("create the policy of seed %d: %w", seed, err)
+	}
+	var users []*user
+	for _, scene := range scenes() {
+		u := &user{scene: scene, client: s.h.Hub.Client, namespace: ns.Name, draw: rand.New(rand.NewPCG(draw.Uint64(), 0))}
+		if err := u.create(ctx); err != nil {
+			return "", nil, err
+		}
+		users = append(users, u)
+	}
+	if why := s.atRest(ctx, users); why != "" {
+		return "", nil, fmt.Errorf("before anything was done to them, the workloads of seed %d do not come to rest within %s: %s", seed, s.deadline, why)
+	}
+	return ns.Name, users, nil
+}
+
+// atRest waits until all workloads are at rest, and says what was not in time.
+func (s *stage) atRest(ctx context.Context, users []*user) (why string) {
+	err := wait.PollUntilContextTimeout(ctx, polling, s.deadline, true, func(ctx context.Context) (bool, error) {
+		for _, u := range users {
+			now, err := s.h.AtRest(ctx, u.workload(), u.replicas)
+			if err != nil {
+				now = err.Error()
+			}
+			if now != "" {
+				why = u.workload().Sentence() + ": " + now
+				return false, nil
+			}
+		}
+		why = s.behind(ctx, users[0].namespace)
+		return why == "", nil
+	})
+	if err == nil {
+		return ""
+	}
+	return why
+}
+
+// behind says which pod the recorder has not seen as it is now.
+func (s *stage) behind(ctx context.Context, namespace string) string {
+	lists := map[string]*corev1.PodList{}
+	for _, name := range s.h.MemberNames() {
+		lists[name] = &corev1.PodList{}
+		if err := s.h.Members[name].Client.List(ctx, lists[name], client.InNamespace(namespace)); err != nil {
+			return err.Error()
+		}
+	}
+	if pod := s.recorder.behind(lists); pod != "" {
+		return "the recorder has not seen " + pod
+	}
+	return ""
+}
+
+// settle ends all faults and wants that the world comes to rest.
+func (s *stage) settle(ctx context.Context, f *fate, users []*user) []violation {
+	for _, g := range s.gates {
+		g.setCut(false)
+		g.setBad(false)
+		g.setLag(0)
+	}
+	s.recorder.note(entry{note: "all faults have ended"})
+	err := s.h.Mend(ctx)
+	if err == nil {
+		err = f.heal(ctx)
+	}
+	if err != nil {
+		return []violation{{at: time.Now(), rule: ruleRest, what: err.Error()}}
+	}
+	last, stop := context.WithTimeout(ctx, s.deadline)
+	defer stop()
+	for _, u := range users {
+		if err := u.finish(last); err != nil {
+			return []violation{{at: time.Now(), rule: ruleRest, what: err.Error()}}
+		}
+	}
+	if why := s.atRest(ctx, users); why != "" {
+		return []violation{{at: time.Now(), rule: ruleRest, what: fmt.Sprintf("not at rest %s after the faults ended: %s", s.deadline, why)}}
+	}
+	s.recorder.note(entry{note: "at rest"})
+	return nil
+}
+
+// steady wants that our programs write nothing but Leases for a while.
+func (s *stage) steady(ctx context.Context) []violation {
+	const (
+		quiet   = 3 * time.Second // longer than any step of what is still going on
+		lasting = 6 * time.Second
+	)
+	var seen []string
+	err := wait.PollUntilContextTimeout(ctx, time.Second, s.deadline, true, func(context.Context) (bool, error) {
+		var err error
+		seen, err = s.writes(time.Now().Add(-quiet))
+		return len(seen) == 0, err
+	})
+	if err == nil {
+		from := time.Now()
+		pause(ctx, lasting)
+		seen, err = s.writes(from)
+	}
+	if err != nil || len(seen) > 0 {
+		return []violation{{at: time.Now(), rule: ruleSteady, what: fmt.Sprintf("at rest, our programs wrote: %s (%v)", strings.Join(seen, "; "), err)}}
+	}
+	return nil
+}
+
+// writes returns what our programs wrote since a time, without Leases, and without one report of each member on its room: it comes up
+// to 33 s after the last pod came or went.
+func (s *stage) writes(since time.Time) ([]string, error) {
+	var all []string
+	rooms := map[string]bool{}
+	for _, c := range s.h.Fleet.Clusters() {
+		events, err := audit.ReadFile(c.AuditLog(), audit.Between(since, time.Time{}), audit.Writes(), audit.ByUser(ours))
+		if err != nil {
+			return nil, err
+		}
+		for i := range events {
+			e := &events[i]
+			if room := e.User + " " + e.FullResource(); !rooms[room] && e.FullResource() == "memberclusters.topology.flotilla.dev/status" {
+				rooms[room] = true
+				continue
+			}
+			all = append(all, fmt.Sprintf("%s: %s %s %s %s/%s (%d)", c.Name, e.User, e.Verb, e.FullResource(), e.Namespace, e.Name, e.Code))
+		}
+	}
+	return all, nil
+}
+
+// ours tells whether a user is a program of ours.
+func ours(user string) bool {
+	return user == fleet.HubUser || user == fleet.AgentUser || strings.HasPrefix(user, fleet.MemberUser(""))
+}
+
+// restart kills and starts every program at rest, and wants that no pod changes.
+func (s *stage) restart(ctx context.Context, users []*user) []violation {
+	from := len(s.recorder.taken())
+	s.recorder.note(entry{note: "every program is killed, at rest"})
+	before, err := s.sessions(ctx)
+	for _, name := range s.h.Fleet.Programs() {
+		err = errors.Join(err, s.h.Fleet.Kill(ctx, name))
+	}
+	if err = errors.Join(err, s.h.Mend(ctx)); err == nil {
+		err = s.awaitSessions(ctx, before)
+	}
+	if err != nil {
+		return []violation{{at: time.Now(), rule: ruleRestart, what: err.Error()}}
+	}
+	if why := s.atRest(ctx, users); why != "" {
+		return []violation{{at: time.Now(), rule: ruleRestart, what: "not at rest after every program was killed: " + why}}
+	}
+	if found := s.steady(ctx); len(found) > 0 {
+		return found
+	}
+	return untouched(s.recorder.taken(), from)
+}
+
+// sessions returns the session of each member that the hub has answered.
+func (s *stage) sessions(ctx context.Context) (map[string]int64, error) {
+	list := &topology.MemberClusterList{}
+	if err := s.h.Hub.Client.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("list members: %w", err)
+	}
+	answered := map[string]int64{}
+	for i := range list.Items {
+		if m := &list.Items[i]; m.Status.Session == m.Spec.AcknowledgedSession {
+			answered[m.Name] = m.Status.Session
+		}
+	}
+	return answered, nil
+}
+
+// awaitSessions waits until every member has a session after the one before, and the hub has answered it.
+func (s *stage) awaitSessions(ctx context.Context, before map[string]int64) error {
+	err := wait.PollUntilContextTimeout(ctx, polling, s.deadline, true, func(ctx context.Context) (bool, error) {
+		now, err := s.sessions(ctx)
+		for _, name := range s.h.MemberNames() {
+			if err != nil || now[name] <= before[name] {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait until the hub answers the sessions of restarted agents: %w", err)
+	}
+	return nil
+}
+
+// untouched wants that no pod came, went or changed in a log from an entry on.
+func untouched(log []entry, from int) (found []violation) {
+	for _, e := range log[min(from, len(log)):] {
+		if e.pod != nil && (e.pod.gone || !e.pod.active || !e.pod.ready) {
+			found = append(found, violation{at: e.at, rule: ruleRestart, what: fmt.Sprintf("%s: pod %s changed when programs were restarted at rest", e.cluster, e.pod.name)})
+		}
+	}
+	return found
+}
+
+// crashes returns what the logs say of programs that crashed.
+func (s *stage) crashes() (found []violation) {
+	const most = 400
+	for _, name := range s.h.Fleet.Programs() {
+		text := s.h.Fleet.LogTail(name, most)
+		for _, word := range []string{"panic:", "fatal error:", "Observed a panic"} {
+			if strings.Contains(text, word) {
+				found = append(found, violation{at: time.Now(), rule: "no crash", what: fmt.Sprintf("the log of %s has %q", name, word)})
+			}
+		}
+	}
+	return found
+}
+
+// deleters reads from the audit logs who deleted pods of the namespace.
+func (s *stage) deleters(since time.Time, namespace string) (deleters, error) {
+	who := deleters{}
+	for _, name := range s.h.MemberNames() {
+		events, err := audit.ReadFile(s.h.Members[name].AuditLog(), audit.Between(since, time.Time{}), func(e *audit.Event) bool {
+			return e.Verb == "delete" && e.Resource == "pods" && e.Namespace == namespace && e.Code < 300
+		})
+		if err != nil {
+			return nil, err
+		}
+		for i := range events {
+			key := podKey{name, events[i].Name}
+			if _, ok := who[key]; !ok { // the first one counts
+				who[key] = ours(events[i].User)
+			}
+		}
+	}
+	return who, nil
+}
+
+// clear removes the namespace of a run, and waits until nothing is left of it.
+func (s *stage) clear(ctx context.Context, namespace string) error {
+	if err := s.h.Hub.Client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+		return fmt.Errorf("delete namespace %s: %w", namespace, err)
+	}
+	err := wait.PollUntilContextTimeout(ctx, polling, s.deadline, true, func(ctx context.Context) (bool, error) {
+		err := s.h.Hub.Client.Get(ctx, client.ObjectKey{Name: namespace}, &corev1.Namespace{})
+		return err != nil && client.IgnoreNotFound(err) == nil && s.h.Pods.Left(namespace) == 0, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%d pods of namespace %s are left %s after it was deleted: %w", s.h.Pods.Left(namespace), namespace, s.deadline, err)
+	}
+	return nil
+}
+
+// folder is where what helps to understand a run is kept.
+func (s *stage) folder(seed uint64) string {
+	return filepath.Join(s.keep, fmt.Sprintf("seed-%d", seed))
+}

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/e2e/harness"
+)
+
+// scene is one workload of the script.
+type scene struct {
+	name, kind string
+	// fewest and most replicas that the user asks for.
+	fewest, most int
+	// minReady is minReadySeconds: a pod that was taken down is missing for that long at least.
+	minReady int
+	policy   apps.CloneSetUpdateStrategyType
+	// strategies are what the user sets maxUnavailable and maxSurge to; the first one at the beginning.
+	strategies [][2]any
+}
+
+func scenes() []scene {
+	return []scene{
+		{"slow", apps.CloneSetKind.Kind, 21, 30, 8, inPlace, [][2]any{{3, 0}, {"20%", 0}, {4, 0}}},
+		{"quick", apps.CloneSetKind.Kind, 6, 18, 3, reCreate, [][2]any{{0, 2}, {1, 1}, {"25%", "10%"}, {1, 0}}},
+		{"web", apps.UnitedDeploymentKind.Kind, 8, 20, 3, inPlace, [][2]any{{"25%", 0}, {1, 0}, {2, 1}}},
+	}
+}
+
+const (
+	inPlace  apps.CloneSetUpdateStrategyType = "InPlaceIfPossible"
+	reCreate apps.CloneSetUpdateStrategyType = "ReCreate"
+	// repository of the images; one that holds brokenImage cannot be pulled by the simulated nodes.
+	repository  = "registry.example/app:v"
+	brokenImage = "registry.example/does-not-exist:v"
+)
+
+// user changes one workload on the hub.
+type user struct {
+	scene
+	client    client.Client
+	namespace string
+	draw      *rand.Rand
+	replicas  int
+	// version is the number of the newest image, images all that were asked for.
+	version int
+	images  []string
+	changes int
+}
+
+func (u *user) workload() harness.Workload {
+	return harness.Workload{Kind: u.kind, Namespace: u.namespace, Name: u.name}
+}
+
+// between two changes of one workload pass these times: some batches of a rollout.
+const (
+	leastPause = 3 * time.Second
+	mostPause  = 10 * time.Second
+)
+
+// create makes the workload.
+func (u *user) create(ctx context.Context) error {
+	u.replicas = u.fewest + u.draw.IntN(u.most-u.fewest+1)
+	u.images = []string{repository + "0"}
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(u.manifest()), object); err != nil {
+		return fmt.Errorf("read the manifest of %s: %w", u.workload().Sentence(), err)
+	}
+	if err := u.client.Create(ctx, object); err != nil {
+		return fmt.Errorf("create %s: %w", u.workload().Sentence(), err)
+	}
+	return nil
+}
+
+func (u *user) manifest() string {
+	spec := fmt.Sprintf(`
+template:
+  metadata: {labels: {app: %s}}
+  spec:
+    containers: [{name: main, image: "%s"}]
+minReadySeconds: %d
+updateStrategy:
+  type: RollingUpdate
+  rollingUpdate: {podUpdatePolicy: %s, maxUnavailable: %v, maxSurge: %v}
+`, u.name, u.images[0], u.minReady, u.scene.policy, u.strategies[0][0], u.strategies[0][1])
+	head := fmt.Sprintf("apiVersion: apps.kruise.io/v1beta1\nkind: %s\nmetadata: {name: %s, namespace: %s}\nspec:\n  replicas: %d\n  selector: {matchLabels: {app: %s}}\n",
+		u.kind, u.name, u.namespace, u.replicas, u.name)
+	if u.kind == apps.CloneSetKind.Kind {
+		return head + indent(spec, 2)
+	}
+	text := head + "  template:\n    cloneSetTemplate:\n      metadata: {labels: {app: " + u.name + "}}\n      spec:\n" + indent(spec, 8) + "  topology:\n    subsets:\n"
+	for _, zone := range []string{"b", "c"} {
+		text += fmt.Sprintf("    - name: zone-%s\n      nodeSelectorTerm: {matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [%s]}]}\n", zone, zone)
+	}
+	return text
+}
+
+func indent(text string, by int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Repeat(" ", by) + strings.Join(lines, "\n"+strings.Repeat(" ", by)) + "\n"
+}
+
+// play changes the workload until ctx ends. The hub may be away: then the change is dropped.
+func (u *user) play(ctx context.Context) {
+	_ = u.roll(ctx, repository) // the run begins with a rollout
+	for pause(ctx, leastPause+time.Duration(u.draw.Int64N(int64(mostPause-leastPause)))) {
+		if u.act(ctx) == nil {
+			u.changes++
+		}
+	}
+}
+
+// act does one thing.
+func (u *user) act(ctx context.Context) error {
+	switch n := u.draw.IntN(100); {
+	case n < 33:
+		return u.roll(ctx, repository)
+	case n < 43:
+		return u.roll(ctx, brokenImage)
+	case n < 53:
+		return u.undo(ctx)
+	case n < 71:
+		replicas := u.fewest + u.draw.IntN(u.most-u.fewest+1)
+		err := u.patch(ctx, map[string]any{"replicas": replicas})
+		if err == nil {
+			u.replicas = replicas
+		}
+		return err
+	case n < 81:
+		return u.partition(ctx, u.draw.IntN(4))
+	case n < 91:
+		s := u.strategies[u.draw.IntN(len(u.strategies))]
+		return u.rolling(ctx, map[string]any{"maxUnavailable": s[0], "maxSurge": s[1]})
+	default:
+		return u.rolling(ctx, map[string]any{"paused": u.draw.IntN(3) == 0})
+	}
+}
+
+// finish asks for what can come to rest, and soon: a good image everywhere. It tries until ctx ends.
+func (u *user) finish(ctx context.Context) error {
+	for {
+		err := u.rolling(ctx, map[string]any{"paused": false, "maxUnavailable": "50%", "maxSurge": 0})
+		if err == nil {
+			err = u.partition(ctx, 0)
+		}
+		if err == nil {
+			err = u.roll(ctx, repository)
+		}
+		if err == nil {
+			err = u.patch(ctx, map[string]any{"replicas": u.replicas})
+		}
+		if err == nil {
+			return nil
+		}
+		if !pause(ctx, time.Second) {
+			return fmt.Errorf("the last change of %s: %w", u.workload().Sentence(), err)
+		}
+	}
+}
+
+// roll asks for a new image.
+func (u *user) roll(ctx context.Context, repository string) error {
+	u.version++
+	return u.image(ctx, fmt.Sprint(repository, u.version))
+}
+
+// undo asks for the image before the last one.
+func (u *user) undo(ctx context.Context) error {
+	if len(u.images) < 2 {
+		return nil
+	}
+	return u.image(ctx, u.images[len(u.images)-2])
+}
+
+func (u *user) image(ctx context.Context, image string) error {
+	containers := []any{map[string]any{"name": "main", "image": image}}
+	err := u.inner(ctx, map[string]any{"template": map[string]any{"spec": map[string]any{"containers": containers}}})
+	if err == nil {
+		u.images = append(u.images, image)
+	}
+	return err
+}
+
+// partition holds so many quarters of the pods back.
+func (u *user) partition(ctx context.Context, quarters int) error {
+	if u.kind == apps.CloneSetKind.Kind {
+		return u.rolling(ctx, map[string]any{"partition": fmt.Sprintf("%d%%", 25*quarters)})
+	}
+	return u.patch(ctx, map[string]any{"updateStrategy": map[string]any{"type": "Manual", "manualUpdate": map[string]any{
+		"partitions": map[string]any{"zone-b": quarters, "zone-c": quarters},
+	}}})
+}
+
+func (u *user) rolling(ctx context.Context, fields map[string]any) error {
+	return u.inner(ctx, map[string]any{"updateStrategy": map[string]any{"rollingUpdate": fields}})
+}
+
+// inner patches the spec of a CloneSet, or that of the children of a UnitedDeployment.
+func (u *user) inner(ctx context.Context, spec map[string]any) error {
+	if u.kind == apps.CloneSetKind.Kind {
+		return u.patch(ctx, spec)
+	}
+	return u.patch(ctx, map[string]any{"template": map[string]any{"cloneSetTemplate": map[string]any{"spec": spec}}})
+}
+
+func (u *user) patch(ctx context.Context, spec map[string]any) error {
+	data, err := json.Marshal(map[string]any{"spec": spec})
+	if err != nil {
+		return err
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(apps.GroupVersion.WithKind(u.kind))
+	object.SetNamespace(u.namespace)
+	object.SetName(u.name)
+	return u.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, data))
+}
+
+// pause waits, and returns false when the context ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return ctx.Err() == nil
+	}
+}
