@@ -101,10 +101,15 @@ func decideFederated(s *state, rules map[string]Rule) step {
 	if refusal != nil {
 		return step{verdict: s.refused(refusal, true), again: again}
 	}
-	if decision.Again > 0 && (again == 0 || decision.Again < again) {
-		again = decision.Again
+	return step{spec: &decision.Spec, verdict: s.decided(&decision), requests: workload.Requests, again: sooner(again, decision.Again)}
+}
+
+// sooner returns the shorter of two times to wait, where 0 is never.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
 	}
-	return step{spec: &decision.Spec, verdict: s.decided(&decision), requests: workload.Requests, again: again}
+	return a
 }
 
 // refused is the verdict where nothing is decided.

@@ -20,7 +20,7 @@ const (
 // RolloutFailure is what follows a wave that failed.
 type RolloutFailure string
 
-// RolloutPause: no pod is updated any more, until a person goes on.
+// RolloutPause stops the update in all members until a person goes on.
 const RolloutPause RolloutFailure = "Pause"
 
 // WaveApproval says whether a person has to let the rollout go on.
