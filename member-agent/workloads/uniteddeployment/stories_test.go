@@ -430,8 +430,17 @@ func restarted(w *world) {
 }
 
 func notStarting(w *world) {
-	w.create(w.newUD(2, "a", "b"), adaptive(time.Second, closed), image("does-not-exist:1"))
+	w.create(w.newUD(2, "a", "b"), adaptive(time.Hour, closed), image("does-not-exist:1"))
 	w.expectPods("a=0+2")
+	w.eventually("all pods have nodes", func() string {
+		for _, pod := range w.pods() {
+			if pod.Spec.NodeName == "" {
+				return pod.Name + " has none"
+			}
+		}
+		return ""
+	})
+	w.edit(adaptive(time.Second, closed)) // only now, since a scheduler may need more than a second
 	w.pause(3 * time.Second)
 	if got := spreadOf(w.pods()); got != "a=0+2" || schedulable(w.get(), "a").Status != corev1.ConditionTrue {
 		w.Errorf("pods are %s; %s", got, summary(w.get()))
