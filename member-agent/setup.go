@@ -105,7 +105,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	if err := setupWorkloads(ctx, mgr, options, &allowances{reader: mgr.GetClient(), hub: hub}); err != nil {
 		return err
 	}
-	return setupHub(mgr, options, hub, kept)
+	return setupHub(ctx, mgr, options, hub, kept)
 }
 
 // setupWorkloads adds stage 5: one controller per kind, and the admission of pods whose workloads are not ours.
@@ -124,7 +124,7 @@ func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options, lent
 }
 
 // setupHub adds stages 4 and 6 and the link that they use.
-func setupHub(mgr ctrl.Manager, options Options, hub *link.Link, kept *copies.Store) error {
+func setupHub(ctx context.Context, mgr ctrl.Manager, options Options, hub *link.Link, kept *copies.Store) error {
 	store, err := objects.New(mgr.GetConfig(), mgr.GetRESTMapper())
 	if err != nil {
 		return fmt.Errorf("set up the store of member objects: %w", err)
@@ -142,7 +142,7 @@ func setupHub(mgr ctrl.Manager, options Options, hub *link.Link, kept *copies.St
 	if err := apply.Setup(mgr, apply.Options{Hub: hub, Objects: store, Outcomes: outcomes, Copies: kept, Workers: options.Workers, Clock: options.Clock}); err != nil {
 		return err
 	}
-	return report.Setup(mgr, report.Options{Hub: hub, Objects: store, Outcomes: outcomes, Workers: options.Workers, Clock: options.Clock})
+	return report.Setup(ctx, mgr, report.Options{Hub: hub, Objects: store, Outcomes: outcomes, Workers: options.Workers, Clock: options.Clock})
 }
 
 // federated returns a function that tells whether a namespace gives its workloads to a hub: the cluster is a hub then,

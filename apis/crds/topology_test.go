@@ -93,6 +93,11 @@ func testTopologyRules(t *testing.T, s *server) {
 			{name: "patch without a slash", edit: set(overrides, "[{patch: [{op: add, path: spec, value: 1}]}]"), says: []string{"spec.overrides[0].patch[0].path", "path spec is no JSON pointer"}},
 			{name: "patch of replicas", edit: set(overrides, "[{patch: [{op: replace, path: /spec/replicas, value: 1}]}]"), says: []string{"spec.overrides[0].patch[0]", "cannot change /spec/replicas", "remove the operation"}},
 			{name: "patch of a mark", edit: set(overrides, "[{patch: [{op: remove, path: /metadata/annotations/topology.flotilla.dev~1sequence}]}]"), says: []string{"cannot change /metadata/annotations/topology.flotilla.dev~1sequence"}},
+			{name: "reschedule", edit: set("spec.reschedule", "{}")},
+			{name: "reschedule after", edit: set("spec.reschedule", "{after: 1h30m}")},
+			{name: "reschedule too soon", edit: set("spec.reschedule", "{after: 10s}"), says: []string{"spec.reschedule.after", "after is 10s", "from 15s", "to 24h"}},
+			{name: "reschedule too late", edit: set("spec.reschedule", "{after: 25h}"), says: []string{"spec.reschedule.after", "after is 25h", "to 24h"}},
+			{name: "reschedule at no time", edit: set("spec.reschedule", "{after: soon}"), says: []string{"spec.reschedule.after", "after soon is no duration", "such as 1m or 90s"}},
 			{name: "patch that moves", edit: set(overrides, "[{patch: [{op: move, path: /spec/a}]}]"), says: []string{"spec.overrides[0].patch[0].op", "move", "replace"}},
 		})
 	})

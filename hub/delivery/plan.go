@@ -71,6 +71,9 @@ func plan(key wire.Key, hubID string, object client.Object, p *topology.Workload
 			},
 			Spec: work.WorkSpec{Workload: work.WorkloadTemplate{Manifests: []work.Manifest{{RawExtension: runtime.RawExtension{Raw: manifest}}}}},
 		}
+		if p.Spec.RescheduleAfter != "" {
+			w.Annotations[topology.AnnotationRescheduleAfter] = p.Spec.RescheduleAfter
+		}
 		if adopt := cells[0].Adopt; adopt != "" {
 			w.Annotations[topology.AnnotationAdopt] = adopt
 		}
@@ -117,7 +120,8 @@ func withAll(some, all map[string]string) map[string]string {
 func merge(have, want *work.Work) (*work.Work, bool) {
 	_, adopts := want.Annotations[topology.AnnotationAdopt]
 	_, adopted := have.Annotations[topology.AnnotationAdopt]
-	needs := have.Annotations[topology.AnnotationDependsOn] == want.Annotations[topology.AnnotationDependsOn]
+	needs := have.Annotations[topology.AnnotationDependsOn] == want.Annotations[topology.AnnotationDependsOn] &&
+		have.Annotations[topology.AnnotationRescheduleAfter] == want.Annotations[topology.AnnotationRescheduleAfter]
 	preserve := want.Spec.PreserveResourcesOnDeletion == nil || equality.Semantic.DeepEqual(have.Spec.PreserveResourcesOnDeletion, want.Spec.PreserveResourcesOnDeletion)
 	if (adopts || !adopted) && isIn(want.Labels, have.Labels) && isIn(want.Annotations, have.Annotations) && needs && preserve &&
 		controllerutil.ContainsFinalizer(have, work.ExecutionFinalizer) && sameManifest(have, want) {
@@ -131,6 +135,7 @@ func merge(have, want *work.Work) (*work.Work, bool) {
 		out.Annotations = map[string]string{}
 	}
 	delete(out.Annotations, topology.AnnotationDependsOn)
+	delete(out.Annotations, topology.AnnotationRescheduleAfter)
 	if want.Spec.PreserveResourcesOnDeletion != nil {
 		out.Spec.PreserveResourcesOnDeletion = want.Spec.PreserveResourcesOnDeletion
 	}

@@ -132,3 +132,26 @@ func TestMergeKeepsWhatOthersWrote(t *testing.T) {
 		t.Errorf("merged %+v", merged.ObjectMeta)
 	}
 }
+
+// TestMembersAreAskedForPodsWithoutANode: the Work says after how long, and no longer says so when the policy does not.
+func TestMembersAreAskedForPodsWithoutANode(t *testing.T) {
+	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}
+	p := &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{RescheduleAfter: "1m0s", Cells: []topology.Cell{{Cluster: "east", Replicas: 1}}}}
+	key := wire.Key{Kind: "CloneSet", Namespace: "ns", Name: "web"}
+	asked, _, err := plan(key, "hub", cs, p, additions{})
+	if err != nil || asked[0].Annotations[topology.AnnotationRescheduleAfter] != "1m0s" {
+		t.Fatalf("%v, %v", asked, err)
+	}
+	p.Spec.RescheduleAfter = ""
+	unasked, _, err := plan(key, "hub", cs, p, additions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	merged, changed := merge(asked[0], unasked[0])
+	if _, still := merged.Annotations[topology.AnnotationRescheduleAfter]; !changed || still {
+		t.Errorf("changed %t: %v", changed, merged.Annotations)
+	}
+	if merged, changed = merge(unasked[0], asked[0]); !changed || merged.Annotations[topology.AnnotationRescheduleAfter] != "1m0s" {
+		t.Errorf("changed %t: %v", changed, merged.Annotations)
+	}
+}

@@ -38,6 +38,11 @@ func ReportOf(w *work.Work) (report *work.Report, nonsense string) {
 			nonsense = implausible(&report.InUse[i])
 		}
 	}
+	for _, u := range report.Unschedulable {
+		if nonsense == "" && (u.Pods < 0 || u.Pods > MaxPods) {
+			nonsense = fmt.Sprintf("%d pods that find no node", u.Pods)
+		}
+	}
 	if nonsense == "" && !slices.ContainsFunc(report.InUse, unclean) {
 		return report, ""
 	}
@@ -48,6 +53,10 @@ func ReportOf(w *work.Work) (report *work.Report, nonsense string) {
 	}
 	for i := range clean.InUse {
 		clean.InUse[i] = cleanUse(clean.InUse[i])
+	}
+	clean.Unschedulable = slices.Clone(report.Unschedulable)
+	for i := range clean.Unschedulable {
+		clean.Unschedulable[i].Pods = within(clean.Unschedulable[i].Pods, MaxPods)
 	}
 	return &clean, nonsense
 }

@@ -25,6 +25,10 @@ func TestReportOf(t *testing.T) {
 		{"a true one", "1", &work.Report{Sequence: 1, InUse: use(ok)}, &work.Report{Sequence: 1, InUse: use(ok)}, ""},
 		{"one of a hub that was restored since", "1", &work.Report{Sequence: 900}, &work.Report{Sequence: 900}, ""},
 		{
+			"negative pods without a node", "1", &work.Report{Sequence: 1, Unschedulable: []work.UnschedulablePods{{Subset: "a", Pods: -5}, {Subset: "b", Pods: 2}}},
+			&work.Report{Sequence: 1, Unschedulable: []work.UnschedulablePods{{Subset: "a"}, {Subset: "b", Pods: 2}}}, "-5 pods that find no node",
+		},
+		{
 			"negative pods", "1", &work.Report{Sequence: 1, InUse: use(work.SubsetUse{Subset: "a", Desired: 2, Total: 2, Ready: -5})},
 			&work.Report{Sequence: 1, InUse: use(work.SubsetUse{Subset: "a", Desired: 2, Total: 2})}, "-5 pods (ready) of subset a",
 		},

@@ -121,6 +121,19 @@ func (s *Store) Bind(ctx context.Context, work types.NamespacedName, ref Ref) er
 	return nil
 }
 
+// Bound returns the objects of a namespace that Works carry, with the names of the Works.
+func (s *Store) Bound(namespace string) map[Ref]types.NamespacedName {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	bound := map[Ref]types.NamespacedName{}
+	for ref, work := range s.works {
+		if ref.Namespace == namespace {
+			bound[ref] = work
+		}
+	}
+	return bound
+}
+
 // watch sees to it that there is exactly one handler for each kind.
 func (s *Store) watch(kind schema.GroupVersionKind, informer cache.Informer) error {
 	s.mu.Lock()

@@ -225,7 +225,7 @@ func sameReport(a, b *work.Report) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.HubID == b.HubID && a.Sequence == b.Sequence && slices.Equal(a.InUse, b.InUse)
+	return a.HubID == b.HubID && a.Sequence == b.Sequence && slices.Equal(a.InUse, b.InUse) && slices.Equal(a.Unschedulable, b.Unschedulable)
 }
 
 // sameJSON compares bytes first: they are equal unless an API server ordered the keys in its own way.

@@ -15,6 +15,7 @@ import (
 
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/apply"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 )
 
 // Reconciler reports on Works. Each Work has one worker at a time.
@@ -80,9 +81,13 @@ func (r *Reconciler) tell(ctx context.Context, w *work.Work, outcome apply.Outco
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	var next time.Duration
+	if status.Report.Unschedulable, next, err = r.unschedulable(ctx, live, criticalOf(w), status.Report.InUse); err != nil {
+		return ctrl.Result{}, err
+	}
 	if Same(m.status, status) || outcome.Held && m.status.Report == nil && len(status.ManifestStatuses) == 0 {
 		r.Hub.Reported(name)
-		return ctrl.Result{}, nil
+		return ctrl.Result{RequeueAfter: next}, nil
 	}
 	wait := pause(moment{
 		now: now, sent: m.sentAt, since: outcome.At,
@@ -90,13 +95,13 @@ func (r *Reconciler) tell(ctx context.Context, w *work.Work, outcome apply.Outco
 		settled: live != nil && apply.CarriedOut(live) >= outcome.Sequence && Observed(live) && complete(status.Report),
 	})
 	if wait > 0 {
-		return ctrl.Result{RequeueAfter: wait}, nil
+		return ctrl.Result{RequeueAfter: counts.Sooner(wait, next)}, nil
 	}
 	if err := r.send(ctx, w, m, outcome, status); err != nil {
 		return ctrl.Result{}, err
 	}
 	r.Hub.Reported(name)
-	return ctrl.Result{}, nil
+	return ctrl.Result{RequeueAfter: next}, nil
 }
 
 // cacheLag is how long a report that was sent and is not seen in the cache counts as not seen yet. After that the cache is

@@ -34,6 +34,7 @@ func (r *Reconciler) send(ctx context.Context, w *work.Work, m *memo, outcome ap
 			"hubID": status.Report.HubID, "sequence": status.Report.Sequence,
 			"epoch": status.Report.Epoch, "counter": status.Report.Counter,
 			"observedAt": status.Report.ObservedAt, "inUse": status.Report.InUse,
+			"unschedulable": status.Report.Unschedulable,
 		},
 	}})
 	if err != nil {

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
@@ -39,13 +41,20 @@ type Options struct {
 	Hub      Hub
 	Objects  *objects.Store
 	Outcomes *apply.Outcomes
+	// Pods reads the member's pods and CloneSets; Setup fills it.
+	Pods client.Reader
 	// Workers is how many reports are under way at the same time, at least 1.
 	Workers int
 	Clock   clock.PassiveClock
 }
 
-// Setup registers the controller. The epoch of its reports is the time of this call.
-func Setup(mgr ctrl.Manager, options Options) error {
+// Setup registers the controller, and its index of pods with the manager's cache, which Options.Pods becomes. The epoch of its
+// reports is the time of this call.
+func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
+	options.Pods = mgr.GetClient()
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, unschedulableIndex, indexUnschedulable); err != nil {
+		return fmt.Errorf("index pods without a node: %w", err)
+	}
 	r := &Reconciler{Options: options, epoch: options.Clock.Now().UnixNano(), works: map[types.NamespacedName]*memo{}}
 	c, err := controller.New("report", mgr, controller.Options{
 		Reconciler:              r,
@@ -56,7 +65,8 @@ func Setup(mgr ctrl.Manager, options Options) error {
 	if err != nil {
 		return fmt.Errorf("set up report: %w", err)
 	}
-	for _, events := range []source.Source{options.Outcomes.Source(), options.Objects.Source(), options.Hub.Rounds()} {
+	waiting := source.Kind[client.Object](mgr.GetCache(), &corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.worksOf), unschedulableChanged())
+	for _, events := range []source.Source{options.Outcomes.Source(), options.Objects.Source(), options.Hub.Rounds(), waiting} {
 		if err := c.Watch(events); err != nil {
 			return fmt.Errorf("set up report: %w", err)
 		}

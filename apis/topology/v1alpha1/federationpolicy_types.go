@@ -39,6 +39,9 @@ type FederationPolicySpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	Rollout Rollout `json:"rollout,omitempty"`
+	// reschedule gives pods that a member finds no node for to other members. Default: absent, they wait where they are.
+	// +optional
+	Reschedule *Reschedule `json:"reschedule,omitempty"`
 }
 
 // WorkloadSelector selects workloads of one kind, by name or by labels, or all of them.

@@ -28,6 +28,9 @@ const (
 	AnnotationSpread = "topology.flotilla.dev/spread"
 	// AnnotationZone is on a pod: the zone that AnnotationZones gave it when it was made. Its node affinity asks for it.
 	AnnotationZone = "topology.flotilla.dev/zone"
+	// AnnotationRescheduleAfter is on a Work: how long a pod may find no node, such as 1m0s, before the member reports it. Without
+	// it the member reports none.
+	AnnotationRescheduleAfter = "topology.flotilla.dev/reschedule-after"
 	// AnnotationDependsOn is on a Work: the names of the Works of the same member whose objects are to stand before this one is
 	// applied, separated by commas. A Work that another one names, also one that is being deleted, is not removed.
 	AnnotationDependsOn = "topology.flotilla.dev/depends-on"

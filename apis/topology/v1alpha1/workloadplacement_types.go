@@ -59,6 +59,10 @@ type WorkloadPlacementSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	Dependencies []Dependency `json:"dependencies,omitempty"`
+	// rescheduleAfter is how long a pod may find no node before its member reports it, such as 1m0s; empty: members report none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	RescheduleAfter string `json:"rescheduleAfter,omitempty"`
 }
 
 // MaxDependencies is the largest number of objects that go with one workload.
@@ -165,6 +169,9 @@ type Cell struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=16
 	Adopt string `json:"adopt,omitempty"`
+	// unschedulable is what is remembered of the cell after it lost replicas because its member found no node for them.
+	// +optional
+	Unschedulable *Unschedulable `json:"unschedulable,omitempty"`
 	// sequence of the order that carries this cell's numbers.
 	Sequence int64 `json:"sequence"`
 	// reason of the number of replicas.

@@ -142,6 +142,24 @@ type Report struct {
 	// +listMapKey=subset
 	// +kubebuilder:validation:MaxItems=1000
 	InUse []SubsetUse `json:"inUse,omitempty"`
+	// unschedulable are the pods that the member's scheduler finds no node for, longer than the Work's annotation
+	// topology.flotilla.dev/reschedule-after says, and that go first when there are fewer to be. Places without any are not named.
+	// +optional
+	// +listType=map
+	// +listMapKey=subset
+	// +listMapKey=zone
+	// +kubebuilder:validation:MaxItems=1000
+	Unschedulable []UnschedulablePods `json:"unschedulable,omitempty"`
+}
+
+// UnschedulablePods is a number of pods without a node.
+type UnschedulablePods struct {
+	// subset is the name of the subset, empty for a kind without subsets.
+	Subset string `json:"subset"`
+	// zone that the pods were made for, empty for none.
+	Zone string `json:"zone"`
+	// pods is how many there are.
+	Pods int32 `json:"pods"`
 }
 
 // SubsetUse is the state of one subset in a member, in pods.
