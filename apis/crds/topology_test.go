@@ -97,6 +97,7 @@ func testTopologyRules(t *testing.T, s *server) {
 			{name: "reschedule after", edit: set("spec.reschedule", "{after: 1h30m}")},
 			{name: "reschedule too soon", edit: set("spec.reschedule", "{after: 10s}"), says: []string{"spec.reschedule.after", "after is 10s", "from 15s", "to 24h"}},
 			{name: "reschedule too late", edit: set("spec.reschedule", "{after: 25h}"), says: []string{"spec.reschedule.after", "after is 25h", "to 24h"}},
+			{name: "reschedule and Fence", edit: all(set("spec.reschedule", "{}"), set("spec.failover", "{mode: Fence}")), says: []string{"spec.reschedule", "does not go with failover.mode Fence", "remove reschedule"}},
 			{name: "reschedule at no time", edit: set("spec.reschedule", "{after: soon}"), says: []string{"spec.reschedule.after", "after soon is no duration", "such as 1m or 90s"}},
 			{name: "patch that moves", edit: set(overrides, "[{patch: [{op: move, path: /spec/a}]}]"), says: []string{"spec.overrides[0].patch[0].op", "move", "replace"}},
 		})

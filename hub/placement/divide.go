@@ -101,7 +101,7 @@ func subsetCandidates(f *Facts, subset *Subset, last map[cellID]*topology.Cell) 
 		if len(matched.zones) == 1 {
 			c.told = matched.zones[0]
 		}
-		c.Capacity = free(roomFor(m, matched.zones, f.Workload.Requests), ordered(had), there(f, m, subset.Name))
+		c.Capacity = free(roomFor(m, matched.zones, f.Workload.Requests), f.ordered(had), there(f, m, subset.Name))
 		if had != nil {
 			c.Current = f.counted(m, had)
 			if !m.Ready {
@@ -109,6 +109,7 @@ func subsetCandidates(f *Facts, subset *Subset, last map[cellID]*topology.Cell) 
 			}
 		}
 		c.Within = c.told
+		f.narrow(&c.Cell, cellID{subset: subset.Name, cluster: m.Name})
 		switch {
 		case m.Selected && matched.ok:
 			found = append(found, c)
@@ -163,7 +164,7 @@ func openCells(f *Facts, last map[cellID]*topology.Cell) []candidate {
 		}
 		var has int32
 		for _, zone := range zones {
-			has += ordered(last[cellID{cluster: m.Name, zone: zone}])
+			has += f.ordered(last[cellID{cluster: m.Name, zone: zone}])
 		}
 		for _, zone := range zones {
 			c := candidate{Cell: division.Cell{
@@ -176,6 +177,7 @@ func openCells(f *Facts, last map[cellID]*topology.Cell) []candidate {
 			}
 			// The report counts the pods of all zones together: what is missing may come to any of them.
 			c.Capacity = free(roomFor(m, only, f.Workload.Requests), has, there(f, m, ""))
+			f.narrow(&c.Cell, cellID{cluster: m.Name, zone: zone})
 			cells = append(cells, c)
 		}
 	}

@@ -181,7 +181,7 @@ func (r *gatherer) gatherReports(ctx context.Context, s *state) error {
 		if found, ok := foundBy(w); ok {
 			s.found[cluster] = found
 		}
-		s.reports[cluster] = Report{Sequence: report.Sequence, Applied: report.Sequence > 0 || meta.IsStatusConditionTrue(w.Status.Conditions, work.ConditionApplied), Use: use}
+		s.reports[cluster] = Report{Sequence: report.Sequence, Applied: report.Sequence > 0 || meta.IsStatusConditionTrue(w.Status.Conditions, work.ConditionApplied), Use: use, Unschedulable: report.Unschedulable}
 	}
 	return nil
 }

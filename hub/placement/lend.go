@@ -18,6 +18,8 @@ type Report struct {
 	Applied bool
 	// Use is by subset, "" for a kind without subsets.
 	Use map[string]work.SubsetUse
+	// Unschedulable are the pods that find no node, by subset and zone.
+	Unschedulable []work.UnschedulablePods
 }
 
 // place is where permission is lent to: a subset in a cluster, whatever zones it has there.

@@ -56,7 +56,7 @@ func settle(f *Facts) (result divided, used map[string]lending.Amounts, notes []
 	defer func() { f.Last, f.takenBack = base, nil }()
 	for range settleRounds {
 		f.takenBack = takeBack(f)
-		if result, notes, refusal = divide(f); refusal != nil {
+		if result, notes, refusal = divideWaiting(f); refusal != nil {
 			return result, nil, nil, refusal
 		}
 		used = move(f, &result)

@@ -38,7 +38,10 @@ type Facts struct {
 	Word    string
 	// Object is the user's workload, which checks of waves are about.
 	Object client.Object
-	Now    time.Time
+	// Reschedule is what the policy says of pods that members find no node for; nil: they wait where they are.
+	Reschedule *topology.Reschedule
+	// Now is the time.
+	Now time.Time
 	// WorkloadSpread is what divides the workload instead of the policy's spread, nil for none.
 	WorkloadSpread *SpreadFacts
 	// Last is the last decision, nil for the first.
@@ -52,6 +55,8 @@ type Facts struct {
 
 	// takenBack is what the division starts from beside the last decision, by cell.
 	takenBack map[cellID]int32
+	// standings are what is known of the nodes of some cells.
+	standings map[cellID]*standing
 }
 
 // Decision is a placement and what there is to say about it.
@@ -90,6 +95,7 @@ func Plan(f Facts) (Decision, *Refusal) {
 	before := f.Last
 	f.Last = withFound(&f)
 	f.Last = withRenamed(&f)
+	f.standings = standingsOf(&f)
 	result, used, notes, refusal := settle(&f)
 	if refusal != nil {
 		return Decision{}, refusal
@@ -100,6 +106,7 @@ func Plan(f Facts) (Decision, *Refusal) {
 			f.Workload.Key.Sentence(), len(cells), topology.MaxCells)}
 	}
 	sortCells(f.Workload.Subsets, cells)
+	f.remember(cells)
 
 	spec := topology.WorkloadPlacementSpec{
 		Workload: f.Workload.Ref,
@@ -108,6 +115,9 @@ func Plan(f Facts) (Decision, *Refusal) {
 		Replicas: f.Workload.Replicas,
 		Cells:    cells,
 		Unplaced: result.unplaced,
+	}
+	if f.Reschedule != nil && f.WorkloadSpread == nil {
+		spec.RescheduleAfter = f.rescheduleAfter().String()
 	}
 	if f.WorkloadSpread != nil {
 		spec.Spread = &f.WorkloadSpread.Ref
@@ -122,14 +132,14 @@ func Plan(f Facts) (Decision, *Refusal) {
 	for i := range spec.Cells {
 		spec.Placed += spec.Cells[i].Replicas - spec.Cells[i].Leaving
 	}
-	notes = append(waveNotes(&f, &wave), append(notes, moveNotes(&f, &spec)...)...)
+	notes = slices.Concat(waveNotes(&f, &wave), notes, moveNotes(&f, &spec), waitNotes(&f, &spec))
 	spec.Clusters = clusterColumn(spec.Cells)
 	needs, needNotes := dependencies(&f)
 	spec.Dependencies, notes = needs, append(notes, needNotes...)
 	for _, remark := range slices.Concat(f.Workload.Remarks, f.Overrides.Remarks) {
 		notes = append(notes, Note{Reason: Placed, Message: remark})
 	}
-	return Decision{Spec: spec, Notes: notes, Wave: wave.Waits, Again: wave.Again}, nil
+	return Decision{Spec: spec, Notes: notes, Wave: wave.Waits, Again: sooner(wave.Again, f.retryIn(&spec))}, nil
 }
 
 func noMember(f *Facts) string {

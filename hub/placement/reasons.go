@@ -64,6 +64,8 @@ const (
 	CellDraining = "Draining"
 	// CellReturned: the member is back; what others stand in for goes as those are available.
 	CellReturned = "Returned"
+	// CellUnschedulable: the member found no node for some pods, and others got their replicas. Params: after.
+	CellUnschedulable = "Unschedulable"
 	// UnplacedMoving: the replicas start when pods that are to go are gone.
 	UnplacedMoving = "Moving"
 )

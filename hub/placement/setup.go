@@ -244,7 +244,8 @@ func reportChanged() predicate.Predicate {
 			if before == nil || after == nil {
 				return before != after
 			}
-			return before.Sequence != after.Sequence || before.HubID != after.HubID || !equality.Semantic.DeepEqual(before.InUse, after.InUse)
+			return before.Sequence != after.Sequence || before.HubID != after.HubID || !equality.Semantic.DeepEqual(before.InUse, after.InUse) ||
+				!equality.Semantic.DeepEqual(before.Unschedulable, after.Unschedulable)
 		},
 	}
 }

@@ -46,7 +46,7 @@ func poolsOf(f *Facts) []division.Pool {
 		if f.Last != nil {
 			for j := range f.Last.Cells {
 				if f.Last.Cells[j].Cluster == m.Name {
-					has += f.Last.Cells[j].Replicas
+					has += f.ordered(&f.Last.Cells[j])
 				}
 			}
 		}
@@ -68,10 +68,13 @@ func poolsOf(f *Facts) []division.Pool {
 	return pools
 }
 
-// ordered is what a member was told to have, there what it has reported of a subset.
-func ordered(had *topology.Cell) int32 {
+// ordered is what a member was told to have, without the pods that find no node and go, there what it has reported of a subset.
+func (f *Facts) ordered(had *topology.Cell) int32 {
 	if had == nil {
 		return 0
+	}
+	if s := f.standings[idOf(had)]; s != nil {
+		return min(had.Replicas, s.has())
 	}
 	return had.Replicas
 }

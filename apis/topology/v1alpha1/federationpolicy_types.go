@@ -7,6 +7,7 @@ import (
 )
 
 // FederationPolicySpec selects workloads and says what a plain manifest leaves open.
+// +kubebuilder:validation:XValidation:rule="!has(self.reschedule) || !has(self.failover) || !has(self.failover.mode) || self.failover.mode != 'Fence'",fieldPath=".reschedule",message="reschedule does not go with failover.mode Fence: a pod that waits can find a node while another one takes its place, and then there are two; remove reschedule, or use the mode Replace or Never"
 type FederationPolicySpec struct {
 	// workloads selects what the policy holds for. A workload matches when any entry matches; no entry matches nothing.
 	// +kubebuilder:validation:MinItems=1

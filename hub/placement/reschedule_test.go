@@ -1,0 +1,400 @@
+package placement
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+)
+
+// tick is the step of a simulated fleet.
+const tick = 15 * time.Second
+
+// site is a place in a simulated fleet with nodes for some pods. Nobody sees how many before a pod has tried.
+type site struct {
+	member, zone, subset string
+	nodes                int32
+	running              int32
+	waiting              []time.Time // since when
+	order                int32
+	sequence             int64
+}
+
+// fleet simulates members: what they are told they carry out a tick later, and what finds a node runs a tick later.
+type fleet struct {
+	t       *testing.T
+	facts   Facts
+	sites   []*site
+	now     time.Time
+	due     time.Time // when the hub looks again by itself, zero for never
+	seen    string    // what members told when the hub looked last
+	changes int       // of the orders
+	// lies is how many pods more than have nodes members report to have room for; negative: they report nothing.
+	lies int32
+	calm bool // nodes do not change any more: nothing that runs may be taken away
+}
+
+// newFleet reads "east:5 west/a:3 x@south:2": places with their nodes, with a zone, or with a subset.
+func newFleet(t *testing.T, w Workload, text string) *fleet {
+	f := &fleet{t: t, now: time.Unix(1_000_000, 0), lies: -1}
+	f.facts = Facts{Workload: w, Reschedule: &topology.Reschedule{After: "1m"}, Reports: map[string]Report{}}
+	for _, part := range strings.Fields(text) {
+		place, n, _ := strings.Cut(part, ":")
+		s := &site{}
+		if subset, rest, ok := strings.Cut(place, "@"); ok {
+			s.subset, place = subset, rest
+		}
+		s.member, s.zone, _ = strings.Cut(place, "/")
+		if _, err := fmt.Sscanf(n, "%d", &s.nodes); err != nil {
+			t.Fatal(err)
+		}
+		f.sites = append(f.sites, s)
+		at := slices.IndexFunc(f.facts.Members, func(m Member) bool { return m.Name == s.member })
+		if at < 0 {
+			f.facts.Members = append(f.facts.Members, Member{Name: s.member, Selected: true, Ready: true, Weight: 1})
+			at = len(f.facts.Members) - 1
+		}
+		if s.zone != "" {
+			f.facts.Members[at].Zones = append(f.facts.Members[at].Zones, s.zone)
+			f.facts.Spread.By = topology.SpreadByZone
+		}
+	}
+	return f
+}
+
+// step lets a tick pass.
+func (f *fleet) step() {
+	f.now = f.now.Add(tick)
+	for _, s := range f.sites {
+		s.schedule(f.now)
+	}
+	f.tell()
+	seen := fmt.Sprint(f.facts.Workload.Replicas, f.facts.Reports)
+	if f.facts.Last == nil || len(f.facts.Last.Unplaced) > 0 {
+		for i := range f.facts.Members {
+			seen += fmt.Sprint(f.facts.Members[i].Rooms) // room wakes only who misses replicas
+		}
+	}
+	if seen == f.seen && (f.due.IsZero() || f.now.Before(f.due)) {
+		return
+	}
+	f.seen, f.due = seen, time.Time{}
+	f.decide()
+}
+
+func (f *fleet) decide() {
+	f.t.Helper()
+	f.facts.Now = f.now
+	decision, refusal := Plan(f.facts)
+	if refusal != nil {
+		f.t.Fatalf("refused: %+v", refusal)
+	}
+	again := f.facts
+	again.Last = &decision.Spec
+	if second, _ := Plan(again); !cmp.Equal(decision.Spec.Cells, second.Spec.Cells) {
+		f.t.Fatalf("decided from its own result, it decides something else:\n%s", cmp.Diff(decision.Spec.Cells, second.Spec.Cells))
+	}
+	f.facts.Last = &decision.Spec
+	if decision.Again > 0 {
+		f.due = f.now.Add(decision.Again)
+	}
+	for _, s := range f.sites {
+		order := int32(0)
+		for _, c := range decision.Spec.Cells {
+			if c.Cluster == s.member && c.Zone == s.zone && c.Subset == s.subset {
+				order, s.sequence = c.Replicas, c.Sequence
+			}
+		}
+		if order != s.order {
+			f.changes++
+		}
+		if f.calm && order < s.running {
+			f.t.Fatalf("%s: %s/%s runs %d, and is told %d:\n%s", f.now, s.member, s.zone, s.running, order, f)
+		}
+		s.obey(order, f.now)
+	}
+}
+
+// obey makes the pods that are asked for, or takes some away, those without a node first.
+func (s *site) obey(order int32, now time.Time) {
+	s.order = order
+	for s.running+int32(len(s.waiting)) < order {
+		s.waiting = append(s.waiting, now)
+	}
+	for s.running+int32(len(s.waiting)) > order {
+		if n := len(s.waiting); n > 0 {
+			s.waiting = s.waiting[:n-1]
+			continue
+		}
+		s.running--
+	}
+}
+
+// schedule runs what finds a node, and stops what has lost its own.
+func (s *site) schedule(now time.Time) {
+	for ; s.running > s.nodes; s.running-- {
+		s.waiting = append(s.waiting, now)
+	}
+	for ; s.running < s.nodes && len(s.waiting) > 0; s.running++ {
+		s.waiting = s.waiting[1:]
+	}
+}
+
+// tell makes the reports of the members.
+func (f *fleet) tell() {
+	f.facts.Reports = map[string]Report{}
+	for i := range f.facts.Members {
+		m := &f.facts.Members[i]
+		m.Rooms = nil
+		report := Report{Applied: true, Use: map[string]work.SubsetUse{}}
+		for _, s := range f.sites {
+			if s.member != m.Name {
+				continue
+			}
+			use := report.Use[s.subset]
+			n := s.running + int32(len(s.waiting))
+			use.Subset = s.subset
+			use.Desired, use.Total, use.Updated = use.Desired+s.order, use.Total+n, use.Updated+n
+			use.Ready, use.Available = use.Ready+s.running, use.Available+s.running
+			report.Use[s.subset], report.Sequence = use, max(report.Sequence, s.sequence)
+			var stuck int32
+			for _, since := range s.waiting {
+				if f.now.Sub(since) >= time.Minute {
+					stuck++
+				}
+			}
+			if stuck > 0 {
+				report.Unschedulable = append(report.Unschedulable, work.UnschedulablePods{Subset: s.subset, Zone: s.zone, Pods: stuck})
+			}
+			if f.lies >= 0 {
+				m.Rooms = append(m.Rooms, topology.Zone{Name: s.zone, Nodes: 1, Ready: 1,
+					Allocatable: corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(int64(s.nodes+f.lies)*100/95+1, resource.DecimalSI)},
+					Requested:   corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(int64(s.running), resource.DecimalSI)},
+				})
+			}
+		}
+		f.facts.Reports[m.Name] = report
+	}
+}
+
+func (f *fleet) run(d time.Duration) {
+	f.t.Helper()
+	for end := f.now.Add(d); f.now.Before(end); {
+		f.step()
+	}
+}
+
+// String prints "east:4+1", pods that run and pods that wait, and what is not placed.
+func (f *fleet) String() string {
+	var parts []string
+	for _, s := range f.sites {
+		name := s.member
+		if s.zone != "" {
+			name += "/" + s.zone
+		}
+		if s.subset != "" {
+			name = s.subset + "@" + name
+		}
+		text := fmt.Sprintf("%s:%d", name, s.running)
+		if n := len(s.waiting); n > 0 {
+			text += fmt.Sprintf("+%d", n)
+		}
+		parts = append(parts, text)
+	}
+	for _, u := range f.facts.Last.Unplaced {
+		parts = append(parts, fmt.Sprintf("%s:%d", u.Reason.Code, u.Replicas))
+	}
+	return strings.Join(parts, " ")
+}
+
+func (f *fleet) expect(want string) {
+	f.t.Helper()
+	if got := f.String(); got != want {
+		f.t.Fatalf("%s, want %s", got, want)
+	}
+}
+
+func (f *fleet) at(member string) *site {
+	return f.sites[slices.IndexFunc(f.sites, func(s *site) bool { return s.member == member })]
+}
+
+func TestPodsWithoutANodeMove(t *testing.T) {
+	f := newFleet(t, open(9), "east:1 south:9 west:4")
+	f.run(45 * time.Second)
+	f.expect("east:1+2 south:3 west:3")
+	f.run(time.Minute)
+	f.expect("east:1 south:4 west:4")
+	east := f.facts.Last.Cells[0]
+	if east.Reason.Code != CellUnschedulable || east.Unschedulable == nil || east.Unschedulable.Replicas != 1 || east.Unschedulable.Tries != 1 {
+		t.Errorf("east: %+v %+v", east.Reason, east.Unschedulable)
+	}
+
+	// The nodes come back: nothing moves for it. What is added tries with one, and then comes as it may.
+	f.calm = true
+	f.at("east").nodes = 9
+	changes := f.changes
+	f.run(10 * time.Minute)
+	f.expect("east:1 south:4 west:4")
+	if f.changes != changes {
+		t.Error("something moved because nodes came back")
+	}
+	f.facts.Workload.Replicas = 10
+	f.run(time.Minute)
+	f.expect("east:2 south:4 west:4")
+	f.facts.Workload.Replicas = 12
+	f.run(time.Minute)
+	f.expect("east:4 south:4 west:4")
+	if east = f.facts.Last.Cells[0]; east.Unschedulable != nil {
+		t.Errorf("east is still remembered: %+v", east.Unschedulable)
+	}
+}
+
+// TestGrowthGoesElsewhereFirst: a member that found no node gets nothing before its time.
+func TestGrowthGoesElsewhereFirst(t *testing.T) {
+	f := newFleet(t, open(6), "east:1 west:20")
+	f.run(105 * time.Second)
+	f.expect("east:1 west:5")
+	f.facts.Workload.Replicas = 8
+	f.run(15 * time.Second)
+	f.expect("east:1 west:5+2")
+	f.run(15 * time.Second)
+	f.expect("east:1 west:7")
+}
+
+// TestNobodyTakesThem: pods wait where they are while nobody takes them, and nothing is written for it; what is added is
+// unplaced where no room is known to be.
+func TestNobodyTakesThem(t *testing.T) {
+	f := newFleet(t, open(6), "east:1 west:2")
+	f.run(3 * time.Minute)
+	f.calm = true
+	f.run(10 * time.Hour)
+	changes := f.changes
+	f.run(2 * time.Hour)
+	// Each of the two tries the other one twice an hour, each time with one pod.
+	if n := f.changes - changes; n > 2*2*2*2 {
+		t.Errorf("%d changes in 2 hours: %s", n, f)
+	}
+	f.at("west").nodes = 5
+	f.run(time.Hour)
+	f.expect("east:1 west:5")
+}
+
+// TestRoomIsUsedAtOnce: what a member reports to have beyond what it had then is used without waiting for its time.
+func TestRoomIsUsedAtOnce(t *testing.T) {
+	w := open(8)
+	w.Requests = corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(1, resource.DecimalSI)}
+	f := newFleet(t, w, "east:3 west:3")
+	f.lies = 2
+	f.run(2 * time.Minute)
+	for range 3 {
+		f.run(10 * time.Minute) // both have tried, and wait for longer
+	}
+	f.at("east").nodes = 8
+	f.run(90 * time.Second)
+	running := f.at("east").running + f.at("west").running
+	if running != 8 {
+		t.Errorf("%d of 8 run: %s", running, f)
+	}
+}
+
+func TestPodsWithoutANodeMoveInZonesAndSubsets(t *testing.T) {
+	f := newFleet(t, open(8), "east/a:4 east/b:1 west/c:9")
+	f.run(3 * time.Minute)
+	if f.at("west").running < 2 || f.String() != strings.ReplaceAll(f.String(), "+", "-") {
+		t.Errorf("%s", f)
+	}
+	w := subsets(8, "x: y:")
+	f = newFleet(t, w, "x@east:1 x@west:9 y@east:9 y@west:9")
+	f.run(3 * time.Minute)
+	var running int32
+	for _, s := range f.sites {
+		running += s.running
+	}
+	if running != 8 {
+		t.Errorf("%s", f)
+	}
+}
+
+// TestWithoutReschedulePodsWait: nothing is remembered, and nothing moves.
+func TestWithoutReschedulePodsWait(t *testing.T) {
+	f := newFleet(t, open(6), "east:1 west:9")
+	f.facts.Reschedule = nil
+	f.run(10 * time.Minute)
+	f.expect("east:1+2 west:3")
+	if f.facts.Last.RescheduleAfter != "" {
+		t.Error("members are asked all the same")
+	}
+}
+
+// TestRescheduleComesToRest: fleets whose nodes nobody knows beforehand, which change for an hour and then no more. Whatever was
+// running then goes on running; in the end no pod waits where another member has a node for it, all is at rest if there are nodes
+// for all, and else members are tried ever more rarely.
+func TestRescheduleComesToRest(t *testing.T) {
+	worlds := 60
+	if testing.Short() {
+		worlds = 10
+	}
+	for seed := range worlds {
+		r := rand.New(rand.NewPCG(uint64(seed), 5))
+		members, zones := 2+r.IntN(4), 1
+		if r.IntN(3) == 0 {
+			zones = 1 + r.IntN(3)
+		}
+		var text []string
+		for m := range members {
+			for z := range zones {
+				zone := ""
+				if zones > 1 {
+					zone = fmt.Sprintf("/%c", 'a'+z)
+				}
+				text = append(text, fmt.Sprintf("m%d%s:%d", m, zone, r.IntN(8)))
+			}
+		}
+		w := open(int32(r.IntN(24)))
+		f := newFleet(t, w, strings.Join(text, " "))
+		if r.IntN(2) == 0 {
+			f.facts.Workload.Requests = corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(1, resource.DecimalSI)}
+			f.lies = int32(r.IntN(6))
+		}
+		f.facts.Spread.Type = []topology.SpreadType{"", topology.SpreadAvailable, topology.SpreadCompact}[r.IntN(3)]
+		for range 6 {
+			f.run(10 * time.Minute)
+			f.sites[r.IntN(len(f.sites))].nodes = int32(r.IntN(8))
+			if r.IntN(3) == 0 {
+				f.facts.Workload.Replicas = int32(r.IntN(24))
+			}
+		}
+		f.run(time.Minute)
+		f.calm = true
+		name := fmt.Sprintf("seed %d, %s for %d", seed, strings.Join(text, " "), f.facts.Workload.Replicas)
+		f.run(12 * time.Hour)
+		var nodes, running, waiting int32
+		for _, s := range f.sites {
+			nodes, running, waiting = nodes+s.nodes, running+s.running, waiting+int32(len(s.waiting))
+		}
+		if want := min(nodes, f.facts.Workload.Replicas); running < want {
+			t.Errorf("%s: %d of %d run in the end: %s", name, running, want, f)
+		}
+		changes := f.changes
+		f.run(2 * time.Hour)
+		most := 0
+		if running < f.facts.Workload.Replicas {
+			most = 2 * 2 * 2 * len(f.sites) // every half an hour one goes and one comes, to each and from each
+		}
+		if n := f.changes - changes; n > most {
+			t.Errorf("%s: %d changes in the last 2 hours, at most %d: %s", name, n, most, f)
+		}
+		if f.changes > 40*len(f.sites)+14*most {
+			t.Errorf("%s: %d changes in all", name, f.changes)
+		}
+	}
+}
