@@ -11,6 +11,8 @@ TRY := $(CURDIR)/.try
 CONTROL_PLANE := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok kwokctl
 VERSION := $(shell git describe --tags --dirty 2>/dev/null || echo v0.0.0-g$$(git rev-parse --short HEAD 2>/dev/null || echo none))
 STAMP := -s -w -X k8s.io/component-base/version.gitVersion=$(VERSION)
+# A tag of an image has no +.
+IMAGE_TAG := $(subst +,-,$(VERSION))
 # Version control is asked for VERSION only: go's own stamp fails in a checkout of another user.
 BUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false
 export FLOTILLA_BIN := $(BIN)
@@ -74,6 +76,22 @@ faults: setup ## Run the CloneSet controller behind a faulty API server; FAULTFL
 .PHONY: chaos
 chaos: setup ## Break a fleet in every way and prove that the global limits hold; CHAOSFLAGS="-runs 3 -seed 7 -for 60s"
 	@go run ./e2e/chaos $(CHAOSFLAGS)
+
+.PHONY: charts
+charts: setup ## Lint the charts, and compare what they render
+	@[ -x $(BIN)/helm ] || echo "building helm (about 4 min of CPU the first time)"
+	@cd e2e/tools/helm && CGO_ENABLED=0 go build -trimpath -mod=readonly -ldflags "-s -w" -o $(BIN)/helm helm.sh/helm/v4/cmd/helm
+	go test -count 1 -timeout 10m $(TESTFLAGS) ./e2e/charts
+
+.PHONY: images
+images: programs ## Build the images of flotilla-hub and flotilla-agent, with docker or podman
+	@tool=$$(command -v docker || command -v podman) || { echo "images are built with docker or podman, and neither is on the PATH" >&2; exit 1; }; \
+	  context=$$(mktemp -d); trap 'rm -rf "$$context"' EXIT; cp $(BIN)/flotilla-hub $(BIN)/flotilla-agent $$context/; \
+	  for program in flotilla-hub flotilla-agent; do \
+	    "$$tool" build --quiet --build-arg PROGRAM=$$program --file Dockerfile --tag $$program:$(IMAGE_TAG) $$context; \
+	    echo "built $$program:$(IMAGE_TAG)"; \
+	  done; \
+	  echo "push them to your registry, and give the charts --set image.registry=... --set image.tag=$(IMAGE_TAG)"
 
 .PHONY: lint
 lint: ## Run the linters

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/flotilla-dev/flotilla/member-agent/admission"
@@ -41,6 +42,31 @@ func TestRights(t *testing.T) {
 	}
 	if !bytes.Equal(got, want) {
 		t.Errorf("the rights are others than in %s (-want +got):\n%s", golden, cmp.Diff(string(want), string(got)))
+	}
+}
+
+// TestRules holds the same rules as the chart takes them up.
+func TestRules(t *testing.T) {
+	for name, rules := range map[string][]rbacv1.PolicyRule{"agent": Rules(), "agent-namespace": NamespaceRules()} {
+		t.Run(name, func(t *testing.T) {
+			got, err := yaml.Marshal(rules)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden := "testdata/" + name + ".golden.yaml"
+			if *update {
+				if err := os.WriteFile(golden, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("the rights are others than in %s (-want +got):\n%s", golden, cmp.Diff(string(want), string(got)))
+			}
+		})
 	}
 }
 

@@ -1,0 +1,317 @@
+package charts
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	_ "sigs.k8s.io/controller-runtime/pkg/webhook" // its metrics
+
+	"github.com/flotilla-dev/flotilla/apis/crds"
+	"github.com/flotilla-dev/flotilla/e2e/fleet"
+	"github.com/flotilla-dev/flotilla/hub/inventory/registration"
+	hubrights "github.com/flotilla-dev/flotilla/hub/rights"
+	agentrights "github.com/flotilla-dev/flotilla/member-agent/rights"
+)
+
+// update writes the golden files anew: go test ./e2e/charts -update.
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// namespace is the one that the charts of programs are for.
+const namespace = "flotilla-system"
+
+// everything turns on what is off by default.
+const everything = `
+image: {registry: registry.example.org/flotilla, tag: v1.2.3}
+imagePullSecrets: [{name: registry}]
+serviceAccount: {annotations: {example.org/team: platform}}
+networkPolicy: {metricsFrom: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]}
+metrics: {serviceMonitor: {enabled: true, labels: {release: prometheus}}}
+prometheusRule: {enabled: true, labels: {release: prometheus}}
+`
+
+// chart returns the folder of a chart.
+func chart(name string) string { return filepath.Join("..", "..", "charts", name) }
+
+// helm runs helm with the arguments, and returns what it prints on standard output; its error has the other.
+func helm(t *testing.T, kubeconfig, values string, args ...string) (string, error) {
+	t.Helper()
+	bin, err := fleet.FindBinaries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(bin, "helm")
+	if _, err := os.Stat(program); err != nil {
+		t.Skip("helm is not built: run make charts")
+	}
+	if values != "" {
+		args = append(args, "--values=-")
+	}
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	home := t.TempDir()
+	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home, "KUBECONFIG="+kubeconfig)
+	cmd.Stdin = strings.NewReader(values)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return stdout.String(), fmt.Errorf("helm %s: %w: %s", strings.Join(args, " "), err, stderr.String())
+	}
+	return stdout.String(), nil
+}
+
+// render returns what helm template prints.
+func render(t *testing.T, name, values string) string {
+	t.Helper()
+	out, err := helm(t, "", values, "template", name, chart(name), "--namespace="+namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// objectsOf parses manifests.
+func objectsOf(t *testing.T, manifests string) []*unstructured.Unstructured {
+	t.Helper()
+	var all []*unstructured.Unstructured
+	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifests), len(manifests)+1)
+	for {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if len(object.Object) > 0 {
+			all = append(all, object)
+		}
+	}
+}
+
+func TestLint(t *testing.T) {
+	for _, name := range []string{"flotilla-crds", "flotilla-hub", "flotilla-agent"} {
+		if out, err := helm(t, "", "", "lint", "--strict", "--namespace="+namespace, chart(name)); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+}
+
+// TestGolden holds what the charts render: a change of a template shows in testdata.
+func TestGolden(t *testing.T) {
+	for _, test := range []struct{ golden, chart, values string }{
+		{"hub", "flotilla-hub", ""},
+		{"hub-everything", "flotilla-hub", everything},
+		{"agent", "flotilla-agent", ""},
+		{"agent-everything", "flotilla-agent", everything},
+		{"agent-alone", "flotilla-agent", "hub: {enabled: false}"},
+	} {
+		t.Run(test.golden, func(t *testing.T) {
+			got := render(t, test.chart, test.values)
+			golden := filepath.Join("testdata", test.golden+".golden.yaml")
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("%s renders other objects than %s (-want +got):\n%s", test.chart, golden, diff)
+			}
+		})
+	}
+}
+
+// TestDefinitions holds that the chart has every CustomResourceDefinition as it is generated, kept on uninstall, with the converter
+// that is asked for.
+func TestDefinitions(t *testing.T) {
+	for _, converter := range []string{"flotilla-agent", "flotilla-hub"} {
+		got := map[string]*unstructured.Unstructured{}
+		for _, object := range objectsOf(t, render(t, "flotilla-crds", "converter: "+converter)) {
+			if object.GetKind() == "CustomResourceDefinition" {
+				got[object.GetName()] = object
+			}
+		}
+		want, err := crds.All()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != len(want) {
+			t.Errorf("%d definitions, want %d", len(got), len(want))
+		}
+		for _, crd := range want {
+			annotations := crd.GetAnnotations()
+			annotations["helm.sh/resource-policy"] = "keep"
+			crd.SetAnnotations(annotations)
+			service := []string{"spec", "conversion", "webhook", "clientConfig", "service", "name"}
+			if _, has, _ := unstructured.NestedString(crd.Object, service...); has {
+				if err := unstructured.SetNestedField(crd.Object, converter, service...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(crd, got[crd.GetName()]); diff != "" {
+				t.Errorf("%s for %s is another one (-want +got):\n%s", crd.GetName(), converter, diff)
+			}
+		}
+	}
+}
+
+// TestRights holds that the roles of the charts have the rules that the programs say they need, and no *.
+func TestRights(t *testing.T) {
+	want := map[string][]rbacv1.PolicyRule{
+		"ClusterRole flotilla-hub": hubrights.Rules(), "Role flotilla-hub": hubrights.NamespaceRules(),
+		"ClusterRole flotilla-approver": registration.ApproverRules(), "Role flotilla-approver": registration.ApproverNamespaceRules(),
+		"ClusterRole flotilla-agent": agentrights.Rules(), "Role flotilla-agent": agentrights.NamespaceRules(),
+	}
+	got := map[string][]rbacv1.PolicyRule{}
+	for _, name := range []string{"flotilla-hub", "flotilla-agent"} {
+		for _, object := range objectsOf(t, render(t, name, "")) {
+			if object.GetKind() != "ClusterRole" && object.GetKind() != "Role" {
+				continue
+			}
+			role := &rbacv1.Role{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, role); err != nil {
+				t.Fatal(err)
+			}
+			got[object.GetKind()+" "+object.GetName()] = role.Rules
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the roles of the charts are others (-want +got):\n%s", diff)
+	}
+	for name, rules := range got {
+		for _, rule := range rules {
+			if strings.Contains(rule.String(), "*") {
+				t.Errorf("%s has a *: %s", name, rule.String())
+			}
+		}
+	}
+}
+
+// TestValues holds that a wrong value is refused with a sentence that names it.
+func TestValues(t *testing.T) {
+	for _, test := range []struct {
+		name, chart, values string
+		says                []string
+	}{
+		{"an unknown value", "flotilla-hub", "replica: 3", []string{"additional properties 'replica' not allowed"}},
+		{"an unknown value inside", "flotilla-hub", "hub: {replica: 3}", []string{"/hub", "'replica' not allowed"}},
+		{"replicas as text", "flotilla-hub", `hub: {replicas: "two"}`, []string{"/hub/replicas", "got string, want integer"}},
+		{"negative replicas", "flotilla-agent", "agent: {replicas: -1}", []string{"/agent/replicas", "got -1, want 0"}},
+		{"a tag that is a number", "flotilla-hub", "image: {tag: 1.2}", []string{"/image/tag", "got number, want string"}},
+		{"a digest without its algorithm", "flotilla-agent", "image: {digest: abc}", []string{"/image/digest", "'abc'", "sha256"}},
+		{"an unknown level", "flotilla-agent", "log: {level: loud}", []string{"/log/level", "'debug', 'info', 'error'"}},
+		{"a flag without its dashes", "flotilla-hub", "approver: {extraArgs: [v]}", []string{"/approver/extraArgs/0", "'v'"}},
+		{"an unknown converter", "flotilla-crds", "converter: kruise", []string{"/converter", "'flotilla-agent', 'flotilla-hub'"}},
+		{"values of a parent chart", "flotilla-crds", "{global: {a: b}, enabled: true}", nil},
+		{"values of a parent chart, hub", "flotilla-hub", "{global: {a: b}, enabled: true}", nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := helm(t, "", test.values, "template", "a", chart(test.chart), "--namespace="+namespace)
+			if test.says == nil {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if err == nil {
+				t.Fatal("it renders")
+			}
+			for _, want := range test.says {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q does not say %q", err, want)
+				}
+			}
+		})
+	}
+	for _, name := range []string{"flotilla-hub", "flotilla-agent"} {
+		_, err := helm(t, "", "", "template", "a", chart(name), "--namespace=other")
+		if err == nil || !strings.Contains(err.Error(), `the namespace is "other"`) || !strings.Contains(err.Error(), "--namespace flotilla-system") {
+			t.Errorf("%s in another namespace: %v", name, err)
+		}
+	}
+}
+
+// TestAlerts holds that alerts ask for metrics that our programs have, and that each has a heading in docs/install.md.
+func TestAlerts(t *testing.T) {
+	if _, err := helm(t, "", "", "version"); err != nil {
+		t.Fatal(err)
+	}
+	known := knownMetrics(t)
+	docs, err := os.ReadFile(filepath.Join("..", "..", "docs", "install.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := regexp.MustCompile(`[a-z][a-z_]*(_total|_status|_depth)\b`)
+	alerts := 0
+	for _, name := range []string{"flotilla-hub", "flotilla-agent"} {
+		for _, object := range objectsOf(t, render(t, name, everything)) {
+			if object.GetKind() != "PrometheusRule" {
+				continue
+			}
+			groups, _, _ := unstructured.NestedSlice(object.Object, "spec", "groups")
+			for _, group := range groups {
+				rules, _, _ := unstructured.NestedSlice(group.(map[string]any), "rules")
+				for _, rule := range rules {
+					alert, _, _ := unstructured.NestedString(rule.(map[string]any), "alert")
+					expr, _, _ := unstructured.NestedString(rule.(map[string]any), "expr")
+					runbook, _, _ := unstructured.NestedString(rule.(map[string]any), "annotations", "runbook_url")
+					alerts++
+					found := asked.FindAllString(expr, -1)
+					if len(found) == 0 {
+						t.Errorf("%s asks for no metric: %s", alert, expr)
+					}
+					for _, metric := range found {
+						if !known[metric] {
+							t.Errorf("%s asks for %s, which no program has", alert, metric)
+						}
+					}
+					if !strings.Contains(string(docs), "\n### "+alert+"\n") || !strings.HasSuffix(runbook, "docs/install.md#"+strings.ToLower(alert)) {
+						t.Errorf("%s has no heading in docs/install.md, or its runbook is another one: %s", alert, runbook)
+					}
+				}
+			}
+		}
+	}
+	if alerts == 0 {
+		t.Error("no alerts")
+	}
+}
+
+// knownMetrics are the names of the metrics of controllers, and of the agent's own.
+func knownMetrics(t *testing.T) map[string]bool {
+	t.Helper()
+	all, ok := metrics.Registry.(prometheus.Collector)
+	if !ok {
+		t.Fatalf("the registry %T does not describe its metrics", metrics.Registry)
+	}
+	descriptions := make(chan *prometheus.Desc)
+	go func() {
+		all.Describe(descriptions)
+		close(descriptions)
+	}()
+	known := map[string]bool{"flotilla_pod_admissions_total": true} // member-agent/admission has a test for it
+	name := regexp.MustCompile(`fqName: "([^"]+)"`)
+	for d := range descriptions {
+		if found := name.FindStringSubmatch(d.String()); found != nil {
+			known[found[1]] = true
+		}
+	}
+	return known
+}

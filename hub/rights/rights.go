@@ -1,0 +1,63 @@
+// Package rights is what the hub may do on its own API server. What the approver may do, and members, is in package registration.
+package rights
+
+import (
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// program names the hub's ServiceAccount, roles and Service, and with "-webhook" the Secret of its certificate.
+const program = "flotilla-hub"
+
+const read = "get list watch"
+
+func rule(group, resources, verbs string, names ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: strings.Fields(resources), Verbs: strings.Fields(verbs), ResourceNames: names}
+}
+
+// Rules are what the hub may do outside of its own namespace.
+func Rules() []rbacv1.PolicyRule {
+	const (
+		topology = "topology.flotilla.dev"
+		kruise   = "apps.kruise.io"
+		crds     = "apiextensions.k8s.io"
+	)
+	return []rbacv1.PolicyRule{
+		// Members and policies: it reads them, pins the identity of members, and tells how they are.
+		rule(topology, "memberclusters", read+" patch"),
+		rule(topology, "memberclusters/status", "patch"),
+		rule(topology, "federationpolicies clusterfederationpolicies", read),
+		rule(topology, "federationpolicies/status clusterfederationpolicies/status", "patch"),
+		// Decisions, and the orders that are made of them.
+		rule(topology, "workloadplacements", read+" create update patch delete"),
+		rule(topology, "workloadplacements/status", "patch"),
+		rule(topology, "workloadplacements/finalizers", "update"),
+		rule("work.karmada.io", "works", read+" create patch delete"),
+		// What users ask for is theirs; the hub writes its status, and owns a placement by it.
+		rule(kruise, "clonesets uniteddeployments workloadspreads", read),
+		rule(kruise, "clonesets/status uniteddeployments/status", "patch"),
+		rule(kruise, "clonesets/finalizers uniteddeployments/finalizers", "update"),
+		// What goes with a workload is copied to members.
+		rule("", "services configmaps secrets serviceaccounts persistentvolumeclaims", read),
+		// Each member has a namespace, and a Lease in it. Namespaces are never deleted.
+		rule("", "namespaces", read+" create"),
+		rule("coordination.k8s.io", "leases", read),
+		// Where objects of our kinds are converted.
+		rule(crds, "customresourcedefinitions", read+" patch",
+			"clonesets.apps.kruise.io", "uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"),
+	}
+}
+
+// NamespaceRules are what the hub may do in its own namespace: it leads by a Lease, and keeps its certificate in a Secret. To create
+// cannot be bound to a name.
+func NamespaceRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		rule("coordination.k8s.io", "leases", "create"),
+		rule("coordination.k8s.io", "leases", "get update", program),
+		rule("", "secrets", "create"),
+		rule("", "secrets", read+" update", program+"-webhook"),
+		rule("", "events", "create patch"),
+		rule("events.k8s.io", "events", "create patch"),
+	}
+}
