@@ -5,10 +5,12 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 )
 
 // cloneSetSpec is the spec of a member's CloneSet: integers everywhere, and never more permission than the member's share.
@@ -21,14 +23,20 @@ func cloneSetSpec(cs *apps.CloneSet, cells []topology.Cell) *apps.CloneSetSpec {
 		spec.UpdateStrategy.RollingUpdate = &apps.RollingUpdateCloneSetStrategy{}
 	}
 	rolling := spec.UpdateStrategy.RollingUpdate
+	keepsAll := budget.KeepsAll(budget.Strategy{MaxUnavailable: rolling.MaxUnavailable, MaxSurge: rolling.MaxSurge}, ptr.Deref(cs.Spec.Replicas, 1))
 	rolling.Partition = new(intstr.FromInt32(max(replicas-share.Update, 0)))
 	rolling.MaxUnavailable = new(intstr.FromInt32(share.Break))
 	rolling.MaxSurge = new(intstr.FromInt32(share.Add))
 	rolling.Paused = rolling.Paused || frozen
 	if share.Break == 0 && share.Add == 0 {
-		// 0 and 0 is no valid strategy; without permission the member waits. A pause takes the surge away, and would not take
-		// maxUnavailable: pods that are too many go only as far as replicas are available without them.
-		rolling.Paused, rolling.MaxSurge = true, new(intstr.FromInt32(1))
+		// 0 and 0 is no valid strategy; without permission the member waits. What a person asks for in the member, and what is too
+		// many there, may still go one by one, unless the user lets no available pod go: a pause takes the surge away.
+		rolling.Paused = true
+		if keepsAll {
+			rolling.MaxSurge = new(intstr.FromInt32(1))
+		} else {
+			rolling.MaxUnavailable = new(intstr.FromInt32(1))
+		}
 	}
 	return spec
 }

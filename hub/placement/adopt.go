@@ -97,9 +97,10 @@ func look(f *Facts) (Decision, bool) {
 	spec.Clusters = clusterColumn(spec.Cells)
 	f.Overrides.mark(spec.Cells)
 	newRevision := f.Last == nil || f.Last.Revision != spec.Revision
-	lend(f, &spec, replicas, nil, newRevision)
+	wave := lend(f, &spec, replicas, nil, newRevision)
+	spec.Wave = wave.Progress
 	number(f, &spec, newRevision)
-	return Decision{Spec: spec, Notes: []Note{{Reason: Adopting, Message: fmt.Sprintf(
+	return Decision{Spec: spec, Wave: wave.Waits, Again: wave.Again, Notes: []Note{{Reason: Adopting, Message: fmt.Sprintf(
 		"%s adopts what runs in the members and waits until %s told what that is; nothing is changed before; to leave a member out, narrow spec.clusters of %s %s",
 		f.Workload.Key.Sentence(), names(waiting), f.Policy.Kind, f.Policy.Name)}}}, true
 }

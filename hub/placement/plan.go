@@ -132,7 +132,7 @@ func Plan(f Facts) (Decision, *Refusal) {
 	for i := range spec.Cells {
 		spec.Placed += spec.Cells[i].Replicas - spec.Cells[i].Leaving
 	}
-	notes = slices.Concat(waveNotes(&f, &wave), notes, moveNotes(&f, &spec), waitNotes(&f, &spec))
+	notes = withWaveNotes(&f, &wave, slices.Concat(notes, moveNotes(&f, &spec), waitNotes(&f, &spec)))
 	spec.Clusters = clusterColumn(spec.Cells)
 	needs, needNotes := dependencies(&f)
 	spec.Dependencies, notes = needs, append(notes, needNotes...)

@@ -46,8 +46,8 @@ func (s *standing) has() int32 { return s.replicas - s.waiting + s.kept }
 // those that went elsewhere. It is nil where the policy leaves pods where they are. A WorkloadSpread has its own strategy for them.
 //
 //	pods wait       the cell counts as having the others alone, and gets nothing more
-//	some went       the cell gets nothing more until retryAfter; then one replica, and the rest once that one is Ready;
-//	                and at once what the member reports to have room for beyond what it had then
+//	some went       the cell gets nothing more until retryAfter; then one replica of those that nobody runs, and the rest once
+//	                that one is Ready; and at once what the member reports to have room for beyond what it had then
 //
 // So what runs elsewhere never comes back for it, and two members that are both full pass a pod to and fro ever more rarely.
 func standingsOf(f *Facts) map[cellID]*standing {
@@ -63,21 +63,41 @@ func standingsOf(f *Facts) map[cellID]*standing {
 		ordered[place{c.Subset, c.Cluster}] += c.Replicas
 	}
 	out := map[cellID]*standing{}
+	missing := f.missing()
 	for i := range f.Last.Cells {
 		c := &f.Last.Cells[i]
 		m := members[c.Cluster]
 		if m == nil || !m.Selected || !m.Ready || gone(m) || c.Leaving > 0 {
 			continue
 		}
-		if s := f.standingOf(m, c, ordered[place{c.Subset, c.Cluster}]); s != nil {
+		if s := f.standingOf(m, c, ordered[place{c.Subset, c.Cluster}], missing); s != nil {
 			out[idOf(c)] = s
 		}
 	}
 	return out
 }
 
+// missing tells whether there are replicas that no cell of the last decision has, or whose pods find no node, or whose cell is to
+// lose them. Where there are none a member that had no nodes is not tried again: what it got would be taken from what runs elsewhere.
+func (f *Facts) missing() bool {
+	members := map[string]*Member{}
+	for i := range f.Members {
+		members[f.Members[i].Name] = &f.Members[i]
+	}
+	var runs int32
+	for i := range f.Last.Cells {
+		c := &f.Last.Cells[i]
+		if m := members[c.Cluster]; m == nil || !m.Selected || gone(m) {
+			continue
+		}
+		report := f.Reports[c.Cluster]
+		runs += c.Replicas - c.Leaving - min(report.waitingIn(c), c.Replicas)
+	}
+	return runs < f.Workload.Replicas
+}
+
 // standingOf judges one cell, of a place that has been told to have ordered replicas; nil where there is nothing to say.
-func (f *Facts) standingOf(m *Member, c *topology.Cell, ordered int32) *standing {
+func (f *Facts) standingOf(m *Member, c *topology.Cell, ordered int32, missing bool) *standing {
 	report, had := f.Reports[c.Cluster], c.Unschedulable
 	s := &standing{replicas: c.Replicas}
 	// A report on an earlier order says nothing of this one.
@@ -98,7 +118,7 @@ func (f *Facts) standingOf(m *Member, c *topology.Cell, ordered int32) *standing
 		s.proven = true // what is not Ready waits in other zones of the member
 	default:
 		most := had.Replicas
-		if !f.Now.Before(had.RetryAfter.Time) {
+		if missing && !f.Now.Before(had.RetryAfter.Time) {
 			most++
 		}
 		if room := f.roomOf(m, c); room != nil && had.Room != nil {

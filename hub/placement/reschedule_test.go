@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
@@ -268,6 +269,27 @@ func TestGrowthGoesElsewhereFirst(t *testing.T) {
 	f.expect("east:1 west:5+2")
 	f.run(15 * time.Second)
 	f.expect("east:1 west:7")
+}
+
+// TestAMinTakesNothingThatRuns: a member with fewer nodes than its min is not tried again while all replicas run elsewhere, and
+// is when some are missing.
+func TestAMinTakesNothingThatRuns(t *testing.T) {
+	f := newFleet(t, open(6), "east:1 west:20")
+	f.facts.Spread.Places = []topology.SpreadPlace{{Cluster: "east", Min: new(intstr.FromInt32(3))}}
+	f.run(5 * time.Minute)
+	f.expect("east:1 west:5")
+	f.calm = true
+	changes := f.changes
+	f.run(3 * time.Hour)
+	f.expect("east:1 west:5")
+	if f.changes != changes {
+		t.Errorf("%d orders changed while all ran", f.changes-changes)
+	}
+	f.calm = false // once a replica more has shown that there are nodes, the min takes what it asks for
+	f.at("east").nodes = 20
+	f.facts.Workload.Replicas = 8
+	f.run(2 * time.Hour)
+	f.expect("east:3 west:5")
 }
 
 // TestNobodyTakesThem: pods wait where they are while nobody takes them, and nothing is written for it; what is added is

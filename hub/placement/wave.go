@@ -66,15 +66,16 @@ func zonesAt(cells []topology.Cell, subset string, m *Member) []string {
 	return slices.Compact(zones)
 }
 
-// waveNotes tell of a wave that failed, and of waves that cannot hold.
-func waveNotes(f *Facts, d *waves.Decision) []Note {
-	if d.Stop {
-		return []Note{{Reason: WaveFailed, Stalled: true, Message: fmt.Sprintf(
-			"%s; no pod of %s is updated any more: take the change back by applying the template of before, have the wave tried again with flotilla rollout retry, or go on after it with flotilla rollout approve",
-			d.Waits, f.Workload.Key.Sentence())}}
+// withWaveNotes adds what is to be known of waves to the notes of a decision: a wave that failed comes first, since it stops the
+// update whatever else there is to tell.
+func withWaveNotes(f *Facts, d *waves.Decision, notes []Note) []Note {
+	switch {
+	case d.Stop:
+		return append([]Note{{Reason: WaveFailed, Stalled: true, Message: fmt.Sprintf(
+			"%s; no pod of %s is updated any more: have the wave tried again with flotilla rollout retry, go on after it with flotilla rollout approve, or take the change back by applying the template of before with rollout.strategy: Proportional",
+			d.Waits, f.Workload.Key.Sentence())}}, notes...)
+	case f.Rollout.Strategy == topology.RolloutWaves && f.Workload.Unordered:
+		return append(notes, Note{Reason: Placed, Message: "the policy's rollout.waves hold for CloneSets alone: members update the Deployments and StatefulSets of a UnitedDeployment alongside each other; use cloneSetTemplate"})
 	}
-	if f.Rollout.Strategy == topology.RolloutWaves && f.Workload.Unordered {
-		return []Note{{Reason: Placed, Message: "the policy's rollout.waves hold for CloneSets alone: members update the Deployments and StatefulSets of a UnitedDeployment alongside each other; use cloneSetTemplate"}}
-	}
-	return nil
+	return notes
 }

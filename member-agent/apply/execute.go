@@ -82,7 +82,8 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts 
 	case Keep:
 		r.Outcomes.set(client.ObjectKeyFromObject(w), Outcome{
 			WorkUID: w.UID, Generation: w.Generation, Ref: m.order.Ref, HubID: m.order.HubID, Sequence: m.order.Sequence,
-			Applied: true, Kept: true, Reason: work.ReasonApplied, Message: keptMessage, At: r.Clock.Now(),
+			RescheduleAfter: w.Annotations[topology.AnnotationRescheduleAfter],
+			Applied:         true, Kept: true, Reason: work.ReasonApplied, Message: keptMessage, At: r.Clock.Now(),
 		})
 		return ctrl.Result{}, r.Copies.Keep(ctx, w)
 	case Nothing:

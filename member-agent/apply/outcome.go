@@ -24,6 +24,8 @@ type Outcome struct {
 	// HubID and Sequence of the order.
 	HubID    string
 	Sequence int64
+	// RescheduleAfter is what the order asks of the report: it comes and goes without a new sequence.
+	RescheduleAfter string
 	// Held: the order is not carried out before the hub has answered the session; what stands is of before.
 	Held bool
 	// Applied, Reason and Message become the condition Applied.

@@ -9,6 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 )
 
@@ -75,7 +76,8 @@ func (r *Reconciler) outcome(w *work.Work, m *memo, applied bool, reason, messag
 	r.Outcomes.set(client.ObjectKeyFromObject(w), Outcome{
 		WorkUID: w.UID, Generation: w.Generation,
 		Ref: m.order.Ref, HubID: m.order.HubID, Sequence: m.order.Sequence,
-		Applied: applied, Reason: reason, Message: message, At: r.Clock.Now(),
+		RescheduleAfter: w.Annotations[topology.AnnotationRescheduleAfter],
+		Applied:         applied, Reason: reason, Message: message, At: r.Clock.Now(),
 	})
 }
 

@@ -207,7 +207,8 @@ func sameOrder(a, b *work.Work) bool {
 	return a.UID == b.UID && a.Generation == b.Generation &&
 		a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero() &&
 		a.Annotations[topology.AnnotationHubID] == b.Annotations[topology.AnnotationHubID] &&
-		a.Annotations[topology.AnnotationSequence] == b.Annotations[topology.AnnotationSequence]
+		a.Annotations[topology.AnnotationSequence] == b.Annotations[topology.AnnotationSequence] &&
+		a.Annotations[topology.AnnotationRescheduleAfter] == b.Annotations[topology.AnnotationRescheduleAfter]
 }
 
 // watchOwn follows the own MemberCluster: what the hub says there decides whether anything is executed.

@@ -66,9 +66,14 @@ type Decision struct {
 	Again time.Duration
 }
 
-// ApproveWord is what a person says to let the rollout go on after the wave under way.
+// ApproveWord is what a person says to let the rollout go on after the wave under way. What was said before it failed does not
+// approve the failure.
 func ApproveWord(revision string, p *topology.WaveProgress) string {
-	return "approve/" + revision + "/" + p.Name
+	word := "approve/" + revision + "/" + p.Name
+	if p.Failed != nil {
+		word += "/" + strconv.FormatInt(p.Failed.At.Unix(), 10)
+	}
+	return word
 }
 
 // RetryWord is what a person says to have a failed wave tried again; "" where none has failed.
@@ -160,6 +165,9 @@ func (w *walk) passes() bool {
 		w.p.Settled, w.p.Unmet = nil, nil
 		return approved || w.wait("waits for its members, which are all lost: it goes on when one is back, or when it is approved")
 	case !w.settled(wave, ceiling):
+		if w.p.Settled != nil {
+			w.p.Since = w.at // it was done in time, and has as much again for what came since
+		}
 		w.p.Settled, w.p.Unmet = nil, nil
 		return w.late(wave, pods)
 	}

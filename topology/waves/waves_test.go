@@ -111,6 +111,16 @@ func TestStories(t *testing.T) {
 			{"", func(f *Facts) { f.Allowed[""] = 30 }, time.Hour, 1, "[10 0 0]", "", 5 * time.Minute},
 			{"over", nil, 5 * time.Minute, 1, "[10 0 0]", "its 10 pods were not updated and available within 5m (timeout)", 0},
 			{"tried again", say(RetryWord), 0, 1, "[10 0 0]", "waits until", 5 * time.Minute},
+			{"approved before it fails", say(ApproveWord), time.Minute, 1, "[10 0 0]", "waits until", 4 * time.Minute},
+			{"which approves no failure", nil, 4 * time.Minute, 1, "[10 0 0]", "failed at", 0},
+			{"", nil, time.Minute, 1, "[10 0 0]", "failed at", 0},
+			{"the failure is approved", say(ApproveWord), 0, 2, "none", "", 0},
+		}},
+		"a timeout is for what is asked anew": {[]topology.Wave{{Name: "one", Clusters: topology.WaveClusters{Names: []string{"east"}}, Timeout: "5m", Approval: topology.ApprovalRequired}}, []step{
+			{"", nil, 0, 1, "[10 0 0]", "", 5 * time.Minute},
+			{"done", updated(10, 0, 0), time.Minute, 1, "[10 0 0]", "waits for a person", 0},
+			{"a pod fails at night", updated(9, 0, 0), time.Hour, 1, "[10 0 0]", "waits until", 5 * time.Minute},
+			{"", updated(10, 0, 0), time.Minute, 1, "[10 0 0]", "waits for a person", 0},
 		}},
 		"lost members": {[]topology.Wave{named("one", "east", "south"), named("two", "west")}, []step{
 			{"", nil, 0, 1, "[10 10 0]", "", 0},

@@ -54,7 +54,7 @@ type Rollout struct {
 	// +optional
 	// +kubebuilder:default=Pause
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self == 'Pause'",message="onFailure is not known: use Pause, and take a change back by applying the template of before",messageExpression="'onFailure %s is not known: use Pause, and take a change back by applying the template of before'.format([self])"
+	// +kubebuilder:validation:XValidation:rule="self == 'Pause'",message="onFailure is not known: use Pause, and take a change back by applying the template of before with strategy Proportional",messageExpression="'onFailure %s is not known: use Pause, and take a change back by applying the template of before with strategy Proportional'.format([self])"
 	OnFailure RolloutFailure `json:"onFailure,omitempty"`
 }
 

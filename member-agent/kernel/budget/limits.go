@@ -64,6 +64,12 @@ func Resolve(s Strategy, replicas int32) (Limits, error) {
 	return l, nil
 }
 
+// KeepsAll returns whether a strategy lets no available pod go, since its maxUnavailable comes out as 0 for replicas.
+func KeepsAll(s Strategy, replicas int32) bool {
+	l, err := Resolve(s, replicas)
+	return err == nil && l.MaxUnavailable == 0
+}
+
 func maxUnavailable(s Strategy, replicas, surge int32) (int32, error) {
 	value, rounding := intstr.FromString("20%"), Rounding(surge == 0 && !s.Bare)
 	if s.MaxUnavailable != nil {

@@ -536,7 +536,7 @@ func limitsOfTheHub(s *space) {
 		})
 	}
 	limits("a", 2, 1, false)
-	limits("b", 0, 1, true)
+	limits("b", 1, 0, true)
 	s.quiet()
 	s.edit(func(ud *kruise.UnitedDeployment) {
 		ud.Annotations[topology.AnnotationSequence] = "8"

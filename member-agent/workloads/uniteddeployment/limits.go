@@ -6,10 +6,12 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 )
 
 // readLimits returns the limits that a hub lends to the subsets, nil if there are none.
@@ -34,26 +36,22 @@ func resolved(limit topology.SubsetLimit) topology.SubsetLimit {
 	return limit
 }
 
-// resolvedForCloneSet is resolved for a CloneSet: a pause takes its surge away, but pods that are too many it takes as far as
-// maxUnavailable goes, also while it is paused.
-func resolvedForCloneSet(limit topology.SubsetLimit) topology.SubsetLimit {
-	if limit.MaxUnavailable <= 0 && limit.MaxSurge <= 0 {
-		return topology.SubsetLimit{MaxSurge: 1, Paused: true}
-	}
-	return limit
-}
-
 // limitCloneSet puts the limits of the hub in the place of the template's. With OnDelete the controller updates nothing
 // by itself, so there is nothing to limit.
 func limitCloneSet(spec *kruise.CloneSetSpec, limit topology.SubsetLimit) {
 	if spec.UpdateStrategy.Type == kruise.OnDeleteCloneSetUpdateStrategyType {
 		return
 	}
-	limit = resolvedForCloneSet(limit)
 	if spec.UpdateStrategy.RollingUpdate == nil {
 		spec.UpdateStrategy.RollingUpdate = &kruise.RollingUpdateCloneSetStrategy{}
 	}
 	rolling := spec.UpdateStrategy.RollingUpdate
+	keepsAll := budget.KeepsAll(budget.Strategy{MaxUnavailable: rolling.MaxUnavailable, MaxSurge: rolling.MaxSurge}, ptr.Deref(spec.Replicas, 1))
+	if none := limit.MaxUnavailable <= 0 && limit.MaxSurge <= 0; none && keepsAll {
+		// A pause takes the surge away, and would not take maxUnavailable: pods that are too many go by that.
+		limit = topology.SubsetLimit{MaxSurge: 1, Paused: true}
+	}
+	limit = resolved(limit)
 	rolling.MaxUnavailable = new(intstr.FromInt32(limit.MaxUnavailable))
 	rolling.MaxSurge = new(intstr.FromInt32(limit.MaxSurge))
 	rolling.Paused = rolling.Paused || limit.Paused
