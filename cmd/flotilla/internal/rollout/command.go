@@ -47,6 +47,13 @@ func NewCommand() *cobra.Command {
 
 // newChange returns a verb that changes the spec of a workload.
 func newChange(name, short, done string, change func(client.Object) error) *cobra.Command {
+	return newVerb(name, short, func(ctx context.Context, c client.Client, out io.Writer, key wire.Key) error {
+		return apply(ctx, c, out, key, done, change)
+	})
+}
+
+// newVerb returns a verb about one workload, which is read from the command line.
+func newVerb(name, short string, run func(context.Context, client.Client, io.Writer, wire.Key) error) *cobra.Command {
 	var hub console.Hub
 	command := &cobra.Command{
 		Use:               name + " KIND/NAME",
@@ -59,7 +66,7 @@ func newChange(name, short, done string, change func(client.Object) error) *cobr
 			if err != nil {
 				return err
 			}
-			return apply(cmd.Context(), c, cmd.OutOrStdout(), key, done, change)
+			return run(cmd.Context(), c, cmd.OutOrStdout(), key)
 		},
 	}
 	hub.AddFlags(command)

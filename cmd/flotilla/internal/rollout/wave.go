@@ -9,30 +9,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
-	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/topology/waves"
 )
 
 // newWord returns a verb by which a person says something of the wave under way.
 func newWord(name, short, done string, word func(revision string, p *topology.WaveProgress) (string, error)) *cobra.Command {
-	var hub console.Hub
-	command := &cobra.Command{
-		Use:               name + " KIND/NAME",
-		Short:             short,
-		Example:           "  flotilla rollout " + name + " cs/api -n shop",
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: hub.CompleteWorkloads,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			key, c, err := open(&hub, args[0])
-			if err != nil {
-				return err
-			}
-			return say(cmd.Context(), c, cmd.OutOrStdout(), key, done, word)
-		},
-	}
-	hub.AddFlags(command)
-	return command
+	return newVerb(name, short, func(ctx context.Context, c client.Client, out io.Writer, key wire.Key) error {
+		return say(ctx, c, out, key, done, word)
+	})
 }
 
 // approval is the word that lets the rollout go on after the wave under way.
