@@ -82,7 +82,8 @@ var _ = Describe("The command line", func() {
 		By("plan: with the hub, and from a snapshot without it, says the same")
 		folder := GinkgoT().TempDir()
 		wider, fleet := filepath.Join(folder, "api.yaml"), filepath.Join(folder, "fleet.yaml")
-		manifest := strings.Replace(apiSample(ns), "replicas: 9", "replicas: 14", 1)
+		// 12 divides evenly by three members and by two: who gets an odd replica is decided by room, which other stories change between the plan and the apply.
+		manifest := strings.Replace(apiSample(ns), "replicas: 9", "replicas: 12", 1)
 		Expect(os.WriteFile(wider, []byte(manifest), 0o600)).To(Succeed())
 		recorded := h.Flotilla(ctx, "snapshot", "-n", ns)
 		Expect(recorded.Code).To(Equal(0), recorded.Talk)
@@ -96,16 +97,16 @@ var _ = Describe("The command line", func() {
 		for _, cell := range plan.Workloads[0].Cells {
 			want[cell.Cluster] += int(cell.Replicas)
 		}
-		Expect(plan.Workloads[0].Placed).To(BeEquivalentTo(14))
+		Expect(plan.Workloads[0].Placed).To(BeEquivalentTo(12))
 
 		By("applying it")
 		h.Hub.Apply(ctx, manifest)
-		h.ExpectAtRest(ctx, api, 14)
+		h.ExpectAtRest(ctx, api, 12)
 		h.ExpectPlaced(ctx, api, want)
 
 		By("why a member has nothing")
 		h.Hub.Apply(ctx, policyOn(ns, "everywhere", "east, south", "CloneSet", "UnitedDeployment"))
-		h.ExpectPlaced(ctx, api, map[string]int{"east": 7, "south": 7})
+		h.ExpectPlaced(ctx, api, map[string]int{"east": 6, "south": 6})
 		Eventually(ctx, func() string { return h.Flotilla(ctx, "why", "cs/api", "-n", ns, "-C", "west").Out }).
 			WithTimeout(harness.Patience).Should(ContainSubstring(fmt.Sprintf("FederationPolicy everywhere selects the members %s alone", "east, south")))
 	})
