@@ -36,7 +36,11 @@ func Equip(ctx context.Context, member client.Client, join *Join) (string, error
 	return Fingerprint(secret.Data[topology.CredentialKey])
 }
 
-// put makes an object, or makes it as it has to be.
+// managedBy is the label by which Helm knows what is its own, with the value helm.
+const managedBy, helm = "app.kubernetes.io/managed-by", "Helm"
+
+// put makes an object, or makes it as it has to be. Rights that the chart of the agent made stay as they are: its next upgrade changes
+// them. The Secret of the join is never the chart's.
 func put(ctx context.Context, c client.Client, object client.Object) error {
 	err := c.Create(ctx, object.DeepCopyObject().(client.Object))
 	if apierrors.IsAlreadyExists(err) {
@@ -46,6 +50,9 @@ func put(ctx context.Context, c client.Client, object client.Object) error {
 		case *rbacv1.ClusterRole, *rbacv1.Role, *rbacv1.ClusterRoleBinding, *rbacv1.RoleBinding, *corev1.Secret:
 			have := object.DeepCopyObject().(client.Object)
 			if err = c.Get(ctx, client.ObjectKeyFromObject(object), have); err == nil {
+				if _, secret := object.(*corev1.Secret); !secret && have.GetLabels()[managedBy] == helm {
+					return nil
+				}
 				object.SetResourceVersion(have.GetResourceVersion())
 				err = c.Update(ctx, object)
 			}
