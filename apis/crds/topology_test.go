@@ -26,6 +26,20 @@ spec:
   clusterID: 0b5b8cb7-3dd5-4a0b-9e1e-0d7a1f2c5a11
 `
 
+const workloadPlacement = `
+apiVersion: topology.flotilla.dev/v1alpha1
+kind: WorkloadPlacement
+metadata:
+  name: cloneset-web
+  namespace: default
+spec:
+  workload: {apiVersion: apps.kruise.io/v1beta1, kind: CloneSet, name: web, uid: a, generation: 1}
+  replicas: 3
+  placed: 3
+  sequence: 2
+  revisionSequence: 2
+`
+
 const work = `
 apiVersion: work.karmada.io/v1alpha1
 kind: Work
@@ -124,6 +138,16 @@ func testTopologyRules(t *testing.T, s *server) {
 			{name: "region is no label value", edit: set("spec.region", "eu west"), says: []string{"spec.region", "eu west", "value of a label"}},
 			{name: "negative weight", edit: set("spec.weight", "-1"), says: []string{"spec.weight", "-1"}},
 			{name: "unknown effect", edit: set("spec.taints", "[{key: a, effect: Never}]"), says: []string{"spec.taints", "NoSchedule, PreferNoSchedule or NoExecute"}},
+		})
+	})
+	t.Run("WorkloadPlacement", func(t *testing.T) {
+		wave := func(number, of string) edit {
+			return set("spec.wave", `{number: `+number+`, of: `+of+`, since: "2026-03-01T15:00:00Z"}`)
+		}
+		s.check(t, workloadPlacement, []rule{
+			{name: "a template and a wave", edit: all(wave("1", "1"), set("spec.template", "{spec: {any: [thing]}}"))},
+			{name: "wave 0", edit: wave("0", "1"), says: []string{"spec.wave.number", "greater than or equal to 1"}},
+			{name: "wave of none", edit: wave("1", "0"), says: []string{"spec.wave.of", "greater than or equal to 1"}},
 		})
 	})
 	t.Run("Work", func(t *testing.T) {

@@ -230,6 +230,7 @@ func hubRules() []rbacv1.PolicyRule {
 		rule("apps.kruise.io", "*", read+" update patch"),
 		rule("policy.kruise.io", "*", read+" update patch"),
 		rule("apps", "*", read),
+		rule("apps", "controllerrevisions", "create patch delete"),
 		rule("", "namespaces", read+" create patch"),
 		rule("", "podtemplates", "create"), // templates are checked by a dry run
 		rule("", "services configmaps secrets serviceaccounts persistentvolumeclaims", read),

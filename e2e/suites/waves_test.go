@@ -64,6 +64,39 @@ var _ = Describe("An update in waves", func() {
 		history = h.Pods.Since(ctx, before)
 		expectInPlace(history, 9)
 	})
+
+	It("that failed is taken back everywhere with undo, and no pod of it stays behind a wave", func(ctx SpecContext) {
+		ns := bare(ctx, "waves-undo")
+		api := harness.CloneSet(ns, "api")
+		h.Hub.Apply(ctx, policy(ns, "waves", "CloneSet")+`
+  rollout:
+    strategy: Waves
+    waves:
+    - name: canary
+      clusters: {names: [east]}
+      size: 1
+      checks:
+      - name: never
+        expression: "false"
+        patience: 1s
+`, apiSample(ns))
+		h.ExpectAtRest(ctx, api, 9)
+		h.ExpectPlaced(ctx, api, map[string]int{"east": 3, "south": 3, "west": 3})
+		h.Kubectl(ctx, "-n", ns, "patch", "clone/api", "--type=json", "-p",
+			`[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "`+newAPIImage+`"}]`)
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue, Reason: "WaveFailed"},
+			"wave 1 of 1 (canary)", `check "never" does not hold`, "flotilla rollout undo")
+		h.ExpectPods(ctx, api, byClusterAndImage, map[string]int{"east " + newAPIImage: 1, "east " + apiImage: 2, "south " + apiImage: 3, "west " + apiImage: 3})
+
+		By("taking it back: the one pod follows at once, and no wave waits")
+		before := h.Pods.Mark(ctx, ns)
+		answer := h.Flotilla(ctx, "rollout", "undo", "clone/api", "-n", ns)
+		Expect(answer.Code).To(BeZero(), "%s%s", answer.Out, answer.Talk)
+		h.ExpectPods(ctx, api, byImage, map[string]int{apiImage: 9})
+		h.ExpectAtRest(ctx, api, 9)
+		Expect(h.MustPlacement(ctx, api).Spec.Wave).To(BeNil())
+		expectInPlace(h.Pods.Since(ctx, before), 1)
+	})
 })
 
 // updatedIn counts the pods with an image in a cluster.

@@ -72,7 +72,7 @@ func unitedDeploymentStatus(ud *apps.UnitedDeployment, f *Facts, s *Sum, now tim
 		}
 		out.SubsetStatuses = append(out.SubsetStatuses, apps.SubsetStatus{
 			Name: name, Replicas: c.Replicas, ReadyReplicas: c.Ready, Partition: max(c.Desired-c.ExpectedUpdated, 0),
-			DesiredReplicas: c.Desired, AvailableReplicas: c.Available, UpdatedReplicas: c.Updated, UpdatedReadyReplicas: c.UpdatedReady,
+			DesiredReplicas: c.Desired, AvailableReplicas: c.Available, UpdatedReplicas: c.Updated, UpdatedReadyReplicas: c.UpdatedReady, UpdatedAvailableReplicas: c.UpdatedAvailable,
 		})
 	}
 	want := append(summary(f, s, desired, apps.UnitedDeploymentKind.Kind), subsetConditions(f, s)...)

@@ -34,6 +34,9 @@ func readCloneSet(o client.Object) (Workload, *Refusal) {
 	}
 	w.Revision, w.Open, w.Needs = revision, true, NeedsOf(&cs.Spec.Template)
 	w.Requests = requestsOf(&cs.Spec.Template)
+	if w.Template, w.Kept, refusal = keptOf(w.Key, cs.Spec.Template, cs.Spec.RevisionHistoryLimit); refusal != nil {
+		return w, refusal
+	}
 	w.Paused = rolling != nil && rolling.Paused
 	w.Subsets = []Subset{{Amounts: limits}}
 	if len(cs.Spec.ScaleStrategy.PodsToDelete) > 0 {

@@ -74,6 +74,9 @@ type Workload struct {
 	Requests corev1.ResourceList
 	// Open: the workload says nothing about where it runs, the policy's spread does.
 	Open bool
+	// Template is what pods are made from, as canonical JSON; Kept is how many earlier ones are kept.
+	Template []byte
+	Kept     int32
 	// Paused: the user holds updates.
 	Paused bool
 	// Unordered: the children of the workload cannot go in waves. Deployments have no partition, StatefulSets no pause.

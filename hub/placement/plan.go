@@ -40,8 +40,8 @@ type Facts struct {
 	Object client.Object
 	// Reschedule is what the policy says of pods that members find no node for; nil: they wait where they are.
 	Reschedule *topology.Reschedule
-	// Now is the time.
-	Now time.Time
+	// Now is the time, Heard since when the hub is in contact with its API server.
+	Now, Heard time.Time
 	// WorkloadSpread is what divides the workload instead of the policy's spread, nil for none.
 	WorkloadSpread *SpreadFacts
 	// Last is the last decision, nil for the first.
@@ -127,6 +127,7 @@ func Plan(f Facts) (Decision, *Refusal) {
 	newRevision := f.Last == nil || f.Last.Revision != spec.Revision
 	wave := lend(&f, &spec, result.subsets, used, newRevision)
 	spec.Wave = wave.Progress
+	spec.Template = templateOf(&f, newRevision)
 	f.Last = before
 	number(&f, &spec, newRevision)
 	for i := range spec.Cells {

@@ -27,14 +27,15 @@ type Reconciler struct {
 	verdicts *Verdicts
 	written  *wire.Written[wire.Key]
 	ledger   *Ledger
+	live     client.Reader
 }
 
-// NewReconciler returns a reconciler that writes with c and reads c's cache. It alone writes to ledger. heard tells since when the
-// hub is in contact with its API server.
-func NewReconciler(c client.Client, clk clock.PassiveClock, heard func() time.Time, hubID string, verdicts *Verdicts, watching *Watching, ledger *Ledger) *Reconciler {
+// NewReconciler returns a reconciler that writes with c and reads c's cache, and reads what that does not hold with live. It alone
+// writes to ledger. heard tells since when the hub is in contact with its API server.
+func NewReconciler(c client.Client, live client.Reader, clk clock.PassiveClock, heard func() time.Time, hubID string, verdicts *Verdicts, watching *Watching, ledger *Ledger) *Reconciler {
 	return &Reconciler{
 		gatherer: gatherer{reader: c, rules: AllRules(), hubID: hubID, watching: watching, clock: clk, heard: heard},
-		client:   c, verdicts: verdicts, written: wire.NewWritten[wire.Key](clk), ledger: ledger,
+		client:   c, verdicts: verdicts, written: wire.NewWritten[wire.Key](clk), ledger: ledger, live: live,
 	}
 }
 
@@ -119,6 +120,9 @@ func (r *Reconciler) apply(ctx context.Context, s *state, step step) error {
 		return nil
 	case equality.Semantic.DeepEqual(&s.placement.Spec, step.spec):
 		return nil
+	}
+	if err := r.remember(ctx, s, step.spec); err != nil {
+		return err
 	}
 	placement := s.placement.DeepCopy()
 	placement.Spec = *step.spec

@@ -35,6 +35,9 @@ func readUnitedDeployment(o client.Object) (Workload, *Refusal) {
 		rolling := t.Spec.UpdateStrategy.RollingUpdate
 		w.Paused = rolling != nil && rolling.Paused
 	}
+	if w.Template, w.Kept, refusal = keptOf(w.Key, ud.Spec.Template, ud.Spec.RevisionHistoryLimit); refusal != nil {
+		return w, refusal
+	}
 	w.Unordered = ud.Spec.Template.CloneSetTemplate == nil
 	var partitions map[string]int32
 	if manual := ud.Spec.UpdateStrategy.ManualUpdate; manual != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/topology/lending"
 	"github.com/flotilla-dev/flotilla/topology/waves"
 )
 
@@ -15,11 +16,14 @@ func holdToWaves(f *Facts, spec *topology.WorkloadPlacementSpec, pools []pool, n
 	}
 	facts := waves.Facts{
 		Rollout: &f.Rollout, Revision: spec.Revision, Begins: newRevision && f.Last != nil && f.Last.Revision != "",
-		Allowed: map[string]int32{}, Paused: f.Workload.Paused, Word: f.Word, Now: f.Now,
+		Allowed: map[string]int32{}, Paused: f.Workload.Paused, Word: f.Word, Now: f.Now, Heard: f.Heard,
 		Check: func(c topology.WaveCheck) string { return checkWave(c.Expression, f.Object) },
 	}
 	if f.Last != nil {
-		facts.Last = f.Last.Wave
+		facts.Last, facts.Leaves = f.Last.Wave, f.Last.Revision
+	}
+	if !newRevision {
+		facts.Sequence = f.Last.RevisionSequence
 	}
 	members := map[string]*Member{}
 	for i := range f.Members {
@@ -28,9 +32,9 @@ func holdToWaves(f *Facts, spec *topology.WorkloadPlacementSpec, pools []pool, n
 	for _, p := range pools {
 		facts.Allowed[p.subset] = p.global.Update
 		for i := range p.cells {
-			at := waves.Place{Subset: p.subset, Cluster: p.cells[i].Key, Replicas: p.cells[i].Replicas, Lost: true}
+			at := waves.Place{Subset: p.subset, Cluster: p.cells[i].Key, Replicas: p.cells[i].Replicas, Held: p.cells[i].Held.Update, Lost: true}
 			if m := members[at.Cluster]; m != nil {
-				at.Labels, at.Lost, at.Zones = m.Labels, m.Silent || m.Lost, zonesAt(spec.Cells, p.subset, m)
+				at.Labels, at.Lost, at.Unheard, at.Zones = m.Labels, m.Silent || m.Lost, !m.Ready, zonesAt(spec.Cells, p.subset, m)
 			}
 			if p.cells[i].Report != nil {
 				at.Updated = f.Reports[at.Cluster].Use[p.subset].UpdatedAvailable
@@ -38,6 +42,7 @@ func holdToWaves(f *Facts, spec *topology.WorkloadPlacementSpec, pools []pool, n
 			facts.Places = append(facts.Places, at)
 		}
 	}
+	facts.Places = append(facts.Places, placesWithout(f, pools)...)
 	decision := waves.Decide(facts)
 	next := 0
 	for _, p := range pools {
@@ -49,6 +54,21 @@ func holdToWaves(f *Facts, spec *topology.WorkloadPlacementSpec, pools []pool, n
 		}
 	}
 	return decision
+}
+
+// placesWithout are the places of members that the policy selects and where the workload has no cell: a wave of them has nothing
+// to update, which is no slip of the pen.
+func placesWithout(f *Facts, pools []pool) []waves.Place {
+	var places []waves.Place
+	for _, p := range pools {
+		for i := range f.Members {
+			m := &f.Members[i]
+			if m.Selected && !slices.ContainsFunc(p.cells, func(c lending.Cell) bool { return c.Key == m.Name }) {
+				places = append(places, waves.Place{Subset: p.subset, Cluster: m.Name, Labels: m.Labels, Zones: m.Zones})
+			}
+		}
+	}
+	return places
 }
 
 // zonesAt returns the zones that a subset's pods may lie in in a member: those that its cells name, or else all of the member.
@@ -72,7 +92,7 @@ func withWaveNotes(f *Facts, d *waves.Decision, notes []Note) []Note {
 	switch {
 	case d.Stop:
 		return append([]Note{{Reason: WaveFailed, Stalled: true, Message: fmt.Sprintf(
-			"%s; no pod of %s is updated any more: have the wave tried again with flotilla rollout retry, go on after it with flotilla rollout approve, or take the change back by applying the template of before with rollout.strategy: Proportional",
+			"%s; no pod of %s is updated any more: take the change back with flotilla rollout undo, have the wave tried again with flotilla rollout retry, or go on after it with flotilla rollout approve",
 			d.Waits, f.Workload.Key.Sentence())}}, notes...)
 	case f.Rollout.Strategy == topology.RolloutWaves && f.Workload.Unordered:
 		return append(notes, Note{Reason: Placed, Message: "the policy's rollout.waves hold for CloneSets alone: members update the Deployments and StatefulSets of a UnitedDeployment alongside each other; use cloneSetTemplate"})

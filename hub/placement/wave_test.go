@@ -7,10 +7,12 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/topology/division"
 	"github.com/flotilla-dev/flotilla/topology/waves"
 )
 
@@ -81,7 +83,7 @@ func TestWaves(t *testing.T) {
 		t.Fatalf("a failed wave does not stop the update: %+v, %+v", failed.Spec.Cells, failed.Notes)
 	}
 	f.Last = &failed.Spec
-	f.Word = waves.RetryWord("two", failed.Spec.Wave)
+	f.Word = waves.RetryWord("two", failed.Spec.RevisionSequence, failed.Spec.Wave)
 	f.Object = &apps.CloneSet{Status: apps.CloneSetStatus{ReadyReplicas: 9}}
 	d = plan(t, f)
 	if d.Spec.Wave.Failed != nil || d.Wave == "" || len(d.Notes) > 0 {
@@ -102,6 +104,82 @@ func TestWaves(t *testing.T) {
 	d = plan(t, f)
 	if got := shares(&d); got != "east:3 south:3 west:3" || d.Spec.Wave != nil || len(d.Notes) == 0 || !strings.Contains(d.Notes[0].Message, "cloneSetTemplate") {
 		t.Fatalf("Deployments cannot go in waves: %s, %+v", got, d.Notes)
+	}
+}
+
+// inWaves are facts of an update whose first wave is under way in east.
+func inWaves(t *testing.T, list ...topology.Wave) (Facts, Decision) {
+	t.Helper()
+	f := Facts{
+		Workload: open(9), Members: members("east south west"), Now: time.Date(2026, 3, 1, 15, 0, 0, 0, time.UTC), Object: &apps.CloneSet{},
+		Rollout: topology.Rollout{Strategy: topology.RolloutWaves, Waves: list},
+	}
+	first := f.Workload.Revision
+	d := plan(t, f)
+	carryOut(&f, &d)
+	f.Workload.Revision = "two"
+	d = plan(t, f)
+	if d.Spec.Wave == nil || d.Spec.Wave.From != first {
+		t.Fatalf("the update leaves %q: %+v", first, d.Spec.Wave)
+	}
+	return f, d
+}
+
+// TestTakenBack: the template that an update leaves comes back everywhere at once, so that no pod of the one that failed stays
+// behind a wave.
+func TestTakenBack(t *testing.T) {
+	f, d := inWaves(t, topology.Wave{Name: "canary", Clusters: topology.WaveClusters{Names: []string{"east"}}, Size: new(intstr.FromInt32(1)), Soak: "1m"})
+	if got := shares(&d); got != "east:1 south:0 west:0" {
+		t.Fatalf("the canary is %s", got)
+	}
+	first := d.Spec.Wave.From
+	carryOut(&f, &d)
+	f.Workload.Revision = first
+	d = plan(t, f)
+	if got := shares(&d); got != "east:3 south:3 west:3" || d.Spec.Wave != nil || d.Wave != "" {
+		t.Fatalf("taken back it is %s, %+v", got, d.Spec.Wave)
+	}
+	carryOut(&f, &d)
+	if d = plan(t, f); d.Spec.Wave != nil || shares(&d) != "east:3 south:3 west:3" {
+		t.Fatalf("and then %s, %+v", shares(&d), d.Spec.Wave)
+	}
+}
+
+// TestWavesWithoutNews: a soak waits for news of the members of its wave.
+func TestWavesWithoutNews(t *testing.T) {
+	f, d := inWaves(t, topology.Wave{Name: "canary", Clusters: topology.WaveClusters{Names: []string{"east"}}, Soak: "1m"})
+	carryOut(&f, &d)
+	f.Members[0].Ready = false
+	d = plan(t, f)
+	if !strings.Contains(d.Wave, "waits for news of east") || !d.Spec.Wave.Unheard {
+		t.Fatalf("%q, %+v", d.Wave, d.Spec.Wave)
+	}
+	f.Last, f.Now = &d.Spec, f.Now.Add(time.Hour)
+	f.Members[0].Ready, f.Heard = true, f.Now.Add(-time.Minute)
+	d = plan(t, f)
+	if !strings.Contains(d.Wave, "soaks until 2026-03-01T16:01:00Z") {
+		t.Fatalf("%q, %+v", d.Wave, d.Spec.Wave)
+	}
+}
+
+// TestWavesOfMembersWithoutPods: a wave of a member that has no pod of the workload is over at once; one that selects no member
+// waits for a person.
+func TestWavesOfMembersWithoutPods(t *testing.T) {
+	for name, want := range map[string]int32{"north": 2, "nowhere": 1} {
+		f := Facts{
+			Workload: open(9), Members: members("east north south west"), Object: &apps.CloneSet{},
+			Rollout: topology.Rollout{Strategy: topology.RolloutWaves, Waves: []topology.Wave{
+				{Name: "one", Clusters: topology.WaveClusters{Names: []string{name}}}, {Name: "two", Clusters: topology.WaveClusters{Names: []string{"east"}}},
+			}},
+		}
+		f.Members[1].Taint = division.NoSchedule
+		d := plan(t, f)
+		carryOut(&f, &d)
+		f.Workload.Revision = "two"
+		d = plan(t, f)
+		if d.Spec.Wave == nil || d.Spec.Wave.Number != want {
+			t.Errorf("%s: %q, %+v, want wave %d", name, d.Wave, d.Spec.Wave, want)
+		}
 	}
 }
 

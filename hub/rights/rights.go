@@ -34,6 +34,8 @@ func Rules() []rbacv1.PolicyRule {
 		rule(topology, "workloadplacements/status", "patch"),
 		rule(topology, "workloadplacements/finalizers", "update"),
 		rule("work.karmada.io", "works", read+" create patch delete"),
+		// Templates that workloads had are kept for rollout undo.
+		rule("apps", "controllerrevisions", "get list create patch delete"),
 		// What users ask for is theirs; the hub writes its status, and owns a placement by it.
 		rule(kruise, "clonesets uniteddeployments workloadspreads", read),
 		rule(kruise, "clonesets/status uniteddeployments/status", "patch"),

@@ -199,8 +199,8 @@ func unitedDeploymentUse(united *apps.UnitedDeployment) []work.SubsetUse {
 		uses = append(uses, work.SubsetUse{
 			Subset: s.Name, Desired: s.DesiredReplicas, Total: s.Replicas, Ready: s.ReadyReplicas, Available: s.AvailableReplicas,
 			Updated: s.UpdatedReplicas, UpdatedReady: s.UpdatedReadyReplicas,
-			// The status does not count these. This many must be: even if all old pods are available.
-			UpdatedAvailable: min(s.UpdatedReadyReplicas, max(0, s.AvailableReplicas-old)),
+			// An older definition of the kind does not count these. This many must be: even if all old pods are available.
+			UpdatedAvailable: max(s.UpdatedAvailableReplicas, min(s.UpdatedReadyReplicas, max(0, s.AvailableReplicas-old))),
 			CanGoBack:        s.CanGoBack,
 		})
 	}

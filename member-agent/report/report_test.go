@@ -119,7 +119,8 @@ func TestBuild(t *testing.T) {
 func TestBuildUnitedDeployment(t *testing.T) {
 	live := object(t, `{"apiVersion":"apps.kruise.io/v1beta1","kind":"UnitedDeployment",`+meta5+`,"status":{"observedGeneration":2,"subsetStatuses":[
 		{"name":"a","desiredReplicas":4,"replicas":4,"readyReplicas":4,"availableReplicas":4,"updatedReplicas":1,"updatedReadyReplicas":1,"canGoBack":true},
-		{"name":"b","desiredReplicas":2,"replicas":3,"readyReplicas":3,"availableReplicas":1,"updatedReplicas":2,"updatedReadyReplicas":2}]}}`)
+		{"name":"b","desiredReplicas":2,"replicas":3,"readyReplicas":3,"availableReplicas":1,"updatedReplicas":2,"updatedReadyReplicas":2},
+		{"name":"c","desiredReplicas":3,"replicas":3,"readyReplicas":2,"availableReplicas":2,"updatedReplicas":2,"updatedReadyReplicas":2,"updatedAvailableReplicas":2}]}}`)
 	got, err := Build(work.WorkStatus{}, apply.Outcome{HubID: "hub", Applied: true, Reason: work.ReasonApplied}, live, metav1.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -127,6 +128,7 @@ func TestBuildUnitedDeployment(t *testing.T) {
 	want := []work.SubsetUse{
 		{Subset: "a", Desired: 4, Total: 4, Ready: 4, Available: 4, Updated: 1, UpdatedReady: 1, UpdatedAvailable: 1, CanGoBack: true},
 		{Subset: "b", Desired: 2, Total: 3, Ready: 3, Available: 1, Updated: 2, UpdatedReady: 2, UpdatedAvailable: 0},
+		{Subset: "c", Desired: 3, Total: 3, Ready: 2, Available: 2, Updated: 2, UpdatedReady: 2, UpdatedAvailable: 2}, // the one that is not is old
 	}
 	if diff := cmp.Diff(want, got.Report.InUse); diff != "" {
 		t.Errorf("in use (-want +got):\n%s", diff)

@@ -6,19 +6,22 @@
 //
 // # The rules
 //
-//   - A new template begins at wave one. The first template of a workload has no waves: there is nothing to compare it with.
+//   - A new template begins at wave one. The first template of a workload has no waves: there is nothing to compare it with. Nor
+//     has the one that an update leaves, if it comes back before the waves are over: what waves keep from most pods is what is
+//     not proven, and in a change back that is what runs. It is taken back wherever it is, within the limits of the workload.
 //   - A wave is settled when each of its places whose member is heard has as many updated and available pods as its ceiling
-//     says. When that ceases to be, before the next wave begins, it is not settled any more, and its soak begins anew.
+//     says. When that ceases to be, before the next wave begins, it is not settled any more, and its soak begins anew. Time in
+//     which nobody watched does not count for the soak: in which the hub was away, or a member of the wave was not heard of.
 //   - The next wave begins when the wave was settled for as long as its soak, its checks hold, and a person has approved it
 //     where it asks for that. After the last wave all that is left may be updated.
 //   - A wave fails when it is not settled within its timeout, or a check does not hold for longer than its patience. Then
 //     nothing is updated any more until a person approves it (the next wave begins), or has it tried again.
-//   - An approval stands for soak, checks and members that are lost, and for a wave that has failed. It names template and
-//     wave, so that it holds for no other.
+//   - An approval stands for soak, checks and members that are lost, and for a wave that has failed. It names update and wave,
+//     so that it holds for no other, nor for a later update to the same template.
 //   - While the workload is paused, or its partition does not let the wave be updated whole, the wave is held: its times do not
 //     run, and begin anew afterwards.
 //   - A ceiling follows replicas: scaling, and a member that joins or returns, never lead to an earlier wave. The new pods of a
-//     wave that is over may be updated.
+//     wave that is over may be updated. Where replicas move between the places of a wave, its number is not given twice.
 //   - A lost member is not waited for: the wave goes on without it, and its pods are updated when it returns. A wave all of
 //     whose members are lost proves nothing: it waits for one of them, or for a person.
 //   - A wave that selects no place waits for a person, since a slip of the pen would skip a canary. One whose places have no

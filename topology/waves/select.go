@@ -29,7 +29,8 @@ func selects(w *topology.Wave, p *Place) bool {
 }
 
 // ceilings returns how many pods of each place may be updated while the last of some waves is under way. A wave's number goes
-// over its places in proportion to their replicas, with what earlier waves gave them as the least.
+// over its places in proportion to their replicas, with what earlier waves gave them as the least, and first of all to what may
+// be updated already: where replicas move to another place, the number is not given a second time.
 func ceilings(list []topology.Wave, places []Place) []int32 {
 	ceiling := make([]int32, len(places))
 	for i := range list {
@@ -43,7 +44,16 @@ func ceilings(list []topology.Wave, places []Place) []int32 {
 				entries = append(entries, division.Entry{Weight: n, Min: min(int64(ceiling[j]), n), Max: n, Key: p.Subset + "/" + p.Cluster})
 			}
 		}
-		shares, _ := division.Proportional(sizeOf(&list[i], all), entries)
+		size := sizeOf(&list[i], all)
+		had := slices.Clone(entries)
+		for k, j := range at {
+			had[k].Max = max(had[k].Min, min(int64(places[j].Held), had[k].Max))
+		}
+		kept, _ := division.Proportional(size, had)
+		for k := range entries {
+			entries[k].Min = kept[k]
+		}
+		shares, _ := division.Proportional(size, entries)
 		for k, j := range at {
 			ceiling[j] = max(ceiling[j], int32(shares[k]))
 		}

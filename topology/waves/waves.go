@@ -3,7 +3,6 @@ package waves
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +16,14 @@ const checkEvery = 10 * time.Second
 // defaultPatience holds where the schema's default was not applied.
 const defaultPatience = time.Minute
 
+const (
+	// newsAge is how old the last news of a member may be when it is found not to be heard of.
+	newsAge = 40 * time.Second
+	// listens is how long a hub that was away waits for reports before it finds a wave late: after it, members that are cut off
+	// are known.
+	listens = 2 * newsAge
+)
+
 // Place is a subset in a cluster.
 type Place struct {
 	Subset, Cluster string
@@ -25,21 +32,27 @@ type Place struct {
 	Labels map[string]string
 	// Replicas that the division gives the place.
 	Replicas int32
+	// Held is how many of its pods the place may have updated already.
+	Held int32
 	// Updated is how many pods are updated and available, as last reported under the newest template; 0 without a report.
 	Updated int32
-	// Lost: its member is not heard of any more.
-	Lost bool
+	// Lost: its member is given up: it does not count. Unheard: there is no news of its member, and it may come back.
+	Lost, Unheard bool
 }
 
 // Facts are what a decision about waves depends on.
 type Facts struct {
 	// Rollout is the policy's. Without waves in it there is no decision.
 	Rollout *topology.Rollout
-	// Revision of the newest template. Begins: this is the first decision about it, and there was another one before.
+	// Revision of the newest template, and the sequence of the order that brought it. Begins: this is the first decision about it,
+	// and there was another one before, Leaves; it has no sequence yet.
 	Revision string
+	Sequence int64
 	Begins   bool
+	Leaves   string
 	// Last is how far the waves were, nil where the update has none.
-	Last   *topology.WaveProgress
+	Last *topology.WaveProgress
+	// Places are those with pods, and those of members that the policy selects and that have none.
 	Places []Place
 	// Allowed is how many pods of each subset may be updated as the workload says.
 	Allowed map[string]int32
@@ -49,7 +62,8 @@ type Facts struct {
 	Word string
 	// Check returns why a check does not hold, "" where it does. It is asked only about the wave under way, once that is settled.
 	Check func(topology.WaveCheck) string
-	Now   time.Time
+	// Now is the time, Heard since when the hub is in contact with its API server; zero where that was always so.
+	Now, Heard time.Time
 }
 
 // Decision is what may be updated now.
@@ -66,22 +80,27 @@ type Decision struct {
 	Again time.Duration
 }
 
-// ApproveWord is what a person says to let the rollout go on after the wave under way. What was said before it failed does not
-// approve the failure.
-func ApproveWord(revision string, p *topology.WaveProgress) string {
-	word := "approve/" + revision + "/" + p.Name
-	if p.Failed != nil {
-		word += "/" + strconv.FormatInt(p.Failed.At.Unix(), 10)
-	}
-	return word
+// ApproveWord is what a person says to let the rollout go on after the wave under way, of the update with this revision that came
+// with the order of this sequence. What was said before it failed does not approve the failure, and what was said of an update
+// approves none that brings the same template later.
+func ApproveWord(revision string, sequence int64, p *topology.WaveProgress) string {
+	return word("approve", revision, sequence, p)
 }
 
 // RetryWord is what a person says to have a failed wave tried again; "" where none has failed.
-func RetryWord(revision string, p *topology.WaveProgress) string {
+func RetryWord(revision string, sequence int64, p *topology.WaveProgress) string {
 	if p.Failed == nil {
 		return ""
 	}
-	return "retry/" + revision + "/" + p.Name + "/" + strconv.FormatInt(p.Failed.At.Unix(), 10)
+	return word("retry", revision, sequence, p)
+}
+
+func word(says, revision string, sequence int64, p *topology.WaveProgress) string {
+	text := fmt.Sprintf("%s/%s/%d/%s", says, revision, sequence, p.Name)
+	if p.Failed != nil {
+		text += fmt.Sprintf("/%d", p.Failed.At.Unix())
+	}
+	return text
 }
 
 // Decide says how far the waves are and what may be updated. The package comment has the rules.
@@ -92,14 +111,17 @@ func Decide(f Facts) Decision {
 	}
 	w := walk{Facts: f, at: metav1.NewTime(f.Now.Truncate(time.Second))}
 	if f.Begins {
-		w.p = &topology.WaveProgress{Number: 1, Since: w.at}
+		w.p = &topology.WaveProgress{Number: 1, Since: w.at, From: f.leaves()}
+		if w.p.From == f.Revision {
+			return Decision{} // taken back
+		}
 	} else {
 		w.p = f.Last.DeepCopy()
 		w.find()
 	}
 	w.p.Of = int32(len(list))
 	for int(w.p.Number) <= len(list) && w.passes() {
-		w.p = &topology.WaveProgress{Number: w.p.Number + 1, Of: w.p.Of, Since: w.at}
+		w.p = &topology.WaveProgress{Number: w.p.Number + 1, Of: w.p.Of, Since: w.at, From: w.p.From}
 	}
 	if int(w.p.Number) > len(list) {
 		return Decision{Progress: w.p}
@@ -108,6 +130,15 @@ func Decide(f Facts) Decision {
 		Progress: w.p, Ceilings: ceilings(list[:w.p.Number], f.Places), Stop: w.p.Failed != nil, Again: w.again,
 		Waits: fmt.Sprintf("wave %d of %d (%s), since %s, %s", w.p.Number, w.p.Of, w.p.Name, stamp(w.p.Since), w.waits),
 	}
+}
+
+// leaves returns the revision that an update which begins leaves. Where the waves of the one before are not over, most pods have
+// what that one was to replace.
+func (f *Facts) leaves() string {
+	if f.Last != nil && f.Last.Number <= f.Last.Of && f.Last.From != "" {
+		return f.Last.From
+	}
+	return f.Leaves
 }
 
 // walk goes from wave to wave.
@@ -138,9 +169,10 @@ func (w *walk) passes() bool {
 	wave := &w.Rollout.Waves[w.p.Number-1]
 	w.p.Name, w.again = wave.Name, 0
 	ceiling := ceilings(w.Rollout.Waves[:w.p.Number], w.Places)
-	approved := w.Word == ApproveWord(w.Revision, w.p)
-	if w.p.Failed != nil && w.Word == RetryWord(w.Revision, w.p) {
-		w.p.Failed, w.p.Settled, w.p.Unmet, w.p.Since = nil, nil, nil, w.at
+	approved := w.Word == ApproveWord(w.Revision, w.Sequence, w.p)
+	if w.p.Failed != nil && w.Word == RetryWord(w.Revision, w.Sequence, w.p) {
+		w.p.Failed, w.p.Since = nil, w.at
+		w.unsettle()
 	}
 	held := w.holds(ceiling)
 	switch {
@@ -153,7 +185,8 @@ func (w *walk) passes() bool {
 		return w.wait("waits: %s", held)
 	case w.p.Held:
 		// What it was held for is over: its times begin anew.
-		w.p.Held, w.p.Since, w.p.Settled, w.p.Unmet = false, w.at, nil, nil
+		w.p.Held, w.p.Since = false, w.at
+		w.unsettle()
 	}
 	pods, selected, lost := w.look(wave, ceiling)
 	switch {
@@ -162,19 +195,27 @@ func (w *walk) passes() bool {
 	case pods == 0:
 		return true
 	case lost == selected:
-		w.p.Settled, w.p.Unmet = nil, nil
+		w.unsettle()
 		return approved || w.wait("waits for its members, which are all lost: it goes on when one is back, or when it is approved")
 	case !w.settled(wave, ceiling):
 		if w.p.Settled != nil {
 			w.p.Since = w.at // it was done in time, and has as much again for what came since
 		}
-		w.p.Settled, w.p.Unmet = nil, nil
+		w.unsettle()
 		return w.late(wave, pods)
 	}
 	if w.p.Settled == nil {
 		w.p.Settled = &w.at
 	}
-	return approved || w.proven(wave)
+	unheard := w.unheard(wave, ceiling)
+	w.watch(wave, unheard != "")
+	switch {
+	case approved:
+		return true
+	case unheard != "":
+		return w.wait("waits for news of %s, which is not heard of: its time does not count meanwhile", unheard)
+	}
+	return w.proven(wave)
 }
 
 // wait notes what the wave waits for.
@@ -246,7 +287,11 @@ func (w *walk) settled(wave *topology.Wave, ceiling []int32) bool {
 func (w *walk) late(wave *topology.Wave, pods int32) bool {
 	timeout := durationOf(wave.Timeout, 0)
 	if timeout > 0 {
-		if w.again = w.p.Since.Add(timeout).Sub(w.Now); w.again <= 0 {
+		due := w.p.Since.Add(timeout)
+		if heard := w.Heard.Add(listens); heard.After(due) {
+			due = heard // what came meanwhile may not have been told yet
+		}
+		if w.again = due.Sub(w.Now); w.again <= 0 {
 			return w.fail("its %d pods were not updated and available within %s (timeout)", pods, wave.Timeout)
 		}
 	}
@@ -268,8 +313,10 @@ func (w *walk) proven(wave *topology.Wave) bool {
 	case unmet != "":
 		return w.wait("waits: %s", unmet)
 	case left > 0:
-		if w.again == 0 || left < w.again {
-			w.again = left
+		for _, next := range []time.Duration{left, noteEvery(wave)} {
+			if w.again == 0 || next < w.again {
+				w.again = next
+			}
 		}
 		return w.wait("soaks until %s", stamp(metav1.NewTime(soak)))
 	case wave.Approval == topology.ApprovalRequired:
@@ -287,8 +334,8 @@ func (w *walk) check(wave *topology.Wave) (unmet string, over bool) {
 		if why == "" {
 			continue
 		}
-		if w.p.Unmet == nil {
-			w.p.Unmet = &w.at
+		if w.p.Unmet == nil || w.Heard.After(w.p.Unmet.Time) {
+			w.p.Unmet = &w.at // nobody looked before
 		}
 		patience := durationOf(c.Patience, defaultPatience)
 		return fmt.Sprintf("check %q does not hold: %s", c.Name, why), w.Now.Sub(w.p.Unmet.Time) > patience

@@ -31,7 +31,7 @@ func three() []Place {
 
 func facts(list ...topology.Wave) Facts {
 	return Facts{
-		Rollout: &topology.Rollout{Strategy: topology.RolloutWaves, Waves: list}, Revision: "two", Begins: true,
+		Rollout: &topology.Rollout{Strategy: topology.RolloutWaves, Waves: list}, Revision: "two", Sequence: 7, Begins: true, Leaves: "one",
 		Places: three(), Allowed: map[string]int32{"": 30}, Check: func(topology.WaveCheck) string { return "" }, Now: start,
 	}
 }
@@ -62,8 +62,8 @@ func TestStories(t *testing.T) {
 	hasty.Timeout = "5m"
 	unmet := func(f *Facts) { f.Check = func(topology.WaveCheck) string { return "too many" } }
 	met := func(f *Facts) { f.Check = func(topology.WaveCheck) string { return "" } }
-	say := func(word func(string, *topology.WaveProgress) string) func(*Facts) {
-		return func(f *Facts) { f.Word = word("two", f.Last) }
+	say := func(word func(string, int64, *topology.WaveProgress) string) func(*Facts) {
+		return func(f *Facts) { f.Word = word("two", 7, f.Last) }
 	}
 	stories := map[string]struct {
 		waves []topology.Wave
@@ -72,15 +72,15 @@ func TestStories(t *testing.T) {
 		"a canary soaks, its cluster follows, then the rest": {[]topology.Wave{canary, named("east", "east")}, []step{
 			{"it begins with two pods", nil, 0, 1, "[2 0 0]", "wave 1 of 2 (canary), since 2026-03-01T15:00:00Z, waits until its 2 pods are updated and available", 0},
 			{"one is there", updated(1, 0, 0), time.Minute, 1, "[2 0 0]", "waits until", 0},
-			{"both", updated(2, 0, 0), time.Minute, 1, "[2 0 0]", "soaks until 2026-03-01T15:12:00Z", 10 * time.Minute},
+			{"both", updated(2, 0, 0), time.Minute, 1, "[2 0 0]", "soaks until 2026-03-01T15:12:00Z", 5 * time.Minute},
 			{"one fails: the soak is void", updated(1, 0, 0), time.Minute, 1, "[2 0 0]", "waits until", 0},
-			{"it is back", updated(2, 0, 0), time.Minute, 1, "[2 0 0]", "soaks until 2026-03-01T15:14:00Z", 10 * time.Minute},
+			{"it is back", updated(2, 0, 0), time.Minute, 1, "[2 0 0]", "soaks until 2026-03-01T15:14:00Z", 5 * time.Minute},
 			{"nearly", nil, 9 * time.Minute, 1, "[2 0 0]", "soaks", time.Minute},
 			{"over", nil, time.Minute, 2, "[10 0 0]", "wave 2 of 2 (east), since 2026-03-01T15:14:00Z", 0},
 			{"it scales up: no earlier wave", func(f *Facts) { f.Places[0].Replicas = 40; f.Allowed[""] = 60 }, time.Minute, 2, "[40 0 0]", "", 0},
 			{"all of the cluster", updated(40, 0, 0), time.Minute, 3, "none", "", 0},
 			{"a member joins when they are over", func(f *Facts) { f.Places = append(f.Places, Place{Cluster: "north", Replicas: 5}) }, time.Minute, 3, "none", "", 0},
-			{"a new template begins at wave one", func(f *Facts) { f.Begins = true; updated(0, 0, 0)(f) }, time.Minute, 1, "[6 0 0 0]", "", 0},
+			{"a new template begins at wave one", func(f *Facts) { f.Begins, f.Revision = true, "three"; updated(0, 0, 0)(f) }, time.Minute, 1, "[6 0 0 0]", "", 0},
 		}},
 		"a check": {[]topology.Wave{checked}, []step{
 			{"", nil, 0, 1, "[10 0 0]", "waits until its 10 pods", 0},
@@ -97,7 +97,7 @@ func TestStories(t *testing.T) {
 			{"a person goes on", say(ApproveWord), 0, 2, "none", "", 0},
 		}},
 		"approval": {[]topology.Wave{approved, approvedAs("two", "south")}, []step{
-			{"said too early it waits for the pods", func(f *Facts) { f.Word = "approve/two/one" }, 0, 1, "[10 0 0]", "waits until", 0},
+			{"said too early it waits for the pods", func(f *Facts) { f.Word = "approve/two/7/one" }, 0, 1, "[10 0 0]", "waits until", 0},
 			{"", updated(10, 0, 0), 0, 2, "[10 10 0]", "waits until", 0},
 			{"the word for one wave is none for the next", updated(10, 10, 0), 0, 2, "[10 10 0]", "waits for a person", 0},
 			{"", say(ApproveWord), 0, 3, "none", "", 0},
@@ -128,7 +128,7 @@ func TestStories(t *testing.T) {
 			{"both", func(f *Facts) { f.Places[0].Lost = true; updated(10, 0, 0)(f) }, 0, 1, "[10 10 0]", "all lost", 0},
 			{"one is back and was done", func(f *Facts) { f.Places[0].Lost = false }, 0, 2, "[10 10 10]", "", 0},
 			{"the other too: the waves go on", func(f *Facts) { f.Places[1].Lost = false }, 0, 2, "[10 10 10]", "wave 2 of 2", 0},
-			{"all of the second wave are lost: a person goes on", func(f *Facts) { f.Places[2].Lost = true; f.Word = "approve/two/two" }, 0, 3, "none", "", 0},
+			{"all of the second wave are lost: a person goes on", func(f *Facts) { f.Places[2].Lost = true; f.Word = "approve/two/7/two" }, 0, 3, "none", "", 0},
 		}},
 		"a slip of the pen": {[]topology.Wave{named("one", "esat")}, []step{
 			{"does not skip a canary", nil, 0, 1, "[0 0 0]", "selects no part of the workload", 0},
@@ -142,6 +142,60 @@ func TestStories(t *testing.T) {
 			{"a wave is put in front", func(f *Facts) { f.Rollout.Waves = append([]topology.Wave{named("new", "west")}, f.Rollout.Waves...) }, 0, 3, "[10 10 10]", "wave 3 of 3 (two)", 0},
 			{"the one under way is removed", func(f *Facts) { f.Rollout.Waves = f.Rollout.Waves[:1] }, 0, 1, "[0 0 10]", "wave 1 of 1 (new)", 0},
 			{"waves are given up", func(f *Facts) { f.Rollout = &topology.Rollout{} }, 0, 0, "none", "", 0},
+		}},
+		"a soak counts while somebody watches": {[]topology.Wave{{Name: "one", Clusters: topology.WaveClusters{Names: []string{"east", "south"}}, Soak: "10m"}}, []step{
+			{"done", updated(10, 10, 0), 0, 1, "[10 10 0]", "soaks until 2026-03-01T15:10:00Z", 5 * time.Minute},
+			{"noted", nil, 6 * time.Minute, 1, "[10 10 0]", "soaks until 2026-03-01T15:10:00Z", 4 * time.Minute},
+			{"a member of another wave is not heard of", func(f *Facts) { f.Places[2].Unheard = true }, time.Minute, 1, "[10 10 0]", "soaks until 2026-03-01T15:10:00Z", 3 * time.Minute},
+			{"one of the wave: for 40 s already", func(f *Facts) { f.Places[1].Unheard = true }, time.Minute, 1, "[10 10 0]", "waits for news of south", 0},
+			{"still", nil, 5 * time.Minute, 1, "[10 10 0]", "waits for news of south", 0},
+			{"it is back after 6m40s", func(f *Facts) { f.Places[1].Unheard = false }, time.Minute, 1, "[10 10 0]", "soaks until 2026-03-01T15:16:40Z", 160 * time.Second},
+			{"the hub was away for 90 s", func(f *Facts) { f.Heard = start.Add(15*time.Minute + 30*time.Second) }, 2 * time.Minute, 1, "[10 10 0]", "soaks until 2026-03-01T15:18:10Z", 130 * time.Second},
+			{"over", nil, 130 * time.Second, 2, "none", "", 0},
+		}},
+		"a lost member is not waited for": {[]topology.Wave{{Name: "one", Clusters: topology.WaveClusters{Names: []string{"east", "south"}}, Soak: "2m"}}, []step{
+			{"done", updated(10, 10, 0), 0, 1, "[10 10 0]", "soaks until 2026-03-01T15:02:00Z", 2 * time.Minute},
+			{"not heard of", func(f *Facts) { f.Places[1].Unheard = true }, time.Minute, 1, "[10 10 0]", "waits for news of south", 0},
+			{"lost", func(f *Facts) { f.Places[1].Lost = true }, time.Minute, 1, "[10 10 0]", "soaks until 2026-03-01T15:03:40Z", 100 * time.Second},
+			{"the other proves the wave", nil, 100 * time.Second, 2, "none", "", 0},
+		}},
+		"what has soaked has soaked": {[]topology.Wave{{Name: "one", Clusters: topology.WaveClusters{Names: []string{"east"}}, Soak: "1m", Approval: topology.ApprovalRequired}}, []step{
+			{"", updated(10, 0, 0), 0, 1, "[10 0 0]", "soaks", time.Minute},
+			{"", nil, time.Minute, 1, "[10 0 0]", "waits for a person", 0},
+			{"the hub was restarted", func(f *Facts) { f.Heard = start.Add(time.Hour) }, time.Hour, 1, "[10 0 0]", "waits for a person", 0},
+			{"no news", func(f *Facts) { f.Places[0].Unheard = true }, time.Hour, 1, "[10 0 0]", "waits for news of east", 0},
+			{"which a person may overrule", say(ApproveWord), time.Hour, 2, "none", "", 0},
+		}},
+		"a hub that was away finds nothing late, and no check failed": {[]topology.Wave{{Name: "one", Clusters: topology.WaveClusters{Names: []string{"east"}}, Timeout: "5m",
+			Checks: []topology.WaveCheck{{Name: "errors", Expression: "x", Patience: "30s"}}}}, []step{
+			{"", nil, 0, 1, "[10 0 0]", "waits until", 5 * time.Minute},
+			{"it is back", func(f *Facts) { f.Heard = start.Add(time.Hour) }, time.Hour, 1, "[10 0 0]", "waits until", 80 * time.Second},
+			{"and told", func(f *Facts) { updated(10, 0, 0)(f); unmet(f) }, time.Minute, 1, "[10 0 0]", "does not hold", 10 * time.Second},
+			{"away again", func(f *Facts) { f.Heard = start.Add(2 * time.Hour) }, time.Hour, 1, "[10 0 0]", "does not hold", 10 * time.Second},
+			{"for too long", nil, 31 * time.Second, 1, "[10 0 0]", "failed at", 0},
+		}},
+		"taken back": {[]topology.Wave{named("one", "east"), named("two", "south")}, []step{
+			{"", updated(4, 0, 0), 0, 1, "[10 0 0]", "", 0},
+			{"what the update left comes back in no waves", func(f *Facts) { f.Begins, f.Revision, f.Leaves = true, "one", "two" }, 0, 0, "none", "", 0},
+			{"", nil, time.Minute, 0, "none", "", 0},
+			{"once more", func(f *Facts) { f.Begins, f.Revision, f.Leaves = true, "two", "one"; updated(0, 0, 0)(f) }, 0, 1, "[10 0 0]", "", 0},
+			{"a mended one goes in waves", func(f *Facts) { f.Begins, f.Revision, f.Leaves = true, "three", "two" }, 0, 1, "[10 0 0]", "", 0},
+			{"the one that was to be mended too", func(f *Facts) { f.Begins, f.Revision, f.Leaves = true, "two", "three" }, 0, 1, "[10 0 0]", "", 0},
+			{"what all had before does not", func(f *Facts) { f.Begins, f.Revision, f.Leaves = true, "one", "two" }, 0, 0, "none", "", 0},
+			{"one whose waves are over", func(f *Facts) { f.Begins, f.Revision, f.Leaves = true, "two", "one"; updated(10, 10, 0)(f) }, 0, 3, "none", "", 0},
+			{"is left as any other is", func(f *Facts) { f.Begins, f.Revision, f.Leaves = true, "one", "two"; updated(0, 0, 0)(f) }, 0, 1, "[10 0 0]", "", 0},
+		}},
+		"the same template comes back later": {[]topology.Wave{approved}, []step{
+			{"an approval of then is none of now", func(f *Facts) { f.Word = "approve/two/3/one"; updated(10, 0, 0)(f) }, 0, 1, "[10 0 0]", "waits for a person", 0},
+			{"one without a sequence neither", func(f *Facts) { f.Word = "approve/two/one" }, 0, 1, "[10 0 0]", "waits for a person", 0},
+			{"", say(ApproveWord), 0, 2, "none", "", 0},
+		}},
+		"replicas move": {[]topology.Wave{{Name: "one", Clusters: topology.WaveClusters{Names: []string{"east", "south"}}, Size: new(intstr.FromInt32(4))}}, []step{
+			{"", nil, 0, 1, "[2 2 0]", "", 0},
+			{"what is updated counts", func(f *Facts) {
+				f.Places[0].Held, f.Places[1].Held, f.Places[0].Replicas, f.Places[1].Replicas = 2, 2, 5, 15
+			}, 0, 1, "[2 2 0]", "", 0},
+			{"what is gone does not", func(f *Facts) { f.Places[0].Replicas, f.Places[1].Replicas = 1, 19 }, 0, 1, "[1 3 0]", "", 0},
 		}},
 		"by labels and zones": {[]topology.Wave{
 			{Name: "one", Clusters: topology.WaveClusters{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "test"}}}},
@@ -182,6 +236,30 @@ func TestStories(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSizeHolds: wherever replicas move, what may have been updated under a wave is never more than its size.
+func TestSizeHolds(t *testing.T) {
+	for seed := range uint64(500) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		f := facts(topology.Wave{Name: "one", Size: new(intstr.FromInt32(int32(1 + r.IntN(20))))})
+		for range 30 {
+			d := Decide(f)
+			f.Begins, f.Last = false, d.Progress
+			sum := int32(0)
+			for i := range f.Places {
+				f.Places[i].Held = max(f.Places[i].Held, d.Ceilings[i])
+				sum += f.Places[i].Held
+			}
+			if size := f.Rollout.Waves[0].Size.IntVal; sum > size {
+				t.Fatalf("seed %d: %d pods may have been updated of a wave of %d: %+v", seed, sum, size, f.Places)
+			}
+			from, to := &f.Places[r.IntN(3)], &f.Places[r.IntN(3)]
+			moved := int32(r.IntN(int(from.Replicas) + 1))
+			from.Replicas, to.Replicas = from.Replicas-moved, to.Replicas+moved
+			from.Held = min(from.Held, from.Replicas)
+		}
 	}
 }
 

@@ -342,6 +342,10 @@ type SubsetStatus struct {
 	// updatedReadyReplicas is the number of pods of the subset of updatedRevision that are ready. Flotilla's addition.
 	// +optional
 	UpdatedReadyReplicas int32 `json:"updatedReadyReplicas"`
+	// updatedAvailableReplicas is the number of pods of the subset of updatedRevision that are available; of Deployments and
+	// StatefulSets, how many must be. Flotilla's addition.
+	// +optional
+	UpdatedAvailableReplicas int32 `json:"updatedAvailableReplicas"`
 	// canGoBack is whether a higher partition brings updated pods of the subset back to the revision that all of them had
 	// before: false once all were updated, and for kinds without a partition. Flotilla's addition.
 	// +optional

@@ -54,7 +54,7 @@ type Rollout struct {
 	// +optional
 	// +kubebuilder:default=Pause
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self == 'Pause'",message="onFailure is not known: use Pause, and take a change back by applying the template of before with strategy Proportional",messageExpression="'onFailure %s is not known: use Pause, and take a change back by applying the template of before with strategy Proportional'.format([self])"
+	// +kubebuilder:validation:XValidation:rule="self == 'Pause'",message="onFailure is not known: use Pause, and take a change back with flotilla rollout undo",messageExpression="'onFailure %s is not known: use Pause, and take a change back with flotilla rollout undo'.format([self])"
 	OnFailure RolloutFailure `json:"onFailure,omitempty"`
 }
 
@@ -150,17 +150,30 @@ type WaveCheck struct {
 // WaveProgress is how far the waves of an update are. It changes only with what it says, never with time alone.
 type WaveProgress struct {
 	// number of the wave under way, from 1; one more than of when all waves are over.
+	// +kubebuilder:validation:Minimum=1
 	Number int32 `json:"number"`
 	// of is how many waves there are.
+	// +kubebuilder:validation:Minimum=1
 	Of int32 `json:"of"`
 	// name of the wave under way, empty when all are over.
 	// +optional
 	Name string `json:"name,omitempty"`
 	// since is when the wave began, or went on after it was held.
 	Since metav1.Time `json:"since"`
-	// settled is since when all pods of the wave are updated and available; absent while they are not.
+	// from is the revision that the update leaves: that of the last template whose update was over. A change back to it goes in
+	// no waves.
+	// +optional
+	From string `json:"from,omitempty"`
+	// settled is since when all pods of the wave are updated and available; absent while they are not. It is put off by the time
+	// in which nobody watched.
 	// +optional
 	Settled *metav1.Time `json:"settled,omitempty"`
+	// watched is until when the hub is known to have watched the wave since it was settled. It is written now and then only.
+	// +optional
+	Watched *metav1.Time `json:"watched,omitempty"`
+	// unheard is true while a member of the wave is not heard of: the time from watched on does not count for the soak.
+	// +optional
+	Unheard bool `json:"unheard,omitempty"`
 	// unmet is since when a check does not hold; absent while all hold.
 	// +optional
 	Unmet *metav1.Time `json:"unmet,omitempty"`

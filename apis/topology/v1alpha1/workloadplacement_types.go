@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -19,6 +20,11 @@ type WorkloadPlacementSpec struct {
 	// revision is the hash of the workload's template that the orders carry.
 	// +optional
 	Revision string `json:"revision,omitempty"`
+	// template of the workload as of revision: when the workload gets another one, the hub keeps this one as a
+	// ControllerRevision.
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Template *runtime.RawExtension `json:"template,omitempty"`
 	// replicas that the workload asks for.
 	Replicas int32 `json:"replicas"`
 	// placed is how many of them have a cell; unplaced says why the others have none.

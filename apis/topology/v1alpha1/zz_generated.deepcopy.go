@@ -870,6 +870,10 @@ func (in *WaveProgress) DeepCopyInto(out *WaveProgress) {
 		in, out := &in.Settled, &out.Settled
 		*out = (*in).DeepCopy()
 	}
+	if in.Watched != nil {
+		in, out := &in.Watched, &out.Watched
+		*out = (*in).DeepCopy()
+	}
 	if in.Unmet != nil {
 		in, out := &in.Unmet, &out.Unmet
 		*out = (*in).DeepCopy()
@@ -958,6 +962,11 @@ func (in *WorkloadPlacementSpec) DeepCopyInto(out *WorkloadPlacementSpec) {
 		in, out := &in.Policy, &out.Policy
 		*out = new(PolicyReference)
 		**out = **in
+	}
+	if in.Template != nil {
+		in, out := &in.Template, &out.Template
+		*out = new(runtime.RawExtension)
+		(*in).DeepCopyInto(*out)
 	}
 	if in.Spread != nil {
 		in, out := &in.Spread, &out.Spread

@@ -212,7 +212,7 @@ func plannedRows(o *observed, p *plan, facts *conditions.Facts) []kruise.SubsetS
 		if s.live != nil {
 			addPods(&row, s.live)
 			updated := updatedOf(o, s.live)
-			row.UpdatedReplicas, row.UpdatedReadyReplicas = updated.updated, updated.updatedReady
+			row.UpdatedReplicas, row.UpdatedReadyReplicas, row.UpdatedAvailableReplicas = updated.updated, updated.updatedReady, updated.updatedAvailable
 			row.CanGoBack = s.live.canGoBack
 			facts.Available += min(s.live.pods.available, s.counted())
 			facts.Updated += min(updated.updated, s.expected())

@@ -274,7 +274,7 @@ func statefulSetChildren(w *world) {
 	w.expectImages("a:2=3 b:2=3")
 	w.eventually("all are updated", func() string {
 		s := w.get().Status
-		if s.UpdatedReadyReplicas != 6 || s.CurrentRevision == first || s.SubsetStatuses[0].AvailableReplicas != 3 {
+		if s.UpdatedReadyReplicas != 6 || s.CurrentRevision == first || s.SubsetStatuses[0].AvailableReplicas != 3 || s.SubsetStatuses[0].UpdatedAvailableReplicas != 3 {
 			return fmt.Sprintf("%+v", s)
 		}
 		return ""

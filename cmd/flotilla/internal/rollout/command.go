@@ -34,7 +34,7 @@ func NewCommand() *cobra.Command {
 	}
 	now := clock.RealClock{}
 	command.AddCommand(
-		newStatus(),
+		newStatus(), newHistory(), newDiff(), newUndo(),
 		newChange("pause", "Stop updating pods; healing and scaling go on", "paused", func(o client.Object) error { return pause(o, true) }),
 		newChange("resume", "Go on with a rollout that was paused", "resumed", func(o client.Object) error { return pause(o, false) }),
 		newChange("promote", "Let all pods be updated: no partition, no pause", "promoted", promote),

@@ -13,28 +13,31 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/waves"
 )
 
+// wording puts what a person says of the wave under way into a word; it fails where that cannot be said.
+type wording func(revision string, sequence int64, p *topology.WaveProgress) (string, error)
+
 // newWord returns a verb by which a person says something of the wave under way.
-func newWord(name, short, done string, word func(revision string, p *topology.WaveProgress) (string, error)) *cobra.Command {
+func newWord(name, short, done string, word wording) *cobra.Command {
 	return newVerb(name, short, func(ctx context.Context, c client.Client, out io.Writer, key wire.Key) error {
 		return say(ctx, c, out, key, done, word)
 	})
 }
 
 // approval is the word that lets the rollout go on after the wave under way.
-func approval(revision string, p *topology.WaveProgress) (string, error) {
-	return waves.ApproveWord(revision, p), nil
+func approval(revision string, sequence int64, p *topology.WaveProgress) (string, error) {
+	return waves.ApproveWord(revision, sequence, p), nil
 }
 
 // retry is the word that has a failed wave tried again. It fails where none has failed.
-func retry(revision string, p *topology.WaveProgress) (string, error) {
-	if word := waves.RetryWord(revision, p); word != "" {
+func retry(revision string, sequence int64, p *topology.WaveProgress) (string, error) {
+	if word := waves.RetryWord(revision, sequence, p); word != "" {
 		return word, nil
 	}
 	return "", fmt.Errorf("wave %s has not failed: there is nothing to try again; see how far it is with flotilla rollout status", p.Name)
 }
 
 // say writes the word for the wave under way on the workload.
-func say(ctx context.Context, c client.Client, out io.Writer, key wire.Key, done string, word func(string, *topology.WaveProgress) (string, error)) error {
+func say(ctx context.Context, c client.Client, out io.Writer, key wire.Key, done string, word wording) error {
 	placement := &topology.WorkloadPlacement{}
 	if err := c.Get(ctx, key.Placement(), placement); err != nil {
 		return fmt.Errorf("get the placement of %s, which only a hub has: %w", key.Sentence(), err)
@@ -43,7 +46,7 @@ func say(ctx context.Context, c client.Client, out io.Writer, key wire.Key, done
 	if p == nil || p.Number > p.Of {
 		return fmt.Errorf("no wave of %s is under way: waves begin with a new template, where the policy has rollout.strategy Waves", key.Sentence())
 	}
-	text, err := word(placement.Spec.Revision, p)
+	text, err := word(placement.Spec.Revision, placement.Spec.RevisionSequence, p)
 	if err != nil {
 		return fmt.Errorf("%s: %w", key.Sentence(), err)
 	}

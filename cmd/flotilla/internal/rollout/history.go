@@ -1,0 +1,239 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/pmezard/go-difflib/difflib"
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
+)
+
+// Revision is a template that a workload has or had.
+type Revision struct {
+	// Number orders revisions: a later template has a higher one. 0 for one that has none yet, which is the newest.
+	Number int64 `json:"number"`
+	// Name of the revision, as the status of the workload names it.
+	Name string `json:"name"`
+	// Current: the workload has this template now.
+	Current bool `json:"current,omitempty"`
+	// Created is when the revision was stored; absent for one that is not stored.
+	Created *metav1.Time `json:"created,omitempty"`
+	// Images of the containers, in their order.
+	Images []string `json:"images"`
+
+	template *corev1.PodTemplateSpec
+}
+
+// revisionsOf returns the templates that a workload had, the oldest first and the current one last.
+func revisionsOf(object client.Object, stored []appsv1.ControllerRevision) ([]Revision, error) {
+	now := podTemplate(object)
+	if now == nil {
+		return nil, fmt.Errorf("%s/%s has no pod template: give spec.template", object.GetNamespace(), object.GetName())
+	}
+	want, err := history.Canonical(*now)
+	if err != nil {
+		return nil, fmt.Errorf("read the pod template of %s/%s: %w", object.GetNamespace(), object.GetName(), err)
+	}
+	current := Revision{Name: "current", Current: true, Images: images(now), template: now}
+	var earlier []Revision
+	var own []*appsv1.ControllerRevision
+	for i := range stored {
+		if metav1.IsControlledBy(&stored[i], object) {
+			own = append(own, &stored[i])
+		}
+	}
+	history.Sort(own)
+	for _, r := range own {
+		template, err := storedTemplate(object, r)
+		if err != nil {
+			return nil, fmt.Errorf("read ControllerRevision %s/%s: %w", r.Namespace, r.Name, err)
+		}
+		have, err := history.Canonical(*template)
+		if err != nil {
+			return nil, fmt.Errorf("read ControllerRevision %s/%s: %w", r.Namespace, r.Name, err)
+		}
+		revision := Revision{Number: r.Revision, Name: r.Name, Created: &r.CreationTimestamp, Images: images(template), template: template}
+		if string(have) == string(want) {
+			revision.Current = true // in a cluster the current one is stored too
+			current = revision
+			continue
+		}
+		earlier = append(earlier, revision)
+	}
+	return append(earlier, current), nil
+}
+
+// storedTemplate returns the pod template within a revision.
+func storedTemplate(object client.Object, r *appsv1.ControllerRevision) (*corev1.PodTemplateSpec, error) {
+	if _, ok := object.(*apps.UnitedDeployment); ok {
+		subset, err := history.Decode[apps.SubsetTemplate](r.Data.Raw)
+		if err != nil {
+			return nil, err
+		}
+		if template := podTemplate(&apps.UnitedDeployment{Spec: apps.UnitedDeploymentSpec{Template: subset}}); template != nil {
+			return template, nil
+		}
+		return nil, errors.New("it holds no pod template")
+	}
+	template, err := history.Decode[corev1.PodTemplateSpec](r.Data.Raw)
+	return &template, err
+}
+
+func images(template *corev1.PodTemplateSpec) []string {
+	list := []string{}
+	for i := range template.Spec.Containers {
+		list = append(list, template.Spec.Containers[i].Image)
+	}
+	return list
+}
+
+// pick returns the revision with a number, or for 0 the newest one before the current.
+func pick(key wire.Key, revisions []Revision, number int64) (*Revision, error) {
+	if number == 0 {
+		if len(revisions) < 2 {
+			return nil, fmt.Errorf("%s has no earlier template: a hub keeps one when the template changes", key.Sentence())
+		}
+		return &revisions[len(revisions)-2], nil
+	}
+	if i := slices.IndexFunc(revisions, func(r Revision) bool { return r.Number == number }); i >= 0 {
+		return &revisions[i], nil
+	}
+	return nil, fmt.Errorf("%s has no revision %d: see flotilla rollout history %s/%s -n %s", key.Sentence(), number, strings.ToLower(key.Kind), key.Name, key.Namespace)
+}
+
+// undo gives an object the pod template of a revision; all other fields stay, so its partition holds for the way back too.
+func undo(object client.Object, r *Revision) error {
+	template := podTemplate(object)
+	if template == nil {
+		return fmt.Errorf("%s/%s has no pod template: give spec.template", object.GetNamespace(), object.GetName())
+	}
+	*template = *r.template.DeepCopy()
+	return nil
+}
+
+// diff returns what differs between two templates, in the unified form, "" for nothing.
+func diff(from, to *Revision) (string, error) {
+	a, err := yaml.Marshal(from.template)
+	if err != nil {
+		return "", fmt.Errorf("write %s as YAML: %w", from.Name, err)
+	}
+	b, err := yaml.Marshal(to.template)
+	if err != nil {
+		return "", fmt.Errorf("write %s as YAML: %w", to.Name, err)
+	}
+	return difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+		A: difflib.SplitLines(string(a)), B: difflib.SplitLines(string(b)), FromFile: from.label(), ToFile: to.label(), Context: 3,
+	})
+}
+
+func (r *Revision) label() string {
+	if r.Number == 0 {
+		return r.Name
+	}
+	return fmt.Sprintf("%s (revision %d)", r.Name, r.Number)
+}
+
+// read returns a workload and its templates.
+func read(ctx context.Context, c client.Client, key wire.Key) (client.Object, []Revision, error) {
+	object, err := get(ctx, c, key)
+	if err != nil {
+		return nil, nil, err
+	}
+	list := &appsv1.ControllerRevisionList{}
+	if err := c.List(ctx, list, client.InNamespace(key.Namespace)); err != nil {
+		return nil, nil, fmt.Errorf("list ControllerRevisions of %s: %w", key.Namespace, err)
+	}
+	revisions, err := revisionsOf(object, list.Items)
+	return object, revisions, err
+}
+
+// newHistory, newDiff and newUndo return the verbs about earlier templates.
+func newHistory() *cobra.Command {
+	var output console.Output
+	command := newVerb("history", "List the templates that a workload had", func(ctx context.Context, c client.Client, out io.Writer, key wire.Key) error {
+		if err := output.Check(); err != nil {
+			return err
+		}
+		_, revisions, err := read(ctx, c, key)
+		if err != nil {
+			return err
+		}
+		return output.Print(out, revisions, func(out io.Writer) error { return table(out, revisions) })
+	})
+	output.AddFlag(command)
+	return command
+}
+
+func table(out io.Writer, revisions []Revision) error {
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "REVISION\tNAME\tCREATED\tIMAGES")
+	for _, r := range revisions {
+		number, created := "-", "-"
+		if r.Number > 0 {
+			number = fmt.Sprint(r.Number)
+		}
+		if r.Current {
+			number += " (current)"
+		}
+		if r.Created != nil {
+			created = r.Created.UTC().Format(time.RFC3339)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", number, r.Name, created, strings.Join(r.Images, ","))
+	}
+	return w.Flush()
+}
+
+func newDiff() *cobra.Command {
+	var number int64
+	command := newVerb("diff", "Show what undo would change in the pod template", func(ctx context.Context, c client.Client, out io.Writer, key wire.Key) error {
+		_, revisions, err := read(ctx, c, key)
+		if err != nil {
+			return err
+		}
+		to, err := pick(key, revisions, number)
+		if err != nil {
+			return err
+		}
+		text, err := diff(&revisions[len(revisions)-1], to)
+		if err != nil {
+			return err
+		}
+		_, err = io.WriteString(out, text)
+		return err
+	})
+	command.Flags().Int64Var(&number, "to-revision", 0, "the revision to compare with; 0 for the one before the current")
+	return command
+}
+
+func newUndo() *cobra.Command {
+	var number int64
+	command := newVerb("undo", "Give a workload an earlier pod template again, in all clusters", func(ctx context.Context, c client.Client, out io.Writer, key wire.Key) error {
+		_, revisions, err := read(ctx, c, key)
+		if err != nil {
+			return err
+		}
+		to, err := pick(key, revisions, number)
+		if err != nil {
+			return err
+		}
+		return apply(ctx, c, out, key, "taken back to "+to.label(), func(o client.Object) error { return undo(o, to) })
+	})
+	command.Flags().Int64Var(&number, "to-revision", 0, "the revision to go back to; 0 for the one before the current")
+	return command
+}

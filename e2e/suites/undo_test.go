@@ -1,0 +1,48 @@
+//go:build e2e
+
+package suites_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/flotilla-dev/flotilla/e2e/harness"
+)
+
+var _ = Describe("A change of the template", func() {
+	It("taken back with undo is the template of before in all clusters, and the history tells both", func(ctx SpecContext) {
+		ns := federated(ctx, "undo")
+		api := harness.CloneSet(ns, "api")
+		h.Hub.Apply(ctx, apiSample(ns))
+		h.ExpectAtRest(ctx, api, 9)
+		Expect(h.Kubectl(ctx, "-n", ns, "get", "controllerrevisions", "-o", "name")).To(BeEmpty(), "creating a workload keeps none")
+		refused := h.Flotilla(ctx, "rollout", "undo", "clone/api", "-n", ns)
+		Expect(refused.Code).To(Equal(1))
+		Expect(refused.Talk).To(ContainSubstring("no earlier template"))
+
+		h.Kubectl(ctx, "-n", ns, "patch", "clone/api", "--type=json", "-p",
+			`[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "`+newAPIImage+`"}]`)
+		h.ExpectPods(ctx, api, byImage, map[string]int{newAPIImage: 9})
+		h.ExpectAtRest(ctx, api, 9)
+		revisions := []struct {
+			Number  int64
+			Current bool
+			Images  []string
+		}{}
+		h.Flotilla(ctx, "rollout", "history", "clone/api", "-n", ns, "-o", "json").Into(&revisions)
+		Expect(revisions).To(HaveLen(2))
+		Expect(revisions[0].Images).To(Equal([]string{apiImage}))
+		Expect(revisions[1].Images).To(Equal([]string{newAPIImage}))
+		Expect(revisions[1].Current).To(BeTrue())
+		Expect(h.Flotilla(ctx, "rollout", "diff", "clone/api", "-n", ns).Out).To(And(MatchRegexp(`(?m)^-.*image: `+newAPIImage), MatchRegexp(`(?m)^\+.*image: `+apiImage)))
+
+		before := h.Pods.Mark(ctx, ns)
+		undone := h.Flotilla(ctx, "rollout", "undo", "clone/api", "-n", ns)
+		Expect(undone.Code).To(BeZero(), "%s%s", undone.Out, undone.Talk)
+		h.ExpectPods(ctx, api, byImage, map[string]int{apiImage: 9})
+		h.ExpectAtRest(ctx, api, 9)
+		history := h.Pods.Since(ctx, before)
+		expectInPlace(history, 9)
+		expectAtMost(history, harness.Unavailable(9), 2, "unavailable pods")
+	})
+})
