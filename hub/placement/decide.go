@@ -72,6 +72,11 @@ func decideFederated(s *state, rules map[string]Rule) step {
 		refusal = &Refusal{NoPolicy, fmt.Sprintf(
 			"no FederationPolicy of namespace %s and no ClusterFederationPolicy selects %s; create one that does", s.key.Namespace, s.key.Sentence())}
 	}
+	if refusal == nil {
+		if wrong := unreadable(&policy.Spec); wrong != "" {
+			refusal = &Refusal{InvalidSelector, fmt.Sprintf("%s of %s; %s stays as it is placed; correct the selector", wrong, policyName(&policy.Ref), s.key.Sentence())}
+		}
+	}
 	if refusal != nil {
 		return step{verdict: s.refused(refusal, true)}
 	}

@@ -134,13 +134,14 @@ type policyFacts struct {
 	onHub     []string
 	secrets   bool // it selects Secrets and does not let them go
 	kinds     string
+	wrong     string // the first selector that cannot be read, and why
 	workloads int32
 	// conflict is the first workload (by name) that the policy selects and another policy of its scope holds, and which.
 	conflict, winner string
 }
 
 func (r *PolicyReconciler) gather(ctx context.Context, key PolicyKey, policy Policy) (policyFacts, error) {
-	f := policyFacts{key: key, federated: true, onHub: kindsOfHub(&policy.Spec), unknown: unknownKinds(&policy.Spec, r.rules), kinds: kindsThatWork(), secrets: selectsHeldSecrets(&policy.Spec)}
+	f := policyFacts{key: key, federated: true, onHub: kindsOfHub(&policy.Spec), unknown: unknownKinds(&policy.Spec, r.rules), kinds: kindsThatWork(), secrets: selectsHeldSecrets(&policy.Spec), wrong: unreadableAny(&policy.Spec)}
 	if key.Namespace != "" {
 		namespace := &corev1.Namespace{}
 		if err := r.client.Get(ctx, client.ObjectKey{Name: key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
@@ -212,6 +213,9 @@ func (f *policyFacts) status(before *topology.FederationPolicyStatus, generation
 		condition.Reason = topology.PolicyRunsOnHub
 		condition.Message = fmt.Sprintf("%s %s names %s, which the hub's own cluster runs, so nothing of it goes to members; put the pod template into a UnitedDeployment (spec.template.deploymentTemplate), or use a CloneSet, and name that kind",
 			f.key.Kind, f.key.Name, strings.Join(f.onHub, ", "))
+	case f.wrong != "":
+		condition.Reason = topology.PolicyInvalidSelector
+		condition.Message = fmt.Sprintf("%s of %s %s; until it is corrected it selects nothing, and what is placed stays as it is", f.wrong, f.key.Kind, f.key.Name)
 	case f.secrets:
 		condition.Reason = topology.PolicySecretsNotCarried
 		condition.Message = fmt.Sprintf("%s %s selects Secrets, and they stay on the hub; set spec.dependencies.secrets: Carry to let them go to members, or take Secret out of spec.workloads",

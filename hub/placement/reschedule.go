@@ -24,6 +24,10 @@ const (
 	forgetTries = time.Hour
 	// lookAgain is how soon pods that wait are looked at again: room that a member reports wakes nobody who misses no replicas.
 	lookAgain = time.Minute
+	// trialSlack is how long after a pod that finds no node would be reported nothing more is waited for: reports take their way.
+	trialSlack = 30 * time.Second
+	// wrongClock is how far in the future a time that was written cannot lie, unless a clock was wrong.
+	wrongClock = time.Minute
 )
 
 // standing is what is known of a cell's nodes, beside the room that its member reports.
@@ -33,9 +37,11 @@ type standing struct {
 	found, waiting, kept int32
 	// replicas of the last decision.
 	replicas int32
-	// more is how many replicas the cell may get at most; nil for no bound.
-	more *int32
-	// proven: all it has is Ready, more than it once found nodes for. What was remembered holds no more.
+	// most is how many replicas the cell may have at most, beside what it has and keeps; nil for no bound.
+	most *int32
+	// room is how many pods the cell could have by what its member reports, nil where that is not known.
+	room *int32
+	// proven: more found nodes than it once had nodes for. What was remembered holds no more.
 	proven bool
 }
 
@@ -47,7 +53,8 @@ func (s *standing) has() int32 { return s.replicas - s.waiting + s.kept }
 //
 //	pods wait       the cell counts as having the others alone, and gets nothing more
 //	some went       the cell gets nothing more until retryAfter; then one replica of those that nobody runs, and the rest once
-//	                that one is Ready; and at once what the member reports to have room for beyond what it had then
+//	                that one is Ready, or was not reported to find no node in time; and at once what the member reports to have
+//	                room for beyond the most that it had when it was tried, or found no node
 //
 // So what runs elsewhere never comes back for it, and two members that are both full pass a pod to and fro ever more rarely.
 func standingsOf(f *Facts) map[cellID]*standing {
@@ -103,30 +110,53 @@ func (f *Facts) standingOf(m *Member, c *topology.Cell, ordered int32, missing b
 	// A report on an earlier order says nothing of this one.
 	told := report.Sequence >= c.Sequence
 	if told {
-		s.found = min(report.waitingIn(c), c.Replicas)
+		// A pod that is Ready has a node, whatever a member says.
+		s.found = min(report.waitingIn(c), c.Replicas, max(ordered-report.Use[c.Subset].Ready, 0))
 	}
+	s.room = f.roomOf(m, c)
 	switch {
 	case s.found > 0:
-		s.more = new(int32(0))
-		if had == nil || !f.Now.Before(had.RetryAfter.Add(f.rescheduleAfter()-f.waitFor(had.Tries))) {
+		s.most = new(c.Replicas)
+		if had == nil || f.retryDue(had) || !f.Now.Before(f.failedAt(had).Add(f.rescheduleAfter())) {
 			// Pods that wait since the last ones went are given time: those of one outage come in one report or two.
 			s.waiting = s.found
 		}
 	case had == nil:
 		return nil
-	case told && c.Replicas > had.Replicas && report.Use[c.Subset].Ready+report.waiting(c.Subset) >= ordered:
-		s.proven = true // what is not Ready waits in other zones of the member
+	case told && c.Replicas > had.Replicas && f.provenBy(&report, c, ordered):
+		s.proven = true
 	default:
 		most := had.Replicas
-		if missing && !f.Now.Before(had.RetryAfter.Time) {
+		if missing && f.retryDue(had) {
 			most++
 		}
-		if room := f.roomOf(m, c); room != nil && had.Room != nil {
-			most = max(most, had.Replicas+*room-*had.Room)
+		if s.room != nil && had.Room != nil {
+			most = max(most, had.Replicas+*s.room-*had.Room)
 		}
-		s.more = new(max(most-c.Replicas, 0))
+		s.most = new(max(most, c.Replicas))
 	}
 	return s
+}
+
+// provenBy tells whether what a cell got beyond what it once had nodes for has found some, by a report on its order: all that its
+// place has is Ready, but for what waits in other zones; or it was made, and no pod was reported to find no node for as long as
+// that takes. The latter counts where pods are not Ready for other reasons.
+func (f *Facts) provenBy(report *Report, c *topology.Cell, ordered int32) bool {
+	use, waiting := report.Use[c.Subset], report.waiting(c.Subset)
+	if use.Ready+waiting >= ordered {
+		return true
+	}
+	due := f.trialOver(c)
+	return !due.IsZero() && !f.Now.Before(due) && use.Total+waiting >= ordered
+}
+
+// trialOver is when the member of a cell would have told that it found no node for what the cell got beyond what it once had
+// nodes for; zero where it got nothing.
+func (f *Facts) trialOver(c *topology.Cell) time.Time {
+	if u := c.Unschedulable; u != nil && u.TriedAt != nil && c.Replicas > u.Replicas {
+		return u.TriedAt.Add(f.rescheduleAfter() + trialSlack)
+	}
+	return time.Time{}
 }
 
 // waiting returns how many pods of a subset find no node, in all zones of the member.
@@ -184,6 +214,25 @@ func (f *Facts) waitFor(tries int32) time.Duration {
 	return min(first<<min(max(tries-1, 0), 10), max(lastRetry, first))
 }
 
+// failedAt is when a member found no node the last time.
+func (f *Facts) failedAt(u *topology.Unschedulable) time.Time {
+	if u.FailedAt != nil {
+		return u.FailedAt.Time
+	}
+	return u.RetryAfter.Add(-f.waitFor(u.Tries)) // as a hub of an earlier version wrote it
+}
+
+// retryAt is when a member that found no node may be tried again.
+func (f *Facts) retryAt(u *topology.Unschedulable) time.Time {
+	return f.failedAt(u).Add(f.waitFor(u.Tries))
+}
+
+// retryDue tells whether a member that found no node may be tried again. What failed in the future was written by a clock that was
+// wrong: nothing is known of when it was.
+func (f *Facts) retryDue(u *topology.Unschedulable) bool {
+	return !f.Now.Before(f.retryAt(u)) || f.failedAt(u).After(f.Now.Add(wrongClock))
+}
+
 // narrow bounds what the division may give a cell.
 func (f *Facts) narrow(c *division.Cell, id cellID) {
 	s := f.standings[id]
@@ -193,8 +242,16 @@ func (f *Facts) narrow(c *division.Cell, id cellID) {
 	if s.waiting > 0 {
 		c.Current = min(c.Current, s.has())
 	}
-	if s.more != nil && (c.Capacity == nil || *c.Capacity > *s.more) {
-		c.Capacity = s.more
+	if s.most == nil {
+		return
+	}
+	// What the cell has by now counts, also what it was given in an earlier round of the same decision.
+	most := *s.most
+	if s.waiting > 0 {
+		most = min(most, s.has())
+	}
+	if more := max(most-c.Current, 0); c.Capacity == nil || *c.Capacity > more {
+		c.Capacity = &more
 	}
 }
 
@@ -232,41 +289,77 @@ func compareIDs(a, b cellID) int {
 
 // remember writes into the cells what is known of their nodes after the decision.
 func (f *Facts) remember(cells []topology.Cell) {
-	last := lastCells(f)
+	last, selected := lastCells(f), map[string]bool{}
+	for i := range f.Members {
+		selected[f.Members[i].Name] = f.Members[i].Selected
+	}
+	taken := map[string]bool{} // subsets of which a cell gets more
+	for i := range cells {
+		had := last[idOf(&cells[i])]
+		taken[cells[i].Subset] = taken[cells[i].Subset] || cells[i].Replicas > 0 && (had == nil || cells[i].Replicas > had.Replicas)
+	}
 	for i := range cells {
 		c := &cells[i]
 		had := last[idOf(c)]
 		c.Unschedulable = nil
-		if f.Reschedule == nil || f.WorkloadSpread != nil || had == nil {
+		// A member that is left is another one when it comes again: it may have been made anew.
+		if f.Reschedule == nil || f.WorkloadSpread != nil || had == nil || !selected[c.Cluster] {
 			continue
 		}
-		c.Unschedulable = had.Unschedulable
 		s := f.standings[idOf(c)]
 		switch {
-		case s == nil:
-		case s.proven:
-			c.Unschedulable = nil
-		case s.waiting > 0 && c.Replicas < had.Replicas:
-			c.Unschedulable = f.failed(had, s)
-			c.Reason = topology.Reason{Code: CellUnschedulable, Params: map[string]string{ParamAfter: f.Reschedule.After}}
+		case s != nil && s.proven:
+			continue
+		case s != nil && s.waiting > 0 && c.Replicas < had.Replicas:
+			c.Unschedulable = f.failed(had, s, taken[c.Subset])
+			if taken[c.Subset] {
+				c.Reason = topology.Reason{Code: CellUnschedulable, Params: map[string]string{ParamAfter: f.Reschedule.After}}
+			}
+			continue
+		}
+		c.Unschedulable = f.asOf(had.Unschedulable)
+		if u := c.Unschedulable; u != nil && c.Replicas > max(u.Replicas, had.Replicas) {
+			u.TriedAt = new(metav1.NewTime(f.Now.Truncate(time.Second)))
+			if s != nil {
+				u.Room = mostOf(u.Room, s.room)
+			}
 		}
 	}
 }
 
-// failed is what is remembered of a cell that loses replicas now, because its member finds no node for them.
-func (f *Facts) failed(had *topology.Cell, s *standing) *topology.Unschedulable {
-	tries := int32(1)
-	if before := had.Unschedulable; before != nil && f.Now.Before(before.RetryAfter.Add(forgetTries)) {
-		tries = min(before.Tries, 30) + 1
+// asOf is what is remembered, by the reschedule.after that holds now.
+func (f *Facts) asOf(u *topology.Unschedulable) *topology.Unschedulable {
+	if u == nil {
+		return nil
 	}
-	u := &topology.Unschedulable{
-		Replicas: had.Replicas - s.waiting, Tries: tries,
-		RetryAfter: metav1.NewTime(f.Now.Add(f.waitFor(tries)).Truncate(time.Second)),
+	out := *u
+	out.RetryAfter = metav1.NewTime(f.retryAt(u))
+	return &out
+}
+
+// failed is what is remembered of a cell that loses replicas now, because its member finds no node for them. If nobody takes them
+// (there are fewer to be) it is no try more.
+func (f *Facts) failed(had *topology.Cell, s *standing, taken bool) *topology.Unschedulable {
+	u := &topology.Unschedulable{Replicas: had.Replicas - s.waiting, Tries: 1, FailedAt: new(metav1.NewTime(f.Now.Truncate(time.Second))), Room: s.room}
+	if before := had.Unschedulable; before != nil && f.Now.Before(f.retryAt(before).Add(forgetTries)) {
+		u.Tries = before.Tries
+		if taken {
+			u.Tries = min(before.Tries, 30) + 1
+		}
+		if before.Room != nil {
+			u.Room = mostOf(before.Room, s.room) // room that comes and goes is no more room
+		}
 	}
-	if i := slices.IndexFunc(f.Members, func(m Member) bool { return m.Name == had.Cluster }); i >= 0 {
-		u.Room = f.roomOf(&f.Members[i], had)
-	}
+	u.RetryAfter = metav1.NewTime(f.retryAt(u))
 	return u
+}
+
+// mostOf is the greater room; nil where one of them is not known.
+func mostOf(a, b *int32) *int32 {
+	if a == nil || b == nil {
+		return nil
+	}
+	return new(max(*a, *b))
 }
 
 // retryIn returns when a decision can change by time alone because of pods without a node, 0 for never: somebody waits for a
@@ -285,8 +378,10 @@ func (f *Facts) retryIn(spec *topology.WorkloadPlacementSpec) time.Duration {
 		if u == nil || !waits && len(spec.Unplaced) == 0 {
 			continue
 		}
-		if wait := u.RetryAfter.Sub(f.Now); wait > 0 {
-			again = sooner(again, wait)
+		for _, due := range []time.Time{f.retryAt(u), f.trialOver(&spec.Cells[i])} {
+			if wait := due.Sub(f.Now); wait > 0 {
+				again = sooner(again, wait)
+			}
 		}
 	}
 	return again

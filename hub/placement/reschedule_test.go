@@ -11,10 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
 // tick is the step of a simulated fleet.
@@ -28,7 +30,16 @@ type site struct {
 	waiting              []time.Time // since when
 	order                int32
 	sequence             int64
+	// oneByOne: the owner makes no pod while one waits. broken is how many that run are not Ready.
+	oneByOne bool
+	broken   int32
 }
+
+// unmade is how many pods the owner does not make because one waits.
+func (s *site) unmade() int32 { return max(s.order-s.running-int32(len(s.waiting)), 0) }
+
+// ready is how many pods are Ready.
+func (s *site) ready() int32 { return max(s.running-s.broken, 0) }
 
 // fleet simulates members: what they are told they carry out a tick later, and what finds a node runs a tick later.
 type fleet struct {
@@ -42,6 +53,8 @@ type fleet struct {
 	// lies is how many pods more than have nodes members report to have room for; negative: they report nothing.
 	lies int32
 	calm bool // nodes do not change any more: nothing that runs may be taken away
+	// drained: members were drained.
+	drained bool
 }
 
 // newFleet reads "east:5 west/a:3 x@south:2": places with their nodes, with a zone, or with a subset.
@@ -85,6 +98,9 @@ func (f *fleet) step() {
 			seen += fmt.Sprint(f.facts.Members[i].Rooms) // room wakes only who misses replicas
 		}
 	}
+	for i := range f.facts.Members {
+		seen += string(f.facts.Members[i].Taint)
+	}
 	if seen == f.seen && (f.due.IsZero() || f.now.Before(f.due)) {
 		return
 	}
@@ -101,9 +117,19 @@ func (f *fleet) decide() {
 	}
 	again := f.facts
 	again.Last = &decision.Spec
-	if second, _ := Plan(again); !cmp.Equal(decision.Spec.Cells, second.Spec.Cells) {
+	second, _ := Plan(again)
+	for range settleRounds {
+		if !f.drained || cmp.Equal(decision.Spec.Cells, second.Spec.Cells) {
+			break
+		}
+		// A step of a drain, and what waits in the member, are decisions of their own. They come to an end.
+		decision, again.Last = second, &second.Spec
+		second, _ = Plan(again)
+	}
+	if !cmp.Equal(decision.Spec.Cells, second.Spec.Cells) {
 		f.t.Fatalf("decided from its own result, it decides something else:\n%s", cmp.Diff(decision.Spec.Cells, second.Spec.Cells))
 	}
+	before := f.facts.Last
 	f.facts.Last = &decision.Spec
 	if decision.Again > 0 {
 		f.due = f.now.Add(decision.Again)
@@ -118,6 +144,9 @@ func (f *fleet) decide() {
 		if order != s.order {
 			f.changes++
 		}
+		if had := remembered(before, s); had != nil && f.lies < 0 && (had.TriedAt == nil || f.now.Before(had.TriedAt.Add(f.after()+trialSlack))) && f.facts.Reports[s.member].Use[s.subset].Ready < s.ordered(f.sites) && order > max(s.order, had.Replicas+1) {
+			f.t.Fatalf("%s: %s/%s found nodes for %d, has %d, and is told %d:\n%s", f.now, s.member, s.zone, had.Replicas, s.order, order, f)
+		}
 		if f.calm && order < s.running {
 			f.t.Fatalf("%s: %s/%s runs %d, and is told %d:\n%s", f.now, s.member, s.zone, s.running, order, f)
 		}
@@ -125,10 +154,33 @@ func (f *fleet) decide() {
 	}
 }
 
+// remembered is what a decision remembers of a site's nodes.
+func remembered(spec *topology.WorkloadPlacementSpec, s *site) *topology.Unschedulable {
+	if spec == nil {
+		return nil
+	}
+	for _, c := range spec.Cells {
+		if c.Cluster == s.member && c.Zone == s.zone && c.Subset == s.subset {
+			return c.Unschedulable
+		}
+	}
+	return nil
+}
+
+// ordered is how many pods all zones of the site's member are told to have.
+func (s *site) ordered(all []*site) (n int32) {
+	for _, o := range all {
+		if o.member == s.member && o.subset == s.subset {
+			n += o.order
+		}
+	}
+	return n
+}
+
 // obey makes the pods that are asked for, or takes some away, those without a node first.
 func (s *site) obey(order int32, now time.Time) {
 	s.order = order
-	for s.running+int32(len(s.waiting)) < order {
+	for s.running+int32(len(s.waiting)) < order && !(s.oneByOne && len(s.waiting) > 0) {
 		s.waiting = append(s.waiting, now)
 	}
 	for s.running+int32(len(s.waiting)) > order {
@@ -148,6 +200,8 @@ func (s *site) schedule(now time.Time) {
 	for ; s.running < s.nodes && len(s.waiting) > 0; s.running++ {
 		s.waiting = s.waiting[1:]
 	}
+	s.broken = min(s.broken, s.running)
+	s.obey(s.order, now)
 }
 
 // tell makes the reports of the members.
@@ -165,13 +219,16 @@ func (f *fleet) tell() {
 			n := s.running + int32(len(s.waiting))
 			use.Subset = s.subset
 			use.Desired, use.Total, use.Updated = use.Desired+s.order, use.Total+n, use.Updated+n
-			use.Ready, use.Available = use.Ready+s.running, use.Available+s.running
+			use.Ready, use.Available = use.Ready+s.ready(), use.Available+s.ready()
 			report.Use[s.subset], report.Sequence = use, max(report.Sequence, s.sequence)
 			var stuck int32
 			for _, since := range s.waiting {
-				if f.now.Sub(since) >= time.Minute {
+				if f.now.Sub(since) >= f.after() {
 					stuck++
 				}
+			}
+			if stuck > 0 {
+				stuck += s.unmade()
 			}
 			if stuck > 0 {
 				report.Unschedulable = append(report.Unschedulable, work.UnschedulablePods{Subset: s.subset, Zone: s.zone, Pods: stuck})
@@ -185,6 +242,14 @@ func (f *fleet) tell() {
 		}
 		f.facts.Reports[m.Name] = report
 	}
+}
+
+// after is how long a pod waits until it is told.
+func (f *fleet) after() time.Duration {
+	if f.facts.Reschedule == nil {
+		return time.Minute
+	}
+	return f.facts.rescheduleAfter()
 }
 
 func (f *fleet) run(d time.Duration) {
@@ -208,6 +273,9 @@ func (f *fleet) String() string {
 		text := fmt.Sprintf("%s:%d", name, s.running)
 		if n := len(s.waiting); n > 0 {
 			text += fmt.Sprintf("+%d", n)
+		}
+		if n := s.unmade(); n > 0 {
+			text += fmt.Sprintf("(+%d)", n)
 		}
 		parts = append(parts, text)
 	}
@@ -357,6 +425,158 @@ func TestWithoutReschedulePodsWait(t *testing.T) {
 	}
 }
 
+// TestOwnersThatMakePodsOneByOne: all that a member finds no node for goes at once, also where its owner makes one pod after the other.
+func TestOwnersThatMakePodsOneByOne(t *testing.T) {
+	f := newFleet(t, open(12), "east:1 west:20")
+	f.at("east").oneByOne = true
+	f.run(30 * time.Second)
+	f.expect("east:1+1(+4) west:6")
+	f.run(105 * time.Second)
+	f.expect("east:1 west:11")
+	if u := f.facts.Last.Cells[0].Unschedulable; u == nil || u.Tries != 1 {
+		t.Errorf("remembered: %+v", u)
+	}
+}
+
+// TestNodesAreProvenThoughAPodIsBroken: nodes that come back are used, though a pod of the member is not Ready for another reason.
+func TestNodesAreProvenThoughAPodIsBroken(t *testing.T) {
+	f := newFleet(t, open(8), "east/a:2 east/b:0 west/c:3")
+	f.run(10 * time.Minute)
+	if got := f.at("east").running + f.at("west").running; got != 5 {
+		t.Fatalf("%s", f)
+	}
+	f.at("east").broken = 1
+	f.sites[1].nodes = 9
+	f.run(45 * time.Minute)
+	f.expect("east/a:2 east/b:3 west/c:3")
+}
+
+// TestRoomThatComesAndGoes: room that is reported again and again, and has no node, leads to no more tries than the time between them
+// allows.
+func TestRoomThatComesAndGoes(t *testing.T) {
+	w := open(8)
+	w.Requests = corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(1, resource.DecimalSI)}
+	f := newFleet(t, w, "east:3 west:3")
+	f.lies = 0
+	swing := func(d time.Duration) {
+		for end := f.now.Add(d); f.now.Before(end); {
+			f.lies = 5 - f.lies
+			f.run(2 * time.Minute)
+		}
+	}
+	swing(5 * time.Hour)
+	changes := f.changes
+	swing(2 * time.Hour)
+	if n := f.changes - changes; n > 2*2*2*2 {
+		t.Errorf("%d changes in 2 hours: %s", n, f)
+	}
+}
+
+// TestScaleInIsNoTry: pods without a node that go because there are fewer to be make no try, and what the member has nodes for is
+// remembered all the same.
+func TestScaleInIsNoTry(t *testing.T) {
+	f := newFleet(t, open(9), "east:1 west:2")
+	f.run(2 * time.Hour)
+	most := int32(1)
+	for _, c := range f.facts.Last.Cells {
+		if c.Unschedulable != nil {
+			most = max(most, c.Unschedulable.Tries)
+		}
+	}
+	for n := int32(8); n > 3; n-- {
+		f.facts.Workload.Replicas = n
+		f.run(tick)
+	}
+	for _, c := range f.facts.Last.Cells {
+		if c.Unschedulable != nil && c.Unschedulable.Tries > most {
+			t.Errorf("%s was tried %d times, at most %d before", c.Cluster, c.Unschedulable.Tries, most)
+		}
+	}
+
+	f = newFleet(t, open(6), "east:1 west:20")
+	f.facts.Spread.Places = []topology.SpreadPlace{{Cluster: "west", Max: new(intstr.FromInt32(3))}}
+	f.run(5 * time.Minute)
+	f.expect("east:1+2 west:3")
+	f.facts.Workload.Replicas = 4
+	f.run(tick)
+	f.expect("east:1 west:3")
+	if u := f.facts.Last.Cells[0].Unschedulable; u == nil || u.Replicas != 1 || u.Tries != 1 {
+		t.Errorf("remembered: %+v", u)
+	}
+	if code := f.facts.Last.Cells[0].Reason.Code; code == CellUnschedulable {
+		t.Error("the cell says that others got its replicas")
+	}
+}
+
+// TestALowerAfterHoldsAtOnce: what is remembered goes by the policy as it is now.
+func TestALowerAfterHoldsAtOnce(t *testing.T) {
+	f := newFleet(t, open(6), "east:1 west:20")
+	f.facts.Reschedule.After = "2h"
+	f.run(2*time.Hour + time.Minute)
+	f.expect("east:1 west:5")
+	u := f.facts.Last.Cells[0].Unschedulable
+	if got := u.RetryAfter.Sub(f.now); got < time.Hour {
+		t.Fatalf("tried again in %s", got)
+	}
+	f.facts.Reschedule.After = "1m"
+	f.run(2 * time.Minute)
+	f.facts.Workload.Replicas = 7
+	f.run(tick)
+	if u = f.facts.Last.Cells[0].Unschedulable; u.RetryAfter.After(f.now) {
+		t.Errorf("tried again in %s", u.RetryAfter.Sub(f.now))
+	}
+}
+
+// TestAMemberMadeAnewInheritsNothing: a member that was left and comes again under its name is another one.
+func TestAMemberMadeAnewInheritsNothing(t *testing.T) {
+	f := newFleet(t, open(6), "east:1 west:20")
+	f.run(2 * time.Minute)
+	f.expect("east:1 west:5")
+	f.facts.Members[0].Selected = false
+	f.decide()
+	f.facts.Members[0].Selected = true
+	f.decide()
+	for _, c := range f.facts.Last.Cells {
+		if c.Unschedulable != nil {
+			t.Errorf("%s: remembered %+v", c.Cluster, c.Unschedulable)
+		}
+	}
+}
+
+// TestAMemberThatReportsNonsense: what is Ready does not go, though its member says that it has no node.
+func TestAMemberThatReportsNonsense(t *testing.T) {
+	f := newFleet(t, open(6), "east:9 west:9")
+	f.run(2 * time.Minute)
+	f.expect("east:3 west:3")
+	f.tell()
+	east := f.facts.Reports["east"]
+	east.Unschedulable = []work.UnschedulablePods{{Pods: 1000}}
+	f.facts.Reports["east"] = east
+	f.decide()
+	f.expect("east:3 west:3")
+}
+
+// TestAHubWhoseClockWasWrong: what was remembered by a clock days ahead does not keep replicas unplaced for days.
+func TestAHubWhoseClockWasWrong(t *testing.T) {
+	f := newFleet(t, open(8), "east:1 west:3")
+	f.facts.Spread.Places = []topology.SpreadPlace{{Cluster: "west", Max: new(intstr.FromInt32(3))}}
+	f.run(5 * time.Minute)
+	last := f.facts.Last
+	for i := range last.Cells {
+		if c := &last.Cells[i]; c.Cluster == "east" {
+			c.Replicas = 1
+			c.Unschedulable = &topology.Unschedulable{
+				Replicas: 1, Tries: 1, FailedAt: new(metav1.NewTime(f.now.Add(100 * time.Hour))), RetryAfter: metav1.NewTime(f.now.Add(100*time.Hour + time.Minute)),
+			}
+			f.at("east").obey(1, f.now)
+		}
+	}
+	last.Unplaced = []topology.Unplaced{{Replicas: 4}}
+	f.at("east").nodes = 9
+	f.run(5 * time.Minute)
+	f.expect("east:5 west:3")
+}
+
 // TestRescheduleComesToRest: fleets whose nodes nobody knows beforehand, which change for an hour and then no more. Whatever was
 // running then goes on running; in the end no pod waits where another member has a node for it, all is at rest if there are nodes
 // for all, and else members are tried ever more rarely.
@@ -388,12 +608,33 @@ func TestRescheduleComesToRest(t *testing.T) {
 			f.lies = int32(r.IntN(6))
 		}
 		f.facts.Spread.Type = []topology.SpreadType{"", topology.SpreadAvailable, topology.SpreadCompact}[r.IntN(3)]
+		for _, s := range f.sites {
+			s.oneByOne = r.IntN(4) == 0
+		}
+		drains := zones == 1 && r.IntN(3) == 0
 		for range 6 {
+			if drains {
+				f.drained = true
+				m := &f.facts.Members[r.IntN(members)]
+				m.Taint = []division.Effect{"", division.NoExecute, division.NoSchedule}[r.IntN(3)]
+			}
+			if r.IntN(3) == 0 {
+				f.facts.Reschedule = &topology.Reschedule{After: []string{"15s", "1m", "10m"}[r.IntN(3)]}
+			}
+			for _, s := range f.sites {
+				s.broken = int32(max(r.IntN(12)-9, 0))
+			}
 			f.run(10 * time.Minute)
 			f.sites[r.IntN(len(f.sites))].nodes = int32(r.IntN(8))
 			if r.IntN(3) == 0 {
 				f.facts.Workload.Replicas = int32(r.IntN(24))
 			}
+		}
+		for i := range f.facts.Members {
+			f.facts.Members[i].Taint = ""
+		}
+		if drains {
+			f.run(10 * time.Minute)
 		}
 		f.run(time.Minute)
 		f.calm = true

@@ -87,7 +87,7 @@ func (r *Reconciler) unschedulable(ctx context.Context, live *unstructured.Unstr
 			groups[groupOf(pod)] = append(groups[groupOf(pod)], pod)
 		}
 	}
-	found, next := count(groups, desiredOf(use), func(owner *metav1.OwnerReference) string { return r.updateRevision(ctx, live, owner) }, critical, r.Clock.Now())
+	found, next := count(groups, desiredOf(use), func(owner *metav1.OwnerReference) maker { return r.makerOf(ctx, live, owner) }, critical, r.Clock.Now())
 	return found, next, nil
 }
 
@@ -176,19 +176,6 @@ func groupOf(pod *corev1.Pod) string {
 	return ref.Kind + "/" + name
 }
 
-// updateRevision returns the name of the revision that a CloneSet brings its pods to, empty where that is not known.
-func (r *Reconciler) updateRevision(ctx context.Context, live *unstructured.Unstructured, owner *metav1.OwnerReference) string {
-	if owner.UID == live.GetUID() {
-		name, _, _ := unstructured.NestedString(live.Object, "status", "updateRevision") // absent as wrong: not known
-		return name
-	}
-	set := &apps.CloneSet{}
-	if owner.Kind != apps.CloneSetKind.Kind || r.Pods.Get(ctx, types.NamespacedName{Namespace: live.GetNamespace(), Name: owner.Name}, set) != nil {
-		return ""
-	}
-	return set.Status.UpdateRevision
-}
-
 func desiredOf(use []work.SubsetUse) map[string]int32 {
 	desired := make(map[string]int32, len(use))
 	for i := range use {
@@ -200,9 +187,10 @@ func desiredOf(use []work.SubsetUse) map[string]int32 {
 // at is where pods were made for.
 type at struct{ subset, zone string }
 
-// count says how many pods have found no node for critical, without those that their owners would not take away before pods that
-// have one, and without those that are too many anyway: what is lent for a rollout may wait. It is pure.
-func count(groups map[string][]*corev1.Pod, desired map[string]int32, update func(*metav1.OwnerReference) string, critical time.Duration, now time.Time) ([]work.UnschedulablePods, time.Duration) {
+// count says how many pods have found no node for critical, with those that are not made before they have one, without those that
+// their owners would not take away before pods that have one, and without those that are too many anyway: what is lent for a rollout
+// may wait. It is pure.
+func count(groups map[string][]*corev1.Pod, desired map[string]int32, makerOf func(*metav1.OwnerReference) maker, critical time.Duration, now time.Time) ([]work.UnschedulablePods, time.Duration) {
 	var next time.Duration
 	found, active := map[at]int32{}, map[string]int32{}
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
@@ -212,12 +200,22 @@ func count(groups map[string][]*corev1.Pod, desired map[string]int32, update fun
 			subset = "" // a CloneSet whose pods have the label by chance
 		}
 		active[subset] += int32(len(pods))
-		for _, pod := range leaveFirst(pods, update) {
+		if !slices.ContainsFunc(pods, counts.Unschedulable) {
+			continue
+		}
+		owner, waits := makerOf(metav1.GetControllerOfNoCopy(pods[0])), map[string]int32{}
+		for _, pod := range leaveFirst(pods, owner.update) {
 			stuck, after := spread.Stuck(pod, critical, now)
 			next = counts.Sooner(next, after)
 			if stuck {
-				found[at{subset, pod.Annotations[topology.AnnotationZone]}]++
+				waits[pod.Annotations[topology.AnnotationZone]]++
 			}
+		}
+		for zone, n := range waits {
+			found[at{subset, zone}] += n
+		}
+		for zone, n := range owner.unmade(pods, desired[subset], waits) {
+			found[at{subset, zone}] += n
 		}
 	}
 	var out []work.UnschedulablePods
@@ -238,7 +236,7 @@ func count(groups map[string][]*corev1.Pod, desired map[string]int32, update fun
 //	CloneSet     all of them if all pods have one revision, else those of the revision that the others are brought to
 //	Deployment   all of them, but none while several ReplicaSets have pods: it takes from each in proportion
 //	StatefulSet  those above the last one that has a node
-func leaveFirst(pods []*corev1.Pod, update func(*metav1.OwnerReference) string) []*corev1.Pod {
+func leaveFirst(pods []*corev1.Pod, update string) []*corev1.Pod {
 	owner := metav1.GetControllerOfNoCopy(pods[0])
 	mixed := slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return revision(p) != revision(pods[0]) })
 	newest, top := "", -1
@@ -250,7 +248,7 @@ func leaveFirst(pods []*corev1.Pod, update func(*metav1.OwnerReference) string) 
 			}
 		}
 	case mixed && owner.Kind == apps.CloneSetKind.Kind:
-		newest = update(owner)
+		newest = update
 	}
 	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool {
 		switch {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -73,7 +75,7 @@ func TestUnschedulablePodsAreCounted(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			groups := map[string][]*corev1.Pod{tc.owner: waitingPods(tc.owner, tc.subset, tc.pods, now)}
-			found, next := count(groups, map[string]int32{tc.subset: tc.desired}, func(*metav1.OwnerReference) string { return tc.newest }, critical, now)
+			found, next := count(groups, map[string]int32{tc.subset: tc.desired}, func(*metav1.OwnerReference) maker { return maker{update: tc.newest} }, critical, now)
 			var want []work.UnschedulablePods
 			for _, part := range strings.Fields(tc.want) {
 				zone, n, _ := strings.Cut(part, ":")
@@ -93,10 +95,61 @@ func TestPodsOfSeveralOwners(t *testing.T) {
 		"CloneSet/x": waitingPods("CloneSet/x", "x", "a b? c?", now),
 		"CloneSet/y": waitingPods("CloneSet/y", "y", "d e? f?", now),
 	}
-	found, _ := count(groups, map[string]int32{"x": 2, "y": 3}, func(*metav1.OwnerReference) string { return "" }, 30*time.Second, now)
+	found, _ := count(groups, map[string]int32{"x": 2, "y": 3}, func(*metav1.OwnerReference) maker { return maker{} }, 30*time.Second, now)
 	want := []work.UnschedulablePods{{Subset: "x", Pods: 1}, {Subset: "y", Pods: 2}}
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestPodsThatAreNotMade: what an owner does not make because pods wait finds no node either.
+func TestPodsThatAreNotMade(t *testing.T) {
+	now := time.Unix(10_000, 0)
+	zones := map[string]int32{"x": 3, "y": 4}
+	cases := []struct {
+		name, owner, pods string
+		desired           int32
+		maker             maker
+		want              string // "zone:pods"
+	}{
+		{"a StatefulSet waits for its last pod", "StatefulSet/web", "web-0 web-1?", 5, maker{atOnce: 1}, ":4"},
+		{"one that is Parallel does not", "StatefulSet/web", "web-0 web-1?", 5, maker{}, ":1"},
+		{"its last pod has a node", "StatefulSet/web", "web-0 web-1", 5, maker{atOnce: 1}, ""},
+		{"its last pod does not wait for long", "StatefulSet/web", "web-0 web-1?!", 5, maker{atOnce: 1}, ""},
+		{"one is being made below", "StatefulSet/web", "web-0 web-2?", 4, maker{atOnce: 1}, ":1"},
+		{"its ordinals begin at 1000", "StatefulSet/web", "web-1000 web-1001?", 4, maker{atOnce: 1}, ":3"},
+		{"a CloneSet makes two at once", "CloneSet/web", "a b? c?", 6, maker{atOnce: 2}, ":5"},
+		{"of the two one starts", "CloneSet/web", "a b? c?!", 6, maker{atOnce: 2}, ":1"},
+		{"a CloneSet without a limit", "CloneSet/web", "a b?", 6, maker{}, ":1"},
+		{"in zones: those of other zones are made when these are gone", "CloneSet/web", "a@x b?@x", 7, maker{atOnce: 1, zones: zones}, "x:2"},
+		{"in a zone that the hub gave no number", "CloneSet/web", "a@x b?@z", 7, maker{atOnce: 1, zones: zones}, "z:1"},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			groups := map[string][]*corev1.Pod{tc.owner: waitingPods(tc.owner, "", tc.pods, now)}
+			found, _ := count(groups, map[string]int32{"": tc.desired}, func(*metav1.OwnerReference) maker { return tc.maker }, 30*time.Second, now)
+			var got []string
+			for _, u := range found {
+				got = append(got, fmt.Sprintf("%s:%d", u.Zone, u.Pods))
+			}
+			if strings.Join(got, " ") != tc.want {
+				t.Errorf("%v, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestMakerOfCloneSet(t *testing.T) {
+	set := &apps.CloneSet{}
+	set.Spec.Replicas = new(int32(5))
+	set.Status.UpdateRevision = "web-1"
+	if diff := cmp.Diff(maker{update: "web-1"}, makerOfCloneSet(set), cmp.AllowUnexported(maker{})); diff != "" {
+		t.Error(diff)
+	}
+	set.Spec.ScaleStrategy.MaxUnavailable = new(intstr.FromString("30%"))
+	set.Annotations = map[string]string{topology.AnnotationZones: `{"x":3}`}
+	if diff := cmp.Diff(maker{update: "web-1", atOnce: 2, zones: map[string]int32{"x": 3}}, makerOfCloneSet(set), cmp.AllowUnexported(maker{})); diff != "" {
+		t.Error(diff)
 	}
 }
 

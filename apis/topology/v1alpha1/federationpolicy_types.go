@@ -264,6 +264,8 @@ const (
 	PolicyUnknownKind = "UnknownKind"
 	// PolicyNamespaceNotFederated: the namespace lacks the label topology.flotilla.dev/federated=true.
 	PolicyNamespaceNotFederated = "NamespaceNotFederated"
+	// PolicyInvalidSelector: a label selector of the policy cannot be read.
+	PolicyInvalidSelector = "InvalidSelector"
 	// PolicyConflicted: another policy holds for workloads that this one selects too.
 	PolicyConflicted = "Conflicted"
 )

@@ -17,14 +17,21 @@ type Reschedule struct {
 
 // Unschedulable is what is remembered of a cell that lost replicas because its member found no node for them.
 type Unschedulable struct {
-	// replicas are those that had a node. The cell gets no more before retryAfter; then one, and the rest once that one is Ready.
+	// replicas are those that had a node. The cell gets no more before retryAfter; then one, and the rest once that one has a node.
 	Replicas int32 `json:"replicas"`
 	// tries is how many times in turn the member found no node: each doubles the wait until retryAfter, up to 30 minutes.
 	Tries int32 `json:"tries"`
-	// retryAfter is when the member may get one replica more, by the hub's clock.
+	// failedAt is when the member lost replicas for it the last time, by the hub's clock.
+	// +optional
+	FailedAt *metav1.Time `json:"failedAt,omitempty"`
+	// retryAfter is when the member may get one replica more, by the hub's clock: so long after failedAt as tries and the policy's
+	// reschedule.after ask for.
 	RetryAfter metav1.Time `json:"retryAfter"`
-	// room is how many pods the member would have had with the room that it reported then; absent where that is not known.
-	// What it reports above that is used at once.
+	// triedAt is when the cell got more than replicas the last time, by the hub's clock; absent before.
+	// +optional
+	TriedAt *metav1.Time `json:"triedAt,omitempty"`
+	// room is how many pods the member would have had with the most room that it reported when it was tried, or found no node; absent
+	// where that is not known. What it reports above that is used at once.
 	// +optional
 	Room *int32 `json:"room,omitempty"`
 }

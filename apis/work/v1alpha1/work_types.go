@@ -158,7 +158,8 @@ type UnschedulablePods struct {
 	Subset string `json:"subset"`
 	// zone that the pods were made for, empty for none.
 	Zone string `json:"zone"`
-	// pods is how many there are.
+	// pods is how many there are, with those that are not made before they have one: StatefulSets, and CloneSets with a
+	// scaleStrategy.maxUnavailable, make no more pods while so many wait.
 	Pods int32 `json:"pods"`
 }
 
