@@ -63,7 +63,7 @@ test: setup ## Run all tests but the stories over whole fleets (make e2e)
 .PHONY: e2e
 e2e: setup ## Run the stories over whole fleets
 	@# The suite's own limit comes first, so that it says what failed and ends its fleets.
-	go test -tags e2e -count 1 -timeout 45m -v $(TESTFLAGS) ./e2e/suites/... -ginkgo.timeout=42m
+	go test -tags e2e -count 1 -timeout 58m -v $(TESTFLAGS) ./e2e/suites/... -ginkgo.timeout=55m
 
 .PHONY: bench
 bench: setup ## Measure division, delivery and rollouts; BENCHFLAGS="-only rollout -sizes 500,5000" for more

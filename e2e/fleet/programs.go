@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -91,22 +91,21 @@ func (f *Fleet) WaitMembersReady(ctx context.Context, patience time.Duration) er
 	}
 	members := client.Resource(topology.GroupVersion.WithResource("memberclusters"))
 	waitingFor := ""
+	notReady := errors.New("it is not Ready")
+	last := notReady // a hub that was started a moment ago may refuse an answer
 	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		for _, member := range f.Members() {
 			object, err := members.Get(ctx, member.Name, metav1.GetOptions{})
-			if err != nil && !apierrors.IsNotFound(err) {
-				return false, err
-			}
 			if err != nil || !hasTrueCondition(object, topology.MemberReady) {
-				waitingFor = member.Name
+				waitingFor, last = member.Name, cmp.Or(err, notReady)
 				return false, nil
 			}
 		}
 		return true, nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait until member %s is Ready on the hub: %w; the end of its agent's log (%s):\n%s",
-			waitingFor, err, f.LogFile(AgentName(waitingFor)), f.LogTail(AgentName(waitingFor), 5))
+		return fmt.Errorf("wait until member %s is Ready on the hub: %w (%w); the end of its agent's log (%s):\n%s",
+			waitingFor, err, last, f.LogFile(AgentName(waitingFor)), f.LogTail(AgentName(waitingFor), 5))
 	}
 	return nil
 }
@@ -180,7 +179,7 @@ func (f *Fleet) runVerb(ctx context.Context, name, path, verb string, args []str
 }
 
 // WaitReady returns when a program of ours says that it is ready, or with the end of its log when it ends or takes more
-// than a minute.
+// than three minutes.
 func (f *Fleet) WaitReady(ctx context.Context, name string) error {
 	url, err := f.HealthURL(name)
 	if err != nil {
@@ -188,7 +187,7 @@ func (f *Fleet) WaitReady(ctx context.Context, name string) error {
 	}
 	client := &http.Client{Timeout: time.Second}
 	ended := errors.New("it ended")
-	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
 		if !f.Running(name) {
 			return false, ended
 		}

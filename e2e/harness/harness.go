@@ -27,7 +27,7 @@ import (
 const (
 	// Patience is how long an assertion waits. What a user waits for takes a second or two; the rest is for machines that
 	// do other things too.
-	Patience = 2 * time.Minute
+	Patience = 4 * time.Minute
 	// polling is the time between two looks: short, because suites are to be quick.
 	polling = 50 * time.Millisecond
 )
@@ -66,6 +66,7 @@ type Harness struct {
 	Pods *Watcher
 
 	programs string
+	specs    []fleet.ClusterSpec // of the members
 	stop     context.CancelFunc
 }
 
@@ -91,7 +92,7 @@ func Start(ctx context.Context, o Options) (*Harness, error) {
 	}
 	// What runs beside the specs lives until Close, not as long as the caller's step.
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
-	h := &Harness{Fleet: f, Members: map[string]*Cluster{}, stop: stop}
+	h := &Harness{Fleet: f, Members: map[string]*Cluster{}, specs: o.Members, stop: stop}
 	if err := h.equip(ctx, life, bin); err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
@@ -187,14 +188,25 @@ func (h *Harness) RunAgentAs(ctx context.Context, as, program string, other *Har
 	return other.Fleet.WaitReady(ctx, program)
 }
 
-// Mend starts again whatever a spec stopped or killed, and returns when every member is Ready.
+// Mend starts again whatever a spec stopped or killed, and returns when every member is Ready and every agent that was started has
+// had its session answered.
 func (h *Harness) Mend(ctx context.Context) error {
 	for _, c := range h.Fleet.Clusters() {
-		if c.Serving(ctx) == nil {
+		if c.Whole(ctx) == nil {
 			continue
 		}
 		if err := c.Start(ctx); err != nil {
 			return err
+		}
+	}
+	announced, _, err := h.sessions(ctx)
+	if err != nil {
+		return err
+	}
+	after := map[string]int64{}
+	for _, member := range h.MemberNames() {
+		if !h.Fleet.Running(fleet.AgentName(member)) {
+			after[member] = announced[member]
 		}
 	}
 	for _, name := range h.Fleet.Programs() {
@@ -202,7 +214,10 @@ func (h *Harness) Mend(ctx context.Context) error {
 			return err
 		}
 	}
-	return h.Fleet.WaitMembersReady(ctx, Patience)
+	if err := h.Fleet.WaitMembersReady(ctx, Patience); err != nil {
+		return err
+	}
+	return h.waitSessions(ctx, after)
 }
 
 // Close ends everything. Where the environment variable FLOTILLA_KEEP_LOGS names a folder, the logs of our programs are

@@ -217,6 +217,16 @@ func (w *Watcher) Left(namespace string) int {
 	return count
 }
 
+// Any returns some pod of any namespace, also one that is being deleted; nil where there is none.
+func (w *Watcher) Any() *Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, pod := range w.pods {
+		return &pod
+	}
+	return nil
+}
+
 // CatchUp returns when the watcher has seen all that the serving members have now of a namespace.
 func (w *Watcher) CatchUp(ctx context.Context, namespace string) error {
 	behind := ""

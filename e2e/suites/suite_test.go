@@ -11,7 +11,9 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
 )
@@ -43,7 +45,10 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		return err
 	})
 	Expect(group.Wait()).To(Succeed())
-}, NodeTimeout(4*time.Minute))
+}, NodeTimeout(10*time.Minute))
+
+// What a spec leaves is not the next one's: it begins on a fleet that is as it was when it started.
+var _ = BeforeEach(func(ctx SpecContext) { h.ExpectFleetAtRest(ctx) })
 
 var _ = AfterSuite(func() {
 	for _, started := range []*harness.Harness{h, alone} {
@@ -57,8 +62,25 @@ var _ = AfterSuite(func() {
 // over the three members.
 func federated(ctx context.Context, name string) string {
 	ns := bare(ctx, name)
-	h.Hub.Apply(ctx, policy(ns, "everywhere", "CloneSet", "UnitedDeployment"))
+	enforce(ctx, ns, policy(ns, "everywhere", "CloneSet", "UnitedDeployment"))
 	return ns
+}
+
+// enforce applies policies in a namespace, and waits until the hub has seen them.
+func enforce(ctx context.Context, ns string, policies ...string) {
+	h.Hub.Apply(ctx, policies...)
+	EventuallyWithOffset(1, ctx, func(ctx context.Context) (string, error) {
+		list := &topology.FederationPolicyList{}
+		if err := h.Hub.Client.List(ctx, list, client.InNamespace(ns)); err != nil {
+			return "", err
+		}
+		for i := range list.Items {
+			if p := &list.Items[i]; p.Status.ObservedGeneration != p.Generation {
+				return fmt.Sprintf("generation %d of FederationPolicy %s, the hub has seen %d", p.Generation, p.Name, p.Status.ObservedGeneration), nil
+			}
+		}
+		return "", nil
+	}).WithTimeout(harness.Patience).Should(BeEmpty())
 }
 
 // bare makes a federated namespace without a policy.
