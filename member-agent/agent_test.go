@@ -37,7 +37,7 @@ const (
 	cluster = "east"
 	works   = work.NamespacePrefix + cluster
 	// patience is for the slowest machine; nothing is measured against it.
-	patience = 90 * time.Second
+	patience = 3 * time.Minute
 )
 
 // bed is a hub and a member, with clients for both.

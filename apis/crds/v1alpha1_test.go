@@ -80,7 +80,7 @@ func (c *converter) announce(t *testing.T, s *server) {
 			t.Fatal(err)
 		}
 	}
-	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
 		for _, manifest := range []string{oldCloneSet, ofV1alpha1(unitedDeployment), oldWorkloadSpread} {
 			if err := s.Create(ctx, parse(t, manifest), client.DryRunAll); err != nil {
 				t.Log(err)

@@ -48,11 +48,11 @@ func client(t *testing.T, c *fleet.Cluster) *kubernetes.Clientset {
 	return client
 }
 
-// eventually polls check until it returns "", and fails the test with its last answer after a minute.
+// eventually polls check until it returns "", and fails the test with its last answer after three minutes.
 func eventually(t *testing.T, what string, check func(ctx context.Context) string) {
 	t.Helper()
 	last := ""
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
 		last = check(ctx)
 		return last == "", nil
 	})

@@ -109,11 +109,11 @@ func (w *world) call(r *replica, bundle []byte) (*x509.Certificate, error) {
 	return response.TLS.PeerCertificates[0], nil
 }
 
-// eventually polls until check returns nil, and fails the test with its last answer after half a minute.
+// eventually polls until check returns nil, and fails the test with its last answer after two minutes.
 func (w *world) eventually(what string, check func() error) {
 	w.t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(w.t.Context(), 5*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(w.t.Context(), 5*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
 		last = check()
 		return last == nil, nil
 	})

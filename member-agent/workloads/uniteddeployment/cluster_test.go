@@ -43,7 +43,7 @@ import (
 )
 
 // patience is how long a test waits for something that a healthy machine does in milliseconds.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // requests collects the requests of the controller that can change something.
 type requests struct {

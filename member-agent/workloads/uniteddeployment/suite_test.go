@@ -428,23 +428,17 @@ func (w *world) settle() *v1beta1.UnitedDeployment {
 	return ud
 }
 
-// quiet fails if the controller writes anything for a while after it has come to rest.
+// quiet fails if the controller does not come to rest: what writes at rest does so again and again, within seconds.
 func (w *world) quiet() {
 	w.Helper()
-	last := -1
-	w.eventually("the writes stand still", func() string {
-		n := len(w.written())
-		defer func() { last = n }()
-		if n != last {
-			w.pause(time.Second)
-			return "they grow"
+	w.eventually("a time without a write", func() string {
+		before := len(w.written())
+		w.pause(3 * time.Second)
+		if more := w.written()[before:]; len(more) > 0 {
+			return fmt.Sprintf("%d writes at rest: %v", len(more), more)
 		}
 		return ""
 	})
-	w.pause(2 * time.Second)
-	if more := w.written()[last:]; len(more) > 0 {
-		w.Errorf("%d writes at rest: %v", len(more), more)
-	}
 }
 
 // film is what the API server told of the pods of the story: what happened in between, not only the end.
