@@ -35,6 +35,11 @@ var _ = Describe("What runs in members already", func() {
 		for member := range running {
 			expectReadyIn(ctx, member, api)
 		}
+		DeferCleanup(func(ctx SpecContext) { // nobody owns them in the end
+			for member := range running {
+				h.Members[member].MustKubectl(ctx, "-n", ns, "delete", "clone/api", "--ignore-not-found", "--timeout=240s")
+			}
+		})
 		before := h.Pods.Mark(ctx, ns)
 
 		By("without a word of adoption it is a conflict, and stays as it is")

@@ -139,7 +139,7 @@ func expectStays(ctx context.Context, w harness.Workload, change func()) {
 	change()
 	is := h.MustPlacement(ctx, w)
 	ExpectWithOffset(1, is.UID).To(Equal(was.UID))
-	ExpectWithOffset(1, is.Spec.Cells).To(Equal(was.Spec.Cells))
+	ExpectWithOffset(1, replicasOf(is)).To(Equal(replicasOf(was)))
 	ExpectWithOffset(1, is.Spec.Placed).To(Equal(was.Spec.Placed))
 	history := h.Pods.Since(ctx, before)
 	history.ExpectUntouched()

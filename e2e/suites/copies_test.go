@@ -99,7 +99,7 @@ spec:
 		By("narrowing the policy, and deleting the objects")
 		h.Hub.Apply(ctx, copies(ns, "east, south", "ConfigMap", "Service"))
 		expectIn(ctx, ns, "configmap/settings", ".data.key", map[string]string{"east": "two", "south": "two", "west": ""})
-		h.Kubectl(ctx, "-n", ns, "delete", "configmap/settings", "service/web", "--timeout=120s")
+		h.Kubectl(ctx, "-n", ns, "delete", "configmap/settings", "service/web", "--timeout=240s")
 		expectIn(ctx, ns, "configmap/settings", ".data.key", everywhere(""))
 		expectIn(ctx, ns, "service/web", ".metadata.name", everywhere(""))
 		Eventually(ctx, func(ctx context.Context) error {

@@ -48,7 +48,7 @@ var _ = Describe("What pods need", func() {
 		expectIn(ctx, ns, "configmap/settings", ".data.key", everywhere("two"))
 
 		By("deleting the first: the second still has it")
-		h.Kubectl(ctx, "-n", ns, "delete", "clone/one", "--timeout=120s")
+		h.Kubectl(ctx, "-n", ns, "delete", "clone/one", "--timeout=240s")
 		h.ExpectPods(ctx, one, harness.ByCluster, nil)
 		expectIn(ctx, ns, "configmap/settings", ".data.key", everywhere("two"))
 
@@ -59,7 +59,7 @@ var _ = Describe("What pods need", func() {
 		h.ExpectAtRest(ctx, two, 6)
 
 		By("deleting the second")
-		h.Kubectl(ctx, "-n", ns, "delete", "clone/two", "--timeout=120s")
+		h.Kubectl(ctx, "-n", ns, "delete", "clone/two", "--timeout=240s")
 		expectIn(ctx, ns, "configmap/settings", ".data.key", everywhere(""))
 		h.ExpectGone(ctx, two)
 	})
@@ -106,7 +106,7 @@ spec: {accessModes: [ReadWriteMany], storageClassName: "", resources: {requests:
 		expectIn(ctx, ns, "pvc/data", ".spec.resources.requests.storage", everywhere("1Gi"))
 
 		By("deleting the workload and the claim of the hub: the members' claims stay, without the hub's mark")
-		h.Kubectl(ctx, "-n", ns, "delete", "clone/web", "pvc/data", "--timeout=120s")
+		h.Kubectl(ctx, "-n", ns, "delete", "clone/web", "pvc/data", "--timeout=240s")
 		h.ExpectGone(ctx, web)
 		expectIn(ctx, ns, "pvc/data", ".metadata.labels", everywhere(""))
 		expectIn(ctx, ns, "pvc/data", ".spec.resources.requests.storage", everywhere("1Gi"))

@@ -4,6 +4,7 @@ package suites_test
 
 import (
 	"fmt"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -59,6 +60,37 @@ var _ = Describe("What a policy's spread says", func() {
 	})
 })
 
+var _ = Describe("How a spread divides", func() {
+	It("Compact fills one member, Available goes by room, and zones differ by no more than maxSkew but for their own bounds", func(ctx SpecContext) {
+		ns := bare(ctx, "types")
+		spread := func(name, text string) {
+			selected := strings.Replace(policy(ns, name, "CloneSet"), "- kind: CloneSet", "- {kind: CloneSet, name: "+name+"}", 1)
+			enforce(ctx, ns, selected+"  spread: "+text+"\n")
+			h.Hub.Apply(ctx, cloneSet(ns, name, 9, "a:1", ""))
+		}
+		spread("compact", "{type: Compact}")
+		compact := harness.CloneSet(ns, "compact")
+		h.ExpectAtRest(ctx, compact, 9)
+		Expect(harness.Count(h.PodsOf(compact), harness.ByCluster)).To(HaveLen(1), "the members with pods")
+
+		spread("available", "{type: Available}")
+		available := harness.CloneSet(ns, "available")
+		h.ExpectAtRest(ctx, available, 9)
+		for member, count := range harness.Count(h.PodsOf(available), harness.ByCluster) {
+			Expect(count).To(BeNumerically("~", 3, 1), "%s has about the room of the others", member)
+		}
+
+		spread("skewed", "{by: Zone, maxSkew: 1, places: [{zone: d, max: 1}]}")
+		skewed := harness.CloneSet(ns, "skewed")
+		h.ExpectAtRest(ctx, skewed, 9)
+		zones := harness.Count(h.PodsOf(skewed), harness.ByZone)
+		Expect(zones["d"]).To(Equal(1))
+		for _, zone := range []string{"a", "b", "c"} { // which of them has the odd replica goes by room
+			Expect(zones[zone]).To(BeNumerically("~", 2.5, 0.5), "%v", zones)
+		}
+	})
+})
+
 var _ = Describe("What a member can take", func() {
 	It("leaves pods unplaced that fit nowhere, and places them when they fit", func(ctx SpecContext) {
 		ns := bare(ctx, "room")
@@ -101,5 +133,13 @@ spec:
 		h.Kubectl(ctx, "patch", "mc/west", "--type=merge", "-p", `{"spec": {"taints": [{"key": "drain", "effect": "NoExecute"}]}}`)
 		Eventually(ctx, func() int { return harness.Count(h.PodsOf(api), harness.ByCluster)["west"] }).WithTimeout(harness.Patience).Should(BeZero())
 		h.ExpectAtRest(ctx, api, 9)
+
+		By("a policy that tolerates it lets its workloads have a part there")
+		enforce(ctx, ns, strings.Replace(strings.Replace(policy(ns, "tolerant", "CloneSet"), "- kind: CloneSet", "- {kind: CloneSet, name: bold}", 1),
+			"clusters: {", "clusters: {tolerations: [{key: drain, operator: Exists}], ", 1))
+		bold := harness.CloneSet(ns, "bold")
+		h.Hub.Apply(ctx, cloneSet(ns, "bold", 6, "a:1", ""))
+		h.ExpectAtRest(ctx, bold, 6)
+		h.ExpectPods(ctx, bold, harness.ByCluster, map[string]int{"east": 2, "south": 2, "west": 2})
 	})
 })

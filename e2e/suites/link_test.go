@@ -97,7 +97,7 @@ var _ = Describe("The link between hub and member", func() {
 		}
 		// One command each: within 40 s the hub still takes the member for Ready and orders something of it, too.
 		h.Kubectl(ctx, append([]string{"-n", ns, "scale", "--replicas=9"}, scaled...)...)
-		h.Kubectl(ctx, append([]string{"-n", ns, "delete", "--timeout=120s"}, deleted...)...)
+		h.Kubectl(ctx, append([]string{"-n", ns, "delete", "--timeout=240s"}, deleted...)...)
 		By("waiting until the hub has ordered all of it")
 		Eventually(ctx, func(ctx context.Context) (int, error) { return terminating(ctx, ns) }).WithTimeout(2 * harness.Patience).Should(Equal(len(deleted)))
 		for i := 1; i < sets; i += 2 {
@@ -198,7 +198,7 @@ var _ = Describe("The link between hub and member", func() {
 		h.Hub.Apply(ctx, apiSample(ns))
 		h.ExpectAtRest(ctx, api, 9)
 		before := h.Pods.Mark(ctx, ns)
-		h.Kubectl(ctx, "-n", ns, "delete", "clone/api", "--cascade=orphan", "--timeout=120s")
+		h.Kubectl(ctx, "-n", ns, "delete", "clone/api", "--cascade=orphan", "--timeout=240s")
 		Eventually(ctx, func(ctx context.Context) ([]string, error) { return h.Works(ctx, api) }).WithTimeout(2 * harness.Patience).Should(BeEmpty())
 		for member, c := range h.Members {
 			object, err := c.Get(ctx, api)
@@ -209,21 +209,21 @@ var _ = Describe("The link between hub and member", func() {
 		history := h.Pods.Since(ctx, before)
 		history.ExpectUntouched()
 		for _, c := range h.Members {
-			c.MustKubectl(ctx, "-n", ns, "delete", "clone/api", "--timeout=120s")
+			c.MustKubectl(ctx, "-n", ns, "delete", "clone/api", "--timeout=240s")
 		}
 		h.ExpectPods(ctx, api, harness.ByCluster, map[string]int{})
 
 		By("foreground")
 		h.Hub.Apply(ctx, apiSample(ns))
 		h.ExpectAtRest(ctx, api, 9)
-		h.Kubectl(ctx, "-n", ns, "delete", "clone/api", "--cascade=foreground", "--timeout=120s")
+		h.Kubectl(ctx, "-n", ns, "delete", "clone/api", "--cascade=foreground", "--timeout=240s")
 		h.ExpectGone(ctx, api)
 
 		By("an unreachable member: it holds nothing up, and deletes when it is back")
 		h.Hub.Apply(ctx, apiSample(ns))
 		h.ExpectAtRest(ctx, api, 9)
 		kill(ctx, fleet.AgentName("east"))
-		h.Kubectl(ctx, "-n", ns, "delete", "clone/api", "--timeout=120s")
+		h.Kubectl(ctx, "-n", ns, "delete", "clone/api", "--timeout=240s")
 		h.ExpectPods(ctx, api, harness.ByCluster, map[string]int{"east": 3})
 		restart(ctx, fleet.AgentName("east"))
 		h.ExpectGone(ctx, api)

@@ -100,7 +100,7 @@ var _ = Describe("Manifests of v1alpha1", func() {
 		By("applying both versions; the WorkloadSpreads first, so that they spread the first pods")
 		twins := strings.Split(fmt.Sprintf(newer, ns), "\n---\n")
 		cluster.Apply(ctx, olderManifest(ns, 2), twins[2])
-		cluster.MustKubectl(ctx, "-n", ns, "wait", "workloadspreads.v1alpha1.apps.kruise.io", "--all", "--for=jsonpath={.status.observedGeneration}=1", "--timeout=120s")
+		cluster.MustKubectl(ctx, "-n", ns, "wait", "workloadspreads.v1alpha1.apps.kruise.io", "--all", "--for=jsonpath={.status.observedGeneration}=1", "--timeout=240s")
 		cluster.Apply(ctx, olderManifest(ns, 0), olderManifest(ns, 1), twins[0], twins[1])
 		expectKept(ctx, cluster, ns)
 		for _, o := range older {

@@ -29,6 +29,15 @@ var _ = Describe("Overrides", func() {
 `)
 		h.ExpectPods(ctx, api, byClusterAndImage, map[string]int{"east mirror.east:5000/hub/api:1": 2, "south docker.io/api:1": 2, "west docker.io/api:1": 2})
 		h.ExpectPods(ctx, web, byClusterAndImage, map[string]int{"east mirror.east:5000/hub/web:1": 3, "south web:1": 3})
+		// An image is written before its container restarts, and the hub may be told of neither yet.
+		Eventually(ctx, func() (restarted int) {
+			for _, pod := range h.Pods.Pods(ns) {
+				if pod.Cluster == "east" && pod.Restarts == 1 && pod.Serves() {
+					restarted++
+				}
+			}
+			return restarted
+		}).WithTimeout(harness.Patience).Should(Equal(5), "pods of east restarted once, and serving")
 		expectReady(ctx, api)
 		expectReady(ctx, web)
 		object, err := h.Members["east"].Get(ctx, api)

@@ -32,7 +32,7 @@ var _ = Describe("Who decides about a workload", func() {
 		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionTrue})
 
 		By("deleting it: what is placed stays, and a change is not followed")
-		placed := h.MustPlacement(ctx, api).Spec
+		placed := replicasOf(h.MustPlacement(ctx, api))
 		before := h.Pods.Mark(ctx, ns)
 		h.Kubectl(ctx, "-n", ns, "delete", "fp/late")
 		frozen := metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionFalse, Reason: "PolicyMissing"}
@@ -40,7 +40,7 @@ var _ = Describe("Who decides about a workload", func() {
 		h.ExpectTold(ctx, web, frozen, web.Sentence())
 		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=12")
 		expectAnswered(ctx, api)
-		Expect(h.MustPlacement(ctx, api).Spec).To(Equal(placed))
+		Expect(replicasOf(h.MustPlacement(ctx, api))).To(Equal(placed))
 		history := h.Pods.Since(ctx, before)
 		history.ExpectUntouched()
 

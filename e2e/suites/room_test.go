@@ -60,7 +60,8 @@ var _ = Describe("Zones inside a member", func() {
 		})
 		east.MustKubectl(ctx, "label", "node", "east-a-1", corev1.LabelTopologyZone+"=third", "--overwrite")
 		expectZones(ctx, "east", "a,b,third", "4/4")
-		h.Hub.Apply(ctx, policyOn(ns, "zones", "east", "CloneSet")+"  spread: {by: Zone}\n", cloneSet(ns, "api", 6, "api:1", "maxUnavailable: 2"))
+		enforce(ctx, ns, policyOn(ns, "zones", "east", "CloneSet")+"  spread: {by: Zone}\n") // by then the hub knows the zone, too
+		h.Hub.Apply(ctx, cloneSet(ns, "api", 6, "api:1", "maxUnavailable: 2"))
 		inZones(ctx, api, map[string]int{"a": 2, "b": 2, "third": 2})
 		h.ExpectAtRest(ctx, api, 6)
 
@@ -120,7 +121,8 @@ spec:
 `, ns, name, pod)
 		}
 		one, two := harness.CloneSet(ns, "one"), harness.CloneSet(ns, "two")
-		h.Hub.Apply(ctx, policyOn(ns, "south", "south", "CloneSet"), large("one"), large("two"))
+		enforce(ctx, ns, policyOn(ns, "south", "south", "CloneSet"))
+		h.Hub.Apply(ctx, large("one"), large("two"))
 		placed := func(w harness.Workload) (n int) {
 			if p, err := h.Placement(ctx, w); err == nil && p != nil {
 				n = int(p.Spec.Placed)

@@ -3,11 +3,15 @@
 package suites_test
 
 import (
+	"context"
 	"strconv"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/e2e/harness"
 )
@@ -16,13 +20,17 @@ var _ = Describe("The samples", func() {
 	It("apply as they are, become Ready, and kubectl get shows true columns", func(ctx SpecContext) {
 		const ns = "shop"
 		explain(h, ns)
+		// The name is the sample's own: where the specs are repeated, the one of before may be on its way out.
+		Eventually(ctx, func(ctx context.Context) error {
+			return h.Hub.Client.Get(ctx, client.ObjectKey{Name: ns}, &corev1.Namespace{})
+		}).WithTimeout(harness.Patience).Should(Satisfy(apierrors.IsNotFound))
 		h.Hub.Apply(ctx, sample("1-namespace.yaml", ns))
 		DeferCleanup(func(ctx SpecContext) { h.Kubectl(ctx, "delete", "namespace", ns, "--wait=false") })
 		h.Hub.Apply(ctx, sample("2-policy.yaml", ns), webSample(ns), apiSample(ns))
 		web, api := harness.UnitedDeployment(ns, "web"), harness.CloneSet(ns, "api")
 
 		By("waiting as a user does")
-		h.Kubectl(ctx, "-n", ns, "wait", "--for=condition=Ready", "ud/web", "clone/api", "--timeout=120s")
+		h.Kubectl(ctx, "-n", ns, "wait", "--for=condition=Ready", "ud/web", "clone/api", "--timeout=240s")
 		h.ExpectAtRest(ctx, web, 12)
 		h.ExpectAtRest(ctx, api, 9)
 		h.ExpectPods(ctx, web, harness.ByZone, map[string]int{"a": 3, "b": 3, "c": 3, "d": 3})

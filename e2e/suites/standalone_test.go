@@ -42,7 +42,7 @@ var _ = Describe("flotilla-agent without a hub", func() {
 		expectAtMost(history, ofName("api-", harness.Unavailable(8)), 2, "unavailable pods")
 
 		By("deleting")
-		cluster.MustKubectl(ctx, "-n", ns, "delete", "clone/api", "ud/web", "--timeout=120s")
+		cluster.MustKubectl(ctx, "-n", ns, "delete", "clone/api", "ud/web", "--timeout=240s")
 		Eventually(ctx, func() int { return alone.Pods.Left(ns) }).WithTimeout(harness.Patience).Should(BeZero())
 	})
 })

@@ -24,7 +24,8 @@ var _ = Describe("A CloneSet over the zones of members", func() {
 		for member, zone := range map[string]string{"east": "a", "west": "b", "south": "d"} {
 			expectZone(ctx, member, zone)
 		}
-		h.Hub.Apply(ctx, policy(ns, "zones", "CloneSet")+"  spread: {by: Zone}\n", cloneSet(ns, "api", 12, "api:1", ""))
+		enforce(ctx, ns, policy(ns, "zones", "CloneSet")+"  spread: {by: Zone}\n")
+		h.Hub.Apply(ctx, cloneSet(ns, "api", 12, "api:1", ""))
 		h.ExpectAtRest(ctx, api, 12)
 		h.ExpectPods(ctx, api, harness.ByZone, map[string]int{"a": 3, "b": 3, "c": 3, "d": 3})
 		before := h.Pods.Mark(ctx, ns)
