@@ -83,6 +83,10 @@ charts: setup ## Lint and render the charts, and follow docs/install.md on three
 	@cd e2e/tools/helm && CGO_ENABLED=0 go build -trimpath -mod=readonly -ldflags "-s -w" -o $(BIN)/helm helm.sh/helm/v4/cmd/helm
 	go test -tags e2e -count 1 -timeout 25m $(TESTFLAGS) ./e2e/charts
 
+.PHONY: rotation
+rotation: setup ## Renew a member's certificates under rollouts; ROTATIONFLAGS="-life 5m -for 30m" for longer
+	go test -tags e2e -count 1 -timeout 60m -v ./e2e/rotation $(ROTATIONFLAGS)
+
 .PHONY: images
 images: programs ## Build the images of flotilla-hub and flotilla-agent, with docker or podman
 	@tool=$$(command -v docker || command -v podman) || { echo "images are built with docker or podman, and neither is on the PATH" >&2; exit 1; }; \

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -36,6 +37,8 @@ type Config struct {
 	Audit bool
 	// AuditPolicy is the path of an audit policy that replaces the built-in one. It implies Audit.
 	AuditPolicy string
+	// CertificateLife is how long the certificates live that a cluster's signer makes; 0 means a year. Renewal is watched with a short one.
+	CertificateLife time.Duration
 	// KeepQPSLimits leaves the client limits of the control plane's own components in force. Without it nothing is
 	// limited, which is what comparisons of speed need.
 	KeepQPSLimits bool

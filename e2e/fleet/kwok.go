@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/yaml"
 )
@@ -62,12 +63,17 @@ func kwokConfig(cfg *Config, spec ClusterSpec, dir string, ports clusterPorts, a
 		Key   string `json:"key"`
 		Value string `json:"value"`
 	}
+	life := cfg.CertificateLife
+	if life == 0 {
+		life = 365 * 24 * time.Hour // as the signer has it by default
+	}
 	patches := []map[string]any{
 		// A control plane of minutes need not survive a power cut, and disks of test machines are slow.
 		{"name": "etcd", "extraArgs": []arg{{"unsafe-no-fsync", "true"}}},
 		{"name": "kube-controller-manager", "extraArgs": []arg{
 			{"cluster-signing-cert-file", filepath.Join(pki, "ca.crt")},
 			{"cluster-signing-key-file", filepath.Join(pki, "ca.key")},
+			{"cluster-signing-duration", life.String()},
 			// There is one of each. With an election the next one would wait 15 s for the Lease of a killed one.
 			{"leader-elect", "false"},
 		}},
