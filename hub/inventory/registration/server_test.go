@@ -201,7 +201,7 @@ func TestServer(t *testing.T) {
 	for _, part := range []struct {
 		name string
 		run  func(t *testing.T, h *hub)
-	}{{"a member from its token to its end", join}, {"denials", denials}, {"forgery", forgery}} {
+	}{{"a member from its token to its end", join}, {"denials", denials}, {"forgery", forgery}, {"forged tokens", forgedTokens}} {
 		t.Run(part.name, func(t *testing.T) {
 			mine := *h
 			mine.t = t
