@@ -1,0 +1,257 @@
+package charts
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-dev/flotilla/apis/crds"
+	"github.com/flotilla-dev/flotilla/e2e/fleet"
+)
+
+// system is the namespace of the programs.
+const system = "flotilla-system"
+
+// granted are the rules of a program's roles: by namespace, "" for everywhere.
+type granted map[string][]rbacv1.PolicyRule
+
+// TestDenials installs the rights that the charts render on a real API server, and asks it for every verb on every resource that it
+// has, in the programs' namespace, in another one and in all: what no rule of the program names is refused, and what one names is allowed.
+func TestDenials(t *testing.T) {
+	f := fleet.ForTest(t, fleet.Config{})
+	if err := f.Hub().InstallCRDs(t.Context(), crds.FS); err != nil {
+		t.Fatal(err)
+	}
+	admin, err := kubernetes.NewForConfig(f.Hub().RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(f.Hub().RESTConfig(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}}); client.IgnoreAlreadyExists(err) != nil {
+		t.Fatal(err)
+	}
+	programs := map[string]granted{}
+	for _, golden := range []string{"hub", "agent"} {
+		for _, object := range rightsOf(t, golden) {
+			if err := c.Create(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+			if kind := object.GetKind(); kind == "ClusterRole" || kind == "Role" {
+				role := &rbacv1.Role{}
+				if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, role); err != nil {
+					t.Fatal(err)
+				}
+				if programs[role.Name] == nil {
+					programs[role.Name] = granted{}
+				}
+				programs[role.Name][role.Namespace] = role.Rules
+			}
+		}
+	}
+	resources := resourcesOf(t, admin)
+	for _, name := range []string{"flotilla-hub", "flotilla-approver", "flotilla-agent"} {
+		t.Run(name, func(t *testing.T) {
+			expectDenied(t, admin, name, programs[name], resources)
+		})
+	}
+}
+
+// rightsOf returns the ServiceAccounts, roles and bindings that a chart renders.
+func rightsOf(t *testing.T, golden string) []*unstructured.Unstructured {
+	t.Helper()
+	file, err := os.Open(filepath.Join("testdata", golden+".golden.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var all []*unstructured.Unstructured
+	decoder := utilyaml.NewYAMLOrJSONDecoder(file, 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		err := decoder.Decode(object)
+		if errors.Is(err, io.EOF) && len(all) > 0 {
+			return all
+		}
+		if err != nil {
+			t.Fatalf("read %s: %v", file.Name(), err)
+		}
+		if slices.Contains([]string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}, object.GetKind()) {
+			all = append(all, object)
+		}
+	}
+}
+
+// resource is one that the API server has.
+type resource struct {
+	schema.GroupResource
+	sub        string
+	namespaced bool
+}
+
+// resourcesOf returns all resources that the API server has, and those that exist for rights alone.
+func resourcesOf(t *testing.T, admin kubernetes.Interface) []resource {
+	t.Helper()
+	_, lists, err := admin.Discovery().ServerGroupsAndResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	var all []resource
+	for _, list := range lists {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range list.APIResources {
+			name, sub, _ := strings.Cut(list.APIResources[i].Name, "/")
+			key := version.Group + " " + list.APIResources[i].Name
+			if !seen[key] {
+				all = append(all, resource{schema.GroupResource{Group: version.Group, Resource: name}, sub, list.APIResources[i].Namespaced})
+			}
+			seen[key] = true
+		}
+	}
+	const least = 100 // one of a plain API server has about 150 of its own
+	if len(all) < least {
+		t.Fatalf("discovery has found %d resources alone", len(all))
+	}
+	for _, name := range impersonated[1:] {
+		all = append(all, resource{GroupResource: schema.GroupResource{Resource: name}})
+	}
+	return append(all, resource{GroupResource: schema.GroupResource{Group: "certificates.k8s.io", Resource: "signers"}})
+}
+
+// impersonated are the resources that stand for users; the API server has the first one beside that.
+var impersonated = [...]string{"serviceaccounts", "users", "groups", "uids", "userextras"}
+
+// verbs are those of requests, and those that exist for rights alone.
+func verbs(r *resource) []string {
+	all := []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
+	switch {
+	case r.Group == rbacv1.GroupName:
+		return append(all, "bind", "escalate")
+	case r.Resource == "signers":
+		return []string{"approve", "sign", "attest"}
+	case r.sub == "" && slices.Contains(impersonated[:], r.Resource):
+		return append(all, "impersonate")
+	}
+	return all
+}
+
+// expectDenied asks the API server all questions about a program, several at once.
+func expectDenied(t *testing.T, admin kubernetes.Interface, program string, rules granted, resources []resource) {
+	t.Helper()
+	if len(rules[""]) == 0 || len(rules[system]) == 0 {
+		t.Fatalf("%s has no rules: %v", program, rules)
+	}
+	var questions []*authorizationv1.ResourceAttributes
+	for i := range resources {
+		r := &resources[i]
+		namespaces := []string{""}
+		if r.namespaced {
+			namespaces = append(namespaces, system, metav1.NamespaceDefault)
+		}
+		for _, namespace := range namespaces {
+			for _, name := range append(rules.names(r), "") {
+				for _, verb := range verbs(r) {
+					questions = append(questions, &authorizationv1.ResourceAttributes{
+						Group: r.Group, Resource: r.Resource, Subresource: r.sub, Namespace: namespace, Name: name, Verb: verb,
+					})
+				}
+			}
+		}
+	}
+	answers, group := make([]bool, len(questions)), errgroup.Group{}
+	group.SetLimit(8)
+	for i, q := range questions {
+		group.Go(func() error {
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: "system:serviceaccount:" + system + ":" + program, ResourceAttributes: q,
+				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + system, "system:authenticated"},
+			}}
+			answer, err := admin.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
+			if err != nil {
+				return fmt.Errorf("ask whether %s may %v: %w", program, q, err)
+			}
+			answers[i] = answer.Status.Allowed
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	for i, q := range questions {
+		if !answers[i] {
+			refused++
+		}
+		if want := rules.allow(q) || everybody(q); answers[i] != want {
+			t.Errorf("%s %s/%s/%s %q in %q: allowed %v, want %v", q.Verb, q.Group, q.Resource, q.Subresource, q.Name, q.Namespace, answers[i], want)
+		}
+	}
+	t.Logf("%d questions, %d refused", len(questions), refused)
+}
+
+// names returns the names that rules have for a resource, and one that none has.
+func (g granted) names(r *resource) []string {
+	all := []string{"other"}
+	for _, rules := range g {
+		for i := range rules {
+			if rule := &rules[i]; concerns(rule, r.Group, r.Resource, r.sub) {
+				all = append(all, rule.ResourceNames...)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// allow tells whether a rule names what is asked: there is no *, and what a rule of a namespace says holds there alone.
+func (g granted) allow(q *authorizationv1.ResourceAttributes) bool {
+	for namespace, rules := range g {
+		if namespace != "" && namespace != q.Namespace {
+			continue
+		}
+		for i := range rules {
+			rule := &rules[i]
+			if concerns(rule, q.Group, q.Resource, q.Subresource) && slices.Contains(rule.Verbs, q.Verb) &&
+				(len(rule.ResourceNames) == 0 || slices.Contains(rule.ResourceNames, q.Name)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func concerns(rule *rbacv1.PolicyRule, group, name, sub string) bool {
+	if sub != "" {
+		name += "/" + sub
+	}
+	return slices.Contains(rule.APIGroups, group) && slices.Contains(rule.Resources, name)
+}
+
+// everybody tells what Kubernetes allows every user: to ask what it may do itself.
+func everybody(q *authorizationv1.ResourceAttributes) bool {
+	return q.Verb == "create" && q.Subresource == "" && (q.Group == "authorization.k8s.io" && (q.Resource == "selfsubjectaccessreviews" || q.Resource == "selfsubjectrulesreviews") ||
+		q.Group == "authentication.k8s.io" && q.Resource == "selfsubjectreviews")
+}
