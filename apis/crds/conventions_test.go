@@ -95,7 +95,8 @@ func TestNamesAndColumns(t *testing.T) {
 var inherited = []string{".nodeSelectorTerm.", ".requiredNodeSelector", ".preferredNodeSelector", ".tolerations[].", ".taints[]."}
 
 // TestConventions finds properties that kubectl explain would not explain, lists that server-side apply could not merge
-// as meant, and rules without a sentence.
+// as meant, rules without a sentence, and numbers and times that an API server takes and Go types do not: one in one object would
+// keep every controller from reading the whole list.
 func TestConventions(t *testing.T) {
 	for kind, crd := range definitions(t) {
 		for _, version := range versions(t, crd) {
@@ -109,13 +110,19 @@ func TestConventions(t *testing.T) {
 }
 
 func checkSchema(t *testing.T, path string, node map[string]any) {
-	if node["type"] == "array" && node["x-kubernetes-list-type"] == nil {
+	if node["type"] == "array" && node["x-kubernetes-list-type"] == nil && !strings.HasSuffix(path, "{}") { // a value of a map is one whole
 		t.Errorf("%s is a list without a list type", path)
 	}
 	isQuantity := node["x-kubernetes-preserve-unknown-fields"] == true && node["pattern"] != nil
 	isAnything := strings.HasSuffix(path, ".patch[].value") // of a JSON patch
 	if node["type"] == nil && node["x-kubernetes-int-or-string"] == nil && !isQuantity && !isAnything {
 		t.Errorf("%s has no type", path)
+	}
+	if node["type"] == "integer" && node["format"] == nil || node["x-kubernetes-int-or-string"] == true && (node["minimum"] == nil || node["maximum"] == nil) {
+		t.Errorf("%s takes numbers that do not fit its Go type", path)
+	}
+	if node["format"] == "date-time" && node["pattern"] == nil {
+		t.Errorf("%s takes times that its Go type does not", path)
 	}
 	rules, _ := node["x-kubernetes-validations"].([]any)
 	for _, r := range rules {
@@ -144,5 +151,8 @@ func checkSchema(t *testing.T, path string, node map[string]any) {
 	}
 	if items, ok := node["items"].(map[string]any); ok {
 		checkSchema(t, path+"[]", items)
+	}
+	if values, ok := node["additionalProperties"].(map[string]any); ok {
+		checkSchema(t, path+"{}", values)
 	}
 }

@@ -113,7 +113,7 @@ func summary(f *Facts, s *Sum, desired int32, kind string) []conditions.Conditio
 		Desired: desired, ExpectedUpdated: s.Enough,
 		Replicas: w.Replicas, Updated: s.Updated, Available: w.Available, UpdatedAvailable: s.UpdatedAvailable,
 		GoingBack: s.GoingBack, Kept: s.Kept,
-		Paused: f.Strategy.Paused, Stalled: s.Stalled, Failed: s.Failed,
+		OnDelete: f.Strategy.OnDelete, Paused: f.Strategy.Paused, Stalled: s.Stalled, Failed: s.Failed,
 		DeadlineExceeded: s.Deadline != nil,
 	}
 	if s.Waiting != nil {

@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -35,6 +36,9 @@ func TestOnDelete(t *testing.T) {
 			got := cloneSetStatus(cs, f, &sum, time.Unix(100, 0))
 			if ready, reconciling := shown(got, "Ready"), shown(got, "Reconciling"); ready != tt.ready || reconciling != tt.reconciling {
 				t.Errorf("Ready %q, Reconciling %q", ready, reconciling)
+			}
+			if progressing := shown(got, "Progressing"); tt.done && !strings.Contains(progressing, "as type OnDelete asks") {
+				t.Errorf("Progressing %q", progressing)
 			}
 			if got.ExpectedUpdatedReplicas != 6 || sum.Done() != tt.done {
 				t.Errorf("expected %d, done %t", got.ExpectedUpdatedReplicas, sum.Done())

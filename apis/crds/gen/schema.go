@@ -36,6 +36,14 @@ func finishSchema(node schema, path string, inTemplate bool) error {
 	if inTemplate && node["type"] == "integer" {
 		delete(node, "default")
 	}
+	switch {
+	case node["x-kubernetes-int-or-string"] == true:
+		declare(node, intOrString())
+	case node["format"] == "date-time":
+		declare(node, moment())
+	case node["type"] == "integer":
+		declare(node, schema{"format": "int64"})
+	}
 	properties, _ := node["properties"].(map[string]any)
 	if properties["matchLabels"] != nil && properties["matchExpressions"] != nil {
 		boundSelector(properties)
@@ -54,8 +62,12 @@ func finishSchema(node schema, path string, inTemplate bool) error {
 			return err
 		}
 	}
-	if items, ok := node["items"].(map[string]any); ok {
-		return finishSchema(items, path+"[]", inTemplate)
+	for key, suffix := range map[string]string{"items": "[]", "additionalProperties": "{}"} {
+		if child, ok := node[key].(map[string]any); ok {
+			if err := finishSchema(child, path+suffix, inTemplate); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -234,6 +246,14 @@ func boundExpressions(expressions schema, valueLength int, operators ...any) {
 	properties, _ := items["properties"].(map[string]any)
 	declare(properties["key"].(map[string]any), schema{"maxLength": int64(maxLabelKey)})
 	declare(properties["operator"].(map[string]any), schema{"enum": operators})
+	if expressions["nullable"] == nil { // of types alone the pod's API server is the judge
+		items["x-kubernetes-validations"] = []any{
+			refuse("!(self.operator in ['In', 'NotIn']) || (has(self.values) && size(self.values) > 0)", ".values",
+				"values are missing, which the operators In and NotIn need: name them, or use Exists or DoesNotExist"),
+			refuse("!(self.operator in ['Exists', 'DoesNotExist']) || !has(self.values) || size(self.values) == 0", ".values",
+				"the operators Exists and DoesNotExist take no values: remove them, or use In or NotIn"),
+		}
+	}
 	values, _ := properties["values"].(map[string]any)
 	values["maxItems"] = int64(maxValues)
 	declare(values["items"].(map[string]any), schema{"maxLength": int64(valueLength)})

@@ -39,9 +39,9 @@ func knownType(t reflect.Type) schema {
 	case reflect.TypeFor[resource.Quantity]():
 		return quantity()
 	case reflect.TypeFor[intstr.IntOrString]():
-		return schema{"x-kubernetes-int-or-string": true, "minimum": int64(-1 << 31), "maximum": int64(1<<31 - 1)}
+		return intOrString()
 	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime]():
-		return schema{"type": "string", "format": "date-time"}
+		return moment()
 	case reflect.TypeFor[metav1.Duration]():
 		return schema{"type": "string"}
 	case reflect.TypeFor[metav1.FieldsV1](), reflect.TypeFor[runtime.RawExtension]():
@@ -50,6 +50,21 @@ func knownType(t reflect.Type) schema {
 		return schema{"type": "string", "format": "byte"}
 	}
 	return nil
+}
+
+// intOrString takes integers of 32 bits alone: one that is greater, in one stored object, would keep every client with Go
+// types from reading the whole list.
+func intOrString() schema {
+	return schema{"x-kubernetes-int-or-string": true, "minimum": int64(-1 << 31), "maximum": int64(1<<31 - 1)}
+}
+
+// momentPattern is what time.Parse takes of what an API server takes for a date-time. That would take t and z for T and Z too,
+// any sign before the fraction, any offset, and anything behind a second T.
+const momentPattern = `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
+
+// moment takes a time as Go reads it.
+func moment() schema {
+	return schema{"type": "string", "format": "date-time", "pattern": momentPattern}
 }
 
 // quantity takes a string or any number. A number or a string is no schema type, and an integer or a string would refuse

@@ -26,6 +26,7 @@ func TestSummarise(t *testing.T) {
 		{"partition reached", with(func(f *conditions.Facts) { f.ExpectedUpdated, f.Updated, f.UpdatedAvailable = 1, 1, 1 }), "TFFT", "ProgressPartitionAvailable", "AllAvailable"},
 		{"a pod is missing", with(func(f *conditions.Facts) { f.Replicas, f.Available = 2, 2 }), "FTFT", "CloneSetUpdated", "Scaling"},
 		{"a pod too many", with(func(f *conditions.Facts) { f.Replicas = 4 }), "FTFT", "CloneSetUpdated", "Scaling"},
+		{"a pod too many, of the surge", with(func(f *conditions.Facts) { f.Replicas, f.Updated, f.UpdatedAvailable = 4, 1, 0 }), "FTFT", "CloneSetUpdated", "Updating"},
 		{"a pod is not available", with(func(f *conditions.Facts) { f.Available, f.UpdatedAvailable = 2, 2 }), "FTFT", "CloneSetUpdated", "PodsNotAvailable"},
 		{"a pod is old", with(func(f *conditions.Facts) { f.Updated, f.UpdatedAvailable = 2, 2 }), "FTFT", "CloneSetUpdated", "Updating"},
 		{"pods go back", with(func(f *conditions.Facts) { f.ExpectedUpdated, f.GoingBack = 1, 2 }), "FTFT", "CloneSetUpdated", "Updating"},
@@ -55,6 +56,21 @@ func TestSummarise(t *testing.T) {
 				t.Errorf("conditions %s, reasons %v; want %s, %s, %s", got, reasons, tt.want, tt.progressing, tt.ready)
 			}
 		})
+	}
+}
+
+// A rollout with surge that stands still says how far it is, not only that there are pods above replicas.
+func TestSentencesOfASurge(t *testing.T) {
+	stuck := conditions.Facts{Desired: 5, ExpectedUpdated: 5, Replicas: 6, Updated: 2, Available: 4, DeadlineExceeded: true}
+	const want = "2 of the 5 pods to update are updated, 0 of them available; 6 pods exist, 5 are wanted"
+	for _, c := range conditions.Summarise(stuck, conditions.NamesOf("CloneSet")) {
+		if c.Type != v1beta1.ConditionStalled && c.Message != want {
+			t.Errorf("%s says %q", c.Type, c.Message)
+		}
+	}
+	over := conditions.Facts{Desired: 5, ExpectedUpdated: 5, Replicas: 6, Updated: 5, Available: 6, UpdatedAvailable: 5}
+	if c := conditions.Summarise(over, conditions.NamesOf("CloneSet"))[0]; c.Reason != conditions.ReasonScaling || c.Message != "6 pods exist, 5 are wanted" {
+		t.Errorf("%s says %q", c.Reason, c.Message)
 	}
 }
 

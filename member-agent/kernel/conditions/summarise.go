@@ -115,7 +115,7 @@ func unfinished(f Facts) (reason, message string) {
 		return ReasonPaused, updating(f) + "; the update is paused"
 	case f.Waiting != "":
 		return ReasonWaitingForHook, f.Waiting
-	case f.Replicas != f.Desired:
+	case f.Replicas != f.Desired && !f.surging():
 		return ReasonScaling, fmt.Sprintf("%d pods exist, %d are wanted", f.Replicas, f.Desired)
 	case f.HubSilent && (f.Updated < f.ExpectedUpdated || f.GoingBack > 0):
 		return ReasonHubSilent, updating(f) + "; the hub was not heard for 40 s, so what it lets this cluster disrupt may be lent to others, and no pod is updated until it is heard again: look at the agent's way to the hub"
@@ -127,15 +127,28 @@ func unfinished(f Facts) (reason, message string) {
 	return ReasonPodsNotAvailable, fmt.Sprintf("%d of %d pods are available", f.Available, f.Desired)
 }
 
+// surging tells whether the pods above Desired belong to an update: it is the update then that is waited for.
+func (f Facts) surging() bool {
+	return f.Replicas > f.Desired && (f.Updated < f.ExpectedUpdated || f.UpdatedAvailable < f.ExpectedUpdated || f.GoingBack > 0)
+}
+
 // updating says how far the pods are on their way between the revisions.
 func updating(f Facts) string {
+	var text string
 	switch forward := fmt.Sprintf("%d of the %d pods to update are updated", f.Updated, f.ExpectedUpdated); {
+	case f.GoingBack == 0 && f.UpdatedAvailable < f.Updated:
+		text = fmt.Sprintf("%s, %d of them available", forward, f.UpdatedAvailable)
 	case f.GoingBack == 0:
-		return forward
+		text = forward
 	case f.Updated < f.ExpectedUpdated:
-		return fmt.Sprintf("%s, %d updated ones are to go back to the old revision", forward, f.GoingBack)
+		text = fmt.Sprintf("%s, %d updated ones are to go back to the old revision", forward, f.GoingBack)
+	default:
+		text = fmt.Sprintf("%d updated pods are to go back to the old revision", f.GoingBack)
 	}
-	return fmt.Sprintf("%d updated pods are to go back to the old revision", f.GoingBack)
+	if f.surging() {
+		text = fmt.Sprintf("%s; %d pods exist, %d are wanted", text, f.Replicas, f.Desired)
+	}
+	return text
 }
 
 func reconciling(f Facts) Condition {

@@ -36,6 +36,10 @@ type Metadata struct {
 	Annotations map[string]*string `json:"annotations,omitempty"`
 }
 
+// RestartedAt is the annotation by which a person asks for new pods, with kubectl rollout restart and its like: another value
+// cannot be given to a running pod, because nothing would restart. It is taken away in place.
+const RestartedAt = "kubectl.kubernetes.io/restartedAt"
+
 // Diff returns how a pod of template old becomes one of template updated in place. If no pod can, refusal names the first
 // field that differs and cannot be changed in a running pod; it is empty otherwise. Change.Possible answers the rest for
 // one pod. Diff errs when a template cannot be encoded.
@@ -51,6 +55,9 @@ func Diff(old, updated *corev1.PodTemplateSpec) (change Change, refusal string, 
 	change = Change{Images: map[string]string{}}
 	change.Labels = changed(old.Labels, updated.Labels)
 	change.Annotations = changed(old.Annotations, updated.Annotations)
+	if change.Annotations[RestartedAt] != nil {
+		return Change{}, "metadata.annotations[" + RestartedAt + "]", nil
+	}
 	sized := ""
 	for _, path := range differences("", from, to) {
 		if image, ok := imageOf(path, updated); ok {

@@ -117,6 +117,30 @@ func TestSidecarThatStartsFirstIsNeverChanged(t *testing.T) {
 	}
 }
 
+// A restart that only changed an annotation of running pods would restart nothing.
+func TestARestartMakesPodsAnew(t *testing.T) {
+	const none = `{metadata: {annotations: {note: a}}, spec: {containers: [{name: main, image: x}]}}`
+	const first = `{metadata: {annotations: {note: a, kubectl.kubernetes.io/restartedAt: "2026-01-01T00:00:00Z"}}, spec: {containers: [{name: main, image: x}]}}`
+	const second = `{metadata: {annotations: {note: b, kubectl.kubernetes.io/restartedAt: "2026-01-02T00:00:00Z"}}, spec: {containers: [{name: main, image: y}]}}`
+	const field = "metadata.annotations[kubectl.kubernetes.io/restartedAt]"
+	for _, tt := range []struct{ name, old, updated, refusal string }{
+		{"asked for", none, first, field},
+		{"asked for again, with another image", first, second, field},
+		{"asked for before", first, first, ""},
+		{"the manifest of before is applied again", second, none, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			change, refusal, err := inplace.Diff(template(t, tt.old), template(t, tt.updated))
+			if err != nil || refusal != tt.refusal {
+				t.Fatalf("refusal %q, %v; want %q", refusal, err, tt.refusal)
+			}
+			if value, gone := change.Annotations[inplace.RestartedAt]; gone != (tt.old == second) || value != nil {
+				t.Errorf("annotations %v", change.Annotations)
+			}
+		})
+	}
+}
+
 func TestSameImage(t *testing.T) {
 	for _, tt := range []struct {
 		a, b string

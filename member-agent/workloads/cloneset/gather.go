@@ -71,7 +71,8 @@ func validate(cs *v1beta1.CloneSet) (labels.Selector, *conditions.Cause) {
 	selector, err := metav1.LabelSelectorAsSelector(cs.Spec.Selector)
 	switch {
 	case err != nil:
-		return nil, &conditions.Cause{Reason: "InvalidSelector", Message: fmt.Sprintf("selector cannot be used: %v; correct it", err)}
+		return nil, &conditions.Cause{Reason: "InvalidSelector", Message: fmt.Sprintf(
+			"selector cannot be used: %v; it cannot change either: delete the CloneSet, and apply it again with one that can be used", err)}
 	case selector.Empty():
 		return nil, &conditions.Cause{Reason: "InvalidSelector", Message: "selector is empty: name a label of the template in it"}
 	case !selector.Matches(labels.Set(cs.Spec.Template.Labels)):

@@ -43,6 +43,7 @@ func TestInPlace(t *testing.T) {
 		{"bad-image", badImage},
 		{"back", back},
 		{"flurry", flurry},
+		{"restart", restartAskedFor},
 	} {
 		t.Run(story.name, func(t *testing.T) {
 			one := *w
@@ -129,6 +130,21 @@ func metadataOnly(w *world, name string) {
 			w.Errorf("pod %s has labels %v, annotations %v", pod, object.Labels, object.Annotations)
 		}
 	}
+}
+
+// The annotation of a rollout restart makes pods anew, for in place nothing would restart; the manifest without it restarts
+// nothing.
+func restartAskedFor(w *world, name string) {
+	before := w.create(newCloneSet(name, 2))
+	w.change(name, func(cs *v1beta1.CloneSet) {
+		cs.Spec.Template.Annotations = map[string]string{inplace.RestartedAt: "2026-01-01T00:00:00Z"}
+	})
+	anew := w.settle(name)
+	w.expectAnew(before, anew)
+	w.change(name, func(cs *v1beta1.CloneSet) { cs.Spec.Template.Annotations = nil })
+	after := w.settle(name)
+	w.expectSame(anew, after)
+	w.expectRestarts(after, "main", 0)
 }
 
 // First nobody counts on the pod any more, then it has its revision, and only after the time its containers change.

@@ -221,7 +221,7 @@ func (r *Reconciler) tell(s *scope) {
 		r.events.Eventf(s.cs, nil, corev1.EventTypeNormal, "SuccessfulDelete", "Delete", "deleted %s (%s)", pods(n), reasons(s.plan.Delete))
 	}
 	if n := s.done.updated; n > 0 {
-		r.events.Eventf(s.cs, nil, corev1.EventTypeNormal, "SuccessfulUpdatePodInPlace", "Update", "updated %s in place to %s", pods(n), s.facts.Update.Name)
+		r.events.Eventf(s.cs, nil, corev1.EventTypeNormal, "SuccessfulUpdatePodInPlace", "Update", "updated %s in place to %s", pods(n), s.plan.Update[0].To.Name) // of one pass all go one way
 	}
 	for condition, err := range s.failed {
 		r.events.Eventf(s.cs, nil, corev1.EventTypeWarning, string(condition), "Retry", "%s", short(err))

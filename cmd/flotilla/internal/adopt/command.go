@@ -44,7 +44,7 @@ would change in each member is asked of its API server and printed; pods that wo
 has no object of that name yet, one is made of what runs: with the replicas of all members together.
 
 The hub then asks the agents what runs, and starts from that: nothing moves.`,
-		Example: `  flotilla adopt cs/api -n shop --from east,west --dry-run
+		Example: `  flotilla adopt clone/api -n shop --from east,west --dry-run
   flotilla adopt ud/web -n shop --from east=admin@east`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: v.hub.CompleteWorkloads,

@@ -14,11 +14,11 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// short is the short name of a kind, as people type it.
+// short is the short name of a kind, as kubectl has it.
 func short(kind string) string {
 	switch kind {
 	case "CloneSet":
-		return "cs"
+		return "clone"
 	case "UnitedDeployment":
 		return "ud"
 	}
@@ -28,7 +28,7 @@ func short(kind string) string {
 // also are names of kinds beside the kind itself, its plural and its short name.
 func also(kind string) []string {
 	if kind == "CloneSet" {
-		return []string{"clone"} // OpenKruise's short name
+		return []string{"cs"} // to kubectl that is another kind
 	}
 	return nil
 }

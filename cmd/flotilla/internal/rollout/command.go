@@ -58,7 +58,7 @@ func newVerb(name, short string, run func(context.Context, client.Client, io.Wri
 	command := &cobra.Command{
 		Use:               name + " KIND/NAME",
 		Short:             short,
-		Example:           "  flotilla rollout " + name + " cs/api -n shop",
+		Example:           "  flotilla rollout " + name + " clone/api -n shop",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: hub.CompleteWorkloads,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -135,7 +135,7 @@ func newStatus() *cobra.Command {
 
 Exit codes: 0 it is done, as far as its partition goes, or still going on without --wait; 1 it failed: only a person moves it
 on, or nothing has moved for longer than progressDeadlineSeconds; 124 --timeout is over.`,
-		Example: `  flotilla rollout status cs/api
+		Example: `  flotilla rollout status clone/api
   flotilla rollout status ud/web -n shop --wait --timeout 10m`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: hub.CompleteWorkloads,

@@ -28,7 +28,7 @@ The reasons of numbers are those that the hub recorded when it gave them. What i
 replicas, is judged as things stand now, and is marked "now".`,
 		Example: `  flotilla why ud/web
   flotilla why ud/web -C east
-  flotilla why cs/api -n shop --zone a -o json`,
+  flotilla why clone/api -n shop --zone a -o json`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: hub.CompleteWorkloads,
 		RunE: func(cmd *cobra.Command, args []string) error {
