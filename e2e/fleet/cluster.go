@@ -145,8 +145,10 @@ func (c *Cluster) writeKubeconfig(path, user string, ca, cert, key []byte) (*res
 	config.Clusters[c.Name] = &clientcmdapi.Cluster{
 		Server: fmt.Sprintf("https://%s:%d", loopback, c.ports.APIServer), CertificateAuthorityData: ca,
 	}
-	config.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: cert, ClientKeyData: key}
-	config.Contexts[c.Name] = &clientcmdapi.Context{Cluster: c.Name, AuthInfo: user}
+	// Files of several clusters in one KUBECONFIG: of two entries with one name the first would hold.
+	entry := user + "@" + c.Name
+	config.AuthInfos[entry] = &clientcmdapi.AuthInfo{ClientCertificateData: cert, ClientKeyData: key}
+	config.Contexts[c.Name] = &clientcmdapi.Context{Cluster: c.Name, AuthInfo: entry}
 	config.CurrentContext = c.Name
 	if err := clientcmd.WriteToFile(*config, path); err != nil {
 		return nil, fmt.Errorf("write kubeconfig of %s for %s: %w", c.Name, user, err)

@@ -1,0 +1,30 @@
+package fleet
+
+import (
+	"path/filepath"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// TestKubeconfigsOfSeveralClusters holds that the files of several clusters can stand in one KUBECONFIG, each with its own
+// credentials.
+func TestKubeconfigsOfSeveralClusters(t *testing.T) {
+	rules := &clientcmd.ClientConfigLoadingRules{}
+	for _, name := range []string{"hub", "east"} {
+		path := filepath.Join(t.TempDir(), name)
+		if _, err := (&Cluster{Name: name}).writeKubeconfig(path, "admin", nil, []byte("certificate of "+name), []byte("key")); err != nil {
+			t.Fatal(err)
+		}
+		rules.Precedence = append(rules.Precedence, path)
+	}
+	config, err := rules.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"hub", "east"} {
+		if got := config.AuthInfos[config.Contexts[name].AuthInfo].ClientCertificateData; string(got) != "certificate of "+name {
+			t.Errorf("context %s has the %s", name, got)
+		}
+	}
+}
