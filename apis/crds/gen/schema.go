@@ -224,6 +224,16 @@ func boundSelector(properties map[string]any) {
 	labels["additionalProperties"] = schema{"type": "string", "maxLength": int64(maxLabelValue)}
 	expressions, _ := properties["matchExpressions"].(map[string]any)
 	boundExpressions(expressions, maxLabelValue, "In", "NotIn", "Exists", "DoesNotExist")
+	if expressions["nullable"] == true {
+		return // of what is declared for its types alone, the pod's API server is the judge
+	}
+	items, _ := expressions["items"].(map[string]any)
+	items["x-kubernetes-validations"] = []any{
+		refuse("!(self.operator in ['In', 'NotIn']) || (has(self.values) && size(self.values) > 0)", ".values",
+			"values are missing, which the operators In and NotIn need: name them, or use Exists or DoesNotExist"),
+		refuse("!(self.operator in ['Exists', 'DoesNotExist']) || !has(self.values) || size(self.values) == 0", ".values",
+			"the operators Exists and DoesNotExist take no values: remove them, or use In or NotIn"),
+	}
 }
 
 // nodeSelectorTerms are the names of fields that are a core/v1 NodeSelectorTerm.
@@ -246,14 +256,6 @@ func boundExpressions(expressions schema, valueLength int, operators ...any) {
 	properties, _ := items["properties"].(map[string]any)
 	declare(properties["key"].(map[string]any), schema{"maxLength": int64(maxLabelKey)})
 	declare(properties["operator"].(map[string]any), schema{"enum": operators})
-	if expressions["nullable"] == nil { // of types alone the pod's API server is the judge
-		items["x-kubernetes-validations"] = []any{
-			refuse("!(self.operator in ['In', 'NotIn']) || (has(self.values) && size(self.values) > 0)", ".values",
-				"values are missing, which the operators In and NotIn need: name them, or use Exists or DoesNotExist"),
-			refuse("!(self.operator in ['Exists', 'DoesNotExist']) || !has(self.values) || size(self.values) == 0", ".values",
-				"the operators Exists and DoesNotExist take no values: remove them, or use In or NotIn"),
-		}
-	}
 	values, _ := properties["values"].(map[string]any)
 	values["maxItems"] = int64(maxValues)
 	declare(values["items"].(map[string]any), schema{"maxLength": int64(valueLength)})
