@@ -97,6 +97,44 @@ var _ = Describe("An update in waves", func() {
 		Expect(h.MustPlacement(ctx, api).Spec.Wave).To(BeNil())
 		expectInPlace(h.Pods.Since(ctx, before), 1)
 	})
+
+	It("that fails is rolled back where the policy says so, and goes out when it is tried again", func(ctx SpecContext) {
+		ns := bare(ctx, "waves-rollback")
+		api := harness.CloneSet(ns, "api")
+		h.Hub.Apply(ctx, policy(ns, "waves", "CloneSet")+`
+  rollout:
+    strategy: Waves
+    onFailure: Rollback
+    waves:
+    - name: canary
+      clusters: {names: [east]}
+      checks:
+      - name: released
+        expression: has(object.metadata.labels) && 'released' in object.metadata.labels
+        patience: 1s
+`, apiSample(ns))
+		h.ExpectAtRest(ctx, api, 9)
+		h.ExpectPlaced(ctx, api, map[string]int{"east": 3, "south": 3, "west": 3})
+		before := h.Pods.Mark(ctx, ns)
+		h.Kubectl(ctx, "-n", ns, "patch", "clone/api", "--type=json", "-p",
+			`[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "`+newAPIImage+`"}]`)
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue, Reason: "WaveFailed"},
+			"wave 1 of 1 (canary)", "was rolled back", `check "released" does not hold`, "flotilla rollout retry")
+		h.ExpectPods(ctx, api, byImage, map[string]int{apiImage: 9})
+		history := h.Pods.Since(ctx, before)
+		expectAtMost(history, harness.WithImage(newAPIImage), 3, "updated pods")
+		Expect(history.Gone()).To(BeEmpty(), "pods were deleted")
+		Expect(h.Kubectl(ctx, "-n", ns, "get", "clone/api", "-o", "jsonpath={.spec.template.spec.containers[0].image}")).To(Equal(newAPIImage), "the workload is the user's")
+
+		By("letting the check hold and trying again")
+		h.Kubectl(ctx, "-n", ns, "label", "clone/api", "released=yes")
+		answer := h.Flotilla(ctx, "rollout", "approve", "clone/api", "-n", ns)
+		Expect(answer.Code).To(Equal(1), "nothing is left to go on: %s%s", answer.Out, answer.Talk)
+		answer = h.Flotilla(ctx, "rollout", "retry", "clone/api", "-n", ns)
+		Expect(answer.Code).To(BeZero(), "%s%s", answer.Out, answer.Talk)
+		h.ExpectPods(ctx, api, byImage, map[string]int{newAPIImage: 9})
+		h.ExpectAtRest(ctx, api, 9)
+	})
 })
 
 // updatedIn counts the pods with an image in a cluster.

@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/placement"
 )
 
 // canGoBack makes the member of a report one that still has an old revision.
@@ -108,5 +110,23 @@ func TestSubsetsAreUpdatedEachForItself(t *testing.T) {
 				t.Errorf("updatedReplicas %d, want all that are: %d", status.UpdatedReplicas, tt.a+tt.b)
 			}
 		})
+	}
+}
+
+// TestRolledBack: what members run is not what the workload asks for, so nothing of it counts as updated, and the status says why.
+func TestRolledBack(t *testing.T) {
+	cs, f := example()
+	f.Placement.Spec.Wave = &topology.WaveProgress{Number: 1, Of: 2, Name: "canary", From: "new", RolledBack: "bad"}
+	f.Verdict.Stalled, f.Verdict.Reason = true, placement.WaveFailed
+	sum := Summarise(f)
+	got := cloneSetStatus(cs, f, &sum, time.Unix(100, 0))
+	if got.UpdatedReplicas != 0 || got.UpdatedReadyReplicas != 0 || got.UpdatedAvailableReplicas != 0 || got.Replicas != 6 || got.UpdateRevision != "web-bad" || got.CurrentRevision != "web-new" {
+		t.Errorf("%+v", got)
+	}
+	if !sum.Done() {
+		t.Error("something is on its way")
+	}
+	if ready := shown(got, "Ready"); !strings.HasPrefix(ready, "False WaveFailed") {
+		t.Errorf("Ready is %q", ready)
 	}
 }

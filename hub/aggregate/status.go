@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 )
@@ -185,6 +186,9 @@ func revisions(owner, update, current string, f *Facts, s *Sum, desired int32) (
 		return update, current
 	}
 	update = history.Name(owner, f.Placement.Spec.Revision)
+	if placement.RolledBack(&f.Placement.Spec) {
+		return history.Name(owner, f.Placement.Spec.Wave.RolledBack), update
+	}
 	w := s.Whole
 	if current == "" || s.Answered && w.Replicas == desired && w.Updated == desired && w.UpdatedReady == desired {
 		current = update

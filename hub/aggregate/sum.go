@@ -201,7 +201,7 @@ func (s *Sum) sumCluster(f *Facts, cluster string, wanted map[string]ordered, se
 	if report.Sequence < sequence {
 		s.Answered = false
 	}
-	current := report.Sequence >= f.Placement.Spec.RevisionSequence
+	current := report.Sequence >= f.Placement.Spec.RevisionSequence && !placement.RolledBack(&f.Placement.Spec)
 	have := map[string]int32{}
 	for _, use := range report.InUse {
 		have[use.Subset] = max(use.Total, 0)

@@ -77,7 +77,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 	if err != nil || !same {
 		return ctrl.Result{}, err
 	}
-	works, refusal, err := plan(key, r.hubID, s.object, s.placement, additions{overrides, spread})
+	works, refusal, err := plan(key, r.hubID, placement.InForce(s.object, s.placement), s.placement, additions{overrides, spread})
 	if err != nil {
 		return ctrl.Result{}, err
 	}

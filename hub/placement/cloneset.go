@@ -20,8 +20,8 @@ func readCloneSet(o client.Object) (Workload, *Refusal) {
 	if refusal := checkSelector(w.Key, cs.Spec.Selector, cs.Spec.Template.Labels); refusal != nil {
 		return w, refusal
 	}
-	revision, refusal := revisionOf(w.Key, cs.Spec.Template)
-	if refusal != nil {
+	var refusal *Refusal
+	if w.Template, w.Kept, refusal = keptOf(w.Key, cs.Spec.Template, cs.Spec.RevisionHistoryLimit); refusal != nil {
 		return w, refusal
 	}
 	rolling := cs.Spec.UpdateStrategy.RollingUpdate
@@ -32,11 +32,8 @@ func readCloneSet(o client.Object) (Workload, *Refusal) {
 	if refusal != nil {
 		return w, refusal
 	}
-	w.Revision, w.Open, w.Needs = revision, true, NeedsOf(&cs.Spec.Template)
+	w.Revision, w.Open, w.Needs = history.Hash(w.Template, nil), true, NeedsOf(&cs.Spec.Template)
 	w.Requests = requestsOf(&cs.Spec.Template)
-	if w.Template, w.Kept, refusal = keptOf(w.Key, cs.Spec.Template, cs.Spec.RevisionHistoryLimit); refusal != nil {
-		return w, refusal
-	}
 	w.Paused = rolling != nil && rolling.Paused
 	w.Subsets = []Subset{{Amounts: limits}}
 	if len(cs.Spec.ScaleStrategy.PodsToDelete) > 0 {

@@ -86,7 +86,7 @@ func decideFederated(s *state, rules map[string]Rule) step {
 		Dependencies: policy.Spec.Dependencies, Absent: s.absent, Local: s.local,
 		Adopt: adopts(s.object), Found: s.found, Failover: policy.Spec.Failover,
 		Rollout: policy.Spec.Rollout, Word: s.object.GetAnnotations()[topology.AnnotationWave], Object: s.object, Now: s.now, Heard: s.heard,
-		Reschedule: policy.Spec.Reschedule,
+		Reschedule: policy.Spec.Reschedule, RolledBack: s.rolledBack,
 	}
 	for i := range facts.Members {
 		facts.Members[i].Promised = s.promised[facts.Members[i].Name]

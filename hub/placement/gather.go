@@ -38,6 +38,7 @@ type state struct {
 	// now is the time, heard since when the hub is in contact with its API server.
 	now, heard time.Time
 	spreads    []apps.WorkloadSpread // that name the workload, the oldest first
+	rolledBack bool                  // object has the template of before: its own failed
 }
 
 // gatherer reads what decisions depend on: from the hub's cache, or from a snapshot of a hub.
@@ -76,6 +77,7 @@ func (r *gatherer) gather(ctx context.Context, key wire.Key) (*state, error) {
 	switch err := r.reader.Get(ctx, key.Workload(), object); {
 	case err == nil:
 		s.object = object
+		s.rollBack()
 	case apierrors.IsNotFound(err):
 		return s, nil
 	default:

@@ -83,15 +83,14 @@ func (r *Reconciler) remember(ctx context.Context, s *state, next *topology.Work
 
 // revisionData is the data of a revision with a template that a placement kept, in the form that the kind has in a cluster.
 func revisionData(kind string, raw []byte) ([]byte, error) {
-	wrapped := []byte(`{"spec":{"template":` + string(raw) + `}}`)
 	if kind == apps.UnitedDeploymentKind.Kind {
-		template, err := history.Decode[apps.SubsetTemplate](wrapped)
+		template, err := decodeTemplate[apps.SubsetTemplate](raw)
 		if err != nil {
 			return nil, err
 		}
 		return history.Encode(template)
 	}
-	template, err := history.Decode[corev1.PodTemplateSpec](wrapped)
+	template, err := decodeTemplate[corev1.PodTemplateSpec](raw)
 	if err != nil {
 		return nil, err
 	}

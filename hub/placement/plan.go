@@ -36,6 +36,8 @@ type Facts struct {
 	// Rollout is what the policy says of the order of updates, Word what a person said of its waves.
 	Rollout topology.Rollout
 	Word    string
+	// RolledBack: the user's template failed, and Workload has the one of before.
+	RolledBack bool
 	// Object is the user's workload, which checks of waves are about.
 	Object client.Object
 	// Reschedule is what the policy says of pods that members find no node for; nil: they wait where they are.

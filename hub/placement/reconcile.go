@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,14 +29,15 @@ type Reconciler struct {
 	written  *wire.Written[wire.Key]
 	ledger   *Ledger
 	live     client.Reader
+	events   events.EventRecorder
 }
 
 // NewReconciler returns a reconciler that writes with c and reads c's cache, and reads what that does not hold with live. It alone
 // writes to ledger. heard tells since when the hub is in contact with its API server.
-func NewReconciler(c client.Client, live client.Reader, clk clock.PassiveClock, heard func() time.Time, hubID string, verdicts *Verdicts, watching *Watching, ledger *Ledger) *Reconciler {
+func NewReconciler(c client.Client, live client.Reader, recorder events.EventRecorder, clk clock.PassiveClock, heard func() time.Time, hubID string, verdicts *Verdicts, watching *Watching, ledger *Ledger) *Reconciler {
 	return &Reconciler{
 		gatherer: gatherer{reader: c, rules: AllRules(), hubID: hubID, watching: watching, clock: clk, heard: heard},
-		client:   c, verdicts: verdicts, written: wire.NewWritten[wire.Key](clk), ledger: ledger, live: live,
+		client:   c, verdicts: verdicts, written: wire.NewWritten[wire.Key](clk), ledger: ledger, live: live, events: recorder,
 	}
 }
 
@@ -60,6 +62,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 		}
 		return ctrl.Result{}, err
 	}
+	r.tell(s, step)
 	r.verdicts.set(ctx, key, step.verdict)
 	again := step.again
 	if step.spec != nil && len(step.spec.Unplaced) > 0 && len(s.promised) > 0 && (again == 0 || again > unseenFor) {

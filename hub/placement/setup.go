@@ -48,7 +48,7 @@ func Setup(mgr ctrl.Manager, clk clock.PassiveClock, heard func() time.Time, hub
 	for _, rule := range Rules() {
 		decisions = decisions.Watches(rule.New(), handler.TypedEnqueueRequestsFromMapFunc(keyOfKind[client.Object](rule.GVK.Kind)), builder.WithPredicates(workloadChanged()))
 	}
-	decider, err := decisions.Build(NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), clk, heard, hubID, verdicts, watching, ledger))
+	decider, err := decisions.Build(NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("flotilla-hub"), clk, heard, hubID, verdicts, watching, ledger))
 	if err != nil {
 		return fmt.Errorf("set up controller placement: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/topology/lending"
 	"github.com/flotilla-dev/flotilla/topology/waves"
@@ -11,12 +12,13 @@ import (
 
 // holdToWaves gives the cells of pools the ceilings that the waves of the policy set, and returns how far those are.
 func holdToWaves(f *Facts, spec *topology.WorkloadPlacementSpec, pools []pool, newRevision bool) waves.Decision {
-	if f.Rollout.Strategy != topology.RolloutWaves || f.Workload.Unordered {
+	if !f.RolledBack && (f.Rollout.Strategy != topology.RolloutWaves || f.Workload.Unordered) {
 		return waves.Decision{}
 	}
 	facts := waves.Facts{
 		Rollout: &f.Rollout, Revision: spec.Revision, Begins: newRevision && f.Last != nil && f.Last.Revision != "",
 		Allowed: map[string]int32{}, Paused: f.Workload.Paused, Word: f.Word, Now: f.Now, Heard: f.Heard,
+		RolledBack: f.RolledBack, Template: leftTemplate(f),
 		Check: func(c topology.WaveCheck) string { return checkWave(c.Expression, f.Object) },
 	}
 	if f.Last != nil {
@@ -90,10 +92,16 @@ func zonesAt(cells []topology.Cell, subset string, m *Member) []string {
 // update whatever else there is to tell.
 func withWaveNotes(f *Facts, d *waves.Decision, notes []Note) []Note {
 	switch {
+	case f.RolledBack:
+		return append([]Note{{Reason: WaveFailed, Stalled: true, Message: fmt.Sprintf(
+			"%s; members run the template of before again: give %s another one, or have this one tried again with flotilla rollout retry",
+			d.Waits, f.Workload.Key.Sentence())}}, notes...)
 	case d.Stop:
 		return append([]Note{{Reason: WaveFailed, Stalled: true, Message: fmt.Sprintf(
 			"%s; no pod of %s is updated any more: take the change back with flotilla rollout undo, have the wave tried again with flotilla rollout retry, or go on after it with flotilla rollout approve",
 			d.Waits, f.Workload.Key.Sentence())}}, notes...)
+	case f.Rollout.Strategy == topology.RolloutWaves && f.Rollout.OnFailure == topology.RolloutRollback && f.Workload.Key.Kind != apps.CloneSetKind.Kind && !f.Workload.Unordered:
+		return append(notes, Note{Reason: Placed, Message: "the policy's rollout.onFailure: Rollback holds for CloneSets alone: a wave of a UnitedDeployment that fails pauses its update"})
 	case f.Rollout.Strategy == topology.RolloutWaves && f.Workload.Unordered:
 		return append(notes, Note{Reason: Placed, Message: "the policy's rollout.waves hold for CloneSets alone: members update the Deployments and StatefulSets of a UnitedDeployment alongside each other; use cloneSetTemplate"})
 	}

@@ -36,6 +36,9 @@ func Rules() []rbacv1.PolicyRule {
 		rule("work.karmada.io", "works", read+" create patch delete"),
 		// Templates that workloads had are kept for rollout undo.
 		rule("apps", "controllerrevisions", "get list create patch delete"),
+		// What happens in the waves of an update is told on the workload.
+		rule("", "events", "create patch"),
+		rule("events.k8s.io", "events", "create patch"),
 		// What users ask for is theirs; the hub writes its status, and owns a placement by it.
 		rule(kruise, "clonesets uniteddeployments workloadspreads", read),
 		rule(kruise, "clonesets/status uniteddeployments/status", "patch"),

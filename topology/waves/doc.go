@@ -16,6 +16,8 @@
 //     where it asks for that. After the last wave all that is left may be updated.
 //   - A wave fails when it is not settled within its timeout, or a check does not hold for longer than its patience. Then
 //     nothing is updated any more until a person approves it (the next wave begins), or has it tried again.
+//   - With onFailure Rollback a failed update is taken back: members get the template that it leaves, until the workload gets
+//     another one or a person has this one tried again, which begins at wave one.
 //   - An approval stands for soak, checks and members that are lost, and for a wave that has failed. It names update and wave,
 //     so that it holds for no other, nor for a later update to the same template.
 //   - While the workload is paused, or its partition does not let the wave be updated whole, the wave is held: its times do not

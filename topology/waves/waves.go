@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
@@ -50,6 +51,10 @@ type Facts struct {
 	Sequence int64
 	Begins   bool
 	Leaves   string
+	// Template is what a rollback would give to members in its stead: that of Leaves. Nil where none can be made.
+	Template *runtime.RawExtension
+	// RolledBack: the template that failed does not run any more; members have that of before.
+	RolledBack bool
 	// Last is how far the waves were, nil where the update has none.
 	Last *topology.WaveProgress
 	// Places are those with pods, and those of members that the policy selects and that have none.
@@ -106,12 +111,20 @@ func word(says, revision string, sequence int64, p *topology.WaveProgress) strin
 // Decide says how far the waves are and what may be updated. The package comment has the rules.
 func Decide(f Facts) Decision {
 	list := f.Rollout.Waves
+	switch {
+	case f.RolledBack:
+		p := f.Last.DeepCopy()
+		return Decision{Progress: p, Waits: sentence(p, fmt.Sprintf("failed at %s and was rolled back: %s", stamp(p.Failed.At), p.Failed.Message))}
+	case !f.Begins && f.Last != nil && f.Last.RolledBack != "" && f.Last.RolledBack != f.Revision:
+		return Decision{} // the user took it back too
+	}
 	if f.Rollout.Strategy != topology.RolloutWaves || len(list) == 0 || f.Last == nil && !f.Begins {
 		return Decision{}
 	}
 	w := walk{Facts: f, at: metav1.NewTime(f.Now.Truncate(time.Second))}
 	if f.Begins {
-		w.p = &topology.WaveProgress{Number: 1, Since: w.at, From: f.leaves()}
+		w.p = &topology.WaveProgress{Number: 1, Since: w.at}
+		w.p.From, w.p.Template = f.leaves()
 		if w.p.From == f.Revision {
 			return Decision{} // taken back
 		}
@@ -121,24 +134,33 @@ func Decide(f Facts) Decision {
 	}
 	w.p.Of = int32(len(list))
 	for int(w.p.Number) <= len(list) && w.passes() {
-		w.p = &topology.WaveProgress{Number: w.p.Number + 1, Of: w.p.Of, Since: w.at, From: w.p.From}
+		w.p = &topology.WaveProgress{Number: w.p.Number + 1, Of: w.p.Of, Since: w.at, From: w.p.From, Template: w.p.Template}
 	}
 	if int(w.p.Number) > len(list) {
+		w.p.Template = nil
 		return Decision{Progress: w.p}
 	}
 	return Decision{
 		Progress: w.p, Ceilings: ceilings(list[:w.p.Number], f.Places), Stop: w.p.Failed != nil, Again: w.again,
-		Waits: fmt.Sprintf("wave %d of %d (%s), since %s, %s", w.p.Number, w.p.Of, w.p.Name, stamp(w.p.Since), w.waits),
+		Waits: sentence(w.p, w.waits),
 	}
 }
 
-// leaves returns the revision that an update which begins leaves. Where the waves of the one before are not over, most pods have
-// what that one was to replace.
-func (f *Facts) leaves() string {
+func sentence(p *topology.WaveProgress, waits string) string {
+	return fmt.Sprintf("wave %d of %d (%s), since %s, %s", p.Number, p.Of, p.Name, stamp(p.Since), waits)
+}
+
+// leaves returns the revision that an update which begins leaves, and its template where a rollback is wanted. Where the waves of
+// the one before are not over, most pods have what that one was to replace.
+func (f *Facts) leaves() (string, *runtime.RawExtension) {
+	from, template := f.Leaves, f.Template
 	if f.Last != nil && f.Last.Number <= f.Last.Of && f.Last.From != "" {
-		return f.Last.From
+		from, template = f.Last.From, f.Last.Template
 	}
-	return f.Leaves
+	if f.Rollout.OnFailure != topology.RolloutRollback {
+		template = nil
+	}
+	return from, template
 }
 
 // walk goes from wave to wave.
@@ -171,7 +193,7 @@ func (w *walk) passes() bool {
 	ceiling := ceilings(w.Rollout.Waves[:w.p.Number], w.Places)
 	approved := w.Word == ApproveWord(w.Revision, w.Sequence, w.p)
 	if w.p.Failed != nil && w.Word == RetryWord(w.Revision, w.Sequence, w.p) {
-		w.p.Failed, w.p.Since = nil, w.at
+		w.p.Failed, w.p.RolledBack, w.p.Since = nil, "", w.at
 		w.unsettle()
 	}
 	held := w.holds(ceiling)
@@ -231,6 +253,9 @@ func (w *walk) fail(format string, args ...any) bool {
 		message = string(runes[:maxMessage]) + " …"
 	}
 	w.p.Failed, w.again = &topology.WaveFailed{At: w.at, Message: message}, 0
+	if w.p.Template != nil {
+		w.p.RolledBack = w.Revision
+	}
 	return w.wait("failed at %s: %s", stamp(w.at), message)
 }
 

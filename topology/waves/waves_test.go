@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -185,6 +186,21 @@ func TestStories(t *testing.T) {
 			{"one whose waves are over", func(f *Facts) { f.Begins, f.Revision, f.Leaves = true, "two", "one"; updated(10, 10, 0)(f) }, 0, 3, "none", "", 0},
 			{"is left as any other is", func(f *Facts) { f.Begins, f.Revision, f.Leaves = true, "one", "two"; updated(0, 0, 0)(f) }, 0, 1, "[10 0 0]", "", 0},
 		}},
+		"rolled back": {[]topology.Wave{hasty}, []step{
+			{"", func(f *Facts) {
+				f.Rollout.OnFailure, f.Template = topology.RolloutRollback, &runtime.RawExtension{Raw: []byte("{}")}
+			}, 0, 1, "[10 0 0]", "waits until", 5 * time.Minute},
+			{"it fails", nil, 5 * time.Minute, 1, "[10 0 0]", "failed at", 0},
+			{"members get the template of before", func(f *Facts) { f.Begins, f.Revision, f.Leaves, f.RolledBack = true, "one", "two", true }, 0, 1, "none", "failed at 2026-03-01T15:05:00Z and was rolled back: its 10 pods", 0},
+			{"and keep it, also without waves", func(f *Facts) { f.Rollout = &topology.Rollout{} }, time.Hour, 1, "none", "was rolled back", 0},
+			{"a person has it tried again", func(f *Facts) {
+				f.Begins, f.Revision, f.Leaves, f.RolledBack, f.Template = true, "two", "one", false, nil
+				f.Rollout = &topology.Rollout{Strategy: topology.RolloutWaves, OnFailure: topology.RolloutRollback, Waves: []topology.Wave{hasty}}
+			}, 0, 1, "[10 0 0]", "waits until", 5 * time.Minute},
+			{"it fails again, and is rolled back again", nil, 5 * time.Minute, 1, "[10 0 0]", "failed at", 0},
+			{"", func(f *Facts) { f.Begins, f.Revision, f.Leaves, f.RolledBack = true, "one", "two", true }, 0, 1, "none", "was rolled back", 0},
+			{"the user takes it back too", func(f *Facts) { f.RolledBack = false }, 0, 0, "none", "", 0},
+		}},
 		"the same template comes back later": {[]topology.Wave{approved}, []step{
 			{"an approval of then is none of now", func(f *Facts) { f.Word = "approve/two/3/one"; updated(10, 0, 0)(f) }, 0, 1, "[10 0 0]", "waits for a person", 0},
 			{"one without a sequence neither", func(f *Facts) { f.Word = "approve/two/one" }, 0, 1, "[10 0 0]", "waits for a person", 0},
@@ -228,7 +244,7 @@ func TestStories(t *testing.T) {
 				if number != s.number || ceiling != s.ceiling || !strings.Contains(d.Waits, s.waits) || d.Again != s.again || s.waits == "" && number > int32(len(f.Rollout.Waves)) && d.Waits != "" {
 					t.Errorf("step %d (%s): wave %d %s, again in %s, %q; want wave %d %s, again in %s, %q", i, s.why, number, ceiling, d.Again, d.Waits, s.number, s.ceiling, s.again, s.waits)
 				}
-				if d.Progress != nil && d.Stop != (d.Progress.Failed != nil) {
+				if d.Progress != nil && d.Stop != (d.Progress.Failed != nil && !f.RolledBack) {
 					t.Errorf("step %d (%s): stop is %t", i, s.why, d.Stop)
 				}
 				if diff := cmp.Diff(d, Decide(f)); diff != "" {

@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -20,8 +21,13 @@ const (
 // RolloutFailure is what follows a wave that failed.
 type RolloutFailure string
 
-// RolloutPause stops the update in all members until a person goes on.
-const RolloutPause RolloutFailure = "Pause"
+// What follows a wave that failed.
+const (
+	// RolloutPause stops the update in all members until a person goes on.
+	RolloutPause RolloutFailure = "Pause"
+	// RolloutRollback gives all members the template that the update leaves.
+	RolloutRollback RolloutFailure = "Rollback"
+)
 
 // WaveApproval says whether a person has to let the rollout go on.
 // +kubebuilder:validation:Enum=Automatic;Required
@@ -50,11 +56,13 @@ type Rollout struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	Waves []Wave `json:"waves,omitempty"`
-	// onFailure is what follows a wave that failed: Pause stops the update in all members until a person goes on. Default Pause.
+	// onFailure is what follows a wave that failed: Pause stops the update in all members until a person goes on. Rollback gives
+	// all members the template that the update leaves, until the workload gets another one; it holds for CloneSets, and for
+	// updates that begin after it was set. Default Pause.
 	// +optional
 	// +kubebuilder:default=Pause
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self == 'Pause'",message="onFailure is not known: use Pause, and take a change back with flotilla rollout undo",messageExpression="'onFailure %s is not known: use Pause, and take a change back with flotilla rollout undo'.format([self])"
+	// +kubebuilder:validation:XValidation:rule="self == 'Pause' || self == 'Rollback'",message="onFailure is not known: use Pause or Rollback",messageExpression="'onFailure %s is not known: use Pause or Rollback'.format([self])"
 	OnFailure RolloutFailure `json:"onFailure,omitempty"`
 }
 
@@ -183,6 +191,13 @@ type WaveProgress struct {
 	// failed says when and why the wave failed; absent while it has not.
 	// +optional
 	Failed *WaveFailed `json:"failed,omitempty"`
+	// template that a rollback gives to members: that of the revision from. Absent where none is to be made.
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Template *runtime.RawExtension `json:"template,omitempty"`
+	// rolledBack is the revision of the template that failed and that members are not to run; absent while there is none.
+	// +optional
+	RolledBack string `json:"rolledBack,omitempty"`
 }
 
 // WaveFailed says when and why a wave failed.

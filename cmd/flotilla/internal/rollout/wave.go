@@ -23,8 +23,11 @@ func newWord(name, short, done string, word wording) *cobra.Command {
 	})
 }
 
-// approval is the word that lets the rollout go on after the wave under way.
+// approval is the word that lets the rollout go on after the wave under way. It fails where nothing of it is left to go on.
 func approval(revision string, sequence int64, p *topology.WaveProgress) (string, error) {
+	if p.RolledBack != "" {
+		return "", fmt.Errorf("wave %s failed and was rolled back: give the workload another template, or have this one tried again with flotilla rollout retry", p.Name)
+	}
 	return waves.ApproveWord(revision, sequence, p), nil
 }
 

@@ -1,0 +1,121 @@
+package placement
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/topology/waves"
+)
+
+// imaged is a CloneSet with an image.
+func imaged(image string) *apps.CloneSet {
+	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "one"}}
+	cs.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	cs.Spec.Template.Labels = map[string]string{"app": "web"}
+	cs.Spec.Template.Spec.Containers = []corev1.Container{{Name: "main", Image: image}}
+	return cs
+}
+
+func imageOf(o client.Object) string {
+	return o.(*apps.CloneSet).Spec.Template.Spec.Containers[0].Image
+}
+
+// TestRollBack goes the whole way: a wave fails, the next decision is about the template of before and keeps what failed in mind,
+// until the workload gets another template or a person has the failed one tried again.
+func TestRollBack(t *testing.T) {
+	before, failed := imaged("a"), imaged("b")
+	read := func(o *apps.CloneSet) Workload {
+		t.Helper()
+		w, refusal := readCloneSet(o)
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		w.Replicas = 9
+		return w
+	}
+	f := Facts{
+		Workload: read(before), Members: members("east south west"), Object: before,
+		Rollout: topology.Rollout{Strategy: topology.RolloutWaves, OnFailure: topology.RolloutRollback, Waves: []topology.Wave{
+			{Name: "canary", Clusters: topology.WaveClusters{Names: []string{"east"}}, Checks: []topology.WaveCheck{{Name: "never", Expression: "false", Patience: "0s"}}},
+		}},
+	}
+	d := plan(t, f)
+	carryOut(&f, &d)
+	f.Workload, f.Object = read(failed), failed
+	d = plan(t, f)
+	carryOut(&f, &d)
+	d = plan(t, f)
+	carryOut(&f, &d)
+	f.Now = f.Now.Add(1)
+	for range 3 {
+		d = plan(t, f)
+		f.Last, f.Now = &d.Spec, f.Now.Add(1e9)
+	}
+	if d.Spec.Wave == nil || d.Spec.Wave.RolledBack != f.Workload.Revision || shares(&d) != "east:3 south:0 west:0" {
+		t.Fatalf("a wave that fails is to be rolled back: %s, %+v", shares(&d), d.Spec.Wave)
+	}
+	placement := &topology.WorkloadPlacement{Spec: d.Spec}
+	if got := imageOf(InForce(failed, placement)); got != "b" {
+		t.Errorf("members have %s before the decision about it", got)
+	}
+
+	s := &state{object: failed, placement: placement}
+	s.rollBack()
+	if !s.rolledBack || imageOf(s.object) != "a" || imageOf(failed) != "b" {
+		t.Fatalf("the decision is about %s (%t)", imageOf(s.object), s.rolledBack)
+	}
+	f.Workload, f.RolledBack = read(s.object.(*apps.CloneSet)), true
+	d = plan(t, f)
+	if got := shares(&d); got != "east:3 south:3 west:3" || d.Spec.Wave == nil || d.Spec.Revision != d.Spec.Wave.From || d.Notes[0].Reason != WaveFailed {
+		t.Fatalf("rolled back it is %s, %+v, %+v", got, d.Spec.Wave, d.Notes)
+	}
+	carryOut(&f, &d)
+	again := plan(t, f)
+	if again.Spec.Sequence != d.Spec.Sequence || again.Spec.Wave.RolledBack != d.Spec.Wave.RolledBack {
+		t.Fatalf("nothing changed, and the decision did: %+v", again.Spec.Wave)
+	}
+	placement = &topology.WorkloadPlacement{Spec: d.Spec}
+	if got := imageOf(InForce(failed, placement)); got != "a" {
+		t.Errorf("members have %s of what was rolled back", got)
+	}
+	if got := imageOf(InForce(imaged("c"), placement)); got != "c" {
+		t.Errorf("members have %s of a new template", got)
+	}
+	ud := &apps.UnitedDeployment{}
+	if InForce(ud, placement) != client.Object(ud) {
+		t.Error("another kind is changed")
+	}
+
+	tried := failed.DeepCopy()
+	tried.Annotations = map[string]string{topology.AnnotationWave: waves.RetryWord(d.Spec.Revision, d.Spec.RevisionSequence, d.Spec.Wave)}
+	s = &state{object: tried, placement: placement}
+	if s.rollBack(); s.rolledBack {
+		t.Fatal("what is to be tried again is rolled back")
+	}
+	f.Workload, f.RolledBack, f.Word = read(tried), false, tried.Annotations[topology.AnnotationWave]
+	d = plan(t, f)
+	if got := shares(&d); got != "east:3 south:0 west:0" || d.Spec.Wave.Failed != nil || d.Spec.Wave.RolledBack != "" || d.Spec.Wave.Template == nil {
+		t.Fatalf("tried again it is %s, %+v", got, d.Spec.Wave)
+	}
+}
+
+// TestUnreadableTemplateOfBefore: what cannot be read is not put back.
+func TestUnreadableTemplateOfBefore(t *testing.T) {
+	failed := imaged("b")
+	w, refusal := readCloneSet(failed)
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	p := &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{Revision: "one", Wave: &topology.WaveProgress{
+		From: "one", RolledBack: w.Revision, Template: &runtime.RawExtension{Raw: []byte("[]")},
+	}}}
+	if InForce(failed, p) != client.Object(failed) {
+		t.Error("it is put back")
+	}
+}
