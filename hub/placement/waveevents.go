@@ -24,38 +24,46 @@ func (r *Reconciler) tell(s *state, step step) {
 // happened compares the waves of two decisions, nil where nothing happened in them. waits is what the newer one waits for.
 func happened(last, next *topology.WorkloadPlacementSpec, waits string) *happening {
 	before, after := last.Wave, next.Wave
-	normal := func(kind string) *happening { return &happening{corev1.EventTypeNormal, kind, waits} }
-	warning := func(kind string) *happening { return &happening{corev1.EventTypeWarning, kind, waits} }
 	switch {
 	case after == nil && before != nil && before.Number <= before.Of:
 		return &happening{corev1.EventTypeNormal, "WavesLeft", fmt.Sprintf("the update that was at wave %d of %d (%s) goes in waves no more", before.Number, before.Of, before.Name)}
 	case after == nil:
 		return nil
 	case after.RolledBack != "" && last.Revision != next.Revision:
-		return warning("WaveRolledBack")
+		return &happening{corev1.EventTypeWarning, "WaveRolledBack", waits}
 	case before == nil, last.Revision != next.Revision, before.Number != after.Number:
 		if after.Number > after.Of {
 			return &happening{corev1.EventTypeNormal, "WavesOver", fmt.Sprintf("all %d waves are over: all that is left may be updated", after.Of)}
 		}
-		return normal("WaveBegan")
-	case before.Failed == nil && after.Failed != nil:
-		return warning("WaveFailed")
-	case before.Failed != nil && after.Failed == nil:
-		return normal("WaveTriedAgain")
-	case after.Failed != nil:
-		return nil
-	case !before.Held && after.Held:
-		return normal("WaveHeld")
-	case before.Held && !after.Held:
-		return normal("WaveResumed")
-	case before.Settled == nil && after.Settled != nil:
-		return normal("WaveSettled")
-	case before.Settled != nil && after.Settled == nil:
-		return warning("WaveUnsettled")
-	case before.Unmet == nil && after.Unmet != nil:
-		return warning("WaveCheckUnmet")
-	case !before.Unheard && after.Unheard:
-		return warning("WaveUnheard")
+		return &happening{corev1.EventTypeNormal, "WaveBegan", waits}
+	}
+	if kind, level := moved(before, after); kind != "" {
+		return &happening{level, kind, waits}
 	}
 	return nil
+}
+
+// moved compares how far one wave was and is, "" where it is as far.
+func moved(before, after *topology.WaveProgress) (kind, level string) {
+	switch {
+	case before.Failed == nil && after.Failed != nil:
+		return "WaveFailed", corev1.EventTypeWarning
+	case before.Failed != nil && after.Failed == nil:
+		return "WaveTriedAgain", corev1.EventTypeNormal
+	case after.Failed != nil:
+		return "", ""
+	case !before.Held && after.Held:
+		return "WaveHeld", corev1.EventTypeNormal
+	case before.Held && !after.Held:
+		return "WaveResumed", corev1.EventTypeNormal
+	case before.Settled == nil && after.Settled != nil:
+		return "WaveSettled", corev1.EventTypeNormal
+	case before.Settled != nil && after.Settled == nil:
+		return "WaveUnsettled", corev1.EventTypeWarning
+	case before.Unmet == nil && after.Unmet != nil:
+		return "WaveCheckUnmet", corev1.EventTypeWarning
+	case !before.Unheard && after.Unheard:
+		return "WaveUnheard", corev1.EventTypeWarning
+	}
+	return "", ""
 }
