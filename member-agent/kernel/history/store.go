@@ -117,7 +117,8 @@ func (s Store) renumber(ctx context.Context, owner Owner, revision *appsv1.Contr
 }
 
 // create writes a new revision. A name that is taken by the same data of the same owner is that revision (the cache was
-// behind); a name taken by anything else raises the collision count and is tried again under another name.
+// behind), and so is one of nobody: its owner was deleted without it, and pods may still carry its name. A name taken by
+// anything else raises the collision count and is tried again under another name.
 func (s Store) create(ctx context.Context, owner Owner, data []byte, number int64, count *int32) (*appsv1.ControllerRevision, error) {
 	for range maxCollisions {
 		revision := owner.New(data, number, count)
@@ -134,13 +135,29 @@ func (s Store) create(ctx context.Context, owner Owner, data []byte, number int6
 		if err := s.Live.Get(ctx, key, taken); err != nil {
 			return nil, fmt.Errorf("read ControllerRevision %s: %w", key, err)
 		}
-		if metav1.IsControlledBy(taken, owner.Object) && bytes.Equal(compact(taken.Data), data) {
+		same := taken.DeletionTimestamp == nil && bytes.Equal(compact(taken.Data), data)
+		switch {
+		case same && metav1.IsControlledBy(taken, owner.Object):
 			s.created(owner, taken)
 			return taken, nil
+		case same && metav1.GetControllerOfNoCopy(taken) == nil:
+			return s.adopt(ctx, owner, taken, number)
 		}
 		*count++
 	}
 	return nil, fmt.Errorf("create ControllerRevision of %s: %d names are taken", client.ObjectKeyFromObject(asObject(owner)), maxCollisions)
+}
+
+// adopt makes a revision of nobody the owner's newest, as it was seen.
+func (s Store) adopt(ctx context.Context, owner Owner, revision *appsv1.ControllerRevision, number int64) (*appsv1.ControllerRevision, error) {
+	changed := revision.DeepCopy()
+	changed.OwnerReferences = append(changed.OwnerReferences, *metav1.NewControllerRef(owner.Object, owner.Kind))
+	changed.Revision = max(revision.Revision, number)
+	if err := s.Client.Patch(ctx, changed, client.MergeFromWithOptions(revision, client.MergeFromWithOptimisticLock{})); err != nil {
+		return nil, fmt.Errorf("adopt ControllerRevision %s: %w", client.ObjectKeyFromObject(revision), err)
+	}
+	s.created(owner, changed)
+	return changed, nil
 }
 
 // compact returns the data in the form that Encode gives it.

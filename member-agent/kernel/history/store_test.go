@@ -71,3 +71,28 @@ func TestRevise(t *testing.T) {
 		t.Errorf("after Delete: %v", err)
 	}
 }
+
+// TestReviseAdopts: the owner was deleted without its revisions, and one of the same name wants the same template.
+func TestReviseAdopts(t *testing.T) {
+	ctx := t.Context()
+	owner := history.Owner{Object: &metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u1"}, Kind: appsv1.SchemeGroupVersion.WithKind("CloneSet")}
+	c := fake.NewClientBuilder().Build()
+	store := history.Store{Client: c, Live: c}
+	first, _, err := history.Revise(ctx, store, owner, nil, template("nginx:1"), nil)
+	must(t, err)
+	left := first.DeepCopy()
+	left.OwnerReferences, left.Revision = nil, 7
+	must(t, c.Update(ctx, left))
+
+	owner.Object = &metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u2"}
+	again, count, err := history.Revise(ctx, store, owner, nil, template("nginx:1"), nil)
+	must(t, err)
+	if again.Name != first.Name || again.Revision != 7 || *count != 0 || !metav1.IsControlledBy(again, owner.Object) {
+		t.Errorf("revision %s number %d of %v, collisions %d", again.Name, again.Revision, again.OwnerReferences, *count)
+	}
+	next, _, err := history.Revise(ctx, store, owner, []*appsv1.ControllerRevision{again}, template("nginx:2"), count)
+	must(t, err)
+	if next.Revision != 8 {
+		t.Errorf("the next one has number %d", next.Revision)
+	}
+}

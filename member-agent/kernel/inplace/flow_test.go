@@ -93,7 +93,7 @@ func TestWritesOfAnUpdateWithGraceAndBatches(t *testing.T) {
 	first, wait, err := inplace.Next(pod, now)
 	golden(t, "next-first-batch", first, wait, err)
 	apply(inplace.Writes{Pod: first.Pod})
-	expect(inplace.Due)
+	expect(inplace.Unsized)
 	resize, wait, err := inplace.Next(pod, now)
 	golden(t, "next-lost-resize", resize, wait, err)
 	apply(resize)

@@ -115,6 +115,9 @@ const (
 	Due
 	// Waiting pods are in their grace period; Next tells how long. Their containers are what they were.
 	Waiting
+	// Unsized pods wait for a write of Next, too: for their resize, which the API server has not taken. It may never take it,
+	// for a quota or a limit; another update may help them.
+	Unsized
 )
 
 // Busy tells whether the pod's containers are in the middle of a change that goes on by itself, or with the writes of Next:
@@ -141,6 +144,8 @@ func Observe(pod *corev1.Pod, now time.Time) (progress Progress, wait time.Durat
 	}
 	step, wait := r.step(pod, now)
 	switch {
+	case step == stepResize:
+		return Unsized, 0
 	case step != stepNone:
 		return Due, 0
 	case wait > 0:

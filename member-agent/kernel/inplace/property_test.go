@@ -187,7 +187,7 @@ func (w *world) begin() {
 func (w *world) controller() inplace.Progress {
 	progress, _ := inplace.Observe(w.pod, w.now)
 	switch progress {
-	case inplace.Due:
+	case inplace.Due, inplace.Unsized:
 		writes, _, err := inplace.Next(w.pod, w.now)
 		if writes.Status == nil && writes.Pod == nil && writes.Resize == nil {
 			w.t.Fatalf("nothing to write for a pod that is due")

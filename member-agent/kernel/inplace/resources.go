@@ -102,8 +102,8 @@ func restartsForSize(c *corev1.Container, want corev1.ResourceRequirements) bool
 	return false
 }
 
-// qosClass returns the quality of service that a pod of this spec has, with the cpu and memory of sizes in place of what
-// its containers say. The API server refuses a resize that changes it.
+// qosClass returns the quality of service that a pod of this spec has, with the cpu and memory of sizes over what its
+// containers say: a webhook may have given them more. The API server refuses a resize that changes it.
 func qosClass(spec *corev1.PodSpec, sizes map[string]corev1.ResourceRequirements) corev1.PodQOSClass {
 	all := make([]corev1.ResourceRequirements, 0, len(spec.Containers)+len(spec.InitContainers))
 	if spec.Resources != nil {
@@ -113,7 +113,7 @@ func qosClass(spec *corev1.PodSpec, sizes map[string]corev1.ResourceRequirements
 		for _, c := range spec.Containers {
 			r := c.Resources
 			if size, ok := sizes[c.Name]; ok {
-				r = size
+				r = corev1.ResourceRequirements{Limits: over(r.Limits, size.Limits), Requests: over(r.Requests, size.Requests)}
 			}
 			all = append(all, r)
 		}
@@ -137,6 +137,14 @@ func qosClass(spec *corev1.PodSpec, sizes map[string]corev1.ResourceRequirements
 		return corev1.PodQOSGuaranteed
 	}
 	return corev1.PodQOSBurstable
+}
+
+// over returns the amounts of have with those of size in their places.
+func over(have, size corev1.ResourceList) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	maps.Copy(out, have)
+	maps.Copy(out, size)
+	return out
 }
 
 func positive(q resource.Quantity) bool { return q.Sign() > 0 }

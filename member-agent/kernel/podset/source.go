@@ -11,6 +11,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/freshness"
 )
 
@@ -92,8 +93,8 @@ func (s *Source) Observe(owner types.UID, selector labels.Selector) (Set, error)
 	return newSet(objs, selector), nil
 }
 
-// Orphans returns the pods in the namespace that match the selector and have no controller. An empty selector matches
-// none.
+// Orphans returns the pods in the namespace that match the selector, have no controller, and have not ended: one that has
+// serves nobody, and adopting it would delete it. An empty selector matches none.
 func (s *Source) Orphans(namespace string, selector labels.Selector) ([]*corev1.Pod, error) {
 	if selector.Empty() {
 		return nil, nil
@@ -104,7 +105,7 @@ func (s *Source) Orphans(namespace string, selector labels.Selector) ([]*corev1.
 	}
 	var out []*corev1.Pod
 	for _, obj := range objs {
-		if pod, ok := obj.(*corev1.Pod); ok && selector.Matches(labels.Set(pod.Labels)) {
+		if pod, ok := obj.(*corev1.Pod); ok && !counts.Ended(pod) && selector.Matches(labels.Set(pod.Labels)) {
 			out = append(out, pod)
 		}
 	}
