@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,13 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
 )
 
@@ -201,109 +198,6 @@ func (r *Reconciler) update(ctx context.Context, s *scope, u Update) error {
 	}
 	return r.writer.ChangePod(ctx, s.cs.UID, u.Pod, writes)
 }
-
-// create creates the pods of the plan, each after its claims.
-func (r *Reconciler) create(ctx context.Context, s *scope, steps func(n, start int) write.Steps) {
-	revisions := toCreate(s.plan.Create, s.facts.Spread)
-	if len(revisions) == 0 {
-		return
-	}
-	now := r.clock.Now()
-	opened, err := inplace.OpenGate(now, gates()...)
-	if err != nil {
-		s.keep(v1beta1.CloneSetConditionFailedScale, err)
-		return
-	}
-	provisions := map[*corev1.PodTemplateSpec]volumes.Provision{}
-	for _, revision := range revisions {
-		if _, ok := provisions[revision.Template]; !ok {
-			provisions[revision.Template] = claimSet(s.cs).For(revision.Template, revision.Claims, s.facts.Claims)
-		}
-	}
-	ids := r.ids(s, len(revisions))
-	refused := make([]bool, len(ids))
-	s.done.created, err = write.SlowStart(ctx, steps(len(revisions), 1), func(i int) error {
-		provision := provisions[revisions[i].Template]
-		for _, claim := range provision.Missing(ids[i], s.facts.Claim) {
-			if err := r.writer.CreateClaim(ctx, s.cs.UID, claim); err != nil {
-				return nameless(err, "-"+s.cs.Name+"-"+ids[i], "-"+s.cs.Name+"-*")
-			}
-		}
-		err := r.createPod(ctx, s, newPod(s.cs, revisions[i], ids[i], s.facts.Form, provision, now), opened)
-		// After any other error a pod of this name may exist.
-		refused[i] = len(provision.Templates) > 0 && (apierrors.IsInvalid(err) || apierrors.IsForbidden(err))
-		return err
-	})
-	for i, id := range ids {
-		if refused[i] {
-			r.pace.spare(s.key, id)
-		}
-	}
-	s.keep(v1beta1.CloneSetConditionFailedScale, err)
-	if apierrors.IsInvalid(err) {
-		what := "the template"
-		if s.facts.Spread != nil {
-			what = "the template, or WorkloadSpread " + s.facts.Spread.Object.Name + " on top of it,"
-		}
-		s.stalled = &conditions.Cause{Reason: reasonInvalidTemplate, Message: "the API server refuses what " + what + " asks for; correct it: " + err.Error()}
-		s.wake = retryInvalid
-	}
-}
-
-// ids returns the instance ids of n new pods. First come ids whose claims were made for a pod that was then refused: a pod
-// that is refused for ever must not cost new claims each time it is tried.
-func (r *Reconciler) ids(s *scope, n int) []string {
-	var out []string
-	if !s.cs.Spec.ScaleStrategy.EnablePVCReuse { // with it the plan offers these ids
-		out = slices.DeleteFunc(r.pace.spares(s.key, n), s.losesClaims)
-	}
-	return append(out, s.plan.Claims.IDs(n-len(out), newInstanceID, func(id string) bool { return r.claims.Taken(s.cs.Namespace, id) })...)
-}
-
-// losesClaims tells whether this pass deletes a claim of the id.
-func (s *scope) losesClaims(id string) bool {
-	return slices.ContainsFunc(s.plan.Claims.Delete, func(r volumes.Removal) bool { return r.Claim.Labels[v1beta1.LabelInstanceID] == id })
-}
-
-// createsPerPass bounds what one pass begins, whatever the user asks for: a typo of 2 000 000 000 replicas must not take the
-// memory of the agent. A pass stops after 2 s anyway, and no API server makes more than 2 500 pods a second; the events of
-// the created pods bring the next pass.
-const createsPerPass = 5000
-
-// reasonInvalidTemplate is why a CloneSet stands still whose pods or revisions the API server refuses.
-const reasonInvalidTemplate = "InvalidTemplate"
-
-// retryInvalid is when a template that was refused is tried again though nobody changed it: a webhook may have.
-const retryInvalid = 5 * time.Minute
-
-// createPod creates a pod. Its error does not hold the pod's random name, so that the same failure reads the same again.
-func (r *Reconciler) createPod(ctx context.Context, s *scope, pod *corev1.Pod, opened []byte) error {
-	name := pod.Name
-	err := r.writer.CreatePod(ctx, s.cs.UID, pod, opened)
-	if err == nil {
-		return nil
-	}
-	return nameless(err, name, s.cs.Name+"-*")
-}
-
-// nameless returns the error with a text in which the random part of names is left out. A claim of somebody else is told by
-// its name: that is not random.
-func nameless(err error, name, instead string) error {
-	var conflict *volumes.Conflict
-	if errors.As(err, &conflict) {
-		return err
-	}
-	return namelessError{err: err, text: strings.ReplaceAll(err.Error(), name, instead)}
-}
-
-// namelessError is an error with another text.
-type namelessError struct {
-	err  error
-	text string
-}
-
-func (e namelessError) Error() string { return e.text }
-func (e namelessError) Unwrap() error { return e.err }
 
 // trim deletes revisions that no pod uses, beyond the limit of the history.
 func (r *Reconciler) trim(ctx context.Context, s *scope) (bool, error) {

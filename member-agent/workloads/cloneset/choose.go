@@ -177,6 +177,11 @@ func (p *planner) move(b *bucket, m delta.Moving, t delta.Take, to Revision, rea
 				return 0, err
 			}
 		}
+		if v.refusal != "" && p.updatePolicy() == v1beta1.InPlaceOnlyPodUpdatePolicy {
+			// This pod is unlike the others of its revision, and stays as it is.
+			p.plan.Stalled = inPlaceImpossible(v.refusal)
+			continue
+		}
 		if v.refusal != "" {
 			if p.leave(pod, reason) {
 				anew++
@@ -260,7 +265,7 @@ func (p *planner) keep() {
 func (p *planner) stay(pods []*corev1.Pod) {
 	for _, pod := range pods {
 		progress, _ := inplace.Observe(pod, p.Now)
-		if progress == inplace.Due && !counts.Ready(pod) {
+		if (progress == inplace.Due || progress == inplace.Unsized) && !counts.Ready(pod) {
 			if step := lifecycle.Update(pod, p.CloneSet.Spec.Lifecycle); step.ForHook {
 				// Somebody took hold of the pod meanwhile: the containers whose turn is now wait for the hook as the first did.
 				p.prepare(pod, step)

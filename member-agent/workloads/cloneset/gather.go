@@ -18,6 +18,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/order"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 )
 
@@ -51,19 +52,34 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 	if s.stalled != nil {
 		return true, r.knownRevisions(s)
 	}
-	if adopted, err := r.adopt(ctx, s, selector); err != nil || adopted {
+	if adopted, err := r.adopt(ctx, s, selector); refusedFor(err) {
+		return r.halt(s, v1beta1.CloneSetConditionFailedScale, err)
+	} else if err != nil || adopted {
 		return false, err
 	}
 	s.facts.Spread = r.spread(ctx, s, selector)
-	if err := r.revise(ctx, s); apierrors.IsInvalid(err) {
+	if s.facts.NoResize, err = r.cannotResize(ctx, s.cs); err != nil {
+		return false, err
+	}
+	switch err := r.revise(ctx, s); {
+	case apierrors.IsInvalid(err):
 		// A revision carries the labels of the template.
 		s.stalled = &conditions.Cause{Reason: reasonInvalidTemplate, Message: "the API server refuses what the template asks for; correct it: " + err.Error()}
 		s.wake = retryInvalid
 		return true, r.knownRevisions(s)
-	} else if err != nil {
+	case refusedFor(err):
+		return r.halt(s, v1beta1.CloneSetConditionFailedUpdate, err)
+	case err != nil:
 		return false, err
 	}
 	return true, nil
+}
+
+// halt makes this a pass that does nothing but tell of an error.
+func (r *Reconciler) halt(s *scope, condition v1beta1.CloneSetConditionType, err error) (bool, error) {
+	s.halted = true
+	s.keep(condition, err)
+	return true, r.knownRevisions(s)
 }
 
 // validate returns the selector, or what is wrong with the spec that the schema could not know.
@@ -75,6 +91,9 @@ func validate(cs *v1beta1.CloneSet) (labels.Selector, *conditions.Cause) {
 			"selector cannot be used: %v; it cannot change either: delete the CloneSet, and apply it again with one that can be used", err)}
 	case selector.Empty():
 		return nil, &conditions.Cause{Reason: "InvalidSelector", Message: "selector is empty: name a label of the template in it"}
+	case ownLabel(selector) != "":
+		return nil, &conditions.Cause{Reason: "InvalidSelector", Message: fmt.Sprintf(
+			"selector %q asks for label %s, which the controller itself writes on pods: take it out, and make the CloneSet again", selector, ownLabel(selector))}
 	case !selector.Matches(labels.Set(cs.Spec.Template.Labels)):
 		return nil, &conditions.Cause{Reason: "SelectorMismatch", Message: fmt.Sprintf(
 			"selector %q does not match the labels of the template, %q: add them to template.metadata.labels", selector, labels.Set(cs.Spec.Template.Labels))}
@@ -100,6 +119,19 @@ func validate(cs *v1beta1.CloneSet) (labels.Selector, *conditions.Cause) {
 	return selector, nil
 }
 
+// ownLabel returns a label that the selector asks for and that pods get from their controller, or "". Such pods would not
+// match, or not for long, and each pass would make others.
+func ownLabel(selector labels.Selector) string {
+	requirements, _ := selector.Requirements()
+	for _, requirement := range requirements {
+		switch key := requirement.Key(); key {
+		case podset.LabelRevision, v1beta1.LabelPodTemplateHash, v1beta1.LabelInstanceID, v1beta1.LabelLifecycleState:
+			return key
+		}
+	}
+	return ""
+}
+
 // strategy translates the spec for package budget.
 func strategy(cs *v1beta1.CloneSet) budget.Strategy {
 	out := budget.Strategy{ScaleMaxUnavailable: cs.Spec.ScaleStrategy.MaxUnavailable}
@@ -110,21 +142,6 @@ func strategy(cs *v1beta1.CloneSet) budget.Strategy {
 	}
 	out.Partition, out.MaxUnavailable, out.MaxSurge, out.Paused = rolling.Partition, rolling.MaxUnavailable, rolling.MaxSurge, rolling.Paused
 	return out
-}
-
-// adopt takes over pods that match the selector and have no controller. It tells whether there were any: then the pass
-// ends, and the pods come back as our own.
-func (r *Reconciler) adopt(ctx context.Context, s *scope, selector labels.Selector) (bool, error) {
-	pods, err := r.source.Orphans(s.cs.Namespace, selector)
-	if err != nil {
-		return false, err
-	}
-	for _, pod := range pods {
-		if err := r.writer.AdoptPod(ctx, s.cs.UID, pod, *metav1.NewControllerRef(s.cs, v1beta1.CloneSetKind)); err != nil {
-			return false, err
-		}
-	}
-	return len(pods) > 0, nil
 }
 
 // topology returns what order.Crowd asks: the value of a node's label. A node that the cache does not have has none.

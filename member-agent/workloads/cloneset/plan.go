@@ -39,7 +39,9 @@ type Facts struct {
 	Spread *Spread
 	// Lent: a hub lends what the CloneSet may disrupt. Over: that has run out, and nothing is disrupted until the hub is heard.
 	Lent, Over bool
-	Now        time.Time
+	// NoResize: the API server cannot change the cpu and memory of running pods.
+	NoResize bool
+	Now      time.Time
 }
 
 // Removal is a pod to delete, and why.
@@ -104,6 +106,19 @@ type Plan struct {
 // Reasons for which a pod is deleted, beside the codes of package delta.
 const reasonEnded = "PodEnded"
 
+// livesAtLeast is for how long a pod is not replaced, however soon it ends: pods that a node refuses again and again would be made as
+// fast as the API server can.
+const livesAtLeast = 10 * time.Second
+
+// failedSoon returns how long the replacement of a pod that has ended waits still.
+func failedSoon(pod *corev1.Pod, now time.Time) time.Duration {
+	age := now.Sub(pod.CreationTimestamp.Time)
+	if age < 0 { // the clocks differ, and nobody knows
+		return 0
+	}
+	return max(0, livesAtLeast-age)
+}
+
 // zoneChanged is one more: the pod waits for a node in a zone that is not its own any more, and another zone has too few.
 const zoneChanged = "ZoneChanged"
 
@@ -121,12 +136,19 @@ type planner struct {
 	seats map[*corev1.Pod]string
 	// misplaced are the pods that wait for a node in a zone that is not theirs any more.
 	misplaced map[*corev1.Pod]bool
-	changes   map[string]verdict
+	// early are pods that ended so soon that their replacement waits.
+	early int32
+	// toDelete are the names in podsToDelete, which may be 10 000.
+	toDelete map[string]bool
+	changes  map[string]verdict
 }
 
 // Compute returns the plan for the facts. It changes nothing of them.
 func Compute(f Facts) (Plan, error) {
-	p := &planner{Facts: f, changes: map[string]verdict{}}
+	p := &planner{Facts: f, changes: map[string]verdict{}, toDelete: make(map[string]bool, len(f.CloneSet.Spec.ScaleStrategy.PodsToDelete))}
+	for _, name := range f.CloneSet.Spec.ScaleStrategy.PodsToDelete {
+		p.toDelete[name] = true
+	}
 	p.sort()
 	var err error
 	if p.mayUpdate, p.inPlace, err = p.policy(); err != nil {
@@ -153,6 +175,11 @@ func (p *planner) sameRevision() bool { return p.Update.Name == p.Current.Name }
 func (p *planner) sort() {
 	p.misplaced = p.findMisplaced()
 	for _, pod := range p.Pods.Ended {
+		if wait := failedSoon(pod, p.Now); wait > 0 && !p.named(pod) {
+			p.plan.Wake = counts.Sooner(p.plan.Wake, wait)
+			p.early++
+			continue
+		}
 		p.plan.Delete = append(p.plan.Delete, Removal{Pod: pod, Reason: reasonEnded})
 	}
 	for _, pod := range p.Pods.Active {
@@ -161,7 +188,7 @@ func (p *planner) sort() {
 		progress, wait := inplace.Observe(pod, p.Now)
 		p.plan.Wake = counts.Sooner(p.plan.Wake, wait)
 		switch progress {
-		case inplace.Due:
+		case inplace.Due, inplace.Unsized:
 			p.plan.Carry = append(p.plan.Carry, pod)
 		case inplace.Finished:
 			p.plan.Open = append(p.plan.Open, pod)
@@ -190,7 +217,7 @@ func (p *planner) sort() {
 
 // named tells whether somebody asked to delete this very pod, or the zones do.
 func (p *planner) named(pod *corev1.Pod) bool {
-	return p.misplaced[pod] || podset.SpecifiedDelete(pod) || slices.Contains(p.CloneSet.Spec.ScaleStrategy.PodsToDelete, pod.Name)
+	return p.misplaced[pod] || podset.SpecifiedDelete(pod) || p.toDelete[pod.Name]
 }
 
 // observe counts a pod, and tells whether it is available: ready for long enough, and in no state of life in which somebody
@@ -215,7 +242,7 @@ func (p *planner) planClaims() {
 	})
 	p.plan.Wake = counts.Sooner(p.plan.Wake, p.plan.Claims.Wake)
 	// A pod that is to take over claims is made when the one before it is gone.
-	hold := p.plan.Claims.Hold
+	hold := p.plan.Claims.Hold + p.early
 	for i := range slices.Backward(p.plan.Create) {
 		waits := min(hold, p.plan.Create[i].Count)
 		p.plan.Create[i].Count -= waits

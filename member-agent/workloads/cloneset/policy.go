@@ -56,11 +56,15 @@ func (p *planner) policy() (mayUpdate, allInPlace bool, err error) {
 		allInPlace = false
 		if policy == v1beta1.InPlaceOnlyPodUpdatePolicy && !p.onDelete() {
 			mayUpdate = false
-			p.plan.Stalled = &conditions.Cause{Reason: "InPlaceImpossible", Message: fmt.Sprintf(
-				"podUpdatePolicy is InPlaceOnly, but field %s of the template cannot be changed in running pods: change it back, or use InPlaceIfPossible", field)}
+			p.plan.Stalled = inPlaceImpossible(field)
 		}
 	}
 	return mayUpdate, allInPlace, nil
+}
+
+func inPlaceImpossible(field string) *conditions.Cause {
+	return &conditions.Cause{Reason: "InPlaceImpossible", Message: fmt.Sprintf(
+		"podUpdatePolicy is InPlaceOnly, but field %s of the template cannot be changed in running pods: change it back, or use InPlaceIfPossible", field)}
 }
 
 // refusal returns a field that keeps a pod of the bucket from coming to a revision in place, or "".
@@ -114,7 +118,20 @@ func (p *planner) verdict(pod *corev1.Pod, to Revision) (verdict, error) {
 		if v.change, v.refusal, err = inplace.Diff(from.Template, to.Template); err != nil {
 			return v, fmt.Errorf("compare revisions %s and %s: %w", from.Name, to.Name, err)
 		}
+		if v.refusal == "" && p.NoResize {
+			v.refusal = resized(v.change, to.Template)
+		}
 	}
 	p.changes[key] = v
 	return v, nil
+}
+
+// resized returns the first resources of the template that the change changes, or "".
+func resized(change inplace.Change, template *corev1.PodTemplateSpec) string {
+	for i := range template.Spec.Containers {
+		if _, ok := change.Resources[template.Spec.Containers[i].Name]; ok {
+			return fmt.Sprintf("spec.containers[%d].resources", i)
+		}
+	}
+	return ""
 }

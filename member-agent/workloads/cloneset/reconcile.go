@@ -40,6 +40,8 @@ type Reconciler struct {
 	// ruling returns the WorkloadSpread that rules the CloneSet of this name, or nil.
 	ruling    func(context.Context, types.NamespacedName) *v1beta1.WorkloadSpread
 	allowance func(context.Context, *v1beta1.CloneSet) (lent, over bool)
+	// noResize tells whether the API server lacks pods/resize; nil means that it has it.
+	noResize func(context.Context) (bool, error)
 	// shortHash makes labels of new pods name their revision by its hash alone.
 	shortHash bool
 }
@@ -55,6 +57,8 @@ type scope struct {
 	done       outcome
 	// stalled says why only a person can go on.
 	stalled *conditions.Cause
+	// halted says that an error keeps this pass from a plan.
+	halted bool
 	// failed are errors of this pass by the condition that tells them.
 	failed map[v1beta1.CloneSetConditionType]error
 	// wake is when to look again; 0 means never.
@@ -120,7 +124,7 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 
 // decide makes the plan.
 func (r *Reconciler) decide(_ context.Context, s *scope) (bool, error) {
-	if s.stalled != nil {
+	if s.stalled != nil || s.halted {
 		s.plan = observe(s.facts)
 		return true, nil
 	}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -74,6 +75,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opts Options) error {
 	if err := history.Index(ctx, mgr.GetFieldIndexer(), v1beta1.CloneSetKind.Kind); err != nil {
 		return fmt.Errorf("set up CloneSets: %w", err)
 	}
+	asks, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("set up CloneSets: %w", err)
+	}
 	pods, revisions := freshness.NewStore(opts.Clock), freshness.NewStore(opts.Clock)
 	spreads := newSpreads(mgr.GetCache())
 	r := &Reconciler{
@@ -92,6 +97,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opts Options) error {
 		revisions: revisions,
 		pace:      newPace(),
 		ruling:    spreads.ruling,
+		noResize:  (&resizes{discovery: asks, clock: opts.Clock}).missing,
 		shortHash: opts.ShortHash,
 	}
 	ofController := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1beta1.CloneSet{}, handler.OnlyControllerOwner())

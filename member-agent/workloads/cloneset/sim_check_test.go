@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -52,7 +53,7 @@ func (c *checker) pass(key types.NamespacedName) {
 	for _, obj := range c.world.Cached("Pod") {
 		if pod, ok := obj.(*corev1.Pod); ok {
 			c.seen[pod.UID] = pod
-			if counts.Active(pod) && !c.leaves(pod) {
+			if counts.Active(pod) && c.owns(pod) && !c.leaves(pod) {
 				active++
 			}
 		}
@@ -67,7 +68,7 @@ func version(pod *corev1.Pod) int {
 
 // known tells whether the controller may count on the pod.
 func (c *checker) known(pod *corev1.Pod) bool {
-	if !counts.Active(pod) {
+	if !counts.Active(pod) || !c.owns(pod) {
 		return false
 	}
 	available, _ := counts.Available(pod, c.spec.Spec.MinReadySeconds, c.world.Now())
@@ -138,7 +139,7 @@ func disrupts(before, after *corev1.Pod) bool {
 func (c *checker) created(pod *corev1.Pod) error {
 	active := 0
 	for _, obj := range c.world.List("Pod") {
-		if p, ok := obj.(*corev1.Pod); ok && counts.Active(p) && !c.leaves(p) {
+		if p, ok := obj.(*corev1.Pod); ok && counts.Active(p) && c.owns(p) && !c.leaves(p) {
 			active++
 		}
 	}
@@ -160,6 +161,9 @@ func (c *checker) tally(cs *v1beta1.CloneSet) tally {
 		pod, ok := obj.(*corev1.Pod)
 		if !ok {
 			continue
+		}
+		if counts.Ended(pod) && !metav1.IsControlledBy(pod, cs) {
+			continue // a stranger that has ended is left alone
 		}
 		t.total++
 		if ok, _ := counts.Available(pod, cs.Spec.MinReadySeconds, c.world.Now()); ok && counts.Active(pod) && serves(pod) {

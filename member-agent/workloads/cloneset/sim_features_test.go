@@ -16,7 +16,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/simulator"
 )
 
-var simFeatures = flag.String("features", "", "what all simulated CloneSets have: hooks, claims, batches, order, spread; else the seed decides")
+var simFeatures = flag.String("features", "", "what all simulated CloneSets have: hooks, claims, batches, order, spread, strange; else the seed decides")
 
 // features are what a random CloneSet has beside pods and updates.
 type features struct {
@@ -30,14 +30,16 @@ type features struct {
 	order bool
 	// spread is a WorkloadSpread.
 	spread bool
+	// strange are webhooks, quotas, and people who touch what is not theirs.
+	strange bool
 }
 
 // featuresOf spreads the features over the seeds: a quarter of the runs have none, and are cheap.
 func featuresOf(seed uint64) features {
 	if *simFeatures != "" {
-		return features{hooks: strings.Contains(*simFeatures, "hooks"), claims: strings.Contains(*simFeatures, "claims"), batches: strings.Contains(*simFeatures, "batches"), order: strings.Contains(*simFeatures, "order"), spread: strings.Contains(*simFeatures, "spread")}
+		return features{hooks: strings.Contains(*simFeatures, "hooks"), claims: strings.Contains(*simFeatures, "claims"), batches: strings.Contains(*simFeatures, "batches"), order: strings.Contains(*simFeatures, "order"), spread: strings.Contains(*simFeatures, "spread"), strange: strings.Contains(*simFeatures, "strange")}
 	}
-	return []features{{}, {hooks: true}, {spread: true}, {claims: true}, {}, {batches: true, order: true}, {spread: true, order: true},
+	return []features{{}, {hooks: true}, {spread: true}, {claims: true}, {strange: true}, {batches: true, order: true}, {spread: true, order: true},
 		{hooks: true, claims: true, batches: true, order: true, spread: true}}[seed%8]
 }
 
@@ -174,6 +176,9 @@ func (u *user) actions() []func() {
 	}
 	if f.spread {
 		out = append(out, u.caps, u.caps, u.closeOrOpen, u.removeSpread)
+	}
+	if f.strange {
+		out = append(out, u.strangeActions()...)
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package cloneset
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -32,6 +33,9 @@ type grace struct {
 func (c *checker) promises(w simulator.Write, before, after *corev1.Pod) error {
 	if w.Verb == "create" && before != nil {
 		return fmt.Errorf("pod %s was to be created while another one of its name is there", c.world.Name(w.Key.Name))
+	}
+	if before != nil && after != nil && before.UID == after.UID && before.Labels[v1beta1.LabelInstanceID] != after.Labels[v1beta1.LabelInstanceID] {
+		return fmt.Errorf("%s got another instance id", c.world.Name(after.Name))
 	}
 	for _, check := range []func(simulator.Write, *corev1.Pod, *corev1.Pod) error{c.hooks, c.gracePeriod, c.batches, c.partition, c.spread} {
 		if err := check(w, before, after); err != nil {
@@ -152,7 +156,8 @@ func (c *checker) revisions() ([]*appsv1.ControllerRevision, error) {
 			template = decoded.Template
 			c.templates[stored.UID] = template
 		}
-		if equality.Semantic.DeepEqual(template.Spec, c.spec.Spec.Template.Spec) {
+		if want := &c.spec.Spec.Template; equality.Semantic.DeepEqual(template.Spec, want.Spec) &&
+			maps.Equal(template.Labels, want.Labels) && maps.Equal(template.Annotations, want.Annotations) {
 			out = append(out, stored)
 		}
 	}
@@ -176,7 +181,7 @@ func (c *checker) partition(_ simulator.Write, before, after *corev1.Pod) error 
 	}
 	// Pods that somebody named count for nothing; those that leave are replaced already.
 	in := func(pod *corev1.Pod) bool {
-		return counts.Active(pod) && !podset.SpecifiedDelete(pod) && !slices.Contains(c.spec.Spec.ScaleStrategy.PodsToDelete, pod.Name) && !c.leaves(pod)
+		return counts.Active(pod) && c.owns(pod) && !podset.SpecifiedDelete(pod) && !slices.Contains(c.spec.Spec.ScaleStrategy.PodsToDelete, pod.Name) && !c.leaves(pod)
 	}
 	kept := int(c.limits.Partition)
 	current := c.spec.Status.CurrentRevision
@@ -269,7 +274,16 @@ func (c *checker) claimsAtRest(cs *v1beta1.CloneSet) error {
 
 // same tells whether a pod has what the template asks for.
 func same(pod *corev1.Pod, template *corev1.PodTemplateSpec) bool {
-	return slices.EqualFunc(pod.Spec.Containers, template.Spec.Containers, func(have, want corev1.Container) bool {
+	for _, key := range []string{"tier-0", "tier-1"} { // what the strange change in templates
+		if pod.Labels[key] != template.Labels[key] {
+			return false
+		}
+	}
+	if pod.Annotations["note"] != template.Annotations["note"] {
+		return false
+	}
+	own := slices.DeleteFunc(slices.Clone(pod.Spec.Containers), func(c corev1.Container) bool { return c.Name == injected })
+	return slices.EqualFunc(own, template.Spec.Containers, func(have, want corev1.Container) bool {
 		return have.Image == want.Image && reflect.DeepEqual(have.Env, want.Env) && equality.Semantic.DeepEqual(have.Resources, want.Resources)
 	})
 }

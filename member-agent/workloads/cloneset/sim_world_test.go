@@ -43,10 +43,15 @@ type simulated struct {
 	lieSpread func(*v1beta1.WorkloadSpreadSpec)
 	// wrap stands between the controller and its client, unless it is nil.
 	wrap func(client.Client) client.Client
+	// noResize tells whether the API server cannot resize pods; nil means that it can.
+	noResize func(context.Context) (bool, error)
 	features
 	party *party
 	// letGo ends what holds pods that are to be gone.
 	letGo []func()
+	// quota is how many pods may be made at most, 0 for any number; injects says that a webhook adds a container to new pods.
+	quota   int
+	injects bool
 }
 
 func newSimulated(o simulator.Options, change ...func(*simulated)) *simulated {
@@ -81,11 +86,12 @@ func (s *simulated) begin(cs *v1beta1.CloneSet) error {
 	return s.Start(simulator.Controller{Kind: "CloneSet", Gather: gatherEvents, Build: s.build, Also: claimOwners})
 }
 
-// claimOwners returns the CloneSets that control a claim, before or after its change, as Setup's watch does.
+// claimOwners returns the CloneSets that control a claim, or a revision that goes, before or after its change, as Setup's watch does.
 func claimOwners(kind simulator.Kind, before, after client.Object) []types.NamespacedName {
 	var out []types.NamespacedName
 	for _, obj := range []client.Object{before, after} {
-		if kind != "PersistentVolumeClaim" || obj == nil {
+		gone := kind == "ControllerRevision" && after == nil // others come and change with a pass
+		if obj == nil || kind != "PersistentVolumeClaim" && !gone {
 			continue
 		}
 		if ref := metav1.GetControllerOf(obj); ref != nil && ref.Kind == v1beta1.CloneSetKind.Kind {
@@ -117,7 +123,7 @@ func (s *simulated) build(env simulator.Env) (reconcile.Reconciler, error) {
 		source: source, history: history.Store{Client: env.Client, Live: env.Live, Fresh: revisions}, revisions: revisions,
 		claims: claims,
 		writer: &write.Writer{Client: env.Client, Fresh: pods, Claims: freshness.NewStore(env.Clock)},
-		pods:   pods, self: freshness.NewStore(env.Clock), pace: newPace(), ruling: s.rulingIn(env.Client),
+		pods:   pods, self: freshness.NewStore(env.Clock), pace: newPace(), ruling: s.rulingIn(env.Client), noResize: s.noResize,
 	}
 	if s.blind {
 		// Writes are recorded in a store that nobody asks.
@@ -367,6 +373,9 @@ func runRandom(seed uint64, story bool, change ...func(*simulated)) ran {
 	if s.features == (features{}) {
 		s.features = featuresOf(seed)
 	}
+	if s.strange {
+		s.Admit(s.admitStrange)
+	}
 	s.give(cs, rand.New(rand.NewPCG(seed, 31)))
 	err := s.begin(cs)
 	if err == nil {
@@ -409,6 +418,9 @@ func (s *simulated) comeToRest(u *user) error {
 	}
 	for _, letGo := range s.letGo {
 		letGo()
+	}
+	if s.strange {
+		s.endStrange()
 	}
 	if s.hooks {
 		s.party.diligent = true

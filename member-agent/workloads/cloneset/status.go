@@ -80,7 +80,9 @@ const fieldOwner = client.FieldOwner("flotilla-workloads")
 func (r *Reconciler) status(s *scope) v1beta1.CloneSetStatus {
 	c := s.plan.Counters
 	out := *s.cs.Status.DeepCopy()
-	out.ObservedGeneration = s.cs.Generation
+	if !s.halted { // else the template has not been looked at
+		out.ObservedGeneration = s.cs.Generation
+	}
 	out.Replicas, out.ReadyReplicas, out.AvailableReplicas = c.Replicas, c.Ready, c.Available
 	out.UpdatedReplicas, out.UpdatedReadyReplicas, out.UpdatedAvailableReplicas = c.Updated, c.UpdatedReady, c.UpdatedAvailable
 	out.ExpectedUpdatedReplicas = s.facts.Limits.Replicas - s.facts.Limits.Partition
@@ -121,8 +123,8 @@ func (s *scope) conditions(status v1beta1.CloneSetStatus) []v1beta1.CloneSetCond
 	want := make([]conditions.Condition, 0, 7)
 	for _, condition := range []v1beta1.CloneSetConditionType{v1beta1.CloneSetConditionFailedScale, v1beta1.CloneSetConditionFailedUpdate} {
 		if err := s.failed[condition]; err != nil {
-			want = append(want, conditions.Condition{Type: string(condition), Status: corev1.ConditionTrue, Reason: conditions.ReasonRetrying, Message: err.Error()})
-			facts.Failed = &conditions.Cause{Reason: string(condition), Message: err.Error()}
+			want = append(want, conditions.Condition{Type: string(condition), Status: corev1.ConditionTrue, Reason: conditions.ReasonRetrying, Message: text(err)})
+			facts.Failed = &conditions.Cause{Reason: string(condition), Message: text(err)}
 			continue
 		}
 		want = append(want, conditions.Remove(string(condition)))
@@ -240,10 +242,33 @@ func pods(n int) string {
 const longestNote = 1000
 
 func short(err error) string {
-	if text := err.Error(); len(text) <= longestNote {
-		return text
+	out := text(err)
+	if len(out) <= longestNote {
+		return out
 	}
-	return err.Error()[:longestNote] + " …"
+	return strings.ToValidUTF8(out[:longestNote], "") + " …"
+}
+
+// toldErrors is how many errors of one pass are told. Up to write.InFlight requests side by side are refused, mostly with the same words.
+const toldErrors = 3
+
+// text says what went wrong in a pass: each error once, and the first few of them.
+func text(err error) string {
+	var told []string
+	more := 0
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		switch {
+		case slices.Contains(told, line):
+		case len(told) == toldErrors:
+			more++
+		default:
+			told = append(told, line)
+		}
+	}
+	if more > 0 {
+		told = append(told, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(told, "\n")
 }
 
 func reasons(list []Removal) string {
@@ -277,6 +302,9 @@ type paced struct {
 	last time.Time
 	// refused are instance ids with claims whose pod was refused.
 	refused []string
+	// stranger is why a pod that was made is not the CloneSet's, and when that was.
+	stranger   error
+	strangerAt time.Time
 }
 
 // trustFor is how long a slow start that went well is not begun again from one: a rollout's passes follow one another
@@ -316,6 +344,26 @@ func (p *pace) spares(key types.NamespacedName, n int) []string {
 	entry.refused = slices.Delete(entry.refused, 0, n)
 	p.own[key] = entry
 	return out
+}
+
+// estrange notes that a pod was made that is not the CloneSet's.
+func (p *pace) estrange(key types.NamespacedName, err error, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	entry := p.own[key]
+	entry.stranger, entry.strangerAt = err, now
+	p.own[key] = entry
+}
+
+// estranged returns why no pods are to be made now, or nil. It is tried again as often as other failures at last: the events of the pod
+// that came and went bring passes at once.
+func (p *pace) estranged(key types.NamespacedName, now time.Time) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if entry := p.own[key]; now.Sub(entry.strangerAt) < lastBackoff {
+		return entry.stranger
+	}
+	return nil
 }
 
 // width is how many writes the next pass may begin with.

@@ -26,7 +26,7 @@ func newPod(cs *v1beta1.CloneSet, revision Revision, id string, form history.For
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       cs.Namespace,
-			Name:            cs.Name + "-" + id,
+			Name:            podName(cs, id),
 			GenerateName:    cs.Name + "-",
 			Labels:          copied(template.Labels),
 			Annotations:     copied(template.Annotations),
@@ -44,6 +44,8 @@ func newPod(cs *v1beta1.CloneSet, revision Revision, id string, form history.For
 	claims.Attach(pod, id)
 	return pod
 }
+
+func podName(cs *v1beta1.CloneSet, id string) string { return cs.Name + "-" + id }
 
 // gates are the readiness gates that a new pod has and that its controller opens.
 func gates() []corev1.PodConditionType {
