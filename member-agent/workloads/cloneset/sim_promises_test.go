@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -230,9 +231,13 @@ func (c *checker) claimChanged(before, after client.Object) error {
 	return nil
 }
 
-// podMade holds every new pod to the promise that no two pods have one instance id.
+// podMade holds every pod that the controller makes to the promise that no two pods have one instance id. Somebody who makes pods by
+// hand may copy an id.
 func (c *checker) podMade(pod client.Object) error {
 	id := pod.GetLabels()[v1beta1.LabelInstanceID]
+	if metav1.GetControllerOf(pod) == nil {
+		return nil
+	}
 	for _, obj := range c.world.List("Pod") {
 		if obj.GetUID() != pod.GetUID() && id != "" && obj.GetLabels()[v1beta1.LabelInstanceID] == id {
 			return fmt.Errorf("pods %s and %s have one instance id", c.world.Name(pod.GetName()), c.world.Name(obj.GetName()))
