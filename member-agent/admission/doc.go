@@ -5,8 +5,9 @@
 // Rule: no pod is refused for the sake of its subset, and none that no WorkloadSpread is for waits. The API server asks about
 // pods of targeted workloads only, and not at all where there are none (configuration.go, conditions.go). Whoever answers admits
 // every pod; in any doubt the pod starts as it is, which the metric flotilla_pod_admissions_total and a line in the log tell.
-// While nobody answers, pods of targets start unspread, after two seconds at most. The controller of WorkloadSpreads puts right later what was not spread: it gives such pods a subset by their nodes,
-// and by the deletion cost the workload removes the ones too many first.
+// While nobody answers, pods of targets start unspread, after two seconds at most. The controller of WorkloadSpreads puts right
+// later what was not spread: it gives such pods a subset by their nodes, and by the deletion cost the workload removes the ones
+// too many first.
 //
 // # How a pod gets its subset
 //
@@ -19,8 +20,9 @@
 //
 // Not spread at admission, but put right later: pods of a WorkloadSpread with percentages and targetFilter.replicasPathList.
 //
-// The handler reads caches and memory; it makes no request. For a workload that the cache does not have yet, and on which the
-// subset depends, it waits a second at most. Nothing is written to the status of the WorkloadSpread, so that admission is no
+// The handler reads caches and memory; it makes no request. Where its cache is seen to be behind it waits, a second at most: for a
+// workload that the cache does not have yet, and on which the subset depends; and for one that has all its pods already in the
+// cache, for then it was scaled out, or the pod that this one replaces has gone, and the cache does not show it yet. Nothing is written to the status of the WorkloadSpread, so that admission is no
 // second writer of it, and a hundred pods at once are no hundred conflicts.
 //
 // # How far it can be wrong

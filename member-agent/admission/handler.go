@@ -36,7 +36,7 @@ type podHandler struct {
 	clock      clock.PassiveClock
 	admissions *prometheus.CounterVec
 	log        logr.Logger
-	// patience is how long a pod waits for its workload to appear in the cache.
+	// patience is how long a pod waits for the cache to show its workload as the workload's controller saw it.
 	patience time.Duration
 }
 
@@ -146,33 +146,18 @@ func (h *podHandler) place(ctx context.Context, request *admissionv1.AdmissionRe
 	if _, ok := spread.Assigned(n.pod, n.ws); ok {
 		return verdict{outcome: outcomeAssigned}, nil
 	}
-	workload, err := h.workload(ctx, n)
-	if err != nil {
-		return verdict{outcome: outcomeFailed}, err
-	}
-	if workload == nil && needsWorkload(n.ws, n.target) {
-		return verdict{outcome: outcomeUnknownTarget}, fmt.Errorf("%s %s, which WorkloadSpread %s names, is not in the cache yet", n.target.Kind, n.target.Name, n.ws.Name)
-	}
 	if hasPercentages(n.ws) && countsElsewhere(n.ws) {
 		return verdict{outcome: outcomeUnknownTarget}, fmt.Errorf("WorkloadSpread %s has percentages of numbers that targetFilter.replicasPathList names, which are not known here", n.ws.Name)
-	}
-	size := scaleIn(workload)
-	rule, err := spread.Resolve(n.ws, size.replicas)
-	if err != nil {
-		return verdict{outcome: outcomeInvalid}, fmt.Errorf("use WorkloadSpread %s: %w", n.ws.Name, err)
-	}
-	if !rule.Selects(n.pod) {
-		return verdict{outcome: outcomeForeign}, nil
 	}
 	uid := ""
 	if n.pod.Name == "" {
 		uid = string(request.UID)
 	}
 	id := flightID(n.pod.Namespace, n.pod.Name, uid)
-	result := outcomeSpread
-	subset, ok := h.pick(rule, n, id, size.start, request.DryRun != nil && *request.DryRun)
-	if !ok {
-		result = outcomeNoRoom
+	dry := request.DryRun != nil && *request.DryRun
+	subset, result, err := h.subset(ctx, n, id, dry)
+	if result != outcomeSpread && result != outcomeNoRoom {
+		return verdict{outcome: result}, err
 	}
 	change, err := patchOf(request.Object.Raw, func(pod *corev1.Pod) error { return stamp(pod, n, subset, uid) })
 	if err != nil {
@@ -182,17 +167,50 @@ func (h *podHandler) place(ctx context.Context, request *admissionv1.AdmissionRe
 	return verdict{outcome: result, change: change}, nil
 }
 
-// workload returns the workload that the WorkloadSpread names, from the cache. One that was made a moment ago may reach the cache
-// after its first pod asks: where the pod's subset depends on it, that is worth a wait. Nil if it does not come.
-func (h *podHandler) workload(ctx context.Context, n *newcomer) (found client.Object, err error) {
+// subset decides in which subset the pod starts, and keeps a place in it. The cache may be a moment behind the controller that makes
+// the pod: the workload has just been made or scaled out, or a pod that this one replaces has just gone. Where that shows, it is
+// worth a wait; a cache that does not catch up in time decides as it is.
+func (h *podHandler) subset(ctx context.Context, n *newcomer, id string, dry bool) (subset string, result outcome, err error) {
 	const often = 5 * time.Millisecond
-	look := func(ctx context.Context) (bool, error) {
-		found, err = h.workloads.get(ctx, n.pod.Namespace, n.target)
-		return err != nil || found != nil || !needsWorkload(n.ws, n.target), nil
+	decide := func(last bool) (done bool) {
+		var behind bool
+		subset, result, behind, err = h.decide(ctx, n, id, dry, last)
+		return !behind
 	}
-	// Not found in time is no error: the pod starts unspread.
-	_ = wait.PollUntilContextTimeout(ctx, often, h.patience, true, look)
-	return found, err
+	waited := wait.PollUntilContextTimeout(ctx, often, h.patience, true, func(context.Context) (bool, error) { return decide(false), nil })
+	if waited != nil {
+		decide(true)
+	}
+	return subset, result, err
+}
+
+// decide is one try of subset. behind says that the cache cannot be what the workload's controller saw; then no place is kept, unless
+// this is the last try.
+func (h *podHandler) decide(ctx context.Context, n *newcomer, id string, dry, last bool) (subset string, result outcome, behind bool, err error) {
+	workload, err := h.workloads.get(ctx, n.pod.Namespace, n.target)
+	if err != nil {
+		return "", outcomeFailed, false, err
+	}
+	if workload == nil && needsWorkload(n.ws, n.target) {
+		return "", outcomeUnknownTarget, true, fmt.Errorf("%s %s, which WorkloadSpread %s names, is not in the cache yet", n.target.Kind, n.target.Name, n.ws.Name)
+	}
+	size := scaleIn(workload)
+	rule, err := spread.Resolve(n.ws, size.replicas)
+	if err != nil {
+		return "", outcomeInvalid, false, fmt.Errorf("use WorkloadSpread %s: %w", n.ws.Name, err)
+	}
+	if !rule.Selects(n.pod) {
+		return "", outcomeForeign, false, nil
+	}
+	full := func(pods int32) bool {
+		behind = workload != nil && pods >= size.replicas && !last
+		return behind
+	}
+	subset, ok := h.pick(rule, n, id, size.start, dry, full)
+	if !ok {
+		return "", outcomeNoRoom, behind, nil
+	}
+	return subset, outcomeSpread, false, nil
 }
 
 // patchOf returns the answer that makes the change.
@@ -208,8 +226,10 @@ func patchOf(raw []byte, change func(*corev1.Pod) error) (*admission.Response, e
 	return &response, nil
 }
 
-// pick returns the subset of the pod, and keeps a place for it where places are counted; a dry run takes none.
-func (h *podHandler) pick(rule spread.Rule, n *newcomer, id string, start int32, dry bool) (string, bool) {
+// pick returns the subset of the pod, and keeps a place for it where places are counted; a dry run takes none. full tells whether the
+// workload has all its pods with so many: then its controller would not make this one, and no subset is returned. Ordinals do not
+// depend on the number of pods.
+func (h *podHandler) pick(rule spread.Rule, n *newcomer, id string, start int32, dry bool, full func(pods int32) bool) (string, bool) {
 	if n.target.Ordinal() {
 		ordinal, ok := ordinalOf(n.pod)
 		if !ok || ordinal < start {
@@ -217,11 +237,21 @@ func (h *podHandler) pick(rule spread.Rule, n *newcomer, id string, start int32,
 		}
 		return rule.PickOrdinal(ordinal - start)
 	}
+	room := func(counts map[string]int32) (string, bool) {
+		var pods int32
+		for _, count := range counts {
+			pods += count
+		}
+		if full(pods) {
+			return "", false
+		}
+		return rule.Pick(counts)
+	}
 	p := pageOf(n.pod, n.owner, n.ws.Name)
 	if dry {
-		return h.book.ask(p, h.clock.Now(), rule.Pick)
+		return h.book.ask(p, h.clock.Now(), room)
 	}
-	return h.book.reserve(p, id, h.clock.Now(), rule.Pick)
+	return h.book.reserve(p, id, h.clock.Now(), room)
 }
 
 // needsWorkload tells whether the pod's subset depends on what the workload says: on its replicas, or on its first ordinal.

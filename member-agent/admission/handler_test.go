@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -34,6 +36,28 @@ type bench struct {
 	*podHandler
 	clock *clocktesting.FakePassiveClock
 	asked int
+	// looked is called before the handler reads a Deployment.
+	looked func()
+	// objects is what the handler reads.
+	objects client.Client
+	// shown are pods that the handler has been shown.
+	shown []*corev1.Pod
+}
+
+// set replaces a workload in what the handler reads.
+func (b *bench) set(workload client.Object) {
+	b.Helper()
+	current, ok := workload.DeepCopyObject().(client.Object)
+	if !ok {
+		b.Fatalf("%T is no object", workload)
+	}
+	if err := b.objects.Get(b.Context(), client.ObjectKeyFromObject(workload), current); err != nil {
+		b.Fatal(err)
+	}
+	workload.SetResourceVersion(current.GetResourceVersion())
+	if err := b.objects.Update(b.Context(), workload); err != nil {
+		b.Fatal(err)
+	}
 }
 
 func newBench(t *testing.T, objects ...client.Object) *bench {
@@ -48,11 +72,23 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
-	now := clocktesting.NewFakePassiveClock(start)
-	return &bench{T: t, clock: now, podHandler: &podHandler{
-		reader: reader, workloads: workloads{reader}, book: newBook(), synced: func() bool { return true }, clock: now, admissions: admissions, log: logr.Discard(),
-	}}
+	b := &bench{T: t, clock: clocktesting.NewFakePassiveClock(start), looked: func() {}}
+	b.objects = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+	reader := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).Build(), interceptor.Funcs{
+		Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if _, ok := object.(*appsv1.Deployment); ok {
+				b.looked()
+			}
+			return b.objects.Get(ctx, key, object, options...)
+		},
+		List: func(ctx context.Context, _ client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			return b.objects.List(ctx, list, options...)
+		},
+	})
+	b.podHandler = &podHandler{
+		reader: reader, workloads: workloads{reader}, book: newBook(), synced: func() bool { return true }, clock: b.clock, admissions: admissions, log: logr.Discard(),
+	}
+	return b
 }
 
 // ask returns the pod as it is after admission, and the one outcome that was counted.
@@ -294,6 +330,49 @@ func TestHandlerFills(t *testing.T) {
 	b.clock.SetTime(start.Add(flightTime))
 	if pod, _ := b.ask(ownedPod(kindReplicaSet, "web-"+hash)); given(pod).Subset != "a" {
 		t.Errorf("after half a minute in which no pod came the next gets %+v", given(pod))
+	}
+}
+
+// TestHandlerWaitsForTheCache admits the eleventh pod of ten: the cache is behind the controller that makes it.
+func TestHandlerWaitsForTheCache(t *testing.T) {
+	const plenty = time.Minute
+	scaled := func(b *bench) { b.set(deployment(20)) }
+	gone := func(b *bench) { b.book.OnDelete(b.shown[0]) }
+	for _, tt := range []struct {
+		name     string
+		caps     []string
+		patience time.Duration
+		happens  func(*bench)
+		want     string
+		outcome  outcome
+	}{
+		{"scaled out", []string{"30%", "70%"}, plenty, scaled, "a", outcomeSpread},
+		{"scaled out, and the rest goes elsewhere", []string{"30%", ""}, plenty, scaled, "a", outcomeSpread},
+		{"a pod has gone", []string{"30%", "70%"}, plenty, gone, "a", outcomeSpread},
+		{"a pod has gone, numbers", []string{"3", ""}, plenty, gone, "a", outcomeSpread},
+		{"nothing comes", []string{"30%", "70%"}, 0, func(*bench) {}, "", outcomeNoRoom},
+		{"nothing comes, and there is a rest", []string{"30%", ""}, 0, func(*bench) {}, "b", outcomeSpread},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, zones(spreadOf("apps/v1", "Deployment", "web"), tt.caps...), deployment(10), replicaSet())
+			for i := range 10 {
+				pod, _ := b.ask(ownedPod(kindReplicaSet, "web-"+hash))
+				pod.Name = fmt.Sprint("web-", i)
+				b.book.OnAdd(pod, false)
+				b.shown = append(b.shown, pod)
+			}
+			b.patience = tt.patience
+			looks := 0
+			b.looked = func() {
+				if looks++; looks == 3 {
+					tt.happens(b)
+				}
+			}
+			pod, outcome := b.ask(ownedPod(kindReplicaSet, "web-"+hash))
+			if got := given(pod).Subset; got != tt.want || outcome != tt.outcome {
+				t.Errorf("subset %q, outcome %s after %d looks; want %q, %s", got, outcome, looks, tt.want, tt.outcome)
+			}
+		})
 	}
 }
 

@@ -83,7 +83,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	return nil
 }
 
-// patience is how long a pod waits for its workload to appear in the cache: half of what the API server waits for the answer.
+// patience is how long a pod waits for the cache to show its workload as the workload's controller saw it: half of what the API server
+// waits for the answer.
 const patience = timeoutSeconds * time.Second / 2
 
 // serve registers the handler, and has the manager's cache filled with what it reads.
