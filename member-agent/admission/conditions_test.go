@@ -71,33 +71,33 @@ func TestDesired(t *testing.T) {
 	url := admissionregistrationv1.WebhookClientConfig{URL: new("https://127.0.0.1/mutate-pods")}
 	t.Run("one target twice and another", func(t *testing.T) {
 		targets := []target{{kindJob, types.NamespacedName{Namespace: "b", Name: "j"}}, {kindDeployment, types.NamespacedName{Namespace: "a", Name: "d"}}, {kindJob, types.NamespacedName{Namespace: "b", Name: "j"}}}
-		webhook, named, left := desired(targets, url)
+		webhook, named, left := desired(targets, url, DefaultTimeout)
 		if !named || left != 0 || strings.Count(webhook.MatchConditions[0].Expression, "'b/j'") != 1 {
 			t.Errorf("named %v, left out %d: %s", named, left, webhook.MatchConditions[0].Expression)
 		}
 		if got := webhook.NamespaceSelector.MatchExpressions[0].Values; strings.Join(got, " ") != "a b" {
 			t.Errorf("namespaces %v", got)
 		}
-		again, _, _ := desired([]target{targets[1], targets[0]}, url)
+		again, _, _ := desired([]target{targets[1], targets[0]}, url, DefaultTimeout)
 		if !says(&admissionregistrationv1.MutatingWebhookConfiguration{Webhooks: []admissionregistrationv1.MutatingWebhook{webhook}}, &again) {
 			t.Error("the order of the targets makes a difference")
 		}
 	})
 	t.Run("a Service gets the port that the API server would write", func(t *testing.T) {
 		service := admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "flotilla-system", Name: "flotilla-agent"}}
-		webhook, _, _ := desired(manyTargets(1, 1, kindJob), service)
+		webhook, _, _ := desired(manyTargets(1, 1, kindJob), service, DefaultTimeout)
 		if webhook.ClientConfig.Service.Port == nil || *webhook.ClientConfig.Service.Port != 443 || service.Service.Port != nil {
 			t.Errorf("%+v of %+v", webhook.ClientConfig.Service, service.Service)
 		}
 	})
 	t.Run("more targets than an expression names", func(t *testing.T) {
-		webhook, named, left := desired(manyTargets(5000, 10, kindDeployment), url)
+		webhook, named, left := desired(manyTargets(5000, 10, kindDeployment), url, DefaultTimeout)
 		if named || left != 0 || len(webhook.MatchConditions[0].Expression) > 1000 || len(webhook.NamespaceSelector.MatchExpressions[0].Values) != 10 {
 			t.Errorf("named %v, left out %d: %s", named, left, webhook.MatchConditions[0].Expression)
 		}
 	})
 	t.Run("more namespaces than an object holds", func(t *testing.T) {
-		webhook, _, left := desired(manyTargets(12_000, 12_000, kindJob), url)
+		webhook, _, left := desired(manyTargets(12_000, 12_000, kindJob), url, DefaultTimeout)
 		if n := len(webhook.NamespaceSelector.MatchExpressions[0].Values); left != 2000 || n != 10_000 {
 			t.Errorf("%d namespaces, left out %d", n, left)
 		}

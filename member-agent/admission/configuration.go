@@ -3,6 +3,7 @@ package admission
 import (
 	"maps"
 	"slices"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,13 +20,13 @@ const (
 	webhookName   = "pods.admission.flotilla.dev"
 	conditionName = "pods-of-spread-workloads"
 
-	// timeoutSeconds is how long the creation of a pod may wait for the answer. The answer takes no request and less than a
+	// DefaultTimeout is how long the creation of a pod may wait for the answer. The answer takes no request and less than a
 	// millisecond; nearly all of the time is for the way. One second is when a lost first packet is sent again, so the API
 	// server would give up on it; with two it is answered. It is short because it is all that protects the pods of the targets
 	// while nobody answers, as on a node that has just died: a refused connection or a Service without endpoints costs nothing,
 	// silence costs this long for each pod, and then the pod starts unspread. When the agent is uninstalled and leaves the
 	// configuration behind, failurePolicy Ignore and this bound hold on.
-	timeoutSeconds = 2
+	DefaultTimeout = 2 * time.Second
 	// maxNamespaces bounds the configuration: 10 000 names of 63 characters are half of what etcd stores as one object. The pods
 	// of WorkloadSpreads in further namespaces start unspread.
 	maxNamespaces = 10_000
@@ -34,8 +35,9 @@ const (
 )
 
 // desired returns the webhook of the configuration for the targets, of which there is at least one, with all defaults of the API
-// server filled in. left is how many targets found no place in it; named tells whether the pods are selected by the names of their workloads.
-func desired(targets []target, client admissionregistrationv1.WebhookClientConfig) (webhook admissionregistrationv1.MutatingWebhook, named bool, left int) {
+// server filled in. left is how many targets found no place in it; named tells whether the pods are
+// selected by the names of their workloads. timeout is how long the API server waits for an answer, in whole seconds.
+func desired(targets []target, client admissionregistrationv1.WebhookClientConfig, timeout time.Duration) (webhook admissionregistrationv1.MutatingWebhook, named bool, left int) {
 	namespaces := map[string]bool{}
 	for _, t := range targets {
 		namespaces[t.Namespace] = true
@@ -67,7 +69,7 @@ func desired(targets []target, client admissionregistrationv1.WebhookClientConfi
 		}},
 		ObjectSelector:          &metav1.LabelSelector{},
 		SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
-		TimeoutSeconds:          new(int32(timeoutSeconds)),
+		TimeoutSeconds:          new(int32(timeout / time.Second)),
 		AdmissionReviewVersions: []string{"v1"},
 		// What others change in the pod afterwards does not change its subset.
 		ReinvocationPolicy: new(admissionregistrationv1.NeverReinvocationPolicy),

@@ -255,8 +255,8 @@ func nobodyAnswers(w *world) {
 	if after := w.server.total(); after != before || w.server.asked("stranger") > 0 {
 		w.Errorf("asked %d times about pods that no WorkloadSpread is for", after-before)
 	}
-	w.change("alone", func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(32)) })
-	if got := w.spreadOver(w.running("alone", 32)); got != "a=9 b=11 none=12" {
+	w.change("alone", func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(31)) })
+	if got := w.spreadOver(w.running("alone", 31)); got != "a=9 b=11 none=11" {
 		w.Errorf("pods while the server hangs: %s", got)
 	}
 	w.server.hang(false)
@@ -325,7 +325,7 @@ func subsetsOf(pods []corev1.Pod) []string {
 // besides creates a configuration of the same form beside ours for the targets, which stands until the test ends.
 func besides(w *world, targets []target) (webhook admissionregistrationv1.MutatingWebhook, named bool) {
 	w.Helper()
-	webhook, named, _ = desired(targets, w.server.clientConfig(Path))
+	webhook, named, _ = desired(targets, w.server.clientConfig(Path), timeout)
 	c := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{GenerateName: "besides-"}, Webhooks: []admissionregistrationv1.MutatingWebhook{webhook}}
 	w.must(w.Client.Create(w.Context(), c))
 	w.Cleanup(func() {

@@ -27,6 +27,8 @@ type reconciler struct {
 	federated func(ctx context.Context, namespace string) (bool, error)
 	clock     clock.PassiveClock
 	written   time.Time
+	// timeout is how long the API server waits for an answer.
+	timeout time.Duration
 }
 
 // Reconcile makes the configuration say which pods the API server asks about. Without targets there is no configuration.
@@ -49,7 +51,7 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		ctrl.LoggerFrom(ctx).Info("pods start unspread until the webhook server has a certificate", "why", err.Error())
 		return reconcile.Result{}, nil // it rings when it has one
 	}
-	webhook, named, left := desired(targets, config)
+	webhook, named, left := desired(targets, config, r.timeout)
 	narrow(&webhook, have)
 	if present && says(have, &webhook) {
 		return reconcile.Result{}, nil

@@ -43,6 +43,8 @@ type Options struct {
 	Clock clock.PassiveClock
 	// Federated tells whether a hub owns the workloads of a namespace; nothing is spread there. Nil: nowhere.
 	Federated func(ctx context.Context, namespace string) (bool, error)
+	// Timeout is how long the creation of a pod may wait for an answer, in whole seconds from 1 to 30; 0 is DefaultTimeout.
+	Timeout time.Duration
 }
 
 // Setup registers the handler of pods and adds the controller of the MutatingWebhookConfiguration to the manager, whose scheme must
@@ -51,7 +53,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
 	}
-	r := &reconciler{client: mgr.GetClient(), server: options.Server, federated: options.Federated, clock: options.Clock}
+	if options.Timeout == 0 {
+		options.Timeout = DefaultTimeout
+	}
+	r := &reconciler{client: mgr.GetClient(), server: options.Server, federated: options.Federated, clock: options.Clock, timeout: options.Timeout}
 	one := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: ConfigurationName}}}
 	})
@@ -83,10 +88,6 @@ func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	return nil
 }
 
-// patience is how long a pod waits for the cache to show its workload as the workload's controller saw it: half of what the API server
-// waits for the answer.
-const patience = timeoutSeconds * time.Second / 2
-
 // serve registers the handler, and has the manager's cache filled with what it reads.
 func serve(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	admissions, err := newAdmissions(metrics.Registry)
@@ -105,7 +106,8 @@ func serve(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	}
 	options.Server.Register(Path, &webhook.Webhook{Handler: &podHandler{
 		reader: mgr.GetClient(), workloads: workloads{mgr.GetClient()}, book: seen.book, synced: seen.synced, federated: options.Federated,
-		clock: options.Clock, admissions: admissions, log: mgr.GetLogger().WithName("pod-admission"), patience: patience,
+		clock: options.Clock, admissions: admissions, log: mgr.GetLogger().WithName("pod-admission"),
+		patience: options.Timeout / 2, // the other half is for the way
 	}})
 	return nil
 }

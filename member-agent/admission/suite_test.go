@@ -46,6 +46,10 @@ import (
 // limit is how long anything may take on a busy machine.
 const limit = 120 * time.Second
 
+// timeout is how long the API server waits for an answer here. It is long, so that a process that stands still for seconds changes
+// no spread; the agent's own is DefaultTimeout.
+const timeout = 8 * time.Second
+
 // world is one cluster, and in front of it a server that may have several replicas behind it.
 type world struct {
 	testing.TB
@@ -104,7 +108,7 @@ func (w *world) startReplica(leader bool) {
 	replica := &replica{server: w.server, leader: leader}
 	if err == nil {
 		err = Setup(ctx, mgr, Options{
-			Server: replica,
+			Server: replica, Timeout: timeout,
 			Federated: func(ctx context.Context, namespace string) (bool, error) {
 				return namespace == "federated", nil
 			},
