@@ -17,9 +17,11 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/adopt"
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/check"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/drain"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/fence"
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/get"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/member"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/plan"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/rollout"
@@ -82,7 +84,7 @@ func newCommand() *cobra.Command {
 		// kubectl runs the program of this name for `kubectl flotilla`.
 		command.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl " + strings.TrimPrefix(called, pluginPrefix)}
 	}
-	command.AddCommand(plan.NewCommand(), plan.NewSnapshotCommand(), tree.NewCommand(), why.NewCommand(), adopt.NewCommand(), drain.NewCommand(), fence.NewCommand(), rollout.NewCommand(), try.NewCommand(),
+	command.AddCommand(plan.NewCommand(), plan.NewSnapshotCommand(), tree.NewCommand(), why.NewCommand(), adopt.NewCommand(), check.NewCommand(), drain.NewCommand(), fence.NewCommand(), get.NewCommand(), rollout.NewCommand(), try.NewCommand(),
 		member.NewTokenCommand(), member.NewJoinCommand(), member.NewAcceptCommand(), member.NewLeaveCommand(), &cobra.Command{
 			Use:   "version",
 			Short: "Print the version",

@@ -1,0 +1,108 @@
+// Package check is the verb `flotilla check`: it says in one line each what holds of an installation and what does not.
+package check
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/component-base/version"
+	"k8s.io/utils/clock"
+
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
+)
+
+// errFound is the error of a verb whose checks found an error.
+var errFound = errors.New("the checks found errors")
+
+// NewCommand returns the verb.
+func NewCommand() *cobra.Command {
+	hub, output, pre := &console.Hub{}, console.Output(""), false
+	command := &cobra.Command{
+		Use:   "check [--pre]",
+		Short: "Check the hub and its members, or with --pre whether Flotilla can be installed",
+		Long: `Check the hub and its members, or with --pre whether Flotilla can be installed.
+
+Each check is one line: + it holds, ! look at it, x it does not hold, ? it could not be asked; with what was found and what to do. Nothing is written. The
+exit code is 1 if something does not hold; what is to be looked at does not change it.`,
+		Example: "  flotilla check --pre --context hub\n  flotilla check --context hub\n  flotilla check -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := output.Check(); err != nil {
+				return err
+			}
+			cfg, scheme, err := hub.Config()
+			if err != nil {
+				return err
+			}
+			f := &facts{now: clock.RealClock{}.Now(), own: version.Get().GitVersion}
+			r, err := newReader(cfg, scheme, f)
+			if err != nil {
+				return err
+			}
+			if err := r.reach(cmd.Context(), cfg.Host); err != nil {
+				return err
+			}
+			read, judge := r.now, running
+			if pre {
+				read, judge = r.before, installing
+			}
+			if err := read(cmd.Context()); err != nil {
+				return err
+			}
+			results := judge(f)
+			if err := output.Print(cmd.OutOrStdout(), results, func(out io.Writer) error { return write(out, results) }); err != nil {
+				return err
+			}
+			if n := count(results)[failed]; n > 0 {
+				return fmt.Errorf("%w: %d of %d", errFound, n, len(results))
+			}
+			return nil
+		},
+	}
+	hub.AddFlags(command)
+	output.AddFlag(command)
+	command.Flags().BoolVar(&pre, "pre", false, "check whether Flotilla can be installed, before anything is")
+	return command
+}
+
+// count returns how many results there are of each outcome.
+func count(results []Result) map[string]int {
+	n := map[string]int{}
+	for _, r := range results {
+		n[r.Outcome]++
+	}
+	return n
+}
+
+// write writes the results as text, a line each below its category.
+func write(out io.Writer, results []Result) error {
+	marks := map[string]string{passed: "+", warned: "!", failed: "x", skipped: "?"}
+	var text strings.Builder
+	category := ""
+	for _, r := range results {
+		if r.Category != category {
+			if category != "" {
+				text.WriteString("\n")
+			}
+			category = r.Category
+			text.WriteString(category + "\n")
+		}
+		fmt.Fprintf(&text, "%s %s", marks[r.Outcome], r.Name)
+		if r.Found != "" {
+			fmt.Fprintf(&text, ": %s", r.Found)
+		}
+		text.WriteString("\n")
+		if r.Hint != "" {
+			fmt.Fprintf(&text, "    %s\n", r.Hint)
+		}
+	}
+	n := count(results)
+	fmt.Fprintf(&text, "\n%d checks: %d hold, %d do not, %d to look at, %d not asked\n", len(results), n[passed], n[failed], n[warned], n[skipped])
+	if _, err := io.WriteString(out, text.String()); err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	return nil
+}
