@@ -354,21 +354,7 @@ func (s *site) core(c *fleet.Cluster) kubernetes.Interface {
 
 func (s *site) eventually(what string, problem func(ctx context.Context) string) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		says := problem(ctx)
-		if says == "" {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			s.t.Fatalf("%s: %s", what, says)
-		case <-tick.C:
-		}
-	}
+	fleet.Eventually(s.t, patience, what, problem, nil)
 }
 
 // restricted makes the namespace of the programs, which admits restricted pods alone.
