@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // TB is what ForTest needs of a *testing.T, *testing.B or ginkgo's GinkgoTB.
@@ -50,6 +51,31 @@ func ForTest(t TB, cfg Config) *Fleet {
 		}
 	})
 	return f
+}
+
+// Eventually returns once problem says nothing any more, and fails the test with its last words after the patience, which is to be
+// generous: machines may be busy. what names what is waited for, after is added to the failure, nil for nothing.
+func Eventually(t TB, patience time.Duration, what string, problem func(ctx context.Context) string, after func() string) {
+	t.Helper()
+	const between = 200 * time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(between)
+	defer tick.Stop()
+	for {
+		says := problem(ctx)
+		if says == "" {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			if after != nil {
+				says += after()
+			}
+			t.Fatalf("%s: %s", what, says)
+		case <-tick.C:
+		}
+	}
 }
 
 // copyLogs copies every log of the fleet into a new folder below to.

@@ -185,21 +185,9 @@ func (w *world) rollOut(image string) {
 
 func (w *world) eventually(what string, problem func(ctx context.Context) string) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		says := problem(ctx)
-		if says == "" {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			w.t.Fatalf("%s: %s; the end of the agent's log:\n%s", what, says, w.fleet.LogTail(fleet.AgentName("east"), 20))
-		case <-tick.C:
-		}
-	}
+	fleet.Eventually(w.t, patience, what, problem, func() string {
+		return "; the end of the agent's log:\n" + w.fleet.LogTail(fleet.AgentName("east"), 20)
+	})
 }
 
 // certificate returns the one that the agent has now.
