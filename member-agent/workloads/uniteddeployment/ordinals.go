@@ -1,6 +1,8 @@
 package uniteddeployment
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -28,18 +30,18 @@ type ordinalPod struct {
 // partitionOf returns the least partition with which a StatefulSet of n pods has at most share pods of the newest revision, counting
 // those that have it already. It is at least n - share. Where more have it already no further one gets it. If frozen, it is at least
 // partition too, and no pod that runs is updated.
+//
+// It costs as much as there are pods, however large n is: anybody may ask for two thousand million.
 func partitionOf(n, share, partition int32, pods []ordinalPod, frozen bool) int32 {
-	const old, updated = 1, 2
-	at := make([]int, max(n, 0))
+	at := make(map[int32]bool, len(pods)) // whether the pod of a rank is updated
 	var total int32
 	for _, pod := range pods {
-		switch {
-		case pod.rank >= n: // it goes
-		case pod.updated:
-			at[pod.rank] = updated
+		if pod.rank >= n { // it goes
+			continue
+		}
+		at[pod.rank] = pod.updated
+		if pod.updated {
 			total++
-		default:
-			at[pod.rank] = old
 		}
 	}
 	least := max(n-share, 0)
@@ -47,14 +49,27 @@ func partitionOf(n, share, partition int32, pods []ordinalPod, frozen bool) int3
 		least = max(least, partition)
 	}
 	q := n
-	for ; q > least; q-- {
-		if at[q-1] == updated {
-			continue
-		}
-		if total++; total > share || frozen && at[q-1] == old {
-			break
-		}
+	// free takes ranks that have no pod, down to one, as far as the share lasts.
+	free := func(to int32) bool {
+		to = max(to, least)
+		take := min(max(q-to, 0), max(share-total, 0))
+		q, total = q-take, total+take
+		return q <= to && q > least
 	}
+	for _, rank := range slices.Backward(slices.Sorted(maps.Keys(at))) {
+		if !free(rank + 1) {
+			return q
+		}
+		switch {
+		case at[rank]: // counted already
+		case frozen || total >= share:
+			return q
+		default:
+			total++
+		}
+		q--
+	}
+	free(0)
 	return q
 }
 

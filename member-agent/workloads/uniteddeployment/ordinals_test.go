@@ -2,6 +2,7 @@ package uniteddeployment
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -80,6 +81,56 @@ func TestPartitionOf(t *testing.T) {
 // TestPartitionOfHolds plays a StatefulSet's controller against random orders: it makes missing pods and updates pods from the top as
 // its partition says, and pods are lost. However it goes, it has never more pods of the newest revision than the most that an order let
 // it have since it had fewer, none is updated while frozen, and in the end it has as many as it may.
+// TestPartitionOfWalks holds that the partition is the one that a walk from the last rank down finds, one after another.
+func TestPartitionOfWalks(t *testing.T) {
+	walked := func(n, share, partition int32, pods []ordinalPod, frozen bool) int32 {
+		const old, updated = 1, 2
+		at, total := make([]int, n), int32(0)
+		for _, pod := range pods {
+			switch {
+			case pod.rank >= n:
+			case pod.updated:
+				at[pod.rank] = updated
+				total++
+			default:
+				at[pod.rank] = old
+			}
+		}
+		least := max(n-share, 0)
+		if frozen {
+			least = max(least, partition)
+		}
+		q := n
+		for ; q > least; q-- {
+			if at[q-1] == updated {
+				continue
+			}
+			if total++; total > share || frozen && at[q-1] == old {
+				break
+			}
+		}
+		return q
+	}
+	for seed := range uint64(20_000) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		n := int32(r.IntN(12))
+		share, partition, frozen := int32(r.IntN(14)), int32(r.IntN(14)), r.IntN(3) == 0
+		var pods []ordinalPod
+		for rank := range int32(r.IntN(15)) {
+			if r.IntN(3) > 0 {
+				pods = append(pods, ordinalPod{rank, r.IntN(2) == 0})
+			}
+		}
+		if got, want := partitionOf(n, share, partition, pods, frozen), walked(n, share, partition, pods, frozen); got != want {
+			t.Fatalf("seed %d: %d of %d pods, share %d, partition %d, frozen %t, pods %v: want %d", seed, got, n, share, partition, frozen, pods, want)
+		}
+	}
+	const many = math.MaxInt32 // no memory of that size, and no walk of that length
+	if got := partitionOf(many, many-5, many, ordinalPods("ooo"), false); got != 5 {
+		t.Errorf("of %d pods the partition is %d, want 5", many, got)
+	}
+}
+
 func TestPartitionOfHolds(t *testing.T) {
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 1))
