@@ -137,7 +137,7 @@ spec:
 			}
 			return n
 		}
-		// A member that reports its room while its pods start may have the same room given once more; what does not fit waits there.
+		// Pods that wait for their node for long, as on a busy machine, may have their room given once more; what does not fit waits there.
 		Eventually(ctx, func() string {
 			all, pods := placed(one)+placed(two), len(h.PodsOf(one))+len(h.PodsOf(two))
 			return fmt.Sprintf("enough placed %t, all of that made %t, %d ready", all >= 12, pods == all, ready(one)+ready(two))

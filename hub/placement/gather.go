@@ -34,7 +34,9 @@ type state struct {
 	absent    map[topology.DependencyReference]bool
 	local     map[topology.DependencyReference]bool
 	found     map[string]Found
-	promised  map[string]Room
+	// promised is what members promised to others, read is its number in the ledger.
+	promised map[string]Room
+	read     int64
 	// now is the time, heard since when the hub is in contact with its API server.
 	now, heard time.Time
 	spreads    []apps.WorkloadSpread // that name the workload, the oldest first
@@ -51,6 +53,8 @@ type gatherer struct {
 	clock    clock.PassiveClock
 	// heard tells since when the hub is in contact with its API server; nil where that was always so.
 	heard func() time.Time
+	// ledger has what members promised; nil where nothing is held against anybody.
+	ledger *Ledger
 }
 
 // gather reads all that a decision depends on.
@@ -99,13 +103,23 @@ func (r *gatherer) gather(ctx context.Context, key wire.Key) (*state, error) {
 	if err := r.gatherReports(ctx, s); err != nil {
 		return nil, err
 	}
-	if s.members, err = listMembers(ctx, r.reader); err != nil {
+	if err := r.gatherMembers(ctx, s); err != nil {
 		return nil, err
 	}
 	if s.spreads, err = r.spreadsOf(ctx, key); err != nil {
 		return nil, err
 	}
 	return s, r.gatherAbsent(ctx, s)
+}
+
+// gatherMembers reads the members, and before them what they promised: a report on room that ends a promise is in what is read then.
+func (r *gatherer) gatherMembers(ctx context.Context, s *state) error {
+	if r.ledger != nil {
+		s.promised, s.read = r.ledger.Read(s.key, s.reports)
+	}
+	var err error
+	s.members, err = listMembers(ctx, r.reader)
+	return err
 }
 
 // gatherAbsent finds which of the objects that the workload or a policy names do not exist, and which every cluster makes for
@@ -183,7 +197,7 @@ func (r *gatherer) gatherReports(ctx context.Context, s *state) error {
 		if found, ok := foundBy(w); ok {
 			s.found[cluster] = found
 		}
-		s.reports[cluster] = Report{Sequence: report.Sequence, Applied: report.Sequence > 0 || meta.IsStatusConditionTrue(w.Status.Conditions, work.ConditionApplied), Use: use, Unschedulable: report.Unschedulable}
+		s.reports[cluster] = Report{Sequence: report.Sequence, At: report.ObservedAt.Time, Applied: report.Sequence > 0 || meta.IsStatusConditionTrue(w.Status.Conditions, work.ConditionApplied), Use: use, Unschedulable: report.Unschedulable}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package placement
 import (
 	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -14,16 +15,25 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// unseenFor is how long a pod that stands counts as missing from its member's report on room, where no report comes: agents
-// look at amounts every 30 to 33 s, and tell no change that is too small to matter.
-const unseenFor = 40 * time.Second
+const (
+	// unseenFor is how long what is Ready counts as missing from its member's report on room, where no report comes: agents look at
+	// amounts every 30 to 33 s, and tell no change that is too small to matter. A pod that finds no node for as long is left to itself.
+	unseenFor = time.Minute
+	// surveySlack is how much later than a workload's report its member must have looked at its nodes to have counted what that
+	// report tells of: the agent hears of pods and of their owners one after the other.
+	surveySlack = time.Second
+	// mostMarks bounds what is remembered of how the pods of a workload became Ready.
+	mostMarks = 8
+)
 
 // Ledger knows what members were told to run and do not count as requested yet, so that workloads which come at once are
 // not given the same room. It keeps sums by member, so that a decision costs nothing for the workloads that there are.
 //
-// A pod is promised from the decision on. It is seen once it is Ready and the member has reported its room after that (a pod
-// without a node is not counted there), or once it has stood for so long that the member had the time to. Once all have been seen nothing is promised but what members do not create, whatever came first: the
-// ledger holds nothing that a restarted hub does not find again. It bounds what is new; nothing that is placed depends on it.
+// A pod is promised from the decision on. It is counted once its member has looked at its nodes after the pod was reported to be
+// Ready, by the member's own clock, or once it was Ready for so long that the member had the time to. One that stands without
+// being Ready for as long is held against others no more, until it is Ready. Then nothing is promised but what members do not
+// create, whatever came first: the ledger holds nothing that a restarted hub does not find again. It bounds what is new; nothing
+// that is placed depends on it.
 // It is safe for concurrent use.
 type Ledger struct {
 	clock clock.PassiveClock
@@ -44,10 +54,24 @@ type promises struct {
 type promise struct {
 	ordered int32
 	zones   map[string]int32 // of ordered, where cells name their zones
-	// stand is how many pods there are, ready how many of them are Ready and so have a node, seen how many of them the member's
-	// report on its room counts.
-	stand, ready, seen int32
-	since              time.Time // when stand grew last
+	// adopts is how many pods were found there and are to come under the hub: until then no report tells of them.
+	adopts int32
+	// stand is how many pods there are, ready how many of them are Ready and so have a node, by the report of the time told.
+	stand, ready int32
+	told         time.Time
+	// marks say since which report at least so many have been Ready: both grow.
+	marks []mark
+	// counted is how many the member's report on its room counts.
+	counted int32
+	// stood is when stand grew last, readied when ready did. left: those that stand and are not Ready are held no more.
+	stood, readied time.Time
+	left           bool
+}
+
+// mark is a number of pods that were Ready in a report, and have been since. The time is its member's.
+type mark struct {
+	at    time.Time
+	ready int32
 }
 
 // promised is what a member was told to run and has not counted, of all workloads.
@@ -55,7 +79,9 @@ type promised struct {
 	Room
 	keys  map[wire.Key]bool
 	raise int64 // Ledger.count of the last promise
-	// next is when something may count as seen by time, zero for never.
+	// surveyed is when the member looked at its nodes for its newest report on room, by its own clock; zero where that is not known.
+	surveyed time.Time
+	// next is when something may count by time, zero for never.
 	next time.Time
 }
 
@@ -71,12 +97,23 @@ func NewLedger(clk clock.PassiveClock) *Ledger {
 }
 
 // Read returns what each member promised, without those that promised nothing, and a number for [Ledger.Write]. Of the workload
-// itself only what is Ready and not seen counts: what is not Ready yet is left to the decision, which knows it by cell.
-func (l *Ledger) Read(key wire.Key) (map[string]Room, int64) {
+// itself only what is Ready and not counted is among it: what is not Ready yet is left to the decision, which knows it by cell, from
+// the same reports. Whoever decides reads the members afterwards: what they count by then may be promised here too, and is never in
+// neither.
+func (l *Ledger) Read(key wire.Key, reports map[string]Report) (map[string]Room, int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := map[string]Room{}
 	own := l.entries[key]
+	if own != nil {
+		for name, p := range own.in {
+			m := l.members[name]
+			m.add(own, p, -1)
+			p.hear(reports[name], m.surveyed, l.clock.Now())
+			m.add(own, p, 1)
+			m.wait(p)
+		}
+	}
+	out := map[string]Room{}
 	for name, m := range l.members {
 		l.age(name, m)
 		if len(m.All) == 0 {
@@ -87,8 +124,9 @@ func (l *Ledger) Read(key wire.Key) (map[string]Room, int64) {
 			room.Zones[zone] = maps.Clone(amounts)
 		}
 		if own != nil && own.in[name] != nil {
-			room.add(own, own.in[name], -1)
-			room.add(own, own.in[name].started(), 1)
+			p := own.in[name]
+			room.hold(own, p, p.unseen(), -1)
+			room.hold(own, p, p.started(), 1)
 		}
 		if !room.empty() {
 			out[name] = room
@@ -103,7 +141,7 @@ func (l *Ledger) Read(key wire.Key) (map[string]Room, int64) {
 func (l *Ledger) Write(key wire.Key, requests corev1.ResourceList, cells []topology.Cell, reports map[string]Report, at int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before, after := l.entries[key], promisesOf(requests, cells, reports)
+	before, after := l.entries[key], promisesOf(requests, cells)
 	raised := false
 	for name, p := range after.in {
 		var had int32
@@ -123,23 +161,11 @@ func (l *Ledger) Write(key wire.Key, requests corev1.ResourceList, cells []topol
 	}
 	now := l.clock.Now()
 	for name, p := range after.in {
-		var had int32
-		switch old := l.holding(before, name); {
-		case before == nil:
-			p.seen = p.stand // a hub that starts: what stands has been there
-		case old != nil:
-			p.seen, p.since, had = min(old.seen, p.stand), old.since, old.ordered
-			if p.stand > old.stand {
-				p.since = now
-			}
-		default:
-			p.since = now
+		m, had, old := l.member(name), int32(0), before.holding(name)
+		if old != nil {
+			had = old.ordered
 		}
-		m := l.members[name]
-		if m == nil {
-			m = &promised{Room: Room{All: map[corev1.ResourceName]float64{}, Zones: map[string]map[corev1.ResourceName]float64{}}, keys: map[wire.Key]bool{}}
-			l.members[name] = m
-		}
+		p.goOn(old, before == nil, reports[name], m.surveyed, now)
 		if p.ordered > had {
 			m.raise = l.count
 		}
@@ -163,48 +189,57 @@ func (l *Ledger) Write(key wire.Key, requests corev1.ResourceList, cells []topol
 	return true
 }
 
-func (l *Ledger) holding(of *promises, member string) *promise {
-	if of == nil {
+// member returns what is known of a member, also of one that promised nothing yet.
+func (l *Ledger) member(name string) *promised {
+	m := l.members[name]
+	if m == nil {
+		m = &promised{Room: Room{All: map[corev1.ResourceName]float64{}, Zones: map[string]map[corev1.ResourceName]float64{}}, keys: map[wire.Key]bool{}}
+		l.members[name] = m
+	}
+	return m
+}
+
+func (e *promises) holding(member string) *promise {
+	if e == nil {
 		return nil
 	}
-	return of.in[member]
+	return e.in[member]
 }
 
-// Seen tells that a member reported its room: what stands there is counted in it.
-func (l *Ledger) Seen(member string) {
+// Seen tells that a member reported its room, and when it looked at its nodes for that, by its own clock: what was Ready before is
+// counted. From an agent that does not say when, what is known to be Ready counts.
+func (l *Ledger) Seen(member string, surveyed time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if m := l.members[member]; m != nil {
-		l.see(member, m, func(p *promise) int32 { return max(p.seen, min(p.stand, p.ready)) })
-	}
+	m := l.member(member)
+	m.surveyed = surveyed // also an earlier time: the agent's clock was set right
+	l.see(member, m, func(p *promise) { p.count(surveyed) })
 }
 
-// age counts as seen what has stood for so long that the member must have counted it.
+// age counts what has stood for so long that the member must have counted it.
 func (l *Ledger) age(name string, m *promised) {
 	now := l.clock.Now()
 	if m.next.IsZero() || now.Before(m.next) {
 		return
 	}
-	l.see(name, m, func(p *promise) int32 {
-		if now.Sub(p.since) < unseenFor {
-			return p.seen
+	l.see(name, m, func(p *promise) {
+		if now.Sub(p.readied) >= unseenFor {
+			p.counted = max(p.counted, min(p.ready, p.ordered))
 		}
-		return p.stand
+		p.left = p.left || now.Sub(p.stood) >= unseenFor
 	})
 }
 
-// see counts as many pods of each promise as seen as now tells.
-func (l *Ledger) see(name string, m *promised, now func(*promise) int32) {
+// see changes what is known of each promise of a member.
+func (l *Ledger) see(name string, m *promised, change func(*promise)) {
 	m.next = time.Time{}
 	busy := false
 	for key := range m.keys {
 		e := l.entries[key]
 		p := e.in[name]
-		if n := now(p); n != p.seen {
-			m.add(e, p, -1)
-			p.seen = n
-			m.add(e, p, 1)
-		}
+		m.add(e, p, -1)
+		change(p)
+		m.add(e, p, 1)
 		m.wait(p)
 		busy = busy || p.unseen() > 0
 	}
@@ -216,34 +251,111 @@ func (l *Ledger) see(name string, m *promised, now func(*promise) int32) {
 
 // wait sees to it that a promise is looked at when its time has come.
 func (m *promised) wait(p *promise) {
-	if p.seen == p.stand {
+	sooner := func(at time.Time) {
+		if m.next.IsZero() || at.Before(m.next) {
+			m.next = at
+		}
+	}
+	if p.counted < min(p.ready, p.ordered) {
+		sooner(p.readied.Add(unseenFor))
+	}
+	if !p.left && p.stand > p.ready {
+		sooner(p.stood.Add(unseenFor))
+	}
+}
+
+// goOn takes up what was known of a promise with what is reported now. old is the promise of before, nil for none; first: nothing was
+// known of the workload at all, so that the hub has just started, and what stands has been there.
+func (p *promise) goOn(old *promise, first bool, report Report, surveyed, now time.Time) {
+	if old != nil {
+		p.stand, p.ready, p.told, p.marks, p.counted = old.stand, old.ready, old.told, old.marks, old.counted
+		p.stood, p.readied, p.left = old.stood, old.readied, old.left
+		p.hear(report, surveyed, now)
 		return
 	}
-	if at := p.since.Add(unseenFor); m.next.IsZero() || at.Before(m.next) {
-		m.next = at
+	// What else is reported from the time before may be pods that go.
+	p.stand, p.ready = p.podsIn(report)
+	p.told, p.stood, p.readied = report.At, now, now
+	if first {
+		p.counted, p.left = min(p.stand, p.ordered), true
 	}
 }
 
-// started returns the part of the promise that is Ready.
-func (p *promise) started() *promise {
-	return &promise{ordered: min(p.ready, p.ordered), zones: p.zones, seen: p.seen}
+// podsIn returns how many pods a report tells of, and how many of them are Ready.
+func (p *promise) podsIn(report Report) (stand, ready int32) {
+	for _, use := range report.Use {
+		stand, ready = stand+use.Total, ready+min(use.Ready, use.Total)
+	}
+	if !report.Applied && p.adopts > 0 {
+		stand = max(stand, p.adopts) // it runs there, without a mark
+		ready = stand
+	}
+	return stand, ready
 }
 
-func (p *promise) unseen() int32 { return max(p.ordered-p.seen, 0) }
+// hear takes up a report.
+func (p *promise) hear(report Report, surveyed, now time.Time) {
+	stand, ready := p.podsIn(report)
+	if stand > p.stand {
+		p.stood, p.left = now, false
+	}
+	if ready > p.ready {
+		p.readied = now
+	}
+	again := !report.At.IsZero() && report.At.Equal(p.told)
+	p.stand, p.ready, p.told = stand, ready, report.At
+	p.counted = min(p.counted, stand, p.ordered)
+	// What was Ready and is not, or is to go, is not counted by a report on room that is yet to come.
+	for i := range p.marks {
+		p.marks[i].ready = min(p.marks[i].ready, ready, p.ordered)
+	}
+	p.marks = slices.CompactFunc(p.marks, func(a, b mark) bool { return a.ready == b.ready })
+	if last := len(p.marks) - 1; !again && (last < 0 || min(ready, p.ordered) > p.marks[last].ready) {
+		if len(p.marks) == mostMarks {
+			p.marks = p.marks[:last]
+		}
+		p.marks = append(p.marks, mark{report.At, min(ready, p.ordered)})
+	}
+	if !surveyed.IsZero() && !report.At.IsZero() {
+		p.count(surveyed)
+	}
+}
 
-// add adds what a promise holds, times is 1 or -1.
-func (r *Room) add(of *promises, p *promise, times float64) {
-	n := p.unseen()
-	if n == 0 {
+// count takes up that the member looked at its nodes at a time; zero for now.
+func (p *promise) count(surveyed time.Time) {
+	for _, m := range p.marks {
+		if surveyed.IsZero() || !m.at.Add(surveySlack).After(surveyed) {
+			p.counted = max(p.counted, m.ready)
+		}
+	}
+}
+
+// started is how many pods are Ready and not counted.
+func (p *promise) started() int32 { return max(min(p.ready, p.ordered)-p.counted, 0) }
+
+// unseen is how many pods are held against others.
+func (p *promise) unseen() int32 {
+	if p.left {
+		return p.started() + max(p.ordered-max(p.stand, p.counted), 0)
+	}
+	return max(p.ordered-p.counted, 0)
+}
+
+// add adds what a promise holds against others, times is 1 or -1.
+func (r *Room) add(of *promises, p *promise, times float64) { r.hold(of, p, p.unseen(), times) }
+
+// hold adds the room of some pods of a promise.
+func (r *Room) hold(of *promises, p *promise, pods int32, times float64) {
+	if pods == 0 {
 		return
 	}
 	for name, amount := range of.requests {
-		r.All[name] = plus(r.All[name], times*float64(n)*amount)
+		r.All[name] = plus(r.All[name], times*float64(pods)*amount)
 		for zone, ordered := range p.zones {
 			if r.Zones[zone] == nil {
 				r.Zones[zone] = map[corev1.ResourceName]float64{}
 			}
-			r.Zones[zone][name] = plus(r.Zones[zone][name], times*float64(min(n, ordered))*amount)
+			r.Zones[zone][name] = plus(r.Zones[zone][name], times*float64(min(pods, ordered))*amount)
 		}
 	}
 }
@@ -260,8 +372,8 @@ func (r *Room) empty() bool {
 	return true
 }
 
-// promisesOf reads what a placement tells members to run, and what of it they reported to stand.
-func promisesOf(requests corev1.ResourceList, cells []topology.Cell, reports map[string]Report) *promises {
+// promisesOf reads what a placement tells members to run.
+func promisesOf(requests corev1.ResourceList, cells []topology.Cell) *promises {
 	e := &promises{requests: map[corev1.ResourceName]float64{}, in: map[string]*promise{}}
 	for name := range requests {
 		if amount := thousandths(requests, name); amount > 0 && counted(name) {
@@ -274,13 +386,8 @@ func promisesOf(requests corev1.ResourceList, cells []topology.Cell, reports map
 		if p == nil {
 			p = &promise{zones: map[string]int32{}}
 			e.in[c.Cluster] = p
-			for _, use := range reports[c.Cluster].Use {
-				p.stand += use.Total
-				p.ready += use.Ready
-			}
-			if found, err := strconv.ParseInt(c.Adopt, 10, 32); err == nil && !reports[c.Cluster].Applied {
-				p.stand = max(p.stand, int32(found)) // it runs there, without a mark
-				p.ready = p.stand
+			if found, err := strconv.ParseInt(c.Adopt, 10, 32); err == nil {
+				p.adopts = int32(found)
 			}
 		}
 		p.ordered += c.Replicas

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 
@@ -14,6 +15,8 @@ import (
 // Report is the newest report of a member about this placement.
 type Report struct {
 	Sequence int64
+	// At is when the agent saw it, by its own clock.
+	At time.Time
 	// Applied: the member object stands as some order of this placement said.
 	Applied bool
 	// Use is by subset, "" for a kind without subsets.

@@ -27,7 +27,6 @@ type Reconciler struct {
 	client   client.Client
 	verdicts *Verdicts
 	written  *wire.Written[wire.Key]
-	ledger   *Ledger
 	live     client.Reader
 	events   events.EventRecorder
 }
@@ -36,8 +35,8 @@ type Reconciler struct {
 // writes to ledger. heard tells since when the hub is in contact with its API server.
 func NewReconciler(c client.Client, live client.Reader, recorder events.EventRecorder, clk clock.PassiveClock, heard func() time.Time, hubID string, verdicts *Verdicts, watching *Watching, ledger *Ledger) *Reconciler {
 	return &Reconciler{
-		gatherer: gatherer{reader: c, rules: AllRules(), hubID: hubID, watching: watching, clock: clk, heard: heard},
-		client:   c, verdicts: verdicts, written: wire.NewWritten[wire.Key](clk), ledger: ledger, live: live, events: recorder,
+		gatherer: gatherer{reader: c, rules: AllRules(), hubID: hubID, watching: watching, clock: clk, heard: heard, ledger: ledger},
+		client:   c, verdicts: verdicts, written: wire.NewWritten[wire.Key](clk), live: live, events: recorder,
 	}
 }
 
@@ -54,7 +53,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 	if !r.written.Seen(key, version) {
 		return ctrl.Result{RequeueAfter: staleRetry}, nil
 	}
-	step := r.decide(s)
+	step, err := r.decide(ctx, s)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
 	if err := r.apply(ctx, s, step); err != nil {
 		// Somebody wrote in between, or the cache is old: the event of that write brings the next reconcile.
 		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
@@ -76,10 +78,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 const knownTries = 8
 
 // decide makes a decision that knows what members promised to other workloads, and records what it promises itself.
-func (r *Reconciler) decide(s *state) step {
+func (r *Reconciler) decide(ctx context.Context, s *state) (step, error) {
 	for try := 1; ; try++ {
-		var read int64
-		s.promised, read = r.ledger.Read(s.key)
+		read := s.read
 		if try == knownTries {
 			read = -1
 		}
@@ -87,9 +88,12 @@ func (r *Reconciler) decide(s *state) step {
 		switch {
 		case next.remove, s.object == nil:
 			r.ledger.Write(s.key, nil, nil, nil, -1)
-			return next
+			return next, nil
 		case next.spec == nil, r.ledger.Write(s.key, next.requests, next.spec.Cells, s.reports, read):
-			return next
+			return next, nil
+		}
+		if err := r.gatherMembers(ctx, s); err != nil {
+			return step{}, err
 		}
 	}
 }

@@ -140,7 +140,7 @@ func (w *watches) everyWorkload(ctx context.Context, _ client.Object) []wire.Key
 // shortWorkloads returns the workloads that miss replicas: only those can use room that a member reports, so that a report
 // wakes no others.
 func (w *watches) shortWorkloads(ctx context.Context, o client.Object) []wire.Key {
-	w.ledger.Seen(o.GetName())
+	w.ledger.Seen(o.GetName(), surveyedAt(o.(*topology.MemberCluster)))
 	placements := &topology.WorkloadPlacementList{}
 	if err := w.client.List(ctx, placements, client.UnsafeDisableDeepCopy); err != nil {
 		log.FromContext(ctx).Error(err, "list placements")
@@ -153,6 +153,14 @@ func (w *watches) shortWorkloads(ctx context.Context, o client.Object) []wire.Ke
 		}
 	}
 	return keys
+}
+
+// surveyedAt is when a member's agent looked at its room, zero where it does not say so.
+func surveyedAt(m *topology.MemberCluster) time.Time {
+	if m.Status.SurveyedAt == nil {
+		return time.Time{}
+	}
+	return m.Status.SurveyedAt.Time
 }
 
 // workloadsBeside returns the workloads of an object's namespace, workloadsIn those of a namespace.

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -60,6 +61,9 @@ func (l *Link) runInventory(ctx context.Context) {
 		case state.advice == unknown:
 			next = leaseRetry // no event tells that the hub was heard and has no such MemberCluster
 		}
+		if due := state.capacityAt.Add(inventoryEvery).Sub(l.config.Clock.Now()); err == nil && due > 0 {
+			next = min(next, wait.Jitter(due, leaseJitter)) // a look in between, for a node, puts off none at the amounts
+		}
 		if wrote {
 			select {
 			case <-ctx.Done():
@@ -110,6 +114,7 @@ func (l *Link) takeInventory(ctx context.Context, state *inventory) (bool, error
 // look reads nodes, pods and versions of the member.
 func (l *Link) look(ctx context.Context, state *inventory) (topology.MemberClusterStatus, error) {
 	var none topology.MemberClusterStatus
+	surveyed := metav1.NewMicroTime(l.config.Clock.Now()) // before the lists: what is told to be there by then is in them
 	nodes, pods := &corev1.NodeList{}, &corev1.PodList{}
 	if err := l.member.GetCache().List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return none, fmt.Errorf("list nodes of the member: %w", err)
@@ -129,6 +134,7 @@ func (l *Link) look(ctx context.Context, state *inventory) (topology.MemberClust
 		state.version, state.versionAt = info.GitVersion, now
 	}
 	status := survey(nodes.Items, pods.Items)
+	status.SurveyedAt = &surveyed
 	status.ClusterID = *l.clusterID.Load()
 	status.Orphaned, status.Orphans = l.orphaned()
 	status.KubernetesVersion, status.AgentVersion = state.version, l.config.AgentVersion
@@ -144,6 +150,7 @@ func (l *Link) writeStatus(ctx context.Context, member *topology.MemberCluster, 
 		"clusterID":         status.ClusterID,
 		"region":            status.Region,
 		"zones":             status.Zones,
+		"surveyedAt":        status.SurveyedAt,
 		"zoneNames":         status.ZoneNames,
 		"nodes":             status.Nodes,
 		"kubernetesVersion": status.KubernetesVersion,

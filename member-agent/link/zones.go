@@ -113,6 +113,7 @@ func addRequests(zone *topology.Zone, pod *corev1.Pod) {
 // facts returns the status without the amounts of capacity: a difference there is reported at once.
 func facts(status topology.MemberClusterStatus) topology.MemberClusterStatus {
 	status.Conditions, status.Session, status.RefusedClusterID = nil, 0, "" // not the inventory's
+	status.SurveyedAt = nil
 	status.Zones = slices.Clone(status.Zones)
 	for i := range status.Zones {
 		status.Zones[i].Allocatable, status.Zones[i].Requested = nil, nil

@@ -69,6 +69,10 @@ type MemberClusterStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=128
 	Zones []Zone `json:"zones,omitempty"`
+	// surveyedAt is when the agent looked at what zones have and what pods there request, by its own clock: by the time of a
+	// Work's report the hub tells which pods are counted.
+	// +optional
+	SurveyedAt *metav1.MicroTime `json:"surveyedAt,omitempty"`
 	// kubernetesVersion of the member's API server.
 	// +optional
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`

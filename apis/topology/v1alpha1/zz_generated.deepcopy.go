@@ -459,6 +459,10 @@ func (in *MemberClusterStatus) DeepCopyInto(out *MemberClusterStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.SurveyedAt != nil {
+		in, out := &in.SurveyedAt, &out.SurveyedAt
+		*out = (*in).DeepCopy()
+	}
 	if in.Orphans != nil {
 		in, out := &in.Orphans, &out.Orphans
 		*out = make([]string, len(*in))
