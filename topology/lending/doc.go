@@ -43,6 +43,26 @@
 // A cell with neither Break nor Add is Frozen: its order says "paused", because 0/0 is not a valid strategy and because a
 // paused workload still heals and scales.
 //
+// # What goes wrong without each rule
+//
+// A model of the protocol, with a hub, members, and a network that loses, delays, doubles and reorders, is explored in every state
+// (TestEveryState): no limit is ever exceeded, and the rollout ends. Without one of these rules it finds a story in which
+// pods of all cells together are more than the user allows, or the rollout never ends (TestEveryRuleIsNeeded):
+//
+//	a share is raised only by what nobody holds                        too many updated, too many down
+//	held falls only on a report on the order                           too many updated, too many down
+//	an older order is ignored                                          too many updated, too many down
+//	the placement is written before the Works                          too many updated, too many down
+//	a new template begins with no permission to update                 too many updated
+//	a member without contact disrupts nothing                          too many down
+//	the hub waits longer than the member                               too many down
+//	a lost share is lent again only when the lower order is written    too many down
+//	a member that is back follows what is written before it goes on    too many down
+//	a member that is back waits for the hub's answer                   too many down
+//	what a lost member may have updated stays counted                  too many updated
+//	a finished cell hands on                                           never done
+//	cells that cannot go back keep their part first                    never done
+//
 // # Worked example
 //
 // Three cells of 4, global Update 12, Break 1, Add 0. First call: Update 4/4/4, Break 1/0/0 (whom, decides the hash of the

@@ -3,6 +3,7 @@ package lending
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // The model is the protocol as small as it can be: a hub that decides with Lend, the orders that it writes, members that
@@ -25,10 +26,6 @@ func (d dose) plus(e dose) dose {
 
 func (d dose) most(e dose) dose {
 	return dose{max(d.update, e.update), max(d.break_, e.break_), max(d.add, e.add)}
-}
-
-func (d dose) within(e dose) bool {
-	return d.update <= e.update && d.break_ <= e.break_ && d.add <= e.add
 }
 
 // told is an order. A sequence of 0 is none.
@@ -96,6 +93,9 @@ const (
 	orderBeforeResume
 	answerBeforeResume
 	updateStaysHeld
+	finishedHandOn
+	stuckFirst
+	endOfRules
 )
 
 // model is what does not change in an exploration.
@@ -143,7 +143,7 @@ func (m *model) lend(s *state) []Grant {
 		}
 		r := e.report
 		if r.there && (r.sequence >= e.first || m.omit == resetOfUpdate) {
-			c.Report = &Report{Sequence: int64(r.sequence), InUse: r.use.amounts(), Updated: int32(r.updated), Total: int32(r.total), CanGoBack: r.canGoBack}
+			c.Report = &Report{Sequence: int64(r.sequence), InUse: r.use.amounts(), Updated: int32(r.updated), Total: int32(r.total), CanGoBack: r.canGoBack || m.omit == stuckFirst}
 			if m.omit == reportsOfTheOrder {
 				c.Report.Sequence = c.Sequence
 			}
@@ -162,8 +162,24 @@ func (m *model) lend(s *state) []Grant {
 		return grants
 	}
 	grants := Lend(m.globals[s.global].amounts(), cells)
+	if m.omit == finishedHandOn {
+		keepWhatFinishedCellsHave(cells, grants)
+	}
 	m.memo[key] = grants
 	return grants
+}
+
+// keepWhatFinishedCellsHave takes back that a finished cell hands on: while one is, Break and Add stay where they are.
+func keepWhatFinishedCellsHave(cells []Cell, grants []Grant) {
+	finished := false
+	for i, c := range cells {
+		finished = finished || c.Report != nil && c.Share.Break+c.Share.Add > 0 && c.Report.Updated >= grants[i].Share.Update
+	}
+	for i, c := range cells {
+		if g := &grants[i]; finished {
+			g.Share.Break, g.Share.Add, g.Held.Break, g.Held.Add = c.Share.Break, c.Share.Add, c.Held.Break, c.Held.Add
+		}
+	}
 }
 
 // decide is the hub's step: it stores what Lend says. It tells whether anything changed.
@@ -434,10 +450,21 @@ func (m *model) wrong(s *state) string {
 		}
 		used = used.plus(u)
 	}
-	if !used.within(s.limit) {
-		return fmt.Sprintf("%+v is in force, at most %+v may be", used, s.limit)
+	var beyond []string
+	for _, a := range []struct {
+		what       string
+		used, most int8
+	}{
+		{"too many updated", used.update, s.limit.update}, {"too many down", used.break_, s.limit.break_}, {"too many added", used.add, s.limit.add},
+	} {
+		if a.used > a.most {
+			beyond = append(beyond, a.what)
+		}
 	}
-	return ""
+	if len(beyond) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s: %+v is in force, at most %+v may be", strings.Join(beyond, ", "), used, s.limit)
 }
 
 // atRest tells whether nobody has anything to do any more, and whether the pods are what the user wants.
