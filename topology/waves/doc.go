@@ -7,8 +7,9 @@
 // # The rules
 //
 //   - A new template begins at wave one. The first template of a workload has no waves: there is nothing to compare it with. Nor
-//     has the one that an update leaves, if it comes back before the waves are over: what waves keep from most pods is what is
-//     not proven, and in a change back that is what runs. It is taken back wherever it is, within the limits of the workload.
+//     has the one that the newest update leaves, if it comes back, also after the waves are over: what waves keep from most pods
+//     is what is not proven, and in a change back that is what runs. It is taken back wherever it is, within the limits of the
+//     workload. Going forth again goes in waves.
 //   - A wave is settled when each of its places whose member is heard has as many updated and available pods as its ceiling
 //     says. When that ceases to be, before the next wave begins, it is not settled any more, and its soak begins anew. Time in
 //     which nobody watched does not count for the soak: in which the hub was away, or a member of the wave was not heard of.

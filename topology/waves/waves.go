@@ -123,11 +123,11 @@ func Decide(f Facts) Decision {
 	}
 	w := walk{Facts: f, at: metav1.NewTime(f.Now.Truncate(time.Second))}
 	if f.Begins {
+		if f.Last != nil && f.Last.From == f.Revision {
+			return Decision{} // taken back, while the waves went on or after they were over
+		}
 		w.p = &topology.WaveProgress{Number: 1, Since: w.at}
 		w.p.From, w.p.Template = f.leaves()
-		if w.p.From == f.Revision {
-			return Decision{} // taken back
-		}
 	} else {
 		w.p = f.Last.DeepCopy()
 		w.find()

@@ -184,7 +184,11 @@ func TestStories(t *testing.T) {
 			{"the one that was to be mended too", func(f *Facts) { f.Begins, f.Revision, f.Leaves = true, "two", "three" }, 0, 1, "[10 0 0]", "", 0},
 			{"what all had before does not", func(f *Facts) { f.Begins, f.Revision, f.Leaves = true, "one", "two" }, 0, 0, "none", "", 0},
 			{"one whose waves are over", func(f *Facts) { f.Begins, f.Revision, f.Leaves = true, "two", "one"; updated(10, 10, 0)(f) }, 0, 3, "none", "", 0},
-			{"is left as any other is", func(f *Facts) { f.Begins, f.Revision, f.Leaves = true, "one", "two"; updated(0, 0, 0)(f) }, 0, 1, "[10 0 0]", "", 0},
+			{"is taken back at once too", func(f *Facts) { f.Begins, f.Revision, f.Leaves = true, "one", "two"; updated(0, 0, 0)(f) }, 0, 0, "none", "", 0},
+			{"going forth again goes in waves", func(f *Facts) { f.Begins, f.Revision, f.Leaves = true, "two", "one" }, 0, 1, "[10 0 0]", "", 0},
+			{"and is over", updated(10, 10, 0), 0, 3, "none", "", 0},
+			{"the next one", func(f *Facts) { f.Begins, f.Revision, f.Leaves = true, "three", "two"; updated(0, 0, 0)(f) }, 0, 1, "[10 0 0]", "", 0},
+			{"leaves what was over, and not what that left", func(f *Facts) { f.Begins, f.Revision, f.Leaves = true, "one", "three" }, 0, 1, "[10 0 0]", "", 0},
 		}},
 		"rolled back": {[]topology.Wave{hasty}, []step{
 			{"", func(f *Facts) {

@@ -202,11 +202,11 @@ func table(out io.Writer, revisions []Revision) error {
 func newDiff() *cobra.Command {
 	var number int64
 	command := newVerb("diff", "Show what undo would change in the pod template", func(ctx context.Context, c client.Client, out io.Writer, key wire.Key) error {
-		_, revisions, err := read(ctx, c, key)
+		object, revisions, err := read(ctx, c, key)
 		if err != nil {
 			return err
 		}
-		to, err := pick(key, revisions, number)
+		to, err := target(ctx, c, key, object, revisions, number)
 		if err != nil {
 			return err
 		}
@@ -217,23 +217,23 @@ func newDiff() *cobra.Command {
 		_, err = io.WriteString(out, text)
 		return err
 	})
-	command.Flags().Int64Var(&number, "to-revision", 0, "the revision to compare with; 0 for the one before the current")
+	command.Flags().Int64Var(&number, "to-revision", 0, "the revision to compare with; 0 for the one that waves under way leave, or else the one before the current")
 	return command
 }
 
 func newUndo() *cobra.Command {
 	var number int64
 	command := newVerb("undo", "Give a workload an earlier pod template again, in all clusters", func(ctx context.Context, c client.Client, out io.Writer, key wire.Key) error {
-		_, revisions, err := read(ctx, c, key)
+		object, revisions, err := read(ctx, c, key)
 		if err != nil {
 			return err
 		}
-		to, err := pick(key, revisions, number)
+		to, err := target(ctx, c, key, object, revisions, number)
 		if err != nil {
 			return err
 		}
 		return apply(ctx, c, out, key, "taken back to "+to.label(), func(o client.Object) error { return undo(o, to) })
 	})
-	command.Flags().Int64Var(&number, "to-revision", 0, "the revision to go back to; 0 for the one before the current")
+	command.Flags().Int64Var(&number, "to-revision", 0, "the revision to go back to; 0 for the one that waves under way leave, or else the one before the current")
 	return command
 }
