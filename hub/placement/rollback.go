@@ -44,22 +44,47 @@ func (s *state) rollBack() {
 }
 
 // withTemplateOfBefore returns the workload with the template that the update of a wave left; nil where it has another template
-// than the one that failed.
+// than the one that failed, or the template of before cannot be put back.
 func withTemplateOfBefore(o client.Object, w *topology.WaveProgress) client.Object {
-	cs, ok := o.(*apps.CloneSet)
-	if !ok || w.Template == nil {
+	if w.Template == nil {
 		return nil
 	}
-	data, err := history.Canonical(cs.Spec.Template)
-	if err != nil || history.Hash(data, nil) != w.RolledBack {
+	switch o := o.(type) {
+	case *apps.CloneSet:
+		data, err := history.Canonical(o.Spec.Template)
+		if err != nil || history.Hash(data, nil) != w.RolledBack {
+			return nil
+		}
+		template, err := decodeTemplate[corev1.PodTemplateSpec](w.Template.Raw)
+		if err != nil {
+			return nil
+		}
+		back := o.DeepCopy()
+		back.Spec.Template = template
+		return back
+	case *apps.UnitedDeployment:
+		if failed, refusal := readUnitedDeployment(o); refusal != nil || failed.Revision != w.RolledBack {
+			return nil
+		}
+		if back := takenBack(o, w.Template.Raw, w.From); back != nil {
+			return back
+		}
+	}
+	return nil
+}
+
+// takenBack returns a UnitedDeployment with the pod template of an earlier template; nil where that does not make the revision,
+// since the patches of its subsets changed meanwhile. Limits, replicas and subsets stay those of today.
+func takenBack(ud *apps.UnitedDeployment, template []byte, revision string) *apps.UnitedDeployment {
+	before, err := decodeTemplate[apps.SubsetTemplate](template)
+	if err != nil || before.CloneSetTemplate == nil || ud.Spec.Template.CloneSetTemplate == nil {
+		return nil // other templates have no waves
+	}
+	back := ud.DeepCopy()
+	back.Spec.Template.CloneSetTemplate.Spec.Template = before.CloneSetTemplate.Spec.Template
+	if w, refusal := readUnitedDeployment(back); refusal != nil || w.Revision != revision {
 		return nil
 	}
-	template, err := decodeTemplate[corev1.PodTemplateSpec](w.Template.Raw)
-	if err != nil {
-		return nil
-	}
-	back := cs.DeepCopy()
-	back.Spec.Template = template
 	return back
 }
 
@@ -68,10 +93,31 @@ func decodeTemplate[T any](raw []byte) (T, error) {
 	return history.Decode[T]([]byte(`{"spec":{"template":` + string(raw) + `}}`))
 }
 
-// leftTemplate is what a rollback would put back: the template of the last decision, of a kind that has but one.
+// leftTemplate is what a rollback of the update that begins now would put back: the template of the last decision. Nil where it
+// cannot be put back.
 func leftTemplate(f *Facts) *runtime.RawExtension {
-	if f.Last == nil || f.Workload.Key.Kind != apps.CloneSetKind.Kind {
+	if f.Last == nil || f.Last.Template == nil {
 		return nil
 	}
-	return f.Last.Template
+	switch o := f.Object.(type) {
+	case *apps.CloneSet:
+		return f.Last.Template
+	case *apps.UnitedDeployment:
+		if takenBack(o, f.Last.Template.Raw, f.Last.Revision) != nil {
+			return f.Last.Template
+		}
+	}
+	return nil
+}
+
+// lastWave is how far waves were, as an update that begins now finds it: without a template that cannot be put back any more.
+func lastWave(f *Facts) *topology.WaveProgress {
+	last := f.Last.Wave
+	ud, ok := f.Object.(*apps.UnitedDeployment)
+	if !ok || last == nil || last.Template == nil || takenBack(ud, last.Template.Raw, last.From) != nil {
+		return last
+	}
+	last = last.DeepCopy()
+	last.Template = nil
+	return last
 }

@@ -1,7 +1,10 @@
 package placement
 
 import (
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -102,6 +105,93 @@ func TestRollBack(t *testing.T) {
 	d = plan(t, f)
 	if got := shares(&d); got != "east:3 south:0 west:0" || d.Spec.Wave.Failed != nil || d.Spec.Wave.RolledBack != "" || d.Spec.Wave.Template == nil {
 		t.Fatalf("tried again it is %s, %+v", got, d.Spec.Wave)
+	}
+}
+
+// united is a UnitedDeployment of CloneSets with an image, and a patch of its first subset.
+func united(image, patch string) *apps.UnitedDeployment {
+	return unitedDeployment(func(ud *apps.UnitedDeployment) {
+		ud.Spec.Template.DeploymentTemplate = nil
+		ud.Spec.Template.CloneSetTemplate = &apps.CloneSetTemplateSpec{Spec: apps.CloneSetSpec{Template: podTemplate()}}
+		ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = image
+		if patch != "" {
+			ud.Spec.Topology.Subsets[0].Patch.Raw = []byte(patch)
+		}
+	})
+}
+
+// TestRollBackUnitedDeployments: members get the pod template of before, and all else as the user has it now. Where the patches of
+// the subsets changed with the template, that would be a third one: then the update pauses, and that is told from its begin.
+func TestRollBackUnitedDeployments(t *testing.T) {
+	const patch = `{"metadata":{"labels":{"tier":"one"}}}`
+	for name, tc := range map[string]struct {
+		failed *apps.UnitedDeployment
+		rolls  bool
+	}{
+		"the template changes":              {united("b", ""), true},
+		"a patch changes with it":           {united("b", patch), false},
+		"a patch changes, and nothing else": {united("a", patch), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, failed := united("a", ""), tc.failed
+			failed.Spec.Template.CloneSetTemplate.Spec.MinReadySeconds = 7
+			read := func(o client.Object) Workload {
+				t.Helper()
+				w, refusal := readUnitedDeployment(o)
+				if refusal != nil {
+					t.Fatal(refusal)
+				}
+				w.Replicas = 6
+				return w
+			}
+			f := Facts{
+				Workload: read(before), Members: members("east south west"), Object: before,
+				Rollout: topology.Rollout{Strategy: topology.RolloutWaves, OnFailure: topology.RolloutRollback, Waves: []topology.Wave{
+					{Name: "canary", Clusters: topology.WaveClusters{Names: []string{"east"}}, Checks: []topology.WaveCheck{{Name: "never", Expression: "false", Patience: "0s"}}},
+				}},
+			}
+			d := plan(t, f)
+			carryOut(&f, &d)
+			f.Workload, f.Object = read(failed), failed
+			d = plan(t, f)
+			told := slices.ContainsFunc(d.Notes, func(n Note) bool { return strings.Contains(n.Message, "Rollback does not hold for this update") })
+			if told == tc.rolls {
+				t.Errorf("notes %+v", d.Notes)
+			}
+			for range 6 {
+				carryOut(&f, &d)
+				f.Now = f.Now.Add(time.Second)
+				d = plan(t, f)
+			}
+			if d.Spec.Wave == nil || d.Spec.Wave.Failed == nil || (d.Spec.Wave.RolledBack != "") != tc.rolls {
+				t.Fatalf("the wave is %+v", d.Spec.Wave)
+			}
+			s := &state{object: failed, placement: &topology.WorkloadPlacement{Spec: d.Spec}}
+			if s.rollBack(); s.rolledBack != tc.rolls {
+				t.Fatalf("rolled back %t", s.rolledBack)
+			}
+			if !tc.rolls {
+				return
+			}
+			back := s.object.(*apps.UnitedDeployment).Spec.Template.CloneSetTemplate.Spec
+			if back.Template.Spec.Containers[0].Image != "a" || back.MinReadySeconds != 7 {
+				t.Errorf("the decision is about %+v", back)
+			}
+			f.Last, f.Workload, f.RolledBack = &d.Spec, read(s.object), true
+			d = plan(t, f)
+			if d.Spec.Wave == nil || !RolledBack(&d.Spec) || d.Notes[0].Reason != WaveFailed {
+				t.Fatalf("rolled back it is %+v, %+v", d.Spec.Wave, d.Notes)
+			}
+			placement := &topology.WorkloadPlacement{Spec: d.Spec}
+			if got := InForce(failed, placement).(*apps.UnitedDeployment); got.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image != "a" {
+				t.Error("members do not get the template of before")
+			}
+			// A patch that comes meanwhile makes a new template: that one is in force, and not the old one.
+			third := united("b", patch)
+			if InForce(third, placement) != client.Object(third) {
+				t.Error("a new patch is kept from members")
+			}
+		})
 	}
 }
 

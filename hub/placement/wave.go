@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/topology/lending"
 	"github.com/flotilla-dev/flotilla/topology/waves"
@@ -18,14 +17,17 @@ func holdToWaves(f *Facts, spec *topology.WorkloadPlacementSpec, pools []pool, n
 	facts := waves.Facts{
 		Rollout: &f.Rollout, Revision: spec.Revision, Begins: newRevision && f.Last != nil && f.Last.Revision != "",
 		Allowed: map[string]int32{}, Paused: f.Workload.Paused, Word: f.Word, Now: f.Now, Heard: f.Heard,
-		RolledBack: f.RolledBack, Template: leftTemplate(f),
-		Check: func(c topology.WaveCheck) string { return checkWave(c.Expression, f.Object) },
+		RolledBack: f.RolledBack,
+		Check:      func(c topology.WaveCheck) string { return checkWave(c.Expression, f.Object) },
 	}
 	if f.Last != nil {
 		facts.Last, facts.Leaves = f.Last.Wave, f.Last.Revision
 	}
-	if !newRevision {
+	switch {
+	case !newRevision:
 		facts.Sequence = f.Last.RevisionSequence
+	case !f.RolledBack && f.Last != nil:
+		facts.Last, facts.Template = lastWave(f), leftTemplate(f)
 	}
 	members := map[string]*Member{}
 	for i := range f.Members {
@@ -100,8 +102,10 @@ func withWaveNotes(f *Facts, d *waves.Decision, notes []Note) []Note {
 		return append([]Note{{Reason: WaveFailed, Stalled: true, Message: fmt.Sprintf(
 			"%s; no pod of %s is updated any more: take the change back with flotilla rollout undo, have the wave tried again with flotilla rollout retry, or go on after it with flotilla rollout approve",
 			d.Waits, f.Workload.Key.Sentence())}}, notes...)
-	case f.Rollout.Strategy == topology.RolloutWaves && f.Rollout.OnFailure == topology.RolloutRollback && f.Workload.Key.Kind != apps.CloneSetKind.Kind && !f.Workload.Unordered:
-		return append(notes, Note{Reason: Placed, Message: "the policy's rollout.onFailure: Rollback holds for CloneSets alone: a wave of a UnitedDeployment that fails pauses its update"})
+	case d.Progress != nil && d.Progress.Number <= d.Progress.Of && d.Progress.Template == nil && f.Rollout.OnFailure == topology.RolloutRollback:
+		return append(notes, Note{Reason: Placed, Message: fmt.Sprintf(
+			"the policy's rollout.onFailure: Rollback does not hold for this update of %s: it began before that was set, or the patches of its subsets changed with the template; a wave that fails pauses it",
+			f.Workload.Key.Sentence())})
 	case f.Rollout.Strategy == topology.RolloutWaves && f.Workload.Unordered:
 		return append(notes, Note{Reason: Placed, Message: "the policy's rollout.waves hold for CloneSets alone: members update the Deployments and StatefulSets of a UnitedDeployment alongside each other; use cloneSetTemplate"})
 	}

@@ -57,8 +57,8 @@ type Rollout struct {
 	// +kubebuilder:validation:MaxItems=32
 	Waves []Wave `json:"waves,omitempty"`
 	// onFailure is what follows a wave that failed: Pause stops the update in all members until a person goes on. Rollback gives
-	// all members the template that the update leaves, until the workload gets another one; it holds for CloneSets, and for
-	// updates that begin after it was set. Default Pause.
+	// all members the template that the update leaves, until the workload gets another one; it holds for updates
+	// that begin after it was set, and pauses those of a UnitedDeployment that change the patches of its subsets too. Default Pause.
 	// +optional
 	// +kubebuilder:default=Pause
 	// +kubebuilder:validation:MaxLength=32
