@@ -46,8 +46,9 @@
 // # What goes wrong without each rule
 //
 // A model of the protocol, with a hub, members, and a network that loses, delays, doubles and reorders, is explored in every state
-// (TestEveryState): no limit is ever exceeded, and the rollout ends. Without one of these rules it finds a story in which
-// pods of all cells together are more than the user allows, or the rollout never ends (TestEveryRuleIsNeeded):
+// (TestEveryState, 545 349 states of seven small rollouts): no limit is ever exceeded, and the rollout ends. Without one of these
+// rules it finds a story in which pods of all cells together are more than the user allows, or the rollout never ends
+// (TestEveryRuleIsNeeded):
 //
 //	a share is raised only by what nobody holds                        too many updated, too many down
 //	held falls only on a report on the order                           too many updated, too many down

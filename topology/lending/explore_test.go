@@ -177,7 +177,7 @@ func scenarios() []scenario {
 		{name: "two cells of two, limits go down, a member is cut off", replicas: []int8{2, 2}, globals: []dose{{4, 1, 0}, {2, 1, 0}}, changes: 1, faults: 1, deep: true},
 		{name: "three cells of two, one may break", replicas: []int8{2, 2, 2}, globals: []dose{{2, 1, 0}}, deep: true},
 		{name: "three cells, break and surge, a member is cut off", replicas: []int8{2, 1, 1}, globals: []dose{{2, 1, 1}, {1, 1, 0}}, changes: 1, faults: 1, deep: true},
-		{name: "a cell of one and a cell of two, limits go down", replicas: []int8{1, 2}, globals: []dose{{3, 1, 0}, {1, 1, 0}}, changes: 1},
+		{name: "two cells of two, limits go down", replicas: []int8{2, 2}, globals: []dose{{4, 1, 0}, {2, 1, 0}}, changes: 1},
 	}
 }
 
