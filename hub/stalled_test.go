@@ -27,12 +27,12 @@ func TestStallOfAMemberIsSeen(t *testing.T) {
 		return conditionIs(cs, "Stalled", corev1.ConditionTrue, "InvalidTemplate", "east: correct the template") &&
 			conditionIs(cs, "Reconciling", corev1.ConditionFalse, "InvalidTemplate", "") && conditionIs(cs, "Ready", corev1.ConditionFalse, "InvalidTemplate", "east")
 	})
-	if wrote := f.quiet(); len(wrote) != 1 {
+	if wrote, _ := f.about(f.quiet()); len(wrote) != 1 {
 		t.Errorf("the hub wrote %v", wrote)
 	}
 	f.memberSays("east", "web", corev1.ConditionFalse, "NotStalled", "")
 	f.cloneSetIs("web", "Ready again", ready)
-	if wrote := f.quiet(); len(wrote) != 1 {
+	if wrote, _ := f.about(f.quiet()); len(wrote) != 1 {
 		t.Errorf("the hub wrote %v", wrote)
 	}
 }

@@ -514,9 +514,40 @@ func (f *film) ready() int {
 	return n
 }
 
+// catchUp waits until the film shows the pods as they are: a watch may come later than a list.
+func (f *film) catchUp() {
+	f.w.Helper()
+	f.w.eventually("the watch tells of the pods as they are", func() string {
+		var list corev1.PodList
+		f.w.must(f.w.List(f.w.Context(), &list, client.InNamespace(f.w.name), client.MatchingLabels{"app": "web"}))
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if len(list.Items) != len(f.now) {
+			return fmt.Sprintf("%d pods, it tells of %d", len(list.Items), len(f.now))
+		}
+		for i := range list.Items {
+			pod := &list.Items[i]
+			if seen := f.now[pod.Name]; seen == nil || seen.UID != pod.UID || seen.ResourceVersion != pod.ResourceVersion {
+				return "not of " + pod.Name
+			}
+		}
+		return ""
+	})
+}
+
+// taken returns how many ready pods were taken away until now, by subset.
+func (f *film) taken() map[string]int {
+	f.w.Helper()
+	f.catchUp()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.gone)
+}
+
 // expect fails unless at least least pods were ready all the time, and at most most existed.
 func (f *film) expect(least, most int) {
 	f.w.Helper()
+	f.catchUp()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.least < least {
