@@ -82,6 +82,7 @@ func deploymentAdopted(s *space) {
 			inA++
 		}
 	}
+	s.known()
 	before := s.pods()
 	ws := aSpread("Deployment", "a=2", "b")
 	ws.Spec.Subsets[0].Patch.Raw = []byte(`{"metadata":{"annotations":{"tier":"fixed"}}}`)
@@ -254,13 +255,9 @@ func targetFilter(s *space) {
 		}
 		return ""
 	})
-	other := s.get("web")
-	other.Spec.TargetFilter = &v1beta1.TargetFilter{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "nothing"}}}
-	s.must(s.Update(s.Context(), other))
+	s.filter(`{"selector":{"matchLabels":{"app":"nothing"}}}`)
 	s.eventuallyRows("a 0/1, b 0/1")
-	other = s.get("web")
-	other.Spec.TargetFilter = &v1beta1.TargetFilter{ReplicasPathList: []string{"spec.nothing"}}
-	s.must(s.Update(s.Context(), other))
+	s.filter(`{"replicasPathList":["spec.nothing"]}`)
 	s.eventuallyTold("web", v1beta1.ConditionStalled, metav1.ConditionTrue, ReasonInvalidSpread)
 }
 
@@ -341,7 +338,7 @@ func deletedSpread(s *space) {
 	s.cloneSet(3)
 	s.eventuallyPods("a/a/200=1 b/b/100=2")
 	before := s.pods()
-	s.must(s.Delete(s.Context(), ws))
+	s.unspread(ws)
 	s.scale(&v1beta1.CloneSet{}, 4)
 	s.eventually("a fourth pod comes, unspread", func() string {
 		if got := tally(s.pods(), subsetOf); got != "-=1 a=1 b=2" {
@@ -404,7 +401,8 @@ func fullZoneOfAJob(s *space) {
 	})
 	s.pass()
 	s.must(s.Get(s.Context(), client.ObjectKey{Namespace: s.namespace, Name: "web"}, job))
-	if n := len(s.pods()); job.Status.Failed > 2 || n != 2 {
+	// The controller of the Job makes others instead, when its own time to wait is over.
+	if n := len(s.pods()); job.Status.Failed > 2 || n < 2 {
 		s.Errorf("%d pods are left; %d pods of the Job count as failed, of a backoffLimit of 4", n, job.Status.Failed)
 	}
 }
@@ -433,6 +431,7 @@ func restarted(s *space) {
 	s.spread(ws)
 	s.cloneSet(3)
 	s.eventuallyPods("b/b/100=3")
+	s.eventuallySchedulable("n", metav1.ConditionFalse)
 	since := schedulableOf(s.get("web"), "n").LastTransitionTime
 	s.stop()
 	s.start(s.T)

@@ -17,6 +17,7 @@ import (
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -114,6 +115,8 @@ type world struct {
 	written *requests
 	hook    *hook // nil without the webhook
 	stop    func()
+	// cached reads what the controllers know.
+	cached client.Reader
 }
 
 func newScheme(t testing.TB) *runtime.Scheme {
@@ -179,12 +182,14 @@ func (w *world) start(t *testing.T) {
 		err = Setup(ctx, mgr, Options{Clock: w.time, Federated: federated})
 	}
 	if err == nil && w.hook != nil {
-		err = admission.Setup(ctx, mgr, admission.Options{Server: w.hook, Federated: federated})
+		// A machine that stands still for a while is not under test: pods that nobody answered for start unspread.
+		err = admission.Setup(ctx, mgr, admission.Options{Server: w.hook, Federated: federated, Timeout: 20 * time.Second})
 	}
 	if err != nil {
 		cancel()
 		t.Fatal(err)
 	}
+	w.cached = mgr.GetCache()
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
 	w.stop = sync.OnceFunc(func() {
@@ -227,12 +232,57 @@ func (s *space) make(object client.Object) {
 	s.must(s.Create(s.Context(), object))
 }
 
-// spread creates the WorkloadSpread "web" of the target "web".
+// spread creates the WorkloadSpread "web" of the target "web", and waits until the controllers know it: pods that were made before would
+// be spread by nobody.
 func (s *space) spread(ws *v1beta1.WorkloadSpread) *v1beta1.WorkloadSpread {
 	s.Helper()
 	ws.ObjectMeta = metav1.ObjectMeta{Name: ws.Name, Annotations: ws.Annotations}
 	s.make(ws)
+	s.eventually("the controllers know WorkloadSpread "+ws.Name, func() string {
+		if err := s.cached.Get(s.Context(), client.ObjectKeyFromObject(ws), &v1beta1.WorkloadSpread{}); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
 	return ws
+}
+
+// unspread deletes the WorkloadSpread, and waits until the controllers know that.
+func (s *space) unspread(ws *v1beta1.WorkloadSpread) {
+	s.Helper()
+	s.must(s.Delete(s.Context(), ws))
+	s.eventually("the controllers know that WorkloadSpread "+ws.Name+" is gone", func() string {
+		if err := s.cached.Get(s.Context(), client.ObjectKeyFromObject(ws), &v1beta1.WorkloadSpread{}); !apierrors.IsNotFound(err) {
+			return fmt.Sprint("they do not: ", err)
+		}
+		return ""
+	})
+}
+
+// known waits until the controllers know the pods as they are.
+func (s *space) known() {
+	s.Helper()
+	s.eventually("the controllers know the pods", func() string {
+		var list corev1.PodList
+		s.must(s.cached.List(s.Context(), &list, client.InNamespace(s.namespace)))
+		versions := map[string]string{}
+		for i := range list.Items {
+			versions[list.Items[i].Name] = list.Items[i].ResourceVersion
+		}
+		for _, pod := range s.pods() {
+			if versions[pod.Name] != pod.ResourceVersion {
+				return "not " + pod.Name
+			}
+		}
+		return ""
+	})
+}
+
+// filter gives the WorkloadSpread "web" another filter of its target.
+func (s *space) filter(text string) {
+	s.Helper()
+	ws := &v1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}}
+	s.must(s.Patch(s.Context(), ws, client.RawPatch(types.JSONPatchType, fmt.Appendf(nil, `[{"op":"replace","path":"/spec/targetFilter","value":%s}]`, text))))
 }
 
 // eventually polls until check returns "", and fails with what it said last.
@@ -396,25 +446,26 @@ func (s *space) eventuallySchedulable(subset string, status metav1.ConditionStat
 	})
 }
 
-// quiet checks that passes at rest write nothing: an event of the WorkloadSpread brings one, and its observedGeneration shows it.
+// quiet checks that passes at rest write nothing: an event of the WorkloadSpread brings one, and its observedGeneration shows it. What
+// was on its way may come with one of the passes; what writes at rest does so in each of them.
 func (s *space) quiet() {
 	s.Helper()
-	s.eventually("all pods run", func() string {
+	s.eventually("passes at rest write nothing", func() string {
 		for _, pod := range s.pods() {
 			if pod.Status.Phase != corev1.PodRunning {
 				return pod.Name + " is " + string(pod.Status.Phase)
 			}
 		}
+		s.pass()
+		pods, status := s.written.counted(s.namespace)
+		s.pass()
+		podsNow, statusNow := s.written.counted(s.namespace)
+		// The one write of the status that answers the new generation.
+		if podsNow != pods || statusNow > status+1 {
+			return fmt.Sprintf("a pass at rest patches %d pods and writes %d statuses", podsNow-pods, statusNow-status)
+		}
 		return ""
 	})
-	s.pass() // whatever was on its way is done with this pass or the next
-	pods, status := s.written.counted(s.namespace)
-	s.pass()
-	podsNow, statusNow := s.written.counted(s.namespace)
-	// The one write of the status that answers the new generation.
-	if podsNow != pods || statusNow > status+1 {
-		s.Errorf("a pass at rest patches %d pods and writes %d statuses", podsNow-pods, statusNow-status)
-	}
 }
 
 // pass changes a field without effect, and waits for the pass that answers it.
