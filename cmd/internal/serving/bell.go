@@ -24,9 +24,14 @@ func (b bell) ring() {
 	}
 }
 
-// wait returns true when it rang or the time has gone by, false when the context ended.
-func (b bell) wait(ctx context.Context, clk clock.WithTicker, longest time.Duration) bool {
-	timer := clk.NewTimer(longest)
+// wait returns true when it rang or the time has come, false when the context ended. The time is one of the clock and no duration: what
+// was gone by when the wait began counts.
+func (b bell) wait(ctx context.Context, clk clock.WithTicker, until time.Time) bool {
+	left := until.Sub(clk.Now())
+	if left <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := clk.NewTimer(left)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

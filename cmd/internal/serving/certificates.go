@@ -91,12 +91,13 @@ func (c *certificates) run(ctx context.Context) {
 	watching.Go(func() { bell.watch(ctx, informer) })
 	defer watching.Wait()
 	for {
+		began := c.clock.Now()
 		again, err := c.look(ctx)
 		c.report(ctx, err)
 		if err != nil {
 			again = retry
 		}
-		if !bell.wait(ctx, c.clock, again) {
+		if !bell.wait(ctx, c.clock, began.Add(again)) {
 			return
 		}
 	}

@@ -69,8 +69,8 @@ func (d *definitions) Start(ctx context.Context) error {
 	}
 	told := ""
 	for {
+		began, again := d.clock.Now(), lookAgain
 		err := d.look(ctx)
-		again := lookAgain
 		if err != nil {
 			again = retry
 			if ctx.Err() == nil && err.Error() != told {
@@ -80,7 +80,7 @@ func (d *definitions) Start(ctx context.Context) error {
 		} else {
 			told = ""
 		}
-		if !d.bell.wait(ctx, d.clock, again) {
+		if !d.bell.wait(ctx, d.clock, began.Add(again)) {
 			return nil
 		}
 	}

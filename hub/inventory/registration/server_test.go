@@ -186,7 +186,7 @@ func (h *hub) accept(name string) *registration.Acceptance {
 func (a *agent) reads() {
 	a.t.Helper()
 	a.eventually("the agent reads its MemberCluster", func() string {
-		ctx, cancel := context.WithTimeout(a.ctx, time.Second)
+		ctx, cancel := context.WithTimeout(a.ctx, 10*time.Second)
 		defer cancel()
 		if err := a.client.Get(ctx, types.NamespacedName{Name: a.join.Name}, &topology.MemberCluster{}); err != nil {
 			return err.Error()
@@ -266,8 +266,9 @@ func join(t *testing.T, h *hub) {
 
 	// Once the member is Ready, its token is good for nothing.
 	m := h.member("east")
+	base := m.DeepCopy()
 	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: topology.MemberReady, Status: metav1.ConditionTrue, Reason: topology.ReasonLeaseFresh})
-	if err := h.client.Status().Update(h.ctx, m); err != nil {
+	if err := h.client.Status().Patch(h.ctx, m, client.MergeFrom(base)); err != nil {
 		t.Fatal(err)
 	}
 	h.eventually("the token is over", func() string {
