@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -181,6 +182,22 @@ func expectDenied(t *testing.T, admin kubernetes.Interface, program string, rule
 			}
 		}
 	}
+	// The authorizer learns of roles and bindings a little later than they are made: what it answers must be right once it has.
+	for end := time.Now().Add(2 * time.Minute); ; {
+		wrong := wrongAnswers(t, admin, program, rules, questions)
+		if len(wrong) == 0 {
+			t.Logf("%d questions", len(questions))
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d of %d answers:\n%s", len(wrong), len(questions), strings.Join(wrong, "\n"))
+		}
+	}
+}
+
+// wrongAnswers asks the questions about a program, several at once, and says which answers the rules do not give.
+func wrongAnswers(t *testing.T, admin kubernetes.Interface, program string, rules granted, questions []*authorizationv1.ResourceAttributes) []string {
+	t.Helper()
 	answers, group := make([]bool, len(questions)), errgroup.Group{}
 	group.SetLimit(8)
 	for i, q := range questions {
@@ -200,16 +217,13 @@ func expectDenied(t *testing.T, admin kubernetes.Interface, program string, rule
 	if err := group.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	refused := 0
+	var wrong []string
 	for i, q := range questions {
-		if !answers[i] {
-			refused++
-		}
 		if want := rules.allow(q) || everybody(q); answers[i] != want {
-			t.Errorf("%s %s/%s/%s %q in %q: allowed %v, want %v", q.Verb, q.Group, q.Resource, q.Subresource, q.Name, q.Namespace, answers[i], want)
+			wrong = append(wrong, fmt.Sprintf("%s %s/%s/%s %q in %q: allowed %v, want %v", q.Verb, q.Group, q.Resource, q.Subresource, q.Name, q.Namespace, answers[i], want))
 		}
 	}
-	t.Logf("%d questions, %d refused", len(questions), refused)
+	return wrong
 }
 
 // names returns the names that rules have for a resource, and one that none has.

@@ -24,6 +24,8 @@ type options struct {
 	deadline time.Duration
 	broken   string
 	most     int
+	// late is how long after news were delivered to the controller it may first have read them, because the machine did other things.
+	late time.Duration
 }
 
 // defaultDeadline is how long everything may take to come to rest without faults: a queue that backed off looks again
