@@ -76,7 +76,26 @@ func (w *world) labelled(cs *v1beta1.CloneSet, key string, values ...string) map
 			w.relabel(pod, map[string]string{key: values[i]})
 		}
 	}
+	w.knownPods(cs.Name)
 	return out
+}
+
+// knownPods waits until the controller knows the pods as they are: it may learn of a change of the CloneSet before it learns of one of
+// its pods that was made earlier.
+func (w *world) knownPods(name string) {
+	w.Helper()
+	w.eventually("the controller knows the pods of "+name, func() string {
+		for _, pod := range w.pods(name) {
+			var cached corev1.Pod
+			if err := w.cached.Get(w.Context(), client.ObjectKeyFromObject(&pod), &cached); err != nil {
+				return err.Error()
+			}
+			if cached.ResourceVersion != pod.ResourceVersion {
+				return "not " + pod.Name
+			}
+		}
+		return ""
+	})
 }
 
 // rollout updates to nginx:2 behind a partition while one pod, which the order has last, is not ready; it is not touched. Then
@@ -192,6 +211,7 @@ func deletionCost(w *world, name string) {
 			w.cost(pod, costs[pod])
 		}
 	}
+	w.knownPods(name)
 	for _, want := range [][]string{{"", "100", "5"}, {"100", "5"}} {
 		w.change(name, replicas(int32(len(want))))
 		var left []string

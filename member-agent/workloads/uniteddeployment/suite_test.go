@@ -219,7 +219,8 @@ func (w *world) addNode(zone string, pods int64) {
 	}))
 }
 
-// cordon shuts or opens the nodes of a zone for new pods.
+// cordon shuts or opens the nodes of a zone for new pods. It returns when the scheduler knows that they are shut: one that learns of the
+// pods of a story first would still place them there.
 func (w *world) cordon(zone string, shut bool) {
 	w.Helper()
 	var nodes corev1.NodeList
@@ -229,6 +230,26 @@ func (w *world) cordon(zone string, shut bool) {
 		nodes.Items[i].Spec.Unschedulable = shut
 		w.must(w.Patch(w.Context(), &nodes.Items[i], client.MergeFrom(before)))
 	}
+	if !shut {
+		return
+	}
+	w.eventually("the scheduler knows that "+zone+" is shut", func() string {
+		probe := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, GenerateName: "probe-"}, Spec: podTemplate().Spec}
+		probe.Spec.NodeSelector = map[string]string{"story": w.name, "place": zone}
+		w.must(w.Create(w.Context(), probe))
+		w.eventually("the scheduler has looked for a place for a pod", func() string {
+			w.must(w.Get(w.Context(), client.ObjectKeyFromObject(probe), probe))
+			if !slices.ContainsFunc(probe.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled }) {
+				return "not yet"
+			}
+			return ""
+		})
+		w.must(w.Delete(w.Context(), probe, client.GracePeriodSeconds(0)))
+		if probe.Spec.NodeName != "" {
+			return "it runs a pod there"
+		}
+		return ""
+	})
 }
 
 // newUD is a UnitedDeployment of CloneSets. Subsets are written as "name", "name=4", "name=25%" or "name[min,max]"; each runs
