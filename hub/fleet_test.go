@@ -77,7 +77,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		server := &envtest.Environment{BinaryAssetsDirectory: assets, CRDInstallOptions: envtest.CRDInstallOptions{CRDs: definitions, MaxTime: 3 * time.Minute}, ControlPlaneStartTimeout: 3 * time.Minute, ControlPlaneStopTimeout: time.Minute}
+		server := &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: 3 * time.Minute, ControlPlaneStopTimeout: time.Minute}
 		if env.cfg, err = server.Start(); err != nil {
 			fmt.Fprintln(os.Stderr, "start the API server:", err)
 			return 1
@@ -87,8 +87,25 @@ func TestMain(m *testing.M) {
 				fmt.Fprintln(os.Stderr, "stop the API server:", err)
 			}
 		}()
+		if err := install(definitions); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 		return m.Run()
 	}())
+}
+
+// install installs the definitions. Where a machine does much else, an API server may take longer for the rules of one than it gives
+// itself for a request: that is asked for again.
+func install(definitions []*apiextensionsv1.CustomResourceDefinition) error {
+	const attempts = 5
+	var err error
+	for range attempts {
+		if _, err = envtest.InstallCRDs(env.cfg, envtest.CRDInstallOptions{CRDs: definitions, MaxTime: 3 * time.Minute}); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("install the definitions: %w", err)
 }
 
 func customResources() ([]*apiextensionsv1.CustomResourceDefinition, error) {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -181,14 +182,26 @@ func newServer(t testing.TB) *server {
 	return s
 }
 
+// listenAnywhere takes a port below those that systems give to connections, and below those of fleets: nothing takes it while the
+// server is down.
+func listenAnywhere() (listener net.Listener, err error) {
+	const lowest, span, attempts = 5000, 7000, 100
+	for range attempts {
+		if listener, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", lowest+rand.IntN(span))); err == nil {
+			break
+		}
+	}
+	return listener, err
+}
+
 // start listens, at the same address as before.
 func (s *server) start() {
 	s.t.Helper()
-	address := s.address
-	if address == "" {
-		address = "127.0.0.1:0"
+	listen := listenAnywhere
+	if s.address != "" {
+		listen = func() (net.Listener, error) { return net.Listen("tcp", s.address) }
 	}
-	listener, err := net.Listen("tcp", address)
+	listener, err := listen()
 	if err != nil {
 		s.t.Fatal(err)
 	}

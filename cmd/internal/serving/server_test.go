@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -60,12 +61,7 @@ type replica struct {
 // start starts a replica of a program and ends it with the test.
 func (w *world) start(edit ...func(*Options)) *replica {
 	w.t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	_ = listener.Close()
+	address := w.freeAddress()
 	o := Options{
 		Flags: Flags{BindAddress: address}, Program: "flotilla-agent", Namespace: namespace, Clock: w.clock, Log: logr.Discard(),
 		AuthorityLife: short.authority, CertificateLife: short.certificate,
@@ -88,6 +84,22 @@ func (w *world) start(edit ...func(*Options)) *replica {
 	stop := sync.OnceFunc(func() { cancel(); running.Wait() })
 	w.t.Cleanup(stop)
 	return &replica{Server: s, address: address, stop: stop}
+}
+
+// freeAddress returns an address for a server. Its port is below those that systems give to connections, and below those of fleets, so
+// that nothing takes it before the server does.
+func (w *world) freeAddress() string {
+	w.t.Helper()
+	const lowest, span, attempts = 5000, 7000, 100
+	for range attempts {
+		address := fmt.Sprintf("127.0.0.1:%d", lowest+rand.IntN(span))
+		if listener, err := net.Listen("tcp", address); err == nil {
+			_ = listener.Close()
+			return address
+		}
+	}
+	w.t.Fatal("no port is free")
+	return ""
 }
 
 // call asks the replica as an API server does that trusts the bundle, and returns the certificate that it met.

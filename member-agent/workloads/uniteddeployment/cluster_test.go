@@ -104,9 +104,8 @@ func newCluster(t *testing.T) *cluster {
 		t.Fatal(err)
 	}
 	const patience = 3 * time.Minute // a busy machine takes half a minute for the rules of a definition; the default is 10 s
-	env := &envtest.Environment{
-		BinaryAssetsDirectory: bin, ControlPlaneStartTimeout: patience, CRDInstallOptions: envtest.CRDInstallOptions{MaxTime: patience},
-	}
+	env := &envtest.Environment{BinaryAssetsDirectory: bin, ControlPlaneStartTimeout: patience, ControlPlaneStopTimeout: time.Minute}
+	var definitions []*apiextensionsv1.CustomResourceDefinition
 	for _, object := range all {
 		if name := object.GetName(); name != "clonesets.apps.kruise.io" && name != "uniteddeployments.apps.kruise.io" {
 			continue // the others' rules are not under test here
@@ -115,7 +114,7 @@ func newCluster(t *testing.T) *cluster {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, crd); err != nil {
 			t.Fatal(err)
 		}
-		env.CRDs = append(env.CRDs, crd)
+		definitions = append(definitions, crd)
 	}
 	config, err := env.Start()
 	if err != nil {
@@ -126,6 +125,15 @@ func newCluster(t *testing.T) *cluster {
 			t.Errorf("stop the API server: %v", err)
 		}
 	})
+	// An API server may take longer for the rules of a definition than it gives itself for a request: that is asked for again.
+	for attempt := 1; ; attempt++ {
+		const attempts = 5
+		if _, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{CRDs: definitions, MaxTime: patience}); err == nil {
+			break
+		} else if attempt == attempts {
+			t.Fatalf("install the definitions: %v", err)
+		}
+	}
 	c := &cluster{written: &requests{}}
 	if c.client, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
 		t.Fatal(err)
