@@ -81,7 +81,7 @@ func forgedTokens(t *testing.T, h *hub) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := func(path, token string) (int, string, error) {
+	once := func(path, token string) (int, string, error) {
 		request, err := http.NewRequestWithContext(h.ctx, http.MethodGet, h.admin.Host+path, http.NoBody)
 		if err != nil {
 			return 0, "", err
@@ -94,6 +94,16 @@ func forgedTokens(t *testing.T, h *hub) {
 		defer response.Body.Close()
 		body, err := io.ReadAll(response.Body)
 		return response.StatusCode, string(body), err
+	}
+	// The API server closes connections on which it has refused somebody: what it did not answer is asked again.
+	ask := func(path, token string) (status int, body string, err error) {
+		const attempts = 20
+		for range attempts {
+			if status, body, err = once(path, token); err == nil || h.ctx.Err() != nil {
+				break
+			}
+		}
+		return status, body, err
 	}
 	const own = "/apis/topology.flotilla.dev/v1alpha1/memberclusters/east"
 	token, other := h.token("east"), h.token("west")
