@@ -115,6 +115,9 @@ func (f *Facts) standingOf(m *Member, c *topology.Cell, ordered int32, missing b
 	}
 	s.room = f.roomOf(m, c)
 	switch {
+	case !told && min(report.waitingIn(c), ordered-report.Use[c.Subset].Ready) > 0:
+		// What waited last is not moved by that report, and nothing more comes to where it waits.
+		s.most = new(c.Replicas)
 	case s.found > 0:
 		s.most = new(c.Replicas)
 		if had == nil || f.retryDue(had) || !f.Now.Before(f.failedAt(had).Add(f.rescheduleAfter())) {
@@ -151,12 +154,17 @@ func (f *Facts) provenBy(report *Report, c *topology.Cell, ordered int32) bool {
 }
 
 // trialOver is when the member of a cell would have told that it found no node for what the cell got beyond what it once had
-// nodes for; zero where it got nothing.
+// nodes for, or kept because nobody took it; zero where it has nothing more.
 func (f *Facts) trialOver(c *topology.Cell) time.Time {
-	if u := c.Unschedulable; u != nil && u.TriedAt != nil && c.Replicas > u.Replicas {
-		return u.TriedAt.Add(f.rescheduleAfter() + trialSlack)
+	u := c.Unschedulable
+	if u == nil || c.Replicas <= u.Replicas {
+		return time.Time{}
 	}
-	return time.Time{}
+	tried := f.failedAt(u) // what nobody took was tried on
+	if u.TriedAt != nil {
+		tried = u.TriedAt.Time
+	}
+	return tried.Add(f.rescheduleAfter() + trialSlack)
 }
 
 // waiting returns how many pods of a subset find no node, in all zones of the member.
