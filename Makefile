@@ -73,6 +73,10 @@ bench: setup ## Measure division, delivery and rollouts; BENCHFLAGS="-only rollo
 faults: setup ## Run the CloneSet controller behind a faulty API server; FAULTFLAGS="-for 30m -seed 7"
 	@go run ./e2e/faults $(FAULTFLAGS)
 
+.PHONY: hostile
+hostile: setup ## Give a million malformed or hostile objects to decisions and webhooks, 20000 to a real hub; HOSTILEFLAGS="-seed 7"
+	@go run ./e2e/hostile -programs $(BIN) $(HOSTILEFLAGS)
+
 .PHONY: chaos
 chaos: setup ## Break a fleet in every way and prove that the global limits hold; CHAOSFLAGS="-runs 3 -seed 7 -for 60s"
 	@go run ./e2e/chaos $(CHAOSFLAGS)

@@ -183,7 +183,7 @@ func (w *walk) find() {
 		w.p.Number = int32(i) + 1
 		return
 	}
-	w.p.Number = min(w.p.Number, int32(len(list)))
+	w.p.Number = max(1, min(w.p.Number, int32(len(list)))) // somebody may have written a number that there is not
 }
 
 // passes tells whether the wave under way is over, and else notes what it waits for.
