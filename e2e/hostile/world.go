@@ -252,14 +252,16 @@ func (w *world) decide(ctx context.Context) error {
 	return nil
 }
 
-// sums holds what every decision holds: no cell has fewer than no replicas, and all together with those that have no cell are what is asked for.
+// sums holds what every decision holds: no cell has fewer than no replicas, and all that stay are together with those that have
+// no cell what is asked for.
 func sums(spec *topology.WorkloadPlacementSpec) error {
 	var total int64
 	for i := range spec.Cells {
-		if spec.Cells[i].Replicas < 0 {
-			return fmt.Errorf("cell %s has %d replicas", spec.Cells[i].Cluster, spec.Cells[i].Replicas)
+		c := &spec.Cells[i]
+		if c.Replicas < 0 {
+			return fmt.Errorf("cell %s has %d replicas", c.Cluster, c.Replicas)
 		}
-		total += int64(spec.Cells[i].Replicas)
+		total += int64(c.Replicas) - int64(c.Leaving) // others stand in for those
 	}
 	for i := range spec.Unplaced {
 		total += int64(spec.Unplaced[i].Replicas)

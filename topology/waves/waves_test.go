@@ -406,3 +406,14 @@ func (w *world) check(t *testing.T, seed uint64, before, d Decision) {
 		}
 	}
 }
+
+// TestNumberThatThereIsNot holds that a placement in which somebody wrote the number of no wave stops nothing.
+func TestNumberThatThereIsNot(t *testing.T) {
+	for _, number := range []int32{-1 << 31, -1, 0} {
+		f := facts(named("one", "east"), named("two", "west"))
+		f.Begins, f.Last = false, &topology.WaveProgress{Number: number, Of: 2, Name: "gone", Since: metav1.NewTime(start), From: "one"}
+		if got := Decide(f); got.Progress == nil || got.Progress.Number != 1 {
+			t.Errorf("number %d: %+v, want wave 1", number, got.Progress)
+		}
+	}
+}
