@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -37,21 +38,34 @@ const (
 	exitTimeout = 124
 )
 
-// pluginPrefix begins the name of a program that kubectl runs as its own verb.
-const pluginPrefix = "kubectl-"
+const (
+	// pluginPrefix begins the name of a program that kubectl runs as its own verb.
+	pluginPrefix = "kubectl-"
+	// completerPrefix begins the name of the program that kubectl asks how to complete the arguments of such a verb.
+	completerPrefix = "kubectl_complete-"
+)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:])
+	code := run(ctx, arguments(os.Args[0], os.Args[1:]))
 	stop()
 	os.Exit(code)
+}
+
+// arguments returns the command line of a program that was called by a name: as kubectl's completer of the plugin, the request
+// for completions of what kubectl was given so far.
+func arguments(called string, args []string) []string {
+	if strings.HasPrefix(filepath.Base(called), completerPrefix) {
+		return append([]string{cobra.ShellCompRequestCmd}, args...)
+	}
+	return args
 }
 
 // run executes the command line and returns the exit code.
 func run(ctx context.Context, args []string) int {
 	// Libraries have nothing to say to the user that the command does not say itself.
 	ctrllog.SetLogger(logr.Discard())
-	command := newCommand()
+	command := newCommand(os.Stdout)
 	command.SetArgs(args)
 	err := command.ExecuteContext(ctx)
 	if err == nil {
@@ -69,14 +83,20 @@ func run(ctx context.Context, args []string) int {
 	}
 }
 
-func newCommand() *cobra.Command {
+// newCommand returns the whole command line, which writes its results to out.
+func newCommand(out io.Writer) *cobra.Command {
 	command := &cobra.Command{
-		Use:           "flotilla",
-		Short:         "Run workloads over many Kubernetes clusters",
+		Use:   "flotilla",
+		Short: "Run workloads over many Kubernetes clusters",
+		Long: `Run workloads over many Kubernetes clusters.
+
+Results go to standard output, talk to standard error. The exit code is 0 for success, 1 for a failure, 2 for a wrong command
+line, and 124 for a deadline that passed.`,
 		Version:       version.Get().GitVersion,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	command.SetOut(out)                          // before the verb completion is made, which keeps it
 	command.SetVersionTemplate("{{.Version}}\n") // what `flotilla version` prints
 	usage := func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", console.ErrUsage, err) }
 	command.SetFlagErrorFunc(usage)
@@ -94,5 +114,18 @@ func newCommand() *cobra.Command {
 				return err
 			},
 		})
+	command.InitDefaultCompletionCmd()
+	refuseUnknown(command)
 	return command
+}
+
+// refuseUnknown lets the verbs that only have verbs of their own refuse one that there is not; cobra would print the help, and
+// a script would take that for success.
+func refuseUnknown(command *cobra.Command) {
+	for _, verb := range command.Commands() {
+		if verb.HasSubCommands() && !verb.Runnable() {
+			verb.Args, verb.RunE = cobra.NoArgs, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+		refuseUnknown(verb)
+	}
 }

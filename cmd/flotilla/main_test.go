@@ -1,11 +1,13 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
 )
 
 func TestExitCodes(t *testing.T) {
+	t.Setenv("KUBECONFIG", os.DevNull) // nobody's own clusters
 	nothing := t.TempDir()
 	for _, test := range []struct {
 		args string
@@ -21,6 +23,21 @@ func TestExitCodes(t *testing.T) {
 		{"try up --nope", exitUsage},
 		{"try stop", exitUsage},
 		{"try down more", exitUsage},
+		{"rollout", 0},
+		{"rollout nope", exitUsage},
+		{"rollout nope clone/api", exitUsage},
+		{"token nope", exitUsage},
+		{"completion", 0},
+		{"completion nope", exitUsage},
+		{"why", exitUsage},
+		{"why api", exitUsage},
+		{"why pod/api", exitUsage},
+		{"tree clone/api -A", exitUsage},
+		{"tree -o xml", exitUsage},
+		{"tree -l ===", exitUsage},
+		{"plan", exitUsage},
+		{"plan -f " + nothing + "/none --members " + nothing + "/none", exitFailed},
+		{"tree --kubeconfig " + nothing + "/none", exitFailed},
 	} {
 		if got := run(t.Context(), strings.Fields(test.args)); got != test.want {
 			t.Errorf("flotilla %s: exit code %d, want %d", test.args, got, test.want)
@@ -31,9 +48,9 @@ func TestExitCodes(t *testing.T) {
 func TestVersion(t *testing.T) {
 	var said []string
 	for _, args := range []string{"version", "--version"} {
-		command, out := newCommand(), &strings.Builder{}
+		out := &strings.Builder{}
+		command := newCommand(out)
 		command.SetArgs([]string{args})
-		command.SetOut(out)
 		if err := command.ExecuteContext(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -41,5 +58,37 @@ func TestVersion(t *testing.T) {
 	}
 	if said[0] != said[1] || !strings.HasPrefix(said[0], "v") || strings.Count(said[0], "\n") != 1 {
 		t.Errorf("version says %q, --version %q", said[0], said[1])
+	}
+}
+
+// TestCompletionScripts holds that each shell gets a script, under the name of the program and as a plugin of kubectl.
+func TestCompletionScripts(t *testing.T) {
+	for shell, want := range map[string]string{"bash": "__start_flotilla flotilla", "zsh": "#compdef flotilla", "fish": "complete -c flotilla", "powershell": "-CommandName 'flotilla'"} {
+		out := &strings.Builder{}
+		command := newCommand(out)
+		command.SetArgs([]string{"completion", shell})
+		if err := command.ExecuteContext(t.Context()); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("%s: %v, without %q:\n%.300s", shell, err, want, out.String())
+		}
+	}
+}
+
+// TestCompleter holds that kubectl, which asks a program kubectl_complete-flotilla, gets what the shells' scripts get.
+func TestCompleter(t *testing.T) {
+	for _, test := range []struct {
+		called string
+		args   []string
+		want   string
+	}{
+		{"/usr/bin/kubectl_complete-flotilla", []string{"rollout", "st"}, "status\tSay how far a rollout is, or wait for its end\n:4\n"},
+		{"kubectl_complete-flotilla.exe", []string{"tree", "-o", ""}, "text\njson\nyaml\n:4\n"},
+		{"kubectl-flotilla", []string{"__complete", "tree", "-o", ""}, "text\njson\nyaml\n:4\n"},
+	} {
+		out := &strings.Builder{}
+		command := newCommand(out)
+		command.SetArgs(arguments(test.called, test.args))
+		if err := command.ExecuteContext(t.Context()); err != nil || out.String() != test.want {
+			t.Errorf("%s %q says %q (%v), want %q", test.called, test.args, out.String(), err, test.want)
+		}
 	}
 }

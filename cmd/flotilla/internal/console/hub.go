@@ -11,9 +11,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub"
-	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/hub/snapshot"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
@@ -29,10 +27,7 @@ type Hub struct {
 func (h *Hub) AddFlags(cmd *cobra.Command) {
 	h.flags = genericclioptions.NewConfigFlags(true)
 	h.flags.AddFlags(cmd.Flags())
-	// The flag was added a line before.
-	_ = cmd.RegisterFlagCompletionFunc("namespace", h.complete(func(ctx context.Context, c client.Reader) ([]string, error) {
-		return names(ctx, c, &topology.WorkloadPlacementList{}, func(o client.Object) string { return o.GetNamespace() })
-	}))
+	h.completeFlags(cmd)
 }
 
 // AddAllNamespaces adds the flag -A to a verb.
@@ -108,48 +103,4 @@ func (h *Hub) Record(ctx context.Context, namespace string) (*snapshot.Snapshot,
 	}
 	id, err := wire.HubID(ctx, s)
 	return s, id, err
-}
-
-// complete makes a completion of names that a function reads from the hub. Where the hub does not answer nothing is offered.
-func (h *Hub) complete(read func(context.Context, client.Reader) ([]string, error)) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		c, err := h.Client()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		found, err := read(cmd.Context(), c)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		return found, cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-// CompleteWorkloads offers the workloads of the namespace as KIND/NAME, for the first argument.
-func (h *Hub) CompleteWorkloads(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return h.complete(func(ctx context.Context, c client.Reader) ([]string, error) {
-		namespace, err := h.Namespace()
-		if err != nil {
-			return nil, err
-		}
-		var all []string
-		for _, rule := range placement.Rules() {
-			found, err := names(ctx, c, rule.NewList(), func(o client.Object) string { return short(rule.GVK.Kind) + "/" + o.GetName() }, client.InNamespace(namespace))
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, found...)
-		}
-		return all, nil
-	})(cmd, args, typed)
-}
-
-// CompleteMembers offers the names of the members.
-func (h *Hub) CompleteMembers(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	return h.complete(func(ctx context.Context, c client.Reader) ([]string, error) {
-		return names(ctx, c, &topology.MemberClusterList{}, client.Object.GetName)
-	})(cmd, args, typed)
 }

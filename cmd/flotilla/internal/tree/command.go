@@ -2,19 +2,16 @@
 package tree
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -98,7 +95,14 @@ func (v *verb) read(args []string) (err error) {
 func (v *verb) print(out io.Writer, tree *Tree) error {
 	return v.output.Print(out, tree, func(out io.Writer) error {
 		if len(tree.Workloads) == 0 {
-			_, err := fmt.Fprintln(out, "no workload of the hub is there")
+			where, with := "in namespace "+v.namespace, ""
+			if v.namespace == "" {
+				where = "on the hub"
+			}
+			if v.selector != "" {
+				with = fmt.Sprintf(" with the labels %q", v.selector)
+			}
+			_, err := fmt.Fprintf(out, "there is no workload %s%s\n", where, with)
 			return err
 		}
 		return Write(out, tree)
@@ -166,7 +170,11 @@ func (v *verb) workloads(ctx context.Context, from client.Reader, placements []t
 		}
 	}
 	if v.key != nil && len(found) == 0 {
-		return nil, fmt.Errorf("there is no %s with the labels that are asked for", v.key.Sentence())
+		with := ""
+		if v.selector != "" {
+			with = fmt.Sprintf(" with the labels %q", v.selector)
+		}
+		return nil, fmt.Errorf("there is no %s%s", v.key.Sentence(), with)
 	}
 	slices.SortFunc(found, func(a, b client.Object) int {
 		text := func(o client.Object) string {
@@ -175,89 +183,4 @@ func (v *verb) workloads(ctx context.Context, from client.Reader, placements []t
 		return strings.Compare(text(a), text(b))
 	})
 	return found, nil
-}
-
-// settle is how long a change waits for others, so that a burst is drawn once.
-const settle = 200 * time.Millisecond
-
-// follow shows the tree again whenever it changed, until the context ends: on a terminal in place, else one after the other.
-func (v *verb) follow(ctx context.Context, out io.Writer) error {
-	cfg, scheme, err := v.hub.Config()
-	if err != nil {
-		return err
-	}
-	direct, err := v.hub.Client()
-	if err != nil {
-		return err
-	}
-	if _, err := v.look(ctx, direct); err != nil {
-		return err // a cache would try for ever
-	}
-	hub, err := cache.New(cfg, cache.Options{Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields()})
-	if err != nil {
-		return fmt.Errorf("connect to the hub: %w", err)
-	}
-	ctx, stop := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- hub.Start(ctx) }()
-	defer stop()
-	changed := make(chan struct{}, 1)
-	if err := notify(ctx, hub, changed); err != nil {
-		return err
-	}
-	terminal, shown := v.output == "text" && console.IsTerminal(out), ""
-	for {
-		tree, err := v.look(ctx, hub)
-		if ctx.Err() != nil {
-			return nil // the user ended it
-		}
-		if err != nil {
-			return err
-		}
-		var text bytes.Buffer
-		if err := v.print(&text, tree); err != nil {
-			return err
-		}
-		if text.String() != shown {
-			if err := draw(out, text.String(), terminal, shown == "" || v.output != "text"); err != nil {
-				return err
-			}
-			shown = text.String()
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case err := <-ended:
-			return endOf(ctx, err)
-		case <-changed:
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(settle):
-		}
-	}
-}
-
-// endOf is what the end of the connection means: nothing where the user wanted it.
-func endOf(ctx context.Context, err error) error {
-	if ctx.Err() != nil || err == nil {
-		return nil
-	}
-	return fmt.Errorf("watch the hub: %w", err)
-}
-
-// draw shows a text: on a terminal in place of the last one, else below it.
-func draw(out io.Writer, text string, terminal, first bool) error {
-	const clear = "\x1b[H\x1b[2J\x1b[3J"
-	switch {
-	case terminal:
-		text = clear + text
-	case !first:
-		text = "\n" + text
-	}
-	if _, err := io.WriteString(out, text); err != nil {
-		return fmt.Errorf("write the tree: %w", err)
-	}
-	return nil
 }

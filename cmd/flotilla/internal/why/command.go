@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
 	"github.com/flotilla-dev/flotilla/hub/explain"
 )
@@ -63,8 +64,10 @@ replicas, is judged as things stand now, and is marked "now".`,
 	command.Flags().StringVarP(&question.Cluster, "member", "C", "", "ask about one member")
 	command.Flags().StringVar(&question.Zone, "zone", "", "ask about one zone")
 	command.Flags().StringVar(&question.Subset, "subset", "", "ask about one subset")
-	// The flag was added above.
+	// The flags were added above.
 	_ = command.RegisterFlagCompletionFunc("member", hub.CompleteMembers)
+	_ = command.RegisterFlagCompletionFunc("zone", hub.CompleteCells(func(c topology.Cell) string { return c.Zone }))
+	_ = command.RegisterFlagCompletionFunc("subset", hub.CompleteCells(func(c topology.Cell) string { return c.Subset }))
 	return command
 }
 
