@@ -134,7 +134,11 @@ func summary(f *Facts, s *Sum, desired int32, kind string) []conditions.Conditio
 	case len(s.Stale) > 0:
 		unsettle(list, corev1.ConditionUnknown, MembersNotReady, s.staleMessage())
 	case facts.Complete() && (!s.Answered || !s.Exact):
-		unsettle(list, corev1.ConditionFalse, MembersNotAnswered, "members have not all carried out what the placement asks")
+		message := "members have not all carried out what the placement asks"
+		if s.Failed != nil {
+			message += ": " + s.Failed.Message // the pods of before are all right, and would hide it
+		}
+		unsettle(list, corev1.ConditionFalse, MembersNotAnswered, message)
 	}
 	federated := conditions.Condition{
 		Type: apps.ConditionFederated, Status: corev1.ConditionStatus(f.Verdict.Federated), Reason: f.Verdict.Reason, Message: f.Verdict.Message,

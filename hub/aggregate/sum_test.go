@@ -106,6 +106,20 @@ func TestCloneSetStatus(t *testing.T) {
 	}
 }
 
+// A member that refuses a change keeps its pods of before, which are all well: what it says must be seen all the same.
+func TestRefusedChangeIsTold(t *testing.T) {
+	cs, f := example()
+	f.Works["west"].Status.Conditions[0] = metav1.Condition{Type: work.ConditionApplied, Status: metav1.ConditionFalse, Reason: work.ReasonApplyFailed, Message: "refused: no such field"}
+	f.Works["west"].Status.Report.Sequence = 3
+	f.Placement.Spec.RevisionSequence = 3
+	sum := Summarise(f)
+	const said = "members have not all carried out what the placement asks: west: refused: no such field"
+	got := cloneSetStatus(cs, f, &sum, time.Unix(100, 0))
+	if ready, reconciling := shown(got, "Ready"), shown(got, "Reconciling"); ready != "False MembersNotAnswered: 6 of 6 pods are available; "+said || reconciling != "True MembersNotAnswered: "+said {
+		t.Errorf("Ready %q, Reconciling %q", ready, reconciling)
+	}
+}
+
 func sameStatus(a, b apps.CloneSetStatus) bool {
 	cs, other := &apps.CloneSet{Status: a}, &apps.CloneSet{Status: b}
 	if len(a.Conditions) != len(b.Conditions) {

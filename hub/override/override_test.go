@@ -200,7 +200,18 @@ func TestCheck(t *testing.T) {
 	if misfit := Check([]topology.Override{{}, wrong}); misfit == nil || misfit.Index != 1 || !strings.Contains(misfit.Problem, "clusters.selector cannot be read") {
 		t.Errorf("misfit %+v", misfit)
 	}
-	if misfit := Check([]topology.Override{{}}); misfit != nil {
+	for text, words := range map[string]string{
+		`{labels: {"a b": x}}`:                       `its label "a b" with the value "x" is none`,
+		`{labels: {team: "shop and more"}}`:          `its label "team" with the value "shop and more" is none`,
+		`{annotations: {"a b": x}}`:                  `its annotation "a b" is none`,
+		`{env: [{name: OK}, {name: A=B, value: x}]}`: `correct env[1].name`,
+	} {
+		if misfit := Check([]topology.Override{{}, parse(t, text)}); misfit == nil || misfit.Index != 1 || !strings.Contains(misfit.Problem, words) {
+			t.Errorf("%s: misfit %+v lacks %q", text, misfit, words)
+		}
+	}
+	fine := parse(t, `{labels: {example.com/team: ""}, annotations: {example.com/note: "any text, also this"}, env: [{name: my.variable-1}]}`)
+	if misfit := Check([]topology.Override{{}, fine}); misfit != nil {
 		t.Errorf("misfit %+v", misfit)
 	}
 }

@@ -5,10 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
 
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
@@ -85,6 +90,9 @@ func zonesOf(m *topology.MemberCluster) []string {
 // Check finds entries that can hold for nobody, whatever members there are: the first one, nil if there is none.
 func Check(overrides []topology.Override) *Misfit {
 	for i := range overrides {
+		if problem := unusable(&overrides[i]); problem != "" {
+			return &Misfit{Index: i, Problem: problem}
+		}
 		if s := overrides[i].Clusters.Selector; s != nil {
 			if _, err := metav1.LabelSelectorAsSelector(s); err != nil {
 				return &Misfit{Index: i, Problem: fmt.Sprintf("its clusters.selector cannot be read: %v; correct it", err)}
@@ -92,6 +100,26 @@ func Check(overrides []topology.Override) *Misfit {
 		}
 	}
 	return nil
+}
+
+// unusable says what every API server would refuse of what an entry sets, "" if nothing.
+func unusable(o *topology.Override) string {
+	for _, key := range slices.Sorted(maps.Keys(o.Labels)) {
+		if errs := metav1validation.ValidateLabels(map[string]string{key: o.Labels[key]}, field.NewPath("labels")); len(errs) > 0 {
+			return fmt.Sprintf("its label %q with the value %q is none: %s; correct the label", key, o.Labels[key], errs[0].Detail)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(o.Annotations)) {
+		if errs := apivalidation.ValidateAnnotations(map[string]string{key: o.Annotations[key]}, field.NewPath("annotations")); len(errs) > 0 {
+			return fmt.Sprintf("its annotation %q is none: %s; correct the annotation", key, errs[0].Detail)
+		}
+	}
+	for i := range o.Env {
+		if errs := validation.IsRelaxedEnvVarName(o.Env[i].Name); len(errs) > 0 {
+			return fmt.Sprintf("its variable %q is none: %s; correct env[%d].name", o.Env[i].Name, errs[0], i)
+		}
+	}
+	return ""
 }
 
 // Hash is a short name of what the entries do, "" for none: a placement records it, so that a change of the policy is an
