@@ -56,6 +56,15 @@ func TestPlanSpreads(t *testing.T) {
 		{"a weight of the policy goes before the member's", open(8), change("east west", "east", func(m *Member) { m.Weight = 2 }),
 			topology.Spread{Type: topology.SpreadWeighted, Places: []topology.SpreadPlace{{Cluster: "east", Weight: new(int32(3))}}}, "east:6 west:2", ""},
 		{"weights of zero are nowhere", open(3), change("east", "east", func(m *Member) { m.Weight = 0 }), topology.Spread{Type: topology.SpreadWeighted}, "", "Bounds"},
+		{"a policy's weights that are all zero are nowhere", open(3), members("east west"), topology.Spread{
+			Type: topology.SpreadWeighted, Places: []topology.SpreadPlace{{Cluster: "east", Weight: new(int32(0))}, {Cluster: "west", Weight: new(int32(0))}},
+		}, "", "Bounds"},
+		{"two regions, one with two members", open(8), change("east west north", "north", func(m *Member) { m.Region = "r2" }), topology.Spread{By: topology.SpreadByRegion}, "east:2 north:4 west:2", ""},
+		{"a region's max", open(8), change("east west north", "north", func(m *Member) { m.Region = "r2" }),
+			topology.Spread{By: topology.SpreadByRegion, Places: []topology.SpreadPlace{{Region: "r2", Max: number("25%")}}}, "east:3 north:2 west:3", ""},
+		{"regions by weight", open(9), change("east west north", "north", func(m *Member) { m.Region = "r2" }), topology.Spread{
+			By: topology.SpreadByRegion, Type: topology.SpreadWeighted, Places: []topology.SpreadPlace{{Region: "r1", Weight: new(int32(2))}},
+		}, "east:3 north:3 west:3", ""},
 		{"a cluster's max", open(8), members("east west"), topology.Spread{Places: []topology.SpreadPlace{{Cluster: "east", Max: number("25%")}}}, "east:2 west:6", ""},
 		{"bounds that no fleet can meet", open(9), members("east west"),
 			topology.Spread{Places: []topology.SpreadPlace{{Cluster: "east", Max: number("2")}, {Cluster: "west", Max: number("3")}}}, "east:2 west:3", "Bounds"},
