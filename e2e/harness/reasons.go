@@ -29,6 +29,16 @@ func (h *Harness) Flotilla(ctx context.Context, args ...string) Answer {
 	return h.run(ctx, filepath.Join(h.programs, cliProgram), "KUBECONFIG="+h.Hub.Kubeconfig(), args...)
 }
 
+// FlotillaWith is Flotilla for verbs that also dial members: their kubeconfigs stand beside the hub's, with a context for each by
+// its name.
+func (h *Harness) FlotillaWith(ctx context.Context, members []string, args ...string) Answer {
+	files := []string{h.Hub.Kubeconfig()}
+	for _, member := range members {
+		files = append(files, h.Members[member].Kubeconfig())
+	}
+	return h.run(ctx, filepath.Join(h.programs, cliProgram), "KUBECONFIG="+strings.Join(files, string(os.PathListSeparator)), args...)
+}
+
 // FlotillaAlone runs our command line without any cluster.
 func (h *Harness) FlotillaAlone(ctx context.Context, args ...string) Answer {
 	return h.run(ctx, filepath.Join(h.programs, cliProgram), "KUBECONFIG="+os.DevNull, args...)

@@ -42,8 +42,19 @@ var _ = Describe("What runs in members already", func() {
 		})
 		before := h.Pods.Mark(ctx, ns)
 
+		By("looking at what adoption would change: nothing, and nothing is written")
+		enforce(ctx, ns, policyOn(ns, "two", "east, west", "CloneSet"))
+		dry := h.FlotillaWith(ctx, []string{"east", "west"}, "adopt", "clone/api", "-n", ns, "--from", "east,west", "--dry-run")
+		Expect(dry.Code).To(Equal(0), dry.Talk)
+		for member, replicas := range running {
+			Expect(dry.Out).To(ContainSubstring("%s in %s: %d replicas, 0 pods would restart\n", api.Sentence(), member, replicas))
+		}
+		Expect(dry.Out).To(HaveSuffix("nothing was written (--dry-run)\n"))
+		_, err := h.Hub.Get(ctx, api)
+		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "the hub has the workload (%v)", err)
+
 		By("without a word of adoption it is a conflict, and stays as it is")
-		h.Hub.Apply(ctx, policyOn(ns, "two", "east, west", "CloneSet"), cloneSet(ns, "api", 6, "api:1", ""))
+		h.Hub.Apply(ctx, cloneSet(ns, "api", 6, "api:1", ""))
 		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue, Reason: "Conflict"}, "CloneSet", ns+"/api", "stands in the member")
 
 		By("adopting it")

@@ -112,5 +112,10 @@ spec:
 		h.Hub.Apply(ctx, policy(ns, "native", "Deployment\n    apiVersion: apps/v1"))
 		h.ExpectToldOf(ctx, harness.TopologyObject("FederationPolicy", ns, "native"),
 			metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: topology.PolicyRunsOnHub}, "Deployment (apps)", "deploymentTemplate")
+
+		By("a Job, too")
+		h.Hub.Apply(ctx, policy(ns, "jobs", "Job\n    apiVersion: batch/v1"))
+		h.ExpectToldOf(ctx, harness.TopologyObject("FederationPolicy", ns, "jobs"),
+			metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: topology.PolicyRunsOnHub}, "Job (batch)")
 	})
 })

@@ -84,10 +84,11 @@ var _ = Describe("Overrides", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(object.GetAnnotations()).NotTo(HaveKey("fits"))
 
-		By("correcting it")
+		By("correcting it, with a variable for the one member that lies in the zones c and d alone")
 		h.Hub.Apply(ctx, everywhere+`
   overrides:
   - {annotations: {fits: "yes"}}
+  - {zones: [c, d], env: [{name: PLACE, value: far}]}
   - {clusters: {names: [west]}, patch: [{op: add, path: /spec/template/metadata/annotations, value: {patched: "yes"}}]}
 `)
 		expectReady(ctx, api)
@@ -98,7 +99,12 @@ var _ = Describe("Overrides", func() {
 			}
 			return object.GetAnnotations(), nil
 		}).WithTimeout(harness.Patience).Should(HaveKeyWithValue("fits", "yes"))
+		place := func(member string) string {
+			return h.Members[member].MustKubectl(ctx, "-n", ns, "get", "clone/api", "-o", `jsonpath={.spec.template.spec.containers[0].env[?(@.name=="PLACE")].value}`)
+		}
+		Eventually(ctx, func() string { return place("south") }).WithTimeout(harness.Patience).Should(Equal("far"))
 		h.ExpectAtRest(ctx, api, 3)
+		Expect(place("east")+place("west")).To(BeEmpty(), "zones a and b, b and c")
 	})
 })
 
