@@ -5,6 +5,7 @@ package suites_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -26,8 +27,13 @@ const lossPatience = 4 * time.Minute
 // failing is a namespace with a policy for CloneSets that has this failover.
 func failing(ctx context.Context, name, failover string) string {
 	ns := bare(ctx, name)
-	enforce(ctx, ns, policy(ns, "everywhere", "CloneSet")+"  failover: "+failover+"\n")
+	failBy(ctx, ns, failover)
 	return ns
+}
+
+// failBy gives the policy of failing another failover, and waits until the hub has seen it.
+func failBy(ctx context.Context, ns, failover string) {
+	enforce(ctx, ns, policy(ns, "everywhere", "CloneSet")+"  failover: "+failover+"\n")
 }
 
 // leavingOf returns what others stand in for, by member.
@@ -123,44 +129,10 @@ var _ = Describe("A member is lost", func() {
 		expectAtMost(history, harness.Unavailable(9), 0, "pods are missing")
 	})
 
-	It("with Fence: nothing runs twice before a person says that nothing runs there", func(ctx SpecContext) {
-		ns := failing(ctx, "fenced", "{mode: Fence, after: 20s}")
-		mend()
-		api := harness.CloneSet(ns, "api")
-		h.Hub.Apply(ctx, apiSample(ns))
-		h.ExpectAtRest(ctx, api, 9)
-		h.ExpectPlaced(ctx, api, map[string]int{"east": 3, "south": 3, "west": 3})
-		before := h.Pods.Mark(ctx, ns)
-		refused := h.Flotilla(ctx, "fence", "south", "--confirm")
-		Expect(refused.Code).NotTo(Equal(0))
-		Expect(refused.Talk).To(ContainSubstring("flotilla drain south"))
-
-		By("stopping south's control plane, with its nodes")
-		Expect(h.Fleet.Member("south").Stop(ctx)).To(Succeed())
-		expectNotReady(ctx, "south")
-		Eventually(ctx, func() string { return h.Flotilla(ctx, "why", "clone/api", "-n", ns, "--member", "south").Out }).
-			WithTimeout(lossPatience).WithPolling(time.Second).Should(ContainSubstring("flotilla fence south --confirm"))
-		Expect(leavingOf(ctx, api)).To(BeEmpty())
-		Expect(h.Pods.Pods(ns)).To(HaveLen(9))
-		Expect(h.Flotilla(ctx, "fence", "south").Code).To(Equal(2), "it wants to be confirmed")
-
-		By("confirming it")
-		Expect(h.Flotilla(ctx, "fence", "south", "--confirm").Code).To(Equal(0))
-		expectLeaving(ctx, api, map[string]int{"south": 3})
-		expectServing(ctx, api, 9, "east", "west")
-
-		By("starting it again: the word does not hold for the next loss")
-		Expect(h.Fleet.Member("south").Start(ctx)).To(Succeed())
-		Expect(h.Fleet.WaitMembersReady(ctx, lossPatience)).To(Succeed())
-		expectLeaving(ctx, api, map[string]int{})
-		h.ExpectAtRest(ctx, api, 9)
-		history := h.Pods.Since(ctx, before)
-		Expect(history.Created()).To(HaveLen(3))
-		Expect(history.Gone()).To(HaveLen(3))
-	})
-
 	It("together with others: none of them is given up; the hub down for all: no member is judged, no pod comes or goes", func(ctx SpecContext) {
-		ns := failing(ctx, "many", "{mode: Replace, after: 60s}") // two agents need not come back at once
+		const replace, never = "{mode: Replace, after: 20s}", "{mode: Never}"
+		// While agents go and come, which they need not do at once, nobody is to be given up.
+		ns, drifting := failing(ctx, "many", never), federated(ctx, "hubless")
 		mend()
 		api := harness.CloneSet(ns, "api")
 		h.Hub.Apply(ctx, apiSample(ns))
@@ -176,18 +148,26 @@ var _ = Describe("A member is lost", func() {
 			h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", member),
 				metav1.Condition{Type: topology.MemberFailoverHeld, Status: metav1.ConditionTrue, Reason: topology.ReasonMassFailure}, member, "flotilla fence")
 		}
+		failBy(ctx, ns, replace)
 		Eventually(ctx, func() string { return h.Flotilla(ctx, "why", "clone/api", "-n", ns, "--member", "south").Out }).
 			WithTimeout(lossPatience).WithPolling(time.Second).Should(ContainSubstring("too many members"))
 		// Longer than failover.after: each of them alone would be given up.
-		Consistently(ctx, func() map[string]int { return leavingOf(ctx, api) }).WithTimeout(65 * time.Second).WithPolling(time.Second).Should(BeEmpty())
+		Consistently(ctx, func() map[string]int { return leavingOf(ctx, api) }).WithTimeout(25 * time.Second).WithPolling(time.Second).Should(BeEmpty())
+		failBy(ctx, ns, never)
 		restart(ctx, fleet.AgentName("south"), fleet.AgentName("west"))
 		Expect(h.Fleet.WaitMembersReady(ctx, lossPatience)).To(Succeed())
 		for _, member := range lost {
 			h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", member),
 				metav1.Condition{Type: topology.MemberFailoverHeld, Status: metav1.ConditionFalse, Reason: topology.ReasonNoMassFailure})
 		}
+		failBy(ctx, ns, replace)
 
 		By("stopping the hub's control plane for longer than it takes to give a member up")
+		drifted, web := harness.CloneSet(drifting, "api"), harness.UnitedDeployment(drifting, "web")
+		h.Hub.Apply(ctx, apiSample(drifting), webSample(drifting))
+		h.ExpectAtRest(ctx, drifted, 9)
+		h.ExpectAtRest(ctx, web, 12)
+		beforeDrift := h.Pods.Mark(ctx, drifting)
 		since := map[string]metav1.Time{}
 		for _, member := range h.MemberNames() {
 			c, err := readyOf(ctx, member)
@@ -195,7 +175,17 @@ var _ = Describe("A member is lost", func() {
 			since[member] = c.LastTransitionTime
 		}
 		Expect(h.Fleet.Hub().Stop(ctx)).To(Succeed())
-		Consistently(ctx, func() int { return len(h.Pods.Pods(ns)) }).WithTimeout(105 * time.Second).WithPolling(time.Second).Should(Equal(9))
+		away := time.Now()
+
+		By("scaling a member's object: its agent needs no hub to put it right")
+		west := h.Members["west"]
+		west.MustKubectl(ctx, "-n", drifting, "scale", "clone/api", "--replicas=4")
+		expectReplicas(ctx, west, drifted, 3)
+		h.ExpectPods(ctx, drifted, harness.ByCluster, map[string]int{"east": 3, "south": 3, "west": 3})
+		const judged = 65 * time.Second // 40 s until a member is NotReady, 20 s of failover.after
+		Consistently(ctx, func() int { return len(h.Pods.Pods(ns)) }).WithTimeout(max(time.Second, judged-time.Since(away))).WithPolling(time.Second).Should(Equal(9))
+
+		By("starting the hub again")
 		Expect(h.Fleet.Hub().Start(ctx)).To(Succeed())
 		Expect(h.Mend(ctx)).To(Succeed())
 		h.ExpectAtRest(ctx, api, 9)
@@ -208,6 +198,15 @@ var _ = Describe("A member is lost", func() {
 			at := since[member]
 			Expect(c.LastTransitionTime.Equal(&at)).To(BeTrue(), "%s was NotReady for a while", member)
 		}
+		h.ExpectAtRest(ctx, drifted, 9)
+		h.ExpectAtRest(ctx, web, 12)
+		history := h.Pods.Since(ctx, beforeDrift)
+		gone := slices.DeleteFunc(history.Gone(), func(p harness.Pod) bool { return p.Cluster == "west" })
+		Expect(gone).To(BeEmpty())
+		Expect(len(history.Gone())).To(Equal(len(history.Created())), "the pod too many, if there was time for it")
+		Expect(history.Restarted()).To(BeEmpty())
+		h.Kubectl(ctx, "-n", drifting, "scale", "clone/api", "--replicas=12")
+		h.ExpectAtRest(ctx, drifted, 12)
 	})
 })
 

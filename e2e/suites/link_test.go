@@ -29,7 +29,7 @@ const comeback = 6 * time.Minute
 
 var _ = Describe("The link between hub and member", func() {
 	It("7.7-1: the hub is away: drift is repaired, also by an agent that was restarted meanwhile, pods run on, and one report comes at the return", func(ctx SpecContext) {
-		outage := time.Minute // more than 40 s, so that every agent begins a session
+		outage := 45 * time.Second // more than 40 s, so that every agent begins a session
 		if set := os.Getenv("FLOTILLA_OUTAGE"); set != "" {
 			var err error
 			outage, err = time.ParseDuration(set)

@@ -3,7 +3,6 @@
 package suites_test
 
 import (
-	"slices"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -18,19 +17,24 @@ import (
 )
 
 var _ = Describe("A member is stopped", func() {
-	It("is NotReady after 40 s without a word, keeps what it has, gets nothing new, blocks no deletion, and comes back unharmed", func(ctx SpecContext) {
-		ns, other := federated(ctx, "stopped"), federated(ctx, "stopped-ns")
+	It("is NotReady after 40 s without a word, keeps what it has, gets nothing new, blocks no deletion, and comes back unharmed; with Fence nothing runs twice before a person says that nothing runs there", func(ctx SpecContext) {
+		ns, other, fenced := federated(ctx, "stopped"), federated(ctx, "stopped-ns"), failing(ctx, "fenced", "{mode: Fence, after: 20s}")
 		mend()
 		api, web := harness.CloneSet(ns, "api"), harness.UnitedDeployment(ns, "web")
-		doomed := harness.CloneSet(other, "api")
-		h.Hub.Apply(ctx, apiSample(ns), webSample(ns), apiSample(other))
+		doomed, single := harness.CloneSet(other, "api"), harness.CloneSet(fenced, "api")
+		h.Hub.Apply(ctx, apiSample(ns), webSample(ns), apiSample(other), apiSample(fenced))
 		h.ExpectAtRest(ctx, api, 9)
 		h.ExpectAtRest(ctx, web, 12)
 		h.ExpectAtRest(ctx, doomed, 9)
+		h.ExpectAtRest(ctx, single, 9)
+		h.ExpectPlaced(ctx, single, map[string]int{"east": 3, "south": 3, "west": 3})
 		placed := replicasOf(h.MustPlacement(ctx, web))
-		before := h.Pods.Mark(ctx, ns)
+		before, beforeFence := h.Pods.Mark(ctx, ns), h.Pods.Mark(ctx, fenced)
+		refused := h.Flotilla(ctx, "fence", "south", "--confirm")
+		Expect(refused.Code).NotTo(Equal(0))
+		Expect(refused.Talk).To(ContainSubstring("flotilla drain south"))
 
-		By("stopping south's control plane; its agent lives on and reaches the hub")
+		By("stopping south's control plane, with its nodes; its agent lives on and reaches the hub")
 		Expect(h.Fleet.Member("south").Stop(ctx)).To(Succeed())
 		south := &topology.MemberCluster{}
 		Eventually(ctx, func() (metav1.ConditionStatus, error) {
@@ -58,14 +62,29 @@ var _ = Describe("A member is stopped", func() {
 		By("a namespace that has replicas there is deleted")
 		h.Kubectl(ctx, "delete", "namespace", other, "--timeout=240s")
 
-		By("starting it again")
+		By("with Fence: only after a person has confirmed it do others stand in")
+		Eventually(ctx, func() string { return h.Flotilla(ctx, "why", "clone/api", "-n", fenced, "--member", "south").Out }).
+			WithTimeout(lossPatience).WithPolling(time.Second).Should(ContainSubstring("flotilla fence south --confirm"))
+		Expect(leavingOf(ctx, single)).To(BeEmpty())
+		Expect(h.Pods.Pods(fenced)).To(HaveLen(9))
+		Expect(h.Flotilla(ctx, "fence", "south").Code).To(Equal(2), "it wants to be confirmed")
+		Expect(h.Flotilla(ctx, "fence", "south", "--confirm").Code).To(Equal(0))
+		expectLeaving(ctx, single, map[string]int{"south": 3})
+		expectServing(ctx, single, 9, "east", "west")
+
+		By("starting it again: the word does not hold for the next loss")
 		Expect(h.Fleet.Member("south").Start(ctx)).To(Succeed())
 		Expect(h.Fleet.WaitMembersReady(ctx, comeback)).To(Succeed())
+		expectLeaving(ctx, single, map[string]int{})
+		h.ExpectAtRest(ctx, single, 9)
+		history := h.Pods.Since(ctx, beforeFence)
+		Expect(history.Created()).To(HaveLen(3))
+		Expect(history.Gone()).To(HaveLen(3))
 		h.ExpectAtRest(ctx, api, 13)
 		h.ExpectAtRest(ctx, web, 12)
 		h.ExpectPlaced(ctx, api, map[string]int{"east": 5, "south": 3, "west": 5})
 		h.ExpectGone(ctx, doomed)
-		history := h.Pods.Since(ctx, before)
+		history = h.Pods.Since(ctx, before)
 		Expect(history.Created()).To(HaveLen(4))
 		Expect(history.Gone()).To(BeEmpty())
 		Expect(history.Restarted()).To(BeEmpty())
@@ -74,36 +93,5 @@ var _ = Describe("A member is stopped", func() {
 		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=18")
 		h.ExpectAtRest(ctx, api, 18)
 		h.ExpectPods(ctx, api, harness.ByCluster, map[string]int{"east": 6, "south": 6, "west": 6})
-	})
-})
-
-var _ = Describe("The hub's control plane is stopped", func() {
-	It("and started: members go on and heal drift, nothing happens to any pod, and the next order is carried out", func(ctx SpecContext) {
-		ns := federated(ctx, "hubless")
-		mend()
-		api, web := harness.CloneSet(ns, "api"), harness.UnitedDeployment(ns, "web")
-		h.Hub.Apply(ctx, apiSample(ns), webSample(ns))
-		h.ExpectAtRest(ctx, api, 9)
-		h.ExpectAtRest(ctx, web, 12)
-		before := h.Pods.Mark(ctx, ns)
-		Expect(h.Fleet.Hub().Stop(ctx)).To(Succeed())
-
-		By("scaling a member's object: its agent needs no hub to put it right")
-		west := h.Members["west"]
-		west.MustKubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=4")
-		expectReplicas(ctx, west, api, 3)
-		h.ExpectPods(ctx, api, harness.ByCluster, map[string]int{"east": 3, "south": 3, "west": 3})
-
-		By("starting the hub again")
-		Expect(h.Fleet.Hub().Start(ctx)).To(Succeed())
-		h.ExpectAtRest(ctx, api, 9)
-		h.ExpectAtRest(ctx, web, 12)
-		history := h.Pods.Since(ctx, before)
-		gone := slices.DeleteFunc(history.Gone(), func(p harness.Pod) bool { return p.Cluster == "west" })
-		Expect(gone).To(BeEmpty())
-		Expect(len(history.Gone())).To(Equal(len(history.Created())), "the pod too many, if there was time for it")
-		Expect(history.Restarted()).To(BeEmpty())
-		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=12")
-		h.ExpectAtRest(ctx, api, 12)
 	})
 })

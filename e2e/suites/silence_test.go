@@ -22,8 +22,7 @@ var _ = Describe("A member that is cut off in the middle of a rollout", func() {
 		mend()
 		slow := harness.CloneSet(ns, "slow")
 		const replicas, most = 15, 3
-		// A pod counts as available 20 s after it is ready, so that a member with one pod at a time needs 100 s for its five.
-		h.Hub.Apply(ctx, cloneSet(ns, "slow", replicas, "slow:1", fmt.Sprint("maxUnavailable: ", most))+"  minReadySeconds: 20\n")
+		h.Hub.Apply(ctx, cloneSet(ns, "slow", replicas, "slow:1", fmt.Sprint("maxUnavailable: ", most)))
 		h.ExpectAtRest(ctx, slow, replicas)
 		relay, undo, err := h.Relay(ctx, "east")
 		Expect(err).NotTo(HaveOccurred())
@@ -46,8 +45,10 @@ var _ = Describe("A member that is cut off in the middle of a rollout", func() {
 		}
 
 		before := h.Pods.Mark(ctx, ns)
-		h.Kubectl(ctx, "-n", ns, "patch", "clone/slow", "--type=json",
-			"-p", `[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "slow:2"}]`)
+		// A pod counts as available 20 s after it is ready, so that a member with one pod at a time needs 100 s for its five.
+		h.Kubectl(ctx, "-n", ns, "patch", "clone/slow", "--type=json", "-p", `[
+			{"op": "add", "path": "/spec/minReadySeconds", "value": 20},
+			{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "slow:2"}]`)
 		By("cutting east off as soon as it has updated a pod")
 		Eventually(ctx, func() int { return ownAt("slow:2", "east") }).WithTimeout(2 * harness.Patience).Should(BeNumerically(">", 0))
 		relay.Cut()
@@ -79,7 +80,8 @@ var _ = Describe("A member that is cut off in the middle of a rollout", func() {
 		Expect(ownAt("slow:1", "east")).To(Equal(left), "east went on without the hub")
 
 		relay.Join()
-		By("east is back, and goes on")
+		By("east is back, and goes on, now without a wait after each pod")
+		h.Kubectl(ctx, "-n", ns, "patch", "clone/slow", "--type=merge", "-p", `{"spec": {"minReadySeconds": 0}}`)
 		h.ExpectPods(ctx, slow, byImage, map[string]int{"slow:2": replicas})
 		h.ExpectAtRest(ctx, slow, replicas)
 		h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", "east"),
