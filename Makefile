@@ -92,14 +92,11 @@ rotation: setup ## Renew a member's certificates under rollouts; ROTATIONFLAGS="
 	go test -tags e2e -count 1 -timeout 60m -v ./e2e/rotation $(ROTATIONFLAGS)
 
 .PHONY: images
-images: programs ## Build the images of flotilla-hub and flotilla-agent, with docker or podman
-	@tool=$$(command -v docker || command -v podman) || { echo "images are built with docker or podman, and neither is on the PATH" >&2; exit 1; }; \
-	  context=$$(mktemp -d); trap 'rm -rf "$$context"' EXIT; cp $(BIN)/flotilla-hub $(BIN)/flotilla-agent $$context/; \
-	  for program in flotilla-hub flotilla-agent; do \
-	    "$$tool" build --quiet --build-arg PROGRAM=$$program --file Dockerfile --tag $$program:$(IMAGE_TAG) $$context; \
-	    echo "built $$program:$(IMAGE_TAG)"; \
-	  done; \
-	  echo "push them to your registry, and give the charts --set image.registry=... --set image.tag=$(IMAGE_TAG)"
+images: programs ## Write the images of flotilla-hub and flotilla-agent to .images, and load them into docker or podman if there is one
+	@go run ./e2e/tools/images -out .images -tag $(IMAGE_TAG) -version '$(VERSION)' -revision "$$(git rev-parse HEAD 2>/dev/null || true)" $(BIN)/flotilla-hub $(BIN)/flotilla-agent
+	@if tool=$$(command -v docker || command -v podman) && "$$tool" info > /dev/null 2>&1; then \
+	  for program in flotilla-hub flotilla-agent; do "$$tool" load --quiet --input .images/$$program.tar; done; fi
+	@echo "push them to your registry, and give the charts --set image.registry=... --set image.tag=$(IMAGE_TAG)"
 
 .PHONY: lint
 lint: ## Run the linters
@@ -114,7 +111,7 @@ verify: verify-generated verify-modules verify-format lint ## Check generated fi
 
 .PHONY: clean
 clean: down ## Remove the try-out and everything that was built
-	@rm -rf $(BIN)
+	@rm -rf $(BIN) .images
 
 # A changed work tree is fine; what must not happen is that generating changes it.
 .PHONY: verify-generated

@@ -164,6 +164,10 @@ func TestCloneSetIsPlacedWithFewWrites(t *testing.T) {
 		t.Errorf("the hub wrote %d times: %s", len(wrote), strings.Join(wrote, "\n"))
 	}
 	t.Logf("the hub wrote %d times", len(wrote))
+	f.measured(map[[2]string]float64{
+		{"flotilla_spec_to_last_member_seconds", "CloneSet"}: 1, {"flotilla_rollout_seconds", "CloneSet"}: 1, {"flotilla_plan_changes_total", "Even"}: 3,
+		{"flotilla_member_ready", "east"}: 1, {"flotilla_member_lag_seconds", "west"}: 0, {"flotilla_member_replicas", "south"}: 0, {"flotilla_allowance_share", "east"}: 0,
+	})
 	f.eventually("the policy counts the workload", func() error {
 		p := &topology.FederationPolicy{}
 		err := f.client.Get(f.ctx, client.ObjectKey{Namespace: f.namespace, Name: "all"}, p)
@@ -299,6 +303,8 @@ func TestTwoPolicies(t *testing.T) {
 	f.patch(narrow, `{"workloads":[{"kind":"CloneSet","name":"web"}]}`)
 	f.eventually("the later policy is Conflicted", func() error { return f.policyIs("narrow", "Conflicted", "broad") })
 	f.eventually("the first policy is in force", func() error { return f.policyIs("broad", "InForce", "") })
+	f.patch(&topology.FederationPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "broad"}}, `{"spread":{"places":[{"cluster":"eest","max":1}]}}`)
+	f.eventually("a member that is not there is named", func() error { return f.policyIs("broad", "InForce", "spread.places: there is no member eest") })
 	f.placed("CloneSet", "web", map[string]int32{"east": 1, "west": 1, "south": 1})
 }
 

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
@@ -24,9 +25,11 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/aggregate"
+	"github.com/flotilla-dev/flotilla/hub/checks"
 	"github.com/flotilla-dev/flotilla/hub/contact"
 	"github.com/flotilla-dev/flotilla/hub/delivery"
 	"github.com/flotilla-dev/flotilla/hub/inventory/agent"
+	"github.com/flotilla-dev/flotilla/hub/meter"
 	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
@@ -42,6 +45,8 @@ type Options struct {
 	// LeaderElection lets one of several hubs act, by a Lease in LeaderElectionNamespace.
 	LeaderElection          bool
 	LeaderElectionNamespace string
+	// ChecksReachLocal lets checks of waves ask addresses of the hub's own machine and link.
+	ChecksReachLocal bool
 	// WebhookServer serves what is registered on it; nil for none.
 	WebhookServer webhook.Server
 	// Clock tells the time; nil is the real clock.
@@ -95,11 +100,12 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
 		return nil, fmt.Errorf("add readiness check: %w", err)
 	}
-	return mgr, Setup(ctx, mgr, o.Clock)
+	return mgr, Setup(ctx, mgr, o.Clock, o.ChecksReachLocal)
 }
 
-// Setup adds all controllers of the hub to the manager. This list is the whole of it.
-func Setup(ctx context.Context, mgr ctrl.Manager, clk clock.PassiveClock) error {
+// Setup adds all controllers of the hub to the manager. This list is the whole of it. reachLocal lets
+// checks of waves ask the hub's own machine and link.
+func Setup(ctx context.Context, mgr ctrl.Manager, clk clock.PassiveClock, reachLocal bool) error {
 	if clk == nil {
 		clk = clock.RealClock{}
 	}
@@ -110,14 +116,19 @@ func Setup(ctx context.Context, mgr ctrl.Manager, clk clock.PassiveClock) error 
 	if err := wire.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	verdicts, watching := placement.NewVerdicts(), placement.NewWatching()
+	verdicts, watching, asker := placement.NewVerdicts(), placement.NewWatching(), checks.NewAsker(clk, reachLocal)
 	heard := contact.New(mgr.GetAPIReader(), clk)
+	measures := meter.New(metrics.Registry, mgr.GetClient(), clk)
 	for _, setup := range []func() error{
 		func() error { return mgr.Add(heard) },
-		func() error { return agent.Setup(mgr, clk, heard.Since, hubID) },
-		func() error { return placement.Setup(mgr, clk, heard.Since, hubID, verdicts, watching) },
+		func() error { return mgr.Add(measures) },
+		func() error { return mgr.Add(asker) },
+		func() error { return agent.Setup(mgr, clk, heard.Since, hubID, measures) },
+		func() error {
+			return placement.Setup(mgr, clk, heard.Since, hubID, verdicts, watching, measures, asker)
+		},
 		func() error { return delivery.Setup(mgr, clk, hubID, verdicts, watching) },
-		func() error { return aggregate.Setup(mgr, clk, hubID, verdicts) },
+		func() error { return aggregate.Setup(mgr, clk, hubID, verdicts, measures) },
 	} {
 		if err := setup(); err != nil {
 			return err

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -31,6 +32,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/link"
 	"github.com/flotilla-dev/flotilla/member-agent/link/credential"
+	"github.com/flotilla-dev/flotilla/member-agent/meter"
 	"github.com/flotilla-dev/flotilla/member-agent/objects"
 	"github.com/flotilla-dev/flotilla/member-agent/report"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
@@ -58,6 +60,8 @@ type Options struct {
 	Workers int
 	// Clock is the time.
 	Clock clock.WithTicker
+	// MemberClock is the time of the member's API server, by which workload controllers count the ages of pods; nil: Clock.
+	MemberClock clock.WithTicker
 	// CloneSetShortHash is cloneset.Options.ShortHash.
 	CloneSetShortHash bool
 	// Webhooks is the webhook server of this replica; nil: there is none.
@@ -88,6 +92,9 @@ func CacheOptions() cache.Options {
 
 // Setup adds every controller of the agent to the manager. This is the one list of them. It asks nothing of the hub.
 func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
+	if options.MemberClock == nil {
+		options.MemberClock = options.Clock
+	}
 	if options.Hub == nil {
 		return setupWorkloads(ctx, mgr, options, nil)
 	}
@@ -110,16 +117,16 @@ func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
 
 // setupWorkloads adds stage 5: one controller per kind, and the admission of pods whose workloads are not ours.
 func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options, lent *allowances) error {
-	hubs := federated(mgr.GetClient())
+	hubs, clk := federated(mgr.GetClient()), options.MemberClock
 	return errors.Join(
 		cloneset.Setup(ctx, mgr, cloneset.Options{
-			Workers: options.Workers, Clock: options.Clock, Federated: hubs, Allowance: lent.ofCloneSet, ShortHash: options.CloneSetShortHash,
+			Workers: options.Workers, Clock: clk, Federated: hubs, Allowance: lent.ofCloneSet, ShortHash: options.CloneSetShortHash,
 		}),
 		uniteddeployment.Setup(ctx, mgr, uniteddeployment.Options{
-			Workers: options.Workers, Clock: options.Clock, ClusterName: options.ClusterName, Federated: hubs, Allowance: lent.ofUnitedDeployment,
+			Workers: options.Workers, Clock: clk, ClusterName: options.ClusterName, Federated: hubs, Allowance: lent.ofUnitedDeployment,
 		}),
-		workloadspread.Setup(ctx, mgr, workloadspread.Options{Workers: options.Workers, Clock: options.Clock, Federated: hubs}),
-		admission.Setup(ctx, mgr, admission.Options{Server: options.Webhooks, Clock: options.Clock, Federated: hubs}),
+		workloadspread.Setup(ctx, mgr, workloadspread.Options{Workers: options.Workers, Clock: clk, Federated: hubs}),
+		admission.Setup(ctx, mgr, admission.Options{Server: options.Webhooks, Clock: clk, Federated: hubs}),
 	)
 }
 
@@ -139,10 +146,18 @@ func setupHub(ctx context.Context, mgr ctrl.Manager, options Options, hub *link.
 		}
 	}
 	outcomes := apply.NewOutcomes()
+	measures := meter.New(metrics.Registry, meter.Sources{
+		Contact: hub.Contact, MayExecuteNew: hub.MayExecuteNew, Orders: outcomes.Count, Orphans: hub.Orphans,
+	})
+	if err := mgr.Add(measures); err != nil {
+		return fmt.Errorf("add to the manager: %w", err)
+	}
 	if err := apply.Setup(mgr, apply.Options{Hub: hub, Objects: store, Outcomes: outcomes, Copies: kept, Workers: options.Workers, Clock: options.Clock}); err != nil {
 		return err
 	}
-	return report.Setup(ctx, mgr, report.Options{Hub: hub, Objects: store, Outcomes: outcomes, Workers: options.Workers, Clock: options.Clock})
+	return report.Setup(ctx, mgr, report.Options{
+		Hub: hub, Objects: store, Outcomes: outcomes, Workers: options.Workers, Clock: options.Clock, MemberClock: options.MemberClock,
+	})
 }
 
 // federated returns a function that tells whether a namespace gives its workloads to a hub: the cluster is a hub then,

@@ -31,7 +31,7 @@ type server struct {
 func TestOnAPIServer(t *testing.T) {
 	hub := fleet.ForTest(t, fleet.Config{}).Hub()
 	converter := newConverter(t, hub.WebhookAddress())
-	if err := hub.InstallCRDs(t.Context(), crds.FS); err != nil {
+	if err := hub.ApplyCRDs(t.Context(), crds.FS); err != nil {
 		t.Fatal(err)
 	}
 	c, err := client.New(hub.RESTConfig(), client.Options{})

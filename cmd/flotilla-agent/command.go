@@ -21,16 +21,19 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	componentversion "k8s.io/component-base/version"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/flotilla-dev/flotilla/cmd/internal/dial"
+	"github.com/flotilla-dev/flotilla/cmd/internal/clocks"
 	"github.com/flotilla-dev/flotilla/cmd/internal/serving"
 	memberagent "github.com/flotilla-dev/flotilla/member-agent"
+	"github.com/flotilla-dev/flotilla/member-agent/expiry"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/servertime"
+	"github.com/flotilla-dev/flotilla/member-agent/link/dial"
 )
 
 // program is the name of this one, of its Service and of its Lease.
@@ -115,8 +118,11 @@ func run(ctx context.Context, f *flags) error {
 		return err
 	}
 	options := memberagent.Options{
-		ClusterName: f.clusterName, Namespace: f.leaderNamespace, Version: version(), Workers: f.workers, Clock: clock.RealClock{}, CloneSetShortHash: f.cloneSetShortHash,
+		ClusterName: f.clusterName, Namespace: f.leaderNamespace, Version: version(), Workers: f.workers, Clock: clocks.New(), CloneSetShortHash: f.cloneSetShortHash,
 	}
+	memberTime := servertime.New(options.Clock, log.WithName("clock"))
+	member.Wrap(memberTime.Wrap)
+	options.MemberClock = memberTime
 	switch {
 	case f.hubKubeconfig != "":
 		options.Hub, err = loadConfig("--hub-kubeconfig", f.hubKubeconfig)
@@ -138,6 +144,11 @@ func run(ctx context.Context, f *flags) error {
 	}
 	if err := memberagent.Setup(ctx, mgr, options); err != nil {
 		return err
+	}
+	if options.Credential != nil {
+		if err := mgr.Add(expiry.New(metrics.Registry, "hub", options.Credential.Valid)); err != nil {
+			return fmt.Errorf("add the metric of the certificate: %w", err)
+		}
 	}
 	log.Info("flotilla-agent starts", "version", options.Version, "member", member.Host, "cluster", options.ClusterName, "hub", hubHost(options.Hub))
 	return mgr.Start(ctx)
@@ -177,7 +188,7 @@ func newManager(ctx context.Context, f *flags, member *rest.Config, log logr.Log
 	if f.webhook.On() {
 		var err error
 		hooks, err = serving.New(member, serving.Options{
-			Flags: f.webhook, Program: program, Namespace: f.leaderNamespace, Clock: clock.RealClock{}, Log: log.WithName("webhook"),
+			Flags: f.webhook, Program: program, Namespace: f.leaderNamespace, Clock: clocks.New(), Log: log.WithName("webhook"),
 		})
 		if err != nil {
 			return nil, nil, err

@@ -9,12 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-dev/flotilla/cmd/internal/dial"
+	"github.com/flotilla-dev/flotilla/cmd/internal/clocks"
 	memberagent "github.com/flotilla-dev/flotilla/member-agent"
 	"github.com/flotilla-dev/flotilla/member-agent/link/credential"
+	"github.com/flotilla-dev/flotilla/member-agent/link/dial"
 )
 
 // joined reads from the member what flotilla join wrote there: the hub, and under which name the member joins. The hub is dialled with
@@ -34,7 +34,7 @@ func (f *flags) joined(ctx context.Context, member *rest.Config, log logr.Logger
 	}
 	options.Credential = credential.New(credential.Config{
 		Member: c, Namespace: f.leaderNamespace, JoinSecret: f.hubSecret, ClusterID: string(system.UID),
-		UserAgent: "flotilla-agent/" + version(), Clock: clock.RealClock{}, Log: log.WithName("credential"),
+		UserAgent: "flotilla-agent/" + version(), Clock: clocks.New(), Log: log.WithName("credential"),
 	})
 	options.Hub = dial.Watchful(options.Credential.RESTConfig(join))
 	options.ClusterName = join.Name

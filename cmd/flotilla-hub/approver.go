@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/flotilla-dev/flotilla/cmd/internal/clocks"
 	"github.com/flotilla-dev/flotilla/hub"
 	"github.com/flotilla-dev/flotilla/hub/inventory/registration"
 )
@@ -48,7 +49,7 @@ func (f *flags) approve(ctx context.Context) error {
 	}
 	mgr, err := registration.NewManager(cfg, registration.Options{
 		MetricsBindAddress: f.options.MetricsBindAddress, HealthProbeBindAddress: f.options.HealthProbeBindAddress,
-		LeaderElection: f.options.LeaderElection, LeaderElectionNamespace: f.options.LeaderElectionNamespace, Logger: f.options.Logger,
+		LeaderElection: f.options.LeaderElection, LeaderElectionNamespace: f.options.LeaderElectionNamespace, Logger: f.options.Logger, Clock: clocks.New(),
 	})
 	if err != nil {
 		return err

@@ -16,12 +16,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	componentversion "k8s.io/component-base/version"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/flotilla-dev/flotilla/cmd/internal/dial"
+	"github.com/flotilla-dev/flotilla/cmd/internal/clocks"
 	"github.com/flotilla-dev/flotilla/cmd/internal/serving"
 	"github.com/flotilla-dev/flotilla/hub"
+	"github.com/flotilla-dev/flotilla/member-agent/link/dial"
 )
 
 // program is the name of this one and of its Service.
@@ -52,7 +52,7 @@ type flags struct {
 }
 
 func command() *cobra.Command {
-	f := &flags{}
+	f := &flags{options: hub.Options{Clock: clocks.New()}}
 	cmd := &cobra.Command{
 		Use:           "flotilla-hub",
 		Short:         "Divides workloads over member clusters and sums what they report",
@@ -68,6 +68,7 @@ func command() *cobra.Command {
 	s.StringVar(&f.options.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz, \"0\" for none")
 	s.BoolVar(&f.options.LeaderElection, "leader-elect", true, "let one of several hubs act, by a Lease")
 	s.StringVar(&f.options.LeaderElectionNamespace, "leader-election-namespace", "flotilla-system", "namespace of that Lease, and of the webhook's Secret and Service; made if it does not exist")
+	s.BoolVar(&f.options.ChecksReachLocal, "checks-reach-local", false, "let policies' checks by HTTP ask the hub's own machine and link, and where clouds give credentials")
 	f.webhook.Add(s, program)
 	s.StringVar(&f.logLevel, "log-level", "info", "debug, info or error")
 	s.StringVar(&f.logFormat, "log-format", "text", "text or json")
@@ -120,7 +121,7 @@ func (f *flags) newManager(ctx context.Context, cfg *rest.Config) (ctrl.Manager,
 	}
 	server, err := serving.New(cfg, serving.Options{
 		Flags: f.webhook, Program: program, YieldTo: "flotilla-agent", Namespace: f.options.LeaderElectionNamespace,
-		Clock: clock.RealClock{}, Log: f.options.Logger.WithName("webhook"),
+		Clock: clocks.New(), Log: f.options.Logger.WithName("webhook"),
 	})
 	if err != nil {
 		return nil, err

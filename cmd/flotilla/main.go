@@ -25,7 +25,9 @@ import (
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/get"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/member"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/plan"
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/pods"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/rollout"
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/sysdump"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/tree"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/try"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/why"
@@ -72,7 +74,10 @@ func run(ctx context.Context, args []string) int {
 		return 0
 	}
 	fmt.Fprintln(os.Stderr, "flotilla:", err)
+	var remote interface{ ExitStatus() int }
 	switch {
+	case errors.As(err, &remote):
+		return remote.ExitStatus() // of the command that flotilla exec ran
 	case errors.Is(err, console.ErrUsage) || strings.HasPrefix(err.Error(), "unknown command") || strings.HasPrefix(err.Error(), "accepts "):
 		// The last two are how cobra words wrong arguments; it has no type for them.
 		return exitUsage
@@ -91,7 +96,7 @@ func newCommand(out io.Writer) *cobra.Command {
 		Long: `Run workloads over many Kubernetes clusters.
 
 Results go to standard output, talk to standard error. The exit code is 0 for success, 1 for a failure, 2 for a wrong command
-line, and 124 for a deadline that passed.`,
+line, and 124 for a deadline that passed; flotilla exec has that of the command.`,
 		Version:       version.Get().GitVersion,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -104,7 +109,7 @@ line, and 124 for a deadline that passed.`,
 		// kubectl runs the program of this name for `kubectl flotilla`.
 		command.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl " + strings.TrimPrefix(called, pluginPrefix)}
 	}
-	command.AddCommand(plan.NewCommand(), plan.NewSnapshotCommand(), tree.NewCommand(), why.NewCommand(), adopt.NewCommand(), check.NewCommand(), drain.NewCommand(), fence.NewCommand(), get.NewCommand(), rollout.NewCommand(), try.NewCommand(),
+	command.AddCommand(plan.NewCommand(), plan.NewSnapshotCommand(), pods.NewLogsCommand(), pods.NewExecCommand(), tree.NewCommand(), why.NewCommand(), adopt.NewCommand(), check.NewCommand(), drain.NewCommand(), fence.NewCommand(), get.NewCommand(), rollout.NewCommand(), sysdump.NewCommand(), try.NewCommand(),
 		member.NewTokenCommand(), member.NewJoinCommand(), member.NewAcceptCommand(), member.NewLeaveCommand(), &cobra.Command{
 			Use:   "version",
 			Short: "Print the version",

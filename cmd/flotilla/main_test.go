@@ -37,6 +37,11 @@ func TestExitCodes(t *testing.T) {
 		{"tree -l ===", exitUsage},
 		{"plan", exitUsage},
 		{"plan -f " + nothing + "/none --members " + nothing + "/none", exitFailed},
+		{"logs api-1", exitUsage},
+		{"exec -C east api-1 ls", exitUsage},
+		{"logs -C east api-1 --kubeconfig " + nothing + "/none", exitFailed},
+		{"sysdump more", exitUsage},
+		{"sysdump --kubeconfig " + nothing + "/none -O " + nothing + "/dump.tar.gz", exitFailed},
 		{"tree --kubeconfig " + nothing + "/none", exitFailed},
 	} {
 		if got := run(t.Context(), strings.Fields(test.args)); got != test.want {

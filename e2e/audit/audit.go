@@ -2,7 +2,8 @@
 // they did and to which resource. Tests of a steady state and benchmarks use it.
 //
 // It expects the format of `--audit-log-format=json` (one event per line) and looks at the stage ResponseComplete only,
-// so that a request counts once, whatever the audit policy writes beside it.
+// so that a request counts once, whatever the audit policy writes beside it. A watch counts when it begins, if the policy
+// writes that (ResponseStarted) and omits its end: the end of one that an API server takes with it is never written.
 package audit
 
 import (
@@ -161,7 +162,7 @@ func parse(data []byte) (Event, bool, error) {
 	if err := json.Unmarshal(data, &l); err != nil {
 		return Event{}, false, err
 	}
-	if l.Stage != "ResponseComplete" {
+	if l.Stage != "ResponseComplete" && (l.Stage != "ResponseStarted" || l.Verb != "watch") {
 		return Event{}, false, nil
 	}
 	who := l.User.Username

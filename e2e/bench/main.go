@@ -8,8 +8,11 @@
 // Sections: division (the mathematics alone), delivery (hub object to member objects, members without kubelets),
 // rollout (CloneSets of hundreds or thousands of pods, by -sizes, in one cluster with simulated nodes, against a bare
 // client, a Deployment, and a Deployment whose pods have the same readiness gate), conversion (reads of a CloneSet as v1alpha1
-// against reads of the stored version), and on demand curve (the agent's CPU per changed pod by size) and
-// members (a hub with up to a thousand members, whose agents are simulated in this process). The bare client says what API
+// against reads of the stored version), plan (flotilla plan of 1 000 workloads), and on demand curve (the agent's CPU per changed
+// pod by size), members (a hub with up to a thousand members, whose agents are simulated in this process), agents (a hundred agents
+// with their real credentials and links, in pretended members of this process, which join, and come back after an outage), tree
+// (flotilla tree of 10 000 pods on such a hub) and global (a rollout over three members with one limit, against the same one in one
+// cluster). The bare client says what API
 // server, scheduler and simulated kubelets allow at best. No figure makes
 // it fail; a phase that does not end within its deadline does, and prints what it saw. The deadline is that of 500 pods, and
 // more for more.
@@ -46,6 +49,9 @@ type options struct {
 	clusters []int
 	members  []int
 	curve    []int
+	agents   int
+	over     time.Duration
+	outage   time.Duration
 	pods     int // the size that is being measured
 	fan      int
 	replicas int
@@ -61,7 +67,10 @@ type section struct {
 }
 
 func sections() []section {
-	return []section{{"division", divisionSection}, {"delivery", deliverySection}, {"rollout", rolloutSection}, {"conversion", conversionSection}, {"curve", curveSection}, {"members", membersSection}}
+	return []section{
+		{"division", divisionSection}, {"delivery", deliverySection}, {"rollout", rolloutSection}, {"conversion", conversionSection}, {"plan", planSection},
+		{"curve", curveSection}, {"members", membersSection}, {"agents", agentsSection}, {"tree", treeSection}, {"global", globalSection},
+	}
 }
 
 // bench is what all sections share.
@@ -70,6 +79,7 @@ type bench struct {
 	bin      string // folder with the control-plane programs
 	ours     string // folder with the programs of Flotilla
 	report   *report
+	treeOnly bool // of the section members, only what tree shows of it
 	progress io.Writer
 }
 
@@ -94,7 +104,7 @@ func (b *bench) say(format string, args ...any) { fmt.Fprintf(b.progress, format
 
 func main() {
 	var o options
-	flag.StringVar(&o.only, "only", "", "comma-separated `sections` to run: division, delivery, rollout, conversion, curve, members (default all but the last two)")
+	flag.StringVar(&o.only, "only", "", "comma-separated `sections` to run: division, delivery, rollout, conversion, plan, curve, members, agents, tree, global (default all but the last five)")
 	flag.IntVar(&o.runs, "n", 1, "number of runs; the table shows the median, and the range where there are several")
 	flag.StringVar(&o.floors, "floors", strings.Join(floorNames(), ","), "comma-separated `floors` of the section rollout: what a CloneSet is held against")
 	flag.StringVar(&o.output, "o", "table", "output `format`: table or json")
@@ -105,7 +115,10 @@ func main() {
 	flag.Func("curve", "comma-separated `replicas` in the section curve (default 100,300,1000,3000,10000)", numbers(&o.curve))
 	flag.Func("clusters", "comma-separated numbers of `members` with an API server each, in the section delivery (default 3)", numbers(&o.clusters))
 	flag.Func("members", "comma-separated numbers of simulated `members` in the section members (default 10,100,1000)", numbers(&o.members))
-	flag.IntVar(&o.fan, "workloads", 100, "workloads at a time in the section delivery")
+	flag.IntVar(&o.agents, "agents", 100, "`number` of agents that join in the section agents")
+	flag.DurationVar(&o.over, "over", time.Minute, "time over which the agents of the section agents come; 0 is all at once")
+	flag.DurationVar(&o.outage, "outage", 30*time.Second, "time for which the hub is away in the section agents")
+	flag.IntVar(&o.fan, "workloads", 100, "workloads at a time in the sections delivery, members and agents")
 	flag.IntVar(&o.replicas, "replicas", 3, "replicas of each workload in the section delivery")
 	flag.DurationVar(&o.deadline, "deadline", 3*time.Minute, "time after which a phase of up to 500 pods counts as stuck")
 	flag.StringVar(&o.profiles, "profile", "", "`folder` for CPU profiles of the API server, one for the first seconds of each phase")
@@ -173,12 +186,14 @@ func choose(o options) ([]string, error) {
 			return nil, fmt.Errorf("floor %q: use %s", name, strings.Join(floorNames(), ", "))
 		}
 	}
-	if o.runs < 1 || o.fan < 1 || o.replicas < 1 {
-		return nil, errors.New("-n, -workloads and -replicas must be 1 or more")
+	if o.runs < 1 || o.fan < 1 || o.replicas < 1 || o.agents < 1 || o.over < 0 || o.outage < 0 {
+		return nil, errors.New("-n, -workloads, -replicas and -agents must be 1 or more, -over and -outage 0 or more")
 	}
 	if o.only == "" {
-		// These two alone take about as long as the rest.
-		return slices.DeleteFunc(all, func(name string) bool { return name == "curve" || name == "members" }), nil
+		// These alone take longer than the rest.
+		return slices.DeleteFunc(all, func(name string) bool {
+			return name == "curve" || name == "members" || name == "agents" || name == "tree" || name == "global"
+		}), nil
 	}
 	chosen := strings.Split(o.only, ",")
 	for _, name := range chosen {

@@ -41,6 +41,7 @@ type simulation struct {
 	fleet   *fleet.Fleet
 	hub     *connection
 	members int
+	section string
 	// answered counts reports; seen has the workloads whose status on the hub has all replicas.
 	answered atomic.Int64
 	seen     *sightings
@@ -63,7 +64,7 @@ func simulate(ctx context.Context, b *bench, members int) error {
 		return err
 	}
 	b.step("the fleet is in " + f.Dir)
-	s := &simulation{bench: b, fleet: f, members: members, seen: newSightings()}
+	s := &simulation{bench: b, fleet: f, members: members, section: membersSectionName, seen: newSightings()}
 	if err = s.run(ctx); err != nil {
 		b.keepLogs(f)
 	}
@@ -119,8 +120,8 @@ func (s *simulation) name(i int) string { return fmt.Sprintf("sim-%04d", i) }
 
 func (s *simulation) groups() int { return max(s.members/perGroup, 1) }
 
-// join makes the members known, accepted and with one zone, and a policy for each group.
-func (s *simulation) join(ctx context.Context) error {
+// policies makes a policy for each group of members.
+func (s *simulation) policies(ctx context.Context) error {
 	for g := range s.groups() {
 		text := fmt.Sprint(g)
 		selector := &metav1.LabelSelector{MatchLabels: map[string]string{labelGroup: text}}
@@ -135,9 +136,22 @@ func (s *simulation) join(ctx context.Context) error {
 			return fmt.Errorf("create policy %s: %w", policy.Name, err)
 		}
 	}
+	return nil
+}
+
+// groupOf returns the label of the group of a member.
+func (s *simulation) groupOf(i int) map[string]string {
+	return map[string]string{labelGroup: fmt.Sprint(min(i/perGroup, s.groups()-1))}
+}
+
+// join makes the members known, accepted and with one zone, and a policy for each group.
+func (s *simulation) join(ctx context.Context) error {
+	if err := s.policies(ctx); err != nil {
+		return err
+	}
 	return parallel(ctx, s.members, func(ctx context.Context, i int) error {
 		member := &topologyv1alpha1.MemberCluster{
-			ObjectMeta: metav1.ObjectMeta{Name: s.name(i), Labels: map[string]string{labelGroup: fmt.Sprint(min(i/perGroup, s.groups()-1))}},
+			ObjectMeta: metav1.ObjectMeta{Name: s.name(i), Labels: s.groupOf(i)},
 			Spec:       topologyv1alpha1.MemberClusterSpec{Accepted: true},
 		}
 		if err := s.hub.Create(ctx, member); err != nil {
@@ -204,7 +218,7 @@ func (s *simulation) answer(ctx context.Context) error {
 		mu.Unlock()
 		if !known && !gone && w.DeletionTimestamp == nil {
 			w = w.DeepCopy()
-			group.Go(func() error { return s.reply(ctx, w) })
+			group.Go(func() error { return s.reply(ctx, s.hub, w) })
 		}
 		return false
 	})
@@ -212,7 +226,7 @@ func (s *simulation) answer(ctx context.Context) error {
 }
 
 // reply writes what an agent writes once all pods of an order are available.
-func (s *simulation) reply(ctx context.Context, w *workv1alpha1.Work) error {
+func (s *simulation) reply(ctx context.Context, hub client.Client, w *workv1alpha1.Work) error {
 	set := &appsv1beta1.CloneSet{}
 	if err := json.Unmarshal(w.Spec.Workload.Manifests[0].Raw, set); err != nil {
 		return fmt.Errorf("read the manifest of Work %s: %w", w.Name, err)
@@ -240,7 +254,7 @@ func (s *simulation) reply(ctx context.Context, w *workv1alpha1.Work) error {
 	if err != nil {
 		return err
 	}
-	if err := s.hub.Status().Patch(ctx, w, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
+	if err := hub.Status().Patch(ctx, w, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("report on Work %s/%s: %w", w.Namespace, w.Name, err)
 	}
 	return nil
@@ -260,9 +274,31 @@ func (s *simulation) measure(ctx context.Context) error {
 		return err
 	}
 	row := fmt.Sprintf("%d members", s.members)
-	s.figure(row, "all Ready", "s", time.Since(began).Seconds())
+	if !s.treeOnly {
+		s.figure(row, "all Ready", "s", time.Since(began).Seconds())
+	}
 
-	began = time.Now()
+	if err := s.workloads(ctx, row); err != nil {
+		return err
+	}
+	if err := s.steady(ctx, row, "steady", time.Now()); err != nil {
+		return err
+	}
+
+	if err := s.fleet.Kill(ctx, fleet.HubProgram); err != nil {
+		return err
+	}
+	restarted := time.Now()
+	if _, err := s.startHub(ctx, s.fleet); err != nil {
+		return err
+	}
+	s.figure(row, "hub restarted until it is ready", "s", time.Since(restarted).Seconds())
+	return s.steady(ctx, row, "after the restart", restarted)
+}
+
+// workloads makes the workloads, and waits until the hub has summed what their members report.
+func (s *simulation) workloads(ctx context.Context, row string) error {
+	began := time.Now()
 	var wanted []sight
 	for i := range s.fan {
 		wanted = append(wanted, sight{s.hub.cluster.Name, namespace, fmt.Sprintf("web-%d", i), sawStatus})
@@ -284,20 +320,11 @@ func (s *simulation) measure(ctx context.Context) error {
 	if err := explain(err, func() string { return s.seen.missing(wanted) + s.programLogs(s.fleet) }); err != nil {
 		return err
 	}
+	if s.treeOnly {
+		return s.tree(ctx)
+	}
 	s.figure(row, fmt.Sprintf("%d workloads summed", s.fan), "s", time.Since(began).Seconds())
-	if err := s.steady(ctx, row, "steady", time.Now()); err != nil {
-		return err
-	}
-
-	if err := s.fleet.Kill(ctx, fleet.HubProgram); err != nil {
-		return err
-	}
-	restarted := time.Now()
-	if _, err := s.startHub(ctx, s.fleet); err != nil {
-		return err
-	}
-	s.figure(row, "hub restarted until it is ready", "s", time.Since(restarted).Seconds())
-	return s.steady(ctx, row, "after the restart", restarted)
+	return nil
 }
 
 // ready waits until the hub takes all members for Ready.
@@ -347,5 +374,5 @@ func (s *simulation) steady(ctx context.Context, row, when string, began time.Ti
 
 // figure adds a figure of this size.
 func (s *simulation) figure(row, what, unit string, value float64) {
-	s.bench.report.addCell(membersSectionName, row, what, unit, value)
+	s.bench.report.addCell(s.section, row, what, unit, value)
 }

@@ -113,6 +113,22 @@ func (p *past) cut(cluster string, cut bool) *past {
 	return p.add(entry{cluster: cluster, cut: &cutState{cut}})
 }
 
+// unseen tells that versions of a cell, or else of the workload, were not seen in the last so many seconds.
+func (p *past) unseen(cell types.UID, seconds int) *past {
+	l := &lostState{cell: cell, from: p.now.Add(-time.Duration(seconds-1) * time.Second)}
+	if cell == "" {
+		l.workload = "web"
+	}
+	return p.add(entry{lost: l})
+}
+
+// stood tells that the machine stood still in the last so many seconds.
+func (p *past) stood(seconds int) *past {
+	p.add(entry{})
+	p.log[len(p.log)-1].stood = &stall{from: p.now.Add(-time.Duration(seconds) * time.Second), to: p.now, machine: true}
+	return p
+}
+
 func (p *past) silent(cluster string) *past {
 	return p.add(entry{cluster: cluster, silent: &silentState{true}})
 }
@@ -171,6 +187,20 @@ func TestJudge(t *testing.T) {
 		{"one that was cut off just now", running(1, 0, 1, 1).cut("a", true).rest(20).update("a", "1").rest(9), nil},
 		{"one that came back", running(1, 0, 1, 1).cut("a", true).rest(60).cut("a", false).update("a", "1").rest(9), nil},
 		{"one that was cut off long ago heals", running(1, 0, 1, 1).cut("a", true).rest(60).remove("a", false, "1").create("a", "4").rest(9), nil},
+		{"a generation that was not seen, when an API server was restarted", running(3, 0, 2, 1).update("a", "1", "2").unseen("a", 4).set("a", 3, 3, 1, 0, 3).rest(9), nil},
+		{"nor are all cells judged together then", running(1, 0, 2, 1).update("a", "1", "2").unseen("a", 4).set("a", 3, 3, 1, 0, 3).rest(9), nil},
+		{"other cells are judged", running(3, 0, 1, 2).update("a", "1", "2").unseen("b", 4).rest(9), []string{ruleCell}},
+		{"and the same one before and after", running(3, 0, 1, 2).update("a", "1", "2").rest(9).unseen("a", 4).rest(9), []string{ruleCell}},
+		{"a placement that was not seen", running(1, 0, 1, 1).update("a", "1").update("b", "1").unseen("", 5).user(2, 6, 2, 0).hub(3, 6, 6, 2, 0, 2).rest(9), nil},
+		{"numbers of a generation that was not seen", newPast().user(1, 6, 1, 0).hub(1, 6, 6, 1, 0, 1).hub(2, 6, 6, 2, 0, 2).user(3, 6, 1, 0), []string{ruleLent}},
+		{"and that is known to be missing", newPast().user(1, 6, 1, 0).hub(1, 6, 6, 1, 0, 1).user(3, 6, 1, 0).hub(2, 6, 6, 2, 0, 2), nil},
+		{"what cells hold after a placement that was not seen", newPast().user(1, 6, 1, 0).hub(1, 6, 6, 1, 0, 1).hub(3, 6, 6, 1, 0, 2), nil},
+		{"a pod just lost, when the machine stood still since", running(2, 0, 1, 1).remove("a", false, "1").stood(9).update("a", "2").rest(9), nil},
+		{"a cut that was long for a machine that stood still", running(1, 0, 1, 1).cut("a", true).rest(20).rest(36).stood(30).update("a", "1").rest(9), nil},
+		{"events in the wrong order, with a stall between", running(1, 0, 1, 1).remove("a", true, "1").create("a", "4").
+			pod("a", "4", func(s *podState) { s.ready, s.readySince = true, dawn }).rest(1).remove("a", true, "2").update("b", "1").
+			rest(3).stood(4).within(300).pod("a", "5", func(s *podState) { s.ready, s.readySince = true, dawn }).rest(9), nil},
+		{"a stall long ago excuses nothing", running(1, 0, 1, 1).stood(9).rest(9).update("a", "1").update("b", "1").rest(9), []string{ruleGlobal}},
 		{"what a silent member took down is charged to its cell", running(1, 0, 1, 1).update("a", "1").silent("a").update("b", "1").rest(9), nil},
 	}
 	for _, test := range tests {

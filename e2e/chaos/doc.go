@@ -2,11 +2,12 @@
 // what it recorded that the global limits held:
 //
 //	make chaos CHAOSFLAGS="-runs 3 -seed 7 -for 60s"
+//	make chaos CHAOSFLAGS="-runs 3 -by-date"
 //
 // One fleet is started for all runs. Each run has a namespace of its own with two CloneSets and a UnitedDeployment. The user
 // rolls out images (some of which cannot be pulled), undoes, scales, pauses, resumes, and changes partition, maxUnavailable and maxSurge.
 // Fate cuts members off from the hub and joins them again, kills and restarts the hub, agents and API servers, answers 429, 500 and
-// 503, holds watches back, makes pods fail, and removes nodes and brings them back. With every third seed one member is cut off for longer
+// 503, holds watches back, makes pods fail, removes nodes and brings them back, and sets clocks wrong by minutes and right again. With every third seed one member is cut off for longer
 // than its lease. Then all faults end, and the world must come
 // to rest with the numbers that the user asked for; at rest nothing is written (I5), and killing every program changes no pod (I3).
 //
@@ -30,8 +31,23 @@
 // Clusters are compared by the time at which events were seen, and events of two clusters may be seen in the
 // wrong order: what is wrong must still be wrong a second later. Pods have minReadySeconds, so that they stay unavailable longer.
 //
+// An API server that is killed takes its history with it. Where the recorder has to list anew, generations in between were not seen,
+// and what depends on them is not judged around that time.
+//
+// # Machines that stand still
+//
+// Some judgements depend on seconds. They are of a machine that runs: what it stood still is measured, and comes on top. Measured are
+// ticks of this process, answers of every program and API server, and the times that API servers wrote into what they told late. A run
+// in whose storm the machine stood still for more than a quarter of the time is neither good nor bad. It is repeated with its seed,
+// twice at most. Sums that are wrong, and crashes, are violations on any machine.
+//
+// # Clocks
+//
+// The programs are built with a clock that can be set (cmd/internal/clocks). Its wall time jumps while the program runs, or is wrong from its start, and its monotonic reading goes on, as where a machine's clock is
+// set. The judge makes no allowance for that: pods are available by the cluster's time.
+//
 // # Who judges the judge
 //
 // With -sabotage the programs are built with one rule of the protocol switched off ([sabotages]), by an overlay of the
-// compiler; then runs go on until a violation is found, and it is a failure if none is.
+// compiler, too; then runs go on until a violation is found, and it is a failure if none is.
 package main

@@ -20,7 +20,7 @@ func (p place) String() string {
 	return p.workload + "/" + p.subset
 }
 
-// entry is one thing that was seen: exactly one of the pointers is set, or note.
+// entry is one thing that was seen: exactly one of the pointers is set, or only note.
 type entry struct {
 	at      time.Time
 	cluster string
@@ -33,6 +33,10 @@ type entry struct {
 	asked  *askedState
 	silent *silentState
 	cut    *cutState
+	// stood is a stall that has just ended; note tells of what.
+	stood *stall
+	// lost tells that versions were not seen.
+	lost *lostState
 	// blind is until when the agent of the cluster may lack news of its pods.
 	blind time.Time
 	// note is told in stories.
@@ -103,6 +107,14 @@ type silentState struct{ silent bool }
 // cutState tells that the member in entry.cluster is cut off from the hub, or is no more.
 type cutState struct{ cut bool }
 
+// lostState tells that versions of one object between a time and its entry's were not seen: an API server that was restarted has no
+// history. It is a member's CloneSet, or the object or placement of a workload.
+type lostState struct {
+	cell     types.UID
+	workload string
+	from     time.Time
+}
+
 // violation is a promise that was broken.
 type violation struct {
 	at    time.Time
@@ -129,6 +141,7 @@ const (
 	ruleSteady   = "I5 (a steady state writes nothing)"
 	ruleLease    = "leases"
 	ruleRest     = "comes to rest"
+	ruleCrash    = "no crash"
 	storyLength  = 60
 	storyMinimum = 20
 )

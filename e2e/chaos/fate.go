@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +25,7 @@ type fate struct {
 	h         *harness.Harness
 	recorder  *recorder
 	gates     map[string]*gate // by name
+	clocks    string           // folder of the programs' clocks
 	namespace string
 	draw      *rand.Rand
 
@@ -52,7 +55,7 @@ func (f *fate) kinds() []struct {
 		weight int
 		make   func(ctx context.Context, draw *rand.Rand)
 	}{
-		{20, f.cutOff}, {18, f.killAgent}, {10, f.killHub}, {14, f.answerBadly}, {16, f.holdBack}, {12, f.sicken}, {8, f.removeNode}, {4, f.restartServer},
+		{20, f.cutOff}, {18, f.killAgent}, {10, f.killHub}, {14, f.answerBadly}, {16, f.holdBack}, {12, f.sicken}, {8, f.removeNode}, {4, f.restartServer}, {12, f.setClock},
 	}
 }
 
@@ -173,6 +176,48 @@ func (f *fate) kill(ctx context.Context, name string, length time.Duration) {
 	}
 	f.note("", "%s is started again", name)
 }
+
+// setClock sets the clock of a program wrong by minutes, and right again after a time: early enough that the hub has told so, and
+// taken it back, when the world is to be at rest.
+func (f *fate) setClock(ctx context.Context, draw *rand.Rand) {
+	const (
+		most = 5 // minutes
+		last = 10 * time.Second
+	)
+	programs := f.h.Fleet.Programs()
+	name := programs[draw.IntN(len(programs))]
+	off := time.Duration(1+draw.IntN(most)) * time.Minute
+	if draw.IntN(2) == 0 {
+		off = -off
+	}
+	length := upTo(draw, 20*time.Second)
+	if end, ok := ctx.Deadline(); ok {
+		length = min(length, time.Until(end)-last)
+	}
+	if length <= 0 || !f.take("clock set wrong", name+" clock") {
+		return
+	}
+	defer f.release(name + " clock")
+	f.turn(name, off)
+	pause(ctx, length)
+	f.turn(name, 0)
+}
+
+// turn sets how far the clock of a program is off, by its file (cmd/internal/clocks).
+func (f *fate) turn(program string, off time.Duration) {
+	f.note("", "the clock of %s is %s off", program, off)
+	path := filepath.Join(f.clocks, program)
+	err := os.WriteFile(path+".new", []byte(off.String()), 0o600)
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
+		f.note("", "set the clock of %s: %v", program, err)
+	}
+}
+
+// clockVariable tells a program that was built for it where the file of its clock is.
+const clockVariable = "FLOTILLA_CLOCK_FILE"
 
 func (f *fate) answerBadly(ctx context.Context, draw *rand.Rand) {
 	g := f.gate(draw)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -56,7 +58,8 @@ func openGate(ctx context.Context, name, path string, seed uint64) (*gate, error
 	g := &gate{name: name, conns: map[net.Conn]bool{}, draw: rand.New(rand.NewPCG(seed, 2))}
 	g.proxy = &httputil.ReverseProxy{
 		Transport: transport, FlushInterval: -1,
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Rewrite:  func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		ErrorLog: log.New(io.Discard, "", 0), // connections break all the time here
 		// An API server that is away closes the connection, and does not answer.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}

@@ -25,6 +25,7 @@ type bound struct {
 type suspect struct {
 	of    place
 	at    time.Time
+	until time.Time // it is dropped if all is well before
 	added bool
 	what  string
 	story []string
@@ -55,7 +56,8 @@ func (c *checker) takePlaced(e *entry) {
 		if l.last != nil {
 			before = l.last.subsets[name]
 		}
-		if s.held.Break > max(s.limit.Break, before.held.Break) || s.held.Add > max(s.limit.Add, before.held.Add) {
+		more := s.held.Break > max(s.limit.Break, before.held.Break) || s.held.Add > max(s.limit.Add, before.held.Add)
+		if next := l.last == nil || p.generation == l.last.generation+1; more && next { // and not after one that was not seen
 			c.violate(e.at, ruleLent, fmt.Sprintf("the cells of %s hold %+v together (sequence %d): the limits are %+v, and they held %+v before",
 				place{p.workload, name}, s.held, p.sequence, s.limit, before.held))
 		}
@@ -80,6 +82,9 @@ func (c *checker) checkAsked(e *entry, l *ledger) {
 			l.matched = asked.generation
 			return
 		}
+	}
+	if n := len(l.asked); n > 0 && l.asked[n-1].generation-l.asked[0].generation >= int64(n) {
+		return // it may follow a generation that was not seen
 	}
 	c.violate(e.at, ruleLent, fmt.Sprintf("the placement of %s (sequence %d) has numbers that no generation of it from %d on asks for: %s", p.workload, p.sequence, l.matched, p))
 }
@@ -113,16 +118,16 @@ func (c *checker) sum(of place, added bool) int32 {
 	return total
 }
 
-// inForce returns the largest bound that was in force at any time from at - ordering on.
+// inForce returns the largest bound that was in force at any time from shortly before at on.
 func (c *checker) inForce(of place, at time.Time, added bool) (int32, bool) {
 	l := c.ledgers[of.workload]
 	if l == nil {
 		return 0, false
 	}
-	most, found := int32(0), false
+	most, found, from := int32(0), false, c.stood.before(at, ordering)
 	bounds := l.bounds[of.subset]
 	for i, b := range bounds {
-		if i+1 < len(bounds) && bounds[i+1].at.Before(at.Add(-ordering)) {
+		if i+1 < len(bounds) && bounds[i+1].at.Before(from) {
 			continue
 		}
 		found = true
@@ -144,7 +149,7 @@ func (c *checker) suspect(of place, at time.Time, added bool) {
 		c.largestDown = max(c.largestDown, total)
 	}
 	most, known := c.inForce(of, at, added)
-	if known && total <= most {
+	if known && total <= most || c.blindFor(of, at) {
 		return
 	}
 	c.excesses++
@@ -152,14 +157,20 @@ func (c *checker) suspect(of place, at time.Time, added bool) {
 	if added {
 		what = "above replicas by our doing"
 	}
-	c.suspects = append(c.suspects, suspect{of, at, added,
+	c.suspects = append(c.suspects, suspect{of, at, c.stood.after(at, ordering), added,
 		fmt.Sprintf("%s: %d pods are %s over all members, at most %d may be", of, total, what, most), slices.Clone(c.story[max(0, len(c.story)-storyLength):])})
+}
+
+// blindFor tells whether versions of a place's workload, or of one of its cells, around a time were not seen.
+func (c *checker) blindFor(of place, at time.Time) bool {
+	return c.unseen(lostKey{workload: of.workload}, at) ||
+		slices.ContainsFunc(c.cellsOf(of), func(s *cell) bool { return c.unseen(lostKey{cell: s.uid}, at) })
 }
 
 // review drops suspicions that were a matter of the order in which events were seen.
 func (c *checker) review(now time.Time) {
 	c.suspects = slices.DeleteFunc(c.suspects, func(s suspect) bool {
-		if now.After(s.at.Add(ordering)) {
+		if now.After(s.until) {
 			return false
 		}
 		most, known := c.inForce(s.of, s.at, s.added)
@@ -170,7 +181,7 @@ func (c *checker) review(now time.Time) {
 // ripen makes violations of suspicions that were not dropped in time.
 func (c *checker) ripen(now time.Time) {
 	c.suspects = slices.DeleteFunc(c.suspects, func(s suspect) bool {
-		if !now.After(s.at.Add(ordering)) {
+		if !now.After(s.until) {
 			return false
 		}
 		c.violate(s.at, ruleGlobal, s.what)

@@ -32,6 +32,8 @@ type options struct {
 	deadline time.Duration
 	sabotage string
 	keep     string
+	// clocks is the folder of the programs' clocks.
+	clocks string
 }
 
 func main() {
@@ -49,30 +51,44 @@ func main() {
 func start(ctx context.Context, out io.Writer) error {
 	var o options
 	flag.IntVar(&o.runs, "runs", 3, "`number` of runs; with -sabotage, the most that it may take to notice")
+	byDate := false
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().Unix()), "`seed` of the first run; each next one has the next seed")
+	flag.BoolVar(&byDate, "by-date", false, "take the seeds of this day in UTC, in place of -seed")
 	flag.DurationVar(&o.length, "for", time.Minute, "length of the storm of each run, as a `time`")
 	flag.DurationVar(&o.deadline, "deadline", 3*time.Minute, "`time` to come to rest after a storm")
 	flag.StringVar(&o.sabotage, "sabotage", "", "build the programs with this rule switched off, and fail unless that is noticed: "+strings.Join(sabotageNames(), ", "))
 	flag.StringVar(&o.keep, "keep", filepath.Join(os.TempDir(), "flotilla-chaos"), "`folder` for logs and objects of runs with violations")
 	flag.Parse()
+	if byDate {
+		o.seed = seedOf(time.Now())
+	}
 	if o.runs < 1 {
 		return fmt.Errorf("-runs %d: give 1 or more", o.runs)
 	}
-	if o.sabotage != "" {
-		dir, err := os.MkdirTemp("", "chaos-")
-		if err != nil {
-			return fmt.Errorf("make a folder for sabotaged programs: %w", err)
-		}
-		defer func() { _ = os.RemoveAll(dir) }() // it is in the folder for what may be removed
-		if err := buildSabotaged(ctx, o.sabotage, dir); err != nil {
-			return err
-		}
-		if err := os.Setenv("FLOTILLA_BIN", dir); err != nil {
-			return fmt.Errorf("choose the sabotaged programs: %w", err)
-		}
+	dir, err := os.MkdirTemp("", "chaos-")
+	if err != nil {
+		return fmt.Errorf("make a folder for changed programs: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // it is in the folder for what may be removed
+	if err := buildChanged(ctx, o.sabotage, dir); err != nil {
+		return err
+	}
+	o.clocks = filepath.Join(dir, "clocks")
+	if err := errors.Join(os.Mkdir(o.clocks, 0o700), os.Setenv("FLOTILLA_BIN", dir)); err != nil {
+		return fmt.Errorf("choose the changed programs: %w", err)
 	}
 	return playAll(ctx, o, out)
 }
+
+// seedOf returns the first seed of a day: its date, and a hundred seeds each. They are the same for all who look into what failed
+// on that day.
+func seedOf(now time.Time) uint64 {
+	year, month, day := now.UTC().Date()
+	return uint64(((year*100+int(month))*100 + day) * 100)
+}
+
+// repeats is how often a run is repeated at most that could not be judged.
+const repeats = 2
 
 // playAll starts the fleet, plays the runs and says what came out. The error says how to repeat the first bad run.
 func playAll(ctx context.Context, o options, out io.Writer) error {
@@ -80,37 +96,83 @@ func playAll(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	bad, caught, sum := 0, 0, result{faults: map[string]int{}}
+	fmt.Fprintf(out, "seeds %d to %d\n", o.seed, o.seed+uint64(o.runs)-1)
+	said := tally{}
+	sum := result{faults: map[string]int{}}
 	for i := range o.runs {
 		var res result
-		res, err = s.play(ctx, o.seed+uint64(i), o.length)
-		sum.add(&res)
-		if len(res.report.violations) > 0 {
-			bad++
-			if caught == 0 {
-				caught = i + 1
+		for attempt := range 1 + repeats {
+			if attempt > 0 {
+				fmt.Fprintf(out, "seed %d is repeated: the machine stood still for too long to judge it\n", res.seed)
+			}
+			res, err = s.play(ctx, o.seed+uint64(i), o.length)
+			res.line(out, i+1)
+			res.told(out)
+			if err != nil || res.verdict != unjudged {
+				break
 			}
 		}
-		res.line(out, i+1)
-		res.told(out)
-		if err != nil || o.sabotage != "" && caught > 0 {
+		sum.add(&res)
+		said.add(i+1, res.verdict)
+		if err != nil || o.sabotage != "" && said.bad > 0 {
 			break
 		}
 	}
 	for _, g := range s.gates {
 		sum.faults["bad answers"] += g.faults
 	}
+	if err == nil {
+		err = s.awaitCleared(ctx)
+	}
 	err = errors.Join(err, end())
+	sum.verdict = said.whole()
 	fmt.Fprint(out, "\nall together: ")
 	sum.line(out, o.runs)
+	return said.conclude(o, err, out)
+}
+
+// tally counts verdicts.
+type tally struct{ good, bad, none, first int }
+
+func (t *tally) add(run int, v verdict) {
+	switch v {
+	case held:
+		t.good++
+	case unjudged:
+		t.none++
+	case broken:
+		if t.bad++; t.first == 0 {
+			t.first = run
+		}
+	}
+}
+
+// whole is the verdict of all runs: one that says nothing takes nothing from those that do.
+func (t *tally) whole() verdict {
 	switch {
-	case o.sabotage != "" && caught > 0:
-		fmt.Fprintf(out, "%s switched off: noticed in run %d\n", o.sabotage, caught)
+	case t.bad > 0:
+		return broken
+	case t.good > 0:
+		return held
+	default:
+		return unjudged
+	}
+}
+
+// conclude returns the error of the command.
+func (t *tally) conclude(o options, err error, out io.Writer) error {
+	switch {
+	case o.sabotage != "" && t.bad > 0:
+		fmt.Fprintf(out, "%s switched off: noticed in run %d\n", o.sabotage, t.first)
 		return nil
 	case o.sabotage != "":
 		return errors.Join(err, fmt.Errorf("%s was switched off, and nothing was found in %d runs: the checker is blind", o.sabotage, o.runs))
-	case bad > 0:
-		return errors.Join(err, fmt.Errorf("%d of %d runs broke a promise; look into %s, and repeat with -seed %d -runs %d", bad, o.runs, o.keep, o.seed, o.runs))
+	case t.bad > 0:
+		return errors.Join(err, fmt.Errorf("%d of %d runs broke a promise; look into %s, and repeat with -seed %d -runs %d", t.bad, o.runs, o.keep, o.seed, o.runs))
+	case err == nil && t.good == 0:
+		return fmt.Errorf("none of %d runs could be judged, each tried %d times: the machine stands still for too long; this says nothing of the promises", o.runs, 1+repeats)
+	case t.none > 0:
+		fmt.Fprintf(out, "%d of %d runs could not be judged: the machine stood still for too long\n", t.none, o.runs)
 	}
 	return err
 }
@@ -118,6 +180,7 @@ func playAll(ctx context.Context, o options, out io.Writer) error {
 // add adds what another run was.
 func (r *result) add(one *result) {
 	r.changes += one.changes
+	r.length, r.stood, r.slow, r.took = r.length+one.length, r.stood+one.stood, r.slow+one.slow, r.took+one.took
 	r.rest = max(r.rest, one.rest)
 	for kind, n := range one.faults {
 		r.faults[kind] += n
@@ -132,12 +195,7 @@ func (r *result) add(one *result) {
 
 // open starts the fleet with a gate at every link of our programs, and the recorder. The returned function ends all of it.
 func open(ctx context.Context, o options, out io.Writer) (*stage, func() error, error) {
-	progress := func(step string) { fmt.Fprintln(out, "fleet:", step) }
-	h, err := harness.Start(ctx, harness.Options{Members: harness.ThreeMembers(), Progress: progress})
-	if err != nil {
-		return nil, nil, err
-	}
-	s := &stage{h: h, recorder: &recorder{}, gates: map[string]*gate{}, deadline: o.deadline, out: out, keep: o.keep}
+	s := &stage{recorder: &recorder{}, gates: map[string]*gate{}, deadline: o.deadline, out: out, keep: o.keep, clocks: o.clocks}
 	life, stop := context.WithCancel(ctx)
 	end := func() error {
 		stop()
@@ -145,33 +203,44 @@ func open(ctx context.Context, o options, out io.Writer) (*stage, func() error, 
 		for _, g := range s.gates {
 			err = errors.Join(err, g.close())
 		}
-		return errors.Join(err, h.Close())
+		if s.h != nil {
+			err = errors.Join(err, s.h.Close())
+		}
+		return err
 	}
+	began := time.Now()
+	progress := func(step string) { fmt.Fprintln(out, "fleet:", step) }
+	var err error
+	s.h, err = harness.Start(ctx, harness.Options{
+		Members: harness.ThreeMembers(), Progress: progress,
+		Env:    func(program string) []string { return []string{clockVariable + "=" + filepath.Join(o.clocks, program)} },
+		Before: func(ctx context.Context, h *harness.Harness) error { return s.openGates(ctx, h, o.seed) },
+	})
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apps.AddToScheme, topology.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, nil, errors.Join(fmt.Errorf("register types: %w", err), end())
+		if err == nil {
+			err = add(scheme)
 		}
 	}
-	err = s.recorder.start(life, h, scheme)
 	if err == nil {
-		err = s.openGates(ctx, o.seed)
+		err = s.recorder.start(life, s.h, scheme)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, end())
 	}
+	progress(fmt.Sprintf("the hub and the agents run, %.0f s", time.Since(began).Seconds()))
 	return s, end, nil
 }
 
-// openGates lets every program of ours dial through gates from now on.
-func (s *stage) openGates(ctx context.Context, seed uint64) error {
+// openGates lets every program of ours dial through gates when it starts.
+func (s *stage) openGates(ctx context.Context, h *harness.Harness, seed uint64) error {
 	type link struct {
 		name string
 		path func() (string, error)
 	}
-	f := s.h.Fleet
+	f := h.Fleet
 	links := []link{{fleet.HubProgram + " to hub", func() (string, error) { return f.HubIdentity(ctx) }}}
-	for _, name := range s.h.MemberNames() {
+	for _, name := range h.MemberNames() {
 		links = append(links,
 			link{hubGate(name), func() (string, error) { return f.MemberIdentity(ctx, name) }},
 			link{ownGate(name), func() (string, error) { return f.AgentIdentity(ctx, f.Member(name)) }})
@@ -186,10 +255,5 @@ func (s *stage) openGates(ctx context.Context, seed uint64) error {
 			return err
 		}
 	}
-	for _, name := range f.Programs() {
-		if err := f.Kill(ctx, name); err != nil {
-			return err
-		}
-	}
-	return s.h.Mend(ctx)
+	return nil
 }

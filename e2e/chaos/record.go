@@ -72,60 +72,72 @@ func (r *recorder) start(life context.Context, h *harness.Harness, scheme *runti
 	for _, s := range sources {
 		r.known[s.name] = map[types.UID]client.Object{}
 	}
+	all, err := pulses(h)
+	if err != nil {
+		return err
+	}
 	for _, s := range sources {
 		go r.follow(life, s)
 	}
+	for _, p := range all {
+		go r.ask(life, p)
+	}
+	go r.feel(life)
 	return nil
 }
 
 // follow watches until ctx ends. While the API server is away it tries again, from where it was.
 func (r *recorder) follow(ctx context.Context, s source) {
 	const pause = 100 * time.Millisecond // an API server that starts is seen soon enough
-	version := ""
+	version, broke := "", time.Time{}
 	_ = wait.PollUntilContextCancel(ctx, pause, true, func(ctx context.Context) (bool, error) {
 		if version == "" {
 			list := s.list()
 			if err := s.client.List(ctx, list); err != nil {
 				return false, nil // it is away
 			}
-			r.relist(s, list)
+			r.relist(s, list, broke)
 			version = list.GetResourceVersion()
 		}
-		version = r.watch(ctx, s, version)
+		var begun bool
+		if version, begun = r.watch(ctx, s, version); begun {
+			broke = time.Now()
+		}
 		return false, nil
 	})
 }
 
-// watch records what comes until the watch ends, and returns the version to go on from, "" to list anew.
-func (r *recorder) watch(ctx context.Context, s source, version string) string {
+// watch records what comes until the watch ends, and returns the version to go on from, "" to list anew, and whether the watch began.
+func (r *recorder) watch(ctx context.Context, s source, version string) (next string, begun bool) {
 	options := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true}}
 	stream, err := s.client.Watch(ctx, s.list(), options)
 	if err != nil {
 		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-			return ""
+			return "", false
 		}
-		return version
+		return version, false
 	}
 	defer stream.Stop()
 	for event := range stream.ResultChan() {
 		object, ok := event.Object.(client.Object)
 		if !ok || event.Type == watch.Error {
-			return "" // too old, mostly
+			return "", true // too old, mostly
 		}
 		version = object.GetResourceVersion()
 		if event.Type != watch.Bookmark {
 			r.record(s, object, event.Type == watch.Deleted)
 		}
 	}
-	return version
+	return version, true
 }
 
-// relist records what a list says, and what it no longer has.
-func (r *recorder) relist(s source, list client.ObjectList) {
+// relist records what a list says, what it no longer has, and what was not seen since the watch broke.
+func (r *recorder) relist(s source, list client.ObjectList, broke time.Time) {
 	there := map[types.UID]bool{}
 	_ = meta.EachListItem(list, func(o runtime.Object) error {
 		object := o.(client.Object)
 		there[object.GetUID()] = true
+		r.lose(s, object, broke)
 		r.record(s, object, false)
 		return nil
 	})
@@ -144,11 +156,38 @@ func (r *recorder) relist(s source, list client.ObjectList) {
 	}
 }
 
+// lose records that versions of an object may not have been seen, before its present one is recorded.
+func (r *recorder) lose(s source, object client.Object, broke time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	generation := int64(0)
+	if before, ok := r.known[s.name][object.GetUID()]; ok {
+		generation = before.GetGeneration()
+	}
+	e := entry{at: time.Now(), cluster: s.cluster}
+	if broke.IsZero() || object.GetNamespace() != r.namespace || object.GetGeneration() == generation || !e.read(object, false) {
+		return
+	}
+	lost := &lostState{from: broke}
+	switch {
+	case e.set != nil:
+		lost.cell = e.set.uid
+	case e.asked != nil:
+		lost.workload = e.asked.workload
+	case e.placed != nil:
+		lost.workload = e.placed.workload
+	default:
+		return
+	}
+	r.log = append(r.log, entry{at: e.at, cluster: s.cluster, lost: lost, note: "versions of " + object.GetName() + " were not seen"})
+}
+
 func (r *recorder) record(s source, object client.Object, gone bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := r.known[s.name]
-	if before, ok := known[object.GetUID()]; ok && !gone && before.GetResourceVersion() == object.GetResourceVersion() {
+	before, ok := known[object.GetUID()]
+	if ok && !gone && before.GetResourceVersion() == object.GetResourceVersion() {
 		return // a list tells what a watch told before
 	}
 	if gone {
@@ -160,8 +199,12 @@ func (r *recorder) record(s source, object client.Object, gone bool) {
 		return
 	}
 	e := entry{at: time.Now(), cluster: s.cluster, version: versionOf(object)}
-	if e.read(object, gone) {
-		r.log = append(r.log, e)
+	if !e.read(object, gone) {
+		return
+	}
+	r.log = append(r.log, e)
+	if late, ok := lateness(before, object, e.at); ok && !gone {
+		r.log = append(r.log, entry{at: e.at, cluster: s.cluster, stood: &late, note: "what happened to " + object.GetName() + " was told late"})
 	}
 }
 
@@ -214,6 +257,14 @@ func (r *recorder) behind(lists map[string]*corev1.PodList) string {
 		}
 	}
 	return ""
+}
+
+// stood returns how much of a time the machine stood still, and how much of it any program did.
+func (r *recorder) stood(from, to time.Time) (machine, any time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	whole := slices.DeleteFunc(slices.Clone(r.log), func(e entry) bool { return e.stood == nil || !e.stood.machine })
+	return stallsOf(whole).within(from, to), stallsOf(r.log).within(from, to)
 }
 
 // taken returns the log until now, in order.

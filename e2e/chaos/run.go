@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -31,6 +32,8 @@ type stage struct {
 	deadline time.Duration
 	out      io.Writer
 	keep     string // folder for what helps to understand a violation
+	clocks   string // folder of the programs' clocks
+	cleared  string // namespace of the run before that is being deleted
 }
 
 // result is what one run was.
@@ -40,6 +43,11 @@ type result struct {
 	changes int
 	faults  map[string]int
 	rest    time.Duration // how long it took to come to rest
+	took    time.Duration // all of it
+	lap     laps
+	verdict verdict
+	// length is that of the storm. stood is how much of it the machine stood still, slow how much of it any program did.
+	length, stood, slow time.Duration
 }
 
 // longCutEvery is every how many seeds a member is cut off for longer than its lease.
@@ -47,17 +55,32 @@ const longCutEvery = 3
 
 const polling = 200 * time.Millisecond
 
+// laps are the parts of a run, with how long each took.
+type laps struct {
+	last time.Time
+	text []string
+}
+
+func (l *laps) end(part string) {
+	now := time.Now()
+	l.text = append(l.text, fmt.Sprintf("%s %.0f s", part, now.Sub(l.last).Seconds()))
+	l.last = now
+}
+
 // play is one run: a storm of this length, then rest.
 func (s *stage) play(ctx context.Context, seed uint64, length time.Duration) (result, error) {
-	res := result{seed: seed, faults: map[string]int{}}
+	res := result{seed: seed, faults: map[string]int{}, verdict: unjudged}
 	draw := rand.New(rand.NewPCG(seed, 0))
 	began := time.Now()
+	res.lap.last = began
 	namespace, users, err := s.prepare(ctx, seed, draw)
 	if err != nil {
 		return res, err
 	}
-	f := &fate{h: s.h, recorder: s.recorder, gates: s.gates, namespace: namespace, draw: rand.New(rand.NewPCG(seed, 1)), busy: map[string]bool{}, made: res.faults}
+	f := &fate{h: s.h, recorder: s.recorder, gates: s.gates, clocks: s.clocks, namespace: namespace, draw: rand.New(rand.NewPCG(seed, 1)), busy: map[string]bool{}, made: res.faults}
 	long := seed%longCutEvery == 0
+	res.lap.end("beginning")
+	stormy := time.Now()
 	storm, stop := context.WithTimeout(ctx, length)
 	var group sync.WaitGroup
 	for _, u := range users {
@@ -70,13 +93,18 @@ func (s *stage) play(ctx context.Context, seed uint64, length time.Duration) (re
 		return res, err
 	}
 	calm := time.Now()
+	res.length = calm.Sub(stormy)
+	res.lap.end("storm")
 	res.report.violations = append(res.report.violations, s.settle(ctx, f, users)...)
 	res.rest = time.Since(calm)
+	res.lap.end("rest")
 	if len(res.report.violations) == 0 {
 		res.report.violations = append(res.report.violations, s.steady(ctx)...)
+		res.lap.end("quiet")
 	}
 	if len(res.report.violations) == 0 && draw.IntN(2) == 0 {
 		res.report.violations = append(res.report.violations, s.restart(ctx, users)...)
+		res.lap.end("restarts")
 	}
 	res.report.violations = append(res.report.violations, s.crashes()...)
 	byUs, err := s.deleters(began, namespace)
@@ -89,10 +117,36 @@ func (s *stage) play(ctx context.Context, seed uint64, length time.Duration) (re
 	for _, u := range users {
 		res.changes += u.changes
 	}
+	res.stood, res.slow = s.recorder.stood(stormy, calm)
+	res.verdict = decide(judged.violations, res.stood, res.length)
 	if len(judged.violations) > 0 {
 		s.preserve(ctx, res, namespace)
 	}
-	return res, errors.Join(ctx.Err(), s.clear(ctx, namespace))
+	res.lap.end("judgement")
+	err = errors.Join(ctx.Err(), s.clear(ctx, namespace))
+	res.lap.end("clearing")
+	res.took = time.Since(began)
+	return res, err
+}
+
+// patiently polls until something is so, and returns whether it was so in time: the time that the machine stands still does not
+// count, up to twice as much.
+func (s *stage) patiently(ctx context.Context, every time.Duration, is wait.ConditionWithContextFunc) error {
+	const most = 3
+	began := time.Now()
+	limited, stop := context.WithTimeout(ctx, most*s.deadline)
+	defer stop()
+	return wait.PollUntilContextCancel(limited, every, true, func(ctx context.Context) (bool, error) {
+		done, err := is(ctx)
+		if done || err != nil {
+			return done, err
+		}
+		now := time.Now()
+		if _, slow := s.recorder.stood(began, now); now.Sub(began)-slow > s.deadline {
+			return false, fmt.Errorf("it took more than %s", s.deadline)
+		}
+		return false, nil
+	})
 }
 
 // prepare makes the namespace of a run with its workloads, and waits until they are at rest.
@@ -121,6 +175,9 @@ func (s *stage) prepare(ctx context.Context, seed uint64, draw *rand.Rand) (stri
 		}
 		users = append(users, u)
 	}
+	if err := s.awaitCleared(ctx); err != nil {
+		return "", nil, err
+	}
 	if why := s.atRest(ctx, users); why != "" {
 		return "", nil, fmt.Errorf("before anything was done to them, the workloads of seed %d do not come to rest within %s: %s", seed, s.deadline, why)
 	}
@@ -129,7 +186,7 @@ func (s *stage) prepare(ctx context.Context, seed uint64, draw *rand.Rand) (stri
 
 // atRest waits until all workloads are at rest, and says what was not in time.
 func (s *stage) atRest(ctx context.Context, users []*user) (why string) {
-	err := wait.PollUntilContextTimeout(ctx, polling, s.deadline, true, func(ctx context.Context) (bool, error) {
+	err := s.patiently(ctx, polling, func(ctx context.Context) (bool, error) {
 		for _, u := range users {
 			now, err := s.h.AtRest(ctx, u.workload(), u.replicas)
 			if err != nil {
@@ -140,13 +197,29 @@ func (s *stage) atRest(ctx context.Context, users []*user) (why string) {
 				return false, nil
 			}
 		}
-		why = s.behind(ctx, users[0].namespace)
+		if why = s.apart(ctx); why == "" {
+			why = s.behind(ctx, users[0].namespace)
+		}
 		return why == "", nil
 	})
 	if err == nil {
 		return ""
 	}
 	return why
+}
+
+// apart says of which member the hub still tells that its clock is wrong.
+func (s *stage) apart(ctx context.Context) string {
+	list := &topology.MemberClusterList{}
+	if err := s.h.Hub.Client.List(ctx, list); err != nil {
+		return err.Error()
+	}
+	for i := range list.Items {
+		if meta.IsStatusConditionFalse(list.Items[i].Status.Conditions, topology.MemberClockInSync) {
+			return "the hub still tells that the clock of " + list.Items[i].Name + " is wrong"
+		}
+	}
+	return ""
 }
 
 // behind says which pod the recorder has not seen as it is now.
@@ -200,7 +273,7 @@ func (s *stage) steady(ctx context.Context) []violation {
 		lasting = 6 * time.Second
 	)
 	var seen []string
-	err := wait.PollUntilContextTimeout(ctx, time.Second, s.deadline, true, func(context.Context) (bool, error) {
+	err := s.patiently(ctx, time.Second, func(context.Context) (bool, error) {
 		var err error
 		seen, err = s.writes(time.Now().Add(-quiet))
 		return len(seen) == 0, err
@@ -283,7 +356,7 @@ func (s *stage) sessions(ctx context.Context) (map[string]int64, error) {
 
 // awaitSessions waits until every member has a session after the one before, and the hub has answered it.
 func (s *stage) awaitSessions(ctx context.Context, before map[string]int64) error {
-	err := wait.PollUntilContextTimeout(ctx, polling, s.deadline, true, func(ctx context.Context) (bool, error) {
+	err := s.patiently(ctx, polling, func(ctx context.Context) (bool, error) {
 		now, err := s.sessions(ctx)
 		for _, name := range s.h.MemberNames() {
 			if err != nil || now[name] <= before[name] {
@@ -315,7 +388,7 @@ func (s *stage) crashes() (found []violation) {
 		text := s.h.Fleet.LogTail(name, most)
 		for _, word := range []string{"panic:", "fatal error:", "Observed a panic"} {
 			if strings.Contains(text, word) {
-				found = append(found, violation{at: time.Now(), rule: "no crash", what: fmt.Sprintf("the log of %s has %q", name, word)})
+				found = append(found, violation{at: time.Now(), rule: ruleCrash, what: fmt.Sprintf("the log of %s has %q", name, word)})
 			}
 		}
 	}
@@ -342,18 +415,28 @@ func (s *stage) deleters(since time.Time, namespace string) (deleters, error) {
 	return who, nil
 }
 
-// clear removes the namespace of a run, and waits until nothing is left of it.
+// clear removes the namespace of a run. It goes while the next run begins.
 func (s *stage) clear(ctx context.Context, namespace string) error {
 	if err := s.h.Hub.Client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		return fmt.Errorf("delete namespace %s: %w", namespace, err)
 	}
-	err := wait.PollUntilContextTimeout(ctx, polling, s.deadline, true, func(ctx context.Context) (bool, error) {
-		err := s.h.Hub.Client.Get(ctx, client.ObjectKey{Name: namespace}, &corev1.Namespace{})
-		return err != nil && client.IgnoreNotFound(err) == nil && s.h.Pods.Left(namespace) == 0, nil
+	s.cleared = namespace
+	return nil
+}
+
+// awaitCleared waits until nothing is left of the run before.
+func (s *stage) awaitCleared(ctx context.Context) error {
+	if s.cleared == "" {
+		return nil
+	}
+	err := s.patiently(ctx, polling, func(ctx context.Context) (bool, error) {
+		err := s.h.Hub.Client.Get(ctx, client.ObjectKey{Name: s.cleared}, &corev1.Namespace{})
+		return err != nil && client.IgnoreNotFound(err) == nil && s.h.Pods.Left(s.cleared) == 0, nil
 	})
 	if err != nil {
-		return fmt.Errorf("%d pods of namespace %s are left %s after it was deleted: %w", s.h.Pods.Left(namespace), namespace, s.deadline, err)
+		return fmt.Errorf("%d pods of namespace %s are left %s after it was deleted: %w", s.h.Pods.Left(s.cleared), s.cleared, s.deadline, err)
 	}
+	s.cleared = ""
 	return nil
 }
 

@@ -58,11 +58,16 @@ func (s sabotage) apply(root string) (string, error) {
 	return strings.Replace(string(data), s.text, s.instead, 1), nil
 }
 
-// buildSabotaged fills a folder with our programs, one rule switched off, and links to the programs of the control plane.
-func buildSabotaged(ctx context.Context, name, dir string) error {
-	at := slices.IndexFunc(sabotages(), func(s sabotage) bool { return s.name == name })
-	if at < 0 {
-		return fmt.Errorf("-sabotage %q: use one of %s", name, strings.Join(sabotageNames(), ", "))
+// buildChanged fills a folder with our programs, whose clocks can be set and with one rule switched off, "" for none, and links to
+// the programs of the control plane.
+func buildChanged(ctx context.Context, name, dir string) error {
+	var changes []sabotage
+	if name != "" {
+		at := slices.IndexFunc(sabotages(), func(s sabotage) bool { return s.name == name })
+		if at < 0 {
+			return fmt.Errorf("-sabotage %q: use one of %s", name, strings.Join(sabotageNames(), ", "))
+		}
+		changes = sabotages()[at : at+1]
 	}
 	bin, err := fleet.FindBinaries()
 	if err != nil {
@@ -72,24 +77,15 @@ func buildSabotaged(ctx context.Context, name, dir string) error {
 	if err != nil {
 		return err
 	}
-	s := sabotages()[at]
-	source, err := s.apply(root)
+	list, err := overlay(changes, root, dir)
 	if err != nil {
 		return err
 	}
-	changed := filepath.Join(dir, "changed.go.txt")
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, filepath.FromSlash(s.file)): changed}})
-	if err != nil {
-		return err
-	}
-	list := filepath.Join(dir, "overlay.json")
-	if err := errors.Join(os.WriteFile(changed, []byte(source), 0o600), os.WriteFile(list, overlay, 0o600)); err != nil {
-		return fmt.Errorf("switch %s off: %w", name, err)
-	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-overlay="+list, "-o", dir+string(filepath.Separator), "./cmd/...")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-tags=flotilla_clocks", "-overlay="+list, "-o", dir+string(filepath.Separator),
+		"./cmd/"+fleet.HubProgram, "./cmd/"+fleet.AgentProgram)
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the programs without %s: %w\n%s", name, err, output)
+		return fmt.Errorf("build the programs with clocks that can be set, and without %q: %w\n%s", name, err, output)
 	}
 	entries, err := os.ReadDir(bin)
 	if err != nil {
@@ -105,6 +101,31 @@ func buildSabotaged(ctx context.Context, name, dir string) error {
 		}
 	}
 	return nil
+}
+
+// overlay writes changed sources into a folder, and returns the path of what tells the compiler of them.
+func overlay(changes []sabotage, root, dir string) (string, error) {
+	replace := map[string]string{}
+	for i, s := range changes {
+		source, err := s.apply(root)
+		if err != nil {
+			return "", err
+		}
+		changed := filepath.Join(dir, fmt.Sprintf("changed-%d.go.txt", i))
+		if err := os.WriteFile(changed, []byte(source), 0o600); err != nil {
+			return "", fmt.Errorf("switch %s off: %w", s.name, err)
+		}
+		replace[filepath.Join(root, filepath.FromSlash(s.file))] = changed
+	}
+	data, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	list := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(list, data, 0o600); err != nil {
+		return "", fmt.Errorf("tell the compiler of changes: %w", err)
+	}
+	return list, nil
 }
 
 // moduleRoot returns the folder of this module: the nearest one upwards with go.mod.

@@ -19,9 +19,9 @@ func (r *result) line(out io.Writer, number int) {
 	for _, kind := range slices.Sorted(maps.Keys(r.faults)) {
 		faults = append(faults, fmt.Sprintf("%d %s", r.faults[kind], kind))
 	}
-	fmt.Fprintf(out, "run %d, seed %d: %d changes by the user; %s; at rest after %.0f s; %d events, %d pods taken down by us and %d by others, %d created, %d placements; most down by us at once %d, most added %d, %d suspicions; %d violations\n",
+	fmt.Fprintf(out, "run %d, seed %d: %d changes by the user; %s; at rest after %.0f s; %d events, %d pods taken down by us and %d by others, %d created, %d placements; most down by us at once %d, most added %d, %d suspicions; the machine stood still for %.1f s of %.0f s, programs for %.1f s; took %.0f s (%s); %d violations: %s\n",
 		number, r.seed, r.changes, strings.Join(faults, ", "), r.rest.Seconds(), p.entries, p.disruptions, p.foreign, p.creations, p.placements,
-		p.largestDown, p.largestAdded, p.excesses, len(p.violations))
+		p.largestDown, p.largestAdded, p.excesses, r.stood.Seconds(), r.length.Seconds(), r.slow.Seconds(), r.took.Seconds(), strings.Join(r.lap.text, ", "), len(p.violations), r.verdict)
 }
 
 // told prints the first violations with what happened before.
@@ -89,6 +89,8 @@ func tellAll(log []entry) string {
 			fmt.Fprintf(&text, "silent=%t\n", e.silent.silent)
 		case e.cut != nil:
 			fmt.Fprintf(&text, "cut=%t\n", e.cut.cut)
+		case e.stood != nil:
+			fmt.Fprintf(&text, "%s from %s on\n", e.note, e.stood.from.Format(clockFormat))
 		default:
 			fmt.Fprintf(&text, "%s\n", e.note)
 		}

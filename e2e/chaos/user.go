@@ -149,7 +149,7 @@ func (u *user) act(ctx context.Context) error {
 // finish asks for what can come to rest, and soon: a good image everywhere. It tries until ctx ends.
 func (u *user) finish(ctx context.Context) error {
 	for {
-		err := u.rolling(ctx, map[string]any{"paused": false, "maxUnavailable": "50%", "maxSurge": 0})
+		err := u.rolling(ctx, map[string]any{"paused": false, "maxUnavailable": "100%", "maxSurge": 0})
 		if err == nil {
 			err = u.partition(ctx, 0)
 		}

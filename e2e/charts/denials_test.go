@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/crds"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 )
 
@@ -77,7 +78,7 @@ func TestDenials(t *testing.T) {
 	}
 }
 
-// rightsOf returns the ServiceAccounts, roles and bindings that a chart renders.
+// rightsOf returns the ServiceAccounts, roles and bindings that a chart renders, and their namespaces.
 func rightsOf(t *testing.T, golden string) []*unstructured.Unstructured {
 	t.Helper()
 	file, err := os.Open(filepath.Join("testdata", golden+".golden.yaml"))
@@ -96,7 +97,7 @@ func rightsOf(t *testing.T, golden string) []*unstructured.Unstructured {
 		if err != nil {
 			t.Fatalf("read %s: %v", file.Name(), err)
 		}
-		if slices.Contains([]string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}, object.GetKind()) {
+		if slices.Contains([]string{"Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}, object.GetKind()) {
 			all = append(all, object)
 		}
 	}
@@ -170,7 +171,7 @@ func expectDenied(t *testing.T, admin kubernetes.Interface, program string, rule
 		r := &resources[i]
 		namespaces := []string{""}
 		if r.namespaced {
-			namespaces = append(namespaces, system, metav1.NamespaceDefault)
+			namespaces = append(namespaces, system, topology.MembersNamespace, metav1.NamespaceDefault)
 		}
 		for _, namespace := range namespaces {
 			for _, name := range append(rules.names(r), "") {

@@ -11,20 +11,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	_ "sigs.k8s.io/controller-runtime/pkg/webhook" // its metrics
 
 	"github.com/flotilla-dev/flotilla/apis/crds"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/hub/inventory/registration"
 	hubrights "github.com/flotilla-dev/flotilla/hub/rights"
@@ -45,6 +42,7 @@ serviceAccount: {annotations: {example.org/team: platform}}
 networkPolicy: {metricsFrom: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]}
 metrics: {serviceMonitor: {enabled: true, labels: {release: prometheus}}}
 prometheusRule: {enabled: true, labels: {release: prometheus}}
+dashboards: {enabled: true, labels: {example.org/team: platform}}
 `
 
 // chart returns the folder of a chart.
@@ -179,7 +177,8 @@ func TestRights(t *testing.T) {
 	want := map[string][]rbacv1.PolicyRule{
 		"ClusterRole flotilla-hub": hubrights.Rules(), "Role flotilla-hub": hubrights.NamespaceRules(),
 		"ClusterRole flotilla-approver": registration.ApproverRules(), "Role flotilla-approver": registration.ApproverNamespaceRules(),
-		"ClusterRole flotilla-agent": agentrights.Rules(), "Role flotilla-agent": agentrights.NamespaceRules(),
+		"Role flotilla-approver in flotilla-members": registration.ApproverMembersRules(),
+		"ClusterRole flotilla-agent":                 agentrights.Rules(), "Role flotilla-agent": agentrights.NamespaceRules(),
 	}
 	got := map[string][]rbacv1.PolicyRule{}
 	for _, name := range []string{"flotilla-hub", "flotilla-agent"} {
@@ -191,7 +190,11 @@ func TestRights(t *testing.T) {
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, role); err != nil {
 				t.Fatal(err)
 			}
-			got[object.GetKind()+" "+object.GetName()] = role.Rules
+			name := object.GetKind() + " " + object.GetName()
+			if role.Namespace != "" && role.Namespace != topology.SystemNamespace {
+				name += " in " + role.Namespace
+			}
+			got[name] = role.Rules
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -248,72 +251,4 @@ func TestValues(t *testing.T) {
 			t.Errorf("%s in another namespace: %v", name, err)
 		}
 	}
-}
-
-// TestAlerts holds that alerts ask for metrics that our programs have, and that each has a heading in docs/install.md.
-func TestAlerts(t *testing.T) {
-	if _, err := helm(t, "", "", "version"); err != nil {
-		t.Fatal(err)
-	}
-	known := knownMetrics(t)
-	docs, err := os.ReadFile(filepath.Join("..", "..", "docs", "install.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	asked := regexp.MustCompile(`[a-z][a-z_]*(_total|_status|_depth)\b`)
-	alerts := 0
-	for _, name := range []string{"flotilla-hub", "flotilla-agent"} {
-		for _, object := range objectsOf(t, render(t, name, everything)) {
-			if object.GetKind() != "PrometheusRule" {
-				continue
-			}
-			groups, _, _ := unstructured.NestedSlice(object.Object, "spec", "groups")
-			for _, group := range groups {
-				rules, _, _ := unstructured.NestedSlice(group.(map[string]any), "rules")
-				for _, rule := range rules {
-					alert, _, _ := unstructured.NestedString(rule.(map[string]any), "alert")
-					expr, _, _ := unstructured.NestedString(rule.(map[string]any), "expr")
-					runbook, _, _ := unstructured.NestedString(rule.(map[string]any), "annotations", "runbook_url")
-					alerts++
-					found := asked.FindAllString(expr, -1)
-					if len(found) == 0 {
-						t.Errorf("%s asks for no metric: %s", alert, expr)
-					}
-					for _, metric := range found {
-						if !known[metric] {
-							t.Errorf("%s asks for %s, which no program has", alert, metric)
-						}
-					}
-					if !strings.Contains(string(docs), "\n### "+alert+"\n") || !strings.HasSuffix(runbook, "docs/install.md#"+strings.ToLower(alert)) {
-						t.Errorf("%s has no heading in docs/install.md, or its runbook is another one: %s", alert, runbook)
-					}
-				}
-			}
-		}
-	}
-	if alerts == 0 {
-		t.Error("no alerts")
-	}
-}
-
-// knownMetrics are the names of the metrics of controllers, and of the agent's own.
-func knownMetrics(t *testing.T) map[string]bool {
-	t.Helper()
-	all, ok := metrics.Registry.(prometheus.Collector)
-	if !ok {
-		t.Fatalf("the registry %T does not describe its metrics", metrics.Registry)
-	}
-	descriptions := make(chan *prometheus.Desc)
-	go func() {
-		all.Describe(descriptions)
-		close(descriptions)
-	}()
-	known := map[string]bool{"flotilla_pod_admissions_total": true} // member-agent/admission has a test for it
-	name := regexp.MustCompile(`fqName: "([^"]+)"`)
-	for d := range descriptions {
-		if found := name.FindStringSubmatch(d.String()); found != nil {
-			known[found[1]] = true
-		}
-	}
-	return known
 }

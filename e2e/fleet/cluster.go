@@ -46,6 +46,29 @@ func (c *Cluster) LogDir() string { return filepath.Join(c.dir(), "logs") }
 // Stop kills the control plane's processes, as a power cut would. What is stored stays.
 func (c *Cluster) Stop(ctx context.Context) error { return c.kwokctl(ctx, "stop") }
 
+// Backup copies what the cluster stores, which must be stopped, into a folder.
+func (c *Cluster) Backup(folder string) error {
+	if err := os.CopyFS(folder, os.DirFS(c.stored())); err != nil {
+		return fmt.Errorf("back %s up: %w", c.Name, err)
+	}
+	return nil
+}
+
+// Restore puts the copy of a Backup in the place of what the cluster stores, which must be stopped.
+func (c *Cluster) Restore(folder string) error {
+	err := os.RemoveAll(c.stored())
+	if err == nil {
+		err = os.CopyFS(c.stored(), os.DirFS(folder))
+	}
+	if err != nil {
+		return fmt.Errorf("restore %s: %w", c.Name, err)
+	}
+	return nil
+}
+
+// stored is the folder of etcd's data.
+func (c *Cluster) stored() string { return filepath.Join(c.dir(), "etcd") }
+
 // Start starts what does not run of the control plane, and returns when all of it works. A component that ends because another
 // one is not there yet, as may happen on a machine under load, is started again.
 func (c *Cluster) Start(ctx context.Context) error {

@@ -45,6 +45,8 @@ type Config struct {
 	// Detached lets the fleet live on after this process ends, until Open(dir) and Destroy.
 	// Otherwise a watchdog removes it when this process ends, however it ends.
 	Detached bool
+	// Env returns additional KEY=value settings of a program of ours that is started; nil: there are none.
+	Env func(program string) []string
 	// Progress receives one sentence per step; nil drops them. It is called from several goroutines.
 	Progress func(step string)
 }

@@ -9,16 +9,27 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 )
 
-// InstallCRDs applies every CustomResourceDefinition in the *.yaml files at the top of files and returns when all of
-// them are established and served. Those whose objects a webhook converts name WebhookAddress: only there can a program of
+// InstallCRDs gives the cluster every CustomResourceDefinition in the *.yaml files at the top of files and returns when all of
+// them are established and served. What the cluster has already is applied; what it does not have is stored as an API server leaves
+// it, without asking it: ApplyCRDs asks. Those whose objects a webhook converts name WebhookAddress: only there can a program of
 // ours serve a cluster of a fleet. While none does, requests for the version that is stored work, others fail.
 func (c *Cluster) InstallCRDs(ctx context.Context, files fs.FS) error {
+	return c.installCRDs(ctx, files, false)
+}
+
+// ApplyCRDs is InstallCRDs by the API alone, as a user does it: the API server checks every definition.
+func (c *Cluster) ApplyCRDs(ctx context.Context, files fs.FS) error {
+	return c.installCRDs(ctx, files, true)
+}
+
+func (c *Cluster) installCRDs(ctx context.Context, files fs.FS, ask bool) error {
 	objects, err := readObjects(files, ".")
 	if err != nil {
 		return fmt.Errorf("install CRDs in %s: %w", c.Name, err)
@@ -31,12 +42,17 @@ func (c *Cluster) InstallCRDs(ctx context.Context, files fs.FS) error {
 			return fmt.Errorf("install CRD %s in %s: %w", object.GetName(), c.Name, err)
 		}
 	}
-	if err := c.applyAll(ctx, apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"), objects); err != nil {
-		return fmt.Errorf("install CRDs: %w", err)
-	}
 	client, err := apiextensions.NewForConfig(c.admin)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", c.Name, err)
+	}
+	if !ask {
+		if objects, err = c.storeNew(ctx, client, objects); err != nil {
+			return fmt.Errorf("install CRDs: %w", err)
+		}
+	}
+	if err := c.applyAll(ctx, apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"), objects); err != nil {
+		return fmt.Errorf("install CRDs: %w", err)
 	}
 	waitingFor := ""
 	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
@@ -59,6 +75,24 @@ func (c *Cluster) InstallCRDs(ctx context.Context, files fs.FS) error {
 		return fmt.Errorf("wait for CRDs in %s: %w: %s", c.Name, err, waitingFor)
 	}
 	return nil
+}
+
+// storeNew stores the definitions that the cluster does not have, and returns the others.
+func (c *Cluster) storeNew(ctx context.Context, client apiextensions.Interface, objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+	var others []*unstructured.Unstructured
+	for _, object := range objects {
+		_, err := client.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, object.GetName(), metav1.GetOptions{})
+		switch {
+		case err == nil:
+			others = append(others, object)
+		case apierrors.IsNotFound(err):
+			err = c.store(ctx, object)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return others, nil
 }
 
 func notEstablished(crd *apiextensionsv1.CustomResourceDefinition) string {

@@ -102,18 +102,20 @@ func clientCertificate(ca tls.Certificate, user string) (certPEM, keyPEM []byte,
 }
 
 // HubIdentity returns a kubeconfig of the hub's cluster for the hub program, with the rights that it needs.
-func (f *Fleet) HubIdentity(ctx context.Context) (string, error) {
-	hub := f.Hub()
-	if err := hub.grant(ctx, HubUser, "", hubRules()); err != nil {
+func (f *Fleet) HubIdentity(ctx context.Context) (string, error) { return f.Hub().HubIdentity(ctx) }
+
+// HubIdentity is Fleet.HubIdentity for any cluster.
+func (c *Cluster) HubIdentity(ctx context.Context) (string, error) {
+	if err := c.grant(ctx, HubUser, "", hubRules()); err != nil {
 		return "", err
 	}
-	if err := hub.ensureSystemNamespace(ctx); err != nil {
+	if err := c.ensureSystemNamespace(ctx); err != nil {
 		return "", err
 	}
-	if err := hub.grant(ctx, HubUser, topology.SystemNamespace, servingRules(HubUser)); err != nil {
+	if err := c.grant(ctx, HubUser, topology.SystemNamespace, servingRules(HubUser)); err != nil {
 		return "", err
 	}
-	return hub.Identity(HubUser)
+	return c.Identity(HubUser)
 }
 
 // ApproverIdentity returns a kubeconfig of the hub's cluster for the approver, with the rights that it needs.
@@ -126,6 +128,12 @@ func (f *Fleet) ApproverIdentity(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if err := hub.grant(ctx, ApproverUser, topology.SystemNamespace, registration.ApproverNamespaceRules()); err != nil {
+		return "", err
+	}
+	if err := hub.ensureNamespace(ctx, topology.MembersNamespace); err != nil {
+		return "", err
+	}
+	if err := hub.grant(ctx, ApproverUser, topology.MembersNamespace, registration.ApproverMembersRules()); err != nil {
 		return "", err
 	}
 	return hub.Identity(ApproverUser)
@@ -149,23 +157,28 @@ func (f *Fleet) AgentIdentity(ctx context.Context, member *Cluster) (string, err
 // MemberIdentity returns a kubeconfig of the hub's cluster for the agent of a member: it reads its own Works and
 // MemberCluster, writes their status, and keeps its Lease; nothing of other members. The member's namespace is made.
 func (f *Fleet) MemberIdentity(ctx context.Context, member string) (string, error) {
-	hub, user := f.Hub(), MemberUser(member)
-	client, err := kubernetes.NewForConfig(hub.admin)
+	return f.Hub().MemberIdentity(ctx, member)
+}
+
+// MemberIdentity is Fleet.MemberIdentity for any cluster that is a hub.
+func (c *Cluster) MemberIdentity(ctx context.Context, member string) (string, error) {
+	user := MemberUser(member)
+	client, err := kubernetes.NewForConfig(c.admin)
 	if err != nil {
-		return "", fmt.Errorf("connect to %s: %w", hub.Name, err)
+		return "", fmt.Errorf("connect to %s: %w", c.Name, err)
 	}
 	namespace := work.NamespacePrefix + member
 	_, err = client.CoreV1().Namespaces().Apply(ctx, applycorev1.Namespace(namespace), applied())
 	if err != nil {
 		return "", fmt.Errorf("apply namespace %s: %w", namespace, err)
 	}
-	if err := hub.grant(ctx, user, namespace, memberNamespaceRules()); err != nil {
+	if err := c.grant(ctx, user, namespace, memberNamespaceRules()); err != nil {
 		return "", err
 	}
-	if err := hub.grant(ctx, user, "", memberRules(member)); err != nil {
+	if err := c.grant(ctx, user, "", memberRules(member)); err != nil {
 		return "", err
 	}
-	return hub.Identity(user)
+	return c.Identity(user)
 }
 
 func applied() metav1.ApplyOptions {
@@ -245,12 +258,16 @@ func hubRules() []rbacv1.PolicyRule {
 
 // ensureSystemNamespace makes the namespace that --leader-election-namespace is by default.
 func (c *Cluster) ensureSystemNamespace(ctx context.Context) error {
+	return c.ensureNamespace(ctx, topology.SystemNamespace)
+}
+
+func (c *Cluster) ensureNamespace(ctx context.Context, name string) error {
 	client, err := kubernetes.NewForConfig(c.admin)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", c.Name, err)
 	}
-	if _, err := client.CoreV1().Namespaces().Apply(ctx, applycorev1.Namespace(topology.SystemNamespace), applied()); err != nil {
-		return fmt.Errorf("apply namespace %s of %s: %w", topology.SystemNamespace, c.Name, err)
+	if _, err := client.CoreV1().Namespaces().Apply(ctx, applycorev1.Namespace(name), applied()); err != nil {
+		return fmt.Errorf("apply namespace %s of %s: %w", name, c.Name, err)
 	}
 	return nil
 }

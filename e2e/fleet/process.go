@@ -105,6 +105,38 @@ func awaitVisible(pid int, dir string, ended <-chan struct{}) error {
 	})
 }
 
+// Change starts a program anew, in another way than it was started. The returned function starts it as before.
+func (f *Fleet) Change(ctx context.Context, name string, change func(*Program)) (undo func(context.Context) error, err error) {
+	before, err := f.program(name)
+	if err != nil {
+		return nil, err
+	}
+	after := before
+	after.Args, after.Env = slices.Clone(before.Args), slices.Clone(before.Env)
+	change(&after)
+	start := func(ctx context.Context, p Program) error {
+		if err := f.Kill(ctx, name); err != nil {
+			return err
+		}
+		if err := f.Run(p); err != nil {
+			return err
+		}
+		return f.WaitReady(ctx, name)
+	}
+	return func(ctx context.Context) error { return start(ctx, before) }, start(ctx, after)
+}
+
+// Forget ends a program, and Restart and Programs know it no more.
+func (f *Fleet) Forget(ctx context.Context, name string) error {
+	if err := f.Kill(ctx, name); err != nil {
+		return err
+	}
+	if err := os.Remove(f.programFile(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forget %s: %w", name, err)
+	}
+	return nil
+}
+
 // program returns what Run recorded.
 func (f *Fleet) program(name string) (Program, error) {
 	var p Program

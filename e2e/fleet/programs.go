@@ -46,6 +46,15 @@ func (f *Fleet) RunHub(ctx context.Context, bin string, args ...string) error {
 	return f.runServing(ctx, HubProgram, filepath.Join(bin, HubProgram), f.Hub(), append([]string{"--kubeconfig=" + kubeconfig}, args...))
 }
 
+// RunHubOn is RunHub for a cluster that is not the hub of the fleet.
+func (f *Fleet) RunHubOn(ctx context.Context, bin string, c *Cluster, args ...string) error {
+	kubeconfig, err := c.HubIdentity(ctx)
+	if err != nil {
+		return err
+	}
+	return f.runServing(ctx, HubProgram, filepath.Join(bin, HubProgram), c, append([]string{"--kubeconfig=" + kubeconfig}, args...))
+}
+
 // RunAgent starts the agent program of folder bin for the member, with identities of its own on the member and on the
 // hub, and returns when it is ready. In a fleet without a hub it manages the workloads of one cluster.
 func (f *Fleet) RunAgent(ctx context.Context, bin string, member *Cluster, args ...string) error {
@@ -65,10 +74,13 @@ func (f *Fleet) RunAgent(ctx context.Context, bin string, member *Cluster, args 
 }
 
 // Accept creates the member's MemberCluster on the hub, accepted; one that exists is accepted.
-func (f *Fleet) Accept(ctx context.Context, member string) error {
-	client, err := dynamic.NewForConfig(f.Hub().admin)
+func (f *Fleet) Accept(ctx context.Context, member string) error { return f.Hub().Accept(ctx, member) }
+
+// Accept is Fleet.Accept for any cluster that is a hub.
+func (c *Cluster) Accept(ctx context.Context, member string) error {
+	client, err := dynamic.NewForConfig(c.admin)
 	if err != nil {
-		return fmt.Errorf("connect to %s: %w", HubName, err)
+		return fmt.Errorf("connect to %s: %w", c.Name, err)
 	}
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": topology.GroupVersion.String(),
@@ -172,7 +184,11 @@ func (f *Fleet) runVerb(ctx context.Context, name, path, verb string, args []str
 	if verb != "" {
 		args = append([]string{verb}, args...)
 	}
-	if err := f.Run(Program{Name: name, Path: path, Args: args}); err != nil {
+	p := Program{Name: name, Path: path, Args: args}
+	if f.cfg.Env != nil {
+		p.Env = f.cfg.Env(name)
+	}
+	if err := f.Run(p); err != nil {
 		return err
 	}
 	return f.WaitReady(ctx, name)

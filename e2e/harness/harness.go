@@ -40,6 +40,10 @@ type Options struct {
 	Alone bool
 	// Progress receives a line per step; nil drops them.
 	Progress func(string)
+	// Env returns additional KEY=value settings of a program of ours; nil: there are none.
+	Env func(program string) []string
+	// Before is called when the clusters are there, and before the programs start; nil is not.
+	Before func(context.Context, *Harness) error
 }
 
 // ThreeMembers are the members of the try-out: east with zones a and b, west with b and c, south with c and d; two nodes
@@ -65,6 +69,7 @@ type Harness struct {
 	// Pods records the pods of all members.
 	Pods *Watcher
 
+	answers  answers
 	programs string
 	specs    []fleet.ClusterSpec // of the members
 	stop     context.CancelFunc
@@ -86,7 +91,7 @@ func Start(ctx context.Context, o Options) (*Harness, error) {
 	if err := fleet.Reap(); err != nil && o.Progress != nil {
 		o.Progress(err.Error())
 	}
-	f, err := fleet.Start(ctx, fleet.Config{Bin: bin, NoHub: o.Alone, Members: o.Members, Audit: true, Progress: o.Progress})
+	f, err := fleet.Start(ctx, fleet.Config{Bin: bin, NoHub: o.Alone, Members: o.Members, Audit: true, Env: o.Env, Progress: o.Progress})
 	if err != nil {
 		return nil, err
 	}
@@ -98,6 +103,11 @@ func Start(ctx context.Context, o Options) (*Harness, error) {
 	}
 	if o.Alone {
 		return h, nil
+	}
+	if o.Before != nil {
+		if err := o.Before(ctx, h); err != nil {
+			return nil, errors.Join(err, h.Close())
+		}
 	}
 	if err := h.runPrograms(ctx); err != nil {
 		return nil, errors.Join(err, h.Close())
@@ -133,13 +143,18 @@ func (h *Harness) equip(ctx, life context.Context, bin string) error {
 		if h.programs, err = programs(ctx, bin, h.Fleet.Dir); err != nil {
 			return err
 		}
+		watching, err := client.NewWithWatch(h.Hub.RESTConfig(), client.Options{Scheme: scheme})
+		if err != nil {
+			return fmt.Errorf("connect to %s: %w", h.Hub.Name, err)
+		}
+		go h.answers.follow(life, watching)
 	}
 	h.Pods, err = newWatcher(ctx, life, h.Fleet.Members())
 	return err
 }
 
 func (h *Harness) runPrograms(ctx context.Context) error {
-	if err := h.Fleet.RunHub(ctx, h.programs); err != nil {
+	if err := h.Fleet.RunHub(ctx, h.programs, "--checks-reach-local"); err != nil {
 		return err
 	}
 	group, groupCtx := errgroup.WithContext(ctx)

@@ -84,12 +84,14 @@ func (h *Harness) unrestOfMember(ctx context.Context, spec *fleet.ClusterSpec) (
 	case time.Since(ready.LastTransitionTime.Time) < readyFor:
 		return fmt.Sprintf("MemberCluster %s became Ready at %s", m.Name, ready.LastTransitionTime), nil
 	case meta.IsStatusConditionTrue(told, topology.MemberSilent), meta.IsStatusConditionTrue(told, topology.MemberFailoverHeld),
-		meta.IsStatusConditionFalse(told, topology.MemberPlausible):
-		return fmt.Sprintf("MemberCluster %s is Silent, held or not plausible: %+v", m.Name, told), nil
+		meta.IsStatusConditionFalse(told, topology.MemberPlausible), meta.IsStatusConditionFalse(told, topology.MemberClockInSync):
+		return fmt.Sprintf("MemberCluster %s is Silent, held, not plausible or has a wrong clock: %+v", m.Name, told), nil
 	case m.Status.Session != m.Spec.AcknowledgedSession:
 		return fmt.Sprintf("session %d of MemberCluster %s is not answered, %d is", m.Status.Session, m.Name, m.Spec.AcknowledgedSession), nil
 	case len(m.Spec.Taints) > 0:
 		return fmt.Sprintf("MemberCluster %s has the taints %v", m.Name, m.Spec.Taints), nil
+	case m.Spec.Region != "" || m.Status.Region != spec.Nodes[0].Region:
+		return fmt.Sprintf("MemberCluster %s is of the region %q, by its nodes %q", m.Name, m.Spec.Region, m.Status.Region), nil
 	case m.Status.ZoneNames != zones || m.Status.Nodes != nodes:
 		return fmt.Sprintf("the hub knows the zones %s of %s and %s of its nodes, not %s and %s", m.Status.ZoneNames, m.Name, m.Status.Nodes, zones, nodes), nil
 	}

@@ -4,6 +4,7 @@ package suites_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -111,6 +112,76 @@ var _ = Describe("Bad luck", func() {
 		h.ExpectAtRest(ctx, api, 6)
 	})
 
+	It("a second hub that runs and claims a member: its agent waits behind the first one's, where it leads it leaves alone what is the first hub's, names it, and nothing restarts", func(ctx SpecContext) {
+		ns := federated(ctx, "second-hub")
+		mend()
+		api, second := harness.CloneSet(ns, "api"), alone.Members[north]
+		h.Hub.Apply(ctx, apiSample(ns))
+		h.ExpectAtRest(ctx, api, 9)
+		before := h.Pods.Mark(ctx, ns)
+		id, err := h.Hub.ID(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		const intruder = "east-for-another-hub"
+		undo, err := h.Elected(ctx, "east")
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(h.Fleet.Forget(ctx, intruder)).To(Succeed())
+			Expect(alone.Fleet.Forget(ctx, fleet.HubProgram)).To(Succeed())
+			sessions := sessionsOf(ctx)["east"]
+			Expect(undo(ctx)).To(Succeed())
+			expectSessions(ctx, map[string]int64{"east": sessions})
+			second.MustKubectl(ctx, "delete", "ns", ns, "--ignore-not-found", "--wait=false")
+			second.MustKubectl(ctx, "delete", "mc", "east", "--ignore-not-found")
+		})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(h.RunHubOn(ctx, alone, north)).To(Succeed())
+		Expect(second.Accept(ctx, "east")).To(Succeed())
+		told := func(kind, namespace, name string) func(context.Context) (string, error) {
+			return func(ctx context.Context) (string, error) {
+				object := harness.TopologyObject(kind, namespace, name)
+				if kind == apps.CloneSetKind.Kind {
+					object.SetGroupVersionKind(apps.CloneSetKind)
+				}
+				if err := second.Client.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+					return "", err
+				}
+				var all []string
+				conditions, err := harness.Conditions(object)
+				for _, c := range conditions {
+					all = append(all, fmt.Sprintf("%s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message))
+				}
+				return strings.Join(all, "\n"), err
+			}
+		}
+
+		By("behind the first one's agent it has no contact at all")
+		expectLeader(ctx, "east", fleet.AgentName("east"))
+		Expect(h.RunAgentFor(ctx, second, intruder, "east")).To(Succeed())
+		Eventually(ctx, told("MemberCluster", "", "east")).WithTimeout(harness.Patience).
+			Should(ContainSubstring("Ready=False NeverConnected: no Lease of the agent of MemberCluster east was seen yet; start the agent, or look at its log"))
+		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=12")
+		h.ExpectAtRest(ctx, api, 12)
+
+		By("the first one's agent ends, and the other one leads")
+		Expect(h.Fleet.Quit(ctx, fleet.AgentName("east"))).To(Succeed())
+		Eventually(ctx, told("MemberCluster", "", "east")).WithTimeout(harness.Patience).Should(ContainSubstring("Ready=True LeaseFresh"))
+		second.Apply(ctx, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+ns+", labels: {topology.flotilla.dev/federated: \"true\"}}\n",
+			policyOn(ns, "here", "east", "CloneSet"), cloneSet(ns, "api", 3, "theirs:1", ""))
+		Eventually(ctx, told(apps.CloneSetKind.Kind, ns, "api")).WithTimeout(harness.Patience).
+			Should(And(ContainSubstring("Stalled=True "+work.ReasonConflict), ContainSubstring("another hub"), ContainSubstring(id), ContainSubstring("hand it over")))
+
+		By("the first one's agent comes back, and the other one goes")
+		Expect(h.Fleet.Quit(ctx, intruder)).To(Succeed())
+		sessions := sessionsOf(ctx)
+		restart(ctx, fleet.AgentName("east"))
+		expectSessions(ctx, map[string]int64{"east": sessions["east"]})
+		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=15")
+		h.ExpectAtRest(ctx, api, 15)
+		history := h.Pods.Since(ctx, before)
+		Expect(history.Gone()).To(BeEmpty())
+		Expect(history.Restarted()).To(BeEmpty())
+		Expect(history.Created()).To(HaveLen(6))
+	})
+
 	It("a hub that lost all it knew of a workload: it runs on, the member is named, and the same manifest takes it over without a restart", func(ctx SpecContext) {
 		ns := federated(ctx, "forgotten")
 		mend()
@@ -154,6 +225,13 @@ var _ = Describe("Bad luck", func() {
 		h.ExpectAtRest(ctx, api, 15)
 	})
 })
+
+// expectLeader waits until an agent of a member leads.
+func expectLeader(ctx context.Context, member, program string) {
+	EventuallyWithOffset(1, ctx, func(ctx context.Context) (string, error) {
+		return h.Members[member].Kubectl(ctx, "-n", topology.SystemNamespace, "get", "lease/"+fleet.AgentProgram, "-o", "jsonpath={.spec.holderIdentity}")
+	}).WithTimeout(harness.Patience).ShouldNot(BeEmpty(), program)
+}
 
 var _ = Describe("The default of all federated namespaces", func() {
 	It("places what no policy of the namespace selects; a workload that is withdrawn leaves the members, and comes back", func(ctx SpecContext) {

@@ -116,6 +116,6 @@ spec:
 		By("a Job, too")
 		h.Hub.Apply(ctx, policy(ns, "jobs", "Job\n    apiVersion: batch/v1"))
 		h.ExpectToldOf(ctx, harness.TopologyObject("FederationPolicy", ns, "jobs"),
-			metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: topology.PolicyRunsOnHub}, "Job (batch)")
+			metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: topology.PolicyRunsOnHub}, "Job (batch)", "apply the Job in the members that are to run it")
 	})
 })

@@ -6,12 +6,14 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,7 +30,7 @@ import (
 const comeback = 6 * time.Minute
 
 var _ = Describe("The link between hub and member", func() {
-	It("7.7-1: the hub is away: drift is repaired, also by an agent that was restarted meanwhile, pods run on, and one report comes at the return", func(ctx SpecContext) {
+	It("7.7-1: the hub is away: drift is repaired, also by an agent that was restarted meanwhile, pods run on, and one report comes at the return; restored from a backup it is obeyed again, and nothing restarts", func(ctx SpecContext) {
 		outage := 45 * time.Second // more than 40 s, so that every agent begins a session
 		if set := os.Getenv("FLOTILLA_OUTAGE"); set != "" {
 			var err error
@@ -38,13 +40,17 @@ var _ = Describe("The link between hub and member", func() {
 		ns := federated(ctx, "hub-away")
 		mend()
 		api, east := harness.CloneSet(ns, "api"), h.Members["east"]
-		h.Hub.Apply(ctx, apiSample(ns))
+		removed, late := harness.CloneSet(ns, "removed"), harness.CloneSet(ns, "late")
+		h.Hub.Apply(ctx, apiSample(ns), cloneSet(ns, "removed", 3, "a:1", ""))
 		h.ExpectAtRest(ctx, api, 9)
+		h.ExpectAtRest(ctx, removed, 3)
 		expectSessions(ctx, nil)
 		sessions, before := sessionsOf(ctx), h.Pods.Mark(ctx, ns)
 
 		away := time.Now()
 		Expect(h.Fleet.Hub().Stop(ctx)).To(Succeed())
+		backup := filepath.Join(h.Fleet.Dir, "backup")
+		Expect(h.Fleet.Hub().Backup(backup)).To(Succeed())
 		drifts(ctx, east, api)
 		kill(ctx, fleet.AgentName("east"))
 		restart(ctx, fleet.AgentName("east"))
@@ -67,7 +73,47 @@ var _ = Describe("The link between hub and member", func() {
 		for name, count := range reports {
 			Expect(count).To(BeNumerically("<=", 1), "reports on Work %s", name)
 		}
-		By("going on")
+		By("going on: more replicas and back, a workload that comes, and one that goes")
+		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=12")
+		h.ExpectAtRest(ctx, api, 12)
+		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=9")
+		h.Hub.Apply(ctx, cloneSet(ns, "late", 3, "a:1", ""))
+		h.Kubectl(ctx, "-n", ns, "delete", "clone/removed", "--timeout=240s")
+		h.ExpectAtRest(ctx, api, 9)
+		h.ExpectAtRest(ctx, late, 3)
+		h.ExpectPods(ctx, removed, harness.ByCluster, nil)
+		Eventually(ctx, func(ctx context.Context) ([]string, error) { return h.Works(ctx, removed) }).WithTimeout(harness.Patience).Should(BeEmpty())
+
+		// A hub whose storage has come as far again before it is asked looks like one that was never put back, so it had come far.
+		busy := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "busy"}}
+		Expect(h.Hub.Client.Create(ctx, busy)).To(Succeed())
+		for i := range 1500 {
+			patch := fmt.Sprintf(`{"data": {"count": "%d"}}`, i)
+			Expect(h.Hub.Client.Patch(ctx, busy, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+		}
+
+		By("restoring the hub from the backup, of which neither that nor its numbers are known")
+		before = h.Pods.Mark(ctx, ns)
+		Expect(h.Fleet.Hub().Stop(ctx)).To(Succeed())
+		Expect(h.Fleet.Hub().Restore(backup)).To(Succeed())
+		Expect(h.Fleet.Hub().Start(ctx)).To(Succeed())
+		// Whoever watched the hub has seen what it does not know any more: each program ends by itself, to begin anew.
+		for _, program := range programs() {
+			Eventually(ctx, func() bool { return h.Fleet.Running(program) }).WithTimeout(comeback).WithPolling(time.Second).Should(BeFalse(), program)
+		}
+		Eventually(ctx, func(ctx context.Context) error { return h.Mend(ctx) }).WithTimeout(comeback).WithPolling(time.Second).Should(Succeed())
+		h.ExpectAtRest(ctx, api, 9)
+		h.ExpectAtRest(ctx, removed, 3) // the hub knows it again
+		for _, member := range h.MemberNames() {
+			h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", member),
+				metav1.Condition{Type: topology.MemberOrphans, Status: metav1.ConditionTrue, Reason: topology.ReasonOrphaned}, member, "late", "give the hub their workloads again")
+		}
+		h.Hub.Apply(ctx, cloneSet(ns, "late", 3, "a:1", ""))
+		h.ExpectAtRest(ctx, late, 3)
+		history = h.Pods.Since(ctx, before)
+		Expect(history.Gone()).To(BeEmpty())
+		Expect(history.Restarted()).To(BeEmpty())
+		Expect(history.Created()).To(HaveLen(3), "of what was removed after the backup")
 		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=12")
 		h.ExpectAtRest(ctx, api, 12)
 	})

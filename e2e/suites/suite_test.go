@@ -50,7 +50,17 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 // What a spec leaves is not the next one's: it begins on a fleet that is as it was when it started.
 var _ = BeforeEach(func(ctx SpecContext) { h.ExpectFleetAtRest(ctx) })
 
+// Whatever a spec does, every number that the hub places has an answer to the question why, however short it stands.
+var _ = AfterEach(func() {
+	without, _ := h.EverUnexplained()
+	Expect(without).To(BeEmpty(), "numbers without an answer")
+})
+
 var _ = AfterSuite(func() {
+	if h != nil {
+		_, looked := h.EverUnexplained()
+		GinkgoWriter.Println("numbers that the hub placed, each with an answer to why:", looked)
+	}
 	for _, started := range []*harness.Harness{h, alone} {
 		if started != nil {
 			Expect(started.Close()).To(Succeed())

@@ -10,9 +10,11 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
 )
@@ -93,6 +95,55 @@ spec:
 		Expect(history.Gone()).To(HaveLen(4))
 	})
 })
+
+var _ = Describe("Regions", func() {
+	It("are divided over before their members, bounded, and named by why; a region that is renamed under a workload moves nothing", func(ctx SpecContext) {
+		ns := bare(ctx, "regions")
+		api := harness.CloneSet(ns, "api")
+		DeferCleanup(func(ctx SpecContext) { moveTo(ctx, "south", "eu") })
+		moveTo(ctx, "south", "us")
+		enforce(ctx, ns, policy(ns, "regions", "CloneSet")+"  spread: {by: Region}\n")
+		h.Hub.Apply(ctx, cloneSet(ns, "api", 8, "api:1", ""))
+		h.ExpectAtRest(ctx, api, 8)
+		h.ExpectPods(ctx, api, harness.ByCluster, map[string]int{"east": 2, "west": 2, "south": 4})
+		Expect(h.Flotilla(ctx, "why", "cs/api", "-n", ns, "-C", "south").Out).To(ContainSubstring("south has 4"))
+
+		By("a bound of one region and a share of the other")
+		before := h.Pods.Mark(ctx, ns)
+		enforce(ctx, ns, policy(ns, "regions", "CloneSet")+"  spread: {by: Region, places: [{region: us, max: 5}, {region: eu, min: 50%}, {cluster: west, max: 3}]}\n")
+		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=14")
+		h.ExpectAtRest(ctx, api, 14)
+		h.ExpectPods(ctx, api, harness.ByCluster, map[string]int{"east": 6, "west": 3, "south": 5})
+		history := h.Pods.Since(ctx, before)
+		Expect(history.Gone()).To(BeEmpty())
+
+		By("more than the bounds allow is not placed, and told")
+		enforce(ctx, ns, policy(ns, "regions", "CloneSet")+"  spread: {by: Region, places: [{region: us, max: 5}, {region: eu, max: 9}]}\n")
+		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=16")
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionFalse, Reason: "Unplaced"}, "2 replicas", "raise a max")
+
+		By("renaming a region, without bounds that would hold for the other one then")
+		enforce(ctx, ns, policy(ns, "regions", "CloneSet")+"  spread: {by: Region}\n")
+		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=14")
+		h.ExpectAtRest(ctx, api, 14)
+		before = h.Pods.Mark(ctx, ns)
+		moveTo(ctx, "south", "eu")
+		h.ExpectToldOf(ctx, harness.TopologyObject("FederationPolicy", ns, "regions"), metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue})
+		h.ExpectStatusEqualsPods(ctx, api, 14)
+		history = h.Pods.Since(ctx, before)
+		history.ExpectUntouched()
+	})
+})
+
+// moveTo gives all nodes of a member the label of a region, and waits until the hub knows.
+func moveTo(ctx context.Context, member, region string) {
+	h.Members[member].MustKubectl(ctx, "label", "nodes", "--all", "--overwrite", corev1.LabelTopologyRegion+"="+region)
+	EventuallyWithOffset(1, ctx, func(ctx context.Context) (string, error) {
+		mc := &topology.MemberCluster{}
+		err := h.Hub.Client.Get(ctx, client.ObjectKey{Name: member}, mc)
+		return mc.Status.Region, err
+	}).WithTimeout(roomIsTold).Should(Equal(region))
+}
 
 // rezone gives all nodes of a member whose names say that they are of a zone the label of another one, and waits until the hub knows.
 func rezone(ctx context.Context, member, of, zone string) {

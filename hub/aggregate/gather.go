@@ -34,7 +34,7 @@ func (r *Reconciler) gather(ctx context.Context, key wire.Key, object client.Obj
 		return nil, fmt.Errorf("list Works of %s: %w", key.Sentence(), err)
 	}
 	for i := range works.Items {
-		if cluster, ok := wire.MemberOf(works.Items[i].Namespace); ok {
+		if cluster, ok := wire.MemberOf(works.Items[i].Namespace); ok && !wire.IsCheck(&works.Items[i]) {
 			f.Works[cluster] = &works.Items[i]
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/hub/meter"
 	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
@@ -27,6 +28,7 @@ type Reconciler struct {
 	verdicts *placement.Verdicts
 	pace     *pace
 	written  *wire.Written[wire.Key]
+	meter    *meter.Meter // nil measures nothing
 }
 
 // NewReconciler returns a reconciler that writes with c and reads c's cache.
@@ -64,6 +66,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 	if err := r.reportPlacement(ctx, facts, stalledOf(rule, facts, &sum)); err != nil || rule.Copied {
 		return ctrl.Result{}, err
 	}
+	r.measure(facts, &sum)
 	return r.report(ctx, object, facts, &sum)
 }
 
@@ -110,18 +113,6 @@ func (r *Reconciler) fill(object client.Object, f *Facts, s *Sum) bool {
 		return changed
 	}
 	return false
-}
-
-// stalledOf is what the placement's condition Stalled says, nil where nothing stalls the workload. Users' objects of the kinds
-// that are copied have no conditions, so there the placement tells all that stands in the way, on the hub or in members.
-func stalledOf(rule placement.Rule, f *Facts, s *Sum) *conditions.Cause {
-	switch {
-	case rule.Copied:
-		return firstCause(s.Stalled, s.Failed)
-	case f.Verdict.Stalled:
-		return &conditions.Cause{Reason: f.Verdict.Reason, Message: f.Verdict.Message}
-	}
-	return nil
 }
 
 // reportPlacement writes the placement's condition Stalled while there is one.

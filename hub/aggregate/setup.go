@@ -18,6 +18,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/meter"
 	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
@@ -26,7 +27,7 @@ import (
 const workers = 8
 
 // Setup adds the controller of this stage to the manager.
-func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts) error {
+func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, measures *meter.Meter) error {
 	w := &watches{client: mgr.GetClient(), rules: placement.AllRules()}
 	controllers := builder.TypedControllerManagedBy[wire.Key](mgr).Named("aggregate").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
@@ -40,7 +41,9 @@ func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *pla
 		}
 		controllers = controllers.Watches(rule.New(), handler.TypedEnqueueRequestsFromMapFunc(toKey), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
 	}
-	if err := controllers.Complete(NewReconciler(mgr.GetClient(), clk, hubID, verdicts)); err != nil {
+	r := NewReconciler(mgr.GetClient(), clk, hubID, verdicts)
+	r.meter = measures
+	if err := controllers.Complete(r); err != nil {
 		return fmt.Errorf("set up controller aggregate: %w", err)
 	}
 	return nil

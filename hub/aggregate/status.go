@@ -81,6 +81,18 @@ func unitedDeploymentStatus(ud *apps.UnitedDeployment, f *Facts, s *Sum, now tim
 	return out
 }
 
+// stalledOf is what the placement's condition Stalled says, nil where nothing stalls the workload. Users' objects of the kinds
+// that are copied have no conditions, so there the placement tells all that stands in the way, on the hub or in members.
+func stalledOf(rule placement.Rule, f *Facts, s *Sum) *conditions.Cause {
+	switch {
+	case rule.Copied:
+		return firstCause(s.Stalled, s.Failed)
+	case f.Verdict.Stalled:
+		return &conditions.Cause{Reason: f.Verdict.Reason, Message: f.Verdict.Message}
+	}
+	return nil
+}
+
 // subsetConditions are the published conditions of a UnitedDeployment.
 func subsetConditions(f *Facts, s *Sum) []conditions.Condition {
 	provisioned := conditions.Condition{Type: string(apps.SubsetProvisioned), Status: corev1.ConditionFalse, Reason: "Provisioning"}

@@ -11,8 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,10 +25,16 @@ const (
 	gap = 20 * time.Second
 )
 
-// Contact asks the API server for one small object every few seconds, past the cache. It is safe for concurrent use.
+// errRestored ends the hub. What it has cached is of a time that the API server does not know any more, and its watches, which begin
+// after that time, tell nothing until the API server has come as far again. Started anew it lists all.
+var errRestored = errors.New("the API server stores an older state than before, as after a restore from a backup; the hub ends, to begin anew with what stands there now")
+
+// Contact asks the API server for a small list every few seconds, past the cache. It is safe for concurrent use.
 type Contact struct {
 	reader client.Reader
 	clock  clock.PassiveClock
+	// version is that of the API server's storage at the last answer.
+	version string
 
 	mu          sync.Mutex
 	since, last time.Time
@@ -51,21 +56,35 @@ func (c *Contact) Since() time.Time {
 	return c.since
 }
 
-// Start asks until ctx ends.
+// Start asks until ctx ends, or until the API server was put back to an older state: then its error ends the hub.
 func (c *Contact) Start(ctx context.Context) error {
-	wait.UntilWithContext(ctx, c.ask, every)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		if restored := c.ask(ctx); restored {
+			cancel(errRestored)
+		}
+	}, every)
+	if cause := context.Cause(ctx); errors.Is(cause, errRestored) {
+		return cause
+	}
 	return nil
 }
 
-// ask asks once. Any answer of the server will do, also that it is busy or that this may not be read: what counts is that it was
+// ask asks once, and tells whether the API server was put back to an older state. Any answer of the server will do, also that it is busy or that this may not be read: what counts is that it was
 // heard. One that says that it cannot answer is none.
-func (c *Contact) ask(ctx context.Context) {
+func (c *Contact) ask(ctx context.Context) (restored bool) {
 	asked, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	err := c.reader.Get(asked, types.NamespacedName{Name: metav1.NamespaceSystem}, &corev1.Namespace{})
+	list := &corev1.NamespaceList{}
+	err := c.reader.List(asked, list, client.Limit(1)) // its version is that of all that is stored
 	var status apierrors.APIStatus
 	if err != nil && (!errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError) {
-		return
+		return false
+	}
+	if err == nil {
+		back, err := resourceversion.CompareResourceVersion(list.ResourceVersion, c.version)
+		restored, c.version = err == nil && back < 0, list.ResourceVersion
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,4 +93,5 @@ func (c *Contact) ask(ctx context.Context) {
 		c.since = now
 	}
 	c.last = now
+	return restored
 }

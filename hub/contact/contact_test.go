@@ -22,11 +22,11 @@ func TestSince(t *testing.T) {
 	clk := clocktesting.NewFakePassiveClock(start)
 	cut := false
 	server := interceptor.NewClient(fake.NewFakeClient(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}}), interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			if cut {
 				return errors.New("connection refused")
 			}
-			return c.Get(ctx, key, o, opts...)
+			return c.List(ctx, list, opts...)
 		},
 	})
 	c := New(server, clk)
@@ -74,7 +74,7 @@ func TestAnyAnswerIsContact(t *testing.T) {
 			start := time.Unix(1000, 0)
 			clk := clocktesting.NewFakePassiveClock(start)
 			c := New(interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{
-				Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+				List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 					return tc.err
 				},
 			}), clk)
@@ -85,5 +85,41 @@ func TestAnyAnswerIsContact(t *testing.T) {
 				t.Errorf("heard: %t", heard)
 			}
 		})
+	}
+}
+
+// TestARestoredHubIsListedAnew holds that the hub ends when what the API server stores goes back, and for nothing else.
+func TestARestoredHubIsListedAnew(t *testing.T) {
+	answers := []struct {
+		version string
+		err     error
+		want    bool
+	}{
+		{"9", nil, false},
+		{"10", nil, false},
+		{"10", nil, false}, // nothing was written meanwhile
+		{"", errors.New("connection refused"), false},
+		{"12", nil, false},
+		{"11", nil, true},
+		{"no number", nil, false},
+		{"3", nil, false},
+	}
+	i := 0
+	c := New(interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+			list.SetResourceVersion(answers[i].version)
+			return answers[i].err
+		},
+	}), clocktesting.NewFakePassiveClock(time.Unix(1000, 0)))
+	for i = range answers {
+		if restored := c.ask(t.Context()); restored != answers[i].want {
+			t.Errorf("answer %d, version %q: restored %t", i, answers[i].version, restored)
+		}
+	}
+	i = 4
+	c.ask(t.Context())
+	i = 5
+	if err := c.Start(t.Context()); !errors.Is(err, errRestored) {
+		t.Errorf("the hub goes on: %v", err)
 	}
 }

@@ -81,6 +81,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if refusal == nil {
+		var jobs []*work.Work
+		if jobs, refusal, err = planChecks(key, r.hubID, s.placement); err != nil {
+			return ctrl.Result{}, err
+		}
+		works = append(works, jobs...)
+	}
 	r.verdicts.SetUndelivered(ctx, key, refusal)
 	if refusal != nil {
 		return ctrl.Result{}, nil

@@ -47,7 +47,7 @@ func placementKey(_ context.Context, o client.Object) []wire.Key {
 }
 
 func workKey(_ context.Context, o client.Object) []wire.Key {
-	if key, ok := wire.KeyOf(o); ok {
+	if key, ok := wire.OwnerOf(o); ok {
 		return []wire.Key{key}
 	}
 	return nil

@@ -42,6 +42,8 @@ func ofCell(r topology.Reason) (string, bool) {
 		return "the member has a taint with NoExecute that the policy does not tolerate; its pods go step by step, as others are available", true
 	case placement.CellUnschedulable:
 		return fmt.Sprintf("the member found no node for some of its pods for %s, so others got them; it gets more once it has nodes again", r.Params[placement.ParamAfter]), true
+	case placement.CellStandIn:
+		return "other subsets have no nodes for a part of theirs, so that runs here; it stays here when they have nodes again", true
 	case placement.CellReturned:
 		return "the member is back, and others stand in for pods of it; those go step by step, as the others are available", true
 	}

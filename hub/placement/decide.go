@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/topology/waves"
 )
 
 // step is what a reconcile does: at most one of spec and remove; verdict nil where the workload is not the hub's.
@@ -21,6 +22,8 @@ type step struct {
 	requests corev1.ResourceList
 	// again is when the decision can change by time alone, 0 for never.
 	again time.Duration
+	// asks are what checks of a wave want asked.
+	asks []waves.Ask
 }
 
 // decide is the plan of a reconcile: whether this workload is the hub's, under which policy, and what goes where.
@@ -86,7 +89,7 @@ func decideFederated(s *state, rules map[string]Rule) step {
 		Dependencies: policy.Spec.Dependencies, Absent: s.absent, Local: s.local,
 		Adopt: adopts(s.object), Found: s.found, Failover: policy.Spec.Failover,
 		Rollout: policy.Spec.Rollout, Word: s.object.GetAnnotations()[topology.AnnotationWave], Object: s.object, Now: s.now, Heard: s.heard,
-		Reschedule: policy.Spec.Reschedule, RolledBack: s.rolledBack,
+		Reschedule: policy.Spec.Reschedule, RolledBack: s.rolledBack, Answers: s.answers, Runs: s.runs,
 	}
 	for i := range facts.Members {
 		facts.Members[i].Promised = s.promised[facts.Members[i].Name]
@@ -107,7 +110,7 @@ func decideFederated(s *state, rules map[string]Rule) step {
 	if refusal != nil {
 		return step{verdict: s.refused(refusal, true), again: again}
 	}
-	return step{spec: &decision.Spec, verdict: s.decided(&decision), requests: workload.Requests, again: sooner(again, decision.Again)}
+	return step{spec: &decision.Spec, verdict: s.decided(&decision), requests: workload.Requests, again: sooner(again, decision.Again), asks: decision.Asks}
 }
 
 // sooner returns the shorter of two times to wait, where 0 is never.
@@ -152,4 +155,12 @@ func policyName(p *topology.PolicyReference) string {
 		return "no policy"
 	}
 	return p.Kind + " " + p.Name
+}
+
+// ownerOf makes the garbage collector delete the placement after the workload, without holding the workload up.
+func ownerOf(spec *topology.WorkloadPlacementSpec) metav1.OwnerReference {
+	w := spec.Workload
+	return metav1.OwnerReference{
+		APIVersion: w.APIVersion, Kind: w.Kind, Name: w.Name, UID: w.UID, Controller: new(true), BlockOwnerDeletion: new(false),
+	}
 }

@@ -55,7 +55,11 @@ func divideSubsets(f *Facts) (divided, []Note, *Refusal) {
 	for i := range all {
 		in.Cells = append(in.Cells, all[i].Cell)
 	}
-	plan, err := division.Divide(in)
+	divideIn := division.Divide
+	if f.Workload.Adaptive != nil {
+		divideIn = f.divideAdaptive
+	}
+	plan, err := divideIn(in)
 	if err != nil {
 		return divided{}, nil, &Refusal{InvalidSubsets, fmt.Sprintf("%s: %v", f.Workload.Key.Sentence(), err)}
 	}
@@ -68,6 +72,11 @@ func divideSubsets(f *Facts) (divided, []Note, *Refusal) {
 	}
 	for _, s := range plan.Subsets {
 		result.subsets[s.Name] = s.Replicas
+	}
+	var adapted []Note
+	if f.Workload.Adaptive != nil {
+		markStandIns(result.cells, plan.Subsets, last)
+		adapted = adaptiveNotes(f, in.Subsets, plan.Subsets)
 	}
 	var notes []Note
 	for _, name := range slices.Sorted(maps.Keys(unmatched)) {
@@ -82,7 +91,7 @@ func divideSubsets(f *Facts) (divided, []Note, *Refusal) {
 		notes = append(notes, note)
 	}
 	result.unplaced = unplacedReasons(plan.Unplaced)
-	return result, append(notes, unplacedNotes(f, plan.Unplaced)...), nil
+	return result, slices.Concat(notes, unplacedNotes(f, plan.Unplaced), adapted), nil
 }
 
 // subsetCandidates returns the members that match a subset. A member that is not Ready keeps its cell even if its zones are

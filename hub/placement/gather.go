@@ -17,7 +17,9 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/checks"
 	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/topology/waves"
 )
 
 // state is what one reconcile found.
@@ -40,7 +42,9 @@ type state struct {
 	// now is the time, heard since when the hub is in contact with its API server.
 	now, heard time.Time
 	spreads    []apps.WorkloadSpread // that name the workload, the oldest first
-	rolledBack bool                  // object has the template of before: its own failed
+	answers    map[string]waves.Answer
+	runs       map[waves.RunKey]waves.Run // of the Jobs of checks
+	rolledBack bool                       // object has the template of before: its own failed
 }
 
 // gatherer reads what decisions depend on: from the hub's cache, or from a snapshot of a hub.
@@ -53,13 +57,15 @@ type gatherer struct {
 	clock    clock.PassiveClock
 	// heard tells since when the hub is in contact with its API server; nil where that was always so.
 	heard func() time.Time
+	// asker has what was answered to checks; nil where nothing is asked.
+	asker *checks.Asker
 	// ledger has what members promised; nil where nothing is held against anybody.
 	ledger *Ledger
 }
 
 // gather reads all that a decision depends on.
 func (r *gatherer) gather(ctx context.Context, key wire.Key) (*state, error) {
-	s := &state{key: key, now: r.clock.Now()}
+	s := &state{key: key, now: r.clock.Now(), answers: r.asker.Answers(key)}
 	if r.heard != nil {
 		s.heard = r.heard()
 	}
@@ -176,8 +182,12 @@ func (r *gatherer) gatherReports(ctx context.Context, s *state) error {
 		return fmt.Errorf("list Works of %s: %w", s.key.Sentence(), err)
 	}
 	s.reports, s.found, s.written = map[string]Report{}, map[string]Found{}, map[string]int64{}
+	s.runs = runsOf(works.Items, s.placement)
 	for i := range works.Items {
 		w := &works.Items[i]
+		if wire.IsCheck(w) {
+			continue
+		}
 		cluster, ok := wire.MemberOf(w.Namespace)
 		if ok && s.placement != nil && w.Labels[topology.LabelPlacement] == string(s.placement.UID) {
 			s.written[cluster] = wire.SequenceOf(w)

@@ -81,6 +81,8 @@ type Workload struct {
 	Paused bool
 	// Unordered: the children of the workload cannot go in waves. Deployments have no partition, StatefulSets no pause.
 	Unordered bool
+	// Adaptive is how pods that find no node go to other subsets; nil: they stay in theirs.
+	Adaptive *Adaptive
 	// Remarks are sentences about fields that are not carried out, in a stable order.
 	Remarks []string
 }

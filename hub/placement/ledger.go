@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -66,6 +67,8 @@ type promise struct {
 	// stood is when stand grew last, readied when ready did. left: those that stand and are not Ready are held no more.
 	stood, readied time.Time
 	left           bool
+	// fell is when ready became less.
+	fell time.Time
 }
 
 // mark is a number of pods that were Ready in a report, and have been since. The time is its member's.
@@ -89,6 +92,9 @@ type promised struct {
 type Room struct {
 	All   map[corev1.ResourceName]float64
 	Zones map[string]map[corev1.ResourceName]float64
+	// Settled is since when no pod of the workload that it is read for came in the member, or ceased to be Ready; zero where nothing
+	// is known of that. It is of the API's type, which the comparison of objects knows.
+	Settled metav1.Time
 }
 
 // NewLedger returns a ledger without promises.
@@ -116,10 +122,17 @@ func (l *Ledger) Read(key wire.Key, reports map[string]Report) (map[string]Room,
 	out := map[string]Room{}
 	for name, m := range l.members {
 		l.age(name, m)
+		var settled metav1.Time
+		if own != nil && own.in[name] != nil {
+			settled = metav1.NewTime(own.in[name].settled())
+		}
 		if len(m.All) == 0 {
+			if !settled.IsZero() {
+				out[name] = Room{Settled: settled}
+			}
 			continue
 		}
-		room := Room{All: maps.Clone(m.All), Zones: map[string]map[corev1.ResourceName]float64{}}
+		room := Room{All: maps.Clone(m.All), Zones: map[string]map[corev1.ResourceName]float64{}, Settled: settled}
 		for zone, amounts := range m.Zones {
 			room.Zones[zone] = maps.Clone(amounts)
 		}
@@ -128,7 +141,7 @@ func (l *Ledger) Read(key wire.Key, reports map[string]Report) (map[string]Room,
 			room.hold(own, p, p.unseen(), -1)
 			room.hold(own, p, p.started(), 1)
 		}
-		if !room.empty() {
+		if !settled.IsZero() || !room.empty() {
 			out[name] = room
 		}
 	}
@@ -269,7 +282,7 @@ func (m *promised) wait(p *promise) {
 func (p *promise) goOn(old *promise, first bool, report Report, surveyed, now time.Time) {
 	if old != nil {
 		p.stand, p.ready, p.told, p.marks, p.counted = old.stand, old.ready, old.told, old.marks, old.counted
-		p.stood, p.readied, p.left = old.stood, old.readied, old.left
+		p.stood, p.readied, p.left, p.fell = old.stood, old.readied, old.left, old.fell
 		p.hear(report, surveyed, now)
 		return
 	}
@@ -302,6 +315,9 @@ func (p *promise) hear(report Report, surveyed, now time.Time) {
 	if ready > p.ready {
 		p.readied = now
 	}
+	if ready < p.ready {
+		p.fell = now
+	}
 	again := !report.At.IsZero() && report.At.Equal(p.told)
 	p.stand, p.ready, p.told = stand, ready, report.At
 	p.counted = min(p.counted, stand, p.ordered)
@@ -328,6 +344,14 @@ func (p *promise) count(surveyed time.Time) {
 			p.counted = max(p.counted, m.ready)
 		}
 	}
+}
+
+// settled is since when no pod came or ceased to be Ready.
+func (p *promise) settled() time.Time {
+	if p.fell.After(p.stood) {
+		return p.fell
+	}
+	return p.stood
 }
 
 // started is how many pods are Ready and not counted.

@@ -283,3 +283,23 @@ func TestManyAtOnceShareTheRoom(t *testing.T) {
 		t.Errorf("%d replicas were placed, and 100 fit", sum)
 	}
 }
+
+// TestLedgerTellsSinceWhenPodsStand: a pod that comes, or ceases to be Ready, begins the time anew; one that gets Ready does not.
+func TestLedgerTellsSinceWhenPodsStand(t *testing.T) {
+	clk := clocktesting.NewFakePassiveClock(time.Unix(1_000_000, 0))
+	l, key := NewLedger(clk), keyed("web")
+	if promised, _ := l.Read(key, nil); !promised["east"].Settled.Time.IsZero() {
+		t.Errorf("nothing was promised: %+v", promised)
+	}
+	l.Write(key, one("1"), []topology.Cell{in("east", "", 3)}, nil, -1)
+	for _, tt := range []struct {
+		total, ready int32
+		anew         bool
+	}{{2, 0, true}, {2, 0, false}, {2, 2, false}, {2, 1, true}, {2, 2, false}, {3, 2, true}, {3, 2, false}} {
+		clk.SetTime(clk.Now().Add(time.Second))
+		promised, _ := l.Read(key, map[string]Report{"east": {Applied: true, Use: map[string]work.SubsetUse{"": {Total: tt.total, Ready: tt.ready}}}})
+		if got := promised["east"].Settled.Time.Equal(clk.Now()); got != tt.anew {
+			t.Errorf("%+v: since %s, now %s", tt, promised["east"].Settled, clk.Now())
+		}
+	}
+}

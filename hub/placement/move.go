@@ -50,7 +50,8 @@ func move(f *Facts, result *divided) map[string]lending.Amounts {
 const settleRounds = 8
 
 // settle divides and moves. In the middle of a move it does so again from its own result until that changes nothing: what one
-// step gives to a member can be what another one runs already.
+// step gives to a member can be what another one runs already. So it does for the strategy Adaptive, which goes by what is Ready:
+// where fewer are to be, the cells that give are chosen after the subsets.
 func settle(f *Facts) (result divided, used map[string]lending.Amounts, notes []Note, refusal *Refusal) {
 	base := f.Last
 	defer func() { f.Last, f.takenBack = base, nil }()
@@ -59,8 +60,14 @@ func settle(f *Facts) (result divided, used map[string]lending.Amounts, notes []
 		if result, notes, refusal = divideWaiting(f); refusal != nil {
 			return result, nil, nil, refusal
 		}
+		if f.Workload.Adaptive != nil && base != nil && len(result.unplaced) > 0 && !f.short {
+			// The next decision would see that replicas are missing, and try members again.
+			f.short, f.Last = true, base
+			f.standings = standingsOf(f)
+			continue
+		}
 		used = move(f, &result)
-		if used == nil {
+		if used == nil && (f.Workload.Adaptive == nil || base == nil) {
 			break
 		}
 		next := withCells(base, result.cells)

@@ -12,6 +12,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/topology/division"
+	"github.com/flotilla-dev/flotilla/topology/waves"
 )
 
 // Facts are all that a decision depends on.
@@ -38,6 +39,9 @@ type Facts struct {
 	Word    string
 	// RolledBack: the user's template failed, and Workload has the one of before.
 	RolledBack bool
+	// Answers are the last ones to questions of checks, by the questions' ids; Runs are how the Jobs of checks stand in members.
+	Answers map[string]waves.Answer
+	Runs    map[waves.RunKey]waves.Run
 	// Object is the user's workload, which checks of waves are about.
 	Object client.Object
 	// Reschedule is what the policy says of pods that members find no node for; nil: they wait where they are.
@@ -59,6 +63,8 @@ type Facts struct {
 	takenBack map[cellID]int32
 	// standings are what is known of the nodes of some cells.
 	standings map[cellID]*standing
+	// short: the decision leaves replicas unplaced.
+	short bool
 }
 
 // Decision is a placement and what there is to say about it.
@@ -70,6 +76,8 @@ type Decision struct {
 	// never.
 	Wave  string
 	Again time.Duration
+	// Asks are what checks of the wave under way want asked.
+	Asks []waves.Ask
 }
 
 // Note is a sentence about a decision. One with the reason Placed says something beside it. Stalled: nothing will help but a person's change.
@@ -94,6 +102,7 @@ func Plan(f Facts) (Decision, *Refusal) {
 	if refusal := checkFound(&f); refusal != nil {
 		return Decision{}, refusal
 	}
+	f.adapt()
 	before := f.Last
 	f.Last = withFound(&f)
 	f.Last = withRenamed(&f)
@@ -142,7 +151,7 @@ func Plan(f Facts) (Decision, *Refusal) {
 	for _, remark := range slices.Concat(f.Workload.Remarks, f.Overrides.Remarks) {
 		notes = append(notes, Note{Reason: Placed, Message: remark})
 	}
-	return Decision{Spec: spec, Notes: notes, Wave: wave.Waits, Again: sooner(wave.Again, f.retryIn(&spec))}, nil
+	return Decision{Spec: spec, Notes: notes, Wave: wave.Waits, Asks: wave.Asks, Again: sooner(sooner(wave.Again, f.retryIn(&spec)), f.settlesIn(&spec))}, nil
 }
 
 func noMember(f *Facts) string {

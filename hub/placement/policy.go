@@ -157,6 +157,27 @@ func kindsOfHub(spec *topology.FederationPolicySpec) []string {
 	return slices.Compact(named)
 }
 
+// insteadOf says what to do with the kinds that the hub's own cluster runs: what carries such pods, and where nothing does, who runs them.
+func insteadOf(spec *topology.FederationPolicySpec) string {
+	var ways []string
+	for i := range spec.Workloads {
+		s := &spec.Workloads[i]
+		if !runsOnHub(s) {
+			continue
+		}
+		switch s.Kind {
+		case "Deployment", "ReplicaSet":
+			ways = append(ways, "put the pod template into a UnitedDeployment (spec.template.deploymentTemplate), or use a CloneSet, and name that kind")
+		case "StatefulSet":
+			ways = append(ways, "put the StatefulSet into a UnitedDeployment (spec.template.statefulSetTemplate), and name that kind")
+		default: // each cluster's own nodes, and what runs once, are not divided
+			ways = append(ways, fmt.Sprintf("apply the %s in the members that are to run it, in a namespace that is not federated", s.Kind))
+		}
+	}
+	slices.Sort(ways)
+	return strings.Join(slices.Compact(ways), "; ")
+}
+
 func selectsHeldSecrets(spec *topology.FederationPolicySpec) bool {
 	return !letsGo(spec, secretKind) && slices.ContainsFunc(spec.Workloads, func(s topology.WorkloadSelector) bool {
 		return s.Kind == secretKind && groupOf(&s) == ""

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -94,5 +95,28 @@ func TestMatchTerm(t *testing.T) {
 				t.Errorf("got %+v", got)
 			}
 		})
+	}
+}
+
+// TestKindsOfTheHubHaveARemedyOfTheirOwn holds that nobody is told to make a CloneSet of what runs once, or on each node.
+func TestKindsOfTheHubHaveARemedyOfTheirOwn(t *testing.T) {
+	for _, tc := range []struct{ kinds, has, hasNot string }{
+		{"apps/v1 Deployment", "deploymentTemplate", "apply the"},
+		{"apps/v1 ReplicaSet", "deploymentTemplate", "apply the"},
+		{"apps/v1 StatefulSet", "statefulSetTemplate", "CloneSet,"},
+		{"apps/v1 DaemonSet", "apply the DaemonSet in the members", "CloneSet"},
+		{"batch/v1 Job", "apply the Job in the members", "CloneSet"},
+		{"batch/v1 CronJob", "apply the CronJob in the members", "CloneSet"},
+		{"batch/v1 Job apps/v1 Deployment apps/v1 ReplicaSet", "apply the Job in the members that are to run it, in a namespace that is not federated; put the pod template", "; put the pod template into a UnitedDeployment (spec.template.deploymentTemplate), or use a CloneSet, and name that kind;"},
+		{"apps.kruise.io/v1beta1 CloneSet", "", "a"},
+	} {
+		spec := &topology.FederationPolicySpec{}
+		words := strings.Fields(tc.kinds)
+		for i := 0; i < len(words); i += 2 {
+			spec.Workloads = append(spec.Workloads, topology.WorkloadSelector{APIVersion: words[i], Kind: words[i+1]})
+		}
+		if got := insteadOf(spec); !strings.Contains(got, tc.has) || strings.Contains(got, tc.hasNot) {
+			t.Errorf("%s: %q", tc.kinds, got)
+		}
 	}
 }

@@ -132,16 +132,18 @@ type policyFacts struct {
 	federated bool
 	unknown   []string
 	onHub     []string
-	secrets   bool // it selects Secrets and does not let them go
+	instead   string // what to do with those
+	secrets   bool   // it selects Secrets and does not let them go
 	kinds     string
 	wrong     string // the first selector that cannot be read, and why
+	nameless  string // which members, zones and regions it names that there are not
 	workloads int32
 	// conflict is the first workload (by name) that the policy selects and another policy of its scope holds, and which.
 	conflict, winner string
 }
 
 func (r *PolicyReconciler) gather(ctx context.Context, key PolicyKey, policy Policy) (policyFacts, error) {
-	f := policyFacts{key: key, federated: true, onHub: kindsOfHub(&policy.Spec), unknown: unknownKinds(&policy.Spec, r.rules), kinds: kindsThatWork(), secrets: selectsHeldSecrets(&policy.Spec), wrong: unreadableAny(&policy.Spec)}
+	f := policyFacts{key: key, federated: true, onHub: kindsOfHub(&policy.Spec), instead: insteadOf(&policy.Spec), unknown: unknownKinds(&policy.Spec, r.rules), kinds: kindsThatWork(), secrets: selectsHeldSecrets(&policy.Spec), wrong: unreadableAny(&policy.Spec)}
 	if key.Namespace != "" {
 		namespace := &corev1.Namespace{}
 		if err := r.client.Get(ctx, client.ObjectKey{Name: key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
@@ -149,6 +151,11 @@ func (r *PolicyReconciler) gather(ctx context.Context, key PolicyKey, policy Pol
 		}
 		f.federated = wire.Federated(namespace)
 	}
+	members := &topology.MemberClusterList{}
+	if err := r.client.List(ctx, members, client.UnsafeDisableDeepCopy); err != nil {
+		return f, fmt.Errorf("list MemberClusters: %w", err)
+	}
+	f.nameless = nameless(&policy.Spec, members.Items)
 	placements := &topology.WorkloadPlacementList{}
 	if err := r.client.List(ctx, placements, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return f, fmt.Errorf("list placements: %w", err)
@@ -211,8 +218,8 @@ func (f *policyFacts) status(before *topology.FederationPolicyStatus, generation
 		condition.Message = fmt.Sprintf("namespace %s has no label %s=true, so nothing in it is placed; label the namespace", f.key.Namespace, topology.LabelFederated)
 	case len(f.onHub) > 0:
 		condition.Reason = topology.PolicyRunsOnHub
-		condition.Message = fmt.Sprintf("%s %s names %s, which the hub's own cluster runs, so nothing of it goes to members; put the pod template into a UnitedDeployment (spec.template.deploymentTemplate), or use a CloneSet, and name that kind",
-			f.key.Kind, f.key.Name, strings.Join(f.onHub, ", "))
+		condition.Message = fmt.Sprintf("%s %s names %s, which the hub's own cluster runs, so nothing of it goes to members; %s",
+			f.key.Kind, f.key.Name, strings.Join(f.onHub, ", "), f.instead)
 	case f.wrong != "":
 		condition.Reason = topology.PolicyInvalidSelector
 		condition.Message = fmt.Sprintf("%s of %s %s; until it is corrected it selects nothing, and what is placed stays as it is", f.wrong, f.key.Kind, f.key.Name)
@@ -231,6 +238,9 @@ func (f *policyFacts) status(before *topology.FederationPolicyStatus, generation
 	default:
 		condition.Status, condition.Reason = metav1.ConditionTrue, topology.PolicyInForce
 		condition.Message = "the policy holds for the workloads that it selects"
+		if f.nameless != "" {
+			condition.Message += fmt.Sprintf("; what it names and is not there says nothing: %s; correct the name, or let that member join", f.nameless)
+		}
 	}
 	after := *before.DeepCopy()
 	after.ObservedGeneration = generation

@@ -66,6 +66,8 @@ const (
 	CellReturned = "Returned"
 	// CellUnschedulable: the member found no node for some pods, and others got their replicas. Params: after.
 	CellUnschedulable = "Unschedulable"
+	// CellStandIn: the cell has more than its subset is to have, in place of pods that other subsets have no nodes for.
+	CellStandIn = "StandIn"
 	// UnplacedMoving: the replicas start when pods that are to go are gone.
 	UnplacedMoving = "Moving"
 )

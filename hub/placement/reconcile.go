@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/meter"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -29,6 +30,7 @@ type Reconciler struct {
 	written  *wire.Written[wire.Key]
 	live     client.Reader
 	events   events.EventRecorder
+	meter    *meter.Meter // nil measures nothing
 }
 
 // NewReconciler returns a reconciler that writes with c and reads c's cache, and reads what that does not hold with live. It alone
@@ -46,6 +48,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	r.asked(s)
 	version := ""
 	if s.placement != nil {
 		version = s.placement.ResourceVersion
@@ -65,6 +68,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 		return ctrl.Result{}, err
 	}
 	r.tell(s, step)
+	r.asker.Want(key, step.asks)
+	r.counted(s, step)
 	r.verdicts.set(ctx, key, step.verdict)
 	again := step.again
 	if step.spec != nil && len(step.spec.Unplaced) > 0 && len(s.promised) > 0 && (again == 0 || again > unseenFor) {
@@ -139,12 +144,4 @@ func (r *Reconciler) apply(ctx context.Context, s *state, step step) error {
 	}
 	r.written.Wrote(s.key, placement.ResourceVersion)
 	return nil
-}
-
-// ownerOf makes the garbage collector delete the placement after the workload, without holding the workload up.
-func ownerOf(spec *topology.WorkloadPlacementSpec) metav1.OwnerReference {
-	w := spec.Workload
-	return metav1.OwnerReference{
-		APIVersion: w.APIVersion, Kind: w.Kind, Name: w.Name, UID: w.UID, Controller: new(true), BlockOwnerDeletion: new(false),
-	}
 }

@@ -29,7 +29,14 @@ func TestRemarks(t *testing.T) {
 			"apps.kruise.io/specified-delete on the pods in their member; scaleStrategy.maxUnavailable 2 is not divided yet; it holds in each member"},
 		{"Adaptive", unitedDeployment(func(ud *apps.UnitedDeployment) {
 			ud.Spec.Topology.ScheduleStrategy.Type = apps.AdaptiveUnitedDeploymentScheduleStrategyType
-		}), "placed on 2 clusters by FederationPolicy all; scheduleStrategy Adaptive is not carried out on the hub yet; subsets are Fixed"},
+		}), "placed on 2 clusters by FederationPolicy all"},
+		{"reserved pods", unitedDeployment(func(ud *apps.UnitedDeployment) {
+			ud.Spec.Topology.ScheduleStrategy = apps.UnitedDeploymentScheduleStrategy{
+				Type:     apps.AdaptiveUnitedDeploymentScheduleStrategyType,
+				Adaptive: &apps.AdaptiveUnitedDeploymentStrategy{ReserveUnschedulablePods: true},
+			}
+		}), "placed on 2 clusters by FederationPolicy all; scheduleStrategy.adaptive.reserveUnschedulablePods is not carried out on the hub; " +
+			"pods that find no node move to other subsets"},
 		{"a number in a template", unitedDeployment(func(ud *apps.UnitedDeployment) {
 			ud.Spec.Template = apps.SubsetTemplate{CloneSetTemplate: &apps.CloneSetTemplateSpec{Spec: apps.CloneSetSpec{
 				Template: podTemplate(), ScaleStrategy: apps.CloneSetScaleStrategy{MaxUnavailable: new(intstr.FromInt32(2))},

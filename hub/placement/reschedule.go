@@ -87,6 +87,9 @@ func standingsOf(f *Facts) map[cellID]*standing {
 // missing tells whether there are replicas that no cell of the last decision has, or whose pods find no node, or whose cell is to
 // lose them. Where there are none a member that had no nodes is not tried again: what it got would be taken from what runs elsewhere.
 func (f *Facts) missing() bool {
+	if f.short {
+		return true
+	}
 	members := map[string]*Member{}
 	for i := range f.Members {
 		members[f.Members[i].Name] = &f.Members[i]
@@ -101,6 +104,15 @@ func (f *Facts) missing() bool {
 		runs += c.Replicas - c.Leaving - min(report.waitingIn(c), c.Replicas)
 	}
 	return runs < f.Workload.Replicas
+}
+
+// added is how many replicas no cell was told to have.
+func (f *Facts) added() int32 {
+	n := int64(f.Workload.Replicas)
+	for i := range f.Last.Cells {
+		n -= int64(f.Last.Cells[i].Replicas - f.Last.Cells[i].Leaving)
+	}
+	return int32(max(n, 0))
 }
 
 // standingOf judges one cell, of a place that has been told to have ordered replicas; nil where there is nothing to say.
@@ -132,6 +144,9 @@ func (f *Facts) standingOf(m *Member, c *topology.Cell, ordered int32, missing b
 		most := had.Replicas
 		if missing && f.retryDue(had) {
 			most++
+			if f.Workload.Adaptive != nil {
+				most = max(most, had.Replicas+f.added()) // as published: what is new may go where it was closed
+			}
 		}
 		if s.room != nil && had.Room != nil {
 			most = max(most, had.Replicas+*s.room-*had.Room)
@@ -219,7 +234,14 @@ func (f *Facts) rescheduleAfter() time.Duration {
 // waitFor is how long a member gets nothing more after it found no node for the tries-th time.
 func (f *Facts) waitFor(tries int32) time.Duration {
 	first := max(firstRetry, f.rescheduleAfter())
-	return min(first<<min(max(tries-1, 0), 10), max(lastRetry, first))
+	if a := f.Workload.Adaptive; a != nil {
+		first = a.Closed
+	}
+	wait := first
+	for ; tries > 1 && wait < lastRetry; tries-- {
+		wait *= 2
+	}
+	return min(wait, max(lastRetry, first))
 }
 
 // failedAt is when a member found no node the last time.
@@ -276,19 +298,52 @@ func divideWaiting(f *Facts) (divided, []Note, *Refusal) {
 		return result, notes, refusal
 	}
 	left, kept := map[string]int32{}, false
+	var all int32
 	for _, u := range result.unplaced {
 		left[u.Subset] += u.Replicas
+		all += u.Replicas
 	}
-	for _, id := range slices.SortedFunc(maps.Keys(f.standings), compareIDs) {
-		s := f.standings[id]
-		s.kept = min(s.waiting, left[id.subset])
-		left[id.subset] -= s.kept
-		kept = kept || s.kept > 0
+	keep := func(left map[string]int32) {
+		for _, id := range slices.SortedFunc(maps.Keys(f.standings), compareIDs) {
+			s := f.standings[id]
+			n := min(s.waiting-s.kept, max(left[id.subset], 0), all)
+			s.kept += n
+			left[id.subset] -= n
+			all -= n
+			kept = kept || n > 0
+		}
+	}
+	keep(left)
+	if f.Workload.Adaptive != nil { // what one subset is to have and nobody takes may wait in the one that had it
+		keep(f.lost(result.cells))
 	}
 	if !kept {
 		return result, notes, nil
 	}
 	return divide(f)
+}
+
+// lost is by how many replicas each subset has fewer than by the last decision, without those that are kept.
+func (f *Facts) lost(cells []topology.Cell) map[string]int32 {
+	lost := map[string]int32{}
+	for id, s := range f.standings {
+		lost[id.subset] -= s.kept
+	}
+	for i := range f.Last.Cells {
+		lost[idOf(&f.Last.Cells[i]).subset] += f.Last.Cells[i].Replicas
+	}
+	for i := range cells {
+		lost[idOf(&cells[i]).subset] -= cells[i].Replicas
+	}
+	return lost
+}
+
+// takers names those who take what a subset has no nodes for: its other cells, or with the strategy Adaptive all cells.
+func (f *Facts) takers(subset string) string {
+	if f.Workload.Adaptive != nil {
+		return ""
+	}
+	return subset
 }
 
 func compareIDs(a, b cellID) int {
@@ -301,10 +356,11 @@ func (f *Facts) remember(cells []topology.Cell) {
 	for i := range f.Members {
 		selected[f.Members[i].Name] = f.Members[i].Selected
 	}
-	taken := map[string]bool{} // subsets of which a cell gets more
+	taken := map[string]bool{} // by takers: a cell gets more
 	for i := range cells {
 		had := last[idOf(&cells[i])]
-		taken[cells[i].Subset] = taken[cells[i].Subset] || cells[i].Replicas > 0 && (had == nil || cells[i].Replicas > had.Replicas)
+		takers := f.takers(cells[i].Subset)
+		taken[takers] = taken[takers] || cells[i].Replicas > 0 && (had == nil || cells[i].Replicas > had.Replicas)
 	}
 	for i := range cells {
 		c := &cells[i]
@@ -319,8 +375,8 @@ func (f *Facts) remember(cells []topology.Cell) {
 		case s != nil && s.proven:
 			continue
 		case s != nil && s.waiting > 0 && c.Replicas < had.Replicas:
-			c.Unschedulable = f.failed(had, s, taken[c.Subset])
-			if taken[c.Subset] {
+			c.Unschedulable = f.failed(had, s, taken[f.takers(c.Subset)])
+			if taken[f.takers(c.Subset)] {
 				c.Reason = topology.Reason{Code: CellUnschedulable, Params: map[string]string{ParamAfter: f.Reschedule.After}}
 			}
 			continue

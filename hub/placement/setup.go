@@ -23,6 +23,8 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/checks"
+	"github.com/flotilla-dev/flotilla/hub/meter"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -31,11 +33,12 @@ import (
 const workers = 8
 
 // Setup adds the controllers of this stage to the manager.
-func Setup(mgr ctrl.Manager, clk clock.PassiveClock, heard func() time.Time, hubID string, verdicts *Verdicts, watching *Watching) error {
+func Setup(mgr ctrl.Manager, clk clock.PassiveClock, heard func() time.Time, hubID string, verdicts *Verdicts, watching *Watching, measures *meter.Meter, asker *checks.Asker) error {
 	ledger := NewLedger(clk)
 	w := &watches{client: mgr.GetClient(), rules: AllRules(), watching: watching, ledger: ledger}
 	decisions := builder.TypedControllerManagedBy[wire.Key](mgr).Named("placement").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
+		WatchesRawSource(asker.Source()).
 		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(placementKey), builder.WithPredicates(placementChanged())).
 		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(workKey), builder.WithPredicates(reportChanged())).
 		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(w.toldSilent), builder.WithPredicates(orderChanged())).
@@ -48,7 +51,9 @@ func Setup(mgr ctrl.Manager, clk clock.PassiveClock, heard func() time.Time, hub
 	for _, rule := range Rules() {
 		decisions = decisions.Watches(rule.New(), handler.TypedEnqueueRequestsFromMapFunc(keyOfKind[client.Object](rule.GVK.Kind)), builder.WithPredicates(workloadChanged()))
 	}
-	decider, err := decisions.Build(NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("flotilla-hub"), clk, heard, hubID, verdicts, watching, ledger))
+	r := NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("flotilla-hub"), clk, heard, hubID, verdicts, watching, ledger)
+	r.meter, r.asker = measures, asker
+	decider, err := decisions.Build(r)
 	if err != nil {
 		return fmt.Errorf("set up controller placement: %w", err)
 	}
@@ -59,6 +64,7 @@ func Setup(mgr ctrl.Manager, clk clock.PassiveClock, heard func() time.Time, hub
 		Watches(&topology.FederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(policyKey(KindPolicy)), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&topology.ClusterFederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(policyKey(KindClusterPolicy)), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(w.policiesBeside), builder.WithPredicates(policyOfPlacementChanged())).
+		Watches(&topology.MemberCluster{}, handler.TypedEnqueueRequestsFromMapFunc(w.everyPolicy), builder.WithPredicates(placesChanged())).
 		Watches(&corev1.Namespace{}, handler.TypedEnqueueRequestsFromMapFunc(w.policiesIn), builder.WithPredicates(predicate.LabelChangedPredicate{}))
 	if err := policies.Complete(NewPolicyReconciler(mgr.GetClient(), clk, watching)); err != nil {
 		return fmt.Errorf("set up controller policy: %w", err)
@@ -111,7 +117,7 @@ func spreadTarget(_ context.Context, o client.Object) []wire.Key {
 }
 
 func workKey(_ context.Context, o client.Object) []wire.Key {
-	if key, ok := wire.KeyOf(o); ok {
+	if key, ok := wire.OwnerOf(o); ok {
 		return []wire.Key{key}
 	}
 	return nil
@@ -247,6 +253,9 @@ func reportChanged() predicate.Predicate {
 				if _, before := foundBy(e.ObjectOld.(*work.Work)); !before {
 					return true
 				}
+			}
+			if wire.IsCheck(e.ObjectNew) {
+				return !equality.Semantic.DeepEqual(runOf(e.ObjectOld.(*work.Work)), runOf(e.ObjectNew.(*work.Work)))
 			}
 			before, after := e.ObjectOld.(*work.Work).Status.Report, e.ObjectNew.(*work.Work).Status.Report
 			if before == nil || after == nil {

@@ -1,6 +1,8 @@
 package placement
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -50,8 +52,8 @@ func poolsOf(f *Facts) []division.Pool {
 				}
 			}
 		}
-		for _, use := range f.Reports[m.Name].Use {
-			exists += use.Ready
+		for subset := range f.Reports[m.Name].Use {
+			exists += there(f, m, subset)
 		}
 		if room := free(roomFor(m, nil, f.Workload.Requests), has, exists); room != nil {
 			pools = append(pools, division.Pool{Cluster: m.Name, Free: *room})
@@ -79,7 +81,40 @@ func (f *Facts) ordered(had *topology.Cell) int32 {
 	return had.Replicas
 }
 
-func there(f *Facts, m *Member, subset string) int32 { return f.Reports[m.Name].Use[subset].Ready }
+// there is how many of a subset's pods a member counts as requested: those that are Ready, and those that have a node and do not get
+// Ready, where that is known: they would count twice else.
+func there(f *Facts, m *Member, subset string) int32 {
+	report := f.Reports[m.Name]
+	use := report.Use[subset]
+	if due := f.settledAt(m); due.IsZero() || f.Now.Before(due) {
+		return use.Ready
+	}
+	return max(use.Ready, use.Total-report.waiting(subset))
+}
+
+// settledAt is when all pods that stand in a member have a node, but for those that it reports to find none, and it has counted them;
+// zero where that is not known. It tells of pods without a node only where it was asked to.
+func (f *Facts) settledAt(m *Member) time.Time {
+	if f.Reschedule == nil || m.Promised.Settled.IsZero() {
+		return time.Time{}
+	}
+	return m.Promised.Settled.Add(f.rescheduleAfter() + trialSlack + unseenFor)
+}
+
+// settlesIn returns when a decision can change because pods that are not Ready count as requested, 0 for never: replicas are missing.
+func (f *Facts) settlesIn(spec *topology.WorkloadPlacementSpec) time.Duration {
+	again := time.Duration(0)
+	if len(spec.Unplaced) == 0 {
+		return 0
+	}
+	for i := range f.Members {
+		m := &f.Members[i]
+		if due := f.settledAt(m); due.After(f.Now) {
+			again = sooner(again, due.Sub(f.Now))
+		}
+	}
+	return again
+}
 
 // untolerated returns the strongest effect of the taints that the tolerations do not cover, "" for none.
 func untolerated(taints []corev1.Taint, tolerations []corev1.Toleration) division.Effect {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -67,15 +68,34 @@ func readUnitedDeployment(o client.Object) (Workload, *Refusal) {
 			},
 		})
 	}
-	if ud.Spec.Topology.ScheduleStrategy.Type == apps.AdaptiveUnitedDeploymentScheduleStrategyType {
-		w.Remarks = append(w.Remarks, "scheduleStrategy Adaptive is not carried out on the hub yet; subsets are Fixed")
-	}
+	readStrategy(&w, &ud.Spec.Topology.ScheduleStrategy)
 	if t := ud.Spec.Template.CloneSetTemplate; t != nil {
 		w.Remarks = append(w.Remarks, remarkOnScale("template.cloneSetTemplate.spec.scaleStrategy", &t.Spec.ScaleStrategy)...)
 	}
 	w.Needs = NeedsOf(template, bare...)
 	w.Revision, refusal = revisionOf(w.Key, *template, patches...)
 	return w, refusal
+}
+
+// readStrategy takes over the strategy Adaptive.
+func readStrategy(w *Workload, s *apps.UnitedDeploymentScheduleStrategy) {
+	if s.Type != apps.AdaptiveUnitedDeploymentScheduleStrategyType {
+		return
+	}
+	w.Adaptive = &Adaptive{Critical: defaultCritical, Closed: defaultClosed}
+	times := s.Adaptive
+	if times == nil {
+		return
+	}
+	if times.RescheduleCriticalSeconds != nil {
+		w.Adaptive.Critical = max(time.Duration(*times.RescheduleCriticalSeconds)*time.Second, leastTime)
+	}
+	if times.UnschedulableDuration != nil {
+		w.Adaptive.Closed = max(time.Duration(*times.UnschedulableDuration)*time.Second, leastTime)
+	}
+	if times.ReserveUnschedulablePods {
+		w.Remarks = append(w.Remarks, "scheduleStrategy.adaptive.reserveUnschedulablePods is not carried out on the hub; pods that find no node move to other subsets")
+	}
 }
 
 // checkPartitions refuses a partition of a subset that does not exist: it would be a slip of the pen that updates pods.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/checks"
 	"github.com/flotilla-dev/flotilla/topology/lending"
 	"github.com/flotilla-dev/flotilla/topology/waves"
 )
@@ -18,7 +19,8 @@ func holdToWaves(f *Facts, spec *topology.WorkloadPlacementSpec, pools []pool, n
 		Rollout: &f.Rollout, Revision: spec.Revision, Begins: newRevision && f.Last != nil && f.Last.Revision != "",
 		Allowed: map[string]int32{}, Paused: f.Workload.Paused, Word: f.Word, Now: f.Now, Heard: f.Heard,
 		RolledBack: f.RolledBack,
-		Check:      func(c topology.WaveCheck) string { return checkWave(c.Expression, f.Object) },
+		Check:      func(c topology.WaveCheck) string { return checks.OfWorkload(c.Expression, f.Object) },
+		Answers:    f.Answers, Runs: f.Runs, Workload: f.Workload.Key.Name,
 	}
 	if f.Last != nil {
 		facts.Last, facts.Leaves = f.Last.Wave, f.Last.Revision

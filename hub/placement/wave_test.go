@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -179,26 +178,6 @@ func TestWavesOfMembersWithoutPods(t *testing.T) {
 		d = plan(t, f)
 		if d.Spec.Wave == nil || d.Spec.Wave.Number != want {
 			t.Errorf("%s: %q, %+v, want wave %d", name, d.Wave, d.Spec.Wave, want)
-		}
-	}
-}
-
-func TestCheckWave(t *testing.T) {
-	o := &apps.CloneSet{Status: apps.CloneSetStatus{Replicas: 3, Conditions: []apps.CloneSetCondition{{Type: "Ready", Status: "True"}}}}
-	o.ObjectMeta = metav1.ObjectMeta{Name: "web", Labels: map[string]string{"a": "b"}}
-	for expression, want := range map[string]string{
-		"object.status.replicas == 3": "",
-		"object.status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')": "",
-		"object.metadata.labels.a == 'b'":                                             "",
-		"object.status.replicas > 3":                                                  "object.status.replicas > 3 is false",
-		"object.status.nothing > 3":                                                   "no such key: nothing",
-		"object.status.replicas":                                                      "is no true or false",
-		"object.status.replicas >":                                                    "is not valid",
-		"subject.x":                                                                   "undeclared reference",
-		"[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d, [1,2,3,4,5,6,7,8,9,10].all(e, true)))))": "cost limit",
-	} {
-		if got := checkWave(expression, o); want == "" && got != "" || !strings.Contains(got, want) {
-			t.Errorf("%s: %q, want %q", expression, got, want)
 		}
 	}
 }

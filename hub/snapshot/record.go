@@ -103,9 +103,9 @@ func (s *Snapshot) putList(list client.ObjectList, gvk schema.GroupVersionKind, 
 	})
 }
 
-// ofNamespace tells whether a Work carries an object of the namespace.
+// ofNamespace tells whether a Work carries an object of the namespace, or the Job of a check of one.
 func ofNamespace(w *work.Work, namespace string) bool {
-	key, ok := wire.KeyOf(w)
+	key, ok := wire.OwnerOf(w)
 	return ok && key.Namespace == namespace
 }
 

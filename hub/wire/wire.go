@@ -96,10 +96,21 @@ func ParseKey(text string) (Key, bool) {
 	return Key{Kind: parts[0], Namespace: parts[1], Name: parts[2]}, true
 }
 
-// KeyOf returns the workload that a Work carries; false where the Work is not this system's.
+// KeyOf returns the workload that a Work carries; false where the Work is not this system's, or carries the Job of a check.
 func KeyOf(w client.Object) (Key, bool) {
+	if IsCheck(w) {
+		return Key{}, false
+	}
+	return OwnerOf(w)
+}
+
+// OwnerOf returns the workload that a Work is of: the one that it carries, or whose wave's check the Job is of that it carries.
+func OwnerOf(w client.Object) (Key, bool) {
 	return ParseKey(w.GetAnnotations()[topology.AnnotationWorkload])
 }
+
+// IsCheck tells whether a Work carries the Job of a wave's check, and not the workload.
+func IsCheck(w client.Object) bool { return w.GetAnnotations()[topology.AnnotationCheck] != "" }
 
 // SequenceOf returns the sequence of the order that a Work carries, 0 for none.
 func SequenceOf(w client.Object) int64 {

@@ -58,6 +58,24 @@ func (o *Outcomes) Get(work types.NamespacedName) (Outcome, bool) {
 	return outcome, ok
 }
 
+// Held is how an order is counted that waits until the hub has answered the session.
+const Held = "Held"
+
+// Count returns how many Works have each outcome: the reason of the condition Applied, or [Held].
+func (o *Outcomes) Count() map[string]int {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	count := map[string]int{}
+	for _, outcome := range o.byWork {
+		if outcome.Held {
+			count[Held]++
+		} else {
+			count[outcome.Reason]++
+		}
+	}
+	return count
+}
+
 // Source wakes a controller for a Work when its outcome changed.
 func (o *Outcomes) Source() source.Source {
 	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -38,7 +39,8 @@ const (
 func (l *Link) runLease(ctx context.Context) {
 	timer := l.config.Clock.NewTimer(leaseRetry)
 	defer timer.Stop()
-	away := false // the member did not answer the last time
+	away := false    // the member did not answer the last time
+	renewed := false // the last attempt worked
 	for {
 		next := wait.Jitter(leaseRetry, retryJitter)
 		if !l.synced(ctx) {
@@ -50,10 +52,13 @@ func (l *Link) runLease(ctx context.Context) {
 			case err == nil:
 				l.contact.worked()
 				l.sessions.touched(sent)
-				next = wait.Jitter(leaseEvery*19/20, leaseJitter) // 9.5 s to 10.45 s
+				next = afterRenewal(renewed, rand.Float64())
 			case ctx.Err() == nil:
 				l.heardOf(err)
 			}
+			renewed = err == nil
+		} else {
+			renewed = false
 		}
 		timer.Reset(next)
 		select {
@@ -63,6 +68,17 @@ func (l *Link) runLease(ctx context.Context) {
 		case <-timer.C():
 		}
 	}
+}
+
+// afterRenewal returns the time to the next renewal. Agents that hear the hub again after an outage, or that start together, renew at the
+// same moment, and the jitter takes many minutes to part them. So the second renewal in a row comes earlier, anywhere within the interval.
+// random is from 0 to 1.
+func afterRenewal(inRow bool, random float64) time.Duration {
+	if !inRow {
+		return leaseRetry + time.Duration(random*float64(leaseEvery-leaseRetry))
+	}
+	const least = leaseEvery * 19 / 20
+	return least + time.Duration(random*leaseJitter*float64(least)) // 9.5 s to 10.45 s
 }
 
 // memberAnswers asks the member's API server for one small object. The caches cannot tell: they keep what they have while
@@ -97,12 +113,14 @@ func (l *Link) renew(ctx context.Context, clusterID string) error {
 			RenewTime:            &now,
 		},
 	}
-	patch, err := json.Marshal(map[string]any{"spec": lease.Spec})
-	if err != nil {
-		return err
+	err := l.write(ctx, lease)
+	if apierrors.IsConflict(err) && l.lookBack(ctx, lease) == nil {
+		err = l.write(ctx, lease)
 	}
-	err = l.client.Patch(ctx, lease.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager))
 	if apierrors.IsNotFound(err) {
+		if l.version != "" {
+			l.end(errRestored)
+		}
 		// It is applied, not posted: an object that is posted has no name yet when the rights to it are looked up.
 		spec := applycoordinationv1.LeaseSpec().WithHolderIdentity(clusterID).WithLeaseDurationSeconds(leaseDurationSeconds).WithRenewTime(now)
 		err = l.client.Apply(ctx, applycoordinationv1.Lease(lease.Name, lease.Namespace).WithSpec(spec), client.FieldOwner(fieldManager))
@@ -110,5 +128,23 @@ func (l *Link) renew(ctx context.Context, clusterID string) error {
 	if err != nil {
 		return fmt.Errorf("renew Lease %s/%s on the hub: %w", lease.Namespace, lease.Name, err)
 	}
+	return nil
+}
+
+// write writes the Lease as it was written last, with a new time: nobody else writes it.
+func (l *Link) write(ctx context.Context, lease *coordinationv1.Lease) error {
+	fields := map[string]any{"spec": lease.Spec}
+	if l.version != "" {
+		fields["metadata"] = map[string]any{"resourceVersion": l.version}
+	}
+	patch, err := json.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	stored := lease.DeepCopy()
+	if err := l.client.Patch(ctx, stored, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager)); err != nil {
+		return err
+	}
+	l.version = stored.ResourceVersion
 	return nil
 }

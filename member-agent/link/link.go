@@ -62,6 +62,10 @@ type Link struct {
 
 	sessions sessions
 
+	// end ends the link, and with it the agent; version is that of the Lease after the last renewal.
+	end     context.CancelCauseFunc
+	version string
+
 	mu     sync.Mutex
 	queues []requestQueue
 	// orphans are the member objects whose Works vanished.
@@ -131,8 +135,11 @@ func (l *Link) Work(ctx context.Context, name types.NamespacedName) (*work.Work,
 	return w, nil
 }
 
-// Start keeps up the link until ctx ends. It never returns earlier, whatever the hub does.
+// Start keeps up the link until ctx ends. It returns earlier only when the hub was put back to an older state, with an error that
+// ends the agent: it is to begin anew. Whatever else the hub does, it goes on.
 func (l *Link) Start(ctx context.Context) error {
+	ctx, l.end = context.WithCancelCause(ctx)
+	defer l.end(nil)
 	if err := l.watchOwn(ctx); err != nil {
 		return fmt.Errorf("watch MemberCluster %s on the hub: %w", l.config.ClusterName, err)
 	}
@@ -142,6 +149,9 @@ func (l *Link) Start(ctx context.Context) error {
 		group.StartWithContext(ctx, task)
 	}
 	group.Wait()
+	if cause := context.Cause(ctx); errors.Is(cause, errRestored) {
+		return cause
+	}
 	return nil
 }
 

@@ -26,6 +26,12 @@ func (l *Link) Orphaned(name types.NamespacedName, object string) {
 	wake(l.surveyed)
 }
 
+// Orphans returns how many such objects stand.
+func (l *Link) Orphans() int {
+	count, _ := l.orphaned()
+	return int(count)
+}
+
 // orphaned returns how many such objects stand, and the first of them.
 func (l *Link) orphaned() (int32, []string) {
 	l.mu.Lock()

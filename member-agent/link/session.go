@@ -182,6 +182,16 @@ func (l *Link) MayDisrupt(kind string, object types.NamespacedName, sequence int
 	return l.sessions.fresh(l.config.Clock.Now()) && sequence >= l.sessions.ordered[kind+"/"+object.String()]
 }
 
+// Contact returns how long ago a request was sent that the hub answered, false if none was.
+func (l *Link) Contact() (time.Duration, bool) {
+	l.sessions.mu.Lock()
+	defer l.sessions.mu.Unlock()
+	if l.sessions.contact.IsZero() {
+		return 0, false
+	}
+	return elapsed(l.sessions.contact, l.config.Clock.Now()), true
+}
+
 // Round counts the sessions of this process: in each, every Work is reported anew.
 func (l *Link) Round() int64 {
 	l.sessions.mu.Lock()

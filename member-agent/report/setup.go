@@ -46,12 +46,17 @@ type Options struct {
 	// Workers is how many reports are under way at the same time, at least 1.
 	Workers int
 	Clock   clock.PassiveClock
+	// MemberClock is the time by which the ages of pods are counted; nil: Clock.
+	MemberClock clock.PassiveClock
 }
 
 // Setup registers the controller, and its index of pods with the manager's cache, which Options.Pods becomes. The epoch of its
 // reports is the time of this call.
 func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	options.Pods = mgr.GetClient()
+	if options.MemberClock == nil {
+		options.MemberClock = options.Clock
+	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, unschedulableIndex, indexUnschedulable); err != nil {
 		return fmt.Errorf("index pods without a node: %w", err)
 	}

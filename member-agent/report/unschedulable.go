@@ -87,7 +87,7 @@ func (r *Reconciler) unschedulable(ctx context.Context, live *unstructured.Unstr
 			groups[groupOf(pod)] = append(groups[groupOf(pod)], pod)
 		}
 	}
-	found, next := count(groups, desiredOf(use), func(owner *metav1.OwnerReference) maker { return r.makerOf(ctx, live, owner) }, critical, r.Clock.Now())
+	found, next := count(groups, desiredOf(use), func(owner *metav1.OwnerReference) maker { return r.makerOf(ctx, live, owner) }, critical, r.MemberClock.Now())
 	return found, next, nil
 }
 

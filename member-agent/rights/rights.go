@@ -37,12 +37,12 @@ func Rules() []rbacv1.PolicyRule {
 		rule("apps", "deployments statefulsets controllerrevisions", write),
 		rule("apps", "replicasets", read),
 		rule("apps", "deployments/status statefulsets/status", "get"),
-		rule("batch", "jobs", read),
 		rule("", "pods", write),
 		rule("", "pods/status pods/resize", "get update patch"),
 		rule("", "pods/eviction", "create"),
-		// Stage 4: what a hub copies, and the namespaces of it all. Namespaces are never deleted.
+		// Stage 4: what a hub copies, Jobs of its checks, and the namespaces of it all. Namespaces are never deleted.
 		rule("", "services configmaps secrets serviceaccounts persistentvolumeclaims", write),
+		rule("batch", "jobs", write),
 		rule("", "namespaces", read+" create patch"),
 		// Stage 6: zones and room.
 		rule("", "nodes", read),

@@ -30,12 +30,22 @@ type Seen struct {
 // no subset is unschedulable. The package comment has the rules. Placed equals Replicas. It fails for invalid input only, as
 // [Divide] does.
 func Adaptive(n int32, subsets []Subset, seen []Seen) ([]SubsetShare, error) {
+	return adapt(n, subsets, seen, (int64(n)+3)/4) // n 0 has nothing to return
+}
+
+// Overflow divides as [Adaptive] does, without the return: what runs elsewhere stays there, as in OpenKruise, and what is added
+// goes to the subsets in their order. The sum is never above n.
+func Overflow(n int32, subsets []Subset, seen []Seen) ([]SubsetShare, error) {
+	return adapt(n, subsets, seen, 0)
+}
+
+// adapt divides, with a return of up to step pods more than n.
+func adapt(n int32, subsets []Subset, seen []Seen, step int64) ([]SubsetShare, error) {
 	places, err := observe(n, subsets, seen)
 	if err != nil {
 		return nil, err
 	}
 	ideal := idealOf(int64(n), places)
-	step := (int64(n) + 3) / 4 // n 0 has nothing to return
 	base, waiting := baseOf(int64(n), step, places, ideal)
 	given := slices.Clone(base)
 	step = fill(step, given, func(i int) int64 { return min(places[i].exist, ideal[i]) })

@@ -115,6 +115,9 @@
 //   - R is at most the replicas, since surge pods of a rollout are no reason to have more.
 //   - What no open subset may take waits in a closed one. OpenKruise asks for fewer than N pods then.
 //
+// [Overflow] is the same with a step of 0: nothing that runs comes back, and the sum is never above N. The hub uses it, with subsets
+// as closed whose cells take no more.
+//
 // # Reserve: the same, with the pods that wait kept
 //
 // [Reserve] gives, in order, all mins, and then each subset up to its max, or a closed one what it has. Of a closed subset only

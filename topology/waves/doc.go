@@ -15,7 +15,10 @@
 //     which nobody watched does not count for the soak: in which the hub was away, or a member of the wave was not heard of.
 //   - The next wave begins when the wave was settled for as long as its soak, its checks hold, and a person has approved it
 //     where it asks for that. After the last wave all that is left may be updated.
-//   - A wave fails when it is not settled within its timeout, or a check does not hold for longer than its patience. Then
+//   - A check is an expression, an answer by HTTP or a Job. Questions are asked, and Jobs run, from when the wave is settled; where it
+//     ceases to be settled, they begin anew. An answer of before does not count.
+//   - A wave fails when it is not settled within its timeout, an expression does not hold for longer than its patience, answers do
+//     not hold more often in a row than their limit, or a Job fails in one of its members that is not lost. Then
 //     nothing is updated any more until a person approves it (the next wave begins), or has it tried again.
 //   - With onFailure Rollback a failed update is taken back: members get the template that it leaves, until the workload gets
 //     another one or a person has this one tried again, which begins at wave one.

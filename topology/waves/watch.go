@@ -11,6 +11,7 @@ import (
 // unsettle forgets since when the wave is settled.
 func (w *walk) unsettle() {
 	w.p.Settled, w.p.Unmet, w.p.Watched, w.p.Unheard = nil, nil, nil, false
+	w.p.Checks, w.p.Jobs = nil, nil // what was proven of pods that are not there any more proves nothing
 }
 
 // unheard returns a member of the wave of which there is no news, "" for none. One that is given up is not waited for.

@@ -45,6 +45,8 @@ type Place struct {
 type Facts struct {
 	// Rollout is the policy's. Without waves in it there is no decision.
 	Rollout *topology.Rollout
+	// Workload is its name, which those of Jobs begin with.
+	Workload string
 	// Revision of the newest template, and the sequence of the order that brought it. Begins: this is the first decision about it,
 	// and there was another one before, Leaves; it has no sequence yet.
 	Revision string
@@ -65,8 +67,12 @@ type Facts struct {
 	Paused bool
 	// Word is what a person said of the waves: [ApproveWord] or [RetryWord], or anything else, which says nothing.
 	Word string
-	// Check returns why a check does not hold, "" where it does. It is asked only about the wave under way, once that is settled.
+	// Check returns why a check by expression does not hold, "" where it does. It is asked only about the wave under way, once that
+	// is settled.
 	Check func(topology.WaveCheck) string
+	// Answers are the last ones of checks by HTTP, by the id of their question. Runs are how the Jobs of checks stand.
+	Answers map[string]Answer
+	Runs    map[RunKey]Run
 	// Now is the time, Heard since when the hub is in contact with its API server; zero where that was always so.
 	Now, Heard time.Time
 }
@@ -81,6 +87,8 @@ type Decision struct {
 	Stop bool
 	// Waits says what the wave under way waits for, as a sentence without figures that move; "" when the waves are over.
 	Waits string
+	// Asks are the questions by HTTP that are to be asked now, again and again until they are asked for no more.
+	Asks []Ask
 	// Again is when to look again though nothing happened, 0 for never.
 	Again time.Duration
 }
@@ -141,7 +149,7 @@ func Decide(f Facts) Decision {
 		return Decision{Progress: w.p}
 	}
 	return Decision{
-		Progress: w.p, Ceilings: ceilings(list[:w.p.Number], f.Places), Stop: w.p.Failed != nil, Again: w.again,
+		Progress: w.p, Ceilings: ceilings(list[:w.p.Number], f.Places), Stop: w.p.Failed != nil, Asks: w.asks, Again: w.again,
 		Waits: sentence(w.p, w.waits),
 	}
 }
@@ -169,6 +177,7 @@ type walk struct {
 	at    metav1.Time
 	p     *topology.WaveProgress
 	waits string
+	asks  []Ask
 	again time.Duration
 }
 
@@ -189,7 +198,7 @@ func (w *walk) find() {
 // passes tells whether the wave under way is over, and else notes what it waits for.
 func (w *walk) passes() bool {
 	wave := &w.Rollout.Waves[w.p.Number-1]
-	w.p.Name, w.again = wave.Name, 0
+	w.p.Name, w.asks, w.again = wave.Name, nil, 0
 	ceiling := ceilings(w.Rollout.Waves[:w.p.Number], w.Places)
 	approved := w.Word == ApproveWord(w.Revision, w.Sequence, w.p)
 	if w.p.Failed != nil && w.Word == RetryWord(w.Revision, w.Sequence, w.p) {
@@ -237,7 +246,7 @@ func (w *walk) passes() bool {
 	case unheard != "":
 		return w.wait("waits for news of %s, which is not heard of: its time does not count meanwhile", unheard)
 	}
-	return w.proven(wave)
+	return w.proven(wave, ceiling)
 }
 
 // wait notes what the wave waits for.
@@ -252,7 +261,7 @@ func (w *walk) fail(format string, args ...any) bool {
 	if runes := []rune(message); len(runes) > maxMessage {
 		message = string(runes[:maxMessage]) + " …"
 	}
-	w.p.Failed, w.again = &topology.WaveFailed{At: w.at, Message: message}, 0
+	w.p.Failed, w.asks, w.again = &topology.WaveFailed{At: w.at, Message: message}, nil, 0
 	if w.p.Template != nil {
 		w.p.RolledBack = w.Revision
 	}
@@ -324,8 +333,8 @@ func (w *walk) late(wave *topology.Wave, pods int32) bool {
 }
 
 // proven tells whether a settled wave has soaked, its checks hold, and nobody has to approve it.
-func (w *walk) proven(wave *topology.Wave) bool {
-	unmet, over := w.check(wave)
+func (w *walk) proven(wave *topology.Wave, ceiling []int32) bool {
+	unmet, over := w.check(wave, ceiling)
 	if over {
 		return w.fail("%s", unmet)
 	}
@@ -348,25 +357,6 @@ func (w *walk) proven(wave *topology.Wave) bool {
 		return w.wait("waits for a person to approve it: flotilla rollout approve")
 	}
 	return true
-}
-
-// check looks at the checks of a wave. It returns what the first that does not hold says, "" where all do, and whether that
-// lasts for longer than its patience.
-func (w *walk) check(wave *topology.Wave) (unmet string, over bool) {
-	for i := range wave.Checks {
-		c := &wave.Checks[i]
-		why := w.Check(*c)
-		if why == "" {
-			continue
-		}
-		if w.p.Unmet == nil || w.Heard.After(w.p.Unmet.Time) {
-			w.p.Unmet = &w.at // nobody looked before
-		}
-		patience := durationOf(c.Patience, defaultPatience)
-		return fmt.Sprintf("check %q does not hold: %s", c.Name, why), w.Now.Sub(w.p.Unmet.Time) > patience
-	}
-	w.p.Unmet = nil
-	return "", false
 }
 
 func durationOf(text string, otherwise time.Duration) time.Duration {

@@ -33,7 +33,7 @@ func three() []Place {
 func facts(list ...topology.Wave) Facts {
 	return Facts{
 		Rollout: &topology.Rollout{Strategy: topology.RolloutWaves, Waves: list}, Revision: "two", Sequence: 7, Begins: true, Leaves: "one",
-		Places: three(), Allowed: map[string]int32{"": 30}, Check: func(topology.WaveCheck) string { return "" }, Now: start,
+		Places: three(), Allowed: map[string]int32{"": 30}, Workload: "web", Check: func(topology.WaveCheck) string { return "" }, Now: start,
 	}
 }
 
@@ -66,10 +66,7 @@ func TestStories(t *testing.T) {
 	say := func(word func(string, int64, *topology.WaveProgress) string) func(*Facts) {
 		return func(f *Facts) { f.Word = word("two", 7, f.Last) }
 	}
-	stories := map[string]struct {
-		waves []topology.Wave
-		steps []step
-	}{
+	stories := map[string]story{
 		"a canary soaks, its cluster follows, then the rest": {[]topology.Wave{canary, named("east", "east")}, []step{
 			{"it begins with two pods", nil, 0, 1, "[2 0 0]", "wave 1 of 2 (canary), since 2026-03-01T15:00:00Z, waits until its 2 pods are updated and available", 0},
 			{"one is there", updated(1, 0, 0), time.Minute, 1, "[2 0 0]", "waits until", 0},
@@ -227,6 +224,17 @@ func TestStories(t *testing.T) {
 			{"pods of earlier waves count", updated(10, 0, 10), 0, 3, "[10 5 10]", "", 0},
 		}},
 	}
+	tell(t, stories)
+}
+
+// story is what happens under some waves.
+type story struct {
+	waves []topology.Wave
+	steps []step
+}
+
+// tell runs stories step by step.
+func tell(t *testing.T, stories map[string]story) {
 	for name, story := range stories {
 		t.Run(name, func(t *testing.T) {
 			f := facts(story.waves...)

@@ -49,10 +49,12 @@ const (
 	JoinUID = "uid"
 )
 
-// Keys of the data of the CredentialSecret, as in Secrets of type kubernetes.io/tls.
+// Keys of the data of the CredentialSecret, as in Secrets of type kubernetes.io/tls but for the last.
 const (
 	CredentialKey         = "tls.key"
 	CredentialCertificate = "tls.crt"
+	// CredentialToken is a MemberToken in JSON, where the hub signs no certificates.
+	CredentialToken = "token.json"
 )
 
 // MemberUser is the user name of the member's agent on the hub. The uid is that of the MemberCluster: one that is made anew

@@ -16,6 +16,11 @@ const (
 	AnnotationSequence = "topology.flotilla.dev/sequence"
 	// AnnotationWorkload is on a Work: "<Kind>/<namespace>/<name>" of the user's object.
 	AnnotationWorkload = "topology.flotilla.dev/workload"
+	// AnnotationCheck is on a Work that carries the Job of a wave's check: the name of the check. AnnotationWorkload names the workload
+	// whose wave it is.
+	AnnotationCheck = "topology.flotilla.dev/check"
+	// AnnotationJob is on a Work that carries the Job of a check: the name of the Job.
+	AnnotationJob = "topology.flotilla.dev/job"
 	// AnnotationSubsetLimits is on a UnitedDeployment that a hub wrote: JSON, subset name → SubsetLimit. The limits of the
 	// children of that subset are these, whatever the template says: they are this member's share of the global limits.
 	AnnotationSubsetLimits = "topology.flotilla.dev/subset-limits"

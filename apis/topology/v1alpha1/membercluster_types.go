@@ -21,6 +21,10 @@ type MemberClusterSpec struct {
 	// +kubebuilder:validation:MaxLength=71
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(sha256:[0-9a-f]{64})?$')",message="keyFingerprint must be sha256: and 64 hexadecimal digits (0-9, a-f); flotilla accept writes it",messageExpression="'keyFingerprint \"%s\" must be sha256: and 64 hexadecimal digits (0-9, a-f); flotilla accept writes it'.format([self])"
 	KeyFingerprint string `json:"keyFingerprint,omitempty"`
+	// credential is what the member's agent shows the hub. Certificate: a client certificate of the hub's signer, and a token where none is
+	// signed within a minute. Token: a token of a ServiceAccount of the hub, at once. Default Certificate.
+	// +optional
+	Credential Credential `json:"credential,omitempty"`
 	// region of the member; subsets select it as topology.kubernetes.io/region. Default: the region that all its nodes share.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
@@ -96,7 +100,7 @@ type MemberClusterStatus struct {
 	Orphans []string `json:"orphans,omitempty"`
 	// conditions: Accepted and Ready; Identity from the first refusal of another cluster on, Orphans from the first orphan on,
 	// Plausible from the first report on that cannot be true, Silent from the first silence of 80 s on,
-	// FailoverHeld from the first time on that too many failed together.
+	// FailoverHeld from the first time on that too many failed together, ClockInSync from the first time on that its clock was wrong.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -122,6 +126,9 @@ const (
 	// MemberFailoverHeld is True while the member is NotReady together with so many others that none of them is given up. It
 	// is there from the first such time on.
 	MemberFailoverHeld = "FailoverHeld"
+	// MemberClockInSync is False while the clock of the member's agent and that of the hub are a minute or more apart. It is there from
+	// the first such time on.
+	MemberClockInSync = "ClockInSync"
 
 	// ReasonAccepted: spec.accepted is true and the id is pinned.
 	ReasonAccepted = "Accepted"
@@ -157,6 +164,10 @@ const (
 	ReasonMassFailure = "MassFailure"
 	// ReasonNoMassFailure: the member is heard of again, or few enough others fail with it.
 	ReasonNoMassFailure = "NoMassFailure"
+	// ReasonClocksApart: the clocks of the member's agent and of the hub are a minute or more apart.
+	ReasonClocksApart = "ClocksApart"
+	// ReasonClocksAgree: after they were apart, the clocks of the member's agent and of the hub agree again.
+	ReasonClocksAgree = "ClocksAgree"
 )
 
 // Zone is what a member has in one zone.

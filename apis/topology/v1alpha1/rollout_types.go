@@ -136,7 +136,9 @@ type WaveClusters struct {
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 }
 
-// WaveCheck is what has to hold of the workload on the hub.
+// WaveCheck is what has to hold before the next wave begins: an expression over the workload on the hub, an answer by HTTP, or a
+// Job in the members of the wave.
+// +kubebuilder:validation:XValidation:rule="[has(self.expression), has(self.http), has(self.job)].filter(given, given).size() == 1",message="a check has one of expression, http and job: give one of them",messageExpression="'check %s has %d of expression, http and job: give one of them'.format([self.name, [has(self.expression), has(self.http), has(self.job)].filter(given, given).size()])"
 type WaveCheck struct {
 	// name of the check, for messages.
 	// +kubebuilder:validation:MinLength=1
@@ -144,15 +146,72 @@ type WaveCheck struct {
 	Name string `json:"name"`
 	// expression in CEL that is true where the check holds. The variable object is the workload on the hub with its status, such
 	// as: object.status.readyReplicas >= 9
+	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
-	Expression string `json:"expression"`
-	// patience is for how long at a time the check may not hold before the wave has failed. Up to 720h. Default 1m.
+	Expression string `json:"expression,omitempty"`
+	// http is an address that the hub asks.
+	// +optional
+	HTTP *WaveHTTP `json:"http,omitempty"`
+	// job is a Job that has to succeed in each member of the wave.
+	// +optional
+	Job *WaveJob `json:"job,omitempty"`
+	// patience is for how long at a time an expression may not hold, or a member may not take the Job, before the wave has failed.
+	// Up to 720h. Default 1m.
 	// +optional
 	// +kubebuilder:default="1m"
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s)){1,3}$') && duration(self) <= duration('720h')",message="patience is no duration of up to 720h: write hours, minutes and seconds, such as 90s",messageExpression="'patience %s is no duration of up to 720h: write hours, minutes and seconds, such as 90s'.format([self])"
 	Patience string `json:"patience,omitempty"`
+}
+
+// WaveHTTP is an address that the hub asks with GET, without credentials. Redirects are not followed, and more than 64 KiB is no
+// answer. Addresses of the hub's own machine and of its link are refused unless the hub's flag --checks-reach-local lets them.
+type WaveHTTP struct {
+	// url to ask, of the scheme http or https.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="self.matches('^https?://[^/?#\\\\x40\\\\s]+([/?#][^\\\\s]*)?$') && isURL(self)",message="url is no address that can be asked: write http:// or https://, a host, and a path, without a user's name",messageExpression="'url %s is no address that can be asked: write http:// or https://, a host, and a path, without a user\\'s name'.format([self])"
+	URL string `json:"url"`
+	// expression in CEL that is true where the check holds. Its variables are status (the number of the answer), text (what was
+	// answered) and json (the same read as JSON, null where it is none). Default: status == 200
+	// +optional
+	// +kubebuilder:default="status == 200"
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	Expression string `json:"expression,omitempty"`
+	// interval between an answer and the next question, from 5s to 24h. Default 30s.
+	// +optional
+	// +kubebuilder:default="30s"
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s)){1,3}$') && duration(self) >= duration('5s') && duration(self) <= duration('24h')",message="interval is no duration from 5s to 24h: write hours, minutes and seconds, such as 30s",messageExpression="'interval %s is no duration from 5s to 24h: write hours, minutes and seconds, such as 30s'.format([self])"
+	Interval string `json:"interval,omitempty"`
+	// timeout is how long an answer may take, from 1s to 1m. Default 10s.
+	// +optional
+	// +kubebuilder:default="10s"
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s)){1,3}$') && duration(self) >= duration('1s') && duration(self) <= duration('1m')",message="timeout is no duration from 1s to 1m: write seconds, such as 10s",messageExpression="'timeout %s is no duration from 1s to 1m: write seconds, such as 10s'.format([self])"
+	Timeout string `json:"timeout,omitempty"`
+	// failureLimit is how many times in a row the check may not hold, or nothing may be answered; once more, and the wave has
+	// failed. Default 3.
+	// +optional
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	FailureLimit *int32 `json:"failureLimit,omitempty"`
+	// caBundle are the authorities, as PEM in base64, that the server's certificate may be of. Default: those that the hub's system
+	// trusts.
+	// +optional
+	// +kubebuilder:validation:MaxLength=65536
+	CABundle []byte `json:"caBundle,omitempty"`
+}
+
+// WaveJob is a Job that has to succeed in each member of the wave.
+type WaveJob struct {
+	// template of the Job, as in a CronJob: metadata with labels and annotations, and the spec of a Job. It is made in the
+	// workload's namespace of each member of the wave, once all pods of the wave are updated and available, and removed when the wave
+	// is over.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Template runtime.RawExtension `json:"template"`
 }
 
 // WaveProgress is how far the waves of an update are. It changes only with what it says, never with time alone.
@@ -185,6 +244,18 @@ type WaveProgress struct {
 	// unmet is since when a check does not hold; absent while all hold.
 	// +optional
 	Unmet *metav1.Time `json:"unmet,omitempty"`
+	// checks are what was found of the checks of the wave under way.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Checks []WaveChecked `json:"checks,omitempty"`
+	// jobs are those that the checks of the wave under way have in its members.
+	// +optional
+	// +listType=map
+	// +listMapKey=check
+	// +kubebuilder:validation:MaxItems=16
+	Jobs []WaveRun `json:"jobs,omitempty"`
 	// held is true while the workload is paused, or its partition lets no more pods be updated.
 	// +optional
 	Held bool `json:"held,omitempty"`
@@ -198,6 +269,42 @@ type WaveProgress struct {
 	// rolledBack is the revision of the template that failed and that members are not to run; absent while there is none.
 	// +optional
 	RolledBack string `json:"rolledBack,omitempty"`
+}
+
+// WaveChecked is what was found of a check.
+type WaveChecked struct {
+	// name of the check.
+	Name string `json:"name"`
+	// holds tells whether it holds.
+	Holds bool `json:"holds"`
+	// since is since when it does, or does not.
+	Since metav1.Time `json:"since"`
+	// says what was found. Of a check by HTTP it is what was answered at the time at; answers that say no more than it held before
+	// are not told.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	Says string `json:"says,omitempty"`
+	// at is when the answer came, of a check by HTTP.
+	// +optional
+	At *metav1.Time `json:"at,omitempty"`
+	// failures is how many times in a row a check by HTTP did not hold.
+	// +optional
+	Failures int32 `json:"failures,omitempty"`
+}
+
+// WaveRun is the Job of a check.
+type WaveRun struct {
+	// check that the Job is of.
+	Check string `json:"check"`
+	// name of the Job.
+	Name string `json:"name"`
+	// clusters that have it.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=1000
+	Clusters []string `json:"clusters"`
+	// template of the Job.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Template runtime.RawExtension `json:"template"`
 }
 
 // WaveFailed says when and why a wave failed.

@@ -324,6 +324,14 @@ spec:
       summary: Queue {{ "{{ $labels.name }}" }} of {{ .name }} has held more than 100 objects for 15 minutes.
       runbook_url: {{ $runbook }}#flotillaqueuenotdraining
   {{- if .webhook }}
+  {{- $of := printf "{job=%q}" $job }}
+  - alert: FlotillaCertificateExpires
+    expr: (flotilla_certificate_expiry_timestamp_seconds{{ $of }} - time()) / (flotilla_certificate_expiry_timestamp_seconds{{ $of }} - flotilla_certificate_begin_timestamp_seconds{{ $of }}) < 0.15
+    for: 1m
+    labels: {severity: critical, program: {{ .name }}}
+    annotations:
+      summary: The certificate {{ "{{ $labels.certificate }}" }} of {{ .name }} has less than 15 % of its life left, and was not renewed.
+      runbook_url: {{ $runbook }}#flotillacertificateexpires
   - alert: FlotillaWebhookErrors
     expr: sum by (webhook) (rate(controller_runtime_webhook_requests_total{job={{ $job | quote }},code=~"5.."}[10m])) > 0
     for: 10m
@@ -332,6 +340,22 @@ spec:
       summary: The webhook {{ "{{ $labels.webhook }}" }} of {{ .name }} answers with errors.
       runbook_url: {{ $runbook }}#flotillawebhookerrors
   {{- end }}
+{{- end }}
+
+{{- /* dashboards: each file of the chart's folder becomes a ConfigMap. */ -}}
+{{- define "flotilla.dashboards" -}}
+{{- if .Values.dashboards.enabled }}
+{{- range $path, $_ := .Files.Glob "dashboards/*.json" }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  {{- include "flotilla.metadata" (dict "root" $ "name" (printf "flotilla-dashboard-%s" (base $path | trimSuffix ".json")) "labels" (merge (dict "grafana_dashboard" "1") $.Values.dashboards.labels)) | nindent 2 }}
+data:
+  flotilla-{{ base $path }}: |
+    {{- $.Files.Get $path | nindent 4 }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- define "flotilla.rulesmetadata" -}}

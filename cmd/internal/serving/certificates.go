@@ -56,6 +56,17 @@ func (c *certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.keys.served, nil
 }
 
+// valid returns when the certificate that is served begins and ends, false while there is none.
+func (c *certificates) valid() (begin, end time.Time, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.keys == nil {
+		return time.Time{}, time.Time{}, false
+	}
+	leaf := c.keys.served.Leaf
+	return leaf.NotBefore, leaf.NotAfter, true
+}
+
 // bundle returns what is to be trusted, PEM, or why there is nothing.
 func (c *certificates) bundle() ([]byte, error) {
 	c.mu.Lock()

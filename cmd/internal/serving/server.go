@@ -18,9 +18,11 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/flotilla-dev/flotilla/apis/crds"
+	"github.com/flotilla-dev/flotilla/member-agent/expiry"
 )
 
 // servicePort is the port of the Service, the default of webhooks.
@@ -117,6 +119,9 @@ func (s *Server) Setup(mgr ctrl.Manager) error {
 	}
 	if err := mgr.AddReadyzCheck("webhook", s.ready); err != nil {
 		return fmt.Errorf("add readiness check: %w", err)
+	}
+	if err := mgr.Add(expiry.New(metrics.Registry, "webhook", s.certificates.valid)); err != nil {
+		return fmt.Errorf("add the metric of the certificate: %w", err)
 	}
 	if err := mgr.Add(s.definitions); err != nil {
 		return fmt.Errorf("add the care for CustomResourceDefinitions: %w", err)

@@ -87,7 +87,10 @@ func policy() map[string]any {
 		"overrides":  []any{map[string]any{"clusters": map[string]any{"names": []any{"east"}}, "imageRegistry": "registry.example.org"}},
 		"failover":   map[string]any{"mode": "Replace", "after": "5m"},
 		"reschedule": map[string]any{},
-		"rollout":    map[string]any{"strategy": "Waves", "waves": []any{map[string]any{"name": "first", "clusters": map[string]any{"names": []any{"east"}}, "soak": "1m"}, map[string]any{"name": "rest"}}},
+		"rollout": map[string]any{"strategy": "Waves", "waves": []any{map[string]any{"name": "first", "clusters": map[string]any{"names": []any{"east"}}, "soak": "1m", "checks": []any{
+			map[string]any{"name": "errors", "http": map[string]any{"url": "http://127.0.0.1/", "expression": "json.errors < 5", "interval": "30s", "timeout": "5s", "failureLimit": int64(2), "caBundle": "Y2E="}},
+			map[string]any{"name": "smoke", "job": map[string]any{"template": map[string]any{"spec": map[string]any{"backoffLimit": int64(0)}}}},
+		}}, map[string]any{"name": "rest"}}},
 	}
 }
 

@@ -24,6 +24,7 @@ type leaseSeen struct {
 	before  metav1.MicroTime
 	since   time.Time
 	changed bool
+	clock   comparison
 }
 
 func (r *Reconciler) gather(ctx context.Context, member *topology.MemberCluster) (facts, error) {
@@ -132,10 +133,14 @@ func (r *Reconciler) see(name string, renewTime metav1.MicroTime, now time.Time)
 	defer r.mu.Unlock()
 	last, ok := r.leases[name]
 	if !ok || !last.renewTime.Equal(&renewTime) && !last.before.Equal(&renewTime) {
-		last = leaseSeen{renewTime: renewTime, before: last.renewTime, since: now, changed: ok}
+		last = leaseSeen{renewTime: renewTime, before: last.renewTime, since: now, changed: ok, clock: last.clock}
+		if ok { // the first one that a hub sees may be old
+			last.clock.hear(renewTime.Sub(now))
+		}
 		r.leases[name] = last
+		r.meter.Heard(name)
 	}
-	seen := sighting{exists: true, changed: last.changed, since: last.since}
+	seen := sighting{exists: true, changed: last.changed, since: last.since, apart: last.clock.told, compared: last.clock.enough()}
 	if r.heard != nil && r.heard().After(seen.since) {
 		seen.since = r.heard()
 	}
@@ -147,4 +152,5 @@ func (r *Reconciler) forget(name string) {
 	defer r.mu.Unlock()
 	delete(r.leases, name)
 	delete(r.asked, name)
+	r.meter.Gone(name)
 }

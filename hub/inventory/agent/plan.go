@@ -44,6 +44,10 @@ type sighting struct {
 	// since is when this hub first saw the present renewTime, by its own clock; later if it lost contact with its API server
 	// meanwhile, for then it could not have seen a renewal.
 	since time.Time
+	// apart is by how much the agent's clock is ahead of the hub's, as far as that is told; 0 where they agree. compared: enough
+	// renewals were seen to know.
+	apart    time.Duration
+	compared bool
 }
 
 // plan returns the id to pin ("" for none) and the conditions.
@@ -53,7 +57,7 @@ func plan(f facts) (pin string, conditions []metav1.Condition) {
 		pin = f.member.Status.ClusterID
 	}
 	conditions = []metav1.Condition{accepted, readyCondition(f)}
-	for _, condition := range []func(facts) (metav1.Condition, bool){identityCondition, orphansCondition, plausibleCondition, silentCondition, heldCondition} {
+	for _, condition := range []func(facts) (metav1.Condition, bool){identityCondition, orphansCondition, plausibleCondition, silentCondition, heldCondition, clockCondition} {
 		if c, ok := condition(f); ok {
 			conditions = append(conditions, c)
 		}
@@ -200,6 +204,30 @@ func heldCondition(f facts) (metav1.Condition, bool) {
 		return c, false
 	}
 	c.Status, c.Reason, c.Message = metav1.ConditionFalse, topology.ReasonNoMassFailure, "the member does not fail together with many others"
+	return c, true
+}
+
+// clockCondition tells of a clock that is wrong. It is written only from the first time on. Which of the two is wrong, nobody knows here.
+func clockCondition(f facts) (metav1.Condition, bool) {
+	m := f.member
+	c := metav1.Condition{Type: topology.MemberClockInSync, ObservedGeneration: m.Generation}
+	before := meta.FindStatusCondition(m.Status.Conditions, topology.MemberClockInSync)
+	switch {
+	case f.lease.apart != 0:
+		way := "ahead of"
+		if f.lease.apart < 0 {
+			way = "behind"
+		}
+		c.Status, c.Reason = metav1.ConditionFalse, topology.ReasonClocksApart
+		c.Message = fmt.Sprintf("the clock of the agent of MemberCluster %s is %s %s the hub's; Leases and limits hold all the same, since each goes by its own clock, but times in its reports are wrong, and certificates may count as expired; let the nodes of both set their clocks by the same time servers (NTP)",
+			m.Name, f.lease.apart.Abs(), way)
+	case before == nil:
+		return c, false
+	case !f.lease.compared: // what was known before this hub started goes on
+		return *before, true
+	default:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, topology.ReasonClocksAgree, "the clocks of the agent and of the hub agree"
+	}
 	return c, true
 }
 

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/meter"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -35,6 +36,8 @@ type Reconciler struct {
 	asked  map[string]asked
 
 	nonsense *nonsense
+	// meter is told of renewals; nil measures nothing.
+	meter *meter.Meter
 }
 
 // NewReconciler returns a reconciler that writes with c and reads c's cache; live reads past the cache. clk must be monotonic. heard

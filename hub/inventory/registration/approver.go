@@ -97,3 +97,11 @@ func ApproverNamespaceRules() []rbacv1.PolicyRule {
 		rule("events.k8s.io", "events", "", "create", "patch"),
 	}
 }
+
+// ApproverMembersRules are what the approver may do in MembersNamespace: make tokens of members.
+func ApproverMembersRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		rule("", "serviceaccounts", "", "create", "delete", "get", "list", "watch"),
+		rule("", "serviceaccounts/token", "", "create"),
+	}
+}

@@ -44,8 +44,16 @@ const (
 // Judge decides on a request. member is the MemberCluster of the name in the request's name, nil if there is none. It returns why,
 // as a sentence to the one who made the request. It is pure, and the only thing that leads to an approval.
 func Judge(csr *certificatesv1.CertificateSigningRequest, member *topology.MemberCluster) (Verdict, string) {
+	if decided(csr) {
+		return Foreign, ""
+	}
+	return judgeText(csr, member)
+}
+
+// judgeText is Judge for what the request says, whatever was decided on it.
+func judgeText(csr *certificatesv1.CertificateSigningRequest, member *topology.MemberCluster) (Verdict, string) {
 	name, first, ok := topology.MemberOfRequest(csr.Name)
-	if !ok || csr.Spec.SignerName != topology.MemberSigner || decided(csr) || csr.DeletionTimestamp != nil {
+	if !ok || csr.Spec.SignerName != topology.MemberSigner || csr.DeletionTimestamp != nil {
 		return Foreign, ""
 	}
 	if member == nil || member.Name != name || member.UID == "" || member.DeletionTimestamp != nil {
@@ -81,6 +89,9 @@ func madeBy(csr *certificatesv1.CertificateSigningRequest, member *topology.Memb
 		user = topology.JoinUser(member.Name)
 		groups = []string{"system:authenticated", "system:serviceaccounts", "system:serviceaccounts:" + topology.SystemNamespace}
 	}
+	if byAccount(csr) {
+		user, groups = topology.MemberAccount(member.Name), []string{"system:authenticated", "system:serviceaccounts", topology.MemberAccounts}
+	}
 	if csr.Spec.Username != user {
 		return fmt.Errorf("the request %s may be made by the user %s alone, not by %s", csr.Name, user, quoted(csr.Spec.Username))
 	}
@@ -90,6 +101,12 @@ func madeBy(csr *certificatesv1.CertificateSigningRequest, member *topology.Memb
 		return fmt.Errorf("the user who made the request %s has other groups than %v", csr.Name, groups)
 	}
 	return nil
+}
+
+// byAccount tells whether a request for a next credential was made with the token of a member's ServiceAccount.
+func byAccount(csr *certificatesv1.CertificateSigningRequest) bool {
+	name, first, ok := topology.MemberOfRequest(csr.Name)
+	return ok && !first && csr.Spec.Username == topology.MemberAccount(name)
 }
 
 // keyOf returns the fingerprint of the key that the request is for, or what is wrong with what it asks for.

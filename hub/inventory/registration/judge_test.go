@@ -102,6 +102,14 @@ func nextRequest(t testing.TB, k keys) *world {
 	return w
 }
 
+// accountRequest is the request of a renewal that is made with a token.
+func accountRequest(t testing.TB, k keys) *world {
+	w := nextRequest(t, k)
+	w.csr.Spec.Username = topology.MemberAccount("east")
+	w.csr.Spec.Groups = []string{"system:serviceaccounts", topology.MemberAccounts, "system:authenticated"}
+	return w
+}
+
 func (w *world) request(change func(*x509.CertificateRequest), key any) {
 	template := goodTemplate()
 	if change != nil {
@@ -142,6 +150,7 @@ func forgeries(t testing.TB) []forgery {
 		{"the user is another member", func(w *world) { w.csr.Spec.Username = topology.MemberUser("west", "u") }, Denied, "alone"},
 		{"the user holds a token for another name", func(w *world) { w.csr.Spec.Username = topology.JoinUser("west") }, Denied, "alone"},
 		{"the user is an earlier member of that name", func(w *world) { w.csr.Spec.Username = topology.MemberUser("east", "old") }, Denied, "alone"},
+		{"the user is the ServiceAccount of another member", func(w *world) { w.csr.Spec.Username = topology.MemberAccount("west") }, Denied, "alone"},
 		{"the user is an administrator", func(w *world) { w.csr.Spec.Username = "kubernetes-admin" }, Denied, "alone"},
 		{"the user has one group more", func(w *world) { w.csr.Spec.Groups = append(w.csr.Spec.Groups, "system:masters") }, Denied, "other groups"},
 		{"the user has no groups", func(w *world) { w.csr.Spec.Groups = nil }, Denied, "other groups"},
@@ -229,7 +238,7 @@ func forgeries(t testing.TB) []forgery {
 
 func TestJudge(t *testing.T) {
 	k := newKeys(t)
-	for kind, build := range map[string]func(testing.TB, keys) *world{"first": firstRequest, "next": nextRequest} {
+	for kind, build := range map[string]func(testing.TB, keys) *world{"first": firstRequest, "next": nextRequest, "next, with a token": accountRequest} {
 		t.Run(kind+": as it has to be", func(t *testing.T) {
 			w := build(t, k)
 			if got, why := Judge(w.csr, w.member); got != Approved {
@@ -253,6 +262,13 @@ func TestJudge(t *testing.T) {
 			t.Errorf("verdict %d (%q)", got, why)
 		}
 	})
+	t.Run("first: made with a token of a member", func(t *testing.T) {
+		w := accountRequest(t, k)
+		w.csr.Name = topology.JoinObject("east")
+		if got, why := Judge(w.csr, w.member); got != Denied || !strings.Contains(why, "alone") {
+			t.Errorf("verdict %d (%q)", got, why)
+		}
+	})
 	t.Run("next: another key is refused", func(t *testing.T) {
 		w := nextRequest(t, k)
 		w.request(nil, k.other)
@@ -271,10 +287,7 @@ func TestForgedRequests(t *testing.T) {
 	random := mathrand.New(mathrand.NewPCG(seed, 7))
 	verdicts := map[Verdict]int{}
 	for i := range requests {
-		w := firstRequest(t, k)
-		if random.IntN(2) == 0 {
-			w = nextRequest(t, k)
-		}
+		w := []func(testing.TB, keys) *world{firstRequest, nextRequest, accountRequest}[random.IntN(3)](t, k)
 		done := forge(w, all, random)
 		verdict, why := Judge(w.csr, w.member)
 		verdicts[verdict]++

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -85,7 +86,10 @@ func Revoke(ctx context.Context, c client.Client, name string) error {
 	}
 	next := &certificatesv1.CertificateSigningRequest{}
 	next.Name = topology.MemberObject(name)
-	for _, object := range append(append(have, joinThings(name)...), next) {
+	// Without its ServiceAccount the tokens of a member are void; its certificate is good for nothing without the rights.
+	holder := &corev1.ServiceAccount{}
+	holder.Namespace, holder.Name = topology.MembersNamespace, topology.MemberObject(name)
+	for _, object := range append(append([]client.Object{holder}, have...), append(joinThings(name), next)...) {
 		if err := c.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete %T %s: %w", object, client.ObjectKeyFromObject(object), err)
 		}

@@ -23,6 +23,8 @@ type facts struct {
 	requests []*certificatesv1.CertificateSigningRequest
 	// account is that of its tokens for joining, nil if there is none.
 	account *corev1.ServiceAccount
+	// holder is the ServiceAccount whose tokens the member shows, nil if there is none.
+	holder *corev1.ServiceAccount
 	// have are the roles and bindings with its label.
 	have []client.Object
 	now  time.Time
@@ -37,6 +39,9 @@ type changes struct {
 	// make are the rights that are not as they have to be.
 	make   []client.Object
 	decide []decision
+	// holder is the ServiceAccount to be made for tokens, nil for none; seal are the requests to be answered with one.
+	holder *corev1.ServiceAccount
+	seal   []*certificatesv1.CertificateSigningRequest
 	// again is when time alone changes something, 0 for never.
 	again time.Duration
 }
@@ -51,7 +56,8 @@ type decision struct {
 // plan is pure.
 func plan(f facts) changes {
 	var c changes
-	want := wantedOf(f.member)
+	c.again = c.planTokens(f)
+	want := wantedOf(f.member, c.holder != nil || f.holder != nil && !slices.Contains(c.remove, client.Object(f.holder)))
 	for _, have := range f.have {
 		if find(want, have) == nil && !isJoin(f.name, have) {
 			c.remove = append(c.remove, have)
@@ -69,10 +75,14 @@ func plan(f facts) changes {
 	case tokenIsOver(f):
 		c.remove = append(c.remove, joinObjectsOf(f)...)
 	case f.account != nil:
-		c.again = max(endOf(f.account).Sub(f.now), time.Second)
+		c.again = sooner(c.again, max(endOf(f.account).Sub(f.now), time.Second))
 	}
 	for _, csr := range f.requests {
-		if verdict, why := Judge(csr, f.member); verdict == Approved || verdict == Denied {
+		verdict, why := Judge(csr, f.member)
+		if verdict == Approved && wantsToken(csr, f.member) {
+			continue // a signer would answer what is approved, too
+		}
+		if verdict == Approved || verdict == Denied {
 			c.decide = append(c.decide, decision{csr, verdict, why})
 		}
 	}
@@ -81,11 +91,11 @@ func plan(f facts) changes {
 
 // wantedOf returns the rights that a member has to have: none unless a person accepted it. One that is accepted no longer keeps them
 // until it is deleted: its workloads leave it, which its agent has to carry out.
-func wantedOf(m *topology.MemberCluster) []client.Object {
+func wantedOf(m *topology.MemberCluster, tokens bool) []client.Object {
 	if m == nil || m.DeletionTimestamp != nil || !m.Spec.Accepted && m.Spec.ClusterID == "" {
 		return nil
 	}
-	return MemberObjects(m)
+	return MemberObjects(m, tokens)
 }
 
 // tokenIsOver tells whether nothing is to be left of the token for joining: the member is gone, the token has expired, or the agent
@@ -108,10 +118,10 @@ func endOf(account *corev1.ServiceAccount) time.Time {
 	return account.CreationTimestamp.Add(MostTokenLife) // it is being made, or somebody took the note away
 }
 
-// answered tells whether a certificate was signed for the holder of a token of this ServiceAccount.
+// answered tells whether a certificate was signed, or a token sealed, for the holder of a token of this ServiceAccount.
 func answered(f facts) bool {
 	return slices.ContainsFunc(f.requests, func(csr *certificatesv1.CertificateSigningRequest) bool {
-		return csr.Name == topology.JoinObject(f.name) && csr.Spec.UID == string(f.account.UID) && len(csr.Status.Certificate) > 0
+		return csr.Name == topology.JoinObject(f.name) && csr.Spec.UID == string(f.account.UID) && (len(csr.Status.Certificate) > 0 || csr.Annotations[topology.AnnotationSealedToken] != "")
 	})
 }
 

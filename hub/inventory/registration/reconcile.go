@@ -43,6 +43,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.apply(ctx, p); err != nil {
 		return ctrl.Result{}, err
 	}
+	if err := r.answer(ctx, f.member, p); err != nil {
+		return ctrl.Result{}, err
+	}
 	for _, d := range p.decide {
 		if err := r.decide(ctx, d); err != nil {
 			return ctrl.Result{}, err
@@ -70,13 +73,12 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 			f.requests = append(f.requests, csr)
 		}
 	}
-	account := &corev1.ServiceAccount{}
-	err := r.client.Get(ctx, types.NamespacedName{Namespace: topology.SystemNamespace, Name: topology.JoinObject(name)}, account)
-	if client.IgnoreNotFound(err) != nil {
-		return f, fmt.Errorf("read ServiceAccount of %s: %w", name, err)
+	var err error
+	if f.account, err = r.account(ctx, topology.SystemNamespace, topology.JoinObject(name)); err != nil {
+		return f, err
 	}
-	if err == nil {
-		f.account = account
+	if f.holder, err = r.account(ctx, topology.MembersNamespace, topology.MemberObject(name)); err != nil {
+		return f, err
 	}
 	f.have, err = r.rightsOf(ctx, name)
 	return f, err

@@ -55,13 +55,17 @@ func joinRole(member string) string   { return "flotilla:join:" + member }
 // namespaceRole names the role in a member's namespace.
 const namespaceRole = "flotilla:member"
 
-// MemberObjects returns the roles and bindings of an accepted member, for its user.
-func MemberObjects(m *topology.MemberCluster) []client.Object {
-	subject := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: topology.MemberUser(m.Name, m.UID)}
-	return append(clusterRole(m, memberRole(m.Name), MemberRules(m.Name), subject),
+// MemberObjects returns the roles and bindings of an accepted member, for its user, and for its ServiceAccount if it shows tokens: the
+// rights are the same.
+func MemberObjects(m *topology.MemberCluster, tokens bool) []client.Object {
+	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: topology.MemberUser(m.Name, m.UID)}}
+	if tokens {
+		subjects = append(subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: topology.MembersNamespace, Name: topology.MemberObject(m.Name)})
+	}
+	return append(clusterRole(m, memberRole(m.Name), MemberRules(m.Name), subjects...),
 		&rbacv1.Role{ObjectMeta: owned(m, wire.MemberNamespace(m.Name), namespaceRole), Rules: NamespaceRules(m.Name)},
 		&rbacv1.RoleBinding{
-			ObjectMeta: owned(m, wire.MemberNamespace(m.Name), namespaceRole), Subjects: []rbacv1.Subject{subject},
+			ObjectMeta: owned(m, wire.MemberNamespace(m.Name), namespaceRole), Subjects: subjects,
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: namespaceRole},
 		})
 }
@@ -72,11 +76,11 @@ func joinObjects(m *topology.MemberCluster) []client.Object {
 	return clusterRole(m, joinRole(m.Name), JoinRules(m.Name), subject)
 }
 
-func clusterRole(m *topology.MemberCluster, name string, rules []rbacv1.PolicyRule, subject rbacv1.Subject) []client.Object {
+func clusterRole(m *topology.MemberCluster, name string, rules []rbacv1.PolicyRule, subjects ...rbacv1.Subject) []client.Object {
 	return []client.Object{
 		&rbacv1.ClusterRole{ObjectMeta: owned(m, "", name), Rules: rules},
 		&rbacv1.ClusterRoleBinding{
-			ObjectMeta: owned(m, "", name), Subjects: []rbacv1.Subject{subject},
+			ObjectMeta: owned(m, "", name), Subjects: subjects,
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 		},
 	}

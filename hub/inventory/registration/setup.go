@@ -35,7 +35,7 @@ func CacheOptions() (cache.Options, error) {
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&rbacv1.ClusterRole{}: ours, &rbacv1.ClusterRoleBinding{}: ours, &rbacv1.Role{}: ours, &rbacv1.RoleBinding{}: ours,
-			&corev1.ServiceAccount{}: {Label: ours.Label, Namespaces: map[string]cache.Config{topology.SystemNamespace: {}}},
+			&corev1.ServiceAccount{}: {Label: ours.Label, Namespaces: map[string]cache.Config{topology.SystemNamespace: {}, topology.MembersNamespace: {}}},
 		},
 	}, nil
 }

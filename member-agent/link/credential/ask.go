@@ -44,7 +44,14 @@ func (m *Manager) ask(ctx context.Context, join *Join, with by) (time.Duration, 
 		if err != nil || have.user != user || m.have != nil && m.have.user == user && !have.from.After(m.have.from) {
 			return lookSoon, m.discard(ctx, hub, csr) // it is an old answer
 		}
-		return lookSoon, m.keep(ctx, join, csr.Status.Certificate, have)
+		return lookSoon, m.keep(ctx, join, topology.CredentialCertificate, csr.Status.Certificate, have)
+	}
+	if sealed := csr.Annotations[topology.AnnotationSealedToken]; sealed != "" {
+		have, data, err := openToken(sealed, csr.UID, join, key)
+		if err != nil || m.have != nil && m.have.user == user && !have.from.After(m.have.from) {
+			return lookSoon, m.discard(ctx, hub, csr)
+		}
+		return lookSoon, m.keep(ctx, join, topology.CredentialToken, data, have)
 	}
 	return m.pending(ctx, hub, csr)
 }
@@ -67,7 +74,7 @@ func (m *Manager) pending(ctx context.Context, hub v1.CertificateSigningRequestI
 	case waited < soonFor:
 		return lookSoon, nil
 	case approved:
-		m.advise(fmt.Sprintf("the request %s is approved, and no signer of the hub has answered: look at its kube-controller-manager", csr.Name))
+		m.advise(fmt.Sprintf("the request %s is approved, and neither a signer of the hub nor its approver has answered: look at its kube-controller-manager and at flotilla-approver", csr.Name))
 	}
 	return lookLater, nil
 }

@@ -6,5 +6,8 @@
 // what the person accepted. A certificate that ran out during an outage needs a new token: run `flotilla join` again; the key is still
 // accepted, so nobody has to be asked.
 //
+// A hub whose signer signs nothing answers with a token of a ServiceAccount in its place, sealed for the key that asked
+// (hub/inventory/registration). It is kept, renewed and given up by the same rules.
+//
 // Connections are never cut: requests that begin after a rotation are sent over new ones.
 package credential

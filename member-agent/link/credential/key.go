@@ -70,12 +70,22 @@ func NewRequest(key []byte, name string, uid types.UID) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), nil
 }
 
-// certificate is what the agent knows of its certificate.
+// certificate is what the agent knows of its certificate, or of the token that stands for one where the hub signs none.
 type certificate struct {
 	user   string
 	from   time.Time
 	until  time.Time
 	serial string
+	// token is empty for a certificate.
+	token string
+}
+
+// kind names it to people.
+func (c *certificate) kind() string {
+	if c.token != "" {
+		return "token"
+	}
+	return "certificate"
 }
 
 // readCertificate reads the first certificate in PEM, which has to be for the key.

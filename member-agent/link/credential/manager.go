@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -59,7 +60,9 @@ type Manager struct {
 	secret *corev1.Secret
 	have   *certificate
 	spread float64
-	// used is the serial number of the certificate that the transport has.
+	// told is the certificate or token that the transport has, for others than the goroutine of Start.
+	told atomic.Pointer[certificate]
+	// used is its serial number.
 	used string
 
 	kept    time.Time // when this process stored one last
@@ -76,6 +79,15 @@ func New(config Config) *Manager {
 // RESTConfig returns how the hub is reached with the certificate; requests wait while there is none.
 func (m *Manager) RESTConfig(join *Join) *rest.Config {
 	return &rest.Config{Host: join.Server, Transport: m.transport, UserAgent: m.config.UserAgent, QPS: -1}
+}
+
+// Valid returns when the certificate that the hub is dialled with begins and ends, false before there is one.
+func (m *Manager) Valid() (begin, end time.Time, ok bool) {
+	told := m.told.Load()
+	if told == nil {
+		return time.Time{}, time.Time{}, false
+	}
+	return told.from, told.until, true
 }
 
 // Start keeps the certificate until ctx ends. It never returns earlier, whatever hub and member do.
@@ -139,9 +151,13 @@ func (m *Manager) load(ctx context.Context) error {
 	}
 	m.secret = secret
 	if data := secret.Data[topology.CredentialCertificate]; len(data) > 0 {
-		if m.have, err = readCertificate(data, secret.Data[topology.CredentialKey]); err != nil {
-			m.config.Log.Info("The certificate in the Secret is of no use; asking for another one", "err", err.Error())
-		}
+		m.have, err = readCertificate(data, secret.Data[topology.CredentialKey])
+	} else if data := secret.Data[topology.CredentialToken]; len(data) > 0 {
+		m.have, err = readToken(data)
+	}
+	if err != nil {
+		m.have = nil
+		m.config.Log.Info("What the Secret has to show the hub is of no use; asking for another one", "err", err.Error())
 	}
 	return nil
 }
@@ -152,21 +168,30 @@ func (m *Manager) use(join *Join) error {
 		return nil
 	}
 	data := m.secret.Data
-	if err := m.transport.Use(join.Server, join.CA, data[topology.CredentialKey], data[topology.CredentialCertificate]); err != nil {
+	var err error
+	if m.have.token != "" {
+		err = m.transport.UseToken(join.Server, join.CA, m.have.token)
+	} else {
+		err = m.transport.Use(join.Server, join.CA, data[topology.CredentialKey], data[topology.CredentialCertificate])
+	}
+	if err != nil {
 		return err
 	}
 	m.used = m.have.serial
-	m.config.Log.Info("The hub is dialled with this certificate", "user", m.have.user, "until", m.have.until.Format(time.RFC3339))
+	m.told.Store(m.have)
+	m.config.Log.Info("The hub is dialled with this "+m.have.kind(), "user", m.have.user, "until", m.have.until.Format(time.RFC3339))
 	return nil
 }
 
-// keep stores a new certificate in the member, and uses it.
-func (m *Manager) keep(ctx context.Context, join *Join, data []byte, have *certificate) error {
+// keep stores a new certificate or token in the member in place of what it had, and uses it.
+func (m *Manager) keep(ctx context.Context, join *Join, as string, data []byte, have *certificate) error {
 	secret := m.secret.DeepCopy()
-	secret.Data[topology.CredentialCertificate] = data
+	delete(secret.Data, topology.CredentialCertificate)
+	delete(secret.Data, topology.CredentialToken)
+	secret.Data[as] = data
 	if err := m.config.Member.Update(ctx, secret); err != nil {
 		m.secret = nil // it may be another one now
-		return fmt.Errorf("keep the certificate in Secret %s/%s: %w", secret.Namespace, secret.Name, err)
+		return fmt.Errorf("keep the %s in Secret %s/%s: %w", have.kind(), secret.Namespace, secret.Name, err)
 	}
 	m.secret, m.have, m.asked, m.kept = secret, have, time.Time{}, m.config.Clock.Now()
 	return m.use(join)

@@ -50,9 +50,9 @@ func plan(now time.Time, join *Join, have *certificate, spread float64) step {
 		case have == nil:
 			return step{advice: fmt.Sprintf("the token for joining expired at %s before a person accepted this cluster; run flotilla join %s again", join.Expires.Format(time.RFC3339), join.Name)}
 		case have.user != user:
-			return step{advice: fmt.Sprintf("the certificate is for %s, and this cluster joined as %s; run flotilla join %s again", have.user, user, join.Name)}
+			return step{advice: fmt.Sprintf("the %s is for %s, and this cluster joined as %s; run flotilla join %s again", have.kind(), have.user, user, join.Name)}
 		default:
-			return step{use: true, advice: fmt.Sprintf("the certificate expired at %s; run flotilla join %s again", have.until.Format(time.RFC3339), join.Name)}
+			return step{use: true, advice: fmt.Sprintf("the %s expired at %s; run flotilla join %s again", have.kind(), have.until.Format(time.RFC3339), join.Name)}
 		}
 	}
 	life := have.until.Sub(have.from)

@@ -85,6 +85,11 @@ func TestRunning(t *testing.T) {
 			f.members[0].Spec.Accepted = false
 			f.asking = map[string]bool{"east": true}
 		}, []string{"warning east takes part and is Ready: its agent asks to join"}},
+		{"a member is not accepted, and who asks cannot be read", func(f *facts) {
+			f.members[0].Spec.Accepted = false
+			f.unread["requests"] = errors.New("forbidden")
+		}, []string{"warning east takes part and is Ready: it is not accepted; whether its agent has asked cannot be read: forbidden"}},
+		{"Deployments cannot be read", func(f *facts) { f.unread["deployments"] = errors.New("forbidden") }, []string{"skipped the replicas of the programs are available: forbidden"}},
 		{"a member was not heard of", func(f *facts) {
 			f.members[0], f.memberLeases["east"] = memberOf("east", metav1.ConditionFalse), renewed(time.Hour)
 		}, []string{"error east takes part and is Ready: east was not heard of"}},
@@ -98,6 +103,10 @@ func TestRunning(t *testing.T) {
 		{"orphans", func(f *facts) {
 			f.members[0] = memberOf("east", metav1.ConditionTrue, metav1.Condition{Type: topology.MemberOrphans, Status: metav1.ConditionTrue, Message: "2 objects"})
 		}, []string{"warning east: Orphans: 2 objects"}},
+		{"a clock is wrong", func(f *facts) {
+			f.members[0] = memberOf("east", metav1.ConditionTrue, metav1.Condition{Type: topology.MemberClockInSync, Status: metav1.ConditionFalse, Message: "7m0s behind"})
+			f.memberLeases["east"] = renewed(7 * time.Minute)
+		}, []string{"warning east: ClockInSync: 7m0s behind"}},
 		{"an agent of long ago", func(f *facts) { f.members[0].Status.AgentVersion = "v1.2.9" }, []string{"warning east runs an agent of the hub's time: its agent is v1.2.9, this program v1.4.0"}},
 		{"an agent of the last version", func(f *facts) { f.members[0].Status.AgentVersion = "v1.3.9" }, nil},
 		{"an agent of no release", func(f *facts) { f.members[0].Status.AgentVersion = "v0.0.0-gabc" }, nil},
@@ -129,6 +138,11 @@ func TestInstalling(t *testing.T) {
 	want := []string{"error you may create namespaces: the API server says no", "warning OpenKruise does not run here: its webhooks are there",
 		"warning definitions of an earlier installation: clonesets.apps.kruise.io has no field v1beta1.spec.paused"}
 	if diff := cmp.Diff(want, found(installing(f))); diff != "" {
+		t.Error(diff)
+	}
+	f = healthy()
+	f.unread["kruise"] = errors.New("forbidden")
+	if diff := cmp.Diff([]string{"skipped OpenKruise does not run here: forbidden"}, found(installing(f))); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -27,7 +27,8 @@ const (
 // oldest is the oldest Kubernetes that a hub runs on.
 const oldest = "1.30.0"
 
-// stale is how old a Lease is whose holder is gone: a program renews its own every few seconds, a member's agent every ten.
+// stale is how old a Lease is whose holder is gone: a program renews its own every few seconds, a member's agent every ten. The age is
+// by this machine's clock against the holder's, so that hints name the clocks.
 const stale = time.Minute
 
 // Result is what one check found.
@@ -93,6 +94,9 @@ func installing(f *facts) []Result {
 	if f.kruise {
 		found.Outcome, found.Found = warned, "its webhooks are there"
 		found.Hint = "two programs would act on the same objects: docs/tasks/take-over-from-openkruise.md says how to take over"
+	}
+	if err := f.unread["kruise"]; err != nil {
+		found = unread(found.Category, found.Name, err)
 	}
 	all = append(all, found)
 	for _, d := range f.crds {
@@ -164,10 +168,13 @@ func programs(f *facts) []Result {
 		case lease == nil:
 			all = append(all, Result{"programs", name, warned, "it has no Lease", "start it; with --leader-elect=false it has none, and the checks of members say whether it acts"})
 		case !fresh(lease, f.now):
-			all = append(all, Result{"programs", name, failed, "its Lease is not renewed" + ago(lease, f.now), "what runs, runs on, but nothing new is decided: look at its pods and its log"})
+			all = append(all, Result{"programs", name, failed, "its Lease is not renewed" + ago(lease, f.now), "what runs, runs on, but nothing new is decided: look at its pods and its log, and whether its clock and this machine's agree"})
 		default:
 			all = append(all, Result{Category: "programs", Name: name, Outcome: passed})
 		}
+	}
+	if err := f.unread["deployments"]; err != nil {
+		all = append(all, unread("programs", "the replicas of the programs are available", err))
 	}
 	for i := range f.deployments {
 		d := &f.deployments[i]
@@ -191,6 +198,11 @@ func programs(f *facts) []Result {
 // fresh tells whether the holder of a Lease renews it.
 func fresh(lease *coordinationv1.Lease, now time.Time) bool {
 	return lease != nil && lease.Spec.RenewTime != nil && now.Sub(lease.Spec.RenewTime.Time) < stale
+}
+
+// apart tells whether the clocks of the member's agent and of the hub differ, so that times of the one say nothing by the other.
+func apart(m *topology.MemberCluster) bool {
+	return meta.IsStatusConditionFalse(m.Status.Conditions, topology.MemberClockInSync)
 }
 
 // ago says since when a Lease is not renewed.
@@ -217,6 +229,7 @@ func members(f *facts) []Result {
 			{topology.MemberIdentity, metav1.ConditionFalse, "end the agent of the other cluster, or let it join under another name"},
 			{topology.MemberPlausible, metav1.ConditionFalse, "look at the agent's log: its numbers cannot be true"},
 			{topology.MemberOrphans, metav1.ConditionTrue, "remove them in the member, or adopt them: kubectl get mc " + m.Name + " -o yaml names them"},
+			{topology.MemberClockInSync, metav1.ConditionFalse, "let the nodes of the hub and of the member set their clocks by the same time servers; where all members say it, the hub's clock is wrong"},
 			{topology.MemberFailoverHeld, metav1.ConditionTrue, "look at the hub's own network; flotilla fence NAME --confirm gives a member up"},
 		} {
 			if c := meta.FindStatusCondition(m.Status.Conditions, bad.condition); c != nil && c.Status == bad.status {
@@ -240,18 +253,22 @@ func (f *facts) member(m *topology.MemberCluster) Result {
 	switch {
 	case !m.Spec.Accepted && f.asking[m.Name]:
 		r.Outcome, r.Found, r.Hint = warned, "its agent asks to join", "compare the fingerprint, and flotilla accept "+m.Name+" --fingerprint sha256:..."
+	case !m.Spec.Accepted && f.unread["requests"] != nil:
+		r.Outcome, r.Found, r.Hint = warned, "it is not accepted; whether its agent has asked cannot be read: "+f.unread["requests"].Error(), "ask as somebody who may read CertificateSigningRequests"
 	case !m.Spec.Accepted:
 		r.Outcome, r.Found, r.Hint = warned, "it is not accepted, and its agent has not asked", "run its agent, then flotilla accept "+m.Name
 	case accepted == nil || ready == nil:
 		r.Outcome, r.Found, r.Hint = failed, "it has no conditions", judged
 	case accepted.Status != metav1.ConditionTrue:
 		r.Outcome, r.Found, r.Hint = failed, accepted.Message, "docs/errors.md explains "+accepted.Reason
-	case ready.Status != metav1.ConditionTrue && fresh(lease, f.now) && f.now.Sub(ready.LastTransitionTime.Time) > stale:
+	case ready.Status != metav1.ConditionTrue && !apart(m) && fresh(lease, f.now) && f.now.Sub(ready.LastTransitionTime.Time) > stale:
 		r.Outcome, r.Found, r.Hint = failed, "its agent renews its Lease, and the hub has not seen it", judged
 	case ready.Status != metav1.ConditionTrue:
 		r.Outcome, r.Found, r.Hint = failed, ready.Message, "docs/tasks/lose-a-cluster.md; docs/errors.md explains "+ready.Reason
+	case apart(m):
+		// The Lease has the time of another clock, and says nothing here.
 	case f.unread["memberLeases"] == nil && !fresh(lease, f.now):
-		r.Outcome, r.Found, r.Hint = failed, "its agent does not renew its Lease"+ago(lease, f.now)+", and the hub still has it for Ready", judged
+		r.Outcome, r.Found, r.Hint = failed, "its agent does not renew its Lease"+ago(lease, f.now)+", and the hub still has it for Ready", judged+"; or the agent's clock and this machine's are apart"
 	}
 	return r
 }

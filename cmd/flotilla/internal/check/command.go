@@ -2,12 +2,15 @@
 package check
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"k8s.io/component-base/version"
 	"k8s.io/utils/clock"
 
@@ -37,22 +40,10 @@ exit code is 1 if something does not hold; what is to be looked at does not chan
 			if err != nil {
 				return err
 			}
-			f := &facts{now: clock.RealClock{}.Now(), own: version.Get().GitVersion}
-			r, err := newReader(cfg, scheme, f)
+			results, err := look(cmd.Context(), cfg, scheme, pre)
 			if err != nil {
 				return err
 			}
-			if err := r.reach(cmd.Context(), cfg.Host); err != nil {
-				return err
-			}
-			read, judge := r.now, running
-			if pre {
-				read, judge = r.before, installing
-			}
-			if err := read(cmd.Context()); err != nil {
-				return err
-			}
-			results := judge(f)
 			if err := output.Print(cmd.OutOrStdout(), results, func(out io.Writer) error { return write(out, results) }); err != nil {
 				return err
 			}
@@ -66,6 +57,37 @@ exit code is 1 if something does not hold; what is to be looked at does not chan
 	output.AddFlag(command)
 	command.Flags().BoolVar(&pre, "pre", false, "check whether Flotilla can be installed, before anything is")
 	return command
+}
+
+// look reads a cluster and judges it.
+func look(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, pre bool) ([]Result, error) {
+	f := &facts{now: clock.RealClock{}.Now(), own: version.Get().GitVersion}
+	r, err := newReader(cfg, scheme, f)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.reach(ctx, cfg.Host); err != nil {
+		return nil, err
+	}
+	read, judge := r.now, running
+	if pre {
+		read, judge = r.before, installing
+	}
+	if err := read(ctx); err != nil {
+		return nil, err
+	}
+	return judge(f), nil
+}
+
+// Text returns what the verb prints of a hub.
+func Text(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme) (string, error) {
+	results, err := look(ctx, cfg, scheme, false)
+	if err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	err = write(&text, results)
+	return text.String(), err
 }
 
 // count returns how many results there are of each outcome.

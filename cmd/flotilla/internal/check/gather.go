@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -84,6 +85,9 @@ func (r *reader) before(ctx context.Context) error {
 	}
 	_, err := r.core.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, "kruise-mutating-webhook-configuration", metav1.GetOptions{})
 	r.facts.kruise = err == nil
+	if client.IgnoreNotFound(err) != nil {
+		r.facts.unread["kruise"] = err
+	}
 	return nil
 }
 
@@ -124,7 +128,7 @@ func lacking(want, have *unstructured.Unstructured) string {
 		return all
 	}
 	wanted, had := schemas(want), schemas(have)
-	for _, name := range sorted(wanted) {
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		if had[name] == nil {
 			return name
 		}
@@ -141,7 +145,7 @@ func missingField(want, have any) string {
 	h, _ := have.(map[string]any)
 	wanted, _ := w["properties"].(map[string]any)
 	had, _ := h["properties"].(map[string]any)
-	for _, name := range sorted(wanted) {
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		if had[name] == nil {
 			return "." + name
 		}
@@ -189,9 +193,10 @@ func (r *reader) programs(ctx context.Context) {
 		r.facts.leases[leases.Items[i].Name] = &leases.Items[i]
 	}
 	deployments := &appsv1.DeploymentList{}
-	if err := r.client.List(ctx, deployments, client.InNamespace(topology.SystemNamespace), client.MatchingLabels{"app.kubernetes.io/part-of": "flotilla"}); err == nil {
-		r.facts.deployments = deployments.Items
+	if err := r.client.List(ctx, deployments, client.InNamespace(topology.SystemNamespace), client.MatchingLabels{"app.kubernetes.io/part-of": "flotilla"}); err != nil {
+		r.facts.unread["deployments"] = err
 	}
+	r.facts.deployments = deployments.Items
 }
 
 // contacts reads which agents renew their Leases, and which ask to join.
@@ -207,6 +212,9 @@ func (r *reader) contacts(ctx context.Context) {
 		}
 		_, err = r.core.CertificatesV1().CertificateSigningRequests().Get(ctx, topology.JoinObject(name), metav1.GetOptions{})
 		r.facts.asking[name] = err == nil
+		if client.IgnoreNotFound(err) != nil {
+			r.facts.unread["requests"] = err
+		}
 	}
 }
 
@@ -283,14 +291,4 @@ func stalled(o *unstructured.Unstructured) string {
 		}
 	}
 	return ""
-}
-
-// sorted returns the keys of a map in their order.
-func sorted(m map[string]any) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -154,7 +154,7 @@ func clusterOf(m *topology.MemberCluster, works []work.Work, lease *coordination
 	}
 	for i := range works {
 		w := &works[i]
-		if _, ours := wire.KeyOf(w); !ours {
+		if _, ours := wire.OwnerOf(w); !ours {
 			continue
 		}
 		c.Objects++
@@ -181,6 +181,7 @@ func clusterOf(m *topology.MemberCluster, works []work.Work, lease *coordination
 		{topology.MemberSilent, metav1.ConditionTrue},
 		{topology.MemberFailoverHeld, metav1.ConditionTrue},
 		{topology.MemberOrphans, metav1.ConditionTrue},
+		{topology.MemberClockInSync, metav1.ConditionFalse},
 	} {
 		if found := meta.FindStatusCondition(m.Status.Conditions, good.condition); found != nil && found.Status == good.bad {
 			c.Troubles = append(c.Troubles, fmt.Sprintf("%s=%s, %s: %s", found.Type, found.Status, found.Reason, found.Message))

@@ -1,18 +1,22 @@
 package member
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
 	"github.com/flotilla-dev/flotilla/hub/inventory/registration"
 	"github.com/flotilla-dev/flotilla/member-agent/link/credential"
 )
@@ -22,6 +26,7 @@ type joinOptions struct {
 	hubKubeconfig, hubContext string
 	kubeconfig, context       string
 	hubServer, region         string
+	credential                string
 	life                      time.Duration
 	waits                     bool
 	patience                  time.Duration
@@ -49,6 +54,7 @@ It can be run again: what is there stays, the key too. Nothing runs in the clust
 	f.StringVar(&o.context, "context", "", "context of the cluster that joins (default: the current one)")
 	f.StringVar(&o.hubServer, "hub-server", "", "URL of the hub's API server as the cluster reaches it (default: that of the hub's context)")
 	f.StringVar(&o.region, "region", "", "region of the member; subsets select it as topology.kubernetes.io/region (default: the one that its nodes share)")
+	f.StringVar(&o.credential, "credential", "", "what its agent shows the hub: certificate, or token where the hub's control plane signs no certificates for clients (default: as it was, and certificate at first; a hub that signs none within a minute gives a token all the same)")
 	f.DurationVar(&o.life, "ttl", registration.DefaultTokenLife, "how long the token lives, 10m to 24h")
 	addWait(command, &o.waits, &o.patience, "wait until the member is accepted and Ready")
 	return command
@@ -92,6 +98,9 @@ func (o *joinOptions) run(cmd *cobra.Command, name string) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
+	if !slices.Contains([]string{"", "certificate", "token"}, o.credential) {
+		return console.Usagef("--credential %q is neither certificate nor token", o.credential)
+	}
 	if o.hubKubeconfig == "" {
 		o.hubKubeconfig = o.kubeconfig
 	}
@@ -134,7 +143,7 @@ func (o *joinOptions) write(ctx context.Context, hub, member *side, name string)
 	if err != nil {
 		return "", err
 	}
-	if err := o.setRegion(ctx, hub.client, name); err != nil {
+	if err := o.wish(ctx, hub.client, name); err != nil {
 		return "", err
 	}
 	join := &credential.Join{Name: name, UID: token.UID, Token: token.Token, Expires: token.Expires, Server: o.hubServer}
@@ -144,21 +153,28 @@ func (o *joinOptions) write(ctx context.Context, hub, member *side, name string)
 	return credential.Equip(ctx, member.client, join)
 }
 
-func (o *joinOptions) setRegion(ctx context.Context, hub client.Client, name string) error {
-	if o.region == "" {
+// wish writes to the MemberCluster what the flags say of the member.
+func (o *joinOptions) wish(ctx context.Context, hub client.Client, name string) error {
+	if o.region == "" && o.credential == "" {
 		return nil
 	}
 	member := &topology.MemberCluster{}
 	if err := hub.Get(ctx, client.ObjectKey{Name: name}, member); err != nil {
 		return fmt.Errorf("read MemberCluster %s: %w", name, err)
 	}
-	if member.Spec.Region == o.region {
+	base := member.DeepCopy()
+	member.Spec.Region = cmp.Or(o.region, member.Spec.Region)
+	switch o.credential {
+	case "certificate":
+		member.Spec.Credential = topology.CredentialIsCertificate
+	case "token":
+		member.Spec.Credential = topology.CredentialIsToken
+	}
+	if equality.Semantic.DeepEqual(base.Spec, member.Spec) {
 		return nil
 	}
-	base := member.DeepCopy()
-	member.Spec.Region = o.region
 	if err := hub.Patch(ctx, member, client.MergeFrom(base)); err != nil {
-		return fmt.Errorf("set the region of MemberCluster %s: %w", name, err)
+		return fmt.Errorf("set region and credential of MemberCluster %s: %w", name, err)
 	}
 	return nil
 }
@@ -185,7 +201,7 @@ func (o *joinOptions) next(out io.Writer, found *surroundings, name, fingerprint
 		hubFlags += " --context " + o.hubContext
 	}
 	if found.takesPart() {
-		_, err := fmt.Fprintf(out, "%s takes part already; its agent has a new token, which it needs only if its certificate runs out.\n", name)
+		_, err := fmt.Fprintf(out, "%s takes part already; its agent has a new token, which it needs only if its certificate or token runs out.\n", name)
 		return err
 	}
 	_, err := fmt.Fprintf(out, `%[1]s can ask to join now, until %[2]s.

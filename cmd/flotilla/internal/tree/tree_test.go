@@ -1,17 +1,23 @@
 package tree
 
 import (
+	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -46,10 +52,11 @@ func member(name string, status metav1.ConditionStatus) topology.MemberCluster {
 	}
 }
 
-func TestTree(t *testing.T) {
+// example are facts of everything that a tree shows.
+func example() *Facts {
 	stalled := cloneSet("broken")
 	stalled.Status.Conditions = []apps.CloneSetCondition{{Type: "Stalled", Status: "True", Message: "correct the template"}}
-	f := &Facts{
+	return &Facts{
 		HubID:     "hub",
 		Workloads: []client.Object{cloneSet("api"), cloneSet("zonal"), stalled},
 		Members:   []topology.MemberCluster{member("east", metav1.ConditionTrue), member("south", metav1.ConditionTrue), member("west", metav1.ConditionFalse)},
@@ -64,7 +71,36 @@ func TestTree(t *testing.T) {
 			order("east", "zonal", 3, work.SubsetUse{Total: 3, Ready: 3, Available: 3, Updated: 3}),
 		},
 	}
-	tree := Build(f)
+}
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// TestTreeForPrograms compares tree -o json and -o yaml with testdata: programs read them, so that a field that goes or changes its name
+// is a change of what was promised.
+func TestTreeForPrograms(t *testing.T) {
+	for _, format := range []console.Output{"json", "yaml"} {
+		var out bytes.Buffer
+		if err := (&verb{output: format}).print(&out, Build(example())); err != nil {
+			t.Fatal(err)
+		}
+		golden := filepath.Join("testdata", "tree.golden."+string(format))
+		if *update {
+			if err := os.WriteFile(golden, out.Bytes(), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), out.String()); diff != "" {
+			t.Errorf("-o %s is not %s; run with -update and look at what changed:\n%s", format, golden, diff)
+		}
+	}
+}
+
+func TestTree(t *testing.T) {
+	tree := Build(example())
 	var out strings.Builder
 	if err := Write(&out, tree); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,292 @@
+package pods
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gorilla/websocket"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgo "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
+)
+
+// member is an API server that answers what the verbs ask of a member.
+type member struct {
+	t    *testing.T
+	pods []corev1.Pod
+	// asked are the requests, as path?query.
+	asked []string
+	// exec speaks with a client that runs a command.
+	exec func(*websocket.Conn)
+}
+
+func (m *member) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	const pods = "/api/v1/namespaces/shop/pods"
+	m.asked = append(m.asked, r.URL.Path+"?"+r.URL.RawQuery)
+	name, sub, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, pods), "/"), "/")
+	at := slices.IndexFunc(m.pods, func(p corev1.Pod) bool { return p.Name == name })
+	switch {
+	case !strings.HasPrefix(r.URL.Path, pods) || name != "" && at < 0:
+		m.answer(w, http.StatusNotFound, &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound})
+	case name == "":
+		m.answer(w, http.StatusOK, &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: m.pods})
+	case sub == "log" && strings.HasSuffix(name, "broken"):
+		http.Error(w, "the kubelet is away", http.StatusInternalServerError)
+	case sub == "log":
+		fmt.Fprintf(w, "first of %s\nlast of %s", name, name)
+	case sub == "exec":
+		upgrade := websocket.Upgrader{Subprotocols: []string{"v5.channel.k8s.io"}}
+		conn, err := upgrade.Upgrade(w, r, nil)
+		if err != nil {
+			m.t.Error(err)
+			return
+		}
+		defer conn.Close()
+		m.exec(conn)
+	default:
+		pod := m.pods[at]
+		pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+		m.answer(w, http.StatusOK, &pod)
+	}
+}
+
+func (m *member) answer(w http.ResponseWriter, code int, object any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	if err := json.NewEncoder(w).Encode(object); err != nil {
+		m.t.Error(err)
+	}
+}
+
+// reach returns the member as the verbs see it.
+func (m *member) reach(workloads ...client.Object) *reached {
+	m.t.Helper()
+	server := httptest.NewServer(m)
+	m.t.Cleanup(server.Close)
+	cfg := &rest.Config{Host: server.URL}
+	core, err := clientgo.NewForConfig(cfg)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	scheme := runtime.NewScheme()
+	if err := apps.AddToScheme(scheme); err != nil {
+		m.t.Fatal(err)
+	}
+	return &reached{name: "east", namespace: "shop", config: cfg, core: core, client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(workloads...).Build()}
+}
+
+func pod(name string, phase corev1.PodPhase, containers ...string) corev1.Pod {
+	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Status: corev1.PodStatus{Phase: phase}}
+	for _, c := range containers {
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: c})
+	}
+	return p
+}
+
+func cloneSet() *apps.CloneSet {
+	return &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "api"}, Spec: apps.CloneSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "api"}}}}
+}
+
+// TestPods holds which pods an argument names.
+func TestPods(t *testing.T) {
+	m := &member{t: t, pods: []corev1.Pod{pod("api-2", corev1.PodRunning, "main"), pod("api-1", corev1.PodRunning, "main")}}
+	r := m.reach(cloneSet())
+	for argument, want := range map[string]string{
+		"api-1": "api-1", "pod/api-2": "api-2", "clone/api": "api-1 api-2",
+		"api-9":      "member east has no pod api-9 in namespace shop; name its workload, as in clone/api, for all its pods there",
+		"clone/none": "member east has no CloneSet shop/none; flotilla why clone/none -C east says why",
+		"svc/api":    `"svc" is no kind that the hub places`,
+	} {
+		found, err := r.pods(t.Context(), argument)
+		var names []string
+		for i := range found {
+			names = append(names, found[i].Name)
+		}
+		got := strings.Join(names, " ")
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", argument, got, want)
+		}
+	}
+	if !slices.ContainsFunc(m.asked, func(a string) bool { return strings.Contains(a, "labelSelector=app%3Dapi") }) {
+		t.Errorf("pods are not asked for by the selector: %v", m.asked)
+	}
+	m.pods = nil
+	if _, err := r.pods(t.Context(), "clone/api"); err == nil || !strings.Contains(err.Error(), "CloneSet shop/api has no pods in member east") {
+		t.Errorf("says %v", err)
+	}
+}
+
+func TestContainerOf(t *testing.T) {
+	one, many := pod("a", corev1.PodRunning, "first", "second"), pod("b", corev1.PodRunning, "first", "second")
+	many.Annotations = map[string]string{defaultContainer: "second"}
+	many.Spec.InitContainers = []corev1.Container{{Name: "before"}}
+	for _, test := range []struct {
+		pod   corev1.Pod
+		named string
+		want  string
+	}{
+		{one, "", "first"}, {many, "", "second"}, {many, "first", "first"}, {many, "before", "before"},
+		{one, "third", "pod a has no container third; it has first, second"}, {pod("c", corev1.PodRunning), "", "pod c has no containers"},
+	} {
+		got, err := containerOf(&test.pod, test.named)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != test.want {
+			t.Errorf("%s of %s: %q, want %q", test.named, test.pod.Name, got, test.want)
+		}
+	}
+}
+
+// TestLogs holds that lines of several pods stay whole and say whose they are, and that one pod whose log cannot be read does not keep
+// those of the others back.
+func TestLogs(t *testing.T) {
+	m := &member{t: t, pods: []corev1.Pod{pod("api-1", corev1.PodRunning, "main"), pod("api-broken", corev1.PodRunning, "main"), pod("api-3", corev1.PodRunning, "main")}}
+	r := m.reach()
+	out := &bytes.Buffer{}
+	log := &logOptions{tailed: true, tail: 2, since: 1500e6, previous: true}
+	err := log.print(t.Context(), r, m.pods, out)
+	if err == nil || !strings.Contains(err.Error(), "read the log of api-broken/main in member east") {
+		t.Errorf("says %v", err)
+	}
+	want := "api-1 first of api-1\napi-1 last of api-1\napi-3 first of api-3\napi-3 last of api-3\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if want := "/api/v1/namespaces/shop/pods/api-1/log?container=main&previous=true&sinceSeconds=1&tailLines=2"; m.asked[0] != want {
+		t.Errorf("asks %s, want %s", m.asked[0], want)
+	}
+	// The log of one pod is as it is.
+	out.Reset()
+	if err := (&logOptions{}).print(t.Context(), r, m.pods[:1], out); err != nil || out.String() != "first of api-1\nlast of api-1" {
+		t.Errorf("%q, %v", out, err)
+	}
+	if err := (&logOptions{follow: true}).print(t.Context(), r, make([]corev1.Pod, mostFollowed+1), io.Discard); err == nil || !strings.Contains(err.Error(), "too many to follow") {
+		t.Errorf("says %v", err)
+	}
+}
+
+// Channels of a session, the first byte of each message.
+const (
+	stdinChannel, stdoutChannel, stderrChannel, errorChannel = 0, 1, 2, 3
+	closeChannel                                             = 255
+)
+
+// TestExec holds that a command gets what is read, that what it says comes on two streams, and that its exit code is the error's.
+func TestExec(t *testing.T) {
+	m := &member{t: t, pods: []corev1.Pod{pod("api-1", corev1.PodRunning, "main")}}
+	var read []byte
+	status := `{"status":"Success"}`
+	say := func(conn *websocket.Conn, channel byte, text string) {
+		if err := conn.WriteMessage(websocket.BinaryMessage, append([]byte{channel}, text...)); err != nil {
+			t.Error(err)
+		}
+	}
+	m.exec = func(conn *websocket.Conn) {
+		for {
+			_, message, err := conn.ReadMessage()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if len(message) > 1 && message[0] == closeChannel {
+				break
+			}
+			if len(message) > 0 && message[0] == stdinChannel {
+				read = append(read, message[1:]...)
+			}
+		}
+		say(conn, stdoutChannel, "out")
+		say(conn, stderrChannel, "err")
+		say(conn, errorChannel, status)
+		if err := conn.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, "")); err != nil {
+			t.Error(err)
+		}
+		_, _, _ = conn.ReadMessage() // until the client has closed, too
+	}
+	run := func() (stdout, stderr string, err error) {
+		var out, wrong bytes.Buffer
+		read, m.asked = nil, nil
+		s := session{stdin: strings.NewReader("in"), stdout: &out, stderr: &wrong}
+		r := m.reach()
+		err = s.run(t.Context(), r, &m.pods[0], &corev1.PodExecOptions{Container: "main", Command: []string{"ls", "-l"}})
+		return out.String(), wrong.String(), err
+	}
+	stdout, stderr, err := run()
+	if err != nil || stdout != "out" || stderr != "err" || string(read) != "in" {
+		t.Errorf("%q, %q, %v; it read %q", stdout, stderr, err, read)
+	}
+	if want := "/api/v1/namespaces/shop/pods/api-1/exec?command=ls&command=-l&container=main&stderr=true&stdin=true&stdout=true"; m.asked[0] != want {
+		t.Errorf("asks %s, want %s", m.asked[0], want)
+	}
+	status = `{"status":"Failure","reason":"NonZeroExitCode","message":"no","details":{"causes":[{"reason":"ExitCode","message":"7"}]}}`
+	_, _, err = run()
+	var code interface{ ExitStatus() int }
+	if !errors.As(err, &code) || code.ExitStatus() != 7 || !strings.Contains(err.Error(), "exit code 7") {
+		t.Errorf("says %v", err)
+	}
+	// A terminal needs one.
+	s := session{stdin: strings.NewReader("in"), tty: true}
+	if err := s.run(t.Context(), m.reach(), &m.pods[0], &corev1.PodExecOptions{}); !errors.Is(err, console.ErrUsage) {
+		t.Errorf("says %v", err)
+	}
+}
+
+func TestRunning(t *testing.T) {
+	ready, pending, failed := pod("c", corev1.PodRunning), pod("a", corev1.PodPending), pod("b", corev1.PodFailed)
+	if found, err := running([]corev1.Pod{pending, failed, ready}, "east"); err != nil || found.Name != "c" {
+		t.Errorf("%v, %v", found, err)
+	}
+	for want, pods := range map[string][]corev1.Pod{"none of the 2 pods in member east runs": {pending, failed}, "pod a in member east is Pending": {pending}} {
+		if _, err := running(pods, "east"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("says %v, want %s", err, want)
+		}
+	}
+}
+
+// TestSentences holds what is said before anything is asked.
+func TestSentences(t *testing.T) {
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(kubeconfig, []byte(`{apiVersion: v1, kind: Config, contexts: [{name: hub, context: {}}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"logs api-1":            "which member? name it with -C",
+		"logs -C east api-1":    "no context reaches member east: your kubeconfig has none of that name; name one with --member-context east=CONTEXT (it has hub)",
+		"exec -C east api-1 ls": "write the pod, then --, then the command",
+		"exec -C east -- ls":    "write the pod, then --, then the command",
+		"exec -C east p -- ls":  "no context reaches member east",
+	} {
+		verb, rest, _ := strings.Cut(args, " ")
+		command := NewLogsCommand()
+		if verb == "exec" {
+			command = NewExecCommand()
+		}
+		command.SetArgs(append([]string{"--kubeconfig", kubeconfig}, strings.Fields(rest)...))
+		command.SilenceErrors, command.SilenceUsage = true, true
+		if err := command.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", args, err, want)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package checks
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/google/cel-go/cel"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// cost bounds what evaluating one expression may cost: it takes a few milliseconds at most. Expressions over a status or an
+// answer stay far below it.
+const cost = 100_000
+
+// OfWorkload returns why an expression does not hold of a workload, "" where it does. The variable object is the workload.
+func OfWorkload(expression string, o client.Object) string {
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return fmt.Sprintf("the workload cannot be read: %v", err)
+	}
+	return unmet(expression, map[string]any{"object": object})
+}
+
+// unmet returns why an expression over variables does not hold, "" where it does.
+func unmet(expression string, variables map[string]any) string {
+	var declared []cel.EnvOption
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		declared = append(declared, cel.Variable(name, cel.DynType))
+	}
+	env, err := cel.NewEnv(declared...)
+	if err != nil {
+		return fmt.Sprintf("make an environment for CEL: %v", err)
+	}
+	ast, issues := env.Compile(expression)
+	if issues.Err() != nil {
+		return fmt.Sprintf("its expression is not valid: %v; correct the policy", issues.Err())
+	}
+	program, err := env.Program(ast, cel.CostLimit(cost))
+	if err != nil {
+		return fmt.Sprintf("its expression is not valid: %v; correct the policy", err)
+	}
+	value, _, err := program.Eval(variables)
+	if err != nil {
+		return fmt.Sprintf("%s: %v", expression, err)
+	}
+	switch holds, isBool := value.Value().(bool); {
+	case !isBool:
+		return fmt.Sprintf("%s is no true or false; correct the policy", expression)
+	case !holds:
+		return expression + " is false"
+	}
+	return ""
+}
