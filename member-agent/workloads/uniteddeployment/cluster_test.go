@@ -777,6 +777,23 @@ func takenOver(s *space) {
 			}
 		}
 	}
+	// The watch of namespaces may be ahead of those of revisions and children: an agent begins with full caches.
+	for _, object := range objects {
+		s.eventually("the cache knows "+object.GetKind()+" "+object.GetName(), func() string {
+			known, err := s.manager.GetScheme().New(object.GroupVersionKind())
+			if err != nil {
+				return err.Error()
+			}
+			cached := known.(client.Object)
+			if err := s.manager.GetCache().Get(s.Context(), client.ObjectKeyFromObject(object), cached); err != nil {
+				return err.Error()
+			}
+			if cached.GetResourceVersion() != object.GetResourceVersion() {
+				return "not in its last version"
+			}
+			return ""
+		})
+	}
 	federate("null")
 	s.eventually("it answers with conditions of its own", func() string {
 		ud := s.get("ud")
