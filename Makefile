@@ -87,6 +87,12 @@ charts: setup ## Lint and render the charts, and follow docs/install.md on three
 	@cd e2e/tools/helm && CGO_ENABLED=0 go build -trimpath -mod=readonly -ldflags "-s -w" -o $(BIN)/helm helm.sh/helm/v4/cmd/helm
 	go test -tags e2e -count 1 -timeout 25m $(TESTFLAGS) ./e2e/charts
 
+.PHONY: gitops
+gitops: setup ## Hold what Argo CD and Flux read in workloads against what is so, in every phase
+	@[ -x $(BIN)/gitops-health ] || echo "building what reads objects as Argo CD and Flux do (fetches 60 MB, about 1 min the first time)"
+	@cd e2e/tools/gitops && CGO_ENABLED=0 go build -trimpath -mod=readonly -ldflags "-s -w" -o $(BIN)/gitops-health .
+	go test -tags e2e -count 1 -timeout 20m $(TESTFLAGS) ./e2e/gitops
+
 .PHONY: rotation
 rotation: setup ## Renew a member's certificates under rollouts; ROTATIONFLAGS="-life 5m -for 30m" for longer
 	go test -tags e2e -count 1 -timeout 60m -v ./e2e/rotation $(ROTATIONFLAGS)
