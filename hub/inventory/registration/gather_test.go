@@ -20,7 +20,7 @@ func TestATokenThatIsMadeMeanwhileStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := false
+	made, now := false, time.Unix(1000, 0)
 	server := fake.NewClientBuilder().WithScheme(scheme).Build()
 	token := func(ctx context.Context) {
 		if made {
@@ -31,7 +31,12 @@ func TestATokenThatIsMadeMeanwhileStays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ensureAccount(ctx, server, member); err != nil {
+		account, err := ensureAccount(ctx, server, member)
+		if err != nil {
+			t.Fatal(err)
+		}
+		account.Annotations = map[string]string{topology.AnnotationExpires: now.Add(time.Hour).UTC().Format(time.RFC3339)}
+		if err := server.Update(ctx, account); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -41,7 +46,7 @@ func TestATokenThatIsMadeMeanwhileStays(t *testing.T) {
 			return c.Get(ctx, key, object, opts...)
 		},
 	})
-	r := &Reconciler{client: cached, live: server, clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))}
+	r := &Reconciler{client: cached, live: server, clock: clocktesting.NewFakePassiveClock(now)}
 	f, err := r.gather(t.Context(), "east")
 	if err != nil {
 		t.Fatal(err)
