@@ -61,7 +61,7 @@ type History struct {
 	// Events since then, in the order of their arrival.
 	Events []Event
 	// stills are in the order of their beginnings.
-	stills []still
+	stills []standstill
 }
 
 // Created returns the pods that came, also those that are gone again.
@@ -124,7 +124,7 @@ func (h *History) Most(count func(pods map[types.UID]Pod) int) (most int, when s
 
 // unordered tells whether two events came in one time in which this process stood still.
 func (h *History) unordered(one, next time.Time) bool {
-	return slices.ContainsFunc(h.stills, func(s still) bool { return !one.Before(s.from) && !next.After(s.to) })
+	return slices.ContainsFunc(h.stills, func(s standstill) bool { return !one.Before(s.from) && !next.After(s.to) })
 }
 
 // Unavailable counts how many of desired pods do not serve.

@@ -92,13 +92,13 @@ func TestHistoryOfAProcessThatStoodStill(t *testing.T) {
 	}
 	for _, test := range []struct {
 		what   string
-		stills []still
+		stills []standstill
 		most   int
 	}{
 		{"as it came", nil, 2},
-		{"after a standstill", []still{{begin.Add(-3 * time.Second), begin.Add(3 * time.Second)}}, 1},
-		{"the standstill was over", []still{{begin.Add(-3 * time.Second), begin}}, 2},
-		{"it came later", []still{{begin.Add(time.Millisecond), begin.Add(time.Second)}}, 2},
+		{"after a standstill", []standstill{{begin.Add(-3 * time.Second), begin.Add(3 * time.Second)}}, 1},
+		{"the standstill was over", []standstill{{begin.Add(-3 * time.Second), begin}}, 2},
+		{"it came later", []standstill{{begin.Add(time.Millisecond), begin.Add(time.Second)}}, 2},
 	} {
 		h := History{Start: start, Events: w.events, stills: test.stills}
 		if most, when := h.Most(Unavailable(2)); most != test.most {

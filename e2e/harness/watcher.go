@@ -59,12 +59,12 @@ type Watcher struct {
 	zones  map[string]string // node → zone; names of nodes begin with their cluster's
 	pods   map[types.UID]Pod
 	events []Event
-	stills []still
+	stills []standstill
 }
 
-// still is a time in which this process stood still, and as long again, in which it reads what came meanwhile. Each member has a watch
+// standstill is a time in which this process stood still, and as long again, in which it reads what came meanwhile. Each member has a watch
 // of its own: what two of them told in that time may arrive the wrong way round.
-type still struct{ from, to time.Time }
+type standstill struct{ from, to time.Time }
 
 func newWatcher(ctx, life context.Context, members []*fleet.Cluster) (*Watcher, error) {
 	w := &Watcher{clients: map[string]kubernetes.Interface{}, zones: map[string]string{}, pods: map[types.UID]Pod{}}
@@ -108,7 +108,7 @@ func (w *Watcher) keepTime(ctx context.Context) {
 		now := time.Now()
 		if gap := now.Sub(last); gap > most {
 			w.mu.Lock()
-			w.stills = append(w.stills, still{last, now.Add(gap)})
+			w.stills = append(w.stills, standstill{last, now.Add(gap)})
 			w.mu.Unlock()
 		}
 		last = now
