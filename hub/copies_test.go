@@ -106,7 +106,7 @@ func TestCopies(t *testing.T) {
 	}
 
 	// What it holds changes: one write for each member, and no new order.
-	f.quiet()
+	f.rest()
 	f.patchObject(settings, `{"data":{"key":"two"}}`)
 	f.eventually("the change is in every Work", func() error {
 		for member, manifest := range f.works("ConfigMap", "settings") {
@@ -252,7 +252,7 @@ func TestDependencies(t *testing.T) {
 		return nil
 	})
 
-	f.quiet()
+	f.rest()
 	f.stopHub()
 	f.startHub()
 	f.writes.take()

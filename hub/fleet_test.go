@@ -372,6 +372,31 @@ func (f *fleet) quiet() []string {
 	return all
 }
 
+// rest waits until the hub has told all, the number of workloads of each policy too, which it tells 10 s after it changed, and is quiet.
+func (f *fleet) rest() {
+	f.t.Helper()
+	f.eventually("the policies count their workloads", func() error {
+		policies, placements := &topology.FederationPolicyList{}, &topology.WorkloadPlacementList{}
+		err := errors.Join(f.client.List(f.ctx, policies, client.InNamespace(f.namespace)), f.client.List(f.ctx, placements, client.InNamespace(f.namespace)))
+		if err != nil {
+			return err
+		}
+		held := map[string]int32{}
+		for i := range placements.Items {
+			if ref := placements.Items[i].Spec.Policy; ref != nil {
+				held[ref.Name]++
+			}
+		}
+		for i := range policies.Items {
+			if p := &policies.Items[i]; p.Status.Workloads != held[p.Name] {
+				return fmt.Errorf("policy %s counts %d of %d", p.Name, p.Status.Workloads, held[p.Name])
+			}
+		}
+		return nil
+	})
+	f.quiet()
+}
+
 // about sorts writes into those of this test's namespace, by the name of what is written, and others.
 func (f *fleet) about(wrote []string) (ours, others []string) {
 	for _, w := range wrote {

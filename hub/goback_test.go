@@ -52,7 +52,7 @@ func TestRaisedPartitionGoesBack(t *testing.T) {
 		return ready(cs) && cs.Status.UpdatedReplicas == 12 && cs.Status.ExpectedUpdatedReplicas == 6 &&
 			conditionIs(cs, "Progressing", corev1.ConditionTrue, "ProgressPartitionAvailable", "6 more are updated, and have no old revision to go back to")
 	})
-	f.quiet()
+	f.rest()
 	if wrote, _ := f.about(f.quiet()); len(wrote) > 0 {
 		t.Errorf("at rest the hub wrote %v", wrote)
 	}
@@ -88,7 +88,7 @@ func TestRaisedPartitionOfASubset(t *testing.T) {
 	updated(5)
 	f.patch(ud, `{"updateStrategy":{"manualUpdate":{"partitions":{"b":7}}}}`)
 	updated(4) // those of the member that has updated all of its pods
-	f.quiet()
+	f.rest()
 	if wrote, _ := f.about(f.quiet()); len(wrote) > 0 {
 		t.Errorf("at rest the hub wrote %v", wrote)
 	}

@@ -514,7 +514,7 @@ func TestPartitionIsGlobal(t *testing.T) {
 	f.cloneSetIs("web", "all are updated, one cluster after the other", func(cs *apps.CloneSet) bool {
 		return ready(cs) && cs.Status.UpdatedReplicas == 11 && cs.Status.CurrentRevision == cs.Status.UpdateRevision
 	})
-	f.quiet()
+	f.rest()
 	if wrote, _ := f.about(f.quiet()); len(wrote) > 0 {
 		t.Errorf("at rest the hub wrote %v", wrote)
 	}

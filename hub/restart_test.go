@@ -66,7 +66,7 @@ func TestRestartedHubKnowsAllBeforeItWrites(t *testing.T) {
 	f.patchObject(cs, `{"spec":{"template":{"spec":{"volumes":[{"name":"settings","configMap":{"name":"settings"}}]}}}}`)
 	f.in("ConfigMap", "settings", "east south west")
 	f.cloneSetIs("web", "Ready", ready)
-	f.quiet()
+	f.rest()
 	for _, slow := range []string{"works", "workloadplacements", "memberclusters"} {
 		f.stopHub()
 		release := f.held.hold(slow)

@@ -20,7 +20,7 @@ func TestStallOfAMemberIsSeen(t *testing.T) {
 	f.policy("all")
 	f.cloneSet("web", 6)
 	f.cloneSetIs("web", "Ready", ready)
-	f.quiet()
+	f.rest()
 
 	f.memberSays("east", "web", corev1.ConditionTrue, "InvalidTemplate", "correct the template")
 	f.cloneSetIs("web", "stalled", func(cs *apps.CloneSet) bool {

@@ -58,7 +58,7 @@ func TestStatefulSets(t *testing.T) {
 	rest("none of them goes back", 10, 3)
 	f.patch(ud, `{"updateStrategy":{"manualUpdate":{"partitions":{"b":0}}}}`)
 	rest("all are updated", 10, 10)
-	f.quiet()
+	f.rest()
 	if wrote, _ := f.about(f.quiet()); len(wrote) > 0 {
 		t.Errorf("at rest the hub wrote %v", wrote)
 	}

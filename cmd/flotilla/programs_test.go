@@ -17,7 +17,7 @@ out=$2
 for p in flotilla flotilla-hub flotilla-agent; do printf 'first half,' > "$out/$p"; done
 touch "$MEET/$$"
 n=0
-until [ "$(ls "$MEET" | wc -l)" -ge 2 ]; do n=$((n+1)); [ $n -lt 600 ] || exit 1; sleep 0.05; done
+until [ "$(ls "$MEET" | wc -l)" -ge 2 ]; do n=$((n+1)); [ $n -lt 2400 ] || exit 1; sleep 0.05; done
 for p in flotilla flotilla-hub flotilla-agent; do printf ' second half' >> "$out/$p"; done
 `
 

@@ -16,9 +16,11 @@ import (
 	"strings"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	applyrbacv1 "k8s.io/client-go/applyconfigurations/rbac/v1"
 	"k8s.io/client-go/kubernetes"
@@ -185,8 +187,9 @@ func applied() metav1.ApplyOptions {
 	return metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
 }
 
-// grant gives the user the rules: in namespace, or everywhere if that is empty. They replace what was granted before. The
-// roles' names are the fleet's own, since the approver of the hub writes those that are named after members.
+// grant gives the user the rules: in namespace, or everywhere if that is empty, and returns when the API server goes by them. They
+// replace what was granted before. The roles' names are the fleet's own, since the approver of the hub writes those that are named
+// after members.
 func (c *Cluster) grant(ctx context.Context, user, namespace string, rules []rbacv1.PolicyRule) error {
 	client, err := kubernetes.NewForConfig(c.admin)
 	if err != nil {
@@ -211,6 +214,38 @@ func (c *Cluster) grant(ctx context.Context, user, namespace string, rules []rba
 	}
 	if err != nil {
 		return fmt.Errorf("grant %s its rights on %s: %w", user, c.Name, err)
+	}
+	return c.awaitRights(ctx, client, user, namespace, rules)
+}
+
+// awaitRights returns when the API server allows the user the first of what each rule says: its authorizer learns of roles and bindings
+// by watches, a little later than they are written.
+func (c *Cluster) awaitRights(ctx context.Context, client kubernetes.Interface, user, namespace string, rules []rbacv1.PolicyRule) error {
+	const patience = 2 * time.Minute // milliseconds on a quiet machine
+	lacks := ""
+	err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		for i := range rules {
+			resource, sub, _ := strings.Cut(rules[i].Resources[0], "/")
+			question := &authorizationv1.ResourceAttributes{
+				Namespace: namespace, Verb: rules[i].Verbs[0], Group: rules[i].APIGroups[0], Resource: resource, Subresource: sub,
+			}
+			if names := rules[i].ResourceNames; len(names) > 0 {
+				question.Name = names[0]
+			}
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: question}}
+			answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+			if err != nil {
+				return false, err
+			}
+			if !answer.Status.Allowed {
+				lacks = fmt.Sprintf("it may not %s %s", question.Verb, rules[i].Resources[0])
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the rights of %s on %s: %w: %s", user, c.Name, err, lacks)
 	}
 	return nil
 }

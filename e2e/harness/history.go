@@ -38,7 +38,7 @@ func (w *Watcher) Since(ctx context.Context, m Mark) History {
 	gomega.ExpectWithOffset(1, w.CatchUp(ctx, m.namespace)).To(gomega.Succeed())
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	h := History{Start: m.pods}
+	h := History{Start: m.pods, stills: slices.Clone(w.stills)}
 	for _, event := range w.events[m.event:] {
 		if one := event.pod(); one.Namespace == m.namespace {
 			h.Events = append(h.Events, event)
@@ -60,6 +60,8 @@ type History struct {
 	Start map[types.UID]Pod
 	// Events since then, in the order of their arrival.
 	Events []Event
+	// stills are in the order of their beginnings.
+	stills []standstill
 }
 
 // Created returns the pods that came, also those that are gone again.
@@ -98,7 +100,8 @@ func (h *History) Restarted() []Pod {
 }
 
 // Most returns the highest value that count had of the pods that were there (also those being deleted), at the start or
-// after any event, and when that was.
+// after any event, and when that was. Events of different members that came while this process stood still came in no order: they
+// count together.
 func (h *History) Most(count func(pods map[types.UID]Pod) int) (most int, when string) {
 	pods := maps.Clone(h.Start)
 	most, when = count(pods), "at the start"
@@ -109,11 +112,19 @@ func (h *History) Most(count func(pods map[types.UID]Pod) int) (most int, when s
 		} else {
 			pods[e.After.UID] = *e.After
 		}
+		if i+1 < len(h.Events) && h.unordered(e.At, h.Events[i+1].At) {
+			continue
+		}
 		if n := count(pods); n > most {
 			most, when = n, fmt.Sprintf("after event %d of %d, at %s, of %s; then:\n%s", i+1, len(h.Events), e.At.Format(time.StampMilli), e.pod(), list(pods))
 		}
 	}
 	return most, when
+}
+
+// unordered tells whether two events came in one time in which this process stood still.
+func (h *History) unordered(one, next time.Time) bool {
+	return slices.ContainsFunc(h.stills, func(s standstill) bool { return !one.Before(s.from) && !next.After(s.to) })
 }
 
 // Unavailable counts how many of desired pods do not serve.

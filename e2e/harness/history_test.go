@@ -77,6 +77,36 @@ func TestHistoryTellsWhatHappened(t *testing.T) {
 	}
 }
 
+// TestHistoryOfAProcessThatStoodStill: a pod of east is back before one of west goes, and the watch of west is read first.
+func TestHistoryOfAProcessThatStoodStill(t *testing.T) {
+	w := &Watcher{zones: map[string]string{}, pods: map[types.UID]Pod{}}
+	w.record("east", pod("a", "web:1", 0, false), false)
+	w.record("west", pod("b", "web:1", 0, true), false)
+	start := map[types.UID]Pod{"a": w.pods["a"], "b": w.pods["b"]}
+	w.events = nil
+	w.record("west", pod("b", "web:2", 0, false), false)
+	w.record("east", pod("a", "web:2", 1, true), false)
+	begin := time.Unix(100, 0)
+	for i := range w.events {
+		w.events[i].At = begin.Add(time.Duration(i) * time.Millisecond)
+	}
+	for _, test := range []struct {
+		what   string
+		stills []standstill
+		most   int
+	}{
+		{"as it came", nil, 2},
+		{"after a standstill", []standstill{{begin.Add(-3 * time.Second), begin.Add(3 * time.Second)}}, 1},
+		{"the standstill was over", []standstill{{begin.Add(-3 * time.Second), begin}}, 2},
+		{"it came later", []standstill{{begin.Add(time.Millisecond), begin.Add(time.Second)}}, 2},
+	} {
+		h := History{Start: start, Events: w.events, stills: test.stills}
+		if most, when := h.Most(Unavailable(2)); most != test.most {
+			t.Errorf("%s: at most %d were unavailable (%s), want %d", test.what, most, when, test.most)
+		}
+	}
+}
+
 func TestTables(t *testing.T) {
 	rows := Tables(`NAME        DESIRED   CLUSTERS         AGE
 clone/api   9         east:5 south:4   1s

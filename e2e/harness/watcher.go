@@ -59,7 +59,12 @@ type Watcher struct {
 	zones  map[string]string // node → zone; names of nodes begin with their cluster's
 	pods   map[types.UID]Pod
 	events []Event
+	stills []standstill
 }
+
+// standstill is a time in which this process stood still, and as long again, in which it reads what came meanwhile. Each member has a watch
+// of its own: what two of them told in that time may arrive the wrong way round.
+type standstill struct{ from, to time.Time }
 
 func newWatcher(ctx, life context.Context, members []*fleet.Cluster) (*Watcher, error) {
 	w := &Watcher{clients: map[string]kubernetes.Interface{}, zones: map[string]string{}, pods: map[types.UID]Pod{}}
@@ -80,7 +85,34 @@ func newWatcher(ctx, life context.Context, members []*fleet.Cluster) (*Watcher, 
 	for name := range w.clients {
 		go w.follow(life, name)
 	}
+	go w.keepTime(life)
 	return w, nil
+}
+
+// keepTime notes when this process stood still, until ctx ends.
+func (w *Watcher) keepTime(ctx context.Context) {
+	const (
+		every = 10 * time.Millisecond
+		// most is less than a pod of one member needs to let go a pod of another one: over two agents and the hub.
+		most = 50 * time.Millisecond
+	)
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := time.Now()
+		if gap := now.Sub(last); gap > most {
+			w.mu.Lock()
+			w.stills = append(w.stills, standstill{last, now.Add(gap)})
+			w.mu.Unlock()
+		}
+		last = now
+	}
 }
 
 // follow watches one member until ctx ends. While the member is stopped it tries again, from where it was: nothing that

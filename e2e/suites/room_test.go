@@ -32,6 +32,12 @@ func expectZones(ctx context.Context, member, zones, nodes string) {
 	}).WithTimeout(harness.Patience).Should(Equal(zones + " " + nodes))
 }
 
+// hubHasSeen waits until the hub has answered a policy that comes now, and that no workload of the namespace needs: what members had told
+// by then it knows. A workload that is scaled at once could be divided by what was before.
+func hubHasSeen(ctx context.Context, ns, what string) {
+	enforce(ctx, ns, policyOn(ns, what, "east", "UnitedDeployment"))
+}
+
 // inZones waits until the placement of a workload has these replicas by zone, those without any left out.
 func inZones(ctx context.Context, w harness.Workload, want map[string]int) {
 	EventuallyWithOffset(1, ctx, func(ctx context.Context) (map[string]int, error) {
@@ -68,6 +74,7 @@ var _ = Describe("Zones inside a member", func() {
 		By("a zone without capacity: what it has stays, what is new goes to the others")
 		east.MustKubectl(ctx, "cordon", "east-b-0", "east-b-1")
 		expectZones(ctx, "east", "a,b,third", "2/4")
+		hubHasSeen(ctx, ns, "zone-shut")
 		before := h.Pods.Mark(ctx, ns)
 		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=10")
 		inZones(ctx, api, map[string]int{"a": 4, "b": 2, "third": 4})
@@ -92,6 +99,7 @@ var _ = Describe("Zones inside a member", func() {
 		By("the label comes back")
 		east.MustKubectl(ctx, "label", "node", "east-a-1", corev1.LabelTopologyZone+"=third")
 		expectZones(ctx, "east", "a,b,third", "4/4")
+		hubHasSeen(ctx, ns, "zone-back")
 		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=12")
 		inZones(ctx, api, map[string]int{"a": 5, "b": 5, "third": 2})
 		h.ExpectAtRest(ctx, api, 12)

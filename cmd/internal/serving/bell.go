@@ -27,12 +27,11 @@ func (b bell) ring() {
 // wait returns true when it rang or the time has come, false when the context ended. The time is one of the clock and no duration: what
 // was gone by when the wait began counts.
 func (b bell) wait(ctx context.Context, clk clock.WithTicker, until time.Time) bool {
-	left := until.Sub(clk.Now())
-	if left <= 0 {
+	timer := clk.NewTimer(until.Sub(clk.Now()))
+	defer timer.Stop()
+	if !clk.Now().Before(until) { // also where the clock was set before the timer began
 		return ctx.Err() == nil
 	}
-	timer := clk.NewTimer(left)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false

@@ -54,15 +54,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: p.again}, nil
 }
 
-// gather reads the member past the cache: what is decided on a request is decided on what a person wrote last.
+// gather reads the member past the cache: what is decided on a request is decided on what a person wrote last. It is read last, too: what
+// is made for a name comes after its MemberCluster, so that nothing that is seen counts as left over from one that is gone.
 func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 	f := facts{name: name, now: r.clock.Now()}
-	member := &topology.MemberCluster{}
-	if err := r.live.Get(ctx, types.NamespacedName{Name: name}, member); err == nil {
-		f.member = member
-	} else if !apierrors.IsNotFound(err) {
-		return f, fmt.Errorf("read MemberCluster %s: %w", name, err)
-	}
 	for _, request := range []string{topology.JoinObject(name), topology.MemberObject(name)} {
 		csr := &certificatesv1.CertificateSigningRequest{}
 		err := r.client.Get(ctx, types.NamespacedName{Name: request}, csr)
@@ -80,8 +75,17 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 	if f.holder, err = r.account(ctx, topology.MembersNamespace, topology.MemberObject(name)); err != nil {
 		return f, err
 	}
-	f.have, err = r.rightsOf(ctx, name)
-	return f, err
+	if f.have, err = r.rightsOf(ctx, name); err != nil {
+		return f, err
+	}
+	member := &topology.MemberCluster{}
+	switch err := r.live.Get(ctx, types.NamespacedName{Name: name}, member); {
+	case err == nil:
+		f.member = member
+	case !apierrors.IsNotFound(err):
+		return f, fmt.Errorf("read MemberCluster %s: %w", name, err)
+	}
+	return f, nil
 }
 
 // apply takes rights away first, and only the objects that were looked at: one that was changed since is planned again.

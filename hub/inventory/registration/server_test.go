@@ -34,6 +34,7 @@ import (
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/hub/inventory/registration"
+	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/link/credential"
 )
 
@@ -182,13 +183,17 @@ func (h *hub) accept(name string) *registration.Acceptance {
 	return done
 }
 
-// reads waits until the agent reads its MemberCluster with its certificate.
+// reads waits until the agent reads its MemberCluster and its Works with its certificate: the authorizer learns of the rights to each by
+// a watch of its own.
 func (a *agent) reads() {
 	a.t.Helper()
-	a.eventually("the agent reads its MemberCluster", func() string {
+	a.eventually("the agent reads its MemberCluster and its Works", func() string {
 		ctx, cancel := context.WithTimeout(a.ctx, 10*time.Second)
 		defer cancel()
 		if err := a.client.Get(ctx, types.NamespacedName{Name: a.join.Name}, &topology.MemberCluster{}); err != nil {
+			return err.Error()
+		}
+		if err := a.client.List(ctx, &work.WorkList{}, client.InNamespace(wire.MemberNamespace(a.join.Name))); err != nil {
 			return err.Error()
 		}
 		return ""
@@ -353,6 +358,14 @@ func denials(t *testing.T, h *hub) {
 	h.accept("east")
 	east.reads()
 	west := h.token("west") // its token is in other hands
+	holder := h.withToken(west.Token)
+	h.eventually("the token is known, and its rights", func() string {
+		path := "/apis/" + topology.GroupVersion.String() + "/memberclusters/west"
+		if err := holder.RESTClient().Get().AbsPath(path).Do(h.ctx).Error(); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
 
 	agent, err := kubernetes.NewForConfig(east.config)
 	if err != nil {
@@ -364,7 +377,7 @@ func denials(t *testing.T, h *hub) {
 		want   allowed
 	}{
 		{"an agent", agent, rulesAllow(map[string][]rbacv1.PolicyRule{"": registration.MemberRules("east"), "karmada-es-east": registration.NamespaceRules("east")})},
-		{"the holder of a token", h.withToken(west.Token), rulesAllow(map[string][]rbacv1.PolicyRule{"": registration.JoinRules("west")})},
+		{"the holder of a token", holder, rulesAllow(map[string][]rbacv1.PolicyRule{"": registration.JoinRules("west")})},
 	} {
 		t.Run(of.who, func(t *testing.T) { h.expectDenials(t, of.client, of.want) })
 	}

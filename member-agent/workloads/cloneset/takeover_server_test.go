@@ -272,23 +272,35 @@ func (c *taken) nothingHappens() {
 		c.Fatal("not everything was loaded")
 	}
 	c.start()
+	count := func() map[string]int {
+		writes := map[string]int{}
+		for _, write := range c.writes(0) {
+			writes[strings.SplitN(write, "?", 2)[0]]++
+		}
+		return writes
+	}
+	statusOf := func(name string) string {
+		return "patch /apis/apps.kruise.io/v1beta1/namespaces/" + c.namespace + "/clonesets/" + name + "/status"
+	}
 	for name := range before.cloneSets {
 		c.eventually(name+" is looked at", func() string { return lacksConditions(c.cloneSet(name)) })
+		c.eventually("the audit log tells of the status of "+name, func() string { // a line is written after what it tells of
+			if count()[statusOf(name)] == 0 {
+				return "not yet"
+			}
+			return ""
+		})
 	}
 	select {
 	case <-time.After(quiet):
 	case <-c.Context().Done():
 	}
-	writes := map[string]int{}
-	for _, write := range c.writes(0) {
-		writes[strings.SplitN(write, "?", 2)[0]]++
-	}
+	writes := count()
 	for name := range before.cloneSets {
-		write := "patch /apis/apps.kruise.io/v1beta1/namespaces/" + c.namespace + "/clonesets/" + name + "/status"
-		if writes[write] != 1 {
-			c.Errorf("the status of %s was written %d times, want once: what is read afterwards is what was written", name, writes[write])
+		if n := writes[statusOf(name)]; n != 1 {
+			c.Errorf("the status of %s was written %d times, want once: what is read afterwards is what was written", name, n)
 		}
-		delete(writes, write)
+		delete(writes, statusOf(name))
 	}
 	if len(writes) > 0 {
 		c.Errorf("the controller wrote more than status: %v", writes)

@@ -9,6 +9,7 @@ import (
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -404,13 +405,16 @@ func restarted(w *world) {
 	w.cordon("a", true)
 	w.create(w.newUD(2, "a", "b"), adaptive(critical, 20*time.Second))
 	w.expectPods("b=2")
-	w.eventually("a is closed", func() string {
-		if c := schedulable(w.get(), "a"); c.Status != corev1.ConditionFalse {
+	w.quiet() // what was to be told before the restart is told
+	var since metav1.Time
+	w.eventually("a is closed, and all is at rest", func() string {
+		c := schedulable(w.settle(), "a")
+		if c.Status != corev1.ConditionFalse {
 			return fmt.Sprintf("%+v", c)
 		}
+		since = c.LastTransitionTime
 		return ""
 	})
-	since := schedulable(w.settle(), "a").LastTransitionTime
 	w.root.stop()
 	film := w.film()
 	writes := len(w.written())

@@ -353,7 +353,7 @@ func deletedSpread(s *space) {
 
 // fullZone: two of four pods find no place in their zone; they move, and the zone is tried again after 300 s and what was added.
 func fullZone(s *space) {
-	s.must(s.cluster.AddNodes(s.Context(), fleet.NodeSpec{Name: "solo-f-0", Zone: "f", CPU: "1"}))
+	s.addNode(fleet.NodeSpec{Name: "solo-f-0", Zone: "f", CPU: "1"})
 	ws := adaptive(aSpread("CloneSet", "f=3", "b"))
 	ws.Spec.ScheduleStrategy.Adaptive.RescheduleCriticalSeconds = new(int32(2))
 	s.spread(ws)
@@ -366,7 +366,7 @@ func fullZone(s *space) {
 	s.quiet()
 	s.scale(&v1beta1.CloneSet{}, 5)
 	s.eventuallyPods("b/b/100=4 f/f/200=1")
-	s.must(s.cluster.AddNodes(s.Context(), fleet.NodeSpec{Name: "solo-f-1", Zone: "f", CPU: "4"}))
+	s.addNode(fleet.NodeSpec{Name: "solo-f-1", Zone: "f", CPU: "4"})
 	s.time.forward(301 * time.Second)
 	s.quiet() // brings a pass
 	s.eventuallySchedulable("f", metav1.ConditionTrue)

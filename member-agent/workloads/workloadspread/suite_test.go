@@ -278,6 +278,25 @@ func (s *space) known() {
 	})
 }
 
+// addNode adds a node, and waits until the scheduler places pods there: a pod that it sees before would count as one that finds no place.
+func (s *space) addNode(node fleet.NodeSpec) {
+	s.Helper()
+	s.must(s.cluster.AddNodes(s.Context(), node))
+	// It asks for no CPU: the scheduler may learn late that it is gone.
+	probe := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "probe-" + node.Name}, Spec: corev1.PodSpec{
+		NodeSelector: map[string]string{corev1.LabelHostname: node.Name}, Containers: []corev1.Container{{Name: "main", Image: "nginx:1"}},
+	}}
+	s.make(probe)
+	s.eventually("the scheduler knows node "+node.Name, func() string {
+		s.must(s.Get(s.Context(), client.ObjectKeyFromObject(probe), probe))
+		if probe.Spec.NodeName == "" {
+			return fmt.Sprintf("%+v", probe.Status.Conditions)
+		}
+		return ""
+	})
+	s.must(s.Delete(s.Context(), probe, client.GracePeriodSeconds(0)))
+}
+
 // filter gives the WorkloadSpread "web" another filter of its target.
 func (s *space) filter(text string) {
 	s.Helper()

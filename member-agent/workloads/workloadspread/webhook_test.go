@@ -131,7 +131,7 @@ func (s *space) eventuallyCounted(subset string) (replicas int32) {
 
 // fullZoneOfADeployment: pods that find no place move, at admission, to the next subset.
 func fullZoneOfADeployment(s *space) {
-	s.must(s.cluster.AddNodes(s.Context(), fleet.NodeSpec{Name: "solo-g-0", Zone: "g", CPU: "1"}))
+	s.addNode(fleet.NodeSpec{Name: "solo-g-0", Zone: "g", CPU: "1"})
 	ws := adaptive(aSpread("Deployment", "g=3", "b"))
 	ws.Spec.ScheduleStrategy.Adaptive.RescheduleCriticalSeconds = new(int32(2))
 	s.spread(ws)
@@ -142,7 +142,7 @@ func fullZoneOfADeployment(s *space) {
 	s.Logf("figure: moved %.1f s after the Deployment was made, with 2 s of critical time", time.Since(begun).Seconds())
 	s.eventuallySchedulable("g", metav1.ConditionFalse)
 	ran := s.pods()
-	s.must(s.cluster.AddNodes(s.Context(), fleet.NodeSpec{Name: "solo-g-1", Zone: "g", CPU: "4"}))
+	s.addNode(fleet.NodeSpec{Name: "solo-g-1", Zone: "g", CPU: "4"})
 	s.time.forward(301 * time.Second)
 	s.quiet()
 	s.eventuallySchedulable("g", metav1.ConditionTrue)

@@ -32,7 +32,8 @@ func hubClient(f *fleet.Fleet) (client.Client, error) {
 	return c, nil
 }
 
-// readTree reads the hub's objects and makes the tree of them.
+// readTree reads the hub's objects and makes the tree of them. Workloads come first: what their status sums is in the reports that are
+// read after it, so that a workload that is at rest has the numbers of its members.
 func readTree(ctx context.Context, f *fleet.Fleet) (*Tree, error) {
 	c, err := hubClient(f)
 	if err != nil {
@@ -45,20 +46,22 @@ func readTree(ctx context.Context, f *fleet.Fleet) (*Tree, error) {
 		unitedDeployments apps.UnitedDeploymentList
 		cloneSets         apps.CloneSetList
 	)
-	group, ctx := errgroup.WithContext(ctx)
-	for name, list := range map[string]client.ObjectList{
-		"MemberClusters": &members, "WorkloadPlacements": &placements, "Works": &works,
-		"UnitedDeployments": &unitedDeployments, "CloneSets": &cloneSets,
+	for _, lists := range []map[string]client.ObjectList{
+		{"UnitedDeployments": &unitedDeployments, "CloneSets": &cloneSets},
+		{"MemberClusters": &members, "WorkloadPlacements": &placements, "Works": &works},
 	} {
-		group.Go(func() error {
-			if err := c.List(ctx, list); err != nil {
-				return fmt.Errorf("list %s of the hub: %w", name, err)
-			}
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
+		group, ctx := errgroup.WithContext(ctx)
+		for name, list := range lists {
+			group.Go(func() error {
+				if err := c.List(ctx, list); err != nil {
+					return fmt.Errorf("list %s of the hub: %w", name, err)
+				}
+				return nil
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return nil, err
+		}
 	}
 	return buildTree(&facts{
 		Members: members.Items, Placements: placements.Items, Works: works.Items,
