@@ -71,6 +71,10 @@ func TestCompute(t *testing.T) {
 		{"paused still scales out", delta.Input{Limits: limits(12, 0, 2, 0), Old: available(10)}, "+new2 "},
 		{"paused still scales in", delta.Input{Limits: limits(8, 0, 2, 0), Old: available(10)}, "-old0+2 "},
 		{"scale and update in one pass", delta.Input{Limits: limits(12, 0, 3, 0), Old: available(10), Update: true, InPlace: true}, "old>new0+1 +new2 "},
+		{"what is too many goes within maxUnavailable", delta.Input{Limits: limits(4, 0, 1, 0), Old: available(4), New: delta.Group{Unavailable: 1}}, "-old0+1 "},
+		{"but no available pod goes for it where those are kept", delta.Input{Limits: limits(4, 0, 1, 0), Old: available(4), New: delta.Group{Unavailable: 1}, KeepAvailable: true}, ""},
+		{"nor for more than are available beyond replicas", delta.Input{Limits: limits(4, 0, 2, 0), Old: available(5), New: delta.Group{Unavailable: 3}, KeepAvailable: true}, "-old0+1 "},
+		{"what somebody asked for goes within maxUnavailable", delta.Input{Limits: limits(4, 0, 1, 0), Old: available(3), New: delta.Group{Unavailable: 1}, Doomed: available(1), KeepAvailable: true}, "doomed0+1 "},
 		{"busy pods finish before they move", delta.Input{Limits: limits(4, 0, 4, 0), Old: delta.Group{Available: 2, Busy: 2}, Update: true, InPlace: true}, "old>new0+2 "},
 
 		{"surge first", delta.Input{Limits: limits(10, 0, 0, 3), Old: available(10), Update: true}, "+new3 "},
