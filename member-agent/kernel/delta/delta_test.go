@@ -231,6 +231,31 @@ func (w *world) check(t *testing.T, seed uint64, d delta.Delta) {
 	}
 }
 
+// What is too many goes, though no available pod goes that replicas need; what somebody asked for goes within maxUnavailable.
+func TestAvailablePodsAreKeptAndPassesConverge(t *testing.T) {
+	for seed := range uint64(3000) {
+		random := rand.New(rand.NewPCG(seed, 13))
+		replicas := random.Int32N(20)
+		l := limits(replicas, random.Int32N(replicas+1), 1, 0)
+		group := func() delta.Group { return delta.Group{Available: random.Int32N(20), Unavailable: random.Int32N(4)} }
+		w := &world{random: random, in: delta.Input{Limits: l, Old: group(), New: group(), KeepAvailable: true, SameRevision: random.IntN(4) == 0}}
+		w.in.Doomed.Available = random.Int32N(3)
+		for step := range 400 {
+			d := delta.Compute(w.in)
+			w.check(t, seed, d)
+			available := w.in.Old.Available + w.in.New.Available + w.in.Doomed.Available - d.Doomed.Available
+			if taken := d.RemoveOld.Available + d.RemoveNew.Available; taken > 0 && available-taken < replicas {
+				t.Fatalf("seed %d: %+v: %s leaves %d available", seed, w.in, short(d), available-taken)
+			}
+			w.apply(d)
+			w.settle(step >= 100)
+		}
+		if n := total(w.in.Old) + total(w.in.New) + total(w.in.Doomed); n != replicas || total(w.in.Doomed) != 0 {
+			t.Fatalf("seed %d: ended with %+v", seed, w.in)
+		}
+	}
+}
+
 // Pods that no node takes are made once: whatever the limits, passes come to an end.
 func TestPodsThatNoNodeTakesAreNotMadeAgainAndAgain(t *testing.T) {
 	for seed := range uint64(3000) {
