@@ -44,7 +44,8 @@
 // # Clocks
 //
 // The programs are built with a clock that can be set (cmd/internal/clocks). Its wall time jumps while the program runs, or is wrong from its start, and its monotonic reading goes on, as where a machine's clock is
-// set. The judge makes no allowance for that: pods are available by the cluster's time.
+// set. The judge makes no allowance for that: pods are available by the cluster's time. Programs that believe their
+// machine's clock break the limits (-sabotage server-time).
 //
 // # Who judges the judge
 //

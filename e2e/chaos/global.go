@@ -86,6 +86,9 @@ func (c *checker) checkAsked(e *entry, l *ledger) {
 	if n := len(l.asked); n > 0 && l.asked[n-1].generation-l.asked[0].generation >= int64(n) {
 		return // it may follow a generation that was not seen
 	}
+	if c.unseen(lostKey{workload: p.workload}, e.at) {
+		return // it may follow a generation of which only a later version was seen
+	}
 	c.violate(e.at, ruleLent, fmt.Sprintf("the placement of %s (sequence %d) has numbers that no generation of it from %d on asks for: %s", p.workload, p.sequence, l.matched, p))
 }
 

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
 func setAt(version string, generation int64, wrote time.Time) *apps.CloneSet {
@@ -35,6 +36,50 @@ func TestLateness(t *testing.T) {
 		s, ok := lateness(tt.before, tt.after, dawn.Add(tt.told))
 		if ok != (tt.want > 0) || ok && s.to.Sub(s.from) != tt.want {
 			t.Errorf("%s: %v %t, want %s", tt.name, s, ok, tt.want)
+		}
+	}
+}
+
+// TestAnAnswerIsSeenBeforeItsQuestion is what seed 120 found: the hub's API server was killed, the user changed a workload, and what the
+// list had of it was its status, which was written after the placement that answered the change.
+func TestAnAnswerIsSeenBeforeItsQuestion(t *testing.T) {
+	sets, placements := source{name: "hub/clonesets", cluster: "hub"}, source{name: "hub/placements", cluster: "hub"}
+	asks := func(version string, generation int64, replicas int32) *apps.CloneSet {
+		cs := setAt(version, generation, dawn)
+		cs.Spec.Replicas = &replicas
+		return cs
+	}
+	answers := func(version string, generation int64, replicas int32) *topology.WorkloadPlacement {
+		p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "run", Name: "cloneset-web", UID: "p", ResourceVersion: version, Generation: generation}}
+		p.Spec = topology.WorkloadPlacementSpec{
+			Workload: topology.WorkloadReference{Name: "web"}, Sequence: generation, Replicas: replicas,
+			Cells:  []topology.Cell{{Cluster: "east", Replicas: replicas}},
+			Limits: []topology.SubsetLimits{{Allowance: topology.Allowance{Update: replicas, Break: 1}}},
+		}
+		return p
+	}
+	for _, tt := range []struct {
+		name     string
+		broke    bool
+		replicas int32
+		want     int
+	}{
+		{"the watches broke", true, 8, 0},
+		{"the watches did not break, and nobody asks for what is placed", false, 7, 1},
+	} {
+		r := &recorder{namespace: "run", known: map[string]map[types.UID]client.Object{sets.name: {}, placements.name: {}}}
+		r.record(sets, asks("1", 1, 5), false)
+		r.record(placements, answers("2", 1, 5), false)
+		if tt.broke {
+			broke := time.Now()
+			r.relist(placements, &topology.WorkloadPlacementList{ListMeta: metav1.ListMeta{ResourceVersion: "9"}, Items: []topology.WorkloadPlacement{*answers("7", 2, tt.replicas)}}, broke)
+			r.relist(sets, &apps.CloneSetList{ListMeta: metav1.ListMeta{ResourceVersion: "9"}, Items: []apps.CloneSet{*asks("8", 2, 8)}}, broke)
+		} else {
+			r.record(sets, asks("6", 2, 8), false)
+			r.record(placements, answers("7", 2, tt.replicas), false)
+		}
+		if found := judge(r.taken(), nil).violations; len(found) != tt.want {
+			t.Errorf("%s: %d violations, want %d: %v", tt.name, len(found), tt.want, found)
 		}
 	}
 }

@@ -36,6 +36,11 @@ func sabotages() []sabotage {
 			"return l.sessions.fresh(l.config.Clock.Now()) && sequence >= l.sessions.ordered[kind+\"/\"+object.String()]",
 			"return true // what was lent once is lent for ever",
 		},
+		{
+			"server-time", "member-agent/kernel/servertime/servertime.go",
+			"return c.begun.Add(c.WithTicker.Since(c.begun) + c.shift)",
+			"return c.WithTicker.Now() // the clock of the machine is believed, wrong or set",
+		},
 	}
 }
 

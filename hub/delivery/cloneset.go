@@ -29,8 +29,9 @@ func cloneSetSpec(cs *apps.CloneSet, cells []topology.Cell) *apps.CloneSetSpec {
 	rolling.MaxSurge = new(intstr.FromInt32(share.Add))
 	rolling.Paused = rolling.Paused || frozen
 	if share.Break == 0 && share.Add == 0 {
-		// 0 and 0 is no valid strategy; without permission the member waits. What a person asks for in the member, and what is too
-		// many there, may still go one by one, unless the user lets no available pod go: a pause takes the surge away.
+		// 0 and 0 is no valid strategy; without permission the member waits. What a person asks for in the member may still go one
+		// by one, unless the user lets no available pod go: a pause takes the surge away. What is too many there goes as far as
+		// replicas are available without it: so a member reads maxUnavailable beside a pause.
 		rolling.Paused = true
 		if keepsAll {
 			rolling.MaxSurge = new(intstr.FromInt32(1))

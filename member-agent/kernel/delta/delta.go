@@ -32,6 +32,9 @@ type Input struct {
 	Update bool
 	// InPlace says that no pod that may move must be made anew.
 	InPlace bool
+	// KeepAvailable says that MaxUnavailable is for doomed pods alone: of what is too many, an available pod goes only where as
+	// many as Replicas are available without it.
+	KeepAvailable bool
 }
 
 // Take is a number of pods to take, by whether they are available. Busy ones count as unavailable.
@@ -127,6 +130,9 @@ func Compute(in Input) Delta {
 	p.wantNew = l.Replicas - p.wantOld
 
 	p.removeDoomed()
+	if in.KeepAvailable {
+		p.spare = max(0, p.spare-l.MaxUnavailable)
+	}
 	p.removeExcess()
 	p.move()
 	p.create()

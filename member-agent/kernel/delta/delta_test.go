@@ -71,6 +71,10 @@ func TestCompute(t *testing.T) {
 		{"paused still scales out", delta.Input{Limits: limits(12, 0, 2, 0), Old: available(10)}, "+new2 "},
 		{"paused still scales in", delta.Input{Limits: limits(8, 0, 2, 0), Old: available(10)}, "-old0+2 "},
 		{"scale and update in one pass", delta.Input{Limits: limits(12, 0, 3, 0), Old: available(10), Update: true, InPlace: true}, "old>new0+1 +new2 "},
+		{"what is too many goes within maxUnavailable", delta.Input{Limits: limits(4, 0, 1, 0), Old: available(4), New: delta.Group{Unavailable: 1}}, "-old0+1 "},
+		{"but no available pod goes for it where those are kept", delta.Input{Limits: limits(4, 0, 1, 0), Old: available(4), New: delta.Group{Unavailable: 1}, KeepAvailable: true}, ""},
+		{"nor for more than are available beyond replicas", delta.Input{Limits: limits(4, 0, 2, 0), Old: available(5), New: delta.Group{Unavailable: 3}, KeepAvailable: true}, "-old0+1 "},
+		{"what somebody asked for goes within maxUnavailable", delta.Input{Limits: limits(4, 0, 1, 0), Old: available(3), New: delta.Group{Unavailable: 1}, Doomed: available(1), KeepAvailable: true}, "doomed0+1 "},
 		{"busy pods finish before they move", delta.Input{Limits: limits(4, 0, 4, 0), Old: delta.Group{Available: 2, Busy: 2}, Update: true, InPlace: true}, "old>new0+2 "},
 
 		{"surge first", delta.Input{Limits: limits(10, 0, 0, 3), Old: available(10), Update: true}, "+new3 "},
@@ -223,6 +227,31 @@ func (w *world) check(t *testing.T, seed uint64, d delta.Delta) {
 		}
 		if g.have.Available < 0 || g.have.Unavailable < 0 {
 			t.Fatalf("seed %d: %+v: %s takes more than there is", seed, w.in, short(d))
+		}
+	}
+}
+
+// What is too many goes, though no available pod goes that replicas need; what somebody asked for goes within maxUnavailable.
+func TestAvailablePodsAreKeptAndPassesConverge(t *testing.T) {
+	for seed := range uint64(3000) {
+		random := rand.New(rand.NewPCG(seed, 13))
+		replicas := random.Int32N(20)
+		l := limits(replicas, random.Int32N(replicas+1), 1, 0)
+		group := func() delta.Group { return delta.Group{Available: random.Int32N(20), Unavailable: random.Int32N(4)} }
+		w := &world{random: random, in: delta.Input{Limits: l, Old: group(), New: group(), KeepAvailable: true, SameRevision: random.IntN(4) == 0}}
+		w.in.Doomed.Available = random.Int32N(3)
+		for step := range 400 {
+			d := delta.Compute(w.in)
+			w.check(t, seed, d)
+			available := w.in.Old.Available + w.in.New.Available + w.in.Doomed.Available - d.Doomed.Available
+			if taken := d.RemoveOld.Available + d.RemoveNew.Available; taken > 0 && available-taken < replicas {
+				t.Fatalf("seed %d: %+v: %s leaves %d available", seed, w.in, short(d), available-taken)
+			}
+			w.apply(d)
+			w.settle(step >= 100)
+		}
+		if n := total(w.in.Old) + total(w.in.New) + total(w.in.Doomed); n != replicas || total(w.in.Doomed) != 0 {
+			t.Fatalf("seed %d: ended with %+v", seed, w.in)
 		}
 	}
 }

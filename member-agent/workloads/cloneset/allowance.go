@@ -23,6 +23,10 @@ func (f *Facts) inForce() budget.Limits {
 	return l
 }
 
+// keepsAvailable tells whether what is too many goes only as far as replicas are available without it. A hub that lends nothing
+// pauses, and maxUnavailable beside the pause is for the pods that a person names: what others are permitted meanwhile is theirs.
+func (p *planner) keepsAvailable() bool { return p.Lent && p.paused() }
+
 // untilAsked is when to ask for the allowance again, 0 for never: a CloneSet at rest asks nothing.
 func (s *scope) untilAsked() time.Duration {
 	c, wanted := s.plan.Counters, s.facts.Limits.Replicas

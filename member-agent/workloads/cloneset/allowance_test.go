@@ -102,6 +102,76 @@ func TestScaleInWithoutAllowance(t *testing.T) {
 	}
 }
 
+// TestWithdrawnSurgeTakesNothingAvailable is what chaos found with seeds 115 and 128: the surge is lent to another cell while its pod
+// is starting here. The order is a pause and maxUnavailable 1, and an available pod went for the one that was too many, while another
+// cell had what may be unavailable.
+func TestWithdrawnSurgeTakesNothingAvailable(t *testing.T) {
+	for _, policy := range []v1beta1.PodUpdatePolicyType{v1beta1.InPlaceIfPossiblePodUpdatePolicy, v1beta1.ReCreatePodUpdatePolicy} {
+		t.Run(string(policy), func(t *testing.T) {
+			s := newSimulation(t, 4)
+			s.run("start")
+			s.lent = true
+			s.surge(1, 0)
+			s.rolling().PodUpdatePolicy = policy
+			s.image("app:2")
+			s.pass()
+			if len(s.pods) != 5 || s.available() != 4 {
+				t.Fatalf("%d of %d pods are available, want a surge pod that is starting", s.available(), len(s.pods))
+			}
+
+			s.surge(0, 1)
+			s.rolling().PodUpdatePolicy, s.rolling().Paused = policy, true
+			for range 20 {
+				if plan := s.pass(); len(plan.Delete) > 0 || len(plan.Update) > 0 || len(plan.Create) > 0 {
+					t.Fatalf("%d pods are deleted, %d updated, %d created while the surge pod is starting: %v", len(plan.Delete), len(plan.Update), len(plan.Create), plan.Notes)
+				}
+				s.now = s.now.Add(time.Second)
+			}
+
+			// A person names a pod: it goes, as beside any pause, and it is the one too many.
+			named := s.pods[0].Name
+			s.cs.Spec.ScaleStrategy.PodsToDelete = []string{named}
+			if plan := s.pass(); len(plan.Delete) != 1 || plan.Delete[0].Pod.Name != named {
+				t.Fatalf("%d pods are deleted, want %s", len(plan.Delete), named)
+			}
+			s.cs.Spec.ScaleStrategy.PodsToDelete = nil
+
+			// Somebody scales in meanwhile: all goes that replicas do without, and the rest once the surge pod is available.
+			s.cs.Spec.Replicas = new(int32(2))
+			s.pass()
+			if s.available() != 2 || len(s.pods) != 3 {
+				t.Fatalf("%d of %d pods are available after scaling to 2, want 2 of 3", s.available(), len(s.pods))
+			}
+			for range 20 {
+				s.kubelet(func() bool { return false })
+				s.now = s.now.Add(time.Second)
+				s.pass()
+				if s.available() < 2 {
+					t.Fatalf("%d pods are available, want 2 at least", s.available())
+				}
+			}
+			if len(s.pods) != 2 || s.updated() != 1 {
+				t.Errorf("%d of %d pods are updated at rest, want 1 of 2", s.updated(), len(s.pods))
+			}
+		})
+	}
+}
+
+// TestPauseWithoutAHub: where no hub lends, a pause takes the surge away within maxUnavailable, as the API says.
+func TestPauseWithoutAHub(t *testing.T) {
+	s := newSimulation(t, 4)
+	s.run("start")
+	s.surge(1, 0)
+	s.image("app:2")
+	s.pass()
+	s.surge(0, 1)
+	s.rolling().Paused = true
+	s.pass()
+	if s.available() != 3 || len(s.pods) != 4 {
+		t.Errorf("%d of %d pods are available, want 3 of 4", s.available(), len(s.pods))
+	}
+}
+
 func TestUntilAsked(t *testing.T) {
 	s := newSimulation(t, 3)
 	s.run("start")

@@ -156,7 +156,7 @@ func Compute(f Facts) (Plan, error) {
 	}
 	d := delta.Compute(delta.Input{
 		Limits: f.inForce(), Old: p.old.group(), New: p.new.group(), Doomed: p.doomed.group(),
-		SameRevision: p.sameRevision(), Update: p.mayUpdate, InPlace: p.inPlace,
+		SameRevision: p.sameRevision(), Update: p.mayUpdate, InPlace: p.inPlace, KeepAvailable: p.keepsAvailable(),
 	})
 	p.plan.Notes = d.Notes
 	if err := p.choose(d); err != nil {
