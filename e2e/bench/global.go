@@ -68,8 +68,13 @@ func (d *delivery) global(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		stop := func() string { return "" }
+		if d.verbose {
+			stop = d.shoot(ctx, all.name)
+		}
 		began := time.Now()
 		took, err := all.roll(ctx, p.phase, p.spec)
+		seen := stop()
 		if err != nil {
 			return err
 		}
@@ -78,6 +83,9 @@ func (d *delivery) global(ctx context.Context) error {
 		}
 		title := fmt.Sprintf("%s of %d pods over %d members, maxUnavailable %s", p.phase, globalPods, globalMembers, globalLimit)
 		d.report.addWithFloor(globalSectionName, title, "s", took, "the same in one cluster", alone)
+		if d.verbose {
+			d.report.table(title+", what was seen", seen)
+		}
 		if err := d.writesOfRollout(title, began, took); err != nil {
 			return err
 		}

@@ -21,6 +21,9 @@ const (
 	// quiet is how long nothing was written before a change counts as news from rest, which is told at once. It is longer
 	// than the second that agents leave between two reports.
 	quiet = 2 * time.Second
+	// last is the least time between a write and the one that says that all is done: what waits for an update waits for that one.
+	// It is longer than what members that end together are apart as a rule.
+	last = 100 * time.Millisecond
 )
 
 // pace decides when a changed status is written.
@@ -36,12 +39,13 @@ type beat struct {
 	since   time.Time // since when
 	changed time.Time // when the change that waits was seen; zero when none waits
 	wrote   time.Time
+	ended   int64 // the order that a written status said to be done
 }
 
 func newPace(clk clock.PassiveClock) *pace { return &pace{clock: clk, byKey: map[wire.Key]*beat{}} }
 
 // wait returns how long a changed status has to wait, 0 to write it now. order is the sequence of the placement, done tells
-// that nothing is in progress: then there is nothing to wait for but the interval.
+// that nothing is in progress: then there is nothing to wait for but the interval, and less where the order was not done before.
 func (p *pace) wait(key wire.Key, order int64, done bool) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,7 +62,10 @@ func (p *pace) wait(key wire.Key, order int64, done bool) time.Duration {
 		b.changed = now
 	}
 	next := b.wrote.Add(interval)
-	if !done && order > 0 {
+	switch {
+	case done && b.ended != order:
+		next = b.wrote.Add(last)
+	case !done && order > 0:
 		next = latest(next, b.since.Add(settle))
 		if b.changed.Sub(b.wrote) < quiet {
 			next = latest(next, b.changed.Add(gather))
@@ -74,11 +81,14 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-func (p *pace) written(key wire.Key) {
+func (p *pace) written(key wire.Key, done bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if b := p.byKey[key]; b != nil {
 		b.wrote, b.changed = p.clock.Now(), time.Time{}
+		if done {
+			b.ended = b.order
+		}
 	}
 }
 

@@ -93,7 +93,7 @@ func (r *Reconciler) report(ctx context.Context, object client.Object, f *Facts,
 		return ctrl.Result{}, fmt.Errorf("write status of %s: %w", f.Key.Sentence(), err)
 	}
 	r.written.Wrote(f.Key, object.GetResourceVersion())
-	r.pace.written(f.Key)
+	r.pace.written(f.Key, s.Done())
 	return ctrl.Result{}, nil
 }
 

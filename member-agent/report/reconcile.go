@@ -36,6 +36,8 @@ type memo struct {
 	status  work.WorkStatus
 	// order that the last report answered, as generation of the Work and sequence.
 	generation, sequence int64
+	// finished is the newest order that was reported to be done.
+	finished int64
 }
 
 // Reconcile reports on one Work, if the hub listens and there is something to say.
@@ -93,6 +95,7 @@ func (r *Reconciler) tell(ctx context.Context, w *work.Work, outcome apply.Outco
 		now: now, sent: m.sentAt, since: outcome.At,
 		fresh:   outcome.Applied && (m.generation != outcome.Generation || m.sequence != outcome.Sequence),
 		settled: live != nil && apply.CarriedOut(live) >= outcome.Sequence && Observed(live) && complete(status.Report),
+		awaited: awaits(m.status, status, m.finished),
 	})
 	if wait > 0 {
 		return ctrl.Result{RequeueAfter: counts.Sooner(wait, next)}, nil

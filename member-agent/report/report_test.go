@@ -216,6 +216,8 @@ func TestPause(t *testing.T) {
 		{"but not long", moment{fresh: true, since: now.Add(-300 * time.Millisecond)}, 0},
 		{"a new order that was seen leaves at once", moment{fresh: true, since: now, settled: true}, 0},
 		{"a known order does not wait", moment{since: now}, 0},
+		{"what the hub waits for leaves soon", moment{sent: now.Add(-30 * time.Millisecond), settled: true, awaited: true}, 70 * time.Millisecond},
+		{"and at once after that", moment{sent: now.Add(-soon), settled: true, awaited: true}, 0},
 		{"the longer of both", moment{fresh: true, since: now, sent: now.Add(-900 * time.Millisecond)}, 300 * time.Millisecond},
 	}
 	for _, tc := range cases {
@@ -223,6 +225,35 @@ func TestPause(t *testing.T) {
 			tc.m.now = now
 			if got := pause(tc.m); got != tc.want {
 				t.Errorf("pause is %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestAwaits(t *testing.T) {
+	status := func(sequence int64, health work.ResourceHealth) work.WorkStatus {
+		return work.WorkStatus{ManifestStatuses: []work.ManifestStatus{{Health: health}}, Report: &work.Report{HubID: "hub", Sequence: sequence}}
+	}
+	const working, done = work.ResourceUnhealthy, work.ResourceHealthy
+	cases := []struct {
+		name       string
+		last, next work.WorkStatus
+		finished   int64
+		want       bool
+	}{
+		{"the first report leaves at once anyway", work.WorkStatus{}, status(1, working), 0, false},
+		{"a new order is followed", status(1, done), status(2, working), 1, true},
+		{"counters that move", status(2, working), status(2, working), 1, false},
+		{"all is done that the order asked for", status(2, working), status(2, done), 1, true},
+		{"a pod that came back after that", status(2, working), status(2, done), 2, false},
+		{"a pod that goes", status(2, done), status(2, working), 2, false},
+		{"another hub's orders begin anew", status(9, working), status(1, working), 9, false},
+		{"the object is gone", status(2, working), work.WorkStatus{Report: &work.Report{Sequence: 2}}, 1, false},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := awaits(tc.last, tc.next, tc.finished); got != tc.want {
+				t.Errorf("awaits is %t, want %t", got, tc.want)
 			}
 		})
 	}

@@ -48,5 +48,8 @@ func (r *Reconciler) send(ctx context.Context, w *work.Work, m *memo, outcome ap
 		m.version, m.status = w.ResourceVersion, w.Status
 	}
 	m.sentAt, m.generation, m.sequence = sent, outcome.Generation, outcome.Sequence
+	if healthy(status) {
+		m.finished = max(m.finished, status.Report.Sequence)
+	}
 	return nil
 }
