@@ -396,7 +396,8 @@ func (r *Room) empty() bool {
 	return true
 }
 
-// promisesOf reads what a placement tells members to run.
+// promisesOf reads what a placement tells members to run. One that is told to run none is among them for as long as it has a cell:
+// until then its report may tell of pods that go, and what the workload gets there again is new.
 func promisesOf(requests corev1.ResourceList, cells []topology.Cell) *promises {
 	e := &promises{requests: map[corev1.ResourceName]float64{}, in: map[string]*promise{}}
 	for name := range requests {
@@ -419,7 +420,6 @@ func promisesOf(requests corev1.ResourceList, cells []topology.Cell) *promises {
 			p.zones[c.Zone] += c.Replicas
 		}
 	}
-	maps.DeleteFunc(e.in, func(_ string, p *promise) bool { return p.ordered == 0 })
 	return e
 }
 

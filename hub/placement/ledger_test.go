@@ -128,6 +128,29 @@ func TestLedger(t *testing.T) {
 	is("adopted, before a mark is on it", 2)
 }
 
+// TestLedgerOfWhatGoesAndComesAgain: pods that are reported from before, and go, are none of those that come.
+func TestLedgerOfWhatGoesAndComesAgain(t *testing.T) {
+	l := NewLedger(clocktesting.NewFakePassiveClock(time.Unix(100, 0)))
+	is := func(what string, want int) {
+		t.Helper()
+		if got := cores(l, "other"); got != want {
+			t.Errorf("%s: %d cores are promised, want %d", what, got, want)
+		}
+	}
+	write := func(n int32) { l.Write(keyed("web"), one("1"), []topology.Cell{in("east", "", n)}, stand(4), -1) }
+	write(4)
+	is("a hub that starts", 0)
+	write(0)
+	is("they are to go", 0)
+	write(6)
+	is("they come again, and the report tells of those that go", 6)
+	write(0)
+	l.Write(keyed("web"), nil, nil, nil, -1)
+	if len(l.entries) != 0 || len(l.members["east"].keys) != 0 {
+		t.Error("it is remembered")
+	}
+}
+
 // TestLedgerRefusesWhatIsOutdated holds that of two decisions made at once the second is made again.
 func TestLedgerRefusesWhatIsOutdated(t *testing.T) {
 	l := NewLedger(clocktesting.NewFakePassiveClock(time.Unix(100, 0)))
