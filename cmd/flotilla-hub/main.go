@@ -19,6 +19,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/flotilla-dev/flotilla/cmd/internal/clocks"
+	_ "github.com/flotilla-dev/flotilla/cmd/internal/roots" // its image has no certificates of authorities
 	"github.com/flotilla-dev/flotilla/cmd/internal/serving"
 	"github.com/flotilla-dev/flotilla/hub"
 	"github.com/flotilla-dev/flotilla/member-agent/link/dial"
