@@ -36,6 +36,8 @@ type memo struct {
 	status  work.WorkStatus
 	// order that the last report answered, as generation of the Work and sequence.
 	generation, sequence int64
+	// settled is the order by which nothing was left to be done when it was reported: later reports are about something else.
+	settled int64
 }
 
 // Reconcile reports on one Work, if the hub listens and there is something to say.
@@ -89,16 +91,25 @@ func (r *Reconciler) tell(ctx context.Context, w *work.Work, outcome apply.Outco
 		r.Hub.Reported(name)
 		return ctrl.Result{RequeueAfter: next}, nil
 	}
+	settled := live != nil && apply.CarriedOut(live) >= outcome.Sequence && Observed(live) && complete(status.Report)
 	wait := pause(moment{
 		now: now, sent: m.sentAt, since: outcome.At,
 		fresh:   outcome.Applied && (m.generation != outcome.Generation || m.sequence != outcome.Sequence),
-		settled: live != nil && apply.CarriedOut(live) >= outcome.Sequence && Observed(live) && complete(status.Report),
+		settled: settled,
 	})
 	if wait > 0 {
 		return ctrl.Result{RequeueAfter: counts.Sooner(wait, next)}, nil
 	}
-	if err := r.send(ctx, w, m, outcome, status); err != nil {
+	end := func(error) {}
+	if m.settled != outcome.Sequence {
+		ctx, end = r.Tracer.Start(ctx, w, "report")
+	}
+	err = r.send(ctx, w, m, outcome, status)
+	if end(err); err != nil {
 		return ctrl.Result{}, err
+	}
+	if settled {
+		m.settled = outcome.Sequence
 	}
 	r.Hub.Reported(name)
 	return ctrl.Result{RequeueAfter: next}, nil
