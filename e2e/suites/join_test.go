@@ -4,6 +4,7 @@ package suites_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"regexp"
 	"strings"
@@ -131,10 +132,12 @@ var _ = Describe("A cluster joins", Ordered, func() {
 		Expect(expectSaid(ctx, "accept", name, "--wait", "--timeout", joins.String())).To(ContainSubstring(name + " is Ready"))
 		shown := &corev1.Secret{}
 		Expect(home.Client.Get(ctx, client.ObjectKey{Namespace: topology.SystemNamespace, Name: topology.CredentialSecret}, shown)).To(Succeed())
-		Expect(shown.Data[topology.CredentialToken]).NotTo(BeEmpty())
+		Expect(shown.Data[topology.CredentialToken]).NotTo(BeEmpty(), "it is Ready by this agent, which has its token then")
 		Expect(shown.Data[topology.CredentialCertificate]).To(BeEmpty())
+		token := &topology.MemberToken{}
+		Expect(json.Unmarshal(shown.Data[topology.CredentialToken], token)).To(Succeed())
 		admin := h.Hub.RESTConfig()
-		holder, err := client.New(&rest.Config{Host: admin.Host, BearerToken: string(shown.Data[topology.CredentialToken]), TLSClientConfig: rest.TLSClientConfig{CAData: admin.CAData}},
+		holder, err := client.New(&rest.Config{Host: admin.Host, BearerToken: token.Token, TLSClientConfig: rest.TLSClientConfig{CAData: admin.CAData}},
 			client.Options{Scheme: h.Hub.Client.Scheme(), Mapper: h.Hub.Client.RESTMapper()})
 		Expect(err).NotTo(HaveOccurred())
 		reads := func(ctx context.Context) error {
