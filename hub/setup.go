@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/trace"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -31,6 +32,7 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/inventory/agent"
 	"github.com/flotilla-dev/flotilla/hub/meter"
 	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/tracing"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -51,6 +53,8 @@ type Options struct {
 	WebhookServer webhook.Server
 	// Clock tells the time; nil is the real clock.
 	Clock clock.PassiveClock
+	// Tracing takes the spans of changes; its ids are of tracing.IDs. nil: nothing is traced.
+	Tracing trace.TracerProvider
 	// SkipNameValidation allows several managers in one process, for tests.
 	SkipNameValidation bool
 	Logger             logr.Logger
@@ -100,12 +104,13 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
 		return nil, fmt.Errorf("add readiness check: %w", err)
 	}
-	return mgr, Setup(ctx, mgr, o.Clock, o.ChecksReachLocal)
+	return mgr, Setup(ctx, mgr, o)
 }
 
-// Setup adds all controllers of the hub to the manager. This list is the whole of it. reachLocal lets
-// checks of waves ask the hub's own machine and link.
-func Setup(ctx context.Context, mgr ctrl.Manager, clk clock.PassiveClock, reachLocal bool) error {
+// Setup adds all controllers of the hub to the manager. This list is the whole of it. Of the options it takes the clock, what checks may
+// reach, and where traces go.
+func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	clk := o.Clock
 	if clk == nil {
 		clk = clock.RealClock{}
 	}
@@ -116,8 +121,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, clk clock.PassiveClock, reachL
 	if err := wire.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	verdicts, watching, asker := placement.NewVerdicts(), placement.NewWatching(), checks.NewAsker(clk, reachLocal)
+	verdicts, watching, asker := placement.NewVerdicts(), placement.NewWatching(), checks.NewAsker(clk, o.ChecksReachLocal)
 	heard := contact.New(mgr.GetAPIReader(), clk)
+	tracer := tracing.New(o.Tracing)
 	measures := meter.New(metrics.Registry, mgr.GetClient(), clk)
 	for _, setup := range []func() error{
 		func() error { return mgr.Add(heard) },
@@ -125,10 +131,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, clk clock.PassiveClock, reachL
 		func() error { return mgr.Add(asker) },
 		func() error { return agent.Setup(mgr, clk, heard.Since, hubID, measures) },
 		func() error {
-			return placement.Setup(mgr, clk, heard.Since, hubID, verdicts, watching, measures, asker)
+			return placement.Setup(mgr, clk, heard.Since, hubID, verdicts, watching, measures, asker, tracer)
 		},
-		func() error { return delivery.Setup(mgr, clk, hubID, verdicts, watching) },
-		func() error { return aggregate.Setup(mgr, clk, hubID, verdicts, measures) },
+		func() error { return delivery.Setup(mgr, clk, hubID, verdicts, watching, tracer) },
+		func() error { return aggregate.Setup(mgr, clk, hubID, verdicts, measures, tracer) },
 	} {
 		if err := setup(); err != nil {
 			return err

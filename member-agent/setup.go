@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -35,6 +36,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/meter"
 	"github.com/flotilla-dev/flotilla/member-agent/objects"
 	"github.com/flotilla-dev/flotilla/member-agent/report"
+	"github.com/flotilla-dev/flotilla/member-agent/tracing"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/uniteddeployment"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/workloadspread"
@@ -64,6 +66,8 @@ type Options struct {
 	MemberClock clock.WithTicker
 	// CloneSetShortHash is cloneset.Options.ShortHash.
 	CloneSetShortHash bool
+	// Tracing takes the spans of what is done for orders; nil: nothing is traced.
+	Tracing trace.TracerProvider
 	// Webhooks is the webhook server of this replica; nil: there is none.
 	Webhooks admission.Server
 }
@@ -152,11 +156,14 @@ func setupHub(ctx context.Context, mgr ctrl.Manager, options Options, hub *link.
 	if err := mgr.Add(measures); err != nil {
 		return fmt.Errorf("add to the manager: %w", err)
 	}
-	if err := apply.Setup(mgr, apply.Options{Hub: hub, Objects: store, Outcomes: outcomes, Copies: kept, Workers: options.Workers, Clock: options.Clock}); err != nil {
+	tracer := tracing.New(options.Tracing, options.ClusterName)
+	if err := apply.Setup(mgr, apply.Options{
+		Hub: hub, Objects: store, Outcomes: outcomes, Copies: kept, Workers: options.Workers, Clock: options.Clock, Tracer: tracer,
+	}); err != nil {
 		return err
 	}
 	return report.Setup(ctx, mgr, report.Options{
-		Hub: hub, Objects: store, Outcomes: outcomes, Workers: options.Workers, Clock: options.Clock, MemberClock: options.MemberClock,
+		Hub: hub, Objects: store, Outcomes: outcomes, Workers: options.Workers, Clock: options.Clock, MemberClock: options.MemberClock, Tracer: tracer,
 	})
 }
 

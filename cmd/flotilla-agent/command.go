@@ -30,6 +30,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/cmd/internal/clocks"
 	"github.com/flotilla-dev/flotilla/cmd/internal/serving"
+	"github.com/flotilla-dev/flotilla/cmd/internal/tracing"
 	memberagent "github.com/flotilla-dev/flotilla/member-agent"
 	"github.com/flotilla-dev/flotilla/member-agent/expiry"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/servertime"
@@ -142,6 +143,12 @@ func run(ctx context.Context, f *flags) error {
 		}
 		options.Webhooks = hooks
 	}
+	provider, stop, err := tracing.Start(ctx, program, version(), log)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	options.Tracing = provider
 	if err := memberagent.Setup(ctx, mgr, options); err != nil {
 		return err
 	}

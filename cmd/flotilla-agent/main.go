@@ -7,6 +7,8 @@ import (
 	"os"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	_ "github.com/flotilla-dev/flotilla/cmd/internal/roots" // its image has no certificates of authorities
 )
 
 func main() {

@@ -19,7 +19,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/flotilla-dev/flotilla/cmd/internal/clocks"
+	_ "github.com/flotilla-dev/flotilla/cmd/internal/roots" // its image has no certificates of authorities
 	"github.com/flotilla-dev/flotilla/cmd/internal/serving"
+	"github.com/flotilla-dev/flotilla/cmd/internal/tracing"
 	"github.com/flotilla-dev/flotilla/hub"
 	"github.com/flotilla-dev/flotilla/member-agent/link/dial"
 )
@@ -92,6 +94,12 @@ func (f *flags) run(ctx context.Context) error {
 			return err
 		}
 	}
+	provider, stop, err := tracing.Start(ctx, program, version(), f.options.Logger)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	f.options.Tracing = provider
 	mgr, err := f.newManager(ctx, cfg)
 	if err != nil {
 		return err

@@ -43,6 +43,7 @@ networkPolicy: {metricsFrom: [{namespaceSelector: {matchLabels: {kubernetes.io/m
 metrics: {serviceMonitor: {enabled: true, labels: {release: prometheus}}}
 prometheusRule: {enabled: true, labels: {release: prometheus}}
 dashboards: {enabled: true, labels: {example.org/team: platform}}
+tracing: {endpoint: "http://collector.observability:4318"}
 `
 
 // chart returns the folder of a chart.

@@ -4,6 +4,7 @@ package suites_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"regexp"
 	"strings"
@@ -112,6 +113,80 @@ var _ = Describe("A cluster joins", Ordered, func() {
 		Eventually(ctx, func() (string, error) {
 			return h.Hub.Kubectl(ctx, "get", "clusterroles,clusterrolebindings,roles,rolebindings", "-A", "-l", topology.LabelMember+"="+name, "-o", "name")
 		}).WithTimeout(joins).Should(BeEmpty())
+	})
+
+	It("with tokens in place of certificates: it leaves, what it showed is void, its pods run on, and joined again it is Ready only once its agent has come", func(ctx SpecContext) {
+		hub, member := h.Hub.Kubeconfig(), alone.Members[north].Kubeconfig()
+		home := alone.Members[north]
+		join := []string{"join", name, "--credential", "token", "--hub-kubeconfig", hub, "--kubeconfig", member}
+		// What the command line says is next after a cluster left.
+		end := func(ctx context.Context) {
+			Expect(alone.Fleet.Kill(ctx, agent)).To(Succeed())
+			home.MustKubectl(ctx, "-n", topology.SystemNamespace, "delete", "secret", topology.JoinSecret, topology.CredentialSecret, "--ignore-not-found")
+		}
+
+		By("joining")
+		end(ctx)
+		expectSaid(ctx, join...)
+		Expect(h.RunJoinedOn(ctx, alone, north)).To(Succeed())
+		Expect(expectSaid(ctx, "accept", name, "--wait", "--timeout", joins.String())).To(ContainSubstring(name + " is Ready"))
+		shown := &corev1.Secret{}
+		Expect(home.Client.Get(ctx, client.ObjectKey{Namespace: topology.SystemNamespace, Name: topology.CredentialSecret}, shown)).To(Succeed())
+		Expect(shown.Data[topology.CredentialToken]).NotTo(BeEmpty(), "it is Ready by this agent, which has its token then")
+		Expect(shown.Data[topology.CredentialCertificate]).To(BeEmpty())
+		token := &topology.MemberToken{}
+		Expect(json.Unmarshal(shown.Data[topology.CredentialToken], token)).To(Succeed())
+		admin := h.Hub.RESTConfig()
+		holder, err := client.New(&rest.Config{Host: admin.Host, BearerToken: token.Token, TLSClientConfig: rest.TLSClientConfig{CAData: admin.CAData}},
+			client.Options{Scheme: h.Hub.Client.Scheme(), Mapper: h.Hub.Client.RESTMapper()})
+		Expect(err).NotTo(HaveOccurred())
+		reads := func(ctx context.Context) error {
+			return holder.Get(ctx, client.ObjectKey{Name: name}, &topology.MemberCluster{})
+		}
+		Expect(reads(ctx)).To(Succeed(), "what the agent shows is good")
+
+		By("placing a workload there")
+		ns := bare(ctx, "tokens")
+		api := harness.CloneSet(ns, "api")
+		h.Hub.Apply(ctx, policyOn(ns, "north", name, "CloneSet"), cloneSet(ns, "api", 3, "a:1", ""))
+		h.ExpectPlaced(ctx, api, map[string]int{name: 3})
+		Eventually(ctx, func() int { return alone.Pods.Left(ns) }).WithTimeout(joins).Should(Equal(3))
+		before := alone.Pods.Mark(ctx, ns)
+
+		By("leaving, with the agent still running: what it shows is void")
+		first := &topology.MemberCluster{}
+		Expect(h.Hub.Client.Get(ctx, client.ObjectKey{Name: name}, first)).To(Succeed())
+		expectSaid(ctx, "leave", name, "--orphan")
+		Eventually(ctx, reads).WithTimeout(joins).Should(Satisfy(apierrors.IsUnauthorized))
+		Eventually(ctx, func(ctx context.Context) error {
+			return h.Hub.Client.Get(ctx, client.ObjectKey{Namespace: topology.MembersNamespace, Name: topology.MemberObject(name)}, &corev1.ServiceAccount{})
+		}).WithTimeout(joins).Should(Satisfy(apierrors.IsNotFound))
+		expectNoMember(ctx, name)
+
+		By("joining again: nothing of before makes it Ready")
+		end(ctx)
+		expectSaid(ctx, join...)
+		expectNo(ctx, []string{"accept", name}, "the agent has not asked yet")
+		h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", name),
+			metav1.Condition{Type: topology.MemberReady, Status: metav1.ConditionFalse, Reason: topology.ReasonNeverConnected}, name)
+		Expect(h.RunJoinedOn(ctx, alone, north)).To(Succeed())
+		Expect(expectSaid(ctx, "accept", name, "--wait", "--timeout", joins.String())).To(ContainSubstring(name + " is Ready"))
+		second := &topology.MemberCluster{}
+		Expect(h.Hub.Client.Get(ctx, client.ObjectKey{Name: name}, second)).To(Succeed())
+		Expect(second.UID).NotTo(Equal(first.UID))
+		Eventually(ctx, reads).WithTimeout(joins).Should(Satisfy(apierrors.IsUnauthorized), "the former token stays void")
+
+		By("taking over what ran on")
+		h.ExpectPlaced(ctx, api, map[string]int{name: 3})
+		Eventually(ctx, func(ctx context.Context) (string, error) {
+			return h.Hub.Kubectl(ctx, "-n", ns, "get", "clone/api", "-o", "jsonpath={.status.readyReplicas}")
+		}).WithTimeout(joins).Should(Equal("3"))
+		history := alone.Pods.Since(ctx, before)
+		Expect(history.Created()).To(BeEmpty())
+		Expect(history.Gone()).To(BeEmpty())
+		Expect(history.Restarted()).To(BeEmpty())
+		h.Kubectl(ctx, "-n", ns, "delete", "clone/api", "--timeout=240s")
+		Eventually(ctx, func() int { return alone.Pods.Left(ns) }).WithTimeout(joins).Should(BeZero())
 	})
 
 	It("7.7-13: a stolen token cannot read clusters, cannot take an existing name, and yields nothing but a pending request", func(ctx SpecContext) {

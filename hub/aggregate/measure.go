@@ -1,9 +1,34 @@
 package aggregate
 
+import (
+	"context"
+	"time"
+
+	"github.com/flotilla-dev/flotilla/hub/tracing"
+)
+
+// progress is how far a change is.
+type progress struct {
+	// since is when the hub saw the change.
+	since time.Time
+	// underWay: its end is not in the workload's status yet. done: nothing is left to be done.
+	underWay, done bool
+}
+
 // measure tells the meter how far the members are with what the placement was made of.
-func (r *Reconciler) measure(f *Facts, s *Sum) {
+func (r *Reconciler) measure(f *Facts, s *Sum) progress {
 	if f.Placement == nil || len(f.Placement.Spec.Cells) == 0 {
-		return
+		return progress{}
 	}
-	r.meter.Answered(f.Key, f.Placement.Spec.Workload.Generation, s.Answered, s.Stalled == nil && s.Done())
+	done := s.Stalled == nil && s.Done()
+	since, underWay := r.meter.Answered(f.Key, f.Placement.Spec.Workload.Generation, s.Answered, done)
+	return progress{since: since, underWay: underWay, done: s.Answered && done}
+}
+
+// told is called when the workload's status says what was summed: the trace of a change that is over is given its first span.
+func (r *Reconciler) told(ctx context.Context, f *Facts, p progress) {
+	if p.underWay && p.done {
+		r.tracer.Done(ctx, tracing.ChangeOf(f.Key, &f.Placement.Spec), p.since, r.clock.Now())
+		r.meter.Told(f.Key, f.Placement.Spec.Workload.Generation)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"go.opentelemetry.io/otel/attribute"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,6 +16,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/hub/meter"
 	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/tracing"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
@@ -28,7 +30,8 @@ type Reconciler struct {
 	verdicts *placement.Verdicts
 	pace     *pace
 	written  *wire.Written[wire.Key]
-	meter    *meter.Meter // nil measures nothing
+	meter    *meter.Meter    // nil measures nothing
+	tracer   *tracing.Tracer // nil traces nothing
 }
 
 // NewReconciler returns a reconciler that writes with c and reads c's cache.
@@ -66,17 +69,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 	if err := r.reportPlacement(ctx, facts, stalledOf(rule, facts, &sum)); err != nil || rule.Copied {
 		return ctrl.Result{}, err
 	}
-	r.measure(facts, &sum)
-	return r.report(ctx, object, facts, &sum)
+	return r.report(ctx, object, facts, &sum, r.measure(facts, &sum))
 }
 
-// report writes the user's status when it changed, not faster than the pace.
-func (r *Reconciler) report(ctx context.Context, object client.Object, f *Facts, s *Sum) (ctrl.Result, error) {
+// report writes the user's status when it changed, not faster than the pace. What is written for a change that is under way is a part of
+// its trace.
+func (r *Reconciler) report(ctx context.Context, object client.Object, f *Facts, s *Sum, p progress) (ctrl.Result, error) {
 	if !r.written.Seen(f.Key, object.GetResourceVersion()) {
 		return ctrl.Result{RequeueAfter: interval}, nil
 	}
 	base := object.DeepCopyObject().(client.Object)
 	if !r.fill(object, f, s) {
+		r.told(ctx, f, p)
 		return ctrl.Result{}, nil
 	}
 	var order int64
@@ -86,7 +90,13 @@ func (r *Reconciler) report(ctx context.Context, object client.Object, f *Facts,
 	if wait := r.pace.wait(f.Key, order, s.Done()); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	if err := r.client.Status().Patch(ctx, object, withCounters{client.MergeFrom(base)}, wire.ManagerAggregate); err != nil {
+	patchCtx, end := ctx, func(error) {}
+	if p.underWay {
+		patchCtx, end = r.tracer.Start(ctx, tracing.ChangeOf(f.Key, &f.Placement.Spec), "sum", attribute.Bool("flotilla.done", p.done))
+	}
+	err := r.client.Status().Patch(patchCtx, object, withCounters{client.MergeFrom(base)}, wire.ManagerAggregate)
+	end(client.IgnoreNotFound(err))
+	if err != nil {
 		if apierrors.IsNotFound(err) {
 			return ctrl.Result{}, nil
 		}
@@ -94,6 +104,7 @@ func (r *Reconciler) report(ctx context.Context, object client.Object, f *Facts,
 	}
 	r.written.Wrote(f.Key, object.GetResourceVersion())
 	r.pace.written(f.Key, s.Done())
+	r.told(ctx, f, p)
 	return ctrl.Result{}, nil
 }
 

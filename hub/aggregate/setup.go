@@ -20,6 +20,7 @@ import (
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/meter"
 	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/tracing"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -27,7 +28,7 @@ import (
 const workers = 8
 
 // Setup adds the controller of this stage to the manager.
-func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, measures *meter.Meter) error {
+func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, measures *meter.Meter, tracer *tracing.Tracer) error {
 	w := &watches{client: mgr.GetClient(), rules: placement.AllRules()}
 	controllers := builder.TypedControllerManagedBy[wire.Key](mgr).Named("aggregate").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
@@ -42,7 +43,7 @@ func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *pla
 		controllers = controllers.Watches(rule.New(), handler.TypedEnqueueRequestsFromMapFunc(toKey), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
 	}
 	r := NewReconciler(mgr.GetClient(), clk, hubID, verdicts)
-	r.meter = measures
+	r.meter, r.tracer = measures, tracer
 	if err := controllers.Complete(r); err != nil {
 		return fmt.Errorf("set up controller aggregate: %w", err)
 	}

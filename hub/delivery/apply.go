@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"go.opentelemetry.io/otel/attribute"
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,6 +14,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/tracing"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -38,7 +40,7 @@ func (r *Reconciler) apply(ctx context.Context, s *state, want []*work.Work) (ct
 	group.SetLimit(parallel)
 	errs := make([]error, len(want)+len(s.works))
 	for i, w := range want {
-		group.Go(func() error { errs[i] = r.write(ctx, old[i], w); return nil })
+		group.Go(func() error { errs[i] = r.write(ctx, s, old[i], w); return nil })
 	}
 	next := len(want)
 	for _, gone := range have {
@@ -68,11 +70,24 @@ func (r *Reconciler) isLatest(ctx context.Context, s *state) (bool, error) {
 	return err == nil && live.UID == s.placement.UID && live.Generation == s.placement.Generation, nil
 }
 
+// traced begins the span of a write of a Work, which carries it to the agent.
+func (r *Reconciler) traced(ctx context.Context, s *state, w *work.Work) (context.Context, func(error)) {
+	if s.placement == nil {
+		return ctx, func(error) {}
+	}
+	ctx, end := r.tracer.Start(ctx, tracing.ChangeOf(s.key, &s.placement.Spec), "deliver",
+		attribute.String("flotilla.work", w.Namespace+"/"+w.Name), attribute.String("flotilla.sequence", w.Annotations[topology.AnnotationSequence]))
+	if parent := tracing.Traceparent(ctx); parent != "" {
+		w.Annotations[topology.AnnotationTraceparent] = parent
+	}
+	return ctx, end
+}
+
 // errStale: the cache has not seen what was written last; its event brings the next reconcile.
 var errStale = errors.New("the cache has not seen the last write")
 
 // write creates or patches one Work where it differs.
-func (r *Reconciler) write(ctx context.Context, old, want *work.Work) error {
+func (r *Reconciler) write(ctx context.Context, s *state, old, want *work.Work) error {
 	name := client.ObjectKeyFromObject(want)
 	version := ""
 	if old != nil {
@@ -82,7 +97,9 @@ func (r *Reconciler) write(ctx context.Context, old, want *work.Work) error {
 		return errStale
 	}
 	if old == nil {
+		ctx, end := r.traced(ctx, s, want)
 		err := r.client.Create(ctx, want, wire.ManagerDelivery)
+		end(err)
 		if apierrors.IsAlreadyExists(err) {
 			r.written.Wrote(name, "1") // any version is newer: wait for the cache to have the object at all
 			return errStale
@@ -100,7 +117,10 @@ func (r *Reconciler) write(ctx context.Context, old, want *work.Work) error {
 	if !changed {
 		return nil
 	}
-	if err := r.client.Patch(ctx, merged, client.MergeFrom(old), wire.ManagerDelivery); err != nil {
+	ctx, end := r.traced(ctx, s, merged)
+	err := r.client.Patch(ctx, merged, client.MergeFrom(old), wire.ManagerDelivery)
+	end(err)
+	if err != nil {
 		if apierrors.IsNotFound(err) {
 			return errStale
 		}

@@ -14,6 +14,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/tracing"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -32,6 +33,7 @@ type Reconciler struct {
 	hubID    string
 	verdicts *placement.Verdicts
 	written  *wire.Written[types.NamespacedName]
+	tracer   *tracing.Tracer // nil traces nothing
 }
 
 // NewReconciler returns a reconciler that writes with c and reads c's cache; live reads past the cache, before something is

@@ -16,6 +16,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/tracing"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -23,7 +24,7 @@ import (
 const workers = 8
 
 // Setup adds the controllers of this stage to the manager.
-func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, watching *placement.Watching) error {
+func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, watching *placement.Watching, tracer *tracing.Tracer) error {
 	ours := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan())
 	controllers := builder.TypedControllerManagedBy[wire.Key](mgr).Named("delivery").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
@@ -36,7 +37,9 @@ func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *pla
 		}
 		controllers = controllers.Watches(rule.New(), handler.TypedEnqueueRequestsFromMapFunc(toKey), builder.WithPredicates(ours))
 	}
-	if err := controllers.Complete(NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), clk, hubID, verdicts)); err != nil {
+	r := NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), clk, hubID, verdicts)
+	r.tracer = tracer
+	if err := controllers.Complete(r); err != nil {
 		return fmt.Errorf("set up controller delivery: %w", err)
 	}
 	return setupCopies(mgr, clk, hubID, verdicts, watching)

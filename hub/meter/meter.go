@@ -39,8 +39,8 @@ type Meter struct {
 type change struct {
 	generation int64
 	since      time.Time
-	// delivered: every member has carried out the order. done: nothing is left to be done.
-	delivered, done bool
+	// delivered: every member has carried out the order. done: nothing is left to be done. told: the workload's status says so.
+	delivered, done, told bool
 }
 
 // New returns a meter that reads what stands from reader, the hub's cache. Start shows it in the registry. clk must be monotonic.
@@ -148,7 +148,7 @@ func (m *Meter) Asked(key wire.Key, generation int64, placed *topology.WorkloadP
 		return
 	}
 	old := !known && placed != nil && placed.Spec.Workload.Generation >= generation
-	m.asked[key] = change{generation: generation, since: now, delivered: old, done: old}
+	m.asked[key] = change{generation: generation, since: now, delivered: old, done: old, told: old}
 }
 
 // Forget tells that a workload is gone.
@@ -162,16 +162,17 @@ func (m *Meter) Forget(key wire.Key) {
 }
 
 // Answered tells how far the members are with the generation that the placement was made of: whether all of them have carried out
-// the order, and whether all pods are as it asks.
-func (m *Meter) Answered(key wire.Key, generation int64, delivered, done bool) {
+// the order, and whether all pods are as it asks. It returns since when the hub knows the generation, and false where it does not measure
+// it, or was told of its end.
+func (m *Meter) Answered(key wire.Key, generation int64, delivered, done bool) (since time.Time, underWay bool) {
 	if m == nil {
-		return
+		return time.Time{}, false
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c, known := m.asked[key]
 	if !known || c.generation != generation {
-		return
+		return time.Time{}, false
 	}
 	took := m.clock.Since(c.since).Seconds()
 	if delivered && !c.delivered {
@@ -183,6 +184,20 @@ func (m *Meter) Answered(key wire.Key, generation int64, delivered, done bool) {
 		c.done = true
 	}
 	m.asked[key] = c
+	return c.since, !c.told
+}
+
+// Told tells that the status of a workload says that the generation is done.
+func (m *Meter) Told(key wire.Key, generation int64) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c, known := m.asked[key]; known && c.generation == generation {
+		c.told = true
+		m.asked[key] = c
+	}
 }
 
 // Decided counts the numbers that a decision changed. last are the cells of before, next those that were written.

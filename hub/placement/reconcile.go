@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/meter"
+	"github.com/flotilla-dev/flotilla/hub/tracing"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -30,7 +32,8 @@ type Reconciler struct {
 	written  *wire.Written[wire.Key]
 	live     client.Reader
 	events   events.EventRecorder
-	meter    *meter.Meter // nil measures nothing
+	meter    *meter.Meter    // nil measures nothing
+	tracer   *tracing.Tracer // nil traces nothing
 }
 
 // NewReconciler returns a reconciler that writes with c and reads c's cache, and reads what that does not hold with live. It alone
@@ -76,6 +79,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 		again = unseenFor // a promise may end without an event
 	}
 	return ctrl.Result{RequeueAfter: again}, nil
+}
+
+// traced begins the span of a decision that is written.
+func (r *Reconciler) traced(ctx context.Context, key wire.Key, spec *topology.WorkloadPlacementSpec) (context.Context, func(error)) {
+	return r.tracer.Start(ctx, tracing.ChangeOf(key, spec), "place", attribute.Int64("flotilla.sequence", spec.Sequence), attribute.Int("flotilla.cells", len(spec.Cells)))
 }
 
 // knownTries is how often a decision is made anew because members promised room to others meanwhile. The last one stands:
@@ -125,7 +133,9 @@ func (r *Reconciler) apply(ctx context.Context, s *state, step step) error {
 			},
 			Spec: *step.spec,
 		}
-		if err := r.client.Create(ctx, placement, wire.ManagerPlacement); err != nil {
+		ctx, end := r.traced(ctx, s.key, step.spec)
+		err := r.client.Create(ctx, placement, wire.ManagerPlacement)
+		if end(err); err != nil {
 			return fmt.Errorf("create placement of %s: %w", s.key.Sentence(), err)
 		}
 		r.written.Wrote(s.key, placement.ResourceVersion)
@@ -139,7 +149,9 @@ func (r *Reconciler) apply(ctx context.Context, s *state, step step) error {
 	placement := s.placement.DeepCopy()
 	placement.Spec = *step.spec
 	controllerutil.AddFinalizer(placement, topology.PlacementFinalizer)
-	if err := r.client.Update(ctx, placement, wire.ManagerPlacement); err != nil {
+	ctx, end := r.traced(ctx, s.key, step.spec)
+	err := r.client.Update(ctx, placement, wire.ManagerPlacement)
+	if end(err); err != nil {
 		return fmt.Errorf("update placement of %s: %w", s.key.Sentence(), err)
 	}
 	r.written.Wrote(s.key, placement.ResourceVersion)

@@ -57,7 +57,9 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts 
 		if wait, err := r.awaitNeeds(ctx, w, m); err != nil || wait > 0 {
 			return ctrl.Result{RequeueAfter: wait}, err
 		}
-		if err := r.apply(ctx, m, decision.Action != Create); err != nil {
+		tracedCtx, end := r.Tracer.Start(ctx, w, "apply")
+		err := r.apply(tracedCtx, m, decision.Action != Create)
+		if end(err); err != nil {
 			return r.failed(w, m, err), nil
 		}
 		if decision.Action == Update && facts.Memory.Applied && facts.Memory.Hash == m.order.Hash {

@@ -16,6 +16,7 @@ import (
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/copies"
 	"github.com/flotilla-dev/flotilla/member-agent/objects"
+	"github.com/flotilla-dev/flotilla/member-agent/tracing"
 )
 
 // Hub is what apply needs of the connection to the hub.
@@ -44,6 +45,8 @@ type Options struct {
 	// Workers is how many Works are carried out at the same time, at least 1.
 	Workers int
 	Clock   clock.PassiveClock
+	// Tracer goes on with the traces that Works carry; nil: nothing is traced.
+	Tracer *tracing.Tracer
 }
 
 // requestTimeout bounds one look at a Work with all its requests: an API server that hangs must not hold the workers.

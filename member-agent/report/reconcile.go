@@ -38,6 +38,8 @@ type memo struct {
 	generation, sequence int64
 	// finished is the newest order that was reported to be done.
 	finished int64
+	// settled is the order by which nothing was left to be done when it was reported: later reports are about something else.
+	settled int64
 }
 
 // Reconcile reports on one Work, if the hub listens and there is something to say.
@@ -91,17 +93,26 @@ func (r *Reconciler) tell(ctx context.Context, w *work.Work, outcome apply.Outco
 		r.Hub.Reported(name)
 		return ctrl.Result{RequeueAfter: next}, nil
 	}
+	settled := live != nil && apply.CarriedOut(live) >= outcome.Sequence && Observed(live) && complete(status.Report)
 	wait := pause(moment{
 		now: now, sent: m.sentAt, since: outcome.At,
 		fresh:   outcome.Applied && (m.generation != outcome.Generation || m.sequence != outcome.Sequence),
-		settled: live != nil && apply.CarriedOut(live) >= outcome.Sequence && Observed(live) && complete(status.Report),
+		settled: settled,
 		awaited: awaits(m.status, status, m.finished),
 	})
 	if wait > 0 {
 		return ctrl.Result{RequeueAfter: counts.Sooner(wait, next)}, nil
 	}
-	if err := r.send(ctx, w, m, outcome, status); err != nil {
+	end := func(error) {}
+	if m.settled != outcome.Sequence {
+		ctx, end = r.Tracer.Start(ctx, w, "report")
+	}
+	err = r.send(ctx, w, m, outcome, status)
+	if end(err); err != nil {
 		return ctrl.Result{}, err
+	}
+	if settled {
+		m.settled = outcome.Sequence
 	}
 	r.Hub.Reported(name)
 	return ctrl.Result{RequeueAfter: next}, nil

@@ -18,6 +18,7 @@ import (
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/apply"
 	"github.com/flotilla-dev/flotilla/member-agent/objects"
+	"github.com/flotilla-dev/flotilla/member-agent/tracing"
 )
 
 // Hub is what report needs of the connection to the hub.
@@ -48,6 +49,8 @@ type Options struct {
 	Clock   clock.PassiveClock
 	// MemberClock is the time by which the ages of pods are counted; nil: Clock.
 	MemberClock clock.PassiveClock
+	// Tracer goes on with the traces that Works carry; nil: nothing is traced.
+	Tracer *tracing.Tracer
 }
 
 // Setup registers the controller, and its index of pods with the manager's cache, which Options.Pods becomes. The epoch of its

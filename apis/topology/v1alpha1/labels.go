@@ -12,6 +12,9 @@ const (
 
 	// AnnotationHubID is on a Work: the id of the hub that wrote it (uid of its kube-system namespace).
 	AnnotationHubID = "topology.flotilla.dev/hub-id"
+	// AnnotationTraceparent is on a Work: the span that wrote it last, as in the header of W3C Trace Context. It is written along with other
+	// changes of the Work, never for its own sake.
+	AnnotationTraceparent = "topology.flotilla.dev/traceparent"
 	// AnnotationSequence is on a Work: the number of the order, decimal; an agent ignores lower ones than it has carried out.
 	AnnotationSequence = "topology.flotilla.dev/sequence"
 	// AnnotationWorkload is on a Work: "<Kind>/<namespace>/<name>" of the user's object.

@@ -91,6 +91,14 @@ subjects:
   namespace: {{ .root.Release.Namespace }}
 {{- end }}
 
+{{- /* tracing: the environment of a program that sends traces, none without a receiver. */ -}}
+{{- define "flotilla.tracing" -}}
+{{- with .Values.tracing.endpoint }}
+- name: OTEL_EXPORTER_OTLP_ENDPOINT
+  value: {{ . | quote }}
+{{- end }}
+{{- end }}
+
 {{- /* deployment: args is a list; env a list, before the user's; webhook tells whether the program serves one. */ -}}
 {{- define "flotilla.deployment" -}}
 apiVersion: apps/v1

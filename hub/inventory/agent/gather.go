@@ -25,6 +25,8 @@ type leaseSeen struct {
 	since   time.Time
 	changed bool
 	clock   comparison
+	// member is the uid of the MemberCluster that it was seen for: one of the same name that is made later has been heard of by nobody.
+	member types.UID
 }
 
 func (r *Reconciler) gather(ctx context.Context, member *topology.MemberCluster) (facts, error) {
@@ -41,7 +43,7 @@ func (r *Reconciler) gather(ctx context.Context, member *topology.MemberCluster)
 		return f, fmt.Errorf("get Lease of MemberCluster %s: %w", member.Name, err)
 	}
 	if err == nil && lease.Spec.RenewTime != nil && heldBy(lease, clusterID(member)) {
-		f.lease = r.see(member.Name, *lease.Spec.RenewTime, f.now)
+		f.lease = r.see(member, lease, f.now)
 		if err := r.lookAgain(ctx, &f); err != nil {
 			return f, err
 		}
@@ -87,7 +89,7 @@ func (r *Reconciler) lookAgain(ctx context.Context, f *facts) error {
 		return fmt.Errorf("get Lease of MemberCluster %s from the API server: %w", f.member.Name, err)
 	}
 	if lease.Spec.RenewTime != nil && heldBy(lease, clusterID(f.member)) {
-		f.lease = r.see(f.member.Name, *lease.Spec.RenewTime, f.now)
+		f.lease = r.see(f.member, lease, f.now)
 	}
 	return nil
 }
@@ -127,20 +129,27 @@ func goesBefore(a, b *topology.MemberCluster) bool {
 	return a.Name < b.Name
 }
 
-// see records a renewTime and returns since when it stands.
-func (r *Reconciler) see(name string, renewTime metav1.MicroTime, now time.Time) sighting {
+// see records the renewTime of a member's Lease and returns since when it stands.
+func (r *Reconciler) see(member *topology.MemberCluster, lease *coordinationv1.Lease, now time.Time) sighting {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	name, renewTime := member.Name, *lease.Spec.RenewTime
 	last, ok := r.leases[name]
+	if ok && last.member != member.UID {
+		last, ok = leaseSeen{}, false
+	}
 	if !ok || !last.renewTime.Equal(&renewTime) && !last.before.Equal(&renewTime) {
-		last = leaseSeen{renewTime: renewTime, before: last.renewTime, since: now, changed: ok, clock: last.clock}
+		last = leaseSeen{renewTime: renewTime, before: last.renewTime, since: now, changed: ok, clock: last.clock, member: member.UID}
 		if ok { // the first one that a hub sees may be old
 			last.clock.hear(renewTime.Sub(now))
 		}
 		r.leases[name] = last
 		r.meter.Heard(name)
 	}
-	seen := sighting{exists: true, changed: last.changed, since: last.since, apart: last.clock.told, compared: last.clock.enough()}
+	seen := sighting{
+		exists: true, changed: last.changed, since: last.since, apart: last.clock.told, compared: last.clock.enough(),
+		former: !last.changed && lease.CreationTimestamp.Before(&member.CreationTimestamp),
+	}
 	if r.heard != nil && r.heard().After(seen.since) {
 		seen.since = r.heard()
 	}

@@ -41,6 +41,8 @@ type sighting struct {
 	exists bool
 	// changed: renewTime has changed since this hub started.
 	changed bool
+	// former: it is older than the MemberCluster, and has not changed since this hub saw it: it may be left of a membership that ended.
+	former bool
 	// since is when this hub first saw the present renewTime, by its own clock; later if it lost contact with its API server
 	// meanwhile, for then it could not have seen a renewal.
 	since time.Time
@@ -99,8 +101,9 @@ func readyCondition(f facts) metav1.Condition {
 	expired := f.lease.exists && !f.now.Before(f.lease.since.Add(leaseExpires))
 	// A Lease that has not changed since the hub started may be old: what was known of it before goes on.
 	knownExpired := before != nil && before.Reason == topology.ReasonLeaseExpired && !f.lease.changed
+	never := before == nil || before.Reason == topology.ReasonNeverConnected
 	switch {
-	case !f.lease.exists && (before == nil || before.Reason == topology.ReasonNeverConnected):
+	case never && (!f.lease.exists || f.lease.former):
 		c.Reason = topology.ReasonNeverConnected
 		c.Message = fmt.Sprintf("no Lease of the agent of MemberCluster %s was seen yet; start the agent, or look at its log", m.Name)
 	case !f.lease.exists, expired, knownExpired:
@@ -171,7 +174,7 @@ func silentCondition(f facts) (metav1.Condition, bool) {
 	m := f.member
 	c := metav1.Condition{Type: topology.MemberSilent, ObservedGeneration: m.Generation}
 	before := meta.FindStatusCondition(m.Status.Conditions, topology.MemberSilent)
-	expired := f.lease.exists && !f.now.Before(f.lease.since.Add(allowancesExpire))
+	expired := f.lease.exists && !f.lease.former && !f.now.Before(f.lease.since.Add(allowancesExpire))
 	// What was known before this hub started goes on until the Lease is renewed, or is there again.
 	if expired || silent(m) && !f.lease.changed {
 		c.Status, c.Reason = metav1.ConditionTrue, topology.ReasonAllowancesReclaimed

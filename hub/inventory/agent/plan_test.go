@@ -160,7 +160,7 @@ func (w *world) restart() {
 // renew sets the Lease's renewTime to a time of the member's own clock.
 func (w *world) renew(at int64) {
 	w.t.Helper()
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-east", Name: "east"}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-east", Name: "east", CreationTimestamp: metav1.NewTime(w.clock.Now())}}
 	err := w.client.Get(w.t.Context(), client.ObjectKeyFromObject(lease), lease)
 	lease.Spec.RenewTime, lease.Spec.HolderIdentity = new(metav1.NewMicroTime(time.Unix(at, 0))), new("id-east")
 	if err != nil {
@@ -222,6 +222,44 @@ func TestReadyGoesByTheHubsOwnClock(t *testing.T) {
 	w.is(topology.ReasonLeaseFresh, false, "a restarted hub waits before it judges")
 	w.clock.Step(40 * time.Second)
 	w.is(topology.ReasonLeaseExpired, true, "and then judges")
+}
+
+// TestALeaseOfAFormerMembership holds that a cluster that joins again under its name is not Ready by the Lease that it renewed before it
+// left, whether or not this hub saw it leave.
+func TestALeaseOfAFormerMembership(t *testing.T) {
+	for _, seen := range []bool{true, false} {
+		t.Run(fmt.Sprintf("the hub saw it leave: %t", seen), func(t *testing.T) {
+			w := newWorld(t)
+			w.renew(9)
+			w.is(topology.ReasonLeaseFresh, true, "the first membership")
+			w.renew(19)
+			w.is(topology.ReasonLeaseFresh, false, "renewed")
+			if err := w.client.Delete(t.Context(), w.get()); err != nil {
+				t.Fatal(err)
+			}
+			if seen {
+				if _, err := w.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "east"}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			again := member("east", func(m *topology.MemberCluster) {
+				m.UID, m.CreationTimestamp = "another", metav1.NewTime(w.clock.Now().Add(time.Second))
+			})
+			if err := w.client.Create(t.Context(), again); err != nil {
+				t.Fatal(err)
+			}
+			w.is(topology.ReasonNeverConnected, true, "it joined again, and its agent has not come")
+			w.restart()
+			w.clock.Step(time.Hour)
+			w.is(topology.ReasonNeverConnected, false, "a restarted hub, an hour later")
+			w.clock.Step(time.Hour)
+			w.is(topology.ReasonNeverConnected, false, "and later still")
+			w.renew(29)
+			w.is(topology.ReasonLeaseFresh, true, "its agent renews the Lease that stayed")
+			w.restart()
+			w.is(topology.ReasonLeaseFresh, false, "a restarted hub goes by what was known")
+		})
+	}
 }
 
 // TestRenewalLooksAtOneMember holds that what a renewal costs does not grow with the number of members.

@@ -5,7 +5,9 @@ import (
 	"fmt"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -114,9 +116,14 @@ func Preserve(ctx context.Context, c client.Client, name string) error {
 	return nil
 }
 
-// Forget removes what is left of a member that was revoked: its orders, and its namespace unless there are Works of others in it. No
-// agent carries out anything of them any more, so nobody else takes away the finalizers. It returns how many Works were left.
+// Forget removes what is left of a member that was revoked: its Lease, its orders, and its namespace unless there are Works of others in
+// it. No agent carries out anything of them any more, so nobody else takes away the finalizers. It returns how many Works were left.
 func Forget(ctx context.Context, c client.Client, name string) (int, error) {
+	// The Lease first: whoever joins under this name is to be heard of by a Lease of its own.
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: wire.MemberNamespace(name), Name: name}}
+	if err := c.Delete(ctx, lease); client.IgnoreNotFound(err) != nil {
+		return 0, fmt.Errorf("delete Lease %s/%s: %w", lease.Namespace, name, err)
+	}
 	own, others, err := worksOf(ctx, c, name)
 	if err != nil {
 		return 0, err

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +15,8 @@ import (
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 )
 
-// TestForget holds that the Works of other systems, and the namespace that has some, stay as they are.
+// TestForget holds that the Works of other systems, and the namespace that has some, stay as they are, and that the member's Lease goes
+// from there all the same.
 func TestForget(t *testing.T) {
 	scheme, err := Scheme()
 	if err != nil {
@@ -29,7 +31,8 @@ func TestForget(t *testing.T) {
 				Namespace: "karmada-es-east", Name: "own", Annotations: map[string]string{topology.AnnotationHubID: "hub"}, Finalizers: []string{work.ExecutionFinalizer},
 			}}
 			other := &work.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-east", Name: "other", Finalizers: []string{work.ExecutionFinalizer}}}
-			objects := []client.Object{memberNamespaceOf("east"), own}
+			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-east", Name: "east"}}
+			objects := []client.Object{memberNamespaceOf("east"), own, lease}
 			if tc.shared {
 				objects = append(objects, other)
 			}
@@ -51,6 +54,9 @@ func TestForget(t *testing.T) {
 			err := c.Get(t.Context(), client.ObjectKeyFromObject(memberNamespaceOf("east")), &corev1.Namespace{})
 			if tc.shared && err != nil || !tc.shared && !apierrors.IsNotFound(err) {
 				t.Errorf("its namespace: %v", err)
+			}
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(lease), lease); !apierrors.IsNotFound(err) {
+				t.Errorf("its Lease: %v", err)
 			}
 			if !tc.shared {
 				return

@@ -1,0 +1,2 @@
+// Package tracing follows one change of a workload through hub and members by the traces that the programs send.
+package tracing
