@@ -80,18 +80,30 @@ func carried(users, added map[string]string) map[string]string {
 // either way somebody would seem to own them.
 var emptyByType = []string{"metadata", "strategy", "status", "resources", "scaleStrategy", "updateStrategy", "scheduleStrategy", "nodeSelectorTerm"}
 
+// emptiedByUsers are fields outside of pod templates that mean the same empty as absent, and that lose their last field one by
+// one, as rollingUpdate does with the pause that ends. Server-side apply of {} over what stood there makes it null, and an API
+// server refuses that for a custom resource; what is absent it removes.
+var emptiedByUsers = []string{"rollingUpdate", "inPlaceUpdateStrategy", "priorityStrategy", "lifecycle", "preDelete", "inPlaceUpdate", "preNormal"}
+
 // prune removes nulls, and empty objects in the fields above. A subset's patch stays as the user wrote it: a null in it
 // removes something.
-func prune(v any) any {
+func prune(v any) any { return pruneWithin(v, false) }
+
+// pruneWithin is prune of a part; pod: of a pod's spec, whose fields are the user's own.
+func pruneWithin(v any, pod bool) any {
 	switch t := v.(type) {
 	case map[string]any:
+		if _, containers := t["containers"]; containers {
+			pod = true
+		}
 		for key, value := range t {
 			if key == "patch" && value != nil {
 				continue
 			}
-			value = prune(value)
+			value = pruneWithin(value, pod)
 			object, isObject := value.(map[string]any)
-			if value == nil || isObject && len(object) == 0 && slices.Contains(emptyByType, key) {
+			empty := isObject && len(object) == 0 && (slices.Contains(emptyByType, key) || !pod && slices.Contains(emptiedByUsers, key))
+			if value == nil || empty {
 				delete(t, key)
 				continue
 			}
@@ -99,7 +111,7 @@ func prune(v any) any {
 		}
 	case []any:
 		for i := range t {
-			t[i] = prune(t[i])
+			t[i] = pruneWithin(t[i], pod)
 		}
 	}
 	return v

@@ -155,3 +155,34 @@ func TestMembersAreAskedForPodsWithoutANode(t *testing.T) {
 		t.Errorf("changed %t: %v", changed, merged.Annotations)
 	}
 }
+
+// TestNothingIsDeliveredEmptied holds that a strategy that has lost its last field goes to members as if it had never been there,
+// and that the user's pod template stays as it is. Over a field that stood there, server-side apply makes {} null, which the
+// members' API servers refuse.
+func TestNothingIsDeliveredEmptied(t *testing.T) {
+	ud := &apps.UnitedDeployment{}
+	err := yaml.UnmarshalStrict([]byte(`
+metadata: {namespace: shop, name: web}
+spec:
+  template:
+    cloneSetTemplate:
+      spec:
+        lifecycle: {preDelete: {}}
+        updateStrategy: {rollingUpdate: {}}
+        template:
+          spec:
+            volumes: [{name: scratch, emptyDir: {}}]
+            containers: [{name: main, image: "web:1", lifecycle: {}}]
+`), ud)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := Render(ud, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `"template":{"cloneSetTemplate":{"spec":{"template":{"spec":{"containers":[{"image":"web:1","lifecycle":{},"name":"main"}],"volumes":[{"emptyDir":{},"name":"scratch"}]}}}}}`
+	if !strings.Contains(string(manifest), want) {
+		t.Errorf("the manifest is\n%s\nwithout\n%s", manifest, want)
+	}
+}

@@ -3,7 +3,6 @@ package placement
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -123,7 +122,7 @@ func sooner(a, b time.Duration) time.Duration {
 
 // refused is the verdict where nothing is decided.
 func (s *state) refused(r *Refusal, stalled bool) *Verdict {
-	return &Verdict{Generation: s.object.GetGeneration(), Federated: metav1.ConditionFalse, Reason: r.Reason, Message: r.Message, Stalled: stalled}
+	return &Verdict{Generation: s.object.GetGeneration(), Federated: metav1.ConditionFalse, Reason: r.Reason, Message: sentences([]string{r.Message}), Stalled: stalled}
 }
 
 // decided is the verdict of a decision, with its notes.
@@ -138,7 +137,11 @@ func (s *state) decided(d *Decision) *Verdict {
 		for i := range d.Spec.Cells {
 			clusters[d.Spec.Cells[i].Cluster] = true
 		}
-		messages = append(messages, fmt.Sprintf("placed on %d clusters by %s", len(clusters), policyName(d.Spec.Policy)))
+		noun := "clusters"
+		if len(clusters) == 1 {
+			noun = "cluster"
+		}
+		messages = append(messages, fmt.Sprintf("placed on %d %s by %s", len(clusters), noun, policyName(d.Spec.Policy)))
 	} else {
 		v.Reason = d.Notes[0].Reason
 	}
@@ -146,7 +149,7 @@ func (s *state) decided(d *Decision) *Verdict {
 		messages = append(messages, n.Message)
 		v.Stalled = v.Stalled || n.Stalled
 	}
-	v.Message = strings.Join(messages, "; ")
+	v.Message = sentences(messages)
 	return v
 }
 

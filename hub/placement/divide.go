@@ -44,12 +44,12 @@ func divideSubsets(f *Facts) (divided, []Note, *Refusal) {
 	in.Spread.By, in.Spread.MaxSkew = "", 0 // the subsets say over what
 	last := lastCells(f)
 	var all []candidate
-	unmatched := map[string]bool{}
+	unmatched, runs := map[string]bool{}, map[string]bool{}
 	for i := range f.Workload.Subsets {
 		subset := &f.Workload.Subsets[i]
 		in.Subsets = append(in.Subsets, subset.Subset)
-		found := subsetCandidates(f, subset, last)
-		unmatched[subset.Name] = len(found) == 0
+		found, matched := subsetCandidates(f, subset, last)
+		unmatched[subset.Name], runs[subset.Name] = !matched, len(found) > 0
 		all = append(all, found...)
 	}
 	for i := range all {
@@ -78,6 +78,11 @@ func divideSubsets(f *Facts) (divided, []Note, *Refusal) {
 		markStandIns(result.cells, plan.Subsets, last)
 		adapted = adaptiveNotes(f, in.Subsets, plan.Subsets)
 	}
+	for i := range plan.Unplaced {
+		if u := &plan.Unplaced[i]; unmatched[u.Subset] {
+			u.Reason = division.Reason{Code: division.UnplacedNoCell} // the members that keep what runs of it are none to bring back
+		}
+	}
 	var notes []Note
 	for _, name := range slices.Sorted(maps.Keys(unmatched)) {
 		if !unmatched[name] {
@@ -85,6 +90,9 @@ func divideSubsets(f *Facts) (divided, []Note, *Refusal) {
 		}
 		missing := unplacedOf(plan.Unplaced, name)
 		note := unmatchedNote(f, name, missing > 0)
+		if runs[name] {
+			note.Message += "; what runs of it stays where it is"
+		}
 		if missing > 0 && f.Last != nil && !hadSubset(f.Last, name) {
 			return divided{}, nil, &Refusal{SubsetUnmatched, note.Message + "; what is placed stays as it was"}
 		}
@@ -95,32 +103,32 @@ func divideSubsets(f *Facts) (divided, []Note, *Refusal) {
 }
 
 // subsetCandidates returns the members that match a subset. A member that is not Ready keeps its cell even if its zones are
-// not known now. Where no member matches any more, the members that have pods of the subset keep them: nothing replaces
-// those.
-func subsetCandidates(f *Facts, subset *Subset, last map[cellID]*topology.Cell) []candidate {
-	var found, kept []candidate
+// not known now. Where no member matches any more, as after a zone was renamed, matched is false, and the members that have
+// pods of the subset keep them: nothing replaces those.
+func subsetCandidates(f *Facts, subset *Subset, last map[cellID]*topology.Cell) (found []candidate, matched bool) {
+	var kept []candidate
 	for i := range f.Members {
 		m := &f.Members[i]
 		had := last[cellID{subset: subset.Name, cluster: m.Name}]
-		matched := matchTerm(&subset.Term, m)
+		match := matchTerm(&subset.Term, m)
 		c := candidate{
 			Cell:    division.Cell{Subset: subset.Name, Cluster: m.Name, Region: m.Region, Weight: weightOf(f, m), Frozen: !m.Ready, Taint: leftBy(m)},
-			assumed: matched.assumed,
+			assumed: match.assumed,
 		}
-		if len(matched.zones) == 1 {
-			c.told = matched.zones[0]
+		if len(match.zones) == 1 {
+			c.told = match.zones[0]
 		}
-		c.Capacity = free(roomFor(m, matched.zones, f.Workload.Requests), f.ordered(had), there(f, m, subset.Name))
+		c.Capacity = free(roomFor(m, match.zones, f.Workload.Requests), f.ordered(had), there(f, m, subset.Name))
 		if had != nil {
 			c.Current = f.counted(m, had)
 			if !m.Ready {
-				matched.ok, c.told = matched.ok || m.Selected, cmp.Or(c.told, had.Zone)
+				match.ok, c.told = match.ok || m.Selected, cmp.Or(c.told, had.Zone)
 			}
 		}
 		c.Within = c.told
 		f.narrow(&c.Cell, cellID{subset: subset.Name, cluster: m.Name})
 		switch {
-		case m.Selected && matched.ok:
+		case m.Selected && match.ok:
 			found = append(found, c)
 		case had != nil && had.Replicas > 0:
 			c.Frozen, c.told = true, had.Zone
@@ -128,9 +136,9 @@ func subsetCandidates(f *Facts, subset *Subset, last map[cellID]*topology.Cell) 
 		}
 	}
 	if len(found) == 0 {
-		return kept
+		return kept, false
 	}
-	return found
+	return found, true
 }
 
 // divideOpen serves workloads without subsets: the policy's spread says over what.

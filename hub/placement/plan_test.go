@@ -126,12 +126,19 @@ func TestPlanStories(t *testing.T) {
 		},
 		"a UnitedDeployment over zones": {
 			{"a zone in two clusters is shared", subsets(8, "a:a b:b"), "east/a,b west/b", "", false, "a/east/a:4 b/east/b:2 b/west/b:2", ""},
-			{"a zone is lost with its only member: what runs there stays", subsets(8, "a:a b:b"), "east-/a,b west/b", "", false, "a/east/a:4 b/east/b:0 b/west/b:4", ""},
+			{"a zone is lost with its only member: what runs there stays", subsets(8, "a:a b:b"), "east-/a,b west/b", "", false, "a/east/a:4 b/east/b:0 b/west/b:4", "SubsetUnmatched"},
 		},
 		"a subset that no member matches": {
 			{"from the start: the others are placed", subsets(8, "a:a q:q=2"), "east/a", "", false, "a/east/a:6", "SubsetUnmatched!"},
 			{"and follow", subsets(10, "a:a q:q=2"), "east/a", "", false, "a/east/a:8", "SubsetUnmatched!"},
 			{"left open it harms nobody, but is told", subsets(8, "a:a q:q"), "east/a", "", false, "a/east/a:8", "SubsetUnmatched"},
+		},
+		"a zone of a subset is renamed": {
+			{"before", subsets(8, "a:a b:b"), "east/a west/b", "", false, "a/east/a:4 b/west/b:4", ""},
+			{"what runs stays, and it is told", subsets(8, "a:a b:b"), "east/q west/b", "", false, "a/east/a:4 b/west/b:4", "SubsetUnmatched"},
+			{"more has no place", subsets(10, "a:a b:b"), "east/q west/b", "", false, "a/east/a:4 b/west/b:5", "SubsetUnmatched!"},
+			{"fewer stay", subsets(6, "a:a b:b"), "east/q west/b", "", false, "a/east/a:3 b/west/b:3", "SubsetUnmatched"},
+			{"it has its old name again", subsets(10, "a:a b:b"), "east/a west/b", "", false, "a/east/a:5 b/west/b:5", ""},
 		},
 		"no member is Ready": {
 			{"nothing is placed, and nobody has to act", open(4), "east!", "", false, "", "Unplaced"},
@@ -365,5 +372,19 @@ func BenchmarkPlan(b *testing.B) {
 		if _, refusal := Plan(f); refusal != nil {
 			b.Fatal(refusal)
 		}
+	}
+}
+
+// TestARenamedZoneIsNamed holds that what a subset cannot get any more is told with the zone that nobody has, and not as if members
+// were unhealthy: nobody could bring those back.
+func TestARenamedZoneIsNamed(t *testing.T) {
+	first := plan(t, Facts{Workload: subsets(8, "a:a b:b"), Members: members("east/a west/b")})
+	d := plan(t, Facts{Workload: subsets(10, "a:a b:b"), Members: members("east/q west/b"), Last: &first.Spec})
+	want := `subset "a" of UnitedDeployment ns/web matches no member: no member has zone "a" (zones: b, q); correct the subset's nodeSelectorTerm or join a member there; what runs of it stays where it is`
+	if len(d.Notes) != 1 || d.Notes[0].Message != want {
+		t.Errorf("notes %+v, want %q", d.Notes, want)
+	}
+	if u := d.Spec.Unplaced; len(u) != 1 || u[0].Subset != "a" || u[0].Replicas != 1 || u[0].Reason.Code != division.UnplacedNoCell {
+		t.Errorf("unplaced %+v, want one of subset a: %s", u, division.UnplacedNoCell)
 	}
 }

@@ -2,6 +2,8 @@ package placement
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,6 +65,9 @@ func (v *Verdicts) Undelivered(key wire.Key) (Refusal, bool) {
 
 // SetUndelivered stores why a decision could not be delivered, nil if it could, and tells the reader when that changed.
 func (v *Verdicts) SetUndelivered(ctx context.Context, key wire.Key, refusal *Refusal) {
+	if refusal != nil {
+		refusal = &Refusal{refusal.Reason, sentences([]string{refusal.Message})}
+	}
 	v.mu.Lock()
 	last, had := v.undelivered[key]
 	changed := had != (refusal != nil) || refusal != nil && last != *refusal
@@ -101,6 +106,34 @@ func (v *Verdicts) store(key wire.Key, verdict *Verdict) (changed bool) {
 	}
 	v.byKey[key] = *verdict
 	return !had || last != *verdict
+}
+
+// maxVerdict is how many characters a verdict's message has. A workload can have 512 subsets, and each can have a sentence: an API
+// server takes 32,768 characters in a condition, up to six conditions of the user's object repeat the message, and nobody reads
+// more than the first few. Why and the placement have them all.
+const maxVerdict = 4096
+
+// sentences joins messages. The first is told in any case, cut where it alone is too long; then as many as find room, and how
+// many do not.
+func sentences(messages []string) string {
+	var out strings.Builder
+	length := 0
+	for i, message := range messages {
+		runes := []rune(message)
+		switch {
+		case i == 0 && len(runes) > maxVerdict:
+			out.WriteString(string(runes[:maxVerdict]) + " …")
+		case i == 0:
+			out.WriteString(message)
+		case length+len(runes) > maxVerdict:
+			fmt.Fprintf(&out, "; and %d more", len(messages)-i)
+			return out.String()
+		default:
+			out.WriteString("; " + message)
+		}
+		length += len(runes)
+	}
+	return out.String()
 }
 
 // Source asks a controller to look again at each workload whose verdict changed, and at what concerned says of it. It serves

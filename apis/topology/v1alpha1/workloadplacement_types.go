@@ -154,6 +154,7 @@ type Cell struct {
 	// +optional
 	SpreadSubset string `json:"spreadSubset,omitempty"`
 	// replicas that the cell is to have.
+	// +kubebuilder:validation:Minimum=0
 	Replicas int32 `json:"replicas"`
 	// leaving is how many of replicas others stand in for: they are no part of the workload's replicas any more. They go as
 	// the others get available, and those of a member that is not heard of when it returns.

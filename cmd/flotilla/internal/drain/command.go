@@ -27,6 +27,8 @@ const (
 	manager = client.FieldOwner("flotilla-drain")
 	// every is the time between two looks at the progress.
 	every = time.Second
+	// attempts is how often the taint is set on what stands then: the member's agent and the hub write its status at any time.
+	attempts = 10
 )
 
 // verb is one call of the command.
@@ -71,17 +73,8 @@ func (v *verb) run(ctx context.Context, out io.Writer, name string) error {
 	if err != nil {
 		return err
 	}
-	member := &topology.MemberCluster{}
-	if err := hub.Get(ctx, client.ObjectKey{Name: name}, member); apierrors.IsNotFound(err) {
-		return fmt.Errorf("%s is no member of this hub: correct the name", name)
-	} else if err != nil {
-		return fmt.Errorf("get MemberCluster %s: %w", name, err)
-	}
-	changed := change(member, v.undo)
-	if changed != nil {
-		if err := hub.Patch(ctx, changed, client.MergeFromWithOptions(member, client.MergeFromWithOptimisticLock{}), manager); err != nil {
-			return fmt.Errorf("change the taints of MemberCluster %s: %w", name, err)
-		}
+	if err := mark(ctx, hub, name, v.undo); err != nil {
+		return err
 	}
 	says := fmt.Sprintf("member %s is being drained; undo it with: flotilla drain %s --undo\n", name, name)
 	if v.undo {
@@ -94,6 +87,36 @@ func (v *verb) run(ctx context.Context, out io.Writer, name string) error {
 		return nil
 	}
 	return v.follow(ctx, hub, out, name)
+}
+
+// mark sets the taint, or takes it away, also among other writes to the member.
+func mark(ctx context.Context, hub client.Client, name string, undo bool) error {
+	var err error
+	for range attempts {
+		if err = markOnce(ctx, hub, name, undo); !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+	return err
+}
+
+// markOnce is an attempt of mark. Its error is a conflict where somebody else wrote the member at the same time.
+func markOnce(ctx context.Context, hub client.Client, name string, undo bool) error {
+	member := &topology.MemberCluster{}
+	if err := hub.Get(ctx, client.ObjectKey{Name: name}, member); apierrors.IsNotFound(err) {
+		return fmt.Errorf("%s is no member of this hub: correct the name", name)
+	} else if err != nil {
+		return fmt.Errorf("get MemberCluster %s: %w", name, err)
+	}
+	changed := change(member, undo)
+	if changed == nil {
+		return nil
+	}
+	// The taints are written whole: those that somebody else set meanwhile must not get lost.
+	if err := hub.Patch(ctx, changed, client.MergeFromWithOptions(member, client.MergeFromWithOptimisticLock{}), manager); err != nil {
+		return fmt.Errorf("change the taints of MemberCluster %s: %w", name, err)
+	}
+	return nil
 }
 
 // change returns the member with the taint, or without it; nil if it is so already.

@@ -1,11 +1,16 @@
 package drain
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
@@ -40,6 +45,40 @@ func TestChange(t *testing.T) {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestMarkAmongOtherWrites holds that a taint that somebody else sets between reading and writing costs a drain nothing, and stays.
+func TestMarkAmongOtherWrites(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := topology.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	met := false
+	hub := fake.NewClientBuilder().WithScheme(scheme).WithObjects(&topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "west"}}).
+		WithInterceptorFuncs(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+			if !met {
+				met = true
+				other := &topology.MemberCluster{}
+				if err := c.Get(ctx, client.ObjectKeyFromObject(o), other); err != nil {
+					return err
+				}
+				other.Spec.Taints = []corev1.Taint{{Key: "owner", Effect: corev1.TaintEffectNoSchedule}}
+				if err := c.Update(ctx, other); err != nil {
+					return err
+				}
+			}
+			return c.Patch(ctx, o, p, options...)
+		}}).Build()
+	if err := mark(t.Context(), hub, "west", false); err != nil {
+		t.Fatal(err)
+	}
+	stands := &topology.MemberCluster{}
+	if err := hub.Get(t.Context(), client.ObjectKey{Name: "west"}, stands); err != nil {
+		t.Fatal(err)
+	}
+	if taints := stands.Spec.Taints; !met || len(taints) != 2 || taints[0].Key != "owner" || taints[1].Key != topology.TaintDrain {
+		t.Errorf("taints %v", taints)
 	}
 }
 

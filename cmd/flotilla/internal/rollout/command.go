@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -95,8 +96,23 @@ func get(ctx context.Context, c client.Client, key wire.Key) (client.Object, err
 	return object, nil
 }
 
+// attempts is how often a change is made of what stands then. The hub and the members' reports write a workload's status several
+// times a second while a rollout goes on, and each such write between reading and writing costs an attempt.
+const attempts = 10
+
 // apply writes what change makes of the workload; nothing where that is what stands.
 func apply(ctx context.Context, c client.Client, out io.Writer, key wire.Key, done string, change func(client.Object) error) error {
+	var err error
+	for range attempts {
+		if err = applyOnce(ctx, c, out, key, done, change); !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+	return err
+}
+
+// applyOnce is an attempt of apply. Its error is a conflict where somebody else wrote the workload at the same time.
+func applyOnce(ctx context.Context, c client.Client, out io.Writer, key wire.Key, done string, change func(client.Object) error) error {
 	object, err := get(ctx, c, key)
 	if err != nil {
 		return err

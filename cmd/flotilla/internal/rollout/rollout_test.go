@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -170,5 +171,50 @@ func TestFollow(t *testing.T) {
 	}
 	if err := follow(t.Context(), clientWith(t), &out, "text", key, true); err == nil || !strings.Contains(err.Error(), "CloneSet shop/web") {
 		t.Errorf("none there: %v", err)
+	}
+}
+
+// TestChangesAmongOtherWrites holds that what others write between reading and writing costs a change nothing, and is kept; and
+// that a change that never finds an undisturbed moment says so.
+func TestChangesAmongOtherWrites(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		meddling int // how many times somebody else writes first
+		fails    bool
+	}{{"once", 1, false}, {"until the last attempt", attempts - 1, false}, {"each time", attempts, true}} {
+		t.Run(tc.name, func(t *testing.T) {
+			inner := clientWith(t, parse(t, "CloneSet", held)).(client.WithWatch)
+			written := 0
+			c := interceptor.NewClient(inner, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+				if written < tc.meddling {
+					written++
+					other := &apps.CloneSet{}
+					if err := c.Get(ctx, client.ObjectKeyFromObject(o), other); err != nil {
+						return err
+					}
+					other.Spec.Replicas = new(int32(written))
+					if err := c.Update(ctx, other); err != nil {
+						return err
+					}
+				}
+				return c.Patch(ctx, o, p, options...)
+			}})
+			key := wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}
+			var out bytes.Buffer
+			err := apply(t.Context(), c, &out, key, "resumed", func(o client.Object) error { return pause(o, false) })
+			if tc.fails != (err != nil) || tc.fails != (out.Len() == 0) {
+				t.Fatalf("error %v, says %q", err, out.String())
+			}
+			stands := &apps.CloneSet{}
+			if err := inner.Get(t.Context(), key.Workload(), stands); err != nil {
+				t.Fatal(err)
+			}
+			if got := *stands.Spec.Replicas; got != int32(tc.meddling) {
+				t.Errorf("replicas %d, want the %d that others wrote last", got, tc.meddling)
+			}
+			if paused := stands.Spec.UpdateStrategy.RollingUpdate.Paused; paused != tc.fails {
+				t.Errorf("paused %v after %v", paused, err)
+			}
+		})
 	}
 }
