@@ -278,7 +278,7 @@ func (s *simulation) measure(ctx context.Context) error {
 		s.figure(row, "all Ready", "s", time.Since(began).Seconds())
 	}
 
-	if err := s.workloads(ctx, row); err != nil {
+	if err := s.workloads(ctx, row); err != nil || s.treeOnly {
 		return err
 	}
 	if err := s.steady(ctx, row, "steady", time.Now()); err != nil {

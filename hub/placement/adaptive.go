@@ -29,9 +29,13 @@ type Adaptive struct {
 	Critical, Closed time.Duration
 }
 
-// adapt makes the times of the strategy hold for the whole decision. With Fence nothing moves: a pod that waits can find a node just
-// when another one takes its place.
+// adapt makes the times of the strategy hold for the whole decision. A WorkloadSpread has a strategy of its own for pods without a
+// node, also that of leaving them where they are. With Fence nothing moves: a pod that waits can find a node just when another one
+// takes its place.
 func (f *Facts) adapt() {
+	if f.WorkloadSpread != nil {
+		f.Workload.Adaptive, f.Reschedule = f.WorkloadSpread.Adaptive, nil
+	}
 	a := f.Workload.Adaptive
 	switch {
 	case a == nil:

@@ -294,8 +294,12 @@ func TestAdaptiveComesToRest(t *testing.T) {
 // leastRunning is how many replicas have nodes within the bounds, without those that wait in a subset because its min asks for them.
 func (f *fleet) leastRunning() int32 {
 	left, waste, sum := f.facts.Workload.Replicas, int32(0), int32(0)
-	for i := range f.facts.Workload.Subsets {
-		s := &f.facts.Workload.Subsets[i]
+	parts := f.facts.Workload.Subsets
+	if f.facts.WorkloadSpread != nil {
+		parts = f.facts.WorkloadSpread.Parts
+	}
+	for i := range parts {
+		s := &parts[i]
 		var nodes, low int32
 		for _, site := range f.sites {
 			if site.subset == s.Name {

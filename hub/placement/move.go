@@ -71,6 +71,9 @@ func settle(f *Facts) (result divided, used map[string]lending.Amounts, notes []
 			break
 		}
 		next := withCells(base, result.cells)
+		if f.WorkloadSpread != nil {
+			next.Spread = &f.WorkloadSpread.Ref
+		}
 		if slices.EqualFunc(f.Last.Cells, next.Cells, sameNumbers) {
 			break
 		}

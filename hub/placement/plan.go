@@ -127,7 +127,7 @@ func Plan(f Facts) (Decision, *Refusal) {
 		Cells:    cells,
 		Unplaced: result.unplaced,
 	}
-	if f.Reschedule != nil && f.WorkloadSpread == nil {
+	if f.Reschedule != nil {
 		spec.RescheduleAfter = f.rescheduleAfter().String()
 	}
 	if f.WorkloadSpread != nil {

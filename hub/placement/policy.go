@@ -11,6 +11,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -126,11 +127,31 @@ func unknownKinds(spec *topology.FederationPolicySpec, rules map[string]Rule) []
 			continue
 		}
 		if rule, ok := rules[s.Kind]; !ok || rule.GVK.Group != groupOf(s) {
-			unknown = append(unknown, fmt.Sprintf("%s (%s)", s.Kind, groupOf(s)))
+			entry := fmt.Sprintf("%s (%s)", s.Kind, groupOf(s))
+			if meant := meantBy(s, rules); meant != "" {
+				entry = fmt.Sprintf("%s (%s, which is what an entry without apiVersion means; for the %s of %s write apiVersion: %[4]s)", s.Kind, groupOf(s), s.Kind, meant)
+			}
+			unknown = append(unknown, entry)
 		}
 	}
 	slices.Sort(unknown)
 	return slices.Compact(unknown)
+}
+
+// meantBy returns the apiVersion that an entry without one may mean, "" where it has one or no kind of this name is known.
+func meantBy(s *topology.WorkloadSelector, rules map[string]Rule) string {
+	if s.APIVersion != "" {
+		return ""
+	}
+	for _, version := range []schema.GroupVersion{appsv1.SchemeGroupVersion, batchv1.SchemeGroupVersion} {
+		if runsOnHub(&topology.WorkloadSelector{APIVersion: version.String(), Kind: s.Kind}) {
+			return version.String()
+		}
+	}
+	if rule, ok := rules[s.Kind]; ok {
+		return rule.GVK.GroupVersion().String()
+	}
+	return ""
 }
 
 // runsOnHub tells whether an entry names a kind that every cluster with Kubernetes' own controllers runs by itself, so that

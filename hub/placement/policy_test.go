@@ -120,3 +120,25 @@ func TestKindsOfTheHubHaveARemedyOfTheirOwn(t *testing.T) {
 		}
 	}
 }
+
+// TestUnknownKinds: an entry without apiVersion that means a kind of another group says what to write.
+func TestUnknownKinds(t *testing.T) {
+	for _, tt := range []struct {
+		given topology.WorkloadSelector
+		want  string
+	}{
+		{topology.WorkloadSelector{Kind: "CloneSet"}, ""},
+		{topology.WorkloadSelector{APIVersion: "v1", Kind: "Service"}, ""},
+		{topology.WorkloadSelector{APIVersion: "apps/v1", Kind: "Deployment"}, ""}, // it runs on the hub, which is told otherwise
+		{topology.WorkloadSelector{Kind: "Deployment"}, "Deployment (apps.kruise.io, which is what an entry without apiVersion means; for the Deployment of apps/v1 write apiVersion: apps/v1)"},
+		{topology.WorkloadSelector{Kind: "CronJob"}, "CronJob (apps.kruise.io, which is what an entry without apiVersion means; for the CronJob of batch/v1 write apiVersion: batch/v1)"},
+		{topology.WorkloadSelector{Kind: "Service"}, "Service (apps.kruise.io, which is what an entry without apiVersion means; for the Service of v1 write apiVersion: v1)"},
+		{topology.WorkloadSelector{Kind: "Deploymnet"}, "Deploymnet (apps.kruise.io)"},
+		{topology.WorkloadSelector{APIVersion: "example.com/v1", Kind: "Service"}, "Service (example.com)"},
+	} {
+		spec := &topology.FederationPolicySpec{Workloads: []topology.WorkloadSelector{tt.given}}
+		if got := strings.Join(unknownKinds(spec, AllRules()), ", "); got != tt.want {
+			t.Errorf("%+v: %q, want %q", tt.given, got, tt.want)
+		}
+	}
+}

@@ -49,7 +49,7 @@ type standing struct {
 func (s *standing) has() int32 { return s.replicas - s.waiting + s.kept }
 
 // standingsOf judges the cells of the last decision by what members tell of pods without a node, and by what is remembered of
-// those that went elsewhere. It is nil where the policy leaves pods where they are. A WorkloadSpread has its own strategy for them.
+// those that went elsewhere. It is nil where pods are left where they are.
 //
 //	pods wait       the cell counts as having the others alone, and gets nothing more
 //	some went       the cell gets nothing more until retryAfter; then one replica of those that nobody runs, and the rest once
@@ -58,7 +58,7 @@ func (s *standing) has() int32 { return s.replicas - s.waiting + s.kept }
 //
 // So what runs elsewhere never comes back for it, and two members that are both full pass a pod to and fro ever more rarely.
 func standingsOf(f *Facts) map[cellID]*standing {
-	if f.Reschedule == nil || f.WorkloadSpread != nil || f.Last == nil {
+	if f.Reschedule == nil || f.Last == nil {
 		return nil
 	}
 	members, ordered := map[string]*Member{}, map[place]int32{}
@@ -118,6 +118,9 @@ func (f *Facts) added() int32 {
 // standingOf judges one cell, of a place that has been told to have ordered replicas; nil where there is nothing to say.
 func (f *Facts) standingOf(m *Member, c *topology.Cell, ordered int32, missing bool) *standing {
 	report, had := f.Reports[c.Cluster], c.Unschedulable
+	if f.respread() {
+		report = Report{} // it tells of the subsets of before
+	}
 	s := &standing{replicas: c.Replicas}
 	// A report on an earlier order says nothing of this one.
 	told := report.Sequence >= c.Sequence
@@ -156,6 +159,15 @@ func (f *Facts) standingOf(m *Member, c *topology.Cell, ordered int32, missing b
 	return s
 }
 
+// respread tells whether the last decision went by another WorkloadSpread, or this one goes by none.
+func (f *Facts) respread() bool {
+	was := f.Last.Spread
+	if f.WorkloadSpread == nil || was == nil {
+		return f.WorkloadSpread != nil || was != nil
+	}
+	return *was != f.WorkloadSpread.Ref
+}
+
 // provenBy tells whether what a cell got beyond what it once had nodes for has found some, by a report on its order: all that its
 // place has is Ready, but for what waits in other zones; or it was made, and no pod was reported to find no node for as long as
 // that takes. The latter counts where pods are not Ready for other reasons.
@@ -182,11 +194,12 @@ func (f *Facts) trialOver(c *topology.Cell) time.Time {
 	return tried.Add(f.rescheduleAfter() + trialSlack)
 }
 
-// waiting returns how many pods of a subset find no node, in all zones of the member.
+// waiting returns how many pods of a subset find no node, in all zones of the member; with "" those of a kind without subsets, in all
+// subsets of a WorkloadSpread.
 func (r *Report) waiting(subset string) int32 {
 	var n int32
 	for _, u := range r.Unschedulable {
-		if u.Subset == subset {
+		if u.Subset == subset || subset == "" {
 			n += u.Pods
 		}
 	}
@@ -196,20 +209,21 @@ func (r *Report) waiting(subset string) int32 {
 // waitingIn returns how many pods of a cell find no node. A subset's cell is one, whatever zones its member has.
 func (r *Report) waitingIn(c *topology.Cell) int32 {
 	var n int32
+	subset := cmp.Or(c.Subset, c.SpreadSubset)
 	for _, u := range r.Unschedulable {
-		if u.Subset == c.Subset && (c.Subset != "" || c.Zone == "" || c.Zone == u.Zone) {
+		if u.Subset == subset && (subset != "" || c.Zone == "" || c.Zone == u.Zone) {
 			n += u.Pods
 		}
 	}
 	return n
 }
 
-// roomOf returns how many pods a cell could have by what its member reports, nil where that is not known, or not for one zone of
-// several.
+// roomOf returns how many pods a cell could have by what its member reports, nil where that is not known, or not for one zone or
+// subset of several that are reported on together.
 func (f *Facts) roomOf(m *Member, c *topology.Cell) *int32 {
 	var zones []string
 	switch at := slices.IndexFunc(f.Workload.Subsets, func(s Subset) bool { return s.Name == c.Subset }); {
-	case f.Workload.Open && c.Zone != "", at < 0:
+	case f.WorkloadSpread != nil, f.Workload.Open && c.Zone != "", at < 0:
 		return nil
 	case !f.Workload.Open:
 		zones = matchTerm(&f.Workload.Subsets[at].Term, m).zones
@@ -367,7 +381,7 @@ func (f *Facts) remember(cells []topology.Cell) {
 		had := last[idOf(c)]
 		c.Unschedulable = nil
 		// A member that is left is another one when it comes again: it may have been made anew.
-		if f.Reschedule == nil || f.WorkloadSpread != nil || had == nil || !selected[c.Cluster] {
+		if f.Reschedule == nil || had == nil || !selected[c.Cluster] {
 			continue
 		}
 		s := f.standings[idOf(c)]
@@ -462,7 +476,7 @@ func waitNotes(f *Facts, spec *topology.WorkloadPlacementSpec) []Note {
 	for i := range spec.Cells {
 		if c := &spec.Cells[i]; c.Unschedulable != nil {
 			of := ""
-			if part := cmp.Or(c.Subset, c.Zone); part != "" {
+			if part := cmp.Or(c.Subset, c.SpreadSubset, c.Zone); part != "" {
 				of = " of " + part
 			}
 			most[c.Cluster] = append(most[c.Cluster], fmt.Sprintf("%d replicas%s", c.Unschedulable.Replicas, of))

@@ -35,6 +35,11 @@ type site struct {
 	broken   int32
 }
 
+// is tells whether a cell is the site's.
+func (s *site) is(c *topology.Cell) bool {
+	return c.Cluster == s.member && c.Zone == s.zone && c.Subset+c.SpreadSubset == s.subset // at most one of them is set
+}
+
 // unmade is how many pods the owner does not make because one waits.
 func (s *site) unmade() int32 { return max(s.order-s.running-int32(len(s.waiting)), 0) }
 
@@ -158,14 +163,14 @@ func (f *fleet) decide() {
 	for _, s := range f.sites {
 		order := int32(0)
 		for _, c := range decision.Spec.Cells {
-			if c.Cluster == s.member && c.Zone == s.zone && c.Subset == s.subset {
+			if s.is(&c) {
 				order, s.sequence = c.Replicas, c.Sequence
 			}
 		}
 		if order != s.order {
 			f.changes++
 		}
-		if had := remembered(before, s); had != nil && f.facts.Workload.Adaptive == nil && f.lies < 0 && f.now.Before(triedAt(had).Add(f.after()+trialSlack)) && !f.proven(s) && order > max(s.order, had.Replicas+1) {
+		if had := remembered(before, s); had != nil && f.facts.Workload.Adaptive == nil && f.facts.WorkloadSpread == nil && f.lies < 0 && f.now.Before(triedAt(had).Add(f.after()+trialSlack)) && !f.proven(s) && order > max(s.order, had.Replicas+1) {
 			f.t.Fatalf("%s: %s/%s found nodes for %d, has %d, and is told %d:\n%s", f.now, s.member, s.zone, had.Replicas, s.order, order, f)
 		}
 		if f.calm && order < s.running {
@@ -181,7 +186,7 @@ func remembered(spec *topology.WorkloadPlacementSpec, s *site) *topology.Unsched
 		return nil
 	}
 	for _, c := range spec.Cells {
-		if c.Cluster == s.member && c.Zone == s.zone && c.Subset == s.subset {
+		if s.is(&c) {
 			return c.Unschedulable
 		}
 	}
@@ -191,7 +196,15 @@ func remembered(spec *topology.WorkloadPlacementSpec, s *site) *topology.Unsched
 // proven tells whether all that a member was told to have is Ready, or waits in a zone of it.
 func (f *fleet) proven(s *site) bool {
 	report := f.facts.Reports[s.member]
-	return report.Use[s.subset].Ready+report.waiting(s.subset) >= s.ordered(f.sites)
+	return report.Use[f.counted(s)].Ready+report.waiting(f.counted(s)) >= s.ordered(f.sites)
+}
+
+// counted is the subset that a site's pods are reported in: those of a CloneSet that a WorkloadSpread divides are counted together.
+func (f *fleet) counted(s *site) string {
+	if f.facts.WorkloadSpread != nil {
+		return ""
+	}
+	return s.subset
 }
 
 // triedAt is when a member was told to have more than it had found nodes for.
@@ -250,12 +263,12 @@ func (f *fleet) tell() {
 			if s.member != m.Name {
 				continue
 			}
-			use := report.Use[s.subset]
+			use := report.Use[f.counted(s)]
 			n := s.running + int32(len(s.waiting))
-			use.Subset = s.subset
+			use.Subset = f.counted(s)
 			use.Desired, use.Total, use.Updated = use.Desired+s.order, use.Total+n, use.Updated+n
 			use.Ready, use.Available = use.Ready+s.ready(), use.Available+s.ready()
-			report.Use[s.subset], report.Sequence = use, max(report.Sequence, s.sequence)
+			report.Use[f.counted(s)], report.Sequence = use, max(report.Sequence, s.sequence)
 			var stuck int32
 			for _, since := range s.waiting {
 				if f.now.Sub(since) >= f.after() {

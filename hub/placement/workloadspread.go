@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -29,6 +31,8 @@ type SpreadFacts struct {
 	Ref topology.SpreadReference
 	// Parts are its subsets, in their order. The last one has no name where replicas remain above the sum of the caps.
 	Parts []Subset
+	// Adaptive is its strategy of that name, nil where pods that find no node wait.
+	Adaptive *Adaptive
 	// Remarks are sentences about what is not carried out, in a stable order.
 	Remarks []string
 }
@@ -99,14 +103,11 @@ func readSpread(w *Workload, object client.Object, spreads []apps.WorkloadSpread
 			return nil, append(remarks, fmt.Sprintf("%s is not used: its targetFilter.selector does not match the labels of the pod template", title)), nil
 		}
 	}
-	if spec.ScheduleStrategy.Type == apps.AdaptiveWorkloadSpreadScheduleStrategyType {
-		remarks = append(remarks, fmt.Sprintf("scheduleStrategy Adaptive of %s is not carried out over members; pods that cannot be scheduled wait", title))
-	}
 	hash, err := SpreadHash(ws)
 	if err != nil {
 		return nil, nil, &Refusal{InvalidSpread, fmt.Sprintf("%s for %s cannot be used: %v; correct it", title, w.Key.Sentence(), err)}
 	}
-	out := &SpreadFacts{Ref: topology.SpreadReference{Name: ws.Name, Hash: hash}, Remarks: remarks}
+	out := &SpreadFacts{Ref: topology.SpreadReference{Name: ws.Name, Hash: hash}, Adaptive: spreadStrategy(&spec.ScheduleStrategy), Remarks: remarks}
 	left := int64(w.Replicas)
 	for i := range spec.Subsets {
 		s := &spec.Subsets[i]
@@ -131,6 +132,19 @@ func readSpread(w *Workload, object client.Object, spreads []apps.WorkloadSpread
 		out.Remarks = append(out.Remarks, fmt.Sprintf("%d replicas are above the sum of the maxReplicas of %s and run in no subset of it", left, title))
 	}
 	return out, nil, nil
+}
+
+// spreadStrategy returns the strategy Adaptive of a WorkloadSpread, nil where pods wait for ever: as published, also where no time is
+// given. A subset is closed for a time that cannot be chosen.
+func spreadStrategy(s *apps.WorkloadSpreadScheduleStrategy) *Adaptive {
+	if s.Type != apps.AdaptiveWorkloadSpreadScheduleStrategyType || s.Adaptive == nil {
+		return nil
+	}
+	critical := ptr.Deref(s.Adaptive.RescheduleCriticalSeconds, 0)
+	if critical <= 0 {
+		return nil
+	}
+	return &Adaptive{Critical: time.Duration(critical) * time.Second, Closed: defaultClosed}
 }
 
 // divideSpread serves CloneSets that a WorkloadSpread names: its subsets are filled in their order, each over the members that its
@@ -239,7 +253,8 @@ func spreadRooms(f *Facts) []int64 {
 	return rooms
 }
 
-// spreadReports shares out what members have reported, which is of all subsets together, over their cells.
+// spreadReports shares out what members have reported, which is of all subsets together, over their cells. Pods that are told to find no
+// node are none of them.
 func spreadReports(f *Facts, cells []topology.Cell) map[string]Report {
 	out := map[string]Report{}
 	left := map[string]int32{}
@@ -251,7 +266,7 @@ func spreadReports(f *Facts, cells []topology.Cell) map[string]Report {
 	for i := range cells {
 		c := &cells[i]
 		if report, ok := out[c.Cluster]; ok {
-			there := min(left[c.Cluster], c.Replicas)
+			there := min(left[c.Cluster], max(c.Replicas-report.waitingIn(c), 0))
 			left[c.Cluster] -= there
 			report.Use[c.Subset] = work.SubsetUse{Ready: there}
 		}

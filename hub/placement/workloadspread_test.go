@@ -166,9 +166,6 @@ func TestReadSpread(t *testing.T) {
 		"none":       {nil, false, "", ""},
 		"the oldest": {[]apps.WorkloadSpread{old, young}, true, "WorkloadSpread young is not used, because the older old names the same CloneSet", ""},
 		"above":      {[]apps.WorkloadSpread{workloadSpread("few", "x:=3 y:=4")}, true, "3 replicas are above the sum of the maxReplicas of WorkloadSpread few", ""},
-		"adaptive": {change(func(ws *apps.WorkloadSpread) {
-			ws.Spec.ScheduleStrategy.Type = apps.AdaptiveWorkloadSpreadScheduleStrategyType
-		}), true, "scheduleStrategy Adaptive of WorkloadSpread old is not carried out over members", ""},
 		"paths": {change(func(ws *apps.WorkloadSpread) {
 			ws.Spec.TargetFilter = &apps.TargetFilter{ReplicasPathList: []string{"spec.x"}}
 		}), true, "replicasPathList", ""},

@@ -14,6 +14,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 )
 
 // maker is what is known of an owner of pods. The zero value knows nothing.
@@ -24,6 +25,35 @@ type maker struct {
 	atOnce int32
 	// zones is how many pods a hub gave each zone, nil where it gave none.
 	zones map[string]int32
+	// spread is the member's part of a WorkloadSpread of a hub, nil where it gave none; subsets is how many pods it gave each of its
+	// subsets.
+	spread  *apps.WorkloadSpread
+	subsets map[string]int32
+}
+
+// part is where in the member a pod was made for: a zone, or a subset of a WorkloadSpread of the hub; "" for none.
+func (m *maker) part(pod *corev1.Pod) string {
+	if m.spread == nil {
+		return pod.Annotations[topology.AnnotationZone]
+	}
+	subset, _ := spread.Assigned(pod, m.spread)
+	return subset
+}
+
+// numbers is how many pods each part is to have, nil where that is not known.
+func (m *maker) numbers() map[string]int32 {
+	if m.spread == nil {
+		return m.zones
+	}
+	return m.subsets
+}
+
+// at is the place that is told of a part of a subset of a UnitedDeployment, "" for another kind.
+func (m *maker) at(subset, part string) at {
+	if m.spread == nil {
+		return at{subset, part}
+	}
+	return at{subset: part}
 }
 
 // makerOf reads the owner of some of a member object's pods. What cannot be read is not known.
@@ -63,10 +93,18 @@ func makerOfCloneSet(set *apps.CloneSet) maker {
 	if text := set.Annotations[topology.AnnotationZones]; text != "" && json.Unmarshal([]byte(text), &m.zones) != nil {
 		m.zones = nil
 	}
+	if ws, err := spread.OfHub(set); err == nil && ws != nil { // else its controller does not go by it
+		m.spread, m.subsets = ws, map[string]int32{}
+		for i := range ws.Spec.Subsets {
+			if limit := ws.Spec.Subsets[i].MaxReplicas; limit != nil { // the hub gives a number to each
+				m.subsets[ws.Spec.Subsets[i].Name] = limit.IntVal
+			}
+		}
+	}
 	return m
 }
 
-// unmade returns how many of the desired pods the owner of pods does not make while some of them, stuck by zone, have no node.
+// unmade returns how many of the desired pods the owner of pods does not make while some of them, stuck by part, have no node.
 func (m maker) unmade(pods []*corev1.Pod, desired int32, stuck map[string]int32) map[string]int32 {
 	var waiting int32
 	for _, n := range stuck {
@@ -76,17 +114,18 @@ func (m maker) unmade(pods []*corev1.Pod, desired int32, stuck map[string]int32)
 	if m.atOnce == 0 || waiting < m.atOnce || missing <= 0 || gaps(pods) {
 		return nil
 	}
-	if m.zones == nil {
+	numbers := m.numbers()
+	if numbers == nil {
 		return map[string]int32{"": missing}
 	}
 	active := map[string]int32{}
 	for _, pod := range pods {
-		active[pod.Annotations[topology.AnnotationZone]]++
+		active[m.part(pod)]++
 	}
 	out := map[string]int32{}
-	for zone := range stuck { // those of other zones are made when these are gone
-		if n := min(m.zones[zone]-active[zone], missing); n > 0 {
-			out[zone] = n
+	for part := range stuck { // those of other parts are made when these are gone
+		if n := min(numbers[part]-active[part], missing); n > 0 {
+			out[part] = n
 		}
 	}
 	return out

@@ -184,7 +184,7 @@ func desiredOf(use []work.SubsetUse) map[string]int32 {
 	return desired
 }
 
-// at is where pods were made for.
+// at is where pods were made for: a subset, of a UnitedDeployment or of a WorkloadSpread of the hub, and a zone; "" for none.
 type at struct{ subset, zone string }
 
 // count says how many pods have found no node for critical, with those that are not made before they have one, without those that
@@ -193,6 +193,7 @@ type at struct{ subset, zone string }
 func count(groups map[string][]*corev1.Pod, desired map[string]int32, makerOf func(*metav1.OwnerReference) maker, critical time.Duration, now time.Time) ([]work.UnschedulablePods, time.Duration) {
 	var next time.Duration
 	found, active := map[at]int32{}, map[string]int32{}
+	within := map[at]string{} // the subset that the pods of a place are counted in
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		pods := groups[name]
 		subset := pods[0].Labels[apps.LabelSubset]
@@ -208,19 +209,21 @@ func count(groups map[string][]*corev1.Pod, desired map[string]int32, makerOf fu
 			stuck, after := spread.Stuck(pod, critical, now)
 			next = counts.Sooner(next, after)
 			if stuck {
-				waits[pod.Annotations[topology.AnnotationZone]]++
+				waits[owner.part(pod)]++
 			}
 		}
-		for zone, n := range waits {
-			found[at{subset, zone}] += n
+		for part, n := range waits {
+			found[owner.at(subset, part)] += n
+			within[owner.at(subset, part)] = subset
 		}
-		for zone, n := range owner.unmade(pods, desired[subset], waits) {
-			found[at{subset, zone}] += n
+		for part, n := range owner.unmade(pods, desired[subset], waits) {
+			found[owner.at(subset, part)] += n
+			within[owner.at(subset, part)] = subset
 		}
 	}
 	var out []work.UnschedulablePods
 	for place, n := range found {
-		if n -= max(active[place.subset]-desired[place.subset], 0); n > 0 {
+		if n -= max(active[within[place]]-desired[within[place]], 0); n > 0 {
 			out = append(out, work.UnschedulablePods{Subset: place.subset, Zone: place.zone, Pods: n})
 		}
 	}

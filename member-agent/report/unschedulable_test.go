@@ -139,6 +139,58 @@ func TestPodsThatAreNotMade(t *testing.T) {
 	}
 }
 
+// TestPodsOfAHubsSpread: pods without a node are told by the subset that they were made for.
+func TestPodsOfAHubsSpread(t *testing.T) {
+	now := time.Unix(10_000, 0)
+	set := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	set.Status.UpdateRevision = "web-"
+	set.Annotations = map[string]string{topology.AnnotationSpread: `{"name":"ws","subsets":[{"name":"x","maxReplicas":3},{"name":"y","maxReplicas":4}]}`}
+	pods := func(name, text string) []*corev1.Pod {
+		pods := waitingPods("CloneSet/web", "", text, now)
+		for _, pod := range pods {
+			subset := pod.Annotations[topology.AnnotationZone]
+			pod.Annotations = nil
+			if subset != "" {
+				pod.Annotations = map[string]string{apps.AnnotationMatchedWorkloadSpread: fmt.Sprintf(`{"name":%q,"subset":%q}`, name, subset)}
+			}
+		}
+		return pods
+	}
+	for _, tc := range []struct {
+		name, spread, pods string
+		desired            int32
+		atOnce             string // of scaleStrategy.maxUnavailable
+		want               string // "subset:pods"
+	}{
+		{"by subset", "ws", "a@x b?@x c?@y d?@y e?@y", 5, "", "x:1 y:3"},
+		{"one waits for no long", "ws", "a@x b?@x c?!@y", 3, "", "x:1"},
+		{"in no subset", "ws", "a b?", 2, "", ":1"},
+		{"of a WorkloadSpread that was", "old", "a@x b?@x", 2, "", ":1"},
+		{"those that are too many are no loss", "ws", "a@x b?@x c?@x", 2, "", "x:1"},
+		{"those that are not made", "ws", "a@x b?@x", 7, "1", "x:2"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			set := set.DeepCopy()
+			set.Spec.Replicas = &tc.desired
+			if tc.atOnce != "" {
+				set.Spec.ScaleStrategy.MaxUnavailable = new(intstr.Parse(tc.atOnce))
+			}
+			groups := map[string][]*corev1.Pod{"CloneSet/web": pods(tc.spread, tc.pods)}
+			found, _ := count(groups, map[string]int32{"": tc.desired}, func(*metav1.OwnerReference) maker { return makerOfCloneSet(set) }, 30*time.Second, now)
+			var got []string
+			for _, u := range found {
+				if u.Zone != "" {
+					t.Errorf("zone %q is told", u.Zone)
+				}
+				got = append(got, fmt.Sprintf("%s:%d", u.Subset, u.Pods))
+			}
+			if strings.Join(got, " ") != tc.want {
+				t.Errorf("%v, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestMakerOfCloneSet(t *testing.T) {
 	set := &apps.CloneSet{}
 	set.Spec.Replicas = new(int32(5))

@@ -114,7 +114,9 @@ func (p *planner) remove(b *bucket, t delta.Take, reason string) (held int32) {
 	for _, pod := range pods {
 		why := reason
 		if p.misplaced[pod] {
-			why = zoneChanged
+			if why = zoneChanged; !p.Spread.zonal() {
+				why = subsetChanged
+			}
 		}
 		if !p.leave(pod, why) {
 			held++

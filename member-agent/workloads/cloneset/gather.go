@@ -19,6 +19,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/order"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 )
 
@@ -105,8 +106,8 @@ func validate(cs *v1beta1.CloneSet) (labels.Selector, *conditions.Cause) {
 	if _, cause := readZones(cs); cause != nil {
 		return nil, cause
 	}
-	if _, cause := hubSpread(cs); cause != nil {
-		return nil, cause
+	if _, err := spread.OfHub(cs); err != nil {
+		return nil, &conditions.Cause{Reason: reasonInvalidSpread, Message: err.Error()}
 	}
 	if cause := volumes.Validate(cs.Name, cs.Spec.VolumeClaimTemplates); cause != nil {
 		return nil, cause

@@ -122,6 +122,9 @@ func failedSoon(pod *corev1.Pod, now time.Time) time.Duration {
 // zoneChanged is one more: the pod waits for a node in a zone that is not its own any more, and another zone has too few.
 const zoneChanged = "ZoneChanged"
 
+// subsetChanged is the same for the subsets of a hub's WorkloadSpread.
+const subsetChanged = "SubsetChanged"
+
 // planner carries a plan while it is made.
 type planner struct {
 	Facts
@@ -134,7 +137,7 @@ type planner struct {
 	mayUpdate, inPlace bool
 	// seats are the subsets of the active pods, once somebody has asked for them.
 	seats map[*corev1.Pod]string
-	// misplaced are the pods that wait for a node in a zone that is not theirs any more.
+	// misplaced are the pods that wait for a node in a zone, or in a hub's subset, that is not theirs any more.
 	misplaced map[*corev1.Pod]bool
 	// early are pods that ended so soon that their replacement waits.
 	early int32
@@ -215,7 +218,7 @@ func (p *planner) sort() {
 	}
 }
 
-// named tells whether somebody asked to delete this very pod, or the zones do.
+// named tells whether somebody asked to delete this very pod, or the zones or subsets of a hub do.
 func (p *planner) named(pod *corev1.Pod) bool {
 	return p.misplaced[pod] || podset.SpecifiedDelete(pod) || p.toDelete[pod.Name]
 }

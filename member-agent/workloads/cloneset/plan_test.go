@@ -46,6 +46,8 @@ type simulation struct {
 	log       strings.Builder
 	// ws rules the CloneSet, unless it is nil.
 	ws *v1beta1.WorkloadSpread
+	// ofHub: ws comes from a hub.
+	ofHub bool
 	// lent and over are Facts.Lent and Facts.Over.
 	lent, over bool
 	// zones are what a hub gave, and nodes the zone of each node; nil for neither.
@@ -110,7 +112,7 @@ func (s *simulation) facts() Facts {
 	if s.ws != nil {
 		rule, err := spread.Resolve(s.ws, limits.Replicas)
 		s.must(err)
-		f.Spread = &Spread{Object: s.ws, Rule: rule, Node: func(string) *corev1.Node { return nil }, Selector: labels.Everything()}
+		f.Spread = &Spread{Object: s.ws, OfHub: s.ofHub, Rule: rule, Node: func(string) *corev1.Node { return nil }, Selector: labels.Everything()}
 	}
 	return f
 }

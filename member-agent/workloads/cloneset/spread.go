@@ -17,6 +17,8 @@ import (
 type Spread struct {
 	// Object is the WorkloadSpread; nil for zones of a hub, which are the subsets of Rule then.
 	Object *v1beta1.WorkloadSpread
+	// OfHub: Object is the member's part of a WorkloadSpread of a hub, and every subset has its number of pods.
+	OfHub bool
 	// Rule is what it means for the replicas of the CloneSet.
 	Rule spread.Rule
 	// Node returns a node, or nil if it is not known.
@@ -28,9 +30,9 @@ type Spread struct {
 // spread returns what says where the pods run: the WorkloadSpread of a hub; without one that of the member which rules the CloneSet; without
 // one, or if it cannot be used, which the controller of WorkloadSpreads tells, the zones that a hub gave; nil if there are none either.
 func (r *Reconciler) spread(ctx context.Context, s *scope, selector labels.Selector) *Spread {
-	if ws, _ := hubSpread(s.cs); ws != nil { // validate has found that it can be used
+	if ws, err := spread.OfHub(s.cs); err == nil && ws != nil { // validate has found that it can be used
 		if rule, err := spread.Resolve(ws, s.facts.Limits.Replicas); err == nil {
-			return &Spread{Object: ws, Rule: rule, Node: r.nodes(ctx), Selector: selector}
+			return &Spread{Object: ws, OfHub: true, Rule: rule, Node: r.nodes(ctx), Selector: selector}
 		}
 	}
 	if ws := r.ruling(ctx, s.key); ws != nil {

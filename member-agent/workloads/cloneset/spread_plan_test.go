@@ -57,6 +57,11 @@ func (s *simulation) checkSpread(f Facts, plan Plan, removed map[string]bool) {
 		s.checkZones(f, plan, removed)
 		return
 	}
+	for _, removal := range plan.Delete {
+		if removal.Reason == subsetChanged && (!s.ofHub || removal.Pod.Spec.NodeName != "") {
+			s.t.Fatalf("%s with the node %q goes for its subset", removal.Pod.Name, removal.Pod.Spec.NodeName)
+		}
+	}
 	count, total := map[string]int32{}, int32(0)
 	for _, pod := range f.Pods.Active {
 		if !removed[pod.Name] {
@@ -394,6 +399,40 @@ func TestStampedLabelsOfTheController(t *testing.T) {
 	}
 	if len(pod.Spec.ReadinessGates) != 3 {
 		t.Errorf("gates %v", pod.Spec.ReadinessGates)
+	}
+}
+
+// TestPodsThatWaitInASubsetOfAHub: they are made anew in the one that lacks them. What waits in a subset of a member's own
+// WorkloadSpread is left to its controller.
+func TestPodsThatWaitInASubsetOfAHub(t *testing.T) {
+	for ofHub, want := range map[bool]string{true: "a1 b3", false: "a3 b1"} {
+		s := newSimulation(t, 4)
+		s.ofHub, s.nodes = ofHub, map[string]string{"nb": "b"}
+		order := func(caps ...string) {
+			s.ws = simSpread(caps...)
+			for i := range s.ws.Spec.Subsets {
+				s.ws.Spec.Subsets[i].RequiredNodeSelector = &corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
+					{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{s.ws.Spec.Subsets[i].Name}}}}
+			}
+		}
+		runs := func() (names []string) {
+			for _, pod := range s.pods {
+				if pod.Spec.NodeName != "" {
+					names = append(names, pod.Name)
+				}
+			}
+			return names
+		}
+		order("3", "1")
+		s.expect("three wait", "a3 b1")
+		before := runs()
+		order("1", "3")
+		s.expect(fmt.Sprintf("of a hub: %t", ofHub), want)
+		if !slices.Contains(runs(), before[0]) {
+			t.Errorf("%v run, and not %s", runs(), before[0])
+		}
+		order("3", "1") // nothing that runs goes back
+		s.expect(fmt.Sprintf("of a hub, and back: %t", ofHub), want)
 	}
 }
 

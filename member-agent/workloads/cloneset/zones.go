@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -24,30 +23,6 @@ const ReasonInvalidZones = "InvalidZones"
 
 // reasonInvalidSpread: the WorkloadSpread of a hub cannot be used.
 const reasonInvalidSpread = "InvalidSpread"
-
-// hubSpread returns the member's part of a WorkloadSpread that a hub gave the CloneSet, nil if it gave none, or what is wrong with it.
-func hubSpread(cs *v1beta1.CloneSet) (*v1beta1.WorkloadSpread, *conditions.Cause) {
-	text, ok := cs.Annotations[topology.AnnotationSpread]
-	if !ok {
-		return nil, nil
-	}
-	ws := &v1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: cs.Namespace, UID: cs.UID}}
-	ws.Spec.TargetReference = &v1beta1.TargetReference{APIVersion: v1beta1.CloneSetKind.GroupVersion().String(), Kind: v1beta1.CloneSetKind.Kind, Name: cs.Name}
-	var part topology.MemberSpread
-	err := json.Unmarshal([]byte(text), &part)
-	if err == nil {
-		err = json.Unmarshal(part.Subsets, &ws.Spec.Subsets)
-	}
-	if ws.Name = part.Name; err == nil {
-		err = spread.Validate(ws)
-	}
-	if err != nil {
-		return nil, &conditions.Cause{Reason: reasonInvalidSpread, Message: fmt.Sprintf(
-			"annotation %s cannot be used: %v; the hub writes it from WorkloadSpread %q, correct that, or remove the annotation if no hub owns this object",
-			topology.AnnotationSpread, err, part.Name)}
-	}
-	return ws, nil
-}
 
 // readZones returns the numbers of pods by zone that a hub gave the CloneSet, nil if it gave none, or what is wrong with them.
 func readZones(cs *v1beta1.CloneSet) (map[string]int32, *conditions.Cause) {
@@ -121,9 +96,10 @@ func (s *Spread) pickZone(count map[string]int32) string {
 }
 
 // findMisplaced returns the pods that no node takes in a zone that is gone, or has more than its number, while others have fewer: they
-// are made anew there. A pod with a node is never one of them.
+// are made anew there. So do those in a subset of a hub's WorkloadSpread; the controller of WorkloadSpreads sees to those of the
+// member's own. A pod with a node is never one of them.
 func (p *planner) findMisplaced() map[*corev1.Pod]bool {
-	if !p.Spread.zonal() {
+	if p.Spread == nil || !p.Spread.zonal() && !p.Spread.OfHub {
 		return nil
 	}
 	var waiting []*corev1.Pod
@@ -150,7 +126,7 @@ func (p *planner) findMisplaced() map[*corev1.Pod]bool {
 	for _, pod := range waiting {
 		zone := p.seating()[pod]
 		if zone == "" || count[zone] <= 0 || room <= 0 {
-			continue // a pod that was made for no zone is bound to none
+			continue // a pod that was made for no zone is bound to none, nor is one in no subset
 		}
 		out[pod] = true
 		count[zone]--
