@@ -117,15 +117,15 @@ func Setup(ctx context.Context, mgr ctrl.Manager, clk clock.PassiveClock, reachL
 		return err
 	}
 	verdicts, watching, asker := placement.NewVerdicts(), placement.NewWatching(), checks.NewAsker(clk, reachLocal)
-	heard := contact.New(mgr.GetAPIReader(), clk)
+	heard, news := contact.New(mgr.GetAPIReader(), clk), contact.NewNews()
 	measures := meter.New(metrics.Registry, mgr.GetClient(), clk)
 	for _, setup := range []func() error{
 		func() error { return mgr.Add(heard) },
 		func() error { return mgr.Add(measures) },
 		func() error { return mgr.Add(asker) },
-		func() error { return agent.Setup(mgr, clk, heard.Since, hubID, measures) },
+		func() error { return agent.Setup(mgr, clk, heard.Since, news, hubID, measures) },
 		func() error {
-			return placement.Setup(mgr, clk, heard.Since, hubID, verdicts, watching, measures, asker)
+			return placement.Setup(mgr, clk, heard.Since, news.Of, hubID, verdicts, watching, measures, asker)
 		},
 		func() error { return delivery.Setup(mgr, clk, hubID, verdicts, watching) },
 		func() error { return aggregate.Setup(mgr, clk, hubID, verdicts, measures) },

@@ -132,6 +132,8 @@ func (r *Reconciler) see(name string, renewTime metav1.MicroTime, now time.Time)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last, ok := r.leases[name]
+	// The first one that a hub sees may be old, also the first after it was cut off: neither is news.
+	since := ok && (r.heard == nil || !r.heard().After(last.since))
 	if !ok || !last.renewTime.Equal(&renewTime) && !last.before.Equal(&renewTime) {
 		last = leaseSeen{renewTime: renewTime, before: last.renewTime, since: now, changed: ok, clock: last.clock}
 		if ok { // the first one that a hub sees may be old
@@ -139,6 +141,9 @@ func (r *Reconciler) see(name string, renewTime metav1.MicroTime, now time.Time)
 		}
 		r.leases[name] = last
 		r.meter.Heard(name)
+		if since {
+			r.news.Hear(name, now)
+		}
 	}
 	seen := sighting{exists: true, changed: last.changed, since: last.since, apart: last.clock.told, compared: last.clock.enough()}
 	if r.heard != nil && r.heard().After(seen.since) {
@@ -153,4 +158,5 @@ func (r *Reconciler) forget(name string) {
 	delete(r.leases, name)
 	delete(r.asked, name)
 	r.meter.Gone(name)
+	r.news.Forget(name)
 }
