@@ -122,16 +122,16 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	verdicts, watching, asker := placement.NewVerdicts(), placement.NewWatching(), checks.NewAsker(clk, o.ChecksReachLocal)
-	heard := contact.New(mgr.GetAPIReader(), clk)
+	heard, news := contact.New(mgr.GetAPIReader(), clk), contact.NewNews()
 	tracer := tracing.New(o.Tracing)
 	measures := meter.New(metrics.Registry, mgr.GetClient(), clk)
 	for _, setup := range []func() error{
 		func() error { return mgr.Add(heard) },
 		func() error { return mgr.Add(measures) },
 		func() error { return mgr.Add(asker) },
-		func() error { return agent.Setup(mgr, clk, heard.Since, hubID, measures) },
+		func() error { return agent.Setup(mgr, clk, heard.Since, news, hubID, measures) },
 		func() error {
-			return placement.Setup(mgr, clk, heard.Since, hubID, verdicts, watching, measures, asker, tracer)
+			return placement.Setup(mgr, clk, heard.Since, news.Of, hubID, verdicts, watching, measures, asker, tracer)
 		},
 		func() error { return delivery.Setup(mgr, clk, hubID, verdicts, watching, tracer) },
 		func() error { return aggregate.Setup(mgr, clk, hubID, verdicts, measures, tracer) },

@@ -87,7 +87,7 @@ func decideFederated(s *state, rules map[string]Rule) step {
 		Members: membersFor(s.members, &policy.Spec.Clusters), Reports: s.reports, MaxReported: s.reported, Written: s.written,
 		Dependencies: policy.Spec.Dependencies, Absent: s.absent, Local: s.local,
 		Adopt: adopts(s.object), Found: s.found, Failover: policy.Spec.Failover,
-		Rollout: policy.Spec.Rollout, Word: s.object.GetAnnotations()[topology.AnnotationWave], Object: s.object, Now: s.now, Heard: s.heard,
+		Rollout: policy.Spec.Rollout, Word: s.object.GetAnnotations()[topology.AnnotationWave], Object: s.object, Now: s.now, Heard: s.heard, News: s.news,
 		Reschedule: policy.Spec.Reschedule, RolledBack: s.rolledBack, Answers: s.answers, Runs: s.runs,
 	}
 	for i := range facts.Members {

@@ -41,6 +41,8 @@ type state struct {
 	read     int64
 	// now is the time, heard since when the hub is in contact with its API server.
 	now, heard time.Time
+	// news is when each member was heard last.
+	news       map[string]time.Time
 	spreads    []apps.WorkloadSpread // that name the workload, the oldest first
 	answers    map[string]waves.Answer
 	runs       map[waves.RunKey]waves.Run // of the Jobs of checks
@@ -57,6 +59,8 @@ type gatherer struct {
 	clock    clock.PassiveClock
 	// heard tells since when the hub is in contact with its API server; nil where that was always so.
 	heard func() time.Time
+	// news tells when a member was heard last; nil where that is always now.
+	news func(member string) time.Time
 	// asker has what was answered to checks; nil where nothing is asked.
 	asker *checks.Asker
 	// ledger has what members promised; nil where nothing is held against anybody.
@@ -125,6 +129,14 @@ func (r *gatherer) gatherMembers(ctx context.Context, s *state) error {
 	}
 	var err error
 	s.members, err = listMembers(ctx, r.reader)
+	s.news = make(map[string]time.Time, len(s.members))
+	for i := range s.members {
+		name := s.members[i].Name
+		s.news[name] = s.now
+		if r.news != nil {
+			s.news[name] = r.news(name)
+		}
+	}
 	return err
 }
 

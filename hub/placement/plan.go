@@ -48,6 +48,8 @@ type Facts struct {
 	Reschedule *topology.Reschedule
 	// Now is the time, Heard since when the hub is in contact with its API server.
 	Now, Heard time.Time
+	// News is when the agent of each member was heard last, by the hub's clock; none for not since the hub listens.
+	News map[string]time.Time
 	// WorkloadSpread is what divides the workload instead of the policy's spread, nil for none.
 	WorkloadSpread *SpreadFacts
 	// Last is the last decision, nil for the first.

@@ -2,9 +2,11 @@ package placement
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -85,8 +87,19 @@ func show(cells []topology.Cell) string {
 	return strings.Join(parts, " ")
 }
 
+// plan decides; members that are Ready, and of which the facts do not say when they were heard last, are heard just now.
 func plan(t *testing.T, f Facts) Decision {
 	t.Helper()
+	news := maps.Clone(f.News)
+	if news == nil {
+		news = map[string]time.Time{}
+	}
+	for i := range f.Members {
+		if m := &f.Members[i]; m.Ready && news[m.Name].IsZero() {
+			news[m.Name] = f.Now
+		}
+	}
+	f.News = news
 	d, refusal := Plan(f)
 	if refusal != nil {
 		t.Fatalf("refused: %+v", refusal)

@@ -34,7 +34,7 @@ import (
 const workers = 8
 
 // Setup adds the controllers of this stage to the manager.
-func Setup(mgr ctrl.Manager, clk clock.PassiveClock, heard func() time.Time, hubID string, verdicts *Verdicts, watching *Watching, measures *meter.Meter, asker *checks.Asker, tracer *tracing.Tracer) error {
+func Setup(mgr ctrl.Manager, clk clock.PassiveClock, heard func() time.Time, news func(member string) time.Time, hubID string, verdicts *Verdicts, watching *Watching, measures *meter.Meter, asker *checks.Asker, tracer *tracing.Tracer) error {
 	ledger := NewLedger(clk)
 	w := &watches{client: mgr.GetClient(), rules: AllRules(), watching: watching, ledger: ledger}
 	decisions := builder.TypedControllerManagedBy[wire.Key](mgr).Named("placement").
@@ -53,7 +53,7 @@ func Setup(mgr ctrl.Manager, clk clock.PassiveClock, heard func() time.Time, hub
 		decisions = decisions.Watches(rule.New(), handler.TypedEnqueueRequestsFromMapFunc(keyOfKind[client.Object](rule.GVK.Kind)), builder.WithPredicates(workloadChanged()))
 	}
 	r := NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("flotilla-hub"), clk, heard, hubID, verdicts, watching, ledger)
-	r.meter, r.asker, r.tracer = measures, asker, tracer
+	r.meter, r.asker, r.news, r.tracer = measures, asker, news, tracer
 	decider, err := decisions.Build(r)
 	if err != nil {
 		return fmt.Errorf("set up controller placement: %w", err)

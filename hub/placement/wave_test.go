@@ -159,6 +159,18 @@ func TestWavesWithoutNews(t *testing.T) {
 	if !strings.Contains(d.Wave, "soaks until 2026-03-01T16:01:00Z") {
 		t.Fatalf("%q, %+v", d.Wave, d.Spec.Wave)
 	}
+	f.News = map[string]time.Time{"east": f.Now.Add(59 * time.Second)}
+	f.Last, f.Now = &d.Spec, f.Now.Add(70*time.Second)
+	d = plan(t, f)
+	if got := shares(&d); got != "east:3 south:0 west:0" || !strings.Contains(d.Wave, "has soaked until 2026-03-01T16:01:00Z, and waits for news since then of east") {
+		t.Fatalf("the wave ended on news of before the end of its soak: %s, %q", got, d.Wave)
+	}
+	f.News["east"] = f.Now
+	f.Last = &d.Spec
+	d = plan(t, f)
+	if got := shares(&d); got != "east:3 south:3 west:3" {
+		t.Fatalf("with the news it goes on: %s, %q", got, d.Wave)
+	}
 }
 
 // TestWavesOfMembersWithoutPods: a wave of a member that has no pod of the workload is over at once; one that selects no member

@@ -12,7 +12,9 @@
 //     workload. Going forth again goes in waves.
 //   - A wave is settled when each of its places whose member is heard has as many updated and available pods as its ceiling
 //     says. When that ceases to be, before the next wave begins, it is not settled any more, and its soak begins anew. Time in
-//     which nobody watched does not count for the soak: in which the hub was away, or a member of the wave was not heard of.
+//     which nobody watched does not count for the soak: in which the hub was away, or a member of the wave was not heard of. A soak
+//     ends with news of each of the wave's members that are later than its end: it takes 40 s until a member that is cut off is
+//     found so, and a shorter soak would be over before.
 //   - The next wave begins when the wave was settled for as long as its soak, its checks hold, and a person has approved it
 //     where it asks for that. After the last wave all that is left may be updated.
 //   - A check is an expression, an answer by HTTP or a Job. Questions are asked, and Jobs run, from when the wave is settled; where it

@@ -24,10 +24,26 @@ func (w *walk) unheard(wave *topology.Wave, ceiling []int32) string {
 	return ""
 }
 
+// unproven returns a member of the wave that was not heard since the end of its soak, "" for none: what became of its pods until then
+// is not known yet. One that is given up is not waited for.
+func (w *walk) unproven(wave *topology.Wave, ceiling []int32) string {
+	soak := durationOf(wave.Soak, 0)
+	if soak == 0 {
+		return "" // what settled the wave is news enough
+	}
+	end := w.p.Settled.Add(soak)
+	for i := range w.Places {
+		if p := &w.Places[i]; !p.Lost && ceiling[i] > 0 && selects(wave, p) && p.News.Before(end) {
+			return p.Cluster
+		}
+	}
+	return ""
+}
+
 // watch puts off since when the wave is settled by the time in which nobody watched it: in which the hub did not run or was cut
 // off, or a member of the wave was not heard of. How long a hub watched is noted now and then, so that the next one knows. What
-// has soaked has soaked.
-func (w *walk) watch(wave *topology.Wave, unheard bool) {
+// has soaked has soaked, once each of its members was heard since (proven).
+func (w *walk) watch(wave *topology.Wave, unheard, proven bool) {
 	until := w.p.Settled.Time
 	if w.p.Watched != nil && w.p.Watched.After(until) {
 		until = w.p.Watched.Time
@@ -45,7 +61,7 @@ func (w *walk) watch(wave *topology.Wave, unheard bool) {
 		w.putOff(until, w.at.Time)
 	case heard.After(until):
 		w.putOff(until, heard)
-	case !w.at.Time.Before(soaked), w.at.Sub(until) >= noteEvery(wave):
+	case !w.at.Time.Before(soaked) && proven, w.at.Before(&metav1.Time{Time: soaked}) && w.at.Sub(until) >= noteEvery(wave):
 		w.p.Watched = &w.at
 	}
 }

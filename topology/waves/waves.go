@@ -23,6 +23,8 @@ const (
 	// listens is how long a hub that was away waits for reports before it finds a wave late: after it, members that are cut off
 	// are known.
 	listens = 2 * newsAge
+	// newsEvery is how often it is looked for news that a wave waits for: an agent is heard every ten seconds, and nothing else tells.
+	newsEvery = 2 * time.Second
 )
 
 // Place is a subset in a cluster.
@@ -39,6 +41,8 @@ type Place struct {
 	Updated int32
 	// Lost: its member is given up: it does not count. Unheard: there is no news of its member, and it may come back.
 	Lost, Unheard bool
+	// News is when its member was heard last, zero for never.
+	News time.Time
 }
 
 // Facts are what a decision about waves depends on.
@@ -239,7 +243,7 @@ func (w *walk) passes() bool {
 		w.p.Settled = &w.at
 	}
 	unheard := w.unheard(wave, ceiling)
-	w.watch(wave, unheard != "")
+	w.watch(wave, unheard != "", w.unproven(wave, ceiling) == "")
 	switch {
 	case approved:
 		return true
@@ -353,6 +357,11 @@ func (w *walk) proven(wave *topology.Wave, ceiling []int32) bool {
 			}
 		}
 		return w.wait("soaks until %s", stamp(metav1.NewTime(soak)))
+	case w.unproven(wave, ceiling) != "":
+		if w.again == 0 || newsEvery < w.again {
+			w.again = newsEvery
+		}
+		return w.wait("has soaked until %s, and waits for news since then of %s", stamp(metav1.NewTime(soak)), w.unproven(wave, ceiling))
 	case wave.Approval == topology.ApprovalRequired:
 		return w.wait("waits for a person to approve it: flotilla rollout approve")
 	}

@@ -157,6 +157,34 @@ func TestStories(t *testing.T) {
 			{"lost", func(f *Facts) { f.Places[1].Lost = true }, time.Minute, 1, "[10 10 0]", "soaks until 2026-03-01T15:03:40Z", 100 * time.Second},
 			{"the other proves the wave", nil, 100 * time.Second, 2, "none", "", 0},
 		}},
+		"a soak ends with news of its members": {[]topology.Wave{{Name: "one", Clusters: topology.WaveClusters{Names: []string{"east", "south"}}, Soak: "30s"}}, []step{
+			{"done", updated(10, 10, 0), 0, 1, "[10 10 0]", "soaks until 2026-03-01T15:00:30Z", 30 * time.Second},
+			{"south and west were heard 5 s ago", func(f *Facts) {
+				f.Places[1].News, f.Places[2].News = f.Now.Add(-5*time.Second), f.Now.Add(-5*time.Second)
+			}, 31 * time.Second, 1, "[10 10 0]", "has soaked until 2026-03-01T15:00:30Z, and waits for news since then of south", newsEvery},
+			{"still", nil, 8 * time.Second, 1, "[10 10 0]", "waits for news since then of south", newsEvery},
+			{"south was heard; west is of no wave", func(f *Facts) { f.Places[1].News = f.Now.Add(-time.Second) }, time.Second, 2, "none", "", 0},
+		}},
+		"a member that is cut off in a short soak proves nothing": {[]topology.Wave{{Name: "one", Clusters: topology.WaveClusters{Names: []string{"east", "south"}}, Soak: "10s"}}, []step{
+			{"done", updated(10, 10, 0), 0, 1, "[10 10 0]", "soaks until 2026-03-01T15:00:10Z", 10 * time.Second},
+			{"no news", func(f *Facts) { f.Places[1].News = f.Now.Add(-9 * time.Second) }, 10 * time.Second, 1, "[10 10 0]", "waits for news since then of south", newsEvery},
+			{"it is not Ready", func(f *Facts) { f.Places[1].Unheard = true }, 31 * time.Second, 1, "[10 10 0]", "waits for news of south", 0},
+			{"it is back: the soak goes on where nobody watched any more", func(f *Facts) { f.Places[1].Unheard, f.Places[1].News = false, f.Now }, time.Minute, 1, "[10 10 0]", "soaks until 2026-03-01T15:01:50Z", 9 * time.Second},
+			{"and ends with news", nil, 9 * time.Second, 2, "none", "", 0},
+		}},
+		"a lost member owes no news": {[]topology.Wave{{Name: "one", Clusters: topology.WaveClusters{Names: []string{"east", "south"}}, Soak: "10s"}}, []step{
+			{"done", updated(10, 10, 0), 0, 1, "[10 10 0]", "soaks", 10 * time.Second},
+			{"no news", func(f *Facts) { f.Places[1].News = start.Add(time.Second) }, 10 * time.Second, 1, "[10 10 0]", "news since then of south", newsEvery},
+			{"given up", func(f *Facts) { f.Places[1].Lost = true }, time.Second, 2, "none", "", 0},
+		}},
+		"a person does not wait for news": {[]topology.Wave{{Name: "one", Clusters: topology.WaveClusters{Names: []string{"east"}}, Soak: "10s"}}, []step{
+			{"done", updated(10, 0, 0), 0, 1, "[10 0 0]", "soaks", 10 * time.Second},
+			{"no news", func(f *Facts) { f.Places[0].News = start.Add(time.Second) }, 10 * time.Second, 1, "[10 0 0]", "news since then of east", newsEvery},
+			{"approved", say(ApproveWord), time.Second, 2, "none", "", 0},
+		}},
+		"without a soak what settled the wave is the news": {[]topology.Wave{named("one", "east")}, []step{
+			{"done", func(f *Facts) { updated(10, 0, 0)(f); f.Places[0].News = start.Add(-time.Second) }, 0, 2, "none", "", 0},
+		}},
 		"what has soaked has soaked": {[]topology.Wave{{Name: "one", Clusters: topology.WaveClusters{Names: []string{"east"}}, Soak: "1m", Approval: topology.ApprovalRequired}}, []step{
 			{"", updated(10, 0, 0), 0, 1, "[10 0 0]", "soaks", time.Minute},
 			{"", nil, time.Minute, 1, "[10 0 0]", "waits for a person", 0},
@@ -239,7 +267,14 @@ func tell(t *testing.T, stories map[string]story) {
 		t.Run(name, func(t *testing.T) {
 			f := facts(story.waves...)
 			for i, s := range story.steps {
+				before := f.Now
 				f.Now = f.Now.Add(s.after)
+				for j := range f.Places {
+					// Each member is heard all the time, but one of which a step says otherwise.
+					if p := &f.Places[j]; p.News.IsZero() || p.News.Equal(before) {
+						p.News = f.Now
+					}
+				}
 				if s.change != nil {
 					s.change(&f)
 				}
@@ -345,7 +380,7 @@ func newWorld(seed uint64) *world {
 	return w
 }
 
-// TestProperties runs random worlds: waves only go on one by one and when all of the wave was updated for its soak, ceilings
+// TestProperties runs random worlds: waves only go on one by one and when all of the wave was updated for its soak and heard since, ceilings
 // never exceed replicas, never shrink but with replicas, and the waves end.
 func TestProperties(t *testing.T) {
 	for seed := range uint64(2000) {
@@ -364,7 +399,7 @@ func TestProperties(t *testing.T) {
 			}
 			w.act(d)
 		}
-		if before.Ceilings != nil && !strings.Contains(before.Waits, "soaks") && !strings.Contains(before.Waits, "waits until") {
+		if before.Ceilings != nil && !strings.Contains(before.Waits, "soaks") && !strings.Contains(before.Waits, "waits until") && !strings.Contains(before.Waits, "news") {
 			t.Fatalf("seed %d: the waves do not end: %s", seed, before.Waits)
 		}
 	}
@@ -375,6 +410,10 @@ func (w *world) act(d Decision) {
 	w.f.Now = w.f.Now.Add(time.Duration(w.r.IntN(60)) * time.Second)
 	for i := range w.f.Places {
 		p := &w.f.Places[i]
+		if w.r.IntN(4) > 0 {
+			p.News = w.f.Now.Add(-time.Duration(w.r.IntN(20)) * time.Second)
+		}
+		p.Unheard = w.f.Now.Sub(p.News) > newsAge
 		if p.Updated < d.Ceilings[i] {
 			p.Updated += int32(w.r.IntN(int(d.Ceilings[i]-p.Updated) + 1))
 		}
@@ -411,6 +450,9 @@ func (w *world) check(t *testing.T, seed uint64, before, d Decision) {
 		soak := durationOf(list[from-1].Soak, 0)
 		if w.settled[i].IsZero() || w.f.Now.Sub(w.settled[i]) < soak {
 			t.Fatalf("seed %d: wave %d ended before place %d was updated for %s", seed, from, i, soak)
+		}
+		if soak > 0 && p.News.Before(w.settled[i].Add(soak)) {
+			t.Fatalf("seed %d: wave %d ended without news of place %d since the end of its soak", seed, from, i)
 		}
 	}
 }

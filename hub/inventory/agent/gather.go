@@ -138,6 +138,8 @@ func (r *Reconciler) see(member *topology.MemberCluster, lease *coordinationv1.L
 	if ok && last.member != member.UID {
 		last, ok = leaseSeen{}, false
 	}
+	// The first one that a hub sees may be old, also the first after it was cut off: neither is news.
+	since := ok && (r.heard == nil || !r.heard().After(last.since))
 	if !ok || !last.renewTime.Equal(&renewTime) && !last.before.Equal(&renewTime) {
 		last = leaseSeen{renewTime: renewTime, before: last.renewTime, since: now, changed: ok, clock: last.clock, member: member.UID}
 		if ok { // the first one that a hub sees may be old
@@ -145,6 +147,9 @@ func (r *Reconciler) see(member *topology.MemberCluster, lease *coordinationv1.L
 		}
 		r.leases[name] = last
 		r.meter.Heard(name)
+		if since {
+			r.news.Hear(name, now)
+		}
 	}
 	seen := sighting{
 		exists: true, changed: last.changed, since: last.since, apart: last.clock.told, compared: last.clock.enough(),
@@ -162,4 +167,5 @@ func (r *Reconciler) forget(name string) {
 	delete(r.leases, name)
 	delete(r.asked, name)
 	r.meter.Gone(name)
+	r.news.Forget(name)
 }

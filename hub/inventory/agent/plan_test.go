@@ -21,6 +21,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/contact"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -299,6 +300,38 @@ func TestAHubThatWasCutOffListensBeforeItJudges(t *testing.T) {
 	w.is(topology.ReasonLeaseFresh, false, "39 s after it came back")
 	w.clock.Step(time.Second)
 	w.is(topology.ReasonLeaseExpired, true, "40 s")
+}
+
+// TestNews: a renewal is news from when the hub saw the one before it, and was not cut off since: then it may be an old one.
+func TestNews(t *testing.T) {
+	w := newWorld(t) // the clocks of both go alike
+	w.r.news = contact.NewNews()
+	news := func(want time.Time, why string) {
+		t.Helper()
+		if got := w.r.news.Of("east"); !got.Equal(want) {
+			t.Errorf("%s: heard last at %s, want %s", why, got, want)
+		}
+	}
+	w.renew(5000)
+	w.is(topology.ReasonLeaseFresh, true, "a Lease")
+	news(time.Time{}, "the first one that is seen may be old")
+	w.clock.Step(10 * time.Second)
+	w.renew(5010)
+	w.is(topology.ReasonLeaseFresh, false, "renewed")
+	heard := w.clock.Now()
+	news(heard, "renewed")
+	w.clock.Step(time.Second)
+	w.is(topology.ReasonLeaseFresh, false, "the same")
+	news(heard, "the same renewal is no other news")
+	w.clock.Step(time.Minute)
+	w.contact = w.clock.Now()
+	w.renew(5071)
+	w.is(topology.ReasonLeaseFresh, false, "the hub was cut off")
+	news(heard, "renewed at some time while the hub was cut off")
+	w.clock.Step(10 * time.Second)
+	w.renew(5081)
+	w.is(topology.ReasonLeaseFresh, false, "renewed")
+	news(w.clock.Now(), "renewed since")
 }
 
 // freshLease answers each Get with a Lease that is renewed, whatever the cache holds.

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/contact"
 	"github.com/flotilla-dev/flotilla/hub/meter"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
@@ -38,6 +39,8 @@ type Reconciler struct {
 	nonsense *nonsense
 	// meter is told of renewals; nil measures nothing.
 	meter *meter.Meter
+	// news is told of them too: decisions depend on it. nil remembers nothing.
+	news *contact.News
 }
 
 // NewReconciler returns a reconciler that writes with c and reads c's cache; live reads past the cache. clk must be monotonic. heard

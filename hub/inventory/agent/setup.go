@@ -20,16 +20,17 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/contact"
 	"github.com/flotilla-dev/flotilla/hub/meter"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
 // Setup adds the controller of this inventory to the manager.
-func Setup(mgr ctrl.Manager, clk clock.PassiveClock, heard func() time.Time, hubID string, measures *meter.Meter) error {
+func Setup(mgr ctrl.Manager, clk clock.PassiveClock, heard func() time.Time, news *contact.News, hubID string, measures *meter.Meter) error {
 	twins := func(ctx context.Context, o client.Object) []ctrl.Request { return sameCluster(ctx, mgr.GetClient(), o) }
 	all := func(ctx context.Context, _ client.Object) []ctrl.Request { return everyMember(ctx, mgr.GetClient()) }
 	r := NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), clk, heard, hubID)
-	r.meter = measures
+	r.meter, r.news = measures, news
 	err := ctrl.NewControllerManagedBy(mgr).Named("inventory").
 		Watches(&topology.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(twins), builder.WithPredicates(identityChanged())).
 		Watches(&topology.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(all), builder.WithPredicates(healthChanged())).
