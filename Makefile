@@ -88,6 +88,10 @@ charts: setup ## Lint and render the charts, and follow docs/install.md on three
 	@cd e2e/tools/helm && CGO_ENABLED=0 go build -trimpath -mod=readonly -ldflags "-s -w" -o $(BIN)/helm helm.sh/helm/v4/cmd/helm
 	go test -tags e2e -count 1 -timeout 25m $(TESTFLAGS) ./e2e/charts
 
+.PHONY: tracing
+tracing: setup ## Follow a change of a workload by the traces that a hub and an agent send
+	go test -tags e2e -count 1 -timeout 15m -v $(TESTFLAGS) ./e2e/tracing
+
 .PHONY: rotation
 rotation: setup ## Renew a member's certificates under rollouts; ROTATIONFLAGS="-life 5m -for 30m" for longer
 	go test -tags e2e -count 1 -timeout 60m -v ./e2e/rotation $(ROTATIONFLAGS)
