@@ -94,6 +94,10 @@ gitops: setup ## Hold what Argo CD and Flux read in workloads against what is so
 	@cd e2e/tools/gitops && CGO_ENABLED=0 go build -trimpath -mod=readonly -ldflags "-s -w" -o $(BIN)/gitops-health .
 	go test -tags e2e -count 1 -timeout 20m $(TESTFLAGS) ./e2e/gitops
 
+.PHONY: tracing
+tracing: setup ## Follow a change of a workload by the traces that a hub and an agent send
+	go test -tags e2e -count 1 -timeout 15m -v $(TESTFLAGS) ./e2e/tracing
+
 .PHONY: rotation
 rotation: setup ## Renew a member's certificates under rollouts; ROTATIONFLAGS="-life 5m -for 30m" for longer
 	go test -tags e2e -count 1 -timeout 60m -v ./e2e/rotation $(ROTATIONFLAGS)

@@ -1,3 +1,5 @@
+//go:build e2e
+
 package tracing
 
 import (
@@ -166,7 +168,7 @@ func TestOneChangeIsOneTrace(t *testing.T) {
 		t.Helper()
 		fleet.Eventually(t, patience, fmt.Sprintf("%d changes are traced", changes), func(context.Context) string {
 			if ids, all := r.whole(); len(ids) < changes {
-				return all
+				return fmt.Sprintf("%d traces are whole, of these:\n%s", len(ids), all)
 			}
 			return ""
 		}, func() string { return "; the end of the agent's log:\n" + f.LogTail(fleet.AgentName("east"), 10) })

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/flotilla-dev/flotilla/hub/tracing"
 )
 
@@ -31,4 +33,12 @@ func (r *Reconciler) told(ctx context.Context, f *Facts, p progress) {
 		r.tracer.Done(ctx, tracing.ChangeOf(f.Key, &f.Placement.Spec), p.since, r.clock.Now())
 		r.meter.Told(f.Key, f.Placement.Spec.Workload.Generation)
 	}
+}
+
+// traced begins the span of a write of the workload's status, while the change is under way.
+func (r *Reconciler) traced(ctx context.Context, f *Facts, p progress) (context.Context, func(error)) {
+	if !p.underWay {
+		return ctx, func(error) {}
+	}
+	return r.tracer.Start(ctx, tracing.ChangeOf(f.Key, &f.Placement.Spec), "sum", attribute.Bool("flotilla.done", p.done))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"go.opentelemetry.io/otel/attribute"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -90,11 +89,8 @@ func (r *Reconciler) report(ctx context.Context, object client.Object, f *Facts,
 	if wait := r.pace.wait(f.Key, order, s.Done()); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	patchCtx, end := ctx, func(error) {}
-	if p.underWay {
-		patchCtx, end = r.tracer.Start(ctx, tracing.ChangeOf(f.Key, &f.Placement.Spec), "sum", attribute.Bool("flotilla.done", p.done))
-	}
-	err := r.client.Status().Patch(patchCtx, object, withCounters{client.MergeFrom(base)}, wire.ManagerAggregate)
+	traced, end := r.traced(ctx, f, p)
+	err := r.client.Status().Patch(traced, object, withCounters{client.MergeFrom(base)}, wire.ManagerAggregate)
 	end(client.IgnoreNotFound(err))
 	if err != nil {
 		if apierrors.IsNotFound(err) {

@@ -1,6 +1,14 @@
 package placement
 
-import topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/tracing"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
 
 // asked tells the meter of what users ask for, as it is looked at.
 func (r *Reconciler) asked(s *state) {
@@ -23,4 +31,9 @@ func (r *Reconciler) counted(s *state, step step) {
 	case step.remove:
 		r.meter.Decided(last, nil)
 	}
+}
+
+// traced begins the span of a decision that is written.
+func (r *Reconciler) traced(ctx context.Context, key wire.Key, spec *topology.WorkloadPlacementSpec) (context.Context, func(error)) {
+	return r.tracer.Start(ctx, tracing.ChangeOf(key, spec), "place", attribute.Int64("flotilla.sequence", spec.Sequence), attribute.Int("flotilla.cells", len(spec.Cells)))
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -79,36 +78,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 		again = unseenFor // a promise may end without an event
 	}
 	return ctrl.Result{RequeueAfter: again}, nil
-}
-
-// traced begins the span of a decision that is written.
-func (r *Reconciler) traced(ctx context.Context, key wire.Key, spec *topology.WorkloadPlacementSpec) (context.Context, func(error)) {
-	return r.tracer.Start(ctx, tracing.ChangeOf(key, spec), "place", attribute.Int64("flotilla.sequence", spec.Sequence), attribute.Int("flotilla.cells", len(spec.Cells)))
-}
-
-// knownTries is how often a decision is made anew because members promised room to others meanwhile. The last one stands:
-// then the room may be given twice, and what does not fit waits in its member.
-const knownTries = 8
-
-// decide makes a decision that knows what members promised to other workloads, and records what it promises itself.
-func (r *Reconciler) decide(ctx context.Context, s *state) (step, error) {
-	for try := 1; ; try++ {
-		read := s.read
-		if try == knownTries {
-			read = -1
-		}
-		next := decide(s, r.rules)
-		switch {
-		case next.remove, s.object == nil:
-			r.ledger.Write(s.key, nil, nil, nil, -1)
-			return next, nil
-		case next.spec == nil, r.ledger.Write(s.key, next.requests, next.spec.Cells, s.reports, read):
-			return next, nil
-		}
-		if err := r.gatherMembers(ctx, s); err != nil {
-			return step{}, err
-		}
-	}
 }
 
 // apply writes the placement when it changed. The cached resourceVersion goes with it, so that two decisions from one
