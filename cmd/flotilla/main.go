@@ -78,8 +78,8 @@ func run(ctx context.Context, args []string) int {
 	switch {
 	case errors.As(err, &remote):
 		return remote.ExitStatus() // of the command that flotilla exec ran
-	case errors.Is(err, console.ErrUsage) || strings.HasPrefix(err.Error(), "unknown command") || strings.HasPrefix(err.Error(), "accepts "):
-		// The last two are how cobra words wrong arguments; it has no type for them.
+	case errors.Is(err, console.ErrUsage) || strings.HasPrefix(err.Error(), "unknown command"):
+		// The latter is how cobra words a verb that there is not; it has no type for that.
 		return exitUsage
 	case errors.Is(err, context.DeadlineExceeded):
 		return exitTimeout
@@ -105,6 +105,7 @@ line, and 124 for a deadline that passed; flotilla exec has that of the command.
 	command.SetVersionTemplate("{{.Version}}\n") // what `flotilla version` prints
 	usage := func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", console.ErrUsage, err) }
 	command.SetFlagErrorFunc(usage)
+	command.SetUsageFunc(console.Usage(command.UsageFunc()))
 	if called := strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe"); strings.HasPrefix(called, pluginPrefix) {
 		// kubectl runs the program of this name for `kubectl flotilla`.
 		command.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl " + strings.TrimPrefix(called, pluginPrefix)}
@@ -125,11 +126,16 @@ line, and 124 for a deadline that passed; flotilla exec has that of the command.
 }
 
 // refuseUnknown lets the verbs that only have verbs of their own refuse one that there is not; cobra would print the help, and
-// a script would take that for success.
+// a script would take that for success. All other verbs say how they are written where their arguments are wrong.
 func refuseUnknown(command *cobra.Command) {
 	for _, verb := range command.Commands() {
-		if verb.HasSubCommands() && !verb.Runnable() {
-			verb.Args, verb.RunE = cobra.NoArgs, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		switch {
+		case verb.HasSubCommands() && !verb.Runnable():
+			verb.Args, verb.RunE = console.VerbArguments, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		case verb.HasSubCommands():
+			verb.Args = console.VerbArguments
+		case verb.Args != nil:
+			verb.Args = console.Arguments(verb.Args)
 		}
 		refuseUnknown(verb)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -43,6 +44,10 @@ func TestExitCodes(t *testing.T) {
 		{"sysdump more", exitUsage},
 		{"sysdump --kubeconfig " + nothing + "/none -O " + nothing + "/dump.tar.gz", exitFailed},
 		{"tree --kubeconfig " + nothing + "/none", exitFailed},
+		{"why clone api", exitUsage},
+		{"plan web.yaml", exitUsage},
+		{"drain", exitUsage},
+		{"get cluters", exitUsage},
 	} {
 		if got := run(t.Context(), strings.Fields(test.args)); got != test.want {
 			t.Errorf("flotilla %s: exit code %d, want %d", test.args, got, test.want)
@@ -95,5 +100,55 @@ func TestCompleter(t *testing.T) {
 		if err := command.ExecuteContext(t.Context()); err != nil || out.String() != test.want {
 			t.Errorf("%s %q says %q (%v), want %q", test.called, test.args, out.String(), err, test.want)
 		}
+	}
+}
+
+// TestMistakes holds that a command line that is wrong is answered with how it is written, or with what was perhaps meant.
+func TestMistakes(t *testing.T) {
+	t.Setenv("KUBECONFIG", os.DevNull) // nobody's own clusters
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	for args, want := range map[string]string{
+		"why clone api":       "write clone/api, as in flotilla why KIND/NAME",
+		"why":                 "something is missing: write flotilla why KIND/NAME",
+		"plan web.yaml":       `"web.yaml" cannot be read: write flotilla plan -f FILE`,
+		"drain":               "write flotilla drain MEMBER",
+		"get clusers":         "did you mean clusters?",
+		"rollout stats":       "did you mean status?",
+		"rollout nope":        "there is approve, diff, history",
+		"tree":                "name the hub's with --kubeconfig or KUBECONFIG",
+		"get clusters":        "name the hub's with --kubeconfig or KUBECONFIG",
+		"rollout pause clone": "write KIND/NAME, as in ud/web",
+	} {
+		command := newCommand(io.Discard)
+		command.SetArgs(strings.Fields(args))
+		if err := command.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("flotilla %s: %v, want %q", args, err, want)
+		}
+	}
+}
+
+// TestHelp holds that the help of a verb lists its own flags, and those of a connection in one sentence, which are completed all
+// the same.
+func TestHelp(t *testing.T) {
+	say := func(args ...string) string {
+		out := &strings.Builder{}
+		command := newCommand(out)
+		command.SetArgs(args)
+		if err := command.ExecuteContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	help := say("why", "--help")
+	for _, want := range []string{"-C, --member", "--context", "--kubeconfig", "-n, --namespace", "Also kubectl's flags for a connection", "--as-user-extra"} {
+		if !strings.Contains(help, want) {
+			t.Errorf("the help of why lacks %q:\n%s", want, help)
+		}
+	}
+	if strings.Contains(help, "the server's certificate will not") || strings.Contains(help, "Bearer token") {
+		t.Errorf("the help of why explains flags of a connection:\n%s", help)
+	}
+	if completed := say("__complete", "why", "--insecure"); !strings.Contains(completed, "--insecure-skip-tls-verify") {
+		t.Errorf("a flag of a connection is not completed:\n%s", completed)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
 // Facts are what answers are made from.
@@ -132,9 +133,13 @@ func (q Question) takes(c *topology.Cell) bool {
 
 func (f *Facts) cell(c *topology.Cell) CellAnswer {
 	why, _ := Cell(c.Reason)
+	now := f.Outcome.Obstacles(c.Cluster, c.Subset)
+	if passed := c.Reason.Code == division.CellTainted || c.Reason.Code == division.CellFrozen; passed && len(now) == 0 {
+		now = []string{"that is over, and nothing that runs is moved back: added replicas come here first"}
+	}
 	return CellAnswer{
 		Cluster: c.Cluster, Zone: c.Zone, Subset: subsetOf(c), Replicas: c.Replicas,
-		Reason: c.Reason, Why: why, See: Anchor(c.Reason.Code), Now: f.Outcome.Obstacles(c.Cluster, c.Subset),
+		Reason: c.Reason, Why: why, See: Anchor(c.Reason.Code), Now: now,
 	}
 }
 

@@ -227,3 +227,21 @@ func TestNotTheHubs(t *testing.T) {
 		t.Errorf("%v: %+v", err, a)
 	}
 }
+
+// TestReasonsThatPassed holds that a recorded reason which holds no longer says so.
+func TestReasonsThatPassed(t *testing.T) {
+	for code, want := range map[string]string{"Tainted": "that is over", "Frozen": "that is over", "Even": ""} {
+		f, err := facts(t, wire.Key{Kind: "UnitedDeployment", Namespace: "shop", Name: "web"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Outcome.Present.Spec.Cells[0].Reason.Code = code
+		a, err := explain.Why(f, explain.Question{Cluster: "east"})
+		if err != nil || len(a.Cells) != 1 {
+			t.Fatalf("%v: %+v", err, a)
+		}
+		if now := strings.Join(a.Cells[0].Now, "; "); !strings.HasPrefix(now, want) || want == "" && now != "" {
+			t.Errorf("%s: now %q, want %q", code, now, want)
+		}
+	}
+}

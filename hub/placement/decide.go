@@ -37,8 +37,7 @@ func decide(s *state, rules map[string]Rule) step {
 		return step{remove: placed, verdict: s.refused(&Refusal{Removing, fmt.Sprintf(
 			"an earlier %s is still being removed; this one is placed after that", s.key.Sentence())}, false)}
 	case s.object.GetAnnotations()[topology.AnnotationWithdraw] != "":
-		return step{remove: placed, verdict: s.refused(&Refusal{Withdrawn, fmt.Sprintf(
-			"%s is withdrawn from all members by its annotation %s; remove the annotation to place it again", s.key.Sentence(), topology.AnnotationWithdraw)}, false)}
+		return step{remove: placed, verdict: s.refused(&Refusal{Withdrawn, withdrawn(s)}, false)}
 	case s.placement != nil && !placed:
 		return step{verdict: s.refused(&Refusal{Removing, fmt.Sprintf(
 			"what was placed of %s is being removed; it is placed again after that", s.key.Sentence())}, false)}
@@ -48,6 +47,15 @@ func decide(s *state, rules map[string]Rule) step {
 			s.key.Namespace, topology.LabelFederated, s.key.Sentence())}, true)}
 	}
 	return decideFederated(s, rules)
+}
+
+// withdrawn says what the annotation of the user did.
+func withdrawn(s *state) string {
+	if s.object.GetAnnotations()[topology.AnnotationWithdraw] == topology.WithdrawOrphan {
+		return fmt.Sprintf("%s is let go by its annotation %s=%s: what runs in members runs on, without orders; to place it again, remove the annotation, and have adopted what runs",
+			s.key.Sentence(), topology.AnnotationWithdraw, topology.WithdrawOrphan)
+	}
+	return fmt.Sprintf("%s is withdrawn from all members by its annotation %s; remove the annotation to place it again", s.key.Sentence(), topology.AnnotationWithdraw)
 }
 
 func decideFederated(s *state, rules map[string]Rule) step {

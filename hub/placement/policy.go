@@ -156,14 +156,29 @@ func meantBy(s *topology.WorkloadSelector, rules map[string]Rule) string {
 
 // runsOnHub tells whether an entry names a kind that every cluster with Kubernetes' own controllers runs by itself, so that
 // its pods would run on the hub.
-func runsOnHub(s *topology.WorkloadSelector) bool {
-	switch groupOf(s) {
+func runsOnHub(s *topology.WorkloadSelector) bool { return groupOnHub(s) != "" }
+
+// groupOnHub returns the group of such a kind, and nothing of other kinds. Those that OpenKruise has none of its own for are meant
+// also where the entry leaves out the apiVersion, as everybody does at first.
+func groupOnHub(s *topology.WorkloadSelector) string {
+	switch group := groupOf(s); group {
+	case apps.GroupVersion.Group:
+		switch s.Kind {
+		case "Deployment", "ReplicaSet":
+			return appsv1.GroupName
+		case "Job", "CronJob":
+			return batchv1.GroupName
+		}
 	case appsv1.GroupName:
-		return slices.Contains([]string{"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"}, s.Kind)
+		if slices.Contains([]string{"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"}, s.Kind) {
+			return group
+		}
 	case batchv1.GroupName:
-		return s.Kind == "Job" || s.Kind == "CronJob"
+		if s.Kind == "Job" || s.Kind == "CronJob" {
+			return group
+		}
 	}
-	return false
+	return ""
 }
 
 // kindsOfHub returns what a policy names and the hub's own cluster runs.
@@ -171,7 +186,7 @@ func kindsOfHub(spec *topology.FederationPolicySpec) []string {
 	var named []string
 	for i := range spec.Workloads {
 		if s := &spec.Workloads[i]; runsOnHub(s) {
-			named = append(named, fmt.Sprintf("%s (%s)", s.Kind, groupOf(s)))
+			named = append(named, fmt.Sprintf("%s (%s)", s.Kind, groupOnHub(s)))
 		}
 	}
 	slices.Sort(named)

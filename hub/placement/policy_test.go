@@ -108,6 +108,9 @@ func TestKindsOfTheHubHaveARemedyOfTheirOwn(t *testing.T) {
 		{"batch/v1 Job", "apply the Job in the members", "CloneSet"},
 		{"batch/v1 CronJob", "apply the CronJob in the members", "CloneSet"},
 		{"batch/v1 Job apps/v1 Deployment apps/v1 ReplicaSet", "apply the Job in the members that are to run it, in a namespace that is not federated; put the pod template", "; put the pod template into a UnitedDeployment (spec.template.deploymentTemplate), or use a CloneSet, and name that kind;"},
+		{"apps.kruise.io/v1beta1 Deployment", "deploymentTemplate", "apply the"},           // the apiVersion left out
+		{"apps.kruise.io/v1beta1 CronJob", "apply the CronJob in the members", "CloneSet"}, // likewise
+		{"apps.kruise.io/v1beta1 StatefulSet", "", "a"},                                    // OpenKruise has one of its own
 		{"apps.kruise.io/v1beta1 CloneSet", "", "a"},
 	} {
 		spec := &topology.FederationPolicySpec{}

@@ -24,6 +24,9 @@ import (
 // policyReady is the condition of a policy.
 const policyReady = "Ready"
 
+// PolicyHolds is the message of a policy with which nothing is wrong.
+const PolicyHolds = "the policy holds for the workloads that it selects"
+
 // countEvery is how long a changed count of a policy's workloads waits while nothing else of the status changes: it is for
 // people, and a policy that holds for a namespace sees every creation in it.
 const countEvery = 10 * time.Second
@@ -49,7 +52,7 @@ func NewPolicyReconciler(c client.Client, clk clock.PassiveClock, watching *Watc
 
 // Reconcile gathers what a policy selects and what was placed by it, and writes its status when that changed.
 func (r *PolicyReconciler) Reconcile(ctx context.Context, key PolicyKey) (ctrl.Result, error) {
-	object, policy, status := r.policyOf(key)
+	object, policy, status := emptyPolicy(key)
 	if err := r.client.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: key.Name}, object); err != nil {
 		r.forget(key)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -60,7 +63,7 @@ func (r *PolicyReconciler) Reconcile(ctx context.Context, key PolicyKey) (ctrl.R
 	if err := r.watchNamed(policy()); err != nil {
 		return ctrl.Result{}, err
 	}
-	facts, err := r.gather(ctx, key, policy())
+	facts, err := gatherPolicy(ctx, r.client, r.rules, r.watching.Watched, key, policy())
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -85,8 +88,8 @@ func (r *PolicyReconciler) Reconcile(ctx context.Context, key PolicyKey) (ctrl.R
 	return ctrl.Result{}, nil
 }
 
-// policyOf returns an empty policy of the right scope, and its parts once it is read.
-func (r *PolicyReconciler) policyOf(key PolicyKey) (client.Object, func() Policy, func() *topology.FederationPolicyStatus) {
+// emptyPolicy returns an empty policy of the right scope, and its parts once it is read.
+func emptyPolicy(key PolicyKey) (client.Object, func() Policy, func() *topology.FederationPolicyStatus) {
 	ref := topology.PolicyReference{Kind: key.Kind, Name: key.Name}
 	if key.Kind == KindPolicy {
 		p := &topology.FederationPolicy{}
@@ -142,22 +145,37 @@ type policyFacts struct {
 	conflict, winner string
 }
 
-func (r *PolicyReconciler) gather(ctx context.Context, key PolicyKey, policy Policy) (policyFacts, error) {
-	f := policyFacts{key: key, federated: true, onHub: kindsOfHub(&policy.Spec), instead: insteadOf(&policy.Spec), unknown: unknownKinds(&policy.Spec, r.rules), kinds: kindsThatWork(), secrets: selectsHeldSecrets(&policy.Spec), wrong: unreadableAny(&policy.Spec)}
+// PolicyCondition returns the condition Ready that the hub gives a policy, as things stand in what from reads.
+func PolicyCondition(ctx context.Context, from client.Reader, key PolicyKey) (metav1.Condition, error) {
+	object, policy, status := emptyPolicy(key)
+	if err := from.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: key.Name}, object); err != nil {
+		return metav1.Condition{}, fmt.Errorf("get %s %s: %w", key.Kind, key.Name, err)
+	}
+	facts, err := gatherPolicy(ctx, from, AllRules(), func(Rule) bool { return true }, key, policy())
+	if err != nil {
+		return metav1.Condition{}, err
+	}
+	after := facts.status(status(), object.GetGeneration(), metav1.Time{})
+	return *meta.FindStatusCondition(after.Conditions, policyReady), nil
+}
+
+// gatherPolicy reads what the status of a policy depends on; workloads of the kinds that are watched alone.
+func gatherPolicy(ctx context.Context, from client.Reader, rules map[string]Rule, watched func(Rule) bool, key PolicyKey, policy Policy) (policyFacts, error) {
+	f := policyFacts{key: key, federated: true, onHub: kindsOfHub(&policy.Spec), instead: insteadOf(&policy.Spec), unknown: unknownKinds(&policy.Spec, rules), kinds: kindsThatWork(), secrets: selectsHeldSecrets(&policy.Spec), wrong: unreadableAny(&policy.Spec)}
 	if key.Namespace != "" {
 		namespace := &corev1.Namespace{}
-		if err := r.client.Get(ctx, client.ObjectKey{Name: key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
+		if err := from.Get(ctx, client.ObjectKey{Name: key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
 			return f, fmt.Errorf("get namespace %s: %w", key.Namespace, err)
 		}
 		f.federated = wire.Federated(namespace)
 	}
 	members := &topology.MemberClusterList{}
-	if err := r.client.List(ctx, members, client.UnsafeDisableDeepCopy); err != nil {
+	if err := from.List(ctx, members, client.UnsafeDisableDeepCopy); err != nil {
 		return f, fmt.Errorf("list MemberClusters: %w", err)
 	}
 	f.nameless = nameless(&policy.Spec, members.Items)
 	placements := &topology.WorkloadPlacementList{}
-	if err := r.client.List(ctx, placements, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := from.List(ctx, placements, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return f, fmt.Errorf("list placements: %w", err)
 	}
 	others := map[wire.Key]string{}
@@ -174,7 +192,7 @@ func (r *PolicyReconciler) gather(ctx context.Context, key PolicyKey, policy Pol
 	if len(others) == 0 {
 		return f, nil
 	}
-	conflicts, err := r.selected(ctx, key.Namespace, &policy, others)
+	conflicts, err := conflictsOf(ctx, from, rules, watched, key.Namespace, &policy, others)
 	if err != nil || len(conflicts) == 0 {
 		return f, err
 	}
@@ -183,15 +201,15 @@ func (r *PolicyReconciler) gather(ctx context.Context, key PolicyKey, policy Pol
 	return f, nil
 }
 
-// selected returns which of the workloads that other policies hold this policy selects too.
-func (r *PolicyReconciler) selected(ctx context.Context, namespace string, policy *Policy, others map[wire.Key]string) ([]wire.Key, error) {
+// conflictsOf returns which of the workloads that other policies hold this policy selects too.
+func conflictsOf(ctx context.Context, from client.Reader, rules map[string]Rule, watched func(Rule) bool, namespace string, policy *Policy, others map[wire.Key]string) ([]wire.Key, error) {
 	var conflicts []wire.Key
-	for kind, rule := range r.rules {
-		if !r.watching.Watched(rule) || !slices.ContainsFunc(policy.Spec.Workloads, func(s topology.WorkloadSelector) bool { return s.Kind == kind }) {
+	for kind, rule := range rules {
+		if !watched(rule) || !slices.ContainsFunc(policy.Spec.Workloads, func(s topology.WorkloadSelector) bool { return s.Kind == kind }) {
 			continue
 		}
 		list := rule.NewList()
-		if err := r.client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		if err := from.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("list %s: %w", kind, err)
 		}
 		err := meta.EachListItem(list, func(o runtime.Object) error {
@@ -229,7 +247,7 @@ func (f *policyFacts) status(before *topology.FederationPolicyStatus, generation
 			f.key.Kind, f.key.Name)
 	case len(f.unknown) > 0:
 		condition.Reason = topology.PolicyUnknownKind
-		condition.Message = fmt.Sprintf("%s %s names %s, which is not placed on members; the kinds that work are %s",
+		condition.Message = fmt.Sprintf("%s %s names %s: not placed on members; the kinds that work are %s",
 			f.key.Kind, f.key.Name, strings.Join(f.unknown, ", "), f.kinds)
 	case f.conflict != "":
 		condition.Reason = topology.PolicyConflicted
@@ -237,7 +255,7 @@ func (f *policyFacts) status(before *topology.FederationPolicyStatus, generation
 			f.key.Kind, f.key.Name, f.conflict, f.key.Kind, f.winner)
 	default:
 		condition.Status, condition.Reason = metav1.ConditionTrue, topology.PolicyInForce
-		condition.Message = "the policy holds for the workloads that it selects"
+		condition.Message = PolicyHolds
 		if f.nameless != "" {
 			condition.Message += fmt.Sprintf("; what it names and is not there says nothing: %s; correct the name, or let that member join", f.nameless)
 		}

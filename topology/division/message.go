@@ -40,7 +40,7 @@ func (r Reason) OfCell() (string, bool) {
 	case CellFrozen:
 		return "it is unhealthy or cut off, so it gets nothing new and keeps what it has", true
 	case CellKept:
-		return "it keeps what it has, more than its share, since nothing that runs is moved for balance", true
+		return "it has more than its share, since nothing that runs is moved for balance, or the others can take no more", true
 	case CellWaiting:
 		return "the others keep what they have, so it gets the next replicas that are added", true
 	}

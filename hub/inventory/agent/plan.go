@@ -77,7 +77,10 @@ func acceptedCondition(f facts) metav1.Condition {
 	switch {
 	case !m.Spec.Accepted:
 		c.Reason = topology.ReasonNotAccepted
-		c.Message = fmt.Sprintf("MemberCluster %s waits for a person: set spec.accepted to true to let it take part", m.Name)
+		c.Message = fmt.Sprintf("MemberCluster %s waits for a person: let it take part with flotilla accept %s", m.Name, m.Name)
+		if m.Spec.ClusterID != "" {
+			c.Message = fmt.Sprintf("MemberCluster %s takes no part any more; set spec.accepted to true to let it take part again", m.Name)
+		}
 	case id == "":
 		c.Reason = topology.ReasonNeverConnected
 		c.Message = fmt.Sprintf("the agent of MemberCluster %s has not told the id of its cluster yet; start it with this hub's kubeconfig", m.Name)

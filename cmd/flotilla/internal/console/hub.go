@@ -2,9 +2,11 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
@@ -26,7 +28,10 @@ type Hub struct {
 // AddFlags adds kubectl's flags for a cluster to a verb, with the names of the hub for completion.
 func (h *Hub) AddFlags(cmd *cobra.Command) {
 	h.flags = genericclioptions.NewConfigFlags(true)
-	h.flags.AddFlags(cmd.Flags())
+	flags := pflag.NewFlagSet(cmd.Name(), pflag.ContinueOnError)
+	h.flags.AddFlags(flags)
+	markConnection(flags)
+	cmd.Flags().AddFlagSet(flags)
 	h.completeFlags(cmd)
 }
 
@@ -53,12 +58,21 @@ func (h *Hub) Config() (*rest.Config, *runtime.Scheme, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("find the hub: %w; name its kubeconfig with --kubeconfig or KUBECONFIG", err)
 	}
+	if h.nowhere(cfg) {
+		return nil, nil, errors.New("find the hub: no kubeconfig with a cluster was found; name the hub's with --kubeconfig or KUBECONFIG")
+	}
 	cfg.QPS = -1 // a verb asks a dozen times; the API server limits
 	scheme, err := hub.Scheme()
 	if err != nil {
 		return nil, nil, err
 	}
 	return cfg, scheme, nil
+}
+
+// nowhere tells whether the configuration names no cluster, so that only the guess of client-go is left: port 8080 of this machine.
+func (h *Hub) nowhere(cfg *rest.Config) bool {
+	raw, err := h.flags.ToRawKubeConfigLoader().RawConfig()
+	return err == nil && len(raw.Clusters) == 0 && *h.flags.APIServer == "" && cfg.Host == "http://localhost:8080"
 }
 
 // Member returns a client of a member, by a context of the same kubeconfig.
@@ -99,7 +113,7 @@ func (h *Hub) Record(ctx context.Context, namespace string) (*snapshot.Snapshot,
 	}
 	s, err := snapshot.Record(ctx, c, c.Scheme(), namespace)
 	if err != nil {
-		return nil, "", err
+		return nil, "", NotAHub(err)
 	}
 	id, err := wire.HubID(ctx, s)
 	return s, id, err

@@ -52,6 +52,40 @@ func Workload(text, namespace string) (wire.Key, error) {
 	return wire.Key{}, Usagef("%q is no kind that the hub places; the kinds are %s", kind, strings.Join(known, ", "))
 }
 
+// NotAHub adds what to do to an error that comes of asking a cluster without Flotilla's definitions; others stay as they are.
+func NotAHub(err error) error {
+	if meta.IsNoMatchError(err) {
+		return fmt.Errorf("%w; Flotilla is not installed in this cluster: name the hub with --context or --kubeconfig", err)
+	}
+	return err
+}
+
+// NotFound says that there is no such workload, and where one of the name is or which others there are. What cannot be asked is left out.
+func NotFound(ctx context.Context, c client.Reader, key wire.Key) error {
+	rule := placement.Rules()[key.Kind]
+	namespaces, err := names(ctx, c, rule.NewList(), func(o client.Object) string {
+		if o.GetName() != key.Name {
+			return ""
+		}
+		return o.GetNamespace()
+	})
+	namespaces = slices.DeleteFunc(namespaces, func(s string) bool { return s == "" })
+	if err == nil && len(namespaces) > 0 {
+		return fmt.Errorf("there is no %s; namespace %s has one: give it with -n", key.Sentence(), strings.Join(namespaces, ", "))
+	}
+	others, err := names(ctx, c, rule.NewList(), client.Object.GetName, client.InNamespace(key.Namespace))
+	if err == nil && len(others) > 0 {
+		// As many as fit into a line.
+		const most = 8
+		more := ""
+		if len(others) > most {
+			others, more = others[:most], " and others"
+		}
+		return fmt.Errorf("there is no %s; namespace %s has %s%s", key.Sentence(), key.Namespace, strings.Join(others, ", "), more)
+	}
+	return fmt.Errorf("there is no %s; look at the name, and at the namespace (-n)", key.Sentence())
+}
+
 // names lists what name says of each object, sorted, each once.
 func names(ctx context.Context, c client.Reader, list client.ObjectList, name func(client.Object) string, opts ...client.ListOption) ([]string, error) {
 	if err := c.List(ctx, list, opts...); err != nil {

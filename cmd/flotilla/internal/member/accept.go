@@ -110,7 +110,7 @@ func sayAccepted(out io.Writer, done *registration.Acceptance) error {
 	if _, err := fmt.Fprintf(out, sentence, done.Member, done.ClusterID, done.Fingerprint); err != nil {
 		return fmt.Errorf("write the result: %w", err)
 	}
-	_, err := fmt.Fprintf(out, "Next: kubectl get mc %s\n", done.Member)
+	_, err := fmt.Fprintf(out, "Next: flotilla get clusters %s\n", done.Member)
 	return err
 }
 
@@ -124,7 +124,8 @@ func waitReady(ctx context.Context, talk io.Writer, c client.Reader, name string
 		}
 		for _, condition := range []string{topology.MemberAccepted, topology.MemberReady} {
 			if found := meta.FindStatusCondition(member.Status.Conditions, condition); found == nil || found.Status != metav1.ConditionTrue {
-				if found != nil && told != found.Message {
+				// What was said before the member was accepted is no news.
+				if found != nil && told != found.Message && found.ObservedGeneration >= member.Generation {
 					told = found.Message
 					fmt.Fprintf(talk, "waiting: %s\n", told)
 				}

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
 	fleethub "github.com/flotilla-dev/flotilla/hub"
 	"github.com/flotilla-dev/flotilla/hub/explain"
@@ -119,6 +121,11 @@ func (v *verb) plan(ctx context.Context, in io.Reader) ([]explain.Planned, []str
 	if err != nil {
 		return nil, notes, err
 	}
+	told, err := policyNotes(ctx, base, objects)
+	notes = append(notes, told...)
+	if err != nil {
+		return nil, notes, err
+	}
 	results, err := Foresee(ctx, base)
 	if len(asked) > 0 {
 		// Beside what the files name, whatever changes by them.
@@ -154,6 +161,29 @@ func (v *verb) base(ctx context.Context, empty *snapshot.Snapshot, reader *snaps
 	}
 	recorded, _, err := v.hub.Record(ctx, only)
 	return recorded, nil, err
+}
+
+// policyNotes says of each policy of the files what would keep it from holding, and what it names that is not there.
+func policyNotes(ctx context.Context, base *snapshot.Snapshot, objects []client.Object) ([]string, error) {
+	var notes []string
+	for _, object := range objects {
+		key := placement.PolicyKey{Kind: object.GetObjectKind().GroupVersionKind().Kind, Namespace: object.GetNamespace(), Name: object.GetName()}
+		switch object.(type) {
+		case *topology.FederationPolicy, *topology.ClusterFederationPolicy:
+		default:
+			continue
+		}
+		ready, err := placement.PolicyCondition(ctx, base, key)
+		switch {
+		case err != nil:
+			return notes, err
+		case ready.Status == metav1.ConditionFalse:
+			notes = append(notes, fmt.Sprintf("%s %s would not be Ready (%s): %s", key.Kind, key.Name, ready.Reason, ready.Message))
+		case ready.Message != placement.PolicyHolds:
+			notes = append(notes, fmt.Sprintf("%s %s: %s", key.Kind, key.Name, ready.Message))
+		}
+	}
+	return notes, nil
 }
 
 // keyOf returns the name of a workload; false for other objects.

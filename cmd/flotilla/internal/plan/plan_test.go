@@ -252,3 +252,50 @@ func BenchmarkPlan(b *testing.B) {
 		}
 	}
 }
+
+// TestPolicies holds that a policy of the files which would not hold is told, with the reason that it would have on the hub.
+func TestPolicies(t *testing.T) {
+	policy := func(spec string) string {
+		return "---\napiVersion: topology.flotilla.dev/v1alpha1\nkind: FederationPolicy\nmetadata: {name: mine, namespace: shop}\nspec: " + spec + "\n"
+	}
+	const placed = `---
+apiVersion: topology.flotilla.dev/v1alpha1
+kind: FederationPolicy
+metadata: {name: first, namespace: shop}
+spec: {workloads: [{kind: CloneSet}]}
+---
+apiVersion: topology.flotilla.dev/v1alpha1
+kind: WorkloadPlacement
+metadata: {name: cloneset-api, namespace: shop}
+spec:
+  workload: {apiVersion: apps.kruise.io/v1beta1, kind: CloneSet, name: api, uid: "", generation: 0}
+  policy: {kind: FederationPolicy, name: first}
+  revision: x
+  replicas: 2
+  placed: 0
+  sequence: 1
+  revisionSequence: 1
+`
+	for name, test := range map[string]struct{ fleet, policy, want string }{
+		"good":               {fleet, policy("{workloads: [{kind: CloneSet}]}"), ""},
+		"no such kind":       {fleet, policy("{workloads: [{kind: ClonSet}]}"), "FederationPolicy mine would not be Ready (UnknownKind): "},
+		"a kind of the hub":  {fleet, policy("{workloads: [{kind: Deployment}]}"), "would not be Ready (RunsOnHub): FederationPolicy mine names Deployment (apps)"},
+		"no such zone":       {fleet, policy("{workloads: [{kind: CloneSet}], spread: {by: Zone, places: [{zone: q, max: 1}]}}"), `zone "q"`},
+		"held by another":    {fleet + placed, policy("{workloads: [{kind: CloneSet, name: api}]}"), "would not be Ready (Conflicted): FederationPolicy mine selects CloneSet shop/api, which FederationPolicy first holds already"},
+		"no such member too": {fleet, policy("{workloads: [{kind: CloneSet}], spread: {places: [{cluster: north, max: 1}]}}"), "north"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// Whether all replicas get a place is not the question here.
+			_, talk, err := run(t, NewCommand(), "--members", file(t, test.fleet), "-f", file(t, cloneSet("api", 2, "")+test.policy))
+			told := ""
+			for line := range strings.Lines(talk) {
+				if strings.Contains(line, "mine") {
+					told = line
+				}
+			}
+			if !strings.Contains(told, test.want) || test.want == "" && told != "" {
+				t.Errorf("told %q, want %q (%v)", talk, test.want, err)
+			}
+		})
+	}
+}

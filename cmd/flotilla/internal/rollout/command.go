@@ -4,6 +4,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -91,6 +92,9 @@ func open(hub *console.Hub, name string) (wire.Key, client.Client, error) {
 func get(ctx context.Context, c client.Client, key wire.Key) (client.Object, error) {
 	object := placement.Rules()[key.Kind].New()
 	if err := c.Get(ctx, key.Workload(), object); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, console.NotFound(ctx, c, key)
+		}
 		return nil, fmt.Errorf("get %s: %w", key.Sentence(), err)
 	}
 	return object, nil
@@ -194,6 +198,9 @@ func follow(ctx context.Context, c client.Client, out io.Writer, output console.
 		last = s
 		return over, nil
 	})
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("the rollout of %s is not over within --timeout: %w", key.Sentence(), context.DeadlineExceeded)
+	}
 	if err != nil {
 		return fmt.Errorf("follow the rollout of %s: %w", key.Sentence(), err)
 	}

@@ -69,7 +69,7 @@ func statusOf(object client.Object) Status {
 	}
 	switch {
 	case observed < object.GetGeneration():
-		return settle(Progressing, condition{message: fmt.Sprintf("the status is of generation %d, the spec of generation %d", observed, object.GetGeneration())})
+		return settle(Progressing, condition{message: "the hub has not looked at the last change yet"})
 	case stalled.status == corev1.ConditionTrue:
 		return settle(Failed, stalled)
 	case progressing.status == corev1.ConditionFalse && progressing.reason == conditions.NamesOf(s.Kind).DeadlineExceeded:
@@ -90,6 +90,9 @@ func (s *Status) text() string {
 		text += fmt.Sprintf(" (%s: %s)", s.Reason, s.Message)
 	case s.Message != "":
 		text += " (" + s.Message + ")"
+	}
+	if s.Reason == conditions.ReasonPaused {
+		text += "; go on with flotilla rollout resume"
 	}
 	return text + "\n"
 }

@@ -95,7 +95,8 @@ func (c *cluster) gather(ctx context.Context, a *archive) {
 	namespaces := map[string]bool{topology.SystemNamespace: true}
 	for _, w := range kinds(c.hub) {
 		objects, err := c.list(ctx, w, namespaces)
-		name := path.Join(c.folder, strings.ToLower(w.Kind)+"s."+strings.TrimPrefix(w.Group+".", ".")+"yaml")
+		plural, _ := meta.UnsafeGuessKindToResource(w.GroupVersionKind)
+		name := path.Join(c.folder, plural.Resource+"."+strings.TrimPrefix(w.Group+".", ".")+"yaml")
 		switch {
 		case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
 			a.note("%s: this cluster has no %s", c.folder, w.GroupKind())

@@ -60,7 +60,10 @@ Everything is read from the hub: the placement, and what the members reported la
 			}
 			tree, err := v.look(cmd.Context(), c)
 			if err != nil {
-				return err
+				return console.NotAHub(err)
+			}
+			if tree.noMembers {
+				fmt.Fprintln(cmd.ErrOrStderr(), "note: this cluster has no members; if it is not the hub, name the hub with --context")
 			}
 			return v.print(cmd.OutOrStdout(), tree)
 		},
@@ -95,14 +98,14 @@ func (v *verb) read(args []string) (err error) {
 func (v *verb) print(out io.Writer, tree *Tree) error {
 	return v.output.Print(out, tree, func(out io.Writer) error {
 		if len(tree.Workloads) == 0 {
-			where, with := "in namespace "+v.namespace, ""
+			where, with, more := "in namespace "+v.namespace, "", "; -n looks into another one, -A into all"
 			if v.namespace == "" {
-				where = "on the hub"
+				where, more = "on the hub", ""
 			}
 			if v.selector != "" {
 				with = fmt.Sprintf(" with the labels %q", v.selector)
 			}
-			_, err := fmt.Fprintf(out, "there is no workload %s%s\n", where, with)
+			_, err := fmt.Fprintf(out, "there is no workload %s%s%s\n", where, with, more)
 			return err
 		}
 		return Write(out, tree)
@@ -120,15 +123,16 @@ type lists struct {
 func (v *verb) look(ctx context.Context, from client.Reader) (*Tree, error) {
 	var l lists
 	for _, read := range []struct {
+		what string
 		list client.ObjectList
 		opts []client.ListOption
 	}{
-		{&l.placements, []client.ListOption{client.InNamespace(v.namespace)}},
-		{&l.works, []client.ListOption{client.HasLabels{topology.LabelPlacement}}},
-		{&l.members, nil},
+		{"WorkloadPlacements", &l.placements, []client.ListOption{client.InNamespace(v.namespace)}},
+		{"Works", &l.works, []client.ListOption{client.HasLabels{topology.LabelPlacement}}},
+		{"MemberClusters", &l.members, nil},
 	} {
 		if err := from.List(ctx, read.list, read.opts...); err != nil {
-			return nil, fmt.Errorf("read %T of the hub: %w", read.list, err)
+			return nil, fmt.Errorf("read the %s of the hub: %w", read.what, err)
 		}
 	}
 	hubID, err := wire.HubID(ctx, from)
@@ -139,7 +143,9 @@ func (v *verb) look(ctx context.Context, from client.Reader) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Build(&Facts{Workloads: workloads, Placements: l.placements.Items, Works: l.works.Items, Members: l.members.Items, HubID: hubID}), nil
+	tree := Build(&Facts{Workloads: workloads, Placements: l.placements.Items, Works: l.works.Items, Members: l.members.Items, HubID: hubID})
+	tree.noMembers = len(l.members.Items) == 0
+	return tree, nil
 }
 
 // workloads returns what is asked for: one workload, or all that are placed or to be placed and match the selector.
@@ -170,11 +176,10 @@ func (v *verb) workloads(ctx context.Context, from client.Reader, placements []t
 		}
 	}
 	if v.key != nil && len(found) == 0 {
-		with := ""
 		if v.selector != "" {
-			with = fmt.Sprintf(" with the labels %q", v.selector)
+			return nil, fmt.Errorf("there is no %s with the labels %q", v.key.Sentence(), v.selector)
 		}
-		return nil, fmt.Errorf("there is no %s%s", v.key.Sentence(), with)
+		return nil, console.NotFound(ctx, from, *v.key)
 	}
 	slices.SortFunc(found, func(a, b client.Object) int {
 		text := func(o client.Object) string {

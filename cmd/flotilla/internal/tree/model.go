@@ -28,6 +28,8 @@ type Facts struct {
 // Tree is what runs where: workload → zone → cluster → pods by state.
 type Tree struct {
 	Workloads []Workload `json:"workloads"`
+	// noMembers: the cluster that was read has none, so it may not be the hub.
+	noMembers bool
 }
 
 // Workload is one workload of a user.

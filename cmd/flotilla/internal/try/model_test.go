@@ -93,9 +93,10 @@ func TestTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `
-MEMBER   READY                                     ZONES   NODES
-east     yes                                       a,b     4/4
-west     no: its Lease was renewed last 52 s ago   b,c     4/4
+MEMBER   READY   ZONES   NODES
+east     yes     a,b     4/4
+west     no      b,c     4/4
+west: its Lease was renewed last 52 s ago
 
 WORKLOAD                        DESIRED   READY   UPDATED
 ├── UnitedDeployment shop/web   6         6       6         nginx:1.27

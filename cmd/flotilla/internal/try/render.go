@@ -17,12 +17,17 @@ func render(out io.Writer, t *Tree) error {
 	for _, m := range t.Members {
 		ready := "yes"
 		if !m.Ready {
-			ready = "no: " + m.Message
+			ready = "no"
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t\n", m.Name, ready, m.Zones, m.Nodes)
 	}
-	fmt.Fprintln(table)
 	_ = table.Flush() // writes to memory do not fail
+	for _, m := range t.Members {
+		if !m.Ready {
+			fmt.Fprintf(&text, "%s: %s\n", m.Name, m.Message)
+		}
+	}
+	text.WriteString("\n")
 
 	root := treeprint.NewWithRoot("WORKLOAD\tDESIRED\tREADY\tUPDATED\t")
 	for i := range t.Workloads {

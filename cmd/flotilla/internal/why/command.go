@@ -7,10 +7,12 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
 	"github.com/flotilla-dev/flotilla/hub/explain"
+	"github.com/flotilla-dev/flotilla/hub/placement"
 )
 
 // NewCommand returns the verb.
@@ -47,6 +49,14 @@ replicas, is judged as things stand now, and is marked "now".`,
 			s, hubID, err := hub.Record(cmd.Context(), namespace)
 			if err != nil {
 				return err
+			}
+			object := placement.Rules()[key.Kind].New()
+			if err := s.Get(cmd.Context(), key.Workload(), object); apierrors.IsNotFound(err) {
+				c, err := hub.Client()
+				if err != nil {
+					return err
+				}
+				return console.NotFound(cmd.Context(), c, key)
 			}
 			facts, err := explain.Gather(cmd.Context(), s, hubID, key)
 			if err != nil {
