@@ -295,7 +295,7 @@ func TestTwoPolicies(t *testing.T) {
 	f.cloneSet("web", 3)
 	f.placed("CloneSet", "web", map[string]int32{"east": 1, "west": 1, "south": 1})
 	f.policy("narrow", func(s *topology.FederationPolicySpec) {
-		s.Workloads = []topology.WorkloadSelector{{Kind: "CloneSet", Name: "web"}, {Kind: "ReplicationController"}}
+		s.Workloads = []topology.WorkloadSelector{{Kind: "CloneSet", Name: "web"}, {Kind: "Deployment"}}
 		s.Clusters.Names = []string{"east"}
 	})
 	f.eventually("the later policy tells of the unknown kind", func() error { return f.policyIs("narrow", "UnknownKind", "CloneSet, UnitedDeployment") })

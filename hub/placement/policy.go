@@ -138,9 +138,10 @@ func unknownKinds(spec *topology.FederationPolicySpec, rules map[string]Rule) []
 	return slices.Compact(unknown)
 }
 
-// meantBy returns the apiVersion that an entry without one may mean, "" where it has one or no kind of this name is known.
+// meantBy returns the apiVersion that an entry without one may mean, "" where it has one or no kind of this name is known. The API
+// server fills in the default, so that an entry with it may be one without.
 func meantBy(s *topology.WorkloadSelector, rules map[string]Rule) string {
-	if s.APIVersion != "" {
+	if s.APIVersion != "" && s.APIVersion != apps.GroupVersion.String() {
 		return ""
 	}
 	for _, version := range []schema.GroupVersion{appsv1.SchemeGroupVersion, batchv1.SchemeGroupVersion} {
@@ -148,7 +149,7 @@ func meantBy(s *topology.WorkloadSelector, rules map[string]Rule) string {
 			return version.String()
 		}
 	}
-	if rule, ok := rules[s.Kind]; ok {
+	if rule, ok := rules[s.Kind]; ok && rule.GVK.Group != apps.GroupVersion.Group {
 		return rule.GVK.GroupVersion().String()
 	}
 	return ""
@@ -156,29 +157,14 @@ func meantBy(s *topology.WorkloadSelector, rules map[string]Rule) string {
 
 // runsOnHub tells whether an entry names a kind that every cluster with Kubernetes' own controllers runs by itself, so that
 // its pods would run on the hub.
-func runsOnHub(s *topology.WorkloadSelector) bool { return groupOnHub(s) != "" }
-
-// groupOnHub returns the group of such a kind, and nothing of other kinds. Those that OpenKruise has none of its own for are meant
-// also where the entry leaves out the apiVersion, as everybody does at first.
-func groupOnHub(s *topology.WorkloadSelector) string {
-	switch group := groupOf(s); group {
-	case apps.GroupVersion.Group:
-		switch s.Kind {
-		case "Deployment", "ReplicaSet":
-			return appsv1.GroupName
-		case "Job", "CronJob":
-			return batchv1.GroupName
-		}
+func runsOnHub(s *topology.WorkloadSelector) bool {
+	switch groupOf(s) {
 	case appsv1.GroupName:
-		if slices.Contains([]string{"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"}, s.Kind) {
-			return group
-		}
+		return slices.Contains([]string{"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"}, s.Kind)
 	case batchv1.GroupName:
-		if s.Kind == "Job" || s.Kind == "CronJob" {
-			return group
-		}
+		return s.Kind == "Job" || s.Kind == "CronJob"
 	}
-	return ""
+	return false
 }
 
 // kindsOfHub returns what a policy names and the hub's own cluster runs.
@@ -186,7 +172,7 @@ func kindsOfHub(spec *topology.FederationPolicySpec) []string {
 	var named []string
 	for i := range spec.Workloads {
 		if s := &spec.Workloads[i]; runsOnHub(s) {
-			named = append(named, fmt.Sprintf("%s (%s)", s.Kind, groupOnHub(s)))
+			named = append(named, fmt.Sprintf("%s (%s)", s.Kind, groupOf(s)))
 		}
 	}
 	slices.Sort(named)

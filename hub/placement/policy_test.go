@@ -108,9 +108,6 @@ func TestKindsOfTheHubHaveARemedyOfTheirOwn(t *testing.T) {
 		{"batch/v1 Job", "apply the Job in the members", "CloneSet"},
 		{"batch/v1 CronJob", "apply the CronJob in the members", "CloneSet"},
 		{"batch/v1 Job apps/v1 Deployment apps/v1 ReplicaSet", "apply the Job in the members that are to run it, in a namespace that is not federated; put the pod template", "; put the pod template into a UnitedDeployment (spec.template.deploymentTemplate), or use a CloneSet, and name that kind;"},
-		{"apps.kruise.io/v1beta1 Deployment", "deploymentTemplate", "apply the"},           // the apiVersion left out
-		{"apps.kruise.io/v1beta1 CronJob", "apply the CronJob in the members", "CloneSet"}, // likewise
-		{"apps.kruise.io/v1beta1 StatefulSet", "", "a"},                                    // OpenKruise has one of its own
 		{"apps.kruise.io/v1beta1 CloneSet", "", "a"},
 	} {
 		spec := &topology.FederationPolicySpec{}
@@ -134,6 +131,7 @@ func TestUnknownKinds(t *testing.T) {
 		{topology.WorkloadSelector{APIVersion: "v1", Kind: "Service"}, ""},
 		{topology.WorkloadSelector{APIVersion: "apps/v1", Kind: "Deployment"}, ""}, // it runs on the hub, which is told otherwise
 		{topology.WorkloadSelector{Kind: "Deployment"}, "Deployment (apps.kruise.io, which is what an entry without apiVersion means; for the Deployment of apps/v1 write apiVersion: apps/v1)"},
+		{topology.WorkloadSelector{APIVersion: "apps.kruise.io/v1beta1", Kind: "Deployment"}, "Deployment (apps.kruise.io, which is what an entry without apiVersion means; for the Deployment of apps/v1 write apiVersion: apps/v1)"}, // as the API server fills it in
 		{topology.WorkloadSelector{Kind: "CronJob"}, "CronJob (apps.kruise.io, which is what an entry without apiVersion means; for the CronJob of batch/v1 write apiVersion: batch/v1)"},
 		{topology.WorkloadSelector{Kind: "Service"}, "Service (apps.kruise.io, which is what an entry without apiVersion means; for the Service of v1 write apiVersion: v1)"},
 		{topology.WorkloadSelector{Kind: "Deploymnet"}, "Deploymnet (apps.kruise.io)"},
