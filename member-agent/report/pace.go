@@ -3,7 +3,10 @@ package report
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/apply"
 )
 
 const (
@@ -61,4 +64,9 @@ func awaits(last, next work.WorkStatus, finished int64) bool {
 // healthy tells whether all is done that the order of a report asked for.
 func healthy(s work.WorkStatus) bool {
 	return len(s.ManifestStatuses) > 0 && s.ManifestStatuses[0].Health == work.ResourceHealthy
+}
+
+// settled tells whether the object is as the order asks, and all of its pods are.
+func settled(live *unstructured.Unstructured, outcome apply.Outcome, status work.WorkStatus) bool {
+	return live != nil && apply.CarriedOut(live) >= outcome.Sequence && Observed(live) && complete(status.Report)
 }

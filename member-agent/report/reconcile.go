@@ -93,25 +93,20 @@ func (r *Reconciler) tell(ctx context.Context, w *work.Work, outcome apply.Outco
 		r.Hub.Reported(name)
 		return ctrl.Result{RequeueAfter: next}, nil
 	}
-	settled := live != nil && apply.CarriedOut(live) >= outcome.Sequence && Observed(live) && complete(status.Report)
+	done := settled(live, outcome, status)
 	wait := pause(moment{
 		now: now, sent: m.sentAt, since: outcome.At,
 		fresh:   outcome.Applied && (m.generation != outcome.Generation || m.sequence != outcome.Sequence),
-		settled: settled,
+		settled: done,
 		awaited: awaits(m.status, status, m.finished),
 	})
 	if wait > 0 {
 		return ctrl.Result{RequeueAfter: counts.Sooner(wait, next)}, nil
 	}
-	end := func(error) {}
-	if m.settled != outcome.Sequence {
-		ctx, end = r.Tracer.Start(ctx, w, "report")
-	}
-	err = r.send(ctx, w, m, outcome, status)
-	if end(err); err != nil {
+	if err := r.sendTraced(ctx, w, m, outcome, status); err != nil {
 		return ctrl.Result{}, err
 	}
-	if settled {
+	if done {
 		m.settled = outcome.Sequence
 	}
 	r.Hub.Reported(name)

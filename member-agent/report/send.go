@@ -53,3 +53,14 @@ func (r *Reconciler) send(ctx context.Context, w *work.Work, m *memo, outcome ap
 	}
 	return nil
 }
+
+// sendTraced is send, as a span of the change's trace until the order of that change is settled.
+func (r *Reconciler) sendTraced(ctx context.Context, w *work.Work, m *memo, outcome apply.Outcome, status work.WorkStatus) error {
+	if m.settled == outcome.Sequence {
+		return r.send(ctx, w, m, outcome, status)
+	}
+	ctx, end := r.Tracer.Start(ctx, w, "report")
+	err := r.send(ctx, w, m, outcome, status)
+	end(err)
+	return err
+}
