@@ -42,7 +42,8 @@ func TestAccepted(t *testing.T) {
 		text   string
 		pin    string
 	}{
-		{"nobody accepted it", facts{member: member("east", func(m *topology.MemberCluster) { m.Spec.Accepted = false })}, topology.ReasonNotAccepted, "set spec.accepted", ""},
+		{"nobody accepted it", facts{member: member("east", func(m *topology.MemberCluster) { m.Spec.Accepted = false })}, topology.ReasonNotAccepted, "flotilla accept east", ""},
+		{"somebody took it out", facts{member: member("east", func(m *topology.MemberCluster) { m.Spec.Accepted, m.Spec.ClusterID = false, "id-east" })}, topology.ReasonNotAccepted, "set spec.accepted to true", ""},
 		{"its agent never came", facts{member: member("east", func(m *topology.MemberCluster) { m.Status.ClusterID = "" })}, topology.ReasonNeverConnected, "east", ""},
 		{"it takes part", facts{member: member("east")}, topology.ReasonAccepted, "", "id-east"},
 		{"pinned already", facts{member: member("east", func(m *topology.MemberCluster) { m.Spec.ClusterID = "id-east" })}, topology.ReasonAccepted, "", ""},
