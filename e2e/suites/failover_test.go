@@ -98,17 +98,21 @@ var _ = Describe("A member is lost", func() {
 
 		By("killing south's agent: its pods run on, and nobody knows")
 		kill(ctx, fleet.AgentName("south"))
+		killed := time.Now()
 		expectNotReady(ctx, "south")
+		detected := time.Since(killed)
 		lostSince, err := readyOf(ctx, "south")
 		Expect(err).NotTo(HaveOccurred())
 		kill(ctx, fleet.HubProgram)
 		restart(ctx, fleet.HubProgram)
 
 		expectLeaving(ctx, api, map[string]int{"south": 3})
+		decided := time.Since(killed)
 		since, err := readyOf(ctx, "south")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(since.LastTransitionTime.Equal(&lostSince.LastTransitionTime)).To(BeTrue(), "the countdown began anew")
 		expectServing(ctx, api, 9, "east", "west")
+		serving := time.Since(killed)
 		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionReady, Status: metav1.ConditionTrue})
 		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionTrue, Reason: "Placed"}, "south", "lost", "3 replicas")
 		Expect(harness.Count(h.PodsOf(api), harness.ByCluster)["south"]).To(Equal(3), "nobody told its pods to go")
@@ -127,6 +131,9 @@ var _ = Describe("A member is lost", func() {
 		}
 		Expect(history.Restarted()).To(BeEmpty())
 		expectAtMost(history, harness.Unavailable(9), 0, "pods are missing")
+		AddReportEntry("failover", ReportEntryVisibilityAlways, fmt.Sprintf(
+			"from the end of the agent: NotReady after %.1f s, placed elsewhere after %.1f s (40 s, and failover.after 20 s), all replacements Ready after %.1f s; for 3 lost replicas %d pods were created and %d removed after the return",
+			detected.Seconds(), decided.Seconds(), serving.Seconds(), len(history.Created()), len(history.Gone())))
 	})
 
 	It("together with others: none of them is given up; the hub down for all: no member is judged, no pod comes or goes", func(ctx SpecContext) {

@@ -45,4 +45,28 @@ var _ = Describe("A change of the template", func() {
 		expectInPlace(history, 9)
 		expectAtMost(history, harness.Unavailable(9), 2, "unavailable pods")
 	})
+
+	It("of a UnitedDeployment taken back with undo is the template of before in all subsets and clusters, within the limits of each subset", func(ctx SpecContext) {
+		ns := federated(ctx, "undo-ud")
+		web := harness.UnitedDeployment(ns, "web")
+		h.Hub.Apply(ctx, webSample(ns))
+		h.ExpectAtRest(ctx, web, 12)
+		placed := placedNow(ctx, web)
+		h.Kubectl(ctx, "-n", ns, "patch", "ud/web", "--type=json", "-p",
+			`[{"op": "replace", "path": "/spec/template/cloneSetTemplate/spec/template/spec/containers/0/image", "value": "`+newWebImage+`"}]`)
+		h.ExpectPods(ctx, web, byImage, map[string]int{newWebImage: 12})
+		h.ExpectAtRest(ctx, web, 12)
+
+		before := h.Pods.Mark(ctx, ns)
+		undone := h.Flotilla(ctx, "rollout", "undo", "ud/web", "-n", ns)
+		Expect(undone.Code).To(BeZero(), "%s%s", undone.Out, undone.Talk)
+		h.ExpectPods(ctx, web, byImage, map[string]int{webImage: 12})
+		h.ExpectAtRest(ctx, web, 12)
+		history := h.Pods.Since(ctx, before)
+		expectInPlace(history, 12)
+		for _, subset := range []string{"zone-a", "zone-b", "zone-c", "zone-d"} {
+			expectAtMost(history, ofSubset(subset, harness.Unavailable(3)), 1, "unavailable pods of "+subset)
+		}
+		Expect(placedNow(ctx, web)).To(Equal(placed), "a template moves no replicas")
+	})
 })

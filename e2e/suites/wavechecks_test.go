@@ -76,6 +76,47 @@ var _ = Describe("A wave", func() {
 		Eventually(jobsIn).WithContext(ctx).WithArguments(ns).WithTimeout(harness.Patience).Should(BeEmpty())
 	})
 
+	It("whose address answers that the update is bad is rolled back in all members, and goes out when the answers are good and it is tried again", func(ctx SpecContext) {
+		ns := bare(ctx, "wave-http-rollback")
+		api := harness.CloneSet(ns, "api")
+		var errors atomic.Int32
+		errors.Store(9)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = fmt.Fprintf(w, `{"errors": %d}`, errors.Load())
+		}))
+		DeferCleanup(server.Close)
+		enforce(ctx, ns, policy(ns, "waves", "CloneSet")+`
+  rollout:
+    strategy: Waves
+    onFailure: Rollback
+    waves:
+    - name: canary
+      clusters: {names: [east]}
+      checks:
+      - name: errors
+        http: {url: "`+server.URL+`/errors", expression: json.errors < 5, interval: 5s, failureLimit: 0}
+`)
+		h.Hub.Apply(ctx, apiSample(ns))
+		h.ExpectAtRest(ctx, api, 9)
+		h.ExpectPlaced(ctx, api, map[string]int{"east": 3, "south": 3, "west": 3})
+		before := h.Pods.Mark(ctx, ns)
+		h.Kubectl(ctx, "-n", ns, "patch", "clone/api", "--type=json", "-p",
+			`[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "`+newAPIImage+`"}]`)
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue, Reason: "WaveFailed"},
+			"wave 1 of 1 (canary)", "was rolled back", `check "errors" does not hold`, "answered 200: json.errors < 5 is false")
+		h.ExpectPods(ctx, api, byImage, map[string]int{apiImage: 9})
+		history := h.Pods.Since(ctx, before)
+		expectAtMost(history, harness.WithImage(newAPIImage), 3, "updated pods")
+		expectAtMost(history, harness.Unavailable(9), 2, "unavailable pods")
+
+		By("the answers are good, and it is tried again")
+		errors.Store(0)
+		answer := h.Flotilla(ctx, "rollout", "retry", "clone/api", "-n", ns)
+		Expect(answer.Code).To(BeZero(), "%s%s", answer.Out, answer.Talk)
+		h.ExpectPods(ctx, api, byImage, map[string]int{newAPIImage: 9})
+		h.ExpectAtRest(ctx, api, 9)
+	})
+
 	It("of a UnitedDeployment whose Job fails is rolled back in all members", func(ctx SpecContext) {
 		ns := bare(ctx, "wave-rollback")
 		web := harness.UnitedDeployment(ns, "web")
