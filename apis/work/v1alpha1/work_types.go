@@ -165,7 +165,7 @@ type UnschedulablePods struct {
 
 // SubsetUse is the state of one subset in a member, in pods.
 type SubsetUse struct {
-	// subset is the name of the subset, empty for a kind without subsets.
+	// subset is the name of the subset: of the workload, or of the WorkloadSpread by which the hub divides a CloneSet. Empty without either.
 	Subset string `json:"subset"`
 	// desired is how many pods the member object asks for.
 	Desired int32 `json:"desired"`
