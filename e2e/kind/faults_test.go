@@ -10,6 +10,9 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
 // pause stops a worker: its pods count no more, nothing is made in their place before Kubernetes gives them up, and when it goes on they are
@@ -72,6 +75,18 @@ func (s *site) die() {
 	s.heard("west", metav1.ConditionFalse)
 	s.settled("api", map[string]int{"app:2": 8}, "east")
 	s.summed("api", 8, 8)
+	// Zone b is in east too. Zone c is not: its two go on to be counted as they were, and what east stands in for counts once.
+	s.settled("web", map[string]int{"app:1": 4}, "east")
+	s.eventually("the hub says that web has 6 pods", func(ctx context.Context) string {
+		u := &apps.UnitedDeployment{}
+		if err := s.clusters[hub].objects.Get(ctx, client.ObjectKey{Namespace: shop, Name: "web"}, u); err != nil {
+			return err.Error()
+		}
+		if u.Status.Replicas != 6 || u.Status.ReadyReplicas != 6 {
+			return fmt.Sprintf("it says %d, and %d ready", u.Status.Replicas, u.Status.ReadyReplicas)
+		}
+		return ""
+	})
 	s.run("docker start " + nodes)
 	s.heard("west", metav1.ConditionTrue)
 	s.expectServed(s.settled("api", map[string]int{"app:2": 8}, "east", "west"))

@@ -51,7 +51,7 @@ if ! docker info > /dev/null 2>&1; then
     --add-runtime node="$BIN/node/runcwrap" --default-runtime node > "$KEEP/dockerd.log" 2>&1 &
   daemon=$!
   finish() {
-    if [ -n "${FLOTILLA_KEEP_CLUSTERS:-}" ]; then echo "==> docker goes on: export DOCKER_HOST=$DOCKER_HOST; end it with kill $daemon"; return; fi
+    if [ -n "${FLOTILLA_KEEP_CLUSTERS:-}" ]; then echo "==> docker goes on: export DOCKER_HOST=$DOCKER_HOST NODE_IMAGE=$NODE_IMAGE; end it with kill $daemon"; return; fi
     kill $daemon 2> /dev/null || true; wait $daemon || true; rm -rf "$run"
   }
   trap finish EXIT

@@ -80,8 +80,7 @@ for ref in $("$BIN/node/kubeadm" config images list --kubernetes-version "$KUBE"
 done
 image flotilla.test/routes:1 "$(folder node/routes)" routes
 
-# They go into the store of the node's containerd: this machine's containerd does it on the node's files. A node unpacks what it runs: docker
-# copies the store for each node.
+# They go unpacked into the store of the node's containerd: this machine's containerd does it on the node's files.
 step "loading them into the node"
 run=$(mktemp -d)
 docker save "${all[@]}" > "$WORK/images.tar"
@@ -93,7 +92,7 @@ daemon=$!
 trap 'kill $daemon 2>/dev/null || true' EXIT
 node() { ctr --address "$run/sock" --namespace k8s.io images "$@"; }
 for _ in $(seq 100); do ! node list > /dev/null 2>&1 || break; sleep 0.1; done
-node import --no-unpack "$WORK/images.tar" > /dev/null
+node import --snapshotter overlayfs "$WORK/images.tar" > /dev/null
 # The kubelet clears away what is not pinned when disks fill.
 for ref in $(node list --quiet); do node label "$ref" io.cri-containerd.image=managed io.cri-containerd.pinned=pinned > /dev/null; done
 kill $daemon; wait $daemon || true
