@@ -66,6 +66,12 @@ e2e: setup ## Run the stories over whole fleets
 	@# The suite's own limit comes first, so that it says what failed and ends its fleets.
 	go test -tags e2e -count 1 -timeout 58m -v $(TESTFLAGS) ./e2e/suites/... -ginkgo.timeout=55m
 
+# The node image: unset is kind's own where docker runs, else one that e2e/kind/run.sh makes.
+NODE_IMAGE ?=
+.PHONY: e2e-kind
+e2e-kind: images helm ## Run a hub and two members as kind clusters with real kubelets, by charts and images; NODE_IMAGE=name:tag
+	@TESTFLAGS="$(TESTFLAGS)" e2e/kind/run.sh $(BIN) $(IMAGE_TAG) "$(NODE_IMAGE)"
+
 .PHONY: bench
 bench: setup ## Measure division, delivery and rollouts; BENCHFLAGS="-only rollout -sizes 500,5000" for more
 	@go run ./e2e/bench -programs $(BIN) $(BENCHFLAGS)
@@ -82,10 +88,13 @@ hostile: setup ## Give a million malformed or hostile objects to decisions and w
 chaos: setup ## Break a fleet in every way and prove that the global limits hold; CHAOSFLAGS="-runs 3 -seed 7 -for 60s"
 	@go run ./e2e/chaos $(CHAOSFLAGS)
 
-.PHONY: charts
-charts: setup ## Lint and render the charts, and follow docs/install.md on three API servers
+.PHONY: helm
+helm:
 	@[ -x $(BIN)/helm ] || echo "building helm (about 4 min of CPU the first time)"
-	@cd e2e/tools/helm && CGO_ENABLED=0 go build -trimpath -mod=readonly -ldflags "-s -w" -o $(BIN)/helm helm.sh/helm/v4/cmd/helm
+	@mkdir -p $(BIN); cd e2e/tools/helm && CGO_ENABLED=0 go build -trimpath -mod=readonly -ldflags "-s -w" -o $(BIN)/helm helm.sh/helm/v4/cmd/helm
+
+.PHONY: charts
+charts: setup helm ## Lint and render the charts, and follow docs/install.md on three API servers
 	go test -tags e2e -count 1 -timeout 25m $(TESTFLAGS) ./e2e/charts
 
 .PHONY: gitops
@@ -122,7 +131,7 @@ verify: verify-generated verify-modules verify-format lint ## Check generated fi
 
 .PHONY: clean
 clean: down ## Remove the try-out and everything that was built
-	@rm -rf $(BIN) .images
+	@rm -rf $(BIN) .images .kind
 
 # A changed work tree is fine; what must not happen is that generating changes it.
 .PHONY: verify-generated

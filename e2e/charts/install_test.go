@@ -32,6 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
+	"github.com/flotilla-dev/flotilla/e2e/page"
 )
 
 // patience is how long the test waits for what takes seconds on a quiet machine.
@@ -131,7 +132,11 @@ func newSite(t *testing.T) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{t: t, fleet: f, root: root, docs: commandsOf(t, filepath.Join(root, "docs", "install.md")), running: map[string][]string{}}
+	docs, err := page.Commands(filepath.Join(root, "docs", "install.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{t: t, fleet: f, root: root, docs: docs, running: map[string][]string{}}
 	bin, err := filepath.Abs(f.Bin())
 	if err != nil {
 		t.Fatal(err)
@@ -140,30 +145,6 @@ func newSite(t *testing.T) *site {
 	s.env = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "KUBECONFIG="+s.kubeconfig(),
 		"HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
 	return s
-}
-
-// commandsOf returns the lines of the shell blocks of a page, by the heading above them.
-func commandsOf(t *testing.T, page string) map[string][]string {
-	t.Helper()
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, heading, inside := map[string][]string{}, "", false
-	for line := range strings.Lines(string(text)) {
-		line = strings.TrimRight(line, "\n")
-		switch {
-		case inside && line == "```":
-			inside = false
-		case inside:
-			all[heading] = append(all[heading], line)
-		case line == "```sh":
-			inside = true
-		case strings.HasPrefix(line, "## "):
-			heading = strings.TrimPrefix(line, "## ")
-		}
-	}
-	return all
 }
 
 // kubeconfig writes one file with a context for each cluster, the hub's being the current one, and returns its path.

@@ -178,6 +178,21 @@ func (f *Facts) stoodInFor(cluster string) bool {
 	return leaving
 }
 
+// stoodInForAll tells whether others stand in for all that a member which is not heard of has of a subset. That counts no more, though
+// other subsets may have nowhere else to go, and go on to count as they were last reported.
+func (f *Facts) stoodInForAll(cluster, subset string) bool {
+	leaving := false
+	for i := range f.Placement.Spec.Cells {
+		if c := &f.Placement.Spec.Cells[i]; c.Cluster == cluster && c.Subset == subset {
+			if c.Replicas > c.Leaving {
+				return false
+			}
+			leaving = leaving || c.Leaving > 0
+		}
+	}
+	return leaving && f.NotReady[cluster]
+}
+
 // ordered is what a placement asks of a subset in a cluster: its replicas, and how many of them may be updated.
 type ordered struct{ replicas, update int32 }
 
@@ -205,6 +220,9 @@ func (s *Sum) sumCluster(f *Facts, cluster string, wanted map[string]ordered, se
 	have := map[string]int32{}
 	for _, use := range report.InUse {
 		have[use.Subset] = max(use.Total, 0)
+		if f.stoodInForAll(cluster, use.Subset) {
+			continue
+		}
 		counts, known := s.Subsets[use.Subset]
 		if !known {
 			s.Exact = s.Exact && use.Total <= 0

@@ -106,6 +106,41 @@ func TestCloneSetStatus(t *testing.T) {
 	}
 }
 
+// Of a member that is lost one subset was replaced, and another has nowhere else to go: what was replaced counts no more.
+func TestWhatIsReplacedCountsNoMore(t *testing.T) {
+	_, f := example()
+	uses := func(w *work.Work, of map[string]int32) *work.Work {
+		w.Status.Report.InUse = nil
+		for subset, n := range of {
+			w.Status.Report.InUse = append(w.Status.Report.InUse, work.SubsetUse{Subset: subset, Desired: n, Total: n, Ready: n, Available: n, Updated: n, UpdatedReady: n, UpdatedAvailable: n})
+		}
+		return w
+	}
+	f.Placement.Spec.Limits = []topology.SubsetLimits{
+		{Subset: "b", Allowance: topology.Allowance{Update: 2}}, {Subset: "c", Allowance: topology.Allowance{Update: 2}},
+	}
+	f.Placement.Spec.Cells = []topology.Cell{
+		{Cluster: "east", Subset: "b", Replicas: 2, Sequence: 5},
+		{Cluster: "west", Subset: "b", Replicas: 1, Leaving: 1, Sequence: 4},
+		{Cluster: "west", Subset: "c", Replicas: 2, Sequence: 4},
+	}
+	f.Works["east"] = uses(report(5, 0, 0), map[string]int32{"b": 2})
+	f.Works["west"] = uses(report(4, 0, 0), map[string]int32{"b": 1, "c": 2})
+	for _, tt := range []struct {
+		name     string
+		lost     bool
+		replicas int32
+	}{{"while it is not heard of", true, 4}, {"when it is back, until its pods are gone", false, 5}} {
+		t.Run(tt.name, func(t *testing.T) {
+			f.NotReady["west"] = tt.lost
+			sum := Summarise(f)
+			if sum.Whole.Replicas != tt.replicas || sum.Whole.Ready != tt.replicas || sum.Whole.Desired != 4 {
+				t.Errorf("%+v, want %d pods of 4", sum.Whole, tt.replicas)
+			}
+		})
+	}
+}
+
 // A member that refuses a change keeps its pods of before, which are all well: what it says must be seen all the same.
 func TestRefusedChangeIsTold(t *testing.T) {
 	cs, f := example()
