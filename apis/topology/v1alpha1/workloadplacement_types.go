@@ -181,6 +181,10 @@ type Cell struct {
 	Unschedulable *Unschedulable `json:"unschedulable,omitempty"`
 	// sequence of the order that carries this cell's numbers.
 	Sequence int64 `json:"sequence"`
+	// asked is the sequence of the newest order that asked the cluster for anything but another break and add. A member that has
+	// carried out that one has done what is asked of it, whether or not it has followed a later one.
+	// +optional
+	Asked int64 `json:"asked,omitempty"`
 	// reason of the number of replicas.
 	Reason Reason `json:"reason"`
 }
