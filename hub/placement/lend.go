@@ -193,17 +193,7 @@ func number(f *Facts, spec *topology.WorkloadPlacementSpec, newRevision bool) {
 		spec.Sequence, spec.RevisionSequence = f.Last.Sequence, f.Last.RevisionSequence
 	}
 	before, after := orders(last), orders(spec.Cells)
-	changed, asked := map[string]bool{}, map[string]bool{}
-	respread := f.Last != nil && !equality.Semantic.DeepEqual(f.Last.Spread, spec.Spread)
-	for cluster, order := range after {
-		old := before[cluster]
-		// A member that reports a newer order than stands here was ordered by a hub that was restored since.
-		stale := len(old) > 0 && f.Reports[cluster].Sequence > old[0].Sequence
-		asked[cluster] = newRevision || stale || respread || !sameTask(old, order)
-		if asked[cluster] || !sameOrder(old, order) {
-			changed[cluster] = true
-		}
-	}
+	changed, asked := changes(f, spec, before, after, newRevision)
 	gone := false
 	for cluster := range before {
 		if _, ok := after[cluster]; !ok {
@@ -232,6 +222,23 @@ func number(f *Facts, spec *topology.WorkloadPlacementSpec, newRevision bool) {
 			c.Sequence = spec.Sequence
 		}
 	}
+}
+
+// changes are the clusters whose order changed, and those of them that are asked for anything but another break and add.
+func changes(f *Facts, spec *topology.WorkloadPlacementSpec, before, after map[string][]*topology.Cell, newRevision bool) (changed, asked map[string]bool) {
+	changed, asked = map[string]bool{}, map[string]bool{}
+	respread := f.Last != nil && !equality.Semantic.DeepEqual(f.Last.Spread, spec.Spread)
+	rebefore := f.Last != nil && beforeRevision(f.Last) != beforeRevision(spec)
+	for cluster, order := range after {
+		old := before[cluster]
+		// A member that reports a newer order than stands here was ordered by a hub that was restored since.
+		stale := len(old) > 0 && f.Reports[cluster].Sequence > old[0].Sequence
+		asked[cluster] = newRevision || stale || respread || rebefore && (keepsOld(old) || keepsOld(order)) || !sameTask(old, order)
+		if asked[cluster] || !sameOrder(old, order) {
+			changed[cluster] = true
+		}
+	}
+	return changed, asked
 }
 
 // AskedBy is the sequence of the newest order that asked a cell for anything but another break and add; a hub of before did not tell

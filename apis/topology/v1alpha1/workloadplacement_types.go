@@ -25,6 +25,10 @@ type WorkloadPlacementSpec struct {
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Template *runtime.RawExtension `json:"template,omitempty"`
+	// before is the template that the newest update leaves, as long as some pods are to keep it: a member that never had it makes
+	// such pods of it. Absent where all pods may be updated, for other kinds than CloneSet, and for templates of more than 128 KiB.
+	// +optional
+	Before *TemplateBefore `json:"before,omitempty"`
 	// replicas that the workload asks for.
 	Replicas int32 `json:"replicas"`
 	// placed is how many of them have a cell; unplaced says why the others have none.
@@ -110,6 +114,15 @@ type SpreadReference struct {
 	Name string `json:"name"`
 	// hash of its spec.
 	Hash string `json:"hash"`
+}
+
+// TemplateBefore is a template that a workload had.
+type TemplateBefore struct {
+	// revision is the hash of the template.
+	Revision string `json:"revision"`
+	// template of the workload as of revision.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Template runtime.RawExtension `json:"template"`
 }
 
 // Allowance is an amount of permission, in pods.
