@@ -540,6 +540,8 @@ func (a *agent) carryOut(ctx context.Context, w *work.Work) {
 }
 
 func (r *replica) follow(o *order) {
+	// A member that never had another template than the newest makes all pods of that, unless the order brings the one of before.
+	first, before := r.template == "", o.Metadata.Annotations[topology.AnnotationTemplateBefore] != ""
 	if r.template != string(o.Spec.Template) {
 		r.template = string(o.Spec.Template)
 		clear(r.updated)
@@ -569,7 +571,11 @@ func (r *replica) follow(o *order) {
 		if grown := n - r.total[subset]; grown > 0 {
 			// New pods are of the old revision as far as the partition asks for those.
 			old := max(partitions[subset]-(r.total[subset]-r.updated[subset]), 0)
+			if first && !before {
+				old = 0
+			}
 			r.updated[subset] += max(grown-old, 0)
+			r.canGoBack[subset] = r.canGoBack[subset] || first && old > 0
 		}
 		r.total[subset] = n
 		r.updated[subset] = min(r.updated[subset], n)

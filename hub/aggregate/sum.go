@@ -138,7 +138,8 @@ func (s *Sum) sumCells(f *Facts) {
 		}
 		order := wanted[c.Cluster][c.Subset]
 		wanted[c.Cluster][c.Subset] = ordered{replicas: order.replicas + c.Replicas, update: order.update + c.Share.Update}
-		sequence[c.Cluster] = max(sequence[c.Cluster], c.Sequence)
+		// Another break or add alone asks nothing: what is at rest stays at rest.
+		sequence[c.Cluster] = max(sequence[c.Cluster], placement.AskedBy(c))
 		counts := s.Subsets[c.Subset]
 		counts.Desired += c.Replicas - c.Leaving
 		s.Subsets[c.Subset] = counts

@@ -66,6 +66,12 @@ func TestCloneSetStatus(t *testing.T) {
 		{"the sum is right by chance", func(_ *apps.CloneSet, f *Facts) {
 			f.Works["east"], f.Works["west"] = report(4, 3, 3), report(4, 3, 3)
 		}, 6, 6, "False", "MembersNotAnswered", false, "web-new"},
+		{"a member has not answered an order that asks for nothing but another break", func(_ *apps.CloneSet, f *Facts) {
+			f.Placement.Spec.Sequence, f.Placement.Spec.Cells[0].Sequence, f.Placement.Spec.Cells[0].Asked = 6, 6, 5
+		}, 6, 6, "True", "AllAvailable", false, "web-new"},
+		{"nor one that asks for more", func(_ *apps.CloneSet, f *Facts) {
+			f.Placement.Spec.Sequence, f.Placement.Spec.Cells[0].Sequence, f.Placement.Spec.Cells[0].Asked = 6, 6, 6
+		}, 6, 6, "False", "MembersNotAnswered", false, "web-new"},
 		{"a member still has pods of a subset that is gone", func(_ *apps.CloneSet, f *Facts) {
 			use := &f.Works["west"].Status.Report.InUse
 			*use = append(*use, work.SubsetUse{Subset: "gone", Total: 1})

@@ -85,7 +85,11 @@ func plan(key wire.Key, hubID string, object client.Object, p *topology.Workload
 // renderFor returns the manifest of a member with the policy's overrides carried out on it.
 func renderFor(key wire.Key, object client.Object, p *topology.WorkloadPlacement, cells []topology.Cell, add additions) ([]byte, *placement.Refusal, error) {
 	entries := add.overrides[cells[0].Cluster]
-	manifest, err := Render(object, cells, add.spread)
+	before, err := templateBefore(object, p, cells, add)
+	if err != nil {
+		return nil, nil, err
+	}
+	manifest, err := render(object, cells, add.spread, before)
 	if err != nil || len(entries) == 0 {
 		return manifest, nil, err
 	}

@@ -22,11 +22,19 @@ const maxManifest = 512 * 1024
 // Render returns the manifest of a member: the user's object with the numbers of that member's cells, in the order of the
 // placement. ws is the WorkloadSpread by which they were divided, nil for none. The same input gives the same bytes.
 func Render(object client.Object, cells []topology.Cell, ws *apps.WorkloadSpread) ([]byte, error) {
+	return render(object, cells, ws, "")
+}
+
+// render is [Render], with the template that pods have which are not to be updated; "" for none.
+func render(object client.Object, cells []topology.Cell, ws *apps.WorkloadSpread, before string) ([]byte, error) {
 	switch o := object.(type) {
 	case *apps.CloneSet:
 		annotations, err := spread(cells, ws)
 		if err != nil {
 			return nil, err
+		}
+		if before != "" {
+			annotations = withAll(annotations, map[string]string{topology.AnnotationTemplateBefore: before})
 		}
 		return encode(metav1.TypeMeta{APIVersion: apps.CloneSetKind.GroupVersion().String(), Kind: apps.CloneSetKind.Kind}, o, annotations, cloneSetSpec(o, cells))
 	case *apps.UnitedDeployment:

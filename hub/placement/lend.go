@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -192,16 +193,7 @@ func number(f *Facts, spec *topology.WorkloadPlacementSpec, newRevision bool) {
 		spec.Sequence, spec.RevisionSequence = f.Last.Sequence, f.Last.RevisionSequence
 	}
 	before, after := orders(last), orders(spec.Cells)
-	changed := map[string]bool{}
-	respread := f.Last != nil && !equality.Semantic.DeepEqual(f.Last.Spread, spec.Spread)
-	for cluster, order := range after {
-		old := before[cluster]
-		// A member that reports a newer order than stands here was ordered by a hub that was restored since.
-		stale := len(old) > 0 && f.Reports[cluster].Sequence > old[0].Sequence
-		if newRevision || stale || respread || !sameOrder(old, order) {
-			changed[cluster] = true
-		}
-	}
+	changed, asked := changes(f, spec, before, after, newRevision)
 	gone := false
 	for cluster := range before {
 		if _, ok := after[cluster]; !ok {
@@ -210,7 +202,8 @@ func number(f *Facts, spec *topology.WorkloadPlacementSpec, newRevision bool) {
 	}
 	if len(changed) == 0 && !gone && !newRevision {
 		for i := range spec.Cells {
-			spec.Cells[i].Sequence = before[spec.Cells[i].Cluster][0].Sequence
+			c := &spec.Cells[i]
+			c.Sequence, c.Asked = before[c.Cluster][0].Sequence, before[c.Cluster][0].Asked
 		}
 		return
 	}
@@ -220,13 +213,37 @@ func number(f *Facts, spec *topology.WorkloadPlacementSpec, newRevision bool) {
 	}
 	for i := range spec.Cells {
 		c := &spec.Cells[i]
+		if asked[c.Cluster] {
+			c.Sequence, c.Asked = spec.Sequence, spec.Sequence
+			continue
+		}
+		c.Sequence, c.Asked = before[c.Cluster][0].Sequence, AskedBy(before[c.Cluster][0])
 		if changed[c.Cluster] {
 			c.Sequence = spec.Sequence
-		} else {
-			c.Sequence = before[c.Cluster][0].Sequence
 		}
 	}
 }
+
+// changes are the clusters whose order changed, and those of them that are asked for anything but another break and add.
+func changes(f *Facts, spec *topology.WorkloadPlacementSpec, before, after map[string][]*topology.Cell, newRevision bool) (changed, asked map[string]bool) {
+	changed, asked = map[string]bool{}, map[string]bool{}
+	respread := f.Last != nil && !equality.Semantic.DeepEqual(f.Last.Spread, spec.Spread)
+	rebefore := f.Last != nil && beforeRevision(f.Last) != beforeRevision(spec)
+	for cluster, order := range after {
+		old := before[cluster]
+		// A member that reports a newer order than stands here was ordered by a hub that was restored since.
+		stale := len(old) > 0 && f.Reports[cluster].Sequence > old[0].Sequence
+		asked[cluster] = newRevision || stale || respread || rebefore && (keepsOld(old) || keepsOld(order)) || !sameTask(old, order)
+		if asked[cluster] || !sameOrder(old, order) {
+			changed[cluster] = true
+		}
+	}
+	return changed, asked
+}
+
+// AskedBy is the sequence of the newest order that asked a cell for anything but another break and add; a hub of before did not tell
+// them from others.
+func AskedBy(c *topology.Cell) int64 { return cmp.Or(c.Asked, c.Sequence) }
 
 func orders(cells []topology.Cell) map[string][]*topology.Cell {
 	byCluster := map[string][]*topology.Cell{}
@@ -237,9 +254,14 @@ func orders(cells []topology.Cell) map[string][]*topology.Cell {
 }
 
 func sameOrder(before, after []*topology.Cell) bool {
+	return sameTask(before, after) && slices.EqualFunc(before, after, func(a, b *topology.Cell) bool { return a.Share == b.Share && a.Frozen == b.Frozen })
+}
+
+// sameTask tells whether two orders ask for the same, whatever they permit on the way.
+func sameTask(before, after []*topology.Cell) bool {
 	return slices.EqualFunc(before, after, func(a, b *topology.Cell) bool {
 		// The zone of a subset's cell is only told; where the policy spreads by zone, it is part of the order.
-		return a.Subset == b.Subset && a.SpreadSubset == b.SpreadSubset && (a.Zone == b.Zone || a.Subset != "" || a.SpreadSubset != "") && a.Replicas == b.Replicas && a.Share == b.Share && a.Frozen == b.Frozen &&
+		return a.Subset == b.Subset && a.SpreadSubset == b.SpreadSubset && (a.Zone == b.Zone || a.Subset != "" || a.SpreadSubset != "") && a.Replicas == b.Replicas && a.Share.Update == b.Share.Update &&
 			a.Overrides == b.Overrides && a.Adopt == b.Adopt
 	})
 }

@@ -140,7 +140,7 @@ func Plan(f Facts) (Decision, *Refusal) {
 	newRevision := f.Last == nil || f.Last.Revision != spec.Revision
 	wave := lend(&f, &spec, result.subsets, used, newRevision)
 	spec.Wave = wave.Progress
-	spec.Template = templateOf(&f, newRevision)
+	spec.Template, spec.Before = templateOf(&f, newRevision), beforeOf(&f, &spec, &wave, newRevision)
 	f.Last = before
 	number(&f, &spec, newRevision)
 	for i := range spec.Cells {

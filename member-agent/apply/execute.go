@@ -181,9 +181,12 @@ func (r *Reconciler) delete(ctx context.Context, m *memo, live *unstructured.Uns
 // release takes the hub's mark off an object and lets it stand.
 func (r *Reconciler) release(ctx context.Context, m *memo, live *unstructured.Unstructured) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid":         live.GetUID(), // the one that was seen, no other
-		"labels":      map[string]any{topology.LabelHub: nil},
-		"annotations": map[string]any{topology.AnnotationSequence: nil, topology.AnnotationSubsetLimits: nil, topology.AnnotationZones: nil, topology.AnnotationSpread: nil},
+		"uid":    live.GetUID(), // the one that was seen, no other
+		"labels": map[string]any{topology.LabelHub: nil},
+		"annotations": map[string]any{
+			topology.AnnotationSequence: nil, topology.AnnotationSubsetLimits: nil, topology.AnnotationZones: nil, topology.AnnotationSpread: nil,
+			topology.AnnotationTemplateBefore: nil,
+		},
 	}})
 	if err != nil {
 		return err

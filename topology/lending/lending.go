@@ -117,13 +117,17 @@ func Lend(global Amounts, cells []Cell) []Grant {
 			phases[i] = working
 		}
 	}
+	rest := all(phases, finished) && !slices.ContainsFunc(cells, disrupts)
 	disrupt := func(global int32, pick func(Amounts) int32) ledger {
 		l := account(cells, pick)
 		l.reclaim(cells, pick)
 		entries := byReplicas(cells, l.share)
-		if all(phases, silent) {
+		switch {
+		case rest:
+			l.target = restTarget(int64(global), entries)
+		case all(phases, silent):
 			l.target = freshTarget(int64(global), entries, update.target)
-		} else {
+		default:
 			l.target = handOnTarget(int64(global), entries, phases, work)
 		}
 		l.lend(int64(global), cells)
@@ -241,6 +245,29 @@ func freshTarget(global int64, entries []division.Entry, update []int64) []int64
 	}
 	target, _ := division.Proportional(global, entries)
 	return target
+}
+
+// restTarget splits Break or Add where nothing is to be done and nothing of them is in use: by replicas, and where that is no whole
+// number, a cell stays where it is if that is the next lower or the next higher one.
+func restTarget(global int64, entries []division.Entry) []int64 {
+	var replicas int64
+	for _, e := range entries {
+		replicas += e.Weight
+	}
+	near := slices.Clone(entries)
+	global = min(max(global, 0), replicas)
+	for i, e := range near {
+		if e.Weight > 0 {
+			near[i].Min, near[i].Max = e.Weight*global/replicas, (e.Weight*global+replicas-1)/replicas
+		}
+	}
+	target, _ := division.Seats(global, near)
+	return target
+}
+
+// disrupts tells whether a cell uses Break or Add, as it reports.
+func disrupts(c Cell) bool {
+	return c.Report != nil && (c.Report.InUse.Break > 0 || c.Report.InUse.Add > 0)
 }
 
 // handOnTarget splits Break or Add in a running rollout: to the working and silent cells first.

@@ -85,9 +85,34 @@ func TestLendBreak(t *testing.T) {
 			[]string{"0/0 Finished!", "0/0 Finished!", "1/1 Finished"},
 		},
 		{
-			"a limit that was raised is lent when there is work", 3,
+			"all finished: a limit that was raised is lent by replicas", 3,
 			[]Cell{cell("a", 0, 0, 4, 0), cell("b", 1, 1, 4, 0)},
-			[]string{"0/0 Finished!", "1/1 Finished"},
+			[]string{"1/1 Finished", "2/2 Finished"},
+		},
+		{
+			"all finished, and the last ones have it all: the share is lowered first", 6,
+			[]Cell{cell("a", 0, 0, 4, 0), cell("b", 2, 2, 4, 0), cell("c", 4, 4, 4, 0)},
+			[]string{"0/0 Waiting!", "2/2 Finished", "2/4 Finished"},
+		},
+		{
+			"and it goes back by replicas when that is confirmed", 6,
+			[]Cell{cell("a", 0, 0, 4, 0), cell("b", 2, 2, 4, 0), cell("c", 2, 4, 4, 0)},
+			[]string{"2/2 Finished", "2/2 Finished", "2/2 Finished"},
+		},
+		{
+			"while a pod is down nothing goes back", 6,
+			[]Cell{cell("a", 0, 0, 4, 0), cell("b", 2, 2, 4, 1), cell("c", 4, 4, 4, 0)},
+			[]string{"0/0 Finished!", "2/2 Finished", "4/4 Finished"},
+		},
+		{
+			"nor while a cell is silent", 6,
+			[]Cell{cell("a", 0, 0, 4, 0), mute(cell("b", 2, 2, 4, 0)), cell("c", 4, 4, 4, 0)},
+			[]string{"0/0 Finished!", "2/2 Silent", "4/4 Finished"},
+		},
+		{
+			"what is no whole number stays above or below", 4,
+			[]Cell{cell("a", 1, 1, 4, 0), cell("b", 1, 1, 4, 0), cell("c", 2, 2, 4, 0)},
+			[]string{"1/1 Finished", "1/1 Finished", "2/2 Finished"},
 		},
 		{
 			"there is work: as much as can be used", 3,

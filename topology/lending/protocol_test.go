@@ -282,6 +282,15 @@ func (w *world) settle() {
 	if want := max(min(w.global.Update, replicas), stuck); updated != want {
 		w.fail("stuck at %d updated, %d of them beyond recall, the user wants %d of %d", updated, stuck, w.global.Update, replicas)
 	}
+	for i := range w.cells {
+		c := &w.cells[i]
+		for what, part := range map[string][2]int32{"break": {c.Share.Break, w.global.Break}, "add": {c.Share.Add, w.global.Add}} {
+			// replicas times limit by all replicas, rounded down or up
+			if n := c.Replicas * min(part[1], replicas); replicas > 0 && (part[0] < n/replicas || part[0] > (n+replicas-1)/replicas) {
+				w.fail("at rest m%d of %d has %d of %s, of %d for %d", i, c.Replicas, part[0], what, part[1], replicas)
+			}
+		}
+	}
 	held := sum(w.cells, func(c Cell) Amounts { return c.Held })
 	if !within(held, Amounts{max(w.global.Update, updated), w.global.Break, w.global.Add}) {
 		w.fail("at rest %+v is held, the user wants %+v", held, w.global)

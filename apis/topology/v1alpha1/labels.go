@@ -34,6 +34,9 @@ const (
 	// AnnotationSpread is on a CloneSet that a hub wrote: JSON, a MemberSpread. Its pods are spread as by a WorkloadSpread of that name
 	// in the member. It goes before AnnotationZones.
 	AnnotationSpread = "topology.flotilla.dev/spread"
+	// AnnotationTemplateBefore is on a CloneSet that a hub wrote: JSON, a pod template. Pods that are not to be updated are of it where
+	// the member never had another one than the newest: it joined in the middle of an update.
+	AnnotationTemplateBefore = "topology.flotilla.dev/template-before"
 	// AnnotationZone is on a pod: the zone that AnnotationZones gave it when it was made. Its node affinity asks for it.
 	AnnotationZone = "topology.flotilla.dev/zone"
 	// AnnotationRescheduleAfter is on a Work: how long a pod may find no node, such as 1m0s, before the member reports it. Without

@@ -25,6 +25,10 @@ type WorkloadPlacementSpec struct {
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Template *runtime.RawExtension `json:"template,omitempty"`
+	// before is the template that the newest update leaves, as long as some pods are to keep it: a member that never had it makes
+	// such pods of it. Absent where all pods may be updated, for other kinds than CloneSet, and for templates of more than 128 KiB.
+	// +optional
+	Before *TemplateBefore `json:"before,omitempty"`
 	// replicas that the workload asks for.
 	Replicas int32 `json:"replicas"`
 	// placed is how many of them have a cell; unplaced says why the others have none.
@@ -112,6 +116,15 @@ type SpreadReference struct {
 	Hash string `json:"hash"`
 }
 
+// TemplateBefore is a template that a workload had.
+type TemplateBefore struct {
+	// revision is the hash of the template.
+	Revision string `json:"revision"`
+	// template of the workload as of revision.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Template runtime.RawExtension `json:"template"`
+}
+
 // Allowance is an amount of permission, in pods.
 type Allowance struct {
 	// update is how many pods may run the new revision (replicas minus partition).
@@ -181,6 +194,10 @@ type Cell struct {
 	Unschedulable *Unschedulable `json:"unschedulable,omitempty"`
 	// sequence of the order that carries this cell's numbers.
 	Sequence int64 `json:"sequence"`
+	// asked is the sequence of the newest order that asked the cluster for anything but another break and add. A member that has
+	// carried out that one has done what is asked of it, whether or not it has followed a later one.
+	// +optional
+	Asked int64 `json:"asked,omitempty"`
 	// reason of the number of replicas.
 	Reason Reason `json:"reason"`
 }

@@ -106,6 +106,9 @@ func validate(cs *v1beta1.CloneSet) (labels.Selector, *conditions.Cause) {
 	if _, cause := readZones(cs); cause != nil {
 		return nil, cause
 	}
+	if _, cause := readBefore(cs); cause != nil {
+		return nil, cause
+	}
 	if _, err := spread.OfHub(cs); err != nil {
 		return nil, &conditions.Cause{Reason: reasonInvalidSpread, Message: err.Error()}
 	}
@@ -174,10 +177,13 @@ func (r *Reconciler) nodes(ctx context.Context) func(name string) *corev1.Node {
 
 // revise finds or makes the update revision, and finds the current one.
 func (r *Reconciler) revise(ctx context.Context, s *scope) error {
+	before, err := r.before(ctx, s)
+	if err != nil {
+		return err
+	}
 	update := s.unchanged()
 	s.collisions = s.cs.Status.CollisionCount
 	if update == nil {
-		var err error
 		update, s.collisions, err = history.Revise(ctx, r.history, owner(s.cs), s.facts.Revisions, s.cs.Spec.Template, s.cs.Status.CollisionCount)
 		if err != nil {
 			return err
@@ -190,6 +196,12 @@ func (r *Reconciler) revise(ctx context.Context, s *scope) error {
 		s.facts.Revisions = append(s.facts.Revisions, update)
 	}
 	s.facts.Current = s.facts.Update
+	if before != nil && before.Name != update.Name {
+		if s.facts.Current, err = revisionOf(before); err != nil {
+			return fmt.Errorf("read revision %s: %w", before.Name, err)
+		}
+		return nil
+	}
 	return s.readCurrent()
 }
 

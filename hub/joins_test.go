@@ -1,0 +1,123 @@
+package hub_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// manifestOf is what a member is told of a CloneSet.
+func (f *fleet) manifestOf(name, cluster string) (*apps.CloneSet, error) {
+	w := &work.Work{}
+	if err := f.client.Get(f.ctx, wire.Key{Kind: "CloneSet", Namespace: f.namespace, Name: name}.Work(cluster), w); err != nil {
+		return nil, err
+	}
+	cs := &apps.CloneSet{}
+	return cs, json.Unmarshal(w.Spec.Workload.Manifests[0].Raw, cs)
+}
+
+// imageBefore is the image that a member is told for pods which are not to be updated, "" for none.
+func imageBefore(t *testing.T, cs *apps.CloneSet) string {
+	t.Helper()
+	text, ok := cs.Annotations[topology.AnnotationTemplateBefore]
+	if !ok {
+		return ""
+	}
+	template := corev1.PodTemplateSpec{}
+	must(t, json.Unmarshal([]byte(text), &template))
+	return template.Spec.Containers[0].Image
+}
+
+// orders prints what members are told: replicas, how many of them are not to be updated, and the images.
+func (f *fleet) orders(name string, clusters ...string) (string, error) {
+	all := ""
+	for _, cluster := range clusters {
+		cs, err := f.manifestOf(name, cluster)
+		if err != nil {
+			return "", err
+		}
+		all += fmt.Sprintf("%s %d-%d %s %s; ", cluster, *cs.Spec.Replicas, cs.Spec.UpdateStrategy.RollingUpdate.Partition.IntVal, cs.Spec.Template.Spec.Containers[0].Image, imageBefore(f.t, cs))
+	}
+	return all, nil
+}
+
+// TestMemberJoinsDuringWaves: a member that joins in the middle of an update, and whose wave has not come, is told the template that
+// its pods are to have until then; when its wave has come it is told of no other than the newest.
+func TestMemberJoinsDuringWaves(t *testing.T) {
+	f := newFleet(t, map[string][]string{"east": {"a"}, "west": {"b"}})
+	policy := f.policy("waves", func(p *topology.FederationPolicySpec) {
+		p.Rollout = topology.Rollout{Strategy: topology.RolloutWaves, Waves: []topology.Wave{
+			{Name: "canary", Clusters: topology.WaveClusters{Names: []string{"east"}}, Approval: topology.ApprovalRequired},
+		}}
+	})
+	cs := f.cloneSet("web", 6)
+	f.cloneSetIs("web", "Ready", ready)
+	f.patch(cs, `{"template":{"spec":{"containers":[{"name":"main","image":"web:2"}]}}}`)
+	f.ordered("web", "east 3-0 web:2 ; west 3-3 web:2 web:1; ")
+	f.join("south", "c")
+	f.patch(cs, `{"replicas":9}`)
+	f.ordered("web", "east 3-0 web:2 ; south 3-3 web:2 web:1; west 3-3 web:2 web:1; ")
+	f.cloneSetIs("web", "3 of 9 are updated", func(cs *apps.CloneSet) bool {
+		return cs.Status.Replicas == 9 && cs.Status.AvailableReplicas == 9 && cs.Status.UpdatedReplicas == 3
+	})
+	must(t, f.client.Delete(f.ctx, policy))
+	f.policy("all")
+	f.ordered("web", "east 3-0 web:2 ; south 3-0 web:2 ; west 3-0 web:2 ; ")
+	f.cloneSetIs("web", "all are updated", func(cs *apps.CloneSet) bool { return ready(cs) && cs.Status.UpdatedReplicas == 9 })
+	p, err := f.placement("CloneSet", "web")
+	must(t, err)
+	if p.Spec.Before != nil {
+		t.Errorf("all may be updated, and the template of before is still kept: %s", p.Spec.Before.Revision)
+	}
+}
+
+// TestMemberJoinsAPartition: with a partition, a member that joins never brings more updated pods than the partition leaves over all.
+func TestMemberJoinsAPartition(t *testing.T) {
+	f := newFleet(t, map[string][]string{"east": {"a"}, "west": {"b"}})
+	f.policy("all")
+	f.ledger()
+	cs := f.cloneSet("web", 6)
+	f.cloneSetIs("web", "Ready", ready)
+	f.patch(cs, `{"updateStrategy":{"rollingUpdate":{"partition":4}},"template":{"spec":{"containers":[{"name":"main","image":"web:2"}]}}}`)
+	updated := func(of, n int32) {
+		t.Helper()
+		f.cloneSetIs("web", fmt.Sprintf("%d of %d are updated", n, of), func(cs *apps.CloneSet) bool {
+			return ready(cs) && cs.Status.Replicas == of && cs.Status.UpdatedReplicas == n
+		})
+	}
+	updated(6, 2)
+	f.join("south", "c")
+	f.patch(cs, `{"replicas":9,"updateStrategy":{"rollingUpdate":{"partition":7}}}`)
+	updated(9, 2)
+	f.ordered("web", "east 3-2 web:2 web:1; south 3-3 web:2 web:1; west 3-2 web:2 web:1; ")
+	f.patch(cs, `{"updateStrategy":{"rollingUpdate":{"partition":3}}}`)
+	updated(9, 6)
+	f.ordered("web", "east 3-1 web:2 web:1; south 3-1 web:2 web:1; west 3-1 web:2 web:1; ")
+	f.patch(cs, `{"updateStrategy":{"rollingUpdate":{"partition":0}}}`)
+	updated(9, 9)
+	f.rest()
+	if wrote, _ := f.about(f.quiet()); len(wrote) > 0 {
+		t.Errorf("at rest the hub wrote %v", wrote)
+	}
+}
+
+// ordered waits until all members of the test are told this.
+func (f *fleet) ordered(name, want string) {
+	f.t.Helper()
+	f.eventually("orders are "+want, func() error {
+		got, err := f.orders(name, slices.Sorted(maps.Keys(f.agents))...)
+		if err == nil && got != want {
+			err = fmt.Errorf("they are %s", got)
+		}
+		return err
+	})
+}
