@@ -35,6 +35,7 @@ func TestClusterAPI(t *testing.T) {
 	w.addCluster("south", map[string]string{})
 	w.secret("south", w.admin("south", "capi"))
 	w.joins("south", "", "")
+	w.leavesAndReturns()
 	w.apply()
 	w.expectPods(map[string]int{"east": 2, "south": 2, "west": 2})
 	w.rotated()
@@ -125,6 +126,39 @@ func (w *world) joins(cluster, region string, zones ...string) {
 		}
 		return ""
 	})
+}
+
+// leavesAndReturns: without its label south is no member, and nothing of Flotilla but the definitions is left in it and on its Cluster. With the label it
+// joins again.
+func (w *world) leavesAndReturns() {
+	w.t.Helper()
+	w.label("south", nil)
+	w.expectTold("south", "False MemberLeft")
+	w.eventually("nothing is left of the member south", func(ctx context.Context) string {
+		c := w.cluster("south")
+		if len(c.Finalizers) > 0 || c.Annotations[topology.AnnotationJoinedAs] != "" {
+			return fmt.Sprintf("its Cluster has the finalizers %v and the annotations %v", c.Finalizers, c.Annotations)
+		}
+		for _, m := range w.machines(ctx, "south") {
+			if m.Annotations[topology.MachineHook] != "" {
+				return "Machine " + m.Name + " has the hook"
+			}
+		}
+		if _, err := w.member(ctx, "south"); !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("its MemberCluster: %v", err)
+		}
+		for _, object := range []client.Object{&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "flotilla-agent"}}, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: topology.JoinSecret}}, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: topology.CredentialSecret}}} {
+			if err := w.at["south"].Get(ctx, client.ObjectKey{Namespace: topology.SystemNamespace, Name: object.GetName()}, object); !apierrors.IsNotFound(err) {
+				return fmt.Sprintf("its %T %s: %v", object, object.GetName(), err)
+			}
+		}
+		return ""
+	})
+	if err := w.fleet.Kill(w.t.Context(), fleet.AgentName("south")); err != nil { // a kubelet does, without the Deployment
+		w.t.Fatal(err)
+	}
+	w.label("south", new("true"))
+	w.joins("south", "", "")
 }
 
 // rotated: the kubeconfig is another one, and the former is void. What somebody removed of the agent is made again with it. Then it is one

@@ -4,6 +4,7 @@ package capi
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -275,6 +277,19 @@ func (w *world) nudge(cluster string) {
 	base := c.DeepCopy()
 	metav1.SetMetaDataAnnotation(&c.ObjectMeta, "e2e.flotilla.dev/look", time.Now().String())
 	if err := w.hub.Patch(w.t.Context(), c, client.MergeFrom(base)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// label sets the label of a Cluster that is to join, or takes it away.
+func (w *world) label(cluster string, value *string) {
+	w.t.Helper()
+	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{topology.LabelJoin: value}}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: site, Name: cluster}}
+	if err := w.hub.Patch(w.t.Context(), c, client.RawPatch(types.MergePatchType, text)); err != nil {
 		w.t.Fatal(err)
 	}
 }

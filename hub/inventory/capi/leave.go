@@ -2,6 +2,7 @@ package capi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -183,7 +184,7 @@ func (r *Reconciler) uninstall(ctx context.Context, f *facts, ours bool) {
 		err = there.Uninstall(ctx)
 	}
 	if v != nil {
-		err = fmt.Errorf("%s", v.message)
+		err = errors.New(v.message)
 	}
 	if err != nil {
 		log.FromContext(ctx).Info("The agent stays in a cluster that left", "cluster", id(f.cluster), "because", err.Error())
