@@ -48,10 +48,10 @@ generate: ## Write deep copies and CRDs again after a change of the API types
 	@apis/crds/generate.sh $(BIN)/controller-gen
 
 .PHONY: programs
-programs: ## Build flotilla, flotilla-hub and flotilla-agent into .bin
+programs: ## Build flotilla, flotilla-hub, flotilla-agent and flotilla-capi into .bin
 	@# Each make builds in a folder of its own: two at once do not meet. The linker leaves alone what is up to date in it.
 	@# A program that did not change keeps its time: the try-out restarts what is newer than what runs.
-	@[ -f $(BIN)/flotilla ] || echo "building flotilla, flotilla-hub and flotilla-agent (about 1 min the first time)"
+	@[ -f $(BIN)/flotilla ] || echo "building flotilla, flotilla-hub, flotilla-agent and flotilla-capi (about 1 min the first time)"
 	@mkdir -p $(BIN); new=$$(mktemp -d $(BIN)/.new.XXXXXX); trap 'rm -rf "$$new"' EXIT; \
 	  for f in $(patsubst cmd/%/,%,$(wildcard cmd/*/)); do [ ! -f $(BIN)/$$f ] || cp -p $(BIN)/$$f $$new/; done; \
 	  $(BUILD) -ldflags "$(STAMP)" -o $$new/ ./cmd/...; \
@@ -107,15 +107,20 @@ gitops: setup ## Hold what Argo CD and Flux read in workloads against what is so
 tracing: setup ## Follow a change of a workload by the traces that a hub and an agent send
 	go test -tags e2e -count 1 -timeout 15m -v $(TESTFLAGS) ./e2e/tracing
 
+.PHONY: capi
+capi: setup ## Let clusters of Cluster API join, leave and get lost, with its own definitions on a real API server
+	@cd e2e/tools/capi && go mod download sigs.k8s.io/cluster-api
+	FLOTILLA_CAPI_CRDS=$$(cd e2e/tools/capi && go list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api)/core/config/crd/bases go test -tags e2e -count 1 -timeout 20m -v $(TESTFLAGS) ./e2e/capi
+
 .PHONY: rotation
 rotation: setup ## Renew a member's certificates under rollouts; ROTATIONFLAGS="-life 5m -for 30m" for longer
 	go test -tags e2e -count 1 -timeout 60m -v ./e2e/rotation $(ROTATIONFLAGS)
 
 .PHONY: images
-images: programs ## Write the images of flotilla-hub and flotilla-agent to .images, and load them into docker or podman if there is one
-	@go run ./e2e/tools/images -out .images -tag $(IMAGE_TAG) -version '$(VERSION)' -revision "$$(git rev-parse HEAD 2>/dev/null || true)" $(BIN)/flotilla-hub $(BIN)/flotilla-agent
+images: programs ## Write the images of flotilla-hub, flotilla-agent and flotilla-capi to .images, and load them into docker or podman if there is one
+	@go run ./e2e/tools/images -out .images -tag $(IMAGE_TAG) -version '$(VERSION)' -revision "$$(git rev-parse HEAD 2>/dev/null || true)" $(BIN)/flotilla-hub $(BIN)/flotilla-agent $(BIN)/flotilla-capi
 	@if tool=$$(command -v docker || command -v podman) && "$$tool" info > /dev/null 2>&1; then \
-	  for program in flotilla-hub flotilla-agent; do "$$tool" load --quiet --input .images/$$program.tar; done; fi
+	  for program in flotilla-hub flotilla-agent flotilla-capi; do "$$tool" load --quiet --input .images/$$program.tar; done; fi
 	@echo "push them to your registry, and give the charts --set image.registry=... --set image.tag=$(IMAGE_TAG)"
 
 .PHONY: lint

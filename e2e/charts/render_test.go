@@ -23,6 +23,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/crds"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
+	"github.com/flotilla-dev/flotilla/hub/inventory/capi"
 	"github.com/flotilla-dev/flotilla/hub/inventory/registration"
 	hubrights "github.com/flotilla-dev/flotilla/hub/rights"
 	agentrights "github.com/flotilla-dev/flotilla/member-agent/rights"
@@ -45,6 +46,22 @@ prometheusRule: {enabled: true, labels: {release: prometheus}}
 dashboards: {enabled: true, labels: {example.org/team: platform}}
 tracing: {endpoint: "http://collector.observability:4318"}
 `
+
+// capiValues are those without which flotilla-capi is not installed, capiEverything turns on what is off by default.
+const (
+	capiValues     = `hub: {server: "https://hub.example.org:6443"}`
+	capiEverything = `
+hub: {server: "https://hub.example.org:6443", authority: system}
+management: {kubeconfigSecret: management}
+drainTimeout: 1h
+agentValues: {image: {repository: our-agent}, agent: {replicas: 3}}
+image: {registry: registry.example.org/flotilla, tag: v1.2.3}
+imagePullSecrets: [{name: registry}]
+serviceAccount: {annotations: {example.org/team: platform}}
+metrics: {serviceMonitor: {enabled: true, labels: {release: prometheus}}}
+capi: {extraVolumes: [{name: own, emptyDir: {}}]}
+`
+)
 
 // chart returns the folder of a chart.
 func chart(name string) string { return filepath.Join("..", "..", "charts", name) }
@@ -104,7 +121,7 @@ func objectsOf(t *testing.T, manifests string) []*unstructured.Unstructured {
 }
 
 func TestLint(t *testing.T) {
-	for _, name := range []string{"flotilla-crds", "flotilla-hub", "flotilla-agent"} {
+	for _, name := range []string{"flotilla-crds", "flotilla-hub", "flotilla-agent", "flotilla-capi"} {
 		if out, err := helm(t, "", "", "lint", "--strict", "--namespace="+namespace, chart(name)); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
@@ -119,6 +136,8 @@ func TestGolden(t *testing.T) {
 		{"agent", "flotilla-agent", ""},
 		{"agent-everything", "flotilla-agent", everything},
 		{"agent-alone", "flotilla-agent", "hub: {enabled: false}"},
+		{"capi", "flotilla-capi", capiValues},
+		{"capi-everything", "flotilla-capi", capiEverything},
 	} {
 		t.Run(test.golden, func(t *testing.T) {
 			got := render(t, test.chart, test.values)
@@ -180,10 +199,11 @@ func TestRights(t *testing.T) {
 		"ClusterRole flotilla-approver": registration.ApproverRules(), "Role flotilla-approver": registration.ApproverNamespaceRules(),
 		"Role flotilla-approver in flotilla-members": registration.ApproverMembersRules(),
 		"ClusterRole flotilla-agent":                 agentrights.Rules(), "Role flotilla-agent": agentrights.NamespaceRules(),
+		"ClusterRole flotilla-capi": capi.Rules(), "Role flotilla-capi": capi.NamespaceRules(), "ClusterRole flotilla-capi-management": capi.ManagementRules(),
 	}
 	got := map[string][]rbacv1.PolicyRule{}
-	for _, name := range []string{"flotilla-hub", "flotilla-agent"} {
-		for _, object := range objectsOf(t, render(t, name, "")) {
+	for name, values := range map[string]string{"flotilla-hub": "", "flotilla-agent": "", "flotilla-capi": capiValues} {
+		for _, object := range objectsOf(t, render(t, name, values)) {
 			if object.GetKind() != "ClusterRole" && object.GetKind() != "Role" {
 				continue
 			}
@@ -225,6 +245,8 @@ func TestValues(t *testing.T) {
 		{"an unknown level", "flotilla-agent", "log: {level: loud}", []string{"/log/level", "'debug', 'info', 'error'"}},
 		{"a flag without its dashes", "flotilla-hub", "approver: {extraArgs: [v]}", []string{"/approver/extraArgs/0", "'v'"}},
 		{"an unknown converter", "flotilla-crds", "converter: kruise", []string{"/converter", "'flotilla-agent', 'flotilla-hub'"}},
+		{"no address of the hub", "flotilla-capi", "", []string{"hub.server is empty", "https://hub.example.org:6443"}},
+		{"no duration", "flotilla-capi", "drainTimeout: soon", []string{"/drainTimeout", "'soon'"}},
 		{"values of a parent chart", "flotilla-crds", "{global: {a: b}, enabled: true}", nil},
 		{"values of a parent chart, hub", "flotilla-hub", "{global: {a: b}, enabled: true}", nil},
 	} {
@@ -251,5 +273,33 @@ func TestValues(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), `the namespace is "other"`) || !strings.Contains(err.Error(), "--namespace flotilla-system") {
 			t.Errorf("%s in another namespace: %v", name, err)
 		}
+	}
+}
+
+// TestAgentOfClusterAPI holds that members get what the chart of the agent renders, but for who made it.
+func TestAgentOfClusterAPI(t *testing.T) {
+	var got string
+	for _, object := range objectsOf(t, render(t, "flotilla-capi", capiValues)) {
+		if object.GetKind() == "ConfigMap" {
+			data, _, err := unstructured.NestedStringMap(object.Object, "data")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = data["agent.yaml"]
+		}
+	}
+	byName := func(manifests string) map[string]any {
+		all := map[string]any{}
+		for _, object := range objectsOf(t, manifests) {
+			labels := object.GetLabels()
+			delete(labels, "app.kubernetes.io/managed-by")
+			delete(labels, "helm.sh/chart")
+			object.SetLabels(labels)
+			all[object.GetKind()+" "+object.GetName()] = object.Object
+		}
+		return all
+	}
+	if diff := cmp.Diff(byName(render(t, "flotilla-agent", "")), byName(got)); diff != "" {
+		t.Errorf("-chart +members:\n%s", diff)
 	}
 }

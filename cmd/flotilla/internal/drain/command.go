@@ -166,21 +166,9 @@ func (v *verb) follow(ctx context.Context, hub client.Client, out io.Writer, nam
 
 // progress tells which workloads have pods in a member, by its reports, and whether none has.
 func progress(works []work.Work) (lines []string, done bool) {
-	var pods int32
-	for i := range works {
-		key, ours := wire.KeyOf(&works[i])
-		report, _ := wire.ReportOf(&works[i])
-		if !ours || report == nil {
-			continue
-		}
-		var n int32
-		for _, use := range report.InUse {
-			n += use.Total
-		}
-		if pods += n; n > 0 {
-			lines = append(lines, fmt.Sprintf("  %s: %d pods", key.Sentence(), n))
-		}
+	left, pods := wire.PodsOf(works)
+	for _, of := range left {
+		lines = append(lines, fmt.Sprintf("  %s: %d pods", of.Key.Sentence(), of.Count))
 	}
-	slices.Sort(lines)
 	return append(lines, fmt.Sprintf("%d pods are left", pods)), pods == 0
 }
