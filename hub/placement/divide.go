@@ -130,11 +130,11 @@ func subsetCandidates(f *Facts, subset *Subset, last map[cellID]*topology.Cell) 
 		switch {
 		case m.Selected && match.ok:
 			found, matched = append(found, c), true
-		case had == nil || had.Replicas == 0:
+		case had == nil:
 		case f.left[place{subset.Name, m.Name}] != "":
 			c.told, c.Within = had.Zone, had.Zone
 			found = append(found, c)
-		default:
+		case had.Replicas > 0:
 			c.Frozen, c.told = true, had.Zone
 			found = append(found, c)
 		}
