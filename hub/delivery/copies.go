@@ -55,6 +55,9 @@ func (r *CopyReconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if f.edited {
+		return ctrl.Result{}, nil // the hub's own decision comes back
+	}
 	works, refusal, err := planCopy(f)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -76,7 +79,7 @@ func (r *CopyReconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Resu
 // gatherCopy completes what the Works depend on. What the object holds is read from the API server, and only where a member
 // is to have it.
 func (r *CopyReconciler) gatherCopy(ctx context.Context, s *state) (*copyFacts, error) {
-	f := &copyFacts{key: s.key, hubID: r.hubID, have: map[string]*work.Work{}, named: map[string]bool{}}
+	f := &copyFacts{edited: s.placement != nil && s.placement.DeletionTimestamp == nil && wire.Foreign(s.placement), key: s.key, hubID: r.hubID, have: map[string]*work.Work{}, named: map[string]bool{}}
 	if err := r.gatherOwn(ctx, s, f); err != nil {
 		return nil, err
 	}
@@ -100,6 +103,7 @@ func (r *CopyReconciler) gatherCopy(ctx context.Context, s *state) (*copyFacts, 
 			p = live
 		}
 		if p.DeletionTimestamp == nil {
+			f.edited = f.edited || wire.Foreign(p)
 			f.dependents = append(f.dependents, *p)
 		}
 	}
