@@ -55,7 +55,7 @@ func (r *CopyReconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if f.edited {
+	if edited(s.placement, f.dependents) {
 		return ctrl.Result{}, nil // the hub's own decision comes back
 	}
 	works, refusal, err := planCopy(f)
@@ -76,10 +76,16 @@ func (r *CopyReconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Resu
 	return r.letGo(ctx, s)
 }
 
+// edited tells whether somebody else than the hub wrote one of the placements that say where a copy is to be. Those that go say nothing.
+func edited(own *topology.WorkloadPlacement, dependents []topology.WorkloadPlacement) bool {
+	return own != nil && own.DeletionTimestamp == nil && wire.Foreign(own) ||
+		slices.ContainsFunc(dependents, func(p topology.WorkloadPlacement) bool { return wire.Foreign(&p) })
+}
+
 // gatherCopy completes what the Works depend on. What the object holds is read from the API server, and only where a member
 // is to have it.
 func (r *CopyReconciler) gatherCopy(ctx context.Context, s *state) (*copyFacts, error) {
-	f := &copyFacts{edited: s.placement != nil && s.placement.DeletionTimestamp == nil && wire.Foreign(s.placement), key: s.key, hubID: r.hubID, have: map[string]*work.Work{}, named: map[string]bool{}}
+	f := &copyFacts{key: s.key, hubID: r.hubID, have: map[string]*work.Work{}, named: map[string]bool{}}
 	if err := r.gatherOwn(ctx, s, f); err != nil {
 		return nil, err
 	}
@@ -103,7 +109,6 @@ func (r *CopyReconciler) gatherCopy(ctx context.Context, s *state) (*copyFacts, 
 			p = live
 		}
 		if p.DeletionTimestamp == nil {
-			f.edited = f.edited || wire.Foreign(p)
 			f.dependents = append(f.dependents, *p)
 		}
 	}

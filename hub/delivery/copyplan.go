@@ -29,8 +29,6 @@ type copyFacts struct {
 	own *topology.WorkloadPlacement
 	// released: the own placement goes with what it placed. Otherwise Works that it left behind stay, for the next one.
 	released bool
-	// edited: somebody else than the hub wrote a placement that this depends on.
-	edited bool
 	// dependents are the placements that name the object.
 	dependents []topology.WorkloadPlacement
 	// have are the Works that there are, and named the members in which another Work names them, by member.
