@@ -24,5 +24,6 @@
 // One field has one writer: placement writes WorkloadPlacement.spec and policies' status, delivery writes Works, aggregate
 // writes the user's status and WorkloadPlacement.status, inventory writes the namespaces of members and
 // MemberCluster.spec.clusterID, spec.acknowledgedSession and conditions. Decisions live in WorkloadPlacements alone, so that a
-// restart moves nothing.
+// restart moves nothing. A placement has the digest of its decision with it: what somebody else writes there is not
+// delivered, and is taken back.
 package hub

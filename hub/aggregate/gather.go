@@ -24,7 +24,7 @@ func (r *Reconciler) gather(ctx context.Context, key wire.Key, object client.Obj
 	p := &topology.WorkloadPlacement{}
 	switch err := r.client.Get(ctx, key.Placement(), p); {
 	case apierrors.IsNotFound(err):
-		return f, nil
+		return f, r.gatherWithdrawn(ctx, f)
 	case err != nil:
 		return nil, fmt.Errorf("get placement of %s: %w", key.Sentence(), err)
 	}
@@ -53,6 +53,19 @@ func (r *Reconciler) gather(ctx context.Context, key wire.Key, object client.Obj
 		f.NotReady[m.Name] = !meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberReady)
 	}
 	return f, nil
+}
+
+// gatherWithdrawn finds whether a workload that the user withdrew is out of all members.
+func (r *Reconciler) gatherWithdrawn(ctx context.Context, f *Facts) error {
+	if f.Verdict.Reason != placement.Withdrawn {
+		return nil
+	}
+	left := &work.WorkList{}
+	if err := r.client.List(ctx, left, client.MatchingFields{wire.IndexWorkWorkload: f.Key.String()}, client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list Works of %s: %w", f.Key.Sentence(), err)
+	}
+	f.Withdrawn = len(left.Items) == 0
+	return nil
 }
 
 // gatherNeeded reads the Works of what goes with the workload, in the members that have a cell of it.

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/meter"
@@ -29,6 +30,8 @@ const workers = 8
 
 // Setup adds the controller of this stage to the manager.
 func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, measures *meter.Meter, tracer *tracing.Tracer) error {
+	r := NewReconciler(mgr.GetClient(), clk, hubID, verdicts)
+	r.meter, r.tracer = measures, tracer
 	w := &watches{client: mgr.GetClient(), rules: placement.AllRules()}
 	controllers := builder.TypedControllerManagedBy[wire.Key](mgr).Named("aggregate").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
@@ -40,10 +43,8 @@ func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *pla
 		toKey := func(_ context.Context, o client.Object) []wire.Key {
 			return []wire.Key{{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}}
 		}
-		controllers = controllers.Watches(rule.New(), handler.TypedEnqueueRequestsFromMapFunc(toKey), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
+		controllers = controllers.Watches(rule.New(), handler.TypedEnqueueRequestsFromMapFunc(toKey), builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, statusEdited(kind, r.written.Is))))
 	}
-	r := NewReconciler(mgr.GetClient(), clk, hubID, verdicts)
-	r.meter, r.tracer = measures, tracer
 	if err := controllers.Complete(r); err != nil {
 		return fmt.Errorf("set up controller aggregate: %w", err)
 	}
@@ -110,6 +111,30 @@ func statusChanged() predicate.Predicate {
 				toldBy(before) != toldBy(after)
 		},
 	}
+}
+
+// statusEdited lets through a status of a user's object that this process did not write. ours tells of a version whether it did; where an
+// event overtakes the answer to its own write, one sum is made for nothing.
+func statusEdited(kind string, ours func(wire.Key, string) bool) predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			key := wire.Key{Kind: kind, Namespace: e.ObjectNew.GetNamespace(), Name: e.ObjectNew.GetName()}
+			return !ours(key, e.ObjectNew.GetResourceVersion()) && !equality.Semantic.DeepEqual(statusOf(e.ObjectOld), statusOf(e.ObjectNew))
+		},
+	}
+}
+
+// statusOf is the status of a user's object, nil for a kind that has none of the hub's.
+func statusOf(object client.Object) any {
+	switch o := object.(type) {
+	case *apps.CloneSet:
+		return &o.Status
+	case *apps.UnitedDeployment:
+		return &o.Status
+	}
+	return nil
 }
 
 func readyChanged() predicate.Predicate {

@@ -143,6 +143,8 @@ func summary(f *Facts, s *Sum, desired int32, kind string) []conditions.Conditio
 		tellWave(list, f.Verdict.Wave)
 	}
 	switch {
+	case f.Withdrawn:
+		atRest(list, f.Verdict.Reason, f.Verdict.Message)
 	case len(s.Stale) > 0:
 		unsettle(list, corev1.ConditionUnknown, MembersNotReady, s.staleMessage())
 	case facts.Complete() && (!s.Answered || !s.Exact):
@@ -164,6 +166,19 @@ func tellWave(list []conditions.Condition, wave string) {
 		c := &list[i]
 		if c.Type == apps.ConditionProgressing || c.Type == apps.ConditionReady && c.Status != corev1.ConditionTrue {
 			c.Message = fmt.Sprintf("%s; %s", c.Message, wave)
+		}
+	}
+}
+
+// atRest says of a workload that the user took out of all members that it is at rest, as one that is paused.
+func atRest(list []conditions.Condition, reason, message string) {
+	for i := range list {
+		c := &list[i]
+		switch c.Type {
+		case apps.ConditionReady, apps.ConditionReconciling:
+			c.Status, c.Reason, c.Message = corev1.ConditionFalse, reason, message
+		case apps.ConditionProgressing:
+			c.Status, c.Reason, c.Message = corev1.ConditionUnknown, reason, message
 		}
 	}
 }

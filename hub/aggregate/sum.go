@@ -26,6 +26,8 @@ type Facts struct {
 	Undelivered *placement.Refusal
 	// Placement is nil where nothing is placed.
 	Placement *topology.WorkloadPlacement
+	// Withdrawn: the user withdrew the workload, and no order of it is left.
+	Withdrawn bool
 	// Works of the placement, by member.
 	Works map[string]*work.Work
 	// Needed are the Works of what goes with the workload, by member.

@@ -55,6 +55,9 @@ func (r *CopyReconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if edited(s.placement, f.dependents) {
+		return ctrl.Result{}, nil // the hub's own decision comes back
+	}
 	works, refusal, err := planCopy(f)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -71,6 +74,12 @@ func (r *CopyReconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Resu
 		return result, err
 	}
 	return r.letGo(ctx, s)
+}
+
+// edited tells whether somebody else than the hub wrote one of the placements that say where a copy is to be. Those that go say nothing.
+func edited(own *topology.WorkloadPlacement, dependents []topology.WorkloadPlacement) bool {
+	return own != nil && own.DeletionTimestamp == nil && wire.Foreign(own) ||
+		slices.ContainsFunc(dependents, func(p topology.WorkloadPlacement) bool { return wire.Foreign(&p) })
 }
 
 // gatherCopy completes what the Works depend on. What the object holds is read from the API server, and only where a member

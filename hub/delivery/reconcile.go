@@ -68,6 +68,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 		return ctrl.Result{}, r.removeOrphans(ctx, s)
 	case s.placement.DeletionTimestamp != nil:
 		return r.release(ctx, s)
+	case wire.Foreign(s.placement):
+		return ctrl.Result{}, nil // somebody edited it; the hub's own decision comes back
 	case s.object == nil, s.object.GetUID() != s.placement.Spec.Workload.UID, s.object.GetGeneration() != s.placement.Spec.Workload.Generation:
 		return ctrl.Result{}, nil // the placement that answers this object comes, or does not (frozen)
 	}

@@ -29,7 +29,7 @@ func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *pla
 	controllers := builder.TypedControllerManagedBy[wire.Key](mgr).Named("delivery").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
 		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(placementKey),
-			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, deletionBegan()))).
+			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan()))).
 		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(workKey), builder.WithPredicates(ours))
 	for kind, rule := range placement.Rules() {
 		toKey := func(_ context.Context, o client.Object) []wire.Key {

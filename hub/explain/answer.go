@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -202,10 +203,42 @@ func (f *Facts) pending() string {
 	case next == nil || present == nil:
 		return ""
 	}
-	if moves := Moves(present.Spec.Cells, next.Cells); len(moves) > 0 {
+	moves := Moves(present.Spec.Cells, next.Cells)
+	if waits := f.waitsForRoom(present.Spec.Cells, next.Cells); waits != "" {
+		return waits
+	}
+	if len(moves) > 0 {
 		return "the hub is about to change " + strings.Join(moves, ", ")
 	}
 	return ""
+}
+
+// waitsForRoom says that what the next decision adds waits for room that is promised to others; "" where that is not so, or not all.
+func (f *Facts) waitsForRoom(before, after []topology.Cell) string {
+	more := map[string]int32{}
+	for i := range before {
+		more[before[i].Cluster] -= before[i].Replicas
+	}
+	for i := range after {
+		more[after[i].Cluster] += after[i].Replicas
+	}
+	var others, clusters []string
+	for _, cluster := range slices.Sorted(maps.Keys(more)) {
+		if more[cluster] == 0 {
+			continue
+		}
+		names := f.Outcome.Promised(cluster)
+		if more[cluster] < 0 || len(names) == 0 {
+			return ""
+		}
+		clusters, others = append(clusters, cluster), append(others, names...)
+	}
+	if len(clusters) == 0 {
+		return ""
+	}
+	slices.Sort(others)
+	return fmt.Sprintf("replicas wait for room in %s, which is promised to %s: their pods are not all Ready there; what those leave is given then",
+		listed(clusters), listed(others))
 }
 
 // Moves says how the replicas of cells change from one decision to another, as "east/a 3 → 4", in the order of the cells.

@@ -98,6 +98,11 @@ kind: MemberCluster`
 // facts reads the fleet as it stands for a workload.
 func facts(t *testing.T, key wire.Key) (*explain.Facts, error) {
 	t.Helper()
+	return factsIn(t, fleet, key)
+}
+
+func factsIn(t *testing.T, fleet string, key wire.Key) (*explain.Facts, error) {
+	t.Helper()
 	scheme, err := hub.Scheme()
 	if err != nil {
 		t.Fatal(err)
@@ -242,6 +247,77 @@ func TestReasonsThatPassed(t *testing.T) {
 		}
 		if now := strings.Join(a.Cells[0].Now, "; "); !strings.HasPrefix(now, want) || want == "" && now != "" {
 			t.Errorf("%s: now %q, want %q", code, now, want)
+		}
+	}
+}
+
+const promised = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop, labels: {topology.flotilla.dev/federated: "true"}}
+---
+apiVersion: topology.flotilla.dev/v1alpha1
+kind: FederationPolicy
+metadata: {name: most, namespace: shop}
+spec: {workloads: [{kind: CloneSet}]}
+---
+` + member + `
+metadata: {name: east}
+spec: {accepted: true}
+status: {zones: [{name: a, nodes: 2, ready: 2, allocatable: {cpu: "4"}, requested: {cpu: "0"}}]}
+---
+apiVersion: apps.kruise.io/v1beta1
+kind: CloneSet
+metadata: {name: web, namespace: shop, uid: u}
+spec: {replicas: 3, selector: {matchLabels: {app: x}}, template: {metadata: {labels: {app: x}}, spec: {containers: [{name: main, image: x, resources: {requests: {cpu: "1"}}}]}}}
+---
+apiVersion: topology.flotilla.dev/v1alpha1
+kind: WorkloadPlacement
+metadata: {name: cloneset-web, namespace: shop, uid: p}
+spec:
+  workload: {apiVersion: apps.kruise.io/v1beta1, kind: CloneSet, name: web, uid: u, generation: 0}
+  policy: {kind: FederationPolicy, name: most}
+  revision: x
+  replicas: 3
+  placed: 1
+  sequence: 1
+  revisionSequence: 1
+  cells:
+  - {cluster: east, replicas: 1, sequence: 1, reason: {code: Full}, share: {update: 1, break: 1, add: 0}, held: {update: 1, break: 1, add: 0}}
+  unplaced:
+  - {replicas: 2, reason: {code: Full}}
+---
+apiVersion: topology.flotilla.dev/v1alpha1
+kind: WorkloadPlacement
+metadata: {name: cloneset-big, namespace: shop, uid: q}
+spec:
+  workload: {apiVersion: apps.kruise.io/v1beta1, kind: CloneSet, name: big, uid: v, generation: 1}
+  revision: x
+  replicas: BIG
+  placed: BIG
+  sequence: 1
+  revisionSequence: 1
+  cells:
+  - {cluster: east, replicas: BIG, sequence: 1, reason: {code: Even}, share: {update: 1, break: 1, add: 0}, held: {update: 1, break: 1, add: 0}}
+`
+
+// TestRoomThatIsPromised: where others have been given the room that a member reports, and their pods are not Ready yet, the hub is not
+// about to give it away.
+func TestRoomThatIsPromised(t *testing.T) {
+	for replicas, want := range map[string]string{
+		"2": "replicas wait for room in east, which is promised to CloneSet shop/big: their pods are not all Ready there; what those leave is given then",
+		"0": "the hub is about to change east 1 → 3",
+	} {
+		f, err := factsIn(t, strings.ReplaceAll(promised, "BIG", replicas), wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := explain.Why(f, explain.Question{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Pending != want {
+			t.Errorf("with %s replicas of the other: %q, want %q", replicas, a.Pending, want)
 		}
 	}
 }

@@ -25,11 +25,13 @@ func Cell(r topology.Reason) (string, bool) {
 func ofCell(r topology.Reason) (string, bool) {
 	switch r.Code {
 	case placement.CellExcluded:
-		return "the policy no longer selects the member, or it is not accepted any more; the cell goes when the member has reported that nothing is left", true
+		return "the policy no longer selects the member, or it is not accepted any more; its pods go step by step, as others are available, and the cell goes when the member has reported that nothing is left", true
+	case placement.CellAbandoned:
+		return "the policy no longer selects the member, or it is not accepted any more, and it is not heard of, so others stand in for what it has; its order stays as it was until it is heard of again", true
 	case placement.CellCopy:
 		return "every member that the policy selects gets a copy", true
 	case placement.CellUnmatched:
-		return "the member no longer matches the subset; the cell goes when the member has reported that nothing is left", true
+		return "the member no longer matches the subset; its pods go step by step, as others are available, and the cell goes when the member has reported that nothing is left", true
 	case placement.CellLooking:
 		return "the member is asked what runs there already, before it is adopted", true
 	case placement.CellAdopted:

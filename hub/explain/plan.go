@@ -2,6 +2,7 @@ package explain
 
 import (
 	"cmp"
+	"slices"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/placement"
@@ -22,7 +23,7 @@ type Planned struct {
 	Message string `json:"message,omitempty"`
 	// Decided: the hub makes a decision; else what is placed stays, or is removed.
 	Decided bool `json:"decided"`
-	// Complete: every replica has a cell, and nothing needs a person.
+	// Complete: every replica has a cell, or gets one as the pods that it replaces go, and nothing needs a person.
 	Complete bool `json:"complete"`
 	// Removed: what is placed would be removed from the members.
 	Removed bool `json:"removed,omitempty"`
@@ -77,13 +78,13 @@ func Plan(key wire.Key, o *placement.Outcome) Planned {
 		c := &next[i]
 		why, _ := Cell(c.Reason)
 		p.Cells = append(p.Cells, PlannedCell{c.Cluster, c.Zone, subsetOf(c), c.Replicas, had[placeOf(c)], c.Reason, why})
-		p.Placed += c.Replicas
+		p.Placed += c.Replicas - c.Leaving
 	}
 	for _, u := range unplaced {
 		why, _ := Unplaced(u.Reason)
 		p.Unplaced = append(p.Unplaced, UnplacedAnswer{u.Subset, u.Replicas, u.Reason, why, Anchor(u.Reason.Code)})
 	}
-	p.Complete = p.Decided && len(unplaced) == 0 && !o.Verdict.Stalled
+	p.Complete = p.Decided && !o.Verdict.Stalled && !slices.ContainsFunc(unplaced, func(u topology.Unplaced) bool { return u.Reason.Code != placement.UnplacedMoving })
 	if len(present) > 0 {
 		p.Changes = Moves(present, next)
 		p.Moved = moved(present, next)

@@ -70,6 +70,7 @@ func divideSubsets(f *Facts) (divided, []Note, *Refusal) {
 			result.cells = append(result.cells, cell)
 		}
 	}
+	f.markDismissed(result.cells)
 	for _, s := range plan.Subsets {
 		result.subsets[s.Name] = s.Replicas
 	}
@@ -102,17 +103,16 @@ func divideSubsets(f *Facts) (divided, []Note, *Refusal) {
 	return result, slices.Concat(notes, unplacedNotes(f, plan.Unplaced), adapted), nil
 }
 
-// subsetCandidates returns the members that match a subset. A member that is not Ready keeps its cell even if its zones are
-// not known now. Where no member matches any more, as after a zone was renamed, matched is false, and the members that have
-// pods of the subset keep them: nothing replaces those.
+// subsetCandidates returns the members that match a subset, and those that no longer do and are to be left. A member that is not Ready
+// keeps its cell even if its zones are not known now. Where no member matches any more, as after a zone was renamed, matched is false,
+// and the members that have pods of the subset keep them: nothing replaces those.
 func subsetCandidates(f *Facts, subset *Subset, last map[cellID]*topology.Cell) (found []candidate, matched bool) {
-	var kept []candidate
 	for i := range f.Members {
 		m := &f.Members[i]
 		had := last[cellID{subset: subset.Name, cluster: m.Name}]
 		match := matchTerm(&subset.Term, m)
 		c := candidate{
-			Cell:    division.Cell{Subset: subset.Name, Cluster: m.Name, Region: m.Region, Weight: weightOf(f, m), Frozen: !m.Ready, Taint: leftBy(m)},
+			Cell:    division.Cell{Subset: subset.Name, Cluster: m.Name, Region: m.Region, Weight: weightOf(f, m), Frozen: !m.Ready, Taint: f.leftBy(subset.Name, m)},
 			assumed: match.assumed,
 		}
 		if len(match.zones) == 1 {
@@ -129,16 +129,17 @@ func subsetCandidates(f *Facts, subset *Subset, last map[cellID]*topology.Cell) 
 		f.narrow(&c.Cell, cellID{subset: subset.Name, cluster: m.Name})
 		switch {
 		case m.Selected && match.ok:
+			found, matched = append(found, c), true
+		case had == nil:
+		case f.left[place{subset.Name, m.Name}] != "":
+			c.told, c.Within = had.Zone, had.Zone
 			found = append(found, c)
-		case had != nil && had.Replicas > 0:
+		case had.Replicas > 0:
 			c.Frozen, c.told = true, had.Zone
-			kept = append(kept, c)
+			found = append(found, c)
 		}
 	}
-	if len(found) == 0 {
-		return kept, false
-	}
-	return found, true
+	return found, matched
 }
 
 // divideOpen serves workloads without subsets: the policy's spread says over what.
@@ -159,25 +160,23 @@ func divideOpen(f *Facts) (divided, []Note, *Refusal) {
 		cells:   dropUnused(cellsOf(plan.Cells, all, last), last),
 		subsets: map[string]int32{"": f.Workload.Replicas}, unplaced: unplacedReasons(plan.Unplaced),
 	}
+	f.markDismissed(result.cells)
 	return result, unplacedNotes(f, plan.Unplaced), nil
 }
 
 // openCells returns the cells of a workload without subsets: the members that the policy selects, or their zones where it
-// spreads over zones or names some.
+// spreads over zones or names some, and the cells that are to be left.
 func openCells(f *Facts, last map[cellID]*topology.Cell) []candidate {
 	zonal := zonal(f)
 	var cells []candidate
 	for i := range f.Members {
 		m := &f.Members[i]
-		if !m.Selected {
-			continue
-		}
 		zones := []string{""}
 		if zonal {
 			zones = namedZones(m.Zones)
-			if !m.Ready {
-				zones = lastZones(f, m)
-			}
+		}
+		if !m.Selected || zonal && !m.Ready {
+			zones = lastZones(f, m)
 		}
 		var has int32
 		for _, zone := range zones {
@@ -185,7 +184,7 @@ func openCells(f *Facts, last map[cellID]*topology.Cell) []candidate {
 		}
 		for _, zone := range zones {
 			c := candidate{Cell: division.Cell{
-				Cluster: m.Name, Zone: zone, Region: m.Region, Weight: weightOf(f, m), Frozen: !m.Ready, Taint: leftBy(m),
+				Cluster: m.Name, Zone: zone, Region: m.Region, Weight: weightOf(f, m), Frozen: !m.Ready, Taint: f.leftBy("", m),
 				Current: f.counted(m, last[cellID{cluster: m.Name, zone: zone}]),
 			}}
 			var only []string
@@ -216,7 +215,7 @@ func namedZones(zones []string) []string {
 	return named
 }
 
-// lastZones returns the zones in which a member had cells: one that is not Ready gets no new ones.
+// lastZones returns the zones in which a member had cells: one that is not Ready, or not selected, gets no new ones.
 func lastZones(f *Facts, m *Member) []string {
 	var zones []string
 	if f.Last != nil {

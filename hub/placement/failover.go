@@ -7,7 +7,6 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/wire"
-	"github.com/flotilla-dev/flotilla/topology/division"
 	"github.com/flotilla-dev/flotilla/topology/failover"
 )
 
@@ -78,18 +77,6 @@ func toldEmpty(s *state, name string) bool {
 	return ok
 }
 
-// leftBy is the taint by which the division sees a member: others are to have what a lost member has, as with a taint that
-// drives everything out.
-func leftBy(m *Member) division.Effect {
-	if m.Lost {
-		return division.NoExecute
-	}
-	return m.Taint
-}
-
-// gone tells whether what a member has is to be elsewhere.
-func gone(m *Member) bool { return leftBy(m) == division.NoExecute }
-
 // away are the members that are not heard of.
 func (f *Facts) away() map[string]bool {
 	away := map[string]bool{}
@@ -100,12 +87,12 @@ func (f *Facts) away() map[string]bool {
 }
 
 // counted is what the division takes a cell to have: what its member was told, without what others stand in for. A member
-// that is to be left, and one whose drain was undone, counts with all that it has.
+// that is to be left, and one that was to be left step by step and is no more, counts with all that it has.
 func (f *Facts) counted(m *Member, had *topology.Cell) int32 {
 	switch {
 	case had == nil:
 		return 0
-	case gone(m), had.Reason.Code == CellDraining:
+	case f.left[place{had.Subset, m.Name}] != "", stepwise(had.Reason.Code):
 		return had.Replicas
 	}
 	return had.Replicas - had.Leaving + f.takenBack[idOf(had)]
@@ -134,11 +121,11 @@ func takeBackSubset(f *Facts, subset string, members map[string]*Member, back ma
 	for i := range f.Last.Cells {
 		c := &f.Last.Cells[i]
 		m := members[c.Cluster]
-		if c.Subset != subset || m == nil || !m.Ready || !m.Selected || gone(m) {
+		if c.Subset != subset || m == nil || !m.Ready || f.left[place{subset, c.Cluster}] != "" {
 			continue
 		}
 		available := f.Reports[c.Cluster].Use[subset].Available
-		if c.Leaving > 0 && c.Reason.Code != CellDraining {
+		if c.Leaving > 0 && !stepwise(c.Reason.Code) {
 			if _, known := here[c.Cluster]; !known {
 				here[c.Cluster] = available
 			}
@@ -237,12 +224,12 @@ func moveNotes(f *Facts, spec *topology.WorkloadPlacementSpec) []Note {
 }
 
 // lostReason is the reason of a cell whose pods others stand in for.
-func lostReason(f *Facts, m *Member, had *topology.Cell) topology.Reason {
-	switch {
-	case m.Lost:
+func lostReason(f *Facts, subset string, m *Member, had *topology.Cell) topology.Reason {
+	switch code := f.left[place{subset, m.Name}]; {
+	case code == CellLost:
 		return topology.Reason{Code: CellLost, Params: map[string]string{ParamAfter: f.Failover.After}}
-	case m.Taint == division.NoExecute:
-		return topology.Reason{Code: CellDraining}
+	case code != "":
+		return topology.Reason{Code: code}
 	case !m.Ready && had != nil && had.Leaving > 0:
 		return had.Reason // it is not heard of again, and not lost yet
 	}

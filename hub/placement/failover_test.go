@@ -3,6 +3,7 @@ package placement
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,7 +40,8 @@ func showMoves(spec *topology.WorkloadPlacementSpec) string {
 	return strings.Join(parts, " ")
 }
 
-// flags reads "east west! south~ north*": "!" for not Ready, "*" for lost (and not Ready), "~" for a taint with NoExecute.
+// flags reads "east west! south~ north*": "!" for not Ready, "*" for lost (and not Ready), "~" for a taint with NoExecute, "-" for not
+// selected.
 func flags(text string) []Member {
 	var out []Member
 	for _, name := range strings.Fields(text) {
@@ -51,6 +53,8 @@ func flags(text string) []Member {
 				m.Ready, m.Lost, m.State, name = false, true, failover.Lost, rest
 			} else if rest, ok := strings.CutSuffix(name, "~"); ok {
 				m.Taint, name = division.NoExecute, rest
+			} else if rest, ok := strings.CutSuffix(name, "-"); ok {
+				m.Selected, name = false, rest
 			} else {
 				break
 			}
@@ -133,6 +137,25 @@ func TestFailoverStories(t *testing.T) {
 			{"they are available: two go", "east south west~", "east:5 south:5 west:4", "east:5 south:5 west:2-2(Draining) Moving:2"},
 			{"they are gone: two start", "east south west~", "east:5 south:5 west:2", "east:6 south:6 west:2-2(Draining)"},
 			{"undone in the middle: what is there stays", "east south west", "east:6 south:6 west:2", "east:5 south:5 west:2"},
+		}},
+		"a policy selects other members, without a surge": {limited(2, 0), "", []stage{
+			{"placed", "east- south- west", "", "west:12"},
+			{"two stop, and one starts, since nothing runs elsewhere", "east south west-", "west:12", "east:0 south:1 west:10-10(Excluded) Moving:11"},
+			{"they are gone: two start", "east south west-", "south:0/1 west:10", "east:1 south:2 west:10-10(Excluded) Moving:9"},
+			{"they are available: as many stop", "east south west-", "east:1 south:2 west:10", "east:1 south:2 west:7-7(Excluded) Moving:9"},
+			{"it is heard of no more: all start elsewhere", "east south west-!", "east:1 south:2 west:7", "east:6 south:6 west:7-7(Abandoned)"},
+			{"it is back, and half of them are available", "east south west-", "east:3/6 south:3/6 west:7", "east:6 south:6 west:4-4(Excluded)"},
+			{"all are", "east south west-", "east:6 south:6 west:4", "east:6 south:6 west:0"},
+			{"nothing is left there", "east south west-", "east:6 south:6 west:0", "east:6 south:6"},
+		}},
+		"a policy selects other members, with a surge": {limited(1, 2), "", []stage{
+			{"placed", "east- south- west", "", "west:12"},
+			{"two start", "east south west-", "west:12", "east:1 south:1 west:12-12(Excluded) Moving:10"},
+		}},
+		"a policy with Fence selects other members": {limited(1, 1), topology.FailoverFence, []stage{
+			{"placed", "east- west", "", "west:12"},
+			{"one goes", "east west-", "west:12", "east:0 west:11-11(Excluded) Moving:12"},
+			{"it is heard of no more: nothing starts that may run there", "east west-!", "west:12", "east:0 west:11-11(Excluded) Moving:12"},
 		}},
 		"a drain of what may have no twin": {limited(1, 1), topology.FailoverFence, []stage{
 			{"placed", "east west", "", "east:6 west:6"},
@@ -254,7 +277,10 @@ func TestFailoverHolds(t *testing.T) {
 				case calm:
 					state[name] = ""
 				case r.IntN(12) == 0:
-					state[name] = []string{"", "", "!", "*", "~"}[r.IntN(5)]
+					state[name] = []string{"", "", "!", "*", "~", "-"}[r.IntN(6)]
+					if name == names[0] && state[name] == "-" {
+						state[name] = "" // a policy that selects nobody decides nothing
+					}
 				}
 				text += " " + name + state[name]
 				pod += fmt.Sprintf(" %s:%d/%d", name, pods[name][0], pods[name][1])
@@ -369,4 +395,84 @@ func TestJudgeUnderAPolicy(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOtherMembersKeepWhatRuns: a policy selects other members again and again, while pods start and go slowly. Of pods that were available
+// no more are missing than maxUnavailable allows, none with a surge, and never the last one.
+func TestOtherMembersKeepWhatRuns(t *testing.T) {
+	for seed := range uint64(60) {
+		r := rand.New(rand.NewPCG(seed, 12))
+		names := []string{"east", "north", "south", "west"}
+		w := open(1 + r.Int32N(14))
+		breaks, adds := r.Int32N(4), r.Int32N(3)
+		w.Subsets[0].Amounts = func(n int32) lending.Amounts { return lending.Amounts{Update: n, Break: breaks, Add: adds} }
+		least := w.Replicas
+		if adds == 0 {
+			least = max(w.Replicas-breaks, 1)
+		}
+		f, pods := Facts{Workload: w}, map[string][2]int32{}
+		for phase := range 5 {
+			excluded := r.IntN(len(names) - 1)
+			r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+			for round := 0; ; round++ {
+				if round == 1000 {
+					t.Fatalf("seed %d, phase %d: it does not come to rest: %s, pods %v", seed, phase, showMoves(f.Last), pods)
+				}
+				f.Members, f.Reports = selection(names, excluded), told(f.Last, podsText(pods))
+				d := plan(t, f)
+				f.Last = &d.Spec
+				available, rest := live(r, &d.Spec, pods)
+				if phase > 0 && available < least {
+					t.Fatalf("seed %d, phase %d: %d of %d pods are available, want at least %d: %s, pods %v", seed, phase, available, w.Replicas, least, showMoves(f.Last), pods)
+				}
+				if rest {
+					break
+				}
+			}
+		}
+	}
+}
+
+// selection are members of which the first ones are not selected.
+func selection(names []string, excluded int) []Member {
+	var text []string
+	for i, name := range names {
+		if i < excluded {
+			name += "-"
+		}
+		text = append(text, name)
+	}
+	slices.Sort(text)
+	return flags(strings.Join(text, " "))
+}
+
+func podsText(pods map[string][2]int32) string {
+	var text []string
+	for name, p := range pods {
+		text = append(text, fmt.Sprintf("%s:%d/%d", name, p[0], p[1]))
+	}
+	return strings.Join(text, " ")
+}
+
+// live lets a little time pass in members: pods go, are made, get available. It returns how many are, and whether all is as it was told.
+func live(r *rand.Rand, spec *topology.WorkloadPlacementSpec, pods map[string][2]int32) (available int32, rest bool) {
+	rest = len(spec.Unplaced) == 0
+	for _, c := range spec.Cells {
+		p := pods[c.Cluster]
+		for range r.IntN(3) {
+			switch {
+			case p[1] > c.Replicas:
+				p[1]--
+				p[0] = min(p[0], p[1])
+			case p[0] < p[1] && r.IntN(3) == 0:
+				p[0]++
+			case p[1] < c.Replicas:
+				p[1]++
+			}
+		}
+		pods[c.Cluster] = p
+		available += p[0]
+		rest = rest && c.Leaving == 0 && p == [2]int32{c.Replicas, c.Replicas}
+	}
+	return available, rest
 }

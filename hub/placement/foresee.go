@@ -3,6 +3,7 @@ package placement
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,6 +40,8 @@ type Outcome struct {
 	Workload Workload
 	Policy   *Policy
 	members  []topology.MemberCluster
+	// promised names by member the other workloads whose pods are still to get ready there, where replicas of this one wait for a place.
+	promised map[string][]string
 	// judged are the members as the policy's failover sees them, by name; nil where no policy holds.
 	judged map[string]Member
 }
@@ -70,5 +73,47 @@ func (f *Foresight) Of(ctx context.Context, key wire.Key) (Outcome, error) {
 		out.Policy = SelectPolicy(&out.Workload, s.policies, recorded)
 		out.judge(s)
 	}
+	if s.placement != nil && len(s.placement.Spec.Unplaced) > 0 && next.spec != nil {
+		out.promised, err = f.promises(ctx, key)
+	}
+	return out, err
+}
+
+// promises finds which other workloads have been told to have pods in members and have not reported all of them Ready. The hub holds
+// room back for those; who reads from outside does not know how much.
+func (f *Foresight) promises(ctx context.Context, key wire.Key) (map[string][]string, error) {
+	placements := &topology.WorkloadPlacementList{}
+	if err := f.reader.List(ctx, placements, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list placements: %w", err)
+	}
+	out := map[string][]string{}
+	for i := range placements.Items {
+		other := &state{key: wire.KeyOfPlacement(&placements.Items[i]), placement: &placements.Items[i]}
+		if other.key == key || other.placement.DeletionTimestamp != nil {
+			continue
+		}
+		if err := f.gatherReports(ctx, other); err != nil {
+			return nil, err
+		}
+		missing := map[string]int32{}
+		for j := range other.placement.Spec.Cells {
+			c := &other.placement.Spec.Cells[j]
+			missing[c.Cluster] += c.Replicas
+		}
+		for cluster, n := range missing {
+			for _, use := range other.reports[cluster].Use {
+				n -= use.Ready
+			}
+			if n > 0 {
+				out[cluster] = append(out[cluster], other.key.Sentence())
+			}
+		}
+	}
+	for cluster := range out {
+		slices.Sort(out[cluster])
+	}
 	return out, nil
 }
+
+// Promised names the other workloads whose pods are still to get ready in a member, where replicas of this one wait for a place.
+func (o *Outcome) Promised(cluster string) []string { return o.promised[cluster] }

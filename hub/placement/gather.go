@@ -27,6 +27,8 @@ type state struct {
 	key       wire.Key
 	object    client.Object // the user's workload, nil if it is gone
 	placement *topology.WorkloadPlacement
+	// restored: somebody else edited the placement, and it has the hub's own decision here.
+	restored  bool
 	federated bool
 	policies  []Policy
 	members   []topology.MemberCluster
@@ -65,6 +67,8 @@ type gatherer struct {
 	asker *checks.Asker
 	// ledger has what members promised; nil where nothing is held against anybody.
 	ledger *Ledger
+	// decisions are those that the hub wrote; nil where nobody else edits them.
+	decisions *decisions
 }
 
 // gather reads all that a decision depends on.
@@ -76,8 +80,10 @@ func (r *gatherer) gather(ctx context.Context, key wire.Key) (*state, error) {
 	placement := &topology.WorkloadPlacement{}
 	switch err := r.reader.Get(ctx, key.Placement(), placement); {
 	case err == nil:
-		s.placement = placement
-	case !apierrors.IsNotFound(err):
+		s.placement, s.restored = r.decisions.of(key, placement)
+	case apierrors.IsNotFound(err):
+		r.decisions.forget(key)
+	default:
 		return nil, fmt.Errorf("get placement of %s: %w", key.Sentence(), err)
 	}
 	rule, ok := r.rules[key.Kind]

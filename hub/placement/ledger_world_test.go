@@ -16,7 +16,10 @@ import (
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 )
 
-var worlds = flag.Int("worlds", 100, "number of simulated worlds per property")
+var (
+	worlds     = flag.Int("worlds", 100, "number of simulated worlds per property")
+	firstWorld = flag.Int("first", 0, "seed of the first world of TestRescheduleComesToRest")
+)
 
 // roomWorld simulates a hub that gives the room of one member to workloads, and the news that travel between both. Its tick is a
 // second. The clocks of both are apart.

@@ -110,7 +110,7 @@ func withCells(base *topology.WorkloadPlacementSpec, cells []topology.Cell) *top
 func keepReturned(places []movingPlace, cells []topology.Cell, waits int32) (kept int32) {
 	for i := range places {
 		p := &places[i]
-		if !p.member.Ready || gone(p.member) {
+		if !p.member.Ready || p.left != "" {
 			continue
 		}
 		for _, j := range p.cells {
@@ -132,17 +132,14 @@ func moves(f *Facts, cells []topology.Cell) bool {
 	if f.Last == nil {
 		return false
 	}
-	left := map[string]bool{}
-	for i := range f.Members {
-		left[f.Members[i].Name] = gone(&f.Members[i])
-	}
 	return slices.ContainsFunc(f.Last.Cells, func(c topology.Cell) bool { return c.Leaving > 0 }) ||
-		slices.ContainsFunc(cells, func(c topology.Cell) bool { return left[c.Cluster] })
+		slices.ContainsFunc(cells, func(c topology.Cell) bool { return f.left[place{c.Subset, c.Cluster}] != "" })
 }
 
 // movingPlace is all that a subset has in one member, with the indexes of its cells.
 type movingPlace struct {
 	member *Member
+	left   string // why it is to be left, "" where it is not
 	cell   failover.Cell
 	cells  []int
 }
@@ -161,7 +158,7 @@ func placesOf(f *Facts, cells []topology.Cell, subset string) []movingPlace {
 		}
 		p := byCluster[c.Cluster]
 		if p == nil {
-			p = &movingPlace{member: members[c.Cluster]}
+			p = &movingPlace{member: members[c.Cluster], left: f.left[place{subset, c.Cluster}]}
 			p.cell.Key = c.Cluster
 			byCluster[c.Cluster] = p
 		}
@@ -174,7 +171,7 @@ func placesOf(f *Facts, cells []topology.Cell, subset string) []movingPlace {
 		if p := byCluster[c.Cluster]; p != nil && c.Subset == subset {
 			p.cell.Have += c.Replicas
 			p.cell.Leaving += c.Leaving
-			drained[c.Cluster] = drained[c.Cluster] || c.Reason.Code == CellDraining
+			drained[c.Cluster] = drained[c.Cluster] || stepwise(c.Reason.Code)
 		}
 	}
 	lent := lastLent(f)
@@ -183,8 +180,8 @@ func placesOf(f *Facts, cells []topology.Cell, subset string) []movingPlace {
 		use := f.Reports[cluster].Use[subset]
 		m := p.member
 		p.cell.Available, p.cell.Total = use.Available, use.Total
-		p.cell.Lost, p.cell.Silent = m.Lost, !m.Ready
-		p.cell.Gradual = !m.Lost && (gone(m) || m.Ready && p.cell.Leaving > 0 && !drained[cluster])
+		p.cell.Lost, p.cell.Silent = lost(p.left), !m.Ready
+		p.cell.Gradual = !p.cell.Lost && (p.left != "" || m.Ready && p.cell.Leaving > 0 && !drained[cluster])
 		if f.rolls(cluster, subset, lent[place{subset, cluster}]) {
 			held := lent[place{subset, cluster}].Held
 			p.cell.MayBreak = max(held.Break-max(use.Desired-use.Available, 0), 0)
@@ -222,7 +219,7 @@ func (p *movingPlace) tell(f *Facts, cells []topology.Cell, order failover.Order
 		c.Replicas, c.Leaving = c.Replicas+stay-wait, stay
 		switch {
 		case stay > 0:
-			c.Reason = lostReason(f, p.member, had)
+			c.Reason = lostReason(f, c.Subset, p.member, had)
 		case had != nil && had.Replicas == c.Replicas && had.Leaving == 0:
 			c.Reason = had.Reason
 		}
@@ -230,6 +227,6 @@ func (p *movingPlace) tell(f *Facts, cells []topology.Cell, order failover.Order
 	if leaving > 0 { // its zones are others than before: the first cell has the rest
 		c := &cells[p.cells[0]]
 		c.Replicas, c.Leaving = c.Replicas+leaving, c.Leaving+leaving
-		c.Reason = lostReason(f, p.member, cmp.Or(last[idOf(c)], c))
+		c.Reason = lostReason(f, c.Subset, p.member, cmp.Or(last[idOf(c)], c))
 	}
 }

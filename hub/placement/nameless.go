@@ -17,9 +17,11 @@ import (
 // mostNameless is how many names a message has; a policy may have a thousand.
 const mostNameless = 5
 
-// nameless says which members, zones and regions a policy names that no member has: mistyped, or not there yet. A bound or a weight
-// of such a place bounds nothing, and nothing else would tell. "" where all are known.
-func nameless(spec *topology.FederationPolicySpec, members []topology.MemberCluster) string {
+// nameless says which members, zones and regions a policy names that no member has, and which subsets of its waves no workload of it has:
+// mistyped, or not there yet. A bound or a weight of such a place bounds nothing, an update waits at a wave of nothing but such places, and
+// nothing else would tell. subsets are those of the workloads that the policy has placed, nil where it has placed none. "" where all are
+// known.
+func nameless(spec *topology.FederationPolicySpec, members []topology.MemberCluster, subsets map[string]bool) string {
 	clusters, zones, regions := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i := range members {
 		m := &members[i]
@@ -50,6 +52,21 @@ func nameless(spec *topology.FederationPolicySpec, members []topology.MemberClus
 		}
 		for _, zone := range spec.Overrides[i].Zones {
 			add(zones, "overrides", noZone, zone)
+		}
+	}
+	for i := range spec.Rollout.Waves {
+		w := &spec.Rollout.Waves[i]
+		field := fmt.Sprintf("wave %s of rollout.waves", w.Name)
+		for _, name := range w.Clusters.Names {
+			add(clusters, field, noMember, name)
+		}
+		for _, zone := range w.Zones {
+			add(zones, field, noZone, zone)
+		}
+		for _, name := range w.Subsets {
+			if subsets != nil {
+				add(subsets, field, "no workload of the policy has a subset %s", name)
+			}
 		}
 	}
 	slices.Sort(found)

@@ -38,14 +38,25 @@ func TestNamesThatNoMemberHasAreTold(t *testing.T) {
 			"spread.places: no member has zone q; spread.places: no member lies in region mars; spread.places: there is no member eest"},
 		{"overrides, twice", topology.FederationPolicySpec{Overrides: []topology.Override{{Zones: []string{"q"}}, {Zones: []string{"q"}, Clusters: topology.OverrideClusters{Names: []string{"eest"}}}}},
 			"overrides: no member has zone q; overrides: there is no member eest"},
+		{"waves", topology.FederationPolicySpec{Rollout: topology.Rollout{Waves: []topology.Wave{
+			{Name: "canary", Clusters: topology.WaveClusters{Names: []string{"eest", "west"}}, Subsets: []string{"blue", "green"}}, {Name: "rest", Zones: []string{"a", "q"}},
+		}}}, "wave canary of rollout.waves: no workload of the policy has a subset green; wave canary of rollout.waves: there is no member eest; wave rest of rollout.waves: no member has zone q"},
 		{"many", topology.FederationPolicySpec{Clusters: topology.ClusterSelector{Names: []string{"m1", "m2", "m3", "m4", "m5", "m6", "m7"}}},
 			"clusters.names: there is no member m1; clusters.names: there is no member m2; clusters.names: there is no member m3; clusters.names: there is no member m4; clusters.names: there is no member m5; and 2 more"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := nameless(&tc.spec, members); got != tc.want {
+			if got := nameless(&tc.spec, members, map[string]bool{"blue": true}); got != tc.want {
 				t.Errorf("got  %q\nwant %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestSubsetsOfWavesWaitForWorkloads: a policy that has placed nothing yet cannot know which subsets there are.
+func TestSubsetsOfWavesWaitForWorkloads(t *testing.T) {
+	spec := topology.FederationPolicySpec{Rollout: topology.Rollout{Waves: []topology.Wave{{Name: "canary", Subsets: []string{"blue"}}}}}
+	if got := nameless(&spec, nil, nil); got != "" {
+		t.Errorf("got %q", got)
 	}
 }
 

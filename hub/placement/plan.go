@@ -61,6 +61,8 @@ type Facts struct {
 	// Written is the sequence of the order that stands in each member's Work, by the member's name.
 	Written map[string]int64
 
+	// left are the places whose replicas are to be elsewhere, with the reason.
+	left map[place]string
 	// takenBack is what the division starts from beside the last decision, by cell.
 	takenBack map[cellID]int32
 	// standings are what is known of the nodes of some cells.
@@ -108,12 +110,13 @@ func Plan(f Facts) (Decision, *Refusal) {
 	before := f.Last
 	f.Last = withFound(&f)
 	f.Last = withRenamed(&f)
+	f.left = leftPlaces(&f)
 	f.standings = standingsOf(&f)
 	result, used, notes, refusal := settle(&f)
 	if refusal != nil {
 		return Decision{}, refusal
 	}
-	cells := markAdoption(&f, keepEmptied(&f, result.cells))
+	cells := markAdoption(&f, keepEmptied(&f, f.withoutDismissed(result.cells)))
 	if len(cells) > topology.MaxCells {
 		return Decision{}, &Refusal{TooManyCells, fmt.Sprintf("%s would have %d cells (subsets × members), and at most %d are placed; use fewer subsets, or select fewer members",
 			f.Workload.Key.Sentence(), len(cells), topology.MaxCells)}
@@ -146,7 +149,7 @@ func Plan(f Facts) (Decision, *Refusal) {
 	for i := range spec.Cells {
 		spec.Placed += spec.Cells[i].Replicas - spec.Cells[i].Leaving
 	}
-	notes = withWaveNotes(&f, &wave, slices.Concat(notes, moveNotes(&f, &spec), waitNotes(&f, &spec)))
+	notes = withWaveNotes(&f, &wave, slices.Concat(notes, dismissedNotes(&f, &spec), moveNotes(&f, &spec), waitNotes(&f, &spec)))
 	spec.Clusters = clusterColumn(spec.Cells)
 	needs, needNotes := dependencies(&f)
 	spec.Dependencies, notes = needs, append(notes, needNotes...)

@@ -124,8 +124,7 @@ func TestPlanStories(t *testing.T) {
 			{"a member joins: nothing moves", open(14), "east west south north", "", false, "east:5 south:5 west:4", ""},
 			{"the new one is furthest below", open(18), "east west south north", "", false, "east:5 north:4 south:5 west:4", ""},
 			{"a member is not Ready: it keeps and gets nothing", open(30), "east! west south north", "", false, "east:5 north:9 south:8 west:8", ""},
-			{"a member is excluded: its replicas move at once, its cell stays", open(30), "east west- south north", "", false, "east:10 north:10 south:10 west:0", ""},
-			{"it has reported that nothing is left", open(30), "east west- south north", "", true, "east:10 north:10 south:10", ""},
+			{"a member is excluded: its replicas move step by step", open(30), "east west- south north", "", true, "east:5 north:9 south:8 west:7", "PlacedPlaced"},
 			{"to nothing: the cells stay", open(0), "east south north", "", false, "east:0 north:0 south:0", ""},
 		},
 		"a CloneSet over zones": {
@@ -139,7 +138,15 @@ func TestPlanStories(t *testing.T) {
 		},
 		"a UnitedDeployment over zones": {
 			{"a zone in two clusters is shared", subsets(8, "a:a b:b"), "east/a,b west/b", "", false, "a/east/a:4 b/east/b:2 b/west/b:2", ""},
-			{"a zone is lost with its only member: what runs there stays", subsets(8, "a:a b:b"), "east-/a,b west/b", "", false, "a/east/a:4 b/east/b:0 b/west/b:4", "SubsetUnmatched"},
+			{"a zone is lost with its only member: what runs there stays, and the rest moves step by step", subsets(8, "a:a b:b"), "east-/a,b west/b", "", true, "a/east/a:4 b/east/b:1 b/west/b:2", "SubsetUnmatchedPlacedPlaced"},
+			{"it is gone", subsets(8, "a:a b:b"), "east-/a,b west/b", "", true, "a/east/a:4 b/east/b:1 b/west/b:3", "SubsetUnmatchedPlacedPlaced"},
+			{"so is the next", subsets(8, "a:a b:b"), "east-/a,b west/b", "", true, "a/east/a:4 b/east/b:0 b/west/b:3", "SubsetUnmatchedPlaced"},
+			{"nothing is left of it", subsets(8, "a:a b:b"), "east-/a,b west/b", "", true, "a/east/a:4 b/west/b:4", "SubsetUnmatched"},
+		},
+		"a subset names another zone": {
+			{"before", subsets(4, "a:a"), "east/a west/b", "", false, "a/east/a:4", ""},
+			{"it moves step by step", subsets(4, "a:b"), "east/a west/b", "", true, "a/east/a:3 a/west/b:1", "PlacedPlaced"},
+			{"the next one goes", subsets(4, "a:b"), "east/a west/b", "", true, "a/east/a:2 a/west/b:1", "PlacedPlaced"},
 		},
 		"a subset that no member matches": {
 			{"from the start: the others are placed", subsets(8, "a:a q:q=2"), "east/a", "", false, "a/east/a:6", "SubsetUnmatched!"},

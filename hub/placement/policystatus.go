@@ -173,22 +173,24 @@ func gatherPolicy(ctx context.Context, from client.Reader, rules map[string]Rule
 	if err := from.List(ctx, members, client.UnsafeDisableDeepCopy); err != nil {
 		return f, fmt.Errorf("list MemberClusters: %w", err)
 	}
-	f.nameless = nameless(&policy.Spec, members.Items)
 	placements := &topology.WorkloadPlacementList{}
 	if err := from.List(ctx, placements, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return f, fmt.Errorf("list placements: %w", err)
 	}
 	others := map[wire.Key]string{}
+	var subsets map[string]bool
 	for i := range placements.Items {
 		p := &placements.Items[i]
 		switch ref := p.Spec.Policy; {
 		case ref == nil || p.DeletionTimestamp != nil || ref.Kind != key.Kind:
 		case ref.Name == key.Name:
 			f.workloads++
+			subsets = withSubsets(subsets, p)
 		default:
 			others[wire.KeyOfPlacement(p)] = ref.Name
 		}
 	}
+	f.nameless = nameless(&policy.Spec, members.Items, subsets)
 	if len(others) == 0 {
 		return f, nil
 	}
@@ -199,6 +201,17 @@ func gatherPolicy(ctx context.Context, from client.Reader, rules map[string]Rule
 	first := slices.MinFunc(conflicts, func(a, b wire.Key) int { return strings.Compare(a.String(), b.String()) })
 	f.conflict, f.winner = first.Sentence(), others[first]
 	return f, nil
+}
+
+// withSubsets adds the subsets of a placement to those that are known.
+func withSubsets(known map[string]bool, p *topology.WorkloadPlacement) map[string]bool {
+	if known == nil {
+		known = map[string]bool{}
+	}
+	for i := range p.Spec.Limits {
+		known[p.Spec.Limits[i].Subset] = true
+	}
+	return known
 }
 
 // conflictsOf returns which of the workloads that other policies hold this policy selects too.

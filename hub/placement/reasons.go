@@ -46,9 +46,12 @@ const (
 
 // Reasons of a cell's number that are not the division's own.
 const (
-	// CellExcluded: the policy no longer selects the member, or it is not accepted any more.
+	// CellExcluded: the policy no longer selects the member, or it is not accepted any more; what is leaving there goes as others get
+	// available.
 	CellExcluded = "Excluded"
-	// CellUnmatched: the member no longer matches the subset.
+	// CellAbandoned: as CellExcluded, and the member is not heard of, so that others stand in for what is leaving there.
+	CellAbandoned = "Abandoned"
+	// CellUnmatched: the member no longer matches the subset; what is leaving there goes as others get available.
 	CellUnmatched = "Unmatched"
 	// CellCopy: every selected member gets a copy.
 	CellCopy = "Copy"

@@ -39,7 +39,7 @@ type Reconciler struct {
 // writes to ledger. heard tells since when the hub is in contact with its API server.
 func NewReconciler(c client.Client, live client.Reader, recorder events.EventRecorder, clk clock.PassiveClock, heard func() time.Time, hubID string, verdicts *Verdicts, watching *Watching, ledger *Ledger) *Reconciler {
 	return &Reconciler{
-		gatherer: gatherer{reader: c, rules: AllRules(), hubID: hubID, watching: watching, clock: clk, heard: heard, ledger: ledger},
+		gatherer: gatherer{reader: c, rules: AllRules(), hubID: hubID, watching: watching, clock: clk, heard: heard, ledger: ledger, decisions: newDecisions()},
 		client:   c, verdicts: verdicts, written: wire.NewWritten[wire.Key](clk), live: live, events: recorder,
 	}
 }
@@ -91,7 +91,7 @@ func (r *Reconciler) apply(ctx context.Context, s *state, step step) error {
 			return fmt.Errorf("delete placement of %s: %w", s.key.Sentence(), err)
 		}
 		return nil
-	case step.spec == nil:
+	case step.spec == nil && !s.restored:
 		return nil
 	case s.placement == nil:
 		placement := &topology.WorkloadPlacement{
@@ -102,6 +102,7 @@ func (r *Reconciler) apply(ctx context.Context, s *state, step step) error {
 			},
 			Spec: *step.spec,
 		}
+		withDigest(placement)
 		ctx, end := r.traced(ctx, s.key, step.spec)
 		err := r.client.Create(ctx, placement, wire.ManagerPlacement)
 		if end(err); err != nil {
@@ -109,14 +110,17 @@ func (r *Reconciler) apply(ctx context.Context, s *state, step step) error {
 		}
 		r.written.Wrote(s.key, placement.ResourceVersion)
 		return nil
-	case equality.Semantic.DeepEqual(&s.placement.Spec, step.spec):
-		return nil
+	case step.spec == nil:
+		step.spec = &s.placement.Spec // what is frozen is as the hub left it
+	case !s.restored && equality.Semantic.DeepEqual(&s.placement.Spec, step.spec):
+		return r.sign(ctx, s)
 	}
 	if err := r.remember(ctx, s, step.spec); err != nil {
 		return err
 	}
 	placement := s.placement.DeepCopy()
 	placement.Spec = *step.spec
+	withDigest(placement)
 	controllerutil.AddFinalizer(placement, topology.PlacementFinalizer)
 	ctx, end := r.traced(ctx, s.key, step.spec)
 	err := r.client.Update(ctx, placement, wire.ManagerPlacement)

@@ -74,7 +74,7 @@ func standingsOf(f *Facts) map[cellID]*standing {
 	for i := range f.Last.Cells {
 		c := &f.Last.Cells[i]
 		m := members[c.Cluster]
-		if m == nil || !m.Selected || !m.Ready || gone(m) || c.Leaving > 0 {
+		if m == nil || !m.Ready || f.left[place{c.Subset, c.Cluster}] != "" || c.Leaving > 0 {
 			continue
 		}
 		if s := f.standingOf(m, c, ordered[place{c.Subset, c.Cluster}], missing); s != nil {
@@ -97,7 +97,7 @@ func (f *Facts) missing() bool {
 	var runs int32
 	for i := range f.Last.Cells {
 		c := &f.Last.Cells[i]
-		if m := members[c.Cluster]; m == nil || !m.Selected || gone(m) {
+		if m := members[c.Cluster]; m == nil || f.left[place{c.Subset, c.Cluster}] != "" {
 			continue
 		}
 		report := f.Reports[c.Cluster]

@@ -651,7 +651,7 @@ func TestRescheduleComesToRest(t *testing.T) {
 	if testing.Short() {
 		seeds = min(seeds, 10)
 	}
-	for seed := range seeds {
+	for seed := *firstWorld; seed < *firstWorld+seeds; seed++ {
 		r := rand.New(rand.NewPCG(uint64(seed), 5))
 		members, zones := 2+r.IntN(4), 1
 		if r.IntN(3) == 0 {

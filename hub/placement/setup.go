@@ -3,6 +3,7 @@ package placement
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -234,7 +235,7 @@ func workloadChanged() predicate.Predicate {
 }
 
 func placementChanged() predicate.Predicate {
-	return predicate.Or(predicate.GenerationChangedPredicate{}, deletionBegan())
+	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan())
 }
 
 func deletionBegan() predicate.Predicate {
@@ -300,7 +301,8 @@ func policyOfPlacementChanged() predicate.Predicate {
 	return predicate.Or(deletionBegan(), predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld.(*topology.WorkloadPlacement), e.ObjectNew.(*topology.WorkloadPlacement)
-			return !equality.Semantic.DeepEqual(before.Spec.Policy, after.Spec.Policy)
+			return !equality.Semantic.DeepEqual(before.Spec.Policy, after.Spec.Policy) ||
+				!slices.EqualFunc(before.Spec.Limits, after.Spec.Limits, func(a, b topology.SubsetLimits) bool { return a.Subset == b.Subset })
 		},
 	})
 }

@@ -40,7 +40,7 @@ func holdToWaves(f *Facts, spec *topology.WorkloadPlacementSpec, pools []pool, n
 		for i := range p.cells {
 			at := waves.Place{Subset: p.subset, Cluster: p.cells[i].Key, Replicas: p.cells[i].Replicas, Held: p.cells[i].Held.Update, Lost: true}
 			if m := members[at.Cluster]; m != nil {
-				at.Labels, at.Lost, at.Unheard, at.News, at.Zones = m.Labels, m.Silent || m.Lost, !m.Ready, f.News[m.Name], zonesAt(spec.Cells, p.subset, m)
+				at.Labels, at.Lost, at.Unheard, at.News, at.Zones = m.Labels, m.Silent || lost(f.left[place{p.subset, m.Name}]), !m.Ready, f.News[m.Name], zonesAt(spec.Cells, p.subset, m)
 			}
 			if p.cells[i].Report != nil {
 				at.Updated = f.Reports[at.Cluster].Use[p.subset].UpdatedAvailable

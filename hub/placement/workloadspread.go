@@ -162,6 +162,7 @@ func divideSpread(f *Facts) (divided, []Note, *Refusal) {
 		}
 		g.Last, g.Reports = &last, spreadReports(f, last.Cells)
 	}
+	g.left = leftPlaces(&g)
 	result, notes, refusal := divideSubsets(&g)
 	if refusal != nil {
 		return divided{}, nil, refusal
@@ -232,7 +233,26 @@ func reassign(f *Facts, cells []topology.Cell, keep bool) (out []topology.Cell, 
 	for _, n := range loose {
 		left += int64(n)
 	}
-	return out, left
+	return append(out, homeless(f, cells, loose)...), left
+}
+
+// homeless are cells for what members have that match no subset any more: they count for the subset that they had, or else for the first
+// one, and are left step by step.
+func homeless(f *Facts, cells []topology.Cell, loose map[string]int32) []topology.Cell {
+	parts := f.WorkloadSpread.Parts
+	var out []topology.Cell
+	for i := range f.Members {
+		m := &f.Members[i]
+		if loose[m.Name] == 0 || slices.ContainsFunc(parts, func(p Subset) bool { return matchTerm(&p.Term, m).ok }) {
+			continue
+		}
+		at := slices.IndexFunc(cells, func(c topology.Cell) bool { return c.Cluster == m.Name })
+		c := cells[at]
+		had := slices.IndexFunc(parts, func(p Subset) bool { return p.Name == c.SpreadSubset })
+		c.Subset, c.SpreadSubset, c.Replicas, c.Leaving = parts[max(had, 0)].Name, "", loose[m.Name], 0
+		out = append(out, c)
+	}
+	return out
 }
 
 // spreadRooms returns how many replicas each subset gets: they are filled in their order, and those that no member matches get none.

@@ -22,7 +22,8 @@ import (
 )
 
 // Reader reads objects from YAML documents as an API server with our CustomResourceDefinitions does: strictly, with the
-// defaults of the schemas, and the older versions converted. What only CEL rules or a running cluster know is not checked.
+// defaults of the schemas, and the older versions converted. Of policies the lists of values and the bounds of the schemas are checked,
+// too. What only CEL rules or a running cluster know is not checked.
 type Reader struct {
 	scheme *runtime.Scheme
 	older  *runtime.Scheme
@@ -192,6 +193,11 @@ func (r *Reader) one(tree map[string]any) ([]client.Object, []string, error) {
 		return nil, nil, err
 	}
 	u.Object, _ = withDefaults(u.Object, r.schemas[gvk]).(map[string]any)
+	if gvk.Kind == placement.KindPolicy || gvk.Kind == placement.KindClusterPolicy {
+		if err := checkSpec(name, u.Object, r.schemas[gvk]); err != nil {
+			return nil, nil, err
+		}
+	}
 	if r.older.Recognizes(gvk) {
 		converted, err := conversion.Convert(u, apps.GroupVersion.String())
 		if err != nil {

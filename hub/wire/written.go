@@ -38,6 +38,13 @@ func (w *Written[K]) Wrote(key K, version string) {
 	w.versions[key] = written{version: version, at: w.clock.Now()}
 }
 
+// Is tells whether this is the last version that this process wrote.
+func (w *Written[K]) Is(key K, version string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.versions[key].version == version
+}
+
 // Seen tells whether an object of the cache, with this resourceVersion ("" where the cache has none), is at least as new
 // as the last recorded write.
 func (w *Written[K]) Seen(key K, version string) bool {

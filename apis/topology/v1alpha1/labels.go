@@ -10,6 +10,10 @@ const (
 	// LabelPlacement is on a Work: the uid of the WorkloadPlacement that it carries out.
 	LabelPlacement = "topology.flotilla.dev/placement"
 
+	// AnnotationDecision is on a WorkloadPlacement: the digest of the decision, as the hub made it. A spec that has another one was edited
+	// by somebody else; nothing is delivered by it, and the hub puts its own decision back.
+	AnnotationDecision = "topology.flotilla.dev/decision"
+
 	// AnnotationHubID is on a Work: the id of the hub that wrote it (uid of its kube-system namespace).
 	AnnotationHubID = "topology.flotilla.dev/hub-id"
 	// AnnotationTraceparent is on a Work: the span that wrote it last, as in the header of W3C Trace Context. It is written along with other

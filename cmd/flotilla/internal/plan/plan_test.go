@@ -214,7 +214,7 @@ metadata: {name: everywhere}
 spec: {workloads: [{kind: CloneSet}], clusters: {names: [west]}}
 `
 	out, _, err := run(t, NewCommand(), "--members", base, "-f", file(t, narrow))
-	if err != nil || !strings.Contains(out, "2 replicas move: east 2 → 0, west 2 → 4") || !strings.Contains(out, "Excluded: the policy no longer selects the member") {
+	if err != nil || !strings.Contains(out, "4 replicas, 3 placed") || !strings.Contains(out, "others stand in for 2 replicas of member east") || !strings.Contains(out, "Excluded: the policy no longer selects the member") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -39,7 +39,7 @@ func NewCommand() *cobra.Command {
 		newStatus(), newHistory(), newDiff(), newUndo(),
 		newChange("pause", "Stop updating pods; healing and scaling go on", "paused", func(o client.Object) error { return pause(o, true) }),
 		newChange("resume", "Go on with a rollout that was paused", "resumed", func(o client.Object) error { return pause(o, false) }),
-		newChange("promote", "Let all pods be updated: no partition, no pause", "promoted", promote),
+		newPromote(),
 		newChange("restart", "Restart every pod, within the limits of the rollout", "restarted", func(o client.Object) error { return restart(o, now.Now()) }),
 		newWord("approve", "Go on after the wave under way, whatever it waits for but its pods; and after one that has failed", "approved", approval),
 		newWord("retry", "Have a wave that failed tried again", "to be tried again", retry),

@@ -6,6 +6,8 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -62,4 +64,41 @@ func say(ctx context.Context, c client.Client, out io.Writer, key wire.Key, done
 		o.SetAnnotations(annotations)
 		return nil
 	})
+}
+
+// newPromote returns the verb that lets all pods be updated.
+func newPromote() *cobra.Command {
+	return newVerb("promote", "Let all pods be updated: no partition, no pause", promoteAll)
+}
+
+// promoteAll takes partition and pause away. Where waves are under way it says that they go on as they are: they are the policy's.
+func promoteAll(ctx context.Context, c client.Client, out io.Writer, key wire.Key) error {
+	p, err := underWay(ctx, c, key)
+	if err != nil {
+		return err
+	}
+	if p == nil {
+		return apply(ctx, c, out, key, "promoted", promote)
+	}
+	if err := apply(ctx, c, out, key, "free of a partition and of a pause", promote); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "its update goes on in waves, at wave %d of %d, %s: promote ends no wave; go on after it with flotilla rollout approve\n", p.Number, p.Of, p.Name)
+	return err
+}
+
+// underWay returns the wave under way of a workload, nil for none: there may be none, no hub, or no right to look.
+func underWay(ctx context.Context, c client.Client, key wire.Key) (*topology.WaveProgress, error) {
+	placement := &topology.WorkloadPlacement{}
+	err := c.Get(ctx, key.Placement(), placement)
+	switch {
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err), apierrors.IsForbidden(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get the placement of %s: %w", key.Sentence(), err)
+	}
+	if p := placement.Spec.Wave; p != nil && p.Number <= p.Of {
+		return p, nil
+	}
+	return nil, nil
 }

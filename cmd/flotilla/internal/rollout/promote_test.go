@@ -1,0 +1,53 @@
+package rollout
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// TestPromoteEndsNoWave: promote says that it does not end the waves of the policy, also where it has nothing to change, and does not call
+// promoted what waits at a wave.
+func TestPromoteEndsNoWave(t *testing.T) {
+	key := wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{apps.AddToScheme, topology.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, tc := range map[string]struct {
+		text     string
+		progress *topology.WaveProgress
+		want     string
+	}{
+		"waves under way, and held back": {held, &topology.WaveProgress{Number: 1, Of: 2, Name: "canary"},
+			"CloneSet shop/web is free of a partition and of a pause\nits update goes on in waves, at wave 1 of 2, canary: promote ends no wave; go on after it with flotilla rollout approve\n"},
+		"waves under way alone": {web, &topology.WaveProgress{Number: 2, Of: 2, Name: "rest"},
+			"CloneSet shop/web is free of a partition and of a pause already\nits update goes on in waves, at wave 2 of 2, rest: promote ends no wave; go on after it with flotilla rollout approve\n"},
+		"they are over": {web, &topology.WaveProgress{Number: 3, Of: 2}, "CloneSet shop/web is promoted already\n"},
+		"none":          {held, nil, "CloneSet shop/web is promoted\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			placement := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: key.Placement().Namespace, Name: key.Placement().Name}}
+			placement.Spec.Wave = tc.progress
+			c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(parse(t, "CloneSet", tc.text), placement).Build()
+			var out bytes.Buffer
+			if err := promoteAll(t.Context(), c, &out, key); err != nil || out.String() != tc.want {
+				t.Errorf("%v, it says %q, want %q", err, out.String(), tc.want)
+			}
+		})
+	}
+	var out bytes.Buffer
+	if err := promoteAll(t.Context(), clientWith(t, parse(t, "CloneSet", held)), &out, key); err == nil || !strings.Contains(err.Error(), "placement") {
+		t.Errorf("a client that cannot read placements: %v, %q", err, out.String())
+	}
+}
