@@ -1,9 +1,12 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -45,8 +48,27 @@ func (c *Cluster) store(ctx context.Context, object *unstructured.Unstructured) 
 	return nil
 }
 
-// put writes a key of etcd.
+// put writes a key of etcd by its gateway, which takes keys and values in base64.
 func (c *Cluster) put(ctx context.Context, key string, value []byte) error {
-	_, err := c.etcd(ctx, "kv/put", map[string]any{"key": []byte(key), "value": value})
-	return err
+	body, err := json.Marshal(struct {
+		Key   []byte `json:"key"`
+		Value []byte `json:"value"`
+	}{[]byte(key), value})
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("http://%s:%d/v3/kv/put", loopback, c.ports.Etcd), bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		said, _ := io.ReadAll(io.LimitReader(response.Body, 500))
+		return fmt.Errorf("etcd answers %s: %s", response.Status, said)
+	}
+	return nil
 }
