@@ -97,6 +97,11 @@ helm:
 charts: setup helm ## Lint and render the charts, and follow docs/install.md on three API servers
 	go test -tags e2e -count 1 -timeout 25m $(TESTFLAGS) ./e2e/charts
 
+.PHONY: restore
+restore: setup ## Follow docs/tasks/back-up-the-hub.md: back a hub up, and restore it under what runs
+	@e2e/tools/build.sh $(BIN) etcdctl etcdutl
+	go test -tags e2e -count 1 -timeout 25m -v $(TESTFLAGS) ./e2e/restore
+
 .PHONY: gitops
 gitops: setup ## Hold what Argo CD and Flux read in workloads against what is so, in every phase
 	@[ -x $(BIN)/gitops-health ] || echo "building what reads objects as Argo CD and Flux do (fetches 60 MB, about 1 min the first time)"

@@ -82,7 +82,10 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 	}
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS = -1 // the API server's priority and fairness limits us, not a bucket in the client
-	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	mgr, err := contact.NewManager(cfg, ctrl.Options{
 		Scheme:                        scheme,
 		Logger:                        o.Logger,
 		Cache:                         cacheOptions(),
@@ -94,7 +97,7 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 		LeaderElectionNamespace:       o.LeaderElectionNamespace,
 		LeaderElectionReleaseOnCancel: true,
 		Controller:                    config.Controller{SkipNameValidation: new(o.SkipNameValidation)},
-	})
+	}, o.Clock)
 	if err != nil {
 		return nil, fmt.Errorf("create the manager: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -29,6 +30,7 @@ import (
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	memberagent "github.com/flotilla-dev/flotilla/member-agent"
+	"github.com/flotilla-dev/flotilla/member-agent/apply"
 )
 
 const (
@@ -152,7 +154,13 @@ func (b *bed) agentAt(t *testing.T, hub *rest.Config, clk clock.WithTicker) (sto
 		t.Fatal(err)
 	}
 	hub.UserAgent = "flotilla-agent/test"
-	err = memberagent.Setup(ctx, mgr, memberagent.Options{Hub: hub, ClusterName: cluster, Namespace: "flotilla-system", Version: "v0.0.0-test", Workers: 4, Clock: clk})
+	allowed, err := apply.Allow([]string{"CloneSet", "ConfigMap", "PersistentVolumeClaim", "UnitedDeployment"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Two kinds that no hub sends: these tests order them.
+	allowed[schema.GroupKind{Group: "apps", Kind: "Deployment"}], allowed[schema.GroupKind{Group: "apps.example.com", Kind: "Boat"}] = true, true
+	err = memberagent.Setup(ctx, mgr, memberagent.Options{Allowed: allowed, Hub: hub, ClusterName: cluster, Namespace: "flotilla-system", Version: "v0.0.0-test", Workers: 4, Clock: clk})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,6 +44,7 @@ func TestAgent(t *testing.T) {
 	t.Run("what is not ours is left alone", b.testConflict)
 	t.Run("an unknown field is refused and what stands stays", b.testUnknownField)
 	t.Run("an unknown kind says what to install", b.testUnknownKind)
+	t.Run("a kind that the member's owner does not allow is refused", b.testNotAllowed)
 	t.Run("a Work that cannot be read says why", b.testUnreadable)
 	t.Run("suspended Works are not carried out", b.testSuspended)
 	t.Run("deletion", b.testDeletion)
@@ -302,6 +303,31 @@ func (b *bed) testUnknownKind(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.gone(t, b.hub, w)
+}
+
+func (b *bed) testNotAllowed(t *testing.T) {
+	stands := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "stands", Labels: map[string]string{topology.LabelHub: hubID}}}
+	b.create(t, b.member, stands)
+	for _, name := range []string{"made", "stands"} {
+		w := order(t, 1, tree{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": tree{"namespace": "shop", "name": name}})
+		b.create(t, b.hub, w)
+		got := b.condition(t, w, work.ReasonNotAllowed)
+		for _, want := range []string{"ServiceAccount", "shop/" + name, "--allow-kinds"} {
+			if message := got.Status.Conditions[0].Message; !strings.Contains(message, want) {
+				t.Errorf("the message %q does not say %q", message, want)
+			}
+		}
+		if err := b.hub.Delete(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+		b.gone(t, b.hub, w)
+	}
+	if err := b.member.Get(t.Context(), shop("made"), &corev1.ServiceAccount{}); !apierrors.IsNotFound(err) {
+		t.Errorf("what is not allowed was made (%v)", err)
+	}
+	if err := b.member.Get(t.Context(), shop("stands"), stands); err != nil || stands.DeletionTimestamp != nil {
+		t.Errorf("what is not allowed was deleted: %v, %v", err, stands.DeletionTimestamp)
+	}
 }
 
 func (b *bed) testUnreadable(t *testing.T) {

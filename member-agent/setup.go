@@ -58,6 +58,8 @@ type Options struct {
 	Namespace string
 	// Version of the agent, for MemberCluster.status.
 	Version string
+	// Allowed are the kinds that a hub may bring; nil for all.
+	Allowed apply.Allowed
 	// Workers is how many objects of each kind are worked on at the same time, at least 1.
 	Workers int
 	// Clock is the time.
@@ -158,7 +160,7 @@ func setupHub(ctx context.Context, mgr ctrl.Manager, options Options, hub *link.
 	}
 	tracer := tracing.New(options.Tracing, options.ClusterName)
 	if err := apply.Setup(mgr, apply.Options{
-		Hub: hub, Objects: store, Outcomes: outcomes, Copies: kept, Workers: options.Workers, Clock: options.Clock, Tracer: tracer,
+		Hub: hub, Objects: store, Outcomes: outcomes, Copies: kept, Allowed: options.Allowed, Workers: options.Workers, Clock: options.Clock, Tracer: tracer,
 	}); err != nil {
 		return err
 	}

@@ -32,6 +32,7 @@ import (
 	"github.com/flotilla-dev/flotilla/cmd/internal/serving"
 	"github.com/flotilla-dev/flotilla/cmd/internal/tracing"
 	memberagent "github.com/flotilla-dev/flotilla/member-agent"
+	"github.com/flotilla-dev/flotilla/member-agent/apply"
 	"github.com/flotilla-dev/flotilla/member-agent/expiry"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/servertime"
 	"github.com/flotilla-dev/flotilla/member-agent/link/dial"
@@ -50,6 +51,7 @@ type flags struct {
 	leaderNamespace                        string
 	webhook                                serving.Flags
 	workers                                int
+	allowKinds                             []string
 	cloneSetShortHash                      bool
 	logLevel, logFormat                    string
 }
@@ -78,6 +80,7 @@ func newCommand() *cobra.Command {
 	set.StringVar(&f.leaderNamespace, "leader-election-namespace", "flotilla-system", "namespace of that Lease in the member, of the copies of Works, and of the webhook's Secret and Service; made if it does not exist")
 	f.webhook.Add(set, program)
 	set.IntVar(&f.workers, "workers", 16, "objects of each kind that are worked on at the same time")
+	set.StringSliceVar(&f.allowKinds, "allow-kinds", apply.Carried(), "kinds of which the hub may bring objects into the member; other orders are refused with the reason NotAllowed")
 	set.BoolVar(&f.cloneSetShortHash, "cloneset-short-hash", false, "new pods of CloneSets name their revision in the label controller-revision-hash by its hash alone, as with OpenKruise's gate CloneSetShortHash; pods that are there stay as they are")
 	set.StringVar(&f.logLevel, "log-level", "info", "debug, info or error")
 	set.StringVar(&f.logFormat, "log-format", "text", "text or json")
@@ -111,6 +114,10 @@ func run(ctx context.Context, f *flags) error {
 	if err != nil {
 		return err
 	}
+	allowed, err := apply.Allow(f.allowKinds)
+	if err != nil {
+		return fmt.Errorf("--allow-kinds: %w", err)
+	}
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
 
@@ -120,6 +127,7 @@ func run(ctx context.Context, f *flags) error {
 	}
 	options := memberagent.Options{
 		ClusterName: f.clusterName, Namespace: f.leaderNamespace, Version: version(), Workers: f.workers, Clock: clocks.New(), CloneSetShortHash: f.cloneSetShortHash,
+		Allowed: allowed,
 	}
 	memberTime := servertime.New(options.Clock, log.WithName("clock"))
 	member.Wrap(memberTime.Wrap)

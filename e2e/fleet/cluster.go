@@ -66,6 +66,12 @@ func (c *Cluster) Restore(folder string) error {
 	return nil
 }
 
+// StorageAddress returns the URL of the cluster's etcd, for a person with etcd's own tools.
+func (c *Cluster) StorageAddress() string { return fmt.Sprintf("http://%s:%d", loopback, c.ports.Etcd) }
+
+// StorageFolder returns the folder of etcd's data.
+func (c *Cluster) StorageFolder() string { return c.stored() }
+
 // stored is the folder of etcd's data.
 func (c *Cluster) stored() string { return filepath.Join(c.dir(), "etcd") }
 

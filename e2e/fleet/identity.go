@@ -28,6 +28,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/inventory/registration"
+	hubrights "github.com/flotilla-dev/flotilla/hub/rights"
 	"github.com/flotilla-dev/flotilla/member-agent/rights"
 )
 
@@ -114,7 +115,7 @@ func (c *Cluster) HubIdentity(ctx context.Context) (string, error) {
 	if err := c.ensureSystemNamespace(ctx); err != nil {
 		return "", err
 	}
-	if err := c.grant(ctx, HubUser, topology.SystemNamespace, servingRules(HubUser)); err != nil {
+	if err := c.grant(ctx, HubUser, topology.SystemNamespace, hubrights.NamespaceRules()); err != nil {
 		return "", err
 	}
 	return c.Identity(HubUser)
@@ -305,13 +306,6 @@ func (c *Cluster) ensureNamespace(ctx context.Context, name string) error {
 		return fmt.Errorf("apply namespace %s of %s: %w", name, c.Name, err)
 	}
 	return nil
-}
-
-// servingRules let a program keep its certificate. To create cannot be bound to a name.
-func servingRules(program string) []rbacv1.PolicyRule {
-	own := rule("", "secrets", "get list watch update")
-	own.ResourceNames = []string{program + "-webhook"}
-	return []rbacv1.PolicyRule{own, rule("", "secrets", "create")}
 }
 
 // conversionRule lets a program say in our CustomResourceDefinitions where their objects are converted.

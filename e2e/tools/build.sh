@@ -18,6 +18,7 @@ for name in "$@"; do
   i=$((i + 1)); flags="-s -w"; note=
   case $name in
     etcd) mod=controlplane pkg=go.etcd.io/etcd/server/v3; note=" (about 50 s the first time)" ;;
+    etcdctl|etcdutl) mod=etcd pkg=go.etcd.io/etcd/$name/v3; note=" (about 50 s the first time)" ;;
     kube-apiserver) mod=controlplane pkg=k8s.io/kubernetes/cmd/$name flags=$STAMP; note=" (about 3 min the first time)" ;;
     kube-*|kubectl) mod=controlplane pkg=k8s.io/kubernetes/cmd/$name flags=$STAMP; note=" (about 1 min the first time)" ;;
     kwok|kwokctl) mod=kwok pkg=sigs.k8s.io/kwok/cmd/$name; note=" (about 1 min the first time)" ;;

@@ -24,15 +24,16 @@ func (r *Reconciler) apply(ctx context.Context, s *state, want []*work.Work) (ct
 	for i := range s.works {
 		have[client.ObjectKeyFromObject(&s.works[i])] = &s.works[i]
 	}
-	old := make([]*work.Work, len(want))
+	old, making := make([]*work.Work, len(want)), false
 	for i, w := range want {
 		old[i] = have[client.ObjectKeyFromObject(w)]
+		making = making || old[i] == nil
 		delete(have, client.ObjectKeyFromObject(w))
 	}
-	if len(have) > 0 {
-		if latest, err := r.isLatest(ctx, s); err != nil {
+	if making || len(have) > 0 {
+		if stands, err := r.stands(ctx, s, making); err != nil {
 			return ctrl.Result{}, err
-		} else if !latest {
+		} else if !stands {
 			return ctrl.Result{RequeueAfter: staleRetry}, nil
 		}
 	}
@@ -54,20 +55,6 @@ func (r *Reconciler) apply(ctx context.Context, s *state, want []*work.Work) (ct
 		return ctrl.Result{RequeueAfter: staleRetry}, nil
 	}
 	return ctrl.Result{}, err
-}
-
-// isLatest tells whether the placement is what the API server has. It is asked before a Work goes: a cache that a server behind
-// the others fills, as after a change of the hub's leader, may show a decision that is older than the Work.
-func (r *Reconciler) isLatest(ctx context.Context, s *state) (bool, error) {
-	if s.placement == nil {
-		return true, nil
-	}
-	live := &topology.WorkloadPlacement{}
-	err := r.live.Get(ctx, client.ObjectKeyFromObject(s.placement), live)
-	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("read the placement of %s: %w", s.key.Sentence(), err)
-	}
-	return err == nil && live.UID == s.placement.UID && live.Generation == s.placement.Generation, nil
 }
 
 // traced begins the span of a write of a Work, which carries it to the agent.

@@ -69,7 +69,14 @@ func (r *CopyReconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Resu
 	if err := r.preserveOrphans(ctx, s, f); err != nil {
 		return ctrl.Result{}, err
 	}
+	works, stale, err := r.wanted(ctx, f, works)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
 	result, err := r.apply(ctx, s, works)
+	if stale && result.RequeueAfter == 0 {
+		result.RequeueAfter = staleRetry
+	}
 	if err != nil || result.RequeueAfter > 0 || s.placement == nil || s.placement.DeletionTimestamp == nil {
 		return result, err
 	}

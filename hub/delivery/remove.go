@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -65,6 +64,11 @@ func (r *Reconciler) removeOrphans(ctx context.Context, s *state) error {
 func (r *Reconciler) release(ctx context.Context, s *state) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(s.placement, topology.PlacementFinalizer) {
 		return ctrl.Result{}, nil
+	}
+	if still, err := r.goes(ctx, s); err != nil {
+		return ctrl.Result{}, err
+	} else if !still {
+		return ctrl.Result{RequeueAfter: staleRetry}, nil
 	}
 	goes, err := r.workloadGoes(ctx, s)
 	if err != nil {
@@ -188,17 +192,4 @@ func (r *Reconciler) preserveNeeds(ctx context.Context, works []work.Work) error
 		}
 	}
 	return r.preserve(ctx, needs)
-}
-
-// workloadGoes tells whether what was placed goes with the placement.
-func (r *Reconciler) workloadGoes(ctx context.Context, s *state) (bool, error) {
-	if s.object == nil || s.object.GetDeletionTimestamp() != nil || s.object.GetUID() != s.placement.Spec.Workload.UID ||
-		s.object.GetAnnotations()[topology.AnnotationWithdraw] != "" {
-		return true, nil
-	}
-	namespace := &corev1.Namespace{}
-	if err := r.client.Get(ctx, client.ObjectKey{Name: s.key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("get namespace %s: %w", s.key.Namespace, err)
-	}
-	return namespace.UID == "" || namespace.DeletionTimestamp != nil, nil
 }

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -27,22 +28,26 @@ func (i indexer) IndexField(_ context.Context, o client.Object, field string, ex
 	return nil
 }
 
-// TestStaleDecisionRemovesNothing lets a cache show a placement that is older than the Works: what it does not name is no
-// reason to remove a Work.
-func TestStaleDecisionRemovesNothing(t *testing.T) {
+// hubClient returns a client with the hub's indexes that has these objects.
+func hubClient(t *testing.T, objects ...client.Object) client.WithWatch {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, apps.AddToScheme, topology.AddToScheme, work.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
-	build := func(objects ...client.Object) client.WithWatch {
-		builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
-		if err := wire.Index(t.Context(), indexer{builder}); err != nil {
-			t.Fatal(err)
-		}
-		return builder.Build()
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
+	if err := wire.Index(t.Context(), indexer{builder}); err != nil {
+		t.Fatal(err)
 	}
+	return builder.Build()
+}
+
+// TestStaleDecisionRemovesNothing lets a cache show a placement that is older than the Works: what it does not name is no
+// reason to remove a Work.
+func TestStaleDecisionRemovesNothing(t *testing.T) {
+	build := func(objects ...client.Object) client.WithWatch { return hubClient(t, objects...) }
 	key := wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}
 	object := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "object", Generation: 1}}
 	decision := func(generation int64, clusters ...string) *topology.WorkloadPlacement {
@@ -81,5 +86,99 @@ func TestStaleDecisionRemovesNothing(t *testing.T) {
 	}
 	if again := look(standing); again != 0 || south() {
 		t.Errorf("the decision stands: look again after %s, the Work of south stands: %t", again, south())
+	}
+}
+
+// TestNothingIsMadeOrDeletedForAPutBackHub lets caches show what a hub knew before it was put back to a backup, and asks what becomes of
+// Works: a workload younger than the backup gets none, for that would soon be deleted and the agent deletes what runs; and a workload that was
+// recreated after the backup loses none.
+func TestNothingIsMadeOrDeletedForAPutBackHub(t *testing.T) {
+	key := wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}
+	now := metav1.Now()
+	object := func(uid types.UID) *apps.CloneSet {
+		return &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: uid, Generation: 1}}
+	}
+	decision := func(of types.UID, change func(*topology.WorkloadPlacement)) *topology.WorkloadPlacement {
+		p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: key.Placement().Name, UID: "placement", Generation: 2, Finalizers: []string{topology.PlacementFinalizer}}}
+		p.Spec.Workload = topology.WorkloadReference{Kind: "CloneSet", Name: "web", UID: of, Generation: 1}
+		p.Spec.Cells = []topology.Cell{{Cluster: "east", Replicas: 1, Sequence: 1}}
+		if change != nil {
+			change(p)
+		}
+		return p
+	}
+	deleted := func(p *topology.WorkloadPlacement) { p.DeletionTimestamp = &now }
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "shop"}}
+	order := func() *work.Work {
+		works, refusal, err := plan(key, "hub", object("new"), decision("new", nil), additions{})
+		if err != nil || refusal != nil {
+			t.Fatal(err, refusal)
+		}
+		return works[0]
+	}
+	for _, tc := range []struct {
+		name         string
+		cached, live []client.Object
+		// stands: there is a Work afterwards, without a deletion timestamp.
+		stands bool
+	}{
+		{"as it is", []client.Object{object("new"), decision("new", nil)}, []client.Object{object("new"), decision("new", nil)}, true},
+		{"neither workload nor decision is there any more", []client.Object{object("new"), decision("new", nil)}, nil, false},
+		{"the workload is gone", []client.Object{object("new"), decision("new", nil)}, []client.Object{decision("new", nil)}, false},
+		{"another workload of that name", []client.Object{object("new"), decision("new", nil)}, []client.Object{object("old"), decision("new", nil)}, false},
+		{"a decision of the same generation that says another thing", []client.Object{object("new"), decision("new", nil)},
+			[]client.Object{object("new"), decision("new", func(p *topology.WorkloadPlacement) { p.Spec.Cells[0].Cluster = "west" })}, false},
+		{"deleted after the backup", []client.Object{decision("new", deleted), order()}, []client.Object{namespace, object("new"), decision("new", nil)}, true},
+		{"recreated after the backup", []client.Object{object("newer"), decision("new", deleted), order()}, []client.Object{namespace, object("new"), decision("new", deleted)}, true},
+		{"deleted for good", []client.Object{decision("new", deleted), order()}, []client.Object{namespace, decision("new", deleted)}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			cached := hubClient(t, tc.cached...)
+			r := NewReconciler(cached, hubClient(t, tc.live...), clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewVerdicts())
+			if _, err := r.Reconcile(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+			w := &work.Work{}
+			err := cached.Get(t.Context(), key.Work("east"), w)
+			if client.IgnoreNotFound(err) != nil {
+				t.Fatal(err)
+			}
+			if stands := err == nil && w.DeletionTimestamp == nil; stands != tc.stands {
+				t.Errorf("the Work stands: %t", stands)
+			}
+		})
+	}
+}
+
+// TestNoCopyIsMadeForADecisionThatIsGone is the same for what goes along with a workload.
+func TestNoCopyIsMadeForADecisionThatIsGone(t *testing.T) {
+	key := wire.Key{Kind: "ConfigMap", Namespace: "shop", Name: "settings"}
+	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "settings", UID: "settings"}, Data: map[string]string{"a": "b"}}
+	decision := func(clusters ...string) *topology.WorkloadPlacement {
+		p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web.cloneset", UID: "placement", Generation: 2}}
+		p.Spec.Workload = topology.WorkloadReference{Kind: "CloneSet", Name: "web", UID: "object", Generation: 1}
+		p.Spec.Dependencies = []topology.Dependency{{DependencyReference: topology.DependencyReference{Kind: "ConfigMap", Name: "settings"}}}
+		for _, cluster := range clusters {
+			p.Spec.Cells = append(p.Spec.Cells, topology.Cell{Cluster: cluster, Replicas: 1, Sequence: 1})
+		}
+		return p
+	}
+	cached := hubClient(t, decision("east", "west"))
+	r := NewCopyReconciler(cached, hubClient(t, settings, decision("east")), clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewVerdicts(), placement.NewWatching())
+	result, err := r.Reconcile(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for member, want := range map[string]bool{"east": true, "west": false} {
+		err := cached.Get(t.Context(), key.Work(member), &work.Work{})
+		if client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		}
+		if made := err == nil; made != want {
+			t.Errorf("a Work for %s: %t", member, made)
+		}
+	}
+	if result.RequeueAfter == 0 {
+		t.Error("nobody looks again")
 	}
 }

@@ -46,6 +46,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	m := r.recall(req.NamespacedName, w)
 	r.Hub.Orphaned(req.NamespacedName, "")
+	if m.orderErr == nil {
+		if why := r.Allowed.refuses(m.order); why != "" {
+			return ctrl.Result{}, r.refuse(ctx, w, m, why)
+		}
+	}
 	if !r.Copies.Holds(w) && !r.Hub.MayExecuteNew(ctx) {
 		return ctrl.Result{RequeueAfter: holdAgain}, r.hold(ctx, w, m) // all Works come again when the hub has answered
 	}

@@ -42,6 +42,8 @@ type Options struct {
 	Outcomes *Outcomes
 	// Copies are the member's own copies of the Works that were carried out.
 	Copies *copies.Store
+	// Allowed are the kinds that are carried out.
+	Allowed Allowed
 	// Workers is how many Works are carried out at the same time, at least 1.
 	Workers int
 	Clock   clock.PassiveClock

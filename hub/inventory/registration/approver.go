@@ -13,6 +13,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/contact"
 )
 
 // LeaderElectionID is the name of the Lease that the active approver holds.
@@ -45,12 +46,15 @@ func NewManager(cfg *rest.Config, o Options) (ctrl.Manager, error) {
 	}
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS = -1 // the API server's priority and fairness limits us, not a bucket in the client
-	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	mgr, err := contact.NewManager(cfg, ctrl.Options{
 		Scheme: scheme, Logger: o.Logger, Cache: caching,
 		Metrics: metricsserver.Options{BindAddress: o.MetricsBindAddress}, HealthProbeBindAddress: o.HealthProbeBindAddress,
 		LeaderElection: o.LeaderElection, LeaderElectionID: LeaderElectionID, LeaderElectionNamespace: o.LeaderElectionNamespace,
 		LeaderElectionReleaseOnCancel: true, Controller: config.Controller{SkipNameValidation: new(o.SkipNameValidation)},
-	})
+	}, o.Clock)
 	if err != nil {
 		return nil, fmt.Errorf("create the manager: %w", err)
 	}
@@ -59,9 +63,6 @@ func NewManager(cfg *rest.Config, o Options) (ctrl.Manager, error) {
 	}
 	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
 		return nil, fmt.Errorf("add readiness check: %w", err)
-	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
 	}
 	return mgr, Setup(mgr, o.Clock)
 }

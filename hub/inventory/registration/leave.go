@@ -3,6 +3,7 @@ package registration
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -33,25 +34,26 @@ func worksOf(ctx context.Context, c client.Reader, name string) (own []work.Work
 	return own, others, nil
 }
 
-// Orders returns how many Works the hub has for a member, and how many placements have replicas there.
-func Orders(ctx context.Context, c client.Reader, name string) (works, placements int, err error) {
+// Orders returns how many Works the hub has for a member, and which workloads have replicas there, as "CloneSet shop/web", sorted.
+func Orders(ctx context.Context, c client.Reader, name string) (works int, workloads []string, err error) {
 	own, _, err := worksOf(ctx, c, name)
 	if err != nil {
-		return 0, 0, err
+		return 0, nil, err
 	}
 	placed := &topology.WorkloadPlacementList{}
 	if err := c.List(ctx, placed); err != nil {
-		return 0, 0, fmt.Errorf("list WorkloadPlacements: %w", err)
+		return 0, nil, fmt.Errorf("list WorkloadPlacements: %w", err)
 	}
 	for i := range placed.Items {
 		for _, cell := range placed.Items[i].Spec.Cells {
 			if cell.Cluster == name && cell.Replicas > 0 {
-				placements++
+				workloads = append(workloads, wire.KeyOfPlacement(&placed.Items[i]).Sentence())
 				break
 			}
 		}
 	}
-	return len(own), placements, nil
+	slices.Sort(workloads)
+	return len(own), workloads, nil
 }
 
 // Dismiss lets a member take part no longer: its workloads go to the others, as far as they can take them. It keeps its rights, so

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -104,6 +105,19 @@ func (o *leaveOptions) refuse(name string, known bool, works int) error {
 	return nil
 }
 
+// holds says what is left in a member, and which workloads keep replicas there.
+func holds(name string, works int, workloads []string) string {
+	const shown = 5 // more are no help in one line
+	said := fmt.Sprintf("%s still has %d objects", name, works)
+	switch left := len(workloads); {
+	case left == 0:
+		return said + ", and no workload has replicas there"
+	case left > shown:
+		return fmt.Sprintf("%s; replicas there have %s and %d more", said, strings.Join(workloads[:shown], ", "), left-shown)
+	}
+	return said + "; replicas there have " + strings.Join(workloads, ", ")
+}
+
 // empty waits until nothing of the hub is in the member.
 func empty(ctx context.Context, talk io.Writer, c client.Client, name string) error {
 	if err := registration.Dismiss(ctx, c, name); err != nil {
@@ -111,14 +125,14 @@ func empty(ctx context.Context, talk io.Writer, c client.Client, name string) er
 	}
 	last := ""
 	for {
-		works, placements, err := registration.Orders(ctx, c, name)
+		works, workloads, err := registration.Orders(ctx, c, name)
 		if err != nil {
 			return err
 		}
-		if works == 0 && placements == 0 {
+		if works == 0 && len(workloads) == 0 {
 			return nil
 		}
-		if now := fmt.Sprintf("%s still has %d objects, of %d workloads with replicas there", name, works, placements); now != last {
+		if now := holds(name, works, workloads); now != last {
 			last = now
 			fmt.Fprintln(talk, "waiting:", now)
 		}

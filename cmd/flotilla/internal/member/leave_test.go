@@ -30,3 +30,16 @@ func TestLeaveRefuses(t *testing.T) {
 		})
 	}
 }
+
+// TestHolds holds that whoever waits for a member to be empty is told by name what stays there.
+func TestHolds(t *testing.T) {
+	for want, workloads := range map[string][]string{
+		"east still has 3 objects, and no workload has replicas there":                               nil,
+		"east still has 3 objects; replicas there have CloneSet shop/api, CloneSet shop/web":         {"CloneSet shop/api", "CloneSet shop/web"},
+		"east still has 3 objects; replicas there have A a/a, B b/b, C c/c, D d/d, E e/e and 2 more": {"A a/a", "B b/b", "C c/c", "D d/d", "E e/e", "F f/f", "G g/g"},
+	} {
+		if got := holds("east", 3, workloads); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

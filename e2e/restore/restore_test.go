@@ -1,0 +1,296 @@
+//go:build e2e
+
+package restore
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/flotilla-dev/flotilla/apis/crds"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/e2e/fleet"
+	"github.com/flotilla-dev/flotilla/hub"
+)
+
+// patience is how long the test waits for what takes seconds on a quiet machine.
+const patience = 5 * time.Minute
+
+const common = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop, labels: {topology.flotilla.dev/federated: "true"}}
+---
+apiVersion: topology.flotilla.dev/v1alpha1
+kind: FederationPolicy
+metadata: {name: all, namespace: shop}
+spec:
+  workloads: [{kind: CloneSet}]
+`
+
+func cloneSet(name string) string {
+	return fmt.Sprintf(`---
+apiVersion: apps.kruise.io/v1beta1
+kind: CloneSet
+metadata: {name: %[1]s, namespace: shop}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: %[1]s}}
+  template:
+    metadata: {labels: {app: %[1]s}}
+    spec:
+      containers: [{name: main, image: "a:1"}]
+`, name)
+}
+
+// site is a hub with one member, and a person who follows the page.
+type site struct {
+	t      *testing.T
+	fleet  *fleet.Fleet
+	hub    client.Client
+	member kubernetes.Interface
+	env    []string
+	folder string
+}
+
+// TestBackUpTheHub follows the page: a workload is younger than the backup, and another one was deleted after it. All of Flotilla runs on while the
+// hub is restored; no pod goes, the younger workload is named, and it is taken over as it runs when it is applied again.
+func TestBackUpTheHub(t *testing.T) {
+	s := newSite(t)
+	page := commandsOf(t, filepath.Join("..", "..", "docs", "tasks", "back-up-the-hub.md"))
+	s.apply("old.yaml", common+cloneSet("old")+cloneSet("deleted"))
+	old := s.pods("old", 3)
+	s.pods("deleted", 3)
+
+	s.follow(page, "Back up")
+	s.apply(filepath.Join("workloads", "young.yaml"), cloneSet("young"))
+	young := s.pods("young", 3)
+	s.run("kubectl -n shop delete clone/deleted --timeout=240s")
+	s.pods("deleted", 0)
+
+	if err := s.fleet.Hub().Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.follow(page, "Restore")
+	pids := map[string]int{}
+	for _, name := range s.fleet.Programs() {
+		if pids[name] = s.fleet.Pid(name); pids[name] == 0 {
+			t.Fatalf("%s does not run any more", name)
+		}
+	}
+	if err := s.fleet.Hub().Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name := range pids {
+		s.eventually(name+" notices the restore", func(context.Context) string {
+			if s.fleet.Running(name) {
+				return "it runs on"
+			}
+			return ""
+		})
+		if said := s.fleet.LogTail(name, 5); !strings.Contains(said, "older state") {
+			t.Errorf("%s ended, and does not say why:\n%s", name, said)
+		}
+	}
+	// As a kubelet does, what has ended is started again, until it stays.
+	for name := range pids {
+		s.eventually(name+" runs again", func(ctx context.Context) string {
+			if err := s.fleet.Restart(name); err != nil {
+				return err.Error()
+			}
+			if err := s.fleet.WaitReady(ctx, name); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+	}
+
+	s.follow(page, "Look")
+	s.eventually("the younger workload is named", func(ctx context.Context) string {
+		m := &topology.MemberCluster{}
+		if err := s.hub.Get(ctx, client.ObjectKey{Name: "east"}, m); err != nil {
+			return err.Error()
+		}
+		if said := fmt.Sprint(m.Status.Orphans); m.Status.Orphaned != 1 || !strings.Contains(said, "young") {
+			return fmt.Sprintf("%d: %s", m.Status.Orphaned, said)
+		}
+		return ""
+	})
+	s.pods("deleted", 3)
+	s.same("old", old)
+	s.same("young", young)
+
+	s.follow(page, "Give back what is younger")
+	s.eventually("the younger workload is the hub's again", func(ctx context.Context) string {
+		m := &topology.MemberCluster{}
+		if err := s.hub.Get(ctx, client.ObjectKey{Name: "east"}, m); err != nil {
+			return err.Error()
+		}
+		if m.Status.Orphaned != 0 {
+			return fmt.Sprint(m.Status.Orphans)
+		}
+		return ""
+	})
+	s.run("kubectl -n shop scale clone/young --replicas=4")
+	after := s.pods("young", 4)
+	for name, uid := range young {
+		if after[name] != uid {
+			t.Errorf("pod %s of the younger workload is gone", name)
+		}
+	}
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	log.SetLogger(logr.Discard())
+	f := fleet.ForTest(t, fleet.Config{Members: []fleet.ClusterSpec{{Name: "east", Nodes: fleet.Nodes("east", "eu", []string{"a"}, 1)}}})
+	for _, program := range []string{fleet.HubProgram, fleet.AgentProgram, "etcdctl", "etcdutl"} {
+		if _, err := os.Stat(filepath.Join(f.Bin(), program)); err != nil {
+			t.Fatalf("%v: run make restore", err)
+		}
+	}
+	for _, c := range f.Clusters() {
+		if err := c.InstallCRDs(t.Context(), crds.FS); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, step := range []func() error{
+		func() error { return f.Accept(t.Context(), "east") },
+		// By the Lease of its election the hub notices that it was put back.
+		func() error { return f.RunHub(t.Context(), f.Bin(), "--leader-elect=true") },
+		func() error { return f.RunAgent(t.Context(), f.Bin(), f.Member("east")) },
+		func() error { return f.WaitMembersReady(t.Context(), patience) },
+	} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	scheme, err := hub.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{t: t, fleet: f, folder: t.TempDir()}
+	if s.hub, err = client.New(f.Hub().RESTConfig(), client.Options{Scheme: scheme}); err != nil {
+		t.Fatal(err)
+	}
+	if s.member, err = kubernetes.NewForConfig(f.Member("east").RESTConfig()); err != nil {
+		t.Fatal(err)
+	}
+	bin, err := filepath.Abs(f.Bin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(s.folder, "workloads"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.env = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "KUBECONFIG="+f.Hub().Kubeconfig(),
+		"ETCD="+f.Hub().StorageAddress(), "DATA="+f.Hub().StorageFolder())
+	return s
+}
+
+// commandsOf returns the lines of the shell blocks of a page, by the heading above them.
+func commandsOf(t *testing.T, page string) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, heading, inside := map[string][]string{}, "", false
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimRight(line, "\n")
+		switch {
+		case inside && line == "```":
+			inside = false
+		case inside:
+			all[heading] = append(all[heading], line)
+		case line == "```sh":
+			inside = true
+		case strings.HasPrefix(line, "## "):
+			heading = strings.TrimPrefix(line, "## ")
+		}
+	}
+	return all
+}
+
+// follow runs the commands of a section of the page.
+func (s *site) follow(page map[string][]string, heading string) {
+	s.t.Helper()
+	if len(page[heading]) == 0 {
+		s.t.Fatalf("the page has no commands under %q", heading)
+	}
+	for _, command := range page[heading] {
+		s.run(command)
+	}
+}
+
+// run runs a command as a person does.
+func (s *site) run(command string) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	began := time.Now()
+	cmd := exec.CommandContext(ctx, "bash", "-c", command)
+	cmd.Dir, cmd.Env = s.folder, s.env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		s.t.Fatalf("$ %s\n%v\n%s", command, err, out)
+	}
+	s.t.Logf("%5.1f s  $ %s", time.Since(began).Seconds(), command)
+}
+
+// apply writes a manifest into a file of the person's folder, and applies it.
+func (s *site) apply(file, manifest string) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.folder, file), []byte(manifest), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	s.run("kubectl apply --filename " + file)
+}
+
+// pods waits until a workload has so many running pods in the member, and returns them.
+func (s *site) pods(workload string, count int) map[string]types.UID {
+	s.t.Helper()
+	var all map[string]types.UID
+	s.eventually(fmt.Sprintf("%s has %d pods", workload, count), func(ctx context.Context) string {
+		pods, err := s.member.CoreV1().Pods("shop").List(ctx, metav1.ListOptions{LabelSelector: "app=" + workload})
+		if err != nil {
+			return err.Error()
+		}
+		all = map[string]types.UID{}
+		for i := range pods.Items {
+			if p := &pods.Items[i]; p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodRunning {
+				all[p.Name] = p.UID
+			}
+		}
+		if len(all) != count || len(pods.Items) != count {
+			return fmt.Sprintf("there are %d, of which %d run", len(pods.Items), len(all))
+		}
+		return ""
+	})
+	return all
+}
+
+// same holds that the pods of a workload are those of before.
+func (s *site) same(workload string, before map[string]types.UID) {
+	s.t.Helper()
+	if after := s.pods(workload, len(before)); fmt.Sprint(after) != fmt.Sprint(before) {
+		s.t.Errorf("%s has the pods %v, and had %v", workload, after, before)
+	}
+}
+
+func (s *site) eventually(what string, problem func(ctx context.Context) string) {
+	s.t.Helper()
+	fleet.Eventually(s.t, patience, what, problem, nil)
+}

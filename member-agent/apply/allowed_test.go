@@ -1,0 +1,53 @@
+package apply
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flotilla-dev/flotilla/member-agent/objects"
+)
+
+// TestAllowed holds what an agent refuses, and that it says so in one sentence with the object, the reason and what to do.
+func TestAllowed(t *testing.T) {
+	all, err := Allow(Carried())
+	if err != nil {
+		t.Fatal(err)
+	}
+	some, err := Allow([]string{"CloneSet", "ConfigMap"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kruise, apps := schema.GroupVersion{Group: "apps.kruise.io", Version: "v1beta1"}, schema.GroupVersion{Group: "apps", Version: "v1"}
+	core, rbac := schema.GroupVersion{Version: "v1"}, schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}
+	for _, tc := range []struct {
+		allowed Allowed
+		kind    schema.GroupVersionKind
+		says    []string // nothing where it is admitted
+	}{
+		{nil, rbac.WithKind("ClusterRoleBinding"), nil},
+		{all, kruise.WithKind("CloneSet"), nil},
+		{all, kruise.WithKind("StatefulSet"), nil},
+		{all, apps.WithKind("StatefulSet"), []string{"StatefulSet.apps"}}, // another group's
+		{all, core.WithKind("Secret"), nil},
+		{all, core.WithKind("Pod"), []string{"Pod", "it carries CloneSet, ConfigMap"}},
+		{all, rbac.WithKind("ClusterRoleBinding"), []string{"ClusterRoleBinding.rbac.authorization.k8s.io", "x/y"}},
+		{some, kruise.WithKind("CloneSet"), nil},
+		{some, core.WithKind("Secret"), []string{"Secret", "x/y", "--allow-kinds"}},
+	} {
+		why := tc.allowed.refuses(&Order{Ref: objects.Ref{GroupVersionKind: tc.kind, NamespacedName: types.NamespacedName{Namespace: "x", Name: "y"}}})
+		if (why == "") != (len(tc.says) == 0) {
+			t.Errorf("%s: %q", tc.kind, why)
+		}
+		for _, want := range tc.says {
+			if !strings.Contains(why, want) {
+				t.Errorf("%s: %q does not say %q", tc.kind, why, want)
+			}
+		}
+	}
+	if _, err := Allow([]string{"CloneSet", "Pod"}); err == nil || !strings.Contains(err.Error(), `"Pod"`) || !strings.Contains(err.Error(), "WorkloadSpread") {
+		t.Errorf("%v", err)
+	}
+}
