@@ -129,11 +129,11 @@ func (r *Reconciler) remains(ctx context.Context, name string) (*remains, error)
 	if err := r.hub.List(ctx, list, client.InNamespace(wire.MemberNamespace(name))); err != nil {
 		return nil, fmt.Errorf("list Works of MemberCluster %s: %w", name, err)
 	}
-	works, placements, err := registration.Orders(ctx, r.hub, name)
+	works, workloads, err := registration.Orders(ctx, r.hub, name)
 	if err != nil {
 		return nil, err
 	}
-	left := &remains{works: works, placements: placements}
+	left := &remains{works: works, placements: len(workloads)}
 	left.by, left.pods = wire.PodsOf(list.Items)
 	return left, nil
 }
