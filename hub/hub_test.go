@@ -2,6 +2,7 @@ package hub_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -388,6 +389,43 @@ func TestExcludedMemberIsEmptiedThenDropped(t *testing.T) {
 	f.eventually("the Work is gone", func() error { return f.gone("west", "web") })
 }
 
+// TestEditsOfTheHubsOwnAreTakenBack: what somebody else writes into a placement reaches no member and is put back, and so is what is
+// written into the status of a user's object.
+func TestEditsOfTheHubsOwnAreTakenBack(t *testing.T) {
+	f := newFleet(t, threeMembers)
+	f.policy("all")
+	f.cloneSet("web", 6)
+	even := map[string]int32{"east": 2, "west": 2, "south": 2}
+	f.placed("CloneSet", "web", even)
+	cs := f.cloneSetIs("web", "Ready", ready)
+	orders := func() map[string]string {
+		out := map[string]string{}
+		for name := range even {
+			w := &work.Work{}
+			must(t, f.client.Get(f.ctx, wire.Key{Kind: "CloneSet", Namespace: f.namespace, Name: "web"}.Work(name), w))
+			out[name] = fmt.Sprintf("%d %s", w.Generation, w.Annotations[topology.AnnotationSequence])
+		}
+		return out
+	}
+	before := orders()
+	p, err := f.placement("CloneSet", "web")
+	must(t, err)
+	base := p.DeepCopy()
+	for i := range p.Spec.Cells {
+		p.Spec.Cells[i].Replicas = int32(6 * (1 - min(i, 1)))
+		p.Spec.Cells[i].Sequence += 7
+	}
+	p.Spec.Sequence += 7
+	must(t, f.client.Patch(f.ctx, p, client.MergeFrom(base)))
+	f.placed("CloneSet", "web", even)
+	must(t, f.client.Status().Patch(f.ctx, cs, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"replicas":99,"readyReplicas":98}}`))))
+	f.cloneSetIs("web", "summed again", func(cs *apps.CloneSet) bool { return cs.Status.Replicas == 6 && cs.Status.ReadyReplicas == 6 })
+	f.quiet()
+	if after := orders(); !maps.Equal(before, after) {
+		t.Errorf("orders with generation and sequence %v, and before %v", after, before)
+	}
+}
+
 func (f *fleet) gone(cluster, name string) error {
 	key := wire.Key{Kind: "CloneSet", Namespace: f.namespace, Name: name}
 	w := &work.Work{}
@@ -499,7 +537,8 @@ func TestWithdraw(t *testing.T) {
 	must(t, f.client.Patch(f.ctx, cs, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"topology.flotilla.dev/withdraw":"true"}}}`))))
 	f.eventually("the Works are gone", func() error { return f.gone("east", "web") })
 	f.cloneSetIs("web", "Withdrawn", func(cs *apps.CloneSet) bool {
-		return conditionIs(cs, "Federated", corev1.ConditionFalse, "Withdrawn", "remove the annotation") && cs.Status.Replicas == 0
+		return conditionIs(cs, "Federated", corev1.ConditionFalse, "Withdrawn", "remove the annotation") && cs.Status.Replicas == 0 &&
+			conditionIs(cs, "Reconciling", corev1.ConditionFalse, "Withdrawn", "") && conditionIs(cs, "Ready", corev1.ConditionFalse, "Withdrawn", "")
 	})
 	must(t, f.client.Patch(f.ctx, cs, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"topology.flotilla.dev/withdraw":null}}}`))))
 	f.cloneSetIs("web", "Ready again", ready)
