@@ -35,13 +35,22 @@ func TestClusterAPI(t *testing.T) {
 	w.addCluster("south", map[string]string{})
 	w.secret("south", w.admin("south", "capi"))
 	w.joins("south", "", "")
-	w.leavesAndReturns()
 	w.apply()
 	w.expectPods(map[string]int{"east": 2, "south": 2, "west": 2})
 	w.rotated()
 	w.machineReplaced()
 	w.fenced()
 	w.deleted()
+	w.expectGranted()
+}
+
+// TestLeaveAndReturn follows a cluster that loses its label, and gets it again.
+func TestLeaveAndReturn(t *testing.T) {
+	w := newWorld(t)
+	w.addCluster("south", map[string]string{})
+	w.secret("south", w.admin("south", "capi"))
+	w.joins("south", "", "")
+	w.leavesAndReturns()
 	w.expectGranted()
 }
 

@@ -134,7 +134,8 @@ func (c *cluster) Install(ctx context.Context) error {
 		if err == nil && others(object.GetKind(), have.Labels[managedBy]) {
 			continue
 		}
-		if err := c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), manager, client.ForceOwnership); err != nil {
+		// A copy: the answer is written into it, and the definitions are those of all clusters.
+		if err := c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), manager, client.ForceOwnership); err != nil {
 			return fmt.Errorf("apply %s %s: %w", object.GetKind(), client.ObjectKeyFromObject(object), err)
 		}
 	}
