@@ -82,6 +82,11 @@ func decideFederated(s *state, rules map[string]Rule) step {
 		refusal = &Refusal{NoPolicy, fmt.Sprintf(
 			"no FederationPolicy of namespace %s and no ClusterFederationPolicy selects %s; create one that does", s.key.Namespace, s.key.Sentence())}
 	}
+	if refusal == nil && s.rival != "" {
+		refusal = &Refusal{Conflict, fmt.Sprintf(
+			"%s of Karmada selects %s, which %s holds: both would write it into members; %s is frozen as it is placed; take it out of that policy's resourceSelectors, or out of the policy of Flotilla",
+			s.rival, s.key.Sentence(), policyName(&policy.Ref), s.key.Sentence())}
+	}
 	if refusal == nil {
 		if wrong := unreadable(&policy.Spec); wrong != "" {
 			refusal = &Refusal{InvalidSelector, fmt.Sprintf("%s of %s; %s stays as it is placed; correct the selector", wrong, policyName(&policy.Ref), s.key.Sentence())}
