@@ -284,10 +284,11 @@ func TestKarmadaInventory(t *testing.T) {
 
 	must(t, f.client.Delete(f.ctx, u))
 	f.eventually("the member goes with its Cluster", func() error {
-		if err := f.client.Get(f.ctx, client.ObjectKey{Name: m.name}, member); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it stands: %v", err)
+		err := f.client.Get(f.ctx, client.ObjectKey{Name: m.name}, member)
+		if err == nil {
+			return errors.New("it stands")
 		}
-		return nil
+		return client.IgnoreNotFound(err)
 	})
 }
 

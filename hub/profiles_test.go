@@ -1,6 +1,7 @@
 package hub_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -90,10 +91,11 @@ func TestClusterProfiles(t *testing.T) {
 	must(t, f.client.Create(f.ctx, foreign))
 	must(t, f.client.Delete(f.ctx, member))
 	f.eventually("the profile goes with the member", func() error {
-		if _, _, err := read(); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it stands: %v", err)
+		_, _, err := read()
+		if err == nil {
+			return errors.New("it stands")
 		}
-		return nil
+		return client.IgnoreNotFound(err)
 	})
 	must(t, f.client.Get(f.ctx, client.ObjectKeyFromObject(foreign), foreign))
 	must(t, f.client.Delete(f.ctx, foreign))

@@ -17,9 +17,10 @@ const (
 	Manager = "flotilla"
 
 	// ConditionControlPlaneHealthy is True while the member is Ready, else Unknown: of a member that is not heard of the hub knows
-	// nothing. ConditionJoined is what the member's Accepted says.
+	// nothing.
 	ConditionControlPlaneHealthy = "ControlPlaneHealthy"
-	ConditionJoined              = "Joined"
+	// ConditionJoined is what the member's Accepted says.
+	ConditionJoined = "Joined"
 )
 
 // Names of properties. What is known to others has their names.
