@@ -58,6 +58,7 @@ func TestClusterProfiles(t *testing.T) {
 	})
 
 	// What others write stays, and at rest nothing is written.
+	f.quiet()
 	_, u, err := read()
 	must(t, err)
 	must(t, f.client.Status().Patch(f.ctx, u, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"accessProviders":[{"name":"kubeconfig"}]}}`))))
