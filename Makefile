@@ -106,6 +106,7 @@ restore: setup ## Follow docs/tasks/back-up-the-hub.md: back a hub up, and resto
 gitops: setup ## Hold what Argo CD and Flux read in workloads against what is so, in every phase
 	@[ -x $(BIN)/gitops-health ] || echo "building what reads objects as Argo CD and Flux do (fetches 60 MB, about 1 min the first time)"
 	@cd e2e/tools/gitops && CGO_ENABLED=0 go build -trimpath -mod=readonly -ldflags "-s -w" -o $(BIN)/gitops-health .
+	cd e2e/tools/gitops && CGO_ENABLED=0 go test -mod=readonly ./...
 	go test -tags e2e -count 1 -timeout 20m $(TESTFLAGS) ./e2e/gitops
 
 .PHONY: tracing

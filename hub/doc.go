@@ -17,7 +17,9 @@
 // where its pod template names them (placement records what goes with it, delivery gives each member object one Work).
 //
 // Beside the way: inventory/registration lets clusters join and gives them their rights, as a program of its own; inventory/agent
-// tells whether members are accepted and Ready; placement also tells on each policy
+// tells whether members are accepted and Ready; inventory/karmada does both in their place for the Clusters of a Karmada on whose API
+// server the hub stands, and wire/karmada has what its agents ask of Works; inventory/profiles publishes members as ClusterProfiles;
+// placement also tells on each policy
 // whether it holds. checks looks at what checks of waves ask, expressions and addresses. contact tells since when the hub hears its API server, for a hub that was cut off judges no member, and ends a hub whose API server was put back to a backup. wire has the names that all stages share. explain puts decisions into words, and snapshot holds what they depend on, both
 // for the command line; neither runs in the hub.
 //

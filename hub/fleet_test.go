@@ -136,6 +136,7 @@ type fleet struct {
 	held      *held
 	hub       client.Reader // what the running hub sees: its cache
 	stopHub   func()
+	options   []func(*hub.Options) // of the hub, beside those of every test
 }
 
 // writes counts the mutating requests of the hub by verb and path.
@@ -193,7 +194,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // newFleet starts a hub, and members with their zones ("east" → "a", "b") that answer every order at once.
-func newFleet(t *testing.T, members map[string][]string) *fleet {
+func newFleet(t *testing.T, members map[string][]string, options ...func(*hub.Options)) *fleet {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	scheme, err := hub.Scheme()
@@ -202,7 +203,7 @@ func newFleet(t *testing.T, members map[string][]string) *fleet {
 	must(t, err)
 	id, err := wire.HubID(ctx, c)
 	must(t, err)
-	f := &fleet{t: t, ctx: ctx, client: c, hubID: id, agents: map[string]*agent{}, writes: &writes{}, held: &held{}}
+	f := &fleet{t: t, ctx: ctx, client: c, hubID: id, agents: map[string]*agent{}, writes: &writes{}, held: &held{}, options: options}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-", Labels: map[string]string{topology.LabelFederated: "true"}}}
 	must(t, c.Create(ctx, namespace))
 	f.namespace = namespace.Name
@@ -244,7 +245,11 @@ func (f *fleet) startHub() {
 	cfg := rest.CopyConfig(env.cfg)
 	cfg.Wrap(f.writes.wrap)
 	cfg.Wrap(f.held.wrap)
-	mgr, err := hub.NewManager(ctx, cfg, hub.Options{MetricsBindAddress: "0", HealthProbeBindAddress: "0", SkipNameValidation: true, Logger: log.Log})
+	o := hub.Options{MetricsBindAddress: "0", HealthProbeBindAddress: "0", SkipNameValidation: true, Logger: log.Log}
+	for _, set := range f.options {
+		set(&o)
+	}
+	mgr, err := hub.NewManager(ctx, cfg, o)
 	must(f.t, err)
 	f.hub = mgr.GetClient()
 	done := make(chan error, 1)

@@ -3,18 +3,22 @@ package hub
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/flotilla-dev/flotilla/apis/crds"
+	"github.com/flotilla-dev/flotilla/hub/inventory/profiles"
 	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/hub/wire/karmada"
 )
 
 // CheckCRDs returns an error that names the CustomResourceDefinitions which the API server does not serve, and says what to
@@ -50,6 +54,52 @@ func CheckCRDs(cfg *rest.Config) error {
 			cfg.Host, strings.Join(missing, ", "))
 	}
 	return nil
+}
+
+// CheckInventory returns an error where the API server does not serve what an inventory reads, or the ClusterProfiles that are to be
+// published in a namespace, empty for none.
+func CheckInventory(cfg *rest.Config, inventory Inventory, clusterProfiles string) error {
+	if clusterProfiles != "" {
+		if missing, err := unserved(cfg, []schema.GroupVersionKind{profiles.Kind()}); err != nil {
+			return err
+		} else if len(missing) > 0 {
+			return fmt.Errorf("--cluster-profiles=%s, and the API server %s does not serve %s; install that definition of SIG Multicluster, or leave the flag out", clusterProfiles, cfg.Host, missing[0])
+		}
+	}
+	switch inventory {
+	case "", InventoryAgent:
+		return nil
+	case InventoryKarmada:
+	default:
+		return fmt.Errorf("--inventory %q is neither %s nor %s", inventory, InventoryAgent, InventoryKarmada)
+	}
+	kinds := append(karmada.PolicyKinds(), karmada.ClusterKind())
+	if missing, err := unserved(cfg, kinds); err != nil {
+		return err
+	} else if len(missing) > 0 {
+		return fmt.Errorf("--inventory=karmada, and the API server %s does not serve %s; give flotilla-hub the kubeconfig of Karmada's API server, or take its members from agents of Flotilla with --inventory=agent",
+			cfg.Host, strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+// unserved returns the kinds that the API server does not serve, as "Kind.version.group".
+func unserved(cfg *rest.Config, kinds []schema.GroupVersionKind) ([]string, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("create a discovery client: %w", err)
+	}
+	var missing []string
+	for _, kind := range kinds {
+		list, err := client.ServerResourcesForGroupVersion(kind.GroupVersion().String())
+		if err != nil && !apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("ask the API server for %s: %w", kind.GroupVersion(), err)
+		}
+		if list == nil || !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == kind.Kind }) {
+			missing = append(missing, kind.Kind+"."+kind.Version+"."+kind.Group)
+		}
+	}
+	return missing, nil
 }
 
 // names returns group, plural and storage version of a CustomResourceDefinition.

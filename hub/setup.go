@@ -10,6 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -30,6 +31,8 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/contact"
 	"github.com/flotilla-dev/flotilla/hub/delivery"
 	"github.com/flotilla-dev/flotilla/hub/inventory/agent"
+	"github.com/flotilla-dev/flotilla/hub/inventory/karmada"
+	"github.com/flotilla-dev/flotilla/hub/inventory/profiles"
 	"github.com/flotilla-dev/flotilla/hub/meter"
 	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/hub/tracing"
@@ -39,6 +42,17 @@ import (
 // LeaderElectionID is the name of the Lease that the active hub holds.
 const LeaderElectionID = "flotilla-hub"
 
+// Inventory is where members come from.
+type Inventory string
+
+// The inventories. A hub has one of them.
+const (
+	// InventoryAgent: clusters join by an agent of Flotilla, which executes the Works.
+	InventoryAgent Inventory = "agent"
+	// InventoryKarmada: the hub stands on Karmada's API server, the members are Karmada's Clusters, and Karmada executes the Works.
+	InventoryKarmada Inventory = "karmada"
+)
+
 // Options are what a hub is started with.
 type Options struct {
 	// MetricsBindAddress and HealthProbeBindAddress are host:port; "0" switches the server off.
@@ -47,6 +61,10 @@ type Options struct {
 	// LeaderElection lets one of several hubs act, by a Lease in LeaderElectionNamespace.
 	LeaderElection          bool
 	LeaderElectionNamespace string
+	// Inventory is where members come from: InventoryAgent, also where it is empty, or InventoryKarmada.
+	Inventory Inventory
+	// ClusterProfiles is the namespace in which members are published as ClusterProfiles, empty for nowhere.
+	ClusterProfiles string
 	// ChecksReachLocal lets checks of waves ask addresses of the hub's own machine and link.
 	ChecksReachLocal bool
 	// WebhookServer serves what is registered on it; nil for none.
@@ -88,7 +106,7 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 	mgr, err := contact.NewManager(cfg, ctrl.Options{
 		Scheme:                        scheme,
 		Logger:                        o.Logger,
-		Cache:                         cacheOptions(),
+		Cache:                         cacheOptions(o.ClusterProfiles),
 		Metrics:                       metricsserver.Options{BindAddress: o.MetricsBindAddress},
 		HealthProbeBindAddress:        o.HealthProbeBindAddress,
 		WebhookServer:                 o.WebhookServer,
@@ -110,8 +128,8 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 	return mgr, Setup(ctx, mgr, o)
 }
 
-// Setup adds all controllers of the hub to the manager. This list is the whole of it. Of the options it takes the clock, what checks may
-// reach, and where traces go.
+// Setup adds all controllers of the hub to the manager. This list is the whole of it. Of the options it takes the clock, where members come from
+// and are published, what checks may reach, and where traces go.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	clk := o.Clock
 	if clk == nil {
@@ -127,16 +145,31 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	verdicts, watching, asker := placement.NewVerdicts(), placement.NewWatching(), checks.NewAsker(clk, o.ChecksReachLocal)
 	heard, news := contact.New(mgr.GetAPIReader(), clk), contact.NewNews()
 	tracer := tracing.New(o.Tracing)
+	onKarmada, newsOf := o.Inventory == InventoryKarmada, news.Of
+	if onKarmada {
+		newsOf = nil // Karmada hears its members, and says in Ready whether it does
+	}
 	measures := meter.New(metrics.Registry, mgr.GetClient(), clk)
 	for _, setup := range []func() error{
 		func() error { return mgr.Add(heard) },
 		func() error { return mgr.Add(measures) },
 		func() error { return mgr.Add(asker) },
-		func() error { return agent.Setup(mgr, clk, heard.Since, news, hubID, measures) },
 		func() error {
-			return placement.Setup(mgr, clk, heard.Since, news.Of, hubID, verdicts, watching, measures, asker, tracer)
+			if onKarmada {
+				return karmada.Setup(mgr, clk, hubID)
+			}
+			return agent.Setup(mgr, clk, heard.Since, news, hubID, measures)
 		},
-		func() error { return delivery.Setup(mgr, clk, hubID, verdicts, watching, tracer) },
+		func() error {
+			return placement.Setup(mgr, clk, heard.Since, newsOf, hubID, verdicts, watching, measures, asker, tracer, onKarmada)
+		},
+		func() error { return delivery.Setup(mgr, clk, hubID, verdicts, watching, tracer, onKarmada) },
+		func() error {
+			if o.ClusterProfiles == "" {
+				return nil
+			}
+			return profiles.Setup(mgr, clk, o.ClusterProfiles)
+		},
 		func() error { return aggregate.Setup(mgr, clk, hubID, verdicts, measures, tracer) },
 	} {
 		if err := setup(); err != nil {
@@ -146,18 +179,22 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// cacheOptions keeps what is read: no managed fields anywhere, and of the Leases that are no member's only the name, for
+// cacheOptions keeps what is read: of ClusterProfiles those of one namespace, no managed fields anywhere, and of the Leases that are no member's only the name, for
 // a cluster of many nodes has one for each.
-func cacheOptions() cache.Options {
+func cacheOptions(clusterProfiles string) cache.Options {
 	stripManaged := cache.TransformStripManagedFields()
 	strip := func(o any) (any, error) {
 		// Of an object whose metadata alone is kept, what kubectl notes of it is the whole object.
 		if meta, ok := o.(*metav1.PartialObjectMetadata); ok {
 			delete(meta.Annotations, corev1.LastAppliedConfigAnnotation)
 		}
+		// A Cluster of Karmada lists all APIs of the member, tens of kB that decide nothing.
+		if u, ok := o.(*unstructured.Unstructured); ok {
+			unstructured.RemoveNestedField(u.Object, "status", "apiEnablements")
+		}
 		return stripManaged(o)
 	}
-	return cache.Options{
+	options := cache.Options{
 		DefaultTransform: strip,
 		ByObject: map[client.Object]cache.ByObject{
 			&coordinationv1.Lease{}: {Transform: func(o any) (any, error) {
@@ -171,4 +208,8 @@ func cacheOptions() cache.Options {
 			}},
 		},
 	}
+	if clusterProfiles != "" {
+		options.ByObject[profiles.Object()] = cache.ByObject{Namespaces: map[string]cache.Config{clusterProfiles: {}}}
+	}
+	return options
 }

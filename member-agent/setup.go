@@ -30,6 +30,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/admission"
 	"github.com/flotilla-dev/flotilla/member-agent/apply"
 	"github.com/flotilla-dev/flotilla/member-agent/copies"
+	"github.com/flotilla-dev/flotilla/member-agent/karmada"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/link"
 	"github.com/flotilla-dev/flotilla/member-agent/link/credential"
@@ -46,10 +47,22 @@ import (
 // CustomResourceDefinitions come later must not make the agent end: the other kinds run meanwhile.
 const CacheSyncTimeout = 365 * 24 * time.Hour
 
+// HubKind is whose Works the agent carries out.
+type HubKind string
+
+// The kinds of hubs.
+const (
+	HubFlotilla HubKind = "flotilla"
+	// HubKarmada: the Works of a Cluster of Karmada. Karmada's own agent registers the cluster and tells its status.
+	HubKarmada HubKind = "karmada"
+)
+
 // Options of the agent.
 type Options struct {
 	// Hub reaches the hub; nil runs the workload controllers alone.
 	Hub *rest.Config
+	// HubKind is whose hub that is; empty is HubFlotilla.
+	HubKind HubKind
 	// Credential keeps the certificate that Hub is reached with; nil: Hub has its own.
 	Credential *credential.Manager
 	// ClusterName is the name of the MemberCluster on the hub. A hub needs it; alone it may be empty.
@@ -104,6 +117,11 @@ func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	if options.Hub == nil {
 		return setupWorkloads(ctx, mgr, options, nil)
 	}
+	if options.HubKind == HubKarmada {
+		// Karmada lends nothing: the limits in its manifests are the member's own.
+		return errors.Join(setupWorkloads(ctx, mgr, options, nil),
+			karmada.Setup(mgr, karmada.Options{Hub: options.Hub, ClusterName: options.ClusterName, Workers: options.Workers, Clock: options.Clock}))
+	}
 	kept := copies.New(copies.Options{
 		Writer: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: options.Namespace, ClusterName: options.ClusterName,
 		Log: mgr.GetLogger().WithName("copies"),
@@ -138,7 +156,7 @@ func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options, lent
 
 // setupHub adds stages 4 and 6 and the link that they use.
 func setupHub(ctx context.Context, mgr ctrl.Manager, options Options, hub *link.Link, kept *copies.Store) error {
-	store, err := objects.New(mgr.GetConfig(), mgr.GetRESTMapper())
+	store, err := objects.New(mgr.GetConfig(), mgr.GetRESTMapper(), topology.LabelHub)
 	if err != nil {
 		return fmt.Errorf("set up the store of member objects: %w", err)
 	}

@@ -46,6 +46,7 @@ const program = "flotilla-agent"
 type flags struct {
 	kubeconfig, hubKubeconfig, clusterName string
 	hubSecret                              string
+	hubKind                                string
 	metricsAddress, healthAddress          string
 	leaderElect                            bool
 	leaderNamespace                        string
@@ -74,6 +75,7 @@ func newCommand() *cobra.Command {
 	set.StringVar(&f.hubKubeconfig, "hub-kubeconfig", "", "path of a kubeconfig for the hub; empty means no hub")
 	set.StringVar(&f.clusterName, "cluster-name", "", "name of this cluster's MemberCluster on the hub; needed with --hub-kubeconfig")
 	set.StringVar(&f.hubSecret, "hub-secret", "", "name of the Secret in the namespace of --leader-election-namespace by which flotilla join tells of the hub, usually flotilla-join; in place of --hub-kubeconfig and --cluster-name")
+	set.StringVar(&f.hubKind, "hub-kind", string(memberagent.HubFlotilla), "whose hub that is: flotilla; or karmada, whose own agent then runs without its controllers execution and workStatus. karmada needs --hub-kubeconfig")
 	set.StringVar(&f.metricsAddress, "metrics-bind-address", ":8080", "address that serves metrics; 0 turns them off")
 	set.StringVar(&f.healthAddress, "health-probe-bind-address", ":8081", "address that serves /healthz and /readyz; 0 turns them off")
 	set.BoolVar(&f.leaderElect, "leader-elect", true, "work only while holding a Lease in the member; needed with more than one replica")
@@ -100,6 +102,10 @@ func (f *flags) validate() error {
 		return fmt.Errorf("--cluster-name %s needs --hub-kubeconfig: the path of a kubeconfig for the hub; leave both out to run without a hub", f.clusterName)
 	case f.clusterName != "" && (len(f.clusterName) > longestName || !name.MatchString(f.clusterName)):
 		return fmt.Errorf("--cluster-name %q is not a DNS label of at most %d characters (a-z, 0-9, -)", f.clusterName, longestName)
+	case f.hubKind != string(memberagent.HubFlotilla) && f.hubKind != string(memberagent.HubKarmada):
+		return fmt.Errorf("--hub-kind %q is neither %s nor %s", f.hubKind, memberagent.HubFlotilla, memberagent.HubKarmada)
+	case f.hubKind == string(memberagent.HubKarmada) && f.hubKubeconfig == "":
+		return errors.New("--hub-kind karmada needs --hub-kubeconfig and --cluster-name: the kubeconfig of Karmada's API server, and the name of this cluster's Cluster there")
 	case f.workers < 1:
 		return fmt.Errorf("--workers %d must be at least 1", f.workers)
 	}
@@ -132,6 +138,7 @@ func run(ctx context.Context, f *flags) error {
 	memberTime := servertime.New(options.Clock, log.WithName("clock"))
 	member.Wrap(memberTime.Wrap)
 	options.MemberClock = memberTime
+	options.HubKind = memberagent.HubKind(f.hubKind)
 	switch {
 	case f.hubKubeconfig != "":
 		options.Hub, err = loadConfig("--hub-kubeconfig", f.hubKubeconfig)

@@ -70,6 +70,8 @@ func command() *cobra.Command {
 	s.StringVar(&f.options.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz, \"0\" for none")
 	s.BoolVar(&f.options.LeaderElection, "leader-elect", true, "let one of several hubs act, by a Lease")
 	s.StringVar(&f.options.LeaderElectionNamespace, "leader-election-namespace", "flotilla-system", "namespace of that Lease, and of the webhook's Secret and Service; made if it does not exist")
+	s.StringVar((*string)(&f.options.Inventory), "inventory", string(hub.InventoryAgent), "where members come from: agent, clusters that join by flotilla-agent; or karmada, the Clusters of the Karmada whose API server this is")
+	s.StringVar(&f.options.ClusterProfiles, "cluster-profiles", "", "namespace in which each member is published as a ClusterProfile of SIG Multicluster; empty for nowhere")
 	s.BoolVar(&f.options.ChecksReachLocal, "checks-reach-local", false, "let policies' checks by HTTP ask the hub's own machine and link, and where clouds give credentials")
 	f.webhook.Add(s, program)
 	s.StringVar(&f.logLevel, "log-level", "info", "debug, info or error")
@@ -87,6 +89,9 @@ func (f *flags) run(ctx context.Context) error {
 		return err
 	}
 	if err := hub.CheckCRDs(cfg); err != nil {
+		return err
+	}
+	if err := hub.CheckInventory(cfg, f.options.Inventory, f.options.ClusterProfiles); err != nil {
 		return err
 	}
 	if f.options.LeaderElection || f.webhook.On() {

@@ -63,6 +63,9 @@ capi: {extraVolumes: [{name: own, emptyDir: {}}]}
 `
 )
 
+// onKarmada is what the chart of the hub alone can turn on.
+const onKarmada = "inventory: karmada\nclusterProfiles: {namespace: fleet}\n"
+
 // chart returns the folder of a chart.
 func chart(name string) string { return filepath.Join("..", "..", "charts", name) }
 
@@ -132,7 +135,7 @@ func TestLint(t *testing.T) {
 func TestGolden(t *testing.T) {
 	for _, test := range []struct{ golden, chart, values string }{
 		{"hub", "flotilla-hub", ""},
-		{"hub-everything", "flotilla-hub", everything},
+		{"hub-everything", "flotilla-hub", everything + onKarmada},
 		{"agent", "flotilla-agent", ""},
 		{"agent-everything", "flotilla-agent", everything},
 		{"agent-alone", "flotilla-agent", "hub: {enabled: false}"},
@@ -196,13 +199,14 @@ func TestDefinitions(t *testing.T) {
 func TestRights(t *testing.T) {
 	want := map[string][]rbacv1.PolicyRule{
 		"ClusterRole flotilla-hub": hubrights.Rules(), "Role flotilla-hub": hubrights.NamespaceRules(),
+		"ClusterRole flotilla-hub-karmada": hubrights.KarmadaRules(), "Role flotilla-hub-clusterprofiles in fleet": hubrights.ClusterProfileRules(),
 		"ClusterRole flotilla-approver": registration.ApproverRules(), "Role flotilla-approver": registration.ApproverNamespaceRules(),
 		"Role flotilla-approver in flotilla-members": registration.ApproverMembersRules(),
 		"ClusterRole flotilla-agent":                 agentrights.Rules(), "Role flotilla-agent": agentrights.NamespaceRules(),
 		"ClusterRole flotilla-capi": capi.Rules(), "Role flotilla-capi": capi.NamespaceRules(), "ClusterRole flotilla-capi-management": capi.ManagementRules(),
 	}
 	got := map[string][]rbacv1.PolicyRule{}
-	for name, values := range map[string]string{"flotilla-hub": "", "flotilla-agent": "", "flotilla-capi": capiValues} {
+	for name, values := range map[string]string{"flotilla-hub": onKarmada, "flotilla-agent": "", "flotilla-capi": capiValues} {
 		for _, object := range objectsOf(t, render(t, name, values)) {
 			if object.GetKind() != "ClusterRole" && object.GetKind() != "Role" {
 				continue

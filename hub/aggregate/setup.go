@@ -103,10 +103,10 @@ func placementKey(_ context.Context, o client.Object) []wire.Key {
 // that are created or patched by the hub say nothing new.
 func statusChanged() predicate.Predicate {
 	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return e.Object.(*work.Work).Status.Report != nil },
+		CreateFunc: func(e event.CreateEvent) bool { return reportOf(e.Object) != nil },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld.(*work.Work), e.ObjectNew.(*work.Work)
-			return !equality.Semantic.DeepEqual(before.Status.Report, after.Status.Report) ||
+			return !equality.Semantic.DeepEqual(reportOf(before), reportOf(after)) ||
 				!equality.Semantic.DeepEqual(before.Status.Conditions, after.Status.Conditions) ||
 				toldBy(before) != toldBy(after)
 		},
@@ -135,6 +135,11 @@ func statusOf(object client.Object) any {
 		return &o.Status
 	}
 	return nil
+}
+
+func reportOf(o client.Object) *work.Report {
+	report, _ := wire.ReportOf(o.(*work.Work))
+	return report
 }
 
 func readyChanged() predicate.Predicate {

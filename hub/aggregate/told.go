@@ -10,6 +10,7 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
 
@@ -43,7 +44,7 @@ func toldBy(w *work.Work) told {
 	switch {
 	case applied == nil:
 	case applied.Status == metav1.ConditionTrue:
-		if applied.ObservedGeneration >= w.Generation {
+		if applied.ObservedGeneration >= w.Generation || answeredByKarmada(w) {
 			t.read(w)
 		}
 	case applied.Reason == work.ReasonConflict || applied.Reason == work.ReasonNotAllowed:
@@ -52,6 +53,12 @@ func toldBy(w *work.Work) told {
 		t.failed = conditions.Cause{Reason: applied.Reason, Message: applied.Message}
 	}
 	return t
+}
+
+// answeredByKarmada tells whether what an agent of Karmada reflects is of the newest order: its condition names no generation.
+func answeredByKarmada(w *work.Work) bool {
+	report, _ := wire.ReportOf(w)
+	return w.Status.Report == nil && report != nil && report.Sequence > 0 && report.Sequence >= wire.SequenceOf(w)
 }
 
 // read takes the conditions of the member object. What cannot be read says nothing.

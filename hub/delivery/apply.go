@@ -16,6 +16,7 @@ import (
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/tracing"
 	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/hub/wire/karmada"
 )
 
 // apply writes what differs, in parallel over the members; a member that fails holds no other up.
@@ -55,6 +56,19 @@ func (r *Reconciler) apply(ctx context.Context, s *state, want []*work.Work) (ct
 		return ctrl.Result{RequeueAfter: staleRetry}, nil
 	}
 	return ctrl.Result{}, err
+}
+
+// mark gives the manifests what agents of Karmada ask for; uid is that of the hub's object.
+func (r *Reconciler) mark(works []*work.Work, uid types.UID) error {
+	if !r.marks {
+		return nil
+	}
+	for _, w := range works {
+		if err := karmada.Mark(w, uid); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // traced begins the span of a write of a Work, which carries it to the agent.

@@ -73,6 +73,11 @@ func (r *CopyReconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if f.object != nil {
+		if err := r.mark(works, f.object.GetUID()); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
 	result, err := r.apply(ctx, s, works)
 	if stale && result.RequeueAfter == 0 {
 		result.RequeueAfter = staleRetry
@@ -197,9 +202,10 @@ func (r *CopyReconciler) gatherOwn(ctx context.Context, s *state, f *copyFacts) 
 }
 
 // setupCopies adds the controller of copied objects.
-func setupCopies(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, watching *placement.Watching) error {
+func setupCopies(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, watching *placement.Watching, marks bool) error {
 	ours := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan())
 	r := NewCopyReconciler(mgr.GetClient(), mgr.GetAPIReader(), clk, hubID, verdicts, watching)
+	r.marks = marks
 	copies, err := builder.TypedControllerManagedBy[wire.Key](mgr).Named("copies").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
 		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(copiesOfPlacement),

@@ -162,7 +162,7 @@ func (f *copyFacts) sequence(member string) int64 {
 	if given, err := strconv.ParseInt(w.Annotations[topology.AnnotationSequence], 10, 64); err == nil {
 		sequence = max(sequence, given)
 	}
-	if report := w.Status.Report; report != nil && report.HubID == f.hubID {
+	if report, _ := wire.ReportOf(w); report != nil && report.HubID == f.hubID {
 		sequence = max(sequence, report.Sequence)
 	}
 	return sequence

@@ -22,6 +22,7 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/override"
 	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/hub/wire/karmada"
 )
 
 // TooLarge is the reason where a manifest is larger than what is delivered.
@@ -176,5 +177,6 @@ func sameManifest(have, want *work.Work) bool {
 	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
 		return false
 	}
+	karmada.DropAdded(x, y)
 	return reflect.DeepEqual(x, y)
 }

@@ -34,6 +34,8 @@ type Reconciler struct {
 	verdicts *placement.Verdicts
 	written  *wire.Written[types.NamespacedName]
 	tracer   *tracing.Tracer // nil traces nothing
+	// marks: agents of Karmada execute the Works, whose manifests carry Karmada's marks.
+	marks bool
 }
 
 // NewReconciler returns a reconciler that writes with c and reads c's cache; live reads past the cache, before something is
@@ -95,6 +97,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 	r.verdicts.SetUndelivered(ctx, key, refusal)
 	if refusal != nil {
 		return ctrl.Result{}, nil
+	}
+	if err := r.mark(works, s.object.GetUID()); err != nil {
+		return ctrl.Result{}, err
 	}
 	return r.apply(ctx, s, works)
 }

@@ -19,14 +19,18 @@ const secretKind = "Secret"
 // alone: what they hold is read when it is delivered.
 func copied() map[string]Rule {
 	rules := map[string]Rule{}
-	for _, kind := range []string{"ConfigMap", "PersistentVolumeClaim", secretKind, "Service", "ServiceAccount"} {
-		gvk := corev1.SchemeGroupVersion.WithKind(kind)
-		rules[kind] = Rule{
+	core := corev1.SchemeGroupVersion
+	for _, gvk := range []schema.GroupVersionKind{
+		core.WithKind("ConfigMap"), core.WithKind("PersistentVolumeClaim"), core.WithKind(secretKind), core.WithKind("Service"), core.WithKind("ServiceAccount"),
+		// Who exports a Service to other clusters says so in each of them: a multi-cluster service implementation reads it there.
+		{Group: "multicluster.x-k8s.io", Version: "v1alpha1", Kind: "ServiceExport"},
+	} {
+		rules[gvk.Kind] = Rule{
 			GVK: gvk, Copied: true,
 			New: func() client.Object { return metadataOf(gvk) },
 			NewList: func() client.ObjectList {
 				list := &metav1.PartialObjectMetadataList{}
-				list.SetGroupVersionKind(gvk.GroupVersion().WithKind(kind + "List"))
+				list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 				return list
 			},
 			read: func(o client.Object) (Workload, *Refusal) {

@@ -83,9 +83,7 @@ func decideFederated(s *state, rules map[string]Rule) step {
 			"no FederationPolicy of namespace %s and no ClusterFederationPolicy selects %s; create one that does", s.key.Namespace, s.key.Sentence())}
 	}
 	if refusal == nil {
-		if wrong := unreadable(&policy.Spec); wrong != "" {
-			refusal = &Refusal{InvalidSelector, fmt.Sprintf("%s of %s; %s stays as it is placed; correct the selector", wrong, policyName(&policy.Ref), s.key.Sentence())}
-		}
+		refusal = s.against(policy)
 	}
 	if refusal != nil {
 		return step{verdict: s.refused(refusal, true)}
@@ -118,6 +116,19 @@ func decideFederated(s *state, rules map[string]Rule) step {
 		return step{verdict: s.refused(refusal, true), again: again}
 	}
 	return step{spec: &decision.Spec, verdict: s.decided(&decision), requests: workload.Requests, again: sooner(again, decision.Again), asks: decision.Asks}
+}
+
+// against is what stands against a policy that selects the workload, nil where nothing does.
+func (s *state) against(policy *Policy) *Refusal {
+	if s.rival != "" {
+		return &Refusal{Conflict, fmt.Sprintf(
+			"%s of Karmada selects %s, which %s holds: both would write it into members; %s is frozen as it is placed; take it out of that policy's resourceSelectors, or out of the policy of Flotilla",
+			s.rival, s.key.Sentence(), policyName(&policy.Ref), s.key.Sentence())}
+	}
+	if wrong := unreadable(&policy.Spec); wrong != "" {
+		return &Refusal{InvalidSelector, fmt.Sprintf("%s of %s; %s stays as it is placed; correct the selector", wrong, policyName(&policy.Ref), s.key.Sentence())}
+	}
+	return nil
 }
 
 // sooner returns the shorter of two times to wait, where 0 is never.

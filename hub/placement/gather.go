@@ -19,6 +19,7 @@ import (
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/checks"
 	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/hub/wire/karmada"
 	"github.com/flotilla-dev/flotilla/topology/waves"
 )
 
@@ -44,9 +45,11 @@ type state struct {
 	// now is the time, heard since when the hub is in contact with its API server.
 	now, heard time.Time
 	// news is when each member was heard last.
-	news       map[string]time.Time
-	spreads    []apps.WorkloadSpread // that name the workload, the oldest first
-	answers    map[string]waves.Answer
+	news    map[string]time.Time
+	spreads []apps.WorkloadSpread // that name the workload, the oldest first
+	answers map[string]waves.Answer
+	// rival is the policy of Karmada that selects the workload too, empty for none.
+	rival      string
 	runs       map[waves.RunKey]waves.Run // of the Jobs of checks
 	rolledBack bool                       // object has the template of before: its own failed
 }
@@ -69,6 +72,8 @@ type gatherer struct {
 	ledger *Ledger
 	// decisions are those that the hub wrote; nil where nobody else edits them.
 	decisions *decisions
+	// rivals has the policies of Karmada; nil where nobody else propagates objects of this API server.
+	rivals client.Reader
 }
 
 // gather reads all that a decision depends on.
@@ -112,6 +117,11 @@ func (r *gatherer) gather(ctx context.Context, key wire.Key) (*state, error) {
 		return s, nil
 	}
 	var err error
+	if r.rivals != nil {
+		if s.rival, err = karmada.Rival(ctx, r.rivals, rule.GVK, s.object); err != nil {
+			return nil, err
+		}
+	}
 	if s.policies, err = listPolicies(ctx, r.reader, key.Namespace); err != nil {
 		return nil, err
 	}

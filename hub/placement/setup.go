@@ -34,8 +34,8 @@ import (
 // busy.
 const workers = 8
 
-// Setup adds the controllers of this stage to the manager.
-func Setup(mgr ctrl.Manager, clk clock.PassiveClock, heard func() time.Time, news func(member string) time.Time, hubID string, verdicts *Verdicts, watching *Watching, measures *meter.Meter, asker *checks.Asker, tracer *tracing.Tracer) error {
+// Setup adds the controllers of this stage to the manager. withKarmada: policies of Karmada on the same API server propagate objects too.
+func Setup(mgr ctrl.Manager, clk clock.PassiveClock, heard func() time.Time, news func(member string) time.Time, hubID string, verdicts *Verdicts, watching *Watching, measures *meter.Meter, asker *checks.Asker, tracer *tracing.Tracer, withKarmada bool) error {
 	ledger := NewLedger(clk)
 	w := &watches{client: mgr.GetClient(), rules: AllRules(), watching: watching, ledger: ledger}
 	decisions := builder.TypedControllerManagedBy[wire.Key](mgr).Named("placement").
@@ -50,11 +50,14 @@ func Setup(mgr ctrl.Manager, clk clock.PassiveClock, heard func() time.Time, new
 		Watches(&topology.FederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsBeside), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Namespace{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsIn), builder.WithPredicates(predicate.LabelChangedPredicate{}))
 	decisions = decisions.Watches(&apps.WorkloadSpread{}, handler.TypedEnqueueRequestsFromMapFunc(spreadTarget), builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, deletionBegan())))
+	if withKarmada {
+		decisions = w.watchRivals(decisions)
+	}
 	for _, rule := range Rules() {
 		decisions = decisions.Watches(rule.New(), handler.TypedEnqueueRequestsFromMapFunc(keyOfKind[client.Object](rule.GVK.Kind)), builder.WithPredicates(workloadChanged()))
 	}
 	r := NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("flotilla-hub"), clk, heard, hubID, verdicts, watching, ledger)
-	r.meter, r.asker, r.news, r.tracer = measures, asker, news, tracer
+	r.meter, r.asker, r.news, r.tracer, r.rivals = measures, asker, news, tracer, rivals(mgr, withKarmada)
 	decider, err := decisions.Build(r)
 	if err != nil {
 		return fmt.Errorf("set up controller placement: %w", err)
@@ -259,7 +262,8 @@ func reportChanged() predicate.Predicate {
 			if wire.IsCheck(e.ObjectNew) {
 				return !equality.Semantic.DeepEqual(runOf(e.ObjectOld.(*work.Work)), runOf(e.ObjectNew.(*work.Work)))
 			}
-			before, after := e.ObjectOld.(*work.Work).Status.Report, e.ObjectNew.(*work.Work).Status.Report
+			before, _ := wire.ReportOf(e.ObjectOld.(*work.Work))
+			after, _ := wire.ReportOf(e.ObjectNew.(*work.Work))
 			if before == nil || after == nil {
 				return before != after
 			}

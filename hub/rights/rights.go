@@ -45,12 +45,33 @@ func Rules() []rbacv1.PolicyRule {
 		rule(kruise, "clonesets/finalizers uniteddeployments/finalizers", "update"),
 		// What goes with a workload is copied to members.
 		rule("", "services configmaps secrets serviceaccounts persistentvolumeclaims", read),
+		rule("multicluster.x-k8s.io", "serviceexports", read),
 		// Each member has a namespace, and a Lease in it. Namespaces are never deleted.
 		rule("", "namespaces", read+" create"),
 		rule("coordination.k8s.io", "leases", read),
 		// Where objects of our kinds are converted.
 		rule(crds, "customresourcedefinitions", read+" patch",
 			"clonesets.apps.kruise.io", "uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"),
+	}
+}
+
+// KarmadaRules are what the hub may do beside that where it takes its members from Karmada (--inventory=karmada): it makes and deletes
+// members as Karmada's Clusters come and go, and looks whether Karmada's policies select what it places.
+func KarmadaRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		rule("cluster.karmada.io", "clusters", read),
+		rule("policy.karmada.io", "propagationpolicies clusterpropagationpolicies", read),
+		rule("topology.flotilla.dev", "memberclusters", "create delete"),
+	}
+}
+
+// ClusterProfileRules are what the hub may do in the namespace of ClusterProfiles, where it publishes its members there
+// (--cluster-profiles).
+func ClusterProfileRules() []rbacv1.PolicyRule {
+	const group = "multicluster.x-k8s.io"
+	return []rbacv1.PolicyRule{
+		rule(group, "clusterprofiles", read+" create patch delete"),
+		rule(group, "clusterprofiles/status", "patch"),
 	}
 }
 

@@ -21,12 +21,15 @@ const (
 
 // ReportOf returns what a member reported on a Work, as far as it can be true, and what of it cannot, a part of a sentence.
 // nonsense is empty where all can be true: then the report is the Work's own, and not to be changed. It is nil where
-// nothing was reported.
+// nothing was reported. An agent of Karmada writes no report: what it reflects of the object's status makes one.
 //
 // Numbers of pods are taken into 0 to [MaxPods], and none counts more pods than there are. A sequence that is far above
 // every order counts as none: a hub that went on from it would run out of numbers.
 func ReportOf(w *work.Work) (report *work.Report, nonsense string) {
 	report = w.Status.Report
+	if report == nil {
+		report = reflectedReport(w)
+	}
 	if report == nil {
 		return nil, ""
 	}

@@ -1,4 +1,4 @@
-// Package objects sees the member's objects that a hub owns: those that carry the label topology.LabelHub. There is one
+// Package objects sees the member's objects that a hub owns: those that carry its label, topology.LabelHub. There is one
 // watch for each kind that a Work named, started when the first Work of that kind comes, and none in a member without
 // Works. apply and report share it: both ask what stands in the member, and both are woken by its changes.
 package objects
@@ -23,8 +23,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
-
-	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
 // syncTimeout bounds the wait for the first list of a kind. A member that takes longer is in trouble, and the worker
@@ -43,6 +41,7 @@ func (r Ref) String() string { return r.Kind + " " + r.NamespacedName.String() }
 // Store knows the member objects of all Works. Its methods are safe for concurrent use.
 type Store struct {
 	cache cache.Cache
+	label string
 
 	mu          sync.RWMutex
 	watched     map[schema.GroupVersionKind]bool
@@ -51,9 +50,9 @@ type Store struct {
 	subscribers []func(work types.NamespacedName)
 }
 
-// New returns a store for the member that config reaches. It asks nothing of the member before Start.
-func New(config *rest.Config, mapper meta.RESTMapper) (*Store, error) {
-	marked, err := labels.NewRequirement(topology.LabelHub, selection.Exists, nil)
+// New returns a store of the objects with a label, in the member that config reaches. It asks nothing of the member before Start.
+func New(config *rest.Config, mapper meta.RESTMapper, label string) (*Store, error) {
+	marked, err := labels.NewRequirement(label, selection.Exists, nil)
 	if err != nil {
 		return nil, fmt.Errorf("select marked objects: %w", err)
 	}
@@ -68,6 +67,7 @@ func New(config *rest.Config, mapper meta.RESTMapper) (*Store, error) {
 	}
 	return &Store{
 		cache:   c,
+		label:   label,
 		watched: map[schema.GroupVersionKind]bool{},
 		works:   map[Ref]types.NamespacedName{},
 		refs:    map[types.NamespacedName]Ref{},
@@ -116,7 +116,7 @@ func (s *Store) Bind(ctx context.Context, work types.NamespacedName, ref Ref) er
 		return informer.HasSynced(), nil
 	})
 	if err != nil {
-		return fmt.Errorf("list objects of kind %s with label %s in the member: %w", ref.Kind, topology.LabelHub, err)
+		return fmt.Errorf("list objects of kind %s with label %s in the member: %w", ref.Kind, s.label, err)
 	}
 	return nil
 }

@@ -114,7 +114,7 @@ func manifestStatus(outcome apply.Outcome, live *unstructured.Unstructured) (wor
 			Group: outcome.Ref.Group, Version: outcome.Ref.Version, Kind: outcome.Ref.Kind,
 			Namespace: outcome.Ref.Namespace, Name: outcome.Ref.Name,
 		},
-		Health: health(live),
+		Health: Health(live),
 	}
 	if status, ok := live.Object["status"]; ok {
 		raw, err := json.Marshal(status)
@@ -126,9 +126,9 @@ func manifestStatus(outcome apply.Outcome, live *unstructured.Unstructured) (wor
 	return m, nil
 }
 
-// health reads the condition Ready, or Available where a kind has no Ready. A kind without a status (ConfigMap) is
+// Health reads the condition Ready, or Available where a kind has no Ready. A kind without a status (ConfigMap) is
 // healthy once it stands.
-func health(live *unstructured.Unstructured) work.ResourceHealth {
+func Health(live *unstructured.Unstructured) work.ResourceHealth {
 	if _, ok := live.Object["status"]; !ok && !saysObserved(live) {
 		return work.ResourceHealthy
 	}
@@ -172,39 +172,18 @@ func inUse(live *unstructured.Unstructured) ([]work.SubsetUse, error) {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, united); err != nil {
 			return nil, fmt.Errorf("read UnitedDeployment %s/%s: %w", live.GetNamespace(), live.GetName(), err)
 		}
-		return unitedDeploymentUse(united), nil
+		return work.UnitedDeploymentUse(&united.Status), nil
 	default:
 		return nil, nil
 	}
 }
 
 func cloneSetUse(set *apps.CloneSet) work.SubsetUse {
-	use := work.SubsetUse{
-		Desired: 1, // what the API means by no replicas
-		Total:   set.Status.Replicas, Ready: set.Status.ReadyReplicas, Available: set.Status.AvailableReplicas,
-		Updated: set.Status.UpdatedReplicas, UpdatedReady: set.Status.UpdatedReadyReplicas, UpdatedAvailable: set.Status.UpdatedAvailableReplicas,
-		CanGoBack: set.Status.CanGoBack(),
-	}
+	desired := int32(1) // what the API means by no replicas
 	if set.Spec.Replicas != nil {
-		use.Desired = *set.Spec.Replicas
+		desired = *set.Spec.Replicas
 	}
-	return use
-}
-
-func unitedDeploymentUse(united *apps.UnitedDeployment) []work.SubsetUse {
-	uses := make([]work.SubsetUse, 0, len(united.Status.SubsetStatuses))
-	for i := range united.Status.SubsetStatuses {
-		s := &united.Status.SubsetStatuses[i]
-		old := max(0, s.Replicas-s.UpdatedReplicas)
-		uses = append(uses, work.SubsetUse{
-			Subset: s.Name, Desired: s.DesiredReplicas, Total: s.Replicas, Ready: s.ReadyReplicas, Available: s.AvailableReplicas,
-			Updated: s.UpdatedReplicas, UpdatedReady: s.UpdatedReadyReplicas,
-			// An older definition of the kind does not count these. This many must be: even if all old pods are available.
-			UpdatedAvailable: max(s.UpdatedAvailableReplicas, min(s.UpdatedReadyReplicas, max(0, s.AvailableReplicas-old))),
-			CanGoBack:        s.CanGoBack,
-		})
-	}
-	return uses
+	return work.CloneSetUse(desired, &set.Status)
 }
 
 // Same tells whether two statuses say the same. When it was seen, and as which report, does not count.

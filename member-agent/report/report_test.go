@@ -154,7 +154,7 @@ func TestHealthAndObserved(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			live := object(t, tc.object)
-			if got := health(live); got != tc.health {
+			if got := Health(live); got != tc.health {
 				t.Errorf("health is %s, want %s", got, tc.health)
 			}
 			if got := Observed(live); got != tc.observed {

@@ -42,6 +42,7 @@ func Rules() []rbacv1.PolicyRule {
 		rule("", "pods/eviction", "create"),
 		// Stage 4: what a hub copies, Jobs of its checks, and the namespaces of it all. Namespaces are never deleted.
 		rule("", "services configmaps secrets serviceaccounts persistentvolumeclaims", write),
+		rule("multicluster.x-k8s.io", "serviceexports", write),
 		rule("batch", "jobs", write),
 		rule("", "namespaces", read+" create patch"),
 		// Stage 6: zones and room.

@@ -54,7 +54,7 @@ type WorkloadSelector struct {
 	// +kubebuilder:validation:MaxLength=128
 	APIVersion string `json:"apiVersion,omitempty"`
 	// kind of the workloads: CloneSet or UnitedDeployment; or a kind of which every member gets a copy: ConfigMap, Service,
-	// ServiceAccount, PersistentVolumeClaim or Secret (apiVersion v1). With another kind the policy's condition Ready says
+	// ServiceAccount, PersistentVolumeClaim or Secret (apiVersion v1), ServiceExport (multicluster.x-k8s.io/v1alpha1). With another kind the policy's condition Ready says
 	// UnknownKind or RunsOnHub.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="size(self) > 0",message="kind is empty: name the kind of the workloads, such as CloneSet or UnitedDeployment"

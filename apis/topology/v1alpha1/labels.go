@@ -7,6 +7,12 @@ const (
 	LabelCluster = "topology.flotilla.dev/cluster"
 	// LabelHub marks a member object with the id of the hub that owns it; an agent touches nothing without it.
 	LabelHub = "topology.flotilla.dev/hub"
+	// LabelInventory is on a MemberCluster that the hub mirrors from elsewhere: from where, as InventoryKarmada.
+	LabelInventory = "topology.flotilla.dev/inventory"
+	// InventoryKarmada is the value for a Cluster of Karmada.
+	InventoryKarmada = "karmada"
+	// LabelProvider is on a MemberCluster that is mirrored from Karmada: the provider that its Cluster names.
+	LabelProvider = "topology.flotilla.dev/provider"
 	// LabelPlacement is on a Work: the uid of the WorkloadPlacement that it carries out.
 	LabelPlacement = "topology.flotilla.dev/placement"
 

@@ -146,6 +146,12 @@ const (
 	ReasonLeaseFresh = "LeaseFresh"
 	// ReasonLeaseExpired: the agent has not renewed its Lease for 40 s.
 	ReasonLeaseExpired = "LeaseExpired"
+	// ReasonReadyInKarmada: Karmada says that the cluster is Ready, on a hub that takes its members from there.
+	ReasonReadyInKarmada = "ReadyInKarmada"
+	// ReasonNotReadyInKarmada: Karmada says that the cluster is not Ready, or does not know.
+	ReasonNotReadyInKarmada = "NotReadyInKarmada"
+	// ReasonNotInKarmada: the hub takes its members from Karmada, which has no Cluster of this name.
+	ReasonNotInKarmada = "NotInKarmada"
 	// ReasonNeverConnected: no Lease of the agent was seen yet.
 	ReasonNeverConnected = "NeverConnected"
 	// ReasonOrphaned: objects stand whose Works vanished without having been deleted.

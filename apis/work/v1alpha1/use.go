@@ -1,0 +1,32 @@
+package v1alpha1
+
+import (
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+)
+
+// CloneSetUse is what a CloneSet of a member uses of its share, by its status. desired is how many pods it asks for.
+func CloneSetUse(desired int32, status *apps.CloneSetStatus) SubsetUse {
+	return SubsetUse{
+		Desired: desired,
+		Total:   status.Replicas, Ready: status.ReadyReplicas, Available: status.AvailableReplicas,
+		Updated: status.UpdatedReplicas, UpdatedReady: status.UpdatedReadyReplicas, UpdatedAvailable: status.UpdatedAvailableReplicas,
+		CanGoBack: status.CanGoBack(),
+	}
+}
+
+// UnitedDeploymentUse is what the subsets of a UnitedDeployment of a member use of their shares, by its status.
+func UnitedDeploymentUse(status *apps.UnitedDeploymentStatus) []SubsetUse {
+	uses := make([]SubsetUse, 0, len(status.SubsetStatuses))
+	for i := range status.SubsetStatuses {
+		s := &status.SubsetStatuses[i]
+		old := max(0, s.Replicas-s.UpdatedReplicas)
+		uses = append(uses, SubsetUse{
+			Subset: s.Name, Desired: s.DesiredReplicas, Total: s.Replicas, Ready: s.ReadyReplicas, Available: s.AvailableReplicas,
+			Updated: s.UpdatedReplicas, UpdatedReady: s.UpdatedReadyReplicas,
+			// An older definition of the kind does not count these. This many must be: even if all old pods are available.
+			UpdatedAvailable: max(s.UpdatedAvailableReplicas, min(s.UpdatedReadyReplicas, max(0, s.AvailableReplicas-old))),
+			CanGoBack:        s.CanGoBack,
+		})
+	}
+	return uses
+}
