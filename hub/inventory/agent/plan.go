@@ -72,7 +72,7 @@ func clusterID(m *topology.MemberCluster) string { return wire.ClusterID(m) }
 
 func acceptedCondition(f facts) metav1.Condition {
 	m := f.member
-	c := metav1.Condition{Type: topology.MemberAccepted, Status: metav1.ConditionFalse, ObservedGeneration: m.Generation}
+	c := metav1.Condition{Type: topology.MemberAccepted, Status: metav1.ConditionFalse}
 	id := clusterID(m)
 	switch {
 	case !m.Spec.Accepted:
@@ -99,7 +99,7 @@ func acceptedCondition(f facts) metav1.Condition {
 
 func readyCondition(f facts) metav1.Condition {
 	m := f.member
-	c := metav1.Condition{Type: topology.MemberReady, Status: metav1.ConditionFalse, ObservedGeneration: m.Generation}
+	c := metav1.Condition{Type: topology.MemberReady, Status: metav1.ConditionFalse}
 	before := meta.FindStatusCondition(m.Status.Conditions, topology.MemberReady)
 	expired := f.lease.exists && !f.now.Before(f.lease.since.Add(leaseExpires))
 	// A Lease that has not changed since the hub started may be old: what was known of it before goes on.
@@ -122,7 +122,7 @@ func readyCondition(f facts) metav1.Condition {
 // identityCondition tells of a refused cluster. It is written only from the first refusal on.
 func identityCondition(f facts) (metav1.Condition, bool) {
 	m := f.member
-	c := metav1.Condition{Type: topology.MemberIdentity, ObservedGeneration: m.Generation}
+	c := metav1.Condition{Type: topology.MemberIdentity}
 	if m.Status.RefusedClusterID != "" && m.Status.RefusedClusterID != clusterID(m) {
 		c.Status, c.Reason = metav1.ConditionFalse, topology.ReasonClusterIDMismatch
 		c.Message = fmt.Sprintf("an agent of another cluster (id %s) came under the name MemberCluster %s, which is pinned to id %s, and was refused; give that cluster a name of its own, or delete this MemberCluster and join again",
@@ -139,7 +139,7 @@ func identityCondition(f facts) (metav1.Condition, bool) {
 // orphansCondition tells of objects that stand without their Works. It is written only from the first one on.
 func orphansCondition(f facts) (metav1.Condition, bool) {
 	m := f.member
-	c := metav1.Condition{Type: topology.MemberOrphans, ObservedGeneration: m.Generation}
+	c := metav1.Condition{Type: topology.MemberOrphans}
 	if m.Status.Orphaned > 0 {
 		c.Status, c.Reason = metav1.ConditionTrue, topology.ReasonOrphaned
 		c.Message = fmt.Sprintf("%d objects stand in MemberCluster %s whose Works vanished from the hub without having been deleted (first of them: %s); they run on and get no orders; delete them there, take the label %s off those that are to stay, or give the hub their workloads again",
@@ -159,7 +159,7 @@ const orphansInMessage = 3
 // plausibleCondition tells of reports that cannot be true. It is written only from the first one on.
 func plausibleCondition(f facts) (metav1.Condition, bool) {
 	m := f.member
-	c := metav1.Condition{Type: topology.MemberPlausible, ObservedGeneration: m.Generation}
+	c := metav1.Condition{Type: topology.MemberPlausible}
 	if f.nonsense != "" {
 		c.Status, c.Reason = metav1.ConditionFalse, topology.ReasonNonsense
 		c.Message = fmt.Sprintf("MemberCluster %s reports %s; its numbers count as far as they can be true; look at who writes that status beside its agent, or upgrade the agent", m.Name, f.nonsense)
@@ -175,7 +175,7 @@ func plausibleCondition(f facts) (metav1.Condition, bool) {
 // silentCondition tells whether what the agent may still disrupt is lent to others. It is written only from the first silence on.
 func silentCondition(f facts) (metav1.Condition, bool) {
 	m := f.member
-	c := metav1.Condition{Type: topology.MemberSilent, ObservedGeneration: m.Generation}
+	c := metav1.Condition{Type: topology.MemberSilent}
 	before := meta.FindStatusCondition(m.Status.Conditions, topology.MemberSilent)
 	expired := f.lease.exists && !f.lease.former && !f.now.Before(f.lease.since.Add(allowancesExpire))
 	// What was known before this hub started goes on until the Lease is renewed, or is there again.
@@ -199,7 +199,7 @@ func silent(m *topology.MemberCluster) bool {
 // heldCondition tells of a failure of so many members that none of them is given up. It is written only from the first one on.
 func heldCondition(f facts) (metav1.Condition, bool) {
 	m := f.member
-	c := metav1.Condition{Type: topology.MemberFailoverHeld, ObservedGeneration: m.Generation}
+	c := metav1.Condition{Type: topology.MemberFailoverHeld}
 	if f.together > 0 {
 		c.Status, c.Reason = metav1.ConditionTrue, topology.ReasonMassFailure
 		c.Message = fmt.Sprintf("MemberCluster %s became NotReady together with others, a third or more of all members, so the hub suspects itself and gives none of them up; look at the hub's network, and if nothing runs in the member any more, confirm it with: flotilla fence %s --confirm",
@@ -216,7 +216,7 @@ func heldCondition(f facts) (metav1.Condition, bool) {
 // clockCondition tells of a clock that is wrong. It is written only from the first time on. Which of the two is wrong, nobody knows here.
 func clockCondition(f facts) (metav1.Condition, bool) {
 	m := f.member
-	c := metav1.Condition{Type: topology.MemberClockInSync, ObservedGeneration: m.Generation}
+	c := metav1.Condition{Type: topology.MemberClockInSync}
 	before := meta.FindStatusCondition(m.Status.Conditions, topology.MemberClockInSync)
 	switch {
 	case f.lease.apart != 0:

@@ -381,3 +381,34 @@ func TestAnotherHolderIsNoSignOfLife(t *testing.T) {
 		t.Error("the Lease is the holder's")
 	}
 }
+
+// kubectl wait --for=condition=Ready compares the generation that a condition names with the object's, which the answer to a session raises.
+func TestConditionsNameNoGeneration(t *testing.T) {
+	m := member("east", func(m *topology.MemberCluster) { m.Generation, m.Status.RefusedClusterID = 7, "id-thief" })
+	_, conditions := plan(facts{member: m, hubID: "hub", together: 2})
+	m.Status.Conditions = []metav1.Condition{{
+		Type: topology.MemberReady, Status: metav1.ConditionFalse, Reason: "NeverConnected", ObservedGeneration: 3, LastTransitionTime: metav1.NewTime(time.Unix(1, 0)),
+	}}
+	m.Status.Conditions[0].Message = meta.FindStatusCondition(conditions, topology.MemberReady).Message
+	scheme := runtime.NewScheme()
+	if err := topology.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(m).WithStatusSubresource(m).Build()
+	r := &Reconciler{client: c, clock: clocktesting.NewFakeClock(time.Unix(100, 0))}
+	if err := r.report(t.Context(), m, conditions); err != nil {
+		t.Fatal(err)
+	}
+	got := &topology.MemberCluster{}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(m), got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Status.Conditions) != len(conditions) {
+		t.Errorf("%d conditions were written of %d", len(got.Status.Conditions), len(conditions))
+	}
+	for _, c := range got.Status.Conditions {
+		if c.ObservedGeneration != 0 {
+			t.Errorf("condition %s names generation %d", c.Type, c.ObservedGeneration)
+		}
+	}
+}

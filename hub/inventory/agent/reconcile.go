@@ -119,15 +119,15 @@ func (r *Reconciler) apply(ctx context.Context, member *topology.MemberCluster, 
 	return nil
 }
 
-// report writes the conditions when one changed. The generation alone is no change worth a write. The agent writes the
-// same status: the resourceVersion is not needed, because conditions have this one writer.
+// report writes the conditions when one changed. They name no generation, which the answer to each session of the agent raises:
+// kubectl wait would wait for a write that says nothing new. The agent writes the same status: the resourceVersion is not needed,
+// because conditions have this one writer.
 func (r *Reconciler) report(ctx context.Context, member *topology.MemberCluster, conditions []metav1.Condition) error {
 	base := member.DeepCopy()
 	for _, c := range conditions {
-		c.ObservedGeneration = member.Generation
 		c.LastTransitionTime = metav1.NewTime(r.clock.Now())
 		if have := meta.FindStatusCondition(member.Status.Conditions, c.Type); have != nil &&
-			have.Status == c.Status && have.Reason == c.Reason && have.Message == c.Message {
+			have.Status == c.Status && have.Reason == c.Reason && have.Message == c.Message && have.ObservedGeneration == c.ObservedGeneration {
 			continue
 		}
 		meta.SetStatusCondition(&member.Status.Conditions, c)

@@ -12,14 +12,14 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire/karmada"
 )
 
-// judge sets the conditions. One that says the same keeps its time and generation.
+// judge sets the conditions. One that says the same keeps its time. They name no generation, as those of other inventories.
 func (f *facts) judge(hubID string, now time.Time) {
 	conditions := []metav1.Condition{f.accepted(hubID), f.ready()}
 	if held, ok := f.held(); ok {
 		conditions = append(conditions, held)
 	}
 	for _, c := range conditions {
-		c.ObservedGeneration, c.LastTransitionTime = f.member.Generation, metav1.NewTime(now)
+		c.LastTransitionTime = metav1.NewTime(now)
 		have := meta.FindStatusCondition(f.member.Status.Conditions, c.Type)
 		if have != nil && have.Status == c.Status && have.Reason == c.Reason && have.Message == c.Message {
 			continue

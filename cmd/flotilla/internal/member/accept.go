@@ -125,7 +125,7 @@ func waitReady(ctx context.Context, talk io.Writer, c client.Reader, name string
 		for _, condition := range []string{topology.MemberAccepted, topology.MemberReady} {
 			if found := meta.FindStatusCondition(member.Status.Conditions, condition); found == nil || found.Status != metav1.ConditionTrue {
 				// What was said before the member was accepted is no news.
-				if found != nil && told != found.Message && found.ObservedGeneration >= member.Generation {
+				if found != nil && told != found.Message && found.Reason != topology.ReasonNotAccepted {
 					told = found.Message
 					fmt.Fprintf(talk, "waiting: %s\n", told)
 				}
