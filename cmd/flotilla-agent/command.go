@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/zapr"
@@ -106,6 +107,8 @@ func (f *flags) validate() error {
 		return fmt.Errorf("--hub-kind %q is neither %s nor %s", f.hubKind, memberagent.HubFlotilla, memberagent.HubKarmada)
 	case f.hubKind == string(memberagent.HubKarmada) && f.hubKubeconfig == "":
 		return errors.New("--hub-kind karmada needs --hub-kubeconfig and --cluster-name: the kubeconfig of Karmada's API server, and the name of this cluster's Cluster there")
+	case f.hubKind == string(memberagent.HubKarmada) && !slices.Equal(f.allowKinds, apply.Carried()):
+		return errors.New("--allow-kinds is not for --hub-kind karmada: a hub of Karmada brings what the agent's rights in the member allow; leave it out, and give the agent less rights")
 	case f.workers < 1:
 		return fmt.Errorf("--workers %d must be at least 1", f.workers)
 	}

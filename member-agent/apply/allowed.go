@@ -21,7 +21,7 @@ type Allowed map[schema.GroupKind]bool
 // carried are the kinds that hubs send: those of the suite, what goes with them, and the Jobs of checks. The agent has rights for these
 // alone.
 func carried() []schema.GroupKind {
-	kinds := []schema.GroupKind{{Group: "batch", Kind: "Job"}}
+	kinds := []schema.GroupKind{{Group: "batch", Kind: "Job"}, {Group: "multicluster.x-k8s.io", Kind: "ServiceExport"}}
 	for _, kind := range []string{"CloneSet", "StatefulSet", "UnitedDeployment", "WorkloadSpread"} {
 		kinds = append(kinds, schema.GroupKind{Group: apps.GroupVersion.Group, Kind: kind})
 	}
