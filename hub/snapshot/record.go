@@ -70,8 +70,8 @@ func Record(ctx context.Context, from client.Reader, scheme *runtime.Scheme, nam
 			options = append(options, client.InNamespace(namespace))
 		}
 		err = from.List(ctx, list, options...)
-		if _, copies := list.(*metav1.PartialObjectMetadataList); copies && apierrors.IsForbidden(err) {
-			continue // who may not see Secrets records what they may see
+		if _, copies := list.(*metav1.PartialObjectMetadataList); copies && (apierrors.IsForbidden(err) || meta.IsNoMatchError(err)) {
+			continue // who may not see Secrets records what they may see; a hub without the definition of ServiceExports has none
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read %s of the hub: %w", gvk.Kind, err)
