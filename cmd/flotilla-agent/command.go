@@ -10,10 +10,7 @@ import (
 	"slices"
 
 	"github.com/go-logr/logr"
-	"github.com/go-logr/zapr"
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/flotilla-dev/flotilla/cmd/internal/clocks"
+	"github.com/flotilla-dev/flotilla/cmd/internal/logs"
 	"github.com/flotilla-dev/flotilla/cmd/internal/serving"
 	"github.com/flotilla-dev/flotilla/cmd/internal/tracing"
 	memberagent "github.com/flotilla-dev/flotilla/member-agent"
@@ -119,7 +117,7 @@ func run(ctx context.Context, f *flags) error {
 	if err := f.validate(); err != nil {
 		return err
 	}
-	log, err := newLogger(f.logLevel, f.logFormat)
+	log, err := logs.New(f.logLevel, f.logFormat)
 	if err != nil {
 		return err
 	}
@@ -280,30 +278,6 @@ func unlimited(c *rest.Config) *rest.Config {
 	c.QPS = -1
 	c.UserAgent = "flotilla-agent/" + version()
 	return dial.Watchful(c)
-}
-
-func newLogger(level, format string) (logr.Logger, error) {
-	c := zap.NewProductionConfig()
-	if err := c.Level.UnmarshalText([]byte(level)); err != nil {
-		return logr.Logger{}, fmt.Errorf("--log-level %q is none of debug, info, error", level)
-	}
-	c.Sampling = nil // a line that is missing is worse than one too many
-	c.DisableStacktrace = true
-	c.DisableCaller = true
-	c.EncoderConfig.EncodeTime = zapcore.ISO8601TimeEncoder
-	c.EncoderConfig.EncodeDuration = zapcore.StringDurationEncoder
-	switch format {
-	case "json":
-	case "text":
-		c.Encoding = "console"
-	default:
-		return logr.Logger{}, fmt.Errorf("--log-format %q is neither text nor json", format)
-	}
-	built, err := c.Build()
-	if err != nil {
-		return logr.Logger{}, fmt.Errorf("set up logging: %w", err)
-	}
-	return zapr.NewLogger(built), nil
 }
 
 // version is what the build stamped: a tag, or a commit.

@@ -8,10 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-logr/zapr"
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
@@ -23,6 +20,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/cmd/flotilla-capi/internal/agent"
 	"github.com/flotilla-dev/flotilla/cmd/internal/clocks"
+	"github.com/flotilla-dev/flotilla/cmd/internal/logs"
 	"github.com/flotilla-dev/flotilla/hub"
 	"github.com/flotilla-dev/flotilla/hub/inventory/capi"
 	"github.com/flotilla-dev/flotilla/member-agent/link/credential"
@@ -70,11 +68,11 @@ func command() *cobra.Command {
 }
 
 func (f *flags) run(ctx context.Context) error {
-	logger, err := f.logger()
+	logger, err := logs.New(f.logLevel, f.logFormat)
 	if err != nil {
 		return err
 	}
-	f.options.Logger, f.options.Clock = zapr.NewLogger(logger), clocks.New()
+	f.options.Logger, f.options.Clock = logger, clocks.New()
 	ctrl.SetLogger(f.options.Logger)
 	klog.SetLogger(f.options.Logger)
 	if f.manifests == "" {
@@ -176,26 +174,4 @@ func configOf(kubeconfig, what string) (*rest.Config, error) {
 	}
 	cfg.UserAgent = "flotilla-capi/" + componentversion.Get().GitVersion
 	return dial.Watchful(cfg), nil
-}
-
-func (f *flags) logger() (*zap.Logger, error) {
-	level, err := zapcore.ParseLevel(f.logLevel)
-	if err != nil {
-		return nil, fmt.Errorf("--log-level %q is none of debug, info, error", f.logLevel)
-	}
-	config := zap.NewProductionConfig()
-	config.Level = zap.NewAtomicLevelAt(level)
-	config.EncoderConfig.EncodeTime = zapcore.ISO8601TimeEncoder
-	switch f.logFormat {
-	case "json":
-	case "text":
-		config.Encoding = "console"
-	default:
-		return nil, fmt.Errorf("--log-format %q is neither text nor json", f.logFormat)
-	}
-	logger, err := config.Build()
-	if err != nil {
-		return nil, fmt.Errorf("build the logger: %w", err)
-	}
-	return logger, nil
 }

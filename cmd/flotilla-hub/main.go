@@ -8,10 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/go-logr/zapr"
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	componentversion "k8s.io/component-base/version"
@@ -19,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/flotilla-dev/flotilla/cmd/internal/clocks"
+	"github.com/flotilla-dev/flotilla/cmd/internal/logs"
 	_ "github.com/flotilla-dev/flotilla/cmd/internal/roots" // its image has no certificates of authorities
 	"github.com/flotilla-dev/flotilla/cmd/internal/serving"
 	"github.com/flotilla-dev/flotilla/cmd/internal/tracing"
@@ -117,11 +115,11 @@ func (f *flags) run(ctx context.Context) error {
 
 // begin sets the logger, and returns how to reach the hub's API server.
 func (f *flags) begin() (*rest.Config, error) {
-	logger, err := f.logger()
+	logger, err := logs.New(f.logLevel, f.logFormat)
 	if err != nil {
 		return nil, err
 	}
-	f.options.Logger = zapr.NewLogger(logger)
+	f.options.Logger = logger
 	ctrl.SetLogger(f.options.Logger)
 	klog.SetLogger(f.options.Logger)
 	return f.config()
@@ -157,28 +155,6 @@ func (f *flags) config() (*rest.Config, error) {
 	}
 	cfg.UserAgent = "flotilla-hub/" + version()
 	return dial.Watchful(cfg), nil
-}
-
-func (f *flags) logger() (*zap.Logger, error) {
-	level, err := zapcore.ParseLevel(f.logLevel)
-	if err != nil {
-		return nil, fmt.Errorf("--log-level %q is none of debug, info, error", f.logLevel)
-	}
-	config := zap.NewProductionConfig()
-	config.Level = zap.NewAtomicLevelAt(level)
-	config.EncoderConfig.EncodeTime = zapcore.ISO8601TimeEncoder
-	switch f.logFormat {
-	case "json":
-	case "text":
-		config.Encoding = "console"
-	default:
-		return nil, fmt.Errorf("--log-format %q is neither text nor json", f.logFormat)
-	}
-	logger, err := config.Build()
-	if err != nil {
-		return nil, fmt.Errorf("build the logger: %w", err)
-	}
-	return logger, nil
 }
 
 // version is what the build stamped: a tag, or a commit.

@@ -23,6 +23,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/crds"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
+	"github.com/flotilla-dev/flotilla/e2e/page"
 	"github.com/flotilla-dev/flotilla/hub"
 )
 
@@ -70,12 +71,15 @@ type site struct {
 // hub is restored; no pod goes, the younger workload is named, and it is taken over as it runs when it is applied again.
 func TestBackUpTheHub(t *testing.T) {
 	s := newSite(t)
-	page := commandsOf(t, filepath.Join("..", "..", "docs", "tasks", "back-up-the-hub.md"))
+	commands, err := page.Commands(filepath.Join("..", "..", "docs", "tasks", "back-up-the-hub.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.apply("old.yaml", common+cloneSet("old")+cloneSet("deleted"))
 	old := s.pods("old", 3)
 	s.pods("deleted", 3)
 
-	s.follow(page, "Back up")
+	s.follow(commands, "Back up")
 	s.apply(filepath.Join("workloads", "young.yaml"), cloneSet("young"))
 	young := s.pods("young", 3)
 	s.run("kubectl -n shop delete clone/deleted --timeout=240s")
@@ -84,7 +88,7 @@ func TestBackUpTheHub(t *testing.T) {
 	if err := s.fleet.Hub().Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.follow(page, "Restore")
+	s.follow(commands, "Restore")
 	pids := map[string]int{}
 	for _, name := range s.fleet.Programs() {
 		if pids[name] = s.fleet.Pid(name); pids[name] == 0 {
@@ -118,7 +122,7 @@ func TestBackUpTheHub(t *testing.T) {
 		})
 	}
 
-	s.follow(page, "Look")
+	s.follow(commands, "Look")
 	s.eventually("the younger workload is named", func(ctx context.Context) string {
 		m := &topology.MemberCluster{}
 		if err := s.hub.Get(ctx, client.ObjectKey{Name: "east"}, m); err != nil {
@@ -133,7 +137,7 @@ func TestBackUpTheHub(t *testing.T) {
 	s.same("old", old)
 	s.same("young", young)
 
-	s.follow(page, "Give back what is younger")
+	s.follow(commands, "Give back what is younger")
 	s.eventually("the younger workload is the hub's again", func(ctx context.Context) string {
 		m := &topology.MemberCluster{}
 		if err := s.hub.Get(ctx, client.ObjectKey{Name: "east"}, m); err != nil {
@@ -201,37 +205,13 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// commandsOf returns the lines of the shell blocks of a page, by the heading above them.
-func commandsOf(t *testing.T, page string) map[string][]string {
-	t.Helper()
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, heading, inside := map[string][]string{}, "", false
-	for line := range strings.Lines(string(text)) {
-		line = strings.TrimRight(line, "\n")
-		switch {
-		case inside && line == "```":
-			inside = false
-		case inside:
-			all[heading] = append(all[heading], line)
-		case line == "```sh":
-			inside = true
-		case strings.HasPrefix(line, "## "):
-			heading = strings.TrimPrefix(line, "## ")
-		}
-	}
-	return all
-}
-
 // follow runs the commands of a section of the page.
-func (s *site) follow(page map[string][]string, heading string) {
+func (s *site) follow(commands map[string][]string, heading string) {
 	s.t.Helper()
-	if len(page[heading]) == 0 {
+	if len(commands[heading]) == 0 {
 		s.t.Fatalf("the page has no commands under %q", heading)
 	}
-	for _, command := range page[heading] {
+	for _, command := range commands[heading] {
 		s.run(command)
 	}
 }
