@@ -4,6 +4,7 @@
 // It expects the format of `--audit-log-format=json` (one event per line) and looks at the stage ResponseComplete only,
 // so that a request counts once, whatever the audit policy writes beside it. A watch counts when it begins, if the policy
 // writes that (ResponseStarted) and omits its end: the end of one that an API server takes with it is never written.
+// [ReadRequests] is for those who ask what may have happened: it has requests without an answer too.
 package audit
 
 import (
@@ -32,9 +33,9 @@ type Event struct {
 	// Subresource is "status", "scale", … or empty.
 	Subresource     string
 	Namespace, Name string
-	// Code is the HTTP status of the answer.
+	// Code is the HTTP status of the answer, 0 for none.
 	Code int
-	// Received and Answered are by the API server's clock.
+	// Received and Answered are by the API server's clock. Answered is zero where there was no answer.
 	Received, Answered time.Time
 }
 
@@ -94,45 +95,104 @@ func ByUser(match func(user string) bool) Filter {
 // ReadFile returns the events in the audit log at path that every filter wants, in the order of the log.
 // A last line that is not complete yet is left out.
 func ReadFile(path string, filters ...Filter) ([]Event, error) {
+	return readFile(path, filters, Read)
+}
+
+// Read is ReadFile for an open log.
+func Read(log io.Reader, filters ...Filter) ([]Event, error) {
+	var events []Event
+	err := scan(log, func(l *line) {
+		if event := l.event(); l.answers() && wanted(&event, filters) {
+			events = append(events, event)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return events, nil
+}
+
+// ReadRequestsFile is ReadFile for requests whether they were answered or not, as [ReadRequests] has them.
+func ReadRequestsFile(path string, filters ...Filter) ([]Event, error) {
+	return readFile(path, filters, ReadRequests)
+}
+
+// ReadRequests returns the requests that every filter wants, in the order in which the log has them first. Where the policy writes
+// their beginning (RequestReceived), it has also those that were never answered: an API server that is killed takes its answers
+// with it. One whose handler panicked (Panic) counts as answered with the code that was written then.
+func ReadRequests(log io.Reader, filters ...Filter) ([]Event, error) {
+	var events []Event
+	known := map[string]int{} // by the id of the request
+	err := scan(log, func(l *line) {
+		event, at := l.event(), len(events)
+		if i, ok := known[l.AuditID]; ok && l.AuditID != "" {
+			at = i
+		} else {
+			known[l.AuditID] = at
+			events = append(events, event)
+		}
+		if l.Stage == stageReceived {
+			event.Code, event.Answered = 0, time.Time{}
+		}
+		if events[at].Code == 0 || event.Code != 0 {
+			events[at] = event
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(events, func(e Event) bool { return !wanted(&e, filters) }), nil
+}
+
+func wanted(e *Event, filters []Filter) bool {
+	return !slices.ContainsFunc(filters, func(f Filter) bool { return !f(e) })
+}
+
+func readFile(path string, filters []Filter, read func(io.Reader, ...Filter) ([]Event, error)) ([]Event, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read audit log: %w", err)
 	}
 	defer file.Close()
-	events, err := Read(file, filters...)
+	events, err := read(file, filters...)
 	if err != nil {
 		return nil, fmt.Errorf("read audit log %s: %w", path, err)
 	}
 	return events, nil
 }
 
-// Read is ReadFile for an open log.
-func Read(log io.Reader, filters ...Filter) ([]Event, error) {
-	var events []Event
+// scan visits every line.
+func scan(log io.Reader, visit func(*line)) error {
 	in := bufio.NewReader(log)
 	for number := 1; ; number++ {
-		line, err := in.ReadBytes('\n')
+		data, err := in.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return events, nil // what follows the last newline is still being written
+			return nil // what follows the last newline is still being written
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if len(bytes.TrimSpace(line)) == 0 {
+		if len(bytes.TrimSpace(data)) == 0 {
 			continue
 		}
-		event, answered, err := parse(line)
-		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", number, err)
+		var l line
+		if err := json.Unmarshal(data, &l); err != nil {
+			return fmt.Errorf("line %d: %w", number, err)
 		}
-		if answered && !slices.ContainsFunc(filters, func(f Filter) bool { return !f(&event) }) {
-			events = append(events, event)
-		}
+		visit(&l)
 	}
 }
 
+// The stages of a request that are told apart.
+const (
+	stageReceived = "RequestReceived"
+	stageStarted  = "ResponseStarted"
+	stageComplete = "ResponseComplete"
+)
+
 // line is the part of audit.k8s.io/v1 Event that is needed here.
 type line struct {
+	AuditID          string `json:"auditID"`
 	Stage            string `json:"stage"`
 	Verb             string `json:"verb"`
 	User             user   `json:"user"`
@@ -156,15 +216,12 @@ type user struct {
 	Username string `json:"username"`
 }
 
-// parse returns the event of one line, and whether the line tells of an answered request.
-func parse(data []byte) (Event, bool, error) {
-	var l line
-	if err := json.Unmarshal(data, &l); err != nil {
-		return Event{}, false, err
-	}
-	if l.Stage != "ResponseComplete" && (l.Stage != "ResponseStarted" || l.Verb != "watch") {
-		return Event{}, false, nil
-	}
+// answers tells whether the line is the one by which a request counts.
+func (l *line) answers() bool {
+	return l.Stage == stageComplete || l.Stage == stageStarted && l.Verb == "watch"
+}
+
+func (l *line) event() Event {
 	who := l.User.Username
 	if l.ImpersonatedUser != nil {
 		who = l.ImpersonatedUser.Username
@@ -175,5 +232,5 @@ func parse(data []byte) (Event, bool, error) {
 		Group: l.ObjectRef.APIGroup, Resource: l.ObjectRef.Resource, Subresource: l.ObjectRef.Subresource,
 		Namespace: l.ObjectRef.Namespace, Name: l.ObjectRef.Name,
 		Code: l.ResponseStatus.Code, Received: l.RequestReceivedTimestamp, Answered: l.StageTimestamp,
-	}, true, nil
+	}
 }

@@ -21,11 +21,6 @@ const (
 	leaseEnd = 40*time.Second + settling + settling
 )
 
-// deleters tells who deleted a pod: true for our programs. A pod that is not in it was deleted by nobody known, which counts as us.
-type deleters map[podKey]bool
-
-type podKey struct{ cluster, name string }
-
 // report is what a checker found, and how much it looked at.
 type report struct {
 	violations                          []violation
@@ -37,7 +32,7 @@ type report struct {
 // checker goes through a log in the order of time. It is pure.
 type checker struct {
 	report
-	byUs    deleters
+	asked   deletions
 	cells   map[types.UID]*cell
 	pods    map[types.UID]*podNow
 	ledgers map[string]*ledger // by workload
@@ -85,9 +80,9 @@ type duePod struct {
 }
 
 // judge returns what was wrong in a log, which is sorted (see [ordered]).
-func judge(log []entry, byUs deleters) report {
+func judge(log []entry, asked deletions) report {
 	c := &checker{
-		byUs: byUs, cells: map[types.UID]*cell{}, pods: map[types.UID]*podNow{}, ledgers: map[string]*ledger{},
+		asked: asked, cells: map[types.UID]*cell{}, pods: map[types.UID]*podNow{}, ledgers: map[string]*ledger{},
 		blind: map[string]time.Time{}, cut: map[string]time.Time{}, silent: map[string]bool{},
 	}
 	c.stood = stallsOf(log)
@@ -220,7 +215,16 @@ func (c *checker) takeSet(e *entry) {
 	s.up += shrank
 	c.settle(s)
 	if e.set.gone {
+		c.withdrawn(s, e)
 		delete(c.cells, e.set.uid)
+	}
+}
+
+// withdrawn judges a CloneSet that is no more: the garbage collector takes its pods, and it was us who took the CloneSet. Nobody asks for
+// that in a run, and who scales in is told so first.
+func (c *checker) withdrawn(set *cell, e *entry) {
+	if available, _ := c.count(set); available > 0 && set.lowest() > 0 && !c.unseen(lostKey{cell: set.uid}, e.at) {
+		c.violate(e.at, ruleCell, fmt.Sprintf("%s: CloneSet %s of %s is gone, and %d of its pods were available; in force %v", e.cluster, set.name, set.of, available, set.specs))
 	}
 }
 
@@ -292,12 +296,10 @@ func (c *checker) takePod(e *entry) {
 func (c *checker) lost(set *cell, before, now *podNow, e *entry) {
 	ours, how := false, "it failed by itself"
 	switch {
+	case now.ended && now.deleted.IsZero():
+		how = "it ended by itself"
 	case !now.active:
-		known := false
-		if ours, known = c.byUs[podKey{e.cluster, now.name}]; !known {
-			ours = true
-		}
-		how = "deleted by others"
+		ours, how = c.asked.byUs(podKey{e.cluster, now.name}, now.deleted, e.at), "deleted by others"
 		if ours {
 			how = "deleted by us"
 		}

@@ -21,11 +21,11 @@ const minReady = 3 * time.Second
 type past struct {
 	log  []entry
 	now  time.Time
-	hand deleters
+	hand deletions
 	pods map[string]bool // that there were, by cluster/name
 }
 
-func newPast() *past { return &past{now: dawn, hand: deleters{}, pods: map[string]bool{}} }
+func newPast() *past { return &past{now: dawn, hand: deletions{}, pods: map[string]bool{}} }
 
 func (p *past) add(e entry) *past {
 	p.now = p.now.Add(time.Second)
@@ -62,6 +62,18 @@ func (p *past) set(cluster string, generation int64, replicas, unavailable, surg
 		spec: cellSpec{generation: generation, replicas: replicas, maxUnavailable: unavailable, maxSurge: surge}}})
 }
 
+// withdraw takes the member's CloneSet away.
+func (p *past) withdraw(cluster string) *past {
+	for i := len(p.log) - 1; i >= 0; i-- {
+		if last := p.log[i].set; last != nil && p.log[i].cluster == cluster {
+			gone := *last
+			gone.gone = true
+			return p.add(entry{cluster: cluster, set: &gone})
+		}
+	}
+	return p
+}
+
 func (p *past) pod(cluster, name string, change func(*podState)) *past {
 	s := &podState{uid: types.UID(cluster + name), owner: types.UID(cluster), name: name, active: true, image: "v1"}
 	change(s)
@@ -96,10 +108,28 @@ func (p *past) update(cluster string, names ...string) *past {
 
 func (p *past) remove(cluster string, byUs bool, names ...string) *past {
 	for _, name := range names {
-		p.hand[podKey{cluster, name}] = byUs
-		p.pod(cluster, name, func(s *podState) { s.active, s.gone = false, true })
+		p.asks(cluster, name, deletion{ours: byUs, code: 200})
+		p.going(cluster, name)
 	}
 	return p
+}
+
+// asks tells of a request to delete a pod, which is answered 10 ms before the next step if it is answered at all.
+func (p *past) asks(cluster, name string, d deletion) *past {
+	key := podKey{cluster, name}
+	d.asked = p.now.Add(900 * time.Millisecond)
+	if d.code != 0 {
+		d.answered = p.now.Add(990 * time.Millisecond)
+	}
+	p.hand[key] = append(p.hand[key], d)
+	return p
+}
+
+// going tells that a pod goes, and is gone.
+func (p *past) going(cluster, name string) *past {
+	return p.pod(cluster, name, func(s *podState) {
+		s.active, s.gone, s.deleted = false, true, p.now.Add(950*time.Millisecond).Truncate(time.Second)
+	})
 }
 
 func (p *past) fail(cluster string, names ...string) *past {
@@ -167,8 +197,14 @@ func TestJudge(t *testing.T) {
 		{"but its cell has one less to take", running(2, 0, 1, 1).remove("a", false, "1").rest(9).update("a", "2").rest(9), []string{ruleCell}},
 		{"unless it cannot have known", running(2, 0, 1, 1).remove("a", false, "1").update("a", "2").rest(9), nil},
 		{"nor is one that failed by itself", running(1, 0, 1, 1).fail("a", "1").update("b", "1").rest(9), nil},
-		{"a pod deleted by nobody known is ours", running(1, 0, 1, 1).pod("a", "1", func(s *podState) { s.active = false }).update("b", "1").rest(9), []string{ruleGlobal}},
+		{"a pod deleted by nobody known is ours", running(1, 0, 1, 1).going("a", "1").update("b", "1").rest(9), []string{ruleGlobal}},
+		{"one that was deleted by others, whose answer was 504", running(1, 0, 1, 1).asks("a", "1", deletion{code: 504}).going("a", "1").update("b", "1").rest(9), nil},
+		{"and by us", running(1, 0, 1, 1).asks("a", "1", deletion{ours: true, code: 504}).going("a", "1").update("b", "1").rest(9), []string{ruleGlobal}},
+		{"one whose containers ended is nobody's, though we clear it away", running(1, 0, 1, 1).pod("a", "1", func(s *podState) { s.active, s.ended = false, true }).
+			asks("a", "1", deletion{ours: true, code: 200}).going("a", "1").update("b", "1").rest(9), nil},
 		{"a pod that is not available is free", running(1, 0, 1, 1).fail("a", "1").rest(9).update("a", "1").update("b", "1").rest(9), nil},
+		{"a cell that is withdrawn with its pods", running(1, 0, 1, 1).withdraw("a").rest(9), []string{ruleCell + "|a: CloneSet web of web is gone, and 3 of its pods were available"}},
+		{"and one that was emptied before", running(1, 0, 1, 1).user(2, 3, 1, 0).hub(2, 3, 3, 1, 0, 1).set("a", 2, 0, 1, 0, 2).remove("a", true, "1", "2", "3").withdraw("a").rest(9), nil},
 		{"scaling out makes holes that are nobody's", running(1, 0, 1, 1).user(2, 10, 1, 0).hub(2, 10, 10, 1, 0, 1).set("a", 2, 7, 1, 0, 1).update("b", "1").rest(9), nil},
 		{"scaling in frees pods", running(1, 0, 1, 1).user(2, 4, 1, 0).hub(2, 4, 4, 1, 0, 1).set("a", 2, 2, 1, 0, 1).set("b", 2, 2, 1, 0, 1).
 			remove("a", true, "1").remove("b", true, "1").rest(9), nil},

@@ -26,13 +26,17 @@
 //     or have above their replicas, are within the amount in force: the larger one of the amount and of what cells hold.
 //   - Leases: a member that was cut off for longer than 40 s makes no pod unavailable.
 //
-// Not charged are pods that others took: a node that went, a pod that failed by itself, the user who scaled. They are holes until
-// as many pods are available again; an agent is given a few seconds to hear of them. The audit log tells who deleted a pod.
+// Not charged are pods that others took: a node that went, a pod that failed or ended by itself, the user who scaled. They are holes
+// until as many pods are available again; an agent is given a few seconds to hear of them. The audit log tells who asked for a pod to be
+// deleted, and the pod when that was stored: the two together say who did it, whatever was answered ([deletions]).
 // Clusters are compared by the time at which events were seen, and events of two clusters may be seen in the
 // wrong order: what is wrong must still be wrong a second later. Pods have minReadySeconds, so that they stay unavailable longer.
 //
 // An API server that is killed takes its history with it. Where the recorder has to list anew, generations in between were not seen,
 // and what depends on them is not judged around that time.
+//
+// What was wrong is kept in a new folder below -keep, whose path is printed: the stories of violations, what the recorder has, objects, the logs
+// of our programs, and those of every control plane with its audit log.
 //
 // # Machines that stand still
 //

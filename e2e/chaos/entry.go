@@ -50,6 +50,10 @@ type podState struct {
 	// active: not being deleted, and not ended. ready: it counts as ready, since the time readySince.
 	active, ready bool
 	readySince    time.Time
+	// ended: its containers have ended for good, as those of a pod that is evicted or whose node is given up. deleted is when the API
+	// server stored that the pod goes, zero for a pod that stays and where that was not seen.
+	ended   bool
+	deleted time.Time
 	// shut: an update in place is the reason why it is not ready. gone: it is no more.
 	shut, gone bool
 	image      string

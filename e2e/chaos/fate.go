@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -308,7 +309,7 @@ func (f *fate) addNodes(ctx context.Context, member string) error {
 	return nil
 }
 
-// removeNode takes a node away with the pods on it, and brings it back.
+// removeNode takes a node away with the pods on it, and brings it back. What it began it ends, even when the storm is over meanwhile.
 func (f *fate) removeNode(ctx context.Context, draw *rand.Rand) {
 	member := f.member(draw)
 	if !f.take("node removed", member+" nodes") {
@@ -321,24 +322,66 @@ func (f *fate) removeNode(ctx context.Context, draw *rand.Rand) {
 		return
 	}
 	node := &nodes.Items[draw.IntN(len(nodes.Items))]
-	f.note(member, "node %s goes, with its pods", node.Name)
-	if err := c.Delete(ctx, node); err != nil {
-		f.note(member, "%v", err)
-		return
-	}
-	pods := &corev1.PodList{}
-	if err := c.List(ctx, pods); err == nil {
+	away := upTo(draw, 15*time.Second)
+	said := func(format string, args ...any) { f.note(member, format, args...) }
+	said("node %s goes, with its pods", node.Name)
+	life, stop := context.WithTimeout(context.WithoutCancel(ctx), nodeLimit)
+	defer stop()
+	insist(life, said, "delete node "+node.Name, func(ctx context.Context) error { return client.IgnoreNotFound(c.Delete(ctx, node)) })
+	emptyNode(life, c, node.Name, said)
+	pause(ctx, away)
+	emptyNode(life, c, node.Name, said) // agents may have asked for more of them to go, and a scheduler may not have known
+	insist(life, said, "add node "+node.Name, func(ctx context.Context) error { return f.addNodes(ctx, member) })
+	said("node %s is back", node.Name)
+}
+
+// nodeLimit is how long a node may be away at most: 15 s, and the restart of its API server by [fate.restartServer].
+const nodeLimit = 2 * time.Minute
+
+// emptyNode deletes the pods of a node that is no more until there are none, as the garbage collector of pods does: it is a part of
+// kube-controller-manager, which runs in these clusters as in others, and deletes by force what is bound to a node that does not
+// exist, 40 s and more after the node went. Nodes are away for less than that here, so fate does it. What would be left of a
+// pod that is going stays for ever where the node comes back: a kubelet that starts ends such pods, a simulated one does not look.
+func emptyNode(ctx context.Context, c client.Client, node string, said func(format string, args ...any)) {
+	insist(ctx, said, "delete the pods of node "+node, func(ctx context.Context) error {
+		pods := &corev1.PodList{}
+		if err := c.List(ctx, pods, client.MatchingFields{"spec.nodeName": node}); err != nil {
+			return err
+		}
+		var group sync.WaitGroup
+		errs := make([]error, len(pods.Items))
 		for i := range pods.Items {
-			if pods.Items[i].Spec.NodeName == node.Name {
-				_ = c.Delete(ctx, &pods.Items[i], client.GracePeriodSeconds(0)) // it may be gone
-			}
+			group.Go(func() { errs[i] = client.IgnoreNotFound(c.Delete(ctx, &pods.Items[i], client.GracePeriodSeconds(0))) })
+		}
+		group.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+		if n := len(pods.Items); n > 0 {
+			return fmt.Errorf("there were %d a moment ago", n)
+		}
+		return nil
+	})
+}
+
+// insist tries until it succeeds or ctx ends, and says each new reason why it did not.
+func insist(ctx context.Context, said func(format string, args ...any), what string, try func(context.Context) error) {
+	const between = 100 * time.Millisecond
+	last := ""
+	for {
+		err := try(ctx)
+		if err == nil {
+			return
+		}
+		if text := err.Error(); text != last {
+			last = text
+			said("%s: %v", what, err)
+		}
+		if !pause(ctx, between) {
+			said("%s: gave up", what)
+			return
 		}
 	}
-	pause(ctx, upTo(draw, 15*time.Second))
-	if err := f.addNodes(context.WithoutCancel(ctx), member); err != nil {
-		f.note(member, "%v", err)
-	}
-	f.note(member, "node %s is back", node.Name)
 }
 
 // restartServer kills the control plane of a cluster and starts it again. Only one is away at a time: machines are small.

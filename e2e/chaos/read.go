@@ -51,6 +51,10 @@ func podOf(pod *corev1.Pod, gone bool) *podState {
 	if owner := metav1.GetControllerOf(pod); owner != nil {
 		p.owner = owner.UID
 	}
+	p.ended = counts.Ended(pod)
+	if at := pod.DeletionTimestamp; at != nil { // what is written there is when the pod is to be gone; a later delete may shorten that
+		p.deleted = at.Add(-time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second)
+	}
 	gate := counts.Condition(pod, apps.InPlaceUpdateReady)
 	p.shut = gate != nil && gate.Status != corev1.ConditionTrue || restarts(pod)
 	if ready := counts.Condition(pod, corev1.PodReady); ready != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -20,7 +19,6 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/audit"
-	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
 )
 
@@ -31,9 +29,10 @@ type stage struct {
 	gates    map[string]*gate
 	deadline time.Duration
 	out      io.Writer
-	keep     string // folder for what helps to understand a violation
-	clocks   string // folder of the programs' clocks
-	cleared  string // namespace of the run before that is being deleted
+	keep     string         // folder for what helps to understand a violation
+	clocks   string         // folder of the programs' clocks
+	cleared  string         // namespace of the run before that is being deleted
+	said     map[string]int // bytes of the programs' logs when the run began
 }
 
 // result is what one run was.
@@ -106,12 +105,15 @@ func (s *stage) play(ctx context.Context, seed uint64, length time.Duration) (re
 		res.report.violations = append(res.report.violations, s.restart(ctx, users)...)
 		res.lap.end("restarts")
 	}
-	res.report.violations = append(res.report.violations, s.crashes()...)
-	byUs, err := s.deleters(began, namespace)
+	if err := ctx.Err(); err != nil {
+		return res, err // what was not so before the run was interrupted is no violation
+	}
+	res.report.violations = append(res.report.violations, s.programLogs().crashes(s.said)...)
+	asked, err := s.deletions(began, namespace)
 	if err != nil {
 		return res, err
 	}
-	judged := judge(s.recorder.taken(), byUs)
+	judged := judge(s.recorder.taken(), asked)
 	judged.violations = append(res.report.violations, judged.violations...)
 	res.report = judged
 	for _, u := range users {
@@ -120,7 +122,7 @@ func (s *stage) play(ctx context.Context, seed uint64, length time.Duration) (re
 	res.stood, res.slow = s.recorder.stood(stormy, calm)
 	res.verdict = decide(judged.violations, res.stood, res.length)
 	if len(judged.violations) > 0 {
-		s.preserve(ctx, res, namespace)
+		s.preserve(ctx, fmt.Sprintf("seed-%d", seed), namespace, judged.violations)
 	}
 	res.lap.end("judgement")
 	err = errors.Join(ctx.Err(), s.clear(ctx, namespace))
@@ -156,6 +158,7 @@ func (s *stage) prepare(ctx context.Context, seed uint64, draw *rand.Rand) (stri
 		return "", nil, fmt.Errorf("create the namespace of seed %d: %w", seed, err)
 	}
 	s.recorder.begin(ns.Name)
+	s.said = s.programLogs().sizes()
 	policy := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": topology.GroupVersion.String(), "kind": "FederationPolicy",
 		"metadata": map[string]any{"name": "everywhere", "namespace": ns.Name},
@@ -189,6 +192,9 @@ func (s *stage) atRest(ctx context.Context, users []*user) (why string) {
 	err := s.patiently(ctx, polling, func(ctx context.Context) (bool, error) {
 		for _, u := range users {
 			now, err := s.h.AtRest(ctx, u.workload(), u.replicas)
+			if err != nil && ctx.Err() != nil && why != "" {
+				return false, nil // the last time is over: what was said before is the reason
+			}
 			if err != nil {
 				now = err.Error()
 			}
@@ -311,11 +317,6 @@ func (s *stage) writes(since time.Time) ([]string, error) {
 	return all, nil
 }
 
-// ours tells whether a user is a program of ours.
-func ours(user string) bool {
-	return user == fleet.HubUser || user == fleet.AgentUser || strings.HasPrefix(user, fleet.MemberUser(""))
-}
-
 // restart kills and starts every program at rest, and wants that no pod changes.
 func (s *stage) restart(ctx context.Context, users []*user) []violation {
 	from := len(s.recorder.taken())
@@ -381,40 +382,6 @@ func untouched(log []entry, from int) (found []violation) {
 	return found
 }
 
-// crashes returns what the logs say of programs that crashed.
-func (s *stage) crashes() (found []violation) {
-	const most = 400
-	for _, name := range s.h.Fleet.Programs() {
-		text := s.h.Fleet.LogTail(name, most)
-		for _, word := range []string{"panic:", "fatal error:", "Observed a panic"} {
-			if strings.Contains(text, word) {
-				found = append(found, violation{at: time.Now(), rule: ruleCrash, what: fmt.Sprintf("the log of %s has %q", name, word)})
-			}
-		}
-	}
-	return found
-}
-
-// deleters reads from the audit logs who deleted pods of the namespace.
-func (s *stage) deleters(since time.Time, namespace string) (deleters, error) {
-	who := deleters{}
-	for _, name := range s.h.MemberNames() {
-		events, err := audit.ReadFile(s.h.Members[name].AuditLog(), audit.Between(since, time.Time{}), func(e *audit.Event) bool {
-			return e.Verb == "delete" && e.Resource == "pods" && e.Namespace == namespace && e.Code < 300
-		})
-		if err != nil {
-			return nil, err
-		}
-		for i := range events {
-			key := podKey{name, events[i].Name}
-			if _, ok := who[key]; !ok { // the first one counts
-				who[key] = ours(events[i].User)
-			}
-		}
-	}
-	return who, nil
-}
-
 // clear removes the namespace of a run. It goes while the next run begins.
 func (s *stage) clear(ctx context.Context, namespace string) error {
 	if err := s.h.Hub.Client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
@@ -434,13 +401,9 @@ func (s *stage) awaitCleared(ctx context.Context) error {
 		return err != nil && client.IgnoreNotFound(err) == nil && s.h.Pods.Left(s.cleared) == 0, nil
 	})
 	if err != nil {
+		s.preserve(ctx, s.cleared, s.cleared, nil)
 		return fmt.Errorf("%d pods of namespace %s are left %s after it was deleted: %w", s.h.Pods.Left(s.cleared), s.cleared, s.deadline, err)
 	}
 	s.cleared = ""
 	return nil
-}
-
-// folder is where what helps to understand a run is kept.
-func (s *stage) folder(seed uint64) string {
-	return filepath.Join(s.keep, fmt.Sprintf("seed-%d", seed))
 }

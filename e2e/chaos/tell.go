@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -39,35 +40,41 @@ func (r *result) told(out io.Writer) {
 	}
 }
 
-// preserve keeps what helps to understand the violations of a run: their stories, the objects, and the logs of our programs.
-func (s *stage) preserve(ctx context.Context, r result, namespace string) {
-	dir := s.folder(r.seed)
-	write := func(name, text string) error { return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600) }
+// preserve keeps what helps to understand what was wrong, in a new folder that outlives the run, and prints where: the stories of
+// violations, what the recorder has, the objects, the logs of our programs, and those of every control plane with its audit log. What
+// cannot be kept does not stand in the way of the rest.
+func (s *stage) preserve(ctx context.Context, name, namespace string, found []violation) {
+	const most = time.Minute // an API server may be away
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), most)
+	defer stop()
+	dir := filepath.Join(s.keep, name+"-"+time.Now().UTC().Format("20060102T150405.000"))
 	err := os.MkdirAll(dir, 0o700)
-	if err == nil {
-		var text strings.Builder
-		for _, v := range r.report.violations {
-			fmt.Fprintf(&text, "%s\n", v)
-			for _, line := range v.story {
-				fmt.Fprintf(&text, "    %s\n", line)
-			}
-		}
-		err = write("violations.txt", text.String())
+	write := func(name, text string) {
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	if err == nil {
-		err = write("log.txt", tellAll(s.recorder.taken()))
+	write("violations.txt", tellFound(found))
+	write("log.txt", tellAll(s.recorder.taken()))
+	err = errors.Join(err, os.CopyFS(filepath.Join(dir, "programs"), os.DirFS(filepath.Join(s.h.Fleet.Dir, "logs"))))
+	for _, c := range s.h.Fleet.Clusters() {
+		err = errors.Join(err, os.CopyFS(filepath.Join(dir, "clusters", c.Name), os.DirFS(c.LogDir())))
 	}
-	if err == nil {
-		err = write("objects.txt", s.h.Describe(ctx, namespace))
-	}
-	if err == nil {
-		err = os.CopyFS(filepath.Join(dir, fmt.Sprintf("logs-%d", time.Now().Unix())), os.DirFS(filepath.Join(s.h.Fleet.Dir, "logs")))
-	}
+	write("objects.txt", s.h.Describe(ctx, namespace))
 	if err != nil {
-		fmt.Fprintf(s.out, "could not keep everything of seed %d in %s: %v\n", r.seed, dir, err)
-		return
+		fmt.Fprintf(s.out, "could not keep everything of %s: %v\n", name, err)
 	}
 	fmt.Fprintf(s.out, "kept in %s\n", dir)
+}
+
+// tellFound returns violations with their stories.
+func tellFound(found []violation) string {
+	var text strings.Builder
+	for _, v := range found {
+		fmt.Fprintf(&text, "%s\n", v)
+		for _, line := range v.story {
+			fmt.Fprintf(&text, "    %s\n", line)
+		}
+	}
+	return text.String()
 }
 
 // tellAll returns a log as text, one line per entry.
@@ -78,7 +85,7 @@ func tellAll(log []entry) string {
 		fmt.Fprintf(&text, "%s %-5s %8d ", e.at.Format(clockFormat), e.cluster, e.version)
 		switch {
 		case e.pod != nil:
-			fmt.Fprintf(&text, "pod %s active=%t ready=%t since=%s shut=%t gone=%t %s\n", e.pod.name, e.pod.active, e.pod.ready, e.pod.readySince.Format(clockFormat), e.pod.shut, e.pod.gone, e.pod.image)
+			fmt.Fprintf(&text, "pod %s active=%t ended=%t deleted=%s ready=%t since=%s shut=%t gone=%t %s\n", e.pod.name, e.pod.active, e.pod.ended, e.pod.deleted.Format(clockFormat), e.pod.ready, e.pod.readySince.Format(clockFormat), e.pod.shut, e.pod.gone, e.pod.image)
 		case e.set != nil:
 			fmt.Fprintf(&text, "cloneset %s of %s observed=%d gone=%t %s\n", e.set.name, e.set.of, e.set.observed, e.set.gone, e.set.spec)
 		case e.placed != nil:
