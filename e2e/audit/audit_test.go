@@ -66,6 +66,32 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestReadRequests holds that a request counts once, answered or not, and with the answer where there is one.
+func TestReadRequests(t *testing.T) {
+	events, err := ReadRequests(strings.NewReader(`{"auditID":"a","stage":"RequestReceived","verb":"delete","user":{"username":"admin"},"objectRef":{"resource":"pods","name":"one"},"requestReceivedTimestamp":"2026-11-21T03:00:00Z","stageTimestamp":"2026-11-21T03:00:00Z"}
+{"auditID":"b","stage":"RequestReceived","verb":"delete","user":{"username":"admin"},"objectRef":{"resource":"pods","name":"two"},"requestReceivedTimestamp":"2026-11-21T03:00:01Z","stageTimestamp":"2026-11-21T03:00:01Z"}
+{"auditID":"c","stage":"ResponseComplete","verb":"delete","user":{"username":"admin"},"objectRef":{"resource":"pods","name":"three"},"responseStatus":{"code":200},"requestReceivedTimestamp":"2026-11-21T03:00:00Z","stageTimestamp":"2026-11-21T03:00:02Z"}
+{"auditID":"d","stage":"RequestReceived","verb":"delete","user":{"username":"admin"},"objectRef":{"resource":"pods","name":"four"},"requestReceivedTimestamp":"2026-11-21T03:00:03Z","stageTimestamp":"2026-11-21T03:00:03Z"}
+{"auditID":"d","stage":"Panic","verb":"delete","user":{"username":"admin"},"objectRef":{"resource":"pods","name":"four"},"responseStatus":{"code":500},"requestReceivedTimestamp":"2026-11-21T03:00:03Z","stageTimestamp":"2026-11-21T03:00:04Z"}
+{"auditID":"a","stage":"ResponseComplete","verb":"delete","user":{"username":"admin"},"objectRef":{"resource":"pods","name":"one"},"responseStatus":{"code":504},"requestReceivedTimestamp":"2026-11-21T03:00:00Z","stageTimestamp":"2026-11-21T03:00:05Z"}
+{"auditID":"e","stage":"ResponseComplete","verb":"create","user":{"username":"admin"},"objectRef":{"resource":"pods","name":"five"},"responseStatus":{"code":201},"requestReceivedTimestamp":"2026-11-21T03:00:06Z","stageTimestamp":"2026-11-21T03:00:06Z"}
+`), func(e *Event) bool { return e.Verb == "delete" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for i := range events {
+		took := "never"
+		if !events[i].Answered.IsZero() {
+			took = events[i].Answered.Sub(events[i].Received).String()
+		}
+		got = append(got, strings.Join([]string{events[i].Name, strconv.Itoa(events[i].Code), took}, " "))
+	}
+	if diff := cmp.Diff([]string{"one 504 5s", "two 0 never", "three 200 2s", "four 500 1s"}, got); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
 func TestReadNamesTheBadLine(t *testing.T) {
 	_, err := Read(strings.NewReader("{}\nnot json\n"))
 	if err == nil || !strings.Contains(err.Error(), "line 2") {

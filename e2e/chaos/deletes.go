@@ -98,10 +98,13 @@ func (s *stage) deletions(since time.Time, namespace string) (deletions, error) 
 	return asked, nil
 }
 
+// kubelets is the program of all simulated kubelets in the audit log. It has the credentials of an administrator, as fate does.
+const kubelets = "kwok-controller"
+
 // podsDeleted wants requests to delete pods of a namespace, other than those of simulated kubelets.
 func podsDeleted(namespace string) audit.Filter {
 	return func(e *audit.Event) bool {
-		return e.Verb == "delete" && e.FullResource() == "pods" && e.Namespace == namespace && e.Program != "kwok"
+		return e.Verb == "delete" && e.FullResource() == "pods" && e.Namespace == namespace && e.Program != kubelets
 	}
 }
 
