@@ -71,6 +71,7 @@ func (f *fleet) patchObject(o client.Object, patch string) {
 }
 
 func TestCopies(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)
 	p := f.policy("all", func(s *topology.FederationPolicySpec) {
 		s.Workloads = []topology.WorkloadSelector{copyEntry("ConfigMap"), copyEntry("Service")}
@@ -163,6 +164,7 @@ func TestCopies(t *testing.T) {
 }
 
 func TestSecretsStayWithoutOptIn(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)
 	p := f.policy("all", func(s *topology.FederationPolicySpec) {
 		s.Workloads = []topology.WorkloadSelector{copyEntry("Secret"), {Kind: "CloneSet"}}
@@ -204,6 +206,7 @@ const needs = `{"spec":{"template":{"spec":{"serviceAccountName":"runner","volum
 	{"name":"settings","configMap":{"name":"settings"}},{"name":"data","persistentVolumeClaim":{"claimName":"data"}}]}}}}`
 
 func TestDependencies(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)
 	f.policy("all", func(s *topology.FederationPolicySpec) {
 		s.Dependencies.Extra = []topology.DependencyReference{{Kind: "Service", Name: "web"}}
@@ -280,6 +283,7 @@ func TestDependencies(t *testing.T) {
 // TestOrphansKeepWhatTheyNeed orphans a workload, and an object that is placed for itself: what nobody else has stays in the
 // members, what others need too stays the hub's, and what is placed again is the hub's again.
 func TestOrphansKeepWhatTheyNeed(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	f := newFleet(t, map[string][]string{"east": {"a"}, "west": {"a"}})
 	f.policy("all")
 	f.policy("copies", func(s *topology.FederationPolicySpec) {
@@ -384,6 +388,7 @@ func TestOrphansKeepWhatTheyNeed(t *testing.T) {
 }
 
 func TestDependencyInConflict(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	f := newFleet(t, map[string][]string{"east": {"a"}})
 	f.policy("all")
 	f.configMap("settings", "one")
@@ -412,6 +417,7 @@ func TestDependencyInConflict(t *testing.T) {
 }
 
 func TestKindsThatTheHubRuns(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	f := newFleet(t, map[string][]string{"east": {"a"}})
 	f.policy("native", func(s *topology.FederationPolicySpec) {
 		s.Workloads = []topology.WorkloadSelector{{APIVersion: "apps/v1", Kind: "Deployment"}, {APIVersion: "batch/v1", Kind: "Job"}}

@@ -41,12 +41,63 @@ import (
 // deadline bounds every wait of these tests; the machine may be busy.
 const deadline = 2 * time.Minute
 
-// env is one API server for all tests of this package; each test has its own namespace, members and hub.
-type environment struct {
-	cfg *rest.Config
+// lanes is how many tests run beside each other: most of their time is waiting. Each has an API server for itself, since hubs on one
+// would see the members of each other.
+const lanes = 2
+
+// servers are the API servers of this package. Tests have their own namespaces, members and hub on them.
+type servers struct {
+	free chan *rest.Config
+	mu   sync.Mutex
+	used map[*testing.T]*rest.Config
 }
 
-var env environment
+var apiServers = &servers{free: make(chan *rest.Config, lanes), used: map[*testing.T]*rest.Config{}}
+
+// of returns the API server that a test has for itself until it ends.
+func (s *servers) of(t *testing.T) *rest.Config {
+	t.Helper()
+	s.mu.Lock()
+	cfg := s.used[t]
+	s.mu.Unlock()
+	if cfg != nil {
+		return cfg
+	}
+	cfg = <-s.free
+	s.mu.Lock()
+	s.used[t] = cfg
+	s.mu.Unlock()
+	t.Cleanup(func() {
+		s.mu.Lock()
+		delete(s.used, t)
+		s.mu.Unlock()
+		s.free <- cfg
+	})
+	return cfg
+}
+
+// start starts one more API server with our definitions, and returns what stops it.
+func (s *servers) start(assets string) (stop func(), err error) {
+	server := &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: 3 * time.Minute, ControlPlaneStopTimeout: time.Minute}
+	stop = func() {
+		if err := server.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stop the API server:", err)
+		}
+	}
+	cfg, err := server.Start()
+	if err != nil {
+		return stop, fmt.Errorf("start the API server: %w", err)
+	}
+	definitions, err := customResources()
+	if err != nil {
+		return stop, err
+	}
+	if err := install(cfg, definitions); err != nil {
+		return stop, err
+	}
+	s.free <- cfg
+	return stop, nil
+}
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
@@ -72,22 +123,17 @@ func TestMain(m *testing.M) {
 				return 1
 			}
 		}
-		definitions, err := customResources()
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
+		var stops [lanes]func()
+		var errs [lanes]error
+		var group sync.WaitGroup
+		for i := range lanes {
+			group.Go(func() { stops[i], errs[i] = apiServers.start(assets) })
 		}
-		server := &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: 3 * time.Minute, ControlPlaneStopTimeout: time.Minute}
-		if env.cfg, err = server.Start(); err != nil {
-			fmt.Fprintln(os.Stderr, "start the API server:", err)
-			return 1
+		group.Wait()
+		for _, stop := range stops {
+			defer stop()
 		}
-		defer func() {
-			if err := server.Stop(); err != nil {
-				fmt.Fprintln(os.Stderr, "stop the API server:", err)
-			}
-		}()
-		if err := install(definitions); err != nil {
+		if err := errors.Join(errs[:]...); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
@@ -97,11 +143,11 @@ func TestMain(m *testing.M) {
 
 // install installs the definitions. Where a machine does much else, an API server may take longer for the rules of one than it gives
 // itself for a request: that is asked for again.
-func install(definitions []*apiextensionsv1.CustomResourceDefinition) error {
+func install(cfg *rest.Config, definitions []*apiextensionsv1.CustomResourceDefinition) error {
 	const attempts = 5
 	var err error
 	for range attempts {
-		if _, err = envtest.InstallCRDs(env.cfg, envtest.CRDInstallOptions{CRDs: definitions, MaxTime: 3 * time.Minute}); err == nil {
+		if _, err = envtest.InstallCRDs(cfg, envtest.CRDInstallOptions{CRDs: definitions, MaxTime: 3 * time.Minute}); err == nil {
 			return nil
 		}
 	}
@@ -128,6 +174,7 @@ func customResources() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 type fleet struct {
 	t         *testing.T
 	ctx       context.Context
+	server    *rest.Config
 	client    client.WithWatch
 	namespace string
 	hubID     string
@@ -199,11 +246,12 @@ func newFleet(t *testing.T, members map[string][]string, options ...func(*hub.Op
 	ctx, cancel := context.WithCancel(t.Context())
 	scheme, err := hub.Scheme()
 	must(t, err)
-	c, err := client.NewWithWatch(env.cfg, client.Options{Scheme: scheme})
+	server := apiServers.of(t)
+	c, err := client.NewWithWatch(server, client.Options{Scheme: scheme})
 	must(t, err)
 	id, err := wire.HubID(ctx, c)
 	must(t, err)
-	f := &fleet{t: t, ctx: ctx, client: c, hubID: id, agents: map[string]*agent{}, writes: &writes{}, held: &held{}, options: options}
+	f := &fleet{t: t, ctx: ctx, server: server, client: c, hubID: id, agents: map[string]*agent{}, writes: &writes{}, held: &held{}, options: options}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-", Labels: map[string]string{topology.LabelFederated: "true"}}}
 	must(t, c.Create(ctx, namespace))
 	f.namespace = namespace.Name
@@ -242,7 +290,7 @@ func must(t *testing.T, err error) {
 func (f *fleet) startHub() {
 	f.t.Helper()
 	ctx, cancel := context.WithCancel(f.ctx)
-	cfg := rest.CopyConfig(env.cfg)
+	cfg := rest.CopyConfig(f.server)
 	cfg.Wrap(f.writes.wrap)
 	cfg.Wrap(f.held.wrap)
 	o := hub.Options{MetricsBindAddress: "0", HealthProbeBindAddress: "0", SkipNameValidation: true, Logger: log.Log}
@@ -274,7 +322,7 @@ func (f *fleet) join(name string, zones ...string) *agent {
 	}
 	must(f.t, f.client.Status().Patch(f.ctx, member, client.MergeFrom(base)))
 	ctx, cancel := context.WithCancel(f.ctx)
-	a := &agent{f: f, name: name, state: map[string]*replica{}, stopped: make(chan struct{}), cancel: cancel}
+	a := &agent{f: f, name: name, state: map[string]*replica{}, news: make(chan struct{}, 1), stopped: make(chan struct{}), cancel: cancel}
 	f.agents[name] = a
 	f.eventually("namespace of "+name, func() error {
 		return f.client.Get(f.ctx, client.ObjectKey{Name: wire.MemberNamespace(name)}, &corev1.Namespace{})
@@ -288,6 +336,7 @@ func (f *fleet) join(name string, zones ...string) *agent {
 	if err := f.client.Create(f.ctx, lease); err != nil && !apierrors.IsAlreadyExists(err) {
 		f.t.Fatal(err)
 	}
+	go a.listen(ctx)
 	go a.run(ctx)
 	f.eventually(name+" Ready", func() error { return memberIs(f.ctx, f.client, name, topology.MemberReady, metav1.ConditionTrue, "") })
 	// The hub divides by what its cache holds: a workload that a test creates before that would not count the new member.
@@ -423,6 +472,7 @@ type agent struct {
 	still   bool // the Lease is not renewed
 	state   map[string]*replica
 	counter int64
+	news    chan struct{} // its Works may have changed
 	stopped chan struct{}
 	cancel  func()
 }
@@ -444,6 +494,32 @@ func (a *agent) hush(silent bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.silent = silent
+	a.hear()
+}
+
+// hear makes the agent look at its Works.
+func (a *agent) hear() {
+	select {
+	case a.news <- struct{}{}:
+	default: // it is going to look
+	}
+}
+
+// listen hears of changes of Works by a watch, which is made again when it ends.
+func (a *agent) listen(ctx context.Context) {
+	for ctx.Err() == nil {
+		changes, err := a.f.client.Watch(ctx, &work.WorkList{}, client.InNamespace(wire.MemberNamespace(a.name)))
+		if err != nil {
+			select {
+			case <-ctx.Done():
+			case <-time.After(50 * time.Millisecond):
+			}
+			continue
+		}
+		for range changes.ResultChan() {
+			a.hear()
+		}
+	}
 }
 
 // keepStill ends the renewals of the Lease, for a test that takes it away.
@@ -461,7 +537,7 @@ func (a *agent) isStill() bool {
 
 func (a *agent) run(ctx context.Context) {
 	defer close(a.stopped)
-	tick := time.NewTicker(10 * time.Millisecond)
+	tick := time.NewTicker(200 * time.Millisecond) // for what was not accepted, and for a watch that is being made again
 	defer tick.Stop()
 	renewed := time.Now()
 	for {
@@ -469,6 +545,7 @@ func (a *agent) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-a.news:
 		}
 		if time.Since(renewed) > 5*time.Second && !a.isStill() { // the hub calls a member NotReady after 40 s
 			renewed = time.Now()

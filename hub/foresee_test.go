@@ -93,6 +93,7 @@ func planFromFile(ctx context.Context) error {
 // TestPlanEqualsWhatTheHubDoes changes workloads, policies and members at random while the hub is down, records a snapshot,
 // lets another process plan from it, and holds that the hub then decides exactly that.
 func TestPlanEqualsWhatTheHubDoes(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	const rounds = 4
 	seed := uint64(1)
 	if text := os.Getenv(seedVariable); text != "" {

@@ -145,6 +145,7 @@ func ready(cs *apps.CloneSet) bool {
 	return cs.Status.ObservedGeneration == cs.Generation && conditionIs(cs, "Ready", corev1.ConditionTrue, "", "")
 }
 
+// TestCloneSetIsPlacedWithFewWrites is alone in the process: it reads the metrics, which those of one hub at a time are shown in.
 func TestCloneSetIsPlacedWithFewWrites(t *testing.T) {
 	f := newFleet(t, threeMembers)
 	f.policy("all")
@@ -191,6 +192,7 @@ func TestCloneSetIsPlacedWithFewWrites(t *testing.T) {
 }
 
 func TestScaleMovesNothingElse(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)
 	f.policy("all")
 	f.unitedDeployment("web", 12, "a", "b", "c", "d")
@@ -257,6 +259,7 @@ func (f *fleet) scale(name string, replicas int32) {
 }
 
 func TestNoPolicy(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)
 	f.cloneSet("web", 3)
 	f.cloneSetIs("web", "NoPolicy", func(cs *apps.CloneSet) bool {
@@ -270,6 +273,7 @@ func TestNoPolicy(t *testing.T) {
 }
 
 func TestPolicyRemovedFreezes(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)
 	p := f.policy("all")
 	cs := f.cloneSet("web", 6)
@@ -291,6 +295,7 @@ func TestPolicyRemovedFreezes(t *testing.T) {
 }
 
 func TestTwoPolicies(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)
 	f.policy("broad")
 	f.cloneSet("web", 3)
@@ -323,6 +328,7 @@ func (f *fleet) policyIs(name, reason, text string) error {
 }
 
 func TestUnmatchedSubset(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)
 	f.policy("all")
 	ud := f.unitedDeployment("web", 6, "a", "d")
@@ -348,6 +354,7 @@ func TestUnmatchedSubset(t *testing.T) {
 }
 
 func TestMemberNotReadyGetsNothingNew(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)
 	f.policy("all")
 	cs := f.cloneSet("web", 6)
@@ -364,6 +371,7 @@ func TestMemberNotReadyGetsNothingNew(t *testing.T) {
 }
 
 func TestExcludedMemberIsEmptiedThenDropped(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)
 	p := f.policy("all")
 	f.cloneSet("web", 6)
@@ -392,6 +400,7 @@ func TestExcludedMemberIsEmptiedThenDropped(t *testing.T) {
 // TestEditsOfTheHubsOwnAreTakenBack: what somebody else writes into a placement reaches no member and is put back, and so is what is
 // written into the status of a user's object.
 func TestEditsOfTheHubsOwnAreTakenBack(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)
 	f.policy("all")
 	f.cloneSet("web", 6)
@@ -436,6 +445,7 @@ func (f *fleet) gone(cluster, name string) error {
 }
 
 func TestDeletionDoesNotWaitForASilentMember(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)
 	f.policy("all")
 	cs := f.cloneSet("web", 6)
@@ -463,6 +473,7 @@ func TestDeletionDoesNotWaitForASilentMember(t *testing.T) {
 // TestDeletedWithOrphan deletes a workload as kubectl delete --cascade=orphan does: the agents are told to let the objects stand,
 // before the Works go. The garbage collector is played by the test.
 func TestDeletedWithOrphan(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)
 	f.policy("all")
 	preserved := func(name string) {
@@ -497,6 +508,7 @@ func TestDeletedWithOrphan(t *testing.T) {
 }
 
 func TestPlacementDeletedByHandTouchesNoWork(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)
 	f.policy("all")
 	f.cloneSet("web", 6)
@@ -530,6 +542,7 @@ func TestPlacementDeletedByHandTouchesNoWork(t *testing.T) {
 }
 
 func TestWithdraw(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)
 	f.policy("all")
 	cs := f.cloneSet("web", 6)
@@ -545,6 +558,7 @@ func TestWithdraw(t *testing.T) {
 }
 
 func TestPartitionIsGlobal(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)
 	f.policy("all")
 	f.ledger()

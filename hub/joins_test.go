@@ -53,6 +53,7 @@ func (f *fleet) orders(name string, clusters ...string) (string, error) {
 // TestMemberJoinsDuringWaves: a member that joins in the middle of an update, and whose wave has not come, is told the template that
 // its pods are to have until then; when its wave has come it is told of no other than the newest.
 func TestMemberJoinsDuringWaves(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	f := newFleet(t, map[string][]string{"east": {"a"}, "west": {"b"}})
 	policy := f.policy("waves", func(p *topology.FederationPolicySpec) {
 		p.Rollout = topology.Rollout{Strategy: topology.RolloutWaves, Waves: []topology.Wave{
@@ -82,6 +83,7 @@ func TestMemberJoinsDuringWaves(t *testing.T) {
 
 // TestMemberJoinsAPartition: with a partition, a member that joins never brings more updated pods than the partition leaves over all.
 func TestMemberJoinsAPartition(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	f := newFleet(t, map[string][]string{"east": {"a"}, "west": {"b"}})
 	f.policy("all")
 	f.ledger()

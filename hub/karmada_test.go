@@ -65,7 +65,7 @@ func installFile(t *testing.T, file string) {
 		}
 		definitions = append(definitions, definition)
 	}
-	must(t, install(definitions))
+	must(t, install(apiServers.of(t), definitions))
 }
 
 // cluster reads the Cluster of testdata under another name.
@@ -226,9 +226,10 @@ func onKarmadasHub(o *hub.Options) { o.Inventory = hub.InventoryKarmada }
 
 // TestKarmadaInventory follows Clusters of Karmada: what is mirrored of them, and that they go.
 func TestKarmadaInventory(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	installKarmada(t)
 	f := newFleet(t, nil, onKarmadasHub)
-	must(t, hub.CheckInventory(env.cfg, hub.InventoryKarmada, ""))
+	must(t, hub.CheckInventory(apiServers.of(t), hub.InventoryKarmada, ""))
 	m := f.onKarmada("harbour-east", true)
 	member := &topology.MemberCluster{}
 	must(t, f.client.Get(f.ctx, client.ObjectKey{Name: m.name}, member))
@@ -294,6 +295,7 @@ func TestKarmadaInventory(t *testing.T) {
 
 // TestKarmadaExecutes divides a CloneSet over members whose Works agents of Karmada execute.
 func TestKarmadaExecutes(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	installKarmada(t)
 	f := newFleet(t, nil, onKarmadasHub)
 	f.onKarmada("harbour-one", true)
@@ -363,6 +365,7 @@ func TestKarmadaExecutes(t *testing.T) {
 
 // TestKarmadaWithoutInterpreter has agents of Karmada that tell no order back: what was lent once stays where it is.
 func TestKarmadaWithoutInterpreter(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	installKarmada(t)
 	f := newFleet(t, nil, onKarmadasHub)
 	for _, name := range []string{"harbour-three", "harbour-four"} {

@@ -12,7 +12,7 @@ import (
 )
 
 func TestCheckCRDs(t *testing.T) {
-	if err := hub.CheckCRDs(env.cfg); err != nil {
+	if err := hub.CheckCRDs(apiServers.of(t)); err != nil {
 		t.Errorf("an API server with all of them: %v", err)
 	}
 	empty := httptest.NewServer(http.NotFoundHandler())

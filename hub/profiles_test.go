@@ -20,12 +20,13 @@ import (
 
 // TestClusterProfiles follows the profile of a member from its first day to its last.
 func TestClusterProfiles(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	installFile(t, "testdata/clusterprofile-definition.yaml")
 	const namespace = "profiles-of-members"
 	if _, err := namespaceOf(t, namespace); err != nil {
 		t.Fatal(err)
 	}
-	must(t, hub.CheckInventory(env.cfg, hub.InventoryAgent, namespace))
+	must(t, hub.CheckInventory(apiServers.of(t), hub.InventoryAgent, namespace))
 	f := newFleet(t, map[string][]string{"profiled": {"a", "b"}}, func(o *hub.Options) { o.ClusterProfiles = namespace })
 	key := client.ObjectKey{Namespace: namespace, Name: "profiled"}
 	read := func() (*profiles.Profile, *unstructured.Unstructured, error) {
@@ -104,6 +105,7 @@ func TestClusterProfiles(t *testing.T) {
 
 // TestServiceExports holds that an export goes to members beside its Service, without the status that the hub's own cluster gave it.
 func TestServiceExports(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	installFile(t, "testdata/serviceexport-definition.yaml")
 	f := newFleet(t, map[string][]string{"east": {"a"}, "west": {"b"}})
 	export := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ServiceExport"}}
@@ -140,7 +142,7 @@ func TestServiceExports(t *testing.T) {
 // namespaceOf makes a namespace, if it is not there.
 func namespaceOf(t *testing.T, name string) (*corev1.Namespace, error) {
 	t.Helper()
-	c, err := client.New(env.cfg, client.Options{})
+	c, err := client.New(apiServers.of(t), client.Options{})
 	must(t, err)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if err := c.Create(t.Context(), namespace); err != nil && !apierrors.IsAlreadyExists(err) {

@@ -59,6 +59,7 @@ func (h *held) wrap(next http.RoundTripper) http.RoundTripper {
 // TestRestartedHubKnowsAllBeforeItWrites starts a hub again whose API server is slow to tell of one kind: what it does not
 // know of yet, it neither makes nor removes.
 func TestRestartedHubKnowsAllBeforeItWrites(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)
 	f.policy("all")
 	f.configMap("settings", "one")

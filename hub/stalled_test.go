@@ -16,6 +16,7 @@ import (
 // TestStallOfAMemberIsSeen holds that a condition of a member object alone, with no change of its numbers, comes to the
 // user's object, goes when it is over, and costs one write each time.
 func TestStallOfAMemberIsSeen(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)
 	f.policy("all")
 	f.cloneSet("web", 6)

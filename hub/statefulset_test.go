@@ -15,6 +15,7 @@ import (
 // TestStatefulSets places a UnitedDeployment of StatefulSets in two members: the partition holds over both together, also while the
 // workload is scaled, and updated pods do not go back.
 func TestStatefulSets(t *testing.T) {
+	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)
 	f.policy("all")
 	f.ledger()
