@@ -3,10 +3,13 @@ package hub_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -103,11 +106,22 @@ func TestClusterProfiles(t *testing.T) {
 	must(t, f.client.Delete(f.ctx, foreign))
 }
 
-// TestServiceExports holds that an export goes to members beside its Service, without the status that the hub's own cluster gave it.
+// TestServiceExports holds that an export goes to members beside its Service, without the status that the hub's own cluster gave it, and that a
+// policy for exports says so as long as the hub has no definition of them.
 func TestServiceExports(t *testing.T) {
 	t.Parallel() // most of its time is waiting
-	installFile(t, "testdata/serviceexport-definition.yaml")
+	undefine(t, "serviceexports.multicluster.x-k8s.io")
 	f := newFleet(t, map[string][]string{"east": {"a"}, "west": {"b"}})
+	f.policy("exports", func(p *topology.FederationPolicySpec) {
+		p.Workloads = []topology.WorkloadSelector{{APIVersion: "multicluster.x-k8s.io/v1alpha1", Kind: "ServiceExport"}, {APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet"}}
+	})
+	f.eventually("the policy tells of the definition", func() error {
+		return f.policyIs("exports", topology.PolicyKindNotServed, "names ServiceExport of multicluster.x-k8s.io/v1alpha1, which the hub's API server does not serve")
+	})
+	f.cloneSet("beside", 2)
+	f.placed("CloneSet", "beside", map[string]int32{"east": 1, "west": 1})
+	installFile(t, "testdata/serviceexport-definition.yaml")
+	f.eventually("the hub takes the definition up", func() error { return f.policyIs("exports", topology.PolicyInForce, "") })
 	export := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ServiceExport"}}
 	export.SetNamespace(f.namespace)
 	export.SetName("web")
@@ -115,9 +129,6 @@ func TestServiceExports(t *testing.T) {
 	must(t, f.client.Create(f.ctx, export))
 	export.Object["status"] = map[string]any{"conditions": []any{}}
 	must(t, f.client.Status().Update(f.ctx, export))
-	f.policy("exports", func(p *topology.FederationPolicySpec) {
-		p.Workloads = []topology.WorkloadSelector{{APIVersion: "multicluster.x-k8s.io/v1alpha1", Kind: "ServiceExport"}}
-	})
 	f.eventually("both members have it", func() error {
 		for _, member := range []string{"east", "west"} {
 			manifest := f.works("ServiceExport", "web")[member]
@@ -137,6 +148,33 @@ func TestServiceExports(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// undefine takes away a definition that an earlier run of the test left, and waits until the API server knows nothing of it.
+func undefine(t *testing.T, definition string) {
+	t.Helper()
+	c, err := apiextensions.NewForConfig(apiServers.of(t))
+	must(t, err)
+	err = c.ApiextensionsV1().CustomResourceDefinitions().Delete(t.Context(), definition, metav1.DeleteOptions{})
+	if apierrors.IsNotFound(err) {
+		return
+	}
+	must(t, err)
+	plural, group, _ := strings.Cut(definition, ".")
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.After(deadline); ; {
+		if groups, err := c.Discovery().ServerPreferredResources(); err == nil && !slices.ContainsFunc(groups, func(list *metav1.APIResourceList) bool {
+			return strings.HasPrefix(list.GroupVersion, group+"/") && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == plural })
+		}) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("the API server still serves %s", definition)
+		}
+	}
 }
 
 // namespaceOf makes a namespace, if it is not there.

@@ -195,6 +195,27 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
+// TestDefinitionsLeftOut holds that a chart of definitions that has none says so: what leaves symbolic links out, as Flux does of what it takes from
+// git, would install nothing.
+func TestDefinitionsLeftOut(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "flotilla-crds")
+	for _, file := range []string{"Chart.yaml", "values.yaml", "values.schema.json", "templates/crds.yaml", "templates/roles.yaml"} {
+		data, err := os.ReadFile(filepath.Join(chart("flotilla-crds"), file))
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(filepath.Join(folder, file)), 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(folder, file), data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := helm(t, "", "", "template", "flotilla-crds", folder); err == nil || !strings.Contains(err.Error(), "the chart has no definitions") {
+		t.Errorf("it says %v", err)
+	}
+}
+
 // TestRights holds that the roles of the charts have the rules that the programs say they need, and no *.
 func TestRights(t *testing.T) {
 	want := map[string][]rbacv1.PolicyRule{

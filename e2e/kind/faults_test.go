@@ -115,11 +115,14 @@ func (s *site) upgrade() {
 	s.summed("api", 9, 9)
 }
 
-// uninstall takes everything off. What the page's commands move is moved; no pod ends by the rest.
+// uninstall takes everything off. What the page's commands move is moved, and within the limits of the workload: maxUnavailable is 2. No pod ends by
+// the rest.
 func (s *site) uninstall() {
 	s.run("kubectl --namespace shop delete ud/web --wait=false") // zone a is in east alone, which is to leave
-	s.follow(s.docs["Uninstall"]...)
-	s.settled("api", map[string]int{"app:2": 9}, "west")
+	s.held("api", s.settled("api", map[string]int{"app:2": 9}, "east", "west"), 9-2, func() {
+		s.follow(s.docs["Uninstall"]...)
+		s.settled("api", map[string]int{"app:2": 9}, "west")
+	}, "east", "west")
 	s.eventually("east has no pods", func(ctx context.Context) string {
 		left, err := s.pods(ctx, "api", "east")
 		if err != nil || len(left) > 0 {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,6 +32,10 @@ const PolicyHolds = "the policy holds for the workloads that it selects"
 // people, and a policy that holds for a namespace sees every creation in it.
 const countEvery = 10 * time.Second
 
+// servedAgain is how often it is asked whether the definition of a kind that a policy names is there now: nothing tells when it comes, and who
+// installs it looks at the policy then.
+const servedAgain = 10 * time.Second
+
 // PolicyKey names a policy of either scope; Namespace is empty for those of the cluster.
 type PolicyKey struct{ Kind, Namespace, Name string }
 
@@ -40,6 +45,8 @@ type PolicyReconciler struct {
 	rules    map[string]Rule
 	clock    clock.PassiveClock
 	watching *Watching
+	// served tells whether the API server has the definition of a kind.
+	served func(schema.GroupVersionKind) (bool, error)
 
 	mu     sync.Mutex
 	counts map[PolicyKey]time.Time // since when a changed count waits
@@ -47,7 +54,14 @@ type PolicyReconciler struct {
 
 // NewPolicyReconciler returns a reconciler that writes with c.
 func NewPolicyReconciler(c client.Client, clk clock.PassiveClock, watching *Watching) *PolicyReconciler {
-	return &PolicyReconciler{client: c, rules: AllRules(), clock: clk, watching: watching, counts: map[PolicyKey]time.Time{}}
+	served := func(kind schema.GroupVersionKind) (bool, error) {
+		_, err := c.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+		if meta.IsNoMatchError(err) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	return &PolicyReconciler{client: c, rules: AllRules(), clock: clk, watching: watching, served: served, counts: map[PolicyKey]time.Time{}}
 }
 
 // Reconcile gathers what a policy selects and what was placed by it, and writes its status when that changed.
@@ -60,17 +74,23 @@ func (r *PolicyReconciler) Reconcile(ctx context.Context, key PolicyKey) (ctrl.R
 	if object.GetDeletionTimestamp() != nil {
 		return ctrl.Result{}, nil
 	}
-	if err := r.watchNamed(policy()); err != nil {
+	missing, err := r.watchNamed(policy())
+	if err != nil {
 		return ctrl.Result{}, err
+	}
+	again := ctrl.Result{}
+	if len(missing) > 0 {
+		again.RequeueAfter = servedAgain
 	}
 	facts, err := gatherPolicy(ctx, r.client, r.rules, r.watching.Watched, key, policy())
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	facts.missing = missing
 	before := status().DeepCopy()
 	after := facts.status(before, object.GetGeneration(), metav1.NewTime(r.clock.Now()))
 	if equality.Semantic.DeepEqual(before, &after) {
-		return ctrl.Result{}, nil
+		return again, nil
 	}
 	onlyCount := *before
 	onlyCount.Workloads = after.Workloads
@@ -85,7 +105,7 @@ func (r *PolicyReconciler) Reconcile(ctx context.Context, key PolicyKey) (ctrl.R
 		return ctrl.Result{}, fmt.Errorf("write status of %s %s: %w", key.Kind, key.Name, err)
 	}
 	r.forget(key)
-	return ctrl.Result{}, nil
+	return again, nil
 }
 
 // emptyPolicy returns an empty policy of the right scope, and its parts once it is read.
@@ -99,17 +119,28 @@ func emptyPolicy(key PolicyKey) (client.Object, func() Policy, func() *topology.
 	return p, func() Policy { return Policy{ref, p.CreationTimestamp.Time, p.Spec} }, func() *topology.FederationPolicyStatus { return &p.Status }
 }
 
-// watchNamed starts the watches of the copied kinds that the policy names.
-func (r *PolicyReconciler) watchNamed(policy Policy) error {
+// watchNamed starts the watches of the copied kinds that the policy names, and returns those that the API server does not serve: a watch of such a
+// one would ask for it for ever.
+func (r *PolicyReconciler) watchNamed(policy Policy) (missing []string, err error) {
 	for i := range policy.Spec.Workloads {
 		s := &policy.Spec.Workloads[i]
-		if rule, ok := r.rules[s.Kind]; ok && rule.GVK.Group == groupOf(s) && letsGo(&policy.Spec, s.Kind) {
-			if err := r.watching.Start(rule); err != nil {
-				return err
-			}
+		rule, ok := r.rules[s.Kind]
+		if !ok || !rule.Copied || rule.GVK.Group != groupOf(s) || !letsGo(&policy.Spec, s.Kind) {
+			continue
+		}
+		served, err := r.served(rule.GVK)
+		if err != nil {
+			return nil, fmt.Errorf("ask the API server for %s: %w", rule.GVK.Kind, err)
+		}
+		if !served {
+			missing = append(missing, rule.GVK.Kind+" of "+rule.GVK.GroupVersion().String())
+			continue
+		}
+		if err := r.watching.Start(rule); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return slices.Compact(slices.Sorted(slices.Values(missing))), nil
 }
 
 func (r *PolicyReconciler) waitForCount(key PolicyKey) time.Duration {
@@ -134,6 +165,7 @@ type policyFacts struct {
 	key       PolicyKey
 	federated bool
 	unknown   []string
+	missing   []string // kinds that are copied, and not defined on the hub
 	onHub     []string
 	instead   string // what to do with those
 	secrets   bool   // it selects Secrets and does not let them go
@@ -262,6 +294,10 @@ func (f *policyFacts) status(before *topology.FederationPolicyStatus, generation
 		condition.Reason = topology.PolicyUnknownKind
 		condition.Message = fmt.Sprintf("%s %s names %s: not placed on members; the kinds that work are %s",
 			f.key.Kind, f.key.Name, strings.Join(f.unknown, ", "), f.kinds)
+	case len(f.missing) > 0:
+		condition.Reason = topology.PolicyKindNotServed
+		condition.Message = fmt.Sprintf("%s %s names %s, which the hub's API server does not serve, so nothing of it goes to members; install its definition on the hub",
+			f.key.Kind, f.key.Name, strings.Join(f.missing, ", "))
 	case f.conflict != "":
 		condition.Reason = topology.PolicyConflicted
 		condition.Message = fmt.Sprintf("%s %s selects %s, which %s %s holds already; narrow one of the two",

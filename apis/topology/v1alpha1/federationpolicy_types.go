@@ -262,6 +262,8 @@ const (
 	PolicySecretsNotCarried = "SecretsNotCarried"
 	// PolicyUnknownKind: the policy names a kind that the hub does not divide.
 	PolicyUnknownKind = "UnknownKind"
+	// PolicyKindNotServed: the policy names a kind that the hub copies, and whose definition is not on the hub.
+	PolicyKindNotServed = "KindNotServed"
 	// PolicyNamespaceNotFederated: the namespace lacks the label topology.flotilla.dev/federated=true.
 	PolicyNamespaceNotFederated = "NamespaceNotFederated"
 	// PolicyInvalidSelector: a label selector of the policy cannot be read.
