@@ -200,6 +200,7 @@ func TestWorksOfKarmada(t *testing.T) {
 	t.Run("an object of somebody else", w.conflict)
 	t.Run("preserved", w.preserved)
 	t.Run("what cannot be carried out", w.refused)
+	t.Run("deleted and made anew", w.replaced)
 }
 
 func (w *world) whole(t *testing.T) {
@@ -327,4 +328,27 @@ func (w *world) refused(t *testing.T) {
 	if _, err := w.deployment("suspended"); !apierrors.IsNotFound(err) {
 		t.Errorf("a suspended Work was carried out: %v", err)
 	}
+}
+
+// replaced: what became of a Work that is gone is not told of the next one of its name.
+func (w *world) replaced(t *testing.T) {
+	w = &world{T: t, ctx: t.Context(), client: w.client, config: w.config}
+	suspend := func(o *work.Work, _ *unstructured.Unstructured) { o.Spec.SuspendDispatching = new(true) } // the agent leaves it alone
+	first := w.work("again", suspend)
+	must(t, w.client.Delete(w.ctx, first))
+	w.gone("the first Work", first.DeepCopy())
+	second := w.work("again", suspend)
+	r := &Reconciler{hub: w.client, clock: clock.RealClock{}}
+	if err := r.report(w.ctx, first, nil, nil, outcome{applied: true}); !apierrors.IsInvalid(err) {
+		t.Errorf("telling of the first Work gave %v, want it to be refused", err)
+	}
+	have := &work.Work{}
+	must(t, w.client.Get(w.ctx, client.ObjectKeyFromObject(second), have))
+	if len(have.Status.Conditions) > 0 {
+		t.Errorf("what became of the first Work is told of the second: %+v", have.Status)
+	}
+	must(t, r.report(w.ctx, second, nil, nil, outcome{applied: true}))
+	w.applied("again", metav1.ConditionTrue, "")
+	must(t, w.client.Delete(w.ctx, second))
+	w.gone("the second Work", second)
 }

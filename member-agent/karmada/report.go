@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
@@ -44,15 +43,12 @@ func (r *Reconciler) report(ctx context.Context, w *work.Work, o *order, live *u
 	if same(w.Status, status) {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": w.UID}, // not a later Work of that name
-		"status":   map[string]any{"conditions": status.Conditions, "manifestStatuses": status.ManifestStatuses},
-	})
+	patch, err := report.Patch(w.UID, status)
 	if err != nil {
 		return fmt.Errorf("encode the status of Work %s/%s: %w", w.Namespace, w.Name, err)
 	}
 	empty := &work.Work{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: w.Name}}
-	if err := r.hub.Status().Patch(ctx, empty, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager)); client.IgnoreNotFound(err) != nil {
+	if err := r.hub.Status().Patch(ctx, empty, patch, client.FieldOwner(fieldManager)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status of Work %s/%s: %w", w.Namespace, w.Name, err)
 	}
 	return nil

@@ -20,27 +20,32 @@ const fieldManager = "flotilla-agent"
 // writeTimeout ends a report to a hub that hangs; the next one says the same or more.
 const writeTimeout = 10 * time.Second
 
-// send writes the status with one request. There is one writer of it, so no resourceVersion is needed; every field is
-// named, because a merge patch changes only what it names.
+// Patch is a JSON patch of a Work's status as a whole, for the Work with this uid alone: one that was deleted and made anew under the
+// name is another order, and what became of the first says nothing of it. An API server ignores the uid of a merge patch of a status.
+func Patch(uid types.UID, status work.WorkStatus) (client.Patch, error) {
+	type operation struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value any    `json:"value"`
+	}
+	steps, err := json.Marshal([]operation{{"test", "/metadata/uid", uid}, {"add", "/status", status}})
+	if err != nil {
+		return nil, err
+	}
+	return client.RawPatch(types.JSONPatchType, steps), nil
+}
+
+// send writes the status with one request. There is one writer of it, so no resourceVersion is needed.
 func (r *Reconciler) send(ctx context.Context, w *work.Work, m *memo, outcome apply.Outcome, status work.WorkStatus) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	sent := r.Clock.Now()
 	status.Report.Epoch, status.Report.Counter, status.Report.ObservedAt = r.epoch, r.counter.Add(1), metav1.NewMicroTime(sent)
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{
-		"conditions":       status.Conditions,
-		"manifestStatuses": status.ManifestStatuses,
-		"report": map[string]any{
-			"hubID": status.Report.HubID, "sequence": status.Report.Sequence,
-			"epoch": status.Report.Epoch, "counter": status.Report.Counter,
-			"observedAt": status.Report.ObservedAt, "inUse": status.Report.InUse,
-			"unschedulable": status.Report.Unschedulable,
-		},
-	}})
+	patch, err := Patch(w.UID, status)
 	if err != nil {
 		return fmt.Errorf("write the report on Work %s: %w", client.ObjectKeyFromObject(w), err)
 	}
-	err = r.Hub.Client().Status().Patch(ctx, w, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager))
+	err = r.Hub.Client().Status().Patch(ctx, w, patch, client.FieldOwner(fieldManager))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("report on Work %s: %w", client.ObjectKeyFromObject(w), err)
 	}
