@@ -256,9 +256,7 @@ func newFleet(t *testing.T, members map[string][]string, options ...func(*hub.Op
 	must(t, c.Create(ctx, namespace))
 	f.namespace = namespace.Name
 	f.startHub()
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		f.join(name, members[name]...)
-	}
+	f.joinAll(members)
 	t.Cleanup(func() {
 		f.stopHub()
 		for _, a := range f.agents {
@@ -313,6 +311,33 @@ func (f *fleet) startHub() {
 // join makes an accepted member with these zones and an agent that renews its Lease and answers.
 func (f *fleet) join(name string, zones ...string) *agent {
 	f.t.Helper()
+	f.joinAll(map[string][]string{name: zones})
+	return f.agents[name]
+}
+
+// joinAll is join for several members at once: what takes its time is the hub, and it takes in all of them together.
+func (f *fleet) joinAll(members map[string][]string) {
+	f.t.Helper()
+	names := slices.Sorted(maps.Keys(members))
+	for _, name := range names {
+		f.accept(name, members[name])
+	}
+	for _, name := range names {
+		f.begin(f.agents[name])
+	}
+	for _, name := range names {
+		f.eventually(name+" Ready", func() error { return memberIs(f.ctx, f.client, name, topology.MemberReady, metav1.ConditionTrue, "") })
+		// The hub divides by what its cache holds: a workload that a test creates before that would not count the new member.
+		// Where the Lease of an earlier test stands, a member is Ready before its agent has told its id, and not Accepted yet.
+		for _, condition := range []string{topology.MemberReady, topology.MemberAccepted} {
+			f.eventually("the hub sees "+name+" "+condition, func() error { return memberIs(f.ctx, f.hub, name, condition, metav1.ConditionTrue, "") })
+		}
+	}
+}
+
+// accept makes an accepted member.
+func (f *fleet) accept(name string, zones []string) {
+	f.t.Helper()
 	member := &topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: topology.MemberClusterSpec{Accepted: true}}
 	must(f.t, f.client.Create(f.ctx, member))
 	base := member.DeepCopy()
@@ -321,30 +346,28 @@ func (f *fleet) join(name string, zones ...string) *agent {
 		member.Status.Zones = append(member.Status.Zones, topology.Zone{Name: zone, Nodes: 3, Ready: 3})
 	}
 	must(f.t, f.client.Status().Patch(f.ctx, member, client.MergeFrom(base)))
+	f.agents[name] = &agent{f: f, name: name, state: map[string]*replica{}, news: make(chan struct{}, 1), stopped: make(chan struct{})}
+}
+
+// begin runs the agent of an accepted member.
+func (f *fleet) begin(a *agent) {
+	f.t.Helper()
 	ctx, cancel := context.WithCancel(f.ctx)
-	a := &agent{f: f, name: name, state: map[string]*replica{}, news: make(chan struct{}, 1), stopped: make(chan struct{}), cancel: cancel}
-	f.agents[name] = a
-	f.eventually("namespace of "+name, func() error {
-		return f.client.Get(f.ctx, client.ObjectKey{Name: wire.MemberNamespace(name)}, &corev1.Namespace{})
+	a.cancel = cancel
+	go a.listen(ctx)
+	go a.run(ctx)
+	f.eventually("namespace of "+a.name, func() error {
+		return f.client.Get(f.ctx, client.ObjectKey{Name: wire.MemberNamespace(a.name)}, &corev1.Namespace{})
 	})
 	lease := &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: wire.MemberNamespace(name), Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: wire.MemberNamespace(a.name), Name: a.name},
 		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: new("id-of-" + name), RenewTime: new(metav1.NowMicro()), LeaseDurationSeconds: new(int32(40)),
+			HolderIdentity: new("id-of-" + a.name), RenewTime: new(metav1.NowMicro()), LeaseDurationSeconds: new(int32(40)),
 		},
 	}
 	if err := f.client.Create(f.ctx, lease); err != nil && !apierrors.IsAlreadyExists(err) {
 		f.t.Fatal(err)
 	}
-	go a.listen(ctx)
-	go a.run(ctx)
-	f.eventually(name+" Ready", func() error { return memberIs(f.ctx, f.client, name, topology.MemberReady, metav1.ConditionTrue, "") })
-	// The hub divides by what its cache holds: a workload that a test creates before that would not count the new member.
-	// Where the Lease of an earlier test stands, a member is Ready before its agent has told its id, and not Accepted yet.
-	for _, condition := range []string{topology.MemberReady, topology.MemberAccepted} {
-		f.eventually("the hub sees "+name+" "+condition, func() error { return memberIs(f.ctx, f.hub, name, condition, metav1.ConditionTrue, "") })
-	}
-	return a
 }
 
 func memberIs(ctx context.Context, from client.Reader, name, condition string, status metav1.ConditionStatus, reason string) error {
