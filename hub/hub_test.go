@@ -547,6 +547,14 @@ func TestWithdraw(t *testing.T) {
 	f.policy("all")
 	cs := f.cloneSet("web", 6)
 	f.cloneSetIs("web", "Ready", ready)
+	// A misspelt word ends no pod.
+	must(t, f.client.Patch(f.ctx, cs, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"topology.flotilla.dev/withdraw":"Orphan"}}}`))))
+	f.cloneSetIs("web", "InvalidWithdraw", func(cs *apps.CloneSet) bool {
+		return conditionIs(cs, "Stalled", corev1.ConditionTrue, "InvalidWithdraw", `"Orphan"`) && cs.Status.Replicas == 6
+	})
+	if err := f.gone("east", "web"); err == nil {
+		t.Error("the Work of east is gone by a misspelt word")
+	}
 	must(t, f.client.Patch(f.ctx, cs, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"topology.flotilla.dev/withdraw":"true"}}}`))))
 	f.eventually("the Works are gone", func() error { return f.gone("east", "web") })
 	f.cloneSetIs("web", "Withdrawn", func(cs *apps.CloneSet) bool {

@@ -69,7 +69,7 @@ func (r *Reconciler) workloadGoes(ctx context.Context, s *state) (bool, error) {
 		return false, err
 	}
 	if object == nil || object.GetDeletionTimestamp() != nil || object.GetUID() != s.placement.Spec.Workload.UID ||
-		object.GetAnnotations()[topology.AnnotationWithdraw] != "" {
+		wire.Withdrawn(object) {
 		return true, nil
 	}
 	namespace := &corev1.Namespace{}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/topology/waves"
 )
 
@@ -36,7 +37,7 @@ func decide(s *state, rules map[string]Rule) step {
 	case s.placement != nil && s.placement.Spec.Workload.UID != s.object.GetUID():
 		return step{remove: placed, verdict: s.refused(&Refusal{Removing, fmt.Sprintf(
 			"an earlier %s is still being removed; this one is placed after that", s.key.Sentence())}, false)}
-	case s.object.GetAnnotations()[topology.AnnotationWithdraw] != "":
+	case wire.Withdrawn(s.object):
 		return step{remove: placed, verdict: s.refused(&Refusal{Withdrawn, withdrawn(s)}, false)}
 	case s.placement != nil && !placed:
 		return step{verdict: s.refused(&Refusal{Removing, fmt.Sprintf(
@@ -72,12 +73,12 @@ func decideFederated(s *state, rules map[string]Rule) step {
 		return step{} // an object of the hub alone, as most are
 	case policy != nil && !letsGo(&policy.Spec, s.key.Kind):
 		refusal = &Refusal{topology.PolicySecretsNotCarried, fmt.Sprintf(
-			"%s %s no longer lets Secrets go to members; %s is frozen as it is placed; set spec.dependencies.secrets: Carry, or set the annotation %s on the Secret to remove it from the members",
-			policy.Ref.Kind, policy.Ref.Name, s.key.Sentence(), topology.AnnotationWithdraw)}
+			"%s %s no longer lets Secrets go to members; %s is frozen as it is placed; set spec.dependencies.secrets: Carry, or set the annotation %s=%s on the Secret to remove it from the members",
+			policy.Ref.Kind, policy.Ref.Name, s.key.Sentence(), topology.AnnotationWithdraw, topology.WithdrawRemove)}
 	case policy == nil && s.placement != nil:
 		refusal = &Refusal{PolicyMissing, fmt.Sprintf(
-			"no policy selects %s any more (it was placed by %s); it is frozen as it is placed; let a policy select it, or set the annotation %s to remove it from the members",
-			s.key.Sentence(), policyName(recorded), topology.AnnotationWithdraw)}
+			"no policy selects %s any more (it was placed by %s); it is frozen as it is placed; let a policy select it, or set the annotation %s=%s to remove it from the members",
+			s.key.Sentence(), policyName(recorded), topology.AnnotationWithdraw, topology.WithdrawRemove)}
 	case policy == nil:
 		refusal = &Refusal{NoPolicy, fmt.Sprintf(
 			"no FederationPolicy of namespace %s and no ClusterFederationPolicy selects %s; create one that does", s.key.Namespace, s.key.Sentence())}
@@ -120,6 +121,11 @@ func decideFederated(s *state, rules map[string]Rule) step {
 
 // against is what stands against a policy that selects the workload, nil where nothing does.
 func (s *state) against(policy *Policy) *Refusal {
+	if value := s.object.GetAnnotations()[topology.AnnotationWithdraw]; value != "" && value != "false" { // nor one that withdraws it
+		return &Refusal{InvalidWithdraw, fmt.Sprintf(
+			"the annotation %s of %s has the value %q, which says neither; write %s to remove it from all members, %s to let what runs there run on without orders, or remove the annotation; until then nothing of it changes in members",
+			topology.AnnotationWithdraw, s.key.Sentence(), value, topology.WithdrawRemove, topology.WithdrawOrphan)}
+	}
 	if s.rival != "" {
 		return &Refusal{Conflict, fmt.Sprintf(
 			"%s of Karmada selects %s, which %s holds: both would write it into members; %s is frozen as it is placed; take it out of that policy's resourceSelectors, or out of the policy of Flotilla",

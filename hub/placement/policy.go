@@ -167,6 +167,11 @@ func runsOnHub(s *topology.WorkloadSelector) bool {
 	return false
 }
 
+// HubRuns tells whether the hub's own cluster runs the objects of a kind, so that nothing of them goes to members.
+func HubRuns(gvk schema.GroupVersionKind) bool {
+	return runsOnHub(&topology.WorkloadSelector{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind})
+}
+
 // kindsOfHub returns what a policy names and the hub's own cluster runs.
 func kindsOfHub(spec *topology.FederationPolicySpec) []string {
 	var named []string

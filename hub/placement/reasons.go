@@ -16,6 +16,8 @@ const (
 	Removing = "Removing"
 	// Withdrawn: the user's annotation removed what was placed.
 	Withdrawn = "Withdrawn"
+	// InvalidWithdraw: the annotation that withdraws a workload has a value that says neither how; what is placed is frozen.
+	InvalidWithdraw = "InvalidWithdraw"
 	// NoMember: the policy selects no accepted member.
 	NoMember = "NoMember"
 	// SubsetUnmatched: no member matches the node selector of a subset.

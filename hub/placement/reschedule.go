@@ -294,9 +294,7 @@ func (f *Facts) narrow(c *division.Cell, id cellID) {
 	if s.waiting > 0 {
 		most = min(most, s.has())
 	}
-	if more := max(most-c.Current, 0); c.Capacity == nil || *c.Capacity > more {
-		c.Capacity = &more
-	}
+	c.Growth = new(max(most-c.Current, 0))
 }
 
 // divideWaiting divides, so that pods which find no node go to others; those that nobody takes wait where they are, since a

@@ -643,6 +643,18 @@ func TestAHubWhoseClockWasWrong(t *testing.T) {
 	f.expect("east:5 west:3")
 }
 
+// TestWhatIsTriedIsNoRoom: that one pod is tried in a member tells nothing of the room of the others. With the type Available, and no
+// member that says its room, that one pod was the least known room, and the others were divided by it: a pod waited beside nodes.
+func TestWhatIsTriedIsNoRoom(t *testing.T) {
+	f := newFleet(t, open(12), "east:0 south:20 west:20")
+	f.facts.Spread.Type = topology.SpreadAvailable
+	f.run(3 * time.Minute)
+	f.expect("east:0 south:6 west:6")
+	for _, seed := range []int{836, 905} { // of TestRescheduleComesToRest
+		comesToRest(t, seed)
+	}
+}
+
 // TestRescheduleComesToRest: fleets whose nodes nobody knows beforehand, which change for an hour and then no more. Whatever was
 // running then goes on running; in the end no pod waits where another member has a node for it, all is at rest if there are nodes
 // for all, and else members are tried ever more rarely.
@@ -652,78 +664,84 @@ func TestRescheduleComesToRest(t *testing.T) {
 		seeds = min(seeds, 10)
 	}
 	for seed := *firstWorld; seed < *firstWorld+seeds; seed++ {
-		r := rand.New(rand.NewPCG(uint64(seed), 5))
-		members, zones := 2+r.IntN(4), 1
-		if r.IntN(3) == 0 {
-			zones = 1 + r.IntN(3)
-		}
-		var text []string
-		for m := range members {
-			for z := range zones {
-				zone := ""
-				if zones > 1 {
-					zone = fmt.Sprintf("/%c", 'a'+z)
-				}
-				text = append(text, fmt.Sprintf("m%d%s:%d", m, zone, r.IntN(8)))
+		comesToRest(t, seed)
+	}
+}
+
+// comesToRest holds it of one fleet.
+func comesToRest(t *testing.T, seed int) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(uint64(seed), 5))
+	members, zones := 2+r.IntN(4), 1
+	if r.IntN(3) == 0 {
+		zones = 1 + r.IntN(3)
+	}
+	var text []string
+	for m := range members {
+		for z := range zones {
+			zone := ""
+			if zones > 1 {
+				zone = fmt.Sprintf("/%c", 'a'+z)
 			}
+			text = append(text, fmt.Sprintf("m%d%s:%d", m, zone, r.IntN(8)))
 		}
-		w := open(int32(r.IntN(24)))
-		f := newFleet(t, w, strings.Join(text, " "))
-		if r.IntN(2) == 0 {
-			f.facts.Workload.Requests = corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(1, resource.DecimalSI)}
-			f.lies = int32(r.IntN(6))
-		}
-		f.facts.Spread.Type = []topology.SpreadType{"", topology.SpreadAvailable, topology.SpreadCompact}[r.IntN(3)]
-		for _, s := range f.sites {
-			s.oneByOne = r.IntN(4) == 0
-		}
-		drains := zones == 1 && r.IntN(3) == 0
-		for range 6 {
-			if drains {
-				f.drained = true
-				m := &f.facts.Members[r.IntN(members)]
-				m.Taint = []division.Effect{"", division.NoExecute, division.NoSchedule}[r.IntN(3)]
-			}
-			if r.IntN(3) == 0 {
-				f.facts.Reschedule = &topology.Reschedule{After: []string{"15s", "1m", "10m"}[r.IntN(3)]}
-			}
-			for _, s := range f.sites {
-				s.broken = int32(max(r.IntN(12)-9, 0))
-			}
-			f.run(10 * time.Minute)
-			f.sites[r.IntN(len(f.sites))].nodes = int32(r.IntN(8))
-			if r.IntN(3) == 0 {
-				f.facts.Workload.Replicas = int32(r.IntN(24))
-			}
-		}
-		for i := range f.facts.Members {
-			f.facts.Members[i].Taint = ""
-		}
+	}
+	w := open(int32(r.IntN(24)))
+	f := newFleet(t, w, strings.Join(text, " "))
+	if r.IntN(2) == 0 {
+		f.facts.Workload.Requests = corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(1, resource.DecimalSI)}
+		f.lies = int32(r.IntN(6))
+	}
+	f.facts.Spread.Type = []topology.SpreadType{"", topology.SpreadAvailable, topology.SpreadCompact}[r.IntN(3)]
+	for _, s := range f.sites {
+		s.oneByOne = r.IntN(4) == 0
+	}
+	drains := zones == 1 && r.IntN(3) == 0
+	for range 6 {
 		if drains {
-			f.run(10 * time.Minute)
+			f.drained = true
+			m := &f.facts.Members[r.IntN(members)]
+			m.Taint = []division.Effect{"", division.NoExecute, division.NoSchedule}[r.IntN(3)]
 		}
-		f.run(time.Minute)
-		f.calm = true
-		name := fmt.Sprintf("seed %d, %s for %d", seed, strings.Join(text, " "), f.facts.Workload.Replicas)
-		f.run(12 * time.Hour)
-		var nodes, running, waiting int32
+		if r.IntN(3) == 0 {
+			f.facts.Reschedule = &topology.Reschedule{After: []string{"15s", "1m", "10m"}[r.IntN(3)]}
+		}
 		for _, s := range f.sites {
-			nodes, running, waiting = nodes+s.nodes, running+s.running, waiting+int32(len(s.waiting))
+			s.broken = int32(max(r.IntN(12)-9, 0))
 		}
-		if want := min(nodes, f.facts.Workload.Replicas); running < want {
-			t.Errorf("%s: %d of %d run in the end: %s", name, running, want, f)
+		f.run(10 * time.Minute)
+		f.sites[r.IntN(len(f.sites))].nodes = int32(r.IntN(8))
+		if r.IntN(3) == 0 {
+			f.facts.Workload.Replicas = int32(r.IntN(24))
 		}
-		changes := f.changes
-		f.run(2 * time.Hour)
-		most := 0
-		if running < f.facts.Workload.Replicas {
-			most = 2 * 2 * 2 * len(f.sites) // every half an hour one goes and one comes, to each and from each
-		}
-		if n := f.changes - changes; n > most {
-			t.Errorf("%s: %d changes in the last 2 hours, at most %d: %s", name, n, most, f)
-		}
-		if f.changes > 40*len(f.sites)+14*most {
-			t.Errorf("%s: %d changes in all", name, f.changes)
-		}
+	}
+	for i := range f.facts.Members {
+		f.facts.Members[i].Taint = ""
+	}
+	if drains {
+		f.run(10 * time.Minute)
+	}
+	f.run(time.Minute)
+	f.calm = true
+	name := fmt.Sprintf("seed %d, %s for %d", seed, strings.Join(text, " "), f.facts.Workload.Replicas)
+	f.run(12 * time.Hour)
+	var nodes, running, waiting int32
+	for _, s := range f.sites {
+		nodes, running, waiting = nodes+s.nodes, running+s.running, waiting+int32(len(s.waiting))
+	}
+	if want := min(nodes, f.facts.Workload.Replicas); running < want {
+		t.Errorf("%s: %d of %d run in the end: %s", name, running, want, f)
+	}
+	changes := f.changes
+	f.run(2 * time.Hour)
+	most := 0
+	if running < f.facts.Workload.Replicas {
+		most = 2 * 2 * 2 * len(f.sites) // every half an hour one goes and one comes, to each and from each
+	}
+	if n := f.changes - changes; n > most {
+		t.Errorf("%s: %d changes in the last 2 hours, at most %d: %s", name, n, most, f)
+	}
+	if f.changes > 40*len(f.sites)+14*most {
+		t.Errorf("%s: %d changes in all", name, f.changes)
 	}
 }

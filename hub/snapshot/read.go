@@ -179,6 +179,9 @@ func (r *Reader) one(tree map[string]any) ([]client.Object, []string, error) {
 		return nil, nil, fmt.Errorf("%s has no apiVersion or no kind; give it both", name)
 	case u.GetName() == "":
 		return nil, nil, fmt.Errorf("%s has no metadata.name; give it one", name)
+	case placement.HubRuns(gvk):
+		return nil, []string{fmt.Sprintf("%s is left out: the hub's own cluster runs a %s of %s, and nothing of it goes to members; docs/errors.md#runsonhub says what to do",
+			name, gvk.Kind, gvk.GroupVersion())}, nil
 	case !r.scheme.Recognizes(gvk) && !r.older.Recognizes(gvk):
 		return nil, []string{fmt.Sprintf("%s is left out: the hub decides nothing by a %s of %s", name, gvk.Kind, gvk.GroupVersion())}, nil
 	}

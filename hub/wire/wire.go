@@ -109,6 +109,12 @@ func OwnerOf(w client.Object) (Key, bool) {
 	return ParseKey(w.GetAnnotations()[topology.AnnotationWorkload])
 }
 
+// Withdrawn tells whether the user withdrew a workload, as removed or as let go.
+func Withdrawn(w client.Object) bool {
+	value := w.GetAnnotations()[topology.AnnotationWithdraw]
+	return value == topology.WithdrawRemove || value == topology.WithdrawOrphan
+}
+
 // IsCheck tells whether a Work carries the Job of a wave's check, and not the workload.
 func IsCheck(w client.Object) bool { return w.GetAnnotations()[topology.AnnotationCheck] != "" }
 

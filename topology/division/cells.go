@@ -178,6 +178,20 @@ func cellKeys(salt string, cells []Cell) []string {
 // roomOf is what a cell could have: what it has, and its free room.
 func roomOf(c *Cell) int64 { return int64(c.Current) + int64(max(*c.Capacity, 0)) }
 
+// mostOf is what a cell can have at most by its room and by what is tried there; false where neither is known.
+func mostOf(c *Cell) (int64, bool) {
+	most, known := int64(0), false
+	for _, more := range [...]*int32{c.Capacity, c.Growth} {
+		if more == nil {
+			continue
+		}
+		if here := int64(c.Current) + int64(max(*more, 0)); !known || here < most {
+			most, known = here, true
+		}
+	}
+	return most, known
+}
+
 // entry turns a cell into a receiver of seats with the cell's bounds.
 func entry(c *Cell, weight int64, key string) Entry {
 	e := Entry{Weight: weight, Min: int64(c.Min), Max: Unbounded, Current: int64(c.Current), Key: key, hash: spread(key)}
@@ -186,8 +200,8 @@ func entry(c *Cell, weight int64, key string) Entry {
 	}
 	if c.Frozen || c.Taint == NoSchedule || c.Taint == NoExecute {
 		e.Max = min(e.Max, e.Current)
-	} else if c.Capacity != nil {
-		e.Max = min(e.Max, e.Current+int64(max(*c.Capacity, 0)))
+	} else if most, known := mostOf(c); known {
+		e.Max = min(e.Max, most)
 	}
 	e.Min = min(e.Min, e.Max)
 	if c.Taint == NoExecute {

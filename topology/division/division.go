@@ -47,6 +47,9 @@ type Cell struct {
 	// Capacity is the room for how many replicas more than Current. nil: unknown, assumed to be enough. It is as old as
 	// the report that it comes from: subtract what was placed here since then.
 	Capacity *int32
+	// Growth bounds how many replicas more than Current the cell gets, whatever its room; nil: by Capacity alone. It is what is
+	// tried in a place that found no node before, and says nothing of the room there: no weight goes by it.
+	Growth *int32
 	// Frozen: unhealthy or cut off. Gets nothing new, and loses nothing unless N or Max forces it.
 	Frozen bool
 	// Taint is the strongest taint that the workload does not tolerate, "" for none.

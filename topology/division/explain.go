@@ -100,18 +100,19 @@ func (d *divider) cellReason(p *part, i int, proportional int64, even bool, shar
 
 // otherReason explains a share that is not the proportional one.
 func otherReason(c *Cell, kind Type, share, proportional int64) Reason {
+	most, known := mostOf(c)
 	switch {
 	case c.Frozen:
 		return Reason{Code: CellFrozen}
 	case c.Taint != "" && (share < proportional || c.Taint == NoExecute):
 		return Reason{CellTainted, map[string]string{"effect": string(c.Taint)}}
-	case kind == Compact && c.Capacity != nil && share == roomOf(c):
+	case kind == Compact && known && share == most:
 		return Reason{Code: CellFull}
 	case kind == Compact:
 		return Reason{Code: CellCompact}
 	case share > proportional:
 		return Reason{Code: CellKept}
-	case c.Capacity != nil && share == roomOf(c):
+	case known && share == most:
 		return Reason{Code: CellFull}
 	}
 	return Reason{Code: CellWaiting}

@@ -98,6 +98,9 @@ func checkDivide(t *testing.T, random *rand.Rand, in Input) {
 		if c.Capacity != nil && got.Replicas > c.Current+max(*c.Capacity, 0) {
 			fail("cell %s got more than it has room for", c.Cluster)
 		}
+		if c.Growth != nil && got.Replicas > c.Current+max(*c.Growth, 0) {
+			fail("cell %s got more than is tried there", c.Cluster)
+		}
 	}
 	for i, c := range cells {
 		lost := plan.Cells[i].Replicas < c.Current
@@ -194,6 +197,9 @@ func settled(in Input, plan Plan) Input {
 		c := &cells[i]
 		if c.Capacity != nil {
 			c.Capacity = new(max(*c.Capacity, 0) + c.Current - plan.Cells[i].Replicas)
+		}
+		if c.Growth != nil {
+			c.Growth = new(max(*c.Growth, 0) + c.Current - plan.Cells[i].Replicas)
 		}
 		c.Current = plan.Cells[i].Replicas
 	}
@@ -302,6 +308,9 @@ func randomInput(random *rand.Rand) Input {
 			}
 			if random.IntN(4) == 0 {
 				c.Capacity = new(random.Int32N(size) - 1)
+			}
+			if random.IntN(6) == 0 {
+				c.Growth = new(random.Int32N(3))
 			}
 			in.Cells = append(in.Cells, c)
 		}

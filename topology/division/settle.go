@@ -123,8 +123,10 @@ func (d *divider) merit(plan Plan) (m merit, ok bool) {
 func (d *divider) settle(plan Plan) {
 	for i := range d.cells {
 		c := &d.cells[i]
-		if c.Capacity != nil {
-			c.Capacity = new(max(*c.Capacity, 0) + c.Current - plan.Cells[i].Replicas)
+		for _, more := range [...]**int32{&c.Capacity, &c.Growth} {
+			if *more != nil {
+				*more = new(max(**more, 0) + c.Current - plan.Cells[i].Replicas)
+			}
 		}
 		c.Current = plan.Cells[i].Replicas
 	}

@@ -48,6 +48,8 @@ func cellsOf(t *testing.T, text string) []Cell {
 				c.Taint = NoExecute
 			case strings.HasPrefix(w, "room"):
 				c.Capacity = new(scan(w[4:]))
+			case strings.HasPrefix(w, "try"):
+				c.Growth = new(scan(w[3:]))
 			case strings.HasPrefix(w, "max"):
 				c.Max = new(scan(w[3:]))
 			case strings.HasPrefix(w, "min"):
@@ -236,6 +238,10 @@ func TestSpecDivisions(t *testing.T) {
 		{"compact, room 40/30/10, n=50", 50, Spread{Type: Compact}, "a room40,b room30,c room10", []string{"/a=40 Compact", "/b=10 Compact", "/c=0 Compact"}},
 		{"compact, down to 30: one suffices, published are 17/13 over two", 30, Spread{Type: Compact}, "a=29 room11,b=21 room9,c room10", []string{"/a=29 Compact", "/b=1 Compact", "/c=0 Compact"}},
 		{"too little room: what fits is placed", 100, Spread{}, "a room40,b room30,c room10", []string{"/a=40 Kept", "/b=30 Full", "/c=10 Full", "unplaced =20 Capacity"}},
+		// What is tried in a place is no room that is known of it: the weights of the others do not go by it.
+		{"unknown room, one is tried in c", 12, Spread{Type: Available}, "a=8,b,c=0 try1", []string{"/a=8 Kept", "/b=3 Waiting", "/c=1 Full"}},
+		{"room, nothing more is tried in c", 20, Spread{Type: Available}, "a room40,b room10,c=2 room38 try0", []string{"/a=14 Kept", "/b=4 Kept", "/c=2 Full"}},
+		{"what is tried is in no cell beyond its room", 20, Spread{}, "a room2,b try3,c", []string{"/a=2 Full", "/b=3 Full", "/c=15 Kept"}},
 	}
 	for _, tc := range bounds {
 		t.Run(tc.reason, func(t *testing.T) {

@@ -7,6 +7,8 @@ const (
 	AnnotationAdopt = "topology.flotilla.dev/adopt"
 	// AdoptLook on a Work asks what stands in the member; the agent tells, and changes nothing.
 	AdoptLook = "look"
+	// WithdrawRemove as the value of AnnotationWithdraw removes what was placed from all members.
+	WithdrawRemove = "true"
 	// WithdrawOrphan as the value of AnnotationWithdraw leaves what was placed running in the members, without our marks.
 	WithdrawOrphan = "orphan"
 )

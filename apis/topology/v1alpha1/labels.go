@@ -59,7 +59,8 @@ const (
 	// one that failed with "/<unix time of the failure>" behind it, or "retry/<revision>/<sequence>/<wave>/<unix time of the
 	// failure>", where sequence is the placement's revisionSequence. flotilla rollout approve and retry write it.
 	AnnotationWave = "topology.flotilla.dev/wave"
-	// AnnotationWithdraw on a user's object removes what was placed of it, and keeps the object.
+	// AnnotationWithdraw on a user's object takes what was placed of it away and keeps the object: WithdrawRemove or WithdrawOrphan. With
+	// another value nothing of the object changes in members, so that a slip costs no pod; empty or "false" it says nothing.
 	AnnotationWithdraw = "topology.flotilla.dev/withdraw"
 
 	// TaintDrain is the key of the taint that flotilla drain sets on a member, with the effect NoExecute.
