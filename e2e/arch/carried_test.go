@@ -1,11 +1,13 @@
 package arch
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
 	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/member-agent/apply"
+	"github.com/flotilla-dev/flotilla/member-agent/rights"
 )
 
 // TestAgentsCarryWhatHubsSend holds that an agent allows, unless its owner says less, every kind that a hub places or copies, and the Jobs of
@@ -19,5 +21,12 @@ func TestAgentsCarryWhatHubsSend(t *testing.T) {
 		if !slices.Contains(apply.Carried(), kind) {
 			t.Errorf("a hub sends objects of kind %s, and agents refuse them: add it to carried in member-agent/apply", kind)
 		}
+	}
+}
+
+// TestRightsOfCarriedKinds holds that what an agent may do is told for each kind that it carries, and for no other.
+func TestRightsOfCarriedKinds(t *testing.T) {
+	if told, carried := slices.Sorted(maps.Keys(rights.CarriedRules())), apply.Carried(); !slices.Equal(told, carried) {
+		t.Errorf("member-agent/rights has rules for %v, and agents carry %v", told, carried)
 	}
 }

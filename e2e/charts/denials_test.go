@@ -11,18 +11,24 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/apis/crds"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
@@ -37,6 +43,7 @@ type granted map[string][]rbacv1.PolicyRule
 // TestDenials installs the rights that the charts render on a real API server, and asks it for every verb on every resource that it
 // has, in the programs' namespace, in another one and in all: what no rule of the program names is refused, and what one names is allowed.
 func TestDenials(t *testing.T) {
+	log.SetLogger(logr.Discard()) // the client library complains if nobody chose
 	f := fleet.ForTest(t, fleet.Config{})
 	if err := f.Hub().InstallCRDs(t.Context(), crds.FS); err != nil {
 		t.Fatal(err)
@@ -52,30 +59,94 @@ func TestDenials(t *testing.T) {
 	if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}}); client.IgnoreAlreadyExists(err) != nil {
 		t.Fatal(err)
 	}
-	programs := map[string]granted{}
-	for _, golden := range []string{"hub", "agent"} {
-		for _, object := range rightsOf(t, golden) {
-			if err := c.Create(t.Context(), object); err != nil {
-				t.Fatal(err)
-			}
-			if kind := object.GetKind(); kind == "ClusterRole" || kind == "Role" {
-				role := &rbacv1.Role{}
-				if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, role); err != nil {
-					t.Fatal(err)
-				}
-				if programs[role.Name] == nil {
-					programs[role.Name] = granted{}
-				}
-				programs[role.Name][role.Namespace] = role.Rules
-			}
+	var all []*unstructured.Unstructured
+	for _, golden := range []string{"hub", "agent", "capi"} {
+		all = append(all, rightsOf(t, golden)...)
+	}
+	for _, object := range all {
+		if err := c.Create(t.Context(), object.DeepCopy()); err != nil {
+			t.Fatal(err)
 		}
 	}
-	resources := resourcesOf(t, admin)
-	for _, name := range []string{"flotilla-hub", "flotilla-approver", "flotilla-agent"} {
+	programs, resources := programsOf(t, all), resourcesOf(t, admin)
+	for _, name := range []string{"flotilla-hub", "flotilla-approver", "flotilla-agent", "flotilla-capi"} {
 		t.Run(name, func(t *testing.T) {
 			expectDenied(t, admin, name, programs[name], resources)
 		})
 	}
+	t.Run("flotilla-agent for some kinds", func(t *testing.T) {
+		narrow := rightsOf(t, "agent-narrow")
+		for _, object := range narrow {
+			if err := c.Patch(t.Context(), object.DeepCopy(), client.Merge); err != nil {
+				t.Fatal(err)
+			}
+		}
+		expectDenied(t, admin, "flotilla-agent", programsOf(t, narrow)["flotilla-agent"], resources)
+		expectRefused(t, f.Hub().RESTConfig())
+	})
+}
+
+// expectRefused holds what the API server answers an agent that would make what its hub brings, where its chart was told of CloneSets and
+// ConfigMaps alone, as in testdata/agent-narrow.golden.yaml.
+func expectRefused(t *testing.T, admin *rest.Config) {
+	t.Helper()
+	as := rest.CopyConfig(admin)
+	as.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + system + ":flotilla-agent"}
+	agent, err := client.New(as, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, refused := range map[schema.GroupVersionKind]bool{
+		apps.GroupVersion.WithKind("CloneSet"): false, corev1.SchemeGroupVersion.WithKind("ConfigMap"): false,
+		apps.GroupVersion.WithKind("UnitedDeployment"): true, apps.GroupVersion.WithKind("WorkloadSpread"): true,
+		corev1.SchemeGroupVersion.WithKind("Secret"): true, corev1.SchemeGroupVersion.WithKind("Service"): true,
+		corev1.SchemeGroupVersion.WithKind("ServiceAccount"): true, batchv1.SchemeGroupVersion.WithKind("Job"): true,
+	} {
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(kind)
+		object.SetNamespace(metav1.NamespaceDefault)
+		object.SetName("brought")
+		// What is allowed goes on to validation, which has its own opinion of an empty object.
+		if err := agent.Create(t.Context(), object, client.DryRunAll); apierrors.IsForbidden(err) != refused {
+			t.Errorf("to make a %s: %v, want it refused: %v", kind.Kind, err, refused)
+		}
+	}
+}
+
+// programsOf returns what programs are granted, by the names of their ServiceAccounts.
+func programsOf(t *testing.T, all []*unstructured.Unstructured) map[string]granted {
+	t.Helper()
+	rules := map[string][]rbacv1.PolicyRule{}
+	of := func(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
+	for _, object := range all {
+		if kind := object.GetKind(); kind == "ClusterRole" || kind == "Role" {
+			role := &rbacv1.Role{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, role); err != nil {
+				t.Fatal(err)
+			}
+			rules[of(kind, role.Namespace, role.Name)] = role.Rules
+		}
+	}
+	programs := map[string]granted{}
+	for _, object := range all {
+		if kind := object.GetKind(); kind != "ClusterRoleBinding" && kind != "RoleBinding" {
+			continue
+		}
+		binding := &rbacv1.RoleBinding{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, binding); err != nil {
+			t.Fatal(err)
+		}
+		name := of(binding.RoleRef.Kind, binding.Namespace, binding.RoleRef.Name)
+		if len(rules[name]) == 0 || len(binding.Subjects) != 1 || binding.Subjects[0].Namespace != system {
+			t.Fatalf("%s %s gives %s with %d rules to %v", object.GetKind(), binding.Name, name, len(rules[name]), binding.Subjects)
+		}
+		program := binding.Subjects[0].Name
+		if programs[program] == nil {
+			programs[program] = granted{}
+		}
+		programs[program][binding.Namespace] = append(programs[program][binding.Namespace], rules[name]...)
+	}
+	return programs
 }
 
 // rightsOf returns the ServiceAccounts, roles and bindings that a chart renders, and their namespaces.
@@ -166,6 +237,7 @@ func expectDenied(t *testing.T, admin kubernetes.Interface, program string, rule
 	if len(rules[""]) == 0 || len(rules[system]) == 0 {
 		t.Fatalf("%s has no rules: %v", program, rules)
 	}
+	resources = append(slices.Clone(resources), rules.foreign(resources)...)
 	var questions []*authorizationv1.ResourceAttributes
 	for i := range resources {
 		r := &resources[i]
@@ -225,6 +297,24 @@ func wrongAnswers(t *testing.T, admin kubernetes.Interface, program string, rule
 		}
 	}
 	return wrong
+}
+
+// foreign returns the resources that rules name and the API server does not have, as those of Cluster API: rights can be there before.
+func (g granted) foreign(have []resource) []resource {
+	var all []resource
+	for _, rules := range g {
+		for i := range rules {
+			for _, name := range rules[i].Resources {
+				name, sub, _ := strings.Cut(name, "/")
+				r := resource{schema.GroupResource{Group: rules[i].APIGroups[0], Resource: name}, sub, true}
+				known := func(h resource) bool { return h.GroupResource == r.GroupResource && h.sub == r.sub }
+				if !slices.ContainsFunc(have, known) && !slices.ContainsFunc(all, known) {
+					all = append(all, r)
+				}
+			}
+		}
+	}
+	return all
 }
 
 // names returns the names that rules have for a resource, and one that none has.

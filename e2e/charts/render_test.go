@@ -63,6 +63,9 @@ capi: {extraVolumes: [{name: own, emptyDir: {}}]}
 `
 )
 
+// narrow lets the hub bring some kinds alone.
+const narrow = "hub: {allowKinds: [CloneSet, ConfigMap]}"
+
 // onKarmada is what the chart of the hub alone can turn on.
 const onKarmada = "inventory: karmada\nclusterProfiles: {namespace: fleet}\n"
 
@@ -138,6 +141,7 @@ func TestGolden(t *testing.T) {
 		{"hub-everything", "flotilla-hub", everything + onKarmada},
 		{"agent", "flotilla-agent", ""},
 		{"agent-everything", "flotilla-agent", everything},
+		{"agent-narrow", "flotilla-agent", narrow},
 		{"agent-alone", "flotilla-agent", "hub: {enabled: false}"},
 		{"capi", "flotilla-capi", capiValues},
 		{"capi-everything", "flotilla-capi", capiEverything},
@@ -268,6 +272,9 @@ func TestValues(t *testing.T) {
 		{"a tag that is a number", "flotilla-hub", "image: {tag: 1.2}", []string{"/image/tag", "got number, want string"}},
 		{"a digest without its algorithm", "flotilla-agent", "image: {digest: abc}", []string{"/image/digest", "'abc'", "sha256"}},
 		{"an unknown level", "flotilla-agent", "log: {level: loud}", []string{"/log/level", "'debug', 'info', 'error'"}},
+		{"a kind that no agent carries", "flotilla-agent", "hub: {allowKinds: [CloneSet, Pod]}", []string{"/hub/allowKinds/1", "'CloneSet', 'ConfigMap'"}},
+		{"a kind that no agent carries, for members of Cluster API", "flotilla-capi", capiValues + "\nagentValues: {hub: {allowKinds: [CloneSet, Pod]}}",
+			[]string{`hub.allowKinds has "Pod"`, "name some of CloneSet, ConfigMap"}},
 		{"a flag without its dashes", "flotilla-hub", "approver: {extraArgs: [v]}", []string{"/approver/extraArgs/0", "'v'"}},
 		{"an unknown converter", "flotilla-crds", "converter: kruise", []string{"/converter", "'flotilla-agent', 'flotilla-hub'"}},
 		{"no address of the hub", "flotilla-capi", "", []string{"hub.server is empty", "https://hub.example.org:6443"}},
@@ -301,18 +308,8 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestAgentOfClusterAPI holds that members get what the chart of the agent renders, but for who made it.
+// TestAgentOfClusterAPI holds that members get what the chart of the agent renders, but for who made it, also with values for it.
 func TestAgentOfClusterAPI(t *testing.T) {
-	var got string
-	for _, object := range objectsOf(t, render(t, "flotilla-capi", capiValues)) {
-		if object.GetKind() == "ConfigMap" {
-			data, _, err := unstructured.NestedStringMap(object.Object, "data")
-			if err != nil {
-				t.Fatal(err)
-			}
-			got = data["agent.yaml"]
-		}
-	}
 	byName := func(manifests string) map[string]any {
 		all := map[string]any{}
 		for _, object := range objectsOf(t, manifests) {
@@ -324,7 +321,21 @@ func TestAgentOfClusterAPI(t *testing.T) {
 		}
 		return all
 	}
-	if diff := cmp.Diff(byName(render(t, "flotilla-agent", "")), byName(got)); diff != "" {
-		t.Errorf("-chart +members:\n%s", diff)
+	for name, values := range map[string]string{"by default": "{}", "for some kinds": "{" + narrow + "}"} {
+		t.Run(name, func(t *testing.T) {
+			var got string
+			for _, object := range objectsOf(t, render(t, "flotilla-capi", capiValues+"\nagentValues: "+values)) {
+				if object.GetKind() == "ConfigMap" {
+					data, _, err := unstructured.NestedStringMap(object.Object, "data")
+					if err != nil {
+						t.Fatal(err)
+					}
+					got = data["agent.yaml"]
+				}
+			}
+			if diff := cmp.Diff(byName(render(t, "flotilla-agent", values)), byName(got)); diff != "" {
+				t.Errorf("-chart +members:\n%s", diff)
+			}
+		})
 	}
 }

@@ -2,6 +2,8 @@
 package rights
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,22 +19,34 @@ const agentName = "flotilla-agent"
 const webhook = "flotilla-pods"
 
 const (
-	read  = "get list watch"
-	write = "get list watch create update patch delete"
+	read   = "get list watch"
+	change = "create update patch delete"
+	write  = read + " " + change
 )
+
+// kruise is the group of the workloads.
+const kruise = "apps.kruise.io"
 
 func rule(group, resources, verbs string, names ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: strings.Fields(resources), Verbs: strings.Fields(verbs), ResourceNames: names}
 }
 
-// Rules are what the agent may do in its member, outside of its own namespace: what its workload controllers, the kinds that a hub can
-// copy there, and the conversion of the own kinds need.
+// Rules are what the agent may do in its member, outside of its own namespace, if the hub may bring every kind that agents carry.
 func Rules() []rbacv1.PolicyRule {
-	const kruise = "apps.kruise.io"
+	all, carried := OwnRules(), CarriedRules()
+	for _, kind := range slices.Sorted(maps.Keys(carried)) {
+		all = append(all, carried[kind]...)
+	}
+	return all
+}
+
+// OwnRules are what the agent may do whatever a hub may bring: what its workload controllers and the conversion of the own kinds need.
+func OwnRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		// Stage 5: workloads, their children and their pods.
-		rule(kruise, "clonesets statefulsets uniteddeployments workloadspreads", write),
-		rule(kruise, "clonesets/status statefulsets/status uniteddeployments/status workloadspreads/status", "get update patch"),
+		// Stage 5: workloads, their children and their pods. UnitedDeployments make CloneSets.
+		rule(kruise, "clonesets", write),
+		rule(kruise, "statefulsets uniteddeployments workloadspreads", read),
+		rule(kruise, "clonesets/status uniteddeployments/status workloadspreads/status", "get update patch"),
 		rule(kruise, "clonesets/finalizers uniteddeployments/finalizers workloadspreads/finalizers", "update"),
 		rule("apps", "deployments statefulsets controllerrevisions", write),
 		rule("apps", "replicasets", read),
@@ -40,10 +54,10 @@ func Rules() []rbacv1.PolicyRule {
 		rule("", "pods", write),
 		rule("", "pods/status pods/resize", "get update patch"),
 		rule("", "pods/eviction", "create"),
-		// Stage 4: what a hub copies, Jobs of its checks, and the namespaces of it all. Namespaces are never deleted.
-		rule("", "services configmaps secrets serviceaccounts persistentvolumeclaims", write),
-		rule("multicluster.x-k8s.io", "serviceexports", write),
-		rule("batch", "jobs", write),
+		rule("", "persistentvolumeclaims", write),
+		// Pods of Jobs are spread, too.
+		rule("batch", "jobs", read),
+		// Stage 4: the namespaces of what a hub brings. They are never deleted.
 		rule("", "namespaces", read+" create patch"),
 		// Stage 6: zones and room.
 		rule("", "nodes", read),
@@ -59,9 +73,31 @@ func Rules() []rbacv1.PolicyRule {
 	}
 }
 
-// NamespaceRules are what the agent may do in its own namespace: it leads by a Lease. Its Secrets are among those of Rules.
+// CarriedRules are what the agent may do beside OwnRules for stage 4, by each kind that it carries for a hub. A kind without rules is one
+// that the workload controllers make themselves.
+func CarriedRules() map[string][]rbacv1.PolicyRule {
+	return map[string][]rbacv1.PolicyRule{
+		"CloneSet":              {},
+		"ConfigMap":             {rule("", "configmaps", write)},
+		"Job":                   {rule("batch", "jobs", change)},
+		"PersistentVolumeClaim": {},
+		"Secret":                {rule("", "secrets", write)},
+		"Service":               {rule("", "services", write)},
+		"ServiceAccount":        {rule("", "serviceaccounts", write)},
+		"ServiceExport":         {rule("multicluster.x-k8s.io", "serviceexports", write)},
+		"StatefulSet":           {rule(kruise, "statefulsets", change), rule(kruise, "statefulsets/status", "get update patch")},
+		"UnitedDeployment":      {rule(kruise, "uniteddeployments", change)},
+		"WorkloadSpread":        {rule(kruise, "workloadspreads", change)},
+	}
+}
+
+// NamespaceRules are what the agent may do in its own namespace: it leads by a Lease, and keeps Secrets, which are what it shows the hub, its copies
+// of Works and the certificate of its webhook.
 func NamespaceRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{rule("coordination.k8s.io", "leases", "get list watch create update patch delete")}
+	return []rbacv1.PolicyRule{
+		rule("coordination.k8s.io", "leases", write),
+		rule("", "secrets", write),
+	}
 }
 
 // Objects returns the agent's ServiceAccount in the namespace, and the roles and bindings that give it its rights.

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/flotilla-dev/flotilla/member-agent/admission"
@@ -45,9 +44,9 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// TestRules holds the same rules as the chart takes them up.
+// TestRules holds the same rules as the chart takes them up: those of a kind that is carried only where the hub may bring it.
 func TestRules(t *testing.T) {
-	for name, rules := range map[string][]rbacv1.PolicyRule{"agent": Rules(), "agent-namespace": NamespaceRules()} {
+	for name, rules := range map[string]any{"agent": OwnRules(), "agent-carried": CarriedRules(), "agent-namespace": NamespaceRules()} {
 		t.Run(name, func(t *testing.T) {
 			got, err := yaml.Marshal(rules)
 			if err != nil {

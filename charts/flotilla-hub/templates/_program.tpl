@@ -48,7 +48,7 @@ metadata:
 automountServiceAccountToken: false
 {{- end }}
 
-{{- /* rights: the rules are the files that a review reads, as they are. */ -}}
+{{- /* rights: the rules are the files that a review reads, as they are; besides is a list of further ones. */ -}}
 {{- define "flotilla.rights" -}}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -56,6 +56,9 @@ metadata:
   {{- include "flotilla.metadata" (merge (dict "global" true) .) | nindent 2 }}
 rules:
 {{ .root.Files.Get (printf "files/%s.yaml" .file) | trim }}
+{{- with .besides }}
+{{ toYaml . }}
+{{- end }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding

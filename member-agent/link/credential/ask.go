@@ -35,7 +35,7 @@ func (m *Manager) ask(ctx context.Context, join *Join, with by) (time.Duration, 
 	case apierrors.IsNotFound(err):
 		return lookSoon, m.request(ctx, hub, join, name)
 	case err != nil:
-		return 0, fmt.Errorf("read the request %s on the hub: %w", name, err)
+		return 0, fmt.Errorf("read the request %s on the hub%s: %w", name, remedy(err, join, with), err)
 	case !sameRequest(csr.Spec.Request, key, user):
 		return lookSoon, m.discard(ctx, hub, csr)
 	}
@@ -54,6 +54,20 @@ func (m *Manager) ask(ctx context.Context, join *Join, with by) (time.Duration, 
 		return lookSoon, m.keep(ctx, join, topology.CredentialToken, data, have)
 	}
 	return m.pending(ctx, hub, csr)
+}
+
+// remedy says what a person has to do where the hub refuses who asks, empty for other errors.
+func remedy(err error, join *Join, with by) string {
+	again := fmt.Sprintf("run flotilla join %s again", join.Name)
+	switch {
+	case apierrors.IsUnauthorized(err) && with == token:
+		return "; the token for joining was revoked, or is used: it is void once its member was Ready; " + again
+	case apierrors.IsForbidden(err) && with == token:
+		return fmt.Sprintf("; the token for joining is not for the name %s, or %s is no name on the hub any more; %s", join.Name, join.Name, again)
+	case apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err):
+		return fmt.Sprintf("; if %s left, or its MemberCluster was deleted, end this agent, or %s", join.Name, again)
+	}
+	return ""
 }
 
 // pending tells what the request waits for.

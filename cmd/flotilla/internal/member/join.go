@@ -127,30 +127,31 @@ func (o *joinOptions) run(cmd *cobra.Command, name string) error {
 	if obstacles := found.obstacles(); len(obstacles) > 0 {
 		return inTheWay(name, obstacles)
 	}
-	fingerprint, err := o.write(ctx, hub, member, name)
+	join, fingerprint, err := o.write(ctx, hub, member, name)
 	if err != nil {
 		return err
 	}
-	if err := o.next(cmd.OutOrStdout(), found, name, fingerprint); err != nil || !o.waits {
+	if err := o.next(cmd.OutOrStdout(), found, join, fingerprint); err != nil || !o.waits {
 		return err
 	}
 	return waitReady(ctx, cmd.ErrOrStderr(), hub.client, name)
 }
 
-// write makes the token on the hub and what the agent needs in the member, and returns the fingerprint of the agent's key.
-func (o *joinOptions) write(ctx context.Context, hub, member *side, name string) (string, error) {
+// write makes the token on the hub and what the agent needs in the member, and returns what the agent is told and the fingerprint of its key.
+func (o *joinOptions) write(ctx context.Context, hub, member *side, name string) (*credential.Join, string, error) {
 	token, err := registration.CreateToken(ctx, hub.client, name, o.life)
 	if err != nil {
-		return "", err
+		return nil, "", err
 	}
 	if err := o.wish(ctx, hub.client, name); err != nil {
-		return "", err
+		return nil, "", err
 	}
 	join := &credential.Join{Name: name, UID: token.UID, Token: token.Token, Expires: token.Expires, Server: o.hubServer}
 	if join.CA, err = caOf(hub.config); err != nil {
-		return "", err
+		return nil, "", err
 	}
-	return credential.Equip(ctx, member.client, join)
+	fingerprint, err := credential.Equip(ctx, member.client, join)
+	return join, fingerprint, err
 }
 
 // wish writes to the MemberCluster what the flags say of the member.
@@ -192,7 +193,7 @@ func caOf(cfg *rest.Config) (string, error) {
 }
 
 // next prints what to do next, with the values of this cluster.
-func (o *joinOptions) next(out io.Writer, found *surroundings, name, fingerprint string) error {
+func (o *joinOptions) next(out io.Writer, found *surroundings, join *credential.Join, fingerprint string) error {
 	hubFlags := ""
 	if o.hubKubeconfig != "" {
 		hubFlags += " --kubeconfig " + o.hubKubeconfig
@@ -201,14 +202,14 @@ func (o *joinOptions) next(out io.Writer, found *surroundings, name, fingerprint
 		hubFlags += " --context " + o.hubContext
 	}
 	if found.takesPart() {
-		_, err := fmt.Fprintf(out, "%s takes part already; its agent has a new token, which it needs only if its certificate or token runs out.\n", name)
+		_, err := fmt.Fprintf(out, "%s takes part already; its agent has a new token, which it needs only if its certificate or token runs out.\n%s", join.Name, found.moved(join))
 		return err
 	}
 	_, err := fmt.Fprintf(out, `%[1]s can ask to join now, until %[2]s.
-Next, run its agent, in the cluster as ServiceAccount flotilla-system/flotilla-agent, or anywhere with a kubeconfig of the cluster:
+%[5]sNext, run its agent, in the cluster as ServiceAccount flotilla-system/flotilla-agent, or anywhere with a kubeconfig of the cluster:
   flotilla-agent --hub-secret flotilla-join
 and accept it on the hub:
   flotilla accept %[1]s --fingerprint %[3]s --wait%[4]s
-`, name, time.Now().Add(o.life).Format("15:04"), fingerprint, hubFlags)
+`, join.Name, join.Expires.Local().Format("15:04"), fingerprint, hubFlags, found.moved(join))
 	return err
 }

@@ -18,6 +18,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
+	"github.com/flotilla-dev/flotilla/member-agent/link/credential"
 )
 
 // oldest is the oldest Kubernetes that hub and members run on: the first with validation rules in CustomResourceDefinitions for all.
@@ -44,6 +45,8 @@ type surroundings struct {
 	// noCRDs: the hub does not serve MemberClusters.
 	noCRDs  bool
 	members []topology.MemberCluster
+	// joined is what an earlier join wrote into the cluster, nil if nothing that can be read.
+	joined *credential.Join
 	// forbidden are what the user may not do, as parts of a sentence.
 	forbidden []string
 }
@@ -77,6 +80,8 @@ func lookAround(ctx context.Context, hub, member *side, name string) (*surroundi
 		return nil, fmt.Errorf("list MemberClusters of the hub: %w", err)
 	}
 	s.members = list.Items
+	// What cannot be read is written anew.
+	s.joined, _ = credential.ReadJoin(ctx, member.client, topology.SystemNamespace, topology.JoinSecret)
 	s.forbidden, err = forbidden(ctx, hub, member)
 	return s, err
 }
@@ -166,6 +171,28 @@ func (s *surroundings) takesPart() bool {
 		}
 	}
 	return false
+}
+
+// moved tells what an agent that runs already does not take up of this join before it is restarted, empty for nothing. It is pure.
+func (s *surroundings) moved(join *credential.Join) string {
+	if s.joined == nil {
+		return ""
+	}
+	var all []string
+	for _, of := range []struct{ what, before, now string }{{"the name", s.joined.Name, join.Name}, {"the hub", s.joined.Server, join.Server}} {
+		if of.before != of.now {
+			all = append(all, fmt.Sprintf("%s %s, not %s", of.what, of.now, of.before))
+		}
+	}
+	if s.joined.CA != join.CA {
+		all = append(all, "another authority of the hub")
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(`An earlier join told its agent otherwise; it is %s now. If the agent runs already, restart it, with the chart by
+  kubectl --namespace %s rollout restart deployment/flotilla-agent
+`, strings.Join(all, ", and "), topology.SystemNamespace)
 }
 
 // inTheWay is the error of a join that was not begun.
