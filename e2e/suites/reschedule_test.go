@@ -114,4 +114,45 @@ spec:
 		Expect(history.Gone()).To(BeEmpty())
 		Expect(history.Restarted()).To(BeEmpty())
 	})
+
+	It("with the strategy Adaptive what no member of a subset takes runs in the next subset, and what is added goes where nodes came back", func(ctx SpecContext) {
+		ns := bare(ctx, "adaptive")
+		web, west := harness.UnitedDeployment(ns, "web"), h.Members["west"]
+		enforce(ctx, ns, policy(ns, "everywhere", "UnitedDeployment"))
+		DeferCleanup(func(ctx SpecContext) {
+			if out, err := west.Kubectl(ctx, "taint", "node", "--all", "adaptive-"); err != nil {
+				Expect(err).To(MatchError(ContainSubstring("not found")), out) // the spec took it away itself
+			}
+		})
+		By("tainting the nodes of west: the hub does not see that")
+		west.MustKubectl(ctx, "taint", "node", "--all", "adaptive=full:NoSchedule")
+		in := func(name, member, numbers string) string {
+			return fmt.Sprintf(`{name: %s, nodeSelectorTerm: {matchExpressions: [{key: %s, operator: In, values: [%s]}]}%s}`, name, topology.LabelCluster, member, prefixed(numbers))
+		}
+		// The published example: the second of three subsets finds no node.
+		h.Hub.Apply(ctx, unitedDeployment(ns, "web", 3, in("one", "east", "maxReplicas: 2"), in("two", "west", "maxReplicas: 2"), in("three", "south", ""))+
+			"    scheduleStrategy: {type: Adaptive, adaptive: {rescheduleCriticalSeconds: 5, unschedulableDuration: 15}}\n")
+		expectRunning(ctx, web, map[string]int{"east": 2, "south": 1})
+		h.ExpectAtRest(ctx, web, 3)
+		h.ExpectTold(ctx, web, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionTrue, Reason: "Placed"},
+			"by the strategy Adaptive subset two has 0 of its 1 replicas, and instead subset three has 1 more")
+		Expect(h.Flotilla(ctx, "why", "ud/web", "-n", ns, "--member", "south").Out).To(ContainSubstring("[StandIn]"))
+		h.Kubectl(ctx, "-n", ns, "scale", "ud/web", "--replicas=5")
+		expectRunning(ctx, web, map[string]int{"east": 2, "south": 3})
+
+		By("taking the taint away: nothing that runs moves, and what is added goes to the subsets in their order")
+		h.ExpectAtRest(ctx, web, 5)
+		before := h.Pods.Mark(ctx, ns)
+		west.MustKubectl(ctx, "taint", "node", "--all", "adaptive-")
+		Eventually(ctx, func() bool {
+			had := rememberedOf(ctx, web, "west")
+			return had != nil && had.RetryAfter.Time.Before(time.Now())
+		}).WithTimeout(retryPatience).WithPolling(200 * time.Millisecond).Should(BeTrue())
+		h.Kubectl(ctx, "-n", ns, "scale", "ud/web", "--replicas=7")
+		h.ExpectAtRest(ctx, web, 7)
+		h.ExpectPods(ctx, web, harness.ByCluster, map[string]int{"east": 2, "south": 3, "west": 2})
+		history := h.Pods.Since(ctx, before)
+		Expect(history.Gone()).To(BeEmpty())
+		Expect(history.Restarted()).To(BeEmpty())
+	})
 })

@@ -294,7 +294,12 @@ func (f *Facts) narrow(c *division.Cell, id cellID) {
 	if s.waiting > 0 {
 		most = min(most, s.has())
 	}
-	c.Growth = new(max(most-c.Current, 0))
+	switch more := max(most-c.Current, 0); {
+	case c.Capacity == nil:
+		c.Growth = &more // of its room nothing is known
+	case *c.Capacity > more:
+		c.Capacity = &more
+	}
 }
 
 // divideWaiting divides, so that pods which find no node go to others; those that nobody takes wait where they are, since a
