@@ -23,6 +23,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -37,6 +38,48 @@ import (
 
 // patience is how long the test waits for what takes seconds on a quiet machine.
 const patience = 5 * time.Minute
+
+// own are workloads of a member, which no hub brings.
+const own = `
+apiVersion: apps.kruise.io/v1beta1
+kind: UnitedDeployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    cloneSetTemplate:
+      metadata: {labels: {app: web}}
+      spec:
+        selector: {matchLabels: {app: web}}
+        template:
+          metadata: {labels: {app: web}}
+          spec: {containers: [{name: web, image: "nginx:1.27"}]}
+  topology:
+    subsets:
+    - name: b
+      nodeSelectorTerm: {matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [b]}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: deployed}}
+  template:
+    metadata: {labels: {app: deployed}}
+    spec: {containers: [{name: web, image: "nginx:1.27"}]}
+---
+apiVersion: apps.kruise.io/v1beta1
+kind: WorkloadSpread
+metadata: {name: web}
+spec:
+  targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  subsets:
+  - name: first
+    maxReplicas: 1
+  - name: second
+`
 
 // site is a hub and two clusters that are to be its members, and a person who follows docs/install.md.
 type site struct {
@@ -65,6 +108,8 @@ func TestInstall(t *testing.T) {
 	s.follow("The hub")
 	s.expectRolledOut(fleet.HubName, "flotilla-approver")
 	s.expectKept(fleet.HubName)
+	s.expectGuarded(fleet.HubName, "flotilla-hub")
+	s.expectGuarded(fleet.HubName, "flotilla-approver")
 
 	east := s.commands("A member")
 	s.do("east", east[:len(east)-1]...)
@@ -73,8 +118,10 @@ func TestInstall(t *testing.T) {
 	west := s.commands("A member")
 	s.do("west", west[0], west[2], west[len(west)-1], west[3])
 	s.expectRolledOut("west", "flotilla-agent")
+	s.expectGuarded("west", "flotilla-agent")
 
 	s.follow("A workload")
+	s.expectQueued("flotilla-member-health", "flotilla-members", "flotilla-hub")
 	pods := s.podsOf("east", "west")
 	for _, member := range []string{"east", "west"} {
 		if n := len(s.podsOf(member)); n < 4 || n > 5 {
@@ -98,11 +145,27 @@ func TestInstall(t *testing.T) {
 		}
 		return ""
 	})
+
+	// The owner of west lets the hub bring nothing but CloneSets there: with rights for these alone the agent goes on, also with west's own workloads.
+	// The rules were written by flotilla join first: Helm asks whether it may change them.
+	s.run("helm upgrade flotilla-agent charts/flotilla-agent --kube-context west --namespace flotilla-system --set 'hub.allowKinds={CloneSet}' --force-conflicts")
+	s.expectRolledOut("west", "flotilla-agent")
+	s.expectRuns("west", "flotilla-agent", 2, "--allow-kinds=CloneSet")
+	s.run("kubectl --context west create namespace own")
+	s.run("kubectl --context west --namespace own apply -f - <<'EOF'\n" + own + "EOF")
+	s.run("kubectl --context west --namespace own wait ud/web ws/web --for=condition=Ready --timeout=4m")
+	s.run("kubectl --namespace shop scale clone/api --replicas=12")
+	s.eventually("12 pods, by an agent with rights for CloneSets alone", func(context.Context) string {
+		if n, w := len(s.podsOf("east", "west")), len(s.podsOf("west")); n != 12 || w != 6 {
+			return fmt.Sprintf("there are %d, and %d in west", n, w)
+		}
+		return ""
+	})
 	s.expectGranted(slices.Sorted(maps.Keys(s.running))...)
 
 	s.follow("Uninstall")
 	s.eventually("what east had is in west", func(context.Context) string {
-		if e, w := len(s.podsOf("east")), len(s.podsOf("west")); e != 0 || w != 10 {
+		if e, w := len(s.podsOf("east")), len(s.podsOf("west")); e != 0 || w != 12 {
 			return fmt.Sprintf("east has %d pods and west %d", e, w)
 		}
 		return ""
@@ -122,7 +185,8 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	log.SetLogger(logr.Discard())
 	f := fleet.ForTest(t, fleet.Config{
-		Hub: fleet.ClusterSpec{Nodes: fleet.Nodes(fleet.HubName, "eu", []string{"a"}, 2)},
+		KeepQPSLimits: true, // else API servers know no priority and fairness, and the hub's FlowSchemas do nothing
+		Hub:           fleet.ClusterSpec{Nodes: fleet.Nodes(fleet.HubName, "eu", []string{"a"}, 2)},
 		Members: []fleet.ClusterSpec{
 			{Name: "east", Nodes: fleet.Nodes("east", "eu", []string{"a"}, 2)},
 			{Name: "west", Nodes: fleet.Nodes("west", "eu", []string{"b"}, 2)},
@@ -359,6 +423,76 @@ func (s *site) restricted(c *fleet.Cluster) {
 func (s *site) expectRolledOut(cluster, name string) {
 	s.t.Helper()
 	s.run(fmt.Sprintf("kubectl --context %s --namespace %s rollout status deployment/%s", cluster, namespace, name))
+}
+
+// expectGuarded holds that what a chart renders beside a Deployment is for its pods: the budget counts and guards them, and the Service and the
+// NetworkPolicy select them and name their ports.
+func (s *site) expectGuarded(cluster, name string) {
+	s.t.Helper()
+	core := s.core(s.fleet.Cluster(cluster))
+	d, err := core.AppsV1().Deployments(namespace).Get(s.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.eventually("the budget of "+name+" in "+cluster, func(ctx context.Context) string {
+		b, err := core.PolicyV1().PodDisruptionBudgets(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		if is := b.Status; is.ExpectedPods != *d.Spec.Replicas || is.DesiredHealthy != *d.Spec.Replicas-1 || is.DisruptionsAllowed != 1 {
+			return fmt.Sprintf("of %d pods %d have to be healthy and %d are, %d may be disrupted", is.ExpectedPods, is.DesiredHealthy, is.CurrentHealthy, is.DisruptionsAllowed)
+		}
+		return ""
+	})
+	service, err := core.CoreV1().Services(namespace).Get(s.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	policy, err := core.NetworkingV1().NetworkPolicies(namespace).Get(s.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	pod := labels.Set(d.Spec.Template.Labels)
+	if !labels.SelectorFromSet(service.Spec.Selector).Matches(pod) || !labels.SelectorFromSet(policy.Spec.PodSelector.MatchLabels).Matches(pod) {
+		s.t.Errorf("%s in %s: its Service is for %v and its NetworkPolicy for %v, and its pods have the labels %v", name, cluster, service.Spec.Selector, policy.Spec.PodSelector.MatchLabels, pod)
+	}
+	var has, reached []string
+	for _, port := range d.Spec.Template.Spec.Containers[0].Ports {
+		has = append(has, port.Name)
+	}
+	for _, rule := range policy.Spec.Ingress {
+		for _, port := range rule.Ports {
+			reached = append(reached, port.Port.String())
+		}
+	}
+	for _, port := range service.Spec.Ports {
+		if !slices.Contains(has, port.TargetPort.String()) {
+			s.t.Errorf("%s in %s: its Service is for the port %s, and its pods have %v", name, cluster, &port.TargetPort, has)
+		}
+	}
+	slices.Sort(has)
+	slices.Sort(reached)
+	if !slices.Equal(has, reached) {
+		s.t.Errorf("%s in %s: its NetworkPolicy lets in what is for %v, and its pods have the ports %v", name, cluster, reached, has)
+	}
+}
+
+// expectQueued waits until the hub's API server has served requests by each of the FlowSchemas, by its own count.
+func (s *site) expectQueued(schemas ...string) {
+	s.t.Helper()
+	for _, name := range schemas {
+		count := regexp.MustCompile(`(?m)^apiserver_flowcontrol_dispatched_requests_total\{flow_schema="` + name + `",[^}]*\} [1-9]`)
+		s.eventually("requests that go by the FlowSchema "+name, func(ctx context.Context) string {
+			metrics, err := s.core(s.fleet.Hub()).Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+			if err != nil {
+				return err.Error()
+			}
+			if !count.Match(metrics) {
+				return "the API server has counted none"
+			}
+			return ""
+		})
+	}
 }
 
 // expectRuns holds what a Deployment says, and that its program runs by it and leads.

@@ -104,6 +104,22 @@ var _ = Describe("A cluster joins", Ordered, func() {
 		h.ExpectPlaced(ctx, api, map[string]int{name: 3})
 		Eventually(ctx, func() int { return alone.Pods.Left(ns) }).WithTimeout(joins).Should(Equal(3))
 
+		By("joining again, with its agent running: it takes part already, and goes on with what it has")
+		shown := func() map[string][]byte {
+			secret := &corev1.Secret{}
+			Expect(alone.Members[north].Client.Get(ctx, client.ObjectKey{Namespace: topology.SystemNamespace, Name: topology.CredentialSecret}, secret)).To(Succeed())
+			return secret.Data
+		}
+		before := shown()
+		Eventually(ctx, func() string {
+			return expectSaid(ctx, "join", name, "--hub-kubeconfig", hub, "--kubeconfig", member)
+		}).WithTimeout(joins).Should(And(ContainSubstring("takes part already"), Not(ContainSubstring("restart it"))))
+		Expect(shown()).To(Equal(before))
+		again := &topology.MemberCluster{}
+		Expect(h.Hub.Client.Get(ctx, client.ObjectKey{Name: name}, again)).To(Succeed())
+		Expect(again.UID).To(Equal(mc.UID))
+		Expect(again.Spec).To(Equal(mc.Spec))
+
 		By("leaving: the workload goes first, then the credentials are void")
 		expectNo(ctx, []string{"leave", name}, "--remove", "--orphan")
 		h.Kubectl(ctx, "-n", ns, "delete", "clone/api", "--timeout=240s") // no other member may take it

@@ -543,6 +543,12 @@ func forgery(t *testing.T, h *hub) {
 	refused("read another's Work", east.client.Get(h.ctx, client.ObjectKeyFromObject(other), &work.Work{}))
 	refused("write another's status", east.client.Status().Patch(h.ctx, other.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":{"report":{"sequence":9}}}`))))
 	refused("accept another", east.client.Patch(h.ctx, h.member("west"), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"accepted":true}}`))))
+	// Nor room: what is larger than a status of a member can be is not stored, not even its own.
+	large := `{"status":{"zoneNames":"` + strings.Repeat("a", 1<<22) + `"}}`
+	err = east.client.Status().Patch(h.ctx, h.member("east"), client.RawPatch(types.MergePatchType, []byte(large)))
+	if !apierrors.IsInvalid(err) && !apierrors.IsRequestEntityTooLargeError(err) {
+		t.Errorf("report 4 MiB of zones: %.300v, want it refused for its size", err)
+	}
 	refused("make an order of its own", east.client.Create(h.ctx, &work.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-east", Name: "x"}}))
 
 	// A request under the name of a member that there is, made with another key by the holder of a token for that name: it waits.
