@@ -224,9 +224,11 @@ func (w *world) machineReplaced() {
 	})
 }
 
-// fenced: the machines of south go, and it is not heard of any more: its pods are made elsewhere, though its policy waits for an hour.
+// fenced: the machines of south go, and it is not heard of any more: its pods are made elsewhere, though its policy waits for an hour. As long as it
+// has a MachinePool its machines are not gone.
 func (w *world) fenced() {
 	w.t.Helper()
+	pool := w.addPool("south", "south-0")
 	if err := w.fleet.Kill(w.t.Context(), fleet.AgentName("south")); err != nil {
 		w.t.Fatal(err)
 	}
@@ -235,10 +237,21 @@ func (w *world) fenced() {
 			w.t.Fatal(err)
 		}
 	}
-	w.eventually("the member south is fenced", func(ctx context.Context) string {
+	w.eventually("the machines of south are gone", func(ctx context.Context) string {
 		if left := w.machines(ctx, "south"); len(left) > 0 {
 			return fmt.Sprintf("it has %d machines", len(left))
 		}
+		return ""
+	})
+	w.expectTold("south", "False AgentStarting") // it was looked at since it is not heard of
+	if m, err := w.member(w.t.Context(), "south"); err != nil || m.Spec.Fence != nil {
+		w.t.Errorf("it has a MachinePool, and its fence is %+v, %v", m.Spec.Fence, err)
+	}
+	if err := w.hub.Delete(w.t.Context(), pool); err != nil {
+		w.t.Fatal(err)
+	}
+	w.nudge("south") // it is looked at within a minute, and the test is in a hurry
+	w.eventually("the member south is fenced", func(ctx context.Context) string {
 		m, err := w.member(ctx, "south")
 		if err != nil {
 			return err.Error()
@@ -251,7 +264,8 @@ func (w *world) fenced() {
 	w.expectPods(map[string]int{"east": 3, "west": 3})
 }
 
-// deleted: as long as east has pods of the workload, its Machines have the hook, and its Cluster stays; then all of it goes.
+// deleted: as long as east has pods of the workload, its Machines have the hook, and its Cluster stays; then all of it goes. Meanwhile no more pods are
+// missing than the workload's limit allows.
 func (w *world) deleted() {
 	w.t.Helper()
 	if err := w.hub.Delete(w.t.Context(), w.cluster("east")); err != nil {
@@ -263,6 +277,9 @@ func (w *world) deleted() {
 		}
 	}
 	w.eventually("Cluster east is gone", func(ctx context.Context) string {
+		if n, answer := w.serving(ctx, "east", "west"); answer && n < replicas-maxUnavailable {
+			w.t.Fatalf("%d pods serve while east is drained, and the limit wants %d", n, replicas-maxUnavailable)
+		}
 		pods := w.pods(ctx, "east") // before the machines: pods go first
 		if left := w.machines(ctx, "east"); len(left) == 0 && pods > 0 {
 			w.t.Fatalf("the machines of east went, and %d pods were there", pods)

@@ -47,8 +47,8 @@ const (
 	machineFinalizer = "e2e.flotilla.dev/machine"
 	// site is the namespace of Clusters.
 	site = "site"
-	// replicas of the workload.
-	replicas = 6
+	// replicas of the workload, and how many of them may be missing.
+	replicas, maxUnavailable = 6, 1
 )
 
 // manifests are a policy and a workload. What it fences it does not wait for: an hour is longer than the test.
@@ -67,7 +67,7 @@ spec:
   template:
     metadata: {labels: {app: api}}
     spec: {containers: [{name: api, image: "api:0"}]}
-  updateStrategy: {rollingUpdate: {maxUnavailable: 3}}
+  updateStrategy: {rollingUpdate: {maxUnavailable: 1}}
 `
 
 // world is a hub where Cluster API's definitions are, a member that a person joined, and clusters that are to join by themselves.
@@ -345,6 +345,25 @@ func (w *world) addCluster(name string, labels map[string]string, domains ...str
 	}
 }
 
+// addPool makes a MachinePool of a Cluster, with a node of it.
+func (w *world) addPool(cluster, node string) *clusterv1.MachinePool {
+	w.t.Helper()
+	p := &clusterv1.MachinePool{
+		ObjectMeta: metav1.ObjectMeta{Namespace: site, Name: cluster + "-pool", Labels: map[string]string{clusterv1.ClusterNameLabel: cluster}},
+		Spec: clusterv1.MachinePoolSpec{ClusterName: cluster, Template: clusterv1.MachineTemplateSpec{Spec: clusterv1.MachineSpec{
+			ClusterName: cluster, Bootstrap: clusterv1.Bootstrap{DataSecretName: new("bootstrap")},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "E2EMachinePool", Name: cluster},
+		}}},
+	}
+	w.create(w.hub, p)
+	base := p.DeepCopy()
+	p.Status.NodeRefs = []corev1.ObjectReference{{Name: node}}
+	if err := w.hub.Status().Patch(w.t.Context(), p, client.MergeFrom(base)); err != nil {
+		w.t.Fatal(err)
+	}
+	return p
+}
+
 // machines returns those of a Cluster that are left, after it let those go that are deleted and have no hook, as Cluster API does.
 func (w *world) machines(ctx context.Context, cluster string) []clusterv1.Machine {
 	w.t.Helper()
@@ -406,6 +425,25 @@ func (w *world) pods(ctx context.Context, cluster string) int {
 		}
 	}
 	return n
+}
+
+// serving returns how many pods of the workload clusters have that are Ready and not being removed, false where one does not answer. The cluster
+// that gives pods away is the first: one that stands in is counted beside it rather than not at all.
+func (w *world) serving(ctx context.Context, clusters ...string) (int, bool) {
+	n := 0
+	for _, cluster := range clusters {
+		pods := &corev1.PodList{}
+		if err := w.at[cluster].List(ctx, pods, client.InNamespace("shop")); err != nil {
+			return 0, false
+		}
+		for i := range pods.Items {
+			p := &pods.Items[i]
+			if p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue }) {
+				n++
+			}
+		}
+	}
+	return n, true
 }
 
 // expectPods waits until clusters have as many pods of the workload.

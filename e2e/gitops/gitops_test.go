@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,9 +37,8 @@ const (
 	root = "../.."
 	page = root + "/docs/tasks/gitops.md"
 	// judge says what the tools read.
-	judge = "gitops-health"
-	ns    = "shop"
-	// atRest begins the names of phases in which the members are at rest too.
+	judge  = "gitops-health"
+	ns     = "shop"
 	atRest = "it runs as asked"
 	// stuck in a label of the pods keeps them from getting ready.
 	stuck = fleet.LabelNeverReady
@@ -156,13 +156,16 @@ func (s *story) phases(w workload) {
 		return condition(object, "Stalled").Status == metav1.ConditionTrue
 	})
 
-	object, err := h.Hub.Get(ctx, w.Workload)
-	if err != nil {
-		s.Fatal(err)
-	}
-	controllerutil.AddFinalizer(object, "test.flotilla.dev/hold")
-	if err := h.Hub.Client.Update(ctx, object); err != nil {
-		s.Fatal(err)
+	for _, c := range append([]*harness.Cluster{h.Hub}, slices.Collect(maps.Values(h.Members))...) {
+		object, err := c.Get(ctx, w.Workload)
+		if err != nil {
+			s.Fatal(err)
+		}
+		base := object.DeepCopy()
+		controllerutil.AddFinalizer(object, "test.flotilla.dev/hold")
+		if err := c.Client.Patch(ctx, object, client.MergeFrom(base)); err != nil {
+			s.Fatal(err)
+		}
 	}
 	h.Kubectl(ctx, "-n", ns, "delete", w.String(), "--wait=false")
 	s.phase(w, "it is being deleted", func(object *unstructured.Unstructured) bool { return object.GetDeletionTimestamp() != nil })
@@ -177,7 +180,7 @@ func hold(w workload, pods string) string {
 }
 
 // phase waits until the object on the hub is in the phase, and compares what the tools say with its row: of the object as v1beta1 and as
-// v1alpha1, and of the members' objects where the phase is one of theirs.
+// v1alpha1. Then it holds what they say of the members' objects against the pods there (members_test.go).
 func (s *story) phase(w workload, name string, is func(*unstructured.Unstructured) bool) {
 	s.Helper()
 	var object *unstructured.Unstructured
@@ -193,22 +196,10 @@ func (s *story) phase(w workload, name string, is func(*unstructured.Unstructure
 		return string(status), err
 	}).WithTimeout(harness.Patience).WithPolling(100*time.Millisecond).Should(BeEmpty(), "%s: %s", w, name)
 	s.compare(w, name, object)
-	if !strings.HasPrefix(name, atRest) {
-		return
-	}
-	for member := range s.h.Members {
-		in, err := s.h.Members[member].Get(s.ctx, w.Workload)
-		if err != nil {
-			s.Fatal(err)
-		}
-		if children := in.GetKind() == "UnitedDeployment"; !children && !ready(in) {
-			s.Errorf("%s: %s is Ready on the hub, and not in %s", name, w, member)
-		}
-		s.compareOurs(w, name+", in "+member, in, []string{"Current", "Healthy"})
-	}
+	s.inMembers(w, name)
 }
 
-// edited asks the tools about the hub's object with a change that stands in no API server long enough to be read there.
+// edited asks the tools about the hub's object, and those of members, with a change that stands in no API server long enough to be read there.
 func (s *story) edited(w workload, name string, edit func(*unstructured.Unstructured)) {
 	s.Helper()
 	object, err := s.h.Hub.Get(s.ctx, w.Workload)
@@ -217,6 +208,17 @@ func (s *story) edited(w workload, name string, edit func(*unstructured.Unstruct
 	}
 	edit(object)
 	s.compare(w, name, object)
+	for _, member := range s.h.MemberNames() {
+		in, err := s.h.Members[member].Get(s.ctx, w.Workload)
+		if err != nil {
+			s.Fatal(err)
+		}
+		edit(in)
+		v := s.ask(in)[0]
+		if have, row := []string{v.KStatus.Status, v.Ours.Status}, s.want[w.Kind+" "+name]; have[0] != row[0] || have[1] != row[3] {
+			s.Errorf("%s %s, in %s: kstatus and our check say %v, the page says %v", w.Kind, name, member, have, row)
+		}
+	}
 }
 
 // compare holds the verdicts on the object against its row of the page.
@@ -244,15 +246,6 @@ func (s *story) compare(w workload, phase string, object *unstructured.Unstructu
 	}
 	if verdicts[0].Ours.Message == "" {
 		s.Errorf("%s: our check has no message", row)
-	}
-}
-
-// compareOurs holds kstatus and our check against what is wanted.
-func (s *story) compareOurs(w workload, phase string, object *unstructured.Unstructured, want []string) {
-	s.Helper()
-	v := s.ask(object)[0]
-	if have := []string{v.KStatus.Status, v.Ours.Status}; fmt.Sprint(have) != fmt.Sprint(want) {
-		s.Errorf("%s %s: kstatus and our check say %v, want %v\n%+v", w.Kind, phase, have, want, v)
 	}
 }
 

@@ -84,15 +84,20 @@ func (f *Facts) markDismissed(cells []topology.Cell) {
 	}
 }
 
-// withoutDismissed leaves out the cells of places that are dismissed and have no replicas any more.
+// withoutDismissed leaves out the cells of places that are dismissed and have no replicas any more. A member that was drained, and then is selected
+// no more, as one that leaves, is dismissed as well: its taint says the reason why it is left, and keeps no cell.
 func (f *Facts) withoutDismissed(cells []topology.Cell) []topology.Cell {
+	selected := map[string]bool{}
+	for i := range f.Members {
+		selected[f.Members[i].Name] = f.Members[i].Selected
+	}
 	has := map[place]int32{}
 	for i := range cells {
 		has[place{cells[i].Subset, cells[i].Cluster}] += cells[i].Replicas
 	}
 	return slices.DeleteFunc(cells, func(c topology.Cell) bool {
 		at := place{c.Subset, c.Cluster}
-		return has[at] == 0 && dismissed(f.left[at])
+		return has[at] == 0 && (dismissed(f.left[at]) || f.left[at] == CellDraining && !selected[c.Cluster])
 	})
 }
 

@@ -22,6 +22,6 @@
 //
 // # A member that is not heard of
 //
-// Once a Machine of it had a node, and no Machine is left and no MachinePool, nothing runs there: the member is fenced, as flotilla fence does
-// (fence.go).
+// Once a Machine or MachinePool of it had a node, and no Machine is left and no MachinePool, nothing runs there: the member is fenced, as flotilla
+// fence does (machines.go).
 package capi

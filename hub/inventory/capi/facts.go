@@ -2,6 +2,7 @@ package capi
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,8 @@ import (
 type facts struct {
 	cluster  *clusterv1.Cluster
 	machines []clusterv1.Machine
+	// pools are the MachinePools, whose nodes need not be Machines.
+	pools []clusterv1.MachinePool
 	// members are all MemberClusters of the hub.
 	members []topology.MemberCluster
 	hubID   string
@@ -63,14 +66,10 @@ func (f *facts) named() (member *topology.MemberCluster, ours bool) {
 	return member, member != nil && member.Annotations[topology.AnnotationClusterAPI] == id(f.cluster)
 }
 
-// seen tells whether a Machine has a node.
+// seen tells whether a Machine or a MachinePool has a node.
 func (f *facts) seen() bool {
-	for i := range f.machines {
-		if f.machines[i].Status.NodeRef.IsDefined() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.machines, func(m clusterv1.Machine) bool { return m.Status.NodeRef.IsDefined() }) ||
+		slices.ContainsFunc(f.pools, func(p clusterv1.MachinePool) bool { return len(p.Status.NodeRefs) > 0 })
 }
 
 // zones returns the zone of each node that a Machine with a failure domain has.

@@ -30,6 +30,12 @@ func (r *Reconciler) gather(ctx context.Context, name types.NamespacedName) (*fa
 	if !wants(f.cluster) && !holds(f.cluster) {
 		return f, nil // it is none of ours
 	}
+	// Past the cache: a member is looked at seldom, and nothing hangs on the moment at which a MachinePool goes.
+	pools := &clusterv1.MachinePoolList{}
+	if err := r.managementLive.List(ctx, pools, client.InNamespace(name.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name.Name}); err != nil {
+		return nil, fmt.Errorf("list MachinePools of Cluster %s: %w", name, err)
+	}
+	f.pools = pools.Items
 	members := &topology.MemberClusterList{}
 	if err := r.hub.List(ctx, members); err != nil {
 		return nil, fmt.Errorf("list MemberClusters: %w", err)

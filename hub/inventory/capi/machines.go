@@ -57,7 +57,8 @@ func (r *Reconciler) hooks(ctx context.Context, f *facts, left bool) error {
 	return nil
 }
 
-// lost returns since when a member is not heard of that is to be fenced if it has no machines; false if there is nothing to fence.
+// lost returns since when a member is not heard of that is to be fenced if it has no machines; false if there is nothing to fence. machines is how
+// many Machines and MachinePools it has.
 func lost(member *topology.MemberCluster, machines int) (metav1.Time, bool) {
 	ready := meta.FindStatusCondition(member.Status.Conditions, topology.MemberReady)
 	if machines > 0 || member.Annotations[topology.AnnotationMachinesSeen] != "true" || ready == nil || ready.Status == metav1.ConditionTrue {
@@ -75,7 +76,7 @@ func (r *Reconciler) fence(ctx context.Context, f *facts) error {
 	if !ours {
 		return nil
 	}
-	since, fences := lost(member, len(f.machines))
+	since, fences := lost(member, len(f.machines)+len(f.pools))
 	if !fences {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -69,6 +70,25 @@ func TestLost(t *testing.T) {
 				t.Errorf("%t since %s, want %t", got, since, test.want)
 			}
 		})
+	}
+}
+
+// TestSeen holds that a node of a Machine or of a MachinePool is what a cluster is known to have had.
+func TestSeen(t *testing.T) {
+	machine, pool := clusterv1.Machine{}, clusterv1.MachinePool{}
+	f := eastern(nil)
+	f.machines, f.pools = []clusterv1.Machine{machine}, []clusterv1.MachinePool{pool}
+	if f.seen() {
+		t.Error("machines without nodes were seen")
+	}
+	f.pools[0].Status.NodeRefs = []corev1.ObjectReference{{Name: "n1"}}
+	if !f.seen() {
+		t.Error("the node of a MachinePool was not seen")
+	}
+	f.pools = nil
+	f.machines[0].Status.NodeRef.Name = "n1"
+	if !f.seen() {
+		t.Error("the node of a Machine was not seen")
 	}
 }
 
