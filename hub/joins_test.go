@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -122,4 +124,93 @@ func (f *fleet) ordered(name, want string) {
 		}
 		return err
 	})
+}
+
+// subsetOrders prints what members are told of a UnitedDeployment: each subset's replicas, how many of them are not to be updated, and
+// the image for those, "" where none is told.
+func (f *fleet) subsetOrders(name string) (string, error) {
+	all := ""
+	for _, cluster := range slices.Sorted(maps.Keys(f.agents)) {
+		w := &work.Work{}
+		err := f.client.Get(f.ctx, wire.Key{Kind: "UnitedDeployment", Namespace: f.namespace, Name: name}.Work(cluster), w)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		ud := &apps.UnitedDeployment{}
+		if err := json.Unmarshal(w.Spec.Workload.Manifests[0].Raw, ud); err != nil {
+			return "", err
+		}
+		all += cluster
+		for _, s := range ud.Spec.Topology.Subsets {
+			stays := int32(0)
+			if manual := ud.Spec.UpdateStrategy.ManualUpdate; manual != nil {
+				stays = manual.Partitions[s.Name]
+			}
+			all += fmt.Sprintf(" %s %s-%d", s.Name, s.Replicas, stays)
+		}
+		if text := ud.Annotations[topology.AnnotationTemplateBefore]; text != "" {
+			before := apps.SubsetTemplate{}
+			if err := json.Unmarshal([]byte(text), &before); err != nil {
+				return "", err
+			}
+			all += " " + before.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image
+		}
+		all += "; "
+	}
+	return all, nil
+}
+
+func (f *fleet) subsetsOrdered(name, want string) {
+	f.t.Helper()
+	f.eventually("orders are "+want, func() error {
+		got, err := f.subsetOrders(name)
+		if err == nil && got != want {
+			err = fmt.Errorf("they are %s", got)
+		}
+		return err
+	})
+}
+
+// unitedDeploymentIs waits until all pods are there and available, and so many updated.
+func (f *fleet) unitedDeploymentIs(ud *apps.UnitedDeployment, replicas, updated int32) {
+	f.t.Helper()
+	f.eventually(fmt.Sprintf("%d of %d are updated", updated, replicas), func() error {
+		if err := f.client.Get(f.ctx, client.ObjectKeyFromObject(ud), ud); err != nil {
+			return err
+		}
+		for _, c := range ud.Status.Conditions {
+			if string(c.Type) == "Ready" && c.Status == corev1.ConditionTrue && ud.Status.ObservedGeneration == ud.Generation &&
+				ud.Status.Replicas == replicas && ud.Status.UpdatedReplicas == updated {
+				return nil
+			}
+		}
+		return fmt.Errorf("status %+v", ud.Status)
+	})
+}
+
+// TestMemberJoinsAPartitionOfASubset: with a partition of a subset, a member that joins is told the template that the update leaves, and
+// brings no more updated pods than the partition leaves over all members together.
+func TestMemberJoinsAPartitionOfASubset(t *testing.T) {
+	f := newFleet(t, map[string][]string{"east": {"a"}, "west": {"a"}})
+	f.policy("all")
+	f.ledger()
+	ud := f.unitedDeployment("web", 6, "a")
+	f.unitedDeploymentIs(ud, 6, 6)
+	f.patch(ud, `{"updateStrategy":{"manualUpdate":{"partitions":{"a":4}}},
+		"template":{"cloneSetTemplate":{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"web:2"}]}}}}}}`)
+	f.unitedDeploymentIs(ud, 6, 2)
+	f.join("south", "a")
+	f.patch(ud, `{"replicas":9,"updateStrategy":{"manualUpdate":{"partitions":{"a":7}}}}`)
+	f.unitedDeploymentIs(ud, 9, 2)
+	f.subsetsOrdered("web", "east a 3-2 web:1; south a 3-3 web:1; west a 3-2 web:1; ")
+	f.patch(ud, `{"updateStrategy":{"manualUpdate":{"partitions":{"a":0}}}}`)
+	f.unitedDeploymentIs(ud, 9, 9)
+	f.subsetsOrdered("web", "east a 3-0; south a 3-0; west a 3-0; ")
+	f.rest()
+	if wrote, _ := f.about(f.quiet()); len(wrote) > 0 {
+		t.Errorf("at rest the hub wrote %v", wrote)
+	}
 }

@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,8 +66,7 @@ func unitedDeploymentStatus(ud *apps.UnitedDeployment, f *Facts, s *Sum, now tim
 	desired := desiredOf(ud.Spec.Replicas)
 	out.UpdatedRevision, out.CurrentRevision = revisions(ud.Name, out.UpdatedRevision, out.CurrentRevision, f, s, desired)
 	out.SubsetStatuses = nil
-	for i := range ud.Spec.Topology.Subsets {
-		name := ud.Spec.Topology.Subsets[i].Name
+	for _, name := range subsetNames(ud, f) {
 		c, ok := s.Subsets[name]
 		if !ok {
 			continue
@@ -79,6 +79,22 @@ func unitedDeploymentStatus(ud *apps.UnitedDeployment, f *Facts, s *Sum, now tim
 	want := append(summary(f, s, desired, apps.UnitedDeploymentKind.Kind), subsetConditions(f, s)...)
 	out.Conditions = conditions.UnitedDeployment(out.Conditions, now, want...)
 	return out
+}
+
+// subsetNames are the subsets of the user's order, and after them those that were removed and of which something still runs.
+func subsetNames(ud *apps.UnitedDeployment, f *Facts) []string {
+	var names []string
+	for i := range ud.Spec.Topology.Subsets {
+		names = append(names, ud.Spec.Topology.Subsets[i].Name)
+	}
+	if f.Placement != nil && f.Placement.Spec.Workload.Generation == ud.Generation {
+		for _, limit := range f.Placement.Spec.Limits {
+			if !slices.Contains(names, limit.Subset) {
+				names = append(names, limit.Subset)
+			}
+		}
+	}
+	return names
 }
 
 // stalledOf is what the placement's condition Stalled says, nil where nothing stalls the workload. Users' objects of the kinds

@@ -34,6 +34,8 @@ type additions struct {
 	overrides map[string][]override.Entry
 	// spread is the WorkloadSpread by which the replicas were divided, nil for none.
 	spread *apps.WorkloadSpread
+	// subsets are those that each member is told of now, by its namespace and their names; nil unless some are to be left.
+	subsets map[string]map[string]map[string]any
 }
 
 // plan returns the Works that there should be, sorted by member. It is pure.
@@ -48,6 +50,9 @@ func plan(key wire.Key, hubID string, object client.Object, p *topology.Workload
 		manifest, refusal, err := renderFor(key, object, p, cells, add)
 		if refusal != nil || err != nil {
 			return nil, refusal, err
+		}
+		if manifest == nil {
+			continue // it was told of none of its subsets, so nothing stands there
 		}
 		if len(manifest) > maxManifest {
 			return nil, &placement.Refusal{Reason: TooLarge, Message: fmt.Sprintf(
@@ -83,8 +88,18 @@ func plan(key wire.Key, hubID string, object client.Object, p *topology.Workload
 	return works, nil, nil
 }
 
-// renderFor returns the manifest of a member with the policy's overrides carried out on it.
+// renderFor returns the manifest of a member, with the subsets that it is to leave; none where it would have no subset at all.
 func renderFor(key wire.Key, object client.Object, p *topology.WorkloadPlacement, cells []topology.Cell, add additions) ([]byte, *placement.Refusal, error) {
+	manifest, refusal, err := renderOverridden(key, object, p, cells, add)
+	if refusal != nil || err != nil || !hasRemoved(object, cells) {
+		return manifest, refusal, err
+	}
+	manifest, err = withRemoved(manifest, cells, add.subsets[key.Work(cells[0].Cluster).Namespace])
+	return manifest, nil, err
+}
+
+// renderOverridden returns the manifest of a member with the policy's overrides carried out on it.
+func renderOverridden(key wire.Key, object client.Object, p *topology.WorkloadPlacement, cells []topology.Cell, add additions) ([]byte, *placement.Refusal, error) {
 	entries := add.overrides[cells[0].Cluster]
 	before, err := templateBefore(object, p, cells, add)
 	if err != nil {

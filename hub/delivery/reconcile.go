@@ -83,7 +83,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 	if err != nil || !same {
 		return ctrl.Result{}, err
 	}
-	works, refusal, err := plan(key, r.hubID, placement.InForce(s.object, s.placement), s.placement, additions{overrides, spread})
+	var subsets map[string]map[string]map[string]any
+	if hasRemoved(s.object, s.placement.Spec.Cells) {
+		if subsets, err = subsetsOf(s.works); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	works, refusal, err := plan(key, r.hubID, placement.InForce(s.object, s.placement), s.placement, additions{overrides, spread, subsets})
 	if err != nil {
 		return ctrl.Result{}, err
 	}

@@ -33,18 +33,22 @@ func render(object client.Object, cells []topology.Cell, ws *apps.WorkloadSpread
 		if err != nil {
 			return nil, err
 		}
-		if before != "" {
-			annotations = withAll(annotations, map[string]string{topology.AnnotationTemplateBefore: before})
-		}
-		return encode(metav1.TypeMeta{APIVersion: apps.CloneSetKind.GroupVersion().String(), Kind: apps.CloneSetKind.Kind}, o, annotations, cloneSetSpec(o, cells))
+		return encode(metav1.TypeMeta{APIVersion: apps.CloneSetKind.GroupVersion().String(), Kind: apps.CloneSetKind.Kind}, o, withBefore(annotations, before), cloneSetSpec(o, cells))
 	case *apps.UnitedDeployment:
 		annotations, err := subsetLimits(cells)
 		if err != nil {
 			return nil, err
 		}
-		return encode(metav1.TypeMeta{APIVersion: apps.UnitedDeploymentKind.GroupVersion().String(), Kind: apps.UnitedDeploymentKind.Kind}, o, annotations, unitedDeploymentSpec(o, cells))
+		return encode(metav1.TypeMeta{APIVersion: apps.UnitedDeploymentKind.GroupVersion().String(), Kind: apps.UnitedDeploymentKind.Kind}, o, withBefore(annotations, before), unitedDeploymentSpec(o, cells))
 	}
 	return nil, fmt.Errorf("render %T: no rule for this kind", object)
+}
+
+func withBefore(annotations map[string]string, before string) map[string]string {
+	if before == "" {
+		return annotations
+	}
+	return withAll(annotations, map[string]string{topology.AnnotationTemplateBefore: before})
 }
 
 // encode makes the whole manifest: the user's labels and annotations without what is the hub's own, and the spec without

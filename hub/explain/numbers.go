@@ -32,6 +32,8 @@ func ofCell(r topology.Reason) (string, bool) {
 		return "every member that the policy selects gets a copy", true
 	case placement.CellUnmatched:
 		return "the member no longer matches the subset; its pods go step by step, as others are available, and the cell goes when the member has reported that nothing is left", true
+	case placement.CellSubsetRemoved:
+		return "the workload has the subset no more; its pods go step by step, as others are available in the subsets that are left, and the cell goes when the member has reported that nothing is left", true
 	case placement.CellLooking:
 		return "the member is asked what runs there already, before it is adopted", true
 	case placement.CellAdopted:

@@ -98,7 +98,7 @@ func look(f *Facts) (Decision, bool) {
 	f.Overrides.mark(spec.Cells)
 	newRevision := f.Last == nil || f.Last.Revision != spec.Revision
 	wave := lend(f, &spec, replicas, nil, newRevision)
-	spec.Wave, spec.Template, spec.Before = wave.Progress, templateOf(f, newRevision), beforeOf(f, &spec, &wave, newRevision)
+	spec.Wave, spec.Template, spec.Before = wave.Progress, templateOf(f, newRevision), beforeOf(f, &spec, replicas, &wave, newRevision)
 	number(f, &spec, newRevision)
 	return Decision{Spec: spec, Wave: wave.Waits, Again: wave.Again, Notes: []Note{{Reason: Adopting, Message: fmt.Sprintf(
 		"%s adopts what runs in the members and waits until %s told what that is; nothing is changed before; to leave a member out, narrow spec.clusters of %s %s",

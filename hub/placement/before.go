@@ -2,8 +2,11 @@ package placement
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -15,39 +18,62 @@ import (
 const maxBefore = 128 * 1024
 
 // beforeOf is the template that pods have which the update under way does not reach yet, nil where it may reach all. A member that
-// joins meanwhile has never had it, and would make all of its pods of the newest.
+// joins meanwhile has never had it, and would make all of its pods of the newest. replicas are those of each subset.
 //
 // Where the update before this one did not reach all either, most pods have what that one was to replace.
-func beforeOf(f *Facts, spec *topology.WorkloadPlacementSpec, wave *waves.Decision, newRevision bool) *topology.TemplateBefore {
-	if f.Last == nil || f.Workload.Key.Kind != apps.CloneSetKind.Kind || wave.Ceilings == nil && reachesAll(spec) {
+func beforeOf(f *Facts, spec *topology.WorkloadPlacementSpec, replicas map[string]int32, wave *waves.Decision, newRevision bool) *topology.TemplateBefore {
+	if f.Last == nil || wave.Ceilings == nil && reachesAll(f, spec, replicas) {
 		return nil
 	}
 	before := f.Last.Before
 	if newRevision && before == nil && f.Last.Revision != "" && f.Last.Template != nil {
 		before = &topology.TemplateBefore{Revision: f.Last.Revision, Template: *f.Last.Template}
 	}
-	if before == nil || before.Revision == spec.Revision || len(before.Template.Raw) > maxBefore {
+	if before == nil || before.Revision == spec.Revision || len(before.Template.Raw) > maxBefore || !fits(f, before) {
 		return nil
 	}
 	return before
 }
 
 // reachesAll tells whether all pods may be updated, as the workload says.
-func reachesAll(spec *topology.WorkloadPlacementSpec) bool {
-	var update int32
-	for i := range spec.Limits {
-		update += spec.Limits[i].Update
+func reachesAll(f *Facts, spec *topology.WorkloadPlacementSpec, replicas map[string]int32) bool {
+	if f.Workload.Open {
+		var update int32
+		for i := range spec.Limits {
+			update += spec.Limits[i].Update
+		}
+		return update >= spec.Replicas
 	}
-	return update >= spec.Replicas
+	return !slices.ContainsFunc(f.Workload.Subsets, func(s Subset) bool {
+		n := replicas[s.Name]
+		return !s.Removed && s.Amounts(n).Update < n
+	})
+}
+
+// fits tells whether a template of before still makes the pods that it made: not where the patches of subsets changed with it, of which
+// only those of now are known.
+func fits(f *Facts, before *topology.TemplateBefore) bool {
+	ud, ok := f.Object.(*apps.UnitedDeployment)
+	if !ok {
+		return true
+	}
+	template, err := decodeTemplate[apps.SubsetTemplate](before.Template.Raw)
+	if err != nil {
+		return false
+	}
+	old := ud.DeepCopy()
+	old.Spec.Template = template
+	w, refusal := readUnitedDeployment(old)
+	return refusal == nil && w.Revision == before.Revision
 }
 
 // keepsOld tells whether pods of a member are to keep the template of before.
 func keepsOld(order []*topology.Cell) bool {
-	var old int32
+	old := map[string]int32{}
 	for _, c := range order {
-		old += c.Replicas - c.Share.Update
+		old[c.Subset] += c.Replicas - c.Share.Update
 	}
-	return old > 0
+	return slices.ContainsFunc(slices.Collect(maps.Values(old)), func(n int32) bool { return n > 0 })
 }
 
 func beforeRevision(spec *topology.WorkloadPlacementSpec) string {
@@ -57,13 +83,20 @@ func beforeRevision(spec *topology.WorkloadPlacementSpec) string {
 	return spec.Before.Revision
 }
 
-// WithTemplateBefore returns a CloneSet as it was with the template of before.
-func WithTemplateBefore(cs *apps.CloneSet, before *topology.TemplateBefore) (*apps.CloneSet, error) {
-	template, err := decodeTemplate[corev1.PodTemplateSpec](before.Template.Raw)
-	if err != nil {
-		return nil, fmt.Errorf("read the template of before of CloneSet %s/%s: %w", cs.Namespace, cs.Name, err)
+// WithTemplateBefore returns a workload as it was with the template of before.
+func WithTemplateBefore(object client.Object, before *topology.TemplateBefore) (client.Object, error) {
+	var err error
+	switch o := object.DeepCopyObject().(type) {
+	case *apps.CloneSet:
+		if o.Spec.Template, err = decodeTemplate[corev1.PodTemplateSpec](before.Template.Raw); err == nil {
+			return o, nil
+		}
+	case *apps.UnitedDeployment:
+		if o.Spec.Template, err = decodeTemplate[apps.SubsetTemplate](before.Template.Raw); err == nil {
+			return o, nil
+		}
+	default:
+		err = fmt.Errorf("%T has no template that is kept", object)
 	}
-	old := cs.DeepCopy()
-	old.Spec.Template = template
-	return old, nil
+	return nil, fmt.Errorf("read the template of before of %s/%s: %w", object.GetNamespace(), object.GetName(), err)
 }

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/topology/lending"
 )
@@ -103,5 +104,58 @@ func TestTemplateBeforeIsAnOrder(t *testing.T) {
 		if changed := c.Sequence != f.Last.Cells[i].Sequence; changed != (c.Cluster != "east") {
 			t.Errorf("%s has a new order: %t", c.Cluster, changed)
 		}
+	}
+}
+
+// TestTemplateBeforeOfSubsets: of a UnitedDeployment the template of before is kept as long as any subset keeps pods of it, and not
+// where the patches of its subsets changed with it.
+func TestTemplateBeforeOfSubsets(t *testing.T) {
+	read := func(change func(*apps.UnitedDeployment)) *apps.UnitedDeployment {
+		return unitedDeployment(func(ud *apps.UnitedDeployment) {
+			ud.Spec.Replicas = new(int32(8))
+			ud.Spec.Topology.Subsets = []apps.Subset{{Name: "a"}, {Name: "b"}}
+			ud.Spec.Template = apps.SubsetTemplate{CloneSetTemplate: &apps.CloneSetTemplateSpec{Spec: apps.CloneSetSpec{Template: podTemplate()}}}
+			change(ud)
+		})
+	}
+	image := func(ud *apps.UnitedDeployment, image string, stays int32) {
+		ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = image
+		ud.Spec.UpdateStrategy.ManualUpdate = &apps.ManualUpdate{Partitions: map[string]int32{"b": stays}}
+	}
+	f := Facts{Members: members("east west")}
+	for _, stage := range []struct {
+		what   string
+		change func(*apps.UnitedDeployment)
+		want   string // image of before
+	}{
+		{"the first template", func(ud *apps.UnitedDeployment) { image(ud, "web:1", 0) }, ""},
+		{"b is to keep three", func(ud *apps.UnitedDeployment) { image(ud, "web:2", 3) }, "web:1"},
+		{"and another one", func(ud *apps.UnitedDeployment) { image(ud, "web:3", 3) }, "web:1"},
+		{"all", func(ud *apps.UnitedDeployment) { image(ud, "web:3", 0) }, ""},
+		{"a part again", func(ud *apps.UnitedDeployment) { image(ud, "web:4", 1) }, "web:3"},
+		{"a patch changes too", func(ud *apps.UnitedDeployment) {
+			image(ud, "web:5", 1)
+			ud.Spec.Topology.Subsets[0].Patch.Raw = []byte(`{"metadata":{"annotations":{"x":"y"}}}`)
+		}, ""},
+	} {
+		ud := read(stage.change)
+		w, refusal := readUnitedDeployment(ud)
+		if refusal != nil {
+			t.Fatalf("%s: %+v", stage.what, refusal)
+		}
+		f.Workload, f.Object = w, ud
+		d := plan(t, f)
+		got := ""
+		if d.Spec.Before != nil {
+			old, err := WithTemplateBefore(ud, d.Spec.Before)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = old.(*apps.UnitedDeployment).Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image
+		}
+		if got != stage.want {
+			t.Fatalf("%s: the image of before is %q, want %q", stage.what, got, stage.want)
+		}
+		carryOut(&f, &d)
 	}
 }

@@ -47,6 +47,9 @@ func divideSubsets(f *Facts) (divided, []Note, *Refusal) {
 	unmatched, runs := map[string]bool{}, map[string]bool{}
 	for i := range f.Workload.Subsets {
 		subset := &f.Workload.Subsets[i]
+		if subset.Removed {
+			continue
+		}
 		in.Subsets = append(in.Subsets, subset.Subset)
 		found, matched := subsetCandidates(f, subset, last)
 		unmatched[subset.Name], runs[subset.Name] = !matched, len(found) > 0
@@ -71,6 +74,7 @@ func divideSubsets(f *Facts) (divided, []Note, *Refusal) {
 		}
 	}
 	f.markDismissed(result.cells)
+	result.cells = append(result.cells, removedCells(f, last)...)
 	for _, s := range plan.Subsets {
 		result.subsets[s.Name] = s.Replicas
 	}
@@ -119,6 +123,9 @@ func subsetCandidates(f *Facts, subset *Subset, last map[cellID]*topology.Cell) 
 			c.told = match.zones[0]
 		}
 		c.Capacity = free(roomFor(m, match.zones, f.Workload.Requests), f.ordered(had), there(f, m, subset.Name))
+		if c.Capacity != nil {
+			c.Capacity = new(min(*c.Capacity+leavingRoom(f, m, match.zones), mostRoom))
+		}
 		if had != nil {
 			c.Current = f.counted(m, had)
 			if !m.Ready {

@@ -193,7 +193,7 @@ func moveNotes(f *Facts, spec *topology.WorkloadPlacementSpec) []Note {
 	var clusters []string
 	for i := range spec.Cells {
 		c := &spec.Cells[i]
-		if c.Leaving == 0 {
+		if c.Leaving == 0 || c.Reason.Code == CellSubsetRemoved {
 			continue
 		}
 		if leaving[c.Cluster] == 0 {

@@ -91,6 +91,8 @@ type Workload struct {
 type Subset struct {
 	division.Subset
 	Term corev1.NodeSelectorTerm
+	// Removed: the workload has it no more, and what runs of it is left.
+	Removed bool
 	// Amounts are the limits over all clusters while the subset has n replicas.
 	Amounts func(n int32) lending.Amounts
 }

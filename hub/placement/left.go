@@ -9,7 +9,7 @@ import (
 )
 
 // leftPlaces are the places whose replicas are to be elsewhere, each with the reason that a cell there gets: the member is lost or
-// drained, the policy no longer selects it, or it no longer matches the subset. Where nobody matches a subset any more, as after a slip
+// drained, the policy no longer selects it, it no longer matches the subset, or the workload has the subset no more. Where nobody matches a subset any more, as after a slip
 // of the pen, what runs of it stays.
 func leftPlaces(f *Facts) map[place]string {
 	left, last := map[place]string{}, lastCells(f)
@@ -20,8 +20,11 @@ func leftPlaces(f *Facts) map[place]string {
 			m := &f.Members[j]
 			at := place{subset.Name, m.Name}
 			switch {
+			case subset.Removed && last[cellID{subset: subset.Name, cluster: m.Name}] == nil:
 			case m.Lost:
 				left[at] = CellLost
+			case subset.Removed && (m.Selected || m.Ready || f.Failover.Mode == topology.FailoverFence):
+				left[at] = CellSubsetRemoved
 			case m.Taint == division.NoExecute:
 				left[at] = CellDraining
 			case !matched:
@@ -65,13 +68,13 @@ func lost(code string) bool { return code == CellLost || code == CellAbandoned }
 
 // dismissed tells whether a person's change, and not a state of the member, makes a place be left: its cell goes with its last pod.
 func dismissed(code string) bool {
-	return code == CellExcluded || code == CellAbandoned || code == CellUnmatched
+	return code == CellExcluded || code == CellAbandoned || code == CellUnmatched || code == CellSubsetRemoved
 }
 
 // stepwise tells whether a reason says that a place was left as others got available: what it has of its number is its own again when
 // it is left no more.
 func stepwise(code string) bool {
-	return code == CellDraining || code == CellExcluded || code == CellUnmatched
+	return code == CellDraining || code == CellExcluded || code == CellUnmatched || code == CellSubsetRemoved
 }
 
 // markDismissed gives the cells that keep what nobody takes the reason why they were to be left.

@@ -38,13 +38,18 @@ type place struct{ subset, cluster string }
 func lend(f *Facts, spec *topology.WorkloadPlacementSpec, replicas map[string]int32, used map[string]lending.Amounts, newRevision bool) waves.Decision {
 	last, silent, away := lastLent(f), silentMembers(f), f.away()
 	var pools []pool
+	removed := 0 // they come last
 	for i := range f.Workload.Subsets {
 		subset := &f.Workload.Subsets[i]
 		global := subset.Amounts(replicas[subset.Name])
 		spec.Limits = append(spec.Limits, topology.SubsetLimits{
 			Subset: subset.Name, Allowance: topology.Allowance{Update: global.Update, Break: global.Break, Add: global.Add},
 		})
-		whole := global.Update >= replicas[subset.Name]
+		whole := global.Update >= replicas[subset.Name] && !subset.Removed
+		if subset.Removed {
+			removed++
+			global = lending.Amounts{} // its limits are for leaving it
+		}
 		global.Break, global.Add = global.Break-used[subset.Name].Break, global.Add-used[subset.Name].Add
 		var cells []lending.Cell
 		for j := range spec.Cells {
@@ -67,16 +72,19 @@ func lend(f *Facts, spec *topology.WorkloadPlacementSpec, replicas map[string]in
 				continue
 			}
 			cell := lendingCell(f, last[place{c.Subset, c.Cluster}], &lent, newRevision)
+			if subset.Removed {
+				global.Update += min(cell.Share.Update, c.Replicas) // what is updated stays so
+			}
 			cell.Lost, cell.Told = silent[c.Cluster], f.Written[c.Cluster] >= cell.Sequence
 			cells = append(cells, cell)
 		}
 		pools = append(pools, pool{subset.Name, global, cells})
 	}
-	waits := holdToWaves(f, spec, pools, newRevision)
+	waits := holdToWaves(f, spec, pools[:len(pools)-removed], newRevision)
 	granted := map[place]lending.Grant{}
-	for _, p := range pools {
+	for i, p := range pools {
 		for _, g := range lending.Lend(p.global, p.cells) {
-			g.Frozen = g.Frozen || waits.Stop
+			g.Frozen = g.Frozen || waits.Stop || i >= len(pools)-removed
 			granted[place{p.subset, g.Key}] = g
 		}
 	}

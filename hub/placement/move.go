@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/topology/division"
 	"github.com/flotilla-dev/flotilla/topology/failover"
 	"github.com/flotilla-dev/flotilla/topology/lending"
@@ -19,8 +20,12 @@ func move(f *Facts, result *divided) map[string]lending.Amounts {
 	}
 	last := lastCells(f)
 	used := map[string]lending.Amounts{}
+	var moves []subsetMove
 	for i := range f.Workload.Subsets {
 		subset := &f.Workload.Subsets[i]
+		if subset.Removed {
+			continue
+		}
 		places := placesOf(f, result.cells, subset.Name)
 		if len(places) == 0 {
 			continue
@@ -33,14 +38,18 @@ func move(f *Facts, result *divided) map[string]lending.Amounts {
 		}
 		moved := failover.Move(cells, limits)
 		used[subset.Name] = lending.Amounts{Break: moved.Break, Add: moved.Add}
+		moves = append(moves, subsetMove{subset.Name, places, cells, moved.Orders})
+	}
+	clearRemoved(f, result, moves, last)
+	for _, m := range moves {
 		var waits int32
-		for j := range places {
-			places[j].tell(f, result.cells, moved.Orders[j], last)
-			waits += moved.Orders[j].Waits
+		for j := range m.places {
+			m.places[j].tell(f, result.cells, m.orders[j], last)
+			waits += m.orders[j].Waits
 		}
-		waits -= keepReturned(places, result.cells, waits)
+		waits -= keepReturned(m.places, result.cells, waits)
 		if waits > 0 {
-			result.unplaced = append(result.unplaced, topology.Unplaced{Subset: subset.Name, Replicas: waits, Reason: topology.Reason{Code: UnplacedMoving}})
+			result.unplaced = append(result.unplaced, topology.Unplaced{Subset: m.name, Replicas: waits, Reason: topology.Reason{Code: UnplacedMoving}})
 		}
 	}
 	return used
@@ -138,6 +147,7 @@ func moves(f *Facts, cells []topology.Cell) bool {
 
 // movingPlace is all that a subset has in one member, with the indexes of its cells.
 type movingPlace struct {
+	subset string
 	member *Member
 	left   string // why it is to be left, "" where it is not
 	cell   failover.Cell
@@ -158,7 +168,7 @@ func placesOf(f *Facts, cells []topology.Cell, subset string) []movingPlace {
 		}
 		p := byCluster[c.Cluster]
 		if p == nil {
-			p = &movingPlace{member: members[c.Cluster], left: f.left[place{subset, c.Cluster}]}
+			p = &movingPlace{subset: subset, member: members[c.Cluster], left: f.left[place{subset, c.Cluster}]}
 			p.cell.Key = c.Cluster
 			byCluster[c.Cluster] = p
 		}
@@ -179,11 +189,12 @@ func placesOf(f *Facts, cells []topology.Cell, subset string) []movingPlace {
 	for cluster, p := range byCluster {
 		use := f.Reports[cluster].Use[subset]
 		m := p.member
-		p.cell.Available, p.cell.Total = use.Available, use.Total
+		// What is beyond the order that the member follows goes again: a rollout added it.
+		p.cell.Available, p.cell.Total = min(use.Available, use.Desired), use.Total
 		p.cell.Lost, p.cell.Silent = lost(p.left), !m.Ready
 		p.cell.Gradual = !p.cell.Lost && (p.left != "" || m.Ready && p.cell.Leaving > 0 && !drained[cluster])
 		if f.rolls(cluster, subset, lent[place{subset, cluster}]) {
-			held := lent[place{subset, cluster}].Held
+			held := confirmed(lent[place{subset, cluster}], f.Reports[cluster].Sequence, use)
 			p.cell.MayBreak = max(held.Break-max(use.Desired-use.Available, 0), 0)
 			p.cell.MayAdd = max(held.Add-max(use.Total-use.Desired, 0), 0)
 		}
@@ -191,6 +202,18 @@ func placesOf(f *Facts, cells []topology.Cell, subset string) []movingPlace {
 	}
 	slices.SortFunc(places, func(a, b movingPlace) int { return strings.Compare(a.cell.Key, b.cell.Key) })
 	return places
+}
+
+// confirmed is what a place may still use of what it was lent: what it confirmed a lower share of is not its own any more.
+func confirmed(lent lending.Cell, sequence int64, use work.SubsetUse) lending.Amounts {
+	if sequence < lent.Sequence {
+		return lent.Held
+	}
+	in := LendingReport(sequence, use).InUse
+	return lending.Amounts{
+		Break: min(lent.Held.Break, max(lent.Share.Break, in.Break)),
+		Add:   min(lent.Held.Add, max(lent.Share.Add, in.Add)),
+	}
 }
 
 // rolls tells whether a rollout may be going on in a place.

@@ -110,6 +110,7 @@ func Plan(f Facts) (Decision, *Refusal) {
 	before := f.Last
 	f.Last = withFound(&f)
 	f.Last = withRenamed(&f)
+	f.Workload.Subsets = slices.Concat(f.Workload.Subsets, removedSubsets(&f))
 	f.left = leftPlaces(&f)
 	f.standings = standingsOf(&f)
 	result, used, notes, refusal := settle(&f)
@@ -143,13 +144,13 @@ func Plan(f Facts) (Decision, *Refusal) {
 	newRevision := f.Last == nil || f.Last.Revision != spec.Revision
 	wave := lend(&f, &spec, result.subsets, used, newRevision)
 	spec.Wave = wave.Progress
-	spec.Template, spec.Before = templateOf(&f, newRevision), beforeOf(&f, &spec, &wave, newRevision)
+	spec.Template, spec.Before = templateOf(&f, newRevision), beforeOf(&f, &spec, result.subsets, &wave, newRevision)
 	f.Last = before
 	number(&f, &spec, newRevision)
 	for i := range spec.Cells {
 		spec.Placed += spec.Cells[i].Replicas - spec.Cells[i].Leaving
 	}
-	notes = withWaveNotes(&f, &wave, slices.Concat(notes, dismissedNotes(&f, &spec), moveNotes(&f, &spec), waitNotes(&f, &spec)))
+	notes = withWaveNotes(&f, &wave, slices.Concat(notes, dismissedNotes(&f, &spec), removedNotes(&f, &spec), moveNotes(&f, &spec), waitNotes(&f, &spec)))
 	spec.Clusters = clusterColumn(spec.Cells)
 	needs, needNotes := dependencies(&f)
 	spec.Dependencies, notes = needs, append(notes, needNotes...)
@@ -193,8 +194,11 @@ func keepEmptied(f *Facts, cells []topology.Cell) []topology.Cell {
 			continue // the member object is one for all zones: the other cells carry on
 		}
 		code := CellUnmatched
-		if !member.Selected {
+		switch {
+		case !member.Selected:
 			code = CellExcluded
+		case slices.ContainsFunc(f.Workload.Subsets, func(s Subset) bool { return s.Removed && s.Name == last.Subset }):
+			code = CellSubsetRemoved
 		}
 		last.Replicas, last.Leaving, last.Reason = 0, 0, topology.Reason{Code: code}
 		cells = append(cells, last)

@@ -57,6 +57,8 @@ const (
 	CellAbandoned = "Abandoned"
 	// CellUnmatched: the member no longer matches the subset; what is leaving there goes as others get available.
 	CellUnmatched = "Unmatched"
+	// CellSubsetRemoved: the workload has the subset no more; what is leaving there goes as others get available in the other subsets.
+	CellSubsetRemoved = "SubsetRemoved"
 	// CellCopy: every selected member gets a copy.
 	CellCopy = "Copy"
 	// CellLooking: the member is asked what runs there, before it is adopted.

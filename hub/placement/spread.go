@@ -56,14 +56,14 @@ func poolsOf(f *Facts) []division.Pool {
 			exists += there(f, m, subset)
 		}
 		if room := free(roomFor(m, nil, f.Workload.Requests), has, exists); room != nil {
-			pools = append(pools, division.Pool{Cluster: m.Name, Free: *room})
+			pools = append(pools, division.Pool{Cluster: m.Name, Free: min(*room+leavingRoom(f, m, nil), mostRoom)})
 		}
 		if f.Workload.Open {
 			continue // its zones are cells of their own
 		}
 		for _, zone := range namedZones(m.Zones) {
 			if room := roomFor(m, []string{zone}, f.Workload.Requests); room != nil && zone != "" {
-				pools = append(pools, division.Pool{Cluster: m.Name, Zone: zone, Free: *room})
+				pools = append(pools, division.Pool{Cluster: m.Name, Zone: zone, Free: min(*room+leavingRoom(f, m, []string{zone}), mostRoom)})
 			}
 		}
 	}

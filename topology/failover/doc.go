@@ -1,5 +1,5 @@
 // Package failover decides when a member counts as lost ([Judge]), and in which steps pods move from where they are to where
-// they are to be ([Move]). It is pure: no clock, no client.
+// they are to be ([Move], [Clear]). It is pure: no clock, no client.
 //
 // # Lost
 //
@@ -28,6 +28,10 @@
 // So whatever was available stays: Σ available ≥ W - maxUnavailable if it was before, W with a surge. At least one available
 // pod is kept while nothing is available where pods are to be; with maxSurge 0 one more may be started for that. NoTwin (a
 // policy with the mode Fence) turns the last rule off and allows no surge: a pod goes first, then its replacement comes.
+//
+// Cells of a subset that was removed are left alike ([Clear]), after each other subset has moved: what they keep is what all other
+// subsets lack together, less what stays there for the same reason, and orders of the others grow as far as Σ pods of all ≤ W + maxSurge.
+// The limits are those that the removed subset had; rollouts of the others have theirs. What no other subset has a place for stays.
 //
 // The order of a lost member stays as it is. Its pods count neither as available nor as pods: nobody knows.
 package failover

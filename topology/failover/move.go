@@ -68,7 +68,7 @@ func Move(cells []Cell, l Limits) Moved {
 		if c.Silent {
 			continue
 		}
-		there := min(c.Available, c.Want)
+		there := c.fills()
 		filled += int64(there)
 		need += int64(c.Want-there) + int64(c.MayBreak)
 	}
@@ -83,15 +83,7 @@ func Move(cells []Cell, l Limits) Moved {
 	if moving == 0 {
 		return out
 	}
-	surge, broken := max(l.Surge, 0), max(l.Unavailable, 0)
-	switch {
-	case l.NoTwin:
-		surge, broken = 0, max(broken, 1)
-	case surge > 0:
-		broken = 0
-	case broken == 0:
-		surge = 1
-	}
+	surge, broken := l.step()
 	keep := need - int64(broken)
 	if filled == 0 && !l.NoTwin {
 		keep = max(keep, 1)
@@ -101,6 +93,20 @@ func Move(cells []Cell, l Limits) Moved {
 	grow(cells, out.Orders, want+int64(surge)-mayAdd)
 	out.use(cells, filled, want, min(surge, l.Surge), broken)
 	return out
+}
+
+// step returns how many pods there may be above the replicas, and how many may be missing: one of both is 0.
+func (l Limits) step() (surge, broken int32) {
+	surge, broken = max(l.Surge, 0), max(l.Unavailable, 0)
+	switch {
+	case l.NoTwin:
+		return 0, max(broken, 1)
+	case surge > 0:
+		return surge, 0
+	case broken == 0:
+		return 1, 0
+	}
+	return 0, broken
 }
 
 // stay leaves the order of a member that is not heard of.
@@ -138,11 +144,7 @@ func grow(cells []Cell, orders []Order, most int64) {
 		if c.Lost {
 			continue
 		}
-		there := int64(min(c.Have, c.Want))
-		if c.Gradual {
-			there = int64(max(min(orders[i].Replicas, c.Have), c.Total))
-		}
-		most -= there
+		most -= c.there(orders[i])
 		if more := int64(c.Want - c.Have); more > 0 {
 			missing[i].Weight, missing[i].Max = more, more
 		}
@@ -153,6 +155,17 @@ func grow(cells []Cell, orders []Order, most int64) {
 			orders[i].Replicas, orders[i].Waits = cells[i].Have+int32(given[i]), int32(more-given[i])
 		}
 	}
+}
+
+// fills is how many available pods a cell has of those that it is to have. What is beyond its order goes again: a rollout added it.
+func (c *Cell) fills() int32 { return min(c.Available, c.Want, c.Have) }
+
+// there is how many pods there are in a cell, or may still be, before its order grows.
+func (c *Cell) there(o Order) int64 {
+	if c.Gradual {
+		return int64(max(min(o.Replicas, c.Have), c.Total))
+	}
+	return int64(min(c.Have, c.Want))
 }
 
 // use tells what the step uses of the limits.

@@ -26,7 +26,8 @@ type WorkloadPlacementSpec struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Template *runtime.RawExtension `json:"template,omitempty"`
 	// before is the template that the newest update leaves, as long as some pods are to keep it: a member that never had it makes
-	// such pods of it. Absent where all pods may be updated, for other kinds than CloneSet, and for templates of more than 128 KiB.
+	// such pods of it. Absent where all pods may be updated, where the patches of subsets changed with the template, and for templates
+	// of more than 128 KiB.
 	// +optional
 	Before *TemplateBefore `json:"before,omitempty"`
 	// replicas that the workload asks for.

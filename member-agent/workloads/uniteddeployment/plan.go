@@ -29,6 +29,8 @@ const (
 	ReasonInvalidSubsets = "InvalidSubsets"
 	// ReasonInvalidLimits: the annotation that lends limits cannot be read.
 	ReasonInvalidLimits = "InvalidLimits"
+	// ReasonInvalidTemplate: the annotation that brings the template which a hub's update leaves cannot be read.
+	ReasonInvalidTemplate = "InvalidTemplate"
 	// ReasonInvalidPatch: the patch of a subset cannot be merged.
 	ReasonInvalidPatch = "InvalidPatch"
 	// ReasonNotPlaced: all subsets are at their maximum and replicas are left.
@@ -49,6 +51,7 @@ type observed struct {
 	cluster    string
 	revision   string // the label of the newest revision
 	limits     map[string]topology.SubsetLimit
+	before     *before // nil for none
 	children   []child
 	revisions  []*appsv1.ControllerRevision
 	collisions *int32 // for the status
@@ -192,8 +195,11 @@ func (p *plan) planSubset(o *observed, want kind, subset *kruise.Subset, s *subs
 	if limit, ok := o.limits[subset.Name]; ok {
 		asked.limit = &limit
 	}
+	if s.partition > 0 {
+		asked.before = o.before
+	}
 	p.pause(o, s, &asked)
-	if p.orderStatefulSet(o, s, &asked) {
+	if p.teach(o, s, &asked) || p.orderStatefulSet(o, s, &asked) {
 		s.settling = true
 		return nil
 	}
@@ -236,6 +242,9 @@ func differs(live *child, object client.Object, content meaning, known map[types
 		return false, nil // the cache lags behind our own write
 	}
 	if !contains(live.object.GetLabels(), object.GetLabels()) || !contains(live.object.GetAnnotations(), object.GetAnnotations()) {
+		return true, nil
+	}
+	if leftBefore(live.object, object) {
 		return true, nil
 	}
 	if same && live.object.GetGeneration() == last.generation {

@@ -112,6 +112,9 @@ func (r *reconciler) plan(ctx context.Context, seen *observed) (*plan, error) {
 	if why == nil {
 		seen.limits, why = readLimits(seen.ud)
 	}
+	if why == nil {
+		seen.before, why = readBefore(seen.ud)
+	}
 	if why != nil {
 		return &plan{refused: why, others: all(seen)}, nil
 	}

@@ -1,6 +1,7 @@
 package uniteddeployment_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/uniteddeployment"
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
@@ -29,6 +31,8 @@ func TestStories(t *testing.T) {
 	w.tell(t, "a removed subset waits for the others", removedSubsetWaits, "b")
 	w.tell(t, "another kind of template", anotherKind, "a", "b")
 	w.tell(t, "stateful sets", statefulSetChildren, "a", "b", "c")
+	w.tell(t, "joins during an update", func(w *world) { joinsDuringUpdate(w, func(*v1beta1.UnitedDeployment) {}) }, "a")
+	w.tell(t, "joins during an update with stateful sets", func(w *world) { joinsDuringUpdate(w, statefulSets) }, "a")
 }
 
 // Pods that find no node.
@@ -147,6 +151,29 @@ func partition(values map[string]int32) func(*v1beta1.UnitedDeployment) {
 	return func(ud *v1beta1.UnitedDeployment) {
 		ud.Spec.UpdateStrategy.ManualUpdate = &v1beta1.ManualUpdate{Partitions: values}
 	}
+}
+
+// joinsDuringUpdate: what a hub writes into a member that joins when one of four pods is updated.
+func joinsDuringUpdate(w *world, change func(*v1beta1.UnitedDeployment)) {
+	ud := w.newUD(4, "a=4")
+	change(ud)
+	before, err := json.Marshal(ud.Spec.Template)
+	w.must(err)
+	image("nginx:2")(ud)
+	partition(map[string]int32{"a": 3})(ud)
+	ud.Annotations = map[string]string{
+		topology.AnnotationTemplateBefore: string(before), topology.AnnotationSubsetLimits: `{"a":{"maxUnavailable":1,"maxSurge":0}}`,
+	}
+	w.create(ud)
+	w.expectImages("a:1=3 a:2=1")
+	w.settle()
+	w.edit(func(ud *v1beta1.UnitedDeployment) {
+		delete(ud.Annotations, topology.AnnotationTemplateBefore)
+		partition(nil)(ud)
+	})
+	w.expectImages("a:2=4")
+	w.settle()
+	w.quiet()
 }
 
 func partitions(w *world) {

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
 const (
@@ -139,6 +140,9 @@ func (r *reconciler) change(ctx context.Context, ud *kruise.UnitedDeployment, c 
 	steps := []operation{sameObject(c.live.object), {"replace", "/spec", specOf(c.object)}}
 	steps = append(steps, additions("/metadata/labels", c.live.object.GetLabels(), c.object.GetLabels())...)
 	steps = append(steps, additions("/metadata/annotations", c.live.object.GetAnnotations(), c.object.GetAnnotations())...)
+	if leftBefore(c.live.object, c.object) {
+		steps = append(steps, operation{Op: "remove", Path: "/metadata/annotations/" + pathEscaper().Replace(topology.AnnotationTemplateBefore)})
+	}
 	return r.patch(ctx, ud, c.live, steps, c.content, childOf(c.object).replicas)
 }
 
@@ -180,13 +184,23 @@ func (r *reconciler) patch(ctx context.Context, ud *kruise.UnitedDeployment, c *
 	return nil
 }
 
+// pathEscaper escapes a key for the path of a JSON patch.
+func pathEscaper() *strings.Replacer { return strings.NewReplacer("~", "~0", "/", "~1") }
+
+// leftBefore tells whether a child has a template of before that it is to have no more: it would keep pods of it that are to be updated.
+func leftBefore(live, want client.Object) bool {
+	_, has := live.GetAnnotations()[topology.AnnotationTemplateBefore]
+	_, wanted := want.GetAnnotations()[topology.AnnotationTemplateBefore]
+	return has && !wanted
+}
+
 // additions returns the steps that bring want into the map at path.
 func additions(path string, have, want map[string]string) []operation {
 	if len(have) == 0 {
 		return []operation{{"add", path, want}}
 	}
 	var steps []operation
-	escape := strings.NewReplacer("~", "~0", "/", "~1")
+	escape := pathEscaper()
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		if got, ok := have[key]; !ok || got != want[key] {
 			steps = append(steps, operation{"add", path + "/" + escape.Replace(key), want[key]})

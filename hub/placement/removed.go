@@ -1,0 +1,138 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/topology/division"
+	"github.com/flotilla-dev/flotilla/topology/failover"
+	"github.com/flotilla-dev/flotilla/topology/lending"
+)
+
+// Subsets that a workload has no more are left step by step: their cells stay, get nothing, and give up pods as others get available
+// in the subsets that are left ([failover.Clear]), within the limits that the removed subset had. Nothing of them is updated meanwhile.
+
+// removedSubsets are those that the last decision had and the workload has no more, and of which something may still run.
+func removedSubsets(f *Facts) []Subset {
+	if f.Last == nil || f.Workload.Open {
+		return nil
+	}
+	var removed []Subset
+	for i := range f.Last.Cells {
+		c := &f.Last.Cells[i]
+		known := func(s Subset) bool { return s.Name == c.Subset }
+		if c.Subset == "" || slices.ContainsFunc(f.Workload.Subsets, known) || slices.ContainsFunc(removed, known) || emptied(f, c) ||
+			!slices.ContainsFunc(f.Members, func(m Member) bool { return m.Name == c.Cluster }) {
+			continue
+		}
+		var may lending.Amounts
+		if at := slices.IndexFunc(f.Last.Limits, func(l topology.SubsetLimits) bool { return l.Subset == c.Subset }); at >= 0 {
+			may.Break, may.Add = f.Last.Limits[at].Break, f.Last.Limits[at].Add
+		}
+		removed = append(removed, Subset{
+			Subset: division.Subset{Name: c.Subset}, Removed: true, Amounts: func(int32) lending.Amounts { return may },
+		})
+	}
+	return removed
+}
+
+// removedCells are the cells of removed subsets, with nothing that they are to have.
+func removedCells(f *Facts, last map[cellID]*topology.Cell) []topology.Cell {
+	var cells []topology.Cell
+	for i := range f.Workload.Subsets {
+		s := &f.Workload.Subsets[i]
+		for j := 0; s.Removed && j < len(f.Members); j++ {
+			if had := last[cellID{subset: s.Name, cluster: f.Members[j].Name}]; had != nil {
+				cells = append(cells, topology.Cell{Subset: s.Name, Cluster: had.Cluster, Zone: had.Zone, Reason: topology.Reason{Code: CellSubsetRemoved}})
+			}
+		}
+	}
+	return cells
+}
+
+// leavingRoom is how many pods of removed subsets take room in some zones of a member, all if names is empty: others get it.
+func leavingRoom(f *Facts, m *Member, names []string) int32 {
+	var n int32
+	for i := 0; f.Last != nil && i < len(f.Last.Cells); i++ {
+		c := &f.Last.Cells[i]
+		in := len(names) == 0 || slices.Contains(names, c.Zone) || c.Zone == "" && len(names) == len(namedZones(m.Zones))
+		if c.Cluster == m.Name && in && slices.ContainsFunc(f.Workload.Subsets, func(s Subset) bool { return s.Removed && s.Name == c.Subset }) {
+			n += there(f, m, c.Subset)
+		}
+	}
+	return n
+}
+
+// subsetMove is what a subset moves.
+type subsetMove struct {
+	name   string
+	places []movingPlace
+	cells  []failover.Cell
+	orders []failover.Order
+}
+
+// clearRemoved orders what is left of removed subsets, and lets the others grow no further than the limits permit.
+func clearRemoved(f *Facts, result *divided, moves []subsetMove, last map[cellID]*topology.Cell) {
+	limits := failover.Limits{NoTwin: f.Failover.Mode == topology.FailoverFence}
+	var places []movingPlace
+	var gone []failover.Cell
+	for i := range f.Workload.Subsets {
+		s := &f.Workload.Subsets[i]
+		if !s.Removed {
+			continue
+		}
+		may := s.Amounts(0)
+		limits.Unavailable, limits.Surge = limits.Unavailable+may.Break, limits.Surge+may.Add
+		places = append(places, placesOf(f, result.cells, s.Name)...)
+	}
+	if len(places) == 0 {
+		return
+	}
+	for i := range places {
+		gone = append(gone, places[i].cell)
+	}
+	parts := make([]failover.Part, len(moves))
+	for i := range moves {
+		parts[i] = failover.Part{Cells: moves[i].cells, Orders: moves[i].orders}
+	}
+	var unplaced int32
+	for i := range result.unplaced {
+		unplaced += result.unplaced[i].Replicas
+	}
+	orders := failover.Clear(gone, parts, unplaced, limits)
+	for i := range places {
+		places[i].tell(f, result.cells, orders[i], last)
+		result.subsets[places[i].subset] += orders[i].Replicas
+	}
+}
+
+// removedNotes say what is left of removed subsets.
+func removedNotes(f *Facts, spec *topology.WorkloadPlacementSpec) []Note {
+	var notes []Note
+	for i := range f.Workload.Subsets {
+		s := &f.Workload.Subsets[i]
+		if !s.Removed {
+			continue
+		}
+		var n int32
+		var clusters []string
+		for j := range spec.Cells {
+			if c := &spec.Cells[j]; c.Subset == s.Name && c.Replicas > 0 {
+				n, clusters = n+c.Replicas, append(clusters, c.Cluster)
+			}
+		}
+		if n == 0 {
+			continue
+		}
+		slices.Sort(clusters)
+		message := fmt.Sprintf("%d pods of subset %s, which was removed, run on in %s; they go as others are available in the subsets that are left",
+			n, s.Name, nameColumn(slices.Compact(clusters)))
+		if slices.ContainsFunc(spec.Unplaced, func(u topology.Unplaced) bool { return u.Reason.Code != UnplacedMoving }) {
+			message += "; as many stay as those have no place for: " + strings.Join([]string{"raise a bound", "add nodes or members", "or lower the replicas"}, ", ")
+		}
+		notes = append(notes, Note{Reason: Placed, Message: message})
+	}
+	return notes
+}
