@@ -154,12 +154,12 @@ func (b *bed) agentAt(t *testing.T, hub *rest.Config, clk clock.WithTicker) (sto
 		t.Fatal(err)
 	}
 	hub.UserAgent = "flotilla-agent/test"
-	allowed, err := apply.Allow([]string{"CloneSet", "ConfigMap", "PersistentVolumeClaim", "UnitedDeployment"})
+	allowed, err := apply.Allow([]string{"CloneSet", "ConfigMap", "PersistentVolumeClaim", "UnitedDeployment"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Two kinds that no hub sends: these tests order them.
-	allowed[schema.GroupKind{Group: "apps", Kind: "Deployment"}], allowed[schema.GroupKind{Group: "apps.example.com", Kind: "Boat"}] = true, true
+	allowed.Kinds[schema.GroupKind{Group: "apps", Kind: "Deployment"}], allowed.Kinds[schema.GroupKind{Group: "apps.example.com", Kind: "Boat"}] = true, true
 	err = memberagent.Setup(ctx, mgr, memberagent.Options{Allowed: allowed, Hub: hub, ClusterName: cluster, Namespace: "flotilla-system", Version: "v0.0.0-test", Workers: 4, Clock: clk})
 	if err != nil {
 		t.Fatal(err)

@@ -71,7 +71,7 @@ type Options struct {
 	Namespace string
 	// Version of the agent, for MemberCluster.status.
 	Version string
-	// Allowed are the kinds that a hub may bring; nil for all.
+	// Allowed is what a hub may bring; the zero value for all.
 	Allowed apply.Allowed
 	// Workers is how many objects of each kind are worked on at the same time, at least 1.
 	Workers int

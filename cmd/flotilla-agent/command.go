@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -51,7 +52,7 @@ type flags struct {
 	leaderNamespace                        string
 	webhook                                serving.Flags
 	workers                                int
-	allowKinds                             []string
+	allowKinds, allowNamespaces            []string
 	cloneSetShortHash                      bool
 	logLevel, logFormat                    string
 }
@@ -82,6 +83,7 @@ func newCommand() *cobra.Command {
 	f.webhook.Add(set, program)
 	set.IntVar(&f.workers, "workers", 16, "objects of each kind that are worked on at the same time")
 	set.StringSliceVar(&f.allowKinds, "allow-kinds", apply.Carried(), "kinds of which the hub may bring objects into the member; other orders are refused with the reason NotAllowed")
+	set.StringSliceVar(&f.allowNamespaces, "allow-namespaces", nil, "namespaces into which the hub may bring objects: names, or beginnings of names that end with *, such as shop,team-*; empty for all; other orders are refused with the reason NotAllowed")
 	set.BoolVar(&f.cloneSetShortHash, "cloneset-short-hash", false, "new pods of CloneSets name their revision in the label controller-revision-hash by its hash alone, as with OpenKruise's gate CloneSetShortHash; pods that are there stay as they are")
 	set.StringVar(&f.logLevel, "log-level", "info", "debug, info or error")
 	set.StringVar(&f.logFormat, "log-format", "text", "text or json")
@@ -107,6 +109,8 @@ func (f *flags) validate() error {
 		return errors.New("--hub-kind karmada needs --hub-kubeconfig and --cluster-name: the kubeconfig of Karmada's API server, and the name of this cluster's Cluster there")
 	case f.hubKind == string(memberagent.HubKarmada) && !slices.Equal(f.allowKinds, apply.Carried()):
 		return errors.New("--allow-kinds is not for --hub-kind karmada: a hub of Karmada brings what the agent's rights in the member allow; leave it out, and give the agent less rights")
+	case f.hubKind == string(memberagent.HubKarmada) && len(f.allowNamespaces) > 0:
+		return fmt.Errorf("--allow-namespaces %s is not for --hub-kind karmada: a hub of Karmada brings what the agent's rights in the member allow; leave it out, and give the agent its rights in these namespaces alone", strings.Join(f.allowNamespaces, ","))
 	case f.workers < 1:
 		return fmt.Errorf("--workers %d must be at least 1", f.workers)
 	}
@@ -121,9 +125,9 @@ func run(ctx context.Context, f *flags) error {
 	if err != nil {
 		return err
 	}
-	allowed, err := apply.Allow(f.allowKinds)
+	allowed, err := apply.Allow(f.allowKinds, f.allowNamespaces)
 	if err != nil {
-		return fmt.Errorf("--allow-kinds: %w", err)
+		return fmt.Errorf("--allow-kinds, --allow-namespaces: %w", err)
 	}
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)

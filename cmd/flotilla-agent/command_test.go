@@ -27,6 +27,8 @@ func TestBadStart(t *testing.T) {
 		{"a name that is too long", []string{"--cluster-name=" + strings.Repeat("x", 53), "--hub-kubeconfig=x"}, []string{"at most 52"}},
 		{"a kind that is not carried", []string{"--allow-kinds=CloneSet,Pod"}, []string{"--allow-kinds", `"Pod"`, "ConfigMap"}},
 		{"kinds for a hub of Karmada", []string{"--hub-kind=karmada", "--hub-kubeconfig=x", "--cluster-name=east", "--allow-kinds=CloneSet"}, []string{"--allow-kinds", "--hub-kind karmada", "rights"}},
+		{"a namespace that is none", []string{"--allow-namespaces=shop,Team"}, []string{"--allow-namespaces", `"Team"`, "team-*"}},
+		{"namespaces for a hub of Karmada", []string{"--hub-kind=karmada", "--hub-kubeconfig=x", "--cluster-name=east", "--allow-namespaces=shop"}, []string{"--allow-namespaces shop", "--hub-kind karmada", "rights"}},
 		{"no workers", []string{"--workers=0"}, []string{"--workers 0", "at least 1"}},
 		{"a webhook address that is none", []string{"--webhook-bind-address=9443"}, []string{"--webhook-bind-address", `"9443"`}},
 		{"a webhook URL that is none", []string{"--webhook-url=http://east"}, []string{"--webhook-url", `"http://east"`}},
@@ -57,7 +59,7 @@ func TestBadStart(t *testing.T) {
 
 // TestDefaults holds what a start without flags does.
 func TestDefaults(t *testing.T) {
-	for name, want := range map[string]string{"workers": "16", "allow-kinds": "[CloneSet,ConfigMap,Job,PersistentVolumeClaim,Secret,Service,ServiceAccount,ServiceExport,StatefulSet,UnitedDeployment,WorkloadSpread]", "leader-elect": "true", "cloneset-short-hash": "false", "log-level": "info", "webhook-bind-address": ":9443", "webhook-url": ""} {
+	for name, want := range map[string]string{"workers": "16", "allow-kinds": "[CloneSet,ConfigMap,Job,PersistentVolumeClaim,Secret,Service,ServiceAccount,ServiceExport,StatefulSet,UnitedDeployment,WorkloadSpread]", "allow-namespaces": "[]", "leader-elect": "true", "cloneset-short-hash": "false", "log-level": "info", "webhook-bind-address": ":9443", "webhook-url": ""} {
 		flag := newCommand().Flags().Lookup(name)
 		if flag == nil || flag.DefValue != want || flag.Usage == "" {
 			t.Errorf("--%s is %+v, want the default %q and a help text", name, flag, want)

@@ -63,8 +63,8 @@ capi: {extraVolumes: [{name: own, emptyDir: {}}]}
 `
 )
 
-// narrow lets the hub bring some kinds alone.
-const narrow = "hub: {allowKinds: [CloneSet, ConfigMap]}"
+// narrow lets the hub bring some kinds into some namespaces alone.
+const narrow = "hub: {allowKinds: [CloneSet, ConfigMap], allowNamespaces: [shop, team-*]}"
 
 // onKarmada is what the chart of the hub alone can turn on.
 const onKarmada = "inventory: karmada\nclusterProfiles: {namespace: fleet}\n"
@@ -275,6 +275,7 @@ func TestValues(t *testing.T) {
 		{"a kind that no agent carries", "flotilla-agent", "hub: {allowKinds: [CloneSet, Pod]}", []string{"/hub/allowKinds/1", "'CloneSet', 'ConfigMap'"}},
 		{"a kind that no agent carries, for members of Cluster API", "flotilla-capi", capiValues + "\nagentValues: {hub: {allowKinds: [CloneSet, Pod]}}",
 			[]string{`hub.allowKinds has "Pod"`, "name some of CloneSet, ConfigMap"}},
+		{"what is no namespace", "flotilla-agent", "hub: {allowNamespaces: [shop, Team]}", []string{"/hub/allowNamespaces/1", "'Team'"}},
 		{"a flag without its dashes", "flotilla-hub", "approver: {extraArgs: [v]}", []string{"/approver/extraArgs/0", "'v'"}},
 		{"an unknown converter", "flotilla-crds", "converter: kruise", []string{"/converter", "'flotilla-agent', 'flotilla-hub'"}},
 		{"no address of the hub", "flotilla-capi", "", []string{"hub.server is empty", "https://hub.example.org:6443"}},

@@ -8,15 +8,21 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 )
 
-// Allowed are the kinds that an agent carries for a hub. The member's owner decides: a hub that fell into other hands can bring no
-// other kind into the member. Nil is all there are.
-type Allowed map[schema.GroupKind]bool
+// Allowed is what an agent carries for a hub. The member's owner decides: a hub that fell into other hands can bring nothing else into
+// the member. How much it may bring into a namespace, a ResourceQuota of the owner's says: the agent has no rights for these.
+type Allowed struct {
+	// Kinds that a hub may bring; nil for all there are.
+	Kinds map[schema.GroupKind]bool
+	// Namespaces that it may bring them into: names, or beginnings of names that end with *. None is all.
+	Namespaces []string
+}
 
 // carried are the kinds that hubs send: those of the suite, what goes with them, and the Jobs of checks. The agent has rights for these
 // alone.
@@ -41,16 +47,22 @@ func Carried() []string {
 	return names
 }
 
-// Allow returns the list of these kinds. The error names one that no agent carries.
-func Allow(names []string) (Allowed, error) {
-	allowed := Allowed{}
-	for _, name := range names {
+// Allow returns the list of these kinds in these namespaces. The error names a kind that no agent carries, or what is no namespace.
+func Allow(kinds, namespaces []string) (Allowed, error) {
+	allowed := Allowed{Kinds: map[schema.GroupKind]bool{}, Namespaces: namespaces}
+	for _, name := range kinds {
 		all := carried()
 		i := slices.IndexFunc(all, func(kind schema.GroupKind) bool { return kind.Kind == name })
 		if i < 0 {
-			return nil, fmt.Errorf("%q is no kind that an agent carries; name some of %s", name, strings.Join(Carried(), ", "))
+			return Allowed{}, fmt.Errorf("%q is no kind that an agent carries; name some of %s", name, strings.Join(Carried(), ", "))
 		}
-		allowed[all[i]] = true
+		allowed.Kinds[all[i]] = true
+	}
+	for _, name := range namespaces {
+		// The beginning of a name, with something in the place of what follows, is a name.
+		if wrong := validation.IsDNS1123Label(strings.TrimSuffix(name, "*") + strings.Repeat("x", strings.Count(name, "*"))); len(wrong) > 0 {
+			return Allowed{}, fmt.Errorf("%q is neither the name of a namespace nor the beginning of one that ends with *, such as shop or team-*", name)
+		}
 	}
 	return allowed, nil
 }
@@ -59,13 +71,26 @@ func Allow(names []string) (Allowed, error) {
 func (a Allowed) refuses(order *Order) string {
 	kind := order.Ref.GroupKind()
 	switch {
-	case a == nil || a[kind]:
+	case a.Kinds == nil || a.Kinds[kind]:
+		if namespace := order.Ref.Namespace; !a.admits(namespace) {
+			return fmt.Sprintf("%s is refused by the agent: the member's owner does not let hubs bring objects into namespace %q, but into %s alone; add it to --allow-namespaces of the agent, or keep the object away from this member by a policy", order.Ref, namespace, strings.Join(a.Namespaces, ", "))
+		}
 		return ""
 	case slices.Contains(carried(), kind):
 		return fmt.Sprintf("%s is refused by the agent: the member's owner does not let hubs bring objects of kind %s; add it to --allow-kinds of the agent, or keep the object away from this member by a policy", order.Ref, kind.Kind)
 	default:
 		return fmt.Sprintf("%s is refused by the agent: it carries no objects of kind %s; it carries %s", order.Ref, kind, strings.Join(Carried(), ", "))
 	}
+}
+
+// admits tells whether the list has a namespace, or its beginning.
+func (a Allowed) admits(namespace string) bool {
+	return len(a.Namespaces) == 0 || slices.ContainsFunc(a.Namespaces, func(entry string) bool {
+		if beginning, ok := strings.CutSuffix(entry, "*"); ok {
+			return strings.HasPrefix(namespace, beginning)
+		}
+		return entry == namespace
+	})
 }
 
 // refuse tells that an order is not allowed. What stands in the member stays as it is, also when the Work goes: it is not the hub's to

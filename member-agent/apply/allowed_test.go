@@ -12,11 +12,19 @@ import (
 
 // TestAllowed holds what an agent refuses, and that it says so in one sentence with the object, the reason and what to do.
 func TestAllowed(t *testing.T) {
-	all, err := Allow(Carried())
+	all, err := Allow(Carried(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	some, err := Allow([]string{"CloneSet", "ConfigMap"})
+	some, err := Allow([]string{"CloneSet", "ConfigMap"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := Allow([]string{"CloneSet"}, []string{"x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, err := Allow([]string{"CloneSet"}, []string{"shop", "team-*"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +35,7 @@ func TestAllowed(t *testing.T) {
 		kind    schema.GroupVersionKind
 		says    []string // nothing where it is admitted
 	}{
-		{nil, rbac.WithKind("ClusterRoleBinding"), nil},
+		{Allowed{}, rbac.WithKind("ClusterRoleBinding"), nil},
 		{all, kruise.WithKind("CloneSet"), nil},
 		{all, kruise.WithKind("StatefulSet"), nil},
 		{all, apps.WithKind("StatefulSet"), []string{"StatefulSet.apps"}}, // another group's
@@ -36,6 +44,9 @@ func TestAllowed(t *testing.T) {
 		{all, rbac.WithKind("ClusterRoleBinding"), []string{"ClusterRoleBinding.rbac.authorization.k8s.io", "x/y"}},
 		{some, kruise.WithKind("CloneSet"), nil},
 		{some, core.WithKind("Secret"), []string{"Secret", "x/y", "--allow-kinds"}},
+		{here, kruise.WithKind("CloneSet"), nil},
+		{here, core.WithKind("ConfigMap"), []string{"ConfigMap", "--allow-kinds"}},
+		{there, kruise.WithKind("CloneSet"), []string{"CloneSet x/y", `namespace "x"`, "shop, team-*", "--allow-namespaces"}},
 	} {
 		why := tc.allowed.refuses(&Order{Ref: objects.Ref{GroupVersionKind: tc.kind, NamespacedName: types.NamespacedName{Namespace: "x", Name: "y"}}})
 		if (why == "") != (len(tc.says) == 0) {
@@ -47,7 +58,45 @@ func TestAllowed(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Allow([]string{"CloneSet", "Pod"}); err == nil || !strings.Contains(err.Error(), `"Pod"`) || !strings.Contains(err.Error(), "WorkloadSpread") {
+	if _, err := Allow([]string{"CloneSet", "Pod"}, nil); err == nil || !strings.Contains(err.Error(), `"Pod"`) || !strings.Contains(err.Error(), "WorkloadSpread") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestAllowedNamespaces holds how namespaces are named, and that a wrong name is refused before the agent starts.
+func TestAllowedNamespaces(t *testing.T) {
+	for _, tc := range []struct {
+		list     string
+		admitted []string
+		refused  []string
+	}{
+		{"", []string{"kube-system", "shop"}, nil},
+		{"*", []string{"kube-system", "shop"}, nil},
+		{"shop", []string{"shop"}, []string{"shop-2", "sho", "", "kube-system"}},
+		{"team-*,shop", []string{"team-a", "team-", "shop"}, []string{"team", "steam-a", "shop-2"}},
+	} {
+		var list []string
+		if tc.list != "" {
+			list = strings.Split(tc.list, ",")
+		}
+		allowed, err := Allow(Carried(), list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, namespace := range tc.admitted {
+			if !allowed.admits(namespace) {
+				t.Errorf("%q refuses %q", tc.list, namespace)
+			}
+		}
+		for _, namespace := range tc.refused {
+			if allowed.admits(namespace) {
+				t.Errorf("%q admits %q", tc.list, namespace)
+			}
+		}
+	}
+	for _, wrong := range []string{"", "Shop", "a*b", "-x", "team-**", "shop/web", strings.Repeat("x", 64)} {
+		if _, err := Allow(Carried(), []string{wrong}); err == nil || !strings.Contains(err.Error(), `"`+wrong+`"`) || !strings.Contains(err.Error(), "team-*") {
+			t.Errorf("%q: %v", wrong, err)
+		}
 	}
 }

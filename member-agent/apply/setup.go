@@ -42,7 +42,7 @@ type Options struct {
 	Outcomes *Outcomes
 	// Copies are the member's own copies of the Works that were carried out.
 	Copies *copies.Store
-	// Allowed are the kinds that are carried out.
+	// Allowed is what is carried out.
 	Allowed Allowed
 	// Workers is how many Works are carried out at the same time, at least 1.
 	Workers int
