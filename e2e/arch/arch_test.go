@@ -63,8 +63,8 @@ func layers() []layer {
 		{part: "member-agent/kernel", own: clients, why: "the kernel knows no kind, no member and no hub"},
 		{part: "member-agent/workloads", own: []string{"apis", "topology", "member-agent/kernel"}, why: "a workload controller stands on the kernel, and never on another one"},
 		{part: "member-agent", own: []string{"apis", "topology", "member-agent"}, why: "an agent runs without a hub"},
-		{part: "hub", own: []string{"apis", "topology", "hub", "member-agent/kernel/history", "member-agent/kernel/budget", "member-agent/kernel/conditions",
-			"member-agent/kernel/exposition"}, why: "the hub shares history, budget, conditions and exposition with the agent, nothing else"},
+		{part: "hub", own: []string{"apis", "topology", "hub", "member-agent/kernel/history", "member-agent/kernel/budget", "member-agent/kernel/conditions"},
+			why: "the hub shares history, budget and conditions with the agent, nothing else"},
 		{part: "cmd", own: []string{"apis", "topology", "hub", "member-agent", "cmd", "e2e"}, why: "a binary may use everything; e2e/fleet runs the clusters of flotilla try"},
 		{part: "e2e", own: []string{"apis", "topology", "hub", "member-agent", "cmd", "e2e"}, why: "tests may use everything"},
 	}

@@ -2,16 +2,18 @@ package meter
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/wire"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/exposition"
 )
 
 // Removed is the reason under which the number of a cell that is gone is counted.
@@ -66,7 +68,19 @@ func New(registry prometheus.Registerer, reader client.Reader, clk clock.Passive
 
 // Start shows the meter in the registry until ctx ends. The manager calls it where this replica leads, once the cache is there.
 func (m *Meter) Start(ctx context.Context) error {
-	return exposition.Show(ctx, m.registry, "hub", m.Collector(ctx))
+	shown := m.Collector(ctx)
+	err := m.registry.Register(shown)
+	var already prometheus.AlreadyRegisteredError
+	switch {
+	case errors.As(err, &already):
+		log.FromContext(ctx).Info("Another hub in this process shows its metrics already; those of this one are not shown")
+	case err != nil:
+		return fmt.Errorf("register the metrics of the hub: %w", err)
+	default:
+		defer m.registry.Unregister(shown)
+	}
+	<-ctx.Done()
+	return nil
 }
 
 // Collector returns what the registry asks. ctx ends the reading.

@@ -4,11 +4,12 @@ package meter
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/exposition"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // Sources say what stands.
@@ -43,7 +44,19 @@ func New(registry prometheus.Registerer, sources Sources) *Meter {
 
 // Start shows the meter in the registry until ctx ends. The manager calls it where this replica leads.
 func (m *Meter) Start(ctx context.Context) error {
-	return exposition.Show(ctx, m.registry, "agent", m.Collector(ctx))
+	shown := m.Collector(ctx)
+	err := m.registry.Register(shown)
+	var already prometheus.AlreadyRegisteredError
+	switch {
+	case errors.As(err, &already):
+		log.FromContext(ctx).Info("Another agent in this process shows its metrics already; those of this one are not shown")
+	case err != nil:
+		return fmt.Errorf("register the metrics of the agent: %w", err)
+	default:
+		defer m.registry.Unregister(shown)
+	}
+	<-ctx.Done()
+	return nil
 }
 
 // Collector returns what the registry asks. ctx ends the reading.
