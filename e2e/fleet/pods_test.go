@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,6 +31,7 @@ func TestPods(t *testing.T) {
 	}{
 		{"a plain pod becomes Ready", (*podTest).plain},
 		{"a changed image restarts the container in place", (*podTest).restart},
+		{"a pod that takes its time to start", (*podTest).startFor},
 		{"Ready follows the readiness gate", (*podTest).gate},
 		{"an image that cannot be pulled", (*podTest).badImage},
 		{"an in-place change to an image that cannot be pulled", (*podTest).badUpdate},
@@ -167,6 +169,26 @@ func (t *podTest) plain() {
 		}
 		return ""
 	})
+}
+
+func (t *podTest) startFor() {
+	const long = 2 * time.Second // times in a status are whole seconds
+	t.create(func(pod *corev1.Pod) { pod.Annotations = map[string]string{fleet.AnnotationStartFor: long.String()} })
+	pod := t.until("Ready", isReady(good))
+	if took := condition(pod, corev1.PodReady).LastTransitionTime.Sub(pod.CreationTimestamp.Time); took < long-time.Second {
+		t.Errorf("Ready after %s", took)
+	}
+	t.setImage(better)
+	stopped := t.until("stopped", func(pod *corev1.Pod) string {
+		if condition(pod, corev1.PodReady).Status != corev1.ConditionFalse {
+			return "still Ready"
+		}
+		return ""
+	})
+	pod = t.until("restarted", isReady(better))
+	if took := condition(pod, corev1.PodReady).LastTransitionTime.Sub(condition(stopped, corev1.PodReady).LastTransitionTime.Time); took < long-time.Second {
+		t.Errorf("Ready again after %s", took)
+	}
 }
 
 func (t *podTest) restart() {

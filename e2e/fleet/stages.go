@@ -9,6 +9,9 @@ const (
 	LabelNeverReady = "sim.flotilla.dev/never-ready"
 	// LabelNoResize on a pod makes its node unable to give its containers other resources than they have.
 	LabelNoResize = "sim.flotilla.dev/no-resize"
+	// AnnotationStartFor on a pod says how long its containers take from the start, also from one in place, until they run and
+	// are ready, as a Go duration; without it they take no time.
+	AnnotationStartFor = "sim.flotilla.dev/start-for"
 	// AnnotationRunFor on a pod with restart policy Never or OnFailure says after what time it finishes, as a Go
 	// duration; without it, it finishes at once.
 	AnnotationRunFor = "sim.flotilla.dev/run-for"
