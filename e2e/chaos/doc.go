@@ -32,8 +32,8 @@
 // Clusters are compared by the time at which events were seen, and events of two clusters may be seen in the
 // wrong order: what is wrong must still be wrong a second later. Pods have minReadySeconds, so that they stay unavailable longer.
 //
-// An API server that is killed takes its history with it. Where the recorder has to list anew, generations in between were not seen,
-// and what depends on them is not judged around that time.
+// An API server that is killed takes its history with it, and what its watches had not told yet. Where the recorder has to list anew,
+// generations since a watch told something last were not seen, and what depends on them is not judged around that time.
 //
 // What was wrong is kept in a new folder below -keep, whose path is printed: the stories of violations, what the recorder has, objects, the logs
 // of our programs, and those of every control plane with its audit log.

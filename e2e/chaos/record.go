@@ -89,55 +89,56 @@ func (r *recorder) start(life context.Context, h *harness.Harness, scheme *runti
 // follow watches until ctx ends. While the API server is away it tries again, from where it was.
 func (r *recorder) follow(ctx context.Context, s source) {
 	const pause = 100 * time.Millisecond // an API server that starts is seen soon enough
-	version, broke := "", time.Time{}
+	version, told := "", time.Time{}     // until when what happened was told
 	_ = wait.PollUntilContextCancel(ctx, pause, true, func(ctx context.Context) (bool, error) {
 		if version == "" {
-			list := s.list()
+			list, asked := s.list(), time.Now()
 			if err := s.client.List(ctx, list); err != nil {
 				return false, nil // it is away
 			}
-			r.relist(s, list, broke)
-			version = list.GetResourceVersion()
+			r.relist(s, list, told)
+			version, told = list.GetResourceVersion(), asked
 		}
-		var begun bool
-		if version, begun = r.watch(ctx, s, version); begun {
-			broke = time.Now()
+		var last time.Time
+		if version, last = r.watch(ctx, s, version); last.After(told) {
+			told = last
 		}
 		return false, nil
 	})
 }
 
-// watch records what comes until the watch ends, and returns the version to go on from, "" to list anew, and whether the watch began.
-func (r *recorder) watch(ctx context.Context, s source, version string) (next string, begun bool) {
+// watch records what comes until the watch ends, and returns the version to go on from, "" to list anew, and when the last of it came, zero
+// if nothing did: an API server that is killed has not told what it wrote just before, or a while before on a busy machine.
+func (r *recorder) watch(ctx context.Context, s source, version string) (next string, last time.Time) {
 	options := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true}}
 	stream, err := s.client.Watch(ctx, s.list(), options)
 	if err != nil {
 		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-			return "", false
+			return "", last
 		}
-		return version, false
+		return version, last
 	}
 	defer stream.Stop()
 	for event := range stream.ResultChan() {
 		object, ok := event.Object.(client.Object)
 		if !ok || event.Type == watch.Error {
-			return "", true // too old, mostly
+			return "", last // too old, mostly
 		}
-		version = object.GetResourceVersion()
+		version, last = object.GetResourceVersion(), time.Now()
 		if event.Type != watch.Bookmark {
 			r.record(s, object, event.Type == watch.Deleted)
 		}
 	}
-	return version, true
+	return version, last
 }
 
-// relist records what a list says, what it no longer has, and what was not seen since the watch broke.
-func (r *recorder) relist(s source, list client.ObjectList, broke time.Time) {
+// relist records what a list says, what it no longer has, and what was not seen since the watch told something last.
+func (r *recorder) relist(s source, list client.ObjectList, told time.Time) {
 	there := map[types.UID]bool{}
 	_ = meta.EachListItem(list, func(o runtime.Object) error {
 		object := o.(client.Object)
 		there[object.GetUID()] = true
-		r.lose(s, object, broke)
+		r.lose(s, object, told)
 		r.record(s, object, false)
 		return nil
 	})
@@ -157,7 +158,7 @@ func (r *recorder) relist(s source, list client.ObjectList, broke time.Time) {
 }
 
 // lose records that versions of an object may not have been seen, before its present one is recorded.
-func (r *recorder) lose(s source, object client.Object, broke time.Time) {
+func (r *recorder) lose(s source, object client.Object, told time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	generation := int64(0)
@@ -165,10 +166,10 @@ func (r *recorder) lose(s source, object client.Object, broke time.Time) {
 		generation = before.GetGeneration()
 	}
 	e := entry{at: time.Now(), cluster: s.cluster}
-	if broke.IsZero() || object.GetNamespace() != r.namespace || object.GetGeneration() == generation || !e.read(object, false) {
+	if told.IsZero() || object.GetNamespace() != r.namespace || object.GetGeneration() == generation || !e.read(object, false) {
 		return
 	}
-	lost := &lostState{from: broke}
+	lost := &lostState{from: told}
 	switch {
 	case e.set != nil:
 		lost.cell = e.set.uid

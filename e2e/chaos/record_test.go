@@ -1,12 +1,20 @@
 package main
 
 import (
+	"context"
+	"slices"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -114,5 +122,68 @@ func TestGenerationsThatWereNotSeen(t *testing.T) {
 		if found != tt.want {
 			t.Errorf("%s: %d times it is said that generations were not seen, want %d\n%s", tt.name, found, tt.want, tellAll(r.taken()))
 		}
+	}
+}
+
+// TestAnAPIServerThatIsKilledOwesWhatItWroteBefore is what seed 213 found on a busy machine: an API server wrote a new generation of a
+// CloneSet, which led to a pod, and was killed 1.7 s later, before its watch had told the generation.
+func TestAnAPIServerThatIsKilledOwesWhatItWroteBefore(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := apps.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	web, other := setAt("", 4, dawn), setAt("", 1, dawn)
+	other.Name, other.UID = "other", "o"
+	web.ManagedFields = nil // the client of tests wants them whole
+	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(web).Build()
+	stream, watches := watch.NewFake(), 0
+	c := interceptor.NewClient(api, interceptor.Funcs{Watch: func(ctx context.Context, _ client.WithWatch, _ client.ObjectList, _ ...client.ListOption) (watch.Interface, error) {
+		switch watches++; watches {
+		case 1:
+			return stream, nil
+		case 2:
+			return nil, apierrors.NewResourceExpired("its history is gone")
+		default:
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+	}})
+	s := source{name: "south/clonesets", cluster: "south", client: c, list: func() client.ObjectList { return &apps.CloneSetList{} }}
+	r := &recorder{namespace: "run", known: map[string]map[types.UID]client.Object{s.name: {}}}
+	go r.follow(ctx, s)
+
+	until := func(what string, is func(entry) bool) entry {
+		t.Helper()
+		var found entry
+		err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+			log := r.taken()
+			at := slices.IndexFunc(log, is)
+			if at >= 0 {
+				found = log[at]
+			}
+			return at >= 0, nil
+		})
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", what, err, tellAll(r.taken()))
+		}
+		return found
+	}
+	stream.Add(other)
+	until("what the watch tells", func(e entry) bool { return e.set != nil && e.set.uid == "o" })
+	if err := api.Get(ctx, client.ObjectKeyFromObject(web), web); err != nil {
+		t.Fatal(err)
+	}
+	written := time.Now()
+	web.Generation = 5
+	if err := api.Update(ctx, web); err != nil {
+		t.Fatal(err)
+	}
+	stream.Stop()
+
+	lost := until("a generation that was not seen", func(e entry) bool { return e.lost != nil && e.lost.cell == "u" }).lost
+	if lost.from.After(written) {
+		t.Errorf("written at %s, and not seen from %s on", written, lost.from)
 	}
 }
