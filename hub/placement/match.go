@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	operators "k8s.io/apimachinery/pkg/selection"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/topology/division"
@@ -97,6 +99,16 @@ func matchValue(r *corev1.NodeSelectorRequirement, value string, has bool) bool 
 		return has
 	case corev1.NodeSelectorOpDoesNotExist:
 		return !has
+	case corev1.NodeSelectorOpGt:
+		return compares(r, operators.GreaterThan, value, has)
+	case corev1.NodeSelectorOpLt:
+		return compares(r, operators.LessThan, value, has)
 	}
-	return true // Gt and Lt compare numbers, which names of places are not; the member's scheduler decides
+	return false
+}
+
+// compares answers a requirement that compares whole numbers. What is none, such as most names of places, matches nothing.
+func compares(r *corev1.NodeSelectorRequirement, how operators.Operator, value string, has bool) bool {
+	requirement, err := labels.NewRequirement(r.Key, how, r.Values)
+	return err == nil && has && requirement.Matches(labels.Set{r.Key: value})
 }

@@ -64,6 +64,7 @@ func TestSelectPolicy(t *testing.T) {
 
 func TestMatchTerm(t *testing.T) {
 	member := &Member{Name: "east", Region: "eu", Zones: []string{"", "a", "b"}}
+	numbered := &Member{Name: "west", Zones: []string{"", "1", "2", "3"}}
 	require := func(key string, op corev1.NodeSelectorOperator, values ...string) corev1.NodeSelectorRequirement {
 		return corev1.NodeSelectorRequirement{Key: key, Operator: op, Values: values}
 	}
@@ -82,6 +83,9 @@ func TestMatchTerm(t *testing.T) {
 		{"not in also takes nodes without a zone", []corev1.NodeSelectorRequirement{require(zone, corev1.NodeSelectorOpNotIn, "a")}, true, 2, 0},
 		{"exists", []corev1.NodeSelectorRequirement{require(zone, corev1.NodeSelectorOpExists)}, true, 2, 0},
 		{"does not exist", []corev1.NodeSelectorRequirement{require(zone, corev1.NodeSelectorOpDoesNotExist)}, true, 1, 0},
+		{"numbers above one", []corev1.NodeSelectorRequirement{require(zone, corev1.NodeSelectorOpGt, "1")}, true, 2, 0},
+		{"numbers below one that is none", []corev1.NodeSelectorRequirement{require(zone, corev1.NodeSelectorOpLt, "three")}, false, 0, 0},
+		{"names are no numbers", []corev1.NodeSelectorRequirement{require(zone, corev1.NodeSelectorOpGt, "0")}, false, 0, 0},
 		{"its name", []corev1.NodeSelectorRequirement{require(cluster, corev1.NodeSelectorOpIn, "east", "west")}, true, 0, 0},
 		{"another name", []corev1.NodeSelectorRequirement{require(cluster, corev1.NodeSelectorOpNotIn, "east")}, false, 0, 0},
 		{"its region", []corev1.NodeSelectorRequirement{require(region, corev1.NodeSelectorOpIn, "eu")}, true, 0, 0},
@@ -90,7 +94,11 @@ func TestMatchTerm(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.reason, func(t *testing.T) {
-			got := matchTerm(&corev1.NodeSelectorTerm{MatchExpressions: tt.terms}, member)
+			of := member
+			if strings.HasPrefix(tt.reason, "numbers") {
+				of = numbered
+			}
+			got := matchTerm(&corev1.NodeSelectorTerm{MatchExpressions: tt.terms}, of)
 			if got.ok != tt.ok || len(got.zones) != tt.zones || len(got.assumed) != tt.assumed {
 				t.Errorf("got %+v", got)
 			}
