@@ -63,6 +63,9 @@ type Options struct {
 	LeaderElectionNamespace string
 	// Inventory is where members come from: InventoryAgent, also where it is empty, or InventoryKarmada.
 	Inventory Inventory
+	// RunsNoWorkloads: the hub's API server has no controllers for the workloads of apps/v1 and batch/v1, so that members get copies of
+	// those which policies select. On a hub that has them every pod would run there, too.
+	RunsNoWorkloads bool
 	// ClusterProfiles is the namespace in which members are published as ClusterProfiles, empty for nowhere.
 	ClusterProfiles string
 	// ChecksReachLocal lets checks of waves ask addresses of the hub's own machine and link.
@@ -129,7 +132,7 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 }
 
 // Setup adds all controllers of the hub to the manager. This list is the whole of it. Of the options it takes the clock, where members come from
-// and are published, what checks may reach, and where traces go.
+// and are published, what the hub runs itself, what checks may reach, and where traces go.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	clk := o.Clock
 	if clk == nil {
@@ -142,6 +145,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := wire.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
+	rules := placement.AllRules(placement.Natives(o.RunsNoWorkloads))
 	verdicts, watching, asker := placement.NewVerdicts(), placement.NewWatching(), checks.NewAsker(clk, o.ChecksReachLocal)
 	heard, news := contact.New(mgr.GetAPIReader(), clk), contact.NewNews()
 	tracer := tracing.New(o.Tracing)
@@ -161,16 +165,16 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 			return agent.Setup(mgr, clk, heard.Since, news, hubID, measures)
 		},
 		func() error {
-			return placement.Setup(mgr, clk, heard.Since, newsOf, hubID, verdicts, watching, measures, asker, tracer, onKarmada)
+			return placement.Setup(mgr, rules, clk, heard.Since, newsOf, hubID, verdicts, watching, measures, asker, tracer, onKarmada)
 		},
-		func() error { return delivery.Setup(mgr, clk, hubID, verdicts, watching, tracer, onKarmada) },
+		func() error { return delivery.Setup(mgr, rules, clk, hubID, verdicts, watching, tracer, onKarmada) },
 		func() error {
 			if o.ClusterProfiles == "" {
 				return nil
 			}
 			return profiles.Setup(mgr, clk, o.ClusterProfiles)
 		},
-		func() error { return aggregate.Setup(mgr, clk, hubID, verdicts, measures, tracer) },
+		func() error { return aggregate.Setup(mgr, rules, clk, hubID, verdicts, measures, tracer) },
 	} {
 		if err := setup(); err != nil {
 			return err

@@ -46,6 +46,7 @@ func run() int {
 type flags struct {
 	kubeconfig string
 	options    hub.Options
+	runs       bool
 	webhook    serving.Flags
 	logLevel   string
 	logFormat  string
@@ -69,6 +70,7 @@ func command() *cobra.Command {
 	s.BoolVar(&f.options.LeaderElection, "leader-elect", true, "let one of several hubs act, by a Lease")
 	s.StringVar(&f.options.LeaderElectionNamespace, "leader-election-namespace", "flotilla-system", "namespace of that Lease, and of the webhook's Secret and Service; made if it does not exist")
 	s.StringVar((*string)(&f.options.Inventory), "inventory", string(hub.InventoryAgent), "where members come from: agent, clusters that join by flotilla-agent; or karmada, the Clusters of the Karmada whose API server this is")
+	s.BoolVar(&f.runs, "hub-runs-workloads", true, "controllers of the hub's own cluster run the workloads of apps/v1 and batch/v1 that stand there, as in every whole cluster; false: it is an API server without them, and members get copies. On a whole cluster false makes each pod run twice")
 	s.StringVar(&f.options.ClusterProfiles, "cluster-profiles", "", "namespace in which each member is published as a ClusterProfile of SIG Multicluster; empty for nowhere")
 	s.BoolVar(&f.options.ChecksReachLocal, "checks-reach-local", false, "let policies' checks by HTTP ask the hub's own machine and link, and where clouds give credentials")
 	f.webhook.Add(s, program)
@@ -102,7 +104,7 @@ func (f *flags) run(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	f.options.Tracing = provider
+	f.options.Tracing, f.options.RunsNoWorkloads = provider, !f.runs
 	mgr, err := f.newManager(ctx, cfg)
 	if err != nil {
 		return err

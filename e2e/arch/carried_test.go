@@ -14,7 +14,7 @@ import (
 // checks.
 func TestAgentsCarryWhatHubsSend(t *testing.T) {
 	sent := []string{"Job"}
-	for kind := range placement.AllRules() {
+	for kind := range placement.AllRules(placement.MembersRunNatives) {
 		sent = append(sent, kind)
 	}
 	for _, kind := range sent {

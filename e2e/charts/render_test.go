@@ -67,7 +67,7 @@ capi: {extraVolumes: [{name: own, emptyDir: {}}]}
 const narrow = "hub: {allowKinds: [CloneSet, ConfigMap], allowNamespaces: [shop, team-*]}"
 
 // onKarmada is what the chart of the hub alone can turn on.
-const onKarmada = "inventory: karmada\nclusterProfiles: {namespace: fleet}\n"
+const onKarmada = "inventory: karmada\nclusterProfiles: {namespace: fleet}\nhub: {runsWorkloads: false}\n"
 
 // chart returns the folder of a chart.
 func chart(name string) string { return filepath.Join("..", "..", "charts", name) }
@@ -224,7 +224,7 @@ func TestDefinitionsLeftOut(t *testing.T) {
 func TestRights(t *testing.T) {
 	want := map[string][]rbacv1.PolicyRule{
 		"ClusterRole flotilla-hub": hubrights.Rules(), "Role flotilla-hub": hubrights.NamespaceRules(),
-		"ClusterRole flotilla-hub-karmada": hubrights.KarmadaRules(), "Role flotilla-hub-clusterprofiles in fleet": hubrights.ClusterProfileRules(),
+		"ClusterRole flotilla-hub-karmada": hubrights.KarmadaRules(), "ClusterRole flotilla-hub-workloads": hubrights.WorkloadRules(), "Role flotilla-hub-clusterprofiles in fleet": hubrights.ClusterProfileRules(),
 		"ClusterRole flotilla-approver": registration.ApproverRules(), "Role flotilla-approver": registration.ApproverNamespaceRules(),
 		"Role flotilla-approver in flotilla-members": registration.ApproverMembersRules(),
 		"ClusterRole flotilla-agent":                 agentrights.Rules(), "Role flotilla-agent": agentrights.NamespaceRules(),

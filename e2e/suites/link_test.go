@@ -5,6 +5,7 @@ package suites_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -118,10 +120,16 @@ var _ = Describe("The link between hub and member", func() {
 		h.ExpectAtRest(ctx, api, 12)
 	})
 
-	It("7.7-2: an agent that was away with many changes pending reports before it executes, and the newest orders stand", func(ctx SpecContext) {
-		const sets = 16
+	It("7.7-2: an agent that was away with 1 000 changes pending reports before it executes, and the newest orders stand", func(ctx SpecContext) {
+		// Workloads with pods are scaled and deleted; the others are ConfigMaps, for which a member needs one request each.
+		const (
+			sets  = 16
+			maps  = 1000 - sets
+			stood = 240 // as many of them stand in the member before: every second is deleted meanwhile, and the others are changed
+		)
 		ns := federated(ctx, "pending")
 		mend()
+		enforce(ctx, ns, copies(ns, "east", "ConfigMap"))
 		east := h.Members["east"]
 		name := func(i int) string { return fmt.Sprintf("s%02d", i) }
 		var manifests []string
@@ -129,9 +137,16 @@ var _ = Describe("The link between hub and member", func() {
 			manifests = append(manifests, cloneSet(ns, name(i), 3, "s:1", ""))
 		}
 		h.Hub.Apply(ctx, manifests...)
+		each(ctx, 0, stood, func(ctx context.Context, i int) error { return h.Hub.Client.Create(ctx, pendingMap(ns, i, "one")) })
 		for i := range sets {
 			h.ExpectAtRest(ctx, harness.CloneSet(ns, name(i)), 3)
 		}
+		want := map[string]string{}
+		for i := range stood {
+			want[pendingMap(ns, i, "").Name] = "one"
+		}
+		expectMaps(ctx, east, ns, want)
+
 		kill(ctx, fleet.AgentName("east"))
 		var deleted, scaled []string
 		for i := range sets {
@@ -144,13 +159,33 @@ var _ = Describe("The link between hub and member", func() {
 		// One command each: within 40 s the hub still takes the member for Ready and orders something of it, too.
 		h.Kubectl(ctx, append([]string{"-n", ns, "scale", "--replicas=9"}, scaled...)...)
 		h.Kubectl(ctx, append([]string{"-n", ns, "delete", "--timeout=240s"}, deleted...)...)
+		each(ctx, 0, maps, func(ctx context.Context, i int) error {
+			switch {
+			case i >= stood:
+				return h.Hub.Client.Create(ctx, pendingMap(ns, i, "two"))
+			case i%2 == 0:
+				return h.Hub.Client.Delete(ctx, pendingMap(ns, i, ""))
+			default:
+				return h.Hub.Client.Update(ctx, pendingMap(ns, i, "two"))
+			}
+		})
+		clear(want)
+		for i := range maps {
+			if i >= stood || i%2 == 1 {
+				want[pendingMap(ns, i, "").Name] = "two"
+			}
+		}
 		By("waiting until the hub has ordered all of it")
-		Eventually(ctx, func(ctx context.Context) (int, error) { return terminating(ctx, ns) }).WithTimeout(2 * harness.Patience).Should(Equal(len(deleted)))
+		Eventually(ctx, func(ctx context.Context) (int, error) { return terminating(ctx, ns) }).WithTimeout(2 * harness.Patience).Should(Equal(len(deleted) + stood/2))
 		for i := 1; i < sets; i += 2 {
 			placedFor(ctx, harness.CloneSet(ns, name(i)), 9)
 		}
+		Eventually(ctx, func(ctx context.Context) (int, error) { return orderedAsTwo(ctx, ns) }).WithTimeout(2 * harness.Patience).Should(Equal(len(want)))
+
 		back := time.Now()
 		restart(ctx, fleet.AgentName("east"))
+		expectMaps(ctx, east, ns, want)
+		Eventually(ctx, func(ctx context.Context) (int, error) { return terminating(ctx, ns) }).WithTimeout(2 * harness.Patience).Should(BeZero())
 		for i := range sets {
 			if w := harness.CloneSet(ns, name(i)); i%2 == 0 {
 				Eventually(ctx, func(ctx context.Context) ([]string, error) { return h.Works(ctx, w) }).WithTimeout(2 * harness.Patience).Should(BeEmpty())
@@ -183,6 +218,27 @@ var _ = Describe("The link between hub and member", func() {
 			Expect(e.Received).To(BeTemporally(">", answered), "%s %s before the hub had answered", e.Verb, e.Name)
 		}
 		Expect(executed).To(BeNumerically(">=", len(deleted)))
+		gone, made := map[string]int{}, map[string]int{}
+		for _, e := range requests(east, back, ours, "", "configmaps") {
+			switch {
+			case e.Namespace != ns || e.Code >= 300:
+				continue
+			case e.Verb == "delete":
+				gone[e.Name]++
+			case e.Code == http.StatusCreated:
+				made[e.Name]++
+			default:
+				continue // an agent that begins anew holds what it carried out before, too
+			}
+			Expect(e.Received).To(BeTemporally(">", answered), "%s %s before the hub had answered", e.Verb, e.Name)
+		}
+		Expect(gone).To(HaveLen(stood/2), "one deletion for each")
+		Expect(made).To(HaveLen(maps-stood), "one creation for each")
+		for _, once := range []map[string]int{gone, made} {
+			for name, count := range once {
+				Expect(count).To(Equal(1), name)
+			}
+		}
 	})
 
 	It("7.7-14: forged reports count as far as they can be true, the MemberCluster says so, and the truth comes with the agent", func(ctx SpecContext) {
@@ -341,6 +397,60 @@ func terminating(ctx context.Context, ns string) (int, error) {
 	count := 0
 	for i := range works.Items {
 		if w := &works.Items[i]; strings.HasPrefix(w.Name, ns+".") && w.DeletionTimestamp != nil {
+			count++
+		}
+	}
+	return count, nil
+}
+
+// each does something for the numbers from first to before end, some at the same time: a client alone would take most of the test's time.
+func each(ctx context.Context, first, end int, do func(ctx context.Context, i int) error) {
+	GinkgoHelper()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for i := first; i < end; i++ {
+		group.Go(func() error { return do(ctx, i) })
+	}
+	Expect(group.Wait()).To(Succeed())
+}
+
+// pendingMap is the ConfigMap of a number.
+func pendingMap(ns string, i int, value string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: fmt.Sprintf("m%03d", i)}, Data: map[string]string{"key": value}}
+}
+
+// expectMaps waits until the ConfigMaps of a member's namespace, but for that which every cluster makes, have these values of key.
+func expectMaps(ctx context.Context, member *harness.Cluster, ns string, want map[string]string) {
+	GinkgoHelper()
+	Eventually(ctx, func(ctx context.Context) (string, error) {
+		list := &corev1.ConfigMapList{}
+		if err := member.Client.List(ctx, list, client.InNamespace(ns)); err != nil {
+			return "", err
+		}
+		have, wrong := 0, ""
+		for i := range list.Items {
+			switch m := &list.Items[i]; {
+			case m.Name == "kube-root-ca.crt":
+			case want[m.Name] == "" || want[m.Name] != m.Data["key"]:
+				wrong = fmt.Sprintf(", and %s has %q", m.Name, m.Data["key"])
+			default:
+				have++
+			}
+		}
+		return fmt.Sprintf("%d as wanted%s", have, wrong), nil
+	}).WithTimeout(2 * harness.Patience).Should(Equal(fmt.Sprintf("%d as wanted", len(want))))
+}
+
+// orderedAsTwo counts the Works for east that carry a ConfigMap of a namespace with the value two.
+func orderedAsTwo(ctx context.Context, ns string) (int, error) {
+	works := &work.WorkList{}
+	if err := h.Hub.Client.List(ctx, works, client.InNamespace(work.NamespacePrefix+"east")); err != nil {
+		return 0, err
+	}
+	count := 0
+	for i := range works.Items {
+		w := &works.Items[i]
+		if strings.HasPrefix(w.Name, ns+".") && w.DeletionTimestamp == nil && len(w.Spec.Workload.Manifests) == 1 && strings.Contains(string(w.Spec.Workload.Manifests[0].Raw), `"key":"two"`) {
 			count++
 		}
 	}

@@ -34,9 +34,9 @@ type Reconciler struct {
 }
 
 // NewReconciler returns a reconciler that writes with c and reads c's cache.
-func NewReconciler(c client.Client, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts) *Reconciler {
+func NewReconciler(c client.Client, rules map[string]placement.Rule, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts) *Reconciler {
 	return &Reconciler{
-		client: c, clock: clk, rules: placement.AllRules(), hubID: hubID, verdicts: verdicts,
+		client: c, clock: clk, rules: rules, hubID: hubID, verdicts: verdicts,
 		pace: newPace(clk), written: wire.NewWritten[wire.Key](clk),
 	}
 }

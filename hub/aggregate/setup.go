@@ -28,11 +28,11 @@ import (
 // workers is how many workloads are summed at once: a sum is one write at most.
 const workers = 8
 
-// Setup adds the controller of this stage to the manager.
-func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, measures *meter.Meter, tracer *tracing.Tracer) error {
-	r := NewReconciler(mgr.GetClient(), clk, hubID, verdicts)
+// Setup adds the controller of this stage to the manager. rules is the table of the kinds that are placed.
+func Setup(mgr ctrl.Manager, rules map[string]placement.Rule, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, measures *meter.Meter, tracer *tracing.Tracer) error {
+	r := NewReconciler(mgr.GetClient(), rules, clk, hubID, verdicts)
 	r.meter, r.tracer = measures, tracer
-	w := &watches{client: mgr.GetClient(), rules: placement.AllRules()}
+	w := &watches{client: mgr.GetClient(), rules: rules}
 	controllers := builder.TypedControllerManagedBy[wire.Key](mgr).Named("aggregate").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
 		WatchesRawSource(verdicts.Source(w.concerned)).

@@ -31,10 +31,10 @@ type CopyReconciler struct {
 }
 
 // NewCopyReconciler returns a reconciler that writes with c and reads c's cache; live reads past the cache what objects
-// hold, which is not cached.
-func NewCopyReconciler(c client.Client, live client.Reader, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, watching *placement.Watching) *CopyReconciler {
+// hold, which is not cached. rules is the table of the kinds that are placed.
+func NewCopyReconciler(c client.Client, live client.Reader, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, watching *placement.Watching, rules map[string]placement.Rule) *CopyReconciler {
 	r := NewReconciler(c, live, clk, hubID, verdicts)
-	r.rules = placement.AllRules()
+	r.rules = rules
 	return &CopyReconciler{Reconciler: *r, watching: watching}
 }
 
@@ -202,9 +202,9 @@ func (r *CopyReconciler) gatherOwn(ctx context.Context, s *state, f *copyFacts) 
 }
 
 // setupCopies adds the controller of copied objects.
-func setupCopies(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, watching *placement.Watching, marks bool) error {
+func setupCopies(mgr ctrl.Manager, rules map[string]placement.Rule, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, watching *placement.Watching, marks bool) error {
 	ours := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan())
-	r := NewCopyReconciler(mgr.GetClient(), mgr.GetAPIReader(), clk, hubID, verdicts, watching)
+	r := NewCopyReconciler(mgr.GetClient(), mgr.GetAPIReader(), clk, hubID, verdicts, watching, rules)
 	r.marks = marks
 	copies, err := builder.TypedControllerManagedBy[wire.Key](mgr).Named("copies").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).

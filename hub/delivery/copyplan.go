@@ -92,6 +92,9 @@ func planCopy(f *copyFacts) ([]*work.Work, *placement.Refusal, error) {
 	if f.object == nil || len(members) == 0 {
 		return nil, nil, nil
 	}
+	if refusal := runsHere(f.object); refusal != nil {
+		return nil, refusal, nil
+	}
 	manifest, err := renderCopy(f.object)
 	if err != nil {
 		return nil, nil, err
@@ -118,7 +121,7 @@ func planCopy(f *copyFacts) ([]*work.Work, *placement.Refusal, error) {
 			Spec: work.WorkSpec{Workload: work.WorkloadTemplate{Manifests: []work.Manifest{{RawExtension: runtime.RawExtension{Raw: manifest}}}}},
 		}
 		if f.adopted(member) {
-			w.Annotations[topology.AnnotationAdopt] = "0" // it has no replicas
+			w.Annotations[topology.AnnotationAdopt] = strconv.FormatInt(replicasOf(f.object), 10)
 		}
 		switch have := f.have[member]; {
 		case isClaim(f.key):
@@ -129,6 +132,12 @@ func planCopy(f *copyFacts) ([]*work.Work, *placement.Refusal, error) {
 		works = append(works, w)
 	}
 	return works, nil, nil
+}
+
+// replicasOf is how many replicas every copy has, 0 for a kind without replicas.
+func replicasOf(object *unstructured.Unstructured) int64 {
+	replicas, _, _ := unstructured.NestedInt64(object.Object, "spec", "replicas") // another type is refused by the API server
+	return replicas
 }
 
 // isClaim tells whether the object holds data of users: it is made in members, and never changed or deleted there.
@@ -174,10 +183,10 @@ func renderCopy(object *unstructured.Unstructured) ([]byte, error) {
 	tree := object.DeepCopy()
 	unstructured.RemoveNestedField(tree.Object, "status")
 	meta := map[string]any{"name": object.GetName(), "namespace": object.GetNamespace()}
-	if labels := carried(object.GetLabels(), nil); len(labels) > 0 {
-		meta["labels"] = labels
+	labels, annotations := carried(object.GetLabels(), nil), carried(object.GetAnnotations(), nil)
+	if placement.IsNative(object.GroupVersionKind().GroupKind()) {
+		stripNative(tree, labels, annotations)
 	}
-	annotations := carried(object.GetAnnotations(), nil)
 	switch object.GetKind() {
 	case "Service":
 		stripService(tree)
@@ -188,6 +197,9 @@ func renderCopy(object *unstructured.Unstructured) ([]byte, error) {
 		maps.DeleteFunc(annotations, func(key, _ string) bool {
 			return strings.HasPrefix(key, "pv.kubernetes.io/") || strings.HasPrefix(key, "volume.kubernetes.io/") || strings.HasPrefix(key, "volume.beta.kubernetes.io/")
 		})
+	}
+	if len(labels) > 0 {
+		meta["labels"] = labels
 	}
 	if len(annotations) > 0 {
 		meta["annotations"] = annotations

@@ -23,8 +23,8 @@ import (
 // workers is how many workloads are delivered at once; each writes its Works in parallel too.
 const workers = 8
 
-// Setup adds the controllers of this stage to the manager. marks: agents of Karmada execute the Works.
-func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, watching *placement.Watching, tracer *tracing.Tracer, marks bool) error {
+// Setup adds the controllers of this stage to the manager. rules is the table of the kinds that are placed; marks: agents of Karmada execute the Works.
+func Setup(mgr ctrl.Manager, rules map[string]placement.Rule, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, watching *placement.Watching, tracer *tracing.Tracer, marks bool) error {
 	ours := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan())
 	controllers := builder.TypedControllerManagedBy[wire.Key](mgr).Named("delivery").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
@@ -42,7 +42,7 @@ func Setup(mgr ctrl.Manager, clk clock.PassiveClock, hubID string, verdicts *pla
 	if err := controllers.Complete(r); err != nil {
 		return fmt.Errorf("set up controller delivery: %w", err)
 	}
-	return setupCopies(mgr, clk, hubID, verdicts, watching, marks)
+	return setupCopies(mgr, rules, clk, hubID, verdicts, watching, marks)
 }
 
 func placementKey(_ context.Context, o client.Object) []wire.Key {

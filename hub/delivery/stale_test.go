@@ -164,7 +164,7 @@ func TestNoCopyIsMadeForADecisionThatIsGone(t *testing.T) {
 		return p
 	}
 	cached := hubClient(t, decision("east", "west"))
-	r := NewCopyReconciler(cached, hubClient(t, settings, decision("east")), clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewVerdicts(), placement.NewWatching())
+	r := NewCopyReconciler(cached, hubClient(t, settings, decision("east")), clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewVerdicts(), placement.NewWatching(), placement.AllRules(placement.HubRunsNatives))
 	result, err := r.Reconcile(t.Context(), key)
 	if err != nil {
 		t.Fatal(err)

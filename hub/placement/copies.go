@@ -17,14 +17,18 @@ const secretKind = "Secret"
 
 // copied returns the table of the kinds of which every selected member gets a copy, by kind. The hub keeps their metadata
 // alone: what they hold is read when it is delivered.
-func copied() map[string]Rule {
+func copied(workloads Natives) map[string]Rule {
 	rules := map[string]Rule{}
 	core := corev1.SchemeGroupVersion
-	for _, gvk := range []schema.GroupVersionKind{
+	kinds := []schema.GroupVersionKind{
 		core.WithKind("ConfigMap"), core.WithKind("PersistentVolumeClaim"), core.WithKind(secretKind), core.WithKind("Service"), core.WithKind("ServiceAccount"),
 		// Who exports a Service to other clusters says so in each of them: a multi-cluster service implementation reads it there.
 		{Group: "multicluster.x-k8s.io", Version: "v1alpha1", Kind: "ServiceExport"},
-	} {
+	}
+	if workloads == MembersRunNatives {
+		kinds = append(kinds, natives()...)
+	}
+	for _, gvk := range kinds {
 		rules[gvk.Kind] = Rule{
 			GVK: gvk, Copied: true,
 			New: func() client.Object { return metadataOf(gvk) },
@@ -36,6 +40,7 @@ func copied() map[string]Rule {
 			read: func(o client.Object) (Workload, *Refusal) {
 				w := newWorkload(o, gvk, new(int32(0)))
 				w.Copied = true
+				w.Ref.Generation = 0 // where it goes does not depend on what it holds
 				return w, nil
 			},
 		}
@@ -49,9 +54,10 @@ func metadataOf(gvk schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	return o
 }
 
-// AllRules returns the table of all kinds that the hub places: those that it divides, and those that it copies.
-func AllRules() map[string]Rule {
-	rules := copied()
+// AllRules returns the table of all kinds that the hub places: those that it divides, and those that it copies, which Kubernetes' own
+// workloads are among where members run them.
+func AllRules(workloads Natives) map[string]Rule {
+	rules := copied(workloads)
 	for kind, rule := range Rules() {
 		rules[kind] = rule
 	}

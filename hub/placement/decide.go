@@ -69,7 +69,7 @@ func decideFederated(s *state, rules map[string]Rule) step {
 	policy := SelectPolicy(&workload, s.policies, recorded)
 	switch {
 	case rule.Copied && s.placement == nil && (policy == nil || !letsGo(&policy.Spec, s.key.Kind) ||
-		ClusterMade(s.key.Kind, s.key.Namespace, s.key.Name, s.object.GetAnnotations())):
+		ClusterMade(s.key.Kind, s.key.Namespace, s.key.Name, s.object.GetAnnotations()) || OfNative(s.object)):
 		return step{} // an object of the hub alone, as most are
 	case policy != nil && !letsGo(&policy.Spec, s.key.Kind):
 		refusal = &Refusal{topology.PolicySecretsNotCarried, fmt.Sprintf(

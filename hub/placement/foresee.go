@@ -21,7 +21,7 @@ type Foresight struct {
 // NewForesight returns a foresight that reads from reader, which must know the indexes of [wire.Index]. hubID is the
 // identity of the hub: reports for another one do not count.
 func NewForesight(reader client.Reader, hubID string) *Foresight {
-	return &Foresight{gatherer{reader: reader, rules: AllRules(), hubID: hubID, clock: clock.RealClock{}}}
+	return &Foresight{gatherer{reader: reader, rules: AllRules(HubRunsNatives), hubID: hubID, clock: clock.RealClock{}}}
 }
 
 // Outcome is what the hub does about a workload.
@@ -50,7 +50,7 @@ type Outcome struct {
 // reader fails.
 func (f *Foresight) Of(ctx context.Context, key wire.Key) (Outcome, error) {
 	if _, ok := f.rules[key.Kind]; !ok {
-		return Outcome{}, fmt.Errorf("%s: the hub does not place the kind %s; it places %s", key.Sentence(), key.Kind, kindsThatWork())
+		return Outcome{}, fmt.Errorf("%s: the hub does not place the kind %s; it places %s", key.Sentence(), key.Kind, kindsThatWork(f.rules))
 	}
 	s, err := f.gather(ctx, key)
 	if err != nil {

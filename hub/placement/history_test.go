@@ -22,7 +22,7 @@ import (
 // asks for; nothing is kept while the template stays.
 func TestRemember(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build()
-	r := &Reconciler{gatherer: gatherer{rules: AllRules()}, client: c, live: c}
+	r := &Reconciler{gatherer: gatherer{rules: AllRules(HubRunsNatives)}, client: c, live: c}
 	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "one"}}
 	cs.Spec.RevisionHistoryLimit = new(int32(2))
 	cs.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}

@@ -50,9 +50,13 @@ func Rules() map[string]Rule {
 }
 
 // kindsThatWork names the kinds that a policy can select, for messages.
-func kindsThatWork() string {
+func kindsThatWork(rules map[string]Rule) string {
 	names := func(rules map[string]Rule) string { return strings.Join(slices.Sorted(maps.Keys(rules)), ", ") }
-	return fmt.Sprintf("%s (apps.kruise.io), and %s (apiVersion v1)", names(Rules()), names(copied()))
+	text := fmt.Sprintf("%s (apps.kruise.io), and %s (apiVersion v1)", names(Rules()), names(copied(HubRunsNatives)))
+	if rules["Deployment"].Copied {
+		text += ", and " + strings.Join(nativeNames(), ", ")
+	}
+	return text
 }
 
 // Workload is what a decision depends on of the user's object.

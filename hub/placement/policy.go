@@ -7,11 +7,8 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -123,7 +120,7 @@ func unknownKinds(spec *topology.FederationPolicySpec, rules map[string]Rule) []
 	var unknown []string
 	for i := range spec.Workloads {
 		s := &spec.Workloads[i]
-		if runsOnHub(s) {
+		if runsOnHub(s, rules) {
 			continue
 		}
 		if rule, ok := rules[s.Kind]; !ok || rule.GVK.Group != groupOf(s) {
@@ -144,9 +141,9 @@ func meantBy(s *topology.WorkloadSelector, rules map[string]Rule) string {
 	if s.APIVersion != "" && s.APIVersion != apps.GroupVersion.String() {
 		return ""
 	}
-	for _, version := range []schema.GroupVersion{appsv1.SchemeGroupVersion, batchv1.SchemeGroupVersion} {
-		if runsOnHub(&topology.WorkloadSelector{APIVersion: version.String(), Kind: s.Kind}) {
-			return version.String()
+	for _, native := range natives() {
+		if native.Kind == s.Kind {
+			return native.GroupVersion().String()
 		}
 	}
 	if rule, ok := rules[s.Kind]; ok && rule.GVK.Group != apps.GroupVersion.Group {
@@ -155,28 +152,11 @@ func meantBy(s *topology.WorkloadSelector, rules map[string]Rule) string {
 	return ""
 }
 
-// runsOnHub tells whether an entry names a kind that every cluster with Kubernetes' own controllers runs by itself, so that
-// its pods would run on the hub.
-func runsOnHub(s *topology.WorkloadSelector) bool {
-	switch groupOf(s) {
-	case appsv1.GroupName:
-		return slices.Contains([]string{"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"}, s.Kind)
-	case batchv1.GroupName:
-		return s.Kind == "Job" || s.Kind == "CronJob"
-	}
-	return false
-}
-
-// HubRuns tells whether the hub's own cluster runs the objects of a kind, so that nothing of them goes to members.
-func HubRuns(gvk schema.GroupVersionKind) bool {
-	return runsOnHub(&topology.WorkloadSelector{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind})
-}
-
 // kindsOfHub returns what a policy names and the hub's own cluster runs.
-func kindsOfHub(spec *topology.FederationPolicySpec) []string {
+func kindsOfHub(spec *topology.FederationPolicySpec, rules map[string]Rule) []string {
 	var named []string
 	for i := range spec.Workloads {
-		if s := &spec.Workloads[i]; runsOnHub(s) {
+		if s := &spec.Workloads[i]; runsOnHub(s, rules) {
 			named = append(named, fmt.Sprintf("%s (%s)", s.Kind, groupOf(s)))
 		}
 	}
@@ -185,11 +165,11 @@ func kindsOfHub(spec *topology.FederationPolicySpec) []string {
 }
 
 // insteadOf says what to do with the kinds that the hub's own cluster runs: what carries such pods, and where nothing does, who runs them.
-func insteadOf(spec *topology.FederationPolicySpec) string {
+func insteadOf(spec *topology.FederationPolicySpec, rules map[string]Rule) string {
 	var ways []string
 	for i := range spec.Workloads {
 		s := &spec.Workloads[i]
-		if !runsOnHub(s) {
+		if !runsOnHub(s, rules) {
 			continue
 		}
 		switch s.Kind {

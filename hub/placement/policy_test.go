@@ -123,7 +123,7 @@ func TestKindsOfTheHubHaveARemedyOfTheirOwn(t *testing.T) {
 		for i := 0; i < len(words); i += 2 {
 			spec.Workloads = append(spec.Workloads, topology.WorkloadSelector{APIVersion: words[i], Kind: words[i+1]})
 		}
-		if got := insteadOf(spec); !strings.Contains(got, tc.has) || strings.Contains(got, tc.hasNot) {
+		if got := insteadOf(spec, AllRules(HubRunsNatives)); !strings.Contains(got, tc.has) || strings.Contains(got, tc.hasNot) {
 			t.Errorf("%s: %q", tc.kinds, got)
 		}
 	}
@@ -146,7 +146,7 @@ func TestUnknownKinds(t *testing.T) {
 		{topology.WorkloadSelector{APIVersion: "example.com/v1", Kind: "Service"}, "Service (example.com)"},
 	} {
 		spec := &topology.FederationPolicySpec{Workloads: []topology.WorkloadSelector{tt.given}}
-		if got := strings.Join(unknownKinds(spec, AllRules()), ", "); got != tt.want {
+		if got := strings.Join(unknownKinds(spec, AllRules(HubRunsNatives)), ", "); got != tt.want {
 			t.Errorf("%+v: %q, want %q", tt.given, got, tt.want)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
@@ -53,7 +54,7 @@ type PolicyReconciler struct {
 }
 
 // NewPolicyReconciler returns a reconciler that writes with c.
-func NewPolicyReconciler(c client.Client, clk clock.PassiveClock, watching *Watching) *PolicyReconciler {
+func NewPolicyReconciler(c client.Client, clk clock.PassiveClock, watching *Watching, rules map[string]Rule) *PolicyReconciler {
 	served := func(kind schema.GroupVersionKind) (bool, error) {
 		_, err := c.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 		if meta.IsNoMatchError(err) {
@@ -61,7 +62,7 @@ func NewPolicyReconciler(c client.Client, clk clock.PassiveClock, watching *Watc
 		}
 		return err == nil, err
 	}
-	return &PolicyReconciler{client: c, rules: AllRules(), clock: clk, watching: watching, served: served, counts: map[PolicyKey]time.Time{}}
+	return &PolicyReconciler{client: c, rules: rules, clock: clk, watching: watching, served: served, counts: map[PolicyKey]time.Time{}}
 }
 
 // Reconcile gathers what a policy selects and what was placed by it, and writes its status when that changed.
@@ -168,6 +169,7 @@ type policyFacts struct {
 	missing   []string // kinds that are copied, and not defined on the hub
 	onHub     []string
 	instead   string // what to do with those
+	run       string // the first workload that it placed and the hub's own cluster runs all the same, and what to do
 	secrets   bool   // it selects Secrets and does not let them go
 	kinds     string
 	wrong     string // the first selector that cannot be read, and why
@@ -177,13 +179,13 @@ type policyFacts struct {
 	conflict, winner string
 }
 
-// PolicyCondition returns the condition Ready that the hub gives a policy, as things stand in what from reads.
-func PolicyCondition(ctx context.Context, from client.Reader, key PolicyKey) (metav1.Condition, error) {
+// PolicyCondition returns the condition Ready that a hub with this table of kinds gives a policy, as things stand in what from reads.
+func PolicyCondition(ctx context.Context, from client.Reader, rules map[string]Rule, key PolicyKey) (metav1.Condition, error) {
 	object, policy, status := emptyPolicy(key)
 	if err := from.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: key.Name}, object); err != nil {
 		return metav1.Condition{}, fmt.Errorf("get %s %s: %w", key.Kind, key.Name, err)
 	}
-	facts, err := gatherPolicy(ctx, from, AllRules(), func(Rule) bool { return true }, key, policy())
+	facts, err := gatherPolicy(ctx, from, rules, func(Rule) bool { return true }, key, policy())
 	if err != nil {
 		return metav1.Condition{}, err
 	}
@@ -193,7 +195,7 @@ func PolicyCondition(ctx context.Context, from client.Reader, key PolicyKey) (me
 
 // gatherPolicy reads what the status of a policy depends on; workloads of the kinds that are watched alone.
 func gatherPolicy(ctx context.Context, from client.Reader, rules map[string]Rule, watched func(Rule) bool, key PolicyKey, policy Policy) (policyFacts, error) {
-	f := policyFacts{key: key, federated: true, onHub: kindsOfHub(&policy.Spec), instead: insteadOf(&policy.Spec), unknown: unknownKinds(&policy.Spec, rules), kinds: kindsThatWork(), secrets: selectsHeldSecrets(&policy.Spec), wrong: unreadableAny(&policy.Spec)}
+	f := policyFacts{key: key, federated: true, onHub: kindsOfHub(&policy.Spec, rules), instead: insteadOf(&policy.Spec, rules), unknown: unknownKinds(&policy.Spec, rules), kinds: kindsThatWork(rules), secrets: selectsHeldSecrets(&policy.Spec), wrong: unreadableAny(&policy.Spec)}
 	if key.Namespace != "" {
 		namespace := &corev1.Namespace{}
 		if err := from.Get(ctx, client.ObjectKey{Name: key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
@@ -217,6 +219,9 @@ func gatherPolicy(ctx context.Context, from client.Reader, rules map[string]Rule
 		case ref == nil || p.DeletionTimestamp != nil || ref.Kind != key.Kind:
 		case ref.Name == key.Name:
 			f.workloads++
+			if said := ranOnHub(p); said != "" && (f.run == "" || said < f.run) {
+				f.run = said
+			}
 			subsets = withSubsets(subsets, p)
 		default:
 			others[wire.KeyOfPlacement(p)] = ref.Name
@@ -283,6 +288,8 @@ func (f *policyFacts) status(before *topology.FederationPolicyStatus, generation
 		condition.Reason = topology.PolicyRunsOnHub
 		condition.Message = fmt.Sprintf("%s %s names %s, which the hub's own cluster runs, so nothing of it goes to members; %s",
 			f.key.Kind, f.key.Name, strings.Join(f.onHub, ", "), f.instead)
+	case f.run != "":
+		condition.Reason, condition.Message = topology.PolicyRunsOnHub, f.run
 	case f.wrong != "":
 		condition.Reason = topology.PolicyInvalidSelector
 		condition.Message = fmt.Sprintf("%s of %s %s; until it is corrected it selects nothing, and what is placed stays as it is", f.wrong, f.key.Kind, f.key.Name)
@@ -314,4 +321,12 @@ func (f *policyFacts) status(before *topology.FederationPolicyStatus, generation
 	after.Workloads = f.workloads
 	meta.SetStatusCondition(&after.Conditions, condition)
 	return after
+}
+
+// ranOnHub is what a placement says of a workload that the hub's own cluster runs though it is told not to, "" where that is not so.
+func ranOnHub(p *topology.WorkloadPlacement) string {
+	if c := meta.FindStatusCondition(p.Status.Conditions, apps.ConditionStalled); c != nil && c.Status == metav1.ConditionTrue && c.Reason == topology.PolicyRunsOnHub {
+		return c.Message
+	}
+	return ""
 }

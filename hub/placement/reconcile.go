@@ -37,9 +37,9 @@ type Reconciler struct {
 
 // NewReconciler returns a reconciler that writes with c and reads c's cache, and reads what that does not hold with live. It alone
 // writes to ledger. heard tells since when the hub is in contact with its API server.
-func NewReconciler(c client.Client, live client.Reader, recorder events.EventRecorder, clk clock.PassiveClock, heard func() time.Time, hubID string, verdicts *Verdicts, watching *Watching, ledger *Ledger) *Reconciler {
+func NewReconciler(c client.Client, live client.Reader, recorder events.EventRecorder, clk clock.PassiveClock, heard func() time.Time, hubID string, verdicts *Verdicts, watching *Watching, ledger *Ledger, rules map[string]Rule) *Reconciler {
 	return &Reconciler{
-		gatherer: gatherer{reader: c, rules: AllRules(), hubID: hubID, watching: watching, clock: clk, heard: heard, ledger: ledger, decisions: newDecisions()},
+		gatherer: gatherer{reader: c, rules: rules, hubID: hubID, watching: watching, clock: clk, heard: heard, ledger: ledger, decisions: newDecisions()},
 		client:   c, verdicts: verdicts, written: wire.NewWritten[wire.Key](clk), live: live, events: recorder,
 	}
 }

@@ -13,9 +13,10 @@ import (
 // the names of the members that the policy selects, sorted. It fails for a kind that the hub does not place, and where the
 // reader fails.
 func SelectedFor(ctx context.Context, reader client.Reader, kind string, object client.Object) (*Policy, []string, error) {
-	rule, ok := AllRules()[kind]
+	rules := AllRules(HubRunsNatives)
+	rule, ok := rules[kind]
 	if !ok {
-		return nil, nil, fmt.Errorf("the hub does not place the kind %s; it places %s", kind, kindsThatWork())
+		return nil, nil, fmt.Errorf("the hub does not place the kind %s; it places %s", kind, kindsThatWork(rules))
 	}
 	workload, _ := rule.read(object) // what is wrong with it is told where it is decided
 	policies, err := listPolicies(ctx, reader, object.GetNamespace())

@@ -34,10 +34,10 @@ import (
 // busy.
 const workers = 8
 
-// Setup adds the controllers of this stage to the manager. withKarmada: policies of Karmada on the same API server propagate objects too.
-func Setup(mgr ctrl.Manager, clk clock.PassiveClock, heard func() time.Time, news func(member string) time.Time, hubID string, verdicts *Verdicts, watching *Watching, measures *meter.Meter, asker *checks.Asker, tracer *tracing.Tracer, withKarmada bool) error {
+// Setup adds the controllers of this stage to the manager. rules is the table of the kinds that are placed. withKarmada: policies of Karmada on the same API server propagate objects too.
+func Setup(mgr ctrl.Manager, rules map[string]Rule, clk clock.PassiveClock, heard func() time.Time, news func(member string) time.Time, hubID string, verdicts *Verdicts, watching *Watching, measures *meter.Meter, asker *checks.Asker, tracer *tracing.Tracer, withKarmada bool) error {
 	ledger := NewLedger(clk)
-	w := &watches{client: mgr.GetClient(), rules: AllRules(), watching: watching, ledger: ledger}
+	w := &watches{client: mgr.GetClient(), rules: rules, watching: watching, ledger: ledger}
 	decisions := builder.TypedControllerManagedBy[wire.Key](mgr).Named("placement").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
 		WatchesRawSource(asker.Source()).
@@ -56,7 +56,7 @@ func Setup(mgr ctrl.Manager, clk clock.PassiveClock, heard func() time.Time, new
 	for _, rule := range Rules() {
 		decisions = decisions.Watches(rule.New(), handler.TypedEnqueueRequestsFromMapFunc(keyOfKind[client.Object](rule.GVK.Kind)), builder.WithPredicates(workloadChanged()))
 	}
-	r := NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("flotilla-hub"), clk, heard, hubID, verdicts, watching, ledger)
+	r := NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("flotilla-hub"), clk, heard, hubID, verdicts, watching, ledger, rules)
 	r.meter, r.asker, r.news, r.tracer, r.rivals = measures, asker, news, tracer, rivals(mgr, withKarmada)
 	decider, err := decisions.Build(r)
 	if err != nil {
@@ -71,7 +71,7 @@ func Setup(mgr ctrl.Manager, clk clock.PassiveClock, heard func() time.Time, new
 		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(w.policiesBeside), builder.WithPredicates(policyOfPlacementChanged())).
 		Watches(&topology.MemberCluster{}, handler.TypedEnqueueRequestsFromMapFunc(w.everyPolicy), builder.WithPredicates(placesChanged())).
 		Watches(&corev1.Namespace{}, handler.TypedEnqueueRequestsFromMapFunc(w.policiesIn), builder.WithPredicates(predicate.LabelChangedPredicate{}))
-	if err := policies.Complete(NewPolicyReconciler(mgr.GetClient(), clk, watching)); err != nil {
+	if err := policies.Complete(NewPolicyReconciler(mgr.GetClient(), clk, watching, rules)); err != nil {
 		return fmt.Errorf("set up controller policy: %w", err)
 	}
 	return nil
@@ -305,7 +305,7 @@ func policyOfPlacementChanged() predicate.Predicate {
 	return predicate.Or(deletionBegan(), predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld.(*topology.WorkloadPlacement), e.ObjectNew.(*topology.WorkloadPlacement)
-			return !equality.Semantic.DeepEqual(before.Spec.Policy, after.Spec.Policy) ||
+			return ranOnHub(before) != ranOnHub(after) || !equality.Semantic.DeepEqual(before.Spec.Policy, after.Spec.Policy) ||
 				!slices.EqualFunc(before.Spec.Limits, after.Spec.Limits, func(a, b topology.SubsetLimits) bool { return a.Subset == b.Subset })
 		},
 	})

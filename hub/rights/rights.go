@@ -65,6 +65,15 @@ func KarmadaRules() []rbacv1.PolicyRule {
 	}
 }
 
+// WorkloadRules are what the hub may do beside that where its own cluster runs no workloads of apps/v1 and batch/v1
+// (--hub-runs-workloads=false): it reads those that it copies to members.
+func WorkloadRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		rule("apps", "daemonsets deployments replicasets statefulsets", read),
+		rule("batch", "cronjobs jobs", read),
+	}
+}
+
 // ClusterProfileRules are what the hub may do in the namespace of ClusterProfiles, where it publishes its members there
 // (--cluster-profiles).
 func ClusterProfileRules() []rbacv1.PolicyRule {

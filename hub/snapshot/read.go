@@ -33,12 +33,14 @@ type Reader struct {
 	cluster map[schema.GroupKind]bool
 	// Namespace is that of objects which name none.
 	Namespace string
+	// Natives says who runs Kubernetes' own workloads that stand on the hub, for the notes about them.
+	Natives placement.Natives
 }
 
 // NewReader returns a reader for the kinds that the scheme knows. It fails only if an embedded definition is broken.
 func NewReader(scheme *runtime.Scheme, namespace string) (*Reader, error) {
 	r := &Reader{
-		scheme: scheme, older: runtime.NewScheme(), rules: placement.AllRules(), Namespace: namespace,
+		scheme: scheme, older: runtime.NewScheme(), rules: placement.AllRules(placement.HubRunsNatives), Namespace: namespace,
 		schemas: map[schema.GroupVersionKind]map[string]any{},
 		cluster: map[schema.GroupKind]bool{{Kind: "Namespace"}: true},
 	}
@@ -179,7 +181,9 @@ func (r *Reader) one(tree map[string]any) ([]client.Object, []string, error) {
 		return nil, nil, fmt.Errorf("%s has no apiVersion or no kind; give it both", name)
 	case u.GetName() == "":
 		return nil, nil, fmt.Errorf("%s has no metadata.name; give it one", name)
-	case placement.HubRuns(gvk):
+	case placement.IsNative(gvk.GroupKind()) && r.Natives == placement.MembersRunNatives:
+		return nil, []string{fmt.Sprintf("%s is left out: each member that a policy selects gets the whole of it, and nothing of it is divided", name)}, nil
+	case placement.IsNative(gvk.GroupKind()):
 		return nil, []string{fmt.Sprintf("%s is left out: the hub's own cluster runs a %s of %s, and nothing of it goes to members; docs/errors.md#runsonhub says what to do",
 			name, gvk.Kind, gvk.GroupVersion())}, nil
 	case !r.scheme.Recognizes(gvk) && !r.older.Recognizes(gvk):

@@ -29,7 +29,7 @@ func lists() []client.ObjectList {
 		&corev1.NamespaceList{}, &topology.MemberClusterList{}, &topology.FederationPolicyList{}, &topology.ClusterFederationPolicyList{},
 		&topology.WorkloadPlacementList{}, &work.WorkList{}, &apps.WorkloadSpreadList{},
 	}
-	for _, rule := range placement.AllRules() {
+	for _, rule := range placement.AllRules(placement.HubRunsNatives) {
 		all = append(all, rule.NewList())
 	}
 	return all

@@ -122,7 +122,7 @@ data: {not: kept}
 	if diff := cmp.Diff(first.Objects(), second.Objects()); diff != "" {
 		t.Errorf("-first +second:\n%s", diff)
 	}
-	settings := placement.AllRules()["ConfigMap"].New()
+	settings := placement.AllRules(placement.HubRunsNatives)["ConfigMap"].New()
 	must(t, second.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "settings"}, settings))
 	if strings.Contains(text.String(), "kept") || settings.GetName() != "settings" {
 		t.Errorf("of a ConfigMap more than its metadata is kept, or less:\n%s", text.String())

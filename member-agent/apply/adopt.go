@@ -7,6 +7,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 )
@@ -29,10 +30,11 @@ func (r *Reconciler) look(w *work.Work, m *memo, live *unstructured.Unstructured
 	return ctrl.Result{RequeueAfter: conflictAgain}
 }
 
-// sameContent tells whether an object of a kind without replicas holds all that the order says, so that adopting it changes
-// nothing but marks: what pods read must not change under them. For workloads the hub asked before what stands.
+// sameContent tells whether an object that is copied whole holds all that the order says, so that adopting it changes
+// nothing but marks: what pods read must not change under them, nor what they are made from. For the workloads that a hub divides it
+// asked before what stands.
 func sameContent(live, desired *unstructured.Unstructured) bool {
-	if _, scales, err := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas"); scales || err != nil {
+	if _, scales, err := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas"); err != nil || scales && desired.GroupVersionKind().Group == apps.GroupVersion.Group {
 		return true
 	}
 	for field, want := range desired.Object {

@@ -24,10 +24,13 @@ type Allowed struct {
 	Namespaces []string
 }
 
-// carried are the kinds that hubs send: those of the suite, what goes with them, and the Jobs of checks. The agent has rights for these
-// alone.
+// carried are the kinds that hubs send: those of the suite, what goes with them, the Jobs of checks, and Kubernetes' own workloads, of
+// hubs that do not run them. The agent has rights for these alone.
 func carried() []schema.GroupKind {
-	kinds := []schema.GroupKind{{Group: "batch", Kind: "Job"}, {Group: "multicluster.x-k8s.io", Kind: "ServiceExport"}}
+	kinds := []schema.GroupKind{{Group: "batch", Kind: "CronJob"}, {Group: "batch", Kind: "Job"}, {Group: "multicluster.x-k8s.io", Kind: "ServiceExport"}}
+	for _, kind := range []string{"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"} {
+		kinds = append(kinds, schema.GroupKind{Group: "apps", Kind: kind})
+	}
 	for _, kind := range []string{"CloneSet", "StatefulSet", "UnitedDeployment", "WorkloadSpread"} {
 		kinds = append(kinds, schema.GroupKind{Group: apps.GroupVersion.Group, Kind: kind})
 	}
@@ -37,26 +40,29 @@ func carried() []schema.GroupKind {
 	return kinds
 }
 
-// Carried returns the names of all kinds that can be allowed, sorted.
+// Carried returns the names of all kinds that can be allowed, sorted. StatefulSet is that of both groups.
 func Carried() []string {
 	var names []string
 	for _, kind := range carried() {
 		names = append(names, kind.Kind)
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
 
 // Allow returns the list of these kinds in these namespaces. The error names a kind that no agent carries, or what is no namespace.
 func Allow(kinds, namespaces []string) (Allowed, error) {
 	allowed := Allowed{Kinds: map[schema.GroupKind]bool{}, Namespaces: namespaces}
 	for _, name := range kinds {
-		all := carried()
-		i := slices.IndexFunc(all, func(kind schema.GroupKind) bool { return kind.Kind == name })
-		if i < 0 {
+		known := false
+		for _, kind := range carried() {
+			if kind.Kind == name {
+				known, allowed.Kinds[kind] = true, true
+			}
+		}
+		if !known {
 			return Allowed{}, fmt.Errorf("%q is no kind that an agent carries; name some of %s", name, strings.Join(Carried(), ", "))
 		}
-		allowed.Kinds[all[i]] = true
 	}
 	for _, name := range namespaces {
 		// The beginning of a name, with something in the place of what follows, is a name.

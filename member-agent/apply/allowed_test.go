@@ -29,7 +29,7 @@ func TestAllowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	kruise, apps := schema.GroupVersion{Group: "apps.kruise.io", Version: "v1beta1"}, schema.GroupVersion{Group: "apps", Version: "v1"}
-	core, rbac := schema.GroupVersion{Version: "v1"}, schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}
+	core, batch, rbac := schema.GroupVersion{Version: "v1"}, schema.GroupVersion{Group: "batch", Version: "v1"}, schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}
 	for _, tc := range []struct {
 		allowed Allowed
 		kind    schema.GroupVersionKind
@@ -38,7 +38,11 @@ func TestAllowed(t *testing.T) {
 		{Allowed{}, rbac.WithKind("ClusterRoleBinding"), nil},
 		{all, kruise.WithKind("CloneSet"), nil},
 		{all, kruise.WithKind("StatefulSet"), nil},
-		{all, apps.WithKind("StatefulSet"), []string{"StatefulSet.apps"}}, // another group's
+		{all, apps.WithKind("StatefulSet"), nil}, // of both groups
+		{all, apps.WithKind("Deployment"), nil},
+		{all, apps.WithKind("ControllerRevision"), []string{"ControllerRevision.apps"}},
+		{all, batch.WithKind("CronJob"), nil},
+		{some, apps.WithKind("Deployment"), []string{"Deployment x/y", "--allow-kinds"}},
 		{all, core.WithKind("Secret"), nil},
 		{all, core.WithKind("Pod"), []string{"Pod", "it carries CloneSet, ConfigMap"}},
 		{all, rbac.WithKind("ClusterRoleBinding"), []string{"ClusterRoleBinding.rbac.authorization.k8s.io", "x/y"}},

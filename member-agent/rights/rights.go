@@ -79,8 +79,12 @@ func CarriedRules() map[string][]rbacv1.PolicyRule {
 	return map[string][]rbacv1.PolicyRule{
 		"CloneSet":              {},
 		"ConfigMap":             {rule("", "configmaps", write)},
+		"CronJob":               {rule("batch", "cronjobs", write)},
+		"DaemonSet":             {rule("apps", "daemonsets", write)},
+		"Deployment":            {},
 		"Job":                   {rule("batch", "jobs", change)},
 		"PersistentVolumeClaim": {},
+		"ReplicaSet":            {rule("apps", "replicasets", change)},
 		"Secret":                {rule("", "secrets", write)},
 		"Service":               {rule("", "services", write)},
 		"ServiceAccount":        {rule("", "serviceaccounts", write)},

@@ -54,8 +54,9 @@ type WorkloadSelector struct {
 	// +kubebuilder:validation:MaxLength=128
 	APIVersion string `json:"apiVersion,omitempty"`
 	// kind of the workloads: CloneSet or UnitedDeployment; or a kind of which every member gets a copy: ConfigMap, Service,
-	// ServiceAccount, PersistentVolumeClaim or Secret (apiVersion v1), ServiceExport (multicluster.x-k8s.io/v1alpha1). With another kind the policy's condition Ready says
-	// UnknownKind or RunsOnHub.
+	// ServiceAccount, PersistentVolumeClaim or Secret (apiVersion v1), ServiceExport (multicluster.x-k8s.io/v1alpha1), and where the hub's API server runs no workloads
+	// (--hub-runs-workloads=false) Deployment, StatefulSet, DaemonSet, ReplicaSet (apps/v1), Job and CronJob (batch/v1). With another kind the
+	// policy's condition Ready says UnknownKind or RunsOnHub.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="size(self) > 0",message="kind is empty: name the kind of the workloads, such as CloneSet or UnitedDeployment"
 	Kind string `json:"kind"`
@@ -256,7 +257,8 @@ type FederationPolicyStatus struct {
 const (
 	// PolicyInForce: the policy holds for the workloads that it selects.
 	PolicyInForce = "InForce"
-	// PolicyRunsOnHub: the policy names a kind that the hub's own cluster runs.
+	// PolicyRunsOnHub: the policy names a kind that the hub's own cluster runs, or it placed a workload that a controller there runs though
+	// the hub was told that there is none.
 	PolicyRunsOnHub = "RunsOnHub"
 	// PolicySecretsNotCarried: the policy selects Secrets and does not let them go to members.
 	PolicySecretsNotCarried = "SecretsNotCarried"

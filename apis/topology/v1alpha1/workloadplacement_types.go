@@ -97,7 +97,7 @@ type WorkloadReference struct {
 	Name string `json:"name"`
 	// uid of the user's object: another object of the same name is another workload.
 	UID types.UID `json:"uid"`
-	// generation of the user's object that the decision answers.
+	// generation of the user's object that the decision answers; 0 of an object that goes whole, whatever it holds.
 	Generation int64 `json:"generation"`
 }
 

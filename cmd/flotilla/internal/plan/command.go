@@ -30,6 +30,7 @@ type verb struct {
 	output  console.Output
 	files   []string
 	members []string
+	runs    bool
 }
 
 // NewCommand returns the verb plan.
@@ -55,6 +56,7 @@ The exit code is 0 if every replica has a place, and 1 if not.`,
 	v.output.AddFlag(command)
 	command.Flags().StringArrayVarP(&v.files, "filename", "f", nil, "file with workloads, policies, members; a folder; or - for standard input")
 	command.Flags().StringArrayVar(&v.members, "members", nil, "file with the fleet (MemberClusters, policies, a snapshot), in place of the hub")
+	command.Flags().BoolVar(&v.runs, "hub-runs-workloads", true, "what flotilla-hub was started with: false on a hub without controllers for workloads of apps/v1 and batch/v1")
 	return command
 }
 
@@ -101,6 +103,7 @@ func (v *verb) plan(ctx context.Context, in io.Reader) ([]explain.Planned, []str
 	if err != nil {
 		return nil, nil, err
 	}
+	reader.Natives = placement.Natives(!v.runs)
 	objects, notes, err := readFiles(reader, v.files, in)
 	base, more, baseErr := v.base(ctx, snapshot.New(scheme), reader, objects, in)
 	notes = append(notes, more...)
@@ -121,7 +124,7 @@ func (v *verb) plan(ctx context.Context, in io.Reader) ([]explain.Planned, []str
 	if err != nil {
 		return nil, notes, err
 	}
-	told, err := policyNotes(ctx, base, objects)
+	told, err := policyNotes(ctx, base, placement.AllRules(reader.Natives), objects)
 	notes = append(notes, told...)
 	if err != nil {
 		return nil, notes, err
@@ -164,7 +167,7 @@ func (v *verb) base(ctx context.Context, empty *snapshot.Snapshot, reader *snaps
 }
 
 // policyNotes says of each policy of the files what would keep it from holding, and what it names that is not there.
-func policyNotes(ctx context.Context, base *snapshot.Snapshot, objects []client.Object) ([]string, error) {
+func policyNotes(ctx context.Context, base *snapshot.Snapshot, rules map[string]placement.Rule, objects []client.Object) ([]string, error) {
 	var notes []string
 	for _, object := range objects {
 		key := placement.PolicyKey{Kind: object.GetObjectKind().GroupVersionKind().Kind, Namespace: object.GetNamespace(), Name: object.GetName()}
@@ -173,7 +176,7 @@ func policyNotes(ctx context.Context, base *snapshot.Snapshot, objects []client.
 		default:
 			continue
 		}
-		ready, err := placement.PolicyCondition(ctx, base, key)
+		ready, err := placement.PolicyCondition(ctx, base, rules, key)
 		switch {
 		case err != nil:
 			return notes, err

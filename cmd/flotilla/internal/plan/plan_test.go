@@ -306,3 +306,15 @@ spec:
 		})
 	}
 }
+
+// TestPlanOnABareHub holds that plan says nothing else of a Deployment than a hub whose cluster runs none.
+func TestPlanOnABareHub(t *testing.T) {
+	const deployment = "---\n{apiVersion: apps/v1, kind: Deployment, metadata: {name: native, namespace: shop}, spec: {}}\n" +
+		"---\n{apiVersion: topology.flotilla.dev/v1alpha1, kind: FederationPolicy, metadata: {name: mine, namespace: shop}, spec: {workloads: [{apiVersion: apps/v1, kind: Deployment}]}}\n"
+	for flag, want := range map[string]string{"--hub-runs-workloads": "RunsOnHub", "--hub-runs-workloads=false": "each member that a policy selects gets the whole of it"} {
+		_, talk, err := run(t, NewCommand(), "--members", file(t, fleet), "-f", file(t, cloneSet("api", 2, "")+deployment), flag)
+		if !strings.Contains(talk, "Deployment shop/native is left out") || !strings.Contains(talk, want) || strings.Contains(talk, "RunsOnHub") != (flag == "--hub-runs-workloads") {
+			t.Errorf("%s: told %q (%v)", flag, talk, err)
+		}
+	}
+}
