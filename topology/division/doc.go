@@ -47,7 +47,8 @@
 // an exact sum and loses only what a bound, health or n forces, and n+1 gives one cell one more. A bound of what no group
 // stands for (a cluster's over three zones, or anything over several subsets), and the room of a [Pool], is kept afterwards:
 // where the sum is exceeded, the max is divided over its cells as their ceilings, by the same rule, those first that have
-// no other place to go; where it is not reached, the min as their floors; then the subsets are divided again. A max always
+// no other place to go; where it is not reached, the min as their floors, each subset and each group with a bound up to what
+// its cells beside the bound can give above their own floors; then the subsets are divided again. A max always
 // holds. The order of the limits can leave replicas unplaced that another order would have placed: compared with all
 // allocations of small cases (up to six cells and seven replicas), 0.7 % of those with bounds that cross place one to three
 // fewer than could be, 2.4 % are further below mins than they had to be, and 1.3 % move more. Nearly all of the first two

@@ -108,18 +108,3 @@ func (d *divider) needs(l *limit) map[*part]int64 {
 	}
 	return needs
 }
-
-// raise divides the least of a limit over its cells as their floors.
-func (d *divider) raise(l *limit) {
-	entries := make([]Entry, len(l.cells))
-	for k, cell := range l.cells {
-		p, i := d.partOf(cell)
-		e := p.base[i]
-		most := min(e.Max, d.ceils[cell], p.n)
-		entries[k] = Entry{Weight: e.Weight, Min: p.shares[i], Max: max(most, p.shares[i]), Current: p.shares[i], Key: e.Key, hash: e.hash}
-	}
-	shares, _ := Seats(l.low, entries)
-	for k, cell := range l.cells {
-		d.floors[cell] = max(d.floors[cell], shares[k])
-	}
-}
