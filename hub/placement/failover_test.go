@@ -115,8 +115,7 @@ func TestFailoverStories(t *testing.T) {
 		"it returns with broken pods": {limited(1, 0), topology.FailoverReplace, []stage{
 			{"placed", "east south west", "", "east:4 south:4 west:4"},
 			{"it is lost", "east south west*", "east:4 south:4 west:4", "east:6 south:6 west:4-4(Lost)"},
-			{"all its pods are broken: it has nothing to offer", "east south west", "east:5/6 south:5/6 west:0/4", "east:6 south:6 west:1-1(Returned)"},
-			{"the others are available", "east south west", "east:6 south:6 west:0/1", "east:6 south:6 west:0"},
+			{"all its pods are broken: it has nothing to offer", "east south west", "east:5/6 south:5/6 west:0/4", "east:6 south:6 west:0"},
 		}},
 		"nobody else": {limited(1, 0), topology.FailoverReplace, []stage{
 			{"placed", "west", "", "west:12"},
@@ -137,6 +136,19 @@ func TestFailoverStories(t *testing.T) {
 			{"they are available: two go", "east south west~", "east:5 south:5 west:4", "east:5 south:5 west:2-2(Draining) Moving:2"},
 			{"they are gone: two start", "east south west~", "east:5 south:5 west:2", "east:6 south:6 west:2-2(Draining)"},
 			{"undone in the middle: what is there stays", "east south west", "east:6 south:6 west:2", "east:5 south:5 west:2"},
+		}},
+		"a second drain while pods of the first start": {limited(0, 2), "", []stage{
+			{"placed", "east south west", "", "east:4 south:4 west:4"},
+			{"two start", "east~ south west", "east:4 south:4 west:4", "east:4-4(Draining) south:5 west:5 Moving:2"},
+			{"what is available stays, and what starts where the surge has room", "east~ south west~", "east:4 south:4/5 west:4/5", "east:4-4(Draining) south:5 west:5-5(Draining) Moving:7"},
+			{"that is needed no more", "east~ south west~", "east:4 south:5 west:4/5", "east:3-3(Draining) south:5 west:4-4(Draining) Moving:7"},
+			{"as many are gone: others start", "east~ south west~", "east:3 south:5 west:4", "east:3-3(Draining) south:7 west:4-4(Draining) Moving:5"},
+		}},
+		"a second drain with what starts in the surge": {limited(0, 1), "", []stage{
+			{"placed", "east south west", "", "east:4 south:4 west:4"},
+			{"one starts", "east~ south west", "east:4 south:4 west:4", "east:4-4(Draining) south:5 west:4 Moving:3"},
+			{"what is available stays, what starts does not", "east~ south~ west", "east:4 south:4/5 west:4", "east:4-4(Draining) south:4-4(Draining) west:4 Moving:8"},
+			{"that is gone: one starts", "east~ south~ west", "east:4 south:4 west:4", "east:4-4(Draining) south:4-4(Draining) west:5 Moving:7"},
 		}},
 		"a policy selects other members, without a surge": {limited(2, 0), "", []stage{
 			{"placed", "east- south- west", "", "west:12"},

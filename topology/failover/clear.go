@@ -75,7 +75,11 @@ func (p *Part) lacks() lacking {
 			continue
 		}
 		of.want += int64(c.Want)
-		of.pods += c.there(p.Orders[i])
+		if c.Gradual {
+			of.pods += c.there(p.Orders[i])
+		} else {
+			of.pods += int64(min(c.Have, c.Want)) // what a rollout added there is within limits of its own
+		}
 		if c.Silent {
 			continue
 		}

@@ -23,7 +23,8 @@
 //
 //	kept     the pods that stay where they are to go: as many as places that are not filled yet (the number less what is
 //	         available there, and what a rollout may take there). Without a surge, maxUnavailable fewer.
-//	ordered  orders grow as far as Σ pods ≤ W + maxSurge, where pods of a gradual cell count until they are reported gone.
+//	ordered  orders grow as far as Σ pods ≤ W + maxSurge, where all pods that are reported count: those that go until they are
+//	        gone, and those that a rollout added.
 //
 // So whatever was available stays: Σ available ≥ W - maxUnavailable if it was before, W with a surge. At least one available
 // pod is kept while nothing is available where pods are to be; with maxSurge 0 one more may be started for that. NoTwin (a

@@ -52,7 +52,7 @@ type Moved struct {
 // its own result with unchanged reports changes nothing.
 func Move(cells []Cell, l Limits) Moved {
 	out := Moved{Orders: make([]Order, len(cells))}
-	var all, want, filled, need, mayAdd, moving int64
+	var all, want, filled, need, mayAdd, moving, pods int64
 	for i := range cells {
 		c := &cells[i]
 		out.Orders[i] = Order{Replicas: c.Want}
@@ -64,11 +64,15 @@ func Move(cells []Cell, l Limits) Moved {
 		mayAdd += int64(c.MayAdd)
 		if c.Gradual {
 			moving += int64(max(c.Have-c.Want, c.Total-c.Want, 0))
+			pods += int64(c.Total)
 		}
 		if c.Silent {
 			continue
 		}
 		there := c.fills()
+		if !c.Gradual {
+			pods += int64(there)
+		}
 		filled += int64(there)
 		need += int64(c.Want-there) + int64(c.MayBreak)
 	}
@@ -89,7 +93,8 @@ func Move(cells []Cell, l Limits) Moved {
 		keep = max(keep, 1)
 		surge = max(surge, 1)
 	}
-	leave(cells, out.Orders, keep)
+	roomy := surge > 0 && want+int64(surge)-mayAdd > pods
+	leave(cells, out.Orders, keep, roomy)
 	grow(cells, out.Orders, want+int64(surge)-mayAdd)
 	out.use(cells, filled, want, min(surge, l.Surge), broken)
 	return out
@@ -118,21 +123,36 @@ func stay(c *Cell, o *Order) {
 	o.Replicas = c.Want + o.Leaving
 }
 
-// leave shrinks the gradual cells: keep pods of all that are to go stay, in the last cells by key.
-func leave(cells []Cell, orders []Order, keep int64) {
+// leave shrinks the gradual cells: of the available pods that are to go, as many as keep stay, last in members that are not heard of, and
+// first in the last cells by key. Pods that are not available stay as well where still more are missing, if roomy: nobody needs their place.
+func leave(cells []Cell, orders []Order, keep int64, roomy bool) {
 	var gradual []int
 	for i := range cells {
 		if c := &cells[i]; c.Gradual && !c.Lost && c.Have > c.Want {
 			gradual = append(gradual, i)
 		}
 	}
-	slices.SortFunc(gradual, func(a, b int) int { return cmp.Compare(cells[b].Key, cells[a].Key) })
+	slices.SortFunc(gradual, func(a, b int) int {
+		return cmp.Or(cmp.Compare(cells[a].turn(), cells[b].turn()), cmp.Compare(cells[b].Key, cells[a].Key))
+	})
 	for _, i := range gradual {
 		c := &cells[i]
-		stays := int32(min(max(keep, 0), int64(c.Have-c.Want)))
-		keep -= int64(stays)
-		orders[i] = Order{Replicas: c.Want + stays, Leaving: stays}
+		serves := int64(c.surplus())
+		stays := min(max(keep, 0), serves)
+		if roomy && keep > serves {
+			stays = int64(c.Have - c.Want) // what is not available may yet be
+		}
+		keep -= serves
+		orders[i] = Order{Replicas: c.Want + int32(stays), Leaving: int32(stays)}
 	}
+}
+
+// turn tells which cells keep pods before others.
+func (c *Cell) turn() int {
+	if c.Silent {
+		return 1
+	}
+	return 0
 }
 
 // grow raises orders as far as most pods may exist; the rest waits.
@@ -160,12 +180,15 @@ func grow(cells []Cell, orders []Order, most int64) {
 // fills is how many available pods a cell has of those that it is to have. What is beyond its order goes again: a rollout added it.
 func (c *Cell) fills() int32 { return min(c.Available, c.Want, c.Have) }
 
-// there is how many pods there are in a cell, or may still be, before its order grows.
+// surplus is how many available pods a cell has above those that it is to have.
+func (c *Cell) surplus() int32 { return max(min(c.Available, c.Have)-c.Want, 0) }
+
+// there is how many pods there are in a cell, or may still be, before its order grows: also those that go, and those that a rollout added.
 func (c *Cell) there(o Order) int64 {
-	if c.Gradual {
-		return int64(max(min(o.Replicas, c.Have), c.Total))
+	if c.Silent && !c.Gradual {
+		return int64(min(c.Have, o.Replicas))
 	}
-	return int64(min(c.Have, c.Want))
+	return int64(max(min(o.Replicas, c.Have), c.Total))
 }
 
 // use tells what the step uses of the limits.
@@ -176,6 +199,9 @@ func (m *Moved) use(cells []Cell, filled, want int64, surge, broken int32) {
 			continue
 		}
 		orders += int64(m.Orders[i].Replicas)
+		if c := &cells[i]; c.Gradual {
+			orders += int64(max(c.Total-m.Orders[i].Replicas, 0)) // they go, and are there as yet
+		}
 		left += int64(m.Orders[i].Leaving)
 	}
 	m.Add = int32(min(max(orders-want, 0), int64(surge)))

@@ -89,6 +89,11 @@ func TestMove(t *testing.T) {
 		{"scaled to zero: all goes, also where nobody answers", "a:4>0/4! b:4>0/4~ c:4>0/4?", Limits{1, 0, false}, "a:0 b:0 c:0"},
 		{"scaled down in the middle of a drain: what is enough elsewhere is enough", "a:4>0/4~ b:4>2/4 c:4>2/4", Limits{0, 1, false}, "a:0 b:2 c:2"},
 		{"scaled up in the middle of a drain", "a:4>0/4~ b:4>8/4 c:4>8/4", Limits{0, 1, false}, "a:4-4 b:7+1 c:6+2"},
+		{"a second drain while pods of the first start: what is available stays", "a:4>0/4~ b:5>0/4+1~ c:4>12/4", Limits{0, 1, false}, "a:4-4 b:4-4 c:4+8"},
+		{"also without a surge", "a:3>0/3~ b:5>0/4+1~ c:4>12/4", Limits{1, 0, false}, "a:3-3 b:4-4 c:4+8"},
+		{"what starts there stays where the surge has room for more", "a:4>0/4~ b:5>0/4+1~ c:4>12/4", Limits{0, 2, false}, "a:4-4 b:5-5 c:5+7"},
+		{"and what is broken goes first", "a:4>0/4~ z:4>0/0+4~ c:4>12/4", Limits{0, 1, false}, "a:4-4 z:4-4 c:5+7"},
+		{"pods that a rollout added leave no room for others", "a:4>0/4~ b:4>6/4+1 c:4>6/4", Limits{0, 1, false}, "a:4-4 b:4+2 c:4+2"},
 		{"a silent member that others stand in for keeps its order", "a:4>0/4? b:6>6/6 c:6>6/6", Limits{1, 0, false}, "a:0 b:6 c:6"},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
