@@ -90,7 +90,10 @@ var _ = Describe("A cluster joins", Ordered, func() {
 		Expect(expectSaid(ctx, "accept", name)).To(ContainSubstring("was accepted before"))
 
 		mc := &topology.MemberCluster{}
-		Expect(h.Hub.Client.Get(ctx, client.ObjectKey{Name: name}, mc)).To(Succeed())
+		Eventually(ctx, func() (bool, error) {
+			err := h.Hub.Client.Get(ctx, client.ObjectKey{Name: name}, mc)
+			return mc.Status.Session > 0 && mc.Spec.AcknowledgedSession == mc.Status.Session, err
+		}).WithTimeout(joins).Should(BeTrue(), "the hub answers the agent's session, by the spec, which is compared below")
 		id, err := alone.Members[north].ID(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(mc.Spec.ClusterID).To(Equal(id))
