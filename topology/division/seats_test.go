@@ -163,12 +163,12 @@ func TestSeatsMonotone(t *testing.T) {
 }
 
 func TestSeatsProperties(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	for range *cases {
+	random := rand.New(rand.NewPCG(1, *seed))
+	for i := range *cases {
 		n, entries := randomEntries(random)
 		checkSeats(t, random, n, entries)
 		if t.Failed() {
-			return
+			t.Fatalf("case %d of seed %d", i, *seed)
 		}
 	}
 }

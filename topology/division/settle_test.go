@@ -35,8 +35,8 @@ func TestCrossingLimitsSettle(t *testing.T) {
 		Pools:  []Pool{{Cluster: "c2", Free: 2}},
 	}
 	// Subset b is in c0 already, but for the one replica that is tried in c2: only a can bring c0 to its min. While b's cells
-	// took part in what c0 lacks, they took nearly all of it, in vain, since b has no more: a got 126 in place of 501, and in the
-	// larger case after this one the next divisions went on, one replica of b and a few of the other subset in each.
+	// took part in what c0 lacks, they took nearly all of it, in vain, since b has no more: a got 126 in place of 501. In the
+	// larger case after this one each division moved one replica of s3 from cell to cell, and less than one of s0 into c0.
 	slow := Input{
 		Replicas: 2000, Subsets: parse("a", "b"),
 		Cells: []Cell{
