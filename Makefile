@@ -98,7 +98,7 @@ charts: setup helm ## Lint and render the charts, and follow docs/install.md on 
 	go test -tags e2e -count 1 -timeout 25m $(TESTFLAGS) ./e2e/charts
 
 .PHONY: restore
-restore: setup ## Follow docs/tasks/back-up-the-hub.md: back a hub up, and restore it under what runs
+restore: setup ## Restore a hub from a backup under what runs, and install one anew, as docs/tasks/back-up-the-hub.md and survive-a-hub-outage.md say
 	@e2e/tools/build.sh $(BIN) etcdctl etcdutl
 	go test -tags e2e -count 1 -timeout 25m -v $(TESTFLAGS) ./e2e/restore
 

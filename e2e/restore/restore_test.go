@@ -4,6 +4,7 @@ package restore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,10 +17,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/apis/crds"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
@@ -70,7 +73,16 @@ type site struct {
 // TestBackUpTheHub follows the page: a workload is younger than the backup, and another one was deleted after it. All of Flotilla runs on while the
 // hub is restored; no pod goes, the younger workload is named, and it is taken over as it runs when it is applied again.
 func TestBackUpTheHub(t *testing.T) {
-	s := newSite(t)
+	s := newSite(t, func(f *fleet.Fleet) error {
+		if err := f.Accept(t.Context(), "east"); err != nil {
+			return err
+		}
+		// By the Lease of its election the hub notices that it was put back.
+		if err := f.RunHub(t.Context(), f.Bin(), "--leader-elect=true"); err != nil {
+			return err
+		}
+		return f.RunAgent(t.Context(), f.Bin(), f.Member("east"))
+	})
 	commands, err := page.Commands(filepath.Join("..", "..", "docs", "tasks", "back-up-the-hub.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -157,11 +169,151 @@ func TestBackUpTheHub(t *testing.T) {
 	}
 }
 
-func newSite(t *testing.T) *site {
+// TestInstallTheHubAnew follows docs/tasks/survive-a-hub-outage.md: of a hub nothing is left, and one with another id takes its place. The
+// member joins it again, and leaves alone what the old hub gave it until that is handed over; no pod goes, restarts or is made twice.
+func TestInstallTheHubAnew(t *testing.T) {
+	s := newSite(t, func(f *fleet.Fleet) error {
+		// A member whose agent joined as people do has a key, and joins another hub with it.
+		if err := f.RunHub(t.Context(), f.Bin(), "--leader-elect=true"); err != nil {
+			return err
+		}
+		if err := f.RunApprover(t.Context(), f.Bin()); err != nil {
+			return err
+		}
+		return f.Join(t.Context(), f.Bin(), f.Member("east"))
+	})
+	said, err := page.Commands(filepath.Join("..", "..", "docs", "tasks", "survive-a-hub-outage.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := said["The hub was installed anew"]
+	if len(commands) != 4 || commands[0] != "kubectl --context hub apply --server-side -f apis/crds" || !strings.Contains(commands[3], "kubectl --context east -n shop label clone/api") {
+		t.Fatalf("the page has these commands, and the last one is to hand clone/api over: %q", commands)
+	}
+	s.apply("api.yaml", common+cloneSet("api"))
+	s.pods("api", 3)
+	s.run("kubectl -n shop scale clone/api --replicas=4") // its orders have numbers above the first of a new hub
+	before := s.pods("api", 4)
+	s.eventually("the hub knows of all pods", func(ctx context.Context) string { return s.condition(ctx, "Ready", "True") })
+	old := s.read("kubectl get namespace kube-system -o jsonpath={.metadata.uid}")
+	const version = "kubectl --context east -n shop get clone/api -o jsonpath={.metadata.uid}/{.metadata.generation}/{.metadata.labels}"
+
+	for _, program := range []string{fleet.HubProgram, fleet.ApproverProgram} {
+		if err := s.fleet.Quit(t.Context(), program); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.fleet.Hub().Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(s.fleet.Hub().StorageFolder()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.fleet.Hub().Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if id := s.read("kubectl get namespace kube-system -o jsonpath={.metadata.uid}"); id == old || id == "" {
+		t.Fatalf("the hub has the id %q, as before", id)
+	}
+	stands := s.read(version)
+	for _, start := range []func() error{
+		// What the first command does, and again where an API server under load takes longer for the rules of a definition than it
+		// gives itself for a request. A hub that starts before all are served ends, and a kubelet starts it again; this waits for them.
+		func() error { return s.fleet.Hub().InstallCRDs(t.Context(), crds.FS) },
+		func() error { return s.fleet.RunHub(t.Context(), s.fleet.Bin(), "--leader-elect=true") },
+		func() error { return s.fleet.RunApprover(t.Context(), s.fleet.Bin()) },
+	} {
+		if err := start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.run(commands[1])
+	// The agent may see that the hub went back, and end at any time: a kubelet starts it again.
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(context.Context) (bool, error) {
+			return false, s.fleet.Restart(fleet.AgentName("east"))
+		})
+	}()
+	s.run(commands[2])
+	if err := s.fleet.WaitMembersReady(t.Context(), patience); err != nil {
+		t.Fatal(err)
+	}
+
+	s.apply("api.yaml", common+strings.Replace(cloneSet("api"), "replicas: 3", "replicas: 4", 1))
+	s.eventually("the member refuses the stranger, and names it", func(ctx context.Context) string { return s.condition(ctx, "Stalled", "True", "Conflict", old) })
+	if now := s.read(version); now != stands {
+		t.Errorf("the CloneSet of the member is %s, and was %s", now, stands)
+	}
+	s.same("api", before)
+
+	s.run(commands[3])
+	s.eventually("it is the new hub's", func(ctx context.Context) string { return s.condition(ctx, "Ready", "True") })
+	s.same("api", before)
+	s.run("kubectl -n shop scale clone/api --replicas=5")
+	after := s.pods("api", 5)
+	for name, uid := range before {
+		if after[name] != uid {
+			t.Errorf("pod %s is gone", name)
+		}
+	}
+	s.unrestarted()
+	s.run("kubectl -n shop delete clone/api --timeout=240s")
+	s.pods("api", 0)
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("start the agent again: %v", err)
+	}
+}
+
+// condition says what is missing to a condition of the CloneSet api on the hub: its status, and words of its reason or message.
+func (s *site) condition(ctx context.Context, kind, status string, words ...string) string {
+	set := &apps.CloneSet{}
+	if err := s.hub.Get(ctx, client.ObjectKey{Namespace: "shop", Name: "api"}, set); err != nil {
+		return err.Error()
+	}
+	for _, c := range set.Status.Conditions {
+		if string(c.Type) != kind {
+			continue
+		}
+		text := fmt.Sprintf("%s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
+		for _, word := range append(words, kind+"="+status+" ") {
+			if !strings.Contains(text, word) {
+				return text
+			}
+		}
+		if set.Status.ObservedGeneration != set.Generation {
+			return "the hub has not looked at it yet"
+		}
+		return ""
+	}
+	return "there is no condition " + kind
+}
+
+// unrestarted holds that no container of the member's pods was restarted.
+func (s *site) unrestarted() {
+	s.t.Helper()
+	pods, err := s.member.CoreV1().Pods("shop").List(s.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for i := range pods.Items {
+		for _, c := range pods.Items[i].Status.ContainerStatuses {
+			if c.RestartCount > 0 {
+				s.t.Errorf("container %s of pod %s was restarted", c.Name, pods.Items[i].Name)
+			}
+		}
+	}
+}
+
+// newSite makes a hub with the member east, which join starts and connects.
+func newSite(t *testing.T, join func(*fleet.Fleet) error) *site {
 	t.Helper()
 	log.SetLogger(logr.Discard())
 	f := fleet.ForTest(t, fleet.Config{Members: []fleet.ClusterSpec{{Name: "east", Nodes: fleet.Nodes("east", "eu", []string{"a"}, 1)}}})
-	for _, program := range []string{fleet.HubProgram, fleet.AgentProgram, "etcdctl", "etcdutl"} {
+	for _, program := range []string{fleet.HubProgram, fleet.AgentProgram, "flotilla", "etcdctl", "etcdutl"} {
 		if _, err := os.Stat(filepath.Join(f.Bin(), program)); err != nil {
 			t.Fatalf("%v: run make restore", err)
 		}
@@ -171,16 +323,11 @@ func newSite(t *testing.T) *site {
 			t.Fatal(err)
 		}
 	}
-	for _, step := range []func() error{
-		func() error { return f.Accept(t.Context(), "east") },
-		// By the Lease of its election the hub notices that it was put back.
-		func() error { return f.RunHub(t.Context(), f.Bin(), "--leader-elect=true") },
-		func() error { return f.RunAgent(t.Context(), f.Bin(), f.Member("east")) },
-		func() error { return f.WaitMembersReady(t.Context(), patience) },
-	} {
-		if err := step(); err != nil {
-			t.Fatal(err)
-		}
+	if err := join(f); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.WaitMembersReady(t.Context(), patience); err != nil {
+		t.Fatal(err)
 	}
 	scheme, err := hub.Scheme()
 	if err != nil {
@@ -200,7 +347,7 @@ func newSite(t *testing.T) *site {
 	if err := os.Mkdir(filepath.Join(s.folder, "workloads"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s.env = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "KUBECONFIG="+f.Hub().Kubeconfig(),
+	s.env = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "KUBECONFIG="+f.Hub().Kubeconfig()+string(os.PathListSeparator)+f.Member("east").Kubeconfig(),
 		"ETCD="+f.Hub().StorageAddress(), "DATA="+f.Hub().StorageFolder())
 	return s
 }
@@ -228,6 +375,20 @@ func (s *site) run(command string) {
 		s.t.Fatalf("$ %s\n%v\n%s", command, err, out)
 	}
 	s.t.Logf("%5.1f s  $ %s", time.Since(began).Seconds(), command)
+}
+
+// read runs a command and returns what it prints.
+func (s *site) read(command string) string {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-c", command)
+	cmd.Dir, cmd.Env = s.folder, s.env
+	out, err := cmd.Output()
+	if err != nil {
+		s.t.Fatalf("$ %s\n%v", command, err)
+	}
+	return strings.TrimSpace(string(out))
 }
 
 // apply writes a manifest into a file of the person's folder, and applies it.

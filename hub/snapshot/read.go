@@ -181,11 +181,8 @@ func (r *Reader) one(tree map[string]any) ([]client.Object, []string, error) {
 		return nil, nil, fmt.Errorf("%s has no apiVersion or no kind; give it both", name)
 	case u.GetName() == "":
 		return nil, nil, fmt.Errorf("%s has no metadata.name; give it one", name)
-	case placement.IsNative(gvk.GroupKind()) && r.Natives == placement.MembersRunNatives:
-		return nil, []string{fmt.Sprintf("%s is left out: each member that a policy selects gets the whole of it, and nothing of it is divided", name)}, nil
 	case placement.IsNative(gvk.GroupKind()):
-		return nil, []string{fmt.Sprintf("%s is left out: the hub's own cluster runs a %s of %s, and nothing of it goes to members; docs/errors.md#runsonhub says what to do",
-			name, gvk.Kind, gvk.GroupVersion())}, nil
+		return nil, []string{r.native(name, gvk)}, nil
 	case !r.scheme.Recognizes(gvk) && !r.older.Recognizes(gvk):
 		return nil, []string{fmt.Sprintf("%s is left out: the hub decides nothing by a %s of %s", name, gvk.Kind, gvk.GroupVersion())}, nil
 	}
@@ -226,6 +223,15 @@ func (r *Reader) one(tree map[string]any) ([]client.Object, []string, error) {
 	}
 	object.SetManagedFields(nil)
 	return []client.Object{object}, nil, nil
+}
+
+// native says why one of Kubernetes' own workloads is left out.
+func (r *Reader) native(name string, gvk schema.GroupVersionKind) string {
+	if r.Natives == placement.MembersRunNatives {
+		return fmt.Sprintf("%s is left out: each member that a policy selects gets the whole of it, and nothing of it is divided", name)
+	}
+	return fmt.Sprintf("%s is left out: the hub's own cluster runs a %s of %s, and nothing of it goes to members; docs/errors.md#runsonhub says what to do",
+		name, gvk.Kind, gvk.GroupVersion())
 }
 
 // empty returns an empty object of a kind; of a kind that is copied to members, metadata alone, as the hub keeps it.
