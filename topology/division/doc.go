@@ -51,7 +51,7 @@
 // its cells beside the bound can give above their own floors; then the subsets are divided again. A max always
 // holds. The order of the limits can leave replicas unplaced that another order would have placed: compared with all
 // allocations of small cases (up to six cells and seven replicas), 0.6 % of those with bounds that cross place one to three
-// fewer than could be, 1.9 % are further below mins than they had to be, and 1.9 % move more. Nearly all of the first two
+// fewer than could be, 1.9 % are further below mins than they had to be, and 1.9 % move more. Many of these
 // would be mended by moving one replica to another cell, which is not tried. Where limits cross, the next division of a plan
 // may go on from it: those are made at once, and the plan that none of the next ones betters is taken, by what is placed,
 // what is to be left, and what mins lack. What is there already comes first. Bounds of a tree (regions, zones in them, cells
