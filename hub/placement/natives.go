@@ -17,10 +17,10 @@ import (
 type Natives bool
 
 const (
-	// HubRunsNatives: controllers of the hub's own cluster do, so that nothing of them goes to members. Every cluster has these, unless
+	// HubRunsNatives says that controllers of the hub's own cluster do, so that nothing of them goes to members. Every cluster has these, unless
 	// somebody left them out.
 	HubRunsNatives Natives = false
-	// MembersRunNatives: the hub is an API server without such controllers, and members get copies.
+	// MembersRunNatives says that the hub is an API server without such controllers, and members get copies.
 	MembersRunNatives Natives = true
 )
 
