@@ -13,6 +13,7 @@ import (
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -76,8 +77,15 @@ func (c *converter) announce(t *testing.T, s *server) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Patch(t.Context(), crd, client.RawPatch(types.MergePatchType, patch)); err != nil {
-			t.Fatal(err)
+		var last error
+		err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 4*time.Minute, true, func(ctx context.Context) (bool, error) {
+			last = s.Patch(ctx, crd, client.RawPatch(types.MergePatchType, patch))
+			// A busy API server needs longer than a request may take to check the rules of the largest definition.
+			slow := apierrors.IsTimeout(last) || apierrors.IsServerTimeout(last) || apierrors.IsConflict(last)
+			return !slow, nil
+		})
+		if err != nil || last != nil {
+			t.Fatalf("name the converter in %s: %v (%v)", crd.GetName(), last, err)
 		}
 	}
 	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
