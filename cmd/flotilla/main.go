@@ -103,7 +103,15 @@ line, and 124 for a deadline that passed; flotilla exec has that of the command.
 	}
 	command.SetOut(out)                          // before the verb completion is made, which keeps it
 	command.SetVersionTemplate("{{.Version}}\n") // what `flotilla version` prints
-	usage := func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", console.ErrUsage, err) }
+	usage := func(cmd *cobra.Command, err error) error {
+		if cmd.HasSubCommands() {
+			// The flag may belong to the verb that was meant.
+			if wrong := console.VerbArguments(cmd, cmd.Flags().Args()); wrong != nil {
+				return wrong
+			}
+		}
+		return fmt.Errorf("%w: %w", console.ErrUsage, err)
+	}
 	command.SetFlagErrorFunc(usage)
 	command.SetUsageFunc(console.Usage(command.UsageFunc()))
 	if called := strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe"); strings.HasPrefix(called, pluginPrefix) {

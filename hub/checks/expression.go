@@ -35,7 +35,9 @@ func unmet(expression string, variables map[string]any) string {
 	}
 	ast, issues := env.Compile(expression)
 	if issues.Err() != nil {
-		return fmt.Sprintf("its expression is not valid: %v; correct the policy", issues.Err())
+		// The text of issues has lines of its own, with the expression and a mark under it.
+		first := issues.Errors()[0]
+		return fmt.Sprintf("its expression is not valid: %s (at column %d of %s); correct the policy", first.Message, first.Location.Column()+1, expression)
 	}
 	program, err := env.Program(ast, cel.CostLimit(cost))
 	if err != nil {

@@ -19,12 +19,15 @@ func TestOfWorkload(t *testing.T) {
 		"object.status.replicas > 3":                                                  "object.status.replicas > 3 is false",
 		"object.status.nothing > 3":                                                   "no such key: nothing",
 		"object.status.replicas":                                                      "is no true or false",
-		"object.status.replicas >":                                                    "is not valid",
+		"object.status.replicas >":                                                    "its expression is not valid: Syntax error: mismatched input '<EOF>'",
+		"object.status.replicas === 3":                                                "(at column 26 of object.status.replicas === 3); correct the policy",
 		"subject.x":                                                                   "undeclared reference",
 		"[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d, [1,2,3,4,5,6,7,8,9,10].all(e, true)))))": "cost limit",
 	} {
 		if got := OfWorkload(expression, o); want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q", expression, got, want)
+		} else if strings.Contains(got, "\n") {
+			t.Errorf("%s: %q is more than one line", expression, got)
 		}
 	}
 }

@@ -80,12 +80,12 @@ func (p *Part) lacks() lacking {
 		} else {
 			of.pods += int64(min(c.Have, c.Want)) // what a rollout added there is within limits of its own
 		}
+		there := c.fills()
+		of.need += int64(c.Want - there) // of a member that is not heard of, as it said last
 		if c.Silent {
 			continue
 		}
-		there := c.fills()
 		of.filled += int64(there)
-		of.need += int64(c.Want - there)
 		of.need -= int64(max(min(p.Orders[i].Leaving, c.Available-there), 0)) // these stand for replicas already
 	}
 	of.need = max(of.need, 0)

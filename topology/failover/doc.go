@@ -22,7 +22,8 @@
 // came back after others took over, lose pods only as others get available:
 //
 //	kept     the pods that stay where they are to go: as many as places that are not filled yet (the number less what is
-//	         available there, and what a rollout may take there). Without a surge, maxUnavailable fewer.
+//	         available there, or was when its member was last heard, and what a rollout may take there). Without a surge,
+//	         maxUnavailable fewer.
 //	ordered  orders grow as far as Σ pods ≤ W + maxSurge, where all pods that are reported count: those that go until they are
 //	        gone, and those that a rollout added.
 //

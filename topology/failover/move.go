@@ -66,15 +66,16 @@ func Move(cells []Cell, l Limits) Moved {
 			moving += int64(max(c.Have-c.Want, c.Total-c.Want, 0))
 			pods += int64(c.Total)
 		}
+		there := c.fills()
+		need += int64(c.Want - there) // of a member that is not heard of, as it said last
 		if c.Silent {
 			continue
 		}
-		there := c.fills()
 		if !c.Gradual {
 			pods += int64(there)
 		}
 		filled += int64(there)
-		need += int64(c.Want-there) + int64(c.MayBreak)
+		need += int64(c.MayBreak)
 	}
 	if all == 0 {
 		return out // scaled to zero: everything goes at once

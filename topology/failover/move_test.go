@@ -94,6 +94,10 @@ func TestMove(t *testing.T) {
 		{"what starts there stays where the surge has room for more", "a:4>0/4~ b:5>0/4+1~ c:4>12/4", Limits{0, 2, false}, "a:4-4 b:5-5 c:5+7"},
 		{"and what is broken goes first", "a:4>0/4~ z:4>0/0+4~ c:4>12/4", Limits{0, 1, false}, "a:4-4 z:4-4 c:5+7"},
 		{"pods that a rollout added leave no room for others", "a:4>0/4~ b:4>6/4+1 c:4>6/4", Limits{0, 1, false}, "a:4-4 b:4+2 c:4+2"},
+		{"pods that were starting in a member that is not heard of any more stand in for nobody", "a:4>0/4~ b:4>4/0+4?", Limits{0, 4, false}, "a:4-4 b:4"},
+		{"also where others are available", "a:4>0/4~ b:6>6/4+2? c:6>6/6", Limits{0, 4, false}, "a:2-2 b:6 c:6"},
+		{"but for what may be missing", "a:4>0/4~ b:6>6/4+2? c:6>6/6", Limits{1, 0, false}, "a:1-1 b:6 c:6"},
+		{"and those that were available there do", "a:4>0/4~ b:6>6/6? c:6>6/6", Limits{0, 4, false}, "a:0 b:6 c:6"},
 		{"a silent member that others stand in for keeps its order", "a:4>0/4? b:6>6/6 c:6>6/6", Limits{1, 0, false}, "a:0 b:6 c:6"},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {

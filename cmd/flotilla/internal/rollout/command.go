@@ -153,8 +153,9 @@ func newStatus() *cobra.Command {
 		Short: "Say how far a rollout is, or wait for its end",
 		Long: `Say how far a rollout is, or wait for its end.
 
-Exit codes: 0 it is done, as far as its partition goes, or still going on without --wait; 1 it failed: only a person moves it
-on, or nothing has moved for longer than progressDeadlineSeconds; 124 --timeout is over.`,
+Exit codes: 0 it is done, as far as its partition goes, or still going on without --wait; 1 it failed: it is stalled, or nothing
+has moved for longer than progressDeadlineSeconds; 124 --timeout is over. An update that you paused, and a wave that waits for
+you, say so and are waited for.`,
 		Example: `  flotilla rollout status clone/api
   flotilla rollout status ud/web -n shop --wait --timeout 10m`,
 		Args:              cobra.ExactArgs(1),

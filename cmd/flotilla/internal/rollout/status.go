@@ -17,9 +17,9 @@ type Phase string
 const (
 	// Done: the pods are what the spec asks for, as far as its partition goes.
 	Done Phase = "Done"
-	// Progressing: not yet.
+	// Progressing: not yet; also while the update is paused, or a wave waits for a person.
 	Progressing Phase = "Progressing"
-	// Failed: only a person moves it on, or nothing has moved for longer than the user's deadline.
+	// Failed: it is stalled, or nothing has moved for longer than the user's deadline.
 	Failed Phase = "Failed"
 )
 
