@@ -19,11 +19,23 @@ func (d *divider) plan() (Plan, error) {
 	return plan, err
 }
 
-// A plan is divided again at most lookAhead times for a better one, and at most settleRounds times in all.
+// A plan is divided again at most lookAhead times for a better one, and in all at most settleRounds times. Where limits cross that cannot
+// all be met, plans can come closer one replica at a time: then it goes on for as long as settleWork allows. That also bounds how far is
+// looked ahead, but for leastAhead times. What a division costs is taken as its cells times the square of its limits, those of the tree
+// as one; as many of these as settleWork take some tenths of a second.
 const (
 	lookAhead    = 16
+	leastAhead   = 2
 	settleRounds = 256
+	settleWork   = 1 << 20
 )
+
+// patience returns how many times a plan is divided again for a better one, and how many times in all.
+func (d *divider) patience() (ahead, rounds int) {
+	limits := 1 + len(d.all)
+	affordable := settleWork / (max(len(d.cells), 1) * limits * limits)
+	return min(max(affordable, leastAhead), lookAhead), max(affordable, settleRounds)
+}
 
 // settled returns the plan that stays, given the first one from what is there: a limit that crosses others can leave room, or
 // a min, that the next division would see, and a write that changes the plan without a change of the input is saved. It is
@@ -32,12 +44,13 @@ const (
 func (d *divider) settled(next Plan) (Plan, error) {
 	best := d.present(next)
 	last := best
+	farthest, most := d.patience()
 	for rounds, ahead := 0, 0; ; rounds, ahead = rounds+1, ahead+1 {
 		found := !d.serves(best, next)
 		if found {
 			best, ahead = next, 0
 		}
-		if sameCells(last, next) || ahead == lookAhead || rounds == settleRounds {
+		if sameCells(last, next) || ahead == farthest || rounds == most {
 			return best, nil
 		}
 		d.settle(next)
