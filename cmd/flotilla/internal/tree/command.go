@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -119,28 +120,37 @@ type lists struct {
 	members    topology.MemberClusterList
 }
 
-// look reads the hub and makes the tree.
+// look reads the hub and makes the tree. All lists are asked for at once: the API server writes one while another is read here.
 func (v *verb) look(ctx context.Context, from client.Reader) (*Tree, error) {
 	var l lists
+	var hubID string
+	var workloads []client.Object
+	group, asked := errgroup.WithContext(ctx)
 	for _, read := range []struct {
 		what string
 		list client.ObjectList
 		opts []client.ListOption
 	}{
-		{"WorkloadPlacements", &l.placements, []client.ListOption{client.InNamespace(v.namespace)}},
 		{"Works", &l.works, []client.ListOption{client.HasLabels{topology.LabelPlacement}}},
+		{"WorkloadPlacements", &l.placements, []client.ListOption{client.InNamespace(v.namespace)}},
 		{"MemberClusters", &l.members, nil},
 	} {
-		if err := from.List(ctx, read.list, read.opts...); err != nil {
-			return nil, fmt.Errorf("read the %s of the hub: %w", read.what, err)
-		}
+		group.Go(func() error {
+			if err := from.List(asked, read.list, read.opts...); err != nil {
+				return fmt.Errorf("read the %s of the hub: %w", read.what, err)
+			}
+			return nil
+		})
 	}
-	hubID, err := wire.HubID(ctx, from)
-	if err != nil {
-		return nil, err
-	}
-	workloads, err := v.workloads(ctx, from, l.placements.Items)
-	if err != nil {
+	group.Go(func() (err error) {
+		hubID, err = wire.HubID(asked, from)
+		return err
+	})
+	group.Go(func() (err error) {
+		workloads, err = v.workloads(asked, from)
+		return err
+	})
+	if err := group.Wait(); err != nil {
 		return nil, err
 	}
 	tree := Build(&Facts{Workloads: workloads, Placements: l.placements.Items, Works: l.works.Items, Members: l.members.Items, HubID: hubID})
@@ -148,22 +158,32 @@ func (v *verb) look(ctx context.Context, from client.Reader) (*Tree, error) {
 	return tree, nil
 }
 
-// workloads returns what is asked for: one workload, or all that are placed or to be placed and match the selector.
-func (v *verb) workloads(ctx context.Context, from client.Reader, placements []topology.WorkloadPlacement) ([]client.Object, error) {
-	placed := map[wire.Key]bool{}
-	for i := range placements {
-		placed[wire.KeyOfPlacement(&placements[i])] = true
-	}
-	var found []client.Object
+// workloads returns what is asked for: one workload, or all that match the selector.
+func (v *verb) workloads(ctx context.Context, from client.Reader) ([]client.Object, error) {
+	kinds := map[string]client.ObjectList{}
+	group, asked := errgroup.WithContext(ctx)
 	for kind, rule := range placement.Rules() {
 		if v.key != nil && v.key.Kind != kind {
 			continue
 		}
 		list := rule.NewList()
-		if err := from.List(ctx, list, client.InNamespace(v.namespace), client.MatchingLabelsSelector{Selector: v.matching}); err != nil {
-			return nil, fmt.Errorf("read %s of the hub: %w", kind, err)
+		kinds[kind] = list
+		group.Go(func() error {
+			if err := from.List(asked, list, client.InNamespace(v.namespace), client.MatchingLabelsSelector{Selector: v.matching}); err != nil {
+				return fmt.Errorf("read %s of the hub: %w", kind, err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	var found []client.Object
+	for kind, rule := range placement.Rules() {
+		if kinds[kind] == nil {
+			continue
 		}
-		err := meta.EachListItem(list, func(item runtime.Object) error {
+		err := meta.EachListItem(kinds[kind], func(item runtime.Object) error {
 			object := item.(client.Object)
 			object.GetObjectKind().SetGroupVersionKind(rule.GVK)
 			if v.key == nil || v.key.Name == object.GetName() {
