@@ -15,6 +15,12 @@ const (
 	LabelProvider = "topology.flotilla.dev/provider"
 	// LabelPlacement is on a Work: the uid of the WorkloadPlacement that it carries out.
 	LabelPlacement = "topology.flotilla.dev/placement"
+	// LabelWorkload is on a ControllerRevision that a hub keeps: the uid of the workload that had the template.
+	LabelWorkload = "topology.flotilla.dev/workload-uid"
+
+	// AnnotationLeftFor is on a ControllerRevision that a hub keeps: the revision that the workload got when it left this template.
+	// What a workload ran before is the template that was left for the one of now, and no other.
+	AnnotationLeftFor = "topology.flotilla.dev/left-for"
 
 	// AnnotationDecision is on a WorkloadPlacement: the digest of the decision, as the hub made it. A spec that has another one was edited
 	// by somebody else; nothing is delivered by it, and the hub puts its own decision back.
