@@ -35,6 +35,8 @@ const (
 	AnnotationSequence = "topology.flotilla.dev/sequence"
 	// AnnotationWorkload is on a Work: "<Kind>/<namespace>/<name>" of the user's object.
 	AnnotationWorkload = "topology.flotilla.dev/workload"
+	// AnnotationStrategy is on a Work: JSON, spec.updateStrategy of the user's object, of which the manifest has the member's share.
+	AnnotationStrategy = "topology.flotilla.dev/strategy"
 	// AnnotationCheck is on a Work that carries the Job of a wave's check: the name of the check. AnnotationWorkload names the workload
 	// whose wave it is.
 	AnnotationCheck = "topology.flotilla.dev/check"
