@@ -150,6 +150,9 @@ func TestReadRefuses(t *testing.T) {
 		{"a partition of nothing", unitedDeployment(func(ud *apps.UnitedDeployment) {
 			ud.Spec.UpdateStrategy.ManualUpdate = &apps.ManualUpdate{Partitions: map[string]int32{"z": 1}}
 		}), InvalidSubsets, `names subset "z", which does not exist`},
+		{"nodes with none of no values", unitedDeployment(func(ud *apps.UnitedDeployment) {
+			ud.Spec.Topology.Subsets[1].NodeSelectorTerm.MatchExpressions = []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpIn}}
+		}), InvalidSubsets, `subset "b" of UnitedDeployment ns/web: nodeSelectorTerm.matchExpressions[0] asks for zone with operator In and no values; name them, or use Exists or DoesNotExist`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
