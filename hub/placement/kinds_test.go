@@ -181,3 +181,14 @@ func TestRevision(t *testing.T) {
 		t.Error("a subset's patch changes its pods, but not the revision")
 	}
 }
+
+// TestKindsThatWork: a message names each kind with the group and version that a policy writes.
+func TestKindsThatWork(t *testing.T) {
+	const want = "CloneSet, UnitedDeployment (apps.kruise.io), and ServiceExport (multicluster.x-k8s.io/v1alpha1), and ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount (v1)"
+	if got := kindsThatWork(AllRules(HubRunsNatives)); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := kindsThatWork(AllRules(MembersRunNatives)); !strings.HasPrefix(got, want+", and DaemonSet (apps/v1)") && !strings.HasPrefix(got, want+", and Deployment (apps/v1)") {
+		t.Errorf("%s", got)
+	}
+}
