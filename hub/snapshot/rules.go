@@ -22,7 +22,7 @@ func newRules() (rules, error) {
 	return rules{env}, nil
 }
 
-// check returns a sentence for each rule of a schema that does not hold of a value. A rule that needs more than a value and CEL itself,
+// check returns a sentence for each rule of a schema that does not hold of a value, without the remedy that all mistakes have. A rule that needs more than a value and CEL itself,
 // such as the value of before or a function that API servers add, is left to the server.
 func (r rules) check(path string, value any, openAPI map[string]any) []error {
 	list, _ := openAPI["x-kubernetes-validations"].([]any)
@@ -40,7 +40,7 @@ func (r rules) check(path string, value any, openAPI map[string]any) []error {
 				message = fmt.Sprint(said)
 			}
 		}
-		mistakes = append(mistakes, fmt.Errorf("%s: Invalid value: %s", path+field, strings.TrimSpace(message)))
+		mistakes = append(mistakes, fmt.Errorf("%s: Invalid value: %s", path+field, strings.TrimSuffix(message, ": correct it")))
 	}
 	return mistakes
 }
