@@ -78,8 +78,7 @@ func run(ctx context.Context, args []string) int {
 	switch {
 	case errors.As(err, &remote):
 		return remote.ExitStatus() // of the command that flotilla exec ran
-	case errors.Is(err, console.ErrUsage) || strings.HasPrefix(err.Error(), "unknown command"):
-		// The latter is how cobra words a verb that there is not; it has no type for that.
+	case errors.Is(err, console.ErrUsage):
 		return exitUsage
 	case errors.Is(err, context.DeadlineExceeded):
 		return exitTimeout
@@ -129,6 +128,7 @@ line, and 124 for a deadline that passed; flotilla exec has that of the command.
 			},
 		})
 	command.InitDefaultCompletionCmd()
+	command.Args, command.RunE = console.VerbArguments, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	refuseUnknown(command)
 	return command
 }

@@ -158,6 +158,9 @@ func expectLetGo(ctx context.Context, w harness.Workload, members ...string) {
 			if _, marked := object.GetLabels()[topology.LabelHub]; marked {
 				return w.Sentence() + " has a mark in " + member, nil
 			}
+			if object.GetAnnotations()[topology.AnnotationLetGo] == "" {
+				return w.Sentence() + " does not note in " + member + " what it was lent", nil
+			}
 		}
 		return "", nil
 	}).WithTimeout(harness.Patience).Should(BeEmpty())

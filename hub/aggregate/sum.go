@@ -3,6 +3,7 @@ package aggregate
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -181,19 +182,29 @@ func (f *Facts) stoodInFor(cluster string) bool {
 	return leaving
 }
 
-// stoodInForAll tells whether others stand in for all that a member which is not heard of has of a subset. That counts no more, though
-// other subsets may have nowhere else to go, and go on to count as they were last reported.
-func (f *Facts) stoodInForAll(cluster, subset string) bool {
-	leaving := false
+// mostOf returns how much of a subset counts at most in a member: what it is to keep, where others stand in for a part of what it has
+// and it is not heard of. What others stand in for counts no more, though the rest may have nowhere else to go, and goes on to count as
+// it was last reported.
+func (f *Facts) mostOf(cluster, subset string) int32 {
+	var stays, leaving int32
 	for i := range f.Placement.Spec.Cells {
 		if c := &f.Placement.Spec.Cells[i]; c.Cluster == cluster && c.Subset == subset {
-			if c.Replicas > c.Leaving {
-				return false
-			}
-			leaving = leaving || c.Leaving > 0
+			stays, leaving = stays+c.Replicas-c.Leaving, leaving+c.Leaving
 		}
 	}
-	return leaving && f.NotReady[cluster]
+	if leaving == 0 || !f.NotReady[cluster] {
+		return math.MaxInt32
+	}
+	return max(stays, 0)
+}
+
+// atMost returns what a report says of pods, with no number below 0 and none above most.
+func atMost(most int32, use work.SubsetUse) Counts {
+	within := func(n int32) int32 { return min(max(n, 0), most) }
+	return Counts{
+		Replicas: within(use.Total), Ready: within(use.Ready), Available: within(use.Available),
+		Updated: within(use.Updated), UpdatedReady: within(use.UpdatedReady), UpdatedAvailable: within(use.UpdatedAvailable),
+	}
 }
 
 // ordered is what a placement asks of a subset in a cluster: its replicas, and how many of them may be updated.
@@ -220,10 +231,11 @@ func (s *Sum) sumCluster(f *Facts, cluster string, wanted map[string]ordered, se
 		s.Answered = false
 	}
 	current := report.Sequence >= f.Placement.Spec.RevisionSequence && !placement.RolledBack(&f.Placement.Spec)
-	have := map[string]int32{}
+	total := map[string]int32{}
 	for _, use := range report.InUse {
-		have[use.Subset] = max(use.Total, 0)
-		if f.stoodInForAll(cluster, use.Subset) {
+		total[use.Subset] = max(use.Total, 0)
+		most := f.mostOf(cluster, use.Subset)
+		if most == 0 {
 			continue
 		}
 		counts, known := s.Subsets[use.Subset]
@@ -231,13 +243,12 @@ func (s *Sum) sumCluster(f *Facts, cluster string, wanted map[string]ordered, se
 			s.Exact = s.Exact && use.Total <= 0
 			continue // a subset that the user removed, on its way out
 		}
-		counts.Replicas += max(use.Total, 0)
-		counts.Ready += max(use.Ready, 0)
-		counts.Available += max(use.Available, 0)
+		have := atMost(most, use)
+		if !current {
+			have.Updated, have.UpdatedReady, have.UpdatedAvailable = 0, 0, 0
+		}
+		counts.add(have)
 		if current {
-			counts.Updated += max(use.Updated, 0)
-			counts.UpdatedReady += max(use.UpdatedReady, 0)
-			counts.UpdatedAvailable += max(use.UpdatedAvailable, 0)
 			order, told := wanted[use.Subset], placement.LendingReport(report.Sequence, use)
 			back, kept := told.Beyond(order.replicas, order.update)
 			s.GoingBack, s.Kept = s.GoingBack+back, s.Kept+kept
@@ -245,7 +256,7 @@ func (s *Sum) sumCluster(f *Facts, cluster string, wanted map[string]ordered, se
 		s.Subsets[use.Subset] = counts
 	}
 	for subset, order := range wanted {
-		s.Exact = s.Exact && have[subset] == order.replicas
+		s.Exact = s.Exact && total[subset] == order.replicas
 	}
 }
 

@@ -218,3 +218,25 @@ func TestPace(t *testing.T) {
 	p.written(key, true)
 	is(interval, 3, true, "but once for each order: a pod that comes and goes makes no more writes than before")
 }
+
+// Others stand in for a part of what a lost member has: of that it counts no more than it is to keep, whatever it reported last.
+func TestWhatIsReplacedInPartCountsInPart(t *testing.T) {
+	for name, tt := range map[string]struct {
+		lost                   bool
+		west                   int32
+		replicas, ready, whole int32
+	}{
+		"while it is not heard of":                  {true, 3, 6, 6, 6},
+		"with fewer pods than it is to keep":        {true, 1, 5, 5, 6},
+		"when it is back, until its pods are gone":  {false, 3, 7, 7, 6},
+		"when it is back, and others are not there": {false, 2, 6, 6, 6},
+	} {
+		_, f := example()
+		f.Placement.Spec.Cells = []topology.Cell{{Cluster: "east", Replicas: 4, Sequence: 5}, {Cluster: "west", Replicas: 3, Leaving: 1, Sequence: 4}}
+		f.Works["west"], f.NotReady["west"] = report(4, tt.west, tt.west), tt.lost
+		sum := Summarise(f)
+		if w := sum.Whole; w.Replicas != tt.replicas || w.Ready != tt.ready || w.Available != tt.ready || w.UpdatedAvailable != tt.ready || w.Desired != tt.whole {
+			t.Errorf("%s: %+v", name, w)
+		}
+	}
+}

@@ -44,6 +44,10 @@ func plan(key wire.Key, hubID string, object client.Object, p *topology.Workload
 	for _, c := range p.Spec.Cells {
 		byCluster[c.Cluster] = append(byCluster[c.Cluster], c)
 	}
+	strategy, err := strategyOf(object)
+	if err != nil {
+		return nil, nil, err
+	}
 	var works []*work.Work
 	for _, cluster := range slices.Sorted(maps.Keys(byCluster)) {
 		cells := byCluster[cluster]
@@ -72,6 +76,7 @@ func plan(key wire.Key, hubID string, object client.Object, p *topology.Workload
 					topology.AnnotationHubID:    hubID,
 					topology.AnnotationSequence: strconv.FormatInt(cells[0].Sequence, 10),
 					topology.AnnotationWorkload: key.String(),
+					topology.AnnotationStrategy: strategy,
 				}),
 				Finalizers: []string{work.ExecutionFinalizer},
 			},

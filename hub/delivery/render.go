@@ -54,13 +54,9 @@ func withBefore(annotations map[string]string, before string) map[string]string 
 // encode makes the whole manifest: the user's labels and annotations without what is the hub's own, and the spec without
 // what the Go types write for fields that nobody set.
 func encode(kind metav1.TypeMeta, o client.Object, annotations map[string]string, spec any) ([]byte, error) {
-	data, err := json.Marshal(spec)
+	tree, err := treeOf(spec)
 	if err != nil {
 		return nil, fmt.Errorf("encode the spec of %s %s/%s: %w", kind.Kind, o.GetNamespace(), o.GetName(), err)
-	}
-	var tree map[string]any
-	if err := json.Unmarshal(data, &tree); err != nil {
-		return nil, fmt.Errorf("read the spec of %s %s/%s: %w", kind.Kind, o.GetNamespace(), o.GetName(), err)
 	}
 	meta := map[string]any{"name": o.GetName(), "namespace": o.GetNamespace()}
 	if labels := carried(o.GetLabels(), nil); len(labels) > 0 {
@@ -69,11 +65,48 @@ func encode(kind metav1.TypeMeta, o client.Object, annotations map[string]string
 	if all := carried(o.GetAnnotations(), annotations); len(all) > 0 {
 		meta["annotations"] = all
 	}
-	data, err = json.Marshal(map[string]any{"apiVersion": kind.APIVersion, "kind": kind.Kind, "metadata": meta, "spec": prune(tree)})
+	data, err := json.Marshal(map[string]any{"apiVersion": kind.APIVersion, "kind": kind.Kind, "metadata": meta, "spec": tree})
 	if err != nil {
 		return nil, fmt.Errorf("encode %s %s/%s: %w", kind.Kind, o.GetNamespace(), o.GetName(), err)
 	}
 	return data, nil
+}
+
+// treeOf returns a value as JSON has it, pruned.
+func treeOf(v any) (map[string]any, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	tree := map[string]any{}
+	if err := json.Unmarshal(data, &tree); err != nil {
+		return nil, err
+	}
+	prune(tree)
+	return tree, nil
+}
+
+// maxStrategy is the largest update strategy that a Work tells, in bytes: an API server takes 256 KiB of all annotations of an object.
+const maxStrategy = 16 * 1024
+
+// strategyOf returns the update strategy of the user's object as JSON, empty for one that is too large to be told.
+func strategyOf(object client.Object) (string, error) {
+	var strategy any
+	switch o := object.(type) {
+	case *apps.CloneSet:
+		strategy = o.Spec.UpdateStrategy
+	case *apps.UnitedDeployment:
+		strategy = o.Spec.UpdateStrategy
+	}
+	tree, err := treeOf(strategy)
+	if err != nil {
+		return "", fmt.Errorf("encode the update strategy of %s/%s: %w", object.GetNamespace(), object.GetName(), err)
+	}
+	data, err := json.Marshal(tree)
+	if err != nil || len(data) > maxStrategy {
+		return "", err
+	}
+	return string(data), nil
 }
 
 // carried returns the user's labels or annotations that go to members, and what the hub adds.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -184,5 +185,23 @@ spec:
 	const want = `"template":{"cloneSetTemplate":{"spec":{"template":{"spec":{"containers":[{"image":"web:1","lifecycle":{},"name":"main"}],"volumes":[{"emptyDir":{},"name":"scratch"}]}}}}}`
 	if !strings.Contains(string(manifest), want) {
 		t.Errorf("the manifest is\n%s\nwithout\n%s", manifest, want)
+	}
+}
+
+// TestWorksTellTheUsersStrategy: beside the member's share stands what the user wrote, so that who lets the object go can note it.
+func TestWorksTellTheUsersStrategy(t *testing.T) {
+	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}
+	p := &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{Cells: []topology.Cell{{Cluster: "east", Replicas: 1}}}}
+	key := wire.Key{Kind: "CloneSet", Namespace: "ns", Name: "web"}
+	for want, rolling := range map[string]*apps.RollingUpdateCloneSetStrategy{
+		`{}`: nil,
+		`{"rollingUpdate":{"maxUnavailable":"20%","paused":true}}`: {MaxUnavailable: new(intstr.FromString("20%")), Paused: true},
+		"": {MaxUnavailable: new(intstr.FromString(strings.Repeat("9", maxStrategy)))}, // nothing that a person writes
+	} {
+		cs.Spec.UpdateStrategy.RollingUpdate = rolling
+		works, _, err := plan(key, "hub", cs, p, additions{})
+		if err != nil || works[0].Annotations[topology.AnnotationStrategy] != want {
+			t.Errorf("%v, %v, want %s", works, err, want)
+		}
 	}
 }

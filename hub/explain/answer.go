@@ -135,13 +135,21 @@ func (q Question) takes(c *topology.Cell) bool {
 func (f *Facts) cell(c *topology.Cell) CellAnswer {
 	why, _ := Cell(c.Reason)
 	now := f.Outcome.Obstacles(c.Cluster, c.Subset)
-	if passed := c.Reason.Code == division.CellTainted || c.Reason.Code == division.CellFrozen; passed && len(now) == 0 {
-		now = []string{"that is over, and nothing that runs is moved back: added replicas come here first"}
+	if passed(c.Reason.Code, now) {
+		now = []string{isOver}
 	}
 	return CellAnswer{
 		Cluster: c.Cluster, Zone: c.Zone, Subset: subsetOf(c), Replicas: c.Replicas,
 		Reason: c.Reason, Why: why, See: Anchor(c.Reason.Code), Now: now,
 	}
+}
+
+// isOver is said of a cell whose reason was of a time that is over: a number that stays keeps its reason.
+const isOver = "that is over, and nothing that runs is moved back: added replicas come here first"
+
+// passed tells whether a reason names an obstacle that is no more.
+func passed(code string, now []string) bool {
+	return (code == division.CellTainted || code == division.CellFrozen) && len(now) == 0
 }
 
 // without says why a member has no cell.

@@ -248,6 +248,11 @@ func TestReasonsThatPassed(t *testing.T) {
 		if now := strings.Join(a.Cells[0].Now, "; "); !strings.HasPrefix(now, want) || want == "" && now != "" {
 			t.Errorf("%s: now %q, want %q", code, now, want)
 		}
+		f.Outcome.Next = nil // what is placed stays
+		p := explain.Plan(f.Key, &f.Outcome)
+		if c := p.Cells[0]; c.Passed != (want != "") || !strings.Contains(c.Why, want) {
+			t.Errorf("%s: planned as %+v, want %q", code, c, want)
+		}
 	}
 }
 

@@ -45,7 +45,9 @@ type PlannedCell struct {
 	// Present is how many the cell has by the present placement.
 	Present int32           `json:"present"`
 	Reason  topology.Reason `json:"reason"`
-	Why     string          `json:"why"`
+	// Passed: the reason is of a time that is over, such as a taint that is taken away. A number that stays keeps its reason.
+	Passed bool   `json:"passed,omitempty"`
+	Why    string `json:"why"`
 }
 
 // Plan tells an outcome in words. It is pure.
@@ -77,7 +79,11 @@ func Plan(key wire.Key, o *placement.Outcome) Planned {
 	for i := range next {
 		c := &next[i]
 		why, _ := Cell(c.Reason)
-		p.Cells = append(p.Cells, PlannedCell{c.Cluster, c.Zone, subsetOf(c), c.Replicas, had[placeOf(c)], c.Reason, why})
+		over := had[placeOf(c)] == c.Replicas && passed(c.Reason.Code, o.Obstacles(c.Cluster, c.Subset))
+		if over {
+			why += "; " + isOver
+		}
+		p.Cells = append(p.Cells, PlannedCell{c.Cluster, c.Zone, subsetOf(c), c.Replicas, had[placeOf(c)], c.Reason, over, why})
 		p.Placed += c.Replicas - c.Leaving
 	}
 	for _, u := range unplaced {

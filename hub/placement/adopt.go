@@ -105,6 +105,11 @@ func look(f *Facts) (Decision, bool) {
 		f.Workload.Key.Sentence(), names(waiting), f.Policy.Kind, f.Policy.Name)}}}, true
 }
 
+// Looks tells whether a decision only asks members what stands there: no pod is of its template.
+func Looks(spec *topology.WorkloadPlacementSpec) bool {
+	return len(spec.Cells) > 0 && !slices.ContainsFunc(spec.Cells, func(c topology.Cell) bool { return c.Adopt != topology.AdoptLook })
+}
+
 // decided tells whether a member has an order already that says what it is known to have: it refuses one that is not true.
 func decided(before []topology.Cell) bool {
 	return len(before) > 0 && before[0].Adopt != "" && before[0].Adopt != topology.AdoptLook

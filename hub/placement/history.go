@@ -1,11 +1,13 @@
 package placement
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,28 +49,38 @@ func templateOf(f *Facts, newRevision bool) *runtime.RawExtension {
 }
 
 // remember keeps the template that a decision leaves as a ControllerRevision, before the decision is written: it is the last that
-// knows it. Its number is the sequence of the order that brought it, so that later templates have higher ones. Creating a workload
-// writes none.
+// knows it. Its number is the sequence of the order that brought it, or higher, so that later templates have higher ones, also after
+// the workload was let go and is placed anew. Creating a workload writes none, nor does a question of what members have.
 func (r *Reconciler) remember(ctx context.Context, s *state, next *topology.WorkloadPlacementSpec) error {
 	last := &s.placement.Spec
-	if last.Revision == next.Revision || last.Template == nil {
+	if last.Revision == next.Revision || last.Template == nil || Looks(last) {
 		return nil
 	}
 	data, err := revisionData(s.key.Kind, last.Template.Raw)
 	if err != nil {
 		return fmt.Errorf("keep the template of %s: %w", s.key.Sentence(), err)
 	}
+	kept, err := r.kept(ctx, s)
+	if err != nil {
+		return err
+	}
 	revision := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.key.Namespace, Name: history.Name(s.key.Name, last.Revision),
-			Labels:          map[string]string{history.LabelHash: last.Revision, topology.LabelPlacement: string(s.placement.UID)},
+			Labels:          map[string]string{history.LabelHash: last.Revision, topology.LabelWorkload: string(s.object.GetUID())},
+			Annotations:     map[string]string{topology.AnnotationLeftFor: next.Revision},
 			OwnerReferences: []metav1.OwnerReference{ownerOf(next)},
 		},
 		Data: runtime.RawExtension{Raw: data}, Revision: last.RevisionSequence,
 	}
+	for _, other := range kept {
+		if other.Name != revision.Name {
+			revision.Revision = max(revision.Revision, other.Revision+1)
+		}
+	}
 	err = r.client.Create(ctx, revision, wire.ManagerPlacement)
 	if apierrors.IsAlreadyExists(err) {
-		err = r.renumber(ctx, s, revision)
+		err = r.renew(ctx, s, revision)
 	}
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		// Trying again would not help: a quota, a webhook or the API server refuses it. The update does not wait for its history.
@@ -97,29 +109,61 @@ func revisionData(kind string, raw []byte) ([]byte, error) {
 	return history.Encode(template)
 }
 
-// renumber makes a template that was in use before the newest of those that are kept.
-func (r *Reconciler) renumber(ctx context.Context, s *state, revision *appsv1.ControllerRevision) error {
+// renew makes a template that was in use before the newest of those that are kept. One without an owner is taken over: its workload
+// was deleted and left it, and has come back.
+func (r *Reconciler) renew(ctx context.Context, s *state, revision *appsv1.ControllerRevision) error {
 	stands := &appsv1.ControllerRevision{}
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(revision), stands); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if !metav1.IsControlledBy(stands, s.object) || stands.Revision >= revision.Revision {
-		return nil // another's, whose name is not ours to take; or written by a reconcile before this one
-	}
-	base := stands.DeepCopy()
-	stands.Revision = revision.Revision
-	return r.client.Patch(ctx, stands, client.MergeFrom(base), wire.ManagerPlacement)
-}
-
-// trim removes the oldest templates above the workload's limit.
-func (r *Reconciler) trim(ctx context.Context, s *state) error {
-	workload, refusal := r.rules[s.key.Kind].read(s.object)
-	if refusal != nil {
+	next := renewed(s.key.Kind, stands, revision)
+	if next == nil {
+		log.FromContext(ctx).Info("The template of before is not kept, since another's has its name: no undo can go back to it", "workload", s.key.Sentence(), "revision", revision.Name)
 		return nil
 	}
+	if equality.Semantic.DeepEqual(stands, next) {
+		return nil // written by a reconcile before this one
+	}
+	return r.client.Patch(ctx, next, client.MergeFromWithOptions(stands, client.MergeFromWithOptimisticLock{}), wire.ManagerPlacement)
+}
+
+// renewed is what becomes of a revision that stands under the name of one that is to be kept; nil where it is another's, whose name
+// is not ours to take.
+func renewed(kind string, stands, revision *appsv1.ControllerRevision) *appsv1.ControllerRevision {
+	next, owner := stands.DeepCopy(), revision.OwnerReferences[0]
+	switch has := metav1.GetControllerOfNoCopy(stands); {
+	case has != nil && has.UID != owner.UID:
+		return nil
+	case has == nil:
+		if !sameTemplate(kind, stands.Data.Raw, revision.Data.Raw) {
+			return nil
+		}
+		next.OwnerReferences = append(next.OwnerReferences, owner)
+	}
+	next.Revision = max(stands.Revision, revision.Revision)
+	for key, value := range revision.Labels {
+		metav1.SetMetaDataLabel(&next.ObjectMeta, key, value)
+	}
+	metav1.SetMetaDataAnnotation(&next.ObjectMeta, topology.AnnotationLeftFor, revision.Annotations[topology.AnnotationLeftFor])
+	return next
+}
+
+// sameTemplate tells whether the data of two revisions mean the same.
+func sameTemplate(kind string, a, b []byte) bool {
+	canonical := history.CanonicalData[corev1.PodTemplateSpec]
+	if kind == apps.UnitedDeploymentKind.Kind {
+		canonical = history.CanonicalData[apps.SubsetTemplate]
+	}
+	x, errX := canonical(a)
+	y, errY := canonical(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
+}
+
+// kept returns the templates that are kept of a workload, the oldest first, whichever placement kept them.
+func (r *Reconciler) kept(ctx context.Context, s *state) ([]*appsv1.ControllerRevision, error) {
 	list := &appsv1.ControllerRevisionList{}
-	if err := r.live.List(ctx, list, client.InNamespace(s.key.Namespace), client.MatchingLabels{topology.LabelPlacement: string(s.placement.UID)}); err != nil {
-		return fmt.Errorf("list ControllerRevisions of %s: %w", s.key.Sentence(), err)
+	if err := r.live.List(ctx, list, client.InNamespace(s.key.Namespace), client.MatchingLabels{topology.LabelWorkload: string(s.object.GetUID())}); err != nil {
+		return nil, fmt.Errorf("list ControllerRevisions of %s: %w", s.key.Sentence(), err)
 	}
 	var revisions []*appsv1.ControllerRevision
 	for i := range list.Items {
@@ -128,6 +172,19 @@ func (r *Reconciler) trim(ctx context.Context, s *state) error {
 		}
 	}
 	history.Sort(revisions)
+	return revisions, nil
+}
+
+// trim removes the oldest templates above the workload's limit.
+func (r *Reconciler) trim(ctx context.Context, s *state) error {
+	workload, refusal := r.rules[s.key.Kind].read(s.object)
+	if refusal != nil {
+		return nil
+	}
+	revisions, err := r.kept(ctx, s)
+	if err != nil {
+		return err
+	}
 	for _, old := range history.Excess(revisions, func(*appsv1.ControllerRevision) bool { return false }, int(workload.Kept)) {
 		if err := r.client.Delete(ctx, old, client.Preconditions{UID: &old.UID}); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete ControllerRevision %s/%s: %w", old.Namespace, old.Name, err)

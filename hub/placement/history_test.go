@@ -78,4 +78,106 @@ func TestRemember(t *testing.T) {
 	expect("4:b 9:a")
 	change("d", 20)
 	expect("9:a 12:c")
+
+	// It is let go and placed anew, by which sequences begin anew: what is left now is the newest all the same.
+	s.placement = &topology.WorkloadPlacement{}
+	cs.Spec.RevisionHistoryLimit = new(int32(3))
+	change("d", 1)
+	change("e", 3)
+	expect("9:a 12:c 13:d")
+	leftFor := func(want string) {
+		t.Helper()
+		list := &appsv1.ControllerRevisionList{}
+		if err := c.List(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		newest := list.Items[0]
+		for _, revision := range list.Items {
+			if revision.Revision > newest.Revision {
+				newest = revision
+			}
+		}
+		if got := newest.Annotations[topology.AnnotationLeftFor]; got != want {
+			t.Errorf("the newest was left for %q, want %q", got, want)
+		}
+	}
+	leftFor(s.placement.Spec.Revision)
+	change("c", 5)
+	change("a", 7)
+	expect("13:d 14:e 15:c")
+	leftFor(s.placement.Spec.Revision)
+
+	// What members were only asked about never ran.
+	s.placement.Spec.Cells = []topology.Cell{{Cluster: "east", Adopt: topology.AdoptLook}}
+	change("f", 9)
+	expect("13:d 14:e 15:c")
+
+	// It is deleted, its revisions stay behind, and one of that name comes back: what it left is its own again.
+	list := &appsv1.ControllerRevisionList{}
+	if err := c.List(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		list.Items[i].OwnerReferences = nil
+		if err := c.Update(t.Context(), &list.Items[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cs.UID, s.placement = "two", &topology.WorkloadPlacement{}
+	change("c", 1)
+	change("g", 2)
+	owned := 0
+	if err := c.List(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		if metav1.IsControlledBy(&list.Items[i], cs) {
+			owned++
+		}
+	}
+	if owned != 1 {
+		t.Errorf("%d revisions are its own, want what it left alone", owned)
+	}
+}
+
+// TestRenewed: a name that another's revision has is not taken.
+func TestRenewed(t *testing.T) {
+	owner := metav1.OwnerReference{Kind: "CloneSet", Name: "web", UID: "one", Controller: new(true)}
+	template := func(image string) runtime.RawExtension {
+		data, err := history.Encode(corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: image}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return runtime.RawExtension{Raw: data}
+	}
+	revision := &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{Name: "web-1", OwnerReferences: []metav1.OwnerReference{owner}, Annotations: map[string]string{topology.AnnotationLeftFor: "two"}},
+		Data:       template("web:1"), Revision: 4,
+	}
+	other := owner
+	other.UID = "another"
+	for why, tc := range map[string]struct {
+		owners []metav1.OwnerReference
+		image  string
+		number int64
+		want   int64 // 0: not taken
+	}{
+		"its own":                         {[]metav1.OwnerReference{owner}, "web:1", 1, 4},
+		"its own, written before":         {[]metav1.OwnerReference{owner}, "web:1", 4, 4},
+		"nobody's":                        {nil, "web:1", 9, 9},
+		"nobody's, with another template": {nil, "web:2", 1, 0},
+		"another's":                       {[]metav1.OwnerReference{other}, "web:1", 1, 0},
+	} {
+		stands := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "web-1", OwnerReferences: tc.owners}, Data: template(tc.image), Revision: tc.number}
+		got := renewed("CloneSet", stands, revision)
+		if got == nil || tc.want == 0 {
+			if got != nil || tc.want != 0 {
+				t.Errorf("%s: %+v, want %d", why, got, tc.want)
+			}
+			continue
+		}
+		if got.Revision != tc.want || got.Annotations[topology.AnnotationLeftFor] != "two" || metav1.GetControllerOf(got).UID != "one" {
+			t.Errorf("%s: %+v", why, got)
+		}
+	}
 }

@@ -49,10 +49,19 @@ func Rules() map[string]Rule {
 	}
 }
 
-// kindsThatWork names the kinds that a policy can select, for messages.
+// kindsThatWork names the kinds that a policy can select, for messages: those that are divided, and those that are copied, by their
+// groups and versions.
 func kindsThatWork(rules map[string]Rule) string {
-	names := func(rules map[string]Rule) string { return strings.Join(slices.Sorted(maps.Keys(rules)), ", ") }
-	text := fmt.Sprintf("%s (apps.kruise.io), and %s (apiVersion v1)", names(Rules()), names(copied(HubRunsNatives)))
+	text := strings.Join(slices.Sorted(maps.Keys(Rules())), ", ") + " (apps.kruise.io)"
+	byVersion := map[string][]string{}
+	for kind, rule := range copied(HubRunsNatives) {
+		version := rule.GVK.GroupVersion().String()
+		byVersion[version] = append(byVersion[version], kind)
+	}
+	for _, version := range slices.Sorted(maps.Keys(byVersion)) {
+		slices.Sort(byVersion[version])
+		text += fmt.Sprintf(", and %s (%s)", strings.Join(byVersion[version], ", "), version)
+	}
 	if rules["Deployment"].Copied {
 		text += ", and " + strings.Join(nativeNames(), ", ")
 	}

@@ -150,6 +150,9 @@ func TestReadRefuses(t *testing.T) {
 		{"a partition of nothing", unitedDeployment(func(ud *apps.UnitedDeployment) {
 			ud.Spec.UpdateStrategy.ManualUpdate = &apps.ManualUpdate{Partitions: map[string]int32{"z": 1}}
 		}), InvalidSubsets, `names subset "z", which does not exist`},
+		{"nodes with none of no values", unitedDeployment(func(ud *apps.UnitedDeployment) {
+			ud.Spec.Topology.Subsets[1].NodeSelectorTerm.MatchExpressions = []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpIn}}
+		}), InvalidSubsets, `subset "b" of UnitedDeployment ns/web: nodeSelectorTerm.matchExpressions[0] asks for zone with operator In and no values; name them, or use Exists or DoesNotExist`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -176,5 +179,16 @@ func TestRevision(t *testing.T) {
 	}))
 	if plain.Revision == patched.Revision {
 		t.Error("a subset's patch changes its pods, but not the revision")
+	}
+}
+
+// TestKindsThatWork: a message names each kind with the group and version that a policy writes.
+func TestKindsThatWork(t *testing.T) {
+	const want = "CloneSet, UnitedDeployment (apps.kruise.io), and ServiceExport (multicluster.x-k8s.io/v1alpha1), and ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount (v1)"
+	if got := kindsThatWork(AllRules(HubRunsNatives)); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := kindsThatWork(AllRules(MembersRunNatives)); !strings.HasPrefix(got, want+", and DaemonSet (apps/v1)") && !strings.HasPrefix(got, want+", and Deployment (apps/v1)") {
+		t.Errorf("%s", got)
 	}
 }

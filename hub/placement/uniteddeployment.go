@@ -50,6 +50,9 @@ func readUnitedDeployment(o client.Object) (Workload, *Refusal) {
 	var patches, bare [][]byte
 	for i := range ud.Spec.Topology.Subsets {
 		s := &ud.Spec.Topology.Subsets[i]
+		if wrong := wrongTerm("nodeSelectorTerm", &s.NodeSelectorTerm); wrong != "" {
+			return w, &Refusal{InvalidSubsets, fmt.Sprintf("subset %q of %s: %s", s.Name, w.Key.Sentence(), wrong)}
+		}
 		if len(s.Patch.Raw) > 0 {
 			bare = append(bare, s.Patch.Raw)
 			patches = append(patches, append([]byte(s.Name+"="), s.Patch.Raw...))

@@ -114,6 +114,9 @@ func readSpread(w *Workload, object client.Object, spreads []apps.WorkloadSpread
 		// A floor of none makes even subsets without a limit be filled in their order.
 		part := Subset{Subset: division.Subset{Name: s.Name, Min: new(intstr.FromInt32(0))}}
 		if s.RequiredNodeSelector != nil {
+			if wrong := wrongTerm("requiredNodeSelector", s.RequiredNodeSelector); wrong != "" {
+				return nil, nil, &Refusal{InvalidSpread, fmt.Sprintf("subset %q of %s for %s: %s", s.Name, title, w.Key.Sentence(), wrong)}
+			}
 			part.Term = *s.RequiredNodeSelector
 		}
 		if s.MaxReplicas == nil {

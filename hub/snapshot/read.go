@@ -22,8 +22,8 @@ import (
 )
 
 // Reader reads objects from YAML documents as an API server with our CustomResourceDefinitions does: strictly, with the
-// defaults of the schemas, and the older versions converted. Of policies the lists of values and the bounds of the schemas are checked,
-// too. What only CEL rules or a running cluster know is not checked.
+// defaults of the schemas, and the older versions converted. Of policies the lists of values, the bounds and the rules of the schemas are
+// checked, too. What only a running cluster knows is not checked.
 type Reader struct {
 	scheme *runtime.Scheme
 	older  *runtime.Scheme
@@ -31,6 +31,7 @@ type Reader struct {
 	// schemas are the OpenAPI schemas of our kinds, scopes tell which of them have a namespace.
 	schemas map[schema.GroupVersionKind]map[string]any
 	cluster map[schema.GroupKind]bool
+	rulesOf rules
 	// Namespace is that of objects which name none.
 	Namespace string
 	// Natives says who runs Kubernetes' own workloads that stand on the hub, for the notes about them.
@@ -43,6 +44,10 @@ func NewReader(scheme *runtime.Scheme, namespace string) (*Reader, error) {
 		scheme: scheme, older: runtime.NewScheme(), rules: placement.AllRules(placement.HubRunsNatives), Namespace: namespace,
 		schemas: map[schema.GroupVersionKind]map[string]any{},
 		cluster: map[schema.GroupKind]bool{{Kind: "Namespace"}: true},
+	}
+	var err error
+	if r.rulesOf, err = newRules(); err != nil {
+		return nil, err
 	}
 	if err := v1alpha1.AddToScheme(r.older); err != nil {
 		return nil, fmt.Errorf("build the scheme of older versions: %w", err)
@@ -198,7 +203,7 @@ func (r *Reader) one(tree map[string]any) ([]client.Object, []string, error) {
 	}
 	u.Object, _ = withDefaults(u.Object, r.schemas[gvk]).(map[string]any)
 	if gvk.Kind == placement.KindPolicy || gvk.Kind == placement.KindClusterPolicy {
-		if err := checkSpec(name, u.Object, r.schemas[gvk]); err != nil {
+		if err := checkSpec(name, u.Object, r.schemas[gvk], r.rulesOf); err != nil {
 			return nil, nil, err
 		}
 	}

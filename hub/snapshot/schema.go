@@ -12,10 +12,10 @@ import (
 )
 
 // check refuses values that a schema does not take: those that are not in its list, too small or large, too short or long, of another
-// pattern, and what is missing. The sentences are those of an API server. Types are checked where the object is decoded, and rules by CEL
-// by a server alone.
-func check(path string, value any, openAPI map[string]any) []error {
-	mistakes := checkValue(path, value, openAPI)
+// pattern, what is missing, and what a rule by CEL refuses. The sentences are those of an API server. Types are checked where the object
+// is decoded.
+func check(path string, value any, openAPI map[string]any, by rules) []error {
+	mistakes := append(checkValue(path, value, openAPI), by.check(path, value, openAPI)...)
 	switch v := value.(type) {
 	case map[string]any:
 		properties, _ := openAPI["properties"].(map[string]any)
@@ -31,13 +31,13 @@ func check(path string, value any, openAPI map[string]any) []error {
 				property = more
 			}
 			if v[name] != nil && property != nil {
-				mistakes = append(mistakes, check(joined(path, name), v[name], property)...)
+				mistakes = append(mistakes, check(joined(path, name), v[name], property, by)...)
 			}
 		}
 	case []any:
 		items, _ := openAPI["items"].(map[string]any)
 		for i := range v {
-			mistakes = append(mistakes, check(fmt.Sprintf("%s[%d]", path, i), v[i], items)...)
+			mistakes = append(mistakes, check(fmt.Sprintf("%s[%d]", path, i), v[i], items, by)...)
 		}
 	}
 	return mistakes
@@ -137,13 +137,13 @@ func joined(path, name string) string {
 }
 
 // checkSpec checks what a person writes of an object; its status is of the hub.
-func checkSpec(name string, object map[string]any, openAPI map[string]any) error {
+func checkSpec(name string, object map[string]any, openAPI map[string]any, by rules) error {
 	properties, _ := openAPI["properties"].(map[string]any)
 	spec, _ := properties["spec"].(map[string]any)
 	if object["spec"] == nil || spec == nil {
 		return nil
 	}
-	mistakes := check("spec", object["spec"], spec)
+	mistakes := check("spec", object["spec"], spec, by)
 	for i, mistake := range mistakes {
 		mistakes[i] = fmt.Errorf("%s: %w; correct the field", name, mistake)
 	}

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -76,4 +77,24 @@ func contains(have, want any) bool {
 		return whole && float64(n) == w || have == want
 	}
 	return have == want
+}
+
+// letGoNote is the value of topology.AnnotationLetGo for an object that is let go; nil where the Work tells no strategy.
+func letGoNote(w *work.Work, live *unstructured.Unstructured) (any, error) {
+	users := w.Annotations[topology.AnnotationStrategy]
+	if users == "" || !json.Valid([]byte(users)) {
+		return nil, nil
+	}
+	lent, _, err := unstructured.NestedFieldNoCopy(live.Object, "spec", "updateStrategy")
+	if err != nil {
+		return nil, nil // no object of a kind that is lent anything
+	}
+	data, err := json.Marshal(lent)
+	if err == nil {
+		data, err = json.Marshal(topology.LetGo{Users: json.RawMessage(users), Lent: data})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("note the update strategy of %s/%s: %w", live.GetNamespace(), live.GetName(), err)
+	}
+	return string(data), nil
 }

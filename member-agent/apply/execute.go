@@ -75,7 +75,7 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts 
 	case Delete:
 		return r.carryOutDeletion(ctx, w, m, facts.Live)
 	case Release:
-		if err := r.release(ctx, m, facts.Live); err != nil {
+		if err := r.release(ctx, w, m, facts.Live); err != nil {
 			return ctrl.Result{}, err
 		}
 		return ctrl.Result{}, r.finish(ctx, w)
@@ -178,14 +178,19 @@ func (r *Reconciler) delete(ctx context.Context, m *memo, live *unstructured.Uns
 	return false, nil
 }
 
-// release takes the hub's mark off an object and lets it stand.
-func (r *Reconciler) release(ctx context.Context, m *memo, live *unstructured.Unstructured) error {
+// release takes the hub's mark off an object and lets it stand. What it has of the hub's limits stays as it is, so that nothing moves;
+// what the user wrote there on the hub is noted beside it.
+func (r *Reconciler) release(ctx context.Context, w *work.Work, m *memo, live *unstructured.Unstructured) error {
+	note, err := letGoNote(w, live)
+	if err != nil {
+		return err
+	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":    live.GetUID(), // the one that was seen, no other
 		"labels": map[string]any{topology.LabelHub: nil},
 		"annotations": map[string]any{
 			topology.AnnotationSequence: nil, topology.AnnotationSubsetLimits: nil, topology.AnnotationZones: nil, topology.AnnotationSpread: nil,
-			topology.AnnotationTemplateBefore: nil,
+			topology.AnnotationTemplateBefore: nil, topology.AnnotationLetGo: note,
 		},
 	}})
 	if err != nil {

@@ -1,5 +1,7 @@
 package v1alpha1
 
+import "encoding/json"
+
 const (
 	// AnnotationAdopt with value "true" on a user's object lets the hub take over what already runs in the members under its
 	// name. On a Work it is AdoptLook, or the number of replicas that the hub knows to stand in the member: an agent takes
@@ -11,4 +13,15 @@ const (
 	WithdrawRemove = "true"
 	// WithdrawOrphan as the value of AnnotationWithdraw leaves what was placed running in the members, without our marks.
 	WithdrawOrphan = "orphan"
+	// AnnotationLetGo is on a CloneSet or UnitedDeployment of a member that a hub let go: JSON, a LetGo.
+	AnnotationLetGo = "topology.flotilla.dev/let-go"
 )
+
+// LetGo is the value of AnnotationLetGo: two values of spec.updateStrategy, so that what was lent is not taken for what a person wrote.
+// +kubebuilder:object:generate=false
+type LetGo struct {
+	// Users is what the user's object on the hub said.
+	Users json.RawMessage `json:"users"`
+	// Lent is what the member's object said when it was let go: the member's share of that.
+	Lent json.RawMessage `json:"lent"`
+}

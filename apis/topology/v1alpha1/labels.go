@@ -15,6 +15,12 @@ const (
 	LabelProvider = "topology.flotilla.dev/provider"
 	// LabelPlacement is on a Work: the uid of the WorkloadPlacement that it carries out.
 	LabelPlacement = "topology.flotilla.dev/placement"
+	// LabelWorkload is on a ControllerRevision that a hub keeps: the uid of the workload that had the template.
+	LabelWorkload = "topology.flotilla.dev/workload-uid"
+
+	// AnnotationLeftFor is on a ControllerRevision that a hub keeps: the revision that the workload got when it left this template.
+	// What a workload ran before is the template that was left for the one of now, and no other.
+	AnnotationLeftFor = "topology.flotilla.dev/left-for"
 
 	// AnnotationDecision is on a WorkloadPlacement: the digest of the decision, as the hub made it. A spec that has another one was edited
 	// by somebody else; nothing is delivered by it, and the hub puts its own decision back.
@@ -29,6 +35,8 @@ const (
 	AnnotationSequence = "topology.flotilla.dev/sequence"
 	// AnnotationWorkload is on a Work: "<Kind>/<namespace>/<name>" of the user's object.
 	AnnotationWorkload = "topology.flotilla.dev/workload"
+	// AnnotationStrategy is on a Work: JSON, spec.updateStrategy of the user's object, of which the manifest has the member's share.
+	AnnotationStrategy = "topology.flotilla.dev/strategy"
 	// AnnotationCheck is on a Work that carries the Job of a wave's check: the name of the check. AnnotationWorkload names the workload
 	// whose wave it is.
 	AnnotationCheck = "topology.flotilla.dev/check"

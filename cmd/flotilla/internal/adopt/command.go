@@ -83,6 +83,15 @@ func (v *verb) run(ctx context.Context, out io.Writer, name string) error {
 	if err != nil {
 		return err
 	}
+	if !exists {
+		note, err := lentNote(key, &members[0])
+		if err != nil {
+			return err
+		}
+		if _, err := io.WriteString(out, note); err != nil {
+			return fmt.Errorf("write the result: %w", err)
+		}
+	}
 	obstacle, err := checkPolicy(ctx, hub, key, object, members)
 	if err != nil {
 		return err

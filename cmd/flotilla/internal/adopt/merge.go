@@ -1,15 +1,18 @@
 package adopt
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
 // merged makes the hub's object of what runs: the first member's, with the replicas of all together. Members whose pods are
@@ -27,6 +30,11 @@ func merged(members []member) (*unstructured.Unstructured, error) {
 	})
 	object.SetAnnotations(annotations)
 	object.Object["spec"] = first.DeepCopy().Object["spec"]
+	if users, lent := usersStrategy(first); lent {
+		if err := unstructured.SetNestedMap(object.Object, users, "spec", "updateStrategy"); err != nil {
+			return nil, fmt.Errorf("set the update strategy: %w", err)
+		}
+	}
 	var replicas int64
 	for i := range members {
 		m := &members[i]
@@ -47,6 +55,43 @@ func merged(members []member) (*unstructured.Unstructured, error) {
 		return nil, fmt.Errorf("set the replicas: %w", err)
 	}
 	return object, nil
+}
+
+// usersStrategy returns the update strategy that the user wrote on a hub which let an object go; false where the object has no share of
+// that, or somebody has changed it since.
+func usersStrategy(live *unstructured.Unstructured) (map[string]any, bool) {
+	var note topology.LetGo
+	if err := json.Unmarshal([]byte(live.GetAnnotations()[topology.AnnotationLetGo]), &note); err != nil {
+		return nil, false
+	}
+	stands, _, err := unstructured.NestedFieldNoCopy(live.Object, "spec", "updateStrategy")
+	if err != nil {
+		return nil, false
+	}
+	data, err := json.Marshal(stands)
+	if err != nil || string(data) != string(note.Lent) {
+		return nil, false
+	}
+	// As clients read it: with whole numbers.
+	var users map[string]any
+	if err := utiljson.Unmarshal(note.Users, &users); err != nil || users == nil {
+		return nil, false
+	}
+	return users, true
+}
+
+// lentNote says that the object on the hub gets another update strategy than the first member's; empty where it gets that.
+func lentNote(key wire.Key, first *member) (string, error) {
+	users, lent := usersStrategy(first.live)
+	if !lent {
+		return "", nil
+	}
+	data, err := json.Marshal(users)
+	if err != nil {
+		return "", fmt.Errorf("write the update strategy of %s: %w", key.Sentence(), err)
+	}
+	return fmt.Sprintf("%s in %s has the share of updateStrategy that a hub gave it before it let it go; the object on the hub gets what was written there: %s\n",
+		key.Sentence(), first.name, data), nil
 }
 
 // addSubsets takes over the subsets that only this member has; what numbers both give is added up.

@@ -43,7 +43,7 @@ func NewCommand() *cobra.Command {
 
 The decision is made by the hub's own code, here. Members, policies and present placements are those of the hub, or, with
 --members, those of files alone: then no cluster is asked. What files of -f hold goes over that, as if it were applied.
-Only a server checks the rules that a server has: kubectl apply --dry-run=server.
+Policies are held to the rules of their definition; those of workloads only a server checks: kubectl apply --dry-run=server.
 
 The exit code is 0 if every replica has a place, and 1 if not.`,
 		Example: `  flotilla plan -f web.yaml
@@ -236,7 +236,11 @@ func write(out io.Writer, results []explain.Planned) error {
 			text.WriteString("CLUSTER\tZONE\tSUBSET\tNOW\tPLAN\tWHY\n")
 		}
 		for _, c := range p.Cells {
-			fmt.Fprintf(&text, "%s\t%s\t%s\t%d\t%d\t%s: %s\n", c.Cluster, dash(c.Zone), dash(c.Subset), c.Present, c.Replicas, c.Reason.Code, c.Why)
+			why := c.Reason.Code + ": " + c.Why
+			if c.Passed {
+				why = "before: " + c.Why // its code would be taken for what holds now
+			}
+			fmt.Fprintf(&text, "%s\t%s\t%s\t%d\t%d\t%s\n", c.Cluster, dash(c.Zone), dash(c.Subset), c.Present, c.Replicas, why)
 		}
 		for _, u := range p.Unplaced {
 			fmt.Fprintf(&text, "not placed\t-\t%s\t-\t%d\t%s: %s\n", dash(u.Subset), u.Replicas, u.Reason.Code, u.Why)

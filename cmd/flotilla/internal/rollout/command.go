@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
 	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/hub/wire"
@@ -36,7 +38,7 @@ func NewCommand() *cobra.Command {
 	}
 	now := clock.RealClock{}
 	command.AddCommand(
-		newStatus(), newHistory(), newDiff(), newUndo(),
+		newStatus(now), newHistory(), newDiff(), newUndo(),
 		newChange("pause", "Stop updating pods; healing and scaling go on", "paused", func(o client.Object) error { return pause(o, true) }),
 		newChange("resume", "Go on with a rollout that was paused", "resumed", func(o client.Object) error { return pause(o, false) }),
 		newPromote(),
@@ -141,7 +143,7 @@ func applyOnce(ctx context.Context, c client.Client, out io.Writer, key wire.Key
 	return err
 }
 
-func newStatus() *cobra.Command {
+func newStatus(now clock.PassiveClock) *cobra.Command {
 	var (
 		hub     console.Hub
 		output  console.Output
@@ -153,8 +155,8 @@ func newStatus() *cobra.Command {
 		Short: "Say how far a rollout is, or wait for its end",
 		Long: `Say how far a rollout is, or wait for its end.
 
-Exit codes: 0 it is done, as far as its partition goes, or still going on without --wait; 1 it failed: it is stalled, or nothing
-has moved for longer than progressDeadlineSeconds; 124 --timeout is over. An update that you paused, and a wave that waits for
+Exit codes: 0 it is done, as far as its partition goes, or still going on without --wait; 1 it failed: it is stalled, nothing has
+moved for longer than progressDeadlineSeconds, or nobody places it, since its namespace is not federated; 124 --timeout is over. An update that you paused, and a wave that waits for
 you, say so and are waited for.`,
 		Example: `  flotilla rollout status clone/api
   flotilla rollout status ud/web -n shop --wait --timeout 10m`,
@@ -170,7 +172,7 @@ you, say so and are waited for.`,
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			return follow(ctx, c, cmd.OutOrStdout(), output, key, waits)
+			return follow(ctx, c, now, cmd.OutOrStdout(), output, key, waits)
 		},
 	}
 	hub.AddFlags(command)
@@ -180,8 +182,15 @@ you, say so and are waited for.`,
 	return command
 }
 
+// notFederated tells whether a cluster is a hub and a namespace of it is not federated; false where the user may not ask.
+func notFederated(ctx context.Context, c client.Client, name string) bool {
+	namespace, members := &corev1.Namespace{}, &topology.MemberClusterList{}
+	return c.List(ctx, members, client.Limit(1)) == nil && len(members.Items) > 0 &&
+		c.Get(ctx, client.ObjectKey{Name: name}, namespace) == nil && !wire.Federated(namespace)
+}
+
 // follow prints the status, and with waits each that says something new, until the rollout is over. It fails if that failed.
-func follow(ctx context.Context, c client.Client, out io.Writer, output console.Output, key wire.Key, waits bool) error {
+func follow(ctx context.Context, c client.Client, now clock.PassiveClock, out io.Writer, output console.Output, key wire.Key, waits bool) error {
 	var last Status
 	err := wait.PollUntilContextCancel(ctx, lookEvery, true, func(ctx context.Context) (bool, error) {
 		object, err := get(ctx, c, key)
@@ -189,6 +198,9 @@ func follow(ctx context.Context, c client.Client, out io.Writer, output console.
 			return false, err
 		}
 		s := statusOf(object)
+		if s.unseen && notFederated(ctx, c, key.Namespace) {
+			s = s.inNamespace(now.Since(object.GetCreationTimestamp().Time))
+		}
 		over := s.Phase != Progressing || !waits
 		// A program reads one value, a person each step.
 		if s != last && (over || output == "text") {

@@ -40,43 +40,59 @@ type Revision struct {
 	template *corev1.PodTemplateSpec
 }
 
-// revisionsOf returns the templates that a workload had, the oldest first and the current one last.
-func revisionsOf(object client.Object, stored []appsv1.ControllerRevision) ([]Revision, error) {
+// workload is a workload with its history.
+type workload struct {
+	key    wire.Key
+	object client.Object
+	// kept are the revisions that are stored of it, the oldest first.
+	kept []*appsv1.ControllerRevision
+	// revisions are the templates that it had, the oldest first and the current one last.
+	revisions []Revision
+}
+
+// historyOf finds the templates that a workload had among stored revisions.
+func historyOf(key wire.Key, object client.Object, stored []appsv1.ControllerRevision) (*workload, error) {
 	now := podTemplate(object)
 	if now == nil {
 		return nil, fmt.Errorf("%s/%s has no pod template: give spec.template", object.GetNamespace(), object.GetName())
 	}
-	want, err := history.Canonical(*now)
-	if err != nil {
-		return nil, fmt.Errorf("read the pod template of %s/%s: %w", object.GetNamespace(), object.GetName(), err)
-	}
-	current := Revision{Name: "current", Current: true, Images: images(now), template: now}
-	var earlier []Revision
-	var own []*appsv1.ControllerRevision
+	w := &workload{key: key, object: object}
 	for i := range stored {
 		if metav1.IsControlledBy(&stored[i], object) {
-			own = append(own, &stored[i])
+			w.kept = append(w.kept, &stored[i])
 		}
 	}
-	history.Sort(own)
-	for _, r := range own {
+	history.Sort(w.kept)
+	current := Revision{Name: "current", Current: true, Images: images(now), template: now}
+	for _, r := range w.kept {
 		template, err := storedTemplate(object, r)
 		if err != nil {
 			return nil, fmt.Errorf("read ControllerRevision %s/%s: %w", r.Namespace, r.Name, err)
 		}
-		have, err := history.Canonical(*template)
+		same, err := sameTemplate(template, now)
 		if err != nil {
 			return nil, fmt.Errorf("read ControllerRevision %s/%s: %w", r.Namespace, r.Name, err)
 		}
 		revision := Revision{Number: r.Revision, Name: r.Name, Created: &r.CreationTimestamp, Images: images(template), template: template}
-		if string(have) == string(want) {
+		if same {
 			revision.Current = true // in a cluster the current one is stored too
 			current = revision
 			continue
 		}
-		earlier = append(earlier, revision)
+		w.revisions = append(w.revisions, revision)
 	}
-	return append(earlier, current), nil
+	w.revisions = append(w.revisions, current)
+	return w, nil
+}
+
+// sameTemplate tells whether two pod templates mean the same.
+func sameTemplate(a, b *corev1.PodTemplateSpec) (bool, error) {
+	x, err := history.Canonical(*a)
+	if err != nil {
+		return false, err
+	}
+	y, err := history.Canonical(*b)
+	return string(x) == string(y), err
 }
 
 // storedTemplate returns the pod template within a revision.
@@ -150,17 +166,16 @@ func (r *Revision) label() string {
 }
 
 // read returns a workload and its templates.
-func read(ctx context.Context, c client.Client, key wire.Key) (client.Object, []Revision, error) {
+func read(ctx context.Context, c client.Client, key wire.Key) (*workload, error) {
 	object, err := get(ctx, c, key)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	list := &appsv1.ControllerRevisionList{}
 	if err := c.List(ctx, list, client.InNamespace(key.Namespace)); err != nil {
-		return nil, nil, fmt.Errorf("list ControllerRevisions of %s: %w", key.Namespace, err)
+		return nil, fmt.Errorf("list ControllerRevisions of %s: %w", key.Namespace, err)
 	}
-	revisions, err := revisionsOf(object, list.Items)
-	return object, revisions, err
+	return historyOf(key, object, list.Items)
 }
 
 // newHistory, newDiff and newUndo return the verbs about earlier templates.
@@ -170,11 +185,11 @@ func newHistory() *cobra.Command {
 		if err := output.Check(); err != nil {
 			return err
 		}
-		_, revisions, err := read(ctx, c, key)
+		w, err := read(ctx, c, key)
 		if err != nil {
 			return err
 		}
-		return output.Print(out, revisions, func(out io.Writer) error { return table(out, revisions) })
+		return output.Print(out, w.revisions, func(out io.Writer) error { return table(out, w.revisions) })
 	})
 	output.AddFlag(command)
 	return command
@@ -202,15 +217,15 @@ func table(out io.Writer, revisions []Revision) error {
 func newDiff() *cobra.Command {
 	var number int64
 	command := newVerb("diff", "Show what undo would change in the pod template", func(ctx context.Context, c client.Client, out io.Writer, key wire.Key) error {
-		object, revisions, err := read(ctx, c, key)
+		w, err := read(ctx, c, key)
 		if err != nil {
 			return err
 		}
-		to, err := target(ctx, c, key, object, revisions, number)
+		to, err := w.target(ctx, c, number)
 		if err != nil {
 			return err
 		}
-		text, err := diff(&revisions[len(revisions)-1], to)
+		text, err := diff(&w.revisions[len(w.revisions)-1], to)
 		if err != nil {
 			return err
 		}
@@ -224,11 +239,11 @@ func newDiff() *cobra.Command {
 func newUndo() *cobra.Command {
 	var number int64
 	command := newVerb("undo", "Give a workload an earlier pod template again, in all clusters", func(ctx context.Context, c client.Client, out io.Writer, key wire.Key) error {
-		object, revisions, err := read(ctx, c, key)
+		w, err := read(ctx, c, key)
 		if err != nil {
 			return err
 		}
-		to, err := target(ctx, c, key, object, revisions, number)
+		to, err := w.target(ctx, c, number)
 		if err != nil {
 			return err
 		}

@@ -52,10 +52,12 @@ func TestHistory(t *testing.T) {
 			list := []appsv1.ControllerRevision{
 				stored(t, object, kind, 7, "web:2"), stored(t, object, kind, 3, "web:1"), stored(t, object, kind, 5, "web:4"), stored(t, other, kind, 9, "web:9"),
 			}
-			revisions, err := revisionsOf(object, list)
+			key := wire.Key{Kind: kind, Namespace: "shop", Name: "web"}
+			w, err := historyOf(key, object, list)
 			if err != nil {
 				t.Fatal(err)
 			}
+			revisions := w.revisions
 			var out bytes.Buffer
 			if err := table(&out, revisions); err != nil {
 				t.Fatal(err)
@@ -69,7 +71,6 @@ func TestHistory(t *testing.T) {
 				t.Errorf("history is\n%s, want\n%s", got, want)
 			}
 
-			key := wire.Key{Kind: kind, Namespace: "shop", Name: "web"}
 			for number, image := range map[int64]string{0: "web:2", 3: "web:1", 7: "web:2"} {
 				to, err := pick(key, revisions, number)
 				if err != nil {
@@ -87,11 +88,11 @@ func TestHistory(t *testing.T) {
 			if _, err := pick(key, revisions, 9); err == nil || !strings.Contains(err.Error(), "has no revision 9") {
 				t.Errorf("another's revision: %v", err)
 			}
-			alone, err := revisionsOf(object, nil)
-			if err != nil || len(alone) != 1 || alone[0].Number != 0 {
+			alone, err := historyOf(key, object, nil)
+			if err != nil || len(alone.revisions) != 1 || alone.revisions[0].Number != 0 {
 				t.Errorf("without any stored: %v, %+v", err, alone)
 			}
-			if _, err := pick(key, alone, 0); err == nil || !strings.Contains(err.Error(), "no earlier template") {
+			if _, err := pick(key, alone.revisions, 0); err == nil || !strings.Contains(err.Error(), "no earlier template") {
 				t.Errorf("nothing to go back to: %v", err)
 			}
 		})

@@ -11,12 +11,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -152,24 +155,24 @@ func TestFollow(t *testing.T) {
 	key := wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}
 	under := set(1, 1, is(ready, corev1.ConditionFalse, "Updating"))
 	var out bytes.Buffer
-	if err := follow(t.Context(), clientWith(t, under), &out, "text", key, false); err != nil || !strings.Contains(out.String(), "Progressing; 4 of 9 pods are updated, 8 are ready (Updating: as told)") {
+	if err := follow(t.Context(), clientWith(t, under), clock.RealClock{}, &out, "text", key, false); err != nil || !strings.Contains(out.String(), "Progressing; 4 of 9 pods are updated, 8 are ready (Updating: as told)") {
 		t.Errorf("under way: %v, %q", err, out.String())
 	}
 	over, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if err := follow(over, clientWith(t, under.DeepCopy()), &out, "text", key, true); !errors.Is(err, context.DeadlineExceeded) {
+	if err := follow(over, clientWith(t, under.DeepCopy()), clock.RealClock{}, &out, "text", key, true); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("after the timeout: %v", err)
 	}
 	failed := set(1, 1, is(apps.CloneSetConditionType(apps.ConditionStalled), corev1.ConditionTrue, "NoPolicy"))
-	if err := follow(t.Context(), clientWith(t, failed), &out, "text", key, true); err == nil || !strings.Contains(err.Error(), "failed (NoPolicy)") {
+	if err := follow(t.Context(), clientWith(t, failed), clock.RealClock{}, &out, "text", key, true); err == nil || !strings.Contains(err.Error(), "failed (NoPolicy)") {
 		t.Errorf("failed: %v", err)
 	}
 	out.Reset()
 	done := set(1, 1, is(ready, corev1.ConditionTrue, "AllAvailable"))
-	if err := follow(t.Context(), clientWith(t, done), &out, "json", key, true); err != nil || !strings.Contains(out.String(), `"phase": "Done"`) {
+	if err := follow(t.Context(), clientWith(t, done), clock.RealClock{}, &out, "json", key, true); err != nil || !strings.Contains(out.String(), `"phase": "Done"`) {
 		t.Errorf("done: %v, %q", err, out.String())
 	}
-	if err := follow(t.Context(), clientWith(t), &out, "text", key, true); err == nil || !strings.Contains(err.Error(), "CloneSet shop/web") {
+	if err := follow(t.Context(), clientWith(t), clock.RealClock{}, &out, "text", key, true); err == nil || !strings.Contains(err.Error(), "CloneSet shop/web") {
 		t.Errorf("none there: %v", err)
 	}
 }
@@ -216,5 +219,48 @@ func TestChangesAmongOtherWrites(t *testing.T) {
 				t.Errorf("paused %v after %v", paused, err)
 			}
 		})
+	}
+}
+
+// TestNotFederated: what nobody places ends with the reason, once it is certain that no controller of the cluster looks at it.
+func TestNotFederated(t *testing.T) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{apps.AddToScheme, topology.AddToScheme, corev1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	made := metav1.Unix(1000, 0)
+	key := wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}
+	for why, tc := range map[string]struct {
+		member, federated bool
+		observed          int64
+		age               time.Duration
+		says              string // the status
+		fails             string // the error
+	}{
+		"nobody looks at it":          {true, false, 0, time.Hour, "Failed; 4 of 9 pods are updated, 8 are ready (NamespaceNotFederated: namespace shop is not federated", "failed (NamespaceNotFederated)"},
+		"made just now":               {true, false, 0, time.Second, "Progressing; 4 of 9 pods are updated, 8 are ready (namespace shop is not federated", ""},
+		"a controller has looked":     {true, false, 1, time.Hour, "the hub has not looked at the last change yet", ""},
+		"the namespace is the hub's":  {true, true, 0, time.Hour, "the hub has not looked at the last change yet", ""},
+		"a cluster that is no hub":    {false, false, 0, time.Hour, "the hub has not looked at the last change yet", ""},
+		"a hub, and nothing is known": {true, false, 0, 29 * time.Second, "set the label topology.flotilla.dev/federated=true on the namespace", ""},
+	} {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+		if tc.federated {
+			namespace.Labels = map[string]string{topology.LabelFederated: "true"}
+		}
+		object := set(2, tc.observed)
+		object.CreationTimestamp = made
+		objects := []client.Object{namespace, object}
+		if tc.member {
+			objects = append(objects, &topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}})
+		}
+		c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+		var out bytes.Buffer
+		err := follow(t.Context(), c, clocktesting.NewFakePassiveClock(made.Add(tc.age)), &out, "text", key, false)
+		if (err == nil) != (tc.fails == "") || err != nil && !strings.Contains(err.Error(), tc.fails) || !strings.Contains(out.String(), tc.says) {
+			t.Errorf("%s: %v, %q, want %q and %q", why, err, out.String(), tc.says, tc.fails)
+		}
 	}
 }

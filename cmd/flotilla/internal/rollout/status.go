@@ -2,11 +2,14 @@ package rollout
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
 
@@ -36,6 +39,9 @@ type Status struct {
 	Replicas int32 `json:"replicas"`
 	Updated  int32 `json:"updated"`
 	Ready    int32 `json:"ready"`
+
+	// unseen: no controller has looked at the object since it was made.
+	unseen bool
 }
 
 type condition struct {
@@ -62,6 +68,7 @@ func statusOf(object client.Object) Status {
 			found[string(c.Type)] = condition{c.Status, c.Reason, c.Message}
 		}
 	}
+	s.unseen = observed == 0
 	ready, stalled, progressing := found[apps.ConditionReady], found[apps.ConditionStalled], found[apps.ConditionProgressing]
 	settle := func(p Phase, c condition) Status {
 		s.Phase, s.Reason, s.Message = p, c.reason, c.message
@@ -81,6 +88,19 @@ func statusOf(object client.Object) Status {
 		return settle(Done, ready)
 	}
 	return settle(Progressing, ready)
+}
+
+// unseenFor is how long after it was made a workload is looked at at the latest, by the hub or by a controller of the cluster.
+const unseenFor = 30 * time.Second
+
+// inNamespace says of a workload that nobody has looked at that its namespace is not the hub's; in a cluster that runs workloads itself
+// somebody looks at it all the same, soon.
+func (s Status) inNamespace(age time.Duration) Status {
+	s.Message = fmt.Sprintf("namespace %s is not federated, so that the hub does not place it, and no controller of this cluster has looked at it: set the label %s=true on the namespace", s.Namespace, topology.LabelFederated)
+	if age >= unseenFor {
+		s.Phase, s.Reason = Failed, placement.NamespaceNotFederated
+	}
+	return s
 }
 
 func (s *Status) text() string {

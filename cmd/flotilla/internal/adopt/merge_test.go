@@ -1,0 +1,65 @@
+package adopt
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// TestLent: what a hub lent is not taken for what the user wrote, and what a person wrote since is.
+func TestLent(t *testing.T) {
+	const (
+		lent  = `{rollingUpdate: {paused: true, partition: 0, maxUnavailable: 1, maxSurge: 0}}`
+		users = `{"rollingUpdate":{"maxUnavailable":"20%"}}`
+	)
+	note := func(users string) string {
+		shares, err := yaml.YAMLToJSON([]byte(lent))
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := json.Marshal(topology.LetGo{Users: json.RawMessage(users), Lent: shares})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	for why, tc := range map[string]struct{ stands, note, want, says string }{
+		"as it was let go":             {lent, note(users), `{"rollingUpdate":{"maxUnavailable":"20%"}}`, `gets what was written there: {"rollingUpdate":{"maxUnavailable":"20%"}}`},
+		"the user had written nothing": {lent, note(`{}`), `{}`, "gets what was written there: {}"},
+		"changed since":                {`{rollingUpdate: {maxUnavailable: 3}}`, note(users), `{"rollingUpdate":{"maxUnavailable":3}}`, ""},
+		"never a hub's":                {`{rollingUpdate: {maxUnavailable: 3}}`, "", `{"rollingUpdate":{"maxUnavailable":3}}`, ""},
+		"not readable":                 {lent, "no JSON", `{"rollingUpdate":{"maxSurge":0,"maxUnavailable":1,"partition":0,"paused":true}}`, ""},
+	} {
+		live := &unstructured.Unstructured{}
+		text, err := yaml.YAMLToJSON([]byte(`{apiVersion: apps.kruise.io/v1beta1, kind: CloneSet, metadata: {name: web, namespace: shop}, spec: {replicas: 3, updateStrategy: ` + tc.stands + `}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := live.UnmarshalJSON(text); err != nil {
+			t.Fatal(err)
+		}
+		if tc.note != "" {
+			live.SetAnnotations(map[string]string{topology.AnnotationLetGo: tc.note})
+		}
+		members := []member{{name: "east", live: live}}
+		object, err := merged(members)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _, _ := unstructured.NestedMap(object.Object, "spec", "updateStrategy")
+		data, err := json.Marshal(got)
+		if err != nil || string(data) != tc.want || len(object.GetAnnotations()) > 0 {
+			t.Errorf("%s: %s with %v, want %s, %v", why, data, object.GetAnnotations(), tc.want, err)
+		}
+		said, err := lentNote(wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}, &members[0])
+		if err != nil || (said == "") != (tc.says == "") || !strings.Contains(said, tc.says) {
+			t.Errorf("%s: says %q, want %q, %v", why, said, tc.says, err)
+		}
+	}
+}
