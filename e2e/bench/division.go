@@ -10,7 +10,7 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
-// divisionSection divides 100 000 replicas over 1 000 cells: the largest placement that the hub admits.
+// divisionSection divides 100 000 replicas over 1 000 cells, the largest placement that the hub admits, and ten times as many over 5 000.
 func divisionSection(_ context.Context, b *bench) error {
 	const replicas, cells = 100_000, 1_000
 	fresh := divisionInput(replicas, cells, 1)
@@ -36,6 +36,7 @@ func divisionSection(_ context.Context, b *bench) error {
 		{"100 000 over 1 000 cells, from nothing", fresh},
 		{"one replica more, the last decision kept", next},
 		{"100 000 over 10 subsets with 100 cells each", divisionInput(replicas, cells, 10)},
+		{"1 000 000 over 5 000 cells, from nothing", divisionInput(10*replicas, 5*cells, 1)},
 	} {
 		result := testing.Benchmark(func(tb *testing.B) {
 			tb.ReportAllocs()
