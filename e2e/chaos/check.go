@@ -61,8 +61,8 @@ type cell struct {
 	specs []cellSpec // those in force, the oldest first
 	// down are unavailable pods that are not our doing, up by pods above replicas that we did not add.
 	down, up int32
-	// news are when others made pods unavailable.
-	news []time.Time
+	// news are the pods that others made unavailable, or that they kept from becoming available.
+	news []loss
 }
 
 type podNow struct {
@@ -70,6 +70,12 @@ type podNow struct {
 	cluster   string
 	available bool
 	since     time.Time // when it became available
+}
+
+// loss is a pod that is not available, and not by our doing.
+type loss struct {
+	at  time.Time // when it was lost
+	due time.Time // since when it would be available; zero for one that was
 }
 
 type duePod struct {
@@ -272,6 +278,7 @@ func (c *checker) takePod(e *entry) {
 			c.wait(duePod{at, p.uid, now.readySince})
 		}
 	}
+	c.kept(set, before, now, e)
 	switch {
 	case before == nil && now.active:
 		c.creations++
@@ -292,20 +299,35 @@ func (c *checker) takePod(e *entry) {
 	}
 }
 
-// lost takes that a pod is available no more.
-func (c *checker) lost(set *cell, before, now *podNow, e *entry) {
-	ours, how := false, "it failed by itself"
+// kept takes that a pod which was ready is so no more, before it was available.
+func (c *checker) kept(set *cell, before, now *podNow, e *entry) {
+	if set == nil || before == nil || before.available || !before.ready || !before.active || now.ready && now.active {
+		return
+	}
+	if ours, _ := c.cause(now, e); !ours {
+		set.news = append(set.news, loss{e.at, before.readySince.Add(set.ready)})
+	}
+}
+
+// cause tells whether it is our doing that a pod is not available, and how it came about.
+func (c *checker) cause(now *podNow, e *entry) (ours bool, how string) {
 	switch {
 	case now.ended && now.deleted.IsZero():
-		how = "it ended by itself"
+		return false, "it ended by itself"
 	case !now.active:
-		ours, how = c.asked.byUs(podKey{e.cluster, now.name}, now.deleted, e.at), "deleted by others"
-		if ours {
-			how = "deleted by us"
+		if c.asked.byUs(podKey{e.cluster, now.name}, now.deleted, e.at) {
+			return true, "deleted by us"
 		}
+		return false, "deleted by others"
 	case now.shut:
-		ours, how = true, "updated in place"
+		return true, "updated in place"
 	}
+	return false, "it failed by itself"
+}
+
+// lost takes that a pod is available no more.
+func (c *checker) lost(set *cell, before, now *podNow, e *entry) {
+	ours, how := c.cause(now, e)
 	c.tell(e.at, e.cluster, fmt.Sprintf("pod %s unavailable: %s", now.name, how))
 	if set == nil {
 		return // its CloneSet is gone
@@ -313,7 +335,7 @@ func (c *checker) lost(set *cell, before, now *podNow, e *entry) {
 	if !ours {
 		c.foreign++
 		set.down++
-		set.news = append(set.news, e.at)
+		set.news = append(set.news, loss{at: e.at})
 		c.settle(set)
 		return
 	}
@@ -378,8 +400,11 @@ func (c *checker) disrupted(set *cell, pod *podNow, e *entry) {
 	}
 	available, _ := c.count(set)
 	unknown := int32(0)
-	for _, at := range set.news {
-		if at.After(decided) || c.blind[set.cluster].After(at) && c.blind[set.cluster].After(decided) {
+	for _, l := range set.news {
+		if l.due.After(e.at) {
+			continue // who does not know that it was lost takes it for one that is not available yet
+		}
+		if l.at.After(decided) || c.blind[set.cluster].After(l.at) && c.blind[set.cluster].After(decided) {
 			unknown++
 		}
 	}
