@@ -159,10 +159,11 @@ func sameTemplate(kind string, a, b []byte) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// kept returns the templates that are kept of a workload, the oldest first, whichever placement kept them.
+// kept returns the templates that are kept of a workload, the oldest first, whichever placement kept them, also those of a hub of before
+// [topology.LabelWorkload]: it goes by their owner.
 func (r *Reconciler) kept(ctx context.Context, s *state) ([]*appsv1.ControllerRevision, error) {
 	list := &appsv1.ControllerRevisionList{}
-	if err := r.live.List(ctx, list, client.InNamespace(s.key.Namespace), client.MatchingLabels{topology.LabelWorkload: string(s.object.GetUID())}); err != nil {
+	if err := r.live.List(ctx, list, client.InNamespace(s.key.Namespace), client.HasLabels{history.LabelHash}); err != nil {
 		return nil, fmt.Errorf("list ControllerRevisions of %s: %w", s.key.Sentence(), err)
 	}
 	var revisions []*appsv1.ControllerRevision

@@ -107,10 +107,25 @@ func TestRemember(t *testing.T) {
 	expect("13:d 14:e 15:c")
 	leftFor(s.placement.Spec.Revision)
 
+	// Those that a hub of before kept count alike, though they do not name their workload.
+	older := &appsv1.ControllerRevisionList{}
+	if err := c.List(t.Context(), older); err != nil {
+		t.Fatal(err)
+	}
+	for i := range older.Items {
+		delete(older.Items[i].Labels, topology.LabelWorkload)
+		if err := c.Update(t.Context(), &older.Items[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change("h", 8)
+	expect("14:e 15:c 16:a")
+	leftFor(s.placement.Spec.Revision)
+
 	// What members were only asked about never ran.
 	s.placement.Spec.Cells = []topology.Cell{{Cluster: "east", Adopt: topology.AdoptLook}}
 	change("f", 9)
-	expect("13:d 14:e 15:c")
+	expect("14:e 15:c 16:a")
 
 	// It is deleted, its revisions stay behind, and one of that name comes back: what it left is its own again.
 	list := &appsv1.ControllerRevisionList{}

@@ -143,9 +143,38 @@ func checkSpec(name string, object map[string]any, openAPI map[string]any, by ru
 	if object["spec"] == nil || spec == nil {
 		return nil
 	}
-	mistakes := check("spec", object["spec"], spec, by)
+	mistakes := check("spec", withoutNulls(object["spec"], spec), spec, by)
 	for i, mistake := range mistakes {
 		mistakes[i] = fmt.Errorf("%s: %w; correct the field", name, mistake)
 	}
 	return errors.Join(mistakes...)
+}
+
+// withoutNulls returns a value as an API server takes it: a field that is null, and that its schema does not let be null, is not there.
+func withoutNulls(value any, openAPI map[string]any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		properties, _ := openAPI["properties"].(map[string]any)
+		more, _ := openAPI["additionalProperties"].(map[string]any)
+		out := make(map[string]any, len(v))
+		for name, field := range v {
+			property, known := properties[name].(map[string]any)
+			if !known {
+				property = more
+			}
+			if field == nil && property != nil && property["nullable"] != true {
+				continue
+			}
+			out[name] = withoutNulls(field, property)
+		}
+		return out
+	case []any:
+		items, _ := openAPI["items"].(map[string]any)
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = withoutNulls(v[i], items)
+		}
+		return out
+	}
+	return value
 }

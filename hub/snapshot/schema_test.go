@@ -22,6 +22,9 @@ func TestPoliciesAreHeldToTheirSchema(t *testing.T) {
 	}
 	for _, tc := range []struct{ name, spec, want string }{
 		{"all is right", `{workloads: [{kind: CloneSet}], spread: {by: Zone}, rollout: {strategy: Waves, waves: [{name: one, size: 20%}]}}`, ""},
+		{"a null is as nothing", `{workloads: [{kind: CloneSet, name: web, selector: null}], reschedule: null, failover: {mode: Fence}}`, ""},
+		{"and in a list", `{workloads: [{kind: CloneSet}], rollout: {strategy: Waves, waves: [{name: one, size: null}]}}`, ""},
+		{"but not where a value has to be", `{rollout: {waves: [{name: null}]}}`, "spec.rollout.waves[0].name: Required value"},
 		{"a strategy", `{rollout: {strategy: Wave}}`, `FederationPolicy p: spec.rollout.strategy: Unsupported value: "Wave": supported values: "Proportional", "Waves"; correct the field`},
 		{"within a list", `{rollout: {waves: [{name: one, approval: Never}]}}`, `spec.rollout.waves[0].approval: Unsupported value: "Never": supported values: "Automatic", "Required"`},
 		{"a name is missing", `{rollout: {waves: [{size: 1}]}}`, "spec.rollout.waves[0].name: Required value"},

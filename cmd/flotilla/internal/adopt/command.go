@@ -84,7 +84,7 @@ func (v *verb) run(ctx context.Context, out io.Writer, name string) error {
 		return err
 	}
 	if !exists {
-		note, err := lentNote(key, &members[0])
+		note, err := lentNote(key, &members[0], object)
 		if err != nil {
 			return err
 		}

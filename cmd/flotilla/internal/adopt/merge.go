@@ -54,7 +54,31 @@ func merged(members []member) (*unstructured.Unstructured, error) {
 	if err := unstructured.SetNestedField(object.Object, replicas, "spec", "replicas"); err != nil {
 		return nil, fmt.Errorf("set the replicas: %w", err)
 	}
-	return object, nil
+	return object, dropPartitions(object)
+}
+
+// dropPartitions takes away the partitions of subsets that the object does not have, since no member that is adopted has them.
+func dropPartitions(object *unstructured.Unstructured) error {
+	path := []string{"spec", "updateStrategy", "manualUpdate", "partitions"}
+	partitions, found, err := unstructured.NestedMap(object.Object, path...)
+	if err != nil || !found {
+		return err
+	}
+	subsets, _, err := unstructured.NestedSlice(object.Object, "spec", "topology", "subsets")
+	if err != nil {
+		return fmt.Errorf("read the subsets: %w", err)
+	}
+	names := map[any]bool{}
+	for _, s := range subsets {
+		if subset, ok := s.(map[string]any); ok {
+			names[subset["name"]] = true
+		}
+	}
+	maps.DeleteFunc(partitions, func(name string, _ any) bool { return !names[name] })
+	if err := unstructured.SetNestedMap(object.Object, partitions, path...); err != nil {
+		return fmt.Errorf("set the partitions: %w", err)
+	}
+	return nil
 }
 
 // usersStrategy returns the update strategy that the user wrote on a hub which let an object go; false where the object has no share of
@@ -81,12 +105,15 @@ func usersStrategy(live *unstructured.Unstructured) (map[string]any, bool) {
 }
 
 // lentNote says that the object on the hub gets another update strategy than the first member's; empty where it gets that.
-func lentNote(key wire.Key, first *member) (string, error) {
-	users, lent := usersStrategy(first.live)
-	if !lent {
+func lentNote(key wire.Key, first *member, object *unstructured.Unstructured) (string, error) {
+	if _, lent := usersStrategy(first.live); !lent {
 		return "", nil
 	}
-	data, err := json.Marshal(users)
+	strategy, _, err := unstructured.NestedFieldNoCopy(object.Object, "spec", "updateStrategy")
+	if err != nil {
+		return "", fmt.Errorf("read the update strategy of %s: %w", key.Sentence(), err)
+	}
+	data, err := json.Marshal(strategy)
 	if err != nil {
 		return "", fmt.Errorf("write the update strategy of %s: %w", key.Sentence(), err)
 	}

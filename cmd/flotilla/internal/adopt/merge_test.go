@@ -2,6 +2,7 @@ package adopt
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -57,9 +58,34 @@ func TestLent(t *testing.T) {
 		if err != nil || string(data) != tc.want || len(object.GetAnnotations()) > 0 {
 			t.Errorf("%s: %s with %v, want %s, %v", why, data, object.GetAnnotations(), tc.want, err)
 		}
-		said, err := lentNote(wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}, &members[0])
+		said, err := lentNote(wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}, &members[0], object)
 		if err != nil || (said == "") != (tc.says == "") || !strings.Contains(said, tc.says) {
 			t.Errorf("%s: says %q, want %q, %v", why, said, tc.says, err)
 		}
+	}
+}
+
+// TestPartitionsOfOtherSubsets: a member that has some of the subsets is adopted without the partitions of the others, which nobody adopts.
+func TestPartitionsOfOtherSubsets(t *testing.T) {
+	const strategy = `{"manualUpdate":{"partitions":{"a":%s}},"type":"Manual"}`
+	note, err := json.Marshal(topology.LetGo{
+		Users: json.RawMessage(`{"type":"Manual","manualUpdate":{"partitions":{"a":1,"b":2}}}`), Lent: json.RawMessage(fmt.Sprintf(strategy, "3")),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := &unstructured.Unstructured{}
+	if err := live.UnmarshalJSON([]byte(`{"apiVersion":"apps.kruise.io/v1alpha1","kind":"UnitedDeployment","metadata":{"name":"web","namespace":"shop"},
+		"spec":{"replicas":3,"topology":{"subsets":[{"name":"a"}]},"updateStrategy":` + fmt.Sprintf(strategy, "3") + `}}`)); err != nil {
+		t.Fatal(err)
+	}
+	live.SetAnnotations(map[string]string{topology.AnnotationLetGo: string(note)})
+	object, err := merged([]member{{name: "east", live: live}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _, _ := unstructured.NestedMap(object.Object, "spec", "updateStrategy")
+	if data, err := json.Marshal(got); err != nil || string(data) != fmt.Sprintf(strategy, "1") {
+		t.Errorf("the object on the hub has %s, %v", data, err)
 	}
 }
