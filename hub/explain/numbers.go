@@ -48,6 +48,8 @@ func ofCell(r topology.Reason) (string, bool) {
 		return fmt.Sprintf("the member found no node for some of its pods for %s, so others got them; it gets more once it has nodes again", r.Params[placement.ParamAfter]), true
 	case placement.CellStandIn:
 		return "other subsets have no nodes for a part of theirs, so that runs here; it stays here when they have nodes again", true
+	case placement.CellShrinking:
+		return "the cell is to have fewer pods than it has, and others are not available yet; those that are too many go as the others are", true
 	case placement.CellReturned:
 		return "the member is back, and others stand in for pods of it; those go step by step, as the others are available", true
 	}

@@ -125,7 +125,7 @@ func takeBackSubset(f *Facts, subset string, members map[string]*Member, back ma
 			continue
 		}
 		available := f.Reports[c.Cluster].Use[subset].Available
-		if c.Leaving > 0 && !stepwise(c.Reason.Code) {
+		if c.Leaving > 0 && !stepwise(c.Reason.Code) && c.Reason.Code != CellShrinking {
 			if _, known := here[c.Cluster]; !known {
 				here[c.Cluster] = available
 			}
@@ -193,7 +193,7 @@ func moveNotes(f *Facts, spec *topology.WorkloadPlacementSpec) []Note {
 	var clusters []string
 	for i := range spec.Cells {
 		c := &spec.Cells[i]
-		if c.Leaving == 0 || c.Reason.Code == CellSubsetRemoved {
+		if c.Leaving == 0 || c.Reason.Code == CellSubsetRemoved || c.Reason.Code == CellShrinking {
 			continue
 		}
 		if leaving[c.Cluster] == 0 {

@@ -137,6 +137,14 @@ func TestFailoverStories(t *testing.T) {
 			{"they are gone: two start", "east south west~", "east:5 south:5 west:2", "east:6 south:6 west:2-2(Draining)"},
 			{"undone in the middle: what is there stays", "east south west", "east:6 south:6 west:2", "east:5 south:5 west:2"},
 		}},
+		"a drain is taken back while some of its pods start elsewhere": {limited(0, 4), "", []stage{
+			{"placed", "east south west", "", "east:4 south:4 west:4"},
+			{"two start in each", "east south west~", "east:4 south:4 west:4", "east:6 south:6 west:4-4(Draining)"},
+			{"two are available: two go", "east south west~", "east:6 south:4/6 west:4", "east:6 south:6 west:2-2(Draining)"},
+			{"taken back: one of the available ones is too many, and stays", "east south west", "east:6 south:4/6 west:2", "east:6-1(Shrinking) south:5 west:2"},
+			{"while the last one starts", "east south west", "east:6 south:4/5 west:2", "east:6-1(Shrinking) south:5 west:2"},
+			{"it is available", "east south west", "east:6 south:5 west:2", "east:5 south:5 west:2"},
+		}},
 		"a second drain while pods of the first start": {limited(0, 2), "", []stage{
 			{"placed", "east south west", "", "east:4 south:4 west:4"},
 			{"two start", "east~ south west", "east:4 south:4 west:4", "east:4-4(Draining) south:5 west:5 Moving:2"},

@@ -13,9 +13,11 @@ import (
 )
 
 // move turns what the division gives into orders: pods of members that are drained, or that came back, go step by step, and
-// those of lost members are left as they are ([failover.Move]). It returns what that uses of each subset's limits.
+// those of lost members are left as they are ([failover.Move]); those of places that shrink go as others are available
+// ([failover.Clear]). It returns what that uses of each subset's limits.
 func move(f *Facts, result *divided) map[string]lending.Amounts {
-	if !moves(f, result.cells) {
+	shrink := shrinks(f, result)
+	if !moves(f, result.cells) && len(shrink.at) == 0 {
 		return nil
 	}
 	last := lastCells(f)
@@ -34,13 +36,16 @@ func move(f *Facts, result *divided) map[string]lending.Amounts {
 		limits := failover.Limits{Unavailable: amounts.Break, Surge: amounts.Add, NoTwin: f.Failover.Mode == topology.FailoverFence}
 		cells := make([]failover.Cell, len(places))
 		for j := range places {
+			if c := &places[j].cell; shrink.at[place{subset.Name, c.Key}] {
+				c.Shrinks, c.Total = true, max(c.Total, f.Reports[c.Key].Use[subset.Name].Desired) // it may yet make what it was told before
+			}
 			cells[j] = places[j].cell
 		}
 		moved := failover.Move(cells, limits)
 		used[subset.Name] = lending.Amounts{Break: moved.Break, Add: moved.Add}
-		moves = append(moves, subsetMove{subset.Name, places, cells, moved.Orders})
+		moves = append(moves, subsetMove{subset, places, cells, moved.Orders})
 	}
-	clearRemoved(f, result, moves, last)
+	clearAll(f, result, moves, shrink, used, last)
 	for _, m := range moves {
 		var waits int32
 		for j := range m.places {
@@ -49,7 +54,7 @@ func move(f *Facts, result *divided) map[string]lending.Amounts {
 		}
 		waits -= keepReturned(m.places, result.cells, waits)
 		if waits > 0 {
-			result.unplaced = append(result.unplaced, topology.Unplaced{Subset: m.name, Replicas: waits, Reason: topology.Reason{Code: UnplacedMoving}})
+			result.unplaced = append(result.unplaced, topology.Unplaced{Subset: m.subset.Name, Replicas: waits, Reason: topology.Reason{Code: UnplacedMoving}})
 		}
 	}
 	return used
@@ -80,6 +85,7 @@ func settle(f *Facts) (result divided, used map[string]lending.Amounts, notes []
 			break
 		}
 		next := withCells(base, result.cells)
+		next.Unplaced = result.unplaced // what waits is no replica less
 		if f.WorkloadSpread != nil {
 			next.Spread = &f.WorkloadSpread.Ref
 		}
@@ -119,7 +125,7 @@ func withCells(base *topology.WorkloadPlacementSpec, cells []topology.Cell) *top
 func keepReturned(places []movingPlace, cells []topology.Cell, waits int32) (kept int32) {
 	for i := range places {
 		p := &places[i]
-		if !p.member.Ready || p.left != "" {
+		if !p.member.Ready || p.left != "" || p.cell.Shrinks {
 			continue
 		}
 		for _, j := range p.cells {
@@ -181,7 +187,7 @@ func placesOf(f *Facts, cells []topology.Cell, subset string) []movingPlace {
 		if p := byCluster[c.Cluster]; p != nil && c.Subset == subset {
 			p.cell.Have += c.Replicas
 			p.cell.Leaving += c.Leaving
-			drained[c.Cluster] = drained[c.Cluster] || stepwise(c.Reason.Code)
+			drained[c.Cluster] = drained[c.Cluster] || stepwise(c.Reason.Code) || c.Reason.Code == CellShrinking
 		}
 	}
 	lent := lastLent(f)
@@ -223,7 +229,7 @@ func (f *Facts) rolls(cluster, subset string, lent lending.Cell) bool {
 	}
 	report := f.Reports[cluster]
 	use := report.Use[subset]
-	return report.Sequence < f.Last.RevisionSequence || use.Updated < min(lent.Share.Update, use.Total)
+	return report.Sequence < f.Last.RevisionSequence || use.Updated < min(max(lent.Share.Update, lent.Held.Update), use.Total)
 }
 
 // tell writes an order into the cells of a place: those that leave stay where they are, and those that wait are left out.
@@ -242,14 +248,22 @@ func (p *movingPlace) tell(f *Facts, cells []topology.Cell, order failover.Order
 		c.Replicas, c.Leaving = c.Replicas+stay-wait, stay
 		switch {
 		case stay > 0:
-			c.Reason = lostReason(f, c.Subset, p.member, had)
-		case had != nil && had.Replicas == c.Replicas && had.Leaving == 0:
+			c.Reason = p.reason(f, had)
+		case had != nil && had.Replicas == c.Replicas && had.Leaving == 0 && had.Reason.Code != CellSubsetRemoved:
 			c.Reason = had.Reason
 		}
 	}
 	if leaving > 0 { // its zones are others than before: the first cell has the rest
 		c := &cells[p.cells[0]]
 		c.Replicas, c.Leaving = c.Replicas+leaving, c.Leaving+leaving
-		c.Reason = lostReason(f, c.Subset, p.member, cmp.Or(last[idOf(c)], c))
+		c.Reason = p.reason(f, cmp.Or(last[idOf(c)], c))
 	}
+}
+
+// reason is the reason of a cell of which something is leaving.
+func (p *movingPlace) reason(f *Facts, had *topology.Cell) topology.Reason {
+	if p.cell.Shrinks && p.left == "" {
+		return topology.Reason{Code: CellShrinking}
+	}
+	return lostReason(f, p.subset, p.member, had)
 }

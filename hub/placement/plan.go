@@ -150,7 +150,7 @@ func Plan(f Facts) (Decision, *Refusal) {
 	for i := range spec.Cells {
 		spec.Placed += spec.Cells[i].Replicas - spec.Cells[i].Leaving
 	}
-	notes = withWaveNotes(&f, &wave, slices.Concat(notes, dismissedNotes(&f, &spec), removedNotes(&f, &spec), moveNotes(&f, &spec), waitNotes(&f, &spec)))
+	notes = withWaveNotes(&f, &wave, slices.Concat(notes, dismissedNotes(&f, &spec), removedNotes(&f, &spec), shrinkNotes(&spec), moveNotes(&f, &spec), waitNotes(&f, &spec)))
 	spec.Clusters = clusterColumn(spec.Cells)
 	needs, needNotes := dependencies(&f)
 	spec.Dependencies, notes = needs, append(notes, needNotes...)

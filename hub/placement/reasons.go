@@ -73,6 +73,8 @@ const (
 	CellDraining = "Draining"
 	// CellReturned: the member is back; what others stand in for goes as those are available.
 	CellReturned = "Returned"
+	// CellShrinking: the cell is to have fewer, and others lack pods; what is leaving there goes as those are available.
+	CellShrinking = "Shrinking"
 	// CellUnschedulable: the member found no node for some pods, and others got their replicas. Params: after.
 	CellUnschedulable = "Unschedulable"
 	// CellStandIn: the cell has more than its subset is to have, in place of pods that other subsets have no nodes for.

@@ -67,45 +67,10 @@ func leavingRoom(f *Facts, m *Member, names []string) int32 {
 
 // subsetMove is what a subset moves.
 type subsetMove struct {
-	name   string
+	subset *Subset
 	places []movingPlace
 	cells  []failover.Cell
 	orders []failover.Order
-}
-
-// clearRemoved orders what is left of removed subsets, and lets the others grow no further than the limits permit.
-func clearRemoved(f *Facts, result *divided, moves []subsetMove, last map[cellID]*topology.Cell) {
-	limits := failover.Limits{NoTwin: f.Failover.Mode == topology.FailoverFence}
-	var places []movingPlace
-	var gone []failover.Cell
-	for i := range f.Workload.Subsets {
-		s := &f.Workload.Subsets[i]
-		if !s.Removed {
-			continue
-		}
-		may := s.Amounts(0)
-		limits.Unavailable, limits.Surge = limits.Unavailable+may.Break, limits.Surge+may.Add
-		places = append(places, placesOf(f, result.cells, s.Name)...)
-	}
-	if len(places) == 0 {
-		return
-	}
-	for i := range places {
-		gone = append(gone, places[i].cell)
-	}
-	parts := make([]failover.Part, len(moves))
-	for i := range moves {
-		parts[i] = failover.Part{Cells: moves[i].cells, Orders: moves[i].orders}
-	}
-	var unplaced int32
-	for i := range result.unplaced {
-		unplaced += result.unplaced[i].Replicas
-	}
-	orders := failover.Clear(gone, parts, unplaced, limits)
-	for i := range places {
-		places[i].tell(f, result.cells, orders[i], last)
-		result.subsets[places[i].subset] += orders[i].Replicas
-	}
 }
 
 // removedNotes say what is left of removed subsets.

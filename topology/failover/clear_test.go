@@ -39,7 +39,7 @@ func TestClear(t *testing.T) {
 		t.Run(tc.reason, func(t *testing.T) {
 			gone, parts := cells(tc.gone), cells(tc.parts)
 			part := Part{Cells: parts, Orders: Move(parts, tc.limits).Orders}
-			orders := Clear(gone, []Part{part}, tc.unplaced, tc.limits)
+			orders := Clear(gone, []Part{part}, Rest{Unplaced: tc.unplaced}, tc.limits).Orders
 			if got := showOrders(gone, orders) + " | " + showOrders(parts, part.Orders); got != tc.want {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
 			}
@@ -92,7 +92,7 @@ func TestClearHolds(t *testing.T) {
 			step := func() []Order {
 				a, b := all[count:count+first], all[count+first:]
 				parts := []Part{{a, Move(a, limits).Orders}, {b, Move(b, limits).Orders}}
-				orders := Clear(all[:count], parts, 0, limits)
+				orders := Clear(all[:count], parts, Rest{}, limits).Orders
 				return append(append(orders, parts[0].Orders...), parts[1].Orders...)
 			}
 			orders := step()

@@ -35,5 +35,9 @@
 // subsets lack together, less what stays there for the same reason, and orders of the others grow as far as Σ pods of all ≤ W + maxSurge.
 // The limits are those that the removed subset had; rollouts of the others have theirs. What no other subset has a place for stays.
 //
+// Cells that are to have fewer, and whose member is not left, shrink likewise where others lack pods: of the pods above their number as many
+// available ones stay as all parts lack together, beyond maxUnavailable, at most as many as go for another reason than that fewer are to
+// run. The limits are those of the parts that shrink, with what their rollouts hold of them. What has no place elsewhere goes.
+//
 // The order of a lost member stays as it is. Its pods count neither as available nor as pods: nobody knows.
 package failover

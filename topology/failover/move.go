@@ -21,6 +21,9 @@ type Cell struct {
 	Lost, Silent bool
 	// Gradual: what is above Want goes only as others get available. Else it goes at once.
 	Gradual bool
+	// Shrinks: the member is not left, and the cell is to have fewer while others lack pods. [Move] takes what is above Want at once,
+	// and [Clear] keeps of the available pods what others lack.
+	Shrinks bool
 	// MayBreak and MayAdd are what a rollout that goes on in the cell may yet make unavailable, and add.
 	MayBreak, MayAdd int32
 }
