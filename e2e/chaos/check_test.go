@@ -49,6 +49,12 @@ func (p *past) user(generation int64, replicas, unavailable, surge int32) *past 
 	}}})
 }
 
+// numbered gives a subset of what the user asked for last a number.
+func (p *past) numbered(subset string, replicas int32) *past {
+	p.log[len(p.log)-1].asked.numbers = map[string]int32{subset: replicas}
+	return p
+}
+
 // hub places the workload; held is what all cells hold together.
 func (p *past) hub(generation int64, replicas, placed, unavailable, surge, held int32) *past {
 	return p.add(entry{cluster: "hub", placed: &placedState{workload: "web", generation: generation, sequence: generation, replicas: replicas, placed: placed, subsets: map[string]subsetState{
@@ -219,6 +225,8 @@ func TestJudge(t *testing.T) {
 		{"surge beyond what the cell was told", running(0, 1, 0, 0).create("a", "4", "5").rest(9), []string{ruleCell, ruleGlobal}},
 		{"pods that scaling in left are not added", running(0, 1, 0, 0).user(2, 4, 0, 1).hub(2, 4, 4, 0, 1, 0).set("a", 2, 1, 0, 1, 2).create("b", "4").rest(9), nil},
 		{"cells that do not add up", newPast().user(1, 6, 1, 0).hub(1, 6, 5, 1, 0, 1), []string{ruleSum}},
+		{"the number of a subset", newPast().user(1, 6, 1, 0).numbered("", 6).hub(1, 6, 6, 1, 0, 1), nil},
+		{"another number of a subset", newPast().user(1, 6, 1, 0).numbered("", 4).hub(1, 6, 6, 1, 0, 1), []string{ruleLent}},
 		{"numbers that nobody asked for", newPast().user(1, 6, 1, 0).hub(1, 6, 6, 2, 0, 1), []string{ruleLent}},
 		{"numbers of an older generation than before", newPast().user(1, 6, 1, 0).user(2, 6, 2, 0).hub(1, 6, 6, 2, 0, 2).hub(2, 6, 6, 1, 0, 2), []string{ruleLent}},
 		{"cells that hold more than the limit", newPast().user(1, 6, 1, 0).hub(1, 6, 6, 1, 0, 2), []string{ruleLent}},

@@ -5,11 +5,13 @@
 //	make chaos CHAOSFLAGS="-runs 3 -by-date"
 //
 // One fleet is started for all runs. Each run has a namespace of its own with two CloneSets and a UnitedDeployment. The user
-// rolls out images (some of which cannot be pulled), undoes, scales, pauses, resumes, and changes partition, maxUnavailable and maxSurge.
+// rolls out images (some of which cannot be pulled), undoes, scales, pauses, resumes, and changes partition, maxUnavailable, maxSurge,
+// and the numbers of the UnitedDeployment's subsets.
 // Fate cuts members off from the hub and joins them again, kills and restarts the hub, agents and API servers, answers 429, 500 and
-// 503, holds watches back, makes pods fail, removes nodes and brings them back, and sets clocks wrong by minutes and right again. With every third seed one member is cut off for longer
-// than its lease. Then all faults end, and the world must come
-// to rest with the numbers that the user asked for; at rest nothing is written (I5), and killing every program changes no pod (I3).
+// 503, holds watches back, makes pods fail, removes nodes and brings them back, drains members and takes that back half way, and sets
+// clocks wrong by minutes and right again. With every third seed one member is cut off for longer than its lease. Then all faults end,
+// and the world must come to rest with the numbers that the user asked for; at rest nothing is written (I5), and killing every program
+// changes no pod (I3).
 //
 // # What is judged
 //
@@ -20,8 +22,8 @@
 //   - I2a: when an agent makes an available pod unavailable, the unavailable pods of its CloneSet are within a spec in force there;
 //     when it creates a pod, there are at most replicas + maxSurge of them. In force are all specs from the one that
 //     the agent observed last.
-//   - I2b: the amounts of each placement are those of the user's object, and what its cells hold is never more than the
-//     amount, or than what they held before.
+//   - I2b: the amounts of each placement, and the numbers of its subsets, are those of the user's object, and what its cells hold is
+//     never more than the amount, or than what they held before.
 //   - I2c: when an agent makes a pod unavailable, or creates one, the pods that all members of the subset together have taken down,
 //     or have above their replicas, are within the amount in force: the larger one of the amount and of what cells hold.
 //   - Leases: a member that was cut off for longer than 40 s makes no pod unavailable.

@@ -97,11 +97,13 @@ type subsetState struct {
 	limit, held lending.Amounts
 }
 
-// askedState is a generation of the user's object; amounts are the limits that it means for so many replicas of a subset.
+// askedState is a generation of the user's object; amounts are the limits that it means for so many replicas of a subset. Numbers are
+// the replicas of the subsets that have a number.
 type askedState struct {
 	workload   string
 	generation int64
 	replicas   int32
+	numbers    map[string]int32
 	amounts    func(subset string, replicas int32) lending.Amounts
 }
 

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
 )
@@ -56,7 +57,7 @@ func (f *fate) kinds() []struct {
 		weight int
 		make   func(ctx context.Context, draw *rand.Rand)
 	}{
-		{20, f.cutOff}, {18, f.killAgent}, {10, f.killHub}, {14, f.answerBadly}, {16, f.holdBack}, {12, f.sicken}, {8, f.removeNode}, {4, f.restartServer}, {12, f.setClock},
+		{20, f.cutOff}, {18, f.killAgent}, {10, f.killHub}, {14, f.answerBadly}, {16, f.holdBack}, {12, f.sicken}, {8, f.removeNode}, {4, f.restartServer}, {12, f.setClock}, {12, f.drain},
 	}
 }
 
@@ -382,6 +383,38 @@ func insist(ctx context.Context, said func(format string, args ...any), what str
 			return
 		}
 	}
+}
+
+// drain asks that a member is left, and takes that back after a time, mostly half way. Only one is drained at a time: the others can take
+// what it has.
+func (f *fate) drain(ctx context.Context, draw *rand.Rand) {
+	const one = "drains"
+	if !f.take("member drained", one) {
+		return
+	}
+	defer f.release(one)
+	member, length := f.member(draw), upTo(draw, 20*time.Second)
+	said := func(format string, args ...any) { f.note(member, format, args...) }
+	said("it is to be drained")
+	f.taint(ctx, member, said, corev1.Taint{Key: topology.TaintDrain, Effect: corev1.TaintEffectNoExecute})
+	pause(ctx, length)
+	life, stop := context.WithTimeout(context.WithoutCancel(ctx), nodeLimit)
+	defer stop()
+	f.taint(life, member, said)
+	said("its drain is taken back")
+}
+
+// taint sets the taints of a member on the hub, which may be away for a while.
+func (f *fate) taint(ctx context.Context, member string, said func(format string, args ...any), taints ...corev1.Taint) {
+	insist(ctx, said, "set the taints", func(ctx context.Context) error {
+		m := &topology.MemberCluster{}
+		if err := f.h.Hub.Client.Get(ctx, client.ObjectKey{Name: member}, m); err != nil {
+			return err
+		}
+		before := m.DeepCopy()
+		m.Spec.Taints = taints
+		return f.h.Hub.Client.Patch(ctx, m, client.MergeFrom(before))
+	})
 }
 
 // restartServer kills the control plane of a cluster and starts it again. Only one is away at a time: machines are small.

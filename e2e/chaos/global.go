@@ -76,7 +76,8 @@ func (c *checker) checkAsked(e *entry, l *ledger) {
 		}
 		same := true
 		for name, s := range p.subsets {
-			same = same && (!s.whole || asked.amounts(name, s.replicas) == s.limit)
+			number, has := asked.numbers[name]
+			same = same && (!s.whole || asked.amounts(name, s.replicas) == s.limit && (!has || number == s.replicas))
 		}
 		if same {
 			l.matched = asked.generation

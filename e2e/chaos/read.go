@@ -2,12 +2,14 @@ package main
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,6 +36,7 @@ func (e *entry) read(object client.Object, gone bool) bool {
 	case *apps.UnitedDeployment:
 		if o.Spec.Template.CloneSetTemplate != nil {
 			e.asked = askedOf(o.Name, o.Generation, o.Spec.Replicas, &o.Spec.Template.CloneSetTemplate.Spec, o.Spec.UpdateStrategy.ManualUpdate)
+			e.asked.numbers = numbersOf(o)
 		}
 	case *topology.WorkloadPlacement:
 		e.placed = placedOf(o)
@@ -115,6 +118,26 @@ func askedOf(name string, generation int64, replicas *int32, spec *apps.CloneSet
 		}
 		return lending.Amounts{Update: n - kept, Break: limits.MaxUnavailable, Add: limits.MaxSurge}
 	}}
+}
+
+// numbersOf reads how many replicas the subsets are to have that have a number: of a percentage a half rounds up.
+func numbersOf(u *apps.UnitedDeployment) map[string]int32 {
+	const whole = 100
+	numbers := map[string]int32{}
+	for i := range u.Spec.Topology.Subsets {
+		s := &u.Spec.Topology.Subsets[i]
+		if s.Replicas == nil {
+			continue
+		}
+		if s.Replicas.Type == intstr.Int {
+			numbers[s.Name] = s.Replicas.IntVal
+			continue
+		}
+		if percent, err := strconv.Atoi(strings.TrimSuffix(s.Replicas.StrVal, "%")); err == nil {
+			numbers[s.Name] = (ptr.Deref(u.Spec.Replicas, 1)*int32(percent) + whole/2) / whole
+		}
+	}
+	return numbers
 }
 
 func placedOf(p *topology.WorkloadPlacement) *placedState {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,13 +28,16 @@ type scene struct {
 	policy   apps.CloneSetUpdateStrategyType
 	// strategies are what the user sets maxUnavailable and maxSurge to; the first one at the beginning.
 	strategies [][2]any
+	// numbers are what the user sets the replicas of the first subset to; the second one takes the rest. The first one is there at the
+	// beginning, nil for none. Empty for what has no subsets.
+	numbers []any
 }
 
 func scenes() []scene {
 	return []scene{
-		{"slow", apps.CloneSetKind.Kind, 21, 30, 8, inPlace, [][2]any{{3, 0}, {"20%", 0}, {4, 0}}},
-		{"quick", apps.CloneSetKind.Kind, 6, 18, 3, reCreate, [][2]any{{0, 2}, {1, 1}, {"25%", "10%"}, {1, 0}}},
-		{"web", apps.UnitedDeploymentKind.Kind, 8, 20, 3, inPlace, [][2]any{{"25%", 0}, {1, 0}, {2, 1}}},
+		{"slow", apps.CloneSetKind.Kind, 21, 30, 8, inPlace, [][2]any{{3, 0}, {"20%", 0}, {4, 0}}, nil},
+		{"quick", apps.CloneSetKind.Kind, 6, 18, 3, reCreate, [][2]any{{0, 2}, {1, 1}, {"25%", "10%"}, {1, 0}}, nil},
+		{"web", apps.UnitedDeploymentKind.Kind, 8, 20, 3, inPlace, [][2]any{{"25%", 0}, {1, 0}, {2, 1}}, []any{nil, "25%", "75%", 2}},
 	}
 }
 
@@ -72,8 +76,12 @@ const (
 func (u *user) create(ctx context.Context) error {
 	u.replicas = u.fewest + u.draw.IntN(u.most-u.fewest+1)
 	u.images = []string{repository + "0"}
+	manifest, err := u.manifest()
+	if err != nil {
+		return err
+	}
 	object := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(u.manifest()), object); err != nil {
+	if err := yaml.Unmarshal([]byte(manifest), object); err != nil {
 		return fmt.Errorf("read the manifest of %s: %w", u.workload().Sentence(), err)
 	}
 	if err := u.client.Create(ctx, object); err != nil {
@@ -82,7 +90,7 @@ func (u *user) create(ctx context.Context) error {
 	return nil
 }
 
-func (u *user) manifest() string {
+func (u *user) manifest() (string, error) {
 	spec := fmt.Sprintf(`
 template:
   metadata: {labels: {app: %s}}
@@ -96,13 +104,28 @@ updateStrategy:
 	head := fmt.Sprintf("apiVersion: apps.kruise.io/v1beta1\nkind: %s\nmetadata: {name: %s, namespace: %s}\nspec:\n  replicas: %d\n  selector: {matchLabels: {app: %s}}\n",
 		u.kind, u.name, u.namespace, u.replicas, u.name)
 	if u.kind == apps.CloneSetKind.Kind {
-		return head + indent(spec, 2)
+		return head + indent(spec, 2), nil
 	}
 	text := head + "  template:\n    cloneSetTemplate:\n      metadata: {labels: {app: " + u.name + "}}\n      spec:\n" + indent(spec, 8) + "  topology:\n    subsets:\n"
-	for _, zone := range []string{"b", "c"} {
-		text += fmt.Sprintf("    - name: zone-%s\n      nodeSelectorTerm: {matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [%s]}]}\n", zone, zone)
+	list, err := yaml.Marshal(subsets(u.numbers[0]))
+	if err != nil {
+		return "", fmt.Errorf("write the subsets of %s: %w", u.workload().Sentence(), err)
 	}
-	return text
+	return text + indent(string(list), 4), nil
+}
+
+// subsets returns the subsets of a UnitedDeployment: one for each of two zones, the first one with a number of replicas, or nil.
+func subsets(number any) []any {
+	var all []any
+	for _, zone := range []string{"b", "c"} {
+		in := map[string]any{"key": corev1.LabelTopologyZone, "operator": "In", "values": []any{zone}}
+		subset := map[string]any{"name": "zone-" + zone, "nodeSelectorTerm": map[string]any{"matchExpressions": []any{in}}}
+		if number != nil && len(all) == 0 {
+			subset["replicas"] = number
+		}
+		all = append(all, subset)
+	}
+	return all
 }
 
 func indent(text string, by int) string {
@@ -129,16 +152,18 @@ func (u *user) act(ctx context.Context) error {
 		return u.roll(ctx, brokenImage)
 	case n < 53:
 		return u.undo(ctx)
-	case n < 71:
+	case n < 68:
 		replicas := u.fewest + u.draw.IntN(u.most-u.fewest+1)
 		err := u.patch(ctx, map[string]any{"replicas": replicas})
 		if err == nil {
 			u.replicas = replicas
 		}
 		return err
-	case n < 81:
+	case n < 78:
 		return u.partition(ctx, u.draw.IntN(4))
-	case n < 91:
+	case n < 88 && len(u.numbers) > 0:
+		return u.patch(ctx, map[string]any{"topology": map[string]any{"subsets": subsets(u.numbers[u.draw.IntN(len(u.numbers))])}})
+	case n < 93:
 		s := u.strategies[u.draw.IntN(len(u.strategies))]
 		return u.rolling(ctx, map[string]any{"maxUnavailable": s[0], "maxSurge": s[1]})
 	default:

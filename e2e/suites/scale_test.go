@@ -4,7 +4,9 @@ package suites_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -156,4 +158,108 @@ func sum(numbers []int) (total int) {
 		total += n
 	}
 	return total
+}
+
+var _ = Describe("Cells that are to have fewer pods", func() {
+	It("give them up as others are available, within the limits over all members, where subsets get other numbers or one is added", func(ctx SpecContext) {
+		ns := federated(ctx, "renumbered")
+		web, surge := harness.UnitedDeployment(ns, "web"), harness.UnitedDeployment(ns, "surge")
+		renumber := func(subsets string) {
+			GinkgoHelper()
+			before := h.Pods.Mark(ctx, ns)
+			h.Hub.Apply(ctx, inSubsets(ns, "web", "maxUnavailable: 2", subsets), inSubsets(ns, "surge", "maxSurge: 2, maxUnavailable: 0", subsets))
+			Eventually(ctx, func(ctx context.Context) (string, error) { return reasonsOf(ctx, web) }).WithTimeout(harness.Patience).Should(ContainSubstring("Shrinking"))
+			h.ExpectAtRest(ctx, web, 12)
+			h.ExpectAtRest(ctx, surge, 12)
+			history := h.Pods.Since(ctx, before)
+			expectAtMost(history, ofName("web", harness.Unavailable(12)), 2, "pods of web are missing")
+			expectAtMost(history, ofName("web", harness.Existing), 12, "pods of web exist")
+			expectAtMost(history, ofName("surge", harness.Unavailable(12)), 0, "pods of surge are missing")
+			expectAtMost(history, ofName("surge", harness.Existing), 14, "pods of surge exist")
+			Expect(history.Restarted()).To(BeEmpty())
+			Expect(len(history.Created())).To(Equal(len(history.Gone())))
+		}
+		h.Hub.Apply(ctx, inSubsets(ns, "web", "maxUnavailable: 2", "b=25%, c="), inSubsets(ns, "surge", "maxSurge: 2, maxUnavailable: 0", "b=25%, c="))
+		h.ExpectAtRest(ctx, web, 12)
+		h.ExpectAtRest(ctx, surge, 12)
+		h.ExpectPods(ctx, web, harness.ByZone, map[string]int{"b": 3, "c": 9})
+
+		By("a quarter in zone b becomes three quarters")
+		renumber("b=75%, c=")
+		h.ExpectPods(ctx, web, harness.ByZone, map[string]int{"b": 9, "c": 3})
+		h.ExpectPods(ctx, surge, harness.ByZone, map[string]int{"b": 9, "c": 3})
+
+		By("a subset for zone d is added, and takes half of the rest")
+		renumber("b=50%, c=, d=")
+		h.ExpectPods(ctx, web, harness.ByZone, map[string]int{"b": 6, "c": 3, "d": 3})
+		h.ExpectPods(ctx, surge, harness.ByZone, map[string]int{"b": 6, "c": 3, "d": 3})
+	})
+
+	It("give them up as others are available where a drain is taken back half way", func(ctx SpecContext) {
+		ns := federated(ctx, "undrained")
+		DeferCleanup(func(ctx SpecContext) { Expect(h.Flotilla(ctx, "drain", "west", "--undo").Code).To(Equal(0)) })
+		few, surge := harness.CloneSet(ns, "few"), harness.CloneSet(ns, "surge")
+		h.Hub.Apply(ctx, cloneSet(ns, "few", 12, "slow:1", "maxUnavailable: 1"), cloneSet(ns, "surge", 12, "slow:1", "maxSurge: 1, maxUnavailable: 0"))
+		h.ExpectAtRest(ctx, few, 12)
+		h.ExpectAtRest(ctx, surge, 12)
+		before := h.Pods.Mark(ctx, ns)
+
+		Expect(h.Flotilla(ctx, "drain", "west").Code).To(Equal(0))
+		for _, w := range []harness.Workload{few, surge} {
+			Eventually(ctx, func() int { return harness.Count(h.PodsOf(w), harness.ByCluster)["west"] }).WithTimeout(harness.Patience).Should(BeNumerically("<", 4))
+		}
+		Expect(h.Flotilla(ctx, "drain", "west", "--undo").Code).To(Equal(0))
+		h.ExpectAtRest(ctx, few, 12)
+		h.ExpectAtRest(ctx, surge, 12)
+		history := h.Pods.Since(ctx, before)
+		expectAtMost(history, ofName("few", harness.Unavailable(12)), 1, "pods of few are missing")
+		expectAtMost(history, ofName("few", harness.Existing), 12, "pods of few exist")
+		expectAtMost(history, ofName("surge", harness.Unavailable(12)), 0, "pods of surge are missing")
+		expectAtMost(history, ofName("surge", harness.Existing), 13, "pods of surge exist")
+		Expect(history.Restarted()).To(BeEmpty())
+	})
+})
+
+// inSubsets is a UnitedDeployment of 12 pods that start slowly, with a subset for each of zones, "b=25%, c=" for example: with what stands
+// behind = as its number. Strategy is the inside of rollingUpdate.
+func inSubsets(namespace, name, strategy, zones string) string {
+	text := fmt.Sprintf(`
+apiVersion: apps.kruise.io/v1beta1
+kind: UnitedDeployment
+metadata: {name: %[2]s, namespace: %[1]s}
+spec:
+  replicas: 12
+  selector: {matchLabels: {app: %[2]s}}
+  template:
+    cloneSetTemplate:
+      metadata: {labels: {app: %[2]s}}
+      spec:
+        template:
+          metadata: {labels: {app: %[2]s}}
+          spec: {containers: [{name: main, image: "slow:1"}]}
+        updateStrategy: {type: RollingUpdate, rollingUpdate: {%[3]s}}
+  topology:
+    subsets:
+`, namespace, name, strategy)
+	for _, subset := range strings.Split(zones, ", ") {
+		zone, number, _ := strings.Cut(subset, "=")
+		text += fmt.Sprintf("    - name: zone-%[1]s\n      nodeSelectorTerm: {matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [%[1]s]}]}\n", zone)
+		if number != "" {
+			text += "      replicas: " + number + "\n"
+		}
+	}
+	return text
+}
+
+// reasonsOf returns the reasons of all cells of a workload.
+func reasonsOf(ctx context.Context, w harness.Workload) (string, error) {
+	p, err := h.Placement(ctx, w)
+	if p == nil || err != nil {
+		return "", err
+	}
+	text := ""
+	for i := range p.Spec.Cells {
+		text += p.Spec.Cells[i].Reason.Code + " "
+	}
+	return text, nil
 }
