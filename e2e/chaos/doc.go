@@ -9,9 +9,9 @@
 // and the numbers of the UnitedDeployment's subsets.
 // Fate cuts members off from the hub and joins them again, kills and restarts the hub, agents and API servers, answers 429, 500 and
 // 503, holds watches back, makes pods fail, removes nodes and brings them back, drains members and takes that back half way, and sets
-// clocks wrong by minutes and right again. With every third seed one member is cut off for longer than its lease. Then all faults end,
-// and the world must come to rest with the numbers that the user asked for; at rest nothing is written (I5), and killing every program
-// changes no pod (I3).
+// clocks wrong by minutes and right again. With every third seed one member is cut off for longer than its lease, in the middle of the
+// first rollout. Then all faults end, and the world must come to rest with the numbers that the user asked for; at rest nothing is
+// written (I5), and killing every program changes no pod (I3).
 //
 // # What is judged
 //

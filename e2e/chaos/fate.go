@@ -40,6 +40,8 @@ type fate struct {
 const (
 	// longCut is how long a member is cut off in runs that look at leases: 40 s of the lease, and time to be caught.
 	longCut = 75 * time.Second
+	// beforeLongCut is how long the first rollout runs before: it has reached the member, with an amount to use there.
+	beforeLongCut = 6 * time.Second
 	// reconnect is how long an agent may be without news after its API server was away.
 	reconnect = 65 * time.Second
 )
@@ -66,12 +68,14 @@ func (f *fate) kinds() []struct {
 func (f *fate) play(ctx, life context.Context, long bool) {
 	if long {
 		member := f.member(f.draw)
-		f.group.Go(func() {
-			const begun = 6 * time.Second // the first rollout has reached the member
-			if pause(ctx, begun) {
-				f.cut(life, member, longCut)
-			}
-		})
+		if f.take("member cut off", hubGate(member)) { // at once: a short cut must not come between
+			f.group.Go(func() {
+				defer f.release(hubGate(member))
+				if pause(ctx, beforeLongCut) {
+					f.isolate(life, member, longCut)
+				}
+			})
+		}
 	}
 	f.group.Go(func() { f.supervise(ctx) })
 	for pause(ctx, 2*time.Second+time.Duration(f.draw.Int64N(int64(5*time.Second)))) {
@@ -146,6 +150,11 @@ func (f *fate) cut(ctx context.Context, member string, length time.Duration) {
 		return
 	}
 	defer f.release(hubGate(member))
+	f.isolate(ctx, member, length)
+}
+
+// isolate is the cut itself, of a gate that was taken.
+func (f *fate) isolate(ctx context.Context, member string, length time.Duration) {
 	f.gates[hubGate(member)].setCut(true)
 	f.recorder.note(entry{cluster: member, cut: &cutState{true}})
 	pause(ctx, length)

@@ -70,14 +70,14 @@ func (l *laps) end(part string) {
 func (s *stage) play(ctx context.Context, seed uint64, length time.Duration) (result, error) {
 	res := result{seed: seed, faults: map[string]int{}, verdict: unjudged}
 	draw := rand.New(rand.NewPCG(seed, 0))
+	long := seed%longCutEvery == 0
 	began := time.Now()
 	res.lap.last = began
-	namespace, users, err := s.prepare(ctx, seed, draw)
+	namespace, users, err := s.prepare(ctx, seed, long, draw)
 	if err != nil {
 		return res, err
 	}
 	f := &fate{h: s.h, recorder: s.recorder, gates: s.gates, clocks: s.clocks, namespace: namespace, draw: rand.New(rand.NewPCG(seed, 1)), busy: map[string]bool{}, made: res.faults}
-	long := seed%longCutEvery == 0
 	res.lap.end("beginning")
 	stormy := time.Now()
 	storm, stop := context.WithTimeout(ctx, length)
@@ -152,7 +152,7 @@ func (s *stage) patiently(ctx context.Context, every time.Duration, is wait.Cond
 }
 
 // prepare makes the namespace of a run with its workloads, and waits until they are at rest.
-func (s *stage) prepare(ctx context.Context, seed uint64, draw *rand.Rand) (string, []*user, error) {
+func (s *stage) prepare(ctx context.Context, seed uint64, long bool, draw *rand.Rand) (string, []*user, error) {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: fmt.Sprintf("chaos-%d-", seed%1_000_000), Labels: map[string]string{topology.LabelFederated: "true"}}}
 	if err := s.h.Hub.Client.Create(ctx, ns); err != nil {
 		return "", nil, fmt.Errorf("create the namespace of seed %d: %w", seed, err)
@@ -172,7 +172,7 @@ func (s *stage) prepare(ctx context.Context, seed uint64, draw *rand.Rand) (stri
 	}
 	var users []*user
 	for _, scene := range scenes() {
-		u := &user{scene: scene, client: s.h.Hub.Client, namespace: ns.Name, draw: rand.New(rand.NewPCG(draw.Uint64(), 0))}
+		u := &user{scene: scene, client: s.h.Hub.Client, namespace: ns.Name, draw: rand.New(rand.NewPCG(draw.Uint64(), 0)), long: long}
 		if err := u.create(ctx); err != nil {
 			return "", nil, err
 		}

@@ -60,6 +60,9 @@ type user struct {
 	version int
 	images  []string
 	changes int
+	// long runs have a member that is cut off for longer than its lease. What would go on there without a lease is the first rollout, if
+	// it has work left by then: the workload begins as large as it gets, and nothing is changed before the cut.
+	long bool
 }
 
 func (u *user) workload() harness.Workload {
@@ -75,6 +78,9 @@ const (
 // create makes the workload.
 func (u *user) create(ctx context.Context) error {
 	u.replicas = u.fewest + u.draw.IntN(u.most-u.fewest+1)
+	if u.long {
+		u.replicas = u.most
+	}
 	u.images = []string{repository + "0"}
 	manifest, err := u.manifest()
 	if err != nil {
@@ -136,6 +142,9 @@ func indent(text string, by int) string {
 // play changes the workload until ctx ends. The hub may be away: then the change is dropped.
 func (u *user) play(ctx context.Context) {
 	_ = u.roll(ctx, repository) // the run begins with a rollout
+	if u.long && !pause(ctx, beforeLongCut) {
+		return
+	}
 	for pause(ctx, leastPause+time.Duration(u.draw.Int64N(int64(mostPause-leastPause)))) {
 		if u.act(ctx) == nil {
 			u.changes++

@@ -172,10 +172,8 @@ var _ = Describe("Cells that are to have fewer pods", func() {
 			h.ExpectAtRest(ctx, web, 12)
 			h.ExpectAtRest(ctx, surge, 12)
 			history := h.Pods.Since(ctx, before)
-			expectAtMost(history, ofName("web", harness.Unavailable(12)), 2, "pods of web are missing")
-			expectAtMost(history, ofName("web", harness.Existing), 12, "pods of web exist")
-			expectAtMost(history, ofName("surge", harness.Unavailable(12)), 0, "pods of surge are missing")
-			expectAtMost(history, ofName("surge", harness.Existing), 14, "pods of surge exist")
+			expectWithin(history, "web", 2, 0)
+			expectWithin(history, "surge", 0, 2)
 			Expect(history.Restarted()).To(BeEmpty())
 			Expect(len(history.Created())).To(Equal(len(history.Gone())))
 		}
@@ -212,13 +210,19 @@ var _ = Describe("Cells that are to have fewer pods", func() {
 		h.ExpectAtRest(ctx, few, 12)
 		h.ExpectAtRest(ctx, surge, 12)
 		history := h.Pods.Since(ctx, before)
-		expectAtMost(history, ofName("few", harness.Unavailable(12)), 1, "pods of few are missing")
-		expectAtMost(history, ofName("few", harness.Existing), 12, "pods of few exist")
-		expectAtMost(history, ofName("surge", harness.Unavailable(12)), 0, "pods of surge are missing")
-		expectAtMost(history, ofName("surge", harness.Existing), 13, "pods of surge exist")
+		expectWithin(history, "few", 1, 0)
+		expectWithin(history, "surge", 0, 1)
 		Expect(history.Restarted()).To(BeEmpty())
 	})
 })
+
+// expectWithin holds that of a workload of 12 pods never more than missing were not available, and never more than added beyond 12 existed.
+func expectWithin(history harness.History, name string, missing, added int) {
+	GinkgoHelper()
+	const pods = 12
+	expectAtMost(history, ofName(name, harness.Unavailable(pods)), missing, "pods of "+name+" are missing")
+	expectAtMost(history, ofName(name, harness.Existing), pods+added, "pods of "+name+" exist")
+}
 
 // inSubsets is a UnitedDeployment of 12 pods that start slowly, with a subset for each of zones, "b=25%, c=" for example: with what stands
 // behind = as its number. Strategy is the inside of rollingUpdate.
