@@ -154,7 +154,7 @@ func (b *bed) agentAt(t *testing.T, hub *rest.Config, clk clock.WithTicker) (sto
 		t.Fatal(err)
 	}
 	hub.UserAgent = "flotilla-agent/test"
-	allowed, err := apply.Allow([]string{"CloneSet", "ConfigMap", "PersistentVolumeClaim", "UnitedDeployment"}, nil)
+	allowed, err := apply.Allow([]string{"CloneSet", "ConfigMap", "PersistentVolumeClaim", "Secret", "Service", "UnitedDeployment"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

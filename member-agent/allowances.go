@@ -5,11 +5,14 @@ import (
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/apply"
 	"github.com/flotilla-dev/flotilla/member-agent/link"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/uniteddeployment"
 )
@@ -19,6 +22,24 @@ import (
 type allowances struct {
 	reader client.Reader // the manager's cache
 	hub    *link.Link
+
+	generations *apply.Generations
+}
+
+func (a *allowances) foreignCloneSet(set *apps.CloneSet) bool {
+	return a != nil && set.Labels[topology.LabelHub] != "" && a.generations.Foreign(apps.CloneSetKind, set)
+}
+
+func (a *allowances) foreignUnitedDeployment(ud *apps.UnitedDeployment) bool {
+	return a != nil && ud.Labels[topology.LabelHub] != "" && a.generations.Foreign(apps.UnitedDeploymentKind, ud)
+}
+
+// ordered wakes a controller when objects of the kind are as ordered again; nil for an agent without a hub.
+func (a *allowances) ordered(kind schema.GroupVersionKind) source.Source {
+	if a == nil {
+		return nil
+	}
+	return a.generations.Source(kind)
 }
 
 func (a *allowances) ofUnitedDeployment(_ context.Context, ud *apps.UnitedDeployment) (lent, over bool) {

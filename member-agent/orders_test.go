@@ -52,6 +52,12 @@ func TestAgent(t *testing.T) {
 	t.Run("a claim is made once and never changed or deleted", b.testClaims)
 	t.Run("a CloneSet runs, and its report says what is in use", b.testCloneSet)
 	t.Run("a UnitedDeployment runs, and its report has its subsets", b.testUnitedDeployment)
+	t.Run("case 1: what the order loses goes, whoever wrote it before", b.testCase1)
+	t.Run("case 2: what others write into the content of an order goes", b.testCase2)
+	t.Run("case 2: what admission makes of an order is accepted, and a correction that is refused is reported", b.testCase2Admission)
+	t.Run("defaults of an API server are no changes", b.testDefaults)
+	t.Run("case 5: keys that stand twice in a list are delivered", b.testCase5)
+	t.Run("case 15: who changes an object again and again is named", b.testCase15)
 	t.Run("a steady state writes nothing", b.testSteady)
 	t.Run("a restarted agent changes nothing and goes on", func(t *testing.T) {
 		// The clock of this one is minutes behind that of the one before, and of the hub.

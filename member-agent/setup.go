@@ -133,10 +133,11 @@ func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	if err != nil {
 		return fmt.Errorf("set up the link to the hub: %w", err)
 	}
-	if err := setupWorkloads(ctx, mgr, options, &allowances{reader: mgr.GetClient(), hub: hub}); err != nil {
+	generations := apply.NewGenerations()
+	if err := setupWorkloads(ctx, mgr, options, &allowances{reader: mgr.GetClient(), hub: hub, generations: generations}); err != nil {
 		return err
 	}
-	return setupHub(ctx, mgr, options, hub, kept)
+	return setupHub(ctx, mgr, options, hub, kept, generations)
 }
 
 // setupWorkloads adds stage 5: one controller per kind, and the admission of pods whose workloads are not ours.
@@ -145,9 +146,11 @@ func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options, lent
 	return errors.Join(
 		cloneset.Setup(ctx, mgr, cloneset.Options{
 			Workers: options.Workers, Clock: clk, Federated: hubs, Allowance: lent.ofCloneSet, ShortHash: options.CloneSetShortHash,
+			Foreign: lent.foreignCloneSet, Ordered: lent.ordered(apps.CloneSetKind),
 		}),
 		uniteddeployment.Setup(ctx, mgr, uniteddeployment.Options{
 			Workers: options.Workers, Clock: clk, ClusterName: options.ClusterName, Federated: hubs, Allowance: lent.ofUnitedDeployment,
+			Foreign: lent.foreignUnitedDeployment, Ordered: lent.ordered(apps.UnitedDeploymentKind),
 		}),
 		workloadspread.Setup(ctx, mgr, workloadspread.Options{Workers: options.Workers, Clock: clk, Federated: hubs}),
 		admission.Setup(ctx, mgr, admission.Options{Server: options.Webhooks, Clock: clk, Federated: hubs}),
@@ -155,7 +158,7 @@ func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options, lent
 }
 
 // setupHub adds stages 4 and 6 and the link that they use.
-func setupHub(ctx context.Context, mgr ctrl.Manager, options Options, hub *link.Link, kept *copies.Store) error {
+func setupHub(ctx context.Context, mgr ctrl.Manager, options Options, hub *link.Link, kept *copies.Store, generations *apply.Generations) error {
 	store, err := objects.New(mgr.GetConfig(), mgr.GetRESTMapper(), topology.LabelHub)
 	if err != nil {
 		return fmt.Errorf("set up the store of member objects: %w", err)
@@ -171,14 +174,14 @@ func setupHub(ctx context.Context, mgr ctrl.Manager, options Options, hub *link.
 	}
 	outcomes := apply.NewOutcomes()
 	measures := meter.New(metrics.Registry, meter.Sources{
-		Contact: hub.Contact, MayExecuteNew: hub.MayExecuteNew, Orders: outcomes.Count, Orphans: hub.Orphans,
+		Contact: hub.Contact, MayExecuteNew: hub.MayExecuteNew, Orders: outcomes.Count, Corrections: outcomes.Corrections, Orphans: hub.Orphans,
 	})
 	if err := mgr.Add(measures); err != nil {
 		return fmt.Errorf("add to the manager: %w", err)
 	}
 	tracer := tracing.New(options.Tracing, options.ClusterName)
 	if err := apply.Setup(mgr, apply.Options{
-		Hub: hub, Objects: store, Outcomes: outcomes, Copies: kept, Allowed: options.Allowed, Workers: options.Workers, Clock: options.Clock, Tracer: tracer,
+		Hub: hub, Objects: store, Outcomes: outcomes, Copies: kept, Generations: generations, Allowed: options.Allowed, Workers: options.Workers, Clock: options.Clock, Tracer: tracer,
 	}); err != nil {
 		return err
 	}

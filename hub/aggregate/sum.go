@@ -231,6 +231,7 @@ func (s *Sum) sumCluster(f *Facts, cluster string, wanted map[string]ordered, se
 		s.Answered = false
 	}
 	current := report.Sequence >= f.Placement.Spec.RevisionSequence && !placement.RolledBack(&f.Placement.Spec)
+	counted := current && !wire.Overwritten(w)
 	total := map[string]int32{}
 	for _, use := range report.InUse {
 		total[use.Subset] = max(use.Total, 0)
@@ -244,7 +245,7 @@ func (s *Sum) sumCluster(f *Facts, cluster string, wanted map[string]ordered, se
 			continue // a subset that the user removed, on its way out
 		}
 		have := atMost(most, use)
-		if !current {
+		if !counted {
 			have.Updated, have.UpdatedReady, have.UpdatedAvailable = 0, 0, 0
 		}
 		counts.add(have)

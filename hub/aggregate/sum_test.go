@@ -161,6 +161,27 @@ func TestRefusedChangeIsTold(t *testing.T) {
 	}
 }
 
+// TestCase2OverwrittenIsTold: the pods of a member in which another writer changes the object do not count as updated, and the
+// workload says who writes what.
+func TestCase2OverwrittenIsTold(t *testing.T) {
+	cs, f := example()
+	sum := Summarise(f)
+	if sum.Whole.Updated != 6 || !sum.Done() {
+		t.Fatalf("%+v, want 6 updated pods at rest", sum.Whole)
+	}
+	f.Works["west"].Status.Conditions[0] = metav1.Condition{
+		Type: work.ConditionApplied, Status: metav1.ConditionFalse, Reason: work.ReasonOverwritten, Message: "written by x",
+	}
+	sum = Summarise(f)
+	if sum.Whole.Updated != 4 || sum.Whole.UpdatedAvailable != 4 || sum.Whole.Available != 6 || sum.Done() {
+		t.Errorf("%+v, done %t: want 4 updated of 6 available pods", sum.Whole, sum.Done())
+	}
+	got := cloneSetStatus(cs, f, &sum, time.Unix(100, 0))
+	if ready := shown(got, "Ready"); !strings.Contains(ready, "west: written by x") {
+		t.Errorf("Ready %q does not name the member and the writer", ready)
+	}
+}
+
 func sameStatus(a, b apps.CloneSetStatus) bool {
 	cs, other := &apps.CloneSet{Status: a}, &apps.CloneSet{Status: b}
 	if len(a.Conditions) != len(b.Conditions) {

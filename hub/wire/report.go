@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 )
 
@@ -22,6 +25,9 @@ const (
 // ReportOf returns what a member reported on a Work, as far as it can be true, and what of it cannot, a part of a sentence.
 // nonsense is empty where all can be true: then the report is the Work's own, and not to be changed. It is nil where
 // nothing was reported. An agent of Karmada writes no report: what it reflects of the object's status makes one.
+//
+// Pods of an object that another writer in the member overwrites count neither as updated and ready nor as updated and available,
+// so that no wave goes on for them; they count as updated, because that is what the member uses of its share.
 //
 // Numbers of pods are taken into 0 to [MaxPods], and none counts more pods than there are. A sequence that is far above
 // every order counts as none: a hub that went on from it would run out of numbers.
@@ -46,7 +52,8 @@ func ReportOf(w *work.Work) (report *work.Report, nonsense string) {
 			nonsense = fmt.Sprintf("%d pods that find no node", u.Pods)
 		}
 	}
-	if nonsense == "" && !slices.ContainsFunc(report.InUse, unclean) {
+	overwritten := Overwritten(w)
+	if nonsense == "" && !overwritten && !slices.ContainsFunc(report.InUse, unclean) {
 		return report, ""
 	}
 	clean := *report
@@ -56,12 +63,22 @@ func ReportOf(w *work.Work) (report *work.Report, nonsense string) {
 	}
 	for i := range clean.InUse {
 		clean.InUse[i] = cleanUse(clean.InUse[i])
+		if overwritten {
+			clean.InUse[i].UpdatedReady, clean.InUse[i].UpdatedAvailable = 0, 0
+		}
 	}
 	clean.Unschedulable = slices.Clone(report.Unschedulable)
 	for i := range clean.Unschedulable {
 		clean.Unschedulable[i].Pods = within(clean.Unschedulable[i].Pods, MaxPods)
 	}
 	return &clean, nonsense
+}
+
+// Overwritten reports whether another writer in the member changes the object again and again, or keeps the agent from
+// correcting it: then its pods may be of something else than what was ordered.
+func Overwritten(w *work.Work) bool {
+	applied := meta.FindStatusCondition(w.Status.Conditions, work.ConditionApplied)
+	return applied != nil && applied.Status == metav1.ConditionFalse && applied.Reason == work.ReasonOverwritten
 }
 
 // implausible names the first number that no cluster can have, empty if there is none.

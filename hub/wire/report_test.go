@@ -11,6 +11,31 @@ import (
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 )
 
+// TestCase2OverwrittenPodsAreNotUpdated: pods of an object that another writer contests hold their share, and move no wave on.
+func TestCase2OverwrittenPodsAreNotUpdated(t *testing.T) {
+	use := work.SubsetUse{Desired: 3, Total: 3, Ready: 3, Available: 3, Updated: 3, UpdatedReady: 3, UpdatedAvailable: 3}
+	w := &work.Work{}
+	w.Status.Report = &work.Report{Sequence: 1, InUse: []work.SubsetUse{use}}
+	for _, tc := range []struct {
+		status metav1.ConditionStatus
+		reason string
+		want   int32
+	}{
+		{metav1.ConditionTrue, work.ReasonApplied, 3},
+		{metav1.ConditionFalse, work.ReasonApplyFailed, 3},
+		{metav1.ConditionFalse, work.ReasonOverwritten, 0},
+	} {
+		w.Status.Conditions = []metav1.Condition{{Type: work.ConditionApplied, Status: tc.status, Reason: tc.reason}}
+		got, nonsense := ReportOf(w)
+		if u := got.InUse[0]; nonsense != "" || u.Updated != 3 || u.UpdatedReady != tc.want || u.UpdatedAvailable != tc.want {
+			t.Errorf("%s: %+v %s", tc.reason, u, nonsense)
+		}
+		if w.Status.Report.InUse[0] != use {
+			t.Errorf("%s: the Work was changed", tc.reason)
+		}
+	}
+}
+
 func TestReportOf(t *testing.T) {
 	use := func(u work.SubsetUse) []work.SubsetUse { return []work.SubsetUse{u} }
 	ok := work.SubsetUse{Desired: 3, Total: 4, Ready: 4, Available: 3, Updated: 2, UpdatedReady: 2, UpdatedAvailable: 1}

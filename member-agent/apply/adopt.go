@@ -31,52 +31,10 @@ func (r *Reconciler) look(w *work.Work, m *memo, live *unstructured.Unstructured
 	return ctrl.Result{RequeueAfter: conflictAgain}
 }
 
-// sameContent tells whether an object that is copied whole holds all that the order says, so that adopting it changes
-// nothing but marks: what pods read must not change under them, nor what they are made from. For the workloads that a hub divides it
-// asked before what stands.
-func sameContent(live, desired *unstructured.Unstructured) bool {
-	if _, scales, err := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas"); err != nil || scales && desired.GroupVersionKind().Group == apps.GroupVersion.Group {
-		return true
-	}
-	for field, want := range desired.Object {
-		switch field {
-		case "apiVersion", "kind", "metadata":
-		default:
-			if !contains(live.Object[field], want) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// contains tells whether a value has all that another one says; lists are of one length.
-func contains(have, want any) bool {
-	switch w := want.(type) {
-	case map[string]any:
-		h, _ := have.(map[string]any)
-		for key, value := range w {
-			if !contains(h[key], value) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		h, _ := have.([]any)
-		if len(h) != len(w) {
-			return false
-		}
-		for i := range w {
-			if !contains(h[i], w[i]) {
-				return false
-			}
-		}
-		return true
-	case float64: // as JSON has it; a client reads whole numbers as such
-		n, whole := have.(int64)
-		return whole && float64(n) == w || have == want
-	}
-	return have == want
+// divided reports whether a hub divides the replicas of an object over members.
+func divided(desired *unstructured.Unstructured) bool {
+	_, scales, err := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas")
+	return err != nil || scales && desired.GroupVersionKind().Group == apps.GroupVersion.Group
 }
 
 // letGoNote is the value of topology.AnnotationLetGo for an object that is let go; nil where the Work tells no strategy.

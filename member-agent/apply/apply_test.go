@@ -240,36 +240,6 @@ func TestDecideAdoption(t *testing.T) {
 	}
 }
 
-// TestDecideAdoptionOfContent: a kind without replicas is taken over only where it holds what the order says.
-func TestDecideAdoptionOfContent(t *testing.T) {
-	w := order("5", `{"apiVersion":"v1","kind":"Service","metadata":{"name":"web","namespace":"shop","labels":{"a":"b"}},"spec":{"selector":{"app":"web"},"ports":[{"port":80}]}}`)
-	w.Annotations[topology.AnnotationAdopt] = "0"
-	o, err := ParseOrder(w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, tc := range []struct {
-		name, live string
-		want       Action
-	}{
-		{"the same, with defaults", `{"spec":{"selector":{"app":"web"},"clusterIP":"10.0.0.1","ports":[{"port":80,"protocol":"TCP"}]}}`, Adopt},
-		{"another port", `{"spec":{"selector":{"app":"web"},"ports":[{"port":81}]}}`, Conflict},
-		{"a port more", `{"spec":{"selector":{"app":"web"},"ports":[{"port":80},{"port":81}]}}`, Conflict},
-		{"another selector", `{"spec":{"selector":{"app":"api"},"ports":[{"port":80}]}}`, Conflict},
-		{"nothing of it", `{}`, Conflict},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			live := &unstructured.Unstructured{}
-			if err := live.UnmarshalJSON([]byte(strings.Replace(tc.live, "{", `{"apiVersion":"v1","kind":"Service","metadata":{"name":"web","namespace":"shop"},`, 1))); err != nil && tc.live != "{}" {
-				t.Fatal(err)
-			}
-			if got := Decide(Facts{Order: o, Live: live}); got.Action != tc.want {
-				t.Errorf("action is %s, want %s", got.Action, tc.want)
-			}
-		})
-	}
-}
-
 func TestOutcomesTellOnlyNews(t *testing.T) {
 	o := NewOutcomes()
 	calls := 0

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,6 +47,9 @@ const keptMessage = "The claim stands in the member; it is used as it is, and ne
 // carryOut does what was decided.
 func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts Facts) (ctrl.Result, error) {
 	decision := Decide(facts)
+	if facts.Deleting || facts.Suspended {
+		r.Generations.forget(m.order.Ref)
+	}
 	switch decision.Action {
 	case Wait:
 		return ctrl.Result{RequeueAfter: decision.After}, nil
@@ -57,16 +59,7 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts 
 		if wait, err := r.awaitNeeds(ctx, w, m); err != nil || wait > 0 {
 			return ctrl.Result{RequeueAfter: wait}, err
 		}
-		tracedCtx, end := r.Tracer.Start(ctx, w, "apply")
-		err := r.apply(tracedCtx, m, decision.Action != Create)
-		if end(err); err != nil {
-			return r.failed(w, m, err), nil
-		}
-		if decision.Action == Update && facts.Memory.Applied && facts.Memory.Hash == m.order.Hash {
-			logger(ctx, m).Info("Corrected a change that was not ordered")
-		}
-		r.outcome(w, m, true, work.ReasonApplied, appliedMessageOf(m))
-		return ctrl.Result{}, r.Copies.Keep(ctx, w)
+		return r.write(ctx, w, m, facts, decision.Action)
 	case Conflict:
 		r.outcome(w, m, false, work.ReasonConflict, conflictMessage(facts))
 		return ctrl.Result{RequeueAfter: conflictAgain}, nil
@@ -89,8 +82,7 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts 
 		})
 		return ctrl.Result{}, r.Copies.Keep(ctx, w)
 	case Nothing:
-		r.stillThere(w, m, facts)
-		return ctrl.Result{}, r.Copies.Keep(ctx, w)
+		return r.stillThere(w, m, facts), r.Copies.KeepAccepted(ctx, w, m.accepted())
 	}
 	return ctrl.Result{}, nil
 }
@@ -114,45 +106,21 @@ func (r *Reconciler) carryOutDeletion(ctx context.Context, w *work.Work, m *memo
 
 // stillThere refreshes the outcome where nothing had to be sent, for instance for a Work whose metadata alone changed. Where
 // nothing is to be done and no outcome is known, as after a start, the report tells what stands.
-func (r *Reconciler) stillThere(w *work.Work, m *memo, facts Facts) {
+func (r *Reconciler) stillThere(w *work.Work, m *memo, facts Facts) ctrl.Result {
 	if !facts.Deleting && !facts.Suspended && m.Applied && m.Hash == m.order.Hash {
-		r.outcome(w, m, true, work.ReasonApplied, appliedMessageOf(m))
-		return
+		if facts.Live != nil && facts.Live.GetDeletionTimestamp() == nil && notOlder(facts.Live.GetResourceVersion(), m.Version) {
+			r.Generations.accept(m.order.Ref, facts.Live.GetUID(), facts.Live.GetGeneration())
+		}
+		r.applied(w, m)
+		if now := r.Clock.Now(); m.contest.active(now) {
+			return ctrl.Result{RequeueAfter: m.contest.until.Sub(now)}
+		}
+		return ctrl.Result{}
 	}
 	if known, ok := r.Outcomes.Get(client.ObjectKeyFromObject(w)); !ok || known.WorkUID != w.UID {
 		r.Outcomes.set(client.ObjectKeyFromObject(w), heldOutcome(w, m, r.Clock.Now()))
 	}
-}
-
-// apply sends the object once, and its namespace before if that is missing. Server-side apply refuses unknown fields,
-// so an older CRD in the member refuses a newer field instead of dropping it, and what stands stays.
-func (r *Reconciler) apply(ctx context.Context, m *memo, force bool) error {
-	answer, err := r.send(ctx, m.order.Desired, force)
-	if namespaceMissing(err, m.order.Ref.Namespace) {
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: m.order.Ref.Namespace}}
-		if err := r.member.Create(ctx, namespace, client.FieldOwner(FieldManager)); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("create namespace %s: %w", namespace.Name, err)
-		}
-		answer, err = r.send(ctx, m.order.Desired, force)
-	}
-	if err != nil {
-		return err
-	}
-	m.Memory = Memory{
-		Applied: true, Hash: m.order.Hash, At: r.Clock.Now(),
-		UID: answer.GetUID(), Generation: answer.GetGeneration(), Version: answer.GetResourceVersion(),
-	}
-	return nil
-}
-
-func (r *Reconciler) send(ctx context.Context, desired *unstructured.Unstructured, force bool) (*unstructured.Unstructured, error) {
-	answer := desired.DeepCopy() // Apply writes the server's answer into it
-	options := []client.ApplyOption{client.FieldOwner(FieldManager)}
-	if force {
-		options = append(options, client.ForceOwnership)
-	}
-	err := r.member.Apply(ctx, client.ApplyConfigurationFromUnstructured(answer), options...)
-	return answer, err
+	return ctrl.Result{}
 }
 
 func namespaceMissing(err error, namespace string) bool {
@@ -248,6 +216,7 @@ func (r *Reconciler) failed(w *work.Work, m *memo, err error) ctrl.Result {
 	if passing(err) {
 		most = retryMostUnreachable
 	}
+	r.Generations.forget(m.order.Ref) // what stands goes on, whoever wrote it
 	m.Failures++
 	pause := min(most, retryFirst<<min(m.Failures-1, 10)) // 2^10 s is far above retryMost
 	m.Refused, m.RetryAt = m.order.Hash, r.Clock.Now().Add(pause)
@@ -285,8 +254,27 @@ func failureMessage(order *Order, err error) string {
 	case !answered(err):
 		return fmt.Sprintf("%s could not be applied: the member's API server could not be reached or did not answer in time; the agent tries again", order.Ref)
 	default:
-		return fmt.Sprintf("%s was refused by the member's API server: %s", order.Ref, cut(err.Error()))
+		return fmt.Sprintf("%s was refused by the member's API server: %s", order.Ref, cut(withoutObject(err.Error())))
 	}
+}
+
+// withoutObject takes the object out of what an API server says of a patch: it repeats the whole of it before it says what
+// is wrong, and a Secret is not for messages.
+func withoutObject(message string) string {
+	const repeats = `patch: Invalid value: "`
+	before, rest, found := strings.Cut(message, repeats)
+	if !found {
+		return message
+	}
+	for i := 0; i < len(rest); i++ {
+		switch rest[i] {
+		case '\\':
+			i++
+		case '"':
+			return strings.TrimSuffix(before, ` "" is invalid: `) + strings.TrimPrefix(rest[i+1:], ": ")
+		}
+	}
+	return before + "the patch is invalid"
 }
 
 // cut bounds a message: a condition takes 32 768 bytes, and people read the first lines.

@@ -13,6 +13,8 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/copies"
+	"github.com/flotilla-dev/flotilla/member-agent/ownership"
 )
 
 // memo is what is kept of a Work between two looks. Only the Work's worker uses its fields.
@@ -32,6 +34,9 @@ type memo struct {
 	since   time.Time
 	without string
 	served  bool // the order of waits was carried out, or may be
+	// previous are the labels and annotations of the orders before this one, of which the object may have some still.
+	previous ownership.Keys
+	contest  contest
 }
 
 // recall returns what is kept of the Work, with its order read anew if the Work changed.
@@ -39,7 +44,7 @@ func (r *Reconciler) recall(name types.NamespacedName, w *work.Work) *memo {
 	r.mu.Lock()
 	m := r.works[name]
 	if m == nil || m.uid != w.UID {
-		m = &memo{uid: w.UID}
+		m = &memo{uid: w.UID, previous: r.orderedBefore(name)}
 		r.works[name] = m
 	}
 	r.mu.Unlock()
@@ -50,11 +55,54 @@ func (r *Reconciler) recall(name types.NamespacedName, w *work.Work) *memo {
 		m.generation, m.sequence, m.hubID, m.adopt = w.Generation, sequence, hubID, adopt
 		m.order, m.orderErr = ParseOrder(w)
 		m.bound = m.bound && m.order != nil && before != nil && m.order.Ref == before.Ref
+		if before != nil {
+			m.previous = m.previous.With(ownership.KeysOf(before.Desired))
+		}
+		if m.order != nil && !m.Applied && r.Copies.Holds(w) {
+			m.remember(r.Copies.Accepted(name))
+		}
 	}
 	return m
 }
 
+// orderedBefore returns the labels and annotations of the order that the member's copy has.
+func (r *Reconciler) orderedBefore(name types.NamespacedName) ownership.Keys {
+	w := r.Copies.Work(name)
+	if w == nil {
+		return ownership.Keys{}
+	}
+	order, err := ParseOrder(w)
+	if err != nil {
+		return ownership.Keys{} // it was never carried out
+	}
+	return ownership.KeysOf(order.Desired)
+}
+
+// remember takes over what an agent before this one wrote for the present order.
+func (m *memo) remember(accepted copies.Accepted) {
+	if accepted.Digest == "" {
+		return
+	}
+	m.Memory = Memory{
+		Applied: true, Seen: true, Hash: m.order.Hash,
+		UID: accepted.UID, Generation: accepted.Generation, Digest: accepted.Digest, Note: accepted.Note,
+	}
+}
+
+// accepted is what the member's copy is to say of the present order; the zero value where it was not written yet.
+func (m *memo) accepted() copies.Accepted {
+	if !m.Applied || m.Hash != m.order.Hash {
+		return copies.Accepted{}
+	}
+	return copies.Accepted{UID: m.UID, Generation: m.Generation, Digest: m.Digest, Note: m.Note}
+}
+
 func (r *Reconciler) forget(name types.NamespacedName) {
+	r.mu.Lock()
+	if m := r.works[name]; m != nil && m.order != nil {
+		r.Generations.forget(m.order.Ref)
+	}
+	r.mu.Unlock()
 	r.Objects.Forget(name)
 	r.Outcomes.drop(name)
 	r.waiting.set(name, nil)

@@ -39,6 +39,7 @@ func heldOutcome(w *work.Work, m *memo, now time.Time) Outcome {
 func (r *Reconciler) orphan(ctx context.Context, w *work.Work) error {
 	name := client.ObjectKeyFromObject(w)
 	m := r.recall(name, w)
+	r.uncorrected(name)
 	if m.orderErr == nil {
 		facts, err := r.gather(ctx, w, m)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
@@ -42,7 +43,7 @@ func ParseOrder(w *work.Work) (*Order, error) {
 		return nil, fmt.Errorf("the Work has %d manifests; it must have exactly one", n)
 	}
 	desired := &unstructured.Unstructured{}
-	if err := json.Unmarshal(w.Spec.Workload.Manifests[0].Raw, &desired.Object); err != nil {
+	if err := utiljson.Unmarshal(w.Spec.Workload.Manifests[0].Raw, &desired.Object); err != nil {
 		return nil, fmt.Errorf("the manifest of the Work cannot be read: %w", err)
 	}
 	if desired.GetAPIVersion() == "" || desired.GetKind() == "" || desired.GetName() == "" {

@@ -107,10 +107,14 @@ func (r *Reconciler) awaitNeeds(ctx context.Context, w *work.Work, m *memo) (tim
 
 // appliedMessageOf names what the order was carried out without.
 func appliedMessageOf(m *memo) string {
-	if m.without == "" {
-		return appliedMessage
+	message := appliedMessage
+	if m.Note != "" {
+		message = "Applied. " + m.Note
 	}
-	return fmt.Sprintf("%s It was applied without the objects of the Works %s, which did not stand within %s.", appliedMessage, m.without, needsPatience)
+	if m.without == "" {
+		return message
+	}
+	return fmt.Sprintf("%s It was applied without the objects of the Works %s, which did not stand within %s.", message, m.without, needsPatience)
 }
 
 // waiting remembers which Works wait for which others. It is safe for concurrent use.

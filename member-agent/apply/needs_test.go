@@ -11,6 +11,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/copies"
 )
 
 // hubOf is a hub with these Works.
@@ -26,7 +27,10 @@ func (h hubOf) Work(_ context.Context, name types.NamespacedName) (*work.Work, e
 func TestAwaitNeeds(t *testing.T) {
 	clk := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	hub := hubOf{works: map[string]*work.Work{}}
-	r := &Reconciler{Options: Options{Hub: hub, Outcomes: NewOutcomes(), Clock: clk}, waiting: newWaiting(), works: map[types.NamespacedName]*memo{}}
+	r := &Reconciler{
+		Options: Options{Hub: hub, Outcomes: NewOutcomes(), Generations: NewGenerations(), Copies: copies.New(copies.Options{}), Clock: clk},
+		waiting: newWaiting(), works: map[types.NamespacedName]*memo{},
+	}
 	w := order("5", manifest)
 	w.Namespace, w.Name, w.UID = "karmada-es-east", "shop.web.cloneset", "w"
 	m := r.recall(types.NamespacedName{Namespace: w.Namespace, Name: w.Name}, w)

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -44,11 +45,14 @@ type Outcome struct {
 type Outcomes struct {
 	mu          sync.RWMutex
 	byWork      map[types.NamespacedName]Outcome
+	corrections map[string]int64 // by kind
 	subscribers []func(work types.NamespacedName)
 }
 
 // NewOutcomes returns an empty set.
-func NewOutcomes() *Outcomes { return &Outcomes{byWork: map[types.NamespacedName]Outcome{}} }
+func NewOutcomes() *Outcomes {
+	return &Outcomes{byWork: map[types.NamespacedName]Outcome{}, corrections: map[string]int64{}}
+}
 
 // Get returns the outcome of a Work, and whether there is one.
 func (o *Outcomes) Get(work types.NamespacedName) (Outcome, bool) {
@@ -74,6 +78,19 @@ func (o *Outcomes) Count() map[string]int {
 		}
 	}
 	return count
+}
+
+// Corrections returns how many changes that were not ordered this process has corrected, by the kind of the object.
+func (o *Outcomes) Corrections() map[string]int64 {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return maps.Clone(o.corrections)
+}
+
+func (o *Outcomes) countCorrection(kind string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.corrections[kind]++
 }
 
 // Source wakes a controller for a Work when its outcome changed.

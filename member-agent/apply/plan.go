@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/ownership"
 )
 
 // Facts is all that a decision rests on.
@@ -35,6 +36,11 @@ type Memory struct {
 	Generation int64
 	Version    string
 	At         time.Time
+	// Digest of the content that the API server's answer had, and Note what in it was not as ordered.
+	Digest string
+	Note   string
+	// CorrectAt is when a change that was not ordered may be corrected, where somebody makes it again and again.
+	CorrectAt time.Time
 	// Seen: the cache has shown the answer, or something newer.
 	Seen bool
 	// Refused is the hash that was refused last; Failures in a row; RetryAt is when to try again.
@@ -52,9 +58,9 @@ const (
 	Nothing Action = "Nothing"
 	// Wait: look again after Decision.After.
 	Wait Action = "Wait"
-	// Create applies without force: nothing of that name stands.
+	// Create makes the object: nothing of that name stands.
 	Create Action = "Create"
-	// Update applies with force: the object carries the mark of this hub.
+	// Update makes the object equal to the order: it carries the mark of this hub.
 	Update Action = "Update"
 	// Keep: the object stands, whoever made it, and is left as it is.
 	Keep Action = "Keep"
@@ -104,8 +110,15 @@ func Decide(f Facts) Decision {
 	case !ours:
 		return Decision{Action: Conflict}
 	}
-	return Decision{Action: decideOurs(f)}
+	action := decideOurs(f)
+	if action == Update && written(f) && f.Now.Before(f.Memory.CorrectAt) {
+		return Decision{Wait, f.Memory.CorrectAt.Sub(f.Now)}
+	}
+	return Decision{Action: action}
 }
+
+// written reports whether the order was written, so that a difference is a change by somebody else.
+func written(f Facts) bool { return f.Memory.Applied && f.Memory.Hash == f.Order.Hash }
 
 // decideOurs is for an object that carries the mark of this hub.
 func decideOurs(f Facts) Action {
@@ -143,7 +156,7 @@ func decideAdoption(f Facts) Action {
 		return Look
 	case f.Live == nil:
 		return Create
-	case !adoptable(f.Live), !sameContent(f.Live, f.Order.Desired):
+	case !adoptable(f.Live):
 		return Conflict
 	case f.Order.Adopt != standing(f.Live):
 		return Look
@@ -164,24 +177,25 @@ func standing(live *unstructured.Unstructured) string {
 	return strconv.FormatInt(replicas, 10)
 }
 
-// stands tells whether what this process applied last is this order, and nothing of it was changed since. It compares
-// generations instead of fields: an API server changes the generation with each change of the spec, and fills in
-// defaults that a comparison of fields would have to know.
+// stands tells whether what was written last is this order, and nothing of it was changed since. What an API server answered
+// is compared, not what was ordered: it fills in defaults, and the member's admission may change more. The generation spares
+// the comparison: an API server raises it with each change of content.
 func stands(f Facts) bool {
 	m := f.Memory
-	if !m.Applied || m.Hash != f.Order.Hash || m.UID != f.Live.GetUID() {
+	if !written(f) || m.UID != f.Live.GetUID() {
 		return false
 	}
 	if !notOlder(f.Live.GetResourceVersion(), m.Version) {
 		return true // the cache has not seen our own write; its event comes
 	}
-	if m.Generation != f.Live.GetGeneration() {
+	if !holds(f.Order.Desired.GetLabels(), f.Live.GetLabels()) || !holds(f.Order.Desired.GetAnnotations(), f.Live.GetAnnotations()) {
 		return false
 	}
-	if m.Generation == 0 && m.Version != f.Live.GetResourceVersion() {
-		return false // a kind without generations (ConfigMap, Secret): any change may be one of content
+	if m.Version == f.Live.GetResourceVersion() || m.Generation != 0 && m.Generation == f.Live.GetGeneration() {
+		return true
 	}
-	return holds(f.Order.Desired.GetLabels(), f.Live.GetLabels()) && holds(f.Order.Desired.GetAnnotations(), f.Live.GetAnnotations())
+	digest, err := ownership.Digest(f.Live, f.Order.Desired)
+	return err == nil && digest == m.Digest
 }
 
 func holds(want, have map[string]string) bool {

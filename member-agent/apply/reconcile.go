@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,6 +19,7 @@ type Reconciler struct {
 	Options
 	member client.Client
 	reader client.Reader // without a cache
+	events events.EventRecorder
 
 	waiting *waiting
 
@@ -32,6 +34,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if !r.Hub.MayExecute(ctx) {
+		r.uncorrected(req.NamespacedName)
 		return ctrl.Result{}, nil // all Works come again when it changes
 	}
 	if w == nil {
@@ -74,6 +77,25 @@ func (r *Reconciler) unreadable(ctx context.Context, w *work.Work, m *memo) erro
 		Reason: work.ReasonApplyFailed, Message: m.orderErr.Error(), At: r.Clock.Now(),
 	})
 	return nil
+}
+
+// uncorrected says that what others write into the object of a Work stays for now.
+func (r *Reconciler) uncorrected(name types.NamespacedName) {
+	r.mu.Lock()
+	m := r.works[name]
+	r.mu.Unlock()
+	if m != nil && m.order != nil {
+		r.Generations.forget(m.order.Ref)
+	}
+}
+
+// applied stores that the object is as ordered, unless somebody contests that.
+func (r *Reconciler) applied(w *work.Work, m *memo) {
+	if m.contest.active(r.Clock.Now()) {
+		r.outcome(w, m, false, work.ReasonOverwritten, m.contest.message)
+		return
+	}
+	r.outcome(w, m, true, work.ReasonApplied, appliedMessageOf(m))
 }
 
 // outcome stores how an attempt ended.

@@ -42,6 +42,8 @@ type Options struct {
 	Outcomes *Outcomes
 	// Copies are the member's own copies of the Works that were carried out.
 	Copies *copies.Store
+	// Generations is told which generations of the objects are as ordered.
+	Generations *Generations
 	// Allowed is what is carried out.
 	Allowed Allowed
 	// Workers is how many Works are carried out at the same time, at least 1.
@@ -57,7 +59,7 @@ const requestTimeout = 30 * time.Second
 // Setup registers the controller.
 func Setup(mgr ctrl.Manager, options Options) error {
 	r := &Reconciler{
-		Options: options, member: mgr.GetClient(), reader: mgr.GetAPIReader(),
+		Options: options, member: mgr.GetClient(), reader: mgr.GetAPIReader(), events: mgr.GetEventRecorder("flotilla-agent"),
 		waiting: newWaiting(), works: map[types.NamespacedName]*memo{},
 	}
 	c, err := controller.New("apply", mgr, controller.Options{

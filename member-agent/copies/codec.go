@@ -29,6 +29,7 @@ const (
 	keyWork     = "work.json.gz"
 	keyPartial  = "partial"
 	keyStanding = "standing.json"
+	keyAccepted = "accepted.json"
 
 	// maxPacked is how much of a Work is kept: an API server takes Secrets with 1 MiB of data. A manifest of a Flotilla hub
 	// has at most 512 KiB before it is compressed, so only another hub's Work can be larger.
@@ -44,6 +45,22 @@ type Standing struct {
 	ClusterID string `json:"clusterID"`
 	// Pinned: the hub meant this cluster.
 	Pinned bool `json:"pinned"`
+}
+
+// Accepted is what the member's API server made of the order of a Work. The zero value says nothing.
+type Accepted struct {
+	// UID of the object, and its Generation when it was written.
+	UID        types.UID `json:"uid,omitempty"`
+	Generation int64     `json:"generation,omitempty"`
+	// Digest of the content that belongs to the order, see member-agent/ownership.
+	Digest string `json:"digest,omitempty"`
+	// Note names what the API server has otherwise than ordered; empty for nothing.
+	Note string `json:"note,omitempty"`
+}
+
+// same reports whether two of them say the same of the content.
+func (a Accepted) same(b Accepted) bool {
+	return a.UID == b.UID && a.Digest == b.Digest && a.Note == b.Note
 }
 
 // order is what makes two versions of a Work the same order.
@@ -64,9 +81,10 @@ func orderOf(w *work.Work) order {
 
 // copied is one copy. A partial one knows which order it was and of what object, but not the object.
 type copied struct {
-	order   order
-	packed  []byte
-	partial bool
+	order    order
+	packed   []byte
+	partial  bool
+	accepted Accepted
 }
 
 // pack makes the copy of a Work, compressed: without its status and what only the hub's API server needs.
@@ -147,14 +165,22 @@ func unpack(packed []byte) (*work.Work, error) {
 }
 
 // secret returns the Secret of a copy.
-func (s *Store) secret(name types.NamespacedName, c copied) *corev1.Secret {
+func (s *Store) secret(name types.NamespacedName, c copied) (*corev1.Secret, error) {
 	secret := s.empty(s.secretName(name.Name))
 	secret.Annotations = map[string]string{annotationWork: name.String()}
 	secret.Data = map[string][]byte{keyWork: c.packed}
 	if c.partial {
 		secret.Data[keyPartial] = []byte("true")
 	}
-	return secret
+	if c.accepted == (Accepted{}) {
+		return secret, nil
+	}
+	accepted, err := json.Marshal(c.accepted)
+	if err != nil {
+		return nil, fmt.Errorf("write what the member made of Work %s: %w", name, err)
+	}
+	secret.Data[keyAccepted] = accepted
+	return secret, nil
 }
 
 func (s *Store) standingSecret(standing Standing) (*corev1.Secret, error) {

@@ -92,7 +92,14 @@ func (s *Store) take(secret *corev1.Secret) {
 	}
 	if _, ok := s.works[name]; !ok {
 		_, partial := secret.Data[keyPartial]
-		s.works[name] = copied{order: orderOf(w), packed: secret.Data[keyWork], partial: partial}
+		c := copied{order: orderOf(w), packed: secret.Data[keyWork], partial: partial}
+		if data, ok := secret.Data[keyAccepted]; ok {
+			if err := json.Unmarshal(data, &c.accepted); err != nil {
+				s.log.Info("Cannot read what the member made of an order; it is written again", "secret", secret.Name, "err", err.Error())
+				c.accepted = Accepted{}
+			}
+		}
+		s.works[name] = c
 	}
 }
 
@@ -150,15 +157,32 @@ func (s *Store) Holds(w *work.Work) bool {
 	return ok && c.order == orderOf(w)
 }
 
+// Accepted returns what the member made of the order that the copy has; the zero value where that is not known.
+func (s *Store) Accepted(name types.NamespacedName) Accepted {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.works[name].accepted
+}
+
 // Keep makes the copy say what the Work says, with one write if it says anything else.
 func (s *Store) Keep(ctx context.Context, w *work.Work) error {
-	if s.Holds(w) {
+	return s.KeepAccepted(ctx, w, Accepted{})
+}
+
+// KeepAccepted is Keep with what the member made of the order. The zero value leaves what the copy has of the same order.
+func (s *Store) KeepAccepted(ctx context.Context, w *work.Work, accepted Accepted) error {
+	name := client.ObjectKeyFromObject(w)
+	if s.Holds(w) && (accepted == (Accepted{}) || accepted.same(s.Accepted(name))) {
 		return nil
 	}
-	name := client.ObjectKeyFromObject(w)
 	c, err := pack(w)
 	if err != nil {
 		return fmt.Errorf("copy Work %s: %w", name, err)
+	}
+	c.accepted = accepted
+	secret, err := s.secret(name, c)
+	if err != nil {
+		return err
 	}
 	if c.partial {
 		s.log.Info("A Work is too large to be copied into the member; it is carried out, and not repaired by an agent that is restarted while the hub is away", "work", name)
@@ -166,7 +190,7 @@ func (s *Store) Keep(ctx context.Context, w *work.Work) error {
 	s.mu.RLock()
 	_, exists := s.works[name]
 	s.mu.RUnlock()
-	if err := s.write(ctx, s.secret(name, c), exists); err != nil {
+	if err := s.write(ctx, secret, exists); err != nil {
 		return fmt.Errorf("keep a copy of Work %s: %w", name, err)
 	}
 	s.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,17 +14,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/ownership"
 )
 
 // fieldManager owns, in the member, the fields that Works carry.
 const fieldManager = "flotilla-agent"
 
-// sent is what was applied last for a Work, and what the member's API server made of it.
+// sent is what was written last for a Work, and what the member's API server made of it.
 type sent struct {
-	hash       uint64
-	uid        types.UID
-	generation int64
-	version    string
+	hash    uint64
+	uid     types.UID
+	version string
+	digest  string
+	keys    ownership.Keys
 }
 
 // outcome is what came of a Work. held: nothing was tried.
@@ -50,19 +53,63 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, o *order, live 
 				"%s stands in the member and was not made by Karmada (it has no label %s=true); delete it there, or let Karmada take it over with the annotation %s: %s", o.ref, LabelManaged, annotationConflict, overwrite)})
 		}
 	}
-	answer := o.desired.DeepCopy() // Apply writes the server's answer into it
-	if err := r.member.Apply(ctx, client.ApplyConfigurationFromUnstructured(answer), client.FieldOwner(fieldManager), client.ForceOwnership); err != nil {
+	answer, err := r.write(ctx, key, o, live)
+	if err != nil {
 		failed := r.report(ctx, w, o, live, outcome{message: fmt.Sprintf("%s was not taken: %v", o.ref, err)})
 		return ctrl.Result{}, errors.Join(fmt.Errorf("apply %s: %w", o.ref, err), failed)
 	}
+	digest, err := ownership.Digest(answer, o.desired)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
 	r.mu.Lock()
-	r.sent[key] = sent{hash: o.hash, uid: answer.GetUID(), generation: answer.GetGeneration(), version: answer.GetResourceVersion()}
+	r.sent[key] = sent{
+		hash: o.hash, uid: answer.GetUID(), version: answer.GetResourceVersion(), digest: digest, keys: ownership.KeysOf(o.desired),
+	}
 	r.mu.Unlock()
 	return ctrl.Result{}, r.report(ctx, w, o, answer, outcome{applied: true, message: appliedMessage})
 }
 
-// stands tells whether what was sent last is what is asked for and what is seen. Of kinds without a generation every other version is a
-// change that was not ordered, or our own.
+// write makes the object, or replaces what of it belongs to the order. Objects of kinds that only Karmada brings are applied: what
+// others assign in them is not known.
+func (r *Reconciler) write(ctx context.Context, key types.NamespacedName, o *order, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if !ownership.Known(o.ref.GroupKind()) {
+		answer := o.desired.DeepCopy() // Apply writes the server's answer into it
+		return answer, r.member.Apply(ctx, client.ApplyConfigurationFromUnstructured(answer), client.FieldOwner(fieldManager), client.ForceOwnership)
+	}
+	if live == nil {
+		standing := shell(o.desired)
+		err := r.live.Get(ctx, o.ref.NamespacedName, standing)
+		switch {
+		case apierrors.IsNotFound(err):
+			answer := o.desired.DeepCopy() // Create writes the server's answer into it
+			return answer, r.member.Create(ctx, answer, client.FieldOwner(fieldManager))
+		case err != nil:
+			return nil, fmt.Errorf("read %s: %w", o.ref, err)
+		}
+		live = standing // one without Karmada's label, which is taken over
+	}
+	patch, err := ownership.Replace(live, o.desired, r.previous(key, live))
+	if err != nil {
+		return nil, err
+	}
+	answer := shell(live)
+	return answer, r.member.Patch(ctx, answer, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(fieldManager))
+}
+
+// previous returns the labels and annotations of the order before: as this process wrote them, and as Karmada lists them on
+// the object.
+func (r *Reconciler) previous(key types.NamespacedName, live *unstructured.Unstructured) ownership.Keys {
+	r.mu.Lock()
+	keys := r.sent[key].keys
+	r.mu.Unlock()
+	listed := func(annotation string) []string {
+		return strings.FieldsFunc(live.GetAnnotations()[annotation], func(c rune) bool { return c == ',' })
+	}
+	return keys.With(ownership.Keys{Labels: listed(annotationManagedLabels), Annotations: listed(annotationManagedAnnotations)})
+}
+
+// stands tells whether what was written last is what is asked for and what is seen.
 func (r *Reconciler) stands(key types.NamespacedName, o *order, live *unstructured.Unstructured) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,10 +120,11 @@ func (r *Reconciler) stands(key types.NamespacedName, o *order, live *unstructur
 	if !carries(live.GetLabels(), o.desired.GetLabels()) || !carries(live.GetAnnotations(), o.desired.GetAnnotations()) {
 		return false
 	}
-	if last.generation > 0 {
-		return last.generation == live.GetGeneration()
+	if last.version == live.GetResourceVersion() {
+		return true
 	}
-	return last.version == live.GetResourceVersion()
+	digest, err := ownership.Digest(live, o.desired)
+	return err == nil && digest == last.digest
 }
 
 func carries(have, want map[string]string) bool {

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/objects"
@@ -26,6 +27,10 @@ const (
 	// annotationConflict on a Work or a manifest with value overwrite lets an object be taken over that is not Karmada's.
 	annotationConflict = "work.karmada.io/conflict-resolution"
 	overwrite          = "overwrite"
+	// annotationManagedLabels and annotationManagedAnnotations on an object list the labels and annotations that Karmada gave it,
+	// with commas between them.
+	annotationManagedLabels      = "resourcetemplate.karmada.io/managed-labels"
+	annotationManagedAnnotations = "resourcetemplate.karmada.io/managed-annotations"
 )
 
 // order is what a Work asks for.
@@ -42,7 +47,7 @@ func parse(w *work.Work) (*order, error) {
 		return nil, fmt.Errorf("the Work has %d manifests, and Karmada writes one into each; write one Work for each object", n)
 	}
 	desired := &unstructured.Unstructured{}
-	if err := json.Unmarshal(w.Spec.Workload.Manifests[0].Raw, &desired.Object); err != nil {
+	if err := utiljson.Unmarshal(w.Spec.Workload.Manifests[0].Raw, &desired.Object); err != nil {
 		return nil, fmt.Errorf("the manifest of the Work cannot be read: %w", err)
 	}
 	if desired.GetAPIVersion() == "" || desired.GetKind() == "" || desired.GetName() == "" {

@@ -20,25 +20,29 @@ type Sources struct {
 	MayExecuteNew func(ctx context.Context) bool
 	// Orders counts the Works by the reason of their last outcome.
 	Orders func() map[string]int
+	// Corrections counts the changes that were not ordered and were corrected, by the kind of the object.
+	Corrections func() map[string]int64
 	// Orphans counts the objects that stand though their Works vanished.
 	Orphans func() int
 }
 
 // Meter shows an agent's metrics in a registry while this replica leads.
 type Meter struct {
-	registry                         prometheus.Registerer
-	sources                          Sources
-	contact, session, orders, orphan *prometheus.Desc
+	registry prometheus.Registerer
+	sources  Sources
+
+	contact, session, orders, corrections, orphan *prometheus.Desc
 }
 
 // New returns a meter. Start shows it.
 func New(registry prometheus.Registerer, sources Sources) *Meter {
 	return &Meter{
 		registry: registry, sources: sources,
-		contact: prometheus.NewDesc("flotilla_hub_contact_seconds", "Time since the agent sent the last request that the hub answered.", nil, nil),
-		session: prometheus.NewDesc("flotilla_hub_session_open", "1 while new orders of the hub are carried out, else 0.", nil, nil),
-		orders:  prometheus.NewDesc("flotilla_orders", "Orders of the hub, by the reason of their last outcome.", []string{"reason"}, nil),
-		orphan:  prometheus.NewDesc("flotilla_orphans", "Objects that stand here though their orders vanished from the hub.", nil, nil),
+		contact:     prometheus.NewDesc("flotilla_hub_contact_seconds", "Time since the agent sent the last request that the hub answered.", nil, nil),
+		session:     prometheus.NewDesc("flotilla_hub_session_open", "1 while new orders of the hub are carried out, else 0.", nil, nil),
+		orders:      prometheus.NewDesc("flotilla_orders", "Orders of the hub, by the reason of their last outcome.", []string{"reason"}, nil),
+		corrections: prometheus.NewDesc("flotilla_corrections_total", "Changes of member objects that were not ordered and were corrected.", []string{"kind"}, nil),
+		orphan:      prometheus.NewDesc("flotilla_orphans", "Objects that stand here though their orders vanished from the hub.", nil, nil),
 	}
 }
 
@@ -69,7 +73,7 @@ type collector struct {
 
 // Describe is a collector's.
 func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.contact, c.session, c.orders, c.orphan} {
+	for _, d := range []*prometheus.Desc{c.contact, c.session, c.orders, c.corrections, c.orphan} {
 		out <- d
 	}
 }
@@ -89,6 +93,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	gauge(c.session, open)
 	for reason, works := range c.sources.Orders() {
 		gauge(c.orders, float64(works), reason)
+	}
+	for kind, corrections := range c.sources.Corrections() {
+		out <- prometheus.MustNewConstMetric(c.corrections, prometheus.CounterValue, float64(corrections), kind)
 	}
 	gauge(c.orphan, float64(c.sources.Orphans()))
 }

@@ -16,6 +16,7 @@ func TestMeter(t *testing.T) {
 	m := New(all, Sources{
 		Contact: func() (time.Duration, bool) { return ago, heard }, MayExecuteNew: func(context.Context) bool { return open },
 		Orders: func() map[string]int { return orders }, Orphans: func() int { return 2 },
+		Corrections: func() map[string]int64 { return map[string]int64{"CloneSet": 3} },
 	})
 	if err := all.Register(m.Collector(t.Context())); err != nil {
 		t.Fatal(err)
@@ -33,7 +34,7 @@ func TestMeter(t *testing.T) {
 				for _, label := range metric.GetLabel() {
 					name += " " + label.GetValue()
 				}
-				got[name] = metric.GetGauge().GetValue()
+				got[name] = metric.GetGauge().GetValue() + metric.GetCounter().GetValue()
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -42,8 +43,8 @@ func TestMeter(t *testing.T) {
 	}
 	expect(map[string]float64{
 		"flotilla_hub_contact_seconds": 90, "flotilla_hub_session_open": 1, "flotilla_orphans": 2,
-		"flotilla_orders AppliedSuccessful": 4, "flotilla_orders Held": 1,
+		"flotilla_orders AppliedSuccessful": 4, "flotilla_orders Held": 1, "flotilla_corrections_total CloneSet": 3,
 	})
 	heard, open, orders = false, false, nil
-	expect(map[string]float64{"flotilla_hub_session_open": 0, "flotilla_orphans": 2})
+	expect(map[string]float64{"flotilla_hub_session_open": 0, "flotilla_orphans": 2, "flotilla_corrections_total CloneSet": 3})
 }

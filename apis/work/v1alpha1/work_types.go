@@ -29,6 +29,9 @@ const (
 	ReasonAdopting = "Adopting"
 	// ReasonNotAllowed: the agent's own allow-list does not admit the object.
 	ReasonNotAllowed = "NotAllowed"
+	// ReasonOverwritten: another writer in the member changes the object again and again, or keeps the agent from correcting
+	// it. Its pods do not count as updated.
+	ReasonOverwritten = "Overwritten"
 )
 
 // WorkSpec holds the object that the member is to have. Flotilla writes one manifest per Work.

@@ -40,6 +40,7 @@ type Reconciler struct {
 	// ruling returns the WorkloadSpread that rules the CloneSet of this name, or nil.
 	ruling    func(context.Context, types.NamespacedName) *v1beta1.WorkloadSpread
 	allowance func(context.Context, *v1beta1.CloneSet) (lent, over bool)
+	foreign   func(*v1beta1.CloneSet) bool
 	// noResize tells whether the API server lacks pods/resize; nil means that it has it.
 	noResize func(context.Context) (bool, error)
 	// shortHash makes labels of new pods name their revision by its hash alone.
@@ -106,6 +107,9 @@ func (r *Reconciler) get(ctx context.Context, s *scope) (bool, error) {
 	if cs.DeletionTimestamp != nil {
 		// The garbage collector deletes the pods.
 		r.forget(s.key)
+		return false, nil
+	}
+	if r.foreign != nil && r.foreign(cs) {
 		return false, nil
 	}
 	r.pace.remember(s.key, cs.UID)

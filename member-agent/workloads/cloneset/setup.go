@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/freshness"
@@ -40,6 +41,10 @@ type Options struct {
 	Federated func(ctx context.Context, namespace string) (bool, error)
 	// Allowance tells whether a hub lends the CloneSet what it may disrupt, and whether that has run out. Nil: no hub does.
 	Allowance func(context.Context, *v1beta1.CloneSet) (lent, over bool)
+	// Foreign reports whether the CloneSet has content that its hub did not order: it is not acted on before Ordered tells
+	// that the content is as ordered again. Nil: no hub orders any.
+	Foreign func(*v1beta1.CloneSet) bool
+	Ordered source.Source
 	// ShortHash makes new pods name their revision by its short hash in the label controller-revision-hash, as OpenKruise
 	// does with its gate CloneSetShortHash. Where all pods of a CloneSet do so already, new ones do so anyway.
 	ShortHash bool
@@ -88,6 +93,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opts Options) error {
 		clock:     opts.Clock,
 		federated: opts.Federated,
 		allowance: opts.Allowance,
+		foreign:   opts.Foreign,
 		source:    source,
 		claims:    claims,
 		history:   history.Store{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Fresh: revisions},
@@ -112,6 +118,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opts Options) error {
 			MaxConcurrentReconciles: opts.Workers,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstBackoff, lastBackoff),
 		})
+	if opts.Ordered != nil {
+		b = b.WatchesRawSource(opts.Ordered)
+	}
 	if opts.Federated != nil {
 		b = b.Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.OnlyMetadata,
 			builder.WithPredicates(predicate.LabelChangedPredicate{}))

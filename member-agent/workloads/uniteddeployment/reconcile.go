@@ -24,6 +24,7 @@ type reconciler struct {
 	cluster   string
 	federated func(ctx context.Context, namespace string) (bool, error)
 	allowance func(ctx context.Context, ud *kruise.UnitedDeployment) (lent, over bool)
+	foreign   func(*kruise.UnitedDeployment) bool
 	ledger    *ledger
 }
 
@@ -84,6 +85,9 @@ func (r *reconciler) gather(ctx context.Context, request reconcile.Request) (*ob
 		if federated {
 			return nil, nil // the hub owns it
 		}
+	}
+	if r.foreign != nil && r.foreign(ud) {
+		return nil, nil
 	}
 	if r.ledger.behind(request.NamespacedName, ud.UID, ud.ResourceVersion, r.clock.Now()) {
 		return &observed{behind: true}, nil

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
@@ -37,6 +38,10 @@ type Options struct {
 	Federated func(ctx context.Context, namespace string) (bool, error)
 	// Allowance tells whether a hub lends the UnitedDeployment what it may disrupt, and whether that has run out. Nil: no hub does.
 	Allowance func(context.Context, *kruise.UnitedDeployment) (lent, over bool)
+	// Foreign reports whether the UnitedDeployment has content that its hub did not order: it is not acted on before Ordered
+	// tells that the content is as ordered again. Nil: no hub orders any.
+	Foreign func(*kruise.UnitedDeployment) bool
+	Ordered source.Source
 }
 
 // Setup adds the controller to the manager, whose scheme must know apps.kruise.io/v1beta1, apps/v1 and core/v1.
@@ -63,6 +68,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opts Options) error {
 		cluster:   opts.ClusterName,
 		federated: opts.Federated,
 		allowance: opts.Allowance,
+		foreign:   opts.Foreign,
 		ledger:    newLedger(),
 	}
 	// Events of its own status pass too: a pass that saw an old status in the cache is followed by one that sees the new.
@@ -74,6 +80,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opts Options) error {
 		Owns(&appsv1.StatefulSet{}).
 		Watches(&corev1.Pod{}, podEvents{client: mgr.GetClient()}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: opts.Workers})
+	if opts.Ordered != nil {
+		b = b.WatchesRawSource(opts.Ordered)
+	}
 	if opts.Federated != nil {
 		b = b.WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{}))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -20,6 +21,7 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/apply"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
+	"github.com/flotilla-dev/flotilla/member-agent/ownership"
 )
 
 // change is what adoption would change in one member.
@@ -44,11 +46,15 @@ func foresee(ctx context.Context, m *member, object *unstructured.Unstructured) 
 	if err != nil {
 		return nil, err
 	}
-	err = m.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(manifest), client.FieldOwner(apply.FieldManager), client.ForceOwnership, client.DryRunAll)
+	patch, err := ownership.Replace(m.live, manifest, ownership.Keys{})
 	if err != nil {
+		return nil, err
+	}
+	next := manifest.DeepCopy() // Patch writes the server's answer into it
+	if err := m.client.Patch(ctx, next, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(apply.FieldManager), client.DryRunAll); err != nil {
 		return nil, fmt.Errorf("try the object in %s: %w", m.name, err)
 	}
-	return compare(m.live, manifest)
+	return compare(m.live, next)
 }
 
 // manifestFor is what the hub would deliver to the member, with the numbers that run there.

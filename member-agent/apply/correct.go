@@ -1,0 +1,97 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-dev/flotilla/member-agent/objects"
+	"github.com/flotilla-dev/flotilla/member-agent/ownership"
+)
+
+// correction is what somebody else changed in an object whose order was written before.
+type correction struct {
+	// changes are the fields that differ from the order, and writer is who wrote the first of them; both are empty where they
+	// were not looked up.
+	changes []ownership.Change
+	writer  string
+}
+
+// correction returns what is corrected by an action; nil for an action that corrects nothing. Who wrote it is looked up where
+// the object may be contested: it costs a request.
+func (r *Reconciler) correction(ctx context.Context, m *memo, facts Facts, action Action) *correction {
+	if action != Update || !written(facts) {
+		return nil
+	}
+	c := &correction{}
+	if len(m.contest.corrected) >= contestAfter-1 {
+		r.lookUp(ctx, m, c, facts.Live)
+	}
+	return c
+}
+
+// lookUp reads who changed what in an object that is not corrected yet. Where that cannot be read the correction matters more.
+func (r *Reconciler) lookUp(ctx context.Context, m *memo, c *correction, live *unstructured.Unstructured) {
+	full := shell(live)
+	if err := r.reader.Get(ctx, client.ObjectKeyFromObject(full), full); err != nil {
+		return
+	}
+	changes, err := ownership.Changes(m.order.Desired, full, m.order.Desired)
+	if err == nil && len(changes) > 0 {
+		c.changes, c.writer = changes, ownership.Manager(full, changes[0].Path, FieldManager)
+	}
+}
+
+// fields returns the paths of what was changed.
+func (c *correction) fields() string {
+	var fields []string
+	for i := range c.changes {
+		fields = append(fields, c.changes[i].Field())
+	}
+	return strings.Join(fields, ",")
+}
+
+// by names the writer.
+func (c *correction) by() string {
+	if c.writer == "" {
+		return "another writer"
+	}
+	return "field manager " + c.writer
+}
+
+// contested is the message of an object that is corrected again and again.
+func (c *correction) contested(ref objects.Ref) string {
+	return fmt.Sprintf("%s is changed again and again in the member by %s: %s. The agent restores the order, after pauses that grow. "+
+		"Stop that writer, or make the change on the hub.", ref, c.by(), c.sentence())
+}
+
+// refused begins the message of an object that cannot be corrected.
+func (c *correction) refused(ref objects.Ref) string {
+	return fmt.Sprintf("%s was changed in the member by %s (%s), and the correction was refused", ref, c.by(), c.sentence())
+}
+
+func (c *correction) sentence() string {
+	if len(c.changes) == 0 {
+		return "its labels, annotations or content are not as ordered"
+	}
+	return ownership.Sentence(c.changes)
+}
+
+// corrected counts a correction, and tells of an object that is corrected again and again.
+func (r *Reconciler) corrected(ctx context.Context, m *memo, c *correction, answer *unstructured.Unstructured) {
+	logger(ctx, m).Info("Corrected a change that was not ordered", "changes", c.sentence(), "by", c.writer)
+	r.Outcomes.countCorrection(m.order.Ref.Kind)
+	now := r.Clock.Now()
+	pause := m.contest.add(now)
+	if pause == 0 {
+		m.CorrectAt = now
+		return
+	}
+	m.CorrectAt = now.Add(pause)
+	m.contest.name(c.writer, c.fields(), c.contested(m.order.Ref))
+	r.events.Eventf(answer, nil, corev1.EventTypeWarning, "Overwritten", "Correct", "%s", c.contested(m.order.Ref))
+}

@@ -1,0 +1,136 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/ownership"
+)
+
+// strict lets an API server refuse fields that it does not know. An older definition in the member then refuses a newer
+// field instead of dropping it, and what stands stays.
+const strict = client.FieldValidation(metav1.FieldValidationStrict)
+
+// write makes the object, or makes it equal to the order.
+func (r *Reconciler) write(ctx context.Context, w *work.Work, m *memo, facts Facts, action Action) (ctrl.Result, error) {
+	correction := r.correction(ctx, m, facts, action)
+	if action == Adopt {
+		if changes, err := r.adoptionChanges(ctx, m, facts.Live); err != nil {
+			return r.failed(w, m, err), nil
+		} else if changes != "" {
+			r.outcome(w, m, false, work.ReasonConflict, changes)
+			return ctrl.Result{RequeueAfter: conflictAgain}, nil
+		}
+	}
+	traced, end := r.Tracer.Start(ctx, w, "apply")
+	answer, err := r.send(traced, m, facts.Live)
+	if end(err); apierrors.IsAlreadyExists(err) {
+		return ctrl.Result{RequeueAfter: retryFirst}, nil // made in between; the next look sees whose it is
+	}
+	if err != nil {
+		result := r.failed(w, m, err)
+		if correction != nil && !passing(err) {
+			r.lookUp(ctx, m, correction, facts.Live)
+			r.outcome(w, m, false, work.ReasonOverwritten, fmt.Sprintf("%s: %s", correction.refused(m.order.Ref), cut(withoutObject(err.Error()))))
+		}
+		return result, nil
+	}
+	if err := r.accept(m, answer); err != nil {
+		return ctrl.Result{}, err
+	}
+	if correction != nil && answer.GetResourceVersion() != facts.Live.GetResourceVersion() {
+		r.corrected(ctx, m, correction, answer)
+	}
+	r.applied(w, m)
+	return ctrl.Result{}, r.Copies.KeepAccepted(ctx, w, m.accepted())
+}
+
+// send makes the object, with its namespace if that is missing, or replaces what of it belongs to the order.
+func (r *Reconciler) send(ctx context.Context, m *memo, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if live != nil {
+		return r.replace(ctx, m, live)
+	}
+	answer, err := r.create(ctx, m.order.Desired)
+	if !namespaceMissing(err, m.order.Ref.Namespace) {
+		return answer, err
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: m.order.Ref.Namespace}}
+	if err := r.member.Create(ctx, namespace, client.FieldOwner(FieldManager)); err != nil && !apierrors.IsAlreadyExists(err) {
+		return nil, fmt.Errorf("create namespace %s: %w", namespace.Name, err)
+	}
+	return r.create(ctx, m.order.Desired)
+}
+
+func (r *Reconciler) create(ctx context.Context, desired *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	answer := desired.DeepCopy() // Create writes the server's answer into it
+	err := r.member.Create(ctx, answer, client.FieldOwner(FieldManager), strict)
+	return answer, err
+}
+
+func (r *Reconciler) replace(ctx context.Context, m *memo, live *unstructured.Unstructured, options ...client.PatchOption) (*unstructured.Unstructured, error) {
+	patch, err := ownership.Replace(live, m.order.Desired, m.previous)
+	if err != nil {
+		return nil, err
+	}
+	answer := shell(live)
+	options = append(options, client.FieldOwner(FieldManager), strict)
+	return answer, r.member.Patch(ctx, answer, client.RawPatch(types.JSONPatchType, patch), options...)
+}
+
+// accept remembers what the API server made of the order: that is what the object is compared with from now on.
+func (r *Reconciler) accept(m *memo, answer *unstructured.Unstructured) error {
+	digest, err := ownership.Digest(answer, m.order.Desired)
+	if err != nil {
+		return err
+	}
+	changes, err := ownership.Changes(m.order.Desired, answer, m.order.Desired)
+	if err != nil {
+		return err
+	}
+	note := ""
+	if len(changes) > 0 {
+		note = fmt.Sprintf("The member's API server, or a webhook of its admission, changed the object, and that is accepted: %s.", ownership.Sentence(changes))
+	}
+	m.Memory = Memory{
+		Applied: true, Hash: m.order.Hash, At: r.Clock.Now(), Digest: digest, Note: note, CorrectAt: m.CorrectAt,
+		UID: answer.GetUID(), Generation: answer.GetGeneration(), Version: answer.GetResourceVersion(),
+	}
+	m.previous = ownership.KeysOf(m.order.Desired)
+	r.Generations.accept(m.order.Ref, answer.GetUID(), answer.GetGeneration())
+	return nil
+}
+
+// adoptionChanges asks the API server what taking over an object would change in it. Of an object that is copied whole that is
+// to be nothing: what pods read must not change under them, nor what they are made from. It returns a sentence, empty for no
+// change. The workloads that a hub divides were compared before (flotilla adopt).
+func (r *Reconciler) adoptionChanges(ctx context.Context, m *memo, live *unstructured.Unstructured) (string, error) {
+	if divided(m.order.Desired) {
+		return "", nil
+	}
+	next, err := r.replace(ctx, m, live, client.DryRunAll)
+	if err != nil {
+		return "", err
+	}
+	before, err := ownership.Digest(live, m.order.Desired)
+	if err != nil {
+		return "", err
+	}
+	after, err := ownership.Digest(next, m.order.Desired)
+	if err != nil || before == after {
+		return "", err
+	}
+	changes, err := ownership.Changes(next, live, m.order.Desired)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s stands in the member with other content than ordered, so it is not adopted: %s; make them equal, or delete it there", m.order.Ref, ownership.Sentence(changes)), nil
+}

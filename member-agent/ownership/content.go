@@ -1,0 +1,132 @@
+package ownership
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// digestVersion changes when equal objects get other digests. A digest of another version says nothing.
+const digestVersion = "1:"
+
+// fieldsOf returns the top-level fields of an object that belong to an order, sorted.
+func fieldsOf(desired *unstructured.Unstructured) []string {
+	fields := map[string]bool{}
+	switch desired.GroupVersionKind().GroupKind() {
+	case schema.GroupKind{Kind: "ConfigMap"}:
+		fields = map[string]bool{"data": true, "binaryData": true, "immutable": true}
+	case schema.GroupKind{Kind: "Secret"}:
+		fields = map[string]bool{"data": true, "immutable": true}
+	case schema.GroupKind{Kind: "ServiceAccount"}:
+		fields = map[string]bool{"imagePullSecrets": true, "automountServiceAccountToken": true}
+	}
+	for field := range desired.Object {
+		switch field {
+		case "apiVersion", "kind", "metadata", "status":
+		default:
+			fields[field] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(fields))
+}
+
+// Known reports whether all is known that a server, or another controller, assigns in objects of a kind, so that their content
+// can be replaced.
+func Known(kind schema.GroupKind) bool {
+	switch kind.Group {
+	case "apps", "apps.kruise.io", batchv1.GroupName:
+		return true
+	case "":
+		return slices.Contains([]string{"ConfigMap", "Secret", "Service", "ServiceAccount"}, kind.Kind)
+	}
+	return false
+}
+
+// assignment is a field that a server, or another controller, decides where the order does not have it.
+type assignment struct {
+	// path of the field; * stands for each item of a list.
+	path []string
+	// keep: a write without the field would be refused, or change it. The API server itself keeps the others.
+	keep bool
+}
+
+// assigned returns the assignments of a kind.
+func assigned(kind schema.GroupKind) []assignment {
+	// Without replicas in the order, an autoscaler in the member decides.
+	all := []assignment{{path: []string{"spec", "replicas"}, keep: true}}
+	switch kind {
+	case schema.GroupKind{Kind: "Service"}:
+		for _, field := range []string{"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort"} {
+			all = append(all, assignment{path: []string{"spec", field}})
+		}
+		all = append(all, assignment{path: []string{"spec", "ports", "*", "nodePort"}})
+	case schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"}:
+		all = append(all, assignment{path: []string{"spec", "selector"}, keep: true})
+		for _, label := range []string{batchv1.ControllerUidLabel, batchv1.JobNameLabel, "controller-uid", "job-name"} {
+			all = append(all, assignment{path: []string{"spec", "template", "metadata", "labels", label}, keep: true})
+		}
+	}
+	return all
+}
+
+// Content returns what of an object belongs to the order, without what a server assigned. The result shares nothing with
+// the object.
+func Content(object, desired *unstructured.Unstructured) map[string]any {
+	content := map[string]any{}
+	for _, field := range fieldsOf(desired) {
+		if value, ok := object.Object[field]; ok {
+			content[field] = runtime.DeepCopyJSONValue(value)
+		}
+	}
+	for _, a := range assigned(desired.GroupVersionKind().GroupKind()) {
+		drop(content, desired.Object, a.path)
+	}
+	return content
+}
+
+// drop removes the field at path from the value where the order does not have it.
+func drop(value, ordered any, path []string) {
+	if path[0] == "*" {
+		items, _ := value.([]any)
+		orderedItems, _ := ordered.([]any)
+		for i := range items {
+			var item any
+			if i < len(orderedItems) {
+				item = orderedItems[i]
+			}
+			drop(items[i], item, path[1:])
+		}
+		return
+	}
+	fields, ok := value.(map[string]any)
+	if !ok {
+		return
+	}
+	orderedFields, _ := ordered.(map[string]any)
+	if len(path) > 1 {
+		drop(fields[path[0]], orderedFields[path[0]], path[1:])
+		return
+	}
+	if _, has := orderedFields[path[0]]; !has {
+		delete(fields, path[0])
+	}
+}
+
+// Digest returns a fingerprint of what of an object belongs to the order. object is as an API server gives it, desired what
+// was ordered. It errs only for an object that cannot be encoded.
+func Digest(object, desired *unstructured.Unstructured) (string, error) {
+	data, err := json.Marshal(Content(object, desired)) // keys are sorted
+	if err != nil {
+		return "", fmt.Errorf("encode %s %s/%s: %w", object.GetKind(), object.GetNamespace(), object.GetName(), err)
+	}
+	sum := sha256.Sum256(data)
+	return digestVersion + hex.EncodeToString(sum[:16]), nil
+}

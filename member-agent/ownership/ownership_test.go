@@ -1,0 +1,291 @@
+package ownership_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/flotilla-dev/flotilla/member-agent/ownership"
+)
+
+var cases = flag.Int("cases", 5_000, "random objects of the properties")
+
+type tree = map[string]any
+
+func parse(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// replaced returns live after the patch for desired.
+func replaced(t *testing.T, live, desired *unstructured.Unstructured, previous ownership.Keys) *unstructured.Unstructured {
+	t.Helper()
+	data, err := ownership.Replace(live, desired, previous)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch, err := jsonpatch.DecodePatch(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(live.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := patch.Apply(raw)
+	if err != nil {
+		t.Fatalf("patch %s of %s: %v", data, raw, err)
+	}
+	return parse(t, string(after))
+}
+
+// world makes random objects.
+type world struct{ *rand.Rand }
+
+func (w world) value(depth int) any {
+	switch n := w.IntN(7); {
+	case n == 0:
+		return ""
+	case n == 1:
+		return w.IntN(2) == 0
+	case n == 2:
+		return int64(w.IntN(3))
+	case n <= 4 || depth == 0:
+		return fmt.Sprint("v", w.IntN(3))
+	case n == 5:
+		list := []any{}
+		for range w.IntN(4) {
+			list = append(list, w.value(depth-1))
+		}
+		return list
+	}
+	return w.fields(depth - 1)
+}
+
+func (w world) fields(depth int) tree {
+	out := tree{}
+	for range w.IntN(4) {
+		out[[]string{"a", "b/c", "d~e", "name", "env"}[w.IntN(5)]] = w.value(depth)
+	}
+	return out
+}
+
+func (w world) strings() map[string]string {
+	out := map[string]string{}
+	for range w.IntN(4) {
+		out[[]string{"app", "example.com/x", "y~z"}[w.IntN(3)]] = fmt.Sprint("v", w.IntN(2))
+	}
+	return out
+}
+
+func (w world) object(kind string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: tree{"apiVersion": "v1", "kind": kind}}
+	u.SetName("x")
+	u.SetUID("u")
+	if w.IntN(4) > 0 {
+		u.SetLabels(w.strings())
+		u.SetAnnotations(w.strings())
+	}
+	if kind == "ConfigMap" {
+		for _, field := range []string{"data", "binaryData"} {
+			if w.IntN(2) == 0 {
+				u.Object[field] = w.fields(0)
+			}
+		}
+		return u
+	}
+	u.Object["spec"] = w.fields(3)
+	if w.IntN(2) == 0 {
+		u.Object["status"] = w.fields(1)
+	}
+	return u
+}
+
+// TestCase1And2ReplaceMakesContentEqual: whatever stands, what belongs to the order equals it after one write, labels and
+// annotations of the order before are gone, and those of others and the status stay.
+func TestCase1And2ReplaceMakesContentEqual(t *testing.T) {
+	w := world{rand.New(rand.NewPCG(1, 2))}
+	for i := range *cases {
+		kind := []string{"ConfigMap", "Thing"}[i%2]
+		live, desired, before := w.object(kind), w.object(kind), w.object(kind)
+		after := replaced(t, live, desired, ownership.KeysOf(before))
+		want, got := ownership.Content(desired, desired), ownership.Content(after, desired)
+		if !reflect.DeepEqual(want, got) {
+			t.Fatalf("case %d: content %v, want %v", i, got, want)
+		}
+		if !reflect.DeepEqual(live.Object["status"], after.Object["status"]) {
+			t.Fatalf("case %d: the status changed", i)
+		}
+		entries(t, i, live.GetLabels(), desired.GetLabels(), before.GetLabels(), after.GetLabels())
+		entries(t, i, live.GetAnnotations(), desired.GetAnnotations(), before.GetAnnotations(), after.GetAnnotations())
+		a, errA := ownership.Digest(after, desired)
+		b, errB := ownership.Digest(replaced(t, after, desired, ownership.Keys{}), desired)
+		if a != b || errA != nil || errB != nil {
+			t.Fatalf("case %d: a second write changed something (%v, %v)", i, errA, errB)
+		}
+	}
+}
+
+func entries(t *testing.T, i int, live, desired, before, after map[string]string) {
+	t.Helper()
+	want := map[string]string{}
+	for key, value := range live {
+		if _, was := before[key]; !was {
+			want[key] = value
+		}
+	}
+	for key, value := range desired {
+		want[key] = value
+	}
+	if len(want)+len(after) > 0 && !reflect.DeepEqual(want, after) {
+		t.Fatalf("case %d: labels or annotations %v, want %v", i, after, want)
+	}
+}
+
+func TestAssignedFieldsStay(t *testing.T) {
+	for _, tc := range []struct {
+		name, live, desired string
+		// want is a part of the patch, leftOut one that it must not have; same: both have one digest.
+		want, leftOut string
+		same          bool
+	}{
+		{
+			"replicas that the order leaves to the member",
+			`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"x"},"spec":{"replicas":7,"paused":true}}`,
+			`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"x"},"spec":{"paused":true}}`,
+			`"replicas":7`, "", true,
+		},
+		{
+			"replicas of the order",
+			`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"x"},"spec":{"replicas":7}}`,
+			`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"x"},"spec":{"replicas":3}}`,
+			`"replicas":3`, `"replicas":7`, false,
+		},
+		{
+			"addresses and node ports of a Service",
+			`{"apiVersion":"v1","kind":"Service","metadata":{"name":"x"},"spec":{"clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1"],"ipFamilies":["IPv4"],"ports":[{"port":80,"nodePort":30001}]}}`,
+			`{"apiVersion":"v1","kind":"Service","metadata":{"name":"x"},"spec":{"ports":[{"port":80}]}}`,
+			`"port":80`, `10.0.0.1`, true,
+		},
+		{
+			"the selector and labels of a Job",
+			`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"x"},"spec":{"selector":{"matchLabels":{"batch.kubernetes.io/controller-uid":"u"}},"template":{"metadata":{"labels":{"app":"x","batch.kubernetes.io/controller-uid":"u"}}}}}`,
+			`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"x"},"spec":{"template":{"metadata":{"labels":{"app":"x"}}}}}`,
+			`"batch.kubernetes.io/controller-uid":"u"`, "", true,
+		},
+		{
+			"a selector of a Job that is the user's",
+			`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"x"},"spec":{"manualSelector":true,"selector":{"matchLabels":{"app":"theirs"}}}}`,
+			`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"x"},"spec":{"manualSelector":true,"selector":{"matchLabels":{"app":"x"}}}}`,
+			`"app":"x"`, "theirs", false,
+		},
+		{
+			"tokens of a ServiceAccount",
+			`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"x"},"secrets":[{"name":"token"}],"imagePullSecrets":[{"name":"theirs"}]}`,
+			`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"x"}}`,
+			`{"op":"remove","path":"/imagePullSecrets"}`, "/secrets", false,
+		},
+		{
+			"keys of a ConfigMap that the order has not",
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"a":"1"},"binaryData":{"b":"MQ=="}}`,
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"a":"1"}}`,
+			`{"op":"remove","path":"/binaryData"}`, "", false,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			live, desired := parse(t, tc.live), parse(t, tc.desired)
+			patch, err := ownership.Replace(live, desired, ownership.Keys{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(patch), tc.want) || tc.leftOut != "" && strings.Contains(string(patch), tc.leftOut) {
+				t.Errorf("patch %s: want %s, not %s", patch, tc.want, tc.leftOut)
+			}
+			a, _ := ownership.Digest(live, desired)
+			b, _ := ownership.Digest(desired, desired)
+			if (a == b) != tc.same {
+				t.Errorf("the digests are equal: %t, want %t", a == b, tc.same)
+			}
+		})
+	}
+}
+
+func TestChangesAreNamed(t *testing.T) {
+	for _, tc := range []struct{ name, ordered, found, want string }{
+		{"another value", `{"spec":{"replicas":3}}`, `{"spec":{"replicas":5}}`, "spec.replicas is 5 (ordered: 3)"},
+		{"a field more", `{"spec":{"a":1}}`, `{"spec":{"a":1,"hostPID":true}}`, "spec.hostPID is true (not ordered)"},
+		{"a field less", `{"spec":{"a":1,"b":"x"}}`, `{"spec":{"a":1}}`, `spec.b is missing (ordered: "x")`},
+		{"an item more", `{"spec":{"c":[{"name":"a"}]}}`, `{"spec":{"c":[{"name":"a"},{"name":"b"}]}}`, `spec.c[b] is {"name":"b"} (not ordered)`},
+		{"an item less", `{"spec":{"c":[{"name":"a"},{"name":"b"}]}}`, `{"spec":{"c":[{"name":"a"}]}}`, `spec.c[b] is missing (ordered: {"name":"b"})`},
+		{"inside of an item", `{"spec":{"c":[{"name":"a","image":"x:1"}]}}`, `{"spec":{"c":[{"name":"a","image":"x:2"}]}}`, `spec.c[a].image is "x:2" (ordered: "x:1")`},
+		{"a list without names", `{"spec":{"l":["a"]}}`, `{"spec":{"l":["a","b"]}}`, `spec.l is ["a","b"] (ordered: ["a"])`},
+		{"a default", `{"spec":{}}`, `{"spec":{"replicas":1,"strategy":{"type":"RollingUpdate"}}}`, ""},
+		{"a default of pods", `{"spec":{"containers":[{"name":"a"}]}}`, `{"spec":{"containers":[{"name":"a","terminationMessagePath":"/dev/termination-log"}],"dnsPolicy":"ClusterFirst"}}`, ""},
+		{"nothing and empty", `{"spec":{"a":{}}}`, `{"spec":{"b":[],"c":null}}`, ""},
+		{"another spelling of a quantity", `{"spec":{"cpu":"1000m"}}`, `{"spec":{"cpu":"1"}}`, ""},
+		{"many", `{"spec":{}}`, `{"spec":{"a":1,"b":2,"c":3,"d":4,"e":5}}`, "spec.a is 1 (not ordered), spec.b is 2 (not ordered), spec.c is 3 (not ordered), and 2 more fields"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			object := func(content string) *unstructured.Unstructured {
+				return parse(t, `{"apiVersion":"apps/v1","kind":"Deployment",`+strings.TrimPrefix(content, "{"))
+			}
+			ordered := object(tc.ordered)
+			changes, err := ownership.Changes(ordered, object(tc.found), ordered)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := ownership.Sentence(changes); got != tc.want {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestValuesOfSecretsAreNotNamed(t *testing.T) {
+	ordered := parse(t, `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x"},"data":{"password":"b2xk"}}`)
+	found := parse(t, `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x"},"data":{"password":"bmV3","other":"eA=="},"type":"Opaque"}`)
+	changes, err := ownership.Changes(ordered, found, ordered)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := ownership.Sentence(changes), "data.other differs from the order, data.password differs from the order"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestManagerIsTheLastWriter(t *testing.T) {
+	entry := func(manager, subresource string, at int64, fields string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{
+			Manager: manager, Subresource: subresource, Time: &metav1.Time{Time: metav1.Unix(at, 0).Time}, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)},
+		}
+	}
+	u := &unstructured.Unstructured{Object: tree{}}
+	u.SetManagedFields([]metav1.ManagedFieldsEntry{
+		entry("flotilla-agent", "", 9, `{"f:spec":{"f:replicas":{},"f:template":{}}}`),
+		entry("kubectl", "", 1, `{"f:spec":{"f:replicas":{}}}`),
+		entry("hpa", "scale", 5, `{"f:spec":{"f:replicas":{}}}`),
+		entry("kcm", "status", 8, `{"f:status":{},"f:spec":{"f:replicas":{}}}`),
+		entry("mesh", "", 3, `{"f:spec":{"f:template":{"f:spec":{"f:initContainers":{"k:{\"name\":\"i\"}":{}}}}}}`),
+	})
+	for _, tc := range []struct{ path, want string }{
+		{"spec replicas", "hpa (scale)"},
+		{"spec template spec initContainers [i] image", "mesh"},
+		{"data key", ""},
+	} {
+		if got := ownership.Manager(u, strings.Fields(tc.path), "flotilla-agent"); got != tc.want {
+			t.Errorf("%s was written by %q, want %q", tc.path, got, tc.want)
+		}
+	}
+}
