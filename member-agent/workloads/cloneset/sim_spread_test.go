@@ -71,8 +71,8 @@ func (c *checker) spread(_ simulator.Write, before, after *corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	subset, ok := spread.Assigned(after, c.ws)
-	if !ok {
+	subset := subsetOf(after, c.ws)
+	if subset == "" {
 		return nil
 	}
 	count, total := int32(0), int32(0)

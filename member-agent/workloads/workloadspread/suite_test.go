@@ -304,6 +304,23 @@ func (s *space) filter(text string) {
 	s.must(s.Patch(s.Context(), ws, client.RawPatch(types.JSONPatchType, fmt.Appendf(nil, `[{"op":"replace","path":"/spec/targetFilter","value":%s}]`, text))))
 }
 
+// subsets gives the WorkloadSpread "web" other subsets, written as for aSpread, and waits until the controllers know them.
+func (s *space) subsets(subsets ...string) {
+	s.Helper()
+	patch, err := json.Marshal([]operation{{"replace", "/spec/subsets", aSpread("CloneSet", subsets...).Spec.Subsets}})
+	s.must(err)
+	ws := &v1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}}
+	s.must(s.Patch(s.Context(), ws, client.RawPatch(types.JSONPatchType, patch)))
+	s.eventually("the controllers know the subsets", func() string {
+		cached := &v1beta1.WorkloadSpread{}
+		s.must(s.cached.Get(s.Context(), client.ObjectKeyFromObject(ws), cached))
+		if cached.Generation != ws.Generation {
+			return fmt.Sprintf("generation %d, want %d", cached.Generation, ws.Generation)
+		}
+		return ""
+	})
+}
+
 // eventually polls until check returns "", and fails with what it said last.
 func (s *space) eventually(what string, check func() string) {
 	s.Helper()
