@@ -15,8 +15,8 @@ import (
 // cluster. Where a member matches another subset that has room, they count for that one. Elsewhere the cell keeps the
 // name of the removed subset: its replicas are in no subset, and go first when the workload is scaled in.
 
-// removedByUser reports whether a cell of the last decision is of a subset that the WorkloadSpread no longer has.
-func removedByUser(f *Facts, c *topology.Cell) bool {
+// inRemovedSubset reports whether a cell of the last decision is of a subset that the WorkloadSpread no longer has.
+func inRemovedSubset(f *Facts, c *topology.Cell) bool {
 	return f.Last.Spread != nil && c.SpreadSubset != "" && !hasPart(f, c.SpreadSubset)
 }
 
@@ -34,14 +34,14 @@ func keepsRemoved(f *Facts, cluster string) bool {
 // holdsRemoved reports whether the member has replicas of removed subsets, which stay there.
 func holdsRemoved(f *Facts, m *Member) bool {
 	return f.Last != nil && keepsRemoved(f, m.Name) && slices.ContainsFunc(f.Last.Cells, func(c topology.Cell) bool {
-		return c.Cluster == m.Name && c.Replicas > 0 && removedByUser(f, &c)
+		return c.Cluster == m.Name && c.Replicas > 0 && inRemovedSubset(f, &c)
 	})
 }
 
 // removedOf returns how many replicas of removed subsets a member had that stay there.
 func removedOf(f *Facts, cells []topology.Cell, cluster string) (n int32) {
 	for i := range cells {
-		if c := &cells[i]; c.Cluster == cluster && removedByUser(f, c) && keepsRemoved(f, cluster) {
+		if c := &cells[i]; c.Cluster == cluster && inRemovedSubset(f, c) && keepsRemoved(f, cluster) {
 			n += c.Replicas
 		}
 	}
@@ -54,7 +54,7 @@ func removedCellsOf(f *Facts, cells []topology.Cell, loose map[string]int32) []t
 	var out []topology.Cell
 	for _, c := range cells {
 		n := min(c.Replicas, loose[c.Cluster])
-		if n == 0 || !removedByUser(f, &c) || !keepsRemoved(f, c.Cluster) {
+		if n == 0 || !inRemovedSubset(f, &c) || !keepsRemoved(f, c.Cluster) {
 			continue
 		}
 		loose[c.Cluster] -= n
@@ -93,7 +93,8 @@ func removedParts(f *Facts, cells []topology.Cell) []Subset {
 
 func removedPart(name string) Subset {
 	part := Subset{Subset: division.Subset{Name: name, Min: new(intstr.FromInt32(0))}}
-	part.Term.MatchExpressions = []corev1.NodeSelectorRequirement{{Key: topology.LabelCluster, Operator: corev1.NodeSelectorOpIn}}
+	clusters := corev1.NodeSelectorRequirement{Key: topology.LabelCluster, Operator: corev1.NodeSelectorOpIn}
+	part.Term.MatchExpressions = []corev1.NodeSelectorRequirement{clusters}
 	return part
 }
 
@@ -124,6 +125,7 @@ func removedSpreadNotes(f *Facts, cells []topology.Cell) []Note {
 	if len(in) == 0 {
 		return nil
 	}
-	const sentence = "WorkloadSpread %s no longer has the subsets of some replicas: %s; they run on and go first at scale-in"
+	const sentence = "WorkloadSpread %s no longer has the subsets of some replicas: %s; " +
+		"they run on and go first at scale-in"
 	return []Note{{Reason: Placed, Message: fmt.Sprintf(sentence, f.WorkloadSpread.Ref.Name, listed(in))}}
 }

@@ -79,7 +79,8 @@ func TestCase13SubsetsRemovedFromAHubsSpread(t *testing.T) {
 	}
 }
 
-// TestCase13ALeftMemberGivesUpRemovedSubsets: a member that is drained, or that the policy no longer selects, keeps nothing.
+// TestCase13ALeftMemberGivesUpRemovedSubsets: a member that is drained, or that the policy no longer selects, keeps
+// nothing.
 func TestCase13ALeftMemberGivesUpRemovedSubsets(t *testing.T) {
 	for name, leave := range map[string]func(*Member){
 		"drained":      func(m *Member) { m.Taint = division.NoExecute },
@@ -116,8 +117,9 @@ func byCluster(spec *topology.WorkloadPlacementSpec) map[string]int32 {
 	return sum
 }
 
-// TestCase13RemovedSubsetsMoveNothing: whichever subset is removed from a spread at rest, no member gets fewer replicas, and none
-// gets fewer when the workload is scaled out. Replicas that are in no subset go before any other at scale-in.
+// TestCase13RemovedSubsetsMoveNothing: whichever subset is removed from a spread at rest, no member gets fewer
+// replicas, and none gets fewer when the workload is scaled out. Replicas that are in no subset go before any other
+// at scale-in.
 func TestCase13RemovedSubsetsMoveNothing(t *testing.T) {
 	clusters := []string{"east", "west", "south"}
 	for seed := range uint64(1000) {
@@ -135,7 +137,8 @@ func TestCase13RemovedSubsetsMoveNothing(t *testing.T) {
 		decide := func(what string) *topology.WorkloadPlacementSpec {
 			f.WorkloadSpread = spreadFacts(t, f.Workload, strings.Join(parts, " "))
 			spec := plan(t, f).Spec
-			log = append(log, fmt.Sprintf("%s: %d replicas, %v: %s", what, f.Workload.Replicas, parts, showSpread(spec.Cells)))
+			log = append(log, fmt.Sprintf("%s: %d replicas, %v: %s",
+				what, f.Workload.Replicas, parts, showSpread(spec.Cells)))
 			checkDecision(t, seed, &f, &spec)
 			f.Last, f.Reports = &spec, reports(&spec, 0)
 			return &spec
@@ -144,7 +147,8 @@ func TestCase13RemovedSubsetsMoveNothing(t *testing.T) {
 			t.Helper()
 			for cluster, n := range before {
 				if after[cluster] < n {
-					t.Fatalf("seed %d: %s had %d replicas, and has %d\n%s", seed, cluster, n, after[cluster], strings.Join(log, "\n"))
+					t.Fatalf("seed %d: %s had %d replicas, and has %d\n%s",
+						seed, cluster, n, after[cluster], strings.Join(log, "\n"))
 				}
 			}
 		}
@@ -162,14 +166,15 @@ func TestCase13RemovedSubsetsMoveNothing(t *testing.T) {
 		f.Workload.Replicas -= by
 		spec := decide("scaled in")
 		if was, is := removedIn(&f, had), removedIn(&f, spec); is != max(0, was-by) {
-			t.Fatalf("seed %d: %d replicas of removed subsets are left of %d\n%s", seed, is, was, strings.Join(log, "\n"))
+			t.Fatalf("seed %d: %d replicas of removed subsets are left of %d\n%s",
+				seed, is, was, strings.Join(log, "\n"))
 		}
 	}
 }
 
 func removedIn(f *Facts, spec *topology.WorkloadPlacementSpec) (n int32) {
 	for i := range spec.Cells {
-		if c := &spec.Cells[i]; removedByUser(f, c) {
+		if c := &spec.Cells[i]; inRemovedSubset(f, c) {
 			n += c.Replicas
 		}
 	}

@@ -194,7 +194,7 @@ func spreadCells(f *Facts, cells []topology.Cell) []topology.Cell {
 	if f.Last.Spread != nil && *f.Last.Spread == f.WorkloadSpread.Ref {
 		var out []topology.Cell
 		for _, c := range cells {
-			if removedByUser(f, &c) && !keepsRemoved(f, c.Cluster) {
+			if inRemovedSubset(f, &c) && !keepsRemoved(f, c.Cluster) {
 				c.SpreadSubset = f.WorkloadSpread.Parts[0].Name
 			}
 			c.Subset, c.SpreadSubset = c.SpreadSubset, ""
@@ -211,9 +211,13 @@ func spreadCells(f *Facts, cells []topology.Cell) []topology.Cell {
 		}
 		return kept
 	}
+	out := with(0)
+	if len(removedParts(f, out)) == 0 {
+		return out
+	}
 	// The subsets share what the removed ones do not have, and these have what finds no room in the subsets.
-	removed := sort.Search(int(f.Workload.Replicas), func(n int) bool { return sumRemoved(removedParts(f, with(n))) <= n })
-	return with(removed)
+	enough := func(n int) bool { return sumRemoved(removedParts(f, with(n))) <= n }
+	return with(sort.Search(int(f.Workload.Replicas), enough))
 }
 
 // reassign gives what members have to the subsets, and returns how many replicas none of them takes. With keep those that are in a subset
@@ -276,8 +280,8 @@ func homeless(f *Facts, cells []topology.Cell, loose map[string]int32) []topolog
 	return out
 }
 
-// spreadRooms returns how many replicas each subset gets of those that are not in removed ones: they are filled in their order, and those
-// that no member matches get none.
+// spreadRooms returns how many replicas each subset gets of those that are not in removed ones: the subsets are
+// filled in their order, and those that no member matches get none.
 func spreadRooms(f *Facts, removed int) []int64 {
 	parts, left := f.WorkloadSpread.Parts, max(int64(f.Workload.Replicas)-int64(removed), 0)
 	rooms := make([]int64, len(parts))

@@ -144,7 +144,8 @@ func TestStampOfNoSubset(t *testing.T) {
 		}
 	}
 	copied := webPod() // from a pod of the subset, together with its annotations
-	copied.Annotations = map[string]string{v1beta1.AnnotationMatchedWorkloadSpread: spread.Annotation(spot("Job"), "a"), "mine": "kept"}
+	copied.Annotations = map[string]string{
+		v1beta1.AnnotationMatchedWorkloadSpread: spread.Annotation(spot("Job"), "a"), "mine": "kept"}
 	stamp(t, copied, spot("Job"), "")
 	if !maps.Equal(copied.Annotations, map[string]string{"mine": "kept"}) {
 		t.Errorf("annotations %v", copied.Annotations)

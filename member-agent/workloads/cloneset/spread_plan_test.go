@@ -94,7 +94,8 @@ func (s *simulation) checkSpread(f Facts, plan Plan, removed map[string]bool) {
 	}
 }
 
-// checkRemovedSubsets: a scale-in takes no pod of a subset as long as it leaves one of a removed subset that is as healthy.
+// checkRemovedSubsets: a scale-in takes no pod of a subset as long as it leaves one of a removed subset that is as
+// healthy.
 func (s *simulation) checkRemovedSubsets(f Facts, plan Plan, removed map[string]bool) {
 	s.t.Helper()
 	left := map[string]bool{}
@@ -449,16 +450,18 @@ func TestCase13ARolloutLeavesNoPodOfARemovedSubset(t *testing.T) {
 	}
 }
 
-// TestCase13PodsThatWaitInARemovedSubset: those of a hub's WorkloadSpread are made anew where it wants more pods, those of a member's own
-// wait until scale-in.
+// TestCase13PodsThatWaitInARemovedSubset: those of a hub's WorkloadSpread are made anew where it wants more pods,
+// those of a member's own wait until scale-in.
 func TestCase13PodsThatWaitInARemovedSubset(t *testing.T) {
 	for ofHub, want := range map[bool]string{true: "b3", false: "b1 -2"} {
 		s := newSimulation(t, 3)
 		s.ofHub, s.nodes = ofHub, map[string]string{"nb": "b"}
 		s.ws = simSpread("2", "1")
 		for i, zone := range []string{"a", "b"} {
-			s.ws.Spec.Subsets[i].RequiredNodeSelector = &corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
-				{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone}}}}
+			in := corev1.NodeSelectorRequirement{
+				Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone}}
+			s.ws.Spec.Subsets[i].RequiredNodeSelector = &corev1.NodeSelectorTerm{
+				MatchExpressions: []corev1.NodeSelectorRequirement{in}}
 		}
 		s.expect("two wait", "a2 b1")
 		s.ws = withoutSubset(s.ws)

@@ -121,8 +121,8 @@ func (p *plan) take(o *observed, pod *corev1.Pod, subset string) {
 	}
 }
 
-// planCosts finds the pods with a deletion cost that is not theirs. A pod that gets its subset from its node is not written
-// to before it has one: workloads remove pods without a node first anyway.
+// planCosts finds the pods with a deletion cost that is not theirs. A pod that gets its subset from its node is not
+// written to before it has one: workloads remove pods without a node first anyway.
 func (p *plan) planCosts(o *observed, books map[string]*spread.Book) {
 	if !o.target.Costly() {
 		return

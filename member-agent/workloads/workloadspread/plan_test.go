@@ -224,7 +224,8 @@ func TestPlanOfPods(t *testing.T) {
 		{
 			name: "Case13: a pod of a removed subset is in no subset, though its node matches one, and goes first",
 			ws:   aSpread("CloneSet", "a=2", "b"), replicas: 3,
-			pods: []*corev1.Pod{aPod("p1", "old", "b-0", "100"), aPod("p2", "a", "a-0", "200"), aPod("p3", "b", "b-0", "100")},
+			pods: []*corev1.Pod{aPod("p1", "old", "b-0", "100"),
+				aPod("p2", "a", "a-0", "200"), aPod("p3", "b", "b-0", "100")},
 			rows: "a 1/1, b 1/-1", changes: map[string]string{"p1": "-300"}, outside: 1,
 		},
 		{
@@ -236,7 +237,8 @@ func TestPlanOfPods(t *testing.T) {
 		{
 			name: "Case13: a Deployment's old and new versions alike",
 			ws:   aSpread("Deployment", "a=2", "b"), replicas: 2, newest: "n",
-			pods: []*corev1.Pod{version(aPod("p1", "old", "b-0", "300"), "o"), version(aPod("p2", "old", "a-0", "300"), "n")},
+			pods: []*corev1.Pod{version(aPod("p1", "old", "b-0", "300"), "o"),
+				version(aPod("p2", "old", "a-0", "300"), "n")},
 			rows: "a 0/2, b 0/-1", changes: map[string]string{"p1": "-300", "p2": "-300"}, outside: 2,
 		},
 		{
@@ -248,7 +250,8 @@ func TestPlanOfPods(t *testing.T) {
 		{
 			name: "Case13: a pod of another spread's subset gets that of its node, whatever names are alike",
 			ws:   aSpread("CloneSet", "a=2", "b"), replicas: 2,
-			pods: []*corev1.Pod{ofSpread(aPod("p1", "a", "b-0", "200"), "other"), ofSpread(aPod("p2", "old", "a-0", "200"), "other")},
+			pods: []*corev1.Pod{ofSpread(aPod("p1", "a", "b-0", "200"), "other"),
+				ofSpread(aPod("p2", "old", "a-0", "200"), "other")},
 			rows: "a 1/1, b 1/-1", changes: map[string]string{"p1": "b 100", "p2": "a"},
 		},
 		{

@@ -87,7 +87,8 @@ func (s *sim) fatalf(format string, args ...any) {
 func (s *sim) state() string {
 	var out []string
 	for _, pod := range s.pods {
-		out = append(out, fmt.Sprintf("%s v%s %s on %q cost %s %s", pod.Name, pod.Labels["version"], subsetOf(pod), pod.Spec.NodeName,
+		out = append(out, fmt.Sprintf("%s v%s %s on %q cost %s %s",
+			pod.Name, pod.Labels["version"], subsetOf(pod), pod.Spec.NodeName,
 			pod.Annotations[corev1.PodDeletionCost], pod.Status.Phase))
 	}
 	return strings.Join(out, "\n")
@@ -156,7 +157,8 @@ func (s *sim) editSpread() {
 		s.ws = nil
 		return
 	case 6:
-		(*subsets)[at].Patch = runtime.RawExtension{Raw: fmt.Appendf(nil, `{"metadata":{"labels":{"tier":"t%d"}}}`, s.random.IntN(3))}
+		patch := fmt.Appendf(nil, `{"metadata":{"labels":{"tier":"t%d"}}}`, s.random.IntN(3))
+		(*subsets)[at].Patch = runtime.RawExtension{Raw: patch}
 	case 7:
 		(*subsets)[at].RequiredNodeSelector = inZone(s.zone())
 	}
@@ -166,7 +168,8 @@ func (s *sim) editSpread() {
 func (s *sim) freeName() string {
 	for {
 		name := string(rune('p' + s.random.IntN(6)))
-		if !slices.ContainsFunc(s.ws.Spec.Subsets, func(have v1beta1.WorkloadSpreadSubset) bool { return have.Name == name }) {
+		taken := func(have v1beta1.WorkloadSpreadSubset) bool { return have.Name == name }
+		if !slices.ContainsFunc(s.ws.Spec.Subsets, taken) {
 			return name
 		}
 	}
@@ -272,7 +275,8 @@ func (s *sim) pass() {
 		s.tell("spread: %s gets %v %v", c.pod.Name, c.labels, c.annotations)
 	}
 	for _, pod := range p.remove {
-		if pod.Spec.NodeName != "" || !s.closed(subsetIn(pod, s.ws)) || s.now.Sub(pod.CreationTimestamp.Time) < simCritical {
+		age := s.now.Sub(pod.CreationTimestamp.Time)
+		if pod.Spec.NodeName != "" || !s.closed(subsetIn(pod, s.ws)) || age < simCritical {
 			s.fatalf("%s is deleted by the spread", pod.Name)
 		}
 		s.pods = slices.DeleteFunc(s.pods, func(have *corev1.Pod) bool { return have == pod })
@@ -305,7 +309,8 @@ func subsetIn(pod *corev1.Pod, ws *v1beta1.WorkloadSpread) string {
 
 // given reports whether the WorkloadSpread gave the pod a subset, though it may not have that any more.
 func given(pod *corev1.Pod, ws *v1beta1.WorkloadSpread) bool {
-	return strings.HasPrefix(pod.Annotations[v1beta1.AnnotationMatchedWorkloadSpread], fmt.Sprintf(`{"name":%q,`, ws.Name))
+	text := pod.Annotations[v1beta1.AnnotationMatchedWorkloadSpread]
+	return strings.HasPrefix(text, fmt.Sprintf(`{"name":%q,`, ws.Name))
 }
 
 func (s *sim) closed(subset string) bool {
@@ -313,8 +318,8 @@ func (s *sim) closed(subset string) bool {
 	return c != nil && c.Status == metav1.ConditionFalse
 }
 
-// checkChange: a pod that the WorkloadSpread gave a subset gets nothing but a deletion cost, whatever becomes of the subset. Another pod
-// gets a subset that its node matches.
+// checkChange: a pod that the WorkloadSpread gave a subset gets nothing but a deletion cost, whatever becomes of the
+// subset. Another pod gets a subset that its node matches.
 func (s *sim) checkChange(c change) {
 	value, moved := c.annotations[v1beta1.AnnotationMatchedWorkloadSpread]
 	_, cost := c.annotations[corev1.PodDeletionCost]
@@ -328,7 +333,8 @@ func (s *sim) checkChange(c change) {
 		return
 	}
 	if given(c.pod, s.ws) {
-		s.fatalf("%s moves from %s to %s", c.pod.Name, c.pod.Annotations[v1beta1.AnnotationMatchedWorkloadSpread], value)
+		s.fatalf("%s moves from %s to %s",
+			c.pod.Name, c.pod.Annotations[v1beta1.AnnotationMatchedWorkloadSpread], value)
 	}
 	at := slices.IndexFunc(s.ws.Spec.Subsets, func(subset v1beta1.WorkloadSpreadSubset) bool {
 		return value == spread.Annotation(s.ws, subset.Name)
@@ -336,13 +342,14 @@ func (s *sim) checkChange(c change) {
 	if at < 0 {
 		s.fatalf("%s gets %s", c.pod.Name, value)
 	}
-	if term := s.ws.Spec.Subsets[at].RequiredNodeSelector; term != nil && c.pod.Spec.NodeName != term.MatchExpressions[0].Values[0]+"-0" {
+	term := s.ws.Spec.Subsets[at].RequiredNodeSelector
+	if term != nil && c.pod.Spec.NodeName != term.MatchExpressions[0].Values[0]+"-0" {
 		s.fatalf("%s on %q gets %s", c.pod.Name, c.pod.Spec.NodeName, value)
 	}
 }
 
-// checkStatus: each subset counts exactly its pods and has the right number of missing ones, and closed subsets are those in which pods
-// wait too long, or waited less than ReopenAfter ago.
+// checkStatus: each subset counts exactly its pods and has the right number of missing ones, and closed subsets are
+// those in which pods wait too long, or waited less than ReopenAfter ago.
 func (s *sim) checkStatus(pods []*corev1.Pod, status *v1beta1.WorkloadSpreadStatus) {
 	rule := s.rule()
 	if len(status.SubsetStatuses) != len(s.ws.Spec.Subsets) {
@@ -367,7 +374,8 @@ func (s *sim) checkStatus(pods []*corev1.Pod, status *v1beta1.WorkloadSpreadStat
 			s.fatalf("row %+v, want %s with %d pods and %d missing", row, s.ws.Spec.Subsets[i].Name, count, missing)
 		}
 		was := schedulableOf(s.ws, row.Name)
-		held := was != nil && was.Status == metav1.ConditionFalse && s.now.Sub(was.LastTransitionTime.Time) < spread.ReopenAfter
+		held := was != nil && was.Status == metav1.ConditionFalse &&
+			s.now.Sub(was.LastTransitionTime.Time) < spread.ReopenAfter
 		_, moves := spread.Critical(s.ws)
 		want := moves && i < len(status.SubsetStatuses)-1 && (waits || held)
 		if is := len(row.Conditions) > 0 && row.Conditions[0].Status == metav1.ConditionFalse; is != want {
@@ -376,7 +384,8 @@ func (s *sim) checkStatus(pods []*corev1.Pod, status *v1beta1.WorkloadSpreadStat
 	}
 }
 
-// checkCosts: pods of removed subsets have the lowest cost; others have that of their subset within its limit, or the negative one above.
+// checkCosts: pods of removed subsets have the lowest cost; others have that of their subset within its limit, or the
+// negative one above.
 func (s *sim) checkCosts() {
 	if !s.target().Costly() {
 		return
@@ -390,7 +399,8 @@ func (s *sim) checkCosts() {
 	for _, pod := range s.pods {
 		have, subset := pod.Annotations[corev1.PodDeletionCost], subsetIn(pod, s.ws)
 		if subset == "" {
-			if want := spread.CostText(int32(-100 * (n + 1))); have != want && (given(pod, s.ws) || pod.Spec.NodeName != "") {
+			want := spread.CostText(int32(-100 * (n + 1)))
+			if have != want && (given(pod, s.ws) || pod.Spec.NodeName != "") {
 				s.fatalf("%s of no subset has the cost %s, want %s", pod.Name, have, want)
 			}
 			continue
@@ -488,18 +498,17 @@ func (s *sim) costsNow(pods []*corev1.Pod) map[types.UID]int32 {
 	return s.rule().Costs(book)
 }
 
-// checkScaleIn: as long as one of the pods of a removed subset is left, no pod of a subset goes that is as healthy and within the limit.
-// Costs that are not written yet excuse all but CloneSets.
+// checkScaleIn: as long as one of the pods of a removed subset is left, no pod of a subset goes that is as healthy
+// and within the limit. Costs that are not written yet excuse all but CloneSets.
 func (s *sim) checkScaleIn(sorted []*corev1.Pod, n int) {
 	if s.ws == nil || !s.target().Costly() || s.kind != "CloneSet" && !s.costsWritten {
 		return
 	}
-	healthy := func(pod *corev1.Pod) bool { return counts.Ready(pod) }
 	left := slices.ContainsFunc(sorted[n:], func(pod *corev1.Pod) bool {
-		return healthy(pod) && given(pod, s.ws) && subsetIn(pod, s.ws) == ""
+		return counts.Ready(pod) && given(pod, s.ws) && subsetIn(pod, s.ws) == ""
 	})
 	for _, pod := range sorted[:n] {
-		if left && healthy(pod) && subsetIn(pod, s.ws) != "" {
+		if left && counts.Ready(pod) && subsetIn(pod, s.ws) != "" {
 			s.fatalf("%s of subset %s goes before the pods of a removed subset", pod.Name, subsetIn(pod, s.ws))
 		}
 	}
@@ -554,7 +563,8 @@ func (s *sim) deployment() {
 	}
 }
 
-// statefulSet keeps the ordinals from 0 (podManagementPolicy Parallel), and makes one pod of an older version anew when all are Ready.
+// statefulSet keeps the ordinals from 0 (podManagementPolicy Parallel), and makes one pod of an older version anew
+// when all are Ready.
 func (s *sim) statefulSet() {
 	have := map[string]*corev1.Pod{}
 	for _, pod := range s.pods {
@@ -650,8 +660,10 @@ func (s *sim) cluster() {
 
 func (s *sim) schedule(pod *corev1.Pod, used map[string]int) {
 	for _, zone := range []string{"a", "b", "c", "d"} {
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: zone + "-0", Labels: map[string]string{corev1.LabelTopologyZone: zone}}}
-		if fits, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); err != nil || !fits || used[node.Name] >= s.room[zone] {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+			Name: zone + "-0", Labels: map[string]string{corev1.LabelTopologyZone: zone}}}
+		fits, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
+		if err != nil || !fits || used[node.Name] >= s.room[zone] {
 			continue
 		}
 		pod.Spec.NodeName = node.Name
@@ -660,10 +672,12 @@ func (s *sim) schedule(pod *corev1.Pod, used map[string]int) {
 		s.tell("scheduler: %s on %s", pod.Name, node.Name)
 		return
 	}
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+	pod.Status.Conditions = []corev1.PodCondition{
+		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
 }
 
-// settle changes nothing more: everything comes to rest, and then nothing is written. Nothing is made and deleted in turn.
+// settle changes nothing more: everything comes to rest, and then nothing is written. Nothing is made and deleted in
+// turn.
 func (s *sim) settle() {
 	s.tell("nothing changes any more")
 	round := func() {

@@ -304,7 +304,8 @@ func (s *space) filter(text string) {
 	s.must(s.Patch(s.Context(), ws, client.RawPatch(types.JSONPatchType, fmt.Appendf(nil, `[{"op":"replace","path":"/spec/targetFilter","value":%s}]`, text))))
 }
 
-// subsets gives the WorkloadSpread "web" other subsets, written as for aSpread, and waits until the controllers know them.
+// subsets gives the WorkloadSpread "web" other subsets, written as for aSpread, and waits until the controllers know
+// them.
 func (s *space) subsets(subsets ...string) {
 	s.Helper()
 	patch, err := json.Marshal([]operation{{"replace", "/spec/subsets", aSpread("CloneSet", subsets...).Spec.Subsets}})

@@ -60,8 +60,8 @@ func TestWithTheWebhook(t *testing.T) {
 	t.Run("full zone", func(t *testing.T) { fullZoneOfADeployment(w.space(t, nil)) })
 }
 
-// removedSubsetOfADeployment: pods of a subset that the spec no longer has go first at scale-in, new pods go to the others, and a
-// rollout leaves none of them.
+// removedSubsetOfADeployment: pods of a subset that the spec no longer has go first at scale-in, new pods go to the
+// others, and a rollout leaves none of them.
 func removedSubsetOfADeployment(s *space) {
 	s.spread(aSpread("Deployment", "a=2", "b"))
 	s.asked()
