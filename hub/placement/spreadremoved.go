@@ -64,6 +64,15 @@ func removedCellsOf(f *Facts, cells []topology.Cell, loose map[string]int32) []t
 	return out
 }
 
+// withoutRemoved leaves out cells of removed subsets that the result of a round does not have: they count for another
+// subset.
+func withoutRemoved(f *Facts, cells, result []topology.Cell) []topology.Cell {
+	return slices.DeleteFunc(cells, func(c topology.Cell) bool {
+		same := func(r topology.Cell) bool { return idOf(&r) == idOf(&c) }
+		return inRemovedSubset(f, &c) && !slices.ContainsFunc(result, same)
+	})
+}
+
 // removedParts returns a subset for each removed one of which members have cells: it has what they have, less what the
 // workload is scaled in by, and matches no other member.
 func removedParts(f *Facts, cells []topology.Cell) []Subset {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/topology/division"
@@ -133,9 +134,14 @@ func TestCase13RemovedSubsetsMoveNothing(t *testing.T) {
 			parts = append(parts, part)
 		}
 		f := Facts{Workload: open(r.Int32N(12)), Members: members("east west south")}
+		adaptive := r.IntN(2) == 0
 		var log []string
 		decide := func(what string) *topology.WorkloadPlacementSpec {
 			f.WorkloadSpread = spreadFacts(t, f.Workload, strings.Join(parts, " "))
+			if adaptive && strings.HasSuffix(parts[len(parts)-1], "=") {
+				f.WorkloadSpread.Adaptive = &Adaptive{Critical: 30 * time.Second, Closed: defaultClosed}
+			}
+			f.Now = f.Now.Add(time.Hour)
 			spec := plan(t, f).Spec
 			log = append(log, fmt.Sprintf("%s: %d replicas, %v: %s",
 				what, f.Workload.Replicas, parts, showSpread(spec.Cells)))
