@@ -21,7 +21,8 @@ import (
 // noon is when everything of these tests happens.
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// aSpread returns a WorkloadSpread over subsets written "a=3", "b=30%" or "c", each in the zone of its name.
+// aSpread returns a WorkloadSpread over subsets written "a=3", "b=30%" or "c", each in the zone of its name; "d*" is in
+// any zone.
 func aSpread(kind string, subsets ...string) *v1beta1.WorkloadSpread {
 	ws := &v1beta1.WorkloadSpread{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "ws", Generation: 3},
@@ -35,9 +36,13 @@ func aSpread(kind string, subsets ...string) *v1beta1.WorkloadSpread {
 	}
 	for _, text := range subsets {
 		name, limit, limited := strings.Cut(text, "=")
+		name, anywhere := strings.CutSuffix(name, "*")
 		s := v1beta1.WorkloadSpreadSubset{Name: name, RequiredNodeSelector: &corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
 			{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{name}},
 		}}}
+		if anywhere {
+			s.RequiredNodeSelector = nil
+		}
 		if limited {
 			s.MaxReplicas = new(intstr.Parse(limit))
 		}

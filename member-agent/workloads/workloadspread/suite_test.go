@@ -439,6 +439,20 @@ func (s *space) eventuallyPods(want string) {
 	})
 }
 
+// eventuallyCosts waits until the active pods have these subsets and costs, such as "a/200=2 b/100=3".
+func (s *space) eventuallyCosts(want string) {
+	s.Helper()
+	s.eventually("pods by subset and cost", func() string {
+		got := tally(s.pods(), func(pod *corev1.Pod) string {
+			return subsetOf(pod) + "/" + pod.Annotations[corev1.PodDeletionCost]
+		})
+		if got != want {
+			return fmt.Sprintf("%s, want %s", got, want)
+		}
+		return ""
+	})
+}
+
 func (s *space) get(name string) *v1beta1.WorkloadSpread {
 	s.Helper()
 	ws := &v1beta1.WorkloadSpread{}

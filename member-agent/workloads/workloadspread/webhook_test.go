@@ -63,22 +63,22 @@ func TestWithTheWebhook(t *testing.T) {
 // removedSubsetOfADeployment: pods of a subset that the spec no longer has go first at scale-in, new pods go to the
 // others, and a rollout leaves none of them.
 func removedSubsetOfADeployment(s *space) {
-	s.spread(aSpread("Deployment", "a=2", "b"))
+	s.spread(aSpread("Deployment", "a=2", "b*"))
 	s.asked()
 	s.deployment(4)
-	s.eventuallyPods("a/a/200=2 b/b/100=2")
-	s.subsets("b")
-	s.eventuallyPods("a/a/-200=2 b/b/100=2")
+	s.eventuallyCosts("a/200=2 b/100=2")
+	s.subsets("b*")
+	s.eventuallyCosts("a/-200=2 b/100=2")
 	s.eventuallyRows("b 2/-1")
 	s.quiet()
 	s.scale(&appsv1.Deployment{}, 3)
-	s.eventuallyPods("a/a/-200=1 b/b/100=2")
+	s.eventuallyCosts("a/-200=1 b/100=2")
 	s.scale(&appsv1.Deployment{}, 5)
-	s.eventuallyPods("a/a/-200=1 b/b/100=4")
+	s.eventuallyCosts("a/-200=1 b/100=4")
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}}
 	patch := []byte(`{"spec":{"template":{"metadata":{"annotations":{"version":"2"}}}}}`)
 	s.must(s.Patch(s.Context(), d, client.RawPatch(types.MergePatchType, patch)))
-	s.eventuallyPods("b/b/100=5")
+	s.eventuallyCosts("b/100=5")
 	s.quiet()
 }
 
