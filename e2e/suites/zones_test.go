@@ -93,6 +93,20 @@ spec:
 		h.ExpectPods(ctx, api, harness.ByCluster, map[string]int{"east": 4, "south": 1})
 		history := h.Pods.Since(ctx, before)
 		Expect(history.Gone()).To(HaveLen(4))
+
+		By("case 13: the pods of a removed subset stay, and go first at scale-in")
+		before = h.Pods.Mark(ctx, ns)
+		h.Kubectl(ctx, "-n", ns, "patch", "ws/api", "--type=json", "-p", `[{"op":"remove","path":"/spec/subsets/0"}]`)
+		federated := metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionTrue}
+		h.ExpectTold(ctx, api, federated, "4 of reserved in member east", "go first at scale-in")
+		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=6")
+		h.ExpectAtRest(ctx, api, 6)
+		h.ExpectPods(ctx, api, harness.ByCluster, map[string]int{"east": 4, "south": 2})
+		history = h.Pods.Since(ctx, before)
+		Expect(history.Gone()).To(BeEmpty())
+		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=3")
+		h.ExpectAtRest(ctx, api, 3)
+		h.ExpectPods(ctx, api, harness.ByCluster, map[string]int{"east": 1, "south": 2})
 	})
 })
 

@@ -44,7 +44,8 @@ func leftPlaces(f *Facts) map[place]string {
 func (f *Facts) matches(subset *Subset, m *Member, last map[cellID]*topology.Cell) bool {
 	switch {
 	case f.WorkloadSpread != nil && f.Workload.Open:
-		return !m.Ready || slices.ContainsFunc(f.WorkloadSpread.Parts, func(part Subset) bool { return matchTerm(&part.Term, m).ok })
+		part := func(part Subset) bool { return matchTerm(&part.Term, m).ok }
+		return !m.Ready || holdsRemoved(f, m) || slices.ContainsFunc(f.WorkloadSpread.Parts, part)
 	case f.Workload.Open:
 		return true
 	case !m.Ready && last[cellID{subset: subset.Name, cluster: m.Name}] != nil:

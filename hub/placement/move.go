@@ -88,6 +88,7 @@ func settle(f *Facts) (result divided, used map[string]lending.Amounts, notes []
 		next.Unplaced = result.unplaced // what waits is no replica less
 		if f.WorkloadSpread != nil {
 			next.Spread = &f.WorkloadSpread.Ref
+			next.Cells = withoutRemoved(f, next.Cells, result.cells)
 		}
 		if slices.EqualFunc(f.Last.Cells, next.Cells, sameNumbers) {
 			break

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -159,6 +160,8 @@ func divideSpread(f *Facts) (divided, []Note, *Refusal) {
 	if f.Last != nil {
 		last := *f.Last
 		last.Cells, last.Limits = spreadCells(f, f.Last.Cells), nil
+		parts = slices.Concat(parts, removedParts(f, last.Cells))
+		g.Workload.Subsets = parts
 		for i := range parts {
 			// What is new matches no member where it matches none: replicas go to the next subset then.
 			last.Limits = append(last.Limits, topology.SubsetLimits{Subset: parts[i].Name})
@@ -173,39 +176,54 @@ func divideSpread(f *Facts) (divided, []Note, *Refusal) {
 	for i := range result.cells {
 		c := &result.cells[i]
 		c.Subset, c.SpreadSubset = "", c.Subset
+		if c.Replicas == 0 && c.SpreadSubset != "" && !hasPart(f, c.SpreadSubset) {
+			c.Reason = topology.Reason{Code: CellUnmatched}
+		}
 	}
 	for i := range notes {
 		notes[i].Message = strings.ReplaceAll(notes[i].Message, "nodeSelectorTerm", "requiredNodeSelector in WorkloadSpread "+f.WorkloadSpread.Ref.Name)
 	}
 	result.subsets = map[string]int32{"": f.Workload.Replicas}
-	return result, notes, nil
+	return result, slices.Concat(notes, removedSpreadNotes(f, result.cells)), nil
 }
 
 // spreadCells returns the cells of the last decision as cells of the subsets that there are now. What a member has in none of them, because
 // the WorkloadSpread is new or another one, counts for the subsets that it matches, in their order, as far as those have room: so it
-// stays where it is.
+// stays where it is. Replicas of removed subsets that find no room keep the name of their subset, see removedParts.
 func spreadCells(f *Facts, cells []topology.Cell) []topology.Cell {
 	if f.Last.Spread != nil && *f.Last.Spread == f.WorkloadSpread.Ref {
-		out := slices.Clone(cells)
-		for i := range out {
-			out[i].Subset, out[i].SpreadSubset = out[i].SpreadSubset, ""
+		var out []topology.Cell
+		for _, c := range cells {
+			if inRemovedSubset(f, &c) && !keepsRemoved(f, c.Cluster) {
+				c.SpreadSubset = f.WorkloadSpread.Parts[0].Name
+			}
+			c.Subset, c.SpreadSubset = c.SpreadSubset, ""
+			out = add(out, c)
 		}
 		return out
 	}
-	kept, left := reassign(f, cells, true)
-	if left == 0 {
+	with := func(removed int) []topology.Cell {
+		kept, left := reassign(f, cells, true, removed)
+		if left > 0 {
+			if anew, fewer := reassign(f, cells, false, removed); fewer < left {
+				return anew
+			}
+		}
 		return kept
 	}
-	if anew, fewer := reassign(f, cells, false); fewer < left {
-		return anew
+	out := with(0)
+	if len(removedParts(f, out)) == 0 {
+		return out
 	}
-	return kept
+	// The subsets share what the removed ones do not have, and these have what finds no room in the subsets.
+	enough := func(n int) bool { return sumRemoved(removedParts(f, with(n))) <= n }
+	return with(sort.Search(int(f.Workload.Replicas), enough))
 }
 
 // reassign gives what members have to the subsets, and returns how many replicas none of them takes. With keep those that are in a subset
-// of the same name stay in it.
-func reassign(f *Facts, cells []topology.Cell, keep bool) (out []topology.Cell, left int64) {
-	parts, rooms, loose := f.WorkloadSpread.Parts, spreadRooms(f), map[string]int32{}
+// of the same name stay in it. removed is how many of the replicas stay in removed subsets.
+func reassign(f *Facts, cells []topology.Cell, keep bool, removed int) (out []topology.Cell, left int64) {
+	parts, rooms, loose := f.WorkloadSpread.Parts, spreadRooms(f, removed), map[string]int32{}
 	for i := range cells {
 		c := cells[i]
 		at := slices.IndexFunc(parts, func(p Subset) bool { return keep && f.Last.Spread != nil && p.Name == c.SpreadSubset })
@@ -221,6 +239,9 @@ func reassign(f *Facts, cells []topology.Cell, keep bool) (out []topology.Cell, 
 		for j := range f.Members {
 			m := &f.Members[j]
 			n := min(int64(loose[m.Name]), max(rooms[i], 0))
+			if parts[i].Name == "" {
+				n = min(n, max(int64(loose[m.Name]-removedOf(f, cells, m.Name)), 0))
+			}
 			if n == 0 || !matchTerm(&parts[i].Term, m).ok {
 				continue
 			}
@@ -233,6 +254,7 @@ func reassign(f *Facts, cells []topology.Cell, keep bool) (out []topology.Cell, 
 		}
 		left += max(-rooms[i], 0)
 	}
+	out = append(out, removedCellsOf(f, cells, loose)...)
 	for _, n := range loose {
 		left += int64(n)
 	}
@@ -258,9 +280,10 @@ func homeless(f *Facts, cells []topology.Cell, loose map[string]int32) []topolog
 	return out
 }
 
-// spreadRooms returns how many replicas each subset gets: they are filled in their order, and those that no member matches get none.
-func spreadRooms(f *Facts) []int64 {
-	parts, left := f.WorkloadSpread.Parts, int64(f.Workload.Replicas)
+// spreadRooms returns how many replicas each subset gets of those that are not in removed ones: the subsets are
+// filled in their order, and those that no member matches get none.
+func spreadRooms(f *Facts, removed int) []int64 {
+	parts, left := f.WorkloadSpread.Parts, max(int64(f.Workload.Replicas)-int64(removed), 0)
 	rooms := make([]int64, len(parts))
 	for i := range parts {
 		matched := slices.ContainsFunc(f.Members, func(m Member) bool { return m.Selected && matchTerm(&parts[i].Term, &m).ok })

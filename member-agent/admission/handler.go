@@ -143,7 +143,7 @@ type newcomer struct {
 
 // place finds the subset of the pod and stamps it.
 func (h *podHandler) place(ctx context.Context, request *admissionv1.AdmissionRequest, n *newcomer) (verdict, error) {
-	if _, ok := spread.Assigned(n.pod, n.ws); ok {
+	if subset, _ := spread.Assigned(n.pod, n.ws); subset != "" {
 		return verdict{outcome: outcomeAssigned}, nil
 	}
 	if hasPercentages(n.ws) && countsElsewhere(n.ws) {

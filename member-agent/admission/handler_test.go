@@ -242,6 +242,11 @@ func TestHandler(t *testing.T) {
 		{name: "a patch that takes the pod away from its workload", objects: []client.Object{patching(deploymentSpread("1"), `{"metadata":{"labels":{"app":"x"}}}`), deployment(1), replicaSet()},
 			outcome: outcomeFailed},
 		{name: "a pod that has a subset", objects: []client.Object{deploymentSpread("1", ""), deployment(1)}, pod: spreadPod("", "b", "u"), want: "ws/b", outcome: outcomeAssigned},
+		{name: "Case13: a new pod with the annotation of a removed subset",
+			objects: []client.Object{deploymentSpread("1", ""), deployment(1)},
+			pod:     spreadPod("", "removed", "u"), want: "ws/a", outcome: outcomeSpread},
+		{name: "Case13: and no room", objects: []client.Object{deploymentSpread("0", "0"), deployment(1)},
+			pod: spreadPod("", "removed", "u"), outcome: outcomeNoRoom},
 		{name: "a filter that leaves it out", objects: []client.Object{filtered(deploymentSpread("1")), deployment(1)}, outcome: outcomeForeign},
 		{name: "percentages of numbers elsewhere", objects: []client.Object{func() *v1beta1.WorkloadSpread {
 			ws := deploymentSpread("30%")

@@ -164,7 +164,7 @@ type Cell struct {
 	// +optional
 	Subset string `json:"subset,omitempty"`
 	// spreadSubset is the subset of the WorkloadSpread that spec.spread names; empty without one, and for replicas above the sum of
-	// its maxReplicas.
+	// its maxReplicas. Replicas of a removed subset can keep its name.
 	// +optional
 	SpreadSubset string `json:"spreadSubset,omitempty"`
 	// replicas that the cell is to have.

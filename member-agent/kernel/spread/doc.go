@@ -6,7 +6,8 @@
 //   - A new pod gets the first subset, in the order of the spec, that is open and has room. Where none is, it starts in no subset.
 //   - The pods of StatefulSets are placed by their ordinals: the caps are cumulative thresholds.
 //   - A subset is closed while its condition Schedulable is False.
-//   - A pod keeps its subset, whatever becomes of the WorkloadSpread.
+//   - A pod keeps its subset, whatever becomes of the WorkloadSpread. If its subset is removed from the spec, or
+//     renamed, the pod is in no subset: it is not given another one.
 //   - The deletion cost makes the workload remove pods in no subset first, then those above the caps, then the last subset's.
 //
 // Example: replicas 10, subsets "reserved" with maxReplicas 30% and "spot" without. The caps are 3 and none. The first three

@@ -17,10 +17,10 @@ const (
 	scoreRoom      = 1
 )
 
-// Match returns the subset of a pod that Assigned knows none of, such as one that is older than the WorkloadSpread: of the subsets whose
-// requiredNodeSelector matches the pod's node, the one with the highest score, and of several the first. counts are the pods
-// of each subset, as in Pick. ok is false if there is none, or node is nil: the pod has none yet, or it is not known. Taints are
-// not looked at: the pod runs on the node.
+// Match returns the subset of a pod for which Assigned is not ok, such as one that is older than the WorkloadSpread:
+// of the subsets whose requiredNodeSelector matches the pod's node, the one with the highest score, and of several
+// the first. counts are the pods of each subset, as in Pick. ok is false if there is none, or node is nil: the pod
+// has none yet, or it is not known. Taints are not looked at: the pod runs on the node.
 func (r Rule) Match(pod *corev1.Pod, node *corev1.Node, ws *v1beta1.WorkloadSpread, counts map[string]int32) (subset string, ok bool) {
 	if node == nil {
 		return "", false

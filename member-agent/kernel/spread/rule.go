@@ -82,9 +82,11 @@ func (r Rule) Index(subset string) int {
 	return slices.IndexFunc(r.Subsets, func(s Subset) bool { return s.Name == subset })
 }
 
-// Assigned returns the subset that the pod was given by this WorkloadSpread, or one of the same name before it: what the annotation says.
-// ok is false where it names another WorkloadSpread, no subset, or one that is not in the spec any more: such a pod is one for
-// Match. The uid in the annotation is not compared: OpenKruise writes a random one there, of the admission.
+// Assigned returns the subset that this WorkloadSpread, or an earlier one of its name, gave to the pod, as the
+// annotation says. It is "" if the spec no longer has that subset: the pod is in no subset until the subset comes
+// back. ok is false if the annotation is missing, cannot be read or names another WorkloadSpread: Match finds the
+// subset of such a pod. The uid in the annotation is not compared: OpenKruise writes a random one there, of the
+// admission.
 func Assigned(pod *corev1.Pod, ws *v1beta1.WorkloadSpread) (subset string, ok bool) {
 	text, ok := pod.Annotations[v1beta1.AnnotationMatchedWorkloadSpread]
 	if !ok {
@@ -94,9 +96,8 @@ func Assigned(pod *corev1.Pod, ws *v1beta1.WorkloadSpread) (subset string, ok bo
 	if err := json.Unmarshal([]byte(text), &matched); err != nil || matched.Name != ws.Name || matched.Subset == "" {
 		return "", false
 	}
-	known := slices.ContainsFunc(ws.Spec.Subsets, func(s v1beta1.WorkloadSpreadSubset) bool { return s.Name == matched.Subset })
-	if !known {
-		return "", false
+	if find(ws, matched.Subset) == nil {
+		return "", true
 	}
 	return matched.Subset, true
 }

@@ -168,24 +168,30 @@ func TestPickOrdinal(t *testing.T) {
 
 func TestAssigned(t *testing.T) {
 	ws := spreadOf("CloneSet", "1", "")
-	for text, want := range map[string]string{
-		`{"name":"ws","subset":"b"}`:                   "b",
-		`{"name":"ws","subset":"b","uid":"generated"}`: "b", // OpenKruise's admission wrote a uid of its own
-		`{"name":"other","subset":"b"}`:                "",
-		`{"name":"ws","subset":"removed"}`:             "",
-		`{"name":"ws"}`:                                "",
-		`{"name":"ws","subset":""}`:                    "",
-		`no JSON`:                                      "",
-		``:                                             "",
-		spread.Annotation(ws, "a"):                     "a",
+	type assignment struct {
+		subset string
+		ok     bool
+	}
+	for text, want := range map[string]assignment{
+		`{"name":"ws","subset":"b"}`:                   {"b", true},
+		`{"name":"ws","subset":"b","uid":"generated"}`: {"b", true}, // OpenKruise's admission wrote a uid of its own
+		`{"name":"ws","subset":"removed"}`:             {"", true},
+		`{"name":"ws","subset":"A"}`:                   {"", true}, // renamed: names are compared as they are
+		`{"name":"other","subset":"b"}`:                {},
+		`{"name":"other","subset":"removed"}`:          {},
+		`{"name":"ws"}`:                                {},
+		`{"name":"ws","subset":""}`:                    {},
+		`no JSON`:                                      {},
+		``:                                             {},
+		spread.Annotation(ws, "a"):                     {"a", true},
 	} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1beta1.AnnotationMatchedWorkloadSpread: text}}}
-		if got, ok := spread.Assigned(pod, ws); got != want || ok != (want != "") {
-			t.Errorf("%s means %q, %v; want %q", text, got, ok, want)
+		if subset, ok := spread.Assigned(pod, ws); subset != want.subset || ok != want.ok {
+			t.Errorf("%s means %q, %v; want %+v", text, subset, ok, want)
 		}
 	}
-	if got, ok := spread.Assigned(&corev1.Pod{}, ws); ok {
-		t.Errorf("a pod without annotations is in %q", got)
+	if got, ok := spread.Assigned(&corev1.Pod{}, ws); got != "" || ok {
+		t.Errorf("a pod without annotations is in %q, %v", got, ok)
 	}
 	if got := spread.Annotation(ws, "a"); got != `{"name":"ws","subset":"a"}` {
 		t.Errorf("the annotation is %s", got)

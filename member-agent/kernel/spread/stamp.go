@@ -17,13 +17,15 @@ import (
 // Stamp makes a pod that is not created yet one of the subset: its tolerations are added, its requiredNodeSelector is added to
 // each term of the pod's required node affinity (any one of the user's terms must still hold), its preferredNodeSelector is added, then its patch is
 // merged, and at last come the annotation and, for workloads that look at it, the deletion cost. With subset "" the pod gets the
-// cost of pods in no subset, and nothing else. Doing it twice is doing it once.
+// cost of pods in no subset, loses an annotation that its template copied from another pod, and stays the same
+// otherwise. Doing it twice is doing it once.
 //
 // selector is how the workload finds its pods: a patch that would make it lose the pod is an error, because it would make pods
 // without end. Nil means that the patch may change no label that the pod has. Name and owner of the pod stay as they are.
 // It also errs if the patch cannot be merged, or there is no such subset. After an error the pod is as it was.
 func Stamp(pod *corev1.Pod, ws *v1beta1.WorkloadSpread, subset string, selector labels.Selector) error {
 	if subset == "" {
+		delete(pod.Annotations, v1beta1.AnnotationMatchedWorkloadSpread)
 		stampCost(pod, ws, "")
 		return nil
 	}

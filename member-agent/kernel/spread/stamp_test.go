@@ -143,6 +143,13 @@ func TestStampOfNoSubset(t *testing.T) {
 			t.Errorf("%s: annotations %v", kind, pod.Annotations)
 		}
 	}
+	copied := webPod() // from a pod of the subset, together with its annotations
+	copied.Annotations = map[string]string{
+		v1beta1.AnnotationMatchedWorkloadSpread: spread.Annotation(spot("Job"), "a"), "mine": "kept"}
+	stamp(t, copied, spot("Job"), "")
+	if !maps.Equal(copied.Annotations, map[string]string{"mine": "kept"}) {
+		t.Errorf("annotations %v", copied.Annotations)
+	}
 	pod := webPod()
 	stamp(t, pod, spot("Job"), "a")
 	if cost, ok := pod.Annotations[corev1.PodDeletionCost]; ok {

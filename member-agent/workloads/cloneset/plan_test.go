@@ -112,7 +112,7 @@ func (s *simulation) facts() Facts {
 	if s.ws != nil {
 		rule, err := spread.Resolve(s.ws, limits.Replicas)
 		s.must(err)
-		f.Spread = &Spread{Object: s.ws, OfHub: s.ofHub, Rule: rule, Node: func(string) *corev1.Node { return nil }, Selector: labels.Everything()}
+		f.Spread = &Spread{Object: s.ws, OfHub: s.ofHub, Rule: rule, Node: s.node, Selector: labels.Everything()}
 	}
 	return f
 }

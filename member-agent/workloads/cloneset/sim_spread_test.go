@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -71,8 +72,8 @@ func (c *checker) spread(_ simulator.Write, before, after *corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	subset, ok := spread.Assigned(after, c.ws)
-	if !ok {
+	subset := subsetOf(after, c.ws)
+	if subset == "" {
 		return nil
 	}
 	count, total := int32(0), int32(0)
@@ -100,7 +101,13 @@ func (c *checker) spread(_ simulator.Write, before, after *corev1.Pod) error {
 func (u *user) caps() {
 	all := simCaps()
 	ws := simSpread(all[u.random.IntN(len(all))]...)
-	u.Tell("user: a spread with the caps %v", capsOf(ws))
+	switch subsets := ws.Spec.Subsets; u.random.IntN(4) {
+	case 0: // the pods of a are in no subset
+		subsets[0].Name = "renamed"
+	case 1:
+		slices.Reverse(subsets)
+	}
+	u.Tell("user: a spread with the caps %v, first %s", capsOf(ws), ws.Spec.Subsets[0].Name)
 	if u.Get("WorkloadSpread", spreadKey()) == nil {
 		u.must(u.Create(ws))
 		return

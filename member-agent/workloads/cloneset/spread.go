@@ -47,6 +47,12 @@ func (r *Reconciler) spread(ctx context.Context, s *scope, selector labels.Selec
 	return &Spread{Rule: zoneRule(zones, s.facts.Limits.Replicas), Node: r.nodes(ctx), Selector: selector}
 }
 
+// assignment is what the annotation of a pod says, see spread.Assigned.
+type assignment struct {
+	subset   string
+	assigned bool
+}
+
 // seating returns the subset of each active pod that the spread is for, "" for none. Pods that are older than the spread have
 // that of their node.
 func (p *planner) seating() map[*corev1.Pod]string {
@@ -60,7 +66,7 @@ func (p *planner) seating() map[*corev1.Pod]string {
 		}
 		return p.seats
 	}
-	known := map[string]string{} // few values, each on many pods
+	known := map[string]assignment{} // few values, each on many pods
 	count := map[string]int32{}
 	var strays []*corev1.Pod
 	for _, pod := range p.Pods.Active {
@@ -68,16 +74,16 @@ func (p *planner) seating() map[*corev1.Pod]string {
 			continue
 		}
 		text := pod.Annotations[v1beta1.AnnotationMatchedWorkloadSpread]
-		subset, ok := known[text]
+		of, ok := known[text]
 		if !ok {
-			subset, _ = spread.Assigned(pod, p.Spread.Object)
-			known[text] = subset
+			of.subset, of.assigned = spread.Assigned(pod, p.Spread.Object)
+			known[text] = of
 		}
-		if p.seats[pod] = subset; subset == "" {
+		if p.seats[pod] = of.subset; !of.assigned {
 			strays = append(strays, pod)
 			continue
 		}
-		count[subset]++
+		count[of.subset]++
 	}
 	order.Sort(strays) // by name: the order of the cache must not matter
 	for _, pod := range strays {
@@ -87,6 +93,15 @@ func (p *planner) seating() map[*corev1.Pod]string {
 		}
 	}
 	return p.seats
+}
+
+// removedSubset reports whether the pod was made for a subset that the WorkloadSpread no longer has.
+func (s *Spread) removedSubset(pod *corev1.Pod) bool {
+	if s.zonal() {
+		return false
+	}
+	subset, assigned := spread.Assigned(pod, s.Object)
+	return assigned && subset == ""
 }
 
 // gone returns the active pods that count no more once the plan is carried out.

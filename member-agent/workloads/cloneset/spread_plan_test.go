@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/delta"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 )
@@ -57,15 +59,17 @@ func (s *simulation) checkSpread(f Facts, plan Plan, removed map[string]bool) {
 		s.checkZones(f, plan, removed)
 		return
 	}
+	s.checkRemovedSubsets(f, plan, removed)
 	for _, removal := range plan.Delete {
 		if removal.Reason == subsetChanged && (!s.ofHub || removal.Pod.Spec.NodeName != "") {
 			s.t.Fatalf("%s with the node %q goes for its subset", removal.Pod.Name, removal.Pod.Spec.NodeName)
 		}
 	}
 	count, total := map[string]int32{}, int32(0)
+	seats := (&planner{Facts: f}).seating() // pods older than the spread count by their nodes
 	for _, pod := range f.Pods.Active {
 		if !removed[pod.Name] {
-			count[subsetOf(pod, s.ws)]++
+			count[seats[pod]]++
 			total++
 		}
 	}
@@ -87,6 +91,46 @@ func (s *simulation) checkSpread(f Facts, plan Plan, removed map[string]bool) {
 				}
 			}
 		}
+	}
+}
+
+// checkRemovedSubsets: a scale-in takes no pod of a subset as long as it leaves one of a removed subset that is as
+// healthy.
+func (s *simulation) checkRemovedSubsets(f Facts, plan Plan, removed map[string]bool) {
+	s.t.Helper()
+	left := map[string]bool{}
+	for _, pod := range f.Pods.Active {
+		if f.Spread.removedSubset(pod) && !removed[pod.Name] && counts.Ready(pod) {
+			left[pod.Labels[podset.LabelRevision]] = true
+		}
+	}
+	for _, removal := range plan.Delete {
+		pod := removal.Pod
+		scaleIn := removal.Reason == delta.ScaleIn || removal.Reason == delta.Surplus
+		if scaleIn && subsetOf(pod, s.ws) != "" && counts.Ready(pod) && left[pod.Labels[podset.LabelRevision]] {
+			s.t.Fatalf("%s of subset %s goes before the pods of a removed subset", pod.Name, subsetOf(pod, s.ws))
+		}
+	}
+}
+
+// editSubsets removes, renames, adds or reorders subsets at random.
+func (s *simulation) editSubsets() {
+	s.ws = s.ws.DeepCopy()
+	subsets, at := &s.ws.Spec.Subsets, s.random.IntN(len(s.ws.Spec.Subsets))
+	name := fmt.Sprintf("s%d", s.random.IntN(1000))
+	switch s.random.IntN(4) {
+	case 0:
+		if len(*subsets) > 1 {
+			*subsets = slices.Delete(*subsets, at, at+1)
+		}
+	case 1:
+		(*subsets)[at].Name = name
+	case 2:
+		added := *(*subsets)[at].DeepCopy()
+		added.Name = name
+		*subsets = slices.Insert(*subsets, at, added)
+	case 3:
+		slices.Reverse(*subsets)
 	}
 }
 
@@ -310,6 +354,9 @@ func TestSpreadsWithinTheirCaps(t *testing.T) {
 	for seed := range uint64(400) {
 		s := newSimulation(t, int32(seed%12))
 		s.random = rand.New(rand.NewPCG(seed, 5))
+		if seed%2 == 0 { // nodes that are not known match no subset, others match all
+			s.nodes = map[string]string{"node": ""}
+		}
 		spreads := [][]string{{"3", ""}, {"30%", "70%"}, {"2", "2", "2"}, {"1", "4", ""}, {"20%", "30%", ""}}
 		s.ws = simSpread(spreads[s.random.IntN(len(spreads))]...)
 		for range 60 {
@@ -319,6 +366,8 @@ func TestSpreadsWithinTheirCaps(t *testing.T) {
 			case 3:
 				s.ws = simSpread(spreads[s.random.IntN(len(spreads))]...)
 			case 4:
+				s.editSubsets()
+			case 5:
 				closeSubset(s.ws, s.ws.Spec.Subsets[s.random.IntN(len(s.ws.Spec.Subsets))].Name)
 			}
 			s.pass()
@@ -352,6 +401,75 @@ func TestPodsOlderThanTheSpread(t *testing.T) {
 	s.must(err)
 	if len(plan.Create) != 1 || !slices.Equal(plan.Create[0].Subsets, []string{"a", "b", "b", "c", "c"}) {
 		t.Errorf("%+v, want a, b, b, c, c", plan.Create)
+	}
+}
+
+// withoutSubset returns the WorkloadSpread without its first subset.
+func withoutSubset(ws *v1beta1.WorkloadSpread) *v1beta1.WorkloadSpread {
+	ws = ws.DeepCopy()
+	ws.Spec.Subsets = ws.Spec.Subsets[1:]
+	return ws
+}
+
+// TestCase13PodsOfARemovedSubsetGoFirst: they are in no subset, though their nodes match one, and take no room in it.
+func TestCase13PodsOfARemovedSubsetGoFirst(t *testing.T) {
+	s := newSimulation(t, 5)
+	s.nodes = map[string]string{"node": ""}
+	s.ws = simSpread("2", "4")
+	s.expect("5 pods", "a2 b3")
+	first := s.ws
+	s.ws = withoutSubset(first)
+	if plan := s.pass(); !empty(plan) {
+		t.Errorf("a removed subset makes the plan %s", describe(plan))
+	}
+	s.expect("a is removed", "b3 -2")
+	s.replicas(6)
+	s.expect("b has room for one", "b4 -2")
+	s.replicas(7)
+	s.expect("no subset has room", "b4 -3")
+	s.ws = first
+	s.expect("a comes back", "a2 b4 -1")
+	s.ws = withoutSubset(first)
+	s.replicas(5)
+	s.expect("scaled in to 5", "b4 -1")
+	s.replicas(4)
+	s.expect("scaled in to 4", "b4")
+}
+
+// TestCase13ARolloutLeavesNoPodOfARemovedSubset: pods that are made anew start in the subsets that there are.
+func TestCase13ARolloutLeavesNoPodOfARemovedSubset(t *testing.T) {
+	for _, surge := range []int32{0, 2} {
+		s := newSimulation(t, 5)
+		s.nodes = map[string]string{"node": ""}
+		s.surge(surge, 1)
+		s.ws = simSpread("2", "4", "")
+		s.expect("5 pods", "a2 b3")
+		s.ws = withoutSubset(s.ws)
+		s.image("app:2")
+		s.expect("app:2", "b4 c1")
+	}
+}
+
+// TestCase13PodsThatWaitInARemovedSubset: those of a hub's WorkloadSpread are made anew where it wants more pods,
+// those of a member's own wait until scale-in.
+func TestCase13PodsThatWaitInARemovedSubset(t *testing.T) {
+	for ofHub, want := range map[bool]string{true: "b3", false: "b1 -2"} {
+		s := newSimulation(t, 3)
+		s.ofHub, s.nodes = ofHub, map[string]string{"nb": "b"}
+		s.ws = simSpread("2", "1")
+		for i, zone := range []string{"a", "b"} {
+			in := corev1.NodeSelectorRequirement{
+				Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone}}
+			s.ws.Spec.Subsets[i].RequiredNodeSelector = &corev1.NodeSelectorTerm{
+				MatchExpressions: []corev1.NodeSelectorRequirement{in}}
+		}
+		s.expect("two wait", "a2 b1")
+		s.ws = withoutSubset(s.ws)
+		s.expect("no number is left for them", "b1 -2")
+		s.ws.Spec.Subsets[0].MaxReplicas = new(intstr.FromInt32(3))
+		s.expect(fmt.Sprintf("of a hub: %t", ofHub), want)
+		s.replicas(1)
+		s.expect("scaled in", "b1")
 	}
 }
 

@@ -96,8 +96,8 @@ func (s *Spread) pickZone(count map[string]int32) string {
 }
 
 // findMisplaced returns the pods that no node takes in a zone that is gone, or has more than its number, while others have fewer: they
-// are made anew there. So do those in a subset of a hub's WorkloadSpread; the controller of WorkloadSpreads sees to those of the
-// member's own. A pod with a node is never one of them.
+// are made anew there. So do those in a subset of a hub's WorkloadSpread that is removed or has more than its number;
+// the controller of WorkloadSpreads sees to those of the member's own. A pod with a node is never one of them.
 func (p *planner) findMisplaced() map[*corev1.Pod]bool {
 	if p.Spread == nil || !p.Spread.zonal() && !p.Spread.OfHub {
 		return nil
@@ -125,7 +125,10 @@ func (p *planner) findMisplaced() map[*corev1.Pod]bool {
 	out := map[*corev1.Pod]bool{}
 	for _, pod := range waiting {
 		zone := p.seating()[pod]
-		if zone == "" || count[zone] <= 0 || room <= 0 {
+		if room <= 0 || count[zone] <= 0 && zone != "" {
+			continue
+		}
+		if zone == "" && !p.Spread.removedSubset(pod) {
 			continue // a pod that was made for no zone is bound to none, nor is one in no subset
 		}
 		out[pod] = true

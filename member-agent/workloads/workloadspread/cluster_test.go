@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,6 +36,7 @@ func TestInCluster(t *testing.T) {
 		{"problems are told", problems},
 		{"two spreads", twoSpreads},
 		{"spreads of a deployment and its replicaset", spreadOfItsReplicaSet},
+		{"Case13 pods of a removed subset go first", removedSubset},
 		{"deleted spread", deletedSpread},
 		{"full zone", fullZone},
 		{"full zone of a job", fullZoneOfAJob},
@@ -330,6 +332,39 @@ func spreadOfItsReplicaSet(s *space) {
 	s.spread(aSpread("Deployment", "a", "b"))
 	s.eventuallyTold("web", v1beta1.ConditionReady, metav1.ConditionTrue, ReasonInForce)
 	s.eventuallyTold("older", v1beta1.ConditionStalled, metav1.ConditionTrue, ReasonTargetTaken)
+}
+
+// removedSubset: pods of a subset that the spec no longer has are in no subset, though their nodes match another one. They
+// run on, and go first at scale-in.
+func removedSubset(s *space) {
+	s.spread(aSpread("CloneSet", "a=2", "b*"))
+	s.cloneSet(4)
+	s.eventuallyCosts("a/200=2 b/100=2")
+	before := s.pods()
+	s.subsets("a=0", "b*")
+	s.eventuallyCosts("a/-100=2 b/100=2")
+	s.subsets("b*")
+	s.eventuallyCosts("a/-200=2 b/100=2")
+	s.eventuallyRows("b 2/-1")
+	ready := meta.FindStatusCondition(s.get("web").Status.Conditions, v1beta1.ConditionReady)
+	if !strings.Contains(ready.Message, "2 of 4 pods are in no subset") {
+		s.Errorf("Ready is %+v", ready)
+	}
+	s.quiet()
+	if same := sameUIDs(before, s.pods()); same != 4 {
+		s.Errorf("%d of 4 pods are the same after a subset was removed", same)
+	}
+	s.scale(&v1beta1.CloneSet{}, 3)
+	s.eventuallyCosts("a/-200=1 b/100=2")
+	s.scale(&v1beta1.CloneSet{}, 4)
+	s.eventuallyCosts("a/-200=1 b/100=3")
+	s.subsets("a=2", "b*") // it comes back
+	s.eventuallyCosts("a/200=1 b/100=3")
+	s.subsets("b*", "c") // it has another name and another place in the order
+	s.eventuallyCosts("a/-300=1 b/200=3")
+	s.scale(&v1beta1.CloneSet{}, 3)
+	s.eventuallyCosts("b/200=3")
+	s.quiet()
 }
 
 // deletedSpread: the pods run on as they are.

@@ -121,8 +121,8 @@ func (p *plan) take(o *observed, pod *corev1.Pod, subset string) {
 	}
 }
 
-// planCosts finds the pods with a deletion cost that is not theirs. A pod in no subset that waits for its node gets its cost once
-// it has its subset: workloads remove pods without a node first anyway.
+// planCosts finds the pods with a deletion cost that is not theirs. A pod that gets its subset from its node is not
+// written to before it has one: workloads remove pods without a node first anyway.
 func (p *plan) planCosts(o *observed, books map[string]*spread.Book) {
 	if !o.target.Costly() {
 		return
@@ -137,7 +137,10 @@ func (p *plan) planCosts(o *observed, books map[string]*spread.Book) {
 		for _, subset := range slices.Sorted(maps.Keys(book.Pods)) {
 			for _, pod := range book.Pods[subset] {
 				want := spread.CostText(costs[pod.UID])
-				if pod.Annotations[corev1.PodDeletionCost] == want || subset == "" && pod.Spec.NodeName == "" {
+				if pod.Annotations[corev1.PodDeletionCost] == want {
+					continue
+				}
+				if _, assigned := spread.Assigned(pod, o.ws); !assigned && pod.Spec.NodeName == "" {
 					continue
 				}
 				i, ok := planned[pod.Name]

@@ -21,7 +21,8 @@ import (
 // noon is when everything of these tests happens.
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// aSpread returns a WorkloadSpread over subsets written "a=3", "b=30%" or "c", each in the zone of its name.
+// aSpread returns a WorkloadSpread over subsets written "a=3", "b=30%" or "c", each in the zone of its name; "d*" is in
+// any zone.
 func aSpread(kind string, subsets ...string) *v1beta1.WorkloadSpread {
 	ws := &v1beta1.WorkloadSpread{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "ws", Generation: 3},
@@ -35,9 +36,13 @@ func aSpread(kind string, subsets ...string) *v1beta1.WorkloadSpread {
 	}
 	for _, text := range subsets {
 		name, limit, limited := strings.Cut(text, "=")
+		name, anywhere := strings.CutSuffix(name, "*")
 		s := v1beta1.WorkloadSpreadSubset{Name: name, RequiredNodeSelector: &corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
 			{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{name}},
 		}}}
+		if anywhere {
+			s.RequiredNodeSelector = nil
+		}
 		if limited {
 			s.MaxReplicas = new(intstr.Parse(limit))
 		}
@@ -79,6 +84,13 @@ func aPod(name, subset, node, cost string) *corev1.Pod {
 	if cost != "" {
 		pod.Annotations[corev1.PodDeletionCost] = cost
 	}
+	return pod
+}
+
+// ofSpread lets the WorkloadSpread of this name have given the pod its subset.
+func ofSpread(pod *corev1.Pod, name string) *corev1.Pod {
+	const key = v1beta1.AnnotationMatchedWorkloadSpread
+	pod.Annotations[key] = strings.Replace(pod.Annotations[key], `"web"`, fmt.Sprintf("%q", name), 1)
 	return pod
 }
 
@@ -215,10 +227,43 @@ func TestPlanOfPods(t *testing.T) {
 			rows: "a 1/0, b 1/-1", changes: map[string]string{"web-0": "b", "web-1": "a"},
 		},
 		{
-			name: "a pod of a subset that is not in the spec any more gets another",
+			name: "Case13: a pod of a removed subset is in no subset, though its node matches one, and goes first",
+			ws:   aSpread("CloneSet", "a=2", "b"), replicas: 3,
+			pods: []*corev1.Pod{aPod("p1", "old", "b-0", "100"),
+				aPod("p2", "a", "a-0", "200"), aPod("p3", "b", "b-0", "100")},
+			rows: "a 1/1, b 1/-1", changes: map[string]string{"p1": "-300"}, outside: 1,
+		},
+		{
+			name: "Case13: also while it waits for its node",
 			ws:   aSpread("CloneSet", "a=2", "b"), replicas: 1,
-			pods: []*corev1.Pod{aPod("p1", "old", "b-0", "100")},
-			rows: "a 0/2, b 1/-1", changes: map[string]string{"p1": "b"},
+			pods: []*corev1.Pod{aPod("p1", "old", "", "100")},
+			rows: "a 0/2, b 0/-1", changes: map[string]string{"p1": "-300"}, outside: 1,
+		},
+		{
+			name: "Case13: a Deployment's old and new versions alike",
+			ws:   aSpread("Deployment", "a=2", "b"), replicas: 2, newest: "n",
+			pods: []*corev1.Pod{version(aPod("p1", "old", "b-0", "300"), "o"),
+				version(aPod("p2", "old", "a-0", "300"), "n")},
+			rows: "a 0/2, b 0/-1", changes: map[string]string{"p1": "-300", "p2": "-300"}, outside: 2,
+		},
+		{
+			name: "Case13: pods of StatefulSets and Jobs are in no subset, without a write",
+			ws:   aSpread("StatefulSet", "a=1", "b"), replicas: 2,
+			pods: []*corev1.Pod{aPod("web-0", "old", "b-0", ""), aPod("web-1", "b", "b-0", "")},
+			rows: "a 0/1, b 1/-1", changes: map[string]string{}, outside: 1,
+		},
+		{
+			name: "Case13: a pod of another spread's subset gets that of its node, whatever names are alike",
+			ws:   aSpread("CloneSet", "a=2", "b"), replicas: 2,
+			pods: []*corev1.Pod{ofSpread(aPod("p1", "a", "b-0", "200"), "other"),
+				ofSpread(aPod("p2", "old", "a-0", "200"), "other")},
+			rows: "a 1/1, b 1/-1", changes: map[string]string{"p1": "b 100", "p2": "a"},
+		},
+		{
+			name: "Case13: subsets in another order have other costs, and keep their pods",
+			ws:   aSpread("CloneSet", "b", "a=2"), replicas: 2,
+			pods: []*corev1.Pod{aPod("p1", "a", "a-0", "200"), aPod("p2", "b", "b-0", "100")},
+			rows: "b 1/-1, a 1/1", changes: map[string]string{"p1": "100", "p2": "200"},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -304,6 +304,24 @@ func (s *space) filter(text string) {
 	s.must(s.Patch(s.Context(), ws, client.RawPatch(types.JSONPatchType, fmt.Appendf(nil, `[{"op":"replace","path":"/spec/targetFilter","value":%s}]`, text))))
 }
 
+// subsets gives the WorkloadSpread "web" other subsets, written as for aSpread, and waits until the controllers know
+// them.
+func (s *space) subsets(subsets ...string) {
+	s.Helper()
+	patch, err := json.Marshal([]operation{{"replace", "/spec/subsets", aSpread("CloneSet", subsets...).Spec.Subsets}})
+	s.must(err)
+	ws := &v1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}}
+	s.must(s.Patch(s.Context(), ws, client.RawPatch(types.JSONPatchType, patch)))
+	s.eventually("the controllers know the subsets", func() string {
+		cached := &v1beta1.WorkloadSpread{}
+		s.must(s.cached.Get(s.Context(), client.ObjectKeyFromObject(ws), cached))
+		if cached.Generation != ws.Generation {
+			return fmt.Sprintf("generation %d, want %d", cached.Generation, ws.Generation)
+		}
+		return ""
+	})
+}
+
 // eventually polls until check returns "", and fails with what it said last.
 func (s *space) eventually(what string, check func() string) {
 	s.Helper()
@@ -415,6 +433,20 @@ func (s *space) eventuallyPods(want string) {
 	s.Helper()
 	s.eventually("pods by subset, zone and cost", func() string {
 		if got := tally(s.pods(), where); got != want {
+			return fmt.Sprintf("%s, want %s", got, want)
+		}
+		return ""
+	})
+}
+
+// eventuallyCosts waits until the active pods have these subsets and costs, such as "a/200=2 b/100=3".
+func (s *space) eventuallyCosts(want string) {
+	s.Helper()
+	s.eventually("pods by subset and cost", func() string {
+		got := tally(s.pods(), func(pod *corev1.Pod) string {
+			return subsetOf(pod) + "/" + pod.Annotations[corev1.PodDeletionCost]
+		})
+		if got != want {
 			return fmt.Sprintf("%s, want %s", got, want)
 		}
 		return ""

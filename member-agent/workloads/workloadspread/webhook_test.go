@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
@@ -55,7 +56,30 @@ func (h *hook) OnChange(func()) {}
 func TestWithTheWebhook(t *testing.T) {
 	w := newWorld(t, newHook(t))
 	t.Run("down and up again", func(t *testing.T) { downAndUpAgain(w.space(t, nil)) })
+	t.Run("Case13 removed subset of a Deployment", func(t *testing.T) { removedSubsetOfADeployment(w.space(t, nil)) })
 	t.Run("full zone", func(t *testing.T) { fullZoneOfADeployment(w.space(t, nil)) })
+}
+
+// removedSubsetOfADeployment: pods of a subset that the spec no longer has go first at scale-in, new pods go to the
+// others, and a rollout leaves none of them.
+func removedSubsetOfADeployment(s *space) {
+	s.spread(aSpread("Deployment", "a=2", "b*"))
+	s.asked()
+	s.deployment(4)
+	s.eventuallyCosts("a/200=2 b/100=2")
+	s.subsets("b*")
+	s.eventuallyCosts("a/-200=2 b/100=2")
+	s.eventuallyRows("b 2/-1")
+	s.quiet()
+	s.scale(&appsv1.Deployment{}, 3)
+	s.eventuallyCosts("a/-200=1 b/100=2")
+	s.scale(&appsv1.Deployment{}, 5)
+	s.eventuallyCosts("a/-200=1 b/100=4")
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}}
+	patch := []byte(`{"spec":{"template":{"metadata":{"annotations":{"version":"2"}}}}}`)
+	s.must(s.Patch(s.Context(), d, client.RawPatch(types.MergePatchType, patch)))
+	s.eventuallyCosts("b/100=5")
+	s.quiet()
 }
 
 // asked waits until the API server asks about pods of the Deployment "web".
