@@ -61,24 +61,12 @@ func randomAdaptive(random *rand.Rand, reserve bool) adaptiveInput {
 
 // TestAdaptiveProperties holds what every decision keeps, and that decisions come to rest.
 func TestAdaptiveProperties(t *testing.T) {
-	random := rand.New(rand.NewPCG(19, *seed))
-	for i := range *cases {
-		checkAdaptive(t, randomAdaptive(random, false))
-		if t.Failed() {
-			t.Fatalf("case %d of seed %d", i, *seed)
-		}
-	}
+	eachCase(t, 19, func(t *testing.T, random *rand.Rand) { checkAdaptive(t, randomAdaptive(random, false)) })
 }
 
 // TestReserveProperties does so where the pods that wait are kept.
 func TestReserveProperties(t *testing.T) {
-	random := rand.New(rand.NewPCG(20, *seed))
-	for i := range *cases {
-		checkReserve(t, randomAdaptive(random, true))
-		if t.Failed() {
-			t.Fatalf("case %d of seed %d", i, *seed)
-		}
-	}
+	eachCase(t, 20, func(t *testing.T, random *rand.Rand) { checkReserve(t, randomAdaptive(random, true)) })
 }
 
 type divideSubsetsFunc func(int32, []Subset, []Seen) ([]SubsetShare, error)
