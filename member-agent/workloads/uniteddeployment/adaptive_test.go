@@ -233,9 +233,9 @@ func TestReservedPodsDoNotBlockRollouts(t *testing.T) {
 			}
 			set := &kruise.CloneSetSpec{}
 			set.UpdateStrategy.RollingUpdate = &kruise.RollingUpdateCloneSetStrategy{MaxUnavailable: number(tt.unavailable), MaxSurge: number(tt.surge)}
-			allowReservedInCloneSet(set, order{replicas: 10, reserved: tt.reserved})
+			allowReservedInCloneSet(set, order{replicas: 10, reserved: tt.reserved, waiting: tt.reserved})
 			d := &appsv1.DeploymentSpec{Strategy: appsv1.DeploymentStrategy{RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: number(tt.unavailable)}}}
-			allowReservedInDeployment(d, order{replicas: 10, reserved: tt.reserved})
+			allowReservedInDeployment(d, order{replicas: 10, reserved: tt.reserved, waiting: tt.reserved})
 			if got := set.UpdateStrategy.RollingUpdate.MaxUnavailable.String(); got != tt.cloneSet {
 				t.Errorf("CloneSet: %s, want %s", got, tt.cloneSet)
 			}

@@ -113,6 +113,7 @@ func (p *plan) see(o *observed, strategy *schedule, s *subsetPlan, now *child) d
 			p.mark = append(p.mark, r.marks...)
 			p.sooner(r.next)
 			s.reserved = min(r.pods, now.replicas)
+			s.waiting = max(0, s.reserved-r.ready)
 			if loose(o, now, s.reserved) {
 				seen.Ready = 0
 			}

@@ -95,6 +95,7 @@ type subsetPlan struct {
 	// Of the strategy Adaptive:
 	plain       int32 // what desired would be if all pods could be scheduled
 	reserved    int32 // pods that wait while others run in their place
+	waiting     int32 // reserved pods that are not ready
 	covered     int32 // reserved pods in whose place others serve already
 	gate        gate
 	schedulable *kruise.SubsetCondition
@@ -194,7 +195,7 @@ func (p *plan) planSubset(o *observed, want kind, subset *kruise.Subset, s *subs
 	}
 	asked := order{
 		subset: subset, replicas: s.desired, partition: s.partition, revision: o.revision, cluster: o.cluster, live: live,
-		reserved: s.reserved, covered: s.covered, updating: s.updating(o.revision),
+		reserved: s.reserved, waiting: s.waiting, covered: s.covered, updating: s.updating(o.revision),
 	}
 	if limit, ok := o.limits[subset.Name]; ok {
 		asked.limit = &limit

@@ -23,6 +23,7 @@ type order struct {
 	replicas  int32
 	partition int32
 	reserved  int32                 // pods that wait while others run in their place
+	waiting   int32                 // reserved pods that are not ready
 	covered   int32                 // reserved pods in whose place others serve already
 	updating  bool                  // pods of the child are being updated
 	revision  string                // of the UnitedDeployment

@@ -42,6 +42,7 @@ type mark struct {
 // reservation says which pods of a subset are reserved.
 type reservation struct {
 	pods  int32         // that are reserved once the marks are made
+	ready int32         // of these
 	marks []mark        // to be made
 	next  time.Duration // until another pod is reserved or released; 0 if none waits
 }
@@ -71,6 +72,9 @@ func reserve(pods []*corev1.Pod, replicas, was int32, known map[types.UID]string
 			}
 			r.next = counts.Sooner(r.next, missing)
 			r.pods++
+			if ready {
+				r.ready++
+			}
 		case is:
 			stuck = append(stuck, pod)
 		case counts.Unschedulable(pod):
@@ -122,8 +126,8 @@ func readyFor(pod *corev1.Pod, long time.Duration, now time.Time) (missing time.
 
 // allowReserved returns how many pods of a child may be unavailable in a rollout while some are reserved, which are not
 // available either: what value says of the other pods, a percentage rounded up so that a rollout goes on, and the reserved
-// ones. Of those that the rollout itself may have made so only as many count as others serve in their place, so that it
-// never takes more than value from those that serve; what the child may do already stays. It returns value where none is
+// ones. Of those that are ready, or that the rollout itself may have made reserved, only as many count as others serve in
+// their place, so that it never takes more than value from those that serve; what the child may do already stays. It returns value where none is
 // reserved, or where it cannot be read: then the child's controller says so.
 func allowReserved(value *intstr.IntOrString, share string, o order) *intstr.IntOrString {
 	if o.reserved == 0 {
@@ -132,7 +136,7 @@ func allowReserved(value *intstr.IntOrString, share string, o order) *intstr.Int
 	if value == nil {
 		value = new(intstr.FromString(share))
 	}
-	most, err := unavailable(value, o.replicas, o.reserved)
+	most, err := unavailable(value, o.replicas, o.waiting+min(o.covered, o.reserved-o.waiting))
 	if err != nil {
 		return value
 	}
