@@ -130,6 +130,28 @@ func fill(n int64, given []int64, upTo func(i int) int64) int64 {
 	return n
 }
 
+// fillStandIns raises given towards the replicas of the chosen subsets and returns what is left of n. Subsets with ready pods
+// come first: their other pods are being updated, or will get ready as those did.
+func fillStandIns(n int64, given []int64, places []place, chosen func(i int) bool) int64 {
+	for _, works := range []bool{true, false} {
+		n = fill(n, given, func(i int) int64 {
+			if !chosen(i) || places[i].ready > 0 != works {
+				return 0
+			}
+			return places[i].serving()
+		})
+	}
+	return n
+}
+
+// serving is how many of the replicas serve, or did before an update took them down: all but reserved ones that are not ready.
+func (p *place) serving() int64 {
+	if p.closed {
+		return min(max(p.healthy, p.ready), p.replicas)
+	}
+	return p.replicas
+}
+
 // plainOf is the division that knows of bounds only.
 func plainOf(n int64, places []place) []int64 {
 	shares := make([]int64, len(places))
@@ -165,28 +187,28 @@ func idealOf(n int64, places []place) []int64 {
 // the part of a closed subset that waits there because no open one may take it.
 func baseOf(n, step int64, places []place, ideal []int64) (base, waiting []int64) {
 	base, waiting = make([]int64, len(places)), make([]int64, len(places))
-	// Ready pods come first: those in their place, then the stand-ins, so that the last in order lose.
+	// The min of a closed subset comes first: the pod that waits there is how the subset is tried again. Without it the
+	// subset would open when its time is over, get a pod, and lose it again.
+	n = fill(n, base, func(i int) int64 {
+		if !places[i].closed {
+			return 0
+		}
+		return min(places[i].low, ideal[i])
+	})
+	// Ready pods in their place come next, then the stand-ins, so that the last in order lose.
 	n = fill(n, base, func(i int) int64 { return min(places[i].ready, ideal[i]) })
 	n = fill(n, base, func(i int) int64 { return places[i].ready })
-	// Stand-ins that still start are kept too, if all that exists in its place fits beside them into what may exist while
-	// pods return. Else pods that start for longer than a subset stays closed would never get ready anywhere.
+	// Stand-ins that still start, or that an update replaces, are kept too, if all that exists in its place fits beside
+	// them into what may exist while pods return. Else pods that start for longer than a subset stays closed would never
+	// get ready anywhere.
 	starting, inPlace := n, int64(0)
 	for i := range places {
-		switch p := &places[i]; {
-		case p.closed:
+		if p := &places[i]; p.closed || p.replicas <= ideal[i] {
 			inPlace += max(min(p.exist, ideal[i])-base[i], 0)
-			starting -= max(min(p.low, ideal[i])-max(p.exist, base[i]), 0)
-		case p.replicas <= ideal[i]:
-			inPlace += max(p.replicas-base[i], 0)
 		}
 	}
 	starting = max(min(starting, starting+step-inPlace), 0)
-	n -= starting - fill(starting, base, func(i int) int64 {
-		if places[i].closed || places[i].replicas <= ideal[i] {
-			return 0
-		}
-		return places[i].replicas
-	})
+	n -= starting - fillStandIns(starting, base, places, func(i int) bool { return !places[i].closed && places[i].replicas > ideal[i] })
 	// The rest is divided as if nothing ran.
 	n = fill(n, base, func(i int) int64 { return places[i].floor() })
 	n = fill(n, base, func(i int) int64 {

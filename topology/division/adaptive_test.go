@@ -79,14 +79,26 @@ func TestReserveIsThePublishedOne(t *testing.T) {
 			all[i].Unschedulable = all[i].Reserved > 0
 		}
 		want := published25(t, w.n, w.subsets, all)
-		var sum, kept, ready, most int32
+		var sum, kept, ready, most, serving int32
+		shrinks := false
+		places, err := observe(w.n, w.subsets, all)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for i := range all {
+			if p := places[i]; int64(want[i]) < min(p.healthy, p.replicas) {
+				shrinks = true // a stand-in that is not ready goes: we keep it
+
+				serving += want[i]
+			} else {
+				serving += min(want[i], all[i].Ready)
+			}
 			sum += want[i]
 			kept += min(want[i], all[i].Ready)
 			ready += all[i].Ready
 			most = max(most, want[i])
 		}
-		if sum < w.n || kept < min(ready, w.n) || most > w.n {
+		if sum < w.n || kept < min(ready, w.n) || most > w.n || shrinks && serving < w.n {
 			continue
 		}
 		shares, err := Reserve(w.n, w.subsets, all)

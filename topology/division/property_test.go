@@ -39,12 +39,24 @@ func TestSubsetsOpenMoveOneByOne(t *testing.T) {
 }
 
 func TestDivideProperties(t *testing.T) {
-	random := rand.New(rand.NewPCG(7, *seed))
-	for i := range *cases {
-		checkDivide(t, random, randomInput(random))
-		if t.Failed() {
-			t.Fatalf("case %d of seed %d", i, *seed)
-		}
+	eachCase(t, 7, func(t *testing.T, random *rand.Rand) { checkDivide(t, random, randomInput(random)) })
+}
+
+// eachCase checks random cases, in parts that run in parallel: five million take minutes.
+func eachCase(t *testing.T, stream uint64, check func(*testing.T, *rand.Rand)) {
+	t.Helper()
+	const parts = 4 // not the number of CPUs: the cases are the same everywhere
+	for part := range parts {
+		t.Run(fmt.Sprint(part), func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(stream*parts+uint64(part), *seed))
+			for i := range *cases / parts {
+				check(t, random)
+				if t.Failed() {
+					t.Fatalf("case %d of part %d of seed %d", i, part, *seed)
+				}
+			}
+		})
 	}
 }
 

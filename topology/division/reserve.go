@@ -78,11 +78,24 @@ func reserveOf(n int64, places []place) (given, waiting []int64) {
 	return given, waiting
 }
 
-// keepReady raises given so that no ready pod goes which n still needs: stand-ins stay until the pods that replace them
-// are ready. The first in order keep theirs longest.
+// keepReady raises given so that no ready pod goes which n still needs, and no stand-in before as many pods are ready in its
+// place. A stand-in that is not ready at the moment stays as well: an update replaces it, or it still starts, and to give it
+// up would take one more from those that serve. The first in order keep theirs longest.
 func keepReady(n int64, places []place, given []int64) {
+	missing := n
 	for i := range places {
-		n -= min(places[i].ready, given[i])
+		missing -= min(places[i].ready, given[i])
 	}
-	fill(max(n, 0), given, func(i int) int64 { return places[i].ready })
+	fill(max(missing, 0), given, func(i int) int64 { return places[i].ready })
+
+	// What shrinks counts with all that it keeps, what grows or stays only with its ready pods. Reserved pods do not count.
+	missing = n
+	for i := range places {
+		if p := &places[i]; given[i] < p.replicas {
+			missing -= min(given[i], p.serving())
+		} else {
+			missing -= min(given[i], p.ready)
+		}
+	}
+	fillStandIns(max(missing, 0), given, places, func(i int) bool { return given[i] < places[i].replicas })
 }

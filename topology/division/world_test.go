@@ -198,12 +198,16 @@ func (w *world) check(all []Seen, shares []SubsetShare) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	var sum, kept, ready, bound int64
+	var sum, kept, ready, bound, tries int64
 	for i, s := range shares {
 		sum += int64(s.Replicas)
 		kept += min(int64(s.Replicas), places[i].ready)
 		ready += places[i].ready
 		bound += places[i].high
+		if places[i].closed && !w.reserve {
+			low := min(places[i].low, int64(s.Replicas))
+			tries += max(low-places[i].ready, 0)
+		}
 		if int64(s.Replicas) > max(places[i].high, places[i].replicas) {
 			w.t.Fatalf("t=%d: subset %s has %d, above its max of %d", w.now, s.Name, s.Replicas, places[i].high)
 		}
@@ -216,8 +220,9 @@ func (w *world) check(all []Seen, shares []SubsetShare) {
 	if sum > most || sum < min(n, bound) {
 		w.t.Fatalf("t=%d: N=%d, but the sum of %v is %d; seen %+v", w.now, n, numbers(shares), sum, all)
 	}
-	if kept < min(n, ready) {
-		w.t.Fatalf("t=%d: N=%d: %v keeps %d of %d ready pods; seen %+v", w.now, n, numbers(shares), kept, ready, all)
+	if kept < min(n-tries, ready) {
+		w.t.Fatalf("t=%d: N=%d: %v keeps %d of %d ready pods; %d are mins of closed subsets; seen %+v",
+			w.now, n, numbers(shares), kept, ready, tries, all)
 	}
 }
 

@@ -48,6 +48,11 @@ func bound(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}, Spec: corev1.PodSpec{NodeName: "n"}}
 }
 
+// fresh is a pod that the scheduler has not looked at yet.
+func fresh(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(start)}}
+}
+
 func reserved(pod *corev1.Pod) *corev1.Pod {
 	pod.Labels = map[string]string{LabelReservedPod: reservedValue}
 	return pod
@@ -64,15 +69,15 @@ func TestPlace(t *testing.T) {
 		want placing
 	}{
 		{"no child's pods wait", cloneSetKind, 2, []*corev1.Pod{ready("p-0", 0), bound("p-1")}, placing{holds: 2}},
-		{"a pod waits for the critical time to pass", cloneSetKind, 2, []*corev1.Pod{ready("p-0", 0), waiting("p-1", young)}, placing{holds: 2, next: 10 * time.Second}},
-		{"two of three are stuck", cloneSetKind, 3, []*corev1.Pod{ready("p-0", 0), waiting("p-1", old), waiting("p-2", old)}, placing{stuck: 2, holds: 1}},
-		{"pods that start, or are not made yet, are no reason", deploymentKind, 4, []*corev1.Pod{bound("p-0"), bound("p-1")}, placing{holds: 4}},
+		{"a pod waits for the critical time to pass", cloneSetKind, 2, []*corev1.Pod{ready("p-0", 0), waiting("p-1", young)}, placing{holds: 2, next: 10 * time.Second, lacking: 1}},
+		{"two of three are stuck", cloneSetKind, 3, []*corev1.Pod{ready("p-0", 0), waiting("p-1", old), waiting("p-2", old)}, placing{stuck: 2, holds: 1, lacking: 2}},
+		{"pods that start, or are not made yet, are no reason", deploymentKind, 4, []*corev1.Pod{bound("p-0"), bound("p-1")}, placing{holds: 4, lacking: 2}},
 		{"a pod too many may wait: a surge", cloneSetKind, 2, []*corev1.Pod{ready("p-0", 0), ready("p-1", 0), waiting("p-2", old)}, placing{holds: 2}},
 		{"the child was made smaller, and has not done it yet", cloneSetKind, 1, []*corev1.Pod{ready("p-0", 0), waiting("p-1", old), waiting("p-2", old)}, placing{holds: 1}},
-		{"one too many and one of its own", cloneSetKind, 2, []*corev1.Pod{ready("p-0", 0), waiting("p-1", old), waiting("p-2", old)}, placing{stuck: 1, holds: 1}},
-		{"the first pod of a StatefulSet holds up all others", statefulSetKind, 9, []*corev1.Pod{waiting("p-0", old)}, placing{stuck: 1, holds: 0}},
-		{"the last pod of a StatefulSet is stuck", statefulSetKind, 3, []*corev1.Pod{ready("p-0", 0), ready("p-1", 0), waiting("p-2", old)}, placing{stuck: 1, holds: 2}},
-		{"a StatefulSet cannot give up a pod below one that runs", statefulSetKind, 3, []*corev1.Pod{ready("p-0", 0), waiting("p-1", old), ready("p-2", 0)}, placing{stuck: 1, holds: 3}},
+		{"one too many and one of its own", cloneSetKind, 2, []*corev1.Pod{ready("p-0", 0), waiting("p-1", old), waiting("p-2", old)}, placing{stuck: 1, holds: 1, lacking: 1}},
+		{"the first pod of a StatefulSet holds up all others", statefulSetKind, 9, []*corev1.Pod{waiting("p-0", old)}, placing{stuck: 1, holds: 0, lacking: 9}},
+		{"the last pod of a StatefulSet is stuck", statefulSetKind, 3, []*corev1.Pod{ready("p-0", 0), ready("p-1", 0), waiting("p-2", old)}, placing{stuck: 1, holds: 2, lacking: 1}},
+		{"a StatefulSet cannot give up a pod below one that runs", statefulSetKind, 3, []*corev1.Pod{ready("p-0", 0), waiting("p-1", old), ready("p-2", 0)}, placing{stuck: 1, holds: 3, lacking: 1}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
@@ -97,7 +102,7 @@ func TestGate(t *testing.T) {
 	tests := []struct {
 		why   string
 		old   *kruise.SubsetCondition
-		stuck int32
+		stuck int32 // none of them has a node
 		// closed, turned, and how long until it opens by itself.
 		closed, turned bool
 		wait, since    time.Duration
@@ -113,7 +118,7 @@ func TestGate(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
-			got := gateOf(tt.old, placing{stuck: tt.stuck}, s, start)
+			got := gateOf(tt.old, placing{stuck: tt.stuck, lacking: tt.stuck}, s, start)
 			if got.closed != tt.closed || got.turned != tt.turned || got.wait(start) != tt.wait || !got.since.Time.Equal(start.Add(-tt.since)) {
 				t.Errorf("got %+v, opens in %s", got, got.wait(start))
 			}
@@ -141,29 +146,36 @@ func TestReserve(t *testing.T) {
 	s := &schedule{critical: 30 * time.Second, closed: 300 * time.Second, reserve: true}
 	old, young := time.Minute, 20*time.Second
 	tests := []struct {
-		why    string
-		asks   int32
-		pods   []*corev1.Pod
-		closed bool
-		known  map[types.UID]string
-		want   string // the marks, then how many are reserved
-		next   time.Duration
+		why   string
+		asks  int32
+		pods  []*corev1.Pod
+		was   int32 // were reserved at the last pass
+		known map[types.UID]string
+		want  string // the marks, then how many are reserved
+		next  time.Duration
 	}{
-		{"nobody waits", 2, []*corev1.Pod{ready("a", 0), bound("b")}, false, nil, "0", 0},
-		{"one will be", 1, []*corev1.Pod{waiting("a", young)}, false, nil, "0", 10 * time.Second},
-		{"one is, and the next one with it", 3, []*corev1.Pod{waiting("a", old), waiting("b", young), bound("c")}, false, nil, "a=true b=true 2", 10 * time.Second},
-		{"the subset is closed", 1, []*corev1.Pod{waiting("a", young)}, true, nil, "a=true 1", 10 * time.Second},
-		{"our own mark is not seen yet", 1, []*corev1.Pod{waiting("a", old)}, false, map[types.UID]string{"a": reservedValue}, "1", 0},
-		{"reserved, and ready for too short", 1, []*corev1.Pod{reserved(ready("a", 100*time.Second))}, true, nil, "1", 200 * time.Second},
-		{"reserved, and ready for long enough", 1, []*corev1.Pod{reserved(ready("a", 300*time.Second))}, true, nil, "a=false 0", 0},
-		{"reserved, and starting", 1, []*corev1.Pod{reserved(bound("a"))}, true, nil, "1", 0},
-		{"old pods of a slow rollout are not", 2, []*corev1.Pod{ready("a", time.Hour), ready("b", time.Hour)}, true, nil, "0", 0},
-		{"a pod of a surge is not", 2, []*corev1.Pod{ready("a", 0), waiting("b", old), waiting("c", old)}, false, nil, "b=true 1", 0},
-		{"a surge beside a reserved pod", 2, []*corev1.Pod{ready("a", 0), reserved(waiting("b", old)), waiting("c", young)}, true, nil, "1", 10 * time.Second},
+		{"nobody waits", 2, []*corev1.Pod{ready("a", 0), bound("b")}, 0, nil, "0", 0},
+		{"one will be", 1, []*corev1.Pod{waiting("a", young)}, 0, nil, "0", 10 * time.Second},
+		{"one is, and the next one with it", 3, []*corev1.Pod{waiting("a", old), waiting("b", young), bound("c")}, 0, nil, "a=true b=true 2", 10 * time.Second},
+		{"the subset is closed", 1, []*corev1.Pod{waiting("a", young)}, 1, nil, "a=true 1", 10 * time.Second},
+		{"our own mark is not seen yet", 1, []*corev1.Pod{waiting("a", old)}, 0, map[types.UID]string{"a": reservedValue}, "1", 0},
+		{"reserved, and ready for too short", 1, []*corev1.Pod{reserved(ready("a", 100*time.Second))}, 1, nil, "1", 200 * time.Second},
+		{"reserved, and ready for long enough", 1, []*corev1.Pod{reserved(ready("a", 300*time.Second))}, 1, nil, "a=false 0", 0},
+		{"reserved, and starting", 1, []*corev1.Pod{reserved(bound("a"))}, 1, nil, "1", 0},
+		{"old pods of a slow rollout are not", 2, []*corev1.Pod{ready("a", time.Hour), ready("b", time.Hour)}, 1, nil, "0", 0},
+		{"a pod of a surge is not", 2, []*corev1.Pod{ready("a", 0), waiting("b", old), waiting("c", old)}, 0, nil, "b=true 1", 0},
+		{"an update replaces a reserved pod: the scheduler has not seen the new one", 1, []*corev1.Pod{fresh("a")}, 1, nil, "a=true 1", 0},
+		{"an update deletes a reserved pod: the new one does not exist yet", 2, []*corev1.Pod{ready("a", 0)}, 1, nil, "1", 0},
+		{"the new pod has a node already", 2, []*corev1.Pod{ready("a", 0), bound("b")}, 1, nil, "b=true 1", 0},
+		{"of two new pods the one without a node", 2, []*corev1.Pod{bound("a"), fresh("b")}, 1, nil, "b=true 1", 0},
+		{"a pod that serves is updated beside a reserved one", 2, []*corev1.Pod{fresh("a"), reserved(waiting("b", old))}, 1, nil, "1", 0},
+		{"the reserved pod was scaled in", 1, []*corev1.Pod{ready("a", 0)}, 1, nil, "0", 0},
+		{"the reserved pod counts again", 1, []*corev1.Pod{reserved(ready("a", 300*time.Second))}, 1, nil, "a=false 0", 0},
+		{"a surge beside a reserved pod", 2, []*corev1.Pod{ready("a", 0), reserved(waiting("b", old)), waiting("c", young)}, 1, nil, "1", 10 * time.Second},
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
-			got := reserve(tt.pods, max(tt.asks, 1), tt.closed, tt.known, s, start)
+			got := reserve(tt.pods, max(tt.asks, 1), tt.was, tt.known, s, start)
 			var text []string
 			for _, m := range got.marks {
 				text = append(text, m.pod.Name+"="+m.value)
@@ -221,9 +233,9 @@ func TestReservedPodsDoNotBlockRollouts(t *testing.T) {
 			}
 			set := &kruise.CloneSetSpec{}
 			set.UpdateStrategy.RollingUpdate = &kruise.RollingUpdateCloneSetStrategy{MaxUnavailable: number(tt.unavailable), MaxSurge: number(tt.surge)}
-			allowReservedInCloneSet(set, 10, tt.reserved)
+			allowReservedInCloneSet(set, order{replicas: 10, reserved: tt.reserved, waiting: tt.reserved})
 			d := &appsv1.DeploymentSpec{Strategy: appsv1.DeploymentStrategy{RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: number(tt.unavailable)}}}
-			allowReservedInDeployment(d, 10, tt.reserved)
+			allowReservedInDeployment(d, order{replicas: 10, reserved: tt.reserved, waiting: tt.reserved})
 			if got := set.UpdateStrategy.RollingUpdate.MaxUnavailable.String(); got != tt.cloneSet {
 				t.Errorf("CloneSet: %s, want %s", got, tt.cloneSet)
 			}

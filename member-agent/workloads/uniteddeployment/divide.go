@@ -1,8 +1,6 @@
 package uniteddeployment
 
 import (
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
@@ -45,6 +43,9 @@ func (p *plan) divide(o *observed, kept map[string]*child) error {
 	shares, err := divide(n, input, seen)
 	p.take(shares)
 	p.hold(n)
+	if strategy.reserve {
+		p.cover(now)
+	}
 	return err
 }
 
@@ -108,10 +109,14 @@ func (p *plan) see(o *observed, strategy *schedule, s *subsetPlan, now *child) d
 		at = place(now, pods, strategy.critical, o.now)
 		seen.Replicas, seen.Ready = now.replicas, working(now, s.plain)
 		if strategy.reserve {
-			r := reserve(pods, now.replicas, old != nil && old.Status == corev1.ConditionFalse, o.marked, strategy, o.now)
+			r := reserve(pods, now.replicas, oldReserved(o.ud, s.name), o.marked, strategy, o.now)
 			p.mark = append(p.mark, r.marks...)
 			p.sooner(r.next)
 			s.reserved = min(r.pods, now.replicas)
+			s.waiting = max(0, s.reserved-r.ready)
+			if loose(o, now, s.reserved) {
+				seen.Ready = 0
+			}
 		}
 	}
 	if strategy.reserve {

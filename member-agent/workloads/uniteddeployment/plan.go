@@ -95,6 +95,8 @@ type subsetPlan struct {
 	// Of the strategy Adaptive:
 	plain       int32 // what desired would be if all pods could be scheduled
 	reserved    int32 // pods that wait while others run in their place
+	waiting     int32 // reserved pods that are not ready
+	covered     int32 // reserved pods in whose place others serve already
 	gate        gate
 	schedulable *kruise.SubsetCondition
 }
@@ -191,7 +193,10 @@ func (p *plan) planSubset(o *observed, want kind, subset *kruise.Subset, s *subs
 	if manual := o.ud.Spec.UpdateStrategy.ManualUpdate; manual != nil && want != deploymentKind {
 		s.partition = min(max(0, manual.Partitions[subset.Name]), s.desired)
 	}
-	asked := order{subset: subset, replicas: s.desired, partition: s.partition, reserved: s.reserved, revision: o.revision, cluster: o.cluster, live: live}
+	asked := order{
+		subset: subset, replicas: s.desired, partition: s.partition, revision: o.revision, cluster: o.cluster, live: live,
+		reserved: s.reserved, waiting: s.waiting, covered: s.covered, updating: s.updating(o.revision),
+	}
 	if limit, ok := o.limits[subset.Name]; ok {
 		asked.limit = &limit
 	}

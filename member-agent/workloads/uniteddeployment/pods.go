@@ -108,6 +108,8 @@ type placing struct {
 	stuck int32
 	// holds is the most pods that the child has if none of the stuck ones is kept, at most what it is to have.
 	holds int32
+	// lacking is how many of the pods that the child is to have are without a node: stuck, new, or not made yet.
+	lacking int32
 	// next is how long until another pod counts as stuck; 0 if no pod waits.
 	next time.Duration
 }
@@ -115,8 +117,11 @@ type placing struct {
 // place says how the pods of a child stand. A pod is stuck once it is critical old and the scheduler finds no node for it.
 func place(c *child, pods []*corev1.Pod, critical time.Duration, now time.Time) placing {
 	p := placing{holds: c.replicas}
-	var stuck, top int32
+	var stuck, top, bound int32
 	for _, pod := range pods {
+		if pod.Spec.NodeName != "" {
+			bound++
+		}
 		is, after := spread.Stuck(pod, critical, now)
 		p.next = counts.Sooner(p.next, after)
 		if is {
@@ -127,13 +132,15 @@ func place(c *child, pods []*corev1.Pod, critical time.Duration, now time.Time) 
 	}
 	active := int32(len(pods))
 	p.stuck = max(0, stuck-max(0, active-c.replicas))
+	p.lacking = max(0, c.replicas-bound)
 	switch {
 	case p.stuck == 0:
 	case c.kind == statefulSetKind:
 		// A StatefulSet gives up its highest pods first: those below one that has a node cannot be taken away.
 		p.holds = min(c.replicas, top)
 	default:
-		p.holds = min(c.replicas, active-stuck)
+		// A pod that an update has just deleted comes again, and keeps its place.
+		p.holds = min(c.replicas, max(c.replicas, active)-stuck)
 	}
 	return p
 }

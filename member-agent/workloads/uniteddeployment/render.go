@@ -23,6 +23,9 @@ type order struct {
 	replicas  int32
 	partition int32
 	reserved  int32                 // pods that wait while others run in their place
+	waiting   int32                 // reserved pods that are not ready
+	covered   int32                 // reserved pods in whose place others serve already
+	updating  bool                  // pods of the child are being updated
 	revision  string                // of the UnitedDeployment
 	limit     *topology.SubsetLimit // nil: the template's limits hold
 	cluster   string                // the name of this cluster, "" if it has none
@@ -68,7 +71,7 @@ func renderCloneSet(ud *kruise.UnitedDeployment, o order) (client.Object, error)
 	if o.limit != nil {
 		limitCloneSet(&set.Spec, *o.limit)
 	}
-	allowReservedInCloneSet(&set.Spec, o.replicas, o.reserved)
+	allowReservedInCloneSet(&set.Spec, o)
 	pods, err := renderPods(set.Spec.Template, o)
 	set.Spec.Template = pods
 	if live, ok := liveObject[*kruise.CloneSet](o.live); ok {
@@ -88,7 +91,7 @@ func renderDeployment(ud *kruise.UnitedDeployment, o order) (client.Object, erro
 	if o.limit != nil {
 		limitDeployment(&d.Spec, *o.limit, mayPause(o.live, o.revision))
 	}
-	allowReservedInDeployment(&d.Spec, o.replicas, o.reserved)
+	allowReservedInDeployment(&d.Spec, o)
 	pods, err := renderPods(d.Spec.Template, o)
 	d.Spec.Template = pods
 	if live, ok := liveObject[*appsv1.Deployment](o.live); ok {

@@ -1,12 +1,15 @@
 package uniteddeployment
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
@@ -24,6 +27,12 @@ const (
 	releasedValue = "false"
 )
 
+// What may be unavailable in a rollout where the template does not say, as the APIs of the children have it.
+const (
+	cloneSetShare   = "20%"
+	deploymentShare = "25%"
+)
+
 // mark is a pod that gets LabelReservedPod with this value.
 type mark struct {
 	pod   *corev1.Pod
@@ -33,18 +42,20 @@ type mark struct {
 // reservation says which pods of a subset are reserved.
 type reservation struct {
 	pods  int32         // that are reserved once the marks are made
+	ready int32         // of these
 	marks []mark        // to be made
 	next  time.Duration // until another pod is reserved or released; 0 if none waits
 }
 
 // reserve decides which pods of a child that is to have replicas of them are reserved. A pod becomes it when it is stuck, or
 // when it has no node yet and its subset is closed; as many as the child has too many, as during a surge, are left out. It
-// stays so until it has been ready for as long as the strategy says. known are our own marks, which the cache may not show
-// yet.
-func reserve(pods []*corev1.Pod, replicas int32, closed bool, known map[types.UID]string, s *schedule, now time.Time) reservation {
+// stays so until it has been ready for as long as the strategy says. was is how many of the subset were reserved at the last
+// pass: where an update replaces them, new pods take their place that the scheduler has not looked at yet, or that do not
+// even exist. known are our own marks, which the cache may not show yet.
+func reserve(pods []*corev1.Pod, replicas, was int32, known map[types.UID]string, s *schedule, now time.Time) reservation {
 	var r reservation
-	var stuck, waiting []*corev1.Pod
-	room := int(replicas) - len(pods)
+	var stuck, waiting, others []*corev1.Pod
+	released := int32(0)
 	for _, pod := range pods {
 		value, ok := known[pod.UID]
 		if !ok {
@@ -56,24 +67,40 @@ func reserve(pods []*corev1.Pod, replicas int32, closed bool, known map[types.UI
 			missing, ready := readyFor(pod, s.closed, now)
 			if ready && missing <= 0 {
 				r.marks = append(r.marks, mark{pod, releasedValue})
+				released++
 				continue
 			}
 			r.next = counts.Sooner(r.next, missing)
 			r.pods++
+			if ready {
+				r.ready++
+			}
 		case is:
 			stuck = append(stuck, pod)
 		case counts.Unschedulable(pod):
 			waiting = append(waiting, pod)
 			r.next = counts.Sooner(r.next, after)
+		case !counts.Ready(pod):
+			others = append(others, pod)
 		}
 	}
-	if closed || r.pods > 0 || len(stuck) > 0 {
+	if was > 0 || r.pods > 0 || len(stuck) > 0 {
 		stuck = append(stuck, waiting...)
 	}
-	for _, pod := range stuck[:max(0, len(stuck)+min(0, room))] {
+	room := int(replicas) - len(pods)
+	stuck = stuck[:max(0, len(stuck)+min(0, room))]
+	// Pods without a node come first: one that has a node may be another pod that is updated.
+	slices.SortStableFunc(others, func(a, b *corev1.Pod) int {
+		return cmp.Compare(len(a.Spec.NodeName), len(b.Spec.NodeName))
+	})
+	replaced := max(0, int(was-released-r.pods)-len(stuck))
+	replaced = min(replaced, max(0, int(replicas-r.pods)-len(stuck)))
+	stuck = append(stuck, others[:min(len(others), replaced)]...)
+	for _, pod := range stuck {
 		r.marks = append(r.marks, mark{pod, reservedValue})
 		r.pods++
 	}
+	r.pods += int32(min(max(0, replaced-len(others)), max(0, room)))
 	return r
 }
 
@@ -99,34 +126,128 @@ func readyFor(pod *corev1.Pod, long time.Duration, now time.Time) (missing time.
 
 // allowReserved returns how many pods of a child may be unavailable in a rollout while some are reserved, which are not
 // available either: what value says of the other pods, a percentage rounded up so that a rollout goes on, and the reserved
-// ones. It returns value where none is reserved, or where it cannot be read: then the child's controller says so.
-func allowReserved(value *intstr.IntOrString, share string, replicas, reserved int32) *intstr.IntOrString {
-	if reserved == 0 {
+// ones. Of those that are ready, or that the rollout itself may have made reserved, only as many count as others serve in
+// their place, so that it never takes more than value from those that serve; what the child may do already stays. It returns value where none is
+// reserved, or where it cannot be read: then the child's controller says so.
+func allowReserved(value *intstr.IntOrString, share string, o order) *intstr.IntOrString {
+	if o.reserved == 0 {
 		return value
 	}
 	if value == nil {
 		value = new(intstr.FromString(share))
 	}
-	allowed, err := budget.Scaled(*value, max(0, replicas-reserved), budget.Up)
+	most, err := unavailable(value, o.replicas, o.waiting+min(o.covered, o.reserved-o.waiting))
 	if err != nil {
 		return value
 	}
-	return new(intstr.FromInt32(allowed + reserved))
+	if !o.updating {
+		return new(intstr.FromInt32(most))
+	}
+	allowed, _ := unavailable(value, o.replicas, min(o.covered, o.reserved)) // it could be read before
+	if has := liveUnavailable(o.live.object); has != nil && has.Type == intstr.Int {
+		allowed = max(allowed, min(has.IntVal, most))
+	}
+	return new(intstr.FromInt32(allowed))
 }
 
-func allowReservedInCloneSet(spec *kruise.CloneSetSpec, replicas, reserved int32) {
+// unavailable returns what value allows of replicas pods beside those that are reserved, and these.
+func unavailable(value *intstr.IntOrString, replicas, reserved int32) (int32, error) {
+	allowed, err := budget.Scaled(*value, max(0, replicas-reserved), budget.Up)
+	return allowed + reserved, err
+}
+
+func allowReservedInCloneSet(spec *kruise.CloneSetSpec, o order) {
 	if rolling := spec.UpdateStrategy.RollingUpdate; rolling != nil {
-		rolling.MaxUnavailable = allowReserved(rolling.MaxUnavailable, "20%", replicas, reserved)
+		rolling.MaxUnavailable = allowReserved(rolling.MaxUnavailable, cloneSetShare, o)
 	}
 }
 
-func allowReservedInDeployment(spec *appsv1.DeploymentSpec, replicas, reserved int32) {
-	if reserved == 0 || spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
+func allowReservedInDeployment(spec *appsv1.DeploymentSpec, o order) {
+	if o.reserved == 0 || spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
 		return
 	}
 	if spec.Strategy.RollingUpdate == nil {
 		spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{}
 	}
 	rolling := spec.Strategy.RollingUpdate
-	rolling.MaxUnavailable = allowReserved(rolling.MaxUnavailable, "25%", replicas, reserved)
+	rolling.MaxUnavailable = allowReserved(rolling.MaxUnavailable, deploymentShare, o)
+}
+
+// cover returns how many of the reserved pods of each subset others serve in place of. Those of the first subsets are
+// served for first.
+func (p *plan) cover(now []*child) {
+	standIns := int32(0)
+	for i := range p.subsets {
+		if s := &p.subsets[i]; now[i] != nil {
+			standIns += max(0, min(now[i].pods.available, s.desired)-s.plain)
+		}
+	}
+	for i := range p.subsets {
+		s := &p.subsets[i]
+		s.covered = min(s.reserved, standIns)
+		standIns -= s.covered
+	}
+}
+
+// updating reports whether pods of a child are being updated, or are about to.
+func (s *subsetPlan) updating(revision string) bool {
+	live := s.live
+	return live != nil && (live.revision != revision || !live.observed || live.pods.updated < live.pods.replicas-s.partition)
+}
+
+// loose reports whether the child's controller may still take down more pods than the reserved ones let it, because it has
+// not seen yet that pods were released. Until it has, its ready pods replace no others.
+func loose(o *observed, live *child, reserved int32) bool {
+	if !seen(live, o.known) {
+		return true
+	}
+	value, share, has := o.templateUnavailable(), cloneSetShare, liveUnavailable(live.object)
+	if live.kind == deploymentKind {
+		share = deploymentShare
+	}
+	if has == nil || has.Type != intstr.Int {
+		return false
+	}
+	if value == nil {
+		value = new(intstr.FromString(share))
+	}
+	most, err := unavailable(value, live.replicas, reserved)
+	return err == nil && has.IntVal > most
+}
+
+// templateUnavailable returns maxUnavailable of the template, nil where it has none.
+func (o *observed) templateUnavailable() *intstr.IntOrString {
+	template := &o.ud.Spec.Template
+	switch {
+	case template.CloneSetTemplate != nil:
+		return cloneSetUnavailable(&template.CloneSetTemplate.Spec)
+	case template.DeploymentTemplate != nil:
+		return deploymentUnavailable(&template.DeploymentTemplate.Spec)
+	}
+	return nil
+}
+
+// liveUnavailable returns maxUnavailable of a child, nil where it has none.
+func liveUnavailable(object client.Object) *intstr.IntOrString {
+	switch o := object.(type) {
+	case *kruise.CloneSet:
+		return cloneSetUnavailable(&o.Spec)
+	case *appsv1.Deployment:
+		return deploymentUnavailable(&o.Spec)
+	}
+	return nil
+}
+
+func cloneSetUnavailable(spec *kruise.CloneSetSpec) *intstr.IntOrString {
+	if spec.UpdateStrategy.RollingUpdate == nil {
+		return nil
+	}
+	return spec.UpdateStrategy.RollingUpdate.MaxUnavailable
+}
+
+func deploymentUnavailable(spec *appsv1.DeploymentSpec) *intstr.IntOrString {
+	if spec.Strategy.RollingUpdate == nil {
+		return nil
+	}
+	return spec.Strategy.RollingUpdate.MaxUnavailable
 }

@@ -64,13 +64,14 @@ type gate struct {
 }
 
 // gateOf returns the gate of a subset whose condition was old (nil: it had none). A pod that is stuck closes it, for a time;
-// after that it opens once no pod is stuck. So a subset whose min keeps a pod in it is tried by that pod.
+// after that it opens once all its pods have nodes. So a subset whose min keeps a pod in it is tried by that pod, and the
+// pod that an update puts in its place is not taken for room.
 func gateOf(old *kruise.SubsetCondition, p placing, s *schedule, now time.Time) gate {
 	g := gate{closed: p.stuck > 0, stuck: p.stuck}
 	was := old != nil && old.Status == corev1.ConditionFalse
 	if was {
 		g.again = old.LastTransitionTime.Add(s.closed)
-		g.closed = g.closed || now.Before(g.again)
+		g.closed = g.closed || now.Before(g.again) || p.lacking > 0
 	}
 	g.turned = g.closed != was
 	if g.turned || old == nil {
@@ -117,6 +118,16 @@ func oldGate(ud *kruise.UnitedDeployment, subset string) *kruise.SubsetCondition
 		}
 	}
 	return nil
+}
+
+// oldReserved returns how many reserved pods the status has of a subset.
+func oldReserved(ud *kruise.UnitedDeployment, subset string) int32 {
+	for i := range ud.Status.SubsetStatuses {
+		if row := &ud.Status.SubsetStatuses[i]; row.Name == subset {
+			return row.ReservedPods
+		}
+	}
+	return 0
 }
 
 // sooner makes the next pass come after wait at the latest; 0 asks for none.

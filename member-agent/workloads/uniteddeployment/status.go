@@ -67,14 +67,18 @@ func fillStatus(status *kruise.UnitedDeploymentStatus, o *observed, p *plan, fai
 		status.SubsetStatuses = plannedRows(o, p, &facts)
 	}
 	status.Replicas, status.ReadyReplicas, status.UpdatedReplicas, status.UpdatedReadyReplicas, status.ReservedPods = 0, 0, 0, 0, 0
+	existing := int32(0)
 	for _, row := range status.SubsetStatuses {
-		status.Replicas += row.Replicas
+		existing += row.Replicas
+		// As published: the sums of ready and updated pods have all pods, that of replicas leaves the reserved ones out, and the
+		// rows of the subsets count them.
+		status.Replicas += max(0, row.Replicas-row.ReservedPods)
 		status.ReadyReplicas += row.ReadyReplicas
 		status.UpdatedReplicas += row.UpdatedReplicas
 		status.UpdatedReadyReplicas += row.UpdatedReadyReplicas
 		status.ReservedPods += row.ReservedPods
 	}
-	facts.Replicas = max(0, status.Replicas-status.ReservedPods) // as autoscalers count
+	facts.Replicas = status.Replicas
 	facts.Stalled, facts.Failed = causes(p, failed)
 	if o.collisions != nil && (*o.collisions > 0 || old.CollisionCount != nil) {
 		status.CollisionCount = o.collisions
@@ -89,7 +93,7 @@ func fillStatus(status *kruise.UnitedDeploymentStatus, o *observed, p *plan, fai
 	done := carriedOut(o, p, failed)
 	if p.refused == nil {
 		status.UpdatedRevision = o.revision
-		if status.CurrentRevision == "" || done && status.UpdatedReplicas == status.Replicas && facts.Replicas == facts.Desired {
+		if status.CurrentRevision == "" || done && status.UpdatedReplicas == existing && status.Replicas == facts.Desired {
 			status.CurrentRevision = o.revision
 		}
 	}

@@ -49,6 +49,9 @@ func TestAdaptive(t *testing.T) {
 	w.tell(t, "reservation", func(w *world) { reservation(w, func(*v1beta1.UnitedDeployment) {}) }, "a", "b")
 	w.tell(t, "reservation with deployments", func(w *world) { reservation(w, deployments) }, "a", "b")
 	w.tell(t, "rollout past reserved pods", rolloutPastReserved, "b")
+	w.tell(t, "Case6 an update keeps stand-ins ready", updateKeepsStandIns, "c")
+	w.tell(t, "Case7 a closed subset keeps its min", closedSubsetKeepsMin, "b")
+	w.tell(t, "Case10 replicas without reserved pods", replicasWithoutReserved, "b")
 }
 
 func anyNumber(w *world) {

@@ -193,7 +193,7 @@ func (w *world) pause(d time.Duration) {
 func (w *world) tell(t *testing.T, name string, story func(*world), zones ...string) {
 	t.Run(name, func(t *testing.T) {
 		one := *w
-		one.TB, one.name = t, strings.ReplaceAll(name, " ", "-")
+		one.TB, one.name = t, strings.ToLower(strings.ReplaceAll(name, " ", "-"))
 		one.must(one.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: one.name}}))
 		one.eventually("the namespace has its account", func() string {
 			if err := one.Get(t.Context(), client.ObjectKey{Namespace: one.name, Name: "default"}, &corev1.ServiceAccount{}); err != nil {
