@@ -64,6 +64,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opts Options) error {
 		federated: opts.Federated,
 		allowance: opts.Allowance,
 		ledger:    newLedger(),
+		events:    mgr.GetEventRecorder("flotilla-uniteddeployment"),
 	}
 	// Events of its own status pass too: a pass that saw an old status in the cache is followed by one that sees the new.
 	b := ctrl.NewControllerManagedBy(mgr).
