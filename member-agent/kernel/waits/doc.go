@@ -8,9 +8,9 @@
 //	                     and again
 //	ReadinessGateNotSet  has ready containers, and a readiness gate that nobody sets   Long
 //
-// A pod whose containers run and are not ready yet is no wait: only the application knows how long it takes. Neither is a
-// pod without a node for another reason: nodes come and go.
+// A pod whose containers run and are not ready yet is no wait: only the application knows how long it takes. Neither is
+// a pod without a node for another reason: nodes come and go.
 //
-// A wait counts after a time in which Kubernetes ends such a wait if it can, so that what is slow is not reported. Messages
-// contain only what stays the same while the wait lasts, so that a steady state writes nothing.
+// A wait counts after a time in which Kubernetes ends such a wait if it can, so that a slow start is not reported.
+// Messages contain only what stays the same while the wait lasts, so that a steady state writes nothing.
 package waits

@@ -34,7 +34,8 @@ const (
 	Long = 10 * time.Minute
 )
 
-// restartsOfALoop is how many restarts of a container that is not ready are a crash loop: the kubelet waits 40 s before the next one.
+// restartsOfALoop is how many restarts of a container that is not ready are a crash loop: the kubelet waits 40 s before
+// the next one.
 const restartsOfALoop = 3
 
 // Wait is what a pod waits for.
@@ -43,6 +44,11 @@ type Wait struct {
 	// Since is when the wait began; it counts Patience later.
 	Since    time.Time
 	Patience time.Duration
+}
+
+// New returns a wait.
+func New(reason string, since time.Time, patience time.Duration, message string, args ...any) *Wait {
+	return &Wait{conditions.Cause{Reason: reason, Message: fmt.Sprintf(message, args...)}, since, patience}
 }
 
 // Left returns how long it takes until the wait counts, 0 if it does. The wait begins at floor at the earliest.
@@ -65,24 +71,25 @@ func Of(pod *corev1.Pod) *Wait {
 		return unbound(pod)
 	}
 	if problem := Failing(pod); problem != "" {
-		return &Wait{Since: NotReadySince(pod), Patience: Long, Cause: conditions.Cause{Reason: ReasonContainerFailing, Message: fmt.Sprintf(
+		return New(ReasonContainerFailing, NotReadySince(pod), Long,
 			"pod %s: %s; correct the template, or take the change back: kubectl describe pod %s -n %s",
-			pod.Name, problem, pod.Name, pod.Namespace)}}
+			pod.Name, problem, pod.Name, pod.Namespace)
 	}
 	return gated(pod)
 }
 
 func terminating(pod *corev1.Pod) *Wait {
-	w := &Wait{Since: pod.DeletionTimestamp.Time, Patience: Soon, Cause: conditions.Cause{Reason: ReasonPodTerminating}}
+	since := pod.DeletionTimestamp.Time // with the grace period
 	if len(pod.Finalizers) > 0 {
-		w.Message = fmt.Sprintf("pod %s is being deleted and kept by finalizer %s: look at the controller that removes it; "+
-			"if there is none: kubectl patch pod %s -n %s --type=merge -p '{\"metadata\":{\"finalizers\":null}}'",
+		return New(ReasonPodTerminating, since, Soon,
+			"pod %s is being deleted and kept by finalizer %s: look at the controller that removes it; "+
+				"if there is none: kubectl patch pod %s -n %s --type=merge -p '{\"metadata\":{\"finalizers\":null}}'",
 			pod.Name, strings.Join(pod.Finalizers, ", "), pod.Name, pod.Namespace)
-		return w
 	}
-	w.Message = fmt.Sprintf("pod %s is being deleted, and node %s does not confirm it: bring the node back, or, only if its machine is off: "+
-		"kubectl taint node %s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute", pod.Name, pod.Spec.NodeName, pod.Spec.NodeName)
-	return w
+	return New(ReasonPodTerminating, since, Soon,
+		"pod %s is being deleted, and node %s does not confirm it: bring the node back, or, only if its machine is off: "+
+			"kubectl taint node %s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
+		pod.Name, pod.Spec.NodeName, pod.Spec.NodeName)
 }
 
 // unbound returns the wait of a pod without a node. The scheduler's plugins for volumes name the claim or its volume.
@@ -98,9 +105,9 @@ func unbound(pod *corev1.Pod) *Wait {
 			claims = append(claims, claim.ClaimName)
 		}
 	}
-	return &Wait{Since: scheduled.LastTransitionTime.Time, Patience: Soon, Cause: conditions.Cause{Reason: ReasonClaimNotBound, Message: fmt.Sprintf(
+	return New(ReasonClaimNotBound, scheduled.LastTransitionTime.Time, Soon,
 		"pod %s has no node, because a claim is not bound; see why: kubectl describe pvc %s -n %s",
-		pod.Name, strings.Join(claims, " "), pod.Namespace)}}
+		pod.Name, strings.Join(claims, " "), pod.Namespace)
 }
 
 // gated returns the wait for a readiness gate that is not ours.
@@ -117,9 +124,10 @@ func gated(pod *corev1.Pod) *Wait {
 	if i < 0 {
 		return nil
 	}
-	return &Wait{Since: ready.LastTransitionTime.Time, Patience: Long, Cause: conditions.Cause{Reason: ReasonReadinessGateNotSet, Message: fmt.Sprintf(
-		"pod %s has ready containers, and condition %s of its readiness gates is not True: look at the controller that sets it, or remove the gate from the template",
-		pod.Name, pod.Spec.ReadinessGates[i].ConditionType)}}
+	return New(ReasonReadinessGateNotSet, ready.LastTransitionTime.Time, Long,
+		"pod %s has ready containers, and condition %s of its readiness gates is not True: "+
+			"look at the controller that sets it, or remove the gate from the template",
+		pod.Name, pod.Spec.ReadinessGates[i].ConditionType)
 }
 
 // Failing says which container of the pod cannot start or ends again and again, "" if none does.
@@ -140,8 +148,9 @@ func failure(status *corev1.ContainerStatus) string {
 		switch waiting.Reason {
 		case "ErrImagePull", "ImagePullBackOff":
 			return "ImagePullBackOff"
-		case "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed",
-			"CreateContainerConfigError", "CreateContainerError", "PreCreateHookError", "PreStartHookError", "PostStartHookError", "RunContainerError":
+		case "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable",
+			"SignatureValidationFailed", "CreateContainerConfigError", "CreateContainerError", "RunContainerError",
+			"PreCreateHookError", "PreStartHookError", "PostStartHookError":
 			return waiting.Reason
 		case "CrashLoopBackOff":
 			return "CrashLoopBackOff"
@@ -161,15 +170,17 @@ func NotReadySince(pod *corev1.Pod) time.Time {
 	return pod.CreationTimestamp.Time
 }
 
-// NeverReady reports whether the pod certainly never was Ready: no kubelet has reported on it, or its condition Ready is
-// False since the kubelet took the pod. The kubelet sets both times together, and moves that of the condition when the
-// pod gets Ready. Times have whole seconds, and the kubelet looks at containers once a second, so the time of a pod that was
-// Ready is a later one. A pod whose spec was changed in place may be an exception. What is not certain is false.
+// NeverReady reports whether the pod certainly never was Ready: no kubelet has reported on it, or its condition Ready
+// is False since the kubelet took the pod. The kubelet sets both times together, and moves that of the condition when
+// the pod gets Ready. Times have whole seconds, and the kubelet looks at containers once a second, so a pod that was
+// Ready has a later time in its condition. A pod whose spec was changed in place may be an exception, so it is not
+// certain.
 func NeverReady(pod *corev1.Pod) bool {
 	ready := counts.Condition(pod, corev1.PodReady)
 	if ready == nil {
 		return pod.Status.Phase == corev1.PodPending
 	}
-	start := pod.Status.StartTime
-	return pod.Generation <= 1 && ready.Status == corev1.ConditionFalse && start != nil && !ready.LastTransitionTime.IsZero() && !ready.LastTransitionTime.After(start.Time)
+	start, since := pod.Status.StartTime, ready.LastTransitionTime
+	return pod.Generation <= 1 && ready.Status == corev1.ConditionFalse &&
+		start != nil && !since.IsZero() && !since.After(start.Time)
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/waits"
 )
 
-// The controllers of Kubernetes say little of what they wait for: a StatefulSet has no condition at all, and waits for ever
-// for a pod that is not Ready, also for one of a revision that nobody wants any more. So its pods are looked at, in the order
-// in which its controller goes through them:
+// The controllers of Kubernetes say little of what they wait for: a StatefulSet has no condition at all, and waits for
+// ever for a pod that is not Ready, also for one of a revision that is not wanted any more. So its pods are looked at,
+// in the order in which its controller goes through them:
 //
 //	The first pod that is not Ready             Then
 //	of a revision that is not wanted, and       the agent deletes it, unless the partition, OnDelete, or what the hub
@@ -53,8 +53,8 @@ type wait struct {
 
 func (w wait) found() bool { return w.stalled != nil || w.failed != nil || w.replace != nil }
 
-// gatherWaits returns the pods of children whose controllers do not say what they wait for, also those that have ended or are being
-// deleted. They are the cache's and must not be changed.
+// gatherWaits returns the pods of children whose controllers do not say what they wait for, also those that have ended
+// or are being deleted. They are the cache's and must not be changed.
 func (r *reconciler) gatherWaits(ctx context.Context, children []child) (map[types.UID][]*corev1.Pod, error) {
 	pods := map[types.UID][]*corev1.Pod{}
 	for i := range children {
@@ -111,8 +111,8 @@ func (p *plan) waitOf(o *observed, c *child, mayReplace bool) *child {
 	return &told
 }
 
-// revisedAt is when the template changed last: a wait that began before is not counted from before, because controllers,
-// and a hub that lends in steps, need a moment for what is new.
+// revisedAt is when the template changed last. No wait is counted from before, because controllers, and a hub that
+// lends in steps, need a moment for a new template.
 func (o *observed) revisedAt() time.Time {
 	if o.ud.Status.UpdatedRevision != o.revision {
 		return o.now
@@ -201,7 +201,8 @@ func position(set *appsv1.StatefulSet, pod *corev1.Pod) int64 {
 func waitOfPod(set *appsv1.StatefulSet, at int64, pod *corev1.Pod, mayReplace bool, t times) wait {
 	unwanted, kept := unwantedRevision(set, at, pod)
 	// With Parallel the controller replaces such pods by itself, unless it counts them against a maxUnavailable.
-	blocks := inOrder(set) || kept || set.Spec.UpdateStrategy.RollingUpdate != nil && set.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable != nil
+	rolling := set.Spec.UpdateStrategy.RollingUpdate
+	blocks := inOrder(set) || kept || rolling != nil && rolling.MaxUnavailable != nil
 	switch {
 	case pod.DeletionTimestamp != nil || counts.Ended(pod) || !unwanted || !blocks:
 		return counted(waits.Of(pod), t)
@@ -214,33 +215,34 @@ func waitOfPod(set *appsv1.StatefulSet, at int64, pod *corev1.Pod, mayReplace bo
 	return counted(notReplaced(pod, "a StatefulSet replaces it only once it is Ready"), t)
 }
 
-// unwantedRevision reports whether the pod has another revision than the one that it is to have, and whether the partition or
-// the strategy OnDelete keeps it.
+// unwantedRevision reports whether the pod has another revision than the one that it is to have, and whether the
+// partition or the strategy OnDelete keeps it.
 func unwantedRevision(set *appsv1.StatefulSet, at int64, pod *corev1.Pod) (unwanted, kept bool) {
 	revision := pod.Labels[appsv1.ControllerRevisionHashLabelKey]
 	if set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
 		return revision != set.Status.UpdateRevision, true
 	}
-	if rolling := set.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.Partition != nil && at < int64(*rolling.Partition) {
+	rolling := set.Spec.UpdateStrategy.RollingUpdate
+	if rolling != nil && rolling.Partition != nil && at < int64(*rolling.Partition) {
 		return revision != set.Status.CurrentRevision, true
 	}
 	return revision != set.Status.UpdateRevision, false
 }
 
 func notReplaced(pod *corev1.Pod, why string) *waits.Wait {
-	w := &waits.Wait{Since: waits.NotReadySince(pod), Patience: waits.Long}
-	problem := "it is not Ready"
+	problem, patience := "it is not Ready", waits.Long
 	if failing := waits.Failing(pod); failing != "" {
-		problem, w.Patience = failing, waits.Soon
+		problem, patience = failing, waits.Soon
 	} else if of := waits.Of(pod); of != nil {
-		w.Patience = of.Patience
+		patience = of.Patience
 	}
-	w.Cause = conditions.Cause{Reason: ReasonPodNotReplaced, Message: fmt.Sprintf("pod %s has an unwanted revision, %s, and %s: kubectl delete pod %s -n %s",
-		pod.Name, problem, why, pod.Name, pod.Namespace)}
-	return w
+	return waits.New(ReasonPodNotReplaced, waits.NotReadySince(pod), patience,
+		"pod %s has an unwanted revision, %s, and %s: kubectl delete pod %s -n %s",
+		pod.Name, problem, why, pod.Name, pod.Namespace)
 }
 
-// missing returns the wait for a pod that the controller has not created. While pods are created its status and the cache differ.
+// missing returns the wait for a pod that the controller has not created. While pods are created its status and the
+// cache differ.
 func missing(set *appsv1.StatefulSet, at int64, pods []*corev1.Pod, t times) wait {
 	if set.Status.Replicas != int32(len(pods)) {
 		return wait{next: askForPods}
@@ -252,10 +254,9 @@ func missing(set *appsv1.StatefulSet, at int64, pods []*corev1.Pod, t times) wai
 			since = latest(since, available)
 		}
 	}
-	name := podName(set, at)
-	w := &waits.Wait{Since: since, Patience: waits.Soon, Cause: conditions.Cause{Reason: ReasonPodNotCreated, Message: fmt.Sprintf(
-		"pod %s is not created: a quota, an admission webhook or its claim refuses it; see the events: kubectl describe statefulset %s -n %s",
-		name, set.Name, set.Namespace)}}
+	w := waits.New(ReasonPodNotCreated, since, waits.Soon,
+		"pod %s is not created: a quota, an admission webhook or its claim refuses it; see the events: "+
+			"kubectl describe statefulset %s -n %s", podName(set, at), set.Name, set.Namespace)
 	if left := w.Left(t.floor, t.now); left > 0 {
 		return wait{next: left}
 	}
@@ -267,8 +268,10 @@ func missing(set *appsv1.StatefulSet, at int64, pods []*corev1.Pod, t times) wai
 	return out
 }
 
-// scaleIn returns the wait for pods beyond the number: the highest goes first, and, in order, only if it is Ready or no other is not.
+// scaleIn returns the wait for pods beyond the number. The highest goes first, and with OrderedReady only if it is
+// Ready or all others are.
 func scaleIn(set *appsv1.StatefulSet, beyond []*corev1.Pod, t times) wait {
+	const why = "a StatefulSet that has several pods that are not Ready removes it only once it is Ready"
 	slices.SortFunc(beyond, func(a, b *corev1.Pod) int { return cmp.Compare(position(set, b), position(set, a)) })
 	unready := 0
 	for _, pod := range beyond {
@@ -283,7 +286,7 @@ func scaleIn(set *appsv1.StatefulSet, beyond []*corev1.Pod, t times) wait {
 		case pod.DeletionTimestamp != nil:
 			w = counted(waits.Of(pod), t)
 		case i == 0 && unready > 1 && inOrder(set) && !counts.Ready(pod):
-			w = counted(notReplaced(pod, "a StatefulSet that has several pods that are not Ready removes it only once it is Ready"), t)
+			w = counted(notReplaced(pod, why), t)
 		}
 		first.next = counts.Sooner(first.next, w.next)
 		if w.found() || inOrder(set) {
@@ -319,7 +322,10 @@ func onDelete(ud *kruise.UnitedDeployment) bool {
 // pastDeadline reports whether the child is a Deployment whose progressDeadlineSeconds have passed.
 func pastDeadline(c *child) bool {
 	d, ok := c.object.(*appsv1.Deployment)
-	return ok && c.observed && !d.Spec.Paused && slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
+	if !ok || !c.observed || d.Spec.Paused {
+		return false
+	}
+	return slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
 		return c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && c.Reason == deadlineExceeded
 	})
 }
@@ -327,8 +333,8 @@ func pastDeadline(c *child) bool {
 // deadlineExceeded is the published reason of a Deployment past its deadline; CloneSets have the same.
 const deadlineExceeded = "ProgressDeadlineExceeded"
 
-// deadlineOf says what holds up a child that is past its deadline: what its controller failed with, else the first pod that
-// waits, by its name.
+// deadlineOf says what holds up a child that is past its deadline: what its controller failed with, else the first pod
+// that waits, by its name.
 func deadlineOf(c *child, pods []*corev1.Pod) *conditions.Cause {
 	cause := &conditions.Cause{Reason: deadlineExceeded}
 	if c.failed != nil {
@@ -342,8 +348,8 @@ func deadlineOf(c *child, pods []*corev1.Pod) *conditions.Cause {
 			return cause
 		}
 	}
-	cause.Message = fmt.Sprintf("its pods are not available within progressDeadlineSeconds; correct the template, or take the change back: kubectl describe deployment %s -n %s",
-		c.object.GetName(), c.object.GetNamespace())
+	cause.Message = fmt.Sprintf("its pods are not available within progressDeadlineSeconds; correct the template, "+
+		"or take the change back: kubectl describe deployment %s -n %s", c.object.GetName(), c.object.GetNamespace())
 	return cause
 }
 
@@ -365,6 +371,6 @@ func (r *reconciler) replacePod(ctx context.Context, ud *kruise.UnitedDeployment
 		return fmt.Errorf("delete pod %s, which its StatefulSet does not replace: %w", client.ObjectKeyFromObject(pod), err)
 	}
 	r.events.Eventf(ud, nil, corev1.EventTypeNormal, "SuccessfulDelete", "Delete",
-		"deleted pod %s: it has an unwanted revision and never was Ready, so its StatefulSet would wait for it for ever", pod.Name)
+		"deleted pod %s: it has an unwanted revision and never was Ready, and its StatefulSet does not replace it", pod.Name)
 	return nil
 }

@@ -41,6 +41,7 @@ func TestCase4(t *testing.T) {
 	t.Parallel() // most of its time is waiting
 	w := newWorld(t)
 	w.tell(t, "a broken pod is replaced after undo and scale-out goes on", brokenThenBack, "a")
+	w.tell(t, "a first template that is broken is replaced", brokenFromTheBeginning, "a")
 	w.tell(t, "a pod that runs and never was ready is replaced", neverReadyThenBack, "a")
 	w.tell(t, "a pod that was ready is named with its remedy", wasReadyThenBroken, "a")
 	w.tell(t, "pods of on-delete are left to a person", onDeletePods, "a")
@@ -95,12 +96,14 @@ func brokenThenBack(w *world) {
 	w.quiet()
 	// Forward instead of back.
 	w.edit(image("does-not-exist:2"))
-	w.waitForPod(5, "has the broken image", func(pod *corev1.Pod) bool { return pod.Spec.Containers[0].Image == "does-not-exist:2" })
+	w.waitForPod(5, "has the broken image",
+		func(pod *corev1.Pod) bool { return pod.Spec.Containers[0].Image == "does-not-exist:2" })
 	w.edit(image("nginx:2"))
 	w.expectImages("a:2=6")
 	w.settle()
-	// Nothing ever ran.
-	w.remove()
+}
+
+func brokenFromTheBeginning(w *world) {
 	w.create(w.newUD(2, "a"), statefulSets, image("does-not-exist:1"))
 	w.waitForPod(0, "has the broken image", func(pod *corev1.Pod) bool { return pod.Status.StartTime != nil })
 	w.edit(image("nginx:1"))
@@ -147,7 +150,8 @@ func wasReadyThenBroken(w *world) {
 		stalled := condition(w.get(), v1beta1.ConditionStalled)
 		remedy := fmt.Sprintf("kubectl delete pod %s -n %s", pod.Name, w.name)
 		if stalled.Status != corev1.ConditionTrue || stalled.Reason != uniteddeployment.ReasonChildStalled ||
-			!strings.Contains(stalled.Message, uniteddeployment.ReasonPodNotReplaced+": pod "+pod.Name) || !strings.Contains(stalled.Message, remedy) {
+			!strings.Contains(stalled.Message, uniteddeployment.ReasonPodNotReplaced+": pod "+pod.Name) ||
+			!strings.Contains(stalled.Message, remedy) {
 			return "not yet: " + summary(w.get())
 		}
 		return ""
@@ -176,11 +180,15 @@ func onDeletePods(w *world) {
 	w.expectPods("a=2")
 	w.settle()
 	w.edit(image("does-not-exist:1"))
-	if ud := w.settle(); !strings.Contains(condition(ud, v1beta1.ConditionProgressing).Message, "0 of 2 pods are updated") {
+	if ud := w.settle(); !strings.Contains(condition(ud, v1beta1.ConditionProgressing).Message,
+		"0 of 2 pods are updated") {
 		w.Errorf("at rest: %+v", ud.Status.Conditions)
 	}
 	w.must(w.Delete(w.Context(), w.pod(1)))
-	pod := w.waitForPod(1, "has the broken image", func(pod *corev1.Pod) bool { return pod.Status.StartTime != nil && !isReady(pod) })
+	pod := w.waitForPod(1, "has the broken image", func(pod *corev1.Pod) bool {
+		return pod.Status.StartTime != nil &&
+			!isReady(pod)
+	})
 	w.edit(image("nginx:1"))
 	w.eventually("the change is seen", func() string {
 		if ud := w.get(); ud.Status.ObservedGeneration != ud.Generation {
@@ -191,7 +199,8 @@ func onDeletePods(w *world) {
 	w.root.clock.move(2 * time.Minute)
 	w.touch()
 	w.eventually("the pod is named", func() string {
-		if c := condition(w.get(), v1beta1.ConditionStalled); c.Status != corev1.ConditionTrue || !strings.Contains(c.Message, "kubectl delete pod "+pod.Name) {
+		if c := condition(w.get(), v1beta1.ConditionStalled); c.Status != corev1.ConditionTrue ||
+			!strings.Contains(c.Message, "kubectl delete pod "+pod.Name) {
 			return "not yet: " + summary(w.get())
 		}
 		return ""
@@ -207,7 +216,8 @@ func deploymentPastDeadline(w *world) {
 	})
 	w.eventually("the deadline is told, with the pod", func() string {
 		c := condition(w.get(), v1beta1.ConditionStalled)
-		if c.Status != corev1.ConditionTrue || !strings.Contains(c.Message, "ProgressDeadlineExceeded: ContainerFailing: pod web-a-") {
+		if c.Status != corev1.ConditionTrue || !strings.Contains(c.Message,
+			"ProgressDeadlineExceeded: ContainerFailing: pod web-a-") {
 			return "not yet: " + summary(w.get())
 		}
 		return ""

@@ -32,13 +32,15 @@ const (
 
 func statefulPod(ordinal int, revision, state string) *corev1.Pod {
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprintf("db-%d", ordinal), UID: types.UID(fmt.Sprint("pod-", ordinal)),
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprintf("db-%d", ordinal),
+			UID:    types.UID(fmt.Sprint("pod-", ordinal)),
 			Labels: map[string]string{appsv1.ControllerRevisionHashLabelKey: revision}, CreationTimestamp: metav1.NewTime(noon)},
 		Spec: corev1.PodSpec{NodeName: "n1"},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &metav1.Time{Time: noon},
 			ContainerStatuses: []corev1.ContainerStatus{{Name: "main"}}},
 	}
-	condition := corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(noon)}
+	condition := corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse,
+		LastTransitionTime: metav1.NewTime(noon)}
 	waiting := ""
 	switch state {
 	case serving:
@@ -63,8 +65,10 @@ func statefulPod(ordinal int, revision, state string) *corev1.Pod {
 func statefulSet(pods []*corev1.Pod, changes ...func(*appsv1.StatefulSet)) *appsv1.StatefulSet {
 	set := &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db", UID: "set"},
-		Spec: appsv1.StatefulSetSpec{UpdateStrategy: appsv1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType,
-			RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: new(int32(0))}}},
+		Spec: appsv1.StatefulSetSpec{UpdateStrategy: appsv1.StatefulSetUpdateStrategy{
+			Type:          appsv1.RollingUpdateStatefulSetStrategyType,
+			RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: new(int32(0))},
+		}},
 		Status: appsv1.StatefulSetStatus{CurrentRevision: "current", UpdateRevision: "update", Replicas: int32(len(pods))},
 	}
 	for _, change := range changes {
@@ -106,55 +110,75 @@ func TestCase4WaitsOfStatefulSets(t *testing.T) {
 	}{
 		{name: "all are Ready", replicas: 2, pods: P{one(0, "update", serving), one(1, "current", serving)}},
 		{name: "undo after an image that cannot be pulled", replicas: 4, change: []func(*appsv1.StatefulSet){undone},
-			pods:    P{one(0, "update", serving), one(1, "update", serving), one(2, "update", serving), one(3, "broken", neverPulled)},
+			pods:    P{one(0, "update", serving), one(1, "update", serving), one(2, "update", serving),
+				one(3, "broken", neverPulled)},
 			replace: "db-3", after: time.Second},
 		{name: "another template after a pod that runs and never was Ready", replicas: 2,
 			pods: P{one(0, "current", serving), one(1, "broken", neverReady)}, replace: "db-1"},
 		{name: "the first template was broken", replicas: 2, pods: P{one(0, "current", neverPulled)}, replace: "db-0"},
-		{name: "the first of two goes first", replicas: 3, pods: P{one(0, "broken", neverReady), one(1, "broken", neverReady), one(2, "current", serving)}, replace: "db-0"},
-		{name: "a pod of the wanted revision comes first", replicas: 2, pods: P{one(0, "update", neverReady), one(1, "broken", neverReady)}},
+		{name: "the first of two goes first", replicas: 3,
+			pods: P{one(0, "broken", neverReady), one(1, "broken", neverReady), one(2, "current", serving)}, replace: "db-0"},
+		{name: "a pod of the wanted revision comes first", replicas: 2,
+			pods: P{one(0, "update", neverReady), one(1, "broken", neverReady)}},
 		{name: "ordinals that do not start at 0", replicas: 2, change: []func(*appsv1.StatefulSet){from(5), partition(1)},
 			pods: P{one(5, "current", serving), one(6, "broken", neverReady)}, replace: "db-6"},
 		{name: "the hub lends nothing", replicas: 1, pods: P{one(0, "broken", neverPulled)}, held: true},
-		{name: "the partition keeps it", replicas: 1, pods: P{one(0, "broken", neverPulled)}, change: []func(*appsv1.StatefulSet){partition(1)},
-			stalled: ReasonPodNotReplaced, says: "kubectl delete pod db-0 -n shop"},
-		{name: "the partition keeps it, and it may start yet", replicas: 1, pods: P{one(0, "broken", neverReady)}, change: []func(*appsv1.StatefulSet){partition(1)},
-			after: 4 * time.Minute, next: 6 * time.Minute},
-		{name: "below the partition the current revision is wanted", replicas: 1, pods: P{one(0, "current", neverReady)}, change: []func(*appsv1.StatefulSet){partition(1)}},
-		{name: "OnDelete", replicas: 1, pods: P{one(0, "broken", neverPulled)}, change: []func(*appsv1.StatefulSet){onDelete},
-			stalled: ReasonPodNotReplaced, says: "container main fails with ImagePullBackOff"},
-		{name: "OnDelete and all are Ready", replicas: 1, pods: P{one(0, "current", serving)}, change: []func(*appsv1.StatefulSet){onDelete}},
-		{name: "it was Ready", replicas: 1, pods: P{one(0, "current", wasReady)}, stalled: ReasonPodNotReplaced, says: "db-0"},
-		{name: "it was Ready, a moment ago", replicas: 1, pods: P{one(0, "current", wasReady)}, after: time.Minute + time.Second, next: 9 * time.Minute},
-		{name: "it was Ready and crashes", replicas: 1, pods: P{one(0, "current", wasBroken)}, after: time.Minute + time.Second, stalled: ReasonPodNotReplaced,
-			says: "CrashLoopBackOff"},
+		{name: "the partition keeps it", replicas: 1, pods: P{one(0, "broken", neverPulled)},
+			change: []func(*appsv1.StatefulSet){partition(1)}, stalled: ReasonPodNotReplaced,
+			says: "kubectl delete pod db-0 -n shop"},
+		{name: "the partition keeps it, and it may start yet", replicas: 1, pods: P{one(0, "broken", neverReady)},
+			change: []func(*appsv1.StatefulSet){partition(1)}, after: 4 * time.Minute, next: 6 * time.Minute},
+		{name: "below the partition the current revision is wanted", replicas: 1, pods: P{one(0, "current", neverReady)},
+			change: []func(*appsv1.StatefulSet){partition(1)}},
+		{name: "OnDelete", replicas: 1, pods: P{one(0, "broken", neverPulled)},
+			change: []func(*appsv1.StatefulSet){onDelete}, stalled: ReasonPodNotReplaced,
+			says: "container main fails with ImagePullBackOff"},
+		{name: "OnDelete and all are Ready", replicas: 1, pods: P{one(0, "current", serving)},
+			change: []func(*appsv1.StatefulSet){onDelete}},
+		{name: "it was Ready", replicas: 1, pods: P{one(0, "current", wasReady)}, stalled: ReasonPodNotReplaced,
+			says: "db-0"},
+		{name: "it was Ready, a moment ago", replicas: 1, pods: P{one(0, "current", wasReady)},
+			after: time.Minute + time.Second, next: 9 * time.Minute},
+		{name: "it was Ready and crashes", replicas: 1, pods: P{one(0, "current", wasBroken)},
+			after: time.Minute + time.Second, stalled: ReasonPodNotReplaced, says: "CrashLoopBackOff"},
 		{name: "Parallel replaces it by itself", replicas: 2, change: []func(*appsv1.StatefulSet){parallel},
 			pods: P{one(0, "broken", neverReady), one(1, "current", serving)}},
 		{name: "Parallel with a maxUnavailable does not", replicas: 2, change: []func(*appsv1.StatefulSet){counting},
 			pods: P{one(0, "update", neverReady), one(1, "broken", neverReady)}, replace: "db-1"},
-		{name: "the wanted revision is broken", replicas: 1, pods: P{one(0, "update", neverPulled)}, stalled: waits.ReasonContainerFailing, says: "correct the template"},
-		{name: "the wanted revision is broken, since a minute", replicas: 1, pods: P{one(0, "update", neverPulled)}, after: time.Minute, next: 9 * time.Minute},
+		{name: "the wanted revision is broken", replicas: 1, pods: P{one(0, "update", neverPulled)},
+			stalled: waits.ReasonContainerFailing, says: "correct the template"},
+		{name: "the wanted revision is broken, since a minute", replicas: 1, pods: P{one(0, "update", neverPulled)},
+			after: time.Minute, next: 9 * time.Minute},
 		{name: "the wanted revision starts slowly", replicas: 1, pods: P{one(0, "update", neverReady)}},
-		{name: "it is being deleted", replicas: 2, pods: P{one(0, "current", terminated)}, stalled: waits.ReasonPodTerminating, says: "node n1"},
-		{name: "one beyond the number is being deleted", replicas: 1, pods: P{one(0, "update", serving), one(1, "update", terminated)}, stalled: waits.ReasonPodTerminating},
-		{name: "scale-in of one that is not Ready", replicas: 1, pods: P{one(0, "update", serving), one(1, "update", wasReady)}},
-		{name: "scale-in of two that are not Ready", replicas: 1, pods: P{one(0, "update", serving), one(1, "update", wasReady), one(2, "update", wasReady)},
+		{name: "it is being deleted", replicas: 2, pods: P{one(0, "current", terminated)},
+			stalled: waits.ReasonPodTerminating, says: "node n1"},
+		{name: "one beyond the number is being deleted", replicas: 1,
+			pods: P{one(0, "update", serving), one(1, "update", terminated)}, stalled: waits.ReasonPodTerminating},
+		{name: "scale-in of one that is not Ready", replicas: 1,
+			pods: P{one(0, "update", serving), one(1, "update", wasReady)}},
+		{name: "scale-in of two that are not Ready", replicas: 1,
+			pods:    P{one(0, "update", serving), one(1, "update", wasReady), one(2, "update", wasReady)},
 			stalled: ReasonPodNotReplaced, says: "kubectl delete pod db-2 -n shop"},
-		{name: "a pod is not created", replicas: 3, pods: P{one(0, "update", serving), one(1, "update", serving)}, stalled: ReasonPodNotCreated,
-			says: "kubectl describe statefulset db -n shop"},
-		{name: "a pod is not created, since two minutes", replicas: 3, pods: P{one(0, "update", serving), one(1, "update", serving)}, after: 2 * time.Minute,
+		{name: "a pod is not created", replicas: 3, pods: P{one(0, "update", serving), one(1, "update", serving)},
+			stalled: ReasonPodNotCreated, says: "kubectl describe statefulset db -n shop"},
+		{name: "a pod is not created, since two minutes", replicas: 3,
+			pods: P{one(0, "update", serving), one(1, "update", serving)}, after: 2 * time.Minute,
 			failed: ReasonPodNotCreated, says: "pod db-2 is not created", next: 8 * time.Minute},
-		{name: "a pod is created just now", replicas: 3, pods: P{one(0, "update", serving), one(1, "update", serving)}, after: 10 * time.Second, next: 50 * time.Second},
+		{name: "a pod is created just now", replicas: 3, pods: P{one(0, "update", serving), one(1, "update", serving)},
+			after: 10 * time.Second, next: 50 * time.Second},
 		{name: "the cache is behind", replicas: 3, pods: P{one(0, "update", serving)}, next: askForPods,
 			change: []func(*appsv1.StatefulSet){func(set *appsv1.StatefulSet) { set.Status.Replicas = 3 }}},
-		{name: "a pod in the middle is not created", replicas: 3, pods: P{one(0, "update", serving), one(2, "update", neverPulled)}, stalled: ReasonPodNotCreated, says: "db-1"},
-		{name: "any number", replicas: 2_000_000_000, change: []func(*appsv1.StatefulSet){parallel}, pods: P{one(0, "update", serving)}, stalled: ReasonPodNotCreated, says: "db-1"},
+		{name: "a pod in the middle is not created", replicas: 3,
+			pods: P{one(0, "update", serving), one(2, "update", neverPulled)}, stalled: ReasonPodNotCreated, says: "db-1"},
+		{name: "any number", replicas: 2_000_000_000, change: []func(*appsv1.StatefulSet){parallel},
+			pods: P{one(0, "update", serving)}, stalled: ReasonPodNotCreated, says: "db-1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.after == 0 {
 				tt.after = time.Hour
 			}
-			w := waitOfStatefulSet(statefulSet(tt.pods, tt.change...), tt.replicas, tt.pods, !tt.held, times{floor: noon, unready: noon, now: noon.Add(tt.after)})
+			w := waitOfStatefulSet(statefulSet(tt.pods, tt.change...), tt.replicas, tt.pods, !tt.held, times{floor: noon,
+				unready: noon, now: noon.Add(tt.after)})
 			var replace, stalled, failed, text string
 			if w.replace != nil {
 				replace = w.replace.Name
@@ -165,7 +189,8 @@ func TestCase4WaitsOfStatefulSets(t *testing.T) {
 			if w.failed != nil {
 				failed, text = w.failed.Reason, w.failed.Message
 			}
-			if replace != tt.replace || stalled != tt.stalled || failed != tt.failed || w.next != tt.next || !strings.Contains(text, tt.says) {
+			if replace != tt.replace || stalled != tt.stalled || failed != tt.failed || w.next != tt.next ||
+				!strings.Contains(text, tt.says) {
 				t.Errorf("deletes %q, stalled %q, failed %q, looks again in %s: %s", replace, stalled, failed, w.next, text)
 			}
 		})
@@ -203,16 +228,19 @@ func TestCase4OnlyPodsThatNeverWereReadyAreDeleted(t *testing.T) {
 			}
 		})
 		mayReplace := random.IntN(4) > 0
-		w := waitOfStatefulSet(set, int32(random.IntN(7)), pods, mayReplace, times{floor: noon, unready: noon, now: noon.Add(time.Hour)})
+		w := waitOfStatefulSet(set, int32(random.IntN(7)), pods, mayReplace, times{floor: noon, unready: noon,
+			now: noon.Add(time.Hour)})
 		pod := w.replace
 		if pod == nil {
 			continue
 		}
 		deleted++
 		is, revision := state[pod.UID], pod.Labels[appsv1.ControllerRevisionHashLabelKey]
-		if is != neverReady && is != neverPulled || revision == "update" || !mayReplace || position(set, pod) < int64(partition) ||
+		if is != neverReady && is != neverPulled || revision == "update" || !mayReplace || position(set,
+			pod) < int64(partition) ||
 			set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType || w.stalled != nil {
-			t.Fatalf("seed %d: %s of revision %s, which is %s, is deleted; partition %d, strategy %+v", seed, pod.Name, revision, is, partition, set.Spec.UpdateStrategy)
+			t.Fatalf("seed %d: %s of revision %s, which is %s, is deleted; partition %d, strategy %+v", seed, pod.Name,
+				revision, is, partition, set.Spec.UpdateStrategy)
 		}
 	}
 	if deleted < 200 {
@@ -222,8 +250,10 @@ func TestCase4OnlyPodsThatNeverWereReadyAreDeleted(t *testing.T) {
 
 func TestCase4DeploymentsPastTheirDeadline(t *testing.T) {
 	deployment := func(change func(*appsv1.Deployment)) *child {
-		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web", Labels: map[string]string{kruise.LabelSubset: "a"}}}
-		d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: deadlineExceeded}}
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web",
+			Labels: map[string]string{kruise.LabelSubset: "a"}}}
+		d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing,
+			Status: corev1.ConditionFalse, Reason: deadlineExceeded}}
 		change(d)
 		c := fromDeployment(d)
 		return &c
@@ -235,10 +265,13 @@ func TestCase4DeploymentsPastTheirDeadline(t *testing.T) {
 		pods   []*corev1.Pod
 		says   string // "": it is not past its deadline
 	}{
-		{"a pod fails", func(*appsv1.Deployment) {}, []*corev1.Pod{statefulPod(2, "x", neverPulled), broken}, "ContainerFailing: pod db-1: container main"},
-		{"nobody knows why", func(*appsv1.Deployment) {}, []*corev1.Pod{statefulPod(0, "x", neverReady)}, "kubectl describe deployment web -n shop"},
+		{"a pod fails", func(*appsv1.Deployment) {}, []*corev1.Pod{statefulPod(2, "x", neverPulled), broken},
+			"ContainerFailing: pod db-1: container main"},
+		{"nobody knows why", func(*appsv1.Deployment) {}, []*corev1.Pod{statefulPod(0, "x", neverReady)},
+			"kubectl describe deployment web -n shop"},
 		{"a quota refuses pods", func(d *appsv1.Deployment) {
-			d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue,
+			d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure,
+				Status: corev1.ConditionTrue,
 				Reason: "FailedCreate", Message: "exceeded quota: pods"})
 		}, nil, "FailedCreate: exceeded quota: pods"},
 		{"paused", func(d *appsv1.Deployment) { d.Spec.Paused = true }, nil, ""},
