@@ -99,4 +99,28 @@ var _ = Describe("A UnitedDeployment of StatefulSets", func() {
 		Expect(history.Created()).To(BeEmpty())
 		h.ExpectPods(ctx, db, byOrdinal, map[string]int{"east/0": 1, "south/0": 1, "west/0": 1})
 	})
+
+	It("Case4: goes on after undo of an image that cannot be pulled", func(ctx SpecContext) {
+		ns := federated(ctx, "statefulset-undo")
+		db := harness.UnitedDeployment(ns, "db")
+		h.Hub.Apply(ctx, database(ns, 6))
+		h.ExpectAtRest(ctx, db, 6)
+		before := h.Pods.Mark(ctx, ns)
+		h.Kubectl(ctx, "-n", ns, "patch", "ud/db", "--type=json", "-p", `[{"op": "replace",
+			"path": "/spec/template/statefulSetTemplate/spec/template/spec/containers/0/image", "value": "does-not-exist:1"}]`)
+		h.ExpectPods(ctx, db, byImage, map[string]int{dbImage: 5, "does-not-exist:1": 1})
+
+		By("taking it back: the pod that never was Ready is replaced, and no other")
+		undone := h.Flotilla(ctx, "rollout", "undo", "ud/db", "-n", ns)
+		Expect(undone.Code).To(BeZero(), "%s%s", undone.Out, undone.Talk)
+		status := h.Flotilla(ctx, "rollout", "status", "ud/db", "-n", ns)
+		Expect(status.Code).To(BeZero(), "%s%s", status.Out, status.Talk)
+		h.ExpectPods(ctx, db, byImage, map[string]int{dbImage: 6})
+		h.ExpectAtRest(ctx, db, 6)
+		expectAtMost(h.Pods.Since(ctx, before), harness.Unavailable(6), 1, "unavailable pods")
+
+		By("adding pods")
+		h.Kubectl(ctx, "-n", ns, "scale", "ud/db", "--replicas=9")
+		h.ExpectAtRest(ctx, db, 9)
+	})
 })

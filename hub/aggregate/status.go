@@ -151,7 +151,7 @@ func summary(f *Facts, s *Sum, desired int32, kind string) []conditions.Conditio
 	names := conditions.NamesOf(kind)
 	list := conditions.Summarise(facts, names)
 	for i := range list {
-		if c := &list[i]; c.Type == apps.ConditionProgressing && c.Reason == names.DeadlineExceeded {
+		if c := &list[i]; c.Type == apps.ConditionProgressing && c.Reason == names.DeadlineExceeded && s.Deadline != nil {
 			c.Message = s.Deadline.Message
 		}
 	}

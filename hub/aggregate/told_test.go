@@ -64,6 +64,18 @@ func TestWhatMembersTell(t *testing.T) {
 			"Stalled": "True InvalidTemplate: east: correct the template", "Ready": "False InvalidTemplate: east: correct the template",
 			"Reconciling": "False InvalidTemplate", "Progressing": "False InvalidTemplate: east: correct the template",
 		}},
+		{"Case4: a member past its deadline waits for a person", func(t *testing.T, f *Facts) {
+			f.Works["east"] = report(5, 3, 3)
+			says(t, f.Works["east"], apps.ConditionProgressing, "False", "ProgressDeadlineExceeded", "3 of 4 pods are available")
+			says(t, f.Works["east"], apps.ConditionStalled, "True", "ProgressDeadlineExceeded", "ContainerFailing: pod web-a")
+		}, map[string]string{
+			"Stalled":     "True ProgressDeadlineExceeded: east: ContainerFailing: pod web-a",
+			"Progressing": "False ProgressDeadlineExceeded: east: 3 of 4 pods are available",
+		}},
+		{"Case4: a stall with the reason of a deadline, and no deadline", func(t *testing.T, f *Facts) {
+			f.Works["east"] = report(5, 3, 3)
+			says(t, f.Works["east"], apps.ConditionStalled, "True", "ProgressDeadlineExceeded", "pod web-a waits")
+		}, map[string]string{"Progressing": "False ProgressDeadlineExceeded: east: pod web-a waits"}},
 		{"two are: the first by name speaks, the other one is counted", func(t *testing.T, f *Facts) {
 			says(t, f.Works["west"], apps.ConditionStalled, "True", "InvalidTemplate", "in the west")
 			says(t, f.Works["east"], apps.ConditionStalled, "True", "LifecycleNotSupported", "in the east")

@@ -31,8 +31,24 @@ func Slim(obj any) (any, error) {
 		ObservedGeneration: pod.Status.ObservedGeneration, Phase: pod.Status.Phase, Conditions: fitting(pod.Status.Conditions),
 		Reason: pod.Status.Reason, QOSClass: pod.Status.QOSClass, Resize: pod.Status.Resize,
 		ContainerStatuses: slimStatuses(pod.Status.ContainerStatuses, pod.Spec.Containers),
+		StartTime:         pod.Status.StartTime, InitContainerStatuses: failingStatuses(pod.Status.InitContainerStatuses),
 	}
 	return pod, nil
+}
+
+// failingStatuses keeps what init containers that are not through say of why. Of most pods that is nothing.
+func failingStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
+	var kept []corev1.ContainerStatus
+	for i := range statuses {
+		s := &statuses[i]
+		if s.Ready || s.State.Waiting == nil && s.RestartCount == 0 {
+			continue
+		}
+		kept = append(kept, corev1.ContainerStatus{
+			Name: s.Name, Ready: s.Ready, RestartCount: s.RestartCount, State: corev1.ContainerState{Waiting: s.State.Waiting},
+		})
+	}
+	return kept
 }
 
 func slimContainers(containers []corev1.Container) []corev1.Container {

@@ -444,6 +444,13 @@ func progress(w *world, name string) {
 	w.expectProgress(name, corev1.ConditionTrue, "CloneSetUpdated")
 	w.change(name, deadline(2))
 	w.expectProgress(name, corev1.ConditionFalse, "ProgressDeadlineExceeded")
+	w.expectSoon(name, "Case4: the image that cannot be pulled is Stalled", func(cs *v1beta1.CloneSet) string {
+		c := conditionOf(cs, v1beta1.ConditionStalled)
+		if c.Status != corev1.ConditionTrue || !strings.Contains(c.Message, "ContainerFailing: pod "+name) {
+			return fmt.Sprintf("%+v", c)
+		}
+		return ""
+	})
 	w.change(name, pause(true))
 	w.expectProgress(name, corev1.ConditionUnknown, "CloneSetPaused")
 	// The time of the pause does not count: the deadline begins anew.

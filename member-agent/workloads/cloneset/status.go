@@ -1,6 +1,7 @@
 package cloneset
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -131,6 +132,7 @@ func (s *scope) conditions(status v1beta1.CloneSetStatus) []v1beta1.CloneSetCond
 	}
 	want = append(want, s.claimCondition())
 	s.deadline(&facts, moved)
+	facts.Stalled = cmp.Or(facts.Stalled, waitPastDeadline(facts, s.facts.Pods.Active))
 	have := s.cs.Status.Conditions
 	if moved {
 		have = progressed(have, now)

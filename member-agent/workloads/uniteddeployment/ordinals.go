@@ -3,9 +3,12 @@ package uniteddeployment
 import (
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -124,4 +127,19 @@ func limitStatefulSet(spec *appsv1.StatefulSetSpec, limit topology.SubsetLimit) 
 func countsOrdinals(ud *kruise.UnitedDeployment) bool {
 	_, lent := ud.Annotations[topology.AnnotationSubsetLimits]
 	return lent && ud.Spec.Template.StatefulSetTemplate != nil
+}
+
+// ordinalOf returns the number at the end of a pod's name; ok is false if there is none.
+func ordinalOf(pod *corev1.Pod) (ordinal int64, ok bool) {
+	at := strings.LastIndexByte(pod.Name, '-')
+	ordinal, err := strconv.ParseInt(pod.Name[at+1:], 10, 32)
+	return ordinal, err == nil
+}
+
+// podName returns the name of the pod at a position.
+func podName(set *appsv1.StatefulSet, at int64) string {
+	if set.Spec.Ordinals != nil {
+		at += int64(set.Spec.Ordinals.Start)
+	}
+	return set.Name + "-" + strconv.FormatInt(at, 10)
 }

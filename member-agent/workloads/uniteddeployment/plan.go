@@ -62,6 +62,8 @@ type observed struct {
 	// pods are the pods of each child by its uid, and marked our own marks on them; only for the strategy Adaptive.
 	pods   map[types.UID][]*corev1.Pod
 	marked map[types.UID]string
+	// waiting are all pods of the children whose controllers do not say what they wait for, by the child's uid.
+	waiting map[types.UID][]*corev1.Pod
 }
 
 // plan is what is to be done, and why.
@@ -76,6 +78,8 @@ type plan struct {
 	drain  []drainage
 	remove []*child
 	mark   []mark
+	// replace are pods that their StatefulSets do not replace.
+	replace []*corev1.Pod
 
 	waits  bool          // a child that is to go keeps pods until others stand in for them
 	turned bool          // a subset opened or closed: the status must say so before anything else is done
@@ -179,6 +183,7 @@ func makePlan(o *observed) (*plan, error) {
 		p.explain(s)
 	}
 	p.planOthers(o, want)
+	p.planWaits(o)
 	return p, nil
 }
 

@@ -3,7 +3,7 @@ package uniteddeployment
 import (
 	"context"
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,6 +66,12 @@ func childOfPod(pod client.Object) (k kind, name string, ok bool) {
 // podsOf returns the pods of a child that are neither finished nor being deleted. They are the cache's and must not be
 // changed.
 func (r *reconciler) podsOf(ctx context.Context, c *child) ([]*corev1.Pod, error) {
+	pods, err := r.allPodsOf(ctx, c)
+	return slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !counts.Active(pod) }), err
+}
+
+// allPodsOf returns the pods of a child, also those that are finished or being deleted.
+func (r *reconciler) allPodsOf(ctx context.Context, c *child) ([]*corev1.Pod, error) {
 	var list corev1.PodList
 	err := r.client.List(ctx, &list, client.InNamespace(c.object.GetNamespace()),
 		client.MatchingFields{podIndex: podKey(c.kind, c.object.GetName())}, client.UnsafeDisableDeepCopy)
@@ -75,7 +81,7 @@ func (r *reconciler) podsOf(ctx context.Context, c *child) ([]*corev1.Pod, error
 	pods := make([]*corev1.Pod, 0, len(list.Items))
 	for i := range list.Items {
 		pod := &list.Items[i]
-		if counts.Active(pod) && (c.kind == deploymentKind || metav1.IsControlledBy(pod, c.object)) {
+		if c.kind == deploymentKind || metav1.IsControlledBy(pod, c.object) {
 			pods = append(pods, pod)
 		}
 	}
@@ -151,15 +157,7 @@ func rank(c *child, pod *corev1.Pod) int32 {
 	if !ok {
 		return 0
 	}
-	at := strings.LastIndexByte(pod.Name, '-')
-	ordinal, err := strconv.ParseInt(pod.Name[at+1:], 10, 32)
-	if err != nil {
-		return 0
-	}
-	if set.Spec.Ordinals != nil {
-		ordinal -= int64(set.Spec.Ordinals.Start)
-	}
-	return max(0, int32(ordinal))
+	return max(0, int32(position(set, pod)))
 }
 
 // podEvents puts the UnitedDeployment of a pod into the queue when something changes that the strategy Adaptive asks for.
@@ -223,8 +221,8 @@ func (h podEvents) add(ctx context.Context, pod client.Object, q queue) {
 	}
 	ud := &kruise.UnitedDeployment{}
 	key := client.ObjectKey{Namespace: pod.GetNamespace(), Name: ref.Name}
-	if h.client.Get(ctx, key, ud) != nil || scheduleOf(ud) == nil {
-		return // gone, or Fixed
+	if h.client.Get(ctx, key, ud) != nil || scheduleOf(ud) == nil && k != statefulSetKind {
+		return // gone, or Fixed, and its children tell what their pods wait for
 	}
 	q.AddAfter(reconcile.Request{NamespacedName: key}, gatherEvents)
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -26,6 +27,7 @@ type reconciler struct {
 	allowance func(ctx context.Context, ud *kruise.UnitedDeployment) (lent, over bool)
 	foreign   func(*kruise.UnitedDeployment) bool
 	ledger    *ledger
+	events    events.EventRecorder
 }
 
 // Reconcile brings one UnitedDeployment on: gather, plan, apply, report. What it waits for comes as an event of the object, of
@@ -100,6 +102,10 @@ func (r *reconciler) gather(ctx context.Context, request reconcile.Request) (*ob
 	if err != nil {
 		return nil, err
 	}
+	waiting, err := r.gatherWaits(ctx, children)
+	if err != nil {
+		return nil, err
+	}
 	revisions, err := r.revisions.List(ctx, historyOwner(ud))
 	if err != nil {
 		return nil, err
@@ -107,6 +113,7 @@ func (r *reconciler) gather(ctx context.Context, request reconcile.Request) (*ob
 	known, marked := r.ledger.known(request.NamespacedName)
 	return &observed{
 		ud: ud, allowance: r.allowed(ctx, ud), cluster: r.cluster, children: children, revisions: revisions, known: known, now: r.clock.Now(), pods: pods, marked: marked,
+		waiting: waiting,
 	}, nil
 }
 
@@ -126,14 +133,6 @@ func (r *reconciler) plan(ctx context.Context, seen *observed) (*plan, error) {
 		return nil, err
 	}
 	return makePlan(seen)
-}
-
-// trim deletes revisions that nothing uses, beyond the limit.
-func (r *reconciler) trim(ctx context.Context, seen *observed, todo *plan) error {
-	if todo.refused != nil {
-		return nil
-	}
-	return r.revisions.Delete(ctx, excessRevisions(seen))
 }
 
 // refusedOnly tells whether every error is a refusal of the content, which no retry changes.

@@ -83,3 +83,11 @@ func excessRevisions(o *observed) []*appsv1.ControllerRevision {
 	}
 	return history.Excess(o.revisions, func(r *appsv1.ControllerRevision) bool { return used[revisionLabel(r)] }, limit)
 }
+
+// trim deletes revisions that nothing uses, beyond the limit.
+func (r *reconciler) trim(ctx context.Context, seen *observed, todo *plan) error {
+	if todo.refused != nil {
+		return nil
+	}
+	return r.revisions.Delete(ctx, excessRevisions(seen))
+}

@@ -70,6 +70,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opts Options) error {
 		allowance: opts.Allowance,
 		foreign:   opts.Foreign,
 		ledger:    newLedger(),
+		events:    mgr.GetEventRecorder("flotilla-uniteddeployment"),
 	}
 	// Events of its own status pass too: a pass that saw an old status in the cache is followed by one that sees the new.
 	b := ctrl.NewControllerManagedBy(mgr).

@@ -60,7 +60,7 @@ func (r *reconciler) report(ctx context.Context, o *observed, p *plan, failed er
 // fillStatus brings the status to what was observed and planned.
 func fillStatus(status *kruise.UnitedDeploymentStatus, o *observed, p *plan, failed error, now time.Time) {
 	old := &o.ud.Status
-	facts := conditions.Facts{Desired: orOne(o.ud.Spec.Replicas)}
+	facts := conditions.Facts{Desired: orOne(o.ud.Spec.Replicas), OnDelete: onDelete(o.ud)}
 	if p.refused != nil {
 		status.SubsetStatuses = refusedRows(old.SubsetStatuses, p.others)
 	} else {
@@ -153,13 +153,28 @@ func causes(p *plan, failed error) (stalled, retried *conditions.Cause) {
 	return stalled, told(p, ReasonChildFailed, func(c *child) *conditions.Cause { return c.failed })
 }
 
-// told returns what the children say of themselves, the first of them in the order of the subsets; nil if none says it.
+// children returns the children in the order of the subsets, behind them those that no subset keeps and that are not being deleted.
+func (p *plan) children() []*child {
+	var all []*child
+	for i := range p.subsets {
+		if live := p.subsets[i].live; live != nil {
+			all = append(all, live)
+		}
+	}
+	for _, c := range p.others {
+		if !c.terminating() {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// told returns what the children say of themselves, the first of them in that order; nil if none says it.
 func told(p *plan, reason string, says func(*child) *conditions.Cause) *conditions.Cause {
 	var all *conditions.Cause
 	more := 0
-	for i := range p.subsets {
-		c := p.subsets[i].live
-		if c == nil || says(c) == nil {
+	for _, c := range p.children() {
+		if says(c) == nil {
 			continue
 		}
 		if all != nil {
@@ -219,13 +234,17 @@ func plannedRows(o *observed, p *plan, facts *conditions.Facts) []kruise.SubsetS
 			row.UpdatedReplicas, row.UpdatedReadyReplicas, row.UpdatedAvailableReplicas = updated.updated, updated.updatedReady, updated.updatedAvailable
 			row.CanGoBack = s.live.canGoBack
 			facts.Available += min(s.live.pods.available, s.counted())
-			facts.Updated += min(updated.updated, s.expected())
-			facts.UpdatedAvailable += min(updated.updatedAvailable, s.expected())
 		}
-		if row.UpdatedReplicas < s.expected() {
+		expected := s.expected()
+		if facts.OnDelete {
+			expected = min(row.UpdatedReplicas, expected) // whoever deletes pods decides how many
+		}
+		facts.Updated += min(row.UpdatedReplicas, expected)
+		facts.UpdatedAvailable += min(row.UpdatedAvailableReplicas, expected)
+		if row.UpdatedReplicas < expected {
 			waiting, paused = true, paused && s.paused
 		}
-		facts.ExpectedUpdated += s.expected()
+		facts.ExpectedUpdated += expected
 		rows = append(rows, row)
 	}
 	facts.HubSilent = o.allowance.over

@@ -48,9 +48,10 @@ type world struct {
 	config  *rest.Config
 	cluster *fleet.Cluster
 	writes  *writes
-	name    string // of the story: namespace, label of its nodes
-	root    *world // of all stories
-	stop    func() // of root: ends the controller of UnitedDeployments
+	name    string      // of the story: namespace, label of its nodes
+	root    *world      // of all stories
+	stop    func()      // of root: ends the controller of UnitedDeployments
+	clock   *laterClock // of the controller of UnitedDeployments
 }
 
 func newScheme(t testing.TB) *runtime.Scheme {
@@ -67,7 +68,7 @@ func newScheme(t testing.TB) *runtime.Scheme {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	f := fleet.ForTest(t, fleet.Config{NoHub: true, Members: []fleet.ClusterSpec{{Name: "solo", Nodes: fleet.Nodes("solo", "eu", []string{"x"}, 1)}}})
-	w := &world{TB: t, cluster: f.Member("solo"), config: f.Member("solo").RESTConfig(), writes: &writes{}}
+	w := &world{TB: t, cluster: f.Member("solo"), config: f.Member("solo").RESTConfig(), writes: &writes{}, clock: &laterClock{}}
 	w.root = w
 	files := fstest.MapFS{}
 	for _, file := range []string{"apps.kruise.io_clonesets.yaml", "apps.kruise.io_uniteddeployments.yaml"} {
@@ -91,7 +92,7 @@ func (w *world) start() {
 	own := rest.CopyConfig(w.config)
 	own.Wrap(w.writes.wrap)
 	w.stop = w.run(own, func(ctx context.Context, mgr ctrl.Manager) error {
-		return uniteddeployment.Setup(ctx, mgr, uniteddeployment.Options{})
+		return uniteddeployment.Setup(ctx, mgr, uniteddeployment.Options{Clock: w.clock})
 	})
 }
 

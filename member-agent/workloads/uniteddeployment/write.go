@@ -36,7 +36,7 @@ const (
 
 // apply carries out the plan. It goes on after an error; the errors come back joined, each with its object.
 func (r *reconciler) apply(ctx context.Context, ud *kruise.UnitedDeployment, p *plan) error {
-	steps := make([]func() error, 0, len(p.create)+len(p.change)+len(p.drain)+len(p.remove)+len(p.mark))
+	steps := make([]func() error, 0, len(p.create)+len(p.change)+len(p.drain)+len(p.remove)+len(p.mark)+len(p.replace))
 	for _, c := range p.create {
 		steps = append(steps, func() error { return r.create(ctx, ud, c) })
 	}
@@ -51,6 +51,9 @@ func (r *reconciler) apply(ctx context.Context, ud *kruise.UnitedDeployment, p *
 	}
 	for _, m := range p.mark {
 		steps = append(steps, func() error { return r.mark(ctx, ud, m) })
+	}
+	for _, pod := range p.replace {
+		steps = append(steps, func() error { return r.replacePod(ctx, ud, pod) })
 	}
 	errs := make([]error, len(steps))
 	var group errgroup.Group
