@@ -110,14 +110,9 @@ func (s *Store) Bind(ctx context.Context, work types.NamespacedName, ref Ref) er
 	s.refs[work], s.works[ref] = ref, work
 	s.mu.Unlock()
 
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(ref.GroupVersionKind)
-	informer, err := s.cache.GetInformer(ctx, object, cache.BlockUntilSynced(false))
+	informer, err := s.watch(ctx, ref.GroupVersionKind)
 	if err != nil {
 		return err
-	}
-	if err := s.watch(ref.GroupVersionKind, informer); err != nil {
-		return fmt.Errorf("watch %s: %w", ref.Kind, err)
 	}
 	if informer.HasSynced() {
 		return nil
@@ -145,14 +140,26 @@ func (s *Store) Bound(namespace string) map[Ref]types.NamespacedName {
 	return bound
 }
 
-// watch sees to it that there is exactly one handler for each kind.
-func (s *Store) watch(kind schema.GroupVersionKind, informer cache.Informer) error {
+// Watch begins to watch a kind without waiting for its first list, for OnUnordered.
+func (s *Store) Watch(ctx context.Context, kind schema.GroupVersionKind) error {
+	_, err := s.watch(ctx, kind)
+	return err
+}
+
+// watch sees to it that there is exactly one handler for each kind. It does not wait.
+func (s *Store) watch(ctx context.Context, kind schema.GroupVersionKind) (cache.Informer, error) {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	informer, err := s.cache.GetInformer(ctx, object, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.watched[kind] {
-		return nil
+		return informer, nil
 	}
-	_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) { s.changed(kind, object, false) },
 		UpdateFunc: func(before, after any) {
 			a, aOK := before.(*unstructured.Unstructured)
@@ -169,14 +176,15 @@ func (s *Store) watch(kind schema.GroupVersionKind, informer cache.Informer) err
 			s.changed(kind, object, true)
 		},
 	})
-	if err == nil {
-		s.watched[kind] = true
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", kind.Kind, err)
 	}
-	return err
+	s.watched[kind] = true
+	return informer, nil
 }
 
 // OnUnordered calls changed when an object that no Work carries comes, changes, or is gone or without the label. Of kinds that
-// no Work named it is not called.
+// no Work named, and that Watch was not called for, it is not called.
 func (s *Store) OnUnordered(changed func(ref Ref, object metav1.Object, gone bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

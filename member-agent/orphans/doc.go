@@ -3,6 +3,7 @@
 // namespace was restored, or a person copied an object with its labels. Orphans keep running. They are reported in
 // MemberCluster.status, and never changed or deleted.
 //
-// Lists are metadata only and select the label. They are made when the hub has answered a session, when a Work vanished,
-// when the watch of ordered kinds shows an object without an order, and every ten minutes for the other kinds.
+// Lists are metadata only and select the label. They are made when the hub has answered a session, when a Work vanished, and
+// when the watch of marked objects shows one without an order. That watch has the kinds that Works name and those of known
+// orphans; the other kinds are listed every ten minutes.
 package orphans

@@ -74,6 +74,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	for _, ref := range found {
+		if err := r.Objects.Watch(ctx, ref.GroupVersionKind); err != nil { // its end is to be seen at once
+			return ctrl.Result{}, fmt.Errorf("watch the orphans of kind %s: %w", ref.Kind, err)
+		}
+	}
 	settled, again := settle(found, r.since, now, settlePause)
 	r.remember(hubID, found)
 	if again > 0 && !r.reported {
