@@ -27,8 +27,8 @@ type Hub interface {
 	MayExecute(ctx context.Context) bool
 	// MayExecuteNew tells whether orders that were not carried out before may be.
 	MayExecuteNew(ctx context.Context) bool
-	// Orphaned tells that the object of a Work stands though the Work vanished; an empty text that it does no more.
-	Orphaned(name types.NamespacedName, object string)
+	// Orphaned tells that an object with the label of this hub exists though its Work vanished; no object that it does no more.
+	Orphaned(name types.NamespacedName, object, hubID string)
 	// Client writes to the hub.
 	Client() client.Client
 	// Source wakes a controller for Works.

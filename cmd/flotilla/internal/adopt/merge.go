@@ -23,7 +23,9 @@ func merged(members []member) (*unstructured.Unstructured, error) {
 	object.SetGroupVersionKind(first.GroupVersionKind())
 	object.SetNamespace(first.GetNamespace())
 	object.SetName(first.GetName())
-	object.SetLabels(first.GetLabels())
+	labels := maps.Clone(first.GetLabels())
+	delete(labels, topology.LabelHub)
+	object.SetLabels(labels)
 	annotations := maps.Clone(first.GetAnnotations())
 	maps.DeleteFunc(annotations, func(key, _ string) bool {
 		return key == corev1.LastAppliedConfigAnnotation || strings.HasPrefix(key, topology.GroupVersion.Group+"/")
