@@ -66,6 +66,8 @@ type overTime struct {
 
 	wake    time.Duration // when the last plan asks for the next pass
 	changes int           // of pods and children
+	passed  int           // the changes that the last pass has seen
+	due     time.Time     // when a pass is due without a change
 
 	target int32 // pods that were ready at a time, at most what is asked for
 	loss   int32 // what the limits of the children allow to be down since the update began
@@ -158,6 +160,7 @@ func (s *overTime) run() error {
 
 // disturb changes the image, the replicas or the nodes of a subset.
 func (s *overTime) disturb() {
+	s.changes++
 	switch s.random.IntN(3) {
 	case 0:
 		revision := fmt.Sprintf("web-%d", len(s.o.revision)+s.passes)
@@ -195,10 +198,16 @@ func (s *overTime) step() error {
 	if err := s.checkReady(); err != nil {
 		return err
 	}
-	if s.random.IntN(3) > 0 {
-		return s.pass()
+	if s.random.IntN(3) == 0 || s.changes == s.passed && s.o.now.Before(s.due) {
+		return nil // it was not woken yet
 	}
-	return nil
+	s.passed = s.changes
+	err := s.pass()
+	s.due = s.o.now.Add(time.Hour)
+	if s.wake > 0 {
+		s.due = s.o.now.Add(s.wake)
+	}
+	return err
 }
 
 // child returns the child of a cell, nil if there is none.
@@ -464,7 +473,7 @@ func (s *overTime) reach() {
 	for _, c := range s.cells {
 		if live := s.child(c); live != nil {
 			has, _ := c.count()
-			ready += min(live.pods.ready, int32(has))
+			ready += min(live.pods.ready, int32(has), live.replicas)
 		}
 	}
 	s.target = max(s.target, min(n, ready))

@@ -87,14 +87,15 @@ func reserve(pods []*corev1.Pod, replicas, was int32, known map[types.UID]string
 	if was > 0 || r.pods > 0 || len(stuck) > 0 {
 		stuck = append(stuck, waiting...)
 	}
-	room := int(replicas) - len(pods)
-	stuck = stuck[:max(0, len(stuck)+min(0, room))]
 	// Pods without a node come first: one that has a node may be another pod that is updated.
 	slices.SortStableFunc(others, func(a, b *corev1.Pod) int {
 		return cmp.Compare(len(a.Spec.NodeName), len(b.Spec.NodeName))
 	})
-	replaced := max(0, int(was-released-r.pods)-len(stuck))
-	replaced = min(replaced, max(0, int(replicas-r.pods)-len(stuck)))
+	room := int(replicas) - len(pods)
+	surplus := max(0, -room)
+	others, surplus = others[:max(0, len(others)-surplus)], max(0, surplus-len(others))
+	stuck = stuck[:max(0, len(stuck)-surplus)]
+	replaced := max(0, int(min(was-released, replicas)-r.pods)-len(stuck))
 	stuck = append(stuck, others[:min(len(others), replaced)]...)
 	for _, pod := range stuck {
 		r.marks = append(r.marks, mark{pod, reservedValue})
@@ -136,7 +137,7 @@ func allowReserved(value *intstr.IntOrString, share string, o order) *intstr.Int
 	if value == nil {
 		value = new(intstr.FromString(share))
 	}
-	most, err := unavailable(value, o.replicas, o.waiting+min(o.covered, o.reserved-o.waiting))
+	most, err := unavailable(value, o.replicas, o.waiting+min(o.covered, o.reserved-o.waiting, o.replicas-o.waiting))
 	if err != nil {
 		return value
 	}
@@ -145,9 +146,9 @@ func allowReserved(value *intstr.IntOrString, share string, o order) *intstr.Int
 	}
 	allowed, _ := unavailable(value, o.replicas, min(o.covered, o.reserved)) // it could be read before
 	if has := liveUnavailable(o.live.object); has != nil && has.Type == intstr.Int {
-		allowed = max(allowed, min(has.IntVal, most))
+		allowed = max(allowed, has.IntVal)
 	}
-	return new(intstr.FromInt32(allowed))
+	return new(intstr.FromInt32(min(allowed, most)))
 }
 
 // unavailable returns what value allows of replicas pods beside those that are reserved, and these.
@@ -173,8 +174,8 @@ func allowReservedInDeployment(spec *appsv1.DeploymentSpec, o order) {
 	rolling.MaxUnavailable = allowReserved(rolling.MaxUnavailable, deploymentShare, o)
 }
 
-// cover returns how many of the reserved pods of each subset others serve in place of. Those of the first subsets are
-// served for first.
+// cover finds how many of the reserved pods of each subset others serve in place of, those of the first subsets first. A
+// subset that shrinks gives up waiting pods first.
 func (p *plan) cover(now []*child) {
 	standIns := int32(0)
 	for i := range p.subsets {
@@ -184,6 +185,9 @@ func (p *plan) cover(now []*child) {
 	}
 	for i := range p.subsets {
 		s := &p.subsets[i]
+		if now[i] != nil {
+			s.waiting = max(0, s.waiting-max(0, now[i].replicas-s.desired))
+		}
 		s.covered = min(s.reserved, standIns)
 		standIns -= s.covered
 	}
