@@ -33,6 +33,7 @@ func TestStories(t *testing.T) {
 	w.tell(t, "stateful sets", statefulSetChildren, "a", "b", "c")
 	w.tell(t, "joins during an update", func(w *world) { joinsDuringUpdate(w, func(*v1beta1.UnitedDeployment) {}) }, "a")
 	w.tell(t, "joins during an update with stateful sets", func(w *world) { joinsDuringUpdate(w, statefulSets) }, "a")
+	t.Run("Case4", func(t *testing.T) { waitsOfControllers(t, w) }) // last, because it moves the clock
 }
 
 // Pods that find no node.

@@ -36,10 +36,9 @@ func (c *laterClock) move(by time.Duration) {
 	c.by += by
 }
 
-// Waits of the controllers of Kubernetes.
-func TestCase4(t *testing.T) {
-	t.Parallel() // most of its time is waiting
-	w := newWorld(t)
+// waitsOfControllers are stories of children whose controllers wait for what only a person does.
+func waitsOfControllers(t *testing.T, w *world) {
+	t.Helper()
 	w.tell(t, "a broken pod is replaced after undo and scale-out goes on", brokenThenBack, "a")
 	w.tell(t, "a first template that is broken is replaced", brokenFromTheBeginning, "a")
 	w.tell(t, "a pod that runs and never was ready is replaced", neverReadyThenBack, "a")

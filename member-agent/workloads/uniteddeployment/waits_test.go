@@ -94,7 +94,7 @@ func TestCase4WaitsOfStatefulSets(t *testing.T) {
 		return func(set *appsv1.StatefulSet) { set.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: n} }
 	}
 	type P = []*corev1.Pod
-	one := func(ordinal int, revision, state string) *corev1.Pod { return statefulPod(ordinal, revision, state) }
+	one := statefulPod
 	for _, tt := range []struct {
 		name     string
 		replicas int32
@@ -110,7 +110,7 @@ func TestCase4WaitsOfStatefulSets(t *testing.T) {
 	}{
 		{name: "all are Ready", replicas: 2, pods: P{one(0, "update", serving), one(1, "current", serving)}},
 		{name: "undo after an image that cannot be pulled", replicas: 4, change: []func(*appsv1.StatefulSet){undone},
-			pods:    P{one(0, "update", serving), one(1, "update", serving), one(2, "update", serving),
+			pods: P{one(0, "update", serving), one(1, "update", serving), one(2, "update", serving),
 				one(3, "broken", neverPulled)},
 			replace: "db-3", after: time.Second},
 		{name: "another template after a pod that runs and never was Ready", replicas: 2,
