@@ -3,7 +3,6 @@ package uniteddeployment
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -64,57 +63,6 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, failed
 	}
 	return result, nil
-}
-
-// gather reads what the plan needs; nil if there is nothing to do.
-func (r *reconciler) gather(ctx context.Context, request reconcile.Request) (*observed, error) {
-	ud := &kruise.UnitedDeployment{}
-	if err := r.client.Get(ctx, request.NamespacedName, ud); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.ledger.close(request.NamespacedName)
-			return nil, nil
-		}
-		return nil, fmt.Errorf("read UnitedDeployment %s: %w", request.NamespacedName, err)
-	}
-	if ud.DeletionTimestamp != nil {
-		return nil, nil // the garbage collector takes the children
-	}
-	if r.federated != nil {
-		federated, err := r.federated(ctx, request.Namespace)
-		if err != nil {
-			return nil, fmt.Errorf("ask whether namespace %s is federated: %w", request.Namespace, err)
-		}
-		if federated {
-			return nil, nil // the hub owns it
-		}
-	}
-	if r.foreign != nil && r.foreign(ud) {
-		return nil, nil
-	}
-	if r.ledger.behind(request.NamespacedName, ud.UID, ud.ResourceVersion, r.clock.Now()) {
-		return &observed{behind: true}, nil
-	}
-	children, err := r.gatherChildren(ctx, ud)
-	if err != nil {
-		return nil, err
-	}
-	pods, err := r.gatherPods(ctx, ud, children)
-	if err != nil {
-		return nil, err
-	}
-	waiting, err := r.gatherWaits(ctx, children)
-	if err != nil {
-		return nil, err
-	}
-	revisions, err := r.revisions.List(ctx, historyOwner(ud))
-	if err != nil {
-		return nil, err
-	}
-	known, marked := r.ledger.known(request.NamespacedName)
-	return &observed{
-		ud: ud, allowance: r.allowed(ctx, ud), cluster: r.cluster, children: children, revisions: revisions, known: known, now: r.clock.Now(), pods: pods, marked: marked,
-		waiting: waiting,
-	}, nil
 }
 
 // plan names the revision of the template, which may have to be written first, and makes the plan.
