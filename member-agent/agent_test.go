@@ -96,7 +96,7 @@ func (b *bed) create(t *testing.T, c client.Client, object client.Object) {
 func (b *bed) join(t *testing.T, id string) {
 	t.Helper()
 	b.create(t, b.hub, &topology.MemberCluster{
-		ObjectMeta: metav1.ObjectMeta{Name: cluster},
+		ObjectMeta: metav1.ObjectMeta{Name: cluster, Annotations: map[string]string{topology.AnnotationHubID: hubID}},
 		Spec:       topology.MemberClusterSpec{Accepted: true, ClusterID: id},
 	})
 }

@@ -48,6 +48,7 @@ func TestAgent(t *testing.T) {
 	t.Run("a Work that cannot be read says why", b.testUnreadable)
 	t.Run("suspended Works are not carried out", b.testSuspended)
 	t.Run("deletion", b.testDeletion)
+	t.Run("objects with the hub's label and without an order are reported as orphans", b.testOrphans)
 	t.Run("an order waits for what it needs", b.testNeeds)
 	t.Run("a claim is made once and never changed or deleted", b.testClaims)
 	t.Run("a CloneSet runs, and its report says what is in use", b.testCloneSet)
@@ -56,7 +57,9 @@ func TestAgent(t *testing.T) {
 	t.Run("a restarted agent changes nothing and goes on", func(t *testing.T) {
 		// The clock of this one is minutes behind that of the one before, and of the hub.
 		behind := skewed{by: -7 * time.Minute}
-		b.testRestart(t, stop, func() { stop = b.agentAt(whole, b.fleet.Hub().RESTConfig(), behind) })
+		b.testOrphansAfterRestart(t, func() {
+			b.testRestart(t, stop, func() { stop = b.agentAt(whole, b.fleet.Hub().RESTConfig(), behind) })
+		})
 	})
 	t.Run("without the hub drift is repaired, and orders are carried out after", b.testHubAway)
 	t.Run("an agent that starts without its hub runs workloads, and finds the hub later", func(t *testing.T) {

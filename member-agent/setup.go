@@ -36,6 +36,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/link/credential"
 	"github.com/flotilla-dev/flotilla/member-agent/meter"
 	"github.com/flotilla-dev/flotilla/member-agent/objects"
+	"github.com/flotilla-dev/flotilla/member-agent/orphans"
 	"github.com/flotilla-dev/flotilla/member-agent/report"
 	"github.com/flotilla-dev/flotilla/member-agent/tracing"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
@@ -179,6 +180,11 @@ func setupHub(ctx context.Context, mgr ctrl.Manager, options Options, hub *link.
 	tracer := tracing.New(options.Tracing, options.ClusterName)
 	if err := apply.Setup(mgr, apply.Options{
 		Hub: hub, Objects: store, Outcomes: outcomes, Copies: kept, Allowed: options.Allowed, Workers: options.Workers, Clock: options.Clock, Tracer: tracer,
+	}); err != nil {
+		return err
+	}
+	if err := orphans.Setup(mgr, orphans.Options{
+		Hub: hub, Objects: store, Copies: kept, Kinds: options.Allowed.GroupKinds(), Clock: options.Clock,
 	}); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -37,6 +38,16 @@ func carried() []schema.GroupKind {
 	for _, kind := range []string{"ConfigMap", "PersistentVolumeClaim", "Secret", "Service", "ServiceAccount"} {
 		kinds = append(kinds, schema.GroupKind{Group: corev1.GroupName, Kind: kind})
 	}
+	return kinds
+}
+
+// GroupKinds returns the kinds that a hub may bring, sorted; those of all agents where every kind is allowed.
+func (a Allowed) GroupKinds() []schema.GroupKind {
+	kinds := carried()
+	if a.Kinds != nil {
+		kinds = slices.Collect(maps.Keys(a.Kinds))
+	}
+	slices.SortFunc(kinds, func(a, b schema.GroupKind) int { return strings.Compare(a.String(), b.String()) })
 	return kinds
 }
 

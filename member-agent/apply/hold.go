@@ -46,11 +46,11 @@ func (r *Reconciler) orphan(ctx context.Context, w *work.Work) error {
 		}
 		if facts.Live != nil && Owner(facts.Live) == m.order.HubID {
 			r.Outcomes.drop(name)
-			r.Hub.Orphaned(name, m.order.Ref.String())
+			r.Hub.Orphaned(name, m.order.Ref.Qualified(), m.order.HubID)
 			return nil
 		}
 	}
-	r.Hub.Orphaned(name, "")
+	r.Hub.Orphaned(name, "", "")
 	if err := r.Copies.Drop(ctx, name); err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		// It was seen terminating, and went before the object: the order to delete stands.
 	}
 	m := r.recall(req.NamespacedName, w)
-	r.Hub.Orphaned(req.NamespacedName, "")
+	r.Hub.Orphaned(req.NamespacedName, "", "")
 	if m.orderErr == nil {
 		if why := r.Allowed.refuses(m.order); why != "" {
 			return ctrl.Result{}, r.refuse(ctx, w, m, why)

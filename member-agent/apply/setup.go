@@ -27,8 +27,9 @@ type Hub interface {
 	MayExecute(ctx context.Context) bool
 	// MayExecuteNew tells whether orders that were not carried out before may be.
 	MayExecuteNew(ctx context.Context) bool
-	// Orphaned tells that the object of a Work stands though the Work vanished; an empty text that it does no more.
-	Orphaned(name types.NamespacedName, object string)
+	// Orphaned tells that an object exists whose Work vanished, and the id of the hub in its label; an empty object that it
+	// exists no more.
+	Orphaned(name types.NamespacedName, object, hubID string)
 	// Client writes to the hub.
 	Client() client.Client
 	// Source wakes a controller for Works.

@@ -222,6 +222,9 @@ func (l *Link) watchOwn(ctx context.Context) error {
 		UpdateFunc: func(before, after any) {
 			a, aOK := before.(*topology.MemberCluster)
 			b, bOK := after.(*topology.MemberCluster)
+			if aOK && bOK && a.Annotations[topology.AnnotationHubID] != b.Annotations[topology.AnnotationHubID] {
+				l.ordersChanged(true)
+			}
 			if aOK && bOK && a.UID == b.UID && a.Spec.ClusterID == b.Spec.ClusterID && a.Status.ClusterID == b.Status.ClusterID {
 				if a.Status.Session != b.Status.Session || a.Spec.AcknowledgedSession != b.Spec.AcknowledgedSession {
 					wake(l.sessions.changed)

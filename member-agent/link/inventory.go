@@ -99,6 +99,7 @@ func (l *Link) takeInventory(ctx context.Context, state *inventory) (bool, error
 	if state.written != nil && state.written.UID == member.UID && !atLeast(member.ResourceVersion, state.written.ResourceVersion) {
 		member = state.written // the cache has not seen our own write yet
 	}
+	l.orphaned(&status, member)
 	now := l.config.Clock.Now()
 	due := now.Sub(state.capacityAt) >= inventoryEvery
 	if equality.Semantic.DeepEqual(facts(member.Status), facts(status)) && (!due || !capacityMoved(member.Status.Zones, status.Zones)) {
@@ -136,7 +137,6 @@ func (l *Link) look(ctx context.Context, state *inventory) (topology.MemberClust
 	status := survey(nodes.Items, pods.Items)
 	status.SurveyedAt = &surveyed
 	status.ClusterID = *l.clusterID.Load()
-	status.Orphaned, status.Orphans = l.orphaned()
 	status.KubernetesVersion, status.AgentVersion = state.version, l.config.AgentVersion
 	return status, nil
 }

@@ -66,10 +66,9 @@ type Link struct {
 	end     context.CancelCauseFunc
 	version string
 
-	mu     sync.Mutex
-	queues []requestQueue
-	// orphans are the member objects whose Works vanished.
-	orphans map[types.NamespacedName]string
+	mu      sync.Mutex
+	queues  []requestQueue
+	orphans orphans
 }
 
 // New returns a link that has not dialled yet: the hub may be away.
@@ -84,7 +83,7 @@ func New(config Config, member cluster.Cluster) (*Link, error) {
 		config: config, member: member,
 		contact: contact{clock: config.Clock, log: config.Log},
 		pinned:  make(chan struct{}, 1), surveyed: make(chan struct{}, 1),
-		sessions: sessions{changed: make(chan struct{}, 1)}, orphans: map[types.NamespacedName]string{},
+		sessions: sessions{changed: make(chan struct{}, 1)}, orphans: orphans{vanished: map[types.NamespacedName]orphan{}},
 	}
 	// A fixed mapper: discovery would ask a hub that may be away, and for more than the agent may see.
 	mapper := meta.NewDefaultRESTMapper(nil)

@@ -270,6 +270,7 @@ func (l *Link) lookAtSession(ctx context.Context) error {
 		}
 		l.config.Log.Info("The hub has answered the session; new orders are carried out", "session", after.number)
 		l.wakeAll(ctx)
+		l.ordersChanged(true)
 	}
 	return nil
 }
@@ -283,12 +284,12 @@ func (l *Link) worksOf(ctx context.Context, member *topology.MemberCluster) (map
 	if member == nil || phase != closed {
 		return names, nil
 	}
-	list := &work.WorkList{}
-	if err := l.cache.List(ctx, list, client.InNamespace(l.Namespace()), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list the Works in the cache: %w", err)
+	works, err := l.Works(ctx)
+	if err != nil {
+		return nil, err
 	}
-	for i := range list.Items {
-		names[client.ObjectKeyFromObject(&list.Items[i])] = true
+	for i := range works {
+		names[client.ObjectKeyFromObject(&works[i])] = true
 	}
 	return names, nil
 }
@@ -317,15 +318,14 @@ func (l *Link) announce(ctx context.Context, member *topology.MemberCluster, nex
 func (l *Link) open(ctx context.Context, next session) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	live := &metav1.PartialObjectMetadataList{}
-	live.SetGroupVersionKind(work.GroupVersion.WithKind("WorkList"))
 	sent := l.config.Clock.Now()
-	if err := l.client.List(ctx, live, client.InNamespace(l.Namespace())); err != nil {
-		return false, fmt.Errorf("list the orders that stand in namespace %s of the hub: %w", l.Namespace(), err)
+	live, err := l.liveWorks(ctx)
+	if err != nil {
+		return false, err
 	}
-	ordered := make(map[string]int64, len(live.Items))
-	for i := range live.Items {
-		w := &live.Items[i]
+	ordered := make(map[string]int64, len(live))
+	for i := range live {
+		w := &live[i]
 		if sequence, err := strconv.ParseInt(w.Annotations[topology.AnnotationSequence], 10, 64); err == nil {
 			ordered[w.Annotations[topology.AnnotationWorkload]] = sequence
 		}
@@ -337,6 +337,16 @@ func (l *Link) open(ctx context.Context, next session) (bool, error) {
 	}
 	l.sessions.session, l.sessions.ordered = next, ordered
 	return true, nil
+}
+
+// liveWorks reads the metadata of the Works past the cache.
+func (l *Link) liveWorks(ctx context.Context) ([]metav1.PartialObjectMetadata, error) {
+	live := &metav1.PartialObjectMetadataList{}
+	live.SetGroupVersionKind(work.GroupVersion.WithKind("WorkList"))
+	if err := l.client.List(ctx, live, client.InNamespace(l.Namespace())); err != nil {
+		return nil, fmt.Errorf("list the Works in namespace %s of the hub: %w", l.Namespace(), err)
+	}
+	return live.Items, nil
 }
 
 // Rounds wakes a controller for every Work when a session begins.

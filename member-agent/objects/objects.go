@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -35,6 +36,15 @@ type Ref struct {
 	types.NamespacedName
 }
 
+// Qualified returns "Kind.group namespace/name", without the parts that the object lacks: the kind as kubectl takes it.
+func (r Ref) Qualified() string {
+	name := r.Name
+	if r.Namespace != "" {
+		name = r.NamespacedName.String()
+	}
+	return r.GroupKind().String() + " " + name
+}
+
 // String returns "Kind namespace/name".
 func (r Ref) String() string { return r.Kind + " " + r.NamespacedName.String() }
 
@@ -48,6 +58,7 @@ type Store struct {
 	works       map[Ref]types.NamespacedName
 	refs        map[types.NamespacedName]Ref
 	subscribers []func(work types.NamespacedName)
+	unordered   []func(ref Ref, object metav1.Object, gone bool)
 }
 
 // New returns a store of the objects with a label, in the member that config reaches. It asks nothing of the member before Start.
@@ -99,14 +110,9 @@ func (s *Store) Bind(ctx context.Context, work types.NamespacedName, ref Ref) er
 	s.refs[work], s.works[ref] = ref, work
 	s.mu.Unlock()
 
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(ref.GroupVersionKind)
-	informer, err := s.cache.GetInformer(ctx, object, cache.BlockUntilSynced(false))
+	informer, err := s.watch(ctx, ref.GroupVersionKind)
 	if err != nil {
 		return err
-	}
-	if err := s.watch(ref.GroupVersionKind, informer); err != nil {
-		return fmt.Errorf("watch %s: %w", ref.Kind, err)
 	}
 	if informer.HasSynced() {
 		return nil
@@ -134,37 +140,58 @@ func (s *Store) Bound(namespace string) map[Ref]types.NamespacedName {
 	return bound
 }
 
-// watch sees to it that there is exactly one handler for each kind.
-func (s *Store) watch(kind schema.GroupVersionKind, informer cache.Informer) error {
+// Watch begins to watch a kind without waiting for its first list, for OnUnordered.
+func (s *Store) Watch(ctx context.Context, kind schema.GroupVersionKind) error {
+	_, err := s.watch(ctx, kind)
+	return err
+}
+
+// watch sees to it that there is exactly one handler for each kind. It does not wait.
+func (s *Store) watch(ctx context.Context, kind schema.GroupVersionKind) (cache.Informer, error) {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	informer, err := s.cache.GetInformer(ctx, object, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.watched[kind] {
-		return nil
+		return informer, nil
 	}
-	_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(object any) { s.changed(kind, object) },
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(object any) { s.changed(kind, object, false) },
 		UpdateFunc: func(before, after any) {
 			a, aOK := before.(*unstructured.Unstructured)
 			b, bOK := after.(*unstructured.Unstructured)
 			if aOK && bOK && a.GetResourceVersion() == b.GetResourceVersion() {
 				return // a resync, not a change
 			}
-			s.changed(kind, after)
+			s.changed(kind, after, false)
 		},
 		DeleteFunc: func(object any) {
 			if gone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
 				object = gone.Obj
 			}
-			s.changed(kind, object)
+			s.changed(kind, object, true)
 		},
 	})
-	if err == nil {
-		s.watched[kind] = true
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", kind.Kind, err)
 	}
-	return err
+	s.watched[kind] = true
+	return informer, nil
 }
 
-func (s *Store) changed(kind schema.GroupVersionKind, object any) {
+// OnUnordered calls changed when an object that no Work carries comes, changes, or is gone or without the label. Of kinds that
+// no Work named, and that Watch was not called for, it is not called.
+func (s *Store) OnUnordered(changed func(ref Ref, object metav1.Object, gone bool)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unordered = append(s.unordered, changed)
+}
+
+func (s *Store) changed(kind schema.GroupVersionKind, object any, gone bool) {
 	o, ok := object.(*unstructured.Unstructured)
 	if !ok {
 		return
@@ -174,6 +201,9 @@ func (s *Store) changed(kind schema.GroupVersionKind, object any) {
 	defer s.mu.RUnlock()
 	work, ok := s.works[ref]
 	if !ok {
+		for _, changed := range s.unordered {
+			changed(ref, o, gone)
+		}
 		return
 	}
 	for _, wake := range s.subscribers {

@@ -89,11 +89,12 @@ type MemberClusterStatus struct {
 	// nodes is "ready/all" nodes, for a column of kubectl get.
 	// +optional
 	Nodes string `json:"nodes,omitempty"`
-	// orphaned is how many objects stand in the member whose Works vanished from the hub without having been deleted.
+	// orphaned is how many objects of the member carry the label of the hub and have no order: no Work names them.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Orphaned int32 `json:"orphaned,omitempty"`
-	// orphans names the first 16 of those objects, as "Kind namespace/name".
+	// orphans names the first 16 of those objects, as "Kind.group namespace/name"; " (hub ID)" follows where an earlier hub
+	// ordered the object.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
@@ -116,7 +117,8 @@ const (
 	// MemberIdentity is False while an agent of another cluster tries to come under the member's name. It is there from the
 	// first such refusal on.
 	MemberIdentity = "Identity"
-	// MemberOrphans is True while objects stand in the member whose Works vanished. It is there from the first one on.
+	// MemberOrphans is True while objects of the member carry the hub's label and have no order. It is there from the first
+	// one on.
 	MemberOrphans = "Orphans"
 	// MemberPlausible is False while the member reports what cannot be true. It is there from the first such report on.
 	MemberPlausible = "Plausible"
@@ -154,9 +156,9 @@ const (
 	ReasonNotInKarmada = "NotInKarmada"
 	// ReasonNeverConnected: no Lease of the agent was seen yet.
 	ReasonNeverConnected = "NeverConnected"
-	// ReasonOrphaned: objects stand whose Works vanished without having been deleted.
+	// ReasonOrphaned: objects of the member carry the hub's label and have no order.
 	ReasonOrphaned = "Orphaned"
-	// ReasonNoOrphans: no object stands without its Work any more.
+	// ReasonNoOrphans: every object that carries the hub's label has its order again.
 	ReasonNoOrphans = "NoOrphans"
 	// ReasonNonsense: reports of the member hold numbers that no cluster can have; they count as far as they can be true.
 	ReasonNonsense = "Nonsense"

@@ -2,13 +2,13 @@ package agent
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/orphans"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -136,25 +136,22 @@ func identityCondition(f facts) (metav1.Condition, bool) {
 	return c, true
 }
 
-// orphansCondition tells of objects that stand without their Works. It is written only from the first one on.
+// orphansCondition names objects that carry the hub's label and have no order. It is written only from the first one on.
 func orphansCondition(f facts) (metav1.Condition, bool) {
 	m := f.member
 	c := metav1.Condition{Type: topology.MemberOrphans}
 	if m.Status.Orphaned > 0 {
 		c.Status, c.Reason = metav1.ConditionTrue, topology.ReasonOrphaned
-		c.Message = fmt.Sprintf("%d objects stand in MemberCluster %s whose Works vanished from the hub without having been deleted (first of them: %s); they run on and get no orders; delete them there, take the label %s off those that are to stay, or give the hub their workloads again",
-			m.Status.Orphaned, m.Name, strings.Join(m.Status.Orphans[:min(len(m.Status.Orphans), orphansInMessage)], ", "), topology.LabelHub)
+		c.Message = orphans.Message(m, f.hubID)
 		return c, true
 	}
 	if meta.FindStatusCondition(m.Status.Conditions, topology.MemberOrphans) == nil {
 		return c, false
 	}
-	c.Status, c.Reason, c.Message = metav1.ConditionFalse, topology.ReasonNoOrphans, "every object of this hub has its Work"
+	c.Status, c.Reason = metav1.ConditionFalse, topology.ReasonNoOrphans
+	c.Message = "every object that carries the label of this hub has its order"
 	return c, true
 }
-
-// orphansInMessage is how many orphans a message names; the rest stands in status.orphans.
-const orphansInMessage = 3
 
 // plausibleCondition tells of reports that cannot be true. It is written only from the first one on.
 func plausibleCondition(f facts) (metav1.Condition, bool) {

@@ -90,7 +90,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // apply makes the member's namespace as soon as a person accepted it, so that its agent finds a place for its Lease, and
-// pins its id once that is known.
+// pins its id once that is known. The agent reads the hub's id there.
 func (r *Reconciler) apply(ctx context.Context, member *topology.MemberCluster, pin string, conditions []metav1.Condition) error {
 	accepted := meta.FindStatusCondition(conditions, topology.MemberAccepted)
 	if accepted.Status != metav1.ConditionTrue && accepted.Reason != topology.ReasonNeverConnected {
@@ -107,14 +107,18 @@ func (r *Reconciler) apply(ctx context.Context, member *topology.MemberCluster, 
 	if err != nil {
 		return fmt.Errorf("ensure namespace %s of MemberCluster %s: %w", name, member.Name, err)
 	}
-	if pin == "" {
+	if pin == "" && member.Annotations[topology.AnnotationHubID] == r.hubID {
 		return nil
 	}
 	base := member.DeepCopy()
-	member.Spec.ClusterID = pin
+	if pin != "" {
+		member.Spec.ClusterID = pin
+	}
+	// The agent has no other way to know which objects carry this hub's label.
+	metav1.SetMetaDataAnnotation(&member.ObjectMeta, topology.AnnotationHubID, r.hubID)
 	// With the resourceVersion: the pin is for the agent that was looked at.
 	if err := r.client.Patch(ctx, member, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), wire.ManagerInventory); err != nil {
-		return fmt.Errorf("pin the cluster id of MemberCluster %s: %w", member.Name, err)
+		return fmt.Errorf("write the ids of the cluster and the hub on MemberCluster %s: %w", member.Name, err)
 	}
 	return nil
 }

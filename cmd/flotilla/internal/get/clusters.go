@@ -23,6 +23,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
+	"github.com/flotilla-dev/flotilla/hub/orphans"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -100,6 +101,16 @@ type Cluster struct {
 	Taints         []string `json:"taints,omitempty"`
 	// Troubles are sentences about what is wrong.
 	Troubles []string `json:"troubles,omitempty"`
+	// Orphaned is how many objects there carry the hub's label and have no order; Orphans are the first of them.
+	Orphaned int32    `json:"orphaned,omitempty"`
+	Orphans  []Orphan `json:"orphans,omitempty"`
+}
+
+// Orphan is an object of a member that carries the hub's label and has no order.
+type Orphan struct {
+	Object string `json:"object"`
+	// Remedies are the commands that end that, with what each does.
+	Remedies []string `json:"remedies,omitempty"`
 }
 
 // gather reads the members of the names, or all.
@@ -187,6 +198,11 @@ func clusterOf(m *topology.MemberCluster, works []work.Work, lease *coordination
 			c.Troubles = append(c.Troubles, fmt.Sprintf("%s=%s, %s: %s", found.Type, found.Status, found.Reason, found.Message))
 		}
 	}
+	for _, name := range m.Status.Orphans {
+		orphan := Orphan{Object: name, Remedies: orphans.Commands(m.Name, name, m.Annotations[topology.AnnotationHubID])}
+		c.Orphans = append(c.Orphans, orphan)
+	}
+	c.Orphaned = m.Status.Orphaned
 	return c
 }
 
@@ -234,6 +250,7 @@ func write(out io.Writer, clusters []Cluster) error {
 		for _, trouble := range c.Troubles {
 			fmt.Fprintf(&troubles, "%s: %s\n", c.Name, trouble)
 		}
+		writeOrphans(&troubles, c)
 	}
 	if err := console.Table(out, table.String()); err != nil {
 		return err
@@ -245,6 +262,19 @@ func write(out io.Writer, clusters []Cluster) error {
 		return fmt.Errorf("write the result: %w", err)
 	}
 	return nil
+}
+
+// writeOrphans writes the commands for each orphan.
+func writeOrphans(out *strings.Builder, c *Cluster) {
+	for _, orphan := range c.Orphans {
+		fmt.Fprintf(out, "%s: %s has no order\n", c.Name, orphan.Object)
+		for _, remedy := range orphan.Remedies {
+			fmt.Fprintf(out, "  %s\n", remedy)
+		}
+	}
+	if more := int(c.Orphaned) - len(c.Orphans); more > 0 && len(c.Orphans) > 0 {
+		fmt.Fprintf(out, "%s: %d more without an order\n", c.Name, more)
+	}
 }
 
 // share is what is requested of what there is, as "12%"; a dash where nothing is known.
