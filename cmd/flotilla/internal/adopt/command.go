@@ -18,6 +18,7 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/apply"
@@ -162,12 +163,37 @@ func (v *verb) gather(ctx context.Context, hub client.Client, key wire.Key) ([]m
 		} else if err != nil {
 			return nil, fmt.Errorf("read %s in %s: %w", key.Sentence(), name, err)
 		}
-		if owner := apply.Owner(live); owner != "" {
-			return nil, fmt.Errorf("%s in %s belongs to a hub already (label %s=%s): withdraw it there first, with the annotation %s=%s", key.Sentence(), name, topology.LabelHub, owner, topology.AnnotationWithdraw, topology.WithdrawOrphan)
+		if err := checkOwner(ctx, hub, key, name, apply.Owner(live)); err != nil {
+			return nil, err
 		}
 		members = append(members, member{name, c, live})
 	}
 	return members, nil
+}
+
+// checkOwner refuses an object that has an order already. An object with the label of this hub and without an order is an
+// orphan.
+func checkOwner(ctx context.Context, hub client.Client, key wire.Key, member, owner string) error {
+	if owner == "" {
+		return nil
+	}
+	hubID, err := wire.HubID(ctx, hub)
+	if err != nil {
+		return err
+	}
+	if owner != hubID {
+		return fmt.Errorf("%s in %s belongs to another hub (label %s=%s): withdraw it there first, with the annotation %s=%s",
+			key.Sentence(), member, topology.LabelHub, owner, topology.AnnotationWithdraw, topology.WithdrawOrphan)
+	}
+	err = hub.Get(ctx, key.Work(member), &work.Work{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("get the order of %s for %s: %w", key.Sentence(), member, err)
+	}
+	return fmt.Errorf("%s in %s has an order of this hub already: there is nothing to adopt; leave that member out of --from",
+		key.Sentence(), member)
 }
 
 // hubObject returns the object as it is to stand on the hub, and whether it does already.
