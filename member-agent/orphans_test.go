@@ -25,8 +25,8 @@ func marked(hub string, object tree) tree {
 	return object
 }
 
-// testOrphans: objects that carry the hub's label without a Work or a copy of one, as an earlier membership under another name,
-// a restored backup or a copy by hand leaves them.
+// testOrphans: objects that carry the hub's label without a Work or a copy of one, as an earlier membership under
+// another name, a restored backup or a copy by hand leaves them.
 func (b *bed) testOrphans(t *testing.T) {
 	makes := func(object tree) *unstructured.Unstructured {
 		t.Helper()
@@ -41,31 +41,41 @@ func (b *bed) testOrphans(t *testing.T) {
 	b.orphans(t)
 
 	// No event tells of a kind that no Work names, so it comes first.
+	labels := tree{"app": "former"}
+	containers := []any{tree{"name": "main", "image": "web:1"}}
+	pod := tree{"metadata": tree{"labels": labels}, "spec": tree{"containers": containers}}
+	child := tree{"metadata": tree{"labels": labels}, "spec": tree{"template": pod}}
 	set := makes(marked(hubID, tree{
-		"apiVersion": "apps.kruise.io/v1beta1", "kind": "UnitedDeployment", "metadata": tree{"namespace": "shop", "name": "former"},
-		"spec": tree{"replicas": int64(0), "selector": tree{"matchLabels": tree{"app": "former"}}, "template": tree{"cloneSetTemplate": tree{
-			"metadata": tree{"labels": tree{"app": "former"}}, "spec": tree{"template": tree{"metadata": tree{"labels": tree{"app": "former"}}, "spec": tree{
-				"containers": []any{tree{"name": "main", "image": "registry.example/web:1"}}}}},
-		}}, "topology": tree{"subsets": []any{tree{"name": "a"}}}},
+		"apiVersion": "apps.kruise.io/v1beta1", "kind": "UnitedDeployment",
+		"metadata": tree{"namespace": "shop", "name": "former"},
+		"spec": tree{
+			"replicas": int64(0), "selector": tree{"matchLabels": labels}, "template": tree{"cloneSetTemplate": child},
+			"topology": tree{"subsets": []any{tree{"name": "a"}}},
+		},
 	}))
 	copied := original.DeepCopy()
-	copied.ObjectMeta = metav1.ObjectMeta{Namespace: "shop", Name: "copied", Labels: original.Labels, Annotations: original.Annotations}
+	copied.ObjectMeta = metav1.ObjectMeta{
+		Namespace: "shop", Name: "copied", Labels: original.Labels, Annotations: original.Annotations,
+	}
 	b.create(t, b.member, copied)
 	restored := makes(marked(hubID, configMap("restored", "1")))
 	makes(marked(hubID, configMap("stays", "1"))) // for the tests after this one
 	others := makes(marked("hub-2", configMap("others", "1")))
-	child := marked(hubID, configMap("child", "1"))
-	child["metadata"].(tree)["ownerReferences"] = []any{tree{
+	dependent := marked(hubID, configMap("child", "1"))
+	dependent["metadata"].(tree)["ownerReferences"] = []any{tree{
 		"apiVersion": "v1", "kind": "ConfigMap", "name": original.Name, "uid": string(original.UID), "controller": true,
 	}}
-	owned := makes(child)
+	owned := makes(dependent)
 	makes(marked(hubID, configMap("late", "before")))
 	seen := b.watchOrphans(t)
-	_ = wait.PollUntilContextTimeout(t.Context(), time.Second, 4*time.Second, false, func(context.Context) (bool, error) { return false, nil })
+	b.rounds(t, 4*time.Second)
 	b.create(t, b.hub, order(t, 8, configMap("late", "after")))
 	b.value(t, "late", "after")
 
-	all := []string{"ConfigMap shop/copied", "ConfigMap shop/restored", "ConfigMap shop/stays", "UnitedDeployment.apps.kruise.io shop/former"}
+	all := []string{
+		"ConfigMap shop/copied", "ConfigMap shop/restored", "ConfigMap shop/stays",
+		"UnitedDeployment.apps.kruise.io shop/former",
+	}
 	b.orphans(t, all...)
 	for _, reported := range seen() {
 		if slices.ContainsFunc(reported, func(name string) bool { return !slices.Contains(all, name) }) {
@@ -78,8 +88,8 @@ func (b *bed) testOrphans(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.orphans(t, "ConfigMap shop/copied", "ConfigMap shop/stays", "UnitedDeployment.apps.kruise.io shop/former")
-	unlabel := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, topology.LabelHub))
-	if err := b.member.Patch(t.Context(), set, unlabel); err != nil {
+	unlabel := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, topology.LabelHub)
+	if err := b.member.Patch(t.Context(), set, client.RawPatch(types.MergePatchType, unlabel)); err != nil {
 		t.Fatal(err)
 	}
 	b.create(t, b.hub, order(t, 2, configMap("copied", "taken over")))
@@ -89,13 +99,21 @@ func (b *bed) testOrphans(t *testing.T) {
 	b.orphans(t, "ConfigMap shop/stays")
 
 	for _, object := range []client.Object{others, owned, set} {
-		if err := b.member.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil || object.GetDeletionTimestamp() != nil {
+		err := b.member.Get(t.Context(), client.ObjectKeyFromObject(object), object)
+		if err != nil || object.GetDeletionTimestamp() != nil {
 			t.Errorf("%s was touched: %v", object.GetName(), err)
 		}
 		if err := b.member.Delete(t.Context(), object); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// rounds lets the agent look for a while: what it must not report would be reported then.
+func (b *bed) rounds(t *testing.T, long time.Duration) {
+	t.Helper()
+	never := func(context.Context) (bool, error) { return false, nil }
+	_ = wait.PollUntilContextTimeout(t.Context(), time.Second, long, false, never)
 }
 
 // watchOrphans collects what the MemberCluster names from now on. The returned function ends that.

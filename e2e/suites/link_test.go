@@ -109,7 +109,7 @@ var _ = Describe("The link between hub and member", func() {
 		h.ExpectAtRest(ctx, removed, 3) // the hub knows it again
 		for _, member := range h.MemberNames() {
 			h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", member),
-				metav1.Condition{Type: topology.MemberOrphans, Status: metav1.ConditionTrue, Reason: topology.ReasonOrphaned}, member, "late", "give the hub their workloads again")
+				metav1.Condition{Type: topology.MemberOrphans, Status: metav1.ConditionTrue, Reason: topology.ReasonOrphaned}, member, "late", "flotilla adopt")
 		}
 		h.Hub.Apply(ctx, cloneSet(ns, "late", 3, "a:1", ""))
 		h.ExpectAtRest(ctx, late, 3)

@@ -1,5 +1,5 @@
-// Package orphans explains the objects that MemberCluster.status.orphans names: they carry the label of the hub, and no Work
-// names them. Each gets the commands that adopt it, delete it, or keep it outside the hub. All of it is pure.
+// Package orphans explains the objects that MemberCluster.status.orphans names: they carry the label of the hub, and no
+// Work names them. Each gets the commands that adopt it, delete it, or keep it outside the hub. All of it is pure.
 package orphans
 
 import (
@@ -21,9 +21,11 @@ type Object struct {
 	HubID string
 }
 
-// named is how agents name an orphan: "Kind.group namespace/name", and " (hub ID)" behind it for an earlier hub's. What does not
-// look like that is never put into a command, because it is a member that says it.
-var named = regexp.MustCompile(`^([A-Za-z0-9]{1,63})((?:\.[a-z0-9-]{1,63}){0,8}) (?:([a-z0-9-]{1,63})/)?([a-z0-9][a-z0-9.-]{0,252})(?: \(hub ([a-zA-Z0-9-]{1,63})\))?$`)
+// named is how agents name an orphan: "Kind.group namespace/name", and " (hub ID)" behind it for an earlier hub's. What
+// does not look like that is never put into a command, because it is a member that says it.
+var named = regexp.MustCompile(`^([A-Za-z0-9]{1,63})((?:\.[a-z0-9-]{1,63}){0,8}) ` + // kind and group
+	`(?:([a-z0-9-]{1,63})/)?([a-z0-9][a-z0-9.-]{0,252})` + // namespace and name
+	`(?: \(hub ([a-zA-Z0-9-]{1,63})\))?$`)
 
 // Parse reads a name of MemberCluster.status.orphans, false for anything else.
 func Parse(text string) (Object, bool) {
@@ -51,9 +53,11 @@ func Commands(member, text, hubID string) []string {
 	var all []string
 	switch {
 	case o.HubID != "" && hubID != "":
-		all = append(all, fmt.Sprintf("hand it over to this hub: %s label %s %s=%s --overwrite", kubectl, object, topology.LabelHub, hubID))
+		all = append(all, fmt.Sprintf("hand it over to this hub: %s label %s %s=%s --overwrite",
+			kubectl, object, topology.LabelHub, hubID))
 	case o.HubID == "" && adoptable(o.GroupKind):
-		all = append(all, fmt.Sprintf("adopt it: flotilla adopt %s/%s -n %s --from %s", strings.ToLower(o.Kind), o.Name, o.Namespace, member))
+		all = append(all, fmt.Sprintf("adopt it: flotilla adopt %s/%s -n %s --from %s",
+			strings.ToLower(o.Kind), o.Name, o.Namespace, member))
 	}
 	return append(all,
 		fmt.Sprintf("delete it: %s delete %s", kubectl, object),
@@ -73,11 +77,11 @@ const inMessage = 3
 func Message(member *topology.MemberCluster, hubID string) string {
 	names, count := member.Status.Orphans, int(member.Status.Orphaned)
 	first := names[:min(len(names), inMessage)]
-	text := fmt.Sprintf("%d objects in MemberCluster %s carry the label %s and have no order: ", count, member.Name, topology.LabelHub)
+	what := fmt.Sprintf("%d objects in MemberCluster %s carry", count, member.Name)
 	if count == 1 {
-		text = fmt.Sprintf("an object in MemberCluster %s carries the label %s and has no order: ", member.Name, topology.LabelHub)
+		what = fmt.Sprintf("an object in MemberCluster %s carries", member.Name)
 	}
-	text += strings.Join(first, ", ")
+	text := fmt.Sprintf("%s the label %s without an order: %s", what, topology.LabelHub, strings.Join(first, ", "))
 	if more := count - len(first); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}

@@ -27,7 +27,8 @@ type Hub interface {
 	MayExecute(ctx context.Context) bool
 	// MayExecuteNew tells whether orders that were not carried out before may be.
 	MayExecuteNew(ctx context.Context) bool
-	// Orphaned tells that an object with the label of this hub exists though its Work vanished; no object that it does no more.
+	// Orphaned tells that an object exists whose Work vanished, and the id of the hub in its label; an empty object that it
+	// exists no more.
 	Orphaned(name types.NamespacedName, object, hubID string)
 	// Client writes to the hub.
 	Client() client.Client

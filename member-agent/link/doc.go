@@ -1,7 +1,7 @@
 // Package link is the agent's connection to its hub: the agent dials, nothing dials the agent. It holds the caches of
 // what the agent may see there (its own MemberCluster and the Works in its own namespace), decides whether this cluster
 // is the one that the hub means (identity.go), renews the Lease that tells the hub that the agent lives (lease.go),
-// reports zones, capacity and versions of the member (zones.go, inventory.go), and names objects whose Works vanished
+// reports zones, capacity and versions of the member (zones.go, inventory.go), and names objects without an order
 // (orphans.go).
 //
 // Nothing here ever ends the process or holds it up: while the hub is away everything is tried again, the last Works

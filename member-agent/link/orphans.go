@@ -32,7 +32,8 @@ type orphans struct {
 // orphan is the name of an object and the id of the hub whose label it carries.
 type orphan struct{ object, hubID string }
 
-// all returns the names of all orphans, sorted, each once. An object of an earlier hub has that hub's id behind its name.
+// all returns the names of all orphans, sorted, each once. An object of an earlier hub has that hub's id behind its
+// name.
 func (o *orphans) all(hubID string) []string {
 	names := slices.Clone(o.found)
 	for _, v := range o.vanished {
@@ -45,8 +46,8 @@ func (o *orphans) all(hubID string) []string {
 	return slices.Compact(names)
 }
 
-// Orphaned tells that an object exists whose Work vanished without having been deleted, and the id of the hub that ordered it;
-// an empty object that it exists no more.
+// Orphaned tells that an object exists whose Work vanished without having been deleted, and the id of the hub that
+// ordered it; an empty object that it exists no more.
 func (l *Link) Orphaned(name types.NamespacedName, object, hubID string) {
 	l.mu.Lock()
 	if l.orphans.vanished[name].object == object {
@@ -65,7 +66,8 @@ func (l *Link) Orphaned(name types.NamespacedName, object, hubID string) {
 	l.ordersChanged(true)
 }
 
-// ReportOrphans takes the names of all objects that carry the hub's label and have no order, and returns whether they changed.
+// ReportOrphans takes the names of all objects that carry the hub's label and have no order, and returns whether they
+// changed.
 func (l *Link) ReportOrphans(names []string) bool {
 	l.mu.Lock()
 	changed := !slices.Equal(l.orphans.found, names)
@@ -86,8 +88,8 @@ func (l *Link) Orphans() int {
 	return len(l.orphans.all(""))
 }
 
-// orphaned writes into status how many orphans there are, and the first of them. Until this process has looked, it is what
-// the member reported before.
+// orphaned writes into status how many orphans there are, and the first of them. Until this process has looked, it is
+// what the member reported before.
 func (l *Link) orphaned(status *topology.MemberClusterStatus, before *topology.MemberCluster) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,7 +98,8 @@ func (l *Link) orphaned(status *topology.MemberClusterStatus, before *topology.M
 		return
 	}
 	names := l.orphans.all(before.Annotations[topology.AnnotationHubID])
-	status.Orphaned, status.Orphans = int32(min(len(names), 1<<30)), names[:min(len(names), maxOrphans)] // far above what a cluster holds
+	status.Orphaned = int32(min(len(names), 1<<30)) // far above what a cluster holds
+	status.Orphans = names[:min(len(names), maxOrphans)]
 }
 
 // HubID returns the id of the hub as the hub wrote it on the own MemberCluster, empty if it has not.
@@ -116,7 +119,8 @@ func (l *Link) Works(ctx context.Context) ([]work.Work, error) {
 	return list.Items, nil
 }
 
-// HasAllWorks asks the hub whether these are all Works that it has for this member now: after an outage the cache can be late.
+// HasAllWorks asks the hub whether these are all Works that it has for this member now: after an outage the cache can
+// be late.
 func (l *Link) HasAllWorks(ctx context.Context, works []work.Work) (bool, error) {
 	live, err := l.liveWorks(ctx)
 	if err != nil {
@@ -129,8 +133,8 @@ func (l *Link) HasAllWorks(ctx context.Context, works []work.Work) (bool, error)
 	return !slices.ContainsFunc(live, func(w metav1.PartialObjectMetadata) bool { return !have[w.UID] }), nil
 }
 
-// OnOrders calls changed when a Work came, and with vanished when orders may have ended without an event of their objects: the
-// hub has answered a session, or a Work went without having been deleted.
+// OnOrders calls changed when a Work came, and with vanished when orders may have ended without an event of their
+// objects: the hub has answered a session, or a Work went without having been deleted.
 func (l *Link) OnOrders(ctx context.Context, changed func(vanished bool)) error {
 	informer, err := l.cache.GetInformer(ctx, &work.Work{}, cache.BlockUntilSynced(false))
 	if err != nil {

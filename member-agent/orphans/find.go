@@ -23,8 +23,8 @@ type key struct {
 
 func keyOf(ref objects.Ref) key { return key{ref.GroupKind(), ref.NamespacedName} }
 
-// needsOrder reports whether an object is there by an order of the hub alone: an object of another controller goes with its
-// owner, and one that is being deleted needs nothing more.
+// needsOrder reports whether an object is there by an order of the hub alone: an object of another controller goes with
+// its owner, and one that is being deleted needs nothing more.
 func needsOrder(object metav1.Object, hubID string) bool {
 	return hubID != "" && object.GetLabels()[topology.LabelHub] == hubID &&
 		object.GetDeletionTimestamp() == nil && metav1.GetControllerOfNoCopy(object) == nil
@@ -37,8 +37,8 @@ type orders struct {
 	unreadable []string
 }
 
-// ordersOf reads Works. copied returns the member's own copy of a Work, nil if there is none: it names the object of a Work
-// that cannot be read any more.
+// ordersOf reads Works. copied returns the member's own copy of a Work, nil if there is none: it names the object of a
+// Work that cannot be read any more.
 func ordersOf(works []work.Work, copied func(types.NamespacedName) *work.Work) orders {
 	o := orders{named: map[key]bool{}}
 	for i := range works {
@@ -68,20 +68,22 @@ func (o *orders) add(w *work.Work) bool {
 	return readable
 }
 
-// has reports whether a Work names the object, or may: the names of Works begin with the namespace and name of the object.
+// has reports whether a Work names the object, or may: the names of Works begin with the namespace and name of the
+// object.
 func (o *orders) has(k key) bool {
 	start := k.Name + "."
 	if k.Namespace != "" {
 		start = k.Namespace + "." + start
 	}
-	return o.named[k] || slices.ContainsFunc(o.unreadable, func(name string) bool { return strings.HasPrefix(name+".", start) })
+	mayName := func(work string) bool { return strings.HasPrefix(work+".", start) }
+	return o.named[k] || slices.ContainsFunc(o.unreadable, mayName)
 }
 
-// settle returns the orphans that were without an order for the whole of the pause, sorted, and when to look again, 0 if
-// there is nothing to wait for. since is when each was seen first without an order; settle keeps it up to date.
-func settle(found []objects.Ref, since map[key]time.Time, now time.Time, pause time.Duration) ([]objects.Ref, time.Duration) {
-	var settled []objects.Ref
-	var again time.Duration
+// settle returns the orphans that were without an order for the whole of the pause, sorted, and when to look again, 0
+// if there is nothing to wait for. since is when each was seen first without an order; settle keeps it up to date.
+func settle(
+	found []objects.Ref, since map[key]time.Time, now time.Time, pause time.Duration,
+) (settled []objects.Ref, again time.Duration) {
 	present := make(map[key]bool, len(found))
 	for _, ref := range found {
 		k := keyOf(ref)

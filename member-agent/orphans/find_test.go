@@ -16,6 +16,8 @@ import (
 )
 
 func TestOnlyObjectsThatNeedAnOrderCanBeOrphans(t *testing.T) {
+	controlled, owned := []metav1.OwnerReference{{Controller: new(true)}}, []metav1.OwnerReference{{Name: "x"}}
+	other := map[string]string{topology.LabelHub: "other"}
 	mine := map[string]string{topology.LabelHub: "hub"}
 	now := metav1.Now()
 	for name, tc := range map[string]struct {
@@ -25,11 +27,11 @@ func TestOnlyObjectsThatNeedAnOrderCanBeOrphans(t *testing.T) {
 	}{
 		"the hub's label":                   {"hub", metav1.ObjectMeta{Labels: mine}, true},
 		"no label":                          {"hub", metav1.ObjectMeta{}, false},
-		"the label of another hub":          {"hub", metav1.ObjectMeta{Labels: map[string]string{topology.LabelHub: "other"}}, false},
+		"the label of another hub":          {"hub", metav1.ObjectMeta{Labels: other}, false},
 		"the hub's id is not known":         {"", metav1.ObjectMeta{Labels: map[string]string{topology.LabelHub: ""}}, false},
 		"it is being deleted":               {"hub", metav1.ObjectMeta{Labels: mine, DeletionTimestamp: &now}, false},
-		"a child that inherited the label":  {"hub", metav1.ObjectMeta{Labels: mine, OwnerReferences: []metav1.OwnerReference{{Controller: new(true)}}}, false},
-		"an owner that does not control it": {"hub", metav1.ObjectMeta{Labels: mine, OwnerReferences: []metav1.OwnerReference{{Name: "x"}}}, true},
+		"a child that inherited the label":  {"hub", metav1.ObjectMeta{Labels: mine, OwnerReferences: controlled}, false},
+		"an owner that does not control it": {"hub", metav1.ObjectMeta{Labels: mine, OwnerReferences: owned}, true},
 	} {
 		if got := needsOrder(&tc.object, tc.hubID); got != tc.want {
 			t.Errorf("%s: %t, want %t", name, got, tc.want)
@@ -47,17 +49,21 @@ func ref(group, version, kind, namespace, name string) objects.Ref {
 func workOf(name string, manifests ...string) work.Work {
 	w := work.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-east", Name: name}}
 	for _, manifest := range manifests {
-		w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, work.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(manifest)}})
+		raw := work.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(manifest)}}
+		w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, raw)
 	}
 	return w
 }
 
 func TestObjectsThatAWorkNamesAreNoOrphans(t *testing.T) {
+	const kruise, version, rbac = "apps.kruise.io", "v1beta1", "rbac.authorization.k8s.io"
+	const kept = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"shop","name":"kept"}}`
+	const role = `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"reader"}}`
 	const db = `{"apiVersion":"apps.kruise.io/v1alpha1","kind":"StatefulSet","metadata":{"namespace":"shop","name":"db"}}`
-	copied := workOf("shop.kept.configmap", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"shop","name":"kept"}}`)
+	copied := workOf("shop.kept.configmap", kept)
 	o := ordersOf([]work.Work{
 		workOf("shop.db.statefulset", db),
-		workOf("reader.clusterrole", `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"reader"}}`),
+		workOf("reader.clusterrole", role),
 		workOf("shop.kept.configmap"),
 		workOf("shop.web.cloneset", `{"kind":`),
 		workOf("shop.empty.configmap", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"shop"}}`),
@@ -72,11 +78,11 @@ func TestObjectsThatAWorkNamesAreNoOrphans(t *testing.T) {
 		ref  objects.Ref
 		want bool
 	}{
-		"named in another version":                     {ref("apps.kruise.io", "v1beta1", "StatefulSet", "shop", "db"), true},
+		"named in another version":                     {ref(kruise, version, "StatefulSet", "shop", "db"), true},
 		"a kind of the same name in another group":     {ref("apps", "v1", "StatefulSet", "shop", "db"), false},
-		"another name":                                 {ref("apps.kruise.io", "v1beta1", "StatefulSet", "shop", "db-2"), false},
-		"another namespace":                            {ref("apps.kruise.io", "v1beta1", "StatefulSet", "shop-2", "db"), false},
-		"without a namespace":                          {ref("rbac.authorization.k8s.io", "v1", "ClusterRole", "", "reader"), true},
+		"another name":                                 {ref(kruise, version, "StatefulSet", "shop", "db-2"), false},
+		"another namespace":                            {ref(kruise, version, "StatefulSet", "shop-2", "db"), false},
+		"no namespace":                                 {ref(rbac, "v1", "ClusterRole", "", "reader"), true},
 		"the Work lost its manifest, the copy has it":  {ref("", "v1", "ConfigMap", "shop", "kept"), true},
 		"the Work cannot be read and may name it":      {ref("apps.kruise.io", "v1beta1", "CloneSet", "shop", "web"), true},
 		"the manifest has no name, the Work's fits":    {ref("", "v1", "ConfigMap", "shop", "empty"), true},
@@ -95,7 +101,8 @@ func TestObjectsThatAWorkNamesAreNoOrphans(t *testing.T) {
 
 func TestOrphansAreReportedAfterThePauseAndOnlyThen(t *testing.T) {
 	start := time.Unix(1000, 0)
-	a, b, c := ref("", "v1", "ConfigMap", "shop", "a"), ref("", "v1", "ConfigMap", "shop", "b"), ref("apps.kruise.io", "v1beta1", "CloneSet", "shop", "c")
+	a, b := ref("", "v1", "ConfigMap", "shop", "a"), ref("", "v1", "ConfigMap", "shop", "b")
+	c, newer := ref("apps.kruise.io", "v1beta1", "CloneSet", "shop", "c"), ref("", "v2", "ConfigMap", "shop", "b")
 	since := map[key]time.Time{}
 	for i, step := range []struct {
 		at      time.Duration
@@ -104,11 +111,14 @@ func TestOrphansAreReportedAfterThePauseAndOnlyThen(t *testing.T) {
 		again   time.Duration
 	}{
 		{0, []objects.Ref{b, a}, nil, 10 * time.Second},
-		{4 * time.Second, []objects.Ref{b, c}, nil, 10 * time.Second},                                                                                // the order of a came
-		{10 * time.Second, []objects.Ref{b, c, a}, []objects.Ref{b}, 10 * time.Second},                                                               // a begins anew
-		{20 * time.Second, []objects.Ref{b, a, c}, []objects.Ref{c, a, b}, 0},                                                                        // by name
-		{21 * time.Second, []objects.Ref{b}, []objects.Ref{b}, 0},                                                                                    // others were deleted
-		{22 * time.Second, []objects.Ref{b, ref("", "v2", "ConfigMap", "shop", "b")}[1:], []objects.Ref{ref("", "v2", "ConfigMap", "shop", "b")}, 0}, // read in another version
+		// The order of a came.
+		{4 * time.Second, []objects.Ref{b, c}, nil, 10 * time.Second},
+		// It went again.
+		{10 * time.Second, []objects.Ref{b, c, a}, []objects.Ref{b}, 10 * time.Second},
+		{20 * time.Second, []objects.Ref{b, a, c}, []objects.Ref{c, a, b}, 0},
+		{21 * time.Second, []objects.Ref{b}, []objects.Ref{b}, 0},
+		// It is read in another version.
+		{22 * time.Second, []objects.Ref{newer}, []objects.Ref{newer}, 0},
 		{23 * time.Second, nil, nil, 0},
 	} {
 		settled, again := settle(step.found, since, start.Add(step.at), 10*time.Second)

@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,23 +14,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
-	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/objects"
 )
 
 const (
-	// settlePause is how long an object is without an order before it is reported. A hub gives its orders within a second or
-	// two after a member joined; ten seconds are for one that is busy.
+	// settlePause is how long an object is without an order before it is reported. A hub gives its orders within a second
+	// or two after a member joined; ten seconds are for one that is busy.
 	settlePause = 10 * time.Second
 	// listPause is the least time between two rounds of lists: many events are one round.
 	listPause = 2 * time.Second
 	// listEvery finds objects of kinds that no Work names, of which no watch tells.
 	listEvery = 10 * time.Minute
-	// sessionAgain is how often it is asked whether the hub has answered: contact can lapse and come back without an event.
-	// It costs no request.
+	// sessionAgain is how often it is asked whether the hub has answered: contact can lapse and come back without an
+	// event. It costs no request.
 	sessionAgain = 30 * time.Second
-	// listPage is how many objects one answer has at most.
-	listPage = 500
 )
 
 // Reconciler finds orphans. It has one worker.
@@ -41,8 +36,8 @@ type Reconciler struct {
 	member client.Reader // without a cache
 	mapper meta.RESTMapper
 
-	// Only the worker uses these: when an object was first seen without an order, when the last round of lists began, which
-	// kinds may not be listed, and whether this process has reported.
+	// Only the worker uses these: when an object was first seen without an order, when the last round of lists began,
+	// which kinds may not be listed, and whether this process has reported.
 	since    map[key]time.Time
 	listed   time.Time
 	denied   map[schema.GroupKind]bool
@@ -110,71 +105,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 func (r *Reconciler) reopen() {
 	now := r.Clock.Now()
 	maps.DeleteFunc(r.since, func(_ key, first time.Time) bool { return now.Sub(first) < settlePause })
-}
-
-// find returns the Works and the objects that none of them names. Works from before and after the lists count: an object that
-// goes with its Work in between is no orphan, nor is one that comes.
-func (r *Reconciler) find(ctx context.Context, hubID string) ([]work.Work, []objects.Ref, error) {
-	before, err := r.Hub.Works(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	var marked []objects.Ref
-	for _, kind := range r.Kinds {
-		refs, err := r.list(ctx, kind, hubID)
-		if err != nil {
-			return nil, nil, err
-		}
-		marked = append(marked, refs...)
-	}
-	after, err := r.Hub.Works(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	ordered := ordersOf(slices.Concat(before, after), r.Copies.Work)
-	return after, slices.DeleteFunc(marked, func(ref objects.Ref) bool { return ordered.has(keyOf(ref)) }), nil
-}
-
-// list returns the objects of a kind that need an order. Of a kind that is not served, or may not be listed, there are none.
-func (r *Reconciler) list(ctx context.Context, kind schema.GroupKind, hubID string) ([]objects.Ref, error) {
-	mapping, err := r.mapper.RESTMapping(kind)
-	if meta.IsNoMatchError(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("find the version of kind %s in the member: %w", kind, err)
-	}
-	page := &metav1.PartialObjectMetadataList{}
-	page.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind(kind.Kind + "List"))
-	var refs []objects.Ref
-	for {
-		err := r.member.List(ctx, page, client.MatchingLabels{topology.LabelHub: hubID}, client.Limit(listPage), client.Continue(page.Continue))
-		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-			r.deny(ctx, kind, err)
-			return nil, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("list the objects of kind %s with label %s in the member: %w", kind, topology.LabelHub, err)
-		}
-		delete(r.denied, kind)
-		for i := range page.Items {
-			if object := &page.Items[i]; needsOrder(object, hubID) {
-				refs = append(refs, objects.Ref{GroupVersionKind: mapping.GroupVersionKind, NamespacedName: client.ObjectKeyFromObject(object)})
-			}
-		}
-		if page.Continue == "" {
-			return refs, nil
-		}
-	}
-}
-
-// deny says once that a kind cannot be looked at.
-func (r *Reconciler) deny(ctx context.Context, kind schema.GroupKind, err error) {
-	if !r.denied[kind] {
-		ctrl.LoggerFrom(ctx).Info("Cannot list a kind, so its orphans are not reported; give the agent the right to list it, or leave it out of --allow-kinds",
-			"kind", kind.String(), "err", err.Error())
-	}
-	r.denied[kind] = true
 }
 
 func (r *Reconciler) remember(hubID string, found []objects.Ref) {

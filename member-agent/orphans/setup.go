@@ -30,8 +30,8 @@ type Hub interface {
 	HasAllWorks(ctx context.Context, works []work.Work) (bool, error)
 	// ReportOrphans takes the names of all orphans, and returns whether they changed.
 	ReportOrphans(names []string) bool
-	// OnOrders calls changed when a Work came, and when orders may have ended without an event of their objects: vanished is
-	// true then.
+	// OnOrders calls changed when a Work came, and when orders may have ended without an event of their objects: vanished
+	// is true then.
 	OnOrders(ctx context.Context, changed func(vanished bool)) error
 }
 

@@ -26,7 +26,8 @@ const (
 	// by somebody else; nothing is delivered by it, and the hub puts its own decision back.
 	AnnotationDecision = "topology.flotilla.dev/decision"
 
-	// AnnotationHubID is on a Work and on a MemberCluster that takes part: the id of the hub (uid of its kube-system namespace).
+	// AnnotationHubID is on a Work, and on a MemberCluster that takes part: the id of the hub (uid of its kube-system
+	// namespace).
 	AnnotationHubID = "topology.flotilla.dev/hub-id"
 	// AnnotationTraceparent is on a Work: the span that wrote it last, as in the header of W3C Trace Context. It is written along with other
 	// changes of the Work, never for its own sake.

@@ -93,7 +93,8 @@ type MemberClusterStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Orphaned int32 `json:"orphaned,omitempty"`
-	// orphans names the first 16 of those objects, as "Kind.group namespace/name"; behind an object of an earlier hub is " (hub ID)".
+	// orphans names the first 16 of those objects, as "Kind.group namespace/name"; " (hub ID)" follows where an earlier hub
+	// ordered the object.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
@@ -116,7 +117,8 @@ const (
 	// MemberIdentity is False while an agent of another cluster tries to come under the member's name. It is there from the
 	// first such refusal on.
 	MemberIdentity = "Identity"
-	// MemberOrphans is True while objects of the member carry the hub's label and have no order. It is there from the first one on.
+	// MemberOrphans is True while objects of the member carry the hub's label and have no order. It is there from the first
+	// one on.
 	MemberOrphans = "Orphans"
 	// MemberPlausible is False while the member reports what cannot be true. It is there from the first such report on.
 	MemberPlausible = "Plausible"

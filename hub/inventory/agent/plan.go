@@ -148,7 +148,8 @@ func orphansCondition(f facts) (metav1.Condition, bool) {
 	if meta.FindStatusCondition(m.Status.Conditions, topology.MemberOrphans) == nil {
 		return c, false
 	}
-	c.Status, c.Reason, c.Message = metav1.ConditionFalse, topology.ReasonNoOrphans, "every object that carries the label of this hub has its order"
+	c.Status, c.Reason = metav1.ConditionFalse, topology.ReasonNoOrphans
+	c.Message = "every object that carries the label of this hub has its order"
 	return c, true
 }
 

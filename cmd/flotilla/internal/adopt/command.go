@@ -171,7 +171,8 @@ func (v *verb) gather(ctx context.Context, hub client.Client, key wire.Key) ([]m
 	return members, nil
 }
 
-// checkOwner refuses an object that has an order already. An object with the label of this hub and no order is an orphan.
+// checkOwner refuses an object that has an order already. An object with the label of this hub and without an order is an
+// orphan.
 func checkOwner(ctx context.Context, hub client.Client, key wire.Key, member, owner string) error {
 	if owner == "" {
 		return nil
@@ -191,7 +192,8 @@ func checkOwner(ctx context.Context, hub client.Client, key wire.Key, member, ow
 	if err != nil {
 		return fmt.Errorf("get the order of %s for %s: %w", key.Sentence(), member, err)
 	}
-	return fmt.Errorf("%s in %s has an order of this hub already: there is nothing to adopt; leave that member out of --from", key.Sentence(), member)
+	return fmt.Errorf("%s in %s has an order of this hub already: there is nothing to adopt; leave that member out of --from",
+		key.Sentence(), member)
 }
 
 // hubObject returns the object as it is to stand on the hub, and whether it does already.

@@ -13,6 +13,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/member-agent/apply"
 )
 
 // merged makes the hub's object of what runs: the first member's, with the replicas of all together. Members whose pods are
@@ -106,9 +107,12 @@ func usersStrategy(live *unstructured.Unstructured) (map[string]any, bool) {
 	return users, true
 }
 
-// lentNote says that the object on the hub gets another update strategy than the first member's; empty where it gets that.
+// lentNote says which update strategy the object on the hub gets where the first member's has a share of another one; empty
+// where it has none.
 func lentNote(key wire.Key, first *member, object *unstructured.Unstructured) (string, error) {
-	if _, lent := usersStrategy(first.live); !lent {
+	_, released := usersStrategy(first.live)
+	orphan := apply.Owner(first.live) != ""
+	if !released && !orphan {
 		return "", nil
 	}
 	strategy, _, err := unstructured.NestedFieldNoCopy(object.Object, "spec", "updateStrategy")
@@ -118,6 +122,10 @@ func lentNote(key wire.Key, first *member, object *unstructured.Unstructured) (s
 	data, err := json.Marshal(strategy)
 	if err != nil {
 		return "", fmt.Errorf("write the update strategy of %s: %w", key.Sentence(), err)
+	}
+	if !released {
+		return fmt.Sprintf("%s in %s has an updateStrategy that the hub set for this member alone; "+
+			"the object on the hub gets it, so check it: %s\n", key.Sentence(), first.name, data), nil
 	}
 	return fmt.Sprintf("%s in %s has the share of updateStrategy that a hub gave it before it let it go; the object on the hub gets what was written there: %s\n",
 		key.Sentence(), first.name, data), nil

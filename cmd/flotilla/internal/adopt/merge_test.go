@@ -89,3 +89,25 @@ func TestPartitionsOfOtherSubsets(t *testing.T) {
 		t.Errorf("the object on the hub has %s, %v", data, err)
 	}
 }
+
+// TestAnAdoptedOrphanLosesTheLabelOfTheHub: the object on the hub has no label of a hub, and the share of the rollout limits
+// that the member had is printed.
+func TestAnAdoptedOrphanLosesTheLabelOfTheHub(t *testing.T) {
+	live := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet",
+		"metadata": map[string]any{"name": "web", "namespace": "shop", "labels": map[string]any{
+			topology.LabelHub: "hub", "team": "shop",
+		}},
+		"spec": map[string]any{"replicas": int64(3), "updateStrategy": map[string]any{"paused": true}},
+	}}
+	members := []member{{name: "east", live: live}}
+	object, err := merged(members)
+	labels := object.GetLabels()
+	if err != nil || len(labels) != 1 || labels["team"] != "shop" || live.GetLabels()[topology.LabelHub] != "hub" {
+		t.Errorf("labels %v, %v", object.GetLabels(), err)
+	}
+	note, err := lentNote(wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}, &members[0], object)
+	if err != nil || !strings.Contains(note, "check it") || !strings.Contains(note, `{"paused":true}`) {
+		t.Errorf("%q, %v", note, err)
+	}
+}

@@ -228,7 +228,7 @@ func members(f *facts) []Result {
 		}{
 			{topology.MemberIdentity, metav1.ConditionFalse, "end the agent of the other cluster, or let it join under another name"},
 			{topology.MemberPlausible, metav1.ConditionFalse, "look at the agent's log: its numbers cannot be true"},
-			{topology.MemberOrphans, metav1.ConditionTrue, "flotilla get clusters " + m.Name + " prints the commands that adopt or delete each of them"},
+			{topology.MemberOrphans, metav1.ConditionTrue, "flotilla get clusters " + m.Name + " prints the commands for each"},
 			{topology.MemberClockInSync, metav1.ConditionFalse, "let the nodes of the hub and of the member set their clocks by the same time servers; where all members say it, the hub's clock is wrong"},
 			{topology.MemberFailoverHeld, metav1.ConditionTrue, "look at the hub's own network; flotilla fence NAME --confirm gives a member up"},
 		} {

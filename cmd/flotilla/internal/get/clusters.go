@@ -273,7 +273,7 @@ func writeOrphans(out *strings.Builder, c *Cluster) {
 		}
 	}
 	if more := int(c.Orphaned) - len(c.Orphans); more > 0 && len(c.Orphans) > 0 {
-		fmt.Fprintf(out, "%s: %d more objects have no order\n", c.Name, more)
+		fmt.Fprintf(out, "%s: %d more without an order\n", c.Name, more)
 	}
 }
 

@@ -24,6 +24,7 @@ func TestClusters(t *testing.T) {
 	east := &topology.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: "east"}, Spec: topology.MemberClusterSpec{Accepted: true},
 		Status: topology.MemberClusterStatus{
+			Orphaned: 3, Orphans: []string{"CloneSet.apps.kruise.io shop/web", "?"},
 			Region: "eu", KubernetesVersion: "v1.34.1", AgentVersion: "v1.0.0",
 			Zones: []topology.Zone{
 				{Name: "a", Nodes: 2, Ready: 2, Allocatable: room("4", "8Gi"), Requested: room("1", "1Gi")},
@@ -57,6 +58,12 @@ east   Ready         7s        eu       a,b     3/4     25%   25%      3        
 west   NotAccepted   never     us       -       0/0     -     -        0         0/0    -            -
 
 east: Orphans=True, Orphaned: 1 object stands
+east: CloneSet.apps.kruise.io shop/web has no order
+  adopt it: flotilla adopt cloneset/web -n shop --from east
+  delete it: kubectl --context east -n shop delete cloneset.apps.kruise.io web
+  keep it without the hub: kubectl --context east -n shop label cloneset.apps.kruise.io web topology.flotilla.dev/hub-
+east: ? has no order
+east: 1 more without an order
 west has the taint a:NoSchedule
 `
 	if diff := cmp.Diff(want, text.String()); diff != "" {
