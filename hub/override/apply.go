@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"slices"
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -39,18 +38,9 @@ func apply(manifest []byte, e *Entry) ([]byte, *Misfit, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	eachContainer(tree, func(container map[string]any) {
-		if e.ImageRegistry != "" {
-			if image, ok := container["image"].(string); ok && image != "" {
-				container["image"] = withRegistry(image, e.ImageRegistry)
-			}
-		}
-		for i := range e.Env {
-			if name, _ := container["name"].(string); e.Env[i].Container == "" || e.Env[i].Container == name {
-				setEnv(container, &e.Env[i])
-			}
-		}
-	})
+	if err := setPods(tree, e); err != nil {
+		return nil, nil, err
+	}
 	setMeta(tree, "labels", e.Labels)
 	setMeta(tree, "annotations", e.Annotations)
 	if manifest, err = json.Marshal(tree); err != nil {
@@ -83,52 +73,6 @@ func read(manifest []byte) (map[string]any, error) {
 		return nil, fmt.Errorf("the manifest is no object: %w", err)
 	}
 	return tree, nil
-}
-
-// eachContainer calls set for each container of each pod template in the tree, in subsets' patches too: a patch that names
-// an image would else bring the old registry back.
-func eachContainer(v any, set func(map[string]any)) {
-	switch t := v.(type) {
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(t)) {
-			if key == "containers" || key == "initContainers" {
-				list, _ := t[key].([]any)
-				for _, c := range list {
-					if container, ok := c.(map[string]any); ok {
-						set(container)
-					}
-				}
-				continue
-			}
-			eachContainer(t[key], set)
-		}
-	case []any:
-		for i := range t {
-			eachContainer(t[i], set)
-		}
-	}
-}
-
-// withRegistry puts a registry in the place of an image's own. The part before the first slash is a registry if it has a
-// dot or a port, or is localhost, as container runtimes read it.
-func withRegistry(image, registry string) string {
-	head, rest, ok := strings.Cut(image, "/")
-	if ok && (strings.ContainsAny(head, ".:") || head == "localhost") {
-		image = rest
-	}
-	return registry + "/" + image
-}
-
-func setEnv(container map[string]any, e *topology.EnvOverride) {
-	list, _ := container["env"].([]any)
-	want := map[string]any{"name": e.Name, "value": e.Value}
-	for i := range list {
-		if have, ok := list[i].(map[string]any); ok && have["name"] == e.Name {
-			list[i] = want
-			return
-		}
-	}
-	container["env"] = append(list, want)
 }
 
 func setMeta(tree map[string]any, field string, values map[string]string) {

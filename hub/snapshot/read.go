@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -12,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	strictjson "sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/conversion"
 	"github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
@@ -78,22 +78,29 @@ func (r *Reader) learn(crd *unstructured.Unstructured) {
 }
 
 // Read returns the objects of a file's text in their order. Notes are sentences about objects that are left out, because
-// the hub decides nothing by them. The error joins one sentence for each mistake: the file, the document with its line, the
-// object, what is wrong, and what to do.
+// the hub decides nothing by them. The error joins a [Mistake] for everything that is wrong.
 func (r *Reader) Read(file string, text []byte) (objects []client.Object, notes []string, err error) {
-	var mistakes []error
-	for _, d := range documents(string(text)) {
-		found, left, err := r.document(d)
+	var mistakes []*Mistake
+	for _, d := range documents(decoded(text)) {
+		found, left, err := r.document(&d)
 		objects = append(objects, found...)
 		for _, note := range left {
-			notes = append(notes, fmt.Sprintf("%s, line %d: %s", file, d.line, note))
+			notes = append(notes, fmt.Sprintf("%s, line %d: %s", file, d.lineOf(note.path), note.text))
 		}
 		for _, mistake := range split(err) {
-			mistakes = append(mistakes, fmt.Errorf("%s, line %d: %w", file, d.line, mistake))
+			mistakes = append(mistakes, d.mistake(file, mistake))
 		}
 	}
-	return objects, notes, errors.Join(mistakes...)
+	slices.SortStableFunc(mistakes, func(a, b *Mistake) int { return cmp.Compare(a.Line, b.Line) })
+	all := make([]error, len(mistakes))
+	for i := range mistakes {
+		all[i] = mistakes[i]
+	}
+	return objects, notes, errors.Join(all...)
 }
+
+// note is a sentence about an object that is left out, and where in the document the object is.
+type note struct{ path, text string }
 
 // split returns the errors that were joined.
 func split(err error) []error {
@@ -106,70 +113,56 @@ func split(err error) []error {
 	return []error{err}
 }
 
-// document is one YAML document and the line that it begins in.
-type document struct {
-	text string
-	line int
-}
-
-// documents splits a file at its lines "---". Documents with nothing but comments are left out.
-func documents(text string) []document {
-	var all []document
-	current := document{line: 1}
-	content := false
-	end := func() {
-		if content {
-			all = append(all, current)
-		}
-	}
-	number := 0
-	for line := range strings.Lines(text) {
-		number++
-		bare := strings.TrimRight(line, " \t\r\n")
-		if bare == "---" || strings.HasPrefix(bare, "--- #") {
-			end()
-			current, content = document{line: number + 1}, false
-			continue
-		}
-		begins := strings.TrimSpace(line)
-		if !content && begins != "" && !strings.HasPrefix(begins, "#") {
-			content, current.line = true, number-strings.Count(current.text, "\n")
-		}
-		current.text += line
-	}
-	end()
-	return all
-}
-
 // document reads one document: an object, or a List of objects.
-func (r *Reader) document(d document) ([]client.Object, []string, error) {
-	data, err := yaml.YAMLToJSONStrict([]byte(d.text))
+func (r *Reader) document(d *document) ([]client.Object, []note, error) {
+	data, err := d.json()
 	if err != nil {
+		return nil, nil, err
+	}
+	var value any
+	if err := strictjson.UnmarshalCaseSensitivePreserveInts(data, &value); err != nil {
 		return nil, nil, fmt.Errorf("this is no valid YAML: %w; correct it", err)
 	}
-	var tree map[string]any
-	if err := strictjson.UnmarshalCaseSensitivePreserveInts(data, &tree); err != nil {
-		return nil, nil, errors.New("this is no object: a document holds apiVersion, kind and metadata; correct it")
+	tree, ok := value.(map[string]any)
+	if !ok {
+		return nil, nil, notObject(value)
 	}
-	if kind, _ := tree["kind"].(string); strings.HasSuffix(kind, "List") {
-		return r.list(tree)
-	}
-	return r.one(tree)
+	d.kind, _ = tree["kind"].(string)
+	return r.objects(tree, "")
 }
 
-func (r *Reader) list(tree map[string]any) (objects []client.Object, notes []string, err error) {
+// objects reads an object or a List of objects that is at a path of its document.
+func (r *Reader) objects(tree map[string]any, path string) ([]client.Object, []note, error) {
+	kind, _ := tree["kind"].(string)
+	_, named := tree["items"]
+	if strings.HasSuffix(kind, "List") && (named || (&unstructured.Unstructured{Object: tree}).GetName() == "") {
+		return r.list(tree, path)
+	}
+	objects, notes, err := r.one(tree)
+	for i := range notes {
+		notes[i].path = path
+	}
+	var mistakes []error
+	for _, mistake := range split(err) {
+		mistakes = append(mistakes, within(path, kind, mistake))
+	}
+	return objects, notes, errors.Join(mistakes...)
+}
+
+func (r *Reader) list(tree map[string]any, path string) (objects []client.Object, notes []note, err error) {
 	items, ok := tree["items"].([]any)
 	if !ok {
-		return nil, nil, fmt.Errorf("the %v has no items; give it a list of objects", tree["kind"])
+		return nil, nil, within(path, "", fmt.Errorf("the %v has no items; give it a list of objects", tree["kind"]))
 	}
 	var mistakes []error
 	for i, item := range items {
+		at := joined(path, fmt.Sprintf("items[%d]", i))
 		fields, ok := item.(map[string]any)
 		if !ok {
-			mistakes = append(mistakes, fmt.Errorf("items[%d] is no object; correct it", i))
+			mistakes = append(mistakes, within(at, "", fmt.Errorf("items[%d] is no object; correct it", i)))
 			continue
 		}
-		found, left, err := r.one(fields)
+		found, left, err := r.objects(fields, at)
 		objects, notes = append(objects, found...), append(notes, left...)
 		mistakes = append(mistakes, split(err)...)
 	}
@@ -177,23 +170,36 @@ func (r *Reader) list(tree map[string]any) (objects []client.Object, notes []str
 }
 
 // one reads an object.
-func (r *Reader) one(tree map[string]any) ([]client.Object, []string, error) {
+func (r *Reader) one(tree map[string]any) ([]client.Object, []note, error) {
 	u := &unstructured.Unstructured{Object: tree}
 	gvk := u.GroupVersionKind()
 	name := title(u)
+	if err := r.foreign(u); err != nil {
+		return nil, nil, err
+	}
 	switch {
 	case gvk.Kind == "" || gvk.Version == "":
 		return nil, nil, fmt.Errorf("%s has no apiVersion or no kind; give it both", name)
 	case u.GetName() == "":
-		return nil, nil, fmt.Errorf("%s has no metadata.name; give it one", name)
+		err := at("metadata", fmt.Errorf("%s has no metadata.name; give it one", name))
+		if !r.knows(gvk) {
+			return nil, nil, err
+		}
+		mistakes := split(r.strict(u))
+		if meta, _ := u.Object["metadata"].(map[string]any); meta["name"] == nil || meta["name"] == "" {
+			mistakes = append(mistakes, err)
+		}
+		return nil, nil, errors.Join(mistakes...)
 	case placement.IsNative(gvk.GroupKind()):
-		return nil, []string{r.native(name, gvk)}, nil
-	case !r.scheme.Recognizes(gvk) && !r.older.Recognizes(gvk):
-		return nil, []string{fmt.Sprintf("%s is left out: the hub decides nothing by a %s of %s", name, gvk.Kind, gvk.GroupVersion())}, nil
+		return nil, []note{{text: r.native(name, gvk)}}, nil
+	case !r.knows(gvk):
+		text := fmt.Sprintf("%s is left out: the hub decides nothing by a %s of %s", name, gvk.Kind, gvk.GroupVersion())
+		return nil, []note{{text: text}}, nil
 	}
 	if r.cluster[gvk.GroupKind()] {
 		if u.GetNamespace() != "" {
-			return nil, nil, fmt.Errorf("%s has metadata.namespace %q, but a %s has none; remove it", name, u.GetNamespace(), gvk.Kind)
+			return nil, nil, at("metadata.namespace",
+				fmt.Errorf("%s has metadata.namespace %q, but a %s has none; remove it", name, u.GetNamespace(), gvk.Kind))
 		}
 	} else if u.GetNamespace() == "" {
 		u.SetNamespace(cmp.Or(r.Namespace, "default"))
@@ -202,10 +208,8 @@ func (r *Reader) one(tree map[string]any) ([]client.Object, []string, error) {
 		return nil, nil, err
 	}
 	u.Object, _ = withDefaults(u.Object, r.schemas[gvk]).(map[string]any)
-	if gvk.Kind == placement.KindPolicy || gvk.Kind == placement.KindClusterPolicy {
-		if err := checkSpec(name, u.Object, r.schemas[gvk], r.rulesOf); err != nil {
-			return nil, nil, err
-		}
+	if err := r.checkSpec(name, u.Object, gvk); err != nil {
+		return nil, nil, err
 	}
 	if r.older.Recognizes(gvk) {
 		converted, err := conversion.Convert(u, apps.GroupVersion.String())
@@ -247,6 +251,11 @@ func (r *Reader) empty(gvk schema.GroupVersionKind) (runtime.Object, error) {
 	return r.scheme.New(gvk)
 }
 
+// knows reports whether the hub decides something by objects of a kind.
+func (r *Reader) knows(gvk schema.GroupVersionKind) bool {
+	return r.scheme.Recognizes(gvk) || r.older.Recognizes(gvk)
+}
+
 // strict refuses fields that the type does not have, and values of another type.
 func (r *Reader) strict(u *unstructured.Unstructured) error {
 	from := r.scheme
@@ -256,6 +265,9 @@ func (r *Reader) strict(u *unstructured.Unstructured) error {
 	typed, err := from.New(u.GroupVersionKind())
 	if err != nil {
 		return fmt.Errorf("%s: %w", title(u), err)
+	}
+	if mistakes := typeMistakes(title(u), u.Object, typed); len(mistakes) > 0 {
+		return errors.Join(mistakes...)
 	}
 	data, err := json.Marshal(u.Object)
 	if err != nil {

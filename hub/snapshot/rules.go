@@ -40,7 +40,7 @@ func (r rules) check(path string, value any, openAPI map[string]any) []error {
 				message = fmt.Sprint(said)
 			}
 		}
-		mistakes = append(mistakes, fmt.Errorf("%s: Invalid value: %s", path+field, strings.TrimSuffix(message, ": correct it")))
+		mistakes = append(mistakes, &Mistake{Path: path + field, Problem: "Invalid value: " + strings.TrimSuffix(message, ": correct it")})
 	}
 	return mistakes
 }

@@ -9,19 +9,32 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/flotilla-dev/flotilla/hub/placement"
 )
+
+// checker holds values to a schema: all of it, or the bounds of values alone.
+type checker struct {
+	whole bool
+	rules rules
+}
 
 // check refuses values that a schema does not take: those that are not in its list, too small or large, too short or long, of another
 // pattern, what is missing, and what a rule by CEL refuses. The sentences are those of an API server. Types are checked where the object
 // is decoded.
-func check(path string, value any, openAPI map[string]any, by rules) []error {
-	mistakes := append(checkValue(path, value, openAPI), by.check(path, value, openAPI)...)
+func (c checker) check(path string, value any, openAPI map[string]any) []error {
+	mistakes := checkValue(path, value, openAPI)
+	if c.whole {
+		mistakes = append(mistakes, c.rules.check(path, value, openAPI)...)
+	}
 	switch v := value.(type) {
 	case map[string]any:
 		properties, _ := openAPI["properties"].(map[string]any)
 		for _, name := range texts(openAPI["required"]) {
-			if _, there := v[name]; !there {
-				mistakes = append(mistakes, fmt.Errorf("%s: Required value", joined(path, name)))
+			if _, there := v[name]; !there && c.whole {
+				mistakes = append(mistakes, &Mistake{Path: joined(path, name), Problem: "Required value"})
 			}
 		}
 		more, _ := openAPI["additionalProperties"].(map[string]any)
@@ -31,13 +44,13 @@ func check(path string, value any, openAPI map[string]any, by rules) []error {
 				property = more
 			}
 			if v[name] != nil && property != nil {
-				mistakes = append(mistakes, check(joined(path, name), v[name], property, by)...)
+				mistakes = append(mistakes, c.check(joined(path, name), v[name], property)...)
 			}
 		}
 	case []any:
 		items, _ := openAPI["items"].(map[string]any)
 		for i := range v {
-			mistakes = append(mistakes, check(fmt.Sprintf("%s[%d]", path, i), v[i], items, by)...)
+			mistakes = append(mistakes, c.check(fmt.Sprintf("%s[%d]", path, i), v[i], items)...)
 		}
 	}
 	return mistakes
@@ -47,7 +60,7 @@ func check(path string, value any, openAPI map[string]any, by rules) []error {
 func checkValue(path string, value any, openAPI map[string]any) []error {
 	var mistakes []error
 	refuse := func(format string, args ...any) {
-		mistakes = append(mistakes, fmt.Errorf(path+": "+format, args...))
+		mistakes = append(mistakes, &Mistake{Path: path, Problem: fmt.Sprintf(format, args...)})
 	}
 	if allowed, ok := openAPI["enum"].([]any); ok && !slices.Contains(allowed, value) {
 		refuse("Unsupported value: %s: supported values: %s", quoted(value), listed(allowed))
@@ -136,16 +149,22 @@ func joined(path, name string) string {
 	return path + "." + name
 }
 
-// checkSpec checks what a person writes of an object; its status is of the hub.
-func checkSpec(name string, object map[string]any, openAPI map[string]any, by rules) error {
-	properties, _ := openAPI["properties"].(map[string]any)
+// checkSpec checks what a person writes of an object; its status is of the hub. Of workloads only values are checked: that
+// something is missing, or breaks a rule, is left to the server.
+func (r *Reader) checkSpec(name string, object map[string]any, gvk schema.GroupVersionKind) error {
+	properties, _ := r.schemas[gvk]["properties"].(map[string]any)
 	spec, _ := properties["spec"].(map[string]any)
 	if object["spec"] == nil || spec == nil {
 		return nil
 	}
-	mistakes := check("spec", withoutNulls(object["spec"], spec), spec, by)
+	c := checker{whole: gvk.Kind == placement.KindPolicy || gvk.Kind == placement.KindClusterPolicy, rules: r.rulesOf}
+	mistakes := c.check("spec", withoutNulls(object["spec"], spec), spec)
 	for i, mistake := range mistakes {
-		mistakes[i] = fmt.Errorf("%s: %w; correct the field", name, mistake)
+		m := &Mistake{}
+		if errors.As(mistake, &m) {
+			m.Problem = fmt.Sprintf("%s: %s: %s; correct the field", name, m.Path, m.Problem)
+		}
+		mistakes[i] = mistake
 	}
 	return errors.Join(mistakes...)
 }

@@ -30,6 +30,7 @@ type verb struct {
 	output  console.Output
 	files   []string
 	members []string
+	deep    bool
 	runs    bool
 }
 
@@ -45,9 +46,16 @@ The decision is made by the hub's own code, here. Members, policies and present 
 --members, those of files alone: then no cluster is asked. What files of -f hold goes over that, as if it were applied.
 Policies are held to the rules of their definition; those of workloads only a server checks: kubectl apply --dry-run=server.
 
-The exit code is 0 if every replica has a place, and 1 if not.`,
+Of a folder the .yaml, .yml and .json files are read. Files of other tools in it (kustomize, Helm, patches, templates) are
+left out, each with a note. A file that -f names itself has to hold objects.
+
+All mistakes of all files are reported at once. If they are in workloads of a folder, the rest is planned nevertheless.
+
+The exit code is 0 if every replica has a place, and 1 if not, or if a file has a mistake.`,
 		Example: `  flotilla plan -f web.yaml
   flotilla plan -f web.yaml --members fleet.yaml -o json
+  kubectl kustomize overlays/production | flotilla plan -f -
+  helm template web ./chart | flotilla plan -f -
   flotilla snapshot > fleet.yaml; flotilla plan --members fleet.yaml -f policy.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return v.run(cmd) },
@@ -55,6 +63,7 @@ The exit code is 0 if every replica has a place, and 1 if not.`,
 	v.hub.AddFlags(command)
 	v.output.AddFlag(command)
 	command.Flags().StringArrayVarP(&v.files, "filename", "f", nil, "file with workloads, policies, members; a folder; or - for standard input")
+	command.Flags().BoolVarP(&v.deep, "recursive", "R", false, "read the folders in a folder, too")
 	command.Flags().StringArrayVar(&v.members, "members", nil, "file with the fleet (MemberClusters, policies, a snapshot), in place of the hub")
 	command.Flags().BoolVar(&v.runs, "hub-runs-workloads", true, "what flotilla-hub was started with: false on a hub without controllers for workloads of apps/v1 and batch/v1")
 	return command
@@ -67,20 +76,25 @@ func (v *verb) run(cmd *cobra.Command) error {
 	if len(v.files)+len(v.members) == 0 {
 		return console.Usagef("nothing to plan: name a file with -f, or a fleet with --members")
 	}
-	results, notes, err := v.plan(cmd.Context(), cmd.InOrStdin())
-	for _, note := range notes {
+	planned, err := v.plan(cmd.Context(), cmd.InOrStdin())
+	for _, note := range planned.notes {
 		fmt.Fprintln(cmd.ErrOrStderr(), "note:", note)
 	}
 	if err != nil {
 		return err
 	}
-	if err := v.output.Print(cmd.OutOrStdout(), &Result{Workloads: results}, func(out io.Writer) error { return write(out, results) }); err != nil {
-		return err
+	results := planned.workloads
+	if len(results) > 0 || len(planned.mistakes) == 0 {
+		print := func(out io.Writer) error { return write(out, results) }
+		if err := v.output.Print(cmd.OutOrStdout(), &Result{Workloads: results}, print); err != nil {
+			return err
+		}
 	}
+	failed := planned.mistakes
 	if n := len(slices.DeleteFunc(slices.Clone(results), func(p explain.Planned) bool { return p.Complete })); n > 0 {
-		return fmt.Errorf("%d of %d workloads would not be placed as they ask", n, len(results))
+		failed = append(failed, fmt.Errorf("%d of %d workloads would not be placed as they ask", n, len(results)))
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // Result is what plan prints.
@@ -88,11 +102,19 @@ type Result struct {
 	Workloads []explain.Planned `json:"workloads"`
 }
 
-// plan returns the plans, and notes for the user.
-func (v *verb) plan(ctx context.Context, in io.Reader) ([]explain.Planned, []string, error) {
+// outcome is the plan, and what there is to say about the files.
+type outcome struct {
+	workloads []explain.Planned
+	notes     []string
+	// mistakes are those of files that do not keep the rest from being planned.
+	mistakes []error
+}
+
+// plan returns the plan of what the files hold. Its notes count with an error, too.
+func (v *verb) plan(ctx context.Context, in io.Reader) (out outcome, err error) {
 	scheme, err := fleethub.Scheme()
 	if err != nil {
-		return nil, nil, err
+		return out, err
 	}
 	namespace := "default"
 	// Without a kubeconfig files can be planned all the same.
@@ -101,59 +123,65 @@ func (v *verb) plan(ctx context.Context, in io.Reader) ([]explain.Planned, []str
 	}
 	reader, err := snapshot.NewReader(scheme, namespace)
 	if err != nil {
-		return nil, nil, err
+		return out, err
 	}
 	reader.Natives = placement.Natives(!v.runs)
-	objects, notes, err := readFiles(reader, v.files, in)
-	base, more, baseErr := v.base(ctx, snapshot.New(scheme), reader, objects, in)
-	notes = append(notes, more...)
-	if err := errors.Join(err, baseErr); err != nil {
-		return nil, notes, err
+	asked := &files{reader: reader, in: in, recursive: v.deep}
+	asked.read(v.files)
+	base, err := v.base(ctx, snapshot.New(scheme), asked)
+	out.notes = asked.notes
+	if asked.blocked || err != nil {
+		return out, errors.Join(append(asked.mistakes, err)...)
 	}
-	asked := map[wire.Key]bool{}
-	for _, object := range objects {
+	out.mistakes = asked.mistakes
+	keys := map[wire.Key]bool{}
+	for _, object := range asked.objects {
 		if err := base.Apply(object, time.Now()); err != nil {
-			return nil, notes, err
+			return out, err
 		}
 		if key, ok := keyOf(object); ok {
-			asked[key] = true
+			keys[key] = true
 		}
 	}
 	completed, err := base.Complete()
-	notes = append(notes, completed...)
+	out.notes = append(out.notes, completed...)
 	if err != nil {
-		return nil, notes, err
+		return out, err
 	}
-	told, err := policyNotes(ctx, base, placement.AllRules(reader.Natives), objects)
-	notes = append(notes, told...)
+	told, err := policyNotes(ctx, base, placement.AllRules(reader.Natives), asked.objects)
+	out.notes = append(out.notes, told...)
 	if err != nil {
-		return nil, notes, err
+		return out, err
 	}
-	results, err := Foresee(ctx, base)
-	if len(asked) > 0 {
+	if out.workloads, err = Foresee(ctx, base); err != nil {
+		return out, err
+	}
+	if len(keys) > 0 {
 		// Beside what the files name, whatever changes by them.
-		results = slices.DeleteFunc(results, func(p explain.Planned) bool {
-			return !asked[wire.Key{Kind: p.Kind, Namespace: p.Namespace, Name: p.Name}] && len(p.Changes) == 0
+		out.workloads = slices.DeleteFunc(out.workloads, func(p explain.Planned) bool {
+			return !keys[wire.Key{Kind: p.Kind, Namespace: p.Namespace, Name: p.Name}] && len(p.Changes) == 0
 		})
 	}
-	if err == nil && len(results) == 0 {
+	if len(out.workloads) == 0 && len(out.mistakes) == 0 {
 		err = errors.New("no workload is in the files, nor in the fleet; name a file with a CloneSet or a UnitedDeployment with -f")
 	}
-	return results, notes, err
+	return out, err
 }
 
 // base returns the fleet: that of files, or that of the hub.
-func (v *verb) base(ctx context.Context, empty *snapshot.Snapshot, reader *snapshot.Reader, objects []client.Object, in io.Reader) (*snapshot.Snapshot, []string, error) {
+func (v *verb) base(ctx context.Context, empty *snapshot.Snapshot, asked *files) (*snapshot.Snapshot, error) {
 	if len(v.members) > 0 {
-		fleet, notes, err := readFiles(reader, v.members, in)
-		if err != nil {
-			return nil, notes, err
-		}
-		return empty, notes, empty.Put(fleet...)
+		fleet := &files{reader: asked.reader, in: asked.in, recursive: asked.recursive}
+		fleet.read(v.members)
+		asked.notes = append(asked.notes, fleet.notes...)
+		return empty, errors.Join(append(fleet.mistakes, empty.Put(fleet.objects...))...)
+	}
+	if asked.blocked {
+		return empty, nil
 	}
 	namespaces := map[string]bool{}
 	only := ""
-	for _, object := range objects {
+	for _, object := range asked.objects {
 		if object.GetNamespace() != "" {
 			namespaces[object.GetNamespace()] = true
 			only = object.GetNamespace()
@@ -163,7 +191,7 @@ func (v *verb) base(ctx context.Context, empty *snapshot.Snapshot, reader *snaps
 		only = ""
 	}
 	recorded, _, err := v.hub.Record(ctx, only)
-	return recorded, nil, err
+	return recorded, err
 }
 
 // policyNotes says of each policy of the files what would keep it from holding, and what it names that is not there.

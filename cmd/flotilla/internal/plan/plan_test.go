@@ -138,19 +138,19 @@ func TestMistakes(t *testing.T) {
 		want       []string
 	}{
 		{"unknown fields", "# a comment\n" + cloneSet("api", 1, "  replica: 3\n  maxSurge: 1\n"), []string{
-			`line 1: CloneSet shop/api has an unknown field "spec.replica"; correct its name, or remove it`,
-			`line 1: CloneSet shop/api has an unknown field "spec.maxSurge"; correct its name, or remove it`,
+			`line 11: CloneSet shop/api has an unknown field "spec.replica"; correct its name, or remove it (its value is 3)`,
+			`line 12: CloneSet shop/api has an unknown field "spec.maxSurge"; correct its name, or remove it (its value is 1)`,
 		}},
 		{"a value of another type, in the second document", cloneSet("api", 1, "") + "---\n" + cloneSet("web", 1, "  minReadySeconds: soon\n"), []string{
-			"line 11: CloneSet shop/web cannot be read", "minReadySeconds",
+			`line 20: CloneSet shop/web cannot be read: spec.minReadySeconds is "soon", but must be a whole number`,
 		}},
 		{"no name", "apiVersion: apps.kruise.io/v1beta1\nkind: CloneSet\n", []string{"line 1: CloneSet has no metadata.name; give it one"}},
 		{"no kind", "metadata: {name: x}\n", []string{"line 1: the object x has no apiVersion or no kind; give it both"}},
 		{"no object", "- 1\n", []string{"line 1: this is no object"}},
 		{"no YAML", "a: [\n", []string{"line 1: this is no valid YAML"}},
-		{"a key twice", "a: 1\na: 2\n", []string{"line 1: this is no valid YAML", `key "a" already set`}},
+		{"a key twice", "a: 1\na: 2\n", []string{"line 2: this is no valid YAML", `key "a" already set in line 1`}},
 		{"a namespace where there is none", strings.Replace(fleet, "{name: east}", "{name: east, namespace: x}", 1), []string{
-			`line 1: MemberCluster x/east has metadata.namespace "x", but a MemberCluster has none; remove it`,
+			`line 3: MemberCluster x/east has metadata.namespace "x", but a MemberCluster has none; remove it`,
 		}},
 		{"nothing", "# nothing\n", []string{"no workload is in the files"}},
 	}
