@@ -159,6 +159,8 @@ func summary(f *Facts, s *Sum, desired int32, kind string) []conditions.Conditio
 		tellWave(list, f.Verdict.Wave)
 	}
 	switch {
+	case f.Deleting:
+		list = conditions.Deleted(list, conditions.Cause{Reason: f.Verdict.Reason, Message: f.deletionMessage(w.Replicas)})
 	case f.Withdrawn:
 		atRest(list, f.Verdict.Reason, f.Verdict.Message)
 	case len(s.Stale) > 0:

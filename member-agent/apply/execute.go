@@ -102,7 +102,7 @@ func (r *Reconciler) carryOutDeletion(ctx context.Context, w *work.Work, m *memo
 	if err := r.Copies.Keep(ctx, w); err != nil {
 		return ctrl.Result{}, err
 	}
-	gone, err := r.delete(ctx, m, live)
+	gone, err := r.delete(ctx, w, m, live)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -166,8 +166,8 @@ func namespaceMissing(err error, namespace string) bool {
 
 // delete removes exactly the object that was seen, and tells whether it was gone already. Otherwise its end wakes the
 // Work again.
-func (r *Reconciler) delete(ctx context.Context, m *memo, live *unstructured.Unstructured) (gone bool, err error) {
-	err = r.member.Delete(ctx, shell(live), client.Preconditions{UID: new(live.GetUID())}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+func (r *Reconciler) delete(ctx context.Context, w *work.Work, m *memo, live *unstructured.Unstructured) (gone bool, err error) {
+	err = r.member.Delete(ctx, shell(live), client.Preconditions{UID: new(live.GetUID())}, propagationOf(w))
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}
