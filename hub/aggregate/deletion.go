@@ -35,19 +35,22 @@ func (r *Reconciler) gatherLeft(ctx context.Context, f *Facts) error {
 }
 
 // deletionMessage says what a deleted workload waits for, and what is left of it in members.
-func (f *Facts) deletionMessage(pods int32) string {
+func (f *Facts) deletionMessage(s *Sum) string {
 	message := f.Verdict.Message
 	clusters := slices.Sorted(maps.Keys(f.Works))
 	if len(clusters) == 0 {
 		return message + "; nothing is left of it in members"
 	}
 	if f.Placement != nil {
-		message += fmt.Sprintf("; members report %d of its pods", pods)
+		message += fmt.Sprintf("; members report %d of its pods", s.Whole.Replicas)
 	}
 	message += fmt.Sprintf("; it exists in %s", strings.Join(clusters, ", "))
 	silent := slices.DeleteFunc(slices.Clone(clusters), func(cluster string) bool { return !f.NotReady[cluster] })
 	if len(silent) > 0 {
 		message += fmt.Sprintf("; unreachable: %s, whose pods are deleted after contact is back", strings.Join(silent, ", "))
+	}
+	if s.Failed != nil && s.Failed.Reason == work.ReasonDeleting {
+		message += "; " + s.Failed.Message // its object in a member waits for something too
 	}
 	return message
 }

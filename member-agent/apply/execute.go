@@ -20,6 +20,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/namespaces"
 )
 
 // FieldManager owns, in the member, the fields that Works carry.
@@ -54,6 +55,9 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts 
 	case Look:
 		return r.look(w, m, facts.Live), nil
 	case Create, Update, Adopt:
+		if decision.Action == Create && r.terminating(ctx, m.order.Ref.Namespace) {
+			return r.awaitNamespace(w, m), nil
+		}
 		if wait, err := r.awaitNeeds(ctx, w, m); err != nil || wait > 0 {
 			return ctrl.Result{RequeueAfter: wait}, err
 		}
@@ -89,6 +93,10 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts 
 		})
 		return ctrl.Result{}, r.Copies.Keep(ctx, w)
 	case Nothing:
+		if lingers(facts) {
+			r.outcome(w, m, false, work.ReasonDeleting, deletingMessage(facts))
+			return ctrl.Result{}, r.Copies.Keep(ctx, w)
+		}
 		r.stillThere(w, m, facts)
 		return ctrl.Result{}, r.Copies.Keep(ctx, w)
 	}
@@ -244,6 +252,9 @@ func shell(live *unstructured.Unstructured) *unstructured.Unstructured {
 
 // failed stores the outcome of an attempt that failed, and says when to try again. What stands in the member stays.
 func (r *Reconciler) failed(w *work.Work, m *memo, err error) ctrl.Result {
+	if namespaces.Is(err) {
+		return r.awaitNamespace(w, m)
+	}
 	most := retryMost
 	if passing(err) {
 		most = retryMostUnreachable

@@ -29,6 +29,10 @@ const (
 	ReasonAdopting = "Adopting"
 	// ReasonNotAllowed: the agent's own allow-list does not admit the object.
 	ReasonNotAllowed = "NotAllowed"
+	// ReasonDeleting: the object is being deleted in the member and still exists.
+	ReasonDeleting = "Deleting"
+	// ReasonNamespaceTerminating: the object's namespace is being deleted in the member; the order waits until it is gone.
+	ReasonNamespaceTerminating = "NamespaceTerminating"
 )
 
 // WorkSpec holds the object that the member is to have. Flotilla writes one manifest per Work.

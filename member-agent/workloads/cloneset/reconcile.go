@@ -39,8 +39,8 @@ type Reconciler struct {
 	revisions *freshness.Store // writes to ControllerRevisions
 	pace      *pace
 	// ruling returns the WorkloadSpread that rules the CloneSet of this name, or nil.
-	ruling    func(context.Context, types.NamespacedName) *v1beta1.WorkloadSpread
-	allowance func(context.Context, *v1beta1.CloneSet) (lent, over bool)
+	ruling     func(context.Context, types.NamespacedName) *v1beta1.WorkloadSpread
+	allowance  func(context.Context, *v1beta1.CloneSet) (lent, over bool)
 	namespaces *namespaces.Terminating
 	// noResize tells whether the API server lacks pods/resize; nil means that it has it.
 	noResize func(context.Context) (bool, error)

@@ -14,6 +14,7 @@ import (
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/freshness"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/namespaces"
 )
 
 type reconciler struct {
@@ -25,6 +26,8 @@ type reconciler struct {
 	federated func(ctx context.Context, namespace string) (bool, error)
 	allowance func(ctx context.Context, ud *kruise.UnitedDeployment) (lent, over bool)
 	ledger    *ledger
+
+	namespaces *namespaces.Terminating
 }
 
 // Reconcile brings one UnitedDeployment on: gather, plan, apply, report. What it waits for comes as an event of the object, of
@@ -38,6 +41,9 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{RequeueAfter: freshness.RetryAfter}, nil // the event of our own write comes first
 	}
 	todo, err := r.plan(ctx, seen)
+	if cause := r.namespaces.Refused(request.Namespace, seen.ud.UID, err); cause != nil {
+		todo, err = leave(seen, cause), nil // of the revision
+	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -48,6 +54,10 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return result, r.report(ctx, seen, todo, nil)
 	}
 	failed := r.apply(ctx, seen.ud, todo)
+	if cause := r.namespaces.Refused(request.Namespace, seen.ud.UID, failed); cause != nil {
+		todo, failed = leave(seen, cause), nil
+		result = reconcile.Result{RequeueAfter: todo.wake}
+	}
 	if err := r.report(ctx, seen, todo, failed); err != nil {
 		return reconcile.Result{}, errors.Join(failed, err)
 	}
@@ -68,13 +78,10 @@ func (r *reconciler) gather(ctx context.Context, request reconcile.Request) (*ob
 	ud := &kruise.UnitedDeployment{}
 	if err := r.client.Get(ctx, request.NamespacedName, ud); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.ledger.close(request.NamespacedName)
+			r.namespaces.Forget(r.ledger.close(request.NamespacedName))
 			return nil, nil
 		}
 		return nil, fmt.Errorf("read UnitedDeployment %s: %w", request.NamespacedName, err)
-	}
-	if ud.DeletionTimestamp != nil {
-		return nil, nil // the garbage collector takes the children
 	}
 	if r.federated != nil {
 		federated, err := r.federated(ctx, request.Namespace)
@@ -100,14 +107,21 @@ func (r *reconciler) gather(ctx context.Context, request reconcile.Request) (*ob
 	if err != nil {
 		return nil, err
 	}
+	leaving, err := r.leaving(ctx, ud)
+	if err != nil {
+		return nil, err
+	}
 	known, marked := r.ledger.known(request.NamespacedName)
 	return &observed{
-		ud: ud, allowance: r.allowed(ctx, ud), cluster: r.cluster, children: children, revisions: revisions, known: known, now: r.clock.Now(), pods: pods, marked: marked,
+		leaving: leaving, ud: ud, allowance: r.allowed(ctx, ud), cluster: r.cluster, children: children, revisions: revisions, known: known, now: r.clock.Now(), pods: pods, marked: marked,
 	}, nil
 }
 
 // plan names the revision of the template, which may have to be written first, and makes the plan.
 func (r *reconciler) plan(ctx context.Context, seen *observed) (*plan, error) {
+	if seen.leaving != nil {
+		return leave(seen, seen.leaving), nil
+	}
 	why := refuse(seen.ud)
 	if why == nil {
 		seen.limits, why = readLimits(seen.ud)
@@ -126,7 +140,7 @@ func (r *reconciler) plan(ctx context.Context, seen *observed) (*plan, error) {
 
 // trim deletes revisions that nothing uses, beyond the limit.
 func (r *reconciler) trim(ctx context.Context, seen *observed, todo *plan) error {
-	if todo.refused != nil {
+	if todo.refused != nil || todo.leaving != nil {
 		return nil
 	}
 	return r.revisions.Delete(ctx, excessRevisions(seen))
