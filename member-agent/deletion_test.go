@@ -17,6 +17,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/audit"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/namespaces"
 )
 
 const guard = "example.com/guard"
@@ -152,9 +153,9 @@ func (b *bed) testCase14(t *testing.T) {
 			t.Errorf("message %q", c.Message)
 		}
 	}
-	// Longer than it looks again, and than an attempt that failed is repeated at first.
-	quiet := time.After(7 * time.Second)
-	<-quiet
+	eventually(t, "more time passes than between two looks of the agent", func(context.Context) string {
+		return missing(time.Since(from) > namespaces.LookAgain*3/2, time.Since(from))
+	})
 	events, err := audit.ReadFile(b.fleet.Member(cluster).AuditLog(), audit.Between(from, time.Time{}), audit.Writes(), audit.ByPrograms("flotilla-agent"))
 	if err != nil {
 		t.Fatal(err)
