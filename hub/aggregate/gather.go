@@ -17,13 +17,17 @@ import (
 )
 
 func (r *Reconciler) gather(ctx context.Context, key wire.Key, object client.Object, verdict placement.Verdict) (*Facts, error) {
-	f := &Facts{Key: key, HubID: r.hubID, Verdict: verdict, Strategy: strategyOf(object), Works: map[string]*work.Work{}, NotReady: map[string]bool{}}
+	f := &Facts{Key: key, HubID: r.hubID, Verdict: verdict, Strategy: strategyOf(object), Deleting: object.GetDeletionTimestamp() != nil,
+		Works: map[string]*work.Work{}, NotReady: map[string]bool{}}
 	if refusal, ok := r.verdicts.Undelivered(key); ok {
 		f.Undelivered = &refusal
 	}
 	p := &topology.WorkloadPlacement{}
 	switch err := r.client.Get(ctx, key.Placement(), p); {
 	case apierrors.IsNotFound(err):
+		if f.Deleting {
+			return f, r.gatherLeft(ctx, f)
+		}
 		return f, r.gatherWithdrawn(ctx, f)
 	case err != nil:
 		return nil, fmt.Errorf("get placement of %s: %w", key.Sentence(), err)
@@ -41,9 +45,14 @@ func (r *Reconciler) gather(ctx context.Context, key wire.Key, object client.Obj
 	if err := r.gatherNeeded(ctx, f); err != nil {
 		return nil, err
 	}
+	return f, r.gatherReady(ctx, f)
+}
+
+// gatherReady finds the members whose reports may be old.
+func (r *Reconciler) gatherReady(ctx context.Context, f *Facts) error {
 	members := &topology.MemberClusterList{}
 	if err := r.client.List(ctx, members, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list MemberClusters: %w", err)
+		return fmt.Errorf("list MemberClusters: %w", err)
 	}
 	for cluster := range f.Works {
 		f.NotReady[cluster] = true // also one whose MemberCluster is gone
@@ -52,7 +61,7 @@ func (r *Reconciler) gather(ctx context.Context, key wire.Key, object client.Obj
 		m := &members.Items[i]
 		f.NotReady[m.Name] = !meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberReady)
 	}
-	return f, nil
+	return nil
 }
 
 // gatherWithdrawn finds whether a workload that the user withdrew is out of all members.

@@ -57,8 +57,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 	if err := r.client.Get(ctx, key.Workload(), object); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if object.GetDeletionTimestamp() != nil {
-		return ctrl.Result{}, nil
+	if object.GetDeletionTimestamp() != nil && !ofDeletion(&verdict) {
+		return ctrl.Result{}, nil // the verdict on the deletion is an event
 	}
 	facts, err := r.gather(ctx, key, object, verdict)
 	if err != nil {

@@ -120,7 +120,7 @@ func subsetConditions(f *Facts, s *Sum) []conditions.Condition {
 		updated.Status, updated.Reason = corev1.ConditionTrue, "Updated"
 	}
 	failure := conditions.Remove(string(apps.SubsetFailure))
-	if cause := firstCause(s.Stalled, s.Failed); cause != nil {
+	if cause := firstCause(s.Stalled, s.Failed); cause != nil && !f.Deleting {
 		failure = conditions.Condition{Type: string(apps.SubsetFailure), Status: corev1.ConditionTrue, Reason: cause.Reason, Message: cause.Message}
 	}
 	return []conditions.Condition{provisioned, updated, failure}
@@ -159,6 +159,8 @@ func summary(f *Facts, s *Sum, desired int32, kind string) []conditions.Conditio
 		tellWave(list, f.Verdict.Wave)
 	}
 	switch {
+	case f.Deleting:
+		list = conditions.Deleted(list, conditions.Cause{Reason: f.Verdict.Reason, Message: f.deletionMessage(s)})
 	case f.Withdrawn:
 		atRest(list, f.Verdict.Reason, f.Verdict.Message)
 	case len(s.Stale) > 0:

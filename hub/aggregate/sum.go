@@ -29,7 +29,9 @@ type Facts struct {
 	Placement *topology.WorkloadPlacement
 	// Withdrawn: the user withdrew the workload, and no order of it is left.
 	Withdrawn bool
-	// Works of the placement, by member.
+	// Deleting: the workload has a deletion timestamp.
+	Deleting bool
+	// Works of the placement, by member. Of a deleted workload without a placement, those that are left.
 	Works map[string]*work.Work
 	// Needed are the Works of what goes with the workload, by member.
 	Needed map[string][]*work.Work
@@ -108,7 +110,7 @@ func Summarise(f *Facts) Sum {
 	} else if f.Undelivered != nil {
 		s.Stalled = &conditions.Cause{Reason: f.Undelivered.Reason, Message: f.Undelivered.Message}
 	}
-	if s.Failed == nil && f.Verdict.Federated == metav1.ConditionFalse {
+	if s.Failed == nil && f.Verdict.Federated == metav1.ConditionFalse && !f.Deleting {
 		s.Failed = &conditions.Cause{Reason: f.Verdict.Reason, Message: f.Verdict.Message}
 	}
 	return s

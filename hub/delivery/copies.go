@@ -21,6 +21,7 @@ import (
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
 
 // CopyReconciler delivers whole objects, one at a time: to each member of the object's own placement, and to each member
@@ -146,7 +147,14 @@ func (r *CopyReconciler) gatherCopy(ctx context.Context, s *state) (*copyFacts, 
 	case apierrors.IsNotFound(err):
 	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", s.key.Sentence(), err)
-	case object.GetDeletionTimestamp() == nil && !placement.ClusterMade(s.key.Kind, s.key.Namespace, s.key.Name, object.GetAnnotations()):
+	case placement.ClusterMade(s.key.Kind, s.key.Namespace, s.key.Name, object.GetAnnotations()):
+	case object.GetDeletionTimestamp() == nil:
+		f.object = object
+	case conditions.HoldsDependents(object):
+		// Pods on one cluster use a ConfigMap as long as the API server has it.
+		if terminating, err := r.terminating(ctx, s.key.Namespace); err != nil || terminating {
+			return f, err
+		}
 		f.object = object
 	}
 	return f, nil

@@ -17,6 +17,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
 
 // remove deletes one Work; its agent then deletes the member object.
@@ -65,9 +66,9 @@ func (r *Reconciler) release(ctx context.Context, s *state) (ctrl.Result, error)
 	if !controllerutil.ContainsFinalizer(s.placement, topology.PlacementFinalizer) {
 		return ctrl.Result{}, nil
 	}
-	if still, err := r.goes(ctx, s); err != nil {
+	if live, err := r.goes(ctx, s); err != nil {
 		return ctrl.Result{}, err
-	} else if !still {
+	} else if live == nil {
 		return ctrl.Result{RequeueAfter: staleRetry}, nil
 	}
 	goes, err := r.workloadGoes(ctx, s)
@@ -99,8 +100,22 @@ func (r *Reconciler) release(ctx context.Context, s *state) (ctrl.Result, error)
 				return ctrl.Result{}, err
 			}
 		}
+		foreground, err := r.foreground(ctx, s)
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		if foreground {
+			if err := r.askForeground(ctx, live.Items); err != nil {
+				return ctrl.Result{}, err
+			}
+		}
 		if err := r.removeAll(ctx, live.Items); err != nil {
 			return ctrl.Result{}, err
+		}
+		if foreground {
+			if left, err := r.leftInReady(ctx, live.Items); err != nil || left {
+				return ctrl.Result{RequeueAfter: foregroundRetry}, err // the end of each Work is an event
+			}
 		}
 	}
 	return r.letGo(ctx, s)
@@ -128,10 +143,15 @@ func (r *Reconciler) letGo(ctx context.Context, s *state) (ctrl.Result, error) {
 func (r *Reconciler) orphans(ctx context.Context, s *state) (bool, error) {
 	uid := s.placement.Spec.Workload.UID
 	if s.object != nil && s.object.GetUID() == uid {
-		if s.object.GetAnnotations()[topology.AnnotationWithdraw] == topology.WithdrawOrphan {
+		switch {
+		case s.object.GetAnnotations()[topology.AnnotationWithdraw] == topology.WithdrawOrphan:
+			return true, nil
+		case s.object.GetDeletionTimestamp() == nil:
+			return false, nil
+		case conditions.Orphaning(s.object):
 			return true, nil
 		}
-		return s.object.GetDeletionTimestamp() != nil && controllerutil.ContainsFinalizer(s.object, metav1.FinalizerOrphanDependents), nil
+		// Another finalizer may hold the workload after the garbage collector has done its part.
 	}
 	live := &topology.WorkloadPlacement{}
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(s.placement), live); err != nil {

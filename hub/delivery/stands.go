@@ -11,6 +11,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -52,14 +53,17 @@ func (r *Reconciler) liveWorkload(ctx context.Context, key wire.Key) (client.Obj
 	return object, nil
 }
 
-// goes tells whether the placement is being deleted.
-func (r *Reconciler) goes(ctx context.Context, s *state) (bool, error) {
+// goes returns the placement as the API server has it while it is being deleted, nil if it is not.
+func (r *Reconciler) goes(ctx context.Context, s *state) (*topology.WorkloadPlacement, error) {
 	live := &topology.WorkloadPlacement{}
 	err := r.live.Get(ctx, client.ObjectKeyFromObject(s.placement), live)
 	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("read the placement of %s: %w", s.key.Sentence(), err)
+		return nil, fmt.Errorf("read the placement of %s: %w", s.key.Sentence(), err)
 	}
-	return err == nil && live.UID == s.placement.UID && live.DeletionTimestamp != nil, nil
+	if err != nil || live.UID != s.placement.UID || live.DeletionTimestamp == nil {
+		return nil, nil
+	}
+	return live, nil
 }
 
 // workloadGoes tells whether what was placed goes with the placement.
@@ -68,13 +72,25 @@ func (r *Reconciler) workloadGoes(ctx context.Context, s *state) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if object == nil || object.GetDeletionTimestamp() != nil || object.GetUID() != s.placement.Spec.Workload.UID ||
-		wire.Withdrawn(object) {
+	if object == nil || object.GetUID() != s.placement.Spec.Workload.UID || wire.Withdrawn(object) {
 		return true, nil
 	}
+	terminating, err := r.terminating(ctx, s.key.Namespace)
+	if err != nil || object.GetDeletionTimestamp() == nil || terminating {
+		return terminating, err
+	}
+	live, err := r.goes(ctx, s)
+	if err != nil || live == nil {
+		return false, err
+	}
+	return !placement.Keeps(object, live, terminating), nil
+}
+
+// terminating tells whether a namespace is being deleted, or gone.
+func (r *Reconciler) terminating(ctx context.Context, name string) (bool, error) {
 	namespace := &corev1.Namespace{}
-	if err := r.live.Get(ctx, client.ObjectKey{Name: s.key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("get namespace %s: %w", s.key.Namespace, err)
+	if err := r.live.Get(ctx, client.ObjectKey{Name: name}, namespace); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("get namespace %s: %w", name, err)
 	}
 	return namespace.UID == "" || namespace.DeletionTimestamp != nil, nil
 }

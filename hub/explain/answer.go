@@ -11,6 +11,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
@@ -204,6 +205,11 @@ func listed(names []string) string {
 func (f *Facts) pending() string {
 	present, next := f.Outcome.Present, f.Outcome.Next
 	switch {
+	case f.deleted():
+		if f.Outcome.Remove || present != nil && present.DeletionTimestamp != nil {
+			return f.Outcome.Verdict.Message + "; what is placed is being removed"
+		}
+		return f.Outcome.Verdict.Message
 	case f.Outcome.Remove:
 		return "what is placed is being removed"
 	case next == nil && f.Outcome.Verdict != nil && !f.Outcome.Verdict.Decided && present != nil:
@@ -219,6 +225,12 @@ func (f *Facts) pending() string {
 		return "the hub is about to change " + strings.Join(moves, ", ")
 	}
 	return ""
+}
+
+// deleted reports whether the verdict says that the workload or its namespace is being deleted.
+func (f *Facts) deleted() bool {
+	v := f.Outcome.Verdict
+	return v != nil && (v.Reason == conditions.ReasonDeleting || v.Reason == conditions.ReasonNamespaceTerminating)
 }
 
 // waitsForRoom says that what the next decision adds waits for room that is promised to others; "" where that is not so, or not all.
@@ -288,9 +300,9 @@ func Place(cluster, zone, subset string) string {
 }
 
 // telling returns the conditions that a person asks about: where the workload is placed, and what is in the way.
-func telling(conditions []metav1.Condition) []Condition {
+func telling(all []metav1.Condition) []Condition {
 	var out []Condition
-	for _, c := range conditions {
+	for _, c := range all {
 		wrong := c.Type == "Ready" && c.Status != metav1.ConditionTrue || c.Type == "Stalled" && c.Status == metav1.ConditionTrue ||
 			c.Type == "Progressing" && c.Status == metav1.ConditionFalse
 		if c.Type == "Federated" || wrong {

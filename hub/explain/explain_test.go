@@ -326,3 +326,40 @@ func TestRoomThatIsPromised(t *testing.T) {
 		}
 	}
 }
+
+// TestCase3WhyOfADeletedWorkload: it says what the deletion waits for, and whether the pods stay until then.
+func TestCase3WhyOfADeletedWorkload(t *testing.T) {
+	const named, deleted = "metadata: {name: web, namespace: shop, uid: u, generation: 3", ", deletionTimestamp: \"2026-01-01T00:00:00Z\""
+	const owned = "metadata: {name: uniteddeployment-web, namespace: shop, uid: p"
+	inPlace := strings.Replace(fleet, owned, owned+", ownerReferences: [{apiVersion: apps.kruise.io/v1beta1, kind: UnitedDeployment, name: web, uid: u}]", 1)
+	for finalizers, want := range map[string]struct {
+		says    []string
+		removed bool
+	}{
+		"example.com/guard":                     {[]string{"the finalizer example.com/guard", "keep running"}, false},
+		"foregroundDeletion, example.com/guard": {[]string{"the finalizer example.com/guard", "foreground", "is being removed"}, true},
+		"orphan":                                {[]string{"keep running (orphan)", "is being removed"}, true},
+	} {
+		f, err := factsIn(t, strings.Replace(inPlace, named, named+deleted+", finalizers: ["+finalizers+"]", 1), wire.Key{Kind: "UnitedDeployment", Namespace: "shop", Name: "web"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := explain.Why(f, explain.Question{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range want.says {
+			if !strings.Contains(a.Pending, text) {
+				t.Errorf("%s: %q lacks %q", finalizers, a.Pending, text)
+			}
+		}
+		if f.Outcome.Remove != want.removed {
+			t.Errorf("%s: removed %t", finalizers, f.Outcome.Remove)
+		}
+		for _, w := range a.Without {
+			if strings.Contains(strings.Join(w.Now, " "), "not federated") {
+				t.Errorf("%s: %+v", finalizers, w)
+			}
+		}
+	}
+}

@@ -30,8 +30,15 @@ type step struct {
 func decide(s *state, rules map[string]Rule) step {
 	placed := s.placement != nil && s.placement.DeletionTimestamp == nil
 	switch {
-	case s.object == nil, s.object.GetDeletionTimestamp() != nil:
+	case s.object == nil:
 		return step{remove: placed}
+	case s.object.GetDeletionTimestamp() != nil:
+		return decideDeleted(s, rules[s.key.Kind], placed)
+	case s.terminating && (s.federated || s.placement != nil):
+		if s.placement == nil && rules[s.key.Kind].Copied {
+			return step{}
+		}
+		return stepTerminating(s)
 	case !s.federated && s.placement == nil:
 		return step{}
 	case s.placement != nil && s.placement.Spec.Workload.UID != s.object.GetUID():
@@ -185,10 +192,18 @@ func policyName(p *topology.PolicyReference) string {
 	return p.Kind + " " + p.Name
 }
 
-// ownerOf makes the garbage collector delete the placement after the workload, without holding the workload up.
+// ownerOf makes the garbage collector delete an object after the workload, without holding the workload up.
 func ownerOf(spec *topology.WorkloadPlacementSpec) metav1.OwnerReference {
 	w := spec.Workload
 	return metav1.OwnerReference{
 		APIVersion: w.APIVersion, Kind: w.Kind, Name: w.Name, UID: w.UID, Controller: new(true), BlockOwnerDeletion: new(false),
 	}
+}
+
+// blockingOwnerOf is ownerOf for a placement: a workload that is deleted in the foreground waits for it. Copied objects do
+// not wait: who writes their owner references would need a right on the finalizers of every kind.
+func blockingOwnerOf(spec *topology.WorkloadPlacementSpec, rule Rule) metav1.OwnerReference {
+	owner := ownerOf(spec)
+	owner.BlockOwnerDeletion = new(!rule.Copied)
+	return owner
 }

@@ -31,14 +31,16 @@ type state struct {
 	// restored: somebody else edited the placement, and it has the hub's own decision here.
 	restored  bool
 	federated bool
-	policies  []Policy
-	members   []topology.MemberCluster
-	reports   map[string]Report
-	reported  int64
-	written   map[string]int64
-	absent    map[topology.DependencyReference]bool
-	local     map[topology.DependencyReference]bool
-	found     map[string]Found
+	// terminating: the namespace is being deleted.
+	terminating bool
+	policies    []Policy
+	members     []topology.MemberCluster
+	reports     map[string]Report
+	reported    int64
+	written     map[string]int64
+	absent      map[topology.DependencyReference]bool
+	local       map[topology.DependencyReference]bool
+	found       map[string]Found
 	// promised is what members promised to others, read is its number in the ledger.
 	promised map[string]Room
 	read     int64
@@ -112,7 +114,7 @@ func (r *gatherer) gather(ctx context.Context, key wire.Key) (*state, error) {
 	if err := r.reader.Get(ctx, client.ObjectKey{Name: key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("get namespace %s: %w", key.Namespace, err)
 	}
-	s.federated = wire.Federated(namespace)
+	s.federated, s.terminating = wire.Federated(namespace), isTerminating(namespace)
 	if !s.federated {
 		return s, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,7 +68,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 			return ctrl.Result{RequeueAfter: staleRetry}, nil
 		}
-		return ctrl.Result{}, err
+		if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			return ctrl.Result{}, err
+		}
+		step = stepTerminating(s) // the cache shows that soon, and the event of a new namespace brings the next reconcile
 	}
 	r.tell(s, step)
 	r.asker.Want(key, step.asks)
@@ -97,7 +101,7 @@ func (r *Reconciler) apply(ctx context.Context, s *state, step step) error {
 		placement := &topology.WorkloadPlacement{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: s.key.Namespace, Name: s.key.Placement().Name,
-				OwnerReferences: []metav1.OwnerReference{ownerOf(step.spec)},
+				OwnerReferences: []metav1.OwnerReference{blockingOwnerOf(step.spec, r.rules[s.key.Kind])},
 				Finalizers:      []string{topology.PlacementFinalizer},
 			},
 			Spec: *step.spec,
@@ -122,6 +126,11 @@ func (r *Reconciler) apply(ctx context.Context, s *state, step step) error {
 	placement.Spec = *step.spec
 	withDigest(placement)
 	controllerutil.AddFinalizer(placement, topology.PlacementFinalizer)
+	for i := range placement.OwnerReferences { // of a placement that an older hub made
+		if o := &placement.OwnerReferences[i]; o.UID == step.spec.Workload.UID {
+			o.BlockOwnerDeletion = blockingOwnerOf(step.spec, r.rules[s.key.Kind]).BlockOwnerDeletion
+		}
+	}
 	ctx, end := r.traced(ctx, s.key, step.spec)
 	err := r.client.Update(ctx, placement, wire.ManagerPlacement)
 	if end(err); err != nil {

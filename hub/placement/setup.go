@@ -48,7 +48,8 @@ func Setup(mgr ctrl.Manager, rules map[string]Rule, clk clock.PassiveClock, hear
 		Watches(&topology.MemberCluster{}, handler.TypedEnqueueRequestsFromMapFunc(w.shortWorkloads), builder.WithPredicates(roomChanged())).
 		Watches(&topology.ClusterFederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(w.everyWorkload), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&topology.FederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsBeside), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1.Namespace{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsIn), builder.WithPredicates(predicate.LabelChangedPredicate{}))
+		Watches(&corev1.Namespace{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsIn),
+			builder.WithPredicates(predicate.Or(predicate.LabelChangedPredicate{}, deletionBegan())))
 	decisions = decisions.Watches(&apps.WorkloadSpread{}, handler.TypedEnqueueRequestsFromMapFunc(spreadTarget), builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, deletionBegan())))
 	if withKarmada {
 		decisions = w.watchRivals(decisions)
@@ -103,7 +104,7 @@ func (w *watches) copiedOrNeeding(rule Rule) handler.TypedMapFunc[client.Object,
 
 // existenceChanged lets through what a decision depends on of an object that is copied or needed; what it holds is not.
 func existenceChanged() predicate.Predicate {
-	return predicate.Or(predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan())
+	return predicate.Or(predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionChanged())
 }
 
 func keyOfKind[object client.Object](kind string) handler.TypedMapFunc[object, wire.Key] {
@@ -234,11 +235,11 @@ func (w *watches) policies(ctx context.Context, namespace string, global bool) [
 
 // workloadChanged lets through what a decision depends on; status is not.
 func workloadChanged() predicate.Predicate {
-	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan())
+	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionChanged())
 }
 
 func placementChanged() predicate.Predicate {
-	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan())
+	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan(), ownersChanged())
 }
 
 func deletionBegan() predicate.Predicate {

@@ -11,7 +11,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -19,6 +18,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/namespaces"
 )
 
 // FieldManager owns, in the member, the fields that Works carry.
@@ -56,6 +56,9 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts 
 	case Look:
 		return r.look(w, m, facts.Live), nil
 	case Create, Update, Adopt:
+		if decision.Action == Create && r.terminating(ctx, m.order.Ref.Namespace) {
+			return r.awaitNamespace(w, m), nil
+		}
 		if wait, err := r.awaitNeeds(ctx, w, m); err != nil || wait > 0 {
 			return ctrl.Result{RequeueAfter: wait}, err
 		}
@@ -82,6 +85,10 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts 
 		})
 		return ctrl.Result{}, r.Copies.Keep(ctx, w)
 	case Nothing:
+		if lingers(facts) {
+			r.outcome(w, m, false, work.ReasonDeleting, deletingMessage(facts))
+			return ctrl.Result{}, r.Copies.Keep(ctx, w)
+		}
 		return r.stillThere(w, m, facts), r.Copies.KeepAccepted(ctx, w, m.accepted())
 	}
 	return ctrl.Result{}, nil
@@ -94,7 +101,7 @@ func (r *Reconciler) carryOutDeletion(ctx context.Context, w *work.Work, m *memo
 	if err := r.Copies.Keep(ctx, w); err != nil {
 		return ctrl.Result{}, err
 	}
-	gone, err := r.delete(ctx, m, live)
+	gone, err := r.delete(ctx, w, m, live)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -134,8 +141,8 @@ func namespaceMissing(err error, namespace string) bool {
 
 // delete removes exactly the object that was seen, and tells whether it was gone already. Otherwise its end wakes the
 // Work again.
-func (r *Reconciler) delete(ctx context.Context, m *memo, live *unstructured.Unstructured) (gone bool, err error) {
-	err = r.member.Delete(ctx, shell(live), client.Preconditions{UID: new(live.GetUID())}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+func (r *Reconciler) delete(ctx context.Context, w *work.Work, m *memo, live *unstructured.Unstructured) (gone bool, err error) {
+	err = r.member.Delete(ctx, shell(live), client.Preconditions{UID: new(live.GetUID())}, propagationOf(w))
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}
@@ -212,6 +219,9 @@ func shell(live *unstructured.Unstructured) *unstructured.Unstructured {
 
 // failed stores the outcome of an attempt that failed, and says when to try again. What stands in the member stays.
 func (r *Reconciler) failed(w *work.Work, m *memo, err error) ctrl.Result {
+	if namespaces.Is(err) {
+		return r.awaitNamespace(w, m)
+	}
 	most := retryMost
 	if passing(err) {
 		most = retryMostUnreachable

@@ -59,7 +59,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	case !known || outcome.WorkUID != w.UID:
 		return ctrl.Result{}, nil // nothing to say yet
-	case !w.DeletionTimestamp.IsZero() && !outcome.Held:
+	case !w.DeletionTimestamp.IsZero() && !outcome.Held && outcome.Reason != work.ReasonDeleting:
 		r.Hub.Reported(req.NamespacedName)
 		return ctrl.Result{}, nil // nothing to say any more
 	}

@@ -65,6 +65,9 @@ const (
 	// AnnotationDependsOn is on a Work: the names of the Works of the same member whose objects are to stand before this one is
 	// applied, separated by commas. A Work that another one names, also one that is being deleted, is not removed.
 	AnnotationDependsOn = "topology.flotilla.dev/depends-on"
+	// AnnotationPropagation is on a Work: "Foreground" where the object in the member is deleted after its pods, as a user asked
+	// for on the hub. Without it the agent deletes in the background.
+	AnnotationPropagation = "topology.flotilla.dev/propagation-policy"
 	// AnnotationWave on a user's object is what a person says of the wave under way: "approve/<revision>/<sequence>/<wave>", and of
 	// one that failed with "/<unix time of the failure>" behind it, or "retry/<revision>/<sequence>/<wave>/<unix time of the
 	// failure>", where sequence is the placement's revisionSequence. flotilla rollout approve and retry write it.

@@ -32,6 +32,10 @@ const (
 	// ReasonOverwritten: another writer in the member changes the object again and again, or keeps the agent from correcting
 	// it. Its pods do not count as updated.
 	ReasonOverwritten = "Overwritten"
+	// ReasonDeleting: the object is being deleted in the member and still exists.
+	ReasonDeleting = "Deleting"
+	// ReasonNamespaceTerminating: the object's namespace is being deleted in the member; the order waits until it is gone.
+	ReasonNamespaceTerminating = "NamespaceTerminating"
 )
 
 // WorkSpec holds the object that the member is to have. Flotilla writes one manifest per Work.

@@ -205,7 +205,7 @@ func (r *Reconciler) trim(ctx context.Context, s *scope) (bool, error) {
 	if s.cs.Spec.RevisionHistoryLimit != nil {
 		limit = int(*s.cs.Spec.RevisionHistoryLimit)
 	}
-	if len(s.facts.Revisions) <= limit {
+	if len(s.facts.Revisions) <= limit || s.leaving != nil {
 		return true, nil
 	}
 	used := map[string]bool{s.facts.Update.Hash: true, s.facts.Current.Hash: true}
@@ -228,7 +228,7 @@ const defaultHistoryLimit = 10
 // pass does it.
 func (r *Reconciler) prune(ctx context.Context, s *scope) (bool, error) {
 	named := s.cs.Spec.ScaleStrategy.PodsToDelete
-	if len(named) == 0 || s.stalled != nil {
+	if len(named) == 0 || s.stalled != nil || s.leaving != nil {
 		return true, nil
 	}
 	exist := map[string]bool{}

@@ -17,6 +17,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/namespaces"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/order"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
@@ -50,7 +51,10 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 	if s.facts.Revisions, err = r.history.List(ctx, owner(s.cs)); err != nil {
 		return false, err
 	}
-	if s.stalled != nil {
+	if s.leaving != nil {
+		s.stalled = nil // nothing of the spec is carried out any more
+	}
+	if s.stalled != nil || s.leaving != nil {
 		return true, r.knownRevisions(s)
 	}
 	if adopted, err := r.adopt(ctx, s, selector); refusedFor(err) {
@@ -67,6 +71,9 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 		// A revision carries the labels of the template.
 		s.stalled = &conditions.Cause{Reason: reasonInvalidTemplate, Message: "the API server refuses what the template asks for; correct it: " + err.Error()}
 		s.wake = retryInvalid
+		return true, r.knownRevisions(s)
+	case namespaces.Is(err):
+		s.turnAway(r.namespaces.Refused(s.cs.Namespace, s.cs.UID, err))
 		return true, r.knownRevisions(s)
 	case refusedFor(err):
 		return r.halt(s, v1beta1.CloneSetConditionFailedUpdate, err)

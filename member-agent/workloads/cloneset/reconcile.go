@@ -17,6 +17,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/freshness"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/namespaces"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
@@ -38,9 +39,10 @@ type Reconciler struct {
 	revisions *freshness.Store // writes to ControllerRevisions
 	pace      *pace
 	// ruling returns the WorkloadSpread that rules the CloneSet of this name, or nil.
-	ruling    func(context.Context, types.NamespacedName) *v1beta1.WorkloadSpread
-	allowance func(context.Context, *v1beta1.CloneSet) (lent, over bool)
-	foreign   func(*v1beta1.CloneSet) bool
+	ruling     func(context.Context, types.NamespacedName) *v1beta1.WorkloadSpread
+	allowance  func(context.Context, *v1beta1.CloneSet) (lent, over bool)
+	foreign    func(*v1beta1.CloneSet) bool
+	namespaces *namespaces.Terminating
 	// noResize tells whether the API server lacks pods/resize; nil means that it has it.
 	noResize func(context.Context) (bool, error)
 	// shortHash makes labels of new pods name their revision by its hash alone.
@@ -58,6 +60,8 @@ type scope struct {
 	done       outcome
 	// stalled says why only a person can go on.
 	stalled *conditions.Cause
+	// leaving says that the CloneSet or its namespace is being deleted: the pass only reports.
+	leaving *conditions.Cause
 	// halted says that an error keeps this pass from a plan.
 	halted bool
 	// failed are errors of this pass by the condition that tells them.
@@ -72,7 +76,7 @@ type phase func(context.Context, *scope) (next bool, err error)
 // Reconcile makes one pass: gather, plan, apply, report.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	s := &scope{key: req.NamespacedName, failed: map[v1beta1.CloneSetConditionType]error{}}
-	for _, run := range []phase{r.get, r.fresh, r.gather, r.decide, r.apply, r.trim, r.report, r.prune} {
+	for _, run := range []phase{r.get, r.fresh, r.gather, r.decide, r.apply, r.turnedAway, r.trim, r.report, r.prune} {
 		next, err := run(ctx, s)
 		if err != nil {
 			return ctrl.Result{}, fmt.Errorf("reconcile CloneSet %s: %w", s.key, err)
@@ -89,7 +93,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: s.wake}, nil
 }
 
-// get reads the CloneSet; a pass over one that is gone, going, or not ours ends here.
+// get reads the CloneSet; a pass over one that is gone or not ours ends here.
 func (r *Reconciler) get(ctx context.Context, s *scope) (bool, error) {
 	if r.federated != nil {
 		if federated, err := r.federated(ctx, s.key.Namespace); err != nil || federated {
@@ -104,17 +108,12 @@ func (r *Reconciler) get(ctx context.Context, s *scope) (bool, error) {
 		}
 		return false, fmt.Errorf("read it: %w", err)
 	}
-	if cs.DeletionTimestamp != nil {
-		// The garbage collector deletes the pods.
-		r.forget(s.key)
-		return false, nil
-	}
-	if r.foreign != nil && r.foreign(cs) {
+	if cs.DeletionTimestamp == nil && r.foreign != nil && r.foreign(cs) {
 		return false, nil
 	}
 	r.pace.remember(s.key, cs.UID)
 	s.cs = cs
-	return true, nil
+	return true, r.leave(ctx, s)
 }
 
 func (r *Reconciler) forget(key types.NamespacedName) {
@@ -123,12 +122,13 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 		r.self.Forget(uid)
 		r.revisions.Forget(uid)
 		r.writer.Claims.Forget(uid)
+		r.namespaces.Forget(uid)
 	}
 }
 
 // decide makes the plan.
 func (r *Reconciler) decide(_ context.Context, s *scope) (bool, error) {
-	if s.stalled != nil || s.halted {
+	if s.stalled != nil || s.halted || s.leaving != nil {
 		s.plan = observe(s.facts)
 		return true, nil
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/freshness"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/namespaces"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
@@ -105,6 +106,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opts Options) error {
 		ruling:    spreads.ruling,
 		noResize:  (&resizes{discovery: asks, clock: opts.Clock}).missing,
 		shortHash: opts.ShortHash,
+
+		namespaces: namespaces.New(mgr.GetClient()),
 	}
 	ofController := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1beta1.CloneSet{}, handler.OnlyControllerOwner())
 	b := ctrl.NewControllerManagedBy(mgr).

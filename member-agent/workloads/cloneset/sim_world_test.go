@@ -18,6 +18,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/freshness"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/namespaces"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/simulator"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
@@ -124,6 +125,7 @@ func (s *simulated) build(env simulator.Env) (reconcile.Reconciler, error) {
 		claims: claims,
 		writer: &write.Writer{Client: env.Client, Fresh: pods, Claims: freshness.NewStore(env.Clock)},
 		pods:   pods, self: freshness.NewStore(env.Clock), pace: newPace(), ruling: s.rulingIn(env.Client), noResize: s.noResize,
+		namespaces: namespaces.New(namespacesUnknown{}),
 	}
 	if s.blind {
 		// Writes are recorded in a store that nobody asks.

@@ -137,7 +137,11 @@ func (s *scope) conditions(status v1beta1.CloneSetStatus) []v1beta1.CloneSetCond
 	if moved {
 		have = progressed(have, now)
 	}
-	return conditions.CloneSet(have, now, append(want, conditions.Summarise(facts, conditions.NamesOf("CloneSet"))...)...)
+	summary := conditions.Summarise(facts, conditions.NamesOf("CloneSet"))
+	if s.leaving != nil {
+		summary = conditions.Deleted(summary, s.left(status.Replicas))
+	}
+	return conditions.CloneSet(have, now, append(want, summary...)...)
 }
 
 // claimCondition says where the claims of running pods are not what the templates ask for, or where one cannot be made.

@@ -374,16 +374,18 @@ func conditionOf(ud *kruise.UnitedDeployment, name string) kruise.UnitedDeployme
 func TestInCluster(t *testing.T) {
 	c := newCluster(t)
 	for name, story := range map[string]func(*space){
-		"create and scale":        createAndScale,
-		"image with partitions":   imageWithPartitions,
-		"subset removed":          subsetRemoved,
-		"drift":                   driftRepaired,
-		"limits":                  limitsOfTheHub,
-		"deployments":             deploymentChildren,
-		"unsupported template":    unsupportedTemplate,
-		"refused child":           refusedChild,
-		"taken over":              takenOver,
-		"deleted child comes new": deletedChild,
+		"create and scale":             createAndScale,
+		"image with partitions":        imageWithPartitions,
+		"subset removed":               subsetRemoved,
+		"drift":                        driftRepaired,
+		"limits":                       limitsOfTheHub,
+		"deployments":                  deploymentChildren,
+		"unsupported template":         unsupportedTemplate,
+		"refused child":                refusedChild,
+		"taken over":                   takenOver,
+		"deleted child comes new":      deletedChild,
+		"Case3 held by a finalizer":    case3Held,
+		"Case14 terminating namespace": case14Terminating,
 	} {
 		t.Run(name, func(t *testing.T) { story(c.space(t, nil)) })
 	}

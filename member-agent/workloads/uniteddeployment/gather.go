@@ -98,13 +98,10 @@ func (r *reconciler) gather(ctx context.Context, request reconcile.Request) (*ob
 	ud := &kruise.UnitedDeployment{}
 	if err := r.client.Get(ctx, request.NamespacedName, ud); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.ledger.close(request.NamespacedName)
+			r.namespaces.Forget(r.ledger.close(request.NamespacedName))
 			return nil, nil
 		}
 		return nil, fmt.Errorf("read UnitedDeployment %s: %w", request.NamespacedName, err)
-	}
-	if ud.DeletionTimestamp != nil {
-		return nil, nil // the garbage collector takes the children
 	}
 	if r.federated != nil {
 		federated, err := r.federated(ctx, request.Namespace)
@@ -115,7 +112,7 @@ func (r *reconciler) gather(ctx context.Context, request reconcile.Request) (*ob
 			return nil, nil // the hub owns it
 		}
 	}
-	if r.foreign != nil && r.foreign(ud) {
+	if ud.DeletionTimestamp == nil && r.foreign != nil && r.foreign(ud) {
 		return nil, nil
 	}
 	if r.ledger.behind(request.NamespacedName, ud.UID, ud.ResourceVersion, r.clock.Now()) {
@@ -137,9 +134,13 @@ func (r *reconciler) gather(ctx context.Context, request reconcile.Request) (*ob
 	if err != nil {
 		return nil, err
 	}
+	leaving, err := r.leaving(ctx, ud)
+	if err != nil {
+		return nil, err
+	}
 	known, marked := r.ledger.known(request.NamespacedName)
 	return &observed{
-		ud: ud, allowance: r.allowed(ctx, ud), cluster: r.cluster, children: children, revisions: revisions, known: known, now: r.clock.Now(), pods: pods, marked: marked,
-		waiting: waiting,
+		leaving: leaving, ud: ud, allowance: r.allowed(ctx, ud), cluster: r.cluster, now: r.clock.Now(),
+		children: children, revisions: revisions, pods: pods, known: known, marked: marked, waiting: waiting,
 	}, nil
 }

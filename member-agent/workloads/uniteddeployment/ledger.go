@@ -167,9 +167,13 @@ func (l *ledger) keep(owner types.NamespacedName, children []child) {
 	})
 }
 
-// close drops an owner that is gone.
-func (l *ledger) close(owner types.NamespacedName) {
+// close drops an owner that is gone, and returns its uid; "" if nothing is known of it.
+func (l *ledger) close(owner types.NamespacedName) (uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if a := l.owners[owner]; a != nil {
+		uid = a.self
+	}
 	delete(l.owners, owner)
+	return uid
 }

@@ -14,6 +14,7 @@ import (
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
@@ -46,6 +47,8 @@ type problem struct{ reason, message string }
 
 // observed is what gather saw. Nothing in it is changed by the plan.
 type observed struct {
+	// leaving says that the UnitedDeployment or its namespace is being deleted: the pass only reports.
+	leaving    *conditions.Cause
 	behind     bool // the cache does not show our last status yet, and nothing else was looked at
 	ud         *kruise.UnitedDeployment
 	cluster    string
@@ -68,8 +71,9 @@ type observed struct {
 
 // plan is what is to be done, and why.
 type plan struct {
-	refused  *problem  // nothing is done
-	problems []problem // done, but not all that was asked for
+	refused  *problem          // nothing is done
+	leaving  *conditions.Cause // nothing is done: the object or its namespace is being deleted
+	problems []problem         // done, but not all that was asked for
 	subsets  []subsetPlan
 	others   []*child // of no subset, of another kind, or doubled; they are in the totals
 

@@ -14,6 +14,7 @@ import (
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/freshness"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/namespaces"
 )
 
 type reconciler struct {
@@ -27,6 +28,8 @@ type reconciler struct {
 	foreign   func(*kruise.UnitedDeployment) bool
 	ledger    *ledger
 	events    events.EventRecorder
+
+	namespaces *namespaces.Terminating
 }
 
 // Reconcile brings one UnitedDeployment on: gather, plan, apply, report. What it waits for comes as an event of the object, of
@@ -40,6 +43,9 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{RequeueAfter: freshness.RetryAfter}, nil // the event of our own write comes first
 	}
 	todo, err := r.plan(ctx, seen)
+	if cause := r.namespaces.Refused(request.Namespace, seen.ud.UID, err); cause != nil {
+		todo, err = leave(seen, cause), nil // of the revision
+	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -50,6 +56,10 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return result, r.report(ctx, seen, todo, nil)
 	}
 	failed := r.apply(ctx, seen.ud, todo)
+	if cause := r.namespaces.Refused(request.Namespace, seen.ud.UID, failed); cause != nil {
+		todo, failed = leave(seen, cause), nil
+		result = reconcile.Result{RequeueAfter: todo.wake}
+	}
 	if err := r.report(ctx, seen, todo, failed); err != nil {
 		return reconcile.Result{}, errors.Join(failed, err)
 	}
@@ -67,6 +77,9 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 
 // plan names the revision of the template, which may have to be written first, and makes the plan.
 func (r *reconciler) plan(ctx context.Context, seen *observed) (*plan, error) {
+	if seen.leaving != nil {
+		return leave(seen, seen.leaving), nil
+	}
 	why := refuse(seen.ud)
 	if why == nil {
 		seen.limits, why = readLimits(seen.ud)

@@ -86,7 +86,7 @@ func excessRevisions(o *observed) []*appsv1.ControllerRevision {
 
 // trim deletes revisions that nothing uses, beyond the limit.
 func (r *reconciler) trim(ctx context.Context, seen *observed, todo *plan) error {
-	if todo.refused != nil {
+	if todo.refused != nil || todo.leaving != nil {
 		return nil
 	}
 	return r.revisions.Delete(ctx, excessRevisions(seen))

@@ -19,6 +19,7 @@ import (
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/namespaces"
 )
 
 // defaultWorkers is how many UnitedDeployments are worked on at once. A pass costs a few reads from the cache and one
@@ -71,6 +72,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opts Options) error {
 		foreign:   opts.Foreign,
 		ledger:    newLedger(),
 		events:    mgr.GetEventRecorder("flotilla-uniteddeployment"),
+
+		namespaces: namespaces.New(mgr.GetClient()),
 	}
 	// Events of its own status pass too: a pass that saw an old status in the cache is followed by one that sees the new.
 	b := ctrl.NewControllerManagedBy(mgr).

@@ -61,7 +61,9 @@ func (r *reconciler) report(ctx context.Context, o *observed, p *plan, failed er
 func fillStatus(status *kruise.UnitedDeploymentStatus, o *observed, p *plan, failed error, now time.Time) {
 	old := &o.ud.Status
 	facts := conditions.Facts{Desired: orOne(o.ud.Spec.Replicas), OnDelete: onDelete(o.ud)}
-	if p.refused != nil {
+	if p.leaving != nil {
+		status.SubsetStatuses = leavingRows(old.SubsetStatuses, p.others)
+	} else if p.refused != nil {
 		status.SubsetStatuses = refusedRows(old.SubsetStatuses, p.others)
 	} else {
 		status.SubsetStatuses = plannedRows(o, p, &facts)
@@ -91,6 +93,13 @@ func fillStatus(status *kruise.UnitedDeploymentStatus, o *observed, p *plan, fai
 		}
 	}
 	done := carriedOut(o, p, failed)
+	if p.leaving != nil {
+		status.ObservedGeneration = o.ud.Generation
+		cause := conditions.Cause{Reason: p.leaving.Reason, Message: fmt.Sprintf("%s; it has %d pods", p.leaving.Message, status.Replicas)}
+		summary := conditions.Deleted(conditions.Summarise(facts, conditions.NamesOf("UnitedDeployment")), cause)
+		status.Conditions = conditions.UnitedDeployment(status.Conditions, now, append(summary, conditions.Remove(string(kruise.SubsetFailure)))...)
+		return
+	}
 	if p.refused == nil {
 		status.UpdatedRevision = o.revision
 		if status.CurrentRevision == "" || done && status.UpdatedReplicas == existing && status.Replicas == facts.Desired {

@@ -66,13 +66,13 @@ func (r *reconciler) gather(ctx context.Context, request reconcile.Request) (*ob
 		}
 		return nil, 0, fmt.Errorf("read it: %w", err)
 	}
-	if ws.DeletionTimestamp != nil {
-		return nil, 0, nil // its pods run on
-	}
 	if r.federated != nil {
 		if federated, err := r.federated(ctx, request.Namespace); err != nil || federated {
 			return nil, 0, err
 		}
+	}
+	if ws.DeletionTimestamp != nil {
+		return nil, 0, r.reportDeletion(ctx, ws)
 	}
 	if fresh, err := r.fresh(ctx, ws); err != nil || !fresh {
 		return nil, freshness.RetryAfter, err

@@ -39,22 +39,27 @@ type operation struct {
 func (r *reconciler) report(ctx context.Context, o *observed, p *plan, removed int, failed error) error {
 	status := statusOf(o, p, failed)
 	r.tell(o, p, status, removed, failed)
-	if equality.Semantic.DeepEqual(status, &o.ws.Status) {
+	return r.write(ctx, o.ws, status)
+}
+
+// write writes the status if it changed.
+func (r *reconciler) write(ctx context.Context, ws *v1beta1.WorkloadSpread, status *v1beta1.WorkloadSpreadStatus) error {
+	if equality.Semantic.DeepEqual(status, &ws.Status) {
 		return nil
 	}
 	// The whole status in one step: zeros are written out, and there is no other writer whose change could get lost.
-	patch, err := json.Marshal([]operation{{"test", "/metadata/uid", o.ws.UID}, {"add", "/status", status}})
+	patch, err := json.Marshal([]operation{{"test", "/metadata/uid", ws.UID}, {"add", "/status", status}})
 	if err != nil {
 		return fmt.Errorf("encode its status: %w", err)
 	}
-	target := &v1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: o.ws.Namespace, Name: o.ws.Name}}
+	target := &v1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: ws.Namespace, Name: ws.Name}}
 	if err := r.client.Status().Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch), fieldOwner); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			return nil
 		}
 		return fmt.Errorf("write its status: %w", err)
 	}
-	r.self.Changed(o.ws.UID, client.ObjectKeyFromObject(o.ws), target.ResourceVersion)
+	r.self.Changed(ws.UID, client.ObjectKeyFromObject(ws), target.ResourceVersion)
 	return nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
 	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
 
 const (
@@ -123,6 +124,9 @@ func applyOnce(ctx context.Context, c client.Client, out io.Writer, key wire.Key
 	if err != nil {
 		return err
 	}
+	if object.GetDeletionTimestamp() != nil {
+		return fmt.Errorf("%s cannot be %s: %s", key.Sentence(), done, conditions.Waiting(object))
+	}
 	base, _ := object.DeepCopyObject().(client.Object) // it is one
 	if err := change(object); err != nil {
 		return err
@@ -156,7 +160,8 @@ func newStatus(now clock.PassiveClock) *cobra.Command {
 		Long: `Say how far a rollout is, or wait for its end.
 
 Exit codes: 0 it is done, as far as its partition goes, or still going on without --wait; 1 it failed: it is stalled, nothing has
-moved for longer than progressDeadlineSeconds, or nobody places it, since its namespace is not federated; 124 --timeout is over. An update that you paused, and a wave that waits for
+moved for longer than progressDeadlineSeconds, nobody places it, since its namespace is not federated, or it is being deleted;
+124 --timeout is over. An update that you paused, and a wave that waits for
 you, say so and are waited for.`,
 		Example: `  flotilla rollout status clone/api
   flotilla rollout status ud/web -n shop --wait --timeout 10m`,
@@ -216,6 +221,9 @@ func follow(ctx context.Context, c client.Client, now clock.PassiveClock, out io
 	}
 	if err != nil {
 		return fmt.Errorf("follow the rollout of %s: %w", key.Sentence(), err)
+	}
+	if last.Phase == Deleting {
+		return fmt.Errorf("%s is being deleted: its rollout does not go on", key.Sentence())
 	}
 	if last.Phase == Failed {
 		return fmt.Errorf("the rollout of %s failed (%s)", key.Sentence(), last.Reason)

@@ -24,6 +24,8 @@ const (
 	Progressing Phase = "Progressing"
 	// Failed: it is stalled, or nothing has moved for longer than the user's deadline.
 	Failed Phase = "Failed"
+	// Deleting: the workload was deleted and still exists; the rollout does not go on.
+	Deleting Phase = "Deleting"
 )
 
 // Status is what a rollout says of itself, in a form that other programs can read.
@@ -75,6 +77,9 @@ func statusOf(object client.Object) Status {
 		return s
 	}
 	switch {
+	case object.GetDeletionTimestamp() != nil:
+		s.unseen = false // nobody is expected to look at it
+		return settle(Deleting, deletion(object, ready))
 	case observed < object.GetGeneration():
 		return settle(Progressing, condition{message: "the hub has not looked at the last change yet"})
 	case stalled.status == corev1.ConditionTrue:
@@ -88,6 +93,14 @@ func statusOf(object client.Object) Status {
 		return settle(Done, ready)
 	}
 	return settle(Progressing, ready)
+}
+
+// deletion is what a deleted object waits for: what its controller says, or what its metadata says until it does.
+func deletion(object client.Object, ready condition) condition {
+	if ready.reason == conditions.ReasonDeleting || ready.reason == conditions.ReasonNamespaceTerminating {
+		return ready
+	}
+	return condition{reason: conditions.ReasonDeleting, message: conditions.Waiting(object)}
 }
 
 // unseenFor is how long after it was made a workload is looked at at the latest, by the hub or by a controller of the cluster.

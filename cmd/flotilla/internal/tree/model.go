@@ -13,6 +13,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
 
 // Facts are the hub's objects that a tree is made from.
@@ -41,8 +42,10 @@ type Workload struct {
 	Zones     []Zone `json:"zones"`
 	// Unplaced is how many replicas have no cell.
 	Unplaced int32 `json:"unplaced,omitempty"`
-	// Problem is what needs a person, or keeps the workload from being placed.
+	// Problem is what needs a person, or keeps the workload from being placed, or what a deleted one waits for.
 	Problem string `json:"problem,omitempty"`
+	// Deleting: the workload was deleted and still exists.
+	Deleting bool `json:"deleting,omitempty"`
 }
 
 // Zone is a workload's part in one zone. The name is empty where the zone is left to the members, and has all zones, with
@@ -142,7 +145,7 @@ type builder struct {
 
 func (b *builder) workload(object client.Object) Workload {
 	key := wire.Key{Kind: object.GetObjectKind().GroupVersionKind().Kind, Namespace: object.GetNamespace(), Name: object.GetName()}
-	w := Workload{Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, Zones: []Zone{}, Problem: problemOf(object)}
+	w := Workload{Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, Zones: []Zone{}, Problem: problemOf(object), Deleting: object.GetDeletionTimestamp() != nil}
 	p := b.placements[key]
 	if p == nil {
 		w.Problem = cmp.Or(w.Problem, "not placed yet")
@@ -211,6 +214,9 @@ func (b *builder) report(p *part, revision int64, w *work.Work) (Pods, string) {
 		return none, "no Work yet"
 	}
 	waiting := b.notReady[p.cluster]
+	if w.DeletionTimestamp != nil {
+		waiting = cmp.Or(waiting, "being deleted in the member")
+	}
 	if c := meta.FindStatusCondition(w.Status.Conditions, work.ConditionApplied); c != nil && c.Status == metav1.ConditionFalse {
 		waiting = cmp.Or(waiting, c.Message)
 	}
@@ -244,7 +250,8 @@ func sorted(zones map[string]map[string]*Cluster) []Zone {
 	return out
 }
 
-// problemOf returns the message of the condition that tells what needs a person, or why the workload is not placed.
+// problemOf returns the message of the condition that tells what needs a person, or why the workload is not placed; of a
+// deleted workload what it waits for.
 func problemOf(object client.Object) string {
 	data, err := json.Marshal(object)
 	if err != nil {
@@ -259,6 +266,15 @@ func problemOf(object client.Object) string {
 		return err.Error()
 	}
 	problem := ""
+	for _, c := range read.Status.Conditions {
+		deleting := c.Reason == conditions.ReasonDeleting || c.Reason == conditions.ReasonNamespaceTerminating
+		if object.GetDeletionTimestamp() != nil && c.Type == "Ready" && deleting {
+			return c.Message
+		}
+	}
+	if object.GetDeletionTimestamp() != nil {
+		return conditions.Waiting(object)
+	}
 	for _, c := range read.Status.Conditions {
 		if c.Type == "Stalled" && c.Status == metav1.ConditionTrue || c.Type == "Federated" && c.Status == metav1.ConditionFalse {
 			problem = cmp.Or(problem, c.Message)
