@@ -95,16 +95,11 @@ func edited(own *topology.WorkloadPlacement, dependents []topology.WorkloadPlace
 		slices.ContainsFunc(dependents, func(p topology.WorkloadPlacement) bool { return wire.Foreign(&p) })
 }
 
-// gatherCopy completes what the Works depend on. What the object holds is read from the API server, and only where a member
-// is to have it.
-func (r *CopyReconciler) gatherCopy(ctx context.Context, s *state) (*copyFacts, error) {
-	f := &copyFacts{key: s.key, hubID: r.hubID, have: map[string]*work.Work{}, named: map[string]bool{}}
-	if err := r.gatherOwn(ctx, s, f); err != nil {
-		return nil, err
-	}
+// gatherDependents completes the placements that need the object.
+func (r *CopyReconciler) gatherDependents(ctx context.Context, s *state, f *copyFacts) error {
 	dependents := &topology.WorkloadPlacementList{}
 	if err := r.client.List(ctx, dependents, client.MatchingFields{wire.IndexPlacementDependency: s.key.String()}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list placements that need %s: %w", s.key.Sentence(), err)
+		return fmt.Errorf("list placements that need %s: %w", s.key.Sentence(), err)
 	}
 	// A Work that is to leave its object behind belongs to a workload that goes, unless another one came since. The cache may
 	// know of the one before the other.
@@ -117,13 +112,26 @@ func (r *CopyReconciler) gatherCopy(ctx context.Context, s *state) (*copyFacts, 
 			case apierrors.IsNotFound(err):
 				continue
 			case err != nil:
-				return nil, fmt.Errorf("read placement %s/%s, which needs %s: %w", p.Namespace, p.Name, s.key.Sentence(), err)
+				return fmt.Errorf("read placement %s/%s, which needs %s: %w", p.Namespace, p.Name, s.key.Sentence(), err)
 			}
 			p = live
 		}
 		if p.DeletionTimestamp == nil {
 			f.dependents = append(f.dependents, *p)
 		}
+	}
+	return nil
+}
+
+// gatherCopy completes what the Works depend on. What the object holds is read from the API server, and only where a member
+// is to have it.
+func (r *CopyReconciler) gatherCopy(ctx context.Context, s *state) (*copyFacts, error) {
+	f := &copyFacts{key: s.key, hubID: r.hubID, have: map[string]*work.Work{}, named: map[string]bool{}}
+	if err := r.gatherOwn(ctx, s, f); err != nil {
+		return nil, err
+	}
+	if err := r.gatherDependents(ctx, s, f); err != nil {
+		return nil, err
 	}
 	for i := range s.works {
 		w := &s.works[i]

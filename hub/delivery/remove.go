@@ -76,49 +76,64 @@ func (r *Reconciler) release(ctx context.Context, s *state) (ctrl.Result, error)
 		return ctrl.Result{}, err
 	}
 	if goes {
-		// The API server is asked, not the cache: a Work that the cache has not seen yet must not stay behind.
-		live := &work.WorkList{}
-		if err := r.live.List(ctx, live, client.MatchingLabels{topology.LabelPlacement: string(s.placement.UID)}); err != nil {
-			return ctrl.Result{}, fmt.Errorf("list Works of %s: %w", s.key.Sentence(), err)
-		}
-		known := map[types.UID]bool{}
-		for i := range live.Items {
-			known[live.Items[i].UID] = true
-		}
-		for i := range s.works {
-			if !known[s.works[i].UID] {
-				live.Items = append(live.Items, s.works[i])
-			}
-		}
-		if orphans, err := r.orphans(ctx, s); err != nil {
-			return ctrl.Result{}, err
-		} else if orphans {
-			if err := r.preserve(ctx, live.Items); err != nil {
-				return ctrl.Result{}, err
-			}
-			if err := r.preserveNeeds(ctx, live.Items); err != nil {
-				return ctrl.Result{}, err
-			}
-		}
-		foreground, err := r.foreground(ctx, s)
-		if err != nil {
-			return ctrl.Result{}, err
-		}
-		if foreground {
-			if err := r.askForeground(ctx, live.Items); err != nil {
-				return ctrl.Result{}, err
-			}
-		}
-		if err := r.removeAll(ctx, live.Items); err != nil {
-			return ctrl.Result{}, err
-		}
-		if foreground {
-			if left, err := r.leftInReady(ctx, live.Items); err != nil || left {
-				return ctrl.Result{RequeueAfter: foregroundRetry}, err // the end of each Work is an event
-			}
+		if left, err := r.removeWorks(ctx, s); err != nil || left {
+			return ctrl.Result{RequeueAfter: foregroundRetry}, err // the end of each Work is an event
 		}
 	}
 	return r.letGo(ctx, s)
+}
+
+// removeWorks deletes the Works of a workload that goes. It tells whether the placement has to stay until they are gone.
+func (r *Reconciler) removeWorks(ctx context.Context, s *state) (left bool, err error) {
+	works, err := r.liveWorks(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	if orphans, err := r.orphans(ctx, s); err != nil {
+		return false, err
+	} else if orphans {
+		if err := r.preserve(ctx, works); err != nil {
+			return false, err
+		}
+		if err := r.preserveNeeds(ctx, works); err != nil {
+			return false, err
+		}
+	}
+	foreground, err := r.foreground(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	if foreground {
+		if err := r.askForeground(ctx, works); err != nil {
+			return false, err
+		}
+	}
+	if err := r.removeAll(ctx, works); err != nil {
+		return false, err
+	}
+	if !foreground {
+		return false, nil
+	}
+	return r.leftInReady(ctx, works)
+}
+
+// liveWorks returns the Works of a placement. The API server is asked, not the cache alone: a Work that the cache has not
+// seen yet must not stay behind.
+func (r *Reconciler) liveWorks(ctx context.Context, s *state) ([]work.Work, error) {
+	live := &work.WorkList{}
+	if err := r.live.List(ctx, live, client.MatchingLabels{topology.LabelPlacement: string(s.placement.UID)}); err != nil {
+		return nil, fmt.Errorf("list Works of %s: %w", s.key.Sentence(), err)
+	}
+	known := map[types.UID]bool{}
+	for i := range live.Items {
+		known[live.Items[i].UID] = true
+	}
+	for i := range s.works {
+		if !known[s.works[i].UID] {
+			live.Items = append(live.Items, s.works[i])
+		}
+	}
+	return live.Items, nil
 }
 
 // letGo takes the finalizer off a placement that is being deleted.

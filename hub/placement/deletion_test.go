@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,7 +50,7 @@ func TestCase3DeletionKeepsWhatABackgroundDeletionKeeps(t *testing.T) {
 		{"terminating namespace", func(s *state) { s.terminating = true }},
 		{"withdrawn", func(s *state) { s.object.SetAnnotations(map[string]string{topology.AnnotationWithdraw: "true"}) }},
 	}
-	all := append(hold, hasten...)
+	all := slices.Concat(hold, hasten)
 	for mask := range 1 << len(all) {
 		s := deleted()
 		var names []string

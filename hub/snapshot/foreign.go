@@ -54,7 +54,7 @@ func (r *Reader) foreign(u *unstructured.Unstructured) error {
 	switch {
 	case strings.HasPrefix(version, "kustomize.config.k8s.io/"):
 		return foreign(ForeignKustomization, "this is a kustomization, and no object")
-	case kind == "" && !hasMeta && u.Object["version"] != nil && u.Object["name"] != nil && (version == "v1" || version == "v2"):
+	case isChart(u):
 		return foreign(ForeignChart, "this describes a Helm chart, and is no object")
 	case kind == "" && version == "" && !hasMeta:
 		return foreign(ForeignOther, "the object has no apiVersion or no kind; give it both")
@@ -68,6 +68,13 @@ func (r *Reader) foreign(u *unstructured.Unstructured) error {
 		return foreign(ForeignOther, fmt.Sprintf("%s has no metadata.name; give it one", title(u)))
 	}
 	return nil
+}
+
+// isChart reports whether a document is the Chart.yaml of a Helm chart.
+func isChart(u *unstructured.Unstructured) bool {
+	version := u.GetAPIVersion()
+	return u.GetKind() == "" && u.Object["metadata"] == nil && u.Object["version"] != nil && u.Object["name"] != nil &&
+		(version == "v1" || version == "v2")
 }
 
 // hasKind reports whether the hub decides something by objects of a kind, in any group.

@@ -95,7 +95,7 @@ func Decide(f Facts) Decision {
 		return Decision{Action: decideDeletion(f, ours)}
 	case f.Suspended:
 		return Decision{Action: Nothing}
-	case f.Live == nil && f.Memory.Applied && !f.Memory.Seen && f.Now.Sub(f.Memory.At) < cacheLag:
+	case unseen(f):
 		return Decision{Wait, cacheLag - f.Now.Sub(f.Memory.At)}
 	case f.Memory.Refused == f.Order.Hash && f.Now.Before(f.Memory.RetryAt):
 		return Decision{Wait, f.Memory.RetryAt.Sub(f.Now)}
@@ -115,6 +115,11 @@ func Decide(f Facts) Decision {
 		return Decision{Wait, f.Memory.CorrectAt.Sub(f.Now)}
 	}
 	return Decision{Action: action}
+}
+
+// unseen reports whether the object was written so lately that the cache may not have it yet.
+func unseen(f Facts) bool {
+	return f.Live == nil && f.Memory.Applied && !f.Memory.Seen && f.Now.Sub(f.Memory.At) < cacheLag
 }
 
 // written reports whether the order was written, so that a difference is a change by somebody else.

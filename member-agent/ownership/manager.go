@@ -20,7 +20,7 @@ func Manager(object *unstructured.Unstructured, path []string, except string) st
 			continue
 		}
 		var fields map[string]any
-		if json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil {
+		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
 			continue
 		}
 		depth := depthOf(fields, path)

@@ -268,7 +268,7 @@ func TestValuesOfSecretsAreNotNamed(t *testing.T) {
 func TestManagerIsTheLastWriter(t *testing.T) {
 	entry := func(manager, subresource string, at int64, fields string) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{
-			Manager: manager, Subresource: subresource, Time: &metav1.Time{Time: metav1.Unix(at, 0).Time}, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)},
+			Manager: manager, Subresource: subresource, Time: &metav1.Time{Time: metav1.Unix(at, 0).Time}, FieldsV1: metav1.NewFieldsV1(fields),
 		}
 	}
 	u := &unstructured.Unstructured{Object: tree{}}

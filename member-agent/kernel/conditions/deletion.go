@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// ReasonDeleting: the object has a deletion timestamp and still exists.
+	// ReasonDeleting says that the object has a deletion timestamp and still exists.
 	ReasonDeleting = "Deleting"
-	// ReasonNamespaceTerminating: nothing can be created in the object's namespace, which is being deleted.
+	// ReasonNamespaceTerminating says that nothing can be created in the object's namespace, which is being deleted.
 	ReasonNamespaceTerminating = "NamespaceTerminating"
 )
 

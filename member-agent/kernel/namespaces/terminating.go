@@ -8,7 +8,9 @@ package namespaces
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -98,15 +100,6 @@ func Is(err error) bool {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return true
 	}
-	switch wrapped := err.(type) { // the standard library looks no further than the first API error of several
-	case interface{ Unwrap() []error }:
-		for _, e := range wrapped.Unwrap() {
-			if Is(e) {
-				return true
-			}
-		}
-	case interface{ Unwrap() error }:
-		return Is(wrapped.Unwrap())
-	}
-	return false
+	var several interface{ Unwrap() []error } // HasStatusCause looks no further than the first API error of several
+	return errors.As(err, &several) && slices.ContainsFunc(several.Unwrap(), Is)
 }

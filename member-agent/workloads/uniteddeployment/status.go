@@ -61,25 +61,15 @@ func (r *reconciler) report(ctx context.Context, o *observed, p *plan, failed er
 func fillStatus(status *kruise.UnitedDeploymentStatus, o *observed, p *plan, failed error, now time.Time) {
 	old := &o.ud.Status
 	facts := conditions.Facts{Desired: orOne(o.ud.Spec.Replicas), OnDelete: onDelete(o.ud)}
-	if p.leaving != nil {
+	switch {
+	case p.leaving != nil:
 		status.SubsetStatuses = leavingRows(old.SubsetStatuses, p.others)
-	} else if p.refused != nil {
+	case p.refused != nil:
 		status.SubsetStatuses = refusedRows(old.SubsetStatuses, p.others)
-	} else {
+	default:
 		status.SubsetStatuses = plannedRows(o, p, &facts)
 	}
-	status.Replicas, status.ReadyReplicas, status.UpdatedReplicas, status.UpdatedReadyReplicas, status.ReservedPods = 0, 0, 0, 0, 0
-	existing := int32(0)
-	for _, row := range status.SubsetStatuses {
-		existing += row.Replicas
-		// As published: the sums of ready and updated pods have all pods, that of replicas leaves the reserved ones out, and the
-		// rows of the subsets count them.
-		status.Replicas += max(0, row.Replicas-row.ReservedPods)
-		status.ReadyReplicas += row.ReadyReplicas
-		status.UpdatedReplicas += row.UpdatedReplicas
-		status.UpdatedReadyReplicas += row.UpdatedReadyReplicas
-		status.ReservedPods += row.ReservedPods
-	}
+	existing := addUp(status)
 	facts.Replicas = status.Replicas
 	facts.Stalled, facts.Failed = causes(p, failed)
 	if o.collisions != nil && (*o.collisions > 0 || old.CollisionCount != nil) {
@@ -114,6 +104,22 @@ func fillStatus(status *kruise.UnitedDeploymentStatus, o *observed, p *plan, fai
 	}
 	status.Conditions = conditions.UnitedDeployment(status.Conditions, now, published(o, p, &facts, failed)...)
 	status.Conditions = conditions.UnitedDeployment(status.Conditions, now, conditions.Summarise(facts, conditions.NamesOf("UnitedDeployment"))...)
+}
+
+// addUp fills the sums of the subsets, and returns how many pods exist.
+func addUp(status *kruise.UnitedDeploymentStatus) (existing int32) {
+	status.Replicas, status.ReadyReplicas, status.UpdatedReplicas, status.UpdatedReadyReplicas, status.ReservedPods = 0, 0, 0, 0, 0
+	for _, row := range status.SubsetStatuses {
+		existing += row.Replicas
+		// As published: the sums of ready and updated pods have all pods, that of replicas leaves the reserved ones out, and the
+		// rows of the subsets count them.
+		status.Replicas += max(0, row.Replicas-row.ReservedPods)
+		status.ReadyReplicas += row.ReadyReplicas
+		status.UpdatedReplicas += row.UpdatedReplicas
+		status.UpdatedReadyReplicas += row.UpdatedReadyReplicas
+		status.ReservedPods += row.ReservedPods
+	}
+	return existing
 }
 
 // sequence is the number of the hub's order, 0 without one.
