@@ -120,10 +120,38 @@ func drop(value, ordered any, path []string) {
 	}
 }
 
+// emptyByType are fields that clients written in Go send as {} though nobody set them.
+var emptyByType = []string{"metadata", "strategy", "resources", "scaleStrategy", "updateStrategy", "scheduleStrategy"}
+
+// said removes, in place, what says nothing: nulls, and empty objects in the fields above. Elsewhere an empty object can have a
+// meaning, as a label selector has.
+func said(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, field := range v {
+			if key == "patch" {
+				continue // of a subset: a null in it removes something
+			}
+			field = said(field)
+			fields, isObject := field.(map[string]any)
+			if field == nil || isObject && len(fields) == 0 && slices.Contains(emptyByType, key) {
+				delete(v, key)
+				continue
+			}
+			v[key] = field
+		}
+	case []any:
+		for i := range v {
+			v[i] = said(v[i])
+		}
+	}
+	return value
+}
+
 // Digest returns a fingerprint of what of an object belongs to the order. object is as an API server gives it, desired what
 // was ordered. It errs only for an object that cannot be encoded.
 func Digest(object, desired *unstructured.Unstructured) (string, error) {
-	data, err := json.Marshal(Content(object, desired)) // keys are sorted
+	data, err := json.Marshal(said(Content(object, desired))) // keys are sorted
 	if err != nil {
 		return "", fmt.Errorf("encode %s %s/%s: %w", object.GetKind(), object.GetNamespace(), object.GetName(), err)
 	}

@@ -222,6 +222,29 @@ func TestAssignedFieldsStay(t *testing.T) {
 	}
 }
 
+func TestDigestLeavesOutWhatSaysNothing(t *testing.T) {
+	const ordered = `{"spec":{"template":{"spec":{"volumes":[{"name":"v","emptyDir":{}}]}}}}`
+	for _, tc := range []struct {
+		name, found string
+		same        bool
+	}{
+		{"as ordered", ordered, true},
+		{"what a Go client adds", `{"spec":{"updateStrategy":{},"scaleStrategy":{},"template":{"metadata":{"creationTimestamp":null},
+			"spec":{"volumes":[{"name":"v","emptyDir":{}}]}}}}`, true},
+		{"an empty object with a meaning less", `{"spec":{"template":{"spec":{"volumes":[{"name":"v"}]}}}}`, false},
+		{"a value more", `{"spec":{"scaleStrategy":{"disablePVCReuse":true},"template":{"spec":{"volumes":[{"name":"v","emptyDir":{}}]}}}}`, false},
+	} {
+		object := func(content string) *unstructured.Unstructured {
+			return parse(t, `{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet",`+strings.TrimPrefix(content, "{"))
+		}
+		a, errA := ownership.Digest(object(ordered), object(ordered))
+		b, errB := ownership.Digest(object(tc.found), object(ordered))
+		if errA != nil || errB != nil || (a == b) != tc.same {
+			t.Errorf("%s: the digests are equal: %t, want %t (%v, %v)", tc.name, a == b, tc.same, errA, errB)
+		}
+	}
+}
+
 func TestChangesAreNamed(t *testing.T) {
 	for _, tc := range []struct{ name, ordered, found, want string }{
 		{"another value", `{"spec":{"replicas":3}}`, `{"spec":{"replicas":5}}`, "spec.replicas is 5 (ordered: 3)"},

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -76,8 +77,10 @@ func TestAdopt(t *testing.T) {
 	}
 	set := func(cluster, name, image string) {
 		t.Helper()
-		object := &apps.CloneSet{}
-		if err := yaml.UnmarshalStrict([]byte(strings.NewReplacer("name: web", "name: "+name, "web:1", image).Replace(web)), object); err != nil {
+		// As kubectl sends it: the Go type adds scaleStrategy: {}, to which this API server, which converts nothing, adds a
+		// default of v1alpha1.
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(strings.NewReplacer("name: web", "name: "+name, "web:1", image).Replace(web)), &object.Object); err != nil {
 			t.Fatal(err)
 		}
 		if err := clients[cluster].Create(t.Context(), object); err != nil {
