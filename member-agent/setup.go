@@ -191,11 +191,6 @@ func setupHub(ctx context.Context, mgr ctrl.Manager, options Options, hub *link.
 	}); err != nil {
 		return err
 	}
-	if err := orphans.Setup(mgr, orphans.Options{
-		Hub: hub, Objects: store, Copies: kept, Kinds: options.Allowed.GroupKinds(), Clock: options.Clock,
-	}); err != nil {
-		return err
-	}
 	return report.Setup(ctx, mgr, report.Options{
 		Hub: hub, Objects: store, Outcomes: outcomes, Workers: options.Workers, Clock: options.Clock, MemberClock: options.MemberClock, Tracer: tracer,
 	})
