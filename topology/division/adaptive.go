@@ -19,6 +19,9 @@ type Seen struct {
 	Reserved int32
 	// Unschedulable: pods of the subset could not be scheduled, and it is not yet time to try again.
 	Unschedulable bool
+	// Unsteady: an update may take down more of the ready pods than the limits allow, because its controller has not seen
+	// the newest limits. They stay, and no other pod goes because of them; only [Reserve] uses it.
+	Unsteady bool
 }
 
 // Adaptive divides n over the subsets, in their order, so that pods which one of them cannot schedule run in others, and
@@ -79,7 +82,8 @@ func adapt(n int32, subsets []Subset, seen []Seen, step int64) ([]SubsetShare, e
 type place struct {
 	low, high int64 // of the user, low <= high
 	replicas  int64 // what it has; no more than high if it is open, because a max that was lowered moves pods
-	ready     int64 // how many of replicas are ready
+	ready     int64 // how many of replicas are ready, in whose favour others may go
+	stays     int64 // how many of replicas are ready; more than ready if these are unsteady
 	exist     int64 // how many of replicas work or may get to: those with a node, if it is closed; all, if it is open
 	healthy   int64 // what it has without the reserved pods
 	closed    bool
@@ -111,7 +115,10 @@ func observe(n int32, subsets []Subset, seen []Seen) ([]place, error) {
 		if !p.closed {
 			p.replicas = min(p.replicas, p.high)
 		}
-		p.ready = min(int64(seen[i].Ready), p.replicas)
+		p.stays = min(int64(seen[i].Ready), p.replicas)
+		if !seen[i].Unsteady {
+			p.ready = p.stays
+		}
 		p.exist = p.replicas
 		if p.closed {
 			p.exist = min(int64(seen[i].Ready)+int64(seen[i].Starting), p.replicas)
@@ -135,7 +142,7 @@ func fill(n int64, given []int64, upTo func(i int) int64) int64 {
 func fillStandIns(n int64, given []int64, places []place, chosen func(i int) bool) int64 {
 	for _, works := range []bool{true, false} {
 		n = fill(n, given, func(i int) int64 {
-			if !chosen(i) || places[i].ready > 0 != works {
+			if !chosen(i) || places[i].stays > 0 != works {
 				return 0
 			}
 			return places[i].serving()
@@ -147,7 +154,7 @@ func fillStandIns(n int64, given []int64, places []place, chosen func(i int) boo
 // serving is how many of the replicas serve, or did before an update took them down: all but reserved ones that are not ready.
 func (p *place) serving() int64 {
 	if p.closed {
-		return min(max(p.healthy, p.ready), p.replicas)
+		return min(max(p.healthy, p.stays), p.replicas)
 	}
 	return p.replicas
 }

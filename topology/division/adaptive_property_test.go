@@ -53,6 +53,7 @@ func randomAdaptive(random *rand.Rand, reserve bool) adaptiveInput {
 				seen.Reserved = random.Int32N(seen.Replicas + 1)
 			}
 			seen.Unschedulable = seen.Reserved > 0
+			seen.Unsteady = random.IntN(4) == 0
 		}
 		in.seen = append(in.seen, seen)
 	}
@@ -162,11 +163,12 @@ func checkReserve(t *testing.T, in adaptiveInput) {
 	}
 	n := int64(in.n)
 	wanted, _ := reserveOf(n, places)
-	var sum, bound, ready, keptReady, serve, kept int64
+	var sum, bound, ready, keptReady, steady, keptSteady, serve, kept int64
 	for i := range places {
 		p := &places[i]
 		sum, bound = sum+given[i], bound+p.high
-		ready, keptReady = ready+p.ready, keptReady+min(p.ready, given[i])
+		ready, keptReady = ready+p.stays, keptReady+min(p.stays, given[i])
+		steady, keptSteady = steady+p.ready, keptSteady+min(p.ready, given[i])
 		serves := p.ready
 		if wanted[i] < p.replicas {
 			serves = p.serving()
@@ -186,6 +188,9 @@ func checkReserve(t *testing.T, in adaptiveInput) {
 	if keptReady < min(ready, n) {
 		fail("keeps %d of %d ready pods", keptReady, ready)
 	}
+	if keptSteady < min(steady, n) {
+		fail("keeps %d of %d pods that stay ready", keptSteady, steady)
+	}
 	if kept < min(serve, n) {
 		fail("keeps %d of %d pods that serve", kept, serve)
 	}
@@ -204,6 +209,7 @@ func comesToRest(t *testing.T, in adaptiveInput, divide divideSubsetsFunc, fail 
 		rest := slices.Equal(given, last)
 		for i := range all {
 			s, g := &all[i], int32(given[i])
+			s.Unsteady = false
 			if !s.Unschedulable {
 				rest = rest && s.Ready == g
 				s.Replicas, s.Ready = g, g

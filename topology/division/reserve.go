@@ -86,7 +86,8 @@ func keepReady(n int64, places []place, given []int64) {
 	for i := range places {
 		missing -= min(places[i].ready, given[i])
 	}
-	fill(max(missing, 0), given, func(i int) int64 { return places[i].ready })
+	missing = fill(max(missing, 0), given, func(i int) int64 { return places[i].ready })
+	fill(missing, given, func(i int) int64 { return places[i].stays })
 
 	// What shrinks counts with all that it keeps, what grows or stays only with its ready pods. Reserved pods do not count.
 	missing = n

@@ -23,6 +23,7 @@ func (p *plan) divide(o *observed, kept map[string]*child) error {
 		p.forgetMarks(o)
 		shares, err := division.Subsets(n, input, current)
 		p.take(shares)
+		p.part(o)
 		return err
 	}
 	plain, err := division.Adaptive(n, input, nil)
@@ -43,10 +44,24 @@ func (p *plan) divide(o *observed, kept map[string]*child) error {
 	shares, err := divide(n, input, seen)
 	p.take(shares)
 	p.hold(n)
+	p.part(o)
 	if strategy.reserve {
-		p.cover(now)
+		p.cover(now, n)
 	}
+	p.restrain(o, now, n)
 	return err
+}
+
+// part gives each subset how many of its pods are not to be updated.
+func (p *plan) part(o *observed) {
+	manual := o.ud.Spec.UpdateStrategy.ManualUpdate
+	if manual == nil || templateKind(o.ud) == deploymentKind {
+		return
+	}
+	for i := range p.subsets {
+		s := &p.subsets[i]
+		s.partition = min(max(0, manual.Partitions[s.name]), s.desired)
+	}
 }
 
 // hold lets pods come back to a subset only as far as no more exist than n and the step of division.Adaptive, also while the
@@ -114,9 +129,7 @@ func (p *plan) see(o *observed, strategy *schedule, s *subsetPlan, now *child) d
 			p.sooner(r.next)
 			s.reserved = min(r.pods, now.replicas)
 			s.waiting = max(0, s.reserved-r.ready)
-			if loose(o, now, s.reserved) {
-				seen.Ready = 0
-			}
+			seen.Unsteady = loose(o, now, s.reserved)
 		}
 	}
 	if strategy.reserve {
@@ -125,6 +138,7 @@ func (p *plan) see(o *observed, strategy *schedule, s *subsetPlan, now *child) d
 		s.gate = gateOf(old, at, strategy, o.now)
 		p.sooner(at.next)
 		p.sooner(s.gate.wait(o.now))
+		s.placed = max(at.holds, seen.Ready)
 		if s.gate.closed {
 			// Pods of a closed subset that have nodes keep them, also while they start or are updated; nothing ready goes for them.
 			seen.Starting = max(0, at.holds-seen.Ready)

@@ -278,6 +278,9 @@ func (s *overTime) String() string {
 		part := fmt.Sprintf("%s: room %d, no child", c.name, c.room)
 		if live := s.child(c); live != nil {
 			part = fmt.Sprintf("%s: %d of room %d, pods %d, nodes %d, ready %d", c.name, live.replicas, c.room, len(c.pods), nodes, ready)
+			if value := liveUnavailable(live.object); value != nil {
+				part += fmt.Sprintf(", told %d ready %d new, may lack %s", live.pods.ready, live.pods.updated, value)
+			}
 		}
 		for _, row := range s.o.ud.Status.SubsetStatuses {
 			if row.Name == c.name && row.Conditions[0].Status == corev1.ConditionFalse {
@@ -437,7 +440,7 @@ func (s *overTime) checkReady() error {
 		n = max(0, n-tries)
 		s.target = min(s.target, n)
 	}
-	var ready, limits int32
+	var ready, kept, limits int32
 	updating := false
 	for _, c := range s.cells {
 		has, _ := c.count()
@@ -446,6 +449,7 @@ func (s *overTime) checkReady() error {
 		if live == nil {
 			continue
 		}
+		kept += min(int32(has), live.replicas)
 		updating = updating || live.revision != s.o.revision || slices.ContainsFunc(c.pods, func(p *simPod) bool { return p.revision != s.o.revision })
 		value := s.o.ud.Spec.Template.CloneSetTemplate.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable
 		most, _ := budget.Scaled(*value, max(live.replicas, int32(len(c.pods))), budget.Up)
@@ -455,7 +459,7 @@ func (s *overTime) checkReady() error {
 	switch {
 	case updating:
 		s.loss = max(s.loss, limits)
-	case ready >= least:
+	case kept >= least:
 		s.loss = 0
 	}
 	if ready < least-s.loss {

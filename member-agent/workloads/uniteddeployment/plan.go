@@ -101,10 +101,12 @@ type subsetPlan struct {
 	settling  bool   // live is not, or not yet seen to be, what the plan says
 
 	// Of the strategy Adaptive:
-	plain       int32 // what desired would be if all pods could be scheduled
-	reserved    int32 // pods that wait while others run in their place
-	waiting     int32 // reserved pods that are not ready
-	covered     int32 // reserved pods in whose place others serve already
+	plain       int32  // what desired would be if all pods could be scheduled
+	reserved    int32  // pods that wait while others run in their place
+	waiting     int32  // reserved pods that are not ready
+	covered     int32  // reserved pods in whose place others serve already
+	placed      int32  // pods that have nodes, or may get one before they count as stuck
+	lack        *int32 // how many pods may be unavailable in an update where the child's own limit is too high
 	gate        gate
 	schedulable *kruise.SubsetCondition
 }
@@ -171,7 +173,7 @@ func makePlan(o *observed) (*plan, error) {
 	subsets := o.ud.Spec.Topology.Subsets
 	left := orOne(o.ud.Spec.Replicas)
 	for i := range subsets {
-		err := p.planSubset(o, want, &subsets[i], &p.subsets[i])
+		err := p.planSubset(o, want, i)
 		if bad := (*patchError)(nil); errors.As(err, &bad) {
 			return &plan{refused: &problem{ReasonInvalidPatch, bad.Error()}, others: all(o)}, nil
 		}
@@ -196,22 +198,27 @@ func allBounded(subsets []kruise.Subset) bool {
 	return !slices.ContainsFunc(subsets, func(s kruise.Subset) bool { return s.MaxReplicas == nil && s.Replicas == nil })
 }
 
-// planSubset decides the child of one subset, whose number is decided.
-func (p *plan) planSubset(o *observed, want kind, subset *kruise.Subset, s *subsetPlan) error {
-	live := s.live
-	if manual := o.ud.Spec.UpdateStrategy.ManualUpdate; manual != nil && want != deploymentKind {
-		s.partition = min(max(0, manual.Partitions[subset.Name]), s.desired)
-	}
+// order returns what the subset at index is to have.
+func (s *subsetPlan) order(o *observed, index int) order {
 	asked := order{
-		subset: subset, replicas: s.desired, partition: s.partition, revision: o.revision, cluster: o.cluster, live: live,
+		subset: &o.ud.Spec.Topology.Subsets[index], replicas: s.desired, partition: s.partition, revision: o.revision,
+		cluster: o.cluster, live: s.live,
 		reserved: s.reserved, waiting: s.waiting, covered: s.covered, updating: s.updating(o.revision),
 	}
-	if limit, ok := o.limits[subset.Name]; ok {
+	if limit, ok := o.limits[s.name]; ok {
 		asked.limit = &limit
 	}
 	if s.partition > 0 {
 		asked.before = o.before
 	}
+	return asked
+}
+
+// planSubset decides the child of one subset, whose number is decided.
+func (p *plan) planSubset(o *observed, want kind, index int) error {
+	subset, s := &o.ud.Spec.Topology.Subsets[index], &p.subsets[index]
+	live := s.live
+	asked := s.order(o, index)
 	p.pause(o, s, &asked)
 	if p.teach(o, s, &asked) || p.orderStatefulSet(o, s, &asked) {
 		s.settling = true
@@ -222,6 +229,9 @@ func (p *plan) planSubset(o *observed, want kind, subset *kruise.Subset, s *subs
 		return fmt.Errorf("render subset %s: %w", subset.Name, err)
 	}
 	s.paused = paused(object)
+	if s.lack != nil {
+		limit(object, *s.lack)
+	}
 	content, err := meaningOf(want, object)
 	if err != nil {
 		return err

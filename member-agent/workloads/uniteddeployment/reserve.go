@@ -128,8 +128,8 @@ func readyFor(pod *corev1.Pod, long time.Duration, now time.Time) (missing time.
 // allowReserved returns how many pods of a child may be unavailable in a rollout while some are reserved, which are not
 // available either: what value says of the other pods, a percentage rounded up so that a rollout goes on, and the reserved
 // ones. Of those that are ready, or that the rollout itself may have made reserved, only as many count as others serve in
-// their place, so that it never takes more than value from those that serve; what the child may do already stays. It returns value where none is
-// reserved, or where it cannot be read: then the child's controller says so.
+// their place, so that it never takes more than value from those that serve; what the child may do already stays. It returns
+// value where none is reserved, or where it cannot be read: then the child's controller says so.
 func allowReserved(value *intstr.IntOrString, share string, o order) *intstr.IntOrString {
 	if o.reserved == 0 {
 		return value
@@ -175,12 +175,14 @@ func allowReservedInDeployment(spec *appsv1.DeploymentSpec, o order) {
 }
 
 // cover finds how many of the reserved pods of each subset others serve in place of, those of the first subsets first. A
-// subset that shrinks gives up waiting pods first.
-func (p *plan) cover(now []*child) {
-	standIns := int32(0)
+// subset that shrinks gives up waiting pods first. A reserved pod that is ready serves as well, as long as fewer than n do.
+func (p *plan) cover(now []*child, n int32) {
+	standIns, spare := int32(0), -n
 	for i := range p.subsets {
 		if s := &p.subsets[i]; now[i] != nil {
-			standIns += max(0, min(now[i].pods.available, s.desired)-s.plain)
+			available := min(now[i].pods.available, s.desired)
+			standIns += max(0, available-s.plain)
+			spare += available
 		}
 	}
 	for i := range p.subsets {
@@ -188,8 +190,9 @@ func (p *plan) cover(now []*child) {
 		if now[i] != nil {
 			s.waiting = max(0, s.waiting-max(0, now[i].replicas-s.desired))
 		}
-		s.covered = min(s.reserved, standIns)
+		s.covered = min(s.reserved, standIns, s.waiting+max(0, spare))
 		standIns -= s.covered
+		spare -= max(0, s.covered-s.waiting)
 	}
 }
 

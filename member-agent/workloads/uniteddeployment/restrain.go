@@ -1,0 +1,159 @@
+package uniteddeployment
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
+)
+
+// restrain bounds how many ready pods the children may take down in an update, with the strategy Adaptive: no more than the
+// limits of all subsets together allow to be missing of n. Pods that wait or start in the subset to which they moved are
+// missing too, and no child's own limit counts them: the child that had them has fewer replicas, and is complete.
+// Pods that find a node in no subset are not waited for. now are the children that have the pods of each subset.
+func (p *plan) restrain(o *observed, now []*child, n int32) {
+	downs := make([]down, 0, len(p.subsets))
+	var ready, hope, byPlain, byDesired int32
+	for i := range p.subsets {
+		s := &p.subsets[i]
+		d := down{subset: s}
+		if now[i] != nil {
+			d.ready = min(now[i].pods.available, s.desired)
+		}
+		value := o.allowed(i)
+		plain, err := budget.Scaled(*value, s.plain, budget.Up)
+		if err != nil {
+			return // the child's controller says so
+		}
+		desired, _ := budget.Scaled(*value, s.desired, budget.Up) // it could be read before
+		ready, hope = ready+d.ready, hope+s.hope()
+		byPlain, byDesired = byPlain+min(plain, s.plain), byDesired+min(desired, s.desired)
+		if s.live == nil || !s.updating(o.revision) || !takesDown(s.live.object) {
+			continue
+		}
+		most, err := budget.Scaled(*allowReserved(value, "", s.order(o, i)), s.desired, budget.Up)
+		if err != nil {
+			return
+		}
+		d.want = d.below(s.desired, max(most, least(s.live.object)))
+		d.may = d.want
+		if has := liveUnavailable(s.live.object); has != nil {
+			if most, err = budget.Scaled(*has, s.live.replicas, budget.Up); err == nil {
+				d.may = d.below(s.desired, most)
+			}
+		}
+		downs = append(downs, d)
+	}
+	left := max(0, ready-min(n, hope)+min(byPlain, byDesired))
+	// What a child may do now comes first, and counts until it has seen that it may not.
+	for i := range downs {
+		d := &downs[i]
+		d.give = min(d.want, d.may, left)
+		left -= d.give
+	}
+	for i := range downs {
+		left -= max(0, downs[i].may-downs[i].give)
+	}
+	for i := range downs {
+		d := &downs[i]
+		more := max(0, min(d.want-d.give, left))
+		d.give, left = d.give+more, left-more
+		if d.give < d.want {
+			d.subset.lack = new(d.subset.desired - d.ready + d.give)
+		}
+	}
+}
+
+// down is how many ready pods of a subset an update may take down.
+type down struct {
+	subset *subsetPlan
+	ready  int32 // of the replicas that it is to have
+	want   int32 // by the child's limit
+	may    int32 // by what the child has in its spec now
+	give   int32
+}
+
+// below returns how many of the ready pods may go where so many of the replicas may be unavailable.
+func (d *down) below(replicas, unavailable int32) int32 {
+	return min(d.ready, max(0, int32(min(int64(d.ready)-int64(replicas)+int64(unavailable), int64(d.ready)))))
+}
+
+// hope is how many of its pods may get ready: all, or of a closed subset those that have nodes.
+func (s *subsetPlan) hope() int32 {
+	switch {
+	case !s.gate.closed:
+		return s.desired
+	case s.reserved > 0:
+		return max(0, s.desired-s.waiting)
+	}
+	return min(s.desired, s.placed)
+}
+
+// allowed returns maxUnavailable of the children of a subset.
+func (o *observed) allowed(subset int) *intstr.IntOrString {
+	if limit, ok := o.limits[o.ud.Spec.Topology.Subsets[subset].Name]; ok {
+		return new(intstr.FromInt32(max(0, limit.MaxUnavailable)))
+	}
+	if value := o.templateUnavailable(); value != nil {
+		return value
+	}
+	if o.ud.Spec.Template.DeploymentTemplate != nil {
+		return new(intstr.FromString(deploymentShare))
+	}
+	return new(intstr.FromString(cloneSetShare))
+}
+
+// takesDown reports whether a child's controller takes ready pods down by itself, and only as many as its spec allows.
+func takesDown(object client.Object) bool {
+	switch o := object.(type) {
+	case *kruise.CloneSet:
+		return o.Spec.UpdateStrategy.Type != kruise.OnDeleteCloneSetUpdateStrategyType
+	case *appsv1.Deployment:
+		return o.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType
+	}
+	return false
+}
+
+// surges reports whether a child makes updated pods before it takes others down.
+func surges(object client.Object) bool {
+	var surge *intstr.IntOrString
+	switch o := object.(type) {
+	case *kruise.CloneSet:
+		if o.Spec.UpdateStrategy.RollingUpdate != nil {
+			surge = o.Spec.UpdateStrategy.RollingUpdate.MaxSurge
+		}
+	case *appsv1.Deployment:
+		if surge = new(intstr.FromString(deploymentShare)); o.Spec.Strategy.RollingUpdate != nil && o.Spec.Strategy.RollingUpdate.MaxSurge != nil {
+			surge = o.Spec.Strategy.RollingUpdate.MaxSurge
+		}
+	}
+	return surge != nil && *surge != intstr.FromInt32(0) && *surge != intstr.FromString("0%")
+}
+
+// least is what a child may at least take down: its controller takes one if its limits are 0.
+func least(object client.Object) int32 {
+	if surges(object) {
+		return 0
+	}
+	return 1
+}
+
+// limit makes a child take down no more than lack allows. Where that is nothing, and no pod comes before another goes, its
+// update pauses.
+func limit(object client.Object, lack int32) {
+	pause := lack <= 0 && !surges(object)
+	value := new(intstr.FromInt32(max(lack, least(object))))
+	switch o := object.(type) {
+	case *kruise.CloneSet:
+		o.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = value
+		o.Spec.UpdateStrategy.RollingUpdate.Paused = o.Spec.UpdateStrategy.RollingUpdate.Paused || pause
+	case *appsv1.Deployment:
+		if o.Spec.Strategy.RollingUpdate == nil {
+			o.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{}
+		}
+		o.Spec.Strategy.RollingUpdate.MaxUnavailable = value
+		o.Spec.Paused = o.Spec.Paused || pause
+	}
+}
