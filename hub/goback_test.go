@@ -28,7 +28,7 @@ func TestRaisedPartitionGoesBack(t *testing.T) {
 	f.patch(cs, `{"updateStrategy":{"rollingUpdate":{"partition":3,"maxUnavailable":1}},"template":{"spec":{"containers":[{"name":"main","image":"web:2"}]}}}`)
 	updated := func(n int32) func(*apps.CloneSet) bool {
 		return func(cs *apps.CloneSet) bool {
-			return ready(cs) && cs.Status.UpdatedReplicas == n && cs.Status.ExpectedUpdatedReplicas == n && conditionIs(cs, "Progressing", corev1.ConditionTrue, "ProgressPartitionAvailable", "")
+			return ready(cs) && cs.Status.UpdatedReplicas == n && cs.Status.ExpectedUpdatedReplicas == n && conditionIs(cs, "Ready", corev1.ConditionTrue, "AllAvailable", fmt.Sprintf("the partition asks for %d to be updated", n))
 		}
 	}
 	f.cloneSetIs("web", "9 of 12 are updated", updated(9))
@@ -51,7 +51,7 @@ func TestRaisedPartitionGoesBack(t *testing.T) {
 	f.patch(cs, `{"updateStrategy":{"rollingUpdate":{"partition":6}}}`)
 	f.cloneSetIs("web", "none of them can go back", func(cs *apps.CloneSet) bool {
 		return ready(cs) && cs.Status.UpdatedReplicas == 12 && cs.Status.ExpectedUpdatedReplicas == 6 &&
-			conditionIs(cs, "Progressing", corev1.ConditionTrue, "ProgressPartitionAvailable", "6 more are updated, and have no old revision to go back to")
+			conditionIs(cs, "Ready", corev1.ConditionTrue, "AllAvailable", "6 more are updated, and have no old revision to go back to")
 	})
 	f.rest()
 	if wrote, _ := f.about(f.quiet()); len(wrote) > 0 {

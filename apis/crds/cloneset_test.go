@@ -70,6 +70,13 @@ func testCloneSetRules(t *testing.T, s *server) {
 		{name: "deadline 0", edit: set("spec.progressDeadlineSeconds", "0"), says: []string{"spec.progressDeadlineSeconds"}},
 		{name: "deadline as minReadySeconds", edit: all(set("spec.minReadySeconds", "30"), set("spec.progressDeadlineSeconds", "30")),
 			says: []string{"spec.progressDeadlineSeconds", "progressDeadlineSeconds is 30, which is not greater than minReadySeconds", "raise it"}},
+		{name: "Case9: the largest deadline means none", edit: all(set("spec.minReadySeconds", "2147483647"), set("spec.progressDeadlineSeconds", "2147483647"))},
+		{name: "Case9: the largest deadline alone", edit: set("spec.progressDeadlineSeconds", "2147483647")},
+		{name: "Case9: the largest minReadySeconds alone", edit: set("spec.minReadySeconds", "2147483647")},
+		{name: "Case9: one second less is a deadline", edit: all(set("spec.minReadySeconds", "2147483646"), set("spec.progressDeadlineSeconds", "2147483646")),
+			says: []string{"spec.progressDeadlineSeconds", "progressDeadlineSeconds is 2147483646, which is not greater than minReadySeconds"}},
+		{name: "Case9: one second more than any number", edit: set("spec.progressDeadlineSeconds", "2147483648"), says: []string{"spec.progressDeadlineSeconds", "int32"}},
+		{name: "Case9: one second more of minReadySeconds", edit: set("spec.minReadySeconds", "2147483648"), says: []string{"spec.minReadySeconds", "int32"}},
 		{name: "deadline above minReadySeconds", edit: all(set("spec.minReadySeconds", "30"), set("spec.progressDeadlineSeconds", "31"))},
 
 		{name: "podsToDelete", edit: set("spec.scaleStrategy.podsToDelete", "[web-a, web-b]")},

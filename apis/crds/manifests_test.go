@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 )
 
 // testPublishedManifests applies manifests in OpenKruise's published shape by both ways of kubectl, with strict
@@ -161,9 +162,28 @@ func testDefaults(t *testing.T, s *server) {
 	if reuse, found, _ := unstructured.NestedBool(cs.Object, "spec", "scaleStrategy", "enablePVCReuse"); reuse || !found {
 		t.Errorf("enablePVCReuse is %t (found %t), want false as published", reuse, found)
 	}
+	expectFields(t, "Case12: v1beta1", cs.Object, "spec.updateStrategy", `{rollingUpdate: {maxSurge: 0, maxUnavailable: 20%, partition: 0, podUpdatePolicy: ReCreate}, type: RollingUpdate}`)
+	expectFields(t, "Case12: v1beta1", ud.Object, "spec.updateStrategy", `{manualUpdate: {}, type: Manual}`)
+	given := s.get(t, s.make(t, cloneSet, named("given"), set("spec.updateStrategy", "{rollingUpdate: {maxSurge: 1, podUpdatePolicy: InPlaceIfPossible}}")))
+	expectFields(t, "Case12: what is given stays", given.Object, "spec.updateStrategy",
+		`{rollingUpdate: {maxSurge: 1, maxUnavailable: 20%, partition: 0, podUpdatePolicy: InPlaceIfPossible}, type: RollingUpdate}`)
+
 	child, _, _ := unstructured.NestedMap(ud.Object, "spec", "template", "cloneSetTemplate", "spec")
 	if len(child) != 1 || child["template"] == nil {
 		t.Errorf("the child's spec became %v, want its template alone", child)
+	}
+}
+
+// expectFields compares the value at path with one in YAML.
+func expectFields(t *testing.T, what string, object map[string]any, path, want string) {
+	t.Helper()
+	is, _, _ := unstructured.NestedFieldNoCopy(object, strings.Split(path, ".")...)
+	var wanted any
+	if err := yaml.Unmarshal([]byte(want), &wanted); err != nil {
+		t.Fatal(err)
+	}
+	if is = toJSON(is); !reflect.DeepEqual(is, toJSON(wanted)) {
+		t.Errorf("%s: %s is %v, want %v", what, path, is, want)
 	}
 }
 

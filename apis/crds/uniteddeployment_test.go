@@ -63,6 +63,9 @@ func testUnitedDeploymentRules(t *testing.T, s *server) {
 		{name: "name of 52 over Deployments", edit: all(named(strings.Repeat("a", 52)), set(template, "{deploymentTemplate: {spec: "+podSpec+"}}"))},
 		{name: "name of 53", edit: all(named(strings.Repeat("a", 53)), remove("spec.topology")), says: []string{"has 53 characters", "at most 52", "choose a shorter name"}},
 
+		{name: "Case9: the largest deadline means none", edit: all(set(child+".minReadySeconds", "2147483647"), set(child+".progressDeadlineSeconds", "2147483647"))},
+		{name: "Case9: one second less is a deadline", edit: all(set(child+".minReadySeconds", "2147483646"), set(child+".progressDeadlineSeconds", "2147483646")),
+			says: []string{child + ".progressDeadlineSeconds", "is not greater than minReadySeconds"}},
 		{name: "no selector", edit: remove("spec.selector"), says: []string{"spec.selector", "selector is missing or empty"}},
 		{name: "empty selector", edit: set("spec.selector", "{matchLabels: {}}"), says: []string{"selector is missing or empty"}},
 		{name: "other labels in CloneSets", edit: set(child+".template.metadata.labels", "{app: web}"), says: []string{"spec.selector", "does not match the labels of template.cloneSetTemplate.spec.template.metadata.labels"}},

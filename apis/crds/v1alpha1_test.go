@@ -197,6 +197,22 @@ func testV1alpha1Stored(t *testing.T, s *server) {
 	expect(stored, "spec.scaleStrategy.enablePVCReuse", "true")
 	expect(stored, "spec.replicas", "1")
 
+	// Case 12: the published defaults of v1alpha1 stand in the object, in both versions, and the template stays as it was.
+	s.make(t, oldCloneSet, named("defaults"))
+	expectFields(t, "Case12", get("v1alpha1", "CloneSet", "defaults").Object, "spec.updateStrategy", "{type: ReCreate, partition: 0, maxUnavailable: 20%, maxSurge: 0}")
+	expectFields(t, "Case12", get("v1beta1", "CloneSet", "defaults").Object, "spec.updateStrategy",
+		"{type: RollingUpdate, rollingUpdate: {partition: 0, maxUnavailable: 20%, maxSurge: 0, podUpdatePolicy: ReCreate}}")
+	expectFields(t, "Case12", get("v1alpha1", "CloneSet", "defaults").Object, "spec.template.spec", "{containers: [{name: web, image: i}]}")
+	s.make(t, oldCloneSet, named("deleted"), set("spec.updateStrategy", "{type: OnDelete}"))
+	expectFields(t, "Case12", get("v1alpha1", "CloneSet", "deleted").Object, "spec.updateStrategy", "{type: OnDelete, partition: 0, maxUnavailable: 20%, maxSurge: 0}")
+	s.make(t, ofV1alpha1(unitedDeployment), named("defaults"), remove("spec.replicas"), remove("spec.topology"), remove("spec.updateStrategy"))
+	for _, version := range []string{"v1alpha1", "v1beta1"} {
+		ud := get(version, "UnitedDeployment", "defaults")
+		expectFields(t, "Case12", ud.Object, "spec.updateStrategy", "{type: Manual, manualUpdate: {}}")
+		expect(ud, "spec.replicas", "1")
+		expect(ud, "spec.template.cloneSetTemplate.spec.updateStrategy", "null")
+	}
+
 	// v1alpha1 reuses claims unless it is told not to, v1beta1 the reverse.
 	s.make(t, cloneSet, named("down"), set("spec.updateStrategy", "{type: OnDelete, rollingUpdate: {podUpdatePolicy: InPlaceOnly}}"))
 	shown := get("v1alpha1", "CloneSet", "down")

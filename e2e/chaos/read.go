@@ -96,7 +96,7 @@ func setOf(cs *apps.CloneSet, gone bool) *setState {
 
 func strategyOf(rolling *apps.RollingUpdateCloneSetStrategy) budget.Strategy {
 	if rolling == nil {
-		return budget.Strategy{Bare: true}
+		return budget.Strategy{}
 	}
 	return budget.Strategy{Partition: rolling.Partition, MaxUnavailable: rolling.MaxUnavailable, MaxSurge: rolling.MaxSurge}
 }

@@ -44,8 +44,8 @@ var _ = Describe("A raised partition", func() {
 		h.ExpectAtRest(ctx, api, 9)
 		before = h.Pods.Mark(ctx, ns)
 		partition("5")
-		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionProgressing, Status: metav1.ConditionTrue, Reason: "ProgressPartitionAvailable"},
-			"asks for 4 of 9", "5 more are updated")
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionReady, Status: metav1.ConditionTrue, Reason: "AllAvailable"},
+			"asks for 4 to be updated", "5 more are updated")
 		h.ExpectAtRest(ctx, api, 9)
 		history = h.Pods.Since(ctx, before)
 		expectInPlace(history, 0)

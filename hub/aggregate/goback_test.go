@@ -23,7 +23,7 @@ func canGoBack(w *work.Work) *work.Work {
 
 // The partition was raised: 3 of 6 pods are to be updated, 2 of 4 in east and 1 of 2 in west.
 func TestRaisedPartition(t *testing.T) {
-	const asAsked = "the partition asks for 3 of 6 pods to be updated, and they are"
+	const asAsked = "True AllAvailable: 6 of 6 pods are available; the partition asks for 3 to be updated, and they are"
 	tests := []struct {
 		name                            string
 		east, west                      *work.Work
@@ -32,18 +32,18 @@ func TestRaisedPartition(t *testing.T) {
 		done                            bool
 	}{
 		{"as many are updated as asked for", canGoBack(report(5, 4, 2)), canGoBack(report(4, 2, 1)), false,
-			"True AllAvailable: 6 of 6 pods are available", "False AllAvailable", "True ProgressPartitionAvailable: " + asAsked, true},
+			asAsked, "False AllAvailable", "True ProgressPartitionAvailable: CloneSet has been paused due to partition ready", true},
 		{"both members have one to bring back", canGoBack(report(5, 4, 3)), canGoBack(report(4, 2, 2)), false,
 			"False Updating: 2 updated pods are to go back to the old revision", "True Updating: 2 updated pods are to go back to the old revision",
-			"True CloneSetUpdated: pods are being brought to what the spec asks for", false},
+			"True CloneSetUpdated: CloneSet is progressing", false},
 		{"one goes back, the other one updates", canGoBack(report(5, 4, 3)), canGoBack(report(4, 2, 0)), false,
 			"False Updating: 1 updated pods are to go back to the old revision", "True Updating: 1 updated pods are to go back to the old revision",
-			"True CloneSetUpdated: pods are being brought to what the spec asks for", false},
+			"True CloneSetUpdated: CloneSet is progressing", false},
 		{"all were updated: nothing goes back", report(5, 4, 4), report(4, 2, 2), false,
-			"True AllAvailable: 6 of 6 pods are available", "False AllAvailable",
-			"True ProgressPartitionAvailable: " + asAsked + "; 3 more are updated, and have no old revision to go back to", true},
+			asAsked + "; 3 more are updated, and have no old revision to go back to", "False AllAvailable",
+			"True CloneSetAvailable: CloneSet is available", true},
 		{"paused", canGoBack(report(5, 4, 4)), canGoBack(report(4, 2, 1)), true,
-			"False Paused: 2 updated pods are to go back to the old revision; the update is paused", "False Paused", "Unknown CloneSetPaused: the update is paused", false},
+			"False Paused: 2 updated pods are to go back to the old revision; the update is paused", "False Paused", "True CloneSetPaused: CloneSet is paused", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -84,11 +84,12 @@ func TestSubsetsAreUpdatedEachForItself(t *testing.T) {
 		ready, moved string
 		updated      metav1.ConditionStatus
 	}{
-		{"b is not updated, a cannot go back", 2, 0, false, "Updating: 0 of the 4 pods to update are updated", "pods are being brought to what the spec asks for", "False"},
-		{"b is not updated, a goes back", 2, 3, true, "Updating: 3 of the 4 pods to update are updated, 2 updated ones are to go back to the old revision", "pods are being brought to what the spec asks for", "False"},
-		{"b is updated, a goes back", 1, 4, true, "Updating: 1 updated pods are to go back to the old revision", "pods are being brought to what the spec asks for", "False"},
-		{"b is updated, a cannot go back", 2, 4, false, "AllAvailable: 6 of 6 pods are available",
-			"the partition asks for 4 of 6 pods to be updated, and they are; 2 more are updated, and have no old revision to go back to", "True"},
+		{"b is not updated, a cannot go back", 2, 0, false, "Updating: 0 of the 4 pods to update are updated", "UnitedDeployment is progressing", "False"},
+		{"b is not updated, a goes back", 2, 3, true, "Updating: 3 of the 4 pods to update are updated, 2 updated ones are to go back to the old revision", "UnitedDeployment is progressing", "False"},
+		{"b is updated, a goes back", 1, 4, true, "Updating: 1 updated pods are to go back to the old revision", "UnitedDeployment is progressing", "False"},
+		{"b is updated, a cannot go back", 2, 4, false,
+			"AllAvailable: 6 of 6 pods are available; the partition asks for 4 to be updated, and they are; 2 more are updated, and have no old revision to go back to",
+			"UnitedDeployment is available", "True"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f.Works["west"], f.Works["east"] = report(4, 2, tt.a), report(5, 4, tt.b)

@@ -43,13 +43,13 @@ func TestWithdrawnIsAtRest(t *testing.T) {
 		withdrawn                       bool
 		ready, reconciling, progressing string
 	}{
-		{true, "False Withdrawn: it is withdrawn", "False Withdrawn: it is withdrawn", "Unknown Withdrawn: it is withdrawn"},
-		{false, "False Withdrawn: it is withdrawn", "True Withdrawn: it is withdrawn", "True CloneSetUpdated: pods are being brought to what the spec asks for"},
+		{true, "False Withdrawn: it is withdrawn", "False Withdrawn: it is withdrawn", "True CloneSetPaused: CloneSet is paused"},
+		{false, "False Withdrawn: it is withdrawn", "True Withdrawn: it is withdrawn", "True CloneSetUpdated: CloneSet is progressing"},
 	} {
 		f.Withdrawn = tc.withdrawn
 		s := Summarise(f)
 		cs := &apps.CloneSet{}
-		cs.Spec.Replicas = new(int32(3))
+		cs.Spec.Replicas, cs.Spec.ProgressDeadlineSeconds = new(int32(3)), new(int32(600))
 		status := cloneSetStatus(cs, f, &s, time.Unix(0, 0))
 		for condition, want := range map[string]string{"Ready": tc.ready, "Reconciling": tc.reconciling, "Progressing": tc.progressing} {
 			if got := shown(status, condition); got != want {

@@ -34,7 +34,9 @@ func cloneSetStatus(cs *apps.CloneSet, f *Facts, s *Sum, now time.Time) apps.Clo
 	desired := desiredOf(cs.Spec.Replicas)
 	out.UpdateRevision, out.CurrentRevision = revisions(cs.Name, out.UpdateRevision, out.CurrentRevision, f, s, desired)
 
-	want := append(retried(s), summary(f, s, desired, apps.CloneSetKind.Kind)...)
+	facts := factsOf(f, s, desired)
+	facts.NoDeadline, facts.Revision = !conditions.HasDeadline(cs.Spec.ProgressDeadlineSeconds), out.UpdateRevision
+	want := append(retried(s), summary(f, s, facts, apps.CloneSetKind.Kind)...)
 	out.Conditions = conditions.CloneSet(out.Conditions, now, want...)
 	for i := range out.Conditions {
 		// The type writes null for a time that is not set, which no schema takes.
@@ -76,7 +78,9 @@ func unitedDeploymentStatus(ud *apps.UnitedDeployment, f *Facts, s *Sum, now tim
 			DesiredReplicas: c.Desired, AvailableReplicas: c.Available, UpdatedReplicas: c.Updated, UpdatedReadyReplicas: c.UpdatedReady, UpdatedAvailableReplicas: c.UpdatedAvailable,
 		})
 	}
-	want := append(summary(f, s, desired, apps.UnitedDeploymentKind.Kind), subsetConditions(f, s)...)
+	facts := factsOf(f, s, desired)
+	facts.Revision = out.UpdatedRevision
+	want := append(summary(f, s, facts, apps.UnitedDeploymentKind.Kind), subsetConditions(f, s)...)
 	out.Conditions = conditions.UnitedDeployment(out.Conditions, now, want...)
 	return out
 }
@@ -135,28 +139,31 @@ func firstCause(causes ...*conditions.Cause) *conditions.Cause {
 	return nil
 }
 
-// summary returns Federated and the four conditions that all kinds have.
-func summary(f *Facts, s *Sum, desired int32, kind string) []conditions.Condition {
+// factsOf is what the summary of a workload with so many replicas is made of.
+func factsOf(f *Facts, s *Sum, desired int32) conditions.Facts {
 	w := s.Whole
 	facts := conditions.Facts{
 		Desired: desired, ExpectedUpdated: s.Enough,
 		Replicas: w.Replicas, Updated: s.Updated, Available: w.Available, UpdatedAvailable: s.UpdatedAvailable,
 		GoingBack: s.GoingBack, Kept: s.Kept,
-		OnDelete: f.Strategy.OnDelete, Paused: f.Strategy.Paused, Stalled: s.Stalled, Failed: s.Failed,
+		OnDelete: f.Strategy.OnDelete, Paused: f.Strategy.Paused || f.Withdrawn, Stalled: s.Stalled, Failed: s.Failed,
 		DeadlineExceeded: s.Deadline != nil,
 	}
 	if s.Waiting != nil {
 		facts.Waiting = s.Waiting.Message
 	}
+	return facts
+}
+
+// summary returns Federated and the four conditions that all kinds have.
+func summary(f *Facts, s *Sum, facts conditions.Facts, kind string) []conditions.Condition {
 	names := conditions.NamesOf(kind)
 	list := conditions.Summarise(facts, names)
-	for i := range list {
-		if c := &list[i]; c.Type == apps.ConditionProgressing && c.Reason == names.DeadlineExceeded && s.Deadline != nil {
-			c.Message = s.Deadline.Message
-		}
+	if s.Deadline != nil && !facts.NoDeadline && s.Stalled == nil && !facts.Complete() {
+		tell(list, s.Deadline.Message)
 	}
 	if f.Verdict.Wave != "" && s.Stalled == nil {
-		tellWave(list, f.Verdict.Wave)
+		tell(list, f.Verdict.Wave)
 	}
 	switch {
 	case f.Deleting:
@@ -171,6 +178,7 @@ func summary(f *Facts, s *Sum, desired int32, kind string) []conditions.Conditio
 			message += ": " + s.Failed.Message // the pods of before are all right, and would hide it
 		}
 		unsettle(list, corev1.ConditionFalse, MembersNotAnswered, message)
+		moving(list, names)
 	}
 	federated := conditions.Condition{
 		Type: apps.ConditionFederated, Status: corev1.ConditionStatus(f.Verdict.Federated), Reason: f.Verdict.Reason, Message: f.Verdict.Message,
@@ -178,25 +186,32 @@ func summary(f *Facts, s *Sum, desired int32, kind string) []conditions.Conditio
 	return append([]conditions.Condition{federated}, list...)
 }
 
-// tellWave adds what the wave under way of an update waits for.
-func tellWave(list []conditions.Condition, wave string) {
+// tell adds a sentence to what Ready says, and Reconciling where the workload is on its way.
+func tell(list []conditions.Condition, sentence string) {
 	for i := range list {
 		c := &list[i]
-		if c.Type == apps.ConditionProgressing || c.Type == apps.ConditionReady && c.Status != corev1.ConditionTrue {
-			c.Message = fmt.Sprintf("%s; %s", c.Message, wave)
+		if c.Type == apps.ConditionReady || c.Type == apps.ConditionReconciling && c.Status == corev1.ConditionTrue {
+			c.Message = fmt.Sprintf("%s; %s", c.Message, sentence)
 		}
 	}
 }
 
-// atRest says of a workload that the user took out of all members that it is at rest, as one that is paused.
+// atRest says of a workload that the user took out of all members that it is at rest.
 func atRest(list []conditions.Condition, reason, message string) {
 	for i := range list {
 		c := &list[i]
 		switch c.Type {
 		case apps.ConditionReady, apps.ConditionReconciling:
 			c.Status, c.Reason, c.Message = corev1.ConditionFalse, reason, message
-		case apps.ConditionProgressing:
-			c.Status, c.Reason, c.Message = corev1.ConditionUnknown, reason, message
+		}
+	}
+}
+
+// moving takes back a Progressing that says that nothing moves any more, but for one that is paused.
+func moving(list []conditions.Condition, names conditions.Names) {
+	for i := range list {
+		if c := &list[i]; c.Type == apps.ConditionProgressing && (c.Reason == names.Available || c.Reason == names.PartitionAvailable) {
+			c.Reason, c.Message = names.Updated, names.Kind+" is progressing"
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package aggregate
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 )
 
 func TestOnDelete(t *testing.T) {
+	const others = "the others are when somebody deletes them, as type OnDelete asks"
 	tests := []struct {
 		name        string
 		east, west  *work.Work
@@ -19,11 +19,12 @@ func TestOnDelete(t *testing.T) {
 		reconciling string
 		done        bool
 	}{
-		{"nobody has deleted a pod", report(5, 4, 0), report(4, 2, 0), "True AllAvailable: 6 of 6 pods are available", "False AllAvailable", true},
-		{"some were deleted", report(5, 4, 3), report(4, 2, 0), "True AllAvailable: 6 of 6 pods are available", "False AllAvailable", true},
+		{"nobody has deleted a pod", report(5, 4, 0), report(4, 2, 0), "True AllAvailable: 6 of 6 pods are available; 0 are updated, " + others, "False AllAvailable", true},
+		{"some were deleted", report(5, 4, 3), report(4, 2, 0), "True AllAvailable: 6 of 6 pods are available; 3 are updated, " + others, "False AllAvailable", true},
+		{"all were deleted", report(5, 4, 4), report(4, 2, 2), "True AllAvailable: 6 of 6 pods are available", "False AllAvailable", true},
 		{"one is missing", report(5, 3, 0), report(4, 2, 0), "False Scaling: 5 pods exist, 6 are wanted", "True Scaling: 5 pods exist, 6 are wanted", false},
 		{"a member has not answered the new template", report(5, 4, 0), report(3, 2, 2),
-			"False MembersNotAnswered: 6 of 6 pods are available; members have not all carried out what the placement asks",
+			"False MembersNotAnswered: 6 of 6 pods are available; 0 are updated, " + others + "; members have not all carried out what the placement asks",
 			"True MembersNotAnswered: members have not all carried out what the placement asks", false},
 	}
 	for _, tt := range tests {
@@ -37,8 +38,12 @@ func TestOnDelete(t *testing.T) {
 			if ready, reconciling := shown(got, "Ready"), shown(got, "Reconciling"); ready != tt.ready || reconciling != tt.reconciling {
 				t.Errorf("Ready %q, Reconciling %q", ready, reconciling)
 			}
-			if progressing := shown(got, "Progressing"); tt.done && !strings.Contains(progressing, "as type OnDelete asks") {
-				t.Errorf("Progressing %q", progressing)
+			want := "True CloneSetUpdated: CloneSet is progressing"
+			if got.UpdatedReplicas == 6 {
+				want = "True CloneSetAvailable: CloneSet is available"
+			}
+			if progressing := shown(got, "Progressing"); progressing != want {
+				t.Errorf("Progressing %q, want %q", progressing, want)
 			}
 			if got.ExpectedUpdatedReplicas != 6 || sum.Done() != tt.done {
 				t.Errorf("expected %d, done %t", got.ExpectedUpdatedReplicas, sum.Done())
@@ -65,7 +70,7 @@ func TestPausedTemplate(t *testing.T) {
 				got[string(c.Type)] = string(c.Status) + " " + c.Reason
 			}
 			for conditionType, want := range map[string]string{
-				"Ready": "False Paused", "Reconciling": "False Paused", "Stalled": "False NotStalled", "Progressing": "Unknown UnitedDeploymentPaused",
+				"Ready": "False Paused", "Reconciling": "False Paused", "Stalled": "False NotStalled", "Progressing": "True UnitedDeploymentPaused",
 			} {
 				if got[conditionType] != want {
 					t.Errorf("%s is %q, want %q", conditionType, got[conditionType], want)

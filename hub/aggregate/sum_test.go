@@ -20,7 +20,7 @@ import (
 func example() (*apps.CloneSet, *Facts) {
 	cs := &apps.CloneSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", Generation: 2},
-		Spec:       apps.CloneSetSpec{Replicas: new(int32(6)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+		Spec:       apps.CloneSetSpec{Replicas: new(int32(6)), ProgressDeadlineSeconds: new(int32(600)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
 	}
 	f := &Facts{
 		Key: wire.Key{Kind: "CloneSet", Namespace: "ns", Name: "web"}, HubID: "hub",

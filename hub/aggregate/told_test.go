@@ -62,7 +62,7 @@ func TestWhatMembersTell(t *testing.T) {
 			says(t, f.Works["east"], apps.ConditionStalled, "True", "InvalidTemplate", "correct the template")
 		}, map[string]string{
 			"Stalled": "True InvalidTemplate: east: correct the template", "Ready": "False InvalidTemplate: east: correct the template",
-			"Reconciling": "False InvalidTemplate", "Progressing": "False InvalidTemplate: east: correct the template",
+			"Reconciling": "False InvalidTemplate", "Progressing": "True CloneSetUpdated: CloneSet is progressing",
 		}},
 		{"Case4: a member past its deadline waits for a person", func(t *testing.T, f *Facts) {
 			f.Works["east"] = report(5, 3, 3)
@@ -70,12 +70,12 @@ func TestWhatMembersTell(t *testing.T) {
 			says(t, f.Works["east"], apps.ConditionStalled, "True", "ProgressDeadlineExceeded", "ContainerFailing: pod web-a")
 		}, map[string]string{
 			"Stalled":     "True ProgressDeadlineExceeded: east: ContainerFailing: pod web-a",
-			"Progressing": "False ProgressDeadlineExceeded: east: 3 of 4 pods are available",
+			"Progressing": "False ProgressDeadlineExceeded: CloneSet revision web-new has timed out progressing",
 		}},
 		{"Case4: a stall with the reason of a deadline, and no deadline", func(t *testing.T, f *Facts) {
 			f.Works["east"] = report(5, 3, 3)
 			says(t, f.Works["east"], apps.ConditionStalled, "True", "ProgressDeadlineExceeded", "pod web-a waits")
-		}, map[string]string{"Progressing": "False ProgressDeadlineExceeded: east: pod web-a waits"}},
+		}, map[string]string{"Progressing": "True CloneSetUpdated: CloneSet is progressing", "Ready": "False ProgressDeadlineExceeded: east: pod web-a waits"}},
 		{"two are: the first by name speaks, the other one is counted", func(t *testing.T, f *Facts) {
 			says(t, f.Works["west"], apps.ConditionStalled, "True", "InvalidTemplate", "in the west")
 			says(t, f.Works["east"], apps.ConditionStalled, "True", "LifecycleNotSupported", "in the east")
@@ -128,19 +128,20 @@ func TestWhatMembersTell(t *testing.T) {
 		}, map[string]string{"Stalled": "True InvalidTemplate: west: correct it", "Reconciling": "False InvalidTemplate"}},
 		{"nothing moves in two members", func(t *testing.T, f *Facts) {
 			f.Works["east"], f.Works["west"] = report(5, 3, 3), report(4, 1, 1)
-			says(t, f.Works["east"], apps.ConditionProgressing, "False", "ProgressDeadlineExceeded", "3 pods exist, 4 are wanted")
-			says(t, f.Works["west"], apps.ConditionProgressing, "False", "ProgressDeadlineExceeded", "1 pods exist, 2 are wanted")
+			says(t, f.Works["east"], apps.ConditionProgressing, "False", "ProgressDeadlineExceeded", "CloneSet revision web-1 has timed out progressing")
+			says(t, f.Works["west"], apps.ConditionProgressing, "False", "ProgressDeadlineExceeded", "CloneSet revision web-2 has timed out progressing")
 		}, map[string]string{
-			"Progressing": "False ProgressDeadlineExceeded: east: 3 pods exist, 4 are wanted; and 1 more",
-			"Reconciling": "True Scaling: 4 pods exist, 6 are wanted", "Stalled": "False NotStalled",
+			"Progressing": "False ProgressDeadlineExceeded: CloneSet revision web-new has timed out progressing",
+			"Ready":       "False Scaling: 4 pods exist, 6 are wanted; east: CloneSet revision web-1 has timed out progressing; and 1 more",
+			"Reconciling": "True Scaling: 4 pods exist, 6 are wanted; east: CloneSet revision web-1 has timed out progressing; and 1 more", "Stalled": "False NotStalled",
 		}},
 		{"a member does not progress for another reason", func(t *testing.T, f *Facts) {
 			f.Works["east"] = report(5, 3, 3)
 			says(t, f.Works["east"], apps.ConditionProgressing, "False", "InvalidTemplate", "correct it")
-		}, map[string]string{"Progressing": "True CloneSetUpdated: pods are being brought to what the spec asks for"}},
+		}, map[string]string{"Progressing": "True CloneSetUpdated: CloneSet is progressing"}},
 		{"what is complete has no deadline", func(t *testing.T, f *Facts) {
 			says(t, f.Works["east"], apps.ConditionProgressing, "False", "ProgressDeadlineExceeded", "of before")
-		}, map[string]string{"Progressing": "True CloneSetAvailable: all pods are updated and available"}},
+		}, map[string]string{"Progressing": "True CloneSetAvailable: CloneSet is available"}},
 		{"a status that cannot be read says nothing", func(_ *testing.T, f *Facts) {
 			f.Works["east"].Status.ManifestStatuses = []work.ManifestStatus{{Status: &runtime.RawExtension{Raw: []byte(`{"conditions":3}`)}}}
 		}, map[string]string{"Stalled": "False NotStalled"}},

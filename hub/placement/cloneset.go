@@ -67,7 +67,7 @@ func revisionOf(key wire.Key, template corev1.PodTemplateSpec, patches ...[]byte
 // readLimits returns the limits of a CloneSet's rolling update for n replicas, by the rules of the kind. The strategy is
 // resolved once here, to refuse what can never be resolved; percentages are resolved anew for each n.
 func readLimits(key wire.Key, path string, rolling *apps.RollingUpdateCloneSetStrategy) (func(n int32) lending.Amounts, *Refusal) {
-	strategy := budget.Strategy{Bare: rolling == nil}
+	var strategy budget.Strategy
 	if rolling != nil {
 		strategy.Partition, strategy.MaxUnavailable, strategy.MaxSurge = rolling.Partition, rolling.MaxUnavailable, rolling.MaxSurge
 	}

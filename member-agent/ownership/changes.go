@@ -306,7 +306,9 @@ func defaultsOf(kind schema.GroupKind) map[string]string {
 		with("", "type", `"`+string(corev1.SecretTypeOpaque)+`"`)
 	case schema.GroupKind{Group: "apps.kruise.io", Kind: "CloneSet"}:
 		with("spec.updateStrategy.", "type", `"RollingUpdate"`, "rollingUpdate.maxUnavailable", `"20%"`,
-			"rollingUpdate.podUpdatePolicy", `"ReCreate"`)
+			"rollingUpdate.maxSurge", "0", "rollingUpdate.partition", "0", "rollingUpdate.podUpdatePolicy", `"ReCreate"`)
+	case schema.GroupKind{Group: "apps.kruise.io", Kind: "UnitedDeployment"}:
+		with("spec.updateStrategy.", "type", `"Manual"`)
 	}
 	return defaults
 }

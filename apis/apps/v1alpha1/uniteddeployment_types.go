@@ -28,6 +28,7 @@ type UnitedDeploymentSpec struct {
 	Topology v1beta1.Topology `json:"topology,omitempty"`
 	// updateStrategy says how much of each subset gets a new revision of template.
 	// +optional
+	// +kubebuilder:default={}
 	UpdateStrategy v1beta1.UnitedDeploymentUpdateStrategy `json:"updateStrategy,omitempty"`
 	// revisionHistoryLimit is how many old revisions are kept to go back to, beside those that subsets still use. Default 10.
 	// +optional
@@ -67,7 +68,7 @@ type CloneSetTemplateSpec struct {
 
 // SubsetCloneSetSpec is the spec of CloneSets that are children. Its shape is that of v1beta1, in both versions of UnitedDeployment.
 // Manifests of the time when it was v1alpha1's are taken too: the update strategy without rollingUpdate, and disablePVCReuse.
-// +kubebuilder:validation:XValidation:rule="!has(self.progressDeadlineSeconds) || self.progressDeadlineSeconds > (has(self.minReadySeconds) ? self.minReadySeconds : 0)",fieldPath=".progressDeadlineSeconds",message="progressDeadlineSeconds must be greater than minReadySeconds: raise it, or remove it to watch no deadline",messageExpression="'progressDeadlineSeconds is %d, which is not greater than minReadySeconds: raise it, or remove it to watch no deadline'.format([self.progressDeadlineSeconds])"
+// +kubebuilder:validation:XValidation:rule="!has(self.progressDeadlineSeconds) || self.progressDeadlineSeconds == 2147483647 || self.progressDeadlineSeconds > (has(self.minReadySeconds) ? self.minReadySeconds : 0)",fieldPath=".progressDeadlineSeconds",message="progressDeadlineSeconds must be greater than minReadySeconds: raise it, or remove it to watch no deadline",messageExpression="'progressDeadlineSeconds is %d, which is not greater than minReadySeconds: raise it, or remove it to watch no deadline'.format([self.progressDeadlineSeconds])"
 type SubsetCloneSetSpec struct {
 	// replicas is the number of pods to run. Default 1. Surge pods of an update come on top of it.
 	// On a hub it is the number over all clusters together.
@@ -110,8 +111,8 @@ type SubsetCloneSetSpec struct {
 	// +optional
 	Lifecycle *v1beta1.Lifecycle `json:"lifecycle,omitempty"`
 	// progressDeadlineSeconds is how long an update may make no progress, in seconds, before condition Progressing turns False
-	// with reason ProgressDeadlineExceeded. It must be greater than minReadySeconds. Default: no deadline. Time in which the
-	// update is paused does not count.
+	// with reason ProgressDeadlineExceeded. It must be greater than minReadySeconds. Default: no deadline, and no condition
+	// Progressing; 2147483647 means the same. Time in which the update is paused does not count.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`

@@ -7,7 +7,7 @@ import (
 )
 
 // CloneSetSpec says what a CloneSet runs and how it changes.
-// +kubebuilder:validation:XValidation:rule="!has(self.progressDeadlineSeconds) || self.progressDeadlineSeconds > (has(self.minReadySeconds) ? self.minReadySeconds : 0)",fieldPath=".progressDeadlineSeconds",message="progressDeadlineSeconds must be greater than minReadySeconds: raise it, or remove it to watch no deadline",messageExpression="'progressDeadlineSeconds is %d, which is not greater than minReadySeconds: raise it, or remove it to watch no deadline'.format([self.progressDeadlineSeconds])"
+// +kubebuilder:validation:XValidation:rule="!has(self.progressDeadlineSeconds) || self.progressDeadlineSeconds == 2147483647 || self.progressDeadlineSeconds > (has(self.minReadySeconds) ? self.minReadySeconds : 0)",fieldPath=".progressDeadlineSeconds",message="progressDeadlineSeconds must be greater than minReadySeconds: raise it, or remove it to watch no deadline",messageExpression="'progressDeadlineSeconds is %d, which is not greater than minReadySeconds: raise it, or remove it to watch no deadline'.format([self.progressDeadlineSeconds])"
 type CloneSetSpec struct {
 	// replicas is the number of pods to run. Default 1. Surge pods of an update come on top of it.
 	// On a hub it is the number over all clusters together.
@@ -35,6 +35,7 @@ type CloneSetSpec struct {
 	ScaleStrategy CloneSetScaleStrategy `json:"scaleStrategy,omitempty"`
 	// updateStrategy says how pods get a new revision of template.
 	// +optional
+	// +kubebuilder:default={}
 	UpdateStrategy CloneSetUpdateStrategy `json:"updateStrategy,omitempty"`
 	// revisionHistoryLimit is how many old revisions are kept to go back to, beside those that pods still use. Default 10.
 	// +optional
@@ -50,8 +51,8 @@ type CloneSetSpec struct {
 	// +optional
 	Lifecycle *Lifecycle `json:"lifecycle,omitempty"`
 	// progressDeadlineSeconds is how long an update may make no progress, in seconds, before condition Progressing turns False
-	// with reason ProgressDeadlineExceeded. It must be greater than minReadySeconds. Default: no deadline. Time in which the
-	// update is paused does not count.
+	// with reason ProgressDeadlineExceeded. It must be greater than minReadySeconds. Default: no deadline, and no condition
+	// Progressing; 2147483647 means the same. Time in which the update is paused does not count.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
@@ -97,9 +98,11 @@ type CloneSetUpdateStrategy struct {
 	// type is RollingUpdate (pods are updated within the limits of rollingUpdate) or OnDelete (a pod gets the new revision when
 	// somebody deletes it). Default RollingUpdate.
 	// +optional
+	// +kubebuilder:default=RollingUpdate
 	Type CloneSetUpdateStrategyType `json:"type,omitempty"`
 	// rollingUpdate holds the limits and the order of a rolling update. Type OnDelete does not use it.
 	// +optional
+	// +kubebuilder:default={}
 	RollingUpdate *RollingUpdateCloneSetStrategy `json:"rollingUpdate,omitempty"`
 }
 
@@ -114,21 +117,25 @@ type RollingUpdateCloneSetStrategy struct {
 	// than 100% leaves at least one pod to update if there is more than one. Default 0: all pods are updated. Lower it step by
 	// step for a canary. On a hub it counts over all clusters together.
 	// +optional
+	// +kubebuilder:default=0
 	Partition *intstr.IntOrString `json:"partition,omitempty"`
 	// maxUnavailable is how many pods may be unavailable during the update: a number, or a percentage of replicas that rounds
 	// up if maxSurge is 0, else down. Default 20%. Not together with maxSurge 0 at 0. On a hub it counts over all clusters
 	// together.
 	// +optional
+	// +kubebuilder:default="20%"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 	// maxSurge is how many pods there may be above replicas during the update: a number, or a percentage of replicas that
 	// rounds up and may exceed 100%. Default 0. It is for pods that are replaced: pods that are updated in place need none. On
 	// a hub it counts over all clusters together.
 	// +optional
+	// +kubebuilder:default=0
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 	// podUpdatePolicy is ReCreate (a pod is replaced), InPlaceIfPossible (changes of images, labels, annotations, cpu and memory
 	// are made on the running pod, anything else replaces it) or InPlaceOnly (a change that cannot be made on the running pod is not
 	// carried out). Default ReCreate.
 	// +optional
+	// +kubebuilder:default=ReCreate
 	PodUpdatePolicy PodUpdatePolicyType `json:"podUpdatePolicy,omitempty"`
 	// paused stops the update where it stands. Scaling goes on. Default false.
 	// +optional

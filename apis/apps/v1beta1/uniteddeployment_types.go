@@ -29,6 +29,7 @@ type UnitedDeploymentSpec struct {
 	Topology Topology `json:"topology,omitempty"`
 	// updateStrategy says how much of each subset gets a new revision of template.
 	// +optional
+	// +kubebuilder:default={}
 	UpdateStrategy UnitedDeploymentUpdateStrategy `json:"updateStrategy,omitempty"`
 	// revisionHistoryLimit is how many old revisions are kept to go back to, beside those that subsets still use. Default 10.
 	// +optional
@@ -213,9 +214,11 @@ const ManualUpdateStrategyType UpdateStrategyType = "Manual"
 type UnitedDeploymentUpdateStrategy struct {
 	// type is Manual, the only one and the default: manualUpdate says how far each subset is updated.
 	// +optional
+	// +kubebuilder:default=Manual
 	Type UpdateStrategyType `json:"type,omitempty"`
 	// manualUpdate holds the partitions of the subsets. Default: all pods of all subsets are updated.
 	// +optional
+	// +kubebuilder:default={}
 	ManualUpdate *ManualUpdate `json:"manualUpdate,omitempty"`
 }
 

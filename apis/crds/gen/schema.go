@@ -28,12 +28,12 @@ const (
 )
 
 // finishSchema walks a schema and finishes what it knows by its shape. inTemplate is true below the template of a
-// UnitedDeployment: defaults that are not published would change what the user wrote there.
+// UnitedDeployment: defaults that are not published would change what the user wrote there, and with it the revision.
 func finishSchema(node schema, path string, inTemplate bool) error {
 	if err := expandRules(node); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if inTemplate && node["type"] == "integer" {
+	if published := strings.HasSuffix(path, ".scaleStrategy.enablePVCReuse"); inTemplate && !published {
 		delete(node, "default")
 	}
 	switch {

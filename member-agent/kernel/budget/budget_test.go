@@ -50,8 +50,8 @@ func TestResolve(t *testing.T) {
 		want     budget.Limits
 	}{
 		{"defaults round up without surge", budget.Strategy{}, 3, budget.Limits{Replicas: 3, MaxUnavailable: 1, ScaleMaxUnavailable: budget.Unlimited}},
-		{"without a block the default rounds down", budget.Strategy{Bare: true}, 9, budget.Limits{Replicas: 9, MaxUnavailable: 1, ScaleMaxUnavailable: budget.Unlimited}},
-		{"never 0 and 0", budget.Strategy{Bare: true}, 3, budget.Limits{Replicas: 3, MaxUnavailable: 1, ScaleMaxUnavailable: budget.Unlimited}},
+		{"the default of 9", budget.Strategy{}, 9, budget.Limits{Replicas: 9, MaxUnavailable: 2, ScaleMaxUnavailable: budget.Unlimited}},
+		{"never 0 and 0", budget.Strategy{MaxUnavailable: amount("0"), MaxSurge: amount("0")}, 3, budget.Limits{Replicas: 3, MaxUnavailable: 1, ScaleMaxUnavailable: budget.Unlimited}},
 		{"with surge maxUnavailable rounds down", budget.Strategy{MaxUnavailable: amount("25%"), MaxSurge: amount("25%")}, 10,
 			budget.Limits{Replicas: 10, MaxUnavailable: 2, MaxSurge: 3, ScaleMaxUnavailable: budget.Unlimited}},
 		{"0 unavailable is allowed with surge", budget.Strategy{MaxUnavailable: amount("0"), MaxSurge: amount("1")}, 10,

@@ -22,8 +22,6 @@ type Strategy struct {
 	ScaleMaxUnavailable *intstr.IntOrString
 	// Paused stops updates, and with them the surge.
 	Paused bool
-	// Bare says that the user wrote no rolling update block at all: then the default of MaxUnavailable rounds down.
-	Bare bool
 }
 
 // Limits are the resolved numbers for a number of replicas.
@@ -71,7 +69,7 @@ func KeepsAll(s Strategy, replicas int32) bool {
 }
 
 func maxUnavailable(s Strategy, replicas, surge int32) (int32, error) {
-	value, rounding := intstr.FromString("20%"), Rounding(surge == 0 && !s.Bare)
+	value, rounding := intstr.FromString("20%"), Rounding(surge == 0)
 	if s.MaxUnavailable != nil {
 		value = *s.MaxUnavailable
 	}

@@ -40,19 +40,23 @@ func Merge[C any](have []C, now time.Time, read func(C) (Condition, metav1.Time)
 	return out
 }
 
-// CloneSet merges want into the conditions of a CloneSet. lastUpdateTime starts with the transition; the caller may move
-// that of Progressing on, where it records progress.
+// CloneSet merges want into the conditions of a CloneSet. As published, lastUpdateTime moves with the status and the
+// reason; the caller may move that of Progressing on, where it records progress.
 func CloneSet(have []v1beta1.CloneSetCondition, now time.Time, want ...Condition) []v1beta1.CloneSetCondition {
-	updated := map[string]metav1.Time{}
+	updated := map[string]v1beta1.CloneSetCondition{}
 	for _, c := range have {
-		updated[string(c.Type)] = c.LastUpdateTime
+		updated[string(c.Type)] = c
 	}
 	read := func(c v1beta1.CloneSetCondition) (Condition, metav1.Time) {
 		return Condition{Type: string(c.Type), Status: c.Status, Reason: c.Reason, Message: c.Message}, c.LastTransitionTime
 	}
 	write := func(c Condition, since metav1.Time) v1beta1.CloneSetCondition {
+		at := metav1.NewTime(now)
+		if old := updated[c.Type]; old.Status == c.Status && old.Reason == c.Reason {
+			at = old.LastUpdateTime
+		}
 		return v1beta1.CloneSetCondition{Type: v1beta1.CloneSetConditionType(c.Type), Status: c.Status, Reason: c.Reason,
-			Message: c.Message, LastTransitionTime: since, LastUpdateTime: updated[c.Type]}
+			Message: c.Message, LastTransitionTime: since, LastUpdateTime: at}
 	}
 	out := Merge(have, now, read, write, want...)
 	for i := range out {

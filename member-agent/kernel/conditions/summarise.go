@@ -2,6 +2,7 @@ package conditions
 
 import (
 	"fmt"
+	"math"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -36,10 +37,17 @@ const (
 	ReasonHubSilent = "HubSilent"
 )
 
-// Names are the published reasons of a kind's Progressing condition.
+// Names are the published reasons of a kind's Progressing condition, and the kind.
 type Names struct {
 	Updated, Available, PartitionAvailable, Paused, DeadlineExceeded string
+	Kind                                                             string
 }
+
+// NoDeadline is the published progressDeadlineSeconds, in seconds, that means the same as none.
+const NoDeadline = math.MaxInt32
+
+// HasDeadline reports whether progressDeadlineSeconds of a CloneSet asks for a deadline.
+func HasDeadline(seconds *int32) bool { return seconds != nil && *seconds != NoDeadline }
 
 // NamesOf returns the reasons with a kind's name in front, as OpenKruise and Kubernetes name them.
 func NamesOf(kind string) Names {
@@ -49,6 +57,7 @@ func NamesOf(kind string) Names {
 		PartitionAvailable: "ProgressPartitionAvailable",
 		Paused:             kind + "Paused",
 		DeadlineExceeded:   "ProgressDeadlineExceeded",
+		Kind:               kind,
 	}
 }
 
@@ -76,6 +85,10 @@ type Facts struct {
 	Waiting string
 	// DeadlineExceeded says that nothing has moved for longer than the user's deadline.
 	DeadlineExceeded bool
+	// NoDeadline says that the user asks for no deadline. As published, Progressing is absent then.
+	NoDeadline bool
+	// Revision is the name of the new revision, which the published text about a deadline names.
+	Revision string
 }
 
 // Complete tells whether the counters are what the spec asks for.
@@ -83,12 +96,17 @@ func (f Facts) Complete() bool {
 	return f.Replicas == f.Desired && f.Available >= f.Desired && f.Updated >= f.ExpectedUpdated && f.UpdatedAvailable >= f.ExpectedUpdated && f.GoingBack == 0
 }
 
+// allUpdated tells whether no pod of the old revision is left, as far as the numbers say.
+func (f Facts) allUpdated() bool {
+	return f.Updated >= f.Desired || !f.OnDelete && f.Updated+f.Kept >= f.Desired
+}
+
 // waitsForUnpause: everything is there but the update, which the user holds.
 func (f Facts) waitsForUnpause() bool {
 	return f.Paused && (f.Updated < f.ExpectedUpdated || f.GoingBack > 0) && f.Replicas == f.Desired && f.Available >= f.Desired
 }
 
-// Summarise returns the four conditions in a fixed order.
+// Summarise returns the four conditions in a fixed order. Without a deadline the last one is one that Merge removes.
 func Summarise(f Facts, names Names) []Condition {
 	return []Condition{ready(f), reconciling(f), stalled(f), progressing(f, names)}
 }
@@ -100,7 +118,7 @@ func ready(f Facts) Condition {
 		c.Reason, c.Message = f.Stalled.Reason, f.Stalled.Message
 	case f.Complete():
 		c.Status, c.Reason = corev1.ConditionTrue, ReasonAllAvailable
-		c.Message = fmt.Sprintf("%d of %d pods are available", f.Available, f.Desired)
+		c.Message = fmt.Sprintf("%d of %d pods are available", f.Available, f.Desired) + atRest(f)
 	default:
 		c.Reason, c.Message = unfinished(f)
 	}
@@ -175,29 +193,37 @@ func stalled(f Facts) Condition {
 	return c
 }
 
-func progressing(f Facts, names Names) Condition {
-	c := Condition{Type: v1beta1.ConditionProgressing, Status: corev1.ConditionTrue}
+// atRest says, after the sentence of a workload that is complete, what keeps pods from being updated.
+func atRest(f Facts) string {
 	switch {
-	case f.Complete() && f.OnDelete && f.Updated < f.Desired:
-		c.Reason = names.Available
-		c.Message = fmt.Sprintf("%d of %d pods are updated; the others are when somebody deletes them, as type OnDelete asks", f.Updated, f.Desired)
-	case f.Complete() && f.ExpectedUpdated < f.Desired:
-		c.Reason = names.PartitionAvailable
-		c.Message = fmt.Sprintf("the partition asks for %d of %d pods to be updated, and they are", f.ExpectedUpdated, f.Desired)
-		if f.Kept > 0 {
-			c.Message += fmt.Sprintf("; %d more are updated, and have no old revision to go back to", f.Kept)
-		}
-	case f.Complete():
-		c.Reason, c.Message = names.Available, "all pods are updated and available"
+	case f.OnDelete && f.Updated < f.Desired:
+		return fmt.Sprintf("; %d are updated, the others are when somebody deletes them, as type OnDelete asks", f.Updated)
+	case f.OnDelete || f.ExpectedUpdated >= f.Desired:
+		return ""
+	case f.Kept > 0:
+		return fmt.Sprintf("; the partition asks for %d to be updated, and they are; %d more are updated, and have no old revision to go back to", f.ExpectedUpdated, f.Kept)
+	}
+	return fmt.Sprintf("; the partition asks for %d to be updated, and they are", f.ExpectedUpdated)
+}
+
+// progressing returns the published condition: tools compare its reasons and texts, which are those of an OpenKruise
+// manager. What else there is to say stands in the other three.
+func progressing(f Facts, names Names) Condition {
+	if f.NoDeadline {
+		return Remove(v1beta1.ConditionProgressing)
+	}
+	c := Condition{Type: v1beta1.ConditionProgressing, Status: corev1.ConditionTrue, Reason: names.Updated, Message: names.Kind + " is progressing"}
+	switch {
+	case f.Complete() && f.allUpdated():
+		c.Reason, c.Message = names.Available, names.Kind+" is available"
 	case f.Paused:
-		c.Status, c.Reason, c.Message = corev1.ConditionUnknown, names.Paused, "the update is paused"
-	case f.Stalled != nil:
-		c.Status, c.Reason, c.Message = corev1.ConditionFalse, f.Stalled.Reason, f.Stalled.Message
+		c.Reason, c.Message = names.Paused, names.Kind+" is paused"
+	case f.Complete() && f.OnDelete: // somebody has still to delete pods; there is no hurry
+	case f.Complete():
+		c.Reason, c.Message = names.PartitionAvailable, names.Kind+" has been paused due to partition ready"
 	case f.DeadlineExceeded:
 		c.Status, c.Reason = corev1.ConditionFalse, names.DeadlineExceeded
-		_, c.Message = unfinished(f)
-	default:
-		c.Reason, c.Message = names.Updated, "pods are being brought to what the spec asks for"
+		c.Message = fmt.Sprintf("%s revision %s has timed out progressing", names.Kind, f.Revision)
 	}
 	return c
 }

@@ -2,6 +2,7 @@ package inplace
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 
@@ -11,8 +12,15 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 )
 
-// envPriority is the published variable of a container that puts it in a batch; its value is a whole number.
-const envPriority = "KRUISE_CONTAINER_PRIORITY"
+const (
+	// envPriority is the published variable of a container that puts it in a batch; its value is a whole number, 0
+	// where a container has none.
+	envPriority = "KRUISE_CONTAINER_PRIORITY"
+	// annotationPriority is the published annotation of a pod whose containers start in an order. Its value ordered
+	// means the order of the list, whatever the variables say.
+	annotationPriority = "apps.kruise.io/container-launch-priority"
+	ordered            = "Ordered"
+)
 
 // annotationRuntimeMeta is written by the node daemon, which restarts containers whose environment reads changed metadata.
 const annotationRuntimeMeta = "apps.kruise.io/runtime-containers-meta"
@@ -213,21 +221,19 @@ func (w work) restarts(pod *corev1.Pod) bool {
 	return false
 }
 
-// split returns the work of the next batch and what is left after it. A batch has the containers of the highest priority and
-// those without one. Containers whose environment reads the same changed key come together: a key has one value, and
-// the first of them needs the new one.
+// split returns the work of the next batch and what is left after it. A batch has the containers of the highest priority
+// that have something to do. Containers whose environment reads the same changed key come together: a key has one value,
+// and the first of them needs the new one.
 func (w work) split(pod *corev1.Pod) (batch, rest work, names []string) {
-	highest, ranked := 0, false
+	highest := math.MinInt
 	for i := range pod.Spec.Containers {
-		c := &pod.Spec.Containers[i]
-		if rank, ok := priority(c); ok && w.has(c.Name) && (!ranked || rank > highest) {
-			highest, ranked = rank, true
+		if w.has(pod.Spec.Containers[i].Name) {
+			highest = max(highest, priority(pod, i))
 		}
 	}
 	for i := range pod.Spec.Containers {
-		c := &pod.Spec.Containers[i]
-		if rank, ok := priority(c); w.has(c.Name) && (!ok || rank == highest) {
-			names = append(names, c.Name)
+		if name := pod.Spec.Containers[i].Name; w.has(name) && priority(pod, i) == highest {
+			names = append(names, name)
 		}
 	}
 	for i := 0; i < len(names); i++ {
@@ -273,13 +279,19 @@ func sharesKey(a, b Metadata) bool {
 	return false
 }
 
-// priority returns the container's priority; ok is false without one, or with one that is no whole number.
-func priority(c *corev1.Container) (rank int, ok bool) {
-	for i := range c.Env {
-		if c.Env[i].Name == envPriority {
-			rank, err := strconv.Atoi(c.Env[i].Value)
-			return rank, err == nil
+// priority returns the rank of the pod's container with that index; containers of a higher rank change first. Without a
+// variable, or with one that is no whole number, it is 0.
+func priority(pod *corev1.Pod, index int) int {
+	if pod.Annotations[annotationPriority] == ordered {
+		return -index
+	}
+	for _, e := range slices.Backward(pod.Spec.Containers[index].Env) { // of two variables of one name the last one holds
+		if e.Name == envPriority {
+			if rank, err := strconv.Atoi(e.Value); err == nil {
+				return rank
+			}
+			return 0
 		}
 	}
-	return 0, false
+	return 0
 }

@@ -163,11 +163,12 @@ func partitions(w *world, name string) {
 }
 
 func paused(w *world, name string) {
-	before := w.create(newCloneSet(name, 3, rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) { r.Paused = true })))
+	before := w.create(newCloneSet(name, 3, rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) { r.Paused = true }),
+		func(cs *v1beta1.CloneSet) { cs.Spec.ProgressDeadlineSeconds = new(int32(600)) }))
 	w.change(name, image("nginx:2"))
 	w.eventually("Progressing says paused", func() string {
 		for _, c := range w.get(name).Status.Conditions {
-			if c.Type == v1beta1.CloneSetConditionProgressing && c.Reason == "CloneSetPaused" {
+			if c.Type == v1beta1.CloneSetConditionProgressing && c.Reason == "CloneSetPaused" && c.Status == corev1.ConditionTrue {
 				return ""
 			}
 		}

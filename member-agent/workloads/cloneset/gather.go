@@ -148,7 +148,6 @@ func strategy(cs *v1beta1.CloneSet) budget.Strategy {
 	out := budget.Strategy{ScaleMaxUnavailable: cs.Spec.ScaleStrategy.MaxUnavailable}
 	rolling := cs.Spec.UpdateStrategy.RollingUpdate
 	if cs.Spec.UpdateStrategy.Type == v1beta1.OnDeleteCloneSetUpdateStrategyType || rolling == nil {
-		out.Bare = true
 		return out
 	}
 	out.Partition, out.MaxUnavailable, out.MaxSurge, out.Paused = rolling.Partition, rolling.MaxUnavailable, rolling.MaxSurge, rolling.Paused

@@ -28,6 +28,8 @@ func TestInPlace(t *testing.T) {
 		{"grace-taken-back", graceTakenBack},
 		{"batches", batches},
 		{"batch-stuck", batchStuck},
+		{"case8-priority", case8Priority},
+		{"case8-ordered", case8Ordered},
 		{"third-revision", thirdRevision},
 		{"resize", resized},
 		{"resize-restart", resizedWithRestart},
@@ -221,17 +223,7 @@ func prior(name, image, priority string) corev1.Container {
 // expectOrder fails if container later got image while container earlier did not run that image and was ready.
 func expectOrder(w *world, states map[string][]*corev1.Pod, image, earlier, later string) {
 	w.Helper()
-	for name, list := range states {
-		at := first(list, imageIs(later, image))
-		if at == len(list) {
-			w.Errorf("pod %s: container %s never got %s", name, later, image)
-			continue
-		}
-		status := ranBy(list[at], earlier)
-		if !inplace.SameImage(status.Image, image) || !status.Ready || status.State.Running == nil {
-			w.Errorf("pod %s: container %s got its image when %s was %+v", name, later, earlier, status)
-		}
-	}
+	expectOrderOf(w, states, inPlaceStep{earlier, image}, inPlaceStep{later, image})
 }
 
 func batches(w *world, name string) {
@@ -244,8 +236,8 @@ func batches(w *world, name string) {
 	states := watch.until(after)
 	expectGate(w, states)
 	expectOrder(w, states, "nginx:2", "first", "second")
-	expectOrder(w, states, "nginx:2", "main", "second")
-	expectOrder(w, states, "nginx:2", "second", "third")
+	expectOrder(w, states, "nginx:2", "second", "main")
+	expectOrder(w, states, "nginx:2", "main", "third")
 	for _, container := range []string{"main", "first", "second", "third"} {
 		w.expectRestarts(after, container, 1)
 	}
@@ -255,7 +247,55 @@ func batches(w *world, name string) {
 			w.Errorf("pod %s was opened before its last batch", pod)
 		}
 	}
-	watch.expectWrites(after, "patch status", "patch", "patch", "patch", "patch status")
+	watch.expectWrites(after, "patch status", "patch", "patch", "patch", "patch", "patch status")
+}
+
+// Case 8: a container without a priority counts as 0, so the sidecar with 10 changes first.
+func case8Priority(w *world, name string) {
+	before := w.create(newCloneSet(name, 1, containers(prior("main", "httpd:1", ""), prior("sidecar", "envoy:1", "10"))))
+	watch := w.record(name)
+	w.change(name, images(map[string]string{"main": "httpd:2", "sidecar": "envoy:2"}))
+	after := w.settle(name)
+	w.expectSame(before, after)
+	states := watch.until(after)
+	expectGate(w, states)
+	expectOrderOf(w, states, inPlaceStep{"sidecar", "envoy:2"}, inPlaceStep{"main", "httpd:2"})
+}
+
+// Case 8: Ordered means the order of the list, whatever the priorities say.
+func case8Ordered(w *world, name string) {
+	ordered := func(cs *v1beta1.CloneSet) {
+		cs.Spec.Template.Annotations = map[string]string{"apps.kruise.io/container-launch-priority": "Ordered"}
+	}
+	before := w.create(newCloneSet(name, 1, containers(prior("a", "httpd:1", ""), prior("b", "envoy:1", "10"), prior("c", "redis:1", "")), ordered))
+	watch := w.record(name)
+	w.change(name, images(map[string]string{"c": "redis:2", "b": "envoy:2", "a": "httpd:2"}))
+	after := w.settle(name)
+	w.expectSame(before, after)
+	states := watch.until(after)
+	expectGate(w, states)
+	expectOrderOf(w, states, inPlaceStep{"a", "httpd:2"}, inPlaceStep{"b", "envoy:2"}, inPlaceStep{"c", "redis:2"})
+}
+
+// inPlaceStep is a container that gets an image.
+type inPlaceStep struct{ container, image string }
+
+// expectOrderOf fails if a later step was made before the earlier ones were done and their containers ready.
+func expectOrderOf(w *world, states map[string][]*corev1.Pod, steps ...inPlaceStep) {
+	w.Helper()
+	for i := 1; i < len(steps); i++ {
+		for name, list := range states {
+			at := first(list, imageIs(steps[i].container, steps[i].image))
+			if at == len(list) {
+				w.Errorf("pod %s: container %s never got %s", name, steps[i].container, steps[i].image)
+				continue
+			}
+			status := ranBy(list[at], steps[i-1].container)
+			if !inplace.SameImage(status.Image, steps[i-1].image) || !status.Ready || status.State.Running == nil {
+				w.Errorf("pod %s: container %s got its image when %s was %+v", name, steps[i].container, steps[i-1].container, status)
+			}
+		}
+	}
 }
 
 // A first batch that cannot start keeps the second from being given anything, and a fix brings both home.

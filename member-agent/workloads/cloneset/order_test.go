@@ -15,6 +15,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 )
@@ -39,6 +40,7 @@ func TestOrder(t *testing.T) {
 			{"scale-max-unavailable", scaleMaxUnavailable},
 			{"min-ready-seconds", minReadySeconds},
 			{"progress", progress},
+			{"case11-progressing", case11Progressing},
 			{"partition-up-and-down", partitionUpAndDown},
 			{"undo", undo},
 			{"undo-in-rollout", undoInRollout},
@@ -452,13 +454,60 @@ func progress(w *world, name string) {
 		return ""
 	})
 	w.change(name, pause(true))
-	w.expectProgress(name, corev1.ConditionUnknown, "CloneSetPaused")
+	w.expectProgress(name, corev1.ConditionTrue, "CloneSetPaused")
 	// The time of the pause does not count: the deadline begins anew.
 	w.change(name, func(cs *v1beta1.CloneSet) { pause(false)(cs); deadline(600)(cs) })
 	w.expectProgress(name, corev1.ConditionTrue, "CloneSetUpdated")
 	w.change(name, image("nginx:2"))
 	w.expectProgress(name, corev1.ConditionTrue, "CloneSetAvailable")
 	w.expectImages(w.settle(name), map[string]int{"nginx:2": 3})
+}
+
+// Case 11: without a deadline, or with the largest number, the condition is absent; with one its texts are the published ones.
+func case11Progressing(w *world, name string) {
+	deadline := func(seconds *int32) func(*v1beta1.CloneSet) {
+		return func(cs *v1beta1.CloneSet) { cs.Spec.ProgressDeadlineSeconds = seconds }
+	}
+	expect := func(want string) {
+		w.Helper()
+		w.expectSoon(name, "Progressing is "+want, func(cs *v1beta1.CloneSet) string {
+			c := conditionOf(cs, v1beta1.CloneSetConditionProgressing)
+			got := strings.TrimSpace(fmt.Sprintf("%s %s %s", c.Status, c.Reason, c.Message))
+			if cs.Status.ObservedGeneration != cs.Generation || got != want {
+				return got
+			}
+			return ""
+		})
+	}
+	w.create(newCloneSet(name, 2, rolling(oneByOne)))
+	expect("")
+	for _, seconds := range []*int32{new(int32(600)), new(int32(2147483647)), new(int32(2147483646)), nil} {
+		w.change(name, deadline(seconds))
+		if conditions.HasDeadline(seconds) {
+			expect("True CloneSetAvailable CloneSet is available")
+		} else {
+			expect("")
+		}
+	}
+	w.change(name, func(cs *v1beta1.CloneSet) { deadline(new(int32(600)))(cs); image("nginx:2")(cs); partition("1")(cs) })
+	expect("True ProgressPartitionAvailable CloneSet has been paused due to partition ready")
+	w.change(name, rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) { r.Paused = true }))
+	expect("True CloneSetPaused CloneSet is paused")
+	w.change(name, func(cs *v1beta1.CloneSet) {
+		cs.Spec.UpdateStrategy = v1beta1.CloneSetUpdateStrategy{Type: v1beta1.OnDeleteCloneSetUpdateStrategyType}
+	})
+	expect("True CloneSetUpdated CloneSet is progressing")
+	w.must(w.DeleteAllOf(w.Context(), &corev1.Pod{}, client.InNamespace("default"), client.MatchingLabels{"app": name}))
+	expect("True CloneSetAvailable CloneSet is available")
+	w.change(name, func(cs *v1beta1.CloneSet) {
+		cs.Spec.UpdateStrategy.Type = v1beta1.RollingUpdateCloneSetUpdateStrategyType
+		deadline(new(int32(2)))(cs)
+		image("nginx:does-not-exist")(cs)
+	})
+	w.expectProgress(name, corev1.ConditionFalse, "ProgressDeadlineExceeded")
+	expect("False ProgressDeadlineExceeded CloneSet revision " + w.get(name).Status.UpdateRevision + " has timed out progressing")
+	w.change(name, deadline(nil))
+	expect("")
 }
 
 func partitionUpAndDown(w *world, name string) {

@@ -117,6 +117,9 @@ func (s *scope) conditions(status v1beta1.CloneSetStatus) []v1beta1.CloneSetCond
 		HubSilent: s.facts.Over,
 		Stalled:   s.stalled,
 		Waiting:   s.plan.Waiting.Message(),
+
+		NoDeadline: !conditions.HasDeadline(s.cs.Spec.ProgressDeadlineSeconds),
+		Revision:   status.UpdateRevision,
 	}
 	if status.CurrentRevision != status.UpdateRevision && s.cs.Spec.UpdateStrategy.Type != v1beta1.OnDeleteCloneSetUpdateStrategyType {
 		facts.GoingBack = max(0, status.UpdatedReplicas-status.ExpectedUpdatedReplicas)
@@ -184,8 +187,7 @@ func progressed(have []v1beta1.CloneSetCondition, now time.Time) []v1beta1.Clone
 
 // deadline settles whether nothing has moved for longer than the user's deadline, and when to look again.
 func (s *scope) deadline(facts *conditions.Facts, moved bool) {
-	seconds := s.cs.Spec.ProgressDeadlineSeconds
-	if seconds == nil || moved || facts.Paused || facts.HubSilent || facts.Complete() {
+	if facts.NoDeadline || moved || facts.Paused || facts.HubSilent || facts.Complete() {
 		return
 	}
 	for _, c := range s.cs.Status.Conditions {
@@ -196,7 +198,7 @@ func (s *scope) deadline(facts *conditions.Facts, moved bool) {
 			facts.DeadlineExceeded = true // until something moves
 			return
 		}
-		left := c.LastUpdateTime.Add(time.Duration(*seconds) * time.Second).Sub(s.facts.Now)
+		left := c.LastUpdateTime.Add(time.Duration(*s.cs.Spec.ProgressDeadlineSeconds) * time.Second).Sub(s.facts.Now)
 		if left <= 0 {
 			facts.DeadlineExceeded = true
 			return

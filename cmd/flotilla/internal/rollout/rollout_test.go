@@ -134,7 +134,7 @@ func TestStatusOf(t *testing.T) {
 		{"under way", set(1, 1, is(ready, corev1.ConditionFalse, "Updating")), Progressing, "Updating"},
 		{"paused", set(1, 1, is(ready, corev1.ConditionFalse, "Paused")), Progressing, "Paused"},
 		{"done", set(1, 1, is(ready, corev1.ConditionTrue, "AllAvailable")), Done, "AllAvailable"},
-		{"done as far as the partition goes", set(1, 1, is(ready, corev1.ConditionTrue, "AllAvailable"), is(progressing, corev1.ConditionTrue, "ProgressPartitionAvailable")), Done, "ProgressPartitionAvailable"},
+		{"done as far as the partition goes", set(1, 1, is(ready, corev1.ConditionTrue, "AllAvailable"), is(progressing, corev1.ConditionTrue, "ProgressPartitionAvailable")), Done, "AllAvailable"},
 		{"stalled", set(1, 1, is(ready, corev1.ConditionFalse, "NoPolicy"), is(stalled, corev1.ConditionTrue, "NoPolicy")), Failed, "NoPolicy"},
 		{"past its deadline", set(1, 1, is(ready, corev1.ConditionFalse, "Updating"), is(progressing, corev1.ConditionFalse, "ProgressDeadlineExceeded")), Failed, "ProgressDeadlineExceeded"},
 		{"a UnitedDeployment", &apps.UnitedDeployment{Status: apps.UnitedDeploymentStatus{Conditions: []apps.UnitedDeploymentCondition{

@@ -87,9 +87,6 @@ func statusOf(object client.Object) Status {
 	case progressing.status == corev1.ConditionFalse && progressing.reason == conditions.NamesOf(s.Kind).DeadlineExceeded:
 		return settle(Failed, progressing)
 	case ready.status == corev1.ConditionTrue:
-		if progressing.reason == conditions.NamesOf(s.Kind).PartitionAvailable {
-			return settle(Done, progressing)
-		}
 		return settle(Done, ready)
 	}
 	return settle(Progressing, ready)
