@@ -13,7 +13,7 @@ type Seen struct {
 	// Replicas.
 	Ready int32
 	// Starting counts the pods that have a node and are not ready. In an unschedulable subset they stay: only what finds no
-	// node goes elsewhere. Of others it is not needed, all that they have may start.
+	// node goes elsewhere. Of others, where all that they have may start, they are kept before pods that have no node yet.
 	Starting int32
 	// Reserved counts the pods that are kept while others run in their place; only [Reserve] uses it.
 	Reserved int32
@@ -84,6 +84,7 @@ type place struct {
 	replicas  int64 // what it has; no more than high if it is open, because a max that was lowered moves pods
 	ready     int64 // how many of replicas are ready, in whose favour others may go
 	stays     int64 // how many of replicas are ready; more than ready if these are unsteady
+	holds     int64 // how many of replicas have a node
 	exist     int64 // how many of replicas work or may get to: those with a node, if it is closed; all, if it is open
 	healthy   int64 // what it has without the reserved pods
 	closed    bool
@@ -119,9 +120,10 @@ func observe(n int32, subsets []Subset, seen []Seen) ([]place, error) {
 		if !seen[i].Unsteady {
 			p.ready = p.stays
 		}
+		p.holds = min(int64(seen[i].Ready)+int64(seen[i].Starting), p.replicas)
 		p.exist = p.replicas
 		if p.closed {
-			p.exist = min(int64(seen[i].Ready)+int64(seen[i].Starting), p.replicas)
+			p.exist = p.holds
 		}
 	}
 	return places, nil
@@ -138,14 +140,24 @@ func fill(n int64, given []int64, upTo func(i int) int64) int64 {
 }
 
 // fillStandIns raises given towards the replicas of the chosen subsets and returns what is left of n. Subsets with ready pods
-// come first: their other pods are being updated, or will get ready as those did.
+// come first: their other pods are being updated, or will get ready as those did. Then come pods that have a node: an update
+// may have replaced ready ones by them.
 func fillStandIns(n int64, given []int64, places []place, chosen func(i int) bool) int64 {
-	for _, works := range []bool{true, false} {
-		n = fill(n, given, func(i int) int64 {
-			if !chosen(i) || places[i].stays > 0 != works {
+	for _, most := range []func(*place) int64{
+		func(p *place) int64 {
+			if p.stays == 0 {
 				return 0
 			}
-			return places[i].serving()
+			return p.serving()
+		},
+		func(p *place) int64 { return min(p.holds, p.serving()) },
+		(*place).serving,
+	} {
+		n = fill(n, given, func(i int) int64 {
+			if !chosen(i) {
+				return 0
+			}
+			return most(&places[i])
 		})
 	}
 	return n

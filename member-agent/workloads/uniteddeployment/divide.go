@@ -123,6 +123,8 @@ func (p *plan) see(o *observed, strategy *schedule, s *subsetPlan, now *child) d
 		pods := o.pods[now.object.GetUID()]
 		at = place(now, pods, strategy.critical, o.now)
 		seen.Replicas, seen.Ready = now.replicas, working(now, s.plain)
+		// Pods that have nodes keep them, also while they start or are updated, and in a closed subset.
+		seen.Starting = max(0, at.holds-seen.Ready)
 		if strategy.reserve {
 			r := reserve(pods, now.replicas, oldReserved(o.ud, s.name), o.marked, strategy, o.now)
 			p.mark = append(p.mark, r.marks...)
@@ -139,10 +141,6 @@ func (p *plan) see(o *observed, strategy *schedule, s *subsetPlan, now *child) d
 		p.sooner(at.next)
 		p.sooner(s.gate.wait(o.now))
 		s.placed = max(at.holds, seen.Ready)
-		if s.gate.closed {
-			// Pods of a closed subset that have nodes keep them, also while they start or are updated; nothing ready goes for them.
-			seen.Starting = max(0, at.holds-seen.Ready)
-		}
 	}
 	p.turned = p.turned || s.gate.turned
 	seen.Reserved, seen.Unschedulable = s.reserved, s.gate.closed
