@@ -13,8 +13,10 @@ type Seen struct {
 	// Replicas.
 	Ready int32
 	// Starting counts the pods that have a node and are not ready. In an unschedulable subset they stay: only what finds no
-	// node goes elsewhere. Of others, where all that they have may start, they are kept before pods that have no node yet.
+	// node goes elsewhere. Of others it is not needed, all that they have may start.
 	Starting int32
+	// Bound counts the pods that have a node, ready or not. They are kept before pods that have none yet.
+	Bound int32
 	// Reserved counts the pods that are kept while others run in their place; only [Reserve] uses it.
 	Reserved int32
 	// Unschedulable: pods of the subset could not be scheduled, and it is not yet time to try again.
@@ -51,6 +53,7 @@ func adapt(n int32, subsets []Subset, seen []Seen, step int64) ([]SubsetShare, e
 	ideal := idealOf(int64(n), places)
 	base, waiting := baseOf(int64(n), step, places, ideal)
 	given := slices.Clone(base)
+	step -= keepWhileMinsStart(step, places, given)
 	step = fill(step, given, func(i int) int64 { return min(places[i].exist, ideal[i]) })
 	fill(step, given, func(i int) int64 {
 		if places[i].closed {
@@ -78,13 +81,26 @@ func adapt(n int32, subsets []Subset, seen []Seen, step int64) ([]SubsetShare, e
 	return shares, nil
 }
 
+// keepWhileMinsStart raises given by up to step ready pods in whose place the mins of closed subsets come: they stay until those
+// that have found a node are ready. It returns by how many it did.
+func keepWhileMinsStart(step int64, places []place, given []int64) int64 {
+	starting := int64(0)
+	for i := range places {
+		if p := &places[i]; p.closed {
+			starting += max(min(p.low, p.bound)-p.stays, 0)
+		}
+	}
+	starting = min(starting, step)
+	return starting - fill(starting, given, func(i int) int64 { return places[i].ready })
+}
+
 // place is one subset with its bounds for n and what was seen of it.
 type place struct {
 	low, high int64 // of the user, low <= high
 	replicas  int64 // what it has; no more than high if it is open, because a max that was lowered moves pods
 	ready     int64 // how many of replicas are ready, in whose favour others may go
 	stays     int64 // how many of replicas are ready; more than ready if these are unsteady
-	holds     int64 // how many of replicas have a node
+	bound     int64 // how many of replicas have a node
 	exist     int64 // how many of replicas work or may get to: those with a node, if it is closed; all, if it is open
 	healthy   int64 // what it has without the reserved pods
 	closed    bool
@@ -105,9 +121,9 @@ func observe(n int32, subsets []Subset, seen []Seen) ([]place, error) {
 		if i >= len(seen) {
 			continue
 		}
-		if seen[i].Replicas < 0 || seen[i].Ready < 0 || seen[i].Starting < 0 || seen[i].Reserved < 0 {
-			return nil, fmt.Errorf("subset %q: of replicas %d, ready %d, starting %d and reserved %d one is negative: use 0 or more",
-				s.Name, seen[i].Replicas, seen[i].Ready, seen[i].Starting, seen[i].Reserved)
+		if seen[i].Replicas < 0 || seen[i].Ready < 0 || seen[i].Starting < 0 || seen[i].Bound < 0 || seen[i].Reserved < 0 {
+			return nil, fmt.Errorf("subset %q: of replicas %d, ready %d, starting %d, bound %d and reserved %d one is negative: use 0 or more",
+				s.Name, seen[i].Replicas, seen[i].Ready, seen[i].Starting, seen[i].Bound, seen[i].Reserved)
 		}
 		p := &places[i]
 		p.closed = seen[i].Unschedulable
@@ -120,10 +136,10 @@ func observe(n int32, subsets []Subset, seen []Seen) ([]place, error) {
 		if !seen[i].Unsteady {
 			p.ready = p.stays
 		}
-		p.holds = min(int64(seen[i].Ready)+int64(seen[i].Starting), p.replicas)
+		p.bound = min(max(int64(seen[i].Bound), p.stays), p.replicas)
 		p.exist = p.replicas
 		if p.closed {
-			p.exist = p.holds
+			p.exist = min(int64(seen[i].Ready)+int64(seen[i].Starting), p.replicas)
 		}
 	}
 	return places, nil
@@ -139,18 +155,14 @@ func fill(n int64, given []int64, upTo func(i int) int64) int64 {
 	return n
 }
 
-// fillStandIns raises given towards the replicas of the chosen subsets and returns what is left of n. Subsets with ready pods
-// come first: their other pods are being updated, or will get ready as those did. Then come pods that have a node: an update
-// may have replaced ready ones by them.
+// fillStandIns raises given towards the replicas of the chosen subsets and returns what is left of n. Pods that have a node
+// come first, because an update may have replaced ready ones by them, and among them those of subsets with ready pods: these
+// will get ready as those did.
 func fillStandIns(n int64, given []int64, places []place, chosen func(i int) bool) int64 {
 	for _, most := range []func(*place) int64{
-		func(p *place) int64 {
-			if p.stays == 0 {
-				return 0
-			}
-			return p.serving()
-		},
-		func(p *place) int64 { return min(p.holds, p.serving()) },
+		func(p *place) int64 { return p.works(min(p.bound, p.serving())) },
+		func(p *place) int64 { return min(p.bound, p.serving()) },
+		func(p *place) int64 { return p.works(p.serving()) },
 		(*place).serving,
 	} {
 		n = fill(n, given, func(i int) int64 {
@@ -163,10 +175,19 @@ func fillStandIns(n int64, given []int64, places []place, chosen func(i int) boo
 	return n
 }
 
-// serving is how many of the replicas serve, or did before an update took them down: all but reserved ones that are not ready.
+// works returns number, or 0 if no pod of the subset is ready.
+func (p *place) works(number int64) int64 {
+	if p.stays == 0 {
+		return 0
+	}
+	return number
+}
+
+// serving is how many of the replicas serve, or did before an update took them down: all but, in a closed subset, reserved
+// ones that are not ready and those without a node, which may find none.
 func (p *place) serving() int64 {
 	if p.closed {
-		return min(max(p.healthy, p.stays), p.replicas)
+		return max(min(p.healthy, p.bound), p.stays)
 	}
 	return p.replicas
 }
@@ -187,10 +208,11 @@ func (p *place) floor() int64 {
 	return p.low
 }
 
-// idealOf is where the pods are to be in the end, given which subsets are closed. A closed one is to have its floor, and no
-// more while another may take them.
+// idealOf is where the pods are to be in the end, given which subsets are closed. All have their mins first. A closed one is
+// to have its floor, and no more while another may take them.
 func idealOf(n int64, places []place) []int64 {
 	shares := make([]int64, len(places))
+	n = fill(n, shares, func(i int) int64 { return places[i].low })
 	n = fill(n, shares, func(i int) int64 { return places[i].floor() })
 	n = fill(n, shares, func(i int) int64 {
 		if places[i].closed {
@@ -229,6 +251,7 @@ func baseOf(n, step int64, places []place, ideal []int64) (base, waiting []int64
 	starting = max(min(starting, starting+step-inPlace), 0)
 	n -= starting - fillStandIns(starting, base, places, func(i int) bool { return !places[i].closed && places[i].replicas > ideal[i] })
 	// The rest is divided as if nothing ran.
+	n = fill(n, base, func(i int) int64 { return places[i].low })
 	n = fill(n, base, func(i int) int64 { return places[i].floor() })
 	n = fill(n, base, func(i int) int64 {
 		if places[i].closed {

@@ -46,6 +46,7 @@ func randomAdaptive(random *rand.Rand, reserve bool) adaptiveInput {
 		if seen.Unschedulable {
 			seen.Starting = random.Int32N(seen.Replicas - seen.Ready + 1)
 		}
+		seen.Bound = seen.Ready + random.Int32N(seen.Replicas-seen.Ready+1)
 		if reserve {
 			seen.Starting = 0
 			seen.Reserved = 0
@@ -142,9 +143,19 @@ func checkAdaptive(t *testing.T, in adaptiveInput) {
 		if sum < min(n, bound) || sum > n+step {
 			fail("the sum is %d", sum)
 		}
-		tries := closedMins(n, places, given, (*place).floor, fail)
+		tries := closedMins(n, places, given, func(p *place) int64 { return p.low }, fail)
 		if keptReady < min(ready, n-tries) {
 			fail("keeps %d of %d ready pods, %d are mins of closed subsets", keptReady, ready, tries)
+		}
+		// Mins that have a node and start are no reason to have fewer either, as far as the step goes.
+		starting := int64(0)
+		for i := range places {
+			if p := &places[i]; p.closed {
+				starting += max(min(p.low, p.bound)-p.ready, 0)
+			}
+		}
+		if least := min(ready, n, n-tries+min(starting, step)); keptReady < least {
+			fail("keeps %d of %d ready pods while %d of the mins of closed subsets start", keptReady, ready, starting)
 		}
 		// What an update took down for a moment is no reason to have fewer.
 		if exist+tries <= n+step && kept < min(serve, n-tries) {
@@ -212,14 +223,14 @@ func comesToRest(t *testing.T, in adaptiveInput, divide divideSubsetsFunc, fail 
 			s.Unsteady = false
 			if !s.Unschedulable {
 				rest = rest && s.Ready == g
-				s.Replicas, s.Ready = g, g
+				s.Replicas, s.Ready, s.Bound = g, g, g
 				continue
 			}
 			if s.Reserved > 0 { // new pods of a closed subset are reserved too; pods without a node go first
 				s.Reserved = max(1, g-min(g, s.Replicas-s.Reserved))
 			}
 			s.Replicas, s.Ready = g, min(s.Ready, g)
-			s.Starting = min(s.Starting, g-s.Ready)
+			s.Starting, s.Bound = min(s.Starting, g-s.Ready), min(s.Bound, g)
 		}
 		if last = given; rest {
 			return

@@ -73,6 +73,7 @@ func TestReserveIsThePublishedOne(t *testing.T) {
 		for i := range all {
 			all[i].Replicas = random.Int32N(min(6, w.n+1))
 			all[i].Ready = random.Int32N(all[i].Replicas + 1)
+			all[i].Bound = all[i].Replicas // OpenKruise does not ask
 			if random.IntN(3) == 0 {
 				all[i].Reserved = random.Int32N(all[i].Replicas + 1)
 			}
@@ -151,7 +152,7 @@ func TestAdaptiveRefuses(t *testing.T) {
 	}{
 		{"negative N", -1, parse("a"), nil, "replicas -1 is negative: use 0 or more"},
 		{"bad bounds", 1, parse("a{5,3}"), nil, `subset "a": min 5 is above max 3: lower min or raise max`},
-		{"negative ready", 1, parse("a"), []Seen{seen(1, -1)}, `subset "a": of replicas 1, ready -1, starting 0 and reserved 0 one is negative: use 0 or more`},
+		{"negative ready", 1, parse("a"), []Seen{seen(1, -1)}, `subset "a": of replicas 1, ready -1, starting 0, bound 0 and reserved 0 one is negative: use 0 or more`},
 	}
 	for _, tc := range tests {
 		t.Run(tc.reason, func(t *testing.T) {

@@ -574,9 +574,9 @@ func limitsOfTheHub(s *space) {
 		return ""
 	})
 	s.edit(func(ud *kruise.UnitedDeployment) { ud.Annotations = nil })
-	s.eventually("without a hub the template's limits hold", func() string {
+	s.eventually("without a hub the template's limits hold, which are the defaults", func() string {
 		set, _ := s.children()["a"].object.(*kruise.CloneSet)
-		if rolling := set.Spec.UpdateStrategy.RollingUpdate; rolling.MaxUnavailable != nil || rolling.MaxSurge != nil {
+		if rolling := set.Spec.UpdateStrategy.RollingUpdate; *rolling.MaxUnavailable != intstr.FromString("20%") || *rolling.MaxSurge != intstr.FromInt32(0) {
 			return fmt.Sprintf("%+v", rolling)
 		}
 		return ""

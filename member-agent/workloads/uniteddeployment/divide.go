@@ -1,6 +1,9 @@
 package uniteddeployment
 
 import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
@@ -122,9 +125,8 @@ func (p *plan) see(o *observed, strategy *schedule, s *subsetPlan, now *child) d
 	if now != nil {
 		pods := o.pods[now.object.GetUID()]
 		at = place(now, pods, strategy.critical, o.now)
-		seen.Replicas, seen.Ready = now.replicas, working(now, s.plain)
-		// Pods that have nodes keep them, also while they start or are updated, and in a closed subset.
-		seen.Starting = max(0, at.holds-seen.Ready)
+		seen.Replicas, seen.Ready = now.replicas, working(now, pods, s.plain)
+		seen.Bound = now.replicas - at.lacking
 		if strategy.reserve {
 			r := reserve(pods, now.replicas, oldReserved(o.ud, s.name), o.marked, strategy, o.now)
 			p.mark = append(p.mark, r.marks...)
@@ -141,6 +143,10 @@ func (p *plan) see(o *observed, strategy *schedule, s *subsetPlan, now *child) d
 		p.sooner(at.next)
 		p.sooner(s.gate.wait(o.now))
 		s.placed = max(at.holds, seen.Ready)
+		if s.gate.closed {
+			// Pods of a closed subset that have nodes keep them, also while they start or are updated; nothing ready goes for them.
+			seen.Starting = max(0, at.holds-seen.Ready)
+		}
 	}
 	p.turned = p.turned || s.gate.turned
 	seen.Reserved, seen.Unschedulable = s.reserved, s.gate.closed
@@ -148,10 +154,20 @@ func (p *plan) see(o *observed, strategy *schedule, s *subsetPlan, now *child) d
 }
 
 // working is how many of the pods of a child count as ready. Pods that are to take the place of others count once they are
-// available; those that others are to replace, which are more than plain, as long as they are ready.
-func working(c *child, plain int32) int32 {
-	if c.replicas > plain {
-		return min(c.pods.ready, c.replicas)
+// available; those that others are to replace, which are more than plain, as long as they are ready: of these the pods
+// themselves say it sooner than the child's status does.
+func working(c *child, pods []*corev1.Pod, plain int32) int32 {
+	if c.replicas <= plain {
+		return min(c.pods.available, c.replicas)
 	}
-	return min(c.pods.available, c.replicas)
+	ready := c.pods.ready
+	if len(pods) > 0 {
+		ready = 0
+	}
+	for _, pod := range pods {
+		if counts.Ready(pod) {
+			ready++
+		}
+	}
+	return min(ready, c.replicas)
 }
