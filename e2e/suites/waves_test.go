@@ -48,7 +48,7 @@ var _ = Describe("An update in waves", func() {
 		h.Kubectl(ctx, "-n", ns, "label", "clone/api", "released=yes")
 		answer := h.Flotilla(ctx, "rollout", "retry", "clone/api", "-n", ns)
 		Expect(answer.Code).To(BeZero(), "%s%s", answer.Out, answer.Talk)
-		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionReady, Status: metav1.ConditionTrue},
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionReady, Status: metav1.ConditionFalse},
 			"wave 2 of 2 (second)", "waits for a person")
 		h.ExpectPods(ctx, api, byClusterAndImage, map[string]int{"east " + newAPIImage: 3, "south " + newAPIImage: 3, "west " + apiImage: 3})
 		history := h.Pods.Since(ctx, before)

@@ -7,6 +7,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -51,11 +52,17 @@ func (r *Reconciler) apply(ctx context.Context, s *state, want []*work.Work) (ct
 		group.Go(func() error { errs[i] = r.remove(ctx, gone); return nil })
 	}
 	_ = group.Wait() // the errors are in errs
+	var result ctrl.Result
+	for i, err := range errs {
+		if errors.Is(err, errLeaving) {
+			errs[i], result.RequeueAfter = nil, leavingRetry
+		}
+	}
 	err := errors.Join(errs...)
 	if errors.Is(err, errStale) {
 		return ctrl.Result{RequeueAfter: staleRetry}, nil
 	}
-	return ctrl.Result{}, err
+	return result, err
 }
 
 // mark gives the manifests what agents of Karmada ask for; uid is that of the hub's object.
@@ -87,6 +94,20 @@ func (r *Reconciler) traced(ctx context.Context, s *state, w *work.Work) (contex
 // errStale: the cache has not seen what was written last; its event brings the next reconcile.
 var errStale = errors.New("the cache has not seen the last write")
 
+// errLeaving: the member's namespace is being deleted or gone, because the member leaves, and takes no new Work. The event of
+// the MemberCluster brings the next reconcile.
+var errLeaving = errors.New("the member's namespace takes no new Work")
+
+// noNamespace tells whether an error says that the namespace of an object is not there.
+func noNamespace(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
+		return false
+	}
+	details := status.Status().Details
+	return details != nil && details.Kind == "namespaces"
+}
+
 // write creates or patches one Work where it differs.
 func (r *Reconciler) write(ctx context.Context, s *state, old, want *work.Work) error {
 	name := client.ObjectKeyFromObject(want)
@@ -104,6 +125,9 @@ func (r *Reconciler) write(ctx context.Context, s *state, old, want *work.Work) 
 		if apierrors.IsAlreadyExists(err) {
 			r.written.Wrote(name, "1") // any version is newer: wait for the cache to have the object at all
 			return errStale
+		}
+		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || noNamespace(err) {
+			return errLeaving
 		}
 		if err != nil {
 			return fmt.Errorf("create Work %s: %w", name, err)

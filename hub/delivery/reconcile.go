@@ -23,6 +23,8 @@ const (
 	parallel = 16
 	// staleRetry is how soon a reconcile looks again when the cache has not seen its writes and no event woke it.
 	staleRetry = time.Second
+	// leavingRetry is how soon it looks again when the namespace of a member takes no Work; the member's event mostly comes first.
+	leavingRetry = 10 * time.Second
 )
 
 // Reconciler delivers placements, one workload at a time. It alone writes Works, and the placement's finalizer.

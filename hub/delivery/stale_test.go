@@ -2,16 +2,20 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -86,6 +90,46 @@ func TestStaleDecisionRemovesNothing(t *testing.T) {
 	}
 	if again := look(standing); again != 0 || south() {
 		t.Errorf("the decision stands: look again after %s, the Work of south stands: %t", again, south())
+	}
+}
+
+// TestCase14AMemberThatLeavesTakesNoWork: a Work that its member's namespace does not take, because the member leaves, is no error
+// and is not tried again and again; the other members get theirs.
+func TestCase14AMemberThatLeavesTakesNoWork(t *testing.T) {
+	key := wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}
+	terminating := apierrors.NewForbidden(schema.GroupResource{Resource: "works"}, "web", errors.New("it is being terminated"))
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	noKind := apierrors.NewNotFound(schema.GroupResource{Group: "work.karmada.io", Resource: "works"}, "")
+	for name, tc := range map[string]struct {
+		refusal error
+		fails   bool
+	}{
+		"the namespace is being deleted": {terminating, false},
+		"the namespace is gone":          {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "karmada-es-south"), false},
+		"the kind is missing":            {noKind, true},
+		"something else":                 {apierrors.NewForbidden(schema.GroupResource{Resource: "works"}, "web", errors.New("quota")), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: key.Placement().Name, UID: "placement", Generation: 1, Finalizers: []string{topology.PlacementFinalizer}}}
+			p.Spec.Workload = topology.WorkloadReference{Kind: "CloneSet", Name: "web", UID: "new", Generation: 1}
+			p.Spec.Cells = []topology.Cell{{Cluster: "east", Replicas: 1, Sequence: 1}, {Cluster: "south", Replicas: 1, Sequence: 1}}
+			object := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "new", Generation: 1}}
+			api := hubClient(t, object, p, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "shop"}})
+			refusing := interceptor.NewClient(api, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+				if o.GetNamespace() == key.Work("south").Namespace {
+					return tc.refusal
+				}
+				return c.Create(ctx, o, opts...)
+			}})
+			r := NewReconciler(refusing, api, clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewVerdicts())
+			result, err := r.Reconcile(t.Context(), key)
+			if (err != nil) != tc.fails || !tc.fails && result.RequeueAfter != leavingRetry {
+				t.Errorf("again after %s, error %v", result.RequeueAfter, err)
+			}
+			if err := api.Get(t.Context(), key.Work("east"), &work.Work{}); err != nil {
+				t.Errorf("the Work of east: %v", err)
+			}
+		})
 	}
 }
 
