@@ -62,6 +62,7 @@ func (p *plan) restrain(o *observed, now []*child, n int32) {
 		d.give, left = d.give+more, left-more
 		if d.give < d.want {
 			d.subset.lack = new(d.subset.desired - d.ready + d.give)
+			d.subset.held = d.give == 0
 		}
 	}
 }

@@ -153,7 +153,26 @@ func (s *subsetPlan) condition(strategy *schedule, others string) *kruise.Subset
 	if s.gate.closed {
 		c.Status = corev1.ConditionFalse
 	}
-	var said []string
+	said := s.says(strategy, others)
+	if len(said) > 0 {
+		c.Reason = s.why.Code
+		switch {
+		case !s.gate.closed || strategy.reserve:
+		case s.gate.again.IsZero():
+			said = append(said, "it is used again as soon as no pod of it waits for a node")
+		default:
+			said = append(said, "it is tried again at "+s.gate.again.UTC().Format(time.RFC3339))
+		}
+	}
+	if s.held {
+		said = append(said, "its update waits until more pods of other subsets are available")
+	}
+	c.Message = strings.Join(said, "; ")
+	return c
+}
+
+// says returns the sentences on where the pods of the subset are, none if they are where they belong.
+func (s *subsetPlan) says(strategy *schedule, others string) (said []string) {
 	switch less := s.plain - s.desired; s.why.Code {
 	case division.SubsetUnschedulable:
 		said = append(said, "pods found no node")
@@ -174,17 +193,6 @@ func (s *subsetPlan) condition(strategy *schedule, others string) *kruise.Subset
 		said = append(said, fmt.Sprintf("pods come back to it: it is to have %d, and gets them step by step", s.plain))
 	case division.SubsetStandIn:
 		said = append(said, fmt.Sprintf("it runs %d pods of other subsets until they are ready there", -less))
-	default:
-		return c
 	}
-	c.Reason = s.why.Code
-	switch {
-	case !s.gate.closed || strategy.reserve:
-	case s.gate.again.IsZero():
-		said = append(said, "it is used again as soon as no pod of it waits for a node")
-	default:
-		said = append(said, "it is tried again at "+s.gate.again.UTC().Format(time.RFC3339))
-	}
-	c.Message = strings.Join(said, "; ")
-	return c
+	return said
 }
