@@ -193,7 +193,9 @@ type AdaptiveUnitedDeploymentStrategy struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	RescheduleCriticalSeconds *int32 `json:"rescheduleCriticalSeconds,omitempty"`
-	// unschedulableDuration is how long a subset counts as unschedulable, in seconds, before it is tried again. Default 300.
+	// unschedulableDuration is how long a subset counts as unschedulable, in seconds, before it is tried again, at
+	// least 1 and rescheduleCriticalSeconds for each other subset. With reserveUnschedulablePods it is how long a pod that was kept
+	// must be ready before it counts again. Default 300.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	UnschedulableDuration *int32 `json:"unschedulableDuration,omitempty"`

@@ -140,6 +140,17 @@ func TestScheduleDefaults(t *testing.T) {
 	if got := *scheduleOf(ud); got != (schedule{closed: time.Second}) {
 		t.Errorf("0 and 0 are %+v: a subset would be tried without end", got)
 	}
+	ud = fixture(t, cloneSets, 1, "a", "b", "c")
+	ud.Spec.Topology.ScheduleStrategy = *strategy
+	strategy = &ud.Spec.Topology.ScheduleStrategy
+	strategy.Adaptive = &kruise.AdaptiveUnitedDeploymentStrategy{RescheduleCriticalSeconds: new(int32(10)), UnschedulableDuration: new(int32(15))}
+	if got := *scheduleOf(ud); got != (schedule{critical: 10 * time.Second, closed: 20 * time.Second}) {
+		t.Errorf("10 and 15 of three subsets are %+v: pods would go to and fro between the first two", got)
+	}
+	strategy.Adaptive.ReserveUnschedulablePods = true
+	if got := *scheduleOf(ud); got != (schedule{critical: 10 * time.Second, closed: 15 * time.Second, reserve: true}) {
+		t.Errorf("10 and 15 with reserved pods are %+v: here it is how long they must be ready", got)
+	}
 }
 
 func TestReserve(t *testing.T) {

@@ -85,7 +85,7 @@ func (p *plan) hold(n int32) {
 			has = s.live.replicas
 		}
 		less := min(above, max(0, s.desired-max(has, s.existing())))
-		s.desired -= less
+		s.desired, s.later = s.desired-less, less
 		above -= less
 	}
 }

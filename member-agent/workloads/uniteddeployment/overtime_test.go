@@ -254,6 +254,9 @@ func (s *overTime) pass() error {
 	if len(p.create)+len(p.change) > 0 {
 		s.logf("plan: %s", s)
 	}
+	if !s.reserve {
+		s.target = min(s.target, max(0, orOne(s.o.ud.Spec.Replicas)-s.tries())) // the pods for mins that wait go, whatever comes next
+	}
 	return nil
 }
 

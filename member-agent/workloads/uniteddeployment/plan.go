@@ -107,6 +107,7 @@ type subsetPlan struct {
 	covered     int32  // reserved pods in whose place others serve already
 	placed      int32  // pods that have nodes, or may get one before they count as stuck
 	lack        *int32 // how many pods may be unavailable in an update where the child's own limit is too high
+	later       int32  // pods that come back to it once others have gone
 	held        bool   // the update may take down none of its ready pods now
 	gate        gate
 	schedulable *kruise.SubsetCondition

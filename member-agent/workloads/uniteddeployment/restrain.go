@@ -85,7 +85,7 @@ func (d *down) below(replicas, unavailable int32) int32 {
 func (s *subsetPlan) hope() int32 {
 	switch {
 	case !s.gate.closed:
-		return s.desired
+		return s.desired + s.later
 	case s.reserved > 0:
 		return max(0, s.desired-s.waiting)
 	}

@@ -49,7 +49,10 @@ func scheduleOf(ud *kruise.UnitedDeployment) *schedule {
 		}
 	}
 	if !s.reserve {
-		s.closed = max(s.closed, leastClosed)
+		// A subset is not tried again before pods that left it could try all others: else they would go to and fro between the
+		// first ones, and never reach one that has room.
+		others := time.Duration(max(0, len(ud.Spec.Topology.Subsets)-1))
+		s.closed = max(s.closed, leastClosed, others*s.critical)
 	}
 	return s
 }

@@ -179,8 +179,8 @@ func onDeletePods(w *world) {
 	w.expectPods("a=2")
 	w.settle()
 	w.edit(image("does-not-exist:1"))
-	if ud := w.settle(); !strings.Contains(condition(ud, v1beta1.ConditionProgressing).Message,
-		"0 of 2 pods are updated") {
+	if ud := w.settle(); !strings.Contains(condition(ud, v1beta1.ConditionReady).Message,
+		"2 of 2 pods are available; 0 are updated, the others are when somebody deletes them") {
 		w.Errorf("at rest: %+v", ud.Status.Conditions)
 	}
 	w.must(w.Delete(w.Context(), w.pod(1)))
