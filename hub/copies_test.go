@@ -32,7 +32,7 @@ func (f *fleet) works(kind, name string) map[string]map[string]any {
 	out := map[string]map[string]any{}
 	for _, member := range slices.Sorted(maps.Keys(f.agents)) {
 		w := &work.Work{}
-		err := f.client.Get(f.ctx, wire.Key{Kind: kind, Namespace: f.namespace, Name: name}.Work(member), w)
+		err := f.client.Get(f.ctx, wire.Key{Group: "apps.kruise.io", Kind: kind, Namespace: f.namespace, Name: name}.Work(member), w)
 		if apierrors.IsNotFound(err) {
 			continue
 		}

@@ -95,7 +95,7 @@ func TestCase3AForeignFinalizerHoldsThePods(t *testing.T) {
 	f.policy("all")
 	for _, object := range []client.Object{f.cloneSet("held", 6), f.unitedDeployment("held", 6, "a", "b", "c")} {
 		kind := map[bool]string{true: "CloneSet", false: "UnitedDeployment"}[isCloneSet(object)]
-		key := wire.Key{Kind: kind, Namespace: f.namespace, Name: "held"}
+		key := wire.Key{Group: "apps.kruise.io", Kind: kind, Namespace: f.namespace, Name: "held"}
 		f.finalizers(object, guard, "example.com/backup")
 		f.eventually("Ready", func() error {
 			if err := f.client.Get(f.ctx, client.ObjectKeyFromObject(object), object); err != nil {

@@ -76,7 +76,7 @@ func planFromFile(ctx context.Context) error {
 		if _, ok := placement.Rules()[kind]; !ok {
 			continue
 		}
-		key := wire.Key{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}
+		key := wire.Key{Group: "apps.kruise.io", Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}
 		outcome, err := placement.NewForesight(s, id).Of(ctx, key)
 		if err != nil {
 			return err

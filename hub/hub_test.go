@@ -84,7 +84,7 @@ func (f *fleet) unitedDeployment(name string, replicas int32, zones ...string) *
 
 func (f *fleet) placement(kind, name string) (*topology.WorkloadPlacement, error) {
 	p := &topology.WorkloadPlacement{}
-	return p, f.client.Get(f.ctx, wire.Key{Kind: kind, Namespace: f.namespace, Name: name}.Placement(), p)
+	return p, f.client.Get(f.ctx, wire.Key{Group: "apps.kruise.io", Kind: kind, Namespace: f.namespace, Name: name}.Placement(), p)
 }
 
 // placed waits until the placement's cells are these: "subset/cluster" or "cluster" → replicas.

@@ -83,7 +83,7 @@ func TestWorkloadsOfABareHub(t *testing.T) {
 			}
 		}
 		w := &work.Work{}
-		must(t, f.client.Get(f.ctx, wire.Key{Kind: kind, Namespace: f.namespace, Name: "web"}.Work("east"), w))
+		must(t, f.client.Get(f.ctx, wire.Key{Group: "apps.kruise.io", Kind: kind, Namespace: f.namespace, Name: "web"}.Work("east"), w))
 		if w.Annotations[topology.AnnotationHubID] != f.hubID || w.Annotations[topology.AnnotationSequence] == "" || !slices.Contains(w.Finalizers, work.ExecutionFinalizer) {
 			t.Errorf("the Work of the %s has the annotations %v and the finalizers %v", kind, w.Annotations, w.Finalizers)
 		}

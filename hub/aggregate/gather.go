@@ -22,15 +22,14 @@ func (r *Reconciler) gather(ctx context.Context, key wire.Key, object client.Obj
 	if refusal, ok := r.verdicts.Undelivered(key); ok {
 		f.Undelivered = &refusal
 	}
-	p := &topology.WorkloadPlacement{}
-	switch err := r.client.Get(ctx, key.Placement(), p); {
-	case apierrors.IsNotFound(err):
-		if f.Deleting {
-			return f, r.gatherLeft(ctx, f)
-		}
-		return f, r.gatherWithdrawn(ctx, f)
+	p, _, err := wire.FindPlacement(ctx, r.client, key)
+	switch {
 	case err != nil:
-		return nil, fmt.Errorf("get placement of %s: %w", key.Sentence(), err)
+		return nil, err
+	case p == nil && f.Deleting:
+		return f, r.gatherLeft(ctx, f)
+	case p == nil:
+		return f, r.gatherWithdrawn(ctx, f)
 	}
 	f.Placement = p
 	works := &work.WorkList{}

@@ -24,7 +24,7 @@ import (
 type Reconciler struct {
 	client   client.Client
 	clock    clock.PassiveClock
-	rules    map[string]placement.Rule
+	rules    placement.Table
 	hubID    string
 	verdicts *placement.Verdicts
 	pace     *pace
@@ -34,7 +34,7 @@ type Reconciler struct {
 }
 
 // NewReconciler returns a reconciler that writes with c and reads c's cache.
-func NewReconciler(c client.Client, rules map[string]placement.Rule, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts) *Reconciler {
+func NewReconciler(c client.Client, rules placement.Table, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts) *Reconciler {
 	return &Reconciler{
 		client: c, clock: clk, rules: rules, hubID: hubID, verdicts: verdicts,
 		pace: newPace(clk), written: wire.NewWritten[wire.Key](clk),
@@ -43,7 +43,7 @@ func NewReconciler(c client.Client, rules map[string]placement.Rule, clk clock.P
 
 // Reconcile runs gather → plan → report for one workload.
 func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, error) {
-	rule, ok := r.rules[key.Kind]
+	rule, ok := r.rules[key.GroupKind()]
 	if !ok {
 		return ctrl.Result{}, nil
 	}

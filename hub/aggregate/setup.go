@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -29,7 +30,7 @@ import (
 const workers = 8
 
 // Setup adds the controller of this stage to the manager. rules is the table of the kinds that are placed.
-func Setup(mgr ctrl.Manager, rules map[string]placement.Rule, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, measures *meter.Meter, tracer *tracing.Tracer) error {
+func Setup(mgr ctrl.Manager, rules placement.Table, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, measures *meter.Meter, tracer *tracing.Tracer) error {
 	r := NewReconciler(mgr.GetClient(), rules, clk, hubID, verdicts)
 	r.meter, r.tracer = measures, tracer
 	w := &watches{client: mgr.GetClient(), rules: rules}
@@ -41,7 +42,7 @@ func Setup(mgr ctrl.Manager, rules map[string]placement.Rule, clk clock.PassiveC
 		Watches(&topology.MemberCluster{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsOf), builder.WithPredicates(readyChanged()))
 	for kind, rule := range placement.Rules() {
 		toKey := func(_ context.Context, o client.Object) []wire.Key {
-			return []wire.Key{{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}}
+			return []wire.Key{wire.KeyFor(kind, o)}
 		}
 		controllers = controllers.Watches(rule.New(), handler.TypedEnqueueRequestsFromMapFunc(toKey), builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, statusEdited(kind, r.written.Is))))
 	}
@@ -53,13 +54,13 @@ func Setup(mgr ctrl.Manager, rules map[string]placement.Rule, clk clock.PassiveC
 
 type watches struct {
 	client client.Client
-	rules  map[string]placement.Rule
+	rules  placement.Table
 }
 
 // concerned returns a key, and where it is that of a whole object those of the workloads that need the object.
 func (w *watches) concerned(ctx context.Context, key wire.Key) []wire.Key {
 	keys := []wire.Key{key}
-	if !w.rules[key.Kind].Copied {
+	if !w.rules[key.GroupKind()].Copied {
 		return keys
 	}
 	dependents := &topology.WorkloadPlacementList{}
@@ -88,7 +89,7 @@ func (w *watches) workloadsOf(ctx context.Context, o client.Object) []wire.Key {
 	}
 	var keys []wire.Key
 	for i := range works.Items {
-		if key, ok := wire.KeyOf(&works.Items[i]); ok && !w.rules[key.Kind].Copied {
+		if key, ok := wire.KeyOf(&works.Items[i]); ok && !w.rules[key.GroupKind()].Copied {
 			keys = append(keys, key)
 		}
 	}
@@ -115,12 +116,12 @@ func statusChanged() predicate.Predicate {
 
 // statusEdited lets through a status of a user's object that this process did not write. ours tells of a version whether it did; where an
 // event overtakes the answer to its own write, one sum is made for nothing.
-func statusEdited(kind string, ours func(wire.Key, string) bool) predicate.Predicate {
+func statusEdited(kind schema.GroupKind, ours func(wire.Key, string) bool) predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			key := wire.Key{Kind: kind, Namespace: e.ObjectNew.GetNamespace(), Name: e.ObjectNew.GetName()}
+			key := wire.KeyFor(kind, e.ObjectNew)
 			return !ours(key, e.ObjectNew.GetResourceVersion()) && !equality.Semantic.DeepEqual(statusOf(e.ObjectOld), statusOf(e.ObjectNew))
 		},
 	}

@@ -22,6 +22,9 @@ import (
 
 // apply writes what differs, in parallel over the members; a member that fails holds no other up.
 func (r *Reconciler) apply(ctx context.Context, s *state, want []*work.Work) (ctrl.Result, error) {
+	if err := wire.SetNames(ctx, r.client, s.key, want, s.works); err != nil {
+		return ctrl.Result{}, err
+	}
 	have := make(map[types.NamespacedName]*work.Work, len(s.works))
 	for i := range s.works {
 		have[client.ObjectKeyFromObject(&s.works[i])] = &s.works[i]

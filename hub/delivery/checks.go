@@ -34,7 +34,7 @@ func planChecks(key wire.Key, hubID string, p *topology.WorkloadPlacement) ([]*w
 				job.Check, key.Sentence(), len(manifest)/1024, maxManifest/1024)}, nil
 		}
 		for _, cluster := range job.Clusters {
-			name := wire.Key{Kind: "Job", Namespace: key.Namespace, Name: job.Name}.Work(cluster)
+			name := wire.Key{Group: batchv1.GroupName, Kind: "Job", Namespace: key.Namespace, Name: job.Name}.Work(cluster)
 			works = append(works, &work.Work{
 				ObjectMeta: metav1.ObjectMeta{
 					Namespace: name.Namespace, Name: name.Name,

@@ -33,7 +33,7 @@ type CopyReconciler struct {
 
 // NewCopyReconciler returns a reconciler that writes with c and reads c's cache; live reads past the cache what objects
 // hold, which is not cached. rules is the table of the kinds that are placed.
-func NewCopyReconciler(c client.Client, live client.Reader, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, watching *placement.Watching, rules map[string]placement.Rule) *CopyReconciler {
+func NewCopyReconciler(c client.Client, live client.Reader, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, watching *placement.Watching, rules placement.Table) *CopyReconciler {
 	r := NewReconciler(c, live, clk, hubID, verdicts)
 	r.rules = rules
 	return &CopyReconciler{Reconciler: *r, watching: watching}
@@ -41,7 +41,7 @@ func NewCopyReconciler(c client.Client, live client.Reader, clk clock.PassiveClo
 
 // Reconcile runs gather → plan → apply for one object.
 func (r *CopyReconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, error) {
-	rule, ok := r.rules[key.Kind]
+	rule, ok := r.rules[key.GroupKind()]
 	if !ok || !rule.Copied {
 		return ctrl.Result{}, nil
 	}
@@ -150,7 +150,7 @@ func (r *CopyReconciler) gatherCopy(ctx context.Context, s *state) (*copyFacts, 
 		return f, nil
 	}
 	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(r.rules[s.key.Kind].GVK)
+	object.SetGroupVersionKind(r.rules[s.key.GroupKind()].GVK)
 	switch err := r.live.Get(ctx, s.key.Workload(), object); {
 	case apierrors.IsNotFound(err):
 	case err != nil:
@@ -218,7 +218,7 @@ func (r *CopyReconciler) gatherOwn(ctx context.Context, s *state, f *copyFacts) 
 }
 
 // setupCopies adds the controller of copied objects.
-func setupCopies(mgr ctrl.Manager, rules map[string]placement.Rule, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, watching *placement.Watching, marks bool) error {
+func setupCopies(mgr ctrl.Manager, rules placement.Table, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, watching *placement.Watching, marks bool) error {
 	ours := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan())
 	r := NewCopyReconciler(mgr.GetClient(), mgr.GetAPIReader(), clk, hubID, verdicts, watching, rules)
 	r.marks = marks
@@ -233,7 +233,7 @@ func setupCopies(mgr ctrl.Manager, rules map[string]placement.Rule, clk clock.Pa
 	}
 	watching.Add(copies.Watch, func(rule placement.Rule) source.TypedSource[wire.Key] {
 		toKey := func(_ context.Context, o client.Object) []wire.Key {
-			return []wire.Key{{Kind: rule.GVK.Kind, Namespace: o.GetNamespace(), Name: o.GetName()}}
+			return []wire.Key{wire.KeyFor(rule.GVK.GroupKind(), o)}
 		}
 		var changed predicate.ResourceVersionChangedPredicate
 		return source.TypedKind(mgr.GetCache(), rule.New(), handler.TypedEnqueueRequestsFromMapFunc(toKey), changed)

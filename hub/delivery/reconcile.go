@@ -31,7 +31,7 @@ const (
 type Reconciler struct {
 	client   client.Client
 	live     client.Reader
-	rules    map[string]placement.Rule
+	rules    placement.Table
 	hubID    string
 	verdicts *placement.Verdicts
 	written  *wire.Written[types.NamespacedName]
@@ -59,7 +59,7 @@ type state struct {
 
 // Reconcile runs gather → plan → apply for one workload.
 func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, error) {
-	if _, ok := r.rules[key.Kind]; !ok {
+	if _, ok := r.rules[key.GroupKind()]; !ok {
 		return ctrl.Result{}, nil
 	}
 	s, err := r.gather(ctx, key)
@@ -114,14 +114,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 
 func (r *Reconciler) gather(ctx context.Context, key wire.Key) (*state, error) {
 	s := &state{key: key}
-	p := &topology.WorkloadPlacement{}
-	switch err := r.client.Get(ctx, key.Placement(), p); {
-	case err == nil:
-		s.placement = p
-	case !apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("get placement of %s: %w", key.Sentence(), err)
+	var err error
+	if s.placement, _, err = wire.FindPlacement(ctx, r.client, key); err != nil {
+		return nil, err
 	}
-	object := r.rules[key.Kind].New()
+	object := r.rules[key.GroupKind()].New()
 	switch err := r.client.Get(ctx, key.Workload(), object); {
 	case err == nil:
 		s.object = object

@@ -50,13 +50,11 @@ func (r *Reconciler) removeOrphans(ctx context.Context, s *state) error {
 	if s.object != nil || len(s.works) == 0 {
 		return nil
 	}
-	for object, name := range map[client.Object]types.NamespacedName{
-		r.rules[s.key.Kind].New():     s.key.Workload(),
-		&topology.WorkloadPlacement{}: s.key.Placement(),
-	} {
-		if err := r.live.Get(ctx, name, object); !apierrors.IsNotFound(err) {
-			return err // it is there (nil), or the server cannot say
-		}
+	if err := r.live.Get(ctx, s.key.Workload(), r.rules[s.key.GroupKind()].New()); !apierrors.IsNotFound(err) {
+		return err // it is there (nil), or the server cannot say
+	}
+	if p, _, err := wire.FindPlacement(ctx, r.live, s.key); p != nil || err != nil {
+		return err
 	}
 	return r.removeAll(ctx, s.works)
 }

@@ -24,7 +24,7 @@ import (
 const workers = 8
 
 // Setup adds the controllers of this stage to the manager. rules is the table of the kinds that are placed; marks: agents of Karmada execute the Works.
-func Setup(mgr ctrl.Manager, rules map[string]placement.Rule, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, watching *placement.Watching, tracer *tracing.Tracer, marks bool) error {
+func Setup(mgr ctrl.Manager, rules placement.Table, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, watching *placement.Watching, tracer *tracing.Tracer, marks bool) error {
 	ours := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan())
 	controllers := builder.TypedControllerManagedBy[wire.Key](mgr).Named("delivery").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
@@ -33,7 +33,7 @@ func Setup(mgr ctrl.Manager, rules map[string]placement.Rule, clk clock.PassiveC
 		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(workKey), builder.WithPredicates(ours))
 	for kind, rule := range placement.Rules() {
 		toKey := func(_ context.Context, o client.Object) []wire.Key {
-			return []wire.Key{{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}}
+			return []wire.Key{wire.KeyFor(kind, o)}
 		}
 		controllers = controllers.Watches(rule.New(), handler.TypedEnqueueRequestsFromMapFunc(toKey), builder.WithPredicates(ours))
 	}

@@ -42,7 +42,7 @@ func (r *Reconciler) stands(ctx context.Context, s *state, making bool) (bool, e
 
 // liveWorkload returns the workload as the API server has it, nil if it has none.
 func (r *Reconciler) liveWorkload(ctx context.Context, key wire.Key) (client.Object, error) {
-	object := r.rules[key.Kind].New()
+	object := r.rules[key.GroupKind()].New()
 	err := r.live.Get(ctx, key.Workload(), object)
 	switch {
 	case apierrors.IsNotFound(err):

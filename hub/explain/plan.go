@@ -11,6 +11,7 @@ import (
 
 // Planned is what the hub would do about a workload.
 type Planned struct {
+	Key       wire.Key `json:"-"`
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -52,7 +53,7 @@ type PlannedCell struct {
 
 // Plan tells an outcome in words. It is pure.
 func Plan(key wire.Key, o *placement.Outcome) Planned {
-	p := Planned{Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, Replicas: o.Workload.Replicas, Removed: o.Remove, Cells: []PlannedCell{}}
+	p := Planned{Key: key, Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, Replicas: o.Workload.Replicas, Removed: o.Remove, Cells: []PlannedCell{}}
 	if v := o.Verdict; v != nil {
 		p.Reason, p.Message, p.Decided = v.Reason, v.Message, v.Decided
 	}

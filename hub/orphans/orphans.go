@@ -66,8 +66,17 @@ func Commands(member, text, hubID string) []string {
 
 // adoptable reports whether flotilla adopt takes the kind. Agents of before named no groups.
 func adoptable(kind schema.GroupKind) bool {
-	rule, ok := placement.Rules()[kind.Kind]
-	return ok && (kind.Group == "" || kind.Group == rule.GVK.Group)
+	rules := placement.Rules()
+	if kind.Group != "" {
+		_, ok := rules[kind]
+		return ok
+	}
+	for divided := range rules {
+		if divided.Kind == kind.Kind {
+			return true
+		}
+	}
+	return false
 }
 
 // inMessage is how many orphans a message names.

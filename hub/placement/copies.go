@@ -15,21 +15,25 @@ import (
 // secretKind is carried only where a policy lets Secrets go to members.
 const secretKind = "Secret"
 
-// copied returns the table of the kinds of which every selected member gets a copy, by kind. The hub keeps their metadata
-// alone: what they hold is read when it is delivered.
-func copied(workloads Natives) map[string]Rule {
-	rules := map[string]Rule{}
+// copiedKinds are the kinds of which members get copies, whoever runs Kubernetes' own workloads.
+func copiedKinds() []schema.GroupVersionKind {
 	core := corev1.SchemeGroupVersion
-	kinds := []schema.GroupVersionKind{
+	return []schema.GroupVersionKind{
 		core.WithKind("ConfigMap"), core.WithKind("PersistentVolumeClaim"), core.WithKind(secretKind), core.WithKind("Service"), core.WithKind("ServiceAccount"),
 		// Who exports a Service to other clusters says so in each of them: a multi-cluster service implementation reads it there.
 		{Group: "multicluster.x-k8s.io", Version: "v1alpha1", Kind: "ServiceExport"},
 	}
+}
+
+// copied returns the table of the kinds of which every selected member gets a copy, by kind. The hub keeps their metadata
+// alone: what they hold is read when it is delivered.
+func copied(workloads Natives) Table {
+	rules, kinds := Table{}, copiedKinds()
 	if workloads == MembersRunNatives {
 		kinds = append(kinds, natives()...)
 	}
 	for _, gvk := range kinds {
-		rules[gvk.Kind] = Rule{
+		rules[gvk.GroupKind()] = Rule{
 			GVK: gvk, Copied: true,
 			New: func() client.Object { return metadataOf(gvk) },
 			NewList: func() client.ObjectList {
@@ -56,7 +60,7 @@ func metadataOf(gvk schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 
 // AllRules returns the table of all kinds that the hub places: those that it divides, and those that it copies, which Kubernetes' own
 // workloads are among where members run them.
-func AllRules(workloads Natives) map[string]Rule {
+func AllRules(workloads Natives) Table {
 	rules := copied(workloads)
 	for kind, rule := range Rules() {
 		rules[kind] = rule

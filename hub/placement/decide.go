@@ -27,15 +27,15 @@ type step struct {
 }
 
 // decide is the plan of a reconcile: whether this workload is the hub's, under which policy, and what goes where.
-func decide(s *state, rules map[string]Rule) step {
+func decide(s *state, rules Table) step {
 	placed := s.placement != nil && s.placement.DeletionTimestamp == nil
 	switch {
 	case s.object == nil:
 		return step{remove: placed}
 	case s.object.GetDeletionTimestamp() != nil:
-		return decideDeleted(s, rules[s.key.Kind], placed)
+		return decideDeleted(s, rules[s.key.GroupKind()], placed)
 	case s.terminating && (s.federated || s.placement != nil):
-		if s.placement == nil && rules[s.key.Kind].Copied {
+		if s.placement == nil && rules[s.key.GroupKind()].Copied {
 			return step{}
 		}
 		return stepTerminating(s)
@@ -66,8 +66,8 @@ func withdrawn(s *state) string {
 	return fmt.Sprintf("%s is withdrawn from all members by its annotation %s; remove the annotation to place it again", s.key.Sentence(), topology.AnnotationWithdraw)
 }
 
-func decideFederated(s *state, rules map[string]Rule) step {
-	rule := rules[s.key.Kind]
+func decideFederated(s *state, rules Table) step {
+	rule := rules[s.key.GroupKind()]
 	workload, refusal := rule.read(s.object)
 	var recorded *topology.PolicyReference
 	if s.placement != nil {

@@ -22,7 +22,7 @@ func deleted(finalizers ...string) *state {
 	set := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "shop", Name: "held", UID: "held", Generation: 2, Finalizers: finalizers, DeletionTimestamp: new(metav1.NewTime(time.Unix(1, 0))),
 	}}
-	s := &state{key: wire.Key{Kind: apps.CloneSetKind.Kind, Namespace: "shop", Name: "held"}, object: set, federated: true, placement: &topology.WorkloadPlacement{}}
+	s := &state{key: wire.Key{Group: "apps.kruise.io", Kind: apps.CloneSetKind.Kind, Namespace: "shop", Name: "held"}, object: set, federated: true, placement: &topology.WorkloadPlacement{}}
 	s.placement.Spec.Workload.UID = set.UID
 	s.placement.OwnerReferences = []metav1.OwnerReference{{UID: set.UID}}
 	return s

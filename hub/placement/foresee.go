@@ -49,7 +49,7 @@ type Outcome struct {
 // Of returns what the hub does about a workload now. It fails for a kind that the hub does not divide, and where the
 // reader fails.
 func (f *Foresight) Of(ctx context.Context, key wire.Key) (Outcome, error) {
-	if _, ok := f.rules[key.Kind]; !ok {
+	if _, ok := f.rules[key.GroupKind()]; !ok {
 		return Outcome{}, fmt.Errorf("%s: the hub does not place the kind %s; it places %s", key.Sentence(), key.Kind, kindsThatWork(f.rules))
 	}
 	s, err := f.gather(ctx, key)
@@ -65,7 +65,7 @@ func (f *Foresight) Of(ctx context.Context, key wire.Key) (Outcome, error) {
 	}
 	if s.object != nil {
 		// What cannot be read is refused in the verdict.
-		out.Workload, _ = f.rules[key.Kind].read(s.object)
+		out.Workload, _ = f.rules[key.GroupKind()].read(s.object)
 		var recorded *topology.PolicyReference
 		if s.placement != nil {
 			recorded = s.placement.Spec.Policy

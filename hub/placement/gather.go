@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -28,6 +29,7 @@ type state struct {
 	key       wire.Key
 	object    client.Object // the user's workload, nil if it is gone
 	placement *topology.WorkloadPlacement
+	name      types.NamespacedName // of the placement, also of one to create
 	// restored: somebody else edited the placement, and it has the hub's own decision here.
 	restored  bool
 	federated bool
@@ -59,7 +61,7 @@ type state struct {
 // gatherer reads what decisions depend on: from the hub's cache, or from a snapshot of a hub.
 type gatherer struct {
 	reader client.Reader
-	rules  map[string]Rule
+	rules  Table
 	hubID  string
 	// watching keeps in the cache what is asked about; nil where reader has all.
 	watching *Watching
@@ -84,16 +86,17 @@ func (r *gatherer) gather(ctx context.Context, key wire.Key) (*state, error) {
 	if r.heard != nil {
 		s.heard = r.heard()
 	}
-	placement := &topology.WorkloadPlacement{}
-	switch err := r.reader.Get(ctx, key.Placement(), placement); {
-	case err == nil:
-		s.placement, s.restored = r.decisions.of(key, placement)
-	case apierrors.IsNotFound(err):
+	placement, name, err := wire.FindPlacement(ctx, r.reader, key)
+	switch {
+	case err != nil:
+		return nil, err
+	case placement == nil:
 		r.decisions.forget(key)
 	default:
-		return nil, fmt.Errorf("get placement of %s: %w", key.Sentence(), err)
+		s.placement, s.restored = r.decisions.of(key, placement)
 	}
-	rule, ok := r.rules[key.Kind]
+	s.name = name
+	rule, ok := r.rules[key.GroupKind()]
 	if !ok {
 		return nil, reconcile.TerminalError(fmt.Errorf("no rule for %s", key.Sentence()))
 	}
@@ -118,7 +121,6 @@ func (r *gatherer) gather(ctx context.Context, key wire.Key) (*state, error) {
 	if !s.federated {
 		return s, nil
 	}
-	var err error
 	if r.rivals != nil {
 		if s.rival, err = karmada.Rival(ctx, r.rivals, rule.GVK, s.object); err != nil {
 			return nil, err
@@ -162,7 +164,7 @@ func (r *gatherer) gatherMembers(ctx context.Context, s *state) error {
 // itself. Nothing is asked about kinds that
 // nobody names, and about Secrets only where a policy lets them go.
 func (r *gatherer) gatherAbsent(ctx context.Context, s *state) error {
-	workload, refusal := r.rules[s.key.Kind].read(s.object)
+	workload, refusal := r.rules[s.key.GroupKind()].read(s.object)
 	if refusal != nil || workload.Copied {
 		return nil
 	}
@@ -183,7 +185,7 @@ func (r *gatherer) gatherAbsent(ctx context.Context, s *state) error {
 	}
 	s.absent, s.local = map[topology.DependencyReference]bool{}, map[topology.DependencyReference]bool{}
 	for ref, look := range named {
-		rule, ok := r.rules[ref.Kind]
+		rule, ok := r.rules[corev1.SchemeGroupVersion.WithKind(ref.Kind).GroupKind()]
 		if !look || !ok {
 			continue
 		}

@@ -178,7 +178,7 @@ func (r *Reconciler) kept(ctx context.Context, s *state) ([]*appsv1.ControllerRe
 
 // trim removes the oldest templates above the workload's limit.
 func (r *Reconciler) trim(ctx context.Context, s *state) error {
-	workload, refusal := r.rules[s.key.Kind].read(s.object)
+	workload, refusal := r.rules[s.key.GroupKind()].read(s.object)
 	if refusal != nil {
 		return nil
 	}

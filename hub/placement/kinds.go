@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -31,16 +32,24 @@ type Rule struct {
 	read func(client.Object) (Workload, *Refusal)
 }
 
-// Rules returns the table of the kinds that the hub divides, by kind.
-func Rules() map[string]Rule {
-	return map[string]Rule{
-		apps.CloneSetKind.Kind: {
+// Table has the rules of kinds.
+type Table map[schema.GroupKind]Rule
+
+// dividedKinds are the kinds that the hub divides.
+func dividedKinds() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{apps.CloneSetKind, apps.UnitedDeploymentKind}
+}
+
+// Rules returns the table of the kinds that the hub divides.
+func Rules() Table {
+	return Table{
+		apps.CloneSetKind.GroupKind(): {
 			GVK:     apps.CloneSetKind,
 			New:     func() client.Object { return &apps.CloneSet{} },
 			NewList: func() client.ObjectList { return &apps.CloneSetList{} },
 			read:    readCloneSet,
 		},
-		apps.UnitedDeploymentKind.Kind: {
+		apps.UnitedDeploymentKind.GroupKind(): {
 			GVK:     apps.UnitedDeploymentKind,
 			New:     func() client.Object { return &apps.UnitedDeployment{} },
 			NewList: func() client.ObjectList { return &apps.UnitedDeploymentList{} },
@@ -51,18 +60,23 @@ func Rules() map[string]Rule {
 
 // kindsThatWork names the kinds that a policy can select, for messages: those that are divided, and those that are copied, by their
 // groups and versions.
-func kindsThatWork(rules map[string]Rule) string {
-	text := strings.Join(slices.Sorted(maps.Keys(Rules())), ", ") + " (apps.kruise.io)"
+func kindsThatWork(rules Table) string {
+	var divided []string
+	for kind := range Rules() {
+		divided = append(divided, kind.Kind)
+	}
+	slices.Sort(divided)
+	text := strings.Join(divided, ", ") + " (apps.kruise.io)"
 	byVersion := map[string][]string{}
 	for kind, rule := range copied(HubRunsNatives) {
 		version := rule.GVK.GroupVersion().String()
-		byVersion[version] = append(byVersion[version], kind)
+		byVersion[version] = append(byVersion[version], kind.Kind)
 	}
 	for _, version := range slices.Sorted(maps.Keys(byVersion)) {
 		slices.Sort(byVersion[version])
 		text += fmt.Sprintf(", and %s (%s)", strings.Join(byVersion[version], ", "), version)
 	}
-	if rules["Deployment"].Copied {
+	if rules[appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind()].Copied {
 		text += ", and " + strings.Join(nativeNames(), ", ")
 	}
 	return text
@@ -119,7 +133,7 @@ type Refusal struct {
 // newWorkload fills what all kinds have in common.
 func newWorkload(o client.Object, gvk schema.GroupVersionKind, replicas *int32) Workload {
 	w := Workload{
-		Key:    wire.Key{Kind: gvk.Kind, Namespace: o.GetNamespace(), Name: o.GetName()},
+		Key:    wire.KeyFor(gvk.GroupKind(), o),
 		Labels: o.GetLabels(),
 		Ref: topology.WorkloadReference{
 			APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Name: o.GetName(), UID: o.GetUID(), Generation: o.GetGeneration(),

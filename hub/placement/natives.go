@@ -40,13 +40,14 @@ func IsNative(kind schema.GroupKind) bool {
 
 // isNative tells whether an entry of a policy names such a kind.
 func isNative(s *topology.WorkloadSelector) bool {
-	return IsNative(schema.GroupKind{Group: groupOf(s), Kind: s.Kind})
+	return IsNative(kindOf(s))
 }
 
 // runsOnHub tells whether an entry names a kind that every cluster runs by itself, so that its pods would run on the hub: the table of
 // what is placed leaves such kinds out.
-func runsOnHub(s *topology.WorkloadSelector, rules map[string]Rule) bool {
-	return isNative(s) && rules[s.Kind].GVK.Group != groupOf(s)
+func runsOnHub(s *topology.WorkloadSelector, rules Table) bool {
+	_, placed := rules[kindOf(s)]
+	return isNative(s) && !placed
 }
 
 // OfNative tells whether an object is a part of one of Kubernetes' own workloads, as the ReplicaSet of a Deployment is: the members make

@@ -23,7 +23,7 @@ func TestNatives(t *testing.T) {
 	if got := kindsOfHub(spec, away); len(got) > 0 {
 		t.Errorf("a hub without controllers runs %v", got)
 	}
-	for _, rules := range []map[string]Rule{here, away} {
+	for _, rules := range []Table{here, away} {
 		unknown := strings.Join(unknownKinds(spec, rules), ", ")
 		for _, want := range []string{"Job (apps)", "StatefulSet (apps.kruise.io, which is what an entry without apiVersion means; for the StatefulSet of apps/v1 write apiVersion: apps/v1)"} {
 			if !strings.Contains(unknown, want) {

@@ -7,8 +7,10 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -45,7 +47,7 @@ func (p *Policy) selects(w *Workload) int {
 }
 
 func selectedBy(s *topology.WorkloadSelector, w *Workload) int {
-	if s.Kind != w.Key.Kind || groupOf(s) != groupIn(w.Ref.APIVersion) {
+	if kindOf(s) != w.Key.GroupKind() {
 		return notSelected
 	}
 	if s.Name != "" {
@@ -64,20 +66,34 @@ func selectedBy(s *topology.WorkloadSelector, w *Workload) int {
 	return byLabels
 }
 
-func groupOf(s *topology.WorkloadSelector) string {
-	if s.APIVersion == "" {
-		return apps.GroupVersion.Group
+// kindOf returns the kind that an entry selects. Without apiVersion it is the one that the hub knows of this name. The group
+// of a name that several groups have is that of no kind: such an entry selects nothing, and the policy's status says so.
+func kindOf(s *topology.WorkloadSelector) schema.GroupKind {
+	if s.APIVersion != "" {
+		return schema.FromAPIVersionAndKind(s.APIVersion, s.Kind).GroupKind()
 	}
-	return groupIn(s.APIVersion)
+	switch named := kindsNamed(s.Kind); len(named) {
+	case 0:
+		return schema.GroupKind{Group: apps.GroupVersion.Group, Kind: s.Kind}
+	case 1:
+		return named[0].GroupKind()
+	default:
+		return schema.GroupKind{Group: severalGroups, Kind: s.Kind}
+	}
 }
 
-// groupIn returns the group of an apiVersion, which is empty for that of the core.
-func groupIn(apiVersion string) string {
-	group, _, named := strings.Cut(apiVersion, "/")
-	if !named {
-		return ""
+// severalGroups is no valid name of a group.
+const severalGroups = "(several groups)"
+
+// kindsNamed returns the kinds of this name that hubs place, wherever the hub's own cluster does not run them itself.
+func kindsNamed(name string) []schema.GroupVersionKind {
+	var named []schema.GroupVersionKind
+	for _, kind := range slices.Concat(dividedKinds(), copiedKinds(), natives()) {
+		if kind.Kind == name {
+			named = append(named, kind)
+		}
 	}
-	return group
+	return named
 }
 
 // SelectPolicy returns the policy that holds for the workload, nil if none selects it. Policies of the namespace go before
@@ -116,48 +132,44 @@ func first(a, b bool) int {
 }
 
 // unknownKinds returns what a policy names and the table of kinds does not have.
-func unknownKinds(spec *topology.FederationPolicySpec, rules map[string]Rule) []string {
+func unknownKinds(spec *topology.FederationPolicySpec, rules Table) []string {
 	var unknown []string
 	for i := range spec.Workloads {
 		s := &spec.Workloads[i]
 		if runsOnHub(s, rules) {
 			continue
 		}
-		if rule, ok := rules[s.Kind]; !ok || rule.GVK.Group != groupOf(s) {
-			entry := fmt.Sprintf("%s (%s)", s.Kind, groupOf(s))
-			if meant := meantBy(s, rules); meant != "" {
-				entry = fmt.Sprintf("%s (%s, which is what an entry without apiVersion means; for the %s of %s write apiVersion: %[4]s)", s.Kind, groupOf(s), s.Kind, meant)
-			}
-			unknown = append(unknown, entry)
+		if _, ok := rules[kindOf(s)]; !ok {
+			unknown = append(unknown, unknownKind(s))
 		}
 	}
 	slices.Sort(unknown)
 	return slices.Compact(unknown)
 }
 
-// meantBy returns the apiVersion that an entry without one may mean, "" where it has one or no kind of this name is known. The API
-// server fills in the default, so that an entry with it may be one without.
-func meantBy(s *topology.WorkloadSelector, rules map[string]Rule) string {
-	if s.APIVersion != "" && s.APIVersion != apps.GroupVersion.String() {
-		return ""
+// unknownKind names what an entry selects that is not placed. Hubs before 0.2 filled in the apiVersion of this suite, so that
+// an entry with it may have been written without one.
+func unknownKind(s *topology.WorkloadSelector) string {
+	var versions []string
+	for _, kind := range kindsNamed(s.Kind) {
+		versions = append(versions, kind.GroupVersion().String())
 	}
-	for _, native := range natives() {
-		if native.Kind == s.Kind {
-			return native.GroupVersion().String()
-		}
+	switch group := kindOf(s).Group; {
+	case group == severalGroups:
+		return fmt.Sprintf("%s without apiVersion, which several groups have; write apiVersion: %s", s.Kind, strings.Join(versions, " or apiVersion: "))
+	case group == apps.GroupVersion.Group && len(versions) > 0:
+		return fmt.Sprintf("%s (%s; for the %s of %s write apiVersion: %[4]s)", s.Kind, group, s.Kind, strings.Join(versions, " or "))
+	default:
+		return fmt.Sprintf("%s (%s)", s.Kind, group)
 	}
-	if rule, ok := rules[s.Kind]; ok && rule.GVK.Group != apps.GroupVersion.Group {
-		return rule.GVK.GroupVersion().String()
-	}
-	return ""
 }
 
 // kindsOfHub returns what a policy names and the hub's own cluster runs.
-func kindsOfHub(spec *topology.FederationPolicySpec, rules map[string]Rule) []string {
+func kindsOfHub(spec *topology.FederationPolicySpec, rules Table) []string {
 	var named []string
 	for i := range spec.Workloads {
 		if s := &spec.Workloads[i]; runsOnHub(s, rules) {
-			named = append(named, fmt.Sprintf("%s (%s)", s.Kind, groupOf(s)))
+			named = append(named, fmt.Sprintf("%s (%s)", s.Kind, kindOf(s).Group))
 		}
 	}
 	slices.Sort(named)
@@ -165,7 +177,7 @@ func kindsOfHub(spec *topology.FederationPolicySpec, rules map[string]Rule) []st
 }
 
 // insteadOf says what to do with the kinds that the hub's own cluster runs: what carries such pods, and where nothing does, who runs them.
-func insteadOf(spec *topology.FederationPolicySpec, rules map[string]Rule) string {
+func insteadOf(spec *topology.FederationPolicySpec, rules Table) string {
 	var ways []string
 	for i := range spec.Workloads {
 		s := &spec.Workloads[i]
@@ -187,7 +199,7 @@ func insteadOf(spec *topology.FederationPolicySpec, rules map[string]Rule) strin
 
 func selectsHeldSecrets(spec *topology.FederationPolicySpec) bool {
 	return !letsGo(spec, secretKind) && slices.ContainsFunc(spec.Workloads, func(s topology.WorkloadSelector) bool {
-		return s.Kind == secretKind && groupOf(&s) == ""
+		return kindOf(&s) == schema.GroupKind{Group: corev1.GroupName, Kind: secretKind}
 	})
 }
 

@@ -43,7 +43,7 @@ type PolicyKey struct{ Kind, Namespace, Name string }
 // PolicyReconciler tells on each policy whether it holds, and for how many workloads. It alone writes policies' status.
 type PolicyReconciler struct {
 	client   client.Client
-	rules    map[string]Rule
+	rules    Table
 	clock    clock.PassiveClock
 	watching *Watching
 	// served tells whether the API server has the definition of a kind.
@@ -54,7 +54,7 @@ type PolicyReconciler struct {
 }
 
 // NewPolicyReconciler returns a reconciler that writes with c.
-func NewPolicyReconciler(c client.Client, clk clock.PassiveClock, watching *Watching, rules map[string]Rule) *PolicyReconciler {
+func NewPolicyReconciler(c client.Client, clk clock.PassiveClock, watching *Watching, rules Table) *PolicyReconciler {
 	served := func(kind schema.GroupVersionKind) (bool, error) {
 		_, err := c.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 		if meta.IsNoMatchError(err) {
@@ -125,8 +125,8 @@ func emptyPolicy(key PolicyKey) (client.Object, func() Policy, func() *topology.
 func (r *PolicyReconciler) watchNamed(policy Policy) (missing []string, err error) {
 	for i := range policy.Spec.Workloads {
 		s := &policy.Spec.Workloads[i]
-		rule, ok := r.rules[s.Kind]
-		if !ok || !rule.Copied || rule.GVK.Group != groupOf(s) || !letsGo(&policy.Spec, s.Kind) {
+		rule, ok := r.rules[kindOf(s)]
+		if !ok || !rule.Copied || !letsGo(&policy.Spec, s.Kind) {
 			continue
 		}
 		served, err := r.served(rule.GVK)
@@ -180,7 +180,7 @@ type policyFacts struct {
 }
 
 // PolicyCondition returns the condition Ready that a hub with this table of kinds gives a policy, as things stand in what from reads.
-func PolicyCondition(ctx context.Context, from client.Reader, rules map[string]Rule, key PolicyKey) (metav1.Condition, error) {
+func PolicyCondition(ctx context.Context, from client.Reader, rules Table, key PolicyKey) (metav1.Condition, error) {
 	object, policy, status := emptyPolicy(key)
 	if err := from.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: key.Name}, object); err != nil {
 		return metav1.Condition{}, fmt.Errorf("get %s %s: %w", key.Kind, key.Name, err)
@@ -194,7 +194,7 @@ func PolicyCondition(ctx context.Context, from client.Reader, rules map[string]R
 }
 
 // gatherPolicy reads what the status of a policy depends on; workloads of the kinds that are watched alone.
-func gatherPolicy(ctx context.Context, from client.Reader, rules map[string]Rule, watched func(Rule) bool, key PolicyKey, policy Policy) (policyFacts, error) {
+func gatherPolicy(ctx context.Context, from client.Reader, rules Table, watched func(Rule) bool, key PolicyKey, policy Policy) (policyFacts, error) {
 	f := policyFacts{key: key, federated: true, onHub: kindsOfHub(&policy.Spec, rules), instead: insteadOf(&policy.Spec, rules), unknown: unknownKinds(&policy.Spec, rules), kinds: kindsThatWork(rules), secrets: selectsHeldSecrets(&policy.Spec), wrong: unreadableAny(&policy.Spec)}
 	if key.Namespace != "" {
 		namespace := &corev1.Namespace{}
@@ -252,10 +252,10 @@ func withSubsets(known map[string]bool, p *topology.WorkloadPlacement) map[strin
 }
 
 // conflictsOf returns which of the workloads that other policies hold this policy selects too.
-func conflictsOf(ctx context.Context, from client.Reader, rules map[string]Rule, watched func(Rule) bool, namespace string, policy *Policy, others map[wire.Key]string) ([]wire.Key, error) {
+func conflictsOf(ctx context.Context, from client.Reader, rules Table, watched func(Rule) bool, namespace string, policy *Policy, others map[wire.Key]string) ([]wire.Key, error) {
 	var conflicts []wire.Key
 	for kind, rule := range rules {
-		if !watched(rule) || !slices.ContainsFunc(policy.Spec.Workloads, func(s topology.WorkloadSelector) bool { return s.Kind == kind }) {
+		if !watched(rule) || !slices.ContainsFunc(policy.Spec.Workloads, func(s topology.WorkloadSelector) bool { return kindOf(&s) == kind }) {
 			continue
 		}
 		list := rule.NewList()

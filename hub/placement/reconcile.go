@@ -38,7 +38,7 @@ type Reconciler struct {
 
 // NewReconciler returns a reconciler that writes with c and reads c's cache, and reads what that does not hold with live. It alone
 // writes to ledger. heard tells since when the hub is in contact with its API server.
-func NewReconciler(c client.Client, live client.Reader, recorder events.EventRecorder, clk clock.PassiveClock, heard func() time.Time, hubID string, verdicts *Verdicts, watching *Watching, ledger *Ledger, rules map[string]Rule) *Reconciler {
+func NewReconciler(c client.Client, live client.Reader, recorder events.EventRecorder, clk clock.PassiveClock, heard func() time.Time, hubID string, verdicts *Verdicts, watching *Watching, ledger *Ledger, rules Table) *Reconciler {
 	return &Reconciler{
 		gatherer: gatherer{reader: c, rules: rules, hubID: hubID, watching: watching, clock: clk, heard: heard, ledger: ledger, decisions: newDecisions()},
 		client:   c, verdicts: verdicts, written: wire.NewWritten[wire.Key](clk), live: live, events: recorder,
@@ -100,8 +100,8 @@ func (r *Reconciler) apply(ctx context.Context, s *state, step step) error {
 	case s.placement == nil:
 		placement := &topology.WorkloadPlacement{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: s.key.Namespace, Name: s.key.Placement().Name,
-				OwnerReferences: []metav1.OwnerReference{blockingOwnerOf(step.spec, r.rules[s.key.Kind])},
+				Namespace: s.name.Namespace, Name: s.name.Name,
+				OwnerReferences: []metav1.OwnerReference{blockingOwnerOf(step.spec, r.rules[s.key.GroupKind()])},
 				Finalizers:      []string{topology.PlacementFinalizer},
 			},
 			Spec: *step.spec,
@@ -128,7 +128,7 @@ func (r *Reconciler) apply(ctx context.Context, s *state, step step) error {
 	controllerutil.AddFinalizer(placement, topology.PlacementFinalizer)
 	for i := range placement.OwnerReferences { // of a placement that an older hub made
 		if o := &placement.OwnerReferences[i]; o.UID == step.spec.Workload.UID {
-			o.BlockOwnerDeletion = blockingOwnerOf(step.spec, r.rules[s.key.Kind]).BlockOwnerDeletion
+			o.BlockOwnerDeletion = blockingOwnerOf(step.spec, r.rules[s.key.GroupKind()]).BlockOwnerDeletion
 		}
 	}
 	ctx, end := r.traced(ctx, s.key, step.spec)

@@ -4,19 +4,21 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
 // SelectedFor returns the policy that holds for a workload as it is written, whether it exists or not, nil if none does; and
 // the names of the members that the policy selects, sorted. It fails for a kind that the hub does not place, and where the
 // reader fails.
-func SelectedFor(ctx context.Context, reader client.Reader, kind string, object client.Object) (*Policy, []string, error) {
+func SelectedFor(ctx context.Context, reader client.Reader, kind schema.GroupKind, object client.Object) (*Policy, []string, error) {
 	rules := AllRules(HubRunsNatives)
 	rule, ok := rules[kind]
 	if !ok {
-		return nil, nil, fmt.Errorf("the hub does not place the kind %s; it places %s", kind, kindsThatWork(rules))
+		return nil, nil, fmt.Errorf("the hub does not place the kind %s; it places %s", kind.Kind, kindsThatWork(rules))
 	}
 	workload, _ := rule.read(object) // what is wrong with it is told where it is decided
 	policies, err := listPolicies(ctx, reader, object.GetNamespace())
@@ -24,12 +26,12 @@ func SelectedFor(ctx context.Context, reader client.Reader, kind string, object 
 		return nil, nil, err
 	}
 	var recorded *topology.PolicyReference
-	placement := &topology.WorkloadPlacement{}
-	switch err := reader.Get(ctx, workload.Key.Placement(), placement); {
-	case err == nil:
+	placement, _, err := wire.FindPlacement(ctx, reader, workload.Key)
+	if err != nil {
+		return nil, nil, err
+	}
+	if placement != nil {
 		recorded = placement.Spec.Policy
-	case client.IgnoreNotFound(err) != nil:
-		return nil, nil, fmt.Errorf("get placement of %s: %w", workload.Key.Sentence(), err)
 	}
 	policy := SelectPolicy(&workload, policies, recorded)
 	if policy == nil {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -35,7 +36,7 @@ import (
 const workers = 8
 
 // Setup adds the controllers of this stage to the manager. rules is the table of the kinds that are placed. withKarmada: policies of Karmada on the same API server propagate objects too.
-func Setup(mgr ctrl.Manager, rules map[string]Rule, clk clock.PassiveClock, heard func() time.Time, news func(member string) time.Time, hubID string, verdicts *Verdicts, watching *Watching, measures *meter.Meter, asker *checks.Asker, tracer *tracing.Tracer, withKarmada bool) error {
+func Setup(mgr ctrl.Manager, rules Table, clk clock.PassiveClock, heard func() time.Time, news func(member string) time.Time, hubID string, verdicts *Verdicts, watching *Watching, measures *meter.Meter, asker *checks.Asker, tracer *tracing.Tracer, withKarmada bool) error {
 	ledger := NewLedger(clk)
 	w := &watches{client: mgr.GetClient(), rules: rules, watching: watching, ledger: ledger}
 	decisions := builder.TypedControllerManagedBy[wire.Key](mgr).Named("placement").
@@ -55,7 +56,7 @@ func Setup(mgr ctrl.Manager, rules map[string]Rule, clk clock.PassiveClock, hear
 		decisions = w.watchRivals(decisions)
 	}
 	for _, rule := range Rules() {
-		decisions = decisions.Watches(rule.New(), handler.TypedEnqueueRequestsFromMapFunc(keyOfKind[client.Object](rule.GVK.Kind)), builder.WithPredicates(workloadChanged()))
+		decisions = decisions.Watches(rule.New(), handler.TypedEnqueueRequestsFromMapFunc(keyOfKind[client.Object](rule.GVK.GroupKind())), builder.WithPredicates(workloadChanged()))
 	}
 	r := NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("flotilla-hub"), clk, heard, hubID, verdicts, watching, ledger, rules)
 	r.meter, r.asker, r.news, r.tracer, r.rivals = measures, asker, news, tracer, rivals(mgr, withKarmada)
@@ -81,7 +82,7 @@ func Setup(mgr ctrl.Manager, rules map[string]Rule, clk clock.PassiveClock, hear
 // watches maps events to what they concern.
 type watches struct {
 	client   client.Client
-	rules    map[string]Rule
+	rules    Table
 	watching *Watching
 	ledger   *Ledger
 }
@@ -89,7 +90,7 @@ type watches struct {
 // copiedOrNeeding returns the key of an object of a copied kind, and those of the workloads that were placed with it.
 func (w *watches) copiedOrNeeding(rule Rule) handler.TypedMapFunc[client.Object, wire.Key] {
 	return func(ctx context.Context, o client.Object) []wire.Key {
-		own := wire.Key{Kind: rule.GVK.Kind, Namespace: o.GetNamespace(), Name: o.GetName()}
+		own := wire.KeyFor(rule.GVK.GroupKind(), o)
 		placements := &topology.WorkloadPlacementList{}
 		if err := w.client.List(ctx, placements, client.MatchingFields{wire.IndexPlacementDependency: own.String()}, client.UnsafeDisableDeepCopy); err != nil {
 			log.FromContext(ctx).Error(err, "list placements with a dependency", "dependency", own.String())
@@ -107,9 +108,9 @@ func existenceChanged() predicate.Predicate {
 	return predicate.Or(predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionChanged())
 }
 
-func keyOfKind[object client.Object](kind string) handler.TypedMapFunc[object, wire.Key] {
+func keyOfKind[object client.Object](kind schema.GroupKind) handler.TypedMapFunc[object, wire.Key] {
 	return func(_ context.Context, o object) []wire.Key {
-		return []wire.Key{{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}}
+		return []wire.Key{wire.KeyFor(kind, o)}
 	}
 }
 
@@ -195,7 +196,7 @@ func (w *watches) list(ctx context.Context, namespace string) []wire.Key {
 		if err == nil {
 			err = meta.EachListItem(list, func(o runtime.Object) error {
 				object := o.(client.Object)
-				keys = append(keys, wire.Key{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()})
+				keys = append(keys, wire.KeyFor(kind, object))
 				return nil
 			})
 		}

@@ -28,7 +28,7 @@ func TestAMisspeltWithdrawalRemovesNothing(t *testing.T) {
 		set := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web", Annotations: map[string]string{topology.AnnotationWithdraw: value}}}
 		set.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 		set.Spec.Template.Labels = map[string]string{"app": "web"}
-		s := &state{key: wire.Key{Kind: apps.CloneSetKind.Kind, Namespace: "shop", Name: "web"}, object: set, federated: true, placement: &topology.WorkloadPlacement{}}
+		s := &state{key: wire.Key{Group: "apps.kruise.io", Kind: apps.CloneSetKind.Kind, Namespace: "shop", Name: "web"}, object: set, federated: true, placement: &topology.WorkloadPlacement{}}
 		s.placement.Spec.Workload.UID = set.UID
 		s.policies = []Policy{{Ref: topology.PolicyReference{Kind: "FederationPolicy", Name: "all"}, Spec: topology.FederationPolicySpec{
 			Workloads: []topology.WorkloadSelector{{Kind: apps.CloneSetKind.Kind}},

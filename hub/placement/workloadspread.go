@@ -68,7 +68,7 @@ func targetOf(ws *apps.WorkloadSpread) []wire.Key {
 	if version, err := schema.ParseGroupVersion(ref.APIVersion); err != nil || version.Group != apps.GroupVersion.Group {
 		return nil
 	}
-	return []wire.Key{{Kind: ref.Kind, Namespace: ws.Namespace, Name: ref.Name}}
+	return []wire.Key{{Group: apps.GroupVersion.Group, Kind: ref.Kind, Namespace: ws.Namespace, Name: ref.Name}}
 }
 
 // SpreadHash returns the hash of what a WorkloadSpread asks for.

@@ -79,8 +79,10 @@ func isChart(u *unstructured.Unstructured) bool {
 
 // hasKind reports whether the hub decides something by objects of a kind, in any group.
 func (r *Reader) hasKind(kind string) bool {
-	if _, ok := r.rules[kind]; ok {
-		return true
+	for placed := range r.rules {
+		if placed.Kind == kind {
+			return true
+		}
 	}
 	for gvk := range r.schemas {
 		if gvk.Kind == kind {

@@ -27,7 +27,7 @@ import (
 type Reader struct {
 	scheme *runtime.Scheme
 	older  *runtime.Scheme
-	rules  map[string]placement.Rule
+	rules  placement.Table
 	// schemas are the OpenAPI schemas of our kinds, scopes tell which of them have a namespace.
 	schemas map[schema.GroupVersionKind]map[string]any
 	cluster map[schema.GroupKind]bool
@@ -245,7 +245,7 @@ func (r *Reader) native(name string, gvk schema.GroupVersionKind) string {
 
 // empty returns an empty object of a kind; of a kind that is copied to members, metadata alone, as the hub keeps it.
 func (r *Reader) empty(gvk schema.GroupVersionKind) (runtime.Object, error) {
-	if rule, ok := r.rules[gvk.Kind]; ok && rule.Copied && rule.GVK == gvk {
+	if rule, ok := r.rules[gvk.GroupKind()]; ok && rule.Copied && rule.GVK == gvk {
 		return rule.New(), nil
 	}
 	return r.scheme.New(gvk)

@@ -11,9 +11,12 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 )
@@ -43,36 +46,90 @@ const (
 // MaxName is the largest length of an object name: that of a DNS subdomain.
 const MaxName = 253
 
-// Key names a user's workload on the hub.
+// policyGroup is the group of the policies of the suite.
+const policyGroup = "policy.kruise.io"
+
+// Key names a user's object on the hub. The Namespace of a cluster-scoped object is empty.
 type Key struct {
-	Kind, Namespace, Name string
+	Group, Kind, Namespace, Name string
 }
 
-// String returns "<Kind>/<namespace>/<name>", the value of the annotation topology.AnnotationWorkload.
-func (k Key) String() string { return k.Kind + "/" + k.Namespace + "/" + k.Name }
+// KeyFor returns the key of an object of this kind.
+func KeyFor(kind schema.GroupKind, object client.Object) Key {
+	return Key{Group: kind.Group, Kind: kind.Kind, Namespace: object.GetNamespace(), Name: object.GetName()}
+}
+
+// GroupKind returns the kind of the object.
+func (k Key) GroupKind() schema.GroupKind { return schema.GroupKind{Group: k.Group, Kind: k.Kind} }
+
+// String returns the value of the annotation topology.AnnotationWorkload.
+func (k Key) String() string { return topology.WorkloadKey(k.GroupKind(), k.Namespace, k.Name) }
 
 // Sentence returns "<Kind> <namespace>/<name>", as messages to people name a workload.
-func (k Key) Sentence() string { return k.Kind + " " + k.Namespace + "/" + k.Name }
+func (k Key) Sentence() string { return k.Kind + " " + k.Workload().String() }
 
 // Workload returns the name of the user's object.
 func (k Key) Workload() types.NamespacedName {
 	return types.NamespacedName{Namespace: k.Namespace, Name: k.Name}
 }
 
-// Placement returns the name of the workload's WorkloadPlacement: "<kind>-<name>"; where that is too long, its head and a
-// hash of the whole.
-func (k Key) Placement() types.NamespacedName {
-	return types.NamespacedName{Namespace: k.Namespace, Name: cut(strings.ToLower(k.Kind) + "-" + k.Name)}
+// Placement returns the name of the workload's WorkloadPlacement if no other one has it, see [FindPlacement].
+func (k Key) Placement() types.NamespacedName { return k.placements()[0] }
+
+// placements returns the names that the workload's WorkloadPlacement can have: "<kind>-<name>" for kinds of Flotilla and of
+// the core, "<kind>.<group>-<name>" for all others. The other form is second: hubs before 0.2 left out every group, so that
+// a placement of a kind that exists in two groups may have the name of the other one.
+func (k Key) placements() []types.NamespacedName {
+	var names []types.NamespacedName
+	for _, kind := range k.kindNames() {
+		names = append(names, types.NamespacedName{Namespace: k.Namespace, Name: cut(kind + "-" + k.Name)})
+	}
+	return names
 }
 
-// Work returns the name of the workload's Work in the namespace of a member.
+// kindNames returns how names of objects spell the kind, the usual form first.
+func (k Key) kindNames() []string {
+	short := strings.ToLower(k.Kind)
+	switch k.Group {
+	case corev1.GroupName:
+		return []string{short}
+	case apps.GroupVersion.Group, policyGroup:
+		return []string{short, short + "." + k.Group}
+	}
+	return []string{short + "." + k.Group, short}
+}
+
+// FindPlacement returns the WorkloadPlacement of a workload, nil if it has none, and the name that it has or is to have.
+func FindPlacement(ctx context.Context, reader client.Reader, k Key) (*topology.WorkloadPlacement, types.NamespacedName, error) {
+	var free types.NamespacedName
+	for _, name := range k.placements() {
+		p := &topology.WorkloadPlacement{}
+		switch err := reader.Get(ctx, name, p); {
+		case apierrors.IsNotFound(err):
+			if free.Name == "" {
+				free = name
+			}
+		case err != nil:
+			return nil, name, fmt.Errorf("get placement of %s: %w", k.Sentence(), err)
+		case KeyOfPlacement(p).GroupKind() == k.GroupKind() || Foreign(p):
+			return p, name, nil // one that somebody edited is restored by its name
+		}
+	}
+	return nil, free, nil
+}
+
+// Work returns the name of the workload's Work in the namespace of a member: "<namespace>.<name>.<kind>[.<group>]", without a
+// namespace for a cluster-scoped object; where that is too long, its head and a hash of the whole. A Work that exists already
+// keeps the name that it has, see [SetNames].
 func (k Key) Work(cluster string) types.NamespacedName {
-	return types.NamespacedName{Namespace: MemberNamespace(cluster), Name: k.workName()}
+	return types.NamespacedName{Namespace: MemberNamespace(cluster), Name: k.workName(k.kindNames()[0])}
 }
 
-// workName is "<namespace>.<name>.<kind>"; where that is too long, its head and a hash of the whole.
-func (k Key) workName() string {
-	return cut(k.Namespace + "." + k.Name + "." + strings.ToLower(k.Kind))
+func (k Key) workName(kind string) string {
+	if k.Namespace == "" {
+		return cut(k.Name + "." + kind)
+	}
+	return cut(k.Namespace + "." + k.Name + "." + kind)
 }
 
 // cut returns a name, or where it is too long for an object its head and a hash of the whole.
@@ -87,13 +144,10 @@ func cut(name string) string {
 	return strings.TrimRight(name[:MaxName-len(tail)], ".-") + tail
 }
 
-// ParseKey reads what [Key.String] wrote; false for anything else.
+// ParseKey reads what [Key.String] returned; false for anything else.
 func ParseKey(text string) (Key, bool) {
-	parts := strings.Split(text, "/")
-	if len(parts) != 3 {
-		return Key{}, false
-	}
-	return Key{Kind: parts[0], Namespace: parts[1], Name: parts[2]}, true
+	kind, namespace, name, ok := topology.ParseWorkloadKey(text)
+	return Key{Group: kind.Group, Kind: kind.Kind, Namespace: namespace, Name: name}, ok
 }
 
 // KeyOf returns the workload that a Work carries; false where the Work is not this system's, or carries the Job of a check.
@@ -129,10 +183,11 @@ func SequenceOf(w client.Object) int64 {
 
 // KeyOfPlacement returns the workload that a placement decides for.
 func KeyOfPlacement(p *topology.WorkloadPlacement) Key {
-	return Key{Kind: p.Spec.Workload.Kind, Namespace: p.Namespace, Name: p.Spec.Workload.Name}
+	kind := schema.FromAPIVersionAndKind(p.Spec.Workload.APIVersion, p.Spec.Workload.Kind)
+	return Key{Group: kind.Group, Kind: kind.Kind, Namespace: p.Namespace, Name: p.Spec.Workload.Name}
 }
 
-// DependenciesOf returns the objects that go with a placement, whether they exist or not.
+// DependenciesOf returns the objects that go with a placement, whether they exist or not. All are of the core group.
 func DependenciesOf(p *topology.WorkloadPlacement) []Key {
 	keys := make([]Key, len(p.Spec.Dependencies))
 	for i, d := range p.Spec.Dependencies {
@@ -189,8 +244,8 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 		return nil
 	}
 	byWorkload := func(o client.Object) []string {
-		if key := o.GetAnnotations()[topology.AnnotationWorkload]; key != "" {
-			return []string{key}
+		if key, ok := OwnerOf(o); ok {
+			return []string{key.String()}
 		}
 		return nil
 	}

@@ -21,7 +21,7 @@ func checkPolicy(ctx context.Context, hub client.Client, key wire.Key, object *u
 	if err != nil {
 		return "", err
 	}
-	policy, selected, err := placement.SelectedFor(ctx, hub, key.Kind, typed)
+	policy, selected, err := placement.SelectedFor(ctx, hub, key.GroupKind(), typed)
 	if err != nil {
 		return "", err
 	}

@@ -255,13 +255,13 @@ func (r *reader) workloads(ctx context.Context) error {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(rule.GVK)
 		if err := r.client.List(ctx, list); err != nil {
-			return fmt.Errorf("list %ss: %w", kind, err)
+			return fmt.Errorf("list %ss: %w", kind.Kind, err)
 		}
 		for i := range list.Items {
 			if o := &list.Items[i]; federated[o.GetNamespace()] {
 				r.facts.workloads++
 				if why := stalled(o); why != "" {
-					r.facts.stalled[kind+" "+o.GetNamespace()+"/"+o.GetName()] = why
+					r.facts.stalled[kind.Kind+" "+o.GetNamespace()+"/"+o.GetName()] = why
 				}
 			}
 		}

@@ -107,9 +107,9 @@ func workloads(ctx context.Context, c client.Reader, namespace string) ([]string
 
 // cells lists what of says of each cell of a placed workload, each once, sorted, without what is empty.
 func cells(ctx context.Context, c client.Reader, key wire.Key, of func(topology.Cell) string) ([]string, error) {
-	p := &topology.WorkloadPlacement{}
-	if err := c.Get(ctx, key.Placement(), p); err != nil {
-		return nil, client.IgnoreNotFound(err)
+	p, _, err := wire.FindPlacement(ctx, c, key)
+	if p == nil || err != nil {
+		return nil, err
 	}
 	var all []string
 	for _, cell := range p.Spec.Cells {

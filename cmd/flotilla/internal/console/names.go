@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/hub/placement"
@@ -39,17 +40,35 @@ func Workload(text, namespace string) (wire.Key, error) {
 	if !ok || kind == "" || name == "" || strings.Contains(name, "/") {
 		return wire.Key{}, Usagef("%q names no workload; write KIND/NAME, as in ud/web", text)
 	}
-	bare, _, _ := strings.Cut(strings.ToLower(kind), ".")
-	var known []string
+	var known, matching []string
+	var key wire.Key
 	for full, rule := range placement.Rules() {
-		plural, singular := meta.UnsafeGuessKindToResource(rule.GVK)
-		if slices.Contains(append(also(full), short(full), plural.Resource, singular.Resource), bare) {
-			return wire.Key{Kind: full, Namespace: namespace, Name: name}, nil
+		if isNamed(rule.GVK, strings.ToLower(kind)) {
+			key = wire.Key{Group: full.Group, Kind: full.Kind, Namespace: namespace, Name: name}
+			matching = append(matching, strings.ToLower(full.String()))
 		}
-		known = append(known, short(full)+" ("+full+")")
+		known = append(known, short(full.Kind)+" ("+full.Kind+")")
 	}
-	slices.Sort(known)
-	return wire.Key{}, Usagef("%q is no kind that the hub places; the kinds are %s", kind, strings.Join(known, ", "))
+	switch len(matching) {
+	case 0:
+		slices.Sort(known)
+		return wire.Key{}, Usagef("%q is no kind that the hub places; the kinds are %s", kind, strings.Join(known, ", "))
+	case 1:
+		return key, nil
+	}
+	slices.Sort(matching)
+	return wire.Key{}, Usagef("%q is a kind of several groups; write %s", kind, strings.Join(matching, " or "))
+}
+
+// isNamed reports whether a lower-case text means the kind: its name, plural or short name, and after a dot its group, with
+// or without the version before it.
+func isNamed(kind schema.GroupVersionKind, text string) bool {
+	bare, group, qualified := strings.Cut(text, ".")
+	if qualified && group != kind.Group && group != kind.Version+"."+kind.Group {
+		return false
+	}
+	plural, singular := meta.UnsafeGuessKindToResource(kind)
+	return slices.Contains(append(also(kind.Kind), short(kind.Kind), plural.Resource, singular.Resource), bare)
 }
 
 // NotAHub adds what to do to an error that comes of asking a cluster without Flotilla's definitions; others stay as they are.
@@ -62,7 +81,7 @@ func NotAHub(err error) error {
 
 // NotFound says that there is no such workload, and where one of the name is or which others there are. What cannot be asked is left out.
 func NotFound(ctx context.Context, c client.Reader, key wire.Key) error {
-	rule := placement.Rules()[key.Kind]
+	rule := placement.Rules()[key.GroupKind()]
 	namespaces, err := names(ctx, c, rule.NewList(), func(o client.Object) string {
 		if o.GetName() != key.Name {
 			return ""

@@ -159,7 +159,7 @@ func (v *verb) plan(ctx context.Context, in io.Reader) (out outcome, err error) 
 	if len(keys) > 0 {
 		// Beside what the files name, whatever changes by them.
 		out.workloads = slices.DeleteFunc(out.workloads, func(p explain.Planned) bool {
-			return !keys[wire.Key{Kind: p.Kind, Namespace: p.Namespace, Name: p.Name}] && len(p.Changes) == 0
+			return !keys[p.Key] && len(p.Changes) == 0
 		})
 	}
 	if len(out.workloads) == 0 && len(out.mistakes) == 0 {
@@ -195,7 +195,7 @@ func (v *verb) base(ctx context.Context, empty *snapshot.Snapshot, asked *files)
 }
 
 // policyNotes says of each policy of the files what would keep it from holding, and what it names that is not there.
-func policyNotes(ctx context.Context, base *snapshot.Snapshot, rules map[string]placement.Rule, objects []client.Object) ([]string, error) {
+func policyNotes(ctx context.Context, base *snapshot.Snapshot, rules placement.Table, objects []client.Object) ([]string, error) {
 	var notes []string
 	for _, object := range objects {
 		key := placement.PolicyKey{Kind: object.GetObjectKind().GroupVersionKind().Kind, Namespace: object.GetNamespace(), Name: object.GetName()}
@@ -220,8 +220,8 @@ func policyNotes(ctx context.Context, base *snapshot.Snapshot, rules map[string]
 // keyOf returns the name of a workload; false for other objects.
 func keyOf(object client.Object) (wire.Key, bool) {
 	gvk := object.GetObjectKind().GroupVersionKind()
-	rule, ok := placement.Rules()[gvk.Kind]
-	return wire.Key{Kind: gvk.Kind, Namespace: object.GetNamespace(), Name: object.GetName()}, ok && rule.GVK == gvk
+	rule, ok := placement.Rules()[gvk.GroupKind()]
+	return wire.KeyFor(gvk.GroupKind(), object), ok && rule.GVK == gvk
 }
 
 // Foresee returns the plan of every workload of a snapshot, in the order of kind, namespace and name. The snapshot is

@@ -7,13 +7,13 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 )
 
@@ -23,12 +23,11 @@ func (w *workload) target(ctx context.Context, c client.Client, number int64) (*
 	if number != 0 {
 		return pick(w.key, w.revisions, number)
 	}
-	p := &topology.WorkloadPlacement{}
-	switch err := c.Get(ctx, w.key.Placement(), p); {
-	case err == nil:
+	switch p, _, err := wire.FindPlacement(ctx, c, w.key); {
+	case p != nil:
 		return w.before(&p.Spec)
-	case !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err): // a cluster without a hub has no placements
-		return nil, fmt.Errorf("get the placement of %s, which tells what it runs; name a revision with --to-revision: %w", w.key.Sentence(), err)
+	case err != nil && !meta.IsNoMatchError(err): // a cluster without a hub has no placements
+		return nil, fmt.Errorf("cannot tell what runs, so name a revision with --to-revision: %w", err)
 	}
 	return w.before(nil)
 }

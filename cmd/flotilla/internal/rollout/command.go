@@ -93,7 +93,7 @@ func open(hub *console.Hub, name string) (wire.Key, client.Client, error) {
 }
 
 func get(ctx context.Context, c client.Client, key wire.Key) (client.Object, error) {
-	object := placement.Rules()[key.Kind].New()
+	object := placement.Rules()[key.GroupKind()].New()
 	if err := c.Get(ctx, key.Workload(), object); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, console.NotFound(ctx, c, key)

@@ -52,7 +52,7 @@ func TestHistory(t *testing.T) {
 			list := []appsv1.ControllerRevision{
 				stored(t, object, kind, 7, "web:2"), stored(t, object, kind, 3, "web:1"), stored(t, object, kind, 5, "web:4"), stored(t, other, kind, 9, "web:9"),
 			}
-			key := wire.Key{Kind: kind, Namespace: "shop", Name: "web"}
+			key := wire.Key{Group: "apps.kruise.io", Kind: kind, Namespace: "shop", Name: "web"}
 			w, err := historyOf(key, object, list)
 			if err != nil {
 				t.Fatal(err)

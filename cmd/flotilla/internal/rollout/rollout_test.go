@@ -69,7 +69,7 @@ func TestChanges(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			c := clientWith(t, parse(t, tc.kind, tc.text))
-			key := wire.Key{Kind: tc.kind, Namespace: "shop", Name: "web"}
+			key := wire.Key{Group: "apps.kruise.io", Kind: tc.kind, Namespace: "shop", Name: "web"}
 			var out bytes.Buffer
 			err := apply(t.Context(), c, &out, key, "changed", tc.change)
 			if tc.fails {

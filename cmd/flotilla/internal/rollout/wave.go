@@ -43,9 +43,12 @@ func retry(revision string, sequence int64, p *topology.WaveProgress) (string, e
 
 // say writes the word for the wave under way on the workload.
 func say(ctx context.Context, c client.Client, out io.Writer, key wire.Key, done string, word wording) error {
-	placement := &topology.WorkloadPlacement{}
-	if err := c.Get(ctx, key.Placement(), placement); err != nil {
-		return fmt.Errorf("get the placement of %s, which only a hub has: %w", key.Sentence(), err)
+	placement, name, err := wire.FindPlacement(ctx, c, key)
+	if err != nil {
+		return err
+	}
+	if placement == nil {
+		return fmt.Errorf("%s has no WorkloadPlacement %s: waves need a hub that has placed the workload; name the hub with --context or --kubeconfig", key.Sentence(), name.Name)
 	}
 	p := placement.Spec.Wave
 	if p == nil || p.Number > p.Of {
@@ -89,13 +92,12 @@ func promoteAll(ctx context.Context, c client.Client, out io.Writer, key wire.Ke
 
 // underWay returns the wave under way of a workload, nil for none: there may be none, no hub, or no right to look.
 func underWay(ctx context.Context, c client.Client, key wire.Key) (*topology.WaveProgress, error) {
-	placement := &topology.WorkloadPlacement{}
-	err := c.Get(ctx, key.Placement(), placement)
+	placement, _, err := wire.FindPlacement(ctx, c, key)
 	switch {
-	case apierrors.IsNotFound(err), meta.IsNoMatchError(err), apierrors.IsForbidden(err):
+	case meta.IsNoMatchError(err), apierrors.IsForbidden(err), err == nil && placement == nil:
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("get the placement of %s: %w", key.Sentence(), err)
+		return nil, err
 	}
 	if p := placement.Spec.Wave; p != nil && p.Number <= p.Of {
 		return p, nil

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -160,17 +161,17 @@ func (v *verb) look(ctx context.Context, from client.Reader) (*Tree, error) {
 
 // workloads returns what is asked for: one workload, or all that match the selector.
 func (v *verb) workloads(ctx context.Context, from client.Reader) ([]client.Object, error) {
-	kinds := map[string]client.ObjectList{}
+	kinds := map[schema.GroupKind]client.ObjectList{}
 	group, asked := errgroup.WithContext(ctx)
 	for kind, rule := range placement.Rules() {
-		if v.key != nil && v.key.Kind != kind {
+		if v.key != nil && v.key.GroupKind() != kind {
 			continue
 		}
 		list := rule.NewList()
 		kinds[kind] = list
 		group.Go(func() error {
 			if err := from.List(asked, list, client.InNamespace(v.namespace), client.MatchingLabelsSelector{Selector: v.matching}); err != nil {
-				return fmt.Errorf("read %s of the hub: %w", kind, err)
+				return fmt.Errorf("read %s of the hub: %w", kind.Kind, err)
 			}
 			return nil
 		})
@@ -192,7 +193,7 @@ func (v *verb) workloads(ctx context.Context, from client.Reader) ([]client.Obje
 			return nil
 		})
 		if err != nil {
-			return nil, fmt.Errorf("read %s of the hub: %w", kind, err)
+			return nil, fmt.Errorf("read %s of the hub: %w", kind.Kind, err)
 		}
 	}
 	if v.key != nil && len(found) == 0 {

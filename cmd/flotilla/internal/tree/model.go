@@ -144,7 +144,7 @@ type builder struct {
 }
 
 func (b *builder) workload(object client.Object) Workload {
-	key := wire.Key{Kind: object.GetObjectKind().GroupVersionKind().Kind, Namespace: object.GetNamespace(), Name: object.GetName()}
+	key := wire.KeyFor(object.GetObjectKind().GroupVersionKind().GroupKind(), object)
 	w := Workload{Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, Zones: []Zone{}, Problem: problemOf(object), Deleting: object.GetDeletionTimestamp() != nil}
 	p := b.placements[key]
 	if p == nil {
