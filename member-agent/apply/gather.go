@@ -35,7 +35,7 @@ type memo struct {
 	without string
 	served  bool // the order of waits was carried out, or may be
 	// previous are the labels and annotations of the orders before this one, of which the object may have some still.
-	previous ownership.Keys
+	previous ownership.Previous
 	contest  contest
 }
 
@@ -56,7 +56,7 @@ func (r *Reconciler) recall(name types.NamespacedName, w *work.Work) *memo {
 		m.order, m.orderErr = ParseOrder(w)
 		m.bound = m.bound && m.order != nil && before != nil && m.order.Ref == before.Ref
 		if before != nil {
-			m.previous = m.previous.With(ownership.KeysOf(before.Desired))
+			m.previous = m.previous.With(ownership.PreviousOf(before.Desired))
 		}
 		if m.order != nil && !m.Applied && r.Copies.Holds(w) {
 			m.remember(r.Copies.Accepted(name))
@@ -66,16 +66,16 @@ func (r *Reconciler) recall(name types.NamespacedName, w *work.Work) *memo {
 }
 
 // orderedBefore returns the labels and annotations of the order that the member's copy has.
-func (r *Reconciler) orderedBefore(name types.NamespacedName) ownership.Keys {
+func (r *Reconciler) orderedBefore(name types.NamespacedName) ownership.Previous {
 	w := r.Copies.Work(name)
 	if w == nil {
-		return ownership.Keys{}
+		return ownership.Previous{}
 	}
 	order, err := ParseOrder(w)
 	if err != nil {
-		return ownership.Keys{} // it was never carried out
+		return ownership.Previous{} // it was never carried out
 	}
-	return ownership.KeysOf(order.Desired)
+	return ownership.PreviousOf(order.Desired)
 }
 
 // remember takes over what an agent before this one wrote for the present order.

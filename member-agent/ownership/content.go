@@ -17,6 +17,8 @@ import (
 // digestVersion changes when equal objects get other digests. A digest of another version says nothing.
 const digestVersion = "1:"
 
+var jobKind = schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"}
+
 // fieldsOf returns the top-level fields of an object that belong to an order, sorted.
 func fieldsOf(desired *unstructured.Unstructured) []string {
 	fields := map[string]bool{}
@@ -68,8 +70,10 @@ func assigned(kind schema.GroupKind) []assignment {
 			all = append(all, assignment{path: []string{"spec", field}})
 		}
 		all = append(all, assignment{path: []string{"spec", "ports", "*", "nodePort"}})
-	case schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"}:
+		all = append(all, assignment{path: []string{"spec", "loadBalancerClass"}, keep: true})
+	case jobKind:
 		all = append(all, assignment{path: []string{"spec", "selector"}, keep: true})
+		all = append(all, assignment{path: []string{"spec", "suspend"}, keep: true})
 		for _, label := range []string{batchv1.ControllerUidLabel, batchv1.JobNameLabel, "controller-uid", "job-name"} {
 			all = append(all, assignment{path: []string{"spec", "template", "metadata", "labels", label}, keep: true})
 		}

@@ -30,7 +30,7 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 }
 
 // replaced returns live after the patch for desired.
-func replaced(t *testing.T, live, desired *unstructured.Unstructured, previous ownership.Keys) *unstructured.Unstructured {
+func replaced(t *testing.T, live, desired *unstructured.Unstructured, previous ownership.Previous) *unstructured.Unstructured {
 	t.Helper()
 	data, err := ownership.Replace(live, desired, previous)
 	if err != nil {
@@ -120,7 +120,7 @@ func TestCase1And2ReplaceMakesContentEqual(t *testing.T) {
 	for i := range *cases {
 		kind := []string{"ConfigMap", "Thing"}[i%2]
 		live, desired, before := w.object(kind), w.object(kind), w.object(kind)
-		after := replaced(t, live, desired, ownership.KeysOf(before))
+		after := replaced(t, live, desired, ownership.PreviousOf(before))
 		want, got := ownership.Content(desired, desired), ownership.Content(after, desired)
 		if !reflect.DeepEqual(want, got) {
 			t.Fatalf("case %d: content %v, want %v", i, got, want)
@@ -131,7 +131,7 @@ func TestCase1And2ReplaceMakesContentEqual(t *testing.T) {
 		entries(t, i, live.GetLabels(), desired.GetLabels(), before.GetLabels(), after.GetLabels())
 		entries(t, i, live.GetAnnotations(), desired.GetAnnotations(), before.GetAnnotations(), after.GetAnnotations())
 		a, errA := ownership.Digest(after, desired)
-		b, errB := ownership.Digest(replaced(t, after, desired, ownership.Keys{}), desired)
+		b, errB := ownership.Digest(replaced(t, after, desired, ownership.Previous{}), desired)
 		if a != b || errA != nil || errB != nil {
 			t.Fatalf("case %d: a second write changed something (%v, %v)", i, errA, errB)
 		}
@@ -186,6 +186,30 @@ func TestAssignedFieldsStay(t *testing.T) {
 			`"batch.kubernetes.io/controller-uid":"u"`, "", true,
 		},
 		{
+			"the class of a load balancer",
+			`{"apiVersion":"v1","kind":"Service","metadata":{"name":"x"},"spec":{"type":"LoadBalancer","loadBalancerClass":"cloud/nlb"}}`,
+			`{"apiVersion":"v1","kind":"Service","metadata":{"name":"x"},"spec":{"type":"LoadBalancer"}}`,
+			`"loadBalancerClass":"cloud/nlb"`, "", true,
+		},
+		{
+			"the class of a load balancer that the order has",
+			`{"apiVersion":"v1","kind":"Service","metadata":{"name":"x"},"spec":{"type":"LoadBalancer","loadBalancerClass":"theirs"}}`,
+			`{"apiVersion":"v1","kind":"Service","metadata":{"name":"x"},"spec":{"type":"LoadBalancer","loadBalancerClass":"ours"}}`,
+			`"loadBalancerClass":"ours"`, "theirs", false,
+		},
+		{
+			"a Job that a queue suspended",
+			`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"x"},"spec":{"suspend":true,"parallelism":1}}`,
+			`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"x"},"spec":{"parallelism":1}}`,
+			`"suspend":true`, "", true,
+		},
+		{
+			"a Job that the order suspends",
+			`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"x"},"spec":{"suspend":false}}`,
+			`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"x"},"spec":{"suspend":true}}`,
+			`"suspend":true`, `"suspend":false`, false,
+		},
+		{
 			"a selector of a Job that is the user's",
 			`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"x"},"spec":{"manualSelector":true,"selector":{"matchLabels":{"app":"theirs"}}}}`,
 			`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"x"},"spec":{"manualSelector":true,"selector":{"matchLabels":{"app":"x"}}}}`,
@@ -206,7 +230,7 @@ func TestAssignedFieldsStay(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			live, desired := parse(t, tc.live), parse(t, tc.desired)
-			patch, err := ownership.Replace(live, desired, ownership.Keys{})
+			patch, err := ownership.Replace(live, desired, ownership.Previous{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -217,6 +241,32 @@ func TestAssignedFieldsStay(t *testing.T) {
 			b, _ := ownership.Digest(desired, desired)
 			if (a == b) != tc.same {
 				t.Errorf("the digests are equal: %t, want %t", a == b, tc.same)
+			}
+		})
+	}
+}
+
+func TestTemplateOfJobStaysUnlessOrderedAnew(t *testing.T) {
+	job := func(image, more string) *unstructured.Unstructured {
+		return parse(t, fmt.Sprintf(`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"x","uid":"u"},"spec":{"template":{"spec":{
+			"containers":[{"name":"c","image":%q}]%s}}}}`, image, more))
+	}
+	const injected = `,"nodeSelector":{"pool":"batch"}`
+	for _, tc := range []struct {
+		name     string
+		previous ownership.Previous
+		kept     bool
+	}{
+		{"ordered before", ownership.PreviousOf(job("x:1", "")), true},
+		{"ordered before, and another order was not carried out", ownership.PreviousOf(job("x:1", "")).With(ownership.PreviousOf(job("x:2", ""))), true},
+		{"ordered anew", ownership.PreviousOf(job("x:0", "")), false},
+		{"nothing is known of an order before", ownership.Previous{}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			after := replaced(t, job("x:1", injected), job("x:1", ""), tc.previous)
+			_, kept, err := unstructured.NestedMap(after.Object, "spec", "template", "spec", "nodeSelector")
+			if err != nil || kept != tc.kept {
+				t.Errorf("what a webhook changed in the template is kept: %t, want %t (%v)", kept, tc.kept, err)
 			}
 		})
 	}

@@ -11,23 +11,46 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Keys are names of labels and annotations.
-type Keys struct{ Labels, Annotations []string }
+// Previous is what is known of the orders before the present one. The zero value knows nothing.
+type Previous struct {
+	// Labels and Annotations are the keys that those orders had.
+	Labels, Annotations []string
+	// template is the pod template of a Job as JSON, as it was ordered last; empty for other kinds.
+	template string
+}
 
-// KeysOf returns the keys of an object; none for nil.
-func KeysOf(object *unstructured.Unstructured) Keys {
+// PreviousOf returns what the next order has to know of an order that was carried out; the zero value for nil.
+func PreviousOf(object *unstructured.Unstructured) Previous {
 	if object == nil {
-		return Keys{}
+		return Previous{}
 	}
-	return Keys{
+	return Previous{
 		Labels:      slices.Sorted(maps.Keys(object.GetLabels())),
 		Annotations: slices.Sorted(maps.Keys(object.GetAnnotations())),
+		template:    jobTemplate(object),
 	}
 }
 
-// With returns the keys of both.
-func (k Keys) With(o Keys) Keys {
-	return Keys{Labels: union(k.Labels, o.Labels), Annotations: union(k.Annotations, o.Annotations)}
+// With adds the keys of an order that may have been carried out in part.
+func (p Previous) With(o Previous) Previous {
+	p.Labels, p.Annotations = union(p.Labels, o.Labels), union(p.Annotations, o.Annotations)
+	return p
+}
+
+// jobTemplate returns the pod template of a Job as JSON; empty for other kinds.
+func jobTemplate(object *unstructured.Unstructured) string {
+	if object.GroupVersionKind().GroupKind() != jobKind {
+		return ""
+	}
+	template, found, err := unstructured.NestedFieldNoCopy(object.Object, "spec", "template")
+	if !found || err != nil {
+		return ""
+	}
+	data, err := json.Marshal(template) // keys are sorted
+	if err != nil {
+		return "" // what was decoded from JSON can be encoded
+	}
+	return string(data)
 }
 
 func union(a, b []string) []string {
@@ -47,9 +70,9 @@ func remove(path string) operation { return operation{"op": "remove", "path": pa
 
 // Replace returns the JSON patch that makes what belongs to the order equal to it, in one write. live is the object as it
 // was seen last; the patch fails if another object has its name by now. It needs no resourceVersion: what others change
-// meanwhile in the content is replaced, and the rest is theirs. previous are the labels and annotations of the order before:
-// those that the new one does not have are removed.
-func Replace(live, desired *unstructured.Unstructured, previous Keys) ([]byte, error) {
+// meanwhile in the content is replaced, and the rest is theirs. previous is what the orders before had:
+// labels and annotations that the new one does not have are removed.
+func Replace(live, desired *unstructured.Unstructured, previous Previous) ([]byte, error) {
 	steps := []operation{{"op": "test", "path": "/metadata/uid", "value": live.GetUID()}}
 	content := map[string]any{}
 	for _, field := range fieldsOf(desired) {
@@ -58,6 +81,9 @@ func Replace(live, desired *unstructured.Unstructured, previous Keys) ([]byte, e
 		} else if _, stands := live.Object[field]; stands {
 			steps = append(steps, remove("/"+escape(field)))
 		}
+	}
+	if template := jobTemplate(desired); template != "" && template == previous.template {
+		keepTemplate(content, live.Object)
 	}
 	for _, a := range assigned(desired.GroupVersionKind().GroupKind()) {
 		if a.keep {
@@ -87,6 +113,16 @@ func keep(content, live map[string]any, path []string) {
 	}
 	// It errs only where the order has another type on the way, which the API server refuses.
 	_ = unstructured.SetNestedField(content, value, path...)
+}
+
+// keepTemplate gives the content the pod template of a live Job. It is immutable, and a webhook or a queue may have changed
+// it when the Job was created or released. A template that was ordered anew is not kept: the API server refuses it.
+func keepTemplate(content, live map[string]any) {
+	spec, _ := content["spec"].(map[string]any)
+	template, found, err := unstructured.NestedFieldCopy(live, "spec", "template")
+	if spec != nil && found && err == nil {
+		spec["template"] = template
+	}
 }
 
 // entries returns the steps that bring want into the map at path, and take out what the order before had and this one has not.
