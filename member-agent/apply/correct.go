@@ -71,7 +71,7 @@ func (c *correction) contested(ref objects.Ref) string {
 
 // refused begins the message of an object that cannot be corrected.
 func (c *correction) refused(ref objects.Ref) string {
-	return fmt.Sprintf("%s was changed in the member by %s (%s), and the correction was refused", ref, c.by(), c.sentence())
+	return fmt.Sprintf("%s was changed in the member by %s (%s), and the correction failed", ref, c.by(), c.sentence())
 }
 
 func (c *correction) sentence() string {

@@ -36,6 +36,10 @@ const (
 	retryMost  = time.Minute
 	// retryMostUnreachable bounds the pause for errors that end by themselves.
 	retryMostUnreachable = 5 * time.Second
+	// failuresTolerated is how many failures in a row, of those that end by themselves, keep workload controllers from acting
+	// on content that was not ordered: about a minute. Pods that fail are replaced from then on, as a webhook that is down may
+	// fail every write for days.
+	failuresTolerated = 15
 )
 
 // appliedMessage is the message of the condition Applied=True. It names no figures, so that it never changes by itself.
@@ -118,6 +122,7 @@ func (r *Reconciler) stillThere(w *work.Work, m *memo, facts Facts) ctrl.Result 
 		if facts.Live != nil && facts.Live.GetDeletionTimestamp() == nil && notOlder(facts.Live.GetResourceVersion(), m.Version) {
 			r.Generations.accept(m.order.Ref, facts.Live.GetUID(), facts.Live.GetGeneration())
 		}
+		m.Failures = 0
 		r.applied(w, m)
 		if now := r.Clock.Now(); m.contest.active(now) {
 			return ctrl.Result{RequeueAfter: m.contest.until.Sub(now)}
@@ -222,23 +227,57 @@ func (r *Reconciler) failed(w *work.Work, m *memo, err error) ctrl.Result {
 	if namespaces.Is(err) {
 		return r.awaitNamespace(w, m)
 	}
+	pause := r.retry(m, err)
+	known, _ := r.Outcomes.Get(client.ObjectKeyFromObject(w))
+	overwritten := known.WorkUID == w.UID && known.Generation == w.Generation && known.Reason == work.ReasonOverwritten
+	switch {
+	case !w.DeletionTimestamp.IsZero():
+	case overwritten && passing(err):
+		// The object may have pods of content that was not ordered: they do not count as updated before it is corrected.
+	case apierrors.IsConflict(err):
+		r.outcome(w, m, false, work.ReasonConflict, failureMessage(m.order, err)) // someone made an object of that name in between
+	default:
+		r.outcome(w, m, false, work.ReasonApplyFailed, failureMessage(m.order, err))
+	}
+	if !retriesSoon(m.Failures, err) {
+		r.Generations.forget(m.order.Ref) // what stands goes on, whoever wrote it
+	}
+	return ctrl.Result{RequeueAfter: pause}
+}
+
+// failedCorrection is failed for an object that another writer changed. The workload controllers wait while the correction
+// can succeed soon. Else they go on with what stands, after the outcome says that its pods do not count as updated.
+func (r *Reconciler) failedCorrection(
+	ctx context.Context, w *work.Work, m *memo, c *correction, live *unstructured.Unstructured, err error,
+) ctrl.Result {
+	if namespaces.Is(err) || retriesSoon(m.Failures+1, err) {
+		return r.failed(w, m, err)
+	}
+	pause := r.retry(m, err)
+	r.lookUp(ctx, m, c, live)
+	why := "the member's API server could not be reached or did not answer in time"
+	if answered(err) {
+		why = cut(withoutObject(err.Error()))
+	}
+	r.outcome(w, m, false, work.ReasonOverwritten, fmt.Sprintf("%s: %s", c.refused(m.order.Ref), why))
+	r.Generations.forget(m.order.Ref)
+	return ctrl.Result{RequeueAfter: pause}
+}
+
+// retry notes a failure, and returns the pause before the next attempt.
+func (r *Reconciler) retry(m *memo, err error) time.Duration {
 	most := retryMost
 	if passing(err) {
 		most = retryMostUnreachable
 	}
-	r.Generations.forget(m.order.Ref) // what stands goes on, whoever wrote it
 	m.Failures++
 	pause := min(most, retryFirst<<min(m.Failures-1, 10)) // 2^10 s is far above retryMost
 	m.Refused, m.RetryAt = m.order.Hash, r.Clock.Now().Add(pause)
-	if w.DeletionTimestamp.IsZero() {
-		reason := work.ReasonApplyFailed
-		if apierrors.IsConflict(err) {
-			reason = work.ReasonConflict // someone made an object of that name in between
-		}
-		r.outcome(w, m, false, reason, failureMessage(m.order, err))
-	}
-	return ctrl.Result{RequeueAfter: pause}
+	return pause
 }
+
+// retriesSoon reports whether a failure, the n-th in a row, can be over with the next attempt.
+func retriesSoon(n int, err error) bool { return passing(err) && n < failuresTolerated }
 
 // answered tells whether an error is an API server's answer, rather than the lack of one.
 func answered(err error) bool {

@@ -36,13 +36,11 @@ func (r *Reconciler) write(ctx context.Context, w *work.Work, m *memo, facts Fac
 	if end(err); apierrors.IsAlreadyExists(err) {
 		return ctrl.Result{RequeueAfter: retryFirst}, nil // made in between; the next look sees whose it is
 	}
+	if err != nil && correction != nil {
+		return r.failedCorrection(ctx, w, m, correction, facts.Live, err), nil
+	}
 	if err != nil {
-		result := r.failed(w, m, err)
-		if correction != nil && !passing(err) {
-			r.lookUp(ctx, m, correction, facts.Live)
-			r.outcome(w, m, false, work.ReasonOverwritten, fmt.Sprintf("%s: %s", correction.refused(m.order.Ref), cut(withoutObject(err.Error()))))
-		}
-		return result, nil
+		return r.failed(w, m, err), nil
 	}
 	if err := r.accept(m, answer); err != nil {
 		return ctrl.Result{}, err

@@ -1,0 +1,193 @@
+package apply
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/copies"
+)
+
+// attempts is a reconciler that carries out one Work, with what it says and what it allows to workload controllers.
+type attempts struct {
+	*Reconciler
+	t    *testing.T
+	w    *work.Work
+	memo *memo
+	clk  *clocktesting.FakePassiveClock
+	// patch changes what the member's API server does with a patch, nil for nothing.
+	patch func(object client.Object) error
+	// reasons are the outcomes that listeners were told, oldest first; foreign reports for each whether workload controllers
+	// were kept from acting on the object then.
+	reasons []string
+	foreign []bool
+}
+
+// newAttempts returns a reconciler whose order was carried out.
+func newAttempts(t *testing.T, manifest string) *attempts {
+	t.Helper()
+	a := &attempts{t: t, clk: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))}
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	member := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields().Build(), interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			object.SetUID("u")
+			object.SetGeneration(1)
+			return c.Create(ctx, object, options...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+			if a.patch != nil {
+				if err := a.patch(object); err != nil {
+					return err
+				}
+			}
+			return c.Patch(ctx, object, patch, options...)
+		},
+	})
+	a.Reconciler = &Reconciler{
+		Options: Options{
+			Outcomes: NewOutcomes(), Generations: NewGenerations(), Clock: a.clk,
+			Copies: copies.New(copies.Options{Writer: member, Reader: member, Namespace: "flotilla-system", ClusterName: "east", Log: testr.New(t)}),
+		},
+		member: member, reader: member, events: events.NewFakeRecorder(100),
+		waiting: newWaiting(), works: map[types.NamespacedName]*memo{},
+	}
+	a.w = order("5", manifest)
+	a.w.Namespace, a.w.Name, a.w.UID, a.w.Generation = "karmada-es-east", "shop.web", "w", 1
+	a.memo = a.recall(client.ObjectKeyFromObject(a.w), a.w)
+	if a.memo.orderErr != nil {
+		t.Fatal(a.memo.orderErr)
+	}
+	a.attempt(nil)
+	a.Outcomes.subscribers = append(a.Outcomes.subscribers, func(name types.NamespacedName) {
+		a.reasons = append(a.reasons, a.Outcomes.byWork[name].Reason) // the caller holds the lock
+		a.foreign = append(a.foreign, a.isForeign())
+	})
+	return a
+}
+
+func (a *attempts) live() *unstructured.Unstructured {
+	a.t.Helper()
+	live := shell(a.memo.order.Desired)
+	if err := a.member.Get(a.t.Context(), client.ObjectKeyFromObject(live), live); err != nil {
+		a.t.Fatal(err)
+	}
+	return live
+}
+
+// attempt writes the order once.
+func (a *attempts) attempt(live *unstructured.Unstructured) time.Duration {
+	a.t.Helper()
+	action := Update
+	if live == nil {
+		action = Create
+	}
+	result, err := a.write(a.t.Context(), a.w, a.memo, Facts{Order: a.memo.order, Live: live, Memory: a.memo.Memory, Now: a.clk.Now()}, action)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return result.RequeueAfter
+}
+
+// overwrite lets another writer change the object.
+func (a *attempts) overwrite(change func(*unstructured.Unstructured)) {
+	a.t.Helper()
+	live := a.live()
+	change(live)
+	live.SetGeneration(live.GetGeneration() + 1)
+	if err := a.member.Update(a.t.Context(), live, client.FieldOwner("operator-x")); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+func (a *attempts) isForeign() bool {
+	return a.Generations.Foreign(a.memo.order.Ref.GroupVersionKind, a.live())
+}
+
+const settings = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"settings","namespace":"shop","labels":{"team":"x"}},"data":{"key":"1"}}`
+
+// set returns a change of a key of a ConfigMap.
+func set(key, value string) func(*unstructured.Unstructured) {
+	return func(u *unstructured.Unstructured) {
+		if err := unstructured.SetNestedField(u.Object, value, "data", key); err != nil {
+			panic(err) // the data is an object
+		}
+	}
+}
+
+func refusal(object client.Object) error {
+	return apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, object.GetName(), nil)
+}
+
+func TestRefusedCorrectionHasOneReason(t *testing.T) {
+	a := newAttempts(t, settings)
+	a.overwrite(set("theirs", "1"))
+	if !a.isForeign() {
+		t.Fatal("the controllers may act on content that was not ordered")
+	}
+	a.patch = refusal
+	for range 3 {
+		a.attempt(a.live())
+		a.clk.SetTime(a.clk.Now().Add(retryMost))
+	}
+	if want := []string{work.ReasonOverwritten}; !slices.Equal(a.reasons, want) {
+		t.Errorf("outcomes %v, want %v: each one is a write on the hub", a.reasons, want)
+	}
+	if !slices.Equal(a.foreign, []bool{true}) || a.isForeign() {
+		t.Error("the controllers go on with what stands, after the outcome says that its pods do not count")
+	}
+	got, _ := a.Outcomes.Get(client.ObjectKeyFromObject(a.w))
+	for _, part := range []string{"data.theirs", "operator-x", "forbidden"} {
+		if !strings.Contains(got.Message, part) {
+			t.Errorf("message %q does not name %s", got.Message, part)
+		}
+	}
+
+	// The member's API server fails in between: the pods do not count as updated because of that.
+	a.patch = func(client.Object) error { return apierrors.NewTooManyRequests("busy", 1) }
+	a.attempt(a.live())
+	if len(a.reasons) != 1 {
+		t.Errorf("outcomes %v after a failure that ends by itself", a.reasons)
+	}
+	a.patch = nil
+	a.attempt(a.live())
+	if want := []string{work.ReasonOverwritten, work.ReasonApplied}; !slices.Equal(a.reasons, want) || a.isForeign() {
+		t.Errorf("outcomes %v, want %v", a.reasons, want)
+	}
+}
+
+func TestCorrectionThatCanSucceedSoonKeepsControllersWaiting(t *testing.T) {
+	a := newAttempts(t, settings)
+	a.overwrite(set("theirs", "1"))
+	a.patch = func(client.Object) error { return apierrors.NewInternalError(context.DeadlineExceeded) }
+	for i := range failuresTolerated - 1 {
+		if a.attempt(a.live()); !a.isForeign() {
+			t.Fatalf("the controllers act on content that was not ordered after failure %d", i+1)
+		}
+	}
+	if want := []string{work.ReasonApplyFailed}; !slices.Equal(a.reasons, want) {
+		t.Errorf("outcomes %v, want %v", a.reasons, want)
+	}
+	a.attempt(a.live())
+	if want := []string{work.ReasonApplyFailed, work.ReasonOverwritten}; !slices.Equal(a.reasons, want) || a.isForeign() {
+		t.Errorf("outcomes %v, want %v: failed pods are to be replaced", a.reasons, want)
+	}
+}
