@@ -10,6 +10,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -415,6 +416,52 @@ func (b *bed) testCase15(t *testing.T) {
 		}
 		return fmt.Sprintf("%d others", len(events.Items))
 	})
+}
+
+// testStale writes orders from objects that were seen before another writer changed them, with the member's API server.
+func (b *bed) testStale(t *testing.T) {
+	send := func(seen, desired *unstructured.Unstructured, before ...tree) error {
+		previous := ownership.Previous{}
+		for _, object := range before {
+			previous = ownership.PreviousOf(objectOf(t, object))
+		}
+		patch, err := ownership.Replace(seen, desired, previous)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.member.Patch(t.Context(), desired.DeepCopy(), client.RawPatch(types.JSONPatchType, patch))
+	}
+	change := func(object *unstructured.Unstructured, patch string) {
+		t.Helper()
+		if err := b.member.Patch(t.Context(), object.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	settings := labelled(configMap("stale", "1"), tree{"team": "x"})
+	seen := objectOf(t, settings)
+	b.create(t, b.member, seen)
+	change(seen, `{"metadata":{"labels":{"tier":"y"}},"binaryData":{"b":"MQ=="},"immutable":false}`)
+	if err := send(seen, objectOf(t, settings), labelled(configMap("stale", "1"), tree{"team": "x", "tier": "y"})); err != nil {
+		t.Fatal(err)
+	}
+	b.same(t, settings)
+
+	scaled := objectOf(t, deployment("stale", 3))
+	b.create(t, b.member, scaled)
+	change(scaled, `{"spec":{"replicas":7}}`)
+	ordered := objectOf(t, deployment("stale", 3))
+	unstructured.RemoveNestedField(ordered.Object, "spec", "replicas")
+	if err := send(scaled, ordered); !apierrors.IsInvalid(err) {
+		t.Errorf("error %v: what an autoscaler wrote is not taken back", err)
+	}
+	if err := b.member.Get(t.Context(), client.ObjectKeyFromObject(scaled), scaled); err != nil {
+		t.Fatal(err)
+	}
+	if err := send(scaled, ordered); err != nil {
+		t.Error(err)
+	}
+	b.same(t, deployment("stale", 7))
 }
 
 // testDefaults asks the member's API server what it fills into objects of every kind that an order can have: none of that is

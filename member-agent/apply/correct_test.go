@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/testr"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -44,8 +45,10 @@ func newAttempts(t *testing.T, manifest string) *attempts {
 	t.Helper()
 	a := &attempts{t: t, clk: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))}
 	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
 	}
 	member := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields().Build(), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
@@ -189,5 +192,34 @@ func TestCorrectionThatCanSucceedSoonKeepsControllersWaiting(t *testing.T) {
 	a.attempt(a.live())
 	if want := []string{work.ReasonApplyFailed, work.ReasonOverwritten}; !slices.Equal(a.reasons, want) || a.isForeign() {
 		t.Errorf("outcomes %v, want %v: failed pods are to be replaced", a.reasons, want)
+	}
+}
+
+// TestWriteFromStaleCacheIsRepeated: an autoscaler scaled the object after the cache had shown it.
+func TestWriteFromStaleCacheIsRepeated(t *testing.T) {
+	a := newAttempts(t, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","namespace":"shop"},"spec":{"paused":true}}`)
+	replicas := func(n int64) func(*unstructured.Unstructured) {
+		return func(u *unstructured.Unstructured) {
+			if err := unstructured.SetNestedField(u.Object, n, "spec", "replicas"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	a.overwrite(replicas(3))
+	stale := a.live()
+	a.overwrite(replicas(7))
+	attempts := 0
+	a.patch = func(object client.Object) error {
+		if attempts++; attempts == 1 { // as an API server answers a test that fails; the fake client answers otherwise
+			return apierrors.NewGenericServerResponse(422, "patch", schema.GroupResource{Resource: "deployments"}, object.GetName(), "testing value failed", 0, false)
+		}
+		return nil
+	}
+	a.attempt(stale)
+	if got, _, err := unstructured.NestedInt64(a.live().Object, "spec", "replicas"); err != nil || got != 7 || attempts != 2 {
+		t.Errorf("%d replicas after %d attempts (%v), want 7", got, attempts, err)
+	}
+	if len(a.reasons) != 0 {
+		t.Errorf("outcomes %v", a.reasons)
 	}
 }

@@ -74,13 +74,32 @@ func (r *Reconciler) create(ctx context.Context, desired *unstructured.Unstructu
 	return answer, err
 }
 
-func (r *Reconciler) replace(ctx context.Context, m *memo, live *unstructured.Unstructured, options ...client.PatchOption) (*unstructured.Unstructured, error) {
+// replace makes what of the object belongs to the order equal to it. live may be older than the object: what the patch rests
+// on is read anew then, once.
+func (r *Reconciler) replace(
+	ctx context.Context, m *memo, live *unstructured.Unstructured, options ...client.PatchOption,
+) (*unstructured.Unstructured, error) {
+	options = append(options, client.FieldOwner(FieldManager), strict)
+	answer, err := r.patch(ctx, m, live, options)
+	if !apierrors.IsInvalid(err) {
+		return answer, err
+	}
+	fresh := shell(live)
+	if r.reader.Get(ctx, client.ObjectKeyFromObject(live), fresh) != nil || fresh.GetUID() != live.GetUID() ||
+		Owner(fresh) != Owner(live) || fresh.GetResourceVersion() == live.GetResourceVersion() {
+		return answer, err
+	}
+	return r.patch(ctx, m, fresh, options)
+}
+
+func (r *Reconciler) patch(
+	ctx context.Context, m *memo, live *unstructured.Unstructured, options []client.PatchOption,
+) (*unstructured.Unstructured, error) {
 	patch, err := ownership.Replace(live, m.order.Desired, m.previous)
 	if err != nil {
 		return nil, err
 	}
 	answer := shell(live)
-	options = append(options, client.FieldOwner(FieldManager), strict)
 	return answer, r.member.Patch(ctx, answer, client.RawPatch(types.JSONPatchType, patch), options...)
 }
 

@@ -32,7 +32,17 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 // replaced returns live after the patch for desired.
 func replaced(t *testing.T, live, desired *unstructured.Unstructured, previous ownership.Previous) *unstructured.Unstructured {
 	t.Helper()
-	data, err := ownership.Replace(live, desired, previous)
+	after, err := patched(t, live, live, desired, previous)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return after
+}
+
+// patched returns live after the patch for desired that was made from what was seen of it.
+func patched(t *testing.T, seen, live, desired *unstructured.Unstructured, previous ownership.Previous) (*unstructured.Unstructured, error) {
+	t.Helper()
+	data, err := ownership.Replace(seen, desired, previous)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,9 +56,9 @@ func replaced(t *testing.T, live, desired *unstructured.Unstructured, previous o
 	}
 	after, err := patch.Apply(raw)
 	if err != nil {
-		t.Fatalf("patch %s of %s: %v", data, raw, err)
+		return nil, fmt.Errorf("patch %s of %s: %w", data, raw, err)
 	}
-	return parse(t, string(after))
+	return parse(t, string(after)), nil
 }
 
 // world makes random objects.
@@ -86,6 +96,9 @@ func (w world) strings() map[string]string {
 	out := map[string]string{}
 	for range w.IntN(4) {
 		out[[]string{"app", "example.com/x", "y~z"}[w.IntN(3)]] = fmt.Sprint("v", w.IntN(2))
+	}
+	if len(out) == 0 {
+		return nil // an API server stores no empty ones
 	}
 	return out
 }
@@ -135,6 +148,54 @@ func TestCase1And2ReplaceMakesContentEqual(t *testing.T) {
 		if a != b || errA != nil || errB != nil {
 			t.Fatalf("case %d: a second write changed something (%v, %v)", i, errA, errB)
 		}
+	}
+}
+
+// TestCase1And2ReplaceFromStaleView: what belongs to the order equals it also where the object was seen before others changed
+// it, and before the agent's own last write.
+func TestCase1And2ReplaceFromStaleView(t *testing.T) {
+	w := world{rand.New(rand.NewPCG(3, 4))}
+	refused := 0
+	for i := range *cases {
+		kind := []string{"ConfigMap", "Thing"}[i%2]
+		seen, live, desired, before := w.object(kind), w.object(kind), w.object(kind), w.object(kind)
+		after, err := patched(t, seen, live, desired, ownership.PreviousOf(before))
+		if err != nil {
+			// Only an object with its first labels or annotations, or its last ones gone, is read anew.
+			if len(seen.GetLabels()) > 0 == (len(live.GetLabels()) > 0) && len(seen.GetAnnotations()) > 0 == (len(live.GetAnnotations()) > 0) {
+				t.Fatalf("case %d: %v", i, err)
+			}
+			refused++
+			continue
+		}
+		want, got := ownership.Content(desired, desired), ownership.Content(after, desired)
+		if !reflect.DeepEqual(want, got) {
+			t.Fatalf("case %d: content %v, want %v", i, got, want)
+		}
+		if len(seen.GetLabels()) > 0 {
+			entries(t, i, live.GetLabels(), desired.GetLabels(), before.GetLabels(), after.GetLabels())
+		}
+		if len(seen.GetAnnotations()) > 0 {
+			entries(t, i, live.GetAnnotations(), desired.GetAnnotations(), before.GetAnnotations(), after.GetAnnotations())
+		}
+	}
+	if refused > *cases*2/3 {
+		t.Errorf("%d of %d patches were refused", refused, *cases)
+	}
+}
+
+// TestKeptValuesAreNotTakenBack: a value that the order leaves to the member is not replaced by an older one.
+func TestKeptValuesAreNotTakenBack(t *testing.T) {
+	deployment := func(replicas int) *unstructured.Unstructured {
+		return parse(t, fmt.Sprintf(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"x","uid":"u"},"spec":{"replicas":%d,"paused":true}}`, replicas))
+	}
+	desired := deployment(0)
+	unstructured.RemoveNestedField(desired.Object, "spec", "replicas")
+	if after, err := patched(t, deployment(3), deployment(7), desired, ownership.Previous{}); err == nil {
+		t.Errorf("the patch was taken: %v", after.Object)
+	}
+	if _, err := patched(t, deployment(7), deployment(7), desired, ownership.Previous{}); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -219,7 +280,7 @@ func TestAssignedFieldsStay(t *testing.T) {
 			"tokens of a ServiceAccount",
 			`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"x"},"secrets":[{"name":"token"}],"imagePullSecrets":[{"name":"theirs"}]}`,
 			`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"x"}}`,
-			`{"op":"remove","path":"/imagePullSecrets"}`, "/secrets", false,
+			`{"op":"remove","path":"/imagePullSecrets"}`, `"/secrets"`, false,
 		},
 		{
 			"keys of a ConfigMap that the order has not",
