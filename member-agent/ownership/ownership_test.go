@@ -277,10 +277,28 @@ func TestAssignedFieldsStay(t *testing.T) {
 			`"app":"x"`, "theirs", false,
 		},
 		{
-			"tokens of a ServiceAccount",
-			`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"x"},"secrets":[{"name":"token"}],"imagePullSecrets":[{"name":"theirs"}]}`,
-			`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"x"}}`,
-			`{"op":"remove","path":"/imagePullSecrets"}`, `"/secrets"`, false,
+			"what controllers of the member add to a ServiceAccount",
+			`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"x","uid":"u"},"secrets":[{"name":"token"}],"imagePullSecrets":[{"name":"theirs"}],"automountServiceAccountToken":false}`,
+			`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"x","labels":{"a":"b"}}}`,
+			`"a":"b"`, `ecret`, true,
+		},
+		{
+			"image pull secrets of the order",
+			`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"x"},"imagePullSecrets":[{"name":"ours"},{"name":"theirs"}]}`,
+			`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"x"},"imagePullSecrets":[{"name":"ours"}]}`,
+			`"value":[{"name":"ours"}]`, `theirs`, false,
+		},
+		{
+			"data of a ConfigMap that is ordered without any",
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"ca":"1"},"binaryData":{"b":"MQ=="}}`,
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","annotations":{"inject":"true"}}}`,
+			`"path":"/immutable"`, `ata"`, true,
+		},
+		{
+			"data of a Secret that is ordered without any",
+			`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x"},"data":{"ca":"MQ=="}}`,
+			`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x","annotations":{"inject":"true"}}}`,
+			`"path":"/immutable"`, `/data"`, true,
 		},
 		{
 			"keys of a ConfigMap that the order has not",
@@ -302,6 +320,31 @@ func TestAssignedFieldsStay(t *testing.T) {
 			b, _ := ownership.Digest(desired, desired)
 			if (a == b) != tc.same {
 				t.Errorf("the digests are equal: %t, want %t", a == b, tc.same)
+			}
+		})
+	}
+}
+
+func TestFieldsOfPreviousOrderAreRemoved(t *testing.T) {
+	for _, tc := range []struct{ name, before, now, live, field string }{
+		{"ServiceAccount", `"imagePullSecrets":[{"name":"ours"}]`, `"automountServiceAccountToken":false`, `"imagePullSecrets":[{"name":"ours"},{"name":"theirs"}]`, "imagePullSecrets"},
+		{"ServiceAccount", `"automountServiceAccountToken":false`, `"imagePullSecrets":[]`, `"automountServiceAccountToken":false`, "automountServiceAccountToken"},
+		{"ConfigMap", `"data":{"a":"1"}`, `"immutable":false`, `"data":{"a":"1"}`, "data"},
+		{"ConfigMap", `"binaryData":{"a":"MQ=="}`, `"immutable":false`, `"binaryData":{"a":"MQ=="}`, "binaryData"},
+		{"Secret", `"data":{"a":"MQ=="}`, `"immutable":false`, `"data":{"a":"MQ=="}`, "data"},
+	} {
+		t.Run(tc.name+" "+tc.field, func(t *testing.T) {
+			object := func(content string) *unstructured.Unstructured {
+				return parse(t, fmt.Sprintf(`{"apiVersion":"v1","kind":%q,"metadata":{"name":"x","uid":"u"},%s}`, tc.name, content))
+			}
+			before := ownership.PreviousOf(object(tc.before))
+			for what, previous := range map[string]ownership.Previous{"": before, "with one that was not carried out": before.With(ownership.PreviousOf(object(tc.now)))} {
+				if got, stays := replaced(t, object(tc.live), object(tc.now), previous).Object[tc.field]; stays {
+					t.Errorf("%s is still %v %s", tc.field, got, what)
+				}
+			}
+			if _, stays := replaced(t, object(tc.live), object(tc.now), ownership.Previous{}).Object[tc.field]; !stays {
+				t.Errorf("%s is removed, and no order had it", tc.field)
 			}
 		})
 	}

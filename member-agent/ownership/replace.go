@@ -15,6 +15,8 @@ import (
 type Previous struct {
 	// Labels and Annotations are the keys that those orders had.
 	Labels, Annotations []string
+	// fields are the top-level fields of content that those orders had.
+	fields []string
 	// template is the pod template of a Job as JSON, as it was ordered last; empty for other kinds.
 	template string
 }
@@ -27,13 +29,14 @@ func PreviousOf(object *unstructured.Unstructured) Previous {
 	return Previous{
 		Labels:      slices.Sorted(maps.Keys(object.GetLabels())),
 		Annotations: slices.Sorted(maps.Keys(object.GetAnnotations())),
+		fields:      slices.Sorted(slices.Values(orderedFields(object))),
 		template:    jobTemplate(object),
 	}
 }
 
-// With adds the keys of an order that may have been carried out in part.
+// With adds the keys and fields of an order that may have been carried out in part.
 func (p Previous) With(o Previous) Previous {
-	p.Labels, p.Annotations = union(p.Labels, o.Labels), union(p.Annotations, o.Annotations)
+	p.Labels, p.Annotations, p.fields = union(p.Labels, o.Labels), union(p.Annotations, o.Annotations), union(p.fields, o.fields)
 	return p
 }
 
@@ -78,13 +81,13 @@ func erase(path string) []operation {
 // Replace returns the JSON patch that makes what belongs to the order equal to it, in one write. live is the object as it
 // was seen last, which may be older than the object that the patch meets: what belongs to the order is then replaced or
 // removed all the same. The patch fails if another object has the name by now, or if a value has changed that is kept from
-// live. Repeat it from a fresh read then. previous is what the orders before had: labels and annotations that the new one
-// does not have are removed.
+// live. Repeat it from a fresh read then. previous is what the orders before had: labels, annotations and top-level
+// fields that the new one does not have are removed.
 func Replace(live, desired *unstructured.Unstructured, previous Previous) ([]byte, error) {
 	steps := []operation{test("/metadata/uid", live.GetUID())}
 	content := map[string]any{}
 	var absent []string
-	for _, field := range fieldsOf(desired) {
+	for _, field := range union(fieldsOf(desired), previous.fields) {
 		if value, ok := desired.Object[field]; ok {
 			content[field] = runtime.DeepCopyJSONValue(value)
 		} else {
