@@ -93,5 +93,18 @@ func (r *Reconciler) corrected(ctx context.Context, m *memo, c *correction, answ
 	}
 	m.CorrectAt = now.Add(pause)
 	m.contest.name(c.writer, c.fields(), c.contested(m.order.Ref))
-	r.events.Eventf(answer, nil, corev1.EventTypeWarning, "Overwritten", "Correct", "%s", c.contested(m.order.Ref))
+	r.events.Eventf(answer, nil, corev1.EventTypeWarning, "Overwritten", "Correct", "%s", noteOf(c.contested(m.order.Ref)))
+}
+
+// maxNote is how many bytes of a note an API server takes in an Event.
+const maxNote = 1024
+
+// noteOf cuts a message to what an Event takes.
+func noteOf(message string) string {
+	const end = " …"
+	if len(message) <= maxNote {
+		return message
+	}
+	// Only the last rune can be cut in two: the message is valid UTF-8 otherwise, or an API server would not have given it.
+	return strings.ToValidUTF8(message[:maxNote-len(end)], "") + end
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-logr/logr/testr"
 	appsv1 "k8s.io/api/apps/v1"
@@ -221,5 +222,39 @@ func TestWriteFromStaleCacheIsRepeated(t *testing.T) {
 	}
 	if len(a.reasons) != 0 {
 		t.Errorf("outcomes %v", a.reasons)
+	}
+}
+
+func TestNoteOfEventIsCut(t *testing.T) {
+	for _, n := range []int{0, maxNote - 1, maxNote, maxNote + 1, 3 * maxNote} {
+		for _, letters := range []string{"x", "é", "雲", "x🚢"} {
+			message := strings.Repeat(letters, n/len(letters)+1)
+			got := noteOf(message)
+			if len(got) > maxNote || !utf8.ValidString(got) {
+				t.Errorf("%d bytes of %s are cut to %d", len(message), letters, len(got))
+			}
+			if len(message) <= maxNote && got != message || len(message) > maxNote && (!strings.HasSuffix(got, " …") || len(got) < maxNote-8) {
+				t.Errorf("%d bytes of %s become %d bytes", len(message), letters, len(got))
+			}
+		}
+	}
+}
+
+// TestEventOfContestedObjectIsTaken: long names and values make the message longer than an API server takes.
+func TestEventOfContestedObjectIsTaken(t *testing.T) {
+	a := newAttempts(t, settings)
+	recorder := events.NewFakeRecorder(10)
+	a.events = recorder
+	for range contestAfter {
+		a.overwrite(func(u *unstructured.Unstructured) {
+			for _, key := range []string{"a", "b", "c"} {
+				set(key+strings.Repeat("é", 200), strings.Repeat("雲", 100))(u)
+			}
+		})
+		a.attempt(a.live())
+	}
+	event := <-recorder.Events
+	if n := len(event) - len("Warning Overwritten "); n > maxNote || n < maxNote-8 {
+		t.Errorf("the note has %d bytes: %s", n, event)
 	}
 }
