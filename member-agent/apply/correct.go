@@ -41,9 +41,27 @@ func (r *Reconciler) lookUp(ctx context.Context, m *memo, c *correction, live *u
 		return
 	}
 	changes, err := ownership.Changes(m.order.Desired, full, m.order.Desired)
-	if err == nil && len(changes) > 0 {
+	if err != nil {
+		return
+	}
+	changes = append(ownership.Unexplained(changes, m.admits), ownership.MetadataChanges(full, m.order.Desired)...)
+	if len(changes) > 0 {
 		c.changes, c.writer = changes, ownership.Manager(full, changes[0].Path, FieldManager)
 	}
+}
+
+// admits reports whether the member's admission changed a field in the agent's last write, and whether to this value. After
+// a restart the note has what is known of that: its first changes.
+func (m *memo) admits(change ownership.Change) (field, value bool) {
+	if m.admitted == nil && m.Note != "" {
+		return strings.Contains(m.Note, " "+change.Field()+" "), strings.Contains(m.Note, change.String())
+	}
+	for i := range m.admitted {
+		if a := &m.admitted[i]; a.Field() == change.Field() {
+			return true, a.Found == change.Found
+		}
+	}
+	return false, false
 }
 
 // fields returns the paths of what was changed.

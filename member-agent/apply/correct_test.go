@@ -258,3 +258,48 @@ func TestEventOfContestedObjectIsTaken(t *testing.T) {
 		t.Errorf("the note has %d bytes: %s", n, event)
 	}
 }
+
+// named returns the message of the correction of an object that another writer changes.
+func (a *attempts) named(change func(*unstructured.Unstructured)) string {
+	a.t.Helper()
+	a.overwrite(change)
+	c := &correction{}
+	a.lookUp(a.t.Context(), a.memo, c, a.live())
+	return c.contested(a.memo.order.Ref)
+}
+
+func TestContestedLabelIsNamed(t *testing.T) {
+	a := newAttempts(t, settings)
+	got := a.named(func(u *unstructured.Unstructured) {
+		labels := u.GetLabels()
+		labels["team"] = "y"
+		u.SetLabels(labels)
+	})
+	if want := `field manager operator-x: metadata.labels.team is "y" (ordered: "x")`; !strings.Contains(got, want) {
+		t.Errorf("message %q does not say %q", got, want)
+	}
+}
+
+// TestAdmittedChangesAreNotBlamed: a webhook adds keys to the object with each write, one of them with a new value.
+func TestAdmittedChangesAreNotBlamed(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		a := newAttempts(t, settings)
+		answer := a.live()
+		set("aaa-webhook", "added")(answer)
+		set("aaa-stamp", "1")(answer)
+		if err := a.accept(a.memo, answer); err != nil {
+			t.Fatal(err)
+		}
+		if restarted {
+			a.memo.admitted = nil
+		}
+		got := a.named(func(u *unstructured.Unstructured) {
+			set("aaa-webhook", "added")(u)
+			set("aaa-stamp", "2")(u)
+			set("theirs", "1")(u)
+		})
+		if want := `field manager operator-x: data.theirs is "1" (not ordered), data.aaa-stamp`; !strings.Contains(got, want) || strings.Contains(got, "webhook") {
+			t.Errorf("restarted: %t: message %q does not say %q, or blames the webhook", restarted, got, want)
+		}
+	}
+}

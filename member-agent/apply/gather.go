@@ -34,8 +34,10 @@ type memo struct {
 	since   time.Time
 	without string
 	served  bool // the order of waits was carried out, or may be
-	// previous are the labels and annotations of the orders before this one, of which the object may have some still.
+	// previous is what the orders before this one had, of which the object may have some still.
 	previous ownership.Previous
+	// admitted are the changes that the member's admission made in the last write of this process; nil if there was none.
+	admitted []ownership.Change
 	contest  contest
 }
 
@@ -65,7 +67,7 @@ func (r *Reconciler) recall(name types.NamespacedName, w *work.Work) *memo {
 	return m
 }
 
-// orderedBefore returns the labels and annotations of the order that the member's copy has.
+// orderedBefore returns what the order had that the member's copy has.
 func (r *Reconciler) orderedBefore(name types.NamespacedName) ownership.Previous {
 	w := r.Copies.Work(name)
 	if w == nil {

@@ -121,7 +121,7 @@ func (r *Reconciler) accept(m *memo, answer *unstructured.Unstructured) error {
 		Applied: true, Hash: m.order.Hash, At: r.Clock.Now(), Digest: digest, Note: note, CorrectAt: m.CorrectAt,
 		UID: answer.GetUID(), Generation: answer.GetGeneration(), Version: answer.GetResourceVersion(),
 	}
-	m.previous = ownership.PreviousOf(m.order.Desired)
+	m.previous, m.admitted = ownership.PreviousOf(m.order.Desired), changes
 	r.Generations.accept(m.order.Ref, answer.GetUID(), answer.GetGeneration())
 	return nil
 }

@@ -466,3 +466,16 @@ func TestManagerIsTheLastWriter(t *testing.T) {
 		}
 	}
 }
+
+func TestMetadataChangesAreNamed(t *testing.T) {
+	ordered := parse(t, `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x","labels":{"a":"1","b":"2"},"annotations":{"example.com/c":"3","d":"4"}}}`)
+	found := parse(t, `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x","labels":{"a":"1","b":"9","theirs":"x"},"annotations":{"example.com/c":"8"}}}`)
+	got := ownership.Sentence(ownership.MetadataChanges(found, ordered))
+	want := `metadata.labels.b is "9" (ordered: "2"), metadata.annotations.d is missing (ordered: "4"), metadata.annotations.example.com/c is "8" (ordered: "3")`
+	if got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if changes := ownership.MetadataChanges(ordered, ordered); len(changes) > 0 {
+		t.Errorf("%v are no changes", changes)
+	}
+}
