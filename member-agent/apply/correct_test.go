@@ -12,18 +12,23 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/copies"
+	"github.com/flotilla-dev/flotilla/member-agent/objects"
 )
 
 // attempts is a reconciler that carries out one Work, with what it says and what it allows to workload controllers.
@@ -301,5 +306,88 @@ func TestAdmittedChangesAreNotBlamed(t *testing.T) {
 		if want := `field manager operator-x: data.theirs is "1" (not ordered), data.aaa-stamp`; !strings.Contains(got, want) || strings.Contains(got, "webhook") {
 			t.Errorf("restarted: %t: message %q does not say %q, or blames the webhook", restarted, got, want)
 		}
+	}
+}
+
+// TestControllersGoOnWithWhatIsNotCorrected: a CloneSet whose content is foreign and stays so is not blocked, or its failed
+// pods would not be replaced.
+func TestControllersGoOnWithWhatIsNotCorrected(t *testing.T) {
+	store, err := objects.New(&rest.Config{}, meta.NewDefaultRESTMapper(nil), topology.LabelHub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	label := func(u *unstructured.Unstructured, key, value string) {
+		labels := u.GetLabels()
+		labels[key] = value
+		u.SetLabels(labels)
+	}
+	carryOut := func(change func(a *attempts, live *unstructured.Unstructured)) func(*attempts) error {
+		return func(a *attempts) error {
+			live := a.live()
+			if change != nil {
+				change(a, live)
+			}
+			_, err := a.carryOut(a.t.Context(), a.w, a.memo, Facts{Order: a.memo.order, Live: live, Memory: a.memo.Memory, Now: a.clk.Now()})
+			return err
+		}
+	}
+	for _, tc := range []struct {
+		name    string
+		attempt func(a *attempts) error
+		blocked bool
+	}{
+		{"a pause between corrections", carryOut(func(a *attempts, _ *unstructured.Unstructured) {
+			a.memo.CorrectAt = a.clk.Now().Add(time.Second)
+		}), true},
+		{"another hub took it", carryOut(func(_ *attempts, live *unstructured.Unstructured) { label(live, topology.LabelHub, "other") }), false},
+		{"a newer order was carried out", carryOut(func(_ *attempts, live *unstructured.Unstructured) {
+			live.SetAnnotations(map[string]string{topology.AnnotationSequence: "6"})
+		}), false},
+		{"the hub asks what exists", carryOut(func(a *attempts, _ *unstructured.Unstructured) { a.memo.order.Adopt = topology.AdoptLook }), false},
+		{"it is being deleted", carryOut(func(a *attempts, live *unstructured.Unstructured) {
+			live.SetDeletionTimestamp(&metav1.Time{Time: a.clk.Now()})
+		}), false},
+		{"a new order is held", func(a *attempts) error { return a.hold(a.t.Context(), a.w, a.memo) }, false},
+		{"it is not allowed any more", func(a *attempts) error { return a.refuse(a.t.Context(), a.w, a.memo, "no") }, false},
+		{"the order cannot be read", func(a *attempts) error {
+			a.w.Generation++
+			a.w.Spec.Workload.Manifests = nil
+			a.recall(client.ObjectKeyFromObject(a.w), a.w)
+			return nil
+		}, false},
+		{"the order of the next Work cannot be read", func(a *attempts) error {
+			a.w.UID = "w2"
+			a.w.Spec.Workload.Manifests = nil
+			a.recall(client.ObjectKeyFromObject(a.w), a.w)
+			return nil
+		}, false},
+		{"the order is for another object", func(a *attempts) error {
+			a.w.Generation++
+			a.w.Spec.Workload.Manifests[0].Raw = []byte(strings.ReplaceAll(settings, `"settings"`, `"other"`))
+			a.recall(client.ObjectKeyFromObject(a.w), a.w)
+			return nil
+		}, false},
+		{"a new order comes", func(a *attempts) error {
+			a.w.Generation++
+			a.w.Annotations[topology.AnnotationSequence] = "6"
+			a.recall(client.ObjectKeyFromObject(a.w), a.w)
+			return nil
+		}, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a := newAttempts(t, settings)
+			a.Objects = store
+			a.overwrite(set("theirs", "1"))
+			ref, object := a.memo.order.Ref, a.live()
+			if !a.Generations.Foreign(ref.GroupVersionKind, object) {
+				t.Fatal("the content is not foreign")
+			}
+			if err := tc.attempt(a); err != nil {
+				t.Fatal(err)
+			}
+			if got := a.Generations.Foreign(ref.GroupVersionKind, object); got != tc.blocked {
+				t.Errorf("the controllers are blocked: %t, want %t", got, tc.blocked)
+			}
+		})
 	}
 }

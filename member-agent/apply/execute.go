@@ -51,7 +51,7 @@ const keptMessage = "The claim stands in the member; it is used as it is, and ne
 // carryOut does what was decided.
 func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts Facts) (ctrl.Result, error) {
 	decision := Decide(facts)
-	if facts.Deleting || facts.Suspended {
+	if leaves(decision.Action, facts) {
 		r.Generations.forget(m.order.Ref)
 	}
 	switch decision.Action {
@@ -96,6 +96,17 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts 
 		return r.stillThere(w, m, facts), r.Copies.KeepAccepted(ctx, w, m.accepted())
 	}
 	return ctrl.Result{}, nil
+}
+
+// leaves reports whether the object is not made equal to the order. The workload controllers then act on what stands, whoever
+// wrote it, or failed pods would not be replaced.
+func leaves(action Action, facts Facts) bool {
+	switch action {
+	case Conflict, Outdated, Look:
+		return true
+	default:
+		return facts.Deleting || facts.Suspended || lingers(facts)
+	}
 }
 
 // carryOutDeletion deletes the object that was seen. It lets the Work go where that is gone already; else its end wakes the

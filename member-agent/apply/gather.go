@@ -45,6 +45,10 @@ type memo struct {
 func (r *Reconciler) recall(name types.NamespacedName, w *work.Work) *memo {
 	r.mu.Lock()
 	m := r.works[name]
+	var before *Order
+	if m != nil {
+		before = m.order
+	}
 	if m == nil || m.uid != w.UID {
 		m = &memo{uid: w.UID, previous: r.orderedBefore(name)}
 		r.works[name] = m
@@ -53,12 +57,15 @@ func (r *Reconciler) recall(name types.NamespacedName, w *work.Work) *memo {
 
 	sequence, hubID, adopt := w.Annotations[topology.AnnotationSequence], w.Annotations[topology.AnnotationHubID], w.Annotations[topology.AnnotationAdopt]
 	if (m.order == nil && m.orderErr == nil) || m.generation != w.Generation || m.sequence != sequence || m.hubID != hubID || m.adopt != adopt {
-		before := m.order
+		last := m.order
 		m.generation, m.sequence, m.hubID, m.adopt = w.Generation, sequence, hubID, adopt
 		m.order, m.orderErr = ParseOrder(w)
-		m.bound = m.bound && m.order != nil && before != nil && m.order.Ref == before.Ref
-		if before != nil {
-			m.previous = m.previous.With(ownership.PreviousOf(before.Desired))
+		m.bound = m.bound && m.order != nil && last != nil && m.order.Ref == last.Ref
+		if before != nil && (m.order == nil || m.order.Ref != before.Ref) {
+			r.Generations.forget(before.Ref) // an unreadable order corrects nothing, and neither does one for another object
+		}
+		if last != nil {
+			m.previous = m.previous.With(ownership.PreviousOf(last.Desired))
 		}
 		if m.order != nil && !m.Applied && r.Copies.Holds(w) {
 			m.remember(r.Copies.Accepted(name))
