@@ -155,6 +155,37 @@ func (b *bed) testCase1(t *testing.T) {
 		b.reorder(t, w, 2, workloadOf("apps.kruise.io/v1beta1", "CloneSet", name, 2, podSpec(false)))
 		b.same(t, workloadOf("apps.kruise.io/v1beta1", "CloneSet", name, 2, podSpec(false)))
 	})
+	t.Run("adoption of an orphan with other content is refused", func(t *testing.T) {
+		orphan := func(name, value string) *unstructured.Unstructured {
+			return objectOf(t, labelled(configMap(name, value), tree{topology.LabelHub: hubID}))
+		}
+		adopts := func(name string) *work.Work {
+			w := order(t, 1, configMap(name, "1"))
+			w.Annotations[topology.AnnotationAdopt] = "0"
+			b.create(t, b.hub, w)
+			return w
+		}
+		b.create(t, b.member, orphan("orphan-otherwise", "2"))
+		b.condition(t, adopts("orphan-otherwise"), work.ReasonConflict)
+		b.value(t, "orphan-otherwise", "2")
+		b.create(t, b.member, orphan("orphan-equal", "1"))
+		w := adopts("orphan-equal")
+		b.condition(t, w, work.ReasonApplied)
+		b.reorder(t, w, 2, configMap("orphan-equal", "3")) // adopted once, it is like every other object
+		b.value(t, "orphan-equal", "3")
+
+		set := workloadOf("apps.kruise.io/v1beta1", "CloneSet", "orphan-set", 0, podSpec(false))
+		b.create(t, b.member, objectOf(t, labelled(set, tree{topology.LabelHub: hubID})))
+		w = order(t, 1, workloadOf("apps.kruise.io/v1beta1", "CloneSet", "orphan-set", 1, podSpec(false)))
+		w.Annotations[topology.AnnotationAdopt] = "1"
+		b.create(t, b.hub, w)
+		b.condition(t, w, work.ReasonAdopting)
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"0"}}}`, topology.AnnotationAdopt))
+		if err := b.hub.Patch(t.Context(), w, patch); err != nil {
+			t.Fatal(err)
+		}
+		b.condition(t, w, work.ReasonApplied)
+	})
 	t.Run("adoption of other content is refused", func(t *testing.T) {
 		for name, data := range map[string]map[string]string{"more": {"key": "1", "other": "2"}, "less": {}, "otherwise": {"key": "2"}} {
 			b.create(t, b.member, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Data: data})

@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -347,6 +348,10 @@ func cut(message string) string {
 }
 
 func conflictMessage(facts Facts) string {
+	if controller := metav1.GetControllerOf(facts.Live); controller != nil && Owner(facts.Live) == facts.Order.HubID {
+		return fmt.Sprintf("%s exists in the member and belongs to %s %s there, so it is not adopted; delete it there, or remove its owner",
+			facts.Order.Ref, controller.Kind, controller.Name)
+	}
 	if owner := Owner(facts.Live); owner != "" {
 		return fmt.Sprintf("%s stands in the member and belongs to another hub (label %s=%s); delete it there, withdraw it from that hub, or hand it over with the label %s=%s", facts.Order.Ref, topology.LabelHub, owner, topology.LabelHub, facts.Order.HubID)
 	}

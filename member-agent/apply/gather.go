@@ -131,6 +131,7 @@ func (r *Reconciler) gather(ctx context.Context, w *work.Work, m *memo) (Facts, 
 		Now:       r.Clock.Now(),
 	}
 	name := client.ObjectKeyFromObject(w)
+	facts.Ordered = m.order.Adopt == "" || m.Applied || r.Copies.Work(name) != nil // only an adoption asks for it
 	if !m.bound {
 		err := r.Objects.Bind(ctx, name, m.order.Ref)
 		if facts.Deleting && meta.IsNoMatchError(err) {
