@@ -495,6 +495,44 @@ func (b *bed) testStale(t *testing.T) {
 	b.same(t, deployment("stale", 7))
 }
 
+// testImmutable orders objects of which an admission of the member changed what nobody can change any more.
+func (b *bed) testImmutable(t *testing.T) {
+	job := func(parallelism int, pods tree) tree {
+		pods["containers"], pods["restartPolicy"] = []any{tree{"name": "c", "image": "perl:5"}}, "Never"
+		return tree{
+			"apiVersion": "batch/v1", "kind": "Job", "metadata": tree{"namespace": "shop", "name": "queued"},
+			"spec": tree{"parallelism": parallelism, "completions": 3, "template": tree{"spec": pods}},
+		}
+	}
+	service := func(port int, class tree) tree {
+		class["type"], class["ports"] = "LoadBalancer", []any{tree{"port": port}}
+		return tree{"apiVersion": "v1", "kind": "Service", "metadata": tree{"namespace": "shop", "name": "classed"}, "spec": class}
+	}
+	for _, tc := range []struct {
+		admitted, before, now tree
+		path                  []string
+	}{
+		{job(1, tree{"nodeSelector": tree{"pool": "batch"}}), job(1, tree{}), job(2, tree{}), []string{"spec", "template", "spec", "nodeSelector"}},
+		{service(80, tree{"loadBalancerClass": "cloud/nlb"}), service(80, tree{}), service(81, tree{}), []string{"spec", "loadBalancerClass"}},
+	} {
+		live, desired := objectOf(t, tc.admitted), objectOf(t, tc.now)
+		b.create(t, b.member, live)
+		patch, err := ownership.Replace(live, desired, ownership.PreviousOf(objectOf(t, tc.before)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.member.Patch(t.Context(), live, client.RawPatch(types.JSONPatchType, patch)); err != nil {
+			t.Fatal(err)
+		}
+		if _, kept, err := unstructured.NestedFieldNoCopy(live.Object, tc.path...); !kept || err != nil {
+			t.Errorf("%s lost %s (%v)", live.GetKind(), strings.Join(tc.path, "."), err)
+		}
+		if changes, err := ownership.Changes(desired, live, desired); err != nil || len(changes) > 1 {
+			t.Errorf("%s is not as ordered: %s (%v)", live.GetKind(), ownership.Sentence(changes), err)
+		}
+	}
+}
+
 // testDefaults asks the member's API server what it fills into objects of every kind that an order can have: none of that is
 // named as changed.
 func (b *bed) testDefaults(t *testing.T) {

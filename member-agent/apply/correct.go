@@ -50,8 +50,8 @@ func (r *Reconciler) lookUp(ctx context.Context, m *memo, c *correction, live *u
 	}
 }
 
-// admits reports whether the member's admission changed a field in the agent's last write, and whether to this value. After
-// a restart the note has what is known of that: its first changes.
+// admits reports whether the member's admission changed a field in the agent's last write, and whether to this value.
+// After a restart the note has what is known of that: its first changes.
 func (m *memo) admits(change ownership.Change) (field, value bool) {
 	if m.admitted == nil && m.Note != "" {
 		return strings.Contains(m.Note, " "+change.Field()+" "), strings.Contains(m.Note, change.String())
@@ -123,6 +123,7 @@ func noteOf(message string) string {
 	if len(message) <= maxNote {
 		return message
 	}
-	// Only the last rune can be cut in two: the message is valid UTF-8 otherwise, or an API server would not have given it.
+	// Only the last rune can be cut in two: the message is valid UTF-8 otherwise, or an API server would not have given
+	// it.
 	return strings.ToValidUTF8(message[:maxNote-len(end)], "") + end
 }

@@ -40,8 +40,8 @@ type attempts struct {
 	clk  *clocktesting.FakePassiveClock
 	// patch changes what the member's API server does with a patch, nil for nothing.
 	patch func(object client.Object) error
-	// reasons are the outcomes that listeners were told, oldest first; foreign reports for each whether workload controllers
-	// were kept from acting on the object then.
+	// reasons are the outcomes that listeners were told, oldest first; foreign reports for each whether workload
+	// controllers were kept from acting on the object then.
 	reasons []string
 	foreign []bool
 }
@@ -309,8 +309,8 @@ func TestAdmittedChangesAreNotBlamed(t *testing.T) {
 	}
 }
 
-// TestControllersGoOnWithWhatIsNotCorrected: a CloneSet whose content is foreign and stays so is not blocked, or its failed
-// pods would not be replaced.
+// TestControllersGoOnWithWhatIsNotCorrected: a CloneSet whose content is foreign and stays so is not blocked, or its
+// failed pods would not be replaced.
 func TestControllersGoOnWithWhatIsNotCorrected(t *testing.T) {
 	store, err := objects.New(&rest.Config{}, meta.NewDefaultRESTMapper(nil), topology.LabelHub)
 	if err != nil {

@@ -37,9 +37,9 @@ const (
 	retryMost  = time.Minute
 	// retryMostUnreachable bounds the pause for errors that end by themselves.
 	retryMostUnreachable = 5 * time.Second
-	// failuresTolerated is how many failures in a row, of those that end by themselves, keep workload controllers from acting
-	// on content that was not ordered: about a minute. Pods that fail are replaced from then on, as a webhook that is down may
-	// fail every write for days.
+	// failuresTolerated is how many failures in a row, of those that end by themselves, keep workload controllers from
+	// acting on content that was not ordered: about a minute. Pods that fail are replaced from then on, as a webhook that
+	// is down may fail every write for days.
 	failuresTolerated = 15
 )
 
@@ -99,8 +99,8 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts 
 	return ctrl.Result{}, nil
 }
 
-// leaves reports whether the object is not made equal to the order. The workload controllers then act on what stands, whoever
-// wrote it, or failed pods would not be replaced.
+// leaves reports whether the object is not made equal to the order. The workload controllers then act on what stands,
+// whoever wrote it, or failed pods would not be replaced.
 func leaves(action Action, facts Facts) bool {
 	switch action {
 	case Conflict, Outdated, Look:
@@ -257,8 +257,9 @@ func (r *Reconciler) failed(w *work.Work, m *memo, err error) ctrl.Result {
 	return ctrl.Result{RequeueAfter: pause}
 }
 
-// failedCorrection is failed for an object that another writer changed. The workload controllers wait while the correction
-// can succeed soon. Else they go on with what stands, after the outcome says that its pods do not count as updated.
+// failedCorrection is failed for an object that another writer changed. The workload controllers wait while the
+// correction can succeed soon. Else they go on with what stands, after the outcome says that its pods do not count as
+// updated.
 func (r *Reconciler) failedCorrection(
 	ctx context.Context, w *work.Work, m *memo, c *correction, live *unstructured.Unstructured, err error,
 ) ctrl.Result {

@@ -21,8 +21,8 @@ type Facts struct {
 	Deleting, Preserve, Suspended bool
 	// Live is the object in the member, nil if there is none.
 	Live *unstructured.Unstructured
-	// Ordered reports whether an order of the Work's name was carried out in this member: this process remembers it, or the
-	// member has a copy of it.
+	// Ordered reports whether an order of the Work's name was carried out in this member: this process remembers it, or
+	// the member has a copy of it.
 	Ordered bool
 	// Memory is what the last attempt of this process left, the zero value if there was none.
 	Memory Memory
@@ -122,8 +122,8 @@ func Decide(f Facts) Decision {
 	return Decision{Action: action}
 }
 
-// orphaned reports whether an object with the mark of this hub is taken over as one without a mark is: it has no order yet,
-// as after an earlier membership or a copy by hand.
+// orphaned reports whether an object with the mark of this hub is taken over as one without a mark is: it has no order
+// yet, as after an earlier membership or a copy by hand.
 func orphaned(f Facts) bool {
 	return f.Order.Adopt != "" && !f.Ordered && !isClaim(f.Order.Ref) && f.Live.GetDeletionTimestamp() == nil &&
 		CarriedOut(f.Live) <= f.Order.Sequence
@@ -165,8 +165,8 @@ func decideDeletion(f Facts, ours bool) Action {
 	}
 }
 
-// decideAdoption is for a Work that adopts, where no object exists, or one without a mark or without an order. What another controller owns,
-// or what is being deleted, is not there to be taken.
+// decideAdoption is for a Work that adopts, where no object exists, or one without a mark or without an order. What
+// another controller owns, or what is being deleted, is not there to be taken.
 func decideAdoption(f Facts) Action {
 	switch {
 	case f.Order.Adopt == topology.AdoptLook && (f.Live == nil || adoptable(f.Live)):

@@ -74,8 +74,8 @@ func (r *Reconciler) create(ctx context.Context, desired *unstructured.Unstructu
 	return answer, err
 }
 
-// replace makes what of the object belongs to the order equal to it. live may be older than the object: what the patch rests
-// on is read anew then, once.
+// replace makes what of the object belongs to the order equal to it. live may be older than the object: what the patch
+// rests on is read anew then, once.
 func (r *Reconciler) replace(
 	ctx context.Context, m *memo, live *unstructured.Unstructured, options ...client.PatchOption,
 ) (*unstructured.Unstructured, error) {

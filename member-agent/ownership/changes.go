@@ -106,9 +106,9 @@ func MetadataChanges(found, desired *unstructured.Unstructured) []Change {
 	return changes
 }
 
-// Unexplained returns the changes without those that were accepted when the object was written, such as what a webhook of
-// the member's admission adds. Fields that were accepted with another value come last: a webhook may give a new one with
-// each write.
+// Unexplained returns the changes without those that were accepted when the object was written, such as what a webhook
+// of the member's admission adds. Fields that were accepted with another value come last: a webhook may give a new one
+// with each write.
 func Unexplained(changes []Change, accepted func(Change) (field, value bool)) []Change {
 	var others, revalued []Change
 	for _, c := range changes {

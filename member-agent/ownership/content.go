@@ -19,9 +19,9 @@ const digestVersion = "1:"
 
 var jobKind = schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"}
 
-// fieldsOf returns the top-level fields of an object that belong to an order, sorted. Controllers of the member add image pull
-// secrets to each ServiceAccount, and data to ConfigMaps and Secrets that are made without any: such fields belong to an
-// order that has them.
+// fieldsOf returns the top-level fields of an object that belong to an order, sorted. Controllers of the member add
+// image pull secrets to each ServiceAccount, and data to ConfigMaps and Secrets that are made without any: such fields
+// belong to an order that has them.
 func fieldsOf(desired *unstructured.Unstructured) []string {
 	fields := map[string]bool{}
 	for _, field := range orderedFields(desired) {

@@ -151,8 +151,8 @@ func TestCase1And2ReplaceMakesContentEqual(t *testing.T) {
 	}
 }
 
-// TestCase1And2ReplaceFromStaleView: what belongs to the order equals it also where the object was seen before others changed
-// it, and before the agent's own last write.
+// TestCase1And2ReplaceFromStaleView: what belongs to the order equals it also where the object was seen before others
+// changed it, and before the agent's own last write.
 func TestCase1And2ReplaceFromStaleView(t *testing.T) {
 	w := world{rand.New(rand.NewPCG(3, 4))}
 	refused := 0

@@ -78,11 +78,11 @@ func erase(path string) []operation {
 	return []operation{add(path, ""), {"op": "remove", "path": path}}
 }
 
-// Replace returns the JSON patch that makes what belongs to the order equal to it, in one write. live is the object as it
-// was seen last, which may be older than the object that the patch meets: what belongs to the order is then replaced or
-// removed all the same. The patch fails if another object has the name by now, or if a value has changed that is kept from
-// live. Repeat it from a fresh read then. previous is what the orders before had: labels, annotations and top-level
-// fields that the new one does not have are removed.
+// Replace returns the JSON patch that makes what belongs to the order equal to it, in one write. live is the object as
+// it was seen last, which may be older than the object that the patch meets: what belongs to the order is then replaced
+// or removed all the same. The patch fails if another object has the name by now, or if a value has changed that is
+// kept from live. Repeat it from a fresh read then. previous is what the orders before had: labels, annotations and
+// top-level fields that the new one does not have are removed.
 func Replace(live, desired *unstructured.Unstructured, previous Previous) ([]byte, error) {
 	steps := []operation{test("/metadata/uid", live.GetUID())}
 	content := map[string]any{}
@@ -120,8 +120,8 @@ func Replace(live, desired *unstructured.Unstructured, previous Previous) ([]byt
 	return patch, nil
 }
 
-// keep gives the content the value at path of the live object, where it has none, and returns the step that fails if the
-// object has another value by now. The content has the top-level field.
+// keep gives the content the value at path of the live object, where it has none, and returns the step that fails if
+// the object has another value by now. The content has the top-level field.
 func keep(content, live map[string]any, path []string) []operation {
 	value, found, err := unstructured.NestedFieldCopy(live, path...)
 	if _, top := content[path[0]]; !top || !found || err != nil {
