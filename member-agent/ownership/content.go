@@ -20,25 +20,17 @@ const digestVersion = "1:"
 var jobKind = schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"}
 
 // fieldsOf returns the top-level fields of an object that belong to an order, sorted. Controllers of the member add
-// image pull secrets to each ServiceAccount, and data to ConfigMaps and Secrets that are made without any: such fields
-// belong to an order that has them.
+// image pull secrets to each ServiceAccount: its fields belong to an order that has them.
 func fieldsOf(desired *unstructured.Unstructured) []string {
 	fields := map[string]bool{}
 	for _, field := range orderedFields(desired) {
 		fields[field] = true
 	}
-	hasData := fields["data"] || fields["binaryData"] || fields["stringData"]
 	switch desired.GroupVersionKind().GroupKind() {
 	case schema.GroupKind{Kind: "ConfigMap"}:
-		fields["immutable"] = true
-		if hasData {
-			fields["data"], fields["binaryData"] = true, true
-		}
+		fields["data"], fields["binaryData"], fields["immutable"] = true, true, true
 	case schema.GroupKind{Kind: "Secret"}:
-		fields["immutable"] = true
-		if hasData {
-			fields["data"] = true
-		}
+		fields["data"], fields["immutable"] = true, true
 	}
 	return slices.Sorted(maps.Keys(fields))
 }
