@@ -10,6 +10,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -153,6 +154,37 @@ func (b *bed) testCase1(t *testing.T) {
 		b.condition(t, w, work.ReasonApplied)
 		b.reorder(t, w, 2, workloadOf("apps.kruise.io/v1beta1", "CloneSet", name, 2, podSpec(false)))
 		b.same(t, workloadOf("apps.kruise.io/v1beta1", "CloneSet", name, 2, podSpec(false)))
+	})
+	t.Run("adoption of an orphan with other content is refused", func(t *testing.T) {
+		orphan := func(name, value string) *unstructured.Unstructured {
+			return objectOf(t, labelled(configMap(name, value), tree{topology.LabelHub: hubID}))
+		}
+		adopts := func(name string) *work.Work {
+			w := order(t, 1, configMap(name, "1"))
+			w.Annotations[topology.AnnotationAdopt] = "0"
+			b.create(t, b.hub, w)
+			return w
+		}
+		b.create(t, b.member, orphan("orphan-otherwise", "2"))
+		b.condition(t, adopts("orphan-otherwise"), work.ReasonConflict)
+		b.value(t, "orphan-otherwise", "2")
+		b.create(t, b.member, orphan("orphan-equal", "1"))
+		w := adopts("orphan-equal")
+		b.condition(t, w, work.ReasonApplied)
+		b.reorder(t, w, 2, configMap("orphan-equal", "3")) // adopted once, it is like every other object
+		b.value(t, "orphan-equal", "3")
+
+		set := workloadOf("apps.kruise.io/v1beta1", "CloneSet", "orphan-set", 0, podSpec(false))
+		b.create(t, b.member, objectOf(t, labelled(set, tree{topology.LabelHub: hubID})))
+		w = order(t, 1, workloadOf("apps.kruise.io/v1beta1", "CloneSet", "orphan-set", 1, podSpec(false)))
+		w.Annotations[topology.AnnotationAdopt] = "1"
+		b.create(t, b.hub, w)
+		b.condition(t, w, work.ReasonAdopting)
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"0"}}}`, topology.AnnotationAdopt))
+		if err := b.hub.Patch(t.Context(), w, patch); err != nil {
+			t.Fatal(err)
+		}
+		b.condition(t, w, work.ReasonApplied)
 	})
 	t.Run("adoption of other content is refused", func(t *testing.T) {
 		for name, data := range map[string]map[string]string{"more": {"key": "1", "other": "2"}, "less": {}, "otherwise": {"key": "2"}} {
@@ -415,6 +447,90 @@ func (b *bed) testCase15(t *testing.T) {
 		}
 		return fmt.Sprintf("%d others", len(events.Items))
 	})
+}
+
+// testStale writes orders from objects that were seen before another writer changed them, with the member's API server.
+func (b *bed) testStale(t *testing.T) {
+	send := func(seen, desired *unstructured.Unstructured, before ...tree) error {
+		previous := ownership.Previous{}
+		for _, object := range before {
+			previous = ownership.PreviousOf(objectOf(t, object))
+		}
+		patch, err := ownership.Replace(seen, desired, previous)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.member.Patch(t.Context(), desired.DeepCopy(), client.RawPatch(types.JSONPatchType, patch))
+	}
+	change := func(object *unstructured.Unstructured, patch string) {
+		t.Helper()
+		if err := b.member.Patch(t.Context(), object.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	settings := labelled(configMap("stale", "1"), tree{"team": "x"})
+	seen := objectOf(t, settings)
+	b.create(t, b.member, seen)
+	change(seen, `{"metadata":{"labels":{"tier":"y"}},"binaryData":{"b":"MQ=="},"immutable":false}`)
+	if err := send(seen, objectOf(t, settings), labelled(configMap("stale", "1"), tree{"team": "x", "tier": "y"})); err != nil {
+		t.Fatal(err)
+	}
+	b.same(t, settings)
+
+	scaled := objectOf(t, deployment("stale", 3))
+	b.create(t, b.member, scaled)
+	change(scaled, `{"spec":{"replicas":7}}`)
+	ordered := objectOf(t, deployment("stale", 3))
+	unstructured.RemoveNestedField(ordered.Object, "spec", "replicas")
+	if err := send(scaled, ordered); !apierrors.IsInvalid(err) {
+		t.Errorf("error %v: what an autoscaler wrote is not taken back", err)
+	}
+	if err := b.member.Get(t.Context(), client.ObjectKeyFromObject(scaled), scaled); err != nil {
+		t.Fatal(err)
+	}
+	if err := send(scaled, ordered); err != nil {
+		t.Error(err)
+	}
+	b.same(t, deployment("stale", 7))
+}
+
+// testImmutable orders objects of which an admission of the member changed what nobody can change any more.
+func (b *bed) testImmutable(t *testing.T) {
+	job := func(parallelism int, pods tree) tree {
+		pods["containers"], pods["restartPolicy"] = []any{tree{"name": "c", "image": "perl:5"}}, "Never"
+		return tree{
+			"apiVersion": "batch/v1", "kind": "Job", "metadata": tree{"namespace": "shop", "name": "queued"},
+			"spec": tree{"parallelism": parallelism, "completions": 3, "template": tree{"spec": pods}},
+		}
+	}
+	service := func(port int, class tree) tree {
+		class["type"], class["ports"] = "LoadBalancer", []any{tree{"port": port}}
+		return tree{"apiVersion": "v1", "kind": "Service", "metadata": tree{"namespace": "shop", "name": "classed"}, "spec": class}
+	}
+	for _, tc := range []struct {
+		admitted, before, now tree
+		path                  []string
+	}{
+		{job(1, tree{"nodeSelector": tree{"pool": "batch"}}), job(1, tree{}), job(2, tree{}), []string{"spec", "template", "spec", "nodeSelector"}},
+		{service(80, tree{"loadBalancerClass": "cloud/nlb"}), service(80, tree{}), service(81, tree{}), []string{"spec", "loadBalancerClass"}},
+	} {
+		live, desired := objectOf(t, tc.admitted), objectOf(t, tc.now)
+		b.create(t, b.member, live)
+		patch, err := ownership.Replace(live, desired, ownership.PreviousOf(objectOf(t, tc.before)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.member.Patch(t.Context(), live, client.RawPatch(types.JSONPatchType, patch)); err != nil {
+			t.Fatal(err)
+		}
+		if _, kept, err := unstructured.NestedFieldNoCopy(live.Object, tc.path...); !kept || err != nil {
+			t.Errorf("%s lost %s (%v)", live.GetKind(), strings.Join(tc.path, "."), err)
+		}
+		if changes, err := ownership.Changes(desired, live, desired); err != nil || len(changes) > 1 {
+			t.Errorf("%s is not as ordered: %s (%v)", live.GetKind(), ownership.Sentence(changes), err)
+		}
+	}
 }
 
 // testDefaults asks the member's API server what it fills into objects of every kind that an order can have: none of that is

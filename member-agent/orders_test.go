@@ -59,6 +59,8 @@ func TestAgent(t *testing.T) {
 	t.Run("case 1: what the order loses goes, whoever wrote it before", b.testCase1)
 	t.Run("case 2: what others write into the content of an order goes", b.testCase2)
 	t.Run("case 2: what admission makes of an order is accepted, and a correction that is refused is reported", b.testCase2Admission)
+	t.Run("case 2: an order is written from an older view of the object", b.testStale)
+	t.Run("case 2: what cannot be changed any more stays", b.testImmutable)
 	t.Run("defaults of an API server are no changes", b.testDefaults)
 	t.Run("case 5: keys that stand twice in a list are delivered", b.testCase5)
 	t.Run("case 15: who changes an object again and again is named", b.testCase15)

@@ -116,6 +116,7 @@ func (r *Reconciler) refuse(ctx context.Context, w *work.Work, m *memo, why stri
 	if !w.DeletionTimestamp.IsZero() {
 		return r.finish(ctx, w)
 	}
+	r.Generations.forget(m.order.Ref)
 	outcome := Outcome{
 		WorkUID: w.UID, Generation: w.Generation, HubID: m.hubID, Sequence: m.order.Sequence,
 		Reason: work.ReasonNotAllowed, Message: why, At: r.Clock.Now(),

@@ -204,6 +204,9 @@ func TestDecideAdoption(t *testing.T) {
 		u.SetOwnerReferences([]metav1.OwnerReference{{Kind: "UnitedDeployment", Name: "web", Controller: new(true)}})
 	}
 	going := func(u *unstructured.Unstructured) { u.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)}) }
+	newer := func(u *unstructured.Unstructured) {
+		u.SetAnnotations(map[string]string{topology.AnnotationSequence: "6"})
+	}
 	cases := []struct {
 		name, adopt string
 		live        *unstructured.Unstructured
@@ -224,6 +227,12 @@ func TestDecideAdoption(t *testing.T) {
 		{"known as it is, on its way out", "3", object(going), false, Conflict},
 		{"the Work goes", "3", object(), true, Finish},
 		{"not to be adopted", "", object(), false, Conflict},
+		{"an orphan, known as it is", "3", object(hub("hub")), false, Adopt},
+		{"an orphan, known otherwise", "4", object(hub("hub")), false, Look},
+		{"an orphan that another controller owns", "3", object(hub("hub"), owned), false, Conflict},
+		{"an orphan on its way out", "3", object(hub("hub"), going), false, Nothing},
+		{"an orphan of a newer order", "3", object(hub("hub"), newer), false, Outdated},
+		{"an orphan that is not to be adopted", "", object(hub("hub")), false, Update},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -235,6 +244,9 @@ func TestDecideAdoption(t *testing.T) {
 			}
 			if got := Decide(Facts{Order: o, Live: tc.live, Deleting: tc.deleting}); got.Action != tc.want {
 				t.Errorf("action is %s, want %s", got.Action, tc.want)
+			}
+			if got := Decide(Facts{Order: o, Live: tc.live, Ordered: true}); tc.adopt == "4" && Owner(tc.live) == "hub" && got.Action != Update {
+				t.Errorf("with an order before, action is %s, want %s", got.Action, Update)
 			}
 		})
 	}

@@ -41,9 +41,27 @@ func (r *Reconciler) lookUp(ctx context.Context, m *memo, c *correction, live *u
 		return
 	}
 	changes, err := ownership.Changes(m.order.Desired, full, m.order.Desired)
-	if err == nil && len(changes) > 0 {
+	if err != nil {
+		return
+	}
+	changes = append(ownership.Unexplained(changes, m.admits), ownership.MetadataChanges(full, m.order.Desired)...)
+	if len(changes) > 0 {
 		c.changes, c.writer = changes, ownership.Manager(full, changes[0].Path, FieldManager)
 	}
+}
+
+// admits reports whether the member's admission changed a field in the agent's last write, and whether to this value.
+// After a restart the note has what is known of that: its first changes.
+func (m *memo) admits(change ownership.Change) (field, value bool) {
+	if m.admitted == nil && m.Note != "" {
+		return strings.Contains(m.Note, " "+change.Field()+" "), strings.Contains(m.Note, change.String())
+	}
+	for i := range m.admitted {
+		if a := &m.admitted[i]; a.Field() == change.Field() {
+			return true, a.Found == change.Found
+		}
+	}
+	return false, false
 }
 
 // fields returns the paths of what was changed.
@@ -71,7 +89,7 @@ func (c *correction) contested(ref objects.Ref) string {
 
 // refused begins the message of an object that cannot be corrected.
 func (c *correction) refused(ref objects.Ref) string {
-	return fmt.Sprintf("%s was changed in the member by %s (%s), and the correction was refused", ref, c.by(), c.sentence())
+	return fmt.Sprintf("%s was changed in the member by %s (%s), and the correction failed", ref, c.by(), c.sentence())
 }
 
 func (c *correction) sentence() string {
@@ -93,5 +111,19 @@ func (r *Reconciler) corrected(ctx context.Context, m *memo, c *correction, answ
 	}
 	m.CorrectAt = now.Add(pause)
 	m.contest.name(c.writer, c.fields(), c.contested(m.order.Ref))
-	r.events.Eventf(answer, nil, corev1.EventTypeWarning, "Overwritten", "Correct", "%s", c.contested(m.order.Ref))
+	r.events.Eventf(answer, nil, corev1.EventTypeWarning, "Overwritten", "Correct", "%s", noteOf(c.contested(m.order.Ref)))
+}
+
+// maxNote is how many bytes of a note an API server takes in an Event.
+const maxNote = 1024
+
+// noteOf cuts a message to what an Event takes.
+func noteOf(message string) string {
+	const end = " …"
+	if len(message) <= maxNote {
+		return message
+	}
+	// Only the last rune can be cut in two: the message is valid UTF-8 otherwise, or an API server would not have given
+	// it.
+	return strings.ToValidUTF8(message[:maxNote-len(end)], "") + end
 }

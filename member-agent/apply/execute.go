@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -36,6 +37,10 @@ const (
 	retryMost  = time.Minute
 	// retryMostUnreachable bounds the pause for errors that end by themselves.
 	retryMostUnreachable = 5 * time.Second
+	// failuresTolerated is how many failures in a row, of those that end by themselves, keep workload controllers from
+	// acting on content that was not ordered: about a minute. Pods that fail are replaced from then on, as a webhook that
+	// is down may fail every write for days.
+	failuresTolerated = 15
 )
 
 // appliedMessage is the message of the condition Applied=True. It names no figures, so that it never changes by itself.
@@ -47,7 +52,7 @@ const keptMessage = "The claim stands in the member; it is used as it is, and ne
 // carryOut does what was decided.
 func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts Facts) (ctrl.Result, error) {
 	decision := Decide(facts)
-	if facts.Deleting || facts.Suspended {
+	if leaves(decision.Action, facts) {
 		r.Generations.forget(m.order.Ref)
 	}
 	switch decision.Action {
@@ -94,6 +99,17 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts 
 	return ctrl.Result{}, nil
 }
 
+// leaves reports whether the object is not made equal to the order. The workload controllers then act on what stands,
+// whoever wrote it, or failed pods would not be replaced.
+func leaves(action Action, facts Facts) bool {
+	switch action {
+	case Conflict, Outdated, Look:
+		return true
+	default:
+		return facts.Deleting || facts.Suspended || lingers(facts)
+	}
+}
+
 // carryOutDeletion deletes the object that was seen. It lets the Work go where that is gone already; else its end wakes the
 // Work again.
 func (r *Reconciler) carryOutDeletion(ctx context.Context, w *work.Work, m *memo, live *unstructured.Unstructured) (ctrl.Result, error) {
@@ -118,6 +134,7 @@ func (r *Reconciler) stillThere(w *work.Work, m *memo, facts Facts) ctrl.Result 
 		if facts.Live != nil && facts.Live.GetDeletionTimestamp() == nil && notOlder(facts.Live.GetResourceVersion(), m.Version) {
 			r.Generations.accept(m.order.Ref, facts.Live.GetUID(), facts.Live.GetGeneration())
 		}
+		m.Failures = 0
 		r.applied(w, m)
 		if now := r.Clock.Now(); m.contest.active(now) {
 			return ctrl.Result{RequeueAfter: m.contest.until.Sub(now)}
@@ -222,23 +239,58 @@ func (r *Reconciler) failed(w *work.Work, m *memo, err error) ctrl.Result {
 	if namespaces.Is(err) {
 		return r.awaitNamespace(w, m)
 	}
+	pause := r.retry(m, err)
+	known, _ := r.Outcomes.Get(client.ObjectKeyFromObject(w))
+	overwritten := known.WorkUID == w.UID && known.Generation == w.Generation && known.Reason == work.ReasonOverwritten
+	switch {
+	case !w.DeletionTimestamp.IsZero():
+	case overwritten && passing(err):
+		// The object may have pods of content that was not ordered: they do not count as updated before it is corrected.
+	case apierrors.IsConflict(err):
+		r.outcome(w, m, false, work.ReasonConflict, failureMessage(m.order, err)) // someone made an object of that name in between
+	default:
+		r.outcome(w, m, false, work.ReasonApplyFailed, failureMessage(m.order, err))
+	}
+	if !retriesSoon(m.Failures, err) {
+		r.Generations.forget(m.order.Ref) // what stands goes on, whoever wrote it
+	}
+	return ctrl.Result{RequeueAfter: pause}
+}
+
+// failedCorrection is failed for an object that another writer changed. The workload controllers wait while the
+// correction can succeed soon. Else they go on with what stands, after the outcome says that its pods do not count as
+// updated.
+func (r *Reconciler) failedCorrection(
+	ctx context.Context, w *work.Work, m *memo, c *correction, live *unstructured.Unstructured, err error,
+) ctrl.Result {
+	if namespaces.Is(err) || retriesSoon(m.Failures+1, err) {
+		return r.failed(w, m, err)
+	}
+	pause := r.retry(m, err)
+	r.lookUp(ctx, m, c, live)
+	why := "the member's API server could not be reached or did not answer in time"
+	if answered(err) {
+		why = cut(withoutObject(err.Error()))
+	}
+	r.outcome(w, m, false, work.ReasonOverwritten, fmt.Sprintf("%s: %s", c.refused(m.order.Ref), why))
+	r.Generations.forget(m.order.Ref)
+	return ctrl.Result{RequeueAfter: pause}
+}
+
+// retry notes a failure, and returns the pause before the next attempt.
+func (r *Reconciler) retry(m *memo, err error) time.Duration {
 	most := retryMost
 	if passing(err) {
 		most = retryMostUnreachable
 	}
-	r.Generations.forget(m.order.Ref) // what stands goes on, whoever wrote it
 	m.Failures++
 	pause := min(most, retryFirst<<min(m.Failures-1, 10)) // 2^10 s is far above retryMost
 	m.Refused, m.RetryAt = m.order.Hash, r.Clock.Now().Add(pause)
-	if w.DeletionTimestamp.IsZero() {
-		reason := work.ReasonApplyFailed
-		if apierrors.IsConflict(err) {
-			reason = work.ReasonConflict // someone made an object of that name in between
-		}
-		r.outcome(w, m, false, reason, failureMessage(m.order, err))
-	}
-	return ctrl.Result{RequeueAfter: pause}
+	return pause
 }
+
+// retriesSoon reports whether a failure, the n-th in a row, can be over with the next attempt.
+func retriesSoon(n int, err error) bool { return passing(err) && n < failuresTolerated }
 
 // answered tells whether an error is an API server's answer, rather than the lack of one.
 func answered(err error) bool {
@@ -297,6 +349,10 @@ func cut(message string) string {
 }
 
 func conflictMessage(facts Facts) string {
+	if controller := metav1.GetControllerOf(facts.Live); controller != nil && Owner(facts.Live) == facts.Order.HubID {
+		return fmt.Sprintf("%s exists in the member and belongs to %s %s there, so it is not adopted; delete it there, or remove its owner",
+			facts.Order.Ref, controller.Kind, controller.Name)
+	}
 	if owner := Owner(facts.Live); owner != "" {
 		return fmt.Sprintf("%s stands in the member and belongs to another hub (label %s=%s); delete it there, withdraw it from that hub, or hand it over with the label %s=%s", facts.Order.Ref, topology.LabelHub, owner, topology.LabelHub, facts.Order.HubID)
 	}

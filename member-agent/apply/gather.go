@@ -34,8 +34,10 @@ type memo struct {
 	since   time.Time
 	without string
 	served  bool // the order of waits was carried out, or may be
-	// previous are the labels and annotations of the orders before this one, of which the object may have some still.
-	previous ownership.Keys
+	// previous is what the orders before this one had, of which the object may have some still.
+	previous ownership.Previous
+	// admitted are the changes that the member's admission made in the last write of this process; nil if there was none.
+	admitted []ownership.Change
 	contest  contest
 }
 
@@ -43,6 +45,10 @@ type memo struct {
 func (r *Reconciler) recall(name types.NamespacedName, w *work.Work) *memo {
 	r.mu.Lock()
 	m := r.works[name]
+	var before *Order
+	if m != nil {
+		before = m.order
+	}
 	if m == nil || m.uid != w.UID {
 		m = &memo{uid: w.UID, previous: r.orderedBefore(name)}
 		r.works[name] = m
@@ -51,12 +57,15 @@ func (r *Reconciler) recall(name types.NamespacedName, w *work.Work) *memo {
 
 	sequence, hubID, adopt := w.Annotations[topology.AnnotationSequence], w.Annotations[topology.AnnotationHubID], w.Annotations[topology.AnnotationAdopt]
 	if (m.order == nil && m.orderErr == nil) || m.generation != w.Generation || m.sequence != sequence || m.hubID != hubID || m.adopt != adopt {
-		before := m.order
+		last := m.order
 		m.generation, m.sequence, m.hubID, m.adopt = w.Generation, sequence, hubID, adopt
 		m.order, m.orderErr = ParseOrder(w)
-		m.bound = m.bound && m.order != nil && before != nil && m.order.Ref == before.Ref
-		if before != nil {
-			m.previous = m.previous.With(ownership.KeysOf(before.Desired))
+		m.bound = m.bound && m.order != nil && last != nil && m.order.Ref == last.Ref
+		if before != nil && (m.order == nil || m.order.Ref != before.Ref) {
+			r.Generations.forget(before.Ref) // an unreadable order corrects nothing, and neither does one for another object
+		}
+		if last != nil {
+			m.previous = m.previous.With(ownership.PreviousOf(last.Desired))
 		}
 		if m.order != nil && !m.Applied && r.Copies.Holds(w) {
 			m.remember(r.Copies.Accepted(name))
@@ -65,17 +74,17 @@ func (r *Reconciler) recall(name types.NamespacedName, w *work.Work) *memo {
 	return m
 }
 
-// orderedBefore returns the labels and annotations of the order that the member's copy has.
-func (r *Reconciler) orderedBefore(name types.NamespacedName) ownership.Keys {
+// orderedBefore returns what the order had that the member's copy has.
+func (r *Reconciler) orderedBefore(name types.NamespacedName) ownership.Previous {
 	w := r.Copies.Work(name)
 	if w == nil {
-		return ownership.Keys{}
+		return ownership.Previous{}
 	}
 	order, err := ParseOrder(w)
 	if err != nil {
-		return ownership.Keys{} // it was never carried out
+		return ownership.Previous{} // it was never carried out
 	}
-	return ownership.KeysOf(order.Desired)
+	return ownership.PreviousOf(order.Desired)
 }
 
 // remember takes over what an agent before this one wrote for the present order.
@@ -122,6 +131,7 @@ func (r *Reconciler) gather(ctx context.Context, w *work.Work, m *memo) (Facts, 
 		Now:       r.Clock.Now(),
 	}
 	name := client.ObjectKeyFromObject(w)
+	facts.Ordered = m.order.Adopt == "" || m.Applied || r.Copies.Work(name) != nil // only an adoption asks for it
 	if !m.bound {
 		err := r.Objects.Bind(ctx, name, m.order.Ref)
 		if facts.Deleting && meta.IsNoMatchError(err) {

@@ -16,6 +16,7 @@ const holdAgain = 5 * time.Second
 // hold leaves an order that is new while the hub has not answered the session, and lets the report tell what stands.
 func (r *Reconciler) hold(ctx context.Context, w *work.Work, m *memo) error {
 	if m.order != nil {
+		r.Generations.forget(m.order.Ref) // nothing is corrected meanwhile
 		// A kind that is not served has no object that could stand.
 		if err := r.Objects.Bind(ctx, client.ObjectKeyFromObject(w), m.order.Ref); err == nil {
 			m.bound = true

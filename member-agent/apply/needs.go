@@ -46,8 +46,8 @@ func needsOf(w *work.Work) []types.NamespacedName {
 	return needs
 }
 
-// missing returns the needs that do not stand yet and still may. One that is in conflict or not allowed never will, and
-// its own Work tells so.
+// missing returns the needs that do not exist yet and still may. One that is in conflict or not allowed never will, and
+// its own Work tells so. One that another writer changes exists.
 func (r *Reconciler) missing(ctx context.Context, needs []types.NamespacedName) ([]string, error) {
 	var missing []string
 	for _, need := range needs {
@@ -57,7 +57,7 @@ func (r *Reconciler) missing(ctx context.Context, needs []types.NamespacedName) 
 		}
 		outcome, ok := r.Outcomes.Get(need)
 		settled := w != nil && ok && outcome.WorkUID == w.UID && outcome.Generation >= w.Generation &&
-			(outcome.Applied || outcome.Reason == work.ReasonConflict || outcome.Reason == work.ReasonNotAllowed)
+			(outcome.Applied || slices.Contains([]string{work.ReasonConflict, work.ReasonNotAllowed, work.ReasonOverwritten}, outcome.Reason))
 		if !settled {
 			missing = append(missing, need.Name)
 		}

@@ -68,6 +68,8 @@ func TestAwaitNeeds(t *testing.T) {
 	waits("what is refused is tried again", needsPatience-needsQuiet)
 	needed("shop.settings.configmap", Outcome{Generation: 2, Reason: work.ReasonConflict})
 	waits("what is in conflict never comes", 0)
+	needed("shop.settings.configmap", Outcome{Generation: 2, Reason: work.ReasonOverwritten})
+	waits("what another writer changes exists", 0)
 	needed("shop.settings.configmap", Outcome{Generation: 2, Reason: work.ReasonApplyFailed})
 	clk.SetTime(clk.Now().Add(needsPatience))
 	waits("it goes on without", 0)

@@ -21,6 +21,9 @@ type Facts struct {
 	Deleting, Preserve, Suspended bool
 	// Live is the object in the member, nil if there is none.
 	Live *unstructured.Unstructured
+	// Ordered reports whether an order of the Work's name was carried out in this member: this process remembers it, or
+	// the member has a copy of it.
+	Ordered bool
 	// Memory is what the last attempt of this process left, the zero value if there was none.
 	Memory Memory
 	// Now is the time of the decision.
@@ -103,6 +106,8 @@ func Decide(f Facts) Decision {
 		return Decision{Action: Look} // it was adopted in between; a question changes nothing
 	case !ours && f.Order.Adopt != "" && Owner(f.Live) == "":
 		return Decision{Action: decideAdoption(f)}
+	case ours && orphaned(f):
+		return Decision{Action: decideAdoption(f)}
 	case f.Live == nil:
 		return Decision{Action: Create}
 	case isClaim(f.Order.Ref):
@@ -115,6 +120,13 @@ func Decide(f Facts) Decision {
 		return Decision{Wait, f.Memory.CorrectAt.Sub(f.Now)}
 	}
 	return Decision{Action: action}
+}
+
+// orphaned reports whether an object with the mark of this hub is taken over as one without a mark is: it has no order
+// yet, as after an earlier membership or a copy by hand.
+func orphaned(f Facts) bool {
+	return f.Order.Adopt != "" && !f.Ordered && !isClaim(f.Order.Ref) && f.Live.GetDeletionTimestamp() == nil &&
+		CarriedOut(f.Live) <= f.Order.Sequence
 }
 
 // unseen reports whether the object was written so lately that the cache may not have it yet.
@@ -153,8 +165,8 @@ func decideDeletion(f Facts, ours bool) Action {
 	}
 }
 
-// decideAdoption is for a Work that adopts, where nothing stands or something without a mark. What another controller owns,
-// or what is being deleted, is not there to be taken.
+// decideAdoption is for a Work that adopts, where no object exists, or one without a mark or without an order. What
+// another controller owns, or what is being deleted, is not there to be taken.
 func decideAdoption(f Facts) Action {
 	switch {
 	case f.Order.Adopt == topology.AdoptLook && (f.Live == nil || adoptable(f.Live)):

@@ -36,13 +36,11 @@ func (r *Reconciler) write(ctx context.Context, w *work.Work, m *memo, facts Fac
 	if end(err); apierrors.IsAlreadyExists(err) {
 		return ctrl.Result{RequeueAfter: retryFirst}, nil // made in between; the next look sees whose it is
 	}
+	if err != nil && correction != nil {
+		return r.failedCorrection(ctx, w, m, correction, facts.Live, err), nil
+	}
 	if err != nil {
-		result := r.failed(w, m, err)
-		if correction != nil && !passing(err) {
-			r.lookUp(ctx, m, correction, facts.Live)
-			r.outcome(w, m, false, work.ReasonOverwritten, fmt.Sprintf("%s: %s", correction.refused(m.order.Ref), cut(withoutObject(err.Error()))))
-		}
-		return result, nil
+		return r.failed(w, m, err), nil
 	}
 	if err := r.accept(m, answer); err != nil {
 		return ctrl.Result{}, err
@@ -76,13 +74,32 @@ func (r *Reconciler) create(ctx context.Context, desired *unstructured.Unstructu
 	return answer, err
 }
 
-func (r *Reconciler) replace(ctx context.Context, m *memo, live *unstructured.Unstructured, options ...client.PatchOption) (*unstructured.Unstructured, error) {
+// replace makes what of the object belongs to the order equal to it. live may be older than the object: what the patch
+// rests on is read anew then, once.
+func (r *Reconciler) replace(
+	ctx context.Context, m *memo, live *unstructured.Unstructured, options ...client.PatchOption,
+) (*unstructured.Unstructured, error) {
+	options = append(options, client.FieldOwner(FieldManager), strict)
+	answer, err := r.patch(ctx, m, live, options)
+	if !apierrors.IsInvalid(err) {
+		return answer, err
+	}
+	fresh := shell(live)
+	if r.reader.Get(ctx, client.ObjectKeyFromObject(live), fresh) != nil || fresh.GetUID() != live.GetUID() ||
+		Owner(fresh) != Owner(live) || fresh.GetResourceVersion() == live.GetResourceVersion() {
+		return answer, err
+	}
+	return r.patch(ctx, m, fresh, options)
+}
+
+func (r *Reconciler) patch(
+	ctx context.Context, m *memo, live *unstructured.Unstructured, options []client.PatchOption,
+) (*unstructured.Unstructured, error) {
 	patch, err := ownership.Replace(live, m.order.Desired, m.previous)
 	if err != nil {
 		return nil, err
 	}
 	answer := shell(live)
-	options = append(options, client.FieldOwner(FieldManager), strict)
 	return answer, r.member.Patch(ctx, answer, client.RawPatch(types.JSONPatchType, patch), options...)
 }
 
@@ -104,7 +121,7 @@ func (r *Reconciler) accept(m *memo, answer *unstructured.Unstructured) error {
 		Applied: true, Hash: m.order.Hash, At: r.Clock.Now(), Digest: digest, Note: note, CorrectAt: m.CorrectAt,
 		UID: answer.GetUID(), Generation: answer.GetGeneration(), Version: answer.GetResourceVersion(),
 	}
-	m.previous = ownership.KeysOf(m.order.Desired)
+	m.previous, m.admitted = ownership.PreviousOf(m.order.Desired), changes
 	r.Generations.accept(m.order.Ref, answer.GetUID(), answer.GetGeneration())
 	return nil
 }

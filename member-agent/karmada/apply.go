@@ -26,7 +26,7 @@ type sent struct {
 	uid     types.UID
 	version string
 	digest  string
-	keys    ownership.Keys
+	keys    ownership.Previous
 }
 
 // outcome is what came of a Work. held: nothing was tried.
@@ -64,7 +64,7 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, o *order, live 
 	}
 	r.mu.Lock()
 	r.sent[key] = sent{
-		hash: o.hash, uid: answer.GetUID(), version: answer.GetResourceVersion(), digest: digest, keys: ownership.KeysOf(o.desired),
+		hash: o.hash, uid: answer.GetUID(), version: answer.GetResourceVersion(), digest: digest, keys: ownership.PreviousOf(o.desired),
 	}
 	r.mu.Unlock()
 	return ctrl.Result{}, r.report(ctx, w, o, answer, outcome{applied: true, message: appliedMessage})
@@ -99,14 +99,14 @@ func (r *Reconciler) write(ctx context.Context, key types.NamespacedName, o *ord
 
 // previous returns the labels and annotations of the order before: as this process wrote them, and as Karmada lists them on
 // the object.
-func (r *Reconciler) previous(key types.NamespacedName, live *unstructured.Unstructured) ownership.Keys {
+func (r *Reconciler) previous(key types.NamespacedName, live *unstructured.Unstructured) ownership.Previous {
 	r.mu.Lock()
 	keys := r.sent[key].keys
 	r.mu.Unlock()
 	listed := func(annotation string) []string {
 		return strings.FieldsFunc(live.GetAnnotations()[annotation], func(c rune) bool { return c == ',' })
 	}
-	return keys.With(ownership.Keys{Labels: listed(annotationManagedLabels), Annotations: listed(annotationManagedAnnotations)})
+	return keys.With(ownership.Previous{Labels: listed(annotationManagedLabels), Annotations: listed(annotationManagedAnnotations)})
 }
 
 // stands tells whether what was written last is what is asked for and what is seen.

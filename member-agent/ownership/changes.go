@@ -89,6 +89,40 @@ func Changes(wanted, found, desired *unstructured.Unstructured) ([]Change, error
 	return c.changes, nil
 }
 
+// MetadataChanges returns the labels and annotations of the order that an object has otherwise, or not at all.
+func MetadataChanges(found, desired *unstructured.Unstructured) []Change {
+	var changes []Change
+	compare := func(field string, want, have map[string]string) {
+		for _, key := range slices.Sorted(maps.Keys(want)) {
+			if got, ok := have[key]; !ok {
+				changes = append(changes, Change{Path: []string{"metadata", field, key}, Ordered: text(want[key])})
+			} else if got != want[key] {
+				changes = append(changes, Change{Path: []string{"metadata", field, key}, Ordered: text(want[key]), Found: text(got)})
+			}
+		}
+	}
+	compare("labels", desired.GetLabels(), found.GetLabels())
+	compare("annotations", desired.GetAnnotations(), found.GetAnnotations())
+	return changes
+}
+
+// Unexplained returns the changes without those that were accepted when the object was written, such as what a webhook
+// of the member's admission adds. Fields that were accepted with another value come last: a webhook may give a new one
+// with each write.
+func Unexplained(changes []Change, accepted func(Change) (field, value bool)) []Change {
+	var others, revalued []Change
+	for _, c := range changes {
+		switch field, value := accepted(c); {
+		case value:
+		case field:
+			revalued = append(revalued, c)
+		default:
+			others = append(others, c)
+		}
+	}
+	return append(others, revalued...)
+}
+
 // dropTargetPorts removes target ports that are the ports of a Service themselves, as an API server fills in.
 func dropTargetPorts(service map[string]any) {
 	ports, _, _ := unstructured.NestedFieldNoCopy(service, "spec", "ports") // another type has no ports

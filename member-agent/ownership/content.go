@@ -17,25 +17,35 @@ import (
 // digestVersion changes when equal objects get other digests. A digest of another version says nothing.
 const digestVersion = "1:"
 
-// fieldsOf returns the top-level fields of an object that belong to an order, sorted.
+var jobKind = schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"}
+
+// fieldsOf returns the top-level fields of an object that belong to an order, sorted. Controllers of the member add
+// image pull secrets to each ServiceAccount: its fields belong to an order that has them.
 func fieldsOf(desired *unstructured.Unstructured) []string {
 	fields := map[string]bool{}
+	for _, field := range orderedFields(desired) {
+		fields[field] = true
+	}
 	switch desired.GroupVersionKind().GroupKind() {
 	case schema.GroupKind{Kind: "ConfigMap"}:
-		fields = map[string]bool{"data": true, "binaryData": true, "immutable": true}
+		fields["data"], fields["binaryData"], fields["immutable"] = true, true, true
 	case schema.GroupKind{Kind: "Secret"}:
-		fields = map[string]bool{"data": true, "immutable": true}
-	case schema.GroupKind{Kind: "ServiceAccount"}:
-		fields = map[string]bool{"imagePullSecrets": true, "automountServiceAccountToken": true}
+		fields["data"], fields["immutable"] = true, true
 	}
+	return slices.Sorted(maps.Keys(fields))
+}
+
+// orderedFields returns the top-level fields of content that an order has.
+func orderedFields(desired *unstructured.Unstructured) []string {
+	var fields []string
 	for field := range desired.Object {
 		switch field {
 		case "apiVersion", "kind", "metadata", "status":
 		default:
-			fields[field] = true
+			fields = append(fields, field)
 		}
 	}
-	return slices.Sorted(maps.Keys(fields))
+	return fields
 }
 
 // Known reports whether all is known that a server, or another controller, assigns in objects of a kind, so that their content
@@ -68,8 +78,10 @@ func assigned(kind schema.GroupKind) []assignment {
 			all = append(all, assignment{path: []string{"spec", field}})
 		}
 		all = append(all, assignment{path: []string{"spec", "ports", "*", "nodePort"}})
-	case schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"}:
+		all = append(all, assignment{path: []string{"spec", "loadBalancerClass"}, keep: true})
+	case jobKind:
 		all = append(all, assignment{path: []string{"spec", "selector"}, keep: true})
+		all = append(all, assignment{path: []string{"spec", "suspend"}, keep: true})
 		for _, label := range []string{batchv1.ControllerUidLabel, batchv1.JobNameLabel, "controller-uid", "job-name"} {
 			all = append(all, assignment{path: []string{"spec", "template", "metadata", "labels", label}, keep: true})
 		}

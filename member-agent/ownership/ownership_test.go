@@ -30,9 +30,19 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 }
 
 // replaced returns live after the patch for desired.
-func replaced(t *testing.T, live, desired *unstructured.Unstructured, previous ownership.Keys) *unstructured.Unstructured {
+func replaced(t *testing.T, live, desired *unstructured.Unstructured, previous ownership.Previous) *unstructured.Unstructured {
 	t.Helper()
-	data, err := ownership.Replace(live, desired, previous)
+	after, err := patched(t, live, live, desired, previous)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return after
+}
+
+// patched returns live after the patch for desired that was made from what was seen of it.
+func patched(t *testing.T, seen, live, desired *unstructured.Unstructured, previous ownership.Previous) (*unstructured.Unstructured, error) {
+	t.Helper()
+	data, err := ownership.Replace(seen, desired, previous)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,9 +56,9 @@ func replaced(t *testing.T, live, desired *unstructured.Unstructured, previous o
 	}
 	after, err := patch.Apply(raw)
 	if err != nil {
-		t.Fatalf("patch %s of %s: %v", data, raw, err)
+		return nil, fmt.Errorf("patch %s of %s: %w", data, raw, err)
 	}
-	return parse(t, string(after))
+	return parse(t, string(after)), nil
 }
 
 // world makes random objects.
@@ -87,6 +97,9 @@ func (w world) strings() map[string]string {
 	for range w.IntN(4) {
 		out[[]string{"app", "example.com/x", "y~z"}[w.IntN(3)]] = fmt.Sprint("v", w.IntN(2))
 	}
+	if len(out) == 0 {
+		return nil // an API server stores no empty ones
+	}
 	return out
 }
 
@@ -120,7 +133,7 @@ func TestCase1And2ReplaceMakesContentEqual(t *testing.T) {
 	for i := range *cases {
 		kind := []string{"ConfigMap", "Thing"}[i%2]
 		live, desired, before := w.object(kind), w.object(kind), w.object(kind)
-		after := replaced(t, live, desired, ownership.KeysOf(before))
+		after := replaced(t, live, desired, ownership.PreviousOf(before))
 		want, got := ownership.Content(desired, desired), ownership.Content(after, desired)
 		if !reflect.DeepEqual(want, got) {
 			t.Fatalf("case %d: content %v, want %v", i, got, want)
@@ -131,10 +144,58 @@ func TestCase1And2ReplaceMakesContentEqual(t *testing.T) {
 		entries(t, i, live.GetLabels(), desired.GetLabels(), before.GetLabels(), after.GetLabels())
 		entries(t, i, live.GetAnnotations(), desired.GetAnnotations(), before.GetAnnotations(), after.GetAnnotations())
 		a, errA := ownership.Digest(after, desired)
-		b, errB := ownership.Digest(replaced(t, after, desired, ownership.Keys{}), desired)
+		b, errB := ownership.Digest(replaced(t, after, desired, ownership.Previous{}), desired)
 		if a != b || errA != nil || errB != nil {
 			t.Fatalf("case %d: a second write changed something (%v, %v)", i, errA, errB)
 		}
+	}
+}
+
+// TestCase1And2ReplaceFromStaleView: what belongs to the order equals it also where the object was seen before others
+// changed it, and before the agent's own last write.
+func TestCase1And2ReplaceFromStaleView(t *testing.T) {
+	w := world{rand.New(rand.NewPCG(3, 4))}
+	refused := 0
+	for i := range *cases {
+		kind := []string{"ConfigMap", "Thing"}[i%2]
+		seen, live, desired, before := w.object(kind), w.object(kind), w.object(kind), w.object(kind)
+		after, err := patched(t, seen, live, desired, ownership.PreviousOf(before))
+		if err != nil {
+			// Only an object with its first labels or annotations, or its last ones gone, is read anew.
+			if len(seen.GetLabels()) > 0 == (len(live.GetLabels()) > 0) && len(seen.GetAnnotations()) > 0 == (len(live.GetAnnotations()) > 0) {
+				t.Fatalf("case %d: %v", i, err)
+			}
+			refused++
+			continue
+		}
+		want, got := ownership.Content(desired, desired), ownership.Content(after, desired)
+		if !reflect.DeepEqual(want, got) {
+			t.Fatalf("case %d: content %v, want %v", i, got, want)
+		}
+		if len(seen.GetLabels()) > 0 {
+			entries(t, i, live.GetLabels(), desired.GetLabels(), before.GetLabels(), after.GetLabels())
+		}
+		if len(seen.GetAnnotations()) > 0 {
+			entries(t, i, live.GetAnnotations(), desired.GetAnnotations(), before.GetAnnotations(), after.GetAnnotations())
+		}
+	}
+	if refused > *cases*2/3 {
+		t.Errorf("%d of %d patches were refused", refused, *cases)
+	}
+}
+
+// TestKeptValuesAreNotTakenBack: a value that the order leaves to the member is not replaced by an older one.
+func TestKeptValuesAreNotTakenBack(t *testing.T) {
+	deployment := func(replicas int) *unstructured.Unstructured {
+		return parse(t, fmt.Sprintf(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"x","uid":"u"},"spec":{"replicas":%d,"paused":true}}`, replicas))
+	}
+	desired := deployment(0)
+	unstructured.RemoveNestedField(desired.Object, "spec", "replicas")
+	if after, err := patched(t, deployment(3), deployment(7), desired, ownership.Previous{}); err == nil {
+		t.Errorf("the patch was taken: %v", after.Object)
+	}
+	if _, err := patched(t, deployment(7), deployment(7), desired, ownership.Previous{}); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -186,16 +247,46 @@ func TestAssignedFieldsStay(t *testing.T) {
 			`"batch.kubernetes.io/controller-uid":"u"`, "", true,
 		},
 		{
+			"the class of a load balancer",
+			`{"apiVersion":"v1","kind":"Service","metadata":{"name":"x"},"spec":{"type":"LoadBalancer","loadBalancerClass":"cloud/nlb"}}`,
+			`{"apiVersion":"v1","kind":"Service","metadata":{"name":"x"},"spec":{"type":"LoadBalancer"}}`,
+			`"loadBalancerClass":"cloud/nlb"`, "", true,
+		},
+		{
+			"the class of a load balancer that the order has",
+			`{"apiVersion":"v1","kind":"Service","metadata":{"name":"x"},"spec":{"type":"LoadBalancer","loadBalancerClass":"theirs"}}`,
+			`{"apiVersion":"v1","kind":"Service","metadata":{"name":"x"},"spec":{"type":"LoadBalancer","loadBalancerClass":"ours"}}`,
+			`"loadBalancerClass":"ours"`, "theirs", false,
+		},
+		{
+			"a Job that a queue suspended",
+			`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"x"},"spec":{"suspend":true,"parallelism":1}}`,
+			`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"x"},"spec":{"parallelism":1}}`,
+			`"suspend":true`, "", true,
+		},
+		{
+			"a Job that the order suspends",
+			`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"x"},"spec":{"suspend":false}}`,
+			`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"x"},"spec":{"suspend":true}}`,
+			`"suspend":true`, `"suspend":false`, false,
+		},
+		{
 			"a selector of a Job that is the user's",
 			`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"x"},"spec":{"manualSelector":true,"selector":{"matchLabels":{"app":"theirs"}}}}`,
 			`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"x"},"spec":{"manualSelector":true,"selector":{"matchLabels":{"app":"x"}}}}`,
 			`"app":"x"`, "theirs", false,
 		},
 		{
-			"tokens of a ServiceAccount",
-			`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"x"},"secrets":[{"name":"token"}],"imagePullSecrets":[{"name":"theirs"}]}`,
-			`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"x"}}`,
-			`{"op":"remove","path":"/imagePullSecrets"}`, "/secrets", false,
+			"what controllers of the member add to a ServiceAccount",
+			`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"x","uid":"u"},"secrets":[{"name":"token"}],"imagePullSecrets":[{"name":"theirs"}],"automountServiceAccountToken":false}`,
+			`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"x","labels":{"a":"b"}}}`,
+			`"a":"b"`, `ecret`, true,
+		},
+		{
+			"image pull secrets of the order",
+			`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"x"},"imagePullSecrets":[{"name":"ours"},{"name":"theirs"}]}`,
+			`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"x"},"imagePullSecrets":[{"name":"ours"}]}`,
+			`"value":[{"name":"ours"}]`, `theirs`, false,
 		},
 		{
 			"keys of a ConfigMap that the order has not",
@@ -206,7 +297,7 @@ func TestAssignedFieldsStay(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			live, desired := parse(t, tc.live), parse(t, tc.desired)
-			patch, err := ownership.Replace(live, desired, ownership.Keys{})
+			patch, err := ownership.Replace(live, desired, ownership.Previous{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -217,6 +308,59 @@ func TestAssignedFieldsStay(t *testing.T) {
 			b, _ := ownership.Digest(desired, desired)
 			if (a == b) != tc.same {
 				t.Errorf("the digests are equal: %t, want %t", a == b, tc.same)
+			}
+		})
+	}
+}
+
+func TestFieldsOfPreviousOrderAreRemoved(t *testing.T) {
+	for _, tc := range []struct{ name, before, now, live, field string }{
+		{"ServiceAccount", `"imagePullSecrets":[{"name":"ours"}]`, `"automountServiceAccountToken":false`, `"imagePullSecrets":[{"name":"ours"},{"name":"theirs"}]`, "imagePullSecrets"},
+		{"ServiceAccount", `"automountServiceAccountToken":false`, `"imagePullSecrets":[]`, `"automountServiceAccountToken":false`, "automountServiceAccountToken"},
+		{"ConfigMap", `"data":{"a":"1"}`, `"immutable":false`, `"data":{"a":"1"}`, "data"},
+		{"ConfigMap", `"binaryData":{"a":"MQ=="}`, `"immutable":false`, `"binaryData":{"a":"MQ=="}`, "binaryData"},
+		{"Secret", `"data":{"a":"MQ=="}`, `"immutable":false`, `"data":{"a":"MQ=="}`, "data"},
+	} {
+		t.Run(tc.name+" "+tc.field, func(t *testing.T) {
+			object := func(content string) *unstructured.Unstructured {
+				return parse(t, fmt.Sprintf(`{"apiVersion":"v1","kind":%q,"metadata":{"name":"x","uid":"u"},%s}`, tc.name, content))
+			}
+			before := ownership.PreviousOf(object(tc.before))
+			for what, previous := range map[string]ownership.Previous{"": before, "with one that was not carried out": before.With(ownership.PreviousOf(object(tc.now)))} {
+				if got, stays := replaced(t, object(tc.live), object(tc.now), previous).Object[tc.field]; stays {
+					t.Errorf("%s is still %v %s", tc.field, got, what)
+				}
+			}
+			// Data of a ConfigMap or Secret belongs to the order whether it has any or not.
+			_, stays := replaced(t, object(tc.live), object(tc.now), ownership.Previous{}).Object[tc.field]
+			if stays != (tc.name == "ServiceAccount") {
+				t.Errorf("%s stays: %t, and no order had it", tc.field, stays)
+			}
+		})
+	}
+}
+
+func TestTemplateOfJobStaysUnlessOrderedAnew(t *testing.T) {
+	job := func(image, more string) *unstructured.Unstructured {
+		return parse(t, fmt.Sprintf(`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"x","uid":"u"},"spec":{"template":{"spec":{
+			"containers":[{"name":"c","image":%q}]%s}}}}`, image, more))
+	}
+	const injected = `,"nodeSelector":{"pool":"batch"}`
+	for _, tc := range []struct {
+		name     string
+		previous ownership.Previous
+		kept     bool
+	}{
+		{"ordered before", ownership.PreviousOf(job("x:1", "")), true},
+		{"ordered before, and another order was not carried out", ownership.PreviousOf(job("x:1", "")).With(ownership.PreviousOf(job("x:2", ""))), true},
+		{"ordered anew", ownership.PreviousOf(job("x:0", "")), false},
+		{"nothing is known of an order before", ownership.Previous{}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			after := replaced(t, job("x:1", injected), job("x:1", ""), tc.previous)
+			_, kept, err := unstructured.NestedMap(after.Object, "spec", "template", "spec", "nodeSelector")
+			if err != nil || kept != tc.kept {
+				t.Errorf("what a webhook changed in the template is kept: %t, want %t (%v)", kept, tc.kept, err)
 			}
 		})
 	}
@@ -310,5 +454,18 @@ func TestManagerIsTheLastWriter(t *testing.T) {
 		if got := ownership.Manager(u, strings.Fields(tc.path), "flotilla-agent"); got != tc.want {
 			t.Errorf("%s was written by %q, want %q", tc.path, got, tc.want)
 		}
+	}
+}
+
+func TestMetadataChangesAreNamed(t *testing.T) {
+	ordered := parse(t, `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x","labels":{"a":"1","b":"2"},"annotations":{"example.com/c":"3","d":"4"}}}`)
+	found := parse(t, `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x","labels":{"a":"1","b":"9","theirs":"x"},"annotations":{"example.com/c":"8"}}}`)
+	got := ownership.Sentence(ownership.MetadataChanges(found, ordered))
+	want := `metadata.labels.b is "9" (ordered: "2"), metadata.annotations.d is missing (ordered: "4"), metadata.annotations.example.com/c is "8" (ordered: "3")`
+	if got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if changes := ownership.MetadataChanges(ordered, ordered); len(changes) > 0 {
+		t.Errorf("%v are no changes", changes)
 	}
 }

@@ -11,23 +11,49 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Keys are names of labels and annotations.
-type Keys struct{ Labels, Annotations []string }
+// Previous is what is known of the orders before the present one. The zero value knows nothing.
+type Previous struct {
+	// Labels and Annotations are the keys that those orders had.
+	Labels, Annotations []string
+	// fields are the top-level fields of content that those orders had.
+	fields []string
+	// template is the pod template of a Job as JSON, as it was ordered last; empty for other kinds.
+	template string
+}
 
-// KeysOf returns the keys of an object; none for nil.
-func KeysOf(object *unstructured.Unstructured) Keys {
+// PreviousOf returns what the next order has to know of an order that was carried out; the zero value for nil.
+func PreviousOf(object *unstructured.Unstructured) Previous {
 	if object == nil {
-		return Keys{}
+		return Previous{}
 	}
-	return Keys{
+	return Previous{
 		Labels:      slices.Sorted(maps.Keys(object.GetLabels())),
 		Annotations: slices.Sorted(maps.Keys(object.GetAnnotations())),
+		fields:      slices.Sorted(slices.Values(orderedFields(object))),
+		template:    jobTemplate(object),
 	}
 }
 
-// With returns the keys of both.
-func (k Keys) With(o Keys) Keys {
-	return Keys{Labels: union(k.Labels, o.Labels), Annotations: union(k.Annotations, o.Annotations)}
+// With adds the keys and fields of an order that may have been carried out in part.
+func (p Previous) With(o Previous) Previous {
+	p.Labels, p.Annotations, p.fields = union(p.Labels, o.Labels), union(p.Annotations, o.Annotations), union(p.fields, o.fields)
+	return p
+}
+
+// jobTemplate returns the pod template of a Job as JSON; empty for other kinds.
+func jobTemplate(object *unstructured.Unstructured) string {
+	if object.GroupVersionKind().GroupKind() != jobKind {
+		return ""
+	}
+	template, found, err := unstructured.NestedFieldNoCopy(object.Object, "spec", "template")
+	if !found || err != nil {
+		return ""
+	}
+	data, err := json.Marshal(template) // keys are sorted
+	if err != nil {
+		return "" // what was decoded from JSON can be encoded
+	}
+	return string(data)
 }
 
 func union(a, b []string) []string {
@@ -43,26 +69,44 @@ func add(path string, value any) operation {
 	return operation{"op": "add", "path": path, "value": value} // replaces what the path has
 }
 
-func remove(path string) operation { return operation{"op": "remove", "path": path} }
+func test(path string, value any) operation {
+	return operation{"op": "test", "path": path, "value": value} // null also stands for an absent field
+}
 
-// Replace returns the JSON patch that makes what belongs to the order equal to it, in one write. live is the object as it
-// was seen last; the patch fails if another object has its name by now. It needs no resourceVersion: what others change
-// meanwhile in the content is replaced, and the rest is theirs. previous are the labels and annotations of the order before:
-// those that the new one does not have are removed.
-func Replace(live, desired *unstructured.Unstructured, previous Keys) ([]byte, error) {
-	steps := []operation{{"op": "test", "path": "/metadata/uid", "value": live.GetUID()}}
+// erase removes what the path has, if it has anything: a step that removes an absent field fails.
+func erase(path string) []operation {
+	return []operation{add(path, ""), {"op": "remove", "path": path}}
+}
+
+// Replace returns the JSON patch that makes what belongs to the order equal to it, in one write. live is the object as
+// it was seen last, which may be older than the object that the patch meets: what belongs to the order is then replaced
+// or removed all the same. The patch fails if another object has the name by now, or if a value has changed that is
+// kept from live. Repeat it from a fresh read then. previous is what the orders before had: labels, annotations and
+// top-level fields that the new one does not have are removed.
+func Replace(live, desired *unstructured.Unstructured, previous Previous) ([]byte, error) {
+	steps := []operation{test("/metadata/uid", live.GetUID())}
 	content := map[string]any{}
-	for _, field := range fieldsOf(desired) {
+	var absent []string
+	for _, field := range union(fieldsOf(desired), previous.fields) {
 		if value, ok := desired.Object[field]; ok {
 			content[field] = runtime.DeepCopyJSONValue(value)
-		} else if _, stands := live.Object[field]; stands {
-			steps = append(steps, remove("/"+escape(field)))
+		} else {
+			absent = append(absent, field)
 		}
+	}
+	if template := jobTemplate(desired); template != "" && template == previous.template {
+		// It is immutable, and a webhook or a queue may have changed it when the Job was created or released. A template that
+		// was ordered anew is not kept: the API server refuses it.
+		unstructured.RemoveNestedField(content, "spec", "template")
+		steps = append(steps, keep(content, live.Object, []string{"spec", "template"})...)
 	}
 	for _, a := range assigned(desired.GroupVersionKind().GroupKind()) {
 		if a.keep {
-			keep(content, live.Object, a.path)
+			steps = append(steps, keep(content, live.Object, a.path)...)
 		}
+	}
+	for _, field := range absent {
+		steps = append(steps, erase("/"+escape(field))...)
 	}
 	for _, field := range slices.Sorted(maps.Keys(content)) {
 		steps = append(steps, add("/"+escape(field), content[field]))
@@ -76,36 +120,41 @@ func Replace(live, desired *unstructured.Unstructured, previous Keys) ([]byte, e
 	return patch, nil
 }
 
-// keep gives the content the value at path of the live object, where it has none. The content has the top-level field.
-func keep(content, live map[string]any, path []string) {
+// keep gives the content the value at path of the live object, where it has none, and returns the step that fails if
+// the object has another value by now. The content has the top-level field.
+func keep(content, live map[string]any, path []string) []operation {
 	value, found, err := unstructured.NestedFieldCopy(live, path...)
 	if _, top := content[path[0]]; !top || !found || err != nil {
-		return
+		return nil
 	}
 	if _, has, err := unstructured.NestedFieldNoCopy(content, path...); has || err != nil {
-		return
+		return nil
 	}
-	// It errs only where the order has another type on the way, which the API server refuses.
-	_ = unstructured.SetNestedField(content, value, path...)
+	if unstructured.SetNestedField(content, value, path...) != nil {
+		return nil // the order has another type on the way, which the API server refuses
+	}
+	var pointer strings.Builder
+	for _, part := range path {
+		pointer.WriteString("/" + escape(part))
+	}
+	return []operation{test(pointer.String(), value)}
 }
 
 // entries returns the steps that bring want into the map at path, and take out what the order before had and this one has not.
 func entries(path string, have, want map[string]string, previous []string) []operation {
+	if len(have) == 0 && len(want) == 0 {
+		return nil
+	}
 	if len(have) == 0 {
-		if len(want) == 0 {
-			return nil
-		}
-		return []operation{add(path, want)}
+		return []operation{test(path, nil), add(path, want)} // what another writer added meanwhile is not replaced
 	}
 	var steps []operation
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		steps = append(steps, add(path+"/"+escape(key), want[key]))
 	}
 	for _, key := range previous {
-		_, ordered := want[key]
-		_, stands := have[key]
-		if !ordered && stands {
-			steps = append(steps, remove(path+"/"+escape(key)))
+		if _, ordered := want[key]; !ordered {
+			steps = append(steps, erase(path+"/"+escape(key))...)
 		}
 	}
 	return steps

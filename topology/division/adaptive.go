@@ -21,6 +21,9 @@ type Seen struct {
 	Reserved int32
 	// Unschedulable: pods of the subset could not be scheduled, and it is not yet time to try again.
 	Unschedulable bool
+	// Waiting: the last decision left pods without a node in the subset, because no other one took them. They stay until
+	// others have found nodes: an open subset is tried with one pod at a time. [Reserve] does not use it.
+	Waiting bool
 	// Unsteady: an update may take down more of the ready pods than the limits allow, because its controller has not seen
 	// the newest limits. They stay, and no other pod goes because of them; only [Reserve] uses it.
 	Unsteady bool
@@ -51,13 +54,16 @@ func adapt(n int32, subsets []Subset, seen []Seen, step int64) ([]SubsetShare, e
 		return nil, err
 	}
 	ideal := idealOf(int64(n), places)
-	base, waiting := baseOf(int64(n), step, places, ideal)
+	base, waiting, kept := baseOf(int64(n), step, places, ideal)
 	given := slices.Clone(base)
 	step -= keepWhileMinsStart(step, places, given)
+	if kept > 0 {
+		step = min(step, 1) // pods wait already, so that one more tells whether an open subset has room
+	}
 	step = fill(step, given, func(i int) int64 { return min(places[i].exist, ideal[i]) })
 	fill(step, given, func(i int) int64 {
-		if places[i].closed {
-			return 0
+		if places[i].closed || kept > 0 && given[i] > places[i].bound {
+			return 0 // or a pod tries it already
 		}
 		return ideal[i]
 	})
@@ -102,6 +108,7 @@ type place struct {
 	stays     int64 // how many of replicas are ready; more than ready if these are unsteady
 	bound     int64 // how many of replicas have a node
 	exist     int64 // how many of replicas work or may get to: those with a node, if it is closed; all, if it is open
+	waits     bool  // it is closed, and pods without a node were left in it
 	healthy   int64 // what it has without the reserved pods
 	closed    bool
 }
@@ -126,7 +133,7 @@ func observe(n int32, subsets []Subset, seen []Seen) ([]place, error) {
 				s.Name, seen[i].Replicas, seen[i].Ready, seen[i].Starting, seen[i].Bound, seen[i].Reserved)
 		}
 		p := &places[i]
-		p.closed = seen[i].Unschedulable
+		p.closed, p.waits = seen[i].Unschedulable, seen[i].Unschedulable && seen[i].Waiting
 		p.replicas = int64(seen[i].Replicas)
 		p.healthy = max(p.replicas-int64(seen[i].Reserved), 0)
 		if !p.closed {
@@ -225,8 +232,9 @@ func idealOf(n int64, places []place) []int64 {
 }
 
 // baseOf divides n without moving what works; step is how many pods more may exist while pods return. The second result is
-// the part of a closed subset that waits there because no open one may take it.
-func baseOf(n, step int64, places []place, ideal []int64) (base, waiting []int64) {
+// the part of a closed subset that waits there because no open one may take it, the third how many wait as before although
+// an open one may have room.
+func baseOf(n, step int64, places []place, ideal []int64) (base, waiting []int64, kept int64) {
 	base, waiting = make([]int64, len(places)), make([]int64, len(places))
 	// The min of a closed subset comes first: the pod that waits there is how the subset is tried again. Without it the
 	// subset would open when its time is over, get a pod, and lose it again.
@@ -253,6 +261,7 @@ func baseOf(n, step int64, places []place, ideal []int64) (base, waiting []int64
 	// The rest is divided as if nothing ran.
 	n = fill(n, base, func(i int) int64 { return places[i].low })
 	n = fill(n, base, func(i int) int64 { return places[i].floor() })
+	n, kept = keepWaiting(n, base, waiting, places)
 	n = fill(n, base, func(i int) int64 {
 		if places[i].closed {
 			return 0
@@ -262,9 +271,35 @@ func baseOf(n, step int64, places []place, ideal []int64) (base, waiting []int64
 	before := slices.Clone(base)
 	fill(n, base, func(i int) int64 { return places[i].high })
 	for i := range base {
+		waiting[i] += base[i] - before[i]
+	}
+	return base, waiting, kept
+}
+
+// keepWaiting raises base by pods that wait in closed subsets, less those that have found nodes in open ones. So pods are not
+// deleted in one subset and made in another again and again while all lack room. It returns what is left of n and how many
+// it kept, which it adds to waiting.
+func keepWaiting(n int64, base, waiting []int64, places []place) (left, kept int64) {
+	if !slices.ContainsFunc(places, func(p place) bool { return p.waits }) {
+		return n, 0
+	}
+	n = fill(n, base, func(i int) int64 {
+		if places[i].closed {
+			return 0
+		}
+		return places[i].bound
+	})
+	before := slices.Clone(base)
+	left = fill(n, base, func(i int) int64 {
+		if places[i].waits {
+			return min(places[i].replicas, places[i].high)
+		}
+		return 0
+	})
+	for i := range base {
 		waiting[i] = base[i] - before[i]
 	}
-	return base, waiting
+	return left, n - left
 }
 
 // minReason is a reason that names the user's min, if there is one.

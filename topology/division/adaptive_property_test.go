@@ -47,6 +47,7 @@ func randomAdaptive(random *rand.Rand, reserve bool) adaptiveInput {
 			seen.Starting = random.Int32N(seen.Replicas - seen.Ready + 1)
 		}
 		seen.Bound = seen.Ready + random.Int32N(seen.Replicas-seen.Ready+1)
+		seen.Waiting = !reserve && seen.Unschedulable && random.IntN(2) == 0
 		if reserve {
 			seen.Starting = 0
 			seen.Reserved = 0

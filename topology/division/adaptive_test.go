@@ -1,6 +1,7 @@
 package division
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -33,7 +34,7 @@ func TestAdaptiveIsThePublishedOne(t *testing.T) {
 			starting = starting || !p.closed && p.replicas > max(p.ready, ideal[i])
 			returns = returns || p.ready > ideal[i]
 		}
-		base, waiting := baseOf(n, (n+3)/4, places, ideal)
+		base, waiting, _ := baseOf(n, (n+3)/4, places, ideal)
 		nowhere := int64(0)
 		for _, x := range waiting {
 			nowhere += x
@@ -241,5 +242,42 @@ func TestAdaptiveAttemptsCostNothing(t *testing.T) {
 	}
 	if compared < max(*cases/200, 1)/5 {
 		t.Errorf("only %d worlds had room for all", compared)
+	}
+}
+
+// TestCase7PodsWaitWhereTheyAre: all subsets lack room. An open one is tried with one pod at a time, and the pods that wait in
+// a closed one stay until that one has found a node.
+func TestCase7PodsWaitWhereTheyAre(t *testing.T) {
+	closed := func(replicas, bound int32) Seen {
+		return Seen{Replicas: replicas, Ready: bound, Bound: bound, Unschedulable: true}
+	}
+	waits := func(replicas, bound int32) Seen {
+		s := closed(replicas, bound)
+		s.Waiting = true
+		return s
+	}
+	open := func(replicas, bound int32) Seen { return Seen{Replicas: replicas, Ready: bound, Bound: bound} }
+	for _, tc := range []struct {
+		why  string
+		n    int32
+		seen []Seen
+		want string
+	}{
+		{"the first one closes: all go to the next", 4, []Seen{closed(4, 1), {}}, "a=1 b=3"},
+		{"both are closed: they wait in the first one", 4, []Seen{closed(1, 1), closed(3, 1)}, "a=3 b=1"},
+		{"the second one opens: it is tried with one pod more", 4, []Seen{waits(3, 1), open(1, 1)}, "a=3 b=2"},
+		{"the pod that tries it stays until it counts as stuck", 4, []Seen{waits(3, 1), open(2, 1)}, "a=3 b=2"},
+		{"it found a node: one less waits, and one more tries", 4, []Seen{waits(3, 1), open(2, 2)}, "a=2 b=3"},
+		{"it found none: as before", 4, []Seen{waits(3, 1), closed(2, 1)}, "a=3 b=1"},
+		{"the last one that waits goes", 4, []Seen{waits(2, 1), open(3, 3)}, "a=1 b=3"},
+		{"new pods try it at once", 8, []Seen{waits(3, 1), open(1, 1)}, "a=3 b=5"},
+	} {
+		shares, err := Adaptive(tc.n, []Subset{{Name: "a"}, {Name: "b"}}, tc.seen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprintf("a=%d b=%d", shares[0].Replicas, shares[1].Replicas); got != tc.want {
+			t.Errorf("%s: %s, want %s", tc.why, got, tc.want)
+		}
 	}
 }

@@ -83,6 +83,32 @@ func TestNothingIsDisruptedWithoutAllowance(t *testing.T) {
 	}
 }
 
+// TestSilenceOfTheHubIsNoDeadline: while the hub is silent no pod is updated, and that time does not count for the deadline.
+func TestSilenceOfTheHubIsNoDeadline(t *testing.T) {
+	s := newSimulation(t, 6)
+	s.cs.Spec.ProgressDeadlineSeconds = new(int32(600))
+	s.run("start")
+	s.lent = true
+	s.image("app:2")
+	s.pass()
+	s.over = true
+	for range 5 {
+		s.pass()
+		s.kubelet(func() bool { return false })
+		s.now = s.now.Add(time.Second)
+	}
+	s.now = s.now.Add(15 * time.Minute)
+	s.over = false
+	s.pass()
+	if c := conditionOf(s.cs, v1beta1.CloneSetConditionProgressing); c == nil || c.Status != corev1.ConditionTrue {
+		t.Errorf("Progressing is %+v when the hub is heard again", c)
+	}
+	s.run("the hub is heard again")
+	if got := s.updated(); got != 6 {
+		t.Errorf("%d pods are updated in the end, want 6", got)
+	}
+}
+
 // TestScaleInWithoutAllowance: what was scaled in goes, as far as nothing that counts goes with it.
 func TestScaleInWithoutAllowance(t *testing.T) {
 	s := newSimulation(t, 6)

@@ -106,7 +106,7 @@ func (s *scope) conditions(status v1beta1.CloneSetStatus) []v1beta1.CloneSetCond
 	now := s.facts.Now
 	moved := status.Replicas != s.cs.Status.Replicas || status.UpdatedReplicas != s.cs.Status.UpdatedReplicas ||
 		status.UpdatedAvailableReplicas != s.cs.Status.UpdatedAvailableReplicas || status.AvailableReplicas != s.cs.Status.AvailableReplicas ||
-		status.ObservedGeneration != s.cs.Status.ObservedGeneration
+		status.ObservedGeneration != s.cs.Status.ObservedGeneration || s.heardAgain()
 	rolling := s.cs.Spec.UpdateStrategy.RollingUpdate
 	facts := conditions.Facts{
 		Desired: s.facts.Limits.Replicas, ExpectedUpdated: s.plan.ExpectedUpdated,
@@ -173,6 +173,13 @@ const (
 	conditionClaimsOutdated = "VolumeClaimsOutdated"
 	reasonTemplatesChanged  = "ClaimTemplatesChanged"
 )
+
+// heardAgain reports whether the hub lends again after it was silent. The time until then does not count for the deadline.
+func (s *scope) heardAgain() bool {
+	return !s.facts.Over && slices.ContainsFunc(s.cs.Status.Conditions, func(c v1beta1.CloneSetCondition) bool {
+		return c.Type == v1beta1.ConditionReady && c.Reason == conditions.ReasonHubSilent
+	})
+}
 
 // progressed notes on Progressing that something moved now.
 func progressed(have []v1beta1.CloneSetCondition, now time.Time) []v1beta1.CloneSetCondition {

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
@@ -61,27 +62,32 @@ func reserved(pod *corev1.Pod) *corev1.Pod {
 func TestPlace(t *testing.T) {
 	const critical = 30 * time.Second
 	old, young := time.Minute, 20*time.Second
+	refused := &conditions.Cause{Reason: "FailedScale"}
 	tests := []struct {
-		why  string
-		kind kind
-		asks int32
-		pods []*corev1.Pod
-		want placing
+		why    string
+		kind   kind
+		asks   int32
+		pods   []*corev1.Pod
+		want   placing
+		failed *conditions.Cause // of the child's controller
 	}{
-		{"no child's pods wait", cloneSetKind, 2, []*corev1.Pod{ready("p-0", 0), bound("p-1")}, placing{holds: 2}},
-		{"a pod waits for the critical time to pass", cloneSetKind, 2, []*corev1.Pod{ready("p-0", 0), waiting("p-1", young)}, placing{holds: 2, next: 10 * time.Second, lacking: 1}},
-		{"two of three are stuck", cloneSetKind, 3, []*corev1.Pod{ready("p-0", 0), waiting("p-1", old), waiting("p-2", old)}, placing{stuck: 2, holds: 1, lacking: 2}},
-		{"pods that start, or are not made yet, are no reason", deploymentKind, 4, []*corev1.Pod{bound("p-0"), bound("p-1")}, placing{holds: 4, lacking: 2}},
-		{"a pod too many may wait: a surge", cloneSetKind, 2, []*corev1.Pod{ready("p-0", 0), ready("p-1", 0), waiting("p-2", old)}, placing{holds: 2}},
-		{"the child was made smaller, and has not done it yet", cloneSetKind, 1, []*corev1.Pod{ready("p-0", 0), waiting("p-1", old), waiting("p-2", old)}, placing{holds: 1}},
-		{"one too many and one of its own", cloneSetKind, 2, []*corev1.Pod{ready("p-0", 0), waiting("p-1", old), waiting("p-2", old)}, placing{stuck: 1, holds: 1, lacking: 1}},
-		{"the first pod of a StatefulSet holds up all others", statefulSetKind, 9, []*corev1.Pod{waiting("p-0", old)}, placing{stuck: 1, holds: 0, lacking: 9}},
-		{"the last pod of a StatefulSet is stuck", statefulSetKind, 3, []*corev1.Pod{ready("p-0", 0), ready("p-1", 0), waiting("p-2", old)}, placing{stuck: 1, holds: 2, lacking: 1}},
-		{"a StatefulSet cannot give up a pod below one that runs", statefulSetKind, 3, []*corev1.Pod{ready("p-0", 0), waiting("p-1", old), ready("p-2", 0)}, placing{stuck: 1, holds: 3, lacking: 1}},
+		{"no child's pods wait", cloneSetKind, 2, []*corev1.Pod{ready("p-0", 0), bound("p-1")}, placing{holds: 2}, nil},
+		{"a pod waits for the critical time to pass", cloneSetKind, 2, []*corev1.Pod{ready("p-0", 0), waiting("p-1", young)}, placing{holds: 2, next: 10 * time.Second, lacking: 1, unbound: 1}, nil},
+		{"two of three are stuck", cloneSetKind, 3, []*corev1.Pod{ready("p-0", 0), waiting("p-1", old), waiting("p-2", old)}, placing{stuck: 2, holds: 1, lacking: 2, unbound: 2}, nil},
+		{"pods that start, or are not made yet, are no reason", deploymentKind, 4, []*corev1.Pod{bound("p-0"), bound("p-1")}, placing{holds: 4, lacking: 2, unbound: 2}, nil},
+		{"a pod too many may wait: a surge", cloneSetKind, 2, []*corev1.Pod{ready("p-0", 0), ready("p-1", 0), waiting("p-2", old)}, placing{holds: 2}, nil},
+		{"the child was made smaller, and has not done it yet", cloneSetKind, 1, []*corev1.Pod{ready("p-0", 0), waiting("p-1", old), waiting("p-2", old)}, placing{holds: 1}, nil},
+		{"one too many and one of its own", cloneSetKind, 2, []*corev1.Pod{ready("p-0", 0), waiting("p-1", old), waiting("p-2", old)}, placing{stuck: 1, holds: 1, lacking: 1, unbound: 1}, nil},
+		{"the first pod of a StatefulSet holds up all others", statefulSetKind, 9, []*corev1.Pod{waiting("p-0", old)}, placing{stuck: 1, holds: 0, lacking: 9, unbound: 9}, nil},
+		{"the last pod of a StatefulSet is stuck", statefulSetKind, 3, []*corev1.Pod{ready("p-0", 0), ready("p-1", 0), waiting("p-2", old)}, placing{stuck: 1, holds: 2, lacking: 1, unbound: 1}, nil},
+		{"a StatefulSet cannot give up a pod below one that runs", statefulSetKind, 3, []*corev1.Pod{ready("p-0", 0), waiting("p-1", old), ready("p-2", 0)}, placing{stuck: 1, holds: 3, lacking: 1, unbound: 1}, nil},
+		{"pods that a quota refuses say nothing of nodes", cloneSetKind, 3, []*corev1.Pod{ready("p-0", 0)}, placing{holds: 3, lacking: 2}, refused},
+		{"pods that a quota refuses, and one that waits", cloneSetKind, 3, []*corev1.Pod{ready("p-0", 0), fresh("p-1")}, placing{holds: 3, lacking: 2, unbound: 1}, refused},
+		{"a pod of a StatefulSet that does not start keeps the next ones from being made", statefulSetKind, 3, []*corev1.Pod{bound("p-0")}, placing{holds: 3, lacking: 2}, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
-			c := &child{kind: tt.kind, replicas: tt.asks, object: emptyOf(tt.kind)}
+			c := &child{kind: tt.kind, replicas: tt.asks, object: emptyOf(tt.kind), failed: tt.failed}
 			if got := place(c, tt.pods, critical, start); got != tt.want {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
@@ -118,7 +124,7 @@ func TestGate(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
-			got := gateOf(tt.old, placing{stuck: tt.stuck, lacking: tt.stuck}, s, start)
+			got := gateOf(tt.old, placing{stuck: tt.stuck, lacking: tt.stuck, unbound: tt.stuck}, s, start)
 			if got.closed != tt.closed || got.turned != tt.turned || got.wait(start) != tt.wait || !got.since.Time.Equal(start.Add(-tt.since)) {
 				t.Errorf("got %+v, opens in %s", got, got.wait(start))
 			}

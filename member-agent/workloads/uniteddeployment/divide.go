@@ -70,10 +70,10 @@ func (p *plan) part(o *observed) {
 // hold lets pods come back to a subset only as far as no more exist than n and the step of division.Adaptive, also while the
 // pods in whose place they come are still going.
 func (p *plan) hold(n int32) {
-	above := -n - (n+3)/4
+	above := -int64(n) - (int64(n)+3)/4
 	for i := range p.subsets {
 		s := &p.subsets[i]
-		above += max(s.desired, s.existing())
+		above += int64(max(s.desired, s.existing()))
 	}
 	for i := range p.subsets {
 		s := &p.subsets[i]
@@ -84,9 +84,9 @@ func (p *plan) hold(n int32) {
 		if s.live != nil {
 			has = s.live.replicas
 		}
-		less := min(above, max(0, s.desired-max(has, s.existing())))
+		less := int32(min(above, int64(max(0, s.desired-max(has, s.existing())))))
 		s.desired, s.later = s.desired-less, less
-		above -= less
+		above -= int64(less)
 	}
 }
 
@@ -150,6 +150,7 @@ func (p *plan) see(o *observed, strategy *schedule, s *subsetPlan, now *child) d
 	}
 	p.turned = p.turned || s.gate.turned
 	seen.Reserved, seen.Unschedulable = s.reserved, s.gate.closed
+	seen.Waiting = old != nil && old.Reason == division.SubsetNoAlternative
 	return seen
 }
 

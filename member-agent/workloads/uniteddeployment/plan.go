@@ -222,6 +222,7 @@ func (p *plan) planSubset(o *observed, want kind, index int) error {
 	live := s.live
 	asked := s.order(o, index)
 	p.pause(o, s, &asked)
+	s.freeze(&asked)
 	if p.teach(o, s, &asked) || p.orderStatefulSet(o, s, &asked) {
 		s.settling = true
 		return nil
@@ -231,7 +232,7 @@ func (p *plan) planSubset(o *observed, want kind, index int) error {
 		return fmt.Errorf("render subset %s: %w", subset.Name, err)
 	}
 	s.paused = paused(object)
-	if s.lack != nil {
+	if s.lack != nil && takesDown(object) {
 		limit(object, *s.lack)
 	}
 	content, err := meaningOf(want, object)

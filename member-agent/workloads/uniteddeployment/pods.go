@@ -20,6 +20,7 @@ import (
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/waits"
 )
 
 // podIndex is the cache index of pods by their child, "<kind>/<name>". Only pods with the label of a subset are in it.
@@ -116,6 +117,8 @@ type placing struct {
 	holds int32
 	// lacking is how many of the pods that the child is to have are without a node: stuck, new, or not made yet.
 	lacking int32
+	// unbound is how many of these wait for a node, or will: not those that something else keeps from being made.
+	unbound int32
 	// next is how long until another pod counts as stuck; 0 if no pod waits.
 	next time.Duration
 }
@@ -139,6 +142,9 @@ func place(c *child, pods []*corev1.Pod, critical time.Duration, now time.Time) 
 	active := int32(len(pods))
 	p.stuck = max(0, stuck-max(0, active-c.replicas))
 	p.lacking = max(0, c.replicas-bound)
+	if p.unbound = p.lacking; keptFromPods(c, pods) {
+		p.unbound = min(p.lacking, active-bound)
+	}
 	switch {
 	case p.stuck == 0:
 	case c.kind == statefulSetKind:
@@ -149,6 +155,18 @@ func place(c *child, pods []*corev1.Pod, critical time.Duration, now time.Time) 
 		p.holds = min(c.replicas, max(c.replicas, active)-stuck)
 	}
 	return p
+}
+
+// keptFromPods reports whether the child's controller makes no pods for another reason than that it has just deleted some: the
+// API server refuses them, or a pod of a StatefulSet that has a node comes first and is not Ready.
+func keptFromPods(c *child, pods []*corev1.Pod) bool {
+	if c.failed != nil {
+		return true
+	}
+	set, ok := c.object.(*appsv1.StatefulSet)
+	return ok && inOrder(set) && slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
+		return pod.Spec.NodeName != "" && !counts.Ready(pod)
+	})
 }
 
 // rank returns the place of a StatefulSet's pod in the order in which they are made, from 0; 0 for pods of other kinds.
@@ -191,8 +209,12 @@ func (h podEvents) Delete(ctx context.Context, e event.DeleteEvent, q queue) {
 // Generic is not used.
 func (podEvents) Generic(context.Context, event.GenericEvent, queue) {}
 
-// facets are what of a pod decides the state of its subset.
-type facets struct{ unschedulable, leaving, reserved, ready bool }
+// facets are what of a pod decides the state of its subset, and what its child waits for.
+type facets struct {
+	unschedulable, leaving, reserved, ready bool
+	failing                                 bool // a container of it cannot start, or ends again and again
+	started                                 bool // all its containers are ready
+}
 
 func facetsOf(object client.Object) facets {
 	pod, ok := object.(*corev1.Pod)
@@ -203,7 +225,13 @@ func facetsOf(object client.Object) facets {
 	return facets{
 		unschedulable: counts.Unschedulable(pod), leaving: !counts.Active(pod),
 		reserved: reserved, ready: reserved && counts.Ready(pod),
+		failing: waits.Failing(pod) != "", started: hasReadyContainers(pod),
 	}
+}
+
+func hasReadyContainers(pod *corev1.Pod) bool {
+	c := counts.Condition(pod, corev1.ContainersReady)
+	return c != nil && c.Status == corev1.ConditionTrue
 }
 
 func (h podEvents) add(ctx context.Context, pod client.Object, q queue) {

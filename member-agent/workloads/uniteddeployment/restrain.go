@@ -1,11 +1,14 @@
 package uniteddeployment
 
 import (
+	"math"
+
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 )
 
@@ -15,7 +18,7 @@ import (
 // Pods that find a node in no subset are not waited for. now are the children that have the pods of each subset.
 func (p *plan) restrain(o *observed, now []*child, n int32) {
 	downs := make([]down, 0, len(p.subsets))
-	var ready, hope, byPlain, byDesired int32
+	var ready, hope, byPlain, byDesired int64
 	for i := range p.subsets {
 		s := &p.subsets[i]
 		d := down{subset: s}
@@ -28,14 +31,21 @@ func (p *plan) restrain(o *observed, now []*child, n int32) {
 			return // the child's controller says so
 		}
 		desired, _ := budget.Scaled(*value, s.desired, budget.Up) // it could be read before
-		ready, hope = ready+d.ready, hope+s.hope()
-		byPlain, byDesired = byPlain+min(plain, s.plain), byDesired+min(desired, s.desired)
-		if s.live == nil || !s.updating(o.revision) || !takesDown(s.live.object) {
+		ready, hope = ready+int64(d.ready), hope+int64(s.hope())
+		byPlain, byDesired = byPlain+int64(min(plain, s.plain)), byDesired+int64(min(desired, s.desired))
+		if s.live == nil || !s.updating(o.revision) || !takesDown(s.live.object) && !o.wantsDown() {
 			continue
 		}
 		most, err := budget.Scaled(*allowReserved(value, "", s.order(o, i)), s.desired, budget.Up)
 		if err != nil {
 			return
+		}
+		if s.live.kind == statefulSetKind {
+			// It takes the next pod down whichever others are not ready.
+			d.want = min(d.ready, max(1, most))
+			d.may, d.own = d.want, s.desired-d.ready
+			downs = append(downs, d)
+			continue
 		}
 		d.want = d.below(s.desired, max(most, least(s.live.object)))
 		d.may = d.want
@@ -44,13 +54,16 @@ func (p *plan) restrain(o *observed, now []*child, n int32) {
 				d.may = d.below(s.desired, most)
 			}
 		}
+		if !takesDown(s.live.object) {
+			d.may = 0
+		}
 		downs = append(downs, d)
 	}
-	left := max(0, ready-min(n, hope)+min(byPlain, byDesired))
+	left := int32(min(max(0, ready-min(int64(n), hope)+min(byPlain, byDesired)), math.MaxInt32))
 	// What a child may do now comes first, and counts until it has seen that it may not.
 	for i := range downs {
 		d := &downs[i]
-		d.give = min(d.want, d.may, left)
+		d.give = min(d.want, d.may, max(0, left+d.own))
 		left -= d.give
 	}
 	for i := range downs {
@@ -73,6 +86,7 @@ type down struct {
 	ready  int32 // of the replicas that it is to have
 	want   int32 // by the child's limit
 	may    int32 // by what the child has in its spec now
+	own    int32 // missing pods that do not keep it from going on: its controller may have to pass ready pods to reach them
 	give   int32
 }
 
@@ -103,7 +117,39 @@ func (o *observed) allowed(subset int) *intstr.IntOrString {
 	if o.ud.Spec.Template.DeploymentTemplate != nil {
 		return new(intstr.FromString(deploymentShare))
 	}
+	if sets := o.ud.Spec.Template.StatefulSetTemplate; sets != nil {
+		if rolling := sets.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.MaxUnavailable != nil {
+			return rolling.MaxUnavailable
+		}
+		return new(intstr.FromInt32(1))
+	}
 	return new(intstr.FromString(cloneSetShare))
+}
+
+// wantsDown reports whether the children are to take ready pods down by themselves.
+func (o *observed) wantsDown() bool {
+	switch t := &o.ud.Spec.Template; {
+	case t.CloneSetTemplate != nil:
+		return takesDown(&kruise.CloneSet{Spec: t.CloneSetTemplate.Spec})
+	case t.DeploymentTemplate != nil:
+		return takesDown(&appsv1.Deployment{Spec: t.DeploymentTemplate.Spec})
+	case t.StatefulSetTemplate != nil:
+		return takesDown(&appsv1.StatefulSet{Spec: t.StatefulSetTemplate.Spec})
+	}
+	return false
+}
+
+// freeze keeps the StatefulSet of a subset whose update waits from updating pods: only its partition can do that.
+func (s *subsetPlan) freeze(asked *order) {
+	if !s.held || s.live == nil || s.live.kind != statefulSetKind {
+		return
+	}
+	limit := topology.SubsetLimit{}
+	if asked.limit != nil {
+		limit = *asked.limit
+	}
+	limit.Paused = true
+	asked.limit = &limit
 }
 
 // takesDown reports whether a child's controller takes ready pods down by itself, and only as many as its spec allows.
@@ -113,6 +159,8 @@ func takesDown(object client.Object) bool {
 		return o.Spec.UpdateStrategy.Type != kruise.OnDeleteCloneSetUpdateStrategyType
 	case *appsv1.Deployment:
 		return o.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType
+	case *appsv1.StatefulSet:
+		return o.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType
 	}
 	return false
 }
@@ -148,6 +196,9 @@ func limit(object client.Object, lack int32) {
 	value := new(intstr.FromInt32(max(lack, least(object))))
 	switch o := object.(type) {
 	case *kruise.CloneSet:
+		if o.Spec.UpdateStrategy.RollingUpdate == nil {
+			o.Spec.UpdateStrategy.RollingUpdate = &kruise.RollingUpdateCloneSetStrategy{}
+		}
 		o.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = value
 		o.Spec.UpdateStrategy.RollingUpdate.Paused = o.Spec.UpdateStrategy.RollingUpdate.Paused || pause
 	case *appsv1.Deployment:
@@ -156,5 +207,9 @@ func limit(object client.Object, lack int32) {
 		}
 		o.Spec.Strategy.RollingUpdate.MaxUnavailable = value
 		o.Spec.Paused = o.Spec.Paused || pause
+	case *appsv1.StatefulSet: // where the least is too much its partition freezes it
+		if rolling := o.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.MaxUnavailable != nil {
+			rolling.MaxUnavailable = value
+		}
 	}
 }

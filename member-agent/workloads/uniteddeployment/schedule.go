@@ -23,6 +23,8 @@ const (
 	defaultClosed   = 300 * time.Second
 	// leastClosed bounds how often a subset is tried: times in a status have whole seconds.
 	leastClosed = time.Second
+	// mostCritical bounds what counts of the time that a pod may wait, so that sums of it are no overflow.
+	mostCritical = 365 * 24 * time.Hour
 )
 
 // schedule is the strategy Adaptive.
@@ -52,7 +54,7 @@ func scheduleOf(ud *kruise.UnitedDeployment) *schedule {
 		// A subset is not tried again before pods that left it could try all others: else they would go to and fro between the
 		// first ones, and never reach one that has room.
 		others := time.Duration(max(0, len(ud.Spec.Topology.Subsets)-1))
-		s.closed = max(s.closed, leastClosed, others*s.critical)
+		s.closed = max(s.closed, leastClosed, others*min(s.critical, mostCritical))
 	}
 	return s
 }
@@ -68,13 +70,14 @@ type gate struct {
 
 // gateOf returns the gate of a subset whose condition was old (nil: it had none). A pod that is stuck closes it, for a time;
 // after that it opens once all its pods have nodes. So a subset whose min keeps a pod in it is tried by that pod, and the
-// pod that an update puts in its place is not taken for room.
+// pod that an update puts in its place is not taken for room. A pod that does not exist counts as one without a node, unless
+// something else keeps it from being made.
 func gateOf(old *kruise.SubsetCondition, p placing, s *schedule, now time.Time) gate {
 	g := gate{closed: p.stuck > 0, stuck: p.stuck}
 	was := old != nil && old.Status == corev1.ConditionFalse
 	if was {
 		g.again = old.LastTransitionTime.Add(s.closed)
-		g.closed = g.closed || now.Before(g.again) || p.lacking > 0
+		g.closed = g.closed || now.Before(g.again) || p.unbound > 0
 	}
 	g.turned = g.closed != was
 	if g.turned || old == nil {
@@ -193,6 +196,10 @@ func (s *subsetPlan) says(strategy *schedule, others string) (said []string) {
 			said = append(said, "meanwhile "+others)
 		}
 	case division.SubsetReturning:
+		if less <= 0 {
+			said = append(said, "pods that wait in other subsets are tried here, one at a time")
+			break
+		}
 		said = append(said, fmt.Sprintf("pods come back to it: it is to have %d, and gets them step by step", s.plain))
 	case division.SubsetStandIn:
 		said = append(said, fmt.Sprintf("it runs %d pods of other subsets until they are ready there", -less))

@@ -299,3 +299,24 @@ func TestCase4DeploymentsPastTheirDeadline(t *testing.T) {
 		})
 	}
 }
+
+// TestCase4FacetsWakeForFailures: a container that begins to fail wakes the controller, which else would count no time for it.
+func TestCase4FacetsWakeForFailures(t *testing.T) {
+	pod := func(reason string) *corev1.Pod {
+		p := &corev1.Pod{}
+		p.Labels = map[string]string{kruise.LabelSubset: "a"}
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}}
+		return p
+	}
+	if facetsOf(pod("ContainerCreating")) == facetsOf(pod("ImagePullBackOff")) {
+		t.Error("an image that cannot be pulled wakes nobody")
+	}
+	if facetsOf(pod("ErrImagePull")) != facetsOf(pod("ImagePullBackOff")) {
+		t.Error("each try to pull wakes the controller")
+	}
+	ready := pod("ContainerCreating")
+	ready.Status.Conditions = []corev1.PodCondition{{Type: corev1.ContainersReady, Status: corev1.ConditionTrue}}
+	if facetsOf(pod("ContainerCreating")) == facetsOf(ready) {
+		t.Error("containers that are ready while a readiness gate is not wake nobody")
+	}
+}

@@ -46,7 +46,7 @@ func foresee(ctx context.Context, m *member, object *unstructured.Unstructured) 
 	if err != nil {
 		return nil, err
 	}
-	patch, err := ownership.Replace(m.live, manifest, ownership.Keys{})
+	patch, err := ownership.Replace(m.live, manifest, ownership.Previous{})
 	if err != nil {
 		return nil, err
 	}

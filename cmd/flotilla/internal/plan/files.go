@@ -70,9 +70,10 @@ func (f *files) readFile(file source, seen map[string]object) {
 	}
 	f.notes = append(f.notes, notes...)
 	for _, o := range objects {
-		key := o.GetObjectKind().GroupVersionKind().Kind + " " + strings.TrimPrefix(client.ObjectKeyFromObject(o).String(), "/")
+		kind, name := o.GetObjectKind().GroupVersionKind().GroupKind(), strings.TrimPrefix(client.ObjectKeyFromObject(o).String(), "/")
+		key := kind.String() + " " + name
 		if before, ok := seen[key]; ok && !equality.Semantic.DeepEqual(before.Object, o) {
-			f.note("%s: %s is in %s too, with other content; the later one holds", file.name, key, before.file)
+			f.note("%s: %s %s is in %s too, with other content; the later one holds", file.name, kind.Kind, name, before.file)
 		}
 		seen[key] = object{o, file.name}
 	}
