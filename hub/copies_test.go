@@ -32,7 +32,7 @@ func (f *fleet) works(kind, name string) map[string]map[string]any {
 	out := map[string]map[string]any{}
 	for _, member := range slices.Sorted(maps.Keys(f.agents)) {
 		w := &work.Work{}
-		err := f.client.Get(f.ctx, wire.Key{Group: "apps.kruise.io", Kind: kind, Namespace: f.namespace, Name: name}.Work(member), w)
+		err := f.client.Get(f.ctx, keyOf(kind, f.namespace, name).Work(member), w)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
@@ -245,7 +245,7 @@ func TestDependencies(t *testing.T) {
 	})
 	f.eventually("the workload's Work names what it waits for", func() error {
 		w := &work.Work{}
-		if err := f.client.Get(f.ctx, wire.Key{Kind: "CloneSet", Namespace: f.namespace, Name: "one"}.Work("east"), w); err != nil {
+		if err := f.client.Get(f.ctx, wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: f.namespace, Name: "one"}.Work("east"), w); err != nil {
 			return err
 		}
 		want := fmt.Sprintf("%[1]s.settings.configmap,%[1]s.data.persistentvolumeclaim,%[1]s.web.service,%[1]s.runner.serviceaccount", f.namespace)

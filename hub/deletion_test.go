@@ -198,7 +198,7 @@ func TestCase3ForegroundDeletionWaitsForMembersThatAnswer(t *testing.T) {
 	f.agents["south"].hush(true)
 	must(t, f.client.Delete(f.ctx, set, client.PropagationPolicy(metav1.DeletePropagationForeground)))
 	f.says(set, "Deleting", "foreground", guard, "it exists in south, west")
-	key := wire.Key{Kind: "CloneSet", Namespace: f.namespace, Name: "web"}
+	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: f.namespace, Name: "web"}
 	for member, w := range f.worksOf(key) {
 		if w.Annotations[topology.AnnotationPropagation] != "Foreground" || w.DeletionTimestamp == nil {
 			t.Errorf("the Work of %s has the annotations %v", member, w.Annotations)
@@ -249,7 +249,7 @@ func TestCase3OrphanedBehindAFinalizer(t *testing.T) {
 	f.finalizers(set, guard)
 	f.startHub()
 	f.eventually("the Works go, and their objects stay", func() error {
-		left := f.worksOf(wire.Key{Kind: "CloneSet", Namespace: f.namespace, Name: "web"})
+		left := f.worksOf(wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: f.namespace, Name: "web"})
 		for member, w := range left {
 			if w.DeletionTimestamp == nil || w.Spec.PreserveResourcesOnDeletion == nil || !*w.Spec.PreserveResourcesOnDeletion {
 				return fmt.Errorf("%s: deleted at %v, preserve %v", member, w.DeletionTimestamp, w.Spec.PreserveResourcesOnDeletion)

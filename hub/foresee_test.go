@@ -72,11 +72,11 @@ func planFromFile(ctx context.Context) error {
 	}
 	plans := map[string]planned{}
 	for _, object := range objects {
-		kind := object.GetObjectKind().GroupVersionKind().Kind
+		kind := object.GetObjectKind().GroupVersionKind().GroupKind()
 		if _, ok := placement.Rules()[kind]; !ok {
 			continue
 		}
-		key := wire.Key{Group: "apps.kruise.io", Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}
+		key := wire.KeyFor(kind, object)
 		outcome, err := placement.NewForesight(s, id).Of(ctx, key)
 		if err != nil {
 			return err

@@ -84,7 +84,7 @@ func (f *fleet) unitedDeployment(name string, replicas int32, zones ...string) *
 
 func (f *fleet) placement(kind, name string) (*topology.WorkloadPlacement, error) {
 	p := &topology.WorkloadPlacement{}
-	return p, f.client.Get(f.ctx, wire.Key{Group: "apps.kruise.io", Kind: kind, Namespace: f.namespace, Name: name}.Placement(), p)
+	return p, f.client.Get(f.ctx, keyOf(kind, f.namespace, name).Placement(), p)
 }
 
 // placed waits until the placement's cells are these: "subset/cluster" or "cluster" → replicas.
@@ -301,7 +301,7 @@ func TestTwoPolicies(t *testing.T) {
 	f.cloneSet("web", 3)
 	f.placed("CloneSet", "web", map[string]int32{"east": 1, "west": 1, "south": 1})
 	f.policy("narrow", func(s *topology.FederationPolicySpec) {
-		s.Workloads = []topology.WorkloadSelector{{Kind: "CloneSet", Name: "web"}, {Kind: "Deployment"}}
+		s.Workloads = []topology.WorkloadSelector{{Kind: "CloneSet", Name: "web"}, {Kind: "Deploymnet"}}
 		s.Clusters.Names = []string{"east"}
 	})
 	f.eventually("the later policy tells of the unknown kind", func() error { return f.policyIs("narrow", "UnknownKind", "CloneSet, UnitedDeployment") })
@@ -411,7 +411,7 @@ func TestEditsOfTheHubsOwnAreTakenBack(t *testing.T) {
 		out := map[string]string{}
 		for name := range even {
 			w := &work.Work{}
-			must(t, f.client.Get(f.ctx, wire.Key{Kind: "CloneSet", Namespace: f.namespace, Name: "web"}.Work(name), w))
+			must(t, f.client.Get(f.ctx, wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: f.namespace, Name: "web"}.Work(name), w))
 			out[name] = fmt.Sprintf("%d %s", w.Generation, w.Annotations[topology.AnnotationSequence])
 		}
 		return out
@@ -436,7 +436,7 @@ func TestEditsOfTheHubsOwnAreTakenBack(t *testing.T) {
 }
 
 func (f *fleet) gone(cluster, name string) error {
-	key := wire.Key{Kind: "CloneSet", Namespace: f.namespace, Name: name}
+	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: f.namespace, Name: name}
 	w := &work.Work{}
 	if err := f.client.Get(f.ctx, key.Work(cluster), w); !apierrors.IsNotFound(err) {
 		return fmt.Errorf("Work is there (%w)", err)
@@ -460,7 +460,7 @@ func TestDeletionDoesNotWaitForASilentMember(t *testing.T) {
 	})
 	f.eventually("the Works of those that answer are gone", func() error { return f.gone("east", "web") })
 	w := &work.Work{}
-	must(t, f.client.Get(f.ctx, wire.Key{Kind: "CloneSet", Namespace: f.namespace, Name: "web"}.Work("west"), w))
+	must(t, f.client.Get(f.ctx, wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: f.namespace, Name: "web"}.Work("west"), w))
 	if w.DeletionTimestamp == nil {
 		t.Error("the Work of the silent member has no deletion timestamp")
 	}
@@ -480,7 +480,7 @@ func TestDeletedWithOrphan(t *testing.T) {
 		t.Helper()
 		f.eventually("the Work of the silent member goes, and its object stays", func() error {
 			w := &work.Work{}
-			if err := f.client.Get(f.ctx, wire.Key{Kind: "CloneSet", Namespace: f.namespace, Name: name}.Work("west"), w); err != nil {
+			if err := f.client.Get(f.ctx, wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: f.namespace, Name: name}.Work("west"), w); err != nil {
 				return err
 			}
 			if w.DeletionTimestamp == nil || w.Spec.PreserveResourcesOnDeletion == nil || !*w.Spec.PreserveResourcesOnDeletion {
@@ -516,7 +516,7 @@ func TestPlacementDeletedByHandTouchesNoWork(t *testing.T) {
 	p, err := f.placement("CloneSet", "web")
 	must(t, err)
 	works := map[string]string{}
-	key := wire.Key{Kind: "CloneSet", Namespace: f.namespace, Name: "web"}
+	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: f.namespace, Name: "web"}
 	for name := range threeMembers {
 		w := &work.Work{}
 		must(t, f.client.Get(f.ctx, key.Work(name), w))
@@ -623,4 +623,10 @@ func (f *fleet) ledger() {
 		}
 	}()
 	f.t.Cleanup(func() { watcher.Stop(); <-done })
+}
+
+// keyOf returns the key of an object whose kind existed before keys had a group.
+func keyOf(kind, namespace, name string) wire.Key {
+	key, _ := wire.ParseKey(kind + "/" + namespace + "/" + name)
+	return key
 }

@@ -20,7 +20,7 @@ import (
 // manifestOf is what a member is told of a CloneSet.
 func (f *fleet) manifestOf(name, cluster string) (*apps.CloneSet, error) {
 	w := &work.Work{}
-	if err := f.client.Get(f.ctx, wire.Key{Kind: "CloneSet", Namespace: f.namespace, Name: name}.Work(cluster), w); err != nil {
+	if err := f.client.Get(f.ctx, wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: f.namespace, Name: name}.Work(cluster), w); err != nil {
 		return nil, err
 	}
 	cs := &apps.CloneSet{}
@@ -132,7 +132,7 @@ func (f *fleet) subsetOrders(name string) (string, error) {
 	all := ""
 	for _, cluster := range slices.Sorted(maps.Keys(f.agents)) {
 		w := &work.Work{}
-		err := f.client.Get(f.ctx, wire.Key{Kind: "UnitedDeployment", Namespace: f.namespace, Name: name}.Work(cluster), w)
+		err := f.client.Get(f.ctx, wire.Key{Group: "apps.kruise.io", Kind: "UnitedDeployment", Namespace: f.namespace, Name: name}.Work(cluster), w)
 		if apierrors.IsNotFound(err) {
 			continue
 		}

@@ -317,7 +317,7 @@ func TestKarmadaExecutes(t *testing.T) {
 
 	// Karmada's webhook adds labels of its own to manifests.
 	w := &work.Work{}
-	key := wire.Key{Kind: "CloneSet", Namespace: f.namespace, Name: "web"}.Work("harbour-one")
+	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: f.namespace, Name: "web"}.Work("harbour-one")
 	must(t, f.client.Get(f.ctx, key, w))
 	object := &unstructured.Unstructured{}
 	must(t, json.Unmarshal(w.Spec.Workload.Manifests[0].Raw, &object.Object))

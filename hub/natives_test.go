@@ -17,7 +17,6 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub"
-	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
 // bare is a hub that is told that its API server runs no workloads, as those of these tests do.
@@ -83,7 +82,7 @@ func TestWorkloadsOfABareHub(t *testing.T) {
 			}
 		}
 		w := &work.Work{}
-		must(t, f.client.Get(f.ctx, wire.Key{Group: "apps.kruise.io", Kind: kind, Namespace: f.namespace, Name: "web"}.Work("east"), w))
+		must(t, f.client.Get(f.ctx, keyOf(kind, f.namespace, "web").Work("east"), w))
 		if w.Annotations[topology.AnnotationHubID] != f.hubID || w.Annotations[topology.AnnotationSequence] == "" || !slices.Contains(w.Finalizers, work.ExecutionFinalizer) {
 			t.Errorf("the Work of the %s has the annotations %v and the finalizers %v", kind, w.Annotations, w.Finalizers)
 		}

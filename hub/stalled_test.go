@@ -44,7 +44,7 @@ func (f *fleet) memberSays(member, name string, status corev1.ConditionStatus, r
 	raw, err := json.Marshal(apps.CloneSetStatus{Conditions: []apps.CloneSetCondition{{Type: apps.ConditionStalled, Status: status, Reason: reason, Message: message}}})
 	must(f.t, err)
 	w := &work.Work{}
-	key := wire.Key{Kind: "CloneSet", Namespace: f.namespace, Name: name}
+	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: f.namespace, Name: name}
 	must(f.t, f.client.Get(f.ctx, key.Work(member), w))
 	base := w.DeepCopy()
 	w.Status.ManifestStatuses = []work.ManifestStatus{{

@@ -55,7 +55,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 		reasons[string(condition)] = "member-agent/workloads/cloneset"
 	}
 	for kind := range placement.Rules() {
-		names := conditions.NamesOf(kind)
+		names := conditions.NamesOf(kind.Kind)
 		for _, name := range []string{names.Updated, names.Available, names.PartitionAvailable, names.Paused, names.DeadlineExceeded} {
 			reasons[name] = "conditions.NamesOf"
 		}

@@ -14,8 +14,8 @@ import (
 
 // TestStatusOfOthersWakes: a status that somebody else wrote onto a user's object is summed again, and the hub's own is not.
 func TestStatusOfOthersWakes(t *testing.T) {
-	p := statusEdited("CloneSet", func(key wire.Key, version string) bool {
-		return key == wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"} && version == "7"
+	p := statusEdited(apps.CloneSetKind.GroupKind(), func(key wire.Key, version string) bool {
+		return key == wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"} && version == "7"
 	})
 	object := func(version string, replicas int32) *apps.CloneSet {
 		cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", ResourceVersion: version}}

@@ -23,7 +23,7 @@ func example() (*apps.CloneSet, *Facts) {
 		Spec:       apps.CloneSetSpec{Replicas: new(int32(6)), ProgressDeadlineSeconds: new(int32(600)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
 	}
 	f := &Facts{
-		Key: wire.Key{Kind: "CloneSet", Namespace: "ns", Name: "web"}, HubID: "hub",
+		Key: wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}, HubID: "hub",
 		Verdict: placement.Verdict{Generation: 2, Federated: metav1.ConditionTrue, Reason: placement.Placed, Decided: true},
 		Placement: &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{
 			Workload: topology.WorkloadReference{Generation: 2}, Revision: "new", Replicas: 6, Placed: 6, Sequence: 5, RevisionSequence: 4,
@@ -206,7 +206,7 @@ func TestStaleMembersAreNamed(t *testing.T) {
 
 func TestPace(t *testing.T) {
 	clk := clocktesting.NewFakePassiveClock(time.Unix(100, 0))
-	p, key := newPace(clk), wire.Key{Kind: "CloneSet", Namespace: "ns", Name: "web"}
+	p, key := newPace(clk), wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}
 	step := func(d time.Duration) { clk.SetTime(clk.Now().Add(d)) }
 	is := func(want time.Duration, order int64, done bool, why string) {
 		t.Helper()

@@ -48,7 +48,7 @@ func newDesk(t *testing.T) *desk {
 // TestAsker: a question is asked again and again, failures in a row are counted, and it ends when it is wanted no more.
 func TestAsker(t *testing.T) {
 	d := newDesk(t)
-	key := wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}
+	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}
 	ask := func(url string) waves.Ask {
 		return waves.Ask{ID: "a", HTTP: &topology.WaveHTTP{URL: url, Interval: "7s"}}
 	}

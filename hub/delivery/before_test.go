@@ -17,7 +17,7 @@ import (
 
 // TestTemplateBefore: the template of before goes only where pods are to keep it, as the policy's overrides leave it there.
 func TestTemplateBefore(t *testing.T) {
-	key := wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}
+	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}
 	cs := &apps.CloneSet{}
 	cs.Name, cs.Namespace = "web", "shop"
 	cs.Spec.Template.Spec.Containers = []corev1.Container{{Name: "main", Image: "docker.example/web:2"}}
@@ -67,7 +67,7 @@ func TestTemplateBefore(t *testing.T) {
 
 // TestTemplateBeforeOfSubsets: a member's UnitedDeployment gets the template of before if any of its subsets there keeps pods of it.
 func TestTemplateBeforeOfSubsets(t *testing.T) {
-	key := wire.Key{Kind: "UnitedDeployment", Namespace: "shop", Name: "web"}
+	key := wire.Key{Group: "apps.kruise.io", Kind: "UnitedDeployment", Namespace: "shop", Name: "web"}
 	ud := &apps.UnitedDeployment{}
 	ud.Name, ud.Namespace = "web", "shop"
 	ud.Spec.Template.CloneSetTemplate = &apps.CloneSetTemplateSpec{}
@@ -113,7 +113,7 @@ func TestTemplateBeforeOfSubsets(t *testing.T) {
 // TestRemovedSubsetsAreDelivered: a subset that is left stands in a member's manifest as its Work has it, with the number of its cell, and
 // where no Work has it the member has the others alone.
 func TestRemovedSubsetsAreDelivered(t *testing.T) {
-	key := wire.Key{Kind: "UnitedDeployment", Namespace: "shop", Name: "web"}
+	key := wire.Key{Group: "apps.kruise.io", Kind: "UnitedDeployment", Namespace: "shop", Name: "web"}
 	ud := &apps.UnitedDeployment{}
 	ud.Name, ud.Namespace = "web", "shop"
 	ud.Spec.Template.CloneSetTemplate = &apps.CloneSetTemplateSpec{}

@@ -23,14 +23,14 @@ func placementWithJob(template string) *topology.WorkloadPlacement {
 // TestPlanChecks: each member of the wave gets the Job as the user wrote it, without what would end or hold it by itself, in a Work
 // that is known to be no workload's own.
 func TestPlanChecks(t *testing.T) {
-	key := wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}
+	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}
 	works, refusal, err := planChecks(key, "hub", placementWithJob(
 		`{"metadata":{"labels":{"a":"b","topology.flotilla.dev/hub":"x"},"name":"mine"},"spec":{"backoffLimit":0,"suspend":true,"ttlSecondsAfterFinished":5,"template":{"spec":{"containers":[{"name":"c"}]}}}}`))
 	if err != nil || refusal != nil || len(works) != 2 {
 		t.Fatalf("%d Works, %v, %v", len(works), refusal, err)
 	}
 	w := works[1]
-	if w.Namespace != "karmada-es-south" || w.Name != "shop.web-smoke-1.job" || w.Labels[topology.LabelPlacement] != "p" || w.Annotations[topology.AnnotationSequence] != "7" {
+	if w.Namespace != "karmada-es-south" || w.Name != "shop.web-smoke-1.job.batch" || w.Labels[topology.LabelPlacement] != "p" || w.Annotations[topology.AnnotationSequence] != "7" {
 		t.Errorf("the Work is %+v", w.ObjectMeta)
 	}
 	if _, carries := wire.KeyOf(w); carries || !wire.IsCheck(w) {
@@ -47,7 +47,7 @@ func TestPlanChecks(t *testing.T) {
 
 // TestPlanChecksOfAnything: what is no Job goes to the member, whose API server says so; what is too large goes nowhere.
 func TestPlanChecksOfAnything(t *testing.T) {
-	key := wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}
+	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}
 	for _, template := range []string{`{}`, `{"spec":3}`, `{"metadata":"x"}`, `{"metadata":{"labels":[1]}}`} {
 		if works, refusal, err := planChecks(key, "hub", placementWithJob(template)); err != nil || refusal != nil || len(works) != 2 {
 			t.Errorf("%s: %d Works, %v, %v", template, len(works), refusal, err)

@@ -100,7 +100,7 @@ func read(t *testing.T, path string) (client.Object, []topology.Cell, *apps.Work
 func TestPlanTooLarge(t *testing.T) {
 	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", Annotations: map[string]string{"note": strings.Repeat("x", 600*1024)}}}
 	p := &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{Cells: []topology.Cell{{Cluster: "east", Replicas: 1}}}}
-	key := wire.Key{Kind: "CloneSet", Namespace: "ns", Name: "web"}
+	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}
 	works, refusal, err := plan(key, "hub", cs, p, additions{})
 	if err != nil || works != nil || refusal == nil || refusal.Reason != TooLarge || !strings.HasPrefix(refusal.Message, "the manifest of CloneSet ns/web has 600 KiB, and at most 512 KiB are delivered") {
 		t.Errorf("works %v, refusal %+v, error %v", works, refusal, err)
@@ -110,7 +110,7 @@ func TestPlanTooLarge(t *testing.T) {
 func TestMergeKeepsWhatOthersWrote(t *testing.T) {
 	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}
 	p := &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{Cells: []topology.Cell{{Cluster: "east", Replicas: 1, Sequence: 7}}}}
-	key := wire.Key{Kind: "CloneSet", Namespace: "ns", Name: "web"}
+	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}
 	works, _, err := plan(key, "hub", cs, p, additions{})
 	if err != nil || len(works) != 1 {
 		t.Fatalf("works %v, error %v", works, err)
@@ -138,7 +138,7 @@ func TestMergeKeepsWhatOthersWrote(t *testing.T) {
 func TestMembersAreAskedForPodsWithoutANode(t *testing.T) {
 	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}
 	p := &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{RescheduleAfter: "1m0s", Cells: []topology.Cell{{Cluster: "east", Replicas: 1}}}}
-	key := wire.Key{Kind: "CloneSet", Namespace: "ns", Name: "web"}
+	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}
 	asked, _, err := plan(key, "hub", cs, p, additions{})
 	if err != nil || asked[0].Annotations[topology.AnnotationRescheduleAfter] != "1m0s" {
 		t.Fatalf("%v, %v", asked, err)
@@ -192,7 +192,7 @@ spec:
 func TestWorksTellTheUsersStrategy(t *testing.T) {
 	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}
 	p := &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{Cells: []topology.Cell{{Cluster: "east", Replicas: 1}}}}
-	key := wire.Key{Kind: "CloneSet", Namespace: "ns", Name: "web"}
+	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}
 	for want, rolling := range map[string]*apps.RollingUpdateCloneSetStrategy{
 		`{}`: nil,
 		`{"rollingUpdate":{"maxUnavailable":"20%","paused":true}}`: {MaxUnavailable: new(intstr.FromString("20%")), Paused: true},

@@ -52,11 +52,11 @@ func hubClient(t *testing.T, objects ...client.Object) client.WithWatch {
 // reason to remove a Work.
 func TestStaleDecisionRemovesNothing(t *testing.T) {
 	build := func(objects ...client.Object) client.WithWatch { return hubClient(t, objects...) }
-	key := wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}
+	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}
 	object := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "object", Generation: 1}}
 	decision := func(generation int64, clusters ...string) *topology.WorkloadPlacement {
 		p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: key.Placement().Name, UID: "placement", Generation: generation}}
-		p.Spec.Workload = topology.WorkloadReference{Kind: "CloneSet", Name: "web", UID: "object", Generation: 1}
+		p.Spec.Workload = topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web", UID: "object", Generation: 1}
 		for _, cluster := range clusters {
 			p.Spec.Cells = append(p.Spec.Cells, topology.Cell{Cluster: cluster, Replicas: 1, Sequence: 1})
 		}
@@ -96,7 +96,7 @@ func TestStaleDecisionRemovesNothing(t *testing.T) {
 // TestCase14AMemberThatLeavesTakesNoWork: a Work that its member's namespace does not take, because the member leaves, is no error
 // and is not tried again and again; the other members get theirs.
 func TestCase14AMemberThatLeavesTakesNoWork(t *testing.T) {
-	key := wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}
+	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}
 	terminating := apierrors.NewForbidden(schema.GroupResource{Resource: "works"}, "web", errors.New("it is being terminated"))
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	noKind := apierrors.NewNotFound(schema.GroupResource{Group: "work.karmada.io", Resource: "works"}, "")
@@ -111,7 +111,7 @@ func TestCase14AMemberThatLeavesTakesNoWork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: key.Placement().Name, UID: "placement", Generation: 1, Finalizers: []string{topology.PlacementFinalizer}}}
-			p.Spec.Workload = topology.WorkloadReference{Kind: "CloneSet", Name: "web", UID: "new", Generation: 1}
+			p.Spec.Workload = topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web", UID: "new", Generation: 1}
 			p.Spec.Cells = []topology.Cell{{Cluster: "east", Replicas: 1, Sequence: 1}, {Cluster: "south", Replicas: 1, Sequence: 1}}
 			object := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "new", Generation: 1}}
 			api := hubClient(t, object, p, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "shop"}})
@@ -137,14 +137,14 @@ func TestCase14AMemberThatLeavesTakesNoWork(t *testing.T) {
 // Works: a workload younger than the backup gets none, for that would soon be deleted and the agent deletes what runs; and a workload that was
 // recreated after the backup loses none.
 func TestNothingIsMadeOrDeletedForAPutBackHub(t *testing.T) {
-	key := wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}
+	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}
 	now := metav1.Now()
 	object := func(uid types.UID) *apps.CloneSet {
 		return &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: uid, Generation: 1}}
 	}
 	decision := func(of types.UID, change func(*topology.WorkloadPlacement)) *topology.WorkloadPlacement {
 		p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: key.Placement().Name, UID: "placement", Generation: 2, Finalizers: []string{topology.PlacementFinalizer}}}
-		p.Spec.Workload = topology.WorkloadReference{Kind: "CloneSet", Name: "web", UID: of, Generation: 1}
+		p.Spec.Workload = topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web", UID: of, Generation: 1}
 		p.Spec.Cells = []topology.Cell{{Cluster: "east", Replicas: 1, Sequence: 1}}
 		if change != nil {
 			change(p)
@@ -200,7 +200,7 @@ func TestNoCopyIsMadeForADecisionThatIsGone(t *testing.T) {
 	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "settings", UID: "settings"}, Data: map[string]string{"a": "b"}}
 	decision := func(clusters ...string) *topology.WorkloadPlacement {
 		p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web.cloneset", UID: "placement", Generation: 2}}
-		p.Spec.Workload = topology.WorkloadReference{Kind: "CloneSet", Name: "web", UID: "object", Generation: 1}
+		p.Spec.Workload = topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web", UID: "object", Generation: 1}
 		p.Spec.Dependencies = []topology.Dependency{{DependencyReference: topology.DependencyReference{Kind: "ConfigMap", Name: "settings"}}}
 		for _, cluster := range clusters {
 			p.Spec.Cells = append(p.Spec.Cells, topology.Cell{Cluster: cluster, Replicas: 1, Sequence: 1})

@@ -30,7 +30,7 @@ func TestTracesCauseNoWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	key := wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}
+	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}
 	object := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "object"}}
 	c := fake.NewClientBuilder().WithScheme(scheme).Build()
 	kept := tracetest.NewInMemoryExporter()
@@ -38,7 +38,7 @@ func TestTracesCauseNoWrite(t *testing.T) {
 	deliver := func(generation int64, replicas int32, tracer *tracing.Tracer) *work.Work {
 		t.Helper()
 		p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: key.Placement().Name, UID: "placement"}}
-		p.Spec.Workload = topology.WorkloadReference{Kind: "CloneSet", Name: "web", UID: "object", Generation: generation}
+		p.Spec.Workload = topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web", UID: "object", Generation: generation}
 		p.Spec.Cells = []topology.Cell{{Cluster: "east", Replicas: replicas, Sequence: 1}}
 		works, refusal, err := plan(key, "hub", object, p, additions{})
 		if err != nil || refusal != nil {

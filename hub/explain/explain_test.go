@@ -126,7 +126,7 @@ func factsIn(t *testing.T, fleet string, key wire.Key) (*explain.Facts, error) {
 }
 
 func TestWhy(t *testing.T) {
-	f, err := facts(t, wire.Key{Kind: "UnitedDeployment", Namespace: "shop", Name: "web"})
+	f, err := facts(t, wire.Key{Group: "apps.kruise.io", Kind: "UnitedDeployment", Namespace: "shop", Name: "web"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestWhy(t *testing.T) {
 
 // TestWrongQuestions holds that a question about a name that is nowhere says what there is.
 func TestWrongQuestions(t *testing.T) {
-	f, err := facts(t, wire.Key{Kind: "UnitedDeployment", Namespace: "shop", Name: "web"})
+	f, err := facts(t, wire.Key{Group: "apps.kruise.io", Kind: "UnitedDeployment", Namespace: "shop", Name: "web"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ func TestWrongQuestions(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", q, err, want)
 		}
 	}
-	if _, err := facts(t, wire.Key{Kind: "UnitedDeployment", Namespace: "shop", Name: "wep"}); err == nil || !strings.Contains(err.Error(), "there is no UnitedDeployment shop/wep") {
+	if _, err := facts(t, wire.Key{Group: "apps.kruise.io", Kind: "UnitedDeployment", Namespace: "shop", Name: "wep"}); err == nil || !strings.Contains(err.Error(), "there is no UnitedDeployment shop/wep") {
 		t.Errorf("a workload that is not there: %v", err)
 	}
 	if _, err := facts(t, wire.Key{Kind: "Deployment", Namespace: "shop", Name: "web"}); err == nil || !strings.Contains(err.Error(), "the hub does not place the kind Deployment") {
@@ -223,7 +223,7 @@ func TestWrongQuestions(t *testing.T) {
 
 // TestNotTheHubs holds that a workload outside of federated namespaces gets an answer too.
 func TestNotTheHubs(t *testing.T) {
-	f, err := facts(t, wire.Key{Kind: "CloneSet", Namespace: "plain", Name: "lone"})
+	f, err := facts(t, wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "plain", Name: "lone"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func TestNotTheHubs(t *testing.T) {
 // TestReasonsThatPassed holds that a recorded reason which holds no longer says so.
 func TestReasonsThatPassed(t *testing.T) {
 	for code, want := range map[string]string{"Tainted": "that is over", "Frozen": "that is over", "Even": ""} {
-		f, err := facts(t, wire.Key{Kind: "UnitedDeployment", Namespace: "shop", Name: "web"})
+		f, err := facts(t, wire.Key{Group: "apps.kruise.io", Kind: "UnitedDeployment", Namespace: "shop", Name: "web"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -313,7 +313,7 @@ func TestRoomThatIsPromised(t *testing.T) {
 		"2": "replicas wait for room in east, which is promised to CloneSet shop/big: their pods are not all Ready there; what those leave is given then",
 		"0": "the hub is about to change east 1 → 3",
 	} {
-		f, err := factsIn(t, strings.ReplaceAll(promised, "BIG", replicas), wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"})
+		f, err := factsIn(t, strings.ReplaceAll(promised, "BIG", replicas), wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -340,7 +340,7 @@ func TestCase3WhyOfADeletedWorkload(t *testing.T) {
 		"foregroundDeletion, example.com/guard": {[]string{"the finalizer example.com/guard", "foreground", "is being removed"}, true},
 		"orphan":                                {[]string{"keep running (orphan)", "is being removed"}, true},
 	} {
-		f, err := factsIn(t, strings.Replace(inPlace, named, named+deleted+", finalizers: ["+finalizers+"]", 1), wire.Key{Kind: "UnitedDeployment", Namespace: "shop", Name: "web"})
+		f, err := factsIn(t, strings.Replace(inPlace, named, named+deleted+", finalizers: ["+finalizers+"]", 1), wire.Key{Group: "apps.kruise.io", Kind: "UnitedDeployment", Namespace: "shop", Name: "web"})
 		if err != nil {
 			t.Fatal(err)
 		}

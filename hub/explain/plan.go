@@ -12,12 +12,12 @@ import (
 // Planned is what the hub would do about a workload.
 type Planned struct {
 	Key       wire.Key `json:"-"`
-	Kind      string `json:"kind"`
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	Replicas  int32  `json:"replicas"`
-	Placed    int32  `json:"placed"`
-	Policy    string `json:"policy,omitempty"`
+	Kind      string   `json:"kind"`
+	Namespace string   `json:"namespace"`
+	Name      string   `json:"name"`
+	Replicas  int32    `json:"replicas"`
+	Placed    int32    `json:"placed"`
+	Policy    string   `json:"policy,omitempty"`
 	// Reason and Message are those that the condition Federated would have. Both are empty where the workload is not the
 	// hub's.
 	Reason  string `json:"reason,omitempty"`

@@ -189,7 +189,7 @@ func TestPlanChanges(t *testing.T) {
 
 func TestTimes(t *testing.T) {
 	w := newWorld(t)
-	key := wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "api"}
+	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "api"}
 	at := func(seconds int) time.Time { return time.Unix(1000, 0).Add(time.Duration(seconds) * time.Second) }
 	placed := func(generation int64) *topology.WorkloadPlacement {
 		p := &topology.WorkloadPlacement{}
@@ -221,7 +221,7 @@ func TestTimes(t *testing.T) {
 	w.expect("flotilla_spec_", map[string]float64{"flotilla_spec_to_last_member_seconds{kind=CloneSet} count": 2, "flotilla_spec_to_last_member_seconds{kind=CloneSet} sum": 7})
 
 	// What was placed before this hub began is of an unknown age. A workload that is made again under its name is a new one.
-	old := wire.Key{Kind: "UnitedDeployment", Namespace: "shop", Name: "web"}
+	old := wire.Key{Group: "apps.kruise.io", Kind: "UnitedDeployment", Namespace: "shop", Name: "web"}
 	w.m.Asked(old, 7, placed(7), at(105))
 	w.m.Answered(old, 7, true, true)
 	w.expect("flotilla_spec_to_last_member_seconds{kind=UnitedDeployment}", map[string]float64{})

@@ -207,7 +207,7 @@ func TestDecideByAnAdaptiveSpread(t *testing.T) {
 	ws.Spec.ScheduleStrategy = apps.WorkloadSpreadScheduleStrategy{Type: "Adaptive", Adaptive: &apps.AdaptiveWorkloadSpreadStrategy{RescheduleCriticalSeconds: new(int32(20))}}
 	now := time.Unix(1_000_000, 0)
 	s := &state{
-		key: wire.Key{Kind: "CloneSet", Namespace: "ns", Name: "web"}, object: cloneSet(func(cs *apps.CloneSet) { cs.Spec.Replicas = new(int32(4)) }),
+		key: wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}, object: cloneSet(func(cs *apps.CloneSet) { cs.Spec.Replicas = new(int32(4)) }),
 		federated: true, now: now, heard: now.Add(-time.Hour), spreads: []apps.WorkloadSpread{ws},
 		policies: []Policy{policyOf(KindPolicy, "all", 1, topology.WorkloadSelector{Kind: "CloneSet"})},
 	}

@@ -92,7 +92,7 @@ func TestCase3DeletedWithoutPlacement(t *testing.T) {
 		for _, federated := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s,%t", kind, federated), func(t *testing.T) {
 				s := deleted(guard)
-				s.key.Kind, s.federated, s.placement = kind, federated, nil
+				s.key.Group, s.key.Kind, s.federated, s.placement = kind.Group, kind.Kind, federated, nil
 				next := decide(s, rules)
 				if told := next.verdict != nil; told != (federated && !rule.Copied) || next.remove || next.spec != nil {
 					t.Errorf("%+v", next)
@@ -110,9 +110,9 @@ func TestCase14NothingIsPlacedInATerminatingNamespace(t *testing.T) {
 			t.Run(fmt.Sprintf("%s,%t", kind, placed), func(t *testing.T) {
 				s := deleted()
 				s.object.SetDeletionTimestamp(nil)
-				s.key.Kind, s.terminating = kind, true
+				s.key.Group, s.key.Kind, s.terminating = kind.Group, kind.Kind, true
 				s.policies = []Policy{{Ref: topology.PolicyReference{Kind: KindPolicy, Name: "all"}, Spec: topology.FederationPolicySpec{
-					Workloads: []topology.WorkloadSelector{{Kind: kind}},
+					Workloads: []topology.WorkloadSelector{{APIVersion: rule.GVK.GroupVersion().String(), Kind: kind.Kind}},
 				}}}
 				if !placed {
 					s.placement = nil

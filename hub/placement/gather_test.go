@@ -51,7 +51,7 @@ func TestOrdersAreReadBeforeMembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := &gatherer{reader: builder.Build(), rules: Rules(), hubID: "hub", clock: clocktesting.NewFakePassiveClock(time.Unix(100, 0))}
-	if _, err := g.gather(t.Context(), wire.Key{Kind: "CloneSet", Namespace: "ns", Name: "web"}); err != nil {
+	if _, err := g.gather(t.Context(), wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}); err != nil {
 		t.Fatal(err)
 	}
 	works, members := slices.Index(read, "*v1alpha1.WorkList"), slices.Index(read, "*v1alpha1.MemberClusterList")

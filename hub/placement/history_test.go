@@ -27,7 +27,7 @@ func TestRemember(t *testing.T) {
 	cs.Spec.RevisionHistoryLimit = new(int32(2))
 	cs.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	cs.Spec.Template.Labels = map[string]string{"app": "web"}
-	s := &state{key: wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}, object: cs, placement: &topology.WorkloadPlacement{}}
+	s := &state{key: wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}, object: cs, placement: &topology.WorkloadPlacement{}}
 	s.placement.UID = "placement"
 	change := func(image string, sequence int64) {
 		t.Helper()

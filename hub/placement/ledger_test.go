@@ -16,7 +16,9 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-func keyed(name string) wire.Key { return wire.Key{Kind: "CloneSet", Namespace: "shop", Name: name} }
+func keyed(name string) wire.Key {
+	return wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: name}
+}
 
 func one(cpu string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}

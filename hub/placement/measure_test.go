@@ -45,7 +45,7 @@ func TestMeasures(t *testing.T) {
 		}
 		return counted, sum
 	}
-	key, r := wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "api"}, &Reconciler{meter: m}
+	key, r := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "api"}, &Reconciler{meter: m}
 	s := &state{key: key, object: &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Generation: 2}}, now: clock.Now()}
 	cells := []topology.Cell{{Cluster: "east", Replicas: 3, Reason: topology.Reason{Code: "Even"}}, {Cluster: "west", Replicas: 3, Reason: topology.Reason{Code: "Even"}}}
 	r.asked(s)

@@ -25,7 +25,7 @@ func TestNatives(t *testing.T) {
 	}
 	for _, rules := range []Table{here, away} {
 		unknown := strings.Join(unknownKinds(spec, rules), ", ")
-		for _, want := range []string{"Job (apps)", "StatefulSet (apps.kruise.io, which is what an entry without apiVersion means; for the StatefulSet of apps/v1 write apiVersion: apps/v1)"} {
+		for _, want := range []string{"Job (apps)", "StatefulSet (apps.kruise.io; for the StatefulSet of apps/v1 write apiVersion: apps/v1)"} {
 			if !strings.Contains(unknown, want) {
 				t.Errorf("the kinds that are not placed are %s, without %s", unknown, want)
 			}

@@ -10,7 +10,7 @@ import (
 // TestEditsAreTakenBack: of a placement that somebody edited the next decision starts from what the hub wrote; a hub that does not know what
 // that was takes what stands, and so does one whose placement was made anew.
 func TestEditsAreTakenBack(t *testing.T) {
-	key := wire.Key{Kind: "CloneSet", Namespace: "ns", Name: "web"}
+	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}
 	own := &topology.WorkloadPlacement{}
 	own.UID, own.Spec.Cells = "one", []topology.Cell{{Cluster: "east", Replicas: 3}}
 	withDigest(own)

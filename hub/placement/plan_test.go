@@ -48,14 +48,14 @@ func limits(breaks int32) func(int32) lending.Amounts {
 
 func open(replicas int32) Workload {
 	return Workload{
-		Key: wire.Key{Kind: "CloneSet", Namespace: "ns", Name: "web"}, Replicas: replicas, Revision: "one", Open: true,
+		Key: wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}, Replicas: replicas, Revision: "one", Open: true,
 		Subsets: []Subset{{Amounts: limits(1)}},
 	}
 }
 
 // subsets reads "a:a b:b=3 x:": name:zone=replicas.
 func subsets(replicas int32, text string) Workload {
-	w := Workload{Key: wire.Key{Kind: "UnitedDeployment", Namespace: "ns", Name: "web"}, Replicas: replicas, Revision: "one"}
+	w := Workload{Key: wire.Key{Group: "apps.kruise.io", Kind: "UnitedDeployment", Namespace: "ns", Name: "web"}, Replicas: replicas, Revision: "one"}
 	for _, part := range strings.Fields(text) {
 		rest, number, given := strings.Cut(part, "=")
 		name, zone, _ := strings.Cut(rest, ":")

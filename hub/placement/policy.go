@@ -72,13 +72,18 @@ func kindOf(s *topology.WorkloadSelector) schema.GroupKind {
 	if s.APIVersion != "" {
 		return schema.FromAPIVersionAndKind(s.APIVersion, s.Kind).GroupKind()
 	}
-	switch named := kindsNamed(s.Kind); len(named) {
+	return bareKind(s.Kind, kindsNamed(s.Kind))
+}
+
+// bareKind returns the kind of this name, of which named are those that hubs place.
+func bareKind(name string, named []schema.GroupVersionKind) schema.GroupKind {
+	switch len(named) {
 	case 0:
-		return schema.GroupKind{Group: apps.GroupVersion.Group, Kind: s.Kind}
+		return schema.GroupKind{Group: apps.GroupVersion.Group, Kind: name}
 	case 1:
 		return named[0].GroupKind()
 	default:
-		return schema.GroupKind{Group: severalGroups, Kind: s.Kind}
+		return schema.GroupKind{Group: severalGroups, Kind: name}
 	}
 }
 
@@ -140,21 +145,25 @@ func unknownKinds(spec *topology.FederationPolicySpec, rules Table) []string {
 			continue
 		}
 		if _, ok := rules[kindOf(s)]; !ok {
-			unknown = append(unknown, unknownKind(s))
+			unknown = append(unknown, unknownKind(s, kindsNamed(s.Kind)))
 		}
 	}
 	slices.Sort(unknown)
 	return slices.Compact(unknown)
 }
 
-// unknownKind names what an entry selects that is not placed. Hubs before 0.2 filled in the apiVersion of this suite, so that
-// an entry with it may have been written without one.
-func unknownKind(s *topology.WorkloadSelector) string {
-	var versions []string
-	for _, kind := range kindsNamed(s.Kind) {
+// unknownKind names what an entry selects that is not placed, of which named are the kinds of this name that hubs place.
+// Hubs before 0.2 filled in the apiVersion of this suite, so that an entry with it may have been written without one.
+func unknownKind(s *topology.WorkloadSelector, named []schema.GroupVersionKind) string {
+	versions := make([]string, 0, len(named))
+	for _, kind := range named {
 		versions = append(versions, kind.GroupVersion().String())
 	}
-	switch group := kindOf(s).Group; {
+	group := schema.FromAPIVersionAndKind(s.APIVersion, s.Kind).Group
+	if s.APIVersion == "" {
+		group = bareKind(s.Kind, named).Group
+	}
+	switch {
 	case group == severalGroups:
 		return fmt.Sprintf("%s without apiVersion, which several groups have; write apiVersion: %s", s.Kind, strings.Join(versions, " or apiVersion: "))
 	case group == apps.GroupVersion.Group && len(versions) > 0:

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
@@ -21,7 +23,7 @@ func policyOf(kind, name string, age int, selectors ...topology.WorkloadSelector
 
 func TestSelectPolicy(t *testing.T) {
 	w := &Workload{
-		Key: wire.Key{Kind: "CloneSet", Namespace: "ns", Name: "web"}, Labels: map[string]string{"tier": "front"},
+		Key: wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}, Labels: map[string]string{"tier": "front"},
 		Ref: topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1"},
 	}
 	byName := topology.WorkloadSelector{Kind: "CloneSet", Name: "web"}
@@ -129,7 +131,27 @@ func TestKindsOfTheHubHaveARemedyOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestUnknownKinds: an entry without apiVersion that means a kind of another group says what to write.
+// TestKindOfSeveralGroups: an entry without apiVersion selects nothing where several groups have the kind, and says so.
+func TestKindOfSeveralGroups(t *testing.T) {
+	s := &topology.WorkloadSelector{Kind: "StatefulSet"}
+	named := []schema.GroupVersionKind{
+		{Group: "apps.kruise.io", Version: "v1beta1", Kind: "StatefulSet"}, {Group: "apps", Version: "v1", Kind: "StatefulSet"},
+	}
+	const want = "StatefulSet without apiVersion, which several groups have; write apiVersion: apps.kruise.io/v1beta1 or apiVersion: apps/v1"
+	if got := unknownKind(s, named); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for _, kind := range named {
+		if bareKind(s.Kind, named) == kind.GroupKind() {
+			t.Errorf("it selects those of %s", kind.Group)
+		}
+	}
+	if got := bareKind(s.Kind, named[1:]); got != named[1].GroupKind() {
+		t.Errorf("of one group it is %s", got)
+	}
+}
+
+// TestUnknownKinds: an entry whose group has no such kind says what to write.
 func TestUnknownKinds(t *testing.T) {
 	for _, tt := range []struct {
 		given topology.WorkloadSelector
@@ -138,10 +160,10 @@ func TestUnknownKinds(t *testing.T) {
 		{topology.WorkloadSelector{Kind: "CloneSet"}, ""},
 		{topology.WorkloadSelector{APIVersion: "v1", Kind: "Service"}, ""},
 		{topology.WorkloadSelector{APIVersion: "apps/v1", Kind: "Deployment"}, ""}, // it runs on the hub, which is told otherwise
-		{topology.WorkloadSelector{Kind: "Deployment"}, "Deployment (apps.kruise.io, which is what an entry without apiVersion means; for the Deployment of apps/v1 write apiVersion: apps/v1)"},
-		{topology.WorkloadSelector{APIVersion: "apps.kruise.io/v1beta1", Kind: "Deployment"}, "Deployment (apps.kruise.io, which is what an entry without apiVersion means; for the Deployment of apps/v1 write apiVersion: apps/v1)"}, // as the API server fills it in
-		{topology.WorkloadSelector{Kind: "CronJob"}, "CronJob (apps.kruise.io, which is what an entry without apiVersion means; for the CronJob of batch/v1 write apiVersion: batch/v1)"},
-		{topology.WorkloadSelector{Kind: "Service"}, "Service (apps.kruise.io, which is what an entry without apiVersion means; for the Service of v1 write apiVersion: v1)"},
+		{topology.WorkloadSelector{Kind: "Deployment"}, ""},
+		{topology.WorkloadSelector{APIVersion: "apps.kruise.io/v1beta1", Kind: "Deployment"}, "Deployment (apps.kruise.io; for the Deployment of apps/v1 write apiVersion: apps/v1)"},
+		{topology.WorkloadSelector{APIVersion: "apps.kruise.io/v1beta1", Kind: "CronJob"}, "CronJob (apps.kruise.io; for the CronJob of batch/v1 write apiVersion: batch/v1)"},
+		{topology.WorkloadSelector{Kind: "Service"}, ""},
 		{topology.WorkloadSelector{Kind: "Deploymnet"}, "Deploymnet (apps.kruise.io)"},
 		{topology.WorkloadSelector{APIVersion: "example.com/v1", Kind: "Service"}, "Service (example.com)"},
 	} {

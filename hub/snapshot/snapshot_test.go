@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -45,7 +46,7 @@ func read(t *testing.T, text string) *snapshot.Snapshot {
 }
 
 func workOf(cluster, name string, labels map[string]string) *work.Work {
-	key := wire.Key{Kind: "CloneSet", Namespace: "shop", Name: name}
+	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: name}
 	return &work.Work{ObjectMeta: metav1.ObjectMeta{
 		Namespace: wire.MemberNamespace(cluster), Name: key.Work(cluster).Name, Labels: labels, Annotations: map[string]string{topology.AnnotationWorkload: key.String()},
 	}}
@@ -122,14 +123,14 @@ data: {not: kept}
 	if diff := cmp.Diff(first.Objects(), second.Objects()); diff != "" {
 		t.Errorf("-first +second:\n%s", diff)
 	}
-	settings := placement.AllRules(placement.HubRunsNatives)["ConfigMap"].New()
+	settings := placement.AllRules(placement.HubRunsNatives)[schema.GroupKind{Kind: "ConfigMap"}].New()
 	must(t, second.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "settings"}, settings))
 	if strings.Contains(text.String(), "kept") || settings.GetName() != "settings" {
 		t.Errorf("of a ConfigMap more than its metadata is kept, or less:\n%s", text.String())
 	}
 	p := &topology.FederationPolicy{}
 	must(t, first.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "all"}, p))
-	if p.Spec.Spread.By != topology.SpreadByCluster || p.Spec.Workloads[0].APIVersion != "apps.kruise.io/v1beta1" {
+	if p.Spec.Spread.By != topology.SpreadByCluster {
 		t.Errorf("defaults: %+v", p.Spec)
 	}
 }

@@ -17,7 +17,7 @@ import (
 )
 
 func change(uid string, generation int64) tracing.Change {
-	c := tracing.Change{Key: wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "api"}, Generation: generation}
+	c := tracing.Change{Key: wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "api"}, Generation: generation}
 	c.UID = types.UID(uid)
 	return c
 }

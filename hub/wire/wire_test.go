@@ -9,7 +9,7 @@ import (
 )
 
 func TestNames(t *testing.T) {
-	key := Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}
+	key := Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}
 	if got := key.Work("east").String(); got != "karmada-es-east/shop.web.cloneset" {
 		t.Errorf("Work %s", got)
 	}
@@ -22,8 +22,8 @@ func TestNames(t *testing.T) {
 	if _, ok := ParseKey("shop/web"); ok {
 		t.Error("a text without a kind is read as a key")
 	}
-	long := Key{Kind: "CloneSet", Namespace: "shop", Name: strings.Repeat("a", 250)}
-	other := Key{Kind: "CloneSet", Namespace: "shop", Name: strings.Repeat("a", 249) + "b"}
+	long := Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: strings.Repeat("a", 250)}
+	other := Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: strings.Repeat("a", 249) + "b"}
 	if name := long.Work("east").Name; len(name) != MaxName || name == other.Work("east").Name || name != long.Work("west").Name {
 		t.Errorf("a long name is cut to %q", name)
 	}

@@ -51,7 +51,7 @@ func (a Allowed) GroupKinds() []schema.GroupKind {
 	return kinds
 }
 
-// Carried returns the names of all kinds that can be allowed, sorted. StatefulSet is that of both groups.
+// Carried returns the names of all kinds that can be allowed, sorted. StatefulSet means that of both groups.
 func Carried() []string {
 	var names []string
 	for _, kind := range carried() {
@@ -61,18 +61,19 @@ func Carried() []string {
 	return slices.Compact(names)
 }
 
-// Allow returns the list of these kinds in these namespaces. The error names a kind that no agent carries, or what is no namespace.
+// Allow returns the list of these kinds in these namespaces. A kind is given as Kind.group, or without the group: that means
+// the kind of this name in every group. The error names a kind that no agent carries, or what is no namespace.
 func Allow(kinds, namespaces []string) (Allowed, error) {
 	allowed := Allowed{Kinds: map[schema.GroupKind]bool{}, Namespaces: namespaces}
 	for _, name := range kinds {
 		known := false
 		for _, kind := range carried() {
-			if kind.Kind == name {
+			if kind.Kind == name || kind.String() == name {
 				known, allowed.Kinds[kind] = true, true
 			}
 		}
 		if !known {
-			return Allowed{}, fmt.Errorf("%q is no kind that an agent carries; name some of %s", name, strings.Join(Carried(), ", "))
+			return Allowed{}, fmt.Errorf("%q is no kind that an agent carries; name some of %s, or with the group, such as StatefulSet.apps", name, strings.Join(Carried(), ", "))
 		}
 	}
 	for _, name := range namespaces {
@@ -94,7 +95,7 @@ func (a Allowed) refuses(order *Order) string {
 		}
 		return ""
 	case slices.Contains(carried(), kind):
-		return fmt.Sprintf("%s is refused by the agent: the member's owner does not let hubs bring objects of kind %s; add it to --allow-kinds of the agent, or keep the object away from this member by a policy", order.Ref, kind.Kind)
+		return fmt.Sprintf("%s is refused by the agent: the member's owner does not let hubs bring objects of kind %s; add it to --allow-kinds of the agent, or keep the object away from this member by a policy", order.Ref, kind)
 	default:
 		return fmt.Sprintf("%s is refused by the agent: it carries no objects of kind %s; it carries %s", order.Ref, kind, strings.Join(Carried(), ", "))
 	}

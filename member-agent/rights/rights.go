@@ -73,25 +73,26 @@ func OwnRules() []rbacv1.PolicyRule {
 	}
 }
 
-// CarriedRules are what the agent may do beside OwnRules for stage 4, by each kind that it carries for a hub. A kind without rules is one
+// CarriedRules are what the agent may do beside OwnRules for stage 4, by the Kind.group that it carries for a hub. A kind without rules is one
 // that the workload controllers make themselves.
 func CarriedRules() map[string][]rbacv1.PolicyRule {
 	return map[string][]rbacv1.PolicyRule{
-		"CloneSet":              {},
-		"ConfigMap":             {rule("", "configmaps", write)},
-		"CronJob":               {rule("batch", "cronjobs", write)},
-		"DaemonSet":             {rule("apps", "daemonsets", write)},
-		"Deployment":            {},
-		"Job":                   {rule("batch", "jobs", change)},
-		"PersistentVolumeClaim": {},
-		"ReplicaSet":            {rule("apps", "replicasets", change)},
-		"Secret":                {rule("", "secrets", write)},
-		"Service":               {rule("", "services", write)},
-		"ServiceAccount":        {rule("", "serviceaccounts", write)},
-		"ServiceExport":         {rule("multicluster.x-k8s.io", "serviceexports", write)},
-		"StatefulSet":           {rule(kruise, "statefulsets", change), rule(kruise, "statefulsets/status", "get update patch")},
-		"UnitedDeployment":      {rule(kruise, "uniteddeployments", change)},
-		"WorkloadSpread":        {rule(kruise, "workloadspreads", change)},
+		"CloneSet.apps.kruise.io":             {},
+		"ConfigMap":                           {rule("", "configmaps", write)},
+		"CronJob.batch":                       {rule("batch", "cronjobs", write)},
+		"DaemonSet.apps":                      {rule("apps", "daemonsets", write)},
+		"Deployment.apps":                     {},
+		"Job.batch":                           {rule("batch", "jobs", change)},
+		"PersistentVolumeClaim":               {},
+		"ReplicaSet.apps":                     {rule("apps", "replicasets", change)},
+		"Secret":                              {rule("", "secrets", write)},
+		"Service":                             {rule("", "services", write)},
+		"ServiceAccount":                      {rule("", "serviceaccounts", write)},
+		"ServiceExport.multicluster.x-k8s.io": {rule("multicluster.x-k8s.io", "serviceexports", write)},
+		"StatefulSet.apps":                    {},
+		"StatefulSet.apps.kruise.io":          {rule(kruise, "statefulsets", change), rule(kruise, "statefulsets/status", "get update patch")},
+		"UnitedDeployment.apps.kruise.io":     {rule(kruise, "uniteddeployments", change)},
+		"WorkloadSpread.apps.kruise.io":       {rule(kruise, "workloadspreads", change)},
 	}
 }
 

@@ -48,9 +48,9 @@ type FederationPolicySpec struct {
 // WorkloadSelector selects workloads of one kind, by name or by labels, or all of them.
 // +kubebuilder:validation:XValidation:rule="!(has(self.name) && has(self.selector))",message="a workload entry has name and selector: give one of them, or two entries"
 type WorkloadSelector struct {
-	// apiVersion of the workloads. Default apps.kruise.io/v1beta1. Only its group is compared, not its version.
+	// apiVersion of the workloads. Only its group is compared, not its version. Without one the kind is the one of this name
+	// that hubs place; a name that several groups have selects nothing, and the policy's condition Ready says UnknownKind.
 	// +optional
-	// +kubebuilder:default="apps.kruise.io/v1beta1"
 	// +kubebuilder:validation:MaxLength=128
 	APIVersion string `json:"apiVersion,omitempty"`
 	// kind of the workloads: CloneSet or UnitedDeployment; or a kind of which every member gets a copy: ConfigMap, Service,

@@ -240,7 +240,7 @@ func TestTimeout(t *testing.T) {
 }
 
 func TestRemains(t *testing.T) {
-	key := wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "api"}
+	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "api"}
 	if got, want := (&remains{by: []wire.Pods{{Key: key, Count: 3}}, pods: 3}).sentence(), "3 pods are left to move elsewhere (CloneSet shop/api: 3)"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

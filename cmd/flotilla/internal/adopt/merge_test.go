@@ -58,7 +58,7 @@ func TestLent(t *testing.T) {
 		if err != nil || string(data) != tc.want || len(object.GetAnnotations()) > 0 {
 			t.Errorf("%s: %s with %v, want %s, %v", why, data, object.GetAnnotations(), tc.want, err)
 		}
-		said, err := lentNote(wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}, &members[0], object)
+		said, err := lentNote(wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}, &members[0], object)
 		if err != nil || (said == "") != (tc.says == "") || !strings.Contains(said, tc.says) {
 			t.Errorf("%s: says %q, want %q, %v", why, said, tc.says, err)
 		}
@@ -106,7 +106,7 @@ func TestAnAdoptedOrphanLosesTheLabelOfTheHub(t *testing.T) {
 	if err != nil || len(labels) != 1 || labels["team"] != "shop" || live.GetLabels()[topology.LabelHub] != "hub" {
 		t.Errorf("labels %v, %v", object.GetLabels(), err)
 	}
-	note, err := lentNote(wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}, &members[0], object)
+	note, err := lentNote(wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}, &members[0], object)
 	if err != nil || !strings.Contains(note, "check it") || !strings.Contains(note, `{"paused":true}`) {
 		t.Errorf("%q, %v", note, err)
 	}

@@ -24,8 +24,9 @@ func TestCompletions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	web := wire.Key{Kind: "UnitedDeployment", Namespace: "shop", Name: "web"}
+	web := wire.Key{Group: "apps.kruise.io", Kind: "UnitedDeployment", Namespace: "shop", Name: "web"}
 	placed := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: web.Placement().Name}}
+	placed.Spec.Workload = topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: web.Kind, Name: "web"}
 	placed.Spec.Cells = []topology.Cell{
 		{Cluster: "west", Zone: "b", Subset: "rest"}, {Cluster: "east", Zone: "b", Subset: "zone-b"}, {Cluster: "east", Zone: "a", Subset: "zone-a"}, {Cluster: "south", Subset: "rest"},
 	}
@@ -45,7 +46,7 @@ func TestCompletions(t *testing.T) {
 		{"workloads of all", func(c client.Reader) ([]string, error) { return workloads(t.Context(), c, "") }, "clone/api clone/own ud/web"},
 		{"zones, each once", func(c client.Reader) ([]string, error) { return cells(t.Context(), c, web, zone) }, "a b"},
 		{"nothing of what is not placed", func(c client.Reader) ([]string, error) {
-			return cells(t.Context(), c, wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "api"}, zone)
+			return cells(t.Context(), c, wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "api"}, zone)
 		}, ""},
 	} {
 		if got, err := test.read(c); err != nil || strings.Join(got, " ") != test.want {

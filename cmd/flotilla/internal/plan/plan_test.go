@@ -285,7 +285,8 @@ spec:
 	for name, test := range map[string]struct{ fleet, policy, want string }{
 		"good":               {fleet, policy("{workloads: [{kind: CloneSet}]}"), ""},
 		"no such kind":       {fleet, policy("{workloads: [{kind: ClonSet}]}"), "FederationPolicy mine would not be Ready (UnknownKind): "},
-		"no apiVersion":      {fleet, policy("{workloads: [{kind: Deployment}]}"), "would not be Ready (UnknownKind): FederationPolicy mine names Deployment (apps.kruise.io, which is what an entry without apiVersion means; for the Deployment of apps/v1 write apiVersion: apps/v1)"},
+		"no apiVersion":      {fleet, policy("{workloads: [{kind: Deployment}]}"), "would not be Ready (RunsOnHub): FederationPolicy mine names Deployment (apps)"},
+		"another group":      {fleet, policy("{workloads: [{apiVersion: apps.kruise.io/v1beta1, kind: Deployment}]}"), "would not be Ready (UnknownKind): FederationPolicy mine names Deployment (apps.kruise.io; for the Deployment of apps/v1 write apiVersion: apps/v1)"},
 		"a kind of the hub":  {fleet, policy("{workloads: [{apiVersion: apps/v1, kind: Deployment}]}"), "would not be Ready (RunsOnHub): FederationPolicy mine names Deployment (apps)"},
 		"no such zone":       {fleet, policy("{workloads: [{kind: CloneSet}], spread: {by: Zone, places: [{zone: q, max: 1}]}}"), "no member has zone q"},
 		"held by another":    {fleet + placed, policy("{workloads: [{kind: CloneSet, name: api}]}"), "would not be Ready (Conflicted): FederationPolicy mine selects CloneSet shop/api, which FederationPolicy first holds already"},

@@ -51,7 +51,7 @@ func TestBefore(t *testing.T) {
 			}
 			list = append(list, r)
 		}
-		w, err := historyOf(wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}, object, list)
+		w, err := historyOf(wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}, object, list)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -39,7 +39,7 @@ func TestCase3StatusOfADeletedWorkloadEnds(t *testing.T) {
 				object := tc.object.DeepCopy()
 				object.Finalizers, object.DeletionTimestamp = tc.finalizers, new(metav1.NewTime(time.Unix(1, 0)))
 				var out bytes.Buffer
-				key := wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}
+				key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}
 				err := follow(t.Context(), clientWith(t, object), clock.RealClock{}, &out, "text", key, waits)
 				if err == nil || !strings.Contains(err.Error(), "is being deleted") || !strings.Contains(out.String(), "Deleting") || !strings.Contains(out.String(), tc.says) {
 					t.Errorf("%v, %q", err, out.String())
@@ -55,7 +55,7 @@ func TestCase3NoChangeOfADeletedWorkload(t *testing.T) {
 	object.SetFinalizers([]string{"example.com/guard"})
 	object.SetDeletionTimestamp(new(metav1.NewTime(time.Unix(1, 0))))
 	var out bytes.Buffer
-	err := apply(t.Context(), clientWith(t, object), &out, wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}, "resumed", func(o client.Object) error { return pause(o, false) })
+	err := apply(t.Context(), clientWith(t, object), &out, wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}, "resumed", func(o client.Object) error { return pause(o, false) })
 	if err == nil || !strings.Contains(err.Error(), "cannot be resumed") || !strings.Contains(err.Error(), "example.com/guard") || out.Len() > 0 {
 		t.Errorf("%v, %q", err, out.String())
 	}

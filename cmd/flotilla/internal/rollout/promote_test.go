@@ -17,7 +17,7 @@ import (
 // TestPromoteEndsNoWave: promote says that it does not end the waves of the policy, also where it has nothing to change, and does not call
 // promoted what waits at a wave.
 func TestPromoteEndsNoWave(t *testing.T) {
-	key := wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}
+	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{apps.AddToScheme, topology.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -38,6 +38,7 @@ func TestPromoteEndsNoWave(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			placement := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: key.Placement().Namespace, Name: key.Placement().Name}}
+			placement.Spec.Workload = topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: key.Kind, Name: "web"}
 			placement.Spec.Wave = tc.progress
 			c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(parse(t, "CloneSet", tc.text), placement).Build()
 			var out bytes.Buffer

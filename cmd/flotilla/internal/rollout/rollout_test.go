@@ -152,7 +152,7 @@ func TestStatusOf(t *testing.T) {
 // TestFollow: what status prints, and how it ends, which becomes the exit code.
 func TestFollow(t *testing.T) {
 	ready := apps.CloneSetConditionType(apps.ConditionReady)
-	key := wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}
+	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}
 	under := set(1, 1, is(ready, corev1.ConditionFalse, "Updating"))
 	var out bytes.Buffer
 	if err := follow(t.Context(), clientWith(t, under), clock.RealClock{}, &out, "text", key, false); err != nil || !strings.Contains(out.String(), "Progressing; 4 of 9 pods are updated, 8 are ready (Updating: as told)") {
@@ -202,7 +202,7 @@ func TestChangesAmongOtherWrites(t *testing.T) {
 				}
 				return c.Patch(ctx, o, p, options...)
 			}})
-			key := wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}
+			key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}
 			var out bytes.Buffer
 			err := apply(t.Context(), c, &out, key, "resumed", func(o client.Object) error { return pause(o, false) })
 			if tc.fails != (err != nil) || tc.fails != (out.Len() == 0) {
@@ -231,7 +231,7 @@ func TestNotFederated(t *testing.T) {
 		}
 	}
 	made := metav1.Unix(1000, 0)
-	key := wire.Key{Kind: "CloneSet", Namespace: "shop", Name: "web"}
+	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}
 	for why, tc := range map[string]struct {
 		member, federated bool
 		observed          int64

@@ -31,13 +31,13 @@ func placed(name string, cells ...topology.Cell) topology.WorkloadPlacement {
 	return topology.WorkloadPlacement{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cloneset-" + name},
 		Spec: topology.WorkloadPlacementSpec{
-			Workload: topology.WorkloadReference{Kind: "CloneSet", Name: name}, RevisionSequence: 2, Cells: cells,
+			Workload: topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: name}, RevisionSequence: 2, Cells: cells,
 		},
 	}
 }
 
 func order(cluster, name string, sequence int64, use ...work.SubsetUse) work.Work {
-	key := wire.Key{Kind: "CloneSet", Namespace: "shop", Name: name}
+	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: name}
 	at := key.Work(cluster)
 	return work.Work{
 		ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name, Annotations: map[string]string{topology.AnnotationWorkload: key.String()}},

@@ -66,14 +66,14 @@ func shop() *facts {
 			{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "shop"},
 				Spec: topology.WorkloadPlacementSpec{
-					Workload: topology.WorkloadReference{Kind: "UnitedDeployment", Name: "web"}, Placed: 6, RevisionSequence: 1,
+					Workload: topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "UnitedDeployment", Name: "web"}, Placed: 6, RevisionSequence: 1,
 					Cells: []topology.Cell{cell("zone-a", "east", "a", 2), cell("zone-b", "east", "b", 2), cell("zone-b", "west", "b", 2)},
 				},
 			},
 			{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "shop"},
 				Spec: topology.WorkloadPlacementSpec{
-					Workload: topology.WorkloadReference{Kind: "CloneSet", Name: "api"}, Placed: 4, RevisionSequence: 5,
+					Workload: topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "api"}, Placed: 4, RevisionSequence: 5,
 					Cells: []topology.Cell{cell("", "east", "", 2), cell("", "west", "", 2)},
 				},
 			},
