@@ -53,6 +53,9 @@ func adapt(n int32, subsets []Subset, seen []Seen, step int64) ([]SubsetShare, e
 	if err != nil {
 		return nil, err
 	}
+	if step > 0 {
+		markTry(places)
+	}
 	ideal := idealOf(int64(n), places)
 	base, waiting, kept := baseOf(int64(n), step, places, ideal)
 	given := slices.Clone(base)
@@ -60,6 +63,12 @@ func adapt(n int32, subsets []Subset, seen []Seen, step int64) ([]SubsetShare, e
 	if kept > 0 {
 		step = min(step, 1) // pods wait already, so that one more tells whether an open subset has room
 	}
+	step = fill(step, given, func(i int) int64 {
+		if places[i].tries > 0 {
+			return places[i].exist
+		}
+		return 0
+	})
 	step = fill(step, given, func(i int) int64 { return min(places[i].exist, ideal[i]) })
 	fill(step, given, func(i int) int64 {
 		if places[i].closed || kept > 0 && given[i] > places[i].bound {
@@ -87,6 +96,20 @@ func adapt(n int32, subsets []Subset, seen []Seen, step int64) ([]SubsetShare, e
 	return shares, nil
 }
 
+// markTry takes a pod without a node of the first open subset that has one as the try, if pods wait in closed ones. It comes
+// on top, in nobody's place. Further pods without a node are those that an update has just made.
+func markTry(places []place) {
+	if !slices.ContainsFunc(places, func(p place) bool { return p.waits && p.replicas > p.exist }) {
+		return
+	}
+	for i := range places {
+		if p := &places[i]; !p.closed && p.replicas > p.bound {
+			p.tries = 1
+			return
+		}
+	}
+}
+
 // keepWhileMinsStart raises given by up to step ready pods in whose place the mins of closed subsets come: they stay until those
 // that have found a node are ready. It returns by how many it did.
 func keepWhileMinsStart(step int64, places []place, given []int64) int64 {
@@ -109,6 +132,7 @@ type place struct {
 	bound     int64 // how many of replicas have a node
 	exist     int64 // how many of replicas work or may get to: those with a node, if it is closed; all, if it is open
 	waits     bool  // it is closed, and pods without a node were left in it
+	tries     int64 // how many of replicas only try whether it has room
 	healthy   int64 // what it has without the reserved pods
 	closed    bool
 }
@@ -196,7 +220,7 @@ func (p *place) serving() int64 {
 	if p.closed {
 		return max(min(p.healthy, p.bound), p.stays)
 	}
-	return p.replicas
+	return p.replicas - p.tries
 }
 
 // plainOf is the division that knows of bounds only.

@@ -132,7 +132,8 @@ func (p *plan) see(o *observed, strategy *schedule, s *subsetPlan, now *child) d
 			p.mark = append(p.mark, r.marks...)
 			p.sooner(r.next)
 			s.reserved = min(r.pods, now.replicas)
-			s.waiting = max(0, s.reserved-r.ready)
+			// A reserved pod that an update has made beside all that it replaces does not wait for any of these.
+			s.waiting = max(0, min(s.reserved-r.ready, now.replicas-now.pods.available))
 			seen.Unsteady = loose(o, now, s.reserved)
 		}
 	}
