@@ -71,6 +71,7 @@ type overTime struct {
 	passed  int           // the changes that the last pass has seen
 	due     time.Time     // when a pass is due without a change
 
+	grown  bool  // more is asked for, and what children may take down of before is not withdrawn yet
 	target int32 // pods that were ready at a time, at most what is asked for
 	loss   int32 // what the limits of the children allow to be down since the update began
 }
@@ -175,6 +176,7 @@ func (s *overTime) disturb() {
 	case 1:
 		n := s.random.Int32N(9)
 		s.logf("scale to %d", n)
+		s.grown = s.grown || n > orOne(s.o.ud.Spec.Replicas)
 		s.o.ud.Generation++
 		s.o.ud.Spec.Replicas = &n
 		s.target = min(s.target, n)
@@ -242,7 +244,12 @@ func (s *overTime) pass() error {
 	}
 	s.passes++
 	s.wake = p.wake
-	s.reach()
+	if s.grown && !p.turned && len(p.create)+len(p.change) == 0 && !slices.ContainsFunc(s.o.children, func(c child) bool { return !c.observed }) {
+		s.grown = false
+	}
+	if !s.grown {
+		s.reach()
+	}
 	fillStatus(&s.o.ud.Status, &observed{ud: s.o.ud.DeepCopy(), revision: s.o.revision, known: s.o.known}, p, nil, s.o.now)
 	if p.turned || len(p.mark)+len(p.create)+len(p.change) > 0 {
 		s.changes++

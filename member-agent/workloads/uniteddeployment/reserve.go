@@ -185,6 +185,11 @@ func (p *plan) cover(now []*child, n int32) {
 			spare += available
 		}
 	}
+	// Some stand in for pods that closed subsets do not have at all.
+	for i := range p.subsets {
+		standIns -= max(0, p.subsets[i].plain-p.subsets[i].desired)
+	}
+	standIns = max(0, standIns)
 	for i := range p.subsets {
 		s := &p.subsets[i]
 		if now[i] != nil {
