@@ -53,7 +53,7 @@ type world struct {
 
 // workloads are those about which the hub decides.
 func workloads() []wire.Key {
-	return []wire.Key{{Kind: apps.CloneSetKind.Kind, Namespace: namespace, Name: "api"}, {Kind: apps.UnitedDeploymentKind.Kind, Namespace: namespace, Name: "web"}}
+	return []wire.Key{{Group: apps.CloneSetKind.Group, Kind: apps.CloneSetKind.Kind, Namespace: namespace, Name: "api"}, {Group: apps.UnitedDeploymentKind.Group, Kind: apps.UnitedDeploymentKind.Kind, Namespace: namespace, Name: "web"}}
 }
 
 // newWorld makes the world from the objects that hostile ones are made from.

@@ -19,7 +19,6 @@ import (
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
-	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
 var (
@@ -445,14 +444,6 @@ func (s *overTime) tries() (n int32) {
 	return n
 }
 
-// nowhere reports whether pods wait in a closed subset because no other one takes them.
-func (s *overTime) nowhere() bool {
-	return slices.ContainsFunc(s.cells, func(c *simCell) bool {
-		gate := oldGate(s.o.ud, c.name)
-		return gate != nil && gate.Reason == division.SubsetNoAlternative
-	})
-}
-
 func (s *overTime) closed(c *simCell) bool {
 	gate := oldGate(s.o.ud, c.name)
 	return gate != nil && gate.Status == corev1.ConditionFalse
@@ -582,7 +573,7 @@ func (s *overTime) rest(why string) error {
 	if err := wait(2 * long); err != nil {
 		return err
 	}
-	if s.reserve || !s.nowhere() {
+	if s.reserve || !s.short {
 		for i, c := range s.cells {
 			if c.made > 0 && (waits[i] || s.reserve) {
 				return fmt.Errorf("%s: %d pods were made in %s at rest: %s", why, c.made, c.name, s)
@@ -590,11 +581,11 @@ func (s *overTime) rest(why string) error {
 		}
 		return nil
 	}
-	// Pods wait because all lack room: each subset is tried with one pod each time that it opens.
+	// Where all lack room each subset is tried with one pod each time that it opens.
 	tries := 2 + int(s.o.now.Sub(began)/strategy.closed)
 	for _, c := range s.cells {
 		if c.made > tries {
-			return fmt.Errorf("%s: %d pods were made in %s while all lack room, in %s: %s", why, c.made, c.name, s.o.now.Sub(began), s)
+			return fmt.Errorf("%s: %d pods were made in %s where all may lack room, in %s: %s", why, c.made, c.name, s.o.now.Sub(began), s)
 		}
 	}
 	return nil
