@@ -19,6 +19,7 @@ import (
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
 var (
@@ -444,6 +445,14 @@ func (s *overTime) tries() (n int32) {
 	return n
 }
 
+// nowhere reports whether pods wait in a closed subset because no other one takes them.
+func (s *overTime) nowhere() bool {
+	return slices.ContainsFunc(s.cells, func(c *simCell) bool {
+		gate := oldGate(s.o.ud, c.name)
+		return gate != nil && gate.Reason == division.SubsetNoAlternative
+	})
+}
+
 func (s *overTime) closed(c *simCell) bool {
 	gate := oldGate(s.o.ud, c.name)
 	return gate != nil && gate.Status == corev1.ConditionFalse
@@ -581,7 +590,10 @@ func (s *overTime) rest(why string) error {
 		}
 		return nil
 	}
-	// Where all lack room each subset is tried with one pod each time that it opens.
+	if !s.nowhere() {
+		return nil // a step of pods comes back each time that a subset opens
+	}
+	// Pods wait because all lack room: each subset is tried with one pod each time that it opens.
 	tries := 2 + int(s.o.now.Sub(began)/strategy.closed)
 	for _, c := range s.cells {
 		if c.made > tries {
