@@ -153,7 +153,7 @@ func unknownKinds(spec *topology.FederationPolicySpec, rules Table) []string {
 }
 
 // unknownKind names what an entry selects that is not placed, of which named are the kinds of this name that hubs place.
-// Hubs before 0.2 filled in the apiVersion of this suite, so that an entry with it may have been written without one.
+// Earlier definitions filled in the apiVersion of this suite, so an entry with it may have been written without one.
 func unknownKind(s *topology.WorkloadSelector, named []schema.GroupVersionKind) string {
 	versions := make([]string, 0, len(named))
 	for _, kind := range named {

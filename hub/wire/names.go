@@ -11,9 +11,9 @@ import (
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 )
 
-// SetNames sets the names of the Works to write for a workload. have holds all its Works. A Work that exists keeps its name,
-// because it is never deleted to be renamed; a new one takes the second form of its name where a Work of another kind has the
-// first one.
+// SetNames sets the names of the Works to write for a workload. have holds all Works of the workload. An existing
+// Work keeps its name, because it is never deleted to be renamed. A new Work takes the second form of its name if a
+// Work of another kind has the first form.
 func SetNames(ctx context.Context, reader client.Reader, k Key, want []*work.Work, have []work.Work) error {
 	names := make(map[[2]string]string, len(have))
 	for i := range have {

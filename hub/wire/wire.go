@@ -76,9 +76,9 @@ func (k Key) Workload() types.NamespacedName {
 // Placement returns the name of the workload's WorkloadPlacement if no other one has it, see [FindPlacement].
 func (k Key) Placement() types.NamespacedName { return k.placements()[0] }
 
-// placements returns the names that the workload's WorkloadPlacement can have: "<kind>-<name>" for kinds of Flotilla and of
-// the core, "<kind>.<group>-<name>" for all others. The other form is second: hubs before 0.2 left out every group, so that
-// a placement of a kind that exists in two groups may have the name of the other one.
+// placements returns the names that the WorkloadPlacement can have: "<kind>-<name>" for kinds of the suite and of
+// the core, "<kind>.<group>-<name>" for all others. The other form comes second: earlier hubs left out every group,
+// so that a placement of a kind that exists in two groups may have the name of the other one.
 func (k Key) placements() []types.NamespacedName {
 	var names []types.NamespacedName
 	for _, kind := range k.kindNames() {
