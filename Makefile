@@ -122,12 +122,22 @@ capi: setup ## Let clusters of Cluster API join, leave and get lost, with its ow
 rotation: setup ## Renew a member's certificates under rollouts; ROTATIONFLAGS="-life 5m -for 30m" for longer
 	go test -tags e2e -count 1 -timeout 60m -v ./e2e/rotation $(ROTATIONFLAGS)
 
+# The architectures of the images, as Go names them; and the registry to push to, such as registry.example.org/team.
+ARCH ?= $(shell go env GOARCH)
+PUSH ?=
+IMAGES := flotilla-hub,flotilla-agent,flotilla-capi
 .PHONY: images
-images: programs ## Write the images of flotilla-hub, flotilla-agent and flotilla-capi to .images, and load them into docker or podman if there is one
-	@go run ./e2e/tools/images -out .images -tag $(IMAGE_TAG) -version '$(VERSION)' -revision "$$(git rev-parse HEAD 2>/dev/null || true)" $(BIN)/flotilla-hub $(BIN)/flotilla-agent $(BIN)/flotilla-capi
+images: programs ## Write the images to .images, load them into docker or podman if there is one; ARCH="amd64 arm64" PUSH=registry
+	@folders=(); for arch in $(ARCH); do \
+	  if [ $$arch = "$$(go env GOARCH)" ]; then folders+=($$arch=$(BIN)); continue; fi; \
+	  echo "building the programs for $$arch"; mkdir -p $(BIN)/$$arch; \
+	  GOARCH=$$arch $(BUILD) -ldflags "$(STAMP)" -o $(BIN)/$$arch/ ./cmd/flotilla-hub ./cmd/flotilla-agent ./cmd/flotilla-capi; \
+	  folders+=($$arch=$(BIN)/$$arch); done; \
+	  go run ./e2e/tools/images -out .images -push '$(PUSH)' -tag $(IMAGE_TAG) -version '$(VERSION)' \
+	    -revision "$$(git rev-parse HEAD 2>/dev/null || true)" -programs $(IMAGES) "$${folders[@]}"
 	@if tool=$$(command -v docker || command -v podman) && "$$tool" info > /dev/null 2>&1; then \
-	  for program in flotilla-hub flotilla-agent flotilla-capi; do "$$tool" load --quiet --input .images/$$program.tar; done; fi
-	@echo "push them to your registry, and give the charts --set image.registry=... --set image.tag=$(IMAGE_TAG)"
+	  for file in .images/flotilla-{hub,agent,capi}.tar; do [ ! -f $$file ] || "$$tool" load --quiet --input $$file; done; fi
+	@[ -n '$(PUSH)' ] || echo "push them with PUSH=registry.example.org/team, and give the charts --set image.registry=... --set image.tag=$(IMAGE_TAG)"
 
 .PHONY: lint
 lint: ## Run the linters

@@ -1,65 +1,155 @@
-// Command images writes an image for each program: FROM scratch, the one static program and nothing else, as user 65532. It needs no
-// docker and no registry. `make images` calls it.
+// Command images makes an image of each program: the one static program and nothing else, as user 65532. `make images`
+// calls it. It needs no docker.
 //
-// An archive is an OCI image layout that is also what docker save writes, so that docker load, podman load, ctr images import and
-// kind load image-archive take it as it is. The same program gives the same bytes, and so the same digest: no time of the build is
-// in it, and the layer is not compressed, since compressors differ by version.
+// It writes an archive for each program that docker load, podman load, ctr images import and kind load image-archive
+// read, and with -push it writes the images of all architectures to a registry, under one tag. The same program gives the
+// same digest: an image holds no time of the build.
 package main
 
 import (
+	"context"
 	"debug/elf"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
 func main() {
-	var i image
-	out := flag.String("out", "", "`folder` for the archives")
-	flag.StringVar(&i.tag, "tag", "", "`tag` of the images")
-	flag.StringVar(&i.version, "version", "", "`version` of the programs, for a label")
-	flag.StringVar(&i.revision, "revision", "", "`commit` of the programs, for a label")
-	flag.StringVar(&i.arch, "arch", runtime.GOARCH, "`architecture` of the programs, as Go names it")
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	var o options
+	programs := ""
+	flag.StringVar(&o.out, "out", "", "`folder` for the archives")
+	flag.StringVar(&o.push, "push", "", "`registry` and path to push to, such as registry.example.org/team; none: nothing is pushed")
+	flag.StringVar(&o.tag, "tag", "", "`tag` of the images")
+	flag.StringVar(&o.version, "version", "", "`version` of the programs, for a label")
+	flag.StringVar(&o.revision, "revision", "", "`commit` of the programs, for a label")
+	flag.StringVar(&programs, "programs", "", "`names` of the programs, with commas between")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: images [flags] ARCH=FOLDER...\n  FOLDER has the programs for ARCH, as Go names it")
+		flag.PrintDefaults()
+	}
 	flag.Parse()
-	if err := run(*out, i, flag.Args()); err != nil {
+	o.programs = strings.FieldsFunc(programs, func(r rune) bool { return r == ',' })
+	if err := run(ctx, os.Stdout, o, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "images:", err)
 		os.Exit(1)
 	}
 }
 
-func run(out string, i image, programs []string) error {
-	if out == "" || i.tag == "" || len(programs) == 0 {
-		return errors.New("give -out, -tag, and the paths of programs")
+// options are what the flags say.
+type options struct {
+	out, push, tag, version, revision string
+	programs                          []string
+}
+
+// run makes the images of all programs, each for the architectures that folders names as ARCH=FOLDER.
+func run(ctx context.Context, out io.Writer, o options, folders []string) error {
+	if o.tag == "" || len(o.programs) == 0 || len(folders) == 0 || o.out == "" && o.push == "" {
+		return errors.New("give -tag, -programs, ARCH=FOLDER, and -out or -push")
 	}
-	if err := os.MkdirAll(out, 0o755); err != nil {
-		return fmt.Errorf("make the folder of the archives: %w", err)
+	if o.out != "" {
+		if err := os.MkdirAll(o.out, 0o755); err != nil {
+			return fmt.Errorf("make the folder of the archives: %w", err)
+		}
 	}
-	for _, path := range programs {
-		if err := static(path); err != nil {
+	for _, program := range o.programs {
+		all := make([]platformImage, 0, len(folders))
+		for _, folder := range folders {
+			arch, dir, ok := strings.Cut(folder, "=")
+			if !ok {
+				return fmt.Errorf("%q: give ARCH=FOLDER, such as arm64=.bin/arm64", folder)
+			}
+			image, err := load(o, program, arch, filepath.Join(dir, program))
+			if err != nil {
+				return err
+			}
+			all = append(all, image)
+		}
+		if err := o.write(ctx, out, program, all); err != nil {
 			return err
 		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return fmt.Errorf("read the program: %w", err)
-		}
-		i.name, i.program = filepath.Base(path), data
-		archive, digest, err := i.archive()
-		if err != nil {
-			return fmt.Errorf("make the image of %s: %w", i.name, err)
-		}
-		file := filepath.Join(out, i.name+".tar")
-		if err := os.WriteFile(file, archive, 0o644); err != nil {
-			return fmt.Errorf("write the image of %s: %w", i.name, err)
-		}
-		fmt.Printf("%s:%s %s %s\n", i.name, i.tag, digest, file)
 	}
 	return nil
 }
 
-// static returns an error for a program that needs a loader: there is none in the image.
+// write writes the archives of one program, and pushes its images.
+func (o options) write(ctx context.Context, out io.Writer, program string, images []platformImage) error {
+	if o.out != "" {
+		for _, image := range images {
+			if err := o.archive(out, program, image); err != nil {
+				return err
+			}
+		}
+	}
+	if o.push == "" {
+		return nil
+	}
+	ref, err := name.NewTag(o.push + "/" + program + ":" + o.tag)
+	if err != nil {
+		return fmt.Errorf("read the name of the image of %s: %w", program, err)
+	}
+	index := indexOf(images)
+	if err := remote.WriteIndex(ref, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
+		return fmt.Errorf("push %s: %w", ref, err)
+	}
+	digest, err := index.Digest()
+	if err != nil {
+		return fmt.Errorf("make the index of %s: %w", program, err)
+	}
+	fmt.Fprintf(out, "%s@%s\n", ref, digest)
+	return nil
+}
+
+// archive writes the archive of one image. That of another architecture than this machine's has it in its name.
+func (o options) archive(out io.Writer, program string, image platformImage) error {
+	file := filepath.Join(o.out, program+".tar")
+	if image.arch != runtime.GOARCH {
+		file = filepath.Join(o.out, program+"-"+image.arch+".tar")
+	}
+	ref, err := name.NewTag(program + ":" + o.tag)
+	if err != nil {
+		return fmt.Errorf("read the name of the image of %s: %w", program, err)
+	}
+	if err := tarball.WriteToFile(file, ref, image); err != nil {
+		return fmt.Errorf("write the image of %s: %w", program, err)
+	}
+	digest, err := image.Digest()
+	if err != nil {
+		return fmt.Errorf("make the image of %s: %w", program, err)
+	}
+	fmt.Fprintf(out, "%s:%s %s %s\n", program, o.tag, digest, file)
+	return nil
+}
+
+// load makes the image of the program at path.
+func load(o options, program, arch, path string) (platformImage, error) {
+	if err := static(path); err != nil {
+		return platformImage{}, err
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return platformImage{}, fmt.Errorf("read the program: %w", err)
+	}
+	image, err := build(program, o.version, o.revision, arch, data)
+	if err != nil {
+		return platformImage{}, fmt.Errorf("make the image of %s: %w", program, err)
+	}
+	return platformImage{Image: image, arch: arch}, nil
+}
+
+// static returns an error for a program that needs a loader: the image has none.
 func static(path string) error {
 	program, err := elf.Open(path)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/pmezard/go-difflib/difflib"
+	udiff "github.com/aymanbagabas/go-udiff"
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -153,9 +153,7 @@ func diff(from, to *Revision) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("write %s as YAML: %w", to.Name, err)
 	}
-	return difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
-		A: difflib.SplitLines(string(a)), B: difflib.SplitLines(string(b)), FromFile: from.label(), ToFile: to.label(), Context: 3,
-	})
+	return udiff.Unified(from.label(), to.label(), string(a), string(b)), nil
 }
 
 func (r *Revision) label() string {
