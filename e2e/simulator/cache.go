@@ -186,7 +186,8 @@ func get(objects map[types.NamespacedName]client.Object, key types.NamespacedNam
 }
 
 // list answers a List from objects.
-func (c *informers) list(objects map[types.NamespacedName]client.Object, into client.ObjectList, opts []client.ListOption) error {
+func (c *informers) list(objects map[types.NamespacedName]client.Object, into client.ObjectList,
+	opts []client.ListOption) error {
 	var o client.ListOptions
 	o.ApplyOptions(opts)
 	kind := KindOf(into)

@@ -198,7 +198,8 @@ func (s subresource) Update(_ context.Context, obj client.Object, _ ...client.Su
 }
 
 // Patch changes a status, or the resources of a pod.
-func (s subresource) Patch(_ context.Context, obj client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+func (s subresource) Patch(_ context.Context, obj client.Object, patch client.Patch,
+	_ ...client.SubResourcePatchOption) error {
 	if s.name != "status" && s.name != "resize" {
 		return errNotSimulated
 	}

@@ -125,8 +125,8 @@ func (e *engine) ask(c *call) error {
 }
 
 // settle waits until every goroutine of the controller waits for the world, and returns their new requests in an order
-// that does not depend on goroutines. Goroutines that asked for the time go on one by one: so what they take from shared
-// state before their next request does not depend on goroutines either.
+// that does not depend on goroutines. Goroutines that asked for the time go on one by one: so what they take from
+// shared state before their next request does not depend on goroutines either.
 func (e *engine) settle() []*call {
 	for {
 		synctest.Wait()

@@ -16,7 +16,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 )
 
-// Kubelet is the scheduler and the kubelets of all nodes. It takes each pod a step on whenever something happened to it.
+// Kubelet is the scheduler and the kubelets of all nodes. It takes each pod a step on whenever something happened to
+// it.
 type Kubelet struct {
 	// Bad are images that cannot be pulled.
 	Bad map[string]bool

@@ -94,8 +94,8 @@ type podPatch struct {
 	} `json:"status"`
 }
 
-// patchPod merges the patch into the pod. It returns false, and leaves the pod alone, where the patch holds anything that
-// it does not know.
+// patchPod merges the patch into the pod. It returns false, and leaves the pod alone, where the patch holds anything
+// that it does not know.
 func patchPod(pod *corev1.Pod, patch []byte) bool {
 	var p podPatch
 	decoder := json.NewDecoder(bytes.NewReader(patch))
@@ -129,7 +129,8 @@ func patchPod(pod *corev1.Pod, patch []byte) bool {
 // known tells whether patchPod can carry out the patch.
 func (p *podPatch) known(pod *corev1.Pod) bool {
 	for _, change := range p.Spec.Containers {
-		if change.Image == "" || !slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == change.Name }) {
+		if change.Image == "" || !slices.ContainsFunc(pod.Spec.Containers,
+			func(c corev1.Container) bool { return c.Name == change.Name }) {
 			return false
 		}
 	}
@@ -169,10 +170,12 @@ func mergeStrings(have map[string]string, change map[string]*string) map[string]
 
 func mergeCondition(pod *corev1.Pod, change map[string]any) {
 	text := func(key string) string { s, _ := change[key].(string); return s }
-	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return string(c.Type) == text("type") })
+	i := slices.IndexFunc(pod.Status.Conditions,
+		func(c corev1.PodCondition) bool { return string(c.Type) == text("type") })
 	if i < 0 {
 		i = 0
-		pod.Status.Conditions = slices.Insert(pod.Status.Conditions, 0, corev1.PodCondition{Type: corev1.PodConditionType(text("type"))})
+		pod.Status.Conditions = slices.Insert(pod.Status.Conditions, 0,
+			corev1.PodCondition{Type: corev1.PodConditionType(text("type"))})
 	}
 	c := &pod.Status.Conditions[i]
 	for key := range change {

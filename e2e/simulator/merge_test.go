@@ -74,11 +74,13 @@ func randomPatch(r *rand.Rand) []byte {
 		}
 	}
 	if r.IntN(3) == 0 {
-		metadata["ownerReferences"] = []metav1.OwnerReference{{Kind: "CloneSet", Name: "web", UID: "u", Controller: new(true)}}
+		metadata["ownerReferences"] = []metav1.OwnerReference{{Kind: "CloneSet", Name: "web", UID: "u",
+			Controller: new(true)}}
 	}
 	body["metadata"] = metadata
 	if r.IntN(2) == 0 {
-		body["spec"] = map[string]any{"containers": []any{map[string]any{"name": []string{"x", "y", "z"}[r.IntN(20)%3], "image": "x:2"}}}
+		body["spec"] = map[string]any{"containers": []any{map[string]any{"name": []string{"x", "y", "z"}[r.IntN(20)%3],
+			"image": "x:2"}}}
 	}
 	if r.IntN(2) == 0 {
 		conditions := []any{}

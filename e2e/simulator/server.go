@@ -46,7 +46,10 @@ func (s *server) list(kind Kind) []client.Object {
 }
 
 func sorted(objects map[types.NamespacedName]client.Object) []client.Object {
-	keys := slices.SortedFunc(maps.Keys(objects), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	keys := slices.SortedFunc(maps.Keys(objects), func(a,
+		b types.NamespacedName) int {
+		return strings.Compare(a.String(), b.String())
+	})
 	out := make([]client.Object, 0, len(keys))
 	for _, key := range keys {
 		out = append(out, objects[key])
@@ -103,10 +106,11 @@ func (s *server) create(obj client.Object) (client.Object, error) {
 	return made, nil
 }
 
-// change replaces an object by what edit makes of its copy, and returns it as stored. An edit that changes nothing makes
-// no new version. sub is the subresource: "status" changes only the status, "resize" only the resources of a pod's
-// containers, and "" all the rest.
-func (s *server) change(kind Kind, key types.NamespacedName, sub string, edit func(client.Object) (client.Object, error)) (client.Object, error) {
+// change replaces an object by what edit makes of its copy, and returns it as stored. An edit that changes nothing
+// makes no new version. sub is the subresource: "status" changes only the status, "resize" only the resources of a
+// pod's containers, and "" all the rest.
+func (s *server) change(kind Kind, key types.NamespacedName, sub string,
+	edit func(client.Object) (client.Object, error)) (client.Object, error) {
 	have := s.objects[kind][key]
 	if have == nil {
 		return nil, apierrors.NewNotFound(resource(kind), key.Name)
@@ -117,10 +121,12 @@ func (s *server) change(kind Kind, key types.NamespacedName, sub string, edit fu
 		return nil, err
 	}
 	if after.GetResourceVersion() != have.GetResourceVersion() {
-		return nil, apierrors.NewConflict(resource(kind), key.Name, fmt.Errorf("the object has been modified; please apply your changes to the latest version and try again"))
+		return nil, apierrors.NewConflict(resource(kind), key.Name,
+			fmt.Errorf("the object has been modified; please apply your changes to the latest version and try again"))
 	}
 	if after.GetUID() != have.GetUID() {
-		return nil, apierrors.NewConflict(resource(kind), key.Name, fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", after.GetUID(), have.GetUID()))
+		return nil, apierrors.NewConflict(resource(kind), key.Name,
+			fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", after.GetUID(), have.GetUID()))
 	}
 	keepRest(after, have, sub == "status")
 	if sub == "status" {
@@ -173,14 +179,16 @@ func mayChangeSpec(have, after client.Object, sub string) error {
 	return nil
 }
 
-// delete asks for the deletion of an object: with grace for pods that run, later where finalizers hold it, else at once.
+// delete asks for the deletion of an object: with grace for pods that run, later where finalizers hold it, else at
+// once.
 func (s *server) delete(kind Kind, key types.NamespacedName, o client.DeleteOptions) error {
 	have := s.objects[kind][key]
 	if have == nil {
 		return apierrors.NewNotFound(resource(kind), key.Name)
 	}
 	if p := o.Preconditions; p != nil {
-		if (p.UID != nil && *p.UID != have.GetUID()) || (p.ResourceVersion != nil && *p.ResourceVersion != have.GetResourceVersion()) {
+		if (p.UID != nil && *p.UID != have.GetUID()) ||
+			(p.ResourceVersion != nil && *p.ResourceVersion != have.GetResourceVersion()) {
 			return apierrors.NewConflict(resource(kind), key.Name, fmt.Errorf("precondition failed"))
 		}
 	}
@@ -199,7 +207,8 @@ func (s *server) delete(kind Kind, key types.NamespacedName, o client.DeleteOpti
 	return nil
 }
 
-// graceOf returns the seconds that an object has left after its deletion was asked for. Only pods with a kubelet have any.
+// graceOf returns the seconds that an object has left after its deletion was asked for. Only pods with a kubelet have
+// any.
 func graceOf(obj client.Object, asked *int64) int64 {
 	pod, ok := obj.(*corev1.Pod)
 	switch {

@@ -43,7 +43,8 @@ func (s *storage) changed(kind Kind, key types.NamespacedName, before, after cli
 			return
 		}
 		for _, obj := range s.world.server.list("PersistentVolumeClaim") {
-			owned := slices.ContainsFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == pod.UID })
+			owned := slices.ContainsFunc(obj.GetOwnerReferences(),
+				func(ref metav1.OwnerReference) bool { return ref.UID == pod.UID })
 			if owned || obj.GetNamespace() == key.Namespace && Mounts(pod, obj.GetName()) {
 				s.later(client.ObjectKeyFromObject(obj))
 			}
@@ -106,7 +107,8 @@ func (s *storage) ready(pod *corev1.Pod) bool {
 		if source == nil {
 			continue
 		}
-		claim := s.world.server.get("PersistentVolumeClaim", types.NamespacedName{Namespace: pod.Namespace, Name: source.ClaimName})
+		claim := s.world.server.get("PersistentVolumeClaim",
+			types.NamespacedName{Namespace: pod.Namespace, Name: source.ClaimName})
 		if claim == nil || claim.GetDeletionTimestamp() != nil {
 			return false
 		}
@@ -130,7 +132,8 @@ func claimDifference(was, now *corev1.PersistentVolumeClaim) []string {
 	if was != nil && was.DeletionTimestamp == nil && now.DeletionTimestamp != nil {
 		parts = append(parts, "terminating")
 	}
-	if was == nil || !slices.EqualFunc(was.OwnerReferences, now.OwnerReferences, func(a, b metav1.OwnerReference) bool { return a.UID == b.UID }) {
+	if was == nil || !slices.EqualFunc(was.OwnerReferences, now.OwnerReferences,
+		func(a, b metav1.OwnerReference) bool { return a.UID == b.UID }) {
 		for _, ref := range now.OwnerReferences {
 			parts = append(parts, fmt.Sprintf("of %s %s", ref.Kind, ref.Name))
 		}

@@ -19,16 +19,21 @@ func TestClaimsLiveAsLongAsTheyAreUsedAndOwned(t *testing.T) {
 		// left tells whether the claim is there when the pod is gone; before it always is.
 		left bool
 	}{
-		"nobody owns it":           {act: func(*World, client.Object) error { return nil }, left: true},
-		"it is deleted while used": {act: func(w *World, _ client.Object) error { return w.Delete("PersistentVolumeClaim", key("data")) }},
+		"nobody owns it": {act: func(*World, client.Object) error { return nil }, left: true},
+		"it is deleted while used": {act: func(w *World,
+			_ client.Object) error {
+			return w.Delete("PersistentVolumeClaim", key("data"))
+		}},
 		"the pod owns it": {act: func(w *World, pod client.Object) error {
 			return w.Change("PersistentVolumeClaim", key("data"), func(obj client.Object) {
-				obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.GetName(), UID: pod.GetUID()}})
+				obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.GetName(),
+					UID: pod.GetUID()}})
 			})
 		}},
 		"another pod of that name owned it": {act: func(w *World, pod client.Object) error {
 			return w.Change("PersistentVolumeClaim", key("data"), func(obj client.Object) {
-				obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.GetName(), UID: "another"}})
+				obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.GetName(),
+					UID: "another"}})
 			})
 		}},
 	} {

@@ -34,7 +34,8 @@ func (w *World) told(write Write, f fate) {
 			// Nobody will ever call it by its random name.
 			answer, name = strings.ReplaceAll(answer, name, "(new)"), "(new)"
 		}
-		w.Tell("  controller: %s%s %s %s%s%s", write.Verb, sub, write.Kind, name, difference(write.Before, write.After), answer)
+		w.Tell("  controller: %s%s %s %s%s%s", write.Verb, sub, write.Kind, name, difference(write.Before, write.After),
+			answer)
 	}
 	if w.Check != nil && w.err == nil {
 		w.Fail(w.Check(write))
@@ -53,7 +54,8 @@ func difference(before, after client.Object) string {
 		parts = podDifference(was, now)
 	case *v1beta1.CloneSet:
 		s := now.Status
-		parts = append(parts, fmt.Sprintf("replicas %d ready %d available %d updated %d", s.Replicas, s.ReadyReplicas, s.AvailableReplicas, s.UpdatedReplicas))
+		parts = append(parts, fmt.Sprintf("replicas %d ready %d available %d updated %d", s.Replicas, s.ReadyReplicas,
+			s.AvailableReplicas, s.UpdatedReplicas))
 		for _, c := range s.Conditions {
 			if c.Type == v1beta1.ConditionReady {
 				parts = append(parts, fmt.Sprintf("Ready %s %s", c.Status, c.Reason))
@@ -92,7 +94,8 @@ func podDifference(was, now *corev1.Pod) []string {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(now.Labels)) {
-		if had, ok := was.Labels[key]; was.Name != "" && (!ok || had != now.Labels[key]) && key != v1beta1.LabelPodTemplateHash {
+		if had, ok := was.Labels[key]; was.Name != "" && (!ok || had != now.Labels[key]) &&
+			key != v1beta1.LabelPodTemplateHash {
 			parts = append(parts, fmt.Sprintf("%s=%s", key[strings.LastIndex(key, "/")+1:], now.Labels[key]))
 		}
 	}

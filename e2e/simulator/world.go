@@ -125,8 +125,8 @@ func (w *World) start() error {
 	return nil
 }
 
-// Restart ends the controller in the middle of whatever it does, and starts a new one without its memory. Of its requests
-// that are under way some are carried out and some not.
+// Restart ends the controller in the middle of whatever it does, and starts a new one without its memory. Of its
+// requests that are under way some are carried out and some not.
 func (w *World) Restart() error {
 	w.Tell("the controller restarts")
 	w.Stop()
@@ -161,7 +161,8 @@ func (w *World) RunFor(d time.Duration) error {
 	return w.err
 }
 
-// Rest lets time pass until nothing is left that could happen by itself. If that takes longer than limit it is an error.
+// Rest lets time pass until nothing is left that could happen by itself. If that takes longer than limit it is an
+// error.
 func (w *World) Rest(limit time.Duration) error {
 	end := w.Now().Add(limit)
 	for w.err == nil && w.next() {
