@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// settling is how long before a write it may have been decided: a pass looks at the world, begins writes for 2 s, and the
-	// client repeats one that was answered 429. What the world told later does not count against the pass. This and the other
-	// times here are of a machine that runs: what it was measured to stand still comes on top.
+	// settling is how long before a write it may have been decided: a pass looks at the world, begins writes for 2 s, and
+	// the client repeats one that was answered 429. What the world told later does not count against the pass. This and
+	// the other times here are of a machine that runs: what it was measured to stand still comes on top.
 	settling = 5 * time.Second
 	// ordering is how long it may take until events of one cluster are seen after later ones of another.
 	ordering = time.Second
@@ -171,7 +171,8 @@ func (c *checker) take(e *entry) {
 		}
 		c.userChanges++
 		l.asked = append(l.asked, *e.asked)
-		c.tell(e.at, e.cluster, fmt.Sprintf("the user asks: %s generation %d, replicas %d", e.asked.workload, e.asked.generation, e.asked.replicas))
+		c.tell(e.at, e.cluster, fmt.Sprintf("the user asks: %s generation %d, replicas %d", e.asked.workload,
+			e.asked.generation, e.asked.replicas))
 	case e.silent != nil:
 		if e.silent.silent != c.silent[e.cluster] {
 			c.tell(e.at, e.cluster, fmt.Sprintf("the hub takes it for silent: %t", e.silent.silent))
@@ -226,11 +227,12 @@ func (c *checker) takeSet(e *entry) {
 	}
 }
 
-// withdrawn judges a CloneSet that is no more: the garbage collector takes its pods, and it was us who took the CloneSet. Nobody asks for
-// that in a run, and who scales in is told so first.
+// withdrawn judges a CloneSet that is no more: the garbage collector takes its pods, and it was us who took the
+// CloneSet. Nobody asks for that in a run, and who scales in is told so first.
 func (c *checker) withdrawn(set *cell, e *entry) {
 	if available, _ := c.count(set); available > 0 && set.lowest() > 0 && !c.unseen(lostKey{cell: set.uid}, e.at) {
-		c.violate(e.at, ruleCell, fmt.Sprintf("%s: CloneSet %s of %s is gone, and %d of its pods were available; in force %v", e.cluster, set.name, set.of, available, set.specs))
+		c.violate(e.at, ruleCell, fmt.Sprintf("%s: CloneSet %s of %s is gone, and %d of its pods were available; in force %v",
+			e.cluster, set.name, set.of, available, set.specs))
 	}
 }
 
@@ -380,8 +382,8 @@ func (c *checker) settle(set *cell) {
 	set.up = min(set.up, max(active-set.lowest(), 0))
 }
 
-// excuseSilent takes what members took down before they were silent as pods that failed by themselves: they are charged to their
-// cell, and nobody else waits for them.
+// excuseSilent takes what members took down before they were silent as pods that failed by themselves: they are charged
+// to their cell, and nobody else waits for them.
 func (c *checker) excuseSilent() {
 	for _, set := range c.cells {
 		if c.silent[set.cluster] {
@@ -410,14 +412,16 @@ func (c *checker) disrupted(set *cell, pod *podNow, e *entry) {
 	}
 	allowed := func(spec cellSpec) bool { return spec.replicas-available-unknown <= spec.maxUnavailable }
 	if !slices.ContainsFunc(set.specs, allowed) && !c.unseen(lostKey{cell: set.uid}, e.at) {
-		c.violate(e.at, ruleCell, fmt.Sprintf("%s: CloneSet %s of %s made pod %s unavailable: %d are available then (%d losses it may not have known); in force %v",
+		c.violate(e.at, ruleCell, fmt.Sprintf("%s: CloneSet %s of %s made pod %s unavailable: %d are available then (%d "+
+			"losses it may not have known); in force %v",
 			e.cluster, set.name, set.of, pod.name, available, unknown, set.specs))
 	}
 	if available+unknown >= set.lowest() {
 		return // a pod too many went
 	}
 	if since, ok := c.cut[e.cluster]; ok && e.at.Sub(since)-c.stood.within(since, e.at) > leaseEnd {
-		c.violate(e.at, ruleLease, fmt.Sprintf("%s: CloneSet %s of %s made pod %s unavailable %.0f s after the member was cut off",
+		c.violate(e.at, ruleLease, fmt.Sprintf("%s: CloneSet %s of %s made pod %s unavailable %.0f s after the member was "+
+			"cut off",
 			e.cluster, set.name, set.of, pod.name, e.at.Sub(since).Seconds()))
 	}
 	c.suspect(set.of, e.at, false)
@@ -431,7 +435,8 @@ func (c *checker) created(set *cell, e *entry) {
 	_, active := c.count(set)
 	allowed := func(spec cellSpec) bool { return active <= spec.replicas+spec.maxSurge }
 	if !slices.ContainsFunc(set.specs, allowed) && !c.unseen(lostKey{cell: set.uid}, e.at) {
-		c.violate(e.at, ruleCell, fmt.Sprintf("%s: CloneSet %s of %s created pod %s: there are %d then; in force %v", e.cluster, set.name, set.of, e.pod.name, active, set.specs))
+		c.violate(e.at, ruleCell, fmt.Sprintf("%s: CloneSet %s of %s created pod %s: there are %d then; in force %v",
+			e.cluster, set.name, set.of, e.pod.name, active, set.specs))
 	}
 	if active > set.highest() {
 		c.suspect(set.of, e.at, true)
@@ -441,7 +446,8 @@ func (c *checker) created(set *cell, e *entry) {
 func (c *checker) violate(at time.Time, rule, what string) {
 	const most = 50 // the rest of a broken run reads the same
 	if len(c.violations) < most {
-		c.violations = append(c.violations, violation{at, rule, what, slices.Clone(c.story[max(0, len(c.story)-storyLength):])})
+		c.violations = append(c.violations, violation{at, rule, what,
+			slices.Clone(c.story[max(0, len(c.story)-storyLength):])})
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestACrashIsSeenOnceHoweverMuchIsSaidAfterIt holds that a crash belongs to the run in which it was, and that no run overlooks one
-// since the program, started again, said more than any number of last lines.
+// TestACrashIsSeenOnceHoweverMuchIsSaidAfterIt holds that a crash belongs to the run in which it was, and that no run
+// overlooks one since the program, started again, said more than any number of last lines.
 func TestACrashIsSeenOnceHoweverMuchIsSaidAfterIt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "hub.log")
 	l := logs{"hub": path, "not started": path + ".not"}

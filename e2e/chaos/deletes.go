@@ -13,7 +13,8 @@ import (
 // deletion is a request to delete a pod, as the audit log of its cluster has it.
 type deletion struct {
 	ours bool
-	// asked and answered are by the API server's clock; answered is zero where no answer was written: the API server was killed.
+	// asked and answered are by the API server's clock; answered is zero where no answer was written: the API server was
+	// killed.
 	asked, answered time.Time
 	code            int
 }
@@ -26,17 +27,19 @@ type podKey struct{ cluster, name string }
 // answerLimit is how long an API server works on a request at most.
 const answerLimit = time.Minute
 
-// byUs tells whether our programs took a pod away, which was seen to be going at a time. began is the second in which the API server
-// stored that it goes, by its own clock and without a fraction; zero where that was not seen.
+// byUs tells whether our programs took a pod away, which was seen to be going at a time. began is the second in which
+// the API server stored that it goes, by its own clock and without a fraction; zero where that was not seen.
 //
-// What counts is what was stored, and not what was answered: a delete whose client gives up, or that takes too long, is answered with
-// 504 and carried out all the same, and one whose API server is killed has no answer. An answer of 4xx changed nothing. So a request is
-// taken for a cause where the pod began to go between its arrival and its answer; without a proper answer also a little later.
+// What counts is what was stored, and not what was answered: a delete whose client gives up, or that takes too long, is
+// answered with 504 and carried out all the same, and one whose API server is killed has no answer. An answer of 4xx
+// changed nothing. So a request is taken for a cause where the pod began to go between its arrival and its answer;
+// without a proper answer also a little later.
 //
-// Where both we and others may have been the cause, it was the others only if one of them was told that the pod goes before any of us
-// asked. In all other cases a program of ours had decided to take down a pod that was there: that is its doing, whoever's write came
-// first, and what its limits are for. That accuses nobody falsely, since the program counts the pod among those that it takes.
-// A pod that nobody known deleted counts as ours: the checker is not to be blind to what the log lacks.
+// Where both we and others may have been the cause, it was the others only if one of them was told that the pod goes
+// before any of us asked. In all other cases a program of ours had decided to take down a pod that was there: that is
+// its doing, whoever's write came first, and what its limits are for. That accuses nobody falsely, since the program
+// counts the pod among those that it takes. A pod that nobody known deleted counts as ours: the checker is not to be
+// blind to what the log lacks.
 func (d deletions) byUs(key podKey, began, seen time.Time) bool {
 	for _, late := range []time.Duration{ordering, answerLimit} { // what is likely comes first
 		var we, others []deletion
@@ -65,7 +68,8 @@ func (r *deletion) carriedOut() bool {
 	return r.code >= http.StatusOK && r.code < http.StatusMultipleChoices
 }
 
-// mayBeCause tells whether the pod may have begun to go by this request; late is how much after an answer that says nothing.
+// mayBeCause tells whether the pod may have begun to go by this request; late is how much after an answer that says
+// nothing.
 func (r *deletion) mayBeCause(began, seen time.Time, late time.Duration) bool {
 	refused := r.code >= http.StatusBadRequest && r.code < http.StatusInternalServerError
 	if refused || r.asked.After(seen) {
@@ -84,12 +88,13 @@ func (r *deletion) mayBeCause(began, seen time.Time, late time.Duration) bool {
 	return r.asked.Before(began.Add(time.Second)) && !end.Before(began)
 }
 
-// deletions reads from the audit logs who asked for pods of the namespace to be deleted. The simulated kubelets are left out: they end
-// what somebody began.
+// deletions reads from the audit logs who asked for pods of the namespace to be deleted. The simulated kubelets are
+// left out: they end what somebody began.
 func (s *stage) deletions(since time.Time, namespace string) (deletions, error) {
 	asked := deletions{}
 	for _, name := range s.h.MemberNames() {
-		events, err := audit.ReadRequestsFile(s.h.Members[name].AuditLog(), audit.Between(since, time.Time{}), podsDeleted(namespace))
+		events, err := audit.ReadRequestsFile(s.h.Members[name].AuditLog(), audit.Between(since, time.Time{}),
+			podsDeleted(namespace))
 		if err != nil {
 			return nil, err
 		}
@@ -98,7 +103,8 @@ func (s *stage) deletions(since time.Time, namespace string) (deletions, error) 
 	return asked, nil
 }
 
-// kubelets is the program of all simulated kubelets in the audit log. It has the credentials of an administrator, as fate does.
+// kubelets is the program of all simulated kubelets in the audit log. It has the credentials of an administrator, as
+// fate does.
 const kubelets = "kwok-controller"
 
 // podsDeleted wants requests to delete pods of a namespace, other than those of simulated kubelets.

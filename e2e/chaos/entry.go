@@ -50,8 +50,8 @@ type podState struct {
 	// active: not being deleted, and not ended. ready: it counts as ready, since the time readySince.
 	active, ready bool
 	readySince    time.Time
-	// ended: its containers have ended for good, as those of a pod that is evicted or whose node is given up. deleted is when the API
-	// server stored that the pod goes, zero for a pod that stays and where that was not seen.
+	// ended: its containers have ended for good, as those of a pod that is evicted or whose node is given up. deleted is
+	// when the API server stored that the pod goes, zero for a pod that stays and where that was not seen.
 	ended   bool
 	deleted time.Time
 	// shut: an update in place is the reason why it is not ready. gone: it is no more.
@@ -79,7 +79,8 @@ type cellSpec struct {
 
 // String returns the numbers of the spec.
 func (s cellSpec) String() string {
-	return fmt.Sprintf("generation %d: replicas %d, maxUnavailable %d, maxSurge %d", s.generation, s.replicas, s.maxUnavailable, s.maxSurge)
+	return fmt.Sprintf("generation %d: replicas %d, maxUnavailable %d, maxSurge %d", s.generation, s.replicas,
+		s.maxUnavailable, s.maxSurge)
 }
 
 // placedState is a version of a placement.
@@ -90,15 +91,16 @@ type placedState struct {
 	subsets                    map[string]subsetState
 }
 
-// subsetState is a subset in a placement: its replicas over all cells, the global amounts, and what the cells hold together.
+// subsetState is a subset in a placement: its replicas over all cells, the global amounts, and what the cells hold
+// together.
 type subsetState struct {
 	replicas    int32
 	whole       bool // every replica has a cell
 	limit, held lending.Amounts
 }
 
-// askedState is a generation of the user's object; amounts are the limits that it means for so many replicas of a subset. Numbers are
-// the replicas of the subsets that have a number.
+// askedState is a generation of the user's object; amounts are the limits that it means for so many replicas of a
+// subset. Numbers are the replicas of the subsets that have a number.
 type askedState struct {
 	workload   string
 	generation int64
@@ -113,8 +115,8 @@ type silentState struct{ silent bool }
 // cutState tells that the member in entry.cluster is cut off from the hub, or is no more.
 type cutState struct{ cut bool }
 
-// lostState tells that versions of one object between a time and its entry's were not seen: an API server that was restarted has no
-// history. It is a member's CloneSet, or the object or placement of a workload.
+// lostState tells that versions of one object between a time and its entry's were not seen: an API server that was
+// restarted has no history. It is a member's CloneSet, or the object or placement of a workload.
 type lostState struct {
 	cell     types.UID
 	workload string

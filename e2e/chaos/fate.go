@@ -59,12 +59,13 @@ func (f *fate) kinds() []struct {
 		weight int
 		make   func(ctx context.Context, draw *rand.Rand)
 	}{
-		{20, f.cutOff}, {18, f.killAgent}, {10, f.killHub}, {14, f.answerBadly}, {16, f.holdBack}, {12, f.sicken}, {8, f.removeNode}, {4, f.restartServer}, {12, f.setClock}, {12, f.drain},
+		{20, f.cutOff}, {18, f.killAgent}, {10, f.killHub}, {14, f.answerBadly}, {16, f.holdBack}, {12, f.sicken},
+		{8, f.removeNode}, {4, f.restartServer}, {12, f.setClock}, {12, f.drain},
 	}
 }
 
-// play makes faults until ctx ends, and returns when all of them have ended. long cuts one member off for longer than a lease, until
-// life ends at most.
+// play makes faults until ctx ends, and returns when all of them have ended. long cuts one member off for longer than a
+// lease, until life ends at most.
 func (f *fate) play(ctx, life context.Context, long bool) {
 	if long {
 		member := f.member(f.draw)
@@ -126,7 +127,8 @@ func upTo(draw *rand.Rand, longest time.Duration) time.Duration {
 	return time.Second + time.Duration(draw.Int64N(int64(longest-time.Second)))
 }
 
-// supervise starts programs again that ended by themselves, as a kubelet does: one that starts while its API server is away may.
+// supervise starts programs again that ended by themselves, as a kubelet does: one that starts while its API server is
+// away may.
 func (f *fate) supervise(ctx context.Context) {
 	for pause(ctx, time.Second) {
 		for _, name := range f.h.Fleet.Programs() {
@@ -188,8 +190,8 @@ func (f *fate) kill(ctx context.Context, name string, length time.Duration) {
 	f.note("", "%s is started again", name)
 }
 
-// setClock sets the clock of a program wrong by minutes, and right again after a time: early enough that the hub has told so, and
-// taken it back, when the world is to be at rest.
+// setClock sets the clock of a program wrong by minutes, and right again after a time: early enough that the hub has
+// told so, and taken it back, when the world is to be at rest.
 func (f *fate) setClock(ctx context.Context, draw *rand.Rand) {
 	const (
 		most = 5 // minutes
@@ -297,7 +299,8 @@ func (f *fate) label(ctx context.Context, member string, pods []string, value st
 func (f *fate) heal(ctx context.Context) error {
 	for _, member := range f.h.MemberNames() {
 		list := &corev1.PodList{}
-		if err := f.h.Members[member].Client.List(ctx, list, client.InNamespace(f.namespace), client.MatchingLabels{fleet.LabelNeverReady: "true"}); err != nil {
+		if err := f.h.Members[member].Client.List(ctx, list, client.InNamespace(f.namespace),
+			client.MatchingLabels{fleet.LabelNeverReady: "true"}); err != nil {
 			return fmt.Errorf("list the pods of %s that fail: %w", member, err)
 		}
 		for i := range list.Items {
@@ -319,7 +322,8 @@ func (f *fate) addNodes(ctx context.Context, member string) error {
 	return nil
 }
 
-// removeNode takes a node away with the pods on it, and brings it back. What it began it ends, even when the storm is over meanwhile.
+// removeNode takes a node away with the pods on it, and brings it back. What it began it ends, even when the storm is
+// over meanwhile.
 func (f *fate) removeNode(ctx context.Context, draw *rand.Rand) {
 	member := f.member(draw)
 	if !f.take("node removed", member+" nodes") {
@@ -337,7 +341,8 @@ func (f *fate) removeNode(ctx context.Context, draw *rand.Rand) {
 	said("node %s goes, with its pods", node.Name)
 	life, stop := context.WithTimeout(context.WithoutCancel(ctx), nodeLimit)
 	defer stop()
-	insist(life, said, "delete node "+node.Name, func(ctx context.Context) error { return client.IgnoreNotFound(c.Delete(ctx, node)) })
+	insist(life, said, "delete node "+node.Name,
+		func(ctx context.Context) error { return client.IgnoreNotFound(c.Delete(ctx, node)) })
 	emptyNode(life, c, node.Name, said)
 	pause(ctx, away)
 	emptyNode(life, c, node.Name, said) // agents may have asked for more of them to go, and a scheduler may not have known
@@ -348,10 +353,11 @@ func (f *fate) removeNode(ctx context.Context, draw *rand.Rand) {
 // nodeLimit is how long a node may be away at most: 15 s, and the restart of its API server by [fate.restartServer].
 const nodeLimit = 2 * time.Minute
 
-// emptyNode deletes the pods of a node that is no more until there are none, as the garbage collector of pods does: it is a part of
-// kube-controller-manager, which runs in these clusters as in others, and deletes by force what is bound to a node that does not
-// exist, 40 s and more after the node went. Nodes are away for less than that here, so fate does it. What would be left of a
-// pod that is going stays for ever where the node comes back: a kubelet that starts ends such pods, a simulated one does not look.
+// emptyNode deletes the pods of a node that is no more until there are none, as the garbage collector of pods does: it
+// is a part of kube-controller-manager, which runs in these clusters as in others, and deletes by force what is bound
+// to a node that does not exist, 40 s and more after the node went. Nodes are away for less than that here, so fate
+// does it. What would be left of a pod that is going stays for ever where the node comes back: a kubelet that starts
+// ends such pods, a simulated one does not look.
 func emptyNode(ctx context.Context, c client.Client, node string, said func(format string, args ...any)) {
 	insist(ctx, said, "delete the pods of node "+node, func(ctx context.Context) error {
 		pods := &corev1.PodList{}
@@ -394,8 +400,8 @@ func insist(ctx context.Context, said func(format string, args ...any), what str
 	}
 }
 
-// drain asks that a member is left, and takes that back after a time, mostly half way. Only one is drained at a time: the others can take
-// what it has.
+// drain asks that a member is left, and takes that back after a time, mostly half way. Only one is drained at a time:
+// the others can take what it has.
 func (f *fate) drain(ctx context.Context, draw *rand.Rand) {
 	const one = "drains"
 	if !f.take("member drained", one) {
@@ -414,7 +420,8 @@ func (f *fate) drain(ctx context.Context, draw *rand.Rand) {
 }
 
 // taint sets the taints of a member on the hub, which may be away for a while.
-func (f *fate) taint(ctx context.Context, member string, said func(format string, args ...any), taints ...corev1.Taint) {
+func (f *fate) taint(ctx context.Context, member string, said func(format string, args ...any),
+	taints ...corev1.Taint) {
 	insist(ctx, said, "set the taints", func(ctx context.Context) error {
 		m := &topology.MemberCluster{}
 		if err := f.h.Hub.Client.Get(ctx, client.ObjectKey{Name: member}, m); err != nil {
@@ -426,7 +433,8 @@ func (f *fate) taint(ctx context.Context, member string, said func(format string
 	})
 }
 
-// restartServer kills the control plane of a cluster and starts it again. Only one is away at a time: machines are small.
+// restartServer kills the control plane of a cluster and starts it again. Only one is away at a time: machines are
+// small.
 func (f *fate) restartServer(ctx context.Context, draw *rand.Rand) {
 	const one = "control planes"
 	if !f.take("control plane restarted", one) {

@@ -17,19 +17,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// TestPodsOfARemovedNodeAreDeletedUntilTheyAreGone is what seed 201 found: deletes that took a second each were cut by the end of the
-// storm, nobody looked at their errors, and one pod stayed going for ever on the node that came back.
+// TestPodsOfARemovedNodeAreDeletedUntilTheyAreGone is what seed 201 found: deletes that took a second each were cut by
+// the end of the storm, nobody looked at their errors, and one pod stayed going for ever on the node that came back.
 func TestPodsOfARemovedNodeAreDeletedUntilTheyAreGone(t *testing.T) {
 	pod := func(name, node string, finalizers ...string) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "run", Name: name, Finalizers: finalizers}, Spec: corev1.PodSpec{NodeName: node}}
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "run", Name: name, Finalizers: finalizers},
+			Spec: corev1.PodSpec{NodeName: node}}
 	}
 	going := pod("going", "west-b-1", "a/finalizer")
 	going.DeletionTimestamp = new(metav1.NewTime(dawn))
 	var mu sync.Mutex
 	tries := map[string]int{}
 	c := fake.NewClientBuilder().
-		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).
-		WithObjects(pod("one", "west-b-1"), pod("slow", "west-b-1"), pod("refused", "west-b-1"), going, pod("other", "west-c-1")).
+		WithIndex(&corev1.Pod{}, "spec.nodeName",
+			func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).
+		WithObjects(pod("one", "west-b-1"), pod("slow", "west-b-1"), pod("refused", "west-b-1"), going,
+			pod("other", "west-c-1")).
 		WithInterceptorFuncs(interceptor.Funcs{Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 			mu.Lock()
 			tries[o.GetName()]++
@@ -51,7 +54,10 @@ func TestPodsOfARemovedNodeAreDeletedUntilTheyAreGone(t *testing.T) {
 			return c.Delete(ctx, o, opts...)
 		}}).Build()
 	var told []string
-	emptyNode(t.Context(), c, "west-b-1", func(format string, args ...any) { told = append(told, fmt.Sprintf(format, args...)) })
+	emptyNode(t.Context(), c, "west-b-1", func(format string,
+		args ...any) {
+		told = append(told, fmt.Sprintf(format, args...))
+	})
 	left := &corev1.PodList{}
 	if err := c.List(t.Context(), left); err != nil {
 		t.Fatal(err)

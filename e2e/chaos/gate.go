@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// gate stands between a program of ours and an API server, with the credentials of the program. It can be cut, answer badly and
-// hold watches back.
+// gate stands between a program of ours and an API server, with the credentials of the program. It can be cut, answer
+// badly and hold watches back.
 type gate struct {
 	// name is "<program> to <cluster>".
 	name     string

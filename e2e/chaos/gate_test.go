@@ -16,7 +16,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// gated returns a gate to a server that answers every request with its path and streams watches, and the address of the gate.
+// gated returns a gate to a server that answers every request with its path and streams watches, and the address of the
+// gate.
 func gated(t *testing.T) (*gate, string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -88,7 +89,8 @@ func TestAGateAnswersBadly(t *testing.T) {
 		}
 		codes[code]++
 	}
-	for _, code := range []int{http.StatusOK, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable} {
+	for _, code := range []int{http.StatusOK, http.StatusTooManyRequests, http.StatusInternalServerError,
+		http.StatusServiceUnavailable} {
 		if codes[code] == 0 {
 			t.Errorf("of 300 answers none is %d: %v", code, codes)
 		}

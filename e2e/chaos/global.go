@@ -48,7 +48,9 @@ func (c *checker) takePlaced(e *entry) {
 	}
 	c.tell(e.at, e.cluster, fmt.Sprintf("placement of %s, sequence %d: %s", p.workload, p.sequence, p))
 	if p.placed+p.unplaced != p.replicas {
-		c.violate(e.at, ruleSum, fmt.Sprintf("the placement of %s (sequence %d) places %d replicas and tells of %d that are not placed, of %d", p.workload, p.sequence, p.placed, p.unplaced, p.replicas))
+		c.violate(e.at, ruleSum,
+			fmt.Sprintf("the placement of %s (sequence %d) places %d replicas and tells of %d that are not placed, of %d",
+				p.workload, p.sequence, p.placed, p.unplaced, p.replicas))
 	}
 	c.checkAsked(e, l)
 	for name, s := range p.subsets {
@@ -58,7 +60,8 @@ func (c *checker) takePlaced(e *entry) {
 		}
 		more := s.held.Break > max(s.limit.Break, before.held.Break) || s.held.Add > max(s.limit.Add, before.held.Add)
 		if next := l.last == nil || p.generation == l.last.generation+1; more && next { // and not after one that was not seen
-			c.violate(e.at, ruleLent, fmt.Sprintf("the cells of %s hold %+v together (sequence %d): the limits are %+v, and they held %+v before",
+			c.violate(e.at, ruleLent, fmt.Sprintf("the cells of %s hold %+v together (sequence %d): the limits are %+v, and "+
+				"they held %+v before",
 				place{p.workload, name}, s.held, p.sequence, s.limit, before.held))
 		}
 		l.bounds[name] = append(l.bounds[name], bound{e.at, max(s.limit.Break, s.held.Break), max(s.limit.Add, s.held.Add)})
@@ -66,8 +69,8 @@ func (c *checker) takePlaced(e *entry) {
 	l.last = p
 }
 
-// checkAsked wants that the numbers of a placement are those of one generation of the user's object, and not of an older one
-// than the last placement's.
+// checkAsked wants that the numbers of a placement are those of one generation of the user's object, and not of an
+// older one than the last placement's.
 func (c *checker) checkAsked(e *entry, l *ledger) {
 	p := e.placed
 	for _, asked := range l.asked {
@@ -90,7 +93,9 @@ func (c *checker) checkAsked(e *entry, l *ledger) {
 	if c.unseen(lostKey{workload: p.workload}, e.at) {
 		return // it may follow a generation of which only a later version was seen
 	}
-	c.violate(e.at, ruleLent, fmt.Sprintf("the placement of %s (sequence %d) has numbers that no generation of it from %d on asks for: %s", p.workload, p.sequence, l.matched, p))
+	c.violate(e.at, ruleLent,
+		fmt.Sprintf("the placement of %s (sequence %d) has numbers that no generation of it from %d on asks for: %s",
+			p.workload, p.sequence, l.matched, p))
 }
 
 // String returns the numbers of the placement.
@@ -162,7 +167,8 @@ func (c *checker) suspect(of place, at time.Time, added bool) {
 		what = "above replicas by our doing"
 	}
 	c.suspects = append(c.suspects, suspect{of, at, c.stood.after(at, ordering), added,
-		fmt.Sprintf("%s: %d pods are %s over all members, at most %d may be", of, total, what, most), slices.Clone(c.story[max(0, len(c.story)-storyLength):])})
+		fmt.Sprintf("%s: %d pods are %s over all members, at most %d may be", of, total, what, most),
+		slices.Clone(c.story[max(0, len(c.story)-storyLength):])})
 }
 
 // blindFor tells whether versions of a place's workload, or of one of its cells, around a time were not seen.

@@ -56,8 +56,11 @@ func start(ctx context.Context, out io.Writer) error {
 	flag.BoolVar(&byDate, "by-date", false, "take the seeds of this day in UTC, in place of -seed")
 	flag.DurationVar(&o.length, "for", time.Minute, "length of the storm of each run, as a `time`")
 	flag.DurationVar(&o.deadline, "deadline", 3*time.Minute, "`time` to come to rest after a storm")
-	flag.StringVar(&o.sabotage, "sabotage", "", "build the programs with this rule switched off, and fail unless that is noticed: "+strings.Join(sabotageNames(), ", "))
-	flag.StringVar(&o.keep, "keep", filepath.Join(os.TempDir(), "flotilla-chaos"), "`folder` for logs and objects of runs with violations")
+	flag.StringVar(&o.sabotage, "sabotage", "",
+		"build the programs with this rule switched off, and fail unless that is noticed: "+
+			strings.Join(sabotageNames(), ", "))
+	flag.StringVar(&o.keep, "keep", filepath.Join(os.TempDir(), "flotilla-chaos"),
+		"`folder` for logs and objects of runs with violations")
 	flag.Parse()
 	if byDate {
 		o.seed = seedOf(time.Now())
@@ -80,8 +83,8 @@ func start(ctx context.Context, out io.Writer) error {
 	return playAll(ctx, o, out)
 }
 
-// seedOf returns the first seed of a day: its date, and a hundred seeds each. They are the same for all who look into what failed
-// on that day.
+// seedOf returns the first seed of a day: its date, and a hundred seeds each. They are the same for all who look into
+// what failed on that day.
 func seedOf(now time.Time) uint64 {
 	year, month, day := now.UTC().Date()
 	return uint64(((year*100+int(month))*100 + day) * 100)
@@ -166,11 +169,14 @@ func (t *tally) conclude(o options, err error, out io.Writer) error {
 		fmt.Fprintf(out, "%s switched off: noticed in run %d\n", o.sabotage, t.first)
 		return nil
 	case o.sabotage != "":
-		return errors.Join(err, fmt.Errorf("%s was switched off, and nothing was found in %d runs: the checker is blind", o.sabotage, o.runs))
+		return errors.Join(err, fmt.Errorf("%s was switched off, and nothing was found in %d runs: the checker is blind",
+			o.sabotage, o.runs))
 	case t.bad > 0:
-		return errors.Join(err, fmt.Errorf("%d of %d runs broke a promise; look into %s, and repeat with -seed %d -runs %d", t.bad, o.runs, o.keep, o.seed, o.runs))
+		return errors.Join(err, fmt.Errorf("%d of %d runs broke a promise; look into %s, and repeat with -seed %d -runs %d",
+			t.bad, o.runs, o.keep, o.seed, o.runs))
 	case err == nil && t.good == 0:
-		return fmt.Errorf("none of %d runs could be judged, each tried %d times: the machine stands still for too long; this says nothing of the promises", o.runs, 1+repeats)
+		return fmt.Errorf("none of %d runs could be judged, each tried %d times: the machine stands still for too long; "+
+			"this says nothing of the promises", o.runs, 1+repeats)
 	case t.none > 0:
 		fmt.Fprintf(out, "%d of %d runs could not be judged: the machine stood still for too long\n", t.none, o.runs)
 	}
@@ -193,9 +199,11 @@ func (r *result) add(one *result) {
 	a.excesses += b.excesses
 }
 
-// open starts the fleet with a gate at every link of our programs, and the recorder. The returned function ends all of it.
+// open starts the fleet with a gate at every link of our programs, and the recorder. The returned function ends all of
+// it.
 func open(ctx context.Context, o options, out io.Writer) (*stage, func() error, error) {
-	s := &stage{recorder: &recorder{}, gates: map[string]*gate{}, deadline: o.deadline, out: out, keep: o.keep, clocks: o.clocks}
+	s := &stage{recorder: &recorder{}, gates: map[string]*gate{}, deadline: o.deadline, out: out, keep: o.keep,
+		clocks: o.clocks}
 	life, stop := context.WithCancel(ctx)
 	end := func() error {
 		stop()

@@ -15,9 +15,9 @@ import (
 	"github.com/flotilla-dev/flotilla/e2e/harness"
 )
 
-// A machine under load stands still now and then, and so do single programs on it. That is measured in three ways, and never
-// guessed: ticks of this process, answers of every program and API server, and the times that API servers wrote into what
-// they told.
+// A machine under load stands still now and then, and so do single programs on it. That is measured in three ways, and
+// never guessed: ticks of this process, answers of every program and API server, and the times that API servers wrote
+// into what they told.
 const (
 	tick = 100 * time.Millisecond
 	// noticed is the shortest delay that counts: what is shorter is in every time of the checker anyway.
@@ -80,7 +80,8 @@ func pulses(h *harness.Harness) ([]pulse, error) {
 	return out, nil
 }
 
-// ask asks again and again until ctx ends, and notes answers that come late. What does not answer at all was ended by fate.
+// ask asks again and again until ctx ends, and notes answers that come late. What does not answer at all was ended by
+// fate.
 func (r *recorder) ask(ctx context.Context, p pulse) {
 	for pause(ctx, asking) {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, http.NoBody)
@@ -106,8 +107,8 @@ func (r *recorder) ask(ctx context.Context, p pulse) {
 	}
 }
 
-// lateness returns the time from when an API server wrote a version of an object until this process was told; false where it does
-// not say when. Its times are in seconds.
+// lateness returns the time from when an API server wrote a version of an object until this process was told; false
+// where it does not say when. Its times are in seconds.
 func lateness(before, after client.Object, now time.Time) (stall, bool) {
 	wrote := written(after)
 	if before != nil && !wrote.After(written(before)) {

@@ -35,7 +35,8 @@ func (e *entry) read(object client.Object, gone bool) bool {
 		}
 	case *apps.UnitedDeployment:
 		if o.Spec.Template.CloneSetTemplate != nil {
-			e.asked = askedOf(o.Name, o.Generation, o.Spec.Replicas, &o.Spec.Template.CloneSetTemplate.Spec, o.Spec.UpdateStrategy.ManualUpdate)
+			e.asked = askedOf(o.Name, o.Generation, o.Spec.Replicas, &o.Spec.Template.CloneSetTemplate.Spec,
+				o.Spec.UpdateStrategy.ManualUpdate)
 			e.asked.numbers = numbersOf(o)
 		}
 	case *topology.WorkloadPlacement:
@@ -50,12 +51,14 @@ func (e *entry) read(object client.Object, gone bool) bool {
 }
 
 func podOf(pod *corev1.Pod, gone bool) *podState {
-	p := &podState{uid: pod.UID, name: pod.Name, gone: gone, active: counts.Active(pod) && !gone, image: pod.Spec.Containers[0].Image}
+	p := &podState{uid: pod.UID, name: pod.Name, gone: gone, active: counts.Active(pod) && !gone,
+		image: pod.Spec.Containers[0].Image}
 	if owner := metav1.GetControllerOf(pod); owner != nil {
 		p.owner = owner.UID
 	}
 	p.ended = counts.Ended(pod)
-	if at := pod.DeletionTimestamp; at != nil { // what is written there is when the pod is to be gone; a later delete may shorten that
+	// what is written there is when the pod is to be gone; a later delete may shorten that
+	if at := pod.DeletionTimestamp; at != nil {
 		p.deleted = at.Add(-time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second)
 	}
 	gate := counts.Condition(pod, apps.InPlaceUpdateReady)
@@ -98,11 +101,14 @@ func strategyOf(rolling *apps.RollingUpdateCloneSetStrategy) budget.Strategy {
 	if rolling == nil {
 		return budget.Strategy{}
 	}
-	return budget.Strategy{Partition: rolling.Partition, MaxUnavailable: rolling.MaxUnavailable, MaxSurge: rolling.MaxSurge}
+	return budget.Strategy{Partition: rolling.Partition, MaxUnavailable: rolling.MaxUnavailable,
+		MaxSurge: rolling.MaxSurge}
 }
 
-// askedOf reads a user's object: the limits are those of spec, and the partitions of subsets those of manual, nil for a CloneSet.
-func askedOf(name string, generation int64, replicas *int32, spec *apps.CloneSetSpec, manual *apps.ManualUpdate) *askedState {
+// askedOf reads a user's object: the limits are those of spec, and the partitions of subsets those of manual, nil for a
+// CloneSet.
+func askedOf(name string, generation int64, replicas *int32, spec *apps.CloneSetSpec,
+	manual *apps.ManualUpdate) *askedState {
 	strategy := strategyOf(spec.UpdateStrategy.RollingUpdate)
 	return &askedState{workload: name, generation: generation, replicas: ptr.Deref(replicas, 1), amounts: func(subset string, n int32) lending.Amounts {
 		limits, err := budget.Resolve(strategy, n)
@@ -142,7 +148,8 @@ func numbersOf(u *apps.UnitedDeployment) map[string]int32 {
 
 func placedOf(p *topology.WorkloadPlacement) *placedState {
 	out := &placedState{
-		workload: p.Spec.Workload.Name, generation: p.Generation, sequence: p.Spec.Sequence, replicas: p.Spec.Replicas, subsets: map[string]subsetState{},
+		workload: p.Spec.Workload.Name, generation: p.Generation, sequence: p.Spec.Sequence, replicas: p.Spec.Replicas,
+		subsets: map[string]subsetState{},
 	}
 	for i := range p.Spec.Limits {
 		l := &p.Spec.Limits[i]
@@ -152,7 +159,8 @@ func placedOf(p *topology.WorkloadPlacement) *placedState {
 		c := &p.Spec.Cells[i]
 		s := out.subsets[c.Subset]
 		s.replicas += c.Replicas - c.Leaving
-		s.held.Update, s.held.Break, s.held.Add = s.held.Update+c.Held.Update, s.held.Break+c.Held.Break, s.held.Add+c.Held.Add
+		s.held.Update, s.held.Break, s.held.Add = s.held.Update+c.Held.Update, s.held.Break+c.Held.Break,
+			s.held.Add+c.Held.Add
 		out.subsets[c.Subset] = s
 		out.placed += c.Replicas - c.Leaving
 	}

@@ -24,7 +24,8 @@ import (
 	"github.com/flotilla-dev/flotilla/e2e/harness"
 )
 
-// recorder keeps every version of what [judge] needs, of one namespace of all clusters, by one watch per cluster and kind.
+// recorder keeps every version of what [judge] needs, of one namespace of all clusters, by one watch per cluster and
+// kind.
 type recorder struct {
 	mu        sync.Mutex
 	namespace string
@@ -107,8 +108,9 @@ func (r *recorder) follow(ctx context.Context, s source) {
 	})
 }
 
-// watch records what comes until the watch ends, and returns the version to go on from, "" to list anew, and when the last of it came, zero
-// if nothing did: an API server that is killed has not told what it wrote just before, or a while before on a busy machine.
+// watch records what comes until the watch ends, and returns the version to go on from, "" to list anew, and when the
+// last of it came, zero if nothing did: an API server that is killed has not told what it wrote just before, or a while
+// before on a busy machine.
 func (r *recorder) watch(ctx context.Context, s source, version string) (next string, last time.Time) {
 	options := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true}}
 	stream, err := s.client.Watch(ctx, s.list(), options)
@@ -166,7 +168,8 @@ func (r *recorder) lose(s source, object client.Object, told time.Time) {
 		generation = before.GetGeneration()
 	}
 	e := entry{at: time.Now(), cluster: s.cluster}
-	if told.IsZero() || object.GetNamespace() != r.namespace || object.GetGeneration() == generation || !e.read(object, false) {
+	if told.IsZero() || object.GetNamespace() != r.namespace || object.GetGeneration() == generation ||
+		!e.read(object, false) {
 		return
 	}
 	lost := &lostState{from: told}
@@ -180,7 +183,8 @@ func (r *recorder) lose(s source, object client.Object, told time.Time) {
 	default:
 		return
 	}
-	r.log = append(r.log, entry{at: e.at, cluster: s.cluster, lost: lost, note: "versions of " + object.GetName() + " were not seen"})
+	r.log = append(r.log, entry{at: e.at, cluster: s.cluster, lost: lost, note: "versions of " + object.GetName() +
+		" were not seen"})
 }
 
 func (r *recorder) record(s source, object client.Object, gone bool) {
@@ -205,7 +209,8 @@ func (r *recorder) record(s source, object client.Object, gone bool) {
 	}
 	r.log = append(r.log, e)
 	if late, ok := lateness(before, object, e.at); ok && !gone {
-		r.log = append(r.log, entry{at: e.at, cluster: s.cluster, stood: &late, note: "what happened to " + object.GetName() + " was told late"})
+		r.log = append(r.log, entry{at: e.at, cluster: s.cluster, stood: &late, note: "what happened to " + object.GetName() +
+			" was told late"})
 	}
 }
 
@@ -275,8 +280,8 @@ func (r *recorder) taken() []entry {
 	return ordered(r.log)
 }
 
-// ordered sorts a log: what one cluster told by its versions, and clusters among each other by the time at which it was seen.
-// Within a cluster an entry counts as seen when the ones before it were.
+// ordered sorts a log: what one cluster told by its versions, and clusters among each other by the time at which it was
+// seen. Within a cluster an entry counts as seen when the ones before it were.
 func ordered(log []entry) []entry {
 	byCluster := map[string][]entry{}
 	var out []entry

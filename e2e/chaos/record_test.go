@@ -22,13 +22,15 @@ import (
 
 func setAt(version string, generation int64, wrote time.Time) *apps.CloneSet {
 	return &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "run", Name: "web", UID: "u", ResourceVersion: version, Generation: generation, CreationTimestamp: metav1.NewTime(dawn),
-		ManagedFields: []metav1.ManagedFieldsEntry{{Time: new(metav1.NewTime(dawn))}, {Time: new(metav1.NewTime(wrote))}},
+		Namespace: "run", Name: "web", UID: "u", ResourceVersion: version, Generation: generation,
+		CreationTimestamp: metav1.NewTime(dawn),
+		ManagedFields:     []metav1.ManagedFieldsEntry{{Time: new(metav1.NewTime(dawn))}, {Time: new(metav1.NewTime(wrote))}},
 	}}
 }
 
 func TestLateness(t *testing.T) {
-	first, second, untold := setAt("1", 1, dawn), setAt("2", 2, dawn.Add(5*time.Second)), setAt("3", 2, dawn.Add(5*time.Second))
+	first, second, untold := setAt("1", 1, dawn), setAt("2", 2, dawn.Add(5*time.Second)),
+		setAt("3", 2, dawn.Add(5*time.Second))
 	for _, tt := range []struct {
 		name          string
 		before, after client.Object
@@ -48,8 +50,8 @@ func TestLateness(t *testing.T) {
 	}
 }
 
-// TestAnAnswerIsSeenBeforeItsQuestion is what seed 120 found: the hub's API server was killed, the user changed a workload, and what the
-// list had of it was its status, which was written after the placement that answered the change.
+// TestAnAnswerIsSeenBeforeItsQuestion is what seed 120 found: the hub's API server was killed, the user changed a
+// workload, and what the list had of it was its status, which was written after the placement that answered the change.
 func TestAnAnswerIsSeenBeforeItsQuestion(t *testing.T) {
 	sets, placements := source{name: "hub/clonesets", cluster: "hub"}, source{name: "hub/placements", cluster: "hub"}
 	asks := func(version string, generation int64, replicas int32) *apps.CloneSet {
@@ -58,7 +60,8 @@ func TestAnAnswerIsSeenBeforeItsQuestion(t *testing.T) {
 		return cs
 	}
 	answers := func(version string, generation int64, replicas int32) *topology.WorkloadPlacement {
-		p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "run", Name: "cloneset-web", UID: "p", ResourceVersion: version, Generation: generation}}
+		p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "run", Name: "cloneset-web", UID: "p",
+			ResourceVersion: version, Generation: generation}}
 		p.Spec = topology.WorkloadPlacementSpec{
 			Workload: topology.WorkloadReference{Name: "web"}, Sequence: generation, Replicas: replicas,
 			Cells:  []topology.Cell{{Cluster: "east", Replicas: replicas}},
@@ -80,8 +83,10 @@ func TestAnAnswerIsSeenBeforeItsQuestion(t *testing.T) {
 		r.record(placements, answers("2", 1, 5), false)
 		if tt.broke {
 			broke := time.Now()
-			r.relist(placements, &topology.WorkloadPlacementList{ListMeta: metav1.ListMeta{ResourceVersion: "9"}, Items: []topology.WorkloadPlacement{*answers("7", 2, tt.replicas)}}, broke)
-			r.relist(sets, &apps.CloneSetList{ListMeta: metav1.ListMeta{ResourceVersion: "9"}, Items: []apps.CloneSet{*asks("8", 2, 8)}}, broke)
+			r.relist(placements, &topology.WorkloadPlacementList{ListMeta: metav1.ListMeta{ResourceVersion: "9"},
+				Items: []topology.WorkloadPlacement{*answers("7", 2, tt.replicas)}}, broke)
+			r.relist(sets, &apps.CloneSetList{ListMeta: metav1.ListMeta{ResourceVersion: "9"},
+				Items: []apps.CloneSet{*asks("8", 2, 8)}}, broke)
 		} else {
 			r.record(sets, asks("6", 2, 8), false)
 			r.record(placements, answers("7", 2, tt.replicas), false)
@@ -92,8 +97,8 @@ func TestAnAnswerIsSeenBeforeItsQuestion(t *testing.T) {
 	}
 }
 
-// TestGenerationsThatWereNotSeen is what seed 103 found: an API server was killed, a new one answered the watch that its history does
-// not go back so far, and the list had a generation whose beginning nobody saw.
+// TestGenerationsThatWereNotSeen is what seed 103 found: an API server was killed, a new one answered the watch that
+// its history does not go back so far, and the list had a generation whose beginning nobody saw.
 func TestGenerationsThatWereNotSeen(t *testing.T) {
 	s := source{name: "east/clonesets", cluster: "east"}
 	broke := dawn.Add(time.Second)
@@ -112,7 +117,8 @@ func TestGenerationsThatWereNotSeen(t *testing.T) {
 		if tt.before != nil {
 			r.record(s, tt.before, false)
 		}
-		r.relist(s, &apps.CloneSetList{ListMeta: metav1.ListMeta{ResourceVersion: "9"}, Items: []apps.CloneSet{*setAt("8", 7, dawn)}}, tt.broke)
+		r.relist(s, &apps.CloneSetList{ListMeta: metav1.ListMeta{ResourceVersion: "9"},
+			Items: []apps.CloneSet{*setAt("8", 7, dawn)}}, tt.broke)
 		found := 0
 		for _, e := range r.taken() {
 			if e.lost != nil && e.lost.cell == "u" && e.lost.from.Equal(tt.broke) {
@@ -120,13 +126,14 @@ func TestGenerationsThatWereNotSeen(t *testing.T) {
 			}
 		}
 		if found != tt.want {
-			t.Errorf("%s: %d times it is said that generations were not seen, want %d\n%s", tt.name, found, tt.want, tellAll(r.taken()))
+			t.Errorf("%s: %d times it is said that generations were not seen, want %d\n%s", tt.name, found, tt.want,
+				tellAll(r.taken()))
 		}
 	}
 }
 
-// TestAnAPIServerThatIsKilledOwesWhatItWroteBefore is what seed 213 found on a busy machine: an API server wrote a new generation of a
-// CloneSet, which led to a pod, and was killed 1.7 s later, before its watch had told the generation.
+// TestAnAPIServerThatIsKilledOwesWhatItWroteBefore is what seed 213 found on a busy machine: an API server wrote a new
+// generation of a CloneSet, which led to a pod, and was killed 1.7 s later, before its watch had told the generation.
 func TestAnAPIServerThatIsKilledOwesWhatItWroteBefore(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := apps.AddToScheme(scheme); err != nil {
@@ -150,7 +157,8 @@ func TestAnAPIServerThatIsKilledOwesWhatItWroteBefore(t *testing.T) {
 			return nil, ctx.Err()
 		}
 	}})
-	s := source{name: "south/clonesets", cluster: "south", client: c, list: func() client.ObjectList { return &apps.CloneSetList{} }}
+	s := source{name: "south/clonesets", cluster: "south", client: c,
+		list: func() client.ObjectList { return &apps.CloneSetList{} }}
 	r := &recorder{namespace: "run", known: map[string]map[types.UID]client.Object{s.name: {}}}
 	go r.follow(ctx, s)
 

@@ -77,7 +77,8 @@ func (s *stage) play(ctx context.Context, seed uint64, length time.Duration) (re
 	if err != nil {
 		return res, err
 	}
-	f := &fate{h: s.h, recorder: s.recorder, gates: s.gates, clocks: s.clocks, namespace: namespace, draw: rand.New(rand.NewPCG(seed, 1)), busy: map[string]bool{}, made: res.faults}
+	f := &fate{h: s.h, recorder: s.recorder, gates: s.gates, clocks: s.clocks, namespace: namespace,
+		draw: rand.New(rand.NewPCG(seed, 1)), busy: map[string]bool{}, made: res.faults}
 	res.lap.end("beginning")
 	stormy := time.Now()
 	storm, stop := context.WithTimeout(ctx, length)
@@ -131,8 +132,8 @@ func (s *stage) play(ctx context.Context, seed uint64, length time.Duration) (re
 	return res, err
 }
 
-// patiently polls until something is so, and returns whether it was so in time: the time that the machine stands still does not
-// count, up to twice as much.
+// patiently polls until something is so, and returns whether it was so in time: the time that the machine stands still
+// does not count, up to twice as much.
 func (s *stage) patiently(ctx context.Context, every time.Duration, is wait.ConditionWithContextFunc) error {
 	const most = 3
 	began := time.Now()
@@ -153,7 +154,8 @@ func (s *stage) patiently(ctx context.Context, every time.Duration, is wait.Cond
 
 // prepare makes the namespace of a run with its workloads, and waits until they are at rest.
 func (s *stage) prepare(ctx context.Context, seed uint64, long bool, draw *rand.Rand) (string, []*user, error) {
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: fmt.Sprintf("chaos-%d-", seed%1_000_000), Labels: map[string]string{topology.LabelFederated: "true"}}}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: fmt.Sprintf("chaos-%d-", seed%1_000_000),
+		Labels: map[string]string{topology.LabelFederated: "true"}}}
 	if err := s.h.Hub.Client.Create(ctx, ns); err != nil {
 		return "", nil, fmt.Errorf("create the namespace of seed %d: %w", seed, err)
 	}
@@ -172,7 +174,8 @@ func (s *stage) prepare(ctx context.Context, seed uint64, long bool, draw *rand.
 	}
 	var users []*user
 	for _, scene := range scenes() {
-		u := &user{scene: scene, client: s.h.Hub.Client, namespace: ns.Name, draw: rand.New(rand.NewPCG(draw.Uint64(), 0)), long: long}
+		u := &user{scene: scene, client: s.h.Hub.Client, namespace: ns.Name, draw: rand.New(rand.NewPCG(draw.Uint64(), 0)),
+			long: long}
 		if err := u.create(ctx); err != nil {
 			return "", nil, err
 		}
@@ -182,7 +185,8 @@ func (s *stage) prepare(ctx context.Context, seed uint64, long bool, draw *rand.
 		return "", nil, err
 	}
 	if why := s.atRest(ctx, users); why != "" {
-		return "", nil, fmt.Errorf("before anything was done to them, the workloads of seed %d do not come to rest within %s: %s", seed, s.deadline, why)
+		return "", nil, fmt.Errorf("before anything was done to them, the workloads of seed %d do not come to rest within "+
+			"%s: %s", seed, s.deadline, why)
 	}
 	return ns.Name, users, nil
 }
@@ -266,7 +270,8 @@ func (s *stage) settle(ctx context.Context, f *fate, users []*user) []violation 
 		}
 	}
 	if why := s.atRest(ctx, users); why != "" {
-		return []violation{{at: time.Now(), rule: ruleRest, what: fmt.Sprintf("not at rest %s after the faults ended: %s", s.deadline, why)}}
+		return []violation{{at: time.Now(), rule: ruleRest,
+			what: fmt.Sprintf("not at rest %s after the faults ended: %s", s.deadline, why)}}
 	}
 	s.recorder.note(entry{note: "at rest"})
 	return nil
@@ -290,13 +295,14 @@ func (s *stage) steady(ctx context.Context) []violation {
 		seen, err = s.writes(from)
 	}
 	if err != nil || len(seen) > 0 {
-		return []violation{{at: time.Now(), rule: ruleSteady, what: fmt.Sprintf("at rest, our programs wrote: %s (%v)", strings.Join(seen, "; "), err)}}
+		return []violation{{at: time.Now(), rule: ruleSteady,
+			what: fmt.Sprintf("at rest, our programs wrote: %s (%v)", strings.Join(seen, "; "), err)}}
 	}
 	return nil
 }
 
-// writes returns what our programs wrote since a time, without Leases, and without one report of each member on its room: it comes up
-// to 33 s after the last pod came or went.
+// writes returns what our programs wrote since a time, without Leases, and without one report of each member on its
+// room: it comes up to 33 s after the last pod came or went.
 func (s *stage) writes(since time.Time) ([]string, error) {
 	var all []string
 	rooms := map[string]bool{}
@@ -307,11 +313,13 @@ func (s *stage) writes(since time.Time) ([]string, error) {
 		}
 		for i := range events {
 			e := &events[i]
-			if room := e.User + " " + e.FullResource(); !rooms[room] && e.FullResource() == "memberclusters.topology.flotilla.dev/status" {
+			if room := e.User + " " + e.FullResource(); !rooms[room] &&
+				e.FullResource() == "memberclusters.topology.flotilla.dev/status" {
 				rooms[room] = true
 				continue
 			}
-			all = append(all, fmt.Sprintf("%s: %s %s %s %s/%s (%d)", c.Name, e.User, e.Verb, e.FullResource(), e.Namespace, e.Name, e.Code))
+			all = append(all, fmt.Sprintf("%s: %s %s %s %s/%s (%d)", c.Name, e.User, e.Verb, e.FullResource(), e.Namespace,
+				e.Name, e.Code))
 		}
 	}
 	return all, nil
@@ -376,7 +384,8 @@ func (s *stage) awaitSessions(ctx context.Context, before map[string]int64) erro
 func untouched(log []entry, from int) (found []violation) {
 	for _, e := range log[min(from, len(log)):] {
 		if e.pod != nil && (e.pod.gone || !e.pod.active || !e.pod.ready) {
-			found = append(found, violation{at: e.at, rule: ruleRestart, what: fmt.Sprintf("%s: pod %s changed when programs were restarted at rest", e.cluster, e.pod.name)})
+			found = append(found, violation{at: e.at, rule: ruleRestart,
+				what: fmt.Sprintf("%s: pod %s changed when programs were restarted at rest", e.cluster, e.pod.name)})
 		}
 	}
 	return found
@@ -402,7 +411,8 @@ func (s *stage) awaitCleared(ctx context.Context) error {
 	})
 	if err != nil {
 		s.preserve(ctx, s.cleared, s.cleared, nil)
-		return fmt.Errorf("%d pods of namespace %s are left %s after it was deleted: %w", s.h.Pods.Left(s.cleared), s.cleared, s.deadline, err)
+		return fmt.Errorf("%d pods of namespace %s are left %s after it was deleted: %w", s.h.Pods.Left(s.cleared), s.cleared,
+			s.deadline, err)
 	}
 	s.cleared = ""
 	return nil

@@ -99,12 +99,12 @@ const (
 	unjudged verdict = "not judged"
 )
 
-// mostStood is the part of a storm that the machine may stand still. With more, what a program did cannot be told from what it
-// had no time to do.
+// mostStood is the part of a storm that the machine may stand still. With more, what a program did cannot be told from
+// what it had no time to do.
 const mostStood = 0.25
 
-// decide returns what a run of this length shows, when the machine stood still for so long in it. Sums, and programs that crash, are
-// wrong on any machine.
+// decide returns what a run of this length shows, when the machine stood still for so long in it. Sums, and programs
+// that crash, are wrong on any machine.
 func decide(found []violation, stood, length time.Duration) verdict {
 	timeless := func(v violation) bool {
 		switch v.rule {

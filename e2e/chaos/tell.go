@@ -20,9 +20,13 @@ func (r *result) line(out io.Writer, number int) {
 	for _, kind := range slices.Sorted(maps.Keys(r.faults)) {
 		faults = append(faults, fmt.Sprintf("%d %s", r.faults[kind], kind))
 	}
-	fmt.Fprintf(out, "run %d, seed %d: %d changes by the user; %s; at rest after %.0f s; %d events, %d pods taken down by us and %d by others, %d created, %d placements; most down by us at once %d, most added %d, %d suspicions; the machine stood still for %.1f s of %.0f s, programs for %.1f s; took %.0f s (%s); %d violations: %s\n",
-		number, r.seed, r.changes, strings.Join(faults, ", "), r.rest.Seconds(), p.entries, p.disruptions, p.foreign, p.creations, p.placements,
-		p.largestDown, p.largestAdded, p.excesses, r.stood.Seconds(), r.length.Seconds(), r.slow.Seconds(), r.took.Seconds(), strings.Join(r.lap.text, ", "), len(p.violations), r.verdict)
+	fmt.Fprintf(out, "run %d, seed %d: %d changes by the user; %s; at rest after %.0f s; %d events, %d pods taken down "+
+		"by us and %d by others, %d created, %d placements; most down by us at once %d, most added %d, %d suspicions; the "+
+		"machine stood still for %.1f s of %.0f s, programs for %.1f s; took %.0f s (%s); %d violations: %s\n",
+		number, r.seed, r.changes, strings.Join(faults, ", "), r.rest.Seconds(), p.entries, p.disruptions, p.foreign,
+		p.creations, p.placements,
+		p.largestDown, p.largestAdded, p.excesses, r.stood.Seconds(), r.length.Seconds(), r.slow.Seconds(), r.took.Seconds(),
+		strings.Join(r.lap.text, ", "), len(p.violations), r.verdict)
 }
 
 // told prints the first violations with what happened before.
@@ -40,9 +44,9 @@ func (r *result) told(out io.Writer) {
 	}
 }
 
-// preserve keeps what helps to understand what was wrong, in a new folder that outlives the run, and prints where: the stories of
-// violations, what the recorder has, the objects, the logs of our programs, and those of every control plane with its audit log. What
-// cannot be kept does not stand in the way of the rest.
+// preserve keeps what helps to understand what was wrong, in a new folder that outlives the run, and prints where: the
+// stories of violations, what the recorder has, the objects, the logs of our programs, and those of every control plane
+// with its audit log. What cannot be kept does not stand in the way of the rest.
 func (s *stage) preserve(ctx context.Context, name, namespace string, found []violation) {
 	const most = time.Minute // an API server may be away
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), most)
@@ -85,9 +89,12 @@ func tellAll(log []entry) string {
 		fmt.Fprintf(&text, "%s %-5s %8d ", e.at.Format(clockFormat), e.cluster, e.version)
 		switch {
 		case e.pod != nil:
-			fmt.Fprintf(&text, "pod %s active=%t ended=%t deleted=%s ready=%t since=%s shut=%t gone=%t %s\n", e.pod.name, e.pod.active, e.pod.ended, e.pod.deleted.Format(clockFormat), e.pod.ready, e.pod.readySince.Format(clockFormat), e.pod.shut, e.pod.gone, e.pod.image)
+			fmt.Fprintf(&text, "pod %s active=%t ended=%t deleted=%s ready=%t since=%s shut=%t gone=%t %s\n", e.pod.name,
+				e.pod.active, e.pod.ended, e.pod.deleted.Format(clockFormat), e.pod.ready, e.pod.readySince.Format(clockFormat),
+				e.pod.shut, e.pod.gone, e.pod.image)
 		case e.set != nil:
-			fmt.Fprintf(&text, "cloneset %s of %s observed=%d gone=%t %s\n", e.set.name, e.set.of, e.set.observed, e.set.gone, e.set.spec)
+			fmt.Fprintf(&text, "cloneset %s of %s observed=%d gone=%t %s\n", e.set.name, e.set.of, e.set.observed, e.set.gone,
+				e.set.spec)
 		case e.placed != nil:
 			fmt.Fprintf(&text, "placement of %s sequence=%d %s\n", e.placed.workload, e.placed.sequence, e.placed)
 		case e.asked != nil:

@@ -280,8 +280,10 @@ func (p *proxy) ended() {
 	p.underway--
 }
 
-// forward sends the request on, and the answer back. A request whose sender was killed before it was sent on is dropped.
-func (p *proxy) forward(w http.ResponseWriter, r *http.Request, body []byte, watch bool, kind fault, delay time.Duration) {
+// forward sends the request on, and the answer back. A request whose sender was killed before it was sent on is
+// dropped.
+func (p *proxy) forward(w http.ResponseWriter, r *http.Request, body []byte, watch bool, kind fault,
+	delay time.Duration) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	if kind == slowRequest && !pause(ctx, delay) {
@@ -347,7 +349,8 @@ func disrupts(r *http.Request, body []byte) string {
 	_, rest, isPod := strings.Cut(r.URL.Path, "/pods/")
 	pod, _, _ := strings.Cut(rest, "/")
 	// A gate that is shut gets the status False. An update of the spec follows it.
-	if isPod && (r.Method == http.MethodDelete || (r.Method == http.MethodPatch && bytes.Contains(body, []byte(`"False"`)))) {
+	if isPod && (r.Method == http.MethodDelete || (r.Method == http.MethodPatch &&
+		bytes.Contains(body, []byte(`"False"`)))) {
 		return pod
 	}
 	return ""

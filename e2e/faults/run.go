@@ -27,8 +27,8 @@ const (
 	longestEpisode  = 40 * time.Second
 )
 
-// quiet is how long nothing may be written after everything came to rest. Events of the last writes follow within a second, and on a
-// machine that stands still later: what writes at rest does so again and again.
+// quiet is how long nothing may be written after everything came to rest. Events of the last writes follow within a
+// second, and on a machine that stands still later: what writes at rest does so again and again.
 const (
 	quiet     = 3 * time.Second
 	aftermath = time.Second
@@ -81,7 +81,8 @@ func run(ctx context.Context, o options, cluster *fleet.Cluster, out io.Writer) 
 	return r.summary, err
 }
 
-// prepare makes the CloneSets, the recorder, the proxy and the child, and waits until all is at rest for the first time.
+// prepare makes the CloneSets, the recorder, the proxy and the child, and waits until all is at rest for the first
+// time.
 func (r *runner) prepare(ctx context.Context, cluster *fleet.Cluster) error {
 	const file = "apps.kruise.io_clonesets.yaml" // the child knows no other kind
 	data, err := fs.ReadFile(crds.FS, file)
@@ -120,7 +121,8 @@ func (r *runner) prepare(ctx context.Context, cluster *fleet.Cluster) error {
 		if err := r.client.Create(ctx, s.build(int32(fewest+r.draw.IntN(r.most-fewest+1)))); err != nil {
 			return fmt.Errorf("create CloneSet %s: %w", s.name, err)
 		}
-		r.users = append(r.users, &user{client: r.client, recorder: r.recorder, scene: s, most: r.most, draw: rand.New(rand.NewPCG(r.seed, uint64(2+i)))})
+		r.users = append(r.users, &user{client: r.client, recorder: r.recorder, scene: s, most: r.most,
+			draw: rand.New(rand.NewPCG(r.seed, uint64(2+i)))})
 	}
 	if err := r.child.start(); err != nil {
 		return err
@@ -158,7 +160,8 @@ func (r *runner) episode(ctx context.Context) error {
 	r.summary.episodes++
 	idle := r.proxy.paused()
 	r.summary.idle = max(r.summary.idle, idle)
-	fmt.Fprintf(r.out, "episode %d: %.0f s of faults, at rest %.1f s after the watches (longest pause between writes %.1f s), %d kills so far, %d violations so far\n",
+	fmt.Fprintf(r.out, "episode %d: %.0f s of faults, at rest %.1f s after the watches (longest pause between writes "+
+		"%.1f s), %d kills so far, %d violations so far\n",
 		r.summary.episodes, length.Seconds(), took.Seconds(), idle.Seconds(), r.child.kills, len(r.summary.violations))
 	return err
 }
@@ -245,8 +248,8 @@ func notEnded(ctx context.Context, err error) error {
 	return err
 }
 
-// reconnect is how long client-go may take to watch again: its reflectors wait up to twice 30 s after many failures, and
-// forget them only after two minutes without one. The rest is for machines that do other things too.
+// reconnect is how long client-go may take to watch again: its reflectors wait up to twice 30 s after many failures,
+// and forget them only after two minutes without one. The rest is for machines that do other things too.
 const reconnect = 3 * time.Minute
 
 // watches waits until the child watches again what it watched at rest, and returns how long that took.
@@ -275,7 +278,8 @@ var errNoRest = errors.New("the CloneSets do not come to rest")
 func (r *runner) unrest(ctx context.Context) (string, error) {
 	var sets v1beta1.CloneSetList
 	var pods corev1.PodList
-	if err := errors.Join(r.client.List(ctx, &sets, client.InNamespace(namespace)), r.client.List(ctx, &pods, client.InNamespace(namespace))); err != nil {
+	if err := errors.Join(r.client.List(ctx, &sets, client.InNamespace(namespace)),
+		r.client.List(ctx, &pods, client.InNamespace(namespace))); err != nil {
 		return "", fmt.Errorf("look whether all is at rest: %w", err)
 	}
 	for i := range sets.Items {

@@ -26,9 +26,11 @@ type summary struct {
 const mostStories = 5
 
 func (s *summary) write(out io.Writer) {
-	fmt.Fprintf(out, "\nseed %d: %d episodes, %d kills, %d ends of a child that could not start, %d changes by the user, %d writes of the controller\n", s.seed, s.episodes, s.kills, s.ends, s.changes, s.writes)
+	fmt.Fprintf(out, "\nseed %d: %d episodes, %d kills, %d ends of a child that could not start, %d changes by the "+
+		"user, %d writes of the controller\n", s.seed, s.episodes, s.kills, s.ends, s.changes, s.writes)
 	fmt.Fprintf(out, "checked: %d pods made unavailable by the controller, %d pods created\n", s.disruptions, s.creations)
-	fmt.Fprintf(out, "worst time to come to rest: %.1f s, after up to %.1f s that client-go took to watch again; longest pause between writes %.1f s\n", s.worst.Seconds(), s.blind.Seconds(), s.idle.Seconds())
+	fmt.Fprintf(out, "worst time to come to rest: %.1f s, after up to %.1f s that client-go took to watch again; "+
+		"longest pause between writes %.1f s\n", s.worst.Seconds(), s.blind.Seconds(), s.idle.Seconds())
 	for _, kind := range slices.Sorted(maps.Keys(s.faults)) {
 		fmt.Fprintf(out, "%6d  %s\n", s.faults[kind], kind)
 	}

@@ -25,9 +25,10 @@ type Relay struct {
 	group sync.WaitGroup
 }
 
-// Relay lets the agent of a member dial the hub through a relay from now on; it is restarted for that. The returned function
-// undoes it, and waits until the member is Ready over its own link.
-func (h *Harness) Relay(ctx context.Context, member string) (relay *Relay, undo func(context.Context) error, err error) {
+// Relay lets the agent of a member dial the hub through a relay from now on; it is restarted for that. The returned
+// function undoes it, and waits until the member is Ready over its own link.
+func (h *Harness) Relay(ctx context.Context, member string) (relay *Relay, undo func(context.Context) error,
+	err error) {
 	path, err := h.Fleet.MemberIdentity(ctx, member)
 	if err != nil {
 		return nil, nil, err

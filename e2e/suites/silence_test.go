@@ -17,7 +17,8 @@ import (
 )
 
 var _ = Describe("A member that is cut off in the middle of a rollout", func() {
-	It("stops updating after 40 s, the others go on with its share, and nothing exceeds the limits", func(ctx SpecContext) {
+	It("stops updating after 40 s, the others go on with its share, and nothing "+
+		"exceeds the limits", func(ctx SpecContext) {
 		ns := federated(ctx, "silence")
 		mend()
 		slow := harness.CloneSet(ns, "slow")
@@ -50,7 +51,10 @@ var _ = Describe("A member that is cut off in the middle of a rollout", func() {
 			{"op": "add", "path": "/spec/minReadySeconds", "value": 20},
 			{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "slow:2"}]`)
 		By("cutting east off as soon as it has updated a pod")
-		Eventually(ctx, func() int { return ownAt("slow:2", "east") }).WithTimeout(2 * harness.Patience).Should(BeNumerically(">", 0))
+		Eventually(ctx, func() int {
+			return ownAt("slow:2",
+				"east")
+		}).WithTimeout(2 * harness.Patience).Should(BeNumerically(">", 0))
 		relay.Cut()
 		By("east stops, and says why")
 		Eventually(ctx, func(ctx context.Context) (string, error) {
@@ -70,7 +74,8 @@ var _ = Describe("A member that is cut off in the middle of a rollout", func() {
 		left := ownAt("slow:1", "east")
 		Expect(left).To(BeNumerically(">", 0), "east was done before it was silent")
 		h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", "east"),
-			metav1.Condition{Type: topology.MemberSilent, Status: metav1.ConditionTrue, Reason: topology.ReasonAllowancesReclaimed}, "east", "1m20s")
+			metav1.Condition{Type: topology.MemberSilent, Status: metav1.ConditionTrue,
+				Reason: topology.ReasonAllowancesReclaimed}, "east", "1m20s")
 
 		By("the others finish, with what east held")
 		Eventually(ctx, func() map[string]int {

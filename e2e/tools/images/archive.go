@@ -102,7 +102,8 @@ func (i *image) archive() (file []byte, digest string, err error) {
 		return nil, "", err
 	}
 	configOf := describe(configType, configData)
-	manifestData, err := json.Marshal(manifest{SchemaVersion: 2, MediaType: manifestType, Config: configOf, Layers: []descriptor{layerOf}})
+	manifestData, err := json.Marshal(manifest{SchemaVersion: 2, MediaType: manifestType, Config: configOf,
+		Layers: []descriptor{layerOf}})
 	if err != nil {
 		return nil, "", err
 	}
@@ -116,7 +117,8 @@ func (i *image) archive() (file []byte, digest string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	savedData, err := json.Marshal([]saved{{Config: blob(configOf), RepoTags: []string{i.name + ":" + i.tag}, Layers: []string{blob(layerOf)}}})
+	savedData, err := json.Marshal([]saved{{Config: blob(configOf), RepoTags: []string{i.name + ":" + i.tag},
+		Layers: []string{blob(layerOf)}}})
 	if err != nil {
 		return nil, "", err
 	}
@@ -160,7 +162,8 @@ func pack(entries []entry) ([]byte, error) {
 	var out bytes.Buffer
 	archive := tar.NewWriter(&out)
 	for _, e := range entries {
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: e.name, Mode: e.mode, Size: int64(len(e.data)), Format: tar.FormatUSTAR}
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: e.name, Mode: e.mode, Size: int64(len(e.data)),
+			Format: tar.FormatUSTAR}
 		if err := archive.WriteHeader(header); err != nil {
 			return nil, err
 		}

@@ -30,8 +30,10 @@ func unpack(t *testing.T, data []byte) map[string][]byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if header.Typeflag != tar.TypeReg || header.Uid != 0 || header.Gid != 0 || header.ModTime.Unix() != 0 || header.Mode&0o022 != 0 {
-			t.Errorf("%s: type %c, owner %d:%d, mode %o, of %s", header.Name, header.Typeflag, header.Uid, header.Gid, header.Mode, header.ModTime)
+		if header.Typeflag != tar.TypeReg || header.Uid != 0 || header.Gid != 0 || header.ModTime.Unix() != 0 ||
+			header.Mode&0o022 != 0 {
+			t.Errorf("%s: type %c, owner %d:%d, mode %o, of %s", header.Name, header.Typeflag, header.Uid, header.Gid,
+				header.Mode, header.ModTime)
 		}
 		if files[header.Name], err = io.ReadAll(archive); err != nil {
 			t.Fatal(err)
@@ -54,16 +56,19 @@ func content(t *testing.T, files map[string][]byte, of descriptor) string {
 	name := blob(of)
 	sum := sha256.Sum256(files[name])
 	if got := "sha256:" + hex.EncodeToString(sum[:]); got != of.Digest || len(files[name]) != of.Size {
-		t.Errorf("%s has the digest %s and %d bytes, and is described with %s and %d", name, got, len(files[name]), of.Digest, of.Size)
+		t.Errorf("%s has the digest %s and %d bytes, and is described with %s and %d", name, got, len(files[name]), of.Digest,
+			of.Size)
 	}
 	return name
 }
 
 func testImage() *image {
-	return &image{name: "flotilla-hub", tag: "v1.2.3", version: "v1.2.3+dirty", revision: "abc", arch: "arm64", program: []byte("\x7fELF and so on")}
+	return &image{name: "flotilla-hub", tag: "v1.2.3", version: "v1.2.3+dirty", revision: "abc", arch: "arm64",
+		program: []byte("\x7fELF and so on")}
 }
 
-// TestArchive reads an image as docker load and as ctr images import do: one layer with one file, no shell, nobody's user.
+// TestArchive reads an image as docker load and as ctr images import do: one layer with one file, no shell, nobody's
+// user.
 func TestArchive(t *testing.T) {
 	data, digest, err := testImage().archive()
 	if err != nil {
@@ -79,7 +84,8 @@ func TestArchive(t *testing.T) {
 	}
 	of := all.Manifests[0]
 	if of.Digest != digest || of.MediaType != manifestType || *of.Platform != (platform{"arm64", "linux"}) ||
-		of.Annotations["io.containerd.image.name"] != "docker.io/library/flotilla-hub:v1.2.3" || of.Annotations["org.opencontainers.image.ref.name"] != "v1.2.3" {
+		of.Annotations["io.containerd.image.name"] != "docker.io/library/flotilla-hub:v1.2.3" ||
+		of.Annotations["org.opencontainers.image.ref.name"] != "v1.2.3" {
 		t.Errorf("the manifest is described as %+v", of)
 	}
 	m := read[manifest](t, files, content(t, files, of))
@@ -103,7 +109,8 @@ func TestArchive(t *testing.T) {
 	if len(inside) != 1 || !bytes.Equal(inside["program"], testImage().program) {
 		t.Errorf("in the image are %d files, and a program of %d bytes", len(inside), len(inside["program"]))
 	}
-	if diff := cmp.Diff([]saved{{Config: blob(m.Config), RepoTags: []string{"flotilla-hub:v1.2.3"}, Layers: []string{blob(m.Layers[0])}}}, read[[]saved](t, files, "manifest.json")); diff != "" {
+	if diff := cmp.Diff([]saved{{Config: blob(m.Config), RepoTags: []string{"flotilla-hub:v1.2.3"},
+		Layers: []string{blob(m.Layers[0])}}}, read[[]saved](t, files, "manifest.json")); diff != "" {
 		t.Errorf("manifest.json is another one (-want +got):\n%s", diff)
 	}
 	if len(files) != 6 {

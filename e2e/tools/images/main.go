@@ -1,9 +1,9 @@
-// Command images writes an image for each program: FROM scratch, the one static program and nothing else, as user 65532. It needs no
-// docker and no registry. `make images` calls it.
+// Command images writes an image for each program: FROM scratch, the one static program and nothing else, as user
+// 65532. It needs no docker and no registry. `make images` calls it.
 //
-// An archive is an OCI image layout that is also what docker save writes, so that docker load, podman load, ctr images import and
-// kind load image-archive take it as it is. The same program gives the same bytes, and so the same digest: no time of the build is
-// in it, and the layer is not compressed, since compressors differ by version.
+// An archive is an OCI image layout that is also what docker save writes, so that docker load, podman load, ctr images
+// import and kind load image-archive take it as it is. The same program gives the same bytes, and so the same digest:
+// no time of the build is in it, and the layer is not compressed, since compressors differ by version.
 package main
 
 import (
