@@ -20,6 +20,7 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/e2e/faultproxy"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
 )
@@ -121,8 +122,10 @@ func playAll(ctx context.Context, o options, out io.Writer) error {
 			break
 		}
 	}
-	for _, g := range s.gates {
-		sum.faults["bad answers"] += g.faults
+	for _, p := range s.proxies {
+		for _, chance := range badAnswers() {
+			sum.faults["bad answers"] += p.Made()[chance.Fault]
+		}
 	}
 	if err == nil {
 		err = s.awaitCleared(ctx)
@@ -199,17 +202,17 @@ func (r *result) add(one *result) {
 	a.excesses += b.excesses
 }
 
-// open starts the fleet with a gate at every link of our programs, and the recorder. The returned function ends all of
+// open starts the fleet with a proxy at every link of our programs, and the recorder. The returned function ends all of
 // it.
 func open(ctx context.Context, o options, out io.Writer) (*stage, func() error, error) {
-	s := &stage{recorder: &recorder{}, gates: map[string]*gate{}, deadline: o.deadline, out: out, keep: o.keep,
+	s := &stage{recorder: &recorder{}, proxies: map[string]*faultproxy.Proxy{}, deadline: o.deadline, out: out, keep: o.keep,
 		clocks: o.clocks}
 	life, stop := context.WithCancel(ctx)
 	end := func() error {
 		stop()
 		var err error
-		for _, g := range s.gates {
-			err = errors.Join(err, g.close())
+		for _, p := range s.proxies {
+			err = errors.Join(err, p.Close())
 		}
 		if s.h != nil {
 			err = errors.Join(err, s.h.Close())
@@ -222,7 +225,7 @@ func open(ctx context.Context, o options, out io.Writer) (*stage, func() error, 
 	s.h, err = harness.Start(ctx, harness.Options{
 		Members: harness.ThreeMembers(), Progress: progress,
 		Env:    func(program string) []string { return []string{clockVariable + "=" + filepath.Join(o.clocks, program)} },
-		Before: func(ctx context.Context, h *harness.Harness) error { return s.openGates(ctx, h, o.seed) },
+		Before: func(ctx context.Context, h *harness.Harness) error { return s.openProxies(ctx, h, o.seed) },
 	})
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apps.AddToScheme, topology.AddToScheme} {
@@ -240,8 +243,8 @@ func open(ctx context.Context, o options, out io.Writer) (*stage, func() error, 
 	return s, end, nil
 }
 
-// openGates lets every program of ours dial through gates when it starts.
-func (s *stage) openGates(ctx context.Context, h *harness.Harness, seed uint64) error {
+// openProxies lets every program of ours dial through proxies when it starts.
+func (s *stage) openProxies(ctx context.Context, h *harness.Harness, seed uint64) error {
 	type link struct {
 		name string
 		path func() (string, error)
@@ -250,18 +253,28 @@ func (s *stage) openGates(ctx context.Context, h *harness.Harness, seed uint64) 
 	links := []link{{fleet.HubProgram + " to hub", func() (string, error) { return f.HubIdentity(ctx) }}}
 	for _, name := range h.MemberNames() {
 		links = append(links,
-			link{hubGate(name), func() (string, error) { return f.MemberIdentity(ctx, name) }},
-			link{ownGate(name), func() (string, error) { return f.AgentIdentity(ctx, f.Member(name)) }})
+			link{toHub(name), func() (string, error) { return f.MemberIdentity(ctx, name) }},
+			link{toMember(name), func() (string, error) { return f.AgentIdentity(ctx, f.Member(name)) }})
 	}
 	for i, l := range links {
 		path, err := l.path()
 		if err != nil {
 			return err
 		}
-		if s.gates[l.name], err = openGate(ctx, l.name, path, seed+uint64(i)); err != nil {
-			delete(s.gates, l.name)
+		p, err := faultproxy.Open(ctx, l.name, path, faultproxy.Options{Seed: seed + uint64(i), Chances: badAnswers()})
+		if err != nil {
 			return err
 		}
+		s.proxies[l.name] = p
 	}
 	return nil
+}
+
+// badAnswers are how often API servers answer badly in a run: about one of eight requests other than watches.
+func badAnswers() []faultproxy.Chance {
+	return []faultproxy.Chance{
+		{Fault: faultproxy.TooMany, PerMille: 50},
+		{Fault: faultproxy.Internal, PerMille: 40},
+		{Fault: faultproxy.Unavailable, PerMille: 40},
+	}
 }

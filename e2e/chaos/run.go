@@ -19,6 +19,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/audit"
+	"github.com/flotilla-dev/flotilla/e2e/faultproxy"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
 )
 
@@ -26,7 +27,7 @@ import (
 type stage struct {
 	h        *harness.Harness
 	recorder *recorder
-	gates    map[string]*gate
+	proxies  map[string]*faultproxy.Proxy
 	deadline time.Duration
 	out      io.Writer
 	keep     string         // folder for what helps to understand a violation
@@ -77,7 +78,7 @@ func (s *stage) play(ctx context.Context, seed uint64, length time.Duration) (re
 	if err != nil {
 		return res, err
 	}
-	f := &fate{h: s.h, recorder: s.recorder, gates: s.gates, clocks: s.clocks, namespace: namespace,
+	f := &faults{h: s.h, recorder: s.recorder, proxies: s.proxies, clocks: s.clocks, namespace: namespace,
 		draw: rand.New(rand.NewPCG(seed, 1)), busy: map[string]bool{}, made: res.faults}
 	res.lap.end("beginning")
 	stormy := time.Now()
@@ -248,11 +249,11 @@ func (s *stage) behind(ctx context.Context, namespace string) string {
 }
 
 // settle ends all faults and wants that the world comes to rest.
-func (s *stage) settle(ctx context.Context, f *fate, users []*user) []violation {
-	for _, g := range s.gates {
-		g.setCut(false)
-		g.setBad(false)
-		g.setLag(0)
+func (s *stage) settle(ctx context.Context, f *faults, users []*user) []violation {
+	for _, p := range s.proxies {
+		p.SetCut(false)
+		p.SetFaulty(false)
+		p.SetLag(0)
 	}
 	s.recorder.note(entry{note: "all faults have ended"})
 	err := s.h.Mend(ctx)

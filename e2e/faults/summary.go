@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/flotilla-dev/flotilla/e2e/faultproxy"
 )
 
 // summary is what a run was.
@@ -15,7 +17,7 @@ type summary struct {
 	episodes, kills, ends  int
 	changes, writes        int
 	disruptions, creations int
-	faults                 map[fault]int
+	faults                 map[faultproxy.Fault]int
 	// worst is the longest time to come to rest, blind the longest until all watches were back before that.
 	// idle is the longest pause between two writes before rest.
 	worst, blind, idle time.Duration

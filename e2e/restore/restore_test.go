@@ -198,8 +198,7 @@ func TestInstallTheHubAnew(t *testing.T) {
 	s.run("kubectl -n shop scale clone/api --replicas=4") // its orders have numbers above the first of a new hub
 	before := s.pods("api", 4)
 	s.eventually("the hub knows of all pods", func(ctx context.Context) string {
-		return s.condition(ctx, "Ready",
-			"True")
+		return s.condition(ctx, "Ready", "True")
 	})
 	old := s.read("kubectl get namespace kube-system -o jsonpath={.metadata.uid}")
 	const version = "kubectl --context east -n shop get clone/api -o " +

@@ -149,8 +149,7 @@ spec:
 		h.Kubectl(ctx, "patch", "mc/west", "--type=merge", "-p",
 			`{"spec": {"taints": [{"key": "drain", "effect": "NoExecute"}]}}`)
 		Eventually(ctx, func() int {
-			return harness.Count(h.PodsOf(api),
-				harness.ByCluster)["west"]
+			return harness.Count(h.PodsOf(api), harness.ByCluster)["west"]
 		}).WithTimeout(harness.Patience).Should(BeZero())
 		h.ExpectAtRest(ctx, api, 9)
 

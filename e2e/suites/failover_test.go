@@ -49,8 +49,7 @@ func leavingOf(ctx context.Context, w harness.Workload) map[string]int {
 
 func expectLeaving(ctx context.Context, w harness.Workload, want map[string]int) {
 	EventuallyWithOffset(1, ctx, func() map[string]int {
-		return leavingOf(ctx,
-			w)
+		return leavingOf(ctx, w)
 	}).WithTimeout(lossPatience).WithPolling(200 * time.Millisecond).Should(Equal(want))
 }
 
@@ -168,8 +167,7 @@ var _ = Describe("A member is lost", func() {
 			WithTimeout(lossPatience).WithPolling(time.Second).Should(ContainSubstring("too many members"))
 		// Longer than failover.after: each of them alone would be given up.
 		Consistently(ctx, func() map[string]int {
-			return leavingOf(ctx,
-				api)
+			return leavingOf(ctx, api)
 		}).WithTimeout(25 * time.Second).WithPolling(time.Second).Should(BeEmpty())
 		failBy(ctx, ns, never)
 		restart(ctx, fleet.AgentName("south"), fleet.AgentName("west"))

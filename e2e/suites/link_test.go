@@ -154,8 +154,7 @@ var _ = Describe("The link between hub and member", func() {
 		}
 		h.Hub.Apply(ctx, manifests...)
 		each(ctx, 0, stood, func(ctx context.Context, i int) error {
-			return h.Hub.Client.Create(ctx,
-				pendingMap(ns, i, "one"))
+			return h.Hub.Client.Create(ctx, pendingMap(ns, i, "one"))
 		})
 		for i := range sets {
 			h.ExpectAtRest(ctx, harness.CloneSet(ns, name(i)), 3)

@@ -83,8 +83,7 @@ spec:
 `, ns))
 		expectRunning(ctx, api, map[string]int{"south": 3, "west": 3})
 		Eventually(ctx, func() int {
-			return harness.Count(h.PodsOf(web),
-				harness.ByCluster)["east"]
+			return harness.Count(h.PodsOf(web), harness.ByCluster)["east"]
 		}).WithTimeout(reschedulePatience).Should(BeZero())
 		By("all run elsewhere")
 		h.ExpectAtRest(ctx, api, 6)
@@ -111,8 +110,7 @@ spec:
 		h.ExpectAtRest(ctx, api, 7)
 		By("it runs: the member gets what it lacks")
 		Eventually(ctx, func() *topology.Unschedulable {
-			return rememberedOf(ctx, api,
-				"east")
+			return rememberedOf(ctx, api, "east")
 		}).WithTimeout(reschedulePatience).Should(BeNil())
 		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=9")
 		h.ExpectPlaced(ctx, api, map[string]int{"east": 3, "south": 3, "west": 3})

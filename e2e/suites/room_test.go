@@ -165,8 +165,7 @@ spec:
 		By("deleting one: the other one gets what it leaves")
 		h.Kubectl(ctx, "-n", ns, "delete", "clone/"+map[bool]string{true: "two", false: "one"}[short == one])
 		Eventually(ctx, func() string {
-			return fmt.Sprintf("%d placed, %d ready", placed(short),
-				ready(short))
+			return fmt.Sprintf("%d placed, %d ready", placed(short), ready(short))
 		}).WithTimeout(roomIsTold).Should(Equal("8 placed, 8 ready"))
 		h.ExpectAtRest(ctx, short, 8)
 	})

@@ -214,8 +214,7 @@ var _ = Describe("Cells that are to have fewer pods", func() {
 		Expect(h.Flotilla(ctx, "drain", "west").Code).To(Equal(0))
 		for _, w := range []harness.Workload{few, surge} {
 			Eventually(ctx, func() int {
-				return harness.Count(h.PodsOf(w),
-					harness.ByCluster)["west"]
+				return harness.Count(h.PodsOf(w), harness.ByCluster)["west"]
 			}).WithTimeout(harness.Patience).Should(BeNumerically("<", 4))
 		}
 		Expect(h.Flotilla(ctx, "drain", "west", "--undo").Code).To(Equal(0))

@@ -52,10 +52,9 @@ var _ = Describe("A member that is cut off in the middle of a rollout", func() {
 			{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "slow:2"}]`)
 		By("cutting east off as soon as it has updated a pod")
 		Eventually(ctx, func() int {
-			return ownAt("slow:2",
-				"east")
+			return ownAt("slow:2", "east")
 		}).WithTimeout(2 * harness.Patience).Should(BeNumerically(">", 0))
-		relay.Cut()
+		relay.SetCut(true)
 		By("east stops, and says why")
 		Eventually(ctx, func(ctx context.Context) (string, error) {
 			object, err := h.Members["east"].Get(ctx, slow)
@@ -84,7 +83,7 @@ var _ = Describe("A member that is cut off in the middle of a rollout", func() {
 		Expect(h.Pods.CatchUp(ctx, ns)).To(Succeed())
 		Expect(ownAt("slow:1", "east")).To(Equal(left), "east went on without the hub")
 
-		relay.Join()
+		relay.SetCut(false)
 		By("east is back, and goes on, now without a wait after each pod")
 		h.Kubectl(ctx, "-n", ns, "patch", "clone/slow", "--type=merge", "-p", `{"spec": {"minReadySeconds": 0}}`)
 		h.ExpectPods(ctx, slow, byImage, map[string]int{"slow:2": replicas})

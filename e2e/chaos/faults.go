@@ -18,16 +18,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/e2e/faultproxy"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
 )
 
-// fate makes faults.
-type fate struct {
+// faults makes the faults of a run.
+type faults struct {
 	h         *harness.Harness
 	recorder  *recorder
-	gates     map[string]*gate // by name
-	clocks    string           // folder of the programs' clocks
+	proxies   map[string]*faultproxy.Proxy // by name
+	clocks    string                       // folder of the programs' clocks
 	namespace string
 	draw      *rand.Rand
 
@@ -46,12 +47,12 @@ const (
 	reconnect = 65 * time.Second
 )
 
-// hubGate and ownGate are the names of the gates of a member's agent.
-func hubGate(member string) string { return fleet.AgentName(member) + " to hub" }
-func ownGate(member string) string { return fleet.AgentName(member) + " to " + member }
+// toHub and toMember are the names of the proxies of a member's agent.
+func toHub(member string) string    { return fleet.AgentName(member) + " to hub" }
+func toMember(member string) string { return fleet.AgentName(member) + " to " + member }
 
 // kinds of faults, with how often they come.
-func (f *fate) kinds() []struct {
+func (f *faults) kinds() []struct {
 	weight int
 	make   func(ctx context.Context, draw *rand.Rand)
 } {
@@ -66,12 +67,12 @@ func (f *fate) kinds() []struct {
 
 // play makes faults until ctx ends, and returns when all of them have ended. long cuts one member off for longer than a
 // lease, until life ends at most.
-func (f *fate) play(ctx, life context.Context, long bool) {
+func (f *faults) play(ctx, life context.Context, long bool) {
 	if long {
 		member := f.member(f.draw)
-		if f.take("member cut off", hubGate(member)) { // at once: a short cut must not come between
+		if f.take("member cut off", toHub(member)) { // at once: a short cut must not come between
 			f.group.Go(func() {
-				defer f.release(hubGate(member))
+				defer f.release(toHub(member))
 				if pause(ctx, beforeLongCut) {
 					f.isolate(life, member, longCut)
 				}
@@ -96,7 +97,7 @@ func (f *fate) play(ctx, life context.Context, long bool) {
 }
 
 // take takes a target for a fault, unless it has one.
-func (f *fate) take(what, target string) bool {
+func (f *faults) take(what, target string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.busy[target] {
@@ -107,17 +108,17 @@ func (f *fate) take(what, target string) bool {
 	return true
 }
 
-func (f *fate) release(target string) {
+func (f *faults) release(target string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.busy, target)
 }
 
-func (f *fate) note(cluster, format string, args ...any) {
+func (f *faults) note(cluster, format string, args ...any) {
 	f.recorder.note(entry{cluster: cluster, note: fmt.Sprintf(format, args...)})
 }
 
-func (f *fate) member(draw *rand.Rand) string {
+func (f *faults) member(draw *rand.Rand) string {
 	names := f.h.MemberNames()
 	return names[draw.IntN(len(names))]
 }
@@ -129,7 +130,7 @@ func upTo(draw *rand.Rand, longest time.Duration) time.Duration {
 
 // supervise starts programs again that ended by themselves, as a kubelet does: one that starts while its API server is
 // away may.
-func (f *fate) supervise(ctx context.Context) {
+func (f *faults) supervise(ctx context.Context) {
 	for pause(ctx, time.Second) {
 		for _, name := range f.h.Fleet.Programs() {
 			if f.h.Fleet.Running(name) || !f.take("ended by itself", name) {
@@ -142,38 +143,38 @@ func (f *fate) supervise(ctx context.Context) {
 	}
 }
 
-func (f *fate) cutOff(ctx context.Context, draw *rand.Rand) {
+func (f *faults) cutOff(ctx context.Context, draw *rand.Rand) {
 	f.cut(ctx, f.member(draw), upTo(draw, 15*time.Second))
 }
 
 // cut cuts a member's agent off from the hub for a time, or until ctx ends.
-func (f *fate) cut(ctx context.Context, member string, length time.Duration) {
-	if !f.take("member cut off", hubGate(member)) {
+func (f *faults) cut(ctx context.Context, member string, length time.Duration) {
+	if !f.take("member cut off", toHub(member)) {
 		return
 	}
-	defer f.release(hubGate(member))
+	defer f.release(toHub(member))
 	f.isolate(ctx, member, length)
 }
 
 // isolate is the cut itself, of a gate that was taken.
-func (f *fate) isolate(ctx context.Context, member string, length time.Duration) {
-	f.gates[hubGate(member)].setCut(true)
+func (f *faults) isolate(ctx context.Context, member string, length time.Duration) {
+	f.proxies[toHub(member)].SetCut(true)
 	f.recorder.note(entry{cluster: member, cut: &cutState{true}})
 	pause(ctx, length)
 	f.recorder.note(entry{cluster: member, cut: &cutState{false}})
-	f.gates[hubGate(member)].setCut(false)
+	f.proxies[toHub(member)].SetCut(false)
 }
 
-func (f *fate) killAgent(ctx context.Context, draw *rand.Rand) {
+func (f *faults) killAgent(ctx context.Context, draw *rand.Rand) {
 	f.kill(ctx, fleet.AgentName(f.member(draw)), upTo(draw, 4*time.Second))
 }
 
-func (f *fate) killHub(ctx context.Context, draw *rand.Rand) {
+func (f *faults) killHub(ctx context.Context, draw *rand.Rand) {
 	f.kill(ctx, fleet.HubProgram, upTo(draw, 6*time.Second))
 }
 
 // kill kills a program and starts it again after a time.
-func (f *fate) kill(ctx context.Context, name string, length time.Duration) {
+func (f *faults) kill(ctx context.Context, name string, length time.Duration) {
 	if !f.take("program killed", name) {
 		return
 	}
@@ -192,7 +193,7 @@ func (f *fate) kill(ctx context.Context, name string, length time.Duration) {
 
 // setClock sets the clock of a program wrong by minutes, and right again after a time: early enough that the hub has
 // told so, and taken it back, when the world is to be at rest.
-func (f *fate) setClock(ctx context.Context, draw *rand.Rand) {
+func (f *faults) setClock(ctx context.Context, draw *rand.Rand) {
 	const (
 		most = 5 // minutes
 		last = 10 * time.Second
@@ -217,7 +218,7 @@ func (f *fate) setClock(ctx context.Context, draw *rand.Rand) {
 }
 
 // turn sets how far the clock of a program is off, by its file (cmd/internal/clocks).
-func (f *fate) turn(program string, off time.Duration) {
+func (f *faults) turn(program string, off time.Duration) {
 	f.note("", "the clock of %s is %s off", program, off)
 	path := filepath.Join(f.clocks, program)
 	err := os.WriteFile(path+".new", []byte(off.String()), 0o600)
@@ -232,44 +233,44 @@ func (f *fate) turn(program string, off time.Duration) {
 // clockVariable tells a program that was built for it where the file of its clock is.
 const clockVariable = "FLOTILLA_CLOCK_FILE"
 
-func (f *fate) answerBadly(ctx context.Context, draw *rand.Rand) {
-	g := f.gate(draw)
-	if !f.take("429, 500 and 503", g.name) {
+func (f *faults) answerBadly(ctx context.Context, draw *rand.Rand) {
+	p := f.proxy(draw)
+	if !f.take("429, 500 and 503", p.Name) {
 		return
 	}
-	defer f.release(g.name)
-	f.note("", "%s: 429, 500 and 503", g.name)
-	g.setBad(true)
+	defer f.release(p.Name)
+	f.note("", "%s: 429, 500 and 503", p.Name)
+	p.SetFaulty(true)
 	pause(ctx, upTo(draw, 15*time.Second))
-	g.setBad(false)
-	f.note("", "%s: good answers", g.name)
+	p.SetFaulty(false)
+	f.note("", "%s: good answers", p.Name)
 }
 
-func (f *fate) holdBack(ctx context.Context, draw *rand.Rand) {
-	g := f.gate(draw)
-	if !f.take("watches held back", g.name+" watches") {
+func (f *faults) holdBack(ctx context.Context, draw *rand.Rand) {
+	p := f.proxy(draw)
+	if !f.take("watches held back", p.Name+" watches") {
 		return
 	}
-	defer f.release(g.name + " watches")
+	defer f.release(p.Name + " watches")
 	lag := 100*time.Millisecond + time.Duration(draw.Int64N(int64(time.Second)))
-	f.note("", "%s: watches are %s late", g.name, lag.Round(time.Millisecond))
-	g.setLag(lag)
+	f.note("", "%s: watches are %s late", p.Name, lag.Round(time.Millisecond))
+	p.SetLag(lag)
 	pause(ctx, upTo(draw, 15*time.Second))
-	g.setLag(0)
-	f.note("", "%s: watches are in time", g.name)
+	p.SetLag(0)
+	f.note("", "%s: watches are in time", p.Name)
 }
 
-func (f *fate) gate(draw *rand.Rand) *gate {
-	names := make([]string, 0, len(f.gates))
-	for name := range f.gates {
+func (f *faults) proxy(draw *rand.Rand) *faultproxy.Proxy {
+	names := make([]string, 0, len(f.proxies))
+	for name := range f.proxies {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	return f.gates[names[draw.IntN(len(names))]]
+	return f.proxies[names[draw.IntN(len(names))]]
 }
 
 // sicken makes some pods fail by themselves for a time.
-func (f *fate) sicken(ctx context.Context, draw *rand.Rand) {
+func (f *faults) sicken(ctx context.Context, draw *rand.Rand) {
 	member := f.member(draw)
 	var sick []string
 	for _, pod := range f.h.Pods.Pods(f.namespace) {
@@ -287,7 +288,7 @@ func (f *fate) sicken(ctx context.Context, draw *rand.Rand) {
 	f.label(context.WithoutCancel(ctx), member, sick, "null")
 }
 
-func (f *fate) label(ctx context.Context, member string, pods []string, value string) {
+func (f *faults) label(ctx context.Context, member string, pods []string, value string) {
 	for _, name := range pods {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name}}
 		patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, fleet.LabelNeverReady, value)
@@ -296,7 +297,7 @@ func (f *fate) label(ctx context.Context, member string, pods []string, value st
 }
 
 // heal takes back what sickened pods, also of a member whose API server was away.
-func (f *fate) heal(ctx context.Context) error {
+func (f *faults) heal(ctx context.Context) error {
 	for _, member := range f.h.MemberNames() {
 		list := &corev1.PodList{}
 		if err := f.h.Members[member].Client.List(ctx, list, client.InNamespace(f.namespace),
@@ -313,7 +314,7 @@ func (f *fate) heal(ctx context.Context) error {
 	return nil
 }
 
-func (f *fate) addNodes(ctx context.Context, member string) error {
+func (f *faults) addNodes(ctx context.Context, member string) error {
 	for _, spec := range harness.ThreeMembers() {
 		if spec.Name == member {
 			return f.h.Fleet.Member(member).AddNodes(ctx, spec.Nodes...)
@@ -324,7 +325,7 @@ func (f *fate) addNodes(ctx context.Context, member string) error {
 
 // removeNode takes a node away with the pods on it, and brings it back. What it began it ends, even when the storm is
 // over meanwhile.
-func (f *fate) removeNode(ctx context.Context, draw *rand.Rand) {
+func (f *faults) removeNode(ctx context.Context, draw *rand.Rand) {
 	member := f.member(draw)
 	if !f.take("node removed", member+" nodes") {
 		return
@@ -350,7 +351,7 @@ func (f *fate) removeNode(ctx context.Context, draw *rand.Rand) {
 	said("node %s is back", node.Name)
 }
 
-// nodeLimit is how long a node may be away at most: 15 s, and the restart of its API server by [fate.restartServer].
+// nodeLimit is how long a node may be away at most: 15 s, and the restart of its API server by [faults.restartServer].
 const nodeLimit = 2 * time.Minute
 
 // emptyNode deletes the pods of a node that is no more until there are none, as the garbage collector of pods does: it
@@ -402,7 +403,7 @@ func insist(ctx context.Context, said func(format string, args ...any), what str
 
 // drain asks that a member is left, and takes that back after a time, mostly half way. Only one is drained at a time:
 // the others can take what it has.
-func (f *fate) drain(ctx context.Context, draw *rand.Rand) {
+func (f *faults) drain(ctx context.Context, draw *rand.Rand) {
 	const one = "drains"
 	if !f.take("member drained", one) {
 		return
@@ -420,7 +421,7 @@ func (f *fate) drain(ctx context.Context, draw *rand.Rand) {
 }
 
 // taint sets the taints of a member on the hub, which may be away for a while.
-func (f *fate) taint(ctx context.Context, member string, said func(format string, args ...any),
+func (f *faults) taint(ctx context.Context, member string, said func(format string, args ...any),
 	taints ...corev1.Taint) {
 	insist(ctx, said, "set the taints", func(ctx context.Context) error {
 		m := &topology.MemberCluster{}
@@ -435,7 +436,7 @@ func (f *fate) taint(ctx context.Context, member string, said func(format string
 
 // restartServer kills the control plane of a cluster and starts it again. Only one is away at a time: machines are
 // small.
-func (f *fate) restartServer(ctx context.Context, draw *rand.Rand) {
+func (f *faults) restartServer(ctx context.Context, draw *rand.Rand) {
 	const one = "control planes"
 	if !f.take("control plane restarted", one) {
 		return
