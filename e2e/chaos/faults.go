@@ -21,6 +21,7 @@ import (
 	"github.com/flotilla-dev/flotilla/e2e/faultproxy"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
 // faults makes the faults of a run.
@@ -115,7 +116,7 @@ func (f *faults) release(target string) {
 }
 
 func (f *faults) note(cluster, format string, args ...any) {
-	f.recorder.note(entry{cluster: cluster, note: fmt.Sprintf(format, args...)})
+	f.recorder.note(judge.Entry{Cluster: cluster, Note: fmt.Sprintf(format, args...)})
 }
 
 func (f *faults) member(draw *rand.Rand) string {
@@ -159,9 +160,9 @@ func (f *faults) cut(ctx context.Context, member string, length time.Duration) {
 // isolate is the cut itself, of a gate that was taken.
 func (f *faults) isolate(ctx context.Context, member string, length time.Duration) {
 	f.proxies[toHub(member)].SetCut(true)
-	f.recorder.note(entry{cluster: member, cut: &cutState{true}})
+	f.recorder.note(judge.Entry{Cluster: member, Link: &judge.Link{Cut: true}})
 	pause(ctx, length)
-	f.recorder.note(entry{cluster: member, cut: &cutState{false}})
+	f.recorder.note(judge.Entry{Cluster: member, Link: &judge.Link{}})
 	f.proxies[toHub(member)].SetCut(false)
 }
 
@@ -445,7 +446,8 @@ func (f *faults) restartServer(ctx context.Context, draw *rand.Rand) {
 	clusters := f.h.Fleet.Clusters()
 	c := clusters[draw.IntN(len(clusters))]
 	life := context.WithoutCancel(ctx)
-	f.recorder.note(entry{cluster: c.Name, blind: time.Now().Add(10 * time.Minute), note: "the control plane is killed"})
+	f.recorder.note(judge.Entry{Cluster: c.Name, StaleUntil: time.Now().Add(10 * time.Minute),
+		Note: "the control plane is killed"})
 	if err := c.Stop(life); err != nil {
 		f.note(c.Name, "%v", err)
 	}
@@ -453,5 +455,6 @@ func (f *faults) restartServer(ctx context.Context, draw *rand.Rand) {
 	if err := c.Start(life); err != nil {
 		f.note(c.Name, "%v", err)
 	}
-	f.recorder.note(entry{cluster: c.Name, blind: time.Now().Add(reconnect), note: "the control plane serves again"})
+	f.recorder.note(judge.Entry{Cluster: c.Name, StaleUntil: time.Now().Add(reconnect),
+		Note: "the control plane serves again"})
 }

@@ -25,7 +25,7 @@ func TestPodsOfARemovedNodeAreDeletedUntilTheyAreGone(t *testing.T) {
 			Spec: corev1.PodSpec{NodeName: node}}
 	}
 	going := pod("going", "west-b-1", "a/finalizer")
-	going.DeletionTimestamp = new(metav1.NewTime(dawn))
+	going.DeletionTimestamp = new(metav1.NewTime(began))
 	var mu sync.Mutex
 	tries := map[string]int{}
 	c := fake.NewClientBuilder().

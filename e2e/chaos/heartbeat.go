@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
 // A machine under load stands still now and then, and so do single programs on it. That is measured in three ways, and
@@ -27,9 +28,9 @@ const (
 )
 
 // gap returns the stall between two ticks, if there was one.
-func gap(last, now time.Time) (stall, bool) {
+func gap(last, now time.Time) (judge.Stall, bool) {
 	due := last.Add(tick)
-	return stall{from: due, to: now, machine: true}, now.Sub(due) > noticed
+	return judge.Stall{From: due, To: now, Machine: true}, now.Sub(due) > noticed
 }
 
 // feel measures stalls of this process until ctx ends.
@@ -45,7 +46,7 @@ func (r *recorder) feel(ctx context.Context) {
 		}
 		now := time.Now() // and not what the ticker says: it is sent before this process gets to run
 		if s, ok := gap(last, now); ok {
-			r.note(entry{stood: &s, note: "the machine stood still"})
+			r.note(judge.Entry{Stall: &s, Note: "the machine stood still"})
 		}
 		last = now
 	}
@@ -102,20 +103,20 @@ func (r *recorder) ask(ctx context.Context, p pulse) {
 			response.Body.Close()
 		}
 		if now.Sub(sent) > noticed {
-			r.note(entry{cluster: p.cluster, stood: &stall{from: sent, to: now}, note: p.what + " did not answer"})
+			r.note(judge.Entry{Cluster: p.cluster, Stall: &judge.Stall{From: sent, To: now}, Note: p.what + " did not answer"})
 		}
 	}
 }
 
 // lateness returns the time from when an API server wrote a version of an object until this process was told; false
 // where it does not say when. Its times are in seconds.
-func lateness(before, after client.Object, now time.Time) (stall, bool) {
+func lateness(before, after client.Object, now time.Time) (judge.Stall, bool) {
 	wrote := written(after)
 	if before != nil && !wrote.After(written(before)) {
-		return stall{}, false // the change left no time
+		return judge.Stall{}, false // the change left no time
 	}
 	latest := wrote.Add(time.Second)
-	return stall{from: latest, to: now}, now.Sub(latest) > noticed
+	return judge.Stall{From: latest, To: now}, now.Sub(latest) > noticed
 }
 
 // written returns the newest of the times that an API server notes in an object.
@@ -123,7 +124,7 @@ func written(object client.Object) time.Time {
 	at := object.GetCreationTimestamp().Time
 	for _, m := range object.GetManagedFields() {
 		if m.Time != nil {
-			at = later(at, m.Time.Time)
+			at = judge.Later(at, m.Time.Time)
 		}
 	}
 	return at

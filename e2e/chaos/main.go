@@ -23,6 +23,7 @@ import (
 	"github.com/flotilla-dev/flotilla/e2e/faultproxy"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
 // options are the flags.
@@ -112,7 +113,7 @@ func playAll(ctx context.Context, o options, out io.Writer) error {
 			res, err = s.play(ctx, o.seed+uint64(i), o.length)
 			res.line(out, i+1)
 			res.told(out)
-			if err != nil || res.verdict != unjudged {
+			if err != nil || res.verdict != judge.Unjudged {
 				break
 			}
 		}
@@ -140,13 +141,13 @@ func playAll(ctx context.Context, o options, out io.Writer) error {
 // tally counts verdicts.
 type tally struct{ good, bad, none, first int }
 
-func (t *tally) add(run int, v verdict) {
+func (t *tally) add(run int, v judge.Outcome) {
 	switch v {
-	case held:
+	case judge.Held:
 		t.good++
-	case unjudged:
+	case judge.Unjudged:
 		t.none++
-	case broken:
+	case judge.Broken:
 		if t.bad++; t.first == 0 {
 			t.first = run
 		}
@@ -154,14 +155,14 @@ func (t *tally) add(run int, v verdict) {
 }
 
 // whole is the verdict of all runs: one that says nothing takes nothing from those that do.
-func (t *tally) whole() verdict {
+func (t *tally) whole() judge.Outcome {
 	switch {
 	case t.bad > 0:
-		return broken
+		return judge.Broken
 	case t.good > 0:
-		return held
+		return judge.Held
 	default:
-		return unjudged
+		return judge.Unjudged
 	}
 }
 
@@ -195,17 +196,18 @@ func (r *result) add(one *result) {
 		r.faults[kind] += n
 	}
 	a, b := &r.report, &one.report
-	a.violations = append(a.violations, b.violations...)
-	a.entries, a.disruptions, a.creations = a.entries+b.entries, a.disruptions+b.disruptions, a.creations+b.creations
-	a.foreign, a.placements, a.userChanges = a.foreign+b.foreign, a.placements+b.placements, a.userChanges+b.userChanges
-	a.largestDown, a.largestAdded = max(a.largestDown, b.largestDown), max(a.largestAdded, b.largestAdded)
-	a.excesses += b.excesses
+	a.Violations = append(a.Violations, b.Violations...)
+	a.Entries, a.Disruptions, a.Creations = a.Entries+b.Entries, a.Disruptions+b.Disruptions, a.Creations+b.Creations
+	a.Foreign, a.Placements, a.UserChanges = a.Foreign+b.Foreign, a.Placements+b.Placements, a.UserChanges+b.UserChanges
+	a.LargestDown, a.LargestAdded = max(a.LargestDown, b.LargestDown), max(a.LargestAdded, b.LargestAdded)
+	a.Suspicions += b.Suspicions
 }
 
 // open starts the fleet with a proxy at every link of our programs, and the recorder. The returned function ends all of
 // it.
 func open(ctx context.Context, o options, out io.Writer) (*stage, func() error, error) {
-	s := &stage{recorder: &recorder{}, proxies: map[string]*faultproxy.Proxy{}, deadline: o.deadline, out: out, keep: o.keep,
+	s := &stage{recorder: &recorder{}, proxies: map[string]*faultproxy.Proxy{}, deadline: o.deadline, out: out,
+		keep:   o.keep,
 		clocks: o.clocks}
 	life, stop := context.WithCancel(ctx)
 	end := func() error {

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
 // line prints what a run was.
@@ -23,22 +25,23 @@ func (r *result) line(out io.Writer, number int) {
 	fmt.Fprintf(out, "run %d, seed %d: %d changes by the user; %s; at rest after %.0f s; %d events, %d pods taken down "+
 		"by us and %d by others, %d created, %d placements; most down by us at once %d, most added %d, %d suspicions; the "+
 		"machine stood still for %.1f s of %.0f s, programs for %.1f s; took %.0f s (%s); %d violations: %s\n",
-		number, r.seed, r.changes, strings.Join(faults, ", "), r.rest.Seconds(), p.entries, p.disruptions, p.foreign,
-		p.creations, p.placements,
-		p.largestDown, p.largestAdded, p.excesses, r.stood.Seconds(), r.length.Seconds(), r.slow.Seconds(), r.took.Seconds(),
-		strings.Join(r.lap.text, ", "), len(p.violations), r.verdict)
+		number, r.seed, r.changes, strings.Join(faults, ", "), r.rest.Seconds(), p.Entries, p.Disruptions, p.Foreign,
+		p.Creations, p.Placements,
+		p.LargestDown, p.LargestAdded, p.Suspicions, r.stood.Seconds(), r.length.Seconds(), r.slow.Seconds(),
+		r.took.Seconds(),
+		strings.Join(r.lap.text, ", "), len(p.Violations), r.verdict)
 }
 
 // told prints the first violations with what happened before.
 func (r *result) told(out io.Writer) {
 	const most = 3 // the rest of a broken run reads the same
-	for i, v := range r.report.violations {
+	for i, v := range r.report.Violations {
 		if i == most {
-			fmt.Fprintf(out, "  and %d more\n", len(r.report.violations)-most)
+			fmt.Fprintf(out, "  and %d more\n", len(r.report.Violations)-most)
 			return
 		}
 		fmt.Fprintf(out, "  %s\n", v)
-		for _, line := range v.story[max(0, len(v.story)-storyMinimum):] {
+		for _, line := range v.Trace[max(0, len(v.Trace)-judge.ShortTrace):] {
 			fmt.Fprintf(out, "      %s\n", line)
 		}
 	}
@@ -47,7 +50,7 @@ func (r *result) told(out io.Writer) {
 // preserve keeps what helps to understand what was wrong, in a new folder that outlives the run, and prints where: the
 // stories of violations, what the recorder has, the objects, the logs of our programs, and those of every control plane
 // with its audit log. What cannot be kept does not stand in the way of the rest.
-func (s *stage) preserve(ctx context.Context, name, namespace string, found []violation) {
+func (s *stage) preserve(ctx context.Context, name, namespace string, found []judge.Violation) {
 	const most = time.Minute // an API server may be away
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), most)
 	defer stop()
@@ -56,8 +59,8 @@ func (s *stage) preserve(ctx context.Context, name, namespace string, found []vi
 	write := func(name, text string) {
 		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	write("violations.txt", tellFound(found))
-	write("log.txt", tellAll(s.recorder.taken()))
+	write("violations.txt", judge.FormatViolations(found))
+	write("log.txt", judge.FormatLog(s.recorder.taken()))
 	err = errors.Join(err, os.CopyFS(filepath.Join(dir, "programs"), os.DirFS(filepath.Join(s.h.Fleet.Dir, "logs"))))
 	for _, c := range s.h.Fleet.Clusters() {
 		err = errors.Join(err, os.CopyFS(filepath.Join(dir, "clusters", c.Name), os.DirFS(c.LogDir())))
@@ -67,47 +70,4 @@ func (s *stage) preserve(ctx context.Context, name, namespace string, found []vi
 		fmt.Fprintf(s.out, "could not keep everything of %s: %v\n", name, err)
 	}
 	fmt.Fprintf(s.out, "kept in %s\n", dir)
-}
-
-// tellFound returns violations with their stories.
-func tellFound(found []violation) string {
-	var text strings.Builder
-	for _, v := range found {
-		fmt.Fprintf(&text, "%s\n", v)
-		for _, line := range v.story {
-			fmt.Fprintf(&text, "    %s\n", line)
-		}
-	}
-	return text.String()
-}
-
-// tellAll returns a log as text, one line per entry.
-func tellAll(log []entry) string {
-	var text strings.Builder
-	for i := range log {
-		e := &log[i]
-		fmt.Fprintf(&text, "%s %-5s %8d ", e.at.Format(clockFormat), e.cluster, e.version)
-		switch {
-		case e.pod != nil:
-			fmt.Fprintf(&text, "pod %s active=%t ended=%t deleted=%s ready=%t since=%s shut=%t gone=%t %s\n", e.pod.name,
-				e.pod.active, e.pod.ended, e.pod.deleted.Format(clockFormat), e.pod.ready, e.pod.readySince.Format(clockFormat),
-				e.pod.shut, e.pod.gone, e.pod.image)
-		case e.set != nil:
-			fmt.Fprintf(&text, "cloneset %s of %s observed=%d gone=%t %s\n", e.set.name, e.set.of, e.set.observed, e.set.gone,
-				e.set.spec)
-		case e.placed != nil:
-			fmt.Fprintf(&text, "placement of %s sequence=%d %s\n", e.placed.workload, e.placed.sequence, e.placed)
-		case e.asked != nil:
-			fmt.Fprintf(&text, "user's %s generation=%d replicas=%d\n", e.asked.workload, e.asked.generation, e.asked.replicas)
-		case e.silent != nil:
-			fmt.Fprintf(&text, "silent=%t\n", e.silent.silent)
-		case e.cut != nil:
-			fmt.Fprintf(&text, "cut=%t\n", e.cut.cut)
-		case e.stood != nil:
-			fmt.Fprintf(&text, "%s from %s on\n", e.note, e.stood.from.Format(clockFormat))
-		default:
-			fmt.Fprintf(&text, "%s\n", e.note)
-		}
-	}
-	return text.String()
 }

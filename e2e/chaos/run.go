@@ -21,6 +21,7 @@ import (
 	"github.com/flotilla-dev/flotilla/e2e/audit"
 	"github.com/flotilla-dev/flotilla/e2e/faultproxy"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
 // stage is the fleet with everything that stands between its parts.
@@ -39,13 +40,13 @@ type stage struct {
 // result is what one run was.
 type result struct {
 	seed    uint64
-	report  report
+	report  judge.Report
 	changes int
 	faults  map[string]int
 	rest    time.Duration // how long it took to come to rest
 	took    time.Duration // all of it
 	lap     laps
-	verdict verdict
+	verdict judge.Outcome
 	// length is that of the storm. stood is how much of it the machine stood still, slow how much of it any program did.
 	length, stood, slow time.Duration
 }
@@ -69,7 +70,7 @@ func (l *laps) end(part string) {
 
 // play is one run: a storm of this length, then rest.
 func (s *stage) play(ctx context.Context, seed uint64, length time.Duration) (result, error) {
-	res := result{seed: seed, faults: map[string]int{}, verdict: unjudged}
+	res := result{seed: seed, faults: map[string]int{}, verdict: judge.Unjudged}
 	draw := rand.New(rand.NewPCG(seed, 0))
 	long := seed%longCutEvery == 0
 	began := time.Now()
@@ -96,35 +97,35 @@ func (s *stage) play(ctx context.Context, seed uint64, length time.Duration) (re
 	calm := time.Now()
 	res.length = calm.Sub(stormy)
 	res.lap.end("storm")
-	res.report.violations = append(res.report.violations, s.settle(ctx, f, users)...)
+	res.report.Violations = append(res.report.Violations, s.settle(ctx, f, users)...)
 	res.rest = time.Since(calm)
 	res.lap.end("rest")
-	if len(res.report.violations) == 0 {
-		res.report.violations = append(res.report.violations, s.steady(ctx)...)
+	if len(res.report.Violations) == 0 {
+		res.report.Violations = append(res.report.Violations, s.steady(ctx)...)
 		res.lap.end("quiet")
 	}
-	if len(res.report.violations) == 0 && draw.IntN(2) == 0 {
-		res.report.violations = append(res.report.violations, s.restart(ctx, users)...)
+	if len(res.report.Violations) == 0 && draw.IntN(2) == 0 {
+		res.report.Violations = append(res.report.Violations, s.restart(ctx, users)...)
 		res.lap.end("restarts")
 	}
 	if err := ctx.Err(); err != nil {
 		return res, err // what was not so before the run was interrupted is no violation
 	}
-	res.report.violations = append(res.report.violations, s.programLogs().crashes(s.said)...)
+	res.report.Violations = append(res.report.Violations, s.programLogs().crashes(s.said)...)
 	asked, err := s.deletions(began, namespace)
 	if err != nil {
 		return res, err
 	}
-	judged := judge(s.recorder.taken(), asked)
-	judged.violations = append(res.report.violations, judged.violations...)
+	judged := judge.Check(s.recorder.taken(), asked)
+	judged.Violations = append(res.report.Violations, judged.Violations...)
 	res.report = judged
 	for _, u := range users {
 		res.changes += u.changes
 	}
 	res.stood, res.slow = s.recorder.stood(stormy, calm)
-	res.verdict = decide(judged.violations, res.stood, res.length)
-	if len(judged.violations) > 0 {
-		s.preserve(ctx, fmt.Sprintf("seed-%d", seed), namespace, judged.violations)
+	res.verdict = judge.Decide(judged.Violations, res.stood, res.length)
+	if len(judged.Violations) > 0 {
+		s.preserve(ctx, fmt.Sprintf("seed-%d", seed), namespace, judged.Violations)
 	}
 	res.lap.end("judgement")
 	err = errors.Join(ctx.Err(), s.clear(ctx, namespace))
@@ -249,37 +250,37 @@ func (s *stage) behind(ctx context.Context, namespace string) string {
 }
 
 // settle ends all faults and wants that the world comes to rest.
-func (s *stage) settle(ctx context.Context, f *faults, users []*user) []violation {
+func (s *stage) settle(ctx context.Context, f *faults, users []*user) []judge.Violation {
 	for _, p := range s.proxies {
 		p.SetCut(false)
 		p.SetFaulty(false)
 		p.SetLag(0)
 	}
-	s.recorder.note(entry{note: "all faults have ended"})
+	s.recorder.note(judge.Entry{Note: "all faults have ended"})
 	err := s.h.Mend(ctx)
 	if err == nil {
 		err = f.heal(ctx)
 	}
 	if err != nil {
-		return []violation{{at: time.Now(), rule: ruleRest, what: err.Error()}}
+		return []judge.Violation{{At: time.Now(), Rule: judge.RuleRest, What: err.Error()}}
 	}
 	last, stop := context.WithTimeout(ctx, s.deadline)
 	defer stop()
 	for _, u := range users {
 		if err := u.finish(last); err != nil {
-			return []violation{{at: time.Now(), rule: ruleRest, what: err.Error()}}
+			return []judge.Violation{{At: time.Now(), Rule: judge.RuleRest, What: err.Error()}}
 		}
 	}
 	if why := s.atRest(ctx, users); why != "" {
-		return []violation{{at: time.Now(), rule: ruleRest,
-			what: fmt.Sprintf("not at rest %s after the faults ended: %s", s.deadline, why)}}
+		return []judge.Violation{{At: time.Now(), Rule: judge.RuleRest,
+			What: fmt.Sprintf("not at rest %s after the faults ended: %s", s.deadline, why)}}
 	}
-	s.recorder.note(entry{note: "at rest"})
+	s.recorder.note(judge.Entry{Note: "at rest"})
 	return nil
 }
 
 // steady wants that our programs write nothing but Leases for a while.
-func (s *stage) steady(ctx context.Context) []violation {
+func (s *stage) steady(ctx context.Context) []judge.Violation {
 	const (
 		quiet   = 3 * time.Second // longer than any step of what is still going on
 		lasting = 6 * time.Second
@@ -296,8 +297,8 @@ func (s *stage) steady(ctx context.Context) []violation {
 		seen, err = s.writes(from)
 	}
 	if err != nil || len(seen) > 0 {
-		return []violation{{at: time.Now(), rule: ruleSteady,
-			what: fmt.Sprintf("at rest, our programs wrote: %s (%v)", strings.Join(seen, "; "), err)}}
+		return []judge.Violation{{At: time.Now(), Rule: judge.RuleSteady,
+			What: fmt.Sprintf("at rest, our programs wrote: %s (%v)", strings.Join(seen, "; "), err)}}
 	}
 	return nil
 }
@@ -327,9 +328,9 @@ func (s *stage) writes(since time.Time) ([]string, error) {
 }
 
 // restart kills and starts every program at rest, and wants that no pod changes.
-func (s *stage) restart(ctx context.Context, users []*user) []violation {
+func (s *stage) restart(ctx context.Context, users []*user) []judge.Violation {
 	from := len(s.recorder.taken())
-	s.recorder.note(entry{note: "every program is killed, at rest"})
+	s.recorder.note(judge.Entry{Note: "every program is killed, at rest"})
 	before, err := s.sessions(ctx)
 	for _, name := range s.h.Fleet.Programs() {
 		err = errors.Join(err, s.h.Fleet.Kill(ctx, name))
@@ -338,15 +339,16 @@ func (s *stage) restart(ctx context.Context, users []*user) []violation {
 		err = s.awaitSessions(ctx, before)
 	}
 	if err != nil {
-		return []violation{{at: time.Now(), rule: ruleRestart, what: err.Error()}}
+		return []judge.Violation{{At: time.Now(), Rule: judge.RuleRestart, What: err.Error()}}
 	}
 	if why := s.atRest(ctx, users); why != "" {
-		return []violation{{at: time.Now(), rule: ruleRestart, what: "not at rest after every program was killed: " + why}}
+		return []judge.Violation{{At: time.Now(), Rule: judge.RuleRestart,
+			What: "not at rest after every program was killed: " + why}}
 	}
 	if found := s.steady(ctx); len(found) > 0 {
 		return found
 	}
-	return untouched(s.recorder.taken(), from)
+	return judge.Untouched(s.recorder.taken(), from)
 }
 
 // sessions returns the session of each member that the hub has answered.
@@ -379,17 +381,6 @@ func (s *stage) awaitSessions(ctx context.Context, before map[string]int64) erro
 		return fmt.Errorf("wait until the hub answers the sessions of restarted agents: %w", err)
 	}
 	return nil
-}
-
-// untouched wants that no pod came, went or changed in a log from an entry on.
-func untouched(log []entry, from int) (found []violation) {
-	for _, e := range log[min(from, len(log)):] {
-		if e.pod != nil && (e.pod.gone || !e.pod.active || !e.pod.ready) {
-			found = append(found, violation{at: e.at, rule: ruleRestart,
-				what: fmt.Sprintf("%s: pod %s changed when programs were restarted at rest", e.cluster, e.pod.name)})
-		}
-	}
-	return found
 }
 
 // clear removes the namespace of a run. It goes while the next run begins.
