@@ -45,34 +45,61 @@ type layer struct {
 	why  string
 }
 
-// layers are the rules. The first layer that holds a package rules it.
+// layers are the rules. The first layer that holds a package rules it. A layer may have no folder yet.
 func layers() []layer {
-	clients := []string{"apis", "member-agent/kernel"}
-	return []layer{
-		{part: "apis/crds/gen", own: nil, why: "a tool of the build; it makes the CRDs and nothing imports it"},
-		{part: "apis", own: []string{"apis"}, outside: []string{"k8s.io/api", "k8s.io/apimachinery"}, pure: true, why: "the contract can be used by any program without our dependencies"},
+	all := []layer{
+		{part: "apis/crds/gen", why: "it is a tool of the build; it makes the CRDs and nothing imports it"},
+		{part: "apis", own: []string{"apis"}, outside: []string{"k8s.io/api", "k8s.io/apimachinery"}, pure: true,
+			why: "any program can use the contract without our dependencies"},
 		{part: "topology", own: []string{"apis", "topology"}, pure: true, why: "the mathematics is pure"},
-		{part: "member-agent/kernel/budget", own: clients, pure: true, why: "a pure part of the kernel"},
-		{part: "member-agent/kernel/delta", own: clients, pure: true, why: "a pure part of the kernel"},
-		{part: "member-agent/kernel/order", own: clients, pure: true, why: "a pure part of the kernel"},
-		{part: "member-agent/kernel/counts", own: clients, pure: true, why: "a pure part of the kernel"},
-		{part: "member-agent/kernel/lifecycle", own: clients, pure: true, why: "a pure part of the kernel"},
-		{part: "member-agent/kernel/inplace", own: clients, pure: true, why: "a pure part of the kernel"},
-		{part: "member-agent/kernel/spread", own: clients, pure: true, why: "a pure part of the kernel"},
-		{part: "member-agent/kernel/history/normal", own: clients, pure: true, why: "a pure part of the kernel"},
-		{part: "member-agent/kernel", own: clients, why: "the kernel knows no kind, no member and no hub"},
-		{part: "member-agent/workloads", own: []string{"apis", "topology", "member-agent/kernel"}, why: "a workload controller stands on the kernel, and never on another one"},
-		{part: "member-agent", own: []string{"apis", "topology", "member-agent"}, why: "an agent runs without a hub"},
-		{part: "hub", own: []string{"apis", "topology", "hub", "member-agent/kernel/history", "member-agent/kernel/budget", "member-agent/kernel/conditions"},
+	}
+	kernel := []string{"apis", "member-agent/kernel"}
+	for _, name := range pureKernel() {
+		all = append(all, layer{part: "member-agent/kernel/" + name, own: kernel, pure: true,
+			why: "it is a pure part of the kernel"})
+	}
+	shared := []string{"member-agent/kernel/history", "member-agent/kernel/budget", "member-agent/kernel/conditions"}
+	decides := append([]string{"apis", "topology"}, shared...)
+	decides = append(decides, pureHub()...)
+	for _, name := range pureHub() {
+		all = append(all, layer{part: name, own: decides, pure: true, why: "it is a pure part of the hub"})
+	}
+	return append(all,
+		layer{part: "member-agent/kernel", own: kernel, why: "the kernel knows no kind, no member and no hub"},
+		layer{part: "member-agent/workload", own: append([]string{"member-agent/workload"}, kernel...),
+			why: "the frame of all workload controllers stands on the kernel and knows no kind"},
+		layer{part: "member-agent/workloads", own: []string{"apis", "topology", "member-agent/kernel",
+			"member-agent/workload"},
+			why: "a workload controller stands on the frame and the kernel, and never on another one"},
+		layer{part: "member-agent/nodedaemon", own: []string{"apis", "member-agent/kernel/podstate",
+			"member-agent/nodedaemon"},
+			why: "the node daemon is a program of its own; it shares the contract and the predicates of pods"},
+		layer{part: "member-agent", own: []string{"apis", "topology", "member-agent"}, why: "an agent runs without a hub"},
+		layer{part: "hub", own: append([]string{"apis", "topology", "hub"}, shared...),
 			why: "the hub shares history, budget and conditions with the agent, nothing else"},
-		{part: "cmd", own: []string{"apis", "topology", "hub", "member-agent", "cmd", "e2e"}, why: "a binary may use everything; e2e/fleet runs the clusters of flotilla try"},
-		{part: "e2e", own: []string{"apis", "topology", "hub", "member-agent", "cmd", "e2e"}, why: "tests may use everything"},
+		layer{part: "cmd", own: []string{"apis", "topology", "hub", "member-agent", "cmd", "e2e"},
+			why: "a binary may use everything; e2e/fleet runs the clusters of flotilla try"},
+		layer{part: "e2e", own: []string{"apis", "topology", "hub", "member-agent", "cmd", "e2e"},
+			why: "tests may use everything"},
+	)
+}
+
+// pureKernel are the packages of the kernel that use no client and no clock.
+func pureKernel() []string {
+	return []string{
+		"budget", "completions", "conditions", "counts", "delta", "history/normal", "inplace", "lifecycle", "order",
+		"ordinals",
+		"pernode", "podstate", "spread", "waits",
 	}
 }
 
+// pureHub are the packages of the hub that use no client and no clock: what it decides, and what it knows of each kind.
+func pureHub() []string { return []string{"hub/capacity", "hub/decision", "hub/kinds", "hub/override"} }
+
 // forbidden are what a pure package does not import: API clients, and time other than as a value that is given to it.
 func forbidden() []string {
-	return []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime", "k8s.io/utils/clock", "github.com/go-logr", "go.uber.org/zap", "net/http"}
+	return []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime", "k8s.io/utils/clock", "github.com/go-logr",
+		"go.uber.org/zap", "net/http"}
 }
 
 // under tells whether the path is the folder or below it.
@@ -185,23 +212,46 @@ func TestRules(t *testing.T) {
 		in       pkg
 		refusals int
 	}{
-		{"the contract with its two modules", pkg{"apis/work/v1alpha1", []string{"fmt", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg/runtime"}}, 0},
+		{"the contract with its two modules", pkg{"apis/work/v1alpha1",
+			[]string{"fmt", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg/runtime"}}, 0},
 		{"the contract with a client", pkg{"apis/work/v1alpha1", []string{"sigs.k8s.io/controller-runtime/pkg/scheme"}}, 1},
 		{"the contract on the mathematics", pkg{"apis/work/v1alpha1", []string{module + "topology/division"}}, 1},
 		{"the mathematics with a clock", pkg{"topology/division", []string{"k8s.io/utils/clock"}}, 1},
 		{"the mathematics on the kernel", pkg{"topology/lending", []string{module + "member-agent/kernel/budget"}}, 1},
 		{"a pure part of the kernel with a client", pkg{"member-agent/kernel/delta", []string{"k8s.io/client-go/rest"}}, 1},
-		{"a pure part of the kernel on another", pkg{"member-agent/kernel/delta", []string{module + "member-agent/kernel/budget"}}, 0},
-		{"a pure part of the kernel on one with a client", pkg{"member-agent/kernel/delta", []string{module + "member-agent/kernel/podset"}}, 1},
-		{"another part of the kernel with a client", pkg{"member-agent/kernel/write", []string{"sigs.k8s.io/controller-runtime/pkg/client"}}, 0},
+		{"a pure part of the kernel on another", pkg{"member-agent/kernel/delta",
+			[]string{module + "member-agent/kernel/budget"}}, 0},
+		{"a pure part of the kernel on one with a client",
+			pkg{"member-agent/kernel/delta", []string{module + "member-agent/kernel/podset"}}, 1},
+		{"another part of the kernel with a client", pkg{"member-agent/kernel/write",
+			[]string{"sigs.k8s.io/controller-runtime/pkg/client"}}, 0},
 		{"the kernel on a kind", pkg{"member-agent/kernel/write", []string{module + "member-agent/workloads/cloneset"}}, 1},
-		{"a kind on another", pkg{"member-agent/workloads/uniteddeployment", []string{module + "member-agent/workloads/cloneset"}}, 1},
-		{"a kind on a part of its own", pkg{"member-agent/workloads/cloneset", []string{module + "member-agent/workloads/cloneset/claims"}}, 0},
+		{"a kind on another", pkg{"member-agent/workloads/uniteddeployment",
+			[]string{module + "member-agent/workloads/cloneset"}}, 1},
+		{"a kind on a part of its own", pkg{"member-agent/workloads/cloneset",
+			[]string{module + "member-agent/workloads/cloneset/claims"}}, 0},
 		{"a kind on the link to the hub", pkg{"member-agent/workloads/cloneset", []string{module + "member-agent/link"}}, 1},
 		{"the agent on its kinds", pkg{"member-agent", []string{module + "member-agent/workloads/cloneset"}}, 0},
 		{"the agent on the hub", pkg{"member-agent/report", []string{module + "hub/wire"}}, 1},
-		{"the hub on the shared kernel", pkg{"hub/placement", []string{module + "member-agent/kernel/budget", module + "topology/division"}}, 0},
-		{"the hub on the rest of the kernel", pkg{"hub/placement", []string{module + "member-agent/kernel/delta", module + "member-agent/link"}}, 2},
+		{"the hub on the shared kernel", pkg{"hub/placement",
+			[]string{module + "member-agent/kernel/budget", module + "topology/division"}}, 0},
+		{"a decision on the mathematics and a kind", pkg{"hub/decision",
+			[]string{module + "topology/division", module + "hub/kinds"}}, 0},
+		{"a decision with a client", pkg{"hub/decision", []string{"sigs.k8s.io/controller-runtime/pkg/client"}}, 1},
+		{"a kind of the hub on a controller", pkg{"hub/kinds", []string{module + "hub/delivery"}}, 1},
+		{"a kind of the hub on a part of the kernel with a client",
+			pkg{"hub/kinds", []string{module + "member-agent/kernel/history"}}, 1},
+		{"the room of members with a clock", pkg{"hub/capacity", []string{"k8s.io/utils/clock"}}, 1},
+		{"the frame of workloads on the kernel", pkg{"member-agent/workload",
+			[]string{module + "member-agent/kernel/podset"}}, 0},
+		{"the frame of workloads on a kind", pkg{"member-agent/workload",
+			[]string{module + "member-agent/workloads/cloneset"}}, 1},
+		{"a kind on the frame", pkg{"member-agent/workloads/cloneset", []string{module + "member-agent/workload"}}, 0},
+		{"the kernel on the frame", pkg{"member-agent/kernel/write", []string{module + "member-agent/workload"}}, 1},
+		{"the node daemon on the link to the hub", pkg{"member-agent/nodedaemon/cri",
+			[]string{module + "member-agent/link"}}, 1},
+		{"the hub on the rest of the kernel", pkg{"hub/placement",
+			[]string{module + "member-agent/kernel/delta", module + "member-agent/link"}}, 2},
 		{"a part of the product on a test's", pkg{"hub/placement", []string{module + "e2e/fleet"}}, 1},
 		{"a folder that nobody planned", pkg{"shared/things", nil}, 1},
 	}
@@ -292,7 +342,8 @@ func measure(name string) (lines int, generated bool, err error) {
 		lines++
 		line := scanner.Text()
 		code = code || strings.HasPrefix(line, "package ")
-		generated = generated || !code && strings.HasPrefix(line, "// Code generated ") && strings.HasSuffix(line, " DO NOT EDIT.")
+		generated = generated || !code && strings.HasPrefix(line, "// Code generated ") &&
+			strings.HasSuffix(line, " DO NOT EDIT.")
 	}
 	return lines, generated, scanner.Err()
 }
@@ -302,7 +353,8 @@ func clockCalls() []string {
 	return []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}
 }
 
-// TestPureCodeReadsNoClock checks the calls that imports do not show: package time also holds durations, which are fine.
+// TestPureCodeReadsNoClock checks the calls that imports do not show: package time also holds durations, which are
+// fine.
 func TestPureCodeReadsNoClock(t *testing.T) {
 	walk(t, func(file string, entry fs.DirEntry) {
 		l, ok := layerOf(path.Dir(file))
@@ -348,7 +400,8 @@ func timeCalls(name string, data []byte) ([]string, error) {
 		if !ok {
 			return true
 		}
-		if of, ok := selector.X.(*ast.Ident); ok && local != "" && of.Name == local && slices.Contains(clockCalls(), selector.Sel.Name) {
+		if of, ok := selector.X.(*ast.Ident); ok && local != "" && of.Name == local &&
+			slices.Contains(clockCalls(), selector.Sel.Name) {
 			found = append(found, set.Position(selector.Pos()).String()+" time."+selector.Sel.Name)
 		}
 		return true

@@ -21,11 +21,12 @@ const cloneSetPage = "docs/kinds/cloneset.md"
 
 // behaviourPages are the pages that have it, with the least number of tests that they name.
 func behaviourPages() map[string]int {
-	return map[string]int{cloneSetPage: 40, "docs/kinds/uniteddeployment.md": 30, "docs/kinds/workloadspread.md": 20, "docs/federation.md": 70}
+	return map[string]int{cloneSetPage: 40, "docs/kinds/uniteddeployment.md": 30, "docs/kinds/workloadspread.md": 20,
+		"docs/federation.md": 70}
 }
 
-// TestBehaviourIsTested holds that the tests which the table of the page names are there: the function in the package, and
-// each part of a subtest's name as a string in the package's tests.
+// TestBehaviourIsTested holds that the tests which the table of the page names are there: the function in the package,
+// and each part of a subtest's name as a string in the package's tests.
 func TestBehaviourIsTested(t *testing.T) {
 	known := map[string]testNames{}
 	for name, least := range behaviourPages() {
@@ -65,8 +66,8 @@ var (
 	tableBorder = regexp.MustCompile(`^\|[-| ]+\|$`)
 )
 
-// behaviours returns the tests of the table, and what is wrong with its rows. A row is "| behaviour | tests |"; the tests
-// are in backquotes, and those of one package are followed by its folder in brackets.
+// behaviours returns the tests of the table, and what is wrong with its rows. A row is "| behaviour | tests |"; the
+// tests are in backquotes, and those of one package are followed by its folder in brackets.
 func behaviours(page string) (rows []behaviour, complaints []string) {
 	_, section, found := strings.Cut(page, "\n"+behaviourHeading+"\n")
 	if !found {
@@ -107,7 +108,8 @@ func behaviours(page string) (rows []behaviour, complaints []string) {
 
 func TestBehaviours(t *testing.T) {
 	const page = "# Kind\n\n" + behaviourHeading + "\n\n| Behaviour | Test |\n|---|---|\n" +
-		"| one (1) | `TestA`, `TestB/c d` (e2e/x), `TestC` (e2e/y) |\n| no folder | `TestD` |\n| no test | none |\n\n## Next\n| `TestE` (e2e/z) |\n"
+		"| one (1) | `TestA`, `TestB/c d` (e2e/x), `TestC` (e2e/y) |\n| no folder | `TestD` |\n| no test | none |\n\n## " +
+		"Next\n| `TestE` (e2e/z) |\n"
 	rows, complaints := behaviours(page)
 	want := []behaviour{{"TestA", "e2e/x"}, {"TestB/c d", "e2e/x"}, {"TestC", "e2e/y"}}
 	if !reflect.DeepEqual(rows, want) || len(complaints) != 2 {
@@ -166,7 +168,7 @@ func (n testNames) add(file *ast.File) {
 			if found.Recv == nil {
 				n.functions[found.Name.Name] = true
 			}
-		case *ast.BasicLit:
+		case ast.Expr:
 			if text := literal(found); text != "" {
 				n.texts[asPrinted(text)] = true
 			}
@@ -176,14 +178,16 @@ func (n testNames) add(file *ast.File) {
 }
 
 func TestMissingTests(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "p_test.go", "package p\nfunc TestA() { _ = []string{\"one\", \"two/three\", \"five six\"} }\n", parser.SkipObjectResolution)
+	file, err := parser.ParseFile(token.NewFileSet(), "p_test.go",
+		"package p\nfunc TestA() { _ = []string{\"one\", \"two/three\", \"five \"+\"six\"} }\n", parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := testNames{functions: map[string]bool{}, texts: map[string]bool{}}
 	n.add(file)
 	for test, want := range map[string]string{
-		"TestA": "", "TestA/one": "", "TestA/one/one": "", "TestA/two/three": "", "TestA/five six": "", "TestA/five_six": "", "TestB": "function TestB", "TestA/four": "subtest four", "TestA/one/four": "subtest four",
+		"TestA": "", "TestA/one": "", "TestA/one/one": "", "TestA/two/three": "", "TestA/five six": "", "TestA/five_six": "",
+		"TestB": "function TestB", "TestA/four": "subtest four", "TestA/one/four": "subtest four",
 	} {
 		if got := n.missing(test); got != want {
 			t.Errorf("of %s %q is missing, want %q", test, got, want)

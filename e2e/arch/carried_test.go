@@ -13,8 +13,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/rights"
 )
 
-// TestAgentsCarryWhatHubsSend holds that an agent allows, unless its owner says less, every kind that a hub places or copies, and the Jobs of
-// checks.
+// TestAgentsCarryWhatHubsSend holds that an agent allows, unless its owner says less, every kind that a hub places or
+// copies, and the Jobs of checks.
 func TestAgentsCarryWhatHubsSend(t *testing.T) {
 	sent := []schema.GroupKind{{Group: batchv1.GroupName, Kind: "Job"}}
 	for kind := range placement.AllRules(placement.MembersRunNatives) {

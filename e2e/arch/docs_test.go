@@ -41,22 +41,21 @@ const errorsPage = "docs/errors.md"
 func TestEveryReasonIsExplained(t *testing.T) {
 	reasons := map[string]string{}
 	// Package lending has reasons too; they are shown on no object.
-	for folder, p := range parsePackages(t, "apis", "hub", "member-agent", "topology/division") {
-		if folder == "member-agent/kernel/simulator" {
-			continue // it plays a kubelet, in tests alone
-		}
+	for _, p := range parsePackages(t, "apis", "hub", "member-agent", "topology/division") {
 		maps.Copy(reasons, reasonsOf(p))
 	}
 	if len(reasons) < 50 {
 		t.Fatalf("only %d reasons were found: the rule of reasonsOf does not fit the code any more", len(reasons))
 	}
 	// Reasons that are put together at run time, which no reading of the source finds.
-	for _, condition := range []apps.CloneSetConditionType{apps.CloneSetConditionFailedScale, apps.CloneSetConditionFailedUpdate} {
+	for _, condition := range []apps.CloneSetConditionType{apps.CloneSetConditionFailedScale,
+		apps.CloneSetConditionFailedUpdate} {
 		reasons[string(condition)] = "member-agent/workloads/cloneset"
 	}
 	for kind := range placement.Rules() {
 		names := conditions.NamesOf(kind.Kind)
-		for _, name := range []string{names.Updated, names.Available, names.PartitionAvailable, names.Paused, names.DeadlineExceeded} {
+		for _, name := range []string{names.Updated, names.Available, names.PartitionAvailable, names.Paused,
+			names.DeadlineExceeded} {
 			reasons[name] = "conditions.NamesOf"
 		}
 	}
@@ -92,10 +91,12 @@ func parsePackages(t *testing.T, folders ...string) map[string]*source {
 	t.Helper()
 	set, all := token.NewFileSet(), map[string]*source{}
 	walk(t, func(name string, entry fs.DirEntry) {
-		if entry.IsDir() || !underAny(name, folders) || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+		if entry.IsDir() || !underAny(name, folders) || !strings.HasSuffix(name, ".go") ||
+			strings.HasSuffix(name, "_test.go") {
 			return
 		}
-		file, err := parser.ParseFile(set, filepath.Join(root, filepath.FromSlash(name)), nil, parser.ParseComments|parser.SkipObjectResolution)
+		file, err := parser.ParseFile(set, filepath.Join(root, filepath.FromSlash(name)), nil,
+			parser.ParseComments|parser.SkipObjectResolution)
 		if errors.Is(err, fs.ErrNotExist) {
 			return
 		}
@@ -111,15 +112,16 @@ func parsePackages(t *testing.T, folders ...string) map[string]*source {
 	return all
 }
 
-// reasonsOf returns the reasons of a package, each with where it was found. Two rules find them, so that a new reason is
-// found however it is written:
+// reasonsOf returns the reasons of a package, each with where it was found. Two rules find them, so that a new reason
+// is found however it is written:
 //
 //  1. Declared: a string constant whose name begins with Reason or reason, or that stands in a file reasons.go, or in a
 //     group whose comment begins with "Reasons". Names that begin with Param are parameters of a reason, no reasons.
-//  2. Used: a string, or the constant that holds it, that is put into a field Reason or reason: in a literal of a struct,
-//     with or without the name of the field, or by an assignment.
+//  2. Used: a string, or the constant that holds it, that is put into a field Reason or reason: in a literal of a
+//     struct, with or without the name of the field, or by an assignment.
 //
-// Pods that are removed have a reason too (type Removal, constant reasonEnded); it is told by an event and is no condition's.
+// Pods that are removed have a reason too (type Removal, constant reasonEnded); it is told by an event and is no
+// condition's.
 func reasonsOf(p *source) map[string]string {
 	found := map[string]string{}
 	for name, file := range p.files {
@@ -270,7 +272,14 @@ func (p *source) text(file *ast.File, expression ast.Expr) string {
 	return found
 }
 
+// literal returns the text of a string literal, or of several that are added; "" for any other expression.
 func literal(expression ast.Expr) string {
+	if sum, ok := expression.(*ast.BinaryExpr); ok && sum.Op == token.ADD {
+		if first, second := literal(sum.X), literal(sum.Y); first != "" && second != "" {
+			return first + second
+		}
+		return ""
+	}
 	basic, ok := expression.(*ast.BasicLit)
 	if !ok || basic.Kind != token.STRING {
 		return ""
@@ -373,8 +382,8 @@ func parsePage(name, text string) page {
 	return p
 }
 
-// anchorOf is the anchor of a heading as code forges make it: lower case, letters, digits, hyphens and underscores, and a
-// hyphen for each space.
+// anchorOf is the anchor of a heading as code forges make it: lower case, letters, digits, hyphens and underscores, and
+// a hyphen for each space.
 func anchorOf(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -408,8 +417,8 @@ func pages(t *testing.T) []page {
 	return all
 }
 
-// TestLinksLead holds that every link within the repository leads to a file or folder that is there, and to a heading that
-// is there.
+// TestLinksLead holds that every link within the repository leads to a file or folder that is there, and to a heading
+// that is there.
 func TestLinksLead(t *testing.T) {
 	for _, p := range pages(t) {
 		for _, link := range p.links {
@@ -437,7 +446,8 @@ func TestLinksLead(t *testing.T) {
 func TestManifestsOfDocs(t *testing.T) {
 	served := servedKinds(t)
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apps.AddToScheme, topology.AddToScheme, work.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apps.AddToScheme, topology.AddToScheme,
+		work.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -487,8 +497,10 @@ func wrongIn(document []byte, scheme *runtime.Scheme, served map[schema.GroupVer
 		return []string{"it is no yaml: " + err.Error()}
 	}
 	gvk := object.GroupVersionKind()
-	if !scheme.Recognizes(gvk) || strings.Contains(gvk.Group, ".") && !strings.HasSuffix(gvk.Group, ".k8s.io") && !served[gvk] {
-		return []string{"there is no kind " + gvk.String() + "; a yaml block is a whole object, use ```text for a part of one"}
+	if !scheme.Recognizes(gvk) || strings.Contains(gvk.Group, ".") && !strings.HasSuffix(gvk.Group, ".k8s.io") &&
+		!served[gvk] {
+		return []string{"there is no kind " + gvk.String() +
+			"; a yaml block is a whole object, use ```text for a part of one"}
 	}
 	typed, err := scheme.New(gvk)
 	if err != nil {
@@ -523,7 +535,9 @@ func servedKinds(t *testing.T) map[schema.GroupVersionKind]bool {
 }
 
 func TestParsePage(t *testing.T) {
-	p := parsePage("x.md", "# A page\n\n## `maxSurge`, twice\n## `maxSurge`, twice\n[a](b.md#c) and `[no](link)`\n```yaml\n# no heading\nkind: X\n```\n```text\n[no](link)\n```\n")
+	p := parsePage("x.md",
+		"# A page\n\n## `maxSurge`, twice\n## `maxSurge`, twice\n[a](b.md#c) and `[no](link)`\n```yaml\n# no "+
+			"heading\nkind: X\n```\n```text\n[no](link)\n```\n")
 	anchors := slices.Sorted(maps.Keys(p.anchors))
 	if want := []string{"a-page", "maxsurge-twice", "maxsurge-twice-1"}; !slices.Equal(anchors, want) {
 		t.Errorf("anchors %v, want %v", anchors, want)

@@ -33,12 +33,14 @@ func TestEveryNumberHasASentence(t *testing.T) {
 					_, known = explain.Unplaced(reason)
 				}
 				if !known {
-					t.Errorf("%s/%s: %s (%s) has no sentence: division.Reason.OfCell or OfUnplaced, or package explain, has to say it", folder, name, constant, code)
+					t.Errorf("%s/%s: %s (%s) has no sentence: division.Reason.OfCell or OfUnplaced, or package explain, has to say it",
+						folder, name, constant, code)
 				}
 			})
 		}
 	}
 	if cells < 8 || unplaced < 4 {
-		t.Fatalf("only %d reasons of cells and %d of unplaced replicas were found: the rule does not fit the code any more", cells, unplaced)
+		t.Fatalf("only %d reasons of cells and %d of unplaced replicas were found: the rule does not fit the code any more",
+			cells, unplaced)
 	}
 }

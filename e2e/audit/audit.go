@@ -2,9 +2,9 @@
 // they did and to which resource. Tests of a steady state and benchmarks use it.
 //
 // It expects the format of `--audit-log-format=json` (one event per line) and looks at the stage ResponseComplete only,
-// so that a request counts once, whatever the audit policy writes beside it. A watch counts when it begins, if the policy
-// writes that (ResponseStarted) and omits its end: the end of one that an API server takes with it is never written.
-// [ReadRequests] is for those who ask what may have happened: it has requests without an answer too.
+// so that a request counts once, whatever the audit policy writes beside it. A watch counts when it begins, if the
+// policy writes that (ResponseStarted) and omits its end: the end of one that an API server takes with it is never
+// written. [ReadRequests] is for those who ask what may have happened: it has requests without an answer too.
 package audit
 
 import (
@@ -117,9 +117,10 @@ func ReadRequestsFile(path string, filters ...Filter) ([]Event, error) {
 	return readFile(path, filters, ReadRequests)
 }
 
-// ReadRequests returns the requests that every filter wants, in the order in which the log has them first. Where the policy writes
-// their beginning (RequestReceived), it has also those that were never answered: an API server that is killed takes its answers
-// with it. One whose handler panicked (Panic) counts as answered with the code that was written then.
+// ReadRequests returns the requests that every filter wants, in the order in which the log has them first. Where the
+// policy writes their beginning (RequestReceived), it has also those that were never answered: an API server that is
+// killed takes its answers with it. One whose handler panicked (Panic) counts as answered with the code that was
+// written then.
 func ReadRequests(log io.Reader, filters ...Filter) ([]Event, error) {
 	var events []Event
 	known := map[string]int{} // by the id of the request

@@ -114,7 +114,8 @@ func TestCount(t *testing.T) {
 	if got := counts.Keys()[0]; got.Program != "flotilla-agent" || counts[got] != 2 {
 		t.Errorf("the largest count comes first, got %v", got)
 	}
-	if text := counts.String(); !strings.Contains(text, "flotilla-hub") || !strings.Contains(text, "works.work.karmada.io/status") {
+	if text := counts.String(); !strings.Contains(text, "flotilla-hub") ||
+		!strings.Contains(text, "works.work.karmada.io/status") {
 		t.Errorf("table lacks a line:\n%s", text)
 	}
 }

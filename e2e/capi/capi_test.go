@@ -24,8 +24,8 @@ import (
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 )
 
-// TestClusterAPI follows two clusters of Cluster API from the label to their end: one is deleted, and drained first; the machines of the other
-// vanish. A third one, which a person joined, takes their workloads.
+// TestClusterAPI follows two clusters of Cluster API from the label to their end: one is deleted, and drained first;
+// the machines of the other vanish. A third one, which a person joined, takes their workloads.
 func TestClusterAPI(t *testing.T) {
 	w := newWorld(t)
 	w.refused()
@@ -59,11 +59,13 @@ func (w *world) refused() {
 	w.t.Helper()
 	for name, as := range map[string]string{"taken": "west", "wrong": "Not_A_Name"} {
 		w.create(w.hub, &clusterv1.Cluster{
-			ObjectMeta: metav1.ObjectMeta{Namespace: site, Name: name, Labels: map[string]string{topology.LabelJoin: "true"}, Annotations: map[string]string{topology.AnnotationMemberName: as}},
-			Spec:       clusterv1.ClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "127.0.0.1", Port: 6443}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: site, Name: name, Labels: map[string]string{topology.LabelJoin: "true"},
+				Annotations: map[string]string{topology.AnnotationMemberName: as}},
+			Spec: clusterv1.ClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "127.0.0.1", Port: 6443}},
 		})
 	}
-	w.expectTold("taken", "False NameTaken", "the member west was made by somebody else", topology.AnnotationMemberName, "flotilla leave west")
+	w.expectTold("taken", "False NameTaken", "the member west was made by somebody else", topology.AnnotationMemberName,
+		"flotilla leave west")
 	w.expectTold("wrong", "False NameInvalid", `"Not_A_Name"`, topology.AnnotationMemberName)
 	for _, name := range []string{"taken", "wrong"} {
 		if c := w.cluster(name); len(c.Finalizers) > 0 {
@@ -84,7 +86,9 @@ func (w *world) badKubeconfig() {
 	w.expectTold("east", "False KubeconfigMissing", "no Secret site/east-kubeconfig")
 	w.secret("east", []byte("{"))
 	w.expectTold("east", "False KubeconfigInvalid", "Secret site/east-kubeconfig", "it is no kubeconfig")
-	w.secret("east", w.kubeconfig("east", &clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{APIVersion: "client.authentication.k8s.io/v1", Command: "/bin/sh", InteractiveMode: clientcmdapi.NeverExecInteractiveMode}}))
+	w.secret("east", w.kubeconfig("east",
+		&clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{APIVersion: "client.authentication.k8s.io/v1",
+			Command: "/bin/sh", InteractiveMode: clientcmdapi.NeverExecInteractiveMode}}))
 	w.expectTold("east", "False KubeconfigInvalid", `the program "/bin/sh", which is not run here`)
 	w.secret("east", w.kubeconfig("east", &clientcmdapi.AuthInfo{Token: "old"}))
 	w.expectTold("east", "False ClusterUnreachable", "Secret site/east-kubeconfig", "provide credentials")
@@ -121,7 +125,8 @@ func (w *world) joins(cluster, region string, zones ...string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if !m.Spec.Accepted || m.Spec.ClusterID != string(system.UID) || !strings.HasPrefix(m.Spec.KeyFingerprint, "sha256:") || m.Spec.Region != region {
+	if !m.Spec.Accepted || m.Spec.ClusterID != string(system.UID) ||
+		!strings.HasPrefix(m.Spec.KeyFingerprint, "sha256:") || m.Spec.Region != region {
 		w.t.Errorf("the member is %+v, want it accepted with the id %s and the region %q", m.Spec, system.UID, region)
 	}
 	if m.Labels["team"] != w.cluster(cluster).Labels["team"] || m.Labels[topology.LabelJoin] != "" {
@@ -137,8 +142,8 @@ func (w *world) joins(cluster, region string, zones ...string) {
 	})
 }
 
-// leavesAndReturns: without its label south is no member, and nothing of Flotilla but the definitions is left in it and on its Cluster. With the label it
-// joins again.
+// leavesAndReturns: without its label south is no member, and nothing of Flotilla but the definitions is left in it and
+// on its Cluster. With the label it joins again.
 func (w *world) leavesAndReturns() {
 	w.t.Helper()
 	w.label("south", nil)
@@ -156,8 +161,11 @@ func (w *world) leavesAndReturns() {
 		if _, err := w.member(ctx, "south"); !apierrors.IsNotFound(err) {
 			return fmt.Sprintf("its MemberCluster: %v", err)
 		}
-		for _, object := range []client.Object{&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "flotilla-agent"}}, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: topology.JoinSecret}}, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: topology.CredentialSecret}}} {
-			if err := w.at["south"].Get(ctx, client.ObjectKey{Namespace: topology.SystemNamespace, Name: object.GetName()}, object); !apierrors.IsNotFound(err) {
+		for _, object := range []client.Object{&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "flotilla-agent"}},
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: topology.JoinSecret}},
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: topology.CredentialSecret}}} {
+			if err := w.at["south"].Get(ctx, client.ObjectKey{Namespace: topology.SystemNamespace, Name: object.GetName()},
+				object); !apierrors.IsNotFound(err) {
 				return fmt.Sprintf("its %T %s: %v", object, object.GetName(), err)
 			}
 		}
@@ -170,15 +178,17 @@ func (w *world) leavesAndReturns() {
 	w.joins("south", "", "")
 }
 
-// rotated: the kubeconfig is another one, and the former is void. What somebody removed of the agent is made again with it. Then it is one
-// that is of no use: that is told, and the member stays Ready.
+// rotated: the kubeconfig is another one, and the former is void. What somebody removed of the agent is made again with
+// it. Then it is one that is of no use: that is told, and the member stays Ready.
 func (w *world) rotated() {
 	w.t.Helper()
 	fresh := w.admin("east", "capi-2")
-	if err := w.at["east"].Delete(w.t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "capi"}}); err != nil {
+	if err := w.at["east"].Delete(w.t.Context(),
+		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "capi"}}); err != nil {
 		w.t.Fatal(err)
 	}
-	if err := w.at["east"].Delete(w.t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "capi"}}); err != nil {
+	if err := w.at["east"].Delete(w.t.Context(),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "capi"}}); err != nil {
 		w.t.Fatal(err)
 	}
 	agent := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: topology.SystemNamespace, Name: "flotilla-agent"}}
@@ -200,7 +210,8 @@ func (w *world) rotated() {
 	}
 	w.secret("east", []byte("{"))
 	w.expectTold("east", "False KubeconfigInvalid")
-	if east, err := w.member(w.t.Context(), "east"); err != nil || !meta.IsStatusConditionTrue(east.Status.Conditions, topology.MemberReady) {
+	if east, err := w.member(w.t.Context(), "east"); err != nil ||
+		!meta.IsStatusConditionTrue(east.Status.Conditions, topology.MemberReady) {
 		w.t.Errorf("the member whose kubeconfig is of no use is %+v, %v", east.Status.Conditions, err)
 	}
 	w.secret("east", fresh)
@@ -224,8 +235,8 @@ func (w *world) machineReplaced() {
 	})
 }
 
-// fenced: the machines of south go, and it is not heard of any more: its pods are made elsewhere, though its policy waits for an hour. As long as it
-// has a MachinePool its machines are not gone.
+// fenced: the machines of south go, and it is not heard of any more: its pods are made elsewhere, though its policy
+// waits for an hour. As long as it has a MachinePool its machines are not gone.
 func (w *world) fenced() {
 	w.t.Helper()
 	pool := w.addPool("south", "south-0")
@@ -264,8 +275,8 @@ func (w *world) fenced() {
 	w.expectPods(map[string]int{"east": 3, "west": 3})
 }
 
-// deleted: as long as east has pods of the workload, its Machines have the hook, and its Cluster stays; then all of it goes. Meanwhile no more pods are
-// missing than the workload's limit allows.
+// deleted: as long as east has pods of the workload, its Machines have the hook, and its Cluster stays; then all of it
+// goes. Meanwhile no more pods are missing than the workload's limit allows.
 func (w *world) deleted() {
 	w.t.Helper()
 	if err := w.hub.Delete(w.t.Context(), w.cluster("east")); err != nil {
@@ -299,7 +310,8 @@ func (w *world) deleted() {
 	for what, get := range map[string]func() error{
 		"MemberCluster": func() error { _, err := w.member(w.t.Context(), "east"); return err },
 		"Lease": func() error {
-			return w.hub.Get(w.t.Context(), client.ObjectKey{Namespace: "karmada-es-east", Name: "east"}, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}})
+			return w.hub.Get(w.t.Context(), client.ObjectKey{Namespace: "karmada-es-east", Name: "east"},
+				&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}})
 		},
 	} {
 		w.eventually("the "+what+" of a member that left is gone", func(context.Context) string {

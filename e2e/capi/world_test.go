@@ -70,7 +70,8 @@ spec:
   updateStrategy: {rollingUpdate: {maxUnavailable: 1}}
 `
 
-// world is a hub where Cluster API's definitions are, a member that a person joined, and clusters that are to join by themselves.
+// world is a hub where Cluster API's definitions are, a member that a person joined, and clusters that are to join by
+// themselves.
 type world struct {
 	t      *testing.T
 	fleet  *fleet.Fleet
@@ -127,7 +128,8 @@ func newWorld(t *testing.T) *world {
 		}
 	}
 	w.create(w.hub, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: site}})
-	w.create(w.hub, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{topology.LabelFederated: "true"}}})
+	w.create(w.hub, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop",
+		Labels: map[string]string{topology.LabelFederated: "true"}}})
 	w.startProgram()
 	return w
 }
@@ -140,12 +142,15 @@ func (w *world) startProgram() {
 		w.t.Fatal(err)
 	}
 	who := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: program}}
-	named, inside := metav1.ObjectMeta{Name: program}, metav1.ObjectMeta{Namespace: topology.SystemNamespace, Name: program}
+	named, inside := metav1.ObjectMeta{Name: program},
+		metav1.ObjectMeta{Namespace: topology.SystemNamespace, Name: program}
 	for _, object := range []client.Object{
 		&rbacv1.ClusterRole{ObjectMeta: named, Rules: append(capi.Rules(), capi.ManagementRules()...)},
-		&rbacv1.ClusterRoleBinding{ObjectMeta: named, Subjects: who, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: program}},
+		&rbacv1.ClusterRoleBinding{ObjectMeta: named, Subjects: who,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: program}},
 		&rbacv1.Role{ObjectMeta: inside, Rules: capi.NamespaceRules()},
-		&rbacv1.RoleBinding{ObjectMeta: inside, Subjects: who, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: program}},
+		&rbacv1.RoleBinding{ObjectMeta: inside, Subjects: who,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: program}},
 	} {
 		w.create(w.hub, object)
 	}
@@ -154,20 +159,24 @@ func (w *world) startProgram() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.run(program, program, "--kubeconfig="+kubeconfig, "--agent-manifests="+objects, "--leader-elect=true", "--drain-timeout=1h")
+	w.run(program, program, "--kubeconfig="+kubeconfig, "--agent-manifests="+objects, "--leader-elect=true",
+		"--drain-timeout=1h")
 }
 
-// allowed waits until the hub's API server lets the program do what rules say in flotilla-system: it learns of roles a little later than they are written.
+// allowed waits until the hub's API server lets the program do what rules say in flotilla-system: it learns of roles a
+// little later than they are written.
 func (w *world) allowed(rules []rbacv1.PolicyRule) {
 	w.t.Helper()
 	w.eventually("the rights of the program", func(ctx context.Context) string {
 		for _, rule := range rules {
 			resource, sub, _ := strings.Cut(rule.Resources[0], "/")
-			asks := &authorizationv1.ResourceAttributes{Namespace: topology.SystemNamespace, Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: resource, Subresource: sub}
+			asks := &authorizationv1.ResourceAttributes{Namespace: topology.SystemNamespace, Verb: rule.Verbs[0],
+				Group: rule.APIGroups[0], Resource: resource, Subresource: sub}
 			if len(rule.ResourceNames) > 0 {
 				asks.Name = rule.ResourceNames[0]
 			}
-			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: program, ResourceAttributes: asks}}
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: program,
+				ResourceAttributes: asks}}
 			if err := w.hub.Create(ctx, review); err != nil {
 				return err.Error()
 			}
@@ -186,7 +195,8 @@ func (w *world) run(name, program string, args ...string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	args = append(args, fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", ports[0]), fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", ports[1]))
+	args = append(args, fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", ports[0]),
+		fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", ports[1]))
 	wanted := fleet.Program{Name: name, Path: filepath.Join(w.fleet.Bin(), program), Args: args}
 	w.eventually(name+" is ready", func(ctx context.Context) string {
 		// As a kubelet does, it starts again what has ended: rights and definitions are served a moment after they were made.
@@ -200,28 +210,33 @@ func (w *world) run(name, program string, args ...string) {
 	})
 }
 
-// kubelet starts the agent of a cluster once its Deployment and the Secret that its pods wait for are there, as its ServiceAccount and with the
-// arguments of its Deployment.
+// kubelet starts the agent of a cluster once its Deployment and the Secret that its pods wait for are there, as its
+// ServiceAccount and with the arguments of its Deployment.
 func (w *world) kubelet(cluster string) {
 	w.t.Helper()
 	d := &appsv1.Deployment{}
 	w.eventually("the agent's objects are in "+cluster, func(ctx context.Context) string {
-		if err := w.at[cluster].Get(ctx, client.ObjectKey{Namespace: topology.SystemNamespace, Name: "flotilla-agent"}, d); err != nil {
+		if err := w.at[cluster].Get(ctx, client.ObjectKey{Namespace: topology.SystemNamespace, Name: "flotilla-agent"},
+			d); err != nil {
 			return err.Error() + "; " + w.told(cluster)
 		}
-		return problem(w.at[cluster].Get(ctx, client.ObjectKey{Namespace: topology.SystemNamespace, Name: topology.JoinSecret}, &corev1.Secret{}))
+		return problem(w.at[cluster].Get(ctx, client.ObjectKey{Namespace: topology.SystemNamespace,
+			Name: topology.JoinSecret}, &corev1.Secret{}))
 	})
 	token := &authenticationv1.TokenRequest{}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: topology.SystemNamespace, Name: d.Spec.Template.Spec.ServiceAccountName}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: topology.SystemNamespace,
+		Name: d.Spec.Template.Spec.ServiceAccountName}}
 	if err := w.at[cluster].SubResource("token").Create(w.t.Context(), account, token); err != nil {
 		w.t.Fatal(err)
 	}
 	// It is in the fleet's folder: by that the program is known when the fleet is cleared away.
 	path := filepath.Join(w.fleet.Dir, "kubeconfigs", cluster+"-agent.yaml")
-	if err := os.WriteFile(path, w.kubeconfig(cluster, &clientcmdapi.AuthInfo{Token: token.Status.Token}), 0o600); err != nil {
+	if err := os.WriteFile(path, w.kubeconfig(cluster, &clientcmdapi.AuthInfo{Token: token.Status.Token}),
+		0o600); err != nil {
 		w.t.Fatal(err)
 	}
-	args := append(slices.Clone(d.Spec.Template.Spec.Containers[0].Args), "--kubeconfig="+path, "--webhook-bind-address="+w.fleet.Member(cluster).WebhookAddress())
+	args := append(slices.Clone(d.Spec.Template.Spec.Containers[0].Args), "--kubeconfig="+path, "--webhook-bind-address="+
+		w.fleet.Member(cluster).WebhookAddress())
 	w.run(fleet.AgentName(cluster), fleet.AgentProgram, args...)
 }
 
@@ -247,7 +262,8 @@ func (w *world) admin(cluster, name string) []byte {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}}
 	w.create(w.at[cluster], account)
 	w.create(w.at[cluster], &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole",
+			Name: "cluster-admin"},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "kube-system", Name: name}},
 	})
 	token := &authenticationv1.TokenRequest{}
@@ -327,10 +343,12 @@ func (w *world) addCluster(name string, labels map[string]string, domains ...str
 	}
 	for i := range nodes.Items {
 		m := &clusterv1.Machine{
-			ObjectMeta: metav1.ObjectMeta{Namespace: site, Name: nodes.Items[i].Name, Labels: map[string]string{clusterv1.ClusterNameLabel: name}, Finalizers: []string{machineFinalizer}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: site, Name: nodes.Items[i].Name,
+				Labels: map[string]string{clusterv1.ClusterNameLabel: name}, Finalizers: []string{machineFinalizer}},
 			Spec: clusterv1.MachineSpec{
 				ClusterName: name, Bootstrap: clusterv1.Bootstrap{DataSecretName: new("bootstrap")},
-				InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "E2EMachine", Name: nodes.Items[i].Name},
+				InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io",
+					Kind: "E2EMachine", Name: nodes.Items[i].Name},
 			},
 		}
 		if i < len(domains) {
@@ -349,10 +367,12 @@ func (w *world) addCluster(name string, labels map[string]string, domains ...str
 func (w *world) addPool(cluster, node string) *clusterv1.MachinePool {
 	w.t.Helper()
 	p := &clusterv1.MachinePool{
-		ObjectMeta: metav1.ObjectMeta{Namespace: site, Name: cluster + "-pool", Labels: map[string]string{clusterv1.ClusterNameLabel: cluster}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: site, Name: cluster + "-pool",
+			Labels: map[string]string{clusterv1.ClusterNameLabel: cluster}},
 		Spec: clusterv1.MachinePoolSpec{ClusterName: cluster, Template: clusterv1.MachineTemplateSpec{Spec: clusterv1.MachineSpec{
 			ClusterName: cluster, Bootstrap: clusterv1.Bootstrap{DataSecretName: new("bootstrap")},
-			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "E2EMachinePool", Name: cluster},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io",
+				Kind: "E2EMachinePool", Name: cluster},
 		}}},
 	}
 	w.create(w.hub, p)
@@ -364,11 +384,13 @@ func (w *world) addPool(cluster, node string) *clusterv1.MachinePool {
 	return p
 }
 
-// machines returns those of a Cluster that are left, after it let those go that are deleted and have no hook, as Cluster API does.
+// machines returns those of a Cluster that are left, after it let those go that are deleted and have no hook, as
+// Cluster API does.
 func (w *world) machines(ctx context.Context, cluster string) []clusterv1.Machine {
 	w.t.Helper()
 	list := &clusterv1.MachineList{}
-	if err := w.hub.List(ctx, list, client.InNamespace(site), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster}); err != nil {
+	if err := w.hub.List(ctx, list, client.InNamespace(site),
+		client.MatchingLabels{clusterv1.ClusterNameLabel: cluster}); err != nil {
 		w.t.Fatal(err)
 	}
 	return slices.DeleteFunc(list.Items, func(m clusterv1.Machine) bool {
@@ -427,8 +449,9 @@ func (w *world) pods(ctx context.Context, cluster string) int {
 	return n
 }
 
-// serving returns how many pods of the workload clusters have that are Ready and not being removed, false where one does not answer. The cluster
-// that gives pods away is the first: one that stands in is counted beside it rather than not at all.
+// serving returns how many pods of the workload clusters have that are Ready and not being removed, false where one
+// does not answer. The cluster that gives pods away is the first: one that stands in is counted beside it rather than
+// not at all.
 func (w *world) serving(ctx context.Context, clusters ...string) (int, bool) {
 	n := 0
 	for _, cluster := range clusters {
@@ -438,7 +461,8 @@ func (w *world) serving(ctx context.Context, clusters ...string) (int, bool) {
 		}
 		for i := range pods.Items {
 			p := &pods.Items[i]
-			if p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue }) {
+			if p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions,
+				func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue }) {
 				n++
 			}
 		}

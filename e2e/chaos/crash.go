@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
 // logs are the paths of the logs of our programs, by name.
@@ -39,14 +41,15 @@ func (l logs) sizes() map[string]int {
 	return all
 }
 
-// crashes returns what logs say, after so many bytes of each, of programs that crashed: all of it, since a program that was started again
-// may have said much since.
-func (l logs) crashes(after map[string]int) (found []violation) {
+// crashes returns what logs say, after so many bytes of each, of programs that crashed: all of it, since a program that
+// was started again may have said much since.
+func (l logs) crashes(after map[string]int) (found []judge.Violation) {
 	for _, name := range slices.Sorted(maps.Keys(l)) {
 		text := l.read(name, after[name])
 		for _, word := range []string{"panic:", "fatal error:", "Observed a panic"} {
 			if strings.Contains(text, word) {
-				found = append(found, violation{at: time.Now(), rule: ruleCrash, what: fmt.Sprintf("the log of %s has %q", name, word)})
+				found = append(found, judge.Violation{At: time.Now(), Rule: judge.RuleCrash,
+					What: fmt.Sprintf("the log of %s has %q", name, word)})
 			}
 		}
 	}

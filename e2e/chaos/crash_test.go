@@ -5,10 +5,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
-// TestACrashIsSeenOnceHoweverMuchIsSaidAfterIt holds that a crash belongs to the run in which it was, and that no run overlooks one
-// since the program, started again, said more than any number of last lines.
+// TestACrashIsSeenOnceHoweverMuchIsSaidAfterIt holds that a crash belongs to the run in which it was, and that no run
+// overlooks one since the program, started again, said more than any number of last lines.
 func TestACrashIsSeenOnceHoweverMuchIsSaidAfterIt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "hub.log")
 	l := logs{"hub": path, "not started": path + ".not"}
@@ -27,7 +29,7 @@ func TestACrashIsSeenOnceHoweverMuchIsSaidAfterIt(t *testing.T) {
 	write("begins\n")
 	first := l.sizes()
 	write("panic: no such thing\n" + strings.Repeat("goes on\n", 2000))
-	if found := l.crashes(first); len(found) != 1 || found[0].rule != ruleCrash {
+	if found := l.crashes(first); len(found) != 1 || found[0].Rule != judge.RuleCrash {
 		t.Errorf("found %v, want the crash", found)
 	}
 	second := l.sizes()

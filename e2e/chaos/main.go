@@ -20,8 +20,10 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/e2e/faultproxy"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
 // options are the flags.
@@ -56,8 +58,11 @@ func start(ctx context.Context, out io.Writer) error {
 	flag.BoolVar(&byDate, "by-date", false, "take the seeds of this day in UTC, in place of -seed")
 	flag.DurationVar(&o.length, "for", time.Minute, "length of the storm of each run, as a `time`")
 	flag.DurationVar(&o.deadline, "deadline", 3*time.Minute, "`time` to come to rest after a storm")
-	flag.StringVar(&o.sabotage, "sabotage", "", "build the programs with this rule switched off, and fail unless that is noticed: "+strings.Join(sabotageNames(), ", "))
-	flag.StringVar(&o.keep, "keep", filepath.Join(os.TempDir(), "flotilla-chaos"), "`folder` for logs and objects of runs with violations")
+	flag.StringVar(&o.sabotage, "sabotage", "",
+		"build the programs with this rule switched off, and fail unless that is noticed: "+
+			strings.Join(sabotageNames(), ", "))
+	flag.StringVar(&o.keep, "keep", filepath.Join(os.TempDir(), "flotilla-chaos"),
+		"`folder` for logs and objects of runs with violations")
 	flag.Parse()
 	if byDate {
 		o.seed = seedOf(time.Now())
@@ -80,8 +85,8 @@ func start(ctx context.Context, out io.Writer) error {
 	return playAll(ctx, o, out)
 }
 
-// seedOf returns the first seed of a day: its date, and a hundred seeds each. They are the same for all who look into what failed
-// on that day.
+// seedOf returns the first seed of a day: its date, and a hundred seeds each. They are the same for all who look into
+// what failed on that day.
 func seedOf(now time.Time) uint64 {
 	year, month, day := now.UTC().Date()
 	return uint64(((year*100+int(month))*100 + day) * 100)
@@ -108,7 +113,7 @@ func playAll(ctx context.Context, o options, out io.Writer) error {
 			res, err = s.play(ctx, o.seed+uint64(i), o.length)
 			res.line(out, i+1)
 			res.told(out)
-			if err != nil || res.verdict != unjudged {
+			if err != nil || res.verdict != judge.Unjudged {
 				break
 			}
 		}
@@ -118,8 +123,10 @@ func playAll(ctx context.Context, o options, out io.Writer) error {
 			break
 		}
 	}
-	for _, g := range s.gates {
-		sum.faults["bad answers"] += g.faults
+	for _, p := range s.proxies {
+		for _, chance := range badAnswers() {
+			sum.faults["bad answers"] += p.Made()[chance.Fault]
+		}
 	}
 	if err == nil {
 		err = s.awaitCleared(ctx)
@@ -134,13 +141,13 @@ func playAll(ctx context.Context, o options, out io.Writer) error {
 // tally counts verdicts.
 type tally struct{ good, bad, none, first int }
 
-func (t *tally) add(run int, v verdict) {
+func (t *tally) add(run int, v judge.Outcome) {
 	switch v {
-	case held:
+	case judge.Held:
 		t.good++
-	case unjudged:
+	case judge.Unjudged:
 		t.none++
-	case broken:
+	case judge.Broken:
 		if t.bad++; t.first == 0 {
 			t.first = run
 		}
@@ -148,14 +155,14 @@ func (t *tally) add(run int, v verdict) {
 }
 
 // whole is the verdict of all runs: one that says nothing takes nothing from those that do.
-func (t *tally) whole() verdict {
+func (t *tally) whole() judge.Outcome {
 	switch {
 	case t.bad > 0:
-		return broken
+		return judge.Broken
 	case t.good > 0:
-		return held
+		return judge.Held
 	default:
-		return unjudged
+		return judge.Unjudged
 	}
 }
 
@@ -166,11 +173,14 @@ func (t *tally) conclude(o options, err error, out io.Writer) error {
 		fmt.Fprintf(out, "%s switched off: noticed in run %d\n", o.sabotage, t.first)
 		return nil
 	case o.sabotage != "":
-		return errors.Join(err, fmt.Errorf("%s was switched off, and nothing was found in %d runs: the checker is blind", o.sabotage, o.runs))
+		return errors.Join(err, fmt.Errorf("%s was switched off, and nothing was found in %d runs: the checker is blind",
+			o.sabotage, o.runs))
 	case t.bad > 0:
-		return errors.Join(err, fmt.Errorf("%d of %d runs broke a promise; look into %s, and repeat with -seed %d -runs %d", t.bad, o.runs, o.keep, o.seed, o.runs))
+		return errors.Join(err, fmt.Errorf("%d of %d runs broke a promise; look into %s, and repeat with -seed %d -runs %d",
+			t.bad, o.runs, o.keep, o.seed, o.runs))
 	case err == nil && t.good == 0:
-		return fmt.Errorf("none of %d runs could be judged, each tried %d times: the machine stands still for too long; this says nothing of the promises", o.runs, 1+repeats)
+		return fmt.Errorf("none of %d runs could be judged, each tried %d times: the machine stands still for too long; "+
+			"this says nothing of the promises", o.runs, 1+repeats)
 	case t.none > 0:
 		fmt.Fprintf(out, "%d of %d runs could not be judged: the machine stood still for too long\n", t.none, o.runs)
 	}
@@ -186,22 +196,25 @@ func (r *result) add(one *result) {
 		r.faults[kind] += n
 	}
 	a, b := &r.report, &one.report
-	a.violations = append(a.violations, b.violations...)
-	a.entries, a.disruptions, a.creations = a.entries+b.entries, a.disruptions+b.disruptions, a.creations+b.creations
-	a.foreign, a.placements, a.userChanges = a.foreign+b.foreign, a.placements+b.placements, a.userChanges+b.userChanges
-	a.largestDown, a.largestAdded = max(a.largestDown, b.largestDown), max(a.largestAdded, b.largestAdded)
-	a.excesses += b.excesses
+	a.Violations = append(a.Violations, b.Violations...)
+	a.Entries, a.Disruptions, a.Creations = a.Entries+b.Entries, a.Disruptions+b.Disruptions, a.Creations+b.Creations
+	a.Foreign, a.Placements, a.UserChanges = a.Foreign+b.Foreign, a.Placements+b.Placements, a.UserChanges+b.UserChanges
+	a.LargestDown, a.LargestAdded = max(a.LargestDown, b.LargestDown), max(a.LargestAdded, b.LargestAdded)
+	a.Suspicions += b.Suspicions
 }
 
-// open starts the fleet with a gate at every link of our programs, and the recorder. The returned function ends all of it.
+// open starts the fleet with a proxy at every link of our programs, and the recorder. The returned function ends all of
+// it.
 func open(ctx context.Context, o options, out io.Writer) (*stage, func() error, error) {
-	s := &stage{recorder: &recorder{}, gates: map[string]*gate{}, deadline: o.deadline, out: out, keep: o.keep, clocks: o.clocks}
+	s := &stage{recorder: &recorder{}, proxies: map[string]*faultproxy.Proxy{}, deadline: o.deadline, out: out,
+		keep:   o.keep,
+		clocks: o.clocks}
 	life, stop := context.WithCancel(ctx)
 	end := func() error {
 		stop()
 		var err error
-		for _, g := range s.gates {
-			err = errors.Join(err, g.close())
+		for _, p := range s.proxies {
+			err = errors.Join(err, p.Close())
 		}
 		if s.h != nil {
 			err = errors.Join(err, s.h.Close())
@@ -214,7 +227,7 @@ func open(ctx context.Context, o options, out io.Writer) (*stage, func() error, 
 	s.h, err = harness.Start(ctx, harness.Options{
 		Members: harness.ThreeMembers(), Progress: progress,
 		Env:    func(program string) []string { return []string{clockVariable + "=" + filepath.Join(o.clocks, program)} },
-		Before: func(ctx context.Context, h *harness.Harness) error { return s.openGates(ctx, h, o.seed) },
+		Before: func(ctx context.Context, h *harness.Harness) error { return s.openProxies(ctx, h, o.seed) },
 	})
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apps.AddToScheme, topology.AddToScheme} {
@@ -232,8 +245,8 @@ func open(ctx context.Context, o options, out io.Writer) (*stage, func() error, 
 	return s, end, nil
 }
 
-// openGates lets every program of ours dial through gates when it starts.
-func (s *stage) openGates(ctx context.Context, h *harness.Harness, seed uint64) error {
+// openProxies lets every program of ours dial through proxies when it starts.
+func (s *stage) openProxies(ctx context.Context, h *harness.Harness, seed uint64) error {
 	type link struct {
 		name string
 		path func() (string, error)
@@ -242,18 +255,28 @@ func (s *stage) openGates(ctx context.Context, h *harness.Harness, seed uint64) 
 	links := []link{{fleet.HubProgram + " to hub", func() (string, error) { return f.HubIdentity(ctx) }}}
 	for _, name := range h.MemberNames() {
 		links = append(links,
-			link{hubGate(name), func() (string, error) { return f.MemberIdentity(ctx, name) }},
-			link{ownGate(name), func() (string, error) { return f.AgentIdentity(ctx, f.Member(name)) }})
+			link{toHub(name), func() (string, error) { return f.MemberIdentity(ctx, name) }},
+			link{toMember(name), func() (string, error) { return f.AgentIdentity(ctx, f.Member(name)) }})
 	}
 	for i, l := range links {
 		path, err := l.path()
 		if err != nil {
 			return err
 		}
-		if s.gates[l.name], err = openGate(ctx, l.name, path, seed+uint64(i)); err != nil {
-			delete(s.gates, l.name)
+		p, err := faultproxy.Open(ctx, l.name, path, faultproxy.Options{Seed: seed + uint64(i), Chances: badAnswers()})
+		if err != nil {
 			return err
 		}
+		s.proxies[l.name] = p
 	}
 	return nil
+}
+
+// badAnswers are how often API servers answer badly in a run: about one of eight requests other than watches.
+func badAnswers() []faultproxy.Chance {
+	return []faultproxy.Chance{
+		{Fault: faultproxy.TooMany, PerMille: 50},
+		{Fault: faultproxy.Internal, PerMille: 40},
+		{Fault: faultproxy.Unavailable, PerMille: 40},
+	}
 }

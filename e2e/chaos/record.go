@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -22,13 +21,15 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
-// recorder keeps every version of what [judge] needs, of one namespace of all clusters, by one watch per cluster and kind.
+// recorder keeps every version of what [judge] needs, of one namespace of all clusters, by one watch per cluster and
+// kind.
 type recorder struct {
 	mu        sync.Mutex
 	namespace string
-	log       []entry
+	log       []judge.Entry
 	// known are the objects that there are, to notice those that went while a watch was broken: by watch, then uid.
 	known map[string]map[types.UID]client.Object
 }
@@ -107,8 +108,9 @@ func (r *recorder) follow(ctx context.Context, s source) {
 	})
 }
 
-// watch records what comes until the watch ends, and returns the version to go on from, "" to list anew, and when the last of it came, zero
-// if nothing did: an API server that is killed has not told what it wrote just before, or a while before on a busy machine.
+// watch records what comes until the watch ends, and returns the version to go on from, "" to list anew, and when the
+// last of it came, zero if nothing did: an API server that is killed has not told what it wrote just before, or a while
+// before on a busy machine.
 func (r *recorder) watch(ctx context.Context, s source, version string) (next string, last time.Time) {
 	options := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true}}
 	stream, err := s.client.Watch(ctx, s.list(), options)
@@ -165,22 +167,24 @@ func (r *recorder) lose(s source, object client.Object, told time.Time) {
 	if before, ok := r.known[s.name][object.GetUID()]; ok {
 		generation = before.GetGeneration()
 	}
-	e := entry{at: time.Now(), cluster: s.cluster}
-	if told.IsZero() || object.GetNamespace() != r.namespace || object.GetGeneration() == generation || !e.read(object, false) {
+	e := judge.Entry{At: time.Now(), Cluster: s.cluster}
+	if told.IsZero() || object.GetNamespace() != r.namespace || object.GetGeneration() == generation ||
+		!read(&e, object, false) {
 		return
 	}
-	lost := &lostState{from: told}
+	lost := &judge.Gap{From: told}
 	switch {
-	case e.set != nil:
-		lost.cell = e.set.uid
-	case e.asked != nil:
-		lost.workload = e.asked.workload
-	case e.placed != nil:
-		lost.workload = e.placed.workload
+	case e.Cell != nil:
+		lost.Cell = e.Cell.UID
+	case e.Desired != nil:
+		lost.Workload = e.Desired.Workload
+	case e.Placement != nil:
+		lost.Workload = e.Placement.Workload
 	default:
 		return
 	}
-	r.log = append(r.log, entry{at: e.at, cluster: s.cluster, lost: lost, note: "versions of " + object.GetName() + " were not seen"})
+	r.log = append(r.log, judge.Entry{At: e.At, Cluster: s.cluster, Gap: lost, Note: "versions of " + object.GetName() +
+		" were not seen"})
 }
 
 func (r *recorder) record(s source, object client.Object, gone bool) {
@@ -199,21 +203,23 @@ func (r *recorder) record(s source, object client.Object, gone bool) {
 	if ns := object.GetNamespace(); ns != "" && ns != r.namespace {
 		return
 	}
-	e := entry{at: time.Now(), cluster: s.cluster, version: versionOf(object)}
-	if !e.read(object, gone) {
+	e := judge.Entry{At: time.Now(), Cluster: s.cluster, Version: versionOf(object)}
+	if !read(&e, object, gone) {
 		return
 	}
 	r.log = append(r.log, e)
-	if late, ok := lateness(before, object, e.at); ok && !gone {
-		r.log = append(r.log, entry{at: e.at, cluster: s.cluster, stood: &late, note: "what happened to " + object.GetName() + " was told late"})
+	if late, ok := lateness(before, object, e.At); ok && !gone {
+		r.log = append(r.log, judge.Entry{At: e.At, Cluster: s.cluster, Stall: &late, Note: "what happened to " +
+			object.GetName() +
+			" was told late"})
 	}
 }
 
 // note adds what fate did to the log.
-func (r *recorder) note(e entry) {
+func (r *recorder) note(e judge.Entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e.at = time.Now()
+	e.At = time.Now()
 	r.log = append(r.log, e)
 }
 
@@ -227,7 +233,7 @@ func (r *recorder) begin(namespace string) {
 			continue
 		}
 		for _, object := range objects {
-			e := entry{at: time.Now(), cluster: object.GetName(), silent: silentOf(object)}
+			e := judge.Entry{At: time.Now(), Cluster: object.GetName(), Member: judge.ReadMember(object)}
 			r.log = append(r.log, e)
 		}
 	}
@@ -264,44 +270,15 @@ func (r *recorder) behind(lists map[string]*corev1.PodList) string {
 func (r *recorder) stood(from, to time.Time) (machine, any time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	whole := slices.DeleteFunc(slices.Clone(r.log), func(e entry) bool { return e.stood == nil || !e.stood.machine })
-	return stallsOf(whole).within(from, to), stallsOf(r.log).within(from, to)
+	whole := slices.DeleteFunc(slices.Clone(r.log), func(e judge.Entry) bool { return e.Stall == nil || !e.Stall.Machine })
+	return judge.StallsOf(whole).Within(from, to), judge.StallsOf(r.log).Within(from, to)
 }
 
 // taken returns the log until now, in order.
-func (r *recorder) taken() []entry {
+func (r *recorder) taken() []judge.Entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return ordered(r.log)
-}
-
-// ordered sorts a log: what one cluster told by its versions, and clusters among each other by the time at which it was seen.
-// Within a cluster an entry counts as seen when the ones before it were.
-func ordered(log []entry) []entry {
-	byCluster := map[string][]entry{}
-	var out []entry
-	for _, e := range log {
-		if e.version == 0 {
-			out = append(out, e)
-			continue
-		}
-		key := e.cluster
-		if e.silent != nil {
-			key = "hub" // it is the hub that told it
-		}
-		byCluster[key] = append(byCluster[key], e)
-	}
-	for _, entries := range byCluster {
-		slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(a.version, b.version) })
-		for i := range entries {
-			if i > 0 && entries[i].at.Before(entries[i-1].at) {
-				entries[i].at = entries[i-1].at
-			}
-		}
-		out = append(out, entries...)
-	}
-	slices.SortStableFunc(out, func(a, b entry) int { return a.at.Compare(b.at) })
-	return out
+	return judge.Ordered(r.log)
 }
 
 func versionOf(object client.Object) uint64 {

@@ -19,14 +19,16 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/audit"
+	"github.com/flotilla-dev/flotilla/e2e/faultproxy"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
 // stage is the fleet with everything that stands between its parts.
 type stage struct {
 	h        *harness.Harness
 	recorder *recorder
-	gates    map[string]*gate
+	proxies  map[string]*faultproxy.Proxy
 	deadline time.Duration
 	out      io.Writer
 	keep     string         // folder for what helps to understand a violation
@@ -38,13 +40,13 @@ type stage struct {
 // result is what one run was.
 type result struct {
 	seed    uint64
-	report  report
+	report  judge.Report
 	changes int
 	faults  map[string]int
 	rest    time.Duration // how long it took to come to rest
 	took    time.Duration // all of it
 	lap     laps
-	verdict verdict
+	verdict judge.Outcome
 	// length is that of the storm. stood is how much of it the machine stood still, slow how much of it any program did.
 	length, stood, slow time.Duration
 }
@@ -68,7 +70,7 @@ func (l *laps) end(part string) {
 
 // play is one run: a storm of this length, then rest.
 func (s *stage) play(ctx context.Context, seed uint64, length time.Duration) (result, error) {
-	res := result{seed: seed, faults: map[string]int{}, verdict: unjudged}
+	res := result{seed: seed, faults: map[string]int{}, verdict: judge.Unjudged}
 	draw := rand.New(rand.NewPCG(seed, 0))
 	long := seed%longCutEvery == 0
 	began := time.Now()
@@ -77,7 +79,8 @@ func (s *stage) play(ctx context.Context, seed uint64, length time.Duration) (re
 	if err != nil {
 		return res, err
 	}
-	f := &fate{h: s.h, recorder: s.recorder, gates: s.gates, clocks: s.clocks, namespace: namespace, draw: rand.New(rand.NewPCG(seed, 1)), busy: map[string]bool{}, made: res.faults}
+	f := &faults{h: s.h, recorder: s.recorder, proxies: s.proxies, clocks: s.clocks, namespace: namespace,
+		draw: rand.New(rand.NewPCG(seed, 1)), busy: map[string]bool{}, made: res.faults}
 	res.lap.end("beginning")
 	stormy := time.Now()
 	storm, stop := context.WithTimeout(ctx, length)
@@ -94,35 +97,35 @@ func (s *stage) play(ctx context.Context, seed uint64, length time.Duration) (re
 	calm := time.Now()
 	res.length = calm.Sub(stormy)
 	res.lap.end("storm")
-	res.report.violations = append(res.report.violations, s.settle(ctx, f, users)...)
+	res.report.Violations = append(res.report.Violations, s.settle(ctx, f, users)...)
 	res.rest = time.Since(calm)
 	res.lap.end("rest")
-	if len(res.report.violations) == 0 {
-		res.report.violations = append(res.report.violations, s.steady(ctx)...)
+	if len(res.report.Violations) == 0 {
+		res.report.Violations = append(res.report.Violations, s.steady(ctx)...)
 		res.lap.end("quiet")
 	}
-	if len(res.report.violations) == 0 && draw.IntN(2) == 0 {
-		res.report.violations = append(res.report.violations, s.restart(ctx, users)...)
+	if len(res.report.Violations) == 0 && draw.IntN(2) == 0 {
+		res.report.Violations = append(res.report.Violations, s.restart(ctx, users)...)
 		res.lap.end("restarts")
 	}
 	if err := ctx.Err(); err != nil {
 		return res, err // what was not so before the run was interrupted is no violation
 	}
-	res.report.violations = append(res.report.violations, s.programLogs().crashes(s.said)...)
+	res.report.Violations = append(res.report.Violations, s.programLogs().crashes(s.said)...)
 	asked, err := s.deletions(began, namespace)
 	if err != nil {
 		return res, err
 	}
-	judged := judge(s.recorder.taken(), asked)
-	judged.violations = append(res.report.violations, judged.violations...)
+	judged := judge.Check(s.recorder.taken(), asked)
+	judged.Violations = append(res.report.Violations, judged.Violations...)
 	res.report = judged
 	for _, u := range users {
 		res.changes += u.changes
 	}
 	res.stood, res.slow = s.recorder.stood(stormy, calm)
-	res.verdict = decide(judged.violations, res.stood, res.length)
-	if len(judged.violations) > 0 {
-		s.preserve(ctx, fmt.Sprintf("seed-%d", seed), namespace, judged.violations)
+	res.verdict = judge.Decide(judged.Violations, res.stood, res.length)
+	if len(judged.Violations) > 0 {
+		s.preserve(ctx, fmt.Sprintf("seed-%d", seed), namespace, judged.Violations)
 	}
 	res.lap.end("judgement")
 	err = errors.Join(ctx.Err(), s.clear(ctx, namespace))
@@ -131,8 +134,8 @@ func (s *stage) play(ctx context.Context, seed uint64, length time.Duration) (re
 	return res, err
 }
 
-// patiently polls until something is so, and returns whether it was so in time: the time that the machine stands still does not
-// count, up to twice as much.
+// patiently polls until something is so, and returns whether it was so in time: the time that the machine stands still
+// does not count, up to twice as much.
 func (s *stage) patiently(ctx context.Context, every time.Duration, is wait.ConditionWithContextFunc) error {
 	const most = 3
 	began := time.Now()
@@ -153,7 +156,8 @@ func (s *stage) patiently(ctx context.Context, every time.Duration, is wait.Cond
 
 // prepare makes the namespace of a run with its workloads, and waits until they are at rest.
 func (s *stage) prepare(ctx context.Context, seed uint64, long bool, draw *rand.Rand) (string, []*user, error) {
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: fmt.Sprintf("chaos-%d-", seed%1_000_000), Labels: map[string]string{topology.LabelFederated: "true"}}}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: fmt.Sprintf("chaos-%d-", seed%1_000_000),
+		Labels: map[string]string{topology.LabelFederated: "true"}}}
 	if err := s.h.Hub.Client.Create(ctx, ns); err != nil {
 		return "", nil, fmt.Errorf("create the namespace of seed %d: %w", seed, err)
 	}
@@ -172,7 +176,8 @@ func (s *stage) prepare(ctx context.Context, seed uint64, long bool, draw *rand.
 	}
 	var users []*user
 	for _, scene := range scenes() {
-		u := &user{scene: scene, client: s.h.Hub.Client, namespace: ns.Name, draw: rand.New(rand.NewPCG(draw.Uint64(), 0)), long: long}
+		u := &user{scene: scene, client: s.h.Hub.Client, namespace: ns.Name, draw: rand.New(rand.NewPCG(draw.Uint64(), 0)),
+			long: long}
 		if err := u.create(ctx); err != nil {
 			return "", nil, err
 		}
@@ -182,7 +187,8 @@ func (s *stage) prepare(ctx context.Context, seed uint64, long bool, draw *rand.
 		return "", nil, err
 	}
 	if why := s.atRest(ctx, users); why != "" {
-		return "", nil, fmt.Errorf("before anything was done to them, the workloads of seed %d do not come to rest within %s: %s", seed, s.deadline, why)
+		return "", nil, fmt.Errorf("before anything was done to them, the workloads of seed %d do not come to rest within "+
+			"%s: %s", seed, s.deadline, why)
 	}
 	return ns.Name, users, nil
 }
@@ -244,36 +250,37 @@ func (s *stage) behind(ctx context.Context, namespace string) string {
 }
 
 // settle ends all faults and wants that the world comes to rest.
-func (s *stage) settle(ctx context.Context, f *fate, users []*user) []violation {
-	for _, g := range s.gates {
-		g.setCut(false)
-		g.setBad(false)
-		g.setLag(0)
+func (s *stage) settle(ctx context.Context, f *faults, users []*user) []judge.Violation {
+	for _, p := range s.proxies {
+		p.SetCut(false)
+		p.SetFaulty(false)
+		p.SetLag(0)
 	}
-	s.recorder.note(entry{note: "all faults have ended"})
+	s.recorder.note(judge.Entry{Note: "all faults have ended"})
 	err := s.h.Mend(ctx)
 	if err == nil {
 		err = f.heal(ctx)
 	}
 	if err != nil {
-		return []violation{{at: time.Now(), rule: ruleRest, what: err.Error()}}
+		return []judge.Violation{{At: time.Now(), Rule: judge.RuleRest, What: err.Error()}}
 	}
 	last, stop := context.WithTimeout(ctx, s.deadline)
 	defer stop()
 	for _, u := range users {
 		if err := u.finish(last); err != nil {
-			return []violation{{at: time.Now(), rule: ruleRest, what: err.Error()}}
+			return []judge.Violation{{At: time.Now(), Rule: judge.RuleRest, What: err.Error()}}
 		}
 	}
 	if why := s.atRest(ctx, users); why != "" {
-		return []violation{{at: time.Now(), rule: ruleRest, what: fmt.Sprintf("not at rest %s after the faults ended: %s", s.deadline, why)}}
+		return []judge.Violation{{At: time.Now(), Rule: judge.RuleRest,
+			What: fmt.Sprintf("not at rest %s after the faults ended: %s", s.deadline, why)}}
 	}
-	s.recorder.note(entry{note: "at rest"})
+	s.recorder.note(judge.Entry{Note: "at rest"})
 	return nil
 }
 
 // steady wants that our programs write nothing but Leases for a while.
-func (s *stage) steady(ctx context.Context) []violation {
+func (s *stage) steady(ctx context.Context) []judge.Violation {
 	const (
 		quiet   = 3 * time.Second // longer than any step of what is still going on
 		lasting = 6 * time.Second
@@ -290,13 +297,14 @@ func (s *stage) steady(ctx context.Context) []violation {
 		seen, err = s.writes(from)
 	}
 	if err != nil || len(seen) > 0 {
-		return []violation{{at: time.Now(), rule: ruleSteady, what: fmt.Sprintf("at rest, our programs wrote: %s (%v)", strings.Join(seen, "; "), err)}}
+		return []judge.Violation{{At: time.Now(), Rule: judge.RuleSteady,
+			What: fmt.Sprintf("at rest, our programs wrote: %s (%v)", strings.Join(seen, "; "), err)}}
 	}
 	return nil
 }
 
-// writes returns what our programs wrote since a time, without Leases, and without one report of each member on its room: it comes up
-// to 33 s after the last pod came or went.
+// writes returns what our programs wrote since a time, without Leases, and without one report of each member on its
+// room: it comes up to 33 s after the last pod came or went.
 func (s *stage) writes(since time.Time) ([]string, error) {
 	var all []string
 	rooms := map[string]bool{}
@@ -307,20 +315,22 @@ func (s *stage) writes(since time.Time) ([]string, error) {
 		}
 		for i := range events {
 			e := &events[i]
-			if room := e.User + " " + e.FullResource(); !rooms[room] && e.FullResource() == "memberclusters.topology.flotilla.dev/status" {
+			if room := e.User + " " + e.FullResource(); !rooms[room] &&
+				e.FullResource() == "memberclusters.topology.flotilla.dev/status" {
 				rooms[room] = true
 				continue
 			}
-			all = append(all, fmt.Sprintf("%s: %s %s %s %s/%s (%d)", c.Name, e.User, e.Verb, e.FullResource(), e.Namespace, e.Name, e.Code))
+			all = append(all, fmt.Sprintf("%s: %s %s %s %s/%s (%d)", c.Name, e.User, e.Verb, e.FullResource(), e.Namespace,
+				e.Name, e.Code))
 		}
 	}
 	return all, nil
 }
 
 // restart kills and starts every program at rest, and wants that no pod changes.
-func (s *stage) restart(ctx context.Context, users []*user) []violation {
+func (s *stage) restart(ctx context.Context, users []*user) []judge.Violation {
 	from := len(s.recorder.taken())
-	s.recorder.note(entry{note: "every program is killed, at rest"})
+	s.recorder.note(judge.Entry{Note: "every program is killed, at rest"})
 	before, err := s.sessions(ctx)
 	for _, name := range s.h.Fleet.Programs() {
 		err = errors.Join(err, s.h.Fleet.Kill(ctx, name))
@@ -329,15 +339,16 @@ func (s *stage) restart(ctx context.Context, users []*user) []violation {
 		err = s.awaitSessions(ctx, before)
 	}
 	if err != nil {
-		return []violation{{at: time.Now(), rule: ruleRestart, what: err.Error()}}
+		return []judge.Violation{{At: time.Now(), Rule: judge.RuleRestart, What: err.Error()}}
 	}
 	if why := s.atRest(ctx, users); why != "" {
-		return []violation{{at: time.Now(), rule: ruleRestart, what: "not at rest after every program was killed: " + why}}
+		return []judge.Violation{{At: time.Now(), Rule: judge.RuleRestart,
+			What: "not at rest after every program was killed: " + why}}
 	}
 	if found := s.steady(ctx); len(found) > 0 {
 		return found
 	}
-	return untouched(s.recorder.taken(), from)
+	return judge.Untouched(s.recorder.taken(), from)
 }
 
 // sessions returns the session of each member that the hub has answered.
@@ -372,16 +383,6 @@ func (s *stage) awaitSessions(ctx context.Context, before map[string]int64) erro
 	return nil
 }
 
-// untouched wants that no pod came, went or changed in a log from an entry on.
-func untouched(log []entry, from int) (found []violation) {
-	for _, e := range log[min(from, len(log)):] {
-		if e.pod != nil && (e.pod.gone || !e.pod.active || !e.pod.ready) {
-			found = append(found, violation{at: e.at, rule: ruleRestart, what: fmt.Sprintf("%s: pod %s changed when programs were restarted at rest", e.cluster, e.pod.name)})
-		}
-	}
-	return found
-}
-
 // clear removes the namespace of a run. It goes while the next run begins.
 func (s *stage) clear(ctx context.Context, namespace string) error {
 	if err := s.h.Hub.Client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
@@ -402,7 +403,8 @@ func (s *stage) awaitCleared(ctx context.Context) error {
 	})
 	if err != nil {
 		s.preserve(ctx, s.cleared, s.cleared, nil)
-		return fmt.Errorf("%d pods of namespace %s are left %s after it was deleted: %w", s.h.Pods.Left(s.cleared), s.cleared, s.deadline, err)
+		return fmt.Errorf("%d pods of namespace %s are left %s after it was deleted: %w", s.h.Pods.Left(s.cleared), s.cleared,
+			s.deadline, err)
 	}
 	s.cleared = ""
 	return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 )
 
-// sabotage switches one rule of the protocol off: in a file of this module, one text stands for another one. No code of the
-// programs knows of it.
+// sabotage switches one rule of the protocol off: in a file of this module, one text stands for another one. No code of
+// the programs knows of it.
 type sabotage struct{ name, file, text, instead string }
 
 // sabotages are the rules without which the limits do not hold.
@@ -58,13 +58,14 @@ func (s sabotage) apply(root string) (string, error) {
 		return "", fmt.Errorf("switch %s off: %w", s.name, err)
 	}
 	if n := strings.Count(string(data), s.text); n != 1 {
-		return "", fmt.Errorf("switch %s off: %s has %q %d times, and it must be there once; change package chaos with the rule", s.name, s.file, s.text, n)
+		return "", fmt.Errorf("switch %s off: %s has %q %d times, and it must be there once; change package chaos with "+
+			"the rule", s.name, s.file, s.text, n)
 	}
 	return strings.Replace(string(data), s.text, s.instead, 1), nil
 }
 
-// buildChanged fills a folder with our programs, whose clocks can be set and with one rule switched off, "" for none, and links to
-// the programs of the control plane.
+// buildChanged fills a folder with our programs, whose clocks can be set and with one rule switched off, "" for none,
+// and links to the programs of the control plane.
 func buildChanged(ctx context.Context, name, dir string) error {
 	var changes []sabotage
 	if name != "" {
@@ -86,7 +87,8 @@ func buildChanged(ctx context.Context, name, dir string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-tags=flotilla_clocks", "-overlay="+list, "-o", dir+string(filepath.Separator),
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-tags=flotilla_clocks", "-overlay="+
+		list, "-o", dir+string(filepath.Separator),
 		"./cmd/"+fleet.HubProgram, "./cmd/"+fleet.AgentProgram)
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := cmd.CombinedOutput(); err != nil {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestSabotagesFitTheSource holds that each rule is where its sabotage looks for it, and that what stands instead is Go.
+// TestSabotagesFitTheSource holds that each rule is where its sabotage looks for it, and that what stands instead is
+// Go.
 func TestSabotagesFitTheSource(t *testing.T) {
 	root, err := moduleRoot()
 	if err != nil {

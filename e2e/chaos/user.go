@@ -28,8 +28,8 @@ type scene struct {
 	policy   apps.CloneSetUpdateStrategyType
 	// strategies are what the user sets maxUnavailable and maxSurge to; the first one at the beginning.
 	strategies [][2]any
-	// numbers are what the user sets the replicas of the first subset to; the second one takes the rest. The first one is there at the
-	// beginning, nil for none. Empty for what has no subsets.
+	// numbers are what the user sets the replicas of the first subset to; the second one takes the rest. The first one is
+	// there at the beginning, nil for none. Empty for what has no subsets.
 	numbers []any
 }
 
@@ -37,7 +37,8 @@ func scenes() []scene {
 	return []scene{
 		{"slow", apps.CloneSetKind.Kind, 21, 30, 8, inPlace, [][2]any{{3, 0}, {"20%", 0}, {4, 0}}, nil},
 		{"quick", apps.CloneSetKind.Kind, 6, 18, 3, reCreate, [][2]any{{0, 2}, {1, 1}, {"25%", "10%"}, {1, 0}}, nil},
-		{"web", apps.UnitedDeploymentKind.Kind, 8, 20, 3, inPlace, [][2]any{{"25%", 0}, {1, 0}, {2, 1}}, []any{nil, "25%", "75%", 2}},
+		{"web", apps.UnitedDeploymentKind.Kind, 8, 20, 3, inPlace, [][2]any{{"25%", 0}, {1, 0}, {2, 1}},
+			[]any{nil, "25%", "75%", 2}},
 	}
 }
 
@@ -60,8 +61,9 @@ type user struct {
 	version int
 	images  []string
 	changes int
-	// long runs have a member that is cut off for longer than its lease. What would go on there without a lease is the first rollout, if
-	// it has work left by then: the workload begins as large as it gets, and nothing is changed before the cut.
+	// long runs have a member that is cut off for longer than its lease. What would go on there without a lease is the
+	// first rollout, if it has work left by then: the workload begins as large as it gets, and nothing is changed before
+	// the cut.
 	long bool
 }
 
@@ -107,12 +109,14 @@ updateStrategy:
   type: RollingUpdate
   rollingUpdate: {podUpdatePolicy: %s, maxUnavailable: %v, maxSurge: %v}
 `, u.name, u.images[0], u.minReady, u.scene.policy, u.strategies[0][0], u.strategies[0][1])
-	head := fmt.Sprintf("apiVersion: apps.kruise.io/v1beta1\nkind: %s\nmetadata: {name: %s, namespace: %s}\nspec:\n  replicas: %d\n  selector: {matchLabels: {app: %s}}\n",
+	head := fmt.Sprintf("apiVersion: apps.kruise.io/v1beta1\nkind: %s\nmetadata: {name: %s, namespace: %s}\nspec:\n  "+
+		"replicas: %d\n  selector: {matchLabels: {app: %s}}\n",
 		u.kind, u.name, u.namespace, u.replicas, u.name)
 	if u.kind == apps.CloneSetKind.Kind {
 		return head + indent(spec, 2), nil
 	}
-	text := head + "  template:\n    cloneSetTemplate:\n      metadata: {labels: {app: " + u.name + "}}\n      spec:\n" + indent(spec, 8) + "  topology:\n    subsets:\n"
+	text := head + "  template:\n    cloneSetTemplate:\n      metadata: {labels: {app: " + u.name + "}}\n      spec:\n" +
+		indent(spec, 8) + "  topology:\n    subsets:\n"
 	list, err := yaml.Marshal(subsets(u.numbers[0]))
 	if err != nil {
 		return "", fmt.Errorf("write the subsets of %s: %w", u.workload().Sentence(), err)
@@ -120,7 +124,8 @@ updateStrategy:
 	return text + indent(string(list), 4), nil
 }
 
-// subsets returns the subsets of a UnitedDeployment: one for each of two zones, the first one with a number of replicas, or nil.
+// subsets returns the subsets of a UnitedDeployment: one for each of two zones, the first one with a number of
+// replicas, or nil.
 func subsets(number any) []any {
 	var all []any
 	for _, zone := range []string{"b", "c"} {
@@ -171,7 +176,8 @@ func (u *user) act(ctx context.Context) error {
 	case n < 78:
 		return u.partition(ctx, u.draw.IntN(4))
 	case n < 88 && len(u.numbers) > 0:
-		return u.patch(ctx, map[string]any{"topology": map[string]any{"subsets": subsets(u.numbers[u.draw.IntN(len(u.numbers))])}})
+		return u.patch(ctx,
+			map[string]any{"topology": map[string]any{"subsets": subsets(u.numbers[u.draw.IntN(len(u.numbers))])}})
 	case n < 93:
 		s := u.strategies[u.draw.IntN(len(u.strategies))]
 		return u.rolling(ctx, map[string]any{"maxUnavailable": s[0], "maxSurge": s[1]})

@@ -40,8 +40,9 @@ const system = "flotilla-system"
 // granted are the rules of a program's roles: by namespace, "" for everywhere.
 type granted map[string][]rbacv1.PolicyRule
 
-// TestDenials installs the rights that the charts render on a real API server, and asks it for every verb on every resource that it
-// has, in the programs' namespace, in another one and in all: what no rule of the program names is refused, and what one names is allowed.
+// TestDenials installs the rights that the charts render on a real API server, and asks it for every verb on every
+// resource that it has, in the programs' namespace, in another one and in all: what no rule of the program names is
+// refused, and what one names is allowed.
 func TestDenials(t *testing.T) {
 	log.SetLogger(logr.Discard()) // the client library complains if nobody chose
 	f := fleet.ForTest(t, fleet.Config{})
@@ -56,7 +57,8 @@ func TestDenials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}}); client.IgnoreAlreadyExists(err) != nil {
+	if err := c.Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}}); client.IgnoreAlreadyExists(err) != nil {
 		t.Fatal(err)
 	}
 	var all []*unstructured.Unstructured
@@ -86,8 +88,8 @@ func TestDenials(t *testing.T) {
 	})
 }
 
-// expectRefused holds what the API server answers an agent that would make what its hub brings, where its chart was told of CloneSets and
-// ConfigMaps alone, as in testdata/agent-narrow.golden.yaml.
+// expectRefused holds what the API server answers an agent that would make what its hub brings, where its chart was
+// told of CloneSets and ConfigMaps alone, as in testdata/agent-narrow.golden.yaml.
 func expectRefused(t *testing.T, admin *rest.Config) {
 	t.Helper()
 	as := rest.CopyConfig(admin)
@@ -138,7 +140,8 @@ func programsOf(t *testing.T, all []*unstructured.Unstructured) map[string]grant
 		}
 		name := of(binding.RoleRef.Kind, binding.Namespace, binding.RoleRef.Name)
 		if len(rules[name]) == 0 || len(binding.Subjects) != 1 || binding.Subjects[0].Namespace != system {
-			t.Fatalf("%s %s gives %s with %d rules to %v", object.GetKind(), binding.Name, name, len(rules[name]), binding.Subjects)
+			t.Fatalf("%s %s gives %s with %d rules to %v", object.GetKind(), binding.Name, name, len(rules[name]),
+				binding.Subjects)
 		}
 		program := binding.Subjects[0].Name
 		if programs[program] == nil {
@@ -168,7 +171,8 @@ func rightsOf(t *testing.T, golden string) []*unstructured.Unstructured {
 		if err != nil {
 			t.Fatalf("read %s: %v", file.Name(), err)
 		}
-		if slices.Contains([]string{"Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}, object.GetKind()) {
+		if slices.Contains([]string{"Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role",
+			"RoleBinding"}, object.GetKind()) {
 			all = append(all, object)
 		}
 	}
@@ -199,7 +203,8 @@ func resourcesOf(t *testing.T, admin kubernetes.Interface) []resource {
 			name, sub, _ := strings.Cut(list.APIResources[i].Name, "/")
 			key := version.Group + " " + list.APIResources[i].Name
 			if !seen[key] {
-				all = append(all, resource{schema.GroupResource{Group: version.Group, Resource: name}, sub, list.APIResources[i].Namespaced})
+				all = append(all, resource{schema.GroupResource{Group: version.Group, Resource: name}, sub,
+					list.APIResources[i].Namespaced})
 			}
 			seen[key] = true
 		}
@@ -255,7 +260,8 @@ func expectDenied(t *testing.T, admin kubernetes.Interface, program string, rule
 			}
 		}
 	}
-	// The authorizer learns of roles and bindings a little later than they are made: what it answers must be right once it has.
+	// The authorizer learns of roles and bindings a little later than they are made: what it answers must be right once it
+	// has.
 	for end := time.Now().Add(2 * time.Minute); ; {
 		wrong := wrongAnswers(t, admin, program, rules, questions)
 		if len(wrong) == 0 {
@@ -269,7 +275,8 @@ func expectDenied(t *testing.T, admin kubernetes.Interface, program string, rule
 }
 
 // wrongAnswers asks the questions about a program, several at once, and says which answers the rules do not give.
-func wrongAnswers(t *testing.T, admin kubernetes.Interface, program string, rules granted, questions []*authorizationv1.ResourceAttributes) []string {
+func wrongAnswers(t *testing.T, admin kubernetes.Interface, program string, rules granted,
+	questions []*authorizationv1.ResourceAttributes) []string {
 	t.Helper()
 	answers, group := make([]bool, len(questions)), errgroup.Group{}
 	group.SetLimit(8)
@@ -293,13 +300,15 @@ func wrongAnswers(t *testing.T, admin kubernetes.Interface, program string, rule
 	var wrong []string
 	for i, q := range questions {
 		if want := rules.allow(q) || everybody(q); answers[i] != want {
-			wrong = append(wrong, fmt.Sprintf("%s %s/%s/%s %q in %q: allowed %v, want %v", q.Verb, q.Group, q.Resource, q.Subresource, q.Name, q.Namespace, answers[i], want))
+			wrong = append(wrong, fmt.Sprintf("%s %s/%s/%s %q in %q: allowed %v, want %v", q.Verb, q.Group, q.Resource,
+				q.Subresource, q.Name, q.Namespace, answers[i], want))
 		}
 	}
 	return wrong
 }
 
-// foreign returns the resources that rules name and the API server does not have, as those of Cluster API: rights can be there before.
+// foreign returns the resources that rules name and the API server does not have, as those of Cluster API: rights can
+// be there before.
 func (g granted) foreign(have []resource) []resource {
 	var all []resource
 	for _, rules := range g {
@@ -357,6 +366,8 @@ func concerns(rule *rbacv1.PolicyRule, group, name, sub string) bool {
 
 // everybody tells what Kubernetes allows every user: to ask what it may do itself.
 func everybody(q *authorizationv1.ResourceAttributes) bool {
-	return q.Verb == "create" && q.Subresource == "" && (q.Group == "authorization.k8s.io" && (q.Resource == "selfsubjectaccessreviews" || q.Resource == "selfsubjectrulesreviews") ||
-		q.Group == "authentication.k8s.io" && q.Resource == "selfsubjectreviews")
+	return q.Verb == "create" && q.Subresource == "" &&
+		(q.Group == "authorization.k8s.io" && (q.Resource == "selfsubjectaccessreviews" ||
+			q.Resource == "selfsubjectrulesreviews") ||
+			q.Group == "authentication.k8s.io" && q.Resource == "selfsubjectreviews")
 }

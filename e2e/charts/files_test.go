@@ -13,8 +13,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/apply"
 )
 
-// TestFilesAreLinks holds that what charts take from elsewhere are links to it, which lead to rules of a role: a copy would be stale some day, and
-// a link that a tool made into a file breaks the chart where nothing but helm looks.
+// TestFilesAreLinks holds that what charts take from elsewhere are links to it, which lead to rules of a role: a copy
+// would be stale some day, and a link that a tool made into a file breaks the chart where nothing but helm looks.
 func TestFilesAreLinks(t *testing.T) {
 	files, err := filepath.Glob("../../charts/*/files/*")
 	if err != nil || len(files) == 0 {
@@ -47,7 +47,8 @@ func TestFilesAreLinks(t *testing.T) {
 	}
 }
 
-// TestKindsOfValues holds that the chart of the agent knows the kinds that agents carry: its schema, and the comment of its value.
+// TestKindsOfValues holds that the chart of the agent knows the kinds that agents carry: its schema, and the comment of
+// its value.
 func TestKindsOfValues(t *testing.T) {
 	chart := filepath.Join("..", "..", "charts", "flotilla-agent")
 	text, err := os.ReadFile(filepath.Join(chart, "values.schema.json"))

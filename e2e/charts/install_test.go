@@ -85,7 +85,8 @@ spec:
 type site struct {
 	t     *testing.T
 	fleet *fleet.Fleet
-	// env is that of the person's shell: our programs, helm and kubectl, and a kubeconfig with the contexts hub, east and west.
+	// env is that of the person's shell: our programs, helm and kubectl, and a kubeconfig with the contexts hub, east and
+	// west.
 	env []string
 	// root is the repository, docs the page by headings.
 	root string
@@ -96,9 +97,10 @@ type site struct {
 	running map[string][]string
 }
 
-// TestInstall follows docs/install.md: its commands, as they stand there, give a hub and two members with a workload over both; they
-// upgrade, roll back and uninstall, and no pod of the workload ends by that. The programs run as the ServiceAccounts of the charts with the arguments
-// of their Deployments; as nodes are simulated, the test starts them in place of a kubelet.
+// TestInstall follows docs/install.md: its commands, as they stand there, give a hub and two members with a workload
+// over both; they upgrade, roll back and uninstall, and no pod of the workload ends by that. The programs run as the
+// ServiceAccounts of the charts with the arguments of their Deployments; as nodes are simulated, the test starts them
+// in place of a kubelet.
 func TestInstall(t *testing.T) {
 	s := newSite(t)
 	for _, name := range []string{fleet.HubName, "east"} {
@@ -130,7 +132,8 @@ func TestInstall(t *testing.T) {
 	}
 
 	s.follow("Upgrade")
-	s.run("helm upgrade flotilla-hub charts/flotilla-hub --namespace flotilla-system --set log.level=debug --set hub.replicas=3")
+	s.run("helm upgrade flotilla-hub charts/flotilla-hub --namespace flotilla-system --set log.level=debug --set " +
+		"hub.replicas=3")
 	s.expectRolledOut(fleet.HubName, "flotilla-hub")
 	s.expectRuns(fleet.HubName, "flotilla-hub", 3, "--log-level=debug")
 	s.follow("Roll back")
@@ -146,9 +149,10 @@ func TestInstall(t *testing.T) {
 		return ""
 	})
 
-	// The owner of west lets the hub bring nothing but CloneSets there: with rights for these alone the agent goes on, also with west's own workloads.
-	// The rules were written by flotilla join first: Helm asks whether it may change them.
-	s.run("helm upgrade flotilla-agent charts/flotilla-agent --kube-context west --namespace flotilla-system --set 'hub.allowKinds={CloneSet}' --force-conflicts")
+	// The owner of west lets the hub bring nothing but CloneSets there: with rights for these alone the agent goes on,
+	// also with west's own workloads. The rules were written by flotilla join first: Helm asks whether it may change them.
+	s.run("helm upgrade flotilla-agent charts/flotilla-agent --kube-context west --namespace flotilla-system --set " +
+		"'hub.allowKinds={CloneSet}' --force-conflicts")
 	s.expectRolledOut("west", "flotilla-agent")
 	s.expectRuns("west", "flotilla-agent", 2, "--allow-kinds=CloneSet")
 	s.run("kubectl --context west create namespace own")
@@ -257,7 +261,8 @@ func (s *site) do(member string, commands ...string) {
 	}
 }
 
-// run runs a command as a person does, in the repository, and then lets the nodes do what comes of it. It returns what was printed.
+// run runs a command as a person does, in the repository, and then lets the nodes do what comes of it. It returns what
+// was printed.
 func (s *site) run(command string) string {
 	s.t.Helper()
 	command = strings.ReplaceAll(command, "sha256:...", s.fingerprint)
@@ -281,8 +286,8 @@ func (s *site) run(command string) string {
 	return string(out)
 }
 
-// kubelets does the work of nodes, which are simulated: it starts the programs of the charts' Deployments, and ends those that
-// run with other arguments or have no Deployment any more. One runs of each.
+// kubelets does the work of nodes, which are simulated: it starts the programs of the charts' Deployments, and ends
+// those that run with other arguments or have no Deployment any more. One runs of each.
 func (s *site) kubelets() {
 	s.t.Helper()
 	wanted := map[string]*appsv1.Deployment{}
@@ -348,7 +353,8 @@ func (s *site) start(name string, c *fleet.Cluster, d *appsv1.Deployment) {
 		s.t.Fatal(err)
 	}
 	args := append(slices.Clone(container.Args), "--kubeconfig="+s.account(c, d.Spec.Template.Spec.ServiceAccountName),
-		fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", ports[0]), fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", ports[1]))
+		fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", ports[0]),
+		fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", ports[1]))
 	if slices.ContainsFunc(container.Ports, func(p corev1.ContainerPort) bool { return p.Name == "webhook" }) {
 		args = append(args, "--webhook-bind-address="+c.WebhookAddress())
 	}
@@ -369,7 +375,8 @@ func (s *site) start(name string, c *fleet.Cluster, d *appsv1.Deployment) {
 // account returns the path of a kubeconfig with a token of the ServiceAccount.
 func (s *site) account(c *fleet.Cluster, name string) string {
 	s.t.Helper()
-	token, err := s.core(c).CoreV1().ServiceAccounts(namespace).CreateToken(s.t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := s.core(c).CoreV1().ServiceAccounts(namespace).CreateToken(s.t.Context(), name,
+		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -377,7 +384,8 @@ func (s *site) account(c *fleet.Cluster, name string) string {
 	// It is in the fleet's folder: by that the program is known when the fleet is cleared away.
 	path := filepath.Join(s.fleet.Dir, "kubeconfigs", c.Name+"-account-"+name+".yaml")
 	err = clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{c.Name: {Server: config.Host, CertificateAuthorityData: config.CAData}},
+		Clusters: map[string]*clientcmdapi.Cluster{c.Name: {Server: config.Host,
+			CertificateAuthorityData: config.CAData}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {Token: token.Status.Token}},
 		Contexts:       map[string]*clientcmdapi.Context{c.Name: {Cluster: c.Name, AuthInfo: name}},
 		CurrentContext: c.Name,
@@ -405,13 +413,16 @@ func (s *site) eventually(what string, problem func(ctx context.Context) string)
 // restricted makes the namespace of the programs, which admits restricted pods alone.
 func (s *site) restricted(c *fleet.Cluster) {
 	s.t.Helper()
-	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
+	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace,
+		Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
 	if _, err := s.core(c).CoreV1().Namespaces().Create(s.t.Context(), system, metav1.CreateOptions{}); err != nil {
 		s.t.Fatal(err)
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "root"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "root"},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}}}
 	s.eventually("a pod that may be root in "+c.Name, func(ctx context.Context) string {
-		_, err := s.core(c).CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := s.core(c).CoreV1().Pods(namespace).Create(ctx, pod,
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err != nil && strings.Contains(err.Error(), "violates PodSecurity") {
 			return ""
 		}
@@ -425,8 +436,8 @@ func (s *site) expectRolledOut(cluster, name string) {
 	s.run(fmt.Sprintf("kubectl --context %s --namespace %s rollout status deployment/%s", cluster, namespace, name))
 }
 
-// expectGuarded holds that what a chart renders beside a Deployment is for its pods: the budget counts and guards them, and the Service and the
-// NetworkPolicy select them and name their ports.
+// expectGuarded holds that what a chart renders beside a Deployment is for its pods: the budget counts and guards them,
+// and the Service and the NetworkPolicy select them and name their ports.
 func (s *site) expectGuarded(cluster, name string) {
 	s.t.Helper()
 	core := s.core(s.fleet.Cluster(cluster))
@@ -439,8 +450,10 @@ func (s *site) expectGuarded(cluster, name string) {
 		if err != nil {
 			return err.Error()
 		}
-		if is := b.Status; is.ExpectedPods != *d.Spec.Replicas || is.DesiredHealthy != *d.Spec.Replicas-1 || is.DisruptionsAllowed != 1 {
-			return fmt.Sprintf("of %d pods %d have to be healthy and %d are, %d may be disrupted", is.ExpectedPods, is.DesiredHealthy, is.CurrentHealthy, is.DisruptionsAllowed)
+		if is := b.Status; is.ExpectedPods != *d.Spec.Replicas || is.DesiredHealthy != *d.Spec.Replicas-1 ||
+			is.DisruptionsAllowed != 1 {
+			return fmt.Sprintf("of %d pods %d have to be healthy and %d are, %d may be disrupted", is.ExpectedPods,
+				is.DesiredHealthy, is.CurrentHealthy, is.DisruptionsAllowed)
 		}
 		return ""
 	})
@@ -453,8 +466,10 @@ func (s *site) expectGuarded(cluster, name string) {
 		s.t.Fatal(err)
 	}
 	pod := labels.Set(d.Spec.Template.Labels)
-	if !labels.SelectorFromSet(service.Spec.Selector).Matches(pod) || !labels.SelectorFromSet(policy.Spec.PodSelector.MatchLabels).Matches(pod) {
-		s.t.Errorf("%s in %s: its Service is for %v and its NetworkPolicy for %v, and its pods have the labels %v", name, cluster, service.Spec.Selector, policy.Spec.PodSelector.MatchLabels, pod)
+	if !labels.SelectorFromSet(service.Spec.Selector).Matches(pod) ||
+		!labels.SelectorFromSet(policy.Spec.PodSelector.MatchLabels).Matches(pod) {
+		s.t.Errorf("%s in %s: its Service is for %v and its NetworkPolicy for %v, and its pods have the labels %v", name,
+			cluster, service.Spec.Selector, policy.Spec.PodSelector.MatchLabels, pod)
 	}
 	var has, reached []string
 	for _, port := range d.Spec.Template.Spec.Containers[0].Ports {
@@ -473,7 +488,8 @@ func (s *site) expectGuarded(cluster, name string) {
 	slices.Sort(has)
 	slices.Sort(reached)
 	if !slices.Equal(has, reached) {
-		s.t.Errorf("%s in %s: its NetworkPolicy lets in what is for %v, and its pods have the ports %v", name, cluster, reached, has)
+		s.t.Errorf("%s in %s: its NetworkPolicy lets in what is for %v, and its pods have the ports %v", name, cluster,
+			reached, has)
 	}
 }
 
@@ -481,7 +497,8 @@ func (s *site) expectGuarded(cluster, name string) {
 func (s *site) expectQueued(schemas ...string) {
 	s.t.Helper()
 	for _, name := range schemas {
-		count := regexp.MustCompile(`(?m)^apiserver_flowcontrol_dispatched_requests_total\{flow_schema="` + name + `",[^}]*\} [1-9]`)
+		count := regexp.MustCompile(`(?m)^apiserver_flowcontrol_dispatched_requests_total\{flow_schema="` + name +
+			`",[^}]*\} [1-9]`)
 		s.eventually("requests that go by the FlowSchema "+name, func(ctx context.Context) string {
 			metrics, err := s.core(s.fleet.Hub()).Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 			if err != nil {
@@ -498,12 +515,14 @@ func (s *site) expectQueued(schemas ...string) {
 // expectRuns holds what a Deployment says, and that its program runs by it and leads.
 func (s *site) expectRuns(cluster, name string, replicas int32, arg string) {
 	s.t.Helper()
-	d, err := s.core(s.fleet.Cluster(cluster)).AppsV1().Deployments(namespace).Get(s.t.Context(), name, metav1.GetOptions{})
+	d, err := s.core(s.fleet.Cluster(cluster)).AppsV1().Deployments(namespace).Get(s.t.Context(), name,
+		metav1.GetOptions{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	if *d.Spec.Replicas != replicas || !slices.Contains(d.Spec.Template.Spec.Containers[0].Args, arg) {
-		s.t.Errorf("%s has %d replicas and the arguments %v, want %d and %s", name, *d.Spec.Replicas, d.Spec.Template.Spec.Containers[0].Args, replicas, arg)
+		s.t.Errorf("%s has %d replicas and the arguments %v, want %d and %s", name, *d.Spec.Replicas,
+			d.Spec.Template.Spec.Containers[0].Args, replicas, arg)
 	}
 	if !slices.Contains(s.running[name+"-"+cluster], arg) {
 		s.t.Errorf("%s runs with %v, want %s", name, s.running[name+"-"+cluster], arg)
@@ -560,9 +579,11 @@ func (s *site) expectKept(cluster string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for _, name := range []string{"clonesets.apps.kruise.io", "memberclusters.topology.flotilla.dev", "works.work.karmada.io"} {
+	for _, name := range []string{"clonesets.apps.kruise.io", "memberclusters.topology.flotilla.dev",
+		"works.work.karmada.io"} {
 		crd := &unstructured.Unstructured{}
-		crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+		crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1",
+			Kind: "CustomResourceDefinition"})
 		if err := c.Get(s.t.Context(), client.ObjectKey{Name: name}, crd); err != nil || crd.GetDeletionTimestamp() != nil {
 			s.t.Errorf("CustomResourceDefinition %s in %s: %v, deleted %v", name, cluster, err, crd.GetDeletionTimestamp())
 		}
@@ -579,8 +600,10 @@ func (s *site) expectGone(cluster string) {
 	for _, name := range []string{"flotilla-hub", "flotilla-approver", "flotilla-agent"} {
 		in := metav1.ObjectMeta{Namespace: namespace, Name: name}
 		for _, object := range []client.Object{
-			&appsv1.Deployment{ObjectMeta: in}, &corev1.ServiceAccount{ObjectMeta: in}, &rbacv1.Role{ObjectMeta: in}, &rbacv1.RoleBinding{ObjectMeta: in},
-			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}}, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			&appsv1.Deployment{ObjectMeta: in}, &corev1.ServiceAccount{ObjectMeta: in}, &rbacv1.Role{ObjectMeta: in},
+			&rbacv1.RoleBinding{ObjectMeta: in},
+			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}},
 		} {
 			if err := c.Get(s.t.Context(), client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
 				s.t.Errorf("%T %s in %s after its uninstall: %v", object, name, cluster, err)

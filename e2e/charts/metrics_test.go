@@ -65,19 +65,21 @@ func knownMetrics(t *testing.T) map[string]bool {
 	}
 	known := described(all)
 	maps.Copy(known, ownMetrics(t))
-	// The client library registers these with controller-runtime, which describes them when they were used first. It describes
-	// those of the process by what the system has.
-	for _, name := range []string{"rest_client_requests_total", "process_resident_memory_bytes", "leader_election_master_status"} {
+	// The client library registers these with controller-runtime, which describes them when they were used first. It
+	// describes those of the process by what the system has.
+	for _, name := range []string{"rest_client_requests_total", "process_resident_memory_bytes",
+		"leader_election_master_status"} {
 		known[name] = true
 	}
 	return known
 }
 
-// asked returns the metrics that an expression of Prometheus asks for, and what is wrong with its brackets. It is no parser: what is
-// in quotes and braces and what names labels is taken out, and of what is left every name that is no function and no word of the
-// language is a metric.
+// asked returns the metrics that an expression of Prometheus asks for, and what is wrong with its brackets. It is no
+// parser: what is in quotes and braces and what names labels is taken out, and of what is left every name that is no
+// function and no word of the language is a metric.
 func asked(expr string) (names []string, wrong error) {
-	for _, cut := range []string{`"[^"]*"`, `\{[^{}"]*\}`, `\[[^\[\]]*\]`, `\b(by|without|on|ignoring|group_left|group_right)\s*\([^()]*\)`} {
+	for _, cut := range []string{`"[^"]*"`, `\{[^{}"]*\}`, `\[[^\[\]]*\]`,
+		`\b(by|without|on|ignoring|group_left|group_right)\s*\([^()]*\)`} {
 		expr = regexp.MustCompile(cut).ReplaceAllString(expr, " ")
 	}
 	depth := 0
@@ -148,8 +150,8 @@ func unknown(expr string, known map[string]bool) error {
 	return nil
 }
 
-// rendered returns the objects of a kind that a chart renders with all that is off by default. TestGolden holds that the file is what
-// the chart renders.
+// rendered returns the objects of a kind that a chart renders with all that is off by default. TestGolden holds that
+// the file is what the chart renders.
 func rendered(t *testing.T, golden, kind string) []*unstructured.Unstructured {
 	t.Helper()
 	file, err := os.Open(filepath.Join("testdata", golden+".golden.yaml"))
@@ -172,8 +174,8 @@ func rendered(t *testing.T, golden, kind string) []*unstructured.Unstructured {
 	}
 }
 
-// TestAlerts holds that alerts ask for metrics that our programs have, and that each has a heading in docs/install.md, which has no
-// others.
+// TestAlerts holds that alerts ask for metrics that our programs have, and that each has a heading in docs/install.md,
+// which has no others.
 func TestAlerts(t *testing.T) {
 	known := knownMetrics(t)
 	docs, err := os.ReadFile(filepath.Join("..", "..", "docs", "install.md"))
@@ -194,7 +196,8 @@ func TestAlerts(t *testing.T) {
 					if err := unknown(expr, known); err != nil {
 						t.Errorf("%s: %v", alert, err)
 					}
-					if !strings.Contains(string(docs), "\n### "+alert+"\n") || !strings.HasSuffix(runbook, "docs/install.md#"+strings.ToLower(alert)) {
+					if !strings.Contains(string(docs), "\n### "+alert+"\n") ||
+						!strings.HasSuffix(runbook, "docs/install.md#"+strings.ToLower(alert)) {
 						t.Errorf("%s has no heading in docs/install.md, or its runbook is another one: %s", alert, runbook)
 					}
 				}
@@ -231,8 +234,9 @@ type dashboard struct {
 	}
 }
 
-// TestDashboards holds that each dashboard is well formed, that its panels ask for metrics that our programs have, by a data source
-// that the reader chooses, that they say what they show, and that none lies on another. The charts carry all of them.
+// TestDashboards holds that each dashboard is well formed, that its panels ask for metrics that our programs have, by a
+// data source that the reader chooses, that they say what they show, and that none lies on another. The charts carry
+// all of them.
 func TestDashboards(t *testing.T) {
 	known := knownMetrics(t)
 	variable, width := regexp.MustCompile(`\$(\w+)`), 24
@@ -271,7 +275,8 @@ func TestDashboards(t *testing.T) {
 			for _, v := range d.Templating.List {
 				variables[v.Name] = v.Type
 				if v.Definition != "" {
-					if found := regexp.MustCompile(`^label_values\((\w+), \w+\)$`).FindStringSubmatch(v.Definition); found == nil || !known[found[1]] {
+					if found := regexp.MustCompile(`^label_values\((\w+), \w+\)$`).FindStringSubmatch(v.Definition); found == nil ||
+						!known[found[1]] {
 						t.Errorf("%s: variable %s: %s", file, v.Name, v.Definition)
 					}
 				}
@@ -282,7 +287,8 @@ func TestDashboards(t *testing.T) {
 			taken, ids := map[[2]int]string{}, map[int]bool{}
 			for _, p := range d.Panels {
 				at := fmt.Sprintf("%s: %q", file, p.Title)
-				if p.Title == "" || p.Description == "" || p.Type == "" || ids[p.ID] || p.Datasource.UID != "${datasource}" || len(p.Targets) == 0 {
+				if p.Title == "" || p.Description == "" || p.Type == "" || ids[p.ID] || p.Datasource.UID != "${datasource}" ||
+					len(p.Targets) == 0 {
 					t.Errorf("%s has no title, description, type, id of its own, chosen data source or query", at)
 				}
 				ids[p.ID] = true
@@ -315,7 +321,8 @@ func TestDashboards(t *testing.T) {
 	}
 }
 
-// TestMetricsAreDocumented holds that docs/tasks/look-after-it.md has a row for each metric of our own, and none for another.
+// TestMetricsAreDocumented holds that docs/tasks/look-after-it.md has a row for each metric of our own, and none for
+// another.
 func TestMetricsAreDocumented(t *testing.T) {
 	docs, err := os.ReadFile(filepath.Join("..", "..", "docs", "tasks", "look-after-it.md"))
 	if err != nil {

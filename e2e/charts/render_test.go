@@ -88,7 +88,8 @@ func helm(t *testing.T, kubeconfig, values string, args ...string) (string, erro
 	}
 	cmd := exec.CommandContext(t.Context(), program, args...)
 	home := t.TempDir()
-	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home, "KUBECONFIG="+kubeconfig)
+	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home,
+		"KUBECONFIG="+kubeconfig)
 	cmd.Stdin = strings.NewReader(values)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -165,8 +166,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestDefinitions holds that the chart has every CustomResourceDefinition as it is generated, kept on uninstall, with the converter
-// that is asked for.
+// TestDefinitions holds that the chart has every CustomResourceDefinition as it is generated, kept on uninstall, with
+// the converter that is asked for.
 func TestDefinitions(t *testing.T) {
 	for _, converter := range []string{"flotilla-agent", "flotilla-hub"} {
 		got := map[string]*unstructured.Unstructured{}
@@ -199,11 +200,12 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// TestDefinitionsLeftOut holds that a chart of definitions that has none says so: what leaves symbolic links out, as Flux does of what it takes from
-// git, would install nothing.
+// TestDefinitionsLeftOut holds that a chart of definitions that has none says so: what leaves symbolic links out, as
+// Flux does of what it takes from git, would install nothing.
 func TestDefinitionsLeftOut(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "flotilla-crds")
-	for _, file := range []string{"Chart.yaml", "values.yaml", "values.schema.json", "templates/crds.yaml", "templates/roles.yaml"} {
+	for _, file := range []string{"Chart.yaml", "values.yaml", "values.schema.json", "templates/crds.yaml",
+		"templates/roles.yaml"} {
 		data, err := os.ReadFile(filepath.Join(chart("flotilla-crds"), file))
 		if err == nil {
 			err = os.MkdirAll(filepath.Dir(filepath.Join(folder, file)), 0o755)
@@ -215,7 +217,8 @@ func TestDefinitionsLeftOut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := helm(t, "", "", "template", "flotilla-crds", folder); err == nil || !strings.Contains(err.Error(), "the chart has no definitions") {
+	if _, err := helm(t, "", "", "template", "flotilla-crds", folder); err == nil ||
+		!strings.Contains(err.Error(), "the chart has no definitions") {
 		t.Errorf("it says %v", err)
 	}
 }
@@ -224,14 +227,20 @@ func TestDefinitionsLeftOut(t *testing.T) {
 func TestRights(t *testing.T) {
 	want := map[string][]rbacv1.PolicyRule{
 		"ClusterRole flotilla-hub": hubrights.Rules(), "Role flotilla-hub": hubrights.NamespaceRules(),
-		"ClusterRole flotilla-hub-karmada": hubrights.KarmadaRules(), "ClusterRole flotilla-hub-workloads": hubrights.WorkloadRules(), "Role flotilla-hub-clusterprofiles in fleet": hubrights.ClusterProfileRules(),
-		"ClusterRole flotilla-approver": registration.ApproverRules(), "Role flotilla-approver": registration.ApproverNamespaceRules(),
+		"ClusterRole flotilla-hub-karmada":           hubrights.KarmadaRules(),
+		"ClusterRole flotilla-hub-workloads":         hubrights.WorkloadRules(),
+		"Role flotilla-hub-clusterprofiles in fleet": hubrights.ClusterProfileRules(),
+		"ClusterRole flotilla-approver":              registration.ApproverRules(),
+		"Role flotilla-approver":                     registration.ApproverNamespaceRules(),
 		"Role flotilla-approver in flotilla-members": registration.ApproverMembersRules(),
-		"ClusterRole flotilla-agent":                 agentrights.Rules(), "Role flotilla-agent": agentrights.NamespaceRules(),
-		"ClusterRole flotilla-capi": capi.Rules(), "Role flotilla-capi": capi.NamespaceRules(), "ClusterRole flotilla-capi-management": capi.ManagementRules(),
+		"ClusterRole flotilla-agent":                 agentrights.Rules(),
+		"Role flotilla-agent":                        agentrights.NamespaceRules(),
+		"ClusterRole flotilla-capi":                  capi.Rules(), "Role flotilla-capi": capi.NamespaceRules(),
+		"ClusterRole flotilla-capi-management": capi.ManagementRules(),
 	}
 	got := map[string][]rbacv1.PolicyRule{}
-	for name, values := range map[string]string{"flotilla-hub": onKarmada, "flotilla-agent": "", "flotilla-capi": capiValues} {
+	for name, values := range map[string]string{"flotilla-hub": onKarmada, "flotilla-agent": "",
+		"flotilla-capi": capiValues} {
 		for _, object := range objectsOf(t, render(t, name, values)) {
 			if object.GetKind() != "ClusterRole" && object.GetKind() != "Role" {
 				continue
@@ -270,14 +279,19 @@ func TestValues(t *testing.T) {
 		{"replicas as text", "flotilla-hub", `hub: {replicas: "two"}`, []string{"/hub/replicas", "got string, want integer"}},
 		{"negative replicas", "flotilla-agent", "agent: {replicas: -1}", []string{"/agent/replicas", "got -1, want 0"}},
 		{"a tag that is a number", "flotilla-hub", "image: {tag: 1.2}", []string{"/image/tag", "got number, want string"}},
-		{"a digest without its algorithm", "flotilla-agent", "image: {digest: abc}", []string{"/image/digest", "'abc'", "sha256"}},
+		{"a digest without its algorithm", "flotilla-agent", "image: {digest: abc}",
+			[]string{"/image/digest", "'abc'", "sha256"}},
 		{"an unknown level", "flotilla-agent", "log: {level: loud}", []string{"/log/level", "'debug', 'info', 'error'"}},
-		{"a kind that no agent carries", "flotilla-agent", "hub: {allowKinds: [CloneSet, Pod]}", []string{"/hub/allowKinds/1", "'CloneSet', 'CloneSet.apps.kruise.io'"}},
-		{"a kind that no agent carries, for members of Cluster API", "flotilla-capi", capiValues + "\nagentValues: {hub: {allowKinds: [CloneSet, Pod]}}",
+		{"a kind that no agent carries", "flotilla-agent", "hub: {allowKinds: [CloneSet, Pod]}",
+			[]string{"/hub/allowKinds/1", "'CloneSet', 'CloneSet.apps.kruise.io'"}},
+		{"a kind that no agent carries, for members of Cluster API", "flotilla-capi", capiValues +
+			"\nagentValues: {hub: {allowKinds: [CloneSet, Pod]}}",
 			[]string{`hub.allowKinds has "Pod"`, "name some of CloneSet.apps.kruise.io, ConfigMap"}},
-		{"what is no namespace", "flotilla-agent", "hub: {allowNamespaces: [shop, Team]}", []string{"/hub/allowNamespaces/1", "'Team'"}},
+		{"what is no namespace", "flotilla-agent", "hub: {allowNamespaces: [shop, Team]}",
+			[]string{"/hub/allowNamespaces/1", "'Team'"}},
 		{"a flag without its dashes", "flotilla-hub", "approver: {extraArgs: [v]}", []string{"/approver/extraArgs/0", "'v'"}},
-		{"an unknown converter", "flotilla-crds", "converter: kruise", []string{"/converter", "'flotilla-agent', 'flotilla-hub'"}},
+		{"an unknown converter", "flotilla-crds", "converter: kruise",
+			[]string{"/converter", "'flotilla-agent', 'flotilla-hub'"}},
 		{"no address of the hub", "flotilla-capi", "", []string{"hub.server is empty", "https://hub.example.org:6443"}},
 		{"no duration", "flotilla-capi", "drainTimeout: soon", []string{"/drainTimeout", "'soon'"}},
 		{"values of a parent chart", "flotilla-crds", "{global: {a: b}, enabled: true}", nil},
@@ -303,13 +317,15 @@ func TestValues(t *testing.T) {
 	}
 	for _, name := range []string{"flotilla-hub", "flotilla-agent"} {
 		_, err := helm(t, "", "", "template", "a", chart(name), "--namespace=other")
-		if err == nil || !strings.Contains(err.Error(), `the namespace is "other"`) || !strings.Contains(err.Error(), "--namespace flotilla-system") {
+		if err == nil || !strings.Contains(err.Error(), `the namespace is "other"`) ||
+			!strings.Contains(err.Error(), "--namespace flotilla-system") {
 			t.Errorf("%s in another namespace: %v", name, err)
 		}
 	}
 }
 
-// TestAgentOfClusterAPI holds that members get what the chart of the agent renders, but for who made it, also with values for it.
+// TestAgentOfClusterAPI holds that members get what the chart of the agent renders, but for who made it, also with
+// values for it.
 func TestAgentOfClusterAPI(t *testing.T) {
 	byName := func(manifests string) map[string]any {
 		all := map[string]any{}

@@ -37,14 +37,15 @@ func wrongs(at map[string]any, path []string) map[string]map[string]any {
 			maps.Copy(all, wrongs(inner, append(slices.Clone(path), name)))
 		}
 	}
-	if !slices.Contains(path, "requests") && !slices.Contains(path, "limits") { // there are more resources than those that the chart names
+	// there are more resources than those that the chart names
+	if !slices.Contains(path, "requests") && !slices.Contains(path, "limits") {
 		put("unknown", "wrong")
 	}
 	return all
 }
 
-// TestSchema holds that each value of each chart is refused where it is of another type, and so is each name that there is not, both with
-// the path.
+// TestSchema holds that each value of each chart is refused where it is of another type, and so is each name that there
+// is not, both with the path.
 func TestSchema(t *testing.T) {
 	for _, name := range []string{"flotilla-crds", "flotilla-hub", "flotilla-agent", "flotilla-capi"} {
 		text, err := os.ReadFile(filepath.Join(chart(name), "values.yaml"))
@@ -69,7 +70,8 @@ func TestSchema(t *testing.T) {
 				if outer, found := strings.CutSuffix(path, "/unknown"); found {
 					says = "at '" + outer + "': additional properties 'unknown' not allowed"
 				}
-				if _, err := helm(t, "", string(text), "template", "a", chart(name), "--namespace="+namespace); err == nil || !strings.Contains(err.Error(), says) {
+				if _, err := helm(t, "", string(text), "template", "a", chart(name), "--namespace="+namespace); err == nil ||
+					!strings.Contains(err.Error(), says) {
 					t.Errorf("%s is not refused with %q: %v", text, says, err)
 				}
 			})

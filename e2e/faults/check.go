@@ -36,7 +36,8 @@ type spec struct {
 }
 
 func (s spec) String() string {
-	return fmt.Sprintf("generation %d: replicas %d, maxUnavailable %d, maxSurge %d", s.generation, s.replicas, s.maxUnavailable, s.maxSurge)
+	return fmt.Sprintf("generation %d: replicas %d, maxUnavailable %d, maxSurge %d", s.generation, s.replicas,
+		s.maxUnavailable, s.maxSurge)
 }
 
 // setState is a version of a CloneSet.
@@ -74,8 +75,8 @@ func (v violation) String() string {
 	return fmt.Sprintf("%s of CloneSet %s\n    %s", v.what, v.set, strings.Join(v.story, "\n    "))
 }
 
-// longestPass is how long before its request a write may have been decided: a pass begins writes for 2 s, and looks at the
-// world before.
+// longestPass is how long before its request a write may have been decided: a pass begins writes for 2 s, and looks at
+// the world before.
 const longestPass = 2500 * time.Millisecond
 
 // storyLength is how many lines of a story are kept: about one batch with what led to it.
@@ -122,7 +123,8 @@ func (c *checker) take(o occurrence) {
 func (c *checker) takeSet(o occurrence) {
 	set := c.sets[o.set.uid]
 	if set == nil {
-		set = &checkedSet{name: o.set.name, pods: map[types.UID]podState{}, foreign: map[types.UID]uint64{}, since: map[types.UID]uint64{}}
+		set = &checkedSet{name: o.set.name, pods: map[types.UID]podState{}, foreign: map[types.UID]uint64{},
+			since: map[types.UID]uint64{}}
 		c.sets[o.set.uid] = set
 	}
 	if n := len(set.specs); n == 0 || set.specs[n-1].generation < o.set.spec.generation {
@@ -167,8 +169,8 @@ func (c *checker) takePod(set *checkedSet, o occurrence) {
 }
 
 // checkUnavailable wants that one of the specs in force allows as many unavailable pods as there are now. News that the
-// controller could not have does not count against it: that others took pods away, or that the pod had become available,
-// which is free to be taken as long as it is not.
+// controller could not have does not count against it: that others took pods away, or that the pod had become
+// available, which is free to be taken as long as it is not.
 func (c *checker) checkUnavailable(set *checkedSet, o occurrence) {
 	decided := o.asked.Add(-longestPass)
 	if !c.informed(set.since[o.pod.uid], decided) {
@@ -187,7 +189,8 @@ func (c *checker) checkUnavailable(set *checkedSet, o occurrence) {
 	}
 	allowed := func(s spec) bool { return s.replicas-available-excused <= s.maxUnavailable }
 	if len(set.specs) > 0 && !slices.ContainsFunc(set.specs, allowed) {
-		c.report(set, o, fmt.Sprintf("made pod %s unavailable: %d are available then (%d disruptions by others not counted)", o.pod.name, available, excused))
+		c.report(set, o, fmt.Sprintf("made pod %s unavailable: %d are available then (%d disruptions by others not counted)",
+			o.pod.name, available, excused))
 	}
 }
 

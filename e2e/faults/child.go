@@ -69,7 +69,8 @@ func runChild(ctx context.Context, server, broken string) error {
 		options.ByObject = map[client.Object]cache.ByObject{&v1beta1.CloneSet{}: {Transform: double}}
 	}
 	// JSON, so that the proxy can read which versions a watch delivers.
-	config := &rest.Config{Host: server, QPS: -1, UserAgent: childAgent, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+	config := &rest.Config{Host: server, QPS: -1, UserAgent: childAgent,
+		ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme, Logger: logr.Discard(), Cache: options, Metrics: metrics.Options{BindAddress: "0"},
 	})
@@ -108,7 +109,8 @@ func (m staleManager) GetCache() cache.Cache { return staleCache{m.Manager.GetCa
 type staleCache struct{ cache.Cache }
 
 // GetInformer returns the informer with the lie in it, for pods.
-func (c staleCache) GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
+func (c staleCache) GetInformer(ctx context.Context, obj client.Object,
+	opts ...cache.InformerGetOption) (cache.Informer, error) {
 	informer, err := c.Cache.GetInformer(ctx, obj, opts...)
 	if shared, ok := informer.(toolscache.SharedIndexInformer); ok && err == nil {
 		if _, isPod := obj.(*corev1.Pod); isPod {
@@ -129,7 +131,8 @@ type staleIndexer struct{ toolscache.Indexer }
 
 // GetByKey returns a pod on which every write can be seen. Lists by index stay true.
 func (staleIndexer) GetByKey(string) (any, bool, error) {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "9223372036854775807", DeletionTimestamp: new(metav1.Now())}}, true, nil
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "9223372036854775807",
+		DeletionTimestamp: new(metav1.Now())}}, true, nil
 }
 
 // child is the process with the controller, started again after each kill.

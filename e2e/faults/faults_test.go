@@ -33,8 +33,8 @@ const (
 	late = 10 * time.Second
 )
 
-// TestFaults plays one episode with the controller as it is, and shorter ones with controllers made wrong, which must be
-// found out.
+// TestFaults plays one episode with the controller as it is, and shorter ones with controllers made wrong, which must
+// be found out.
 func TestFaults(t *testing.T) {
 	for _, test := range []struct {
 		broken       string
@@ -42,7 +42,8 @@ func TestFaults(t *testing.T) {
 	}{{"", 20 * time.Second, late}, {breakDouble, 10 * time.Second, 0}} {
 		t.Run("broken="+test.broken, func(t *testing.T) {
 			cluster := fleet.ForTest(t, fleetConfig()).Members()[0]
-			s, err := run(t.Context(), options{length: test.length, seed: 1, deadline: limit, broken: test.broken, most: 20, late: test.late}, cluster, t.Output())
+			s, err := run(t.Context(), options{length: test.length, seed: 1, deadline: limit, broken: test.broken, most: 20,
+				late: test.late}, cluster, t.Output())
 			s.write(t.Output())
 			if err != nil && test.broken == "" {
 				t.Error(err)

@@ -24,7 +24,8 @@ type options struct {
 	deadline time.Duration
 	broken   string
 	most     int
-	// late is how long after news were delivered to the controller it may first have read them, because the machine did other things.
+	// late is how long after news were delivered to the controller it may first have read them, because the machine did
+	// other things.
 	late time.Duration
 }
 
@@ -54,7 +55,8 @@ func start(ctx context.Context, out io.Writer) error {
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "`seed` of what is drawn")
 	flag.DurationVar(&o.deadline, "deadline", defaultDeadline, "`time` to come to rest after the faults of an episode")
 	flag.IntVar(&o.most, "pods", 60, "largest `number` of pods of one CloneSet, 10 at least")
-	flag.StringVar(&o.broken, "break", "", "make the controller wrong: `stale` or double; then the run fails unless it finds violations")
+	flag.StringVar(&o.broken, "break", "",
+		"make the controller wrong: `stale` or double; then the run fails unless it finds violations")
 	flag.Parse()
 	if o.broken != "" && o.broken != breakStale && o.broken != breakDouble {
 		return fmt.Errorf("-break %q: use %s or %s", o.broken, breakStale, breakDouble)

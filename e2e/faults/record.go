@@ -40,7 +40,8 @@ type recorder struct {
 }
 
 func newRecorder(c client.WithWatch) *recorder {
-	return &recorder{client: c, pods: map[types.UID]*corev1.Pod{}, sets: map[types.UID]string{}, hand: map[types.UID]bool{}}
+	return &recorder{client: c, pods: map[types.UID]*corev1.Pod{}, sets: map[types.UID]string{},
+		hand: map[types.UID]bool{}}
 }
 
 // byHand notes that the user is about to delete or evict the pod.
@@ -165,7 +166,8 @@ func specOf(cs *v1beta1.CloneSet) spec {
 	if err != nil {
 		panic(fmt.Sprintf("the script wrote a strategy that means nothing: %v", err))
 	}
-	return spec{generation: cs.Generation, replicas: replicas, maxUnavailable: limits.MaxUnavailable, maxSurge: limits.MaxSurge}
+	return spec{generation: cs.Generation, replicas: replicas, maxUnavailable: limits.MaxUnavailable,
+		maxSurge: limits.MaxSurge}
 }
 
 func versionOf(object client.Object) uint64 {

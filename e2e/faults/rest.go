@@ -12,15 +12,16 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 )
 
-// unrest says why a CloneSet is not at rest with these pods of it, or that its status says something else than the pods;
-// "" means all is well.
+// unrest says why a CloneSet is not at rest with these pods of it, or that its status says something else than the
+// pods; "" means all is well.
 func unrest(cs *v1beta1.CloneSet, pods []corev1.Pod) string {
 	var have counts.Counters
 	for i := range pods {
 		pod := &pods[i]
 		switch {
 		case !counts.Active(pod):
-			return fmt.Sprintf("pod %s is still there, phase %s, deletion asked for %v, finalizers %v", pod.Name, pod.Status.Phase, pod.DeletionTimestamp, pod.Finalizers)
+			return fmt.Sprintf("pod %s is still there, phase %s, deletion asked for %v, finalizers %v", pod.Name,
+				pod.Status.Phase, pod.DeletionTimestamp, pod.Finalizers)
 		case podset.SpecifiedDelete(pod):
 			return fmt.Sprintf("pod %s is still there, whose deletion was asked for", pod.Name)
 		case restarts(pod):
@@ -51,7 +52,8 @@ func unrest(cs *v1beta1.CloneSet, pods []corev1.Pod) string {
 		return fmt.Sprintf("%d pods are updated, want %d and the others kept", have.Updated, replicas-kept)
 	}
 	for _, c := range s.Conditions {
-		if (c.Type == v1beta1.ConditionReconciling || c.Type == v1beta1.ConditionStalled) && c.Status == corev1.ConditionTrue {
+		if (c.Type == v1beta1.ConditionReconciling || c.Type == v1beta1.ConditionStalled) &&
+			c.Status == corev1.ConditionTrue {
 			return fmt.Sprintf("condition %s: %s", c.Type, c.Message)
 		}
 	}

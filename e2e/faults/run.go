@@ -18,6 +18,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/apis/crds"
+	"github.com/flotilla-dev/flotilla/e2e/faultproxy"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 )
 
@@ -27,8 +28,8 @@ const (
 	longestEpisode  = 40 * time.Second
 )
 
-// quiet is how long nothing may be written after everything came to rest. Events of the last writes follow within a second, and on a
-// machine that stands still later: what writes at rest does so again and again.
+// quiet is how long nothing may be written after everything came to rest. Events of the last writes follow within a
+// second, and on a machine that stands still later: what writes at rest does so again and again.
 const (
 	quiet     = 3 * time.Second
 	aftermath = time.Second
@@ -42,7 +43,8 @@ const polling = 100 * time.Millisecond
 type runner struct {
 	options
 	client   client.WithWatch
-	proxy    *proxy
+	proxy    *faultproxy.Proxy
+	traffic  *traffic
 	child    *child
 	recorder *recorder
 	checker  *checker
@@ -69,8 +71,9 @@ func run(ctx context.Context, o options, cluster *fleet.Cluster, out io.Writer) 
 		r.summary.kills, r.summary.ends = max(0, r.child.kills-1), r.child.ends // the last kill is the end
 	}
 	if r.proxy != nil {
-		r.summary.faults = r.proxy.made()
-		r.summary.writes, _, _ = r.proxy.wrote()
+		r.summary.faults = r.proxy.Made()
+		err = errors.Join(err, r.proxy.Close())
+		r.summary.writes, _, _ = r.traffic.wrote()
 	}
 	if r.checker != nil {
 		r.summary.disruptions, r.summary.creations = r.checker.disruptions, r.checker.creations
@@ -81,7 +84,8 @@ func run(ctx context.Context, o options, cluster *fleet.Cluster, out io.Writer) 
 	return r.summary, err
 }
 
-// prepare makes the CloneSets, the recorder, the proxy and the child, and waits until all is at rest for the first time.
+// prepare makes the CloneSets, the recorder, the proxy and the child, and waits until all is at rest for the first
+// time.
 func (r *runner) prepare(ctx context.Context, cluster *fleet.Cluster) error {
 	const file = "apps.kruise.io_clonesets.yaml" // the child knows no other kind
 	data, err := fs.ReadFile(crds.FS, file)
@@ -106,21 +110,20 @@ func (r *runner) prepare(ctx context.Context, cluster *fleet.Cluster) error {
 	if err := r.recorder.start(ctx); err != nil {
 		return err
 	}
-	delivered := &deliveries{}
-	if r.proxy, err = newProxy(config, r.seed, delivered); err != nil {
-		return err
-	}
-	address, err := r.proxy.serve(ctx)
+	r.traffic = newTraffic()
+	r.proxy, err = faultproxy.New(ctx, "the child", config, faultproxy.Options{Seed: r.seed, Chances: chances(),
+		Observer: r.traffic.observer()})
 	if err != nil {
 		return err
 	}
-	r.checker = newChecker(func(version uint64, by time.Time) bool { return delivered.informed(version, by.Add(-r.late)) })
-	r.child = &child{server: address, broken: r.broken, log: &tail{}}
+	r.checker = newChecker(func(version uint64, by time.Time) bool { return r.traffic.delivered.informed(version, by.Add(-r.late)) })
+	r.child = &child{server: r.proxy.URL(), broken: r.broken, log: &tail{}}
 	for i, s := range scenes() {
 		if err := r.client.Create(ctx, s.build(int32(fewest+r.draw.IntN(r.most-fewest+1)))); err != nil {
 			return fmt.Errorf("create CloneSet %s: %w", s.name, err)
 		}
-		r.users = append(r.users, &user{client: r.client, recorder: r.recorder, scene: s, most: r.most, draw: rand.New(rand.NewPCG(r.seed, uint64(2+i)))})
+		r.users = append(r.users, &user{client: r.client, recorder: r.recorder, scene: s, most: r.most,
+			draw: rand.New(rand.NewPCG(r.seed, uint64(2+i)))})
 	}
 	if err := r.child.start(); err != nil {
 		return err
@@ -138,7 +141,7 @@ func (r *runner) episode(ctx context.Context) error {
 	length = min(length, max(r.length, time.Second))
 	stormy, stop := context.WithTimeout(ctx, length)
 	defer stop()
-	r.proxy.faulty(true)
+	r.setFaulty(true)
 	group, life := errgroup.WithContext(ctx)
 	// An error of one ends the others.
 	context.AfterFunc(life, stop)
@@ -149,18 +152,25 @@ func (r *runner) episode(ctx context.Context) error {
 	group.Go(func() error { r.storm(stormy, storm); return nil })
 	group.Go(func() error { return r.kill(stormy, killer) })
 	err := group.Wait()
-	r.proxy.faulty(false)
+	r.setFaulty(false)
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return err
 	}
 	took, err := r.settle(ctx, r.deadline)
 	r.summary.worst = max(r.summary.worst, took)
 	r.summary.episodes++
-	idle := r.proxy.paused()
+	idle := r.traffic.paused()
 	r.summary.idle = max(r.summary.idle, idle)
-	fmt.Fprintf(r.out, "episode %d: %.0f s of faults, at rest %.1f s after the watches (longest pause between writes %.1f s), %d kills so far, %d violations so far\n",
+	fmt.Fprintf(r.out, "episode %d: %.0f s of faults, at rest %.1f s after the watches (longest pause between writes "+
+		"%.1f s), %d kills so far, %d violations so far\n",
 		r.summary.episodes, length.Seconds(), took.Seconds(), idle.Seconds(), r.child.kills, len(r.summary.violations))
 	return err
+}
+
+// setFaulty turns faults on or off, and begins to measure pauses between writes.
+func (r *runner) setFaulty(on bool) {
+	r.proxy.SetFaulty(on)
+	r.traffic.restart()
 }
 
 // storm cuts watches and makes outages.
@@ -169,11 +179,11 @@ func (r *runner) storm(ctx context.Context, draw *rand.Rand) {
 	for pause(ctx, upTo(6*time.Second)) {
 		switch n := draw.IntN(10); {
 		case n < 4:
-			r.proxy.cutWatches(0)
+			r.proxy.CutWatches(0)
 		case n < 8:
-			r.proxy.cutWatches(upTo(4 * time.Second))
+			r.proxy.CutWatches(upTo(4 * time.Second))
 		default:
-			r.proxy.goOut(upTo(5 * time.Second))
+			r.proxy.BeginOutage(upTo(5 * time.Second))
 		}
 	}
 }
@@ -182,14 +192,14 @@ func (r *runner) storm(ctx context.Context, draw *rand.Rand) {
 func (r *runner) kill(ctx context.Context, draw *rand.Rand) error {
 	for pause(ctx, 2*time.Second+time.Duration(draw.Int64N(int64(12*time.Second)))) {
 		if draw.IntN(4) > 0 {
-			r.proxy.writing(ctx)
+			r.traffic.writing(ctx)
 			// Into the middle of a batch, which takes some 10 ms.
 			pause(ctx, time.Duration(draw.Int64N(int64(15*time.Millisecond))))
 		}
 		if err := r.child.kill(); err != nil {
 			return err
 		}
-		r.proxy.delivered.reset(time.Now())
+		r.traffic.delivered.reset(time.Now())
 		pause(ctx, time.Duration(draw.Int64N(int64(restartWithin))))
 		if err := r.child.start(); err != nil {
 			return err
@@ -205,7 +215,7 @@ func (r *runner) settle(ctx context.Context, deadline time.Duration) (time.Durat
 	if err != nil {
 		return 0, err
 	}
-	before, _, _ := r.proxy.wrote()
+	before, _, _ := r.traffic.wrote()
 	began, why := time.Now(), ""
 	err = wait.PollUntilContextTimeout(ctx, polling, deadline, true, func(ctx context.Context) (bool, error) {
 		if r.child.log.crashed() {
@@ -226,14 +236,14 @@ func (r *runner) settle(ctx context.Context, deadline time.Duration) (time.Durat
 		err = errNoRest
 	case err == nil:
 		r.wantQuiet(ctx)
-		r.known = r.proxy.watched()
+		r.known = r.proxy.Watched()
 	}
 	return took, errors.Join(err, r.check(ctx))
 }
 
 // sinceThen says what the child wrote since the number of its writes was before: whether it was at work, or waited.
 func (r *runner) sinceThen(before int) string {
-	now, last, what := r.proxy.wrote()
+	now, last, what := r.traffic.wrote()
 	return fmt.Sprintf("%d writes since then, the last %.1f s ago (%s)", now-before, time.Since(last).Seconds(), what)
 }
 
@@ -245,15 +255,15 @@ func notEnded(ctx context.Context, err error) error {
 	return err
 }
 
-// reconnect is how long client-go may take to watch again: its reflectors wait up to twice 30 s after many failures, and
-// forget them only after two minutes without one. The rest is for machines that do other things too.
+// reconnect is how long client-go may take to watch again: its reflectors wait up to twice 30 s after many failures,
+// and forget them only after two minutes without one. The rest is for machines that do other things too.
 const reconnect = 3 * time.Minute
 
 // watches waits until the child watches again what it watched at rest, and returns how long that took.
 func (r *runner) watches(ctx context.Context) (time.Duration, error) {
 	began, missing := time.Now(), ""
 	err := wait.PollUntilContextTimeout(ctx, polling, reconnect, true, func(context.Context) (bool, error) {
-		now := r.proxy.watched()
+		now := r.proxy.Watched()
 		for path := range r.known {
 			if !now[path] {
 				missing = path
@@ -275,7 +285,8 @@ var errNoRest = errors.New("the CloneSets do not come to rest")
 func (r *runner) unrest(ctx context.Context) (string, error) {
 	var sets v1beta1.CloneSetList
 	var pods corev1.PodList
-	if err := errors.Join(r.client.List(ctx, &sets, client.InNamespace(namespace)), r.client.List(ctx, &pods, client.InNamespace(namespace))); err != nil {
+	if err := errors.Join(r.client.List(ctx, &sets, client.InNamespace(namespace)),
+		r.client.List(ctx, &pods, client.InNamespace(namespace))); err != nil {
 		return "", fmt.Errorf("look whether all is at rest: %w", err)
 	}
 	for i := range sets.Items {
@@ -300,9 +311,9 @@ func (r *runner) wantQuiet(ctx context.Context) {
 	what := ""
 	for range looks {
 		pause(ctx, aftermath)
-		before, _, _ := r.proxy.wrote()
+		before, _, _ := r.traffic.wrote()
 		pause(ctx, quiet)
-		after, _, last := r.proxy.wrote()
+		after, _, last := r.traffic.wrote()
 		if after == before {
 			return
 		}
@@ -318,7 +329,7 @@ func (r *runner) check(ctx context.Context) error {
 	}
 	for _, o := range r.recorder.drain() {
 		if o.cause == byUs {
-			o.asked = r.proxy.asked.first(o.pod.name, o.at)
+			o.asked = r.traffic.asked.first(o.pod.name, o.at)
 		}
 		r.checker.take(o)
 	}

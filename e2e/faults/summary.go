@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/flotilla-dev/flotilla/e2e/faultproxy"
 )
 
 // summary is what a run was.
@@ -15,7 +17,7 @@ type summary struct {
 	episodes, kills, ends  int
 	changes, writes        int
 	disruptions, creations int
-	faults                 map[fault]int
+	faults                 map[faultproxy.Fault]int
 	// worst is the longest time to come to rest, blind the longest until all watches were back before that.
 	// idle is the longest pause between two writes before rest.
 	worst, blind, idle time.Duration
@@ -26,9 +28,11 @@ type summary struct {
 const mostStories = 5
 
 func (s *summary) write(out io.Writer) {
-	fmt.Fprintf(out, "\nseed %d: %d episodes, %d kills, %d ends of a child that could not start, %d changes by the user, %d writes of the controller\n", s.seed, s.episodes, s.kills, s.ends, s.changes, s.writes)
+	fmt.Fprintf(out, "\nseed %d: %d episodes, %d kills, %d ends of a child that could not start, %d changes by the "+
+		"user, %d writes of the controller\n", s.seed, s.episodes, s.kills, s.ends, s.changes, s.writes)
 	fmt.Fprintf(out, "checked: %d pods made unavailable by the controller, %d pods created\n", s.disruptions, s.creations)
-	fmt.Fprintf(out, "worst time to come to rest: %.1f s, after up to %.1f s that client-go took to watch again; longest pause between writes %.1f s\n", s.worst.Seconds(), s.blind.Seconds(), s.idle.Seconds())
+	fmt.Fprintf(out, "worst time to come to rest: %.1f s, after up to %.1f s that client-go took to watch again; "+
+		"longest pause between writes %.1f s\n", s.worst.Seconds(), s.blind.Seconds(), s.idle.Seconds())
 	for _, kind := range slices.Sorted(maps.Keys(s.faults)) {
 		fmt.Fprintf(out, "%6d  %s\n", s.faults[kind], kind)
 	}

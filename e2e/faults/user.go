@@ -50,7 +50,8 @@ func scenes() []scene {
 			PodUpdatePolicy: v1beta1.InPlaceIfPossiblePodUpdatePolicy, MaxUnavailable: new(number(1)), MaxSurge: new(number(2)),
 		}, []intstr.IntOrString{percent("30%"), percent("90%")}},
 		{"percent", v1beta1.RollingUpdateCloneSetStrategy{
-			PodUpdatePolicy: v1beta1.InPlaceIfPossiblePodUpdatePolicy, MaxUnavailable: new(percent("20%")), MaxSurge: new(percent("10%")),
+			PodUpdatePolicy: v1beta1.InPlaceIfPossiblePodUpdatePolicy, MaxUnavailable: new(percent("20%")),
+			MaxSurge: new(percent("10%")),
 		}, []intstr.IntOrString{percent("25%"), percent("60%"), percent("99%")}},
 	}
 }
@@ -95,7 +96,8 @@ func (u *user) play(ctx, life context.Context) error {
 		}
 		u.changes++
 	}
-	return u.patch(life, map[string]any{"updateStrategy": map[string]any{"rollingUpdate": map[string]any{"paused": false}}})
+	return u.patch(life,
+		map[string]any{"updateStrategy": map[string]any{"rollingUpdate": map[string]any{"paused": false}}})
 }
 
 // act does one thing.
@@ -105,7 +107,8 @@ func (u *user) act(ctx context.Context) error {
 	}
 	switch n := u.draw.IntN(100); {
 	case n < 30:
-		return u.patch(ctx, map[string]any{"template": map[string]any{"spec": map[string]any{"containers": containers(1 + u.draw.IntN(9))}}})
+		return u.patch(ctx,
+			map[string]any{"template": map[string]any{"spec": map[string]any{"containers": containers(1 + u.draw.IntN(9))}}})
 	case n < 48:
 		return u.patch(ctx, map[string]any{"replicas": fewest + u.draw.IntN(u.most-fewest+1)})
 	case n < 60:
@@ -139,7 +142,8 @@ func (u *user) patch(ctx context.Context, spec map[string]any) error {
 // eachOf does something to n pods drawn from those that are active.
 func (u *user) eachOf(ctx context.Context, n int, do func(context.Context, *corev1.Pod) error) error {
 	var list corev1.PodList
-	if err := u.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{labelApp: u.scene.name}); err != nil {
+	if err := u.client.List(ctx, &list, client.InNamespace(namespace),
+		client.MatchingLabels{labelApp: u.scene.name}); err != nil {
 		return err
 	}
 	u.draw.Shuffle(len(list.Items), func(i, j int) { list.Items[i], list.Items[j] = list.Items[j], list.Items[i] })
@@ -160,7 +164,8 @@ func (u *user) eachOf(ctx context.Context, n int, do func(context.Context, *core
 
 // doom asks the controller to delete a pod.
 func (u *user) doom(ctx context.Context, pod *corev1.Pod) error {
-	return u.client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:"true"}}}`, v1beta1.LabelSpecifiedDelete)))
+	return u.client.Patch(ctx, pod, client.RawPatch(types.MergePatchType,
+		fmt.Appendf(nil, `{"metadata":{"labels":{%q:"true"}}}`, v1beta1.LabelSpecifiedDelete)))
 }
 
 // remove deletes a pod by hand.
@@ -172,5 +177,6 @@ func (u *user) remove(ctx context.Context, pod *corev1.Pod) error {
 // evict ends a pod as a kubelet does that runs out of memory.
 func (u *user) evict(ctx context.Context, pod *corev1.Pod) error {
 	u.recorder.byHand(pod.UID)
-	return u.client.Status().Patch(ctx, pod, client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Failed","reason":"Evicted"}}`)))
+	return u.client.Status().Patch(ctx, pod, client.RawPatch(types.MergePatchType,
+		[]byte(`{"status":{"phase":"Failed","reason":"Evicted"}}`)))
 }

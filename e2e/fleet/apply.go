@@ -24,7 +24,8 @@ import (
 const fieldManager = "flotilla-fleet"
 
 // applyAll applies the objects, all of one cluster-scoped resource.
-func (c *Cluster) applyAll(ctx context.Context, resource schema.GroupVersionResource, objects []*unstructured.Unstructured) error {
+func (c *Cluster) applyAll(ctx context.Context, resource schema.GroupVersionResource,
+	objects []*unstructured.Unstructured) error {
 	client, err := dynamic.NewForConfig(c.admin)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", c.Name, err)
@@ -37,14 +38,15 @@ func (c *Cluster) applyAll(ctx context.Context, resource schema.GroupVersionReso
 	return nil
 }
 
-// applyObject applies the object. It tries for up to 4 min while the kind is not served yet, and while the API server says that it
-// did not get the request done in time: on a busy machine it takes half a minute and more to check the rules of a large definition.
-// To apply again what was applied after all changes nothing.
+// applyObject applies the object. It tries for up to 4 min while the kind is not served yet, and while the API server
+// says that it did not get the request done in time: on a busy machine it takes half a minute and more to check the
+// rules of a large definition. To apply again what was applied after all changes nothing.
 func applyObject(ctx context.Context, client dynamic.ResourceInterface, object *unstructured.Unstructured) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 4*time.Minute, true, func(ctx context.Context) (bool, error) {
 		_, last = client.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
-		if apierrors.IsNotFound(last) || meta.IsNoMatchError(last) || apierrors.IsTimeout(last) || apierrors.IsServerTimeout(last) || apierrors.IsTooManyRequests(last) {
+		if apierrors.IsNotFound(last) || meta.IsNoMatchError(last) || apierrors.IsTimeout(last) ||
+			apierrors.IsServerTimeout(last) || apierrors.IsTooManyRequests(last) {
 			return false, nil
 		}
 		return true, last

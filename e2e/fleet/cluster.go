@@ -33,8 +33,8 @@ func (c *Cluster) Kubeconfig() string {
 // RESTConfig returns an administrator's client configuration without client-side limits. The caller may change it.
 func (c *Cluster) RESTConfig() *rest.Config { return rest.CopyConfig(c.admin) }
 
-// WebhookAddress returns host:port on which a program of ours serves the cluster's API server. The CustomResourceDefinitions
-// that InstallCRDs applies name it.
+// WebhookAddress returns host:port on which a program of ours serves the cluster's API server. The
+// CustomResourceDefinitions that InstallCRDs applies name it.
 func (c *Cluster) WebhookAddress() string { return fmt.Sprintf("%s:%d", loopback, c.ports.Webhook) }
 
 // AuditLog returns the path of the audit log; the file exists if the fleet was started with Audit.
@@ -75,8 +75,8 @@ func (c *Cluster) StorageFolder() string { return c.stored() }
 // stored is the folder of etcd's data.
 func (c *Cluster) stored() string { return filepath.Join(c.dir(), "etcd") }
 
-// Start starts what does not run of the control plane, and returns when all of it works. A component that ends because another
-// one is not there yet, as may happen on a machine under load, is started again.
+// Start starts what does not run of the control plane, and returns when all of it works. A component that ends because
+// another one is not there yet, as may happen on a machine under load, is started again.
 func (c *Cluster) Start(ctx context.Context) error {
 	const attempts = 3
 	var err error

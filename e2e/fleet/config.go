@@ -18,7 +18,8 @@ import (
 const HubName = "hub"
 
 // Binaries are the programs that a fleet needs, by their file names in Config.Bin.
-var binaries = [...]string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok", "kwokctl"}
+var binaries = [...]string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok",
+	"kwokctl"}
 
 // Config says what a fleet consists of.
 type Config struct {
@@ -37,7 +38,8 @@ type Config struct {
 	Audit bool
 	// AuditPolicy is the path of an audit policy that replaces the built-in one. It implies Audit.
 	AuditPolicy string
-	// CertificateLife is how long the certificates live that a cluster's signer makes; 0 means a year. Renewal is watched with a short one.
+	// CertificateLife is how long the certificates live that a cluster's signer makes; 0 means a year. Renewal is watched
+	// with a short one.
 	CertificateLife time.Duration
 	// KeepQPSLimits leaves the client limits of the control plane's own components in force. Without it nothing is
 	// limited, which is what comparisons of speed need.
@@ -131,7 +133,8 @@ func CheckBinaries(dir string) error {
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("folder %q lacks %s; run `make setup`, or name a folder that has them", dir, strings.Join(missing, ", "))
+		return fmt.Errorf("folder %q lacks %s; run `make setup`, or name a folder that has them", dir,
+			strings.Join(missing, ", "))
 	}
 	return nil
 }
@@ -153,7 +156,8 @@ func FindBinaries() (string, error) {
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", fmt.Errorf("no .bin folder with %s here or above; run `make setup`, or set FLOTILLA_BIN", strings.Join(binaries[:], ", "))
+			return "", fmt.Errorf("no .bin folder with %s here or above; run `make setup`, or set FLOTILLA_BIN",
+				strings.Join(binaries[:], ", "))
 		}
 		dir = parent
 	}

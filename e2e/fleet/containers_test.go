@@ -24,7 +24,8 @@ func (t *podTest) terminated() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := t.pods.Patch(t.Context(), "p", types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+	if _, err := t.pods.Patch(t.Context(), "p", types.StrategicMergePatchType, patch, metav1.PatchOptions{},
+		"status"); err != nil {
 		t.Fatal(err)
 	}
 	after := t.until("restarted", func(pod *corev1.Pod) string {
@@ -33,7 +34,8 @@ func (t *podTest) terminated() {
 		}
 		return isReady(good)(pod)
 	})
-	if is := after.Status.ContainerStatuses[0]; is.RestartCount != 1 || is.ImageID != was.ImageID || is.State.Running == nil || after.UID != pod.UID {
+	if is := after.Status.ContainerStatuses[0]; is.RestartCount != 1 || is.ImageID != was.ImageID ||
+		is.State.Running == nil || after.UID != pod.UID {
 		t.Errorf("before %+v, after %+v", was, is)
 	}
 }
@@ -78,7 +80,8 @@ func (t *podTest) names() {
 func (t *podTest) setCPU(cpu string) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"spec":{"containers":[{"name":"web","resources":{"requests":{"cpu":%q}}}]}}`, cpu)
-	if _, err := t.pods.Patch(t.Context(), "p", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "resize"); err != nil {
+	if _, err := t.pods.Patch(t.Context(), "p", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{},
+		"resize"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -87,7 +90,8 @@ func (t *podTest) createWithCPU(policy corev1.ResourceResizeRestartPolicy) corev
 	t.Helper()
 	t.create(func(pod *corev1.Pod) {
 		c := &pod.Spec.Containers[0]
-		c.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("1Mi")}
+		c.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"),
+			corev1.ResourceMemory: resource.MustParse("1Mi")}
 		c.ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: policy}}
 	})
 	return t.until("Ready", hasCPU("100m")).Status.ContainerStatuses[0]
@@ -99,7 +103,8 @@ func hasCPU(cpu string) func(*corev1.Pod) string {
 			return wrong
 		}
 		status := pod.Status.ContainerStatuses[0]
-		if status.Resources == nil || status.Resources.Requests.Cpu().String() != cpu || status.AllocatedResources.Cpu().String() != cpu {
+		if status.Resources == nil || status.Resources.Requests.Cpu().String() != cpu ||
+			status.AllocatedResources.Cpu().String() != cpu {
 			return "it has not " + cpu
 		}
 		return ""
@@ -137,7 +142,8 @@ func (t *podTest) resizeRefused() {
 		}
 		return hasCPU("100m")(pod)
 	})
-	if is := pod.Status.ContainerStatuses[0]; is.ContainerID != was.ContainerID || condition(pod, corev1.PodResizePending).Reason != corev1.PodReasonInfeasible {
+	if is := pod.Status.ContainerStatuses[0]; is.ContainerID != was.ContainerID ||
+		condition(pod, corev1.PodResizePending).Reason != corev1.PodReasonInfeasible {
 		t.Errorf("before %+v, after %+v", was, pod.Status)
 	}
 	t.setCPU("100m")

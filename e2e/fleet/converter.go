@@ -27,10 +27,11 @@ import (
 // converterAnnotation names the program that converts the objects of a CustomResourceDefinition.
 const converterAnnotation = "topology.flotilla.dev/converter"
 
-// convertedHere returns a CustomResourceDefinition as the program that serves the cluster leaves it: it names WebhookAddress,
-// and the authority that is in the program's Secret. The program then has nothing to change, which would take the API server
-// seconds: it checks all rules of a definition anew.
-func (c *Cluster) convertedHere(ctx context.Context, crd *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// convertedHere returns a CustomResourceDefinition as the program that serves the cluster leaves it: it names
+// WebhookAddress, and the authority that is in the program's Secret. The program then has nothing to change, which
+// would take the API server seconds: it checks all rules of a definition anew.
+func (c *Cluster) convertedHere(ctx context.Context, crd *unstructured.Unstructured) (*unstructured.Unstructured,
+	error) {
 	if _, found, err := unstructured.NestedMap(crd.Object, "spec", "conversion", "webhook"); err != nil || !found {
 		return crd, err
 	}
@@ -60,7 +61,8 @@ func (c *Cluster) authority(ctx context.Context, secret string) ([]byte, error) 
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", c.Name, err)
 	}
-	if _, err := client.CoreV1().Namespaces().Apply(ctx, applycorev1.Namespace(topology.SystemNamespace), applied()); err != nil {
+	if _, err := client.CoreV1().Namespaces().Apply(ctx, applycorev1.Namespace(topology.SystemNamespace),
+		applied()); err != nil {
 		return nil, fmt.Errorf("apply namespace %s: %w", topology.SystemNamespace, err)
 	}
 	secrets := client.CoreV1().Secrets(topology.SystemNamespace)
@@ -70,7 +72,8 @@ func (c *Cluster) authority(ctx context.Context, secret string) ([]byte, error) 
 		if data, err = servingCertificate(secret); err != nil {
 			return nil, fmt.Errorf("make a certificate for %s: %w", secret, err)
 		}
-		have, err = secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secret}, Type: corev1.SecretTypeTLS, Data: data}, metav1.CreateOptions{})
+		have, err = secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secret},
+			Type: corev1.SecretTypeTLS, Data: data}, metav1.CreateOptions{})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("have Secret %s/%s: %w", topology.SystemNamespace, secret, err)
@@ -78,8 +81,8 @@ func (c *Cluster) authority(ctx context.Context, secret string) ([]byte, error) 
 	return have.Data["ca.crt"], nil
 }
 
-// servingCertificate returns the data of a Secret as our webhook servers keep it: an authority, and a certificate of it for
-// loopback, both valid for a year.
+// servingCertificate returns the data of a Secret as our webhook servers keep it: an authority, and a certificate of it
+// for loopback, both valid for a year.
 func servingCertificate(name string) (map[string][]byte, error) {
 	const keyBits = 2048
 	caKey, err := rsa.GenerateKey(rand.Reader, keyBits)
@@ -92,12 +95,14 @@ func servingCertificate(name string) (map[string][]byte, error) {
 	}
 	now := time.Now()
 	ca := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(-time.Hour),
+		NotAfter: now.AddDate(1, 0, 0),
 		KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true, IsCA: true,
 	}
 	leaf := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: ca.NotBefore, NotAfter: ca.NotAfter,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{net.ParseIP(loopback)},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		IPAddresses: []net.IP{net.ParseIP(loopback)},
 	}
 	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey)
 	if err != nil {
@@ -108,9 +113,11 @@ func servingCertificate(name string) (map[string][]byte, error) {
 		return nil, err
 	}
 	return map[string][]byte{
-		"ca.crt":                pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: caDER}),
-		"ca.key":                pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(caKey)}),
-		corev1.TLSCertKey:       pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leafDER}),
-		corev1.TLSPrivateKeyKey: pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}),
+		"ca.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: caDER}),
+		"ca.key": pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY",
+			Bytes: x509.MarshalPKCS1PrivateKey(caKey)}),
+		corev1.TLSCertKey: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leafDER}),
+		corev1.TLSPrivateKeyKey: pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY",
+			Bytes: x509.MarshalPKCS1PrivateKey(key)}),
 	}, nil
 }

@@ -16,10 +16,11 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// InstallCRDs gives the cluster every CustomResourceDefinition in the *.yaml files at the top of files and returns when all of
-// them are established and served. What the cluster has already is applied; what it does not have is stored as an API server leaves
-// it, without asking it: ApplyCRDs asks. Those whose objects a webhook converts name WebhookAddress: only there can a program of
-// ours serve a cluster of a fleet. While none does, requests for the version that is stored work, others fail.
+// InstallCRDs gives the cluster every CustomResourceDefinition in the *.yaml files at the top of files and returns when
+// all of them are established and served. What the cluster has already is applied; what it does not have is stored as
+// an API server leaves it, without asking it: ApplyCRDs asks. Those whose objects a webhook converts name
+// WebhookAddress: only there can a program of ours serve a cluster of a fleet. While none does, requests for the
+// version that is stored work, others fail.
 func (c *Cluster) InstallCRDs(ctx context.Context, files fs.FS) error {
 	return c.installCRDs(ctx, files, false)
 }
@@ -34,7 +35,8 @@ func (c *Cluster) installCRDs(ctx context.Context, files fs.FS, ask bool) error 
 	if err != nil {
 		return fmt.Errorf("install CRDs in %s: %w", c.Name, err)
 	}
-	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() != "CustomResourceDefinition" })
+	objects = slices.DeleteFunc(objects,
+		func(o *unstructured.Unstructured) bool { return o.GetKind() != "CustomResourceDefinition" })
 	var names []string
 	for i, object := range objects {
 		names = append(names, object.GetName())
@@ -51,7 +53,8 @@ func (c *Cluster) installCRDs(ctx context.Context, files fs.FS, ask bool) error 
 			return fmt.Errorf("install CRDs: %w", err)
 		}
 	}
-	if err := c.applyAll(ctx, apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"), objects); err != nil {
+	if err := c.applyAll(ctx, apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"),
+		objects); err != nil {
 		return fmt.Errorf("install CRDs: %w", err)
 	}
 	waitingFor := ""
@@ -78,7 +81,8 @@ func (c *Cluster) installCRDs(ctx context.Context, files fs.FS, ask bool) error 
 }
 
 // storeNew stores the definitions that the cluster does not have, and returns the others.
-func (c *Cluster) storeNew(ctx context.Context, client apiextensions.Interface, objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+func (c *Cluster) storeNew(ctx context.Context, client apiextensions.Interface,
+	objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	var others []*unstructured.Unstructured
 	for _, object := range objects {
 		_, err := client.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, object.GetName(), metav1.GetOptions{})
@@ -119,7 +123,8 @@ func notServed(client discovery.ServerResourcesInterface, crd *apiextensionsv1.C
 		if err != nil {
 			return fmt.Sprintf("%s is not served yet: %v", crd.Name, err)
 		}
-		if !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == crd.Spec.Names.Plural }) {
+		if !slices.ContainsFunc(list.APIResources,
+			func(r metav1.APIResource) bool { return r.Name == crd.Spec.Names.Plural }) {
 			return crd.Name + " is not served yet"
 		}
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 )
 
-// TestStoredDefinitions compares the definitions that are put into etcd with what an API server makes of the same ones when it is asked.
+// TestStoredDefinitions compares the definitions that are put into etcd with what an API server makes of the same ones
+// when it is asked.
 func TestStoredDefinitions(t *testing.T) {
 	f := fleet.ForTest(t, fleet.Config{Members: []fleet.ClusterSpec{{Name: "east", NoKubelets: true}}})
 	read := func(c *fleet.Cluster, install func() error) []apiextensionsv1.CustomResourceDefinition {
@@ -35,7 +36,8 @@ func TestStoredDefinitions(t *testing.T) {
 	stored := read(hub, func() error { return hub.InstallCRDs(t.Context(), crds.FS) })
 	applied := read(east, func() error { return east.ApplyCRDs(t.Context(), crds.FS) })
 	own := []cmp.Option{
-		cmpopts.IgnoreFields(metav1.ObjectMeta{}, "UID", "ResourceVersion", "CreationTimestamp", "ManagedFields", "Annotations"),
+		cmpopts.IgnoreFields(metav1.ObjectMeta{}, "UID", "ResourceVersion", "CreationTimestamp", "ManagedFields",
+			"Annotations"),
 		cmpopts.IgnoreFields(apiextensionsv1.CustomResourceDefinitionCondition{}, "LastTransitionTime"),
 		cmpopts.IgnoreTypes(apiextensionsv1.WebhookClientConfig{}), // each names its own cluster's
 	}

@@ -16,7 +16,7 @@
 // A test of one cluster alone sets NoHub and gives one member.
 //
 // Pods on the simulated nodes behave as a kubelet's do, see stages.yaml; these labels and annotations of a pod
-// steer it: LabelNeverReady, LabelNoResize, AnnotationStartFor, AnnotationRunFor, AnnotationExitCode. An image whose name
-// contains "does-not-exist" cannot be pulled; one whose tag ends with "-again" has the content of the tag before that.
-// A node with AnnotationKubelet has no kubelet.
+// steer it: LabelNeverReady, LabelNoResize, AnnotationStartFor, AnnotationRunFor, AnnotationExitCode. An image whose
+// name contains "does-not-exist" cannot be pulled; one whose tag ends with "-again" has the content of the tag before
+// that. A node with AnnotationKubelet has no kubelet.
 package fleet

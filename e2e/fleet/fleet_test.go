@@ -28,7 +28,8 @@ const ownerEnv = "FLEET_TEST_OWNER"
 
 func TestMain(m *testing.M) {
 	if bin := os.Getenv(ownerEnv); bin != "" {
-		f, err := fleet.Start(context.Background(), fleet.Config{Bin: bin, NoHub: true, Members: []fleet.ClusterSpec{{Name: "orphan"}}})
+		f, err := fleet.Start(context.Background(), fleet.Config{Bin: bin, NoHub: true,
+			Members: []fleet.ClusterSpec{{Name: "orphan"}}})
 		if err != nil {
 			fmt.Println(err)
 			os.Exit(1)
@@ -98,7 +99,8 @@ func TestParallelFleetsDoNotCollide(t *testing.T) {
 	if err != nil {
 		t.Fatalf("this test needs a real control plane: %v", err)
 	}
-	cfg := fleet.Config{Bin: bin, Audit: true, Members: []fleet.ClusterSpec{{Name: "east", Nodes: fleet.Nodes("east", "eu", []string{"a"}, 1)}}}
+	cfg := fleet.Config{Bin: bin, Audit: true, Members: []fleet.ClusterSpec{{Name: "east",
+		Nodes: fleet.Nodes("east", "eu", []string{"a"}, 1)}}}
 	var fleets [2]*fleet.Fleet
 	group, ctx := errgroup.WithContext(t.Context())
 	for i := range fleets {
@@ -202,12 +204,14 @@ func TestFleetEndsWithItsOwner(t *testing.T) {
 }
 
 func TestStoppedClusterGoesOnWhereItWas(t *testing.T) {
-	f := fleet.ForTest(t, fleet.Config{NoHub: true, Members: []fleet.ClusterSpec{{Name: "east", Nodes: fleet.Nodes("east", "eu", []string{"a"}, 1)}}})
+	f := fleet.ForTest(t, fleet.Config{NoHub: true,
+		Members: []fleet.ClusterSpec{{Name: "east", Nodes: fleet.Nodes("east", "eu", []string{"a"}, 1)}}})
 	east := f.Member("east")
 	pods := client(t, east).CoreV1().Pods("default")
 	create := func(name string) {
 		t.Helper()
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: good}}}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: good}}}}
 		if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +242,8 @@ func TestStoppedClusterGoesOnWhereItWas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if after.UID != before.UID || after.Status.ContainerStatuses[0].ContainerID != before.Status.ContainerStatuses[0].ContainerID {
+	if after.UID != before.UID ||
+		after.Status.ContainerStatuses[0].ContainerID != before.Status.ContainerStatuses[0].ContainerID {
 		t.Error("the pod was restarted with its control plane")
 	}
 	if err := pods.Delete(t.Context(), "before", metav1.DeleteOptions{}); err != nil {
@@ -255,7 +260,8 @@ func TestStoppedClusterGoesOnWhereItWas(t *testing.T) {
 func TestProgramsAreStoppedKilledAndRestarted(t *testing.T) {
 	f := fleet.ForTest(t, fleet.Config{NoHub: true})
 	script := filepath.Join(f.Dir, "program.sh")
-	if err := os.WriteFile(script, []byte("trap 'echo asked to end; exit 0' TERM\necho started\nwhile :; do sleep 0.05; done\n"), 0o700); err != nil {
+	if err := os.WriteFile(script,
+		[]byte("trap 'echo asked to end; exit 0' TERM\necho started\nwhile :; do sleep 0.05; done\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Run(fleet.Program{Name: "p", Path: "/bin/sh", Args: []string{"-c", ":"}}); err == nil {

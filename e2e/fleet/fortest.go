@@ -53,9 +53,11 @@ func ForTest(t TB, cfg Config) *Fleet {
 	return f
 }
 
-// Eventually returns once problem says nothing any more, and fails the test with its last words after the patience, which is to be
-// generous: machines may be busy. what names what is waited for, after is added to the failure, nil for nothing.
-func Eventually(t TB, patience time.Duration, what string, problem func(ctx context.Context) string, after func() string) {
+// Eventually returns once problem says nothing any more, and fails the test with its last words after the patience,
+// which is to be generous: machines may be busy. what names what is waited for, after is added to the failure, nil for
+// nothing.
+func Eventually(t TB, patience time.Duration, what string, problem func(ctx context.Context) string,
+	after func() string) {
 	t.Helper()
 	const between = 200 * time.Millisecond
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

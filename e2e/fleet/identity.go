@@ -68,7 +68,8 @@ func (c *Cluster) Identity(user string) (string, error) {
 	return path, nil
 }
 
-// clientCertificate returns a certificate and its key, both PEM, that authenticate the user for a month: a try-out may run for long.
+// clientCertificate returns a certificate and its key, both PEM, that authenticate the user for a month: a try-out may
+// run for long.
 func clientCertificate(ca tls.Certificate, user string) (certPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -144,7 +145,8 @@ func (f *Fleet) ApproverIdentity(ctx context.Context) (string, error) {
 
 // AgentIdentity returns a kubeconfig of the member for its own agent, with the rights that it needs.
 func (f *Fleet) AgentIdentity(ctx context.Context, member *Cluster) (string, error) {
-	rules := append(rights.Rules(), rule("apps.kruise.io", "*", write), rule("apps", "replicasets", write), rule("coordination.k8s.io", "leases", write))
+	rules := append(rights.Rules(), rule("apps.kruise.io", "*", write), rule("apps", "replicasets", write),
+		rule("coordination.k8s.io", "leases", write))
 	if err := member.grant(ctx, AgentUser, "", rules); err != nil {
 		return "", err
 	}
@@ -188,9 +190,9 @@ func applied() metav1.ApplyOptions {
 	return metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
 }
 
-// grant gives the user the rules: in namespace, or everywhere if that is empty, and returns when the API server goes by them. They
-// replace what was granted before. The roles' names are the fleet's own, since the approver of the hub writes those that are named
-// after members.
+// grant gives the user the rules: in namespace, or everywhere if that is empty, and returns when the API server goes by
+// them. They replace what was granted before. The roles' names are the fleet's own, since the approver of the hub
+// writes those that are named after members.
 func (c *Cluster) grant(ctx context.Context, user, namespace string, rules []rbacv1.PolicyRule) error {
 	client, err := kubernetes.NewForConfig(c.admin)
 	if err != nil {
@@ -219,9 +221,10 @@ func (c *Cluster) grant(ctx context.Context, user, namespace string, rules []rba
 	return c.awaitRights(ctx, client, user, namespace, rules)
 }
 
-// awaitRights returns when the API server allows the user the first of what each rule says: its authorizer learns of roles and bindings
-// by watches, a little later than they are written.
-func (c *Cluster) awaitRights(ctx context.Context, client kubernetes.Interface, user, namespace string, rules []rbacv1.PolicyRule) error {
+// awaitRights returns when the API server allows the user the first of what each rule says: its authorizer learns of
+// roles and bindings by watches, a little later than they are written.
+func (c *Cluster) awaitRights(ctx context.Context, client kubernetes.Interface, user, namespace string,
+	rules []rbacv1.PolicyRule) error {
 	const patience = 2 * time.Minute // milliseconds on a quiet machine
 	lacks := ""
 	err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
@@ -233,7 +236,8 @@ func (c *Cluster) awaitRights(ctx context.Context, client kubernetes.Interface, 
 			if names := rules[i].ResourceNames; len(names) > 0 {
 				question.Name = names[0]
 			}
-			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: question}}
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user,
+				ResourceAttributes: question}}
 			answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 			if err != nil {
 				return false, err
@@ -261,7 +265,8 @@ func policyRules(rules []rbacv1.PolicyRule) []*applyrbacv1.PolicyRuleApplyConfig
 }
 
 func rule(group, resources, verbs string) rbacv1.PolicyRule {
-	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: strings.Fields(resources), Verbs: strings.Fields(verbs)}
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: strings.Fields(resources),
+		Verbs: strings.Fields(verbs)}
 }
 
 const (
@@ -271,8 +276,11 @@ const (
 
 func hubRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		rule(topology.GroupVersion.Group, "memberclusters federationpolicies clusterfederationpolicies workloadplacements", write),
-		rule(topology.GroupVersion.Group, "memberclusters/status federationpolicies/status clusterfederationpolicies/status workloadplacements/status memberclusters/finalizers workloadplacements/finalizers", "get update patch"),
+		rule(topology.GroupVersion.Group, "memberclusters federationpolicies clusterfederationpolicies workloadplacements",
+			write),
+		rule(topology.GroupVersion.Group,
+			"memberclusters/status federationpolicies/status clusterfederationpolicies/status workloadplacements/status "+
+				"memberclusters/finalizers workloadplacements/finalizers", "get update patch"),
 		rule(work.GroupVersion.Group, "works", write+" deletecollection"),
 		rule(work.GroupVersion.Group, "works/status", "get update patch"),
 		// The hub sets a finalizer on the user's objects, and their status.
@@ -311,7 +319,8 @@ func (c *Cluster) ensureNamespace(ctx context.Context, name string) error {
 // conversionRule lets a program say in our CustomResourceDefinitions where their objects are converted.
 func conversionRule() rbacv1.PolicyRule {
 	ours := rule("apiextensions.k8s.io", "customresourcedefinitions", "patch")
-	ours.ResourceNames = []string{"clonesets.apps.kruise.io", "uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"}
+	ours.ResourceNames = []string{"clonesets.apps.kruise.io", "uniteddeployments.apps.kruise.io",
+		"workloadspreads.apps.kruise.io"}
 	return ours
 }
 

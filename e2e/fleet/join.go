@@ -19,15 +19,16 @@ import (
 // ApproverProgram is the name of the approver in Fleet.Programs.
 const ApproverProgram = "flotilla-approver"
 
-// RunApprover starts the approver of the hub program in folder bin, as a user of its own, and returns when it is ready. It approves
-// certificates and gives rights to members that came by Join, or by the verbs of flotilla.
+// RunApprover starts the approver of the hub program in folder bin, as a user of its own, and returns when it is ready.
+// It approves certificates and gives rights to members that came by Join, or by the verbs of flotilla.
 func (f *Fleet) RunApprover(ctx context.Context, bin string) error {
 	kubeconfig, err := f.ApproverIdentity(ctx)
 	if err != nil {
 		return err
 	}
 	// The verb comes first: its flags are not those of the hub.
-	return f.runVerb(ctx, ApproverProgram, filepath.Join(bin, HubProgram), "approver", []string{"--kubeconfig=" + kubeconfig})
+	return f.runVerb(ctx, ApproverProgram, filepath.Join(bin, HubProgram), "approver",
+		[]string{"--kubeconfig=" + kubeconfig})
 }
 
 // joiner returns an administrator's client that knows what joining needs.
@@ -43,8 +44,9 @@ func (c *Cluster) joiner() (client.Client, error) {
 	return made, nil
 }
 
-// Join makes the member one of the hub as people do: token, join, accept. Its agent of folder bin is started with a certificate
-// of the hub's own signer. The approver must run. A member that has joined is left as it is, and its agent is started.
+// Join makes the member one of the hub as people do: token, join, accept. Its agent of folder bin is started with a
+// certificate of the hub's own signer. The approver must run. A member that has joined is left as it is, and its agent
+// is started.
 func (f *Fleet) Join(ctx context.Context, bin string, member *Cluster) error {
 	hub, err := f.Hub().joiner()
 	if err != nil {
@@ -54,7 +56,8 @@ func (f *Fleet) Join(ctx context.Context, bin string, member *Cluster) error {
 	if err != nil {
 		return err
 	}
-	err = there.Get(ctx, client.ObjectKey{Namespace: topology.SystemNamespace, Name: topology.JoinSecret}, &corev1.Secret{})
+	err = there.Get(ctx, client.ObjectKey{Namespace: topology.SystemNamespace, Name: topology.JoinSecret},
+		&corev1.Secret{})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("look at %s: %w", member.Name, err)
 	}
@@ -64,7 +67,8 @@ func (f *Fleet) Join(ctx context.Context, bin string, member *Cluster) error {
 			return err
 		}
 		join := &credential.Join{
-			Name: member.Name, UID: token.UID, Token: token.Token, Expires: token.Expires, Server: f.Hub().admin.Host, CA: string(f.Hub().admin.CAData),
+			Name: member.Name, UID: token.UID, Token: token.Token, Expires: token.Expires, Server: f.Hub().admin.Host,
+			CA: string(f.Hub().admin.CAData),
 		}
 		if _, err := credential.Equip(ctx, there, join); err != nil {
 			return err
@@ -82,7 +86,8 @@ func (f *Fleet) Join(ctx context.Context, bin string, member *Cluster) error {
 		return true, last
 	})
 	if err != nil {
-		return fmt.Errorf("accept %s: %w (%w); the end of its agent's log (%s):\n%s", member.Name, err, last, f.LogFile(AgentName(member.Name)), f.LogTail(AgentName(member.Name), 5))
+		return fmt.Errorf("accept %s: %w (%w); the end of its agent's log (%s):\n%s", member.Name, err, last,
+			f.LogFile(AgentName(member.Name)), f.LogTail(AgentName(member.Name), 5))
 	}
 	return nil
 }

@@ -7,13 +7,14 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// TestKubeconfigsOfSeveralClusters holds that the files of several clusters can stand in one KUBECONFIG, each with its own
-// credentials.
+// TestKubeconfigsOfSeveralClusters holds that the files of several clusters can stand in one KUBECONFIG, each with its
+// own credentials.
 func TestKubeconfigsOfSeveralClusters(t *testing.T) {
 	rules := &clientcmd.ClientConfigLoadingRules{}
 	for _, name := range []string{"hub", "east"} {
 		path := filepath.Join(t.TempDir(), name)
-		if _, err := (&Cluster{Name: name}).writeKubeconfig(path, "admin", nil, []byte("certificate of "+name), []byte("key")); err != nil {
+		if _, err := (&Cluster{Name: name}).writeKubeconfig(path, "admin", nil, []byte("certificate of "+name),
+			[]byte("key")); err != nil {
 			t.Fatal(err)
 		}
 		rules.Precedence = append(rules.Precedence, path)

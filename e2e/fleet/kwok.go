@@ -26,7 +26,8 @@ type clusterPorts struct {
 const portsPerCluster = 7
 
 func portsFrom(p []int) clusterPorts {
-	return clusterPorts{APIServer: p[0], Etcd: p[1], EtcdPeer: p[2], ControllerManager: p[3], Scheduler: p[4], Kwok: p[5], Webhook: p[6]}
+	return clusterPorts{APIServer: p[0], Etcd: p[1], EtcdPeer: p[2], ControllerManager: p[3], Scheduler: p[4], Kwok: p[5],
+		Webhook: p[6]}
 }
 
 // kwokConfig returns the file that tells kwokctl everything about one cluster; nothing is left to its defaults that

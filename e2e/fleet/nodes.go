@@ -121,7 +121,8 @@ func (c *Cluster) usable(ctx context.Context, client kubernetes.Interface) error
 		return err
 	}
 	// Without it the admission of pods fails.
-	if _, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{}); err != nil {
+	if _, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default",
+		metav1.GetOptions{}); err != nil {
 		return err
 	}
 	if c.spec.NoKubelets {
@@ -148,7 +149,8 @@ func healthy(ctx context.Context, component string, port int) error {
 		DisableKeepAlives: true,
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // its certificate is its own
 	}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://%s:%d/healthz", loopback, port), http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://%s:%d/healthz", loopback, port),
+		http.NoBody)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,8 @@ func TestPods(t *testing.T) {
 	f := fleet.ForTest(t, fleet.Config{NoHub: true, Members: []fleet.ClusterSpec{{Name: "east", Nodes: []fleet.NodeSpec{
 		{Name: "free", Region: "eu", Zone: "a"},
 		{Name: "full", Zone: "full", Pods: 1},
-		{Name: "tainted", Zone: "tainted", Taints: []corev1.Taint{{Key: "only", Value: "others", Effect: corev1.TaintEffectNoSchedule}}},
+		{Name: "tainted", Zone: "tainted", Taints: []corev1.Taint{{Key: "only", Value: "others",
+			Effect: corev1.TaintEffectNoSchedule}}},
 	}}}})
 	c := client(t, f.Member("east"))
 	for _, test := range []struct {
@@ -52,7 +53,8 @@ func TestPods(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			ns, err := c.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "t-"}}, metav1.CreateOptions{})
+			ns, err := c.CoreV1().Namespaces().Create(t.Context(),
+				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "t-"}}, metav1.CreateOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -112,7 +114,8 @@ func (t *podTest) until(what string, check func(*corev1.Pod) string) *corev1.Pod
 func (t *podTest) setImage(image string) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"spec":{"containers":[{"name":"web","image":%q}]}}`, image)
-	if _, err := t.pods.Patch(t.Context(), "p", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := t.pods.Patch(t.Context(), "p", types.StrategicMergePatchType, []byte(patch),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -134,7 +137,8 @@ func isReady(image string) func(*corev1.Pod) string {
 			return "not Ready"
 		case pod.Status.ObservedGeneration != pod.Generation:
 			return "the status is of an older spec"
-		case len(pod.Status.ContainerStatuses) != 1 || pod.Status.ContainerStatuses[0].Image != image || !pod.Status.ContainerStatuses[0].Ready:
+		case len(pod.Status.ContainerStatuses) != 1 || pod.Status.ContainerStatuses[0].Image != image ||
+			!pod.Status.ContainerStatuses[0].Ready:
 			return "not ready with image " + image
 		}
 		return ""
@@ -146,7 +150,8 @@ func waitsForImage(pod *corev1.Pod) string {
 		pod.Status.ContainerStatuses[0].State.Waiting.Reason != "ImagePullBackOff" {
 		return "the container does not wait for its image"
 	}
-	if condition(pod, corev1.PodReady).Status != corev1.ConditionFalse || condition(pod, corev1.ContainersReady).Status != corev1.ConditionFalse {
+	if condition(pod, corev1.PodReady).Status != corev1.ConditionFalse ||
+		condition(pod, corev1.ContainersReady).Status != corev1.ConditionFalse {
 		return "it is not unready"
 	}
 	return ""
@@ -156,7 +161,8 @@ func (t *podTest) plain() {
 	t.create(nil)
 	pod := t.until("Ready", isReady(good))
 	status := pod.Status.ContainerStatuses[0]
-	if pod.Status.Phase != corev1.PodRunning || pod.Status.PodIP == "" || pod.Status.HostIP == "" || status.ContainerID == "" ||
+	if pod.Status.Phase != corev1.PodRunning || pod.Status.PodIP == "" || pod.Status.HostIP == "" ||
+		status.ContainerID == "" ||
 		status.ImageID == "" || status.RestartCount != 0 || status.State.Running == nil {
 		t.Errorf("a Ready pod's status lacks something: %+v", pod.Status)
 	}
@@ -175,7 +181,8 @@ func (t *podTest) startFor() {
 	const long = 2 * time.Second // times in a status are whole seconds
 	t.create(func(pod *corev1.Pod) { pod.Annotations = map[string]string{fleet.AnnotationStartFor: long.String()} })
 	pod := t.until("Ready", isReady(good))
-	if took := condition(pod, corev1.PodReady).LastTransitionTime.Sub(pod.CreationTimestamp.Time); took < long-time.Second {
+	if took := condition(pod,
+		corev1.PodReady).LastTransitionTime.Sub(pod.CreationTimestamp.Time); took < long-time.Second {
 		t.Errorf("Ready after %s", took)
 	}
 	t.setImage(better)
@@ -186,7 +193,8 @@ func (t *podTest) startFor() {
 		return ""
 	})
 	pod = t.until("restarted", isReady(better))
-	if took := condition(pod, corev1.PodReady).LastTransitionTime.Sub(condition(stopped, corev1.PodReady).LastTransitionTime.Time); took < long-time.Second {
+	if took := condition(pod, corev1.PodReady).LastTransitionTime.Sub(condition(stopped,
+		corev1.PodReady).LastTransitionTime.Time); took < long-time.Second {
 		t.Errorf("Ready again after %s", took)
 	}
 }
@@ -229,7 +237,8 @@ func (t *podTest) gate() {
 	set := func(status corev1.ConditionStatus) {
 		t.Helper()
 		patch := fmt.Sprintf(`{"status":{"conditions":[{"type":%q,"status":%q}]}}`, gate, status)
-		if _, err := t.pods.Patch(t.Context(), "p", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
+		if _, err := t.pods.Patch(t.Context(), "p", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{},
+			"status"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -284,7 +293,8 @@ func (t *podTest) badUpdate() {
 	pod := t.until("waiting", waitsForImage)
 	is := pod.Status.ContainerStatuses[0]
 	if pod.Status.Phase != corev1.PodRunning || is.Image != good || is.ImageID != before.ImageID {
-		t.Errorf("phase %s, image %s (%s); real kubelets keep Running and the old image", pod.Status.Phase, is.Image, is.ImageID)
+		t.Errorf("phase %s, image %s (%s); real kubelets keep Running and the old image", pod.Status.Phase, is.Image,
+			is.ImageID)
 	}
 	t.setImage(good)
 	after := t.until("recovered", isReady(good)).Status.ContainerStatuses[0]
@@ -296,12 +306,14 @@ func (t *podTest) badUpdate() {
 func (t *podTest) neverReady() {
 	t.create(func(pod *corev1.Pod) { pod.Labels = map[string]string{fleet.LabelNeverReady: "true"} })
 	t.until("running but not ready", func(pod *corev1.Pod) string {
-		if pod.Status.Phase != corev1.PodRunning || pod.Status.ContainerStatuses[0].Ready || condition(pod, corev1.PodReady).Status != corev1.ConditionFalse {
+		if pod.Status.Phase != corev1.PodRunning || pod.Status.ContainerStatuses[0].Ready ||
+			condition(pod, corev1.PodReady).Status != corev1.ConditionFalse {
 			return "it is not running and unready"
 		}
 		return ""
 	})
-	if _, err := t.pods.Patch(t.Context(), "p", types.MergePatchType, []byte(`{"metadata":{"labels":null}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := t.pods.Patch(t.Context(), "p", types.MergePatchType, []byte(`{"metadata":{"labels":null}}`),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	pod := t.until("ready without the label", isReady(good))
@@ -318,11 +330,13 @@ func (t *podTest) initContainers() {
 		}
 	})
 	pod := t.until("Ready", isReady(good))
-	if len(pod.Status.InitContainerStatuses) != 2 || pod.Status.InitContainerStatuses[0].State.Terminated == nil || pod.Status.InitContainerStatuses[1].State.Running == nil {
+	if len(pod.Status.InitContainerStatuses) != 2 || pod.Status.InitContainerStatuses[0].State.Terminated == nil ||
+		pod.Status.InitContainerStatuses[1].State.Running == nil {
 		t.Errorf("init containers: %+v", pod.Status.InitContainerStatuses)
 	}
 	patch := fmt.Sprintf(`{"spec":{"initContainers":[{"name":"side","image":%q}]}}`, better)
-	if _, err := t.pods.Patch(t.Context(), "p", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := t.pods.Patch(t.Context(), "p", types.StrategicMergePatchType, []byte(patch),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	pod = t.until("the sidecar restarted", func(pod *corev1.Pod) string {
@@ -339,14 +353,17 @@ func (t *podTest) initContainers() {
 func (t *podTest) badInit() {
 	t.create(func(pod *corev1.Pod) { pod.Spec.InitContainers = []corev1.Container{{Name: "once", Image: bad}} })
 	t.until("held by its init container", func(pod *corev1.Pod) string {
-		if len(pod.Status.InitContainerStatuses) == 0 || pod.Status.InitContainerStatuses[0].State.Waiting == nil || pod.Status.Phase != corev1.PodPending ||
-			condition(pod, corev1.PodInitialized).Status != corev1.ConditionFalse || pod.Status.ContainerStatuses[0].State.Waiting == nil {
+		if len(pod.Status.InitContainerStatuses) == 0 || pod.Status.InitContainerStatuses[0].State.Waiting == nil ||
+			pod.Status.Phase != corev1.PodPending ||
+			condition(pod, corev1.PodInitialized).Status != corev1.ConditionFalse ||
+			pod.Status.ContainerStatuses[0].State.Waiting == nil {
 			return "it does not wait"
 		}
 		return ""
 	})
 	patch := fmt.Sprintf(`{"spec":{"initContainers":[{"name":"once","image":%q}]}}`, good)
-	if _, err := t.pods.Patch(t.Context(), "p", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := t.pods.Patch(t.Context(), "p", types.StrategicMergePatchType, []byte(patch),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.until("recovered", isReady(good))
@@ -390,7 +407,8 @@ func (t *podTest) finalizer() {
 		}
 		return ""
 	})
-	if _, err := t.pods.Patch(t.Context(), "p", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := t.pods.Patch(t.Context(), "p", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t.T, "gone", func(ctx context.Context) string {
@@ -402,7 +420,8 @@ func (t *podTest) finalizer() {
 }
 
 func unschedulable(pod *corev1.Pod) string {
-	if c := condition(pod, corev1.PodScheduled); c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
+	if c := condition(pod, corev1.PodScheduled); c.Status != corev1.ConditionFalse ||
+		c.Reason != corev1.PodReasonUnschedulable {
 		return "it is not Unschedulable"
 	}
 	return ""

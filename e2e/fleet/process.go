@@ -106,7 +106,8 @@ func awaitVisible(pid int, dir string, ended <-chan struct{}) error {
 }
 
 // Change starts a program anew, in another way than it was started. The returned function starts it as before.
-func (f *Fleet) Change(ctx context.Context, name string, change func(*Program)) (undo func(context.Context) error, err error) {
+func (f *Fleet) Change(ctx context.Context, name string, change func(*Program)) (undo func(context.Context) error,
+	err error) {
 	before, err := f.program(name)
 	if err != nil {
 		return nil, err

@@ -43,7 +43,8 @@ func (f *Fleet) RunHub(ctx context.Context, bin string, args ...string) error {
 	if err != nil {
 		return err
 	}
-	return f.runServing(ctx, HubProgram, filepath.Join(bin, HubProgram), f.Hub(), append([]string{"--kubeconfig=" + kubeconfig}, args...))
+	return f.runServing(ctx, HubProgram, filepath.Join(bin, HubProgram), f.Hub(),
+		append([]string{"--kubeconfig=" + kubeconfig}, args...))
 }
 
 // RunHubOn is RunHub for a cluster that is not the hub of the fleet.
@@ -52,7 +53,8 @@ func (f *Fleet) RunHubOn(ctx context.Context, bin string, c *Cluster, args ...st
 	if err != nil {
 		return err
 	}
-	return f.runServing(ctx, HubProgram, filepath.Join(bin, HubProgram), c, append([]string{"--kubeconfig=" + kubeconfig}, args...))
+	return f.runServing(ctx, HubProgram, filepath.Join(bin, HubProgram), c,
+		append([]string{"--kubeconfig=" + kubeconfig}, args...))
 }
 
 // RunAgent starts the agent program of folder bin for the member, with identities of its own on the member and on the
@@ -95,7 +97,8 @@ func (c *Cluster) Accept(ctx context.Context, member string) error {
 	return nil
 }
 
-// WaitMembersReady returns when every member is Ready on the hub, or after patience with an error that says which is not.
+// WaitMembersReady returns when every member is Ready on the hub, or after patience with an error that says which is
+// not.
 func (f *Fleet) WaitMembersReady(ctx context.Context, patience time.Duration) error {
 	client, err := dynamic.NewForConfig(f.Hub().admin)
 	if err != nil {
@@ -157,7 +160,8 @@ func (f *Fleet) addressOf(name, flag string) (string, error) {
 
 // runServing starts a program of ours that serves the cluster's API server.
 func (f *Fleet) runServing(ctx context.Context, name, path string, serves *Cluster, args []string) error {
-	return f.runOurs(ctx, name, path, append([]string{webhookFlag + serves.WebhookAddress(), webhookURLFlag + "https://" + serves.WebhookAddress()}, args...))
+	return f.runOurs(ctx, name, path, append([]string{webhookFlag + serves.WebhookAddress(), webhookURLFlag + "https://" +
+		serves.WebhookAddress()}, args...))
 }
 
 // runOurs starts a program of ours on its own ports, unless it runs, and waits until it is ready.
@@ -219,7 +223,8 @@ func (f *Fleet) WaitReady(ctx context.Context, name string) error {
 		return response.StatusCode == http.StatusOK, nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait until %s is ready: %w; the end of its log (%s):\n%s", name, err, f.LogFile(name), f.LogTail(name, 10))
+		return fmt.Errorf("wait until %s is ready: %w; the end of its log (%s):\n%s", name, err, f.LogFile(name),
+			f.LogTail(name, 10))
 	}
 	return nil
 }

@@ -19,9 +19,10 @@ import (
 // storedDefinitions is where an API server keeps CustomResourceDefinitions in etcd.
 const storedDefinitions = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
 
-// store puts a CustomResourceDefinition that the API server does not have into etcd, as the API server itself leaves it: accepted and established.
-// By its API that takes seconds of CPU for each large definition, because all of its rules are checked three times on the way. The
-// definitions are the same in every cluster of every fleet, and apis/crds has them checked by an API server.
+// store puts a CustomResourceDefinition that the API server does not have into etcd, as the API server itself leaves
+// it: accepted and established. By its API that takes seconds of CPU for each large definition, because all of its
+// rules are checked three times on the way. The definitions are the same in every cluster of every fleet, and apis/crds
+// has them checked by an API server.
 func (c *Cluster) store(ctx context.Context, object *unstructured.Unstructured) error {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, crd); err != nil {
@@ -30,8 +31,10 @@ func (c *Cluster) store(ctx context.Context, object *unstructured.Unstructured) 
 	now := metav1.NewTime(time.Now())
 	crd.UID, crd.CreationTimestamp, crd.Generation = uuid.NewUUID(), now, 1
 	crd.Status = apiextensionsv1.CustomResourceDefinitionStatus{AcceptedNames: crd.Spec.Names, Conditions: []apiextensionsv1.CustomResourceDefinitionCondition{
-		{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue, LastTransitionTime: now, Reason: "NoConflicts", Message: "no conflicts found"},
-		{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue, LastTransitionTime: now, Reason: "InitialNamesAccepted", Message: "the initial names have been accepted"},
+		{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue, LastTransitionTime: now,
+			Reason: "NoConflicts", Message: "no conflicts found"},
+		{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue, LastTransitionTime: now,
+			Reason: "InitialNamesAccepted", Message: "the initial names have been accepted"},
 	}}
 	for _, version := range crd.Spec.Versions {
 		if version.Storage {
@@ -57,7 +60,8 @@ func (c *Cluster) put(ctx context.Context, key string, value []byte) error {
 	if err != nil {
 		return err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("http://%s:%d/v3/kv/put", loopback, c.ports.Etcd), bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost,
+		fmt.Sprintf("http://%s:%d/v3/kv/put", loopback, c.ports.Etcd), bytes.NewReader(body))
 	if err != nil {
 		return err
 	}

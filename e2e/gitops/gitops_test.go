@@ -62,7 +62,8 @@ func TestHealth(t *testing.T) {
 	RegisterTestingT(t)
 	log.SetLogger(logr.Discard())
 	ctx := t.Context()
-	h, err := harness.Start(ctx, harness.Options{Members: harness.ThreeMembers(), Progress: func(step string) { t.Log("fleet:", step) }})
+	h, err := harness.Start(ctx, harness.Options{Members: harness.ThreeMembers(),
+		Progress: func(step string) { t.Log("fleet:", step) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,10 +73,12 @@ func TestHealth(t *testing.T) {
 		}
 	})
 	s := &story{T: t, ctx: ctx, h: h, want: rows(t), seen: map[string]bool{}}
-	h.Hub.Apply(ctx, namespace, policy("everywhere", "east, south, west", "everywhere"), policy("nowhere", "atlantis", "nowhere"))
+	h.Hub.Apply(ctx, namespace, policy("everywhere", "east, south, west", "everywhere"),
+		policy("nowhere", "atlantis", "nowhere"))
 	for _, kind := range []workload{
 		{harness.CloneSet(ns, "api"), cloneSet, "/spec/template", "/spec/updateStrategy/rollingUpdate"},
-		{harness.UnitedDeployment(ns, "web"), unitedDeployment, "/spec/template/cloneSetTemplate/spec/template", "/spec/updateStrategy/manualUpdate"},
+		{harness.UnitedDeployment(ns, "web"), unitedDeployment, "/spec/template/cloneSetTemplate/spec/template",
+			"/spec/updateStrategy/manualUpdate"},
 	} {
 		s.phases(kind)
 	}
@@ -86,8 +89,8 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// workload is a kind in the test: its object, its manifest with a name, labels and a pod label, and where its pod template and what
-// steers its update stand in it.
+// workload is a kind in the test: its object, its manifest with a name, labels and a pod label, and where its pod
+// template and what steers its update stand in it.
 type workload struct {
 	harness.Workload
 	manifest           func(name, where string, podLabel string) string
@@ -108,8 +111,10 @@ func (s *story) phases(w workload) {
 	s.patch(w, `[{"op": "replace", "path": "`+label+`", "value": "false"}]`)
 	h.ExpectAtRest(ctx, w.Workload, replicas)
 	s.phase(w, atRest, ready)
-	s.edited(w, "nobody has looked at it yet", func(object *unstructured.Unstructured) { unstructured.RemoveNestedField(object.Object, "status") })
-	s.edited(w, "a change is not seen yet", func(object *unstructured.Unstructured) { object.SetGeneration(object.GetGeneration() + 1) })
+	s.edited(w, "nobody has looked at it yet",
+		func(object *unstructured.Unstructured) { unstructured.RemoveNestedField(object.Object, "status") })
+	s.edited(w, "a change is not seen yet",
+		func(object *unstructured.Unstructured) { object.SetGeneration(object.GetGeneration() + 1) })
 	s.appliedAgain(w)
 
 	s.patch(w, hold(w, `5`), `[{"op": "replace", "path": "`+w.template+`/spec/containers/0/image", "value": "main:2"}]`)
@@ -132,7 +137,8 @@ func (s *story) phases(w workload) {
 
 	s.patch(w, `[{"op": "replace", "path": "`+label+`", "value": "true"}]`)
 	s.phase(w, "an update is under way", func(object *unstructured.Unstructured) bool {
-		return observed(object) && number(object, "status", "updatedReplicas") > 0 && condition(object, "Ready").Status == metav1.ConditionFalse
+		return observed(object) && number(object, "status", "updatedReplicas") > 0 &&
+			condition(object, "Ready").Status == metav1.ConditionFalse
 	})
 	if w.Kind == "CloneSet" {
 		s.patch(w, `[{"op": "add", "path": "/spec/progressDeadlineSeconds", "value": 2}]`)
@@ -168,7 +174,8 @@ func (s *story) phases(w workload) {
 		}
 	}
 	h.Kubectl(ctx, "-n", ns, "delete", w.String(), "--wait=false")
-	s.phase(w, "it is being deleted", func(object *unstructured.Unstructured) bool { return object.GetDeletionTimestamp() != nil })
+	s.phase(w, "it is being deleted",
+		func(object *unstructured.Unstructured) bool { return object.GetDeletionTimestamp() != nil })
 }
 
 // hold is a patch that holds pods back: of a CloneSet as many as that, of a UnitedDeployment those of its one subset.
@@ -179,8 +186,9 @@ func hold(w workload, pods string) string {
 	return `[{"op": "add", "path": "/spec/updateStrategy", "value": {"type": "Manual", "manualUpdate": {"partitions": {"all": ` + pods + `}}}}]`
 }
 
-// phase waits until the object on the hub is in the phase, and compares what the tools say with its row: of the object as v1beta1 and as
-// v1alpha1. Then it holds what they say of the members' objects against the pods there (members_test.go).
+// phase waits until the object on the hub is in the phase, and compares what the tools say with its row: of the object
+// as v1beta1 and as v1alpha1. Then it holds what they say of the members' objects against the pods there
+// (members_test.go).
 func (s *story) phase(w workload, name string, is func(*unstructured.Unstructured) bool) {
 	s.Helper()
 	var object *unstructured.Unstructured
@@ -199,7 +207,8 @@ func (s *story) phase(w workload, name string, is func(*unstructured.Unstructure
 	s.inMembers(w, name)
 }
 
-// edited asks the tools about the hub's object, and those of members, with a change that stands in no API server long enough to be read there.
+// edited asks the tools about the hub's object, and those of members, with a change that stands in no API server long
+// enough to be read there.
 func (s *story) edited(w workload, name string, edit func(*unstructured.Unstructured)) {
 	s.Helper()
 	object, err := s.h.Hub.Get(s.ctx, w.Workload)
@@ -215,7 +224,8 @@ func (s *story) edited(w workload, name string, edit func(*unstructured.Unstruct
 		}
 		edit(in)
 		v := s.ask(in)[0]
-		if have, row := []string{v.KStatus.Status, v.Ours.Status}, s.want[w.Kind+" "+name]; have[0] != row[0] || have[1] != row[3] {
+		if have, row := []string{v.KStatus.Status, v.Ours.Status}, s.want[w.Kind+" "+name]; have[0] != row[0] ||
+			have[1] != row[3] {
 			s.Errorf("%s %s, in %s: kstatus and our check say %v, the page says %v", w.Kind, name, member, have, row)
 		}
 	}
@@ -232,7 +242,8 @@ func (s *story) compare(w workload, phase string, object *unstructured.Unstructu
 	s.seen[row] = true
 	older := s.older(object)
 	verdicts := s.ask(object, older)
-	have := []string{verdicts[0].KStatus.Status, verdicts[0].Builtin.Status, verdicts[1].Builtin.Status, verdicts[0].Ours.Status}
+	have := []string{verdicts[0].KStatus.Status, verdicts[0].Builtin.Status, verdicts[1].Builtin.Status,
+		verdicts[0].Ours.Status}
 	for i := range have {
 		if have[i] == "" {
 			have[i] = "none"
@@ -253,7 +264,8 @@ func (s *story) compare(w workload, phase string, object *unstructured.Unstructu
 func (s *story) older(object *unstructured.Unstructured) *unstructured.Unstructured {
 	s.Helper()
 	older := &unstructured.Unstructured{}
-	older.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: object.GetKind()})
+	older.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1",
+		Kind: object.GetKind()})
 	if err := s.h.Hub.Client.Get(s.ctx, client.ObjectKeyFromObject(object), older); err != nil {
 		s.Fatal(err)
 	}
@@ -279,7 +291,8 @@ func (s *story) ask(objects ...*unstructured.Unstructured) []verdict {
 			s.Fatal(err)
 		}
 	}
-	cmd := exec.CommandContext(s.ctx, filepath.Join(bin, judge), "-argocd-cm", filepath.Join(root, "integrations", "argocd", "argocd-cm.yaml"))
+	cmd := exec.CommandContext(s.ctx, filepath.Join(bin, judge), "-argocd-cm",
+		filepath.Join(root, "integrations", "argocd", "argocd-cm.yaml"))
 	cmd.Stdin, cmd.Stderr = &in, &problems
 	out, err := cmd.Output()
 	if err != nil {
@@ -315,7 +328,8 @@ func (s *story) appliedAgain(w workload) {
 			s.Fatal(err)
 		}
 		object.SetResourceVersion("")
-		object.SetManagedFields(slices.DeleteFunc(object.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Subresource == "status" }))
+		object.SetManagedFields(slices.DeleteFunc(object.GetManagedFields(),
+			func(e metav1.ManagedFieldsEntry) bool { return e.Subresource == "status" }))
 		unstructured.RemoveNestedField(object.Object, "status")
 		return object.Object
 	}

@@ -26,8 +26,8 @@ type truth struct {
 	paused, going, nobody bool // nobody: the member has no such object
 }
 
-// inMembers holds what the tools say of the members' objects against the pods there. A phase of the hub's object is not one of theirs: each has
-// its share of the limits, and waits, runs or is done by it.
+// inMembers holds what the tools say of the members' objects against the pods there. A phase of the hub's object is not
+// one of theirs: each has its share of the limits, and waits, runs or is done by it.
 func (s *story) inMembers(w workload, phase string) {
 	s.Helper()
 	for _, member := range s.h.MemberNames() {
@@ -41,7 +41,8 @@ func (s *story) inMembers(w workload, phase string) {
 				return fmt.Sprintf("%s\n%+v\n%+v\n%v", wrong, now, v, object.Object["status"]), nil
 			}
 			return "", nil
-		}).WithTimeout(harness.Patience).WithPolling(100*time.Millisecond).Should(BeEmpty(), "%s: %s, in %s", w, phase, member)
+		}).WithTimeout(harness.Patience).WithPolling(100*time.Millisecond).Should(BeEmpty(), "%s: %s, in %s", w, phase,
+			member)
 	}
 }
 
@@ -68,7 +69,8 @@ func (t truth) contradicts(kind string, v verdict) string {
 	return ""
 }
 
-// truthIn counts the pods of a member's workload. A pod is updated if it is what the template says: its image, and the label that the phases change.
+// truthIn counts the pods of a member's workload. A pod is updated if it is what the template says: its image, and the
+// label that the phases change.
 func (s *story) truthIn(ctx context.Context, w workload, member string) (truth, *unstructured.Unstructured, error) {
 	object, err := s.h.Members[member].Get(ctx, w.Workload)
 	if apierrors.IsNotFound(err) {
@@ -96,7 +98,8 @@ func (s *story) truthIn(ctx context.Context, w workload, member string) (truth, 
 	label, _, _ := unstructured.NestedString(template, "metadata", "labels", stuck)
 	containers, _, _ := unstructured.NestedSlice(template, "spec", "containers")
 	pods := &corev1.PodList{}
-	if err := s.h.Members[member].Client.List(ctx, pods, client.InNamespace(ns), client.MatchingLabels{"app": w.Name}); err != nil {
+	if err := s.h.Members[member].Client.List(ctx, pods, client.InNamespace(ns),
+		client.MatchingLabels{"app": w.Name}); err != nil {
 		return truth{}, nil, err
 	}
 	for i := range pods.Items {
@@ -108,14 +111,18 @@ func (s *story) truthIn(ctx context.Context, w workload, member string) (truth, 
 		if p.Labels[stuck] == label && p.Spec.Containers[0].Image == containers[0].(map[string]any)["image"] {
 			t.updated++
 		}
-		if slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue }) {
+		if slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady &&
+				c.Status == corev1.ConditionTrue
+		}) {
 			t.ready++
 		}
 	}
 	return t, object, nil
 }
 
-// pausedByHub tells whether the hub lends a member's UnitedDeployment nothing: then it waits, as one that is paused. It is told in an annotation.
+// pausedByHub tells whether the hub lends a member's UnitedDeployment nothing: then it waits, as one that is paused. It
+// is told in an annotation.
 func pausedByHub(object *unstructured.Unstructured) (bool, error) {
 	text := object.GetAnnotations()[topology.AnnotationSubsetLimits]
 	if text == "" {

@@ -17,8 +17,8 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/explain"
 )
 
-// answers looks at every number that the hub ever places, also at those that stand for a moment only, and keeps those without an
-// answer to the question why.
+// answers looks at every number that the hub ever places, also at those that stand for a moment only, and keeps those
+// without an answer to the question why.
 type answers struct {
 	mu      sync.Mutex
 	looked  int
@@ -36,7 +36,8 @@ func (a *answers) follow(ctx context.Context, hub client.WithWatch) {
 		for i := range list.Items {
 			a.look(&list.Items[i])
 		}
-		stream, err := hub.Watch(ctx, &topology.WorkloadPlacementList{}, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
+		stream, err := hub.Watch(ctx, &topology.WorkloadPlacementList{},
+			&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
 		if err != nil {
 			return false, nil
 		}
@@ -62,8 +63,8 @@ func (a *answers) look(p *topology.WorkloadPlacement) {
 	}
 }
 
-// EverUnexplained returns the numbers that the hub placed since the last call, if only for a moment, and that had no answer to the
-// question why; empty if all had. looked is how many numbers were looked at since the start.
+// EverUnexplained returns the numbers that the hub placed since the last call, if only for a moment, and that had no
+// answer to the question why; empty if all had. looked is how many numbers were looked at since the start.
 func (h *Harness) EverUnexplained() (without string, looked int) {
 	h.answers.mu.Lock()
 	defer h.answers.mu.Unlock()

@@ -15,13 +15,16 @@ import (
 // clockVariable names the file by which a program that was built for that has a wrong clock (cmd/internal/clocks).
 const clockVariable = "FLOTILLA_CLOCK_FILE"
 
-// WrongClock starts the agent of a member anew with a clock that is wrong by so much. The returned function starts it as before.
-func (h *Harness) WrongClock(ctx context.Context, member string, by time.Duration) (undo func(context.Context) error, err error) {
+// WrongClock starts the agent of a member anew with a clock that is wrong by so much. The returned function starts it
+// as before.
+func (h *Harness) WrongClock(ctx context.Context, member string, by time.Duration) (undo func(context.Context) error,
+	err error) {
 	dir := filepath.Join(h.Fleet.Dir, "wrong-clocks")
 	path := filepath.Join(dir, fleet.AgentProgram)
 	if _, err := os.Stat(path); err != nil {
 		// As make builds them, so that only what the tag changes is compiled again.
-		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-tags=flotilla_clocks", "-o", path, "github.com/flotilla-dev/flotilla/cmd/"+fleet.AgentProgram)
+		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-tags=flotilla_clocks", "-o", path,
+			"github.com/flotilla-dev/flotilla/cmd/"+fleet.AgentProgram)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if output, err := cmd.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("build the agent with a wrong clock: %w\n%s", err, output)

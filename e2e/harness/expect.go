@@ -18,8 +18,9 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
-// Namespace makes a federated namespace on the hub that goes after the spec, with all that was placed from it. Its workloads go
-// first: the namespace controller lets 5 s pass before it deletes anything, and the next spec would wait for that.
+// Namespace makes a federated namespace on the hub that goes after the spec, with all that was placed from it. Its
+// workloads go first: the namespace controller lets 5 s pass before it deletes anything, and the next spec would wait
+// for that.
 func (h *Harness) Namespace(ctx context.Context, name string) string {
 	return h.Hub.namespace(ctx, federatedNamespace(name))
 }
@@ -51,10 +52,13 @@ func eventually(ctx context.Context, what string, problem func(context.Context) 
 	}).WithTimeout(Patience).WithPolling(polling).Should(gomega.Succeed(), what)
 }
 
-// ExpectAtRest waits until the workload on the hub is Ready with this number of replicas, and every counter of its status
-// is the sum of the members' pods.
+// ExpectAtRest waits until the workload on the hub is Ready with this number of replicas, and every counter of its
+// status is the sum of the members' pods.
 func (h *Harness) ExpectAtRest(ctx context.Context, w Workload, replicas int) {
-	eventually(ctx, w.Sentence()+" at rest", func(ctx context.Context) (string, error) { return h.settled(ctx, h.Hub, w, replicas) })
+	eventually(ctx, w.Sentence()+" at rest", func(ctx context.Context) (string,
+		error) {
+		return h.settled(ctx, h.Hub, w, replicas)
+	})
 }
 
 // ExpectAtRestIn is ExpectAtRest for an object of a member.
@@ -135,7 +139,8 @@ func (h *Harness) ExpectTold(ctx context.Context, w Workload, condition metav1.C
 }
 
 // ExpectToldOf is ExpectTold for any object of the hub, by kind and name as kubectl takes them.
-func (h *Harness) ExpectToldOf(ctx context.Context, object *unstructured.Unstructured, condition metav1.Condition, words ...string) {
+func (h *Harness) ExpectToldOf(ctx context.Context, object *unstructured.Unstructured, condition metav1.Condition,
+	words ...string) {
 	eventually(ctx, "what is told of "+object.GetKind()+" "+object.GetName(), func(ctx context.Context) (string, error) {
 		if err := h.Hub.Client.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return "", err
@@ -165,7 +170,8 @@ func told(object *unstructured.Unstructured, want metav1.Condition, words []stri
 	}
 	have := conditions[i]
 	if have.Status != want.Status || want.Reason != "" && have.Reason != want.Reason {
-		return fmt.Sprintf("condition %s is %s %s %q, want %s %s", have.Type, have.Status, have.Reason, have.Message, want.Status, want.Reason), nil
+		return fmt.Sprintf("condition %s is %s %s %q, want %s %s", have.Type, have.Status, have.Reason, have.Message,
+			want.Status, want.Reason), nil
 	}
 	for _, word := range words {
 		if !strings.Contains(have.Message, word) {
@@ -205,7 +211,8 @@ func (h *Harness) ExpectGone(ctx context.Context, w Workload) {
 
 // owned names the first workload of a namespace of the member, of any kind that Works and their children have.
 func (c *Cluster) owned(ctx context.Context, namespace string) (string, error) {
-	for _, kind := range []string{"apps.kruise.io/v1beta1/UnitedDeployment", "apps.kruise.io/v1beta1/CloneSet", "apps/v1/Deployment", "apps/v1/ReplicaSet", "apps/v1/StatefulSet"} {
+	for _, kind := range []string{"apps.kruise.io/v1beta1/UnitedDeployment", "apps.kruise.io/v1beta1/CloneSet",
+		"apps/v1/Deployment", "apps/v1/ReplicaSet", "apps/v1/StatefulSet"} {
 		at := strings.LastIndex(kind, "/")
 		list := &unstructured.UnstructuredList{}
 		list.SetAPIVersion(kind[:at])
@@ -220,7 +227,8 @@ func (c *Cluster) owned(ctx context.Context, namespace string) (string, error) {
 	return "", nil
 }
 
-// AtRest says in what the workload on the hub is not at rest with this number of replicas, as ExpectAtRest wants it; "" if it is.
+// AtRest says in what the workload on the hub is not at rest with this number of replicas, as ExpectAtRest wants it; ""
+// if it is.
 func (h *Harness) AtRest(ctx context.Context, w Workload, replicas int) (string, error) {
 	return h.settled(ctx, h.Hub, w, replicas)
 }

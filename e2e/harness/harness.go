@@ -46,8 +46,8 @@ type Options struct {
 	Before func(context.Context, *Harness) error
 }
 
-// ThreeMembers are the members of the try-out: east with zones a and b, west with b and c, south with c and d; two nodes
-// in each zone.
+// ThreeMembers are the members of the try-out: east with zones a and b, west with b and c, south with c and d; two
+// nodes in each zone.
 func ThreeMembers() []fleet.ClusterSpec {
 	var specs []fleet.ClusterSpec
 	for _, m := range []struct {
@@ -81,8 +81,8 @@ type Cluster struct {
 	Client client.Client
 }
 
-// Start starts the fleet, installs the CRDs, runs the hub and an agent per member, and returns when every member is Ready.
-// After an error nothing is left.
+// Start starts the fleet, installs the CRDs, runs the hub and an agent per member, and returns when every member is
+// Ready. After an error nothing is left.
 func Start(ctx context.Context, o Options) (*Harness, error) {
 	bin, err := fleet.FindBinaries()
 	if err != nil {
@@ -91,7 +91,8 @@ func Start(ctx context.Context, o Options) (*Harness, error) {
 	if err := fleet.Reap(); err != nil && o.Progress != nil {
 		o.Progress(err.Error())
 	}
-	f, err := fleet.Start(ctx, fleet.Config{Bin: bin, NoHub: o.Alone, Members: o.Members, Audit: true, Env: o.Env, Progress: o.Progress})
+	f, err := fleet.Start(ctx, fleet.Config{Bin: bin, NoHub: o.Alone, Members: o.Members, Audit: true, Env: o.Env,
+		Progress: o.Progress})
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +195,8 @@ func (h *Harness) RunAgentAs(ctx context.Context, as, program string, other *Har
 	}
 	err = other.Fleet.Run(fleet.Program{Name: program, Path: filepath.Join(h.programs, fleet.AgentProgram), Args: []string{
 		"--kubeconfig=" + own, "--hub-kubeconfig=" + remote, "--cluster-name=" + as, "--leader-elect=false",
-		fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", ports[0]), fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", ports[1]),
+		fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", ports[0]),
+		fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", ports[1]),
 		"--webhook-bind-address=0", // another agent may serve that member
 	}})
 	if err != nil {
@@ -203,8 +205,8 @@ func (h *Harness) RunAgentAs(ctx context.Context, as, program string, other *Har
 	return other.Fleet.WaitReady(ctx, program)
 }
 
-// Mend starts again whatever a spec stopped or killed, and returns when every member is Ready and every agent that was started has
-// had its session answered.
+// Mend starts again whatever a spec stopped or killed, and returns when every member is Ready and every agent that was
+// started has had its session answered.
 func (h *Harness) Mend(ctx context.Context) error {
 	for _, c := range h.Fleet.Clusters() {
 		if c.Whole(ctx) == nil {
@@ -302,7 +304,8 @@ func (h *Harness) MemberNames() []string {
 // newScheme knows the kinds that the harness reads.
 func newScheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apps.AddToScheme, topology.AddToScheme, work.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apps.AddToScheme, topology.AddToScheme,
+		work.AddToScheme} {
 		if err := add(s); err != nil {
 			return nil, fmt.Errorf("register types: %w", err)
 		}

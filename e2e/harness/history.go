@@ -100,8 +100,8 @@ func (h *History) Restarted() []Pod {
 }
 
 // Most returns the highest value that count had of the pods that were there (also those being deleted), at the start or
-// after any event, and when that was. Events of different members that came while this process stood still came in no order: they
-// count together.
+// after any event, and when that was. Events of different members that came while this process stood still came in no
+// order: they count together.
 func (h *History) Most(count func(pods map[types.UID]Pod) int) (most int, when string) {
 	pods := maps.Clone(h.Start)
 	most, when = count(pods), "at the start"
@@ -116,7 +116,8 @@ func (h *History) Most(count func(pods map[types.UID]Pod) int) (most int, when s
 			continue
 		}
 		if n := count(pods); n > most {
-			most, when = n, fmt.Sprintf("after event %d of %d, at %s, of %s; then:\n%s", i+1, len(h.Events), e.At.Format(time.StampMilli), e.pod(), list(pods))
+			most, when = n, fmt.Sprintf("after event %d of %d, at %s, of %s; then:\n%s", i+1, len(h.Events),
+				e.At.Format(time.StampMilli), e.pod(), list(pods))
 		}
 	}
 	return most, when

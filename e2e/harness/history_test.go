@@ -36,7 +36,8 @@ func TestHistoryTellsWhatHappened(t *testing.T) {
 	w.events = nil
 
 	updating := pod("a", "web:2", 0, true)
-	updating.Status.Conditions = append(updating.Status.Conditions, corev1.PodCondition{Type: apps.InPlaceUpdateReady, Status: corev1.ConditionFalse})
+	updating.Status.Conditions = append(updating.Status.Conditions,
+		corev1.PodCondition{Type: apps.InPlaceUpdateReady, Status: corev1.ConditionFalse})
 	w.record("east", updating, false) // ready, as its kubelet says, but in the middle of an update
 	leaving := pod("b", "web:1", 0, true)
 	leaving.DeletionTimestamp = new(metav1.NewTime(time.Unix(1, 0)))
@@ -77,7 +78,8 @@ func TestHistoryTellsWhatHappened(t *testing.T) {
 	}
 }
 
-// TestHistoryOfAProcessThatStoodStill: a pod of east is back before one of west goes, and the watch of west is read first.
+// TestHistoryOfAProcessThatStoodStill: a pod of east is back before one of west goes, and the watch of west is read
+// first.
 func TestHistoryOfAProcessThatStoodStill(t *testing.T) {
 	w := &Watcher{zones: map[string]string{}, pods: map[types.UID]Pod{}}
 	w.record("east", pod("a", "web:1", 0, false), false)

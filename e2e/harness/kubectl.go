@@ -14,8 +14,8 @@ import (
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 )
 
-// Kubectl runs kubectl against the cluster and returns what it printed to its output. The error holds what it printed to
-// its error output.
+// Kubectl runs kubectl against the cluster and returns what it printed to its output. The error holds what it printed
+// to its error output.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return c.kubectl(ctx, "", args...)
 }
@@ -27,7 +27,8 @@ func (c *Cluster) kubectl(ctx context.Context, input string, args ...string) (st
 	}
 	dir := filepath.Dir(c.Kubeconfig())
 	// Its cache of what a cluster serves stays in the fleet: the next fleet may have another cluster at this address.
-	args = append([]string{"--kubeconfig=" + c.Kubeconfig(), "--cache-dir=" + filepath.Join(dir, "cache-"+c.Name)}, args...)
+	args = append([]string{"--kubeconfig=" + c.Kubeconfig(), "--cache-dir=" + filepath.Join(dir, "cache-"+c.Name)},
+		args...)
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "kubectl"), args...)
 	cmd.Env = append(os.Environ(), "KUBECTL_KUBERC=false") // nobody's own settings
 	if input != "" {
@@ -36,7 +37,8 @@ func (c *Cluster) kubectl(ctx context.Context, input string, args ...string) (st
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("kubectl %s on %s: %w: %s", strings.Join(args[2:], " "), c.Name, err, strings.TrimSpace(problems.String()))
+		return out.String(), fmt.Errorf("kubectl %s on %s: %w: %s", strings.Join(args[2:], " "), c.Name, err,
+			strings.TrimSpace(problems.String()))
 	}
 	return out.String(), nil
 }

@@ -19,15 +19,16 @@ import (
 )
 
 const (
-	// still is how long a fleet must look the same to be at rest: the hub decides by its cache, which comes after what is read here.
+	// still is how long a fleet must look the same to be at rest: the hub decides by its cache, which comes after what is
+	// read here.
 	still = 500 * time.Millisecond
 	// readyFor is how long a member must have been Ready; times of conditions are whole seconds.
 	readyFor = 2 * time.Second
 )
 
-// ExpectFleetAtRest waits until the fleet is as it was when it started, whatever ran on it before: every program runs, every member
-// is Ready, heard and answered, its nodes have their zones and take pods, the hub knows that, and no Work and no pod is left.
-// Suites call it before each spec, so that none depends on those before it.
+// ExpectFleetAtRest waits until the fleet is as it was when it started, whatever ran on it before: every program runs,
+// every member is Ready, heard and answered, its nodes have their zones and take pods, the hub knows that, and no Work
+// and no pod is left. Suites call it before each spec, so that none depends on those before it.
 func (h *Harness) ExpectFleetAtRest(ctx context.Context) {
 	var since time.Time
 	eventually(ctx, "the fleet at rest", func(ctx context.Context) (string, error) {
@@ -58,7 +59,8 @@ func (h *Harness) unrest(ctx context.Context) (string, error) {
 		}
 	}
 	for i := range h.specs {
-		for _, look := range []func(context.Context, *fleet.ClusterSpec) (string, error){h.unrestOfMember, h.unrestOfNodes, h.unrestOfWorks} {
+		for _, look := range []func(context.Context, *fleet.ClusterSpec) (string, error){h.unrestOfMember, h.unrestOfNodes,
+			h.unrestOfWorks} {
 			if wrong, err := look(ctx, &h.specs[i]); err != nil || wrong != "" {
 				return wrong, err
 			}
@@ -79,21 +81,27 @@ func (h *Harness) unrestOfMember(ctx context.Context, spec *fleet.ClusterSpec) (
 	ready := meta.FindStatusCondition(m.Status.Conditions, topology.MemberReady)
 	zones, nodes := zonesOf(spec), fmt.Sprintf("%d/%[1]d", len(spec.Nodes))
 	switch told := m.Status.Conditions; {
-	case !meta.IsStatusConditionTrue(told, topology.MemberAccepted), !meta.IsStatusConditionTrue(told, topology.MemberReady):
+	case !meta.IsStatusConditionTrue(told, topology.MemberAccepted),
+		!meta.IsStatusConditionTrue(told, topology.MemberReady):
 		return fmt.Sprintf("MemberCluster %s is not Accepted and Ready: %+v", m.Name, told), nil
 	case time.Since(ready.LastTransitionTime.Time) < readyFor:
 		return fmt.Sprintf("MemberCluster %s became Ready at %s", m.Name, ready.LastTransitionTime), nil
-	case meta.IsStatusConditionTrue(told, topology.MemberSilent), meta.IsStatusConditionTrue(told, topology.MemberFailoverHeld),
-		meta.IsStatusConditionFalse(told, topology.MemberPlausible), meta.IsStatusConditionFalse(told, topology.MemberClockInSync):
+	case meta.IsStatusConditionTrue(told, topology.MemberSilent),
+		meta.IsStatusConditionTrue(told, topology.MemberFailoverHeld),
+		meta.IsStatusConditionFalse(told, topology.MemberPlausible),
+		meta.IsStatusConditionFalse(told, topology.MemberClockInSync):
 		return fmt.Sprintf("MemberCluster %s is Silent, held, not plausible or has a wrong clock: %+v", m.Name, told), nil
 	case m.Status.Session != m.Spec.AcknowledgedSession:
-		return fmt.Sprintf("session %d of MemberCluster %s is not answered, %d is", m.Status.Session, m.Name, m.Spec.AcknowledgedSession), nil
+		return fmt.Sprintf("session %d of MemberCluster %s is not answered, %d is", m.Status.Session, m.Name,
+			m.Spec.AcknowledgedSession), nil
 	case len(m.Spec.Taints) > 0:
 		return fmt.Sprintf("MemberCluster %s has the taints %v", m.Name, m.Spec.Taints), nil
 	case m.Spec.Region != "" || m.Status.Region != spec.Nodes[0].Region:
-		return fmt.Sprintf("MemberCluster %s is of the region %q, by its nodes %q", m.Name, m.Spec.Region, m.Status.Region), nil
+		return fmt.Sprintf("MemberCluster %s is of the region %q, by its nodes %q", m.Name, m.Spec.Region,
+			m.Status.Region), nil
 	case m.Status.ZoneNames != zones || m.Status.Nodes != nodes:
-		return fmt.Sprintf("the hub knows the zones %s of %s and %s of its nodes, not %s and %s", m.Status.ZoneNames, m.Name, m.Status.Nodes, zones, nodes), nil
+		return fmt.Sprintf("the hub knows the zones %s of %s and %s of its nodes, not %s and %s", m.Status.ZoneNames, m.Name,
+			m.Status.Nodes, zones, nodes), nil
 	}
 	return "", nil
 }
@@ -122,7 +130,8 @@ func (h *Harness) unrestOfNodes(ctx context.Context, spec *fleet.ClusterSpec) (s
 		case n == nil:
 			return fmt.Sprintf("node %s of %s is not there", s.Name, spec.Name), nil
 		case n.Labels[corev1.LabelTopologyZone] != s.Zone, n.Spec.Unschedulable, len(n.Spec.Taints) != len(s.Taints):
-			return fmt.Sprintf("node %s of %s lies in zone %q, unschedulable %t, taints %v", s.Name, spec.Name, n.Labels[corev1.LabelTopologyZone], n.Spec.Unschedulable, n.Spec.Taints), nil
+			return fmt.Sprintf("node %s of %s lies in zone %q, unschedulable %t, taints %v", s.Name, spec.Name,
+				n.Labels[corev1.LabelTopologyZone], n.Spec.Unschedulable, n.Spec.Taints), nil
 		}
 	}
 	return "", nil
@@ -131,7 +140,8 @@ func (h *Harness) unrestOfNodes(ctx context.Context, spec *fleet.ClusterSpec) (s
 // unrestOfWorks looks at what the hub orders of a member.
 func (h *Harness) unrestOfWorks(ctx context.Context, spec *fleet.ClusterSpec) (string, error) {
 	works := &work.WorkList{}
-	if err := h.Hub.Client.List(ctx, works, client.InNamespace(work.NamespacePrefix+spec.Name), client.Limit(1)); err != nil {
+	if err := h.Hub.Client.List(ctx, works, client.InNamespace(work.NamespacePrefix+spec.Name),
+		client.Limit(1)); err != nil {
 		return "", fmt.Errorf("list Works of %s: %w", spec.Name, err)
 	}
 	if len(works.Items) > 0 {
@@ -154,8 +164,8 @@ func (h *Harness) sessions(ctx context.Context) (announced, answered map[string]
 	return announced, answered, nil
 }
 
-// waitSessions returns when the hub has answered a session of each member that comes after the given one. An agent begins one when
-// it starts; what stands before that is of the one before.
+// waitSessions returns when the hub has answered a session of each member that comes after the given one. An agent
+// begins one when it starts; what stands before that is of the one before.
 func (h *Harness) waitSessions(ctx context.Context, after map[string]int64) error {
 	open := ""
 	err := wait.PollUntilContextTimeout(ctx, polling, Patience, true, func(ctx context.Context) (bool, error) {

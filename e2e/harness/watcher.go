@@ -62,8 +62,8 @@ type Watcher struct {
 	stills []standstill
 }
 
-// standstill is a time in which this process stood still, and as long again, in which it reads what came meanwhile. Each member has a watch
-// of its own: what two of them told in that time may arrive the wrong way round.
+// standstill is a time in which this process stood still, and as long again, in which it reads what came meanwhile.
+// Each member has a watch of its own: what two of them told in that time may arrive the wrong way round.
 type standstill struct{ from, to time.Time }
 
 func newWatcher(ctx, life context.Context, members []*fleet.Cluster) (*Watcher, error) {
@@ -136,7 +136,8 @@ func (w *Watcher) follow(ctx context.Context, cluster string) {
 
 // watch records what comes until the watch ends, and returns the version to go on from, "" to list anew.
 func (w *Watcher) watch(ctx context.Context, cluster, version string) string {
-	stream, err := w.clients[cluster].CoreV1().Pods("").Watch(ctx, metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true})
+	stream, err := w.clients[cluster].CoreV1().Pods("").Watch(ctx,
+		metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true})
 	if err != nil {
 		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 			return ""

@@ -147,8 +147,8 @@ func templateImage(object *unstructured.Unstructured) (string, error) {
 	return "", fmt.Errorf("%s %s has no template that the harness knows", object.GetKind(), object.GetName())
 }
 
-// settled says in what a workload is not at rest with this number of replicas, "" if it is: Ready for its generation, and
-// every counter of its status the sum of its members' pods.
+// settled says in what a workload is not at rest with this number of replicas, "" if it is: Ready for its generation,
+// and every counter of its status the sum of its members' pods.
 func (h *Harness) settled(ctx context.Context, c *Cluster, w Workload, replicas int) (string, error) {
 	object, err := c.Get(ctx, w)
 	if err != nil {
@@ -162,7 +162,8 @@ func (h *Harness) settled(ctx context.Context, c *Cluster, w Workload, replicas 
 	if err != nil {
 		return "", err
 	}
-	for _, wanted := range []struct{ kind, status string }{{apps.ConditionReady, "True"}, {apps.ConditionReconciling, "False"}, {apps.ConditionStalled, "False"}} {
+	for _, wanted := range []struct{ kind, status string }{{apps.ConditionReady, "True"},
+		{apps.ConditionReconciling, "False"}, {apps.ConditionStalled, "False"}} {
 		i := slices.IndexFunc(conditions, func(have metav1.Condition) bool { return have.Type == wanted.kind })
 		if i < 0 || string(conditions[i].Status) != wanted.status {
 			return fmt.Sprintf("%s is not %s: %+v", wanted.kind, wanted.status, conditions), nil
@@ -173,7 +174,8 @@ func (h *Harness) settled(ctx context.Context, c *Cluster, w Workload, replicas 
 
 // sumsDiffer compares a status with the pods; the pods of a workload are those of its namespace whose name begins with
 // the workload's: suites give each workload a name that no other of the namespace begins with.
-func (h *Harness) sumsDiffer(object *unstructured.Unstructured, status map[string]any, w Workload, replicas int) (string, error) {
+func (h *Harness) sumsDiffer(object *unstructured.Unstructured, status map[string]any, w Workload,
+	replicas int) (string, error) {
 	image, err := templateImage(object)
 	if err != nil {
 		return "", err
@@ -237,5 +239,6 @@ func BySubset(p Pod) string { return p.Subset }
 
 // federatedNamespace is a namespace whose workloads are the hub's.
 func federatedNamespace(name string) *corev1.Namespace {
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-", Labels: map[string]string{topology.LabelFederated: "true"}}}
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-",
+		Labels: map[string]string{topology.LabelFederated: "true"}}}
 }

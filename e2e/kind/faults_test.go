@@ -15,8 +15,8 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
-// pause stops a worker: its pods count no more, nothing is made in their place before Kubernetes gives them up, and when it goes on they are
-// what they were.
+// pause stops a worker: its pods count no more, nothing is made in their place before Kubernetes gives them up, and
+// when it goes on they are what they were.
 func (s *site) pause() {
 	before := s.settled("api", map[string]int{"app:2": 8}, "east", "west")
 	// The scheduler may have left a worker without a pod of api: then it is the other one.
@@ -36,7 +36,8 @@ func (s *site) pause() {
 	s.expectSame("a pause of a node", before, s.settled("api", map[string]int{"app:2": 8}, "east", "west"))
 }
 
-// cutOff cuts every node of west off from all others: the hub hears no more of it and moves nothing, and its pods run on.
+// cutOff cuts every node of west off from all others: the hub hears no more of it and moves nothing, and its pods run
+// on.
 func (s *site) cutOff() {
 	west := s.clusters["west"]
 	before := s.settled("api", map[string]int{"app:2": 8}, "east", "west")
@@ -67,7 +68,8 @@ func (s *site) cutOff() {
 	s.expectSame("a cut", before, s.settled("api", map[string]int{"app:2": 8}, "east", "west"))
 }
 
-// die ends every node of west as a power cut does. Its policy says that others stand in; when it is back there are as many pods as are asked for.
+// die ends every node of west as a power cut does. Its policy says that others stand in; when it is back there are as
+// many pods as are asked for.
 func (s *site) die() {
 	s.run(`kubectl --namespace shop patch federationpolicy everywhere --type merge --patch '{"spec": {"failover": {"mode": "Replace", "after": "20s"}}}'`)
 	nodes := strings.Join(s.clusters["west"].nodes, " ")
@@ -75,7 +77,8 @@ func (s *site) die() {
 	s.heard("west", metav1.ConditionFalse)
 	s.settled("api", map[string]int{"app:2": 8}, "east")
 	s.summed("api", 8, 8)
-	// Zone b is in east too. Zone c is not: its two go on to be counted as they were, and what east stands in for counts once.
+	// Zone b is in east too. Zone c is not: its two go on to be counted as they were, and what east stands in for counts
+	// once.
 	s.settled("web", map[string]int{"app:1": 4}, "east")
 	s.eventually("the hub says that web has 6 pods", func(ctx context.Context) string {
 		u := &apps.UnitedDeployment{}
@@ -94,9 +97,11 @@ func (s *site) die() {
 	s.summed("api", 8, 8)
 }
 
-// upgrade gives every cluster the programs of another image, as the page says. No pod of a workload is touched, and the new hub divides.
+// upgrade gives every cluster the programs of another image, as the page says. No pod of a workload is touched, and the
+// new hub divides.
 func (s *site) upgrade() {
-	api, web := s.settled("api", map[string]int{"app:2": 8}, "east", "west"), s.settled("web", map[string]int{"app:1": 6}, "east", "west")
+	api, web := s.settled("api", map[string]int{"app:2": 8}, "east", "west"),
+		s.settled("web", map[string]int{"app:1": 6}, "east", "west")
 	s.tag += "-next"
 	for _, command := range s.docs["Upgrade"] {
 		s.follow(command)
@@ -115,8 +120,8 @@ func (s *site) upgrade() {
 	s.summed("api", 9, 9)
 }
 
-// uninstall takes everything off. What the page's commands move is moved, and within the limits of the workload: maxUnavailable is 2. No pod ends by
-// the rest.
+// uninstall takes everything off. What the page's commands move is moved, and within the limits of the workload:
+// maxUnavailable is 2. No pod ends by the rest.
 func (s *site) uninstall() {
 	s.run("kubectl --namespace shop delete ud/web --wait=false") // zone a is in east alone, which is to leave
 	s.held("api", s.settled("api", map[string]int{"app:2": 9}, "east", "west"), 9-2, func() {

@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// held does something that moves pods of an app from a member to others, and holds that meanwhile there are never fewer than least of them in all
-// members together. before are those that are there, all Ready. A pod counts from when it is Ready until somebody deletes it: that a kubelet on a
-// busy machine finds it slow is nobody's doing.
+// held does something that moves pods of an app from a member to others, and holds that meanwhile there are never fewer
+// than least of them in all members together. before are those that are there, all Ready. A pod counts from when it is
+// Ready until somebody deletes it: that a kubelet on a busy machine finds it slow is nobody's doing.
 //
-// The member that gives is read before those that take, since two clusters cannot be read at once: a pod that stands in may be counted beside
-// the one that it stands in for, so that too few are never seen where there were enough.
+// The member that gives is read before those that take, since two clusters cannot be read at once: a pod that stands in
+// may be counted beside the one that it stands in for, so that too few are never seen where there were enough.
 func (s *site) held(app string, before map[string]pod, least int, do func(), gives string, take ...string) {
 	s.t.Helper()
 	// A pod takes longer than this to get Ready, so that a gap is seen.
@@ -44,7 +44,8 @@ func (s *site) held(app string, before map[string]pod, least int, do func(), giv
 		watch.Wait()
 		s.t.Logf("%s had %d pods at the least, of %d, in %d looks", app, fewest, len(before), looks)
 		if fewest < least || looks == 0 {
-			s.t.Errorf("%s had %d pods at a time while %s left, in %d looks, and its limits want %d", app, fewest, gives, looks, least)
+			s.t.Errorf("%s had %d pods at a time while %s left, in %d looks, and its limits want %d", app, fewest, gives,
+				looks, least)
 		}
 	}()
 	do()

@@ -42,7 +42,8 @@ func TestRealNodes(t *testing.T) {
 	s.step("uninstall", s.uninstall)
 }
 
-// services holds that each node reaches the API server as pods do: a kube-proxy that cannot write its rules says nothing of it.
+// services holds that each node reaches the API server as pods do: a kube-proxy that cannot write its rules says
+// nothing of it.
 func (s *site) services() {
 	for _, c := range s.clusters {
 		// kind waits for the first node of a cluster alone.
@@ -66,7 +67,8 @@ func (s *site) services() {
 		})
 		for _, node := range c.nodes {
 			s.eventually("a service's address on "+node, func(ctx context.Context) string {
-				out, err := s.command(ctx, "docker exec "+node+" curl --insecure --silent --max-time 5 https://10.96.0.1/readyz").CombinedOutput()
+				out, err := s.command(ctx, "docker exec "+node+
+					" curl --insecure --silent --max-time 5 https://10.96.0.1/readyz").CombinedOutput()
 				if err != nil || string(out) != "ok" {
 					return fmt.Sprintf("it answers %q, %v", out, err)
 				}
@@ -82,7 +84,8 @@ func (s *site) images() {
 			s.load(c, c.nodes, ".images/flotilla-hub.tar", ".kind/images/next/flotilla-hub.tar")
 			continue
 		}
-		s.load(c, workers(c), ".images/flotilla-agent.tar", ".kind/images/next/flotilla-agent.tar", ".kind/images/1/app.tar", ".kind/images/2/app.tar")
+		s.load(c, workers(c), ".images/flotilla-agent.tar", ".kind/images/next/flotilla-agent.tar", ".kind/images/1/app.tar",
+			".kind/images/2/app.tar")
 	}
 }
 
@@ -111,7 +114,8 @@ func (s *site) members() {
 
 func (s *site) rolledOut(cluster, program string) {
 	s.t.Helper()
-	s.run(fmt.Sprintf("kubectl --context %s --namespace %s rollout status deployment/%s --timeout 5m", cluster, system, program))
+	s.run(fmt.Sprintf("kubectl --context %s --namespace %s rollout status deployment/%s --timeout 5m", cluster, system,
+		program))
 }
 
 // spread holds that subsets are where their zones are, by the labels of real nodes.
@@ -127,8 +131,8 @@ func (s *site) spread() {
 	s.run("kubectl --namespace shop wait ud/web --for=condition=Ready --timeout=5m")
 }
 
-// update rolls out the second image as far as the partition says, and holds that each pod is the one that it was, with its address, and
-// that its container was started again exactly if its image changed.
+// update rolls out the second image as far as the partition says, and holds that each pod is the one that it was, with
+// its address, and that its container was started again exactly if its image changed.
 func (s *site) update(partition string, images map[string]int) {
 	before := s.settled("api", s.count("api"), "east", "west")
 	value := partition
@@ -164,7 +168,8 @@ func (s *site) count(app string) map[string]int {
 	return images
 }
 
-// resize holds that kubelets give running containers what the template asks for, and that nothing is started again by that.
+// resize holds that kubelets give running containers what the template asks for, and that nothing is started again by
+// that.
 func (s *site) resize() {
 	before := s.settled("api", map[string]int{"app:2": 8}, "east", "west")
 	s.run(`kubectl --namespace shop patch clone api --type json --patch '[
@@ -178,7 +183,8 @@ func (s *site) resize() {
 			for i := range list.Items {
 				p := &list.Items[i]
 				for _, c := range p.Status.ContainerStatuses {
-					if c.Resources == nil || c.Resources.Requests.Cpu().Cmp(resource.MustParse("20m")) != 0 || c.Resources.Limits.Memory().Cmp(resource.MustParse("96Mi")) != 0 {
+					if c.Resources == nil || c.Resources.Requests.Cpu().Cmp(resource.MustParse("20m")) != 0 ||
+						c.Resources.Limits.Memory().Cmp(resource.MustParse("96Mi")) != 0 {
 						return fmt.Sprintf("%s in %s has %+v", p.Name, member, c.Resources)
 					}
 				}

@@ -69,7 +69,8 @@ func read(p *corev1.Pod, zone, member string) pod {
 	return out
 }
 
-// settled waits until an app has as many ready pods in all members as are wanted, and so many of each image, and returns them.
+// settled waits until an app has as many ready pods in all members as are wanted, and so many of each image, and
+// returns them.
 func (s *site) settled(app string, images map[string]int, members ...string) map[string]pod {
 	s.t.Helper()
 	var found map[string]pod
@@ -97,13 +98,16 @@ func (s *site) settled(app string, images map[string]int, members ...string) map
 // summed waits until the hub's object of the CloneSet says what the members have.
 func (s *site) summed(name string, ready, updated int32) {
 	s.t.Helper()
-	s.eventually(fmt.Sprintf("the hub says that %s has %d ready pods, %d of them updated", name, ready, updated), func(ctx context.Context) string {
+	s.eventually(fmt.Sprintf("the hub says that %s has %d ready pods, %d of "+
+		"them updated", name, ready, updated), func(ctx context.Context) string {
 		c := &apps.CloneSet{}
 		if err := s.clusters[hub].objects.Get(ctx, client.ObjectKey{Namespace: shop, Name: name}, c); err != nil {
 			return err.Error()
 		}
-		if c.Status.ObservedGeneration != c.Generation || c.Status.ReadyReplicas != ready || c.Status.UpdatedReadyReplicas != updated {
-			return fmt.Sprintf("it says %d of generation %d, %d ready, %d updated and ready", c.Status.ObservedGeneration, c.Generation, c.Status.ReadyReplicas, c.Status.UpdatedReadyReplicas)
+		if c.Status.ObservedGeneration != c.Generation || c.Status.ReadyReplicas != ready ||
+			c.Status.UpdatedReadyReplicas != updated {
+			return fmt.Sprintf("it says %d of generation %d, %d ready, %d updated and ready", c.Status.ObservedGeneration,
+				c.Generation, c.Status.ReadyReplicas, c.Status.UpdatedReadyReplicas)
 		}
 		return ""
 	})

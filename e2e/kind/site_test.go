@@ -30,9 +30,11 @@ import (
 )
 
 const (
-	// patience is how long is waited for what takes seconds on a quiet machine: nodes are started, and Leases run out, in some of it.
+	// patience is how long is waited for what takes seconds on a quiet machine: nodes are started, and Leases run out, in
+	// some of it.
 	patience = 5 * time.Minute
-	// prefix is before the names of our clusters, their containers and their network: those of others on the machine are left alone.
+	// prefix is before the names of our clusters, their containers and their network: those of others on the machine are
+	// left alone.
 	prefix = "flotilla-e2e"
 	// system is the namespace of our programs, shop that of the workloads.
 	system, shop = "flotilla-system", "shop"
@@ -50,7 +52,8 @@ type cluster struct {
 // site is a hub and two clusters that are to be its members, and a person who follows docs/install.md.
 type site struct {
 	t *testing.T
-	// env is that of the person's shell: our programs, kind, helm and kubectl, and a kubeconfig with the contexts hub, east and west.
+	// env is that of the person's shell: our programs, kind, helm and kubectl, and a kubeconfig with the contexts hub,
+	// east and west.
 	env []string
 	// root is the repository, home a folder of the test, docs the page by headings.
 	root, home string
@@ -90,8 +93,10 @@ func newSite(t *testing.T) *site {
 		t.Fatal(err)
 	}
 	home := t.TempDir()
-	s := &site{t: t, root: root, home: home, docs: docs, tag: tag, nodeImage: os.Getenv("FLOTILLA_NODE_IMAGE"), clusters: map[string]*cluster{}, began: time.Now()}
-	s.env = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "KUBECONFIG="+filepath.Join(home, "kubeconfig"),
+	s := &site{t: t, root: root, home: home, docs: docs, tag: tag, nodeImage: os.Getenv("FLOTILLA_NODE_IMAGE"),
+		clusters: map[string]*cluster{}, began: time.Now()}
+	s.env = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "KUBECONFIG="+
+		filepath.Join(home, "kubeconfig"),
 		"HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home, "KIND_EXPERIMENTAL_DOCKER_NETWORK="+prefix)
 	return s
 }
@@ -119,7 +124,8 @@ func (s *site) create() {
 	s.t.Helper()
 	s.t.Cleanup(s.remove)
 	s.remove() // what an earlier run left
-	// Only in a network whose range was given a node may be given its address: docker proposes a range, and is then given it.
+	// Only in a network whose range was given a node may be given its address: docker proposes a range, and is then given
+	// it.
 	s.run("docker network create " + prefix)
 	subnet := strings.TrimSpace(s.run("docker network inspect --format '{{(index .IPAM.Config 0).Subnet}}' " + prefix))
 	s.run("docker network rm " + prefix)
@@ -153,13 +159,15 @@ func (s *site) creation(name string) string {
 	s.t.Helper()
 	config := "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes:\n- role: control-plane\n"
 	for _, zone := range zones()[name] {
-		config += fmt.Sprintf("- role: worker\n  labels: {topology.kubernetes.io/zone: %s, topology.kubernetes.io/region: eu}\n", zone)
+		config += fmt.Sprintf("- role: worker\n  labels: {topology.kubernetes.io/zone: %s, topology.kubernetes.io/region: "+
+			"eu}\n", zone)
 	}
 	file := filepath.Join(s.home, name+"-kind.yaml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
-	command := fmt.Sprintf("kind create cluster --name %s-%s --config %s --kubeconfig %s --wait 5m", prefix, name, file, s.kubeconfig(name))
+	command := fmt.Sprintf("kind create cluster --name %s-%s --config %s --kubeconfig %s --wait 5m", prefix, name, file,
+		s.kubeconfig(name))
 	if s.nodeImage != "" {
 		command += " --image " + s.nodeImage
 	}
@@ -187,8 +195,8 @@ func (s *site) contexts() {
 	}
 }
 
-// connect makes the clients of a cluster, and gives its nodes the addresses that they have for good: docker gives another one to a
-// container that was stopped or cut off, and what kubeadm wrote names the first.
+// connect makes the clients of a cluster, and gives its nodes the addresses that they have for good: docker gives
+// another one to a container that was stopped or cut off, and what kubeadm wrote names the first.
 func (s *site) connect(name string) {
 	s.t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig(name))
@@ -250,11 +258,13 @@ func (s *site) remove() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), patience)
 	defer cancel()
 	for name := range zones() {
-		if out, err := s.command(ctx, "kind delete cluster --name "+prefix+"-"+name+" --kubeconfig "+s.kubeconfig(name)).CombinedOutput(); err != nil {
+		if out, err := s.command(ctx, "kind delete cluster --name "+prefix+"-"+name+" --kubeconfig "+
+			s.kubeconfig(name)).CombinedOutput(); err != nil {
 			s.t.Errorf("remove the cluster %s: %v\n%s", name, err, out)
 		}
 	}
-	if out, err := s.command(ctx, "docker network rm "+prefix).CombinedOutput(); err != nil && !regexp.MustCompile(`(?i)no such network|not found`).Match(out) {
+	if out, err := s.command(ctx, "docker network rm "+prefix).CombinedOutput(); err != nil &&
+		!regexp.MustCompile(`(?i)no such network|not found`).Match(out) {
 		s.t.Errorf("remove the network: %v\n%s", err, out)
 	}
 }
@@ -267,7 +277,8 @@ func (s *site) load(c *cluster, nodes []string, archives ...string) {
 	}
 }
 
-// follow runs commands of docs/install.md, with what the page leaves out: which images, and where members reach the hub.
+// follow runs commands of docs/install.md, with what the page leaves out: which images, and where members reach the
+// hub.
 func (s *site) follow(commands ...string) {
 	s.t.Helper()
 	if len(commands) == 0 {
@@ -326,7 +337,9 @@ func (s *site) tell() {
 		for _, command := range []string{
 			"kubectl --context " + name + " --request-timeout 10s get nodes,pods -A -o wide",
 			"kubectl --context " + name + " --request-timeout 10s get events -A --sort-by=.lastTimestamp | tail -25",
-			"kubectl --context " + name + " --request-timeout 10s logs --namespace flotilla-system --prefix --tail 15 --selector app.kubernetes.io/part-of=flotilla",
+			"kubectl --context " + name +
+				" --request-timeout 10s logs --namespace flotilla-system --prefix --tail 15 --selector " +
+				"app.kubernetes.io/part-of=flotilla",
 		} {
 			out, _ := s.command(ctx, command).CombinedOutput() // of a cluster that does not answer, that is what there is to say
 			s.t.Logf("$ %s\n%s", command, out)

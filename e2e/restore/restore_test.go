@@ -70,8 +70,9 @@ type site struct {
 	folder string
 }
 
-// TestBackUpTheHub follows the page: a workload is younger than the backup, and another one was deleted after it. All of Flotilla runs on while the
-// hub is restored; no pod goes, the younger workload is named, and it is taken over as it runs when it is applied again.
+// TestBackUpTheHub follows the page: a workload is younger than the backup, and another one was deleted after it. All
+// of Flotilla runs on while the hub is restored; no pod goes, the younger workload is named, and it is taken over as it
+// runs when it is applied again.
 func TestBackUpTheHub(t *testing.T) {
 	s := newSite(t, func(f *fleet.Fleet) error {
 		if err := f.Accept(t.Context(), "east"); err != nil {
@@ -169,8 +170,9 @@ func TestBackUpTheHub(t *testing.T) {
 	}
 }
 
-// TestInstallTheHubAnew follows docs/tasks/survive-a-hub-outage.md: of a hub nothing is left, and one with another id takes its place. The
-// member joins it again, and leaves alone what the old hub gave it until that is handed over; no pod goes, restarts or is made twice.
+// TestInstallTheHubAnew follows docs/tasks/survive-a-hub-outage.md: of a hub nothing is left, and one with another id
+// takes its place. The member joins it again, and leaves alone what the old hub gave it until that is handed over; no
+// pod goes, restarts or is made twice.
 func TestInstallTheHubAnew(t *testing.T) {
 	s := newSite(t, func(f *fleet.Fleet) error {
 		// A member whose agent joined as people do has a key, and joins another hub with it.
@@ -187,16 +189,20 @@ func TestInstallTheHubAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	commands := said["The hub was installed anew"]
-	if len(commands) != 4 || commands[0] != "kubectl --context hub apply --server-side -f apis/crds" || !strings.Contains(commands[3], "kubectl --context east -n shop label clone/api") {
+	if len(commands) != 4 || commands[0] != "kubectl --context hub apply --server-side -f apis/crds" ||
+		!strings.Contains(commands[3], "kubectl --context east -n shop label clone/api") {
 		t.Fatalf("the page has these commands, and the last one is to hand clone/api over: %q", commands)
 	}
 	s.apply("api.yaml", common+cloneSet("api"))
 	s.pods("api", 3)
 	s.run("kubectl -n shop scale clone/api --replicas=4") // its orders have numbers above the first of a new hub
 	before := s.pods("api", 4)
-	s.eventually("the hub knows of all pods", func(ctx context.Context) string { return s.condition(ctx, "Ready", "True") })
+	s.eventually("the hub knows of all pods", func(ctx context.Context) string {
+		return s.condition(ctx, "Ready", "True")
+	})
 	old := s.read("kubectl get namespace kube-system -o jsonpath={.metadata.uid}")
-	const version = "kubectl --context east -n shop get clone/api -o jsonpath={.metadata.uid}/{.metadata.generation}/{.metadata.labels}"
+	const version = "kubectl --context east -n shop get clone/api -o " +
+		"jsonpath={.metadata.uid}/{.metadata.generation}/{.metadata.labels}"
 
 	for _, program := range []string{fleet.HubProgram, fleet.ApproverProgram} {
 		if err := s.fleet.Quit(t.Context(), program); err != nil {
@@ -217,8 +223,9 @@ func TestInstallTheHubAnew(t *testing.T) {
 	}
 	stands := s.read(version)
 	for _, start := range []func() error{
-		// What the first command does, and again where an API server under load takes longer for the rules of a definition than it
-		// gives itself for a request. A hub that starts before all are served ends, and a kubelet starts it again; this waits for them.
+		// What the first command does, and again where an API server under load takes longer for the rules of a definition
+		// than it gives itself for a request. A hub that starts before all are served ends, and a kubelet starts it again;
+		// this waits for them.
 		func() error { return s.fleet.Hub().InstallCRDs(t.Context(), crds.FS) },
 		func() error { return s.fleet.RunHub(t.Context(), s.fleet.Bin(), "--leader-elect=true") },
 		func() error { return s.fleet.RunApprover(t.Context(), s.fleet.Bin()) },
@@ -243,7 +250,8 @@ func TestInstallTheHubAnew(t *testing.T) {
 	}
 
 	s.apply("api.yaml", common+strings.Replace(cloneSet("api"), "replicas: 3", "replicas: 4", 1))
-	s.eventually("the member refuses the stranger, and names it", func(ctx context.Context) string { return s.condition(ctx, "Stalled", "True", "Conflict", old) })
+	s.eventually("the member refuses the stranger, and names it",
+		func(ctx context.Context) string { return s.condition(ctx, "Stalled", "True", "Conflict", old) })
 	if now := s.read(version); now != stands {
 		t.Errorf("the CloneSet of the member is %s, and was %s", now, stands)
 	}
@@ -268,7 +276,8 @@ func TestInstallTheHubAnew(t *testing.T) {
 	}
 }
 
-// condition says what is missing to a condition of the CloneSet api on the hub: its status, and words of its reason or message.
+// condition says what is missing to a condition of the CloneSet api on the hub: its status, and words of its reason or
+// message.
 func (s *site) condition(ctx context.Context, kind, status string, words ...string) string {
 	set := &apps.CloneSet{}
 	if err := s.hub.Get(ctx, client.ObjectKey{Namespace: "shop", Name: "api"}, set); err != nil {
@@ -312,7 +321,8 @@ func (s *site) unrestarted() {
 func newSite(t *testing.T, join func(*fleet.Fleet) error) *site {
 	t.Helper()
 	log.SetLogger(logr.Discard())
-	f := fleet.ForTest(t, fleet.Config{Members: []fleet.ClusterSpec{{Name: "east", Nodes: fleet.Nodes("east", "eu", []string{"a"}, 1)}}})
+	f := fleet.ForTest(t, fleet.Config{Members: []fleet.ClusterSpec{{Name: "east",
+		Nodes: fleet.Nodes("east", "eu", []string{"a"}, 1)}}})
 	for _, program := range []string{fleet.HubProgram, fleet.AgentProgram, "flotilla", "etcdctl", "etcdutl"} {
 		if _, err := os.Stat(filepath.Join(f.Bin(), program)); err != nil {
 			t.Fatalf("%v: run make restore", err)
@@ -347,7 +357,8 @@ func newSite(t *testing.T, join func(*fleet.Fleet) error) *site {
 	if err := os.Mkdir(filepath.Join(s.folder, "workloads"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s.env = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "KUBECONFIG="+f.Hub().Kubeconfig()+string(os.PathListSeparator)+f.Member("east").Kubeconfig(),
+	s.env = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "KUBECONFIG="+
+		f.Hub().Kubeconfig()+string(os.PathListSeparator)+f.Member("east").Kubeconfig(),
 		"ETCD="+f.Hub().StorageAddress(), "DATA="+f.Hub().StorageFolder())
 	return s
 }

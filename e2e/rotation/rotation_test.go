@@ -69,8 +69,8 @@ type world struct {
 	hub, member client.Client
 }
 
-// TestRotation makes one rollout after the other while the agent's certificate is renewed again and again: each rollout ends, the member is Ready
-// throughout, the agent is never refused and never restarted.
+// TestRotation makes one rollout after the other while the agent's certificate is renewed again and again: each rollout
+// ends, the member is Ready throughout, the agent is never refused and never restarted.
 func TestRotation(t *testing.T) {
 	w := newWorld(t)
 	agent := fleet.AgentName("east")
@@ -89,7 +89,8 @@ func TestRotation(t *testing.T) {
 			t.Fatalf("the signer gave a certificate that lives for another %s, and the test is about %s", left, *life)
 		}
 	}
-	// One is renewed at 66 to 74 hundredths of its life, which the signer begins 5 minutes ago, and after 30 s at the soonest. The machine may be slow.
+	// One is renewed at 66 to 74 hundredths of its life, which the signer begins 5 minutes ago, and after 30 s at the
+	// soonest. The machine may be slow.
 	const backdated, soonest, slow = 5 * time.Minute, 30 * time.Second, 1.3
 	period := max(soonest, time.Duration(0.74*float64(*life+backdated))-backdated)
 	least := int(lasts.Seconds() / (slow * period.Seconds()))
@@ -108,13 +109,15 @@ func TestRotation(t *testing.T) {
 		}
 	}
 	w.expectNoRefusals(agent)
-	t.Logf("%d rollouts in %s, the slowest in %s, with %d certificates of %s", rollouts, time.Since(began).Round(time.Second), slowest.Round(10*time.Millisecond), len(serials), *life)
+	t.Logf("%d rollouts in %s, the slowest in %s, with %d certificates of %s", rollouts,
+		time.Since(began).Round(time.Second), slowest.Round(10*time.Millisecond), len(serials), *life)
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	log.SetLogger(logr.Discard())
-	f := fleet.ForTest(t, fleet.Config{CertificateLife: *life, Members: []fleet.ClusterSpec{{Name: "east", Nodes: fleet.Nodes("east", "eu", []string{"a"}, 2)}}})
+	f := fleet.ForTest(t, fleet.Config{CertificateLife: *life,
+		Members: []fleet.ClusterSpec{{Name: "east", Nodes: fleet.Nodes("east", "eu", []string{"a"}, 2)}}})
 	scheme, err := registration.Scheme()
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +149,8 @@ func newWorld(t *testing.T) *world {
 			t.Fatal(err)
 		}
 	}
-	shop := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{topology.LabelFederated: "true"}}}
+	shop := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop",
+		Labels: map[string]string{topology.LabelFederated: "true"}}}
 	if err := w.hub.Create(t.Context(), shop); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +181,8 @@ func (w *world) rollOut(image string) {
 		}
 		s := &workload.Status
 		if s.ObservedGeneration < workload.Generation || s.UpdatedReadyReplicas != 6 || s.Replicas != 6 {
-			return fmt.Sprintf("generation %d of %d, %d of %d pods are updated and ready", s.ObservedGeneration, workload.Generation, s.UpdatedReadyReplicas, s.Replicas)
+			return fmt.Sprintf("generation %d of %d, %d of %d pods are updated and ready", s.ObservedGeneration,
+				workload.Generation, s.UpdatedReadyReplicas, s.Replicas)
 		}
 		return ""
 	})
@@ -194,7 +199,8 @@ func (w *world) eventually(what string, problem func(ctx context.Context) string
 func (w *world) certificate() *x509.Certificate {
 	w.t.Helper()
 	secret := &corev1.Secret{}
-	if err := w.member.Get(w.t.Context(), client.ObjectKey{Namespace: topology.SystemNamespace, Name: topology.CredentialSecret}, secret); err != nil {
+	if err := w.member.Get(w.t.Context(), client.ObjectKey{Namespace: topology.SystemNamespace,
+		Name: topology.CredentialSecret}, secret); err != nil {
 		w.t.Fatal(err)
 	}
 	block, _ := pem.Decode(secret.Data[topology.CredentialCertificate])

@@ -1,5 +1,5 @@
-// Package samples holds the manifests that `flotilla try up` applies to the hub, and that the docs show; in v1alpha1 those
-// of that version, which are applied by hand.
+// Package samples holds the manifests that `flotilla try up` applies to the hub, and that the docs show; in v1alpha1
+// those of that version, which are applied by hand.
 package samples
 
 import "embed"

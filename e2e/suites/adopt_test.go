@@ -23,7 +23,8 @@ import (
 
 // federation.md 7.7, numbers 11 and 18.
 var _ = Describe("What runs in members already", func() {
-	It("7.7-11: an unmanaged CloneSet of the same name is left alone, adopted without a restart, and let go without one", func(ctx SpecContext) {
+	It("7.7-11: an unmanaged CloneSet of the same name is left alone, adopted without a restart, and "+
+		"let go without one", func(ctx SpecContext) {
 		ns := bare(ctx, "adopt")
 		api := harness.CloneSet(ns, "api")
 		running := map[string]int{"east": 5, "west": 1}
@@ -44,10 +45,12 @@ var _ = Describe("What runs in members already", func() {
 
 		By("looking at what adoption would change: nothing, and nothing is written")
 		enforce(ctx, ns, policyOn(ns, "two", "east, west", "CloneSet"))
-		dry := h.FlotillaWith(ctx, []string{"east", "west"}, "adopt", "clone/api", "-n", ns, "--from", "east,west", "--dry-run")
+		dry := h.FlotillaWith(ctx, []string{"east", "west"}, "adopt", "clone/api", "-n", ns, "--from", "east,west",
+			"--dry-run")
 		Expect(dry.Code).To(Equal(0), dry.Talk)
 		for member, replicas := range running {
-			Expect(dry.Out).To(ContainSubstring("%s in %s: %d replicas, 0 pods would restart\n", api.Sentence(), member, replicas))
+			Expect(dry.Out).To(ContainSubstring("%s in %s: %d replicas, 0 pods would restart\n", api.Sentence(), member,
+				replicas))
 		}
 		Expect(dry.Out).To(HaveSuffix("nothing was written (--dry-run)\n"))
 		_, err := h.Hub.Get(ctx, api)
@@ -55,7 +58,8 @@ var _ = Describe("What runs in members already", func() {
 
 		By("without a word of adoption it is a conflict, and stays as it is")
 		h.Hub.Apply(ctx, cloneSet(ns, "api", 6, "api:1", ""))
-		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue, Reason: "Conflict"}, "CloneSet", ns+"/api", "stands in the member")
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue,
+			Reason: "Conflict"}, "CloneSet", ns+"/api", "stands in the member")
 
 		By("adopting it")
 		h.Kubectl(ctx, "-n", ns, "annotate", "clone/api", topology.AnnotationAdopt+"=true")
@@ -73,19 +77,24 @@ var _ = Describe("What runs in members already", func() {
 
 		By("letting it go: the pods run on, and what stands has no mark")
 		before = h.Pods.Mark(ctx, ns)
-		h.Kubectl(ctx, "-n", ns, "annotate", "clone/api", topology.AnnotationAdopt+"-", topology.AnnotationWithdraw+"="+topology.WithdrawOrphan)
+		h.Kubectl(ctx, "-n", ns, "annotate", "clone/api", topology.AnnotationAdopt+"-", topology.AnnotationWithdraw+"="+
+			topology.WithdrawOrphan)
 		expectLetGo(ctx, api, "east", "west")
-		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionFalse, Reason: "Withdrawn"})
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionFalse,
+			Reason: "Withdrawn"})
 		history = h.Pods.Since(ctx, before)
 		history.ExpectUntouched()
 	})
 
-	It("7.7-18: a workload deleted with --cascade=orphan runs on in the members, and is adopted again by the next", func(ctx SpecContext) {
+	It("7.7-18: a workload deleted with --cascade=orphan runs on in the members, and is adopted again "+
+		"by the next", func(ctx SpecContext) {
 		ns := federated(ctx, "orphan")
 		web := harness.UnitedDeployment(ns, "web")
 		manifest := strings.Replace(unitedDeployment(ns, "web", 6, subset("a", "a", "replicas: 2"), subset("d", "d", "")),
-			`containers: [{name: main, image: "web:1"}]`, `containers: [{name: main, image: "web:1", envFrom: [{configMapRef: {name: settings}}]}]`, 1)
-		h.Hub.Apply(ctx, fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: %s}\ndata: {mode: calm}", ns), manifest)
+			`containers: [{name: main, image: "web:1"}]`,
+			`containers: [{name: main, image: "web:1", envFrom: [{configMapRef: {name: settings}}]}]`, 1)
+		h.Hub.Apply(ctx, fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: %s}\ndata: "+
+			"{mode: calm}", ns), manifest)
 		h.ExpectAtRest(ctx, web, 6)
 		settings := func(member string) *corev1.ConfigMap {
 			m := &corev1.ConfigMap{}
@@ -97,18 +106,21 @@ var _ = Describe("What runs in members already", func() {
 		h.Kubectl(ctx, "-n", ns, "delete", "ud/web", "--cascade=orphan")
 		expectLetGo(ctx, web, "east", "south")
 		for member, uid := range uids {
-			Eventually(ctx, func() string { return settings(member).Labels[topology.LabelHub] }).WithTimeout(harness.Patience).Should(BeEmpty())
+			Eventually(ctx, func() string { return settings(member).Labels[topology.LabelHub] }).WithTimeout(harness.Patience).
+				Should(BeEmpty())
 			Expect(settings(member).UID).To(Equal(uid), "the ConfigMap that it alone needs stays in "+member)
 		}
 
 		By("adopting what runs with a new object")
-		h.Hub.Apply(ctx, strings.Replace(manifest, "metadata: {name: web, ", `metadata: {name: web, annotations: {`+topology.AnnotationAdopt+`: "true"}, `, 1))
+		h.Hub.Apply(ctx, strings.Replace(manifest, "metadata: {name: web, ", `metadata: {name: web, annotations: {`+
+			topology.AnnotationAdopt+`: "true"}, `, 1))
 		h.ExpectAtRest(ctx, web, 6)
 		h.ExpectPods(ctx, web, harness.ByZone, map[string]int{"a": 2, "d": 4})
 		history := h.Pods.Since(ctx, before)
 		history.ExpectUntouched()
 		for member, uid := range uids {
-			Eventually(ctx, func() string { return settings(member).Labels[topology.LabelHub] }).WithTimeout(harness.Patience).ShouldNot(BeEmpty())
+			Eventually(ctx, func() string { return settings(member).Labels[topology.LabelHub] }).WithTimeout(harness.Patience).
+				ShouldNot(BeEmpty())
 			Expect(settings(member).UID).To(Equal(uid), "the ConfigMap that holds the same is taken over in "+member)
 		}
 
@@ -136,7 +148,8 @@ func expectReadyIn(ctx context.Context, member string, w harness.Workload) {
 	}).WithTimeout(harness.Patience).Should(BeTrue(), w.Sentence()+" Ready in "+member)
 }
 
-// expectLetGo waits until nothing is left of a workload on the hub, and its object stands in the members without a mark.
+// expectLetGo waits until nothing is left of a workload on the hub, and its object stands in the members without a
+// mark.
 func expectLetGo(ctx context.Context, w harness.Workload, members ...string) {
 	EventuallyWithOffset(1, ctx, func(ctx context.Context) (string, error) {
 		p, err := h.Placement(ctx, w)

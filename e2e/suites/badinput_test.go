@@ -21,9 +21,12 @@ var _ = Describe("Bad input", func() {
 		ns := federated(ctx, "unmatched")
 		lost := harness.UnitedDeployment(ns, "lost")
 		h.Hub.Apply(ctx, unitedDeployment(ns, "lost", 6, subset("a", "a", ""), subset("moon", "z", "replicas: 2")))
-		words := []string{lost.Sentence(), `"moon"`, `"z"`, "a, b, c, d", "correct the subset's nodeSelectorTerm or join a member"}
-		h.ExpectTold(ctx, lost, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionFalse, Reason: "SubsetUnmatched"}, words...)
-		h.ExpectTold(ctx, lost, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue, Reason: "SubsetUnmatched"}, words...)
+		words := []string{lost.Sentence(), `"moon"`, `"z"`, "a, b, c, d",
+			"correct the subset's nodeSelectorTerm or join a member"}
+		h.ExpectTold(ctx, lost, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionFalse,
+			Reason: "SubsetUnmatched"}, words...)
+		h.ExpectTold(ctx, lost, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue,
+			Reason: "SubsetUnmatched"}, words...)
 		h.ExpectPods(ctx, lost, harness.ByZone, map[string]int{"a": 4})
 		row := harness.Tables(h.Kubectl(ctx, "-n", ns, "get", "wp"))["uniteddeployment-lost"]
 		Expect(row).To(And(HaveKeyWithValue("REPLICAS", "6"), HaveKeyWithValue("PLACED", "4")))
@@ -35,8 +38,10 @@ var _ = Describe("Bad input", func() {
 		h.Hub.Apply(ctx, unitedDeployment(ns, "web", 6, subset("a", "a", ""), subset("d", "d", "")))
 		h.ExpectAtRest(ctx, web, 6)
 		expectStays(ctx, web, func() {
-			h.Hub.Apply(ctx, unitedDeployment(ns, "web", 6, subset("a", "a", ""), subset("d", "d", ""), subset("moon", "z", "replicas: 2")))
-			h.ExpectTold(ctx, web, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue, Reason: "SubsetUnmatched"},
+			h.Hub.Apply(ctx, unitedDeployment(ns, "web", 6, subset("a", "a", ""), subset("d", "d", ""),
+				subset("moon", "z", "replicas: 2")))
+			h.ExpectTold(ctx, web, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue,
+				Reason: "SubsetUnmatched"},
 				web.Sentence(), `"moon"`, `"z"`, "what is placed stays as it was")
 		})
 
@@ -45,10 +50,12 @@ var _ = Describe("Bad input", func() {
 		h.ExpectAtRest(ctx, web, 6)
 	})
 
-	It("percentages that cannot be met exactly are met as well as can be, those over 100% are refused", func(ctx SpecContext) {
+	It("percentages that cannot be met exactly are met as well as can be, those over 100% "+
+		"are refused", func(ctx SpecContext) {
 		ns := federated(ctx, "percent")
 		thirds, halves := harness.UnitedDeployment(ns, "thirds"), harness.UnitedDeployment(ns, "halves")
-		h.Hub.Apply(ctx, unitedDeployment(ns, "thirds", 10, subset("a", "a", "replicas: 33%"), subset("b", "b", "replicas: 33%"), subset("d", "d", "replicas: 34%")),
+		h.Hub.Apply(ctx, unitedDeployment(ns, "thirds", 10, subset("a", "a", "replicas: 33%"),
+			subset("b", "b", "replicas: 33%"), subset("d", "d", "replicas: 34%")),
 			unitedDeployment(ns, "halves", 5, subset("a", "a", "replicas: 50%"), subset("d", "d", "replicas: 50%")))
 		h.ExpectAtRest(ctx, thirds, 10)
 		h.ExpectPods(ctx, thirds, harness.ByZone, map[string]int{"a": 3, "b": 3, "d": 4})
@@ -61,17 +68,20 @@ var _ = Describe("Bad input", func() {
 			h.Kubectl(ctx, "-n", ns, "scale", "ud/thirds", fmt.Sprintf("--replicas=%d", n))
 			h.ExpectAtRest(ctx, thirds, n)
 		}
-		h.Hub.ExpectRefused(ctx, unitedDeployment(ns, "much", 10, subset("a", "a", "replicas: 60%"), subset("b", "b", "replicas: 50%")), "much", "110", "100%", "lower them")
+		h.Hub.ExpectRefused(ctx, unitedDeployment(ns, "much", 10, subset("a", "a", "replicas: 60%"),
+			subset("b", "b", "replicas: 50%")), "much", "110", "100%", "lower them")
 	})
 
 	It("min over max is refused when it is applied, and what runs stays", func(ctx SpecContext) {
 		ns := federated(ctx, "minmax")
 		web := harness.UnitedDeployment(ns, "web")
-		h.Hub.Apply(ctx, unitedDeployment(ns, "web", 6, subset("a", "a", "minReplicas: 1, maxReplicas: 2"), subset("d", "d", "")))
+		h.Hub.Apply(ctx, unitedDeployment(ns, "web", 6, subset("a", "a", "minReplicas: 1, maxReplicas: 2"),
+			subset("d", "d", "")))
 		h.ExpectAtRest(ctx, web, 6)
 		h.ExpectPods(ctx, web, harness.ByZone, map[string]int{"a": 2, "d": 4})
 		expectStays(ctx, web, func() {
-			h.Hub.ExpectRefused(ctx, unitedDeployment(ns, "web", 6, subset("a", "a", "minReplicas: 3, maxReplicas: 2"), subset("d", "d", "")),
+			h.Hub.ExpectRefused(ctx, unitedDeployment(ns, "web", 6, subset("a", "a", "minReplicas: 3, maxReplicas: 2"),
+				subset("d", "d", "")),
 				"web", "minReplicas", "3", "2")
 		})
 	})
@@ -83,7 +93,8 @@ var _ = Describe("Bad input", func() {
 		h.ExpectAtRest(ctx, api, 6)
 		h.ExpectPods(ctx, api, harness.ByCluster, map[string]int{"east": 3, "west": 3})
 		expectStays(ctx, api, func() {
-			second := strings.Replace(policyOn(ns, "second", "south", "CloneSet"), "- kind: CloneSet", "- {kind: CloneSet, name: api}", 1)
+			second := strings.Replace(policyOn(ns, "second", "south", "CloneSet"), "- kind: CloneSet",
+				"- {kind: CloneSet, name: api}", 1)
 			h.Hub.Apply(ctx, second)
 			h.ExpectToldOf(ctx, harness.TopologyObject("FederationPolicy", ns, "second"),
 				metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: topology.PolicyConflicted},
@@ -93,28 +104,34 @@ var _ = Describe("Bad input", func() {
 		})
 	})
 
-	It("names over their limits are refused when they are applied, with the name, its length and the limit", func(ctx SpecContext) {
+	It("names over their limits are refused when they are applied, with the name, its length "+
+		"and the limit", func(ctx SpecContext) {
 		ns := federated(ctx, "names")
 		long := strings.Repeat("n", 53)
 		h.Hub.ExpectRefused(ctx, cloneSet(ns, long, 1, "a:1", ""), long, "53", "52", "shorter name")
 		h.Hub.ExpectRefused(ctx, unitedDeployment(ns, long, 1, subset("a", "a", "")), long, "53", "52", "shorter name")
-		h.Hub.ExpectRefused(ctx, unitedDeployment(ns, strings.Repeat("n", 40), 1, subset("zone-a", "a", "")), "45", "zone-a", "shorter names")
-		h.Hub.ExpectRefused(ctx, `{apiVersion: topology.flotilla.dev/v1alpha1, kind: MemberCluster, metadata: {name: `+long+`}}`, long, "53", "52", "shorter")
+		h.Hub.ExpectRefused(ctx, unitedDeployment(ns, strings.Repeat("n", 40), 1, subset("zone-a", "a", "")), "45", "zone-a",
+			"shorter names")
+		h.Hub.ExpectRefused(ctx, `{apiVersion: topology.flotilla.dev/v1alpha1, kind: MemberCluster, metadata: {name: `+long+
+			`}}`, long, "53", "52", "shorter")
 		longest := strings.Repeat("n", 52)
 		h.Hub.Apply(ctx, cloneSet(ns, longest, 3, "a:1", ""))
 		h.ExpectAtRest(ctx, harness.CloneSet(ns, longest), 3)
 	})
 
-	It("a selector that does not match the template is refused when it is applied, and what runs stays", func(ctx SpecContext) {
+	It("a selector that does not match the template is refused when it is applied, and "+
+		"what runs stays", func(ctx SpecContext) {
 		ns := federated(ctx, "selector")
 		api := harness.CloneSet(ns, "api")
 		h.Hub.Apply(ctx, cloneSet(ns, "api", 3, "a:1", ""))
 		h.ExpectAtRest(ctx, api, 3)
 		expectStays(ctx, api, func() {
-			wrong := strings.Replace(cloneSet(ns, "api", 3, "a:1", ""), "metadata: {labels: {app: api}}", "metadata: {labels: {app: other}}", 1)
+			wrong := strings.Replace(cloneSet(ns, "api", 3, "a:1", ""), "metadata: {labels: {app: api}}",
+				"metadata: {labels: {app: other}}", 1)
 			h.Hub.ExpectRefused(ctx, wrong, "api", "selector does not match", "give the template the labels")
 		})
-		wrong := strings.ReplaceAll(unitedDeployment(ns, "web", 3, subset("a", "a", "")), "metadata: {labels: {app: web}}", "metadata: {labels: {app: other}}")
+		wrong := strings.ReplaceAll(unitedDeployment(ns, "web", 3, subset("a", "a", "")), "metadata: {labels: {app: web}}",
+			"metadata: {labels: {app: other}}")
 		h.Hub.ExpectRefused(ctx, wrong, "web", "selector does not match", "give them the labels")
 	})
 

@@ -33,8 +33,10 @@ var _ = Describe("Bad input", func() {
 			Expect(h.Hub.Client.Patch(ctx, object, client.RawPatch(types.JSONPatchType, []byte(operation)))).To(Succeed())
 		}
 		expectStays(ctx, api, func() {
-			patch(`[{"op": "add", "path": "/spec/template/spec/containers/0/env", "value": [{"name": "DATA", "value": "` + strings.Repeat("x", 600*1024) + `"}]}]`)
-			h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue, Reason: "TooLarge"},
+			patch(`[{"op": "add", "path": "/spec/template/spec/containers/0/env", "value": [{"name": "DATA", "value": "` +
+				strings.Repeat("x", 600*1024) + `"}]}]`)
+			h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue,
+				Reason: "TooLarge"},
 				api.Sentence(), "60", "512 KiB", "moving data to a ConfigMap")
 		})
 
@@ -48,14 +50,17 @@ var _ = Describe("Bad input", func() {
 })
 
 var _ = Describe("Bad luck", func() {
-	It("a member with older definitions refuses a field instead of dropping it: the condition names both, what runs there stays, and it follows when they are new", func(ctx SpecContext) {
+	It("a member with older definitions refuses a field instead of dropping it: the condition names both, what runs "+
+		"there stays, and it follows when they are new", func(ctx SpecContext) {
 		ns := federated(ctx, "older-member")
 		api, west := harness.CloneSet(ns, "api"), h.Members["west"]
 		h.Hub.Apply(ctx, cloneSet(ns, "api", 3, "a:1", ""))
 		h.ExpectAtRest(ctx, api, 3)
-		newer := strings.Replace(cloneSet(ns, "api", 3, "a:2", ""), "\n  selector:", "\n  scaleStrategy: {excludePreparingDelete: true}\n  selector:", 1)
+		newer := strings.Replace(cloneSet(ns, "api", 3, "a:2", ""), "\n  selector:",
+			"\n  scaleStrategy: {excludePreparingDelete: true}\n  selector:", 1)
 		asked := func(ctx context.Context) error {
-			_, err := west.Kubectl(ctx, "-n", ns, "patch", "clone/api", "--dry-run=server", "--type=merge", "-p", `{"spec": {"scaleStrategy": {"excludePreparingDelete": true}}}`)
+			_, err := west.Kubectl(ctx, "-n", ns, "patch", "clone/api", "--dry-run=server", "--type=merge", "-p",
+				`{"spec": {"scaleStrategy": {"excludePreparingDelete": true}}}`)
 			return err
 		}
 
@@ -67,12 +72,14 @@ var _ = Describe("Bad luck", func() {
 		west.MustKubectl(ctx, "patch", "crd/clonesets.apps.kruise.io", "--type=json", "-p",
 			`[{"op": "remove", "path": "/spec/versions/1/schema/openAPIV3Schema/properties/spec/properties/scaleStrategy/properties/excludePreparingDelete"}]`)
 		Eventually(ctx, func(ctx context.Context) (string, error) {
-			return west.Kubectl(ctx, "-n", ns, "patch", "clone/api", "--dry-run=server", "--type=merge", "-o", "jsonpath={.spec.scaleStrategy}",
+			return west.Kubectl(ctx, "-n", ns, "patch", "clone/api", "--dry-run=server", "--type=merge", "-o",
+				"jsonpath={.spec.scaleStrategy}",
 				"-p", `{"spec": {"scaleStrategy": {"excludePreparingDelete": true}}}`)
 		}).WithTimeout(harness.Patience).ShouldNot(ContainSubstring("excludePreparingDelete"))
 		before := h.Pods.Mark(ctx, ns)
 		h.Hub.Apply(ctx, newer)
-		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionReady, Status: metav1.ConditionFalse}, "west", "excludePreparingDelete")
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionReady, Status: metav1.ConditionFalse}, "west",
+			"excludePreparingDelete")
 		h.ExpectPods(ctx, api, byClusterAndImage, map[string]int{"east a:2": 1, "south a:2": 1, "west a:1": 1})
 
 		By("giving west the new definitions")
@@ -82,12 +89,14 @@ var _ = Describe("Bad luck", func() {
 		expectInPlace(h.Pods.Since(ctx, before), 3)
 	})
 
-	It("two hubs on one member: an object of the other hub is left alone, named with that hub, and taken over when it is handed over", func(ctx SpecContext) {
+	It("two hubs on one member: an object of the other hub is left alone, named with that hub, and taken over when it "+
+		"is handed over", func(ctx SpecContext) {
 		ns := federated(ctx, "two-hubs")
 		api, west := harness.CloneSet(ns, "api"), h.Members["west"]
 		const other = "0b5ee4f2-another-hub"
 		inMember(ctx, "west", ns)
-		west.Apply(ctx, strings.Replace(cloneSet(ns, "api", 2, "theirs:1", ""), "metadata: {name: api, ", "metadata: {name: api, labels: {"+topology.LabelHub+": "+other+"}, ", 1))
+		west.Apply(ctx, strings.Replace(cloneSet(ns, "api", 2, "theirs:1", ""), "metadata: {name: api, ",
+			"metadata: {name: api, labels: {"+topology.LabelHub+": "+other+"}, ", 1))
 		h.ExpectPods(ctx, api, harness.ByCluster, map[string]int{"west": 2})
 		expectReadyIn(ctx, "west", api)
 		theirs, err := west.Get(ctx, api)
@@ -95,7 +104,8 @@ var _ = Describe("Bad luck", func() {
 		before := h.Pods.Mark(ctx, ns)
 
 		h.Hub.Apply(ctx, cloneSet(ns, "api", 6, "ours:1", ""))
-		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue, Reason: work.ReasonConflict},
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue,
+			Reason: work.ReasonConflict},
 			"west", "CloneSet", ns, "another hub", other, "hand it over")
 		h.ExpectPods(ctx, api, byClusterAndImage, map[string]int{"east ours:1": 2, "south ours:1": 2, "west theirs:1": 2})
 		expectSame(ctx, west, api, theirs)
@@ -112,7 +122,8 @@ var _ = Describe("Bad luck", func() {
 		h.ExpectAtRest(ctx, api, 6)
 	})
 
-	It("a second hub that runs and claims a member: its agent waits behind the first one's, where it leads it leaves alone what is the first hub's, names it, and nothing restarts", func(ctx SpecContext) {
+	It("a second hub that runs and claims a member: its agent waits behind the first one's, where it leads it leaves "+
+		"alone what is the first hub's, names it, and nothing restarts", func(ctx SpecContext) {
 		ns := federated(ctx, "second-hub")
 		mend()
 		api, second := harness.CloneSet(ns, "api"), alone.Members[north]
@@ -157,17 +168,21 @@ var _ = Describe("Bad luck", func() {
 		expectLeader(ctx, "east", fleet.AgentName("east"))
 		Expect(h.RunAgentFor(ctx, second, intruder, "east")).To(Succeed())
 		Eventually(ctx, told("MemberCluster", "", "east")).WithTimeout(harness.Patience).
-			Should(ContainSubstring("Ready=False NeverConnected: no Lease of the agent of MemberCluster east was seen yet; start the agent, or look at its log"))
+			Should(ContainSubstring("Ready=False NeverConnected: no Lease of the agent of MemberCluster east was seen yet; " +
+				"start the agent, or look at its log"))
 		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=12")
 		h.ExpectAtRest(ctx, api, 12)
 
 		By("the first one's agent ends, and the other one leads")
 		Expect(h.Fleet.Quit(ctx, fleet.AgentName("east"))).To(Succeed())
-		Eventually(ctx, told("MemberCluster", "", "east")).WithTimeout(harness.Patience).Should(ContainSubstring("Ready=True LeaseFresh"))
-		second.Apply(ctx, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+ns+", labels: {topology.flotilla.dev/federated: \"true\"}}\n",
+		Eventually(ctx, told("MemberCluster", "",
+			"east")).WithTimeout(harness.Patience).Should(ContainSubstring("Ready=True LeaseFresh"))
+		second.Apply(ctx, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+ns+
+			", labels: {topology.flotilla.dev/federated: \"true\"}}\n",
 			policyOn(ns, "here", "east", "CloneSet"), cloneSet(ns, "api", 3, "theirs:1", ""))
 		Eventually(ctx, told(apps.CloneSetKind.Kind, ns, "api")).WithTimeout(harness.Patience).
-			Should(And(ContainSubstring("Stalled=True "+work.ReasonConflict), ContainSubstring("another hub"), ContainSubstring(id), ContainSubstring("hand it over")))
+			Should(And(ContainSubstring("Stalled=True "+work.ReasonConflict), ContainSubstring("another hub"),
+				ContainSubstring(id), ContainSubstring("hand it over")))
 
 		By("the first one's agent comes back, and the other one goes")
 		Expect(h.Fleet.Quit(ctx, intruder)).To(Succeed())
@@ -182,7 +197,8 @@ var _ = Describe("Bad luck", func() {
 		Expect(history.Created()).To(HaveLen(6))
 	})
 
-	It("a hub that lost all it knew of a workload: it runs on, the member is named, and the same manifest takes it over without a restart", func(ctx SpecContext) {
+	It("a hub that lost all it knew of a workload: it runs on, the member is named, and the same manifest takes it "+
+		"over without a restart", func(ctx SpecContext) {
 		ns := federated(ctx, "forgotten")
 		mend()
 		api := harness.CloneSet(ns, "api")
@@ -196,7 +212,8 @@ var _ = Describe("Bad luck", func() {
 		kill(ctx, fleet.HubProgram)
 		take := func(namespace, object string) {
 			GinkgoHelper()
-			if _, err := h.Hub.Kubectl(ctx, "-n", namespace, "patch", object, "--type=merge", "-p", `{"metadata": {"finalizers": null}}`); err != nil {
+			if _, err := h.Hub.Kubectl(ctx, "-n", namespace, "patch", object, "--type=merge", "-p",
+				`{"metadata": {"finalizers": null}}`); err != nil {
 				Expect(err).To(MatchError(ContainSubstring("not found"))) // the garbage collector was first
 			}
 			h.Kubectl(ctx, "-n", namespace, "delete", object, "--ignore-not-found", "--timeout=240s")
@@ -209,7 +226,8 @@ var _ = Describe("Bad luck", func() {
 		restart(ctx, fleet.HubProgram)
 		for _, member := range h.MemberNames() {
 			h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", member),
-				metav1.Condition{Type: topology.MemberOrphans, Status: metav1.ConditionTrue, Reason: topology.ReasonOrphaned}, member, "api", topology.LabelHub)
+				metav1.Condition{Type: topology.MemberOrphans, Status: metav1.ConditionTrue, Reason: topology.ReasonOrphaned},
+				member, "api", topology.LabelHub)
 		}
 		h.ExpectPods(ctx, api, harness.ByCluster, map[string]int{"east": 4, "south": 4, "west": 4})
 
@@ -229,27 +247,34 @@ var _ = Describe("Bad luck", func() {
 // expectLeader waits until an agent of a member leads.
 func expectLeader(ctx context.Context, member, program string) {
 	EventuallyWithOffset(1, ctx, func(ctx context.Context) (string, error) {
-		return h.Members[member].Kubectl(ctx, "-n", topology.SystemNamespace, "get", "lease/"+fleet.AgentProgram, "-o", "jsonpath={.spec.holderIdentity}")
+		return h.Members[member].Kubectl(ctx, "-n", topology.SystemNamespace, "get", "lease/"+fleet.AgentProgram, "-o",
+			"jsonpath={.spec.holderIdentity}")
 	}).WithTimeout(harness.Patience).ShouldNot(BeEmpty(), program)
 }
 
 var _ = Describe("The default of all federated namespaces", func() {
-	It("places what no policy of the namespace selects; a workload that is withdrawn leaves the members, and comes back", func(ctx SpecContext) {
+	It("places what no policy of the namespace selects; a workload that is withdrawn leaves the "+
+		"members, and comes back", func(ctx SpecContext) {
 		ns := bare(ctx, "default")
 		api := harness.CloneSet(ns, "api")
-		h.Hub.Apply(ctx, strings.NewReplacer("kind: FederationPolicy", "kind: ClusterFederationPolicy", "metadata: {name: "+ns+", namespace: "+ns+"}", "metadata: {name: "+ns+"}",
-			"- kind: CloneSet", "- {kind: CloneSet, selector: {matchLabels: {default: "+ns+"}}}").Replace(policyOn(ns, ns, "east, west", "CloneSet")))
+		h.Hub.Apply(ctx, strings.NewReplacer("kind: FederationPolicy", "kind: ClusterFederationPolicy", "metadata: {name: "+
+			ns+", namespace: "+ns+"}", "metadata: {name: "+ns+"}",
+			"- kind: CloneSet", "- {kind: CloneSet, selector: {matchLabels: {default: "+ns+
+				"}}}").Replace(policyOn(ns, ns, "east, west", "CloneSet")))
 		DeferCleanup(func(ctx SpecContext) { h.Kubectl(ctx, "delete", "clusterfederationpolicy/"+ns) })
-		h.Hub.Apply(ctx, strings.Replace(cloneSet(ns, "api", 4, "a:1", ""), "metadata: {name: api, ", "metadata: {name: api, labels: {default: "+ns+"}, ", 1), cloneSet(ns, "other", 3, "a:1", ""))
+		h.Hub.Apply(ctx, strings.Replace(cloneSet(ns, "api", 4, "a:1", ""), "metadata: {name: api, ",
+			"metadata: {name: api, labels: {default: "+ns+"}, ", 1), cloneSet(ns, "other", 3, "a:1", ""))
 		h.ExpectAtRest(ctx, api, 4)
 		h.ExpectPods(ctx, api, harness.ByCluster, map[string]int{"east": 2, "west": 2})
 		Expect(h.Flotilla(ctx, "why", "cs/api", "-n", ns).Out).To(ContainSubstring("placed by ClusterFederationPolicy " + ns))
 		other := harness.CloneSet(ns, "other")
-		h.ExpectTold(ctx, other, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionFalse, Reason: "NoPolicy"})
+		h.ExpectTold(ctx, other, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionFalse,
+			Reason: "NoPolicy"})
 
 		By("withdrawing it")
 		h.Kubectl(ctx, "-n", ns, "annotate", "clone/api", topology.AnnotationWithdraw+"=true")
-		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionFalse, Reason: "Withdrawn"}, "remove the annotation")
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionFalse,
+			Reason: "Withdrawn"}, "remove the annotation")
 		h.ExpectGone(ctx, api)
 
 		By("taking that back, with a policy of the namespace, which goes before")

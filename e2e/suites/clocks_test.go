@@ -14,7 +14,8 @@ import (
 )
 
 var _ = Describe("Clocks", func() {
-	It("that are minutes apart, ahead and behind: members stay Ready, a rollout goes on within its limits, and the members and flotilla check say so with the remedy", func(ctx SpecContext) {
+	It("that are minutes apart, ahead and behind: members stay Ready, a rollout goes on within its limits, and the "+
+		"members and flotilla check say so with the remedy", func(ctx SpecContext) {
 		ns := federated(ctx, "clocks")
 		mend()
 		api := harness.CloneSet(ns, "api")
@@ -33,7 +34,8 @@ var _ = Describe("Clocks", func() {
 			})
 			expectSessions(ctx, map[string]int64{member: sessions})
 		}
-		h.Kubectl(ctx, "-n", ns, "patch", "clone/api", "--type=json", "-p", `[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "a:2"}]`)
+		h.Kubectl(ctx, "-n", ns, "patch", "clone/api", "--type=json", "-p",
+			`[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "a:2"}]`)
 		h.ExpectPods(ctx, api, byImage, map[string]int{"a:2": 9})
 		h.ExpectAtRest(ctx, api, 9)
 		history := h.Pods.Since(ctx, before)
@@ -41,14 +43,19 @@ var _ = Describe("Clocks", func() {
 		expectAtMost(history, harness.Unavailable(9), 2, "unavailable pods")
 
 		By("saying so")
-		apart := metav1.Condition{Type: topology.MemberClockInSync, Status: metav1.ConditionFalse, Reason: topology.ReasonClocksApart}
-		h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", "east"), apart, "MemberCluster east", "11m", "ahead of the hub's", "time servers")
-		h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", "west"), apart, "MemberCluster west", "behind the hub's", "time servers")
+		apart := metav1.Condition{Type: topology.MemberClockInSync, Status: metav1.ConditionFalse,
+			Reason: topology.ReasonClocksApart}
+		h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", "east"), apart, "MemberCluster east", "11m",
+			"ahead of the hub's", "time servers")
+		h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", "west"), apart, "MemberCluster west",
+			"behind the hub's", "time servers")
 		for member := range wrong {
-			h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", member), metav1.Condition{Type: topology.MemberReady, Status: metav1.ConditionTrue})
+			h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", member),
+				metav1.Condition{Type: topology.MemberReady, Status: metav1.ConditionTrue})
 		}
 		answer := h.Flotilla(ctx, "check")
-		Expect(answer.Out).To(And(ContainSubstring("east: ClockInSync"), ContainSubstring("west: ClockInSync"), ContainSubstring("same time servers"),
+		Expect(answer.Out).To(And(ContainSubstring("east: ClockInSync"), ContainSubstring("west: ClockInSync"),
+			ContainSubstring("same time servers"),
 			Not(ContainSubstring("does not renew its Lease"))), answer.Talk)
 	})
 })

@@ -58,11 +58,13 @@ spec:
 }
 
 func configMap(ns, name, value string) string {
-	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: %s}\ndata: {key: %s}\n", name, ns, value)
+	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: %s}\ndata: {key: %s}\n", name,
+		ns, value)
 }
 
 var _ = Describe("Copies", func() {
-	It("a ConfigMap and a Service that a policy selects stand in each member as the user wrote them", func(ctx SpecContext) {
+	It("a ConfigMap and a Service that a policy selects stand in each member as the "+
+		"user wrote them", func(ctx SpecContext) {
 		ns := bare(ctx, "copies")
 		h.Hub.Apply(ctx, copies(ns, "east, south, west", "ConfigMap", "Service"), configMap(ns, "settings", "one"), fmt.Sprintf(`
 apiVersion: v1
@@ -92,9 +94,11 @@ spec:
 		By("an object of that name that was there before is left alone, and the placement says so")
 		h.Members["west"].MustKubectl(ctx, "-n", ns, "create", "configmap", "taken", "--from-literal=key=theirs")
 		h.Hub.Apply(ctx, configMap(ns, "taken", "ours"))
-		expectIn(ctx, ns, "configmap/taken", ".data.key", map[string]string{"east": "ours", "south": "ours", "west": "theirs"})
+		expectIn(ctx, ns, "configmap/taken", ".data.key",
+			map[string]string{"east": "ours", "south": "ours", "west": "theirs"})
 		h.ExpectToldOf(ctx, harness.TopologyObject("WorkloadPlacement", ns, "configmap-taken"),
-			metav1.Condition{Type: "Stalled", Status: metav1.ConditionTrue, Reason: "Conflict"}, "west", "ConfigMap "+ns+"/taken")
+			metav1.Condition{Type: "Stalled", Status: metav1.ConditionTrue, Reason: "Conflict"}, "west", "ConfigMap "+ns+
+				"/taken")
 
 		By("narrowing the policy, and deleting the objects")
 		h.Hub.Apply(ctx, copies(ns, "east, south", "ConfigMap", "Service"))
@@ -111,11 +115,13 @@ spec:
 		ns := bare(ctx, "native")
 		h.Hub.Apply(ctx, policy(ns, "native", "Deployment\n    apiVersion: apps/v1"))
 		h.ExpectToldOf(ctx, harness.TopologyObject("FederationPolicy", ns, "native"),
-			metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: topology.PolicyRunsOnHub}, "Deployment (apps)", "deploymentTemplate")
+			metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: topology.PolicyRunsOnHub},
+			"Deployment (apps)", "deploymentTemplate")
 
 		By("a Job, too")
 		h.Hub.Apply(ctx, policy(ns, "jobs", "Job\n    apiVersion: batch/v1"))
 		h.ExpectToldOf(ctx, harness.TopologyObject("FederationPolicy", ns, "jobs"),
-			metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: topology.PolicyRunsOnHub}, "Job (batch)", "apply the Job in the members that are to run it")
+			metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: topology.PolicyRunsOnHub}, "Job (batch)",
+			"apply the Job in the members that are to run it")
 	})
 })

@@ -40,7 +40,8 @@ var _ = Describe("What pods need", func() {
 	It("goes with the workloads that name it, before them, and leaves with the last one", func(ctx SpecContext) {
 		ns := federated(ctx, "needs")
 		one, two := harness.CloneSet(ns, "one"), harness.CloneSet(ns, "two")
-		h.Hub.Apply(ctx, configMap(ns, "settings", "one"), needing(ns, "one", 3, settingsVolume), needing(ns, "two", 6, settingsVolume))
+		h.Hub.Apply(ctx, configMap(ns, "settings", "one"), needing(ns, "one", 3, settingsVolume),
+			needing(ns, "two", 6, settingsVolume))
 		h.ExpectAtRest(ctx, one, 3)
 		h.ExpectAtRest(ctx, two, 6)
 		expectIn(ctx, ns, "configmap/settings", ".data.key", everywhere("one"))
@@ -72,7 +73,8 @@ var _ = Describe("What pods need", func() {
 		federatedAs := func(reason string) metav1.Condition {
 			return metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionTrue, Reason: reason}
 		}
-		h.ExpectTold(ctx, web, federatedAs("DependencyMissing"), "ConfigMap settings", ns, "create it there", "Secret registry", "secrets: Carry")
+		h.ExpectTold(ctx, web, federatedAs("DependencyMissing"), "ConfigMap settings", ns, "create it there",
+			"Secret registry", "secrets: Carry")
 
 		By("making it in a member by hand, then on the hub")
 		Eventually(ctx, func() error {
@@ -80,14 +82,17 @@ var _ = Describe("What pods need", func() {
 			return err
 		}).WithTimeout(harness.Patience).Should(Succeed()) // the namespace comes with the workload
 		h.Hub.Apply(ctx, configMap(ns, "settings", "ours"))
-		h.ExpectTold(ctx, web, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue, Reason: "Conflict"}, "west", "ConfigMap "+ns+"/settings")
+		h.ExpectTold(ctx, web, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue,
+			Reason: "Conflict"}, "west", "ConfigMap "+ns+"/settings")
 		h.ExpectTold(ctx, web, federatedAs("SecretsNotCarried"), "Secret registry")
-		expectIn(ctx, ns, "configmap/settings", ".data.key", map[string]string{"east": "ours", "south": "ours", "west": "theirs"})
+		expectIn(ctx, ns, "configmap/settings", ".data.key",
+			map[string]string{"east": "ours", "south": "ours", "west": "theirs"})
 
 		By("doing as the messages say")
 		h.Members["west"].MustKubectl(ctx, "-n", ns, "delete", "configmap/settings")
-		h.Hub.Apply(ctx, policy(ns, "everywhere", "CloneSet", "UnitedDeployment")+"  dependencies: {secrets: Carry}\n", fmt.Sprintf(
-			"apiVersion: v1\nkind: Secret\nmetadata: {name: registry, namespace: %s}\nstringData: {key: secret}\n", ns))
+		h.Hub.Apply(ctx, policy(ns, "everywhere", "CloneSet", "UnitedDeployment")+"  dependencies: {secrets: Carry}\n",
+			fmt.Sprintf(
+				"apiVersion: v1\nkind: Secret\nmetadata: {name: registry, namespace: %s}\nstringData: {key: secret}\n", ns))
 		expectIn(ctx, ns, "configmap/settings", ".data.key", everywhere("ours"))
 		expectIn(ctx, ns, "secret/registry", ".data.key", everywhere("c2VjcmV0"))
 		h.ExpectTold(ctx, web, federatedAs("Placed"))

@@ -23,9 +23,11 @@ var _ = Describe("What a policy's spread says", func() {
 	It("bounds clusters, says what no fleet can place, and places it when a bound is raised", func(ctx SpecContext) {
 		ns := bare(ctx, "bounds")
 		api := harness.CloneSet(ns, "api")
-		h.Hub.Apply(ctx, spreading(ns, "{places: [{cluster: east, max: 2}, {cluster: west, max: 25%}, {cluster: south, max: 3}]}"), apiSample(ns))
+		h.Hub.Apply(ctx, spreading(ns,
+			"{places: [{cluster: east, max: 2}, {cluster: west, max: 25%}, {cluster: south, max: 3}]}"), apiSample(ns))
 		h.ExpectPlaced(ctx, api, map[string]int{"east": 2, "west": 2, "south": 3})
-		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionFalse, Reason: "Unplaced"},
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionFalse,
+			Reason: "Unplaced"},
 			api.Sentence(), "2 replicas of the workload not placed", "raise a max")
 		h.Hub.Apply(ctx, spreading(ns, "{places: [{cluster: east, max: 2}]}"))
 		h.ExpectAtRest(ctx, api, 9)
@@ -40,15 +42,18 @@ var _ = Describe("What a policy's spread says", func() {
 		ns := bare(ctx, "weighted")
 		api := harness.CloneSet(ns, "api")
 		h.Hub.ExpectRefused(ctx, spreading(ns, "{places: [{cluster: east, min: 3, max: 2}]}"), "min 3 is greater than max 2")
-		h.Hub.Apply(ctx, spreading(ns, "{type: Weighted, places: [{cluster: east, weight: 7}, {cluster: west, weight: 0}, {cluster: south, weight: 2}]}"), apiSample(ns))
+		h.Hub.Apply(ctx, spreading(ns,
+			"{type: Weighted, places: [{cluster: east, weight: 7}, {cluster: west, weight: 0}, {cluster: south, weight: 2}]}"), apiSample(ns))
 		h.ExpectAtRest(ctx, api, 9)
 		h.ExpectPods(ctx, api, harness.ByCluster, map[string]int{"east": 7, "south": 2})
 
 		By("weights that are all zero are nowhere, and the workload says so")
 		none := bare(ctx, "weightless")
-		h.Hub.Apply(ctx, spreading(none, "{type: Weighted, places: [{cluster: east, weight: 0}, {cluster: west, weight: 0}, {cluster: south, weight: 0}]}"), apiSample(none))
+		h.Hub.Apply(ctx, spreading(none,
+			"{type: Weighted, places: [{cluster: east, weight: 0}, {cluster: west, weight: 0}, {cluster: south, weight: 0}]}"), apiSample(none))
 		weightless := harness.CloneSet(none, "api")
-		h.ExpectTold(ctx, weightless, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionFalse, Reason: "Unplaced"},
+		h.ExpectTold(ctx, weightless, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionFalse,
+			Reason: "Unplaced"},
 			weightless.Sentence(), "9 replicas of the workload not placed")
 		h.ExpectPlaced(ctx, weightless, map[string]int{})
 	})
@@ -69,10 +74,12 @@ var _ = Describe("What a policy's spread says", func() {
 })
 
 var _ = Describe("How a spread divides", func() {
-	It("Compact fills one member, Available goes by room, and zones differ by no more than maxSkew but for their own bounds", func(ctx SpecContext) {
+	It("Compact fills one member, Available goes by room, and zones differ by no more than maxSkew but for their own "+
+		"bounds", func(ctx SpecContext) {
 		ns := bare(ctx, "types")
 		spread := func(name, text string) {
-			selected := strings.Replace(policy(ns, name, "CloneSet"), "- kind: CloneSet", "- {kind: CloneSet, name: "+name+"}", 1)
+			selected := strings.Replace(policy(ns, name, "CloneSet"), "- kind: CloneSet", "- {kind: CloneSet, name: "+
+				name+"}", 1)
 			enforce(ctx, ns, selected+"  spread: "+text+"\n")
 			h.Hub.Apply(ctx, cloneSet(ns, name, 9, "a:1", ""))
 		}
@@ -120,7 +127,8 @@ spec:
     spec:
       containers: [{name: main, image: "%s", resources: {requests: {cpu: "1000"}}}]
 `, ns, webImage))
-		h.ExpectTold(ctx, large, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionFalse, Reason: "Unplaced"},
+		h.ExpectTold(ctx, large, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionFalse,
+			Reason: "Unplaced"},
 			large.Sentence(), "3 replicas of the workload not placed", "no room")
 
 		By("asking for less")
@@ -138,12 +146,16 @@ spec:
 		h.Hub.Apply(ctx, apiSample(ns))
 		h.ExpectAtRest(ctx, api, 9)
 		h.ExpectPlaced(ctx, api, map[string]int{"east": 3, "south": 3, "west": 3})
-		h.Kubectl(ctx, "patch", "mc/west", "--type=merge", "-p", `{"spec": {"taints": [{"key": "drain", "effect": "NoExecute"}]}}`)
-		Eventually(ctx, func() int { return harness.Count(h.PodsOf(api), harness.ByCluster)["west"] }).WithTimeout(harness.Patience).Should(BeZero())
+		h.Kubectl(ctx, "patch", "mc/west", "--type=merge", "-p",
+			`{"spec": {"taints": [{"key": "drain", "effect": "NoExecute"}]}}`)
+		Eventually(ctx, func() int {
+			return harness.Count(h.PodsOf(api), harness.ByCluster)["west"]
+		}).WithTimeout(harness.Patience).Should(BeZero())
 		h.ExpectAtRest(ctx, api, 9)
 
 		By("a policy that tolerates it lets its workloads have a part there")
-		enforce(ctx, ns, strings.Replace(strings.Replace(policy(ns, "tolerant", "CloneSet"), "- kind: CloneSet", "- {kind: CloneSet, name: bold}", 1),
+		enforce(ctx, ns, strings.Replace(strings.Replace(policy(ns, "tolerant", "CloneSet"), "- kind: CloneSet",
+			"- {kind: CloneSet, name: bold}", 1),
 			"clusters: {", "clusters: {tolerations: [{key: drain, operator: Exists}], ", 1))
 		bold := harness.CloneSet(ns, "bold")
 		h.Hub.Apply(ctx, cloneSet(ns, "bold", 6, "a:1", ""))

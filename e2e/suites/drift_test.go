@@ -44,8 +44,10 @@ var _ = Describe("Somebody changes a member's object", func() {
 		h.ExpectAtRest(ctx, web, 12)
 
 		By("changing the image")
-		west.MustKubectl(ctx, "-n", ns, "patch", "clone/api", "--type=json", "-p", `[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "mine:1"}]`)
-		west.MustKubectl(ctx, "-n", ns, "patch", "ud/web", "--type=json", "-p", `[{"op": "replace", "path": "/spec/template/cloneSetTemplate/spec/template/spec/containers/0/image", "value": "mine:1"}]`)
+		west.MustKubectl(ctx, "-n", ns, "patch", "clone/api", "--type=json", "-p",
+			`[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "mine:1"}]`)
+		west.MustKubectl(ctx, "-n", ns, "patch", "ud/web", "--type=json", "-p",
+			`[{"op": "replace", "path": "/spec/template/cloneSetTemplate/spec/template/spec/containers/0/image", "value": "mine:1"}]`)
 		h.ExpectPods(ctx, api, byImage, map[string]int{apiImage: 9})
 		h.ExpectPods(ctx, web, byImage, map[string]int{webImage: 12})
 		h.ExpectAtRest(ctx, api, 9)
@@ -61,7 +63,8 @@ var _ = Describe("Somebody changes a member's object", func() {
 		h.ExpectPods(ctx, web, harness.ByZone, map[string]int{"a": 3, "b": 3, "c": 3, "d": 3})
 	})
 
-	It("one without our mark that was there before is left alone, shown as Conflict, and taken over when it is given the mark", func(ctx SpecContext) {
+	It("one without our mark that was there before is left alone, shown as Conflict, and taken over when it is given "+
+		"the mark", func(ctx SpecContext) {
 		ns := federated(ctx, "conflict")
 		api, west := harness.CloneSet(ns, "api"), h.Members["west"]
 		Expect(west.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})).To(Succeed())
@@ -72,7 +75,8 @@ var _ = Describe("Somebody changes a member's object", func() {
 		before := h.Pods.Mark(ctx, ns)
 
 		h.Hub.Apply(ctx, apiSample(ns))
-		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue, Reason: work.ReasonConflict},
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue,
+			Reason: work.ReasonConflict},
 			"west", "CloneSet", ns, "api", "delete it there", topology.LabelHub)
 		h.ExpectPods(ctx, api, harness.ByCluster, map[string]int{"east": 3, "south": 3, "west": 1})
 		expectSame(ctx, west, api, foreign)
@@ -80,7 +84,10 @@ var _ = Describe("Somebody changes a member's object", func() {
 		By("deleting the hub's object: the foreign one stays")
 		h.Kubectl(ctx, "-n", ns, "delete", "clone/api")
 		h.ExpectPods(ctx, api, harness.ByCluster, map[string]int{"west": 1})
-		Eventually(ctx, func(ctx context.Context) ([]string, error) { return h.Works(ctx, api) }).WithTimeout(harness.Patience).Should(BeEmpty())
+		Eventually(ctx, func(ctx context.Context) ([]string,
+			error) {
+			return h.Works(ctx, api)
+		}).WithTimeout(harness.Patience).Should(BeEmpty())
 		expectSame(ctx, west, api, foreign)
 		history := h.Pods.Since(ctx, before)
 		for _, pod := range slices.Concat(history.Gone(), history.Restarted()) {
@@ -89,7 +96,8 @@ var _ = Describe("Somebody changes a member's object", func() {
 
 		By("handing it over, as the message says")
 		h.Hub.Apply(ctx, apiSample(ns))
-		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue, Reason: work.ReasonConflict}, "west")
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue,
+			Reason: work.ReasonConflict}, "west")
 		id, err := h.Hub.ID(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		west.MustKubectl(ctx, "-n", ns, "label", "clone/api", topology.LabelHub+"="+id)

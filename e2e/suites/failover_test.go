@@ -20,8 +20,8 @@ import (
 	"github.com/flotilla-dev/flotilla/e2e/harness"
 )
 
-// lossPatience is how long a member takes to be given up: 40 s until it is NotReady, 20 s of failover.after, 40 s of a hub that
-// was restarted, and the rest for a busy machine.
+// lossPatience is how long a member takes to be given up: 40 s until it is NotReady, 20 s of failover.after, 40 s of a
+// hub that was restarted, and the rest for a busy machine.
 const lossPatience = 4 * time.Minute
 
 // failing is a namespace with a policy for CloneSets that has this failover.
@@ -48,7 +48,9 @@ func leavingOf(ctx context.Context, w harness.Workload) map[string]int {
 }
 
 func expectLeaving(ctx context.Context, w harness.Workload, want map[string]int) {
-	EventuallyWithOffset(1, ctx, func() map[string]int { return leavingOf(ctx, w) }).WithTimeout(lossPatience).WithPolling(200 * time.Millisecond).Should(Equal(want))
+	EventuallyWithOffset(1, ctx, func() map[string]int {
+		return leavingOf(ctx, w)
+	}).WithTimeout(lossPatience).WithPolling(200 * time.Millisecond).Should(Equal(want))
 }
 
 // readyOf returns the condition Ready of a member.
@@ -87,7 +89,8 @@ func expectServing(ctx context.Context, w harness.Workload, want int, members ..
 }
 
 var _ = Describe("A member is lost", func() {
-	It("7.7-4: its replicas run elsewhere after failover.after, also with a hub that is restarted meanwhile; it returns, and its pods go only as the others are available", func(ctx SpecContext) {
+	It("7.7-4: its replicas run elsewhere after failover.after, also with a hub that is restarted meanwhile; it "+
+		"returns, and its pods go only as the others are available", func(ctx SpecContext) {
 		ns := failing(ctx, "lost", "{mode: Replace, after: 20s}")
 		mend()
 		api := harness.CloneSet(ns, "api")
@@ -114,7 +117,8 @@ var _ = Describe("A member is lost", func() {
 		expectServing(ctx, api, 9, "east", "west")
 		serving := time.Since(killed)
 		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionReady, Status: metav1.ConditionTrue})
-		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionTrue, Reason: "Placed"}, "south", "lost", "3 replicas")
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionTrue,
+			Reason: "Placed"}, "south", "lost", "3 replicas")
 		Expect(harness.Count(h.PodsOf(api), harness.ByCluster)["south"]).To(Equal(3), "nobody told its pods to go")
 		why := h.Flotilla(ctx, "why", "clone/api", "-n", ns, "--member", "south")
 		Expect(why.Out).To(ContainSubstring("lost"))
@@ -132,11 +136,13 @@ var _ = Describe("A member is lost", func() {
 		Expect(history.Restarted()).To(BeEmpty())
 		expectAtMost(history, harness.Unavailable(9), 0, "pods are missing")
 		AddReportEntry("failover", ReportEntryVisibilityAlways, fmt.Sprintf(
-			"from the end of the agent: NotReady after %.1f s, placed elsewhere after %.1f s (40 s, and failover.after 20 s), all replacements Ready after %.1f s; for 3 lost replicas %d pods were created and %d removed after the return",
+			"from the end of the agent: NotReady after %.1f s, placed elsewhere after %.1f s (40 s, and failover.after 20 "+
+				"s), all replacements Ready after %.1f s; for 3 lost replicas %d pods were created and %d removed after the return",
 			detected.Seconds(), decided.Seconds(), serving.Seconds(), len(history.Created()), len(history.Gone())))
 	})
 
-	It("together with others: none of them is given up; the hub down for all: no member is judged, no pod comes or goes", func(ctx SpecContext) {
+	It("together with others: none of them is given up; the hub down for all: no member is judged, no "+
+		"pod comes or goes", func(ctx SpecContext) {
 		const replace, never = "{mode: Replace, after: 20s}", "{mode: Never}"
 		// While agents go and come, which they need not do at once, nobody is to be given up.
 		ns, drifting := failing(ctx, "many", never), federated(ctx, "hubless")
@@ -153,19 +159,23 @@ var _ = Describe("A member is lost", func() {
 		expectNotReady(ctx, lost...)
 		for _, member := range lost {
 			h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", member),
-				metav1.Condition{Type: topology.MemberFailoverHeld, Status: metav1.ConditionTrue, Reason: topology.ReasonMassFailure}, member, "flotilla fence")
+				metav1.Condition{Type: topology.MemberFailoverHeld, Status: metav1.ConditionTrue,
+					Reason: topology.ReasonMassFailure}, member, "flotilla fence")
 		}
 		failBy(ctx, ns, replace)
 		Eventually(ctx, func() string { return h.Flotilla(ctx, "why", "clone/api", "-n", ns, "--member", "south").Out }).
 			WithTimeout(lossPatience).WithPolling(time.Second).Should(ContainSubstring("too many members"))
 		// Longer than failover.after: each of them alone would be given up.
-		Consistently(ctx, func() map[string]int { return leavingOf(ctx, api) }).WithTimeout(25 * time.Second).WithPolling(time.Second).Should(BeEmpty())
+		Consistently(ctx, func() map[string]int {
+			return leavingOf(ctx, api)
+		}).WithTimeout(25 * time.Second).WithPolling(time.Second).Should(BeEmpty())
 		failBy(ctx, ns, never)
 		restart(ctx, fleet.AgentName("south"), fleet.AgentName("west"))
 		Expect(h.Fleet.WaitMembersReady(ctx, lossPatience)).To(Succeed())
 		for _, member := range lost {
 			h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", member),
-				metav1.Condition{Type: topology.MemberFailoverHeld, Status: metav1.ConditionFalse, Reason: topology.ReasonNoMassFailure})
+				metav1.Condition{Type: topology.MemberFailoverHeld, Status: metav1.ConditionFalse,
+					Reason: topology.ReasonNoMassFailure})
 		}
 		failBy(ctx, ns, replace)
 
@@ -190,7 +200,8 @@ var _ = Describe("A member is lost", func() {
 		expectReplicas(ctx, west, drifted, 3)
 		h.ExpectPods(ctx, drifted, harness.ByCluster, map[string]int{"east": 3, "south": 3, "west": 3})
 		const judged = 65 * time.Second // 40 s until a member is NotReady, 20 s of failover.after
-		Consistently(ctx, func() int { return len(h.Pods.Pods(ns)) }).WithTimeout(max(time.Second, judged-time.Since(away))).WithPolling(time.Second).Should(Equal(9))
+		Consistently(ctx, func() int { return len(h.Pods.Pods(ns)) }).WithTimeout(max(time.Second,
+			judged-time.Since(away))).WithPolling(time.Second).Should(Equal(9))
 
 		By("starting the hub again")
 		Expect(h.Fleet.Hub().Start(ctx)).To(Succeed())
@@ -252,8 +263,8 @@ var _ = Describe("A member is drained", func() {
 	})
 })
 
-// replicasOf is what a placement says of pods: the replicas of each cell. What is lent to a cell, the number of its order and the
-// reason of both follow what members report, also where nothing happens to any pod.
+// replicasOf is what a placement says of pods: the replicas of each cell. What is lent to a cell, the number of its
+// order and the reason of both follow what members report, also where nothing happens to any pod.
 func replicasOf(p *topology.WorkloadPlacement) map[string]int32 {
 	cells := map[string]int32{}
 	for i := range p.Spec.Cells {

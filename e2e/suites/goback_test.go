@@ -18,7 +18,8 @@ var _ = Describe("A raised partition", func() {
 		h.Hub.Apply(ctx, apiSample(ns))
 		h.ExpectAtRest(ctx, api, 9)
 		partition := func(value string) {
-			h.Kubectl(ctx, "-n", ns, "patch", "clone/api", "--type=merge", "-p", `{"spec": {"updateStrategy": {"rollingUpdate": {"partition": `+value+`}}}}`)
+			h.Kubectl(ctx, "-n", ns, "patch", "clone/api", "--type=merge", "-p",
+				`{"spec": {"updateStrategy": {"rollingUpdate": {"partition": `+value+`}}}}`)
 		}
 		h.Kubectl(ctx, "-n", ns, "patch", "clone/api", "--type=json", "-p", `[
 			{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "`+newAPIImage+`"},
@@ -44,7 +45,8 @@ var _ = Describe("A raised partition", func() {
 		h.ExpectAtRest(ctx, api, 9)
 		before = h.Pods.Mark(ctx, ns)
 		partition("5")
-		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionReady, Status: metav1.ConditionTrue, Reason: "AllAvailable"},
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionReady, Status: metav1.ConditionTrue,
+			Reason: "AllAvailable"},
 			"asks for 4 to be updated", "5 more are updated")
 		h.ExpectAtRest(ctx, api, 9)
 		history = h.Pods.Since(ctx, before)

@@ -42,7 +42,8 @@ var _ = Describe("Bad input: a member with", func() {
 		h.ExpectAtRest(ctx, api, 12)
 		h.ExpectPods(ctx, api, harness.ByCluster, map[string]int{"east": 4, "south": 4, "west": 4})
 		Expect(alone.Pods.Left(ns)).To(BeZero())
-		h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", "east"), metav1.Condition{Type: topology.MemberReady, Status: metav1.ConditionTrue})
+		h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", "east"),
+			metav1.Condition{Type: topology.MemberReady, Status: metav1.ConditionTrue})
 	})
 
 	It("7.7-12: the id of another is not accepted; the first one goes on", func(ctx SpecContext) {
@@ -66,7 +67,8 @@ var _ = Describe("Bad input: a member with", func() {
 		Expect(h.Fleet.Accept(ctx, second)).To(Succeed())
 		Expect(h.RunAgentAs(ctx, second, "north-as-"+second, alone, north)).To(Succeed())
 		h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", second),
-			metav1.Condition{Type: topology.MemberAccepted, Status: metav1.ConditionFalse, Reason: topology.ReasonDuplicateClusterID},
+			metav1.Condition{Type: topology.MemberAccepted, Status: metav1.ConditionFalse,
+				Reason: topology.ReasonDuplicateClusterID},
 			"MemberCluster "+second, id, "MemberCluster "+first, "delete one of the two")
 		h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", first), ready)
 		Expect(replicasOf(h.MustPlacement(ctx, api))).To(Equal(placed))

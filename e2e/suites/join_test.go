@@ -62,15 +62,19 @@ var _ = Describe("A cluster joins", Ordered, func() {
 			Expect(os.Remove(alone.Fleet.Dir + "/processes/" + agent + ".json")).To(Or(Succeed(), MatchError(os.ErrNotExist)))
 			expectSaid(ctx, "leave", name, "--orphan")
 			Expect(h.Fleet.Kill(ctx, fleet.ApproverProgram)).To(Succeed())
-			Expect(os.Remove(h.Fleet.Dir + "/processes/" + fleet.ApproverProgram + ".json")).To(Succeed()) // it is not to come back
+			// it is not to come back
+			Expect(os.Remove(h.Fleet.Dir + "/processes/" + fleet.ApproverProgram + ".json")).To(Succeed())
 		})
 	})
 
-	It("by the command line: it is checked, asks, is accepted, has a certificate of the hub's signer, and runs a workload", func(ctx SpecContext) {
+	It("by the command line: it is checked, asks, is accepted, has a certificate of the hub's signer, "+
+		"and runs a workload", func(ctx SpecContext) {
 		By("looking before anything is written")
 		hub, member := h.Hub.Kubeconfig(), alone.Members[north].Kubeconfig()
-		expectNo(ctx, []string{"join", name, "--hub-kubeconfig", hub, "--kubeconfig", hub}, "nothing was written", "the hub cannot be its own member")
-		expectNo(ctx, []string{"join", "east", "--hub-kubeconfig", hub, "--kubeconfig", member}, "nothing was written", "the name east is taken by the cluster")
+		expectNo(ctx, []string{"join", name, "--hub-kubeconfig", hub, "--kubeconfig", hub}, "nothing was written",
+			"the hub cannot be its own member")
+		expectNo(ctx, []string{"join", "east", "--hub-kubeconfig", hub, "--kubeconfig", member}, "nothing was written",
+			"the name east is taken by the cluster")
 		expectNo(ctx, []string{"join", "North!", "--hub-kubeconfig", hub, "--kubeconfig", member}, `"North!"`, "DNS label")
 		expectNo(ctx, []string{"accept", name}, "there is no MemberCluster "+name, "flotilla join "+name)
 
@@ -78,13 +82,15 @@ var _ = Describe("A cluster joins", Ordered, func() {
 		first := expectSaid(ctx, "join", name, "--region", "far", "--hub-kubeconfig", hub, "--kubeconfig", member)
 		key := regexp.MustCompile(`sha256:[0-9a-f]{64}`).FindString(first)
 		Expect(key).NotTo(BeEmpty(), first)
-		Expect(expectSaid(ctx, "join", name, "--region", "far", "--hub-kubeconfig", hub, "--kubeconfig", member)).To(ContainSubstring(key), "the key stays")
+		Expect(expectSaid(ctx, "join", name, "--region", "far", "--hub-kubeconfig", hub, "--kubeconfig",
+			member)).To(ContainSubstring(key), "the key stays")
 		Expect(expectSaid(ctx, "token", "list")).To(ContainSubstring(name))
 		expectNo(ctx, []string{"accept", name}, "the agent has not asked yet")
 
 		By("starting the agent, and accepting it")
 		Expect(h.RunJoinedOn(ctx, alone, north)).To(Succeed())
-		expectNo(ctx, []string{"accept", name, "--wait", "--fingerprint", "sha256:" + strings.Repeat("0", 64)}, "somebody else may have its token")
+		expectNo(ctx, []string{"accept", name, "--wait", "--fingerprint", "sha256:" + strings.Repeat("0", 64)},
+			"somebody else may have its token")
 		said := expectSaid(ctx, "accept", name, "--wait", "--timeout", joins.String(), "--fingerprint", key)
 		Expect(said).To(ContainSubstring(name + " is Ready"))
 		Expect(expectSaid(ctx, "accept", name)).To(ContainSubstring("was accepted before"))
@@ -110,7 +116,8 @@ var _ = Describe("A cluster joins", Ordered, func() {
 		By("joining again, with its agent running: it takes part already, and goes on with what it has")
 		shown := func() map[string][]byte {
 			secret := &corev1.Secret{}
-			Expect(alone.Members[north].Client.Get(ctx, client.ObjectKey{Namespace: topology.SystemNamespace, Name: topology.CredentialSecret}, secret)).To(Succeed())
+			Expect(alone.Members[north].Client.Get(ctx, client.ObjectKey{Namespace: topology.SystemNamespace,
+				Name: topology.CredentialSecret}, secret)).To(Succeed())
 			return secret.Data
 		}
 		before := shown()
@@ -130,33 +137,39 @@ var _ = Describe("A cluster joins", Ordered, func() {
 		expectSaid(ctx, "leave", name, "--remove", "--timeout", joins.String())
 		expectNoMember(ctx, name)
 		Eventually(ctx, func() (string, error) {
-			return h.Hub.Kubectl(ctx, "get", "clusterroles,clusterrolebindings,roles,rolebindings", "-A", "-l", topology.LabelMember+"="+name, "-o", "name")
+			return h.Hub.Kubectl(ctx, "get", "clusterroles,clusterrolebindings,roles,rolebindings", "-A", "-l",
+				topology.LabelMember+"="+name, "-o", "name")
 		}).WithTimeout(joins).Should(BeEmpty())
 	})
 
-	It("with tokens in place of certificates: it leaves, what it showed is void, its pods run on, and joined again it is Ready only once its agent has come", func(ctx SpecContext) {
+	It("with tokens in place of certificates: it leaves, what it showed is void, its pods run on, and joined again it "+
+		"is Ready only once its agent has come", func(ctx SpecContext) {
 		hub, member := h.Hub.Kubeconfig(), alone.Members[north].Kubeconfig()
 		home := alone.Members[north]
 		join := []string{"join", name, "--credential", "token", "--hub-kubeconfig", hub, "--kubeconfig", member}
 		// What the command line says is next after a cluster left.
 		end := func(ctx context.Context) {
 			Expect(alone.Fleet.Kill(ctx, agent)).To(Succeed())
-			home.MustKubectl(ctx, "-n", topology.SystemNamespace, "delete", "secret", topology.JoinSecret, topology.CredentialSecret, "--ignore-not-found")
+			home.MustKubectl(ctx, "-n", topology.SystemNamespace, "delete", "secret", topology.JoinSecret,
+				topology.CredentialSecret, "--ignore-not-found")
 		}
 
 		By("joining")
 		end(ctx)
 		expectSaid(ctx, join...)
 		Expect(h.RunJoinedOn(ctx, alone, north)).To(Succeed())
-		Expect(expectSaid(ctx, "accept", name, "--wait", "--timeout", joins.String())).To(ContainSubstring(name + " is Ready"))
+		Expect(expectSaid(ctx, "accept", name, "--wait", "--timeout", joins.String())).To(ContainSubstring(name +
+			" is Ready"))
 		shown := &corev1.Secret{}
-		Expect(home.Client.Get(ctx, client.ObjectKey{Namespace: topology.SystemNamespace, Name: topology.CredentialSecret}, shown)).To(Succeed())
+		Expect(home.Client.Get(ctx, client.ObjectKey{Namespace: topology.SystemNamespace, Name: topology.CredentialSecret},
+			shown)).To(Succeed())
 		Expect(shown.Data[topology.CredentialToken]).NotTo(BeEmpty(), "it is Ready by this agent, which has its token then")
 		Expect(shown.Data[topology.CredentialCertificate]).To(BeEmpty())
 		token := &topology.MemberToken{}
 		Expect(json.Unmarshal(shown.Data[topology.CredentialToken], token)).To(Succeed())
 		admin := h.Hub.RESTConfig()
-		holder, err := client.New(&rest.Config{Host: admin.Host, BearerToken: token.Token, TLSClientConfig: rest.TLSClientConfig{CAData: admin.CAData}},
+		holder, err := client.New(&rest.Config{Host: admin.Host, BearerToken: token.Token,
+			TLSClientConfig: rest.TLSClientConfig{CAData: admin.CAData}},
 			client.Options{Scheme: h.Hub.Client.Scheme(), Mapper: h.Hub.Client.RESTMapper()})
 		Expect(err).NotTo(HaveOccurred())
 		reads := func(ctx context.Context) error {
@@ -178,7 +191,8 @@ var _ = Describe("A cluster joins", Ordered, func() {
 		expectSaid(ctx, "leave", name, "--orphan")
 		Eventually(ctx, reads).WithTimeout(joins).Should(Satisfy(apierrors.IsUnauthorized))
 		Eventually(ctx, func(ctx context.Context) error {
-			return h.Hub.Client.Get(ctx, client.ObjectKey{Namespace: topology.MembersNamespace, Name: topology.MemberObject(name)}, &corev1.ServiceAccount{})
+			return h.Hub.Client.Get(ctx, client.ObjectKey{Namespace: topology.MembersNamespace,
+				Name: topology.MemberObject(name)}, &corev1.ServiceAccount{})
 		}).WithTimeout(joins).Should(Satisfy(apierrors.IsNotFound))
 		expectNoMember(ctx, name)
 
@@ -187,9 +201,11 @@ var _ = Describe("A cluster joins", Ordered, func() {
 		expectSaid(ctx, join...)
 		expectNo(ctx, []string{"accept", name}, "the agent has not asked yet")
 		h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", name),
-			metav1.Condition{Type: topology.MemberReady, Status: metav1.ConditionFalse, Reason: topology.ReasonNeverConnected}, name)
+			metav1.Condition{Type: topology.MemberReady, Status: metav1.ConditionFalse,
+				Reason: topology.ReasonNeverConnected}, name)
 		Expect(h.RunJoinedOn(ctx, alone, north)).To(Succeed())
-		Expect(expectSaid(ctx, "accept", name, "--wait", "--timeout", joins.String())).To(ContainSubstring(name + " is Ready"))
+		Expect(expectSaid(ctx, "accept", name, "--wait", "--timeout", joins.String())).To(ContainSubstring(name +
+			" is Ready"))
 		second := &topology.MemberCluster{}
 		Expect(h.Hub.Client.Get(ctx, client.ObjectKey{Name: name}, second)).To(Succeed())
 		Expect(second.UID).NotTo(Equal(first.UID))
@@ -208,14 +224,16 @@ var _ = Describe("A cluster joins", Ordered, func() {
 		Eventually(ctx, func() int { return alone.Pods.Left(ns) }).WithTimeout(joins).Should(BeZero())
 	})
 
-	It("7.7-13: a stolen token cannot read clusters, cannot take an existing name, and yields nothing but a pending request", func(ctx SpecContext) {
+	It("7.7-13: a stolen token cannot read clusters, cannot take an existing name, and yields nothing but a pending "+
+		"request", func(ctx SpecContext) {
 		const stolen = "stolen"
 		DeferCleanup(func(ctx SpecContext) { expectSaid(ctx, "token", "revoke", stolen) })
 		created := h.Flotilla(ctx, "token", "create", stolen, "--ttl", "10m")
 		Expect(created.Code).To(BeZero(), created.Talk)
 		token := strings.TrimSpace(created.Out)
 		admin := h.Hub.RESTConfig()
-		thief, err := client.New(&rest.Config{Host: admin.Host, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: admin.CAData}},
+		thief, err := client.New(&rest.Config{Host: admin.Host, BearerToken: token,
+			TLSClientConfig: rest.TLSClientConfig{CAData: admin.CAData}},
 			client.Options{Scheme: h.Hub.Client.Scheme(), Mapper: h.Hub.Client.RESTMapper()})
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(ctx, func() error {
@@ -234,13 +252,15 @@ var _ = Describe("A cluster joins", Ordered, func() {
 		Expect(h.Hub.Client.Get(ctx, client.ObjectKey{Name: "east"}, east)).To(Succeed())
 		Expect(thief.Update(ctx, east.DeepCopy())).To(forbidden)
 		Expect(thief.Delete(ctx, east.DeepCopy())).To(forbidden)
-		requests, err := kubernetes.NewForConfig(&rest.Config{Host: admin.Host, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: admin.CAData}})
+		requests, err := kubernetes.NewForConfig(&rest.Config{Host: admin.Host, BearerToken: token,
+			TLSClientConfig: rest.TLSClientConfig{CAData: admin.CAData}})
 		Expect(err).NotTo(HaveOccurred())
 		request := func(of string) *certificatesv1.CertificateSigningRequest {
 			return &certificatesv1.CertificateSigningRequest{
 				ObjectMeta: metav1.ObjectMeta{Name: topology.JoinObject(of)},
 				Spec: certificatesv1.CertificateSigningRequestSpec{
-					SignerName: topology.MemberSigner, Request: certificateRequest(of, east.UID), Usages: []certificatesv1.KeyUsage{"client auth", "digital signature"},
+					SignerName: topology.MemberSigner, Request: certificateRequest(of, east.UID),
+					Usages:            []certificatesv1.KeyUsage{"client auth", "digital signature"},
 					ExpirationSeconds: new(int32(24 * 3600)),
 				},
 			}
@@ -263,7 +283,8 @@ var _ = Describe("A cluster joins", Ordered, func() {
 			return len(seen.Status.Conditions) + len(seen.Status.Certificate), nil
 		}).WithTimeout(5 * time.Second).WithPolling(500 * time.Millisecond).Should(BeZero())
 		h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", stolen),
-			metav1.Condition{Type: topology.MemberAccepted, Status: metav1.ConditionFalse, Reason: topology.ReasonNotAccepted}, stolen)
+			metav1.Condition{Type: topology.MemberAccepted, Status: metav1.ConditionFalse, Reason: topology.ReasonNotAccepted},
+			stolen)
 
 		By("revoking it")
 		expectSaid(ctx, "token", "revoke", stolen)

@@ -33,7 +33,8 @@ import (
 const comeback = 6 * time.Minute
 
 var _ = Describe("The link between hub and member", func() {
-	It("7.7-1: the hub is away: drift is repaired, also by an agent that was restarted meanwhile, pods run on, and one report comes at the return; restored from a backup it is obeyed again, and nothing restarts", func(ctx SpecContext) {
+	It("7.7-1: the hub is away: drift is repaired, also by an agent that was restarted meanwhile, pods run on, and one "+
+		"report comes at the return; restored from a backup it is obeyed again, and nothing restarts", func(ctx SpecContext) {
 		outage := 45 * time.Second // more than 40 s, so that every agent begins a session
 		if set := os.Getenv("FLOTILLA_OUTAGE"); set != "" {
 			var err error
@@ -58,11 +59,13 @@ var _ = Describe("The link between hub and member", func() {
 		kill(ctx, fleet.AgentName("east"))
 		restart(ctx, fleet.AgentName("east"))
 		drifts(ctx, east, api)
-		Eventually(ctx, func() time.Duration { return time.Since(away) }).WithTimeout(outage + time.Minute).WithPolling(time.Second).Should(BeNumerically(">=", outage))
+		Eventually(ctx, func() time.Duration { return time.Since(away) }).WithTimeout(outage + time.Minute).
+			WithPolling(time.Second).Should(BeNumerically(">=", outage))
 		drifts(ctx, east, api)
 
 		back := time.Now()
-		Eventually(ctx, func(ctx context.Context) error { return h.Mend(ctx) }).WithTimeout(comeback).WithPolling(time.Second).Should(Succeed())
+		Eventually(ctx, func(ctx context.Context) error { return h.Mend(ctx) }).WithTimeout(comeback).
+			WithPolling(time.Second).Should(Succeed())
 		expectSessions(ctx, sessions)
 		h.ExpectAtRest(ctx, api, 9)
 		history := h.Pods.Since(ctx, before)
@@ -85,9 +88,13 @@ var _ = Describe("The link between hub and member", func() {
 		h.ExpectAtRest(ctx, api, 9)
 		h.ExpectAtRest(ctx, late, 3)
 		h.ExpectPods(ctx, removed, harness.ByCluster, nil)
-		Eventually(ctx, func(ctx context.Context) ([]string, error) { return h.Works(ctx, removed) }).WithTimeout(harness.Patience).Should(BeEmpty())
+		Eventually(ctx, func(ctx context.Context) ([]string,
+			error) {
+			return h.Works(ctx, removed)
+		}).WithTimeout(harness.Patience).Should(BeEmpty())
 
-		// A hub whose storage has come as far again before it is asked looks like one that was never put back, so it had come far.
+		// A hub whose storage has come as far again before it is asked looks like one that was never put back, so it had come
+		// far.
 		busy := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "busy"}}
 		Expect(h.Hub.Client.Create(ctx, busy)).To(Succeed())
 		for i := range 1500 {
@@ -102,14 +109,17 @@ var _ = Describe("The link between hub and member", func() {
 		Expect(h.Fleet.Hub().Start(ctx)).To(Succeed())
 		// Whoever watched the hub has seen what it does not know any more: each program ends by itself, to begin anew.
 		for _, program := range programs() {
-			Eventually(ctx, func() bool { return h.Fleet.Running(program) }).WithTimeout(comeback).WithPolling(time.Second).Should(BeFalse(), program)
+			Eventually(ctx, func() bool { return h.Fleet.Running(program) }).WithTimeout(comeback).WithPolling(time.Second).
+				Should(BeFalse(), program)
 		}
-		Eventually(ctx, func(ctx context.Context) error { return h.Mend(ctx) }).WithTimeout(comeback).WithPolling(time.Second).Should(Succeed())
+		Eventually(ctx, func(ctx context.Context) error { return h.Mend(ctx) }).WithTimeout(comeback).
+			WithPolling(time.Second).Should(Succeed())
 		h.ExpectAtRest(ctx, api, 9)
 		h.ExpectAtRest(ctx, removed, 3) // the hub knows it again
 		for _, member := range h.MemberNames() {
 			h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", member),
-				metav1.Condition{Type: topology.MemberOrphans, Status: metav1.ConditionTrue, Reason: topology.ReasonOrphaned}, member, "late", "flotilla adopt")
+				metav1.Condition{Type: topology.MemberOrphans, Status: metav1.ConditionTrue, Reason: topology.ReasonOrphaned},
+				member, "late", "flotilla adopt")
 		}
 		h.Hub.Apply(ctx, cloneSet(ns, "late", 3, "a:1", ""))
 		h.ExpectAtRest(ctx, late, 3)
@@ -121,7 +131,8 @@ var _ = Describe("The link between hub and member", func() {
 		h.ExpectAtRest(ctx, api, 12)
 	})
 
-	It("7.7-2: an agent that was away with many changes pending reports before it executes, and the newest orders stand", func(ctx SpecContext) {
+	It("7.7-2: an agent that was away with many changes pending reports before it executes, and the "+
+		"newest orders stand", func(ctx SpecContext) {
 		// Workloads with pods are scaled and deleted; the others are ConfigMaps, for which a member needs one request each.
 		const sets = 16
 		maps := 120 - sets // seconds of a small machine; 1 000 changes are minutes
@@ -130,7 +141,8 @@ var _ = Describe("The link between hub and member", func() {
 			Expect(err).NotTo(HaveOccurred(), "FLOTILLA_PENDING")
 			maps = all - sets
 		}
-		stood := maps / 8 * 2 // as many of them stand in the member before: every second is deleted meanwhile, and the others are changed
+		// as many of them stand in the member before: every second is deleted meanwhile, and the others are changed
+		stood := maps / 8 * 2
 		ns := federated(ctx, "pending")
 		mend()
 		enforce(ctx, ns, copies(ns, "east", "ConfigMap"))
@@ -141,7 +153,9 @@ var _ = Describe("The link between hub and member", func() {
 			manifests = append(manifests, cloneSet(ns, name(i), 3, "s:1", ""))
 		}
 		h.Hub.Apply(ctx, manifests...)
-		each(ctx, 0, stood, func(ctx context.Context, i int) error { return h.Hub.Client.Create(ctx, pendingMap(ns, i, "one")) })
+		each(ctx, 0, stood, func(ctx context.Context, i int) error {
+			return h.Hub.Client.Create(ctx, pendingMap(ns, i, "one"))
+		})
 		for i := range sets {
 			h.ExpectAtRest(ctx, harness.CloneSet(ns, name(i)), 3)
 		}
@@ -180,19 +194,31 @@ var _ = Describe("The link between hub and member", func() {
 			}
 		}
 		By("waiting until the hub has ordered all of it")
-		Eventually(ctx, func(ctx context.Context) (int, error) { return terminating(ctx, ns) }).WithTimeout(2 * harness.Patience).Should(Equal(len(deleted) + stood/2))
+		Eventually(ctx, func(ctx context.Context) (int,
+			error) {
+			return terminating(ctx, ns)
+		}).WithTimeout(2 * harness.Patience).Should(Equal(len(deleted) + stood/2))
 		for i := 1; i < sets; i += 2 {
 			placedFor(ctx, harness.CloneSet(ns, name(i)), 9)
 		}
-		Eventually(ctx, func(ctx context.Context) (int, error) { return orderedAsTwo(ctx, ns) }).WithTimeout(2 * harness.Patience).Should(Equal(len(want)))
+		Eventually(ctx, func(ctx context.Context) (int,
+			error) {
+			return orderedAsTwo(ctx, ns)
+		}).WithTimeout(2 * harness.Patience).Should(Equal(len(want)))
 
 		back := time.Now()
 		restart(ctx, fleet.AgentName("east"))
 		expectMaps(ctx, east, ns, want)
-		Eventually(ctx, func(ctx context.Context) (int, error) { return terminating(ctx, ns) }).WithTimeout(2 * harness.Patience).Should(BeZero())
+		Eventually(ctx, func(ctx context.Context) (int,
+			error) {
+			return terminating(ctx, ns)
+		}).WithTimeout(2 * harness.Patience).Should(BeZero())
 		for i := range sets {
 			if w := harness.CloneSet(ns, name(i)); i%2 == 0 {
-				Eventually(ctx, func(ctx context.Context) ([]string, error) { return h.Works(ctx, w) }).WithTimeout(2 * harness.Patience).Should(BeEmpty())
+				Eventually(ctx, func(ctx context.Context) ([]string,
+					error) {
+					return h.Works(ctx, w)
+				}).WithTimeout(2 * harness.Patience).Should(BeEmpty())
 				_, err := east.Get(ctx, w)
 				Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%s is still in east (%v)", w, err)
 			} else {
@@ -245,7 +271,8 @@ var _ = Describe("The link between hub and member", func() {
 		}
 	})
 
-	It("7.7-14: forged reports count as far as they can be true, the MemberCluster says so, and the truth comes with the agent", func(ctx SpecContext) {
+	It("7.7-14: forged reports count as far as they can be true, the MemberCluster says so, and the truth comes with "+
+		"the agent", func(ctx SpecContext) {
 		ns := federated(ctx, "forged")
 		mend()
 		api := harness.CloneSet(ns, "api")
@@ -263,7 +290,8 @@ var _ = Describe("The link between hub and member", func() {
 		}
 		told := func(status metav1.ConditionStatus, reason string, words ...string) {
 			GinkgoHelper()
-			h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", "east"), metav1.Condition{Type: topology.MemberPlausible, Status: status, Reason: reason}, words...)
+			h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", "east"),
+				metav1.Condition{Type: topology.MemberPlausible, Status: status, Reason: reason}, words...)
 		}
 		id, err := h.Hub.ID(ctx)
 		Expect(err).NotTo(HaveOccurred())
@@ -287,7 +315,8 @@ var _ = Describe("The link between hub and member", func() {
 		Expect(h.MustPlacement(ctx, api).Spec.Sequence).To(And(BeNumerically(">", 0), BeNumerically("<", 1000)))
 		By("huge capacity")
 		zone := east().Status.Zones[0].Name
-		forge("patch mc east", `{"status": {"zones": [{"name": "`+zone+`", "nodes": 1, "ready": 1, "allocatable": {"cpu": "9E"}, "requested": {}}]}}`)
+		forge("patch mc east", `{"status": {"zones": [{"name": "`+zone+
+			`", "nodes": 1, "ready": 1, "allocatable": {"cpu": "9E"}, "requested": {}}]}}`)
 		told(metav1.ConditionFalse, topology.ReasonNonsense, "9E of cpu", zone)
 
 		By("the agent comes back")
@@ -296,7 +325,8 @@ var _ = Describe("The link between hub and member", func() {
 		h.ExpectAtRest(ctx, api, 12)
 	})
 
-	It("7.7-18: a workload that is deleted with orphan, in the foreground, and while a member is unreachable", func(ctx SpecContext) {
+	It("7.7-18: a workload that is deleted with orphan, in the foreground, and while a member is "+
+		"unreachable", func(ctx SpecContext) {
 		ns := federated(ctx, "delete-modes")
 		mend()
 		api := harness.CloneSet(ns, "api")
@@ -305,7 +335,10 @@ var _ = Describe("The link between hub and member", func() {
 		h.ExpectAtRest(ctx, api, 9)
 		before := h.Pods.Mark(ctx, ns)
 		h.Kubectl(ctx, "-n", ns, "delete", "clone/api", "--cascade=orphan", "--timeout=240s")
-		Eventually(ctx, func(ctx context.Context) ([]string, error) { return h.Works(ctx, api) }).WithTimeout(2 * harness.Patience).Should(BeEmpty())
+		Eventually(ctx, func(ctx context.Context) ([]string,
+			error) {
+			return h.Works(ctx, api)
+		}).WithTimeout(2 * harness.Patience).Should(BeEmpty())
 		for member, c := range h.Members {
 			object, err := c.Get(ctx, api)
 			Expect(err).NotTo(HaveOccurred(), member)
@@ -359,8 +392,8 @@ func sessionsOf(ctx context.Context) map[string]int64 {
 	return sessions
 }
 
-// expectSessions waits until the hub has answered every member's session, one that comes after the given for those that are
-// named, and every member is Ready.
+// expectSessions waits until the hub has answered every member's session, one that comes after the given for those that
+// are named, and every member is Ready.
 func expectSessions(ctx context.Context, after map[string]int64) {
 	GinkgoHelper()
 	Eventually(ctx, func(ctx context.Context) (map[string]string, error) {
@@ -371,7 +404,8 @@ func expectSessions(ctx context.Context, after map[string]int64) {
 		}
 		for i := range members.Items {
 			m := &members.Items[i]
-			if slices.Contains(h.MemberNames(), m.Name) && (m.Status.Session <= after[m.Name] || m.Status.Session != m.Spec.AcknowledgedSession) {
+			if slices.Contains(h.MemberNames(), m.Name) &&
+				(m.Status.Session <= after[m.Name] || m.Status.Session != m.Spec.AcknowledgedSession) {
 				open[m.Name] = fmt.Sprintf("session %d, answered %d", m.Status.Session, m.Spec.AcknowledgedSession)
 			}
 		}
@@ -384,11 +418,13 @@ func expectSessions(ctx context.Context, after map[string]int64) {
 func drifts(ctx context.Context, member *harness.Cluster, w harness.Workload) {
 	GinkgoHelper()
 	limit := func() string {
-		return member.MustKubectl(ctx, "-n", w.Namespace, "get", "clone/"+w.Name, "-o", "jsonpath={.spec.updateStrategy.rollingUpdate.maxUnavailable}")
+		return member.MustKubectl(ctx, "-n", w.Namespace, "get", "clone/"+w.Name, "-o",
+			"jsonpath={.spec.updateStrategy.rollingUpdate.maxUnavailable}")
 	}
 	ordered := limit()
 	Expect(ordered).NotTo(Equal("7"))
-	member.MustKubectl(ctx, "-n", w.Namespace, "patch", "clone/"+w.Name, "--type=merge", "-p", `{"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 7}}}}`)
+	member.MustKubectl(ctx, "-n", w.Namespace, "patch", "clone/"+w.Name, "--type=merge", "-p",
+		`{"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 7}}}}`)
 	Eventually(ctx, limit).WithTimeout(2 * harness.Patience).Should(Equal(ordered))
 }
 
@@ -407,7 +443,8 @@ func terminating(ctx context.Context, ns string) (int, error) {
 	return count, nil
 }
 
-// each does something for the numbers from first to before end, some at the same time: a client alone would take most of the test's time.
+// each does something for the numbers from first to before end, some at the same time: a client alone would take most
+// of the test's time.
 func each(ctx context.Context, first, end int, do func(ctx context.Context, i int) error) {
 	GinkgoHelper()
 	group, ctx := errgroup.WithContext(ctx)
@@ -420,10 +457,12 @@ func each(ctx context.Context, first, end int, do func(ctx context.Context, i in
 
 // pendingMap is the ConfigMap of a number.
 func pendingMap(ns string, i int, value string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: fmt.Sprintf("m%03d", i)}, Data: map[string]string{"key": value}}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: fmt.Sprintf("m%03d", i)},
+		Data: map[string]string{"key": value}}
 }
 
-// expectMaps waits until the ConfigMaps of a member's namespace, but for that which every cluster makes, have these values of key.
+// expectMaps waits until the ConfigMaps of a member's namespace, but for that which every cluster makes, have these
+// values of key.
 func expectMaps(ctx context.Context, member *harness.Cluster, ns string, want map[string]string) {
 	GinkgoHelper()
 	Eventually(ctx, func(ctx context.Context) (string, error) {
@@ -454,7 +493,8 @@ func orderedAsTwo(ctx context.Context, ns string) (int, error) {
 	count := 0
 	for i := range works.Items {
 		w := &works.Items[i]
-		if strings.HasPrefix(w.Name, ns+".") && w.DeletionTimestamp == nil && len(w.Spec.Workload.Manifests) == 1 && strings.Contains(string(w.Spec.Workload.Manifests[0].Raw), `"key":"two"`) {
+		if strings.HasPrefix(w.Name, ns+".") && w.DeletionTimestamp == nil && len(w.Spec.Workload.Manifests) == 1 &&
+			strings.Contains(string(w.Spec.Workload.Manifests[0].Raw), `"key":"two"`) {
 			count++
 		}
 	}

@@ -74,7 +74,8 @@ func prefixed(text string) string {
 	return ", " + text
 }
 
-// subset is one entry of a UnitedDeployment's topology; replicas is "replicas: 3", "minReplicas: 2" and the like, or empty.
+// subset is one entry of a UnitedDeployment's topology; replicas is "replicas: 3", "minReplicas: 2" and the like, or
+// empty.
 func subset(name, zone, replicas string) string {
 	return fmt.Sprintf(`{name: %s, nodeSelectorTerm: {matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [%s]}]}%s}`,
 		name, zone, prefixed(replicas))

@@ -17,8 +17,10 @@ import (
 )
 
 var _ = Describe("A member is stopped", func() {
-	It("is NotReady after 40 s without a word, keeps what it has, gets nothing new, blocks no deletion, and comes back unharmed; with Fence nothing runs twice before a person says that nothing runs there", func(ctx SpecContext) {
-		ns, other, fenced := federated(ctx, "stopped"), federated(ctx, "stopped-ns"), failing(ctx, "fenced", "{mode: Fence, after: 20s}")
+	It("is NotReady after 40 s without a word, keeps what it has, gets nothing new, blocks no deletion, and comes back "+
+		"unharmed; with Fence nothing runs twice before a person says that nothing runs there", func(ctx SpecContext) {
+		ns, other, fenced := federated(ctx, "stopped"), federated(ctx, "stopped-ns"),
+			failing(ctx, "fenced", "{mode: Fence, after: 20s}")
 		mend()
 		api, web := harness.CloneSet(ns, "api"), harness.UnitedDeployment(ns, "web")
 		doomed, single := harness.CloneSet(other, "api"), harness.CloneSet(fenced, "api")
@@ -45,7 +47,8 @@ var _ = Describe("A member is stopped", func() {
 			return "", err
 		}).WithTimeout(lossPatience).WithPolling(200 * time.Millisecond).Should(Equal(metav1.ConditionFalse))
 		h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", "south"),
-			metav1.Condition{Type: topology.MemberReady, Status: metav1.ConditionFalse, Reason: topology.ReasonLeaseExpired}, "south", "40s", "look at the agent")
+			metav1.Condition{Type: topology.MemberReady, Status: metav1.ConditionFalse, Reason: topology.ReasonLeaseExpired},
+			"south", "40s", "look at the agent")
 
 		By("its replicas stay placed and counted, and the status says that they are of before")
 		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionReady, Status: metav1.ConditionUnknown}, "south")

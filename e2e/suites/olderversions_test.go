@@ -100,13 +100,15 @@ var _ = Describe("Manifests of v1alpha1", func() {
 		By("applying both versions; the WorkloadSpreads first, so that they spread the first pods")
 		twins := strings.Split(fmt.Sprintf(newer, ns), "\n---\n")
 		cluster.Apply(ctx, olderManifest(ns, 2), twins[2])
-		cluster.MustKubectl(ctx, "-n", ns, "wait", "workloadspreads.v1alpha1.apps.kruise.io", "--all", "--for=jsonpath={.status.observedGeneration}=1", "--timeout=240s")
+		cluster.MustKubectl(ctx, "-n", ns, "wait", "workloadspreads.v1alpha1.apps.kruise.io", "--all",
+			"--for=jsonpath={.status.observedGeneration}=1", "--timeout=240s")
 		cluster.Apply(ctx, olderManifest(ns, 0), olderManifest(ns, 1), twins[0], twins[1])
 		expectKept(ctx, cluster, ns)
 		for _, o := range older {
 			ours := read(ctx, cluster, ns, o.resource+".v1beta1.apps.kruise.io", o.name)
 			twin := read(ctx, cluster, ns, o.resource+".v1beta1.apps.kruise.io", strings.Replace(o.name, "older", "newer", 1))
-			text := strings.NewReplacer("older-", "newer-", "apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1").Replace(encoded(ours["spec"]))
+			text := strings.NewReplacer("older-", "newer-", "apps.kruise.io/v1alpha1",
+				"apps.kruise.io/v1beta1").Replace(encoded(ours["spec"]))
 			Expect(text).To(MatchJSON(encoded(twin["spec"])), "%s as v1beta1", o.resource)
 		}
 		for _, age := range []string{"older", "newer"} {
@@ -125,7 +127,8 @@ var _ = Describe("Manifests of v1alpha1", func() {
 			before := alone.Pods.Mark(ctx, ns)
 			cluster.MustKubectl(ctx, "-n", ns, "patch", "clonesets."+update.version+".apps.kruise.io/"+api.Name, "--type=json",
 				"-p", `[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "api:2"}]`)
-			cluster.MustKubectl(ctx, "-n", ns, "patch", "uniteddeployments."+update.version+".apps.kruise.io/"+web.Name, "--type=json",
+			cluster.MustKubectl(ctx, "-n", ns, "patch", "uniteddeployments."+update.version+".apps.kruise.io/"+web.Name,
+				"--type=json",
 				"-p", `[{"op": "replace", "path": "/spec/template/cloneSetTemplate/spec/template/spec/containers/0/image", "value": "web:2"}]`)
 			alone.ExpectAtRestIn(ctx, north, api, 5)
 			alone.ExpectAtRestIn(ctx, north, web, 6)
@@ -139,14 +142,16 @@ var _ = Describe("Manifests of v1alpha1", func() {
 		By("changing one as v1beta1, and applying the v1alpha1 manifest again")
 		cluster.MustKubectl(ctx, "-n", ns, "scale", "clone/older-api", "--replicas=4")
 		alone.ExpectAtRestIn(ctx, north, harness.CloneSet(ns, "older-api"), 4)
-		Expect(read(ctx, cluster, ns, "clonesets.v1alpha1.apps.kruise.io", "older-api")).To(HaveKeyWithValue("spec", HaveKeyWithValue("replicas", BeEquivalentTo(4))))
+		Expect(read(ctx, cluster, ns, "clonesets.v1alpha1.apps.kruise.io", "older-api")).To(HaveKeyWithValue("spec",
+			HaveKeyWithValue("replicas", BeEquivalentTo(4))))
 		cluster.Apply(ctx, olderManifest(ns, 0), olderManifest(ns, 1))
 		expectKept(ctx, cluster, ns)
 		alone.ExpectAtRestIn(ctx, north, harness.CloneSet(ns, "older-api"), 5)
 		alone.ExpectAtRestIn(ctx, north, harness.UnitedDeployment(ns, "older-web"), 6)
 	})
 
-	It("fail while nobody converts them and lose nothing, v1beta1 goes on, and all is well when the agent is back", func(ctx SpecContext) {
+	It("fail while nobody converts them and lose nothing, v1beta1 goes on, and all is well when the "+
+		"agent is back", func(ctx SpecContext) {
 		cluster, ns := olderCluster(ctx, "older-down")
 		api := harness.CloneSet(ns, "older-api")
 		cluster.Apply(ctx, olderManifest(ns, 2), olderManifest(ns, 0), olderManifest(ns, 1))
@@ -167,7 +172,8 @@ var _ = Describe("Manifests of v1alpha1", func() {
 		cluster.ExpectRefused(ctx, changed, "conversion webhook")
 		cluster.ExpectRefused(ctx, strings.ReplaceAll(olderManifest(ns, 0), "older-api", "older-new"), "conversion webhook")
 		for _, o := range older {
-			Expect(read(ctx, cluster, ns, o.resource+".v1beta1.apps.kruise.io", o.name)["spec"]).To(Equal(stored[o.resource]), o.resource)
+			Expect(read(ctx, cluster, ns, o.resource+".v1beta1.apps.kruise.io", o.name)["spec"]).To(Equal(stored[o.resource]),
+				o.resource)
 		}
 
 		By("going on with v1beta1")
@@ -198,12 +204,14 @@ var _ = Describe("Manifests of v1alpha1", func() {
 
 // federation.md 7.7, number 16.
 var _ = Describe("Manifests of v1alpha1 on a hub", func() {
-	It("7.7-16: are placed beside their twins of v1beta1, change through both versions, and wait where the hub, which converts them, is away", func(ctx SpecContext) {
+	It("7.7-16: are placed beside their twins of v1beta1, change through both versions, and wait where the hub, which "+
+		"converts them, is away", func(ctx SpecContext) {
 		ns := federated(ctx, "older-hub")
 		onHub := func(i int) string {
 			return strings.NewReplacer("\nmetadata:\n", "\nmetadata:\n  namespace: "+ns+"\n").Replace(sample(older[i].file, ns))
 		}
-		twins := strings.Split(strings.NewReplacer("values: [n1]", "values: [a]", "values: [n2]", "values: [b]").Replace(fmt.Sprintf(newer, ns)), "\n---\n")
+		twins := strings.Split(strings.NewReplacer("values: [n1]", "values: [a]", "values: [n2]",
+			"values: [b]").Replace(fmt.Sprintf(newer, ns)), "\n---\n")
 		h.Hub.Apply(ctx, onHub(0), onHub(1), twins[0], twins[1])
 		for _, age := range []string{"older", "newer"} {
 			api, web := harness.CloneSet(ns, age+"-api"), harness.UnitedDeployment(ns, age+"-web")
@@ -214,7 +222,8 @@ var _ = Describe("Manifests of v1alpha1 on a hub", func() {
 		for _, o := range older[:2] {
 			ours := read(ctx, h.Hub, ns, o.resource+".v1beta1.apps.kruise.io", o.name)
 			twin := read(ctx, h.Hub, ns, o.resource+".v1beta1.apps.kruise.io", strings.Replace(o.name, "older", "newer", 1))
-			text := strings.NewReplacer("older-", "newer-", "apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1").Replace(encoded(ours["spec"]))
+			text := strings.NewReplacer("older-", "newer-", "apps.kruise.io/v1alpha1",
+				"apps.kruise.io/v1beta1").Replace(encoded(ours["spec"]))
 			Expect(text).To(MatchJSON(encoded(twin["spec"])), "%s as v1beta1", o.resource)
 		}
 
@@ -265,7 +274,8 @@ func olderCluster(ctx context.Context, name string) (cluster *harness.Cluster, n
 
 // olderManifest is a sample in the namespace, on the zones of the cluster.
 func olderManifest(namespace string, i int) string {
-	return strings.NewReplacer("- a\n", "- n1\n", "- b\n", "- n2\n", "\nmetadata:\n", "\nmetadata:\n  namespace: "+namespace+"\n").
+	return strings.NewReplacer("- a\n", "- n1\n", "- b\n", "- n2\n", "\nmetadata:\n", "\nmetadata:\n  namespace: "+
+		namespace+"\n").
 		Replace(sample(older[i].file, namespace))
 }
 
@@ -275,7 +285,8 @@ func expectKept(ctx context.Context, cluster *harness.Cluster, namespace string)
 	for i, o := range older {
 		applied := map[string]any{}
 		manifest := []byte(olderManifest(namespace, i))
-		ExpectWithOffset(1, yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest), len(manifest)).Decode(&applied)).To(Succeed())
+		ExpectWithOffset(1, yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest),
+			len(manifest)).Decode(&applied)).To(Succeed())
 		EventuallyWithOffset(1, ctx, func(ctx context.Context) (string, error) {
 			out, err := cluster.Kubectl(ctx, "-n", namespace, "get", o.resource+".v1alpha1.apps.kruise.io", o.name, "-o", "json")
 			if err != nil {

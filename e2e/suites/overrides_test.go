@@ -27,7 +27,8 @@ var _ = Describe("Overrides", func() {
   overrides:
   - {clusters: {names: [east]}, imageRegistry: "mirror.east:5000/hub", labels: {mirrored: "yes"}}
 `)
-		h.ExpectPods(ctx, api, byClusterAndImage, map[string]int{"east mirror.east:5000/hub/api:1": 2, "south docker.io/api:1": 2, "west docker.io/api:1": 2})
+		h.ExpectPods(ctx, api, byClusterAndImage, map[string]int{"east mirror.east:5000/hub/api:1": 2,
+			"south docker.io/api:1": 2, "west docker.io/api:1": 2})
 		h.ExpectPods(ctx, web, byClusterAndImage, map[string]int{"east mirror.east:5000/hub/web:1": 3, "south web:1": 3})
 		// An image is written before its container restarts, and the hub may be told of neither yet.
 		Eventually(ctx, func() (restarted int) {
@@ -53,7 +54,8 @@ var _ = Describe("Overrides", func() {
 		}
 		scaled := h.Pods.Mark(ctx, ns)
 		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=9")
-		h.ExpectPods(ctx, api, byClusterAndImage, map[string]int{"east mirror.east:5000/hub/api:1": 3, "south docker.io/api:1": 3, "west docker.io/api:1": 3})
+		h.ExpectPods(ctx, api, byClusterAndImage, map[string]int{"east mirror.east:5000/hub/api:1": 3,
+			"south docker.io/api:1": 3, "west docker.io/api:1": 3})
 		history = h.Pods.Since(ctx, scaled)
 		Expect(history.Created()).To(HaveLen(3))
 		Expect(history.Restarted()).To(BeEmpty())
@@ -64,7 +66,8 @@ var _ = Describe("Overrides", func() {
 		h.ExpectAtRest(ctx, web, 6)
 	})
 
-	It("a patch that does not fit: nothing is delivered, what runs stays, and the condition says which entry", func(ctx SpecContext) {
+	It("a patch that does not fit: nothing is delivered, what runs stays, and the condition says "+
+		"which entry", func(ctx SpecContext) {
 		ns := bare(ctx, "patch")
 		everywhere := policy(ns, "everywhere", "CloneSet")
 		api := harness.CloneSet(ns, "api")
@@ -76,8 +79,10 @@ var _ = Describe("Overrides", func() {
   - {annotations: {fits: "yes"}}
   - {clusters: {names: [west]}, patch: [{op: test, path: /spec/template/spec/priorityClassName, value: high}]}
 `)
-		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue, Reason: "InvalidOverride"},
-			"overrides[1]", "FederationPolicy everywhere", api.Sentence(), "in west", "/spec/template/spec/priorityClassName", "correct the path or the value")
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue,
+			Reason: "InvalidOverride"},
+			"overrides[1]", "FederationPolicy everywhere", api.Sentence(), "in west", "/spec/template/spec/priorityClassName",
+			"correct the path or the value")
 		history := h.Pods.Since(ctx, before)
 		history.ExpectUntouched()
 		object, err := h.Members["east"].Get(ctx, api)
@@ -100,7 +105,8 @@ var _ = Describe("Overrides", func() {
 			return object.GetAnnotations(), nil
 		}).WithTimeout(harness.Patience).Should(HaveKeyWithValue("fits", "yes"))
 		place := func(member string) string {
-			return h.Members[member].MustKubectl(ctx, "-n", ns, "get", "clone/api", "-o", `jsonpath={.spec.template.spec.containers[0].env[?(@.name=="PLACE")].value}`)
+			return h.Members[member].MustKubectl(ctx, "-n", ns, "get", "clone/api", "-o",
+				`jsonpath={.spec.template.spec.containers[0].env[?(@.name=="PLACE")].value}`)
 		}
 		Eventually(ctx, func() string { return place("south") }).WithTimeout(harness.Patience).Should(Equal("far"))
 		h.ExpectAtRest(ctx, api, 3)

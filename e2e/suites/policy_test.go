@@ -20,7 +20,8 @@ var _ = Describe("Who decides about a workload", func() {
 		api, web := harness.CloneSet(ns, "api"), harness.UnitedDeployment(ns, "web")
 		h.Hub.Apply(ctx, apiSample(ns), webSample(ns))
 		for _, w := range []harness.Workload{api, web} {
-			h.ExpectTold(ctx, w, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionFalse, Reason: "NoPolicy"},
+			h.ExpectTold(ctx, w, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionFalse,
+				Reason: "NoPolicy"},
 				w.Sentence(), "FederationPolicy", ns, "create one")
 			expectNothing(ctx, w)
 		}

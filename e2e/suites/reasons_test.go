@@ -71,7 +71,8 @@ var _ = Describe("The command line", func() {
 			}
 		}
 		Expect(h.FlotillaPlugin(ctx, GinkgoT().TempDir(), "why", "cs/api", "-n", ns, "-C", "east").Out).To(And(
-			ContainSubstring("placed by FederationPolicy everywhere"), ContainSubstring("east has 3: "), ContainSubstring("[Even]")))
+			ContainSubstring("placed by FederationPolicy everywhere"), ContainSubstring("east has 3: "),
+			ContainSubstring("[Even]")))
 
 		By("exit codes: 1 for what is not there, 2 for a wrong command line")
 		missing := h.Flotilla(ctx, "why", "ud/nope", "-n", ns)
@@ -82,7 +83,8 @@ var _ = Describe("The command line", func() {
 		By("plan: with the hub, and from a snapshot without it, says the same")
 		folder := GinkgoT().TempDir()
 		wider, fleet := filepath.Join(folder, "api.yaml"), filepath.Join(folder, "fleet.yaml")
-		// 12 divides evenly by three members and by two: who gets an odd replica is decided by room, which other stories change between the plan and the apply.
+		// 12 divides evenly by three members and by two: who gets an odd replica is decided by room, which other stories
+		// change between the plan and the apply.
 		manifest := strings.Replace(apiSample(ns), "replicas: 9", "replicas: 12", 1)
 		Expect(os.WriteFile(wider, []byte(manifest), 0o600)).To(Succeed())
 		recorded := h.Flotilla(ctx, "snapshot", "-n", ns)
@@ -108,17 +110,20 @@ var _ = Describe("The command line", func() {
 		h.Hub.Apply(ctx, policyOn(ns, "everywhere", "east, south", "CloneSet", "UnitedDeployment"))
 		h.ExpectPlaced(ctx, api, map[string]int{"east": 6, "south": 6})
 		Eventually(ctx, func() string { return h.Flotilla(ctx, "why", "cs/api", "-n", ns, "-C", "west").Out }).
-			WithTimeout(harness.Patience).Should(ContainSubstring(fmt.Sprintf("FederationPolicy everywhere selects the members %s alone", "east, south")))
+			WithTimeout(harness.Patience).Should(ContainSubstring(fmt.Sprintf("FederationPolicy everywhere selects the "+
+			"members %s alone", "east, south")))
 	})
 
 	It("plans without any cluster, and names each mistake of a file", func(ctx SpecContext) {
 		folder := GinkgoT().TempDir()
 		file := filepath.Join(folder, "web.yaml")
-		Expect(os.WriteFile(file, []byte(strings.Replace(apiSample("shop"), "replicas:", "replica:", 1)), 0o600)).To(Succeed())
+		Expect(os.WriteFile(file, []byte(strings.Replace(apiSample("shop"), "replicas:", "replica:", 1)),
+			0o600)).To(Succeed())
 		wrong := h.FlotillaAlone(ctx, "plan", "-f", file, "--members", file)
 		Expect(wrong.Code).To(Equal(1))
 		Expect(wrong.Out).To(BeEmpty())
 		Expect(slices.Collect(strings.Lines(wrong.Talk))).To(ContainElement(And(
-			ContainSubstring(file), ContainSubstring(`CloneSet shop/api has an unknown field "spec.replica"; correct its name, or remove it`))))
+			ContainSubstring(file),
+			ContainSubstring(`CloneSet shop/api has an unknown field "spec.replica"; correct its name, or remove it`))))
 	})
 })

@@ -30,6 +30,7 @@ func applyAs(ctx context.Context, as kubernetes.Interface, csr *certificatesv1.C
 	if err != nil {
 		return err
 	}
-	_, err = as.CertificatesV1().CertificateSigningRequests().Patch(ctx, csr.Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: "thief", Force: new(true)})
+	_, err = as.CertificatesV1().CertificateSigningRequests().Patch(ctx, csr.Name, types.ApplyPatchType, data,
+		metav1.PatchOptions{FieldManager: "thief", Force: new(true)})
 	return err
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/flotilla-dev/flotilla/e2e/harness"
 )
 
-// reschedulePatience is how long a pod without a node may take to run elsewhere: 15 s of reschedule.after, and the rest for a busy
-// machine. retryPatience adds the minute that the member gets nothing more.
+// reschedulePatience is how long a pod without a node may take to run elsewhere: 15 s of reschedule.after, and the rest
+// for a busy machine. retryPatience adds the minute that the member gets nothing more.
 const (
 	reschedulePatience = 4 * time.Minute
 	retryPatience      = 5 * time.Minute
@@ -82,7 +82,9 @@ spec:
     subsets: [{name: all}]
 `, ns))
 		expectRunning(ctx, api, map[string]int{"south": 3, "west": 3})
-		Eventually(ctx, func() int { return harness.Count(h.PodsOf(web), harness.ByCluster)["east"] }).WithTimeout(reschedulePatience).Should(BeZero())
+		Eventually(ctx, func() int {
+			return harness.Count(h.PodsOf(web), harness.ByCluster)["east"]
+		}).WithTimeout(reschedulePatience).Should(BeZero())
 		By("all run elsewhere")
 		h.ExpectAtRest(ctx, api, 6)
 		h.ExpectAtRest(ctx, web, 3)
@@ -90,7 +92,8 @@ spec:
 		for _, pod := range history.Gone() {
 			Expect(pod.Cluster).To(Equal("east"), "only pods without a node go: %s", pod)
 		}
-		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionTrue, Reason: "Placed"}, "member east found nodes for no more than 0 replicas")
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionTrue,
+			Reason: "Placed"}, "member east found nodes for no more than 0 replicas")
 		why := h.Flotilla(ctx, "why", "clone/api", "-n", ns, "--member", "east")
 		Expect(why.Out).To(ContainSubstring("found no node"))
 
@@ -106,7 +109,9 @@ spec:
 		h.ExpectPlaced(ctx, api, map[string]int{"east": 1, "south": 3, "west": 3})
 		h.ExpectAtRest(ctx, api, 7)
 		By("it runs: the member gets what it lacks")
-		Eventually(ctx, func() *topology.Unschedulable { return rememberedOf(ctx, api, "east") }).WithTimeout(reschedulePatience).Should(BeNil())
+		Eventually(ctx, func() *topology.Unschedulable {
+			return rememberedOf(ctx, api, "east")
+		}).WithTimeout(reschedulePatience).Should(BeNil())
 		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=9")
 		h.ExpectPlaced(ctx, api, map[string]int{"east": 3, "south": 3, "west": 3})
 		h.ExpectAtRest(ctx, api, 9)
@@ -115,7 +120,8 @@ spec:
 		Expect(history.Restarted()).To(BeEmpty())
 	})
 
-	It("with the strategy Adaptive what no member of a subset takes runs in the next subset, and what is added goes where nodes came back", func(ctx SpecContext) {
+	It("with the strategy Adaptive what no member of a subset takes runs in the next subset, and what is added goes "+
+		"where nodes came back", func(ctx SpecContext) {
 		ns := bare(ctx, "adaptive")
 		web, west := harness.UnitedDeployment(ns, "web"), h.Members["west"]
 		enforce(ctx, ns, policy(ns, "everywhere", "UnitedDeployment"))
@@ -127,14 +133,17 @@ spec:
 		By("tainting the nodes of west: the hub does not see that")
 		west.MustKubectl(ctx, "taint", "node", "--all", "adaptive=full:NoSchedule")
 		in := func(name, member, numbers string) string {
-			return fmt.Sprintf(`{name: %s, nodeSelectorTerm: {matchExpressions: [{key: %s, operator: In, values: [%s]}]}%s}`, name, topology.LabelCluster, member, prefixed(numbers))
+			return fmt.Sprintf(`{name: %s, nodeSelectorTerm: {matchExpressions: [{key: %s, operator: In, values: [%s]}]}%s}`,
+				name, topology.LabelCluster, member, prefixed(numbers))
 		}
 		// The published example: the second of three subsets finds no node.
-		h.Hub.Apply(ctx, unitedDeployment(ns, "web", 3, in("one", "east", "maxReplicas: 2"), in("two", "west", "maxReplicas: 2"), in("three", "south", ""))+
+		h.Hub.Apply(ctx, unitedDeployment(ns, "web", 3, in("one", "east", "maxReplicas: 2"),
+			in("two", "west", "maxReplicas: 2"), in("three", "south", ""))+
 			"    scheduleStrategy: {type: Adaptive, adaptive: {rescheduleCriticalSeconds: 5, unschedulableDuration: 15}}\n")
 		expectRunning(ctx, web, map[string]int{"east": 2, "south": 1})
 		h.ExpectAtRest(ctx, web, 3)
-		h.ExpectTold(ctx, web, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionTrue, Reason: "Placed"},
+		h.ExpectTold(ctx, web, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionTrue,
+			Reason: "Placed"},
 			"by the strategy Adaptive subset two has 0 of its 1 replicas, and instead subset three has 1 more")
 		Expect(h.Flotilla(ctx, "why", "ud/web", "-n", ns, "--member", "south").Out).To(ContainSubstring("[StandIn]"))
 		h.Kubectl(ctx, "-n", ns, "scale", "ud/web", "--replicas=5")

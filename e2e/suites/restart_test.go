@@ -44,7 +44,8 @@ var _ = Describe("Agent and hub killed and restarted", func() {
 		By("30 → 13, with every program killed as soon as the first pod goes")
 		before = h.Pods.Mark(ctx, ns)
 		h.Kubectl(ctx, "-n", ns, "scale", "ud/web", "--replicas=13")
-		Eventually(func() int { return len(h.PodsOf(web)) }).WithContext(ctx).WithTimeout(harness.Patience).Should(BeNumerically("<", 30))
+		Eventually(func() int { return len(h.PodsOf(web)) }).WithContext(ctx).WithTimeout(harness.Patience).
+			Should(BeNumerically("<", 30))
 		kill(ctx, programs()...)
 		restart(ctx, programs()...)
 		h.ExpectAtRest(ctx, web, 13)
@@ -58,7 +59,8 @@ var _ = Describe("Agent and hub killed and restarted", func() {
 		ns := federated(ctx, "kill-rollout")
 		mend()
 		slow := harness.CloneSet(ns, "slow")
-		// A pod counts after a second: the rollout takes several. Its end is held back, so that it is not over before its middle is hit.
+		// A pod counts after a second: the rollout takes several. Its end is held back, so that it is not over before its
+		// middle is hit.
 		h.Hub.Apply(ctx, cloneSet(ns, "slow", 9, "slow:1", "maxUnavailable: 2")+"  minReadySeconds: 1\n")
 		h.ExpectAtRest(ctx, slow, 9)
 
@@ -71,7 +73,8 @@ var _ = Describe("Agent and hub killed and restarted", func() {
 		restart(ctx, fleet.AgentName("west"), fleet.HubProgram)
 		expectUpdated(ctx, slow, 5)
 		kill(ctx, programs()...)
-		h.Kubectl(ctx, "-n", ns, "patch", "clone/slow", "--type=merge", "-p", `{"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}`)
+		h.Kubectl(ctx, "-n", ns, "patch", "clone/slow", "--type=merge", "-p",
+			`{"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}`)
 		Expect(harness.Count(h.PodsOf(slow), byImage)["slow:1"]).To(Equal(4))
 		restart(ctx, programs()...)
 

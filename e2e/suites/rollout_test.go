@@ -14,7 +14,8 @@ import (
 )
 
 var _ = Describe("A new image", func() {
-	It("on a CloneSet with partition 50% updates pods in place up to the partition, over all clusters together", func(ctx SpecContext) {
+	It("on a CloneSet with partition 50% updates pods in place up to the partition, over all "+
+		"clusters together", func(ctx SpecContext) {
 		ns := federated(ctx, "rollout")
 		api := harness.CloneSet(ns, "api")
 		h.Hub.Apply(ctx, apiSample(ns))
@@ -32,11 +33,13 @@ var _ = Describe("A new image", func() {
 		expectAtMost(history, harness.WithImage(newAPIImage), 4, "updated pods")
 		expectAtMost(history, harness.Unavailable(9), 2, "unavailable pods")
 		row := harness.Tables(h.Kubectl(ctx, "-n", ns, "get", "clone"))["api"]
-		Expect(row).To(And(HaveKeyWithValue("UPDATED", "4"), HaveKeyWithValue("UPDATED_READY", "4"), HaveKeyWithValue("READY", "9"), HaveKeyWithValue("TOTAL", "9")))
+		Expect(row).To(And(HaveKeyWithValue("UPDATED", "4"), HaveKeyWithValue("UPDATED_READY", "4"),
+			HaveKeyWithValue("READY", "9"), HaveKeyWithValue("TOTAL", "9")))
 
 		By("letting the rest go")
 		before = h.Pods.Mark(ctx, ns)
-		h.Kubectl(ctx, "-n", ns, "patch", "clone/api", "--type=merge", "-p", `{"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}`)
+		h.Kubectl(ctx, "-n", ns, "patch", "clone/api", "--type=merge", "-p",
+			`{"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}`)
 		h.ExpectAtRest(ctx, api, 9)
 		history = h.Pods.Since(ctx, before)
 		Expect(harness.Count(h.PodsOf(api), byImage)).To(Equal(map[string]int{newAPIImage: 9}))

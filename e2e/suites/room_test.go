@@ -19,8 +19,8 @@ import (
 	"github.com/flotilla-dev/flotilla/e2e/harness"
 )
 
-// roomIsTold bounds how long the hub may take to know the room of a member: agents look at amounts every 33 s at most, and
-// the rest is for a busy machine.
+// roomIsTold bounds how long the hub may take to know the room of a member: agents look at amounts every 33 s at most,
+// and the rest is for a busy machine.
 const roomIsTold = 3 * time.Minute
 
 // expectZones waits until the hub knows the zones of a member, and how many of its nodes are ready: "6/6".
@@ -32,8 +32,8 @@ func expectZones(ctx context.Context, member, zones, nodes string) {
 	}).WithTimeout(harness.Patience).Should(Equal(zones + " " + nodes))
 }
 
-// hubHasSeen waits until the hub has answered a policy that comes now, and that no workload of the namespace needs: what members had told
-// by then it knows. A workload that is scaled at once could be divided by what was before.
+// hubHasSeen waits until the hub has answered a policy that comes now, and that no workload of the namespace needs:
+// what members had told by then it knows. A workload that is scaled at once could be divided by what was before.
 func hubHasSeen(ctx context.Context, ns, what string) {
 	enforce(ctx, ns, policyOn(ns, what, "east", "UnitedDeployment"))
 }
@@ -56,7 +56,8 @@ func inZones(ctx context.Context, w harness.Workload, want map[string]int) {
 
 // federation.md 7.7, number 9.
 var _ = Describe("Zones inside a member", func() {
-	It("7.7-9: one cluster in three zones, a zone whose nodes take nothing new, and a zone label that disappears", func(ctx SpecContext) {
+	It("7.7-9: one cluster in three zones, a zone whose nodes take nothing new, and a zone label "+
+		"that disappears", func(ctx SpecContext) {
 		ns := bare(ctx, "three-zones")
 		east, api := h.Members["east"], harness.CloneSet(ns, "api")
 		DeferCleanup(func(ctx SpecContext) {
@@ -66,7 +67,8 @@ var _ = Describe("Zones inside a member", func() {
 		})
 		east.MustKubectl(ctx, "label", "node", "east-a-1", corev1.LabelTopologyZone+"=third", "--overwrite")
 		expectZones(ctx, "east", "a,b,third", "4/4")
-		enforce(ctx, ns, policyOn(ns, "zones", "east", "CloneSet")+"  spread: {by: Zone}\n") // by then the hub knows the zone, too
+		// by then the hub knows the zone, too
+		enforce(ctx, ns, policyOn(ns, "zones", "east", "CloneSet")+"  spread: {by: Zone}\n")
 		h.Hub.Apply(ctx, cloneSet(ns, "api", 6, "api:1", "maxUnavailable: 2"))
 		inZones(ctx, api, map[string]int{"a": 2, "b": 2, "third": 2})
 		h.ExpectAtRest(ctx, api, 6)
@@ -145,7 +147,8 @@ spec:
 			}
 			return n
 		}
-		// Pods that wait for their node for long, as on a busy machine, may have their room given once more; what does not fit waits there.
+		// Pods that wait for their node for long, as on a busy machine, may have their room given once more; what does not
+		// fit waits there.
 		Eventually(ctx, func() string {
 			all, pods := placed(one)+placed(two), len(h.PodsOf(one))+len(h.PodsOf(two))
 			return fmt.Sprintf("enough placed %t, all of that made %t, %d ready", all >= 12, pods == all, ready(one)+ready(two))
@@ -155,12 +158,15 @@ spec:
 			short = two
 		}
 		if placed(short) < 8 {
-			h.ExpectTold(ctx, short, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionFalse, Reason: "Unplaced"}, "no room")
+			h.ExpectTold(ctx, short, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionFalse,
+				Reason: "Unplaced"}, "no room")
 		}
 
 		By("deleting one: the other one gets what it leaves")
 		h.Kubectl(ctx, "-n", ns, "delete", "clone/"+map[bool]string{true: "two", false: "one"}[short == one])
-		Eventually(ctx, func() string { return fmt.Sprintf("%d placed, %d ready", placed(short), ready(short)) }).WithTimeout(roomIsTold).Should(Equal("8 placed, 8 ready"))
+		Eventually(ctx, func() string {
+			return fmt.Sprintf("%d placed, %d ready", placed(short), ready(short))
+		}).WithTimeout(roomIsTold).Should(Equal("8 placed, 8 ready"))
 		h.ExpectAtRest(ctx, short, 8)
 	})
 })

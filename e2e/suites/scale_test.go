@@ -96,17 +96,19 @@ spec:
 // cell names a subset in a cluster.
 type cell struct{ subset, cluster string }
 
-// expectCells holds that placement and pods are what package division says of the sample UnitedDeployment, starting from the
-// cells of the last decision, and returns the cells. Which of two equal cells of a subset has the odd replica goes by the room
-// that their members reported last, so that either may; nothing else is open.
+// expectCells holds that placement and pods are what package division says of the sample UnitedDeployment, starting
+// from the cells of the last decision, and returns the cells. Which of two equal cells of a subset has the odd replica
+// goes by the room that their members reported last, so that either may; nothing else is open.
 func expectCells(ctx context.Context, web harness.Workload, replicas int32, last map[cell]int) map[cell]int {
 	quarter := intstr.FromString("25%")
 	in := division.Input{
 		Replicas: replicas, Salt: web.Kind + "/" + web.Namespace + "/" + web.Name,
-		Subsets: []division.Subset{{Name: "zone-a", Replicas: &quarter}, {Name: "zone-b"}, {Name: "zone-c"}, {Name: "zone-d"}},
+		Subsets: []division.Subset{{Name: "zone-a", Replicas: &quarter}, {Name: "zone-b"}, {Name: "zone-c"},
+			{Name: "zone-d"}},
 	}
 	for _, c := range []cell{
-		{"zone-a", "east"}, {"zone-b", "east"}, {"zone-b", "west"}, {"zone-c", "west"}, {"zone-c", "south"}, {"zone-d", "south"},
+		{"zone-a", "east"}, {"zone-b", "east"}, {"zone-b", "west"}, {"zone-c", "west"}, {"zone-c", "south"},
+		{"zone-d", "south"},
 	} {
 		in.Cells = append(in.Cells, division.Cell{Subset: c.subset, Cluster: c.cluster, Weight: 1, Current: int32(last[c])})
 	}
@@ -161,14 +163,19 @@ func sum(numbers []int) (total int) {
 }
 
 var _ = Describe("Cells that are to have fewer pods", func() {
-	It("give them up as others are available, within the limits over all members, where subsets get other numbers or one is added", func(ctx SpecContext) {
+	It("give them up as others are available, within the limits over all members, where subsets get other numbers or "+
+		"one is added", func(ctx SpecContext) {
 		ns := federated(ctx, "renumbered")
 		web, surge := harness.UnitedDeployment(ns, "web"), harness.UnitedDeployment(ns, "surge")
 		renumber := func(subsets string) {
 			GinkgoHelper()
 			before := h.Pods.Mark(ctx, ns)
-			h.Hub.Apply(ctx, inSubsets(ns, "web", "maxUnavailable: 2", subsets), inSubsets(ns, "surge", "maxSurge: 2, maxUnavailable: 0", subsets))
-			Eventually(ctx, func(ctx context.Context) (string, error) { return reasonsOf(ctx, web) }).WithTimeout(harness.Patience).Should(ContainSubstring("Shrinking"))
+			h.Hub.Apply(ctx, inSubsets(ns, "web", "maxUnavailable: 2", subsets),
+				inSubsets(ns, "surge", "maxSurge: 2, maxUnavailable: 0", subsets))
+			Eventually(ctx, func(ctx context.Context) (string,
+				error) {
+				return reasonsOf(ctx, web)
+			}).WithTimeout(harness.Patience).Should(ContainSubstring("Shrinking"))
 			h.ExpectAtRest(ctx, web, 12)
 			h.ExpectAtRest(ctx, surge, 12)
 			history := h.Pods.Since(ctx, before)
@@ -177,7 +184,8 @@ var _ = Describe("Cells that are to have fewer pods", func() {
 			Expect(history.Restarted()).To(BeEmpty())
 			Expect(len(history.Created())).To(Equal(len(history.Gone())))
 		}
-		h.Hub.Apply(ctx, inSubsets(ns, "web", "maxUnavailable: 2", "b=25%, c="), inSubsets(ns, "surge", "maxSurge: 2, maxUnavailable: 0", "b=25%, c="))
+		h.Hub.Apply(ctx, inSubsets(ns, "web", "maxUnavailable: 2", "b=25%, c="),
+			inSubsets(ns, "surge", "maxSurge: 2, maxUnavailable: 0", "b=25%, c="))
 		h.ExpectAtRest(ctx, web, 12)
 		h.ExpectAtRest(ctx, surge, 12)
 		h.ExpectPods(ctx, web, harness.ByZone, map[string]int{"b": 3, "c": 9})
@@ -197,14 +205,17 @@ var _ = Describe("Cells that are to have fewer pods", func() {
 		ns := federated(ctx, "undrained")
 		DeferCleanup(func(ctx SpecContext) { Expect(h.Flotilla(ctx, "drain", "west", "--undo").Code).To(Equal(0)) })
 		few, surge := harness.CloneSet(ns, "few"), harness.CloneSet(ns, "surge")
-		h.Hub.Apply(ctx, cloneSet(ns, "few", 12, "slow:1", "maxUnavailable: 1"), cloneSet(ns, "surge", 12, "slow:1", "maxSurge: 1, maxUnavailable: 0"))
+		h.Hub.Apply(ctx, cloneSet(ns, "few", 12, "slow:1", "maxUnavailable: 1"),
+			cloneSet(ns, "surge", 12, "slow:1", "maxSurge: 1, maxUnavailable: 0"))
 		h.ExpectAtRest(ctx, few, 12)
 		h.ExpectAtRest(ctx, surge, 12)
 		before := h.Pods.Mark(ctx, ns)
 
 		Expect(h.Flotilla(ctx, "drain", "west").Code).To(Equal(0))
 		for _, w := range []harness.Workload{few, surge} {
-			Eventually(ctx, func() int { return harness.Count(h.PodsOf(w), harness.ByCluster)["west"] }).WithTimeout(harness.Patience).Should(BeNumerically("<", 4))
+			Eventually(ctx, func() int {
+				return harness.Count(h.PodsOf(w), harness.ByCluster)["west"]
+			}).WithTimeout(harness.Patience).Should(BeNumerically("<", 4))
 		}
 		Expect(h.Flotilla(ctx, "drain", "west", "--undo").Code).To(Equal(0))
 		h.ExpectAtRest(ctx, few, 12)
@@ -216,7 +227,8 @@ var _ = Describe("Cells that are to have fewer pods", func() {
 	})
 })
 
-// expectWithin holds that of a workload of 12 pods never more than missing were not available, and never more than added beyond 12 existed.
+// expectWithin holds that of a workload of 12 pods never more than missing were not available, and never more than
+// added beyond 12 existed.
 func expectWithin(history harness.History, name string, missing, added int) {
 	GinkgoHelper()
 	const pods = 12
@@ -224,8 +236,8 @@ func expectWithin(history harness.History, name string, missing, added int) {
 	expectAtMost(history, ofName(name, harness.Existing), pods+added, "pods of "+name+" exist")
 }
 
-// inSubsets is a UnitedDeployment of 12 pods that start slowly, with a subset for each of zones, "b=25%, c=" for example: with what stands
-// behind = as its number. Strategy is the inside of rollingUpdate.
+// inSubsets is a UnitedDeployment of 12 pods that start slowly, with a subset for each of zones, "b=25%, c=" for
+// example: with what stands behind = as its number. Strategy is the inside of rollingUpdate.
 func inSubsets(namespace, name, strategy, zones string) string {
 	text := fmt.Sprintf(`
 apiVersion: apps.kruise.io/v1beta1
@@ -247,7 +259,8 @@ spec:
 `, namespace, name, strategy)
 	for _, subset := range strings.Split(zones, ", ") {
 		zone, number, _ := strings.Cut(subset, "=")
-		text += fmt.Sprintf("    - name: zone-%[1]s\n      nodeSelectorTerm: {matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [%[1]s]}]}\n", zone)
+		text += fmt.Sprintf("    - name: zone-%[1]s\n      nodeSelectorTerm: {matchExpressions: [{key: "+
+			"topology.kubernetes.io/zone, operator: In, values: [%[1]s]}]}\n", zone)
 		if number != "" {
 			text += "      replicas: " + number + "\n"
 		}

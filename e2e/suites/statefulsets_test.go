@@ -44,12 +44,14 @@ func byOrdinal(p harness.Pod) string {
 }
 
 var _ = Describe("A UnitedDeployment of StatefulSets", func() {
-	It("runs with numbers from 0 in each member, and holds its partition over all of them, also while it is scaled", func(ctx SpecContext) {
+	It("runs with numbers from 0 in each member, and holds its partition over all of them, also while "+
+		"it is scaled", func(ctx SpecContext) {
 		ns := federated(ctx, "statefulsets")
 		db := harness.UnitedDeployment(ns, "db")
 		h.Hub.Apply(ctx, database(ns, 6))
 		h.ExpectAtRest(ctx, db, 6)
-		h.ExpectPods(ctx, db, byOrdinal, map[string]int{"east/0": 1, "east/1": 1, "south/0": 1, "south/1": 1, "west/0": 1, "west/1": 1})
+		h.ExpectPods(ctx, db, byOrdinal, map[string]int{"east/0": 1, "east/1": 1, "south/0": 1, "south/1": 1, "west/0": 1,
+			"west/1": 1})
 		patch := func(spec string) {
 			h.Kubectl(ctx, "-n", ns, "patch", "ud/db", "--type=merge", "-p", `{"spec": `+spec+`}`)
 		}

@@ -39,7 +39,8 @@ var _ = Describe("A steady fleet", func() {
 			return writes(start)
 		}).WithTimeout(6*time.Minute).WithPolling(5*time.Second).Should(BeEmpty(), "mutating requests of our identities")
 		leases := count(start, func(e *audit.Event) bool { return e.Lease() && ours(e.User) })
-		Expect(leases).To(And(BeNumerically(">=", 3*4), BeNumerically("<=", 3*8)), "Leases: one in about 10 s for each of three agents")
+		Expect(leases).To(And(BeNumerically(">=", 3*4), BeNumerically("<=", 3*8)),
+			"Leases: one in about 10 s for each of three agents")
 		history := h.Pods.Since(ctx, before)
 		history.ExpectUntouched()
 	})

@@ -68,8 +68,8 @@ var _ = AfterSuite(func() {
 	}
 })
 
-// federated makes a namespace of the hub for one spec, with a policy that spreads CloneSets and UnitedDeployments evenly
-// over the three members.
+// federated makes a namespace of the hub for one spec, with a policy that spreads CloneSets and UnitedDeployments
+// evenly over the three members.
 func federated(ctx context.Context, name string) string {
 	ns := bare(ctx, name)
 	enforce(ctx, ns, policy(ns, "everywhere", "CloneSet", "UnitedDeployment"))
@@ -86,7 +86,8 @@ func enforce(ctx context.Context, ns string, policies ...string) {
 		}
 		for i := range list.Items {
 			if p := &list.Items[i]; p.Status.ObservedGeneration != p.Generation {
-				return fmt.Sprintf("generation %d of FederationPolicy %s, the hub has seen %d", p.Generation, p.Name, p.Status.ObservedGeneration), nil
+				return fmt.Sprintf("generation %d of FederationPolicy %s, the hub has seen %d", p.Generation, p.Name,
+					p.Status.ObservedGeneration), nil
 			}
 		}
 		return "", nil
@@ -100,8 +101,8 @@ func bare(ctx context.Context, name string) string {
 	return ns
 }
 
-// explain prints what helps to understand the spec if it fails. After one that did not, every number that is placed in the
-// namespace must have an answer to the question why.
+// explain prints what helps to understand the spec if it fails. After one that did not, every number that is placed in
+// the namespace must have an answer to the question why.
 func explain(of *harness.Harness, ns string) {
 	DeferCleanup(func(ctx SpecContext) {
 		switch {

@@ -10,12 +10,14 @@ import (
 )
 
 var _ = Describe("A change of the template", func() {
-	It("taken back with undo is the template of before in all clusters, and the history tells both", func(ctx SpecContext) {
+	It("taken back with undo is the template of before in all clusters, and the "+
+		"history tells both", func(ctx SpecContext) {
 		ns := federated(ctx, "undo")
 		api := harness.CloneSet(ns, "api")
 		h.Hub.Apply(ctx, apiSample(ns))
 		h.ExpectAtRest(ctx, api, 9)
-		Expect(h.Kubectl(ctx, "-n", ns, "get", "controllerrevisions", "-o", "name")).To(BeEmpty(), "creating a workload keeps none")
+		Expect(h.Kubectl(ctx, "-n", ns, "get", "controllerrevisions", "-o", "name")).To(BeEmpty(),
+			"creating a workload keeps none")
 		refused := h.Flotilla(ctx, "rollout", "undo", "clone/api", "-n", ns)
 		Expect(refused.Code).To(Equal(1))
 		Expect(refused.Talk).To(ContainSubstring("no earlier template"))
@@ -34,7 +36,8 @@ var _ = Describe("A change of the template", func() {
 		Expect(revisions[0].Images).To(Equal([]string{apiImage}))
 		Expect(revisions[1].Images).To(Equal([]string{newAPIImage}))
 		Expect(revisions[1].Current).To(BeTrue())
-		Expect(h.Flotilla(ctx, "rollout", "diff", "clone/api", "-n", ns).Out).To(And(MatchRegexp(`(?m)^-.*image: `+newAPIImage), MatchRegexp(`(?m)^\+.*image: `+apiImage)))
+		Expect(h.Flotilla(ctx, "rollout", "diff", "clone/api", "-n",
+			ns).Out).To(And(MatchRegexp(`(?m)^-.*image: `+newAPIImage), MatchRegexp(`(?m)^\+.*image: `+apiImage)))
 
 		before := h.Pods.Mark(ctx, ns)
 		undone := h.Flotilla(ctx, "rollout", "undo", "clone/api", "-n", ns)
@@ -46,14 +49,16 @@ var _ = Describe("A change of the template", func() {
 		expectAtMost(history, harness.Unavailable(9), 2, "unavailable pods")
 	})
 
-	It("of a UnitedDeployment taken back with undo is the template of before in all subsets and clusters, within the limits of each subset", func(ctx SpecContext) {
+	It("of a UnitedDeployment taken back with undo is the template of before in all subsets and clusters, within the "+
+		"limits of each subset", func(ctx SpecContext) {
 		ns := federated(ctx, "undo-ud")
 		web := harness.UnitedDeployment(ns, "web")
 		h.Hub.Apply(ctx, webSample(ns))
 		h.ExpectAtRest(ctx, web, 12)
 		placed := placedNow(ctx, web)
 		h.Kubectl(ctx, "-n", ns, "patch", "ud/web", "--type=json", "-p",
-			`[{"op": "replace", "path": "/spec/template/cloneSetTemplate/spec/template/spec/containers/0/image", "value": "`+newWebImage+`"}]`)
+			`[{"op": "replace", "path": "/spec/template/cloneSetTemplate/spec/template/spec/containers/0/image", "value": "`+
+				newWebImage+`"}]`)
 		h.ExpectPods(ctx, web, byImage, map[string]int{newWebImage: 12})
 		h.ExpectAtRest(ctx, web, 12)
 

@@ -20,7 +20,8 @@ import (
 )
 
 var _ = Describe("A wave", func() {
-	It("waits for a Job in its members and for what an address answers, stops when either fails, and is taken back in the middle", func(ctx SpecContext) {
+	It("waits for a Job in its members and for what an address answers, stops when either fails, and is taken back in "+
+		"the middle", func(ctx SpecContext) {
 		ns := bare(ctx, "wave-checks")
 		api := harness.CloneSet(ns, "api")
 		var errors atomic.Int32
@@ -53,18 +54,23 @@ var _ = Describe("A wave", func() {
 		By("setting a new image: the wave fails, since the address answers too many errors")
 		h.Kubectl(ctx, "-n", ns, "patch", "clone/api", "--type=json", "-p",
 			`[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "`+newAPIImage+`"}]`)
-		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue, Reason: "WaveFailed"},
-			"wave 1 of 2 (canary)", `check "errors" does not hold`, "answered 200: json.errors < 5 is false", "flotilla rollout retry")
-		h.ExpectPods(ctx, api, byClusterAndImage, map[string]int{"east " + newAPIImage: 3, "south " + apiImage: 3, "west " + apiImage: 3, "east " + probeImage: 1})
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue,
+			Reason: "WaveFailed"},
+			"wave 1 of 2 (canary)", `check "errors" does not hold`, "answered 200: json.errors < 5 is false",
+			"flotilla rollout retry")
+		h.ExpectPods(ctx, api, byClusterAndImage, map[string]int{"east " + newAPIImage: 3, "south " + apiImage: 3, "west " +
+			apiImage: 3, "east " + probeImage: 1})
 
 		By("mending it and trying again: the Job succeeds, and in the next wave another one fails")
 		errors.Store(0)
 		answer := h.Flotilla(ctx, "rollout", "retry", "clone/api", "-n", ns)
 		Expect(answer.Code).To(BeZero(), "%s%s", answer.Out, answer.Talk)
-		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue, Reason: "WaveFailed"},
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue,
+			Reason: "WaveFailed"},
 			"wave 2 of 2 (second)", `check "load" does not hold: Job api-load-`, "failed in south")
 		// The Job of the wave that is over is gone, that of the wave that failed stays to be looked at.
-		h.ExpectPods(ctx, api, byClusterAndImage, map[string]int{"east " + newAPIImage: 3, "south " + newAPIImage: 3, "west " + apiImage: 3, "south " + probeImage: 1})
+		h.ExpectPods(ctx, api, byClusterAndImage, map[string]int{"east " + newAPIImage: 3, "south " + newAPIImage: 3,
+			"west " + apiImage: 3, "south " + probeImage: 1})
 		Expect(jobsIn(ctx, ns)).To(HaveExactElements(HavePrefix("south/api-load-")))
 
 		By("taking it back in the middle of the waves: all members at once, and no Job stays")
@@ -76,7 +82,8 @@ var _ = Describe("A wave", func() {
 		Eventually(jobsIn).WithContext(ctx).WithArguments(ns).WithTimeout(harness.Patience).Should(BeEmpty())
 	})
 
-	It("whose address answers that the update is bad is rolled back in all members, and goes out when the answers are good and it is tried again", func(ctx SpecContext) {
+	It("whose address answers that the update is bad is rolled back in all members, and goes out when the answers are "+
+		"good and it is tried again", func(ctx SpecContext) {
 		ns := bare(ctx, "wave-http-rollback")
 		api := harness.CloneSet(ns, "api")
 		var errors atomic.Int32
@@ -102,7 +109,8 @@ var _ = Describe("A wave", func() {
 		before := h.Pods.Mark(ctx, ns)
 		h.Kubectl(ctx, "-n", ns, "patch", "clone/api", "--type=json", "-p",
 			`[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "`+newAPIImage+`"}]`)
-		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue, Reason: "WaveFailed"},
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue,
+			Reason: "WaveFailed"},
 			"wave 1 of 1 (canary)", "was rolled back", `check "errors" does not hold`, "answered 200: json.errors < 5 is false")
 		h.ExpectPods(ctx, api, byImage, map[string]int{apiImage: 9})
 		history := h.Pods.Since(ctx, before)
@@ -135,12 +143,15 @@ var _ = Describe("A wave", func() {
 		h.ExpectAtRest(ctx, web, 12)
 		before := h.Pods.Mark(ctx, ns)
 		h.Kubectl(ctx, "-n", ns, "patch", "ud/web", "--type=json", "-p",
-			`[{"op": "replace", "path": "/spec/template/cloneSetTemplate/spec/template/spec/containers/0/image", "value": "`+newWebImage+`"}]`)
-		h.ExpectTold(ctx, web, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue, Reason: "WaveFailed"},
+			`[{"op": "replace", "path": "/spec/template/cloneSetTemplate/spec/template/spec/containers/0/image", "value": "`+
+				newWebImage+`"}]`)
+		h.ExpectTold(ctx, web, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue,
+			Reason: "WaveFailed"},
 			"wave 1 of 1 (canary)", "was rolled back", `check "smoke" does not hold`, "failed in")
 		h.ExpectPods(ctx, web, byImage, map[string]int{webImage: 12, probeImage: 1})
 		expectAtMost(h.Pods.Since(ctx, before), harness.WithImage(newWebImage), 3, "updated pods")
-		Expect(h.Kubectl(ctx, "-n", ns, "get", "ud/web", "-o", "jsonpath={.spec.template.cloneSetTemplate.spec.template.spec.containers[0].image}")).
+		Expect(h.Kubectl(ctx, "-n", ns, "get", "ud/web", "-o",
+			"jsonpath={.spec.template.cloneSetTemplate.spec.template.spec.containers[0].image}")).
 			To(Equal(newWebImage), "the workload is the user's")
 	})
 })

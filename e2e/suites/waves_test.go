@@ -13,7 +13,8 @@ import (
 )
 
 var _ = Describe("An update in waves", func() {
-	It("goes from cluster to cluster: it soaks, stops at a check that does not hold, is tried again, and waits for a person", func(ctx SpecContext) {
+	It("goes from cluster to cluster: it soaks, stops at a check that does not hold, is tried again, and waits for a "+
+		"person", func(ctx SpecContext) {
 		ns := bare(ctx, "waves")
 		api := harness.CloneSet(ns, "api")
 		// The policy has its waves from the start: the placement names it, so the hub knows them when the template changes.
@@ -40,9 +41,11 @@ var _ = Describe("An update in waves", func() {
 		before := h.Pods.Mark(ctx, ns)
 		h.Kubectl(ctx, "-n", ns, "patch", "clone/api", "--type=json", "-p",
 			`[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "`+newAPIImage+`"}]`)
-		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue, Reason: "WaveFailed"},
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue,
+			Reason: "WaveFailed"},
 			"wave 1 of 2 (canary)", `check "released" does not hold`, "flotilla rollout retry")
-		h.ExpectPods(ctx, api, byClusterAndImage, map[string]int{"east " + newAPIImage: 3, "south " + apiImage: 3, "west " + apiImage: 3})
+		h.ExpectPods(ctx, api, byClusterAndImage, map[string]int{"east " + newAPIImage: 3, "south " + apiImage: 3, "west " +
+			apiImage: 3})
 
 		By("letting the check hold and trying again: the second cluster follows, and a person is waited for")
 		h.Kubectl(ctx, "-n", ns, "label", "clone/api", "released=yes")
@@ -50,7 +53,8 @@ var _ = Describe("An update in waves", func() {
 		Expect(answer.Code).To(BeZero(), "%s%s", answer.Out, answer.Talk)
 		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionReady, Status: metav1.ConditionFalse},
 			"wave 2 of 2 (second)", "waits for a person")
-		h.ExpectPods(ctx, api, byClusterAndImage, map[string]int{"east " + newAPIImage: 3, "south " + newAPIImage: 3, "west " + apiImage: 3})
+		h.ExpectPods(ctx, api, byClusterAndImage, map[string]int{"east " + newAPIImage: 3, "south " + newAPIImage: 3,
+			"west " + apiImage: 3})
 		history := h.Pods.Since(ctx, before)
 		expectAtMost(history, updatedIn(newAPIImage, "west"), 0, "updated pods in west")
 		expectAtMost(history, harness.Unavailable(9), 2, "unavailable pods")
@@ -84,9 +88,11 @@ var _ = Describe("An update in waves", func() {
 		h.ExpectPlaced(ctx, api, map[string]int{"east": 3, "south": 3, "west": 3})
 		h.Kubectl(ctx, "-n", ns, "patch", "clone/api", "--type=json", "-p",
 			`[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "`+newAPIImage+`"}]`)
-		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue, Reason: "WaveFailed"},
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue,
+			Reason: "WaveFailed"},
 			"wave 1 of 1 (canary)", `check "never" does not hold`, "flotilla rollout undo")
-		h.ExpectPods(ctx, api, byClusterAndImage, map[string]int{"east " + newAPIImage: 1, "east " + apiImage: 2, "south " + apiImage: 3, "west " + apiImage: 3})
+		h.ExpectPods(ctx, api, byClusterAndImage, map[string]int{"east " + newAPIImage: 1, "east " + apiImage: 2, "south " +
+			apiImage: 3, "west " + apiImage: 3})
 
 		By("taking it back: the one pod follows at once, and no wave waits")
 		before := h.Pods.Mark(ctx, ns)
@@ -118,13 +124,15 @@ var _ = Describe("An update in waves", func() {
 		before := h.Pods.Mark(ctx, ns)
 		h.Kubectl(ctx, "-n", ns, "patch", "clone/api", "--type=json", "-p",
 			`[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "`+newAPIImage+`"}]`)
-		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue, Reason: "WaveFailed"},
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionStalled, Status: metav1.ConditionTrue,
+			Reason: "WaveFailed"},
 			"wave 1 of 1 (canary)", "was rolled back", `check "released" does not hold`, "flotilla rollout retry")
 		h.ExpectPods(ctx, api, byImage, map[string]int{apiImage: 9})
 		history := h.Pods.Since(ctx, before)
 		expectAtMost(history, harness.WithImage(newAPIImage), 3, "updated pods")
 		Expect(history.Gone()).To(BeEmpty(), "pods were deleted")
-		Expect(h.Kubectl(ctx, "-n", ns, "get", "clone/api", "-o", "jsonpath={.spec.template.spec.containers[0].image}")).To(Equal(newAPIImage), "the workload is the user's")
+		Expect(h.Kubectl(ctx, "-n", ns, "get", "clone/api", "-o",
+			"jsonpath={.spec.template.spec.containers[0].image}")).To(Equal(newAPIImage), "the workload is the user's")
 
 		By("letting the check hold and trying again")
 		h.Kubectl(ctx, "-n", ns, "label", "clone/api", "released=yes")

@@ -20,7 +20,8 @@ import (
 )
 
 var _ = Describe("A CloneSet over the zones of members", func() {
-	It("has its numbers in each zone of each member, and a zone that is renamed under it restarts nothing", func(ctx SpecContext) {
+	It("has its numbers in each zone of each member, and a zone that is renamed under it "+
+		"restarts nothing", func(ctx SpecContext) {
 		ns := bare(ctx, "renamed")
 		api := harness.CloneSet(ns, "api")
 		for member, zone := range map[string]string{"east": "a", "west": "b", "south": "d"} {
@@ -47,7 +48,8 @@ var _ = Describe("A CloneSet over the zones of members", func() {
 		By("scaling out: new pods go to the zone by its new name")
 		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=16")
 		h.ExpectAtRest(ctx, api, 16)
-		h.ExpectPods(ctx, api, harness.ByZone, map[string]int{"a": 4, "b": 4, "c": 4, "d": 4}) // the watcher knows nodes by their first zone
+		// the watcher knows nodes by their first zone
+		h.ExpectPods(ctx, api, harness.ByZone, map[string]int{"a": 4, "b": 4, "c": 4, "d": 4})
 		history = h.Pods.Since(ctx, before)
 		Expect(history.Gone()).To(BeEmpty())
 		Expect(history.Restarted()).To(BeEmpty())
@@ -82,9 +84,11 @@ spec:
 		pods := h.PodsOf(api)
 		Expect(harness.Count(pods, func(p harness.Pod) string { return p.Cluster + "/" + p.Zone })["east/a"]).To(Equal(4))
 		burst := &corev1.PodList{}
-		Expect(h.Members["south"].Client.List(ctx, burst, client.InNamespace(ns), client.MatchingLabels{"tier": "burst"})).To(Succeed())
+		Expect(h.Members["south"].Client.List(ctx, burst, client.InNamespace(ns),
+			client.MatchingLabels{"tier": "burst"})).To(Succeed())
 		Expect(burst.Items).To(HaveLen(5))
-		Expect(h.Flotilla(ctx, "why", "cs/api", "-n", ns, "--subset", "burst").Out).To(ContainSubstring("south (subset burst) has 5"))
+		Expect(h.Flotilla(ctx, "why", "cs/api", "-n", ns, "--subset",
+			"burst").Out).To(ContainSubstring("south (subset burst) has 5"))
 
 		By("scaling in: the last subset is emptied first")
 		before := h.Pods.Mark(ctx, ns)
@@ -111,7 +115,8 @@ spec:
 })
 
 var _ = Describe("Regions", func() {
-	It("are divided over before their members, bounded, and named by why; a region that is renamed under a workload moves nothing", func(ctx SpecContext) {
+	It("are divided over before their members, bounded, and named by why; a region that is renamed under a workload "+
+		"moves nothing", func(ctx SpecContext) {
 		ns := bare(ctx, "regions")
 		api := harness.CloneSet(ns, "api")
 		DeferCleanup(func(ctx SpecContext) { moveTo(ctx, "south", "eu") })
@@ -124,7 +129,8 @@ var _ = Describe("Regions", func() {
 
 		By("a bound of one region and a share of the other")
 		before := h.Pods.Mark(ctx, ns)
-		enforce(ctx, ns, policy(ns, "regions", "CloneSet")+"  spread: {by: Region, places: [{region: us, max: 5}, {region: eu, min: 50%}, {cluster: west, max: 3}]}\n")
+		enforce(ctx, ns, policy(ns, "regions", "CloneSet")+
+			"  spread: {by: Region, places: [{region: us, max: 5}, {region: eu, min: 50%}, {cluster: west, max: 3}]}\n")
 		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=14")
 		h.ExpectAtRest(ctx, api, 14)
 		h.ExpectPods(ctx, api, harness.ByCluster, map[string]int{"east": 6, "west": 3, "south": 5})
@@ -132,9 +138,11 @@ var _ = Describe("Regions", func() {
 		Expect(history.Gone()).To(BeEmpty())
 
 		By("more than the bounds allow is not placed, and told")
-		enforce(ctx, ns, policy(ns, "regions", "CloneSet")+"  spread: {by: Region, places: [{region: us, max: 5}, {region: eu, max: 9}]}\n")
+		enforce(ctx, ns, policy(ns, "regions", "CloneSet")+
+			"  spread: {by: Region, places: [{region: us, max: 5}, {region: eu, max: 9}]}\n")
 		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=16")
-		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionFalse, Reason: "Unplaced"}, "2 replicas", "raise a max")
+		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionFalse,
+			Reason: "Unplaced"}, "2 replicas", "raise a max")
 
 		By("renaming a region, without bounds that would hold for the other one then")
 		enforce(ctx, ns, policy(ns, "regions", "CloneSet")+"  spread: {by: Region}\n")
@@ -142,7 +150,8 @@ var _ = Describe("Regions", func() {
 		h.ExpectAtRest(ctx, api, 14)
 		before = h.Pods.Mark(ctx, ns)
 		moveTo(ctx, "south", "eu")
-		h.ExpectToldOf(ctx, harness.TopologyObject("FederationPolicy", ns, "regions"), metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue})
+		h.ExpectToldOf(ctx, harness.TopologyObject("FederationPolicy", ns, "regions"),
+			metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue})
 		h.ExpectStatusEqualsPods(ctx, api, 14)
 		history = h.Pods.Since(ctx, before)
 		history.ExpectUntouched()
@@ -159,7 +168,8 @@ func moveTo(ctx context.Context, member, region string) {
 	}).WithTimeout(roomIsTold).Should(Equal(region))
 }
 
-// rezone gives all nodes of a member whose names say that they are of a zone the label of another one, and waits until the hub knows.
+// rezone gives all nodes of a member whose names say that they are of a zone the label of another one, and waits until
+// the hub knows.
 func rezone(ctx context.Context, member, of, zone string) {
 	c := h.Members[member].Client
 	nodes := &corev1.NodeList{}

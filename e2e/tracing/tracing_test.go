@@ -78,14 +78,16 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		for _, scope := range of.GetScopeSpans() {
 			for _, s := range scope.GetSpans() {
 				id := hex.EncodeToString(s.GetTraceId())
-				r.traces[id] = append(r.traces[id], span{service, s.GetName(), hex.EncodeToString(s.GetSpanId()), hex.EncodeToString(s.GetParentSpanId())})
+				r.traces[id] = append(r.traces[id], span{service, s.GetName(), hex.EncodeToString(s.GetSpanId()),
+					hex.EncodeToString(s.GetParentSpanId())})
 			}
 		}
 	}
 	w.Header().Set("Content-Type", "application/x-protobuf")
 }
 
-// whole returns the traces that have everything of a change, from the decision to the sum; and all, for a person to read.
+// whole returns the traces that have everything of a change, from the decision to the sum; and all, for a person to
+// read.
 func (r *receiver) whole() (ids []string, all string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,7 +96,8 @@ func (r *receiver) whole() (ids []string, all string) {
 		for _, s := range spans {
 			have[s.service+" "+s.name] = true
 		}
-		missing := slices.DeleteFunc([]string{"flotilla-hub change", "flotilla-hub place", "flotilla-hub deliver", "flotilla-agent apply", "flotilla-agent report", "flotilla-hub sum"},
+		missing := slices.DeleteFunc([]string{"flotilla-hub change", "flotilla-hub place", "flotilla-hub deliver",
+			"flotilla-agent apply", "flotilla-agent report", "flotilla-hub sum"},
 			func(name string) bool { return have[name] })
 		if len(missing) == 0 {
 			ids = append(ids, id)
@@ -104,8 +107,8 @@ func (r *receiver) whole() (ids []string, all string) {
 	return ids, all
 }
 
-// TestOneChangeIsOneTrace makes a workload and updates it: each of the two changes is one trace, from the hub's decision over the member to
-// the sum, every span of which hangs together, and the Work carries the last one.
+// TestOneChangeIsOneTrace makes a workload and updates it: each of the two changes is one trace, from the hub's
+// decision over the member to the sum, every span of which hangs together, and the Work carries the last one.
 func TestOneChangeIsOneTrace(t *testing.T) {
 	log.SetLogger(logr.Discard())
 	r := &receiver{traces: map[string][]span{}}
@@ -154,7 +157,8 @@ func TestOneChangeIsOneTrace(t *testing.T) {
 		},
 	}}
 	for _, object := range []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{topology.LabelFederated: "true"}}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop",
+			Labels: map[string]string{topology.LabelFederated: "true"}}},
 		&topology.FederationPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "all"}, Spec: topology.FederationPolicySpec{
 			Workloads: []topology.WorkloadSelector{{Kind: "CloneSet"}},
 		}},
@@ -192,7 +196,8 @@ func TestOneChangeIsOneTrace(t *testing.T) {
 		}
 		for _, s := range spans {
 			above, ok := known[s.parent]
-			if !ok || (s.name == "apply" || s.name == "report") && above != "deliver" || (s.parent == "") != (s.name == "change") {
+			if !ok || (s.name == "apply" || s.name == "report") && above != "deliver" ||
+				(s.parent == "") != (s.name == "change") {
 				t.Errorf("trace %s: span %s %s hangs below %q (%t)", id, s.service, s.name, above, ok)
 			}
 		}

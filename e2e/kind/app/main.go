@@ -1,4 +1,5 @@
-// Command app is what the pods of e2e/kind run: it says its version at port 8080, and ends when it is told to. Its image needs nothing of a registry.
+// Command app is what the pods of e2e/kind run: it says its version at port 8080, and ends when it is told to. Its
+// image needs nothing of a registry.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// Command coredns is CoreDNS with the plugins that kubeadm's configuration of it names, and no others: the rest would be most of the program.
+// Command coredns is CoreDNS with the plugins that kubeadm's configuration of it names, and no others: the rest would
+// be most of the program.
 package main
 
 import (

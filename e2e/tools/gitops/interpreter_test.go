@@ -30,8 +30,10 @@ type customization struct {
 // operations are the names under which Karmada looks for the function of each.
 func operations() map[string]string {
 	return map[string]string{
-		"replicaResource": "GetReplicas", "replicaRevision": "ReviseReplica", "dependencyInterpretation": "GetDependencies", "retention": "Retain",
-		"statusReflection": "ReflectStatus", "statusAggregation": "AggregateStatus", "healthInterpretation": "InterpretHealth",
+		"replicaResource": "GetReplicas", "replicaRevision": "ReviseReplica", "dependencyInterpretation": "GetDependencies",
+		"retention":        "Retain",
+		"statusReflection": "ReflectStatus", "statusAggregation": "AggregateStatus",
+		"healthInterpretation": "InterpretHealth",
 	}
 }
 
@@ -65,8 +67,8 @@ func interpreters(t *testing.T) map[string]map[string]string {
 	}
 }
 
-// interpret calls a function as Karmada does: the script defines it, and of Lua's libraries there are those without I/O and "kube", whose
-// functions say here that they were called.
+// interpret calls a function as Karmada does: the script defines it, and of Lua's libraries there are those without I/O
+// and "kube", whose functions say here that they were called.
 func interpret(t *testing.T, script, function string, results int, args ...any) []any {
 	t.Helper()
 	l := lua.NewState(lua.Options{SkipOpenLibs: true})
@@ -147,7 +149,8 @@ func same(t *testing.T, what string, got, want any) {
 	}
 }
 
-// TestInterpretersReflect holds what a hub reads in a Work: the whole status, the generation of the object, and that of the manifest.
+// TestInterpretersReflect holds what a hub reads in a Work: the whole status, the generation of the object, and that of
+// the manifest.
 func TestInterpretersReflect(t *testing.T) {
 	all := interpreters(t)
 	for _, kind := range []string{"CloneSet", "UnitedDeployment", "WorkloadSpread"} {
@@ -157,7 +160,8 @@ func TestInterpretersReflect(t *testing.T) {
 		want := maps.Clone(live["status"].(map[string]any))
 		want["generation"], want["resourceTemplateGeneration"] = 4.0, 17.0
 		same(t, kind+" reflected", interpret(t, script, "ReflectStatus", 1, live)[0], any(want))
-		same(t, kind+" without status or annotation", interpret(t, script, "ReflectStatus", 1, object(t, `{"metadata":{"generation":1}}`))[0], any(map[string]any{"generation": 1.0}))
+		same(t, kind+" without status or annotation", interpret(t, script, "ReflectStatus", 1,
+			object(t, `{"metadata":{"generation":1}}`))[0], any(map[string]any{"generation": 1.0}))
 	}
 }
 
@@ -177,7 +181,8 @@ func TestInterpretersAggregate(t *testing.T) {
 				list = append(list, object(t, item))
 			}
 			desired := object(t, `{"metadata":{"generation":5},"spec":{},"status":{"observedGeneration":3}}`)
-			return interpret(t, all[kind]["AggregateStatus"], "AggregateStatus", 1, desired, list)[0].(map[string]any)["status"].(map[string]any)
+			return interpret(t, all[kind]["AggregateStatus"], "AggregateStatus", 1, desired,
+				list)[0].(map[string]any)["status"].(map[string]any)
 		}
 		both := aggregate(east, west)
 		same(t, kind+" answered", both["observedGeneration"], 5.0)
@@ -194,11 +199,13 @@ func TestInterpretersAggregate(t *testing.T) {
 				continue
 			}
 		}
-		same(t, kind+" sums", []any{both["replicas"], both["readyReplicas"], both["updatedReplicas"], both["currentRevision"]}, []any{5.0, 4.0, 3.0, "web-1"})
+		same(t, kind+" sums", []any{both["replicas"], both["readyReplicas"], both["updatedReplicas"],
+			both["currentRevision"]}, []any{5.0, 4.0, 3.0, "web-1"})
 	}
 }
 
-// TestInterpretersHealth holds that a partition and a pause are no illness, and that what is stuck or not seen yet is none of health.
+// TestInterpretersHealth holds that a partition and a pause are no illness, and that what is stuck or not seen yet is
+// none of health.
 func TestInterpretersHealth(t *testing.T) {
 	all := interpreters(t)
 	for _, test := range []struct {
@@ -206,44 +213,64 @@ func TestInterpretersHealth(t *testing.T) {
 		healthy            bool
 	}{
 		{"CloneSet", "no status", `{"metadata":{"generation":1},"spec":{"replicas":3}}`, false},
-		{"CloneSet", "an older generation", `{"metadata":{"generation":2},"spec":{"replicas":0},"status":{"observedGeneration":1}}`, false},
-		{"CloneSet", "Ready", `{"metadata":{"generation":2},"spec":{"replicas":3},"status":{"observedGeneration":2,"conditions":[{"type":"Ready","status":"True"}]}}`, true},
-		{"CloneSet", "paused", `{"metadata":{"generation":2},"spec":{"replicas":3},"status":{"observedGeneration":2,"conditions":[{"type":"Ready","status":"False","reason":"Paused"}]}}`, true},
-		{"CloneSet", "updating", `{"metadata":{"generation":2},"spec":{"replicas":3},"status":{"observedGeneration":2,"availableReplicas":3,"conditions":[{"type":"Ready","status":"False","reason":"Updating"}]}}`, false},
-		{"CloneSet", "of OpenKruise, as far as the partition asks", `{"metadata":{"generation":2},"spec":{"replicas":3},"status":{"observedGeneration":2,"availableReplicas":3,"updatedReplicas":1,"expectedUpdatedReplicas":1}}`, true},
-		{"CloneSet", "of OpenKruise, on its way", `{"metadata":{"generation":2},"spec":{"replicas":3},"status":{"observedGeneration":2,"availableReplicas":3,"updatedReplicas":1,"expectedUpdatedReplicas":2}}`, false},
-		{"CloneSet", "of OpenKruise, with too few", `{"metadata":{"generation":2},"spec":{"replicas":3},"status":{"observedGeneration":2,"availableReplicas":2}}`, false},
-		{"UnitedDeployment", "Ready", `{"metadata":{"generation":2},"spec":{"replicas":3},"status":{"observedGeneration":2,"conditions":[{"type":"SubsetProvisioned","status":"True"},{"type":"Ready","status":"True"}]}}`, true},
-		{"UnitedDeployment", "of OpenKruise, complete", `{"metadata":{"generation":2},"spec":{"replicas":3},"status":{"observedGeneration":2,"readyReplicas":3}}`, true},
-		{"UnitedDeployment", "of OpenKruise, partial", `{"metadata":{"generation":2},"spec":{"replicas":3},"status":{"observedGeneration":2,"readyReplicas":2}}`, false},
-		{"WorkloadSpread", "stalled", `{"metadata":{"generation":1},"status":{"observedGeneration":1,"conditions":[{"type":"Stalled","status":"True"}]}}`, false},
+		{"CloneSet", "an older generation",
+			`{"metadata":{"generation":2},"spec":{"replicas":0},"status":{"observedGeneration":1}}`, false},
+		{"CloneSet", "Ready",
+			`{"metadata":{"generation":2},"spec":{"replicas":3},"status":{"observedGeneration":2,"conditions":[{"type":"Ready","status":"True"}]}}`, true},
+		{"CloneSet", "paused",
+			`{"metadata":{"generation":2},"spec":{"replicas":3},"status":{"observedGeneration":2,"conditions":[{"type":"Ready","status":"False","reason":"Paused"}]}}`, true},
+		{"CloneSet", "updating",
+			`{"metadata":{"generation":2},"spec":{"replicas":3},"status":{"observedGeneration":2,"availableReplicas":3,"conditions":[{"type":"Ready","status":"False","reason":"Updating"}]}}`, false},
+		{"CloneSet", "of OpenKruise, as far as the partition asks",
+			`{"metadata":{"generation":2},"spec":{"replicas":3},"status":{"observedGeneration":2,"availableReplicas":3,"updatedReplicas":1,"expectedUpdatedReplicas":1}}`, true},
+		{"CloneSet", "of OpenKruise, on its way",
+			`{"metadata":{"generation":2},"spec":{"replicas":3},"status":{"observedGeneration":2,"availableReplicas":3,"updatedReplicas":1,"expectedUpdatedReplicas":2}}`, false},
+		{"CloneSet", "of OpenKruise, with too few",
+			`{"metadata":{"generation":2},"spec":{"replicas":3},"status":{"observedGeneration":2,"availableReplicas":2}}`,
+			false},
+		{"UnitedDeployment", "Ready",
+			`{"metadata":{"generation":2},"spec":{"replicas":3},"status":{"observedGeneration":2,"conditions":[{"type":"SubsetProvisioned","status":"True"},{"type":"Ready","status":"True"}]}}`, true},
+		{"UnitedDeployment", "of OpenKruise, complete",
+			`{"metadata":{"generation":2},"spec":{"replicas":3},"status":{"observedGeneration":2,"readyReplicas":3}}`, true},
+		{"UnitedDeployment", "of OpenKruise, partial",
+			`{"metadata":{"generation":2},"spec":{"replicas":3},"status":{"observedGeneration":2,"readyReplicas":2}}`, false},
+		{"WorkloadSpread", "stalled",
+			`{"metadata":{"generation":1},"status":{"observedGeneration":1,"conditions":[{"type":"Stalled","status":"True"}]}}`,
+			false},
 		{"WorkloadSpread", "seen", `{"metadata":{"generation":1},"status":{"observedGeneration":1}}`, true},
 	} {
-		same(t, test.kind+": "+test.what, interpret(t, all[test.kind]["InterpretHealth"], "InterpretHealth", 1, object(t, test.object))[0], any(test.healthy))
+		same(t, test.kind+": "+test.what, interpret(t, all[test.kind]["InterpretHealth"], "InterpretHealth", 1,
+			object(t, test.object))[0], any(test.healthy))
 	}
 }
 
-// TestInterpretersOfReplicas holds what Karmada needs to divide a CloneSet by itself, and what it is to leave alone in a member.
+// TestInterpretersOfReplicas holds what Karmada needs to divide a CloneSet by itself, and what it is to leave alone in
+// a member.
 func TestInterpretersOfReplicas(t *testing.T) {
 	all := interpreters(t)
 	set := `{"metadata":{"namespace":"shop"},"spec":{"replicas":4,"template":{"spec":{"containers":[]}}}}`
 	answer := interpret(t, all["CloneSet"]["GetReplicas"], "GetReplicas", 2, object(t, set))
 	same(t, "replicas", answer[0], any(4.0))
 	same(t, "requirements", answer[1].(map[string]any)["by"], any("accuratePodRequirements"))
-	same(t, "no replicas", interpret(t, all["CloneSet"]["GetReplicas"], "GetReplicas", 2, object(t, `{"spec":{"template":{}}}`))[0], any(1.0))
+	same(t, "no replicas", interpret(t, all["CloneSet"]["GetReplicas"], "GetReplicas", 2,
+		object(t, `{"spec":{"template":{}}}`))[0], any(1.0))
 	revised := interpret(t, all["CloneSet"]["ReviseReplica"], "ReviseReplica", 1, object(t, set), 2.0)[0].(map[string]any)
 	same(t, "revised", revised["spec"].(map[string]any)["replicas"], any(2.0))
 
 	retain := func(desired, observed string) any {
-		kept := interpret(t, all["CloneSet"]["Retain"], "Retain", 1, object(t, desired), object(t, observed))[0].(map[string]any)
+		kept := interpret(t, all["CloneSet"]["Retain"], "Retain", 1, object(t, desired),
+			object(t, observed))[0].(map[string]any)
 		strategy, _ := kept["spec"].(map[string]any)["scaleStrategy"].(map[string]any)
 		return strategy["podsToDelete"]
 	}
-	same(t, "names that were carried out", retain(`{"spec":{"scaleStrategy":{"podsToDelete":["web-1"]}}}`, `{"spec":{"scaleStrategy":{}}}`), nil)
-	same(t, "names of the member's own", retain(`{"spec":{}}`, `{"spec":{"scaleStrategy":{"podsToDelete":["web-2"]}}}`), any([]any{"web-2"}))
+	same(t, "names that were carried out", retain(`{"spec":{"scaleStrategy":{"podsToDelete":["web-1"]}}}`,
+		`{"spec":{"scaleStrategy":{}}}`), nil)
+	same(t, "names of the member's own", retain(`{"spec":{}}`, `{"spec":{"scaleStrategy":{"podsToDelete":["web-2"]}}}`),
+		any([]any{"web-2"}))
 	same(t, "no names at all", retain(`{"spec":{}}`, `{"spec":{}}`), nil)
 
-	for kind, manifest := range map[string]string{"CloneSet": set, "UnitedDeployment": `{"metadata":{"namespace":"shop"},"spec":{"template":{"deploymentTemplate":{"spec":{"template":{"spec":{}}}}}}}`} {
+	for kind, manifest := range map[string]string{"CloneSet": set,
+		"UnitedDeployment": `{"metadata":{"namespace":"shop"},"spec":{"template":{"deploymentTemplate":{"spec":{"template":{"spec":{}}}}}}}`} {
 		needs := interpret(t, all[kind]["GetDependencies"], "GetDependencies", 1, object(t, manifest))[0].(map[string]any)
 		same(t, kind+" needs", needs["by"], any("getPodDependencies"))
 	}

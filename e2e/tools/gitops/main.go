@@ -1,6 +1,7 @@
-// Command gitops-health says what GitOps tools read in objects: kstatus (Flux, helm --wait), Argo CD with the health checks that it
-// brings along, and Argo CD with those of a ConfigMap argocd-cm. It reads one object in JSON after the other on its standard input and
-// prints one verdict in JSON for each. It stands in a module of its own, so that nothing of those tools gets into ours.
+// Command gitops-health says what GitOps tools read in objects: kstatus (Flux, helm --wait), Argo CD with the health
+// checks that it brings along, and Argo CD with those of a ConfigMap argocd-cm. It reads one object in JSON after the
+// other on its standard input and prints one verdict in JSON for each. It stands in a module of its own, so that
+// nothing of those tools gets into ours.
 package main
 
 import (
@@ -19,9 +20,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// health is a status and its sentence. Of Argo CD's checks the status is one of Healthy, Progressing, Degraded, Suspended, Missing and
-// Unknown; Error where the check itself failed, which Argo CD shows as Unknown; empty where there is no check, which Argo CD shows as
-// no health at all. Of kstatus it is one of Current, InProgress, Failed, Terminating and NotFound.
+// health is a status and its sentence. Of Argo CD's checks the status is one of Healthy, Progressing, Degraded,
+// Suspended, Missing and Unknown; Error where the check itself failed, which Argo CD shows as Unknown; empty where
+// there is no check, which Argo CD shows as no health at all. Of kstatus it is one of Current, InProgress, Failed,
+// Terminating and NotFound.
 type health struct {
 	Status  string `json:"status"`
 	Message string `json:"message"`
@@ -136,8 +138,8 @@ func normal(value any) any {
 	return value
 }
 
-// argo runs a check as Argo CD does: the object is the global obj, the answer a table with status and message, and of Lua's libraries
-// there are only those that do no I/O.
+// argo runs a check as Argo CD does: the object is the global obj, the answer a table with status and message, and of
+// Lua's libraries there are only those that do no I/O.
 func argo(script string, object map[string]any) health {
 	l := lua.NewState(lua.Options{SkipOpenLibs: true})
 	defer l.Close()

@@ -12,7 +12,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/simulator"
+	"github.com/flotilla-dev/flotilla/e2e/simulator"
 )
 
 const templateOfApp1 = `{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"main","image":"app:1"}]}}`

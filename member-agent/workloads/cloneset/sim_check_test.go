@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/e2e/simulator"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/simulator"
 )
 
 // checker holds the controller to its promises. It judges by what the controller could know: the cache as the pass began,

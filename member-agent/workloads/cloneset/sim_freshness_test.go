@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/e2e/simulator"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/freshness"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/simulator"
 )
 
 // goesOnWithin is how long a controller may be kept by a write that its cache never shows: until the API server is asked,

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/simulator"
+	"github.com/flotilla-dev/flotilla/e2e/simulator"
 )
 
 // TestTheOrderOfEventsDecidesNothing lets one user do the same in worlds with other orders of events and other failures.

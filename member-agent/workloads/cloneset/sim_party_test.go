@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/e2e/simulator"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/simulator"
 )
 
 // partyPrefix begins the labels and finalizers of the party outside.

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/simulator"
+	"github.com/flotilla-dev/flotilla/e2e/simulator"
 )
 
 // sizing answers all resizes of pods with *err, unless it is nil.

@@ -21,7 +21,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/simulator"
+	"github.com/flotilla-dev/flotilla/e2e/simulator"
 )
 
 // inWorld tells a story in a calm world that begins with the CloneSet, at rest.

@@ -16,11 +16,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/e2e/simulator"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/freshness"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/namespaces"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/simulator"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
 )

@@ -1,4 +1,5 @@
-// Command pause is the first process of a pod: it keeps the pod's namespaces until it is told to end, and buries processes that lost their parent.
+// Command pause is the first process of a pod: it keeps the pod's namespaces until it is told to end, and buries
+// processes that lost their parent.
 package main
 
 import (

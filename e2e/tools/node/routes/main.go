@@ -1,5 +1,5 @@
-// Command routes gives its node a route to the pods of each other node of the cluster: the network of the nodes is one segment, so the
-// other node's address is the gateway. It runs as a DaemonSet in the network of the node.
+// Command routes gives its node a route to the pods of each other node of the cluster: the network of the nodes is one
+// segment, so the other node's address is the gateway. It runs as a DaemonSet in the network of the node.
 package main
 
 import (

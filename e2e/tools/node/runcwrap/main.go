@@ -1,5 +1,6 @@
-// Command runcwrap runs runc where a machine has not every capability. Docker's --privileged asks for all of them, and runc fails for one that
-// the machine cannot give. runcwrap takes what is outside its own bounding set out of what a container asks for. Where nothing is missing it is runc.
+// Command runcwrap runs runc where a machine has not every capability. Docker's --privileged asks for all of them, and
+// runc fails for one that the machine cannot give. runcwrap takes what is outside its own bounding set out of what a
+// container asks for. Where nothing is missing it is runc.
 package main
 
 import (
@@ -66,7 +67,8 @@ func lacks() (bool, error) {
 	return false, nil
 }
 
-// ease changes the file that says what a new process may: that of the container for create and run, that of the process for exec.
+// ease changes the file that says what a new process may: that of the container for create and run, that of the process
+// for exec.
 func ease(args []string) error {
 	if slices.Contains(args, "exec") {
 		file := option(args, "--process", "-p")

@@ -1,0 +1,82 @@
+package judge
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/topology/lending"
+)
+
+func ReadPod(pod *corev1.Pod, gone bool) *Pod {
+	p := &Pod{UID: pod.UID, Name: pod.Name, Gone: gone, Active: counts.Active(pod) && !gone,
+		Image: pod.Spec.Containers[0].Image}
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		p.Owner = owner.UID
+	}
+	p.Ended = counts.Ended(pod)
+	// what is written there is when the pod is to be gone; a later delete may shorten that
+	if at := pod.DeletionTimestamp; at != nil {
+		p.Deleted = at.Add(-time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second)
+	}
+	gate := counts.Condition(pod, apps.InPlaceUpdateReady)
+	p.Updating = gate != nil && gate.Status != corev1.ConditionTrue || restarts(pod)
+	if ready := counts.Condition(pod, corev1.PodReady); ready != nil {
+		p.Ready, p.ReadySince = counts.Ready(pod) && !p.Updating && p.Active, ready.LastTransitionTime.Time
+	}
+	return p
+}
+
+// restarts tells whether a container of the pod still runs an older image: nobody but us changes images.
+func restarts(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
+		return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+			return s.Name == c.Name && !strings.HasSuffix(s.Image, c.Image)
+		})
+	})
+}
+
+func ReadPlacement(p *topology.WorkloadPlacement) *Placement {
+	out := &Placement{
+		Workload: p.Spec.Workload.Name, Generation: p.Generation, Sequence: p.Spec.Sequence, Replicas: p.Spec.Replicas,
+		Subsets: map[string]Subset{},
+	}
+	for i := range p.Spec.Limits {
+		l := &p.Spec.Limits[i]
+		out.Subsets[l.Subset] = Subset{Whole: true, Limit: lending.Amounts{Update: l.Update, Break: l.Break, Add: l.Add}}
+	}
+	for i := range p.Spec.Cells {
+		c := &p.Spec.Cells[i]
+		s := out.Subsets[c.Subset]
+		s.Replicas += c.Replicas - c.Leaving
+		s.Reserved.Update, s.Reserved.Break, s.Reserved.Add = s.Reserved.Update+c.Held.Update, s.Reserved.Break+c.Held.Break,
+			s.Reserved.Add+c.Held.Add
+		out.Subsets[c.Subset] = s
+		out.Placed += c.Replicas - c.Leaving
+	}
+	for i := range p.Spec.Unplaced {
+		u := &p.Spec.Unplaced[i]
+		out.Unplaced += u.Replicas
+		for name, s := range out.Subsets {
+			if name == u.Subset || u.Subset == "" {
+				s.Whole = false
+				out.Subsets[name] = s
+			}
+		}
+	}
+	return out
+}
+
+func ReadMember(object client.Object) *Member {
+	m := object.(*topology.MemberCluster)
+	return &Member{meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberSilent)}
+}
