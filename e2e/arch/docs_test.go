@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,11 +34,14 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
 
-// errorsPage has one heading "## Reason" for each reason.
-const errorsPage = "docs/errors.md"
+// errorsPage lists every reason, with a link to the page below errorsFolder that explains it under "## Reason".
+const (
+	errorsPage   = "docs/errors.md"
+	errorsFolder = "docs/errors"
+)
 
-// TestEveryReasonIsExplained holds that docs/errors.md has a heading for each reason that the code can write, and no
-// heading for another. What counts as a reason says reasonsOf.
+// TestEveryReasonIsExplained checks that the pages below errorsFolder have a heading for each reason that the code can
+// write, and no heading for another, and that errorsPage links to each. reasonsOf says what counts as a reason.
 func TestEveryReasonIsExplained(t *testing.T) {
 	reasons := map[string]string{}
 	// Package lending has reasons too; they are shown on no object.
@@ -60,24 +64,43 @@ func TestEveryReasonIsExplained(t *testing.T) {
 			reasons[name] = "conditions.NamesOf"
 		}
 	}
-	headings := map[string]bool{}
-	for _, h := range readPage(t, errorsPage).headings {
-		if h.level != 2 {
+	explained := explainedReasons(t)
+	for reason, page := range explained {
+		if _, ok := reasons[reason]; !ok {
+			t.Errorf("%s explains %s, which no code writes: remove the heading", page, reason)
+		}
+	}
+	index := readPage(t, errorsPage)
+	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
+		page := explained[reason]
+		if page == "" {
+			t.Errorf("no page below %s explains %s (%s): add a heading \"## %s\"", errorsFolder, reason, reasons[reason], reason)
 			continue
 		}
-		if headings[h.text] {
-			t.Errorf("%s explains %s twice", errorsPage, h.text)
-		}
-		headings[h.text] = true
-		if _, ok := reasons[h.text]; !ok {
-			t.Errorf("%s explains %s, which no code writes: remove the heading", errorsPage, h.text)
+		anchor := anchorOf(reason)
+		link := strings.TrimPrefix(page, "docs/") + "#" + anchor
+		if !index.anchors[anchor] || !slices.Contains(index.links, link) {
+			t.Errorf("%s does not list %s: add \"#### [%s](%s)\"", errorsPage, reason, reason, link)
 		}
 	}
-	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
-		if !headings[reason] {
-			t.Errorf("%s does not explain %s (%s): add a heading \"## %s\"", errorsPage, reason, reasons[reason], reason)
+}
+
+// explainedReasons returns the page below errorsFolder that explains each reason.
+func explainedReasons(t *testing.T) map[string]string {
+	t.Helper()
+	explained := map[string]string{}
+	for _, p := range pages(t) {
+		for _, h := range p.headings {
+			if h.level != 2 || !under(p.name, errorsFolder) {
+				continue
+			}
+			if other := explained[h.text]; other != "" {
+				t.Errorf("%s and %s explain %s", other, p.name, h.text)
+			}
+			explained[h.text] = p.name
 		}
 	}
+	return explained
 }
 
 // source is a package as it was parsed, tests left out.
@@ -322,7 +345,14 @@ type page struct {
 	anchors  map[string]bool
 	links    []string
 	yaml     []string
+	long     []string // lines of prose above maxColumns; tables and code may be longer
 }
+
+// A page is short enough to be read at once, and its prose fits a terminal. A longer page is two pages.
+const (
+	maxColumns = 120
+	maxBytes   = 12 << 10
+)
 
 type heading struct {
 	level int
@@ -331,7 +361,7 @@ type heading struct {
 
 var (
 	headingLine = regexp.MustCompile(`^(#{1,6}) +(.*?) *#*$`)
-	inlineLink  = regexp.MustCompile(`\[[^\]]*\]\(([^)\s]+)\)`)
+	inlineLink  = regexp.MustCompile(`\[([^\]]*)\]\(([^)\s]+)\)`)
 	codeSpan    = regexp.MustCompile("`[^`]*`")
 )
 
@@ -363,11 +393,15 @@ func parsePage(name, text string) page {
 			continue
 		}
 		if m := headingLine.FindStringSubmatch(line); m != nil {
-			p.headings = append(p.headings, heading{len(m[1]), m[2]})
-			p.anchors[freeAnchor(p.anchors, anchorOf(m[2]))] = true
+			text := inlineLink.ReplaceAllString(m[2], "$1")
+			p.headings = append(p.headings, heading{len(m[1]), text})
+			p.anchors[freeAnchor(p.anchors, anchorOf(text))] = true
+		}
+		if !strings.HasPrefix(strings.TrimSpace(line), "|") && utf8.RuneCountInString(line) > maxColumns {
+			p.long = append(p.long, line)
 		}
 		for _, m := range inlineLink.FindAllStringSubmatch(codeSpan.ReplaceAllString(line, "code"), -1) {
-			p.links = append(p.links, m[1])
+			p.links = append(p.links, m[2])
 		}
 	}
 	return p
@@ -406,6 +440,81 @@ func pages(t *testing.T) []page {
 		}
 	})
 	return all
+}
+
+// TestPagesAreShort checks the size of every page of the docs, and the columns of their prose.
+func TestPagesAreShort(t *testing.T) {
+	const agents, maxLines = "AGENTS.md", 60
+	for _, p := range append(pages(t), readPage(t, agents), readPage(t, "CONTRIBUTING.md")) {
+		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(p.name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(data) > maxBytes {
+			t.Errorf("%s has %d bytes, more than %d: make it two pages", p.name, len(data), maxBytes)
+		}
+		if lines := bytes.Count(data, []byte("\n")); p.name == agents && lines > maxLines {
+			t.Errorf("%s has %d lines, more than %d", p.name, lines, maxLines)
+		}
+		for _, line := range p.long {
+			t.Errorf("%s has a line above %d columns: %s", p.name, maxColumns, line)
+		}
+	}
+}
+
+// TestNumbersOfReadme checks that each row of the table in README.md is a row of the page whose table is computed by
+// TestGlobalLimits in hub/placement.
+func TestNumbersOfReadme(t *testing.T) {
+	const from = "docs/tasks/canary-over-clusters.md"
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	computed, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(from)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile("(?m)^\\| `(?:partition|max)[^\n]+$").FindAllString(string(readme), -1)
+	if len(rows) == 0 {
+		t.Error("README.md has no numbers")
+	}
+	for _, row := range rows {
+		if !strings.Contains(string(computed), "\n"+row+"\n") {
+			t.Errorf("README.md has a row that %s does not have: %s", from, row)
+		}
+	}
+}
+
+// TestPagesNamedInCodeExist checks that a page which code, a chart or the Makefile names exists, with the heading that
+// it names.
+func TestPagesNamedInCodeExist(t *testing.T) {
+	named := regexp.MustCompile(`\bdocs/[a-z0-9/_-]+\.md(?:#[a-z0-9_-]+)?`)
+	kinds := []string{".go", ".yaml", ".tpl", ".txt", ".json", ".sh", ".lua"}
+	found := 0
+	walk(t, func(name string, entry fs.DirEntry) {
+		if entry.IsDir() || entry.Name() != "Makefile" && !slices.Contains(kinds, path.Ext(name)) {
+			return
+		}
+		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+		if errors.Is(err, fs.ErrNotExist) {
+			return // a test beside this one made it and removed it
+		}
+		if err != nil {
+			t.Errorf("read %s: %v", name, err)
+		}
+		for _, link := range named.FindAllString(string(data), -1) {
+			found++
+			target, anchor, _ := strings.Cut(link, "#")
+			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(target))); err != nil {
+				t.Errorf("%s names %s: there is no such page", name, link)
+			} else if anchor != "" && !readPage(t, target).anchors[anchor] {
+				t.Errorf("%s names %s: the page has no such heading", name, link)
+			}
+		}
+	})
+	if found < 20 {
+		t.Errorf("only %d names of pages were found", found)
+	}
 }
 
 // TestLinksLead holds that every link within the repository leads to a file or folder that is there, and to a heading that
@@ -523,12 +632,13 @@ func servedKinds(t *testing.T) map[schema.GroupVersionKind]bool {
 }
 
 func TestParsePage(t *testing.T) {
-	p := parsePage("x.md", "# A page\n\n## `maxSurge`, twice\n## `maxSurge`, twice\n[a](b.md#c) and `[no](link)`\n```yaml\n# no heading\nkind: X\n```\n```text\n[no](link)\n```\n")
+	p := parsePage("x.md", "# A page\n\n## `maxSurge`, twice\n## [`maxSurge`, twice](b.md#c)\n"+
+		"[a](b.md#c) and `[no](link)`\n```yaml\n# no heading\nkind: X\n```\n```text\n[no](link)\n```\n")
 	anchors := slices.Sorted(maps.Keys(p.anchors))
 	if want := []string{"a-page", "maxsurge-twice", "maxsurge-twice-1"}; !slices.Equal(anchors, want) {
 		t.Errorf("anchors %v, want %v", anchors, want)
 	}
-	if want := []string{"b.md#c"}; !slices.Equal(p.links, want) {
+	if want := []string{"b.md#c", "b.md#c"}; !slices.Equal(p.links, want) {
 		t.Errorf("links %v, want %v", p.links, want)
 	}
 	if want := []string{"# no heading\nkind: X\n"}; !slices.Equal(p.yaml, want) {
