@@ -88,8 +88,8 @@ func behaviours(text string) (sections map[string][]behaviour, complaints []stri
 }
 
 func TestBehaviours(t *testing.T) {
-	const text = "# head\n\n[Kind]\n\none, that is\nlonger\n  e2e/x\n    TestA\n    TestB/c\n        d\n  e2e/y\n    TestC\n\n" +
-		"no test\n  e2e/x\n\nno folder\n    TestD\n"
+	const text = "# head\n\n[Kind]\n\none, that is\nlonger\n  e2e/x\n    TestA\n    TestB/c\n        d\n  e2e/y\n" +
+		"    TestC\n\nno test\n  e2e/x\n\nno folder\n    TestD\n"
 	sections, complaints := behaviours(text)
 	want := map[string][]behaviour{"Kind": {{"e2e/x", "TestA"}, {"e2e/x", "TestB/c d"}, {"e2e/y", "TestC"}}}
 	if !reflect.DeepEqual(sections, want) || len(complaints) != 3 {
@@ -155,14 +155,16 @@ func (n testNames) add(file *ast.File) {
 }
 
 func TestMissingTests(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "p_test.go", "package p\nfunc TestA() { _ = []string{\"one\", \"two/three\", \"five six\"} }\n", parser.SkipObjectResolution)
+	const source = "package p\nfunc TestA() { _ = []string{\"one\", \"two/three\", \"five six\"} }\n"
+	file, err := parser.ParseFile(token.NewFileSet(), "p_test.go", source, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := testNames{functions: map[string]bool{}, texts: map[string]bool{}}
 	n.add(file)
 	for test, want := range map[string]string{
-		"TestA": "", "TestA/one": "", "TestA/one/one": "", "TestA/two/three": "", "TestA/five six": "", "TestA/five_six": "", "TestB": "function TestB", "TestA/four": "subtest four", "TestA/one/four": "subtest four",
+		"TestA": "", "TestA/one": "", "TestA/one/one": "", "TestA/two/three": "", "TestA/five six": "", "TestA/five_six": "",
+		"TestB": "function TestB", "TestA/four": "subtest four", "TestA/one/four": "subtest four",
 	} {
 		if got := n.missing(test); got != want {
 			t.Errorf("of %s %q is missing, want %q", test, got, want)

@@ -44,7 +44,7 @@ const (
 // write, and no heading for another, and that errorsPage links to each. reasonsOf says what counts as a reason.
 func TestEveryReasonIsExplained(t *testing.T) {
 	reasons := map[string]string{}
-	// Package lending has reasons too; they are shown on no object.
+	// Reasons of package lending are left out: no object shows them.
 	for folder, p := range parsePackages(t, "apis", "hub", "member-agent", "topology/division") {
 		if folder == "member-agent/kernel/simulator" {
 			continue // it plays a kubelet, in tests alone
@@ -54,13 +54,14 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	if len(reasons) < 50 {
 		t.Fatalf("only %d reasons were found: the rule of reasonsOf does not fit the code any more", len(reasons))
 	}
-	// Reasons that are put together at run time, which no reading of the source finds.
-	for _, condition := range []apps.CloneSetConditionType{apps.CloneSetConditionFailedScale, apps.CloneSetConditionFailedUpdate} {
+	// Reasons that are composed at run time, so parsing the source does not find them.
+	failures := []apps.CloneSetConditionType{apps.CloneSetConditionFailedScale, apps.CloneSetConditionFailedUpdate}
+	for _, condition := range failures {
 		reasons[string(condition)] = "member-agent/workloads/cloneset"
 	}
 	for kind := range placement.Rules() {
-		names := conditions.NamesOf(kind.Kind)
-		for _, name := range []string{names.Updated, names.Available, names.PartitionAvailable, names.Paused, names.DeadlineExceeded} {
+		n := conditions.NamesOf(kind.Kind)
+		for _, name := range []string{n.Updated, n.Available, n.PartitionAvailable, n.Paused, n.DeadlineExceeded} {
 			reasons[name] = "conditions.NamesOf"
 		}
 	}
@@ -103,7 +104,7 @@ func explainedReasons(t *testing.T) map[string]string {
 	return explained
 }
 
-// source is a package as it was parsed, tests left out.
+// source is a parsed package without its tests.
 type source struct {
 	folder string
 	files  map[string]*ast.File
@@ -115,10 +116,12 @@ func parsePackages(t *testing.T, folders ...string) map[string]*source {
 	t.Helper()
 	set, all := token.NewFileSet(), map[string]*source{}
 	walk(t, func(name string, entry fs.DirEntry) {
-		if entry.IsDir() || !underAny(name, folders) || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+		isSource := strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go")
+		if entry.IsDir() || !underAny(name, folders) || !isSource {
 			return
 		}
-		file, err := parser.ParseFile(set, filepath.Join(root, filepath.FromSlash(name)), nil, parser.ParseComments|parser.SkipObjectResolution)
+		const mode = parser.ParseComments | parser.SkipObjectResolution
+		file, err := parser.ParseFile(set, filepath.Join(root, filepath.FromSlash(name)), nil, mode)
 		if errors.Is(err, fs.ErrNotExist) {
 			return
 		}
@@ -134,15 +137,14 @@ func parsePackages(t *testing.T, folders ...string) map[string]*source {
 	return all
 }
 
-// reasonsOf returns the reasons of a package, each with where it was found. Two rules find them, so that a new reason is
-// found however it is written:
+// reasonsOf returns the reasons of a package, each with the file that has it. Two rules find them:
 //
-//  1. Declared: a string constant whose name begins with Reason or reason, or that stands in a file reasons.go, or in a
-//     group whose comment begins with "Reasons". Names that begin with Param are parameters of a reason, no reasons.
-//  2. Used: a string, or the constant that holds it, that is put into a field Reason or reason: in a literal of a struct,
-//     with or without the name of the field, or by an assignment.
+//  1. Declared: a string constant whose name begins with Reason or reason, or that is in a file reasons.go, or in a
+//     group whose comment begins with "Reasons". Names that begin with Param are parameters of a reason.
+//  2. Used: a string, or the constant with it, that is assigned to a field Reason or reason, also in a struct literal
+//     with or without field names.
 //
-// Pods that are removed have a reason too (type Removal, constant reasonEnded); it is told by an event and is no condition's.
+// Reasons of removed pods (type Removal, constant reasonEnded) are left out: events report them, not conditions.
 func reasonsOf(p *source) map[string]string {
 	found := map[string]string{}
 	for name, file := range p.files {
@@ -224,7 +226,7 @@ func usedReasons(p *source, file *ast.File, node ast.Node) []ast.Expr {
 	return used
 }
 
-// named returns the package and the name that an expression means; the package is nil where it was not parsed.
+// named returns the package and the name that an expression refers to. The package is nil if it was not parsed.
 func (p *source) named(file *ast.File, expression ast.Expr) (*source, string) {
 	switch e := expression.(type) {
 	case *ast.Ident:
@@ -248,7 +250,7 @@ func (p *source) named(file *ast.File, expression ast.Expr) (*source, string) {
 	return nil, ""
 }
 
-// fields returns the names of a struct's fields in order, nil where there is no such struct.
+// fields returns the names of a struct's fields in order, or nil if there is no such struct.
 func (p *source) fields(name string) []string {
 	if p == nil {
 		return nil
@@ -273,7 +275,7 @@ func (p *source) fields(name string) []string {
 	return names
 }
 
-// text returns the string that an expression is, or that the constant holds which it names; empty for anything else.
+// text returns the value of a string literal or of a named string constant, and "" for any other expression.
 func (p *source) text(file *ast.File, expression ast.Expr) string {
 	if value := literal(expression); value != "" {
 		return value
@@ -338,7 +340,7 @@ func f(c *struct{ Status, Reason string }) {
 	}
 }
 
-// page is a page of the docs, as far as it is checked.
+// page has the checked parts of a page of the docs.
 type page struct {
 	name     string
 	headings []heading
@@ -348,7 +350,7 @@ type page struct {
 	long     []string // lines of prose above maxColumns; tables and code may be longer
 }
 
-// A page is short enough to be read at once, and its prose fits a terminal. A longer page is two pages.
+// Limits of a page: its size, and the columns of its prose.
 const (
 	maxColumns = 120
 	maxBytes   = 12 << 10
@@ -374,7 +376,7 @@ func readPage(t *testing.T, name string) page {
 	return parsePage(name, string(data))
 }
 
-// parsePage reads headings, links and yaml blocks. Code is no prose: nothing in a fence is a heading or a link.
+// parsePage reads headings, links and yaml blocks. Code blocks contain no headings and no links.
 func parsePage(name, text string) page {
 	p := page{name: name, anchors: map[string]bool{}}
 	fenced, language, block := false, "", strings.Builder{}
@@ -407,8 +409,8 @@ func parsePage(name, text string) page {
 	return p
 }
 
-// anchorOf is the anchor of a heading as code forges make it: lower case, letters, digits, hyphens and underscores, and a
-// hyphen for each space.
+// anchorOf returns the anchor of a heading as code forges make it: lower case letters, digits, hyphens and underscores,
+// and a hyphen for each space.
 func anchorOf(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -421,7 +423,7 @@ func anchorOf(text string) string {
 	}, strings.ToLower(text))
 }
 
-// freeAnchor is the anchor, or the first "anchor-1", "anchor-2" that is not taken.
+// freeAnchor returns the anchor, or the first of "anchor-1", "anchor-2" and so on that is not taken.
 func freeAnchor(taken map[string]bool, anchor string) string {
 	free := anchor
 	for i := 1; taken[free]; i++ {
@@ -430,7 +432,7 @@ func freeAnchor(taken map[string]bool, anchor string) string {
 	return free
 }
 
-// pages returns README.md and everything below docs.
+// pages returns README.md and all pages below docs.
 func pages(t *testing.T) []page {
 	t.Helper()
 	all := []page{readPage(t, "README.md")}
@@ -517,9 +519,8 @@ func TestPagesNamedInCodeExist(t *testing.T) {
 	}
 }
 
-// TestLinksLead holds that every link within the repository leads to a file or folder that is there, and to a heading that
-// is there.
-func TestLinksLead(t *testing.T) {
+// TestLinksResolve checks that every link within the repository leads to an existing file or folder, and heading.
+func TestLinksResolve(t *testing.T) {
 	for _, p := range pages(t) {
 		for _, link := range p.links {
 			if strings.Contains(link, "://") || strings.HasPrefix(link, "mailto:") {
@@ -541,12 +542,14 @@ func TestLinksLead(t *testing.T) {
 	}
 }
 
-// TestManifestsOfDocs holds that every block of yaml in the docs is whole objects of kinds that our
-// CustomResourceDefinitions or Kubernetes have, without a field that the type does not have.
+// TestManifestsOfDocs checks that every yaml block in the docs has only complete objects of kinds that our
+// CustomResourceDefinitions or Kubernetes define, without unknown fields.
 func TestManifestsOfDocs(t *testing.T) {
 	served := servedKinds(t)
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apps.AddToScheme, topology.AddToScheme, work.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apps.AddToScheme, topology.AddToScheme, work.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -589,15 +592,16 @@ func split(block string) ([][]byte, error) {
 	}
 }
 
-// wrongIn returns what is wrong with a manifest.
+// wrongIn returns the mistakes of a manifest.
 func wrongIn(document []byte, scheme *runtime.Scheme, served map[schema.GroupVersionKind]bool) []string {
 	object := &unstructured.Unstructured{}
 	if err := strictyaml.UnmarshalStrict(document, &object.Object); err != nil {
-		return []string{"it is no yaml: " + err.Error()}
+		return []string{"not YAML: " + err.Error()}
 	}
 	gvk := object.GroupVersionKind()
-	if !scheme.Recognizes(gvk) || strings.Contains(gvk.Group, ".") && !strings.HasSuffix(gvk.Group, ".k8s.io") && !served[gvk] {
-		return []string{"there is no kind " + gvk.String() + "; a yaml block is a whole object, use ```text for a part of one"}
+	ours := strings.Contains(gvk.Group, ".") && !strings.HasSuffix(gvk.Group, ".k8s.io")
+	if !scheme.Recognizes(gvk) || ours && !served[gvk] {
+		return []string{"unknown kind " + gvk.String() + "; a yaml block is a complete object, use ```text for a part of one"}
 	}
 	typed, err := scheme.New(gvk)
 	if err != nil {
@@ -609,7 +613,7 @@ func wrongIn(document []byte, scheme *runtime.Scheme, served map[schema.GroupVer
 	return nil
 }
 
-// servedKinds are the kinds and versions that our CustomResourceDefinitions serve.
+// servedKinds returns the kinds and versions that our CustomResourceDefinitions serve.
 func servedKinds(t *testing.T) map[schema.GroupVersionKind]bool {
 	t.Helper()
 	all, err := crds.All()
