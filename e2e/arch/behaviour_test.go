@@ -7,16 +7,16 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"strings"
 	"testing"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
-// behaviourHeading is the section of a page with the table of what is promised and which test holds it.
-const behaviourHeading = "## Behaviour and tests"
+// behavioursFile lists what the project promises, and which tests hold it. Its head describes the format.
+const behavioursFile = "behaviours.txt"
 
+<<<<<<< HEAD
 const cloneSetPage = "docs/kinds/cloneset.md"
 
 // behaviourPages are the pages that have it, with the least number of tests that they name.
@@ -38,24 +38,30 @@ func TestBehaviourIsTested(t *testing.T) {
 func checkBehaviours(t *testing.T, page string, least int, known map[string]testNames) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(page)))
+=======
+// leastTests returns the sections of behavioursFile, with the least number of tests in each.
+func leastTests() map[string]int {
+	return map[string]int{"CloneSet": 40, "UnitedDeployment": 30, "WorkloadSpread": 20, "Federation": 70}
+}
+
+// TestBehavioursAreTested checks that every test in behavioursFile exists: the function in the package, and each part
+// of a subtest's name as a string in the package's tests.
+func TestBehavioursAreTested(t *testing.T) {
+	data, err := os.ReadFile(behavioursFile)
+>>>>>>> wt-d
 	if err != nil {
-		t.Fatalf("read %s: %v", page, err)
+		t.Fatalf("read %s: %v", behavioursFile, err)
 	}
-	rows, complaints := behaviours(string(data))
+	sections, complaints := behaviours(string(data))
 	for _, sentence := range complaints {
-		t.Errorf("%s: %s", page, sentence)
+		t.Errorf("%s: %s", behavioursFile, sentence)
 	}
-	if len(rows) < least {
-		t.Fatalf("%s names only %d tests", page, len(rows))
-	}
-	for _, row := range rows {
-		if _, ok := known[row.folder]; !ok {
-			known[row.folder] = readTests(t, row.folder)
-		}
-		if missing := known[row.folder].missing(row.test); missing != "" {
-			t.Errorf("%s names %s in %s: there is no %s", page, row.test, row.folder, missing)
+	for section, least := range leastTests() {
+		if n := len(sections[section]); n < least {
+			t.Errorf("%s names %d tests in section %s, want at least %d", behavioursFile, n, section, least)
 		}
 	}
+<<<<<<< HEAD
 }
 
 // behaviour is a test that a row names.
@@ -97,16 +103,60 @@ func behaviours(page string) (rows []behaviour, complaints []string) {
 					rows = append(rows, behaviour{test: test, folder: m[2]})
 				}
 				waiting = nil
+=======
+	known := map[string]testNames{}
+	for _, tests := range sections {
+		for _, b := range tests {
+			if _, ok := known[b.folder]; !ok {
+				known[b.folder] = readTests(t, b.folder)
+			}
+			if missing := known[b.folder].missing(b.test); missing != "" {
+				t.Errorf("%s names %s in %s: there is no %s", behavioursFile, b.test, b.folder, missing)
+>>>>>>> wt-d
 			}
 		}
-		if len(cells) != 2 || len(waiting) > 0 || len(rows) == before {
-			complaints = append(complaints, "a row names no test with its folder: "+line)
+	}
+}
+
+// behaviour is a test that holds a behaviour.
+type behaviour struct{ folder, test string }
+
+// behaviours returns the tests of each section, and what is wrong with the text.
+func behaviours(text string) (sections map[string][]behaviour, complaints []string) {
+	sections = map[string][]behaviour{}
+	section, folder, open := "", "", "" // open is a behaviour that has no test yet
+	end := func() {
+		if open != "" {
+			complaints = append(complaints, "no test for: "+open)
+		}
+		folder, open = "", ""
+	}
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		words := strings.TrimLeft(line, " ")
+		switch indent := len(line) - len(words); {
+		case words == "" || strings.HasPrefix(line, "#"):
+			end()
+		case indent == 0 && strings.HasPrefix(line, "["):
+			section = strings.Trim(line, "[]")
+		case indent == 0:
+			open = strings.TrimSpace(open + " " + line)
+		case indent == 2:
+			folder = words
+		case indent == 4 && folder != "":
+			sections[section], open = append(sections[section], behaviour{folder, words}), ""
+		case indent == 8 && len(sections[section]) > 0:
+			sections[section][len(sections[section])-1].test += " " + words
+		default:
+			complaints = append(complaints, "a line in no place: "+line)
 		}
 	}
-	return rows, complaints
+	end()
+	return sections, complaints
 }
 
 func TestBehaviours(t *testing.T) {
+<<<<<<< HEAD
 	const page = "# Kind\n\n" + behaviourHeading + "\n\n| Behaviour | Test |\n|---|---|\n" +
 		"| one (1) | `TestA`, `TestB/c d` (e2e/x), `TestC` (e2e/y) |\n| no folder | `TestD` |\n| no test | none |\n\n## " +
 		"Next\n| `TestE` (e2e/z) |\n"
@@ -117,6 +167,14 @@ func TestBehaviours(t *testing.T) {
 	}
 	if _, complaints := behaviours("# Kind\n"); len(complaints) != 1 {
 		t.Errorf("a page without the table: %q", complaints)
+=======
+	const text = "# head\n\n[Kind]\n\none, that is\nlonger\n  e2e/x\n    TestA\n    TestB/c\n        d\n  e2e/y\n" +
+		"    TestC\n\nno test\n  e2e/x\n\nno folder\n    TestD\n"
+	sections, complaints := behaviours(text)
+	want := map[string][]behaviour{"Kind": {{"e2e/x", "TestA"}, {"e2e/x", "TestB/c d"}, {"e2e/y", "TestC"}}}
+	if !reflect.DeepEqual(sections, want) || len(complaints) != 3 {
+		t.Errorf("sections %v, complaints %q", sections, complaints)
+>>>>>>> wt-d
 	}
 }
 
@@ -178,8 +236,13 @@ func (n testNames) add(file *ast.File) {
 }
 
 func TestMissingTests(t *testing.T) {
+<<<<<<< HEAD
 	file, err := parser.ParseFile(token.NewFileSet(), "p_test.go",
 		"package p\nfunc TestA() { _ = []string{\"one\", \"two/three\", \"five \"+\"six\"} }\n", parser.SkipObjectResolution)
+=======
+	const source = "package p\nfunc TestA() { _ = []string{\"one\", \"two/three\", \"five six\"} }\n"
+	file, err := parser.ParseFile(token.NewFileSet(), "p_test.go", source, parser.SkipObjectResolution)
+>>>>>>> wt-d
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,14 +258,16 @@ func TestMissingTests(t *testing.T) {
 	}
 }
 
-// TestEveryFieldIsDocumented holds that the page names every field of the spec in code.
+// cloneSetPage documents every field of a CloneSet.
+const cloneSetPage = "docs/kinds/cloneset.md"
+
+// TestEveryFieldIsDocumented checks that cloneSetPage names every field of the spec in code.
 func TestEveryFieldIsDocumented(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(cloneSetPage)))
 	if err != nil {
 		t.Fatalf("read %s: %v", cloneSetPage, err)
 	}
-	page, _, _ := strings.Cut(string(data), "\n"+behaviourHeading+"\n")
-	_, page, _ = strings.Cut(page, "\n## Fields\n")
+	_, page, _ := strings.Cut(string(data), "\n## Fields\n")
 	page, _, _ = strings.Cut(page, "\n## ")
 	named := map[string]bool{}
 	for _, span := range codeSpan.FindAllString(page, -1) {

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,53 +34,74 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
 
-// errorsPage has one heading "## Reason" for each reason.
-const errorsPage = "docs/errors.md"
+// errorsPage lists every reason, with a link to the page below errorsFolder that explains it under "## Reason".
+const (
+	errorsPage   = "docs/errors.md"
+	errorsFolder = "docs/errors"
+)
 
-// TestEveryReasonIsExplained holds that docs/errors.md has a heading for each reason that the code can write, and no
-// heading for another. What counts as a reason says reasonsOf.
+// TestEveryReasonIsExplained checks that the pages below errorsFolder have a heading for each reason that the code can
+// write, and no heading for another, and that errorsPage links to each. reasonsOf says what counts as a reason.
 func TestEveryReasonIsExplained(t *testing.T) {
 	reasons := map[string]string{}
-	// Package lending has reasons too; they are shown on no object.
+	// Reasons of package lending are left out: no object shows them.
 	for _, p := range parsePackages(t, "apis", "hub", "member-agent", "topology/division") {
 		maps.Copy(reasons, reasonsOf(p))
 	}
 	if len(reasons) < 50 {
 		t.Fatalf("only %d reasons were found: the rule of reasonsOf does not fit the code any more", len(reasons))
 	}
-	// Reasons that are put together at run time, which no reading of the source finds.
-	for _, condition := range []apps.CloneSetConditionType{apps.CloneSetConditionFailedScale,
-		apps.CloneSetConditionFailedUpdate} {
+	// Reasons that are composed at run time, so parsing the source does not find them.
+	failures := []apps.CloneSetConditionType{apps.CloneSetConditionFailedScale, apps.CloneSetConditionFailedUpdate}
+	for _, condition := range failures {
 		reasons[string(condition)] = "member-agent/workloads/cloneset"
 	}
 	for kind := range placement.Rules() {
-		names := conditions.NamesOf(kind.Kind)
-		for _, name := range []string{names.Updated, names.Available, names.PartitionAvailable, names.Paused,
-			names.DeadlineExceeded} {
+		n := conditions.NamesOf(kind.Kind)
+		for _, name := range []string{n.Updated, n.Available, n.PartitionAvailable, n.Paused, n.DeadlineExceeded} {
 			reasons[name] = "conditions.NamesOf"
 		}
 	}
-	headings := map[string]bool{}
-	for _, h := range readPage(t, errorsPage).headings {
-		if h.level != 2 {
-			continue
-		}
-		if headings[h.text] {
-			t.Errorf("%s explains %s twice", errorsPage, h.text)
-		}
-		headings[h.text] = true
-		if _, ok := reasons[h.text]; !ok {
-			t.Errorf("%s explains %s, which no code writes: remove the heading", errorsPage, h.text)
+	explained := explainedReasons(t)
+	for reason, page := range explained {
+		if _, ok := reasons[reason]; !ok {
+			t.Errorf("%s explains %s, which no code writes: remove the heading", page, reason)
 		}
 	}
+	index := readPage(t, errorsPage)
 	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
-		if !headings[reason] {
-			t.Errorf("%s does not explain %s (%s): add a heading \"## %s\"", errorsPage, reason, reasons[reason], reason)
+		page := explained[reason]
+		if page == "" {
+			t.Errorf("no page below %s explains %s (%s): add a heading \"## %s\"", errorsFolder, reason, reasons[reason], reason)
+			continue
+		}
+		anchor := anchorOf(reason)
+		link := strings.TrimPrefix(page, "docs/") + "#" + anchor
+		if !index.anchors[anchor] || !slices.Contains(index.links, link) {
+			t.Errorf("%s does not list %s: add \"#### [%s](%s)\"", errorsPage, reason, reason, link)
 		}
 	}
 }
 
-// source is a package as it was parsed, tests left out.
+// explainedReasons returns the page below errorsFolder that explains each reason.
+func explainedReasons(t *testing.T) map[string]string {
+	t.Helper()
+	explained := map[string]string{}
+	for _, p := range pages(t) {
+		for _, h := range p.headings {
+			if h.level != 2 || !under(p.name, errorsFolder) {
+				continue
+			}
+			if other := explained[h.text]; other != "" {
+				t.Errorf("%s and %s explain %s", other, p.name, h.text)
+			}
+			explained[h.text] = p.name
+		}
+	}
+	return explained
+}
+
+// source is a parsed package without its tests.
 type source struct {
 	folder string
 	files  map[string]*ast.File
@@ -91,12 +113,12 @@ func parsePackages(t *testing.T, folders ...string) map[string]*source {
 	t.Helper()
 	set, all := token.NewFileSet(), map[string]*source{}
 	walk(t, func(name string, entry fs.DirEntry) {
-		if entry.IsDir() || !underAny(name, folders) || !strings.HasSuffix(name, ".go") ||
-			strings.HasSuffix(name, "_test.go") {
+		isSource := strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go")
+		if entry.IsDir() || !underAny(name, folders) || !isSource {
 			return
 		}
-		file, err := parser.ParseFile(set, filepath.Join(root, filepath.FromSlash(name)), nil,
-			parser.ParseComments|parser.SkipObjectResolution)
+		const mode = parser.ParseComments | parser.SkipObjectResolution
+		file, err := parser.ParseFile(set, filepath.Join(root, filepath.FromSlash(name)), nil, mode)
 		if errors.Is(err, fs.ErrNotExist) {
 			return
 		}
@@ -112,16 +134,14 @@ func parsePackages(t *testing.T, folders ...string) map[string]*source {
 	return all
 }
 
-// reasonsOf returns the reasons of a package, each with where it was found. Two rules find them, so that a new reason
-// is found however it is written:
+// reasonsOf returns the reasons of a package, each with the file that has it. Two rules find them:
 //
-//  1. Declared: a string constant whose name begins with Reason or reason, or that stands in a file reasons.go, or in a
-//     group whose comment begins with "Reasons". Names that begin with Param are parameters of a reason, no reasons.
-//  2. Used: a string, or the constant that holds it, that is put into a field Reason or reason: in a literal of a
-//     struct, with or without the name of the field, or by an assignment.
+//  1. Declared: a string constant whose name begins with Reason or reason, or that is in a file reasons.go, or in a
+//     group whose comment begins with "Reasons". Names that begin with Param are parameters of a reason.
+//  2. Used: a string, or the constant with it, that is assigned to a field Reason or reason, also in a struct literal
+//     with or without field names.
 //
-// Pods that are removed have a reason too (type Removal, constant reasonEnded); it is told by an event and is no
-// condition's.
+// Reasons of removed pods (type Removal, constant reasonEnded) are left out: events report them, not conditions.
 func reasonsOf(p *source) map[string]string {
 	found := map[string]string{}
 	for name, file := range p.files {
@@ -203,7 +223,7 @@ func usedReasons(p *source, file *ast.File, node ast.Node) []ast.Expr {
 	return used
 }
 
-// named returns the package and the name that an expression means; the package is nil where it was not parsed.
+// named returns the package and the name that an expression refers to. The package is nil if it was not parsed.
 func (p *source) named(file *ast.File, expression ast.Expr) (*source, string) {
 	switch e := expression.(type) {
 	case *ast.Ident:
@@ -227,7 +247,7 @@ func (p *source) named(file *ast.File, expression ast.Expr) (*source, string) {
 	return nil, ""
 }
 
-// fields returns the names of a struct's fields in order, nil where there is no such struct.
+// fields returns the names of a struct's fields in order, or nil if there is no such struct.
 func (p *source) fields(name string) []string {
 	if p == nil {
 		return nil
@@ -252,7 +272,7 @@ func (p *source) fields(name string) []string {
 	return names
 }
 
-// text returns the string that an expression is, or that the constant holds which it names; empty for anything else.
+// text returns the value of a string literal or of a named string constant, and "" for any other expression.
 func (p *source) text(file *ast.File, expression ast.Expr) string {
 	if value := literal(expression); value != "" {
 		return value
@@ -272,14 +292,7 @@ func (p *source) text(file *ast.File, expression ast.Expr) string {
 	return found
 }
 
-// literal returns the text of a string literal, or of several that are added; "" for any other expression.
 func literal(expression ast.Expr) string {
-	if sum, ok := expression.(*ast.BinaryExpr); ok && sum.Op == token.ADD {
-		if first, second := literal(sum.X), literal(sum.Y); first != "" && second != "" {
-			return first + second
-		}
-		return ""
-	}
 	basic, ok := expression.(*ast.BasicLit)
 	if !ok || basic.Kind != token.STRING {
 		return ""
@@ -324,14 +337,21 @@ func f(c *struct{ Status, Reason string }) {
 	}
 }
 
-// page is a page of the docs, as far as it is checked.
+// page has the checked parts of a page of the docs.
 type page struct {
 	name     string
 	headings []heading
 	anchors  map[string]bool
 	links    []string
 	yaml     []string
+	long     []string // lines of prose above maxColumns; tables and code may be longer
 }
+
+// Limits of a page: its size, and the columns of its prose.
+const (
+	maxColumns = 120
+	maxBytes   = 12 << 10
+)
 
 type heading struct {
 	level int
@@ -340,7 +360,7 @@ type heading struct {
 
 var (
 	headingLine = regexp.MustCompile(`^(#{1,6}) +(.*?) *#*$`)
-	inlineLink  = regexp.MustCompile(`\[[^\]]*\]\(([^)\s]+)\)`)
+	inlineLink  = regexp.MustCompile(`\[([^\]]*)\]\(([^)\s]+)\)`)
 	codeSpan    = regexp.MustCompile("`[^`]*`")
 )
 
@@ -353,7 +373,7 @@ func readPage(t *testing.T, name string) page {
 	return parsePage(name, string(data))
 }
 
-// parsePage reads headings, links and yaml blocks. Code is no prose: nothing in a fence is a heading or a link.
+// parsePage reads headings, links and yaml blocks. Code blocks contain no headings and no links.
 func parsePage(name, text string) page {
 	p := page{name: name, anchors: map[string]bool{}}
 	fenced, language, block := false, "", strings.Builder{}
@@ -372,18 +392,22 @@ func parsePage(name, text string) page {
 			continue
 		}
 		if m := headingLine.FindStringSubmatch(line); m != nil {
-			p.headings = append(p.headings, heading{len(m[1]), m[2]})
-			p.anchors[freeAnchor(p.anchors, anchorOf(m[2]))] = true
+			text := inlineLink.ReplaceAllString(m[2], "$1")
+			p.headings = append(p.headings, heading{len(m[1]), text})
+			p.anchors[freeAnchor(p.anchors, anchorOf(text))] = true
+		}
+		if !strings.HasPrefix(strings.TrimSpace(line), "|") && utf8.RuneCountInString(line) > maxColumns {
+			p.long = append(p.long, line)
 		}
 		for _, m := range inlineLink.FindAllStringSubmatch(codeSpan.ReplaceAllString(line, "code"), -1) {
-			p.links = append(p.links, m[1])
+			p.links = append(p.links, m[2])
 		}
 	}
 	return p
 }
 
-// anchorOf is the anchor of a heading as code forges make it: lower case, letters, digits, hyphens and underscores, and
-// a hyphen for each space.
+// anchorOf returns the anchor of a heading as code forges make it: lower case letters, digits, hyphens and underscores,
+// and a hyphen for each space.
 func anchorOf(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -396,7 +420,7 @@ func anchorOf(text string) string {
 	}, strings.ToLower(text))
 }
 
-// freeAnchor is the anchor, or the first "anchor-1", "anchor-2" that is not taken.
+// freeAnchor returns the anchor, or the first of "anchor-1", "anchor-2" and so on that is not taken.
 func freeAnchor(taken map[string]bool, anchor string) string {
 	free := anchor
 	for i := 1; taken[free]; i++ {
@@ -405,7 +429,7 @@ func freeAnchor(taken map[string]bool, anchor string) string {
 	return free
 }
 
-// pages returns README.md and everything below docs.
+// pages returns README.md and all pages below docs.
 func pages(t *testing.T) []page {
 	t.Helper()
 	all := []page{readPage(t, "README.md")}
@@ -417,9 +441,83 @@ func pages(t *testing.T) []page {
 	return all
 }
 
-// TestLinksLead holds that every link within the repository leads to a file or folder that is there, and to a heading
-// that is there.
-func TestLinksLead(t *testing.T) {
+// TestPagesAreShort checks the size of every page of the docs, and the columns of their prose.
+func TestPagesAreShort(t *testing.T) {
+	const agents, maxLines = "AGENTS.md", 60
+	for _, p := range append(pages(t), readPage(t, agents), readPage(t, "CONTRIBUTING.md")) {
+		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(p.name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(data) > maxBytes {
+			t.Errorf("%s has %d bytes, more than %d: make it two pages", p.name, len(data), maxBytes)
+		}
+		if lines := bytes.Count(data, []byte("\n")); p.name == agents && lines > maxLines {
+			t.Errorf("%s has %d lines, more than %d", p.name, lines, maxLines)
+		}
+		for _, line := range p.long {
+			t.Errorf("%s has a line above %d columns: %s", p.name, maxColumns, line)
+		}
+	}
+}
+
+// TestNumbersOfReadme checks that each row of the table in README.md is a row of the page whose table is computed by
+// TestGlobalLimits in hub/placement.
+func TestNumbersOfReadme(t *testing.T) {
+	const from = "docs/tasks/canary-over-clusters.md"
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	computed, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(from)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile("(?m)^\\| `(?:partition|max)[^\n]+$").FindAllString(string(readme), -1)
+	if len(rows) == 0 {
+		t.Error("README.md has no numbers")
+	}
+	for _, row := range rows {
+		if !strings.Contains(string(computed), "\n"+row+"\n") {
+			t.Errorf("README.md has a row that %s does not have: %s", from, row)
+		}
+	}
+}
+
+// TestPagesNamedInCodeExist checks that a page which code, a chart or the Makefile names exists, with the heading that
+// it names.
+func TestPagesNamedInCodeExist(t *testing.T) {
+	named := regexp.MustCompile(`\bdocs/[a-z0-9/_-]+\.md(?:#[a-z0-9_-]+)?`)
+	kinds := []string{".go", ".yaml", ".tpl", ".txt", ".json", ".sh", ".lua"}
+	found := 0
+	walk(t, func(name string, entry fs.DirEntry) {
+		if entry.IsDir() || entry.Name() != "Makefile" && !slices.Contains(kinds, path.Ext(name)) {
+			return
+		}
+		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+		if errors.Is(err, fs.ErrNotExist) {
+			return // a test beside this one made it and removed it
+		}
+		if err != nil {
+			t.Errorf("read %s: %v", name, err)
+		}
+		for _, link := range named.FindAllString(string(data), -1) {
+			found++
+			target, anchor, _ := strings.Cut(link, "#")
+			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(target))); err != nil {
+				t.Errorf("%s names %s: there is no such page", name, link)
+			} else if anchor != "" && !readPage(t, target).anchors[anchor] {
+				t.Errorf("%s names %s: the page has no such heading", name, link)
+			}
+		}
+	})
+	if found < 20 {
+		t.Errorf("only %d names of pages were found", found)
+	}
+}
+
+// TestLinksResolve checks that every link within the repository leads to an existing file or folder, and heading.
+func TestLinksResolve(t *testing.T) {
 	for _, p := range pages(t) {
 		for _, link := range p.links {
 			if strings.Contains(link, "://") || strings.HasPrefix(link, "mailto:") {
@@ -441,13 +539,14 @@ func TestLinksLead(t *testing.T) {
 	}
 }
 
-// TestManifestsOfDocs holds that every block of yaml in the docs is whole objects of kinds that our
-// CustomResourceDefinitions or Kubernetes have, without a field that the type does not have.
+// TestManifestsOfDocs checks that every yaml block in the docs has only complete objects of kinds that our
+// CustomResourceDefinitions or Kubernetes define, without unknown fields.
 func TestManifestsOfDocs(t *testing.T) {
 	served := servedKinds(t)
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apps.AddToScheme, topology.AddToScheme,
-		work.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apps.AddToScheme, topology.AddToScheme, work.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -490,17 +589,16 @@ func split(block string) ([][]byte, error) {
 	}
 }
 
-// wrongIn returns what is wrong with a manifest.
+// wrongIn returns the mistakes of a manifest.
 func wrongIn(document []byte, scheme *runtime.Scheme, served map[schema.GroupVersionKind]bool) []string {
 	object := &unstructured.Unstructured{}
 	if err := strictyaml.UnmarshalStrict(document, &object.Object); err != nil {
-		return []string{"it is no yaml: " + err.Error()}
+		return []string{"not YAML: " + err.Error()}
 	}
 	gvk := object.GroupVersionKind()
-	if !scheme.Recognizes(gvk) || strings.Contains(gvk.Group, ".") && !strings.HasSuffix(gvk.Group, ".k8s.io") &&
-		!served[gvk] {
-		return []string{"there is no kind " + gvk.String() +
-			"; a yaml block is a whole object, use ```text for a part of one"}
+	ours := strings.Contains(gvk.Group, ".") && !strings.HasSuffix(gvk.Group, ".k8s.io")
+	if !scheme.Recognizes(gvk) || ours && !served[gvk] {
+		return []string{"unknown kind " + gvk.String() + "; a yaml block is a complete object, use ```text for a part of one"}
 	}
 	typed, err := scheme.New(gvk)
 	if err != nil {
@@ -512,7 +610,7 @@ func wrongIn(document []byte, scheme *runtime.Scheme, served map[schema.GroupVer
 	return nil
 }
 
-// servedKinds are the kinds and versions that our CustomResourceDefinitions serve.
+// servedKinds returns the kinds and versions that our CustomResourceDefinitions serve.
 func servedKinds(t *testing.T) map[schema.GroupVersionKind]bool {
 	t.Helper()
 	all, err := crds.All()
@@ -535,14 +633,13 @@ func servedKinds(t *testing.T) map[schema.GroupVersionKind]bool {
 }
 
 func TestParsePage(t *testing.T) {
-	p := parsePage("x.md",
-		"# A page\n\n## `maxSurge`, twice\n## `maxSurge`, twice\n[a](b.md#c) and `[no](link)`\n```yaml\n# no "+
-			"heading\nkind: X\n```\n```text\n[no](link)\n```\n")
+	p := parsePage("x.md", "# A page\n\n## `maxSurge`, twice\n## [`maxSurge`, twice](b.md#c)\n"+
+		"[a](b.md#c) and `[no](link)`\n```yaml\n# no heading\nkind: X\n```\n```text\n[no](link)\n```\n")
 	anchors := slices.Sorted(maps.Keys(p.anchors))
 	if want := []string{"a-page", "maxsurge-twice", "maxsurge-twice-1"}; !slices.Equal(anchors, want) {
 		t.Errorf("anchors %v, want %v", anchors, want)
 	}
-	if want := []string{"b.md#c"}; !slices.Equal(p.links, want) {
+	if want := []string{"b.md#c", "b.md#c"}; !slices.Equal(p.links, want) {
 		t.Errorf("links %v, want %v", p.links, want)
 	}
 	if want := []string{"# no heading\nkind: X\n"}; !slices.Equal(p.yaml, want) {

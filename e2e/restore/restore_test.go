@@ -150,7 +150,7 @@ func TestBackUpTheHub(t *testing.T) {
 	s.same("old", old)
 	s.same("young", young)
 
-	s.follow(commands, "Give back what is younger")
+	s.follow(commands, "Apply newer changes again")
 	s.eventually("the younger workload is the hub's again", func(ctx context.Context) string {
 		m := &topology.MemberCluster{}
 		if err := s.hub.Get(ctx, client.ObjectKey{Name: "east"}, m); err != nil {
