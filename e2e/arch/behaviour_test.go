@@ -16,29 +16,6 @@ import (
 // behavioursFile lists what the project promises, and which tests hold it. Its head describes the format.
 const behavioursFile = "behaviours.txt"
 
-<<<<<<< HEAD
-const cloneSetPage = "docs/kinds/cloneset.md"
-
-// behaviourPages are the pages that have it, with the least number of tests that they name.
-func behaviourPages() map[string]int {
-	return map[string]int{cloneSetPage: 40, "docs/kinds/uniteddeployment.md": 30, "docs/kinds/workloadspread.md": 20,
-		"docs/federation.md": 70}
-}
-
-// TestBehaviourIsTested holds that the tests which the table of the page names are there: the function in the package,
-// and each part of a subtest's name as a string in the package's tests.
-func TestBehaviourIsTested(t *testing.T) {
-	known := map[string]testNames{}
-	for name, least := range behaviourPages() {
-		checkBehaviours(t, name, least, known)
-	}
-}
-
-// checkBehaviours checks one page; known are the tests of packages that were read before.
-func checkBehaviours(t *testing.T, page string, least int, known map[string]testNames) {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(page)))
-=======
 // leastTests returns the sections of behavioursFile, with the least number of tests in each.
 func leastTests() map[string]int {
 	return map[string]int{"CloneSet": 40, "UnitedDeployment": 30, "WorkloadSpread": 20, "Federation": 70}
@@ -48,7 +25,6 @@ func leastTests() map[string]int {
 // of a subtest's name as a string in the package's tests.
 func TestBehavioursAreTested(t *testing.T) {
 	data, err := os.ReadFile(behavioursFile)
->>>>>>> wt-d
 	if err != nil {
 		t.Fatalf("read %s: %v", behavioursFile, err)
 	}
@@ -61,49 +37,6 @@ func TestBehavioursAreTested(t *testing.T) {
 			t.Errorf("%s names %d tests in section %s, want at least %d", behavioursFile, n, section, least)
 		}
 	}
-<<<<<<< HEAD
-}
-
-// behaviour is a test that a row names.
-type behaviour struct{ test, folder string }
-
-var (
-	testInRow   = regexp.MustCompile("`(Test[^`]+)`|\\(([^()`]+)\\)")
-	tableBorder = regexp.MustCompile(`^\|[-| ]+\|$`)
-)
-
-// behaviours returns the tests of the table, and what is wrong with its rows. A row is "| behaviour | tests |"; the
-// tests are in backquotes, and those of one package are followed by its folder in brackets.
-func behaviours(page string) (rows []behaviour, complaints []string) {
-	_, section, found := strings.Cut(page, "\n"+behaviourHeading+"\n")
-	if !found {
-		return nil, []string{"there is no heading " + behaviourHeading}
-	}
-	section, _, _ = strings.Cut(section, "\n## ")
-	header := true
-	for line := range strings.Lines(section) {
-		line = strings.TrimSpace(line)
-		if !strings.HasPrefix(line, "|") || tableBorder.MatchString(line) {
-			continue
-		}
-		if header {
-			header = false
-			continue
-		}
-		cells := strings.Split(strings.Trim(line, "|"), " | ")
-		var waiting []string
-		before := len(rows)
-		if len(cells) == 2 {
-			for _, m := range testInRow.FindAllStringSubmatch(cells[1], -1) {
-				if m[1] != "" {
-					waiting = append(waiting, m[1])
-					continue
-				}
-				for _, test := range waiting {
-					rows = append(rows, behaviour{test: test, folder: m[2]})
-				}
-				waiting = nil
-=======
 	known := map[string]testNames{}
 	for _, tests := range sections {
 		for _, b := range tests {
@@ -112,7 +45,6 @@ func behaviours(page string) (rows []behaviour, complaints []string) {
 			}
 			if missing := known[b.folder].missing(b.test); missing != "" {
 				t.Errorf("%s names %s in %s: there is no %s", behavioursFile, b.test, b.folder, missing)
->>>>>>> wt-d
 			}
 		}
 	}
@@ -156,25 +88,12 @@ func behaviours(text string) (sections map[string][]behaviour, complaints []stri
 }
 
 func TestBehaviours(t *testing.T) {
-<<<<<<< HEAD
-	const page = "# Kind\n\n" + behaviourHeading + "\n\n| Behaviour | Test |\n|---|---|\n" +
-		"| one (1) | `TestA`, `TestB/c d` (e2e/x), `TestC` (e2e/y) |\n| no folder | `TestD` |\n| no test | none |\n\n## " +
-		"Next\n| `TestE` (e2e/z) |\n"
-	rows, complaints := behaviours(page)
-	want := []behaviour{{"TestA", "e2e/x"}, {"TestB/c d", "e2e/x"}, {"TestC", "e2e/y"}}
-	if !reflect.DeepEqual(rows, want) || len(complaints) != 2 {
-		t.Errorf("rows %v, complaints %q", rows, complaints)
-	}
-	if _, complaints := behaviours("# Kind\n"); len(complaints) != 1 {
-		t.Errorf("a page without the table: %q", complaints)
-=======
 	const text = "# head\n\n[Kind]\n\none, that is\nlonger\n  e2e/x\n    TestA\n    TestB/c\n        d\n  e2e/y\n" +
 		"    TestC\n\nno test\n  e2e/x\n\nno folder\n    TestD\n"
 	sections, complaints := behaviours(text)
 	want := map[string][]behaviour{"Kind": {{"e2e/x", "TestA"}, {"e2e/x", "TestB/c d"}, {"e2e/y", "TestC"}}}
 	if !reflect.DeepEqual(sections, want) || len(complaints) != 3 {
 		t.Errorf("sections %v, complaints %q", sections, complaints)
->>>>>>> wt-d
 	}
 }
 
@@ -236,13 +155,8 @@ func (n testNames) add(file *ast.File) {
 }
 
 func TestMissingTests(t *testing.T) {
-<<<<<<< HEAD
-	file, err := parser.ParseFile(token.NewFileSet(), "p_test.go",
-		"package p\nfunc TestA() { _ = []string{\"one\", \"two/three\", \"five \"+\"six\"} }\n", parser.SkipObjectResolution)
-=======
-	const source = "package p\nfunc TestA() { _ = []string{\"one\", \"two/three\", \"five six\"} }\n"
+	const source = "package p\nfunc TestA() { _ = []string{\"one\", \"two/three\", \"five \"+\"six\"} }\n"
 	file, err := parser.ParseFile(token.NewFileSet(), "p_test.go", source, parser.SkipObjectResolution)
->>>>>>> wt-d
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -292,7 +292,14 @@ func (p *source) text(file *ast.File, expression ast.Expr) string {
 	return found
 }
 
+// literal returns the text of a string literal, or of several that are added; "" for any other expression.
 func literal(expression ast.Expr) string {
+	if sum, ok := expression.(*ast.BinaryExpr); ok && sum.Op == token.ADD {
+		if first, second := literal(sum.X), literal(sum.Y); first != "" && second != "" {
+			return first + second
+		}
+		return ""
+	}
 	basic, ok := expression.(*ast.BasicLit)
 	if !ok || basic.Kind != token.STRING {
 		return ""
@@ -349,8 +356,7 @@ type page struct {
 
 // Limits of a page: its size, and the columns of its prose.
 const (
-	maxColumns = 120
-	maxBytes   = 12 << 10
+	maxBytes = 12 << 10
 )
 
 type heading struct {
