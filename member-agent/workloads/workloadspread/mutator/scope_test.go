@@ -1,15 +1,16 @@
-package admission
+package mutator
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/admission"
 )
 
 func spreadOf(apiVersion, kind, name string) *v1beta1.WorkloadSpread {
@@ -67,38 +68,33 @@ func manyTargets(n, namespaces int, kind string) []target {
 	return out
 }
 
-func TestDesired(t *testing.T) {
-	url := admissionregistrationv1.WebhookClientConfig{URL: new("https://127.0.0.1/mutate-pods")}
+func TestScopeOf(t *testing.T) {
 	t.Run("one target twice and another", func(t *testing.T) {
-		targets := []target{{kindJob, types.NamespacedName{Namespace: "b", Name: "j"}}, {kindDeployment, types.NamespacedName{Namespace: "a", Name: "d"}}, {kindJob, types.NamespacedName{Namespace: "b", Name: "j"}}}
-		webhook, named, left := desired(targets, url, DefaultTimeout)
-		if !named || left != 0 || strings.Count(webhook.MatchConditions[0].Expression, "'b/j'") != 1 {
-			t.Errorf("named %v, left out %d: %s", named, left, webhook.MatchConditions[0].Expression)
+		targets := []target{
+			{kindJob, types.NamespacedName{Namespace: "b", Name: "j"}}, {kindDeployment, types.NamespacedName{Namespace: "a", Name: "d"}},
+			{kindJob, types.NamespacedName{Namespace: "b", Name: "j"}},
 		}
-		if got := webhook.NamespaceSelector.MatchExpressions[0].Values; strings.Join(got, " ") != "a b" {
+		scope, left := scopeOf(targets)
+		if left != 0 || strings.Count(scope.Condition, "'b/j'") != 1 {
+			t.Errorf("left out %d: %s", left, scope.Condition)
+		}
+		if got := scope.Namespaces; strings.Join(got, " ") != "a b" {
 			t.Errorf("namespaces %v", got)
 		}
-		again, _, _ := desired([]target{targets[1], targets[0]}, url, DefaultTimeout)
-		if !says(&admissionregistrationv1.MutatingWebhookConfiguration{Webhooks: []admissionregistrationv1.MutatingWebhook{webhook}}, &again) {
-			t.Error("the order of the targets makes a difference")
+		again, _ := scopeOf([]target{targets[1], targets[0]})
+		if diff := cmp.Diff(scope, again); diff != "" {
+			t.Errorf("the order of the targets makes a difference: %s", diff)
 		}
 	})
-	t.Run("a Service gets the port that the API server would write", func(t *testing.T) {
-		service := admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "flotilla-system", Name: "flotilla-agent"}}
-		webhook, _, _ := desired(manyTargets(1, 1, kindJob), service, DefaultTimeout)
-		if webhook.ClientConfig.Service.Port == nil || *webhook.ClientConfig.Service.Port != 443 || service.Service.Port != nil {
-			t.Errorf("%+v of %+v", webhook.ClientConfig.Service, service.Service)
-		}
-	})
-	t.Run("more targets than an expression names", func(t *testing.T) {
-		webhook, named, left := desired(manyTargets(5000, 10, kindDeployment), url, DefaultTimeout)
-		if named || left != 0 || len(webhook.MatchConditions[0].Expression) > 1000 || len(webhook.NamespaceSelector.MatchExpressions[0].Values) != 10 {
-			t.Errorf("named %v, left out %d: %s", named, left, webhook.MatchConditions[0].Expression)
+	t.Run("more targets than a condition names", func(t *testing.T) {
+		scope, left := scopeOf(manyTargets(5000, 10, kindDeployment))
+		if left != 0 || len(scope.Condition) < admission.MaxConditions || len(scope.Wide) > 1000 || len(scope.Namespaces) != 10 {
+			t.Errorf("left out %d, %d characters, else %s", left, len(scope.Condition), scope.Wide)
 		}
 	})
 	t.Run("more namespaces than an object holds", func(t *testing.T) {
-		webhook, _, left := desired(manyTargets(12_000, 12_000, kindJob), url, DefaultTimeout)
-		if n := len(webhook.NamespaceSelector.MatchExpressions[0].Values); left != 2000 || n != 10_000 {
+		scope, left := scopeOf(manyTargets(12_000, 12_000, kindJob))
+		if n := len(scope.Namespaces); left != 2000 || n != 10_000 {
 			t.Errorf("%d namespaces, left out %d", n, left)
 		}
 	})

@@ -1,18 +1,21 @@
-package admission
+package mutator
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/admission"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 )
 
@@ -28,11 +31,6 @@ const (
 
 // labelTemplateHash is on the pods of a Deployment: the last part of the name of their ReplicaSet.
 const labelTemplateHash = "pod-template-hash"
-
-// maxExpression is the longest expression that names the workloads one by one, in code points. The parser of an API server
-// takes 100 000; one of this length is within what its evaluation may cost (tested on a real one). It holds about 1 500
-// workloads with names of usual lengths.
-const maxExpression = 64_000
 
 // target is a workload whose pods are spread at admission.
 type target struct {
@@ -61,7 +59,7 @@ func spreadAtAdmission(group, kind string) bool {
 	}
 }
 
-// ownsSpreadPods tells whether pods of this controller may be spread at admission.
+// ownsSpreadPods reports whether pods of this controller may be spread at admission.
 func ownsSpreadPods(owner *metav1.OwnerReference) bool {
 	version, err := schema.ParseGroupVersion(owner.APIVersion)
 	return err == nil && owner.Kind != kindDeployment && spreadAtAdmission(version.Group, owner.Kind)
@@ -78,25 +76,86 @@ func deploymentOf(replicaSet string, podLabels map[string]string) string {
 	return name
 }
 
-// expression returns the CEL expression that is true for the pods of the targets and no others. If it would be too long it is
-// true for all pods whose controller is of one of the targets' kinds, and named is false.
-func expression(targets []target) (text string, named bool) {
+// maxNamespaces bounds the names in the scope: 10 000 names of 63 characters are half of what etcd stores as one object. The pods of
+// WorkloadSpreads in further namespaces start unspread.
+const maxNamespaces = 10_000
+
+// scope returns which pods the API server sends: those of targets.
+func (m *mutator) scope(ctx context.Context) ([]admission.Scope, error) {
+	targets, err := m.targets(ctx)
+	if err != nil || len(targets) == 0 {
+		return nil, err
+	}
+	s, left := scopeOf(targets)
+	if left > 0 {
+		m.log.Info("too many namespaces have WorkloadSpreads; the pods of these workloads start unspread", "workloads", left)
+	}
+	return []admission.Scope{s}, nil
+}
+
+// targets returns the workloads whose pods are spread at admission.
+func (m *mutator) targets(ctx context.Context) ([]target, error) {
+	var list v1beta1.WorkloadSpreadList
+	if err := m.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list WorkloadSpreads: %w", err)
+	}
+	federated := map[string]bool{}
+	var out []target
+	for i := range list.Items {
+		t, ok := targetOf(&list.Items[i])
+		if !ok || list.Items[i].DeletionTimestamp != nil {
+			continue
+		}
+		hubs, asked := federated[t.Namespace]
+		if !asked && m.federated != nil {
+			var err error
+			if hubs, err = m.federated(ctx, t.Namespace); err != nil {
+				return nil, fmt.Errorf("ask whether namespace %s is federated: %w", t.Namespace, err)
+			}
+			federated[t.Namespace] = hubs
+		}
+		if !hubs {
+			out = append(out, t)
+		}
+	}
+	return out, nil
+}
+
+// scopeOf returns the scope of the targets, of which there is at least one. left is how many targets are in too many namespaces.
+func scopeOf(targets []target) (s admission.Scope, left int) {
+	namespaces := map[string]bool{}
+	for _, t := range targets {
+		namespaces[t.Namespace] = true
+	}
+	names := slices.Sorted(maps.Keys(namespaces))
+	if len(names) > maxNamespaces {
+		names = names[:maxNamespaces]
+		kept := slices.DeleteFunc(slices.Clone(targets), func(t target) bool { return t.Namespace > names[maxNamespaces-1] })
+		left, targets = len(targets)-len(kept), kept
+	}
+	narrow, wide := conditions(targets)
+	return admission.Scope{
+		Name: "targets of WorkloadSpreads", FailurePolicy: admissionregistrationv1.Ignore, Namespaces: names,
+		Condition: narrow, Wide: wide,
+	}, left
+}
+
+// conditions returns the CEL expression that is true for the pods of the targets and no others, and the one that is true for all
+// pods whose controller is of one of the targets' kinds.
+func conditions(targets []target) (narrow, wide string) {
 	names := map[string][]string{}
 	for _, t := range targets {
 		names[t.kind] = append(names[t.kind], "'"+t.String()+"'")
 	}
-	text = ownerExpression(names, func(subject string, of []string) string {
+	narrow = ownerCondition(names, func(subject string, of []string) string {
 		slices.Sort(of)
 		return subject + " in [" + strings.Join(slices.Compact(of), ", ") + "]"
 	})
-	if utf8.RuneCountInString(text) <= maxExpression {
-		return text, true
-	}
-	return ownerExpression(names, func(string, []string) string { return "true" }), false
+	return narrow, ownerCondition(names, func(string, []string) string { return "true" })
 }
 
-// ownerExpression writes the expression; within writes the condition that an expression's value is one of the names.
-func ownerExpression(names map[string][]string, within func(subject string, names []string) string) string {
+// ownerCondition writes the expression; within writes the condition that an expression's value is one of the names.
+func ownerCondition(names map[string][]string, within func(subject string, names []string) string) string {
 	const (
 		name   = "request.namespace + '/' + o.name"
 		hash   = "object.metadata.labels['" + labelTemplateHash + "']"

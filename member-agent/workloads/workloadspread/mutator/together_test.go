@@ -1,4 +1,4 @@
-package admission
+package mutator
 
 import (
 	"context"

@@ -1,10 +1,13 @@
-package admission
+package mutator
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -25,26 +28,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/admission"
 )
 
-// bench is a handler over objects that are given.
+// bench is a mutator over objects that are given, behind the handler that API servers call.
 type bench struct {
 	*testing.T
-	*podHandler
-	clock *clocktesting.FakePassiveClock
-	asked int
-	// looked is called before the handler reads a Deployment.
+	*mutator
+	handler http.Handler
+	clock   *clocktesting.FakePassiveClock
+	asked   int
+	// looked is called before the mutator reads a Deployment.
 	looked func()
-	// objects is what the handler reads.
+	// objects is what the mutator reads.
 	objects client.Client
-	// shown are pods that the handler has been shown.
+	// shown are pods that the mutator has been shown.
 	shown []*corev1.Pod
 }
 
-// set replaces a workload in what the handler reads.
+// set replaces a workload in what the mutator reads.
 func (b *bench) set(workload client.Object) {
 	b.Helper()
 	current, ok := workload.DeepCopyObject().(client.Object)
@@ -85,9 +89,11 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 			return b.objects.List(ctx, list, options...)
 		},
 	})
-	b.podHandler = &podHandler{
-		reader: reader, workloads: workloads{reader}, book: newBook(), synced: func() bool { return true }, clock: b.clock, admissions: admissions, log: logr.Discard(),
+	b.mutator = &mutator{
+		reader: reader, workloads: workloads{reader}, placements: newPlacements(), synced: func() bool { return true },
+		clock: b.clock, admissions: admissions, log: logr.Discard(),
 	}
+	b.handler = admission.NewHandler(logr.Discard(), admission.Mutator{Name: "test", Mutate: b.mutate})
 	return b
 }
 
@@ -99,15 +105,15 @@ func (b *bench) ask(pod *corev1.Pod, changes ...func(*admissionv1.AdmissionReque
 		b.Fatal(err)
 	}
 	b.asked++
-	request := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+	request := &admissionv1.AdmissionRequest{
 		UID: types.UID(string(rune('a' + b.asked))), Operation: admissionv1.Create, Namespace: pod.Namespace, Name: pod.Name,
 		Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Object: runtime.RawExtension{Raw: raw},
-	}}
+	}
 	for _, change := range changes {
-		change(&request.AdmissionRequest)
+		change(request)
 	}
 	before := b.counted()
-	response := b.Handle(b.Context(), request)
+	response := b.review(request)
 	if !response.Allowed {
 		b.Fatalf("the pod was refused: %+v", response)
 	}
@@ -120,12 +126,28 @@ func (b *bench) ask(pod *corev1.Pod, changes ...func(*admissionv1.AdmissionReque
 	return b.patched(raw, response), got
 }
 
-// patched returns the pod with the patches of the answer.
-func (b *bench) patched(raw []byte, response admission.Response) *corev1.Pod {
+// review returns the answer to the request.
+func (b *bench) review(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	b.Helper()
-	text, err := json.Marshal(response.Patches)
+	body, err := json.Marshal(&admissionv1.AdmissionReview{Request: request})
 	if err != nil {
 		b.Fatal(err)
+	}
+	answer := httptest.NewRecorder()
+	b.handler.ServeHTTP(answer, httptest.NewRequestWithContext(b.Context(), http.MethodPost, admission.Path, bytes.NewReader(body)))
+	var review admissionv1.AdmissionReview
+	if err := json.Unmarshal(answer.Body.Bytes(), &review); err != nil || review.Response.UID != request.UID {
+		b.Fatalf("%v in the answer %s", err, answer.Body)
+	}
+	return review.Response
+}
+
+// patched returns the pod with the patches of the answer.
+func (b *bench) patched(raw []byte, response *admissionv1.AdmissionResponse) *corev1.Pod {
+	b.Helper()
+	text := response.Patch
+	if text == nil {
+		text = []byte("[]")
 	}
 	patch, err := jsonpatch.DecodePatch(text)
 	if err != nil {
@@ -261,7 +283,6 @@ func TestHandler(t *testing.T) {
 		{name: "a StatefulSet that the cache does not have", objects: []client.Object{zones(spreadOf("apps/v1", "StatefulSet", "db"), "2", "2")}, pod: ordinal(0), outcome: outcomeUnknownTarget},
 		{name: "a pod of nobody", objects: []client.Object{deploymentSpread("1")}, pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "p"}}, outcome: outcomeForeign},
 		{name: "a pod of a DaemonSet", objects: []client.Object{deploymentSpread("1")}, pod: ownedPod("DaemonSet", "web"), outcome: outcomeForeign},
-		{name: "an update", objects: []client.Object{deploymentSpread("1")}, request: []func(*admissionv1.AdmissionRequest){func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Update }}, outcome: outcomeForeign},
 		{name: "half a pod", objects: []client.Object{deploymentSpread("1")}, request: []func(*admissionv1.AdmissionRequest){func(r *admissionv1.AdmissionRequest) { r.Object.Raw = []byte(`{"spec":3}`) }}, outcome: outcomeFailed},
 		{name: "a dry run", objects: []client.Object{deploymentSpread("1"), deployment(1)}, request: []func(*admissionv1.AdmissionRequest){dry}, want: "ws/a", outcome: outcomeSpread},
 		{name: "before the cache is filled", change: func(b *bench) { b.synced = func() bool { return false } }, outcome: outcomeNotSynced},
@@ -303,7 +324,7 @@ func TestHandler(t *testing.T) {
 			if cost := got.Annotations[corev1.PodDeletionCost]; outcome == outcomeNoRoom && pod.Name == "" && cost != "-300" {
 				t.Errorf("a pod in no subset has the deletion cost %q", cost)
 			}
-			if n, keeps := b.book.inFlight(start), outcome == outcomeSpread && len(tt.request) == 0 && pod.Labels["apps.kubernetes.io/pod-index"] == ""; (n == 1) != keeps {
+			if n, keeps := b.placements.reserved(start), outcome == outcomeSpread && len(tt.request) == 0 && pod.Labels["apps.kubernetes.io/pod-index"] == ""; (n == 1) != keeps {
 				t.Errorf("%d places are kept", n)
 			}
 		})
@@ -332,7 +353,7 @@ func TestHandlerFills(t *testing.T) {
 	if pod, _ := b.ask(pod); given(pod).Subset != "a" {
 		t.Errorf("a new version begins with %+v", given(pod))
 	}
-	b.clock.SetTime(start.Add(flightTime))
+	b.clock.SetTime(start.Add(reservationTime))
 	if pod, _ := b.ask(ownedPod(kindReplicaSet, "web-"+hash)); given(pod).Subset != "a" {
 		t.Errorf("after half a minute in which no pod came the next gets %+v", given(pod))
 	}
@@ -342,7 +363,7 @@ func TestHandlerFills(t *testing.T) {
 func TestHandlerWaitsForTheCache(t *testing.T) {
 	const plenty = time.Minute
 	scaled := func(b *bench) { b.set(deployment(20)) }
-	gone := func(b *bench) { b.book.OnDelete(b.shown[0]) }
+	gone := func(b *bench) { b.placements.OnDelete(b.shown[0]) }
 	for _, tt := range []struct {
 		name     string
 		caps     []string
@@ -363,7 +384,7 @@ func TestHandlerWaitsForTheCache(t *testing.T) {
 			for i := range 10 {
 				pod, _ := b.ask(ownedPod(kindReplicaSet, "web-"+hash))
 				pod.Name = fmt.Sprint("web-", i)
-				b.book.OnAdd(pod, false)
+				b.placements.OnAdd(pod, false)
 				b.shown = append(b.shown, pod)
 			}
 			b.patience = tt.patience

@@ -1,4 +1,4 @@
-package admission
+package mutator
 
 import (
 	"context"
@@ -7,16 +7,19 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unicode/utf8"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
+	"github.com/flotilla-dev/flotilla/member-agent/admission"
 )
 
 // TestPods plays the stories on one cluster, one after the other.
@@ -322,36 +325,37 @@ func subsetsOf(pods []corev1.Pod) []string {
 	return out
 }
 
-// besides creates a configuration of the same form beside ours for the targets, which stands until the test ends.
-func besides(w *world, targets []target) (webhook admissionregistrationv1.MutatingWebhook, named bool) {
+// besides creates a configuration of the same form beside ours for the condition, which stands until the test ends.
+func besides(w *world, condition string) {
 	w.Helper()
-	webhook, named, _ = desired(targets, w.server.clientConfig(Path), timeout)
-	c := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{GenerateName: "besides-"}, Webhooks: []admissionregistrationv1.MutatingWebhook{webhook}}
+	ours := w.configuration()
+	c := &admissionregistrationv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "besides-"}, Webhooks: ours.Webhooks[:1],
+	}
+	c.Webhooks[0].MatchConditions[0].Expression = condition
 	w.must(w.Client.Create(w.Context(), c))
 	w.Cleanup(func() {
 		if err := w.Delete(context.WithoutCancel(w.Context()), c); err != nil {
 			w.Error(err)
 		}
 	})
-	return webhook, named
 }
 
-// longestExpression has the API server evaluate the longest expression that there can be.
+// longestExpression has the API server evaluate the longest expression that there can be, twice: it costs less than half of what an
+// API server allows.
 func longestExpression(w *world) {
 	last := target{kindDeployment, types.NamespacedName{Namespace: "default", Name: "zz-the-last-of-all"}}
 	targets := []target{last}
 	for i := 0; ; i++ {
 		more := append(slices.Clone(targets), target{[]string{kindDeployment, kindReplicaSet, kindStatefulSet, kindJob}[i%4], types.NamespacedName{Namespace: "default", Name: fmt.Sprintf("workload-of-usual-length-%05d", i)}})
-		if _, named := expression(more); !named {
+		if narrow, _ := conditions(more); utf8.RuneCountInString(narrow) > admission.MaxConditions {
 			break
 		}
 		targets = more
 	}
-	webhook, named := besides(w, targets)
-	w.Logf("%d workloads in %d characters", len(targets), len(webhook.MatchConditions[0].Expression))
-	if !named {
-		w.Fatal("it does not name them")
-	}
+	narrow, _ := conditions(targets)
+	w.Logf("%d workloads in %d characters", len(targets), len(narrow))
+	besides(w, "[1, 2].exists(i, "+narrow+")")
 	for _, t := range []target{last, targets[1], targets[2], targets[3], targets[len(targets)-1]} {
 		w.asks(t, true)
 	}
@@ -369,9 +373,8 @@ func tooManyNames(w *world) {
 	for i := range targets {
 		targets[i].Namespace = "default"
 	}
-	if _, named := besides(w, targets); named {
-		w.Fatal("5 000 workloads are named")
-	}
+	_, wide := conditions(targets)
+	besides(w, wide)
 	w.asks(targets[4999], true)
 	other := target{kindDeployment, types.NamespacedName{Namespace: "default", Name: "nobody"}}
 	w.asks(other, true)
@@ -403,7 +406,7 @@ func steady(w *world) {
 	broken.Webhooks[0].MatchConditions = nil
 	w.must(w.Update(w.Context(), broken))
 	w.eventually("it is put right", func() string {
-		if now := w.configuration(); !says(now, &after.Webhooks[0]) {
+		if now := w.configuration(); !equality.Semantic.DeepEqual(now.Webhooks, after.Webhooks) {
 			return fmt.Sprintf("generation %d", now.Generation)
 		}
 		return ""

@@ -1,4 +1,4 @@
-package admission
+package mutator
 
 import (
 	"bytes"
@@ -41,6 +41,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/apis/crds"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
+	"github.com/flotilla-dev/flotilla/member-agent/admission"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 )
 
@@ -48,7 +49,7 @@ import (
 const limit = 120 * time.Second
 
 // timeout is how long the API server waits for an answer here. It is long, so that a process that stands still for seconds changes
-// no spread; the agent's own is DefaultTimeout.
+// no spread; the agent's own is admission.DefaultTimeout.
 const timeout = 8 * time.Second
 
 // world is one cluster, and in front of it a server that may have several replicas behind it.
@@ -108,12 +109,13 @@ func (w *world) startReplica(leader bool) {
 	})
 	replica := &replica{server: w.server, leader: leader}
 	if err == nil {
-		err = Setup(ctx, mgr, Options{
-			Server: replica, Timeout: timeout,
-			Federated: func(ctx context.Context, namespace string) (bool, error) {
-				return namespace == "federated", nil
-			},
-		})
+		var spreads admission.Mutator
+		spreads, err = New(ctx, mgr, Options{Timeout: timeout, Federated: func(_ context.Context, namespace string) (bool, error) {
+			return namespace == "federated", nil
+		}})
+		if err == nil {
+			err = admission.Setup(mgr, admission.Options{Server: replica, Timeout: timeout, Mutators: []admission.Mutator{spreads}})
+		}
 	}
 	if err != nil {
 		cancel()
@@ -139,7 +141,7 @@ type replica struct {
 }
 
 func (r *replica) Register(path string, handler http.Handler) {
-	if path != Path {
+	if path != admission.Path {
 		r.t.Errorf("registered %s", path)
 	}
 	r.mu.Lock()
@@ -312,7 +314,7 @@ func (w *world) must(err error) {
 func (w *world) configuration() *admissionregistrationv1.MutatingWebhookConfiguration {
 	w.Helper()
 	c := &admissionregistrationv1.MutatingWebhookConfiguration{}
-	err := w.Get(w.Context(), client.ObjectKey{Name: ConfigurationName}, c)
+	err := w.Get(w.Context(), client.ObjectKey{Name: admission.ConfigurationName}, c)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
