@@ -171,7 +171,9 @@ func setupAdmission(
 		}
 		mutators = append(mutators, spreads)
 	}
-	return admission.Setup(mgr, admission.Options{Server: options.Webhooks, Mutators: mutators, Clock: options.MemberClock})
+	return admission.Setup(mgr, admission.Options{
+		Server: options.Webhooks, Mutators: mutators, Clock: options.MemberClock,
+	})
 }
 
 // setupHub adds stages 4 and 6 and the link that they use.

@@ -20,7 +20,8 @@ const maxReview = 8 << 20
 // Request is the creation of a pod, on which the mutators work one after the other.
 type Request struct {
 	*admissionv1.AdmissionRequest
-	// sent is the pod as the API server sent it, pod is what the mutators made of it. They are one object until the first change.
+	// sent is the pod as the API server sent it, pod is what the mutators made of it. They are one object until the first
+	// change.
 	sent, pod *corev1.Pod
 	err       error
 }
@@ -70,8 +71,8 @@ type chain struct {
 // NewHandler returns the endpoint that has the mutators change new pods, in this order.
 func NewHandler(log logr.Logger, mutators ...Mutator) http.Handler { return &chain{mutators, log} }
 
-// ServeHTTP answers one AdmissionReview. What it cannot answer is a failed call, for which the API server follows the failure
-// policy of the entry. A panic ends the connection, which is the same.
+// ServeHTTP answers one AdmissionReview. What it cannot answer is a failed call, for which the API server follows the
+// failure policy of the entry. A panic ends the connection, which is the same.
 func (c *chain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer, err := c.answer(r.Context(), http.MaxBytesReader(w, r.Body, maxReview))
 	if err != nil {
@@ -111,7 +112,9 @@ func (c *chain) answer(ctx context.Context, body io.Reader) ([]byte, error) {
 }
 
 // admit has the mutators change the pod.
-func (c *chain) admit(ctx context.Context, request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+func (c *chain) admit(
+	ctx context.Context, request *admissionv1.AdmissionRequest,
+) (*admissionv1.AdmissionResponse, error) {
 	response := &admissionv1.AdmissionResponse{UID: request.UID, Allowed: true}
 	if request.Operation != admissionv1.Create || request.Kind.Kind != "Pod" || request.SubResource != "" {
 		return response, nil

@@ -42,7 +42,8 @@ func creation(raw string) *admissionv1.AdmissionRequest {
 func post(t *testing.T, body []byte, mutators ...Mutator) *httptest.ResponseRecorder {
 	t.Helper()
 	answer := httptest.NewRecorder()
-	NewHandler(logr.Discard(), mutators...).ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodPost, Path, bytes.NewReader(body)))
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, Path, bytes.NewReader(body))
+	NewHandler(logr.Discard(), mutators...).ServeHTTP(answer, request)
 	return answer
 }
 
@@ -93,15 +94,29 @@ func TestChain(t *testing.T) {
 		}
 	})
 	t.Run("a change that fails changes nothing", func(t *testing.T) {
-		response := ask(t, creation(`{"metadata":{"annotations":{"order":"x"}}}`), failing(func(pod *corev1.Pod) { pod.Annotations["order"] = "lost" }), appending("b"))
-		if want := `[{"op":"add","path":"/metadata/annotations/order","value":"xb"}]`; strings.ReplaceAll(string(response.Patch), "replace", "add") != want {
+		response := ask(
+			t,
+			creation(`{"metadata":{"annotations":{"order":"x"}}}`),
+			failing(func(pod *corev1.Pod) { pod.Annotations["order"] = "lost" }),
+			appending("b"),
+		)
+		if want := `[{"op":"add","path":"/metadata/annotations/order","value":"xb"}]`; strings.ReplaceAll(
+			string(response.Patch),
+			"replace",
+			"add",
+		) != want {
 			t.Errorf("%s", response.Patch)
 		}
 	})
 	t.Run("no change, no patch", func(t *testing.T) {
-		response := ask(t, creation(`{}`), failing(func(*corev1.Pod) {}), Mutator{Mutate: func(_ context.Context, request *Request) error {
-			return request.Change(func(*corev1.Pod) error { return nil })
-		}})
+		response := ask(
+			t,
+			creation(`{}`),
+			failing(func(*corev1.Pod) {}),
+			Mutator{Mutate: func(_ context.Context, request *Request) error {
+				return request.Change(func(*corev1.Pod) error { return nil })
+			}},
+		)
 		if !response.Allowed || response.Patch != nil || response.PatchType != nil {
 			t.Errorf("%+v", response)
 		}
@@ -109,7 +124,8 @@ func TestChain(t *testing.T) {
 	t.Run("an error refuses the pod with its message", func(t *testing.T) {
 		refusing := Mutator{Name: "Sidecar", Mutate: func(context.Context, *Request) error { return boom }}
 		response := ask(t, creation(`{}`), appending("a"), refusing, failing(nil))
-		if response.Allowed || response.Patch != nil || response.Result.Message != "Sidecar: boom" || response.Result.Code != http.StatusForbidden {
+		if response.Allowed || response.Patch != nil || response.Result.Message != "Sidecar: boom" ||
+			response.Result.Code != http.StatusForbidden {
 			t.Errorf("%+v", response)
 		}
 	})
@@ -126,10 +142,10 @@ func TestChain(t *testing.T) {
 		}
 	})
 	for name, change := range map[string]func(*admissionv1.AdmissionRequest){
-		"an update":       func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Update },
-		"an eviction":     func(r *admissionv1.AdmissionRequest) { r.SubResource = "eviction" },
-		"another kind":    func(r *admissionv1.AdmissionRequest) { r.Kind.Kind = "Node" },
-		"an ended object": func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Delete },
+		"an update":    func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Update },
+		"an eviction":  func(r *admissionv1.AdmissionRequest) { r.SubResource = "eviction" },
+		"another kind": func(r *admissionv1.AdmissionRequest) { r.Kind.Kind = "Node" },
+		"a deletion":   func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Delete },
 	} {
 		t.Run(name+" passes no mutator", func(t *testing.T) {
 			request := creation(`{}`)
@@ -139,7 +155,9 @@ func TestChain(t *testing.T) {
 			}
 		})
 	}
-	for name, body := range map[string]string{"no review": `{"request":[]}`, "a review without a request": `{}`, "too much": strings.Repeat(" ", maxReview+1)} {
+	for name, body := range map[string]string{
+		"no review": `{"request":[]}`, "a review without a request": `{}`, "too much": strings.Repeat(" ", maxReview+1),
+	} {
 		t.Run(name+" is a failed call", func(t *testing.T) {
 			if answer := post(t, []byte(body)); answer.Code != http.StatusInternalServerError {
 				t.Errorf("%d %s", answer.Code, answer.Body)

@@ -23,19 +23,19 @@ const (
 	conditionSelected = "selected-pods"
 	conditionExcluded = "not-taken-by-another-entry"
 
-	// DefaultTimeout is how long the creation of a pod may wait for the answer. The answer takes no request and less than a
-	// millisecond; nearly all of the time is for the network. A lost first packet is sent again after one second, so the API server
-	// would give up on it; with two it is answered. It is short because it is all that protects selected pods while nobody answers,
-	// as on a node that has just failed: a refused connection or a Service without endpoints costs nothing, silence costs this long
-	// for each pod, and then the failure policy applies. It also bounds the delay where the agent was uninstalled and left the
-	// configuration behind.
+	// DefaultTimeout is how long the creation of a pod may wait for the answer. The answer takes no request and less than
+	// a millisecond; nearly all of the time is for the network. A lost first packet is sent again after one second, so the
+	// API server would give up on it; with two it is answered. It is short because it is all that protects selected pods
+	// while nobody answers, as on a node that has just failed: a refused connection or a Service without endpoints costs
+	// nothing, silence costs this long for each pod, and then the failure policy applies. It also bounds the delay where
+	// the agent was uninstalled and left the configuration behind.
 	DefaultTimeout = 2 * time.Second
 	// httpsPort is what the API server fills in for a Service without a port.
 	httpsPort = 443
 )
 
-// webhooksOf returns the webhooks for the entries, with all defaults of the API server filled in. timeout is how long the API
-// server waits for an answer, in whole seconds.
+// webhooksOf returns the webhooks for the entries, with all defaults of the API server filled in. timeout is how long
+// the API server waits for an answer, in whole seconds.
 func webhooksOf(
 	entries []entry, client admissionregistrationv1.WebhookClientConfig, timeout time.Duration,
 ) []admissionregistrationv1.MutatingWebhook {
@@ -70,8 +70,8 @@ func webhooksOf(
 	return webhooks
 }
 
-// name returns the name of the webhook. It depends on the selector alone, not on names of namespaces or on conditions: webhooks of one
-// name differ only in these, and in what others added (see keepAdditions).
+// name returns the name of the webhook. It depends on the selector alone, not on names of namespaces or on conditions:
+// webhooks of one name differ only in these, and in what others added (see keepAdditions).
 func (e *entry) name() string {
 	if e.policy == admissionregistrationv1.Ignore && len(e.selector) == 0 {
 		return webhookName
@@ -101,15 +101,19 @@ func (e *entry) matchConditions() []admissionregistrationv1.MatchCondition {
 	return conditions
 }
 
-// keepAdditions adds to the selectors of the webhooks what others added to those of the same names in the configuration: some
-// clusters exclude namespaces of their own from every webhook, and add that again whenever it is removed. It can only make the API
-// server send fewer pods.
+// keepAdditions adds to the selectors of the webhooks what others added to those of the same names in the
+// configuration: some clusters exclude namespaces of their own from every webhook, and add that again whenever it is
+// removed. It can only make the API server send fewer pods.
 func keepAdditions(
-	webhooks []admissionregistrationv1.MutatingWebhook, configuration *admissionregistrationv1.MutatingWebhookConfiguration,
+	webhooks []admissionregistrationv1.MutatingWebhook,
+	configuration *admissionregistrationv1.MutatingWebhookConfiguration,
 ) {
 	for i := range webhooks {
 		webhook := &webhooks[i]
-		j := slices.IndexFunc(configuration.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool { return w.Name == webhook.Name })
+		j := slices.IndexFunc(
+			configuration.Webhooks,
+			func(w admissionregistrationv1.MutatingWebhook) bool { return w.Name == webhook.Name },
+		)
 		if j < 0 {
 			continue
 		}

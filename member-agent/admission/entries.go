@@ -14,13 +14,15 @@ import (
 )
 
 const (
-	// MaxConditions bounds all conditions together, in code points. The parser of an API server takes 100 000 per expression; what
-	// conditions of this length cost is less than half of what an API server allows (tested on a real one).
+	// MaxConditions bounds all conditions together, in code points. The parser of an API server takes 100 000 per
+	// expression; what conditions of this length cost is less than half of what an API server allows (tested on a real
+	// one).
 	MaxConditions = 64_000
-	// maxFail is the part of MaxConditions for scopes under Fail. The rest stays for those under Ignore, which can be widened.
+	// maxFail is the part of MaxConditions for scopes under Fail. The rest stays for those under Ignore, which can be
+	// widened.
 	maxFail = MaxConditions / 2
-	// maxNamespaces bounds the names of namespaces of all entries together: 10 000 names of 63 characters are half of what etcd
-	// stores as one object.
+	// maxNamespaces bounds the names of namespaces of all entries together: 10 000 names of 63 characters are half of what
+	// etcd stores as one object.
 	maxNamespaces = 10_000
 	// maxPieces bounds into how many entries the scopes of one failure policy and namespaceSelector are split.
 	maxPieces = 16
@@ -30,8 +32,8 @@ const (
 	or = " || "
 )
 
-// entry is one webhook of the configuration. It takes the pods for which condition is true and excluded is not, in the namespaces
-// that selector and namespaces select.
+// entry is one webhook of the configuration. It takes the pods for which condition is true and excluded is not, in the
+// namespaces that selector and namespaces select.
 type entry struct {
 	// group names the failure policy and the namespaceSelector of the scopes.
 	group      string
@@ -59,8 +61,9 @@ type selection struct {
 	wide bool
 }
 
-// planOf returns the entries for the scopes. Each pod that a scope selects is taken by one entry, under Fail if one of its scopes
-// says so; no other pod is taken, except for scopes that are widened. Beyond maxPieces a pod may be taken more than once.
+// planOf returns the entries for the scopes. Each pod that a scope selects is taken by one entry, under Fail if one of
+// its scopes says so; no other pod is taken, except for scopes that are widened. Beyond maxPieces a pod may be taken
+// more than once.
 func planOf(scopes []Scope) plan {
 	selections := make([]selection, 0, len(scopes))
 	for _, scope := range scopes {
@@ -86,7 +89,8 @@ func planOf(scopes []Scope) plan {
 
 func length(condition string) int { return utf8.RuneCountInString(condition) + len("()"+or) }
 
-// enforce turns scopes under Fail that do not fit into scopes under Ignore, and returns their names and the room that is left.
+// enforce turns scopes under Fail that do not fit into scopes under Ignore, and returns their names and the room that
+// is left.
 func enforce(selections []selection, room int) (names []string, left int) {
 	for i := range selections {
 		s := &selections[i]
@@ -103,7 +107,8 @@ func enforce(selections []selection, room int) (names []string, left int) {
 	return names, room
 }
 
-// widen replaces the longest conditions of scopes under Ignore until the others fit, and returns the names of these scopes.
+// widen replaces the longest conditions of scopes under Ignore until the others fit, and returns the names of these
+// scopes.
 func widen(selections []selection, room int) (names []string) {
 	var ignored []*selection
 	for i := range selections {
@@ -172,8 +177,8 @@ func anyOf(conditions []string) string {
 	return "(" + strings.Join(conditions, ")"+or+"(") + ")"
 }
 
-// without returns pieces that take what these pieces take, less what the earlier entry takes: where its selector holds by the
-// condition, elsewhere by the selector.
+// without returns pieces that take what these pieces take, less what the earlier entry takes: where its selector holds
+// by the condition, elsewhere by the selector.
 func without(pieces []entry, earlier entry) []entry {
 	taken := earlier.selector
 	if earlier.wide && earlier.namespaces != nil {

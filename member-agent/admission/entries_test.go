@@ -26,7 +26,11 @@ const (
 
 // labelled is the condition that a pod has the label.
 func labelled(key, value string) string {
-	return fmt.Sprintf("has(object.metadata.labels) && '%[1]s' in object.metadata.labels && object.metadata.labels['%[1]s'] == '%[2]s'", key, value)
+	return fmt.Sprintf(
+		"has(object.metadata.labels) && '%[1]s' in object.metadata.labels && object.metadata.labels['%[1]s'] == '%[2]s'",
+		key,
+		value,
+	)
 }
 
 func within(requirements ...metav1.LabelSelectorRequirement) *metav1.LabelSelector {
@@ -77,33 +81,62 @@ func TestPlanOf(t *testing.T) {
 		widened, notEnforced []string
 	}{
 		{name: "nothing"},
-		{name: "one scope is taken as it is", scopes: []Scope{{FailurePolicy: ignore, Namespaces: []string{"b", "a"}, Condition: "x"}},
-			want: []string{"Ignore [] [a b]: x"}},
+		{
+			name:   "one scope is taken as it is",
+			scopes: []Scope{{FailurePolicy: ignore, Namespaces: []string{"b", "a"}, Condition: "x"}},
+			want:   []string{"Ignore [] [a b]: x"},
+		},
 		{name: "scopes of one policy are one entry", scopes: []Scope{
-			{FailurePolicy: ignore, Namespaces: []string{"b"}, Condition: "x"}, {FailurePolicy: ignore, Namespaces: []string{"a", "b"}, Condition: "y"},
+			{
+				FailurePolicy: ignore,
+				Namespaces:    []string{"b"},
+				Condition:     "x",
+			}, {FailurePolicy: ignore, Namespaces: []string{"a", "b"}, Condition: "y"},
 		}, want: []string{"Ignore [] [a b]: (x) || (y)"}},
 		{name: "one scope of all namespaces", scopes: []Scope{
 			{FailurePolicy: ignore, Namespaces: []string{"b"}, Condition: "x"}, {FailurePolicy: ignore, Condition: "y"},
 		}, want: []string{"Ignore [] []: (x) || (y)"}},
 		{name: "an empty selector is none", scopes: []Scope{
-			{FailurePolicy: ignore, NamespaceSelector: &metav1.LabelSelector{}, Condition: "x"}, {FailurePolicy: ignore, Condition: "x"},
+			{
+				FailurePolicy:     ignore,
+				NamespaceSelector: &metav1.LabelSelector{},
+				Condition:         "x",
+			}, {FailurePolicy: ignore, Condition: "x"},
 		}, want: []string{"Ignore [] []: x"}},
-		{name: "Fail comes first", scopes: []Scope{{FailurePolicy: ignore, Condition: "x"}, {FailurePolicy: fail, Condition: "y"}},
-			want: []string{"Fail [] []: y", "Ignore [] []: x, not y"}},
+		{
+			name:   "Fail comes first",
+			scopes: []Scope{{FailurePolicy: ignore, Condition: "x"}, {FailurePolicy: fail, Condition: "y"}},
+			want:   []string{"Fail [] []: y", "Ignore [] []: x, not y"},
+		},
 		{name: "the same selector", scopes: []Scope{
 			{FailurePolicy: ignore, NamespaceSelector: prod, Condition: "x"},
-			{FailurePolicy: fail, NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"env": "prod"}}, Condition: "y"},
+			{
+				FailurePolicy:     fail,
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"env": "prod"}},
+				Condition:         "y",
+			},
 		}, want: []string{"Fail [env In prod;] []: y", "Ignore [env In prod;] []: x, not y"}},
 		{name: "a selector, and all namespaces", scopes: []Scope{
 			{FailurePolicy: fail, NamespaceSelector: prod, Condition: "y"}, {FailurePolicy: ignore, Condition: "x"},
-		}, want: []string{"Fail [env In prod;] []: y", "Ignore [env In prod;] []: x, not y", "Ignore [env NotIn prod;] []: x"}},
+		}, want: []string{
+			"Fail [env In prod;] []: y", "Ignore [env In prod;] []: x, not y", "Ignore [env NotIn prod;] []: x",
+		}},
 		{name: "selectors that no namespace satisfies both", scopes: []Scope{
-			{FailurePolicy: fail, NamespaceSelector: prod, Condition: "y"}, {FailurePolicy: fail, NamespaceSelector: within(in("env", "dev")), Condition: "x"},
+			{
+				FailurePolicy:     fail,
+				NamespaceSelector: prod,
+				Condition:         "y",
+			}, {FailurePolicy: fail, NamespaceSelector: within(in("env", "dev")), Condition: "x"},
 		}, want: []string{"Fail [env In dev;] []: x", "Fail [env In prod;] []: y"}},
 		{name: "selectors of two labels", scopes: []Scope{
-			{FailurePolicy: fail, NamespaceSelector: prod, Condition: "y"}, {FailurePolicy: ignore, NamespaceSelector: within(exists("tier")), Condition: "x"},
+			{
+				FailurePolicy:     fail,
+				NamespaceSelector: prod,
+				Condition:         "y",
+			}, {FailurePolicy: ignore, NamespaceSelector: within(exists("tier")), Condition: "x"},
 		}, want: []string{
-			"Fail [env In prod;] []: y", "Ignore [tier Exists ;env In prod;] []: x, not y", "Ignore [tier Exists ;env NotIn prod;] []: x",
+			"Fail [env In prod;] []: y", "Ignore [tier Exists ;env In prod;] []: x, not y",
+			"Ignore [tier Exists ;env NotIn prod;] []: x",
 		}},
 		{name: "Ignore widens", scopes: []Scope{
 			{Name: "a", FailurePolicy: ignore, Condition: "x"},
@@ -113,7 +146,8 @@ func TestPlanOf(t *testing.T) {
 			{Name: "a", FailurePolicy: fail, Condition: "x"},
 			{Name: "b", FailurePolicy: fail, Condition: padded("y", long), Wide: "wide"},
 			{Name: "c", FailurePolicy: fail, Condition: "z"},
-		}, want: []string{"Fail [] []: (x) || (z)", "Ignore [] []: wide, not (x) || (z)"}, widened: []string{"b"}, notEnforced: []string{"b"}},
+		}, want: []string{"Fail [] []: (x) || (z)", "Ignore [] []: wide, not (x) || (z)"},
+			widened: []string{"b"}, notEnforced: []string{"b"}},
 		{name: "a wide entry takes pods in its namespaces alone", scopes: []Scope{
 			{Name: "a", FailurePolicy: ignore, Namespaces: []string{"n"}, Condition: padded("x", long), Wide: "wide"},
 			{Name: "b", FailurePolicy: ignore, NamespaceSelector: prod, Condition: "y"},
@@ -145,10 +179,13 @@ func TestPlanForgetsNames(t *testing.T) {
 	for i := range maxNamespaces + 1 {
 		names = append(names, fmt.Sprintf("team-%05d", i))
 	}
-	if got := planOf([]Scope{{FailurePolicy: ignore, Namespaces: names, Condition: "x"}}).entries[0].namespaces; got != nil {
+	p := planOf([]Scope{{FailurePolicy: ignore, Namespaces: names, Condition: "x"}})
+	if got := p.entries[0].namespaces; got != nil {
 		t.Errorf("%d names", len(got))
 	}
-	if got := planOf([]Scope{{FailurePolicy: ignore, Namespaces: names[1:], Condition: "x"}}).entries[0].namespaces; len(got) != maxNamespaces {
+	if got := planOf([]Scope{{FailurePolicy: ignore, Namespaces: names[1:], Condition: "x"}}).entries[0].namespaces; len(
+		got,
+	) != maxNamespaces {
 		t.Errorf("%d names", len(got))
 	}
 }
@@ -162,7 +199,12 @@ type matcher struct {
 
 func newMatcher(t *testing.T) *matcher {
 	t.Helper()
-	env, err := cel.NewEnv(cel.HomogeneousAggregateLiterals(), ext.Strings(), cel.Variable("object", cel.DynType), cel.Variable("request", cel.DynType))
+	env, err := cel.NewEnv(
+		cel.HomogeneousAggregateLiterals(),
+		ext.Strings(),
+		cel.Variable("object", cel.DynType),
+		cel.Variable("request", cel.DynType),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +292,8 @@ func allPods() (all []map[string]any) {
 // randomScope selects pods of allPods in allNamespaces.
 func randomScope(random *rand.Rand, name string, long bool) Scope {
 	selectors := []*metav1.LabelSelector{
-		nil, nil, {}, within(in("env", "prod")), within(in("env", "dev")), within(notIn("env", "prod")), within(exists("tier")),
+		nil, nil, {}, within(in("env", "prod")), within(in("env", "dev")), within(notIn("env", "prod")),
+		within(exists("tier")),
 		within(absent("tier")), within(in("env", "prod", "dev"), absent("tier")), within(exists("env"), notIn("tier", "web")),
 		{MatchLabels: map[string]string{"env": "prod", "tier": "web"}},
 	}
@@ -261,7 +304,10 @@ func randomScope(random *rand.Rand, name string, long bool) Scope {
 	}
 	if random.IntN(3) == 0 {
 		all := allNamespaces()
-		s.Namespaces = []string{all[random.IntN(len(all))][corev1.LabelMetadataName], all[random.IntN(len(all))][corev1.LabelMetadataName]}
+		s.Namespaces = []string{
+			all[random.IntN(len(all))][corev1.LabelMetadataName],
+			all[random.IntN(len(all))][corev1.LabelMetadataName],
+		}
 		s.Condition = fmt.Sprintf("request.namespace in ['%s'] && %s", strings.Join(s.Namespaces, "', '"), wide)
 	}
 	if long {
@@ -301,7 +347,15 @@ func TestPlanProperties(t *testing.T) {
 				widened := len(p.widened) > 0 && len(taken) == 1 && *taken[0].FailurePolicy == ignore
 				switch {
 				case len(taken) > 1, selected && len(taken) == 0, !selected && len(taken) > 0 && !widened:
-					t.Fatalf("seed %d: pod %v in %v is selected: %v, taken by %d of %s", seed, pod, namespace, selected, len(taken), strings.Join(told(p), "\n"))
+					t.Fatalf(
+						"seed %d: pod %v in %v is selected: %v, taken by %d of %s",
+						seed,
+						pod,
+						namespace,
+						selected,
+						len(taken),
+						strings.Join(told(p), "\n"),
+					)
 				case len(taken) == 1 && failing != (*taken[0].FailurePolicy == fail):
 					t.Fatalf("seed %d: pod %v in %v is under Fail: %v, taken by %s", seed, pod, namespace, failing, taken[0].Name)
 				}
@@ -313,7 +367,10 @@ func TestPlanProperties(t *testing.T) {
 // longestScopes are as many scopes as fit, each of which selects pods by two labels.
 func longestScopes(policy admissionregistrationv1.FailurePolicyType, room int) (scopes []Scope) {
 	for i := 0; ; i++ {
-		s := Scope{FailurePolicy: policy, Condition: labelled(fmt.Sprintf("example.com/label-%05d", i), "x") + " && " + labelled("app", "y")}
+		s := Scope{
+			FailurePolicy: policy,
+			Condition:     labelled(fmt.Sprintf("example.com/label-%05d", i), "x") + " && " + labelled("app", "y"),
+		}
 		if room -= length(s.Condition); room < 0 {
 			return scopes
 		}

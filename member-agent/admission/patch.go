@@ -19,8 +19,9 @@ type operation struct {
 	Value any    `json:"value"`
 }
 
-// patchOf returns the JSON patch for the pod raw, as the API server sent it, that changes it as before was changed into after.
-// Fields that this program does not know, of a newer API server, stay as they are. It returns nil if nothing has changed.
+// patchOf returns the JSON patch for the pod raw, as the API server sent it, that changes it as before was changed into
+// after. Fields that this program does not know, of a newer API server, stay as they are. It returns nil if nothing has
+// changed.
 func patchOf(raw []byte, before, after *corev1.Pod) ([]byte, error) {
 	was, err := fields(before)
 	if err != nil {
@@ -58,8 +59,9 @@ func fields(pod *corev1.Pod) (map[string]any, error) {
 	return out, nil
 }
 
-// differences appends what makes of sent what after is to before, all JSON values at the path. Lists are followed item by item where
-// all three have the items of before at the same places; a list that has changed otherwise is replaced as a whole.
+// differences appends what makes of sent what after is to before, all JSON values at the path. Lists are followed item
+// by item where all three have the items of before at the same places; a list that has changed otherwise is replaced as
+// a whole.
 func differences(operations []operation, path string, sent, before, after any) []operation {
 	if reflect.DeepEqual(before, after) {
 		return operations
@@ -106,11 +108,14 @@ func differencesOfFields(operations []operation, path string, sent, before, afte
 }
 
 // escape returns a key as a JSON pointer has it.
-func escape(key string) string { return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1") }
+func escape(key string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
+}
 
 // extends reports whether the list has the items of the other, by name, and perhaps more behind them.
 func extends(list, other []any) bool {
-	return len(list) >= len(other) && slices.EqualFunc(list[:len(other)], other, func(a, b any) bool { return nameOf(a) == nameOf(b) })
+	return len(list) >= len(other) &&
+		slices.EqualFunc(list[:len(other)], other, func(a, b any) bool { return nameOf(a) == nameOf(b) })
 }
 
 // nameOf returns the name of an item of a list, such as a container; nil for items without one.

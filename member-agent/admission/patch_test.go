@@ -22,17 +22,32 @@ func TestPatchOf(t *testing.T) {
 		change    func(*corev1.Pod)
 		want      string
 	}{
-		{"nothing", `{"metadata":{"name":"p"},"spec":{"future":1}}`, func(*corev1.Pod) {}, `{"metadata":{"name":"p"},"spec":{"future":1}}`},
+		{
+			"nothing",
+			`{"metadata":{"name":"p"},"spec":{"future":1}}`,
+			func(*corev1.Pod) {},
+			`{"metadata":{"name":"p"},"spec":{"future":1}}`,
+		},
 		{"a label", `{"metadata":{"labels":{"app":"web"}}}`, label, `{"metadata":{"labels":{"app":"web","tier":"a"}}}`},
 		{"the first label", `{"spec":{}}`, label, `{"metadata":{"labels":{"tier":"a"}},"spec":{}}`},
 		{"numbers stay exact", `{"spec":{"activeDeadlineSeconds":9007199254740993}}`, label,
 			`{"metadata":{"labels":{"tier":"a"}},"spec":{"activeDeadlineSeconds":9007199254740993}}`},
-		{"unknown fields stay", `{"spec":{"future":{"x":[1]},"tolerations":[{"key":"k","future":2}]}}`, func(pod *corev1.Pod) {
-			pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: "spot"})
-		}, `{"spec":{"future":{"x":[1]},"tolerations":[{"key":"k","future":2},{"key":"spot"}]}}`},
-		{"unknown fields of containers stay", `{"spec":{"containers":[{"name":"main","future":3},{"name":"side"}]}}`, func(pod *corev1.Pod) {
-			pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"cpu": resource.MustParse("1")}
-		}, `{"spec":{"containers":[{"name":"main","future":3,"resources":{"limits":{"cpu":"1"}}},{"name":"side"}]}}`},
+		{
+			"unknown fields stay",
+			`{"spec":{"future":{"x":[1]},"tolerations":[{"key":"k","future":2}]}}`,
+			func(pod *corev1.Pod) {
+				pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: "spot"})
+			},
+			`{"spec":{"future":{"x":[1]},"tolerations":[{"key":"k","future":2},{"key":"spot"}]}}`,
+		},
+		{
+			"unknown fields of containers stay",
+			`{"spec":{"containers":[{"name":"main","future":3},{"name":"side"}]}}`,
+			func(pod *corev1.Pod) {
+				pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"cpu": resource.MustParse("1")}
+			},
+			`{"spec":{"containers":[{"name":"main","future":3,"resources":{"limits":{"cpu":"1"}}},{"name":"side"}]}}`,
+		},
 		{"containers in another order", `{"spec":{"containers":[{"name":"main","future":3}]}}`, func(pod *corev1.Pod) {
 			pod.Spec.Containers = append([]corev1.Container{{Name: "first"}}, pod.Spec.Containers...)
 		}, `{"spec":{"containers":[{"name":"first","resources":{}},{"name":"main","resources":{}}]}}`},
@@ -41,9 +56,14 @@ func TestPatchOf(t *testing.T) {
 		{"a key with a slash and a tilde", `{"metadata":{"annotations":{"a/b~c":"1","kept":"2"}}}`, func(pod *corev1.Pod) {
 			pod.Annotations = map[string]string{"a/b~c": "3", "d/e": "4"}
 		}, `{"metadata":{"annotations":{"a/b~c":"3","d/e":"4"}}}`},
-		{"something is removed", `{"spec":{"nodeName":"n","future":4,"affinity":{"nodeAffinity":{}}}}`, func(pod *corev1.Pod) {
-			pod.Spec.Affinity, pod.Spec.NodeName = nil, ""
-		}, `{"spec":{"future":4}}`},
+		{
+			"something is removed",
+			`{"spec":{"nodeName":"n","future":4,"affinity":{"nodeAffinity":{}}}}`,
+			func(pod *corev1.Pod) {
+				pod.Spec.Affinity, pod.Spec.NodeName = nil, ""
+			},
+			`{"spec":{"future":4}}`,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// writeInterval is the least time between two writes: API servers compile the conditions anew after each, and a hundred new objects
-// are one change.
+// writeInterval is the least time between two writes: API servers compile the conditions anew after each, and a hundred
+// new objects are one change.
 const writeInterval = time.Second
 
 // reconciler keeps the configuration.
@@ -30,7 +30,8 @@ type reconciler struct {
 	timeout time.Duration
 }
 
-// Reconcile makes the configuration say which pods the API server sends. Where no pod is selected there is no configuration.
+// Reconcile makes the configuration say which pods the API server sends. Where no pod is selected there is no
+// configuration.
 func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	scopes, err := r.scopes(ctx)
 	if err != nil {
@@ -103,11 +104,17 @@ func (r *reconciler) write(
 }
 
 // remove deletes the configuration, so that the API server sends no pod.
-func (r *reconciler) remove(ctx context.Context, existing *admissionregistrationv1.MutatingWebhookConfiguration, present bool) error {
+func (r *reconciler) remove(
+	ctx context.Context, existing *admissionregistrationv1.MutatingWebhookConfiguration, present bool,
+) error {
 	if !present {
 		return nil
 	}
-	err := r.client.Delete(ctx, existing, client.Preconditions{UID: &existing.UID, ResourceVersion: &existing.ResourceVersion})
+	err := r.client.Delete(
+		ctx,
+		existing,
+		client.Preconditions{UID: &existing.UID, ResourceVersion: &existing.ResourceVersion},
+	)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete MutatingWebhookConfiguration %s: %w", ConfigurationName, err)
 	}

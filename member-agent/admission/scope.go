@@ -17,9 +17,9 @@ type Mutator struct {
 	Scope func(context.Context) ([]Scope, error)
 	// Watches are the objects on which Scope depends.
 	Watches []Watch
-	// Mutate changes the pod where an object selects it. It finds that out itself: the pod may have been sent for the sake of
-	// another mutator. An error refuses the pod and is shown to its creator, so it is only for objects whose user chose Fail.
-	// A panic is a failed call.
+	// Mutate changes the pod where an object selects it. It finds that out itself: the pod may have been sent for the sake
+	// of another mutator. An error refuses the pod and is shown to its creator, so it is only for objects whose user chose
+	// Fail. A panic is a failed call.
 	Mutate func(context.Context, *Request) error
 }
 
@@ -39,10 +39,10 @@ type Scope struct {
 	NamespaceSelector *metav1.LabelSelector
 	// Namespaces are the names of all namespaces in which Condition can be true; nil: it can be true in every namespace.
 	Namespaces []string
-	// Condition is a CEL expression over object and request that is true for the pods. It checks Namespaces itself, and it cannot
-	// fail: it tests each optional field with has() first.
+	// Condition is a CEL expression over object and request that is true for the pods. It checks Namespaces itself, and it
+	// cannot fail: it tests each optional field with has() first.
 	Condition string
-	// Wide is true wherever Condition is, and shorter; it need not check Namespaces. It replaces Condition where that does not fit
-	// and the failure policy is Ignore.
+	// Wide is true wherever Condition is, and shorter; it need not check Namespaces. It replaces Condition where that does
+	// not fit and the failure policy is Ignore.
 	Wide string
 }

@@ -33,7 +33,9 @@ func requirementsOf(selector *metav1.LabelSelector) []metav1.LabelSelectorRequir
 func textOf(requirements []metav1.LabelSelectorRequirement) string {
 	var text strings.Builder
 	for _, requirement := range requirements {
-		text.WriteString(requirement.Key + " " + string(requirement.Operator) + " " + strings.Join(requirement.Values, ",") + ";")
+		text.WriteString(
+			requirement.Key + " " + string(requirement.Operator) + " " + strings.Join(requirement.Values, ",") + ";",
+		)
 	}
 	return text.String()
 }

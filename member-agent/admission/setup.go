@@ -38,12 +38,13 @@ type Options struct {
 	Mutators []Mutator
 	// Clock is the time; nil is the real one.
 	Clock clock.PassiveClock
-	// Timeout is how long the creation of a pod may wait for an answer, in whole seconds from 1 to 30; 0 is DefaultTimeout.
+	// Timeout is how long the creation of a pod may wait for an answer, in whole seconds from 1 to 30; 0 is
+	// DefaultTimeout.
 	Timeout time.Duration
 }
 
-// Setup registers the chain, which answers on every replica, and adds the controller of the MutatingWebhookConfiguration to the
-// manager, which runs on the leader.
+// Setup registers the chain, which answers on every replica, and adds the controller of the
+// MutatingWebhookConfiguration to the manager, which runs on the leader.
 func Setup(mgr ctrl.Manager, options Options) error {
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
@@ -75,7 +76,8 @@ func Setup(mgr ctrl.Manager, options Options) error {
 		}
 	}
 	r := &reconciler{
-		client: mgr.GetClient(), server: options.Server, mutators: options.Mutators, clock: options.Clock, timeout: options.Timeout,
+		client: mgr.GetClient(), server: options.Server, mutators: options.Mutators, clock: options.Clock,
+		timeout: options.Timeout,
 	}
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("set up the controller of MutatingWebhookConfiguration %s: %w", ConfigurationName, err)

@@ -187,7 +187,9 @@ func (w *world) start(t *testing.T) {
 		const timeout = 20 * time.Second
 		var spreads admission.Mutator
 		if spreads, err = mutator.New(ctx, mgr, mutator.Options{Federated: federated, Timeout: timeout}); err == nil {
-			err = admission.Setup(mgr, admission.Options{Server: w.hook, Timeout: timeout, Mutators: []admission.Mutator{spreads}})
+			err = admission.Setup(mgr, admission.Options{
+				Server: w.hook, Timeout: timeout, Mutators: []admission.Mutator{spreads},
+			})
 		}
 	}
 	if err != nil {

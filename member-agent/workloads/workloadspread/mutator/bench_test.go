@@ -72,16 +72,32 @@ func reviewOf(b *testing.B, pod *corev1.Pod, uid types.UID) []byte {
 func usualPod(owner string) *corev1.Pod {
 	pod := ownedPod(kindReplicaSet, owner)
 	for _, name := range []string{"main", "proxy"} {
-		container := corev1.Container{Name: name, Image: "registry.example/team/" + name + ":1.2.3", Args: []string{"--listen=:8080", "--verbose"}}
-		for i := range 12 {
-			container.Env = append(container.Env, corev1.EnvVar{Name: fmt.Sprint("VARIABLE_", i), Value: "some value of usual length"})
+		container := corev1.Container{
+			Name:  name,
+			Image: "registry.example/team/" + name + ":1.2.3",
+			Args:  []string{"--listen=:8080", "--verbose"},
 		}
-		container.VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}, {Name: "token", MountPath: "/var/run/secrets", ReadOnly: true}}
-		container.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}}, PeriodSeconds: 5}
+		for i := range 12 {
+			container.Env = append(
+				container.Env,
+				corev1.EnvVar{Name: fmt.Sprint("VARIABLE_", i), Value: "some value of usual length"},
+			)
+		}
+		container.VolumeMounts = []corev1.VolumeMount{
+			{Name: "data", MountPath: "/data"},
+			{Name: "token", MountPath: "/var/run/secrets", ReadOnly: true},
+		}
+		container.ReadinessProbe = &corev1.Probe{
+			ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}},
+			PeriodSeconds: 5,
+		}
 		pod.Spec.Containers = append(pod.Spec.Containers[:min(len(pod.Spec.Containers), 1)], container)
 	}
 	pod.Spec.Volumes = []corev1.Volume{{Name: "data"}, {Name: "token"}}
-	pod.Spec.Tolerations = []corev1.Toleration{{Key: "a", Operator: corev1.TolerationOpExists}, {Key: "b", Operator: corev1.TolerationOpExists}}
+	pod.Spec.Tolerations = []corev1.Toleration{
+		{Key: "a", Operator: corev1.TolerationOpExists},
+		{Key: "b", Operator: corev1.TolerationOpExists},
+	}
 	return pod
 }
 
@@ -112,11 +128,17 @@ func BenchmarkHandler(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				request := httptest.NewRequestWithContext(b.Context(), http.MethodPost, admission.Path, bytes.NewReader(bodies[i%len(bodies)]))
+				request := httptest.NewRequestWithContext(
+					b.Context(),
+					http.MethodPost,
+					admission.Path,
+					bytes.NewReader(bodies[i%len(bodies)]),
+				)
 				request.Header.Set("Content-Type", "application/json")
 				answer := httptest.NewRecorder()
 				server.ServeHTTP(answer, request)
-				if changed := bytes.Contains(answer.Body.Bytes(), []byte("JSONPatch")); answer.Code != http.StatusOK || changed != tt.changed {
+				if changed := bytes.Contains(answer.Body.Bytes(), []byte("JSONPatch")); answer.Code != http.StatusOK ||
+					changed != tt.changed {
 					b.Fatal(answer.Body.String())
 				}
 			}

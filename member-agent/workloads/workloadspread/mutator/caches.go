@@ -23,7 +23,8 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
-// caches are what this replica knows of the cluster: the watches that the mutator reads from, and the placements of pods.
+// caches are what this replica knows of the cluster: the watches that the mutator reads from, and the placements of
+// pods.
 type caches struct {
 	cache      cache.Cache
 	placements *placements
@@ -34,7 +35,8 @@ type caches struct {
 	begun            time.Time
 }
 
-// startTime is how long a new replica may keep itself out of the Service. One that may not list everything serves all else.
+// startTime is how long a new replica may keep itself out of the Service. One that may not list everything serves all
+// else.
 const startTime = 30 * time.Second
 
 var _ manager.LeaderElectionRunnable = &caches{}
@@ -101,8 +103,8 @@ func (c *caches) synced() bool {
 	return true
 }
 
-// ready is nil when this replica may get its share of the requests. Until then another replica answers better: a pod that a replica
-// with empty caches admits starts unspread.
+// ready is nil when this replica may get its share of the requests. Until then another replica answers better: a pod
+// that a replica with empty caches admits starts unspread.
 func (c *caches) ready(*http.Request) error {
 	if c.synced() || c.unknown.Load() || c.clock.Since(c.begun) > startTime {
 		return nil
@@ -110,8 +112,8 @@ func (c *caches) ready(*http.Request) error {
 	return errors.New("the caches for the admission of pods are not filled yet")
 }
 
-// Slim is the cache's transform of ReplicaSets and Jobs, whose pod templates nobody here reads. It changes the object that it is
-// given; such objects must never be sent to the API server as a whole. It is for memberagent.CacheOptions.
+// Slim is the cache's transform of ReplicaSets and Jobs, whose pod templates nobody here reads. It changes the object
+// that it is given; such objects must never be sent to the API server as a whole. It is for memberagent.CacheOptions.
 func Slim(obj any) (any, error) {
 	switch w := obj.(type) {
 	case *appsv1.ReplicaSet:

@@ -39,8 +39,8 @@ type mutator struct {
 	patience time.Duration
 }
 
-// mutate gives the pod a subset where a WorkloadSpread applies to it. Whatever goes wrong, the pod starts as it is: a pod in the
-// wrong place is corrected later, one that is refused is an outage. So there is no error.
+// mutate gives the pod a subset where a WorkloadSpread applies to it. Whatever goes wrong, the pod starts as it is: a
+// pod in the wrong place is corrected later, one that is refused is an outage. So there is no error.
 func (m *mutator) mutate(ctx context.Context, request *admission.Request) error {
 	log := m.log.WithValues("namespace", request.Namespace, "pod", request.Name, "request", request.UID)
 	defer func() {
@@ -57,7 +57,8 @@ func (m *mutator) mutate(ctx context.Context, request *admission.Request) error 
 	return nil
 }
 
-// spread decides about the pod and changes it. An error says why a pod to which a WorkloadSpread may apply stays as it is.
+// spread decides about the pod and changes it. An error says why a pod to which a WorkloadSpread may apply stays as it
+// is.
 func (m *mutator) spread(ctx context.Context, request *admission.Request) (outcome, error) {
 	// A read from a cache that is not filled yet would wait for it, and the pod with it.
 	if !m.synced() {
@@ -96,8 +97,8 @@ func (m *mutator) spread(ctx context.Context, request *admission.Request) (outco
 	return m.place(ctx, request, &podRequest{pod: pod, owner: owner, origin: from, ws: ws, target: spread.TargetOf(ws)})
 }
 
-// ruling returns the WorkloadSpread that applies to pods of these targets; nil if there is none. That of a Deployment goes before
-// one of its ReplicaSets; of those of one target the oldest applies.
+// ruling returns the WorkloadSpread that applies to pods of these targets; nil if there is none. That of a Deployment
+// goes before one of its ReplicaSets; of those of one target the oldest applies.
 func ruling(spreads []v1beta1.WorkloadSpread, targets []spread.Target) *v1beta1.WorkloadSpread {
 	var candidates []*v1beta1.WorkloadSpread
 	for i := range spreads {
@@ -132,7 +133,8 @@ func (m *mutator) place(ctx context.Context, request *admission.Request, r *podR
 	}
 	if hasPercentages(r.ws) && countsElsewhere(r.ws) {
 		return outcomeUnknownTarget, fmt.Errorf(
-			"WorkloadSpread %s has percentages of numbers that targetFilter.replicasPathList names, which are not known here", r.ws.Name)
+			"WorkloadSpread %s has percentages of numbers that targetFilter.replicasPathList names, which are not known here",
+			r.ws.Name)
 	}
 	uid := ""
 	if r.pod.Name == "" {
@@ -151,10 +153,12 @@ func (m *mutator) place(ctx context.Context, request *admission.Request, r *podR
 	return result, nil
 }
 
-// subset decides in which subset the pod starts, and reserves a place in it. The cache may be behind the controller that creates the
-// pod: the workload has just been created or scaled out, or a pod that this one replaces has just been deleted. Where that shows, it
-// waits for the cache; a cache that does not catch up in time decides as it is.
-func (m *mutator) subset(ctx context.Context, r *podRequest, id string, dry bool) (subset string, result outcome, err error) {
+// subset decides in which subset the pod starts, and reserves a place in it. The cache may be behind the controller
+// that creates the pod: the workload has just been created or scaled out, or a pod that this one replaces has just been
+// deleted. Where that shows, it waits for the cache; a cache that does not catch up in time decides as it is.
+func (m *mutator) subset(
+	ctx context.Context, r *podRequest, id string, dry bool,
+) (subset string, result outcome, err error) {
 	const interval = 5 * time.Millisecond
 	decide := func(last bool) (done bool) {
 		var behind bool
@@ -170,15 +174,18 @@ func (m *mutator) subset(ctx context.Context, r *podRequest, id string, dry bool
 	return subset, result, err
 }
 
-// decide is one try of subset. behind reports whether the cache cannot be what the workload's controller saw; then no place is
-// reserved, unless this is the last try.
-func (m *mutator) decide(ctx context.Context, r *podRequest, id string, dry, last bool) (subset string, result outcome, behind bool, err error) {
+// decide is one try of subset. behind reports whether the cache cannot be what the workload's controller saw; then no
+// place is reserved, unless this is the last try.
+func (m *mutator) decide(
+	ctx context.Context, r *podRequest, id string, dry, last bool,
+) (subset string, result outcome, behind bool, err error) {
 	workload, err := m.workloads.get(ctx, r.pod.Namespace, r.target)
 	if err != nil {
 		return "", outcomeFailed, false, err
 	}
 	if workload == nil && needsWorkload(r.ws, r.target) {
-		return "", outcomeUnknownTarget, true, fmt.Errorf("%s %s, which WorkloadSpread %s names, is not in the cache yet", r.target.Kind, r.target.Name, r.ws.Name)
+		return "", outcomeUnknownTarget, true, fmt.Errorf("%s %s, which WorkloadSpread %s names, is not in the cache yet",
+			r.target.Kind, r.target.Name, r.ws.Name)
 	}
 	size := scaleIn(workload)
 	rule, err := spread.Resolve(r.ws, size.replicas)
@@ -199,9 +206,9 @@ func (m *mutator) decide(ctx context.Context, r *podRequest, id string, dry, las
 	return subset, outcomeSpread, false, nil
 }
 
-// pick returns the subset of the pod, and reserves a place in it where places are counted; a dry run reserves none. full reports
-// whether the workload has all its pods with so many: then its controller would not create this one, and no subset is returned.
-// Ordinals do not depend on the number of pods.
+// pick returns the subset of the pod, and reserves a place in it where places are counted; a dry run reserves none.
+// full reports whether the workload has all its pods with so many: then its controller would not create this one, and
+// no subset is returned. Ordinals do not depend on the number of pods.
 func (m *mutator) pick(
 	rule spread.Rule, r *podRequest, id string, start int32, dry bool, full func(pods int32) bool,
 ) (string, bool) {
@@ -222,14 +229,15 @@ func (m *mutator) pick(
 		}
 		return rule.Pick(counts)
 	}
-	p := groupOf(r.pod, r.owner, r.ws.Name)
+	g := groupOf(r.pod, r.owner, r.ws.Name)
 	if dry {
-		return m.placements.peek(p, m.clock.Now(), room)
+		return m.placements.peek(g, m.clock.Now(), room)
 	}
-	return m.placements.reserve(p, id, m.clock.Now(), room)
+	return m.placements.reserve(g, id, m.clock.Now(), room)
 }
 
-// needsWorkload reports whether the pod's subset depends on what the workload says: on its replicas, or on its first ordinal.
+// needsWorkload reports whether the pod's subset depends on what the workload says: on its replicas, or on its first
+// ordinal.
 func needsWorkload(ws *v1beta1.WorkloadSpread, t spread.Target) bool {
 	return t.Ordinal() || hasPercentages(ws)
 }
@@ -256,8 +264,8 @@ func ordinalOf(pod *corev1.Pod) (int32, bool) {
 	return int32(ordinal), err == nil && ordinal >= 0
 }
 
-// stamp gives the pod the subset; "" is none. A pod without a name is marked by the uid, so that it is known again when the
-// cache shows it.
+// stamp gives the pod the subset; "" is none. A pod without a name is marked by the uid, so that it is known again when
+// the cache shows it.
 func stamp(pod *corev1.Pod, r *podRequest, subset, uid string) error {
 	if err := spread.Stamp(pod, r.ws, subset, r.selector); err != nil {
 		return err

@@ -16,8 +16,9 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 )
 
-// reservationTime is how long an admitted pod that the cache does not show keeps its place. Usually the cache shows it within
-// milliseconds; one that was refused after its admission, by a quota for example, never comes. OpenKruise waits as long.
+// reservationTime is how long an admitted pod that the cache does not show keeps its place. Usually the cache shows it
+// within milliseconds; one that was refused after its admission, by a quota for example, never comes. OpenKruise waits
+// as long.
 const reservationTime = 30 * time.Second
 
 // group names the pods that are counted together: those of one controller, for one WorkloadSpread. A Deployment has a
@@ -47,8 +48,9 @@ type reservation struct {
 	until time.Time
 }
 
-// placements counts the pods in each subset: active ones that the cache shows, and reservations. It follows the events of the cache one
-// by one, so that a reservation ends at the instant in which its pod is counted. It is safe for concurrent use.
+// placements counts the pods in each subset: active ones that the cache shows, and reservations. It follows the events
+// of the cache one by one, so that a reservation ends at the instant in which its pod is counted. It is safe for
+// concurrent use.
 type placements struct {
 	mu           sync.Mutex
 	counts       map[group]map[string]int32
@@ -76,8 +78,8 @@ func podID(namespace, name, uid string) string {
 	return namespace + "/" + name
 }
 
-// placementOf returns the placement of a pod; false if it is not counted: it has no subset, no controller of a kind that is spread
-// at admission, or is not active.
+// placementOf returns the placement of a pod; false if it is not counted: it has no subset, no controller of a kind
+// that is spread at admission, or is not active.
 func placementOf(pod *corev1.Pod) (placement, bool) {
 	value, ok := pod.Annotations[v1beta1.AnnotationMatchedWorkloadSpread]
 	if !ok || !counts.Active(pod) {
@@ -94,8 +96,8 @@ func placementOf(pod *corev1.Pod) (placement, bool) {
 	return placement{groupOf(pod, owner, matched.Name), matched.Subset, podID(pod.Namespace, pod.Name, matched.UID)}, true
 }
 
-// reserve asks pick for a subset, with the pods in each subset now, and reserves a place in it for the pod id. It returns what pick
-// returned. pick must not keep or change the map.
+// reserve asks pick for a subset, with the pods in each subset now, and reserves a place in it for the pod id. It
+// returns what pick returned. pick must not keep or change the map.
 func (p *placements) reserve(
 	g group, id string, now time.Time, pick func(map[string]int32) (string, bool),
 ) (string, bool) {

@@ -41,7 +41,9 @@ func ownedPod(kind, owner string) *corev1.Pod {
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "shop", GenerateName: owner + "-", Labels: map[string]string{"app": "web", labelTemplateHash: hash},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: owner, UID: "rs", Controller: new(true)}},
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: version, Kind: kind, Name: owner, UID: "rs", Controller: new(true)},
+			},
 		},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "web:1"}}},
 	}
@@ -112,7 +114,10 @@ func TestPlacements(t *testing.T) {
 		}, nil},
 		{"a pod that has ended", func(p *placements) {
 			p.OnAdd(spreadPod("p", "a", "1"), false)
-			p.OnUpdate(spreadPod("p", "a", "1"), spreadPod("p", "a", "1", func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded }))
+			p.OnUpdate(
+				spreadPod("p", "a", "1"),
+				spreadPod("p", "a", "1", func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded }),
+			)
 		}, nil},
 		{"a pod that got its subset later", func(p *placements) {
 			bare := spreadPod("p", "a", "")
@@ -131,7 +136,10 @@ func TestPlacements(t *testing.T) {
 			p.OnAdd(spreadPod("q", "a", "", func(pod *corev1.Pod) { pod.OwnerReferences = nil }), false)
 		}, nil},
 		{"an annotation that nobody can read", func(p *placements) {
-			p.OnAdd(spreadPod("p", "a", "", func(pod *corev1.Pod) { pod.Annotations[v1beta1.AnnotationMatchedWorkloadSpread] = "{" }), false)
+			p.OnAdd(
+				spreadPod("p", "a", "", func(pod *corev1.Pod) { pod.Annotations[v1beta1.AnnotationMatchedWorkloadSpread] = "{" }),
+				false,
+			)
 		}, nil},
 	}
 	for _, tt := range tests {
@@ -145,7 +153,8 @@ func TestPlacements(t *testing.T) {
 	}
 }
 
-// TestBookProperty plays random admissions and events, and compares the placements with a count of everything that exists.
+// TestBookProperty plays random admissions and events, and compares the placements with a count of everything that
+// exists.
 func TestPlacementsProperty(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 0))

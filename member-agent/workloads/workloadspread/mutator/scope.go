@@ -65,8 +65,8 @@ func ownsSpreadPods(owner *metav1.OwnerReference) bool {
 	return err == nil && owner.Kind != kindDeployment && spreadAtAdmission(version.Group, owner.Kind)
 }
 
-// deploymentOf returns the name of the Deployment that made the ReplicaSet, by the rule of its controller: the name of the
-// ReplicaSet is that of the Deployment, a hyphen and the hash that its pods carry as a label. "" if it is not so.
+// deploymentOf returns the name of the Deployment that made the ReplicaSet, by the rule of its controller: the name of
+// the ReplicaSet is that of the Deployment, a hyphen and the hash that its pods carry as a label. "" if it is not so.
 func deploymentOf(replicaSet string, podLabels map[string]string) string {
 	hash := podLabels[labelTemplateHash]
 	name, ok := strings.CutSuffix(replicaSet, "-"+hash)
@@ -76,8 +76,8 @@ func deploymentOf(replicaSet string, podLabels map[string]string) string {
 	return name
 }
 
-// maxNamespaces bounds the names in the scope: 10 000 names of 63 characters are half of what etcd stores as one object. The pods of
-// WorkloadSpreads in further namespaces start unspread.
+// maxNamespaces bounds the names in the scope: 10 000 names of 63 characters are half of what etcd stores as one
+// object. The pods of WorkloadSpreads in further namespaces start unspread.
 const maxNamespaces = 10_000
 
 // scope returns which pods the API server sends: those of targets.
@@ -121,7 +121,8 @@ func (m *mutator) targets(ctx context.Context) ([]target, error) {
 	return out, nil
 }
 
-// scopeOf returns the scope of the targets, of which there is at least one. left is how many targets are in too many namespaces.
+// scopeOf returns the scope of the targets, of which there is at least one. left is how many targets are in too many
+// namespaces.
 func scopeOf(targets []target) (s admission.Scope, left int) {
 	namespaces := map[string]bool{}
 	for _, t := range targets {
@@ -140,8 +141,8 @@ func scopeOf(targets []target) (s admission.Scope, left int) {
 	}, left
 }
 
-// conditions returns the CEL expression that is true for the pods of the targets and no others, and the one that is true for all
-// pods whose controller is of one of the targets' kinds.
+// conditions returns the CEL expression that is true for the pods of the targets and no others, and the one that is
+// true for all pods whose controller is of one of the targets' kinds.
 func conditions(targets []target) (narrow, wide string) {
 	names := map[string][]string{}
 	for _, t := range targets {
@@ -159,13 +160,17 @@ func ownerCondition(names map[string][]string, within func(subject string, names
 	const (
 		name   = "request.namespace + '/' + o.name"
 		hash   = "object.metadata.labels['" + labelTemplateHash + "']"
-		hashed = "has(object.metadata.labels) && '" + labelTemplateHash + "' in object.metadata.labels && o.name.endsWith('-' + " + hash + ")"
+		hashed = "has(object.metadata.labels) && '" + labelTemplateHash + "' in object.metadata.labels && " +
+			"o.name.endsWith('-' + " + hash + ")"
 		// The name of the ReplicaSet without hyphen and hash.
 		deployment = "request.namespace + '/' + o.name.substring(0, size(o.name) - size(" + hash + ") - 1)"
 	)
 	var owners []string
 	owner := func(group, kind, condition string) {
-		owners = append(owners, fmt.Sprintf("o.apiVersion.startsWith('%s/') && o.kind == '%s' && (%s)", group, kind, condition))
+		owners = append(
+			owners,
+			fmt.Sprintf("o.apiVersion.startsWith('%s/') && o.kind == '%s' && (%s)", group, kind, condition),
+		)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(names)) {
 		switch kind {
@@ -177,6 +182,10 @@ func ownerCondition(names map[string][]string, within func(subject string, names
 			owner(groupBatch, kind, within(name, names[kind]))
 		}
 	}
-	return "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller && (" +
-		strings.Join(owners, " || ") + "))"
+	return "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, " +
+		"has(o.controller) && o.controller && (" +
+		strings.Join(
+			owners,
+			" || ",
+		) + "))"
 }

@@ -51,7 +51,8 @@ func TestTargetOf(t *testing.T) {
 
 func TestDeploymentOf(t *testing.T) {
 	for _, tt := range []struct{ set, hash, want string }{
-		{"web-abc", "abc", "web"}, {"web-eu-abc", "abc", "web-eu"}, {"web-abc", "xyz", ""}, {"web-abc", "", ""}, {"abc", "abc", ""}, {"web-", "", ""},
+		{"web-abc", "abc", "web"}, {"web-eu-abc", "abc", "web-eu"}, {"web-abc", "xyz", ""}, {"web-abc", "", ""},
+		{"abc", "abc", ""}, {"web-", "", ""},
 	} {
 		if got := deploymentOf(tt.set, map[string]string{labelTemplateHash: tt.hash}); got != tt.want {
 			t.Errorf("%s with %q: %q", tt.set, tt.hash, got)
@@ -63,7 +64,16 @@ func TestDeploymentOf(t *testing.T) {
 func manyTargets(n, namespaces int, kind string) []target {
 	var out []target
 	for i := range n {
-		out = append(out, target{kind, types.NamespacedName{Namespace: fmt.Sprintf("team-%05d", i%namespaces), Name: fmt.Sprintf("workload-of-usual-length-%05d", i)}})
+		out = append(
+			out,
+			target{
+				kind,
+				types.NamespacedName{
+					Namespace: fmt.Sprintf("team-%05d", i%namespaces),
+					Name:      fmt.Sprintf("workload-of-usual-length-%05d", i),
+				},
+			},
+		)
 	}
 	return out
 }
@@ -71,7 +81,10 @@ func manyTargets(n, namespaces int, kind string) []target {
 func TestScopeOf(t *testing.T) {
 	t.Run("one target twice and another", func(t *testing.T) {
 		targets := []target{
-			{kindJob, types.NamespacedName{Namespace: "b", Name: "j"}}, {kindDeployment, types.NamespacedName{Namespace: "a", Name: "d"}},
+			{
+				kindJob,
+				types.NamespacedName{Namespace: "b", Name: "j"},
+			}, {kindDeployment, types.NamespacedName{Namespace: "a", Name: "d"}},
 			{kindJob, types.NamespacedName{Namespace: "b", Name: "j"}},
 		}
 		scope, left := scopeOf(targets)
@@ -88,7 +101,8 @@ func TestScopeOf(t *testing.T) {
 	})
 	t.Run("more targets than a condition names", func(t *testing.T) {
 		scope, left := scopeOf(manyTargets(5000, 10, kindDeployment))
-		if left != 0 || len(scope.Condition) < admission.MaxConditions || len(scope.Wide) > 1000 || len(scope.Namespaces) != 10 {
+		if left != 0 || len(scope.Condition) < admission.MaxConditions || len(scope.Wide) > 1000 ||
+			len(scope.Namespaces) != 10 {
 			t.Errorf("left out %d, %d characters, else %s", left, len(scope.Condition), scope.Wide)
 		}
 	})

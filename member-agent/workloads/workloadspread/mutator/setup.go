@@ -20,12 +20,13 @@ type Options struct {
 	Clock clock.PassiveClock
 	// Federated reports whether a hub owns the workloads of a namespace; nothing is spread there. Nil: nowhere.
 	Federated func(ctx context.Context, namespace string) (bool, error)
-	// Timeout is admission.Options.Timeout; 0 is admission.DefaultTimeout. A pod waits for the cache for at most half of it.
+	// Timeout is admission.Options.Timeout; 0 is admission.DefaultTimeout. A pod waits for the cache for at most half of
+	// it.
 	Timeout time.Duration
 }
 
-// New returns the mutator, and has the manager fill the caches that it reads, on every replica. The manager's scheme must know
-// apps.kruise.io/v1beta1 and Kubernetes' own types.
+// New returns the mutator, and has the manager fill the caches that it reads, on every replica. The manager's scheme
+// must know apps.kruise.io/v1beta1 and Kubernetes' own types.
 func New(ctx context.Context, mgr ctrl.Manager, options Options) (admission.Mutator, error) {
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
@@ -49,12 +50,18 @@ func New(ctx context.Context, mgr ctrl.Manager, options Options) (admission.Muta
 	}
 	m := &mutator{
 		reader: mgr.GetClient(), workloads: workloads{mgr.GetClient()}, placements: known.placements, synced: known.synced,
-		federated: options.Federated, clock: options.Clock, admissions: admissions, log: mgr.GetLogger().WithName("pod-admission"),
+		federated: options.Federated, clock: options.Clock, admissions: admissions,
+		log:      mgr.GetLogger().WithName("pod-admission"),
 		patience: options.Timeout / 2, // the other half is for the network
 	}
 	watches := []admission.Watch{{Object: &v1beta1.WorkloadSpread{}, Events: predicate.GenerationChangedPredicate{}}}
 	if options.Federated != nil {
 		watches = append(watches, admission.Watch{Object: namespaceMetadata(), Events: predicate.LabelChangedPredicate{}})
 	}
-	return admission.Mutator{Name: v1beta1.WorkloadSpreadKind.Kind, Scope: m.scope, Watches: watches, Mutate: m.mutate}, nil
+	return admission.Mutator{
+		Name:    v1beta1.WorkloadSpreadKind.Kind,
+		Scope:   m.scope,
+		Watches: watches,
+		Mutate:  m.mutate,
+	}, nil
 }

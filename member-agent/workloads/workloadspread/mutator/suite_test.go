@@ -48,8 +48,8 @@ import (
 // limit is how long anything may take on a busy machine.
 const limit = 120 * time.Second
 
-// timeout is how long the API server waits for an answer here. It is long, so that a process that stands still for seconds changes
-// no spread; the agent's own is admission.DefaultTimeout.
+// timeout is how long the API server waits for an answer here. It is long, so that a process that stands still for
+// seconds changes no spread; the agent's own is admission.DefaultTimeout.
 const timeout = 8 * time.Second
 
 // world is one cluster, and in front of it a server that may have several replicas behind it.
@@ -110,11 +110,18 @@ func (w *world) startReplica(leader bool) {
 	replica := &replica{server: w.server, leader: leader}
 	if err == nil {
 		var spreads admission.Mutator
-		spreads, err = New(ctx, mgr, Options{Timeout: timeout, Federated: func(_ context.Context, namespace string) (bool, error) {
-			return namespace == "federated", nil
-		}})
+		spreads, err = New(
+			ctx,
+			mgr,
+			Options{Timeout: timeout, Federated: func(_ context.Context, namespace string) (bool, error) {
+				return namespace == "federated", nil
+			}},
+		)
 		if err == nil {
-			err = admission.Setup(mgr, admission.Options{Server: replica, Timeout: timeout, Mutators: []admission.Mutator{spreads}})
+			err = admission.Setup(
+				mgr,
+				admission.Options{Server: replica, Timeout: timeout, Mutators: []admission.Mutator{spreads}},
+			)
 		}
 	}
 	if err != nil {
@@ -184,8 +191,8 @@ func newServer(t testing.TB) *server {
 	return s
 }
 
-// listenAnywhere takes a port below those that systems give to connections, and below those of fleets: nothing takes it while the
-// server is down.
+// listenAnywhere takes a port below those that systems give to connections, and below those of fleets: nothing takes it
+// while the server is down.
 func listenAnywhere() (listener net.Listener, err error) {
 	const lowest, span, attempts = 5000, 7000, 100
 	for range attempts {
@@ -360,8 +367,13 @@ func podOf(t target, app string) *corev1.Pod {
 		owner.APIVersion = "batch/v1"
 	}
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, GenerateName: t.Name + "-", Labels: podLabels, OwnerReferences: []metav1.OwnerReference{owner}},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "web:1"}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:       t.Namespace,
+			GenerateName:    t.Name + "-",
+			Labels:          podLabels,
+			OwnerReferences: []metav1.OwnerReference{owner},
+		},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "web:1"}}},
 	}
 }
 
@@ -375,8 +387,8 @@ func (w *world) pods(app string) []corev1.Pod {
 	})
 }
 
-// spreadOver says in words how many pods have which subset: "a=3 b=7", "none" for those in none. It fails where a pod runs
-// outside of its subset.
+// spreadOver says in words how many pods have which subset: "a=3 b=7", "none" for those in none. It fails where a pod
+// runs outside of its subset.
 func (w *world) spreadOver(pods []corev1.Pod) string {
 	w.Helper()
 	counts := map[string]int{}
@@ -428,7 +440,8 @@ func newDeployment(name string, replicas int32) *appsv1.Deployment {
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
 		Spec: appsv1.DeploymentSpec{
-			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}, Template: template(name),
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
+			Template: template(name),
 		},
 	}
 }
