@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -66,15 +67,21 @@ func (r *Request) patch() ([]byte, error) {
 type chain struct {
 	mutators []Mutator
 	log      logr.Logger
+	patience time.Duration
 }
 
-// NewHandler returns the endpoint that has the mutators change new pods, in this order.
-func NewHandler(log logr.Logger, mutators ...Mutator) http.Handler { return &chain{mutators, log} }
+// NewHandler returns the endpoint that has the mutators change new pods, in this order. patience is how long all of
+// them together may wait for their caches: the context of a request ends after it.
+func NewHandler(log logr.Logger, patience time.Duration, mutators ...Mutator) http.Handler {
+	return &chain{mutators, log, patience}
+}
 
 // ServeHTTP answers one AdmissionReview. What it cannot answer is a failed call, for which the API server follows the
 // failure policy of the entry. A panic ends the connection, which is the same.
 func (c *chain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	answer, err := c.answer(r.Context(), http.MaxBytesReader(w, r.Body, maxReview))
+	ctx, cancel := context.WithTimeout(r.Context(), c.patience)
+	defer cancel()
+	answer, err := c.answer(ctx, http.MaxBytesReader(w, r.Body, maxReview))
 	if err != nil {
 		c.log.Error(err, "did not answer about a pod; the failure policy of the webhook applies")
 		http.Error(w, err.Error(), http.StatusInternalServerError)

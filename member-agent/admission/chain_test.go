@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -43,7 +44,7 @@ func post(t *testing.T, body []byte, mutators ...Mutator) *httptest.ResponseReco
 	t.Helper()
 	answer := httptest.NewRecorder()
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, Path, bytes.NewReader(body))
-	NewHandler(logr.Discard(), mutators...).ServeHTTP(answer, request)
+	NewHandler(logr.Discard(), time.Minute, mutators...).ServeHTTP(answer, request)
 	return answer
 }
 
@@ -127,6 +128,22 @@ func TestChain(t *testing.T) {
 		if response.Allowed || response.Patch != nil || response.Result.Message != "Sidecar: boom" ||
 			response.Result.Code != http.StatusForbidden {
 			t.Errorf("%+v", response)
+		}
+	})
+	t.Run("waits for caches are bounded", func(t *testing.T) {
+		waiting := Mutator{Name: "waiting", Mutate: func(ctx context.Context, _ *Request) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}}
+		body, err := json.Marshal(&admissionv1.AdmissionReview{Request: creation(`{}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer := httptest.NewRecorder()
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, Path, bytes.NewReader(body))
+		NewHandler(logr.Discard(), time.Millisecond, waiting).ServeHTTP(answer, request)
+		if !strings.Contains(answer.Body.String(), "waiting: context deadline exceeded") {
+			t.Errorf("answered %s", answer.Body)
 		}
 	})
 	t.Run("a pod that cannot be decoded is an error of those that read it", func(t *testing.T) {

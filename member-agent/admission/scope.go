@@ -18,8 +18,8 @@ type Mutator struct {
 	// Watches are the objects on which Scope depends.
 	Watches []Watch
 	// Mutate changes the pod where an object selects it. It finds that out itself: the pod may have been sent for the sake
-	// of another mutator. An error refuses the pod and is shown to its creator, so it is only for objects whose user chose
-	// Fail. A panic is a failed call.
+	// of another mutator. It may wait for a cache until the context ends. An error refuses the pod and is shown to its
+	// creator, so it is only for objects whose user chose Fail. A panic is a failed call.
 	Mutate func(context.Context, *Request) error
 }
 

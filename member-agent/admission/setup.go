@@ -57,7 +57,8 @@ func Setup(mgr ctrl.Manager, options Options) error {
 	})
 	b := ctrl.NewControllerManagedBy(mgr).Named("pod-admission")
 	if options.Server != nil {
-		options.Server.Register(Path, NewHandler(mgr.GetLogger().WithName("pod-admission"), options.Mutators...))
+		patience := options.Timeout / 2 // the other half is for the network
+		options.Server.Register(Path, NewHandler(mgr.GetLogger().WithName("pod-admission"), patience, options.Mutators...))
 		// One event that waits is enough: more of them ask for the same.
 		changed := make(chan event.GenericEvent, 1)
 		options.Server.OnChange(func() {

@@ -186,7 +186,7 @@ func (w *world) start(t *testing.T) {
 		// A machine that stands still for a while is not under test: pods that nobody answered for start unspread.
 		const timeout = 20 * time.Second
 		var spreads admission.Mutator
-		if spreads, err = mutator.New(ctx, mgr, mutator.Options{Federated: federated, Timeout: timeout}); err == nil {
+		if spreads, err = mutator.New(ctx, mgr, mutator.Options{Federated: federated}); err == nil {
 			err = admission.Setup(mgr, admission.Options{
 				Server: w.hook, Timeout: timeout, Mutators: []admission.Mutator{spreads},
 			})

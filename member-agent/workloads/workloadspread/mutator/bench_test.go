@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -121,7 +122,7 @@ func BenchmarkHandler(b *testing.B) {
 				reader: reader, workloads: workloads{reader}, placements: newPlacements(), synced: func() bool { return true },
 				clock: clock.RealClock{}, admissions: admissions, log: logr.Discard(),
 			}
-			server := admission.NewHandler(logr.Discard(), admission.Mutator{Name: "test", Mutate: m.mutate})
+			server := admission.NewHandler(logr.Discard(), time.Second, admission.Mutator{Name: "test", Mutate: m.mutate})
 			var bodies [][]byte
 			for i := range 1000 {
 				bodies = append(bodies, reviewOf(b, usualPod(tt.owner), types.UID(fmt.Sprint("uid-", i))))

@@ -12,8 +12,8 @@
 //	scope.go       whose pods the API server sends: those of targets of WorkloadSpreads
 //	mutator.go     which WorkloadSpread applies (of two the oldest), and the subset, as package kernel/spread stamps it
 //	origin.go      pod → ReplicaSet → Deployment, from the cache. A ReplicaSet that the cache does not have yet is
-//	               known by its name: the Deployment's, a hyphen, and the label pod-template-hash. The API server does not
-//	               send pods of a ReplicaSet with another name, which a Deployment has adopted: they start unspread.
+//	               known by its name: the Deployment's, a hyphen, and the label pod-template-hash. The API server does
+//	               not send pods of a ReplicaSet with another name, which a Deployment has adopted: they start unspread.
 //	placements.go  how many pods each subset has: those that the cache shows, and those admitted here that it does not
 //	               show yet
 //	caches.go      what this replica watches, and whether it has listed it

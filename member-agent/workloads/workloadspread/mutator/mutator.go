@@ -35,8 +35,6 @@ type mutator struct {
 	clock      clock.PassiveClock
 	admissions *prometheus.CounterVec
 	log        logr.Logger
-	// patience is how long a pod waits for the cache to show its workload as the workload's controller saw it.
-	patience time.Duration
 }
 
 // mutate gives the pod a subset where a WorkloadSpread applies to it. Whatever goes wrong, the pod starts as it is: a
@@ -155,7 +153,8 @@ func (m *mutator) place(ctx context.Context, request *admission.Request, r *podR
 
 // subset decides in which subset the pod starts, and reserves a place in it. The cache may be behind the controller
 // that creates the pod: the workload has just been created or scaled out, or a pod that this one replaces has just been
-// deleted. Where that shows, it waits for the cache; a cache that does not catch up in time decides as it is.
+// deleted. Where that shows, it waits for the cache until ctx ends; a cache that has not caught up by then decides as
+// it is.
 func (m *mutator) subset(
 	ctx context.Context, r *podRequest, id string, dry bool,
 ) (subset string, result outcome, err error) {
@@ -165,7 +164,7 @@ func (m *mutator) subset(
 		subset, result, behind, err = m.decide(ctx, r, id, dry, last)
 		return !behind
 	}
-	waited := wait.PollUntilContextTimeout(ctx, interval, m.patience, true, func(context.Context) (bool, error) {
+	waited := wait.PollUntilContextCancel(ctx, interval, true, func(context.Context) (bool, error) {
 		return decide(false), nil
 	})
 	if waited != nil {

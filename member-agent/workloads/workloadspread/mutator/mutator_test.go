@@ -37,9 +37,10 @@ import (
 type bench struct {
 	*testing.T
 	*mutator
-	handler http.Handler
-	clock   *clocktesting.FakePassiveClock
-	asked   int
+	// patience is how long the handler lets the mutator wait.
+	patience time.Duration
+	clock    *clocktesting.FakePassiveClock
+	asked    int
 	// looked is called before the mutator reads a Deployment.
 	looked func()
 	// objects is what the mutator reads.
@@ -95,7 +96,6 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		reader: reader, workloads: workloads{reader}, placements: newPlacements(), synced: func() bool { return true },
 		clock: b.clock, admissions: admissions, log: logr.Discard(),
 	}
-	b.handler = admission.NewHandler(logr.Discard(), admission.Mutator{Name: "test", Mutate: b.mutate})
 	return b
 }
 
@@ -136,7 +136,8 @@ func (b *bench) review(request *admissionv1.AdmissionRequest) *admissionv1.Admis
 		b.Fatal(err)
 	}
 	answer := httptest.NewRecorder()
-	b.handler.ServeHTTP(
+	handler := admission.NewHandler(logr.Discard(), b.patience, admission.Mutator{Name: "test", Mutate: b.mutate})
+	handler.ServeHTTP(
 		answer,
 		httptest.NewRequestWithContext(b.Context(), http.MethodPost, admission.Path, bytes.NewReader(body)),
 	)

@@ -3,7 +3,6 @@ package mutator
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -20,9 +19,6 @@ type Options struct {
 	Clock clock.PassiveClock
 	// Federated reports whether a hub owns the workloads of a namespace; nothing is spread there. Nil: nowhere.
 	Federated func(ctx context.Context, namespace string) (bool, error)
-	// Timeout is admission.Options.Timeout; 0 is admission.DefaultTimeout. A pod waits for the cache for at most half of
-	// it.
-	Timeout time.Duration
 }
 
 // New returns the mutator, and has the manager fill the caches that it reads, on every replica. The manager's scheme
@@ -30,9 +26,6 @@ type Options struct {
 func New(ctx context.Context, mgr ctrl.Manager, options Options) (admission.Mutator, error) {
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
-	}
-	if options.Timeout == 0 {
-		options.Timeout = admission.DefaultTimeout
 	}
 	admissions, err := newAdmissions(metrics.Registry)
 	if err != nil {
@@ -51,8 +44,7 @@ func New(ctx context.Context, mgr ctrl.Manager, options Options) (admission.Muta
 	m := &mutator{
 		reader: mgr.GetClient(), workloads: workloads{mgr.GetClient()}, placements: known.placements, synced: known.synced,
 		federated: options.Federated, clock: options.Clock, admissions: admissions,
-		log:      mgr.GetLogger().WithName("pod-admission"),
-		patience: options.Timeout / 2, // the other half is for the network
+		log: mgr.GetLogger().WithName("pod-admission"),
 	}
 	watches := []admission.Watch{{Object: &v1beta1.WorkloadSpread{}, Events: predicate.GenerationChangedPredicate{}}}
 	if options.Federated != nil {

@@ -113,7 +113,7 @@ func (w *world) startReplica(leader bool) {
 		spreads, err = New(
 			ctx,
 			mgr,
-			Options{Timeout: timeout, Federated: func(_ context.Context, namespace string) (bool, error) {
+			Options{Federated: func(_ context.Context, namespace string) (bool, error) {
 				return namespace == "federated", nil
 			}},
 		)
