@@ -42,6 +42,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/uniteddeployment"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/workloadspread"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/workloadspread/mutator"
 )
 
 // CacheSyncTimeout is for the manager's controllers: how long one waits for what it watches. A member whose
@@ -102,8 +103,8 @@ func AddToScheme(scheme *runtime.Scheme) error {
 // but managedFields, which are a third of many objects. Of all webhook configurations it watches our own.
 func CacheOptions() cache.Options {
 	return cache.Options{DefaultTransform: podset.Slim, ByObject: map[client.Object]cache.ByObject{
-		&appsv1.ReplicaSet{}: {Transform: admission.Slim},
-		&batchv1.Job{}:       {Transform: admission.Slim},
+		&appsv1.ReplicaSet{}: {Transform: mutator.Slim},
+		&batchv1.Job{}:       {Transform: mutator.Slim},
 		&admissionregistrationv1.MutatingWebhookConfiguration{}: {
 			Field: fields.OneTermEqualSelector(metav1.ObjectNameField, admission.ConfigurationName), Transform: cache.TransformStripManagedFields(),
 		},
@@ -154,8 +155,25 @@ func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options, lent
 			Foreign: lent.foreignUnitedDeployment, Ordered: lent.ordered(apps.UnitedDeploymentKind),
 		}),
 		workloadspread.Setup(ctx, mgr, workloadspread.Options{Workers: options.Workers, Clock: clk, Federated: hubs}),
-		admission.Setup(ctx, mgr, admission.Options{Server: options.Webhooks, Clock: clk, Federated: hubs}),
+		setupAdmission(ctx, mgr, options, hubs),
 	)
+}
+
+// setupAdmission adds the admission of pods. This is the one list of those that change new pods, in this order.
+func setupAdmission(
+	ctx context.Context, mgr ctrl.Manager, options Options, hubs func(ctx context.Context, namespace string) (bool, error),
+) error {
+	var mutators []admission.Mutator
+	if options.Webhooks != nil {
+		spreads, err := mutator.New(ctx, mgr, mutator.Options{Clock: options.MemberClock, Federated: hubs})
+		if err != nil {
+			return err
+		}
+		mutators = append(mutators, spreads)
+	}
+	return admission.Setup(mgr, admission.Options{
+		Server: options.Webhooks, Mutators: mutators, Clock: options.MemberClock,
+	})
 }
 
 // setupHub adds stages 4 and 6 and the link that they use.

@@ -45,7 +45,7 @@ func described(c prometheus.Collector) map[string]bool {
 // ownMetrics are the names of our programs' own metrics.
 func ownMetrics(t *testing.T) map[string]bool {
 	t.Helper()
-	names := map[string]bool{"flotilla_pod_admissions_total": true} // member-agent/admission has a test for it
+	names := map[string]bool{"flotilla_pod_admissions_total": true} // member-agent/workloads/workloadspread/mutator has a test for it
 	for _, c := range []prometheus.Collector{
 		hubmeter.New(nil, nil, clock.RealClock{}).Collector(t.Context()),
 		agentmeter.New(nil, agentmeter.Sources{}).Collector(t.Context()),

@@ -1,42 +1,33 @@
-// Package admission gives pods of Deployments, ReplicaSets, StatefulSets and Jobs the subset of their WorkloadSpread when they are
-// created. Those workloads are run by Kubernetes' own controllers, which know nothing of subsets, so the API server has to ask.
-// A CloneSet needs none of this: its controller stamps the subset itself.
+// Package admission is the chain through which new pods of a member pass. It knows no kind: each kind hands in a
+// Mutator, and member-agent/setup.go lists them in the order in which they change a pod.
 //
-// Rule: no pod is refused for the sake of its subset, and none that no WorkloadSpread is for waits. The API server asks about
-// pods of targeted workloads only, and not at all where there are none (configuration.go, conditions.go). Whoever answers admits
-// every pod; in any doubt the pod starts as it is, which the metric flotilla_pod_admissions_total and a line in the log tell.
-// While nobody answers, pods of targets start unspread, after two seconds at most. The controller of WorkloadSpreads puts right
-// later what was not spread: it gives such pods a subset by their nodes, and by the deletion cost the workload removes the ones
-// too many first.
+//	chain.go          the endpoint, on every replica: one decode of the pod, the mutators in order, one JSON patch
+//	scope.go          which pods a mutator is asked about, and what happens to them while nobody answers
+//	entries.go        pure: scopes → entries, that is which pods the API server sends, each of them once
+//	configuration.go  entries → the webhooks of the one MutatingWebhookConfiguration, which reconcile.go keeps
 //
-// # How a pod gets its subset
+// # Rules
 //
-//	handler.go   which WorkloadSpread holds (of two the oldest), and its answer; every replica of the agent answers
-//	workload.go  pod → ReplicaSet → Deployment, from the cache. A ReplicaSet that the cache does not have yet is known by its
-//	             name: the Deployment's, a hyphen, and the label pod-template-hash. One that is called otherwise, because a
-//	             Deployment has adopted it, is not asked about: its pods start unspread.
-//	book.go      how many pods each subset has: those that the cache shows, and those admitted here that it does not show yet
-//	patch.go     the answer: what package kernel/spread stamps, and nothing else
+// A pod that no object of ours selects is neither delayed nor refused: the API server evaluates the conditions itself
+// and does not send such a pod. Conditions never fail, so that no failure policy applies to a pod of others. Where
+// there is nothing to select, there is no configuration.
 //
-// Not spread at admission, but put right later: pods of a WorkloadSpread with percentages and targetFilter.replicasPathList.
+// While nobody answers, the API server follows the failure policy of the entry: selected pods start unchanged after
+// Timeout (Ignore), or are refused (Fail). A request that the chain cannot answer is a failed call, so the same policy
+// applies to it.
 //
-// The handler reads caches and memory; it makes no request. Where its cache is seen to be behind it waits, a second at most: for a
-// workload that the cache does not have yet, and on which the subset depends; and for one that has all its pods already in the
-// cache, for then it was scaled out, or the pod that this one replaces has gone, and the cache does not show it yet. Nothing is written to the status of the WorkloadSpread, so that admission is no
-// second writer of it, and a hundred pods at once are no hundred conflicts.
+// Mutators read caches and memory; they make no request. A wait for a cache is shorter than the Timeout.
 //
-// # How far it can be wrong
+// # Entries
 //
-// A replica knows the pods that it admitted itself, and those that its cache shows. With several replicas each may fill the same
-// place once: a subset is exceeded by at most the pods of that version that the other replicas admitted and this one's cache did
-// not show yet, never more than (replicas of the agent - 1) times the cap. A Deployment of 60 that two replicas admit in turns,
-// all at once, exceeds a cap of 10 by about 3. With one replica it is
-// never exceeded, except when the agent starts anew with pods on their way. A pod that is refused after its admission, by a quota
-// for example, keeps its place for 30 seconds.
+// An API server evaluates matchConditions over the pod and the request. They do not see the labels of the namespace,
+// which only the namespaceSelector of a webhook selects. So there is one entry per failure policy and distinct
+// namespaceSelector. Its condition is that any of its scopes selects the pod, and that no earlier entry takes it.
 //
-// # Example
+// Example: a scope under Fail selects pods with tier=web in namespaces with env=prod, another one under Ignore selects
+// pods with app=db in all namespaces.
 //
-// A Deployment "web" of 10 has the WorkloadSpread {a: 30 %, b: 70 %}: caps 3 and 7. Its ReplicaSet creates ten pods at once. The first
-// three admissions find 0, 1 and 2 pods on the page of that ReplicaSet and get a; the others get b. A new version has a
-// ReplicaSet of its own, so its page is empty and it is spread 3 and 7 again, while the old pods go.
+//	Fail    env in (prod)     tier=web
+//	Ignore  env in (prod)     app=db, and not tier=web
+//	Ignore  env notin (prod)  app=db
 package admission

@@ -39,6 +39,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/admission"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/workloadspread/mutator"
 )
 
 // patience is how long anything may take on a busy machine.
@@ -183,7 +184,13 @@ func (w *world) start(t *testing.T) {
 	}
 	if err == nil && w.hook != nil {
 		// A machine that stands still for a while is not under test: pods that nobody answered for start unspread.
-		err = admission.Setup(ctx, mgr, admission.Options{Server: w.hook, Federated: federated, Timeout: 20 * time.Second})
+		const timeout = 20 * time.Second
+		var spreads admission.Mutator
+		if spreads, err = mutator.New(ctx, mgr, mutator.Options{Federated: federated}); err == nil {
+			err = admission.Setup(mgr, admission.Options{
+				Server: w.hook, Timeout: timeout, Mutators: []admission.Mutator{spreads},
+			})
+		}
 	}
 	if err != nil {
 		cancel()

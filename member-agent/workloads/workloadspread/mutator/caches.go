@@ -1,4 +1,4 @@
-package admission
+package mutator
 
 import (
 	"context"
@@ -23,31 +23,30 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
-// sight is what this replica sees of the cluster: the watches that the handler reads from, and the book that follows the pods.
-type sight struct {
-	cache cache.Cache
-	book  *book
-	waits []toolscache.InformerSynced
+// caches are what this replica knows of the cluster: the watches that the mutator reads from, and the placements of
+// pods.
+type caches struct {
+	cache      cache.Cache
+	placements *placements
+	waits      []toolscache.InformerSynced
 	// spreads is set when WorkloadSpreads have been listed, unknown while the cluster has no such kind.
 	spreads, unknown atomic.Bool
 	clock            clock.PassiveClock
 	begun            time.Time
 }
 
-// startTime is how long a new replica may keep itself out of the Service. One that cannot list everything, because it is not
-// allowed to, is to serve all else.
+// startTime is how long a new replica may keep itself out of the Service. One that may not list everything serves all
+// else.
 const startTime = 30 * time.Second
 
-var _ manager.LeaderElectionRunnable = &sight{}
+var _ manager.LeaderElectionRunnable = &caches{}
 
-// look starts the watches with the manager's cache.
-func look(ctx context.Context, c cache.Cache, namespaces bool, clk clock.PassiveClock) (*sight, error) {
-	s := &sight{cache: c, book: newBook(), clock: clk, begun: clk.Now()}
+// newCaches adds the watches to the manager's cache.
+func newCaches(ctx context.Context, c cache.Cache, namespaces bool, clk clock.PassiveClock) (*caches, error) {
+	s := &caches{cache: c, placements: newPlacements(), clock: clk, begun: clk.Now()}
 	objects := []client.Object{&appsv1.Deployment{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{}, &batchv1.Job{}}
 	if namespaces {
-		namespace := &metav1.PartialObjectMetadata{}
-		namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-		objects = append(objects, namespace)
+		objects = append(objects, namespaceMetadata())
 	}
 	for _, object := range objects {
 		informer, err := c.GetInformer(ctx, object, cache.BlockUntilSynced(false))
@@ -60,7 +59,7 @@ func look(ctx context.Context, c cache.Cache, namespaces bool, clk clock.Passive
 	if err != nil {
 		return nil, fmt.Errorf("watch pods: %w", err)
 	}
-	counted, err := pods.AddEventHandler(s.book)
+	counted, err := pods.AddEventHandler(s.placements)
 	if err != nil {
 		return nil, fmt.Errorf("watch pods: %w", err)
 	}
@@ -69,27 +68,34 @@ func look(ctx context.Context, c cache.Cache, namespaces bool, clk clock.Passive
 }
 
 // NeedLeaderElection is false: every replica serves.
-func (s *sight) NeedLeaderElection() bool { return false }
+func (c *caches) NeedLeaderElection() bool { return false }
 
 // Start watches WorkloadSpreads, once their CustomResourceDefinition is there, which may come later than the agent.
-func (s *sight) Start(ctx context.Context) error {
+func (c *caches) Start(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-		_, err := s.cache.GetInformer(ctx, &v1beta1.WorkloadSpread{}) // waits for the first list
-		s.unknown.Store(meta.IsNoMatchError(err))
+		_, err := c.cache.GetInformer(ctx, &v1beta1.WorkloadSpread{}) // waits for the first list
+		c.unknown.Store(meta.IsNoMatchError(err))
 		return err == nil, nil
 	})
 	if err == nil {
-		s.spreads.Store(true)
+		c.spreads.Store(true)
 	}
 	return nil
 }
 
-// synced tells whether everything has been listed. It does not wait.
-func (s *sight) synced() bool {
-	if !s.spreads.Load() {
+// namespaceMetadata is the object by which namespaces are watched.
+func namespaceMetadata() *metav1.PartialObjectMetadata {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return namespace
+}
+
+// synced reports whether everything has been listed. It does not wait.
+func (c *caches) synced() bool {
+	if !c.spreads.Load() {
 		return false
 	}
-	for _, ready := range s.waits {
+	for _, ready := range c.waits {
 		if !ready() {
 			return false
 		}
@@ -97,17 +103,17 @@ func (s *sight) synced() bool {
 	return true
 }
 
-// ready is nil when this replica may have its share of the questions. Until then another replica answers better: a pod that is
-// admitted by one that knows nothing starts unspread.
-func (s *sight) ready(*http.Request) error {
-	if s.synced() || s.unknown.Load() || s.clock.Since(s.begun) > startTime {
+// ready is nil when this replica may get its share of the requests. Until then another replica answers better: a pod
+// that a replica with empty caches admits starts unspread.
+func (c *caches) ready(*http.Request) error {
+	if c.synced() || c.unknown.Load() || c.clock.Since(c.begun) > startTime {
 		return nil
 	}
-	return errors.New("the admission of pods does not know the cluster yet")
+	return errors.New("the caches for the admission of pods are not filled yet")
 }
 
-// Slim is the cache's transform of ReplicaSets and Jobs, whose pod templates nobody here reads. It changes the object that it is
-// given; such objects must never be sent to the API server as a whole. It is for memberagent.CacheOptions.
+// Slim is the cache's transform of ReplicaSets and Jobs, whose pod templates nobody here reads. It changes the object
+// that it is given; such objects must never be sent to the API server as a whole. It is for memberagent.CacheOptions.
 func Slim(obj any) (any, error) {
 	switch w := obj.(type) {
 	case *appsv1.ReplicaSet:

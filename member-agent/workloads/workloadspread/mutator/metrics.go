@@ -1,4 +1,4 @@
-package admission
+package mutator
 
 import (
 	"errors"
@@ -21,8 +21,8 @@ const (
 	outcomeForeign outcome = "foreign"
 	// outcomeNotSynced: this replica has just started and does not know the cluster yet.
 	outcomeNotSynced outcome = "not-synced"
-	// outcomeUnknownTarget: the workload is not in the cache yet, and percentages need its replicas. Also where those are to be
-	// found by targetFilter.replicasPathList: the cache does not hold whole workloads.
+	// outcomeUnknownTarget: the workload is not in the cache yet, and percentages need its replicas. Also where those are
+	// to be found by targetFilter.replicasPathList: the cache does not hold whole workloads.
 	outcomeUnknownTarget outcome = "unknown-target"
 	// outcomeInvalid: the WorkloadSpread cannot be carried out.
 	outcomeInvalid outcome = "invalid-spread"
@@ -33,11 +33,13 @@ const (
 // outcomes are all of them, so that each is seen from the start, with a zero.
 func outcomes() []outcome {
 	return []outcome{
-		outcomeSpread, outcomeNoRoom, outcomeAssigned, outcomeForeign, outcomeNotSynced, outcomeUnknownTarget, outcomeInvalid, outcomeFailed,
+		outcomeSpread, outcomeNoRoom, outcomeAssigned, outcomeForeign,
+		outcomeNotSynced, outcomeUnknownTarget, outcomeInvalid, outcomeFailed,
 	}
 }
 
-// newAdmissions registers the counter of admissions by outcome. A second replica in the same process, in a test, shares it.
+// newAdmissions registers the counter of admissions by outcome. A second replica in the same process, in a test, shares
+// it.
 func newAdmissions(registry prometheus.Registerer) (*prometheus.CounterVec, error) {
 	counter := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "flotilla_pod_admissions_total",

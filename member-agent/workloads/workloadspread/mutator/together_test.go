@@ -1,4 +1,4 @@
-package admission
+package mutator
 
 import (
 	"context"
@@ -47,9 +47,9 @@ func (w *world) startController() {
 	})
 }
 
-// TestTogether does to a Deployment what users and failures do, in a random order, with the controller of WorkloadSpreads and two
-// replicas that admit pods. After each step all comes to rest: every pod is in the subset of its node, keeps it, and has the
-// deletion cost that the rule says.
+// TestTogether does to a Deployment what users and failures do, in a random order, with the controller of
+// WorkloadSpreads and two replicas that admit pods. After each step all comes to rest: every pod is in the subset of
+// its node, keeps it, and has the deletion cost that the rule says.
 func TestTogether(t *testing.T) {
 	w := newWorld(t)
 	w.startReplica(false)
@@ -143,7 +143,8 @@ func (w *world) live(seed uint64) {
 	}
 }
 
-// rest waits until all pods of the Deployment run the image, each in the subset of its node, with the costs of the rule.
+// rest waits until all pods of the Deployment run the image, each in the subset of its node, with the costs of the
+// rule.
 func (w *world) rest(name string, replicas int32, image string) {
 	w.Helper()
 	w.eventually(name+" comes to rest", func() string {

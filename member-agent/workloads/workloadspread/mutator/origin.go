@@ -1,4 +1,4 @@
-package admission
+package mutator
 
 import (
 	"context"
@@ -21,13 +21,15 @@ type workloads struct{ client.Reader }
 
 // origin is where a pod comes from.
 type origin struct {
-	// targets are the workloads that a WorkloadSpread for the pod may name: its controller, and the Deployment of a ReplicaSet.
+	// targets are the workloads that a WorkloadSpread for the pod may name: its controller, and the Deployment of a
+	// ReplicaSet.
 	targets []spread.Target
 	// selector is how the controller finds its pods; nil if the cache does not have the controller yet.
 	selector labels.Selector
 }
 
-// of returns where a pod with this controller comes from. A ReplicaSet that the cache does not have yet is known by its name.
+// of returns where a pod with this controller comes from. A ReplicaSet that the cache does not have yet is known by its
+// name.
 func (w workloads) of(ctx context.Context, pod *corev1.Pod, owner *metav1.OwnerReference) (origin, error) {
 	found := origin{targets: []spread.Target{{Group: groupApps, Kind: owner.Kind, Name: owner.Name}}}
 	if owner.Kind == kindJob {

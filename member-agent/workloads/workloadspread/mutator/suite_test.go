@@ -1,4 +1,4 @@
-package admission
+package mutator
 
 import (
 	"bytes"
@@ -41,14 +41,15 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/apis/crds"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
+	"github.com/flotilla-dev/flotilla/member-agent/admission"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 )
 
 // limit is how long anything may take on a busy machine.
 const limit = 120 * time.Second
 
-// timeout is how long the API server waits for an answer here. It is long, so that a process that stands still for seconds changes
-// no spread; the agent's own is DefaultTimeout.
+// timeout is how long the API server waits for an answer here. It is long, so that a process that stands still for
+// seconds changes no spread; the agent's own is admission.DefaultTimeout.
 const timeout = 8 * time.Second
 
 // world is one cluster, and in front of it a server that may have several replicas behind it.
@@ -108,12 +109,20 @@ func (w *world) startReplica(leader bool) {
 	})
 	replica := &replica{server: w.server, leader: leader}
 	if err == nil {
-		err = Setup(ctx, mgr, Options{
-			Server: replica, Timeout: timeout,
-			Federated: func(ctx context.Context, namespace string) (bool, error) {
+		var spreads admission.Mutator
+		spreads, err = New(
+			ctx,
+			mgr,
+			Options{Federated: func(_ context.Context, namespace string) (bool, error) {
 				return namespace == "federated", nil
-			},
-		})
+			}},
+		)
+		if err == nil {
+			err = admission.Setup(
+				mgr,
+				admission.Options{Server: replica, Timeout: timeout, Mutators: []admission.Mutator{spreads}},
+			)
+		}
 	}
 	if err != nil {
 		cancel()
@@ -139,7 +148,7 @@ type replica struct {
 }
 
 func (r *replica) Register(path string, handler http.Handler) {
-	if path != Path {
+	if path != admission.Path {
 		r.t.Errorf("registered %s", path)
 	}
 	r.mu.Lock()
@@ -182,8 +191,8 @@ func newServer(t testing.TB) *server {
 	return s
 }
 
-// listenAnywhere takes a port below those that systems give to connections, and below those of fleets: nothing takes it while the
-// server is down.
+// listenAnywhere takes a port below those that systems give to connections, and below those of fleets: nothing takes it
+// while the server is down.
 func listenAnywhere() (listener net.Listener, err error) {
 	const lowest, span, attempts = 5000, 7000, 100
 	for range attempts {
@@ -312,7 +321,7 @@ func (w *world) must(err error) {
 func (w *world) configuration() *admissionregistrationv1.MutatingWebhookConfiguration {
 	w.Helper()
 	c := &admissionregistrationv1.MutatingWebhookConfiguration{}
-	err := w.Get(w.Context(), client.ObjectKey{Name: ConfigurationName}, c)
+	err := w.Get(w.Context(), client.ObjectKey{Name: admission.ConfigurationName}, c)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -358,8 +367,13 @@ func podOf(t target, app string) *corev1.Pod {
 		owner.APIVersion = "batch/v1"
 	}
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, GenerateName: t.Name + "-", Labels: podLabels, OwnerReferences: []metav1.OwnerReference{owner}},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "web:1"}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:       t.Namespace,
+			GenerateName:    t.Name + "-",
+			Labels:          podLabels,
+			OwnerReferences: []metav1.OwnerReference{owner},
+		},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "web:1"}}},
 	}
 }
 
@@ -373,8 +387,8 @@ func (w *world) pods(app string) []corev1.Pod {
 	})
 }
 
-// spreadOver says in words how many pods have which subset: "a=3 b=7", "none" for those in none. It fails where a pod runs
-// outside of its subset.
+// spreadOver says in words how many pods have which subset: "a=3 b=7", "none" for those in none. It fails where a pod
+// runs outside of its subset.
 func (w *world) spreadOver(pods []corev1.Pod) string {
 	w.Helper()
 	counts := map[string]int{}
@@ -426,7 +440,8 @@ func newDeployment(name string, replicas int32) *appsv1.Deployment {
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
 		Spec: appsv1.DeploymentSpec{
-			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}, Template: template(name),
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
+			Template: template(name),
 		},
 	}
 }

@@ -1,0 +1,148 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// maxReview bounds the size of a request. An API server accepts objects of 3 MB; its request has the object once.
+const maxReview = 8 << 20
+
+// Request is the creation of a pod, on which the mutators work one after the other.
+type Request struct {
+	*admissionv1.AdmissionRequest
+	// sent is the pod as the API server sent it, pod is what the mutators made of it. They are one object until the first
+	// change.
+	sent, pod *corev1.Pod
+	err       error
+}
+
+// Pod returns the pod as the mutators before left it, with its namespace; only Change changes it.
+func (r *Request) Pod() (*corev1.Pod, error) {
+	if r.pod == nil && r.err == nil {
+		pod := &corev1.Pod{}
+		if err := json.Unmarshal(r.Object.Raw, pod); err != nil {
+			r.err = fmt.Errorf("decode the pod: %w", err)
+			return nil, r.err
+		}
+		pod.Namespace = r.Namespace
+		r.sent, r.pod = pod, pod
+	}
+	return r.pod, r.err
+}
+
+// Change applies f to the pod. After an error of f the pod is what it was.
+func (r *Request) Change(f func(*corev1.Pod) error) error {
+	pod, err := r.Pod()
+	if err != nil {
+		return err
+	}
+	changed := pod.DeepCopy()
+	if err := f(changed); err != nil {
+		return err
+	}
+	r.pod = changed
+	return nil
+}
+
+// patch returns the JSON patch with all changes; nil if there are none.
+func (r *Request) patch() ([]byte, error) {
+	if r.pod == r.sent {
+		return nil, nil
+	}
+	return patchOf(r.Object.Raw, r.sent, r.pod)
+}
+
+// chain answers the API server. It is safe for concurrent use if its mutators are.
+type chain struct {
+	mutators []Mutator
+	log      logr.Logger
+	patience time.Duration
+}
+
+// NewHandler returns the endpoint that has the mutators change new pods, in this order. patience is how long all of
+// them together may wait for their caches: the context of a request ends after it.
+func NewHandler(log logr.Logger, patience time.Duration, mutators ...Mutator) http.Handler {
+	return &chain{mutators, log, patience}
+}
+
+// ServeHTTP answers one AdmissionReview. What it cannot answer is a failed call, for which the API server follows the
+// failure policy of the entry. A panic ends the connection, which is the same.
+func (c *chain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), c.patience)
+	defer cancel()
+	answer, err := c.answer(ctx, http.MaxBytesReader(w, r.Body, maxReview))
+	if err != nil {
+		c.log.Error(err, "did not answer about a pod; the failure policy of the webhook applies")
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if _, err := w.Write(answer); err != nil {
+		c.log.Error(err, "the API server did not read the answer about a pod")
+	}
+}
+
+// answer returns the AdmissionReview that answers the one in body.
+func (c *chain) answer(ctx context.Context, body io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(body)
+	if err != nil {
+		return nil, fmt.Errorf("read the AdmissionReview: %w", err)
+	}
+	var review admissionv1.AdmissionReview
+	if err := json.Unmarshal(data, &review); err != nil {
+		return nil, fmt.Errorf("decode the AdmissionReview: %w", err)
+	}
+	if review.Request == nil {
+		return nil, errors.New("decode the AdmissionReview: it has no request")
+	}
+	response, err := c.admit(ctx, review.Request)
+	if err != nil {
+		return nil, err
+	}
+	review.Request, review.Response = nil, response
+	answer, err := json.Marshal(&review)
+	if err != nil {
+		return nil, fmt.Errorf("encode the AdmissionReview: %w", err)
+	}
+	return answer, nil
+}
+
+// admit has the mutators change the pod.
+func (c *chain) admit(
+	ctx context.Context, request *admissionv1.AdmissionRequest,
+) (*admissionv1.AdmissionResponse, error) {
+	response := &admissionv1.AdmissionResponse{UID: request.UID, Allowed: true}
+	if request.Operation != admissionv1.Create || request.Kind.Kind != "Pod" || request.SubResource != "" {
+		return response, nil
+	}
+	r := &Request{AdmissionRequest: request}
+	for _, mutator := range c.mutators {
+		if err := mutator.Mutate(ctx, r); err != nil {
+			response.Allowed = false
+			response.Result = &metav1.Status{
+				Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden,
+				Message: mutator.Name + ": " + err.Error(),
+			}
+			return response, nil
+		}
+	}
+	patch, err := r.patch()
+	if err != nil {
+		return nil, fmt.Errorf("make the patch of pod %s/%s: %w", request.Namespace, request.Name, err)
+	}
+	if patch != nil {
+		response.Patch, response.PatchType = patch, new(admissionv1.PatchTypeJSONPatch)
+	}
+	return response, nil
+}

@@ -1,0 +1,48 @@
+package admission
+
+import (
+	"context"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+)
+
+// Mutator changes new pods for the sake of one kind.
+type Mutator struct {
+	// Name is what refusals and logs call it, for example the kind.
+	Name string
+	// Scope returns which pods it is asked about. The chain calls it on the leader.
+	Scope func(context.Context) ([]Scope, error)
+	// Watches are the objects on which Scope depends.
+	Watches []Watch
+	// Mutate changes the pod where an object selects it. It finds that out itself: the pod may have been sent for the sake
+	// of another mutator. It may wait for a cache until the context ends. An error refuses the pod and is shown to its
+	// creator, so it is only for objects whose user chose Fail. A panic is a failed call.
+	Mutate func(context.Context, *Request) error
+}
+
+// Watch names objects, and which of their events matter.
+type Watch struct {
+	Object client.Object
+	Events predicate.Predicate
+}
+
+// Scope selects new pods.
+type Scope struct {
+	// Name is what logs call it, for example the object that selects the pods.
+	Name string
+	// FailurePolicy is what happens to the pods while nobody answers.
+	FailurePolicy admissionregistrationv1.FailurePolicyType
+	// NamespaceSelector selects namespaces by their labels; nil selects all of them.
+	NamespaceSelector *metav1.LabelSelector
+	// Namespaces are the names of all namespaces in which Condition can be true; nil: it can be true in every namespace.
+	Namespaces []string
+	// Condition is a CEL expression over object and request that is true for the pods. It checks Namespaces itself, and it
+	// cannot fail: it tests each optional field with has() first.
+	Condition string
+	// Wide is true wherever Condition is, and shorter; it need not check Namespaces. It replaces Condition where that does
+	// not fit and the failure policy is Ignore.
+	Wide string
+}
