@@ -55,10 +55,10 @@ func eventually(ctx context.Context, what string, problem func(context.Context) 
 // ExpectAtRest waits until the workload on the hub is Ready with this number of replicas, and every counter of its
 // status is the sum of the members' pods.
 func (h *Harness) ExpectAtRest(ctx context.Context, w Workload, replicas int) {
-	eventually(ctx, w.Sentence()+" at rest", func(ctx context.Context) (string,
-		error) {
-		return h.settled(ctx, h.Hub, w, replicas)
-	})
+	eventually(ctx, w.Sentence()+" at rest",
+		func(ctx context.Context) (string, error) {
+			return h.settled(ctx, h.Hub, w, replicas)
+		})
 }
 
 // ExpectAtRestIn is ExpectAtRest for an object of a member.

@@ -29,15 +29,15 @@ func ReadPod(pod *corev1.Pod, gone bool) *Pod {
 		p.Deleted = at.Add(-time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second)
 	}
 	gate := counts.Condition(pod, apps.InPlaceUpdateReady)
-	p.Updating = gate != nil && gate.Status != corev1.ConditionTrue || restarts(pod)
+	p.Updating = gate != nil && gate.Status != corev1.ConditionTrue || RunsOldImage(pod)
 	if ready := counts.Condition(pod, corev1.PodReady); ready != nil {
 		p.Ready, p.ReadySince = counts.Ready(pod) && !p.Updating && p.Active, ready.LastTransitionTime.Time
 	}
 	return p
 }
 
-// restarts tells whether a container of the pod still runs an older image: nobody but us changes images.
-func restarts(pod *corev1.Pod) bool {
+// RunsOldImage reports whether a container of the pod still runs an older image: only our controllers change images.
+func RunsOldImage(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
 		return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 			return s.Name == c.Name && !strings.HasSuffix(s.Image, c.Image)

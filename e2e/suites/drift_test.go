@@ -84,10 +84,10 @@ var _ = Describe("Somebody changes a member's object", func() {
 		By("deleting the hub's object: the foreign one stays")
 		h.Kubectl(ctx, "-n", ns, "delete", "clone/api")
 		h.ExpectPods(ctx, api, harness.ByCluster, map[string]int{"west": 1})
-		Eventually(ctx, func(ctx context.Context) ([]string,
-			error) {
-			return h.Works(ctx, api)
-		}).WithTimeout(harness.Patience).Should(BeEmpty())
+		Eventually(ctx,
+			func(ctx context.Context) ([]string, error) {
+				return h.Works(ctx, api)
+			}).WithTimeout(harness.Patience).Should(BeEmpty())
 		expectSame(ctx, west, api, foreign)
 		history := h.Pods.Since(ctx, before)
 		for _, pod := range slices.Concat(history.Gone(), history.Restarted()) {

@@ -172,10 +172,10 @@ var _ = Describe("Cells that are to have fewer pods", func() {
 			before := h.Pods.Mark(ctx, ns)
 			h.Hub.Apply(ctx, inSubsets(ns, "web", "maxUnavailable: 2", subsets),
 				inSubsets(ns, "surge", "maxSurge: 2, maxUnavailable: 0", subsets))
-			Eventually(ctx, func(ctx context.Context) (string,
-				error) {
-				return reasonsOf(ctx, web)
-			}).WithTimeout(harness.Patience).Should(ContainSubstring("Shrinking"))
+			Eventually(ctx,
+				func(ctx context.Context) (string, error) {
+					return reasonsOf(ctx, web)
+				}).WithTimeout(harness.Patience).Should(ContainSubstring("Shrinking"))
 			h.ExpectAtRest(ctx, web, 12)
 			h.ExpectAtRest(ctx, surge, 12)
 			history := h.Pods.Since(ctx, before)
