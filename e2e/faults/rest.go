@@ -7,6 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
@@ -24,10 +25,10 @@ func unrest(cs *v1beta1.CloneSet, pods []corev1.Pod) string {
 				pod.Status.Phase, pod.DeletionTimestamp, pod.Finalizers)
 		case podset.SpecifiedDelete(pod):
 			return fmt.Sprintf("pod %s is still there, whose deletion was asked for", pod.Name)
-		case restarts(pod):
+		case judge.RunsOldImage(pod):
 			return fmt.Sprintf("pod %s still runs its old image", pod.Name)
 		}
-		ready := serves(pod)
+		ready := judge.ReadPod(pod, false).Ready
 		have.Add(pod.Labels[podset.LabelRevision] == cs.Status.UpdateRevision, ready, ready)
 	}
 	s := cs.Status

@@ -20,6 +20,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/crds"
 	"github.com/flotilla-dev/flotilla/e2e/faultproxy"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
 // An episode of faults takes between these times.
@@ -47,7 +48,7 @@ type runner struct {
 	traffic  *traffic
 	child    *child
 	recorder *recorder
-	checker  *checker
+	checker  *judge.Checker
 	users    []*user
 	draw     *rand.Rand
 	// known are the paths that the child watches at rest.
@@ -76,7 +77,7 @@ func run(ctx context.Context, o options, cluster *fleet.Cluster, out io.Writer) 
 		r.summary.writes, _, _ = r.traffic.wrote()
 	}
 	if r.checker != nil {
-		r.summary.disruptions, r.summary.creations = r.checker.disruptions, r.checker.creations
+		r.summary.disruptions, r.summary.creations = r.checker.Disruptions, r.checker.Creations
 	}
 	for _, u := range r.users {
 		r.summary.changes += u.changes
@@ -116,7 +117,9 @@ func (r *runner) prepare(ctx context.Context, cluster *fleet.Cluster) error {
 	if err != nil {
 		return err
 	}
-	r.checker = newChecker(func(version uint64, by time.Time) bool { return r.traffic.delivered.informed(version, by.Add(-r.late)) })
+	r.checker = judge.NewChecker(func(version uint64, by time.Time) bool {
+		return r.traffic.delivered.informed(version, by.Add(-r.late))
+	})
 	r.child = &child{server: r.proxy.URL(), broken: r.broken, log: &tail{}}
 	for i, s := range scenes() {
 		if err := r.client.Create(ctx, s.build(int32(fewest+r.draw.IntN(r.most-fewest+1)))); err != nil {
@@ -231,8 +234,8 @@ func (r *runner) settle(ctx context.Context, deadline time.Duration) (time.Durat
 	r.summary.blind = max(r.summary.blind, blind)
 	switch {
 	case wait.Interrupted(err) && ctx.Err() == nil:
-		r.summary.violations = append(r.summary.violations, violation{set: "all", at: time.Now(),
-			what: fmt.Sprintf("not at rest %s after the faults ended: %s; %s", deadline, why, r.sinceThen(before))})
+		r.summary.violations = append(r.summary.violations, judge.Violation{At: time.Now(), Rule: judge.RuleRest,
+			What: fmt.Sprintf("not at rest %s after the faults ended: %s; %s", deadline, why, r.sinceThen(before))})
 		err = errNoRest
 	case err == nil:
 		r.wantQuiet(ctx)
@@ -319,7 +322,7 @@ func (r *runner) wantQuiet(ctx context.Context) {
 		}
 		what = fmt.Sprintf("%d writes at rest, the last: %s", after-before, last)
 	}
-	r.summary.violations = append(r.summary.violations, violation{set: "all", at: time.Now(), what: what})
+	r.summary.violations = append(r.summary.violations, judge.Violation{At: time.Now(), Rule: judge.RuleSteady, What: what})
 }
 
 // check gives the new part of the history to the checker.
@@ -327,13 +330,14 @@ func (r *runner) check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	for _, o := range r.recorder.drain() {
-		if o.cause == byUs {
-			o.asked = r.traffic.asked.first(o.pod.name, o.at)
+	log, byUser := r.recorder.drain()
+	for i := range log {
+		if pod := log[i].Pod; pod != nil {
+			log[i].Asked = r.traffic.asked.first(pod.Name, log[i].At)
 		}
-		r.checker.take(o)
 	}
-	r.summary.violations = append(r.summary.violations, r.checker.violations...)
-	r.checker.violations = nil
+	r.checker.Take(log, byUser)
+	r.summary.violations = append(r.summary.violations, r.checker.Violations...)
+	r.checker.Violations = nil
 	return nil
 }

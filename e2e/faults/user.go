@@ -170,13 +170,12 @@ func (u *user) doom(ctx context.Context, pod *corev1.Pod) error {
 
 // remove deletes a pod by hand.
 func (u *user) remove(ctx context.Context, pod *corev1.Pod) error {
-	u.recorder.byHand(pod.UID)
+	u.recorder.deletes(pod.Name)
 	return u.client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
 }
 
 // evict ends a pod as a kubelet does that runs out of memory.
 func (u *user) evict(ctx context.Context, pod *corev1.Pod) error {
-	u.recorder.byHand(pod.UID)
 	return u.client.Status().Patch(ctx, pod, client.RawPatch(types.MergePatchType,
 		[]byte(`{"status":{"phase":"Failed","reason":"Evicted"}}`)))
 }

@@ -74,7 +74,7 @@ type checkedPod struct {
 	Pod
 	cluster   string
 	available bool
-	// since and version are when it became available.
+	// since is when it became available, version the one with which it became ready.
 	since   time.Time
 	version uint64
 }
@@ -302,6 +302,9 @@ func (c *Checker) takePod(e *Entry) {
 	if before != nil {
 		now.since, now.version = before.since, before.version
 	}
+	if now.Ready && (before == nil || !before.Ready) {
+		now.version = e.Version
+	}
 	wait := time.Duration(0)
 	if set != nil {
 		wait = set.MinReady
@@ -320,7 +323,7 @@ func (c *Checker) takePod(e *Entry) {
 		c.settle(set)
 		c.created(set, e)
 	case now.available && !before.available:
-		now.since, now.version = e.At, e.Version
+		now.since = e.At
 		c.cameBack(now)
 		c.record(e.At, e.Cluster, "pod "+p.Name+" available")
 		c.settle(set)

@@ -350,3 +350,45 @@ func TestUntouched(t *testing.T) {
 		t.Errorf("two pods changed, and it found %v", got)
 	}
 }
+
+// TestKnowledgeOfControllers holds that a controller whose deliveries are recorded is judged by what it had received.
+func TestKnowledgeOfControllers(t *testing.T) {
+	tests := []struct {
+		name string
+		past *past
+		lag  time.Duration // of every delivery
+		want int
+	}{
+		{"what others took, received long ago, counts", running(2, 0, 1, 1).fail("a", "1").rest(9).update("a", "2"), 0, 1},
+		{"what others took just now does not", running(2, 0, 1, 1).fail("a", "1").update("a", "2"), 0, 0},
+		{"nor what has not been received", running(2, 0, 1, 1).rest(60).fail("a", "1").rest(9).update("a", "2"),
+			30 * time.Second, 0},
+		{"a pod that came back counts no more",
+			running(1, 0, 1, 1).fail("a", "1").ready("a", "1").rest(9).update("a", "2"), 0, 0},
+		{"and is there when it is not known that it was away",
+			running(1, 0, 1, 1).rest(60).fail("a", "1").ready("a", "1").rest(9).update("a", "2", "3"), 30 * time.Second, 1},
+		{"a pod that became available just now may be taken as one that is not",
+			running(0, 0, 0, 0).rest(60).fail("a", "1").ready("a", "1").rest(4).update("a", "1"), 30 * time.Second, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := NewChecker(func(version uint64, by time.Time) bool {
+				return !dawn.Add(time.Duration(version)*time.Second + tt.lag).After(by)
+			})
+			for i := range tt.past.log {
+				if cell := tt.past.log[i].Cell; cell != nil {
+					cell.Of = Place{} // no limits over several cells
+				}
+				if e := &tt.past.log[i]; e.Pod != nil {
+					e.Asked = e.At
+				}
+			}
+			half := len(tt.past.log) / 2
+			c.Take(tt.past.log[:half], nil)
+			c.Take(tt.past.log[half:], nil)
+			if len(c.Violations) != tt.want {
+				t.Errorf("%d violations, want %d: %v\n%s", len(c.Violations), tt.want, c.Violations, FormatLog(tt.past.log))
+			}
+		})
+	}
+}
