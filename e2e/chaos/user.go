@@ -67,7 +67,7 @@ type user struct {
 }
 
 func (u *user) workload() harness.Workload {
-	return harness.Workload{Kind: u.kind.Kind, Namespace: u.namespace, Name: u.name}
+	return harness.Workload{GroupVersionKind: u.kind.GroupVersionKind, Namespace: u.namespace, Name: u.name}
 }
 
 // between two changes of one workload pass these times: some batches of a rollout.

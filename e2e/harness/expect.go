@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/e2e/kinds"
 )
 
 // Namespace makes a federated namespace on the hub that goes after the spec, with all that was placed from it. Its
@@ -33,7 +33,9 @@ func (c *Cluster) PlainNamespace(ctx context.Context, name string) string {
 func (c *Cluster) namespace(ctx context.Context, namespace *corev1.Namespace) string {
 	gomega.ExpectWithOffset(2, c.Client.Create(ctx, namespace)).To(gomega.Succeed())
 	ginkgo.DeferCleanup(func(ctx context.Context) {
-		for _, workload := range []client.Object{&apps.UnitedDeployment{}, &apps.CloneSet{}} {
+		for _, kind := range slices.Backward(kinds.All()) { // what owns others comes later in the table
+			workload := &unstructured.Unstructured{}
+			workload.SetGroupVersionKind(kind.GroupVersionKind)
 			gomega.Expect(c.Client.DeleteAllOf(ctx, workload, client.InNamespace(namespace.Name))).To(gomega.Succeed())
 		}
 		gomega.Expect(client.IgnoreNotFound(c.Client.Delete(ctx, namespace))).To(gomega.Succeed())

@@ -44,7 +44,7 @@ var _ = Describe("The command line", func() {
 		h.Flotilla(ctx, "tree", "-n", ns, "-o", "json").Into(&tree)
 		Expect(tree.Workloads).To(HaveLen(2))
 		for _, w := range tree.Workloads {
-			pods := h.PodsOf(harness.Workload{Kind: w.Kind, Namespace: ns, Name: w.Name})
+			pods := h.PodsOf(harness.Workload{Namespace: ns, Name: w.Name})
 			Expect(w.Pods.Ready).To(Equal(len(pods)), "ready pods of %s", w.Name)
 			Expect([]int{w.Pods.Desired - w.Pods.Ready, w.Pods.NotReady, w.Pods.Missing}).To(HaveEach(0), w.Name)
 			if w.Name == "web" {

@@ -102,7 +102,7 @@ type cell struct{ subset, cluster string }
 func expectCells(ctx context.Context, web harness.Workload, replicas int32, last map[cell]int) map[cell]int {
 	quarter := intstr.FromString("25%")
 	in := division.Input{
-		Replicas: replicas, Salt: web.Kind + "/" + web.Namespace + "/" + web.Name,
+		Replicas: replicas, Salt: web.Key().String(),
 		Subsets: []division.Subset{{Name: "zone-a", Replicas: &quarter}, {Name: "zone-b"}, {Name: "zone-c"},
 			{Name: "zone-d"}},
 	}
