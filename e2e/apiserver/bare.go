@@ -38,13 +38,18 @@ func Start(definitions ...string) (config *rest.Config, stop func() error, err e
 	if config, err = server.Start(); err != nil {
 		return nil, server.Stop, fmt.Errorf("start an API server: %w", err)
 	}
+	return config, server.Stop, InstallOthers(config, wanted)
+}
+
+// InstallOthers installs definitions that need not be ours.
+func InstallOthers(config *rest.Config, definitions []*apiextensionsv1.CustomResourceDefinition) (err error) {
 	for range attempts {
-		options := envtest.CRDInstallOptions{CRDs: wanted, MaxTime: patience}
+		options := envtest.CRDInstallOptions{CRDs: definitions, MaxTime: patience}
 		if _, err = envtest.InstallCRDs(config, options); err == nil {
-			return config, server.Stop, nil
+			return nil
 		}
 	}
-	return nil, server.Stop, fmt.Errorf("install the definitions: %w", err)
+	return fmt.Errorf("install the definitions: %w", err)
 }
 
 // ForTest starts an API server that ends with the test; see [Start].
