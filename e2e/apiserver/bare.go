@@ -15,14 +15,15 @@ import (
 )
 
 const (
-	// patience is for busy machines: the defaults are 20 s for the start, and 10 s for definitions whose rules take longer.
+	// patience is for busy machines: the defaults are 20 s for the start, and 10 s for definitions whose rules take
+	// longer.
 	patience = 3 * time.Minute
 	// attempts to install definitions: an API server may take longer for their rules than it gives itself for a request.
 	attempts = 5
 )
 
-// Start starts etcd and an API server with these of our definitions, "<plural>.<group>"; all of them without names. stop
-// ends both, also after an error.
+// Start starts etcd and an API server with these of our definitions, "<plural>.<group>"; all of them without names.
+// stop ends both, also after an error.
 func Start(definitions ...string) (config *rest.Config, stop func() error, err error) {
 	stop = func() error { return nil }
 	bin, err := fleet.FindBinaries()

@@ -72,8 +72,8 @@ func Scheme(t testing.TB) *runtime.Scheme {
 	return scheme
 }
 
-// Run starts a manager with these controllers, with caches as an agent has them. It ends with the test, or before by the
-// returned function.
+// Run starts a manager with these controllers, with caches as an agent has them. It ends with the test, or before by
+// the returned function.
 func Run(t testing.TB, own *rest.Config, setup func(context.Context, ctrl.Manager) error) (ctrl.Manager, func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context())) // until Cleanup

@@ -81,8 +81,8 @@ func heartbeats(h *harness.Harness) ([]heartbeat, error) {
 	return out, nil
 }
 
-// ask asks again and again until ctx ends, and notes answers that come late. What does not answer at all was ended by
-// fate.
+// ask asks again and again until ctx ends, and notes answers that come late. What does not answer at all was ended on
+// purpose.
 func (r *recorder) ask(ctx context.Context, p heartbeat) {
 	for pause(ctx, asking) {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, http.NoBody)

@@ -222,7 +222,7 @@ func (r *recorder) record(s source, object client.Object, gone bool) {
 	}
 }
 
-// note adds what fate did to the log.
+// note adds a fault to the log.
 func (r *recorder) note(e judge.Entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -56,7 +56,8 @@ func TestLateness(t *testing.T) {
 // TestAnAnswerIsSeenBeforeItsQuestion is what seed 120 found: the hub's API server was killed, the user changed a
 // workload, and what the list had of it was its status, which was written after the placement that answered the change.
 func TestAnAnswerIsSeenBeforeItsQuestion(t *testing.T) {
-	sets, placements := source{name: "hub/CloneSet", cluster: "hub", kind: kinds.CloneSet()}, source{name: "hub/placements", cluster: "hub"}
+	sets, placements := source{name: "hub/CloneSet", cluster: "hub", kind: kinds.CloneSet()},
+		source{name: "hub/placements", cluster: "hub"}
 	asks := func(version string, generation int64, replicas int32) *apps.CloneSet {
 		cs := setAt(version, generation, began)
 		cs.Spec.Replicas = &replicas
@@ -149,7 +150,9 @@ func TestAnAPIServerThatIsKilledOwesWhatItWroteBefore(t *testing.T) {
 	web.ManagedFields = nil // the client of tests wants them whole
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(web).Build()
 	stream, watches := watch.NewFake(), 0
-	c := interceptor.NewClient(api, interceptor.Funcs{Watch: func(ctx context.Context, _ client.WithWatch, _ client.ObjectList, _ ...client.ListOption) (watch.Interface, error) {
+	c := interceptor.NewClient(api, interceptor.Funcs{Watch: func(ctx context.Context, _ client.WithWatch,
+		_ client.ObjectList,
+		_ ...client.ListOption) (watch.Interface, error) {
 		switch watches++; watches {
 		case 1:
 			return stream, nil

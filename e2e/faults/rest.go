@@ -18,19 +18,37 @@ import (
 func unrest(cs *v1beta1.CloneSet, pods []corev1.Pod) string {
 	var have counts.Counters
 	for i := range pods {
-		pod := &pods[i]
-		switch {
-		case !counts.Active(pod):
-			return fmt.Sprintf("pod %s is still there, phase %s, deletion asked for %v, finalizers %v", pod.Name,
-				pod.Status.Phase, pod.DeletionTimestamp, pod.Finalizers)
-		case podset.SpecifiedDelete(pod):
-			return fmt.Sprintf("pod %s is still there, whose deletion was asked for", pod.Name)
-		case judge.RunsOldImage(pod):
-			return fmt.Sprintf("pod %s still runs its old image", pod.Name)
+		if why := podUnrest(&pods[i]); why != "" {
+			return why
 		}
-		ready := judge.ReadPod(pod, false).Ready
-		have.Add(pod.Labels[podset.LabelRevision] == cs.Status.UpdateRevision, ready, ready)
+		ready := judge.ReadPod(&pods[i], false).Ready
+		have.Add(pods[i].Labels[podset.LabelRevision] == cs.Status.UpdateRevision, ready, ready)
 	}
+	for _, c := range cs.Status.Conditions {
+		if (c.Type == v1beta1.ConditionReconciling || c.Type == v1beta1.ConditionStalled) &&
+			c.Status == corev1.ConditionTrue {
+			return fmt.Sprintf("condition %s: %s", c.Type, c.Message)
+		}
+	}
+	return statusUnrest(cs, have)
+}
+
+// podUnrest says why a pod cannot stay as it is.
+func podUnrest(pod *corev1.Pod) string {
+	switch {
+	case !counts.Active(pod):
+		return fmt.Sprintf("pod %s is still there, phase %s, deletion asked for %v, finalizers %v", pod.Name,
+			pod.Status.Phase, pod.DeletionTimestamp, pod.Finalizers)
+	case podset.SpecifiedDelete(pod):
+		return fmt.Sprintf("pod %s is still there, whose deletion was asked for", pod.Name)
+	case judge.RunsOldImage(pod):
+		return fmt.Sprintf("pod %s still runs its old image", pod.Name)
+	}
+	return ""
+}
+
+// statusUnrest says in what the status differs from the pods, and the pods from the spec.
+func statusUnrest(cs *v1beta1.CloneSet, have counts.Counters) string {
 	s := cs.Status
 	said := counts.Counters{
 		Replicas: s.Replicas, Ready: s.ReadyReplicas, Available: s.AvailableReplicas,
@@ -51,12 +69,6 @@ func unrest(cs *v1beta1.CloneSet, pods []corev1.Pod) string {
 		return fmt.Sprintf("%d pods are updated, want %d", have.Updated, replicas-kept)
 	case s.CurrentRevision != s.UpdateRevision && have.Updated != replicas-kept:
 		return fmt.Sprintf("%d pods are updated, want %d and the others kept", have.Updated, replicas-kept)
-	}
-	for _, c := range s.Conditions {
-		if (c.Type == v1beta1.ConditionReconciling || c.Type == v1beta1.ConditionStalled) &&
-			c.Status == corev1.ConditionTrue {
-			return fmt.Sprintf("condition %s: %s", c.Type, c.Message)
-		}
 	}
 	return ""
 }

@@ -322,7 +322,8 @@ func (r *runner) wantQuiet(ctx context.Context) {
 		}
 		what = fmt.Sprintf("%d writes at rest, the last: %s", after-before, last)
 	}
-	r.summary.violations = append(r.summary.violations, judge.Violation{At: time.Now(), Rule: judge.RuleSteady, What: what})
+	r.summary.violations = append(r.summary.violations,
+		judge.Violation{At: time.Now(), Rule: judge.RuleSteady, What: what})
 }
 
 // check gives the new part of the history to the checker.

@@ -2,7 +2,6 @@ package judge
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -14,8 +13,8 @@ const (
 	// the client repeats one that was answered 429. What the world told later does not count against the pass. This and
 	// the other times here are of a machine that runs: what it was measured to stand still comes on top.
 	settling = 5 * time.Second
-	// longestPass is how long before its request a write may have been decided: a pass begins writes for 2 s, and reads the
-	// world before.
+	// longestPass is how long before its request a write may have been decided: a pass begins writes for 2 s, and reads
+	// the world before.
 	longestPass = 2500 * time.Millisecond
 	// ordering is how long it may take until events of one cluster are seen after later ones of another.
 	ordering = time.Second
@@ -106,9 +105,9 @@ func Check(log []Entry, deletions Deletions) Report {
 	return c.Report
 }
 
-// NewChecker returns a checker for logs that come in parts. Where informed is not nil, it reports whether the controller
-// that runs at a time has received everything up to a version by then; otherwise a controller counts as informed of what
-// was observed so long ago that every pass knows it.
+// NewChecker returns a checker for logs that come in parts. Where informed is not nil, it reports whether the
+// controller that runs at a time has received everything up to a version by then; otherwise a controller counts as
+// informed of what was observed so long ago that every pass knows it.
 func NewChecker(informed func(version uint64, by time.Time) bool) *Checker {
 	return &Checker{
 		informed: informed, cells: map[types.UID]*checkedCell{}, pods: map[types.UID]*checkedPod{},
@@ -221,83 +220,14 @@ func (c *Checker) take(e *Entry) {
 	c.review(e.At)
 }
 
-func (c *Checker) takeCell(e *Entry) {
-	s := c.cells[e.Cell.UID]
-	if s == nil {
-		s = &checkedCell{cluster: e.Cluster}
-		c.cells[e.Cell.UID] = s
-	}
-	before, grew, shrank := s.lowest(), int32(0), int32(0)
-	first := len(s.specs) == 0
-	s.Cell = *e.Cell
-	if n := len(s.specs); n == 0 || s.specs[n-1].Generation < e.Cell.Spec.Generation {
-		s.specs = append(s.specs, e.Cell.Spec)
-		c.record(e.At, e.Cluster, fmt.Sprintf("%s, %s", s, e.Cell.Spec))
-	}
-	s.specs = slices.DeleteFunc(s.specs, func(spec CellSpec) bool {
-		return spec.Generation < s.Observed && spec.Generation != s.specs[len(s.specs)-1].Generation
-	})
-	if after := s.lowest(); first {
-		grew = after
-	} else {
-		grew, shrank = max(after-before, 0), max(before-after, 0)
-	}
-	s.down += grew
-	s.up += shrank
-	c.settle(s)
-	if e.Cell.Gone {
-		c.withdrawn(s, e)
-		delete(c.cells, e.Cell.UID)
-	}
-}
-
-// withdrawn judges a cell that was deleted: the garbage collector deletes its pods. In a run nobody asks for that, and
-// who scales in sets the replicas to 0 first.
-func (c *Checker) withdrawn(set *checkedCell, e *Entry) {
-	if available, _ := c.count(set); available > 0 && set.lowest() > 0 && !c.unseen(gapKey{cell: set.UID}, e.At) {
-		c.violate(e.At, ruleCell, fmt.Sprintf("%s: %s is gone, and %d of its pods were available; in force %v",
-			e.Cluster, set, available, set.specs))
-	}
-}
-
-// String returns "cell <name>", with the place if it is one of several.
-func (s *checkedCell) String() string {
-	if s.Of == (Place{}) {
-		return "cell " + s.Name
-	}
-	return "cell " + s.Name + " of " + s.Of.String()
-}
-
-// lowest is the lowest number of replicas in force.
-func (s *checkedCell) lowest() int32 {
-	n := int32(0)
-	for i, spec := range s.specs {
-		if i == 0 || spec.Replicas < n {
-			n = spec.Replicas
-		}
-	}
-	return n
-}
-
-// highest is the highest number of replicas in force.
-func (s *checkedCell) highest() int32 {
-	n := int32(0)
-	for _, spec := range s.specs {
-		n = max(n, spec.Replicas)
-	}
-	return n
-}
-
-func (c *Checker) takePod(e *Entry) {
-	p := *e.Pod
-	set := c.cells[p.Owner]
-	before := c.pods[p.UID]
-	now := &checkedPod{Pod: p, cluster: e.Cluster}
-	if p.Gone {
+// version keeps a version of a pod; before is the previous one.
+func (c *Checker) version(e *Entry, set *checkedCell, before *checkedPod) *checkedPod {
+	now := &checkedPod{Pod: *e.Pod, cluster: e.Cluster}
+	if now.Gone {
 		now.Active, now.Ready = false, false
-		delete(c.pods, p.UID)
+		delete(c.pods, now.UID)
 	} else {
-		c.pods[p.UID] = now
+		c.pods[now.UID] = now
 	}
 	if before != nil {
 		now.since, now.version = before.since, before.version
@@ -312,9 +242,17 @@ func (c *Checker) takePod(e *Entry) {
 	if now.Active && now.Ready {
 		at := now.ReadySince.Add(wait)
 		if now.available = !at.After(e.At); !now.available {
-			c.wait(duePod{at, p.UID, now.ReadySince})
+			c.wait(duePod{at, now.UID, now.ReadySince})
 		}
 	}
+	return now
+}
+
+func (c *Checker) takePod(e *Entry) {
+	p := *e.Pod
+	set := c.cells[p.Owner]
+	before := c.pods[p.UID]
+	now := c.version(e, set, before)
 	c.kept(set, before, now, e)
 	switch {
 	case before == nil && now.Active:
@@ -415,94 +353,6 @@ func (c *Checker) wait(d duePod) {
 	c.due = slices.Insert(c.due, at, d)
 }
 
-// count returns how many pods of a cell are available, and how many there are.
-func (c *Checker) count(set *checkedCell) (available, active int32) {
-	for _, pod := range c.pods {
-		if pod.Owner != set.UID {
-			continue
-		}
-		if pod.available {
-			available++
-		}
-		if pod.Active {
-			active++
-		}
-	}
-	return available, active
-}
-
-// settle closes holes that were filled, those that are our doing first.
-func (c *Checker) settle(set *checkedCell) {
-	if set == nil {
-		return
-	}
-	available, active := c.count(set)
-	set.down = min(set.down, max(set.lowest()-available, 0))
-	set.up = min(set.up, max(active-set.lowest(), 0))
-}
-
-// excuseUnreachable takes what members disrupted before they were unreachable as pods that failed by themselves: they
-// are charged to their cell, and the others do not wait for them.
-func (c *Checker) excuseUnreachable() {
-	for _, set := range c.cells {
-		if c.unreachable[set.cluster] {
-			available, active := c.count(set)
-			set.down = max(set.lowest()-available, 0)
-			set.up = max(active-set.lowest(), 0)
-		}
-	}
-}
-
-// disrupted judges a pod that we made unavailable.
-func (c *Checker) disrupted(set *checkedCell, pod *checkedPod, e *Entry) {
-	decided := c.decided(e)
-	if !c.knew(pod.version, pod.since, decided) {
-		return // the pass may have begun when the pod was not available, and then it is free to go
-	}
-	available, _ := c.count(set)
-	unknown := int32(0)
-	stale := c.stale[set.cluster]
-	for _, l := range set.losses {
-		if l.due.After(e.At) {
-			continue // who does not know that it was lost takes it for one that is not available yet
-		}
-		if !c.knew(l.version, l.at, decided) || stale.After(l.at) && stale.After(decided) {
-			unknown++
-		}
-	}
-	allowed := func(spec CellSpec) bool { return spec.Replicas-available-unknown <= spec.MaxUnavailable }
-	if !slices.ContainsFunc(set.specs, allowed) && !c.unseen(gapKey{cell: set.UID}, e.At) {
-		c.violate(e.At, ruleCell, fmt.Sprintf("%s: %s made pod %s unavailable: %d are available then (%d "+
-			"losses it may not have known); in force %v",
-			e.Cluster, set, pod.Name, available, unknown, set.specs))
-	}
-	if available+unknown >= set.lowest() {
-		return // a pod too many went
-	}
-	if since, ok := c.cut[e.Cluster]; ok && e.At.Sub(since)-c.stalls.Within(since, e.At) > leaseEnd {
-		c.violate(e.At, ruleLease, fmt.Sprintf("%s: %s made pod %s unavailable %.0f s after the member was "+
-			"cut off",
-			e.Cluster, set, pod.Name, e.At.Sub(since).Seconds()))
-	}
-	c.suspect(set.Of, e.At, false)
-}
-
-// created judges a pod that was created: nobody but us creates any.
-func (c *Checker) created(set *checkedCell, e *Entry) {
-	if set == nil {
-		return
-	}
-	_, active := c.count(set)
-	allowed := func(spec CellSpec) bool { return active <= spec.Replicas+spec.MaxSurge }
-	if !slices.ContainsFunc(set.specs, allowed) && !c.unseen(gapKey{cell: set.UID}, e.At) {
-		c.violate(e.At, ruleCell, fmt.Sprintf("%s: %s created pod %s: there are %d then; in force %v",
-			e.Cluster, set, e.Pod.Name, active, set.specs))
-	}
-	if active > set.highest() {
-		c.suspect(set.Of, e.At, true)
-	}
-}
-
 func (c *Checker) violate(at time.Time, rule, what string) {
 	const most = 50 // the rest of a broken run reads the same
 	if len(c.Violations) < most {
@@ -513,15 +363,4 @@ func (c *Checker) violate(at time.Time, rule, what string) {
 
 func (c *Checker) record(at time.Time, cluster, what string) {
 	c.trace = append(c.trace, fmt.Sprintf("%s %-5s %s", at.Format(ClockFormat), cluster, what))
-}
-
-// cellsOf returns the cells of a place, in a stable order.
-func (c *Checker) cellsOf(of Place) []*checkedCell {
-	var out []*checkedCell
-	for _, uid := range slices.Sorted(maps.Keys(c.cells)) {
-		if c.cells[uid].Of == of {
-			out = append(out, c.cells[uid])
-		}
-	}
-	return out
 }

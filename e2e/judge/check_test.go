@@ -45,9 +45,11 @@ func (p *past) rest(seconds int) *past {
 
 // user asks for numbers of the whole workload.
 func (p *past) user(generation int64, replicas, unavailable, surge int32) *past {
-	return p.add(Entry{Cluster: "hub", Desired: &Desired{Workload: "web", Generation: generation, Replicas: replicas, Amounts: func(string, int32) lending.Amounts {
+	amounts := func(string, int32) lending.Amounts {
 		return lending.Amounts{Update: replicas, Break: unavailable, Add: surge}
-	}}})
+	}
+	return p.add(Entry{Cluster: "hub", Desired: &Desired{Workload: "web", Generation: generation, Replicas: replicas,
+		Amounts: amounts}})
 }
 
 // numbered gives a subset of what the user asked for last a number.
@@ -58,10 +60,11 @@ func (p *past) numbered(subset string, replicas int32) *past {
 
 // hub places the workload; held is what all cells hold together.
 func (p *past) hub(generation int64, replicas, placed, unavailable, surge, held int32) *past {
-	return p.add(Entry{Cluster: "hub", Placement: &Placement{Workload: "web", Generation: generation, Sequence: generation, Replicas: replicas, Placed: placed, Subsets: map[string]Subset{
-		"": {Replicas: replicas, Whole: true, Limit: lending.Amounts{Update: replicas, Break: unavailable, Add: surge},
-			Reserved: lending.Amounts{Break: held, Add: surge}},
-	}}})
+	return p.add(Entry{Cluster: "hub", Placement: &Placement{Workload: "web", Generation: generation,
+		Sequence: generation, Replicas: replicas, Placed: placed, Subsets: map[string]Subset{
+			"": {Replicas: replicas, Whole: true, Limit: lending.Amounts{Update: replicas, Break: unavailable, Add: surge},
+				Reserved: lending.Amounts{Break: held, Add: surge}},
+		}}})
 }
 
 // set is a version of the member's CloneSet.

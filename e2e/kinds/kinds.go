@@ -1,5 +1,5 @@
-// Package kinds is the table of the kinds of workloads that whole fleets are tested with. A kind joins chaos, the faults
-// and the checks of the scenarios by one entry.
+// Package kinds is the table of the kinds of workloads that whole fleets are tested with. A kind joins chaos, the
+// faults and the checks of the scenarios by one entry.
 package kinds
 
 import (
@@ -24,8 +24,8 @@ type Kind struct {
 	Spec func(app string) map[string]any
 	// Partition returns the change of spec that lets so many quarters of the pods keep the previous revision.
 	Partition func(quarters int) map[string]any
-	// Subsets returns the change of spec that gives the first subset a number of replicas, nil for none. The function is nil
-	// for kinds without subsets.
+	// Subsets returns the change of spec that gives the first subset a number of replicas, nil for none. The function is
+	// nil for kinds without subsets.
 	Subsets func(replicas any) map[string]any
 	// Desired reads an object on the hub, nil for one whose limits the judge does not know.
 	Desired func(client.Object) *judge.Desired

@@ -10,8 +10,8 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
-// TestNewObjectsAreRead holds that each kind makes objects that its type has all fields of, and that their limits can be
-// read.
+// TestNewObjectsAreRead holds that each kind makes objects that its type has all fields of, and that their limits can
+// be read.
 func TestNewObjectsAreRead(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := apps.AddToScheme(scheme); err != nil {
@@ -30,7 +30,8 @@ func TestNewObjectsAreRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, typed, true); err != nil {
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, typed,
+				true); err != nil {
 				t.Fatal(err)
 			}
 			desired := kind.Desired(typed.(client.Object))

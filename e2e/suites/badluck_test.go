@@ -70,7 +70,8 @@ var _ = Describe("Bad luck", func() {
 			Eventually(ctx, asked).WithTimeout(harness.Patience).Should(Succeed())
 		})
 		west.MustKubectl(ctx, "patch", "crd/clonesets.apps.kruise.io", "--type=json", "-p",
-			`[{"op": "remove", "path": "/spec/versions/1/schema/openAPIV3Schema/properties/spec/properties/scaleStrategy/properties/excludePreparingDelete"}]`)
+			`[{"op": "remove", "path": "/spec/versions/1/schema/openAPIV3Schema/properties/spec/properties/`+
+				`scaleStrategy/properties/excludePreparingDelete"}]`)
 		Eventually(ctx, func(ctx context.Context) (string, error) {
 			return west.Kubectl(ctx, "-n", ns, "patch", "clone/api", "--dry-run=server", "--type=merge", "-o",
 				"jsonpath={.spec.scaleStrategy}",

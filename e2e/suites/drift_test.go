@@ -47,7 +47,8 @@ var _ = Describe("Somebody changes a member's object", func() {
 		west.MustKubectl(ctx, "-n", ns, "patch", "clone/api", "--type=json", "-p",
 			`[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "mine:1"}]`)
 		west.MustKubectl(ctx, "-n", ns, "patch", "ud/web", "--type=json", "-p",
-			`[{"op": "replace", "path": "/spec/template/cloneSetTemplate/spec/template/spec/containers/0/image", "value": "mine:1"}]`)
+			`[{"op": "replace", "value": "mine:1",
+				"path": "/spec/template/cloneSetTemplate/spec/template/spec/containers/0/image"}]`)
 		h.ExpectPods(ctx, api, byImage, map[string]int{apiImage: 9})
 		h.ExpectPods(ctx, web, byImage, map[string]int{webImage: 12})
 		h.ExpectAtRest(ctx, api, 9)

@@ -297,8 +297,11 @@ var _ = Describe("The link between hub and member", func() {
 		Expect(err).NotTo(HaveOccurred())
 		target := "-n " + work.NamespacePrefix + "east patch work " + ns + ".api.cloneset"
 		report := func(sequence, pods string) string {
-			return `{"status": {"report": {"hubID": "` + id + `", "sequence": ` + sequence + `, "epoch": 9223372036854775807, "counter": 9223372036854775807,
-				"observedAt": "2999-01-01T00:00:00.000000Z", "inUse": [{"subset": "", "desired": ` + pods + `, "total": ` + pods + `, "ready": ` + pods + `, "available": ` + pods + `,
+			return `{"status": {"report": {"hubID": "` + id + `", "sequence": ` + sequence + `,
+				"epoch": 9223372036854775807, "counter": 9223372036854775807,
+				"observedAt": "2999-01-01T00:00:00.000000Z",
+				"inUse": [{"subset": "", "desired": ` + pods + `, "total": ` + pods + `, "ready": ` + pods + `,
+				"available": ` + pods + `,
 				"updated": ` + pods + `, "updatedReady": ` + pods + `, "updatedAvailable": ` + pods + `}]}}}`
 		}
 		By("negative pods")

@@ -72,8 +72,11 @@ spec:
           spec: {containers: [{name: main, image: "web:1"}]}
   topology:
     subsets:
-    - {name: one, replicas: 2, nodeSelectorTerm: {matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [n1]}]}}
-    - {name: two, nodeSelectorTerm: {matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [n2]}]}}
+    - name: one
+      replicas: 2
+      nodeSelectorTerm: {matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [n1]}]}
+    - name: two
+      nodeSelectorTerm: {matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [n2]}]}
   updateStrategy: {manualUpdate: {partitions: {one: 1}}}
 ---
 apiVersion: apps.kruise.io/v1beta1
@@ -129,7 +132,8 @@ var _ = Describe("Manifests of v1alpha1", func() {
 				"-p", `[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "api:2"}]`)
 			cluster.MustKubectl(ctx, "-n", ns, "patch", "uniteddeployments."+update.version+".apps.kruise.io/"+web.Name,
 				"--type=json",
-				"-p", `[{"op": "replace", "path": "/spec/template/cloneSetTemplate/spec/template/spec/containers/0/image", "value": "web:2"}]`)
+				"-p", `[{"op": "replace", "value": "web:2",
+				"path": "/spec/template/cloneSetTemplate/spec/template/spec/containers/0/image"}]`)
 			alone.ExpectAtRestIn(ctx, north, api, 5)
 			alone.ExpectAtRestIn(ctx, north, web, 6)
 			Expect(harness.Count(alone.PodsOf(api), byImage)).To(Equal(map[string]int{"api:1": 1, "api:2": 4}), update.age)

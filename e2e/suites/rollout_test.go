@@ -58,8 +58,10 @@ var _ = Describe("A new image", func() {
 
 		before := h.Pods.Mark(ctx, ns)
 		h.Kubectl(ctx, "-n", ns, "patch", "ud/web", "--type=json", "-p", `[
-			{"op": "replace", "path": "/spec/template/cloneSetTemplate/spec/template/spec/containers/0/image", "value": "`+newWebImage+`"},
-			{"op": "add", "path": "/spec/updateStrategy", "value": {"type": "Manual", "manualUpdate": {"partitions": {"zone-b": 2, "zone-c": 1}}}}]`)
+			{"op": "replace", "path": "/spec/template/cloneSetTemplate/spec/template/spec/containers/0/image",
+				"value": "`+newWebImage+`"},
+			{"op": "add", "path": "/spec/updateStrategy",
+				"value": {"type": "Manual", "manualUpdate": {"partitions": {"zone-b": 2, "zone-c": 1}}}}]`)
 		h.ExpectAtRest(ctx, web, 12)
 		history := h.Pods.Since(ctx, before)
 		updated := map[string]int{}

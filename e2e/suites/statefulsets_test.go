@@ -68,7 +68,8 @@ var _ = Describe("A UnitedDeployment of StatefulSets", func() {
 		By("setting the image with four of six pods held back: two go, the highest of their members, one after the other")
 		before := h.Pods.Mark(ctx, ns)
 		patch(`{"updateStrategy": {"manualUpdate": {"partitions": {"all": 4}}},
-			"template": {"statefulSetTemplate": {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "` + newDBImage + `"}]}}}}}}`)
+			"template": {"statefulSetTemplate": {"spec": {"template": {"spec": {
+				"containers": [{"name": "main", "image": "` + newDBImage + `"}]}}}}}}`)
 		h.ExpectAtRest(ctx, db, 6)
 		history := h.Pods.Since(ctx, before)
 		canary := updated()
