@@ -77,7 +77,7 @@ bench: setup ## Measure division, delivery and rollouts; BENCHFLAGS="-only rollo
 	@go run ./e2e/bench -programs $(BIN) $(BENCHFLAGS)
 
 .PHONY: faults
-faults: setup ## Run the CloneSet controller behind a faulty API server; FAULTFLAGS="-for 30m -seed 7"
+faults: setup ## Run the workload controllers behind a faulty API server; FAULTFLAGS="-for 30m -seed 7"
 	@go run ./e2e/faults $(FAULTFLAGS)
 
 .PHONY: hostile

@@ -17,7 +17,6 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/judge"
 	"github.com/flotilla-dev/flotilla/e2e/kinds"
 )
@@ -53,7 +52,9 @@ func (r *recorder) deletes(pod string) {
 
 // start begins to record, in a namespace that is still empty, and goes on until ctx ends.
 func (r *recorder) start(ctx context.Context) error {
-	for _, list := range []client.ObjectList{&corev1.PodList{}, kinds.CloneSet().NewList()} {
+	watched := append([]kinds.Kind{{NewList: func() client.ObjectList { return &corev1.PodList{} }}}, kinds.WithControllers()...)
+	for _, kind := range watched {
+		list := kind.NewList()
 		if err := r.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
 			return fmt.Errorf("record %T: %w", list, err)
 		}
@@ -66,7 +67,7 @@ func (r *recorder) start(ctx context.Context) error {
 		}
 		go func() {
 			for event := range events.ResultChan() {
-				r.record(event)
+				r.record(kind, event)
 			}
 		}()
 	}
@@ -81,7 +82,7 @@ func (f watchFunc) WatchWithContext(ctx context.Context, options metav1.ListOpti
 	return f(ctx, options)
 }
 
-func (r *recorder) record(event watch.Event) {
+func (r *recorder) record(kind kinds.Kind, event watch.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	object, ok := event.Object.(client.Object)
@@ -103,7 +104,7 @@ func (r *recorder) record(event watch.Event) {
 			r.pods--
 		}
 	} else {
-		e.Cell = kinds.CloneSet().Cell(object, gone)
+		e.Cell = kind.Cell(object, gone)
 		e.Cell.Of = judge.Place{} // no hub has a part in it
 	}
 	r.versions[object.GetUID()] = object.GetResourceVersion()
@@ -122,7 +123,7 @@ func versionOf(object client.Object) uint64 {
 }
 
 // behind says in what the recorder's picture differs from what the API server has, or "".
-func (r *recorder) behind(pods []corev1.Pod, sets []v1beta1.CloneSet) string {
+func (r *recorder) behind(pods []corev1.Pod, workloads []client.Object) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.err != nil {
@@ -134,9 +135,9 @@ func (r *recorder) behind(pods []corev1.Pod, sets []v1beta1.CloneSet) string {
 			missing = append(missing, "pod "+pods[i].Name)
 		}
 	}
-	for i := range sets {
-		if r.versions[sets[i].UID] != sets[i].ResourceVersion {
-			missing = append(missing, "CloneSet "+sets[i].Name)
+	for _, w := range workloads {
+		if r.versions[w.GetUID()] != w.GetResourceVersion() {
+			missing = append(missing, "workload "+w.GetName())
 		}
 	}
 	if r.pods != len(pods) {

@@ -5,22 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math/rand/v2"
-	"testing/fstest"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/apis/crds"
+	"github.com/flotilla-dev/flotilla/e2e/apiserver"
 	"github.com/flotilla-dev/flotilla/e2e/faultproxy"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/e2e/judge"
+	"github.com/flotilla-dev/flotilla/e2e/kinds"
 )
 
 // An episode of faults takes between these times.
@@ -85,15 +86,18 @@ func run(ctx context.Context, o options, cluster *fleet.Cluster, out io.Writer) 
 	return r.summary, err
 }
 
-// prepare makes the CloneSets, the recorder, the proxy and the child, and waits until all is at rest for the first
+// prepare makes the workloads, the recorder, the proxy and the child, and waits until all is at rest for the first
 // time.
 func (r *runner) prepare(ctx context.Context, cluster *fleet.Cluster) error {
-	const file = "apps.kruise.io_clonesets.yaml" // the child knows no other kind
-	data, err := fs.ReadFile(crds.FS, file)
-	if err != nil {
-		return fmt.Errorf("read the CRD of CloneSets: %w", err)
+	var definitions []string
+	for _, kind := range kinds.WithControllers() {
+		definitions = append(definitions, kind.Controller.Definition)
 	}
-	if err := cluster.InstallCRDs(ctx, fstest.MapFS{file: {Data: data}}); err != nil {
+	files, err := apiserver.Files(definitions...)
+	if err != nil {
+		return err
+	}
+	if err := cluster.InstallCRDs(ctx, files); err != nil {
 		return err
 	}
 	scheme, err := newScheme()
@@ -122,8 +126,8 @@ func (r *runner) prepare(ctx context.Context, cluster *fleet.Cluster) error {
 	})
 	r.child = &child{server: r.proxy.URL(), broken: r.broken, log: &tail{}}
 	for i, s := range scenes() {
-		if err := r.client.Create(ctx, s.build(int32(fewest+r.draw.IntN(r.most-fewest+1)))); err != nil {
-			return fmt.Errorf("create CloneSet %s: %w", s.name, err)
+		if err := s.create(ctx, r.client, fewest+r.draw.IntN(r.most-fewest+1)); err != nil {
+			return err
 		}
 		r.users = append(r.users, &user{client: r.client, recorder: r.recorder, scene: s, most: r.most,
 			draw: rand.New(rand.NewPCG(r.seed, uint64(2+i)))})
@@ -281,29 +285,37 @@ func (r *runner) watches(ctx context.Context) (time.Duration, error) {
 	return time.Since(began), nil
 }
 
-// errNoRest ends a run whose CloneSets do not come to rest: what follows would tell nothing.
-var errNoRest = errors.New("the CloneSets do not come to rest")
+// errNoRest ends a run whose workloads do not come to rest: what follows would tell nothing.
+var errNoRest = errors.New("the workloads do not come to rest")
 
-// unrest says which CloneSet is not at rest, and why.
+// unrest says which workload is not at rest, and why.
 func (r *runner) unrest(ctx context.Context) (string, error) {
-	var sets v1beta1.CloneSetList
 	var pods corev1.PodList
-	if err := errors.Join(r.client.List(ctx, &sets, client.InNamespace(namespace)),
-		r.client.List(ctx, &pods, client.InNamespace(namespace))); err != nil {
-		return "", fmt.Errorf("look whether all is at rest: %w", err)
+	if err := r.client.List(ctx, &pods, client.InNamespace(namespace)); err != nil {
+		return "", fmt.Errorf("list the pods: %w", err)
 	}
-	for i := range sets.Items {
-		var own []corev1.Pod
-		for j := range pods.Items {
-			if metav1.IsControlledBy(&pods.Items[j], &sets.Items[i]) {
-				own = append(own, pods.Items[j])
+	var workloads []client.Object
+	for _, kind := range kinds.WithControllers() {
+		list := kind.NewList()
+		if err := r.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return "", fmt.Errorf("list the objects of kind %s: %w", kind.Kind, err)
+		}
+		why := ""
+		err := meta.EachListItem(list, func(item runtime.Object) error {
+			object := item.(client.Object)
+			workloads = append(workloads, object)
+			own := slices.DeleteFunc(slices.Clone(pods.Items),
+				func(pod corev1.Pod) bool { return !metav1.IsControlledBy(&pod, object) })
+			if now := unrest(kind, object, own); why == "" && now != "" {
+				why = kind.Kind + " " + object.GetName() + ": " + now
 			}
-		}
-		if why := unrest(&sets.Items[i], own); why != "" {
-			return "CloneSet " + sets.Items[i].Name + ": " + why, nil
+			return nil
+		})
+		if err != nil || why != "" {
+			return why, err
 		}
 	}
-	if why := r.recorder.behind(pods.Items, sets.Items); why != "" {
+	if why := r.recorder.behind(pods.Items, workloads); why != "" {
 		return "the recorder lacks " + why, nil
 	}
 	return "", nil

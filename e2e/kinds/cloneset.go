@@ -1,16 +1,19 @@
 package kinds
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/judge"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 	"github.com/flotilla-dev/flotilla/topology/lending"
 )
 
@@ -27,11 +30,43 @@ func CloneSet() Kind {
 			return desired(cs, cs.Spec.Replicas, &cs.Spec, nil)
 		},
 		Cell: func(object client.Object, gone bool) *judge.Cell { return cellOf(object.(*apps.CloneSet), gone) },
+		Controller: Controller{
+			Definition: "clonesets.apps.kruise.io",
+			Setup: func(ctx context.Context, mgr ctrl.Manager) error {
+				return cloneset.Setup(ctx, mgr, cloneset.Options{})
+			},
+			Loosen:     func(object client.Object) { loosen(object.(*apps.CloneSet).Spec.UpdateStrategy.RollingUpdate) },
+			Strategies: strategies(),
+		},
 	}
 	k.Partition = func(quarters int) map[string]any {
 		return k.Rolling(map[string]any{"partition": fmt.Sprintf("%d%%", quarter*quarters)})
 	}
 	return k
+}
+
+func strategies() []Strategy {
+	const inPlace, reCreate = apps.InPlaceIfPossiblePodUpdatePolicy, apps.ReCreatePodUpdatePolicy
+	rolling := func(policy apps.PodUpdatePolicyType, unavailable, surge any) map[string]any {
+		return map[string]any{"podUpdatePolicy": policy, "maxUnavailable": unavailable, "maxSurge": surge}
+	}
+	return []Strategy{
+		{"in-place", rolling(inPlace, "20%", 0), []any{3, 8}},
+		{"recreate", rolling(reCreate, 3, 0), []any{5}},
+		{"surge", rolling(reCreate, 0, "25%"), []any{"50%"}},
+		{"surge-in-place", rolling(inPlace, 1, 2), []any{"30%", "90%"}},
+		{"percent", rolling(inPlace, "20%", "10%"), []any{"25%", "60%", "99%"}},
+	}
+}
+
+func loosen(rolling *apps.RollingUpdateCloneSetStrategy) {
+	if rolling == nil || rolling.MaxUnavailable == nil {
+		return
+	}
+	rolling.MaxUnavailable.IntVal *= 2
+	if rolling.MaxUnavailable.StrVal != "" {
+		rolling.MaxUnavailable.StrVal = "40%" // strategies have 20 %
+	}
 }
 
 func cellOf(cs *apps.CloneSet, gone bool) *judge.Cell {

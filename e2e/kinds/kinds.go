@@ -3,12 +3,14 @@
 package kinds
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/e2e/judge"
@@ -29,8 +31,35 @@ type Kind struct {
 	Subsets func(replicas any) map[string]any
 	// Desired reads an object on the hub, nil for one whose limits the judge does not know.
 	Desired func(client.Object) *judge.Desired
-	// Cell reads an object in a member. It is nil for kinds that members have none of.
+	// Cell reads an object in a member. It is nil for kinds whose pods are those of other cells.
 	Cell func(object client.Object, gone bool) *judge.Cell
+	// Controller is for kinds with Cell: it runs behind faults.
+	Controller Controller
+}
+
+// Controller is what the tests need of the controller of a kind, to run it behind faults.
+type Controller struct {
+	// Definition is the name of the kind's definition.
+	Definition string
+	Setup      func(context.Context, ctrl.Manager) error
+	// Loosen changes an object so that it permits twice the unavailable pods. A controller that reads it so is to be found
+	// out.
+	Loosen func(client.Object)
+	// Strategies are those of the objects that users change.
+	Strategies []Strategy
+}
+
+// Strategy is an update strategy.
+type Strategy struct {
+	Name string
+	// Rolling are the fields of the rolling update, Partitions what a user sets its partition to, beside nothing.
+	Rolling    map[string]any
+	Partitions []any
+}
+
+// WithControllers returns the kinds whose controllers run behind faults.
+func WithControllers() []Kind {
+	return slices.DeleteFunc(All(), func(k Kind) bool { return k.Cell == nil })
 }
 
 // All returns the table.
