@@ -1,5 +1,5 @@
-// Command faults runs the controllers of e2e/kinds as a child process behind a proxy that makes the API server look bad,
-// kills the child in the middle of its writes, and lets a scripted user change everything meanwhile:
+// Command faults runs the controllers of e2e/kinds as a child process behind a proxy that makes the API server look
+// bad, kills the child in the middle of its writes, and lets a scripted user change everything meanwhile:
 //
 //	go run ./e2e/faults -for 30m -seed 7
 //

@@ -52,7 +52,8 @@ func (r *recorder) deletes(pod string) {
 
 // start begins to record, in a namespace that is still empty, and goes on until ctx ends.
 func (r *recorder) start(ctx context.Context) error {
-	watched := append([]kinds.Kind{{NewList: func() client.ObjectList { return &corev1.PodList{} }}}, kinds.WithControllers()...)
+	watched := append([]kinds.Kind{{NewList: func() client.ObjectList { return &corev1.PodList{} }}},
+		kinds.WithControllers()...)
 	for _, kind := range watched {
 		list := kind.NewList()
 		if err := r.client.List(ctx, list, client.InNamespace(namespace)); err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 )
 
-// unrest says why a workload is not at rest with these pods of it, or that its status says something else than the pods;
-// "" means all is well.
+// unrest says why a workload is not at rest with these pods of it, or that its status says something else than the
+// pods; "" means all is well.
 func unrest(kind kinds.Kind, object client.Object, pods []corev1.Pod) string {
 	var status statusOf
 	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)

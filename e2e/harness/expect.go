@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 	"github.com/flotilla-dev/flotilla/e2e/kinds"
 )
 
@@ -84,7 +85,7 @@ func (h *Harness) ExpectStatusEqualsPods(ctx context.Context, w Workload, replic
 }
 
 // ExpectPods waits until the workload's pods, counted by key, are these; zeros may be left out.
-func (h *Harness) ExpectPods(ctx context.Context, w Workload, key func(Pod) string, want map[string]int) {
+func (h *Harness) ExpectPods(ctx context.Context, w Workload, key func(judge.PodView) string, want map[string]int) {
 	eventually(ctx, "pods of "+w.Sentence(), func(context.Context) (string, error) {
 		if have := Count(h.PodsOf(w), key); !maps.Equal(have, withoutZeros(want)) {
 			return fmt.Sprintf("pods %v, want %v", have, want), nil

@@ -17,6 +17,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 	"github.com/flotilla-dev/flotilla/e2e/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
@@ -107,7 +108,7 @@ type sums struct {
 	Replicas, Ready, Updated, UpdatedReady int64
 }
 
-func (s *sums) add(pod Pod, image string) {
+func (s *sums) add(pod judge.PodView, image string) {
 	s.Replicas++
 	if pod.Ready {
 		s.Ready++
@@ -214,12 +215,13 @@ func (h *Harness) sumsDiffer(object *unstructured.Unstructured, status map[strin
 }
 
 // PodsOf returns the pods of a workload in all members.
-func (h *Harness) PodsOf(w Workload) []Pod {
-	return slices.DeleteFunc(h.Pods.Pods(w.Namespace), func(p Pod) bool { return !strings.HasPrefix(p.Name, w.Name+"-") })
+func (h *Harness) PodsOf(w Workload) []judge.PodView {
+	return slices.DeleteFunc(h.Pods.Pods(w.Namespace),
+		func(p judge.PodView) bool { return !strings.HasPrefix(p.Name, w.Name+"-") })
 }
 
 // Count counts pods by what key returns of each.
-func Count(pods []Pod, key func(Pod) string) map[string]int {
+func Count(pods []judge.PodView, key func(judge.PodView) string) map[string]int {
 	counts := map[string]int{}
 	for _, pod := range pods {
 		counts[key(pod)]++
@@ -228,13 +230,13 @@ func Count(pods []Pod, key func(Pod) string) map[string]int {
 }
 
 // ByCluster returns the cluster of the pod. It is a key for Count, as ByZone and BySubset are.
-func ByCluster(p Pod) string { return p.Cluster }
+func ByCluster(p judge.PodView) string { return p.Cluster }
 
 // ByZone returns the zone of the pod's node.
-func ByZone(p Pod) string { return p.Zone }
+func ByZone(p judge.PodView) string { return p.Zone }
 
 // BySubset returns the subset of the pod.
-func BySubset(p Pod) string { return p.Subset }
+func BySubset(p judge.PodView) string { return p.Subset }
 
 // federatedNamespace is a namespace whose workloads are the hub's.
 func federatedNamespace(name string) *corev1.Namespace {

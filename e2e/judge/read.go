@@ -17,6 +17,7 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/lending"
 )
 
+// ReadPod reads a version of a pod; gone is its last one.
 func ReadPod(pod *corev1.Pod, gone bool) *Pod {
 	p := &Pod{UID: pod.UID, Name: pod.Name, Gone: gone, Active: counts.Active(pod) && !gone,
 		Image: pod.Spec.Containers[0].Image}
@@ -45,6 +46,7 @@ func RunsOldImage(pod *corev1.Pod) bool {
 	})
 }
 
+// ReadPlacement reads a version of a placement.
 func ReadPlacement(p *topology.WorkloadPlacement) *Placement {
 	out := &Placement{
 		Workload: p.Spec.Workload.Name, Generation: p.Generation, Sequence: p.Spec.Sequence, Replicas: p.Spec.Replicas,
@@ -76,6 +78,7 @@ func ReadPlacement(p *topology.WorkloadPlacement) *Placement {
 	return out
 }
 
+// ReadMember reads a version of a MemberCluster.
 func ReadMember(object client.Object) *Member {
 	m := object.(*topology.MemberCluster)
 	return &Member{meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberSilent)}

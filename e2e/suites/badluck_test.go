@@ -45,7 +45,7 @@ var _ = Describe("Bad input", func() {
 		patch(`[{"op": "remove", "path": "/spec/template/spec/containers/0/env"}]`)
 		expectReady(ctx, api)
 		h.ExpectAtRest(ctx, api, 3)
-		h.Pods.Since(ctx, before).ExpectUntouched()
+		harness.ExpectUntouched(h.Pods.Since(ctx, before))
 	})
 })
 
@@ -239,7 +239,7 @@ var _ = Describe("Bad luck", func() {
 			h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", member),
 				metav1.Condition{Type: topology.MemberOrphans, Status: metav1.ConditionFalse, Reason: topology.ReasonNoOrphans})
 		}
-		h.Pods.Since(ctx, before).ExpectUntouched()
+		harness.ExpectUntouched(h.Pods.Since(ctx, before))
 		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=15")
 		h.ExpectAtRest(ctx, api, 15)
 	})

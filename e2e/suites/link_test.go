@@ -69,7 +69,7 @@ var _ = Describe("The link between hub and member", func() {
 		expectSessions(ctx, sessions)
 		h.ExpectAtRest(ctx, api, 9)
 		history := h.Pods.Since(ctx, before)
-		history.ExpectUntouched()
+		harness.ExpectUntouched(history)
 		reports := map[string]int{}
 		for _, e := range requests(h.Hub, back, ours, work.GroupVersion.Group, "works") {
 			if e.Subresource == "status" && strings.Contains(e.Name, ns) && e.Code < 300 {
@@ -349,7 +349,7 @@ var _ = Describe("The link between hub and member", func() {
 			Expect(object.GetDeletionTimestamp()).To(BeNil(), member)
 		}
 		history := h.Pods.Since(ctx, before)
-		history.ExpectUntouched()
+		harness.ExpectUntouched(history)
 		for _, c := range h.Members {
 			c.MustKubectl(ctx, "-n", ns, "delete", "clone/api", "--timeout=240s")
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/crds"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
 // older names the kinds that have v1alpha1, as kubectl takes them, and the object of the samples.
@@ -140,7 +141,7 @@ var _ = Describe("Manifests of v1alpha1", func() {
 			Expect(harness.Count(alone.PodsOf(web), byImage)).To(Equal(map[string]int{"web:1": 1, "web:2": 5}), update.age)
 			history := alone.Pods.Since(ctx, before)
 			expectInPlace(history, 9)
-			expectAtMost(history, ofName(api.Name+"-", harness.Unavailable(5)), 2, "unavailable pods")
+			expectAtMost(history, ofName(api.Name+"-", judge.Unavailable(5)), 2, "unavailable pods")
 		}
 
 		By("changing one as v1beta1, and applying the v1alpha1 manifest again")
@@ -186,7 +187,7 @@ var _ = Describe("Manifests of v1alpha1", func() {
 		cluster.Apply(ctx, cloneSet(ns, "second", 1, "a:1", ""))
 		history := alone.Pods.Since(ctx, before)
 		Expect(history.Created()).To(BeEmpty())
-		history.ExpectUntouched()
+		harness.ExpectUntouched(history)
 
 		By("starting the agent again")
 		Expect(h.RunAgentOn(ctx, alone, north)).To(Succeed())

@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 	answers "github.com/flotilla-dev/flotilla/hub/explain"
 )
 
@@ -54,7 +55,7 @@ var _ = Describe("The command line", func() {
 						have[cluster.Name+"/"+zone.Name] = cluster.Pods.Ready
 					}
 				}
-				Expect(have).To(Equal(harness.Count(pods, func(p harness.Pod) string { return p.Cluster + "/" + p.Zone })))
+				Expect(have).To(Equal(harness.Count(pods, func(p judge.PodView) string { return p.Cluster + "/" + p.Zone })))
 			}
 		}
 		text := h.Flotilla(ctx, "tree", "ud/web", "-n", ns)

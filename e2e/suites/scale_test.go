@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
@@ -229,11 +230,11 @@ var _ = Describe("Cells that are to have fewer pods", func() {
 
 // expectWithin holds that of a workload of 12 pods never more than missing were not available, and never more than
 // added beyond 12 existed.
-func expectWithin(history harness.History, name string, missing, added int) {
+func expectWithin(history judge.History, name string, missing, added int) {
 	GinkgoHelper()
 	const pods = 12
-	expectAtMost(history, ofName(name, harness.Unavailable(pods)), missing, "pods of "+name+" are missing")
-	expectAtMost(history, ofName(name, harness.Existing), pods+added, "pods of "+name+" exist")
+	expectAtMost(history, ofName(name, judge.Unavailable(pods)), missing, "pods of "+name+" are missing")
+	expectAtMost(history, ofName(name, judge.Existing), pods+added, "pods of "+name+" exist")
 }
 
 // inSubsets is a UnitedDeployment of 12 pods that start slowly, with a subset for each of zones, "b=25%, c=" for

@@ -42,7 +42,7 @@ var _ = Describe("A steady fleet", func() {
 		Expect(leases).To(And(BeNumerically(">=", 3*4), BeNumerically("<=", 3*8)),
 			"Leases: one in about 10 s for each of three agents")
 		history := h.Pods.Since(ctx, before)
-		history.ExpectUntouched()
+		harness.ExpectUntouched(history)
 	})
 })
 
