@@ -58,11 +58,11 @@ programs: ## Build flotilla, flotilla-hub, flotilla-agent and flotilla-capi into
 	  for f in $$new/*; do cmp -s $$f $(BIN)/$${f##*/} || mv -f $$f $(BIN)/$${f##*/}; done
 
 .PHONY: test
-test: setup ## Run all tests but the stories over whole fleets (make e2e)
+test: setup ## Run all tests but the scenarios over whole fleets (make e2e)
 	go test -p 2 -timeout 20m $(TESTFLAGS) ./...
 
 .PHONY: e2e
-e2e: setup ## Run the stories over whole fleets
+e2e: setup ## Run the scenarios over whole fleets
 	@# The suite's own limit comes first, so that it says what failed and ends its fleets.
 	go test -tags e2e -count 1 -timeout 58m -v $(TESTFLAGS) ./e2e/suites/... -ginkgo.timeout=55m
 
@@ -77,7 +77,7 @@ bench: setup ## Measure division, delivery and rollouts; BENCHFLAGS="-only rollo
 	@go run ./e2e/bench -programs $(BIN) $(BENCHFLAGS)
 
 .PHONY: faults
-faults: setup ## Run the CloneSet controller behind a faulty API server; FAULTFLAGS="-for 30m -seed 7"
+faults: setup ## Run the workload controllers behind a faulty API server; FAULTFLAGS="-for 30m -seed 7"
 	@go run ./e2e/faults $(FAULTFLAGS)
 
 .PHONY: hostile

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,22 +17,19 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/go-logr/logr"
 
-	"github.com/flotilla-dev/flotilla/apis/crds"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/e2e/apiserver"
 	"github.com/flotilla-dev/flotilla/hub"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
@@ -77,22 +73,14 @@ func (s *servers) of(t *testing.T) *rest.Config {
 }
 
 // start starts one more API server with our definitions, and returns what stops it.
-func (s *servers) start(assets string) (stop func(), err error) {
-	server := &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: 3 * time.Minute, ControlPlaneStopTimeout: time.Minute}
+func (s *servers) start() (stop func(), err error) {
+	cfg, end, err := apiserver.Start()
 	stop = func() {
-		if err := server.Stop(); err != nil {
+		if err := end(); err != nil {
 			fmt.Fprintln(os.Stderr, "stop the API server:", err)
 		}
 	}
-	cfg, err := server.Start()
 	if err != nil {
-		return stop, fmt.Errorf("start the API server: %w", err)
-	}
-	definitions, err := customResources()
-	if err != nil {
-		return stop, err
-	}
-	if err := install(cfg, definitions); err != nil {
 		return stop, err
 	}
 	s.free <- cfg
@@ -112,22 +100,11 @@ func TestMain(m *testing.M) {
 			}
 			return 0
 		}
-		assets, err := filepath.Abs("../.bin")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		for _, binary := range []string{"kube-apiserver", "etcd"} {
-			if _, err := os.Stat(filepath.Join(assets, binary)); err != nil {
-				fmt.Fprintf(os.Stderr, "%s is missing in .bin: run make setup\n", binary)
-				return 1
-			}
-		}
 		var stops [lanes]func()
 		var errs [lanes]error
 		var group sync.WaitGroup
 		for i := range lanes {
-			group.Go(func() { stops[i], errs[i] = apiServers.start(assets) })
+			group.Go(func() { stops[i], errs[i] = apiServers.start() })
 		}
 		group.Wait()
 		for _, stop := range stops {
@@ -139,35 +116,6 @@ func TestMain(m *testing.M) {
 		}
 		return m.Run()
 	}())
-}
-
-// install installs the definitions. Where a machine does much else, an API server may take longer for the rules of one than it gives
-// itself for a request: that is asked for again.
-func install(cfg *rest.Config, definitions []*apiextensionsv1.CustomResourceDefinition) error {
-	const attempts = 5
-	var err error
-	for range attempts {
-		if _, err = envtest.InstallCRDs(cfg, envtest.CRDInstallOptions{CRDs: definitions, MaxTime: 3 * time.Minute}); err == nil {
-			return nil
-		}
-	}
-	return fmt.Errorf("install the definitions: %w", err)
-}
-
-func customResources() ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	all, err := crds.All()
-	if err != nil {
-		return nil, err
-	}
-	var out []*apiextensionsv1.CustomResourceDefinition
-	for _, u := range all {
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, crd); err != nil {
-			return nil, err
-		}
-		out = append(out, crd)
-	}
-	return out, nil
 }
 
 // fleet is a hub with simulated members in one test.

@@ -27,6 +27,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/e2e/apiserver"
 	"github.com/flotilla-dev/flotilla/hub"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/hub/wire/karmada"
@@ -65,7 +66,7 @@ func installFile(t *testing.T, file string) {
 		}
 		definitions = append(definitions, definition)
 	}
-	must(t, install(apiServers.of(t), definitions))
+	must(t, apiserver.InstallOthers(apiServers.of(t), definitions))
 }
 
 // cluster reads the Cluster of testdata under another name.

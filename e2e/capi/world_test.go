@@ -56,7 +56,11 @@ const manifests = `
 apiVersion: topology.flotilla.dev/v1alpha1
 kind: FederationPolicy
 metadata: {name: everywhere, namespace: shop}
-spec: {workloads: [{kind: CloneSet}], clusters: {}, spread: {by: Cluster, type: Even}, failover: {mode: Fence, after: 1h}}
+spec:
+  workloads: [{kind: CloneSet}]
+  clusters: {}
+  spread: {by: Cluster, type: Even}
+  failover: {mode: Fence, after: 1h}
 ---
 apiVersion: apps.kruise.io/v1beta1
 kind: CloneSet
@@ -300,7 +304,8 @@ func (w *world) nudge(cluster string) {
 // label sets the label of a Cluster that is to join, or takes it away.
 func (w *world) label(cluster string, value *string) {
 	w.t.Helper()
-	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{topology.LabelJoin: value}}})
+	text, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"labels": map[string]any{topology.LabelJoin: value}}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -369,11 +374,12 @@ func (w *world) addPool(cluster, node string) *clusterv1.MachinePool {
 	p := &clusterv1.MachinePool{
 		ObjectMeta: metav1.ObjectMeta{Namespace: site, Name: cluster + "-pool",
 			Labels: map[string]string{clusterv1.ClusterNameLabel: cluster}},
-		Spec: clusterv1.MachinePoolSpec{ClusterName: cluster, Template: clusterv1.MachineTemplateSpec{Spec: clusterv1.MachineSpec{
-			ClusterName: cluster, Bootstrap: clusterv1.Bootstrap{DataSecretName: new("bootstrap")},
-			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io",
-				Kind: "E2EMachinePool", Name: cluster},
-		}}},
+		Spec: clusterv1.MachinePoolSpec{ClusterName: cluster,
+			Template: clusterv1.MachineTemplateSpec{Spec: clusterv1.MachineSpec{
+				ClusterName: cluster, Bootstrap: clusterv1.Bootstrap{DataSecretName: new("bootstrap")},
+				InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io",
+					Kind: "E2EMachinePool", Name: cluster},
+			}}},
 	}
 	w.create(w.hub, p)
 	base := p.DeepCopy()

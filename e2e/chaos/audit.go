@@ -25,7 +25,7 @@ func (s *stage) deletions(since time.Time, namespace string) (judge.Deletions, e
 }
 
 // kubelets is the program of all simulated kubelets in the audit log. It has the credentials of an administrator, as
-// fate does.
+// the faults have.
 const kubelets = "kwok-controller"
 
 // podsDeleted wants requests to delete pods of a namespace, other than those of simulated kubelets.

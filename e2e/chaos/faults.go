@@ -357,9 +357,9 @@ const nodeLimit = 2 * time.Minute
 
 // emptyNode deletes the pods of a node that is no more until there are none, as the garbage collector of pods does: it
 // is a part of kube-controller-manager, which runs in these clusters as in others, and deletes by force what is bound
-// to a node that does not exist, 40 s and more after the node went. Nodes are away for less than that here, so fate
-// does it. What would be left of a pod that is going stays for ever where the node comes back: a kubelet that starts
-// ends such pods, a simulated one does not look.
+// to a node that does not exist, 40 s and more after the node went. Nodes are away for less than that here, so the
+// fault does it. What would be left of a pod that is going stays for ever where the node comes back: a kubelet that
+// starts ends such pods, a simulated one does not look.
 func emptyNode(ctx context.Context, c client.Client, node string, said func(format string, args ...any)) {
 	insist(ctx, said, "delete the pods of node "+node, func(ctx context.Context) error {
 		pods := &corev1.PodList{}

@@ -33,7 +33,8 @@ func TestPodsOfARemovedNodeAreDeletedUntilTheyAreGone(t *testing.T) {
 			func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).
 		WithObjects(pod("one", "west-b-1"), pod("slow", "west-b-1"), pod("refused", "west-b-1"), going,
 			pod("other", "west-c-1")).
-		WithInterceptorFuncs(interceptor.Funcs{Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+		WithInterceptorFuncs(interceptor.Funcs{Delete: func(ctx context.Context, c client.WithWatch, o client.Object,
+			opts ...client.DeleteOption) error {
 			mu.Lock()
 			tries[o.GetName()]++
 			n := tries[o.GetName()]
@@ -72,11 +73,12 @@ func TestPodsOfARemovedNodeAreDeletedUntilTheyAreGone(t *testing.T) {
 	}
 }
 
-// TestInsistEndsWithItsContext holds that fate goes on when what it wants cannot be had.
+// TestInsistEndsWithItsContext holds that a fault ends when what it waits for does not come.
 func TestInsistEndsWithItsContext(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var told []string
-	insist(ctx, func(format string, args ...any) { told = append(told, fmt.Sprintf(format, args...)) }, "do it", func(context.Context) error {
+	tell := func(format string, args ...any) { told = append(told, fmt.Sprintf(format, args...)) }
+	insist(ctx, tell, "do it", func(context.Context) error {
 		stop()
 		return errors.New("no")
 	})

@@ -33,8 +33,8 @@ func gap(last, now time.Time) (judge.Stall, bool) {
 	return judge.Stall{From: due, To: now, Machine: true}, now.Sub(due) > noticed
 }
 
-// feel measures stalls of this process until ctx ends.
-func (r *recorder) feel(ctx context.Context) {
+// measureStalls measures stalls of this process until ctx ends.
+func (r *recorder) measureStalls(ctx context.Context) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	last := time.Now()
@@ -52,15 +52,15 @@ func (r *recorder) feel(ctx context.Context) {
 	}
 }
 
-// pulse is something that answers on HTTP.
-type pulse struct {
+// heartbeat is something that answers on HTTP.
+type heartbeat struct {
 	cluster, what, url string
 	client             *http.Client
 }
 
-// pulses returns those of every program and API server.
-func pulses(h *harness.Harness) ([]pulse, error) {
-	var out []pulse
+// heartbeats returns those of every program and API server.
+func heartbeats(h *harness.Harness) ([]heartbeat, error) {
+	var out []heartbeat
 	for _, c := range h.Fleet.Clusters() {
 		config := c.RESTConfig()
 		config.Timeout = waiting
@@ -68,7 +68,7 @@ func pulses(h *harness.Harness) ([]pulse, error) {
 		if err != nil {
 			return nil, fmt.Errorf("connect to %s: %w", c.Name, err)
 		}
-		out = append(out, pulse{c.Name, "the API server", config.Host + "/livez/ping", answers})
+		out = append(out, heartbeat{c.Name, "the API server", config.Host + "/livez/ping", answers})
 	}
 	plain := &http.Client{Timeout: waiting}
 	for _, name := range h.Fleet.Programs() {
@@ -76,14 +76,14 @@ func pulses(h *harness.Harness) ([]pulse, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, pulse{"", name, url + "/healthz", plain})
+		out = append(out, heartbeat{"", name, url + "/healthz", plain})
 	}
 	return out, nil
 }
 
-// ask asks again and again until ctx ends, and notes answers that come late. What does not answer at all was ended by
-// fate.
-func (r *recorder) ask(ctx context.Context, p pulse) {
+// ask asks again and again until ctx ends, and notes answers that come late. What does not answer at all was ended on
+// purpose.
+func (r *recorder) ask(ctx context.Context, p heartbeat) {
 	for pause(ctx, asking) {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, http.NoBody)
 		if err != nil {

@@ -48,7 +48,7 @@ func (r *result) told(out io.Writer) {
 }
 
 // preserve keeps what helps to understand what was wrong, in a new folder that outlives the run, and prints where: the
-// stories of violations, what the recorder has, the objects, the logs of our programs, and those of every control plane
+// traces of violations, what the recorder has, the objects, the logs of our programs, and those of every control plane
 // with its audit log. What cannot be kept does not stand in the way of the rest.
 func (s *stage) preserve(ctx context.Context, name, namespace string, found []judge.Violation) {
 	const most = time.Minute // an API server may be away

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -18,10 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
 	"github.com/flotilla-dev/flotilla/e2e/judge"
+	"github.com/flotilla-dev/flotilla/e2e/kinds"
 )
 
 // recorder keeps every version of what [judge] needs, of one namespace of all clusters, by one watch per cluster and
@@ -34,56 +35,62 @@ type recorder struct {
 	known map[string]map[types.UID]client.Object
 }
 
-// source is one watch.
+// source is one watch. kind is its entry, empty for pods, placements and members.
 type source struct {
 	name, cluster string
 	client        client.WithWatch
 	list          func() client.ObjectList
+	kind          kinds.Kind
+}
+
+// sources returns all watches: those of a member have its pods and cells, those of the hub the users' objects,
+// placements and members.
+func sources(h *harness.Harness, scheme *runtime.Scheme) (all []source, err error) {
+	add := func(c *harness.Cluster, of source) {
+		watching, problem := client.NewWithWatch(c.RESTConfig(), client.Options{Scheme: scheme})
+		if problem != nil {
+			err = errors.Join(err, fmt.Errorf("connect to %s: %w", c.Name, problem))
+		}
+		of.name, of.cluster, of.client = c.Name+"/"+of.name, c.Name, watching
+		all = append(all, of)
+	}
+	for _, name := range h.MemberNames() {
+		add(h.Members[name], source{name: "pods", list: func() client.ObjectList { return &corev1.PodList{} }})
+		for _, kind := range kinds.All() {
+			if kind.Cell != nil {
+				add(h.Members[name], source{name: kind.Kind, list: kind.NewList, kind: kind})
+			}
+		}
+	}
+	for _, kind := range kinds.All() {
+		add(h.Hub, source{name: kind.Kind, list: kind.NewList, kind: kind})
+	}
+	add(h.Hub, source{name: "placements", list: func() client.ObjectList { return &topology.WorkloadPlacementList{} }})
+	add(h.Hub, source{name: "members", list: func() client.ObjectList { return &topology.MemberClusterList{} }})
+	return all, err
 }
 
 // start begins to record everything, until life ends.
 func (r *recorder) start(life context.Context, h *harness.Harness, scheme *runtime.Scheme) error {
-	var sources []source
-	add := func(c *harness.Cluster, name string, list func() client.ObjectList) error {
-		watching, err := client.NewWithWatch(c.RESTConfig(), client.Options{Scheme: scheme})
-		if err != nil {
-			return fmt.Errorf("connect to %s: %w", c.Name, err)
-		}
-		sources = append(sources, source{c.Name + "/" + name, c.Name, watching, list})
-		return nil
-	}
-	sets := func() client.ObjectList { return &apps.CloneSetList{} }
-	for _, name := range h.MemberNames() {
-		for kind, list := range map[string]func() client.ObjectList{"pods": func() client.ObjectList { return &corev1.PodList{} }, "clonesets": sets} {
-			if err := add(h.Members[name], kind, list); err != nil {
-				return err
-			}
-		}
-	}
-	for kind, list := range map[string]func() client.ObjectList{
-		"clonesets": sets, "uniteddeployments": func() client.ObjectList { return &apps.UnitedDeploymentList{} },
-		"placements": func() client.ObjectList { return &topology.WorkloadPlacementList{} },
-		"members":    func() client.ObjectList { return &topology.MemberClusterList{} },
-	} {
-		if err := add(h.Hub, kind, list); err != nil {
-			return err
-		}
-	}
-	r.known = map[string]map[types.UID]client.Object{}
-	for _, s := range sources {
-		r.known[s.name] = map[types.UID]client.Object{}
-	}
-	all, err := pulses(h)
+	watches, err := sources(h, scheme)
 	if err != nil {
 		return err
 	}
-	for _, s := range sources {
+	r.known = map[string]map[types.UID]client.Object{}
+	for _, s := range watches {
+		r.known[s.name] = map[types.UID]client.Object{}
+	}
+	all, err := heartbeats(h)
+	if err != nil {
+		return err
+	}
+	for _, s := range watches {
 		go r.follow(life, s)
 	}
 	for _, p := range all {
 		go r.ask(life, p)
 	}
-	go r.feel(life)
+	go r.measureStalls(life)
 	return nil
 }
 
@@ -169,7 +176,7 @@ func (r *recorder) lose(s source, object client.Object, told time.Time) {
 	}
 	e := judge.Entry{At: time.Now(), Cluster: s.cluster}
 	if told.IsZero() || object.GetNamespace() != r.namespace || object.GetGeneration() == generation ||
-		!read(&e, object, false) {
+		!s.read(&e, object, false) {
 		return
 	}
 	lost := &judge.Gap{From: told}
@@ -204,7 +211,7 @@ func (r *recorder) record(s source, object client.Object, gone bool) {
 		return
 	}
 	e := judge.Entry{At: time.Now(), Cluster: s.cluster, Version: versionOf(object)}
-	if !read(&e, object, gone) {
+	if !s.read(&e, object, gone) {
 		return
 	}
 	r.log = append(r.log, e)
@@ -215,7 +222,7 @@ func (r *recorder) record(s source, object client.Object, gone bool) {
 	}
 }
 
-// note adds what fate did to the log.
+// note adds a fault to the log.
 func (r *recorder) note(e judge.Entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

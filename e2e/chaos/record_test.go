@@ -19,6 +19,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/judge"
+	"github.com/flotilla-dev/flotilla/e2e/kinds"
 )
 
 func setAt(version string, generation int64, wrote time.Time) *apps.CloneSet {
@@ -55,7 +56,8 @@ func TestLateness(t *testing.T) {
 // TestAnAnswerIsSeenBeforeItsQuestion is what seed 120 found: the hub's API server was killed, the user changed a
 // workload, and what the list had of it was its status, which was written after the placement that answered the change.
 func TestAnAnswerIsSeenBeforeItsQuestion(t *testing.T) {
-	sets, placements := source{name: "hub/clonesets", cluster: "hub"}, source{name: "hub/placements", cluster: "hub"}
+	sets, placements := source{name: "hub/CloneSet", cluster: "hub", kind: kinds.CloneSet()},
+		source{name: "hub/placements", cluster: "hub"}
 	asks := func(version string, generation int64, replicas int32) *apps.CloneSet {
 		cs := setAt(version, generation, began)
 		cs.Spec.Replicas = &replicas
@@ -102,7 +104,7 @@ func TestAnAnswerIsSeenBeforeItsQuestion(t *testing.T) {
 // TestGenerationsThatWereNotSeen is what seed 103 found: an API server was killed, a new one answered the watch that
 // its history does not go back so far, and the list had a generation whose beginning nobody saw.
 func TestGenerationsThatWereNotSeen(t *testing.T) {
-	s := source{name: "east/clonesets", cluster: "east"}
+	s := source{name: "east/CloneSet", cluster: "east", kind: kinds.CloneSet()}
 	broke := began.Add(time.Second)
 	for _, tt := range []struct {
 		name   string
@@ -148,7 +150,9 @@ func TestAnAPIServerThatIsKilledOwesWhatItWroteBefore(t *testing.T) {
 	web.ManagedFields = nil // the client of tests wants them whole
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(web).Build()
 	stream, watches := watch.NewFake(), 0
-	c := interceptor.NewClient(api, interceptor.Funcs{Watch: func(ctx context.Context, _ client.WithWatch, _ client.ObjectList, _ ...client.ListOption) (watch.Interface, error) {
+	c := interceptor.NewClient(api, interceptor.Funcs{Watch: func(ctx context.Context, _ client.WithWatch,
+		_ client.ObjectList,
+		_ ...client.ListOption) (watch.Interface, error) {
 		switch watches++; watches {
 		case 1:
 			return stream, nil
@@ -159,7 +163,7 @@ func TestAnAPIServerThatIsKilledOwesWhatItWroteBefore(t *testing.T) {
 			return nil, ctx.Err()
 		}
 	}})
-	s := source{name: "south/clonesets", cluster: "south", client: c,
+	s := source{name: "south/CloneSet", cluster: "south", client: c, kind: kinds.CloneSet(),
 		list: func() client.ObjectList { return &apps.CloneSetList{} }}
 	r := &recorder{namespace: "run", known: map[string]map[types.UID]client.Object{s.name: {}}}
 	go r.follow(ctx, s)

@@ -22,6 +22,7 @@ import (
 	"github.com/flotilla-dev/flotilla/e2e/faultproxy"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
 	"github.com/flotilla-dev/flotilla/e2e/judge"
+	"github.com/flotilla-dev/flotilla/e2e/kinds"
 )
 
 // stage is the fleet with everything that stands between its parts.
@@ -163,11 +164,15 @@ func (s *stage) prepare(ctx context.Context, seed uint64, long bool, draw *rand.
 	}
 	s.recorder.begin(ns.Name)
 	s.said = s.programLogs().sizes()
+	var selected []any
+	for _, kind := range kinds.All() {
+		selected = append(selected, map[string]any{"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind})
+	}
 	policy := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": topology.GroupVersion.String(), "kind": "FederationPolicy",
 		"metadata": map[string]any{"name": "everywhere", "namespace": ns.Name},
 		"spec": map[string]any{
-			"workloads": []any{map[string]any{"kind": "CloneSet"}, map[string]any{"kind": "UnitedDeployment"}},
+			"workloads": selected,
 			"failover":  map[string]any{"mode": "Never"},
 		},
 	}}

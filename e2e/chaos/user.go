@@ -5,22 +5,21 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/e2e/kinds"
 )
 
 // scene is one workload of the script.
 type scene struct {
-	name, kind string
+	name string
+	kind kinds.Kind
 	// fewest and most replicas that the user asks for.
 	fewest, most int
 	// minReady is minReadySeconds: a pod that was taken down is missing for that long at least.
@@ -35,9 +34,9 @@ type scene struct {
 
 func scenes() []scene {
 	return []scene{
-		{"slow", apps.CloneSetKind.Kind, 21, 30, 8, inPlace, [][2]any{{3, 0}, {"20%", 0}, {4, 0}}, nil},
-		{"quick", apps.CloneSetKind.Kind, 6, 18, 3, reCreate, [][2]any{{0, 2}, {1, 1}, {"25%", "10%"}, {1, 0}}, nil},
-		{"web", apps.UnitedDeploymentKind.Kind, 8, 20, 3, inPlace, [][2]any{{"25%", 0}, {1, 0}, {2, 1}},
+		{"slow", kinds.CloneSet(), 21, 30, 8, inPlace, [][2]any{{3, 0}, {"20%", 0}, {4, 0}}, nil},
+		{"quick", kinds.CloneSet(), 6, 18, 3, reCreate, [][2]any{{0, 2}, {1, 1}, {"25%", "10%"}, {1, 0}}, nil},
+		{"web", kinds.UnitedDeployment(), 8, 20, 3, inPlace, [][2]any{{"25%", 0}, {1, 0}, {2, 1}},
 			[]any{nil, "25%", "75%", 2}},
 	}
 }
@@ -68,7 +67,7 @@ type user struct {
 }
 
 func (u *user) workload() harness.Workload {
-	return harness.Workload{Kind: u.kind, Namespace: u.namespace, Name: u.name}
+	return harness.Workload{GroupVersionKind: u.kind.GroupVersionKind, Namespace: u.namespace, Name: u.name}
 }
 
 // between two changes of one workload pass these times: some batches of a rollout.
@@ -84,13 +83,18 @@ func (u *user) create(ctx context.Context) error {
 		u.replicas = u.most
 	}
 	u.images = []string{repository + "0"}
-	manifest, err := u.manifest()
+	rolling := map[string]any{"podUpdatePolicy": u.scene.policy, "maxUnavailable": u.strategies[0][0],
+		"maxSurge": u.strategies[0][1]}
+	object, err := u.kind.Object(u.namespace, u.name, u.replicas, map[string]any{
+		"template": map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{"app": u.name}},
+			"spec":     map[string]any{"containers": containers(u.images[0])},
+		},
+		"minReadySeconds": u.minReady,
+		"updateStrategy":  map[string]any{"type": "RollingUpdate", "rollingUpdate": rolling},
+	})
 	if err != nil {
 		return err
-	}
-	object := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(manifest), object); err != nil {
-		return fmt.Errorf("read the manifest of %s: %w", u.workload().Sentence(), err)
 	}
 	if err := u.client.Create(ctx, object); err != nil {
 		return fmt.Errorf("create %s: %w", u.workload().Sentence(), err)
@@ -98,51 +102,7 @@ func (u *user) create(ctx context.Context) error {
 	return nil
 }
 
-func (u *user) manifest() (string, error) {
-	spec := fmt.Sprintf(`
-template:
-  metadata: {labels: {app: %s}}
-  spec:
-    containers: [{name: main, image: "%s"}]
-minReadySeconds: %d
-updateStrategy:
-  type: RollingUpdate
-  rollingUpdate: {podUpdatePolicy: %s, maxUnavailable: %v, maxSurge: %v}
-`, u.name, u.images[0], u.minReady, u.scene.policy, u.strategies[0][0], u.strategies[0][1])
-	head := fmt.Sprintf("apiVersion: apps.kruise.io/v1beta1\nkind: %s\nmetadata: {name: %s, namespace: %s}\nspec:\n  "+
-		"replicas: %d\n  selector: {matchLabels: {app: %s}}\n",
-		u.kind, u.name, u.namespace, u.replicas, u.name)
-	if u.kind == apps.CloneSetKind.Kind {
-		return head + indent(spec, 2), nil
-	}
-	text := head + "  template:\n    cloneSetTemplate:\n      metadata: {labels: {app: " + u.name + "}}\n      spec:\n" +
-		indent(spec, 8) + "  topology:\n    subsets:\n"
-	list, err := yaml.Marshal(subsets(u.numbers[0]))
-	if err != nil {
-		return "", fmt.Errorf("write the subsets of %s: %w", u.workload().Sentence(), err)
-	}
-	return text + indent(string(list), 4), nil
-}
-
-// subsets returns the subsets of a UnitedDeployment: one for each of two zones, the first one with a number of
-// replicas, or nil.
-func subsets(number any) []any {
-	var all []any
-	for _, zone := range []string{"b", "c"} {
-		in := map[string]any{"key": corev1.LabelTopologyZone, "operator": "In", "values": []any{zone}}
-		subset := map[string]any{"name": "zone-" + zone, "nodeSelectorTerm": map[string]any{"matchExpressions": []any{in}}}
-		if number != nil && len(all) == 0 {
-			subset["replicas"] = number
-		}
-		all = append(all, subset)
-	}
-	return all
-}
-
-func indent(text string, by int) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return strings.Repeat(" ", by) + strings.Join(lines, "\n"+strings.Repeat(" ", by)) + "\n"
-}
+func containers(image string) []any { return []any{map[string]any{"name": "main", "image": image}} }
 
 // play changes the workload until ctx ends. The hub may be away: then the change is dropped.
 func (u *user) play(ctx context.Context) {
@@ -176,8 +136,7 @@ func (u *user) act(ctx context.Context) error {
 	case n < 78:
 		return u.partition(ctx, u.draw.IntN(4))
 	case n < 88 && len(u.numbers) > 0:
-		return u.patch(ctx,
-			map[string]any{"topology": map[string]any{"subsets": subsets(u.numbers[u.draw.IntN(len(u.numbers))])}})
+		return u.patch(ctx, u.kind.Subsets(u.numbers[u.draw.IntN(len(u.numbers))]))
 	case n < 93:
 		s := u.strategies[u.draw.IntN(len(u.strategies))]
 		return u.rolling(ctx, map[string]any{"maxUnavailable": s[0], "maxSurge": s[1]})
@@ -223,34 +182,21 @@ func (u *user) undo(ctx context.Context) error {
 }
 
 func (u *user) image(ctx context.Context, image string) error {
-	containers := []any{map[string]any{"name": "main", "image": image}}
-	err := u.inner(ctx, map[string]any{"template": map[string]any{"spec": map[string]any{"containers": containers}}})
+	template := map[string]any{"spec": map[string]any{"containers": containers(image)}}
+	err := u.patch(ctx, u.kind.Inner(map[string]any{"template": template}))
 	if err == nil {
 		u.images = append(u.images, image)
 	}
 	return err
 }
 
-// partition holds so many quarters of the pods back.
+// partition lets so many quarters of the pods keep the previous revision.
 func (u *user) partition(ctx context.Context, quarters int) error {
-	if u.kind == apps.CloneSetKind.Kind {
-		return u.rolling(ctx, map[string]any{"partition": fmt.Sprintf("%d%%", 25*quarters)})
-	}
-	return u.patch(ctx, map[string]any{"updateStrategy": map[string]any{"type": "Manual", "manualUpdate": map[string]any{
-		"partitions": map[string]any{"zone-b": quarters, "zone-c": quarters},
-	}}})
+	return u.patch(ctx, u.kind.Partition(quarters))
 }
 
 func (u *user) rolling(ctx context.Context, fields map[string]any) error {
-	return u.inner(ctx, map[string]any{"updateStrategy": map[string]any{"rollingUpdate": fields}})
-}
-
-// inner patches the spec of a CloneSet, or that of the children of a UnitedDeployment.
-func (u *user) inner(ctx context.Context, spec map[string]any) error {
-	if u.kind == apps.CloneSetKind.Kind {
-		return u.patch(ctx, spec)
-	}
-	return u.patch(ctx, map[string]any{"template": map[string]any{"cloneSetTemplate": map[string]any{"spec": spec}}})
+	return u.patch(ctx, u.kind.Rolling(fields))
 }
 
 func (u *user) patch(ctx context.Context, spec map[string]any) error {
@@ -259,7 +205,7 @@ func (u *user) patch(ctx context.Context, spec map[string]any) error {
 		return err
 	}
 	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(apps.GroupVersion.WithKind(u.kind))
+	object.SetGroupVersionKind(u.kind.GroupVersionKind)
 	object.SetNamespace(u.namespace)
 	object.SetName(u.name)
 	return u.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, data))

@@ -90,7 +90,7 @@ func asked(expr string) (names []string, wrong error) {
 		case ')':
 			depth--
 		case '{', '}', '[', ']', '"':
-			return nil, fmt.Errorf("%q has an end of quotes, braces or brackets that has no beginning, or the other way round", expr)
+			return nil, fmt.Errorf("%q has quotes, braces or brackets that do not match", expr)
 		}
 		if depth < 0 {
 			break

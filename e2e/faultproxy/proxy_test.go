@@ -158,7 +158,8 @@ func TestObserverSeesWhatPasses(t *testing.T) {
 	server.Close()
 	mu.Lock()
 	defer mu.Unlock()
-	want := []string{"request /one", `answer 200 "/one\nsecond\n"`, "done /one", "request /two", "event /two", "event second",
+	want := []string{"request /one", `answer 200 "/one\nsecond\n"`, "done /one", "request /two", "event /two",
+		"event second",
 		"done /two"}
 	if !slices.Equal(seen, want) {
 		t.Errorf("got %q, want %q", seen, want)

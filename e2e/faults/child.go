@@ -24,7 +24,7 @@ import (
 	metrics "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
+	"github.com/flotilla-dev/flotilla/e2e/kinds"
 )
 
 // childAgent is the User-Agent of the child.
@@ -52,7 +52,7 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// runChild is the child: the controller of CloneSets until stdin ends, as it does when the parent is gone.
+// runChild is the child: the controllers until stdin ends, as it does when the parent is gone.
 func runChild(ctx context.Context, server, broken string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -66,7 +66,10 @@ func runChild(ctx context.Context, server, broken string) error {
 	}
 	options := cache.Options{DefaultTransform: cache.TransformStripManagedFields()}
 	if broken == breakDouble {
-		options.ByObject = map[client.Object]cache.ByObject{&v1beta1.CloneSet{}: {Transform: double}}
+		options.ByObject, err = loosened(scheme)
+		if err != nil {
+			return err
+		}
 	}
 	// JSON, so that the proxy can read which versions a watch delivers.
 	config := &rest.Config{Host: server, QPS: -1, UserAgent: childAgent,
@@ -80,23 +83,30 @@ func runChild(ctx context.Context, server, broken string) error {
 	if broken == breakStale {
 		mgr = staleManager{mgr}
 	}
-	if err := cloneset.Setup(ctx, mgr, cloneset.Options{}); err != nil {
-		return err
+	for _, kind := range kinds.WithControllers() {
+		if err := kind.Controller.Setup(ctx, mgr); err != nil {
+			return fmt.Errorf("set up the controller of %s: %w", kind.Kind, err)
+		}
 	}
 	return mgr.Start(ctx)
 }
 
-// double is a cache's transform that doubles maxUnavailable.
-func double(obj any) (any, error) {
-	if cs, ok := obj.(*v1beta1.CloneSet); ok {
-		if rolling := cs.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.MaxUnavailable != nil {
-			rolling.MaxUnavailable.IntVal *= 2
-			if rolling.MaxUnavailable.StrVal != "" {
-				rolling.MaxUnavailable.StrVal = "40%" // the script writes 20 %
-			}
+// loosened are caches whose objects permit twice what they should.
+func loosened(scheme *runtime.Scheme) (map[client.Object]cache.ByObject, error) {
+	caches := map[client.Object]cache.ByObject{}
+	for _, kind := range kinds.WithControllers() {
+		object, err := scheme.New(kind.GroupVersionKind)
+		if err != nil {
+			return nil, fmt.Errorf("make a %s: %w", kind.Kind, err)
 		}
+		caches[object.(client.Object)] = cache.ByObject{Transform: func(cached any) (any, error) {
+			if object, ok := cached.(client.Object); ok {
+				kind.Controller.Loosen(object)
+			}
+			return cached, nil
+		}}
 	}
-	return obj, nil
+	return caches, nil
 }
 
 // staleManager has a cache that says of every pod that it is up to date: the controller then never waits for its own

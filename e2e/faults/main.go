@@ -86,6 +86,6 @@ func start(ctx context.Context, out io.Writer) error {
 // fleetConfig is one cluster with room for the pods of all CloneSets.
 func fleetConfig() fleet.Config {
 	return fleet.Config{NoHub: true, Members: []fleet.ClusterSpec{
-		{Name: "solo", Nodes: fleet.Nodes("solo", "eu", []string{"a", "b"}, 2)},
+		{Name: cluster, Nodes: fleet.Nodes(cluster, "eu", []string{"a", "b"}, 2)},
 	}}
 }

@@ -1,10 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,44 +15,47 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	watchtools "k8s.io/client-go/tools/watch"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
+	"github.com/flotilla-dev/flotilla/e2e/kinds"
 )
 
-// recorder watches the API server itself and keeps every version of the pods and CloneSets of one namespace.
-// The watcher of e2e/harness knows pods only, and not their order against the specs, which this one needs.
+// recorder watches the API server itself and keeps every version of the pods and cells of one namespace.
 type recorder struct {
 	client client.WithWatch
 
-	mu      sync.Mutex
-	history []occurrence
-	// pods are the last versions, to know what a new one changed.
-	pods map[types.UID]*corev1.Pod
-	sets map[types.UID]string // the last version of each
-	// hand are the pods that the user deleted or evicted.
-	hand map[types.UID]bool
-	err  error
+	mu  sync.Mutex
+	log []judge.Entry
+	// versions are the last ones of each pod and cell.
+	versions map[types.UID]string
+	pods     int
+	// byUser are the pods that the user deleted.
+	byUser judge.Deletions
+	err    error
 }
 
 func newRecorder(c client.WithWatch) *recorder {
-	return &recorder{client: c, pods: map[types.UID]*corev1.Pod{}, sets: map[types.UID]string{},
-		hand: map[types.UID]bool{}}
+	return &recorder{client: c, versions: map[types.UID]string{}, byUser: judge.Deletions{}}
 }
 
-// byHand notes that the user is about to delete or evict the pod.
-func (r *recorder) byHand(uid types.UID) {
+// cluster is the name of the one cluster.
+const cluster = "solo"
+
+// deletes notes that the user is about to delete the pod.
+func (r *recorder) deletes(pod string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.hand[uid] = true
+	key := judge.PodKey{Cluster: cluster, Name: pod}
+	r.byUser[key] = append(r.byUser[key], judge.Deletion{Asked: time.Now()})
 }
 
 // start begins to record, in a namespace that is still empty, and goes on until ctx ends.
 func (r *recorder) start(ctx context.Context) error {
-	for _, list := range []client.ObjectList{&corev1.PodList{}, &v1beta1.CloneSetList{}} {
+	watched := append([]kinds.Kind{{NewList: func() client.ObjectList { return &corev1.PodList{} }}},
+		kinds.WithControllers()...)
+	for _, kind := range watched {
+		list := kind.NewList()
 		if err := r.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
 			return fmt.Errorf("record %T: %w", list, err)
 		}
@@ -66,7 +68,7 @@ func (r *recorder) start(ctx context.Context) error {
 		}
 		go func() {
 			for event := range events.ResultChan() {
-				r.record(event)
+				r.record(kind, event)
 			}
 		}()
 	}
@@ -81,93 +83,36 @@ func (f watchFunc) WatchWithContext(ctx context.Context, options metav1.ListOpti
 	return f(ctx, options)
 }
 
-func (r *recorder) record(event watch.Event) {
+func (r *recorder) record(kind kinds.Kind, event watch.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch object := event.Object.(type) {
-	case *corev1.Pod:
-		r.recordPod(object, event.Type == watch.Deleted)
-	case *v1beta1.CloneSet:
-		r.recordSet(object)
-	default:
+	object, ok := event.Object.(client.Object)
+	if !ok {
 		r.err = fmt.Errorf("the recorder's watch broke: %w", apierrors.FromObject(event.Object))
-	}
-}
-
-func (r *recorder) recordPod(pod *corev1.Pod, gone bool) {
-	owner := metav1.GetControllerOf(pod)
-	if owner == nil {
 		return
 	}
-	before := r.pods[pod.UID]
-	state := podState{
-		uid: pod.UID, owner: owner.UID, name: pod.Name,
-		active: counts.Active(pod) && !gone, available: serves(pod) && !gone,
-	}
-	o := occurrence{version: versionOf(pod), at: time.Now(), pod: &state, gone: gone}
-	if before != nil && serves(before) && !state.available {
-		o.cause, state.how = r.blame(pod, gone)
-	}
-	if gone {
-		delete(r.pods, pod.UID)
+	gone := event.Type == watch.Deleted
+	e := judge.Entry{At: time.Now(), Cluster: cluster, Version: versionOf(object)}
+	_, known := r.versions[object.GetUID()]
+	if pod, isPod := object.(*corev1.Pod); isPod {
+		if e.Pod = judge.ReadPod(pod, gone); e.Pod.Owner == "" {
+			return
+		}
+		if !known {
+			r.pods++
+		}
+		if gone {
+			r.pods--
+		}
 	} else {
-		r.pods[pod.UID] = pod
+		e.Cell = kind.Cell(object, gone)
+		e.Cell.Of = judge.Place{} // no hub has a part in it
 	}
-	r.history = append(r.history, o)
-}
-
-// serves tells whether a pod without minReadySeconds counts as available. One that waits for a restart with another
-// image does not: nobody but us changes images.
-func serves(pod *corev1.Pod) bool {
-	available, _ := counts.Available(pod, 0, time.Time{})
-	return available && counts.Active(pod) && !restarts(pod)
-}
-
-func restarts(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
-		return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
-			return s.Name == c.Name && s.Image != c.Image
-		})
-	})
-}
-
-// blame says who took away a pod's availability, and how. Only the user ends pods from outside, and says so before.
-func (r *recorder) blame(pod *corev1.Pod, gone bool) (who cause, how string) {
-	gate := counts.Condition(pod, v1beta1.InPlaceUpdateReady)
-	switch {
-	case r.hand[pod.UID]:
-		return byUser, "deleted or evicted"
-	case gone || pod.DeletionTimestamp != nil:
-		return byUs, "deleted"
-	case gate != nil && gate.Status != corev1.ConditionTrue:
-		return byUs, "gate shut"
-	case restarts(pod):
-		return byUs, "new image with an open gate"
-	default:
-		return byItself, "not ready any more"
+	r.versions[object.GetUID()] = object.GetResourceVersion()
+	if gone {
+		delete(r.versions, object.GetUID())
 	}
-}
-
-func (r *recorder) recordSet(cs *v1beta1.CloneSet) {
-	r.sets[cs.UID] = cs.ResourceVersion
-	r.history = append(r.history, occurrence{version: versionOf(cs), at: time.Now(), set: &setState{
-		uid: cs.UID, name: cs.Name, spec: specOf(cs), observed: cs.Status.ObservedGeneration,
-	}})
-}
-
-// specOf resolves the limits of a CloneSet.
-func specOf(cs *v1beta1.CloneSet) spec {
-	strategy := budget.Strategy{}
-	if rolling := cs.Spec.UpdateStrategy.RollingUpdate; rolling != nil {
-		strategy.MaxUnavailable, strategy.MaxSurge, strategy.Paused = rolling.MaxUnavailable, rolling.MaxSurge, rolling.Paused
-	}
-	replicas := ptr.Deref(cs.Spec.Replicas, 1)
-	limits, err := budget.Resolve(strategy, replicas)
-	if err != nil {
-		panic(fmt.Sprintf("the script wrote a strategy that means nothing: %v", err))
-	}
-	return spec{generation: cs.Generation, replicas: replicas, maxUnavailable: limits.MaxUnavailable,
-		maxSurge: limits.MaxSurge}
+	r.log = append(r.log, e)
 }
 
 func versionOf(object client.Object) uint64 {
@@ -179,7 +124,7 @@ func versionOf(object client.Object) uint64 {
 }
 
 // behind says in what the recorder's picture differs from what the API server has, or "".
-func (r *recorder) behind(pods []corev1.Pod, sets []v1beta1.CloneSet) string {
+func (r *recorder) behind(pods []corev1.Pod, workloads []client.Object) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.err != nil {
@@ -187,27 +132,26 @@ func (r *recorder) behind(pods []corev1.Pod, sets []v1beta1.CloneSet) string {
 	}
 	var missing []string
 	for i := range pods {
-		if have := r.pods[pods[i].UID]; have == nil || have.ResourceVersion != pods[i].ResourceVersion {
+		if r.versions[pods[i].UID] != pods[i].ResourceVersion {
 			missing = append(missing, "pod "+pods[i].Name)
 		}
 	}
-	for i := range sets {
-		if r.sets[sets[i].UID] != sets[i].ResourceVersion {
-			missing = append(missing, "CloneSet "+sets[i].Name)
+	for _, w := range workloads {
+		if r.versions[w.GetUID()] != w.GetResourceVersion() {
+			missing = append(missing, "workload "+w.GetName())
 		}
 	}
-	if len(r.pods) != len(pods) {
-		missing = append(missing, fmt.Sprintf("%d of %d pods", len(r.pods), len(pods)))
+	if r.pods != len(pods) {
+		missing = append(missing, fmt.Sprintf("%d of %d pods", r.pods, len(pods)))
 	}
 	return strings.Join(missing, ", ")
 }
 
-// drain returns the history since the last time, in the order of its versions. Call it when nothing is behind.
-func (r *recorder) drain() []occurrence {
+// drain returns the log since the last time, in order, and all deletions by the user. Call it when nothing is behind.
+func (r *recorder) drain() ([]judge.Entry, judge.Deletions) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	history := r.history
-	r.history = nil
-	slices.SortStableFunc(history, func(a, b occurrence) int { return cmp.Compare(a.version, b.version) })
-	return history
+	log := judge.Ordered(r.log)
+	r.log = nil
+	return log, maps.Clone(r.byUser)
 }

@@ -4,58 +4,94 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
+	"github.com/flotilla-dev/flotilla/e2e/kinds"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 )
 
-// unrest says why a CloneSet is not at rest with these pods of it, or that its status says something else than the
+// unrest says why a workload is not at rest with these pods of it, or that its status says something else than the
 // pods; "" means all is well.
-func unrest(cs *v1beta1.CloneSet, pods []corev1.Pod) string {
+func unrest(kind kinds.Kind, object client.Object, pods []corev1.Pod) string {
+	var status statusOf
+	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(tree, &status)
+	}
+	if err != nil {
+		return err.Error()
+	}
 	var have counts.Counters
 	for i := range pods {
-		pod := &pods[i]
-		switch {
-		case !counts.Active(pod):
-			return fmt.Sprintf("pod %s is still there, phase %s, deletion asked for %v, finalizers %v", pod.Name,
-				pod.Status.Phase, pod.DeletionTimestamp, pod.Finalizers)
-		case podset.SpecifiedDelete(pod):
-			return fmt.Sprintf("pod %s is still there, whose deletion was asked for", pod.Name)
-		case restarts(pod):
-			return fmt.Sprintf("pod %s still runs its old image", pod.Name)
+		if why := podUnrest(&pods[i]); why != "" {
+			return why
 		}
-		ready := serves(pod)
-		have.Add(pod.Labels[podset.LabelRevision] == cs.Status.UpdateRevision, ready, ready)
+		ready := judge.ReadPod(&pods[i], false).Ready
+		have.Add(pods[i].Labels[podset.LabelRevision] == status.Status.UpdateRevision, ready, ready)
 	}
-	s := cs.Status
+	for _, c := range status.Status.Conditions {
+		if (c.Type == v1beta1.ConditionReconciling || c.Type == v1beta1.ConditionStalled) &&
+			c.Status == metav1.ConditionTrue {
+			return fmt.Sprintf("condition %s: %s", c.Type, c.Message)
+		}
+	}
+	return status.unrest(kind.Desired(object), have)
+}
+
+// statusOf is what all workloads have in their status.
+type statusOf struct {
+	Status struct {
+		ObservedGeneration       int64
+		Replicas                 int32
+		ReadyReplicas            int32
+		AvailableReplicas        int32
+		UpdatedReplicas          int32
+		UpdatedReadyReplicas     int32
+		UpdatedAvailableReplicas int32
+		CurrentRevision          string
+		UpdateRevision           string
+		Conditions               []metav1.Condition
+	}
+}
+
+// podUnrest says why a pod cannot stay as it is.
+func podUnrest(pod *corev1.Pod) string {
+	switch {
+	case !counts.Active(pod):
+		return fmt.Sprintf("pod %s is still there, phase %s, deletion asked for %v, finalizers %v", pod.Name,
+			pod.Status.Phase, pod.DeletionTimestamp, pod.Finalizers)
+	case podset.SpecifiedDelete(pod):
+		return fmt.Sprintf("pod %s is still there, whose deletion was asked for", pod.Name)
+	case judge.RunsOldImage(pod):
+		return fmt.Sprintf("pod %s still runs its old image", pod.Name)
+	}
+	return ""
+}
+
+// unrest says in what the status differs from the pods, and the pods from what is desired.
+func (o *statusOf) unrest(desired *judge.Desired, have counts.Counters) string {
+	s := &o.Status
 	said := counts.Counters{
 		Replicas: s.Replicas, Ready: s.ReadyReplicas, Available: s.AvailableReplicas,
 		Updated: s.UpdatedReplicas, UpdatedReady: s.UpdatedReadyReplicas, UpdatedAvailable: s.UpdatedAvailableReplicas,
 	}
-	replicas := ptr.Deref(cs.Spec.Replicas, 1)
-	kept, err := budget.Partition(cs.Spec.UpdateStrategy.RollingUpdate.Partition, replicas)
+	updated := desired.Amounts("", desired.Replicas).Update
 	switch {
-	case err != nil:
-		return err.Error()
-	case s.ObservedGeneration != cs.Generation:
-		return fmt.Sprintf("generation %d is not acknowledged, but %d", cs.Generation, s.ObservedGeneration)
+	case s.ObservedGeneration != desired.Generation:
+		return fmt.Sprintf("generation %d is not acknowledged, but %d", desired.Generation, s.ObservedGeneration)
 	case said != have:
 		return fmt.Sprintf("the status says %+v, the pods say %+v", said, have)
-	case have.Replicas != replicas || have.Available != replicas:
-		return fmt.Sprintf("of %d pods there are %d, %d of them available", replicas, have.Replicas, have.Available)
-	case have.Updated < replicas-kept:
-		return fmt.Sprintf("%d pods are updated, want %d", have.Updated, replicas-kept)
-	case s.CurrentRevision != s.UpdateRevision && have.Updated != replicas-kept:
-		return fmt.Sprintf("%d pods are updated, want %d and the others kept", have.Updated, replicas-kept)
-	}
-	for _, c := range s.Conditions {
-		if (c.Type == v1beta1.ConditionReconciling || c.Type == v1beta1.ConditionStalled) &&
-			c.Status == corev1.ConditionTrue {
-			return fmt.Sprintf("condition %s: %s", c.Type, c.Message)
-		}
+	case have.Replicas != desired.Replicas || have.Available != desired.Replicas:
+		return fmt.Sprintf("of %d pods there are %d, %d of them available", desired.Replicas, have.Replicas, have.Available)
+	case int64(have.Updated) < int64(updated):
+		return fmt.Sprintf("%d pods are updated, want %d", have.Updated, updated)
+	case s.CurrentRevision != s.UpdateRevision && int64(have.Updated) != int64(updated):
+		return fmt.Sprintf("%d pods are updated, want %d and the others kept", have.Updated, updated)
 	}
 	return ""
 }

@@ -5,21 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math/rand/v2"
-	"testing/fstest"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/apis/crds"
+	"github.com/flotilla-dev/flotilla/e2e/apiserver"
 	"github.com/flotilla-dev/flotilla/e2e/faultproxy"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
+	"github.com/flotilla-dev/flotilla/e2e/kinds"
 )
 
 // An episode of faults takes between these times.
@@ -47,7 +49,7 @@ type runner struct {
 	traffic  *traffic
 	child    *child
 	recorder *recorder
-	checker  *checker
+	checker  *judge.Checker
 	users    []*user
 	draw     *rand.Rand
 	// known are the paths that the child watches at rest.
@@ -76,7 +78,7 @@ func run(ctx context.Context, o options, cluster *fleet.Cluster, out io.Writer) 
 		r.summary.writes, _, _ = r.traffic.wrote()
 	}
 	if r.checker != nil {
-		r.summary.disruptions, r.summary.creations = r.checker.disruptions, r.checker.creations
+		r.summary.disruptions, r.summary.creations = r.checker.Disruptions, r.checker.Creations
 	}
 	for _, u := range r.users {
 		r.summary.changes += u.changes
@@ -84,15 +86,18 @@ func run(ctx context.Context, o options, cluster *fleet.Cluster, out io.Writer) 
 	return r.summary, err
 }
 
-// prepare makes the CloneSets, the recorder, the proxy and the child, and waits until all is at rest for the first
+// prepare makes the workloads, the recorder, the proxy and the child, and waits until all is at rest for the first
 // time.
 func (r *runner) prepare(ctx context.Context, cluster *fleet.Cluster) error {
-	const file = "apps.kruise.io_clonesets.yaml" // the child knows no other kind
-	data, err := fs.ReadFile(crds.FS, file)
-	if err != nil {
-		return fmt.Errorf("read the CRD of CloneSets: %w", err)
+	var definitions []string
+	for _, kind := range kinds.WithControllers() {
+		definitions = append(definitions, kind.Controller.Definition)
 	}
-	if err := cluster.InstallCRDs(ctx, fstest.MapFS{file: {Data: data}}); err != nil {
+	files, err := apiserver.Files(definitions...)
+	if err != nil {
+		return err
+	}
+	if err := cluster.InstallCRDs(ctx, files); err != nil {
 		return err
 	}
 	scheme, err := newScheme()
@@ -116,11 +121,13 @@ func (r *runner) prepare(ctx context.Context, cluster *fleet.Cluster) error {
 	if err != nil {
 		return err
 	}
-	r.checker = newChecker(func(version uint64, by time.Time) bool { return r.traffic.delivered.informed(version, by.Add(-r.late)) })
+	r.checker = judge.NewChecker(func(version uint64, by time.Time) bool {
+		return r.traffic.delivered.informed(version, by.Add(-r.late))
+	})
 	r.child = &child{server: r.proxy.URL(), broken: r.broken, log: &tail{}}
 	for i, s := range scenes() {
-		if err := r.client.Create(ctx, s.build(int32(fewest+r.draw.IntN(r.most-fewest+1)))); err != nil {
-			return fmt.Errorf("create CloneSet %s: %w", s.name, err)
+		if err := s.create(ctx, r.client, fewest+r.draw.IntN(r.most-fewest+1)); err != nil {
+			return err
 		}
 		r.users = append(r.users, &user{client: r.client, recorder: r.recorder, scene: s, most: r.most,
 			draw: rand.New(rand.NewPCG(r.seed, uint64(2+i)))})
@@ -231,8 +238,8 @@ func (r *runner) settle(ctx context.Context, deadline time.Duration) (time.Durat
 	r.summary.blind = max(r.summary.blind, blind)
 	switch {
 	case wait.Interrupted(err) && ctx.Err() == nil:
-		r.summary.violations = append(r.summary.violations, violation{set: "all", at: time.Now(),
-			what: fmt.Sprintf("not at rest %s after the faults ended: %s; %s", deadline, why, r.sinceThen(before))})
+		r.summary.violations = append(r.summary.violations, judge.Violation{At: time.Now(), Rule: judge.RuleRest,
+			What: fmt.Sprintf("not at rest %s after the faults ended: %s; %s", deadline, why, r.sinceThen(before))})
 		err = errNoRest
 	case err == nil:
 		r.wantQuiet(ctx)
@@ -278,29 +285,37 @@ func (r *runner) watches(ctx context.Context) (time.Duration, error) {
 	return time.Since(began), nil
 }
 
-// errNoRest ends a run whose CloneSets do not come to rest: what follows would tell nothing.
-var errNoRest = errors.New("the CloneSets do not come to rest")
+// errNoRest ends a run whose workloads do not come to rest: what follows would tell nothing.
+var errNoRest = errors.New("the workloads do not come to rest")
 
-// unrest says which CloneSet is not at rest, and why.
+// unrest says which workload is not at rest, and why.
 func (r *runner) unrest(ctx context.Context) (string, error) {
-	var sets v1beta1.CloneSetList
 	var pods corev1.PodList
-	if err := errors.Join(r.client.List(ctx, &sets, client.InNamespace(namespace)),
-		r.client.List(ctx, &pods, client.InNamespace(namespace))); err != nil {
-		return "", fmt.Errorf("look whether all is at rest: %w", err)
+	if err := r.client.List(ctx, &pods, client.InNamespace(namespace)); err != nil {
+		return "", fmt.Errorf("list the pods: %w", err)
 	}
-	for i := range sets.Items {
-		var own []corev1.Pod
-		for j := range pods.Items {
-			if metav1.IsControlledBy(&pods.Items[j], &sets.Items[i]) {
-				own = append(own, pods.Items[j])
+	var workloads []client.Object
+	for _, kind := range kinds.WithControllers() {
+		list := kind.NewList()
+		if err := r.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return "", fmt.Errorf("list the objects of kind %s: %w", kind.Kind, err)
+		}
+		why := ""
+		err := meta.EachListItem(list, func(item runtime.Object) error {
+			object := item.(client.Object)
+			workloads = append(workloads, object)
+			own := slices.DeleteFunc(slices.Clone(pods.Items),
+				func(pod corev1.Pod) bool { return !metav1.IsControlledBy(&pod, object) })
+			if now := unrest(kind, object, own); why == "" && now != "" {
+				why = kind.Kind + " " + object.GetName() + ": " + now
 			}
-		}
-		if why := unrest(&sets.Items[i], own); why != "" {
-			return "CloneSet " + sets.Items[i].Name + ": " + why, nil
+			return nil
+		})
+		if err != nil || why != "" {
+			return why, err
 		}
 	}
-	if why := r.recorder.behind(pods.Items, sets.Items); why != "" {
+	if why := r.recorder.behind(pods.Items, workloads); why != "" {
 		return "the recorder lacks " + why, nil
 	}
 	return "", nil
@@ -319,7 +334,8 @@ func (r *runner) wantQuiet(ctx context.Context) {
 		}
 		what = fmt.Sprintf("%d writes at rest, the last: %s", after-before, last)
 	}
-	r.summary.violations = append(r.summary.violations, violation{set: "all", at: time.Now(), what: what})
+	r.summary.violations = append(r.summary.violations,
+		judge.Violation{At: time.Now(), Rule: judge.RuleSteady, What: what})
 }
 
 // check gives the new part of the history to the checker.
@@ -327,13 +343,14 @@ func (r *runner) check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	for _, o := range r.recorder.drain() {
-		if o.cause == byUs {
-			o.asked = r.traffic.asked.first(o.pod.name, o.at)
+	log, byUser := r.recorder.drain()
+	for i := range log {
+		if pod := log[i].Pod; pod != nil {
+			log[i].Asked = r.traffic.asked.first(pod.Name, log[i].At)
 		}
-		r.checker.take(o)
 	}
-	r.summary.violations = append(r.summary.violations, r.checker.violations...)
-	r.checker.violations = nil
+	r.checker.Take(log, byUser)
+	r.summary.violations = append(r.summary.violations, r.checker.Violations...)
+	r.checker.Violations = nil
 	return nil
 }

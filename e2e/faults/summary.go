@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flotilla-dev/flotilla/e2e/faultproxy"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
 // summary is what a run was.
@@ -21,11 +22,11 @@ type summary struct {
 	// worst is the longest time to come to rest, blind the longest until all watches were back before that.
 	// idle is the longest pause between two writes before rest.
 	worst, blind, idle time.Duration
-	violations         []violation
+	violations         []judge.Violation
 }
 
-// mostStories is how many violations are told in full; the rest of a broken run reads the same.
-const mostStories = 5
+// mostTraces is how many violations are printed in full; the rest of a broken run reads the same.
+const mostTraces = 5
 
 func (s *summary) write(out io.Writer) {
 	fmt.Fprintf(out, "\nseed %d: %d episodes, %d kills, %d ends of a child that could not start, %d changes by the "+
@@ -37,9 +38,7 @@ func (s *summary) write(out io.Writer) {
 		fmt.Fprintf(out, "%6d  %s\n", s.faults[kind], kind)
 	}
 	fmt.Fprintf(out, "%d violations\n", len(s.violations))
-	for _, v := range s.violations[:min(len(s.violations), mostStories)] {
-		fmt.Fprintf(out, "\n  %s\n", v)
-	}
+	fmt.Fprint(out, judge.FormatViolations(s.violations[:min(len(s.violations), mostTraces)]))
 }
 
 // verdict is the error of a run that broke a promise, or of one with a broken controller that broke none.

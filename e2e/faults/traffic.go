@@ -47,7 +47,8 @@ type traffic struct {
 }
 
 func newTraffic() *traffic {
-	return &traffic{delivered: &deliveries{}, asked: newAsks(), busy: make(chan struct{}), complete: map[*http.Request]bool{}}
+	return &traffic{delivered: &deliveries{}, asked: newAsks(), busy: make(chan struct{}),
+		complete: map[*http.Request]bool{}}
 }
 
 // observer lets a proxy report to the traffic.

@@ -5,16 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/e2e/kinds"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 )
 
@@ -23,59 +24,49 @@ const (
 	labelApp  = "app"
 )
 
-// fewest pods that a CloneSet has.
+// fewest pods that a workload has.
 const fewest = 10
 
-// scene is one CloneSet of the script.
+// scene is one workload of the script.
 type scene struct {
-	name    string
-	rolling v1beta1.RollingUpdateCloneSetStrategy
-	// partition is what the user sets it to, beside nothing.
-	partitions []intstr.IntOrString
+	kind     kinds.Kind
+	strategy kinds.Strategy
+	name     string
 }
 
-func scenes() []scene {
-	number, percent := intstr.FromInt32, intstr.FromString
-	return []scene{
-		{"in-place", v1beta1.RollingUpdateCloneSetStrategy{
-			PodUpdatePolicy: v1beta1.InPlaceIfPossiblePodUpdatePolicy, MaxUnavailable: new(percent("20%")),
-		}, []intstr.IntOrString{number(3), number(8)}},
-		{"recreate", v1beta1.RollingUpdateCloneSetStrategy{
-			PodUpdatePolicy: v1beta1.ReCreatePodUpdatePolicy, MaxUnavailable: new(number(3)),
-		}, []intstr.IntOrString{number(5)}},
-		{"surge", v1beta1.RollingUpdateCloneSetStrategy{
-			PodUpdatePolicy: v1beta1.ReCreatePodUpdatePolicy, MaxUnavailable: new(number(0)), MaxSurge: new(percent("25%")),
-		}, []intstr.IntOrString{percent("50%")}},
-		{"surge-in-place", v1beta1.RollingUpdateCloneSetStrategy{
-			PodUpdatePolicy: v1beta1.InPlaceIfPossiblePodUpdatePolicy, MaxUnavailable: new(number(1)), MaxSurge: new(number(2)),
-		}, []intstr.IntOrString{percent("30%"), percent("90%")}},
-		{"percent", v1beta1.RollingUpdateCloneSetStrategy{
-			PodUpdatePolicy: v1beta1.InPlaceIfPossiblePodUpdatePolicy, MaxUnavailable: new(percent("20%")),
-			MaxSurge: new(percent("10%")),
-		}, []intstr.IntOrString{percent("25%"), percent("60%"), percent("99%")}},
+// scenes returns one for each strategy of each kind.
+func scenes() (all []scene) {
+	for _, kind := range kinds.WithControllers() {
+		for _, strategy := range kind.Controller.Strategies {
+			all = append(all, scene{kind, strategy, strings.ToLower(kind.Kind) + "-" + strategy.Name})
+		}
 	}
+	return all
 }
 
-func (s scene) build(replicas int32) *v1beta1.CloneSet {
-	app := map[string]string{labelApp: s.name}
-	return &v1beta1.CloneSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.name},
-		Spec: v1beta1.CloneSetSpec{
-			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: app},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: app},
-				Spec:       corev1.PodSpec{Containers: containers(1)},
-			},
-			UpdateStrategy: v1beta1.CloneSetUpdateStrategy{RollingUpdate: s.rolling.DeepCopy()},
+// create makes the workload.
+func (s scene) create(ctx context.Context, c client.Client, replicas int) error {
+	object, err := s.kind.Object(namespace, s.name, replicas, map[string]any{
+		"template": map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{labelApp: s.name}},
+			"spec":     map[string]any{"containers": containers(1)},
 		},
+		"updateStrategy": map[string]any{"rollingUpdate": s.strategy.Rolling},
+	})
+	if err != nil {
+		return err
 	}
+	if err := c.Create(ctx, object); err != nil {
+		return fmt.Errorf("create %s %s: %w", s.kind.Kind, s.name, err)
+	}
+	return nil
 }
 
-func containers(version int) []corev1.Container {
-	return []corev1.Container{{Name: "app", Image: fmt.Sprintf("registry.example/app:v%d", version)}}
+func containers(version int) []any {
+	return []any{map[string]any{"name": "app", "image": fmt.Sprintf("registry.example/app:v%d", version)}}
 }
 
-// user changes one CloneSet all the time, speaking to the API server itself.
+// user changes one workload all the time, speaking to the API server itself.
 type user struct {
 	client   client.Client
 	recorder *recorder
@@ -85,14 +76,14 @@ type user struct {
 	changes  int
 }
 
-// between two changes of one CloneSet passes up to this time: some batches of a rollout.
+// between two changes of one workload passes up to this time: some batches of a rollout.
 const between = 1500 * time.Millisecond
 
-// play changes the CloneSet until ctx ends, then takes back what would keep it from coming to rest.
+// play changes the workload until ctx ends, then takes back what would keep it from coming to rest.
 func (u *user) play(ctx, life context.Context) error {
 	for pause(ctx, time.Duration(u.draw.Int64N(int64(between)))) {
 		if err := u.act(life); err != nil {
-			return fmt.Errorf("user of CloneSet %s: %w", u.scene.name, err)
+			return fmt.Errorf("user of %s: %w", u.scene.name, err)
 		}
 		u.changes++
 	}
@@ -103,7 +94,7 @@ func (u *user) play(ctx, life context.Context) error {
 // act does one thing.
 func (u *user) act(ctx context.Context) error {
 	rolling := func(key string, value any) map[string]any {
-		return map[string]any{"updateStrategy": map[string]any{"rollingUpdate": map[string]any{key: value}}}
+		return u.scene.kind.Rolling(map[string]any{key: value})
 	}
 	switch n := u.draw.IntN(100); {
 	case n < 30:
@@ -125,8 +116,8 @@ func (u *user) act(ctx context.Context) error {
 }
 
 func (u *user) partition() any {
-	if i := u.draw.IntN(len(u.scene.partitions) + 1); i > 0 {
-		return u.scene.partitions[i-1]
+	if i := u.draw.IntN(len(u.scene.strategy.Partitions) + 1); i > 0 {
+		return u.scene.strategy.Partitions[i-1]
 	}
 	return nil
 }
@@ -136,7 +127,11 @@ func (u *user) patch(ctx context.Context, spec map[string]any) error {
 	if err != nil {
 		return err
 	}
-	return u.client.Patch(ctx, u.scene.build(0), client.RawPatch(types.MergePatchType, data))
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(u.scene.kind.GroupVersionKind)
+	object.SetNamespace(namespace)
+	object.SetName(u.scene.name)
+	return u.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, data))
 }
 
 // eachOf does something to n pods drawn from those that are active.
@@ -170,13 +165,12 @@ func (u *user) doom(ctx context.Context, pod *corev1.Pod) error {
 
 // remove deletes a pod by hand.
 func (u *user) remove(ctx context.Context, pod *corev1.Pod) error {
-	u.recorder.byHand(pod.UID)
+	u.recorder.deletes(pod.Name)
 	return u.client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
 }
 
 // evict ends a pod as a kubelet does that runs out of memory.
 func (u *user) evict(ctx context.Context, pod *corev1.Pod) error {
-	u.recorder.byHand(pod.UID)
 	return u.client.Status().Patch(ctx, pod, client.RawPatch(types.MergePatchType,
 		[]byte(`{"status":{"phase":"Failed","reason":"Evicted"}}`)))
 }

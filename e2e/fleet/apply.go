@@ -43,7 +43,7 @@ func (c *Cluster) applyAll(ctx context.Context, resource schema.GroupVersionReso
 // rules of a large definition. To apply again what was applied after all changes nothing.
 func applyObject(ctx context.Context, client dynamic.ResourceInterface, object *unstructured.Unstructured) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 4*time.Minute, true, func(ctx context.Context) (bool, error) {
+	err := poll(ctx, 4*time.Minute, func(ctx context.Context) (bool, error) {
 		_, last = client.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 		if apierrors.IsNotFound(last) || meta.IsNoMatchError(last) || apierrors.IsTimeout(last) ||
 			apierrors.IsServerTimeout(last) || apierrors.IsTooManyRequests(last) {
@@ -85,4 +85,9 @@ func readObjects(files fs.FS, dir string) ([]*unstructured.Unstructured, error) 
 		}
 	}
 	return objects, nil
+}
+
+// poll asks again and again whether something is so, 50 ms apart, until it is, an error, or the limit.
+func poll(ctx context.Context, limit time.Duration, done wait.ConditionWithContextFunc) error {
+	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, limit, true, done)
 }

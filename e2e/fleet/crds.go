@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 )
 
@@ -58,7 +57,7 @@ func (c *Cluster) installCRDs(ctx context.Context, files fs.FS, ask bool) error 
 		return fmt.Errorf("install CRDs: %w", err)
 	}
 	waitingFor := ""
-	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
+	err = poll(ctx, 3*time.Minute, func(ctx context.Context) (bool, error) {
 		for _, name := range names {
 			crd, err := client.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, name, metav1.GetOptions{})
 			if err != nil {

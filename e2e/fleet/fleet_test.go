@@ -53,7 +53,8 @@ func client(t *testing.T, c *fleet.Cluster) *kubernetes.Clientset {
 func eventually(t *testing.T, what string, check func(ctx context.Context) string) {
 	t.Helper()
 	last := ""
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
+	const every, limit = 20 * time.Millisecond, 3 * time.Minute
+	err := wait.PollUntilContextTimeout(t.Context(), every, limit, true, func(ctx context.Context) (bool, error) {
 		last = check(ctx)
 		return last == "", nil
 	})

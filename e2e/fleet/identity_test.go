@@ -62,7 +62,8 @@ func TestIdentities(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			review, err := c.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
+			reviews := c.AuthorizationV1().SelfSubjectAccessReviews()
+			review, err := reviews.Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
 				Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
 					Namespace: test.namespace, Verb: test.verb, Group: test.group, Resource: test.resource, Name: test.object,
 				}},

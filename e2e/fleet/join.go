@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -78,7 +77,7 @@ func (f *Fleet) Join(ctx context.Context, bin string, member *Cluster) error {
 		return err
 	}
 	var last error
-	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err = poll(ctx, time.Minute, func(ctx context.Context) (bool, error) {
 		_, last = registration.Accept(ctx, hub, member.Name, "")
 		if errors.Is(last, registration.ErrNoRequest) {
 			return false, nil

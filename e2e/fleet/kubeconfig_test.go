@@ -24,7 +24,8 @@ func TestKubeconfigsOfSeveralClusters(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"hub", "east"} {
-		if got := config.AuthInfos[config.Contexts[name].AuthInfo].ClientCertificateData; string(got) != "certificate of "+name {
+		user := config.Contexts[name].AuthInfo
+		if got := config.AuthInfos[user]; string(got.ClientCertificateData) != "certificate of "+name {
 			t.Errorf("context %s has the %s", name, got)
 		}
 	}

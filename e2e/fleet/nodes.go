@@ -15,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -99,7 +98,7 @@ func (c *Cluster) waitUsable(ctx context.Context) error {
 		return fmt.Errorf("connect to %s: %w", c.Name, err)
 	}
 	var last error
-	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
+	err = poll(ctx, 3*time.Minute, func(ctx context.Context) (bool, error) {
 		if dead := c.deadComponents(); len(dead) > 0 {
 			c.fleet.progress("%s: starting %s again", c.Name, strings.Join(dead, " and "))
 			if err := c.kwokctl(ctx, "start"); err != nil {

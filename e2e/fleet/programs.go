@@ -207,7 +207,7 @@ func (f *Fleet) WaitReady(ctx context.Context, name string) error {
 	}
 	client := &http.Client{Timeout: time.Second}
 	ended := errors.New("it ended")
-	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
+	err = poll(ctx, 3*time.Minute, func(ctx context.Context) (bool, error) {
 		if !f.Running(name) {
 			return false, ended
 		}

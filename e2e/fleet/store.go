@@ -30,12 +30,13 @@ func (c *Cluster) store(ctx context.Context, object *unstructured.Unstructured) 
 	}
 	now := metav1.NewTime(time.Now())
 	crd.UID, crd.CreationTimestamp, crd.Generation = uuid.NewUUID(), now, 1
-	crd.Status = apiextensionsv1.CustomResourceDefinitionStatus{AcceptedNames: crd.Spec.Names, Conditions: []apiextensionsv1.CustomResourceDefinitionCondition{
+	crd.Status = apiextensionsv1.CustomResourceDefinitionStatus{AcceptedNames: crd.Spec.Names}
+	crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{
 		{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue, LastTransitionTime: now,
 			Reason: "NoConflicts", Message: "no conflicts found"},
 		{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue, LastTransitionTime: now,
 			Reason: "InitialNamesAccepted", Message: "the initial names have been accepted"},
-	}}
+	}
 	for _, version := range crd.Spec.Versions {
 		if version.Storage {
 			crd.Status.StoredVersions = append(crd.Status.StoredVersions, version.Name)

@@ -49,8 +49,8 @@ type verdict struct {
 	KStatus, Builtin, Ours struct{ Status, Message string }
 }
 
-// story is one run of all phases.
-type story struct {
+// scenario is one run of all phases.
+type scenario struct {
 	*testing.T
 	ctx  context.Context
 	h    *harness.Harness
@@ -72,7 +72,7 @@ func TestHealth(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	s := &story{T: t, ctx: ctx, h: h, want: rows(t), seen: map[string]bool{}}
+	s := &scenario{T: t, ctx: ctx, h: h, want: rows(t), seen: map[string]bool{}}
 	h.Hub.Apply(ctx, namespace, policy("everywhere", "east, south, west", "everywhere"),
 		policy("nowhere", "atlantis", "nowhere"))
 	for _, kind := range []workload{
@@ -98,7 +98,7 @@ type workload struct {
 }
 
 // phases brings a workload from one phase to the next, and asks the tools in each.
-func (s *story) phases(w workload) {
+func (s *scenario) phases(w workload) {
 	h, ctx := s.h, s.ctx
 	const replicas = 6
 	label := w.template + "/metadata/labels/" + strings.ReplaceAll(stuck, "/", "~1")
@@ -183,13 +183,14 @@ func hold(w workload, pods string) string {
 	if w.Kind == "CloneSet" {
 		return `[{"op": "add", "path": "` + w.steering + `/partition", "value": ` + pods + `}]`
 	}
-	return `[{"op": "add", "path": "/spec/updateStrategy", "value": {"type": "Manual", "manualUpdate": {"partitions": {"all": ` + pods + `}}}}]`
+	return `[{"op": "add", "path": "/spec/updateStrategy",
+			"value": {"type": "Manual", "manualUpdate": {"partitions": {"all": ` + pods + `}}}}]`
 }
 
 // phase waits until the object on the hub is in the phase, and compares what the tools say with its row: of the object
 // as v1beta1 and as v1alpha1. Then it holds what they say of the members' objects against the pods there
 // (members_test.go).
-func (s *story) phase(w workload, name string, is func(*unstructured.Unstructured) bool) {
+func (s *scenario) phase(w workload, name string, is func(*unstructured.Unstructured) bool) {
 	s.Helper()
 	var object *unstructured.Unstructured
 	Eventually(s.ctx, func(ctx context.Context) (string, error) {
@@ -209,7 +210,7 @@ func (s *story) phase(w workload, name string, is func(*unstructured.Unstructure
 
 // edited asks the tools about the hub's object, and those of members, with a change that stands in no API server long
 // enough to be read there.
-func (s *story) edited(w workload, name string, edit func(*unstructured.Unstructured)) {
+func (s *scenario) edited(w workload, name string, edit func(*unstructured.Unstructured)) {
 	s.Helper()
 	object, err := s.h.Hub.Get(s.ctx, w.Workload)
 	if err != nil {
@@ -232,7 +233,7 @@ func (s *story) edited(w workload, name string, edit func(*unstructured.Unstruct
 }
 
 // compare holds the verdicts on the object against its row of the page.
-func (s *story) compare(w workload, phase string, object *unstructured.Unstructured) {
+func (s *scenario) compare(w workload, phase string, object *unstructured.Unstructured) {
 	s.Helper()
 	row := w.Kind + " " + phase
 	want, ok := s.want[row]
@@ -261,7 +262,7 @@ func (s *story) compare(w workload, phase string, object *unstructured.Unstructu
 }
 
 // older is the object as v1alpha1. What was edited is edited there too: its metadata and whether it has a status.
-func (s *story) older(object *unstructured.Unstructured) *unstructured.Unstructured {
+func (s *scenario) older(object *unstructured.Unstructured) *unstructured.Unstructured {
 	s.Helper()
 	older := &unstructured.Unstructured{}
 	older.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1",
@@ -279,7 +280,7 @@ func (s *story) older(object *unstructured.Unstructured) *unstructured.Unstructu
 }
 
 // ask returns what the tools say, in the order of the objects.
-func (s *story) ask(objects ...*unstructured.Unstructured) []verdict {
+func (s *scenario) ask(objects ...*unstructured.Unstructured) []verdict {
 	s.Helper()
 	bin, err := fleet.FindBinaries()
 	if err != nil {
@@ -315,7 +316,7 @@ func (s *story) ask(objects ...*unstructured.Unstructured) []verdict {
 }
 
 // appliedAgain applies the manifest that was applied, by both ways: nothing is written.
-func (s *story) appliedAgain(w workload) {
+func (s *scenario) appliedAgain(w workload) {
 	s.Helper()
 	file := filepath.Join(s.TempDir(), "manifest.yaml")
 	if err := os.WriteFile(file, []byte(w.manifest(w.Name, "everywhere", "false")), 0o600); err != nil {
@@ -347,7 +348,7 @@ func (s *story) appliedAgain(w workload) {
 }
 
 // patch applies JSON patches in one write.
-func (s *story) patch(w workload, patches ...string) {
+func (s *scenario) patch(w workload, patches ...string) {
 	s.Helper()
 	var all []json.RawMessage
 	for _, patch := range patches {

@@ -28,7 +28,7 @@ type truth struct {
 
 // inMembers holds what the tools say of the members' objects against the pods there. A phase of the hub's object is not
 // one of theirs: each has its share of the limits, and waits, runs or is done by it.
-func (s *story) inMembers(w workload, phase string) {
+func (s *scenario) inMembers(w workload, phase string) {
 	s.Helper()
 	for _, member := range s.h.MemberNames() {
 		Eventually(s.ctx, func(ctx context.Context) (string, error) {
@@ -71,7 +71,7 @@ func (t truth) contradicts(kind string, v verdict) string {
 
 // truthIn counts the pods of a member's workload. A pod is updated if it is what the template says: its image, and the
 // label that the phases change.
-func (s *story) truthIn(ctx context.Context, w workload, member string) (truth, *unstructured.Unstructured, error) {
+func (s *scenario) truthIn(ctx context.Context, w workload, member string) (truth, *unstructured.Unstructured, error) {
 	object, err := s.h.Members[member].Get(ctx, w.Workload)
 	if apierrors.IsNotFound(err) {
 		return truth{nobody: true}, nil, nil

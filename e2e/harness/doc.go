@@ -4,7 +4,7 @@
 //
 //	h, err := harness.Start(ctx, harness.Options{Members: harness.ThreeMembers()})
 //	ns := h.Namespace(ctx, "scale")            // federated, gone after the spec
-//	web := harness.Workload{Kind: "UnitedDeployment", Namespace: ns, Name: "web"}
+//	web := harness.UnitedDeployment(ns, "web")
 //	h.Apply(ctx, samples.Web(ns))
 //	h.ExpectAtRest(ctx, web, 12)
 //	before := h.Pods.Mark(ctx, ns)

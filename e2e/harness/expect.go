@@ -14,8 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
+	"github.com/flotilla-dev/flotilla/e2e/kinds"
 )
 
 // Namespace makes a federated namespace on the hub that goes after the spec, with all that was placed from it. Its
@@ -33,7 +34,9 @@ func (c *Cluster) PlainNamespace(ctx context.Context, name string) string {
 func (c *Cluster) namespace(ctx context.Context, namespace *corev1.Namespace) string {
 	gomega.ExpectWithOffset(2, c.Client.Create(ctx, namespace)).To(gomega.Succeed())
 	ginkgo.DeferCleanup(func(ctx context.Context) {
-		for _, workload := range []client.Object{&apps.UnitedDeployment{}, &apps.CloneSet{}} {
+		for _, kind := range slices.Backward(kinds.All()) { // what owns others comes later in the table
+			workload := &unstructured.Unstructured{}
+			workload.SetGroupVersionKind(kind.GroupVersionKind)
 			gomega.Expect(c.Client.DeleteAllOf(ctx, workload, client.InNamespace(namespace.Name))).To(gomega.Succeed())
 		}
 		gomega.Expect(client.IgnoreNotFound(c.Client.Delete(ctx, namespace))).To(gomega.Succeed())
@@ -55,10 +58,10 @@ func eventually(ctx context.Context, what string, problem func(context.Context) 
 // ExpectAtRest waits until the workload on the hub is Ready with this number of replicas, and every counter of its
 // status is the sum of the members' pods.
 func (h *Harness) ExpectAtRest(ctx context.Context, w Workload, replicas int) {
-	eventually(ctx, w.Sentence()+" at rest", func(ctx context.Context) (string,
-		error) {
-		return h.settled(ctx, h.Hub, w, replicas)
-	})
+	eventually(ctx, w.Sentence()+" at rest",
+		func(ctx context.Context) (string, error) {
+			return h.settled(ctx, h.Hub, w, replicas)
+		})
 }
 
 // ExpectAtRestIn is ExpectAtRest for an object of a member.
@@ -82,7 +85,7 @@ func (h *Harness) ExpectStatusEqualsPods(ctx context.Context, w Workload, replic
 }
 
 // ExpectPods waits until the workload's pods, counted by key, are these; zeros may be left out.
-func (h *Harness) ExpectPods(ctx context.Context, w Workload, key func(Pod) string, want map[string]int) {
+func (h *Harness) ExpectPods(ctx context.Context, w Workload, key func(judge.PodView) string, want map[string]int) {
 	eventually(ctx, "pods of "+w.Sentence(), func(context.Context) (string, error) {
 		if have := Count(h.PodsOf(w), key); !maps.Equal(have, withoutZeros(want)) {
 			return fmt.Sprintf("pods %v, want %v", have, want), nil

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
 // pod is one as an API server shows it; restarts and ready are what its kubelet says.
@@ -29,10 +30,10 @@ func pod(uid, image string, restarts int32, ready bool) *corev1.Pod {
 
 // TestHistoryTellsWhatHappened: each thing that specs exclude is seen when it happens.
 func TestHistoryTellsWhatHappened(t *testing.T) {
-	w := &Watcher{zones: map[string]string{}, pods: map[types.UID]Pod{}}
+	w := &Watcher{zones: map[string]string{}, pods: map[types.UID]judge.PodView{}}
 	w.record("east", pod("a", "web:1", 0, true), false)
 	w.record("west", pod("b", "web:1", 0, true), false)
-	start := map[types.UID]Pod{"a": w.pods["a"], "b": w.pods["b"]}
+	start := map[types.UID]judge.PodView{"a": w.pods["a"], "b": w.pods["b"]}
 	w.events = nil
 
 	updating := pod("a", "web:2", 0, true)
@@ -48,10 +49,10 @@ func TestHistoryTellsWhatHappened(t *testing.T) {
 	w.record("west", pod("c", "web:2", 0, true), false)
 	w.record("west", pod("c", "web:2", 0, true), true)
 
-	h := History{Start: start, Events: w.events}
+	h := judge.History{Start: start, Events: w.events}
 	for _, test := range []struct {
 		what string
-		pods []Pod
+		pods []judge.PodView
 		want string
 	}{
 		{"created, though gone again", h.Created(), "c"},
@@ -64,13 +65,13 @@ func TestHistoryTellsWhatHappened(t *testing.T) {
 	if gone := h.Gone(); len(gone) != 2 {
 		t.Errorf("gone: %v, want b and c", gone)
 	}
-	if most, when := h.Most(Unavailable(2)); most != 2 {
+	if most, when := h.Most(judge.Unavailable(2)); most != 2 {
 		t.Errorf("at most %d of 2 were unavailable (%s), want 2: one was updating while the other was deleted", most, when)
 	}
-	if most, _ := h.Most(WithImage("web:2")); most != 2 {
+	if most, _ := h.Most(judge.WithImage("web:2")); most != 2 {
 		t.Errorf("at most %d with the new image, want 2", most)
 	}
-	if most, _ := h.Most(Existing); most != 2 {
+	if most, _ := h.Most(judge.Existing); most != 2 {
 		t.Errorf("at most %d existed, want 2", most)
 	}
 	if left := w.Left("ns"); left != 1 {
@@ -81,10 +82,10 @@ func TestHistoryTellsWhatHappened(t *testing.T) {
 // TestHistoryOfAProcessThatStoodStill: a pod of east is back before one of west goes, and the watch of west is read
 // first.
 func TestHistoryOfAProcessThatStoodStill(t *testing.T) {
-	w := &Watcher{zones: map[string]string{}, pods: map[types.UID]Pod{}}
+	w := &Watcher{zones: map[string]string{}, pods: map[types.UID]judge.PodView{}}
 	w.record("east", pod("a", "web:1", 0, false), false)
 	w.record("west", pod("b", "web:1", 0, true), false)
-	start := map[types.UID]Pod{"a": w.pods["a"], "b": w.pods["b"]}
+	start := map[types.UID]judge.PodView{"a": w.pods["a"], "b": w.pods["b"]}
 	w.events = nil
 	w.record("west", pod("b", "web:2", 0, false), false)
 	w.record("east", pod("a", "web:2", 1, true), false)
@@ -94,16 +95,16 @@ func TestHistoryOfAProcessThatStoodStill(t *testing.T) {
 	}
 	for _, test := range []struct {
 		what   string
-		stills []standstill
+		stalls []judge.Stall
 		most   int
 	}{
 		{"as it came", nil, 2},
-		{"after a standstill", []standstill{{begin.Add(-3 * time.Second), begin.Add(3 * time.Second)}}, 1},
-		{"the standstill was over", []standstill{{begin.Add(-3 * time.Second), begin}}, 2},
-		{"it came later", []standstill{{begin.Add(time.Millisecond), begin.Add(time.Second)}}, 2},
+		{"after a standstill", []judge.Stall{{From: begin.Add(-3 * time.Second), To: begin.Add(3 * time.Second)}}, 1},
+		{"the standstill was over", []judge.Stall{{From: begin.Add(-3 * time.Second), To: begin}}, 2},
+		{"it came later", []judge.Stall{{From: begin.Add(time.Millisecond), To: begin.Add(time.Second)}}, 2},
 	} {
-		h := History{Start: start, Events: w.events, stills: test.stills}
-		if most, when := h.Most(Unavailable(2)); most != test.most {
+		h := judge.History{Start: start, Events: w.events, Stalls: test.stalls}
+		if most, when := h.Most(judge.Unavailable(2)); most != test.most {
 			t.Errorf("%s: at most %d were unavailable (%s), want %d", test.what, most, when, test.most)
 		}
 	}

@@ -19,37 +19,8 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
-
-// Pod is what the watcher knows of a pod.
-type Pod struct {
-	Cluster, Namespace, Name string
-	UID                      types.UID
-	Version                  string
-	Node, Zone, Subset       string
-	// Image is that of the first container's spec, Running the one that its status names.
-	Image, Running string
-	Restarts       int32
-	// Ready: the pod is ready, and no update in place is going on.
-	Ready bool
-	// Deleting: the pod has a deletion timestamp.
-	Deleting bool
-}
-
-// String names the pod for messages.
-func (p Pod) String() string {
-	return fmt.Sprintf("%s/%s/%s (uid %s, zone %s, image %s, restarts %d, ready %t, deleting %t)",
-		p.Cluster, p.Namespace, p.Name, p.UID, p.Zone, p.Image, p.Restarts, p.Ready, p.Deleting)
-}
-
-// Serves reports whether the pod counts as available (without minReadySeconds).
-func (p Pod) Serves() bool { return p.Ready && !p.Deleting }
-
-// Event is one change of a pod as it was seen: After is nil when the pod is gone, Before when it is new.
-type Event struct {
-	At            time.Time
-	Before, After *Pod
-}
 
 // Watcher records every event of every pod of the members, in the order in which they arrive.
 type Watcher struct {
@@ -57,17 +28,16 @@ type Watcher struct {
 
 	mu     sync.Mutex
 	zones  map[string]string // node → zone; names of nodes begin with their cluster's
-	pods   map[types.UID]Pod
-	events []Event
-	stills []standstill
+	pods   map[types.UID]judge.PodView
+	events []judge.PodEvent
+	// stills are times in which this process stood still, and as long again, in which it reads what came meanwhile. Each
+	// member has a watch of its own: what two of them delivered in that time may arrive in the wrong order.
+	stills []judge.Stall
 }
 
-// standstill is a time in which this process stood still, and as long again, in which it reads what came meanwhile.
-// Each member has a watch of its own: what two of them told in that time may arrive the wrong way round.
-type standstill struct{ from, to time.Time }
-
 func newWatcher(ctx, life context.Context, members []*fleet.Cluster) (*Watcher, error) {
-	w := &Watcher{clients: map[string]kubernetes.Interface{}, zones: map[string]string{}, pods: map[types.UID]Pod{}}
+	w := &Watcher{clients: map[string]kubernetes.Interface{}, zones: map[string]string{},
+		pods: map[types.UID]judge.PodView{}}
 	for _, m := range members {
 		c, err := kubernetes.NewForConfig(m.RESTConfig())
 		if err != nil {
@@ -108,7 +78,7 @@ func (w *Watcher) keepTime(ctx context.Context) {
 		now := time.Now()
 		if gap := now.Sub(last); gap > most {
 			w.mu.Lock()
-			w.stills = append(w.stills, standstill{last, now.Add(gap)})
+			w.stills = append(w.stills, judge.Stall{From: last, To: now.Add(gap)})
 			w.mu.Unlock()
 		}
 		last = now
@@ -171,7 +141,7 @@ func (w *Watcher) relist(cluster string, pods []corev1.Pod) {
 	defer w.mu.Unlock()
 	for uid, pod := range w.pods {
 		if pod.Cluster == cluster && !there[uid] {
-			w.events = append(w.events, Event{At: time.Now(), Before: &pod})
+			w.events = append(w.events, judge.PodEvent{At: time.Now(), Before: &pod})
 			delete(w.pods, uid)
 		}
 	}
@@ -180,7 +150,7 @@ func (w *Watcher) relist(cluster string, pods []corev1.Pod) {
 func (w *Watcher) record(cluster string, pod *corev1.Pod, gone bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	event := Event{At: time.Now()}
+	event := judge.PodEvent{At: time.Now()}
 	if before, ok := w.pods[pod.UID]; ok {
 		event.Before = &before
 	}
@@ -197,8 +167,8 @@ func (w *Watcher) record(cluster string, pod *corev1.Pod, gone bool) {
 	w.events = append(w.events, event)
 }
 
-func podOf(cluster, zone string, pod *corev1.Pod) Pod {
-	p := Pod{
+func podOf(cluster, zone string, pod *corev1.Pod) judge.PodView {
+	p := judge.PodView{
 		Cluster: cluster, Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Version: pod.ResourceVersion,
 		Node: pod.Spec.NodeName, Zone: zone, Subset: pod.Labels[apps.LabelSubset],
 		Image: pod.Spec.Containers[0].Image, Deleting: pod.DeletionTimestamp != nil,
@@ -224,16 +194,19 @@ func podOf(cluster, zone string, pod *corev1.Pod) Pod {
 }
 
 // Pods returns the pods of a namespace of all members that are there and not being deleted, by cluster and name.
-func (w *Watcher) Pods(namespace string) []Pod {
+func (w *Watcher) Pods(namespace string) []judge.PodView {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var pods []Pod
+	var pods []judge.PodView
 	for _, pod := range w.pods {
 		if pod.Namespace == namespace && !pod.Deleting {
 			pods = append(pods, pod)
 		}
 	}
-	slices.SortFunc(pods, func(a, b Pod) int { return strings.Compare(a.Cluster+"/"+a.Name, b.Cluster+"/"+b.Name) })
+	slices.SortFunc(pods, func(a, b judge.PodView) int {
+		return strings.Compare(a.Cluster+"/"+a.Name, b.Cluster+"/"+
+			b.Name)
+	})
 	return pods
 }
 
@@ -251,7 +224,7 @@ func (w *Watcher) Left(namespace string) int {
 }
 
 // Any returns some pod of any namespace, also one that is being deleted; nil where there is none.
-func (w *Watcher) Any() *Pod {
+func (w *Watcher) Any() *judge.PodView {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, pod := range w.pods {

@@ -8,43 +8,49 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
+	"github.com/flotilla-dev/flotilla/e2e/kinds"
+	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
 // Workload names a user's object.
-type Workload struct{ Kind, Namespace, Name string }
+type Workload struct {
+	schema.GroupVersionKind
+	Namespace, Name string
+}
 
 // CloneSet names a CloneSet.
-func CloneSet(namespace, name string) Workload {
-	return Workload{apps.CloneSetKind.Kind, namespace, name}
-}
+func CloneSet(namespace, name string) Workload { return Workload{apps.CloneSetKind, namespace, name} }
 
 // UnitedDeployment names a UnitedDeployment.
 func UnitedDeployment(namespace, name string) Workload {
-	return Workload{apps.UnitedDeploymentKind.Kind, namespace, name}
+	return Workload{apps.UnitedDeploymentKind, namespace, name}
 }
 
 // String returns "<kind>/<name>", as kubectl takes it.
 func (w Workload) String() string { return strings.ToLower(w.Kind) + "/" + w.Name }
 
+// Key is the workload's key on the hub.
+func (w Workload) Key() wire.Key {
+	return wire.Key{Group: w.Group, Kind: w.Kind, Namespace: w.Namespace, Name: w.Name}
+}
+
 // Sentence returns "<Kind> <namespace>/<name>", as messages name a workload.
-func (w Workload) Sentence() string { return w.Kind + " " + w.Namespace + "/" + w.Name }
+func (w Workload) Sentence() string { return w.Key().Sentence() }
 
-// placementName is the name of the workload's WorkloadPlacement.
-func (w Workload) placementName() string { return strings.ToLower(w.Kind) + "-" + w.Name }
-
-// Get returns the object as it stands in the cluster.
+// Get returns the object of the cluster.
 func (c *Cluster) Get(ctx context.Context, w Workload) (*unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(apps.GroupVersion.WithKind(w.Kind))
+	object.SetGroupVersionKind(w.GroupVersionKind)
 	if err := c.Client.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: w.Name}, object); err != nil {
 		return nil, fmt.Errorf("get %s from %s: %w", w.Sentence(), c.Name, err)
 	}
@@ -53,11 +59,7 @@ func (c *Cluster) Get(ctx context.Context, w Workload) (*unstructured.Unstructur
 
 // Placement returns the hub's decision for the workload, nil if there is none.
 func (h *Harness) Placement(ctx context.Context, w Workload) (*topology.WorkloadPlacement, error) {
-	p := &topology.WorkloadPlacement{}
-	err := h.Hub.Client.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: w.placementName()}, p)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
+	p, _, err := wire.FindPlacement(ctx, h.Hub.Client, w.Key())
 	if err != nil {
 		return nil, fmt.Errorf("get placement of %s: %w", w.Sentence(), err)
 	}
@@ -72,7 +74,7 @@ func (h *Harness) Works(ctx context.Context, w Workload) ([]string, error) {
 	}
 	var names []string
 	for i := range list.Items {
-		if list.Items[i].Annotations[topology.AnnotationWorkload] == w.Kind+"/"+w.Namespace+"/"+w.Name {
+		if list.Items[i].Annotations[topology.AnnotationWorkload] == w.Key().String() {
 			names = append(names, list.Items[i].Namespace+"/"+list.Items[i].Name)
 		}
 	}
@@ -106,7 +108,7 @@ type sums struct {
 	Replicas, Ready, Updated, UpdatedReady int64
 }
 
-func (s *sums) add(pod Pod, image string) {
+func (s *sums) add(pod judge.PodView, image string) {
 	s.Replicas++
 	if pod.Ready {
 		s.Ready++
@@ -130,12 +132,9 @@ func sumsOf(status map[string]any) sums {
 
 // templateImage is the first image of a workload's pod template.
 func templateImage(object *unstructured.Unstructured) (string, error) {
-	for _, path := range [][]string{
-		{"spec", "template", "spec", "containers"},
-		{"spec", "template", "cloneSetTemplate", "spec", "template", "spec", "containers"},
-		{"spec", "template", "deploymentTemplate", "spec", "template", "spec", "containers"},
-		{"spec", "template", "statefulSetTemplate", "spec", "template", "spec", "containers"},
-	} {
+	kind, known := kinds.Of(object.GroupVersionKind().GroupKind())
+	for _, path := range kind.Specs {
+		path = append(append([]string{"spec"}, path...), "template", "spec", "containers")
 		containers, found, err := unstructured.NestedSlice(object.Object, path...)
 		if err != nil || !found || len(containers) == 0 {
 			continue
@@ -144,7 +143,8 @@ func templateImage(object *unstructured.Unstructured) (string, error) {
 		image, _, err := unstructured.NestedString(container, "image")
 		return image, err
 	}
-	return "", fmt.Errorf("%s %s has no template that the harness knows", object.GetKind(), object.GetName())
+	return "", fmt.Errorf("%s %s has no pod template, or its kind is not in package kinds (%t)", object.GetKind(),
+		object.GetName(), known)
 }
 
 // settled says in what a workload is not at rest with this number of replicas, "" if it is: Ready for its generation,
@@ -208,19 +208,20 @@ func (h *Harness) sumsDiffer(object *unstructured.Unstructured, status map[strin
 		}
 		delete(subsets, name)
 	}
-	if w.Kind == apps.UnitedDeploymentKind.Kind && len(subsets) > 0 {
+	if kind, _ := kinds.Of(w.GroupKind()); kind.Subsets != nil && len(subsets) > 0 {
 		return fmt.Sprintf("pods of subsets that the status does not name: %v", slices.Sorted(maps.Keys(subsets))), nil
 	}
 	return "", err
 }
 
 // PodsOf returns the pods of a workload in all members.
-func (h *Harness) PodsOf(w Workload) []Pod {
-	return slices.DeleteFunc(h.Pods.Pods(w.Namespace), func(p Pod) bool { return !strings.HasPrefix(p.Name, w.Name+"-") })
+func (h *Harness) PodsOf(w Workload) []judge.PodView {
+	return slices.DeleteFunc(h.Pods.Pods(w.Namespace),
+		func(p judge.PodView) bool { return !strings.HasPrefix(p.Name, w.Name+"-") })
 }
 
 // Count counts pods by what key returns of each.
-func Count(pods []Pod, key func(Pod) string) map[string]int {
+func Count(pods []judge.PodView, key func(judge.PodView) string) map[string]int {
 	counts := map[string]int{}
 	for _, pod := range pods {
 		counts[key(pod)]++
@@ -229,13 +230,13 @@ func Count(pods []Pod, key func(Pod) string) map[string]int {
 }
 
 // ByCluster returns the cluster of the pod. It is a key for Count, as ByZone and BySubset are.
-func ByCluster(p Pod) string { return p.Cluster }
+func ByCluster(p judge.PodView) string { return p.Cluster }
 
 // ByZone returns the zone of the pod's node.
-func ByZone(p Pod) string { return p.Zone }
+func ByZone(p judge.PodView) string { return p.Zone }
 
 // BySubset returns the subset of the pod.
-func BySubset(p Pod) string { return p.Subset }
+func BySubset(p judge.PodView) string { return p.Subset }
 
 // federatedNamespace is a namespace whose workloads are the hub's.
 func federatedNamespace(name string) *corev1.Namespace {

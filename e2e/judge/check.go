@@ -2,7 +2,6 @@ package judge
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -14,6 +13,9 @@ const (
 	// the client repeats one that was answered 429. What the world told later does not count against the pass. This and
 	// the other times here are of a machine that runs: what it was measured to stand still comes on top.
 	settling = 5 * time.Second
+	// longestPass is how long before its request a write may have been decided: a pass begins writes for 2 s, and reads
+	// the world before.
+	longestPass = 2500 * time.Millisecond
 	// ordering is how long it may take until events of one cluster are seen after later ones of another.
 	ordering = time.Second
 	// leaseEnd is how long after it was cut off a member may still disrupt: a lease of 40 s, 5 s until a CloneSet asks
@@ -29,9 +31,11 @@ type Report struct {
 	LargestDown, LargestAdded, Suspicions int32
 }
 
-// checker goes through a log in the order of time. It is pure.
-type checker struct {
+// Checker goes through a log in the order of time. It is pure.
+type Checker struct {
 	Report
+	// informed is [NewChecker]'s.
+	informed    func(version uint64, by time.Time) bool
 	deletions   Deletions
 	cells       map[types.UID]*checkedCell
 	pods        map[types.UID]*checkedPod
@@ -43,9 +47,9 @@ type checker struct {
 	due        []duePod
 	suspicions []suspicion
 	trace      []string
-	// stood are all stalls of the log.
+	// stalls are all stalls of the log.
 	stalls Stalls
-	// holes are the times in which versions of cells and workloads were not seen.
+	// gaps are the times in which versions of cells and workloads were not seen.
 	gaps map[gapKey]Stalls
 }
 
@@ -61,21 +65,25 @@ type checkedCell struct {
 	specs []CellSpec // those in force, the oldest first
 	// down are unavailable pods that are not our doing, up by pods above replicas that we did not add.
 	down, up int32
-	// news are the pods that others made unavailable, or that they kept from becoming available.
-	news []loss
+	// losses are the pods that others made unavailable, or that they kept from becoming available.
+	losses []loss
 }
 
 type checkedPod struct {
 	Pod
 	cluster   string
 	available bool
-	since     time.Time // when it became available
+	// since is when it became available, version the one with which it became ready.
+	since   time.Time
+	version uint64
 }
 
 // loss is a pod that is not available, and not by our doing.
 type loss struct {
-	at  time.Time // when it was lost
-	due time.Time // since when it would be available; zero for one that was
+	pod     types.UID
+	at      time.Time // when it was lost
+	version uint64    // the one that says so
+	due     time.Time // since when it would be available; zero for one that was
 }
 
 type duePod struct {
@@ -86,23 +94,36 @@ type duePod struct {
 }
 
 // Check returns what was wrong in a log, which is sorted (see [Ordered]).
-func Check(log []Entry, asked Deletions) Report {
-	c := &checker{
-		deletions: asked, cells: map[types.UID]*checkedCell{}, pods: map[types.UID]*checkedPod{},
+func Check(log []Entry, deletions Deletions) Report {
+	c := NewChecker(nil)
+	c.stalls = StallsOf(log)
+	c.gaps = gapsOf(log)
+	c.Take(log, deletions)
+	if n := len(log); n > 0 {
+		c.passTo(log[n-1].At.Add(time.Hour))
+	}
+	return c.Report
+}
+
+// NewChecker returns a checker for logs that come in parts. Where informed is not nil, it reports whether the
+// controller that runs at a time has received everything up to a version by then; otherwise a controller counts as
+// informed of what was observed so long ago that every pass knows it.
+func NewChecker(informed func(version uint64, by time.Time) bool) *Checker {
+	return &Checker{
+		informed: informed, cells: map[types.UID]*checkedCell{}, pods: map[types.UID]*checkedPod{},
 		workloads: map[string]*checkedWorkload{},
 		stale:     map[string]time.Time{}, cut: map[string]time.Time{}, unreachable: map[string]bool{},
 	}
-	c.stalls = StallsOf(log)
-	c.gaps = gapsOf(log)
+}
+
+// Take checks the next part of a log, which is sorted (see [Ordered]); deletions are all until then.
+func (c *Checker) Take(log []Entry, deletions Deletions) {
+	c.deletions = deletions
 	for i := range log {
 		c.passTo(log[i].At)
 		c.take(&log[i])
 		c.Entries++
 	}
-	if n := len(log); n > 0 {
-		c.passTo(log[n-1].At.Add(time.Hour))
-	}
-	return c.Report
 }
 
 // StallsOf returns the stalls of a log.
@@ -133,14 +154,14 @@ func gapsOf(log []Entry) map[gapKey]Stalls {
 }
 
 // unseen reports whether versions of a cell or workload around a time were not observed.
-func (c *checker) unseen(key gapKey, at time.Time) bool {
+func (c *Checker) unseen(key gapKey, at time.Time) bool {
 	return slices.ContainsFunc(c.gaps[key], func(s Stall) bool {
 		return !at.Before(c.stalls.before(s.From, ordering)) && !at.After(c.stalls.after(s.To, ordering))
 	})
 }
 
 // passTo lets pods become available, and suspicions ripen, until the time.
-func (c *checker) passTo(now time.Time) {
+func (c *Checker) passTo(now time.Time) {
 	for len(c.due) > 0 && !c.due[0].at.After(now) {
 		next := c.due[0]
 		c.due = c.due[1:]
@@ -150,6 +171,7 @@ func (c *checker) passTo(now time.Time) {
 			continue
 		}
 		pod.available, pod.since = true, next.at
+		c.cameBack(pod)
 		c.record(next.at, pod.cluster, "pod "+pod.Name+" available")
 		c.settle(c.cells[pod.Owner])
 		c.review(next.at)
@@ -157,7 +179,7 @@ func (c *checker) passTo(now time.Time) {
 	c.ripen(now)
 }
 
-func (c *checker) take(e *Entry) {
+func (c *Checker) take(e *Entry) {
 	switch {
 	case e.Pod != nil:
 		c.takePod(e)
@@ -198,78 +220,20 @@ func (c *checker) take(e *Entry) {
 	c.review(e.At)
 }
 
-func (c *checker) takeCell(e *Entry) {
-	s := c.cells[e.Cell.UID]
-	if s == nil {
-		s = &checkedCell{cluster: e.Cluster}
-		c.cells[e.Cell.UID] = s
-	}
-	before, grew, shrank := s.lowest(), int32(0), int32(0)
-	first := len(s.specs) == 0
-	s.Cell = *e.Cell
-	if n := len(s.specs); n == 0 || s.specs[n-1].Generation < e.Cell.Spec.Generation {
-		s.specs = append(s.specs, e.Cell.Spec)
-		c.record(e.At, e.Cluster, fmt.Sprintf("cell %s of %s, %s", s.Name, s.Of, e.Cell.Spec))
-	}
-	s.specs = slices.DeleteFunc(s.specs, func(spec CellSpec) bool {
-		return spec.Generation < s.Observed && spec.Generation != s.specs[len(s.specs)-1].Generation
-	})
-	if after := s.lowest(); first {
-		grew = after
-	} else {
-		grew, shrank = max(after-before, 0), max(before-after, 0)
-	}
-	s.down += grew
-	s.up += shrank
-	c.settle(s)
-	if e.Cell.Gone {
-		c.withdrawn(s, e)
-		delete(c.cells, e.Cell.UID)
-	}
-}
-
-// withdrawn judges a cell that was deleted: the garbage collector deletes its pods. In a run nobody asks for that, and
-// who scales in sets the replicas to 0 first.
-func (c *checker) withdrawn(set *checkedCell, e *Entry) {
-	if available, _ := c.count(set); available > 0 && set.lowest() > 0 && !c.unseen(gapKey{cell: set.UID}, e.At) {
-		c.violate(e.At, ruleCell, fmt.Sprintf("%s: cell %s of %s is gone, and %d of its pods were available; in force %v",
-			e.Cluster, set.Name, set.Of, available, set.specs))
-	}
-}
-
-// lowest is the lowest number of replicas in force.
-func (s *checkedCell) lowest() int32 {
-	n := int32(0)
-	for i, spec := range s.specs {
-		if i == 0 || spec.Replicas < n {
-			n = spec.Replicas
-		}
-	}
-	return n
-}
-
-// highest is the highest number of replicas in force.
-func (s *checkedCell) highest() int32 {
-	n := int32(0)
-	for _, spec := range s.specs {
-		n = max(n, spec.Replicas)
-	}
-	return n
-}
-
-func (c *checker) takePod(e *Entry) {
-	p := *e.Pod
-	set := c.cells[p.Owner]
-	before := c.pods[p.UID]
-	now := &checkedPod{Pod: p, cluster: e.Cluster}
-	if p.Gone {
+// version keeps a version of a pod; before is the previous one.
+func (c *Checker) version(e *Entry, set *checkedCell, before *checkedPod) *checkedPod {
+	now := &checkedPod{Pod: *e.Pod, cluster: e.Cluster}
+	if now.Gone {
 		now.Active, now.Ready = false, false
-		delete(c.pods, p.UID)
+		delete(c.pods, now.UID)
 	} else {
-		c.pods[p.UID] = now
+		c.pods[now.UID] = now
 	}
 	if before != nil {
-		now.since = before.since
+		now.since, now.version = before.since, before.version
+	}
+	if now.Ready && (before == nil || !before.Ready) {
+		now.version = e.Version
 	}
 	wait := time.Duration(0)
 	if set != nil {
@@ -278,9 +242,17 @@ func (c *checker) takePod(e *Entry) {
 	if now.Active && now.Ready {
 		at := now.ReadySince.Add(wait)
 		if now.available = !at.After(e.At); !now.available {
-			c.wait(duePod{at, p.UID, now.ReadySince})
+			c.wait(duePod{at, now.UID, now.ReadySince})
 		}
 	}
+	return now
+}
+
+func (c *Checker) takePod(e *Entry) {
+	p := *e.Pod
+	set := c.cells[p.Owner]
+	before := c.pods[p.UID]
+	now := c.version(e, set, before)
 	c.kept(set, before, now, e)
 	switch {
 	case before == nil && now.Active:
@@ -290,6 +262,7 @@ func (c *checker) takePod(e *Entry) {
 		c.created(set, e)
 	case now.available && !before.available:
 		now.since = e.At
+		c.cameBack(now)
 		c.record(e.At, e.Cluster, "pod "+p.Name+" available")
 		c.settle(set)
 	case before != nil && before.available && !now.available:
@@ -303,17 +276,17 @@ func (c *checker) takePod(e *Entry) {
 }
 
 // kept takes that a ready pod is not ready any more, before it was available.
-func (c *checker) kept(set *checkedCell, before, now *checkedPod, e *Entry) {
+func (c *Checker) kept(set *checkedCell, before, now *checkedPod, e *Entry) {
 	if set == nil || before == nil || before.available || !before.Ready || !before.Active || now.Ready && now.Active {
 		return
 	}
 	if ours, _ := c.cause(now, e); !ours {
-		set.news = append(set.news, loss{e.At, before.ReadySince.Add(set.MinReady)})
+		set.losses = append(set.losses, loss{now.UID, e.At, e.Version, before.ReadySince.Add(set.MinReady)})
 	}
 }
 
 // cause reports whether our programs made a pod unavailable, and how.
-func (c *checker) cause(now *checkedPod, e *Entry) (ours bool, how string) {
+func (c *Checker) cause(now *checkedPod, e *Entry) (ours bool, how string) {
 	switch {
 	case now.Ended && now.Deleted.IsZero():
 		return false, "it ended by itself"
@@ -329,7 +302,7 @@ func (c *checker) cause(now *checkedPod, e *Entry) (ours bool, how string) {
 }
 
 // lost takes that a pod is not available any more.
-func (c *checker) lost(set *checkedCell, before, now *checkedPod, e *Entry) {
+func (c *Checker) lost(set *checkedCell, before, now *checkedPod, e *Entry) {
 	ours, how := c.cause(now, e)
 	c.record(e.At, e.Cluster, fmt.Sprintf("pod %s unavailable: %s", now.Name, how))
 	if set == nil {
@@ -338,7 +311,7 @@ func (c *checker) lost(set *checkedCell, before, now *checkedPod, e *Entry) {
 	if !ours {
 		c.Foreign++
 		set.down++
-		set.news = append(set.news, loss{at: e.At})
+		set.losses = append(set.losses, loss{pod: now.UID, at: e.At, version: e.Version})
 		c.settle(set)
 		return
 	}
@@ -347,7 +320,30 @@ func (c *checker) lost(set *checkedCell, before, now *checkedPod, e *Entry) {
 	c.disrupted(set, before, e)
 }
 
-func (c *checker) wait(d duePod) {
+// cameBack forgets that others made a pod unavailable.
+func (c *Checker) cameBack(pod *checkedPod) {
+	if set := c.cells[pod.Owner]; set != nil {
+		set.losses = slices.DeleteFunc(set.losses, func(l loss) bool { return l.pod == pod.UID })
+	}
+}
+
+// decided returns the latest time at which a write may have been decided.
+func (c *Checker) decided(e *Entry) time.Time {
+	if !e.Asked.IsZero() {
+		return c.stalls.before(e.Asked, longestPass)
+	}
+	return c.stalls.before(e.At, settling)
+}
+
+// knew reports whether the controller that decided something at a time knew a version, which was observed at another.
+func (c *Checker) knew(version uint64, observed, decided time.Time) bool {
+	if c.informed != nil {
+		return c.informed(version, decided)
+	}
+	return !observed.After(decided)
+}
+
+func (c *Checker) wait(d duePod) {
 	at, _ := slices.BinarySearchFunc(c.due, d, func(a, b duePod) int {
 		if a.at.After(b.at) {
 			return 1
@@ -357,94 +353,7 @@ func (c *checker) wait(d duePod) {
 	c.due = slices.Insert(c.due, at, d)
 }
 
-// count returns how many pods of a cell are available, and how many there are.
-func (c *checker) count(set *checkedCell) (available, active int32) {
-	for _, pod := range c.pods {
-		if pod.Owner != set.UID {
-			continue
-		}
-		if pod.available {
-			available++
-		}
-		if pod.Active {
-			active++
-		}
-	}
-	return available, active
-}
-
-// settle closes holes that were filled, those that are our doing first.
-func (c *checker) settle(set *checkedCell) {
-	if set == nil {
-		return
-	}
-	available, active := c.count(set)
-	set.down = min(set.down, max(set.lowest()-available, 0))
-	set.up = min(set.up, max(active-set.lowest(), 0))
-}
-
-// excuseUnreachable takes what members disrupted before they were unreachable as pods that failed by themselves: they
-// are charged to their cell, and the others do not wait for them.
-func (c *checker) excuseUnreachable() {
-	for _, set := range c.cells {
-		if c.unreachable[set.cluster] {
-			available, active := c.count(set)
-			set.down = max(set.lowest()-available, 0)
-			set.up = max(active-set.lowest(), 0)
-		}
-	}
-}
-
-// disrupted judges a pod that we made unavailable.
-func (c *checker) disrupted(set *checkedCell, pod *checkedPod, e *Entry) {
-	decided := c.stalls.before(e.At, settling)
-	if pod.since.After(decided) {
-		return // the pass may have begun when the pod was not available, and then it is free to go
-	}
-	available, _ := c.count(set)
-	unknown := int32(0)
-	for _, l := range set.news {
-		if l.due.After(e.At) {
-			continue // who does not know that it was lost takes it for one that is not available yet
-		}
-		if l.at.After(decided) || c.stale[set.cluster].After(l.at) && c.stale[set.cluster].After(decided) {
-			unknown++
-		}
-	}
-	allowed := func(spec CellSpec) bool { return spec.Replicas-available-unknown <= spec.MaxUnavailable }
-	if !slices.ContainsFunc(set.specs, allowed) && !c.unseen(gapKey{cell: set.UID}, e.At) {
-		c.violate(e.At, ruleCell, fmt.Sprintf("%s: cell %s of %s made pod %s unavailable: %d are available then (%d "+
-			"losses it may not have known); in force %v",
-			e.Cluster, set.Name, set.Of, pod.Name, available, unknown, set.specs))
-	}
-	if available+unknown >= set.lowest() {
-		return // a pod too many went
-	}
-	if since, ok := c.cut[e.Cluster]; ok && e.At.Sub(since)-c.stalls.Within(since, e.At) > leaseEnd {
-		c.violate(e.At, ruleLease, fmt.Sprintf("%s: cell %s of %s made pod %s unavailable %.0f s after the member was "+
-			"cut off",
-			e.Cluster, set.Name, set.Of, pod.Name, e.At.Sub(since).Seconds()))
-	}
-	c.suspect(set.Of, e.At, false)
-}
-
-// created judges a pod that was created: nobody but us creates any.
-func (c *checker) created(set *checkedCell, e *Entry) {
-	if set == nil {
-		return
-	}
-	_, active := c.count(set)
-	allowed := func(spec CellSpec) bool { return active <= spec.Replicas+spec.MaxSurge }
-	if !slices.ContainsFunc(set.specs, allowed) && !c.unseen(gapKey{cell: set.UID}, e.At) {
-		c.violate(e.At, ruleCell, fmt.Sprintf("%s: cell %s of %s created pod %s: there are %d then; in force %v",
-			e.Cluster, set.Name, set.Of, e.Pod.Name, active, set.specs))
-	}
-	if active > set.highest() {
-		c.suspect(set.Of, e.At, true)
-	}
-}
-
-func (c *checker) violate(at time.Time, rule, what string) {
+func (c *Checker) violate(at time.Time, rule, what string) {
 	const most = 50 // the rest of a broken run reads the same
 	if len(c.Violations) < most {
 		c.Violations = append(c.Violations, Violation{at, rule, what,
@@ -452,17 +361,6 @@ func (c *checker) violate(at time.Time, rule, what string) {
 	}
 }
 
-func (c *checker) record(at time.Time, cluster, what string) {
+func (c *Checker) record(at time.Time, cluster, what string) {
 	c.trace = append(c.trace, fmt.Sprintf("%s %-5s %s", at.Format(ClockFormat), cluster, what))
-}
-
-// cellsOf returns the cells of a place, in a stable order.
-func (c *checker) cellsOf(of Place) []*checkedCell {
-	var out []*checkedCell
-	for _, uid := range slices.Sorted(maps.Keys(c.cells)) {
-		if c.cells[uid].Of == of {
-			out = append(out, c.cells[uid])
-		}
-	}
-	return out
 }

@@ -45,9 +45,11 @@ func (p *past) rest(seconds int) *past {
 
 // user asks for numbers of the whole workload.
 func (p *past) user(generation int64, replicas, unavailable, surge int32) *past {
-	return p.add(Entry{Cluster: "hub", Desired: &Desired{Workload: "web", Generation: generation, Replicas: replicas, Amounts: func(string, int32) lending.Amounts {
+	amounts := func(string, int32) lending.Amounts {
 		return lending.Amounts{Update: replicas, Break: unavailable, Add: surge}
-	}}})
+	}
+	return p.add(Entry{Cluster: "hub", Desired: &Desired{Workload: "web", Generation: generation, Replicas: replicas,
+		Amounts: amounts}})
 }
 
 // numbered gives a subset of what the user asked for last a number.
@@ -58,10 +60,11 @@ func (p *past) numbered(subset string, replicas int32) *past {
 
 // hub places the workload; held is what all cells hold together.
 func (p *past) hub(generation int64, replicas, placed, unavailable, surge, held int32) *past {
-	return p.add(Entry{Cluster: "hub", Placement: &Placement{Workload: "web", Generation: generation, Sequence: generation, Replicas: replicas, Placed: placed, Subsets: map[string]Subset{
-		"": {Replicas: replicas, Whole: true, Limit: lending.Amounts{Update: replicas, Break: unavailable, Add: surge},
-			Reserved: lending.Amounts{Break: held, Add: surge}},
-	}}})
+	return p.add(Entry{Cluster: "hub", Placement: &Placement{Workload: "web", Generation: generation,
+		Sequence: generation, Replicas: replicas, Placed: placed, Subsets: map[string]Subset{
+			"": {Replicas: replicas, Whole: true, Limit: lending.Amounts{Update: replicas, Break: unavailable, Add: surge},
+				Reserved: lending.Amounts{Break: held, Add: surge}},
+		}}})
 }
 
 // set is a version of the member's CloneSet.
@@ -348,5 +351,47 @@ func TestUntouched(t *testing.T) {
 	p.update("a", "1").remove("b", true, "1")
 	if got := Untouched(p.log, from); len(got) != 2 {
 		t.Errorf("two pods changed, and it found %v", got)
+	}
+}
+
+// TestKnowledgeOfControllers holds that a controller whose deliveries are recorded is judged by what it had received.
+func TestKnowledgeOfControllers(t *testing.T) {
+	tests := []struct {
+		name string
+		past *past
+		lag  time.Duration // of every delivery
+		want int
+	}{
+		{"what others took, received long ago, counts", running(2, 0, 1, 1).fail("a", "1").rest(9).update("a", "2"), 0, 1},
+		{"what others took just now does not", running(2, 0, 1, 1).fail("a", "1").update("a", "2"), 0, 0},
+		{"nor what has not been received", running(2, 0, 1, 1).rest(60).fail("a", "1").rest(9).update("a", "2"),
+			30 * time.Second, 0},
+		{"a pod that came back counts no more",
+			running(1, 0, 1, 1).fail("a", "1").ready("a", "1").rest(9).update("a", "2"), 0, 0},
+		{"and is there when it is not known that it was away",
+			running(1, 0, 1, 1).rest(60).fail("a", "1").ready("a", "1").rest(9).update("a", "2", "3"), 30 * time.Second, 1},
+		{"a pod that became available just now may be taken as one that is not",
+			running(0, 0, 0, 0).rest(60).fail("a", "1").ready("a", "1").rest(4).update("a", "1"), 30 * time.Second, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := NewChecker(func(version uint64, by time.Time) bool {
+				return !dawn.Add(time.Duration(version)*time.Second + tt.lag).After(by)
+			})
+			for i := range tt.past.log {
+				if cell := tt.past.log[i].Cell; cell != nil {
+					cell.Of = Place{} // no limits over several cells
+				}
+				if e := &tt.past.log[i]; e.Pod != nil {
+					e.Asked = e.At
+				}
+			}
+			half := len(tt.past.log) / 2
+			c.Take(tt.past.log[:half], nil)
+			c.Take(tt.past.log[half:], nil)
+			if len(c.Violations) != tt.want {
+				t.Errorf("%d violations, want %d: %v\n%s", len(c.Violations), tt.want, c.Violations, FormatLog(tt.past.log))
+			}
+		})
 	}
 }

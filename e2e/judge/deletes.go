@@ -18,6 +18,7 @@ type Deletion struct {
 // Deletions are the requests to delete each pod.
 type Deletions map[PodKey][]Deletion
 
+// PodKey names a pod of a cluster.
 type PodKey struct{ Cluster, Name string }
 
 // answerLimit is how long an API server works on a request at most.

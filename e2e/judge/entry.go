@@ -26,6 +26,8 @@ type Entry struct {
 	Cluster string
 	// Version is the resourceVersion: the order in which things happened in the cluster. 0 for what no API server wrote.
 	Version uint64
+	// Asked is when our controller asked for this version of a pod, zero where that is not known.
+	Asked time.Time
 
 	Pod       *Pod
 	Cell      *Cell
@@ -63,7 +65,7 @@ type Pod struct {
 type Cell struct {
 	UID      types.UID
 	Name     string
-	Of       Place
+	Of       Place // the zero Place for a workload that is in no other cluster
 	Spec     CellSpec
 	MinReady time.Duration // minReadySeconds
 	// Observed is status.observedGeneration.

@@ -31,7 +31,7 @@ type suspicion struct {
 	trace []string
 }
 
-func (c *checker) workload(workload string) *checkedWorkload {
+func (c *Checker) workload(workload string) *checkedWorkload {
 	l := c.workloads[workload]
 	if l == nil {
 		l = &checkedWorkload{bounds: map[string][]bound{}}
@@ -40,7 +40,7 @@ func (c *checker) workload(workload string) *checkedWorkload {
 	return l
 }
 
-func (c *checker) takePlacement(e *Entry) {
+func (c *Checker) takePlacement(e *Entry) {
 	c.Placements++
 	p, l := e.Placement, c.workload(e.Placement.Workload)
 	if l.last != nil && l.last.Generation == p.Generation {
@@ -73,7 +73,7 @@ func (c *checker) takePlacement(e *Entry) {
 
 // checkDesired wants that the numbers of a placement are those of one generation of the user's object, and not of an
 // older one than the last placement's.
-func (c *checker) checkDesired(e *Entry, l *checkedWorkload) {
+func (c *Checker) checkDesired(e *Entry, l *checkedWorkload) {
 	p := e.Placement
 	for _, asked := range l.desired {
 		if asked.Generation < l.matched || asked.Replicas != p.Replicas {
@@ -116,7 +116,7 @@ func (p *Placement) String() string {
 }
 
 // sum returns how many pods all members of a place took down, or added above replicas, by our doing.
-func (c *checker) sum(of Place, added bool) int32 {
+func (c *Checker) sum(of Place, added bool) int32 {
 	total := int32(0)
 	for _, set := range c.cellsOf(of) {
 		available, active := c.count(set)
@@ -130,7 +130,7 @@ func (c *checker) sum(of Place, added bool) int32 {
 }
 
 // inForce returns the largest bound that was in force at any time from shortly before at on.
-func (c *checker) inForce(of Place, at time.Time, added bool) (int32, bool) {
+func (c *Checker) inForce(of Place, at time.Time, added bool) (int32, bool) {
 	l := c.workloads[of.Workload]
 	if l == nil {
 		return 0, false
@@ -151,8 +151,11 @@ func (c *checker) inForce(of Place, at time.Time, added bool) (int32, bool) {
 	return most, found
 }
 
-// suspect looks at a place at the moment of a disruption or a creation.
-func (c *checker) suspect(of Place, at time.Time, added bool) {
+// suspect looks at a place at the moment of a disruption or a creation. Cells of no place have no limits together.
+func (c *Checker) suspect(of Place, at time.Time, added bool) {
+	if of == (Place{}) {
+		return
+	}
 	total := c.sum(of, added)
 	if added {
 		c.LargestAdded = max(c.LargestAdded, total)
@@ -174,13 +177,13 @@ func (c *checker) suspect(of Place, at time.Time, added bool) {
 }
 
 // unseenFor reports whether versions of a place's workload, or of one of its cells, around a time were not observed.
-func (c *checker) unseenFor(of Place, at time.Time) bool {
+func (c *Checker) unseenFor(of Place, at time.Time) bool {
 	return c.unseen(gapKey{workload: of.Workload}, at) ||
 		slices.ContainsFunc(c.cellsOf(of), func(s *checkedCell) bool { return c.unseen(gapKey{cell: s.UID}, at) })
 }
 
 // review drops suspicions that were a matter of the order in which events were seen.
-func (c *checker) review(now time.Time) {
+func (c *Checker) review(now time.Time) {
 	c.suspicions = slices.DeleteFunc(c.suspicions, func(s suspicion) bool {
 		if now.After(s.until) {
 			return false
@@ -191,7 +194,7 @@ func (c *checker) review(now time.Time) {
 }
 
 // ripen makes violations of suspicions that were not dropped in time.
-func (c *checker) ripen(now time.Time) {
+func (c *Checker) ripen(now time.Time) {
 	c.suspicions = slices.DeleteFunc(c.suspicions, func(s suspicion) bool {
 		if !now.After(s.until) {
 			return false

@@ -17,6 +17,7 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/lending"
 )
 
+// ReadPod reads a version of a pod; gone is its last one.
 func ReadPod(pod *corev1.Pod, gone bool) *Pod {
 	p := &Pod{UID: pod.UID, Name: pod.Name, Gone: gone, Active: counts.Active(pod) && !gone,
 		Image: pod.Spec.Containers[0].Image}
@@ -29,15 +30,15 @@ func ReadPod(pod *corev1.Pod, gone bool) *Pod {
 		p.Deleted = at.Add(-time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second)
 	}
 	gate := counts.Condition(pod, apps.InPlaceUpdateReady)
-	p.Updating = gate != nil && gate.Status != corev1.ConditionTrue || restarts(pod)
+	p.Updating = gate != nil && gate.Status != corev1.ConditionTrue || RunsOldImage(pod)
 	if ready := counts.Condition(pod, corev1.PodReady); ready != nil {
 		p.Ready, p.ReadySince = counts.Ready(pod) && !p.Updating && p.Active, ready.LastTransitionTime.Time
 	}
 	return p
 }
 
-// restarts tells whether a container of the pod still runs an older image: nobody but us changes images.
-func restarts(pod *corev1.Pod) bool {
+// RunsOldImage reports whether a container of the pod still runs an older image: only our controllers change images.
+func RunsOldImage(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
 		return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 			return s.Name == c.Name && !strings.HasSuffix(s.Image, c.Image)
@@ -45,6 +46,7 @@ func restarts(pod *corev1.Pod) bool {
 	})
 }
 
+// ReadPlacement reads a version of a placement.
 func ReadPlacement(p *topology.WorkloadPlacement) *Placement {
 	out := &Placement{
 		Workload: p.Spec.Workload.Name, Generation: p.Generation, Sequence: p.Spec.Sequence, Replicas: p.Spec.Replicas,
@@ -76,6 +78,7 @@ func ReadPlacement(p *topology.WorkloadPlacement) *Placement {
 	return out
 }
 
+// ReadMember reads a version of a MemberCluster.
 func ReadMember(object client.Object) *Member {
 	m := object.(*topology.MemberCluster)
 	return &Member{meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberSilent)}

@@ -75,6 +75,7 @@ func (s Stalls) after(at time.Time, d time.Duration) time.Time {
 	return at.Add(d)
 }
 
+// Later returns the later one of two times.
 func Later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a

@@ -71,7 +71,8 @@ func (s *site) cutOff() {
 // die ends every node of west as a power cut does. Its policy says that others stand in; when it is back there are as
 // many pods as are asked for.
 func (s *site) die() {
-	s.run(`kubectl --namespace shop patch federationpolicy everywhere --type merge --patch '{"spec": {"failover": {"mode": "Replace", "after": "20s"}}}'`)
+	const failover = `'{"spec": {"failover": {"mode": "Replace", "after": "20s"}}}'`
+	s.run(`kubectl --namespace shop patch federationpolicy everywhere --type merge --patch ` + failover)
 	nodes := strings.Join(s.clusters["west"].nodes, " ")
 	s.run("docker kill " + nodes)
 	s.heard("west", metav1.ConditionFalse)

@@ -139,8 +139,10 @@ func (s *site) update(partition string, images map[string]int) {
 	if strings.HasSuffix(value, "%") {
 		value = `"` + value + `"`
 	}
-	s.run(`kubectl --namespace shop patch clone api --type merge --patch '{"spec": {"updateStrategy": {"rollingUpdate": {"partition": ` + value + `}},
-		"template": {"spec": {"containers": [{"name": "api", "image": "app:2", "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"cpu": "500m", "memory": "64Mi"}},
+	s.run(`kubectl --namespace shop patch clone api --type merge --patch '{"spec": {
+		"updateStrategy": {"rollingUpdate": {"partition": ` + value + `}},
+		"template": {"spec": {"containers": [{"name": "api", "image": "app:2",
+		"resources": {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"cpu": "500m", "memory": "64Mi"}},
 		"readinessProbe": {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1}}]}}}}'`)
 	now := s.settled("api", images, "east", "west")
 	for name, p := range before {
@@ -173,7 +175,8 @@ func (s *site) count(app string) map[string]int {
 func (s *site) resize() {
 	before := s.settled("api", map[string]int{"app:2": 8}, "east", "west")
 	s.run(`kubectl --namespace shop patch clone api --type json --patch '[
-		{"op": "replace", "path": "/spec/template/spec/containers/0/resources", "value": {"requests": {"cpu": "20m", "memory": "24Mi"}, "limits": {"cpu": "600m", "memory": "96Mi"}}}]'`)
+		{"op": "replace", "path": "/spec/template/spec/containers/0/resources",
+		"value": {"requests": {"cpu": "20m", "memory": "24Mi"}, "limits": {"cpu": "600m", "memory": "96Mi"}}}]'`)
 	s.eventually("containers have what is asked for", func(ctx context.Context) string {
 		for _, member := range []string{"east", "west"} {
 			list, err := s.clusters[member].core.CoreV1().Pods(shop).List(ctx, metav1.ListOptions{LabelSelector: "app=api"})

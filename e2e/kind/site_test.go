@@ -236,7 +236,8 @@ func (s *site) connect(name string) {
 // address returns that of a node, cut cuts it off from all others, and join connects it again.
 func (s *site) address(node string) string {
 	s.t.Helper()
-	return strings.TrimSpace(s.run("docker inspect --format '{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}' " + node))
+	const address = "'{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}' "
+	return strings.TrimSpace(s.run("docker inspect --format " + address + node))
 }
 
 func (s *site) cut(node string) {

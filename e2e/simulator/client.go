@@ -60,7 +60,7 @@ func (c *cachedClient) request(verb string, obj client.Object, sub string, do fu
 		label += "/" + sub
 	}
 	w := c.world()
-	return w.ask(&call{process: c.process, label: label, do: func(f fate) error {
+	return w.ask(&call{process: c.process, label: label, do: func(f fault) error {
 		before := w.server.get(kind, key)
 		err := f.refusal
 		var out client.Object
@@ -104,7 +104,8 @@ func (c *cachedClient) patch(obj client.Object, patch client.Patch, sub string) 
 		return err
 	}
 	return c.request("patch", obj, sub, func() (client.Object, error) {
-		return c.world().server.change(KindOf(obj), client.ObjectKeyFromObject(obj), sub, func(have client.Object) (client.Object, error) {
+		kind, key := KindOf(obj), client.ObjectKeyFromObject(obj)
+		return c.world().server.change(kind, key, sub, func(have client.Object) (client.Object, error) {
 			return patched(have, patch.Type(), data)
 		})
 	})
@@ -117,7 +118,8 @@ func (c *cachedClient) Update(_ context.Context, obj client.Object, _ ...client.
 
 func (c *cachedClient) update(obj client.Object, sub string) error {
 	return c.request("update", obj, sub, func() (client.Object, error) {
-		return c.world().server.change(KindOf(obj), client.ObjectKeyFromObject(obj), sub, func(have client.Object) (client.Object, error) {
+		kind, key := KindOf(obj), client.ObjectKeyFromObject(obj)
+		return c.world().server.change(kind, key, sub, func(have client.Object) (client.Object, error) {
 			after, _ := obj.DeepCopyObject().(client.Object)
 			if after.GetResourceVersion() == "" {
 				after.SetResourceVersion(have.GetResourceVersion())

@@ -35,7 +35,7 @@ type engine struct {
 type call struct {
 	process *Process
 	label   string
-	do      func(fate) error
+	do      func(fault) error
 	answer  chan error
 	done    bool
 }

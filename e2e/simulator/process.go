@@ -147,7 +147,7 @@ func (p *Process) kill() {
 	r := rand.New(rand.NewPCG(p.world.seed, uint64(p.world.server.version)))
 	for _, c := range p.open {
 		if c.done = true; r.IntN(2) == 0 {
-			_ = c.do(fate{}) // nobody is there to hear the answer
+			_ = c.do(fault{}) // nobody is there to hear the answer
 		}
 		c.answer <- context.Canceled
 	}

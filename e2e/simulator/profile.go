@@ -45,8 +45,8 @@ func (p Profile) lag(r *rand.Rand) time.Duration {
 	return upTo(r, p.Lag)
 }
 
-// fate is what becomes of one request.
-type fate struct {
+// fault is what becomes of one request.
+type fault struct {
 	latency time.Duration
 	// refusal is the answer to a request that is not carried out.
 	refusal error
@@ -54,13 +54,13 @@ type fate struct {
 	lost error
 }
 
-// fate decides about the nth request of this label, whatever came in between.
-func (w *World) fate(label string) fate {
+// fault decides about the nth request of this label, whatever came in between.
+func (w *World) fault(label string) fault {
 	w.asked[label]++
 	sum := fnv.New64a()
 	_, _ = fmt.Fprintf(sum, "%s#%d", label, w.asked[label])
 	r := rand.New(rand.NewPCG(w.seed, sum.Sum64()))
-	out := fate{latency: upTo(r, w.Profile.Latency)}
+	out := fault{latency: upTo(r, w.Profile.Latency)}
 	if w.Profile.FailEvery > 0 && r.IntN(w.Profile.FailEvery) == 0 {
 		out.refusal, out.lost = failure(r.IntN(7))
 	}

@@ -195,12 +195,12 @@ func (w *World) accept(c *call) bool {
 		return true
 	}
 	c.process.open = append(c.process.open, c)
-	f := w.fate(c.label)
+	f := w.fault(c.label)
 	w.After(f.latency, func() { w.carryOut(c, f) })
 	return false
 }
 
-func (w *World) carryOut(c *call, f fate) {
+func (w *World) carryOut(c *call, f fault) {
 	if c.done {
 		return
 	}

@@ -66,7 +66,7 @@ var _ = Describe("What runs in members already", func() {
 		h.ExpectAtRest(ctx, api, 6)
 		h.ExpectPods(ctx, api, harness.ByCluster, running)
 		history := h.Pods.Since(ctx, before)
-		history.ExpectUntouched()
+		harness.ExpectUntouched(history)
 
 		By("it is the hub's now: it scales there")
 		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=8")
@@ -83,7 +83,7 @@ var _ = Describe("What runs in members already", func() {
 		h.ExpectTold(ctx, api, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionFalse,
 			Reason: "Withdrawn"})
 		history = h.Pods.Since(ctx, before)
-		history.ExpectUntouched()
+		harness.ExpectUntouched(history)
 	})
 
 	It("7.7-18: a workload deleted with --cascade=orphan runs on in the members, and is adopted again "+
@@ -117,7 +117,7 @@ var _ = Describe("What runs in members already", func() {
 		h.ExpectAtRest(ctx, web, 6)
 		h.ExpectPods(ctx, web, harness.ByZone, map[string]int{"a": 2, "d": 4})
 		history := h.Pods.Since(ctx, before)
-		history.ExpectUntouched()
+		harness.ExpectUntouched(history)
 		for member, uid := range uids {
 			Eventually(ctx, func() string { return settings(member).Labels[topology.LabelHub] }).WithTimeout(harness.Patience).
 				ShouldNot(BeEmpty())

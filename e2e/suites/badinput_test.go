@@ -159,5 +159,5 @@ func expectStays(ctx context.Context, w harness.Workload, change func()) {
 	ExpectWithOffset(1, replicasOf(is)).To(Equal(replicasOf(was)))
 	ExpectWithOffset(1, is.Spec.Placed).To(Equal(was.Spec.Placed))
 	history := h.Pods.Since(ctx, before)
-	history.ExpectUntouched()
+	harness.ExpectUntouched(history)
 }

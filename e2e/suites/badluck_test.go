@@ -45,7 +45,7 @@ var _ = Describe("Bad input", func() {
 		patch(`[{"op": "remove", "path": "/spec/template/spec/containers/0/env"}]`)
 		expectReady(ctx, api)
 		h.ExpectAtRest(ctx, api, 3)
-		h.Pods.Since(ctx, before).ExpectUntouched()
+		harness.ExpectUntouched(h.Pods.Since(ctx, before))
 	})
 })
 
@@ -70,7 +70,8 @@ var _ = Describe("Bad luck", func() {
 			Eventually(ctx, asked).WithTimeout(harness.Patience).Should(Succeed())
 		})
 		west.MustKubectl(ctx, "patch", "crd/clonesets.apps.kruise.io", "--type=json", "-p",
-			`[{"op": "remove", "path": "/spec/versions/1/schema/openAPIV3Schema/properties/spec/properties/scaleStrategy/properties/excludePreparingDelete"}]`)
+			`[{"op": "remove", "path": "/spec/versions/1/schema/openAPIV3Schema/properties/spec/properties/`+
+				`scaleStrategy/properties/excludePreparingDelete"}]`)
 		Eventually(ctx, func(ctx context.Context) (string, error) {
 			return west.Kubectl(ctx, "-n", ns, "patch", "clone/api", "--dry-run=server", "--type=merge", "-o",
 				"jsonpath={.spec.scaleStrategy}",
@@ -238,7 +239,7 @@ var _ = Describe("Bad luck", func() {
 			h.ExpectToldOf(ctx, harness.TopologyObject("MemberCluster", "", member),
 				metav1.Condition{Type: topology.MemberOrphans, Status: metav1.ConditionFalse, Reason: topology.ReasonNoOrphans})
 		}
-		h.Pods.Since(ctx, before).ExpectUntouched()
+		harness.ExpectUntouched(h.Pods.Since(ctx, before))
 		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=15")
 		h.ExpectAtRest(ctx, api, 15)
 	})

@@ -11,6 +11,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
 var _ = Describe("Clocks", func() {
@@ -40,7 +41,7 @@ var _ = Describe("Clocks", func() {
 		h.ExpectAtRest(ctx, api, 9)
 		history := h.Pods.Since(ctx, before)
 		expectInPlace(history, 9)
-		expectAtMost(history, harness.Unavailable(9), 2, "unavailable pods")
+		expectAtMost(history, judge.Unavailable(9), 2, "unavailable pods")
 
 		By("saying so")
 		apart := metav1.Condition{Type: topology.MemberClockInSync, Status: metav1.ConditionFalse,

@@ -66,7 +66,8 @@ var _ = Describe("Copies", func() {
 	It("a ConfigMap and a Service that a policy selects stand in each member as the "+
 		"user wrote them", func(ctx SpecContext) {
 		ns := bare(ctx, "copies")
-		h.Hub.Apply(ctx, copies(ns, "east, south, west", "ConfigMap", "Service"), configMap(ns, "settings", "one"), fmt.Sprintf(`
+		carried := copies(ns, "east, south, west", "ConfigMap", "Service")
+		h.Hub.Apply(ctx, carried, configMap(ns, "settings", "one"), fmt.Sprintf(`
 apiVersion: v1
 kind: Service
 metadata: {name: web, namespace: %s}

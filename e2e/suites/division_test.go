@@ -43,14 +43,16 @@ var _ = Describe("What a policy's spread says", func() {
 		api := harness.CloneSet(ns, "api")
 		h.Hub.ExpectRefused(ctx, spreading(ns, "{places: [{cluster: east, min: 3, max: 2}]}"), "min 3 is greater than max 2")
 		h.Hub.Apply(ctx, spreading(ns,
-			"{type: Weighted, places: [{cluster: east, weight: 7}, {cluster: west, weight: 0}, {cluster: south, weight: 2}]}"), apiSample(ns))
+			"{type: Weighted, places: [{cluster: east, weight: 7}, {cluster: west, weight: 0}, {cluster: south, weight: 2}]}"),
+			apiSample(ns))
 		h.ExpectAtRest(ctx, api, 9)
 		h.ExpectPods(ctx, api, harness.ByCluster, map[string]int{"east": 7, "south": 2})
 
 		By("weights that are all zero are nowhere, and the workload says so")
 		none := bare(ctx, "weightless")
 		h.Hub.Apply(ctx, spreading(none,
-			"{type: Weighted, places: [{cluster: east, weight: 0}, {cluster: west, weight: 0}, {cluster: south, weight: 0}]}"), apiSample(none))
+			"{type: Weighted, places: [{cluster: east, weight: 0}, {cluster: west, weight: 0}, {cluster: south, weight: 0}]}"),
+			apiSample(none))
 		weightless := harness.CloneSet(none, "api")
 		h.ExpectTold(ctx, weightless, metav1.Condition{Type: apps.ConditionFederated, Status: metav1.ConditionFalse,
 			Reason: "Unplaced"},

@@ -47,7 +47,8 @@ var _ = Describe("Somebody changes a member's object", func() {
 		west.MustKubectl(ctx, "-n", ns, "patch", "clone/api", "--type=json", "-p",
 			`[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "mine:1"}]`)
 		west.MustKubectl(ctx, "-n", ns, "patch", "ud/web", "--type=json", "-p",
-			`[{"op": "replace", "path": "/spec/template/cloneSetTemplate/spec/template/spec/containers/0/image", "value": "mine:1"}]`)
+			`[{"op": "replace", "value": "mine:1",
+				"path": "/spec/template/cloneSetTemplate/spec/template/spec/containers/0/image"}]`)
 		h.ExpectPods(ctx, api, byImage, map[string]int{apiImage: 9})
 		h.ExpectPods(ctx, web, byImage, map[string]int{webImage: 12})
 		h.ExpectAtRest(ctx, api, 9)
@@ -84,10 +85,10 @@ var _ = Describe("Somebody changes a member's object", func() {
 		By("deleting the hub's object: the foreign one stays")
 		h.Kubectl(ctx, "-n", ns, "delete", "clone/api")
 		h.ExpectPods(ctx, api, harness.ByCluster, map[string]int{"west": 1})
-		Eventually(ctx, func(ctx context.Context) ([]string,
-			error) {
-			return h.Works(ctx, api)
-		}).WithTimeout(harness.Patience).Should(BeEmpty())
+		Eventually(ctx,
+			func(ctx context.Context) ([]string, error) {
+				return h.Works(ctx, api)
+			}).WithTimeout(harness.Patience).Should(BeEmpty())
 		expectSame(ctx, west, api, foreign)
 		history := h.Pods.Since(ctx, before)
 		for _, pod := range slices.Concat(history.Gone(), history.Restarted()) {

@@ -18,6 +18,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
 // lossPatience is how long a member takes to be given up: 40 s until it is NotReady, 20 s of failover.after, 40 s of a
@@ -134,7 +135,7 @@ var _ = Describe("A member is lost", func() {
 			Expect(pod.Cluster).To(Equal("south"), "replacements that run stay: %s", pod)
 		}
 		Expect(history.Restarted()).To(BeEmpty())
-		expectAtMost(history, harness.Unavailable(9), 0, "pods are missing")
+		expectAtMost(history, judge.Unavailable(9), 0, "pods are missing")
 		AddReportEntry("failover", ReportEntryVisibilityAlways, fmt.Sprintf(
 			"from the end of the agent: NotReady after %.1f s, placed elsewhere after %.1f s (40 s, and failover.after 20 "+
 				"s), all replacements Ready after %.1f s; for 3 lost replicas %d pods were created and %d removed after the return",
@@ -208,7 +209,7 @@ var _ = Describe("A member is lost", func() {
 		Expect(h.Mend(ctx)).To(Succeed())
 		h.ExpectAtRest(ctx, api, 9)
 		Expect(replicasOf(h.MustPlacement(ctx, api))).To(Equal(placed))
-		h.Pods.Since(ctx, before).ExpectUntouched()
+		harness.ExpectUntouched(h.Pods.Since(ctx, before))
 		for _, member := range h.MemberNames() {
 			c, err := readyOf(ctx, member)
 			Expect(err).NotTo(HaveOccurred())
@@ -219,7 +220,7 @@ var _ = Describe("A member is lost", func() {
 		h.ExpectAtRest(ctx, drifted, 9)
 		h.ExpectAtRest(ctx, web, 12)
 		history := h.Pods.Since(ctx, beforeDrift)
-		gone := slices.DeleteFunc(history.Gone(), func(p harness.Pod) bool { return p.Cluster == "west" })
+		gone := slices.DeleteFunc(history.Gone(), func(p judge.PodView) bool { return p.Cluster == "west" })
 		Expect(gone).To(BeEmpty())
 		Expect(len(history.Gone())).To(Equal(len(history.Created())), "the pod too many, if there was time for it")
 		Expect(history.Restarted()).To(BeEmpty())
@@ -245,17 +246,17 @@ var _ = Describe("A member is drained", func() {
 		h.ExpectAtRest(ctx, api, 9)
 		h.ExpectAtRest(ctx, surge, 6)
 		history := h.Pods.Since(ctx, before)
-		expectAtMost(history, ofName("api", harness.Unavailable(9)), 2, "pods of api are missing")
-		expectAtMost(history, ofName("api", harness.Existing), 9, "pods of api exist")
-		expectAtMost(history, ofName("surge", harness.Unavailable(6)), 0, "pods of surge are missing")
-		expectAtMost(history, ofName("surge", harness.Existing), 7, "pods of surge exist")
+		expectAtMost(history, ofName("api", judge.Unavailable(9)), 2, "pods of api are missing")
+		expectAtMost(history, ofName("api", judge.Existing), 9, "pods of api exist")
+		expectAtMost(history, ofName("surge", judge.Unavailable(6)), 0, "pods of surge are missing")
+		expectAtMost(history, ofName("surge", judge.Existing), 7, "pods of surge exist")
 		Expect(history.Restarted()).To(BeEmpty())
 
 		By("undoing it")
 		again := h.Pods.Mark(ctx, ns)
 		Expect(h.Flotilla(ctx, "drain", "west", "--undo").Code).To(Equal(0))
 		h.ExpectAtRest(ctx, api, 9)
-		h.Pods.Since(ctx, again).ExpectUntouched()
+		harness.ExpectUntouched(h.Pods.Since(ctx, again))
 		h.Kubectl(ctx, "-n", ns, "scale", "clone/api", "--replicas=12")
 		h.ExpectAtRest(ctx, api, 12)
 		h.ExpectPods(ctx, api, harness.ByCluster, placedNow(ctx, api))

@@ -9,6 +9,7 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
 var _ = Describe("A raised partition", func() {
@@ -34,8 +35,8 @@ var _ = Describe("A raised partition", func() {
 		h.ExpectAtRest(ctx, api, 9)
 		history := h.Pods.Since(ctx, before)
 		expectInPlace(history, 4)
-		expectAtMost(history, harness.Unavailable(9), 2, "unavailable pods")
-		expectAtMost(history, harness.WithImage(newAPIImage), 6, "updated pods")
+		expectAtMost(history, judge.Unavailable(9), 2, "unavailable pods")
+		expectAtMost(history, judge.WithImage(newAPIImage), 6, "updated pods")
 		row := harness.Tables(h.Kubectl(ctx, "-n", ns, "get", "clone"))["api"]
 		Expect(row).To(And(HaveKeyWithValue("UPDATED", "2"), HaveKeyWithValue("READY", "9")))
 

@@ -69,7 +69,7 @@ var _ = Describe("The link between hub and member", func() {
 		expectSessions(ctx, sessions)
 		h.ExpectAtRest(ctx, api, 9)
 		history := h.Pods.Since(ctx, before)
-		history.ExpectUntouched()
+		harness.ExpectUntouched(history)
 		reports := map[string]int{}
 		for _, e := range requests(h.Hub, back, ours, work.GroupVersion.Group, "works") {
 			if e.Subresource == "status" && strings.Contains(e.Name, ns) && e.Code < 300 {
@@ -88,10 +88,10 @@ var _ = Describe("The link between hub and member", func() {
 		h.ExpectAtRest(ctx, api, 9)
 		h.ExpectAtRest(ctx, late, 3)
 		h.ExpectPods(ctx, removed, harness.ByCluster, nil)
-		Eventually(ctx, func(ctx context.Context) ([]string,
-			error) {
-			return h.Works(ctx, removed)
-		}).WithTimeout(harness.Patience).Should(BeEmpty())
+		Eventually(ctx,
+			func(ctx context.Context) ([]string, error) {
+				return h.Works(ctx, removed)
+			}).WithTimeout(harness.Patience).Should(BeEmpty())
 
 		// A hub whose storage has come as far again before it is asked looks like one that was never put back, so it had come
 		// far.
@@ -194,31 +194,31 @@ var _ = Describe("The link between hub and member", func() {
 			}
 		}
 		By("waiting until the hub has ordered all of it")
-		Eventually(ctx, func(ctx context.Context) (int,
-			error) {
-			return terminating(ctx, ns)
-		}).WithTimeout(2 * harness.Patience).Should(Equal(len(deleted) + stood/2))
+		Eventually(ctx,
+			func(ctx context.Context) (int, error) {
+				return terminating(ctx, ns)
+			}).WithTimeout(2 * harness.Patience).Should(Equal(len(deleted) + stood/2))
 		for i := 1; i < sets; i += 2 {
 			placedFor(ctx, harness.CloneSet(ns, name(i)), 9)
 		}
-		Eventually(ctx, func(ctx context.Context) (int,
-			error) {
-			return orderedAsTwo(ctx, ns)
-		}).WithTimeout(2 * harness.Patience).Should(Equal(len(want)))
+		Eventually(ctx,
+			func(ctx context.Context) (int, error) {
+				return orderedAsTwo(ctx, ns)
+			}).WithTimeout(2 * harness.Patience).Should(Equal(len(want)))
 
 		back := time.Now()
 		restart(ctx, fleet.AgentName("east"))
 		expectMaps(ctx, east, ns, want)
-		Eventually(ctx, func(ctx context.Context) (int,
-			error) {
-			return terminating(ctx, ns)
-		}).WithTimeout(2 * harness.Patience).Should(BeZero())
+		Eventually(ctx,
+			func(ctx context.Context) (int, error) {
+				return terminating(ctx, ns)
+			}).WithTimeout(2 * harness.Patience).Should(BeZero())
 		for i := range sets {
 			if w := harness.CloneSet(ns, name(i)); i%2 == 0 {
-				Eventually(ctx, func(ctx context.Context) ([]string,
-					error) {
-					return h.Works(ctx, w)
-				}).WithTimeout(2 * harness.Patience).Should(BeEmpty())
+				Eventually(ctx,
+					func(ctx context.Context) ([]string, error) {
+						return h.Works(ctx, w)
+					}).WithTimeout(2 * harness.Patience).Should(BeEmpty())
 				_, err := east.Get(ctx, w)
 				Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%s is still in east (%v)", w, err)
 			} else {
@@ -297,8 +297,11 @@ var _ = Describe("The link between hub and member", func() {
 		Expect(err).NotTo(HaveOccurred())
 		target := "-n " + work.NamespacePrefix + "east patch work " + ns + ".api.cloneset"
 		report := func(sequence, pods string) string {
-			return `{"status": {"report": {"hubID": "` + id + `", "sequence": ` + sequence + `, "epoch": 9223372036854775807, "counter": 9223372036854775807,
-				"observedAt": "2999-01-01T00:00:00.000000Z", "inUse": [{"subset": "", "desired": ` + pods + `, "total": ` + pods + `, "ready": ` + pods + `, "available": ` + pods + `,
+			return `{"status": {"report": {"hubID": "` + id + `", "sequence": ` + sequence + `,
+				"epoch": 9223372036854775807, "counter": 9223372036854775807,
+				"observedAt": "2999-01-01T00:00:00.000000Z",
+				"inUse": [{"subset": "", "desired": ` + pods + `, "total": ` + pods + `, "ready": ` + pods + `,
+				"available": ` + pods + `,
 				"updated": ` + pods + `, "updatedReady": ` + pods + `, "updatedAvailable": ` + pods + `}]}}}`
 		}
 		By("negative pods")
@@ -335,10 +338,10 @@ var _ = Describe("The link between hub and member", func() {
 		h.ExpectAtRest(ctx, api, 9)
 		before := h.Pods.Mark(ctx, ns)
 		h.Kubectl(ctx, "-n", ns, "delete", "clone/api", "--cascade=orphan", "--timeout=240s")
-		Eventually(ctx, func(ctx context.Context) ([]string,
-			error) {
-			return h.Works(ctx, api)
-		}).WithTimeout(2 * harness.Patience).Should(BeEmpty())
+		Eventually(ctx,
+			func(ctx context.Context) ([]string, error) {
+				return h.Works(ctx, api)
+			}).WithTimeout(2 * harness.Patience).Should(BeEmpty())
 		for member, c := range h.Members {
 			object, err := c.Get(ctx, api)
 			Expect(err).NotTo(HaveOccurred(), member)
@@ -346,7 +349,7 @@ var _ = Describe("The link between hub and member", func() {
 			Expect(object.GetDeletionTimestamp()).To(BeNil(), member)
 		}
 		history := h.Pods.Since(ctx, before)
-		history.ExpectUntouched()
+		harness.ExpectUntouched(history)
 		for _, c := range h.Members {
 			c.MustKubectl(ctx, "-n", ns, "delete", "clone/api", "--timeout=240s")
 		}

@@ -77,8 +77,8 @@ func prefixed(text string) string {
 // subset is one entry of a UnitedDeployment's topology; replicas is "replicas: 3", "minReplicas: 2" and the like, or
 // empty.
 func subset(name, zone, replicas string) string {
-	return fmt.Sprintf(`{name: %s, nodeSelectorTerm: {matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [%s]}]}%s}`,
-		name, zone, prefixed(replicas))
+	in := fmt.Sprintf(`{matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [%s]}]}`, zone)
+	return fmt.Sprintf(`{name: %s, nodeSelectorTerm: %s%s}`, name, in, prefixed(replicas))
 }
 
 // unitedDeployment is a small UnitedDeployment of CloneSets.

@@ -17,6 +17,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/crds"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
 // older names the kinds that have v1alpha1, as kubectl takes them, and the object of the samples.
@@ -72,8 +73,11 @@ spec:
           spec: {containers: [{name: main, image: "web:1"}]}
   topology:
     subsets:
-    - {name: one, replicas: 2, nodeSelectorTerm: {matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [n1]}]}}
-    - {name: two, nodeSelectorTerm: {matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [n2]}]}}
+    - name: one
+      replicas: 2
+      nodeSelectorTerm: {matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [n1]}]}
+    - name: two
+      nodeSelectorTerm: {matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [n2]}]}
   updateStrategy: {manualUpdate: {partitions: {one: 1}}}
 ---
 apiVersion: apps.kruise.io/v1beta1
@@ -129,14 +133,15 @@ var _ = Describe("Manifests of v1alpha1", func() {
 				"-p", `[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "api:2"}]`)
 			cluster.MustKubectl(ctx, "-n", ns, "patch", "uniteddeployments."+update.version+".apps.kruise.io/"+web.Name,
 				"--type=json",
-				"-p", `[{"op": "replace", "path": "/spec/template/cloneSetTemplate/spec/template/spec/containers/0/image", "value": "web:2"}]`)
+				"-p", `[{"op": "replace", "value": "web:2",
+				"path": "/spec/template/cloneSetTemplate/spec/template/spec/containers/0/image"}]`)
 			alone.ExpectAtRestIn(ctx, north, api, 5)
 			alone.ExpectAtRestIn(ctx, north, web, 6)
 			Expect(harness.Count(alone.PodsOf(api), byImage)).To(Equal(map[string]int{"api:1": 1, "api:2": 4}), update.age)
 			Expect(harness.Count(alone.PodsOf(web), byImage)).To(Equal(map[string]int{"web:1": 1, "web:2": 5}), update.age)
 			history := alone.Pods.Since(ctx, before)
 			expectInPlace(history, 9)
-			expectAtMost(history, ofName(api.Name+"-", harness.Unavailable(5)), 2, "unavailable pods")
+			expectAtMost(history, ofName(api.Name+"-", judge.Unavailable(5)), 2, "unavailable pods")
 		}
 
 		By("changing one as v1beta1, and applying the v1alpha1 manifest again")
@@ -182,7 +187,7 @@ var _ = Describe("Manifests of v1alpha1", func() {
 		cluster.Apply(ctx, cloneSet(ns, "second", 1, "a:1", ""))
 		history := alone.Pods.Since(ctx, before)
 		Expect(history.Created()).To(BeEmpty())
-		history.ExpectUntouched()
+		harness.ExpectUntouched(history)
 
 		By("starting the agent again")
 		Expect(h.RunAgentOn(ctx, alone, north)).To(Succeed())

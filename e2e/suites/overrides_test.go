@@ -9,6 +9,7 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
 var _ = Describe("Overrides", func() {
@@ -84,7 +85,7 @@ var _ = Describe("Overrides", func() {
 			"overrides[1]", "FederationPolicy everywhere", api.Sentence(), "in west", "/spec/template/spec/priorityClassName",
 			"correct the path or the value")
 		history := h.Pods.Since(ctx, before)
-		history.ExpectUntouched()
+		harness.ExpectUntouched(history)
 		object, err := h.Members["east"].Get(ctx, api)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(object.GetAnnotations()).NotTo(HaveKey("fits"))
@@ -114,7 +115,7 @@ var _ = Describe("Overrides", func() {
 	})
 })
 
-func byClusterAndImage(p harness.Pod) string { return p.Cluster + " " + p.Image }
+func byClusterAndImage(p judge.PodView) string { return p.Cluster + " " + p.Image }
 
 // expectReady waits until the workload on the hub is Ready, and nothing stalls it.
 func expectReady(ctx SpecContext, w harness.Workload) {

@@ -43,7 +43,7 @@ var _ = Describe("Who decides about a workload", func() {
 		expectAnswered(ctx, api)
 		Expect(replicasOf(h.MustPlacement(ctx, api))).To(Equal(placed))
 		history := h.Pods.Since(ctx, before)
-		history.ExpectUntouched()
+		harness.ExpectUntouched(history)
 
 		By("creating another policy")
 		h.Hub.Apply(ctx, policy(ns, "later", "CloneSet", "UnitedDeployment"))

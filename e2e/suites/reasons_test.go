@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 	answers "github.com/flotilla-dev/flotilla/hub/explain"
 )
 
@@ -44,7 +45,7 @@ var _ = Describe("The command line", func() {
 		h.Flotilla(ctx, "tree", "-n", ns, "-o", "json").Into(&tree)
 		Expect(tree.Workloads).To(HaveLen(2))
 		for _, w := range tree.Workloads {
-			pods := h.PodsOf(harness.Workload{Kind: w.Kind, Namespace: ns, Name: w.Name})
+			pods := h.PodsOf(harness.Workload{Namespace: ns, Name: w.Name})
 			Expect(w.Pods.Ready).To(Equal(len(pods)), "ready pods of %s", w.Name)
 			Expect([]int{w.Pods.Desired - w.Pods.Ready, w.Pods.NotReady, w.Pods.Missing}).To(HaveEach(0), w.Name)
 			if w.Name == "web" {
@@ -54,7 +55,7 @@ var _ = Describe("The command line", func() {
 						have[cluster.Name+"/"+zone.Name] = cluster.Pods.Ready
 					}
 				}
-				Expect(have).To(Equal(harness.Count(pods, func(p harness.Pod) string { return p.Cluster + "/" + p.Zone })))
+				Expect(have).To(Equal(harness.Count(pods, func(p judge.PodView) string { return p.Cluster + "/" + p.Zone })))
 			}
 		}
 		text := h.Flotilla(ctx, "tree", "ud/web", "-n", ns)

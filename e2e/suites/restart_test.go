@@ -12,6 +12,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
 var _ = Describe("Agent and hub killed and restarted", func() {
@@ -82,7 +83,7 @@ var _ = Describe("Agent and hub killed and restarted", func() {
 		history := h.Pods.Since(ctx, before)
 		Expect(harness.Count(h.PodsOf(slow), byImage)).To(Equal(map[string]int{"slow:2": 9}))
 		expectInPlace(history, 9)
-		expectAtMost(history, harness.Unavailable(9), 2, "unavailable pods")
+		expectAtMost(history, judge.Unavailable(9), 2, "unavailable pods")
 	})
 
 	It("at rest: nothing happens to any pod", func(ctx SpecContext) {

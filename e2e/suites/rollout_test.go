@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
 var _ = Describe("A new image", func() {
@@ -30,8 +31,8 @@ var _ = Describe("A new image", func() {
 		history := h.Pods.Since(ctx, before)
 		Expect(harness.Count(h.PodsOf(api), byImage)).To(Equal(map[string]int{apiImage: 5, newAPIImage: 4}))
 		expectInPlace(history, 4)
-		expectAtMost(history, harness.WithImage(newAPIImage), 4, "updated pods")
-		expectAtMost(history, harness.Unavailable(9), 2, "unavailable pods")
+		expectAtMost(history, judge.WithImage(newAPIImage), 4, "updated pods")
+		expectAtMost(history, judge.Unavailable(9), 2, "unavailable pods")
 		row := harness.Tables(h.Kubectl(ctx, "-n", ns, "get", "clone"))["api"]
 		Expect(row).To(And(HaveKeyWithValue("UPDATED", "4"), HaveKeyWithValue("UPDATED_READY", "4"),
 			HaveKeyWithValue("READY", "9"), HaveKeyWithValue("TOTAL", "9")))
@@ -44,7 +45,7 @@ var _ = Describe("A new image", func() {
 		history = h.Pods.Since(ctx, before)
 		Expect(harness.Count(h.PodsOf(api), byImage)).To(Equal(map[string]int{newAPIImage: 9}))
 		expectInPlace(history, 5)
-		expectAtMost(history, harness.Unavailable(9), 2, "unavailable pods")
+		expectAtMost(history, judge.Unavailable(9), 2, "unavailable pods")
 		for _, pod := range h.PodsOf(api) {
 			Expect(pod.Restarts).To(BeEquivalentTo(1), pod.String())
 		}
@@ -58,8 +59,10 @@ var _ = Describe("A new image", func() {
 
 		before := h.Pods.Mark(ctx, ns)
 		h.Kubectl(ctx, "-n", ns, "patch", "ud/web", "--type=json", "-p", `[
-			{"op": "replace", "path": "/spec/template/cloneSetTemplate/spec/template/spec/containers/0/image", "value": "`+newWebImage+`"},
-			{"op": "add", "path": "/spec/updateStrategy", "value": {"type": "Manual", "manualUpdate": {"partitions": {"zone-b": 2, "zone-c": 1}}}}]`)
+			{"op": "replace", "path": "/spec/template/cloneSetTemplate/spec/template/spec/containers/0/image",
+				"value": "`+newWebImage+`"},
+			{"op": "add", "path": "/spec/updateStrategy",
+				"value": {"type": "Manual", "manualUpdate": {"partitions": {"zone-b": 2, "zone-c": 1}}}}]`)
 		h.ExpectAtRest(ctx, web, 12)
 		history := h.Pods.Since(ctx, before)
 		updated := map[string]int{}
@@ -72,17 +75,17 @@ var _ = Describe("A new image", func() {
 		expectInPlace(history, 9)
 		for _, subset := range []string{"zone-a", "zone-b", "zone-c", "zone-d"} {
 			// maxUnavailable is 25 % of three pods, rounded up where nothing surges.
-			expectAtMost(history, ofSubset(subset, harness.Unavailable(3)), 1, "unavailable pods of "+subset)
+			expectAtMost(history, ofSubset(subset, judge.Unavailable(3)), 1, "unavailable pods of "+subset)
 		}
 		row := harness.Tables(h.Kubectl(ctx, "-n", ns, "get", "ud"))["web"]
 		Expect(row).To(And(HaveKeyWithValue("UPDATED", "9"), HaveKeyWithValue("READY", "12")))
 	})
 })
 
-func byImage(p harness.Pod) string { return p.Image }
+func byImage(p judge.PodView) string { return p.Image }
 
 // expectInPlace expects that pods restarted exactly once each, count of them, and that none came or went.
-func expectInPlace(history harness.History, count int) {
+func expectInPlace(history judge.History, count int) {
 	ExpectWithOffset(1, history.Created()).To(BeEmpty(), "pods were created")
 	ExpectWithOffset(1, history.Gone()).To(BeEmpty(), "pods were deleted")
 	restarted := history.Restarted()
@@ -92,25 +95,25 @@ func expectInPlace(history harness.History, count int) {
 	}
 }
 
-func expectAtMost(history harness.History, count func(map[types.UID]harness.Pod) int, most int, what string) {
+func expectAtMost(history judge.History, count func(map[types.UID]judge.PodView) int, most int, what string) {
 	have, when := history.Most(count)
 	ExpectWithOffset(1, have).To(BeNumerically("<=", most), "%s: %s", what, when)
 }
 
 // ofSubset counts the pods of one subset only.
-func ofSubset(subset string, count func(map[types.UID]harness.Pod) int) func(map[types.UID]harness.Pod) int {
-	return func(pods map[types.UID]harness.Pod) int {
+func ofSubset(subset string, count func(map[types.UID]judge.PodView) int) func(map[types.UID]judge.PodView) int {
+	return func(pods map[types.UID]judge.PodView) int {
 		part := maps.Clone(pods)
-		maps.DeleteFunc(part, func(_ types.UID, pod harness.Pod) bool { return pod.Subset != subset })
+		maps.DeleteFunc(part, func(_ types.UID, pod judge.PodView) bool { return pod.Subset != subset })
 		return count(part)
 	}
 }
 
 // ofName counts the pods whose names begin with prefix only.
-func ofName(prefix string, count func(map[types.UID]harness.Pod) int) func(map[types.UID]harness.Pod) int {
-	return func(pods map[types.UID]harness.Pod) int {
+func ofName(prefix string, count func(map[types.UID]judge.PodView) int) func(map[types.UID]judge.PodView) int {
+	return func(pods map[types.UID]judge.PodView) int {
 		part := maps.Clone(pods)
-		maps.DeleteFunc(part, func(_ types.UID, pod harness.Pod) bool { return !strings.HasPrefix(pod.Name, prefix) })
+		maps.DeleteFunc(part, func(_ types.UID, pod judge.PodView) bool { return !strings.HasPrefix(pod.Name, prefix) })
 		return count(part)
 	}
 }

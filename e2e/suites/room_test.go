@@ -17,6 +17,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
 // roomIsTold bounds how long the hub may take to know the room of a member: agents look at amounts every 33 s at most,
@@ -96,7 +97,7 @@ var _ = Describe("Zones inside a member", func() {
 		inZones(ctx, api, map[string]int{"a": 5, "b": 5})
 		h.ExpectAtRest(ctx, api, 10)
 		history = h.Pods.Since(ctx, before)
-		expectAtMost(history, harness.Unavailable(10), 2, "unavailable pods")
+		expectAtMost(history, judge.Unavailable(10), 2, "unavailable pods")
 
 		By("the label comes back")
 		east.MustKubectl(ctx, "label", "node", "east-a-1", corev1.LabelTopologyZone+"=third")

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
@@ -102,7 +103,7 @@ type cell struct{ subset, cluster string }
 func expectCells(ctx context.Context, web harness.Workload, replicas int32, last map[cell]int) map[cell]int {
 	quarter := intstr.FromString("25%")
 	in := division.Input{
-		Replicas: replicas, Salt: web.Kind + "/" + web.Namespace + "/" + web.Name,
+		Replicas: replicas, Salt: web.Key().String(),
 		Subsets: []division.Subset{{Name: "zone-a", Replicas: &quarter}, {Name: "zone-b"}, {Name: "zone-c"},
 			{Name: "zone-d"}},
 	}
@@ -172,10 +173,10 @@ var _ = Describe("Cells that are to have fewer pods", func() {
 			before := h.Pods.Mark(ctx, ns)
 			h.Hub.Apply(ctx, inSubsets(ns, "web", "maxUnavailable: 2", subsets),
 				inSubsets(ns, "surge", "maxSurge: 2, maxUnavailable: 0", subsets))
-			Eventually(ctx, func(ctx context.Context) (string,
-				error) {
-				return reasonsOf(ctx, web)
-			}).WithTimeout(harness.Patience).Should(ContainSubstring("Shrinking"))
+			Eventually(ctx,
+				func(ctx context.Context) (string, error) {
+					return reasonsOf(ctx, web)
+				}).WithTimeout(harness.Patience).Should(ContainSubstring("Shrinking"))
 			h.ExpectAtRest(ctx, web, 12)
 			h.ExpectAtRest(ctx, surge, 12)
 			history := h.Pods.Since(ctx, before)
@@ -229,11 +230,11 @@ var _ = Describe("Cells that are to have fewer pods", func() {
 
 // expectWithin holds that of a workload of 12 pods never more than missing were not available, and never more than
 // added beyond 12 existed.
-func expectWithin(history harness.History, name string, missing, added int) {
+func expectWithin(history judge.History, name string, missing, added int) {
 	GinkgoHelper()
 	const pods = 12
-	expectAtMost(history, ofName(name, harness.Unavailable(pods)), missing, "pods of "+name+" are missing")
-	expectAtMost(history, ofName(name, harness.Existing), pods+added, "pods of "+name+" exist")
+	expectAtMost(history, ofName(name, judge.Unavailable(pods)), missing, "pods of "+name+" are missing")
+	expectAtMost(history, ofName(name, judge.Existing), pods+added, "pods of "+name+" exist")
 }
 
 // inSubsets is a UnitedDeployment of 12 pods that start slowly, with a subset for each of zones, "b=25%, c=" for

@@ -13,6 +13,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
 
@@ -92,6 +93,6 @@ var _ = Describe("A member that is cut off in the middle of a rollout", func() {
 			metav1.Condition{Type: topology.MemberSilent, Status: metav1.ConditionFalse, Reason: topology.ReasonHeard})
 		history := h.Pods.Since(ctx, before)
 		expectInPlace(history, replicas)
-		expectAtMost(history, harness.Unavailable(replicas), most, "unavailable pods")
+		expectAtMost(history, judge.Unavailable(replicas), most, "unavailable pods")
 	})
 })

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
 var _ = Describe("flotilla-agent without a hub", func() {
@@ -39,7 +40,7 @@ var _ = Describe("flotilla-agent without a hub", func() {
 		history := alone.Pods.Since(ctx, before)
 		Expect(harness.Count(alone.PodsOf(api), byImage)).To(Equal(map[string]int{"a:1": 4, "a:2": 4}))
 		expectInPlace(history, 4)
-		expectAtMost(history, ofName("api-", harness.Unavailable(8)), 2, "unavailable pods")
+		expectAtMost(history, ofName("api-", judge.Unavailable(8)), 2, "unavailable pods")
 
 		By("deleting")
 		cluster.MustKubectl(ctx, "-n", ns, "delete", "clone/api", "ud/web", "--timeout=240s")

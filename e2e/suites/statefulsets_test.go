@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
 const dbImage, newDBImage = "postgres:17.1", "postgres:17.2"
@@ -39,7 +40,7 @@ spec:
 }
 
 // byOrdinal is the cluster of a StatefulSet's pod, and its number there.
-func byOrdinal(p harness.Pod) string {
+func byOrdinal(p judge.PodView) string {
 	return p.Cluster + "/" + p.Name[strings.LastIndexByte(p.Name, '-')+1:]
 }
 
@@ -68,13 +69,14 @@ var _ = Describe("A UnitedDeployment of StatefulSets", func() {
 		By("setting the image with four of six pods held back: two go, the highest of their members, one after the other")
 		before := h.Pods.Mark(ctx, ns)
 		patch(`{"updateStrategy": {"manualUpdate": {"partitions": {"all": 4}}},
-			"template": {"statefulSetTemplate": {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "` + newDBImage + `"}]}}}}}}`)
+			"template": {"statefulSetTemplate": {"spec": {"template": {"spec": {
+				"containers": [{"name": "main", "image": "` + newDBImage + `"}]}}}}}}`)
 		h.ExpectAtRest(ctx, db, 6)
 		history := h.Pods.Since(ctx, before)
 		canary := updated()
 		Expect(canary).To(And(HaveLen(2), HaveEach(HaveSuffix("/1"))))
-		expectAtMost(history, harness.WithImage(newDBImage), 2, "updated pods")
-		expectAtMost(history, harness.Unavailable(6), 1, "unavailable pods")
+		expectAtMost(history, judge.WithImage(newDBImage), 2, "updated pods")
+		expectAtMost(history, judge.Unavailable(6), 1, "unavailable pods")
 
 		By("adding three pods with three more held back: no pod more has the new image")
 		before = h.Pods.Mark(ctx, ns)
@@ -82,7 +84,7 @@ var _ = Describe("A UnitedDeployment of StatefulSets", func() {
 		h.ExpectAtRest(ctx, db, 9)
 		history = h.Pods.Since(ctx, before)
 		Expect(updated()).To(ConsistOf(canary))
-		expectAtMost(history, harness.WithImage(newDBImage), 2, "updated pods")
+		expectAtMost(history, judge.WithImage(newDBImage), 2, "updated pods")
 		Expect(history.Gone()).To(BeEmpty())
 
 		By("letting all go")
@@ -91,7 +93,7 @@ var _ = Describe("A UnitedDeployment of StatefulSets", func() {
 		h.ExpectAtRest(ctx, db, 9)
 		history = h.Pods.Since(ctx, before)
 		Expect(updated()).To(HaveLen(9))
-		expectAtMost(history, harness.Unavailable(9), 1, "unavailable pods")
+		expectAtMost(history, judge.Unavailable(9), 1, "unavailable pods")
 
 		By("taking away six: the highest of each member go")
 		before = h.Pods.Mark(ctx, ns)
@@ -119,7 +121,7 @@ var _ = Describe("A UnitedDeployment of StatefulSets", func() {
 		Expect(status.Code).To(BeZero(), "%s%s", status.Out, status.Talk)
 		h.ExpectPods(ctx, db, byImage, map[string]int{dbImage: 6})
 		h.ExpectAtRest(ctx, db, 6)
-		expectAtMost(h.Pods.Since(ctx, before), harness.Unavailable(6), 1, "unavailable pods")
+		expectAtMost(h.Pods.Since(ctx, before), judge.Unavailable(6), 1, "unavailable pods")
 
 		By("adding pods")
 		h.Kubectl(ctx, "-n", ns, "scale", "ud/db", "--replicas=9")

@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
 var _ = Describe("A change of the template", func() {
@@ -46,7 +47,7 @@ var _ = Describe("A change of the template", func() {
 		h.ExpectAtRest(ctx, api, 9)
 		history := h.Pods.Since(ctx, before)
 		expectInPlace(history, 9)
-		expectAtMost(history, harness.Unavailable(9), 2, "unavailable pods")
+		expectAtMost(history, judge.Unavailable(9), 2, "unavailable pods")
 	})
 
 	It("of a UnitedDeployment taken back with undo is the template of before in all subsets and clusters, within the "+
@@ -70,7 +71,7 @@ var _ = Describe("A change of the template", func() {
 		history := h.Pods.Since(ctx, before)
 		expectInPlace(history, 12)
 		for _, subset := range []string{"zone-a", "zone-b", "zone-c", "zone-d"} {
-			expectAtMost(history, ofSubset(subset, harness.Unavailable(3)), 1, "unavailable pods of "+subset)
+			expectAtMost(history, ofSubset(subset, judge.Unavailable(3)), 1, "unavailable pods of "+subset)
 		}
 		Expect(placedNow(ctx, web)).To(Equal(placed), "a template moves no replicas")
 	})

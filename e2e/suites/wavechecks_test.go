@@ -17,6 +17,7 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
 var _ = Describe("A wave", func() {
@@ -114,8 +115,8 @@ var _ = Describe("A wave", func() {
 			"wave 1 of 1 (canary)", "was rolled back", `check "errors" does not hold`, "answered 200: json.errors < 5 is false")
 		h.ExpectPods(ctx, api, byImage, map[string]int{apiImage: 9})
 		history := h.Pods.Since(ctx, before)
-		expectAtMost(history, harness.WithImage(newAPIImage), 3, "updated pods")
-		expectAtMost(history, harness.Unavailable(9), 2, "unavailable pods")
+		expectAtMost(history, judge.WithImage(newAPIImage), 3, "updated pods")
+		expectAtMost(history, judge.Unavailable(9), 2, "unavailable pods")
 
 		By("the answers are good, and it is tried again")
 		errors.Store(0)
@@ -149,7 +150,7 @@ var _ = Describe("A wave", func() {
 			Reason: "WaveFailed"},
 			"wave 1 of 1 (canary)", "was rolled back", `check "smoke" does not hold`, "failed in")
 		h.ExpectPods(ctx, web, byImage, map[string]int{webImage: 12, probeImage: 1})
-		expectAtMost(h.Pods.Since(ctx, before), harness.WithImage(newWebImage), 3, "updated pods")
+		expectAtMost(h.Pods.Since(ctx, before), judge.WithImage(newWebImage), 3, "updated pods")
 		Expect(h.Kubectl(ctx, "-n", ns, "get", "ud/web", "-o",
 			"jsonpath={.spec.template.cloneSetTemplate.spec.template.spec.containers[0].image}")).
 			To(Equal(newWebImage), "the workload is the user's")

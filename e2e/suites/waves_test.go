@@ -10,6 +10,7 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
 var _ = Describe("An update in waves", func() {
@@ -57,7 +58,7 @@ var _ = Describe("An update in waves", func() {
 			"west " + apiImage: 3})
 		history := h.Pods.Since(ctx, before)
 		expectAtMost(history, updatedIn(newAPIImage, "west"), 0, "updated pods in west")
-		expectAtMost(history, harness.Unavailable(9), 2, "unavailable pods")
+		expectAtMost(history, judge.Unavailable(9), 2, "unavailable pods")
 
 		By("approving it: the rest follows")
 		answer = h.Flotilla(ctx, "rollout", "approve", "clone/api", "-n", ns)
@@ -129,7 +130,7 @@ var _ = Describe("An update in waves", func() {
 			"wave 1 of 1 (canary)", "was rolled back", `check "released" does not hold`, "flotilla rollout retry")
 		h.ExpectPods(ctx, api, byImage, map[string]int{apiImage: 9})
 		history := h.Pods.Since(ctx, before)
-		expectAtMost(history, harness.WithImage(newAPIImage), 3, "updated pods")
+		expectAtMost(history, judge.WithImage(newAPIImage), 3, "updated pods")
 		Expect(history.Gone()).To(BeEmpty(), "pods were deleted")
 		Expect(h.Kubectl(ctx, "-n", ns, "get", "clone/api", "-o",
 			"jsonpath={.spec.template.spec.containers[0].image}")).To(Equal(newAPIImage), "the workload is the user's")
@@ -146,8 +147,8 @@ var _ = Describe("An update in waves", func() {
 })
 
 // updatedIn counts the pods with an image in a cluster.
-func updatedIn(image, cluster string) func(map[types.UID]harness.Pod) int {
-	return func(pods map[types.UID]harness.Pod) int {
+func updatedIn(image, cluster string) func(map[types.UID]judge.PodView) int {
+	return func(pods map[types.UID]judge.PodView) int {
 		n := 0
 		for _, pod := range pods {
 			if pod.Image == image && pod.Cluster == cluster {

@@ -17,6 +17,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/harness"
+	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
 var _ = Describe("A CloneSet over the zones of members", func() {
@@ -41,7 +42,7 @@ var _ = Describe("A CloneSet over the zones of members", func() {
 		expectZonesIn(ctx, api, "east", `"q":3`)
 		h.ExpectAtRest(ctx, api, 12)
 		history := h.Pods.Since(ctx, before)
-		history.ExpectUntouched()
+		harness.ExpectUntouched(history)
 		answer := h.Flotilla(ctx, "why", "cs/api", "-n", ns, "--zone", "q")
 		Expect(answer.Out).To(ContainSubstring("the zone took the place of zone a"))
 
@@ -82,7 +83,7 @@ spec:
 		h.ExpectAtRest(ctx, api, 9)
 		h.ExpectPlaced(ctx, api, map[string]int{"east": 4, "south": 5})
 		pods := h.PodsOf(api)
-		Expect(harness.Count(pods, func(p harness.Pod) string { return p.Cluster + "/" + p.Zone })["east/a"]).To(Equal(4))
+		Expect(harness.Count(pods, func(p judge.PodView) string { return p.Cluster + "/" + p.Zone })["east/a"]).To(Equal(4))
 		burst := &corev1.PodList{}
 		Expect(h.Members["south"].Client.List(ctx, burst, client.InNamespace(ns),
 			client.MatchingLabels{"tier": "burst"})).To(Succeed())
@@ -154,7 +155,7 @@ var _ = Describe("Regions", func() {
 			metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue})
 		h.ExpectStatusEqualsPods(ctx, api, 14)
 		history = h.Pods.Since(ctx, before)
-		history.ExpectUntouched()
+		harness.ExpectUntouched(history)
 	})
 })
 

@@ -159,9 +159,8 @@ func TestOneChangeIsOneTrace(t *testing.T) {
 	for _, object := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop",
 			Labels: map[string]string{topology.LabelFederated: "true"}}},
-		&topology.FederationPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "all"}, Spec: topology.FederationPolicySpec{
-			Workloads: []topology.WorkloadSelector{{Kind: "CloneSet"}},
-		}},
+		&topology.FederationPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "all"},
+			Spec: topology.FederationPolicySpec{Workloads: []topology.WorkloadSelector{{Kind: "CloneSet"}}}},
 		api,
 	} {
 		if err := c.Create(t.Context(), object); err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,12 +25,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/flotilla-dev/flotilla/apis/crds"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/e2e/apiserver"
 )
 
 // deadline bounds every wait of these tests; the machine may be busy.
@@ -61,30 +58,7 @@ func must(t *testing.T, err error) {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	log.SetLogger(logr.Discard())
-	assets, err := filepath.Abs("../../.bin")
-	must(t, err)
-	if _, err := os.Stat(filepath.Join(assets, "kube-apiserver")); err != nil {
-		t.Fatal("kube-apiserver is missing in .bin: run make setup")
-	}
-	server := &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: 3 * time.Minute, ControlPlaneStopTimeout: time.Minute}
-	cfg, err := server.Start()
-	must(t, err)
-	t.Cleanup(func() {
-		if err := server.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	all, err := crds.All()
-	must(t, err)
-	for _, u := range all {
-		if u.GetName() != "works.work.karmada.io" {
-			continue
-		}
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		must(t, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, crd))
-		_, err := envtest.InstallCRDs(cfg, envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{crd}, MaxTime: 3 * time.Minute})
-		must(t, err)
-	}
+	cfg := apiserver.ForTest(t, "works.work.karmada.io")
 	scheme := runtime.NewScheme()
 	must(t, clientgoscheme.AddToScheme(scheme))
 	must(t, work.AddToScheme(scheme))

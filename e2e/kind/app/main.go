@@ -16,9 +16,10 @@ import (
 var version = "none"
 
 func main() {
-	server := &http.Server{Addr: ":8080", ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, version)
-	})}
+	})
+	server := &http.Server{Addr: ":8080", ReadHeaderTimeout: 10 * time.Second, Handler: answer}
 	end := make(chan os.Signal, 1)
 	signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
 	go func() {

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/e2e/apiserver"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 )
 
@@ -343,7 +344,7 @@ func zeroUnavailableWithSurge(w *world, name string) {
 func scaleAndUpdateInOnePass(w *world, name string) {
 	w.create(newCloneSet(name, 4, limits(3, 0)))
 	f := w.film(name)
-	watcher, err := client.NewWithWatch(w.config, client.Options{Scheme: newScheme(w)})
+	watcher, err := client.NewWithWatch(w.config, client.Options{Scheme: apiserver.Scheme(w)})
 	w.must(err)
 	began := w.get(name)
 	statuses, err := watcher.Watch(w.Context(), &v1beta1.CloneSetList{}, client.InNamespace("default"),

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/e2e/apiserver"
 )
 
 // film is what the API server told of the pods of one CloneSet, in its order: what happened in between, not only the end.
@@ -35,7 +36,7 @@ type scene struct {
 // film begins now. It sees the pods that match the selector of newCloneSet.
 func (w *world) film(name string) *film {
 	w.Helper()
-	watcher, err := client.NewWithWatch(w.config, client.Options{Scheme: newScheme(w)})
+	watcher, err := client.NewWithWatch(w.config, client.Options{Scheme: apiserver.Scheme(w)})
 	w.must(err)
 	var list corev1.PodList
 	where := []client.ListOption{client.InNamespace("default"), client.MatchingLabels{"app": name}}

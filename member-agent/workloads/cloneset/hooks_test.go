@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/e2e/apiserver"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 )
@@ -228,7 +229,7 @@ type follow struct {
 // follow begins to watch. The pods must be at rest.
 func (w *world) follow(name string) *follow {
 	w.Helper()
-	c, err := client.NewWithWatch(w.config, client.Options{Scheme: newScheme(w)})
+	c, err := client.NewWithWatch(w.config, client.Options{Scheme: apiserver.Scheme(w)})
 	w.must(err)
 	var list corev1.PodList
 	of := []client.ListOption{client.InNamespace("default"), client.MatchingLabels{"app": name}}

@@ -3,29 +3,20 @@ package cloneset_test
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"testing"
-	"testing/fstest"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	metrics "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/apis/crds"
+	"github.com/flotilla-dev/flotilla/e2e/apiserver"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 )
 
@@ -44,29 +35,16 @@ type world struct {
 	cached client.Reader
 }
 
-func newScheme(t testing.TB) *runtime.Scheme {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return scheme
-}
-
 // newWorld starts a cluster and the controller. kinds are those that the cluster has beside CloneSets, in lower case and plural.
 func newWorld(t testing.TB, kinds ...string) *world {
 	t.Helper()
-	f := fleet.ForTest(t, fleet.Config{NoHub: true, Audit: true, Members: []fleet.ClusterSpec{
-		{Name: "solo", Nodes: fleet.Nodes("solo", "eu", []string{"a", "b"}, 2)},
-	}})
-	w := &world{TB: t, cluster: f.Member("solo"), config: f.Member("solo").RESTConfig()}
-	w.install("clonesets") // the others' rules are not under test here
+	c := apiserver.Cluster(t, fleet.ClusterSpec{Name: "solo", Nodes: fleet.Nodes("solo", "eu", []string{"a", "b"}, 2)}, true,
+		"clonesets.apps.kruise.io") // the others' rules are not under test here
+	w := &world{TB: t, cluster: c, config: c.RESTConfig()}
 	w.install(kinds...)
 	w.config.QPS = -1
 	var err error
-	if w.Client, err = client.New(w.config, client.Options{Scheme: newScheme(t)}); err != nil {
+	if w.Client, err = client.New(w.config, client.Options{Scheme: apiserver.Scheme(t)}); err != nil {
 		t.Fatal(err)
 	}
 	w.start()
@@ -77,48 +55,19 @@ func newWorld(t testing.TB, kinds ...string) *world {
 func (w *world) install(kinds ...string) {
 	w.Helper()
 	for _, kind := range kinds {
-		file := "apps.kruise.io_" + kind + ".yaml"
-		data, err := fs.ReadFile(crds.FS, file)
-		w.must(err)
-		w.must(w.cluster.InstallCRDs(w.Context(), fstest.MapFS{file: {Data: data}}))
+		apiserver.Install(w, w.cluster, kind+".apps.kruise.io")
 	}
 }
 
 // start runs the controller until w.stop is called or the test ends.
 func (w *world) start() {
 	w.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
 	own := rest.CopyConfig(w.config)
 	own.UserAgent = controllerAgent
-	mgr, err := ctrl.NewManager(own, ctrl.Options{
-		Scheme:     newScheme(w),
-		Logger:     logr.Discard(),
-		Cache:      cache.Options{DefaultTransform: podset.Slim},
-		Metrics:    metrics.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: new(true)},
+	mgr, stop := apiserver.Run(w, own, func(ctx context.Context, mgr ctrl.Manager) error {
+		return cloneset.Setup(ctx, mgr, w.options)
 	})
-	if err == nil {
-		err = cloneset.Setup(ctx, mgr, w.options)
-	}
-	if err != nil {
-		cancel()
-		w.Fatal(err)
-	}
-	w.cached = mgr.GetCache()
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	stopped := false
-	w.stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		cancel()
-		if err := <-done; err != nil {
-			w.Error(err)
-		}
-	}
-	w.Cleanup(func() { w.stop() })
+	w.cached, w.stop = mgr.GetCache(), stop
 }
 
 const controllerAgent = "cloneset-under-test"

@@ -3,7 +3,6 @@ package cloneset_test
 import (
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -22,7 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/apis/crds"
+	"github.com/flotilla-dev/flotilla/e2e/apiserver"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 )
 
@@ -75,19 +74,15 @@ type taken struct {
 // takeOver makes a cluster with the objects of the moment. The controller does not run yet.
 func takeOver(t *testing.T, moment string) *taken {
 	t.Helper()
-	f := fleet.ForTest(t, fleet.Config{NoHub: true, Audit: true, Members: []fleet.ClusterSpec{{Name: "solo"}}})
-	c := &taken{world: &world{TB: t, cluster: f.Member("solo"), config: f.Member("solo").RESTConfig()}, recorded: readRecorded(t, moment)}
+	cluster := apiserver.Cluster(t, fleet.ClusterSpec{Name: "solo"}, true)
+	c := &taken{world: &world{TB: t, cluster: cluster, config: cluster.RESTConfig()}, recorded: readRecorded(t, moment)}
 	c.config.QPS = -1
 	var err error
-	c.Client, err = client.New(c.config, client.Options{Scheme: newScheme(t)})
+	c.Client, err = client.New(c.config, client.Options{Scheme: apiserver.Scheme(t)})
 	c.must(err)
 	c.namespace = c.recorded.objects[0].GetNamespace()
-	ours := fstest.MapFS{}
-	for _, file := range []string{"apps.kruise.io_clonesets.yaml", "apps.kruise.io_uniteddeployments.yaml"} {
-		data, err := fs.ReadFile(crds.FS, file)
-		c.must(err)
-		ours[file] = &fstest.MapFile{Data: data}
-	}
+	ours, err := apiserver.Files("clonesets.apps.kruise.io", "uniteddeployments.apps.kruise.io")
+	c.must(err)
 	// OpenKruise's definition takes any type of strategy, and CloneSet "old" has one of v1alpha1. So the objects are there
 	// before our definition is, as in a cluster that moves.
 	c.must(c.cluster.InstallCRDs(t.Context(), withoutStrategyEnum(c, ours)))

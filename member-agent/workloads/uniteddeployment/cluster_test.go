@@ -19,26 +19,22 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/apis/crds"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/e2e/apiserver"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 )
 
@@ -89,51 +85,10 @@ type cluster struct {
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	bin := filepath.Join("..", "..", "..", ".bin")
-	if _, err := os.Stat(filepath.Join(bin, "kube-apiserver")); err != nil {
-		t.Fatalf("this test needs a real API server, run make setup: %v", err)
-	}
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, kruise.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	all, err := crds.All()
-	if err != nil {
-		t.Fatal(err)
-	}
-	const patience = 3 * time.Minute // a busy machine takes half a minute for the rules of a definition; the default is 10 s
-	env := &envtest.Environment{BinaryAssetsDirectory: bin, ControlPlaneStartTimeout: patience, ControlPlaneStopTimeout: time.Minute}
-	var definitions []*apiextensionsv1.CustomResourceDefinition
-	for _, object := range all {
-		if name := object.GetName(); name != "clonesets.apps.kruise.io" && name != "uniteddeployments.apps.kruise.io" {
-			continue // the others' rules are not under test here
-		}
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, crd); err != nil {
-			t.Fatal(err)
-		}
-		definitions = append(definitions, crd)
-	}
-	config, err := env.Start()
-	if err != nil {
-		t.Fatalf("start an API server: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := env.Stop(); err != nil {
-			t.Errorf("stop the API server: %v", err)
-		}
-	})
-	// An API server may take longer for the rules of a definition than it gives itself for a request: that is asked for again.
-	for attempt := 1; ; attempt++ {
-		const attempts = 5
-		if _, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{CRDs: definitions, MaxTime: patience}); err == nil {
-			break
-		} else if attempt == attempts {
-			t.Fatalf("install the definitions: %v", err)
-		}
-	}
+	// The rules of other kinds are not under test here.
+	config := apiserver.ForTest(t, "clonesets.apps.kruise.io", "uniteddeployments.apps.kruise.io")
+	scheme := apiserver.Scheme(t)
+	var err error
 	c := &cluster{written: &requests{}}
 	if c.client, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
 		t.Fatal(err)

@@ -3,36 +3,27 @@ package uniteddeployment_test
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"testing/fstest"
 	"time"
 
-	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	metrics "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/apis/crds"
+	"github.com/flotilla-dev/flotilla/e2e/apiserver"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/uniteddeployment"
 )
@@ -54,34 +45,19 @@ type world struct {
 	clock   *laterClock // of the controller of UnitedDeployments
 }
 
-func newScheme(t testing.TB) *runtime.Scheme {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return scheme
-}
-
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	f := fleet.ForTest(t, fleet.Config{NoHub: true, Members: []fleet.ClusterSpec{{Name: "solo", Nodes: fleet.Nodes("solo", "eu", []string{"x"}, 1)}}})
-	w := &world{TB: t, cluster: f.Member("solo"), config: f.Member("solo").RESTConfig(), writes: &writes{}, clock: &laterClock{}}
+	c := apiserver.Cluster(t, fleet.ClusterSpec{Name: "solo", Nodes: fleet.Nodes("solo", "eu", []string{"x"}, 1)}, false,
+		"clonesets.apps.kruise.io", "uniteddeployments.apps.kruise.io")
+	w := &world{TB: t, cluster: c, config: c.RESTConfig(), writes: &writes{}, clock: &laterClock{}}
 	w.root = w
-	files := fstest.MapFS{}
-	for _, file := range []string{"apps.kruise.io_clonesets.yaml", "apps.kruise.io_uniteddeployments.yaml"} {
-		data, err := fs.ReadFile(crds.FS, file)
-		w.must(err)
-		files[file] = &fstest.MapFile{Data: data}
-	}
-	w.must(w.cluster.InstallCRDs(t.Context(), files))
 	w.config.QPS = -1
 	var err error
-	w.WithWatch, err = client.NewWithWatch(w.config, client.Options{Scheme: newScheme(t)})
+	w.WithWatch, err = client.NewWithWatch(w.config, client.Options{Scheme: apiserver.Scheme(t)})
 	w.must(err)
-	w.run(w.config, func(ctx context.Context, mgr ctrl.Manager) error { return cloneset.Setup(ctx, mgr, cloneset.Options{}) })
+	apiserver.Run(t, w.config, func(ctx context.Context, mgr ctrl.Manager) error {
+		return cloneset.Setup(ctx, mgr, cloneset.Options{})
+	})
 	w.start()
 	return w
 }
@@ -91,39 +67,9 @@ func (w *world) start() {
 	w.Helper()
 	own := rest.CopyConfig(w.config)
 	own.Wrap(w.writes.wrap)
-	w.stop = w.run(own, func(ctx context.Context, mgr ctrl.Manager) error {
+	_, w.stop = apiserver.Run(w, own, func(ctx context.Context, mgr ctrl.Manager) error {
 		return uniteddeployment.Setup(ctx, mgr, uniteddeployment.Options{Clock: w.clock})
 	})
-}
-
-// run starts a manager; the answer ends it.
-func (w *world) run(own *rest.Config, setup func(context.Context, ctrl.Manager) error) func() {
-	w.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	mgr, err := ctrl.NewManager(own, ctrl.Options{
-		Scheme:     newScheme(w),
-		Logger:     logr.Discard(),
-		Cache:      cache.Options{DefaultTransform: podset.Slim},
-		Metrics:    metrics.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: new(true)},
-	})
-	if err == nil {
-		err = setup(ctx, mgr)
-	}
-	if err != nil {
-		cancel()
-		w.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	stop := sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			w.Error(err)
-		}
-	})
-	w.Cleanup(stop)
-	return stop
 }
 
 // writes are the mutating requests of the controller of UnitedDeployments.

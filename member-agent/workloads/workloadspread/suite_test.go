@@ -4,40 +4,31 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"testing/fstest"
 	"time"
 
-	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	metrics "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/apis/crds"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/e2e/apiserver"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/member-agent/admission"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/workloadspread/mutator"
 )
@@ -120,39 +111,17 @@ type world struct {
 	cached client.Reader
 }
 
-func newScheme(t testing.TB) *runtime.Scheme {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return scheme
-}
-
 // newWorld starts a cluster with nodes in the zones a and b, the controllers, and the webhook if hook is not nil.
 func newWorld(t *testing.T, hook *hook) *world {
 	t.Helper()
-	f := fleet.ForTest(t, fleet.Config{NoHub: true, Members: []fleet.ClusterSpec{
-		{Name: "solo", Nodes: fleet.Nodes("solo", "eu", []string{"a", "b"}, 1)},
-	}})
-	w := &world{cluster: f.Member("solo"), time: &later{}, written: &requests{}, hook: hook}
-	files := fstest.MapFS{}
-	for _, name := range []string{"apps.kruise.io_clonesets.yaml", "apps.kruise.io_workloadspreads.yaml"} {
-		data, err := fs.ReadFile(crds.FS, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[name] = &fstest.MapFile{Data: data}
-	}
-	if err := w.cluster.InstallCRDs(t.Context(), files); err != nil {
-		t.Fatal(err)
-	}
+	nodes := fleet.Nodes("solo", "eu", []string{"a", "b"}, 1)
+	w := &world{time: &later{}, written: &requests{}, hook: hook}
+	w.cluster = apiserver.Cluster(t, fleet.ClusterSpec{Name: "solo", Nodes: nodes}, false,
+		"clonesets.apps.kruise.io", "workloadspreads.apps.kruise.io")
 	w.config = w.cluster.RESTConfig()
 	w.config.QPS = -1
 	var err error
-	if w.Client, err = client.New(w.config, client.Options{Scheme: newScheme(t)}); err != nil {
+	if w.Client, err = client.New(w.config, client.Options{Scheme: apiserver.Scheme(t)}); err != nil {
 		t.Fatal(err)
 	}
 	w.start(t)
@@ -162,50 +131,31 @@ func newWorld(t *testing.T, hook *hook) *world {
 // start runs the controllers until w.stop is called or the test ends.
 func (w *world) start(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
 	own := rest.CopyConfig(w.config)
 	own.Wrap(w.written.wrap)
-	mgr, err := ctrl.NewManager(own, ctrl.Options{
-		Scheme: newScheme(t), Logger: logr.Discard(), Cache: cache.Options{DefaultTransform: podset.Slim},
-		Metrics: metrics.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
-	})
-	if err != nil {
-		cancel()
-		t.Fatal(err)
-	}
-	federated := func(ctx context.Context, namespace string) (bool, error) {
-		ns := metadataOf(corev1.SchemeGroupVersion.WithKind("Namespace"))
-		err := mgr.GetClient().Get(ctx, client.ObjectKey{Name: namespace}, ns)
-		return ns.Labels[topology.LabelFederated] == "true", err
-	}
-	err = cloneset.Setup(ctx, mgr, cloneset.Options{Federated: federated})
-	if err == nil {
-		err = Setup(ctx, mgr, Options{Clock: w.time, Federated: federated})
-	}
-	if err == nil && w.hook != nil {
-		// A machine that stands still for a while is not under test: pods that nobody answered for start unspread.
-		const timeout = 20 * time.Second
-		var spreads admission.Mutator
-		if spreads, err = mutator.New(ctx, mgr, mutator.Options{Federated: federated}); err == nil {
-			err = admission.Setup(mgr, admission.Options{
-				Server: w.hook, Timeout: timeout, Mutators: []admission.Mutator{spreads},
-			})
+	mgr, stop := apiserver.Run(t, own, func(ctx context.Context, mgr ctrl.Manager) error {
+		federated := func(ctx context.Context, namespace string) (bool, error) {
+			ns := metadataOf(corev1.SchemeGroupVersion.WithKind("Namespace"))
+			err := mgr.GetClient().Get(ctx, client.ObjectKey{Name: namespace}, ns)
+			return ns.Labels[topology.LabelFederated] == "true", err
 		}
-	}
-	if err != nil {
-		cancel()
-		t.Fatal(err)
-	}
-	w.cached = mgr.GetCache()
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	w.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
+		err := cloneset.Setup(ctx, mgr, cloneset.Options{Federated: federated})
+		if err == nil {
+			err = Setup(ctx, mgr, Options{Clock: w.time, Federated: federated})
 		}
+		if err == nil && w.hook != nil {
+			// A machine that stands still for a while is not under test: pods that nobody answered for start unspread.
+			const timeout = 20 * time.Second
+			var spreads admission.Mutator
+			if spreads, err = mutator.New(ctx, mgr, mutator.Options{Federated: federated}); err == nil {
+				err = admission.Setup(mgr, admission.Options{
+					Server: w.hook, Timeout: timeout, Mutators: []admission.Mutator{spreads},
+				})
+			}
+		}
+		return err
 	})
-	t.Cleanup(func() { w.stop() })
+	w.cached, w.stop = mgr.GetCache(), stop
 }
 
 // space is a namespace of one story.

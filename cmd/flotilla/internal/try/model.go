@@ -13,6 +13,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
 // facts are the hub's objects from which the tree is made.
@@ -184,9 +185,8 @@ func (f *facts) complete(w *Workload, observed bool, expectedUpdated int32, cond
 }
 
 func (f *facts) placement(w *Workload) *topology.WorkloadPlacement {
-	i := slices.IndexFunc(f.Placements, func(p topology.WorkloadPlacement) bool {
-		return p.Namespace == w.Namespace && p.Spec.Workload.Kind == w.Kind && p.Spec.Workload.Name == w.Name
-	})
+	key := wire.Key{Group: apps.GroupVersion.Group, Kind: w.Kind, Namespace: w.Namespace, Name: w.Name}
+	i := slices.IndexFunc(f.Placements, func(p topology.WorkloadPlacement) bool { return wire.KeyOfPlacement(&p) == key })
 	if i < 0 {
 		return nil
 	}
@@ -205,7 +205,7 @@ func (f *facts) zones(w *Workload, p *topology.WorkloadPlacement) []Zone {
 			parts[place{cell.Zone, cell.Cluster}] = part
 		}
 		counts := Counts{Desired: cell.Replicas}
-		use, reported := f.use(w, p, cell)
+		use, reported := f.use(p, cell)
 		// A report counts subsets, not zones: a subset in two zones of a member is told once.
 		if key := cell.Subset + "/" + cell.Cluster; !told[key] {
 			told[key] = true
@@ -232,11 +232,11 @@ func (f *facts) zones(w *Workload, p *topology.WorkloadPlacement) []Zone {
 }
 
 // use returns what the cell's member reports of the cell's subset, and whether it has answered the cell's order.
-func (f *facts) use(w *Workload, p *topology.WorkloadPlacement, cell topology.Cell) (work.SubsetUse, bool) {
-	name := w.Kind + "/" + w.Namespace + "/" + w.Name
+func (f *facts) use(p *topology.WorkloadPlacement, cell topology.Cell) (work.SubsetUse, bool) {
+	key := wire.KeyOfPlacement(p).String()
 	for i := range f.Works {
 		order := &f.Works[i]
-		if order.Namespace != work.NamespacePrefix+cell.Cluster || order.Annotations[topology.AnnotationWorkload] != name {
+		if order.Namespace != work.NamespacePrefix+cell.Cluster || order.Annotations[topology.AnnotationWorkload] != key {
 			continue
 		}
 		report := order.Status.Report

@@ -78,7 +78,8 @@ func ease(args []string) error {
 		return rewrite(file, func(spec map[string]any) map[string]any { return spec })
 	}
 	if slices.Contains(args, "create") || slices.Contains(args, "run") {
-		return rewrite(filepath.Join(option(args, "--bundle", "-b"), "config.json"), func(spec map[string]any) map[string]any {
+		file := filepath.Join(option(args, "--bundle", "-b"), "config.json")
+		return rewrite(file, func(spec map[string]any) map[string]any {
 			process, _ := spec["process"].(map[string]any)
 			return process
 		})

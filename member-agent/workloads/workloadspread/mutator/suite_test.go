@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -18,31 +17,23 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/fstest"
 	"time"
 
-	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/apis/crds"
+	"github.com/flotilla-dev/flotilla/e2e/apiserver"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/member-agent/admission"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 )
 
 // limit is how long anything may take on a busy machine.
@@ -61,35 +52,15 @@ type world struct {
 	server  *server
 }
 
-func newScheme(t testing.TB) *runtime.Scheme {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return scheme
-}
-
 // newWorld starts a cluster with three zones, and the server with one replica.
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	f := fleet.ForTest(t, fleet.Config{NoHub: true, Members: []fleet.ClusterSpec{
-		{Name: "solo", Nodes: fleet.Nodes("solo", "eu", []string{"a", "b", "c"}, 1)},
-	}})
-	w := &world{TB: t, cluster: f.Member("solo"), config: f.Member("solo").RESTConfig(), server: newServer(t)}
-	files := fstest.MapFS{}
-	for _, name := range []string{"apps.kruise.io_clonesets.yaml", "apps.kruise.io_workloadspreads.yaml"} {
-		data, err := fs.ReadFile(crds.FS, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[name] = &fstest.MapFile{Data: data}
-	}
-	w.must(w.cluster.InstallCRDs(t.Context(), files))
+	nodes := fleet.Nodes("solo", "eu", []string{"a", "b", "c"}, 1)
+	c := apiserver.Cluster(t, fleet.ClusterSpec{Name: "solo", Nodes: nodes}, false,
+		"clonesets.apps.kruise.io", "workloadspreads.apps.kruise.io")
+	w := &world{TB: t, cluster: c, config: c.RESTConfig(), server: newServer(t)}
 	var err error
-	if w.Client, err = client.New(w.config, client.Options{Scheme: newScheme(t)}); err != nil {
+	if w.Client, err = client.New(w.config, client.Options{Scheme: apiserver.Scheme(t)}); err != nil {
 		t.Fatal(err)
 	}
 	w.server.start()
@@ -100,44 +71,21 @@ func newWorld(t testing.TB) *world {
 // startReplica runs admission in a manager until the test ends. Only the leader keeps the configuration.
 func (w *world) startReplica(leader bool) {
 	w.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	mgr, err := ctrl.NewManager(rest.CopyConfig(w.config), ctrl.Options{
-		Scheme: newScheme(w), Logger: logr.Discard(),
-		Cache:      cache.Options{DefaultTransform: podset.Slim},
-		Metrics:    metricsserver.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: new(true)},
-	})
-	replica := &replica{server: w.server, leader: leader}
-	if err == nil {
-		var spreads admission.Mutator
-		spreads, err = New(
-			ctx,
-			mgr,
-			Options{Federated: func(_ context.Context, namespace string) (bool, error) {
-				return namespace == "federated", nil
-			}},
-		)
-		if err == nil {
-			err = admission.Setup(
-				mgr,
-				admission.Options{Server: replica, Timeout: timeout, Mutators: []admission.Mutator{spreads}},
-			)
-		}
-	}
-	if err != nil {
-		cancel()
-		w.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
 	w.Cleanup(func() {
 		if w.Failed() {
 			w.Logf("admissions: %s", outcomesSeen(w))
 		}
-		cancel()
-		if err := <-done; err != nil {
-			w.Error(err)
+	})
+	apiserver.Run(w, rest.CopyConfig(w.config), func(ctx context.Context, mgr ctrl.Manager) error {
+		spreads, err := New(ctx, mgr, Options{
+			Federated: func(_ context.Context, namespace string) (bool, error) { return namespace == "federated", nil },
+		})
+		if err != nil {
+			return err
 		}
+		return admission.Setup(mgr, admission.Options{
+			Server: &replica{server: w.server, leader: leader}, Timeout: timeout, Mutators: []admission.Mutator{spreads},
+		})
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/flotilla-dev/flotilla/e2e/apiserver"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/workloadspread"
@@ -27,7 +28,7 @@ func (w *world) startController() {
 	w.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	mgr, err := ctrl.NewManager(rest.CopyConfig(w.config), ctrl.Options{
-		Scheme: newScheme(w), Logger: logr.Discard(), Cache: cache.Options{DefaultTransform: podset.Slim},
+		Scheme: apiserver.Scheme(w), Logger: logr.Discard(), Cache: cache.Options{DefaultTransform: podset.Slim},
 		Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	if err == nil {

@@ -16,7 +16,7 @@ import (
 )
 
 // told writes a write of the controller into the story and has it checked.
-func (w *World) told(write Write, f fate) {
+func (w *World) told(write Write, f fault) {
 	if w.telling {
 		sub := ""
 		if write.Subresource != "" {
@@ -93,9 +93,16 @@ func podDifference(was, now *corev1.Pod) []string {
 			parts = append(parts, fmt.Sprintf("%s %s", kind, have.Status))
 		}
 	}
+	return append(parts, labelDifference(was, now)...)
+}
+
+// labelDifference returns the labels of a pod that are new or changed, without their prefixes.
+func labelDifference(was, now *corev1.Pod) (parts []string) {
+	if was.Name == "" {
+		return nil
+	}
 	for _, key := range slices.Sorted(maps.Keys(now.Labels)) {
-		if had, ok := was.Labels[key]; was.Name != "" && (!ok || had != now.Labels[key]) &&
-			key != v1beta1.LabelPodTemplateHash {
+		if had, ok := was.Labels[key]; (!ok || had != now.Labels[key]) && key != v1beta1.LabelPodTemplateHash {
 			parts = append(parts, fmt.Sprintf("%s=%s", key[strings.LastIndex(key, "/")+1:], now.Labels[key]))
 		}
 	}
