@@ -61,10 +61,10 @@ func (s scene) build(replicas int32) *v1beta1.CloneSet {
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.name},
 		Spec: v1beta1.CloneSetSpec{
 			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: app},
-			Template: corev1.PodTemplateSpec{
+			Template: v1beta1.NewPodTemplate(corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: app},
 				Spec:       corev1.PodSpec{Containers: containers(1)},
-			},
+			}),
 			UpdateStrategy: v1beta1.CloneSetUpdateStrategy{RollingUpdate: s.rolling.DeepCopy()},
 		},
 	}

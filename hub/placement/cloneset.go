@@ -21,7 +21,7 @@ func readCloneSet(o client.Object) (Workload, *Refusal) {
 		return w, refusal
 	}
 	var refusal *Refusal
-	if w.Template, w.Kept, refusal = keptOf(w.Key, cs.Spec.Template, cs.Spec.RevisionHistoryLimit); refusal != nil {
+	if w.Template, w.Kept, refusal = keptOf(w.Key, cs.Spec.Template.PodTemplateSpec, cs.Spec.RevisionHistoryLimit); refusal != nil {
 		return w, refusal
 	}
 	rolling := cs.Spec.UpdateStrategy.RollingUpdate
@@ -32,8 +32,8 @@ func readCloneSet(o client.Object) (Workload, *Refusal) {
 	if refusal != nil {
 		return w, refusal
 	}
-	w.Revision, w.Open, w.Needs = history.Hash(w.Template, nil), true, NeedsOf(&cs.Spec.Template)
-	w.Requests = requestsOf(&cs.Spec.Template)
+	w.Revision, w.Open, w.Needs = history.Hash(w.Template, nil), true, NeedsOf(&cs.Spec.Template.PodTemplateSpec)
+	w.Requests = requestsOf(&cs.Spec.Template.PodTemplateSpec)
 	w.Paused = rolling != nil && rolling.Paused
 	w.Subsets = []Subset{{Amounts: limits}}
 	if len(cs.Spec.ScaleStrategy.PodsToDelete) > 0 {

@@ -118,7 +118,7 @@ func readTemplate(key wire.Key, t *apps.SubsetTemplate) (*corev1.PodTemplateSpec
 	case t.CloneSetTemplate != nil:
 		spec := &t.CloneSetTemplate.Spec
 		limits, refusal := readLimits(key, "spec.template.cloneSetTemplate.spec.updateStrategy.rollingUpdate", spec.UpdateStrategy.RollingUpdate)
-		return &spec.Template, limits, refusal
+		return &spec.Template.PodTemplateSpec, limits, refusal
 	case t.DeploymentTemplate != nil:
 		spec := &t.DeploymentTemplate.Spec
 		limits, refusal := readDeploymentLimits(key, &spec.Strategy)

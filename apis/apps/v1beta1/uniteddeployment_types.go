@@ -1,7 +1,6 @@
 package v1beta1
 
 import (
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -66,7 +65,7 @@ type StatefulSetTemplateSpec struct {
 	// spec of the children, an apps/v1 StatefulSetSpec. The subset decides replicas, selector and partition.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
-	Spec appsv1.StatefulSetSpec `json:"spec"`
+	Spec NativeStatefulSetSpec `json:"spec"`
 }
 
 // AdvancedStatefulSetTemplateSpec is an advanced StatefulSet child.
@@ -102,7 +101,7 @@ type DeploymentTemplateSpec struct {
 	// for each subset.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
-	Spec appsv1.DeploymentSpec `json:"spec"`
+	Spec NativeDeploymentSpec `json:"spec"`
 }
 
 // Topology lists the subsets.

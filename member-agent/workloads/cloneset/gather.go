@@ -190,13 +190,13 @@ func (r *Reconciler) revise(ctx context.Context, s *scope) error {
 	update := s.unchanged()
 	s.collisions = s.cs.Status.CollisionCount
 	if update == nil {
-		update, s.collisions, err = history.Revise(ctx, r.history, owner(s.cs), s.facts.Revisions, s.cs.Spec.Template, s.cs.Status.CollisionCount)
+		update, s.collisions, err = history.Revise(ctx, r.history, owner(s.cs), s.facts.Revisions, s.cs.Spec.Template.PodTemplateSpec, s.cs.Status.CollisionCount)
 		if err != nil {
 			return err
 		}
 	}
 	// The template of the spec means the same as that of its revision, and need not be decoded.
-	s.facts.Update = Revision{Revision: inplace.Revision{Name: update.Name, Hash: history.ShortHash(update)}, Template: &s.cs.Spec.Template,
+	s.facts.Update = Revision{Revision: inplace.Revision{Name: update.Name, Hash: history.ShortHash(update)}, Template: &s.cs.Spec.Template.PodTemplateSpec,
 		Claims: volumes.Hash(s.cs.Spec.VolumeClaimTemplates)}
 	if history.Named(s.facts.Revisions, update.Name) == nil {
 		s.facts.Revisions = append(s.facts.Revisions, update)

@@ -77,11 +77,11 @@ func restart(object client.Object, now time.Time) error {
 func podTemplate(object client.Object) *corev1.PodTemplateSpec {
 	switch o := object.(type) {
 	case *apps.CloneSet:
-		return &o.Spec.Template
+		return &o.Spec.Template.PodTemplateSpec
 	case *apps.UnitedDeployment:
 		switch t := &o.Spec.Template; {
 		case t.CloneSetTemplate != nil:
-			return &t.CloneSetTemplate.Spec.Template
+			return &t.CloneSetTemplate.Spec.Template.PodTemplateSpec
 		case t.DeploymentTemplate != nil:
 			return &t.DeploymentTemplate.Spec.Template
 		case t.StatefulSetTemplate != nil:
