@@ -136,6 +136,14 @@ func TestReadRefuses(t *testing.T) {
 		{"a selector that does not match", cloneSet(func(cs *apps.CloneSet) { cs.Spec.Selector.MatchLabels["app"] = "other" }), InvalidSelector,
 			`the selector "app=other" of CloneSet ns/web does not match the labels "app=web" of its pod template; make them agree`},
 		{"a selector of everything", cloneSet(func(cs *apps.CloneSet) { cs.Spec.Selector = &metav1.LabelSelector{} }), InvalidSelector, "would select every pod"},
+		{"a template that cannot be decoded", cloneSet(func(cs *apps.CloneSet) {
+			cs.Spec.Template.Undecoded = []byte(`{"spec":{"containers":"x"}}`)
+		}), InvalidTemplate, `the template of CloneSet ns/web cannot be used: spec.template.spec.containers: Invalid value: "x": must be of type array`},
+		{"a template of StatefulSets that cannot be decoded", unitedDeployment(func(ud *apps.UnitedDeployment) {
+			ud.Spec.Template = apps.SubsetTemplate{StatefulSetTemplate: &apps.StatefulSetTemplateSpec{
+				Spec: apps.NativeStatefulSetSpec{Undecoded: []byte(`{"serviceName":5}`)},
+			}}
+		}), InvalidTemplate, `spec.template.statefulSetTemplate.spec.serviceName: Invalid value: 5: must be of type string`},
 		{"a percentage that is none", cloneSet(func(cs *apps.CloneSet) {
 			cs.Spec.UpdateStrategy.RollingUpdate.Partition = new(intstr.FromString("half"))
 		}), InvalidAmount, `"half"`},

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -102,6 +103,8 @@ func validate(cs *v1beta1.CloneSet) (labels.Selector, *conditions.Cause) {
 	case ownLabel(selector) != "":
 		return nil, &conditions.Cause{Reason: "InvalidSelector", Message: fmt.Sprintf(
 			"selector %q asks for label %s, which the controller itself writes on pods: take it out, and make the CloneSet again", selector, ownLabel(selector))}
+	case cs.Spec.Template.Undecoded != nil:
+		return selector, &conditions.Cause{Reason: reasonInvalidTemplate, Message: cs.Spec.Template.Err(field.NewPath("spec", "template")).Error()}
 	case !selector.Matches(labels.Set(cs.Spec.Template.Labels)):
 		return nil, &conditions.Cause{Reason: "SelectorMismatch", Message: fmt.Sprintf(
 			"selector %q does not match the labels of the template, %q: add them to template.metadata.labels", selector, labels.Set(cs.Spec.Template.Labels))}

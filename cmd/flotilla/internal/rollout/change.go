@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -70,6 +71,18 @@ func restart(object client.Object, now time.Time) error {
 		template.Annotations = map[string]string{}
 	}
 	template.Annotations[restartedAt] = now.UTC().Format(time.RFC3339)
+	return nil
+}
+
+// undecodable reports why the template of an object cannot be decoded: such a template cannot be changed either.
+func undecodable(object client.Object) error {
+	path := field.NewPath("spec", "template")
+	switch o := object.(type) {
+	case *apps.CloneSet:
+		return o.Spec.Template.Err(path)
+	case *apps.UnitedDeployment:
+		return o.Spec.Template.Err(path)
+	}
 	return nil
 }
 
