@@ -154,7 +154,7 @@ func TestCase3AHeldDependencyIsStillDelivered(t *testing.T) {
 	must(t, f.client.Create(f.ctx, config))
 	set := &apps.CloneSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "web"},
-		Spec:       apps.CloneSetSpec{Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, Template: podTemplate("web:1")},
+		Spec:       apps.CloneSetSpec{Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, Template: apps.NewPodTemplate(podTemplate("web:1"))},
 	}
 	set.Spec.Template.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}}}
 	must(t, f.client.Create(f.ctx, set))

@@ -233,7 +233,7 @@ func (w *world) changeMember(m *topology.MemberCluster) {
 func (w *world) changeCloneSet(spec *apps.CloneSetSpec) {
 	spec.Replicas = w.replicas()
 	if w.random.IntN(2) == 0 {
-		spec.Template = podTemplate(fmt.Sprintf("web:%d", w.random.IntN(100)))
+		spec.Template.PodTemplateSpec = podTemplate(fmt.Sprintf("web:%d", w.random.IntN(100)))
 	}
 	if w.random.IntN(2) == 0 {
 		// One that is there, or one that is not.

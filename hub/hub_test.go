@@ -49,7 +49,7 @@ func (f *fleet) cloneSet(name string, replicas int32) *apps.CloneSet {
 	cs := &apps.CloneSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name},
 		Spec: apps.CloneSetSpec{
-			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, Template: podTemplate("web:1"),
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, Template: apps.NewPodTemplate(podTemplate("web:1")),
 		},
 	}
 	must(f.t, f.client.Create(f.ctx, cs))
@@ -71,7 +71,7 @@ func (f *fleet) unitedDeployment(name string, replicas int32, zones ...string) *
 			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
 			Template: apps.SubsetTemplate{CloneSetTemplate: &apps.CloneSetTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
-				Spec:       apps.CloneSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, Template: podTemplate("web:1")},
+				Spec:       apps.CloneSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, Template: apps.NewPodTemplate(podTemplate("web:1"))},
 			}},
 		},
 	}

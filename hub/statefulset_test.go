@@ -26,7 +26,9 @@ func TestStatefulSets(t *testing.T) {
 			Replicas: new(int32(8)), Selector: selector,
 			Template: apps.SubsetTemplate{StatefulSetTemplate: &apps.StatefulSetTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: selector.MatchLabels},
-				Spec:       appsv1.StatefulSetSpec{ServiceName: "db", Selector: selector, Template: podTemplate("db:1")},
+				Spec: apps.NativeStatefulSetSpec{StatefulSetSpec: appsv1.StatefulSetSpec{
+					ServiceName: "db", Selector: selector, Template: podTemplate("db:1"),
+				}},
 			}},
 			Topology: apps.Topology{Subsets: []apps.Subset{{Name: "b", NodeSelectorTerm: zone("b")}}},
 		},

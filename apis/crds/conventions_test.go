@@ -1,6 +1,7 @@
 package crds_test
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -88,6 +89,23 @@ func TestNamesAndColumns(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// maxSize is how many bytes a definition may have as JSON, which is what an API server stores and sends: etcd takes 1.5 MB,
+// and every client that lists definitions reads all of them.
+const maxSize = 200_000
+
+func TestDefinitionsAreSmall(t *testing.T) {
+	for kind, crd := range definitions(t) {
+		data, err := json.Marshal(crd.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s has %d bytes", kind, len(data))
+		if len(data) >= maxSize {
+			t.Errorf("the definition of %s has %d bytes, at most %d are allowed", kind, len(data), maxSize)
+		}
 	}
 }
 

@@ -54,6 +54,7 @@ func TestOnAPIServer(t *testing.T) {
 		{"Types", testTypes},
 		{"TypesApplied", testTypesApplied},
 		{"TypesKept", testTypesKept},
+		{"MistypedTemplates", testMistypedTemplates},
 		{"Published", testPublishedManifests},
 		{"Scale", testScale},
 		{"ServerSideApply", testServerSideApply},

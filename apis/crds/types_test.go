@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
 	appsv1beta1 "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -26,28 +27,24 @@ func claim(storage string) string {
 	return strings.ReplaceAll(oneClaim, "%", storage)
 }
 
-// testTypes mistypes fields of Kubernetes' own types. One such object stored would keep Go clients from reading its list.
+// testTypes mistypes fields of Kubernetes' own types that definitions declare. One such object stored would keep Go clients
+// from reading its list.
 func testTypes(t *testing.T, s *server) {
-	const containers = podSpecPath + ".containers"
+	const claims = "spec.volumeClaimTemplates"
 	s.check(t, cloneSet, []rule{
-		{name: "env value 5", edit: set(containers, container("env: [{name: A, value: 5}]")), says: []string{containers + "[0].env[0].value", "must be of type string"}},
-		{name: "nodeName 5", edit: set(podSpecPath+".nodeName", "5"), says: []string{podSpecPath + ".nodeName", "must be of type string"}},
-		{name: "storage lots", edit: set("spec.volumeClaimTemplates", claim("lots")), says: []string{"spec.volumeClaimTemplates[0].spec.resources.requests.storage", "lots", "should match"}},
-		{name: "storage as a map", edit: set("spec.volumeClaimTemplates", claim("{}")), says: []string{"requests.storage"}},
-		{name: "storage as a list", edit: set("spec.volumeClaimTemplates", claim("[]")), says: []string{"requests.storage"}},
-		{name: "storage as a flag", edit: set("spec.volumeClaimTemplates", claim("true")), says: []string{"requests.storage"}},
-		{name: "storage empty", edit: set("spec.volumeClaimTemplates", claim(`""`)), says: []string{"requests.storage"}},
-		{name: "storage of half an exponent", edit: set("spec.volumeClaimTemplates", claim("1e1.5")), says: []string{"requests.storage"}},
-		{name: "memory lots", edit: set(containers, container("resources: {limits: {memory: lots}}")), says: []string{containers + "[0].resources.limits.memory", "lots"}},
-		{name: "env as a map", edit: set(containers, container("env: {A: b}")), says: []string{containers + "[0].env", "must be of type array"}},
-		{name: "args as text", edit: set(containers, container("args: a b")), says: []string{containers + "[0].args", "must be of type array"}},
-		{name: "optional as text", edit: set(podSpecPath+".volumes", `[{name: a, configMap: {name: b, optional: "yes"}}]`), says: []string{podSpecPath + ".volumes[0].configMap.optional", "must be of type boolean"}},
-		{name: "port as text", edit: set(containers, container(`ports: [{containerPort: "80"}]`)), says: []string{containers + "[0].ports[0].containerPort", "must be of type integer"}},
-		{name: "port above 32 bits", edit: set(containers, container("ports: [{containerPort: 99999999999}]")), says: []string{containers + "[0].ports[0].containerPort"}},
-		{name: "probed port above 32 bits", edit: set(containers, container("livenessProbe: {tcpSocket: {port: 99999999999}}")), says: []string{containers + "[0].livenessProbe.tcpSocket.port"}},
-		{name: "probed port as a flag", edit: set(containers, container("livenessProbe: {tcpSocket: {port: true}}")), says: []string{containers + "[0].livenessProbe.tcpSocket.port"}},
+		{name: "containers as text", edit: set(podSpecPath+".containers", "x"), says: []string{podSpecPath + ".containers", "must be of type array"}},
+		{name: "a container as text", edit: set(podSpecPath+".containers", "[x]"), says: []string{podSpecPath + ".containers[0]", "must be of type object"}},
+		{name: "a readiness gate 5", edit: set(podSpecPath+".readinessGates", "[{conditionType: 5}]"),
+			says: []string{podSpecPath + ".readinessGates[0].conditionType", "must be of type string"}},
+		{name: "storage lots", edit: set(claims, claim("lots")), says: []string{claims + "[0].spec.resources.requests.storage", "lots", "should match"}},
+		{name: "storage as a map", edit: set(claims, claim("{}")), says: []string{"requests.storage"}},
+		{name: "storage as a list", edit: set(claims, claim("[]")), says: []string{"requests.storage"}},
+		{name: "storage as a flag", edit: set(claims, claim("true")), says: []string{"requests.storage"}},
+		{name: "storage empty", edit: set(claims, claim(`""`)), says: []string{"requests.storage"}},
+		{name: "storage of half an exponent", edit: set(claims, claim("1e1.5")), says: []string{"requests.storage"}},
+		{name: "a claim of yesterday", edit: set(claims, "[{metadata: {name: data, creationTimestamp: yesterday}}]"),
+			says: []string{claims + "[0].metadata.creationTimestamp", "date-time"}},
 		{name: "annotation 5", edit: set("spec.template.metadata.annotations", "{a: 5}"), says: []string{"spec.template.metadata.annotations.a", "must be of type string"}},
-		{name: "creationTimestamp yesterday", edit: set("spec.template.metadata.creationTimestamp", "yesterday"), says: []string{"spec.template.metadata.creationTimestamp", "date-time"}},
 		{name: "asked to delete every pod", edit: func(u *unstructured.Unstructured) {
 			labels := map[string]any{"app": "web", "apps.kruise.io/specified-delete": "true"}
 			if err := unstructured.SetNestedMap(u.Object, labels, "spec", "template", "metadata", "labels"); err != nil {
@@ -55,25 +52,16 @@ func testTypes(t *testing.T, s *server) {
 			}
 		}, says: []string{"spec.template.metadata.labels", "asks to delete every pod of the template: remove it"}},
 	})
-	const (
-		stateful = "{metadata: {labels: {app: shop}}, spec: {template: {metadata: {labels: {app: shop}}, spec: {containers: [{name: a, image: i}]}}, "
-		clones   = "spec.template.cloneSetTemplate"
-	)
+	const children = "spec.template.cloneSetTemplate"
 	s.check(t, unitedDeployment, []rule{
-		{name: "label 5", edit: set(clones+".metadata.labels.a", "5"), says: []string{clones + ".metadata.labels.a", "must be of type string"}},
-		{name: "nodeName 5 of clones", edit: set(clones+".spec.template.spec.nodeName", "5"), says: []string{clones + ".spec.template.spec.nodeName"}},
-		{name: "serviceName 5", edit: set("spec.template", "{statefulSetTemplate: "+stateful+"serviceName: 5}}}"), says: []string{"statefulSetTemplate.spec.serviceName"}},
-		{name: "storage lots of a StatefulSet", edit: set("spec.template", "{statefulSetTemplate: "+stateful+"volumeClaimTemplates: "+claim("lots")+"}}}"),
-			says: []string{"statefulSetTemplate.spec.volumeClaimTemplates[0].spec.resources.requests.storage"}},
-		{name: "paused as text", edit: set("spec.template", `{deploymentTemplate: `+stateful+`paused: "no"}}}`), says: []string{"deploymentTemplate.spec.paused"}},
+		{name: "label 5", edit: set(children+".metadata.labels.a", "5"), says: []string{children + ".metadata.labels.a", "must be of type string"}},
 	})
 }
 
 // testTypesApplied applies mistyped manifests as users do.
 func testTypesApplied(t *testing.T, s *server) {
 	for path, e := range map[string]edit{
-		"spec.template.spec.nodeName":                                  set(podSpecPath+".nodeName", "5"),
-		"spec.template.spec.containers[0].env[0].value":                set(podSpecPath+".containers", container("env: [{name: A, value: 5}]")),
+		"spec.template.spec.containers":                                set(podSpecPath+".containers", "x"),
 		"spec.volumeClaimTemplates[0].spec.resources.requests.storage": set("spec.volumeClaimTemplates", claim("lots")),
 	} {
 		u := parse(t, cloneSet)
@@ -95,6 +83,48 @@ func testTypesApplied(t *testing.T, s *server) {
 				t.Errorf("kubectl apply does not name %s:\n%s", path, out)
 			}
 		}
+	}
+}
+
+// testMistypedTemplates stores templates with values of wrong types, as an API server does that reaches no webhook: a Go
+// client reads them, and their neighbours.
+func testMistypedTemplates(t *testing.T, s *server) {
+	s.make(t, cloneSet, named("typed"))
+	mistyped := []edit{
+		set(podSpecPath+".nodeName", "5"),
+		set(podSpecPath+".containers", container("env: [{name: A, value: 5}]")),
+		set(podSpecPath+".containers", container("resources: {limits: {memory: lots}}")),
+		set(podSpecPath+".containers", container("livenessProbe: {tcpSocket: {port: 99999999999}}")),
+		set("spec.template.metadata.creationTimestamp", "yesterday"),
+	}
+	for i, e := range mistyped {
+		s.make(t, cloneSet, named("mistyped-"+itoa(int64(i))), e)
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(appsv1beta1.CloneSetKind)
+	if err := s.List(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	data, err := list.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	typed := &appsv1beta1.CloneSetList{}
+	if err := yaml.Unmarshal(data, typed); err != nil {
+		t.Fatalf("a Go client cannot read the list: %v", err)
+	}
+	found := 0
+	for i := range typed.Items {
+		set := &typed.Items[i]
+		err := set.Spec.Template.Err(field.NewPath("spec", "template"))
+		if wrong := strings.HasPrefix(set.Name, "mistyped-"); wrong != (err != nil) {
+			t.Errorf("the template of %s: %v", set.Name, err)
+		} else if wrong {
+			found++
+		}
+	}
+	if found != len(mistyped) {
+		t.Errorf("found %d mistyped templates of %d", found, len(mistyped))
 	}
 }
 

@@ -211,6 +211,9 @@ func fieldsOf(typ reflect.Type) []string {
 	var names []string
 	for i := range typ.NumField() {
 		name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+		if name == "-" {
+			continue
+		}
 		names = append(names, name)
 		names = append(names, fieldsOf(typ.Field(i).Type)...)
 	}

@@ -89,7 +89,7 @@ func cloneSetKind() kind {
 			return &appsv1beta1.CloneSet{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 				Spec: appsv1beta1.CloneSetSpec{
-					Replicas: new(replicas), Selector: selector(name), Template: template(name, image),
+					Replicas: new(replicas), Selector: selector(name), Template: appsv1beta1.NewPodTemplate(template(name, image)),
 					UpdateStrategy: appsv1beta1.CloneSetUpdateStrategy{
 						Type: appsv1beta1.RollingUpdateCloneSetUpdateStrategyType,
 						RollingUpdate: &appsv1beta1.RollingUpdateCloneSetStrategy{

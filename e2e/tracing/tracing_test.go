@@ -151,10 +151,10 @@ func TestOneChangeIsOneTrace(t *testing.T) {
 	}
 	api := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "api"}, Spec: apps.CloneSetSpec{
 		Replicas: new(int32(3)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "api"}},
-		Template: corev1.PodTemplateSpec{
+		Template: apps.NewPodTemplate(corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "api"}},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "api:1"}}},
-		},
+		}),
 	}}
 	for _, object := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop",

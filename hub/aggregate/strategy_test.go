@@ -57,7 +57,7 @@ func TestPausedTemplate(t *testing.T) {
 	clone.Spec.Template.CloneSetTemplate = &apps.CloneSetTemplateSpec{Spec: apps.CloneSetSpec{
 		UpdateStrategy: apps.CloneSetUpdateStrategy{RollingUpdate: &apps.RollingUpdateCloneSetStrategy{Paused: true}},
 	}}
-	deployment.Spec.Template.DeploymentTemplate = &apps.DeploymentTemplateSpec{Spec: appsv1.DeploymentSpec{Paused: true}}
+	deployment.Spec.Template.DeploymentTemplate = &apps.DeploymentTemplateSpec{Spec: apps.NativeDeploymentSpec{DeploymentSpec: appsv1.DeploymentSpec{Paused: true}}}
 	for name, ud := range map[string]*apps.UnitedDeployment{"of CloneSets": clone, "of Deployments": deployment} {
 		t.Run(name, func(t *testing.T) {
 			_, f := example()

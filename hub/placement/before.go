@@ -88,7 +88,7 @@ func WithTemplateBefore(object client.Object, before *topology.TemplateBefore) (
 	var err error
 	switch o := object.DeepCopyObject().(type) {
 	case *apps.CloneSet:
-		if o.Spec.Template, err = decodeTemplate[corev1.PodTemplateSpec](before.Template.Raw); err == nil {
+		if o.Spec.Template.PodTemplateSpec, err = decodeTemplate[corev1.PodTemplateSpec](before.Template.Raw); err == nil {
 			return o, nil
 		}
 	case *apps.UnitedDeployment:

@@ -114,7 +114,7 @@ func TestTemplateBeforeOfSubsets(t *testing.T) {
 		return unitedDeployment(func(ud *apps.UnitedDeployment) {
 			ud.Spec.Replicas = new(int32(8))
 			ud.Spec.Topology.Subsets = []apps.Subset{{Name: "a"}, {Name: "b"}}
-			ud.Spec.Template = apps.SubsetTemplate{CloneSetTemplate: &apps.CloneSetTemplateSpec{Spec: apps.CloneSetSpec{Template: podTemplate()}}}
+			ud.Spec.Template = apps.SubsetTemplate{CloneSetTemplate: &apps.CloneSetTemplateSpec{Spec: apps.CloneSetSpec{Template: apps.NewPodTemplate(podTemplate())}}}
 			change(ud)
 		})
 	}

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -17,11 +18,14 @@ import (
 func readCloneSet(o client.Object) (Workload, *Refusal) {
 	cs := o.(*apps.CloneSet)
 	w := newWorkload(cs, apps.CloneSetKind, cs.Spec.Replicas)
+	if err := cs.Spec.Template.Err(field.NewPath("spec", "template")); err != nil {
+		return w, undecodable(w.Key, err)
+	}
 	if refusal := checkSelector(w.Key, cs.Spec.Selector, cs.Spec.Template.Labels); refusal != nil {
 		return w, refusal
 	}
 	var refusal *Refusal
-	if w.Template, w.Kept, refusal = keptOf(w.Key, cs.Spec.Template, cs.Spec.RevisionHistoryLimit); refusal != nil {
+	if w.Template, w.Kept, refusal = keptOf(w.Key, cs.Spec.Template.PodTemplateSpec, cs.Spec.RevisionHistoryLimit); refusal != nil {
 		return w, refusal
 	}
 	rolling := cs.Spec.UpdateStrategy.RollingUpdate
@@ -32,8 +36,8 @@ func readCloneSet(o client.Object) (Workload, *Refusal) {
 	if refusal != nil {
 		return w, refusal
 	}
-	w.Revision, w.Open, w.Needs = history.Hash(w.Template, nil), true, NeedsOf(&cs.Spec.Template)
-	w.Requests = requestsOf(&cs.Spec.Template)
+	w.Revision, w.Open, w.Needs = history.Hash(w.Template, nil), true, NeedsOf(&cs.Spec.Template.PodTemplateSpec)
+	w.Requests = requestsOf(&cs.Spec.Template.PodTemplateSpec)
 	w.Paused = rolling != nil && rolling.Paused
 	w.Subsets = []Subset{{Amounts: limits}}
 	if len(cs.Spec.ScaleStrategy.PodsToDelete) > 0 {
@@ -41,6 +45,11 @@ func readCloneSet(o client.Object) (Workload, *Refusal) {
 	}
 	w.Remarks = append(w.Remarks, remarkOnScale("scaleStrategy", &cs.Spec.ScaleStrategy)...)
 	return w, nil
+}
+
+// undecodable rejects a workload whose template cannot be decoded.
+func undecodable(key wire.Key, err error) *Refusal {
+	return &Refusal{InvalidTemplate, fmt.Sprintf("the template of %s cannot be used: %v", key.Sentence(), err)}
 }
 
 // remarkOnScale tells of a number that is not divided. A percentage means the same in each member but for the rounding.

@@ -23,7 +23,7 @@ func podTemplate() corev1.PodTemplateSpec {
 func cloneSet(change ...func(*apps.CloneSet)) *apps.CloneSet {
 	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}
 	cs.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
-	cs.Spec.Template = podTemplate()
+	cs.Spec.Template.PodTemplateSpec = podTemplate()
 	cs.Spec.UpdateStrategy.RollingUpdate = &apps.RollingUpdateCloneSetStrategy{}
 	for _, c := range change {
 		c(cs)
@@ -34,7 +34,7 @@ func cloneSet(change ...func(*apps.CloneSet)) *apps.CloneSet {
 func unitedDeployment(change ...func(*apps.UnitedDeployment)) *apps.UnitedDeployment {
 	ud := &apps.UnitedDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}
 	ud.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
-	ud.Spec.Template.DeploymentTemplate = &apps.DeploymentTemplateSpec{Spec: appsv1.DeploymentSpec{Template: podTemplate()}}
+	ud.Spec.Template.DeploymentTemplate = &apps.DeploymentTemplateSpec{Spec: apps.NativeDeploymentSpec{DeploymentSpec: appsv1.DeploymentSpec{Template: podTemplate()}}}
 	ud.Spec.Topology.Subsets = []apps.Subset{{Name: "a"}, {Name: "b"}}
 	for _, c := range change {
 		c(ud)
@@ -80,7 +80,7 @@ func TestUnitedDeploymentAmounts(t *testing.T) {
 		ud.Spec.UpdateStrategy.ManualUpdate = &apps.ManualUpdate{Partitions: map[string]int32{"a": 3, "b": 99}}
 	}
 	ofCloneSets := func(ud *apps.UnitedDeployment) {
-		ud.Spec.Template = apps.SubsetTemplate{CloneSetTemplate: &apps.CloneSetTemplateSpec{Spec: apps.CloneSetSpec{Template: podTemplate()}}}
+		ud.Spec.Template = apps.SubsetTemplate{CloneSetTemplate: &apps.CloneSetTemplateSpec{Spec: apps.CloneSetSpec{Template: apps.NewPodTemplate(podTemplate())}}}
 	}
 	ofStatefulSets := func(unavailable string) func(*apps.UnitedDeployment) {
 		return func(ud *apps.UnitedDeployment) {
@@ -88,7 +88,7 @@ func TestUnitedDeploymentAmounts(t *testing.T) {
 			if unavailable != "" {
 				spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{MaxUnavailable: new(intstr.Parse(unavailable))}
 			}
-			ud.Spec.Template = apps.SubsetTemplate{StatefulSetTemplate: &apps.StatefulSetTemplateSpec{Spec: spec}}
+			ud.Spec.Template = apps.SubsetTemplate{StatefulSetTemplate: &apps.StatefulSetTemplateSpec{Spec: apps.NativeStatefulSetSpec{StatefulSetSpec: spec}}}
 		}
 	}
 	tests := []struct {
@@ -136,6 +136,14 @@ func TestReadRefuses(t *testing.T) {
 		{"a selector that does not match", cloneSet(func(cs *apps.CloneSet) { cs.Spec.Selector.MatchLabels["app"] = "other" }), InvalidSelector,
 			`the selector "app=other" of CloneSet ns/web does not match the labels "app=web" of its pod template; make them agree`},
 		{"a selector of everything", cloneSet(func(cs *apps.CloneSet) { cs.Spec.Selector = &metav1.LabelSelector{} }), InvalidSelector, "would select every pod"},
+		{"a template that cannot be decoded", cloneSet(func(cs *apps.CloneSet) {
+			cs.Spec.Template.Undecoded = []byte(`{"spec":{"containers":"x"}}`)
+		}), InvalidTemplate, `the template of CloneSet ns/web cannot be used: spec.template.spec.containers: Invalid value: "x": must be of type array`},
+		{"a template of StatefulSets that cannot be decoded", unitedDeployment(func(ud *apps.UnitedDeployment) {
+			ud.Spec.Template = apps.SubsetTemplate{StatefulSetTemplate: &apps.StatefulSetTemplateSpec{
+				Spec: apps.NativeStatefulSetSpec{Undecoded: []byte(`{"serviceName":5}`)},
+			}}
+		}), InvalidTemplate, `spec.template.statefulSetTemplate.spec.serviceName: Invalid value: 5: must be of type string`},
 		{"a percentage that is none", cloneSet(func(cs *apps.CloneSet) {
 			cs.Spec.UpdateStrategy.RollingUpdate.Partition = new(intstr.FromString("half"))
 		}), InvalidAmount, `"half"`},
@@ -144,8 +152,8 @@ func TestReadRefuses(t *testing.T) {
 		}), UnsupportedTemplate, "an advancedStatefulSetTemplate, whose kind the members do not run yet; use statefulSetTemplate (apps/v1), cloneSetTemplate or deploymentTemplate"},
 		{"no template", unitedDeployment(func(ud *apps.UnitedDeployment) { ud.Spec.Template = apps.SubsetTemplate{} }), UnsupportedTemplate, "has no template; use"},
 		{"a limit of StatefulSets that is none", unitedDeployment(func(ud *apps.UnitedDeployment) {
-			ud.Spec.Template = apps.SubsetTemplate{StatefulSetTemplate: &apps.StatefulSetTemplateSpec{Spec: appsv1.StatefulSetSpec{Template: podTemplate(),
-				UpdateStrategy: appsv1.StatefulSetUpdateStrategy{RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{MaxUnavailable: new(intstr.FromString("half"))}}}}}
+			ud.Spec.Template = apps.SubsetTemplate{StatefulSetTemplate: &apps.StatefulSetTemplateSpec{Spec: apps.NativeStatefulSetSpec{StatefulSetSpec: appsv1.StatefulSetSpec{Template: podTemplate(),
+				UpdateStrategy: appsv1.StatefulSetUpdateStrategy{RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{MaxUnavailable: new(intstr.FromString("half"))}}}}}}
 		}), InvalidAmount, `spec.template.statefulSetTemplate.spec.updateStrategy.rollingUpdate of UnitedDeployment ns/web: maxUnavailable "half"`},
 		{"a partition of nothing", unitedDeployment(func(ud *apps.UnitedDeployment) {
 			ud.Spec.UpdateStrategy.ManualUpdate = &apps.ManualUpdate{Partitions: map[string]int32{"z": 1}}

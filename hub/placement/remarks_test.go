@@ -39,7 +39,7 @@ func TestRemarks(t *testing.T) {
 			"pods that find no node move to other subsets"},
 		{"a number in a template", unitedDeployment(func(ud *apps.UnitedDeployment) {
 			ud.Spec.Template = apps.SubsetTemplate{CloneSetTemplate: &apps.CloneSetTemplateSpec{Spec: apps.CloneSetSpec{
-				Template: podTemplate(), ScaleStrategy: apps.CloneSetScaleStrategy{MaxUnavailable: new(intstr.FromInt32(2))},
+				Template: apps.NewPodTemplate(podTemplate()), ScaleStrategy: apps.CloneSetScaleStrategy{MaxUnavailable: new(intstr.FromInt32(2))},
 			}}}
 		}), "placed on 2 clusters by FederationPolicy all; template.cloneSetTemplate.spec.scaleStrategy.maxUnavailable 2 is not divided yet; it holds in each member"},
 	}

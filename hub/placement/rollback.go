@@ -51,7 +51,7 @@ func withTemplateOfBefore(o client.Object, w *topology.WaveProgress) client.Obje
 	}
 	switch o := o.(type) {
 	case *apps.CloneSet:
-		data, err := history.Canonical(o.Spec.Template)
+		data, err := history.Canonical(o.Spec.Template.PodTemplateSpec)
 		if err != nil || history.Hash(data, nil) != w.RolledBack {
 			return nil
 		}
@@ -60,7 +60,7 @@ func withTemplateOfBefore(o client.Object, w *topology.WaveProgress) client.Obje
 			return nil
 		}
 		back := o.DeepCopy()
-		back.Spec.Template = template
+		back.Spec.Template = apps.NewPodTemplate(template)
 		return back
 	case *apps.UnitedDeployment:
 		if failed, refusal := readUnitedDeployment(o); refusal != nil || failed.Revision != w.RolledBack {

@@ -112,7 +112,7 @@ func TestRollBack(t *testing.T) {
 func united(image, patch string) *apps.UnitedDeployment {
 	return unitedDeployment(func(ud *apps.UnitedDeployment) {
 		ud.Spec.Template.DeploymentTemplate = nil
-		ud.Spec.Template.CloneSetTemplate = &apps.CloneSetTemplateSpec{Spec: apps.CloneSetSpec{Template: podTemplate()}}
+		ud.Spec.Template.CloneSetTemplate = &apps.CloneSetTemplateSpec{Spec: apps.CloneSetSpec{Template: apps.NewPodTemplate(podTemplate())}}
 		ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = image
 		if patch != "" {
 			ud.Spec.Topology.Subsets[0].Patch.Raw = []byte(patch)

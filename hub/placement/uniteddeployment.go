@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -21,6 +22,9 @@ import (
 func readUnitedDeployment(o client.Object) (Workload, *Refusal) {
 	ud := o.(*apps.UnitedDeployment)
 	w := newWorkload(ud, apps.UnitedDeploymentKind, ud.Spec.Replicas)
+	if err := ud.Spec.Template.Err(field.NewPath("spec", "template")); err != nil {
+		return w, undecodable(w.Key, err)
+	}
 	template, strategy, refusal := readTemplate(w.Key, &ud.Spec.Template)
 	if refusal != nil {
 		return w, refusal
@@ -118,7 +122,7 @@ func readTemplate(key wire.Key, t *apps.SubsetTemplate) (*corev1.PodTemplateSpec
 	case t.CloneSetTemplate != nil:
 		spec := &t.CloneSetTemplate.Spec
 		limits, refusal := readLimits(key, "spec.template.cloneSetTemplate.spec.updateStrategy.rollingUpdate", spec.UpdateStrategy.RollingUpdate)
-		return &spec.Template, limits, refusal
+		return &spec.Template.PodTemplateSpec, limits, refusal
 	case t.DeploymentTemplate != nil:
 		spec := &t.DeploymentTemplate.Spec
 		limits, refusal := readDeploymentLimits(key, &spec.Strategy)

@@ -10,6 +10,9 @@ import (
 // program names the hub's ServiceAccount, roles and Service, and with "-webhook" the Secret of its certificate.
 const program = "flotilla-hub"
 
+// templates is the name of the ValidatingWebhookConfiguration for templates, as package serving has it.
+const templates = "flotilla-templates"
+
 const read = "get list watch"
 
 func rule(group, resources, verbs string, names ...string) rbacv1.PolicyRule {
@@ -49,7 +52,9 @@ func Rules() []rbacv1.PolicyRule {
 		// Each member has a namespace, and a Lease in it. Namespaces are never deleted.
 		rule("", "namespaces", read+" create"),
 		rule("coordination.k8s.io", "leases", read),
-		// Where objects of our kinds are converted.
+		// Where templates are checked, and objects of our kinds are converted. The verb create knows no names.
+		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", read+" create"),
+		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update", templates),
 		rule(crds, "customresourcedefinitions", read+" patch",
 			"clonesets.apps.kruise.io", "uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"),
 	}

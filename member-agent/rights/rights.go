@@ -18,6 +18,9 @@ const agentName = "flotilla-agent"
 // webhook is the name of the agent's MutatingWebhookConfiguration, as package admission has it.
 const webhook = "flotilla-pods"
 
+// templates is the name of the ValidatingWebhookConfiguration for templates, as package serving has it.
+const templates = "flotilla-templates"
+
 const (
 	read   = "get list watch"
 	change = "create update patch delete"
@@ -63,10 +66,11 @@ func OwnRules() []rbacv1.PolicyRule {
 		rule("", "nodes", read),
 		rule("", "events", "create patch"),
 		rule("events.k8s.io", "events", "create patch"),
-		// The webhook for pods, and where objects of our kinds are converted. Those of others are not to be touched. Create knows no
-		// names.
-		rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations", read+" create"),
+		// The webhooks for pods and for templates, and where objects of our kinds are converted. Those of others must not be
+		// touched. The verb create knows no names.
+		rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations validatingwebhookconfigurations", read+" create"),
 		rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "update patch delete", webhook),
+		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update", templates),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", read),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", "patch",
 			"clonesets.apps.kruise.io", "uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"),

@@ -215,6 +215,9 @@ func choices() []any {
 			p.Spec.Containers = make([]corev1.Container, 1)
 			c.Fill(&p.Spec.Containers[0].Name)
 		},
+		func(t *v1beta1.PodTemplate, c randfill.Continue) { c.Fill(&t.PodTemplateSpec) },
+		func(s *v1beta1.NativeStatefulSetSpec, c randfill.Continue) { c.Fill(&s.StatefulSetSpec) },
+		func(s *v1beta1.NativeDeploymentSpec, c randfill.Continue) { c.Fill(&s.DeploymentSpec) },
 		func(p *corev1.PersistentVolumeClaim, c randfill.Continue) { c.Fill(&p.Name) },
 		func(s *appsv1.StatefulSetSpec, c randfill.Continue) { c.Fill(&s.Template) },
 		func(s *appsv1.DeploymentSpec, c randfill.Continue) { c.Fill(&s.Template) },

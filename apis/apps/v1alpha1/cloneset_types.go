@@ -25,7 +25,7 @@ type CloneSetSpec struct {
 	// brings to the pods. Its labels must match selector; restartPolicy is Always or left out.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
-	Template corev1.PodTemplateSpec `json:"template"`
+	Template v1beta1.PodTemplate `json:"template"`
 	// volumeClaimTemplates are claims that every pod gets of its own (core/v1 PersistentVolumeClaims), named
 	// "<claim template>-<CloneSet>-<instance id>". A change holds for claims that are made after it.
 	// +optional

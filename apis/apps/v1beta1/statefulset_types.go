@@ -18,7 +18,7 @@ type StatefulSetSpec struct {
 	// template is what the pods are made from (a core/v1 PodTemplateSpec); the UnitedDeployment's selector must match its labels.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
-	Template corev1.PodTemplateSpec `json:"template"`
+	Template PodTemplate `json:"template"`
 	// volumeClaimTemplates are claims that every ordinal gets of its own (core/v1 PersistentVolumeClaims).
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields

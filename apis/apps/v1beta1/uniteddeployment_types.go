@@ -1,7 +1,6 @@
 package v1beta1
 
 import (
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -66,7 +65,7 @@ type StatefulSetTemplateSpec struct {
 	// spec of the children, an apps/v1 StatefulSetSpec. The subset decides replicas, selector and partition.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
-	Spec appsv1.StatefulSetSpec `json:"spec"`
+	Spec NativeStatefulSetSpec `json:"spec"`
 }
 
 // AdvancedStatefulSetTemplateSpec is an advanced StatefulSet child.
@@ -102,7 +101,7 @@ type DeploymentTemplateSpec struct {
 	// for each subset.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
-	Spec appsv1.DeploymentSpec `json:"spec"`
+	Spec NativeDeploymentSpec `json:"spec"`
 }
 
 // Topology lists the subsets.
@@ -127,9 +126,9 @@ type Topology struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || !has(self.maxReplicas) || (type(self.minReplicas) == int ? type(self.maxReplicas) != int || int(self.minReplicas) <= int(self.maxReplicas) : type(self.maxReplicas) == int || @percent{self.minReplicas} <= @percent{self.maxReplicas})",fieldPath=".minReplicas",message="minReplicas is greater than maxReplicas: lower minReplicas or raise maxReplicas",messageExpression="'subset %s: minReplicas %s is greater than maxReplicas %s: lower minReplicas or raise maxReplicas'.format([dyn(self.name), dyn(self.minReplicas), dyn(self.maxReplicas)])"
 // +kubebuilder:validation:XValidation:rule="(has(self.nodeSelectorTerm) && has(self.nodeSelectorTerm.matchExpressions) && size(self.nodeSelectorTerm.matchExpressions) > 0 ? has(oldSelf.nodeSelectorTerm) && has(oldSelf.nodeSelectorTerm.matchExpressions) && self.nodeSelectorTerm.matchExpressions == oldSelf.nodeSelectorTerm.matchExpressions : !(has(oldSelf.nodeSelectorTerm) && has(oldSelf.nodeSelectorTerm.matchExpressions) && size(oldSelf.nodeSelectorTerm.matchExpressions) > 0)) && (has(self.nodeSelectorTerm) && has(self.nodeSelectorTerm.matchFields) && size(self.nodeSelectorTerm.matchFields) > 0 ? has(oldSelf.nodeSelectorTerm) && has(oldSelf.nodeSelectorTerm.matchFields) && self.nodeSelectorTerm.matchFields == oldSelf.nodeSelectorTerm.matchFields : !(has(oldSelf.nodeSelectorTerm) && has(oldSelf.nodeSelectorTerm.matchFields) && size(oldSelf.nodeSelectorTerm.matchFields) > 0))",fieldPath=".nodeSelectorTerm",message="nodeSelectorTerm of a subset cannot change, because its pods would have to move at once: add a subset of another name and remove this one",messageExpression="'nodeSelectorTerm of subset %s cannot change, because its pods would have to move at once: add a subset of another name and remove this one'.format([self.name])"
 // +kubebuilder:validation:XValidation:rule="(has(self.tolerations) && size(self.tolerations) > 0 ? has(oldSelf.tolerations) && self.tolerations == oldSelf.tolerations : !(has(oldSelf.tolerations) && size(oldSelf.tolerations) > 0))",fieldPath=".tolerations",message="tolerations of a subset cannot change, because its pods would have to be replaced at once: add a subset of another name and remove this one",messageExpression="'tolerations of subset %s cannot change, because its pods would have to be replaced at once: add a subset of another name and remove this one'.format([self.name])"
-// +kubebuilder:validation:XValidation:rule="!has(self.replicas) || @numberOrPercent{self.replicas}",fieldPath=".replicas",message="replicas must be an integer of 0 or more, or a percentage from 0% to 100%",messageExpression="'replicas is %s: it must be an integer of 0 or more, or a percentage from 0%% to 100%% (an integer without leading zeros, and the sign %%)'.format([self.replicas])"
-// +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || @numberOrPercent{self.minReplicas}",fieldPath=".minReplicas",message="minReplicas must be an integer of 0 or more, or a percentage from 0% to 100%",messageExpression="'minReplicas is %s: it must be an integer of 0 or more, or a percentage from 0%% to 100%% (an integer without leading zeros, and the sign %%)'.format([self.minReplicas])"
-// +kubebuilder:validation:XValidation:rule="!has(self.maxReplicas) || @numberOrPercent{self.maxReplicas}",fieldPath=".maxReplicas",message="maxReplicas must be an integer of 0 or more, or a percentage from 0% to 100%",messageExpression="'maxReplicas is %s: it must be an integer of 0 or more, or a percentage from 0%% to 100%% (an integer without leading zeros, and the sign %%)'.format([self.maxReplicas])"
+// +kubebuilder:validation:XValidation:rule="!has(self.replicas) || @itemNumberOrPercent{self.replicas}",fieldPath=".replicas",message="replicas must be an integer of 0 or more, or a percentage from 0% to 100%",messageExpression="'replicas is %s: it must be an integer of 0 or more, or a percentage from 0%% to 100%% (an integer without leading zeros, and the sign %%)'.format([self.replicas])"
+// +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || @itemNumberOrPercent{self.minReplicas}",fieldPath=".minReplicas",message="minReplicas must be an integer of 0 or more, or a percentage from 0% to 100%",messageExpression="'minReplicas is %s: it must be an integer of 0 or more, or a percentage from 0%% to 100%% (an integer without leading zeros, and the sign %%)'.format([self.minReplicas])"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxReplicas) || @itemNumberOrPercent{self.maxReplicas}",fieldPath=".maxReplicas",message="maxReplicas must be an integer of 0 or more, or a percentage from 0% to 100%",messageExpression="'maxReplicas is %s: it must be an integer of 0 or more, or a percentage from 0%% to 100%% (an integer without leading zeros, and the sign %%)'.format([self.maxReplicas])"
 type Subset struct {
 	// name of the subset, a DNS label. It is part of the children's names and the value of the label
 	// apps.kruise.io/subset-name on them and on their pods.

@@ -6,9 +6,10 @@ import (
 )
 
 // The markers on the Go types use these words for tests that recur; @word{a}{b} takes arguments. The API server counts
-// the length of a number-or-percentage as 3 MiB (before 1.36 whatever its maxLength), and would refuse rules that call
-// functions of its whole length. So it is only compared with short constants, and as a field of its parent, of which the
-// comparison is counted as short. Rules run at each write of the status too: these are cheap.
+// the length of a number-or-percentage as 3 MiB (before 1.36 whatever its maxLength). A short regular expression is within
+// the limit of one rule, but not for each item of a list: there the value is only compared with short constants, and as a
+// field of its parent, of which the comparison is counted as short. Rules run at each write of the status too: these are
+// cheap.
 const (
 	firstDigits = "['1','2','3','4','5','6','7','8','9']"
 	lastDigits  = "['0%','1%','2%','3%','4%','5%','6%','7%','8%','9%']"
@@ -28,7 +29,9 @@ func macros() map[string]macro {
 	}
 	return map[string]macro{
 		// numberOrPercent{v}: v is an integer of 0 or more, or a percentage from 0% to 100% without leading zeros.
-		"numberOrPercent": {1, "(type($1) == int ? $1 >= 0 : $1 in [" + strings.Join(percentages, ",") + "])"},
+		"numberOrPercent": {1, "(type($1) == int ? $1 >= 0 : $1.matches('^([1-9]?[0-9]|100)%$'))"},
+		// itemNumberOrPercent{v} is the same for a value in an item of a list.
+		"itemNumberOrPercent": {1, "(type($1) == int ? $1 >= 0 : $1 in [" + strings.Join(percentages, ",") + "])"},
 		// percent{p}: the number in a percentage that numberOrPercent takes. Of two digits each ten below counts 10, and the
 		// percentage's own ten counts its last digits below.
 		"percent": {1, "($1 == '100%' ? 100 : size($1) == 2 ? " + lastDigits + ".filter(o, o < $1).size() : 10 + " +

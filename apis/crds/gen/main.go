@@ -74,6 +74,8 @@ func finish(data []byte) ([]byte, error) {
 		return nil, errors.New("it has no spec.versions")
 	}
 	var schemas []map[string]any
+	var stored int
+	var storedName string
 	for _, v := range versions {
 		version, _ := v.(map[string]any)
 		schema, _ := version["schema"].(map[string]any)
@@ -85,6 +87,15 @@ func finish(data []byte) ([]byte, error) {
 			return nil, err
 		}
 		schemas = append(schemas, root)
+		if version["storage"] == true {
+			stored = len(schemas) - 1
+			storedName, _ = version["name"].(string)
+		}
+	}
+	for i, root := range schemas {
+		if i != stored {
+			referTo(schemas[stored], storedName, root)
+		}
 	}
 	if len(versions) > 1 {
 		spec["conversion"] = conversion()

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -24,7 +23,6 @@ const (
 	maxContainers  = 256
 	maxClaims      = 64
 	maxName        = 253
-	maxImage       = 4096
 )
 
 // finishSchema walks a schema and finishes what it knows by its shape. inTemplate is true below the template of a
@@ -104,13 +102,7 @@ func declarePreserved(name, path string, node schema) {
 		template := podTemplate()
 		template["description"] = "template is what the pods are made from (a core/v1 PodTemplateSpec); the selector of the " +
 			"UnitedDeployment must match its labels."
-		spec := object(map[string]any{"template": template})
-		if strings.HasSuffix(path, ".statefulSetTemplate") {
-			addTypes(spec, typesOf[appsv1.StatefulSetSpec]())
-		} else {
-			addTypes(spec, typesOf[appsv1.DeploymentSpec]())
-		}
-		declare(node, spec)
+		declare(node, object(map[string]any{"template": template}))
 	case name == "volumeClaimTemplates":
 		delete(node, "x-kubernetes-preserve-unknown-fields")
 		declare(node, claimTemplates())
@@ -153,7 +145,9 @@ func refuse(rule, fieldPath, message string) map[string]any {
 	return map[string]any{"rule": rule, "fieldPath": fieldPath, "message": message}
 }
 
-// podTemplate declares what is read of a pod template, and what no long-running workload takes.
+// podTemplate declares of a pod template what rules read, and no more: the types of all of a pod are 100 kB, and cost as
+// much at each write as the rest of the object. Mistakes elsewhere are found by the webhook for templates, and by the
+// controllers.
 func podTemplate() schema {
 	labels := described("labels of the pods; the selector must match them.", schema{
 		"type":                 "object",
@@ -164,10 +158,7 @@ func podTemplate() schema {
 		"type":                   "array",
 		"maxItems":               int64(maxContainers),
 		"x-kubernetes-list-type": "atomic",
-		"items": object(map[string]any{
-			"name":  text("name of the container.", maxLabelValue),
-			"image": text("image that the container runs.", maxImage),
-		}),
+		"items":                  object(nil),
 	})
 	spec := described("spec of the pods, a core/v1 PodSpec.", object(map[string]any{
 		"containers":    containers,
@@ -176,6 +167,7 @@ func podTemplate() schema {
 			"type": "integer", "format": "int64",
 			"description": "activeDeadlineSeconds cannot be set, because these pods run for ever.",
 		},
+		"readinessGates": described("readinessGates of the pods, core/v1 PodReadinessGates.", typesOf[[]corev1.PodReadinessGate]()),
 	}))
 	spec["x-kubernetes-validations"] = []any{
 		refuse("!has(self.restartPolicy) || self.restartPolicy in ['', 'Always']", ".restartPolicy",
@@ -185,12 +177,15 @@ func podTemplate() schema {
 		refuse("has(self.containers) && size(self.containers) > 0", ".containers",
 			"the template has no containers: give at least one with a name and an image"),
 	}
-	metadata := described("metadata of the pods: labels, annotations and finalizers.", object(map[string]any{"labels": labels}))
+	metadata := described("metadata of the pods: labels, annotations and finalizers.", object(map[string]any{
+		"labels":      labels,
+		"annotations": described("annotations of the pods.", typesOf[map[string]string]()),
+	}))
 	metadata["x-kubernetes-validations"] = []any{
 		refuse("!has(self.labels) || !('apps.kruise.io/specified-delete' in self.labels)", ".labels",
 			"the label apps.kruise.io/specified-delete asks to delete every pod of the template: remove it"),
 	}
-	return addTypes(object(map[string]any{"metadata": metadata, "spec": spec}), typesOf[corev1.PodTemplateSpec]())
+	return object(map[string]any{"metadata": metadata, "spec": spec})
 }
 
 // claimTemplates declares the names of claim templates.

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,27 +41,44 @@ func TestTypesOf(t *testing.T) {
 
 // TestAddTypes keeps what a declaration says, and adds what it does not.
 func TestAddTypes(t *testing.T) {
-	got := podTemplate()
-	labels := below(below(got)["metadata"].(schema))["labels"].(schema)
-	if labels["maxProperties"] != int64(maxLabels) || labels["additionalProperties"].(schema)["maxLength"] != int64(maxLabelValue) {
-		t.Errorf("the labels lost their bounds: %v", labels)
+	claims := claimTemplates()
+	claim := claims["items"].(schema)
+	name := below(below(claim)["metadata"].(schema))["name"].(schema)
+	if name["maxLength"] != int64(maxName) {
+		t.Errorf("the name of a claim template lost its bound: %v", name)
 	}
-	for _, declared := range []schema{got, labels, below(got)["metadata"].(schema), below(got)["spec"].(schema)} {
+	for _, declared := range []schema{claims, claim, below(claim)["metadata"].(schema), name} {
 		if declared["nullable"] != nil {
 			t.Errorf("%v takes null, which rules do not", declared["description"])
 		}
 	}
-	for i := range reflect.TypeFor[corev1.PodSpec]().NumField() {
-		name, _, _ := strings.Cut(reflect.TypeFor[corev1.PodSpec]().Field(i).Tag.Get("json"), ",")
-		if below(below(got)["spec"].(schema))[name] == nil {
-			t.Errorf("the spec of pods lacks %s", name)
+	for i := range reflect.TypeFor[corev1.PersistentVolumeClaimSpec]().NumField() {
+		field, _, _ := strings.Cut(reflect.TypeFor[corev1.PersistentVolumeClaimSpec]().Field(i).Tag.Get("json"), ",")
+		if below(below(claim)["spec"].(schema))[field] == nil {
+			t.Errorf("the spec of claims lacks %s", field)
+		}
+	}
+}
+
+// TestPodTemplateDeclaresWhatRulesRead bounds the size of definitions: everything else of a pod has no schema.
+func TestPodTemplateDeclaresWhatRulesRead(t *testing.T) {
+	template := podTemplate()
+	for node, want := range map[string][]string{
+		"metadata": {"annotations", "labels"},
+		"spec":     {"activeDeadlineSeconds", "containers", "readinessGates", "restartPolicy"},
+	} {
+		part := below(template)[node].(schema)
+		if got := slices.Sorted(maps.Keys(below(part))); !slices.Equal(got, want) || part["x-kubernetes-preserve-unknown-fields"] != true {
+			t.Errorf("%s declares %q, want %q, and the rest kept", node, got, want)
 		}
 	}
 }
 
 // TestWrite reads what it wrote.
 func TestWrite(t *testing.T) {
-	crd := func() map[string]any { return map[string]any{"schema": podTemplate()} }
+	crd := func() map[string]any {
+		return map[string]any{"schema": addTypes(podTemplate(), typesOf[corev1.PodTemplateSpec]())}
+	}
 	plain, err := yaml.Marshal(crd())
 	if err != nil {
 		t.Fatal(err)

@@ -10,9 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// maxLine is how many characters a schema of types has at most on one line: with 1500 the largest definition, two versions
-// of UnitedDeployment, stays below 1.4 MB, and a line still shows one struct of Kubernetes. As JSON, which is what the API
-// server stores, it is 1.0 MB.
+// maxLine is how many characters a schema of types has at most on one line, so that a line still shows one struct of Kubernetes.
 const maxLine = 1500
 
 // lines gives each schema that holds types alone one line of the file: written out they are most of it.

@@ -68,7 +68,7 @@ type Rollout struct {
 
 // Wave is a part of the workload that is updated before the next one begins. It selects the pods that all of clusters,
 // zones and subsets select.
-// +kubebuilder:validation:XValidation:rule="!has(self.size) || self.size != 0 && self.size != '0%' && @numberOrPercent{self.size}",fieldPath=".size",message="size must be a number of pods from 1, or a percentage from 1% to 100%: correct it",messageExpression="'size is %s: it must be a number of pods from 1, or a percentage from 1%% to 100%%: correct it'.format([self.size])"
+// +kubebuilder:validation:XValidation:rule="!has(self.size) || self.size != 0 && self.size != '0%' && @itemNumberOrPercent{self.size}",fieldPath=".size",message="size must be a number of pods from 1, or a percentage from 1% to 100%: correct it",messageExpression="'size is %s: it must be a number of pods from 1, or a percentage from 1%% to 100%%: correct it'.format([self.size])"
 type Wave struct {
 	// name of the wave, a DNS label.
 	// +kubebuilder:validation:MaxLength=63

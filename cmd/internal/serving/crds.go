@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/go-logr/logr"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	informers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions/apiextensions/v1"
@@ -18,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	webhooks "k8s.io/client-go/informers/admissionregistration/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
 	"github.com/flotilla-dev/flotilla/apis/crds"
@@ -27,17 +30,21 @@ import (
 // agent both serve in one cluster, the agent does: the hub leaves alone what names the agent.
 const AnnotationConverter = "topology.flotilla.dev/converter"
 
-// definitions keeps spec.conversion.webhook.clientConfig of our CustomResourceDefinitions. One replica does, the leader.
+// definitions keeps spec.conversion.webhook.clientConfig of our CustomResourceDefinitions, and the configuration of the
+// webhook for templates. One replica does, the leader.
 type definitions struct {
 	client apiextensions.Interface
+	core   kubernetes.Interface
 	names  []string
 	// program is the name of this one; what names yieldTo is left alone.
 	program, yieldTo string
 	// config fails until there is something to write.
 	config func() (apiextensionsv1.WebhookClientConfig, error)
-	bell   bell
-	clock  clock.WithTicker
-	log    logr.Logger
+	// templates is the same for the webhook for templates.
+	templates func() (admissionregistrationv1.WebhookClientConfig, error)
+	bell      bell
+	clock     clock.WithTicker
+	log       logr.Logger
 }
 
 // convertedNames returns the names of our CustomResourceDefinitions that have a conversion webhook.
@@ -67,6 +74,10 @@ func (d *definitions) Start(ctx context.Context) error {
 		})
 		watching.Go(func() { d.bell.watch(ctx, informer) })
 	}
+	configurations := webhooks.NewFilteredValidatingWebhookConfigurationInformer(d.core, 0, nil, func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, TemplatesConfiguration).String()
+	})
+	watching.Go(func() { d.bell.watch(ctx, configurations) })
 	told := ""
 	for {
 		began, again := d.clock.Now(), lookAgain
@@ -74,7 +85,7 @@ func (d *definitions) Start(ctx context.Context) error {
 		if err != nil {
 			again = retry
 			if ctx.Err() == nil && err.Error() != told {
-				d.log.Error(err, "Cannot keep the CustomResourceDefinitions; requests for other versions than v1beta1 may fail")
+				d.log.Error(err, "Cannot keep what API servers call; requests for other versions than v1beta1 may fail, and templates are not checked")
 			}
 			told = err.Error()
 		} else {
@@ -97,6 +108,9 @@ func (d *definitions) look(ctx context.Context) error {
 		if err := d.set(ctx, name, config); err != nil {
 			errs = append(errs, fmt.Errorf("set the conversion webhook of CustomResourceDefinition %s: %w", name, err))
 		}
+	}
+	if err := d.setTemplates(ctx); err != nil {
+		errs = append(errs, fmt.Errorf("set ValidatingWebhookConfiguration %s: %w", TemplatesConfiguration, err))
 	}
 	return errors.Join(errs...)
 }

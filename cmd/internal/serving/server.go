@@ -20,6 +20,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/flotilla-dev/flotilla/apis/crds"
 	"github.com/flotilla-dev/flotilla/member-agent/expiry"
@@ -94,11 +95,12 @@ func newServer(core kubernetes.Interface, extensions apiextensions.Interface, o 
 		hosts: []string{o.host()}, life: life{o.AuthorityLife, o.CertificateLife}, clock: o.Clock, log: o.Log,
 	}
 	s.definitions = &definitions{
-		client: extensions, names: names, program: o.Program, yieldTo: o.YieldTo, bell: newBell(), clock: o.Clock, log: o.Log,
+		client: extensions, core: core, names: names, program: o.Program, yieldTo: o.YieldTo, bell: newBell(), clock: o.Clock, log: o.Log,
 		config: func() (apiextensionsv1.WebhookClientConfig, error) {
 			c, err := s.ClientConfig(crds.ConversionPath)
 			return forConversion(c), err
 		},
+		templates: func() (admissionv1.WebhookClientConfig, error) { return s.ClientConfig(TemplatesPath) },
 	}
 	s.OnChange(s.definitions.bell.ring)
 	s.Server = webhook.NewServer(webhook.Options{Host: host, Port: port, TLSOpts: []func(*tls.Config){
@@ -107,13 +109,14 @@ func newServer(core kubernetes.Interface, extensions apiextensions.Interface, o 
 	return s, nil
 }
 
-// Setup adds the server, its check and the care for our CustomResourceDefinitions to the manager that was made with it.
+// Setup adds the server, its check and the care for what names the server to the manager that was made with it.
 func (s *Server) Setup(mgr ctrl.Manager) error {
 	handler, err := convertHandler()
 	if err != nil {
 		return fmt.Errorf("set up conversion: %w", err)
 	}
 	s.Register(crds.ConversionPath, handler)
+	s.Register(TemplatesPath, &webhook.Admission{Handler: admission.HandlerFunc(handleTemplates)})
 	if got := mgr.GetWebhookServer(); got != webhook.Server(s) { // this adds it
 		return fmt.Errorf("set up the webhook server: the manager has another one, %T", got)
 	}

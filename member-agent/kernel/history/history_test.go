@@ -76,7 +76,7 @@ func TestRecordedTemplatesFindTheirRevision(t *testing.T) {
 	for _, cs := range rec.cloneSets {
 		revisions := rec.revisions[string(cs.UID)]
 		history.Sort(revisions)
-		found, err := history.Find(revisions, cs.Spec.Template)
+		found, err := history.Find(revisions, cs.Spec.Template.PodTemplateSpec)
 		must(t, err)
 		if found == nil || found.Name != cs.Status.UpdateRevision {
 			t.Errorf("CloneSet %s: found %v, want %s", cs.Name, found, cs.Status.UpdateRevision)
@@ -97,7 +97,7 @@ func TestEncodeWritesTheRecordedBytes(t *testing.T) {
 	rec := load(t)
 	compared := 0
 	for _, cs := range rec.cloneSets {
-		data, err := history.Encode(cs.Spec.Template)
+		data, err := history.Encode(cs.Spec.Template.PodTemplateSpec)
 		must(t, err)
 		compared += expectBytes(t, rec.revisions[string(cs.UID)], cs.Status.UpdateRevision, data)
 	}

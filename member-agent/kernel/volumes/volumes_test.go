@@ -347,7 +347,7 @@ func TestTakeOver(t *testing.T) {
 			t.Errorf("claim %d is\n%+v, published is\n%+v", i, *built, have)
 		}
 		bare := &corev1.Pod{}
-		s.For(&cs.Spec.Template, volumes.Hash(s.Templates), observed).Attach(bare, id)
+		s.For(&cs.Spec.Template.PodTemplateSpec, volumes.Hash(s.Templates), observed).Attach(bare, id)
 		if !equality.Semantic.DeepEqual(bare.Spec.Volumes, pod.Spec.Volumes[:1]) {
 			t.Errorf("volumes %+v, published are %+v", bare.Spec.Volumes, pod.Spec.Volumes)
 		}

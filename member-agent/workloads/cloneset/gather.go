@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -102,6 +103,8 @@ func validate(cs *v1beta1.CloneSet) (labels.Selector, *conditions.Cause) {
 	case ownLabel(selector) != "":
 		return nil, &conditions.Cause{Reason: "InvalidSelector", Message: fmt.Sprintf(
 			"selector %q asks for label %s, which the controller itself writes on pods: take it out, and make the CloneSet again", selector, ownLabel(selector))}
+	case cs.Spec.Template.Undecoded != nil:
+		return selector, &conditions.Cause{Reason: reasonInvalidTemplate, Message: cs.Spec.Template.Err(field.NewPath("spec", "template")).Error()}
 	case !selector.Matches(labels.Set(cs.Spec.Template.Labels)):
 		return nil, &conditions.Cause{Reason: "SelectorMismatch", Message: fmt.Sprintf(
 			"selector %q does not match the labels of the template, %q: add them to template.metadata.labels", selector, labels.Set(cs.Spec.Template.Labels))}
@@ -190,13 +193,13 @@ func (r *Reconciler) revise(ctx context.Context, s *scope) error {
 	update := s.unchanged()
 	s.collisions = s.cs.Status.CollisionCount
 	if update == nil {
-		update, s.collisions, err = history.Revise(ctx, r.history, owner(s.cs), s.facts.Revisions, s.cs.Spec.Template, s.cs.Status.CollisionCount)
+		update, s.collisions, err = history.Revise(ctx, r.history, owner(s.cs), s.facts.Revisions, s.cs.Spec.Template.PodTemplateSpec, s.cs.Status.CollisionCount)
 		if err != nil {
 			return err
 		}
 	}
 	// The template of the spec means the same as that of its revision, and need not be decoded.
-	s.facts.Update = Revision{Revision: inplace.Revision{Name: update.Name, Hash: history.ShortHash(update)}, Template: &s.cs.Spec.Template,
+	s.facts.Update = Revision{Revision: inplace.Revision{Name: update.Name, Hash: history.ShortHash(update)}, Template: &s.cs.Spec.Template.PodTemplateSpec,
 		Claims: volumes.Hash(s.cs.Spec.VolumeClaimTemplates)}
 	if history.Named(s.facts.Revisions, update.Name) == nil {
 		s.facts.Revisions = append(s.facts.Revisions, update)

@@ -61,8 +61,8 @@ func newSimulation(t testing.TB, replicas int32) *simulation {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u"},
 		Spec: v1beta1.CloneSetSpec{
 			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: app},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: app},
-				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "app:1"}}}},
+			Template: v1beta1.NewPodTemplate(corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: app},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "app:1"}}}}),
 			UpdateStrategy: v1beta1.CloneSetUpdateStrategy{RollingUpdate: &v1beta1.RollingUpdateCloneSetStrategy{
 				PodUpdatePolicy: v1beta1.InPlaceIfPossiblePodUpdatePolicy, MaxUnavailable: new(intstr.FromInt32(2))}},
 		},
@@ -87,10 +87,10 @@ func (s *simulation) facts() Facts {
 	s.t.Helper()
 	limits, err := budget.Resolve(strategy(s.cs), *s.cs.Spec.Replicas)
 	s.must(err)
-	revision, err := history.Find(s.revisions, s.cs.Spec.Template)
+	revision, err := history.Find(s.revisions, s.cs.Spec.Template.PodTemplateSpec)
 	s.must(err)
 	if revision == nil {
-		data, err := history.Encode(s.cs.Spec.Template)
+		data, err := history.Encode(s.cs.Spec.Template.PodTemplateSpec)
 		s.must(err)
 		revision = owner(s.cs).New(data, int64(len(s.revisions)+1), new(int32(0)))
 		s.revisions = append(s.revisions, revision)

@@ -128,7 +128,7 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 
 // decide makes the plan.
 func (r *Reconciler) decide(_ context.Context, s *scope) (bool, error) {
-	if s.stalled != nil || s.halted || s.leaving != nil {
+	if s.stalled != nil && !s.empties() || s.halted || s.leaving != nil {
 		s.plan = observe(s.facts)
 		return true, nil
 	}
@@ -136,6 +136,15 @@ func (r *Reconciler) decide(_ context.Context, s *scope) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("plan: %w", err)
 	}
-	s.plan, s.stalled, s.wake = plan, plan.Stalled, counts.Sooner(s.wake, counts.Sooner(plan.Wake, s.untilAsked()))
+	if s.stalled == nil {
+		s.stalled = plan.Stalled
+	}
+	s.plan, s.wake = plan, counts.Sooner(s.wake, counts.Sooner(plan.Wake, s.untilAsked()))
 	return true, nil
+}
+
+// empties reports whether a template that cannot be decoded is not needed: the pods of earlier ones are only removed.
+func (s *scope) empties() bool {
+	return s.stalled.Reason == reasonInvalidTemplate && s.cs.Spec.Template.Undecoded != nil && s.facts.Limits.Replicas == 0 &&
+		s.facts.Update.Template != nil
 }

@@ -169,7 +169,7 @@ func (c *checker) tally(cs *v1beta1.CloneSet) tally {
 		if ok, _ := counts.Available(pod, cs.Spec.MinReadySeconds, c.world.Now()); ok && counts.Active(pod) && serves(pod) {
 			t.available++
 		}
-		if same(pod, &cs.Spec.Template) {
+		if same(pod, &cs.Spec.Template.PodTemplateSpec) {
 			t.updated++
 		}
 	}

@@ -158,8 +158,8 @@ func simCloneSet(replicas int32, policy v1beta1.PodUpdatePolicyType) *v1beta1.Cl
 		ObjectMeta: metav1.ObjectMeta{Namespace: simKey().Namespace, Name: simKey().Name},
 		Spec: v1beta1.CloneSetSpec{
 			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: maps.Clone(app)},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: app},
-				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "app:1"}}}},
+			Template: v1beta1.NewPodTemplate(corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: app},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "app:1"}}}}),
 			UpdateStrategy: v1beta1.CloneSetUpdateStrategy{RollingUpdate: &v1beta1.RollingUpdateCloneSetStrategy{
 				PodUpdatePolicy: policy, MaxUnavailable: new(intstr.FromInt32(1))}},
 		},

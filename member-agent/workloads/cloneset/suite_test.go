@@ -104,10 +104,10 @@ func newCloneSet(name string, replicas int32, change ...func(*v1beta1.CloneSet))
 		Spec: v1beta1.CloneSetSpec{
 			Replicas: &replicas,
 			Selector: &metav1.LabelSelector{MatchLabels: app},
-			Template: corev1.PodTemplateSpec{
+			Template: v1beta1.NewPodTemplate(corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: app},
 				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "nginx:1"}}},
-			},
+			}),
 			UpdateStrategy: v1beta1.CloneSetUpdateStrategy{RollingUpdate: &v1beta1.RollingUpdateCloneSetStrategy{
 				PodUpdatePolicy: v1beta1.InPlaceIfPossiblePodUpdatePolicy,
 				MaxUnavailable:  new(intstr.FromInt32(2)),

@@ -38,7 +38,7 @@ func readBefore(ud *kruise.UnitedDeployment) (*before, *problem) {
 	switch {
 	case err != nil:
 	case template.CloneSetTemplate != nil:
-		pods = &template.CloneSetTemplate.Spec.Template
+		pods = &template.CloneSetTemplate.Spec.Template.PodTemplateSpec
 	case template.StatefulSetTemplate != nil:
 		pods = &template.StatefulSetTemplate.Spec.Template
 	case template.DeploymentTemplate != nil:

@@ -776,7 +776,7 @@ func takenOver(s *space) {
 	for name, c := range s.children() {
 		was, _ := before[name].object.(*kruise.CloneSet)
 		is, _ := c.object.(*kruise.CloneSet)
-		if diff := cmp.Diff(canonical(s, was.Spec.Template), canonical(s, is.Spec.Template)); diff != "" {
+		if diff := cmp.Diff(canonical(s, was.Spec.Template.PodTemplateSpec), canonical(s, is.Spec.Template.PodTemplateSpec)); diff != "" {
 			s.Errorf("scaling a child that was taken over changes its pods:\n%s", diff)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -30,7 +31,7 @@ const (
 	ReasonInvalidSubsets = "InvalidSubsets"
 	// ReasonInvalidLimits: the annotation that lends limits cannot be read.
 	ReasonInvalidLimits = "InvalidLimits"
-	// ReasonInvalidTemplate: the annotation that brings the template which a hub's update leaves cannot be read.
+	// ReasonInvalidTemplate: the template, or the annotation with the previous template of a hub's update, cannot be decoded.
 	ReasonInvalidTemplate = "InvalidTemplate"
 	// ReasonInvalidPatch: the patch of a subset cannot be merged.
 	ReasonInvalidPatch = "InvalidPatch"
@@ -71,7 +72,7 @@ type observed struct {
 
 // plan is what is to be done, and why.
 type plan struct {
-	refused  *problem          // nothing is done
+	refused  *problem          // nothing is done, except that a template that cannot be decoded scales to zero
 	leaving  *conditions.Cause // nothing is done: the object or its namespace is being deleted
 	problems []problem         // done, but not all that was asked for
 	subsets  []subsetPlan
@@ -140,6 +141,8 @@ func refuse(ud *kruise.UnitedDeployment) *problem {
 		return &problem{ReasonUnsupportedTemplate, "this version does not run StatefulSets of apps.kruise.io: use spec.template.statefulSetTemplate (apps/v1), cloneSetTemplate or deploymentTemplate"}
 	case t.CloneSetTemplate == nil && t.DeploymentTemplate == nil && t.StatefulSetTemplate == nil:
 		return &problem{ReasonUnsupportedTemplate, "spec.template is empty: give cloneSetTemplate, deploymentTemplate or statefulSetTemplate"}
+	case t.Err(field.NewPath("spec", "template")) != nil:
+		return &problem{ReasonInvalidTemplate, t.Err(field.NewPath("spec", "template")).Error()}
 	case t.StatefulSetTemplate != nil && scheduleOf(ud) != nil && scheduleOf(ud).reserve:
 		return &problem{ReasonUnsupportedSchedule, "reserveUnschedulablePods needs children that can be updated past pods without a node, a StatefulSet cannot: set it to false, or use cloneSetTemplate or deploymentTemplate"}
 	case len(ud.Spec.Topology.Subsets) == 0:
@@ -151,6 +154,20 @@ func refuse(ud *kruise.UnitedDeployment) *problem {
 		return &problem{ReasonInvalidSelector, fmt.Sprintf("spec.selector cannot be read: %v", err)}
 	}
 	return nil
+}
+
+// refusedPlan leaves all children as they are. Without replicas no template is needed, and they scale to zero.
+func refusedPlan(o *observed, why *problem) *plan {
+	p := &plan{refused: why, others: all(o)}
+	if why.reason != ReasonInvalidTemplate || orOne(o.ud.Spec.Replicas) > 0 {
+		return p
+	}
+	for _, c := range p.others {
+		if !c.terminating() && c.object.GetGeneration() >= o.known[c.object.GetUID()].generation {
+			p.drainTo(c, 0)
+		}
+	}
+	return p
 }
 
 // templateKind is the kind of the children.

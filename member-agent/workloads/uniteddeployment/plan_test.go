@@ -366,6 +366,9 @@ func TestRefuse(t *testing.T) {
 			ud.Spec.Topology.ScheduleStrategy.Adaptive = &kruise.AdaptiveUnitedDeploymentStrategy{ReserveUnschedulablePods: true}
 		}, ReasonUnsupportedSchedule},
 		{"no template", func(ud *kruise.UnitedDeployment) { ud.Spec.Template = kruise.SubsetTemplate{} }, ReasonUnsupportedTemplate},
+		{"a template that cannot be decoded", func(ud *kruise.UnitedDeployment) {
+			ud.Spec.Template.CloneSetTemplate.Spec.Template.Undecoded = []byte(`{"spec":{"containers":"x"}}`)
+		}, ReasonInvalidTemplate},
 		{"Adaptive", func(ud *kruise.UnitedDeployment) {
 			ud.Spec.Topology.ScheduleStrategy.Type = kruise.AdaptiveUnitedDeploymentScheduleStrategyType
 		}, ""},
@@ -391,6 +394,21 @@ func TestRefuse(t *testing.T) {
 }
 
 // TestRender compares rendered children with the files of testdata. FLOTILLA_UPDATE_GOLDEN=1 writes them.
+func TestATemplateThatCannotBeDecodedScalesToZeroOnly(t *testing.T) {
+	for replicas, want := range map[int32]string{
+		2: "refused InvalidTemplate", 0: "drain CloneSet web-a-x to 0, refused InvalidTemplate",
+	} {
+		ud := fixture(t, cloneSets, replicas, "a")
+		o := &observed{ud: ud}
+		o.children = append(o.children, asPlanned(t, o, "a", 2))
+		ud.Spec.Template.CloneSetTemplate.Spec.Template.Undecoded = []byte(`{"spec":{"containers":"x"}}`)
+		p := refusedPlan(o, refuse(ud))
+		if got := strings.Join(actions(p), ", "); got != want || !strings.Contains(p.refused.message, `containers: Invalid value: "x"`) {
+			t.Errorf("%d replicas: got %q and %v, want %q", replicas, got, p.refused, want)
+		}
+	}
+}
+
 func TestRender(t *testing.T) {
 	rich := func(base string) *kruise.UnitedDeployment {
 		ud := fixture(t, base, 6)

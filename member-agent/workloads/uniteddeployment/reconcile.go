@@ -88,7 +88,7 @@ func (r *reconciler) plan(ctx context.Context, seen *observed) (*plan, error) {
 		seen.before, why = readBefore(seen.ud)
 	}
 	if why != nil {
-		return &plan{refused: why, others: all(seen)}, nil
+		return refusedPlan(seen, why), nil
 	}
 	if err := r.revise(ctx, seen); err != nil {
 		return nil, err

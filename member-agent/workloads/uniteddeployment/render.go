@@ -72,8 +72,8 @@ func renderCloneSet(ud *kruise.UnitedDeployment, o order) (client.Object, error)
 		limitCloneSet(&set.Spec, *o.limit)
 	}
 	allowReservedInCloneSet(&set.Spec, o)
-	pods, err := renderPods(set.Spec.Template, o)
-	set.Spec.Template = pods
+	pods, err := renderPods(set.Spec.Template.PodTemplateSpec, o)
+	set.Spec.Template = kruise.NewPodTemplate(pods)
 	if live, ok := liveObject[*kruise.CloneSet](o.live); ok {
 		keepPullPolicies(&set.Spec.Template.Spec, &live.Spec.Template.Spec)
 	}
@@ -85,7 +85,7 @@ func renderCloneSet(ud *kruise.UnitedDeployment, o order) (client.Object, error)
 
 func renderDeployment(ud *kruise.UnitedDeployment, o order) (client.Object, error) {
 	template := ud.Spec.Template.DeploymentTemplate.DeepCopy()
-	d := &appsv1.Deployment{ObjectMeta: childMeta(ud, template.ObjectMeta, o), Spec: template.Spec}
+	d := &appsv1.Deployment{ObjectMeta: childMeta(ud, template.ObjectMeta, o), Spec: template.Spec.DeploymentSpec}
 	d.Spec.Replicas = new(o.replicas)
 	d.Spec.Selector = childSelector(ud, o.subset.Name)
 	if o.limit != nil {
@@ -106,7 +106,7 @@ func renderStatefulSet(ud *kruise.UnitedDeployment, o order) (client.Object, err
 		template.Spec.Template = *o.before.pods.DeepCopy()
 		o.replicas, o.partition, o.revision = 0, 0, o.before.revision
 	}
-	set := &appsv1.StatefulSet{ObjectMeta: childMeta(ud, template.ObjectMeta, o), Spec: template.Spec}
+	set := &appsv1.StatefulSet{ObjectMeta: childMeta(ud, template.ObjectMeta, o), Spec: template.Spec.StatefulSetSpec}
 	set.Spec.Replicas = new(o.replicas)
 	set.Spec.Selector = childSelector(ud, o.subset.Name)
 	if set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType {

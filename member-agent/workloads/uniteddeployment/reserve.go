@@ -234,7 +234,7 @@ func (o *observed) templateUnavailable() *intstr.IntOrString {
 	case template.CloneSetTemplate != nil:
 		return cloneSetUnavailable(&template.CloneSetTemplate.Spec)
 	case template.DeploymentTemplate != nil:
-		return deploymentUnavailable(&template.DeploymentTemplate.Spec)
+		return deploymentUnavailable(&template.DeploymentTemplate.Spec.DeploymentSpec)
 	}
 	return nil
 }

@@ -132,9 +132,9 @@ func (o *observed) wantsDown() bool {
 	case t.CloneSetTemplate != nil:
 		return takesDown(&kruise.CloneSet{Spec: t.CloneSetTemplate.Spec})
 	case t.DeploymentTemplate != nil:
-		return takesDown(&appsv1.Deployment{Spec: t.DeploymentTemplate.Spec})
+		return takesDown(&appsv1.Deployment{Spec: t.DeploymentTemplate.Spec.DeploymentSpec})
 	case t.StatefulSetTemplate != nil:
-		return takesDown(&appsv1.StatefulSet{Spec: t.StatefulSetTemplate.Spec})
+		return takesDown(&appsv1.StatefulSet{Spec: t.StatefulSetTemplate.Spec.StatefulSetSpec})
 	}
 	return false
 }

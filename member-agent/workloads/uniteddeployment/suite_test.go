@@ -205,7 +205,7 @@ func (w *world) newUD(replicas int32, subsets ...string) *v1beta1.UnitedDeployme
 	ud := &v1beta1.UnitedDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "web"}}
 	ud.Spec.Replicas = &replicas
 	ud.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
-	ud.Spec.Template.CloneSetTemplate = &v1beta1.CloneSetTemplateSpec{Spec: v1beta1.CloneSetSpec{Template: podTemplate()}}
+	ud.Spec.Template.CloneSetTemplate = &v1beta1.CloneSetTemplateSpec{Spec: v1beta1.CloneSetSpec{Template: v1beta1.NewPodTemplate(podTemplate())}}
 	ud.Spec.Template.CloneSetTemplate.Labels = map[string]string{"app": "web"}
 	for _, s := range subsets {
 		ud.Spec.Topology.Subsets = append(ud.Spec.Topology.Subsets, w.subset(s))
@@ -247,14 +247,16 @@ func (w *world) subset(text string) v1beta1.Subset {
 // deployments makes the children Deployments.
 func deployments(ud *v1beta1.UnitedDeployment) {
 	ud.Spec.Template = v1beta1.SubsetTemplate{DeploymentTemplate: &v1beta1.DeploymentTemplateSpec{
-		Spec: appsv1.DeploymentSpec{Selector: ud.Spec.Selector, Template: podTemplate()}}}
+		Spec: v1beta1.NativeDeploymentSpec{DeploymentSpec: appsv1.DeploymentSpec{Selector: ud.Spec.Selector, Template: podTemplate()}}}}
 	ud.Spec.Template.DeploymentTemplate.Labels = map[string]string{"app": "web"}
 }
 
 // statefulSets makes the children StatefulSets.
 func statefulSets(ud *v1beta1.UnitedDeployment) {
 	ud.Spec.Template = v1beta1.SubsetTemplate{StatefulSetTemplate: &v1beta1.StatefulSetTemplateSpec{
-		Spec: appsv1.StatefulSetSpec{Selector: ud.Spec.Selector, ServiceName: "web", Template: podTemplate()}}}
+		Spec: v1beta1.NativeStatefulSetSpec{StatefulSetSpec: appsv1.StatefulSetSpec{
+			Selector: ud.Spec.Selector, ServiceName: "web", Template: podTemplate(),
+		}}}}
 	ud.Spec.Template.StatefulSetTemplate.Labels = map[string]string{"app": "web"}
 }
 

@@ -315,7 +315,9 @@ func selector() *metav1.LabelSelector {
 
 func (s *space) cloneSet(replicas int32) {
 	s.Helper()
-	s.make(&v1beta1.CloneSet{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: v1beta1.CloneSetSpec{Replicas: &replicas, Selector: selector(), Template: template()}})
+	s.make(&v1beta1.CloneSet{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: v1beta1.CloneSetSpec{
+		Replicas: &replicas, Selector: selector(), Template: v1beta1.NewPodTemplate(template()),
+	}})
 }
 
 func (s *space) deployment(replicas int32) {

@@ -237,7 +237,7 @@ func templateOf(object client.Object) *corev1.Pod {
 	var template *corev1.PodTemplateSpec
 	switch o := object.(type) {
 	case *v1beta1.CloneSet:
-		template = &o.Spec.Template
+		template = &o.Spec.Template.PodTemplateSpec
 	case *appsv1.Deployment:
 		template = &o.Spec.Template
 	case *appsv1.StatefulSet:

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -182,11 +183,11 @@ func canonical(template map[string]any) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encode a pod template: %w", err)
 	}
-	var typed apps.CloneSetSpec
-	if err := json.Unmarshal(data, &typed.Template); err != nil {
+	var typed corev1.PodTemplateSpec
+	if err := json.Unmarshal(data, &typed); err != nil {
 		return "", fmt.Errorf("read a pod template: %w", err)
 	}
-	text, err := history.Canonical(typed.Template)
+	text, err := history.Canonical(typed)
 	if err != nil {
 		return "", fmt.Errorf("compare a pod template: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -73,15 +74,27 @@ func restart(object client.Object, now time.Time) error {
 	return nil
 }
 
+// undecodable reports why the template of an object cannot be decoded: such a template cannot be changed either.
+func undecodable(object client.Object) error {
+	path := field.NewPath("spec", "template")
+	switch o := object.(type) {
+	case *apps.CloneSet:
+		return o.Spec.Template.Err(path)
+	case *apps.UnitedDeployment:
+		return o.Spec.Template.Err(path)
+	}
+	return nil
+}
+
 // podTemplate returns the pod template within the object, nil if it has none.
 func podTemplate(object client.Object) *corev1.PodTemplateSpec {
 	switch o := object.(type) {
 	case *apps.CloneSet:
-		return &o.Spec.Template
+		return &o.Spec.Template.PodTemplateSpec
 	case *apps.UnitedDeployment:
 		switch t := &o.Spec.Template; {
 		case t.CloneSetTemplate != nil:
-			return &t.CloneSetTemplate.Spec.Template
+			return &t.CloneSetTemplate.Spec.Template.PodTemplateSpec
 		case t.DeploymentTemplate != nil:
 			return &t.DeploymentTemplate.Spec.Template
 		case t.StatefulSetTemplate != nil:

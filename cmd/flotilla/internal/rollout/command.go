@@ -127,6 +127,9 @@ func applyOnce(ctx context.Context, c client.Client, out io.Writer, key wire.Key
 	if object.GetDeletionTimestamp() != nil {
 		return fmt.Errorf("%s cannot be %s: %s", key.Sentence(), done, conditions.Waiting(object))
 	}
+	if err := undecodable(object); err != nil {
+		return fmt.Errorf("%s cannot be %s: %w", key.Sentence(), done, err)
+	}
 	base, _ := object.DeepCopyObject().(client.Object) // it is one
 	if err := change(object); err != nil {
 		return err

@@ -121,7 +121,7 @@ func (f *facts) unitedDeployment(u *apps.UnitedDeployment) Workload {
 	}
 	switch t := &u.Spec.Template; {
 	case t.CloneSetTemplate != nil:
-		w.Images = images(&t.CloneSetTemplate.Spec.Template)
+		w.Images = images(&t.CloneSetTemplate.Spec.Template.PodTemplateSpec)
 	case t.DeploymentTemplate != nil:
 		w.Images = images(&t.DeploymentTemplate.Spec.Template)
 	}
@@ -140,7 +140,7 @@ func (f *facts) unitedDeployment(u *apps.UnitedDeployment) Workload {
 
 func (f *facts) cloneSet(c *apps.CloneSet) Workload {
 	w := Workload{
-		Kind: "CloneSet", Namespace: c.Namespace, Name: c.Name, Images: images(&c.Spec.Template),
+		Kind: "CloneSet", Namespace: c.Namespace, Name: c.Name, Images: images(&c.Spec.Template.PodTemplateSpec),
 		Counts: Counts{Desired: orOne(c.Spec.Replicas), Ready: c.Status.ReadyReplicas, Updated: c.Status.UpdatedReplicas},
 	}
 	var conditions []condition

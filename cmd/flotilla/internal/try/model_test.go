@@ -53,13 +53,13 @@ func shop() *facts {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Generation: 2},
 			Spec: apps.UnitedDeploymentSpec{
 				Replicas: new(int32(6)),
-				Template: apps.SubsetTemplate{CloneSetTemplate: &apps.CloneSetTemplateSpec{Spec: apps.CloneSetSpec{Template: podTemplate("nginx:1.27")}}},
+				Template: apps.SubsetTemplate{CloneSetTemplate: &apps.CloneSetTemplateSpec{Spec: apps.CloneSetSpec{Template: apps.NewPodTemplate(podTemplate("nginx:1.27"))}}},
 			},
 			Status: apps.UnitedDeploymentStatus{ObservedGeneration: 2, ReadyReplicas: 6, UpdatedReplicas: 6},
 		}},
 		CloneSets: []apps.CloneSet{{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "api", Generation: 3},
-			Spec:       apps.CloneSetSpec{Replicas: new(int32(4)), Template: podTemplate("httpd:2.5")},
+			Spec:       apps.CloneSetSpec{Replicas: new(int32(4)), Template: apps.NewPodTemplate(podTemplate("httpd:2.5"))},
 			Status:     apps.CloneSetStatus{ObservedGeneration: 3, ReadyReplicas: 4, UpdatedReplicas: 1, ExpectedUpdatedReplicas: 4},
 		}},
 		Placements: []topology.WorkloadPlacement{

@@ -1,0 +1,82 @@
+package strict
+
+import (
+	"encoding/json"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// pods are the parts of a workload's spec that say what its pods are made from.
+type pods struct {
+	Template             json.RawMessage `json:"template"`
+	VolumeClaimTemplates json.RawMessage `json:"volumeClaimTemplates"`
+}
+
+// child is a template of a UnitedDeployment.
+type child struct {
+	Metadata json.RawMessage `json:"metadata"`
+	Spec     json.RawMessage `json:"spec"`
+}
+
+// Templates compares the templates of a CloneSet or a UnitedDeployment, in any version of it, with the types of Kubernetes.
+// It finds nothing in objects of other kinds. What is no template is left to the definition of the kind.
+func Templates(kind string, object []byte) Findings {
+	var f Findings
+	switch kind {
+	case "CloneSet":
+		set := read[struct {
+			Spec pods `json:"spec"`
+		}](object)
+		f.pods(field.NewPath("spec"), set.Spec)
+	case "UnitedDeployment":
+		ud := read[struct {
+			Spec struct {
+				Template map[string]child `json:"template"`
+			} `json:"spec"`
+		}](object)
+		for _, name := range []string{"advancedStatefulSetTemplate", "cloneSetTemplate", "deploymentTemplate", "statefulSetTemplate"} {
+			if template, given := ud.Spec.Template[name]; given {
+				f.child(field.NewPath("spec", "template", name), name, template)
+			}
+		}
+	}
+	return f
+}
+
+// child compares the template of children.
+func (f *Findings) child(path *field.Path, name string, template child) {
+	add[metav1.ObjectMeta](f, path.Child("metadata"), template.Metadata)
+	spec := path.Child("spec")
+	switch name {
+	case "deploymentTemplate":
+		add[appsv1.DeploymentSpec](f, spec, template.Spec)
+	case "statefulSetTemplate":
+		add[appsv1.StatefulSetSpec](f, spec, template.Spec)
+	default:
+		f.pods(spec, read[pods](template.Spec))
+	}
+}
+
+func (f *Findings) pods(path *field.Path, p pods) {
+	add[corev1.PodTemplateSpec](f, path.Child("template"), p.Template)
+	add[[]corev1.PersistentVolumeClaim](f, path.Child("volumeClaimTemplates"), p.VolumeClaimTemplates)
+}
+
+// add compares data with T if there is any.
+func add[T any](f *Findings, path *field.Path, data json.RawMessage) {
+	if len(data) == 0 {
+		return
+	}
+	more := Check[T](path, data)
+	f.Mistakes, f.Unknown = append(f.Mistakes, more.Mistakes...), append(f.Unknown, more.Unknown...)
+}
+
+// read returns what can be read of data.
+func read[T any](data []byte) T {
+	var value T
+	_ = json.Unmarshal(data, &value)
+	return value
+}

@@ -1,0 +1,107 @@
+package serving
+
+import (
+	"context"
+	"fmt"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/strict"
+	"github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+)
+
+const (
+	// TemplatesConfiguration is the name of the ValidatingWebhookConfiguration for templates.
+	TemplatesConfiguration = "flotilla-templates"
+	// TemplatesPath is where the handler for templates is served.
+	TemplatesPath = "/validate-templates"
+
+	templatesWebhook = "templates.admission.flotilla.dev"
+	// templatesTimeout is how long a write may wait for the answer, in seconds. The answer takes a millisecond; while nobody
+	// answers, a write waits this long and is then accepted.
+	templatesTimeout = 2
+	// templateChanged selects the writes whose template may have become wrong.
+	templateChanged = "oldObject == null || !has(oldObject.spec) || !has(oldObject.spec.template) || !has(object.spec) || " +
+		"!has(object.spec.template) || object.spec.template != oldObject.spec.template"
+)
+
+// handleTemplates refuses templates with values of wrong types, which controllers cannot decode, and warns of fields that
+// Kubernetes does not know.
+func handleTemplates(_ context.Context, request admission.Request) admission.Response {
+	found := strict.Templates(request.Kind.Kind, request.Object.Raw)
+	response := admission.Allowed("")
+	if err := found.Mistakes.ToAggregate(); err != nil {
+		response = admission.Denied(fmt.Sprintf("%v; correct the values", err))
+		response.Result.Reason, response.Result.Code = metav1.StatusReasonInvalid, 422
+	}
+	for _, path := range found.Unknown {
+		response.Warnings = append(response.Warnings, fmt.Sprintf("unknown field %q: it is stored, and has no effect; correct or remove it", path))
+	}
+	return response
+}
+
+// templates returns the webhook for templates with all defaults of the API server filled in.
+func templates(client admissionregistrationv1.WebhookClientConfig) admissionregistrationv1.ValidatingWebhook {
+	return admissionregistrationv1.ValidatingWebhook{
+		Name:         templatesWebhook,
+		ClientConfig: client,
+		Rules: []admissionregistrationv1.RuleWithOperations{{
+			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+			Rule: admissionregistrationv1.Rule{
+				APIGroups:   []string{v1beta1.GroupVersion.Group},
+				APIVersions: []string{v1alpha1.GroupVersion.Version, v1beta1.GroupVersion.Version},
+				Resources:   []string{"clonesets", "uniteddeployments"},
+				Scope:       new(admissionregistrationv1.NamespacedScope),
+			},
+		}},
+		FailurePolicy:           new(admissionregistrationv1.Ignore),
+		MatchPolicy:             new(admissionregistrationv1.Equivalent),
+		NamespaceSelector:       &metav1.LabelSelector{},
+		ObjectSelector:          &metav1.LabelSelector{},
+		SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
+		TimeoutSeconds:          new(int32(templatesTimeout)),
+		AdmissionReviewVersions: []string{"v1"},
+		MatchConditions:         []admissionregistrationv1.MatchCondition{{Name: "template-changed", Expression: templateChanged}},
+	}
+}
+
+// setTemplates keeps the configuration of the webhook for templates. Selectors that others added stay.
+func (d *definitions) setTemplates(ctx context.Context) error {
+	client, err := d.templates()
+	if err != nil {
+		return nil // the bell rings when there is a certificate
+	}
+	api := d.core.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	webhook := templates(client)
+	live, err := api.Get(ctx, TemplatesConfiguration, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = api.Create(ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: TemplatesConfiguration, Annotations: map[string]string{AnnotationConverter: d.program}},
+			Webhooks:   []admissionregistrationv1.ValidatingWebhook{webhook},
+		}, metav1.CreateOptions{FieldManager: d.program})
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	server := live.Annotations[AnnotationConverter]
+	if d.yieldTo != "" && server == d.yieldTo {
+		return nil
+	}
+	if len(live.Webhooks) == 1 {
+		webhook.NamespaceSelector, webhook.ObjectSelector = live.Webhooks[0].NamespaceSelector, live.Webhooks[0].ObjectSelector
+	}
+	if server == d.program && len(live.Webhooks) == 1 && equality.Semantic.DeepEqual(live.Webhooks[0], webhook) {
+		return nil
+	}
+	live = live.DeepCopy()
+	metav1.SetMetaDataAnnotation(&live.ObjectMeta, AnnotationConverter, d.program)
+	live.Webhooks = []admissionregistrationv1.ValidatingWebhook{webhook}
+	_, err = api.Update(ctx, live, metav1.UpdateOptions{FieldManager: d.program})
+	return err
+}
