@@ -24,6 +24,7 @@ import (
 	metrics "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 )
 
@@ -79,7 +80,7 @@ func runChild(ctx context.Context, server, broken string) error {
 	if broken == breakStale {
 		mgr = staleManager{mgr}
 	}
-	if err := cloneset.Setup(ctx, mgr, cloneset.Options{}); err != nil {
+	if err := cloneset.Add(ctx, &workload.Env{Manager: mgr}); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/workloadspread"
 )
 
@@ -31,7 +32,7 @@ func (w *world) startController() {
 		Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	if err == nil {
-		err = workloadspread.Setup(ctx, mgr, workloadspread.Options{})
+		err = workloadspread.Add(ctx, &workload.Env{Manager: mgr})
 	}
 	if err != nil {
 		cancel()

@@ -14,6 +14,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/order"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // bucket holds the pods of one group by what may be done with them.
@@ -158,12 +159,12 @@ func (p *planner) prepare(pod *corev1.Pod, step lifecycle.Step) {
 		p.plan.Prepare = append(p.plan.Prepare, Preparation{Pod: pod, Step: step})
 	}
 	if step.ForHook {
-		p.plan.Waiting.add(pod, step.Wait)
+		p.plan.Waiting.Add(pod, step.Wait)
 	}
 }
 
 // move plans updates in place, and removals of pods that must be made anew; it returns how many of the latter.
-func (p *planner) move(b *bucket, m delta.Moving, t delta.Take, to Revision, reason string) (int32, error) {
+func (p *planner) move(b *bucket, m delta.Moving, t delta.Take, to workload.Revision, reason string) (int32, error) {
 	if t.Total() == 0 {
 		return 0, nil
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
-	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // TestOrder holds which pods are updated and removed first, and what bounds how fast.
@@ -60,7 +60,7 @@ func TestOrder(t *testing.T) {
 		one.TB = t
 		one.create(newCloneSet("full-hash", 3))
 		w.stop()
-		w.options = cloneset.Options{ShortHash: true}
+		w.env = workload.Env{ShortHash: true}
 		w.start()
 		shortHash(&one, "short-hash")
 	})

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -17,17 +16,16 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/waits"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // Facts are what a plan is made of.
 type Facts struct {
 	CloneSet *v1beta1.CloneSet
 	Limits   budget.Limits
-	// Update is the newest revision, Current the one that all pods had last. They may be the same.
-	Update, Current Revision
-	// Revisions are all revisions, to know what a pod's template was.
-	Revisions []*appsv1.ControllerRevision
-	Pods      podset.Set
+	workload.Revisions
+	Pods podset.Set
 	// Claims are the claims of the CloneSet and of its pods; Claim tells who has a name in the namespace, or nil.
 	Claims []*corev1.PersistentVolumeClaim
 	Claim  func(name string) *corev1.PersistentVolumeClaim
@@ -37,8 +35,8 @@ type Facts struct {
 	Topology func(node, key string) string
 	// Spread is what says where the pods run; nil for nothing.
 	Spread *Spread
-	// Lent: a hub lends what the CloneSet may disrupt. Over: that has run out, and nothing is disrupted until the hub is heard.
-	Lent, Over bool
+	// Budget is what a hub grants. Once it has expired nothing is disrupted until the hub is back.
+	Budget workload.Budget
 	// NoResize: the API server cannot change the cpu and memory of running pods.
 	NoResize bool
 	Now      time.Time
@@ -69,7 +67,7 @@ type Preparation struct {
 
 // Creation is a number of pods to create.
 type Creation struct {
-	Revision Revision
+	Revision workload.Revision
 	Count    int32
 	// Subsets are those of the pods, one after another, "" for none; nil where no WorkloadSpread is for them.
 	Subsets []string
@@ -90,7 +88,7 @@ type Plan struct {
 	// Claims is what is done to claims beside those of new pods.
 	Claims volumes.Plan
 	// Waiting says what pods wait for that somebody outside has to do.
-	Waiting Waiting
+	Waiting waits.Held
 	// Notes say why the numbers are what they are.
 	Notes []delta.Note
 
@@ -172,6 +170,20 @@ func Compute(f Facts) (Plan, error) {
 	return p.plan, nil
 }
 
+// inForce are the limits of this pass. With an expired budget nothing that is available goes and nothing is added; what is
+// missing is made up, and what is too many goes as far as replicas are available without it.
+func (f *Facts) inForce() budget.Limits {
+	l := f.Limits
+	if f.Budget.Expired {
+		l.MaxUnavailable, l.MaxSurge = 0, 0
+	}
+	return l
+}
+
+// keepsAvailable reports whether pods above replicas go only as far as replicas are available without them. A hub that grants
+// nothing pauses, and maxUnavailable beside the pause is for the pods that a person names: the rest is granted to others.
+func (p *planner) keepsAvailable() bool { return p.Budget.Granted && p.paused() }
+
 func (p *planner) sameRevision() bool { return p.Update.Name == p.Current.Name }
 
 // sort puts every pod where it belongs, and counts it.
@@ -202,7 +214,7 @@ func (p *planner) sort() {
 		case p.CloneSet.Spec.ScaleStrategy.ExcludePreparingDelete && lifecycle.State(pod) == v1beta1.LifecyclePreparingDelete:
 			p.leaving = append(p.leaving, pod)
 			continue
-		case p.named(pod) && !p.Over:
+		case p.named(pod) && !p.Budget.Expired:
 			b = &p.doomed
 		case updated:
 			b = &p.new

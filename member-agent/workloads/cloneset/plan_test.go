@@ -29,6 +29,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 var update = flag.Bool("update", false, "write the golden stories anew")
@@ -48,7 +49,7 @@ type simulation struct {
 	ws *v1beta1.WorkloadSpread
 	// ofHub: ws comes from a hub.
 	ofHub bool
-	// lent and over are Facts.Lent and Facts.Over.
+	// lent and over are Facts.Budget.Granted and Facts.Budget.Expired.
 	lent, over bool
 	// zones are what a hub gave, and nodes the zone of each node; nil for neither.
 	zones map[string]int32
@@ -95,11 +96,13 @@ func (s *simulation) facts() Facts {
 		revision = owner(s.cs).New(data, int64(len(s.revisions)+1), new(int32(0)))
 		s.revisions = append(s.revisions, revision)
 	}
-	newest, err := revisionOf(revision)
+	newest, err := workload.RevisionOf(revision)
 	s.must(err)
-	f := Facts{CloneSet: s.cs, Limits: limits, Update: newest, Current: newest, Revisions: s.revisions, Now: s.now, Lent: s.lent, Over: s.over}
+	f := Facts{CloneSet: s.cs, Limits: limits, Now: s.now,
+		Revisions: workload.Revisions{Update: newest, Current: newest, Stored: s.revisions, Collisions: new(int32(0))},
+		Budget:    workload.Budget{Granted: s.lent, Expired: s.over}}
 	if current := history.Named(s.revisions, s.cs.Status.CurrentRevision); current != nil {
-		f.Current, err = revisionOf(current)
+		f.Current, err = workload.RevisionOf(current)
 		s.must(err)
 	}
 	source, err := podset.NewSourceOf(s.pods...)
@@ -161,7 +164,7 @@ func (s *simulation) pass() Plan {
 		s.pods = append(s.pods, pod)
 	}
 	r := &Reconciler{}
-	s.cs.Status = r.status(&scope{cs: s.cs, facts: f, plan: plan, collisions: new(int32(0))})
+	s.cs.Status = r.status(&scope{pass: &pass{}, cs: s.cs, facts: f, plan: plan})
 	return plan
 }
 

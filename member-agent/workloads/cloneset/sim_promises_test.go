@@ -22,6 +22,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/simulator"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // grace is when an update began that is to wait before it touches the containers, and for how long.
@@ -150,7 +151,7 @@ func (c *checker) revisions() ([]*appsv1.ControllerRevision, error) {
 		}
 		template, known := c.templates[stored.UID]
 		if !known {
-			decoded, err := revisionOf(stored)
+			decoded, err := workload.RevisionOf(stored)
 			if err != nil {
 				return nil, err
 			}

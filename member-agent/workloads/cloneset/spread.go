@@ -11,6 +11,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/order"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // Spread is what says where the pods of a CloneSet run: the WorkloadSpread that rules it, or the zones that a hub gave.
@@ -35,7 +36,7 @@ func (r *Reconciler) spread(ctx context.Context, s *scope, selector labels.Selec
 			return &Spread{Object: ws, OfHub: true, Rule: rule, Node: r.nodes(ctx), Selector: selector}
 		}
 	}
-	if ws := r.ruling(ctx, s.key); ws != nil {
+	if ws := r.ruling(ctx, s.Key); ws != nil {
 		if rule, err := spread.Resolve(ws, s.facts.Limits.Replicas); err == nil {
 			return &Spread{Object: ws, Rule: rule, Node: r.nodes(ctx), Selector: selector}
 		}
@@ -239,9 +240,9 @@ func (p *planner) costs(b *bucket) func(*corev1.Pod) int64 {
 
 // toCreate returns the revision of each pod that this pass creates, in the order of the plan, with the template that a pod of
 // its subset has.
-func toCreate(plan []Creation, s *Spread) []Revision {
+func toCreate(plan []Creation, s *Spread) []workload.Revision {
 	type kind struct{ hash, subset string }
-	var revisions []Revision
+	var revisions []workload.Revision
 	templates := map[kind]*corev1.PodTemplateSpec{}
 	for _, c := range plan {
 		for i := range min(int(c.Count), createsPerPass-len(revisions)) {

@@ -26,6 +26,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/crds"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 )
 
@@ -39,7 +40,7 @@ type world struct {
 	config  *rest.Config
 	cluster *fleet.Cluster
 	stop    func()
-	options cloneset.Options
+	env     workload.Env
 	// cached reads what the controller knows.
 	cached client.Reader
 }
@@ -98,7 +99,9 @@ func (w *world) start() {
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	if err == nil {
-		err = cloneset.Setup(ctx, mgr, w.options)
+		env := w.env
+		env.Manager = mgr
+		err = cloneset.Add(ctx, &env)
 	}
 	if err != nil {
 		cancel()

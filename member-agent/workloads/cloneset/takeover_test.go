@@ -87,7 +87,8 @@ func takeOver(t *testing.T, cs *v1beta1.CloneSet, pods *podset.Source, claims *v
 		t.Errorf("the plan is %s", describe(plan))
 	}
 	before := cs.Status.DeepCopy()
-	after := (&Reconciler{}).status(&scope{cs: cs, facts: facts, plan: plan, collisions: before.CollisionCount})
+	facts.Collisions = before.CollisionCount
+	after := (&Reconciler{}).status(&scope{pass: &pass{}, cs: cs, facts: facts, plan: plan})
 	before.Conditions, after.Conditions = nil, nil
 	if before.Replicas == 0 || !reflect.DeepEqual(after, *before) {
 		t.Errorf("status becomes %+v, was %+v", after, *before)

@@ -3,8 +3,10 @@ package uniteddeployment
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -80,4 +82,72 @@ func paused(object client.Object) bool {
 		return o.Spec.Paused
 	}
 	return false
+}
+
+// PassedOn returns the sequence of the newest order of a UnitedDeployment that a child carries out. It is the one that all
+// children carry out, unless this child already permits no more than a newer order does.
+func PassedOn(owner, owned client.Object) int64 {
+	ud, ok := owner.(*kruise.UnitedDeployment)
+	if !ok {
+		return 0
+	}
+	if set, ok := owned.(*kruise.CloneSet); ok && follows(ud, set) {
+		return max(ud.Status.ObservedSequence, sequence(ud))
+	}
+	return ud.Status.ObservedSequence
+}
+
+// follows reports whether a child permits no more than the order on its UnitedDeployment does. That can be so before the
+// UnitedDeployment has answered the order, for as long as another child of it is refused.
+func follows(ud *kruise.UnitedDeployment, set *kruise.CloneSet) bool {
+	name := subsetOf(set, set.Spec.Selector)
+	limits, bad := readLimits(ud)
+	limit, ok := limits[name]
+	i := slices.IndexFunc(ud.Spec.Topology.Subsets, func(s kruise.Subset) bool { return s.Name == name })
+	if bad != nil || !ok || i < 0 || ud.Spec.Topology.Subsets[i].Replicas == nil {
+		return false
+	}
+	if set.Spec.UpdateStrategy.Type == kruise.OnDeleteCloneSetUpdateStrategyType {
+		return true // it updates nothing by itself
+	}
+	var stays int32
+	if manual := ud.Spec.UpdateStrategy.ManualUpdate; manual != nil {
+		stays = manual.Partitions[name]
+	}
+	limited := set.Spec.DeepCopy()
+	limitCloneSet(limited, limit)
+	if !equality.Semantic.DeepEqual(limited.UpdateStrategy, set.Spec.UpdateStrategy) {
+		return false
+	}
+	partition := set.Spec.UpdateStrategy.RollingUpdate.Partition
+	if partition == nil || partition.Type != intstr.Int {
+		return false // the hub's orders have a number
+	}
+	granted := ud.Spec.Topology.Subsets[i].Replicas.IntVal - stays
+	return orOne(set.Spec.Replicas)-partition.IntVal <= max(0, granted)
+}
+
+// updatedAll reports whether as many pods are updated as are to be, and for a Deployment also that no others are left.
+func updatedAll(live *child, expected int32) bool {
+	return live.pods.updated >= expected && (live.kind != deploymentKind || live.pods.replicas == live.pods.updated)
+}
+
+// pause pauses a child that is being updated while the budget has expired. Children that are CloneSets ask for it
+// themselves.
+func (p *plan) pause(o *observed, s *subsetPlan, asked *order) {
+	live := s.live
+	if !o.budget.Granted || live == nil ||
+		live.revision == o.revision && live.observed && updatedAll(live, s.expected()) {
+		return
+	}
+	p.sooner(o.budget.AskAgain())
+	if !o.budget.Expired || live.kind == cloneSetKind {
+		return
+	}
+	limit := topology.SubsetLimit{}
+	if asked.limit != nil {
+		limit = *asked.limit
+	}
+	limit.Paused = true
+	asked.limit = &limit
 }

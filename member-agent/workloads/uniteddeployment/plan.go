@@ -15,6 +15,7 @@ import (
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
@@ -47,18 +48,15 @@ type problem struct{ reason, message string }
 
 // observed is what gather saw. Nothing in it is changed by the plan.
 type observed struct {
-	// leaving says that the UnitedDeployment or its namespace is being deleted: the pass only reports.
-	leaving    *conditions.Cause
-	behind     bool // the cache does not show our last status yet, and nothing else was looked at
 	ud         *kruise.UnitedDeployment
 	cluster    string
 	revision   string // the label of the newest revision
 	limits     map[string]topology.SubsetLimit
-	before     *before // nil for none
+	previous   *previous // nil for none
 	children   []child
 	revisions  []*appsv1.ControllerRevision
 	collisions *int32 // for the status
-	allowance  allowance
+	budget     workload.Budget
 	known      map[types.UID]written // our own last writes
 	now        time.Time
 
@@ -211,7 +209,7 @@ func (s *subsetPlan) order(o *observed, index int) order {
 		asked.limit = &limit
 	}
 	if s.partition > 0 {
-		asked.before = o.before
+		asked.previous = o.previous
 	}
 	return asked
 }
@@ -271,7 +269,7 @@ func differs(live *child, object client.Object, content meaning, known map[types
 	if !contains(live.object.GetLabels(), object.GetLabels()) || !contains(live.object.GetAnnotations(), object.GetAnnotations()) {
 		return true, nil
 	}
-	if leftBefore(live.object, object) {
+	if dropsPrevious(live.object, object) {
 		return true, nil
 	}
 	if same && live.object.GetGeneration() == last.generation {

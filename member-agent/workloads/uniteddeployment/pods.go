@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -21,6 +20,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/waits"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // podIndex is the cache index of pods by their child, "<kind>/<name>". Only pods with the label of a subset are in it.
@@ -74,7 +74,7 @@ func (r *reconciler) podsOf(ctx context.Context, c *child) ([]*corev1.Pod, error
 // allPodsOf returns the pods of a child, also those that are finished or being deleted.
 func (r *reconciler) allPodsOf(ctx context.Context, c *child) ([]*corev1.Pod, error) {
 	var list corev1.PodList
-	err := r.client.List(ctx, &list, client.InNamespace(c.object.GetNamespace()),
+	err := r.Client.List(ctx, &list, client.InNamespace(c.object.GetNamespace()),
 		client.MatchingFields{podIndex: podKey(c.kind, c.object.GetName())}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("list pods of %s: %w", c.name(), err)
@@ -91,7 +91,8 @@ func (r *reconciler) allPodsOf(ctx context.Context, c *child) ([]*corev1.Pod, er
 
 // gatherPods returns the pods of the children by their uid, where the strategy or what a hub lends asks for them, or an earlier
 // strategy did.
-func (r *reconciler) gatherPods(ctx context.Context, ud *kruise.UnitedDeployment, children []child) (map[types.UID][]*corev1.Pod, error) {
+func (r *reconciler) gatherPods(ctx context.Context, s *scope, children []child) (map[types.UID][]*corev1.Pod, error) {
+	ud := s.ud
 	if scheduleOf(ud) == nil && ud.Status.ReservedPods == 0 && !countsOrdinals(ud) {
 		return nil, nil
 	}
@@ -104,7 +105,7 @@ func (r *reconciler) gatherPods(ctx context.Context, ud *kruise.UnitedDeployment
 		}
 		pods[c.object.GetUID()] = found
 	}
-	r.ledger.keepMarks(client.ObjectKeyFromObject(ud), pods)
+	s.Memory.keepMarks(pods)
 	return pods, nil
 }
 
@@ -183,31 +184,29 @@ type podEvents struct{ client client.Reader }
 
 var _ handler.EventHandler = podEvents{}
 
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-
 // Create handles a pod that came.
-func (h podEvents) Create(ctx context.Context, e event.CreateEvent, q queue) {
+func (h podEvents) Create(ctx context.Context, e event.CreateEvent, q workload.Queue) {
 	if facetsOf(e.Object).unschedulable {
 		h.add(ctx, e.Object, q)
 	}
 }
 
 // Update handles a pod that changed.
-func (h podEvents) Update(ctx context.Context, e event.UpdateEvent, q queue) {
+func (h podEvents) Update(ctx context.Context, e event.UpdateEvent, q workload.Queue) {
 	if facetsOf(e.ObjectOld) != facetsOf(e.ObjectNew) {
 		h.add(ctx, e.ObjectNew, q)
 	}
 }
 
 // Delete handles a pod that is gone.
-func (h podEvents) Delete(ctx context.Context, e event.DeleteEvent, q queue) {
+func (h podEvents) Delete(ctx context.Context, e event.DeleteEvent, q workload.Queue) {
 	if f := facetsOf(e.Object); f.unschedulable || f.reserved {
 		h.add(ctx, e.Object, q)
 	}
 }
 
 // Generic is not used.
-func (podEvents) Generic(context.Context, event.GenericEvent, queue) {}
+func (podEvents) Generic(context.Context, event.GenericEvent, workload.Queue) {}
 
 // facets are what of a pod decides the state of its subset, and what its child waits for.
 type facets struct {
@@ -234,7 +233,7 @@ func hasReadyContainers(pod *corev1.Pod) bool {
 	return c != nil && c.Status == corev1.ConditionTrue
 }
 
-func (h podEvents) add(ctx context.Context, pod client.Object, q queue) {
+func (h podEvents) add(ctx context.Context, pod client.Object, q workload.Queue) {
 	k, name, ok := childOfPod(pod)
 	if !ok {
 		return

@@ -3,7 +3,6 @@ package uniteddeployment
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,14 +10,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // Reasons of the conditions that OpenKruise publishes.
@@ -37,24 +34,11 @@ const (
 	ReasonChildFailed = "ChildFailed"
 )
 
-// report writes the status if it changed. failed is what apply could not do.
-func (r *reconciler) report(ctx context.Context, o *observed, p *plan, failed error) error {
-	status := o.ud.Status.DeepCopy()
-	fillStatus(status, o, p, failed, r.clock.Now())
-	if equality.Semantic.DeepEqual(status, &o.ud.Status) {
-		return nil
-	}
-	// The whole status in one step: zeros are written out, and there is no other writer whose change could get lost.
-	patch, err := json.Marshal([]operation{sameObject(o.ud), {"add", "/status", status}})
-	if err != nil {
-		return fmt.Errorf("encode the status of UnitedDeployment %s: %w", client.ObjectKeyFromObject(o.ud), err)
-	}
-	target := &kruise.UnitedDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: o.ud.Namespace, Name: o.ud.Name}}
-	if err := r.client.Status().Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch), fieldManager); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("write the status of UnitedDeployment %s: %w", client.ObjectKeyFromObject(o.ud), err)
-	}
-	r.ledger.reported(client.ObjectKeyFromObject(o.ud), o.ud.UID, target.ResourceVersion, r.clock.Now())
-	return nil
+// report writes the status if it changed.
+func (r *reconciler) report(ctx context.Context, s *scope) (bool, error) {
+	status := s.ud.Status.DeepCopy()
+	fillStatus(status, s.seen, s.todo, s.failed, r.Clock.Now())
+	return true, r.Report(ctx, s.pass, workload.Status{Have: &s.ud.Status, Want: status})
 }
 
 // fillStatus brings the status to what was observed and planned.
@@ -262,7 +246,7 @@ func plannedRows(o *observed, p *plan, facts *conditions.Facts) []kruise.SubsetS
 		facts.ExpectedUpdated += expected
 		rows = append(rows, row)
 	}
-	facts.HubSilent = o.allowance.over
+	facts.HubSilent = o.budget.Expired
 	facts.Paused = waiting && paused && !facts.HubSilent
 	for _, c := range p.others {
 		i := slices.IndexFunc(rows, func(row kruise.SubsetStatus) bool { return row.Name == c.subset })
@@ -312,4 +296,16 @@ func updatedOf(o *observed, c *child) counters {
 	}
 	row := o.ud.Status.SubsetStatuses[i]
 	return counters{updated: row.UpdatedReplicas, updatedReady: row.UpdatedReadyReplicas, updatedAvailable: min(row.UpdatedReplicas, c.pods.updatedAvailable)}
+}
+
+// leavingRows counts the pods anew. Updated pods are no more than there are.
+func leavingRows(old []kruise.SubsetStatus, children []*child) []kruise.SubsetStatus {
+	rows := refusedRows(old, children)
+	for i := range rows {
+		row := &rows[i]
+		row.UpdatedReplicas, row.ReservedPods = min(row.UpdatedReplicas, row.Replicas), min(row.ReservedPods, row.Replicas)
+		row.UpdatedReadyReplicas = min(row.UpdatedReadyReplicas, row.ReadyReplicas)
+		row.UpdatedAvailableReplicas = min(row.UpdatedAvailableReplicas, row.AvailableReplicas)
+	}
+	return rows
 }

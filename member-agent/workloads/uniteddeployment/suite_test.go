@@ -33,6 +33,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/crds"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/uniteddeployment"
 )
@@ -81,7 +82,9 @@ func newWorld(t testing.TB) *world {
 	var err error
 	w.WithWatch, err = client.NewWithWatch(w.config, client.Options{Scheme: newScheme(t)})
 	w.must(err)
-	w.run(w.config, func(ctx context.Context, mgr ctrl.Manager) error { return cloneset.Setup(ctx, mgr, cloneset.Options{}) })
+	w.run(w.config, func(ctx context.Context, mgr ctrl.Manager) error {
+		return cloneset.Add(ctx, &workload.Env{Manager: mgr})
+	})
 	w.start()
 	return w
 }
@@ -92,7 +95,7 @@ func (w *world) start() {
 	own := rest.CopyConfig(w.config)
 	own.Wrap(w.writes.wrap)
 	w.stop = w.run(own, func(ctx context.Context, mgr ctrl.Manager) error {
-		return uniteddeployment.Setup(ctx, mgr, uniteddeployment.Options{Clock: w.clock})
+		return uniteddeployment.Add(ctx, &workload.Env{Manager: mgr, Clock: w.clock})
 	})
 }
 

@@ -79,7 +79,7 @@ func (p *plan) planWaits(o *observed) {
 			continue
 		}
 		limit, limited := o.limits[s.name]
-		mayReplace := !o.allowance.over && !(limited && resolved(limit).Paused)
+		mayReplace := !o.budget.Expired && !(limited && resolved(limit).Paused)
 		s.live = p.waitOf(o, s.live, mayReplace)
 	}
 	for i, c := range p.others {
@@ -363,14 +363,14 @@ func latest(a, b time.Time) time.Time {
 // replacePod deletes a pod that its StatefulSet does not replace, unless it changed since it was seen.
 func (r *reconciler) replacePod(ctx context.Context, ud *kruise.UnitedDeployment, pod *corev1.Pod) error {
 	target := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
-	err := r.client.Delete(ctx, target, client.Preconditions{UID: new(pod.UID), ResourceVersion: new(pod.ResourceVersion)})
+	err := r.Client.Delete(ctx, target, client.Preconditions{UID: new(pod.UID), ResourceVersion: new(pod.ResourceVersion)})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // the next pass looks again
 	}
 	if err != nil {
 		return fmt.Errorf("delete pod %s, which its StatefulSet does not replace: %w", client.ObjectKeyFromObject(pod), err)
 	}
-	r.events.Eventf(ud, nil, corev1.EventTypeNormal, "SuccessfulDelete", "Delete",
+	r.Events.Eventf(ud, nil, corev1.EventTypeNormal, "SuccessfulDelete", "Delete",
 		"deleted pod %s: it has an unwanted revision and never was Ready, and its StatefulSet does not replace it", pod.Name)
 	return nil
 }

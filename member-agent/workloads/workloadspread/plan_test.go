@@ -401,12 +401,12 @@ func TestRegistry(t *testing.T) {
 	}
 	r.put(key("one"), "3", spread.OfCloneSet("api"))
 	r.drop(key("one"), "1") // the one that went, not the one that came under its name
-	if len(r.of("shop", web)) != 1 || len(r.of("shop", spread.OfCloneSet("api"))) != 1 || r.uid(key("one")) != "3" {
-		t.Errorf("after another came: %v", r.in("shop"))
+	if len(r.of("shop", web)) != 1 || len(r.of("shop", spread.OfCloneSet("api"))) != 1 || r.spreads[key("one")].uid != "3" {
+		t.Errorf("after another came: %v", r.spreads)
 	}
 	r.drop(key("one"), "3")
 	r.drop(key("two"), "2")
-	if len(r.in("shop")) != 0 || !r.empty("shop") || len(r.targets) != 0 {
-		t.Errorf("after all went: %v", r.in("shop"))
+	if len(r.spreads) != 0 || !r.empty("shop") || len(r.targets) != 0 {
+		t.Errorf("after all went: %v", r.spreads)
 	}
 }
