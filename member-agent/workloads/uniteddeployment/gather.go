@@ -3,13 +3,18 @@ package uniteddeployment
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 )
 
 // indexField is the cache index of children by the uid of the UnitedDeployment that controls them.
@@ -116,4 +121,87 @@ func (r *reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 		children: children, revisions: revisions, pods: pods, known: known, marked: marked, waiting: waiting,
 	}
 	return true, nil
+}
+
+// podIndex is the cache index of pods by their child, "<kind>/<name>". Only pods with the label of a subset are in it.
+const podIndex = "uniteddeployment.child"
+
+func indexPods(ctx context.Context, indexer client.FieldIndexer) error {
+	err := indexer.IndexField(ctx, &corev1.Pod{}, podIndex, func(pod client.Object) []string {
+		if k, name, ok := childOfPod(pod); ok {
+			return []string{podKey(k, name)}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("index pods by the child of a UnitedDeployment: %w", err)
+	}
+	return nil
+}
+
+func podKey(k kind, name string) string { return string(k) + "/" + name }
+
+// childOfPod returns the kind and the name of the child that a pod belongs to; ok is false for pods of no subset. Pods of a
+// Deployment belong to its ReplicaSets, whose names are the Deployment's and the hash that their pods have as a label.
+func childOfPod(pod client.Object) (k kind, name string, ok bool) {
+	labels, ref := pod.GetLabels(), metav1.GetControllerOfNoCopy(pod)
+	if ref == nil || labels[kruise.LabelSubset] == "" {
+		return "", "", false
+	}
+	own := ref.APIVersion == appsv1.SchemeGroupVersion.String()
+	switch {
+	case ref.Kind == "ReplicaSet" && own:
+		name, ok = strings.CutSuffix(ref.Name, "-"+labels[appsv1.DefaultDeploymentUniqueLabelKey])
+		return deploymentKind, name, ok
+	case ref.Kind == string(statefulSetKind) && own:
+		return statefulSetKind, ref.Name, true
+	case ref.Kind == string(cloneSetKind):
+		return cloneSetKind, ref.Name, true
+	}
+	return "", "", false
+}
+
+// podsOf returns the pods of a child that are neither finished nor being deleted. They are the cache's and must not be
+// changed.
+func (r *reconciler) podsOf(ctx context.Context, c *child) ([]*corev1.Pod, error) {
+	pods, err := r.allPodsOf(ctx, c)
+	return slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !counts.Active(pod) }), err
+}
+
+// allPodsOf returns the pods of a child, also those that are finished or being deleted.
+func (r *reconciler) allPodsOf(ctx context.Context, c *child) ([]*corev1.Pod, error) {
+	var list corev1.PodList
+	err := r.Client.List(ctx, &list, client.InNamespace(c.object.GetNamespace()),
+		client.MatchingFields{podIndex: podKey(c.kind, c.object.GetName())}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list pods of %s: %w", c.name(), err)
+	}
+	pods := make([]*corev1.Pod, 0, len(list.Items))
+	for i := range list.Items {
+		pod := &list.Items[i]
+		if c.kind == deploymentKind || metav1.IsControlledBy(pod, c.object) {
+			pods = append(pods, pod)
+		}
+	}
+	return pods, nil
+}
+
+// gatherPods returns the pods of the children by their uid, where the strategy or what a hub lends asks for them, or an earlier
+// strategy did.
+func (r *reconciler) gatherPods(ctx context.Context, s *scope, children []child) (map[types.UID][]*corev1.Pod, error) {
+	ud := s.ud
+	if scheduleOf(ud) == nil && ud.Status.ReservedPods == 0 && !countsOrdinals(ud) {
+		return nil, nil
+	}
+	pods := make(map[types.UID][]*corev1.Pod, len(children))
+	for i := range children {
+		c := &children[i]
+		found, err := r.podsOf(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		pods[c.object.GetUID()] = found
+	}
+	s.Memory.keepMarks(pods)
+	return pods, nil
 }

@@ -3,9 +3,14 @@ package uniteddeployment
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -150,4 +155,133 @@ func (p *plan) pause(o *observed, s *subsetPlan, asked *order) {
 	}
 	limit.Paused = true
 	asked.limit = &limit
+}
+
+// A hub lends a subset how many of its pods may be of the newest revision. A StatefulSet knows only from which ordinal on pods are
+// updated, makes new pods above it of the newest revision, and leaves those below it as they are. So a pod more, with the same number lent,
+// would be one more of the newest revision: of 4 pods with partition 3, pod 3 is updated; of 5 pods with partition 4 pods 3 and 4 would be.
+// Therefore the pods are looked at, and here the partition of the 5 is 5 until more is lent.
+
+// askForPods is how soon a plan is made again where the cache shows other pods than the StatefulSet's status: no event tells when it
+// does not any more.
+const askForPods = time.Second
+
+// ordinalPod is a pod of a StatefulSet: its place in the order in which pods are made, from 0, and whether it is of the newest revision.
+type ordinalPod struct {
+	rank    int32
+	updated bool
+}
+
+// partitionOf returns the least partition with which a StatefulSet of n pods has at most share pods of the newest revision, counting
+// those that have it already. It is at least n - share. Where more have it already no further one gets it. If frozen, it is at least
+// partition too, and no pod that runs is updated.
+//
+// It costs as much as there are pods, however large n is: anybody may ask for two thousand million.
+func partitionOf(n, share, partition int32, pods []ordinalPod, frozen bool) int32 {
+	at := make(map[int32]bool, len(pods)) // whether the pod of a rank is updated
+	var total int32
+	for _, pod := range pods {
+		if pod.rank >= n { // it goes
+			continue
+		}
+		at[pod.rank] = pod.updated
+		if pod.updated {
+			total++
+		}
+	}
+	least := max(n-share, 0)
+	if frozen {
+		least = max(least, partition)
+	}
+	q := n
+	// free takes ranks that have no pod, down to one, as far as the share lasts.
+	free := func(to int32) bool {
+		to = max(to, least)
+		take := min(max(q-to, 0), max(share-total, 0))
+		q, total = q-take, total+take
+		return q <= to && q > least
+	}
+	for _, rank := range slices.Backward(slices.Sorted(maps.Keys(at))) {
+		if !free(rank + 1) {
+			return q
+		}
+		switch {
+		case at[rank]: // counted already
+		case frozen || total >= share:
+			return q
+		default:
+			total++
+		}
+		q--
+	}
+	free(0)
+	return q
+}
+
+// orderStatefulSet turns what a hub lends into the partition of a StatefulSet. It tells to wait where the pods are not known: while the
+// StatefulSet's controller has not seen its last change, or the cache not the pods that it tells of.
+func (p *plan) orderStatefulSet(o *observed, s *subsetPlan, asked *order) (wait bool) {
+	set, isSet := liveObject[*appsv1.StatefulSet](s.live)
+	rolling := isSet && set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType
+	frozen := asked.limit != nil && resolved(*asked.limit).Paused
+	if asked.limit == nil || !rolling || s.partition == 0 && !frozen || s.live.empty() {
+		return false
+	}
+	switch {
+	case s.live.revision != o.revision:
+		// Which pods have the newest revision is known when its controller has seen the template. Until then none gets it.
+		asked.partition = s.desired
+		return false
+	case !seen(s.live, o.known):
+		return true
+	}
+	var updated int32
+	pods := make([]ordinalPod, 0, len(o.pods[set.UID]))
+	for _, pod := range o.pods[set.UID] {
+		one := ordinalPod{rank(s.live, pod), pod.Labels[appsv1.ControllerRevisionHashLabelKey] == set.Status.UpdateRevision}
+		if one.updated {
+			updated++
+		}
+		pods = append(pods, one)
+	}
+	if updated != set.Status.UpdatedReplicas {
+		p.sooner(askForPods)
+		return true
+	}
+	var partition int32
+	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil && r.Partition != nil {
+		partition = *r.Partition
+	}
+	asked.partition = partitionOf(s.desired, s.desired-s.partition, partition, pods, frozen)
+	return false
+}
+
+// limitStatefulSet puts the limit of the hub in the place of the template's. Without one in the template a StatefulSet takes one pod at a
+// time, which is never more than the hub lends to a subset that it does not freeze.
+func limitStatefulSet(spec *appsv1.StatefulSetSpec, limit topology.SubsetLimit) {
+	rolling := spec.UpdateStrategy.RollingUpdate
+	if rolling != nil && rolling.MaxUnavailable != nil {
+		rolling.MaxUnavailable = new(intstr.FromInt32(resolved(limit).MaxUnavailable))
+	}
+}
+
+// countsOrdinals tells whether the pods of the children have to be looked at to carry out what a hub lends.
+func countsOrdinals(ud *kruise.UnitedDeployment) bool {
+	_, lent := ud.Annotations[topology.AnnotationSubsetLimits]
+	return lent && ud.Spec.Template.StatefulSetTemplate != nil
+}
+
+// ordinalOf returns the number at the end of a pod's name; ok is false if there is none.
+func ordinalOf(pod *corev1.Pod) (ordinal int64, ok bool) {
+	at := strings.LastIndexByte(pod.Name, '-')
+	ordinal, err := strconv.ParseInt(pod.Name[at+1:], 10, 32)
+	return ordinal, err == nil
+}
+
+// podName returns the name of the pod at a position.
+func podName(set *appsv1.StatefulSet, at int64) string {
+	if set.Spec.Ordinals != nil {
+		at += int64(set.Spec.Ordinals.Start)
+	}
+	return set.Name + "-" + strconv.FormatInt(at, 10)
 }
