@@ -120,7 +120,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	if options.HubKind == HubKarmada {
 		// Karmada lends nothing: the limits in its manifests are the member's own.
 		return errors.Join(setupWorkloads(ctx, mgr, options, &gate{}),
-			karmada.Setup(mgr, karmada.Options{Hub: options.Hub, ClusterName: options.ClusterName, Workers: options.Workers, Clock: options.Clock}))
+			karmada.Setup(mgr, karmada.Options{Hub: options.Hub, ClusterName: options.ClusterName, Workers: options.Workers, Kinds: Reporting(), Clock: options.Clock}))
 	}
 	kept := copies.New(copies.Options{
 		Writer: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: options.Namespace, ClusterName: options.ClusterName,
@@ -149,16 +149,29 @@ type kind struct {
 	// its own objects carries out. Both are nil for kinds that hand no budget to workloads that they own.
 	empty    func() client.Object
 	passedOn func(owner, owned client.Object) int64
+	// reporting is what a report asks; nil for a kind whose replicas no hub divides.
+	reporting func() workload.Reporting
 }
 
 // kinds is the one list of kinds.
 func kinds() []kind {
 	return []kind{
-		{gvk: apps.CloneSetKind, add: cloneset.Add},
-		{gvk: apps.UnitedDeploymentKind, add: uniteddeployment.Add,
+		{gvk: apps.CloneSetKind, add: cloneset.Add, reporting: cloneset.Reporting},
+		{gvk: apps.UnitedDeploymentKind, add: uniteddeployment.Add, reporting: uniteddeployment.Reporting,
 			empty: func() client.Object { return &apps.UnitedDeployment{} }, passedOn: uniteddeployment.PassedOn},
 		{gvk: apps.WorkloadSpreadKind, add: workloadspread.Add},
 	}
+}
+
+// Reporting returns what reports ask about the kinds whose replicas a hub divides.
+func Reporting() report.Kinds {
+	out := report.Kinds{}
+	for _, kind := range kinds() {
+		if kind.reporting != nil {
+			out[kind.gvk.GroupKind()] = kind.reporting()
+		}
+	}
+	return out
 }
 
 // setupWorkloads adds stage 5: one controller per kind, and the admission of pods whose workloads are not ours.
@@ -210,6 +223,7 @@ func setupHub(ctx context.Context, mgr ctrl.Manager, options Options, hub *link.
 		return err
 	}
 	return report.Setup(ctx, mgr, report.Options{
-		Hub: hub, Objects: store, Outcomes: outcomes, Workers: options.Workers, Clock: options.Clock, MemberClock: options.MemberClock, Tracer: tracer,
+		Hub: hub, Objects: store, Outcomes: outcomes, Kinds: Reporting(), Workers: options.Workers,
+		Clock: options.Clock, MemberClock: options.MemberClock, Tracer: tracer,
 	})
 }

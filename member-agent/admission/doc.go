@@ -1,6 +1,6 @@
 // Package admission gives pods of Deployments, ReplicaSets, StatefulSets and Jobs the subset of their WorkloadSpread when they are
 // created. Those workloads are run by Kubernetes' own controllers, which know nothing of subsets, so the API server has to ask.
-// A CloneSet needs none of this: its controller stamps the subset itself.
+// Workloads of apps.kruise.io need none of this: their controllers stamp the subset themselves.
 //
 // Rule: no pod is refused for the sake of its subset, and none that no WorkloadSpread is for waits. The API server asks about
 // pods of targeted workloads only, and not at all where there are none (configuration.go, conditions.go). Whoever answers admits

@@ -25,7 +25,7 @@ type Book struct {
 	// them first. Only where versions have books of their own.
 	Old bool
 	// Spare is how many pods above the caps keep the cost of their subset: those that the workload itself is about to remove.
-	// A CloneSet has max(0, active pods - spec.replicas) during a rollout with surge; all others have 0.
+	// A workload whose versions share one book has max(0, active pods - spec.replicas) during a rollout with surge; all others have 0.
 	Spare int32
 }
 

@@ -240,7 +240,7 @@ func TestTargets(t *testing.T) {
 	}
 	clone := spreadOf("CloneSet", "")
 	clone.Spec.TargetReference.APIVersion = "apps.kruise.io/v1alpha1" // the version does not matter
-	if got := spread.TargetOf(clone); got != spread.OfCloneSet("web") {
+	if got := spread.TargetOf(clone); got != spread.Named(v1beta1.CloneSetKind, "web") {
 		t.Errorf("the target is %+v", got)
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"pod-template-hash": "h1"}}}

@@ -163,7 +163,7 @@ func validate(cs *v1beta1.CloneSet) (labels.Selector, *conditions.Cause) {
 	if _, cause := readPrevious(cs); cause != nil {
 		return nil, cause
 	}
-	if _, err := spread.OfHub(cs); err != nil {
+	if _, err := spread.OfHub(cs, v1beta1.CloneSetKind); err != nil {
 		return nil, &conditions.Cause{Reason: reasonInvalidSpread, Message: err.Error()}
 	}
 	if cause := volumes.Validate(cs.Name, cs.Spec.VolumeClaimTemplates); cause != nil {

@@ -42,7 +42,7 @@ func (s *simulated) rulingIn(c client.Client) func(context.Context, types.Namesp
 		}
 		var of []*v1beta1.WorkloadSpread
 		for i := range list.Items {
-			if spread.TargetOf(&list.Items[i]) == spread.OfCloneSet(key.Name) {
+			if spread.TargetOf(&list.Items[i]) == spread.Named(v1beta1.CloneSetKind, key.Name) {
 				of = append(of, &list.Items[i])
 			}
 		}

@@ -31,7 +31,7 @@ type Spread struct {
 // spread returns what says where the pods run: the WorkloadSpread of a hub; without one that of the member which rules the CloneSet; without
 // one, or if it cannot be used, which the controller of WorkloadSpreads tells, the zones that a hub gave; nil if there are none either.
 func (r *Reconciler) spread(ctx context.Context, s *scope, selector labels.Selector) *Spread {
-	if ws, err := spread.OfHub(s.cs); err == nil && ws != nil { // validate has found that it can be used
+	if ws, err := spread.OfHub(s.cs, v1beta1.CloneSetKind); err == nil && ws != nil { // validate has found that it can be used
 		if rule, err := spread.Resolve(ws, s.facts.Limits.Replicas); err == nil {
 			return &Spread{Object: ws, OfHub: true, Rule: rule, Node: r.nodes(ctx), Selector: selector}
 		}

@@ -110,7 +110,7 @@ func spreadEvents(q workload.Queue) toolscache.ResourceEventHandler {
 			obj = gone.Obj
 		}
 		if ws, ok := obj.(*v1beta1.WorkloadSpread); ok {
-			if target := spread.TargetOf(ws); target == spread.OfCloneSet(target.Name) {
+			if target := spread.TargetOf(ws); target == spread.Named(v1beta1.CloneSetKind, target.Name) {
 				key := types.NamespacedName{Namespace: ws.Namespace, Name: target.Name}
 				q.AddAfter(reconcile.Request{NamespacedName: key}, gatherEvents)
 			}
@@ -130,7 +130,7 @@ func byCloneSet(obj any) ([]string, error) {
 		return nil, nil
 	}
 	target := spread.TargetOf(ws)
-	if target != spread.OfCloneSet(target.Name) {
+	if target != spread.Named(v1beta1.CloneSetKind, target.Name) {
 		return nil, nil
 	}
 	return []string{types.NamespacedName{Namespace: ws.Namespace, Name: target.Name}.String()}, nil

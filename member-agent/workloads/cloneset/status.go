@@ -3,6 +3,7 @@ package cloneset
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,10 +11,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/waits"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
@@ -98,7 +105,7 @@ func (s *scope) conditions(status v1beta1.CloneSetStatus) []v1beta1.CloneSetCond
 	if s.Leaving != nil {
 		summary = conditions.Deleted(summary, s.Left(status.Replicas))
 	}
-	return conditions.CloneSet(have, now, append(want, summary...)...)
+	return conditions.Merge(have, now, append(want, summary...)...)
 }
 
 // claimCondition says where the claims of running pods are not what the templates ask for, or where one cannot be made.
@@ -251,4 +258,54 @@ func waitPastDeadline(facts conditions.Facts, pods []*corev1.Pod) *conditions.Ca
 	wait := waits.Of(first)
 	cause.Message = wait.Reason + ": " + wait.Message
 	return cause
+}
+
+// Reporting is what the report to the hub asks about CloneSets.
+func Reporting() workload.Reporting {
+	return workload.Reporting{
+		Use: func(live *unstructured.Unstructured) ([]work.SubsetUse, error) {
+			cs, err := workload.Decode(live, &v1beta1.CloneSet{})
+			if err != nil {
+				return nil, err
+			}
+			return []work.SubsetUse{work.CloneSetUse(ptr.Deref(cs.Spec.Replicas, 1), &cs.Status)}, nil
+		},
+		Observed: observed,
+		New:      func() client.Object { return &v1beta1.CloneSet{} },
+		Maker:    func(object client.Object) workload.Maker { return makerOf(object) },
+	}
+}
+
+// observed reports whether the controller has seen the newest generation, and the zones of the hub: they are an annotation,
+// which does not raise the generation, and status.observedSpread says which of them the controller acts on.
+func observed(live *unstructured.Unstructured) bool {
+	seen, _, err := unstructured.NestedString(live.Object, "status", "observedSpread")
+	return err == nil && workload.Observed(live) && seen == topology.SpreadSeen(live.GetAnnotations())
+}
+
+// makerOf says how the CloneSet makes pods.
+func makerOf(object client.Object) workload.Maker {
+	cs, ok := object.(*v1beta1.CloneSet)
+	if !ok {
+		return workload.Maker{}
+	}
+	m := workload.Maker{Update: cs.Status.UpdateRevision}
+	if limit := cs.Spec.ScaleStrategy.MaxUnavailable; limit != nil {
+		limits, err := budget.Resolve(budget.Strategy{ScaleMaxUnavailable: limit}, ptr.Deref(cs.Spec.Replicas, 1))
+		if err == nil {
+			m.AtOnce = limits.ScaleMaxUnavailable
+		}
+	}
+	if text := cs.Annotations[topology.AnnotationZones]; text != "" && json.Unmarshal([]byte(text), &m.Zones) != nil {
+		m.Zones = nil
+	}
+	if ws, err := spread.OfHub(cs, v1beta1.CloneSetKind); err == nil && ws != nil { // else the controller ignores it
+		m.Spread, m.Subsets = ws, map[string]int32{}
+		for i := range ws.Spec.Subsets {
+			if limit := ws.Spec.Subsets[i].MaxReplicas; limit != nil { // the hub gives a number to each
+				m.Subsets[ws.Spec.Subsets[i].Name] = limit.IntVal
+			}
+		}
+	}
+	return m
 }

@@ -11,9 +11,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
@@ -71,7 +73,7 @@ func fillStatus(status *kruise.UnitedDeploymentStatus, o *observed, p *plan, fai
 		status.ObservedGeneration = o.ud.Generation
 		cause := conditions.Cause{Reason: p.leaving.Reason, Message: fmt.Sprintf("%s; it has %d pods", p.leaving.Message, status.Replicas)}
 		summary := conditions.Deleted(conditions.Summarise(facts, conditions.NamesOf("UnitedDeployment")), cause)
-		status.Conditions = conditions.UnitedDeployment(status.Conditions, now, append(summary, conditions.Remove(string(kruise.SubsetFailure)))...)
+		status.Conditions = conditions.Merge(status.Conditions, now, append(summary, conditions.Remove(string(kruise.SubsetFailure)))...)
 		return
 	}
 	if p.refused == nil {
@@ -86,8 +88,8 @@ func fillStatus(status *kruise.UnitedDeploymentStatus, o *observed, p *plan, fai
 	if followed(p) {
 		status.ObservedSequence = sequence(o.ud)
 	}
-	status.Conditions = conditions.UnitedDeployment(status.Conditions, now, published(o, p, &facts, failed)...)
-	status.Conditions = conditions.UnitedDeployment(status.Conditions, now, conditions.Summarise(facts, conditions.NamesOf("UnitedDeployment"))...)
+	status.Conditions = conditions.Merge(status.Conditions, now, published(o, p, &facts, failed)...)
+	status.Conditions = conditions.Merge(status.Conditions, now, conditions.Summarise(facts, conditions.NamesOf("UnitedDeployment"))...)
 }
 
 // addUp fills the sums of the subsets, and returns how many pods exist.
@@ -107,8 +109,8 @@ func addUp(status *kruise.UnitedDeploymentStatus) (existing int32) {
 }
 
 // sequence is the number of the hub's order, 0 without one.
-func sequence(ud *kruise.UnitedDeployment) int64 {
-	n, err := strconv.ParseInt(ud.Annotations[topology.AnnotationSequence], 10, 64)
+func sequence(ud metav1.Object) int64 {
+	n, err := strconv.ParseInt(ud.GetAnnotations()[topology.AnnotationSequence], 10, 64)
 	if err != nil {
 		return 0
 	}
@@ -308,4 +310,23 @@ func leavingRows(old []kruise.SubsetStatus, children []*child) []kruise.SubsetSt
 		row.UpdatedAvailableReplicas = min(row.UpdatedAvailableReplicas, row.AvailableReplicas)
 	}
 	return rows
+}
+
+// Reporting is what the report to the hub asks about UnitedDeployments.
+func Reporting() workload.Reporting {
+	return workload.Reporting{
+		Use: func(live *unstructured.Unstructured) ([]work.SubsetUse, error) {
+			ud, err := workload.Decode(live, &kruise.UnitedDeployment{})
+			return work.UnitedDeploymentUse(&ud.Status), err
+		},
+		Observed: childrenFollow,
+	}
+}
+
+// childrenFollow reports whether the children carry out the order of the UnitedDeployment: status.observedSequence says so.
+// The generation says less, because limits are an annotation, and more, because it waits for pods of removed subsets, which
+// may stay for long.
+func childrenFollow(live *unstructured.Unstructured) bool {
+	answered, found, err := unstructured.NestedInt64(live.Object, "status", "observedSequence")
+	return err == nil && found && answered >= sequence(live)
 }

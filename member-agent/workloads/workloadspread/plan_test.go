@@ -393,15 +393,15 @@ func TestPace(t *testing.T) {
 func TestRegistry(t *testing.T) {
 	r := newRegistry()
 	key := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "shop", Name: name} }
-	web := spread.OfCloneSet("web")
+	web := spread.Named(v1beta1.CloneSetKind, "web")
 	r.put(key("two"), "2", web)
 	r.put(key("one"), "1", web)
 	if got := r.of("shop", web); len(got) != 2 || got[0].Name != "one" || r.empty("shop") || !r.empty("elsewhere") {
 		t.Errorf("of the CloneSet: %v", got)
 	}
-	r.put(key("one"), "3", spread.OfCloneSet("api"))
+	r.put(key("one"), "3", spread.Named(v1beta1.CloneSetKind, "api"))
 	r.drop(key("one"), "1") // the one that went, not the one that came under its name
-	if len(r.of("shop", web)) != 1 || len(r.of("shop", spread.OfCloneSet("api"))) != 1 || r.spreads[key("one")].uid != "3" {
+	if len(r.of("shop", web)) != 1 || len(r.of("shop", spread.Named(v1beta1.CloneSetKind, "api"))) != 1 || r.spreads[key("one")].uid != "3" {
 		t.Errorf("after another came: %v", r.spreads)
 	}
 	r.drop(key("one"), "3")
