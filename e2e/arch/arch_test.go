@@ -55,7 +55,7 @@ func layers() []layer {
 		{part: "member-agent/kernel/budget", own: clients, pure: true, why: "a pure part of the kernel"},
 		{part: "member-agent/kernel/delta", own: clients, pure: true, why: "a pure part of the kernel"},
 		{part: "member-agent/kernel/order", own: clients, pure: true, why: "a pure part of the kernel"},
-		{part: "member-agent/kernel/counts", own: clients, pure: true, why: "a pure part of the kernel"},
+		{part: "member-agent/kernel/podstate", own: clients, pure: true, why: "a pure part of the kernel"},
 		{part: "member-agent/kernel/lifecycle", own: clients, pure: true, why: "a pure part of the kernel"},
 		{part: "member-agent/kernel/inplace", own: clients, pure: true, why: "a pure part of the kernel"},
 		{part: "member-agent/kernel/spread", own: clients, pure: true, why: "a pure part of the kernel"},

@@ -17,7 +17,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/topology/lending"
 )
 
@@ -50,18 +50,18 @@ func (e *entry) read(object client.Object, gone bool) bool {
 }
 
 func podOf(pod *corev1.Pod, gone bool) *podState {
-	p := &podState{uid: pod.UID, name: pod.Name, gone: gone, active: counts.Active(pod) && !gone, image: pod.Spec.Containers[0].Image}
+	p := &podState{uid: pod.UID, name: pod.Name, gone: gone, active: podstate.Active(pod) && !gone, image: pod.Spec.Containers[0].Image}
 	if owner := metav1.GetControllerOf(pod); owner != nil {
 		p.owner = owner.UID
 	}
-	p.ended = counts.Ended(pod)
+	p.ended = podstate.Ended(pod)
 	if at := pod.DeletionTimestamp; at != nil { // what is written there is when the pod is to be gone; a later delete may shorten that
 		p.deleted = at.Add(-time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second)
 	}
-	gate := counts.Condition(pod, apps.InPlaceUpdateReady)
+	gate := podstate.Condition(pod, apps.InPlaceUpdateReady)
 	p.shut = gate != nil && gate.Status != corev1.ConditionTrue || restarts(pod)
-	if ready := counts.Condition(pod, corev1.PodReady); ready != nil {
-		p.ready, p.readySince = counts.Ready(pod) && !p.shut && p.active, ready.LastTransitionTime.Time
+	if ready := podstate.Condition(pod, corev1.PodReady); ready != nil {
+		p.ready, p.readySince = podstate.Ready(pod) && !p.shut && p.active, ready.LastTransitionTime.Time
 	}
 	return p
 }

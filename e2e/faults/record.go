@@ -21,7 +21,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 // recorder watches the API server itself and keeps every version of the pods and CloneSets of one namespace.
@@ -101,7 +101,7 @@ func (r *recorder) recordPod(pod *corev1.Pod, gone bool) {
 	before := r.pods[pod.UID]
 	state := podState{
 		uid: pod.UID, owner: owner.UID, name: pod.Name,
-		active: counts.Active(pod) && !gone, available: serves(pod) && !gone,
+		active: podstate.Active(pod) && !gone, available: serves(pod) && !gone,
 	}
 	o := occurrence{version: versionOf(pod), at: time.Now(), pod: &state, gone: gone}
 	if before != nil && serves(before) && !state.available {
@@ -118,8 +118,8 @@ func (r *recorder) recordPod(pod *corev1.Pod, gone bool) {
 // serves tells whether a pod without minReadySeconds counts as available. One that waits for a restart with another
 // image does not: nobody but us changes images.
 func serves(pod *corev1.Pod) bool {
-	available, _ := counts.Available(pod, 0, time.Time{})
-	return available && counts.Active(pod) && !restarts(pod)
+	available, _ := podstate.Available(pod, 0, time.Time{})
+	return available && podstate.Active(pod) && !restarts(pod)
 }
 
 func restarts(pod *corev1.Pod) bool {
@@ -132,7 +132,7 @@ func restarts(pod *corev1.Pod) bool {
 
 // blame says who took away a pod's availability, and how. Only the user ends pods from outside, and says so before.
 func (r *recorder) blame(pod *corev1.Pod, gone bool) (who cause, how string) {
-	gate := counts.Condition(pod, v1beta1.InPlaceUpdateReady)
+	gate := podstate.Condition(pod, v1beta1.InPlaceUpdateReady)
 	switch {
 	case r.hand[pod.UID]:
 		return byUser, "deleted or evicted"

@@ -8,18 +8,18 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 // unrest says why a CloneSet is not at rest with these pods of it, or that its status says something else than the pods;
 // "" means all is well.
 func unrest(cs *v1beta1.CloneSet, pods []corev1.Pod) string {
-	var have counts.Counters
+	var have podstate.Counters
 	for i := range pods {
 		pod := &pods[i]
 		switch {
-		case !counts.Active(pod):
+		case !podstate.Active(pod):
 			return fmt.Sprintf("pod %s is still there, phase %s, deletion asked for %v, finalizers %v", pod.Name, pod.Status.Phase, pod.DeletionTimestamp, pod.Finalizers)
 		case podset.SpecifiedDelete(pod):
 			return fmt.Sprintf("pod %s is still there, whose deletion was asked for", pod.Name)
@@ -30,7 +30,7 @@ func unrest(cs *v1beta1.CloneSet, pods []corev1.Pod) string {
 		have.Add(pod.Labels[podset.LabelRevision] == cs.Status.UpdateRevision, ready, ready)
 	}
 	s := cs.Status
-	said := counts.Counters{
+	said := podstate.Counters{
 		Replicas: s.Replicas, Ready: s.ReadyReplicas, Available: s.AvailableReplicas,
 		Updated: s.UpdatedReplicas, UpdatedReady: s.UpdatedReadyReplicas, UpdatedAvailable: s.UpdatedAvailableReplicas,
 	}

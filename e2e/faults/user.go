@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 const (
@@ -147,7 +147,7 @@ func (u *user) eachOf(ctx context.Context, n int, do func(context.Context, *core
 		if n == 0 {
 			return nil
 		}
-		if !counts.Active(&list.Items[i]) {
+		if !podstate.Active(&list.Items[i]) {
 			continue
 		}
 		n--

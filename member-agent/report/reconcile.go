@@ -15,7 +15,7 @@ import (
 
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/apply"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 // Reconciler reports on Works. Each Work has one worker at a time.
@@ -101,7 +101,7 @@ func (r *Reconciler) tell(ctx context.Context, w *work.Work, outcome apply.Outco
 		awaited: awaits(m.status, status, m.finished),
 	})
 	if wait > 0 {
-		return ctrl.Result{RequeueAfter: counts.Sooner(wait, next)}, nil
+		return ctrl.Result{RequeueAfter: podstate.Sooner(wait, next)}, nil
 	}
 	if err := r.sendTraced(ctx, w, m, outcome, status); err != nil {
 		return ctrl.Result{}, err

@@ -25,9 +25,9 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
@@ -39,7 +39,7 @@ const unschedulableIndex = "report.unschedulable"
 const isUnschedulable = "true"
 
 func indexUnschedulable(pod client.Object) []string {
-	if p, ok := pod.(*corev1.Pod); ok && counts.Active(p) && counts.Unschedulable(p) {
+	if p, ok := pod.(*corev1.Pod); ok && podstate.Active(p) && podstate.Unschedulable(p) {
 		return []string{isUnschedulable}
 	}
 	return nil
@@ -84,7 +84,7 @@ func (r *Reconciler) unschedulable(ctx context.Context, live *unstructured.Unstr
 	}
 	groups := map[string][]*corev1.Pod{} // by the owner that makes them
 	for i := range all {
-		if pod := &all[i]; counts.Active(pod) && belongs(kind, live.GetUID(), pod) {
+		if pod := &all[i]; podstate.Active(pod) && belongs(kind, live.GetUID(), pod) {
 			groups[groupOf(pod)] = append(groups[groupOf(pod)], pod)
 		}
 	}
@@ -193,13 +193,13 @@ func count(groups map[string][]*corev1.Pod, desired map[string]int32, makerOf fu
 			subset = "" // the object has no subsets, and its pods have the label by chance
 		}
 		active[subset] += int32(len(pods))
-		if !slices.ContainsFunc(pods, counts.Unschedulable) {
+		if !slices.ContainsFunc(pods, podstate.Unschedulable) {
 			continue
 		}
 		owner, waits := makerOf(metav1.GetControllerOfNoCopy(pods[0])), map[string]int32{}
 		for _, pod := range leaveFirst(pods, owner.Update) {
 			stuck, after := spread.Stuck(pod, critical, now)
-			next = counts.Sooner(next, after)
+			next = podstate.Sooner(next, after)
 			if stuck {
 				waits[owner.part(pod)]++
 			}
@@ -238,7 +238,7 @@ func leaveFirst(pods []*corev1.Pod, update string) []*corev1.Pod {
 	switch {
 	case owner.Kind == "StatefulSet":
 		for _, pod := range pods {
-			if !counts.Unschedulable(pod) {
+			if !podstate.Unschedulable(pod) {
 				top = max(top, ordinal(pod))
 			}
 		}
@@ -247,7 +247,7 @@ func leaveFirst(pods []*corev1.Pod, update string) []*corev1.Pod {
 	}
 	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool {
 		switch {
-		case !counts.Unschedulable(pod):
+		case !podstate.Unschedulable(pod):
 			return true
 		case owner.Kind == "StatefulSet":
 			return ordinal(pod) < top

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/namespaces"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 // Pass is what the phases of one pass over an object share.
@@ -51,7 +51,7 @@ func Phases[S any](state S, run ...func(context.Context, S) (bool, error)) []Pha
 }
 
 // Sooner makes the object be looked at again after wait at the latest; 0 changes nothing.
-func (p *Pass[T, M]) Sooner(wait time.Duration) { p.Wake = counts.Sooner(p.Wake, wait) }
+func (p *Pass[T, M]) Sooner(wait time.Duration) { p.Wake = podstate.Sooner(p.Wake, wait) }
 
 // Fail keeps an error under the condition that shows it. The pass goes on and is retried. A nil error changes nothing.
 func (p *Pass[T, M]) Fail(condition string, err error) {

@@ -7,7 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 // Removal orders pods that may be removed.
@@ -39,7 +39,7 @@ func (r Removal) Sort(pods []*corev1.Pod) {
 }
 
 func (r Removal) unavailable(pod *corev1.Pod) int64 {
-	available, _ := counts.Available(pod, r.MinReadySeconds, r.Now)
+	available, _ := podstate.Available(pod, r.MinReadySeconds, r.Now)
 	return falseFirst(available)
 }
 

@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 // LabelRevision is the label with a pod's revision: the revision's name, or its short hash.
@@ -35,7 +35,7 @@ func newSet(objs []any, selector labels.Selector) Set {
 			set.Terminating = append(set.Terminating, pod)
 		case selector != nil && !selector.Matches(labels.Set(pod.Labels)):
 			set.Strangers = append(set.Strangers, pod)
-		case counts.Ended(pod):
+		case podstate.Ended(pod):
 			set.Ended = append(set.Ended, pod)
 		default:
 			set.Active = append(set.Active, pod)

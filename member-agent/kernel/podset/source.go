@@ -11,8 +11,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/freshness"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 // Names of the cache's indexes: pods by the uid of their controller, and pods without one by namespace.
@@ -105,7 +105,7 @@ func (s *Source) Orphans(namespace string, selector labels.Selector) ([]*corev1.
 	}
 	var out []*corev1.Pod
 	for _, obj := range objs {
-		if pod, ok := obj.(*corev1.Pod); ok && !counts.Ended(pod) && selector.Matches(labels.Set(pod.Labels)) {
+		if pod, ok := obj.(*corev1.Pod); ok && !podstate.Ended(pod) && selector.Matches(labels.Set(pod.Labels)) {
 			out = append(out, pod)
 		}
 	}

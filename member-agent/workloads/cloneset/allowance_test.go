@@ -9,7 +9,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
@@ -17,7 +17,7 @@ import (
 func (s *simulation) available() int {
 	n := 0
 	for _, pod := range s.pods {
-		if counts.Ready(pod) {
+		if podstate.Ready(pod) {
 			n++
 		}
 	}

@@ -15,11 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
@@ -131,7 +131,7 @@ func (r *Reconciler) open(ctx context.Context, s *scope, steps write.Steps) erro
 	}
 	_, err = write.SlowStart(ctx, steps, func(i int) error {
 		pod := s.plan.Open[i]
-		if counts.Condition(pod, lifecycle.KruisePodReady) == nil && slices.ContainsFunc(pod.Spec.ReadinessGates, isKruiseGate) {
+		if podstate.Condition(pod, lifecycle.KruisePodReady) == nil && slices.ContainsFunc(pod.Spec.ReadinessGates, isKruiseGate) {
 			return r.Writer.PatchPodStatus(ctx, s.cs.UID, pod, both)
 		}
 		return r.Writer.PatchPodStatus(ctx, s.cs.UID, pod, patch)

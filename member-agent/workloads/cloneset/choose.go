@@ -8,12 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/delta"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/order"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
@@ -23,7 +23,7 @@ type bucket struct{ available, unavailable, busy []*corev1.Pod }
 func (b *bucket) group() delta.Group {
 	g := delta.Group{Available: int32(len(b.available)), Unavailable: int32(len(b.unavailable)), Busy: int32(len(b.busy))}
 	for _, pod := range b.unavailable {
-		if counts.Unschedulable(pod) {
+		if podstate.Unschedulable(pod) {
 			g.Unschedulable++
 		}
 	}
@@ -268,7 +268,7 @@ func (p *planner) keep() {
 func (p *planner) stay(pods []*corev1.Pod) {
 	for _, pod := range pods {
 		progress, _ := inplace.Observe(pod, p.Now)
-		if (progress == inplace.Due || progress == inplace.Unsized) && !counts.Ready(pod) {
+		if (progress == inplace.Due || progress == inplace.Unsized) && !podstate.Ready(pod) {
 			if step := lifecycle.Update(pod, p.CloneSet.Spec.Lifecycle); step.ForHook {
 				// Somebody took hold of the pod meanwhile: the containers whose turn is now wait for the hook as the first did.
 				p.prepare(pod, step)
@@ -279,7 +279,7 @@ func (p *planner) stay(pods []*corev1.Pod) {
 		step := lifecycle.Keep(pod, p.CloneSet.Spec.Lifecycle, lifecycle.Facts{
 			Scheduled: pod.Spec.NodeName != "", InPlaceDone: progress == inplace.Settled || progress == inplace.Finished,
 		})
-		if progress == inplace.Finished && counts.Condition(pod, lifecycle.KruisePodReady) == nil {
+		if progress == inplace.Finished && podstate.Condition(pod, lifecycle.KruisePodReady) == nil {
 			step.NotReady = nil // this gate is opened together with the other one
 		}
 		p.prepare(pod, step)

@@ -16,7 +16,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
@@ -353,7 +353,7 @@ func specifiedDeleteInRollout(w *world, name string) {
 			w.Errorf("pod %s was updated though it was to go", doomed)
 			break
 		}
-		gate := counts.Condition(s.pod, v1beta1.InPlaceUpdateReady)
+		gate := podstate.Condition(s.pod, v1beta1.InPlaceUpdateReady)
 		_, asked := s.pod.Labels[v1beta1.LabelSpecifiedDelete]
 		marked = marked || asked && runs("nginx:1")(s.pod) && gate != nil && gate.Status == corev1.ConditionTrue
 	}

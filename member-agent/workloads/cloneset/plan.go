@@ -9,12 +9,12 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/delta"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/waits"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
@@ -92,7 +92,7 @@ type Plan struct {
 	// Notes say why the numbers are what they are.
 	Notes []delta.Note
 
-	Counters counts.Counters
+	Counters podstate.Counters
 	// ExpectedUpdated is how many pods are to have the update revision, in this state of the rollout.
 	ExpectedUpdated int32
 	// Stalled says why only a person can go on; nil otherwise.
@@ -191,7 +191,7 @@ func (p *planner) sort() {
 	p.misplaced = p.findMisplaced()
 	for _, pod := range p.Pods.Ended {
 		if wait := failedSoon(pod, p.Now); wait > 0 && !p.named(pod) {
-			p.plan.Wake = counts.Sooner(p.plan.Wake, wait)
+			p.plan.Wake = podstate.Sooner(p.plan.Wake, wait)
 			p.early++
 			continue
 		}
@@ -201,7 +201,7 @@ func (p *planner) sort() {
 		updated := podset.HasRevision(pod, p.Update.Hash)
 		available := p.observe(&p.plan, pod)
 		progress, wait := inplace.Observe(pod, p.Now)
-		p.plan.Wake = counts.Sooner(p.plan.Wake, wait)
+		p.plan.Wake = podstate.Sooner(p.plan.Wake, wait)
 		switch progress {
 		case inplace.Due, inplace.Unsized:
 			p.plan.Carry = append(p.plan.Carry, pod)
@@ -238,10 +238,10 @@ func (p *planner) named(pod *corev1.Pod) bool {
 // observe counts a pod, and tells whether it is available: ready for long enough, and in no state of life in which somebody
 // is told not to count on it.
 func (f *Facts) observe(plan *Plan, pod *corev1.Pod) bool {
-	available, wait := counts.Available(pod, f.CloneSet.Spec.MinReadySeconds, f.Now)
+	available, wait := podstate.Available(pod, f.CloneSet.Spec.MinReadySeconds, f.Now)
 	available = available && lifecycle.Available(pod)
-	plan.Wake = counts.Sooner(plan.Wake, wait)
-	plan.Counters.Add(podset.HasRevision(pod, f.Update.Hash), counts.Ready(pod), available)
+	plan.Wake = podstate.Sooner(plan.Wake, wait)
+	plan.Counters.Add(podset.HasRevision(pod, f.Update.Hash), podstate.Ready(pod), available)
 	return available
 }
 
@@ -255,7 +255,7 @@ func (p *planner) planClaims() {
 		Set: claimSet(p.CloneSet), Reuse: p.CloneSet.Spec.ScaleStrategy.EnablePVCReuse,
 		Claims: p.Facts.Claims, Pods: p.Pods, Leaving: leaving, Named: p.Claim, Now: p.Now,
 	})
-	p.plan.Wake = counts.Sooner(p.plan.Wake, p.plan.Claims.Wake)
+	p.plan.Wake = podstate.Sooner(p.plan.Wake, p.plan.Claims.Wake)
 	// A pod that is to take over claims is made when the one before it is gone.
 	hold := p.plan.Claims.Hold + p.early
 	for i := range slices.Backward(p.plan.Create) {

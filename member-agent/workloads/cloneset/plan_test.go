@@ -23,10 +23,10 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
@@ -173,7 +173,7 @@ func (s *simulation) check(f Facts, plan Plan) {
 	s.t.Helper()
 	taken := int32(0)
 	take := func(pod *corev1.Pod) {
-		if ok, _ := counts.Available(pod, s.cs.Spec.MinReadySeconds, s.now); ok {
+		if ok, _ := podstate.Available(pod, s.cs.Spec.MinReadySeconds, s.now); ok {
 			taken++
 		}
 	}
@@ -222,12 +222,12 @@ func (s *simulation) kubelet(lazy func() bool) {
 		} else if len(pod.Status.ContainerStatuses) > 0 {
 			pod.Status.ContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}
 		}
-		gate := counts.Condition(pod, v1beta1.InPlaceUpdateReady)
+		gate := podstate.Condition(pod, v1beta1.InPlaceUpdateReady)
 		ready := corev1.ConditionFalse
 		if gate != nil && gate.Status == corev1.ConditionTrue && image != s.badImage {
 			ready = corev1.ConditionTrue
 		}
-		if have := counts.Condition(pod, corev1.PodReady); have == nil {
+		if have := podstate.Condition(pod, corev1.PodReady); have == nil {
 			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.NewTime(s.now)})
 		} else if have.Status != ready {
 			have.Status, have.LastTransitionTime = ready, metav1.NewTime(s.now)
@@ -271,7 +271,7 @@ func (s *simulation) state() string {
 	for _, pod := range s.pods {
 		image := pod.Spec.Containers[0].Image
 		total[image]++
-		if counts.Ready(pod) {
+		if podstate.Ready(pod) {
 			ready[image]++
 		}
 	}
@@ -387,7 +387,7 @@ func TestRandomWorkloadsComeToRestWithinTheirLimits(t *testing.T) {
 			if podset.HasRevision(pod, f.Update.Hash) {
 				updated++
 			}
-			if counts.Ready(pod) {
+			if podstate.Ready(pod) {
 				available++
 			}
 		}

@@ -16,11 +16,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/simulator"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
@@ -44,7 +44,7 @@ func (c *checker) promises(w simulator.Write, before, after *corev1.Pod) error {
 			return err
 		}
 	}
-	if before != nil && before.DeletionTimestamp == nil && !counts.Ended(before) && w.Verb == "delete" && (after == nil || after.DeletionTimestamp != nil) {
+	if before != nil && before.DeletionTimestamp == nil && !podstate.Ended(before) && w.Verb == "delete" && (after == nil || after.DeletionTimestamp != nil) {
 		c.removed[before.Labels[v1beta1.LabelInstanceID]] = true
 	}
 	return nil
@@ -75,7 +75,7 @@ func (c *checker) hooks(w simulator.Write, before, after *corev1.Pod) error {
 		return nil
 	}
 	have, l := c.seen[before.UID], c.spec.Spec.Lifecycle
-	if have == nil || !counts.Active(have) {
+	if have == nil || !podstate.Active(have) {
 		return nil
 	}
 	if w.Verb == "delete" && holdsPod(l.PreDelete, have) {
@@ -183,7 +183,7 @@ func (c *checker) partition(_ simulator.Write, before, after *corev1.Pod) error 
 	}
 	// Pods that somebody named count for nothing; those that leave are replaced already.
 	in := func(pod *corev1.Pod) bool {
-		return counts.Active(pod) && c.owns(pod) && !podset.SpecifiedDelete(pod) && !slices.Contains(c.spec.Spec.ScaleStrategy.PodsToDelete, pod.Name) && !c.leaves(pod)
+		return podstate.Active(pod) && c.owns(pod) && !podset.SpecifiedDelete(pod) && !slices.Contains(c.spec.Spec.ScaleStrategy.PodsToDelete, pod.Name) && !c.leaves(pod)
 	}
 	kept := int(c.limits.Partition)
 	current := c.spec.Status.CurrentRevision
@@ -225,7 +225,7 @@ func (c *checker) claimChanged(before, after client.Object) error {
 		return nil
 	}
 	for _, obj := range c.world.List("Pod") {
-		if pod, ok := obj.(*corev1.Pod); ok && counts.Active(pod) && simulator.Mounts(pod, before.GetName()) {
+		if pod, ok := obj.(*corev1.Pod); ok && podstate.Active(pod) && simulator.Mounts(pod, before.GetName()) {
 			return fmt.Errorf("claim %s goes, and %s has it", before.GetName(), c.world.Name(pod.Name))
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/simulator"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 )
@@ -79,7 +79,7 @@ func (c *checker) spread(_ simulator.Write, before, after *corev1.Pod) error {
 	count, total := int32(0), int32(0)
 	for _, obj := range c.world.List("Pod") {
 		pod, isPod := obj.(*corev1.Pod)
-		if !isPod || !counts.Active(pod) || c.leaves(pod) {
+		if !isPod || !podstate.Active(pod) || c.leaves(pod) {
 			continue
 		}
 		total++

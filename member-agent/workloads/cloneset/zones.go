@@ -13,8 +13,8 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/order"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 )
 
@@ -104,7 +104,7 @@ func (p *planner) findMisplaced() map[*corev1.Pod]bool {
 	}
 	var waiting []*corev1.Pod
 	for _, pod := range p.Pods.Active {
-		if pod.Spec.NodeName == "" && counts.Unschedulable(pod) {
+		if pod.Spec.NodeName == "" && podstate.Unschedulable(pod) {
 			waiting = append(waiting, pod)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 // indexField is the cache index of children by the uid of the UnitedDeployment that controls them.
@@ -165,7 +165,7 @@ func childOfPod(pod client.Object) (k kind, name string, ok bool) {
 // changed.
 func (r *reconciler) podsOf(ctx context.Context, c *child) ([]*corev1.Pod, error) {
 	pods, err := r.allPodsOf(ctx, c)
-	return slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !counts.Active(pod) }), err
+	return slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !podstate.Active(pod) }), err
 }
 
 // allPodsOf returns the pods of a child, also those that are finished or being deleted.

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
@@ -140,7 +140,7 @@ func oldReserved(ud *kruise.UnitedDeployment, subset string) int32 {
 }
 
 // sooner makes the next pass come after wait at the latest; 0 asks for none.
-func (p *plan) sooner(wait time.Duration) { p.wake = counts.Sooner(p.wake, wait) }
+func (p *plan) sooner(wait time.Duration) { p.wake = podstate.Sooner(p.wake, wait) }
 
 // explain writes the conditions of the subsets: which is closed, since when, what stands in for it, and when it is tried again.
 func (p *plan) explain(s *schedule) {
@@ -370,7 +370,7 @@ func working(c *child, pods []*corev1.Pod, plain int32) int32 {
 		ready = 0
 	}
 	for _, pod := range pods {
-		if counts.Ready(pod) {
+		if podstate.Ready(pod) {
 			ready++
 		}
 	}
@@ -401,7 +401,7 @@ func place(c *child, pods []*corev1.Pod, critical time.Duration, now time.Time) 
 			bound++
 		}
 		is, after := spread.Stuck(pod, critical, now)
-		p.next = counts.Sooner(p.next, after)
+		p.next = podstate.Sooner(p.next, after)
 		if is {
 			stuck++
 			continue
@@ -434,7 +434,7 @@ func keptFromPods(c *child, pods []*corev1.Pod) bool {
 	}
 	set, ok := c.object.(*appsv1.StatefulSet)
 	return ok && inOrder(set) && slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
-		return pod.Spec.NodeName != "" && !counts.Ready(pod)
+		return pod.Spec.NodeName != "" && !podstate.Ready(pod)
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/waits"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
@@ -93,14 +93,14 @@ func facetsOf(object client.Object) facets {
 	}
 	reserved := pod.Labels[LabelReservedPod] == reservedValue
 	return facets{
-		unschedulable: counts.Unschedulable(pod), leaving: !counts.Active(pod),
-		reserved: reserved, ready: reserved && counts.Ready(pod),
+		unschedulable: podstate.Unschedulable(pod), leaving: !podstate.Active(pod),
+		reserved: reserved, ready: reserved && podstate.Ready(pod),
 		failing: waits.Failing(pod) != "", started: hasReadyContainers(pod),
 	}
 }
 
 func hasReadyContainers(pod *corev1.Pod) bool {
-	c := counts.Condition(pod, corev1.ContainersReady)
+	c := podstate.Condition(pod, corev1.ContainersReady)
 	return c != nil && c.Status == corev1.ConditionTrue
 }
 

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
 )
 
@@ -69,7 +69,7 @@ func (r *reconciler) permitted(ctx context.Context, o *observed, p *plan) ([]*co
 	}
 	n := r.pace.take(len(remove), r.Clock.Now())
 	if n < len(remove) {
-		p.wake = counts.Sooner(p.wake, time.Second)
+		p.wake = podstate.Sooner(p.wake, time.Second)
 	}
 	return remove[:n], nil
 }
