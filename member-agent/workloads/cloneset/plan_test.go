@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
@@ -105,7 +106,7 @@ func (s *simulation) facts() Facts {
 		f.Current, err = workload.RevisionOf(current)
 		s.must(err)
 	}
-	source, err := podset.NewSourceOf(s.pods...)
+	source, err := podsOf(s.pods...)
 	s.must(err)
 	f.Pods, err = source.Observe("u", nil)
 	s.must(err)
@@ -422,4 +423,15 @@ func (s *simulation) disturb() {
 			s.pods[r.IntN(len(s.pods))].Status.Phase = corev1.PodFailed
 		}
 	}
+}
+
+// podsOf returns a source over these pods.
+func podsOf(pods ...*corev1.Pod) (*podset.Source, error) {
+	indexer := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
+	for _, object := range pods {
+		if err := indexer.Add(object); err != nil {
+			return nil, err
+		}
+	}
+	return podset.FromIndexer(indexer)
 }
