@@ -152,7 +152,7 @@ func (w *world) rest(name string, replicas int32, image string) {
 		if len(pods) != int(replicas) {
 			return fmt.Sprintf("%d of %d pods", len(pods), replicas)
 		}
-		book := spread.Book{Pods: map[string][]*corev1.Pod{}}
+		book := spread.Placements{Pods: map[string][]*corev1.Pod{}}
 		for i := range pods {
 			pod := &pods[i]
 			if pod.Status.Phase != corev1.PodRunning || pod.Spec.Containers[0].Image != image {

@@ -48,7 +48,7 @@ type Controller[T client.Object, M any] struct {
 // known is what is kept of an object between passes.
 type known[M any] struct {
 	uid    types.UID
-	pace   pace
+	rate   statusRate
 	memory M
 }
 
@@ -161,7 +161,7 @@ func (c *Controller[T, M]) begin(ctx context.Context, key types.NamespacedName) 
 	if p.Budget, err = c.Gate.Budget(ctx, p.Object); err != nil {
 		return p, fmt.Errorf("ask for its budget: %w", err)
 	}
-	p.Memory, p.pace = &known.memory, &known.pace
+	p.Memory, p.rate = &known.memory, &known.rate
 	return p, nil
 }
 

@@ -35,7 +35,7 @@ type Pass[T client.Object, M any] struct {
 	Wake time.Duration
 
 	failed map[string]error
-	pace   *pace
+	rate   *statusRate
 }
 
 // Phase is a step of a pass. It returns next=false when the pass ends here, without the phases behind it.

@@ -37,11 +37,11 @@ func (c *Controller[T, M]) Report(ctx context.Context, p *Pass[T, M], s Status) 
 		return nil
 	}
 	now := c.Clock.Now()
-	if wait := p.pace.hold(now, s.Worked); wait > 0 {
+	if wait := p.rate.hold(now, s.Worked); wait > 0 {
 		p.Sooner(wait)
 		return nil
 	}
-	if wait := p.pace.wait(now); wait > 0 && s.CountersOnly {
+	if wait := p.rate.wait(now); wait > 0 && s.CountersOnly {
 		p.Sooner(wait)
 		return nil
 	}
@@ -60,7 +60,7 @@ func (c *Controller[T, M]) Report(ctx context.Context, p *Pass[T, M], s Status) 
 		return fmt.Errorf("write its status: %w", err)
 	}
 	c.fresh.Self.Changed(p.Object.GetUID(), p.Key, target.GetResourceVersion())
-	p.pace.wrote(c.Clock.Now())
+	p.rate.wrote(c.Clock.Now())
 	return nil
 }
 
@@ -76,8 +76,8 @@ func SameObject(object client.Object) Operation {
 	return Operation{"test", "/metadata/uid", object.GetUID()}
 }
 
-// pace is how fast an object is written: when its status was, and how wide the slow start of its last pass became.
-type pace struct {
+// statusRate is how fast an object is written: when its status was, and how wide the slow start of its last pass became.
+type statusRate struct {
 	written time.Time
 	// held is since when a status waits for our own writes of pods to be seen; zero when none waits.
 	held time.Time
@@ -88,7 +88,7 @@ type pace struct {
 
 // hold returns how long the status of a pass has to wait that may have written pods. While every pass writes pods, a status
 // waits no longer than statusInterval.
-func (p *pace) hold(now time.Time, worked bool) time.Duration {
+func (p *statusRate) hold(now time.Time, worked bool) time.Duration {
 	switch {
 	case !worked:
 		p.held = time.Time{}
@@ -100,11 +100,11 @@ func (p *pace) hold(now time.Time, worked bool) time.Duration {
 }
 
 // wait returns how long the next write of counters has to wait.
-func (p *pace) wait(now time.Time) time.Duration {
+func (p *statusRate) wait(now time.Time) time.Duration {
 	return max(0, p.written.Add(statusInterval).Sub(now))
 }
 
-func (p *pace) wrote(now time.Time) { p.written, p.held = now, time.Time{} }
+func (p *statusRate) wrote(now time.Time) { p.written, p.held = now, time.Time{} }
 
 // trustFor is how long a wide slow start is not begun again from one: the passes of a rollout follow one another within
 // seconds, and what makes requests fail is seldom younger.
@@ -112,8 +112,8 @@ const trustFor = 10 * time.Second
 
 // Width is how many writes of one kind the pass may begin with in parallel.
 func (p *Pass[T, M]) Width(now time.Time) int {
-	if now.Sub(p.pace.reached) < trustFor {
-		return max(1, p.pace.widest)
+	if now.Sub(p.rate.reached) < trustFor {
+		return max(1, p.rate.widest)
 	}
 	return 1
 }
@@ -122,9 +122,9 @@ func (p *Pass[T, M]) Width(now time.Time) int {
 func (p *Pass[T, M]) Reached(widest int, now time.Time) {
 	switch {
 	case len(p.failed) > 0:
-		p.pace.widest = 0
+		p.rate.widest = 0
 	case widest > 0:
-		p.pace.widest, p.pace.reached = widest, now
+		p.rate.widest, p.rate.reached = widest, now
 	}
 }
 

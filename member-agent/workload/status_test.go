@@ -12,7 +12,7 @@ import (
 // The status of a pass that wrote pods waits for the pass that sees them, and no longer than statusInterval.
 func TestStatusWaitsForItsOwnPods(t *testing.T) {
 	now := time.Unix(1000, 0)
-	p := &pace{}
+	p := &statusRate{}
 	step := func(after time.Duration, worked bool, want time.Duration) {
 		t.Helper()
 		now = now.Add(after)

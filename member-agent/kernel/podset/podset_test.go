@@ -106,7 +106,7 @@ func TestStrangers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if names(set.Active) != tt.active || names(set.Ended) != tt.ended || names(set.Terminating) != tt.terminating || names(set.Strangers) != tt.strangers {
+		if names(set.Active) != tt.active || names(set.Ended) != tt.ended || names(set.Terminating) != tt.terminating || names(set.NoLongerMatching) != tt.strangers {
 			t.Errorf("%s: observed %+v", tt.name, set)
 		}
 	}

@@ -39,14 +39,14 @@ func (t Target) Costly() bool {
 	return t.Versioned() || t.Group == v1beta1.GroupVersion.Group && !t.Ordinal()
 }
 
-// Versioned tells whether each version of the workload has books of its own, by the label pod-template-hash, so that a rolling
-// update begins a spread anew: a Deployment's and a ReplicaSet's. All pods of others share one book.
+// Versioned reports whether each version of the workload is placed apart, by the label pod-template-hash, so that a rolling
+// update begins a spread anew: those of Deployments and ReplicaSets are. All pods of others are placed together.
 func (t Target) Versioned() bool { return t.Kind == "Deployment" || t.Kind == "ReplicaSet" }
 
 // Ordinal tells whether pods are placed by their ordinals (PickOrdinal): those of StatefulSets are.
 func (t Target) Ordinal() bool { return t.Kind == "StatefulSet" }
 
-// Version returns the book of a pod for this target: its pod-template-hash, or "" where all pods share one.
+// Version returns the version of a pod for this target: its pod-template-hash, or "" where all pods are placed together.
 func (t Target) Version(pod *corev1.Pod) string {
 	if !t.Versioned() {
 		return ""

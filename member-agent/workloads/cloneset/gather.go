@@ -201,7 +201,7 @@ func strategy(cs *v1beta1.CloneSet) budget.Strategy {
 	return out
 }
 
-// topology returns what order.Crowd asks: the value of a node's label. A node that the cache does not have has none.
+// topology returns what order.Density asks: the value of a node's label. A node that the cache does not have has none.
 func (r *Reconciler) topology(ctx context.Context) func(node, key string) string {
 	node := r.nodes(ctx)
 	return func(name, key string) string {

@@ -126,15 +126,15 @@ const subsetChanged = "SubsetChanged"
 // planner carries a plan while it is made.
 type planner struct {
 	Facts
-	plan             Plan
-	old, new, doomed bucket
+	plan                      Plan
+	old, new, specifiedDelete bucket
 	// leaving are pods that a hook keeps from being deleted and that count no more (excludePreparingDelete); held are those
 	// that count until they are gone.
 	leaving, held []*corev1.Pod
 	// mayUpdate says that pods may move between revisions, inPlace that all of them can without being made anew.
 	mayUpdate, inPlace bool
-	// seats are the subsets of the active pods, once somebody has asked for them.
-	seats map[*corev1.Pod]string
+	// assigned are the subsets of the active pods, once somebody has asked for them.
+	assigned map[*corev1.Pod]string
 	// misplaced are the pods that wait for a node in a zone, or in a hub's subset, that is not theirs any more.
 	misplaced map[*corev1.Pod]bool
 	// early are pods that ended so soon that their replacement waits.
@@ -156,7 +156,7 @@ func Compute(f Facts) (Plan, error) {
 		return Plan{}, err
 	}
 	d := delta.Compute(delta.Input{
-		Limits: f.inForce(), Old: p.old.group(), New: p.new.group(), Doomed: p.doomed.group(),
+		Limits: f.inForce(), Old: p.old.group(), New: p.new.group(), SpecifiedDelete: p.specifiedDelete.group(),
 		SameRevision: p.sameRevision(), Update: p.mayUpdate, InPlace: p.inPlace, KeepAvailable: p.keepsAvailable(),
 	})
 	p.plan.Notes = d.Notes
@@ -164,7 +164,7 @@ func Compute(f Facts) (Plan, error) {
 		return Plan{}, err
 	}
 	p.plan.ExpectedUpdated = p.expectedUpdated()
-	p.plan.Release = f.Pods.Strangers
+	p.plan.Release = f.Pods.NoLongerMatching
 	p.planClaims()
 	p.place()
 	return p.plan, nil
@@ -215,12 +215,12 @@ func (p *planner) sort() {
 			p.leaving = append(p.leaving, pod)
 			continue
 		case p.named(pod) && !p.Budget.Expired:
-			b = &p.doomed
+			b = &p.specifiedDelete
 		case updated:
 			b = &p.new
 		}
 		switch {
-		case progress.Busy() && b != &p.doomed:
+		case progress.Busy() && b != &p.specifiedDelete:
 			b.busy = append(b.busy, pod)
 		case available && progress == inplace.Settled:
 			b.available = append(b.available, pod)

@@ -66,10 +66,10 @@ func (s *simulation) checkSpread(f Facts, plan Plan, removed map[string]bool) {
 		}
 	}
 	count, total := map[string]int32{}, int32(0)
-	seats := (&planner{Facts: f}).seating() // pods older than the spread count by their nodes
+	assigned := (&planner{Facts: f}).placed() // pods older than the spread count by their nodes
 	for _, pod := range f.Pods.Active {
 		if !removed[pod.Name] {
-			count[seats[pod]]++
+			count[assigned[pod]]++
 			total++
 		}
 	}

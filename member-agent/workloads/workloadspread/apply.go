@@ -67,7 +67,7 @@ func (r *reconciler) permitted(ctx context.Context, o *observed, p *plan) ([]*co
 		}
 		remove = remove[:min(len(remove), max(0, spareFailures(whole)-o.leaving))]
 	}
-	n := r.pace.take(len(remove), r.Clock.Now())
+	n := r.deletions.take(len(remove), r.Clock.Now())
 	if n < len(remove) {
 		p.wake = podstate.Sooner(p.wake, time.Second)
 	}

@@ -378,7 +378,7 @@ func TestAt(t *testing.T) {
 }
 
 func TestPace(t *testing.T) {
-	p, now := &pace{}, noon
+	p, now := &deletions{}, noon
 	for _, step := range []struct {
 		after     time.Duration
 		ask, want int

@@ -10,8 +10,8 @@ import (
 // reconciler keeps what WorkloadSpreads say of existing pods.
 type reconciler struct {
 	*workload.Controller[*v1beta1.WorkloadSpread, number]
-	registry *registry
-	pace     *pace
+	registry  *registry
+	deletions *deletions
 }
 
 type pass = workload.Pass[*v1beta1.WorkloadSpread, number]

@@ -20,7 +20,7 @@ func Add(ctx context.Context, env *workload.Env) error {
 	if err := indexReplicaSets(ctx, env.Manager.GetFieldIndexer()); err != nil {
 		return err
 	}
-	r := &reconciler{registry: newRegistry(), pace: &pace{}}
+	r := &reconciler{registry: newRegistry(), deletions: &deletions{}}
 	b := workload.For(env, r.kind()).ReadsPods(ctx)
 	r.Controller = b.Controller
 	asked := builder.WithPredicates(predicate.GenerationChangedPredicate{}) // the status of a target says nothing here

@@ -490,12 +490,12 @@ func (s *sim) costsNow(pods []*corev1.Pod) map[types.UID]int32 {
 	if s.kind != "CloneSet" || s.ws == nil {
 		return nil
 	}
-	book := spread.Book{Pods: map[string][]*corev1.Pod{}}
+	of := spread.Placements{Pods: map[string][]*corev1.Pod{}}
 	for _, pod := range pods {
 		subset := s.seat(pod, nil)
-		book.Pods[subset] = append(book.Pods[subset], pod)
+		of.Pods[subset] = append(of.Pods[subset], pod)
 	}
-	return s.rule().Costs(book)
+	return s.rule().Costs(of)
 }
 
 // checkScaleIn: as long as one of the pods of a removed subset is left, no pod of a subset goes that is as healthy
