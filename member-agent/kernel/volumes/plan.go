@@ -92,7 +92,7 @@ type instance struct {
 	claims []*corev1.PersistentVolumeClaim
 }
 
-// Compute returns the plan for the facts. It changes nothing of them.
+// Compute returns the plan for the facts of a set with instance ids. It changes nothing of them.
 func Compute(f Facts) Plan {
 	plan := Plan{Make: f.lost()}
 	if len(f.Claims) == 0 {

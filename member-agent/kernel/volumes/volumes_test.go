@@ -401,3 +401,17 @@ func sourceOf(claims ...*corev1.PersistentVolumeClaim) (*volumes.Source, error) 
 	}
 	return volumes.FromIndexer(indexer)
 }
+
+func TestOrdinalsAreIdentities(t *testing.T) {
+	s := newSet(claimTemplate("data", "1Gi"))
+	s.Identity = volumes.ByOrdinal
+	claim := s.New(&s.Templates[0], "12")
+	if claim.Name != "data-web-12" || len(claim.OwnerReferences) > 0 || claim.Labels[v1beta1.LabelInstanceID] != "" {
+		t.Errorf("claim %+v", claim.ObjectMeta)
+	}
+	for name, want := range map[string]string{"data-web-12": "12", "web-0": "0", "web-a": "", "web": "", "other-3": "", "xweb-3": ""} {
+		if got := s.ID(&metav1.ObjectMeta{Name: name}); got != want {
+			t.Errorf("%s has the id %q, want %q", name, got, want)
+		}
+	}
+}
