@@ -10,12 +10,10 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -39,6 +37,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/orphans"
 	"github.com/flotilla-dev/flotilla/member-agent/report"
 	"github.com/flotilla-dev/flotilla/member-agent/tracing"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/uniteddeployment"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/workloadspread"
@@ -81,7 +80,7 @@ type Options struct {
 	Clock clock.WithTicker
 	// MemberClock is the time of the member's API server, by which workload controllers count the ages of pods; nil: Clock.
 	MemberClock clock.WithTicker
-	// CloneSetShortHash is cloneset.Options.ShortHash.
+	// CloneSetShortHash is workload.Env.ShortHash.
 	CloneSetShortHash bool
 	// Tracing takes the spans of what is done for orders; nil: nothing is traced.
 	Tracing trace.TracerProvider
@@ -117,12 +116,12 @@ func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
 		options.MemberClock = options.Clock
 	}
 	if options.Hub == nil {
-		return setupWorkloads(ctx, mgr, options, nil)
+		return setupWorkloads(ctx, mgr, options, &gate{})
 	}
 	if options.HubKind == HubKarmada {
 		// Karmada lends nothing: the limits in its manifests are the member's own.
-		return errors.Join(setupWorkloads(ctx, mgr, options, nil),
-			karmada.Setup(mgr, karmada.Options{Hub: options.Hub, ClusterName: options.ClusterName, Workers: options.Workers, Clock: options.Clock}))
+		return errors.Join(setupWorkloads(ctx, mgr, options, &gate{}),
+			karmada.Setup(mgr, karmada.Options{Hub: options.Hub, ClusterName: options.ClusterName, Workers: options.Workers, Kinds: Reporting(), Clock: options.Clock}))
 	}
 	kept := copies.New(copies.Options{
 		Writer: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: options.Namespace, ClusterName: options.ClusterName,
@@ -136,27 +135,59 @@ func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
 		return fmt.Errorf("set up the link to the hub: %w", err)
 	}
 	generations := apply.NewGenerations()
-	if err := setupWorkloads(ctx, mgr, options, &allowances{reader: mgr.GetClient(), hub: hub, generations: generations}); err != nil {
+	if err := setupWorkloads(ctx, mgr, options, &gate{hub: hub, generations: generations}); err != nil {
 		return err
 	}
 	return setupHub(ctx, mgr, options, hub, kept, generations)
 }
 
+// kind is a kind that the agent runs.
+type kind struct {
+	gvk schema.GroupVersionKind
+	// add adds its controller to the manager.
+	add func(context.Context, *workload.Env) error
+	// empty returns an object of the kind; passedOn returns the sequence of the newest order of such an object that one of
+	// its own objects carries out. Both are nil for kinds that hand no budget to workloads that they own.
+	empty    func() client.Object
+	passedOn func(owner, owned client.Object) int64
+	// reporting is what a report asks; nil for a kind whose replicas no hub divides.
+	reporting func() workload.Reporting
+}
+
+// kinds is the one list of kinds.
+func kinds() []kind {
+	return []kind{
+		{gvk: apps.CloneSetKind, add: cloneset.Add, reporting: cloneset.Reporting},
+		{gvk: apps.UnitedDeploymentKind, add: uniteddeployment.Add, reporting: uniteddeployment.Reporting,
+			empty: func() client.Object { return &apps.UnitedDeployment{} }, passedOn: uniteddeployment.PassedOn},
+		{gvk: apps.WorkloadSpreadKind, add: workloadspread.Add},
+	}
+}
+
+// Reporting returns what reports ask about the kinds whose replicas a hub divides.
+func Reporting() report.Kinds {
+	out := report.Kinds{}
+	for _, kind := range kinds() {
+		if kind.reporting != nil {
+			out[kind.gvk.GroupKind()] = kind.reporting()
+		}
+	}
+	return out
+}
+
 // setupWorkloads adds stage 5: one controller per kind, and the admission of pods whose workloads are not ours.
-func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options, lent *allowances) error {
-	hubs, clk := federated(mgr.GetClient()), options.MemberClock
-	return errors.Join(
-		cloneset.Setup(ctx, mgr, cloneset.Options{
-			Workers: options.Workers, Clock: clk, Federated: hubs, Allowance: lent.ofCloneSet, ShortHash: options.CloneSetShortHash,
-			Foreign: lent.foreignCloneSet, Ordered: lent.ordered(apps.CloneSetKind),
-		}),
-		uniteddeployment.Setup(ctx, mgr, uniteddeployment.Options{
-			Workers: options.Workers, Clock: clk, ClusterName: options.ClusterName, Federated: hubs, Allowance: lent.ofUnitedDeployment,
-			Foreign: lent.foreignUnitedDeployment, Ordered: lent.ordered(apps.UnitedDeploymentKind),
-		}),
-		workloadspread.Setup(ctx, mgr, workloadspread.Options{Workers: options.Workers, Clock: clk, Federated: hubs}),
-		setupAdmission(ctx, mgr, options, hubs),
-	)
+func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options, g *gate) error {
+	g.client, g.kinds = mgr.GetClient(), kinds()
+	env := &workload.Env{
+		Manager: mgr, Clock: options.MemberClock, Workers: options.Workers, ClusterName: options.ClusterName,
+		ShortHash: options.CloneSetShortHash, Gate: g,
+	}
+	for _, kind := range g.kinds {
+		if err := kind.add(ctx, env); err != nil {
+			return err
+		}
+	}
+	return setupAdmission(ctx, mgr, options, g.federated)
 }
 
 // setupAdmission adds the admission of pods. This is the one list of those that change new pods, in this order.
@@ -210,21 +241,7 @@ func setupHub(ctx context.Context, mgr ctrl.Manager, options Options, hub *link.
 		return err
 	}
 	return report.Setup(ctx, mgr, report.Options{
-		Hub: hub, Objects: store, Outcomes: outcomes, Workers: options.Workers, Clock: options.Clock, MemberClock: options.MemberClock, Tracer: tracer,
+		Hub: hub, Objects: store, Outcomes: outcomes, Kinds: Reporting(), Workers: options.Workers,
+		Clock: options.Clock, MemberClock: options.MemberClock, Tracer: tracer,
 	})
-}
-
-// federated returns a function that tells whether a namespace gives its workloads to a hub: the cluster is a hub then,
-// and the workload controllers act on nothing there. It reads the manager's cache of namespaces, metadata only.
-func federated(reader client.Reader) func(ctx context.Context, namespace string) (bool, error) {
-	return func(ctx context.Context, namespace string) (bool, error) {
-		object := &metav1.PartialObjectMetadata{}
-		object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-		if err := reader.Get(ctx, types.NamespacedName{Name: namespace}, object); apierrors.IsNotFound(err) {
-			return false, nil
-		} else if err != nil {
-			return false, fmt.Errorf("read namespace %s: %w", namespace, err)
-		}
-		return object.Labels[topology.LabelFederated] == "true", nil
-	}
 }

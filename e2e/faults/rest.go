@@ -11,8 +11,8 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/judge"
 	"github.com/flotilla-dev/flotilla/e2e/kinds"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 // unrest says why a workload is not at rest with these pods of it, or that its status says something else than the
@@ -26,7 +26,7 @@ func unrest(kind kinds.Kind, object client.Object, pods []corev1.Pod) string {
 	if err != nil {
 		return err.Error()
 	}
-	var have counts.Counters
+	var have podstate.Counters
 	for i := range pods {
 		if why := podUnrest(&pods[i]); why != "" {
 			return why
@@ -62,7 +62,7 @@ type statusOf struct {
 // podUnrest says why a pod cannot stay as it is.
 func podUnrest(pod *corev1.Pod) string {
 	switch {
-	case !counts.Active(pod):
+	case !podstate.Active(pod):
 		return fmt.Sprintf("pod %s is still there, phase %s, deletion asked for %v, finalizers %v", pod.Name,
 			pod.Status.Phase, pod.DeletionTimestamp, pod.Finalizers)
 	case podset.SpecifiedDelete(pod):
@@ -74,9 +74,9 @@ func podUnrest(pod *corev1.Pod) string {
 }
 
 // unrest says in what the status differs from the pods, and the pods from what is desired.
-func (o *statusOf) unrest(desired *judge.Desired, have counts.Counters) string {
+func (o *statusOf) unrest(desired *judge.Desired, have podstate.Counters) string {
 	s := &o.Status
-	said := counts.Counters{
+	said := podstate.Counters{
 		Replicas: s.Replicas, Ready: s.ReadyReplicas, Available: s.AvailableReplicas,
 		Updated: s.UpdatedReplicas, UpdatedReady: s.UpdatedReadyReplicas, UpdatedAvailable: s.UpdatedAvailableReplicas,
 	}

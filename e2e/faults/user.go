@@ -16,7 +16,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/kinds"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 const (
@@ -146,7 +146,7 @@ func (u *user) eachOf(ctx context.Context, n int, do func(context.Context, *core
 		if n == 0 {
 			return nil
 		}
-		if !counts.Active(&list.Items[i]) {
+		if !podstate.Active(&list.Items[i]) {
 			continue
 		}
 		n--

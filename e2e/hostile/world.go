@@ -30,9 +30,9 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/explain"
 	"github.com/flotilla-dev/flotilla/hub/snapshot"
 	"github.com/flotilla-dev/flotilla/hub/wire"
+	memberagent "github.com/flotilla-dev/flotilla/member-agent"
 	"github.com/flotilla-dev/flotilla/member-agent/apply"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
-	"github.com/flotilla-dev/flotilla/member-agent/report"
 )
 
 const (
@@ -286,7 +286,7 @@ func (w *world) member(o client.Object) {
 		}
 		live := &unstructured.Unstructured{Object: tree}
 		_ = apply.Decide(apply.Facts{Order: order, Live: live, Now: w.now})
-		_, _ = report.Build(o.Status, apply.Outcome{HubID: order.HubID}, live, metav1.NewTime(w.now)) // an error is told
+		_, _ = memberagent.Reporting().Build(o.Status, apply.Outcome{HubID: order.HubID}, live, metav1.NewTime(w.now)) // an error is told
 	case *apps.WorkloadSpread:
 		if spread.Validate(o) != nil {
 			return // told in its conditions
@@ -301,6 +301,6 @@ func (w *world) member(o client.Object) {
 		}
 		live := &unstructured.Unstructured{Object: tree}
 		live.SetGroupVersionKind(apps.CloneSetKind)
-		_, _ = report.Build(work.WorkStatus{}, apply.Outcome{HubID: apply.Owner(live)}, live, metav1.NewTime(w.now)) // an error is told
+		_, _ = memberagent.Reporting().Build(work.WorkStatus{}, apply.Outcome{HubID: apply.Owner(live)}, live, metav1.NewTime(w.now)) // an error is told
 	}
 }

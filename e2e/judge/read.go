@@ -13,26 +13,26 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/topology/lending"
 )
 
 // ReadPod reads a version of a pod; gone is its last one.
 func ReadPod(pod *corev1.Pod, gone bool) *Pod {
-	p := &Pod{UID: pod.UID, Name: pod.Name, Gone: gone, Active: counts.Active(pod) && !gone,
+	p := &Pod{UID: pod.UID, Name: pod.Name, Gone: gone, Active: podstate.Active(pod) && !gone,
 		Image: pod.Spec.Containers[0].Image}
 	if owner := metav1.GetControllerOf(pod); owner != nil {
 		p.Owner = owner.UID
 	}
-	p.Ended = counts.Ended(pod)
+	p.Ended = podstate.Ended(pod)
 	// what is written there is when the pod is to be gone; a later delete may shorten that
 	if at := pod.DeletionTimestamp; at != nil {
 		p.Deleted = at.Add(-time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second)
 	}
-	gate := counts.Condition(pod, apps.InPlaceUpdateReady)
+	gate := podstate.Condition(pod, apps.InPlaceUpdateReady)
 	p.Updating = gate != nil && gate.Status != corev1.ConditionTrue || RunsOldImage(pod)
-	if ready := counts.Condition(pod, corev1.PodReady); ready != nil {
-		p.Ready, p.ReadySince = counts.Ready(pod) && !p.Updating && p.Active, ready.LastTransitionTime.Time
+	if ready := podstate.Condition(pod, corev1.PodReady); ready != nil {
+		p.Ready, p.ReadySince = podstate.Ready(pod) && !p.Updating && p.Active, ready.LastTransitionTime.Time
 	}
 	return p
 }

@@ -13,6 +13,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/judge"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 	"github.com/flotilla-dev/flotilla/topology/lending"
 )
@@ -33,7 +34,7 @@ func CloneSet() Kind {
 		Controller: Controller{
 			Definition: "clonesets.apps.kruise.io",
 			Setup: func(ctx context.Context, mgr ctrl.Manager) error {
-				return cloneset.Setup(ctx, mgr, cloneset.Options{})
+				return cloneset.Add(ctx, &workload.Env{Manager: mgr})
 			},
 			Loosen:     func(object client.Object) { loosen(object.(*apps.CloneSet).Spec.UpdateStrategy.RollingUpdate) },
 			Strategies: strategies(),

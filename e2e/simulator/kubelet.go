@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 // Kubelet is the scheduler and the kubelets of all nodes. It takes each pod a step on whenever something happened to
@@ -111,7 +111,7 @@ func (k *Kubelet) step(key types.NamespacedName, pod *corev1.Pod, box *sandbox) 
 		}
 		k.world.Tell("kubelet: %s is gone", key.Name)
 		_ = k.world.server.delete("Pod", key, client.DeleteOptions{GracePeriodSeconds: new(int64(0))}) // it exists
-	case counts.Ended(pod):
+	case podstate.Ended(pod):
 	default:
 		k.run(key, pod, box)
 	}
@@ -235,7 +235,7 @@ func (k *Kubelet) report(key types.NamespacedName, box *sandbox) {
 		}
 		gates := true
 		for _, gate := range pod.Spec.ReadinessGates {
-			c := counts.Condition(pod, gate.ConditionType)
+			c := podstate.Condition(pod, gate.ConditionType)
 			gates = gates && c != nil && c.Status == corev1.ConditionTrue
 		}
 		k.condition(pod, corev1.ContainersReady, ready)
@@ -261,7 +261,7 @@ func (k *Kubelet) condition(pod *corev1.Pod, kind corev1.PodConditionType, yes b
 	if yes {
 		status = corev1.ConditionTrue
 	}
-	c := counts.Condition(pod, kind)
+	c := podstate.Condition(pod, kind)
 	if c == nil {
 		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: kind})
 		c = &pod.Status.Conditions[len(pod.Status.Conditions)-1]

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,6 +28,12 @@ func patched(obj client.Object, kind types.PatchType, patch []byte) (client.Obje
 		})
 	case types.MergePatchType:
 		return viaJSON(obj, func(before []byte) ([]byte, error) { return mergePatch(before, patch) })
+	case types.JSONPatchType:
+		steps, err := jsonpatch.DecodePatch(patch)
+		if err != nil {
+			return nil, err
+		}
+		return viaJSON(obj, steps.Apply)
 	}
 	return nil, fmt.Errorf("patches of type %s are not simulated", kind)
 }

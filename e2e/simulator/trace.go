@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 // told writes a write of the controller into the story and has it checked.
@@ -85,7 +85,7 @@ func podDifference(was, now *corev1.Pod) []string {
 		}
 	}
 	for _, kind := range []corev1.PodConditionType{v1beta1.InPlaceUpdateReady, lifecycle.KruisePodReady, corev1.PodReady} {
-		have, had := counts.Condition(now, kind), counts.Condition(was, kind)
+		have, had := podstate.Condition(now, kind), podstate.Condition(was, kind)
 		if kind == lifecycle.KruisePodReady && had == nil {
 			continue // every new pod has it, together with the one before
 		}

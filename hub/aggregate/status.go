@@ -37,7 +37,7 @@ func cloneSetStatus(cs *apps.CloneSet, f *Facts, s *Sum, now time.Time) apps.Clo
 	facts := factsOf(f, s, desired)
 	facts.NoDeadline, facts.Revision = !conditions.HasDeadline(cs.Spec.ProgressDeadlineSeconds), out.UpdateRevision
 	want := append(retried(s), summary(f, s, facts, apps.CloneSetKind.Kind)...)
-	out.Conditions = conditions.CloneSet(out.Conditions, now, want...)
+	out.Conditions = conditions.Merge(out.Conditions, now, want...)
 	for i := range out.Conditions {
 		// The type writes null for a time that is not set, which no schema takes.
 		if out.Conditions[i].LastUpdateTime.IsZero() {
@@ -81,7 +81,7 @@ func unitedDeploymentStatus(ud *apps.UnitedDeployment, f *Facts, s *Sum, now tim
 	facts := factsOf(f, s, desired)
 	facts.Revision = out.UpdatedRevision
 	want := append(summary(f, s, facts, apps.UnitedDeploymentKind.Kind), subsetConditions(f, s)...)
-	out.Conditions = conditions.UnitedDeployment(out.Conditions, now, want...)
+	out.Conditions = conditions.Merge(out.Conditions, now, want...)
 	return out
 }
 

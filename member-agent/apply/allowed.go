@@ -32,9 +32,8 @@ func carried() []schema.GroupKind {
 	for _, kind := range []string{"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"} {
 		kinds = append(kinds, schema.GroupKind{Group: "apps", Kind: kind})
 	}
-	for _, kind := range []string{"CloneSet", "StatefulSet", "UnitedDeployment", "WorkloadSpread"} {
-		kinds = append(kinds, schema.GroupKind{Group: apps.GroupVersion.Group, Kind: kind})
-	}
+	kinds = append(kinds, apps.CloneSetKind.GroupKind(), schema.GroupKind{Group: apps.GroupVersion.Group, Kind: "StatefulSet"},
+		apps.UnitedDeploymentKind.GroupKind(), apps.WorkloadSpreadKind.GroupKind())
 	for _, kind := range []string{"ConfigMap", "PersistentVolumeClaim", "Secret", "Service", "ServiceAccount"} {
 		kinds = append(kinds, schema.GroupKind{Group: corev1.GroupName, Kind: kind})
 	}

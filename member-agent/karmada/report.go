@@ -34,7 +34,7 @@ func (r *Reconciler) report(ctx context.Context, w *work.Work, o *order, live *u
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
 	if o != nil && live != nil && isOf(live, w) {
-		manifest, err := reflect(o, live)
+		manifest, err := r.reflect(o, live)
 		if err != nil {
 			return err
 		}
@@ -56,10 +56,10 @@ func (r *Reconciler) report(ctx context.Context, w *work.Work, o *order, live *u
 
 // reflect is what Karmada is told of an object: its status, with the generation that it is to be read by and the one that the manifest
 // came with, and its health.
-func reflect(o *order, live *unstructured.Unstructured) (work.ManifestStatus, error) {
+func (r *Reconciler) reflect(o *order, live *unstructured.Unstructured) (work.ManifestStatus, error) {
 	m := work.ManifestStatus{
 		Identifier: work.ResourceIdentifier{Group: o.ref.Group, Version: o.ref.Version, Kind: o.ref.Kind, Namespace: o.ref.Namespace, Name: o.ref.Name},
-		Health:     report.Health(live),
+		Health:     r.kinds.Health(live),
 	}
 	status, ok := live.Object["status"].(map[string]any)
 	if !ok {

@@ -21,6 +21,7 @@ import (
 
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/objects"
+	"github.com/flotilla-dev/flotilla/member-agent/report"
 )
 
 const (
@@ -39,7 +40,9 @@ type Options struct {
 	ClusterName string
 	// Workers is how many Works are carried out at the same time, at least 1.
 	Workers int
-	Clock   clock.PassiveClock
+	// Kinds are those whose reports say more than others.
+	Kinds report.Kinds
+	Clock clock.PassiveClock
 }
 
 // Reconciler carries out one Work at a time.
@@ -51,6 +54,7 @@ type Reconciler struct {
 	live  client.Reader
 	store *objects.Store
 	clock clock.PassiveClock
+	kinds report.Kinds
 
 	mu   sync.Mutex
 	sent map[types.NamespacedName]sent
@@ -81,7 +85,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			return fmt.Errorf("add to the manager: %w", err)
 		}
 	}
-	r := &Reconciler{works: works, hub: hub, member: mgr.GetClient(), live: mgr.GetAPIReader(), store: store, clock: o.Clock, sent: map[types.NamespacedName]sent{}}
+	r := &Reconciler{works: works, hub: hub, member: mgr.GetClient(), live: mgr.GetAPIReader(), store: store, clock: o.Clock, kinds: o.Kinds, sent: map[types.NamespacedName]sent{}}
 	c, err := controller.New("karmada", mgr, controller.Options{
 		Reconciler: r, MaxConcurrentReconciles: max(1, o.Workers), ReconciliationTimeout: requestTimeout,
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](retryFirst, retryMost),

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history/normal"
 )
 
@@ -338,10 +339,10 @@ func defaultsOf(kind schema.GroupKind) map[string]string {
 			"sessionAffinityConfig.clientIP.timeoutSeconds", "10800", "ports.*.protocol", `"TCP"`)
 	case schema.GroupKind{Kind: "Secret"}:
 		with("", "type", `"`+string(corev1.SecretTypeOpaque)+`"`)
-	case schema.GroupKind{Group: "apps.kruise.io", Kind: "CloneSet"}:
+	case apps.CloneSetKind.GroupKind():
 		with("spec.updateStrategy.", "type", `"RollingUpdate"`, "rollingUpdate.maxUnavailable", `"20%"`,
 			"rollingUpdate.maxSurge", "0", "rollingUpdate.partition", "0", "rollingUpdate.podUpdatePolicy", `"ReCreate"`)
-	case schema.GroupKind{Group: "apps.kruise.io", Kind: "UnitedDeployment"}:
+	case apps.UnitedDeploymentKind.GroupKind():
 		with("spec.updateStrategy.", "type", `"Manual"`)
 	}
 	return defaults

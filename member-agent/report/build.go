@@ -11,17 +11,30 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/apply"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
+
+// Kinds are the kinds whose replicas the hub divides.
+type Kinds map[schema.GroupKind]workload.Reporting
+
+func (k Kinds) of(live *unstructured.Unstructured) (workload.Reporting, bool) {
+	if live == nil {
+		return workload.Reporting{}, false
+	}
+	kind, ok := k[live.GroupVersionKind().GroupKind()]
+	return kind, ok
+}
 
 // Build returns what the hub is to know: previous is the status that the Work has, live the member object (nil if none
 // with a hub's mark stands). The report's epoch, counter and time are left for the sender. The result shares nothing
 // with previous that it changes.
-func Build(previous work.WorkStatus, outcome apply.Outcome, live *unstructured.Unstructured, now metav1.Time) (work.WorkStatus, error) {
+func (k Kinds) Build(
+	previous work.WorkStatus, outcome apply.Outcome, live *unstructured.Unstructured, now metav1.Time,
+) (work.WorkStatus, error) {
 	status := work.WorkStatus{Conditions: slices.Clone(previous.Conditions)}
 	if !outcome.Held {
 		condition := metav1.Condition{
@@ -41,56 +54,38 @@ func Build(previous work.WorkStatus, outcome apply.Outcome, live *unstructured.U
 	status.Report = report
 	if outcome.Found != nil {
 		var err error
-		report.InUse, err = inUse(outcome.Found)
+		report.InUse, err = k.inUse(outcome.Found)
 		return status, err
 	}
 	if apply.Owner(live) != outcome.HubID || outcome.HubID == "" {
 		return status, nil // nothing of ours stands
 	}
-	if Observed(live) {
+	if k.Observed(live) {
 		report.Sequence = apply.CarriedOut(live)
 	}
-	manifest, err := manifestStatus(outcome, live)
+	manifest, err := k.manifestStatus(outcome, live)
 	if err != nil {
 		return status, err
 	}
 	status.ManifestStatuses = []work.ManifestStatus{manifest}
-	report.InUse, err = inUse(live)
+	report.InUse, err = k.inUse(live)
 	return status, err
 }
 
-// Observed tells whether the controller of the object has seen its present generation. A kind whose controller says
+// Observed reports whether the controller of the object acts on the order that the object has. A kind whose controller says
 // nothing of the sort counts as seen once it is applied.
-func Observed(live *unstructured.Unstructured) bool {
-	if live.GroupVersionKind().GroupKind() == apps.UnitedDeploymentKind.GroupKind() {
-		return childrenFollow(live)
+func (k Kinds) Observed(live *unstructured.Unstructured) bool {
+	if kind, ok := k.of(live); ok {
+		return kind.Observed(live)
 	}
 	generation, found, err := unstructured.NestedInt64(live.Object, "status", "observedGeneration")
 	if err != nil {
 		return false
 	}
 	if !found {
-		return !saysObserved(live)
+		return !k.saysObserved(live)
 	}
-	return generation >= live.GetGeneration() && spreadFollows(live)
-}
-
-// spreadFollows tells whether a CloneSet's controller has seen the zones that stand on it. They travel in an annotation, which
-// does not raise the generation; the controller says in status.observedSpread which it acts on.
-func spreadFollows(live *unstructured.Unstructured) bool {
-	if live.GroupVersionKind().GroupKind() != apps.CloneSetKind.GroupKind() {
-		return true
-	}
-	observed, _, err := unstructured.NestedString(live.Object, "status", "observedSpread")
-	return err == nil && observed == topology.SpreadSeen(live.GetAnnotations())
-}
-
-// childrenFollow tells whether a UnitedDeployment's children carry the order that stands on it. Its controller says so in
-// status.observedSequence. The generation says less, because limits travel in an annotation, and more, because it waits for pods
-// of removed subsets, which may stay for long.
-func childrenFollow(live *unstructured.Unstructured) bool {
-	sequence, found, err := unstructured.NestedInt64(live.Object, "status", "observedSequence")
-	return err == nil && found && sequence >= apply.CarriedOut(live)
+	return generation >= live.GetGeneration()
 }
 
 // complete tells whether there are as many pods as ordered, ready or not.
@@ -98,23 +93,20 @@ func complete(report *work.Report) bool {
 	return report == nil || !slices.ContainsFunc(report.InUse, func(u work.SubsetUse) bool { return u.Total != u.Desired })
 }
 
-// saysObserved tells whether the controller of this kind writes observedGeneration, also before it did so first.
-func saysObserved(live *unstructured.Unstructured) bool {
-	switch live.GroupVersionKind().Group {
-	case "apps", apps.GroupVersion.Group:
-		return slices.Contains([]string{"CloneSet", "UnitedDeployment", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"}, live.GetKind())
-	default:
-		return false
-	}
+// saysObserved reports whether the controller of this kind writes observedGeneration, also before it did so first.
+func (k Kinds) saysObserved(live *unstructured.Unstructured) bool {
+	_, ours := k.of(live)
+	native := []string{"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"}
+	return ours || live.GroupVersionKind().Group == "apps" && slices.Contains(native, live.GetKind())
 }
 
-func manifestStatus(outcome apply.Outcome, live *unstructured.Unstructured) (work.ManifestStatus, error) {
+func (k Kinds) manifestStatus(outcome apply.Outcome, live *unstructured.Unstructured) (work.ManifestStatus, error) {
 	m := work.ManifestStatus{
 		Identifier: work.ResourceIdentifier{
 			Group: outcome.Ref.Group, Version: outcome.Ref.Version, Kind: outcome.Ref.Kind,
 			Namespace: outcome.Ref.Namespace, Name: outcome.Ref.Name,
 		},
-		Health: Health(live),
+		Health: k.Health(live),
 	}
 	if status, ok := live.Object["status"]; ok {
 		raw, err := json.Marshal(status)
@@ -128,8 +120,8 @@ func manifestStatus(outcome apply.Outcome, live *unstructured.Unstructured) (wor
 
 // Health reads the condition Ready, or Available where a kind has no Ready. A kind without a status (ConfigMap) is
 // healthy once it stands.
-func Health(live *unstructured.Unstructured) work.ResourceHealth {
-	if _, ok := live.Object["status"]; !ok && !saysObserved(live) {
+func (k Kinds) Health(live *unstructured.Unstructured) work.ResourceHealth {
+	if _, ok := live.Object["status"]; !ok && !k.saysObserved(live) {
 		return work.ResourceHealthy
 	}
 	conditions, _, err := unstructured.NestedSlice(live.Object, "status", "conditions")
@@ -156,34 +148,16 @@ func Health(live *unstructured.Unstructured) work.ResourceHealth {
 }
 
 // inUse reads the counters of the kinds whose numbers the hub divides; other kinds use nothing.
-func inUse(live *unstructured.Unstructured) ([]work.SubsetUse, error) {
-	if live.GroupVersionKind().Group != apps.GroupVersion.Group {
+func (k Kinds) inUse(live *unstructured.Unstructured) ([]work.SubsetUse, error) {
+	kind, ok := k.of(live)
+	if !ok {
 		return nil, nil
 	}
-	switch live.GetKind() {
-	case "CloneSet":
-		set := &apps.CloneSet{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, set); err != nil {
-			return nil, fmt.Errorf("read CloneSet %s/%s: %w", live.GetNamespace(), live.GetName(), err)
-		}
-		return []work.SubsetUse{cloneSetUse(set)}, nil
-	case "UnitedDeployment":
-		united := &apps.UnitedDeployment{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, united); err != nil {
-			return nil, fmt.Errorf("read UnitedDeployment %s/%s: %w", live.GetNamespace(), live.GetName(), err)
-		}
-		return work.UnitedDeploymentUse(&united.Status), nil
-	default:
-		return nil, nil
+	use, err := kind.Use(live)
+	if err != nil {
+		return nil, fmt.Errorf("read %s %s/%s: %w", live.GetKind(), live.GetNamespace(), live.GetName(), err)
 	}
-}
-
-func cloneSetUse(set *apps.CloneSet) work.SubsetUse {
-	desired := int32(1) // what the API means by no replicas
-	if set.Spec.Replicas != nil {
-		desired = *set.Spec.Replicas
-	}
-	return work.CloneSetUse(desired, &set.Status)
+	return use, nil
 }
 
 // Same tells whether two statuses say the same. When it was seen, and as which report, does not count.

@@ -67,6 +67,6 @@ func healthy(s work.WorkStatus) bool {
 }
 
 // settled tells whether the object is as the order asks, and all of its pods are.
-func settled(live *unstructured.Unstructured, outcome apply.Outcome, status work.WorkStatus) bool {
-	return live != nil && apply.CarriedOut(live) >= outcome.Sequence && Observed(live) && complete(status.Report)
+func (k Kinds) settled(live *unstructured.Unstructured, outcome apply.Outcome, status work.WorkStatus) bool {
+	return live != nil && apply.CarriedOut(live) >= outcome.Sequence && k.Observed(live) && complete(status.Report)
 }

@@ -15,7 +15,7 @@ import (
 
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/apply"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 // Reconciler reports on Works. Each Work has one worker at a time.
@@ -81,7 +81,7 @@ func (r *Reconciler) tell(ctx context.Context, w *work.Work, outcome apply.Outco
 	}
 	m := r.recall(name, w)
 	now := r.Clock.Now()
-	status, err := Build(m.status, outcome, live, metav1.NewTime(now))
+	status, err := r.Kinds.Build(m.status, outcome, live, metav1.NewTime(now))
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -93,7 +93,7 @@ func (r *Reconciler) tell(ctx context.Context, w *work.Work, outcome apply.Outco
 		r.Hub.Reported(name)
 		return ctrl.Result{RequeueAfter: next}, nil
 	}
-	done := settled(live, outcome, status)
+	done := r.Kinds.settled(live, outcome, status)
 	wait := pause(moment{
 		now: now, sent: m.sentAt, since: outcome.At,
 		fresh:   outcome.Applied && (m.generation != outcome.Generation || m.sequence != outcome.Sequence),
@@ -101,7 +101,7 @@ func (r *Reconciler) tell(ctx context.Context, w *work.Work, outcome apply.Outco
 		awaited: awaits(m.status, status, m.finished),
 	})
 	if wait > 0 {
-		return ctrl.Result{RequeueAfter: counts.Sooner(wait, next)}, nil
+		return ctrl.Result{RequeueAfter: podstate.Sooner(wait, next)}, nil
 	}
 	if err := r.sendTraced(ctx, w, m, outcome, status); err != nil {
 		return ctrl.Result{}, err

@@ -12,9 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/apply"
 	"github.com/flotilla-dev/flotilla/member-agent/objects"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/uniteddeployment"
 )
 
 func object(t *testing.T, text string) *unstructured.Unstructured {
@@ -30,6 +33,13 @@ const meta5 = `"metadata":{"name":"web","namespace":"shop","generation":2,"label
 
 func cloneSet(t *testing.T, status string) *unstructured.Unstructured {
 	return object(t, `{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet",`+meta5+`,"spec":{"replicas":4}`+status+`}`)
+}
+
+// kinds are those that the agent divides.
+func kinds() Kinds {
+	return Kinds{
+		apps.CloneSetKind.GroupKind(): cloneset.Reporting(), apps.UnitedDeploymentKind.GroupKind(): uniteddeployment.Reporting(),
+	}
 }
 
 func TestBuild(t *testing.T) {
@@ -89,7 +99,7 @@ func TestBuild(t *testing.T) {
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := Build(tc.previous, tc.outcome, tc.live, metav1.Now())
+			got, err := kinds().Build(tc.previous, tc.outcome, tc.live, metav1.Now())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -121,7 +131,7 @@ func TestBuildUnitedDeployment(t *testing.T) {
 		{"name":"a","desiredReplicas":4,"replicas":4,"readyReplicas":4,"availableReplicas":4,"updatedReplicas":1,"updatedReadyReplicas":1,"canGoBack":true},
 		{"name":"b","desiredReplicas":2,"replicas":3,"readyReplicas":3,"availableReplicas":1,"updatedReplicas":2,"updatedReadyReplicas":2},
 		{"name":"c","desiredReplicas":3,"replicas":3,"readyReplicas":2,"availableReplicas":2,"updatedReplicas":2,"updatedReadyReplicas":2,"updatedAvailableReplicas":2}]}}`)
-	got, err := Build(work.WorkStatus{}, apply.Outcome{HubID: "hub", Applied: true, Reason: work.ReasonApplied}, live, metav1.Now())
+	got, err := kinds().Build(work.WorkStatus{}, apply.Outcome{HubID: "hub", Applied: true, Reason: work.ReasonApplied}, live, metav1.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,10 +164,10 @@ func TestHealthAndObserved(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			live := object(t, tc.object)
-			if got := Health(live); got != tc.health {
+			if got := kinds().Health(live); got != tc.health {
 				t.Errorf("health is %s, want %s", got, tc.health)
 			}
-			if got := Observed(live); got != tc.observed {
+			if got := kinds().Observed(live); got != tc.observed {
 				t.Errorf("observed is %t, want %t", got, tc.observed)
 			}
 		})

@@ -42,7 +42,9 @@ type Options struct {
 	Hub      Hub
 	Objects  *objects.Store
 	Outcomes *apply.Outcomes
-	// Pods reads the member's pods and CloneSets; Setup fills it.
+	// Kinds are those whose replicas the hub divides.
+	Kinds Kinds
+	// Pods reads the member's pods and what controls them; Setup fills it.
 	Pods client.Reader
 	// Workers is how many reports are under way at the same time, at least 1.
 	Workers int

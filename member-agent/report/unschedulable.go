@@ -25,10 +25,11 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // unschedulableIndex is the cache index of active pods that the scheduler finds no node for. There are few, so that asking
@@ -38,7 +39,7 @@ const unschedulableIndex = "report.unschedulable"
 const isUnschedulable = "true"
 
 func indexUnschedulable(pod client.Object) []string {
-	if p, ok := pod.(*corev1.Pod); ok && counts.Active(p) && counts.Unschedulable(p) {
+	if p, ok := pod.(*corev1.Pod); ok && podstate.Active(p) && podstate.Unschedulable(p) {
 		return []string{isUnschedulable}
 	}
 	return nil
@@ -57,7 +58,7 @@ func criticalOf(w *work.Work) time.Duration {
 // unschedulable returns the pods of a member object that the hub asks for (critical is how long they may find no node), and how long
 // until there may be others, 0 where time alone changes nothing.
 func (r *Reconciler) unschedulable(ctx context.Context, live *unstructured.Unstructured, critical time.Duration, use []work.SubsetUse) ([]work.UnschedulablePods, time.Duration, error) {
-	kind, ok := divided(live)
+	kind, ok := r.Kinds.of(live)
 	if critical == 0 || !ok {
 		return nil, 0, nil
 	}
@@ -83,7 +84,7 @@ func (r *Reconciler) unschedulable(ctx context.Context, live *unstructured.Unstr
 	}
 	groups := map[string][]*corev1.Pod{} // by the owner that makes them
 	for i := range all {
-		if pod := &all[i]; counts.Active(pod) && belongs(kind, live.GetUID(), pod) {
+		if pod := &all[i]; podstate.Active(pod) && belongs(kind, live.GetUID(), pod) {
 			groups[groupOf(pod)] = append(groups[groupOf(pod)], pod)
 		}
 	}
@@ -110,12 +111,14 @@ func (r *Reconciler) worksOf(ctx context.Context, pod client.Object) []ctrl.Requ
 	}
 	var requests []ctrl.Request
 	for ref, name := range r.Objects.Bound(pod.GetNamespace()) {
-		switch ref.GroupKind() {
-		case apps.CloneSetKind.GroupKind():
+		switch kind, ok := r.Kinds[ref.GroupKind()]; {
+		case !ok:
+			continue
+		case kind.Maker != nil:
 			if owner.Kind != ref.Kind || owner.Name != ref.Name {
 				continue
 			}
-		case apps.UnitedDeploymentKind.GroupKind():
+		default:
 			live, err := r.Objects.Get(ctx, ref)
 			if err != nil || live == nil || pod.GetLabels()[apps.LabelSubset] == "" {
 				continue
@@ -123,21 +126,10 @@ func (r *Reconciler) worksOf(ctx context.Context, pod client.Object) []ctrl.Requ
 			if selector, err := selectorOf(live); err != nil || !selector.Matches(labels.Set(pod.GetLabels())) {
 				continue
 			}
-		default:
-			continue
 		}
 		requests = append(requests, ctrl.Request{NamespacedName: name})
 	}
 	return requests
-}
-
-// divided returns the kind of an object whose pods the hub divides, false for other objects.
-func divided(live *unstructured.Unstructured) (string, bool) {
-	if live == nil || live.GroupVersionKind().Group != apps.GroupVersion.Group {
-		return "", false
-	}
-	kind := live.GetKind()
-	return kind, kind == apps.CloneSetKind.Kind || kind == apps.UnitedDeploymentKind.Kind
 }
 
 func selectorOf(live *unstructured.Unstructured) (labels.Selector, error) {
@@ -156,17 +148,17 @@ func selectorOf(live *unstructured.Unstructured) (labels.Selector, error) {
 	return s, nil
 }
 
-// belongs tells whether a pod that the selector selects is the workload's: a CloneSet is its controller, and a pod of a
-// UnitedDeployment has the label of a subset.
-func belongs(kind string, uid types.UID, pod *corev1.Pod) bool {
+// belongs reports whether a pod that the selector selects is the workload's: the workload is its controller, or the pod has
+// the label of a subset.
+func belongs(kind workload.Reporting, uid types.UID, pod *corev1.Pod) bool {
 	ref := metav1.GetControllerOfNoCopy(pod)
-	if kind == apps.CloneSetKind.Kind {
+	if kind.Maker != nil {
 		return ref != nil && ref.UID == uid
 	}
 	return ref != nil && pod.Labels[apps.LabelSubset] != ""
 }
 
-// groupOf names those who take pods away together: a CloneSet, a StatefulSet, or all ReplicaSets of a Deployment.
+// groupOf names those who take pods away together: their controller, or all ReplicaSets of a Deployment.
 func groupOf(pod *corev1.Pod) string {
 	ref := metav1.GetControllerOfNoCopy(pod)
 	name := ref.Name
@@ -184,7 +176,7 @@ func desiredOf(use []work.SubsetUse) map[string]int32 {
 	return desired
 }
 
-// at is where pods were made for: a subset, of a UnitedDeployment or of a WorkloadSpread of the hub, and a zone; "" for none.
+// at is where pods were made for: a subset, of the object or of a WorkloadSpread of the hub, and a zone; "" for none.
 type at struct{ subset, zone string }
 
 // count says how many pods have found no node for critical, with those that are not made before they have one, without those that
@@ -198,16 +190,16 @@ func count(groups map[string][]*corev1.Pod, desired map[string]int32, makerOf fu
 		pods := groups[name]
 		subset := pods[0].Labels[apps.LabelSubset]
 		if _, ok := desired[subset]; !ok {
-			subset = "" // a CloneSet whose pods have the label by chance
+			subset = "" // the object has no subsets, and its pods have the label by chance
 		}
 		active[subset] += int32(len(pods))
-		if !slices.ContainsFunc(pods, counts.Unschedulable) {
+		if !slices.ContainsFunc(pods, podstate.Unschedulable) {
 			continue
 		}
 		owner, waits := makerOf(metav1.GetControllerOfNoCopy(pods[0])), map[string]int32{}
-		for _, pod := range leaveFirst(pods, owner.update) {
+		for _, pod := range leaveFirst(pods, owner.Update) {
 			stuck, after := spread.Stuck(pod, critical, now)
-			next = counts.Sooner(next, after)
+			next = podstate.Sooner(next, after)
 			if stuck {
 				waits[owner.part(pod)]++
 			}
@@ -236,9 +228,9 @@ func count(groups map[string][]*corev1.Pod, desired map[string]int32, makerOf fu
 // leaveFirst returns the pods without a node of one owner that it takes away before any pod that has one, when it is to have
 // fewer:
 //
-//	CloneSet     all of them if all pods have one revision, else those of the revision that the others are brought to
-//	Deployment   all of them, but none while several ReplicaSets have pods: it takes from each in proportion
 //	StatefulSet  those above the last one that has a node
+//	Deployment   all of them, but none while several ReplicaSets have pods: it takes from each in proportion
+//	others       all of them if all pods have one revision, else those of the revision that the others are brought to
 func leaveFirst(pods []*corev1.Pod, update string) []*corev1.Pod {
 	owner := metav1.GetControllerOfNoCopy(pods[0])
 	mixed := slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return revision(p) != revision(pods[0]) })
@@ -246,16 +238,16 @@ func leaveFirst(pods []*corev1.Pod, update string) []*corev1.Pod {
 	switch {
 	case owner.Kind == "StatefulSet":
 		for _, pod := range pods {
-			if !counts.Unschedulable(pod) {
+			if !podstate.Unschedulable(pod) {
 				top = max(top, ordinal(pod))
 			}
 		}
-	case mixed && owner.Kind == apps.CloneSetKind.Kind:
+	case mixed && owner.Kind != "ReplicaSet":
 		newest = update
 	}
 	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool {
 		switch {
-		case !counts.Unschedulable(pod):
+		case !podstate.Unschedulable(pod):
 			return true
 		case owner.Kind == "StatefulSet":
 			return ordinal(pod) < top

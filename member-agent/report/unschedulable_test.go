@@ -14,6 +14,8 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 )
 
 // waitingPods reads "web-0 web-1? web-2?!": pods by name, "?" for one without a node that is 60 s old, "?!" for one that is 10 s
@@ -75,7 +77,7 @@ func TestUnschedulablePodsAreCounted(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			groups := map[string][]*corev1.Pod{tc.owner: waitingPods(tc.owner, tc.subset, tc.pods, now)}
-			found, next := count(groups, map[string]int32{tc.subset: tc.desired}, func(*metav1.OwnerReference) maker { return maker{update: tc.newest} }, critical, now)
+			found, next := count(groups, map[string]int32{tc.subset: tc.desired}, func(*metav1.OwnerReference) maker { return maker{workload.Maker{Update: tc.newest}} }, critical, now)
 			var want []work.UnschedulablePods
 			for _, part := range strings.Fields(tc.want) {
 				zone, n, _ := strings.Cut(part, ":")
@@ -112,17 +114,17 @@ func TestPodsThatAreNotMade(t *testing.T) {
 		maker             maker
 		want              string // "zone:pods"
 	}{
-		{"a StatefulSet waits for its last pod", "StatefulSet/web", "web-0 web-1?", 5, maker{atOnce: 1}, ":4"},
+		{"a StatefulSet waits for its last pod", "StatefulSet/web", "web-0 web-1?", 5, maker{workload.Maker{AtOnce: 1}}, ":4"},
 		{"one that is Parallel does not", "StatefulSet/web", "web-0 web-1?", 5, maker{}, ":1"},
-		{"its last pod has a node", "StatefulSet/web", "web-0 web-1", 5, maker{atOnce: 1}, ""},
-		{"its last pod does not wait for long", "StatefulSet/web", "web-0 web-1?!", 5, maker{atOnce: 1}, ""},
-		{"one is being made below", "StatefulSet/web", "web-0 web-2?", 4, maker{atOnce: 1}, ":1"},
-		{"its ordinals begin at 1000", "StatefulSet/web", "web-1000 web-1001?", 4, maker{atOnce: 1}, ":3"},
-		{"a CloneSet makes two at once", "CloneSet/web", "a b? c?", 6, maker{atOnce: 2}, ":5"},
-		{"of the two one starts", "CloneSet/web", "a b? c?!", 6, maker{atOnce: 2}, ":1"},
+		{"its last pod has a node", "StatefulSet/web", "web-0 web-1", 5, maker{workload.Maker{AtOnce: 1}}, ""},
+		{"its last pod does not wait for long", "StatefulSet/web", "web-0 web-1?!", 5, maker{workload.Maker{AtOnce: 1}}, ""},
+		{"one is being made below", "StatefulSet/web", "web-0 web-2?", 4, maker{workload.Maker{AtOnce: 1}}, ":1"},
+		{"its ordinals begin at 1000", "StatefulSet/web", "web-1000 web-1001?", 4, maker{workload.Maker{AtOnce: 1}}, ":3"},
+		{"a CloneSet makes two at once", "CloneSet/web", "a b? c?", 6, maker{workload.Maker{AtOnce: 2}}, ":5"},
+		{"of the two one starts", "CloneSet/web", "a b? c?!", 6, maker{workload.Maker{AtOnce: 2}}, ":1"},
 		{"a CloneSet without a limit", "CloneSet/web", "a b?", 6, maker{}, ":1"},
-		{"in zones: those of other zones are made when these are gone", "CloneSet/web", "a@x b?@x", 7, maker{atOnce: 1, zones: zones}, "x:2"},
-		{"in a zone that the hub gave no number", "CloneSet/web", "a@x b?@z", 7, maker{atOnce: 1, zones: zones}, "z:1"},
+		{"in zones: those of other zones are made when these are gone", "CloneSet/web", "a@x b?@x", 7, maker{workload.Maker{AtOnce: 1, Zones: zones}}, "x:2"},
+		{"in a zone that the hub gave no number", "CloneSet/web", "a@x b?@z", 7, maker{workload.Maker{AtOnce: 1, Zones: zones}}, "z:1"},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -176,7 +178,7 @@ func TestPodsOfAHubsSpread(t *testing.T) {
 				set.Spec.ScaleStrategy.MaxUnavailable = new(intstr.Parse(tc.atOnce))
 			}
 			groups := map[string][]*corev1.Pod{"CloneSet/web": pods(tc.spread, tc.pods)}
-			found, _ := count(groups, map[string]int32{"": tc.desired}, func(*metav1.OwnerReference) maker { return makerOfCloneSet(set) }, 30*time.Second, now)
+			found, _ := count(groups, map[string]int32{"": tc.desired}, func(*metav1.OwnerReference) maker { return maker{cloneset.Reporting().Maker(set)} }, 30*time.Second, now)
 			var got []string
 			for _, u := range found {
 				if u.Zone != "" {
@@ -195,12 +197,12 @@ func TestMakerOfCloneSet(t *testing.T) {
 	set := &apps.CloneSet{}
 	set.Spec.Replicas = new(int32(5))
 	set.Status.UpdateRevision = "web-1"
-	if diff := cmp.Diff(maker{update: "web-1"}, makerOfCloneSet(set), cmp.AllowUnexported(maker{})); diff != "" {
+	if diff := cmp.Diff(workload.Maker{Update: "web-1"}, cloneset.Reporting().Maker(set)); diff != "" {
 		t.Error(diff)
 	}
 	set.Spec.ScaleStrategy.MaxUnavailable = new(intstr.FromString("30%"))
 	set.Annotations = map[string]string{topology.AnnotationZones: `{"x":3}`}
-	if diff := cmp.Diff(maker{update: "web-1", atOnce: 2, zones: map[string]int32{"x": 3}}, makerOfCloneSet(set), cmp.AllowUnexported(maker{})); diff != "" {
+	if diff := cmp.Diff(workload.Maker{Update: "web-1", AtOnce: 2, Zones: map[string]int32{"x": 3}}, cloneset.Reporting().Maker(set)); diff != "" {
 		t.Error(diff)
 	}
 }

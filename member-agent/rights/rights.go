@@ -10,6 +10,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
 // agentName names the agent's ServiceAccount, roles and bindings in the member.
@@ -81,22 +83,22 @@ func OwnRules() []rbacv1.PolicyRule {
 // that the workload controllers make themselves.
 func CarriedRules() map[string][]rbacv1.PolicyRule {
 	return map[string][]rbacv1.PolicyRule{
-		"CloneSet.apps.kruise.io":             {},
-		"ConfigMap":                           {rule("", "configmaps", write)},
-		"CronJob.batch":                       {rule("batch", "cronjobs", write)},
-		"DaemonSet.apps":                      {rule("apps", "daemonsets", write)},
-		"Deployment.apps":                     {},
-		"Job.batch":                           {rule("batch", "jobs", change)},
-		"PersistentVolumeClaim":               {},
-		"ReplicaSet.apps":                     {rule("apps", "replicasets", change)},
-		"Secret":                              {rule("", "secrets", write)},
-		"Service":                             {rule("", "services", write)},
-		"ServiceAccount":                      {rule("", "serviceaccounts", write)},
-		"ServiceExport.multicluster.x-k8s.io": {rule("multicluster.x-k8s.io", "serviceexports", write)},
-		"StatefulSet.apps":                    {},
-		"StatefulSet.apps.kruise.io":          {rule(kruise, "statefulsets", change), rule(kruise, "statefulsets/status", "get update patch")},
-		"UnitedDeployment.apps.kruise.io":     {rule(kruise, "uniteddeployments", change)},
-		"WorkloadSpread.apps.kruise.io":       {rule(kruise, "workloadspreads", change)},
+		apps.CloneSetKind.GroupKind().String(): {},
+		"ConfigMap":                            {rule("", "configmaps", write)},
+		"CronJob.batch":                        {rule("batch", "cronjobs", write)},
+		"DaemonSet.apps":                       {rule("apps", "daemonsets", write)},
+		"Deployment.apps":                      {},
+		"Job.batch":                            {rule("batch", "jobs", change)},
+		"PersistentVolumeClaim":                {},
+		"ReplicaSet.apps":                      {rule("apps", "replicasets", change)},
+		"Secret":                               {rule("", "secrets", write)},
+		"Service":                              {rule("", "services", write)},
+		"ServiceAccount":                       {rule("", "serviceaccounts", write)},
+		"ServiceExport.multicluster.x-k8s.io":  {rule("multicluster.x-k8s.io", "serviceexports", write)},
+		"StatefulSet.apps":                     {},
+		"StatefulSet.apps.kruise.io":           {rule(kruise, "statefulsets", change), rule(kruise, "statefulsets/status", "get update patch")},
+		apps.UnitedDeploymentKind.GroupKind().String(): {rule(kruise, "uniteddeployments", change)},
+		"WorkloadSpread.apps.kruise.io":                {rule(kruise, "workloadspreads", change)},
 	}
 }
 

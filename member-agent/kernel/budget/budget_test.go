@@ -88,3 +88,22 @@ func TestResolveNamesTheField(t *testing.T) {
 		}
 	}
 }
+
+func TestKindsHaveDefaultsOfTheirOwn(t *testing.T) {
+	one := intstr.FromInt32(1)
+	ordinals := budget.Defaults{MaxUnavailable: &one, RoundDown: true}
+	for _, tt := range []struct {
+		name     string
+		strategy budget.Strategy
+		want     int32
+	}{
+		{"the suite's default rounds up", budget.Strategy{}, 3},
+		{"a default of its own", budget.Strategy{Defaults: ordinals}, 1},
+		{"it rounds down", budget.Strategy{Defaults: ordinals, MaxUnavailable: new(intstr.FromString("25%"))}, 2},
+		{"never to nothing", budget.Strategy{Defaults: ordinals, MaxUnavailable: new(intstr.FromString("1%"))}, 1},
+	} {
+		if got, err := budget.Resolve(tt.strategy, 11); err != nil || got.MaxUnavailable != tt.want {
+			t.Errorf("%s: %d, %v, want %d", tt.name, got.MaxUnavailable, err, tt.want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -10,11 +11,21 @@ import (
 // Unlimited stands for a limit that was not given.
 const Unlimited int32 = math.MaxInt32
 
+// Defaults are what a kind publishes about maxUnavailable. The zero value is 20 %, rounded up where there is no surge.
+type Defaults struct {
+	// MaxUnavailable is for users who give none.
+	MaxUnavailable *intstr.IntOrString
+	// RoundDown: percentages round down also where there is no surge.
+	RoundDown bool
+}
+
 // Strategy is what the user wrote. A nil value is the published default.
 type Strategy struct {
+	// Defaults are those of the kind.
+	Defaults Defaults
 	// Partition is how many pods are kept on the old revision; default 0.
 	Partition *intstr.IntOrString
-	// MaxUnavailable is how many pods may be unavailable; default 20 %.
+	// MaxUnavailable is how many pods may be unavailable; default: see Defaults.
 	MaxUnavailable *intstr.IntOrString
 	// MaxSurge is how many pods may exist beyond replicas during an update; default 0.
 	MaxSurge *intstr.IntOrString
@@ -33,8 +44,8 @@ type Limits struct {
 	ScaleMaxUnavailable int32
 }
 
-// Resolve returns the limits for replicas. maxSurge rounds up; maxUnavailable rounds up if there is no surge, else down,
-// and is raised to 1 where both come out as 0: nothing could ever be updated then. The error names the field.
+// Resolve returns the limits for replicas. maxSurge rounds up; maxUnavailable rounds up if there is no surge and the kind
+// does not round down, else down, and is raised to 1 where both come out as 0: nothing could ever be updated then. The error names the field.
 func Resolve(s Strategy, replicas int32) (Limits, error) {
 	l := Limits{Replicas: replicas, ScaleMaxUnavailable: Unlimited}
 	var err error
@@ -69,9 +80,9 @@ func KeepsAll(s Strategy, replicas int32) bool {
 }
 
 func maxUnavailable(s Strategy, replicas, surge int32) (int32, error) {
-	value, rounding := intstr.FromString("20%"), Rounding(surge == 0)
-	if s.MaxUnavailable != nil {
-		value = *s.MaxUnavailable
+	value, rounding := intstr.FromString("20%"), Rounding(surge == 0 && !s.Defaults.RoundDown)
+	if given := cmp.Or(s.MaxUnavailable, s.Defaults.MaxUnavailable); given != nil {
+		value = *given
 	}
 	amount, err := Scaled(value, replicas, rounding)
 	if err != nil {

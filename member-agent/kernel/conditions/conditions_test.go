@@ -106,11 +106,11 @@ func TestSentencesOfAPartition(t *testing.T) {
 func TestMergeKeepsTransitionTimes(t *testing.T) {
 	one, two := time.Unix(100, 0), time.Unix(200, 0)
 	ready := conditions.Condition{Type: "Ready", Status: corev1.ConditionFalse, Reason: "Scaling", Message: "1 of 2"}
-	have := conditions.CloneSet(nil, one, ready, conditions.Condition{Type: "FailedScale", Status: corev1.ConditionTrue})
+	have := conditions.Merge[v1beta1.CloneSetCondition](nil, one, ready, conditions.Condition{Type: "FailedScale", Status: corev1.ConditionTrue})
 	have = append(have, v1beta1.CloneSetCondition{Type: "Foreign", Status: corev1.ConditionTrue})
 
 	ready.Message = "2 of 2"
-	same := conditions.CloneSet(have, two, ready, conditions.Remove("FailedScale"))
+	same := conditions.Merge(have, two, ready, conditions.Remove("FailedScale"))
 	if len(same) != 2 || !same[0].LastTransitionTime.Time.Equal(one) || same[0].Message != "2 of 2" || same[1].Type != "Foreign" {
 		t.Errorf("after a new message: %+v", same)
 	}
@@ -118,11 +118,11 @@ func TestMergeKeepsTransitionTimes(t *testing.T) {
 		t.Errorf("the input was changed: %+v", have)
 	}
 	ready.Status = corev1.ConditionTrue
-	if got := conditions.CloneSet(same, two, ready); !got[0].LastTransitionTime.Time.Equal(two) {
+	if got := conditions.Merge(same, two, ready); !got[0].LastTransitionTime.Time.Equal(two) {
 		t.Errorf("after a new status: %+v", got)
 	}
-	ud := conditions.UnitedDeployment(nil, one, ready)
-	if again := conditions.UnitedDeployment(ud, two, ready); len(again) != 1 || again[0] != ud[0] {
+	ud := conditions.Merge[v1beta1.UnitedDeploymentCondition](nil, one, ready)
+	if again := conditions.Merge(ud, two, ready); len(again) != 1 || again[0] != ud[0] {
 		t.Errorf("the same condition again changed %+v to %+v", ud, again)
 	}
 }

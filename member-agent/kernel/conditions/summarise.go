@@ -46,7 +46,7 @@ type Names struct {
 // NoDeadline is the published progressDeadlineSeconds, in seconds, that means the same as none.
 const NoDeadline = math.MaxInt32
 
-// HasDeadline reports whether progressDeadlineSeconds of a CloneSet asks for a deadline.
+// HasDeadline reports whether progressDeadlineSeconds asks for a deadline.
 func HasDeadline(seconds *int32) bool { return seconds != nil && *seconds != NoDeadline }
 
 // NamesOf returns the reasons with a kind's name in front, as OpenKruise and Kubernetes name them.

@@ -24,15 +24,15 @@ func (g Group) total() int32 { return g.Available + g.Unavailable + g.Busy }
 type Input struct {
 	Limits   budget.Limits
 	Old, New Group
-	// Doomed are active pods, of any revision, that somebody asked to delete.
-	Doomed Group
+	// SpecifiedDelete are active pods, of any revision, that somebody asked to delete.
+	SpecifiedDelete Group
 	// SameRevision says that the current revision is the update revision: then no old pods can be created.
 	SameRevision bool
 	// Update says that pods may move between revisions; false while paused or OnDelete.
 	Update bool
 	// InPlace says that no pod that may move must be made anew.
 	InPlace bool
-	// KeepAvailable says that MaxUnavailable is for doomed pods alone: of what is too many, an available pod goes only where as
+	// KeepAvailable says that MaxUnavailable is for pods that somebody asked to delete alone: of what is too many, an available pod goes only where as
 	// many as Replicas are available without it.
 	KeepAvailable bool
 }
@@ -54,24 +54,24 @@ func (n Note) String() string { return fmt.Sprintf("%s(%d of %d)", n.Code, n.Num
 
 // The codes of notes. A Held code gives the number that waits and how many were wanted.
 const (
-	Doomed        = "SpecifiedDelete"
-	DoomedHeld    = "SpecifiedDeleteHeldByMaxUnavailable"
-	ScaleIn       = "ScaleIn"
-	ScaleInHeld   = "ScaleInHeldByMaxUnavailable"
-	Surplus       = "SurgeReplaced"
-	Move          = "Update"
-	MoveBack      = "RollBack"
-	MoveHeld      = "UpdateHeldByMaxUnavailable"
-	ScaleOut      = "ScaleOut"
-	Surge         = "Surge"
-	CreateHeld    = "CreateHeldByScaleMaxUnavailable"
-	UpdateStopped = "UpdateStopped"
+	SpecifiedDelete     = "SpecifiedDelete"
+	SpecifiedDeleteHeld = "SpecifiedDeleteHeldByMaxUnavailable"
+	ScaleIn             = "ScaleIn"
+	ScaleInHeld         = "ScaleInHeldByMaxUnavailable"
+	Surplus             = "SurgeReplaced"
+	Move                = "Update"
+	MoveBack            = "RollBack"
+	MoveHeld            = "UpdateHeldByMaxUnavailable"
+	ScaleOut            = "ScaleOut"
+	Surge               = "Surge"
+	CreateHeld          = "CreateHeldByScaleMaxUnavailable"
+	UpdateStopped       = "UpdateStopped"
 )
 
 // Delta is what one pass does.
 type Delta struct {
-	// Doomed pods go.
-	Doomed Take
+	// SpecifiedDelete pods go.
+	SpecifiedDelete Take
 	// RemoveOld and RemoveNew pods go and are not replaced.
 	RemoveOld, RemoveNew Take
 	// MoveToNew and MoveToOld pods change revision: in place, or by removing them and creating one for each.
@@ -102,16 +102,16 @@ func (m Moving) Take(first Group) Take {
 
 // Empty tells whether nothing is to be done.
 func (d Delta) Empty() bool {
-	return d.Doomed.Total()+d.RemoveOld.Total()+d.RemoveNew.Total()+d.MoveToNew.Total()+d.MoveToOld.Total()+d.CreateOld+d.CreateNew == 0
+	return d.SpecifiedDelete.Total()+d.RemoveOld.Total()+d.RemoveNew.Total()+d.MoveToNew.Total()+d.MoveToOld.Total()+d.CreateOld+d.CreateNew == 0
 }
 
 // pass holds what is left while a pass is computed.
 type pass struct {
-	in               Input
-	old, new, doomed Group
-	spare            int32 // available pods that may still be taken
-	wantOld, wantNew int32
-	out              Delta
+	in                        Input
+	old, new, specifiedDelete Group
+	spare                     int32 // available pods that may still be taken
+	wantOld, wantNew          int32
+	out                       Delta
 }
 
 // Compute returns what one pass does.
@@ -119,9 +119,9 @@ func Compute(in Input) Delta {
 	// More than all pods changes nothing, and sums stay within their type.
 	in.Limits.MaxUnavailable = min(in.Limits.MaxUnavailable, max(1, in.Limits.Replicas))
 	in.Limits.MaxSurge = min(in.Limits.MaxSurge, math.MaxInt32-in.Limits.Replicas)
-	p := &pass{in: in, old: in.Old, new: in.New, doomed: in.Doomed}
+	p := &pass{in: in, old: in.Old, new: in.New, specifiedDelete: in.SpecifiedDelete}
 	l := in.Limits
-	available := in.Old.Available + in.New.Available + in.Doomed.Available
+	available := in.Old.Available + in.New.Available + in.SpecifiedDelete.Available
 	p.spare = max(0, available-(l.Replicas-l.MaxUnavailable))
 	p.wantOld = l.Partition
 	if in.SameRevision {
@@ -129,7 +129,7 @@ func Compute(in Input) Delta {
 	}
 	p.wantNew = l.Replicas - p.wantOld
 
-	p.removeDoomed()
+	p.removeSpecified()
 	if in.KeepAvailable {
 		p.spare = max(0, p.spare-l.MaxUnavailable)
 	}
@@ -158,13 +158,13 @@ func (p *pass) take(g *Group, n int32) Take {
 	return t
 }
 
-func (p *pass) total() int32 { return p.old.total() + p.new.total() + p.doomed.total() }
+func (p *pass) total() int32 { return p.old.total() + p.new.total() + p.specifiedDelete.total() }
 
-func (p *pass) removeDoomed() {
-	want := p.doomed.total()
-	p.out.Doomed = p.take(&p.doomed, want)
-	p.note(Doomed, p.out.Doomed.Total(), want)
-	p.note(DoomedHeld, p.doomed.total(), want)
+func (p *pass) removeSpecified() {
+	want := p.specifiedDelete.total()
+	p.out.SpecifiedDelete = p.take(&p.specifiedDelete, want)
+	p.note(SpecifiedDelete, p.out.SpecifiedDelete.Total(), want)
+	p.note(SpecifiedDeleteHeld, p.specifiedDelete.total(), want)
 }
 
 // surplusOld and surplusNew are the pods that a revision has beyond its aim.
@@ -183,7 +183,7 @@ func (p *pass) moving() bool {
 // surge is how many pods may exist beyond replicas.
 func (p *pass) surge() int32 {
 	l := p.in.Limits
-	if p.doomed.total() > 0 && p.spare == 0 {
+	if p.specifiedDelete.total() > 0 && p.spare == 0 {
 		return l.MaxSurge
 	}
 	if p.moving() && (!p.in.InPlace || l.MaxUnavailable == 0) {
@@ -291,6 +291,6 @@ func (p *pass) createLimit() int32 {
 	if l.ScaleMaxUnavailable == budget.Unlimited {
 		return budget.Unlimited
 	}
-	down := p.in.Old.Unavailable + p.in.Old.Busy + p.in.New.Unavailable + p.in.New.Busy + p.in.Doomed.Unavailable
+	down := p.in.Old.Unavailable + p.in.Old.Busy + p.in.New.Unavailable + p.in.New.Busy + p.in.SpecifiedDelete.Unavailable
 	return max(0, l.ScaleMaxUnavailable-down)
 }

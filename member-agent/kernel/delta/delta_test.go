@@ -23,7 +23,7 @@ func short(d delta.Delta) string {
 			out += fmt.Sprintf("%s%d+%d ", name, t.Unavailable, t.Available)
 		}
 	}
-	add("doomed", d.Doomed)
+	add("doomed", d.SpecifiedDelete)
 	add("-old", d.RemoveOld)
 	add("-new", d.RemoveNew)
 	add("old>new", d.MoveToNew)
@@ -57,7 +57,7 @@ func TestCompute(t *testing.T) {
 		{"a lost pod of the old revision is made again old", delta.Input{Limits: limits(10, 5, 1, 0), Old: available(4), New: available(5), Update: true}, "+old1 "},
 		{"scale out behind a partition makes of each revision what it lacks", delta.Input{Limits: limits(12, 6, 1, 0), Old: available(5), New: available(5), Update: true}, "+old1 +new1 "},
 		{"scale in behind a partition takes of each revision what it has too many of", delta.Input{Limits: limits(8, 4, 8, 0), Old: available(5), New: available(5), Update: true}, "-old0+1 -new0+1 "},
-		{"of pods beyond replicas only so many available ones go that enough stay", delta.Input{Limits: limits(3, 0, 1, 0), New: delta.Group{Available: 3, Unavailable: 2}, Doomed: available(1), SameRevision: true, Update: true}, "doomed0+1 -new2+0 "},
+		{"of pods beyond replicas only so many available ones go that enough stay", delta.Input{Limits: limits(3, 0, 1, 0), New: delta.Group{Available: 3, Unavailable: 2}, SpecifiedDelete: available(1), SameRevision: true, Update: true}, "doomed0+1 -new2+0 "},
 		{"a scale limit slows creation down", delta.Input{Limits: budget.Limits{Replicas: 10, MaxUnavailable: 1, ScaleMaxUnavailable: 3}, New: delta.Group{Available: 2, Unavailable: 1}, SameRevision: true, Update: true}, "+new2 "},
 
 		{"an update takes maxUnavailable", delta.Input{Limits: limits(10, 0, 2, 0), Old: available(10), Update: true, InPlace: true}, "old>new0+2 "},
@@ -74,7 +74,7 @@ func TestCompute(t *testing.T) {
 		{"what is too many goes within maxUnavailable", delta.Input{Limits: limits(4, 0, 1, 0), Old: available(4), New: delta.Group{Unavailable: 1}}, "-old0+1 "},
 		{"but no available pod goes for it where those are kept", delta.Input{Limits: limits(4, 0, 1, 0), Old: available(4), New: delta.Group{Unavailable: 1}, KeepAvailable: true}, ""},
 		{"nor for more than are available beyond replicas", delta.Input{Limits: limits(4, 0, 2, 0), Old: available(5), New: delta.Group{Unavailable: 3}, KeepAvailable: true}, "-old0+1 "},
-		{"what somebody asked for goes within maxUnavailable", delta.Input{Limits: limits(4, 0, 1, 0), Old: available(3), New: delta.Group{Unavailable: 1}, Doomed: available(1), KeepAvailable: true}, "doomed0+1 "},
+		{"what somebody asked for goes within maxUnavailable", delta.Input{Limits: limits(4, 0, 1, 0), Old: available(3), New: delta.Group{Unavailable: 1}, SpecifiedDelete: available(1), KeepAvailable: true}, "doomed0+1 "},
 		{"busy pods finish before they move", delta.Input{Limits: limits(4, 0, 4, 0), Old: delta.Group{Available: 2, Busy: 2}, Update: true, InPlace: true}, "old>new0+2 "},
 
 		{"surge first", delta.Input{Limits: limits(10, 0, 0, 3), Old: available(10), Update: true}, "+new3 "},
@@ -86,11 +86,11 @@ func TestCompute(t *testing.T) {
 		{"in place on the room that surge made", delta.Input{Limits: limits(10, 0, 0, 3), Old: available(10), New: available(3), Update: true, InPlace: true}, "old>new0+3 "},
 		{"the surge goes last", delta.Input{Limits: limits(10, 0, 0, 3), Old: available(3), New: available(10), Update: true, InPlace: true}, "-old0+3 "},
 
-		{"a doomed pod goes and is replaced", delta.Input{Limits: limits(5, 0, 1, 0), New: available(4), Doomed: available(1), SameRevision: true, Update: true}, "doomed0+1 +new1 "},
-		{"a doomed pod waits for maxUnavailable", delta.Input{Limits: limits(5, 0, 1, 0), New: delta.Group{Available: 3, Unavailable: 1}, Doomed: available(1), SameRevision: true, Update: true}, ""},
-		{"a doomed pod that is unavailable goes", delta.Input{Limits: limits(5, 0, 1, 0), New: delta.Group{Available: 2, Unavailable: 2}, Doomed: delta.Group{Unavailable: 1}, SameRevision: true, Update: true}, "doomed1+0 +new1 "},
-		{"a doomed pod is the one that scale-in takes", delta.Input{Limits: limits(4, 0, 1, 0), New: available(4), Doomed: available(1), SameRevision: true, Update: true}, "doomed0+1 "},
-		{"surge for a doomed pod", delta.Input{Limits: limits(5, 0, 0, 1), New: available(4), Doomed: available(1), SameRevision: true, Update: true}, "+new1 "},
+		{"a doomed pod goes and is replaced", delta.Input{Limits: limits(5, 0, 1, 0), New: available(4), SpecifiedDelete: available(1), SameRevision: true, Update: true}, "doomed0+1 +new1 "},
+		{"a doomed pod waits for maxUnavailable", delta.Input{Limits: limits(5, 0, 1, 0), New: delta.Group{Available: 3, Unavailable: 1}, SpecifiedDelete: available(1), SameRevision: true, Update: true}, ""},
+		{"a doomed pod that is unavailable goes", delta.Input{Limits: limits(5, 0, 1, 0), New: delta.Group{Available: 2, Unavailable: 2}, SpecifiedDelete: delta.Group{Unavailable: 1}, SameRevision: true, Update: true}, "doomed1+0 +new1 "},
+		{"a doomed pod is the one that scale-in takes", delta.Input{Limits: limits(4, 0, 1, 0), New: available(4), SpecifiedDelete: available(1), SameRevision: true, Update: true}, "doomed0+1 "},
+		{"surge for a doomed pod", delta.Input{Limits: limits(5, 0, 0, 1), New: available(4), SpecifiedDelete: available(1), SameRevision: true, Update: true}, "+new1 "},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -132,7 +132,7 @@ func (w *world) apply(d delta.Delta) {
 		g.Available -= t.Available
 		g.Unavailable -= t.Unavailable
 	}
-	take(&w.in.Doomed, d.Doomed)
+	take(&w.in.SpecifiedDelete, d.SpecifiedDelete)
 	take(&w.in.Old, d.RemoveOld)
 	take(&w.in.New, d.RemoveNew)
 	take(&w.in.Old, d.MoveToNew)
@@ -142,7 +142,7 @@ func (w *world) apply(d delta.Delta) {
 }
 
 func (w *world) settle(all bool) {
-	for _, g := range []*delta.Group{&w.in.Old, &w.in.New, &w.in.Doomed} {
+	for _, g := range []*delta.Group{&w.in.Old, &w.in.New, &w.in.SpecifiedDelete} {
 		n := g.Unavailable
 		if !all && n > 0 {
 			n = w.random.Int32N(n + 1)
@@ -160,7 +160,7 @@ func (w *world) disturb() {
 	if w.in.Old.Available > 0 && w.random.IntN(6) == 0 {
 		w.in.Old.Available--
 		if w.random.IntN(2) == 0 {
-			w.in.Doomed.Available++
+			w.in.SpecifiedDelete.Available++
 		}
 	}
 }
@@ -196,7 +196,7 @@ func TestLimitsHoldAndPassesConverge(t *testing.T) {
 		if w.in.SameRevision {
 			wantOld = min(wantOld, total(w.in.Old))
 		}
-		if total(w.in.Old) != wantOld || total(w.in.New) != replicas-wantOld || total(w.in.Doomed) != 0 {
+		if total(w.in.Old) != wantOld || total(w.in.New) != replicas-wantOld || total(w.in.SpecifiedDelete) != 0 {
 			t.Fatalf("seed %d: ended with %+v", seed, w.in)
 		}
 		if d := delta.Compute(w.in); !d.Empty() {
@@ -207,20 +207,20 @@ func TestLimitsHoldAndPassesConverge(t *testing.T) {
 
 func (w *world) check(t *testing.T, seed uint64, d delta.Delta) {
 	t.Helper()
-	before := w.in.Old.Available + w.in.New.Available + w.in.Doomed.Available
-	taken := d.Doomed.Available + d.RemoveOld.Available + d.RemoveNew.Available + d.MoveToNew.Available + d.MoveToOld.Available
+	before := w.in.Old.Available + w.in.New.Available + w.in.SpecifiedDelete.Available
+	taken := d.SpecifiedDelete.Available + d.RemoveOld.Available + d.RemoveNew.Available + d.MoveToNew.Available + d.MoveToOld.Available
 	if l := w.in.Limits; taken > 0 && before-taken < l.Replicas-l.MaxUnavailable {
 		t.Fatalf("seed %d: %+v: %s leaves %d available", seed, w.in, short(d), before-taken)
 	}
-	count := total(w.in.Old) + total(w.in.New) + total(w.in.Doomed)
-	removed := d.Doomed.Total() + d.RemoveOld.Total() + d.RemoveNew.Total()
+	count := total(w.in.Old) + total(w.in.New) + total(w.in.SpecifiedDelete)
+	removed := d.SpecifiedDelete.Total() + d.RemoveOld.Total() + d.RemoveNew.Total()
 	if created := d.CreateOld + d.CreateNew; created > 0 && count-removed+created > w.in.Limits.Replicas+w.in.Limits.MaxSurge {
 		t.Fatalf("seed %d: %+v: %s makes %d pods", seed, w.in, short(d), count-removed+created)
 	}
 	for _, g := range []struct {
 		have  delta.Group
 		takes []delta.Take
-	}{{w.in.Old, []delta.Take{d.RemoveOld, d.MoveToNew}}, {w.in.New, []delta.Take{d.RemoveNew, d.MoveToOld}}, {w.in.Doomed, []delta.Take{d.Doomed}}} {
+	}{{w.in.Old, []delta.Take{d.RemoveOld, d.MoveToNew}}, {w.in.New, []delta.Take{d.RemoveNew, d.MoveToOld}}, {w.in.SpecifiedDelete, []delta.Take{d.SpecifiedDelete}}} {
 		for _, take := range g.takes {
 			g.have.Available -= take.Available
 			g.have.Unavailable -= take.Unavailable
@@ -239,18 +239,18 @@ func TestAvailablePodsAreKeptAndPassesConverge(t *testing.T) {
 		l := limits(replicas, random.Int32N(replicas+1), 1, 0)
 		group := func() delta.Group { return delta.Group{Available: random.Int32N(20), Unavailable: random.Int32N(4)} }
 		w := &world{random: random, in: delta.Input{Limits: l, Old: group(), New: group(), KeepAvailable: true, SameRevision: random.IntN(4) == 0}}
-		w.in.Doomed.Available = random.Int32N(3)
+		w.in.SpecifiedDelete.Available = random.Int32N(3)
 		for step := range 400 {
 			d := delta.Compute(w.in)
 			w.check(t, seed, d)
-			available := w.in.Old.Available + w.in.New.Available + w.in.Doomed.Available - d.Doomed.Available
+			available := w.in.Old.Available + w.in.New.Available + w.in.SpecifiedDelete.Available - d.SpecifiedDelete.Available
 			if taken := d.RemoveOld.Available + d.RemoveNew.Available; taken > 0 && available-taken < replicas {
 				t.Fatalf("seed %d: %+v: %s leaves %d available", seed, w.in, short(d), available-taken)
 			}
 			w.apply(d)
 			w.settle(step >= 100)
 		}
-		if n := total(w.in.Old) + total(w.in.New) + total(w.in.Doomed); n != replicas || total(w.in.Doomed) != 0 {
+		if n := total(w.in.Old) + total(w.in.New) + total(w.in.SpecifiedDelete); n != replicas || total(w.in.SpecifiedDelete) != 0 {
 			t.Fatalf("seed %d: ended with %+v", seed, w.in)
 		}
 	}
@@ -315,7 +315,7 @@ func TestHugeLimitsMeanAllPods(t *testing.T) {
 	}
 	for range 20_000 {
 		in := delta.Input{
-			Limits: limits(random.Int32N(40), random.Int32N(40), large, large), Old: group(), New: group(), Doomed: group(),
+			Limits: limits(random.Int32N(40), random.Int32N(40), large, large), Old: group(), New: group(), SpecifiedDelete: group(),
 			SameRevision: random.IntN(4) == 0, Update: random.IntN(4) > 0, InPlace: random.IntN(2) == 0,
 		}
 		in.Limits.Partition = min(in.Limits.Partition, in.Limits.Replicas)

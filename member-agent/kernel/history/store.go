@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -37,18 +39,20 @@ func (s Store) created(owner Owner, revision *appsv1.ControllerRevision) {
 
 // indexField is the cache index of revisions by their controller, one per kind of owner so that kinds do not depend on
 // one another's set-up.
-func indexField(kind string) string { return "history.controller." + kind }
+func indexField(kind schema.GroupVersionKind) string {
+	return "history.controller." + strings.ToLower(kind.GroupKind().String())
+}
 
 // Index makes the cache able to List the revisions of owners of one kind. Call it once per kind and manager.
-func Index(ctx context.Context, indexer client.FieldIndexer, kind string) error {
+func Index(ctx context.Context, indexer client.FieldIndexer, kind schema.GroupVersionKind) error {
 	err := indexer.IndexField(ctx, &appsv1.ControllerRevision{}, indexField(kind), func(obj client.Object) []string {
-		if ref := metav1.GetControllerOf(obj); ref != nil && ref.Kind == kind {
-			return []string{string(ref.UID)}
+		if ref := metav1.GetControllerOfNoCopy(obj); ref != nil && ref.Kind == kind.Kind {
+			return []string{string(ref.UID)} // an owner of the same kind in another group has another uid
 		}
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("index ControllerRevisions by %s: %w", kind, err)
+		return fmt.Errorf("index ControllerRevisions by %s: %w", kind.Kind, err)
 	}
 	return nil
 }
@@ -57,7 +61,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer, kind string) error 
 func (s Store) List(ctx context.Context, owner Owner) ([]*appsv1.ControllerRevision, error) {
 	var list appsv1.ControllerRevisionList
 	err := s.Client.List(ctx, &list, client.InNamespace(owner.Object.GetNamespace()),
-		client.MatchingFields{indexField(owner.Kind.Kind): string(owner.Object.GetUID())}, client.UnsafeDisableDeepCopy)
+		client.MatchingFields{indexField(owner.Kind): string(owner.Object.GetUID())}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("list ControllerRevisions of %s %s: %w", owner.Kind.Kind, client.ObjectKeyFromObject(asObject(owner)), err)
 	}

@@ -7,13 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Done tells whether the update that the pod's annotations record has arrived in its containers, with all batches. A pod
-// that was never updated in place is done. A record that cannot be read counts as done: there is nothing to wait for.
-func Done(pod *corev1.Pod) bool {
-	r, ok := recordOf(pod)
-	return !ok || r.done(pod)
-}
-
+// done reports whether the update has arrived in the pod's containers, with all batches.
 func (r record) done(pod *corev1.Pod) bool {
 	return !r.lost && r.grace == nil && r.waiting().empty() && r.batchesDone(pod)
 }

@@ -216,7 +216,7 @@ func TestDoneByContainer(t *testing.T) {
 			pod.Generation, pod.Spec.Containers[0].Image = 2, "app:2"
 			pod.Annotations[v1beta1.AnnotationInPlaceUpdateState] = tt.state
 			tt.prepare(pod, &pod.Status.ContainerStatuses[0])
-			if got := inplace.Done(pod); got != tt.want {
+			if got := arrived(pod); got != tt.want {
 				t.Errorf("Done = %v", got)
 			}
 		})

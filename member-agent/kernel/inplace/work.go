@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 const (
@@ -52,7 +52,7 @@ func openRecord(pod *corev1.Pod) (record, bool) {
 }
 
 func gateOpen(pod *corev1.Pod) bool {
-	gate := counts.Condition(pod, v1beta1.InPlaceUpdateReady)
+	gate := podstate.Condition(pod, v1beta1.InPlaceUpdateReady)
 	return gate != nil && gate.Status == corev1.ConditionTrue
 }
 

@@ -10,12 +10,6 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
-// HasHooks tells whether any hook of l, which may be nil, has a label or a finalizer.
-func HasHooks(l *v1beta1.Lifecycle) bool {
-	all := hooks(l)
-	return isSet(all.PreDelete) || isSet(all.InPlaceUpdate) || isSet(all.PreNormal)
-}
-
 // Holds tells whether the hook is complete on the pod: all its labels match and all its finalizers are there. An empty hook
 // never holds.
 func Holds(hook *v1beta1.LifecycleHook, pod *corev1.Pod) bool {

@@ -7,24 +7,6 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 )
 
-func TestHasHooks(t *testing.T) {
-	for _, tt := range []struct {
-		reason string
-		in     *v1beta1.Lifecycle
-		want   bool
-	}{
-		{"none", nil, false},
-		{"an empty hook holds nothing", &v1beta1.Lifecycle{PreDelete: &v1beta1.LifecycleHook{MarkPodNotReady: true}}, false},
-		{"a label", &v1beta1.Lifecycle{InPlaceUpdate: &v1beta1.LifecycleHook{LabelsHandler: map[string]string{"a": "b"}}}, true},
-		{"a finalizer", &v1beta1.Lifecycle{PreDelete: &v1beta1.LifecycleHook{FinalizersHandler: []string{"a/b"}}}, true},
-		{"a label of preNormal", &v1beta1.Lifecycle{PreNormal: &v1beta1.LifecycleHook{LabelsHandler: map[string]string{"a": "b"}}}, true},
-	} {
-		if got := lifecycle.HasHooks(tt.in); got != tt.want {
-			t.Errorf("%s: HasHooks = %v", tt.reason, got)
-		}
-	}
-}
-
 func TestHoldsAndBlocks(t *testing.T) {
 	empty := &v1beta1.LifecycleHook{LabelsHandler: map[string]string{"a": ""}}
 	for _, tt := range []struct {

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 // KruisePodReady is the pod condition and readiness gate by which several writers make a pod not ready.
@@ -88,7 +88,7 @@ func markCondition(pod *corev1.Pod, step Step, now time.Time) (map[string]any, e
 	if !hasGate(&pod.Spec) {
 		return nil, errors.New("it has no readiness gate " + KruisePodReady)
 	}
-	present := counts.Condition(pod, KruisePodReady)
+	present := podstate.Condition(pod, KruisePodReady)
 	others, _, err := entries(present)
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func markChange(pod *corev1.Pod, l *v1beta1.Lifecycle, state v1beta1.LifecycleSt
 	if !hasGate(&pod.Spec) {
 		return nil
 	}
-	present := counts.Condition(pod, KruisePodReady)
+	present := podstate.Condition(pod, KruisePodReady)
 	others, mine, err := entries(present)
 	if err != nil {
 		// Whoever wrote it keeps the pod from being ready, and may be the only one who can read it.

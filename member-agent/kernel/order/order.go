@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 // Rule returns the rank of a pod: the lower, the earlier; equal where the rule does not care. It is asked once for each
@@ -120,14 +120,14 @@ func phase(pod *corev1.Pod) int64 {
 	return 2
 }
 
-func notReady(pod *corev1.Pod) int64 { return falseFirst(counts.Ready(pod)) }
+func notReady(pod *corev1.Pod) int64 { return falseFirst(podstate.Ready(pod)) }
 
 // readySince puts the pod first that became ready last. Pods that are not ready are equal.
 func readySince(pod *corev1.Pod) int64 {
-	if !counts.Ready(pod) {
+	if !podstate.Ready(pod) {
 		return 0
 	}
-	return -counts.Condition(pod, corev1.PodReady).LastTransitionTime.Unix()
+	return -podstate.Condition(pod, corev1.PodReady).LastTransitionTime.Unix()
 }
 
 // restarts puts the pod first of which one container has restarted most often.

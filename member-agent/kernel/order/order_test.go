@@ -101,7 +101,7 @@ func orders(t testing.TB) map[string]func([]*corev1.Pod) []*corev1.Pod {
 	removal := func(constraints []corev1.TopologySpreadConstraint) func([]*corev1.Pod) []*corev1.Pod {
 		return func(pods []*corev1.Pod) []*corev1.Pod {
 			out := slices.Clone(pods)
-			order.Removal{MinReadySeconds: 60, Now: start.Add(2 * time.Minute), Crowd: order.NewCrowd(pods, constraints, zone)}.Sort(out)
+			order.Removal{MinReadySeconds: 60, Now: start.Add(2 * time.Minute), Density: order.NewDensity(pods, constraints, zone)}.Sort(out)
 			return out
 		}
 	}

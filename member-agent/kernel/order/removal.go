@@ -7,7 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 // Removal orders pods that may be removed.
@@ -17,8 +17,8 @@ type Removal struct {
 	Now             time.Time
 	// Cost returns the deletion cost of a pod; nil is DeletionCost.
 	Cost func(pod *corev1.Pod) int64
-	// Crowd tells which places have too many pods; nil if that does not matter.
-	Crowd *Crowd
+	// Density tells which places have too many pods; nil if that does not matter.
+	Density *Density
 }
 
 // Sort sorts pods, the one to remove first in front.
@@ -30,16 +30,16 @@ func (r Removal) Sort(pods []*corev1.Pod) {
 	before := columns(pods, []Rule{unassigned, phase, r.unavailable, notReady, cost})
 	after := columns(pods, []Rule{readySince, restarts, newer})
 	all := slices.Concat(before, after)
-	if r.Crowd != nil {
+	if r.Density != nil {
 		// A place gets emptier with each pod that goes. So the order without crowds says which pod of a place would go
 		// first, and each counts only those that would still be there.
-		all = slices.Concat(before, [][]int64{r.Crowd.ranks(pods, permutation(pods, all))}, after)
+		all = slices.Concat(before, [][]int64{r.Density.ranks(pods, permutation(pods, all))}, after)
 	}
 	arrange(pods, permutation(pods, all))
 }
 
 func (r Removal) unavailable(pod *corev1.Pod) int64 {
-	available, _ := counts.Available(pod, r.MinReadySeconds, r.Now)
+	available, _ := podstate.Available(pod, r.MinReadySeconds, r.Now)
 	return falseFirst(available)
 }
 

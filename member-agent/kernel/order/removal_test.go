@@ -30,7 +30,7 @@ var removalRules = []struct {
 }
 
 func removal(own ...*corev1.Pod) order.Removal {
-	return order.Removal{Now: start.Add(time.Hour), Crowd: order.NewCrowd(own, nil, nil)}
+	return order.Removal{Now: start.Add(time.Hour), Density: order.NewDensity(own, nil, nil)}
 }
 
 func TestRemovalRules(t *testing.T) {
@@ -100,7 +100,7 @@ func TestRemovalEvensOut(t *testing.T) {
 				pods = append(pods, pod(string(rune('a'+i)), on(node)))
 			}
 			slices.Reverse(pods)
-			order.Removal{Now: start, Crowd: order.NewCrowd(pods, tt.constraints, topology)}.Sort(pods)
+			order.Removal{Now: start, Density: order.NewDensity(pods, tt.constraints, topology)}.Sort(pods)
 			if got := names(pods); got != tt.want {
 				t.Errorf("removed %s, want %s", got, tt.want)
 			}
@@ -130,7 +130,7 @@ func TestTopologyIsAskedOncePerNode(t *testing.T) {
 		pods = append(pods, pod(fmt.Sprint("p", i), on(fmt.Sprint("n", i%5))))
 	}
 	asked := 0
-	order.NewCrowd(pods, []corev1.TopologySpreadConstraint{{TopologyKey: "zone"}}, func(string, string) string { asked++; return "z" })
+	order.NewDensity(pods, []corev1.TopologySpreadConstraint{{TopologyKey: "zone"}}, func(string, string) string { asked++; return "z" })
 	if asked != 5 {
 		t.Errorf("asked %d times for 5 nodes", asked)
 	}
@@ -158,7 +158,7 @@ func BenchmarkRemoval10000(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				list := slices.Clone(pods)
-				order.Removal{MinReadySeconds: 10, Now: start.Add(time.Hour), Crowd: order.NewCrowd(pods, bench.constraints, zone)}.Sort(list)
+				order.Removal{MinReadySeconds: 10, Now: start.Add(time.Hour), Density: order.NewDensity(pods, bench.constraints, zone)}.Sort(list)
 			}
 		})
 	}

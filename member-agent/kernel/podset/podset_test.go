@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
@@ -32,7 +33,7 @@ func deleting(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(time.Uni
 
 func TestObserve(t *testing.T) {
 	failed := func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
-	source, err := podset.NewSourceOf(
+	source, err := sourceOf(
 		pod("a", "u"), pod("b", "u"), pod("c", "u", deleting), pod("d", "u", failed), pod("e", "u", failed, deleting),
 		pod("f", "other"), pod("g", ""), pod("h", "", deleting), pod("i", "", func(p *corev1.Pod) { p.Labels = nil }),
 	)
@@ -79,7 +80,7 @@ func TestSpecifiedDelete(t *testing.T) {
 func TestStrangers(t *testing.T) {
 	unlabelled := func(p *corev1.Pod) { p.Labels = map[string]string{"app": "web-debug"} }
 	failed := func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
-	source, err := podset.NewSourceOf(pod("a", "u"), pod("b", "u", unlabelled), pod("c", "u", unlabelled, failed), pod("d", "u", unlabelled, deleting),
+	source, err := sourceOf(pod("a", "u"), pod("b", "u", unlabelled), pod("c", "u", unlabelled, failed), pod("d", "u", unlabelled, deleting),
 		pod("e", "other", unlabelled), pod("f", "u", failed))
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +106,7 @@ func TestStrangers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if names(set.Active) != tt.active || names(set.Ended) != tt.ended || names(set.Terminating) != tt.terminating || names(set.Strangers) != tt.strangers {
+		if names(set.Active) != tt.active || names(set.Ended) != tt.ended || names(set.Terminating) != tt.terminating || names(set.NoLongerMatching) != tt.strangers {
 			t.Errorf("%s: observed %+v", tt.name, set)
 		}
 	}
@@ -148,7 +149,7 @@ func BenchmarkObserve(b *testing.B) {
 			}
 		}))
 	}
-	source, err := podset.NewSourceOf(pods...)
+	source, err := sourceOf(pods...)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -171,4 +172,15 @@ func BenchmarkObserve(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/pod")
 		})
 	}
+}
+
+// sourceOf returns a source over these pods.
+func sourceOf(pods ...*corev1.Pod) (*podset.Source, error) {
+	indexer := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
+	for _, object := range pods {
+		if err := indexer.Add(object); err != nil {
+			return nil, err
+		}
+	}
+	return podset.FromIndexer(indexer)
 }

@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 // LabelRevision is the label with a pod's revision: the revision's name, or its short hash.
@@ -20,9 +20,9 @@ type Set struct {
 	Ended []*corev1.Pod
 	// Terminating pods are being deleted.
 	Terminating []*corev1.Pod
-	// Strangers are not being deleted, and their labels do not match the selector any more. They are to be released, and
+	// NoLongerMatching are not being deleted, and their labels do not match the selector any more. They are to be released, and
 	// count for nothing.
-	Strangers []*corev1.Pod
+	NoLongerMatching []*corev1.Pod
 }
 
 func newSet(objs []any, selector labels.Selector) Set {
@@ -34,8 +34,8 @@ func newSet(objs []any, selector labels.Selector) Set {
 		case pod.DeletionTimestamp != nil:
 			set.Terminating = append(set.Terminating, pod)
 		case selector != nil && !selector.Matches(labels.Set(pod.Labels)):
-			set.Strangers = append(set.Strangers, pod)
-		case counts.Ended(pod):
+			set.NoLongerMatching = append(set.NoLongerMatching, pod)
+		case podstate.Ended(pod):
 			set.Ended = append(set.Ended, pod)
 		default:
 			set.Active = append(set.Active, pod)

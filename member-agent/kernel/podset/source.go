@@ -11,8 +11,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/freshness"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 // Names of the cache's indexes: pods by the uid of their controller, and pods without one by namespace.
@@ -35,25 +35,17 @@ func NewSource(ctx context.Context, c cache.Cache) (*Source, error) {
 	if !ok {
 		return nil, fmt.Errorf("watch pods: a cache of type %T has no indexes; use one cache for all namespaces", informer)
 	}
-	missing := toolscache.Indexers{}
-	for name, index := range map[string]toolscache.IndexFunc{controllerIndex: byController, orphanIndex: orphans} {
-		if _, ok := shared.GetIndexer().GetIndexers()[name]; !ok {
-			missing[name] = index
-		}
-	}
-	if err := shared.AddIndexers(missing); err != nil {
-		return nil, fmt.Errorf("index pods by their controller: %w", err)
-	}
-	return &Source{indexer: shared.GetIndexer()}, nil
+	return FromIndexer(shared.GetIndexer())
 }
 
-// NewSourceOf returns a source over pods that are given, for tests and simulations.
-func NewSourceOf(pods ...*corev1.Pod) (*Source, error) {
-	indexer := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{controllerIndex: byController, orphanIndex: orphans})
-	for _, pod := range pods {
-		if err := indexer.Add(pod); err != nil {
-			return nil, err
-		}
+// FromIndexer returns a source over an indexer. The indexes that are missing are added to it.
+func FromIndexer(indexer toolscache.Indexer) (*Source, error) {
+	missing := toolscache.Indexers{controllerIndex: byController, orphanIndex: orphans}
+	for name := range indexer.GetIndexers() {
+		delete(missing, name)
+	}
+	if err := indexer.AddIndexers(missing); err != nil {
+		return nil, fmt.Errorf("index pods by their controller: %w", err)
 	}
 	return &Source{indexer: indexer}, nil
 }
@@ -105,7 +97,7 @@ func (s *Source) Orphans(namespace string, selector labels.Selector) ([]*corev1.
 	}
 	var out []*corev1.Pod
 	for _, obj := range objs {
-		if pod, ok := obj.(*corev1.Pod); ok && !counts.Ended(pod) && selector.Matches(labels.Set(pod.Labels)) {
+		if pod, ok := obj.(*corev1.Pod); ok && !podstate.Ended(pod) && selector.Matches(labels.Set(pod.Labels)) {
 			out = append(out, pod)
 		}
 	}

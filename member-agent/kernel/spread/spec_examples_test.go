@@ -122,12 +122,12 @@ func (w *specWorkload) book() map[string][]*corev1.Pod {
 }
 
 func (w *specWorkload) costs() map[types.UID]int32 {
-	return w.rule().Costs(spread.Book{Pods: w.book()})
+	return w.rule().Costs(spread.Placements{Pods: w.book()})
 }
 
 // subsetCosts counts the pods of each cost, as "subset cost".
 func (w *specWorkload) subsetCosts(old bool) map[string]int {
-	costs, found := w.rule().Costs(spread.Book{Pods: w.book(), Old: old}), map[string]int{}
+	costs, found := w.rule().Costs(spread.Placements{Pods: w.book(), Old: old}), map[string]int{}
 	for subset, pods := range w.book() {
 		for _, pod := range pods {
 			found[fmt.Sprint(subset, " ", costs[pod.UID])]++

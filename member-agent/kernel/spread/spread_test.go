@@ -240,7 +240,7 @@ func TestTargets(t *testing.T) {
 	}
 	clone := spreadOf("CloneSet", "")
 	clone.Spec.TargetReference.APIVersion = "apps.kruise.io/v1alpha1" // the version does not matter
-	if got := spread.TargetOf(clone); got != spread.OfCloneSet("web") {
+	if got := spread.TargetOf(clone); got != spread.Named(v1beta1.CloneSetKind, "web") {
 		t.Errorf("the target is %+v", got)
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"pod-template-hash": "h1"}}}
@@ -267,7 +267,7 @@ func crowd(prefix string, n int) []*corev1.Pod {
 }
 
 // costsText returns how many pods of each subset have which cost.
-func costsText(book spread.Book, costs map[types.UID]int32) string {
+func costsText(book spread.Placements, costs map[types.UID]int32) string {
 	var out []string
 	for _, subset := range slices.Sorted(maps.Keys(book.Pods)) {
 		n := map[int32]int{}
@@ -282,25 +282,25 @@ func costsText(book spread.Book, costs map[types.UID]int32) string {
 }
 
 func TestCosts(t *testing.T) {
-	book := func(a, b, c, none int) spread.Book {
-		return spread.Book{Pods: map[string][]*corev1.Pod{"a": crowd("a", a), "b": crowd("b", b), "c": crowd("c", c), "": crowd("none", none)}}
+	book := func(a, b, c, none int) spread.Placements {
+		return spread.Placements{Pods: map[string][]*corev1.Pod{"a": crowd("a", a), "b": crowd("b", b), "c": crowd("c", c), "": crowd("none", none)}}
 	}
-	with := func(b spread.Book, change func(*spread.Book)) spread.Book { change(&b); return b }
+	with := func(b spread.Placements, change func(*spread.Placements)) spread.Placements { change(&b); return b }
 	for _, tt := range []struct {
 		name string
 		ws   *v1beta1.WorkloadSpread
-		book spread.Book
+		book spread.Placements
 		want string
 	}{
 		{"within the caps", spreadOf("CloneSet", "10", "10", ""), book(10, 10, 10, 0), "a:10x300 b:10x200 c:10x100"},
 		{"above the caps", spreadOf("CloneSet", "10", "10", ""), book(20, 20, 20, 0), "a:10x300 a:10x-100 b:10x200 b:10x-200 c:20x100"},
 		{"in no subset", spreadOf("CloneSet", "1", "1", "1"), book(1, 1, 1, 2), ":2x-400 a:1x300 b:1x200 c:1x100"},
 		{"in a subset that is gone", spreadOf("CloneSet", "", ""), book(1, 1, 2, 0), "a:1x200 b:1x100 c:2x-300"},
-		{"an old version", spreadOf("Deployment", "1", "1", ""), with(book(2, 2, 2, 1), func(b *spread.Book) { b.Old = true }),
+		{"an old version", spreadOf("Deployment", "1", "1", ""), with(book(2, 2, 2, 1), func(b *spread.Placements) { b.Old = true }),
 			":1x-400 a:1x100 a:1x-300 b:1x200 b:1x-200 c:2x300"},
-		{"surge pods keep the cost of their subset", spreadOf("CloneSet", "2", "2", ""), with(book(3, 4, 0, 0), func(b *spread.Book) { b.Spare = 2 }),
+		{"surge pods keep the cost of their subset", spreadOf("CloneSet", "2", "2", ""), with(book(3, 4, 0, 0), func(b *spread.Placements) { b.Spare = 2 }),
 			"a:3x300 b:3x200 b:1x-200"},
-		{"places that others hold", spreadOf("CloneSet", "3", "3", ""), with(book(2, 3, 1, 0), func(b *spread.Book) { b.Others = map[string]int32{"a": 2, "b": 7} }),
+		{"places that others hold", spreadOf("CloneSet", "3", "3", ""), with(book(2, 3, 1, 0), func(b *spread.Placements) { b.Others = map[string]int32{"a": 2, "b": 7} }),
 			"a:1x300 a:1x-100 b:3x-200 c:1x100"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -314,7 +314,7 @@ func TestCosts(t *testing.T) {
 func TestTheLeastHealthyAreAboveTheCap(t *testing.T) {
 	pods := crowd("a", 4) // a03 was ready last
 	pods[1].Status.Conditions[0].Status = corev1.ConditionFalse
-	costs := resolve(t, spreadOf("CloneSet", "2", ""), 4).Costs(spread.Book{Pods: map[string][]*corev1.Pod{"a": pods}})
+	costs := resolve(t, spreadOf("CloneSet", "2", ""), 4).Costs(spread.Placements{Pods: map[string][]*corev1.Pod{"a": pods}})
 	want := map[types.UID]int32{"a00": 200, "a01": -100, "a02": 200, "a03": -100}
 	if !maps.Equal(costs, want) {
 		t.Errorf("costs %v, want %v", costs, want)
@@ -323,7 +323,7 @@ func TestTheLeastHealthyAreAboveTheCap(t *testing.T) {
 
 // scaleIn removes pods by their costs until n are left, and returns what is left of each subset. Costs are those of the moment,
 // as the controllers have them.
-func scaleIn(rule spread.Rule, book spread.Book, n int) string {
+func scaleIn(rule spread.Rule, book spread.Placements, n int) string {
 	type place struct {
 		cost   int32
 		subset string
@@ -348,14 +348,14 @@ func scaleIn(rule spread.Rule, book spread.Book, n int) string {
 
 // TestCostsGiveTheOrderOfRemoval: the examples as they are published.
 func TestCostsGiveTheOrderOfRemoval(t *testing.T) {
-	book := func(a, b, c int) spread.Book {
-		return spread.Book{Pods: map[string][]*corev1.Pod{"a": crowd("a", a), "b": crowd("b", b), "c": crowd("c", c)}}
+	book := func(a, b, c int) spread.Placements {
+		return spread.Placements{Pods: map[string][]*corev1.Pod{"a": crowd("a", a), "b": crowd("b", b), "c": crowd("c", c)}}
 	}
 	for _, tt := range []struct {
 		name     string
 		ws       *v1beta1.WorkloadSpread
 		replicas int32
-		book     spread.Book
+		book     spread.Placements
 		steps    string
 	}{
 		{"10 each, caps 10, 10: c, then b, then a", spreadOf("CloneSet", "10", "10", ""), 30, book(10, 10, 10), "a10 b10 c5;a10 b10;a10 b5;a10;a5"},

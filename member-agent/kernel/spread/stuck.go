@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 // ReopenAfter is how long a closed subset stays closed, as published; then new pods try it again.
@@ -30,7 +30,7 @@ func Critical(ws *v1beta1.WorkloadSpread) (critical time.Duration, ok bool) {
 // node, is not being deleted, its condition PodScheduled is False for the reason Unschedulable, and it was created more than critical ago.
 // If only the passing of time is missing, after says how long; otherwise it is 0.
 func Stuck(pod *corev1.Pod, critical time.Duration, now time.Time) (stuck bool, after time.Duration) {
-	if !counts.Active(pod) || !counts.Unschedulable(pod) {
+	if !podstate.Active(pod) || !podstate.Unschedulable(pod) {
 		return false, 0
 	}
 	if after = pod.CreationTimestamp.Add(critical).Sub(now); after > 0 {

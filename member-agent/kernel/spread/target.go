@@ -28,29 +28,25 @@ func TargetOf(ws *v1beta1.WorkloadSpread) Target {
 	return Target{Group: version.Group, Kind: ref.Kind, Name: ref.Name}
 }
 
-// OfCloneSet returns the target that is the CloneSet of this name.
-func OfCloneSet(name string) Target {
-	return Target{Group: v1beta1.CloneSetKind.Group, Kind: v1beta1.CloneSetKind.Kind, Name: name}
+// Named returns the target that is the object of this kind and name.
+func Named(kind schema.GroupVersionKind, name string) Target {
+	return Target{Group: kind.Group, Kind: kind.Kind, Name: name}
 }
 
-// Costly tells whether the workload looks at the deletion costs of its pods: CloneSets, Deployments and ReplicaSets do. The pods
-// of others get none.
+// Costly reports whether the workload looks at the deletion costs of its pods: kinds with interchangeable pods do, that
+// replace them for ever. The pods of others get none.
 func (t Target) Costly() bool {
-	switch t.Kind {
-	case "CloneSet", "Deployment", "ReplicaSet":
-		return true
-	}
-	return false
+	return t.Versioned() || t.Group == v1beta1.GroupVersion.Group && !t.Ordinal()
 }
 
-// Versioned tells whether each version of the workload has books of its own, by the label pod-template-hash, so that a rolling
-// update begins a spread anew: a Deployment's and a ReplicaSet's. All pods of others share one book.
+// Versioned reports whether each version of the workload is placed apart, by the label pod-template-hash, so that a rolling
+// update begins a spread anew: those of Deployments and ReplicaSets are. All pods of others are placed together.
 func (t Target) Versioned() bool { return t.Kind == "Deployment" || t.Kind == "ReplicaSet" }
 
 // Ordinal tells whether pods are placed by their ordinals (PickOrdinal): those of StatefulSets are.
 func (t Target) Ordinal() bool { return t.Kind == "StatefulSet" }
 
-// Version returns the book of a pod for this target: its pod-template-hash, or "" where all pods share one.
+// Version returns the version of a pod for this target: its pod-template-hash, or "" where all pods are placed together.
 func (t Target) Version(pod *corev1.Pod) string {
 	if !t.Versioned() {
 		return ""

@@ -203,7 +203,7 @@ func TestSource(t *testing.T) {
 	both.OwnerReferences = append(both.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", UID: "pod-aaaaa"})
 	other := newClaim(s, "data", "ccccc", 0)
 	other.OwnerReferences[0].UID = "other"
-	source, err := volumes.NewSourceOf(newClaim(s, "data", "aaaaa", 0), ofPod(newClaim(s, "log", "aaaaa", 0), "aaaaa"), bare, both, other,
+	source, err := sourceOf(newClaim(s, "data", "aaaaa", 0), ofPod(newClaim(s, "log", "aaaaa", 0), "aaaaa"), bare, both, other,
 		ofPod(newClaim(s, "data", "eeeee", 0), "eeeee"), going(newClaim(s, "data", "fffff", 0)))
 	if err != nil {
 		t.Fatal(err)

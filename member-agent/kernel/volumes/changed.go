@@ -54,7 +54,7 @@ func (s Set) Changed(pods []*corev1.Pod, claims []*corev1.PersistentVolumeClaim)
 
 // differs adds the differences of one pod, and tells whether there are any.
 func (s Set) differs(pod *corev1.Pod, claims map[string]*corev1.PersistentVolumeClaim, out *Change) bool {
-	id := pod.Labels[v1beta1.LabelInstanceID]
+	id := s.ID(pod)
 	if id == "" {
 		return false // a pod that was adopted: it never got claims
 	}

@@ -92,7 +92,7 @@ type instance struct {
 	claims []*corev1.PersistentVolumeClaim
 }
 
-// Compute returns the plan for the facts. It changes nothing of them.
+// Compute returns the plan for the facts of a set with instance ids. It changes nothing of them.
 func Compute(f Facts) Plan {
 	plan := Plan{Make: f.lost()}
 	if len(f.Claims) == 0 {
@@ -121,19 +121,6 @@ func Compute(f Facts) Plan {
 		}
 	}
 	return plan
-}
-
-// ClaimsOf returns the claims of a pod of the set: those with its instance id and the name that goes with it.
-func ClaimsOf(set string, claims []*corev1.PersistentVolumeClaim, pod *corev1.Pod) []*corev1.PersistentVolumeClaim {
-	var out []*corev1.PersistentVolumeClaim
-	for _, claim := range claims {
-		id := claim.Labels[v1beta1.LabelInstanceID]
-		if id == pod.Labels[v1beta1.LabelInstanceID] && claim.Namespace == pod.Namespace && templateOf(claim.Name, set, id) != "" {
-			out = append(out, claim)
-		}
-	}
-	slices.SortFunc(out, oldest)
-	return out
 }
 
 // instances returns the instances that have claims of ours, the one with the oldest claim first.

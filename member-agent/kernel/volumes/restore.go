@@ -4,8 +4,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
 // lost returns the claims that pods wait for and that are gone: somebody deleted such a claim just when its pod was made,
@@ -16,7 +14,7 @@ func (f Facts) lost() []*corev1.PersistentVolumeClaim {
 	}
 	var out []*corev1.PersistentVolumeClaim
 	for _, pod := range f.Pods.Active {
-		id := pod.Labels[v1beta1.LabelInstanceID]
+		id := f.Set.ID(pod)
 		if pod.Status.Phase == corev1.PodRunning || pod.DeletionTimestamp != nil || id == "" || slices.Contains(f.Leaving, pod) {
 			continue
 		}

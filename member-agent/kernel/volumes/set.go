@@ -3,6 +3,7 @@ package volumes
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,10 +13,22 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
+// Identity is how a set tells its pods and their claims apart.
+type Identity int
+
+const (
+	// ByInstanceID: pods and claims have a random id in a label. Claims are the set's own, or their pod's.
+	ByInstanceID Identity = iota
+	// ByOrdinal: the id is the number at the end of the names of pods and claims. A new claim has no owner, so that it
+	// outlives its pod and the set unless the kind says otherwise.
+	ByOrdinal
+)
+
 // Set is the workload that claims are made for.
 type Set struct {
-	Object metav1.Object
-	Kind   schema.GroupVersionKind
+	Identity Identity
+	Object   metav1.Object
+	Kind     schema.GroupVersionKind
 	// Labels are the match labels of the workload's selector; its claims carry them.
 	Labels map[string]string
 	// Templates are the claim templates that the workload has now.
@@ -37,22 +50,40 @@ func templateOf(claim, set, id string) string {
 	return rest
 }
 
+// ID returns the id of a pod or a claim of the set, "" if it has none.
+func (s Set) ID(object metav1.Object) string {
+	if s.Identity == ByInstanceID {
+		return object.GetLabels()[v1beta1.LabelInstanceID]
+	}
+	name := object.GetName()
+	at := strings.LastIndexByte(name, '-')
+	if owner := name[:max(at, 0)]; owner != s.Object.GetName() && !strings.HasSuffix(owner, "-"+s.Object.GetName()) {
+		return ""
+	}
+	if _, err := strconv.ParseUint(name[at+1:], 10, 31); err != nil {
+		return ""
+	}
+	return name[at+1:]
+}
+
 // New returns the claim of the template for the instance id, ready to be created. It keeps the template's labels and
 // annotations, under those of the set.
 func (s Set) New(template *corev1.PersistentVolumeClaim, id string) *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace:       s.Object.GetNamespace(),
-			Name:            Name(template.Name, s.Object.GetName(), id),
-			Labels:          map[string]string{},
-			Annotations:     maps.Clone(template.Annotations),
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s.Object, s.Kind)},
+			Namespace:   s.Object.GetNamespace(),
+			Name:        Name(template.Name, s.Object.GetName(), id),
+			Labels:      map[string]string{},
+			Annotations: maps.Clone(template.Annotations),
 		},
 		Spec: *template.Spec.DeepCopy(),
 	}
 	maps.Copy(claim.Labels, template.Labels)
 	maps.Copy(claim.Labels, s.Labels)
-	claim.Labels[v1beta1.LabelInstanceID] = id
+	if s.Identity == ByInstanceID {
+		claim.Labels[v1beta1.LabelInstanceID] = id
+		claim.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.Object, s.Kind)}
+	}
 	return claim
 }
 
@@ -129,7 +160,7 @@ func (s Set) missing(spec *corev1.PodSpec) []mount {
 func (s Set) youngest(claims []*corev1.PersistentVolumeClaim, template string) *corev1.PersistentVolumeClaim {
 	var found *corev1.PersistentVolumeClaim
 	for _, claim := range claims {
-		if templateOf(claim.Name, s.Object.GetName(), claim.Labels[v1beta1.LabelInstanceID]) != template {
+		if templateOf(claim.Name, s.Object.GetName(), s.ID(claim)) != template {
 			continue
 		}
 		if found == nil || oldest(claim, found) > 0 {

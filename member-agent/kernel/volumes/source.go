@@ -42,23 +42,17 @@ func NewSource(ctx context.Context, c cache.Cache) (*Source, error) {
 	if !ok {
 		return nil, fmt.Errorf("watch claims: a cache of type %T has no indexes; use one cache for all namespaces", informer)
 	}
-	missing := indexers()
-	for name := range shared.GetIndexer().GetIndexers() {
-		delete(missing, name)
-	}
-	if err := shared.AddIndexers(missing); err != nil {
-		return nil, fmt.Errorf("index claims by their owner: %w", err)
-	}
-	return &Source{indexer: shared.GetIndexer()}, nil
+	return FromIndexer(shared.GetIndexer())
 }
 
-// NewSourceOf returns a source over claims that are given, for tests and simulations.
-func NewSourceOf(claims ...*corev1.PersistentVolumeClaim) (*Source, error) {
-	indexer := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, indexers())
-	for _, claim := range claims {
-		if err := indexer.Add(claim); err != nil {
-			return nil, err
-		}
+// FromIndexer returns a source over an indexer. The indexes that are missing are added to it.
+func FromIndexer(indexer toolscache.Indexer) (*Source, error) {
+	missing := indexers()
+	for name := range indexer.GetIndexers() {
+		delete(missing, name)
+	}
+	if err := indexer.AddIndexers(missing); err != nil {
+		return nil, fmt.Errorf("index claims by their owner: %w", err)
 	}
 	return &Source{indexer: indexer}, nil
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/yaml"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -226,15 +227,6 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-func TestClaimsOf(t *testing.T) {
-	s := newSet()
-	a, b := newClaim(s, "data", "aaaaa", time.Hour), newClaim(s, "log", "aaaaa", 2*time.Hour)
-	got := volumes.ClaimsOf("web", []*corev1.PersistentVolumeClaim{a, newClaim(s, "data", "bbbbb", time.Hour), b}, newPod(s, "aaaaa"))
-	if len(got) != 2 || got[0] != b || got[1] != a {
-		t.Errorf("claims %v", got)
-	}
-}
-
 func TestValidate(t *testing.T) {
 	long := strings.Repeat("a", 240)
 	tests := []struct {
@@ -317,7 +309,7 @@ func TestTakeOver(t *testing.T) {
 	if got := volumes.Hash(s.Templates); got != "3636919212" {
 		t.Errorf("hash %s", got)
 	}
-	source, err := volumes.NewSourceOf(claims...)
+	source, err := sourceOf(claims...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,7 +329,7 @@ func TestTakeOver(t *testing.T) {
 	for i, pod := range pods.Active {
 		id := pod.Labels[v1beta1.LabelInstanceID]
 		built := s.New(&s.Templates[0], id)
-		published := volumes.ClaimsOf(cs.Name, observed, pod)[0].DeepCopy()
+		published := source.Named(cs.Namespace)(volumes.Name(s.Templates[0].Name, cs.Name, id)).DeepCopy()
 		// What the API server adds.
 		built.Spec.VolumeMode = new(corev1.PersistentVolumeFilesystem)
 		have := corev1.PersistentVolumeClaim{Spec: published.Spec, ObjectMeta: metav1.ObjectMeta{
@@ -396,5 +388,30 @@ func TestALostClaimIsMadeAgain(t *testing.T) {
 	facts.Named = named(going(newClaim(data, "data", "aaaaa", time.Hour)))
 	if got := volumes.Compute(facts).Make; len(got) != 0 {
 		t.Errorf("it makes %v beside the one that is being deleted", got)
+	}
+}
+
+// sourceOf returns a source over these claims.
+func sourceOf(claims ...*corev1.PersistentVolumeClaim) (*volumes.Source, error) {
+	indexer := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
+	for _, object := range claims {
+		if err := indexer.Add(object); err != nil {
+			return nil, err
+		}
+	}
+	return volumes.FromIndexer(indexer)
+}
+
+func TestOrdinalsAreIdentities(t *testing.T) {
+	s := newSet(claimTemplate("data", "1Gi"))
+	s.Identity = volumes.ByOrdinal
+	claim := s.New(&s.Templates[0], "12")
+	if claim.Name != "data-web-12" || len(claim.OwnerReferences) > 0 || claim.Labels[v1beta1.LabelInstanceID] != "" {
+		t.Errorf("claim %+v", claim.ObjectMeta)
+	}
+	for name, want := range map[string]string{"data-web-12": "12", "web-0": "0", "web-a": "", "web": "", "other-3": "", "xweb-3": ""} {
+		if got := s.ID(&metav1.ObjectMeta{Name: name}); got != want {
+			t.Errorf("%s has the id %q, want %q", name, got, want)
+		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 // Reasons of waits of pods.
@@ -65,9 +65,9 @@ func Of(pod *corev1.Pod) *Wait {
 	switch {
 	case pod.DeletionTimestamp != nil:
 		return terminating(pod)
-	case counts.Ended(pod) || counts.Ready(pod):
+	case podstate.Ended(pod) || podstate.Ready(pod):
 		return nil
-	case counts.Unschedulable(pod):
+	case podstate.Unschedulable(pod):
 		return unbound(pod)
 	}
 	if problem := Failing(pod); problem != "" {
@@ -94,7 +94,7 @@ func terminating(pod *corev1.Pod) *Wait {
 
 // unbound returns the wait of a pod without a node. The scheduler's plugins for volumes name the claim or its volume.
 func unbound(pod *corev1.Pod) *Wait {
-	scheduled := counts.Condition(pod, corev1.PodScheduled)
+	scheduled := podstate.Condition(pod, corev1.PodScheduled)
 	text := strings.ToLower(scheduled.Message)
 	if !strings.Contains(text, "persistentvolumeclaim") && !strings.Contains(text, "persistent volume") {
 		return nil
@@ -112,13 +112,13 @@ func unbound(pod *corev1.Pod) *Wait {
 
 // gated returns the wait for a readiness gate that is not ours.
 func gated(pod *corev1.Pod) *Wait {
-	ready := counts.Condition(pod, corev1.ContainersReady)
+	ready := podstate.Condition(pod, corev1.ContainersReady)
 	if ready == nil || ready.Status != corev1.ConditionTrue {
 		return nil
 	}
 	i := slices.IndexFunc(pod.Spec.ReadinessGates, func(gate corev1.PodReadinessGate) bool {
 		own := gate.ConditionType == v1beta1.InPlaceUpdateReady || gate.ConditionType == lifecycle.KruisePodReady
-		set := counts.Condition(pod, gate.ConditionType)
+		set := podstate.Condition(pod, gate.ConditionType)
 		return !own && (set == nil || set.Status != corev1.ConditionTrue)
 	})
 	if i < 0 {
@@ -164,7 +164,7 @@ func failure(status *corev1.ContainerStatus) string {
 
 // NotReadySince returns since when the pod is not Ready.
 func NotReadySince(pod *corev1.Pod) time.Time {
-	if ready := counts.Condition(pod, corev1.PodReady); ready != nil && !ready.LastTransitionTime.IsZero() {
+	if ready := podstate.Condition(pod, corev1.PodReady); ready != nil && !ready.LastTransitionTime.IsZero() {
 		return ready.LastTransitionTime.Time
 	}
 	return pod.CreationTimestamp.Time
@@ -176,7 +176,7 @@ func NotReadySince(pod *corev1.Pod) time.Time {
 // Ready has a later time in its condition. A pod whose spec was changed in place may be an exception, so it is not
 // certain.
 func NeverReady(pod *corev1.Pod) bool {
-	ready := counts.Condition(pod, corev1.PodReady)
+	ready := podstate.Condition(pod, corev1.PodReady)
 	if ready == nil {
 		return pod.Status.Phase == corev1.PodPending
 	}

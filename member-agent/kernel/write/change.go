@@ -2,12 +2,9 @@ package write
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 )
@@ -26,23 +23,7 @@ func (w *Writer) ChangePod(ctx context.Context, owner types.UID, pod *corev1.Pod
 		}
 	}
 	if len(writes.Resize) > 0 {
-		return w.resizePod(ctx, owner, pod, writes.Resize)
+		return w.patchPod(ctx, owner, pod, "resize", "resize pod", writes.Resize)
 	}
-	return nil
-}
-
-// resizePod applies a strategic merge patch to a pod's resize subresource.
-func (w *Writer) resizePod(ctx context.Context, owner types.UID, pod *corev1.Pod, patch []byte) error {
-	target := address(pod)
-	if err := w.Client.SubResource("resize").Patch(ctx, target, client.RawPatch(types.StrategicMergePatchType, patch)); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		if ambiguous(err) {
-			w.Fresh.MaybeChanged(owner, client.ObjectKeyFromObject(pod), pod.ResourceVersion)
-		}
-		return fmt.Errorf("resize pod %s: %w", client.ObjectKeyFromObject(pod), err)
-	}
-	w.Fresh.Changed(owner, client.ObjectKeyFromObject(pod), target.ResourceVersion)
 	return nil
 }

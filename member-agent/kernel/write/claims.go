@@ -17,19 +17,14 @@ import (
 // CreateClaim creates a claim of an owner, who must be its controller. A claim that exists under the same controller is no
 // error; one that is another's is a *volumes.Conflict and is not touched; one that is being deleted is waited for.
 func (w *Writer) CreateClaim(ctx context.Context, owner types.UID, claim *corev1.PersistentVolumeClaim) error {
-	key := client.ObjectKeyFromObject(claim)
-	err := w.Client.Create(ctx, claim)
-	switch {
-	case err == nil:
-		w.Claims.Created(owner, key, claim.ResourceVersion)
-		return nil
-	case apierrors.IsAlreadyExists(err):
+	err := w.claims().create(ctx, owner, claim)
+	if apierrors.IsAlreadyExists(err) {
 		return w.exists(ctx, owner, claim, err)
-	case ambiguous(err):
-		// The answer was lost: the claim may exist.
-		w.Claims.MaybeCreated(owner, key)
 	}
-	return fmt.Errorf("create claim %s: %w", key, err)
+	if err != nil {
+		return fmt.Errorf("create claim %s: %w", client.ObjectKeyFromObject(claim), err)
+	}
+	return nil
 }
 
 // exists judges the claim that has the name of the one to create.
@@ -61,15 +56,10 @@ func (w *Writer) exists(ctx context.Context, owner types.UID, claim *corev1.Pers
 // DeleteClaim deletes exactly this claim as it was seen, so that nobody's change since is lost with it: a claim that has
 // changed is an error, one that is gone is none.
 func (w *Writer) DeleteClaim(ctx context.Context, owner types.UID, claim *corev1.PersistentVolumeClaim) error {
-	key := client.ObjectKeyFromObject(claim)
-	err := w.Client.Delete(ctx, addressClaim(claim), client.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})
-	if client.IgnoreNotFound(err) != nil {
-		if ambiguous(err) {
-			w.Claims.MaybeDeleted(owner, key)
-		}
-		return fmt.Errorf("delete claim %s: %w", key, err)
+	seen := client.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion}
+	if err := w.claims().remove(ctx, owner, claim, seen); err != nil {
+		return fmt.Errorf("delete claim %s: %w", client.ObjectKeyFromObject(claim), err)
 	}
-	w.Claims.Deleted(owner, key)
 	return nil
 }
 
@@ -83,22 +73,9 @@ func (w *Writer) OwnClaim(ctx context.Context, owner types.UID, claim *corev1.Pe
 	if err != nil {
 		return fmt.Errorf("change owners of claim %s: %w", key, err)
 	}
-	target := addressClaim(claim)
 	// A merge patch replaces the list of owners as a whole.
-	if err := w.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		if ambiguous(err) {
-			w.Claims.MaybeChanged(owner, key, claim.ResourceVersion)
-		}
+	if err := w.claims().patch(ctx, owner, claim, "", client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return fmt.Errorf("change owners of claim %s: %w", key, err)
 	}
-	w.Claims.Changed(owner, key, target.ResourceVersion)
 	return nil
-}
-
-// addressClaim is address for claims.
-func addressClaim(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
-	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name}}
 }

@@ -3,7 +3,6 @@ package write
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,69 +22,38 @@ type Writer struct {
 	Claims *freshness.Store
 }
 
+func (w *Writer) pods() objects   { return objects{w.Client, w.Fresh} }
+func (w *Writer) claims() objects { return objects{w.Client, w.Claims} }
+
 // CreatePod creates the pod of an owner. If opened is not empty it is applied to the new pod's status at once, so that its
 // readiness gate does not wait for another pass; a failure of this second write is left to the next pass.
 func (w *Writer) CreatePod(ctx context.Context, owner types.UID, pod *corev1.Pod, opened []byte) error {
-	key := client.ObjectKeyFromObject(pod)
-	err := w.Client.Create(ctx, pod)
-	switch {
-	case err == nil:
-		w.Fresh.Created(owner, key, pod.ResourceVersion)
-	case ambiguous(err):
-		// The answer was lost: the pod may exist.
-		w.Fresh.MaybeCreated(owner, key)
-		return fmt.Errorf("create pod %s: %w", key, err)
-	default:
-		return fmt.Errorf("create pod %s: %w", key, err)
+	if err := w.pods().create(ctx, owner, pod); err != nil {
+		return fmt.Errorf("create pod %s: %w", client.ObjectKeyFromObject(pod), err)
 	}
 	if len(opened) == 0 {
 		return nil
 	}
-	err = w.PatchPodStatus(ctx, owner, pod, opened)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
-}
-
-// ambiguous tells whether a failed request may have been carried out.
-func ambiguous(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return true
-	}
-	return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsInternalError(err) || apierrors.IsUnexpectedServerError(err)
+	return w.PatchPodStatus(ctx, owner, pod, opened)
 }
 
 // PatchPod applies a strategic merge patch to a pod. A pod that is gone is no error.
 func (w *Writer) PatchPod(ctx context.Context, owner types.UID, pod *corev1.Pod, patch []byte) error {
-	target := address(pod)
-	if err := w.Client.Patch(ctx, target, client.RawPatch(types.StrategicMergePatchType, patch)); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		if ambiguous(err) {
-			w.Fresh.MaybeChanged(owner, client.ObjectKeyFromObject(pod), pod.ResourceVersion)
-		}
-		return fmt.Errorf("patch pod %s: %w", client.ObjectKeyFromObject(pod), err)
-	}
-	w.Fresh.Changed(owner, client.ObjectKeyFromObject(pod), target.ResourceVersion)
-	return nil
+	return w.patchPod(ctx, owner, pod, "", "patch pod", patch)
 }
 
 // PatchPodStatus applies a strategic merge patch to a pod's status. A pod that is gone is no error.
 func (w *Writer) PatchPodStatus(ctx context.Context, owner types.UID, pod *corev1.Pod, patch []byte) error {
-	target := address(pod)
-	if err := w.Client.Status().Patch(ctx, target, client.RawPatch(types.StrategicMergePatchType, patch)); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		if ambiguous(err) {
-			w.Fresh.MaybeChanged(owner, client.ObjectKeyFromObject(pod), pod.ResourceVersion)
-		}
-		return fmt.Errorf("patch status of pod %s: %w", client.ObjectKeyFromObject(pod), err)
+	return w.patchPod(ctx, owner, pod, "status", "patch status of pod", patch)
+}
+
+func (w *Writer) patchPod(
+	ctx context.Context, owner types.UID, pod *corev1.Pod, subresource, action string, patch []byte,
+) error {
+	raw := client.RawPatch(types.StrategicMergePatchType, patch)
+	if err := w.pods().patch(ctx, owner, pod, subresource, raw); err != nil {
+		return fmt.Errorf("%s %s: %w", action, client.ObjectKeyFromObject(pod), err)
 	}
-	w.Fresh.Changed(owner, client.ObjectKeyFromObject(pod), target.ResourceVersion)
 	return nil
 }
 
@@ -93,14 +61,9 @@ func (w *Writer) PatchPodStatus(ctx context.Context, owner types.UID, pod *corev
 // pod may still be there, and must not be replaced before it goes. Where the answer is lost it may be going: the owner
 // waits until the cache shows that, or the API server denies it.
 func (w *Writer) DeletePod(ctx context.Context, owner types.UID, pod *corev1.Pod) error {
-	err := w.Client.Delete(ctx, address(pod), client.Preconditions{UID: &pod.UID})
-	if client.IgnoreNotFound(err) != nil {
-		if ambiguous(err) {
-			w.Fresh.MaybeDeleted(owner, client.ObjectKeyFromObject(pod))
-		}
+	if err := w.pods().remove(ctx, owner, pod, client.Preconditions{UID: &pod.UID}); err != nil {
 		return fmt.Errorf("delete pod %s: %w", client.ObjectKeyFromObject(pod), err)
 	}
-	w.Fresh.Deleted(owner, client.ObjectKeyFromObject(pod))
 	return nil
 }
 
@@ -132,10 +95,4 @@ func (w *Writer) ReleasePod(ctx context.Context, owner types.UID, pod *corev1.Po
 		return fmt.Errorf("release: %w", err)
 	}
 	return nil
-}
-
-// address returns a pod that has nothing but what a request needs to name it: answers are decoded into it, never into
-// the cache's own.
-func address(pod *corev1.Pod) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 }

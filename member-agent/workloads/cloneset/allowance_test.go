@@ -9,14 +9,15 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // available counts the pods that are.
 func (s *simulation) available() int {
 	n := 0
 	for _, pod := range s.pods {
-		if counts.Ready(pod) {
+		if podstate.Ready(pod) {
 			n++
 		}
 	}
@@ -206,13 +207,13 @@ func TestUntilAsked(t *testing.T) {
 		f := s.facts()
 		plan, err := Compute(f)
 		s.must(err)
-		return (&scope{cs: s.cs, facts: f, plan: plan}).untilAsked()
+		return (&scope{pass: &pass{}, cs: s.cs, facts: f, plan: plan}).untilAsked()
 	}
 	if a, b, c := at(false, false), at(true, false), at(true, true); a != 0 || b != 0 || c != 0 {
 		t.Errorf("at rest it asks after %s, %s and %s, want never", a, b, c)
 	}
 	s.image("app:2")
-	if a, b, c := at(false, false), at(true, false), at(true, true); a != 0 || b != askWhileLent || c != askWhileOver {
+	if a, b, c := at(false, false), at(true, false), at(true, true); a != 0 || b != workload.AskWhileGranted || c != workload.AskWhileExpired {
 		t.Errorf("in a rollout it asks after %s, %s and %s", a, b, c)
 	}
 }

@@ -15,12 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // longestPass is after what time a pass begins no more writes: it reports, looks at the world again, and goes on.
@@ -40,9 +41,9 @@ type outcome struct{ created, deleted, updated int }
 // apply carries out the plan: first what happens to claims whose pods leave, then removals and updates side by side, then
 // creations, so that there are never more pods than planned. Errors of pods are kept for the report.
 func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
-	begun := r.clock.Now()
-	late := func() bool { return r.clock.Since(begun) >= longestPass }
-	width := r.pace.width(s.key, begun)
+	begun := r.Clock.Now()
+	late := func() bool { return r.Clock.Since(begun) >= longestPass }
+	width := s.Width(begun)
 	steps := func(n, start int) write.Steps {
 		return write.Steps{N: n, Start: max(start, width), Limit: write.InFlight, Stop: late}
 	}
@@ -55,7 +56,7 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 	if transferred {
 		wg.Go(func() {
 			s.done.deleted, deleteErr = write.SlowStart(ctx, steps(len(s.plan.Delete), startDeletes), func(i int) error {
-				return r.writer.DeletePod(ctx, s.cs.UID, s.plan.Delete[i].Pod)
+				return r.Writer.DeletePod(ctx, s.cs.UID, s.plan.Delete[i].Pod)
 			})
 		})
 	}
@@ -83,16 +84,16 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 	})
 	wg.Go(func() {
 		_, releaseErr = write.SlowStart(ctx, steps(len(s.plan.Release), startDeletes), func(i int) error {
-			return r.writer.ReleasePod(ctx, s.cs.UID, s.plan.Release[i])
+			return r.Writer.ReleasePod(ctx, s.cs.UID, s.plan.Release[i])
 		})
 	})
 	wg.Wait()
-	s.keep(v1beta1.CloneSetConditionFailedUpdate, errors.Join(updateErr, openErr, prepareErr))
-	s.keep(v1beta1.CloneSetConditionFailedScale, errors.Join(deleteErr, releaseErr))
+	s.Fail(string(v1beta1.CloneSetConditionFailedUpdate), errors.Join(updateErr, openErr, prepareErr))
+	s.Fail(string(v1beta1.CloneSetConditionFailedScale), errors.Join(deleteErr, releaseErr))
 	if transferred && s.done.deleted == len(s.plan.Delete) && replaced.Load() == 0 {
 		r.create(ctx, s, steps)
 	}
-	r.pace.reached(s.key, max(s.done.created, s.done.deleted, s.done.updated), len(s.failed) > 0, r.clock.Now())
+	s.Reached(max(s.done.created, s.done.deleted, s.done.updated), r.Clock.Now())
 	return true, nil
 }
 
@@ -101,23 +102,17 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 func (r *Reconciler) transfer(ctx context.Context, s *scope, steps func(n, start int) write.Steps) bool {
 	own, remove := s.plan.Claims.Own, s.plan.Claims.Delete
 	owned, ownErr := write.SlowStart(ctx, steps(len(own), startDeletes), func(i int) error {
-		return r.writer.OwnClaim(ctx, s.cs.UID, own[i].Claim, own[i].Owners)
+		return r.Writer.OwnClaim(ctx, s.cs.UID, own[i].Claim, own[i].Owners)
 	})
 	_, removeErr := write.SlowStart(ctx, steps(len(remove), startDeletes), func(i int) error {
-		return r.writer.DeleteClaim(ctx, s.cs.UID, remove[i].Claim)
+		return r.Writer.DeleteClaim(ctx, s.cs.UID, remove[i].Claim)
 	})
 	lost := s.plan.Claims.Make
 	_, makeErr := write.SlowStart(ctx, steps(len(lost), 1), func(i int) error {
-		return r.writer.CreateClaim(ctx, s.cs.UID, lost[i])
+		return r.Writer.CreateClaim(ctx, s.cs.UID, lost[i])
 	})
-	s.keep(v1beta1.CloneSetConditionFailedScale, errors.Join(ownErr, removeErr, makeErr))
+	s.Fail(string(v1beta1.CloneSetConditionFailedScale), errors.Join(ownErr, removeErr, makeErr))
 	return owned == len(own)
-}
-
-func (s *scope) keep(condition v1beta1.CloneSetConditionType, err error) {
-	if err = errors.Join(s.failed[condition], err); err != nil {
-		s.failed[condition] = err
-	}
 }
 
 // open opens the gates of pods that are new or whose update has arrived.
@@ -125,7 +120,7 @@ func (r *Reconciler) open(ctx context.Context, s *scope, steps write.Steps) erro
 	if steps.N == 0 {
 		return nil
 	}
-	now := r.clock.Now()
+	now := r.Clock.Now()
 	patch, err := inplace.OpenGate(now)
 	if err != nil {
 		return err
@@ -136,10 +131,10 @@ func (r *Reconciler) open(ctx context.Context, s *scope, steps write.Steps) erro
 	}
 	_, err = write.SlowStart(ctx, steps, func(i int) error {
 		pod := s.plan.Open[i]
-		if counts.Condition(pod, lifecycle.KruisePodReady) == nil && slices.ContainsFunc(pod.Spec.ReadinessGates, isKruiseGate) {
-			return r.writer.PatchPodStatus(ctx, s.cs.UID, pod, both)
+		if podstate.Condition(pod, lifecycle.KruisePodReady) == nil && slices.ContainsFunc(pod.Spec.ReadinessGates, isKruiseGate) {
+			return r.Writer.PatchPodStatus(ctx, s.cs.UID, pod, both)
 		}
-		return r.writer.PatchPodStatus(ctx, s.cs.UID, pod, patch)
+		return r.Writer.PatchPodStatus(ctx, s.cs.UID, pod, patch)
 	})
 	return err
 }
@@ -148,22 +143,22 @@ func (r *Reconciler) open(ctx context.Context, s *scope, steps write.Steps) erro
 func (r *Reconciler) carry(ctx context.Context, s *scope, steps write.Steps) error {
 	_, err := write.SlowStart(ctx, steps, func(i int) error {
 		pod := s.plan.Carry[i]
-		writes, _, err := inplace.Next(pod, r.clock.Now())
+		writes, _, err := inplace.Next(pod, r.Clock.Now())
 		if err != nil {
 			return err
 		}
-		return r.writer.ChangePod(ctx, s.cs.UID, pod, writes)
+		return r.Writer.ChangePod(ctx, s.cs.UID, pod, writes)
 	})
 	return err
 }
 
 // prepare writes a pod's state of life. The mark comes first: who reads PreparingDelete finds the pod not ready already.
 func (r *Reconciler) prepare(ctx context.Context, s *scope, p Preparation) error {
-	metadata, status, err := lifecycle.Patch(p.Pod, p.Step, r.clock.Now())
+	metadata, status, err := lifecycle.Patch(p.Pod, p.Step, r.Clock.Now())
 	if err != nil {
 		return err
 	}
-	err = r.writer.ChangePod(ctx, s.cs.UID, p.Pod, inplace.Writes{Status: status, Pod: metadata})
+	err = r.Writer.ChangePod(ctx, s.cs.UID, p.Pod, inplace.Writes{Status: status, Pod: metadata})
 	if apierrors.IsConflict(err) {
 		return errStale
 	}
@@ -192,43 +187,36 @@ func (r *Reconciler) update(ctx context.Context, s *scope, u Update) error {
 	if rolling := s.cs.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.InPlaceUpdateStrategy != nil {
 		grace = time.Duration(rolling.InPlaceUpdateStrategy.GracePeriodSeconds) * time.Second
 	}
-	writes, err := inplace.Begin(u.Pod, u.Change, u.To, inplace.Options{Grace: grace}, r.clock.Now())
+	writes, err := inplace.Begin(u.Pod, u.Change, u.To, inplace.Options{Grace: grace}, r.Clock.Now())
 	if err != nil {
 		return err
 	}
-	return r.writer.ChangePod(ctx, s.cs.UID, u.Pod, writes)
+	return r.Writer.ChangePod(ctx, s.cs.UID, u.Pod, writes)
 }
 
 // trim deletes revisions that no pod uses, beyond the limit of the history.
 func (r *Reconciler) trim(ctx context.Context, s *scope) (bool, error) {
-	limit := defaultHistoryLimit
-	if s.cs.Spec.RevisionHistoryLimit != nil {
-		limit = int(*s.cs.Spec.RevisionHistoryLimit)
-	}
-	if len(s.facts.Revisions) <= limit || s.leaving != nil {
+	if s.Leaving != nil {
 		return true, nil
 	}
-	used := map[string]bool{s.facts.Update.Hash: true, s.facts.Current.Hash: true}
-	for _, list := range [][]*corev1.Pod{s.facts.Pods.Active, s.facts.Pods.Terminating} {
-		for _, pod := range list {
-			used[history.ShortName(pod.Labels[podset.LabelRevision])] = true
+	used := sync.OnceValue(func() map[string]bool { // it costs as much as there are pods
+		out := map[string]bool{s.facts.Update.Hash: true, s.facts.Current.Hash: true}
+		for _, list := range [][]*corev1.Pod{s.facts.Pods.Active, s.facts.Pods.Terminating} {
+			for _, pod := range list {
+				out[history.ShortName(pod.Labels[podset.LabelRevision])] = true
+			}
 		}
-	}
-	inUse := func(r *appsv1.ControllerRevision) bool { return used[history.ShortHash(r)] }
-	if err := r.history.Delete(ctx, history.Excess(s.facts.Revisions, inUse, limit)); err != nil {
-		return false, fmt.Errorf("trim the history: %w", err)
-	}
-	return true, nil
+		return out
+	})
+	inUse := func(r *appsv1.ControllerRevision) bool { return used()[history.ShortHash(r)] }
+	return true, r.Trim(ctx, s.facts.Stored, s.cs.Spec.RevisionHistoryLimit, inUse)
 }
-
-// defaultHistoryLimit is the published default of revisionHistoryLimit.
-const defaultHistoryLimit = 10
 
 // prune takes the names of pods that are gone off podsToDelete. Somebody else may be writing the list: then the next
 // pass does it.
 func (r *Reconciler) prune(ctx context.Context, s *scope) (bool, error) {
 	named := s.cs.Spec.ScaleStrategy.PodsToDelete
-	if len(named) == 0 || s.stalled != nil || s.leaving != nil {
+	if len(named) == 0 || s.Stalled != nil || s.Leaving != nil {
 		return true, nil
 	}
 	exist := map[string]bool{}
@@ -243,7 +231,8 @@ func (r *Reconciler) prune(ctx context.Context, s *scope) (bool, error) {
 	}
 	changed := s.cs.DeepCopy()
 	changed.Spec.ScaleStrategy.PodsToDelete = left
-	err := r.client.Patch(ctx, changed, client.MergeFromWithOptions(s.cs, client.MergeFromWithOptimisticLock{}), fieldOwner)
+	patch := client.MergeFromWithOptions(s.cs, client.MergeFromWithOptimisticLock{})
+	err := r.Client.Patch(ctx, changed, patch, workload.FieldOwner)
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 		return false, fmt.Errorf("shorten podsToDelete: %w", err)
 	}

@@ -8,12 +8,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/delta"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/order"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // bucket holds the pods of one group by what may be done with them.
@@ -22,7 +23,7 @@ type bucket struct{ available, unavailable, busy []*corev1.Pod }
 func (b *bucket) group() delta.Group {
 	g := delta.Group{Available: int32(len(b.available)), Unavailable: int32(len(b.unavailable)), Busy: int32(len(b.busy))}
 	for _, pod := range b.unavailable {
-		if counts.Unschedulable(pod) {
+		if podstate.Unschedulable(pod) {
 			g.Unschedulable++
 		}
 	}
@@ -33,7 +34,7 @@ func (b *bucket) all() []*corev1.Pod { return slices.Concat(b.unavailable, b.bus
 
 // choose picks the pods for the numbers.
 func (p *planner) choose(d delta.Delta) error {
-	held := p.remove(&p.doomed, d.Doomed, delta.Doomed)
+	held := p.remove(&p.specifiedDelete, d.SpecifiedDelete, delta.SpecifiedDelete)
 	reason := delta.ScaleIn
 	if slices.ContainsFunc(d.Notes, func(n delta.Note) bool { return n.Code == delta.Surplus }) {
 		reason = delta.Surplus
@@ -53,7 +54,7 @@ func (p *planner) choose(d delta.Delta) error {
 	fromOld := min(held-fromNew, d.CreateOld)
 	left := d.CreateLimit
 	for _, c := range []Creation{{Revision: p.Current, Count: d.CreateOld - fromOld + back}, {Revision: p.Update, Count: d.CreateNew - fromNew + forward}} {
-		c.Count -= p.comeBack(c)
+		c.Count -= p.recall(c)
 		if c.Count = min(c.Count, left); c.Count > 0 {
 			p.plan.Create = append(p.plan.Create, c)
 			left -= c.Count
@@ -63,9 +64,9 @@ func (p *planner) choose(d delta.Delta) error {
 	return nil
 }
 
-// comeBack takes pods back that leave and count no more, instead of creating others of the same revision; it returns how
+// recall takes pods back that leave and count no more, instead of creating others of the same revision; it returns how
 // many. Those that somebody named go, and so do those whose hook has let go of them.
-func (p *planner) comeBack(c Creation) int32 {
+func (p *planner) recall(c Creation) int32 {
 	var back []*corev1.Pod
 	p.leaving = slices.DeleteFunc(p.leaving, func(pod *corev1.Pod) bool {
 		if int32(len(back)) >= c.Count || !podset.HasRevision(pod, c.Revision.Hash) || p.named(pod) ||
@@ -105,7 +106,7 @@ func (p *planner) remove(b *bucket, t delta.Take, reason string) (held int32) {
 		b.unavailable, b.busy = append(b.unavailable, b.busy...), nil
 	}
 	removal := order.Removal{MinReadySeconds: p.CloneSet.Spec.MinReadySeconds, Now: p.Now, Cost: p.costs(b),
-		Crowd: order.NewCrowd(p.Pods.Active, p.CloneSet.Spec.Template.Spec.TopologySpreadConstraints, p.Topology)}
+		Density: order.NewDensity(p.Pods.Active, p.CloneSet.Spec.Template.Spec.TopologySpreadConstraints, p.Topology)}
 	pods := take(b, t, func(list []*corev1.Pod) {
 		removal.Sort(list)
 		// Whoever serves the hook of a pod that is on its way out already has begun with it.
@@ -158,16 +159,16 @@ func (p *planner) prepare(pod *corev1.Pod, step lifecycle.Step) {
 		p.plan.Prepare = append(p.plan.Prepare, Preparation{Pod: pod, Step: step})
 	}
 	if step.ForHook {
-		p.plan.Waiting.add(pod, step.Wait)
+		p.plan.Waiting.Add(pod, step.Wait)
 	}
 }
 
 // move plans updates in place, and removals of pods that must be made anew; it returns how many of the latter.
-func (p *planner) move(b *bucket, m delta.Moving, t delta.Take, to Revision, reason string) (int32, error) {
+func (p *planner) move(b *bucket, m delta.Moving, t delta.Take, to workload.Revision, reason string) (int32, error) {
 	if t.Total() == 0 {
 		return 0, nil
 	}
-	pods, err := p.movers(b, m, t)
+	pods, err := p.candidates(b, m, t)
 	if err != nil {
 		return 0, err
 	}
@@ -203,10 +204,10 @@ func (p *planner) move(b *bucket, m delta.Moving, t delta.Take, to Revision, rea
 	return anew, nil
 }
 
-// movers returns the pods that move now, and takes them off the bucket. Without an order of the user's the least healthy
+// candidates returns the pods that move now, and takes them off the bucket. Without an order of the user's the least healthy
 // come first, as the numbers have it. With one, only those that are first in it are looked at: an unhealthy pod that is not
 // among them stays, because the partition is to keep it.
-func (p *planner) movers(b *bucket, m delta.Moving, t delta.Take) ([]*corev1.Pod, error) {
+func (p *planner) candidates(b *bucket, m delta.Moving, t delta.Take) ([]*corev1.Pod, error) {
 	rolling := p.CloneSet.Spec.UpdateStrategy.RollingUpdate
 	if rolling == nil || rolling.PriorityStrategy == nil && len(rolling.ScatterStrategy) == 0 {
 		return take(b, t, func(list []*corev1.Pod) { order.Sort(list, order.Update()...) }), nil
@@ -257,7 +258,7 @@ func (p *planner) keep() {
 	for _, pod := range p.leaving {
 		reason := delta.ScaleIn
 		if p.named(pod) {
-			reason = delta.Doomed
+			reason = delta.SpecifiedDelete
 		}
 		p.leave(pod, reason)
 	}
@@ -267,7 +268,7 @@ func (p *planner) keep() {
 func (p *planner) stay(pods []*corev1.Pod) {
 	for _, pod := range pods {
 		progress, _ := inplace.Observe(pod, p.Now)
-		if (progress == inplace.Due || progress == inplace.Unsized) && !counts.Ready(pod) {
+		if (progress == inplace.Due || progress == inplace.Unsized) && !podstate.Ready(pod) {
 			if step := lifecycle.Update(pod, p.CloneSet.Spec.Lifecycle); step.ForHook {
 				// Somebody took hold of the pod meanwhile: the containers whose turn is now wait for the hook as the first did.
 				p.prepare(pod, step)
@@ -278,7 +279,7 @@ func (p *planner) stay(pods []*corev1.Pod) {
 		step := lifecycle.Keep(pod, p.CloneSet.Spec.Lifecycle, lifecycle.Facts{
 			Scheduled: pod.Spec.NodeName != "", InPlaceDone: progress == inplace.Settled || progress == inplace.Finished,
 		})
-		if progress == inplace.Finished && counts.Condition(pod, lifecycle.KruisePodReady) == nil {
+		if progress == inplace.Finished && podstate.Condition(pod, lifecycle.KruisePodReady) == nil {
 			step.NotReady = nil // this gate is opened together with the other one
 		}
 		p.prepare(pod, step)

@@ -20,6 +20,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // create creates the pods of the plan, each after its claims.
@@ -28,10 +29,10 @@ func (r *Reconciler) create(ctx context.Context, s *scope, steps func(n, start i
 	if len(revisions) == 0 {
 		return
 	}
-	now := r.clock.Now()
+	now := r.Clock.Now()
 	opened, err := inplace.OpenGate(now, gates()...)
 	if err != nil {
-		s.keep(v1beta1.CloneSetConditionFailedScale, err)
+		s.Fail(string(v1beta1.CloneSetConditionFailedScale), err)
 		return
 	}
 	provisions := map[*corev1.PodTemplateSpec]volumes.Provision{}
@@ -40,8 +41,8 @@ func (r *Reconciler) create(ctx context.Context, s *scope, steps func(n, start i
 			provisions[revision.Template] = claimSet(s.cs).For(revision.Template, revision.Claims, s.facts.Claims)
 		}
 	}
-	if err := r.pace.estranged(s.key, now); err != nil {
-		s.keep(v1beta1.CloneSetConditionFailedScale, err)
+	if err := s.Memory.recentlyRelabelled(now); err != nil {
+		s.Fail(string(v1beta1.CloneSetConditionFailedScale), err)
 		return
 	}
 	ids := r.ids(s, len(revisions))
@@ -49,7 +50,7 @@ func (r *Reconciler) create(ctx context.Context, s *scope, steps func(n, start i
 	s.done.created, err = write.SlowStart(ctx, steps(len(revisions), 1), func(i int) error {
 		provision := provisions[revisions[i].Template]
 		for _, claim := range provision.Missing(ids[i], s.facts.Claim) {
-			if err := r.writer.CreateClaim(ctx, s.cs.UID, claim); err != nil {
+			if err := r.Writer.CreateClaim(ctx, s.cs.UID, claim); err != nil {
 				return nameless(err, "-"+s.cs.Name+"-"+ids[i], "-"+s.cs.Name+"-*")
 			}
 		}
@@ -65,17 +66,18 @@ func (r *Reconciler) create(ctx context.Context, s *scope, steps func(n, start i
 	})
 	for i, id := range ids {
 		if refused[i] {
-			r.pace.spare(s.key, id)
+			s.Memory.keepID(id)
 		}
 	}
-	s.keep(v1beta1.CloneSetConditionFailedScale, err)
+	s.Fail(string(v1beta1.CloneSetConditionFailedScale), err)
 	if apierrors.IsInvalid(err) {
 		what := "the template"
 		if s.facts.Spread != nil && s.facts.Spread.Object != nil {
 			what = "the template, or WorkloadSpread " + s.facts.Spread.Object.Name + " on top of it,"
 		}
-		s.stalled = &conditions.Cause{Reason: reasonInvalidTemplate, Message: "the API server refuses what " + what + " asks for; correct it: " + text(err)}
-		s.wake = retryInvalid
+		s.Stalled = &conditions.Cause{Reason: reasonInvalidTemplate,
+			Message: "the API server refuses what " + what + " asks for; correct it: " + workload.Text(err)}
+		s.Wake = retryInvalid
 	}
 }
 
@@ -84,10 +86,10 @@ func (r *Reconciler) create(ctx context.Context, s *scope, steps func(n, start i
 func (r *Reconciler) ids(s *scope, n int) []string {
 	var out []string
 	if !s.cs.Spec.ScaleStrategy.EnablePVCReuse { // with it the plan offers these ids
-		out = slices.DeleteFunc(r.pace.spares(s.key, n), s.losesClaims)
+		out = slices.DeleteFunc(s.Memory.takeIDs(n), s.losesClaims)
 	}
 	return append(out, s.plan.Claims.IDs(n-len(out), newInstanceID, func(id string) bool {
-		return r.claims.Taken(s.cs.Namespace, id) || r.source.Get(types.NamespacedName{Namespace: s.cs.Namespace, Name: podName(s.cs, id)}).Present
+		return r.Claims.Taken(s.cs.Namespace, id) || r.Pods.Get(types.NamespacedName{Namespace: s.cs.Namespace, Name: podName(s.cs, id)}).Present
 	})...)
 }
 
@@ -113,7 +115,7 @@ const namesPerPod = 4
 // createPod creates a pod. Its error does not hold the pod's random name, so that the same failure reads the same again.
 func (r *Reconciler) createPod(ctx context.Context, s *scope, pod *corev1.Pod, opened []byte) error {
 	name := pod.Name
-	err := r.writer.CreatePod(ctx, s.cs.UID, pod, opened)
+	err := r.Writer.CreatePod(ctx, s.cs.UID, pod, opened)
 	if apierrors.IsAlreadyExists(err) {
 		if mine, readErr := r.isMine(ctx, s, pod); readErr != nil || mine {
 			return readErr
@@ -132,16 +134,16 @@ func (r *Reconciler) createPod(ctx context.Context, s *scope, pod *corev1.Pod, o
 // then the pod was created, and only the answer was lost.
 func (r *Reconciler) isMine(ctx context.Context, s *scope, pod *corev1.Pod) (bool, error) {
 	key, have := client.ObjectKeyFromObject(pod), &corev1.Pod{}
-	if r.source.Get(key).Present {
+	if r.Pods.Get(key).Present {
 		return false, nil
 	}
-	if err := r.live.Get(ctx, key, have); client.IgnoreNotFound(err) != nil {
+	if err := r.Live.Get(ctx, key, have); client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("read pod %s, whose name is taken: %w", key, err)
 	}
 	if !metav1.IsControlledBy(have, s.cs) {
 		return false, nil
 	}
-	r.pods.Created(s.cs.UID, key, have.ResourceVersion)
+	r.Writer.Fresh.Created(s.cs.UID, key, have.ResourceVersion)
 	return true, nil
 }
 
@@ -153,8 +155,35 @@ func (r *Reconciler) refuseStranger(ctx context.Context, s *scope, pod *corev1.P
 		return err
 	}
 	err = fmt.Errorf("a pod was created with labels that selector %q does not match, and is deleted again: a webhook changed them; mend it", selector)
-	r.pace.estrange(s.key, err, r.clock.Now())
-	return errors.Join(err, r.writer.DeletePod(ctx, s.cs.UID, pod))
+	s.Memory.relabel(err, r.Clock.Now())
+	return errors.Join(err, r.Writer.DeletePod(ctx, s.cs.UID, pod))
+}
+
+// keepID keeps an id whose pod was refused.
+func (m *memory) keepID(id string) { m.reusableIDs = append(m.reusableIDs, id) }
+
+// takeIDs returns up to n ids that keepID has kept, and keeps them no longer.
+func (m *memory) takeIDs(n int) []string {
+	n = min(n, len(m.reusableIDs))
+	out := slices.Clone(m.reusableIDs[:n])
+	m.reusableIDs = slices.Delete(m.reusableIDs, 0, n)
+	return out
+}
+
+// relabel notes that a pod was created that the selector does not match. Creations run in parallel.
+func (m *memory) relabel(err error, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.relabelled, m.relabelledAt = err, now
+}
+
+// recentlyRelabelled returns why no pods are created now, or nil. It is tried again as often as other failures at last: the
+// events of the pod that came and went bring passes at once.
+func (m *memory) recentlyRelabelled(now time.Time) error {
+	if now.Sub(m.relabelledAt) < workload.LastBackoff {
+		return m.relabelled
+	}
+	return nil
 }
 
 // nameless returns the error with a text in which the random part of names is left out. A claim of somebody else is told by

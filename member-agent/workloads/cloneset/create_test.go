@@ -3,11 +3,12 @@ package cloneset
 import (
 	"testing"
 
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	corev1 "k8s.io/api/core/v1"
 )
 
 func TestAPassCreatesABoundedNumberOfPods(t *testing.T) {
-	old, update := Revision{Template: &corev1.PodTemplateSpec{}}, Revision{Template: &corev1.PodTemplateSpec{}}
+	old, update := workload.Revision{Template: &corev1.PodTemplateSpec{}}, workload.Revision{Template: &corev1.PodTemplateSpec{}}
 	got := toCreate([]Creation{{Revision: old, Count: 3}, {Revision: update, Count: 2_000_000_000}}, nil)
 	if len(got) != createsPerPass || got[2].Template != old.Template || got[3].Template != update.Template {
 		t.Errorf("%d pods, want %d: 3 old ones first", len(got), createsPerPass)

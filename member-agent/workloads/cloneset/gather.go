@@ -3,8 +3,8 @@ package cloneset
 import (
 	"context"
 	"fmt"
+	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,49 +17,46 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/namespaces"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/order"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
-// gather reads what the plan needs: limits, pods, claims and revisions. What is wrong with the spec becomes s.stalled.
+// gather reads what the plan needs: limits, pods, claims and revisions. What is wrong with the spec becomes s.Stalled.
 func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
-	s.facts = Facts{CloneSet: s.cs, Now: r.clock.Now()}
+	s.facts = Facts{CloneSet: s.cs, Budget: s.Budget, Now: r.Clock.Now()}
 	replicas := ptr.Deref(s.cs.Spec.Replicas, 1)
 	limits, err := budget.Resolve(strategy(s.cs), replicas)
 	if err != nil {
 		limits = budget.Limits{Replicas: replicas}
-		s.stalled = &conditions.Cause{Reason: "InvalidStrategy", Message: "updateStrategy: " + err.Error()}
+		s.Stalled = &conditions.Cause{Reason: "InvalidStrategy", Message: "updateStrategy: " + err.Error()}
 	}
 	s.facts.Limits = limits
-	if r.allowance != nil {
-		s.facts.Lent, s.facts.Over = r.allowance(ctx, s.cs)
-	}
 	selector, cause := validate(s.cs)
 	if cause != nil {
-		s.stalled = cause
+		s.Stalled = cause
 	}
-	if s.facts.Pods, err = r.source.Observe(s.cs.UID, selector); err != nil {
+	if s.facts.Pods, err = r.Pods.Observe(s.cs.UID, selector); err != nil {
 		return false, err
 	}
-	if s.facts.Claims, err = r.claims.Observe(s.cs.UID, s.facts.Pods); err != nil {
+	if s.facts.Claims, err = r.Claims.Observe(s.cs.UID, s.facts.Pods); err != nil {
 		return false, err
 	}
-	s.facts.Claim, s.facts.Form, s.facts.Topology = r.claims.Named(s.cs.Namespace), s.facts.Pods.LabelForm(r.shortHash), r.topology(ctx)
-	if s.facts.Revisions, err = r.history.List(ctx, owner(s.cs)); err != nil {
+	s.facts.Claim, s.facts.Topology = r.Claims.Named(s.cs.Namespace), r.topology(ctx)
+	s.facts.Form = s.facts.Pods.LabelForm(r.shortHash)
+	if s.facts.Stored, err = r.History.List(ctx, owner(s.cs)); err != nil {
 		return false, err
 	}
-	if s.leaving != nil {
-		s.stalled = nil // nothing of the spec is carried out any more
+	if s.Leaving != nil {
+		s.Stalled = nil // nothing of the spec is carried out any more
 	}
-	if s.stalled != nil || s.leaving != nil {
-		return true, r.knownRevisions(s)
+	if s.Stalled != nil || s.Leaving != nil {
+		return true, s.facts.Known(revisionStatus(s.cs))
 	}
-	if adopted, err := r.adopt(ctx, s, selector); refusedFor(err) {
-		return r.halt(s, v1beta1.CloneSetConditionFailedScale, err)
+	if adopted, err := r.Adopt(ctx, s.pass, selector); workload.Refused(err) {
+		return s.halt(v1beta1.CloneSetConditionFailedScale, err)
 	} else if err != nil || adopted {
 		return false, err
 	}
@@ -70,25 +67,75 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 	switch err := r.revise(ctx, s); {
 	case apierrors.IsInvalid(err):
 		// A revision carries the labels of the template.
-		s.stalled = &conditions.Cause{Reason: reasonInvalidTemplate, Message: "the API server refuses what the template asks for; correct it: " + err.Error()}
-		s.wake = retryInvalid
-		return true, r.knownRevisions(s)
-	case namespaces.Is(err):
-		s.turnAway(r.namespaces.Refused(s.cs.Namespace, s.cs.UID, err))
-		return true, r.knownRevisions(s)
-	case refusedFor(err):
-		return r.halt(s, v1beta1.CloneSetConditionFailedUpdate, err)
+		s.Stalled = &conditions.Cause{Reason: reasonInvalidTemplate,
+			Message: "the API server refuses what the template asks for; correct it: " + err.Error()}
+		s.Wake = retryInvalid
+		return true, s.facts.Known(revisionStatus(s.cs))
+	case err != nil && r.TurnAway(s.pass, err):
+		return true, s.facts.Known(revisionStatus(s.cs))
+	case workload.Refused(err):
+		return s.halt(v1beta1.CloneSetConditionFailedUpdate, err)
 	case err != nil:
 		return false, err
 	}
 	return true, nil
 }
 
-// halt makes this a pass that does nothing but tell of an error.
-func (r *Reconciler) halt(s *scope, condition v1beta1.CloneSetConditionType, err error) (bool, error) {
-	s.halted = true
-	s.keep(condition, err)
-	return true, r.knownRevisions(s)
+// halt makes this a pass that only reports an error.
+func (s *scope) halt(condition v1beta1.CloneSetConditionType, err error) (bool, error) {
+	s.Halted = true
+	s.Fail(string(condition), err)
+	return true, s.facts.Known(revisionStatus(s.cs))
+}
+
+// revisionStatus returns what the status says of the revisions. A pass that could not use the spec answered its generation
+// without looking at the template.
+func revisionStatus(cs *v1beta1.CloneSet) workload.RevisionStatus {
+	stalled := slices.ContainsFunc(cs.Status.Conditions, func(c v1beta1.CloneSetCondition) bool {
+		return c.Type == v1beta1.ConditionStalled && c.Status != corev1.ConditionFalse
+	})
+	return workload.RevisionStatus{
+		Update: cs.Status.UpdateRevision, Current: cs.Status.CurrentRevision, Collisions: cs.Status.CollisionCount,
+		Answered: !stalled && cs.Status.ObservedGeneration == cs.Generation,
+	}
+}
+
+// revise finds or makes the update revision, and finds the current one.
+func (r *Reconciler) revise(ctx context.Context, s *scope) error {
+	previous, err := r.previous(ctx, s)
+	if err != nil {
+		return err
+	}
+	return r.Revise(ctx, &s.facts.Revisions, owner(s.cs), &s.cs.Spec.Template.PodTemplateSpec, revisionStatus(s.cs), previous)
+}
+
+// owner names the CloneSet to package history.
+func owner(cs *v1beta1.CloneSet) history.Owner {
+	annotations := map[string]string{volumes.AnnotationHash: volumes.Hash(cs.Spec.VolumeClaimTemplates)}
+	if patch, ok := cs.Annotations[v1beta1.AnnotationSubsetPatch]; ok {
+		annotations[v1beta1.AnnotationSubsetPatch] = patch
+	}
+	return history.Owner{Object: cs, Kind: v1beta1.CloneSetKind, Labels: cs.Spec.Template.Labels, Annotations: annotations}
+}
+
+// claimSet names the CloneSet to package volumes.
+func claimSet(cs *v1beta1.CloneSet) volumes.Set {
+	set := volumes.Set{Object: cs, Kind: v1beta1.CloneSetKind, Templates: cs.Spec.VolumeClaimTemplates}
+	if cs.Spec.Selector != nil {
+		set.Labels = cs.Spec.Selector.MatchLabels
+	}
+	return set
+}
+
+// cannotResize reports whether pods of the CloneSet must be recreated to get other resources, because the API server cannot
+// change them in running pods. The API server is asked only where that matters.
+func (r *Reconciler) cannotResize(ctx context.Context, cs *v1beta1.CloneSet) (bool, error) {
+	rolling := cs.Spec.UpdateStrategy.RollingUpdate
+	if r.noResize == nil || rolling == nil || rolling.PodUpdatePolicy == "" ||
+		rolling.PodUpdatePolicy == v1beta1.ReCreatePodUpdatePolicy {
+		return false, nil
+	}
+	return r.noResize(ctx)
 }
 
 // validate returns the selector, or what is wrong with the spec that the schema could not know.
@@ -104,7 +151,8 @@ func validate(cs *v1beta1.CloneSet) (labels.Selector, *conditions.Cause) {
 		return nil, &conditions.Cause{Reason: "InvalidSelector", Message: fmt.Sprintf(
 			"selector %q asks for label %s, which the controller itself writes on pods: take it out, and make the CloneSet again", selector, ownLabel(selector))}
 	case cs.Spec.Template.Undecoded != nil:
-		return selector, &conditions.Cause{Reason: reasonInvalidTemplate, Message: cs.Spec.Template.Err(field.NewPath("spec", "template")).Error()}
+		err := cs.Spec.Template.Err(field.NewPath("spec", "template"))
+		return selector, &conditions.Cause{Reason: reasonInvalidTemplate, Message: err.Error()}
 	case !selector.Matches(labels.Set(cs.Spec.Template.Labels)):
 		return nil, &conditions.Cause{Reason: "SelectorMismatch", Message: fmt.Sprintf(
 			"selector %q does not match the labels of the template, %q: add them to template.metadata.labels", selector, labels.Set(cs.Spec.Template.Labels))}
@@ -116,10 +164,10 @@ func validate(cs *v1beta1.CloneSet) (labels.Selector, *conditions.Cause) {
 	if _, cause := readZones(cs); cause != nil {
 		return nil, cause
 	}
-	if _, cause := readBefore(cs); cause != nil {
+	if _, cause := readPrevious(cs); cause != nil {
 		return nil, cause
 	}
-	if _, err := spread.OfHub(cs); err != nil {
+	if _, err := spread.OfHub(cs, v1beta1.CloneSetKind); err != nil {
 		return nil, &conditions.Cause{Reason: reasonInvalidSpread, Message: err.Error()}
 	}
 	if cause := volumes.Validate(cs.Name, cs.Spec.VolumeClaimTemplates); cause != nil {
@@ -157,7 +205,7 @@ func strategy(cs *v1beta1.CloneSet) budget.Strategy {
 	return out
 }
 
-// topology returns what order.Crowd asks: the value of a node's label. A node that the cache does not have has none.
+// topology returns what order.Density asks: the value of a node's label. A node that the cache does not have has none.
 func (r *Reconciler) topology(ctx context.Context) func(node, key string) string {
 	node := r.nodes(ctx)
 	return func(name, key string) string {
@@ -175,89 +223,11 @@ func (r *Reconciler) nodes(ctx context.Context) func(name string) *corev1.Node {
 		found, ok := known[name]
 		if !ok && name != "" {
 			object := &corev1.Node{}
-			if err := r.client.Get(ctx, client.ObjectKey{Name: name}, object, client.UnsafeDisableDeepCopy); err == nil {
+			if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, object, client.UnsafeDisableDeepCopy); err == nil {
 				found = object
 			}
 			known[name] = found
 		}
 		return found
 	}
-}
-
-// revise finds or makes the update revision, and finds the current one.
-func (r *Reconciler) revise(ctx context.Context, s *scope) error {
-	before, err := r.before(ctx, s)
-	if err != nil {
-		return err
-	}
-	update := s.unchanged()
-	s.collisions = s.cs.Status.CollisionCount
-	if update == nil {
-		update, s.collisions, err = history.Revise(ctx, r.history, owner(s.cs), s.facts.Revisions, s.cs.Spec.Template.PodTemplateSpec, s.cs.Status.CollisionCount)
-		if err != nil {
-			return err
-		}
-	}
-	// The template of the spec means the same as that of its revision, and need not be decoded.
-	s.facts.Update = Revision{Revision: inplace.Revision{Name: update.Name, Hash: history.ShortHash(update)}, Template: &s.cs.Spec.Template.PodTemplateSpec,
-		Claims: volumes.Hash(s.cs.Spec.VolumeClaimTemplates)}
-	if history.Named(s.facts.Revisions, update.Name) == nil {
-		s.facts.Revisions = append(s.facts.Revisions, update)
-	}
-	s.facts.Current = s.facts.Update
-	if before != nil && before.Name != update.Name {
-		if s.facts.Current, err = revisionOf(before); err != nil {
-			return fmt.Errorf("read revision %s: %w", before.Name, err)
-		}
-		return nil
-	}
-	return s.readCurrent()
-}
-
-// unchanged returns the update revision where status tells it: it answers this generation of the spec already, and what
-// it names is still the newest revision. This spares every other pass the comparison of templates. Nil means compare.
-func (s *scope) unchanged() *appsv1.ControllerRevision {
-	if s.cs.Status.ObservedGeneration != s.cs.Generation || len(s.facts.Revisions) == 0 {
-		return nil
-	}
-	// A pass that could not use the spec answered its generation without looking at the template.
-	for _, c := range s.cs.Status.Conditions {
-		if c.Type == v1beta1.ConditionStalled && c.Status != corev1.ConditionFalse {
-			return nil
-		}
-	}
-	newest := s.facts.Revisions[len(s.facts.Revisions)-1]
-	if newest.Name != s.cs.Status.UpdateRevision {
-		return nil
-	}
-	return newest
-}
-
-// readCurrent sets the current revision, if status names one that still exists.
-func (s *scope) readCurrent() error {
-	if s.cs.Status.CurrentRevision == s.facts.Update.Name {
-		return nil
-	}
-	current := history.Named(s.facts.Revisions, s.cs.Status.CurrentRevision)
-	if current == nil {
-		return nil
-	}
-	var err error
-	if s.facts.Current, err = revisionOf(current); err != nil {
-		return fmt.Errorf("read revision %s: %w", current.Name, err)
-	}
-	return nil
-}
-
-// knownRevisions reads the revisions that status names, where the spec cannot be used.
-func (r *Reconciler) knownRevisions(s *scope) error {
-	s.collisions = s.cs.Status.CollisionCount
-	if update := history.Named(s.facts.Revisions, s.cs.Status.UpdateRevision); update != nil {
-		var err error
-		if s.facts.Update, err = revisionOf(update); err != nil {
-			return fmt.Errorf("read revision %s: %w", update.Name, err)
-		}
-	}
-	s.facts.Current = s.facts.Update
-	return s.readCurrent()
 }

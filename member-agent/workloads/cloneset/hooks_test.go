@@ -16,8 +16,8 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/apiserver"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 func TestHooks(t *testing.T) {
@@ -206,12 +206,12 @@ func (w *world) marks(pod, message string) {
 	w.eventually("pod "+pod+" is marked "+message, func() string {
 		got := &corev1.Pod{}
 		w.must(w.Get(w.Context(), client.ObjectKey{Namespace: "default", Name: pod}, got))
-		mark := counts.Condition(got, lifecycle.KruisePodReady)
+		mark := podstate.Condition(got, lifecycle.KruisePodReady)
 		if mark == nil || mark.Message != message || (mark.Status == corev1.ConditionTrue) != (message == "") {
 			return fmt.Sprintf("%+v", mark)
 		}
-		if counts.Ready(got) != (message == "") {
-			return fmt.Sprintf("Ready is %v", counts.Ready(got))
+		if podstate.Ready(got) != (message == "") {
+			return fmt.Sprintf("Ready is %v", podstate.Ready(got))
 		}
 		return ""
 	})
@@ -293,7 +293,7 @@ func (f *follow) until(pods map[string]corev1.Pod) told {
 			if pod.DeletionTimestamp == nil {
 				existing++
 			}
-			if pod.DeletionTimestamp == nil && counts.Ready(&pod) && lifecycle.Available(&pod) {
+			if pod.DeletionTimestamp == nil && podstate.Ready(&pod) && lifecycle.Available(&pod) {
 				available++
 			}
 			list := out.states[pod.Name]

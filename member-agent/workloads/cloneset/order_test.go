@@ -16,8 +16,8 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
-	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // TestOrder holds which pods are updated and removed first, and what bounds how fast.
@@ -60,7 +60,7 @@ func TestOrder(t *testing.T) {
 		one.TB = t
 		one.create(newCloneSet("full-hash", 3))
 		w.stop()
-		w.options = cloneset.Options{ShortHash: true}
+		w.env = workload.Env{ShortHash: true}
 		w.start()
 		shortHash(&one, "short-hash")
 	})
@@ -353,7 +353,7 @@ func specifiedDeleteInRollout(w *world, name string) {
 			w.Errorf("pod %s was updated though it was to go", doomed)
 			break
 		}
-		gate := counts.Condition(s.pod, v1beta1.InPlaceUpdateReady)
+		gate := podstate.Condition(s.pod, v1beta1.InPlaceUpdateReady)
 		_, asked := s.pod.Labels[v1beta1.LabelSpecifiedDelete]
 		marked = marked || asked && runs("nginx:1")(s.pod) && gate != nil && gate.Status == corev1.ConditionTrue
 	}

@@ -4,30 +4,28 @@ import (
 	"slices"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/delta"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/waits"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // Facts are what a plan is made of.
 type Facts struct {
 	CloneSet *v1beta1.CloneSet
 	Limits   budget.Limits
-	// Update is the newest revision, Current the one that all pods had last. They may be the same.
-	Update, Current Revision
-	// Revisions are all revisions, to know what a pod's template was.
-	Revisions []*appsv1.ControllerRevision
-	Pods      podset.Set
+	workload.Revisions
+	Pods podset.Set
 	// Claims are the claims of the CloneSet and of its pods; Claim tells who has a name in the namespace, or nil.
 	Claims []*corev1.PersistentVolumeClaim
 	Claim  func(name string) *corev1.PersistentVolumeClaim
@@ -37,8 +35,8 @@ type Facts struct {
 	Topology func(node, key string) string
 	// Spread is what says where the pods run; nil for nothing.
 	Spread *Spread
-	// Lent: a hub lends what the CloneSet may disrupt. Over: that has run out, and nothing is disrupted until the hub is heard.
-	Lent, Over bool
+	// Budget is what a hub grants. Once it has expired nothing is disrupted until the hub is back.
+	Budget workload.Budget
 	// NoResize: the API server cannot change the cpu and memory of running pods.
 	NoResize bool
 	Now      time.Time
@@ -69,7 +67,7 @@ type Preparation struct {
 
 // Creation is a number of pods to create.
 type Creation struct {
-	Revision Revision
+	Revision workload.Revision
 	Count    int32
 	// Subsets are those of the pods, one after another, "" for none; nil where no WorkloadSpread is for them.
 	Subsets []string
@@ -90,11 +88,11 @@ type Plan struct {
 	// Claims is what is done to claims beside those of new pods.
 	Claims volumes.Plan
 	// Waiting says what pods wait for that somebody outside has to do.
-	Waiting Waiting
+	Waiting waits.Held
 	// Notes say why the numbers are what they are.
 	Notes []delta.Note
 
-	Counters counts.Counters
+	Counters podstate.Counters
 	// ExpectedUpdated is how many pods are to have the update revision, in this state of the rollout.
 	ExpectedUpdated int32
 	// Stalled says why only a person can go on; nil otherwise.
@@ -128,15 +126,15 @@ const subsetChanged = "SubsetChanged"
 // planner carries a plan while it is made.
 type planner struct {
 	Facts
-	plan             Plan
-	old, new, doomed bucket
+	plan                      Plan
+	old, new, specifiedDelete bucket
 	// leaving are pods that a hook keeps from being deleted and that count no more (excludePreparingDelete); held are those
 	// that count until they are gone.
 	leaving, held []*corev1.Pod
 	// mayUpdate says that pods may move between revisions, inPlace that all of them can without being made anew.
 	mayUpdate, inPlace bool
-	// seats are the subsets of the active pods, once somebody has asked for them.
-	seats map[*corev1.Pod]string
+	// assigned are the subsets of the active pods, once somebody has asked for them.
+	assigned map[*corev1.Pod]string
 	// misplaced are the pods that wait for a node in a zone, or in a hub's subset, that is not theirs any more.
 	misplaced map[*corev1.Pod]bool
 	// early are pods that ended so soon that their replacement waits.
@@ -158,7 +156,7 @@ func Compute(f Facts) (Plan, error) {
 		return Plan{}, err
 	}
 	d := delta.Compute(delta.Input{
-		Limits: f.inForce(), Old: p.old.group(), New: p.new.group(), Doomed: p.doomed.group(),
+		Limits: f.inForce(), Old: p.old.group(), New: p.new.group(), SpecifiedDelete: p.specifiedDelete.group(),
 		SameRevision: p.sameRevision(), Update: p.mayUpdate, InPlace: p.inPlace, KeepAvailable: p.keepsAvailable(),
 	})
 	p.plan.Notes = d.Notes
@@ -166,11 +164,25 @@ func Compute(f Facts) (Plan, error) {
 		return Plan{}, err
 	}
 	p.plan.ExpectedUpdated = p.expectedUpdated()
-	p.plan.Release = f.Pods.Strangers
+	p.plan.Release = f.Pods.NoLongerMatching
 	p.planClaims()
 	p.place()
 	return p.plan, nil
 }
+
+// inForce are the limits of this pass. With an expired budget nothing that is available goes and nothing is added; what is
+// missing is made up, and what is too many goes as far as replicas are available without it.
+func (f *Facts) inForce() budget.Limits {
+	l := f.Limits
+	if f.Budget.Expired {
+		l.MaxUnavailable, l.MaxSurge = 0, 0
+	}
+	return l
+}
+
+// keepsAvailable reports whether pods above replicas go only as far as replicas are available without them. A hub that grants
+// nothing pauses, and maxUnavailable beside the pause is for the pods that a person names: the rest is granted to others.
+func (p *planner) keepsAvailable() bool { return p.Budget.Granted && p.paused() }
 
 func (p *planner) sameRevision() bool { return p.Update.Name == p.Current.Name }
 
@@ -179,7 +191,7 @@ func (p *planner) sort() {
 	p.misplaced = p.findMisplaced()
 	for _, pod := range p.Pods.Ended {
 		if wait := failedSoon(pod, p.Now); wait > 0 && !p.named(pod) {
-			p.plan.Wake = counts.Sooner(p.plan.Wake, wait)
+			p.plan.Wake = podstate.Sooner(p.plan.Wake, wait)
 			p.early++
 			continue
 		}
@@ -189,7 +201,7 @@ func (p *planner) sort() {
 		updated := podset.HasRevision(pod, p.Update.Hash)
 		available := p.observe(&p.plan, pod)
 		progress, wait := inplace.Observe(pod, p.Now)
-		p.plan.Wake = counts.Sooner(p.plan.Wake, wait)
+		p.plan.Wake = podstate.Sooner(p.plan.Wake, wait)
 		switch progress {
 		case inplace.Due, inplace.Unsized:
 			p.plan.Carry = append(p.plan.Carry, pod)
@@ -202,13 +214,13 @@ func (p *planner) sort() {
 		case p.CloneSet.Spec.ScaleStrategy.ExcludePreparingDelete && lifecycle.State(pod) == v1beta1.LifecyclePreparingDelete:
 			p.leaving = append(p.leaving, pod)
 			continue
-		case p.named(pod) && !p.Over:
-			b = &p.doomed
+		case p.named(pod) && !p.Budget.Expired:
+			b = &p.specifiedDelete
 		case updated:
 			b = &p.new
 		}
 		switch {
-		case progress.Busy() && b != &p.doomed:
+		case progress.Busy() && b != &p.specifiedDelete:
 			b.busy = append(b.busy, pod)
 		case available && progress == inplace.Settled:
 			b.available = append(b.available, pod)
@@ -226,10 +238,10 @@ func (p *planner) named(pod *corev1.Pod) bool {
 // observe counts a pod, and tells whether it is available: ready for long enough, and in no state of life in which somebody
 // is told not to count on it.
 func (f *Facts) observe(plan *Plan, pod *corev1.Pod) bool {
-	available, wait := counts.Available(pod, f.CloneSet.Spec.MinReadySeconds, f.Now)
+	available, wait := podstate.Available(pod, f.CloneSet.Spec.MinReadySeconds, f.Now)
 	available = available && lifecycle.Available(pod)
-	plan.Wake = counts.Sooner(plan.Wake, wait)
-	plan.Counters.Add(podset.HasRevision(pod, f.Update.Hash), counts.Ready(pod), available)
+	plan.Wake = podstate.Sooner(plan.Wake, wait)
+	plan.Counters.Add(podset.HasRevision(pod, f.Update.Hash), podstate.Ready(pod), available)
 	return available
 }
 
@@ -243,7 +255,7 @@ func (p *planner) planClaims() {
 		Set: claimSet(p.CloneSet), Reuse: p.CloneSet.Spec.ScaleStrategy.EnablePVCReuse,
 		Claims: p.Facts.Claims, Pods: p.Pods, Leaving: leaving, Named: p.Claim, Now: p.Now,
 	})
-	p.plan.Wake = counts.Sooner(p.plan.Wake, p.plan.Claims.Wake)
+	p.plan.Wake = podstate.Sooner(p.plan.Wake, p.plan.Claims.Wake)
 	// A pod that is to take over claims is made when the one before it is gone.
 	hold := p.plan.Claims.Hold + p.early
 	for i := range slices.Backward(p.plan.Create) {

@@ -20,15 +20,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 var update = flag.Bool("update", false, "write the golden stories anew")
@@ -48,7 +50,7 @@ type simulation struct {
 	ws *v1beta1.WorkloadSpread
 	// ofHub: ws comes from a hub.
 	ofHub bool
-	// lent and over are Facts.Lent and Facts.Over.
+	// lent and over are Facts.Budget.Granted and Facts.Budget.Expired.
 	lent, over bool
 	// zones are what a hub gave, and nodes the zone of each node; nil for neither.
 	zones map[string]int32
@@ -95,14 +97,16 @@ func (s *simulation) facts() Facts {
 		revision = owner(s.cs).New(data, int64(len(s.revisions)+1), new(int32(0)))
 		s.revisions = append(s.revisions, revision)
 	}
-	newest, err := revisionOf(revision)
+	newest, err := workload.RevisionOf(revision)
 	s.must(err)
-	f := Facts{CloneSet: s.cs, Limits: limits, Update: newest, Current: newest, Revisions: s.revisions, Now: s.now, Lent: s.lent, Over: s.over}
+	f := Facts{CloneSet: s.cs, Limits: limits, Now: s.now,
+		Revisions: workload.Revisions{Update: newest, Current: newest, Stored: s.revisions, Collisions: new(int32(0))},
+		Budget:    workload.Budget{Granted: s.lent, Expired: s.over}}
 	if current := history.Named(s.revisions, s.cs.Status.CurrentRevision); current != nil {
-		f.Current, err = revisionOf(current)
+		f.Current, err = workload.RevisionOf(current)
 		s.must(err)
 	}
-	source, err := podset.NewSourceOf(s.pods...)
+	source, err := podsOf(s.pods...)
 	s.must(err)
 	f.Pods, err = source.Observe("u", nil)
 	s.must(err)
@@ -161,7 +165,7 @@ func (s *simulation) pass() Plan {
 		s.pods = append(s.pods, pod)
 	}
 	r := &Reconciler{}
-	s.cs.Status = r.status(&scope{cs: s.cs, facts: f, plan: plan, collisions: new(int32(0))})
+	s.cs.Status = r.status(&scope{pass: &pass{}, cs: s.cs, facts: f, plan: plan})
 	return plan
 }
 
@@ -170,7 +174,7 @@ func (s *simulation) check(f Facts, plan Plan) {
 	s.t.Helper()
 	taken := int32(0)
 	take := func(pod *corev1.Pod) {
-		if ok, _ := counts.Available(pod, s.cs.Spec.MinReadySeconds, s.now); ok {
+		if ok, _ := podstate.Available(pod, s.cs.Spec.MinReadySeconds, s.now); ok {
 			taken++
 		}
 	}
@@ -219,12 +223,12 @@ func (s *simulation) kubelet(lazy func() bool) {
 		} else if len(pod.Status.ContainerStatuses) > 0 {
 			pod.Status.ContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}
 		}
-		gate := counts.Condition(pod, v1beta1.InPlaceUpdateReady)
+		gate := podstate.Condition(pod, v1beta1.InPlaceUpdateReady)
 		ready := corev1.ConditionFalse
 		if gate != nil && gate.Status == corev1.ConditionTrue && image != s.badImage {
 			ready = corev1.ConditionTrue
 		}
-		if have := counts.Condition(pod, corev1.PodReady); have == nil {
+		if have := podstate.Condition(pod, corev1.PodReady); have == nil {
 			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.NewTime(s.now)})
 		} else if have.Status != ready {
 			have.Status, have.LastTransitionTime = ready, metav1.NewTime(s.now)
@@ -268,7 +272,7 @@ func (s *simulation) state() string {
 	for _, pod := range s.pods {
 		image := pod.Spec.Containers[0].Image
 		total[image]++
-		if counts.Ready(pod) {
+		if podstate.Ready(pod) {
 			ready[image]++
 		}
 	}
@@ -384,7 +388,7 @@ func TestRandomWorkloadsComeToRestWithinTheirLimits(t *testing.T) {
 			if podset.HasRevision(pod, f.Update.Hash) {
 				updated++
 			}
-			if counts.Ready(pod) {
+			if podstate.Ready(pod) {
 				available++
 			}
 		}
@@ -419,4 +423,15 @@ func (s *simulation) disturb() {
 			s.pods[r.IntN(len(s.pods))].Status.Phase = corev1.PodFailed
 		}
 	}
+}
+
+// podsOf returns a source over these pods.
+func podsOf(pods ...*corev1.Pod) (*podset.Source, error) {
+	indexer := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
+	for _, object := range pods {
+		if err := indexer.Add(object); err != nil {
+			return nil, err
+		}
+	}
+	return podset.FromIndexer(indexer)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // verdict is how pods of one revision come to another.
@@ -36,7 +37,7 @@ func (p *planner) paused() bool {
 
 // policy tells whether pods may move between revisions, and whether all of them can do so in place.
 func (p *planner) policy() (mayUpdate, allInPlace bool, err error) {
-	mayUpdate = !p.onDelete() && !p.paused() && !p.Over
+	mayUpdate = !p.onDelete() && !p.paused() && !p.Budget.Expired
 	policy := p.updatePolicy()
 	if policy == v1beta1.ReCreatePodUpdatePolicy {
 		return mayUpdate, false, nil
@@ -44,7 +45,7 @@ func (p *planner) policy() (mayUpdate, allInPlace bool, err error) {
 	allInPlace = true
 	for _, side := range []struct {
 		from *bucket
-		to   Revision
+		to   workload.Revision
 	}{{&p.old, p.Update}, {&p.new, p.Current}} {
 		field, err := p.refusal(side.from, side.to)
 		if err != nil {
@@ -68,7 +69,7 @@ func inPlaceImpossible(field string) *conditions.Cause {
 }
 
 // refusal returns a field that keeps a pod of the bucket from coming to a revision in place, or "".
-func (p *planner) refusal(b *bucket, to Revision) (string, error) {
+func (p *planner) refusal(b *bucket, to workload.Revision) (string, error) {
 	last, alike := "", false // pods of one revision come in a row, nearly always
 	for _, list := range [][]*corev1.Pod{b.available, b.unavailable, b.busy} {
 		for _, pod := range list {
@@ -88,7 +89,7 @@ func (p *planner) refusal(b *bucket, to Revision) (string, error) {
 
 // verdictOn returns how this very pod comes to the revision to: whether a running container sees new metadata depends on
 // who runs on its node.
-func (p *planner) verdictOn(pod *corev1.Pod, to Revision) (verdict, error) {
+func (p *planner) verdictOn(pod *corev1.Pod, to workload.Revision) (verdict, error) {
 	v, err := p.verdict(pod, to)
 	if err == nil && v.refusal == "" {
 		v.refusal = v.change.Possible(pod)
@@ -97,23 +98,23 @@ func (p *planner) verdictOn(pod *corev1.Pod, to Revision) (verdict, error) {
 }
 
 // verdict returns how the pod comes to the revision to. Pods of one revision share the answer.
-func (p *planner) verdict(pod *corev1.Pod, to Revision) (verdict, error) {
+func (p *planner) verdict(pod *corev1.Pod, to workload.Revision) (verdict, error) {
 	label := pod.Labels[podset.LabelRevision]
 	key := history.ShortName(label) + ">" + to.Hash
 	if v, ok := p.changes[key]; ok {
 		return v, nil
 	}
 	var v verdict
-	stored := history.Named(p.Revisions, label)
+	stored := history.Named(p.Stored, label)
 	switch {
 	case stored == nil:
 		// Without its revision nobody knows what the pod was made from.
 		v.refusal = "metadata.labels[" + podset.LabelRevision + "]"
 	case history.ShortHash(stored) == to.Hash:
 	default:
-		from, err := revisionOf(stored)
+		from, err := workload.RevisionOf(stored)
 		if err != nil {
-			return v, fmt.Errorf("read revision %s: %w", stored.Name, err)
+			return v, err
 		}
 		if v.change, v.refusal, err = inplace.Diff(from.Template, to.Template); err != nil {
 			return v, fmt.Errorf("compare revisions %s and %s: %w", from.Name, to.Name, err)

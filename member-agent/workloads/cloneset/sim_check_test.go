@@ -11,7 +11,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/simulator"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 // checker holds the controller to its promises. It judges by what the controller could know: the cache as the pass began,
@@ -53,7 +53,7 @@ func (c *checker) pass(key types.NamespacedName) {
 	for _, obj := range c.world.Cached("Pod") {
 		if pod, ok := obj.(*corev1.Pod); ok {
 			c.seen[pod.UID] = pod
-			if counts.Active(pod) && c.owns(pod) && !c.leaves(pod) {
+			if podstate.Active(pod) && c.owns(pod) && !c.leaves(pod) {
 				active++
 			}
 		}
@@ -68,10 +68,10 @@ func version(pod *corev1.Pod) int {
 
 // known tells whether the controller may count on the pod.
 func (c *checker) known(pod *corev1.Pod) bool {
-	if !counts.Active(pod) || !c.owns(pod) {
+	if !podstate.Active(pod) || !c.owns(pod) {
 		return false
 	}
-	available, _ := counts.Available(pod, c.spec.Spec.MinReadySeconds, c.world.Now())
+	available, _ := podstate.Available(pod, c.spec.Spec.MinReadySeconds, c.world.Now())
 	return available && serves(pod) && c.taken[pod.UID] <= version(pod)
 }
 
@@ -121,7 +121,7 @@ func (c *checker) write(w simulator.Write) error {
 
 // disrupts tells whether a write takes a pod out of service.
 func disrupts(before, after *corev1.Pod) bool {
-	if !counts.Active(before) {
+	if !podstate.Active(before) {
 		return false
 	}
 	if after == nil || after.DeletionTimestamp != nil {
@@ -132,14 +132,14 @@ func disrupts(before, after *corev1.Pod) bool {
 			return true
 		}
 	}
-	return counts.Ready(before) && !counts.Ready(after) || serves(before) && !serves(after)
+	return podstate.Ready(before) && !podstate.Ready(after) || serves(before) && !serves(after)
 }
 
 // created judges a creation.
 func (c *checker) created(pod *corev1.Pod) error {
 	active := 0
 	for _, obj := range c.world.List("Pod") {
-		if p, ok := obj.(*corev1.Pod); ok && counts.Active(p) && c.owns(p) && !c.leaves(p) {
+		if p, ok := obj.(*corev1.Pod); ok && podstate.Active(p) && c.owns(p) && !c.leaves(p) {
 			active++
 		}
 	}
@@ -162,11 +162,11 @@ func (c *checker) tally(cs *v1beta1.CloneSet) tally {
 		if !ok {
 			continue
 		}
-		if counts.Ended(pod) && !metav1.IsControlledBy(pod, cs) {
+		if podstate.Ended(pod) && !metav1.IsControlledBy(pod, cs) {
 			continue // a stranger that has ended is left alone
 		}
 		t.total++
-		if ok, _ := counts.Available(pod, cs.Spec.MinReadySeconds, c.world.Now()); ok && counts.Active(pod) && serves(pod) {
+		if ok, _ := podstate.Available(pod, cs.Spec.MinReadySeconds, c.world.Now()); ok && podstate.Active(pod) && serves(pod) {
 			t.available++
 		}
 		if same(pod, &cs.Spec.Template.PodTemplateSpec) {

@@ -17,11 +17,12 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/simulator"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // grace is when an update began that is to wait before it touches the containers, and for how long.
@@ -43,7 +44,7 @@ func (c *checker) promises(w simulator.Write, before, after *corev1.Pod) error {
 			return err
 		}
 	}
-	if before != nil && before.DeletionTimestamp == nil && !counts.Ended(before) && w.Verb == "delete" && (after == nil || after.DeletionTimestamp != nil) {
+	if before != nil && before.DeletionTimestamp == nil && !podstate.Ended(before) && w.Verb == "delete" && (after == nil || after.DeletionTimestamp != nil) {
 		c.removed[before.Labels[v1beta1.LabelInstanceID]] = true
 	}
 	return nil
@@ -74,7 +75,7 @@ func (c *checker) hooks(w simulator.Write, before, after *corev1.Pod) error {
 		return nil
 	}
 	have, l := c.seen[before.UID], c.spec.Spec.Lifecycle
-	if have == nil || !counts.Active(have) {
+	if have == nil || !podstate.Active(have) {
 		return nil
 	}
 	if w.Verb == "delete" && holdsPod(l.PreDelete, have) {
@@ -150,7 +151,7 @@ func (c *checker) revisions() ([]*appsv1.ControllerRevision, error) {
 		}
 		template, known := c.templates[stored.UID]
 		if !known {
-			decoded, err := revisionOf(stored)
+			decoded, err := workload.RevisionOf(stored)
 			if err != nil {
 				return nil, err
 			}
@@ -182,7 +183,7 @@ func (c *checker) partition(_ simulator.Write, before, after *corev1.Pod) error 
 	}
 	// Pods that somebody named count for nothing; those that leave are replaced already.
 	in := func(pod *corev1.Pod) bool {
-		return counts.Active(pod) && c.owns(pod) && !podset.SpecifiedDelete(pod) && !slices.Contains(c.spec.Spec.ScaleStrategy.PodsToDelete, pod.Name) && !c.leaves(pod)
+		return podstate.Active(pod) && c.owns(pod) && !podset.SpecifiedDelete(pod) && !slices.Contains(c.spec.Spec.ScaleStrategy.PodsToDelete, pod.Name) && !c.leaves(pod)
 	}
 	kept := int(c.limits.Partition)
 	current := c.spec.Status.CurrentRevision
@@ -224,7 +225,7 @@ func (c *checker) claimChanged(before, after client.Object) error {
 		return nil
 	}
 	for _, obj := range c.world.List("Pod") {
-		if pod, ok := obj.(*corev1.Pod); ok && counts.Active(pod) && simulator.Mounts(pod, before.GetName()) {
+		if pod, ok := obj.(*corev1.Pod); ok && podstate.Active(pod) && simulator.Mounts(pod, before.GetName()) {
 			return fmt.Errorf("claim %s goes, and %s has it", before.GetName(), c.world.Name(pod.Name))
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/simulator"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 )
 
@@ -42,7 +42,7 @@ func (s *simulated) rulingIn(c client.Client) func(context.Context, types.Namesp
 		}
 		var of []*v1beta1.WorkloadSpread
 		for i := range list.Items {
-			if spread.TargetOf(&list.Items[i]) == spread.OfCloneSet(key.Name) {
+			if spread.TargetOf(&list.Items[i]) == spread.Named(v1beta1.CloneSetKind, key.Name) {
 				of = append(of, &list.Items[i])
 			}
 		}
@@ -79,7 +79,7 @@ func (c *checker) spread(_ simulator.Write, before, after *corev1.Pod) error {
 	count, total := int32(0), int32(0)
 	for _, obj := range c.world.List("Pod") {
 		pod, isPod := obj.(*corev1.Pod)
-		if !isPod || !counts.Active(pod) || c.leaves(pod) {
+		if !isPod || !podstate.Active(pod) || c.leaves(pod) {
 			continue
 		}
 		total++

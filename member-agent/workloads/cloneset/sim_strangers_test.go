@@ -2,14 +2,12 @@ package cloneset
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-	"unicode/utf8"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -293,26 +291,6 @@ func TestPodsThatFailAtOnceAreNotMadeAsFastAsPossible(t *testing.T) {
 		fail = false
 		must(s.rest())
 	})
-}
-
-// TestManyErrorsAreToldOnce: up to 128 requests side by side are refused with the same words.
-func TestManyErrorsAreToldOnce(t *testing.T) {
-	var errs []error
-	for i := range 100 {
-		errs = append(errs, fmt.Errorf("create pod shop/web-*: exceeded quota %d", i%2))
-	}
-	if got, want := text(errors.Join(errs...)), "create pod shop/web-*: exceeded quota 0\ncreate pod shop/web-*: exceeded quota 1"; got != want {
-		t.Errorf("told %q, want %q", got, want)
-	}
-	for i := range 100 {
-		errs[i] = fmt.Errorf("patch pod shop/web-%d: refused", i)
-	}
-	if got := text(errors.Join(errs...)); strings.Count(got, "refused") != toldErrors || !strings.HasSuffix(got, "\nand 97 more") {
-		t.Errorf("told %q", got)
-	}
-	if got := short(errors.New(strings.Repeat("ä", longestNote))); !utf8.ValidString(got) || len(got) > 1024 {
-		t.Errorf("%d bytes: %q", len(got), got)
-	}
 }
 
 // TestWhatAQuotaRefusesIsTold: revisions and adoptions may be refused as well as pods.

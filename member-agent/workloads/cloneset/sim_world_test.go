@@ -19,10 +19,9 @@ import (
 	"github.com/flotilla-dev/flotilla/e2e/simulator"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/freshness"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/namespaces"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // simKey is the CloneSet of a simulated world.
@@ -108,7 +107,7 @@ func (s *simulated) build(env simulator.Env) (reconcile.Reconciler, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := history.Index(context.Background(), env.Fields, v1beta1.CloneSetKind.Kind); err != nil {
+	if err := history.Index(context.Background(), env.Fields, v1beta1.CloneSetKind); err != nil {
 		return nil, err
 	}
 	claims, err := volumes.FromIndexer(env.Claims)
@@ -118,21 +117,17 @@ func (s *simulated) build(env simulator.Env) (reconcile.Reconciler, error) {
 	if s.wrap != nil {
 		env.Client = s.wrap(env.Client)
 	}
-	pods, revisions := freshness.NewStore(env.Clock), freshness.NewStore(env.Clock)
-	r := &Reconciler{
-		client: env.Client, live: env.Live, events: env.Events, clock: env.Clock,
-		source: source, history: history.Store{Client: env.Client, Live: env.Live, Fresh: revisions}, revisions: revisions,
-		claims: claims,
-		writer: &write.Writer{Client: env.Client, Fresh: pods, Claims: freshness.NewStore(env.Clock)},
-		pods:   pods, self: freshness.NewStore(env.Clock), pace: newPace(), ruling: s.rulingIn(env.Client), noResize: s.noResize,
-		namespaces: namespaces.New(namespacesUnknown{}),
-	}
+	r := &Reconciler{ruling: s.rulingIn(env.Client), noResize: s.noResize}
+	r.Controller = workload.New(workload.Parts{
+		Client: env.Client, Live: env.Live, Events: env.Events, Clock: env.Clock, Pods: source, Claims: claims,
+		Namespaces: namespacesUnknown{},
+	}, r.kind())
 	if s.blind {
 		// Writes are recorded in a store that nobody asks.
-		r.writer.Fresh = freshness.NewStore(env.Clock)
+		r.Writer.Fresh = freshness.NewStore(env.Clock)
 	}
 	if s.lie != nil {
-		r.client = liar{env.Client, s.lie}
+		r.Client = liar{env.Client, s.lie}
 	}
 	return r, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/order"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // Spread is what says where the pods of a CloneSet run: the WorkloadSpread that rules it, or the zones that a hub gave.
@@ -30,12 +31,12 @@ type Spread struct {
 // spread returns what says where the pods run: the WorkloadSpread of a hub; without one that of the member which rules the CloneSet; without
 // one, or if it cannot be used, which the controller of WorkloadSpreads tells, the zones that a hub gave; nil if there are none either.
 func (r *Reconciler) spread(ctx context.Context, s *scope, selector labels.Selector) *Spread {
-	if ws, err := spread.OfHub(s.cs); err == nil && ws != nil { // validate has found that it can be used
+	if ws, err := spread.OfHub(s.cs, v1beta1.CloneSetKind); err == nil && ws != nil { // validate has found that it can be used
 		if rule, err := spread.Resolve(ws, s.facts.Limits.Replicas); err == nil {
 			return &Spread{Object: ws, OfHub: true, Rule: rule, Node: r.nodes(ctx), Selector: selector}
 		}
 	}
-	if ws := r.ruling(ctx, s.key); ws != nil {
+	if ws := r.ruling(ctx, s.Key); ws != nil {
 		if rule, err := spread.Resolve(ws, s.facts.Limits.Replicas); err == nil {
 			return &Spread{Object: ws, Rule: rule, Node: r.nodes(ctx), Selector: selector}
 		}
@@ -53,18 +54,18 @@ type assignment struct {
 	assigned bool
 }
 
-// seating returns the subset of each active pod that the spread is for, "" for none. Pods that are older than the spread have
+// placed returns the subset of each active pod that the spread is for, "" for none. Pods that are older than the spread have
 // that of their node.
-func (p *planner) seating() map[*corev1.Pod]string {
-	if p.seats != nil {
-		return p.seats
+func (p *planner) placed() map[*corev1.Pod]string {
+	if p.assigned != nil {
+		return p.assigned
 	}
-	p.seats = make(map[*corev1.Pod]string, len(p.Pods.Active))
+	p.assigned = make(map[*corev1.Pod]string, len(p.Pods.Active))
 	if p.Spread.zonal() {
 		for _, pod := range p.Pods.Active {
-			p.seats[pod] = p.Spread.zoneOf(pod)
+			p.assigned[pod] = p.Spread.zoneOf(pod)
 		}
-		return p.seats
+		return p.assigned
 	}
 	known := map[string]assignment{} // few values, each on many pods
 	count := map[string]int32{}
@@ -79,7 +80,7 @@ func (p *planner) seating() map[*corev1.Pod]string {
 			of.subset, of.assigned = spread.Assigned(pod, p.Spread.Object)
 			known[text] = of
 		}
-		if p.seats[pod] = of.subset; !of.assigned {
+		if p.assigned[pod] = of.subset; !of.assigned {
 			strays = append(strays, pod)
 			continue
 		}
@@ -88,11 +89,11 @@ func (p *planner) seating() map[*corev1.Pod]string {
 	order.Sort(strays) // by name: the order of the cache must not matter
 	for _, pod := range strays {
 		if subset, ok := p.Spread.Rule.Match(pod, p.Spread.Node(pod.Spec.NodeName), p.Spread.Object, count); ok {
-			p.seats[pod] = subset
+			p.assigned[pod] = subset
 			count[subset]++
 		}
 	}
-	return p.seats
+	return p.assigned
 }
 
 // removedSubset reports whether the pod was made for a subset that the WorkloadSpread no longer has.
@@ -136,12 +137,12 @@ func (p *planner) place() {
 	if p.Spread == nil || len(p.plan.Create) == 0 {
 		return
 	}
-	seats, gone := p.seating(), p.gone()
+	assigned, gone := p.placed(), p.gone()
 	count, total := map[string]int32{}, int32(0)
 	for _, pod := range p.Pods.Active {
 		if !gone[pod] {
 			total++
-			count[seats[pod]]++
+			count[assigned[pod]]++
 		}
 	}
 	wanted := total
@@ -160,7 +161,7 @@ func (p *planner) place() {
 		chosen := p.Spread.Rule.Selects(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: c.Revision.Template.Labels}})
 		for range n {
 			for total++; above < total && len(next) > 0; above++ {
-				count[seats[next[0]]]--
+				count[assigned[next[0]]]--
 				next = next[1:]
 			}
 			if chosen {
@@ -176,7 +177,7 @@ func (p *planner) place() {
 // somebody named, those that a hook still holds, and those that the update has next. Pods that are made to help an update in
 // place stay until its end; then those go that were updated last, and are not available yet.
 func (p *planner) next() []*corev1.Pod {
-	out := slices.Concat(p.doomed.all(), p.held)
+	out := slices.Concat(p.specifiedDelete.all(), p.held)
 	if !p.mayUpdate {
 		return out
 	}
@@ -214,21 +215,21 @@ func (p *planner) costs(b *bucket) func(*corev1.Pod) int64 {
 	if p.Spread.zonal() {
 		return p.zoneCosts(b)
 	}
-	seats, gone := p.seating(), p.gone()
-	book := spread.Book{Pods: map[string][]*corev1.Pod{}, Others: map[string]int32{}}
+	assigned, gone := p.placed(), p.gone()
+	placements := spread.Placements{Pods: map[string][]*corev1.Pod{}, Others: map[string]int32{}}
 	in := map[*corev1.Pod]bool{}
 	for _, pod := range b.all() {
-		if subset, ok := seats[pod]; ok {
+		if subset, ok := assigned[pod]; ok {
 			in[pod] = true
-			book.Pods[subset] = append(book.Pods[subset], pod)
+			placements.Pods[subset] = append(placements.Pods[subset], pod)
 		}
 	}
-	for pod, subset := range seats {
+	for pod, subset := range assigned {
 		if !in[pod] && !gone[pod] {
-			book.Others[subset]++
+			placements.Others[subset]++
 		}
 	}
-	costs := p.Spread.Rule.Costs(book)
+	costs := p.Spread.Rule.Costs(placements)
 	return func(pod *corev1.Pod) int64 {
 		if !in[pod] {
 			return order.DeletionCost(pod)
@@ -239,9 +240,9 @@ func (p *planner) costs(b *bucket) func(*corev1.Pod) int64 {
 
 // toCreate returns the revision of each pod that this pass creates, in the order of the plan, with the template that a pod of
 // its subset has.
-func toCreate(plan []Creation, s *Spread) []Revision {
+func toCreate(plan []Creation, s *Spread) []workload.Revision {
 	type kind struct{ hash, subset string }
-	var revisions []Revision
+	var revisions []workload.Revision
 	templates := map[kind]*corev1.PodTemplateSpec{}
 	for _, c := range plan {
 		for i := range min(int(c.Count), createsPerPass-len(revisions)) {

@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/delta"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 )
 
@@ -66,10 +66,10 @@ func (s *simulation) checkSpread(f Facts, plan Plan, removed map[string]bool) {
 		}
 	}
 	count, total := map[string]int32{}, int32(0)
-	seats := (&planner{Facts: f}).seating() // pods older than the spread count by their nodes
+	assigned := (&planner{Facts: f}).placed() // pods older than the spread count by their nodes
 	for _, pod := range f.Pods.Active {
 		if !removed[pod.Name] {
-			count[seats[pod]]++
+			count[assigned[pod]]++
 			total++
 		}
 	}
@@ -100,14 +100,14 @@ func (s *simulation) checkRemovedSubsets(f Facts, plan Plan, removed map[string]
 	s.t.Helper()
 	left := map[string]bool{}
 	for _, pod := range f.Pods.Active {
-		if f.Spread.removedSubset(pod) && !removed[pod.Name] && counts.Ready(pod) {
+		if f.Spread.removedSubset(pod) && !removed[pod.Name] && podstate.Ready(pod) {
 			left[pod.Labels[podset.LabelRevision]] = true
 		}
 	}
 	for _, removal := range plan.Delete {
 		pod := removal.Pod
 		scaleIn := removal.Reason == delta.ScaleIn || removal.Reason == delta.Surplus
-		if scaleIn && subsetOf(pod, s.ws) != "" && counts.Ready(pod) && left[pod.Labels[podset.LabelRevision]] {
+		if scaleIn && subsetOf(pod, s.ws) != "" && podstate.Ready(pod) && left[pod.Labels[podset.LabelRevision]] {
 			s.t.Fatalf("%s of subset %s goes before the pods of a removed subset", pod.Name, subsetOf(pod, s.ws))
 		}
 	}

@@ -13,10 +13,12 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // spreadIndex is the index of WorkloadSpreads by the CloneSet that they name.
@@ -46,7 +48,7 @@ var _ source.SyncingSource = &spreads{}
 func newSpreads(c cache.Cache) *spreads { return &spreads{cache: c, known: make(chan struct{})} }
 
 // Start begins to watch.
-func (s *spreads) Start(ctx context.Context, q queue) error {
+func (s *spreads) Start(ctx context.Context, q workload.Queue) error {
 	go func() {
 		// It ends with the agent, or when the kind is watched.
 		_ = wait.PollUntilContextCancel(ctx, spreadRetry, true, func(ctx context.Context) (bool, error) {
@@ -64,7 +66,7 @@ func (s *spreads) Start(ctx context.Context, q queue) error {
 }
 
 // watch returns when all WorkloadSpreads are known and watched.
-func (s *spreads) watch(ctx context.Context, q queue) error {
+func (s *spreads) watch(ctx context.Context, q workload.Queue) error {
 	informer, err := s.cache.GetInformer(ctx, &v1beta1.WorkloadSpread{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watch WorkloadSpreads: %w", err)
@@ -102,14 +104,15 @@ func (s *spreads) WaitForSync(ctx context.Context) error {
 }
 
 // spreadEvents puts the CloneSets of WorkloadSpreads that came, went, or have another spec into the queue.
-func spreadEvents(q queue) toolscache.ResourceEventHandler {
+func spreadEvents(q workload.Queue) toolscache.ResourceEventHandler {
 	look := func(obj any) {
 		if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 			obj = gone.Obj
 		}
 		if ws, ok := obj.(*v1beta1.WorkloadSpread); ok {
-			if target := spread.TargetOf(ws); target == spread.OfCloneSet(target.Name) {
-				enqueue(q, ws.Namespace, target.Name)
+			if target := spread.TargetOf(ws); target == spread.Named(v1beta1.CloneSetKind, target.Name) {
+				key := types.NamespacedName{Namespace: ws.Namespace, Name: target.Name}
+				q.AddAfter(reconcile.Request{NamespacedName: key}, gatherEvents)
 			}
 		}
 	}
@@ -127,7 +130,7 @@ func byCloneSet(obj any) ([]string, error) {
 		return nil, nil
 	}
 	target := spread.TargetOf(ws)
-	if target != spread.OfCloneSet(target.Name) {
+	if target != spread.Named(v1beta1.CloneSetKind, target.Name) {
 		return nil, nil
 	}
 	return []string{types.NamespacedName{Namespace: ws.Namespace, Name: target.Name}.String()}, nil

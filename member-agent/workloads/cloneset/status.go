@@ -7,24 +7,23 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/waits"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
-
-// statusEvery is how often a status is written at most while only its counters move: 500 pods that become ready make
-// 12 writes then, not 500, and a person does not see the difference. Everything else is written at once.
-const statusEvery = 250 * time.Millisecond
 
 // observe counts the pods, without a plan.
 func observe(f Facts) Plan {
@@ -36,52 +35,21 @@ func observe(f Facts) Plan {
 	return plan
 }
 
-// report writes the status, if it changed.
+// report records the events of the pass and writes the status, if it changed.
 func (r *Reconciler) report(ctx context.Context, s *scope) (bool, error) {
-	r.tell(s)
+	r.record(s)
 	want := r.status(s)
-	if equality.Semantic.DeepEqual(s.cs.Status, want) {
-		return true, nil
-	}
-	worked := s.done.created+s.done.deleted+s.done.updated > 0 && len(s.failed) == 0 && s.stalled == nil
-	if wait := r.pace.hold(s.key, r.clock.Now(), worked); wait > 0 {
-		s.wake = counts.Sooner(s.wake, wait)
-		return true, nil
-	}
-	if wait := r.pace.wait(s.key, r.clock.Now()); wait > 0 && onlyCounters(s.cs.Status, want) {
-		s.wake = counts.Sooner(s.wake, wait)
-		return true, nil
-	}
-	changed := s.cs.DeepCopy()
-	changed.Status = want
-	patch := client.MergeFrom(s.cs)
-	if s.cs.Status.ObservedGeneration == 0 {
-		// A difference to nothing would leave out the zeros.
-		whole, err := json.Marshal(map[string]any{"status": want})
-		if err != nil {
-			return false, fmt.Errorf("encode its status: %w", err)
-		}
-		patch = client.RawPatch(types.MergePatchType, whole)
-	}
-	if err := r.client.Status().Patch(ctx, changed, patch, fieldOwner); err != nil {
-		if client.IgnoreNotFound(err) == nil {
-			return false, nil
-		}
-		return false, fmt.Errorf("write its status: %w", err)
-	}
-	r.self.Changed(s.cs.UID, s.key, changed.ResourceVersion)
-	r.pace.wrote(s.key, r.clock.Now())
-	return true, nil
+	return true, r.Report(ctx, s.pass, workload.Status{
+		Have: &s.cs.Status, Want: &want, CountersOnly: onlyCounters(s.cs.Status, want),
+		Worked: s.done.created+s.done.deleted+s.done.updated > 0 && len(s.Failed()) == 0 && s.Stalled == nil,
+	})
 }
-
-// fieldOwner is the field manager of everything that workload controllers write.
-const fieldOwner = client.FieldOwner("flotilla-workloads")
 
 // status returns the status that this pass observed.
 func (r *Reconciler) status(s *scope) v1beta1.CloneSetStatus {
 	c := s.plan.Counters
 	out := *s.cs.Status.DeepCopy()
-	if !s.halted { // else the template has not been looked at
+	if !s.Halted { // else the template has not been looked at
 		out.ObservedGeneration = s.cs.Generation
 	}
 	out.Replicas, out.ReadyReplicas, out.AvailableReplicas = c.Replicas, c.Ready, c.Available
@@ -92,7 +60,7 @@ func (r *Reconciler) status(s *scope) v1beta1.CloneSetStatus {
 	if all := s.facts.Limits.Replicas; c.Updated == all && c.Replicas == all && c.UpdatedReady == all {
 		out.CurrentRevision = s.facts.Update.Name
 	}
-	out.CollisionCount = s.collisions
+	out.CollisionCount = s.facts.Collisions
 	if selector, err := metav1.LabelSelectorAsSelector(s.cs.Spec.Selector); err == nil {
 		out.LabelSelector = selector.String()
 	}
@@ -114,8 +82,8 @@ func (s *scope) conditions(status v1beta1.CloneSetStatus) []v1beta1.CloneSetCond
 		Available: status.AvailableReplicas, UpdatedAvailable: status.UpdatedAvailableReplicas,
 		Paused:    rolling != nil && rolling.Paused,
 		OnDelete:  s.cs.Spec.UpdateStrategy.Type == v1beta1.OnDeleteCloneSetUpdateStrategyType,
-		HubSilent: s.facts.Over,
-		Stalled:   s.stalled,
+		HubSilent: s.facts.Budget.Expired,
+		Stalled:   s.Stalled,
 		Waiting:   s.plan.Waiting.Message(),
 
 		NoDeadline: !conditions.HasDeadline(s.cs.Spec.ProgressDeadlineSeconds),
@@ -124,15 +92,8 @@ func (s *scope) conditions(status v1beta1.CloneSetStatus) []v1beta1.CloneSetCond
 	if status.CurrentRevision != status.UpdateRevision && s.cs.Spec.UpdateStrategy.Type != v1beta1.OnDeleteCloneSetUpdateStrategyType {
 		facts.GoingBack = max(0, status.UpdatedReplicas-status.ExpectedUpdatedReplicas)
 	}
-	want := make([]conditions.Condition, 0, 7)
-	for _, condition := range []v1beta1.CloneSetConditionType{v1beta1.CloneSetConditionFailedScale, v1beta1.CloneSetConditionFailedUpdate} {
-		if err := s.failed[condition]; err != nil {
-			want = append(want, conditions.Condition{Type: string(condition), Status: corev1.ConditionTrue, Reason: conditions.ReasonRetrying, Message: text(err)})
-			facts.Failed = &conditions.Cause{Reason: string(condition), Message: text(err)}
-			continue
-		}
-		want = append(want, conditions.Remove(string(condition)))
-	}
+	var want []conditions.Condition
+	want, facts.Failed = s.Failures(string(v1beta1.CloneSetConditionFailedScale), string(v1beta1.CloneSetConditionFailedUpdate))
 	want = append(want, s.claimCondition())
 	s.deadline(&facts, moved)
 	facts.Stalled = cmp.Or(facts.Stalled, waitPastDeadline(facts, s.facts.Pods.Active))
@@ -141,10 +102,10 @@ func (s *scope) conditions(status v1beta1.CloneSetStatus) []v1beta1.CloneSetCond
 		have = progressed(have, now)
 	}
 	summary := conditions.Summarise(facts, conditions.NamesOf("CloneSet"))
-	if s.leaving != nil {
-		summary = conditions.Deleted(summary, s.left(status.Replicas))
+	if s.Leaving != nil {
+		summary = conditions.Deleted(summary, s.Left(status.Replicas))
 	}
-	return conditions.CloneSet(have, now, append(want, summary...)...)
+	return conditions.Merge(have, now, append(want, summary...)...)
 }
 
 // claimCondition says where the claims of running pods are not what the templates ask for, or where one cannot be made.
@@ -176,7 +137,7 @@ const (
 
 // heardAgain reports whether the hub lends again after it was silent. The time until then does not count for the deadline.
 func (s *scope) heardAgain() bool {
-	return !s.facts.Over && slices.ContainsFunc(s.cs.Status.Conditions, func(c v1beta1.CloneSetCondition) bool {
+	return !s.facts.Budget.Expired && slices.ContainsFunc(s.cs.Status.Conditions, func(c v1beta1.CloneSetCondition) bool {
 		return c.Type == v1beta1.ConditionReady && c.Reason == conditions.ReasonHubSilent
 	})
 }
@@ -210,7 +171,7 @@ func (s *scope) deadline(facts *conditions.Facts, moved bool) {
 			facts.DeadlineExceeded = true
 			return
 		}
-		s.wake = counts.Sooner(s.wake, left)
+		s.Sooner(left)
 	}
 }
 
@@ -229,19 +190,19 @@ func onlyCounters(have, want v1beta1.CloneSetStatus) bool {
 	return true
 }
 
-// tell records one event for each kind of thing that the pass did.
-func (r *Reconciler) tell(s *scope) {
+// record makes one event for each kind of thing that the pass did.
+func (r *Reconciler) record(s *scope) {
 	if n := s.done.created; n > 0 {
-		r.events.Eventf(s.cs, nil, corev1.EventTypeNormal, "SuccessfulCreate", "Create", "created %s", pods(n))
+		r.Events.Eventf(s.cs, nil, corev1.EventTypeNormal, "SuccessfulCreate", "Create", "created %s", pods(n))
 	}
 	if n := s.done.deleted; n > 0 {
-		r.events.Eventf(s.cs, nil, corev1.EventTypeNormal, "SuccessfulDelete", "Delete", "deleted %s (%s)", pods(n), reasons(s.plan.Delete))
+		r.Events.Eventf(s.cs, nil, corev1.EventTypeNormal, "SuccessfulDelete", "Delete", "deleted %s (%s)", pods(n), reasons(s.plan.Delete))
 	}
 	if n := s.done.updated; n > 0 {
-		r.events.Eventf(s.cs, nil, corev1.EventTypeNormal, "SuccessfulUpdatePodInPlace", "Update", "updated %s in place to %s", pods(n), s.plan.Update[0].To.Name) // of one pass all go one way
+		r.Events.Eventf(s.cs, nil, corev1.EventTypeNormal, "SuccessfulUpdatePodInPlace", "Update", "updated %s in place to %s", pods(n), s.plan.Update[0].To.Name) // of one pass all go one way
 	}
-	for condition, err := range s.failed {
-		r.events.Eventf(s.cs, nil, corev1.EventTypeWarning, string(condition), "Retry", "%s", short(err))
+	for condition, err := range s.Failed() {
+		r.Events.Eventf(s.cs, nil, corev1.EventTypeWarning, condition, "Retry", "%s", workload.Note(err))
 	}
 }
 
@@ -251,39 +212,6 @@ func pods(n int) string {
 		return "1 pod"
 	}
 	return fmt.Sprintf("%d pods", n)
-}
-
-// longestNote is the API's limit of an event's text.
-const longestNote = 1000
-
-func short(err error) string {
-	out := text(err)
-	if len(out) <= longestNote {
-		return out
-	}
-	return strings.ToValidUTF8(out[:longestNote], "") + " …"
-}
-
-// toldErrors is how many errors of one pass are told. Up to write.InFlight requests side by side are refused, mostly with the same words.
-const toldErrors = 3
-
-// text says what went wrong in a pass: each error once, and the first few of them.
-func text(err error) string {
-	var told []string
-	more := 0
-	for line := range strings.SplitSeq(err.Error(), "\n") {
-		switch {
-		case slices.Contains(told, line):
-		case len(told) == toldErrors:
-			more++
-		default:
-			told = append(told, line)
-		}
-	}
-	if more > 0 {
-		told = append(told, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(told, "\n")
 }
 
 func reasons(list []Removal) string {
@@ -301,145 +229,83 @@ func reasons(list []Removal) string {
 	return out
 }
 
-// pace remembers, for each CloneSet, its uid, when its status was written, and how fast it may write.
-type pace struct {
-	mu  sync.Mutex
-	own map[types.NamespacedName]paced
-}
-
-type paced struct {
-	uid   types.UID
-	wrote time.Time
-	// held is since when a status waits for pods that were written to be seen; zero when none waits.
-	held time.Time
-	// most is how many writes of one kind the last pass made without an error, at last.
-	most int
-	last time.Time
-	// refused are instance ids with claims whose pod was refused.
-	refused []string
-	// stranger is why a pod that was made is not the CloneSet's, and when that was.
-	stranger   error
-	strangerAt time.Time
-}
-
-// trustFor is how long a slow start that went well is not begun again from one: a rollout's passes follow one another
-// within seconds, and what made requests fail is seldom younger.
-const trustFor = 10 * time.Second
-
-// reached notes how many writes of one kind a pass made. A pass that wrote nothing says nothing.
-func (p *pace) reached(key types.NamespacedName, most int, failed bool, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	entry := p.own[key]
+// waitPastDeadline returns what a CloneSet past its deadline waits for that neither its controller nor Kubernetes ends:
+// a request that is refused, a hook that nobody serves, or the first pod that waits, by its name. Nil if there is no
+// such wait: pods that only start slowly may still get ready.
+func waitPastDeadline(facts conditions.Facts, pods []*corev1.Pod) *conditions.Cause {
+	if !facts.DeadlineExceeded {
+		return nil
+	}
+	cause := &conditions.Cause{Reason: conditions.NamesOf("").DeadlineExceeded}
 	switch {
-	case failed:
-		entry.most = 0
-	case most > 0:
-		entry.most, entry.last = most, now
+	case facts.Failed != nil:
+		cause.Message = facts.Failed.Reason + ": " + facts.Failed.Message
+		return cause
+	case facts.Waiting != "":
+		cause.Message = conditions.ReasonWaitingForHook + ": " + facts.Waiting +
+			"; look at the controller that serves the hook, or remove the hook from spec.lifecycle"
+		return cause
 	}
-	p.own[key] = entry
-}
-
-// spare keeps an id whose pod was refused.
-func (p *pace) spare(key types.NamespacedName, id string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	entry := p.own[key]
-	entry.refused = append(entry.refused, id)
-	p.own[key] = entry
-}
-
-// spares returns up to n ids that spare has kept, and keeps them no longer.
-func (p *pace) spares(key types.NamespacedName, n int) []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	entry := p.own[key]
-	n = min(n, len(entry.refused))
-	out := slices.Clone(entry.refused[:n])
-	entry.refused = slices.Delete(entry.refused, 0, n)
-	p.own[key] = entry
-	return out
-}
-
-// estrange notes that a pod was made that is not the CloneSet's.
-func (p *pace) estrange(key types.NamespacedName, err error, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	entry := p.own[key]
-	entry.stranger, entry.strangerAt = err, now
-	p.own[key] = entry
-}
-
-// estranged returns why no pods are to be made now, or nil. It is tried again as often as other failures at last: the events of the pod
-// that came and went bring passes at once.
-func (p *pace) estranged(key types.NamespacedName, now time.Time) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if entry := p.own[key]; now.Sub(entry.strangerAt) < lastBackoff {
-		return entry.stranger
+	var first *corev1.Pod
+	for _, pod := range pods {
+		if waits.Of(pod) != nil && (first == nil || cmp.Less(pod.Name, first.Name)) {
+			first = pod
+		}
 	}
-	return nil
-}
-
-// width is how many writes the next pass may begin with.
-func (p *pace) width(key types.NamespacedName, now time.Time) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if entry := p.own[key]; now.Sub(entry.last) < trustFor {
-		return max(1, entry.most)
+	if first == nil {
+		return nil
 	}
-	return 1
+	wait := waits.Of(first)
+	cause.Message = wait.Reason + ": " + wait.Message
+	return cause
 }
 
-func newPace() *pace { return &pace{own: map[types.NamespacedName]paced{}} }
-
-func (p *pace) remember(key types.NamespacedName, uid types.UID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.own[key].uid != uid {
-		p.own[key] = paced{uid: uid}
+// Reporting is what the report to the hub asks about CloneSets.
+func Reporting() workload.Reporting {
+	return workload.Reporting{
+		Use: func(live *unstructured.Unstructured) ([]work.SubsetUse, error) {
+			cs, err := workload.Decode(live, &v1beta1.CloneSet{})
+			if err != nil {
+				return nil, err
+			}
+			return []work.SubsetUse{work.CloneSetUse(ptr.Deref(cs.Spec.Replicas, 1), &cs.Status)}, nil
+		},
+		Observed: observed,
+		New:      func() client.Object { return &v1beta1.CloneSet{} },
+		Maker:    func(object client.Object) workload.Maker { return makerOf(object) },
 	}
 }
 
-func (p *pace) forget(key types.NamespacedName) (types.UID, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	entry, ok := p.own[key]
-	delete(p.own, key)
-	return entry.uid, ok
+// observed reports whether the controller has seen the newest generation, and the zones of the hub: they are an annotation,
+// which does not raise the generation, and status.observedSpread says which of them the controller acts on.
+func observed(live *unstructured.Unstructured) bool {
+	seen, _, err := unstructured.NestedString(live.Object, "status", "observedSpread")
+	return err == nil && workload.Observed(live) && seen == topology.SpreadSeen(live.GetAnnotations())
 }
 
-func (p *pace) wrote(key types.NamespacedName, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	entry := p.own[key]
-	entry.wrote, entry.held = now, time.Time{}
-	p.own[key] = entry
-}
-
-// hold is how long the status of a pass has to wait. One that wrote pods has counted them as they were before: what the next
-// pass sees, mostly some tens of milliseconds later, says it all in one write. While every pass writes pods, a status waits no
-// longer than statusEvery.
-func (p *pace) hold(key types.NamespacedName, now time.Time, worked bool) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	entry := p.own[key]
-	switch {
-	case !worked:
-		entry.held = time.Time{}
-	case entry.held.IsZero():
-		entry.held = now
+// makerOf says how the CloneSet makes pods.
+func makerOf(object client.Object) workload.Maker {
+	cs, ok := object.(*v1beta1.CloneSet)
+	if !ok {
+		return workload.Maker{}
 	}
-	p.own[key] = entry
-	if !worked {
-		return 0
+	m := workload.Maker{Update: cs.Status.UpdateRevision}
+	if limit := cs.Spec.ScaleStrategy.MaxUnavailable; limit != nil {
+		limits, err := budget.Resolve(budget.Strategy{ScaleMaxUnavailable: limit}, ptr.Deref(cs.Spec.Replicas, 1))
+		if err == nil {
+			m.AtOnce = limits.ScaleMaxUnavailable
+		}
 	}
-	return max(0, entry.held.Add(statusEvery).Sub(now))
-}
-
-// wait is how long the next write of counters has to wait.
-func (p *pace) wait(key types.NamespacedName, now time.Time) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return max(0, p.own[key].wrote.Add(statusEvery).Sub(now))
+	if text := cs.Annotations[topology.AnnotationZones]; text != "" && json.Unmarshal([]byte(text), &m.Zones) != nil {
+		m.Zones = nil
+	}
+	if ws, err := spread.OfHub(cs, v1beta1.CloneSetKind); err == nil && ws != nil { // else the controller ignores it
+		m.Spread, m.Subsets = ws, map[string]int32{}
+		for i := range ws.Spec.Subsets {
+			if limit := ws.Spec.Subsets[i].MaxReplicas; limit != nil { // the hub gives a number to each
+				m.Subsets[ws.Spec.Subsets[i].Name] = limit.IntVal
+			}
+		}
+	}
+	return m
 }

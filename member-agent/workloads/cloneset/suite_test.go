@@ -17,6 +17,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/apiserver"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 )
 
@@ -30,7 +31,7 @@ type world struct {
 	config  *rest.Config
 	cluster *fleet.Cluster
 	stop    func()
-	options cloneset.Options
+	env     workload.Env
 	// cached reads what the controller knows.
 	cached client.Reader
 }
@@ -65,7 +66,9 @@ func (w *world) start() {
 	own := rest.CopyConfig(w.config)
 	own.UserAgent = controllerAgent
 	mgr, stop := apiserver.Run(w, own, func(ctx context.Context, mgr ctrl.Manager) error {
-		return cloneset.Setup(ctx, mgr, w.options)
+		env := w.env
+		env.Manager = mgr
+		return cloneset.Add(ctx, &env)
 	})
 	w.cached, w.stop = mgr.GetCache(), stop
 }

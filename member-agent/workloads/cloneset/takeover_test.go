@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/yaml"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
@@ -56,9 +57,9 @@ func takeOverAll(t *testing.T, moment string) {
 			must(t, yaml.Unmarshal(doc, revisions[len(revisions)-1]))
 		}
 	}
-	podSource, err := podset.NewSourceOf(pods...)
+	podSource, err := podsOf(pods...)
 	must(t, err)
-	claimSource, err := volumes.NewSourceOf(claims...)
+	claimSource, err := claimsOf(claims...)
 	must(t, err)
 	for _, cs := range cloneSets {
 		t.Run(cs.Name, func(t *testing.T) { takeOver(t, cs, podSource, claimSource, revisions) })
@@ -87,7 +88,8 @@ func takeOver(t *testing.T, cs *v1beta1.CloneSet, pods *podset.Source, claims *v
 		t.Errorf("the plan is %s", describe(plan))
 	}
 	before := cs.Status.DeepCopy()
-	after := (&Reconciler{}).status(&scope{cs: cs, facts: facts, plan: plan, collisions: before.CollisionCount})
+	facts.Collisions = before.CollisionCount
+	after := (&Reconciler{}).status(&scope{pass: &pass{}, cs: cs, facts: facts, plan: plan})
 	before.Conditions, after.Conditions = nil, nil
 	if before.Replicas == 0 || !reflect.DeepEqual(after, *before) {
 		t.Errorf("status becomes %+v, was %+v", after, *before)
@@ -99,4 +101,15 @@ func must(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// claimsOf returns a source over these claims.
+func claimsOf(claims ...*corev1.PersistentVolumeClaim) (*volumes.Source, error) {
+	indexer := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
+	for _, object := range claims {
+		if err := indexer.Add(object); err != nil {
+			return nil, err
+		}
+	}
+	return volumes.FromIndexer(indexer)
 }

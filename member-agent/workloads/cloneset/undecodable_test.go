@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/simulator"
+	"github.com/flotilla-dev/flotilla/e2e/simulator"
 )
 
 func TestATemplateThatCannotBeDecodedKeepsPodsAndScalesToZero(t *testing.T) {

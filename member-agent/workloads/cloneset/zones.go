@@ -13,8 +13,8 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/order"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 )
 
@@ -104,7 +104,7 @@ func (p *planner) findMisplaced() map[*corev1.Pod]bool {
 	}
 	var waiting []*corev1.Pod
 	for _, pod := range p.Pods.Active {
-		if pod.Spec.NodeName == "" && counts.Unschedulable(pod) {
+		if pod.Spec.NodeName == "" && podstate.Unschedulable(pod) {
 			waiting = append(waiting, pod)
 		}
 	}
@@ -112,7 +112,7 @@ func (p *planner) findMisplaced() map[*corev1.Pod]bool {
 		return nil
 	}
 	count := map[string]int32{}
-	for _, zone := range p.seating() {
+	for _, zone := range p.placed() {
 		count[zone]++
 	}
 	room := int32(0)
@@ -124,7 +124,7 @@ func (p *planner) findMisplaced() map[*corev1.Pod]bool {
 	order.Sort(waiting)
 	out := map[*corev1.Pod]bool{}
 	for _, pod := range waiting {
-		zone := p.seating()[pod]
+		zone := p.placed()[pod]
 		if room <= 0 || count[zone] <= 0 && zone != "" {
 			continue
 		}
@@ -145,13 +145,13 @@ const zoneStep = int64(1) << 40
 // zoneCosts returns the deletion costs of the pods of a bucket: first go pods of zones that have no number, then those above the number of
 // their zone, and among them and the others their own costs hold.
 func (p *planner) zoneCosts(b *bucket) func(*corev1.Pod) int64 {
-	seats, gone := p.seating(), p.gone()
+	assigned, gone := p.placed(), p.gone()
 	in, own, others := map[*corev1.Pod]bool{}, map[string][]*corev1.Pod{}, map[string]int32{}
 	for _, pod := range b.all() {
 		in[pod] = true
-		own[seats[pod]] = append(own[seats[pod]], pod)
+		own[assigned[pod]] = append(own[assigned[pod]], pod)
 	}
-	for pod, zone := range seats {
+	for pod, zone := range assigned {
 		if !in[pod] && !gone[pod] {
 			others[zone]++
 		}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 // node returns a node with its zone, nil if there is none of this name.
@@ -41,7 +41,7 @@ func (s *simulation) schedule(pod *corev1.Pod) bool {
 			return true
 		}
 	}
-	if counts.Condition(pod, corev1.PodScheduled) == nil {
+	if podstate.Condition(pod, corev1.PodScheduled) == nil {
 		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable})
 	}
@@ -61,7 +61,7 @@ func asksFor(pod *corev1.Pod) string {
 func (s *simulation) checkZones(f Facts, plan Plan, removed map[string]bool) {
 	s.t.Helper()
 	for _, removal := range plan.Delete {
-		if removal.Reason == zoneChanged && (removal.Pod.Spec.NodeName != "" || counts.Ready(removal.Pod)) {
+		if removal.Reason == zoneChanged && (removal.Pod.Spec.NodeName != "" || podstate.Ready(removal.Pod)) {
 			s.t.Fatalf("%s goes for its zone, and has the node %q", removal.Pod.Name, removal.Pod.Spec.NodeName)
 		}
 	}
@@ -373,7 +373,7 @@ func TestRandomZones(t *testing.T) {
 		s.run("rest")
 		ready := int32(0)
 		for _, pod := range s.pods {
-			if counts.Ready(pod) {
+			if podstate.Ready(pod) {
 				ready++
 			}
 		}

@@ -540,25 +540,3 @@ func TestPodsComeBackAsOthersGo(t *testing.T) {
 		t.Errorf("two of c are gone: %s, %v", replicas(p), err)
 	}
 }
-
-// A pass waits for the event of our own status, but not for ever: versions go back when a cluster is restored.
-func TestAStatusThatIsNotSeenIsWaitedFor(t *testing.T) {
-	l, owner := newLedger(), types.NamespacedName{Namespace: "shop", Name: "web"}
-	l.reported(owner, "u-1", "20", start)
-	for _, tt := range []struct {
-		why, version string
-		uid          types.UID
-		after        time.Duration
-		want         bool
-	}{
-		{"older", "19", "u-1", time.Second, true},
-		{"ours", "20", "u-1", time.Second, false},
-		{"newer", "101", "u-1", time.Second, false},
-		{"another object of that name", "19", "u-2", time.Second, false},
-		{"older for too long", "19", "u-1", time.Minute, false},
-	} {
-		if got := l.behind(owner, tt.uid, tt.version, start.Add(tt.after)); got != tt.want {
-			t.Errorf("%s: %v", tt.why, got)
-		}
-	}
-}

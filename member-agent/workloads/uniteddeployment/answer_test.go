@@ -109,7 +109,7 @@ func TestFollows(t *testing.T) {
 			})
 			set, _ := o.children[0].object.DeepCopyObject().(*kruise.CloneSet)
 			tt.change(o.ud, set)
-			if got := Follows(o.ud, set); got != tt.want {
+			if got := follows(o.ud, set); got != tt.want {
 				t.Errorf("it follows: %t, want %t", got, tt.want)
 			}
 		})

@@ -21,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -31,11 +32,13 @@ import (
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/apiserver"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // patience is how long a test waits for something that a healthy machine does in milliseconds.
@@ -100,14 +103,14 @@ func newCluster(t *testing.T) *cluster {
 		Controller: ctrlconfig.Controller{SkipNameValidation: new(true)}}); err != nil {
 		t.Fatal(err)
 	}
-	federated := func(ctx context.Context, namespace string) (bool, error) {
+	federated := hub(func(ctx context.Context, namespace string) (bool, error) {
 		ns := &metav1.PartialObjectMetadata{}
 		ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 		err := c.manager.GetClient().Get(ctx, client.ObjectKey{Name: namespace}, ns)
 		return ns.Labels[topology.LabelFederated] == "true", err
-	}
+	})
 	ctx, stop := context.WithCancel(t.Context())
-	if err := Setup(ctx, c.manager, Options{ClusterName: "east", Federated: federated}); err != nil {
+	if err := Add(ctx, &workload.Env{Manager: c.manager, ClusterName: "east", Gate: federated}); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
@@ -123,6 +126,18 @@ func newCluster(t *testing.T) *cluster {
 	}
 	return c
 }
+
+// hub is the gate of a cluster that is a hub: it answers for each namespace.
+type hub func(ctx context.Context, namespace string) (bool, error)
+
+func (h hub) Federated(ctx context.Context, object client.Object) (bool, error) {
+	return h(ctx, object.GetNamespace())
+}
+func (hub) Budget(context.Context, client.Object) (workload.Budget, error) {
+	return workload.Budget{}, nil
+}
+func (hub) Foreign(client.Object) bool                    { return false }
+func (hub) Ordered(schema.GroupVersionKind) source.Source { return nil }
 
 // space is a namespace of one test.
 type space struct {
@@ -278,10 +293,10 @@ func (s *space) quiet() {
 			return old
 		}
 		before := len(s.written.in(s.namespace))
-		started := &reconciler{
-			client: s.manager.GetClient(), live: s.manager.GetAPIReader(), clock: clock.RealClock{}, cluster: "east", ledger: newLedger(),
-			revisions: history.Store{Client: s.manager.GetClient(), Live: s.manager.GetAPIReader()},
-		}
+		started := &reconciler{cluster: "east"}
+		started.Controller = workload.New(workload.Parts{
+			Client: s.manager.GetClient(), Live: s.manager.GetAPIReader(), Clock: clock.RealClock{},
+		}, started.kind())
 		for range 3 {
 			if _, err := started.Reconcile(s.Context(), reconcile.Request{NamespacedName: key}); err != nil {
 				return fmt.Sprintf("reconcile at rest: %v", err)

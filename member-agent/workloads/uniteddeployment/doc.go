@@ -1,8 +1,8 @@
 // Package uniteddeployment runs a UnitedDeployment in one cluster: it divides the replicas over the subsets and keeps one
 // child workload per subset.
 //
-//	gather   the UnitedDeployment, its children (by the uid of their owner), its revisions, and for Adaptive the children's pods
-//	plan     topology/division gives each subset its number; render.go gives each child its content
+//	gather   its children (by the uid of their owner), its revisions, and for Adaptive the children's pods
+//	plan     topology/division gives each subset its number (schedule.go); render.go gives each child its content
 //	apply    write.go creates, changes, drains and removes children; nothing else writes them
 //	report   one status write, if the status changed
 //
@@ -13,7 +13,7 @@
 // Its spec is the template with the subset's node selector term ANDed into every required node selector term
 // (matchExpressions and matchFields), the subset's tolerations added, and then the subset's patch merged into the pod
 // template. A child is written when it does not mean what the plan says; values that the API server fills in are not a
-// difference, and one content is written at most once for one generation of the child (see ledger).
+// difference, and one content is written at most once for one generation of the child (see memory).
 //
 // # What differs from OpenKruise
 //

@@ -3,14 +3,18 @@ package uniteddeployment
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 // indexField is the cache index of children by the uid of the UnitedDeployment that controls them.
@@ -33,21 +37,22 @@ func indexChildren(ctx context.Context, indexer client.FieldIndexer) error {
 
 // gatherChildren returns all children. They come from the cache and must not be changed; children that we made and that
 // the cache does not know yet are read from the API server.
-func (r *reconciler) gatherChildren(ctx context.Context, ud *kruise.UnitedDeployment) ([]child, error) {
+func (r *reconciler) gatherChildren(ctx context.Context, s *scope) ([]child, error) {
+	ud := s.ud
 	options := []client.ListOption{
 		client.InNamespace(ud.Namespace), client.MatchingFields{indexField: string(ud.UID)}, client.UnsafeDisableDeepCopy,
 	}
 	var sets kruise.CloneSetList
-	if err := r.client.List(ctx, &sets, options...); err != nil {
-		return nil, fmt.Errorf("list CloneSets of UnitedDeployment %s: %w", client.ObjectKeyFromObject(ud), err)
+	if err := r.Client.List(ctx, &sets, options...); err != nil {
+		return nil, fmt.Errorf("list its CloneSets: %w", err)
 	}
 	var deployments appsv1.DeploymentList
-	if err := r.client.List(ctx, &deployments, options...); err != nil {
-		return nil, fmt.Errorf("list Deployments of UnitedDeployment %s: %w", client.ObjectKeyFromObject(ud), err)
+	if err := r.Client.List(ctx, &deployments, options...); err != nil {
+		return nil, fmt.Errorf("list its Deployments: %w", err)
 	}
 	var statefulSets appsv1.StatefulSetList
-	if err := r.client.List(ctx, &statefulSets, options...); err != nil {
-		return nil, fmt.Errorf("list StatefulSets of UnitedDeployment %s: %w", client.ObjectKeyFromObject(ud), err)
+	if err := r.Client.List(ctx, &statefulSets, options...); err != nil {
+		return nil, fmt.Errorf("list its StatefulSets: %w", err)
 	}
 	children := make([]child, 0, len(sets.Items)+len(deployments.Items)+len(statefulSets.Items))
 	for i := range sets.Items {
@@ -59,20 +64,19 @@ func (r *reconciler) gatherChildren(ctx context.Context, ud *kruise.UnitedDeploy
 	for i := range statefulSets.Items {
 		children = append(children, fromStatefulSet(&statefulSets.Items[i]))
 	}
-	owner := client.ObjectKeyFromObject(ud)
-	for _, made := range r.ledger.unseen(owner, children) {
+	for _, made := range s.Memory.unseen(children) {
 		c, err := r.readMade(ctx, ud, made)
 		if err != nil {
 			return nil, err
 		}
 		if c == nil {
-			r.ledger.lost(owner, made.uid)
+			s.Memory.lost(made.uid)
 			continue
 		}
 		children = append(children, *c)
 	}
-	r.ledger.keep(owner, children)
-	r.ledger.correct(owner, children)
+	s.Memory.keep(children)
+	s.Memory.correct(children)
 	return children, nil
 }
 
@@ -80,7 +84,7 @@ func (r *reconciler) gatherChildren(ctx context.Context, ud *kruise.UnitedDeploy
 func (r *reconciler) readMade(ctx context.Context, ud *kruise.UnitedDeployment, made created) (*child, error) {
 	object := emptyOf(made.kind)
 	key := client.ObjectKey{Namespace: ud.Namespace, Name: made.name}
-	if err := r.live.Get(ctx, key, object); err != nil {
+	if err := r.Live.Get(ctx, key, object); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, nil
 		}
@@ -93,54 +97,111 @@ func (r *reconciler) readMade(ctx context.Context, ud *kruise.UnitedDeployment, 
 	return &c, nil
 }
 
-// gather reads what the plan needs; nil if there is nothing to do.
-func (r *reconciler) gather(ctx context.Context, request reconcile.Request) (*observed, error) {
-	ud := &kruise.UnitedDeployment{}
-	if err := r.client.Get(ctx, request.NamespacedName, ud); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.namespaces.Forget(r.ledger.close(request.NamespacedName))
-			return nil, nil
-		}
-		return nil, fmt.Errorf("read UnitedDeployment %s: %w", request.NamespacedName, err)
-	}
-	if r.federated != nil {
-		federated, err := r.federated(ctx, request.Namespace)
-		if err != nil {
-			return nil, fmt.Errorf("ask whether namespace %s is federated: %w", request.Namespace, err)
-		}
-		if federated {
-			return nil, nil // the hub owns it
-		}
-	}
-	if ud.DeletionTimestamp == nil && r.foreign != nil && r.foreign(ud) {
-		return nil, nil
-	}
-	if r.ledger.behind(request.NamespacedName, ud.UID, ud.ResourceVersion, r.clock.Now()) {
-		return &observed{behind: true}, nil
-	}
-	children, err := r.gatherChildren(ctx, ud)
+// gather reads what the plan needs.
+func (r *reconciler) gather(ctx context.Context, s *scope) (bool, error) {
+	children, err := r.gatherChildren(ctx, s)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	pods, err := r.gatherPods(ctx, ud, children)
+	pods, err := r.gatherPods(ctx, s, children)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	waiting, err := r.gatherWaits(ctx, children)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	revisions, err := r.revisions.List(ctx, historyOwner(ud))
+	revisions, err := r.History.List(ctx, historyOwner(s.ud))
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	leaving, err := r.leaving(ctx, ud)
-	if err != nil {
-		return nil, err
-	}
-	known, marked := r.ledger.known(request.NamespacedName)
-	return &observed{
-		leaving: leaving, ud: ud, allowance: r.allowed(ctx, ud), cluster: r.cluster, now: r.clock.Now(),
+	known, marked := s.Memory.own()
+	s.seen = &observed{
+		ud: s.ud, budget: s.Budget, cluster: r.cluster, now: r.Clock.Now(),
 		children: children, revisions: revisions, pods: pods, known: known, marked: marked, waiting: waiting,
-	}, nil
+	}
+	return true, nil
+}
+
+// podIndex is the cache index of pods by their child, "<kind>/<name>". Only pods with the label of a subset are in it.
+const podIndex = "uniteddeployment.child"
+
+func indexPods(ctx context.Context, indexer client.FieldIndexer) error {
+	err := indexer.IndexField(ctx, &corev1.Pod{}, podIndex, func(pod client.Object) []string {
+		if k, name, ok := childOfPod(pod); ok {
+			return []string{podKey(k, name)}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("index pods by the child of a UnitedDeployment: %w", err)
+	}
+	return nil
+}
+
+func podKey(k kind, name string) string { return string(k) + "/" + name }
+
+// childOfPod returns the kind and the name of the child that a pod belongs to; ok is false for pods of no subset. Pods of a
+// Deployment belong to its ReplicaSets, whose names are the Deployment's and the hash that their pods have as a label.
+func childOfPod(pod client.Object) (k kind, name string, ok bool) {
+	labels, ref := pod.GetLabels(), metav1.GetControllerOfNoCopy(pod)
+	if ref == nil || labels[kruise.LabelSubset] == "" {
+		return "", "", false
+	}
+	own := ref.APIVersion == appsv1.SchemeGroupVersion.String()
+	switch {
+	case ref.Kind == "ReplicaSet" && own:
+		name, ok = strings.CutSuffix(ref.Name, "-"+labels[appsv1.DefaultDeploymentUniqueLabelKey])
+		return deploymentKind, name, ok
+	case ref.Kind == string(statefulSetKind) && own:
+		return statefulSetKind, ref.Name, true
+	case ref.Kind == string(cloneSetKind):
+		return cloneSetKind, ref.Name, true
+	}
+	return "", "", false
+}
+
+// podsOf returns the pods of a child that are neither finished nor being deleted. They are the cache's and must not be
+// changed.
+func (r *reconciler) podsOf(ctx context.Context, c *child) ([]*corev1.Pod, error) {
+	pods, err := r.allPodsOf(ctx, c)
+	return slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !podstate.Active(pod) }), err
+}
+
+// allPodsOf returns the pods of a child, also those that are finished or being deleted.
+func (r *reconciler) allPodsOf(ctx context.Context, c *child) ([]*corev1.Pod, error) {
+	var list corev1.PodList
+	err := r.Client.List(ctx, &list, client.InNamespace(c.object.GetNamespace()),
+		client.MatchingFields{podIndex: podKey(c.kind, c.object.GetName())}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list pods of %s: %w", c.name(), err)
+	}
+	pods := make([]*corev1.Pod, 0, len(list.Items))
+	for i := range list.Items {
+		pod := &list.Items[i]
+		if c.kind == deploymentKind || metav1.IsControlledBy(pod, c.object) {
+			pods = append(pods, pod)
+		}
+	}
+	return pods, nil
+}
+
+// gatherPods returns the pods of the children by their uid, where the strategy or what a hub lends asks for them, or an earlier
+// strategy did.
+func (r *reconciler) gatherPods(ctx context.Context, s *scope, children []child) (map[types.UID][]*corev1.Pod, error) {
+	ud := s.ud
+	if scheduleOf(ud) == nil && ud.Status.ReservedPods == 0 && !countsOrdinals(ud) {
+		return nil, nil
+	}
+	pods := make(map[types.UID][]*corev1.Pod, len(children))
+	for i := range children {
+		c := &children[i]
+		found, err := r.podsOf(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		pods[c.object.GetUID()] = found
+	}
+	s.Memory.keepMarks(pods)
+	return pods, nil
 }

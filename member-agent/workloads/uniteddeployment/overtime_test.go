@@ -18,7 +18,7 @@ import (
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
@@ -348,7 +348,7 @@ func (s *overTime) control(i int) {
 			if !old(p) || rolling.Paused {
 				return false
 			}
-			if counts.Ready(p.Pod) {
+			if podstate.Ready(p.Pod) {
 				spare--
 				return spare >= 0
 			}
@@ -362,13 +362,13 @@ func (s *overTime) control(i int) {
 	live.observed = true
 	live.pods = counters{replicas: int32(len(c.pods))}
 	for _, p := range c.pods {
-		if counts.Ready(p.Pod) {
+		if podstate.Ready(p.Pod) {
 			live.pods.ready++
 			live.pods.available++
 		}
 		if !old(p) {
 			live.pods.updated++
-			if counts.Ready(p.Pod) {
+			if podstate.Ready(p.Pod) {
 				live.pods.updatedReady++
 				live.pods.updatedAvailable++
 			}
@@ -382,7 +382,7 @@ func (s *overTime) control(i int) {
 // keepRank is the order in which a child keeps its pods: those that are ready longest.
 func keepRank(p *simPod) int {
 	switch {
-	case counts.Ready(p.Pod):
+	case podstate.Ready(p.Pod):
 		return 0
 	case p.Spec.NodeName != "":
 		return 1
@@ -392,7 +392,7 @@ func keepRank(p *simPod) int {
 
 func (c *simCell) count() (ready, nodes int) {
 	for _, p := range c.pods {
-		if counts.Ready(p.Pod) {
+		if podstate.Ready(p.Pod) {
 			ready++
 		}
 		if p.Spec.NodeName != "" {
@@ -423,7 +423,7 @@ func (c *simCell) schedule(now time.Time) (changes int) {
 // kubelet makes pods ready that have had a node for long enough.
 func (c *simCell) kubelet(now time.Time) (changes int) {
 	for _, p := range c.pods {
-		if p.Spec.NodeName != "" && !counts.Ready(p.Pod) && now.Sub(p.bound) >= c.start {
+		if p.Spec.NodeName != "" && !podstate.Ready(p.Pod) && now.Sub(p.bound) >= c.start {
 			p.Status.Phase = corev1.PodRunning
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
 			changes++

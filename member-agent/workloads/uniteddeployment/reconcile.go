@@ -6,86 +6,66 @@ import (
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/freshness"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/namespaces"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
+// reconciler brings UnitedDeployments to what their specs ask for. What it waits for comes as an event of the object, of a
+// child or of a pod; with the strategy Adaptive also time is waited for.
 type reconciler struct {
-	client    client.Client // reads from the cache
-	live      client.Reader // reads from the API server
-	revisions history.Store
-	clock     clock.PassiveClock
-	cluster   string
-	federated func(ctx context.Context, namespace string) (bool, error)
-	allowance func(ctx context.Context, ud *kruise.UnitedDeployment) (lent, over bool)
-	foreign   func(*kruise.UnitedDeployment) bool
-	ledger    *ledger
-	events    events.EventRecorder
-
-	namespaces *namespaces.Terminating
+	*workload.Controller[*kruise.UnitedDeployment, memory]
+	// cluster is what this cluster answers to node selector requirements on topology.flotilla.dev/cluster: those that it
+	// fulfils are left out of the pods. "" if it has no name.
+	cluster string
 }
 
-// Reconcile brings one UnitedDeployment on: gather, plan, apply, report. What it waits for comes as an event of the object, of
-// a child or of a pod; with the strategy Adaptive also time is waited for.
-func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	seen, err := r.gather(ctx, request)
-	if err != nil || seen == nil {
-		return reconcile.Result{}, err
-	}
-	if seen.behind {
-		return reconcile.Result{RequeueAfter: freshness.RetryAfter}, nil // the event of our own write comes first
-	}
-	todo, err := r.plan(ctx, seen)
-	if cause := r.namespaces.Refused(request.Namespace, seen.ud.UID, err); cause != nil {
-		todo, err = leave(seen, cause), nil // of the revision
+type pass = workload.Pass[*kruise.UnitedDeployment, memory]
+
+// scope is one pass over one UnitedDeployment.
+type scope struct {
+	*pass
+	ud     *kruise.UnitedDeployment
+	seen   *observed
+	todo   *plan
+	failed error // what apply could not do
+}
+
+func (r *reconciler) phases(p *pass) []workload.Phase {
+	return workload.Phases(&scope{pass: p, ud: p.Object}, r.gather, r.decide, r.apply, r.report, r.trim)
+}
+
+// decide makes the plan.
+func (r *reconciler) decide(ctx context.Context, s *scope) (bool, error) {
+	var err error
+	s.todo, err = r.plan(ctx, s)
+	if r.TurnAway(s.pass, err) { // of the revision
+		s.todo, err = leave(s.seen, s.Leaving), nil
 	}
 	if err != nil {
-		return reconcile.Result{}, err
+		return false, err
 	}
-	result := reconcile.Result{RequeueAfter: todo.wake}
-	if todo.turned {
+	s.Sooner(s.todo.wake)
+	if s.todo.turned {
 		// Which subset is closed is known from the status alone, so it is written before pods go for it. Its event brings
 		// the pass that does the rest.
-		return result, r.report(ctx, seen, todo, nil)
+		_, err = r.report(ctx, s)
 	}
-	failed := r.apply(ctx, seen.ud, todo)
-	if cause := r.namespaces.Refused(request.Namespace, seen.ud.UID, failed); cause != nil {
-		todo, failed = leave(seen, cause), nil
-		result = reconcile.Result{RequeueAfter: todo.wake}
-	}
-	if err := r.report(ctx, seen, todo, failed); err != nil {
-		return reconcile.Result{}, errors.Join(failed, err)
-	}
-	if refusedOnly(failed) {
-		failed = nil // the status says so; the same request would be refused again
-	}
-	if err := r.trim(ctx, seen, todo); err != nil {
-		return reconcile.Result{}, errors.Join(failed, err)
-	}
-	if failed != nil {
-		return reconcile.Result{}, failed
-	}
-	return result, nil
+	return !s.todo.turned, err
 }
 
 // plan names the revision of the template, which may have to be written first, and makes the plan.
-func (r *reconciler) plan(ctx context.Context, seen *observed) (*plan, error) {
-	if seen.leaving != nil {
-		return leave(seen, seen.leaving), nil
+func (r *reconciler) plan(ctx context.Context, s *scope) (*plan, error) {
+	if s.Leaving != nil {
+		return leave(s.seen, s.Leaving), nil
 	}
-	why := refuse(seen.ud)
+	seen, why := s.seen, refuse(s.ud)
 	if why == nil {
-		seen.limits, why = readLimits(seen.ud)
+		seen.limits, why = readLimits(s.ud)
 	}
 	if why == nil {
-		seen.before, why = readBefore(seen.ud)
+		seen.previous, why = readPrevious(s.ud)
 	}
 	if why != nil {
 		return refusedPlan(seen, why), nil
@@ -96,7 +76,10 @@ func (r *reconciler) plan(ctx context.Context, seen *observed) (*plan, error) {
 	return makePlan(seen)
 }
 
-// refusedOnly tells whether every error is a refusal of the content, which no retry changes.
+// leave is the plan of a pass that only reports.
+func leave(o *observed, cause *conditions.Cause) *plan { return &plan{leaving: cause, others: all(o)} }
+
+// refusedOnly reports whether every error is a refusal of the content, which no retry changes.
 func refusedOnly(err error) bool {
 	if err == nil {
 		return false

@@ -30,8 +30,8 @@ type order struct {
 	limit     *topology.SubsetLimit // nil: the template's limits hold
 	cluster   string                // the name of this cluster, "" if it has none
 	live      *child                // the child as it is, nil if there is none
-	before    *before               // of which pods are that are not to be updated, nil where the hub gave none or all are to be
-	teaches   bool                  // the child, a StatefulSet, is to have the template of before and no pods
+	previous  *previous             // the template of pods that are not to be updated, nil if the hub gave none or all are to be
+	teaches   bool                  // the child, a StatefulSet, is to have the previous template and no pods
 }
 
 // patchError is a patch that cannot be merged.
@@ -77,8 +77,8 @@ func renderCloneSet(ud *kruise.UnitedDeployment, o order) (client.Object, error)
 	if live, ok := liveObject[*kruise.CloneSet](o.live); ok {
 		keepPullPolicies(&set.Spec.Template.Spec, &live.Spec.Template.Spec)
 	}
-	if err == nil && o.before != nil {
-		err = o.before.annotate(set, o)
+	if err == nil && o.previous != nil {
+		err = o.previous.annotate(set, o)
 	}
 	return set, err
 }
@@ -103,8 +103,8 @@ func renderDeployment(ud *kruise.UnitedDeployment, o order) (client.Object, erro
 func renderStatefulSet(ud *kruise.UnitedDeployment, o order) (client.Object, error) {
 	template := ud.Spec.Template.StatefulSetTemplate.DeepCopy()
 	if o.teaches {
-		template.Spec.Template = *o.before.pods.DeepCopy()
-		o.replicas, o.partition, o.revision = 0, 0, o.before.revision
+		template.Spec.Template = *o.previous.pods.DeepCopy()
+		o.replicas, o.partition, o.revision = 0, 0, o.previous.revision
 	}
 	set := &appsv1.StatefulSet{ObjectMeta: childMeta(ud, template.ObjectMeta, o), Spec: template.Spec.StatefulSetSpec}
 	set.Spec.Replicas = new(o.replicas)

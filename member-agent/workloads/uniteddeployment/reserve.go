@@ -13,7 +13,7 @@ import (
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 )
 
@@ -70,17 +70,17 @@ func reserve(pods []*corev1.Pod, replicas, was int32, known map[types.UID]string
 				released++
 				continue
 			}
-			r.next = counts.Sooner(r.next, missing)
+			r.next = podstate.Sooner(r.next, missing)
 			r.pods++
 			if ready {
 				r.ready++
 			}
 		case is:
 			stuck = append(stuck, pod)
-		case counts.Unschedulable(pod):
+		case podstate.Unschedulable(pod):
 			waiting = append(waiting, pod)
-			r.next = counts.Sooner(r.next, after)
-		case !counts.Ready(pod):
+			r.next = podstate.Sooner(r.next, after)
+		case !podstate.Ready(pod):
 			others = append(others, pod)
 		}
 	}
@@ -118,10 +118,10 @@ func release(pods []*corev1.Pod, known map[types.UID]string) []mark {
 
 // readyFor tells whether the pod is ready, and how much is missing until it has been for so long.
 func readyFor(pod *corev1.Pod, long time.Duration, now time.Time) (missing time.Duration, ready bool) {
-	if !counts.Ready(pod) {
+	if !podstate.Ready(pod) {
 		return 0, false
 	}
-	since := counts.Condition(pod, corev1.PodReady).LastTransitionTime
+	since := podstate.Condition(pod, corev1.PodReady).LastTransitionTime
 	return since.Add(long).Sub(now), true
 }
 

@@ -3,109 +3,124 @@ package uniteddeployment
 import (
 	"context"
 	"errors"
-	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/namespaces"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/waits"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
-// defaultWorkers is how many UnitedDeployments are worked on at once. A pass costs a few reads from the cache and one
-// request per child that changes, so a few workers keep an API server busy.
-const defaultWorkers = 4
-
-// Options of the controller.
-type Options struct {
-	// Workers is how many UnitedDeployments are worked on at once; 0 is the default of 4.
-	Workers int
-	// Clock gives the times in conditions; nil is the real one.
-	Clock clock.PassiveClock
-	// ClusterName is what this cluster answers to node selector requirements on topology.flotilla.dev/cluster: those that it
-	// fulfils are left out of the pods. "" if it has none.
-	ClusterName string
-	// Federated tells whether a hub owns the workloads of a namespace; the controller does nothing there. Nil: nowhere.
-	Federated func(ctx context.Context, namespace string) (bool, error)
-	// Allowance tells whether a hub lends the UnitedDeployment what it may disrupt, and whether that has run out. Nil: no hub does.
-	Allowance func(context.Context, *kruise.UnitedDeployment) (lent, over bool)
-	// Foreign reports whether the UnitedDeployment has content that its hub did not order: it is not acted on before Ordered
-	// tells that the content is as ordered again. Nil: no hub orders any.
-	Foreign func(*kruise.UnitedDeployment) bool
-	Ordered source.Source
-}
-
-// Setup adds the controller to the manager, whose scheme must know apps.kruise.io/v1beta1, apps/v1 and core/v1.
-func Setup(ctx context.Context, mgr ctrl.Manager, opts Options) error {
-	indexer := mgr.GetFieldIndexer()
-	if err := errors.Join(
-		indexChildren(ctx, indexer),
-		indexPods(ctx, indexer),
-		history.Index(ctx, indexer, kruise.UnitedDeploymentKind.Kind),
-	); err != nil {
+// Add adds the controller of UnitedDeployments to the manager.
+func Add(ctx context.Context, env *workload.Env) error {
+	indexer := env.Manager.GetFieldIndexer()
+	if err := errors.Join(indexChildren(ctx, indexer), indexPods(ctx, indexer)); err != nil {
 		return err
 	}
-	if opts.Workers <= 0 {
-		opts.Workers = defaultWorkers
-	}
-	if opts.Clock == nil {
-		opts.Clock = clock.RealClock{}
-	}
-	r := &reconciler{
-		client:    mgr.GetClient(),
-		live:      mgr.GetAPIReader(),
-		revisions: history.Store{Client: mgr.GetClient(), Live: mgr.GetAPIReader()},
-		clock:     opts.Clock,
-		cluster:   opts.ClusterName,
-		federated: opts.Federated,
-		allowance: opts.Allowance,
-		foreign:   opts.Foreign,
-		ledger:    newLedger(),
-		events:    mgr.GetEventRecorder("flotilla-uniteddeployment"),
-
-		namespaces: namespaces.New(mgr.GetClient()),
-	}
+	r := &reconciler{cluster: env.ClusterName}
+	b := workload.For(env, r.kind()).OwnsRevisions(ctx)
+	r.Controller = b.Controller
 	// Events of its own status pass too: a pass that saw an old status in the cache is followed by one that sees the new.
-	b := ctrl.NewControllerManagedBy(mgr).
-		Named("uniteddeployment").
-		For(&kruise.UnitedDeployment{}).
-		Owns(&kruise.CloneSet{}).
+	b.Owns(&kruise.CloneSet{}).
 		Owns(&appsv1.Deployment{}).
 		Owns(&appsv1.StatefulSet{}).
-		Watches(&corev1.Pod{}, podEvents{client: mgr.GetClient()}).
-		WithOptions(controller.Options{MaxConcurrentReconciles: opts.Workers})
-	if opts.Ordered != nil {
-		b = b.WatchesRawSource(opts.Ordered)
-	}
-	if opts.Federated != nil {
-		b = b.WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{}))
-	}
-	if err := b.Complete(r); err != nil {
-		return fmt.Errorf("set up the UnitedDeployment controller: %w", err)
-	}
-	return nil
+		Watches(&corev1.Pod{}, podEvents{client: env.Manager.GetClient()})
+	return b.Complete()
 }
 
-// inNamespace returns the UnitedDeployments of a namespace whose owner may have changed.
-func (r *reconciler) inNamespace(ctx context.Context, namespace client.Object) []reconcile.Request {
-	var list kruise.UnitedDeploymentList
-	if err := r.client.List(ctx, &list, client.InNamespace(namespace.GetName()), client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "list UnitedDeployments", "namespace", namespace.GetName())
-		return nil
+func (r *reconciler) kind() workload.Kind[*kruise.UnitedDeployment, memory] {
+	return workload.Kind[*kruise.UnitedDeployment, memory]{
+		GVK:     kruise.UnitedDeploymentKind,
+		New:     func() *kruise.UnitedDeployment { return &kruise.UnitedDeployment{} },
+		NewList: func() client.ObjectList { return &kruise.UnitedDeploymentList{} },
+		// A pass costs a few reads from the cache and one request per child that changes, so a few keep an API server busy.
+		Workers: 4,
+		Phases:  r.phases,
 	}
-	requests := make([]reconcile.Request, 0, len(list.Items))
-	for i := range list.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+}
+
+// gatherEvents is how long events of pods are gathered before a pass: those of one scale-out come within moments.
+const gatherEvents = 50 * time.Millisecond
+
+// podEvents puts the UnitedDeployment of a pod into the queue when something changes that the strategy Adaptive asks for.
+type podEvents struct{ client client.Reader }
+
+var _ handler.EventHandler = podEvents{}
+
+// Create handles a pod that came.
+func (h podEvents) Create(ctx context.Context, e event.CreateEvent, q workload.Queue) {
+	if facetsOf(e.Object).unschedulable {
+		h.add(ctx, e.Object, q)
 	}
-	return requests
+}
+
+// Update handles a pod that changed.
+func (h podEvents) Update(ctx context.Context, e event.UpdateEvent, q workload.Queue) {
+	if facetsOf(e.ObjectOld) != facetsOf(e.ObjectNew) {
+		h.add(ctx, e.ObjectNew, q)
+	}
+}
+
+// Delete handles a pod that is gone.
+func (h podEvents) Delete(ctx context.Context, e event.DeleteEvent, q workload.Queue) {
+	if f := facetsOf(e.Object); f.unschedulable || f.reserved {
+		h.add(ctx, e.Object, q)
+	}
+}
+
+// Generic is not used.
+func (podEvents) Generic(context.Context, event.GenericEvent, workload.Queue) {}
+
+// facets are what of a pod decides the state of its subset, and what its child waits for.
+type facets struct {
+	unschedulable, leaving, reserved, ready bool
+	failing                                 bool // a container of it cannot start, or ends again and again
+	started                                 bool // all its containers are ready
+}
+
+func facetsOf(object client.Object) facets {
+	pod, ok := object.(*corev1.Pod)
+	if !ok || pod.Labels[kruise.LabelSubset] == "" {
+		return facets{}
+	}
+	reserved := pod.Labels[LabelReservedPod] == reservedValue
+	return facets{
+		unschedulable: podstate.Unschedulable(pod), leaving: !podstate.Active(pod),
+		reserved: reserved, ready: reserved && podstate.Ready(pod),
+		failing: waits.Failing(pod) != "", started: hasReadyContainers(pod),
+	}
+}
+
+func hasReadyContainers(pod *corev1.Pod) bool {
+	c := podstate.Condition(pod, corev1.ContainersReady)
+	return c != nil && c.Status == corev1.ConditionTrue
+}
+
+func (h podEvents) add(ctx context.Context, pod client.Object, q workload.Queue) {
+	k, name, ok := childOfPod(pod)
+	if !ok {
+		return
+	}
+	object := emptyOf(k)
+	if h.client.Get(ctx, client.ObjectKey{Namespace: pod.GetNamespace(), Name: name}, object) != nil {
+		return // the child's own event comes later
+	}
+	ref := metav1.GetControllerOfNoCopy(object)
+	if ref == nil || ref.Kind != kruise.UnitedDeploymentKind.Kind {
+		return
+	}
+	ud := &kruise.UnitedDeployment{}
+	key := client.ObjectKey{Namespace: pod.GetNamespace(), Name: ref.Name}
+	if h.client.Get(ctx, key, ud) != nil || scheduleOf(ud) == nil && k != statefulSetKind {
+		return // gone, or Fixed, and its children tell what their pods wait for
+	}
+	q.AddAfter(reconcile.Request{NamespacedName: key}, gatherEvents)
 }

@@ -3,7 +3,6 @@ package uniteddeployment
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,14 +10,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // Reasons of the conditions that OpenKruise publishes.
@@ -37,24 +36,11 @@ const (
 	ReasonChildFailed = "ChildFailed"
 )
 
-// report writes the status if it changed. failed is what apply could not do.
-func (r *reconciler) report(ctx context.Context, o *observed, p *plan, failed error) error {
-	status := o.ud.Status.DeepCopy()
-	fillStatus(status, o, p, failed, r.clock.Now())
-	if equality.Semantic.DeepEqual(status, &o.ud.Status) {
-		return nil
-	}
-	// The whole status in one step: zeros are written out, and there is no other writer whose change could get lost.
-	patch, err := json.Marshal([]operation{sameObject(o.ud), {"add", "/status", status}})
-	if err != nil {
-		return fmt.Errorf("encode the status of UnitedDeployment %s: %w", client.ObjectKeyFromObject(o.ud), err)
-	}
-	target := &kruise.UnitedDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: o.ud.Namespace, Name: o.ud.Name}}
-	if err := r.client.Status().Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch), fieldManager); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("write the status of UnitedDeployment %s: %w", client.ObjectKeyFromObject(o.ud), err)
-	}
-	r.ledger.reported(client.ObjectKeyFromObject(o.ud), o.ud.UID, target.ResourceVersion, r.clock.Now())
-	return nil
+// report writes the status if it changed.
+func (r *reconciler) report(ctx context.Context, s *scope) (bool, error) {
+	status := s.ud.Status.DeepCopy()
+	fillStatus(status, s.seen, s.todo, s.failed, r.Clock.Now())
+	return true, r.Report(ctx, s.pass, workload.Status{Have: &s.ud.Status, Want: status})
 }
 
 // fillStatus brings the status to what was observed and planned.
@@ -87,7 +73,7 @@ func fillStatus(status *kruise.UnitedDeploymentStatus, o *observed, p *plan, fai
 		status.ObservedGeneration = o.ud.Generation
 		cause := conditions.Cause{Reason: p.leaving.Reason, Message: fmt.Sprintf("%s; it has %d pods", p.leaving.Message, status.Replicas)}
 		summary := conditions.Deleted(conditions.Summarise(facts, conditions.NamesOf("UnitedDeployment")), cause)
-		status.Conditions = conditions.UnitedDeployment(status.Conditions, now, append(summary, conditions.Remove(string(kruise.SubsetFailure)))...)
+		status.Conditions = conditions.Merge(status.Conditions, now, append(summary, conditions.Remove(string(kruise.SubsetFailure)))...)
 		return
 	}
 	if p.refused == nil {
@@ -102,8 +88,8 @@ func fillStatus(status *kruise.UnitedDeploymentStatus, o *observed, p *plan, fai
 	if followed(p) {
 		status.ObservedSequence = sequence(o.ud)
 	}
-	status.Conditions = conditions.UnitedDeployment(status.Conditions, now, published(o, p, &facts, failed)...)
-	status.Conditions = conditions.UnitedDeployment(status.Conditions, now, conditions.Summarise(facts, conditions.NamesOf("UnitedDeployment"))...)
+	status.Conditions = conditions.Merge(status.Conditions, now, published(o, p, &facts, failed)...)
+	status.Conditions = conditions.Merge(status.Conditions, now, conditions.Summarise(facts, conditions.NamesOf("UnitedDeployment"))...)
 }
 
 // addUp fills the sums of the subsets, and returns how many pods exist.
@@ -123,8 +109,8 @@ func addUp(status *kruise.UnitedDeploymentStatus) (existing int32) {
 }
 
 // sequence is the number of the hub's order, 0 without one.
-func sequence(ud *kruise.UnitedDeployment) int64 {
-	n, err := strconv.ParseInt(ud.Annotations[topology.AnnotationSequence], 10, 64)
+func sequence(ud metav1.Object) int64 {
+	n, err := strconv.ParseInt(ud.GetAnnotations()[topology.AnnotationSequence], 10, 64)
 	if err != nil {
 		return 0
 	}
@@ -262,7 +248,7 @@ func plannedRows(o *observed, p *plan, facts *conditions.Facts) []kruise.SubsetS
 		facts.ExpectedUpdated += expected
 		rows = append(rows, row)
 	}
-	facts.HubSilent = o.allowance.over
+	facts.HubSilent = o.budget.Expired
 	facts.Paused = waiting && paused && !facts.HubSilent
 	for _, c := range p.others {
 		i := slices.IndexFunc(rows, func(row kruise.SubsetStatus) bool { return row.Name == c.subset })
@@ -312,4 +298,35 @@ func updatedOf(o *observed, c *child) counters {
 	}
 	row := o.ud.Status.SubsetStatuses[i]
 	return counters{updated: row.UpdatedReplicas, updatedReady: row.UpdatedReadyReplicas, updatedAvailable: min(row.UpdatedReplicas, c.pods.updatedAvailable)}
+}
+
+// leavingRows counts the pods anew. Updated pods are no more than there are.
+func leavingRows(old []kruise.SubsetStatus, children []*child) []kruise.SubsetStatus {
+	rows := refusedRows(old, children)
+	for i := range rows {
+		row := &rows[i]
+		row.UpdatedReplicas, row.ReservedPods = min(row.UpdatedReplicas, row.Replicas), min(row.ReservedPods, row.Replicas)
+		row.UpdatedReadyReplicas = min(row.UpdatedReadyReplicas, row.ReadyReplicas)
+		row.UpdatedAvailableReplicas = min(row.UpdatedAvailableReplicas, row.AvailableReplicas)
+	}
+	return rows
+}
+
+// Reporting is what the report to the hub asks about UnitedDeployments.
+func Reporting() workload.Reporting {
+	return workload.Reporting{
+		Use: func(live *unstructured.Unstructured) ([]work.SubsetUse, error) {
+			ud, err := workload.Decode(live, &kruise.UnitedDeployment{})
+			return work.UnitedDeploymentUse(&ud.Status), err
+		},
+		Observed: childrenFollow,
+	}
+}
+
+// childrenFollow reports whether the children carry out the order of the UnitedDeployment: status.observedSequence says so.
+// The generation says less, because limits are an annotation, and more, because it waits for pods of removed subsets, which
+// may stay for long.
+func childrenFollow(live *unstructured.Unstructured) bool {
+	answered, found, err := unstructured.NestedInt64(live.Object, "status", "observedSequence")
+	return err == nil && found && answered >= sequence(live)
 }

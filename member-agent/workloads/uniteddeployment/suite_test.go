@@ -24,6 +24,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/apiserver"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/uniteddeployment"
 )
@@ -56,7 +57,7 @@ func newWorld(t testing.TB) *world {
 	w.WithWatch, err = client.NewWithWatch(w.config, client.Options{Scheme: apiserver.Scheme(t)})
 	w.must(err)
 	apiserver.Run(t, w.config, func(ctx context.Context, mgr ctrl.Manager) error {
-		return cloneset.Setup(ctx, mgr, cloneset.Options{})
+		return cloneset.Add(ctx, &workload.Env{Manager: mgr})
 	})
 	w.start()
 	return w
@@ -68,7 +69,7 @@ func (w *world) start() {
 	own := rest.CopyConfig(w.config)
 	own.Wrap(w.writes.wrap)
 	_, w.stop = apiserver.Run(w, own, func(ctx context.Context, mgr ctrl.Manager) error {
-		return uniteddeployment.Setup(ctx, mgr, uniteddeployment.Options{Clock: w.clock})
+		return uniteddeployment.Add(ctx, &workload.Env{Manager: mgr, Clock: w.clock})
 	})
 }
 

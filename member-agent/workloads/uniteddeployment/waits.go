@@ -16,7 +16,7 @@ import (
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/waits"
 )
 
@@ -79,7 +79,7 @@ func (p *plan) planWaits(o *observed) {
 			continue
 		}
 		limit, limited := o.limits[s.name]
-		mayReplace := !o.allowance.over && !(limited && resolved(limit).Paused)
+		mayReplace := !o.budget.Expired && !(limited && resolved(limit).Paused)
 		s.live = p.waitOf(o, s.live, mayReplace)
 	}
 	for i, c := range p.others {
@@ -159,11 +159,11 @@ func waitOfStatefulSet(set *appsv1.StatefulSet, n int32, pods []*corev1.Pod, may
 		if at == gap {
 			gap++
 		}
-		if pod.DeletionTimestamp == nil && counts.Ready(pod) {
+		if pod.DeletionTimestamp == nil && podstate.Ready(pod) {
 			continue
 		}
 		w := waitOfPod(set, at, pod, mayReplace, t)
-		first.next = counts.Sooner(first.next, w.next)
+		first.next = podstate.Sooner(first.next, w.next)
 		if w.found() || inOrder(set) {
 			w.next = first.next
 			return w
@@ -171,11 +171,11 @@ func waitOfStatefulSet(set *appsv1.StatefulSet, n int32, pods []*corev1.Pod, may
 	}
 	if gap < int64(n) {
 		w := missing(set, gap, pods, t)
-		w.next = counts.Sooner(first.next, w.next)
+		w.next = podstate.Sooner(first.next, w.next)
 		return w
 	}
 	w := scaleIn(set, beyond, t)
-	w.next = counts.Sooner(first.next, w.next)
+	w.next = podstate.Sooner(first.next, w.next)
 	return w
 }
 
@@ -204,7 +204,7 @@ func waitOfPod(set *appsv1.StatefulSet, at int64, pod *corev1.Pod, mayReplace bo
 	rolling := set.Spec.UpdateStrategy.RollingUpdate
 	blocks := inOrder(set) || kept || rolling != nil && rolling.MaxUnavailable != nil
 	switch {
-	case pod.DeletionTimestamp != nil || counts.Ended(pod) || !unwanted || !blocks:
+	case pod.DeletionTimestamp != nil || podstate.Ended(pod) || !unwanted || !blocks:
 		return counted(waits.Of(pod), t)
 	case !kept && waits.NeverReady(pod):
 		if !mayReplace {
@@ -249,7 +249,7 @@ func missing(set *appsv1.StatefulSet, at int64, pods []*corev1.Pod, t times) wai
 	}
 	since := t.unready
 	for _, pod := range pods {
-		if ready := counts.Condition(pod, corev1.PodReady); ready != nil {
+		if ready := podstate.Condition(pod, corev1.PodReady); ready != nil {
 			available := ready.LastTransitionTime.Add(time.Duration(set.Spec.MinReadySeconds) * time.Second)
 			since = latest(since, available)
 		}
@@ -275,7 +275,7 @@ func scaleIn(set *appsv1.StatefulSet, beyond []*corev1.Pod, t times) wait {
 	slices.SortFunc(beyond, func(a, b *corev1.Pod) int { return cmp.Compare(position(set, b), position(set, a)) })
 	unready := 0
 	for _, pod := range beyond {
-		if pod.DeletionTimestamp != nil || !counts.Ready(pod) {
+		if pod.DeletionTimestamp != nil || !podstate.Ready(pod) {
 			unready++
 		}
 	}
@@ -285,10 +285,10 @@ func scaleIn(set *appsv1.StatefulSet, beyond []*corev1.Pod, t times) wait {
 		switch {
 		case pod.DeletionTimestamp != nil:
 			w = counted(waits.Of(pod), t)
-		case i == 0 && unready > 1 && inOrder(set) && !counts.Ready(pod):
+		case i == 0 && unready > 1 && inOrder(set) && !podstate.Ready(pod):
 			w = counted(notReplaced(pod, why), t)
 		}
-		first.next = counts.Sooner(first.next, w.next)
+		first.next = podstate.Sooner(first.next, w.next)
 		if w.found() || inOrder(set) {
 			w.next = first.next
 			return w
@@ -363,14 +363,14 @@ func latest(a, b time.Time) time.Time {
 // replacePod deletes a pod that its StatefulSet does not replace, unless it changed since it was seen.
 func (r *reconciler) replacePod(ctx context.Context, ud *kruise.UnitedDeployment, pod *corev1.Pod) error {
 	target := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
-	err := r.client.Delete(ctx, target, client.Preconditions{UID: new(pod.UID), ResourceVersion: new(pod.ResourceVersion)})
+	err := r.Client.Delete(ctx, target, client.Preconditions{UID: new(pod.UID), ResourceVersion: new(pod.ResourceVersion)})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // the next pass looks again
 	}
 	if err != nil {
 		return fmt.Errorf("delete pod %s, which its StatefulSet does not replace: %w", client.ObjectKeyFromObject(pod), err)
 	}
-	r.events.Eventf(ud, nil, corev1.EventTypeNormal, "SuccessfulDelete", "Delete",
+	r.Events.Eventf(ud, nil, corev1.EventTypeNormal, "SuccessfulDelete", "Delete",
 		"deleted pod %s: it has an unwanted revision and never was Ready, and its StatefulSet does not replace it", pod.Name)
 	return nil
 }

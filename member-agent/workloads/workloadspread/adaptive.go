@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 )
 
@@ -37,13 +37,13 @@ func (p *plan) planAdaptive(o *observed, bySubset map[string][]*corev1.Pod) {
 			if is {
 				stuck = append(stuck, pod)
 			}
-			p.wake = counts.Sooner(p.wake, after)
+			p.wake = podstate.Sooner(p.wake, after)
 		}
 		slices.SortFunc(stuck, byAge)
 		have := schedulableOf(o.ws, s.Name)
 		p.schedulable[i] = schedulable(have, stuck, critical, o.now)
 		if left := reopens(p.schedulable[i], o.now); left > 0 {
-			p.wake = counts.Sooner(p.wake, left)
+			p.wake = podstate.Sooner(p.wake, left)
 		}
 		if !s.Open && p.schedulable[i].Status == metav1.ConditionFalse {
 			p.remove = append(p.remove, stuck...)
@@ -93,7 +93,7 @@ func schedulable(have *metav1.Condition, stuck []*corev1.Pod, critical time.Dura
 func closedBecause(stuck []*corev1.Pod, critical time.Duration) string {
 	first := stuck[0]
 	text := fmt.Sprintf("%s waited for a node for more than %s, and new ones go elsewhere for %s", names(stuck), critical, spread.ReopenAfter)
-	if c := counts.Condition(first, corev1.PodScheduled); c != nil && c.Message != "" {
+	if c := podstate.Condition(first, corev1.PodScheduled); c != nil && c.Message != "" {
 		text += "; the scheduler says: " + c.Message
 	}
 	return text

@@ -13,23 +13,26 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
 )
 
 // parallelWrites bounds the requests in flight for one WorkloadSpread. Nothing that serves waits for them.
 const parallelWrites = 16
 
-// apply carries out the plan and returns how many pods were deleted. It goes on after an error; the errors come back joined.
-func (r *reconciler) apply(ctx context.Context, o *observed, p *plan) (int, error) {
+// apply carries out the plan. It goes on after an error; the errors are for the report.
+func (r *reconciler) apply(ctx context.Context, s *scope) (bool, error) {
+	o, p := s.seen, s.todo
 	steps := func(n int) write.Steps { return write.Steps{N: n, Limit: parallelWrites} }
-	_, changeErr := write.SlowStart(ctx, steps(len(p.change)), func(i int) error { return r.change(ctx, o, p.change[i]) })
-	remove, err := r.permitted(ctx, o, p)
-	if err != nil {
-		return 0, errors.Join(changeErr, err)
+	_, err := write.SlowStart(ctx, steps(len(p.change)), func(i int) error { return r.change(ctx, o, p.change[i]) })
+	remove, removeErr := r.permitted(ctx, o, p)
+	if removeErr == nil {
+		s.removed, removeErr = write.SlowStart(ctx, steps(len(remove)), func(i int) error { return r.remove(ctx, o, remove[i]) })
 	}
-	removed, removeErr := write.SlowStart(ctx, steps(len(remove)), func(i int) error { return r.remove(ctx, o, remove[i]) })
-	return removed, errors.Join(changeErr, removeErr)
+	s.failed = errors.Join(err, removeErr)
+	s.Fail(ReasonWriteFailed, s.failed)
+	s.Sooner(p.wake)
+	return true, nil
 }
 
 // change writes what a pod lacks, unless another pod of its name has come meanwhile.
@@ -45,7 +48,7 @@ func (r *reconciler) change(ctx context.Context, o *observed, c change) error {
 	if err != nil {
 		return fmt.Errorf("encode the change of pod %s: %w", client.ObjectKeyFromObject(c.pod), err)
 	}
-	if err := r.writer.PatchPod(ctx, o.ws.UID, c.pod, patch); err != nil && !apierrors.IsConflict(err) {
+	if err := r.Writer.PatchPod(ctx, o.ws.UID, c.pod, patch); err != nil && !apierrors.IsConflict(err) {
 		return err
 	}
 	return nil
@@ -64,9 +67,9 @@ func (r *reconciler) permitted(ctx context.Context, o *observed, p *plan) ([]*co
 		}
 		remove = remove[:min(len(remove), max(0, spareFailures(whole)-o.leaving))]
 	}
-	n := r.pace.take(len(remove), r.clock.Now())
+	n := r.deletions.take(len(remove), r.Clock.Now())
 	if n < len(remove) {
-		p.wake = counts.Sooner(p.wake, time.Second)
+		p.wake = podstate.Sooner(p.wake, time.Second)
 	}
 	return remove[:n], nil
 }
@@ -89,13 +92,13 @@ func spareFailures(job *unstructured.Unstructured) int {
 func (r *reconciler) remove(ctx context.Context, o *observed, pod *corev1.Pod) error {
 	key := client.ObjectKeyFromObject(pod)
 	target := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
-	err := r.client.Delete(ctx, target, client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion})
+	err := r.Client.Delete(ctx, target, client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion})
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
 		return fmt.Errorf("delete pod %s, which waits for a node in vain: %w", key, err)
 	}
-	r.writer.Fresh.Deleted(o.ws.UID, key)
+	r.Writer.Fresh.Deleted(o.ws.UID, key)
 	return nil
 }

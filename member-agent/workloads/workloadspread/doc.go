@@ -8,7 +8,7 @@
 //	apply    one patch for a pod that lacks something; pods that wait in vain in a closed subset are deleted
 //	report   one status write, if the status changed
 //
-// Nothing is kept in memory but what the cache still owes (package freshness) and the pace of deletions: a restarted agent goes on
+// Nothing is kept in memory but what the cache still owes (package freshness) and the rate of deletions: a restarted agent goes on
 // from the annotations of the pods and the times of the conditions.
 //
 // # A subset that is full
@@ -25,7 +25,7 @@
 //   - The status holds no quota: creatingPods and deletingPods stay empty. Whoever admits pods counts those on their way itself.
 //   - What hinders a spread is told by the conditions Ready, Reconciling and Stalled of its status.
 //   - Of two spreads of one target the older one rules; the other says so and touches nothing.
-//   - Deletions of pods that wait in vain are bounded (see pace), and of a Job's pods no more are deleted than half of its
+//   - Deletions of pods that wait in vain are bounded (see deletions), and of a Job's pods no more are deleted than half of its
 //     backoffLimit allows: its controller counts them as failed.
 //   - Nothing is taken off a running pod, and a patch that would make the workload lose its pods is refused.
 package workloadspread

@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // gatherEvents is how long events of pods are gathered before their WorkloadSpread is looked at. A pass looks at all pods of the
@@ -23,9 +23,7 @@ import (
 // quarter of a second is soon enough for a person who watches the counters, and for the next scale-in.
 const gatherEvents = 250 * time.Millisecond
 
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-
-func enqueue(q queue, keys []types.NamespacedName) {
+func enqueue(q workload.Queue, keys []types.NamespacedName) {
 	for _, key := range keys {
 		q.AddAfter(reconcile.Request{NamespacedName: key}, gatherEvents)
 	}
@@ -37,11 +35,13 @@ type spreadEvents struct{ registry *registry }
 var _ handler.EventHandler = spreadEvents{}
 
 // Create handles a WorkloadSpread that came.
-func (h spreadEvents) Create(_ context.Context, e event.CreateEvent, q queue) { h.come(e.Object, q) }
+func (h spreadEvents) Create(_ context.Context, e event.CreateEvent, q workload.Queue) {
+	h.come(e.Object, q)
+}
 
 // Update handles one that changed. Events of our own status writes pass too: the pass that sees a closed subset in the cache
 // deletes what waits there.
-func (h spreadEvents) Update(_ context.Context, e event.UpdateEvent, q queue) {
+func (h spreadEvents) Update(_ context.Context, e event.UpdateEvent, q workload.Queue) {
 	if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || (e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil) {
 		h.come(e.ObjectNew, q)
 		return
@@ -50,16 +50,17 @@ func (h spreadEvents) Update(_ context.Context, e event.UpdateEvent, q queue) {
 }
 
 // Delete handles one that is gone.
-func (h spreadEvents) Delete(_ context.Context, e event.DeleteEvent, q queue) {
+func (h spreadEvents) Delete(_ context.Context, e event.DeleteEvent, q workload.Queue) {
 	for _, key := range h.siblings(e.Object) {
 		q.Add(reconcile.Request{NamespacedName: key})
 	}
+	h.registry.drop(client.ObjectKeyFromObject(e.Object), e.Object.GetUID())
 }
 
 // Generic is not used.
-func (spreadEvents) Generic(context.Context, event.GenericEvent, queue) {}
+func (spreadEvents) Generic(context.Context, event.GenericEvent, workload.Queue) {}
 
-func (h spreadEvents) come(object client.Object, q queue) {
+func (h spreadEvents) come(object client.Object, q workload.Queue) {
 	if ws, ok := object.(*v1beta1.WorkloadSpread); ok {
 		h.registry.put(client.ObjectKeyFromObject(ws), ws.UID, spread.TargetOf(ws))
 	}
@@ -85,24 +86,27 @@ type podEvents struct {
 var _ handler.EventHandler = podEvents{}
 
 // Create handles a pod that came.
-func (h podEvents) Create(ctx context.Context, e event.CreateEvent, q queue) { h.add(ctx, e.Object, q) }
+func (h podEvents) Create(ctx context.Context, e event.CreateEvent, q workload.Queue) {
+	h.add(ctx, e.Object, q)
+}
 
-// Update handles a pod that changed; if it changed its controller both are told.
-func (h podEvents) Update(ctx context.Context, e event.UpdateEvent, q queue) {
+// Update handles a changed pod; if its controller changed, the WorkloadSpreads of both are enqueued.
+func (h podEvents) Update(ctx context.Context, e event.UpdateEvent, q workload.Queue) {
 	h.add(ctx, e.ObjectNew, q)
-	before, after := metav1.GetControllerOfNoCopy(e.ObjectOld), metav1.GetControllerOfNoCopy(e.ObjectNew)
-	if before != nil && (after == nil || before.UID != after.UID) {
+	if workload.ChangedController(e) {
 		h.add(ctx, e.ObjectOld, q)
 	}
 }
 
 // Delete handles a pod that is gone.
-func (h podEvents) Delete(ctx context.Context, e event.DeleteEvent, q queue) { h.add(ctx, e.Object, q) }
+func (h podEvents) Delete(ctx context.Context, e event.DeleteEvent, q workload.Queue) {
+	h.add(ctx, e.Object, q)
+}
 
 // Generic is not used.
-func (podEvents) Generic(context.Context, event.GenericEvent, queue) {}
+func (podEvents) Generic(context.Context, event.GenericEvent, workload.Queue) {}
 
-func (h podEvents) add(ctx context.Context, pod client.Object, q queue) {
+func (h podEvents) add(ctx context.Context, pod client.Object, q workload.Queue) {
 	ref := metav1.GetControllerOfNoCopy(pod)
 	if ref == nil {
 		return
@@ -138,11 +142,6 @@ func (r *reconciler) workloadEvents(gvk schema.GroupVersionKind) handler.EventHa
 		}
 		return requestsOf(keys)
 	})
-}
-
-// inNamespace returns the WorkloadSpreads of a namespace whose owner may have changed.
-func (r *reconciler) inNamespace(_ context.Context, namespace client.Object) []reconcile.Request {
-	return requestsOf(r.registry.in(namespace.GetName()))
 }
 
 func requestsOf(keys []types.NamespacedName) []reconcile.Request {

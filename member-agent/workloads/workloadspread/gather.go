@@ -13,11 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/freshness"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 )
 
@@ -55,64 +53,17 @@ type observed struct {
 	node     func(name string) *corev1.Node
 }
 
-// gather reads what the plan needs; nil if there is nothing to do, or not before the time that it returns, or the next event.
-func (r *reconciler) gather(ctx context.Context, request reconcile.Request) (*observed, time.Duration, error) {
-	uid := r.registry.uid(request.NamespacedName)
-	ws := &v1beta1.WorkloadSpread{}
-	if err := r.client.Get(ctx, request.NamespacedName, ws); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.forget(request.NamespacedName, uid)
-			return nil, 0, nil
-		}
-		return nil, 0, fmt.Errorf("read it: %w", err)
+// gather reads what the plan needs. A WorkloadSpread that is being deleted is only reported.
+func (r *reconciler) gather(ctx context.Context, s *scope) (bool, error) {
+	if s.ws.DeletionTimestamp != nil {
+		return false, r.reportDeletion(ctx, s)
 	}
-	if r.federated != nil {
-		if federated, err := r.federated(ctx, request.Namespace); err != nil || federated {
-			return nil, 0, err
-		}
-	}
-	if ws.DeletionTimestamp != nil {
-		return nil, 0, r.reportDeletion(ctx, ws)
-	}
-	if fresh, err := r.fresh(ctx, ws); err != nil || !fresh {
-		return nil, freshness.RetryAfter, err
-	}
-	o := &observed{ws: ws, target: spread.TargetOf(ws), now: r.clock.Now(), node: r.node(ctx)}
-	err := r.observe(ctx, o)
-	return o, 0, err
-}
-
-// forget drops what is remembered of a WorkloadSpread that is gone.
-func (r *reconciler) forget(key types.NamespacedName, uid types.UID) {
-	r.registry.drop(key, uid)
-	r.numbers.drop(key)
-	r.self.Forget(uid)
-	r.writer.Fresh.Forget(uid)
-}
-
-// fresh tells whether the cache shows our own writes; events bring the pass back.
-func (r *reconciler) fresh(ctx context.Context, ws *v1beta1.WorkloadSpread) (bool, error) {
-	self := func(types.NamespacedName) freshness.Seen {
-		return freshness.Seen{Present: true, ResourceVersion: ws.ResourceVersion}
-	}
-	for _, part := range []struct {
-		store *freshness.Store
-		cache freshness.Cache
-		empty func() client.Object
-	}{
-		{r.self, self, func() client.Object { return &v1beta1.WorkloadSpread{} }},
-		{r.writer.Fresh, r.source.Get, func() client.Object { return &corev1.Pod{} }},
-	} {
-		fresh, overdue := part.store.Fresh(ws.UID, part.cache)
-		if err := part.store.Reread(ctx, r.live, ws.UID, overdue, part.empty); err != nil || !fresh {
-			return false, err
-		}
-	}
-	return true, nil
+	s.seen = &observed{ws: s.ws, target: spread.TargetOf(s.ws), now: r.Clock.Now(), node: r.node(ctx)}
+	return true, r.observe(ctx, s.seen, s.Memory)
 }
 
 // observe fills o, as far as nothing hinders.
-func (r *reconciler) observe(ctx context.Context, o *observed) error {
+func (r *reconciler) observe(ctx context.Context, o *observed, known *number) error {
 	if err := spread.Validate(o.ws); err != nil {
 		o.stalled = &conditions.Cause{Reason: ReasonInvalidSpread, Message: err.Error()}
 		return nil
@@ -143,7 +94,7 @@ func (r *reconciler) observe(ctx context.Context, o *observed) error {
 		return nil
 	}
 	if o.object != nil {
-		o.replicas, err = r.replicas(ctx, o.ws, o.object)
+		o.replicas, err = r.replicas(ctx, o.ws, o.object, known)
 		if wrong := (*pathError)(nil); errors.As(err, &wrong) {
 			o.stalled = &conditions.Cause{Reason: ReasonInvalidSpread, Message: wrong.Error()}
 			return nil
@@ -203,7 +154,7 @@ func (r *reconciler) ruling(ctx context.Context, o *observed) (*v1beta1.Workload
 			continue
 		}
 		other := &v1beta1.WorkloadSpread{}
-		if err := r.client.Get(ctx, key, other); err != nil {
+		if err := r.Client.Get(ctx, key, other); err != nil {
 			if apierrors.IsNotFound(err) {
 				continue
 			}
@@ -239,7 +190,7 @@ func (r *reconciler) observePods(ctx context.Context, o *observed) error {
 		}
 	}
 	for _, uid := range owners {
-		set, err := r.source.Observe(uid, nil)
+		set, err := r.Pods.Observe(uid, nil)
 		if err != nil {
 			return err
 		}
@@ -275,7 +226,7 @@ func indexReplicaSets(ctx context.Context, indexer client.FieldIndexer) error {
 func (r *reconciler) replicaSets(ctx context.Context, deployment client.Object) ([]metav1.PartialObjectMetadata, error) {
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(replicaSetGVK.GroupVersion().WithKind("ReplicaSetList"))
-	err := r.client.List(ctx, &list, client.InNamespace(deployment.GetNamespace()),
+	err := r.Client.List(ctx, &list, client.InNamespace(deployment.GetNamespace()),
 		client.MatchingFields{indexField: string(deployment.GetUID())}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("list the ReplicaSets of Deployment %s: %w", client.ObjectKeyFromObject(deployment), err)
@@ -290,7 +241,7 @@ func (r *reconciler) node(ctx context.Context) func(name string) *corev1.Node {
 		found, ok := known[name]
 		if !ok {
 			object := metadataOf(corev1.SchemeGroupVersion.WithKind("Node"))
-			if err := r.client.Get(ctx, client.ObjectKey{Name: name}, object, client.UnsafeDisableDeepCopy); err == nil {
+			if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, object, client.UnsafeDisableDeepCopy); err == nil {
 				found = &corev1.Node{ObjectMeta: object.ObjectMeta}
 			}
 			known[name] = found

@@ -24,7 +24,7 @@ type plan struct {
 	remove []*corev1.Pod // pods that wait in vain in closed subsets, the oldest first
 
 	subsets  []v1beta1.WorkloadSpreadSubsetStatus            // of the newest version
-	versions map[string][]v1beta1.WorkloadSpreadSubsetStatus // of each version; nil where all share one book
+	versions map[string][]v1beta1.WorkloadSpreadSubsetStatus // of each version; nil where all versions count together
 	// schedulable are the conditions of the subsets; nil where pods wait for ever.
 	schedulable []*metav1.Condition
 	// outside are the pods in no subset and those above the caps, of all.
@@ -47,32 +47,32 @@ func makePlan(o *observed) *plan {
 	if o.stalled != nil {
 		return p
 	}
-	books := p.assign(o)
+	placements := p.assign(o)
 	bySubset := map[string][]*corev1.Pod{}
-	for _, version := range slices.Sorted(maps.Keys(books)) {
-		for subset, pods := range books[version].Pods {
+	for _, version := range slices.Sorted(maps.Keys(placements)) {
+		for subset, pods := range placements[version].Pods {
 			bySubset[subset] = append(bySubset[subset], pods...)
 		}
 	}
 	p.planAdaptive(o, bySubset)
-	p.planCosts(o, books)
-	p.count(o, books)
+	p.planCosts(o, placements)
+	p.count(o, placements)
 	return p
 }
 
-// assign sorts the pods into the books of their versions. A pod that no annotation assigns gets the subset that fits its node.
-func (p *plan) assign(o *observed) map[string]*spread.Book {
-	books := map[string]*spread.Book{o.newest: {Pods: map[string][]*corev1.Pod{}}}
+// assign sorts the pods by their versions. A pod that no annotation assigns gets the subset that fits its node.
+func (p *plan) assign(o *observed) map[string]*spread.Placements {
+	placements := map[string]*spread.Placements{o.newest: {Pods: map[string][]*corev1.Pod{}}}
 	var unassigned []*corev1.Pod
-	book := func(pod *corev1.Pod) *spread.Book {
+	placementsOf := func(pod *corev1.Pod) *spread.Placements {
 		version := o.target.Version(pod)
-		if books[version] == nil {
-			books[version] = &spread.Book{Pods: map[string][]*corev1.Pod{}, Old: o.target.Kind == "Deployment" && version != o.newest}
+		if placements[version] == nil {
+			placements[version] = &spread.Placements{Pods: map[string][]*corev1.Pod{}, Old: o.target.Kind == "Deployment" && version != o.newest}
 		}
-		return books[version]
+		return placements[version]
 	}
 	for _, pod := range o.pods {
-		b := book(pod)
+		b := placementsOf(pod)
 		if subset, ok := spread.Assigned(pod, o.ws); ok {
 			b.Pods[subset] = append(b.Pods[subset], pod)
 		} else {
@@ -81,7 +81,7 @@ func (p *plan) assign(o *observed) map[string]*spread.Book {
 	}
 	order.Sort(unassigned) // by name, as the controller of CloneSets does: both must find the same
 	for _, pod := range unassigned {
-		b := book(pod)
+		b := placementsOf(pod)
 		subset, ok := "", false
 		if pod.Spec.NodeName != "" {
 			subset, ok = o.rule.Match(pod, o.node(pod.Spec.NodeName), o.ws, counted(b))
@@ -92,12 +92,12 @@ func (p *plan) assign(o *observed) map[string]*spread.Book {
 		b.Pods[subset] = append(b.Pods[subset], pod)
 	}
 	if o.target.Kind == v1beta1.CloneSetKind.Kind {
-		books[""].Spare = max(0, int32(len(o.pods))-o.replicas)
+		placements[""].Spare = max(0, int32(len(o.pods))-o.replicas)
 	}
-	return books
+	return placements
 }
 
-func counted(b *spread.Book) map[string]int32 {
+func counted(b *spread.Placements) map[string]int32 {
 	counts := make(map[string]int32, len(b.Pods))
 	for subset, pods := range b.Pods {
 		counts[subset] = int32(len(pods))
@@ -123,7 +123,7 @@ func (p *plan) take(o *observed, pod *corev1.Pod, subset string) {
 
 // planCosts finds the pods with a deletion cost that is not theirs. A pod that gets its subset from its node is not
 // written to before it has one: workloads remove pods without a node first anyway.
-func (p *plan) planCosts(o *observed, books map[string]*spread.Book) {
+func (p *plan) planCosts(o *observed, placements map[string]*spread.Placements) {
 	if !o.target.Costly() {
 		return
 	}
@@ -131,11 +131,11 @@ func (p *plan) planCosts(o *observed, books map[string]*spread.Book) {
 	for i := range p.change {
 		planned[p.change[i].pod.Name] = i
 	}
-	for _, version := range slices.Sorted(maps.Keys(books)) {
-		book := books[version]
-		costs := o.rule.Costs(*book)
-		for _, subset := range slices.Sorted(maps.Keys(book.Pods)) {
-			for _, pod := range book.Pods[subset] {
+	for _, version := range slices.Sorted(maps.Keys(placements)) {
+		of := placements[version]
+		costs := o.rule.Costs(*of)
+		for _, subset := range slices.Sorted(maps.Keys(of.Pods)) {
+			for _, pod := range of.Pods[subset] {
 				want := spread.CostText(costs[pod.UID])
 				if pod.Annotations[corev1.PodDeletionCost] == want {
 					continue
@@ -155,11 +155,11 @@ func (p *plan) planCosts(o *observed, books map[string]*spread.Book) {
 }
 
 // count makes the rows of the status.
-func (p *plan) count(o *observed, books map[string]*spread.Book) {
-	for version, book := range books {
-		rows := rowsOf(o.rule, book)
-		p.total += len(book.Pods[""])
-		p.outside += len(book.Pods[""])
+func (p *plan) count(o *observed, placements map[string]*spread.Placements) {
+	for version, of := range placements {
+		rows := rowsOf(o.rule, of)
+		p.total += len(of.Pods[""])
+		p.outside += len(of.Pods[""])
 		for i, row := range rows {
 			p.total += int(row.Replicas)
 			if limit := o.rule.Subsets[i].Cap; limit != spread.Unlimited {
@@ -173,8 +173,8 @@ func (p *plan) count(o *observed, books map[string]*spread.Book) {
 			p.versions[version] = rows
 		}
 	}
-	p.outside = max(0, p.outside-int(max(0, sparesOf(books))))
-	p.subsets = rowsOf(o.rule, books[o.newest])
+	p.outside = max(0, p.outside-int(max(0, sparesOf(placements))))
+	p.subsets = rowsOf(o.rule, placements[o.newest])
 	for i, c := range p.schedulable {
 		if c != nil {
 			p.subsets[i].Conditions = []metav1.Condition{*c}
@@ -183,17 +183,17 @@ func (p *plan) count(o *observed, books map[string]*spread.Book) {
 }
 
 // sparesOf returns how many pods above the caps are of a rollout, and go by themselves.
-func sparesOf(books map[string]*spread.Book) (spares int32) {
-	for _, book := range books {
-		spares += book.Spare
+func sparesOf(placements map[string]*spread.Placements) (spares int32) {
+	for _, of := range placements {
+		spares += of.Spare
 	}
 	return spares
 }
 
-func rowsOf(rule spread.Rule, book *spread.Book) []v1beta1.WorkloadSpreadSubsetStatus {
+func rowsOf(rule spread.Rule, of *spread.Placements) []v1beta1.WorkloadSpreadSubsetStatus {
 	rows := make([]v1beta1.WorkloadSpreadSubsetStatus, 0, len(rule.Subsets))
 	for _, s := range rule.Subsets {
-		row := v1beta1.WorkloadSpreadSubsetStatus{Name: s.Name, Replicas: int32(len(book.Pods[s.Name])), MissingReplicas: spread.Unlimited}
+		row := v1beta1.WorkloadSpreadSubsetStatus{Name: s.Name, Replicas: int32(len(of.Pods[s.Name])), MissingReplicas: spread.Unlimited}
 		if s.Cap != spread.Unlimited {
 			row.MissingReplicas = max(0, s.Cap-row.Replicas)
 		}

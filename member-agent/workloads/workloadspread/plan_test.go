@@ -378,7 +378,7 @@ func TestAt(t *testing.T) {
 }
 
 func TestPace(t *testing.T) {
-	p, now := &pace{}, noon
+	p, now := &deletions{}, noon
 	for _, step := range []struct {
 		after     time.Duration
 		ask, want int
@@ -393,20 +393,20 @@ func TestPace(t *testing.T) {
 func TestRegistry(t *testing.T) {
 	r := newRegistry()
 	key := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "shop", Name: name} }
-	web := spread.OfCloneSet("web")
+	web := spread.Named(v1beta1.CloneSetKind, "web")
 	r.put(key("two"), "2", web)
 	r.put(key("one"), "1", web)
 	if got := r.of("shop", web); len(got) != 2 || got[0].Name != "one" || r.empty("shop") || !r.empty("elsewhere") {
 		t.Errorf("of the CloneSet: %v", got)
 	}
-	r.put(key("one"), "3", spread.OfCloneSet("api"))
+	r.put(key("one"), "3", spread.Named(v1beta1.CloneSetKind, "api"))
 	r.drop(key("one"), "1") // the one that went, not the one that came under its name
-	if len(r.of("shop", web)) != 1 || len(r.of("shop", spread.OfCloneSet("api"))) != 1 || r.uid(key("one")) != "3" {
-		t.Errorf("after another came: %v", r.in("shop"))
+	if len(r.of("shop", web)) != 1 || len(r.of("shop", spread.Named(v1beta1.CloneSetKind, "api"))) != 1 || r.spreads[key("one")].uid != "3" {
+		t.Errorf("after another came: %v", r.spreads)
 	}
 	r.drop(key("one"), "3")
 	r.drop(key("two"), "2")
-	if len(r.in("shop")) != 0 || !r.empty("shop") || len(r.targets) != 0 {
-		t.Errorf("after all went: %v", r.in("shop"))
+	if len(r.spreads) != 0 || !r.empty("shop") || len(r.targets) != 0 {
+		t.Errorf("after all went: %v", r.spreads)
 	}
 }

@@ -2,47 +2,36 @@ package workloadspread
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/freshness"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // reconciler keeps what WorkloadSpreads say of existing pods.
 type reconciler struct {
-	client    client.Client // reads from the cache
-	live      client.Reader // reads from the API server
-	events    events.EventRecorder
-	clock     clock.PassiveClock
-	federated func(ctx context.Context, namespace string) (bool, error)
-	source    *podset.Source
-	writer    *write.Writer
-	self      *freshness.Store // writes to WorkloadSpreads
+	*workload.Controller[*v1beta1.WorkloadSpread, number]
 	registry  *registry
-	numbers   *numbers
-	pace      *pace
+	deletions *deletions
 }
 
-// Reconcile makes one pass: gather, plan, apply, report.
-func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	seen, wait, err := r.gather(ctx, request)
-	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("reconcile WorkloadSpread %s: %w", request.NamespacedName, err)
-	}
-	if seen == nil {
-		return reconcile.Result{RequeueAfter: wait}, nil
-	}
-	todo := makePlan(seen)
-	removed, failed := r.apply(ctx, seen, todo)
-	if err := errors.Join(failed, r.report(ctx, seen, todo, removed, failed)); err != nil {
-		return reconcile.Result{}, fmt.Errorf("reconcile WorkloadSpread %s: %w", request.NamespacedName, err)
-	}
-	return reconcile.Result{RequeueAfter: todo.wake}, nil
+type pass = workload.Pass[*v1beta1.WorkloadSpread, number]
+
+// scope is one pass over one WorkloadSpread.
+type scope struct {
+	*pass
+	ws      *v1beta1.WorkloadSpread
+	seen    *observed
+	todo    *plan
+	removed int   // pods that apply deleted
+	failed  error // what apply could not do
+}
+
+func (r *reconciler) phases(p *pass) []workload.Phase {
+	return workload.Phases(&scope{pass: p, ws: p.Object}, r.gather, r.decide, r.apply, r.report)
+}
+
+// decide makes the plan.
+func (r *reconciler) decide(_ context.Context, s *scope) (bool, error) {
+	s.todo = makePlan(s.seen)
+	return true, nil
 }

@@ -74,13 +74,6 @@ func (r *registry) remove(key types.NamespacedName) {
 	}
 }
 
-// uid returns the uid of a WorkloadSpread, "" if it is not known.
-func (r *registry) uid(key types.NamespacedName) types.UID {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.spreads[key].uid
-}
-
 // of returns the WorkloadSpreads of a workload, by name.
 func (r *registry) of(namespace string, target spread.Target) []types.NamespacedName {
 	r.mu.Lock()
@@ -98,17 +91,4 @@ func (r *registry) empty(namespace string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.namespaces[namespace] == 0
-}
-
-// in returns the WorkloadSpreads of a namespace.
-func (r *registry) in(namespace string) []types.NamespacedName {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var keys []types.NamespacedName
-	for key := range r.spreads {
-		if key.Namespace == namespace {
-			keys = append(keys, key)
-		}
-	}
-	return keys
 }

@@ -20,8 +20,8 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/order"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 )
 
@@ -361,7 +361,7 @@ func (s *sim) checkStatus(pods []*corev1.Pod, status *v1beta1.WorkloadSpreadStat
 			if subsetIn(pod, s.ws) != row.Name {
 				continue
 			}
-			waits = waits || counts.Unschedulable(pod) && s.now.Sub(pod.CreationTimestamp.Time) >= simCritical
+			waits = waits || podstate.Unschedulable(pod) && s.now.Sub(pod.CreationTimestamp.Time) >= simCritical
 			if s.target().Version(pod) == s.newest() {
 				count++
 			}
@@ -440,7 +440,7 @@ func (s *sim) checkCosts() {
 
 func (s *sim) ready() (n int) {
 	for _, pod := range s.pods {
-		if counts.Ready(pod) {
+		if podstate.Ready(pod) {
 			n++
 		}
 	}
@@ -490,12 +490,12 @@ func (s *sim) costsNow(pods []*corev1.Pod) map[types.UID]int32 {
 	if s.kind != "CloneSet" || s.ws == nil {
 		return nil
 	}
-	book := spread.Book{Pods: map[string][]*corev1.Pod{}}
+	of := spread.Placements{Pods: map[string][]*corev1.Pod{}}
 	for _, pod := range pods {
 		subset := s.seat(pod, nil)
-		book.Pods[subset] = append(book.Pods[subset], pod)
+		of.Pods[subset] = append(of.Pods[subset], pod)
 	}
-	return s.rule().Costs(book)
+	return s.rule().Costs(of)
 }
 
 // checkScaleIn: as long as one of the pods of a removed subset is left, no pod of a subset goes that is as healthy
@@ -505,10 +505,10 @@ func (s *sim) checkScaleIn(sorted []*corev1.Pod, n int) {
 		return
 	}
 	left := slices.ContainsFunc(sorted[n:], func(pod *corev1.Pod) bool {
-		return counts.Ready(pod) && given(pod, s.ws) && subsetIn(pod, s.ws) == ""
+		return podstate.Ready(pod) && given(pod, s.ws) && subsetIn(pod, s.ws) == ""
 	})
 	for _, pod := range sorted[:n] {
-		if left && counts.Ready(pod) && subsetIn(pod, s.ws) != "" {
+		if left && podstate.Ready(pod) && subsetIn(pod, s.ws) != "" {
 			s.fatalf("%s of subset %s goes before the pods of a removed subset", pod.Name, subsetIn(pod, s.ws))
 		}
 	}
@@ -554,7 +554,7 @@ func (s *sim) deployment() {
 		pods := s.ofVersion(version)
 		unready := 0
 		for _, pod := range pods {
-			if !counts.Ready(pod) {
+			if !podstate.Ready(pod) {
 				unready++
 			}
 		}
@@ -650,7 +650,7 @@ func (s *sim) cluster() {
 		switch {
 		case pod.Spec.NodeName == "":
 			s.schedule(pod, used)
-		case !counts.Ready(pod):
+		case !podstate.Ready(pod):
 			pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{
 				{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(s.now)}}}
 			s.costsWritten = false // which pods are the least healthy is another question now
@@ -700,7 +700,7 @@ func (s *sim) settle() {
 		return
 	}
 	for _, pod := range s.pods {
-		if subset := subsetIn(pod, s.ws); subset != "" && !counts.Ready(pod) {
+		if subset := subsetIn(pod, s.ws); subset != "" && !podstate.Ready(pod) {
 			s.checkWaits(pod, subset)
 		}
 	}

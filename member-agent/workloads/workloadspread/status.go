@@ -3,18 +3,15 @@ package workloadspread
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // Reasons of Ready where nothing hinders, and where a write failed.
@@ -25,42 +22,11 @@ const (
 	ReasonWriteFailed = "WriteFailed"
 )
 
-// fieldOwner is the field manager of everything that workload controllers write.
-const fieldOwner = client.FieldOwner("flotilla-workloads")
-
-// operation is one step of a JSON patch.
-type operation struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value any    `json:"value"`
-}
-
-// report tells what was done, and writes the status if it changed.
-func (r *reconciler) report(ctx context.Context, o *observed, p *plan, removed int, failed error) error {
-	status := statusOf(o, p, failed)
-	r.tell(o, p, status, removed, failed)
-	return r.write(ctx, o.ws, status)
-}
-
-// write writes the status if it changed.
-func (r *reconciler) write(ctx context.Context, ws *v1beta1.WorkloadSpread, status *v1beta1.WorkloadSpreadStatus) error {
-	if equality.Semantic.DeepEqual(status, &ws.Status) {
-		return nil
-	}
-	// The whole status in one step: zeros are written out, and there is no other writer whose change could get lost.
-	patch, err := json.Marshal([]operation{{"test", "/metadata/uid", ws.UID}, {"add", "/status", status}})
-	if err != nil {
-		return fmt.Errorf("encode its status: %w", err)
-	}
-	target := &v1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: ws.Namespace, Name: ws.Name}}
-	if err := r.client.Status().Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch), fieldOwner); err != nil {
-		if client.IgnoreNotFound(err) == nil {
-			return nil
-		}
-		return fmt.Errorf("write its status: %w", err)
-	}
-	r.self.Changed(ws.UID, client.ObjectKeyFromObject(ws), target.ResourceVersion)
-	return nil
+// report records events of what was done, and writes the status if it changed.
+func (r *reconciler) report(ctx context.Context, s *scope) (bool, error) {
+	status := statusOf(s.seen, s.todo, s.failed)
+	r.record(s, status)
+	return true, r.Report(ctx, s.pass, workload.Status{Have: &s.ws.Status, Want: status})
 }
 
 // statusOf returns the status that this pass observed.
@@ -110,8 +76,9 @@ func inForce(o *observed, p *plan) string {
 	return fmt.Sprintf("%d of %d pods are in no subset, or beyond the maxReplicas of theirs; they run on", p.outside, p.total)
 }
 
-// tell records the events of the pass.
-func (r *reconciler) tell(o *observed, p *plan, status *v1beta1.WorkloadSpreadStatus, removed int, failed error) {
+// record makes the events of the pass.
+func (r *reconciler) record(s *scope, status *v1beta1.WorkloadSpreadStatus) {
+	o, p, removed, failed := s.seen, s.todo, s.removed, s.failed
 	for i, c := range p.schedulable {
 		if c == nil {
 			continue
@@ -119,20 +86,20 @@ func (r *reconciler) tell(o *observed, p *plan, status *v1beta1.WorkloadSpreadSt
 		name := p.subsets[i].Name
 		switch have := schedulableOf(o.ws, name); {
 		case c.Status == metav1.ConditionFalse && (have == nil || !have.LastTransitionTime.Equal(&c.LastTransitionTime)):
-			r.events.Eventf(o.ws, nil, corev1.EventTypeWarning, "SubsetClosed", "Close", "subset %s is closed: %s", name, c.Message)
+			r.Events.Eventf(o.ws, nil, corev1.EventTypeWarning, "SubsetClosed", "Close", "subset %s is closed: %s", name, c.Message)
 		case c.Status == metav1.ConditionTrue && have != nil && have.Status == metav1.ConditionFalse:
-			r.events.Eventf(o.ws, nil, corev1.EventTypeNormal, "SubsetOpened", "Open", "subset %s is open again", name)
+			r.Events.Eventf(o.ws, nil, corev1.EventTypeNormal, "SubsetOpened", "Open", "subset %s is open again", name)
 		}
 	}
 	if removed > 0 {
-		r.events.Eventf(o.ws, nil, corev1.EventTypeNormal, "SuccessfulDelete", "Delete", "deleted %d pods that waited for a node in closed subsets", removed)
+		r.Events.Eventf(o.ws, nil, corev1.EventTypeNormal, "SuccessfulDelete", "Delete", "deleted %d pods that waited for a node in closed subsets", removed)
 	}
 	if failed != nil {
-		r.events.Eventf(o.ws, nil, corev1.EventTypeWarning, ReasonWriteFailed, "Retry", "%s", short(failed))
+		r.Events.Eventf(o.ws, nil, corev1.EventTypeWarning, ReasonWriteFailed, "Retry", "%s", short(failed))
 	}
 	now := meta.FindStatusCondition(status.Conditions, v1beta1.ConditionStalled)
 	if now.Status == metav1.ConditionTrue && !meta.IsStatusConditionTrue(o.ws.Status.Conditions, v1beta1.ConditionStalled) {
-		r.events.Eventf(o.ws, nil, corev1.EventTypeWarning, now.Reason, "Stall", "%s", now.Message)
+		r.Events.Eventf(o.ws, nil, corev1.EventTypeWarning, now.Reason, "Stall", "%s", now.Message)
 	}
 }
 

@@ -18,17 +18,20 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/apiserver"
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/member-agent/admission"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/workloadspread/mutator"
 )
@@ -128,6 +131,18 @@ func newWorld(t *testing.T, hook *hook) *world {
 	return w
 }
 
+// hub is the gate of a cluster that is a hub: it answers for each namespace.
+type hub func(ctx context.Context, namespace string) (bool, error)
+
+func (h hub) Federated(ctx context.Context, object client.Object) (bool, error) {
+	return h(ctx, object.GetNamespace())
+}
+func (hub) Budget(context.Context, client.Object) (workload.Budget, error) {
+	return workload.Budget{}, nil
+}
+func (hub) Foreign(client.Object) bool                    { return false }
+func (hub) Ordered(schema.GroupVersionKind) source.Source { return nil }
+
 // start runs the controllers until w.stop is called or the test ends.
 func (w *world) start(t *testing.T) {
 	t.Helper()
@@ -139,9 +154,9 @@ func (w *world) start(t *testing.T) {
 			err := mgr.GetClient().Get(ctx, client.ObjectKey{Name: namespace}, ns)
 			return ns.Labels[topology.LabelFederated] == "true", err
 		}
-		err := cloneset.Setup(ctx, mgr, cloneset.Options{Federated: federated})
+		err := cloneset.Add(ctx, &workload.Env{Manager: mgr, Gate: hub(federated)})
 		if err == nil {
-			err = Setup(ctx, mgr, Options{Clock: w.time, Federated: federated})
+			err = Add(ctx, &workload.Env{Manager: mgr, Clock: w.time, Gate: hub(federated)})
 		}
 		if err == nil && w.hook != nil {
 			// A machine that stands still for a while is not under test: pods that nobody answered for start unspread.
@@ -265,7 +280,7 @@ func (s *space) filter(text string) {
 // them.
 func (s *space) subsets(subsets ...string) {
 	s.Helper()
-	patch, err := json.Marshal([]operation{{"replace", "/spec/subsets", aSpread("CloneSet", subsets...).Spec.Subsets}})
+	patch, err := json.Marshal([]workload.Operation{{Op: "replace", Path: "/spec/subsets", Value: aSpread("CloneSet", subsets...).Spec.Subsets}})
 	s.must(err)
 	ws := &v1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}}
 	s.must(s.Patch(s.Context(), ws, client.RawPatch(types.JSONPatchType, patch)))

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -56,7 +55,7 @@ func emptyTarget(gvk schema.GroupVersionKind) client.Object {
 func (r *reconciler) readTarget(ctx context.Context, namespace, name string, gvk schema.GroupVersionKind) (client.Object, error) {
 	object := emptyTarget(gvk)
 	key := client.ObjectKey{Namespace: namespace, Name: name}
-	err := r.client.Get(ctx, key, object)
+	err := r.Client.Get(ctx, key, object)
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) || err == nil && object.GetDeletionTimestamp() != nil {
 		return nil, nil
 	}
@@ -73,12 +72,7 @@ func (e *pathError) Error() string {
 	return fmt.Sprintf("targetFilter.replicasPathList: %s in the target: %s; name the path of a number, such as spec.replicas", e.path, e.found)
 }
 
-// numbers remembers how many pods a target asks for, by its generation, where the cache does not hold its spec.
-type numbers struct {
-	mu    sync.Mutex
-	known map[types.NamespacedName]number
-}
-
+// number is how many pods a target asks for, by its generation, where the cache does not hold its spec.
 type number struct {
 	uid        types.UID
 	generation int64
@@ -86,31 +80,9 @@ type number struct {
 	replicas   int32
 }
 
-func newNumbers() *numbers { return &numbers{known: map[types.NamespacedName]number{}} }
-
-func (n *numbers) get(key types.NamespacedName, want number) (int32, bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	have, ok := n.known[key]
-	want.replicas = have.replicas
-	return have.replicas, ok && have == want
-}
-
-func (n *numbers) put(key types.NamespacedName, have number) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.known[key] = have
-}
-
-func (n *numbers) drop(key types.NamespacedName) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	delete(n.known, key)
-}
-
 // replicas returns how many pods there are to spread: the sum of what targetFilter.replicasPathList names, or what the kind has.
 // Where no cap is a percentage the number has no effect, and a kind without a spec in the cache is not read for it: 0 then.
-func (r *reconciler) replicas(ctx context.Context, ws *v1beta1.WorkloadSpread, object client.Object) (int32, error) {
+func (r *reconciler) replicas(ctx context.Context, ws *v1beta1.WorkloadSpread, object client.Object, known *number) (int32, error) {
 	var paths []string
 	if ws.Spec.TargetFilter != nil {
 		paths = ws.Spec.TargetFilter.ReplicasPathList
@@ -136,10 +108,9 @@ func (r *reconciler) replicas(ctx context.Context, ws *v1beta1.WorkloadSpread, o
 	if !slices.ContainsFunc(ws.Spec.Subsets, func(s v1beta1.WorkloadSpreadSubset) bool { return s.MaxReplicas != nil && s.MaxReplicas.StrVal != "" }) {
 		return 0, nil
 	}
-	key := client.ObjectKeyFromObject(ws)
-	want := number{uid: partial.UID, generation: partial.Generation, paths: strings.Join(paths, ",")}
-	if n, ok := r.numbers.get(key, want); ok {
-		return n, nil
+	want := number{uid: partial.UID, generation: partial.Generation, paths: strings.Join(paths, ","), replicas: known.replicas}
+	if *known == want {
+		return known.replicas, nil
 	}
 	whole, err := r.readWhole(ctx, partial)
 	if err != nil {
@@ -156,7 +127,7 @@ func (r *reconciler) replicas(ctx context.Context, ws *v1beta1.WorkloadSpread, o
 		return 0, err
 	}
 	want.generation, want.replicas = whole.GetGeneration(), n
-	r.numbers.put(key, want)
+	*known = want
 	return n, nil
 }
 
@@ -164,7 +135,7 @@ func (r *reconciler) replicas(ctx context.Context, ws *v1beta1.WorkloadSpread, o
 func (r *reconciler) readWhole(ctx context.Context, partial *metav1.PartialObjectMetadata) (*unstructured.Unstructured, error) {
 	whole := &unstructured.Unstructured{}
 	whole.SetGroupVersionKind(partial.GroupVersionKind())
-	if err := r.live.Get(ctx, client.ObjectKeyFromObject(partial), whole); err != nil {
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(partial), whole); err != nil {
 		return nil, fmt.Errorf("read %s %s: %w", partial.Kind, client.ObjectKeyFromObject(partial), err)
 	}
 	return whole, nil

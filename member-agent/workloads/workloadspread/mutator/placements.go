@@ -12,7 +12,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 )
 
@@ -82,7 +82,7 @@ func podID(namespace, name, uid string) string {
 // that is spread at admission, or is not active.
 func placementOf(pod *corev1.Pod) (placement, bool) {
 	value, ok := pod.Annotations[v1beta1.AnnotationMatchedWorkloadSpread]
-	if !ok || !counts.Active(pod) {
+	if !ok || !podstate.Active(pod) {
 		return placement{}, false
 	}
 	owner := metav1.GetControllerOfNoCopy(pod)

@@ -20,6 +20,7 @@ import (
 	"github.com/flotilla-dev/flotilla/e2e/apiserver"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/workloadspread"
 )
 
@@ -32,7 +33,7 @@ func (w *world) startController() {
 		Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	if err == nil {
-		err = workloadspread.Setup(ctx, mgr, workloadspread.Options{})
+		err = workloadspread.Add(ctx, &workload.Env{Manager: mgr})
 	}
 	if err != nil {
 		cancel()
@@ -153,7 +154,7 @@ func (w *world) rest(name string, replicas int32, image string) {
 		if len(pods) != int(replicas) {
 			return fmt.Sprintf("%d of %d pods", len(pods), replicas)
 		}
-		book := spread.Book{Pods: map[string][]*corev1.Pod{}}
+		book := spread.Placements{Pods: map[string][]*corev1.Pod{}}
 		for i := range pods {
 			pod := &pods[i]
 			if pod.Status.Phase != corev1.PodRunning || pod.Spec.Containers[0].Image != image {

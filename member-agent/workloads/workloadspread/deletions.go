@@ -10,15 +10,15 @@ import (
 // full zone does not hold up other pods.
 const deletesPerSecond = 100
 
-// pace hands out permissions to delete. The zero value has all of one second.
-type pace struct {
+// deletions hands out permissions to delete. The zero value has all of one second.
+type deletions struct {
 	mu   sync.Mutex
 	used float64 // permissions that time has not brought back yet
 	at   time.Time
 }
 
 // take returns how many of n deletions may be made now.
-func (p *pace) take(n int, now time.Time) int {
+func (p *deletions) take(n int, now time.Time) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if passed := now.Sub(p.at); passed > 0 {

@@ -25,7 +25,7 @@ func joined(t *testing.T, base, before string, stays int32) *observed {
 	}
 	o.limits = map[string]topology.SubsetLimit{"a": {MaxUnavailable: 1}}
 	var bad *problem
-	if o.before, bad = readBefore(o.ud); bad != nil {
+	if o.previous, bad = readPrevious(o.ud); bad != nil {
 		t.Fatalf("%+v", bad)
 	}
 	return o
@@ -47,13 +47,13 @@ func TestTemplateBeforeOfCloneSets(t *testing.T) {
 	}
 	made, _ := p.create[0].object.(*kruise.CloneSet)
 	text := made.Annotations[topology.AnnotationTemplateBefore]
-	for _, want := range []string{`"image":"web:0"`, `"of":"a"`, fmt.Sprintf("%q:%q", kruise.LabelSubset, "a"), fmt.Sprintf("%q:%q", kruise.LabelSubsetRevision, o.before.revision)} {
+	for _, want := range []string{`"image":"web:0"`, `"of":"a"`, fmt.Sprintf("%q:%q", kruise.LabelSubset, "a"), fmt.Sprintf("%q:%q", kruise.LabelSubsetRevision, o.previous.revision)} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the template of before lacks %s: %s", want, text)
 		}
 	}
-	if o.before.revision == "" || o.before.revision == o.revision {
-		t.Errorf("its revision is %q", o.before.revision)
+	if o.previous.revision == "" || o.previous.revision == o.revision {
+		t.Errorf("its revision is %q", o.previous.revision)
 	}
 	live, _ := made.DeepCopyObject().(*kruise.CloneSet)
 	live.Name, live.UID, live.Generation = "web-a-x", "uid-a", 1
@@ -79,7 +79,7 @@ func TestTemplateBeforeOfCloneSets(t *testing.T) {
 			t.Errorf("%s: %s, want %s", tc.what, got, tc.want)
 		}
 		for _, c := range p.change {
-			if _, has := c.object.GetAnnotations()[topology.AnnotationTemplateBefore]; has || !leftBefore(live, c.object) {
+			if _, has := c.object.GetAnnotations()[topology.AnnotationTemplateBefore]; has || !dropsPrevious(live, c.object) {
 				t.Errorf("%s: the template of before stays", tc.what)
 			}
 		}
@@ -175,7 +175,7 @@ func TestTemplateBeforeThatCannotBeRead(t *testing.T) {
 	} {
 		ud := fixture(t, cloneSets, 4, "a")
 		ud.Annotations = map[string]string{topology.AnnotationTemplateBefore: text}
-		_, bad := readBefore(ud)
+		_, bad := readPrevious(ud)
 		if bad == nil || bad.reason != ReasonInvalidTemplate || !strings.Contains(bad.message, want) || !strings.Contains(bad.message, "remove it if no hub owns this object") {
 			t.Errorf("%q: %+v, want %s", text, bad, want)
 		}

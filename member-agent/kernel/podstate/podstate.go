@@ -1,4 +1,4 @@
-package counts
+package podstate
 
 import (
 	"strings"
@@ -19,17 +19,17 @@ func Condition(pod *corev1.Pod, conditionType corev1.PodConditionType) *corev1.P
 	return nil
 }
 
-// Active tells whether the pod serves the workload: it has not ended and nobody has asked for its deletion.
+// Active reports whether the pod has neither ended nor been asked to terminate.
 func Active(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && !Ended(pod)
 }
 
-// Ended tells whether all containers of the pod have ended for good.
+// Ended reports whether all containers of the pod have ended for good.
 func Ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// Ready tells whether the pod is running and Ready.
+// Ready reports whether the pod is running and Ready.
 func Ready(pod *corev1.Pod) bool {
 	if pod.Status.Phase != corev1.PodRunning {
 		return false
@@ -43,7 +43,7 @@ func Ready(pod *corev1.Pod) bool {
 	return gate == nil || gate.Status == corev1.ConditionTrue
 }
 
-// Unschedulable tells whether the scheduler has found no node for the pod. A pod that it has not looked at yet is not.
+// Unschedulable reports whether the scheduler has found no node for the pod. A pod that it has not looked at yet is not.
 func Unschedulable(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName != "" || Ended(pod) {
 		return false
@@ -52,7 +52,7 @@ func Unschedulable(pod *corev1.Pod) bool {
 	return scheduled != nil && scheduled.Status == corev1.ConditionFalse && scheduled.Reason == corev1.PodReasonUnschedulable
 }
 
-// Available tells whether the pod is available at now. If only the passing of time is missing, wait says how long;
+// Available reports whether the pod is available at now. If only the passing of time is missing, wait says how long;
 // otherwise it is 0.
 func Available(pod *corev1.Pod, minReadySeconds int32, now time.Time) (available bool, wait time.Duration) {
 	if !Ready(pod) || markedUnavailable(pod) {

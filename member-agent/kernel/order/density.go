@@ -6,9 +6,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Crowd knows how many pods of a workload each place runs. Places are the domains of the template's spread constraints, or
+// Density is how many pods of a workload each place runs. Places are the domains of the template's spread constraints, or
 // the nodes if there are none.
-type Crowd struct{ layers []layer }
+type Density struct{ layers []layer }
 
 // layer is one way to divide the nodes into places.
 type layer struct {
@@ -17,10 +17,10 @@ type layer struct {
 	weight float64
 }
 
-// NewCrowd counts the pods of a workload (all that are active, also those that are not to be removed). topology returns the
+// NewDensity counts the pods of a workload (all that are active, also those that are not to be removed). topology returns the
 // value of a node's label, or "" if it is not known; such nodes count as no place. It is asked once for each node and
 // constraint. Without topology the constraints are left out.
-func NewCrowd(own []*corev1.Pod, constraints []corev1.TopologySpreadConstraint, topology func(node, key string) string) *Crowd {
+func NewDensity(own []*corev1.Pod, constraints []corev1.TopologySpreadConstraint, topology func(node, key string) string) *Density {
 	nodes := map[string]int{}
 	for _, pod := range own {
 		if pod.Spec.NodeName != "" {
@@ -28,9 +28,9 @@ func NewCrowd(own []*corev1.Pod, constraints []corev1.TopologySpreadConstraint, 
 		}
 	}
 	if len(constraints) == 0 || topology == nil {
-		return &Crowd{layers: []layer{{domain: func(node string) string { return node }, count: nodes, weight: 1}}}
+		return &Density{layers: []layer{{domain: func(node string) string { return node }, count: nodes, weight: 1}}}
 	}
-	c := &Crowd{layers: make([]layer, 0, len(constraints))}
+	c := &Density{layers: make([]layer, 0, len(constraints))}
 	for i := range constraints {
 		c.layers = append(c.layers, newLayer(nodes, constraints[i].TopologyKey, topology))
 	}
@@ -59,7 +59,7 @@ const rankUnit = 1e6
 
 // ranks returns the ranks of the pods: the more crowded its place, the earlier a pod comes. sequence is the order in which
 // they would be removed from one place.
-func (c *Crowd) ranks(pods []*corev1.Pod, sequence []item) []int64 {
+func (c *Density) ranks(pods []*corev1.Pod, sequence []item) []int64 {
 	sums := make([]float64, len(pods))
 	for _, l := range c.layers {
 		gone := make(map[string]int, len(l.count))

@@ -134,11 +134,11 @@ func TestTemplateBeforeThatCannotBeRead(t *testing.T) {
 	} {
 		cs := simCloneSet(1, v1beta1.ReCreatePodUpdatePolicy)
 		cs.Annotations = map[string]string{topology.AnnotationTemplateBefore: text}
-		if _, cause := readBefore(cs); cause == nil || cause.Reason != reasonInvalidTemplate || cause.Message != want {
+		if _, cause := readPrevious(cs); cause == nil || cause.Reason != reasonInvalidTemplate || cause.Message != want {
 			t.Errorf("%q: %+v, want %s", text, cause, want)
 		}
 	}
-	if template, cause := readBefore(simCloneSet(1, v1beta1.ReCreatePodUpdatePolicy)); template != nil || cause != nil {
+	if template, cause := readPrevious(simCloneSet(1, v1beta1.ReCreatePodUpdatePolicy)); template != nil || cause != nil {
 		t.Errorf("without the annotation: %v, %v", template, cause)
 	}
 }

@@ -1,4 +1,4 @@
-package counts_test
+package podstate_test
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/counts"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
 func TestAvailable(t *testing.T) {
@@ -43,9 +43,9 @@ func TestAvailable(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			available, wait := counts.Available(tt.pod, tt.seconds, noon.Add(tt.after))
-			if available != tt.available || wait != tt.wait || counts.Ready(tt.pod) != tt.ready {
-				t.Errorf("ready %v, available %v, wait %v", counts.Ready(tt.pod), available, wait)
+			available, wait := podstate.Available(tt.pod, tt.seconds, noon.Add(tt.after))
+			if available != tt.available || wait != tt.wait || podstate.Ready(tt.pod) != tt.ready {
+				t.Errorf("ready %v, available %v, wait %v", podstate.Ready(tt.pod), available, wait)
 			}
 		})
 	}
@@ -66,31 +66,31 @@ func TestUnschedulable(t *testing.T) {
 		{"scheduled", corev1.Pod{Status: scheduled(corev1.ConditionTrue, "")}, false},
 		{"on a node, the condition is late", corev1.Pod{Spec: corev1.PodSpec{NodeName: "n"}, Status: scheduled(corev1.ConditionFalse, corev1.PodReasonUnschedulable)}, false},
 	} {
-		if got := counts.Unschedulable(&tt.pod); got != tt.want {
+		if got := podstate.Unschedulable(&tt.pod); got != tt.want {
 			t.Errorf("%s: %v", tt.name, got)
 		}
 	}
 	failed := corev1.Pod{Status: scheduled(corev1.ConditionFalse, corev1.PodReasonUnschedulable)}
 	failed.Status.Phase = corev1.PodFailed
-	if counts.Unschedulable(&failed) {
+	if podstate.Unschedulable(&failed) {
 		t.Error("a pod that has ended waits for a node")
 	}
 }
 
 func TestCounters(t *testing.T) {
-	var c counts.Counters
+	var c podstate.Counters
 	c.Add(true, true, true)
 	c.Add(true, true, false)
 	c.Add(false, true, true)
 	c.Add(false, false, false)
-	if want := (counts.Counters{Replicas: 4, Ready: 3, Available: 2, Updated: 2, UpdatedReady: 2, UpdatedAvailable: 1}); c != want {
+	if want := (podstate.Counters{Replicas: 4, Ready: 3, Available: 2, Updated: 2, UpdatedReady: 2, UpdatedAvailable: 1}); c != want {
 		t.Errorf("counted %+v, want %+v", c, want)
 	}
 }
 
 func TestSooner(t *testing.T) {
 	for _, tt := range [][3]time.Duration{{0, 0, 0}, {0, 5, 5}, {5, 0, 5}, {5, 3, 3}, {3, 5, 3}} {
-		if got := counts.Sooner(tt[0], tt[1]); got != tt[2] {
+		if got := podstate.Sooner(tt[0], tt[1]); got != tt[2] {
 			t.Errorf("Sooner(%d, %d) = %d", tt[0], tt[1], got)
 		}
 	}

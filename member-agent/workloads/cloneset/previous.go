@@ -16,8 +16,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 )
 
-// readBefore returns the template that a hub's update leaves, nil if the hub gave none, or what is wrong with it.
-func readBefore(cs *v1beta1.CloneSet) (*corev1.PodTemplateSpec, *conditions.Cause) {
+// readPrevious returns the previous template of a hub's update, nil if the hub gave none, or what is wrong with it.
+func readPrevious(cs *v1beta1.CloneSet) (*corev1.PodTemplateSpec, *conditions.Cause) {
 	text, ok := cs.Annotations[topology.AnnotationTemplateBefore]
 	if !ok {
 		return nil, nil
@@ -35,19 +35,19 @@ func readBefore(cs *v1beta1.CloneSet) (*corev1.PodTemplateSpec, *conditions.Caus
 	return template, nil
 }
 
-// before returns the revision of the template that a hub's update leaves, where the CloneSet came to this member in the middle of that
-// update, and never had another template than the newest; else nil. Pods that are not to be updated are made of it. It is
-// written with the first pods; that it was meant for them is known afterwards by status, or by the pods that have it.
-func (r *Reconciler) before(ctx context.Context, s *scope) (*appsv1.ControllerRevision, error) {
+// previous returns the revision of the previous template of a hub's update, where the CloneSet came to this member in the
+// middle of that update and never had another template than the newest; else nil. Pods that are not to be updated are made
+// of it. It is written with the first pods; later the status, or the pods that have it, tell that it was used.
+func (r *Reconciler) previous(ctx context.Context, s *scope) (*appsv1.ControllerRevision, error) {
 	status := &s.cs.Status
 	if status.CurrentRevision != "" && status.CurrentRevision != status.UpdateRevision {
 		return nil, nil // it has one of its own
 	}
-	template, _ := readBefore(s.cs) // what is wrong with it was told
+	template, _ := readPrevious(s.cs) // validate has reported what is wrong with it
 	if template == nil {
 		return nil, nil
 	}
-	found, err := history.Find(s.facts.Revisions, *template)
+	found, err := history.Find(s.facts.Stored, *template)
 	if err != nil {
 		return nil, err
 	}
@@ -55,17 +55,19 @@ func (r *Reconciler) before(ctx context.Context, s *scope) (*appsv1.ControllerRe
 	switch {
 	case found != nil && (len(active) == 0 || status.CurrentRevision == ""):
 		return found, nil
-	case found != nil && slices.ContainsFunc(active, func(pod *corev1.Pod) bool { return podset.HasRevision(pod, history.ShortHash(found)) }):
+	case found != nil && slices.ContainsFunc(active, func(pod *corev1.Pod) bool {
+		return podset.HasRevision(pod, history.ShortHash(found))
+	}):
 		return found, nil
 	case found != nil || len(active) > 0:
 		return nil, nil
 	}
 	maker := owner(s.cs)
 	maker.Labels = template.Labels
-	made, _, err := history.Revise(ctx, r.history, maker, s.facts.Revisions, *template, status.CollisionCount)
+	made, _, err := history.Revise(ctx, r.History, maker, s.facts.Stored, *template, status.CollisionCount)
 	if err != nil {
 		return nil, err
 	}
-	s.facts.Revisions = append(s.facts.Revisions, made)
+	s.facts.Stored = append(s.facts.Stored, made)
 	return made, nil
 }

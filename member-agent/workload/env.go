@@ -1,0 +1,81 @@
+package workload
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
+)
+
+// Env is what the agent gives to the controllers of all kinds.
+type Env struct {
+	Manager ctrl.Manager
+	// Clock is the time of the member's API server; nil is the real time.
+	Clock clock.PassiveClock
+	// Workers is how many objects of each kind are reconciled in parallel; 0 is the default of each kind.
+	Workers int
+	// ClusterName is the name of the member on its hub; "" without a hub.
+	ClusterName string
+	// ShortHash makes new pods name their revision by its hash alone, as OpenKruise does with its gate CloneSetShortHash.
+	// Where all pods of a workload do so already, new ones do so anyway.
+	ShortHash bool
+	// Pods and Claims read the manager's cache. Kinds that need one set it up if it is nil.
+	Pods   *podset.Source
+	Claims *volumes.Source
+	// Gate says what a hub decides; nil is an agent without a hub.
+	Gate Gate
+}
+
+// Gate answers what a hub decides about objects of this cluster.
+type Gate interface {
+	// Federated reports whether this cluster is a hub that divides the object: nothing is reconciled here then.
+	Federated(ctx context.Context, object client.Object) (bool, error)
+	// Budget returns what a hub grants the object.
+	Budget(ctx context.Context, object client.Object) (Budget, error)
+	// Foreign reports whether the object has content that its hub did not order. It is not acted on until Ordered wakes the
+	// controller because the content is as ordered again.
+	Foreign(object client.Object) bool
+	// Ordered wakes the controller of the kind; nil if no hub orders any object of it.
+	Ordered(kind schema.GroupVersionKind) source.Source
+}
+
+// Budget is what a hub grants an object. The zero value is that of an object without a hub, whose own limits hold.
+type Budget struct {
+	// Granted: the limits on the object hold for as long as the hub is in contact.
+	Granted bool
+	// Expired: the hub was not in contact for too long, or has granted the limits to others. No pod is disrupted.
+	Expired bool
+}
+
+// How soon a workload in the middle of a change asks for its budget again: no event tells that a lease has expired, or that
+// the hub is back. It costs no request.
+const (
+	AskWhileExpired = time.Second
+	AskWhileGranted = 5 * time.Second
+)
+
+// AskAgain returns when to ask for the budget again; 0 is never.
+func (b Budget) AskAgain() time.Duration {
+	switch {
+	case !b.Granted:
+		return 0
+	case b.Expired:
+		return AskWhileExpired
+	}
+	return AskWhileGranted
+}
+
+// alone is the gate of an agent without a hub.
+type alone struct{}
+
+func (alone) Federated(context.Context, client.Object) (bool, error) { return false, nil }
+func (alone) Budget(context.Context, client.Object) (Budget, error)  { return Budget{}, nil }
+func (alone) Foreign(client.Object) bool                             { return false }
+func (alone) Ordered(schema.GroupVersionKind) source.Source          { return nil }
