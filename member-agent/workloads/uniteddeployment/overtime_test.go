@@ -514,14 +514,14 @@ func (s *overTime) reach() {
 // checkPlan: the sum is what is asked for, a closed subset keeps its min, and the counters of the status are exact.
 func (s *overTime) checkPlan(p *plan) error {
 	n := orOne(s.o.ud.Spec.Replicas)
-	var sum, exist, pods, reserved, lows int32
+	var sum, exist, unreserved, reserved, lows int32
 	for i := range p.subsets {
 		sub := &p.subsets[i]
 		sum += sub.desired
 		exist += max(sub.desired, sub.existing())
 		reserved += sub.reserved
 		if sub.live != nil {
-			pods += sub.live.pods.replicas
+			unreserved += max(0, sub.live.pods.replicas-sub.reserved)
 		}
 		low := int32(0)
 		if value := s.o.ud.Spec.Topology.Subsets[i].MinReplicas; value != nil {
@@ -541,8 +541,9 @@ func (s *overTime) checkPlan(p *plan) error {
 		return fmt.Errorf("%d pods are asked for in all, replicas is %d: %s", sum, n, s)
 	}
 	status := &s.o.ud.Status
-	if status.ReservedPods != reserved || status.Replicas > pods || status.Replicas < pods-reserved {
-		return fmt.Errorf("status has %d replicas and %d reserved pods of %d pods, of which %d are reserved", status.Replicas, status.ReservedPods, pods, reserved)
+	if status.ReservedPods != reserved || status.Replicas != unreserved {
+		return fmt.Errorf("status has %d replicas and %d reserved pods, want %d and %d: %s",
+			status.Replicas, status.ReservedPods, unreserved, reserved, s)
 	}
 	return nil
 }
