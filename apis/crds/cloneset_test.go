@@ -27,6 +27,12 @@ spec:
         image: registry.example/web:1
 `
 
+// madeAtPath is where madeAt puts a time: a field of a type of Kubernetes that definitions declare.
+const madeAtPath = "spec.volumeClaimTemplates[0].metadata.creationTimestamp"
+
+// madeAt returns claim templates with a time, given as YAML.
+func madeAt(time string) string { return "[{metadata: {name: data, creationTimestamp: " + time + "}}]" }
+
 func testCloneSetRules(t *testing.T, s *server) {
 	const rolling = "spec.updateStrategy.rollingUpdate"
 	s.check(t, cloneSet, []rule{
@@ -58,11 +64,11 @@ func testCloneSetRules(t *testing.T, s *server) {
 		{name: "restartPolicy Always", edit: set("spec.template.spec.restartPolicy", "Always")},
 		{name: "restartPolicy Never", edit: set("spec.template.spec.restartPolicy", "Never"), says: []string{"spec.template.spec.restartPolicy", "restartPolicy must be Always", "use a job"}},
 		{name: "activeDeadlineSeconds", edit: set("spec.template.spec.activeDeadlineSeconds", "60"), says: []string{"spec.template.spec.activeDeadlineSeconds", "cannot be set", "remove it"}},
-		{name: "a time", edit: set("spec.template.metadata.creationTimestamp", `"2026-01-01T00:00:00.5+01:00"`)},
-		{name: "no time", edit: set("spec.template.metadata.creationTimestamp", "null")},
-		{name: "a time in small letters", edit: set("spec.template.metadata.creationTimestamp", `"2026-01-01t00:00:00z"`), says: []string{"spec.template.metadata.creationTimestamp", "2026-01-01t00:00:00z"}},
-		{name: "a time with something behind it", edit: set("spec.template.metadata.creationTimestamp", `"2026-01-01T00:00:00ZT"`), says: []string{"spec.template.metadata.creationTimestamp", "should match"}},
-		{name: "a time of an offset that is none", edit: set("spec.template.metadata.creationTimestamp", `"2026-01-01T00:00:00+99:00"`), says: []string{"spec.template.metadata.creationTimestamp", "should match"}},
+		{name: "a time", edit: set("spec.volumeClaimTemplates", madeAt(`"2026-01-01T00:00:00.5+01:00"`))},
+		{name: "no time", edit: set("spec.volumeClaimTemplates", madeAt(`null`))},
+		{name: "a time in small letters", edit: set("spec.volumeClaimTemplates", madeAt(`"2026-01-01t00:00:00z"`)), says: []string{madeAtPath, "2026-01-01t00:00:00z"}},
+		{name: "a time with something behind it", edit: set("spec.volumeClaimTemplates", madeAt(`"2026-01-01T00:00:00ZT"`)), says: []string{madeAtPath, "should match"}},
+		{name: "a time of an offset that is none", edit: set("spec.volumeClaimTemplates", madeAt(`"2026-01-01T00:00:00+99:00"`)), says: []string{madeAtPath, "should match"}},
 		{name: "no containers", edit: set("spec.template.spec.containers", "[]"), says: []string{"spec.template.spec.containers", "has no containers"}},
 
 		{name: "negative replicas", edit: set("spec.replicas", "-1"), says: []string{"spec.replicas", "-1", "greater than or equal to 0"}},

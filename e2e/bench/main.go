@@ -8,7 +8,8 @@
 // Sections: division (the mathematics alone), delivery (hub object to member objects, members without kubelets),
 // rollout (CloneSets of hundreds or thousands of pods, by -sizes, in one cluster with simulated nodes, against a bare
 // client, a Deployment, and a Deployment whose pods have the same readiness gate), conversion (reads of a CloneSet as v1alpha1
-// against reads of the stored version), plan (flotilla plan of 1 000 workloads), and on demand curve (the agent's CPU per changed
+// against reads of the stored version), writes (what the API server computes for a write of a CloneSet against one of a
+// Deployment), plan (flotilla plan of 1 000 workloads), and on demand curve (the agent's CPU per changed
 // pod by size), members (a hub with up to a thousand members, whose agents are simulated in this process), agents (a hundred agents
 // with their real credentials and links, in pretended members of this process, which join, and come back after an outage), tree
 // (flotilla tree of 10 000 pods on such a hub) and global (a rollout over three members with one limit, against the same one in one
@@ -68,7 +69,8 @@ type section struct {
 
 func sections() []section {
 	return []section{
-		{"division", divisionSection}, {"delivery", deliverySection}, {"rollout", rolloutSection}, {"conversion", conversionSection}, {"plan", planSection},
+		{"division", divisionSection}, {"delivery", deliverySection}, {"rollout", rolloutSection}, {"conversion", conversionSection}, {"writes", writesSection},
+		{"plan", planSection},
 		{"curve", curveSection}, {"members", membersSection}, {"agents", agentsSection}, {"tree", treeSection}, {"global", globalSection},
 	}
 }
@@ -104,7 +106,7 @@ func (b *bench) say(format string, args ...any) { fmt.Fprintf(b.progress, format
 
 func main() {
 	var o options
-	flag.StringVar(&o.only, "only", "", "comma-separated `sections` to run: division, delivery, rollout, conversion, plan, curve, members, agents, tree, global (default all but the last five)")
+	flag.StringVar(&o.only, "only", "", "comma-separated `sections` to run: division, delivery, rollout, conversion, writes, plan, curve, members, agents, tree, global (default all but the last five)")
 	flag.IntVar(&o.runs, "n", 1, "number of runs; the table shows the median, and the range where there are several")
 	flag.StringVar(&o.floors, "floors", strings.Join(floorNames(), ","), "comma-separated `floors` of the section rollout: what a CloneSet is held against")
 	flag.StringVar(&o.output, "o", "table", "output `format`: table or json")

@@ -49,8 +49,9 @@ func TestMet(t *testing.T) {
 	}
 }
 
-// TestMistypedTemplatesHarmNobody has templates meet the hub that an API server stores while nobody answers its webhook: they
-// are decoded, their own workload is rejected with path and value, and the other workloads are decided about.
+// TestMistypedTemplatesHarmNobody has templates meet the hub that an API server stores while nobody answers its
+// webhook: they are decoded, their own workload is rejected with path and value, and the other workloads are decided
+// about.
 func TestMistypedTemplatesHarmNobody(t *testing.T) {
 	w, err := newWorld(t.Context())
 	if err != nil {
@@ -70,7 +71,10 @@ func TestMistypedTemplatesHarmNobody(t *testing.T) {
 	for template, path := range mistyped {
 		for i, paths := range [][]string{
 			{"template"},
-			{"template.cloneSetTemplate.spec.template", "template.statefulSetTemplate.spec.template", "template.deploymentTemplate.spec.template"},
+			{
+				"template.cloneSetTemplate.spec.template", "template.statefulSetTemplate.spec.template",
+				"template.deploymentTemplate.spec.template",
+			},
 		} {
 			for _, at := range paths {
 				good := w.good[key[i].Kind]

@@ -30,8 +30,8 @@ type Findings struct {
 	Unknown []string
 }
 
-// Check compares data, which is at path in its object, with the type of T. Null is taken anywhere, as decoding takes it.
-// A field that is not spelled exactly as in the type is unknown.
+// Check compares data, which is at path in its object, with the type of T. Null is taken anywhere, as decoding takes
+// it. A field that is not spelled exactly as in the type is unknown.
 func Check[T any](path *field.Path, data []byte) Findings {
 	var f Findings
 	decoder := json.NewDecoder(bytes.NewReader(data))

@@ -21,8 +21,8 @@ type child struct {
 	Spec     json.RawMessage `json:"spec"`
 }
 
-// Templates compares the templates of a CloneSet or a UnitedDeployment, in any version of it, with the types of Kubernetes.
-// It finds nothing in objects of other kinds. What is no template is left to the definition of the kind.
+// Templates compares the templates of a CloneSet or a UnitedDeployment, in any version of it, with the types of
+// Kubernetes. It finds nothing in objects of other kinds. What is no template is left to the definition of the kind.
 func Templates(kind string, object []byte) Findings {
 	var f Findings
 	switch kind {
@@ -37,7 +37,9 @@ func Templates(kind string, object []byte) Findings {
 				Template map[string]child `json:"template"`
 			} `json:"spec"`
 		}](object)
-		for _, name := range []string{"advancedStatefulSetTemplate", "cloneSetTemplate", "deploymentTemplate", "statefulSetTemplate"} {
+		for _, name := range []string{
+			"advancedStatefulSetTemplate", "cloneSetTemplate", "deploymentTemplate", "statefulSetTemplate",
+		} {
 			if template, given := ud.Spec.Template[name]; given {
 				f.child(field.NewPath("spec", "template", name), name, template)
 			}

@@ -12,16 +12,19 @@ func TestTemplates(t *testing.T) {
 	for _, row := range []struct {
 		kind, object, mistake, unknown string
 	}{
-		{"CloneSet", `{"spec":{"replicas":"x","template":` + bad + `}}`, "spec.template.spec.containers", "spec.template.spec.nodename"},
+		{"CloneSet", `{"spec":{"replicas":"x","template":` + bad + `}}`,
+			"spec.template.spec.containers", "spec.template.spec.nodename"},
 		{"CloneSet", `{"spec":{"volumeClaimTemplates":[{"spec":{"volumeName":5,"size":1}}]}}`,
 			"spec.volumeClaimTemplates[0].spec.volumeName", "spec.volumeClaimTemplates[0].spec.size"},
 		{"CloneSet", `{}`, "", ""},
 		{"CloneSet", `{"spec":5}`, "", ""},
 		{"CloneSet", `{"spec":{"template":` + good + `}}`, "", ""},
 		{"UnitedDeployment", `{"spec":{"template":{"cloneSetTemplate":{"spec":{"template":` + bad + `}}}}}`,
-			"spec.template.cloneSetTemplate.spec.template.spec.containers", "spec.template.cloneSetTemplate.spec.template.spec.nodename"},
+			"spec.template.cloneSetTemplate.spec.template.spec.containers",
+			"spec.template.cloneSetTemplate.spec.template.spec.nodename"},
 		{"UnitedDeployment", `{"spec":{"template":{"advancedStatefulSetTemplate":{"spec":{"template":` + bad + `}}}}}`,
-			"spec.template.advancedStatefulSetTemplate.spec.template.spec.containers", "spec.template.advancedStatefulSetTemplate.spec.template.spec.nodename"},
+			"spec.template.advancedStatefulSetTemplate.spec.template.spec.containers",
+			"spec.template.advancedStatefulSetTemplate.spec.template.spec.nodename"},
 		{"UnitedDeployment", `{"spec":{"template":{"statefulSetTemplate":{"spec":{"serviceName":5,"servicename":"x"}}}}}`,
 			"spec.template.statefulSetTemplate.spec.serviceName", "spec.template.statefulSetTemplate.spec.servicename"},
 		{"UnitedDeployment", `{"spec":{"template":{"deploymentTemplate":{"metadata":{"name":5},"spec":{"pause":true}}}}}`,

@@ -14,9 +14,9 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/strict"
 )
 
-// PodTemplate is a core/v1 PodTemplateSpec. The definitions keep most of it without a schema, so that it may hold values of
-// wrong types. Decoding an object never fails because of them: one such object in a list would keep every client from
-// reading the others.
+// PodTemplate is a core/v1 PodTemplateSpec. The definitions keep most of it without a schema, so that it may hold
+// values of wrong types. Decoding an object never fails because of them: one such object in a list would keep every
+// client from reading the others.
 type PodTemplate struct {
 	corev1.PodTemplateSpec `json:",inline"`
 	// Undecoded is the template as JSON if it cannot be decoded, else nil. PodTemplateSpec then has the metadata alone, if

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	goodPods = `{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"web","image":"web:1","resources":{}}]}}`
+	goodPods = `{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"a","image":"web:1","resources":{}}]}}`
 	badPods  = `{"metadata":{"labels":{"app":"web"}},"spec":{"containers":"x","nodeName":"n"}}`
 )
 
@@ -56,7 +56,8 @@ func TestAnUndecodedTemplateIsWrittenAsItWasRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := ud.Spec.Template.Err(field.NewPath("spec", "template"))
-		if err == nil || !strings.Contains(err.Error(), `.spec.template.spec.containers: Invalid value: "x": must be of type array`) {
+		want := `.spec.template.spec.containers: Invalid value: "x": must be of type array`
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", template, err)
 		}
 		tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(ud.DeepCopy())
@@ -70,8 +71,8 @@ func TestAnUndecodedTemplateIsWrittenAsItWasRead(t *testing.T) {
 		if !equality.Semantic.DeepEqual(ud, back) {
 			t.Errorf("%s: an unstructured object holds %+v", template, back)
 		}
-		var want, got map[string]any
-		if err := json.Unmarshal([]byte(object), &want); err != nil {
+		var written, got map[string]any
+		if err := json.Unmarshal([]byte(object), &written); err != nil {
 			t.Fatal(err)
 		}
 		data, err := json.Marshal(back)
@@ -82,7 +83,7 @@ func TestAnUndecodedTemplateIsWrittenAsItWasRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		path := []string{"spec", "template"}
-		wanted, _, _ := unstructured.NestedMap(want, path...)
+		wanted, _, _ := unstructured.NestedMap(written, path...)
 		found, _, _ := unstructured.NestedMap(got, path...)
 		if !lacksNothing(wanted, found) {
 			t.Errorf("%s is written as %s", template, data)

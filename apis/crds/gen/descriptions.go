@@ -1,7 +1,7 @@
 package main
 
-// referTo replaces the descriptions of a version that the stored version has at the same place, so that a definition holds
-// each once. kubectl explain shows the stored version unless another is asked for.
+// referTo replaces the descriptions of a version that the stored version has at the same place, so that a definition
+// holds each once. kubectl explain shows the stored version unless another is asked for.
 func referTo(stored schema, version string, node schema) {
 	for name, value := range below(node) {
 		property, _ := value.(map[string]any)

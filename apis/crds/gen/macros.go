@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// The markers on the Go types use these words for tests that recur; @word{a}{b} takes arguments. The API server counts
-// the length of a number-or-percentage as 3 MiB (before 1.36 whatever its maxLength). A short regular expression is within
-// the limit of one rule, but not for each item of a list: there the value is only compared with short constants, and as a
-// field of its parent, of which the comparison is counted as short. Rules run at each write of the status too: these are
-// cheap.
+// The markers on the Go types use these words for tests that recur; @word{a}{b} takes arguments. The API server
+// counts the length of a number-or-percentage as 3 MiB (before 1.36 whatever its maxLength). A short regular
+// expression is within the limit of one rule, but not for each item of a list: there the value is only compared with
+// short constants, and as a field of its parent, of which the comparison is counted as short. Rules run at each write
+// of the status too: these are cheap.
 const (
 	firstDigits = "['1','2','3','4','5','6','7','8','9']"
 	lastDigits  = "['0%','1%','2%','3%','4%','5%','6%','7%','8%','9%']"

@@ -12,8 +12,8 @@ import (
 // schema is one node of an OpenAPI v3 schema.
 type schema = map[string]any
 
-// Bounds of inherited types, so that the cost of a rule is known. Label keys and values have the API server's own limits;
-// the rest is far above what any manifest holds.
+// Bounds of inherited types, so that the cost of a rule is known. Label keys and values have the API server's own
+// limits; the rest is far above what any manifest holds.
 const (
 	maxLabelKey    = 317 // a prefix of 253 characters, a slash, a name of 63
 	maxLabelValue  = 63
@@ -145,9 +145,9 @@ func refuse(rule, fieldPath, message string) map[string]any {
 	return map[string]any{"rule": rule, "fieldPath": fieldPath, "message": message}
 }
 
-// podTemplate declares of a pod template what rules read, and no more: the types of all of a pod are 100 kB, and cost as
-// much at each write as the rest of the object. Mistakes elsewhere are found by the webhook for templates, and by the
-// controllers.
+// podTemplate declares of a pod template what rules read, and no more: the types of all of a pod are 100 kB, and cost
+// as much at each write as the rest of the object. Mistakes elsewhere are found by the webhook for templates, and by
+// the controllers.
 func podTemplate() schema {
 	labels := described("labels of the pods; the selector must match them.", schema{
 		"type":                 "object",

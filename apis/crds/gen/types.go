@@ -49,7 +49,8 @@ func knownType(t reflect.Type) schema {
 		return object(nil)
 	case reflect.TypeFor[[]byte]():
 		return schema{"type": "string", "format": "byte"}
-	case reflect.TypeFor[metav1.OwnerReference](), reflect.TypeFor[metav1.ManagedFieldsEntry](), reflect.TypeFor[corev1.PersistentVolumeClaimStatus]():
+	case reflect.TypeFor[metav1.OwnerReference](), reflect.TypeFor[metav1.ManagedFieldsEntry](),
+		reflect.TypeFor[corev1.PersistentVolumeClaimStatus]():
 		return schema{"type": "object"} // means nothing in a template: its fields are dropped
 	}
 	return nil

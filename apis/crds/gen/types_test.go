@@ -52,8 +52,9 @@ func TestAddTypes(t *testing.T) {
 			t.Errorf("%v takes null, which rules do not", declared["description"])
 		}
 	}
-	for i := range reflect.TypeFor[corev1.PersistentVolumeClaimSpec]().NumField() {
-		field, _, _ := strings.Cut(reflect.TypeFor[corev1.PersistentVolumeClaimSpec]().Field(i).Tag.Get("json"), ",")
+	spec := reflect.TypeFor[corev1.PersistentVolumeClaimSpec]()
+	for i := range spec.NumField() {
+		field, _, _ := strings.Cut(spec.Field(i).Tag.Get("json"), ",")
 		if below(below(claim)["spec"].(schema))[field] == nil {
 			t.Errorf("the spec of claims lacks %s", field)
 		}

@@ -10,7 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// maxLine is how many characters a schema of types has at most on one line, so that a line still shows one struct of Kubernetes.
+// maxLine is how many characters a schema of types has at most on one line, so that a line still shows one struct of
+// Kubernetes.
 const maxLine = 1500
 
 // lines gives each schema that holds types alone one line of the file: written out they are most of it.

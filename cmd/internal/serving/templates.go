@@ -22,16 +22,16 @@ const (
 	TemplatesPath = "/validate-templates"
 
 	templatesWebhook = "templates.admission.flotilla.dev"
-	// templatesTimeout is how long a write may wait for the answer, in seconds. The answer takes a millisecond; while nobody
-	// answers, a write waits this long and is then accepted.
+	// templatesTimeout is how long a write may wait for the answer, in seconds. The answer takes a millisecond; while
+	// nobody answers, a write waits this long and is then accepted.
 	templatesTimeout = 2
 	// templateChanged selects the writes whose template may have become wrong.
-	templateChanged = "oldObject == null || !has(oldObject.spec) || !has(oldObject.spec.template) || !has(object.spec) || " +
-		"!has(object.spec.template) || object.spec.template != oldObject.spec.template"
+	templateChanged = "oldObject == null || !has(oldObject.spec) || !has(oldObject.spec.template) || " +
+		"!has(object.spec) || !has(object.spec.template) || object.spec.template != oldObject.spec.template"
 )
 
-// handleTemplates refuses templates with values of wrong types, which controllers cannot decode, and warns of fields that
-// Kubernetes does not know.
+// handleTemplates refuses templates with values of wrong types, which controllers cannot decode, and warns of fields
+// that Kubernetes does not know.
 func handleTemplates(_ context.Context, request admission.Request) admission.Response {
 	found := strict.Templates(request.Kind.Kind, request.Object.Raw)
 	response := admission.Allowed("")
@@ -40,7 +40,8 @@ func handleTemplates(_ context.Context, request admission.Request) admission.Res
 		response.Result.Reason, response.Result.Code = metav1.StatusReasonInvalid, 422
 	}
 	for _, path := range found.Unknown {
-		response.Warnings = append(response.Warnings, fmt.Sprintf("unknown field %q: it is stored, and has no effect; correct or remove it", path))
+		response.Warnings = append(response.Warnings,
+			fmt.Sprintf("unknown field %q: it is stored, and has no effect; correct or remove it", path))
 	}
 	return response
 }
@@ -66,7 +67,9 @@ func templates(client admissionregistrationv1.WebhookClientConfig) admissionregi
 		SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
 		TimeoutSeconds:          new(int32(templatesTimeout)),
 		AdmissionReviewVersions: []string{"v1"},
-		MatchConditions:         []admissionregistrationv1.MatchCondition{{Name: "template-changed", Expression: templateChanged}},
+		MatchConditions: []admissionregistrationv1.MatchCondition{
+			{Name: "template-changed", Expression: templateChanged},
+		},
 	}
 }
 
@@ -81,8 +84,10 @@ func (d *definitions) setTemplates(ctx context.Context) error {
 	live, err := api.Get(ctx, TemplatesConfiguration, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		_, err = api.Create(ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{
-			ObjectMeta: metav1.ObjectMeta{Name: TemplatesConfiguration, Annotations: map[string]string{AnnotationConverter: d.program}},
-			Webhooks:   []admissionregistrationv1.ValidatingWebhook{webhook},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: TemplatesConfiguration, Annotations: map[string]string{AnnotationConverter: d.program},
+			},
+			Webhooks: []admissionregistrationv1.ValidatingWebhook{webhook},
 		}, metav1.CreateOptions{FieldManager: d.program})
 		return err
 	}
@@ -94,7 +99,8 @@ func (d *definitions) setTemplates(ctx context.Context) error {
 		return nil
 	}
 	if len(live.Webhooks) == 1 {
-		webhook.NamespaceSelector, webhook.ObjectSelector = live.Webhooks[0].NamespaceSelector, live.Webhooks[0].ObjectSelector
+		webhook.NamespaceSelector = live.Webhooks[0].NamespaceSelector
+		webhook.ObjectSelector = live.Webhooks[0].ObjectSelector
 	}
 	if server == d.program && len(live.Webhooks) == 1 && equality.Semantic.DeepEqual(live.Webhooks[0], webhook) {
 		return nil

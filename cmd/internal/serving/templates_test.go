@@ -41,7 +41,8 @@ func TestTemplatesAreRefusedWithPathAndValue(t *testing.T) {
 
 func (w *world) configuration() *admissionregistrationv1.ValidatingWebhookConfiguration {
 	w.t.Helper()
-	c, err := w.core.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(w.t.Context(), TemplatesConfiguration, metav1.GetOptions{})
+	api := w.core.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	c, err := api.Get(w.t.Context(), TemplatesConfiguration, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		w.t.Fatal(err)
 	}
@@ -55,7 +56,8 @@ func (w *world) asks(r *replica) error {
 		return err
 	}
 	c := w.configuration()
-	if len(c.Webhooks) != 1 || !equality.Semantic.DeepEqual(c.Webhooks[0].ClientConfig, client) || *c.Webhooks[0].FailurePolicy != admissionregistrationv1.Ignore {
+	if len(c.Webhooks) != 1 || !equality.Semantic.DeepEqual(c.Webhooks[0].ClientConfig, client) ||
+		*c.Webhooks[0].FailurePolicy != admissionregistrationv1.Ignore {
 		return fmt.Errorf("it says %+v", c.Webhooks)
 	}
 	return nil
@@ -70,7 +72,9 @@ func TestTheWebhookForTemplatesIsKept(t *testing.T) {
 
 	api := w.core.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	changed := w.configuration().DeepCopy()
-	others := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "control-plane", Operator: metav1.LabelSelectorOpDoesNotExist}}}
+	others := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: "control-plane", Operator: metav1.LabelSelectorOpDoesNotExist},
+	}}
 	changed.Webhooks[0].NamespaceSelector, changed.Webhooks[0].FailurePolicy = others, new(admissionregistrationv1.Fail)
 	if _, err := api.Update(t.Context(), changed, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
@@ -95,7 +99,8 @@ func TestTheWebhookForTemplatesIsKept(t *testing.T) {
 		}
 	}
 	for _, action := range w.core.Actions() {
-		if verb := action.GetVerb(); action.GetResource().Resource == "validatingwebhookconfigurations" && verb != "get" && verb != "watch" && verb != "list" {
+		reads := slices.Contains([]string{"get", "list", "watch"}, action.GetVerb())
+		if action.GetResource().Resource == "validatingwebhookconfigurations" && !reads {
 			t.Errorf("at rest it writes %v", action)
 		}
 	}

@@ -36,7 +36,8 @@ func TestATemplateThatCannotBeDecodedKeepsPodsAndScalesToZero(t *testing.T) {
 				if c.Type != v1beta1.ConditionStalled || c.Status != corev1.ConditionTrue {
 					continue
 				}
-				if !stalled || c.Reason != reasonInvalidTemplate || !strings.Contains(c.Message, `spec.template.spec.containers: Invalid value: "x"`) {
+				const want = `spec.template.spec.containers: Invalid value: "x"`
+				if !stalled || c.Reason != reasonInvalidTemplate || !strings.Contains(c.Message, want) {
 					t.Fatalf("%s: stalled by %s: %s", what, c.Reason, c.Message)
 				}
 				return
