@@ -46,17 +46,17 @@ func unrest(kind kinds.Kind, object client.Object, pods []corev1.Pod) string {
 // statusOf is what all workloads have in their status.
 type statusOf struct {
 	Status struct {
-		ObservedGeneration       int64
-		Replicas                 int32
-		ReadyReplicas            int32
-		AvailableReplicas        int32
-		UpdatedReplicas          int32
-		UpdatedReadyReplicas     int32
-		UpdatedAvailableReplicas int32
-		CurrentRevision          string
-		UpdateRevision           string
-		Conditions               []metav1.Condition
-	}
+		ObservedGeneration       int64              `json:"observedGeneration"`
+		Replicas                 int32              `json:"replicas"`
+		ReadyReplicas            int32              `json:"readyReplicas"`
+		AvailableReplicas        int32              `json:"availableReplicas"`
+		UpdatedReplicas          int32              `json:"updatedReplicas"`
+		UpdatedReadyReplicas     int32              `json:"updatedReadyReplicas"`
+		UpdatedAvailableReplicas int32              `json:"updatedAvailableReplicas"`
+		CurrentRevision          string             `json:"currentRevision"`
+		UpdateRevision           string             `json:"updateRevision"`
+		Conditions               []metav1.Condition `json:"conditions"`
+	} `json:"status"`
 }
 
 // podUnrest says why a pod cannot stay as it is.
