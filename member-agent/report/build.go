@@ -72,8 +72,8 @@ func (k Kinds) Build(
 	return status, err
 }
 
-// Observed reports whether the controller of the object acts on the order that the object has. A kind whose controller says
-// nothing of the sort counts as seen once it is applied.
+// Observed reports whether the controller of the object acts on the order that the object has. A kind whose controller
+// says nothing of the sort counts as seen once it is applied.
 func (k Kinds) Observed(live *unstructured.Unstructured) bool {
 	if kind, ok := k.of(live); ok {
 		return kind.Observed(live)
@@ -178,7 +178,8 @@ func sameReport(a, b *work.Report) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.HubID == b.HubID && a.Sequence == b.Sequence && slices.Equal(a.InUse, b.InUse) && slices.Equal(a.Unschedulable, b.Unschedulable)
+	return a.HubID == b.HubID && a.Sequence == b.Sequence && slices.Equal(a.InUse, b.InUse) &&
+		slices.Equal(a.Unschedulable, b.Unschedulable)
 }
 
 // sameJSON compares bytes first: they are equal unless an API server ordered the keys in its own way.

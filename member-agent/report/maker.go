@@ -70,7 +70,8 @@ func (r *Reconciler) makerOf(ctx context.Context, live *unstructured.Unstructure
 	return maker{}
 }
 
-// unmade returns how many of the desired pods the owner of pods does not make while some of them, stuck by part, have no node.
+// unmade returns how many of the desired pods the owner of pods does not make while some of them, stuck by part, have
+// no node.
 func (m maker) unmade(pods []*corev1.Pod, desired int32, stuck map[string]int32) map[string]int32 {
 	var waiting int32
 	for _, n := range stuck {

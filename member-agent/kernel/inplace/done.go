@@ -30,8 +30,8 @@ func (r record) unfinished(pod *corev1.Pod) map[string]ContainerStatus {
 	if !r.state.UpdateEnvFromMetadata || r.state.UpdateResources {
 		return out
 	}
-	// Another manager's record does not say what these containers ran; that they are listed for their metadata is known only
-	// when nothing was resized.
+	// Another manager's record does not say what these containers ran; that they are listed for their metadata is known
+	// only when nothing was resized.
 	for _, batch := range r.state.ContainerBatches {
 		for _, name := range batch.Containers {
 			if _, known := r.state.LastContainerStatuses[name]; !known && !r.restarted(pod, name, "") {
@@ -109,7 +109,8 @@ func (r record) resized(pod *corev1.Pod) bool {
 		if status == nil || status.Resources == nil {
 			return false
 		}
-		want := corev1.ResourceRequirements{Limits: computed(container.Resources.Limits), Requests: computed(container.Resources.Requests)}
+		want := corev1.ResourceRequirements{Limits: computed(container.Resources.Limits),
+			Requests: computed(container.Resources.Requests)}
 		if !holdsBoth(*status.Resources, want) {
 			return false
 		}

@@ -22,7 +22,8 @@ const (
 	ordered            = "Ordered"
 )
 
-// annotationRuntimeMeta is written by the node daemon, which restarts containers whose environment reads changed metadata.
+// annotationRuntimeMeta is written by the node daemon, which restarts containers whose environment reads changed
+// metadata.
 const annotationRuntimeMeta = "apps.kruise.io/runtime-containers-meta"
 
 // update is a change as one pod needs it: with what an update that is not finished left behind, and without what the
@@ -108,7 +109,8 @@ func (u *update) carry(pod *corev1.Pod, r record) {
 	}
 	for _, name := range r.resizedContainers() {
 		if container := containerOf(pod, name); container != nil {
-			u.resizing[name] = corev1.ResourceRequirements{Limits: computed(container.Resources.Limits), Requests: computed(container.Resources.Requests)}
+			u.resizing[name] = corev1.ResourceRequirements{Limits: computed(container.Resources.Limits),
+				Requests: computed(container.Resources.Requests)}
 		}
 	}
 }
@@ -194,7 +196,8 @@ func (u *update) neverLeft(pod *corev1.Pod, c *corev1.Container) bool {
 		after := Metadata{Labels: merged(u.now.Labels, m.Labels), Annotations: merged(u.now.Annotations, m.Annotations)}
 		saw := Metadata{Labels: values(pod.Labels, m.Labels), Annotations: values(pod.Annotations, m.Annotations)}
 		if last.Saw != nil {
-			saw = Metadata{Labels: merged(saw.Labels, last.Saw.Labels), Annotations: merged(saw.Annotations, last.Saw.Annotations)}
+			saw = Metadata{Labels: merged(saw.Labels, last.Saw.Labels),
+				Annotations: merged(saw.Annotations, last.Saw.Annotations)}
 		}
 		return !saw.in(pod, after)
 	}
@@ -221,9 +224,9 @@ func (w work) restarts(pod *corev1.Pod) bool {
 	return false
 }
 
-// split returns the work of the next batch and what is left after it. A batch has the containers of the highest priority
-// that have something to do. Containers whose environment reads the same changed key come together: a key has one value,
-// and the first of them needs the new one.
+// split returns the work of the next batch and what is left after it. A batch has the containers of the highest
+// priority that have something to do. Containers whose environment reads the same changed key come together: a key has
+// one value, and the first of them needs the new one.
 func (w work) split(pod *corev1.Pod) (batch, rest work, names []string) {
 	highest := math.MinInt
 	for i := range pod.Spec.Containers {

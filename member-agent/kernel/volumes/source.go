@@ -31,8 +31,8 @@ func indexers() toolscache.Indexers {
 // Source reads claims from a cache.
 type Source struct{ indexer toolscache.Indexer }
 
-// NewSource prepares the cache of the manager. It can be called once for each kind of workload; call it before the manager
-// starts.
+// NewSource prepares the cache of the manager. It can be called once for each kind of workload; call it before the
+// manager starts.
 func NewSource(ctx context.Context, c cache.Cache) (*Source, error) {
 	informer, err := c.GetInformer(ctx, &corev1.PersistentVolumeClaim{}, cache.BlockUntilSynced(false))
 	if err != nil {
@@ -141,7 +141,9 @@ func (s *Source) Observe(owner types.UID, pods podset.Set) ([]*corev1.Persistent
 		if controller := metav1.GetControllerOfNoCopy(claim); controller != nil && controller.UID == owner {
 			continue // it is in the list
 		}
-		if slices.ContainsFunc(claim.OwnerReferences, func(ref metav1.OwnerReference) bool { return isPod(ref) && uids[ref.UID] }) {
+		if slices.ContainsFunc(claim.OwnerReferences, func(ref metav1.OwnerReference) bool {
+			return isPod(ref) && uids[ref.UID]
+		}) {
 			out = append(out, claim)
 		}
 	}

@@ -116,8 +116,8 @@ func fromDeployment(d *appsv1.Deployment) child {
 	return c
 }
 
-// fromStatefulSet observes an apps/v1 StatefulSet. It has no way back: a higher partition makes pods of the old revision
-// only where pods are made anew.
+// fromStatefulSet observes an apps/v1 StatefulSet. It has no way back: a higher partition makes pods of the old
+// revision only where pods are made anew.
 func fromStatefulSet(set *appsv1.StatefulSet) child {
 	status := &set.Status
 	return child{

@@ -137,15 +137,20 @@ func refuse(ud *kruise.UnitedDeployment) *problem {
 	t := ud.Spec.Template
 	switch {
 	case t.AdvancedStatefulSetTemplate != nil:
-		return &problem{ReasonUnsupportedTemplate, "this version does not run StatefulSets of apps.kruise.io: use spec.template.statefulSetTemplate (apps/v1), cloneSetTemplate or deploymentTemplate"}
+		return &problem{ReasonUnsupportedTemplate, "this version does not run StatefulSets of apps.kruise.io: use " +
+			"spec.template.statefulSetTemplate (apps/v1), cloneSetTemplate or deploymentTemplate"}
 	case t.CloneSetTemplate == nil && t.DeploymentTemplate == nil && t.StatefulSetTemplate == nil:
-		return &problem{ReasonUnsupportedTemplate, "spec.template is empty: give cloneSetTemplate, deploymentTemplate or statefulSetTemplate"}
+		return &problem{ReasonUnsupportedTemplate, "spec.template is empty: give cloneSetTemplate, deploymentTemplate or " +
+			"statefulSetTemplate"}
 	case t.StatefulSetTemplate != nil && scheduleOf(ud) != nil && scheduleOf(ud).reserve:
-		return &problem{ReasonUnsupportedSchedule, "reserveUnschedulablePods needs children that can be updated past pods without a node, a StatefulSet cannot: set it to false, or use cloneSetTemplate or deploymentTemplate"}
+		return &problem{ReasonUnsupportedSchedule, "reserveUnschedulablePods needs children that can be updated past pods " +
+			"without a node, a StatefulSet cannot: set it to false, or use cloneSetTemplate or deploymentTemplate"}
 	case len(ud.Spec.Topology.Subsets) == 0:
-		return &problem{ReasonInvalidSubsets, "spec.topology.subsets is empty, so the replicas have no place: give at least one subset"}
+		return &problem{ReasonInvalidSubsets, "spec.topology.subsets is empty, so the replicas have no place: give at " +
+			"least one subset"}
 	case ud.Spec.Selector == nil || len(ud.Spec.Selector.MatchLabels) == 0 && len(ud.Spec.Selector.MatchExpressions) == 0:
-		return &problem{ReasonInvalidSelector, "spec.selector is empty, it would select every pod: give matchLabels that the pod template has"}
+		return &problem{ReasonInvalidSelector, "spec.selector is empty, it would select every pod: give matchLabels that " +
+			"the pod template has"}
 	}
 	if _, err := metav1.LabelSelectorAsSelector(ud.Spec.Selector); err != nil {
 		return &problem{ReasonInvalidSelector, fmt.Sprintf("spec.selector cannot be read: %v", err)}
@@ -170,7 +175,8 @@ func makePlan(o *observed) (*plan, error) {
 	want := templateKind(o.ud)
 	kept := assign(o, want, p)
 	if err := p.divide(o, kept); err != nil {
-		return &plan{refused: &problem{ReasonInvalidSubsets, fmt.Sprintf("spec.topology.subsets: %v", err)}, others: all(o)}, nil
+		return &plan{refused: &problem{ReasonInvalidSubsets, fmt.Sprintf("spec.topology.subsets: %v", err)},
+			others: all(o)}, nil
 	}
 	subsets := o.ud.Spec.Topology.Subsets
 	left := orOne(o.ud.Spec.Replicas)
@@ -185,7 +191,9 @@ func makePlan(o *observed) (*plan, error) {
 		left -= p.subsets[i].counted()
 	}
 	if left > 0 && allBounded(subsets) {
-		p.problems = append(p.problems, problem{ReasonNotPlaced, fmt.Sprintf("%d replicas have no place, because all subsets are at their maxReplicas: raise one, or remove it", left)})
+		p.problems = append(p.problems, problem{ReasonNotPlaced,
+			fmt.Sprintf("%d replicas have no place, because all subsets are at their maxReplicas: raise one, or remove it",
+				left)})
 	}
 	if s := scheduleOf(o.ud); s != nil {
 		p.explain(s)
@@ -268,7 +276,8 @@ func differs(live *child, object client.Object, content meaning, known map[types
 	if same && live.object.GetGeneration() < last.generation {
 		return false, nil // the cache lags behind our own write
 	}
-	if !contains(live.object.GetLabels(), object.GetLabels()) || !contains(live.object.GetAnnotations(), object.GetAnnotations()) {
+	if !contains(live.object.GetLabels(), object.GetLabels()) ||
+		!contains(live.object.GetAnnotations(), object.GetAnnotations()) {
 		return true, nil
 	}
 	if dropsPrevious(live.object, object) {
@@ -307,8 +316,8 @@ func assign(o *observed, want kind, p *plan) map[string]*child {
 	return kept
 }
 
-// standing is the child that has the pods of a subset now: its own, or where another kind of child is about to be replaced
-// that one; nil if there is none.
+// standing is the child that has the pods of a subset now: its own, or where another kind of child is about to be
+// replaced that one; nil if there is none.
 func standing(kept *child, others []*child, subset string) *child {
 	if kept != nil {
 		return kept
@@ -331,8 +340,8 @@ type drainage struct {
 	keeps int32
 }
 
-// planOthers decides the children that no subset keeps: of a removed subset, of another kind, or doubled. That of a removed
-// subset keeps as many pods as the subsets lack.
+// planOthers decides the children that no subset keeps: of a removed subset, of another kind, or doubled. That of a
+// removed subset keeps as many pods as the subsets lack.
 func (p *plan) planOthers(o *observed, want kind) {
 	lacking := p.lacking(orOne(o.ud.Spec.Replicas))
 	for _, c := range p.others {
@@ -343,8 +352,9 @@ func (p *plan) planOthers(o *observed, want kind) {
 		case c.empty():
 			p.remove = append(p.remove, c)
 		case i >= 0 && c.kind == want:
-			p.problems = append(p.problems, problem{ReasonDuplicateChild, fmt.Sprintf("subset %s has two children, and %s runs pods beside %s: scale it to 0 or delete it",
-				c.subset, c.name(), p.subsets[i].live.name())})
+			p.problems = append(p.problems, problem{ReasonDuplicateChild,
+				fmt.Sprintf("subset %s has two children, and %s runs pods beside %s: scale it to 0 or delete it",
+					c.subset, c.name(), p.subsets[i].live.name())})
 		case i >= 0 && !p.subsets[i].available():
 			// The child of the new kind comes first.
 		case i >= 0:
