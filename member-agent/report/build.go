@@ -88,7 +88,7 @@ func (k Kinds) Observed(live *unstructured.Unstructured) bool {
 	return generation >= live.GetGeneration()
 }
 
-// complete tells whether there are as many pods as ordered, ready or not.
+// complete reports whether there are as many pods as ordered, ready or not.
 func complete(report *work.Report) bool {
 	return report == nil || !slices.ContainsFunc(report.InUse, func(u work.SubsetUse) bool { return u.Total != u.Desired })
 }
@@ -160,7 +160,7 @@ func (k Kinds) inUse(live *unstructured.Unstructured) ([]work.SubsetUse, error) 
 	return use, nil
 }
 
-// Same tells whether two statuses say the same. When it was seen, and as which report, does not count.
+// Same reports whether two statuses say the same. When it was seen, and as which report, does not count.
 func Same(a, b work.WorkStatus) bool {
 	if len(a.ManifestStatuses) != len(b.ManifestStatuses) || !sameReport(a.Report, b.Report) {
 		return false

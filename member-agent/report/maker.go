@@ -98,7 +98,7 @@ func (m maker) unmade(pods []*corev1.Pod, desired int32, stuck map[string]int32)
 	return out
 }
 
-// gaps tells whether a StatefulSet lacks pods below its last one: those are made at once.
+// gaps reports whether a StatefulSet lacks pods below its last one: those are made at once.
 func gaps(pods []*corev1.Pod) bool {
 	if metav1.GetControllerOfNoCopy(pods[0]).Kind != "StatefulSet" {
 		return false

@@ -51,10 +51,10 @@ func pause(m moment) time.Duration {
 	return max(0, wait)
 }
 
-// awaits tells whether the hub waits for what next says and last did not: that an order is followed, since what that
-// lowered is lent to others then, or that all is done that the order asked for, since others get what is not used any
-// more. Whether that was said of the order before, finished tells: a pod that comes and goes is no news that anybody
-// waits for.
+// awaits reports whether the hub waits for what next says and last did not: that an order is followed, since what that
+// lowered is granted to others then, or that all is done that the order asked for, since others get what is not used
+// any more. Whether that was said of the order before, finished tells: a pod that comes and goes is no news that
+// anybody waits for.
 func awaits(last, next work.WorkStatus, finished int64) bool {
 	if last.Report == nil || next.Report == nil {
 		return false
@@ -63,12 +63,12 @@ func awaits(last, next work.WorkStatus, finished int64) bool {
 		!healthy(last)
 }
 
-// healthy tells whether all is done that the order of a report asked for.
+// healthy reports whether all is done that the order of a report asked for.
 func healthy(s work.WorkStatus) bool {
 	return len(s.ManifestStatuses) > 0 && s.ManifestStatuses[0].Health == work.ResourceHealthy
 }
 
-// settled tells whether the object is as the order asks, and all of its pods are.
+// settled reports whether the object is as the order asks, and all of its pods are.
 func (k Kinds) settled(live *unstructured.Unstructured, outcome apply.Outcome, status work.WorkStatus) bool {
 	return live != nil && apply.CarriedOut(live) >= outcome.Sequence && k.Observed(live) && complete(status.Report)
 }

@@ -25,7 +25,7 @@ import (
 type Hub interface {
 	// Work returns the Work as seen last, nil if there is none.
 	Work(ctx context.Context, name types.NamespacedName) (*work.Work, error)
-	// MayExecute tells whether the hub means this cluster.
+	// MayExecute reports whether the hub means this cluster.
 	MayExecute(ctx context.Context) bool
 	// Round counts the sessions of this process, 0 before the hub was heard.
 	Round() int64

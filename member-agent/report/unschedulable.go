@@ -185,7 +185,7 @@ type at struct{ subset, zone string }
 
 // count says how many pods have found no node for critical, with those that are not made before they have one, without
 // those that their owners would not take away before pods that have one, and without those that are too many anyway:
-// what is lent for a rollout may wait. It is pure.
+// what is granted for a rollout may wait. It is pure.
 func count(groups map[string][]*corev1.Pod, desired map[string]int32, makerOf func(*metav1.OwnerReference) maker,
 	critical time.Duration, now time.Time) ([]work.UnschedulablePods, time.Duration) {
 	var next time.Duration

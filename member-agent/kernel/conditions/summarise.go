@@ -34,7 +34,7 @@ const (
 	ReasonRetrying         = "Retrying"
 	ReasonWaitingForHook   = "WaitingForHook"
 	ReasonNotStalled       = "NotStalled"
-	// ReasonHubSilent: the hub lends what may be disrupted, and was not heard for 40 s: what is to be updated waits.
+	// ReasonHubSilent: the hub grants what may be disrupted, and was not heard for 40 s: what is to be updated waits.
 	ReasonHubSilent = "HubSilent"
 )
 
@@ -76,7 +76,7 @@ type Facts struct {
 	OnDelete bool
 	// Paused says that the user paused updates.
 	Paused bool
-	// HubSilent says that what a hub lends has run out, so that no pod is disrupted.
+	// HubSilent says that what a hub grants has run out, so that no pod is disrupted.
 	HubSilent bool
 	// Stalled says why only a person can move it on; nil otherwise.
 	Stalled *Cause
@@ -92,13 +92,13 @@ type Facts struct {
 	Revision string
 }
 
-// Complete tells whether the counters are what the spec asks for.
+// Complete reports whether the counters are what the spec asks for.
 func (f Facts) Complete() bool {
 	return f.Replicas == f.Desired && f.Available >= f.Desired && f.Updated >= f.ExpectedUpdated &&
 		f.UpdatedAvailable >= f.ExpectedUpdated && f.GoingBack == 0
 }
 
-// allUpdated tells whether no pod of the old revision is left, as far as the numbers say.
+// allUpdated reports whether no pod of the old revision is left, as far as the numbers say.
 func (f Facts) allUpdated() bool {
 	return f.Updated >= f.Desired || !f.OnDelete && f.Updated+f.Kept >= f.Desired
 }
@@ -150,7 +150,7 @@ func unfinished(f Facts) (reason, message string) {
 	return ReasonPodsNotAvailable, fmt.Sprintf("%d of %d pods are available", f.Available, f.Desired)
 }
 
-// surging tells whether the pods above Desired belong to an update: it is the update then that is waited for.
+// surging reports whether the pods above Desired belong to an update: it is the update then that is waited for.
 func (f Facts) surging() bool {
 	return f.Replicas > f.Desired && (f.Updated < f.ExpectedUpdated || f.UpdatedAvailable < f.ExpectedUpdated ||
 		f.GoingBack > 0)

@@ -30,7 +30,7 @@ type Input struct {
 	SameRevision bool
 	// Update says that pods may move between revisions; false while paused or OnDelete.
 	Update bool
-	// InPlace says that no pod that may move must be made anew.
+	// InPlace says that no pod that may move must be recreated.
 	InPlace bool
 	// KeepAvailable says that MaxUnavailable is for pods that somebody asked to delete alone: of what is too many, an
 	// available pod goes only where as many as Replicas are available without it.
@@ -101,7 +101,7 @@ func (m Moving) Take(first Group) Take {
 	return Take{Unavailable: unavailable, Available: min(n-unavailable, first.Available, m.Spare)}
 }
 
-// Empty tells whether nothing is to be done.
+// Empty reports whether nothing is to be done.
 func (d Delta) Empty() bool {
 	removed := d.SpecifiedDelete.Total() + d.RemoveOld.Total() + d.RemoveNew.Total()
 	return removed+d.MoveToNew.Total()+d.MoveToOld.Total()+d.CreateOld+d.CreateNew == 0
@@ -175,7 +175,7 @@ func (p *pass) surplusNew() int32 { return max(0, p.new.total()-p.wantNew) }
 func (p *pass) deficitOld() int32 { return max(0, p.wantOld-p.old.total()) }
 func (p *pass) deficitNew() int32 { return max(0, p.wantNew-p.new.total()) }
 
-// moving tells whether pods are to move in either direction.
+// moving reports whether pods are to move in either direction.
 func (p *pass) moving() bool {
 	forward := p.surplusOld() > 0 && p.deficitNew() > 0
 	back := p.surplusNew() > 0 && p.deficitOld() > 0 && !p.in.SameRevision

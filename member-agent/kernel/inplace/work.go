@@ -38,7 +38,7 @@ type update struct {
 	resizing   map[string]corev1.ResourceRequirements
 	// batches are the batches in which restarting containers were changed.
 	batches []Batch
-	// fedEnvironment tells whether the unfinished update changed what environments read.
+	// fedEnvironment reports whether the unfinished update changed what environments read.
 	fedEnvironment bool
 }
 
@@ -182,8 +182,8 @@ func (c Change) Possible(pod *corev1.Pod) (refusal string) {
 	return ""
 }
 
-// neverLeft tells whether the change gives the container the image back that it still runs, while its environment is to
-// get other metadata than it has: it need not restart then, and would not see them.
+// neverLeft reports whether the change gives the container the image back that it still runs, while its environment is
+// to get other metadata than it has: it need not restart then, and would not see them.
 func (u *update) neverLeft(pod *corev1.Pod, c *corev1.Container) bool {
 	image, changes := u.images[c.Name]
 	status := statusOf(pod, c.Name)
@@ -211,7 +211,7 @@ func (u *update) neverLeft(pod *corev1.Pod, c *corev1.Container) bool {
 	})
 }
 
-// restarts tells whether any container restarts for the work.
+// restarts reports whether any container restarts for the work.
 func (w work) restarts(pod *corev1.Pod) bool {
 	if len(w.images)+len(w.metadata) > 0 {
 		return true

@@ -135,7 +135,7 @@ func markChange(pod *corev1.Pod, l *v1beta1.Lifecycle, state v1beta1.LifecycleSt
 	case want == "" && (len(mine) > 0 || present == nil):
 		return new(false)
 	case want == "" && len(others) == 0 && present.Status != corev1.ConditionTrue && present.Message != "":
-		// An empty list with no writer left would stay for ever.
+		// An empty list with no writer left would stay forever.
 		return new(false)
 	}
 	return nil

@@ -44,12 +44,12 @@ func newSet(objs []any, selector labels.Selector) Set {
 	return set
 }
 
-// HasRevision tells whether the pod has the revision with this short hash, in whichever form its label has.
+// HasRevision reports whether the pod has the revision with this short hash, in whichever form its label has.
 func HasRevision(pod *corev1.Pod, hash string) bool {
 	return hash != "" && history.ShortName(pod.Labels[LabelRevision]) == hash
 }
 
-// SpecifiedDelete tells whether somebody asked by a label to delete this pod.
+// SpecifiedDelete reports whether somebody asked by a label to delete this pod.
 func SpecifiedDelete(pod *corev1.Pod) bool {
 	_, ok := pod.Labels[v1beta1.LabelSpecifiedDelete]
 	return ok

@@ -34,7 +34,7 @@ func Named(kind schema.GroupVersionKind, name string) Target {
 }
 
 // Costly reports whether the workload looks at the deletion costs of its pods: kinds with interchangeable pods do, that
-// replace them for ever. The pods of others get none.
+// replace them forever. The pods of others get none.
 func (t Target) Costly() bool {
 	return t.Versioned() || t.Group == v1beta1.GroupVersion.Group && !t.Ordinal()
 }
@@ -44,7 +44,7 @@ func (t Target) Costly() bool {
 // together.
 func (t Target) Versioned() bool { return t.Kind == "Deployment" || t.Kind == "ReplicaSet" }
 
-// Ordinal tells whether pods are placed by their ordinals (PickOrdinal): those of StatefulSets are.
+// Ordinal reports whether pods are placed by their ordinals (PickOrdinal): those of StatefulSets are.
 func (t Target) Ordinal() bool { return t.Kind == "StatefulSet" }
 
 // Version returns the version of a pod for this target: its pod-template-hash, or "" where all pods are placed

@@ -52,7 +52,7 @@ func (s Set) Changed(pods []*corev1.Pod, claims []*corev1.PersistentVolumeClaim)
 	return out
 }
 
-// differs adds the differences of one pod, and tells whether there are any.
+// differs adds the differences of one pod, and reports whether there are any.
 func (s Set) differs(pod *corev1.Pod, claims map[string]*corev1.PersistentVolumeClaim, out *Change) bool {
 	id := s.ID(pod)
 	if id == "" {

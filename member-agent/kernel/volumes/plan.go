@@ -175,8 +175,8 @@ func (f Facts) instances() []*instance {
 	return out
 }
 
-// ours tells whether the claim is the set's: by its name, and by the set or one of its pods as owner and nobody else as
-// controller.
+// ours reports whether the claim is the set's: by its name, and by the set or one of its pods as owner and nobody else
+// as controller.
 func (f Facts) ours(claim *corev1.PersistentVolumeClaim, pods map[types.UID]bool) bool {
 	if templateOf(claim.Name, f.Set.Object.GetName(), claim.Labels[v1beta1.LabelInstanceID]) == "" {
 		return false

@@ -83,7 +83,7 @@ func byInstance(obj any) ([]string, error) {
 
 func instanceKey(namespace, id string) string { return namespace + "/" + id }
 
-// isPod tells whether an owner is a pod.
+// isPod reports whether an owner is a pod.
 func isPod(ref metav1.OwnerReference) bool { return ref.Kind == "Pod" && ref.APIVersion == "v1" }
 
 // Get returns what the cache knows of a claim.
@@ -150,7 +150,7 @@ func (s *Source) Observe(owner types.UID, pods podset.Set) ([]*corev1.Persistent
 	return out, nil
 }
 
-// Taken tells whether any claim in the namespace has this instance id: a new pod takes another.
+// Taken reports whether any claim in the namespace has this instance id: a new pod takes another.
 func (s *Source) Taken(namespace, id string) bool {
 	keys, err := s.indexer.IndexKeys(instanceIndex, instanceKey(namespace, id))
 	return err == nil && len(keys) > 0

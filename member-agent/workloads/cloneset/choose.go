@@ -135,8 +135,8 @@ func leaves(pod *corev1.Pod) int {
 	return 1
 }
 
-// leave plans the removal of a pod: it is deleted, or prepared for that where a hook holds it. It tells whether another
-// pod may take its place in this pass.
+// leave plans the removal of a pod: it is deleted, or prepared for that where a hook holds it. It reports whether
+// another pod may take its place in this pass.
 func (p *planner) leave(pod *corev1.Pod, reason string) bool {
 	step := lifecycle.Delete(pod, p.CloneSet.Spec.Lifecycle)
 	if step.Proceed {
@@ -164,7 +164,7 @@ func (p *planner) prepare(pod *corev1.Pod, step lifecycle.Step) {
 	}
 }
 
-// move plans updates in place, and removals of pods that must be made anew; it returns how many of the latter.
+// move plans updates in place, and removals of pods that must be recreated; it returns how many of the latter.
 func (p *planner) move(b *bucket, m delta.Moving, t delta.Take, to workload.Revision, reason string) (int32, error) {
 	if t.Total() == 0 {
 		return 0, nil

@@ -82,7 +82,7 @@ func (r *Reconciler) create(ctx context.Context, s *scope, steps func(n, start i
 }
 
 // ids returns the instance ids of n new pods. First come ids whose claims were made for a pod that was then refused: a
-// pod that is refused for ever must not cost new claims each time it is tried.
+// pod that is refused forever must not cost new claims each time it is tried.
 func (r *Reconciler) ids(s *scope, n int) []string {
 	var out []string
 	if !s.cs.Spec.ScaleStrategy.EnablePVCReuse { // with it the plan offers these ids
@@ -94,7 +94,7 @@ func (r *Reconciler) ids(s *scope, n int) []string {
 	})...)
 }
 
-// losesClaims tells whether this pass deletes a claim of the id.
+// losesClaims reports whether this pass deletes a claim of the id.
 func (s *scope) losesClaims(id string) bool {
 	return slices.ContainsFunc(s.plan.Claims.Delete, func(r volumes.Removal) bool {
 		return r.Claim.Labels[v1beta1.LabelInstanceID] == id
@@ -135,8 +135,8 @@ func (r *Reconciler) createPod(ctx context.Context, s *scope, pod *corev1.Pod, o
 	return nameless(err, name, s.cs.Name+"-*")
 }
 
-// isMine tells whether the pod that has the name of the one to create is the CloneSet's, and the cache does not have it
-// yet: then the pod was created, and only the answer was lost.
+// isMine reports whether the pod that has the name of the one to create is the CloneSet's, and the cache does not have
+// it yet: then the pod was created, and only the answer was lost.
 func (r *Reconciler) isMine(ctx context.Context, s *scope, pod *corev1.Pod) (bool, error) {
 	key, have := client.ObjectKeyFromObject(pod), &corev1.Pod{}
 	if r.Pods.Get(key).Present {

@@ -132,7 +132,7 @@ type planner struct {
 	// leaving are pods that a hook keeps from being deleted and that count no more (excludePreparingDelete); held are
 	// those that count until they are gone.
 	leaving, held []*corev1.Pod
-	// mayUpdate says that pods may move between revisions, inPlace that all of them can without being made anew.
+	// mayUpdate says that pods may move between revisions, inPlace that all of them can without being recreated.
 	mayUpdate, inPlace bool
 	// assigned are the subsets of the active pods, once somebody has asked for them.
 	assigned map[*corev1.Pod]string
@@ -233,12 +233,12 @@ func (p *planner) sort() {
 	}
 }
 
-// named tells whether somebody asked to delete this very pod, or the zones or subsets of a hub do.
+// named reports whether somebody asked to delete this very pod, or the zones or subsets of a hub do.
 func (p *planner) named(pod *corev1.Pod) bool {
 	return p.misplaced[pod] || podset.SpecifiedDelete(pod) || p.toDelete[pod.Name]
 }
 
-// observe counts a pod, and tells whether it is available: ready for long enough, and in no state of life in which
+// observe counts a pod, and reports whether it is available: ready for long enough, and in no state of life in which
 // somebody is told not to count on it.
 func (f *Facts) observe(plan *Plan, pod *corev1.Pod) bool {
 	available, wait := podstate.Available(pod, f.CloneSet.Spec.MinReadySeconds, f.Now)

@@ -35,7 +35,7 @@ func (p *planner) paused() bool {
 	return rolling != nil && rolling.Paused
 }
 
-// policy tells whether pods may move between revisions, and whether all of them can do so in place.
+// policy reports whether pods may move between revisions, and whether all of them can do so in place.
 func (p *planner) policy() (mayUpdate, allInPlace bool, err error) {
 	mayUpdate = !p.onDelete() && !p.paused() && !p.Budget.Expired
 	policy := p.updatePolicy()

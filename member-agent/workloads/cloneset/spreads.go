@@ -95,7 +95,7 @@ func (s *spreads) watch(ctx context.Context, q workload.Queue) error {
 	return nil
 }
 
-// WaitForSync waits until it is known which WorkloadSpreads there are, though not for ever.
+// WaitForSync waits until it is known which WorkloadSpreads there are, though not forever.
 func (s *spreads) WaitForSync(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, spreadWait)
 	defer cancel()

@@ -140,7 +140,7 @@ const (
 	reasonTemplatesChanged  = "ClaimTemplatesChanged"
 )
 
-// heardAgain reports whether the hub lends again after it was silent. The time until then does not count for the
+// heardAgain reports whether the hub grants again after it was silent. The time until then does not count for the
 // deadline.
 func (s *scope) heardAgain() bool {
 	return !s.facts.Budget.Expired && slices.ContainsFunc(s.cs.Status.Conditions, func(c v1beta1.CloneSetCondition) bool {
@@ -181,7 +181,7 @@ func (s *scope) deadline(facts *conditions.Facts, moved bool) {
 	}
 }
 
-// onlyCounters tells whether nothing but counters and messages differ while the workload is on its way: such a status
+// onlyCounters reports whether nothing but counters and messages differ while the workload is on its way: such a status
 // may wait a moment.
 func onlyCounters(have, want v1beta1.CloneSetStatus) bool {
 	if have.ObservedGeneration != want.ObservedGeneration || have.UpdateRevision != want.UpdateRevision ||

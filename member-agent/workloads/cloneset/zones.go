@@ -74,7 +74,7 @@ func zoneRule(zones map[string]int32, replicas int32) spread.Rule {
 	return rule
 }
 
-// zonal tells whether the spread is over zones of a hub.
+// zonal reports whether the spread is over zones of a hub.
 func (s *Spread) zonal() bool { return s != nil && s.Object == nil }
 
 // zoneOf returns the zone of a pod: that of its node, which may have another name by now; without a node that is known
@@ -99,7 +99,7 @@ func (s *Spread) pickZone(count map[string]int32) string {
 }
 
 // findMisplaced returns the pods that no node takes in a zone that is gone, or has more than its number, while others
-// have fewer: they are made anew there. So do those in a subset of a hub's WorkloadSpread that is removed or has more
+// have fewer: they are recreated there. So do those in a subset of a hub's WorkloadSpread that is removed or has more
 // than its number; the controller of WorkloadSpreads sees to those of the member's own. A pod with a node is never one
 // of them.
 func (p *planner) findMisplaced() map[*corev1.Pod]bool {

@@ -187,8 +187,8 @@ func (r *reconciler) allPodsOf(ctx context.Context, c *child) ([]*corev1.Pod, er
 	return pods, nil
 }
 
-// gatherPods returns the pods of the children by their uid, where the strategy or what a hub lends asks for them, or an
-// earlier strategy did.
+// gatherPods returns the pods of the children by their uid, where the strategy or what a hub grants asks for them, or
+// an earlier strategy did.
 func (r *reconciler) gatherPods(ctx context.Context, s *scope, children []child) (map[types.UID][]*corev1.Pod, error) {
 	ud := s.ud
 	if scheduleOf(ud) == nil && ud.Status.ReservedPods == 0 && !countsOrdinals(ud) {

@@ -21,7 +21,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 )
 
-// readLimits returns the limits that a hub lends to the subsets, nil if there are none.
+// readLimits returns the limits that a hub grants to the subsets, nil if there are none.
 func readLimits(ud *kruise.UnitedDeployment) (map[string]topology.SubsetLimit, *problem) {
 	value, ok := ud.Annotations[topology.AnnotationSubsetLimits]
 	if !ok {
@@ -80,7 +80,7 @@ func limitDeployment(spec *appsv1.DeploymentSpec, limit topology.SubsetLimit, ma
 	}
 }
 
-// paused tells whether a child object holds its updates.
+// paused reports whether a child object holds its updates.
 func paused(object client.Object) bool {
 	switch o := object.(type) {
 	case *kruise.CloneSet:
@@ -159,11 +159,11 @@ func (p *plan) pause(o *observed, s *subsetPlan, asked *order) {
 	asked.limit = &limit
 }
 
-// A hub lends a subset how many of its pods may be of the newest revision. A StatefulSet knows only from which ordinal
+// A hub grants a subset how many of its pods may be of the newest revision. A StatefulSet knows only from which ordinal
 // on pods are updated, makes new pods above it of the newest revision, and leaves those below it as they are. So a pod
-// more, with the same number lent, would be one more of the newest revision: of 4 pods with partition 3, pod 3 is
+// more, with the same number granted, would be one more of the newest revision: of 4 pods with partition 3, pod 3 is
 // updated; of 5 pods with partition 4 pods 3 and 4 would be. Therefore the pods are looked at, and here the partition
-// of the 5 is 5 until more is lent.
+// of the 5 is 5 until more is granted.
 
 // askForPods is how soon a plan is made again where the cache shows other pods than the StatefulSet's status: no event
 // tells when it does not any more.
@@ -222,7 +222,7 @@ func partitionOf(n, share, partition int32, pods []ordinalPod, frozen bool) int3
 	return q
 }
 
-// orderStatefulSet turns what a hub lends into the partition of a StatefulSet. It tells to wait where the pods are not
+// orderStatefulSet turns what a hub grants into the partition of a StatefulSet. It tells to wait where the pods are not
 // known: while the StatefulSet's controller has not seen its last change, or the cache not the pods that it tells of.
 func (p *plan) orderStatefulSet(o *observed, s *subsetPlan, asked *order) (wait bool) {
 	set, isSet := liveObject[*appsv1.StatefulSet](s.live)
@@ -261,7 +261,7 @@ func (p *plan) orderStatefulSet(o *observed, s *subsetPlan, asked *order) (wait 
 }
 
 // limitStatefulSet puts the limit of the hub in the place of the template's. Without one in the template a StatefulSet
-// takes one pod at a time, which is never more than the hub lends to a subset that it does not freeze.
+// takes one pod at a time, which is never more than the hub grants to a subset that it does not freeze.
 func limitStatefulSet(spec *appsv1.StatefulSetSpec, limit topology.SubsetLimit) {
 	rolling := spec.UpdateStrategy.RollingUpdate
 	if rolling != nil && rolling.MaxUnavailable != nil {
@@ -269,7 +269,7 @@ func limitStatefulSet(spec *appsv1.StatefulSetSpec, limit topology.SubsetLimit) 
 	}
 }
 
-// countsOrdinals tells whether the pods of the children have to be looked at to carry out what a hub lends.
+// countsOrdinals reports whether the pods of the children have to be looked at to carry out what a hub grants.
 func countsOrdinals(ud *kruise.UnitedDeployment) bool {
 	_, lent := ud.Annotations[topology.AnnotationSubsetLimits]
 	return lent && ud.Spec.Template.StatefulSetTemplate != nil

@@ -31,7 +31,7 @@ const (
 	ReasonInvalidSelector = "InvalidSelector"
 	// ReasonInvalidSubsets: the numbers of the subsets mean nothing.
 	ReasonInvalidSubsets = "InvalidSubsets"
-	// ReasonInvalidLimits: the annotation that lends limits cannot be read.
+	// ReasonInvalidLimits: the annotation that grants limits cannot be read.
 	ReasonInvalidLimits = "InvalidLimits"
 	// ReasonInvalidTemplate: the annotation that brings the template which a hub's update leaves cannot be read.
 	ReasonInvalidTemplate = "InvalidTemplate"
@@ -203,7 +203,7 @@ func makePlan(o *observed) (*plan, error) {
 	return p, nil
 }
 
-// allBounded tells whether every subset has a most.
+// allBounded reports whether every subset has a most.
 func allBounded(subsets []kruise.Subset) bool {
 	return !slices.ContainsFunc(subsets, func(s kruise.Subset) bool { return s.MaxReplicas == nil && s.Replicas == nil })
 }
@@ -264,12 +264,12 @@ func (p *plan) planSubset(o *observed, want kind, index int) error {
 	return nil
 }
 
-// seen tells whether the cache has our last write of the child, and the child's controller has seen it too.
+// seen reports whether the cache has our last write of the child, and the child's controller has seen it too.
 func seen(live *child, known map[types.UID]written) bool {
 	return live.observed && live.object.GetGeneration() >= known[live.object.GetUID()].generation
 }
 
-// differs tells whether the child has to be written.
+// differs reports whether the child has to be written.
 func differs(live *child, object client.Object, content meaning, known map[types.UID]written) (bool, error) {
 	last, ok := known[live.object.GetUID()]
 	same := ok && last.content == content
@@ -387,7 +387,7 @@ func (p *plan) lacking(n int32) int32 {
 	return max(0, n)
 }
 
-// available tells whether the subset's child is as planned and all its pods are available.
+// available reports whether the subset's child is as planned and all its pods are available.
 func (s *subsetPlan) available() bool {
 	return s.live != nil && !s.settling && s.live.pods.available >= s.counted()
 }

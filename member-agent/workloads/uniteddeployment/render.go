@@ -153,8 +153,8 @@ func keepPullPolicies(pods, live *corev1.PodSpec) {
 	keep(pods.InitContainers, live.InitContainers)
 }
 
-// mayPause tells whether pausing the Deployment keeps what runs, instead of keeping its first pods from coming. A child
-// without pods has nothing that an update could disrupt.
+// mayPause reports whether pausing the Deployment keeps what runs, instead of keeping its first pods from coming. A
+// child without pods has nothing that an update could disrupt.
 func mayPause(live *child, revision string) bool {
 	return live != nil && (live.pods.replicas > 0 || live.revision != revision && !live.empty())
 }

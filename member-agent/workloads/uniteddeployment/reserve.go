@@ -117,7 +117,7 @@ func release(pods []*corev1.Pod, known map[types.UID]string) []mark {
 	return marks
 }
 
-// readyFor tells whether the pod is ready, and how much is missing until it has been for so long.
+// readyFor reports whether the pod is ready, and how much is missing until it has been for so long.
 func readyFor(pod *corev1.Pod, long time.Duration, now time.Time) (missing time.Duration, ready bool) {
 	if !podstate.Ready(pod) {
 		return 0, false
@@ -188,7 +188,7 @@ func (p *plan) cover(now []*child, n int32) {
 			spare += available
 		}
 	}
-	// Some stand in for pods that closed subsets do not have at all.
+	// Some replace pods that closed subsets do not have at all.
 	for i := range p.subsets {
 		standIns -= max(0, p.subsets[i].plain-p.subsets[i].desired)
 	}

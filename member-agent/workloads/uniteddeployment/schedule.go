@@ -142,7 +142,7 @@ func oldReserved(ud *kruise.UnitedDeployment, subset string) int32 {
 // sooner makes the next pass come after wait at the latest; 0 asks for none.
 func (p *plan) sooner(wait time.Duration) { p.wake = podstate.Sooner(p.wake, wait) }
 
-// explain writes the conditions of the subsets: which is closed, since when, what stands in for it, and when it is
+// explain writes the conditions of the subsets: which is closed, since when, what replaces it, and when it is
 // tried again.
 func (p *plan) explain(s *schedule) {
 	var others []string

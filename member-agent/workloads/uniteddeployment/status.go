@@ -121,14 +121,14 @@ func sequence(ud metav1.Object) int64 {
 	return n
 }
 
-// followed tells whether the children of all subsets have what the hub's order gives them, and their controllers have
+// followed reports whether the children of all subsets have what the hub's order gives them, and their controllers have
 // seen it. What the order permits holds then. A child that goes with its subset has no part in that, however long its
 // pods stay.
 func followed(p *plan) bool {
 	return p.refused == nil && !slices.ContainsFunc(p.subsets, func(s subsetPlan) bool { return s.settling })
 }
 
-// carriedOut tells whether all children are as planned and their controllers have seen it.
+// carriedOut reports whether all children are as planned and their controllers have seen it.
 func carriedOut(o *observed, p *plan, failed error) bool {
 	if failed != nil || p.refused != nil || len(p.drain) > 0 || p.waits {
 		return false

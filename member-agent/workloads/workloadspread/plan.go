@@ -25,7 +25,7 @@ type plan struct {
 
 	subsets  []v1beta1.WorkloadSpreadSubsetStatus            // of the newest version
 	versions map[string][]v1beta1.WorkloadSpreadSubsetStatus // of each version; nil where all versions count together
-	// schedulable are the conditions of the subsets; nil where pods wait for ever.
+	// schedulable are the conditions of the subsets; nil where pods wait forever.
 	schedulable []*metav1.Condition
 	// outside are the pods in no subset and those above the caps, of all.
 	outside, total int

@@ -87,7 +87,7 @@ func (r *registry) of(namespace string, target spread.Target) []types.Namespaced
 	return keys
 }
 
-// empty tells whether a namespace has no WorkloadSpreads.
+// empty reports whether a namespace has no WorkloadSpreads.
 func (r *registry) empty(namespace string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
