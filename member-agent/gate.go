@@ -31,8 +31,8 @@ type gate struct {
 
 var _ workload.Gate = &gate{}
 
-// Federated reports whether the object is divided by this cluster, which is its hub: by the label of its namespace, and of
-// a cluster-scoped object by its own.
+// Federated reports whether the object is divided by this cluster, which is its hub: by the label of its namespace, and
+// of a cluster-scoped object by its own.
 func (g *gate) Federated(ctx context.Context, object client.Object) (bool, error) {
 	if object.GetNamespace() == "" {
 		return object.GetLabels()[topology.LabelFederated] == "true", nil
@@ -52,8 +52,8 @@ func (g *gate) federated(ctx context.Context, namespace string) (bool, error) {
 	return object.Labels[topology.LabelFederated] == "true", nil
 }
 
-// Budget returns what the hub grants an object that it ordered. An object that such an object made has the budget of its
-// controller, as far as that has passed it on.
+// Budget returns what the hub grants an object that it ordered. An object that such an object made has the budget of
+// its controller, as far as that has passed it on.
 func (g *gate) Budget(ctx context.Context, object client.Object) (workload.Budget, error) {
 	if g.hub == nil {
 		return workload.Budget{}, nil
@@ -69,7 +69,9 @@ func (g *gate) Budget(ctx context.Context, object client.Object) (workload.Budge
 	if ref == nil {
 		return workload.Budget{}, nil
 	}
-	i := slices.IndexFunc(g.kinds, func(k kind) bool { return k.passedOn != nil && workload.IsKind(ref, k.gvk.GroupKind()) })
+	i := slices.IndexFunc(g.kinds, func(k kind) bool {
+		return k.passedOn != nil && workload.IsKind(ref, k.gvk.GroupKind())
+	})
 	if i < 0 {
 		return workload.Budget{}, nil
 	}

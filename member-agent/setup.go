@@ -78,7 +78,8 @@ type Options struct {
 	Workers int
 	// Clock is the time.
 	Clock clock.WithTicker
-	// MemberClock is the time of the member's API server, by which workload controllers count the ages of pods; nil: Clock.
+	// MemberClock is the time of the member's API server, by which workload controllers count the ages of pods; nil:
+	// Clock.
 	MemberClock clock.WithTicker
 	// CloneSetShortHash is workload.Env.ShortHash.
 	CloneSetShortHash bool
@@ -98,14 +99,15 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// CacheOptions are the manager's cache options: of pods, ReplicaSets and Jobs it keeps what is read, and of everything else all
-// but managedFields, which are a third of many objects. Of all webhook configurations it watches our own.
+// CacheOptions are the manager's cache options: of pods, ReplicaSets and Jobs it keeps what is read, and of everything
+// else all but managedFields, which are a third of many objects. Of all webhook configurations it watches our own.
 func CacheOptions() cache.Options {
 	return cache.Options{DefaultTransform: podset.Slim, ByObject: map[client.Object]cache.ByObject{
 		&appsv1.ReplicaSet{}: {Transform: mutator.Slim},
 		&batchv1.Job{}:       {Transform: mutator.Slim},
 		&admissionregistrationv1.MutatingWebhookConfiguration{}: {
-			Field: fields.OneTermEqualSelector(metav1.ObjectNameField, admission.ConfigurationName), Transform: cache.TransformStripManagedFields(),
+			Field:     fields.OneTermEqualSelector(metav1.ObjectNameField, admission.ConfigurationName),
+			Transform: cache.TransformStripManagedFields(),
 		},
 	}}
 }
@@ -121,7 +123,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	if options.HubKind == HubKarmada {
 		// Karmada lends nothing: the limits in its manifests are the member's own.
 		return errors.Join(setupWorkloads(ctx, mgr, options, &gate{}),
-			karmada.Setup(mgr, karmada.Options{Hub: options.Hub, ClusterName: options.ClusterName, Workers: options.Workers, Kinds: Reporting(), Clock: options.Clock}))
+			karmada.Setup(mgr, karmada.Options{Hub: options.Hub, ClusterName: options.ClusterName, Workers: options.Workers,
+				Kinds: Reporting(), Clock: options.Clock}))
 	}
 	kept := copies.New(copies.Options{
 		Writer: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: options.Namespace, ClusterName: options.ClusterName,
@@ -208,7 +211,8 @@ func setupAdmission(
 }
 
 // setupHub adds stages 4 and 6 and the link that they use.
-func setupHub(ctx context.Context, mgr ctrl.Manager, options Options, hub *link.Link, kept *copies.Store, generations *apply.Generations) error {
+func setupHub(ctx context.Context, mgr ctrl.Manager, options Options, hub *link.Link, kept *copies.Store,
+	generations *apply.Generations) error {
 	store, err := objects.New(mgr.GetConfig(), mgr.GetRESTMapper(), topology.LabelHub)
 	if err != nil {
 		return fmt.Errorf("set up the store of member objects: %w", err)
@@ -224,14 +228,16 @@ func setupHub(ctx context.Context, mgr ctrl.Manager, options Options, hub *link.
 	}
 	outcomes := apply.NewOutcomes()
 	measures := meter.New(metrics.Registry, meter.Sources{
-		Contact: hub.Contact, MayExecuteNew: hub.MayExecuteNew, Orders: outcomes.Count, Corrections: outcomes.Corrections, Orphans: hub.Orphans,
+		Contact: hub.Contact, MayExecuteNew: hub.MayExecuteNew, Orders: outcomes.Count, Corrections: outcomes.Corrections,
+		Orphans: hub.Orphans,
 	})
 	if err := mgr.Add(measures); err != nil {
 		return fmt.Errorf("add to the manager: %w", err)
 	}
 	tracer := tracing.New(options.Tracing, options.ClusterName)
 	if err := apply.Setup(mgr, apply.Options{
-		Hub: hub, Objects: store, Outcomes: outcomes, Copies: kept, Generations: generations, Allowed: options.Allowed, Workers: options.Workers, Clock: options.Clock, Tracer: tracer,
+		Hub: hub, Objects: store, Outcomes: outcomes, Copies: kept, Generations: generations, Allowed: options.Allowed,
+		Workers: options.Workers, Clock: options.Clock, Tracer: tracer,
 	}); err != nil {
 		return err
 	}

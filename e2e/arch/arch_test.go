@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -300,6 +301,28 @@ func TestFolders(t *testing.T) {
 	walk(t, func(folder string, entry fs.DirEntry) {
 		if entry.IsDir() && slices.Contains(refused, entry.Name()) {
 			t.Errorf("folder %s: the name says nothing about what is in it; name it after the question that it owns", folder)
+		}
+	})
+}
+
+// TestKindsAreNamedByKindsAlone: what all kinds share names none of them, in comments either.
+func TestKindsAreNamedByKindsAlone(t *testing.T) {
+	kind := regexp.MustCompile(`\b(CloneSet|UnitedDeployment)\b`)
+	named := []string{"member-agent/setup.go", "member-agent/workloads", "member-agent/kernel/simulator"}
+	walk(t, func(file string, entry fs.DirEntry) {
+		if entry.IsDir() || !under(file, "member-agent") || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") ||
+			slices.ContainsFunc(named, func(folder string) bool { return under(file, folder) }) {
+			return
+		}
+		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file)))
+		if errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("read %s: %v", file, err)
+		}
+		if found := kind.Find(data); found != nil {
+			t.Errorf("%s names %s: a kind is a row of member-agent/setup.go and a folder of member-agent/workloads", file, found)
 		}
 	})
 }

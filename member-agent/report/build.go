@@ -72,8 +72,8 @@ func (k Kinds) Build(
 	return status, err
 }
 
-// Observed reports whether the controller of the object acts on the order that the object has. A kind whose controller says
-// nothing of the sort counts as seen once it is applied.
+// Observed reports whether the controller of the object acts on the order that the object has. A kind whose controller
+// says nothing of the sort counts as seen once it is applied.
 func (k Kinds) Observed(live *unstructured.Unstructured) bool {
 	if kind, ok := k.of(live); ok {
 		return kind.Observed(live)
@@ -88,7 +88,7 @@ func (k Kinds) Observed(live *unstructured.Unstructured) bool {
 	return generation >= live.GetGeneration()
 }
 
-// complete tells whether there are as many pods as ordered, ready or not.
+// complete reports whether there are as many pods as ordered, ready or not.
 func complete(report *work.Report) bool {
 	return report == nil || !slices.ContainsFunc(report.InUse, func(u work.SubsetUse) bool { return u.Total != u.Desired })
 }
@@ -160,7 +160,7 @@ func (k Kinds) inUse(live *unstructured.Unstructured) ([]work.SubsetUse, error) 
 	return use, nil
 }
 
-// Same tells whether two statuses say the same. When it was seen, and as which report, does not count.
+// Same reports whether two statuses say the same. When it was seen, and as which report, does not count.
 func Same(a, b work.WorkStatus) bool {
 	if len(a.ManifestStatuses) != len(b.ManifestStatuses) || !sameReport(a.Report, b.Report) {
 		return false
@@ -178,7 +178,8 @@ func sameReport(a, b *work.Report) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.HubID == b.HubID && a.Sequence == b.Sequence && slices.Equal(a.InUse, b.InUse) && slices.Equal(a.Unschedulable, b.Unschedulable)
+	return a.HubID == b.HubID && a.Sequence == b.Sequence && slices.Equal(a.InUse, b.InUse) &&
+		slices.Equal(a.Unschedulable, b.Unschedulable)
 }
 
 // sameJSON compares bytes first: they are equal unless an API server ordered the keys in its own way.

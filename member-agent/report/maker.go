@@ -70,7 +70,8 @@ func (r *Reconciler) makerOf(ctx context.Context, live *unstructured.Unstructure
 	return maker{}
 }
 
-// unmade returns how many of the desired pods the owner of pods does not make while some of them, stuck by part, have no node.
+// unmade returns how many of the desired pods the owner of pods does not make while some of them, stuck by part, have
+// no node.
 func (m maker) unmade(pods []*corev1.Pod, desired int32, stuck map[string]int32) map[string]int32 {
 	var waiting int32
 	for _, n := range stuck {
@@ -97,7 +98,7 @@ func (m maker) unmade(pods []*corev1.Pod, desired int32, stuck map[string]int32)
 	return out
 }
 
-// gaps tells whether a StatefulSet lacks pods below its last one: those are made at once.
+// gaps reports whether a StatefulSet lacks pods below its last one: those are made at once.
 func gaps(pods []*corev1.Pod) bool {
 	if metav1.GetControllerOfNoCopy(pods[0]).Kind != "StatefulSet" {
 		return false

@@ -38,7 +38,8 @@ type memo struct {
 	generation, sequence int64
 	// finished is the newest order that was reported to be done.
 	finished int64
-	// settled is the order by which nothing was left to be done when it was reported: later reports are about something else.
+	// settled is the order by which nothing was left to be done when it was reported: later reports are about something
+	// else.
 	settled int64
 }
 
@@ -86,7 +87,8 @@ func (r *Reconciler) tell(ctx context.Context, w *work.Work, outcome apply.Outco
 		return ctrl.Result{}, err
 	}
 	var next time.Duration
-	if status.Report.Unschedulable, next, err = r.unschedulable(ctx, live, criticalOf(w), status.Report.InUse); err != nil {
+	if status.Report.Unschedulable, next, err = r.unschedulable(ctx, live, criticalOf(w),
+		status.Report.InUse); err != nil {
 		return ctrl.Result{}, err
 	}
 	if Same(m.status, status) || outcome.Held && m.status.Report == nil && len(status.ManifestStatuses) == 0 {
@@ -113,8 +115,8 @@ func (r *Reconciler) tell(ctx context.Context, w *work.Work, outcome apply.Outco
 	return ctrl.Result{RequeueAfter: next}, nil
 }
 
-// cacheLag is how long a report that was sent and is not seen in the cache counts as not seen yet. After that the cache is
-// right: the hub was restored from a backup, and has forgotten it.
+// cacheLag is how long a report that was sent and is not seen in the cache counts as not seen yet. After that the cache
+// is right: the hub was restored from a backup, and has forgotten it.
 const cacheLag = 10 * time.Second
 
 func (r *Reconciler) forget(name types.NamespacedName) {

@@ -20,8 +20,9 @@ const fieldManager = "flotilla-agent"
 // writeTimeout ends a report to a hub that hangs; the next one says the same or more.
 const writeTimeout = 10 * time.Second
 
-// Patch is a JSON patch of a Work's status as a whole, for the Work with this uid alone: one that was deleted and made anew under the
-// name is another order, and what became of the first says nothing of it. An API server ignores the uid of a merge patch of a status.
+// Patch is a JSON patch of a Work's status as a whole, for the Work with this uid alone: one that was deleted and
+// recreated under the name is another order, and what became of the first says nothing of it. An API server ignores the
+// uid of a merge patch of a status.
 func Patch(uid types.UID, status work.WorkStatus) (client.Patch, error) {
 	type operation struct {
 		Op    string `json:"op"`

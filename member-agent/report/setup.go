@@ -25,7 +25,7 @@ import (
 type Hub interface {
 	// Work returns the Work as seen last, nil if there is none.
 	Work(ctx context.Context, name types.NamespacedName) (*work.Work, error)
-	// MayExecute tells whether the hub means this cluster.
+	// MayExecute reports whether the hub means this cluster.
 	MayExecute(ctx context.Context) bool
 	// Round counts the sessions of this process, 0 before the hub was heard.
 	Round() int64
@@ -55,8 +55,8 @@ type Options struct {
 	Tracer *tracing.Tracer
 }
 
-// Setup registers the controller, and its index of pods with the manager's cache, which Options.Pods becomes. The epoch of its
-// reports is the time of this call.
+// Setup registers the controller, and its index of pods with the manager's cache, which Options.Pods becomes. The epoch
+// of its reports is the time of this call.
 func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	options.Pods = mgr.GetClient()
 	if options.MemberClock == nil {
@@ -75,8 +75,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	if err != nil {
 		return fmt.Errorf("set up report: %w", err)
 	}
-	waiting := source.Kind[client.Object](mgr.GetCache(), &corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.worksOf), unschedulableChanged())
-	for _, events := range []source.Source{options.Outcomes.Source(), options.Objects.Source(), options.Hub.Rounds(), waiting} {
+	waiting := source.Kind[client.Object](mgr.GetCache(), &corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.worksOf),
+		unschedulableChanged())
+	for _, events := range []source.Source{options.Outcomes.Source(), options.Objects.Source(), options.Hub.Rounds(),
+		waiting} {
 		if err := c.Watch(events); err != nil {
 			return fmt.Errorf("set up report: %w", err)
 		}

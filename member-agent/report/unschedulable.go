@@ -32,8 +32,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
-// unschedulableIndex is the cache index of active pods that the scheduler finds no node for. There are few, so that asking
-// for them costs nothing while all is well.
+// unschedulableIndex is the cache index of active pods that the scheduler finds no node for. There are few, so that
+// asking for them costs nothing while all is well.
 const unschedulableIndex = "report.unschedulable"
 
 const isUnschedulable = "true"
@@ -45,8 +45,8 @@ func indexUnschedulable(pod client.Object) []string {
 	return nil
 }
 
-// criticalOf returns how long a pod of a Work may find no node before it is reported, 0 where none is: the hub does not ask, or
-// asks for what is no duration.
+// criticalOf returns how long a pod of a Work may find no node before it is reported, 0 where none is: the hub does not
+// ask, or asks for what is no duration.
 func criticalOf(w *work.Work) time.Duration {
 	after, err := time.ParseDuration(w.Annotations[topology.AnnotationRescheduleAfter])
 	if err != nil {
@@ -55,9 +55,10 @@ func criticalOf(w *work.Work) time.Duration {
 	return max(after, 0)
 }
 
-// unschedulable returns the pods of a member object that the hub asks for (critical is how long they may find no node), and how long
-// until there may be others, 0 where time alone changes nothing.
-func (r *Reconciler) unschedulable(ctx context.Context, live *unstructured.Unstructured, critical time.Duration, use []work.SubsetUse) ([]work.UnschedulablePods, time.Duration, error) {
+// unschedulable returns the pods of a member object that the hub asks for (critical is how long they may find no node),
+// and how long until there may be others, 0 where time alone changes nothing.
+func (r *Reconciler) unschedulable(ctx context.Context, live *unstructured.Unstructured, critical time.Duration,
+	use []work.SubsetUse) ([]work.UnschedulablePods, time.Duration, error) {
 	kind, ok := r.Kinds.of(live)
 	if critical == 0 || !ok {
 		return nil, 0, nil
@@ -68,7 +69,8 @@ func (r *Reconciler) unschedulable(ctx context.Context, live *unstructured.Unstr
 	}
 	list := func(options ...client.ListOption) ([]corev1.Pod, error) {
 		var pods corev1.PodList
-		options = append(options, client.InNamespace(live.GetNamespace()), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy)
+		options = append(options, client.InNamespace(live.GetNamespace()),
+			client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy)
 		if err := r.Pods.List(ctx, &pods, options...); err != nil {
 			return nil, fmt.Errorf("list pods of %s %s/%s: %w", live.GetKind(), live.GetNamespace(), live.GetName(), err)
 		}
@@ -88,7 +90,9 @@ func (r *Reconciler) unschedulable(ctx context.Context, live *unstructured.Unstr
 			groups[groupOf(pod)] = append(groups[groupOf(pod)], pod)
 		}
 	}
-	found, next := count(groups, desiredOf(use), func(owner *metav1.OwnerReference) maker { return r.makerOf(ctx, live, owner) }, critical, r.MemberClock.Now())
+	found, next := count(groups, desiredOf(use), func(owner *metav1.OwnerReference) maker {
+		return r.makerOf(ctx, live, owner)
+	}, critical, r.MemberClock.Now())
 	return found, next, nil
 }
 
@@ -148,8 +152,8 @@ func selectorOf(live *unstructured.Unstructured) (labels.Selector, error) {
 	return s, nil
 }
 
-// belongs reports whether a pod that the selector selects is the workload's: the workload is its controller, or the pod has
-// the label of a subset.
+// belongs reports whether a pod that the selector selects is the workload's: the workload is its controller, or the pod
+// has the label of a subset.
 func belongs(kind workload.Reporting, uid types.UID, pod *corev1.Pod) bool {
 	ref := metav1.GetControllerOfNoCopy(pod)
 	if kind.Maker != nil {
@@ -179,10 +183,11 @@ func desiredOf(use []work.SubsetUse) map[string]int32 {
 // at is where pods were made for: a subset, of the object or of a WorkloadSpread of the hub, and a zone; "" for none.
 type at struct{ subset, zone string }
 
-// count says how many pods have found no node for critical, with those that are not made before they have one, without those that
-// their owners would not take away before pods that have one, and without those that are too many anyway: what is lent for a rollout
-// may wait. It is pure.
-func count(groups map[string][]*corev1.Pod, desired map[string]int32, makerOf func(*metav1.OwnerReference) maker, critical time.Duration, now time.Time) ([]work.UnschedulablePods, time.Duration) {
+// count says how many pods have found no node for critical, with those that are not made before they have one, without
+// those that their owners would not take away before pods that have one, and without those that are too many anyway:
+// what is granted for a rollout may wait. It is pure.
+func count(groups map[string][]*corev1.Pod, desired map[string]int32, makerOf func(*metav1.OwnerReference) maker,
+	critical time.Duration, now time.Time) ([]work.UnschedulablePods, time.Duration) {
 	var next time.Duration
 	found, active := map[at]int32{}, map[string]int32{}
 	within := map[at]string{} // the subset that the pods of a place are counted in
@@ -225,8 +230,8 @@ func count(groups map[string][]*corev1.Pod, desired map[string]int32, makerOf fu
 	return out, next
 }
 
-// leaveFirst returns the pods without a node of one owner that it takes away before any pod that has one, when it is to have
-// fewer:
+// leaveFirst returns the pods without a node of one owner that it takes away before any pod that has one, when it is to
+// have fewer:
 //
 //	StatefulSet  those above the last one that has a node
 //	Deployment   all of them, but none while several ReplicaSets have pods: it takes from each in proportion

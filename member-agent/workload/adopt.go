@@ -11,8 +11,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/freshness"
 )
 
-// Adopt makes the object the controller of pods that match the selector and have none. It reports whether there were any:
-// then the pass ends, and the events of the pods bring the next one.
+// Adopt makes the object the controller of pods that match the selector and have none. It reports whether there were
+// any: then the pass ends, and the events of the pods bring the next one.
 func (c *Controller[T, M]) Adopt(ctx context.Context, p *Pass[T, M], selector labels.Selector) (bool, error) {
 	pods, err := c.Pods.Orphans(p.Key.Namespace, selector)
 	if err != nil || len(pods) == 0 {
@@ -31,8 +31,9 @@ func (c *Controller[T, M]) Adopt(ctx context.Context, p *Pass[T, M], selector la
 	return true, nil
 }
 
-// stays asks the API server whether the object still exists and is not being deleted. Deleting it with orphaning releases
-// its pods, and the cache may not show the deletion yet: pods that were adopted then would be garbage collected.
+// stays asks the API server whether the object still exists and is not being deleted. Deleting it with orphaning
+// releases its pods, and the cache may not show the deletion yet: pods that were adopted then would be garbage
+// collected.
 func (c *Controller[T, M]) stays(ctx context.Context, p *Pass[T, M]) (bool, error) {
 	now := c.kind.New()
 	switch err := c.Live.Get(ctx, p.Key, now); {

@@ -49,7 +49,8 @@ type Kind[T client.Object, M any] struct {
 
 func (k *Kind[T, M]) name() string { return strings.ToLower(k.GVK.Kind) }
 
-// FirstBackoff and LastBackoff bound the time between failed passes: a quota that was raised is noticed in half a minute.
+// FirstBackoff and LastBackoff bound the time between failed passes: a quota that was raised is noticed in half a
+// minute.
 const (
 	FirstBackoff = 50 * time.Millisecond
 	LastBackoff  = 30 * time.Second
@@ -87,7 +88,8 @@ func For[T client.Object, M any](env *Env, kind Kind[T, M]) *Builder[T, M] {
 	}
 	b.WithOptions(controller.Options{
 		MaxConcurrentReconciles: workers,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](FirstBackoff, LastBackoff),
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](FirstBackoff,
+			LastBackoff),
 	})
 	b.WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(b.Controller.inNamespace),
 		builder.WithPredicates(predicate.LabelChangedPredicate{}))
@@ -112,7 +114,8 @@ func (b *Builder[T, M]) OwnsPods(ctx context.Context) *Builder[T, M] {
 	return b
 }
 
-// OwnsClaims gives the controller the claims of the cache. Events of claims that its objects control enqueue the object.
+// OwnsClaims gives the controller the claims of the cache. Events of claims that its objects control enqueue the
+// object.
 func (b *Builder[T, M]) OwnsClaims(ctx context.Context) *Builder[T, M] {
 	if b.env.Claims == nil && b.err == nil {
 		b.env.Claims, b.err = volumes.NewSource(ctx, b.env.Manager.GetCache())
@@ -149,7 +152,8 @@ func (c *Controller[T, M]) inNamespace(ctx context.Context, namespace client.Obj
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)})
 	})
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "list objects of a namespace", "kind", c.kind.GVK.Kind, "namespace", namespace.GetName())
+		ctrl.LoggerFrom(ctx).Error(err, "list objects of a namespace", "kind", c.kind.GVK.Kind, "namespace",
+			namespace.GetName())
 	}
 	return requests
 }

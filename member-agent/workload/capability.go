@@ -12,7 +12,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// askAgain is when an API server that could not resize pods is asked again: clusters are upgraded under a running agent.
+// askAgain is when an API server that could not resize pods is asked again: clusters are upgraded under a running
+// agent.
 const askAgain = 10 * time.Minute
 
 // resizes knows whether the API server has pods/resize, which it has by default since Kubernetes 1.33. It asks once.

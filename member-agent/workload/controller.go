@@ -128,8 +128,8 @@ func (c *Controller[T, M]) run(ctx context.Context, p *Pass[T, M]) error {
 	return p.failure()
 }
 
-// begin reads the object. The pass has no Memory if it ends here: the object is gone, a hub decides, or the cache lacks our
-// own writes.
+// begin reads the object. The pass has no Memory if it ends here: the object is gone, a hub decides, or the cache lacks
+// our own writes.
 func (c *Controller[T, M]) begin(ctx context.Context, key types.NamespacedName) (*Pass[T, M], error) {
 	p := &Pass[T, M]{Key: key, Object: c.kind.New()}
 	if err := c.Client.Get(ctx, key, p.Object); err != nil {

@@ -1,5 +1,5 @@
-// Package workload is the frame that every workload controller stands in. A kind hands in what is its own: its type, the
-// phases of a pass, and which objects it watches. The frame does the rest, alike for all kinds:
+// Package workload is the frame that every workload controller stands in. A kind hands in what is its own: its type,
+// the phases of a pass, and which objects it watches. The frame does the rest, alike for all kinds:
 //
 //	builder.go     the controller: watches, indexes, workers, backoff
 //	events.go      which object an event of a pod is for
@@ -10,7 +10,7 @@
 //	revisions.go   the revisions of a pod template, and how many are kept
 //	status.go      writing the status, not more often than a person can read it
 //
-// A pass decides everything from what it reads. Between passes the frame keeps, per object, the writes that the cache does
-// not show yet (package freshness), when the status was written, how wide the last slow start became, and the memory that
-// the kind asks for.
+// A pass decides everything from what it reads. Between passes the frame keeps, per object, the writes that the cache
+// does not show yet (package freshness), when the status was written, how wide the last slow start became, and the
+// memory that the kind asks for.
 package workload

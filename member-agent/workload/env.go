@@ -39,8 +39,8 @@ type Gate interface {
 	Federated(ctx context.Context, object client.Object) (bool, error)
 	// Budget returns what a hub grants the object.
 	Budget(ctx context.Context, object client.Object) (Budget, error)
-	// Foreign reports whether the object has content that its hub did not order. It is not acted on until Ordered wakes the
-	// controller because the content is as ordered again.
+	// Foreign reports whether the object has content that its hub did not order. It is not acted on until Ordered wakes
+	// the controller because the content is as ordered again.
 	Foreign(object client.Object) bool
 	// Ordered wakes the controller of the kind; nil if no hub orders any object of it.
 	Ordered(kind schema.GroupVersionKind) source.Source
@@ -54,8 +54,8 @@ type Budget struct {
 	Expired bool
 }
 
-// How soon a workload in the middle of a change asks for its budget again: no event tells that a lease has expired, or that
-// the hub is back. It costs no request.
+// How soon a workload in the middle of a change asks for its budget again: no event tells that a lease has expired, or
+// that the hub is back. It costs no request.
 const (
 	AskWhileExpired = time.Second
 	AskWhileGranted = 5 * time.Second

@@ -67,7 +67,8 @@ func (p *Pass[T, M]) Fail(condition string, err error) {
 // Failed returns the errors of the pass by condition.
 func (p *Pass[T, M]) Failed() map[string]error { return p.failed }
 
-// Failures returns these conditions: True with the error that Fail kept under it, or to be removed. cause is the last error.
+// Failures returns these conditions: True with the error that Fail kept under it, or to be removed. cause is the last
+// error.
 func (p *Pass[T, M]) Failures(types ...string) (list []conditions.Condition, cause *conditions.Cause) {
 	for _, t := range types {
 		err := p.failed[t]
@@ -95,8 +96,8 @@ func (p *Pass[T, M]) Left(pods int32) conditions.Cause {
 	return conditions.Cause{Reason: p.Leaving.Reason, Message: fmt.Sprintf("%s; it has %d pods", p.Leaving.Message, pods)}
 }
 
-// leave makes this a pass that only reports. What becomes of the object's own objects is the garbage collector's and the
-// namespace controller's to decide.
+// leave makes this a pass that only reports. What becomes of the object's own objects is the garbage collector's and
+// the namespace controller's to decide.
 func (p *Pass[T, M]) leave(cause *conditions.Cause) {
 	p.Leaving, p.Stalled, p.Halted = cause, nil, false
 	clear(p.failed)
@@ -105,8 +106,8 @@ func (p *Pass[T, M]) leave(cause *conditions.Cause) {
 	}
 }
 
-// TurnAway makes this a pass that only reports if err, or an error that Fail kept, is the refusal of a create because the
-// namespace is being deleted. It reports whether it is.
+// TurnAway makes this a pass that only reports if err, or an error that Fail kept, is the refusal of a create because
+// the namespace is being deleted. It reports whether it is.
 func (c *Controller[T, M]) TurnAway(p *Pass[T, M], err error) bool {
 	cause := c.namespaces.Refused(p.Key.Namespace, p.Object.GetUID(), errors.Join(err, p.failure()))
 	if cause != nil {
@@ -115,8 +116,8 @@ func (c *Controller[T, M]) TurnAway(p *Pass[T, M], err error) bool {
 	return cause != nil
 }
 
-// Refused reports whether an error is a decision, as of a quota, a webhook or RBAC: a condition shows it, since it may last.
-// Other errors pass.
+// Refused reports whether an error is a decision, as of a quota, a webhook or RBAC: a condition shows it, since it may
+// last. Other errors pass.
 func Refused(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
 }

@@ -15,8 +15,8 @@ type Reporting struct {
 	Use func(live *unstructured.Unstructured) ([]work.SubsetUse, error)
 	// Observed reports whether the controller acts on the order that the object has.
 	Observed func(live *unstructured.Unstructured) bool
-	// New and Maker are for kinds that control pods. The pods of others are controlled by workloads that they own, and have
-	// the label of a subset.
+	// New and Maker are for kinds that control pods. The pods of others are controlled by workloads that they own, and
+	// have the label of a subset.
 	New   func() client.Object
 	Maker func(client.Object) Maker
 }
@@ -29,8 +29,8 @@ type Maker struct {
 	AtOnce int32
 	// Zones is how many pods a hub gave each zone, nil if it gave none.
 	Zones map[string]int32
-	// Spread is the member's part of a WorkloadSpread of a hub, nil if it gave none; Subsets is how many pods it gave each of
-	// its subsets.
+	// Spread is the member's part of a WorkloadSpread of a hub, nil if it gave none; Subsets is how many pods it gave each
+	// of its subsets.
 	Spread  *apps.WorkloadSpread
 	Subsets map[string]int32
 }

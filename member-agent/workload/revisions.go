@@ -74,8 +74,8 @@ func (r *Revisions) readCurrent(status RevisionStatus) (err error) {
 	return err
 }
 
-// unchanged returns the update revision if the status answers this generation and its update revision still is the newest.
-// This saves most passes the comparison of templates. Nil means compare.
+// unchanged returns the update revision if the status answers this generation and its update revision still is the
+// newest. This saves most passes the comparison of templates. Nil means compare.
 func (r *Revisions) unchanged(status RevisionStatus) *appsv1.ControllerRevision {
 	if !status.Answered || len(r.Stored) == 0 {
 		return nil
@@ -86,8 +86,8 @@ func (r *Revisions) unchanged(status RevisionStatus) *appsv1.ControllerRevision 
 	return nil
 }
 
-// Revise finds or writes the revision of the template, and finds the current one. previous is the revision that pods are to
-// keep until they are updated, where the status names none; it may be nil.
+// Revise finds or writes the revision of the template, and finds the current one. previous is the revision that pods
+// are to keep until they are updated, where the status names none; it may be nil.
 func (c *Controller[T, M]) Revise(
 	ctx context.Context, r *Revisions, owner history.Owner, template *corev1.PodTemplateSpec,
 	status RevisionStatus, previous *appsv1.ControllerRevision,

@@ -16,16 +16,16 @@ import (
 // FieldOwner is the field manager of all that workload controllers write.
 const FieldOwner = client.FieldOwner("flotilla-workloads")
 
-// statusInterval is how often a status is written at most while only its counters move: 500 pods that become ready make 12
-// writes then, not 500, and a person does not see the difference. Everything else is written at once.
+// statusInterval is how often a status is written at most while only its counters move: 500 pods that become ready make
+// 12 writes then, not 500, and a person does not see the difference. Everything else is written at once.
 const statusInterval = 250 * time.Millisecond
 
 // Status is the status that a pass reports.
 type Status struct {
 	// Have and Want are pointers to the status that the object has, and that it is to have.
 	Have, Want any
-	// Worked: the pass wrote pods without an error. It counted them as they were before, and what the next pass sees, mostly
-	// some tens of milliseconds later, says it all in one write.
+	// Worked: the pass wrote pods without an error. It counted them as they were before, and what the next pass sees,
+	// mostly some tens of milliseconds later, says it all in one write.
 	Worked bool
 	// CountersOnly: nothing but counters and messages differ.
 	CountersOnly bool
@@ -76,7 +76,8 @@ func SameObject(object client.Object) Operation {
 	return Operation{"test", "/metadata/uid", object.GetUID()}
 }
 
-// statusRate is how fast an object is written: when its status was, and how wide the slow start of its last pass became.
+// statusRate is how fast an object is written: when its status was, and how wide the slow start of its last pass
+// became.
 type statusRate struct {
 	written time.Time
 	// held is since when a status waits for our own writes of pods to be seen; zero when none waits.
@@ -86,8 +87,8 @@ type statusRate struct {
 	reached time.Time
 }
 
-// hold returns how long the status of a pass has to wait that may have written pods. While every pass writes pods, a status
-// waits no longer than statusInterval.
+// hold returns how long the status of a pass has to wait that may have written pods. While every pass writes pods, a
+// status waits no longer than statusInterval.
 func (p *statusRate) hold(now time.Time, worked bool) time.Duration {
 	switch {
 	case !worked:
@@ -140,8 +141,8 @@ func Note(err error) string {
 	return strings.ToValidUTF8(out[:longestNote], "") + " …"
 }
 
-// shownErrors is how many errors of one pass are shown: up to write.InFlight parallel requests are refused, mostly with the
-// same words.
+// shownErrors is how many errors of one pass are shown: up to write.InFlight parallel requests are refused, mostly with
+// the same words.
 const shownErrors = 3
 
 // Text says what went wrong in a pass: each error once, and the first few of them.

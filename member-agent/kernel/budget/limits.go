@@ -44,8 +44,9 @@ type Limits struct {
 	ScaleMaxUnavailable int32
 }
 
-// Resolve returns the limits for replicas. maxSurge rounds up; maxUnavailable rounds up if there is no surge and the kind
-// does not round down, else down, and is raised to 1 where both come out as 0: nothing could ever be updated then. The error names the field.
+// Resolve returns the limits for replicas. maxSurge rounds up; maxUnavailable rounds up if there is no surge and the
+// kind does not round down, else down, and is raised to 1 where both come out as 0: nothing could ever be updated then.
+// The error names the field.
 func Resolve(s Strategy, replicas int32) (Limits, error) {
 	l := Limits{Replicas: replicas, ScaleMaxUnavailable: Unlimited}
 	var err error

@@ -18,9 +18,9 @@ type Own[C any] interface {
 	From(common metav1.Condition, updated metav1.Time) C
 }
 
-// Merge returns have with each of want set in it. A transition time becomes now only where the status changes, and an update
-// time where the status or the reason does; other conditions stay as they are. have is not changed. The caller may put the
-// update time of Progressing forward, where it records progress.
+// Merge returns have with each of want set in it. A transition time becomes now only where the status changes, and an
+// update time where the status or the reason does; other conditions stay as they are. have is not changed. The caller
+// may put the update time of Progressing forward, where it records progress.
 func Merge[C Own[C]](have []C, now time.Time, want ...Condition) []C {
 	out := slices.Clone(have)
 	at := metav1.NewTime(now)
@@ -42,7 +42,8 @@ func Merge[C Own[C]](have []C, now time.Time, want ...Condition) []C {
 		if string(w.Status) != string(common.Status) {
 			common.LastTransitionTime = at
 		}
-		common.Type, common.Status, common.Reason, common.Message = w.Type, metav1.ConditionStatus(w.Status), w.Reason, w.Message
+		common.Type, common.Status, common.Reason, common.Message = w.Type, metav1.ConditionStatus(w.Status), w.Reason,
+			w.Message
 		var none C
 		if i < 0 {
 			out = append(out, none.From(common, updated))

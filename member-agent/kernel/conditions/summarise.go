@@ -17,7 +17,8 @@ type Condition struct {
 	Message string
 }
 
-// Cause says why something cannot move: a reason in CamelCase, and a sentence with the object, the value and the remedy.
+// Cause says why something cannot move: a reason in CamelCase, and a sentence with the object, the value and the
+// remedy.
 type Cause struct {
 	Reason  string
 	Message string
@@ -33,7 +34,7 @@ const (
 	ReasonRetrying         = "Retrying"
 	ReasonWaitingForHook   = "WaitingForHook"
 	ReasonNotStalled       = "NotStalled"
-	// ReasonHubSilent: the hub lends what may be disrupted, and was not heard for 40 s: what is to be updated waits.
+	// ReasonHubSilent: the hub grants what may be disrupted, and was not heard for 40 s: what is to be updated waits.
 	ReasonHubSilent = "HubSilent"
 )
 
@@ -75,7 +76,7 @@ type Facts struct {
 	OnDelete bool
 	// Paused says that the user paused updates.
 	Paused bool
-	// HubSilent says that what a hub lends has run out, so that no pod is disrupted.
+	// HubSilent says that what a hub grants has run out, so that no pod is disrupted.
 	HubSilent bool
 	// Stalled says why only a person can move it on; nil otherwise.
 	Stalled *Cause
@@ -91,19 +92,21 @@ type Facts struct {
 	Revision string
 }
 
-// Complete tells whether the counters are what the spec asks for.
+// Complete reports whether the counters are what the spec asks for.
 func (f Facts) Complete() bool {
-	return f.Replicas == f.Desired && f.Available >= f.Desired && f.Updated >= f.ExpectedUpdated && f.UpdatedAvailable >= f.ExpectedUpdated && f.GoingBack == 0
+	return f.Replicas == f.Desired && f.Available >= f.Desired && f.Updated >= f.ExpectedUpdated &&
+		f.UpdatedAvailable >= f.ExpectedUpdated && f.GoingBack == 0
 }
 
-// allUpdated tells whether no pod of the old revision is left, as far as the numbers say.
+// allUpdated reports whether no pod of the old revision is left, as far as the numbers say.
 func (f Facts) allUpdated() bool {
 	return f.Updated >= f.Desired || !f.OnDelete && f.Updated+f.Kept >= f.Desired
 }
 
 // waitsForUnpause: everything is there but the update, which the user holds.
 func (f Facts) waitsForUnpause() bool {
-	return f.Paused && (f.Updated < f.ExpectedUpdated || f.GoingBack > 0) && f.Replicas == f.Desired && f.Available >= f.Desired
+	return f.Paused && (f.Updated < f.ExpectedUpdated || f.GoingBack > 0) && f.Replicas == f.Desired &&
+		f.Available >= f.Desired
 }
 
 // Summarise returns the four conditions in a fixed order. Without a deadline the last one is one that Merge removes.
@@ -136,18 +139,21 @@ func unfinished(f Facts) (reason, message string) {
 	case f.Replicas != f.Desired && !f.surging():
 		return ReasonScaling, fmt.Sprintf("%d pods exist, %d are wanted", f.Replicas, f.Desired)
 	case f.HubSilent && (f.Updated < f.ExpectedUpdated || f.GoingBack > 0):
-		return ReasonHubSilent, updating(f) + "; the hub was not heard for 40 s, so what it lets this cluster disrupt may be lent to others, and no pod is updated until it is heard again: look at the agent's way to the hub"
+		return ReasonHubSilent, updating(f) + "; the hub was not heard for 40 s, so what it lets this cluster disrupt may " +
+			"be lent to others, and no pod is updated until it is heard again: look at the agent's way to the hub"
 	case f.Updated < f.ExpectedUpdated || f.GoingBack > 0:
 		return ReasonUpdating, updating(f)
 	case f.Available >= f.Desired:
-		return ReasonUpdating, fmt.Sprintf("%d of the %d pods to update are updated and available", f.UpdatedAvailable, f.ExpectedUpdated)
+		return ReasonUpdating, fmt.Sprintf("%d of the %d pods to update are updated and available", f.UpdatedAvailable,
+			f.ExpectedUpdated)
 	}
 	return ReasonPodsNotAvailable, fmt.Sprintf("%d of %d pods are available", f.Available, f.Desired)
 }
 
-// surging tells whether the pods above Desired belong to an update: it is the update then that is waited for.
+// surging reports whether the pods above Desired belong to an update: it is the update then that is waited for.
 func (f Facts) surging() bool {
-	return f.Replicas > f.Desired && (f.Updated < f.ExpectedUpdated || f.UpdatedAvailable < f.ExpectedUpdated || f.GoingBack > 0)
+	return f.Replicas > f.Desired && (f.Updated < f.ExpectedUpdated || f.UpdatedAvailable < f.ExpectedUpdated ||
+		f.GoingBack > 0)
 }
 
 // updating says how far the pods are on their way between the revisions.
@@ -201,7 +207,8 @@ func atRest(f Facts) string {
 	case f.OnDelete || f.ExpectedUpdated >= f.Desired:
 		return ""
 	case f.Kept > 0:
-		return fmt.Sprintf("; the partition asks for %d to be updated, and they are; %d more are updated, and have no old revision to go back to", f.ExpectedUpdated, f.Kept)
+		return fmt.Sprintf("; the partition asks for %d to be updated, and they are; %d more are updated, and have no old "+
+			"revision to go back to", f.ExpectedUpdated, f.Kept)
 	}
 	return fmt.Sprintf("; the partition asks for %d to be updated, and they are", f.ExpectedUpdated)
 }
@@ -212,7 +219,8 @@ func progressing(f Facts, names Names) Condition {
 	if f.NoDeadline {
 		return Remove(v1beta1.ConditionProgressing)
 	}
-	c := Condition{Type: v1beta1.ConditionProgressing, Status: corev1.ConditionTrue, Reason: names.Updated, Message: names.Kind + " is progressing"}
+	c := Condition{Type: v1beta1.ConditionProgressing, Status: corev1.ConditionTrue, Reason: names.Updated,
+		Message: names.Kind + " is progressing"}
 	switch {
 	case f.Complete() && f.allUpdated():
 		c.Reason, c.Message = names.Available, names.Kind+" is available"

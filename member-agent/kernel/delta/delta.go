@@ -30,10 +30,10 @@ type Input struct {
 	SameRevision bool
 	// Update says that pods may move between revisions; false while paused or OnDelete.
 	Update bool
-	// InPlace says that no pod that may move must be made anew.
+	// InPlace says that no pod that may move must be recreated.
 	InPlace bool
-	// KeepAvailable says that MaxUnavailable is for pods that somebody asked to delete alone: of what is too many, an available pod goes only where as
-	// many as Replicas are available without it.
+	// KeepAvailable says that MaxUnavailable is for pods that somebody asked to delete alone: of what is too many, an
+	// available pod goes only where as many as Replicas are available without it.
 	KeepAvailable bool
 }
 
@@ -88,21 +88,23 @@ type Delta struct {
 
 // Moving is how many pods are to change revision, and what bounds them in this pass.
 type Moving struct {
-	// Wanted is how many are to move in the end, Room how many may in this pass, and Spare how many of those may be available.
+	// Wanted is how many are to move in the end, Room how many may in this pass, and Spare how many of those may be
+	// available.
 	Wanted, Room, Spare int32
 }
 
-// Take returns how many of the first Wanted pods of an order are moved, when those that may move now are counted in first.
-// It never takes more than MoveToNew or MoveToOld does.
+// Take returns how many of the first Wanted pods of an order are moved, when those that may move now are counted in
+// first. It never takes more than MoveToNew or MoveToOld does.
 func (m Moving) Take(first Group) Take {
 	n := min(m.Wanted, m.Room)
 	unavailable := min(n, first.Unavailable)
 	return Take{Unavailable: unavailable, Available: min(n-unavailable, first.Available, m.Spare)}
 }
 
-// Empty tells whether nothing is to be done.
+// Empty reports whether nothing is to be done.
 func (d Delta) Empty() bool {
-	return d.SpecifiedDelete.Total()+d.RemoveOld.Total()+d.RemoveNew.Total()+d.MoveToNew.Total()+d.MoveToOld.Total()+d.CreateOld+d.CreateNew == 0
+	removed := d.SpecifiedDelete.Total() + d.RemoveOld.Total() + d.RemoveNew.Total()
+	return removed+d.MoveToNew.Total()+d.MoveToOld.Total()+d.CreateOld+d.CreateNew == 0
 }
 
 // pass holds what is left while a pass is computed.
@@ -173,7 +175,7 @@ func (p *pass) surplusNew() int32 { return max(0, p.new.total()-p.wantNew) }
 func (p *pass) deficitOld() int32 { return max(0, p.wantOld-p.old.total()) }
 func (p *pass) deficitNew() int32 { return max(0, p.wantNew-p.new.total()) }
 
-// moving tells whether pods are to move in either direction.
+// moving reports whether pods are to move in either direction.
 func (p *pass) moving() bool {
 	forward := p.surplusOld() > 0 && p.deficitNew() > 0
 	back := p.surplusNew() > 0 && p.deficitOld() > 0 && !p.in.SameRevision
@@ -192,9 +194,9 @@ func (p *pass) surge() int32 {
 	return 0
 }
 
-// removeExcess removes what exists beyond replicas: new pods that no node takes before anything that runs, then pods of the
-// old revision as far as it has too many.
-// Surge pods of an update in place are kept until the last pod has moved: they make room for it.
+// removeExcess removes what exists beyond replicas: new pods that no node takes before anything that runs, then pods of
+// the old revision as far as it has too many. Surge pods of an update in place are kept until the last pod has moved:
+// they make room for it.
 func (p *pass) removeExcess() {
 	replicas := p.in.Limits.Replicas
 	kept := int32(0)
@@ -220,8 +222,8 @@ func (p *pass) removeExcess() {
 	p.note(ScaleInHeld, excess-done, excess)
 }
 
-// stuck is how many of the new pods that no node takes are beyond replicas and the surge. Those within would be made again
-// in the same pass.
+// stuck is how many of the new pods that no node takes are beyond replicas and the surge. Those within would be made
+// again in the same pass.
 func (p *pass) stuck() int32 {
 	beyond := min(p.new.Unschedulable, p.old.total()+p.new.total()-p.in.Limits.Replicas)
 	without := *p

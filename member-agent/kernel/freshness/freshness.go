@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// RereadAfter is how long a write may stay unseen before the API server is asked. Watch events come within milliseconds;
-// five seconds is longer than a watch that breaks and begins again.
+// RereadAfter is how long a write may stay unseen before the API server is asked. Watch events come within
+// milliseconds; five seconds is longer than a watch that breaks and begins again.
 const RereadAfter = 5 * time.Second
 
 // RetryAfter is when a stale owner is looked at again if no event comes first.
@@ -132,7 +132,7 @@ func (s *Store) Forget(owner types.UID) {
 	delete(s.owners, owner)
 }
 
-// Fresh tells whether the cache shows every write of the owner; those that it shows are forgotten. overdue are the
+// Fresh reports whether the cache shows every write of the owner; those that it shows are forgotten. overdue are the
 // objects whose writes have been unseen for too long: ask the API server, see Reread.
 func (s *Store) Fresh(owner types.UID, cache Cache) (fresh bool, overdue []types.NamespacedName) {
 	s.mu.Lock()
@@ -166,7 +166,8 @@ func (w write) seen(have Seen) bool {
 	return atLeast(have.ResourceVersion, w.version)
 }
 
-// newer tells whether version have is newer than want. Versions that cannot be compared count as newer if they differ.
+// newer reports whether version have is newer than want. Versions that cannot be compared count as newer if they
+// differ.
 func newer(have, want string) bool {
 	if have == want {
 		return false
@@ -175,8 +176,8 @@ func newer(have, want string) bool {
 	return err != nil || c > 0
 }
 
-// atLeast tells whether version have is want or newer. Versions that cannot be compared count as seen: waiting for them
-// would never end.
+// atLeast reports whether version have is want or newer. Versions that cannot be compared count as seen: waiting for
+// them would never end.
 func atLeast(have, want string) bool {
 	if want == "" || have == want {
 		return true

@@ -8,7 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Tracker holds the writes of one controller to objects of several kinds: to the owners themselves, and to what they own.
+// Tracker holds the writes of one controller to objects of several kinds: to the owners themselves, and to what they
+// own.
 type Tracker struct {
 	// Self takes the writes to owners.
 	Self *Store
@@ -78,5 +79,6 @@ func (t *Tracker) Forget(owner types.UID) {
 }
 
 func seenAs(object client.Object) Seen {
-	return Seen{Present: true, ResourceVersion: object.GetResourceVersion(), Deleting: object.GetDeletionTimestamp() != nil}
+	return Seen{Present: true, ResourceVersion: object.GetResourceVersion(),
+		Deleting: object.GetDeletionTimestamp() != nil}
 }

@@ -63,7 +63,8 @@ func (s Store) List(ctx context.Context, owner Owner) ([]*appsv1.ControllerRevis
 	err := s.Client.List(ctx, &list, client.InNamespace(owner.Object.GetNamespace()),
 		client.MatchingFields{indexField(owner.Kind): string(owner.Object.GetUID())}, client.UnsafeDisableDeepCopy)
 	if err != nil {
-		return nil, fmt.Errorf("list ControllerRevisions of %s %s: %w", owner.Kind.Kind, client.ObjectKeyFromObject(asObject(owner)), err)
+		return nil, fmt.Errorf("list ControllerRevisions of %s %s: %w", owner.Kind.Kind,
+			client.ObjectKeyFromObject(asObject(owner)), err)
 	}
 	revisions := make([]*appsv1.ControllerRevision, 0, len(list.Items))
 	for i := range list.Items {
@@ -77,9 +78,10 @@ func (s Store) List(ctx context.Context, owner Owner) ([]*appsv1.ControllerRevis
 const maxCollisions = 10
 
 // Revise returns the revision of this template, which is then the newest one: an existing revision that means the same
-// (renumbered if it is not the newest), or a new one. It writes nothing when the newest revision is that of the template.
-// collisionCount may be nil; the count to store in the owner's status is returned.
-func Revise[T any](ctx context.Context, s Store, owner Owner, revisions []*appsv1.ControllerRevision, template T, collisionCount *int32) (*appsv1.ControllerRevision, *int32, error) {
+// (renumbered if it is not the newest), or a new one. It writes nothing when the newest revision is that of the
+// template. collisionCount may be nil; the count to store in the owner's status is returned.
+func Revise[T any](ctx context.Context, s Store, owner Owner, revisions []*appsv1.ControllerRevision, template T,
+	collisionCount *int32) (*appsv1.ControllerRevision, *int32, error) {
 	count := int32(0)
 	if collisionCount != nil {
 		count = *collisionCount
@@ -105,7 +107,8 @@ func Revise[T any](ctx context.Context, s Store, owner Owner, revisions []*appsv
 }
 
 // renumber makes an existing revision the newest, unless it is.
-func (s Store) renumber(ctx context.Context, owner Owner, revision *appsv1.ControllerRevision, next int64) (*appsv1.ControllerRevision, error) {
+func (s Store) renumber(ctx context.Context, owner Owner, revision *appsv1.ControllerRevision,
+	next int64) (*appsv1.ControllerRevision, error) {
 	if revision.Revision == next-1 {
 		return revision, nil
 	}
@@ -121,9 +124,10 @@ func (s Store) renumber(ctx context.Context, owner Owner, revision *appsv1.Contr
 }
 
 // create writes a new revision. A name that is taken by the same data of the same owner is that revision (the cache was
-// behind), and so is one of nobody: its owner was deleted without it, and pods may still carry its name. A name taken by
-// anything else raises the collision count and is tried again under another name.
-func (s Store) create(ctx context.Context, owner Owner, data []byte, number int64, count *int32) (*appsv1.ControllerRevision, error) {
+// behind), and so is one of nobody: its owner was deleted without it, and pods may still carry its name. A name taken
+// by anything else raises the collision count and is tried again under another name.
+func (s Store) create(ctx context.Context, owner Owner, data []byte, number int64,
+	count *int32) (*appsv1.ControllerRevision, error) {
 	for range maxCollisions {
 		revision := owner.New(data, number, count)
 		key := client.ObjectKeyFromObject(revision)
@@ -149,15 +153,18 @@ func (s Store) create(ctx context.Context, owner Owner, data []byte, number int6
 		}
 		*count++
 	}
-	return nil, fmt.Errorf("create ControllerRevision of %s: %d names are taken", client.ObjectKeyFromObject(asObject(owner)), maxCollisions)
+	return nil, fmt.Errorf("create ControllerRevision of %s: %d names are taken",
+		client.ObjectKeyFromObject(asObject(owner)), maxCollisions)
 }
 
 // adopt makes a revision of nobody the owner's newest, as it was seen.
-func (s Store) adopt(ctx context.Context, owner Owner, revision *appsv1.ControllerRevision, number int64) (*appsv1.ControllerRevision, error) {
+func (s Store) adopt(ctx context.Context, owner Owner, revision *appsv1.ControllerRevision,
+	number int64) (*appsv1.ControllerRevision, error) {
 	changed := revision.DeepCopy()
 	changed.OwnerReferences = append(changed.OwnerReferences, *metav1.NewControllerRef(owner.Object, owner.Kind))
 	changed.Revision = max(revision.Revision, number)
-	if err := s.Client.Patch(ctx, changed, client.MergeFromWithOptions(revision, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := s.Client.Patch(ctx, changed, client.MergeFromWithOptions(revision,
+		client.MergeFromWithOptimisticLock{})); err != nil {
 		return nil, fmt.Errorf("adopt ControllerRevision %s: %w", client.ObjectKeyFromObject(revision), err)
 	}
 	s.created(owner, changed)
@@ -189,5 +196,6 @@ func (s Store) Delete(ctx context.Context, revisions []*appsv1.ControllerRevisio
 }
 
 func asObject(owner Owner) client.Object {
-	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: owner.Object.GetName(), Namespace: owner.Object.GetNamespace()}}
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: owner.Object.GetName(),
+		Namespace: owner.Object.GetNamespace()}}
 }

@@ -183,7 +183,7 @@ func (w *writing) forget() {
 	}
 }
 
-// in tells whether the pod, with the change, has the same values.
+// in reports whether the pod, with the change, has the same values.
 func (m Metadata) in(pod *corev1.Pod, change Metadata) bool {
 	return gives(pod.Labels, change.Labels, m.Labels) && gives(pod.Annotations, change.Annotations, m.Annotations)
 }
@@ -200,7 +200,7 @@ func values(have map[string]string, keys map[string]*string) map[string]*string 
 	return out
 }
 
-// gives tells whether have with change has the values that are wanted.
+// gives reports whether have with change has the values that are wanted.
 func gives(have map[string]string, change, wanted map[string]*string) bool {
 	after := merged(values(have, wanted), change)
 	for key, want := range wanted {
@@ -271,8 +271,9 @@ func resizePatch(pod *corev1.Pod, resources map[string]corev1.ResourceRequiremen
 	return out, nil
 }
 
-// byContainer returns the entries of a patch of containers that gives each one a field. They come in the order of the pod's
-// containers: a strategic merge patch brings those that it names into its own order, and the API server refuses that.
+// byContainer returns the entries of a patch of containers that gives each one a field. They come in the order of the
+// pod's containers: a strategic merge patch brings those that it names into its own order, and the API server refuses
+// that.
 func byContainer[V any](pod *corev1.Pod, values map[string]V, field string) []map[string]any {
 	out := make([]map[string]any, 0, len(values))
 	for i := range pod.Spec.Containers {

@@ -12,7 +12,7 @@ func (r record) done(pod *corev1.Pod) bool {
 	return !r.lost && r.grace == nil && r.waiting().empty() && r.batchesDone(pod)
 }
 
-// batchesDone tells whether the containers of the batches so far run what they were given.
+// batchesDone reports whether the containers of the batches so far run what they were given.
 func (r record) batchesDone(pod *corev1.Pod) bool {
 	return len(r.unfinished(pod)) == 0 && r.resized(pod)
 }
@@ -30,8 +30,8 @@ func (r record) unfinished(pod *corev1.Pod) map[string]ContainerStatus {
 	if !r.state.UpdateEnvFromMetadata || r.state.UpdateResources {
 		return out
 	}
-	// Another manager's record does not say what these containers ran; that they are listed for their metadata is known only
-	// when nothing was resized.
+	// Another manager's record does not say what these containers ran; that they are listed for their metadata is known
+	// only when nothing was resized.
 	for _, batch := range r.state.ContainerBatches {
 		for _, name := range batch.Containers {
 			if _, known := r.state.LastContainerStatuses[name]; !known && !r.restarted(pod, name, "") {
@@ -42,7 +42,7 @@ func (r record) unfinished(pod *corev1.Pod) map[string]ContainerStatus {
 	return out
 }
 
-// imageDone tells whether the container runs its new image.
+// imageDone reports whether the container runs its new image.
 func imageDone(pod *corev1.Pod, name string, before ContainerStatus) bool {
 	container := containerOf(pod, name)
 	if container == nil {
@@ -67,7 +67,7 @@ func imageDone(pod *corev1.Pod, name string, before ContainerStatus) bool {
 		generation != 0 && generation >= pod.Generation
 }
 
-// restarted tells whether the container is another one than that of the id. Without an id, one that began since its
+// restarted reports whether the container is another one than that of the id. Without an id, one that began since its
 // batch counts.
 func (r record) restarted(pod *corev1.Pod, name, id string) bool {
 	if containerOf(pod, name) == nil {
@@ -93,7 +93,7 @@ func (r record) batchTime(name string) time.Time {
 	return r.state.UpdateTimestamp.Time
 }
 
-// resized tells whether the changed containers have the resources of their spec.
+// resized reports whether the changed containers have the resources of their spec.
 func (r record) resized(pod *corev1.Pod) bool {
 	if !r.state.UpdateResources {
 		return true
@@ -109,7 +109,8 @@ func (r record) resized(pod *corev1.Pod) bool {
 		if status == nil || status.Resources == nil {
 			return false
 		}
-		want := corev1.ResourceRequirements{Limits: computed(container.Resources.Limits), Requests: computed(container.Resources.Requests)}
+		want := corev1.ResourceRequirements{Limits: computed(container.Resources.Limits),
+			Requests: computed(container.Resources.Requests)}
 		if !holdsBoth(*status.Resources, want) {
 			return false
 		}

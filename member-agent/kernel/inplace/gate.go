@@ -10,7 +10,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
-// HasGate tells whether the pod has the readiness gate of updates in place.
+// HasGate reports whether the pod has the readiness gate of updates in place.
 func HasGate(pod *corev1.Pod) bool {
 	for i := range pod.Spec.ReadinessGates {
 		if pod.Spec.ReadinessGates[i].ConditionType == v1beta1.InPlaceUpdateReady {
@@ -28,14 +28,14 @@ func InjectGate(spec *corev1.PodSpec) {
 	}
 }
 
-// ShutGate returns the status patch that begins an update: the gate and Ready become False, so that nobody counts on the
-// pod from this moment on.
+// ShutGate returns the status patch that begins an update: the gate and Ready become False, so that nobody counts on
+// the pod from this moment on.
 func ShutGate(now time.Time) ([]byte, error) {
 	return conditionsPatch(now, "StartInPlaceUpdate", corev1.ConditionFalse, v1beta1.InPlaceUpdateReady, corev1.PodReady)
 }
 
-// OpenGate returns the status patch that makes the conditions of these types True, and that of updates in place if none is
-// named. It ends an update, and a new pod needs it once.
+// OpenGate returns the status patch that makes the conditions of these types True, and that of updates in place if none
+// is named. It ends an update, and a new pod needs it once.
 func OpenGate(now time.Time, types ...corev1.PodConditionType) ([]byte, error) {
 	if len(types) == 0 {
 		types = []corev1.PodConditionType{v1beta1.InPlaceUpdateReady}

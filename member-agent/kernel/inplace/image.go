@@ -5,8 +5,9 @@ import "strings"
 // dockerHub is the registry that names without one mean.
 const dockerHub = "docker.io"
 
-// SameImage tells whether two names of images mean the same image: "nginx", "nginx:latest" and
-// "docker.io/library/nginx:latest" do. With a digest the tag says nothing. A bare identity ("sha256:…") equals only itself.
+// SameImage reports whether two names of images mean the same image: "nginx", "nginx:latest" and
+// "docker.io/library/nginx:latest" do. With a digest the tag says nothing. A bare identity ("sha256:…") equals only
+// itself.
 func SameImage(a, b string) bool { return a == b || fullName(a) == fullName(b) }
 
 // fullName returns the image's name with registry and with digest or tag.

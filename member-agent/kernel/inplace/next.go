@@ -107,7 +107,8 @@ const (
 	// Running pods wait for their containers.
 	Running
 	// Stuck pods wait for what may never come: containers that cannot start with what they were given, or do not get ready
-	// with it, so that the next batch does not come, or resources that the node does not have. Another update may help them.
+	// with it, so that the next batch does not come, or resources that the node does not have. Another update may help
+	// them.
 	Stuck
 	// Finished pods have their new containers, and their gate has still to be opened.
 	Finished
@@ -115,14 +116,14 @@ const (
 	Due
 	// Waiting pods are in their grace period; Next tells how long. Their containers are what they were.
 	Waiting
-	// Unsized pods wait for a write of Next, too: for their resize, which the API server has not taken. It may never take it,
-	// for a quota or a limit; another update may help them.
+	// Unsized pods wait for a write of Next, too: for their resize, which the API server has not taken. It may never take
+	// it, for a quota or a limit; another update may help them.
 	Unsized
 )
 
-// Busy tells whether the pod's containers are in the middle of a change that goes on by itself, or with the writes of Next:
-// another update is better begun when it is over. A pod in its grace period has not come so far, and need not wait for the
-// end of what nobody wants any more.
+// Busy reports whether the pod's containers are in the middle of a change that goes on by itself, or with the writes of
+// Next: another update is better begun when it is over. A pod in its grace period has not come so far, and need not
+// wait for the end of what nobody wants any more.
 func (p Progress) Busy() bool { return p == Running || p == Due }
 
 // Observe returns where the pod stands at now, and when to look again though nothing happens, 0 for never. It reads the
@@ -158,7 +159,7 @@ func Observe(pod *corev1.Pod, now time.Time) (progress Progress, wait time.Durat
 	return Running, 0
 }
 
-// stuck tells whether a container waits for what may never come, or the node cannot give the pod its resources.
+// stuck reports whether a container waits for what may never come, or the node cannot give the pod its resources.
 func stuck(pod *corev1.Pod) bool {
 	for i := range pod.Status.ContainerStatuses {
 		if waiting := pod.Status.ContainerStatuses[i].State.Waiting; waiting != nil && waiting.Reason != "ContainerCreating" {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// resizable tells whether a running container can be given another amount of the resource.
+// resizable reports whether a running container can be given another amount of the resource.
 func resizable(name corev1.ResourceName) bool {
 	return name == corev1.ResourceCPU || name == corev1.ResourceMemory
 }
@@ -23,8 +23,9 @@ func effective(r corev1.ResourceRequirements) corev1.ResourceList {
 	return requests
 }
 
-// resize returns the cpu and memory of the updated container if they differ from the old ones, nil if nothing differs. The
-// refusal is the first field below path that cannot be changed: another resource, or one that is added or taken away.
+// resize returns the cpu and memory of the updated container if they differ from the old ones, nil if nothing differs.
+// The refusal is the first field below path that cannot be changed: another resource, or one that is added or taken
+// away.
 func resize(path string, old, updated corev1.ResourceRequirements) (out *corev1.ResourceRequirements, refusal string) {
 	if !slices.Equal(old.Claims, updated.Claims) {
 		return nil, path + ".claims"
@@ -71,7 +72,7 @@ func computed(list corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// holds tells whether list has exactly these amounts, whatever else it has.
+// holds reports whether list has exactly these amounts, whatever else it has.
 func holds(list, amounts corev1.ResourceList) bool {
 	for key, want := range amounts {
 		if have, ok := list[key]; !ok || have.Cmp(want) != 0 {
@@ -85,7 +86,7 @@ func holdsBoth(have, want corev1.ResourceRequirements) bool {
 	return holds(have.Limits, want.Limits) && holds(have.Requests, want.Requests)
 }
 
-// restartsForSize tells whether the container's resize policy demands a restart on the way to these resources.
+// restartsForSize reports whether the container's resize policy demands a restart on the way to these resources.
 func restartsForSize(c *corev1.Container, want corev1.ResourceRequirements) bool {
 	for _, policy := range c.ResizePolicy {
 		if policy.RestartPolicy != corev1.RestartContainer {

@@ -22,7 +22,8 @@ const (
 	ordered            = "Ordered"
 )
 
-// annotationRuntimeMeta is written by the node daemon, which restarts containers whose environment reads changed metadata.
+// annotationRuntimeMeta is written by the node daemon, which restarts containers whose environment reads changed
+// metadata.
 const annotationRuntimeMeta = "apps.kruise.io/runtime-containers-meta"
 
 // update is a change as one pod needs it: with what an update that is not finished left behind, and without what the
@@ -37,7 +38,7 @@ type update struct {
 	resizing   map[string]corev1.ResourceRequirements
 	// batches are the batches in which restarting containers were changed.
 	batches []Batch
-	// fedEnvironment tells whether the unfinished update changed what environments read.
+	// fedEnvironment reports whether the unfinished update changed what environments read.
 	fedEnvironment bool
 }
 
@@ -108,7 +109,8 @@ func (u *update) carry(pod *corev1.Pod, r record) {
 	}
 	for _, name := range r.resizedContainers() {
 		if container := containerOf(pod, name); container != nil {
-			u.resizing[name] = corev1.ResourceRequirements{Limits: computed(container.Resources.Limits), Requests: computed(container.Resources.Requests)}
+			u.resizing[name] = corev1.ResourceRequirements{Limits: computed(container.Resources.Limits),
+				Requests: computed(container.Resources.Requests)}
 		}
 	}
 }
@@ -180,8 +182,8 @@ func (c Change) Possible(pod *corev1.Pod) (refusal string) {
 	return ""
 }
 
-// neverLeft tells whether the change gives the container the image back that it still runs, while its environment is to
-// get other metadata than it has: it need not restart then, and would not see them.
+// neverLeft reports whether the change gives the container the image back that it still runs, while its environment is
+// to get other metadata than it has: it need not restart then, and would not see them.
 func (u *update) neverLeft(pod *corev1.Pod, c *corev1.Container) bool {
 	image, changes := u.images[c.Name]
 	status := statusOf(pod, c.Name)
@@ -194,7 +196,8 @@ func (u *update) neverLeft(pod *corev1.Pod, c *corev1.Container) bool {
 		after := Metadata{Labels: merged(u.now.Labels, m.Labels), Annotations: merged(u.now.Annotations, m.Annotations)}
 		saw := Metadata{Labels: values(pod.Labels, m.Labels), Annotations: values(pod.Annotations, m.Annotations)}
 		if last.Saw != nil {
-			saw = Metadata{Labels: merged(saw.Labels, last.Saw.Labels), Annotations: merged(saw.Annotations, last.Saw.Annotations)}
+			saw = Metadata{Labels: merged(saw.Labels, last.Saw.Labels),
+				Annotations: merged(saw.Annotations, last.Saw.Annotations)}
 		}
 		return !saw.in(pod, after)
 	}
@@ -208,7 +211,7 @@ func (u *update) neverLeft(pod *corev1.Pod, c *corev1.Container) bool {
 	})
 }
 
-// restarts tells whether any container restarts for the work.
+// restarts reports whether any container restarts for the work.
 func (w work) restarts(pod *corev1.Pod) bool {
 	if len(w.images)+len(w.metadata) > 0 {
 		return true
@@ -221,9 +224,9 @@ func (w work) restarts(pod *corev1.Pod) bool {
 	return false
 }
 
-// split returns the work of the next batch and what is left after it. A batch has the containers of the highest priority
-// that have something to do. Containers whose environment reads the same changed key come together: a key has one value,
-// and the first of them needs the new one.
+// split returns the work of the next batch and what is left after it. A batch has the containers of the highest
+// priority that have something to do. Containers whose environment reads the same changed key come together: a key has
+// one value, and the first of them needs the new one.
 func (w work) split(pod *corev1.Pod) (batch, rest work, names []string) {
 	highest := math.MinInt
 	for i := range pod.Spec.Containers {

@@ -10,8 +10,8 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
-// Holds tells whether the hook is complete on the pod: all its labels match and all its finalizers are there. An empty hook
-// never holds.
+// Holds reports whether the hook is complete on the pod: all its labels match and all its finalizers are there. An
+// empty hook never holds.
 func Holds(hook *v1beta1.LifecycleHook, pod *corev1.Pod) bool {
 	if !isSet(hook) {
 		return false
@@ -29,8 +29,8 @@ func Holds(hook *v1beta1.LifecycleHook, pod *corev1.Pod) bool {
 	return true
 }
 
-// Blocks tells whether any label or finalizer of the hook is on the pod: a pod is let go only when every party that shares
-// the hook has let go of it. An empty hook never blocks.
+// Blocks reports whether any label or finalizer of the hook is on the pod: a pod is let go only when every party that
+// shares the hook has let go of it. An empty hook never blocks.
 func Blocks(hook *v1beta1.LifecycleHook, pod *corev1.Pod) bool {
 	if !isSet(hook) {
 		return false

@@ -33,7 +33,7 @@ func State(pod *corev1.Pod) v1beta1.LifecycleState {
 	return ""
 }
 
-// Available tells whether the pod's state lets it count as available: Normal or none does. It allocates nothing.
+// Available reports whether the pod's state lets it count as available: Normal or none does. It allocates nothing.
 func Available(pod *corev1.Pod) bool {
 	state := State(pod)
 	return state == "" || state == v1beta1.LifecycleNormal
@@ -46,7 +46,7 @@ type Step struct {
 	// NotReady says whether the pod is to be marked as not ready, or its mark to be taken away; nil means no change.
 	// False is also the answer for a gate that nobody has opened yet.
 	NotReady *bool
-	// Proceed tells whether the deletion or the update may be done now. State belongs into the patch of the update.
+	// Proceed reports whether the deletion or the update may be done now. State belongs into the patch of the update.
 	Proceed bool
 	// Wait says in one sentence what is waited for; "" if nothing is.
 	Wait string
@@ -56,9 +56,9 @@ type Step struct {
 
 // Facts are what Keep must know of a pod beside the pod.
 type Facts struct {
-	// Scheduled tells whether the pod has a node.
+	// Scheduled reports whether the pod has a node.
 	Scheduled bool
-	// InPlaceDone tells whether the pod's last update in place, if there was one, has arrived in its containers.
+	// InPlaceDone reports whether the pod's last update in place, if there was one, has arrived in its containers.
 	InPlaceDone bool
 }
 

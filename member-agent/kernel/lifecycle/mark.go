@@ -17,8 +17,9 @@ import (
 // KruisePodReady is the pod condition and readiness gate by which several writers make a pod not ready.
 const KruisePodReady = "KruisePodReady"
 
-// The entries of OpenKruise's lifecycle in the message of KruisePodReady. We write the same, so that a pod marked by the one
-// is freed by the other. Some of its versions wrote them under the name of another writer, whose own keys all have a slash.
+// The entries of OpenKruise's lifecycle in the message of KruisePodReady. We write the same, so that a pod marked by
+// the one is freed by the other. Some of its versions wrote them under the name of another writer, whose own keys all
+// have a slash.
 const (
 	userAgent          = "Lifecycle"
 	mistakenUserAgent  = "ContainerRecreateRequest"
@@ -46,13 +47,14 @@ func OpenCondition(now time.Time) map[string]any {
 		"lastTransitionTime": now.UTC().Format(time.RFC3339)}
 }
 
-// Patch returns the strategic merge patches that carry out the step at now: of the pod's metadata (label and timestamp),
-// and of its status (the mark). Each is nil where the step changes nothing. It errs if the pod cannot be marked.
+// Patch returns the strategic merge patches that carry out the step at now: of the pod's metadata (label and
+// timestamp), and of its status (the mark). Each is nil where the step changes nothing. It errs if the pod cannot be
+// marked.
 //
-// The status patch holds the pod's resourceVersion, because it rewrites a list that others write too; it is refused with a
-// conflict if the pod changed meanwhile. So write it first: whoever reads PreparingDelete finds the pod not ready, too.
-// Where there is no status patch, that of the metadata holds the resourceVersion if the step proceeds: a hook that comes
-// back at this very moment is heard.
+// The status patch holds the pod's resourceVersion, because it rewrites a list that others write too; it is refused
+// with a conflict if the pod changed meanwhile. So write it first: whoever reads PreparingDelete finds the pod not
+// ready, too. Where there is no status patch, that of the metadata holds the resourceVersion if the step proceeds: a
+// hook that comes back at this very moment is heard.
 func Patch(pod *corev1.Pod, step Step, now time.Time) (metadata, status []byte, err error) {
 	if step.State != "" {
 		labels, annotations := map[string]string{}, map[string]string{}
@@ -133,7 +135,7 @@ func markChange(pod *corev1.Pod, l *v1beta1.Lifecycle, state v1beta1.LifecycleSt
 	case want == "" && (len(mine) > 0 || present == nil):
 		return new(false)
 	case want == "" && len(others) == 0 && present.Status != corev1.ConditionTrue && present.Message != "":
-		// An empty list with no writer left would stay for ever.
+		// An empty list with no writer left would stay forever.
 		return new(false)
 	}
 	return nil
@@ -166,7 +168,8 @@ func keyOf(state v1beta1.LifecycleState) string {
 	return ""
 }
 
-// entries reads the message of the condition, which may be nil: the entries of others as they are, and the keys of ours.
+// entries reads the message of the condition, which may be nil: the entries of others as they are, and the keys of
+// ours.
 func entries(condition *corev1.PodCondition) (others [][]byte, mine []string, err error) {
 	if condition == nil || condition.Message == "" {
 		return nil, nil, nil
@@ -188,5 +191,7 @@ func entries(condition *corev1.PodCondition) (others [][]byte, mine []string, er
 }
 
 func hasGate(spec *corev1.PodSpec) bool {
-	return slices.ContainsFunc(spec.ReadinessGates, func(g corev1.PodReadinessGate) bool { return g.ConditionType == KruisePodReady })
+	return slices.ContainsFunc(spec.ReadinessGates, func(g corev1.PodReadinessGate) bool {
+		return g.ConditionType == KruisePodReady
+	})
 }

@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Density is how many pods of a workload each place runs. Places are the domains of the template's spread constraints, or
-// the nodes if there are none.
+// Density is how many pods of a workload each place runs. Places are the domains of the template's spread constraints,
+// or the nodes if there are none.
 type Density struct{ layers []layer }
 
 // layer is one way to divide the nodes into places.
@@ -17,10 +17,11 @@ type layer struct {
 	weight float64
 }
 
-// NewDensity counts the pods of a workload (all that are active, also those that are not to be removed). topology returns the
-// value of a node's label, or "" if it is not known; such nodes count as no place. It is asked once for each node and
-// constraint. Without topology the constraints are left out.
-func NewDensity(own []*corev1.Pod, constraints []corev1.TopologySpreadConstraint, topology func(node, key string) string) *Density {
+// NewDensity counts the pods of a workload (all that are active, also those that are not to be removed). topology
+// returns the value of a node's label, or "" if it is not known; such nodes count as no place. It is asked once for
+// each node and constraint. Without topology the constraints are left out.
+func NewDensity(own []*corev1.Pod, constraints []corev1.TopologySpreadConstraint,
+	topology func(node, key string) string) *Density {
 	nodes := map[string]int{}
 	for _, pod := range own {
 		if pod.Spec.NodeName != "" {
@@ -57,8 +58,8 @@ func newLayer(nodes map[string]int, key string, topology func(node, key string) 
 // rankUnit makes ranks of weighted sums: sums that differ by less than a millionth are equal, whatever their rounding.
 const rankUnit = 1e6
 
-// ranks returns the ranks of the pods: the more crowded its place, the earlier a pod comes. sequence is the order in which
-// they would be removed from one place.
+// ranks returns the ranks of the pods: the more crowded its place, the earlier a pod comes. sequence is the order in
+// which they would be removed from one place.
 func (c *Density) ranks(pods []*corev1.Pod, sequence []item) []int64 {
 	sums := make([]float64, len(pods))
 	for _, l := range c.layers {

@@ -68,8 +68,8 @@ func permutation(pods []*corev1.Pod, columns [][]int64) []item {
 	return items
 }
 
-// pack returns the key of each of n pods, one after another. A column takes as many bits as its values differ in, so the
-// ranks of nearly all workloads fit in one or two words, and comparing two pods is comparing these.
+// pack returns the key of each of n pods, one after another. A column takes as many bits as its values differ in, so
+// the ranks of nearly all workloads fit in one or two words, and comparing two pods is comparing these.
 func pack(n int, columns [][]int64) []uint64 {
 	if n == 0 {
 		return nil

@@ -43,7 +43,8 @@ func (r Removal) unavailable(pod *corev1.Pod) int64 {
 	return falseFirst(available)
 }
 
-// DeletionCost returns the deletion cost that the annotation of the pod says; a value that is no number counts as 0, as it does in Kubernetes.
+// DeletionCost returns the deletion cost that the annotation of the pod says; a value that is no number counts as 0, as
+// it does in Kubernetes.
 func DeletionCost(pod *corev1.Pod) int64 {
 	text, ok := pod.Annotations[corev1.PodDeletionCost]
 	if !ok {

@@ -20,8 +20,8 @@ type Set struct {
 	Ended []*corev1.Pod
 	// Terminating pods are being deleted.
 	Terminating []*corev1.Pod
-	// NoLongerMatching are not being deleted, and their labels do not match the selector any more. They are to be released, and
-	// count for nothing.
+	// NoLongerMatching are not being deleted, and their labels do not match the selector any more. They are to be
+	// released, and count for nothing.
 	NoLongerMatching []*corev1.Pod
 }
 
@@ -44,19 +44,19 @@ func newSet(objs []any, selector labels.Selector) Set {
 	return set
 }
 
-// HasRevision tells whether the pod has the revision with this short hash, in whichever form its label has.
+// HasRevision reports whether the pod has the revision with this short hash, in whichever form its label has.
 func HasRevision(pod *corev1.Pod, hash string) bool {
 	return hash != "" && history.ShortName(pod.Labels[LabelRevision]) == hash
 }
 
-// SpecifiedDelete tells whether somebody asked by a label to delete this pod.
+// SpecifiedDelete reports whether somebody asked by a label to delete this pod.
 func SpecifiedDelete(pod *corev1.Pod) bool {
 	_, ok := pod.Labels[v1beta1.LabelSpecifiedDelete]
 	return ok
 }
 
-// LabelForm returns the form of the revision's label that new pods of this workload get: the short one if it is asked for,
-// or if all active pods that have the label have it in that form, so that pods taken over and new ones stay alike.
+// LabelForm returns the form of the revision's label that new pods of this workload get: the short one if it is asked
+// for, or if all active pods that have the label have it in that form, so that pods taken over and new ones stay alike.
 func (s Set) LabelForm(short bool) history.Form {
 	if short {
 		return history.ShortForm

@@ -10,12 +10,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// environmentPrefix begins the names of the variables that our kinds give a meaning to, such as KRUISE_CONTAINER_PRIORITY.
+// environmentPrefix begins the names of the variables that our kinds give a meaning to, such as
+// KRUISE_CONTAINER_PRIORITY.
 const environmentPrefix = "KRUISE_"
 
-// Slim is the cache's transform of pods: it keeps what controllers of this agent read, and drops the rest, which is most of
-// a pod. It changes the object that it is given. Pods from the cache must therefore never be sent to the API server as a
-// whole; they are only patched. Objects of other types lose their managedFields.
+// Slim is the cache's transform of pods: it keeps what controllers of this agent read, and drops the rest, which is
+// most of a pod. It changes the object that it is given. Pods from the cache must therefore never be sent to the API
+// server as a whole; they are only patched. Objects of other types lose their managedFields.
 func Slim(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -97,8 +98,8 @@ func slimStatuses(statuses []corev1.ContainerStatus, containers []corev1.Contain
 	return statuses
 }
 
-// shareResources keeps what a container has once where it is what the container asks for: maps of quantities are what takes the
-// most memory of a slim pod.
+// shareResources keeps what a container has once where it is what the container asks for: maps of quantities are what
+// takes the most memory of a slim pod.
 func shareResources(s *corev1.ContainerStatus, asked *corev1.ResourceRequirements) {
 	if sameAmounts(s.AllocatedResources, asked.Requests) {
 		s.AllocatedResources = asked.Requests
@@ -114,7 +115,7 @@ func shareResources(s *corev1.ContainerStatus, asked *corev1.ResourceRequirement
 	}
 }
 
-// sameAmounts tells whether two lists, neither of them empty, are the same, in their way of writing too.
+// sameAmounts reports whether two lists, neither of them empty, are the same, in their way of writing too.
 func sameAmounts(a, b corev1.ResourceList) bool {
 	return len(a) > 0 && maps.EqualFunc(a, b, func(x, y resource.Quantity) bool { return x.Format == y.Format && x.Cmp(y) == 0 })
 }

@@ -24,8 +24,8 @@ const (
 // Source reads pods from a cache.
 type Source struct{ indexer toolscache.Indexer }
 
-// NewSource prepares the cache of the manager. It can be called once for each kind of workload; call it before the manager
-// starts.
+// NewSource prepares the cache of the manager. It can be called once for each kind of workload; call it before the
+// manager starts.
 func NewSource(ctx context.Context, c cache.Cache) (*Source, error) {
 	informer, err := c.GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
 	if err != nil {
@@ -85,8 +85,8 @@ func (s *Source) Observe(owner types.UID, selector labels.Selector) (Set, error)
 	return newSet(objs, selector), nil
 }
 
-// Orphans returns the pods in the namespace that match the selector, have no controller, and have not ended: one that has
-// serves nobody, and adopting it would delete it. An empty selector matches none.
+// Orphans returns the pods in the namespace that match the selector, have no controller, and have not ended: one that
+// has serves nobody, and adopting it would delete it. An empty selector matches none.
 func (s *Source) Orphans(namespace string, selector labels.Selector) ([]*corev1.Pod, error) {
 	if selector.Empty() {
 		return nil, nil

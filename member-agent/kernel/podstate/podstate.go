@@ -43,13 +43,15 @@ func Ready(pod *corev1.Pod) bool {
 	return gate == nil || gate.Status == corev1.ConditionTrue
 }
 
-// Unschedulable reports whether the scheduler has found no node for the pod. A pod that it has not looked at yet is not.
+// Unschedulable reports whether the scheduler has found no node for the pod. A pod that it has not looked at yet is
+// not.
 func Unschedulable(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName != "" || Ended(pod) {
 		return false
 	}
 	scheduled := Condition(pod, corev1.PodScheduled)
-	return scheduled != nil && scheduled.Status == corev1.ConditionFalse && scheduled.Reason == corev1.PodReasonUnschedulable
+	return scheduled != nil && scheduled.Status == corev1.ConditionFalse &&
+		scheduled.Reason == corev1.PodReasonUnschedulable
 }
 
 // Available reports whether the pod is available at now. If only the passing of time is missing, wait says how long;

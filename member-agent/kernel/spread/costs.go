@@ -18,20 +18,22 @@ const step = 100
 type Placements struct {
 	// Pods are the pods by their subsets; "" holds those in no subset.
 	Pods map[string][]*corev1.Pod
-	// Others are how many more pods hold places of each subset and get no costs here, because it is not their turn to be removed;
-	// nil for none.
+	// Others are how many more pods hold places of each subset and get no costs here, because it is not their turn to be
+	// removed; nil for none.
 	Others map[string]int32
-	// Old says that the workload has a newer version: then the first subsets are emptied first, because the new version fills
-	// them first. Only where versions are placed apart.
+	// Old says that the workload has a newer version: then the first subsets are emptied first, because the new version
+	// fills them first. Only where versions are placed apart.
 	Old bool
-	// Spare is how many pods above the caps keep the cost of their subset: those that the workload itself is about to remove.
-	// A workload whose versions are placed together has max(0, active pods - spec.replicas) during a rollout with surge; all others have 0.
+	// Spare is how many pods above the caps keep the cost of their subset: those that the workload itself is about to
+	// remove. A workload whose versions are placed together has max(0, active pods - spec.replicas) during a rollout with
+	// surge; all others have 0.
 	Spare int32
 }
 
-// Costs returns the deletion cost of each of the pods, by its uid: the lower, the earlier it is removed. For subset i of n:
-// 100*(n-i) for pods within the cap; -100*(i+1) for those above it, the least healthy ones; -100*(n+1) for pods in no subset. In an
-// old version i counts from the end. Pods of subsets that the rule does not have are in no subset. Nothing is changed.
+// Costs returns the deletion cost of each of the pods, by its uid: the lower, the earlier it is removed. For subset i
+// of n: 100*(n-i) for pods within the cap; -100*(i+1) for those above it, the least healthy ones; -100*(n+1) for pods
+// in no subset. In an old version i counts from the end. Pods of subsets that the rule does not have are in no subset.
+// Nothing is changed.
 func (r Rule) Costs(b Placements) map[types.UID]int32 {
 	costs, spare := map[types.UID]int32{}, b.Spare
 	for subset, pods := range b.Pods {

@@ -11,14 +11,15 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
-// OfHub returns the member's part of a WorkloadSpread that a hub gave a workload in an annotation, nil if it gave none. It has
-// no status: all its subsets are open. It errs if the annotation cannot be used.
+// OfHub returns the member's part of a WorkloadSpread that a hub gave a workload in an annotation, nil if it gave none.
+// It has no status: all its subsets are open. It errs if the annotation cannot be used.
 func OfHub(workload metav1.Object, kind schema.GroupVersionKind) (*v1beta1.WorkloadSpread, error) {
 	text, ok := workload.GetAnnotations()[topology.AnnotationSpread]
 	if !ok {
 		return nil, nil
 	}
-	ws := &v1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: workload.GetNamespace(), UID: workload.GetUID()}}
+	ws := &v1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: workload.GetNamespace(),
+		UID: workload.GetUID()}}
 	ws.Spec.TargetReference = &v1beta1.TargetReference{
 		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: workload.GetName(),
 	}

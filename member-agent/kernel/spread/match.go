@@ -9,8 +9,8 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
-// The weights of what speaks for a subset, as published: the weights of its preferred terms that the node matches, then that
-// the pod has the metadata of its patch, then that it has room.
+// The weights of what speaks for a subset, as published: the weights of its preferred terms that the node matches, then
+// that the pod has the metadata of its patch, then that it has room.
 const (
 	scorePreferred = 100
 	scorePatch     = 10
@@ -55,7 +55,7 @@ func (r Rule) score(pod *corev1.Pod, node *corev1.Node, s *v1beta1.WorkloadSprea
 	return score, true
 }
 
-// hasMetadata tells whether the patch of the subset would change no label and no annotation of the pod.
+// hasMetadata reports whether the patch of the subset would change no label and no annotation of the pod.
 func hasMetadata(pod *corev1.Pod, s *v1beta1.WorkloadSpreadSubset) bool {
 	if noPatch(s) {
 		return false

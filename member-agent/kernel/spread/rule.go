@@ -26,7 +26,7 @@ type Subset struct {
 	Open bool
 }
 
-// room tells whether one pod more fits beside count others.
+// room reports whether one pod more fits beside count others.
 func (s Subset) room(count int32) bool { return s.Cap == Unlimited || count < s.Cap }
 
 // Rule is what a WorkloadSpread means for a number of replicas. It does not change.
@@ -39,8 +39,8 @@ type Rule struct {
 	selector labels.Selector
 }
 
-// Resolve returns what the WorkloadSpread means for a workload of this many replicas (0 or more). It errs if the WorkloadSpread is
-// invalid, as Validate does: then pods start in no subset and are not stamped.
+// Resolve returns what the WorkloadSpread means for a workload of this many replicas (0 or more). It errs if the
+// WorkloadSpread is invalid, as Validate does: then pods start in no subset and are not stamped.
 func Resolve(ws *v1beta1.WorkloadSpread, replicas int32) (Rule, error) {
 	if err := Validate(ws); err != nil {
 		return Rule{}, err
@@ -71,8 +71,8 @@ func open(ws *v1beta1.WorkloadSpread, subset string) bool {
 	return i < 0 || !meta.IsStatusConditionFalse(ws.Status.SubsetStatuses[i].Conditions, v1beta1.WorkloadSpreadSubsetSchedulable)
 }
 
-// Selects tells whether the WorkloadSpread is for this pod of its workload: targetFilter.selector matches its labels, or there is
-// none.
+// Selects reports whether the WorkloadSpread is for this pod of its workload: targetFilter.selector matches its labels,
+// or there is none.
 func (r Rule) Selects(pod *corev1.Pod) bool {
 	return r.selector == nil || r.selector.Matches(labels.Set(pod.Labels))
 }
@@ -102,8 +102,9 @@ func Assigned(pod *corev1.Pod, ws *v1beta1.WorkloadSpread) (subset string, ok bo
 	return matched.Subset, true
 }
 
-// Pick returns the subset of a new pod: the first that is open and has room beside counts, the active pods of each subset
-// (of the pod's version only, see Target.Version) and those on their way. ok is false if there is none: the pod starts in no subset.
+// Pick returns the subset of a new pod: the first that is open and has room beside counts, the active pods of each
+// subset (of the pod's version only, see Target.Version) and those on their way. ok is false if there is none: the pod
+// starts in no subset.
 func (r Rule) Pick(counts map[string]int32) (subset string, ok bool) {
 	for _, s := range r.Subsets {
 		if s.Open && s.room(counts[s.Name]) {
@@ -113,9 +114,9 @@ func (r Rule) Pick(counts map[string]int32) (subset string, ok bool) {
 	return "", false
 }
 
-// PickOrdinal returns the subset of the pod with this ordinal (0 or more) of a StatefulSet: caps 5, 5 and none give 0 to 4 the
-// first, 5 to 9 the second, and the rest the third. A closed subset is left out, and the later ones shift down. ok is false for
-// an ordinal above the sum of the caps.
+// PickOrdinal returns the subset of the pod with this ordinal (0 or more) of a StatefulSet: caps 5, 5 and none give 0
+// to 4 the first, 5 to 9 the second, and the rest the third. A closed subset is left out, and the later ones shift
+// down. ok is false for an ordinal above the sum of the caps.
 func (r Rule) PickOrdinal(ordinal int32) (subset string, ok bool) {
 	var below int64
 	for _, s := range r.Subsets {

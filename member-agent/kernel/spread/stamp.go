@@ -14,15 +14,16 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
-// Stamp makes a pod that is not created yet one of the subset: its tolerations are added, its requiredNodeSelector is added to
-// each term of the pod's required node affinity (any one of the user's terms must still hold), its preferredNodeSelector is added, then its patch is
-// merged, and at last come the annotation and, for workloads that look at it, the deletion cost. With subset "" the pod gets the
-// cost of pods in no subset, loses an annotation that its template copied from another pod, and stays the same
-// otherwise. Doing it twice is doing it once.
+// Stamp makes a pod that is not created yet one of the subset: its tolerations are added, its requiredNodeSelector is
+// added to each term of the pod's required node affinity (any one of the user's terms must still hold), its
+// preferredNodeSelector is added, then its patch is merged, and at last come the annotation and, for workloads that
+// look at it, the deletion cost. With subset "" the pod gets the cost of pods in no subset, loses an annotation that
+// its template copied from another pod, and stays the same otherwise. Doing it twice is doing it once.
 //
-// selector is how the workload finds its pods: a patch that would make it lose the pod is an error, because it would make pods
-// without end. Nil means that the patch may change no label that the pod has. Name and owner of the pod stay as they are.
-// It also errs if the patch cannot be merged, or there is no such subset. After an error the pod is as it was.
+// selector is how the workload finds its pods: a patch that would make it lose the pod is an error, because it would
+// make pods without end. Nil means that the patch may change no label that the pod has. Name and owner of the pod stay
+// as they are. It also errs if the patch cannot be merged, or there is no such subset. After an error the pod is as it
+// was.
 func Stamp(pod *corev1.Pod, ws *v1beta1.WorkloadSpread, subset string, selector labels.Selector) error {
 	if subset == "" {
 		delete(pod.Annotations, v1beta1.AnnotationMatchedWorkloadSpread)
@@ -64,10 +65,10 @@ func Annotation(ws *v1beta1.WorkloadSpread, subset string) string {
 	return string(text)
 }
 
-// Metadata returns the labels and annotations that a pod which is older than the WorkloadSpread lacks as one of the subset: those of the
-// patch, unless the WorkloadSpread says by its annotation that they are not wanted, and the annotation that names the subset.
-// Both are empty if there is nothing to write. Nothing is ever taken off a running pod. selector and the errors are those of
-// Stamp; the deletion cost is Costs' matter.
+// Metadata returns the labels and annotations that a pod which is older than the WorkloadSpread lacks as one of the
+// subset: those of the patch, unless the WorkloadSpread says by its annotation that they are not wanted, and the
+// annotation that names the subset. Both are empty if there is nothing to write. Nothing is ever taken off a running
+// pod. selector and the errors are those of Stamp; the deletion cost is Costs' matter.
 func Metadata(pod *corev1.Pod, ws *v1beta1.WorkloadSpread, subset string, selector labels.Selector) (lacks, annotations map[string]string, err error) {
 	s := find(ws, subset)
 	if s == nil {
@@ -115,7 +116,7 @@ func contains[T any](list []T, item T) bool {
 	return slices.ContainsFunc(list, func(have T) bool { return equality.Semantic.DeepEqual(have, item) })
 }
 
-// empty tells whether a term says nothing. The scheduler takes such a term as one that no node matches.
+// empty reports whether a term says nothing. The scheduler takes such a term as one that no node matches.
 func empty(term *corev1.NodeSelectorTerm) bool {
 	return term == nil || len(term.MatchExpressions) == 0 && len(term.MatchFields) == 0
 }
@@ -130,8 +131,8 @@ func nodeAffinity(pod *corev1.Pod) *corev1.NodeAffinity {
 	return pod.Spec.Affinity.NodeAffinity
 }
 
-// Require adds what the term asks to each of the pod's terms. Terms that match no node stay as they are: with something in
-// them they would match some.
+// Require adds what the term asks to each of the pod's terms. Terms that match no node stay as they are: with something
+// in them they would match some.
 func Require(pod *corev1.Pod, term *corev1.NodeSelectorTerm) {
 	if empty(term) {
 		return

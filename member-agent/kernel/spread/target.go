@@ -14,8 +14,8 @@ type Target struct {
 	Group, Kind, Name string
 }
 
-// TargetOf returns the workload that the WorkloadSpread names; the zero Target if it names none, or if the apiVersion cannot be
-// read.
+// TargetOf returns the workload that the WorkloadSpread names; the zero Target if it names none, or if the apiVersion
+// cannot be read.
 func TargetOf(ws *v1beta1.WorkloadSpread) Target {
 	ref := ws.Spec.TargetReference
 	if ref == nil {
@@ -34,19 +34,21 @@ func Named(kind schema.GroupVersionKind, name string) Target {
 }
 
 // Costly reports whether the workload looks at the deletion costs of its pods: kinds with interchangeable pods do, that
-// replace them for ever. The pods of others get none.
+// replace them forever. The pods of others get none.
 func (t Target) Costly() bool {
 	return t.Versioned() || t.Group == v1beta1.GroupVersion.Group && !t.Ordinal()
 }
 
-// Versioned reports whether each version of the workload is placed apart, by the label pod-template-hash, so that a rolling
-// update begins a spread anew: those of Deployments and ReplicaSets are. All pods of others are placed together.
+// Versioned reports whether each version of the workload is placed apart, by the label pod-template-hash, so that a
+// rolling update begins a spread anew: those of Deployments and ReplicaSets are. All pods of others are placed
+// together.
 func (t Target) Versioned() bool { return t.Kind == "Deployment" || t.Kind == "ReplicaSet" }
 
-// Ordinal tells whether pods are placed by their ordinals (PickOrdinal): those of StatefulSets are.
+// Ordinal reports whether pods are placed by their ordinals (PickOrdinal): those of StatefulSets are.
 func (t Target) Ordinal() bool { return t.Kind == "StatefulSet" }
 
-// Version returns the version of a pod for this target: its pod-template-hash, or "" where all pods are placed together.
+// Version returns the version of a pod for this target: its pod-template-hash, or "" where all pods are placed
+// together.
 func (t Target) Version(pod *corev1.Pod) string {
 	if !t.Versioned() {
 		return ""
@@ -54,8 +56,8 @@ func (t Target) Version(pod *corev1.Pod) string {
 	return pod.Labels[v1beta1.LabelPodTemplateHash]
 }
 
-// Ruling returns the one of several WorkloadSpreads of one target that holds: the oldest, and of equally old ones the first by
-// name. Those that are being deleted do not count. Nil if there is none.
+// Ruling returns the one of several WorkloadSpreads of one target that holds: the oldest, and of equally old ones the
+// first by name. Those that are being deleted do not count. Nil if there is none.
 func Ruling(spreads []*v1beta1.WorkloadSpread) *v1beta1.WorkloadSpread {
 	var rules *v1beta1.WorkloadSpread
 	for _, ws := range spreads {

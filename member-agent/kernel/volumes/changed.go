@@ -28,13 +28,13 @@ const (
 type Change struct {
 	// Pods is how many of them do.
 	Pods int
-	// Templates are the claim templates that differ. Where pods differ in several ways it is the kind that comes last in the
-	// alphabet, so that the order of pods does not matter.
+	// Templates are the claim templates that differ. Where pods differ in several ways it is the kind that comes last in
+	// the alphabet, so that the order of pods does not matter.
 	Templates map[string]Kind
 }
 
-// Changed compares the set's claim templates with the claims that pods, the active ones, have. Fields that a template leaves
-// open are not compared. A claim that somebody has resized to the template's size does not differ.
+// Changed compares the set's claim templates with the claims that pods, the active ones, have. Fields that a template
+// leaves open are not compared. A claim that somebody has resized to the template's size does not differ.
 func (s Set) Changed(pods []*corev1.Pod, claims []*corev1.PersistentVolumeClaim) Change {
 	var out Change
 	if len(claims) == 0 && len(s.Templates) == 0 {
@@ -52,7 +52,7 @@ func (s Set) Changed(pods []*corev1.Pod, claims []*corev1.PersistentVolumeClaim)
 	return out
 }
 
-// differs adds the differences of one pod, and tells whether there are any.
+// differs adds the differences of one pod, and reports whether there are any.
 func (s Set) differs(pod *corev1.Pod, claims map[string]*corev1.PersistentVolumeClaim, out *Change) bool {
 	id := s.ID(pod)
 	if id == "" {
@@ -109,9 +109,11 @@ func compare(want, have *corev1.PersistentVolumeClaimSpec) Kind {
 		return Size
 	case !sameModes(want.AccessModes, have.AccessModes),
 		want.StorageClassName != nil && *want.StorageClassName != ptr.Deref(have.StorageClassName, ""),
-		want.VolumeAttributesClassName != nil && *want.VolumeAttributesClassName != ptr.Deref(have.VolumeAttributesClassName, ""),
+		want.VolumeAttributesClassName != nil &&
+			*want.VolumeAttributesClassName != ptr.Deref(have.VolumeAttributesClassName, ""),
 		// The API server fills in Filesystem.
-		ptr.Deref(want.VolumeMode, corev1.PersistentVolumeFilesystem) != ptr.Deref(have.VolumeMode, corev1.PersistentVolumeFilesystem),
+		ptr.Deref(want.VolumeMode, corev1.PersistentVolumeFilesystem) != ptr.Deref(have.VolumeMode,
+			corev1.PersistentVolumeFilesystem),
 		want.Selector != nil && !equality.Semantic.DeepEqual(want.Selector, have.Selector),
 		want.VolumeName != "" && want.VolumeName != have.VolumeName,
 		want.DataSource != nil && !equality.Semantic.DeepEqual(want.DataSource, have.DataSource),
@@ -133,8 +135,8 @@ func sameModes(a, b []corev1.PersistentVolumeAccessMode) bool {
 	return true
 }
 
-// Message says in a sentence what differs, what happens and what to do, or "" if nothing differs. reuse is whether claims are
-// kept for the next pod: then deleting a pod does not replace its claims.
+// Message says in a sentence what differs, what happens and what to do, or "" if nothing differs. reuse is whether
+// claims are kept for the next pod: then deleting a pod does not replace its claims.
 func (c Change) Message(reuse bool) string {
 	if c.Pods == 0 {
 		return ""
@@ -151,5 +153,6 @@ func (c Change) Message(reuse bool) string {
 	if reuse {
 		remedy = "label a pod " + v1beta1.LabelSpecifiedDelete + " to replace it together with its claims"
 	}
-	return fmt.Sprintf("volumeClaimTemplates changed (%s): %s; the templates are used for new pods; %s", strings.Join(parts, ", "), pods, remedy)
+	return fmt.Sprintf("volumeClaimTemplates changed (%s): %s; the templates are used for new pods; %s",
+		strings.Join(parts, ", "), pods, remedy)
 }

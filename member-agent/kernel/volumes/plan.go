@@ -65,12 +65,13 @@ type Plan struct {
 	Wake time.Duration
 }
 
-// settleAfter is how old a claim without a pod must be to be deleted. A claim is made a moment before its pod; an agent that
-// has just started may see the one and not the other yet. Its watches catch up within seconds.
+// settleAfter is how old a claim without a pod must be to be deleted. A claim is made a moment before its pod; an agent
+// that has just started may see the one and not the other yet. Its watches catch up within seconds.
 const settleAfter = time.Minute
 
-// leavesWithin is how long after its deletion timestamp a pod is waited for that leaves its claims: its kubelet has stopped
-// it by then and needs a moment to say so. After that its node is taken for lost, and another id is used (#1099).
+// leavesWithin is how long after its deletion timestamp a pod is waited for that leaves its claims: its kubelet has
+// stopped it by then and needs a moment to say so. After that its node is taken for lost, and another id is used
+// (#1099).
 const leavesWithin = 30 * time.Second
 
 // state is what the pods say of an instance; of several pods with one id the highest counts.
@@ -174,8 +175,8 @@ func (f Facts) instances() []*instance {
 	return out
 }
 
-// ours tells whether the claim is the set's: by its name, and by the set or one of its pods as owner and nobody else as
-// controller.
+// ours reports whether the claim is the set's: by its name, and by the set or one of its pods as owner and nobody else
+// as controller.
 func (f Facts) ours(claim *corev1.PersistentVolumeClaim, pods map[types.UID]bool) bool {
 	if templateOf(claim.Name, f.Set.Object.GetName(), claim.Labels[v1beta1.LabelInstanceID]) == "" {
 		return false
@@ -184,7 +185,8 @@ func (f Facts) ours(claim *corev1.PersistentVolumeClaim, pods map[types.UID]bool
 	if controller != nil {
 		return controller.UID == f.Set.Object.GetUID() || (isPod(*controller) && pods[controller.UID])
 	}
-	return slices.ContainsFunc(claim.OwnerReferences, func(ref metav1.OwnerReference) bool { return isPod(ref) && pods[ref.UID] })
+	return slices.ContainsFunc(claim.OwnerReferences,
+		func(ref metav1.OwnerReference) bool { return isPod(ref) && pods[ref.UID] })
 }
 
 // mounted returns the names of the claims that pods of the set use, whatever their labels say.
@@ -218,8 +220,8 @@ func (f Facts) remove(plan *Plan, in *instance, mounted func() map[string]bool) 
 	}
 }
 
-// offer puts the id of an instance without a pod among the free ones, if it may be used again: it has a claim of a template
-// that the set still has, no claim of it leaves or is in use, and what it lacks can be made.
+// offer puts the id of an instance without a pod among the free ones, if it may be used again: it has a claim of a
+// template that the set still has, no claim of it leaves or is in use, and what it lacks can be made.
 func (f Facts) offer(plan *Plan, in *instance, mounted func() map[string]bool) {
 	has := map[string]bool{}
 	for _, claim := range in.claims {
@@ -293,7 +295,9 @@ func (f Facts) toPod(plan *Plan, claim *corev1.PersistentVolumeClaim, pod *corev
 	if claim.DeletionTimestamp != nil || !f.controls(claim) {
 		return
 	}
-	owners := without(claim, func(ref metav1.OwnerReference) bool { return ref.UID == f.Set.Object.GetUID() || ref.UID == pod.UID })
+	owners := without(claim, func(ref metav1.OwnerReference) bool {
+		return ref.UID == f.Set.Object.GetUID() || ref.UID == pod.UID
+	})
 	owners = append(owners, metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID})
 	plan.Own = append(plan.Own, Transfer{Claim: claim, Owners: owners, Why: WhyGoesWithPod})
 }
@@ -303,7 +307,9 @@ func (f Facts) toSet(plan *Plan, claim *corev1.PersistentVolumeClaim) {
 	if claim.DeletionTimestamp != nil || f.controls(claim) {
 		return
 	}
-	owners := without(claim, func(ref metav1.OwnerReference) bool { return isPod(ref) || ref.UID == f.Set.Object.GetUID() })
+	owners := without(claim, func(ref metav1.OwnerReference) bool {
+		return isPod(ref) || ref.UID == f.Set.Object.GetUID()
+	})
 	owners = append(owners, *metav1.NewControllerRef(f.Set.Object, f.Set.Kind))
 	plan.Own = append(plan.Own, Transfer{Claim: claim, Owners: owners, Why: WhyKept})
 }
@@ -317,8 +323,8 @@ func oldest(a, b *corev1.PersistentVolumeClaim) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
-// IDs returns the instance ids of n new pods: the free ones first, then new ones from random, none twice and none that taken
-// knows.
+// IDs returns the instance ids of n new pods: the free ones first, then new ones from random, none twice and none that
+// taken knows.
 func (p Plan) IDs(n int, random func() string, taken func(id string) bool) []string {
 	out := make([]string, 0, n)
 	out = append(out, p.Free[:min(n, len(p.Free))]...)

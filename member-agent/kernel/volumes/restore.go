@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// lost returns the claims that pods wait for and that are gone: somebody deleted such a claim just when its pod was made,
-// and no kubelet starts the pod without it. A claim whose pod runs is protected by the API server.
+// lost returns the claims that pods wait for and that are gone: somebody deleted such a claim just when its pod was
+// made, and no kubelet starts the pod without it. A claim whose pod runs is protected by the API server.
 func (f Facts) lost() []*corev1.PersistentVolumeClaim {
 	if len(f.Set.Templates) == 0 || f.Named == nil {
 		return nil
@@ -15,7 +15,8 @@ func (f Facts) lost() []*corev1.PersistentVolumeClaim {
 	var out []*corev1.PersistentVolumeClaim
 	for _, pod := range f.Pods.Active {
 		id := f.Set.ID(pod)
-		if pod.Status.Phase == corev1.PodRunning || pod.DeletionTimestamp != nil || id == "" || slices.Contains(f.Leaving, pod) {
+		if pod.Status.Phase == corev1.PodRunning || pod.DeletionTimestamp != nil || id == "" ||
+			slices.Contains(f.Leaving, pod) {
 			continue
 		}
 		for i := range f.Set.Templates {

@@ -98,13 +98,13 @@ type Provision struct {
 	Emptied []string
 }
 
-// For returns what new pods of this template get. madeWith is the hash of the claim templates that the template's revision
-// was made with, as its annotation says; give Hash of the set's own templates for the newest revision, whose mistakes are
-// for the API server to refuse. claims are the set's, as a Source returns them.
+// For returns what new pods of this template get. madeWith is the hash of the claim templates that the template's
+// revision was made with, as its annotation says; give Hash of the set's own templates for the newest revision, whose
+// mistakes are for the API server to refuse. claims are the set's, as a Source returns them.
 //
 // Every claim template of the set is provided. If madeWith names other templates, a volume that a container mounts and
-// that neither the template nor the set has any more is provided too, after the youngest claim of that name; where there
-// is none, a mount gets an empty directory. A block device cannot be replaced and is left to the API server.
+// that neither the template nor the set has any more is provided too, after the youngest claim of that name; where
+// there is none, a mount gets an empty directory. A block device cannot be replaced and is left to the API server.
 func (s Set) For(template *corev1.PodTemplateSpec, madeWith string, claims []*corev1.PersistentVolumeClaim) Provision {
 	out := Provision{set: s, Templates: s.Templates}
 	if madeWith == "" || len(template.Spec.Containers) == 0 || madeWith == Hash(s.Templates) {
@@ -199,9 +199,11 @@ func attach(pod *corev1.Pod, volume corev1.Volume) {
 	pod.Spec.Volumes[i] = volume
 }
 
-// Missing returns the claims of the instance id that are still to be created: all but those that named returns, which tells
-// what the cache has under a name of the set's namespace, or nil.
-func (p Provision) Missing(id string, named func(name string) *corev1.PersistentVolumeClaim) []*corev1.PersistentVolumeClaim {
+// Missing returns the claims of the instance id that are still to be created: all but those that named returns, which
+// tells what the cache has under a name of the set's namespace, or nil.
+func (p Provision) Missing(
+	id string, named func(name string) *corev1.PersistentVolumeClaim,
+) []*corev1.PersistentVolumeClaim {
 	var out []*corev1.PersistentVolumeClaim
 	for i := range p.Templates {
 		if named(Name(p.Templates[i].Name, p.set.Object.GetName(), id)) == nil {
@@ -220,7 +222,8 @@ func (p Provision) Message() string {
 	}
 	if len(p.Emptied) > 0 {
 		parts = append(parts, "the old revision mounts "+strings.Join(p.Emptied, ", ")+
-			", which volumeClaimTemplates lack and no claim is left of: its new pods get empty directories; lower partition, or add the templates again")
+			", which volumeClaimTemplates lack and no claim is left of: its new pods get empty directories; lower partition, "+
+			"or add the templates again")
 	}
 	return strings.Join(parts, "; ")
 }

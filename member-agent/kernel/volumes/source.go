@@ -31,8 +31,8 @@ func indexers() toolscache.Indexers {
 // Source reads claims from a cache.
 type Source struct{ indexer toolscache.Indexer }
 
-// NewSource prepares the cache of the manager. It can be called once for each kind of workload; call it before the manager
-// starts.
+// NewSource prepares the cache of the manager. It can be called once for each kind of workload; call it before the
+// manager starts.
 func NewSource(ctx context.Context, c cache.Cache) (*Source, error) {
 	informer, err := c.GetInformer(ctx, &corev1.PersistentVolumeClaim{}, cache.BlockUntilSynced(false))
 	if err != nil {
@@ -83,7 +83,7 @@ func byInstance(obj any) ([]string, error) {
 
 func instanceKey(namespace, id string) string { return namespace + "/" + id }
 
-// isPod tells whether an owner is a pod.
+// isPod reports whether an owner is a pod.
 func isPod(ref metav1.OwnerReference) bool { return ref.Kind == "Pod" && ref.APIVersion == "v1" }
 
 // Get returns what the cache knows of a claim.
@@ -141,14 +141,16 @@ func (s *Source) Observe(owner types.UID, pods podset.Set) ([]*corev1.Persistent
 		if controller := metav1.GetControllerOfNoCopy(claim); controller != nil && controller.UID == owner {
 			continue // it is in the list
 		}
-		if slices.ContainsFunc(claim.OwnerReferences, func(ref metav1.OwnerReference) bool { return isPod(ref) && uids[ref.UID] }) {
+		if slices.ContainsFunc(claim.OwnerReferences, func(ref metav1.OwnerReference) bool {
+			return isPod(ref) && uids[ref.UID]
+		}) {
 			out = append(out, claim)
 		}
 	}
 	return out, nil
 }
 
-// Taken tells whether any claim in the namespace has this instance id: a new pod takes another.
+// Taken reports whether any claim in the namespace has this instance id: a new pod takes another.
 func (s *Source) Taken(namespace, id string) bool {
 	keys, err := s.indexer.IndexKeys(instanceIndex, instanceKey(namespace, id))
 	return err == nil && len(keys) > 0

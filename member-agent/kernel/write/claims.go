@@ -14,8 +14,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 )
 
-// CreateClaim creates a claim of an owner, who must be its controller. A claim that exists under the same controller is no
-// error; one that is another's is a *volumes.Conflict and is not touched; one that is being deleted is waited for.
+// CreateClaim creates a claim of an owner, who must be its controller. A claim that exists under the same controller is
+// no error; one that is another's is a *volumes.Conflict and is not touched; one that is being deleted is waited for.
 func (w *Writer) CreateClaim(ctx context.Context, owner types.UID, claim *corev1.PersistentVolumeClaim) error {
 	err := w.claims().create(ctx, owner, claim)
 	if apierrors.IsAlreadyExists(err) {
@@ -48,13 +48,14 @@ func (w *Writer) exists(ctx context.Context, owner types.UID, claim *corev1.Pers
 		}
 		return fmt.Errorf("create claim %s: %w", key, conflict)
 	case have.DeletionTimestamp != nil:
-		return fmt.Errorf("create claim %s: the claim of that name is being deleted; it is made again when that one is gone", key)
+		return fmt.Errorf("create claim %s: the claim of that name is being deleted; it is made again when that one is "+
+			"gone", key)
 	}
 	return nil
 }
 
-// DeleteClaim deletes exactly this claim as it was seen, so that nobody's change since is lost with it: a claim that has
-// changed is an error, one that is gone is none.
+// DeleteClaim deletes exactly this claim as it was seen, so that nobody's change since is lost with it: a claim that
+// has changed is an error, one that is gone is none.
 func (w *Writer) DeleteClaim(ctx context.Context, owner types.UID, claim *corev1.PersistentVolumeClaim) error {
 	seen := client.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion}
 	if err := w.claims().remove(ctx, owner, claim, seen); err != nil {
@@ -63,9 +64,10 @@ func (w *Writer) DeleteClaim(ctx context.Context, owner types.UID, claim *corev1
 	return nil
 }
 
-// OwnClaim gives a claim these owners and no others. A claim that has changed since it was seen is an error, one that is
-// gone is none.
-func (w *Writer) OwnClaim(ctx context.Context, owner types.UID, claim *corev1.PersistentVolumeClaim, owners []metav1.OwnerReference) error {
+// OwnClaim gives a claim these owners and no others. A claim that has changed since it was seen is an error, one that
+// is gone is none.
+func (w *Writer) OwnClaim(ctx context.Context, owner types.UID, claim *corev1.PersistentVolumeClaim,
+	owners []metav1.OwnerReference) error {
 	key := client.ObjectKeyFromObject(claim)
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": claim.UID, "resourceVersion": claim.ResourceVersion, "ownerReferences": owners,

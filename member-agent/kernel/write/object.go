@@ -31,7 +31,8 @@ func (o objects) create(ctx context.Context, owner types.UID, object client.Obje
 }
 
 // patch patches an object or a subresource of it; "" is the object. An object that is gone is no error.
-func (o objects) patch(ctx context.Context, owner types.UID, object client.Object, subresource string, patch client.Patch) error {
+func (o objects) patch(ctx context.Context, owner types.UID, object client.Object, subresource string,
+	patch client.Patch) error {
 	target := address(object)
 	var err error
 	switch subresource {
@@ -75,8 +76,8 @@ func ambiguous(err error) bool {
 		apierrors.IsUnexpectedServerError(err)
 }
 
-// address returns an object that has nothing but what a request needs to name it: answers are decoded into it, never into
-// the cache's own.
+// address returns an object that has nothing but what a request needs to name it: answers are decoded into it, never
+// into the cache's own.
 func address(object client.Object) client.Object {
 	target, _ := reflect.New(reflect.TypeOf(object).Elem()).Interface().(client.Object)
 	target.SetNamespace(object.GetNamespace())

@@ -25,8 +25,8 @@ type Writer struct {
 func (w *Writer) pods() objects   { return objects{w.Client, w.Fresh} }
 func (w *Writer) claims() objects { return objects{w.Client, w.Claims} }
 
-// CreatePod creates the pod of an owner. If opened is not empty it is applied to the new pod's status at once, so that its
-// readiness gate does not wait for another pass; a failure of this second write is left to the next pass.
+// CreatePod creates the pod of an owner. If opened is not empty it is applied to the new pod's status at once, so that
+// its readiness gate does not wait for another pass; a failure of this second write is left to the next pass.
 func (w *Writer) CreatePod(ctx context.Context, owner types.UID, pod *corev1.Pod, opened []byte) error {
 	if err := w.pods().create(ctx, owner, pod); err != nil {
 		return fmt.Errorf("create pod %s: %w", client.ObjectKeyFromObject(pod), err)
@@ -57,9 +57,9 @@ func (w *Writer) patchPod(
 	return nil
 }
 
-// DeletePod deletes exactly this pod, not another of the same name. A pod that is gone is no error; a conflict is one: the
-// pod may still be there, and must not be replaced before it goes. Where the answer is lost it may be going: the owner
-// waits until the cache shows that, or the API server denies it.
+// DeletePod deletes exactly this pod, not another of the same name. A pod that is gone is no error; a conflict is one:
+// the pod may still be there, and must not be replaced before it goes. Where the answer is lost it may be going: the
+// owner waits until the cache shows that, or the API server denies it.
 func (w *Writer) DeletePod(ctx context.Context, owner types.UID, pod *corev1.Pod) error {
 	if err := w.pods().remove(ctx, owner, pod, client.Preconditions{UID: &pod.UID}); err != nil {
 		return fmt.Errorf("delete pod %s: %w", client.ObjectKeyFromObject(pod), err)
@@ -81,8 +81,8 @@ func (w *Writer) AdoptPod(ctx context.Context, owner types.UID, pod *corev1.Pod,
 	return nil
 }
 
-// ReleasePod takes the owner out of exactly this pod's owner references; those of others stay. A pod that is gone, or that
-// another of the same name has replaced, is no error.
+// ReleasePod takes the owner out of exactly this pod's owner references; those of others stay. A pod that is gone, or
+// that another of the same name has replaced, is no error.
 func (w *Writer) ReleasePod(ctx context.Context, owner types.UID, pod *corev1.Pod) error {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": pod.UID, "ownerReferences": []map[string]any{{"$patch": "delete", "uid": owner}},

@@ -38,8 +38,8 @@ const (
 // outcome counts what a pass has done.
 type outcome struct{ created, deleted, updated int }
 
-// apply carries out the plan: first what happens to claims whose pods leave, then removals and updates side by side, then
-// creations, so that there are never more pods than planned. Errors of pods are kept for the report.
+// apply carries out the plan: first what happens to claims whose pods leave, then removals and updates side by side,
+// then creations, so that there are never more pods than planned. Errors of pods are kept for the report.
 func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 	begun := r.Clock.Now()
 	late := func() bool { return r.Clock.Since(begun) >= longestPass }
@@ -66,7 +66,8 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 		})
 	})
 	wg.Go(func() {
-		openErr = errors.Join(r.open(ctx, s, steps(len(s.plan.Open), startOpens)), r.carry(ctx, s, steps(len(s.plan.Carry), startOpens)))
+		openErr = errors.Join(r.open(ctx, s, steps(len(s.plan.Open), startOpens)),
+			r.carry(ctx, s, steps(len(s.plan.Carry), startOpens)))
 	})
 	for _, p := range s.plan.Prepare {
 		if p.Replaced {
@@ -131,7 +132,8 @@ func (r *Reconciler) open(ctx context.Context, s *scope, steps write.Steps) erro
 	}
 	_, err = write.SlowStart(ctx, steps, func(i int) error {
 		pod := s.plan.Open[i]
-		if podstate.Condition(pod, lifecycle.KruisePodReady) == nil && slices.ContainsFunc(pod.Spec.ReadinessGates, isKruiseGate) {
+		if podstate.Condition(pod, lifecycle.KruisePodReady) == nil &&
+			slices.ContainsFunc(pod.Spec.ReadinessGates, isKruiseGate) {
 			return r.Writer.PatchPodStatus(ctx, s.cs.UID, pod, both)
 		}
 		return r.Writer.PatchPodStatus(ctx, s.cs.UID, pod, patch)
@@ -152,7 +154,8 @@ func (r *Reconciler) carry(ctx context.Context, s *scope, steps write.Steps) err
 	return err
 }
 
-// prepare writes a pod's state of life. The mark comes first: who reads PreparingDelete finds the pod not ready already.
+// prepare writes a pod's state of life. The mark comes first: who reads PreparingDelete finds the pod not ready
+// already.
 func (r *Reconciler) prepare(ctx context.Context, s *scope, p Preparation) error {
 	metadata, status, err := lifecycle.Patch(p.Pod, p.Step, r.Clock.Now())
 	if err != nil {

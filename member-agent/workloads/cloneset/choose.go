@@ -53,7 +53,8 @@ func (p *planner) choose(d delta.Delta) error {
 	fromNew := min(held, d.CreateNew)
 	fromOld := min(held-fromNew, d.CreateOld)
 	left := d.CreateLimit
-	for _, c := range []Creation{{Revision: p.Current, Count: d.CreateOld - fromOld + back}, {Revision: p.Update, Count: d.CreateNew - fromNew + forward}} {
+	for _, c := range []Creation{{Revision: p.Current, Count: d.CreateOld - fromOld + back},
+		{Revision: p.Update, Count: d.CreateNew - fromNew + forward}} {
 		c.Count -= p.recall(c)
 		if c.Count = min(c.Count, left); c.Count > 0 {
 			p.plan.Create = append(p.plan.Create, c)
@@ -134,8 +135,8 @@ func leaves(pod *corev1.Pod) int {
 	return 1
 }
 
-// leave plans the removal of a pod: it is deleted, or prepared for that where a hook holds it. It tells whether another pod
-// may take its place in this pass.
+// leave plans the removal of a pod: it is deleted, or prepared for that where a hook holds it. It reports whether
+// another pod may take its place in this pass.
 func (p *planner) leave(pod *corev1.Pod, reason string) bool {
 	step := lifecycle.Delete(pod, p.CloneSet.Spec.Lifecycle)
 	if step.Proceed {
@@ -163,7 +164,7 @@ func (p *planner) prepare(pod *corev1.Pod, step lifecycle.Step) {
 	}
 }
 
-// move plans updates in place, and removals of pods that must be made anew; it returns how many of the latter.
+// move plans updates in place, and removals of pods that must be recreated; it returns how many of the latter.
 func (p *planner) move(b *bucket, m delta.Moving, t delta.Take, to workload.Revision, reason string) (int32, error) {
 	if t.Total() == 0 {
 		return 0, nil
@@ -204,9 +205,9 @@ func (p *planner) move(b *bucket, m delta.Moving, t delta.Take, to workload.Revi
 	return anew, nil
 }
 
-// candidates returns the pods that move now, and takes them off the bucket. Without an order of the user's the least healthy
-// come first, as the numbers have it. With one, only those that are first in it are looked at: an unhealthy pod that is not
-// among them stays, because the partition is to keep it.
+// candidates returns the pods that move now, and takes them off the bucket. Without an order of the user's the least
+// healthy come first, as the numbers have it. With one, only those that are first in it are looked at: an unhealthy pod
+// that is not among them stays, because the partition is to keep it.
 func (p *planner) candidates(b *bucket, m delta.Moving, t delta.Take) ([]*corev1.Pod, error) {
 	rolling := p.CloneSet.Spec.UpdateStrategy.RollingUpdate
 	if rolling == nil || rolling.PriorityStrategy == nil && len(rolling.ScatterStrategy) == 0 {
@@ -216,7 +217,8 @@ func (p *planner) candidates(b *bucket, m delta.Moving, t delta.Take) ([]*corev1
 	if b == done {
 		done = &p.old
 	}
-	sorted, err := order.ForUpdate(b.all(), done.all(), order.Strategy{Priority: rolling.PriorityStrategy, Scatter: rolling.ScatterStrategy})
+	sorted, err := order.ForUpdate(b.all(), done.all(),
+		order.Strategy{Priority: rolling.PriorityStrategy, Scatter: rolling.ScatterStrategy})
 	if err != nil {
 		return nil, fmt.Errorf("updateStrategy.rollingUpdate: %w", err)
 	}
@@ -247,8 +249,8 @@ func (p *planner) candidates(b *bucket, m delta.Moving, t delta.Take) ([]*corev1
 	return pods, nil
 }
 
-// keep plans what pods need that are chosen for nothing: those on their way from one state of life to another go on, and
-// those that are not to leave or to change any more come back.
+// keep plans what pods need that are chosen for nothing: those on their way from one state of life to another go on,
+// and those that are not to leave or to change any more come back.
 func (p *planner) keep() {
 	for _, b := range []*bucket{&p.old, &p.new} {
 		p.stay(b.unavailable)

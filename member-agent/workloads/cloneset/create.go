@@ -81,26 +81,29 @@ func (r *Reconciler) create(ctx context.Context, s *scope, steps func(n, start i
 	}
 }
 
-// ids returns the instance ids of n new pods. First come ids whose claims were made for a pod that was then refused: a pod
-// that is refused for ever must not cost new claims each time it is tried.
+// ids returns the instance ids of n new pods. First come ids whose claims were made for a pod that was then refused: a
+// pod that is refused forever must not cost new claims each time it is tried.
 func (r *Reconciler) ids(s *scope, n int) []string {
 	var out []string
 	if !s.cs.Spec.ScaleStrategy.EnablePVCReuse { // with it the plan offers these ids
 		out = slices.DeleteFunc(s.Memory.takeIDs(n), s.losesClaims)
 	}
 	return append(out, s.plan.Claims.IDs(n-len(out), newInstanceID, func(id string) bool {
-		return r.Claims.Taken(s.cs.Namespace, id) || r.Pods.Get(types.NamespacedName{Namespace: s.cs.Namespace, Name: podName(s.cs, id)}).Present
+		return r.Claims.Taken(s.cs.Namespace, id) || r.Pods.Get(types.NamespacedName{Namespace: s.cs.Namespace,
+			Name: podName(s.cs, id)}).Present
 	})...)
 }
 
-// losesClaims tells whether this pass deletes a claim of the id.
+// losesClaims reports whether this pass deletes a claim of the id.
 func (s *scope) losesClaims(id string) bool {
-	return slices.ContainsFunc(s.plan.Claims.Delete, func(r volumes.Removal) bool { return r.Claim.Labels[v1beta1.LabelInstanceID] == id })
+	return slices.ContainsFunc(s.plan.Claims.Delete, func(r volumes.Removal) bool {
+		return r.Claim.Labels[v1beta1.LabelInstanceID] == id
+	})
 }
 
-// createsPerPass bounds what one pass begins, whatever the user asks for: a typo of 2 000 000 000 replicas must not take the
-// memory of the agent. A pass stops after 2 s anyway, and no API server makes more than 2 500 pods a second; the events of
-// the created pods bring the next pass.
+// createsPerPass bounds what one pass begins, whatever the user asks for: a typo of 2 000 000 000 replicas must not
+// take the memory of the agent. A pass stops after 2 s anyway, and no API server makes more than 2 500 pods a second;
+// the events of the created pods bring the next pass.
 const createsPerPass = 5000
 
 // reasonInvalidTemplate is why a CloneSet stands still whose pods or revisions the API server refuses.
@@ -109,10 +112,12 @@ const reasonInvalidTemplate = "InvalidTemplate"
 // retryInvalid is when a template that was refused is tried again though nobody changed it: a webhook may have.
 const retryInvalid = 5 * time.Minute
 
-// namesPerPod is how many random names are tried for a pod in one pass. With 10 000 pods one name in a thousand is taken.
+// namesPerPod is how many random names are tried for a pod in one pass. With 10 000 pods one name in a thousand is
+// taken.
 const namesPerPod = 4
 
-// createPod creates a pod. Its error does not hold the pod's random name, so that the same failure reads the same again.
+// createPod creates a pod. Its error does not hold the pod's random name, so that the same failure reads the same
+// again.
 func (r *Reconciler) createPod(ctx context.Context, s *scope, pod *corev1.Pod, opened []byte) error {
 	name := pod.Name
 	err := r.Writer.CreatePod(ctx, s.cs.UID, pod, opened)
@@ -130,8 +135,8 @@ func (r *Reconciler) createPod(ctx context.Context, s *scope, pod *corev1.Pod, o
 	return nameless(err, name, s.cs.Name+"-*")
 }
 
-// isMine tells whether the pod that has the name of the one to create is the CloneSet's, and the cache does not have it yet:
-// then the pod was created, and only the answer was lost.
+// isMine reports whether the pod that has the name of the one to create is the CloneSet's, and the cache does not have
+// it yet: then the pod was created, and only the answer was lost.
 func (r *Reconciler) isMine(ctx context.Context, s *scope, pod *corev1.Pod) (bool, error) {
 	key, have := client.ObjectKeyFromObject(pod), &corev1.Pod{}
 	if r.Pods.Get(key).Present {
@@ -147,14 +152,15 @@ func (r *Reconciler) isMine(ctx context.Context, s *scope, pod *corev1.Pod) (boo
 	return true, nil
 }
 
-// refuseStranger deletes a pod that was created and that the selector does not match, because somebody changed its labels on
-// the way: it would count for nothing, and each pass would create more.
+// refuseStranger deletes a pod that was created and that the selector does not match, because somebody changed its
+// labels on the way: it would count for nothing, and each pass would create more.
 func (r *Reconciler) refuseStranger(ctx context.Context, s *scope, pod *corev1.Pod) error {
 	selector, err := metav1.LabelSelectorAsSelector(s.cs.Spec.Selector)
 	if err != nil || selector.Matches(labels.Set(pod.Labels)) {
 		return err
 	}
-	err = fmt.Errorf("a pod was created with labels that selector %q does not match, and is deleted again: a webhook changed them; mend it", selector)
+	err = fmt.Errorf("a pod was created with labels that selector %q does not match, and is deleted again: a webhook "+
+		"changed them; mend it", selector)
 	s.Memory.relabel(err, r.Clock.Now())
 	return errors.Join(err, r.Writer.DeletePod(ctx, s.cs.UID, pod))
 }
@@ -177,8 +183,8 @@ func (m *memory) relabel(err error, now time.Time) {
 	m.relabelled, m.relabelledAt = err, now
 }
 
-// recentlyRelabelled returns why no pods are created now, or nil. It is tried again as often as other failures at last: the
-// events of the pod that came and went bring passes at once.
+// recentlyRelabelled returns why no pods are created now, or nil. It is tried again as often as other failures at last:
+// the events of the pod that came and went bring passes at once.
 func (m *memory) recentlyRelabelled(now time.Time) error {
 	if now.Sub(m.relabelledAt) < workload.LastBackoff {
 		return m.relabelled
@@ -186,8 +192,8 @@ func (m *memory) recentlyRelabelled(now time.Time) error {
 	return nil
 }
 
-// nameless returns the error with a text in which the random part of names is left out. A claim of somebody else is told by
-// its name: that is not random.
+// nameless returns the error with a text in which the random part of names is left out. A claim of somebody else is
+// told by its name: that is not random.
 func nameless(err error, name, instead string) error {
 	var conflict *volumes.Conflict
 	if errors.As(err, &conflict) {

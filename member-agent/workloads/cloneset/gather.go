@@ -88,8 +88,8 @@ func (s *scope) halt(condition v1beta1.CloneSetConditionType, err error) (bool, 
 	return true, s.facts.Known(revisionStatus(s.cs))
 }
 
-// revisionStatus returns what the status says of the revisions. A pass that could not use the spec answered its generation
-// without looking at the template.
+// revisionStatus returns what the status says of the revisions. A pass that could not use the spec answered its
+// generation without looking at the template.
 func revisionStatus(cs *v1beta1.CloneSet) workload.RevisionStatus {
 	stalled := slices.ContainsFunc(cs.Status.Conditions, func(c v1beta1.CloneSetCondition) bool {
 		return c.Type == v1beta1.ConditionStalled && c.Status != corev1.ConditionFalse
@@ -127,8 +127,8 @@ func claimSet(cs *v1beta1.CloneSet) volumes.Set {
 	return set
 }
 
-// cannotResize reports whether pods of the CloneSet must be recreated to get other resources, because the API server cannot
-// change them in running pods. The API server is asked only where that matters.
+// cannotResize reports whether pods of the CloneSet must be recreated to get other resources, because the API server
+// cannot change them in running pods. The API server is asked only where that matters.
 func (r *Reconciler) cannotResize(ctx context.Context, cs *v1beta1.CloneSet) (bool, error) {
 	rolling := cs.Spec.UpdateStrategy.RollingUpdate
 	if r.noResize == nil || rolling == nil || rolling.PodUpdatePolicy == "" ||
@@ -144,22 +144,27 @@ func validate(cs *v1beta1.CloneSet) (labels.Selector, *conditions.Cause) {
 	switch {
 	case err != nil:
 		return nil, &conditions.Cause{Reason: "InvalidSelector", Message: fmt.Sprintf(
-			"selector cannot be used: %v; it cannot change either: delete the CloneSet, and apply it again with one that can be used", err)}
+			"selector cannot be used: %v; it cannot change either: delete the CloneSet, and apply it again with one that can "+
+				"be used", err)}
 	case selector.Empty():
-		return nil, &conditions.Cause{Reason: "InvalidSelector", Message: "selector is empty: name a label of the template in it"}
+		return nil, &conditions.Cause{Reason: "InvalidSelector",
+			Message: "selector is empty: name a label of the template in it"}
 	case ownLabel(selector) != "":
 		return nil, &conditions.Cause{Reason: "InvalidSelector", Message: fmt.Sprintf(
-			"selector %q asks for label %s, which the controller itself writes on pods: take it out, and make the CloneSet again", selector, ownLabel(selector))}
+			"selector %q asks for label %s, which the controller itself writes on pods: take it out, and make the CloneSet "+
+				"again", selector, ownLabel(selector))}
 	case cs.Spec.Template.Undecoded != nil:
 		err := cs.Spec.Template.Err(field.NewPath("spec", "template"))
 		return selector, &conditions.Cause{Reason: reasonInvalidTemplate, Message: err.Error()}
 	case !selector.Matches(labels.Set(cs.Spec.Template.Labels)):
 		return nil, &conditions.Cause{Reason: "SelectorMismatch", Message: fmt.Sprintf(
-			"selector %q does not match the labels of the template, %q: add them to template.metadata.labels", selector, labels.Set(cs.Spec.Template.Labels))}
+			"selector %q does not match the labels of the template, %q: add them to template.metadata.labels", selector,
+			labels.Set(cs.Spec.Template.Labels))}
 	}
 	if _, ok := cs.Spec.Template.Labels[v1beta1.LabelSpecifiedDelete]; ok {
 		return nil, &conditions.Cause{Reason: reasonInvalidTemplate, Message: fmt.Sprintf(
-			"template.metadata.labels has %s, which asks to delete every pod as soon as it is made: remove it", v1beta1.LabelSpecifiedDelete)}
+			"template.metadata.labels has %s, which asks to delete every pod as soon as it is made: remove it",
+			v1beta1.LabelSpecifiedDelete)}
 	}
 	if _, cause := readZones(cs); cause != nil {
 		return nil, cause
@@ -181,8 +186,8 @@ func validate(cs *v1beta1.CloneSet) (labels.Selector, *conditions.Cause) {
 	return selector, nil
 }
 
-// ownLabel returns a label that the selector asks for and that pods get from their controller, or "". Such pods would not
-// match, or not for long, and each pass would make others.
+// ownLabel returns a label that the selector asks for and that pods get from their controller, or "". Such pods would
+// not match, or not for long, and each pass would make others.
 func ownLabel(selector labels.Selector) string {
 	requirements, _ := selector.Requirements()
 	for _, requirement := range requirements {
@@ -201,7 +206,8 @@ func strategy(cs *v1beta1.CloneSet) budget.Strategy {
 	if cs.Spec.UpdateStrategy.Type == v1beta1.OnDeleteCloneSetUpdateStrategyType || rolling == nil {
 		return out
 	}
-	out.Partition, out.MaxUnavailable, out.MaxSurge, out.Paused = rolling.Partition, rolling.MaxUnavailable, rolling.MaxSurge, rolling.Paused
+	out.Partition, out.MaxUnavailable, out.MaxSurge, out.Paused = rolling.Partition, rolling.MaxUnavailable,
+		rolling.MaxSurge, rolling.Paused
 	return out
 }
 

@@ -104,8 +104,8 @@ type Plan struct {
 // Reasons for which a pod is deleted, beside the codes of package delta.
 const reasonEnded = "PodEnded"
 
-// livesAtLeast is for how long a pod is not replaced, however soon it ends: pods that a node refuses again and again would be made as
-// fast as the API server can.
+// livesAtLeast is for how long a pod is not replaced, however soon it ends: pods that a node refuses again and again
+// would be made as fast as the API server can.
 const livesAtLeast = 10 * time.Second
 
 // failedSoon returns how long the replacement of a pod that has ended waits still.
@@ -117,7 +117,8 @@ func failedSoon(pod *corev1.Pod, now time.Time) time.Duration {
 	return max(0, livesAtLeast-age)
 }
 
-// zoneChanged is one more: the pod waits for a node in a zone that is not its own any more, and another zone has too few.
+// zoneChanged is one more: the pod waits for a node in a zone that is not its own any more, and another zone has too
+// few.
 const zoneChanged = "ZoneChanged"
 
 // subsetChanged is the same for the subsets of a hub's WorkloadSpread.
@@ -128,10 +129,10 @@ type planner struct {
 	Facts
 	plan                      Plan
 	old, new, specifiedDelete bucket
-	// leaving are pods that a hook keeps from being deleted and that count no more (excludePreparingDelete); held are those
-	// that count until they are gone.
+	// leaving are pods that a hook keeps from being deleted and that count no more (excludePreparingDelete); held are
+	// those that count until they are gone.
 	leaving, held []*corev1.Pod
-	// mayUpdate says that pods may move between revisions, inPlace that all of them can without being made anew.
+	// mayUpdate says that pods may move between revisions, inPlace that all of them can without being recreated.
 	mayUpdate, inPlace bool
 	// assigned are the subsets of the active pods, once somebody has asked for them.
 	assigned map[*corev1.Pod]string
@@ -146,7 +147,8 @@ type planner struct {
 
 // Compute returns the plan for the facts. It changes nothing of them.
 func Compute(f Facts) (Plan, error) {
-	p := &planner{Facts: f, changes: map[string]verdict{}, toDelete: make(map[string]bool, len(f.CloneSet.Spec.ScaleStrategy.PodsToDelete))}
+	p := &planner{Facts: f, changes: map[string]verdict{},
+		toDelete: make(map[string]bool, len(f.CloneSet.Spec.ScaleStrategy.PodsToDelete))}
 	for _, name := range f.CloneSet.Spec.ScaleStrategy.PodsToDelete {
 		p.toDelete[name] = true
 	}
@@ -170,8 +172,8 @@ func Compute(f Facts) (Plan, error) {
 	return p.plan, nil
 }
 
-// inForce are the limits of this pass. With an expired budget nothing that is available goes and nothing is added; what is
-// missing is made up, and what is too many goes as far as replicas are available without it.
+// inForce are the limits of this pass. With an expired budget nothing that is available goes and nothing is added; what
+// is missing is made up, and what is too many goes as far as replicas are available without it.
 func (f *Facts) inForce() budget.Limits {
 	l := f.Limits
 	if f.Budget.Expired {
@@ -180,8 +182,9 @@ func (f *Facts) inForce() budget.Limits {
 	return l
 }
 
-// keepsAvailable reports whether pods above replicas go only as far as replicas are available without them. A hub that grants
-// nothing pauses, and maxUnavailable beside the pause is for the pods that a person names: the rest is granted to others.
+// keepsAvailable reports whether pods above replicas go only as far as replicas are available without them. A hub that
+// grants nothing pauses, and maxUnavailable beside the pause is for the pods that a person names: the rest is granted
+// to others.
 func (p *planner) keepsAvailable() bool { return p.Budget.Granted && p.paused() }
 
 func (p *planner) sameRevision() bool { return p.Update.Name == p.Current.Name }
@@ -230,13 +233,13 @@ func (p *planner) sort() {
 	}
 }
 
-// named tells whether somebody asked to delete this very pod, or the zones or subsets of a hub do.
+// named reports whether somebody asked to delete this very pod, or the zones or subsets of a hub do.
 func (p *planner) named(pod *corev1.Pod) bool {
 	return p.misplaced[pod] || podset.SpecifiedDelete(pod) || p.toDelete[pod.Name]
 }
 
-// observe counts a pod, and tells whether it is available: ready for long enough, and in no state of life in which somebody
-// is told not to count on it.
+// observe counts a pod, and reports whether it is available: ready for long enough, and in no state of life in which
+// somebody is told not to count on it.
 func (f *Facts) observe(plan *Plan, pod *corev1.Pod) bool {
 	available, wait := podstate.Available(pod, f.CloneSet.Spec.MinReadySeconds, f.Now)
 	available = available && lifecycle.Available(pod)

@@ -35,7 +35,7 @@ func (p *planner) paused() bool {
 	return rolling != nil && rolling.Paused
 }
 
-// policy tells whether pods may move between revisions, and whether all of them can do so in place.
+// policy reports whether pods may move between revisions, and whether all of them can do so in place.
 func (p *planner) policy() (mayUpdate, allInPlace bool, err error) {
 	mayUpdate = !p.onDelete() && !p.paused() && !p.Budget.Expired
 	policy := p.updatePolicy()
@@ -65,7 +65,8 @@ func (p *planner) policy() (mayUpdate, allInPlace bool, err error) {
 
 func inPlaceImpossible(field string) *conditions.Cause {
 	return &conditions.Cause{Reason: "InPlaceImpossible", Message: fmt.Sprintf(
-		"podUpdatePolicy is InPlaceOnly, but field %s of the template cannot be changed in running pods: change it back, or use InPlaceIfPossible", field)}
+		"podUpdatePolicy is InPlaceOnly, but field %s of the template cannot be changed in running pods: change it back, "+
+			"or use InPlaceIfPossible", field)}
 }
 
 // refusal returns a field that keeps a pod of the bucket from coming to a revision in place, or "".
@@ -87,8 +88,8 @@ func (p *planner) refusal(b *bucket, to workload.Revision) (string, error) {
 	return "", nil
 }
 
-// verdictOn returns how this very pod comes to the revision to: whether a running container sees new metadata depends on
-// who runs on its node.
+// verdictOn returns how this very pod comes to the revision to: whether a running container sees new metadata depends
+// on who runs on its node.
 func (p *planner) verdictOn(pod *corev1.Pod, to workload.Revision) (verdict, error) {
 	v, err := p.verdict(pod, to)
 	if err == nil && v.refusal == "" {

@@ -35,9 +35,9 @@ func readPrevious(cs *v1beta1.CloneSet) (*corev1.PodTemplateSpec, *conditions.Ca
 	return template, nil
 }
 
-// previous returns the revision of the previous template of a hub's update, where the CloneSet came to this member in the
-// middle of that update and never had another template than the newest; else nil. Pods that are not to be updated are made
-// of it. It is written with the first pods; later the status, or the pods that have it, tell that it was used.
+// previous returns the revision of the previous template of a hub's update, where the CloneSet came to this member in
+// the middle of that update and never had another template than the newest; else nil. Pods that are not to be updated
+// are made of it. It is written with the first pods; later the status, or the pods that have it, tell that it was used.
 func (r *Reconciler) previous(ctx context.Context, s *scope) (*appsv1.ControllerRevision, error) {
 	status := &s.cs.Status
 	if status.CurrentRevision != "" && status.CurrentRevision != status.UpdateRevision {

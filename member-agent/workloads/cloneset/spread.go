@@ -28,10 +28,12 @@ type Spread struct {
 	Selector labels.Selector
 }
 
-// spread returns what says where the pods run: the WorkloadSpread of a hub; without one that of the member which rules the CloneSet; without
-// one, or if it cannot be used, which the controller of WorkloadSpreads tells, the zones that a hub gave; nil if there are none either.
+// spread returns what says where the pods run: the WorkloadSpread of a hub; without one that of the member which rules
+// the CloneSet; without one, or if it cannot be used, which the controller of WorkloadSpreads tells, the zones that a
+// hub gave; nil if there are none either.
 func (r *Reconciler) spread(ctx context.Context, s *scope, selector labels.Selector) *Spread {
-	if ws, err := spread.OfHub(s.cs, v1beta1.CloneSetKind); err == nil && ws != nil { // validate has found that it can be used
+	// validate has found that it can be used.
+	if ws, err := spread.OfHub(s.cs, v1beta1.CloneSetKind); err == nil && ws != nil {
 		if rule, err := spread.Resolve(ws, s.facts.Limits.Replicas); err == nil {
 			return &Spread{Object: ws, OfHub: true, Rule: rule, Node: r.nodes(ctx), Selector: selector}
 		}
@@ -54,8 +56,8 @@ type assignment struct {
 	assigned bool
 }
 
-// placed returns the subset of each active pod that the spread is for, "" for none. Pods that are older than the spread have
-// that of their node.
+// placed returns the subset of each active pod that the spread is for, "" for none. Pods that are older than the spread
+// have that of their node.
 func (p *planner) placed() map[*corev1.Pod]string {
 	if p.assigned != nil {
 		return p.assigned
@@ -131,8 +133,9 @@ func (s *Spread) pick(count map[string]int32) string {
 	return subset
 }
 
-// place gives each pod that the plan creates its subset: the first with room beside the active pods of all revisions. The
-// pods above replicas take the places of those that go for them, so that a rollout does not spill into later subsets.
+// place gives each pod that the plan creates its subset: the first with room beside the active pods of all revisions.
+// The pods above replicas take the places of those that go for them, so that a rollout does not spill into later
+// subsets.
 func (p *planner) place() {
 	if p.Spread == nil || len(p.plan.Create) == 0 {
 		return
@@ -173,9 +176,9 @@ func (p *planner) place() {
 	}
 }
 
-// next returns the pods that go when those that are created above replicas are available, the first in front: those that
-// somebody named, those that a hook still holds, and those that the update has next. Pods that are made to help an update in
-// place stay until its end; then those go that were updated last, and are not available yet.
+// next returns the pods that go when those that are created above replicas are available, the first in front: those
+// that somebody named, those that a hook still holds, and those that the update has next. Pods that are made to help an
+// update in place stay until its end; then those go that were updated last, and are not available yet.
 func (p *planner) next() []*corev1.Pod {
 	out := slices.Concat(p.specifiedDelete.all(), p.held)
 	if !p.mayUpdate {
@@ -206,8 +209,8 @@ func (p *planner) next() []*corev1.Pod {
 	return append(out, pods...)
 }
 
-// costs returns the deletion costs of the pods of a bucket by the spread as it is now: the annotations say what it was when
-// the pods were made, and caps fall together with replicas. Nil means that the annotations hold.
+// costs returns the deletion costs of the pods of a bucket by the spread as it is now: the annotations say what it was
+// when the pods were made, and caps fall together with replicas. Nil means that the annotations hold.
 func (p *planner) costs(b *bucket) func(*corev1.Pod) int64 {
 	if p.Spread == nil {
 		return nil
@@ -238,8 +241,8 @@ func (p *planner) costs(b *bucket) func(*corev1.Pod) int64 {
 	}
 }
 
-// toCreate returns the revision of each pod that this pass creates, in the order of the plan, with the template that a pod of
-// its subset has.
+// toCreate returns the revision of each pod that this pass creates, in the order of the plan, with the template that a
+// pod of its subset has.
 func toCreate(plan []Creation, s *Spread) []workload.Revision {
 	type kind struct{ hash, subset string }
 	var revisions []workload.Revision
@@ -260,8 +263,8 @@ func toCreate(plan []Creation, s *Spread) []workload.Revision {
 	return revisions
 }
 
-// stamp returns the template as pods of the subset have it. Where the patch of the subset cannot be merged into it, or would
-// take the pods from the CloneSet, they start in no subset; the controller of WorkloadSpreads tells of it.
+// stamp returns the template as pods of the subset have it. Where the patch of the subset cannot be merged into it, or
+// would take the pods from the CloneSet, they start in no subset; the controller of WorkloadSpreads tells of it.
 func (s *Spread) stamp(template *corev1.PodTemplateSpec, subset string) *corev1.PodTemplateSpec {
 	pod := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
 	if s.zonal() {

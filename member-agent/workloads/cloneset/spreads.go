@@ -25,16 +25,18 @@ import (
 const spreadIndex = "cloneset.target"
 
 const (
-	// spreadRetry is how often a cluster without the kind is asked for it again: as often as controllers ask for their own.
+	// spreadRetry is how often a cluster without the kind is asked for it again: as often as controllers ask for their
+	// own.
 	spreadRetry = 10 * time.Second
-	// spreadWait is how long CloneSets wait for the WorkloadSpreads when the agent starts. A list of thousands takes a second; where
-	// it cannot be had at all, pods that start in no subset are better than none.
+	// spreadWait is how long CloneSets wait for the WorkloadSpreads when the agent starts. A list of thousands takes a
+	// second; where it cannot be had at all, pods that start in no subset are better than none.
 	spreadWait = 30 * time.Second
 )
 
-// spreads knows the WorkloadSpreads of CloneSets. It is a source that CloneSets wait for. A cluster may not have the kind; then there
-// are none until it has. A WorkloadSpread decides where new pods go, and changes nothing about those that run; its CloneSet is looked at
-// when its spec changes because pods may wait for that: the API server may have refused them with what it adds.
+// spreads knows the WorkloadSpreads of CloneSets. It is a source that CloneSets wait for. A cluster may not have the
+// kind; then there are none until it has. A WorkloadSpread decides where new pods go, and changes nothing about those
+// that run; its CloneSet is looked at when its spec changes because pods may wait for that: the API server may have
+// refused them with what it adds.
 type spreads struct {
 	cache   cache.Cache
 	indexer atomic.Pointer[toolscache.Indexer]
@@ -73,7 +75,8 @@ func (s *spreads) watch(ctx context.Context, q workload.Queue) error {
 	}
 	shared, ok := informer.(toolscache.SharedIndexInformer)
 	if !ok {
-		return fmt.Errorf("watch WorkloadSpreads: a cache of type %T has no indexes; use one cache for all namespaces", informer)
+		return fmt.Errorf("watch WorkloadSpreads: a cache of type %T has no indexes; use one cache for all namespaces",
+			informer)
 	}
 	indexer := shared.GetIndexer()
 	if _, ok := indexer.GetIndexers()[spreadIndex]; !ok {
@@ -92,7 +95,7 @@ func (s *spreads) watch(ctx context.Context, q workload.Queue) error {
 	return nil
 }
 
-// WaitForSync waits until it is known which WorkloadSpreads there are, though not for ever.
+// WaitForSync waits until it is known which WorkloadSpreads there are, though not forever.
 func (s *spreads) WaitForSync(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, spreadWait)
 	defer cancel()

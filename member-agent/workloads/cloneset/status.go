@@ -53,7 +53,8 @@ func (r *Reconciler) status(s *scope) v1beta1.CloneSetStatus {
 		out.ObservedGeneration = s.cs.Generation
 	}
 	out.Replicas, out.ReadyReplicas, out.AvailableReplicas = c.Replicas, c.Ready, c.Available
-	out.UpdatedReplicas, out.UpdatedReadyReplicas, out.UpdatedAvailableReplicas = c.Updated, c.UpdatedReady, c.UpdatedAvailable
+	out.UpdatedReplicas, out.UpdatedReadyReplicas, out.UpdatedAvailableReplicas = c.Updated, c.UpdatedReady,
+		c.UpdatedAvailable
 	out.ExpectedUpdatedReplicas = s.facts.Limits.Replicas - s.facts.Limits.Partition
 	out.UpdateRevision = s.facts.Update.Name
 	out.CurrentRevision = s.facts.Current.Name
@@ -73,7 +74,8 @@ func (r *Reconciler) status(s *scope) v1beta1.CloneSetStatus {
 func (s *scope) conditions(status v1beta1.CloneSetStatus) []v1beta1.CloneSetCondition {
 	now := s.facts.Now
 	moved := status.Replicas != s.cs.Status.Replicas || status.UpdatedReplicas != s.cs.Status.UpdatedReplicas ||
-		status.UpdatedAvailableReplicas != s.cs.Status.UpdatedAvailableReplicas || status.AvailableReplicas != s.cs.Status.AvailableReplicas ||
+		status.UpdatedAvailableReplicas != s.cs.Status.UpdatedAvailableReplicas ||
+		status.AvailableReplicas != s.cs.Status.AvailableReplicas ||
 		status.ObservedGeneration != s.cs.Status.ObservedGeneration || s.heardAgain()
 	rolling := s.cs.Spec.UpdateStrategy.RollingUpdate
 	facts := conditions.Facts{
@@ -89,11 +91,13 @@ func (s *scope) conditions(status v1beta1.CloneSetStatus) []v1beta1.CloneSetCond
 		NoDeadline: !conditions.HasDeadline(s.cs.Spec.ProgressDeadlineSeconds),
 		Revision:   status.UpdateRevision,
 	}
-	if status.CurrentRevision != status.UpdateRevision && s.cs.Spec.UpdateStrategy.Type != v1beta1.OnDeleteCloneSetUpdateStrategyType {
+	if status.CurrentRevision != status.UpdateRevision &&
+		s.cs.Spec.UpdateStrategy.Type != v1beta1.OnDeleteCloneSetUpdateStrategyType {
 		facts.GoingBack = max(0, status.UpdatedReplicas-status.ExpectedUpdatedReplicas)
 	}
 	var want []conditions.Condition
-	want, facts.Failed = s.Failures(string(v1beta1.CloneSetConditionFailedScale), string(v1beta1.CloneSetConditionFailedUpdate))
+	want, facts.Failed = s.Failures(string(v1beta1.CloneSetConditionFailedScale),
+		string(v1beta1.CloneSetConditionFailedUpdate))
 	want = append(want, s.claimCondition())
 	s.deadline(&facts, moved)
 	facts.Stalled = cmp.Or(facts.Stalled, waitPastDeadline(facts, s.facts.Pods.Active))
@@ -126,7 +130,8 @@ func (s *scope) claimCondition() conditions.Condition {
 	if message == "" {
 		return conditions.Remove(conditionClaimsOutdated)
 	}
-	return conditions.Condition{Type: conditionClaimsOutdated, Status: corev1.ConditionTrue, Reason: reasonTemplatesChanged, Message: message}
+	return conditions.Condition{Type: conditionClaimsOutdated, Status: corev1.ConditionTrue,
+		Reason: reasonTemplatesChanged, Message: message}
 }
 
 // conditionClaimsOutdated is there while claims of running pods differ from volumeClaimTemplates.
@@ -135,7 +140,8 @@ const (
 	reasonTemplatesChanged  = "ClaimTemplatesChanged"
 )
 
-// heardAgain reports whether the hub lends again after it was silent. The time until then does not count for the deadline.
+// heardAgain reports whether the hub grants again after it was silent. The time until then does not count for the
+// deadline.
 func (s *scope) heardAgain() bool {
 	return !s.facts.Budget.Expired && slices.ContainsFunc(s.cs.Status.Conditions, func(c v1beta1.CloneSetCondition) bool {
 		return c.Type == v1beta1.ConditionReady && c.Reason == conditions.ReasonHubSilent
@@ -175,11 +181,12 @@ func (s *scope) deadline(facts *conditions.Facts, moved bool) {
 	}
 }
 
-// onlyCounters tells whether nothing but counters and messages differ while the workload is on its way: such a status may
-// wait a moment.
+// onlyCounters reports whether nothing but counters and messages differ while the workload is on its way: such a status
+// may wait a moment.
 func onlyCounters(have, want v1beta1.CloneSetStatus) bool {
 	if have.ObservedGeneration != want.ObservedGeneration || have.UpdateRevision != want.UpdateRevision ||
-		have.CurrentRevision != want.CurrentRevision || have.ObservedSpread != want.ObservedSpread || len(have.Conditions) != len(want.Conditions) {
+		have.CurrentRevision != want.CurrentRevision || have.ObservedSpread != want.ObservedSpread ||
+		len(have.Conditions) != len(want.Conditions) {
 		return false
 	}
 	for i := range have.Conditions {
@@ -196,10 +203,12 @@ func (r *Reconciler) record(s *scope) {
 		r.Events.Eventf(s.cs, nil, corev1.EventTypeNormal, "SuccessfulCreate", "Create", "created %s", pods(n))
 	}
 	if n := s.done.deleted; n > 0 {
-		r.Events.Eventf(s.cs, nil, corev1.EventTypeNormal, "SuccessfulDelete", "Delete", "deleted %s (%s)", pods(n), reasons(s.plan.Delete))
+		r.Events.Eventf(s.cs, nil, corev1.EventTypeNormal, "SuccessfulDelete", "Delete", "deleted %s (%s)", pods(n),
+			reasons(s.plan.Delete))
 	}
 	if n := s.done.updated; n > 0 {
-		r.Events.Eventf(s.cs, nil, corev1.EventTypeNormal, "SuccessfulUpdatePodInPlace", "Update", "updated %s in place to %s", pods(n), s.plan.Update[0].To.Name) // of one pass all go one way
+		r.Events.Eventf(s.cs, nil, corev1.EventTypeNormal, "SuccessfulUpdatePodInPlace", "Update",
+			"updated %s in place to %s", pods(n), s.plan.Update[0].To.Name) // of one pass all go one way
 	}
 	for condition, err := range s.Failed() {
 		r.Events.Eventf(s.cs, nil, corev1.EventTypeWarning, condition, "Retry", "%s", workload.Note(err))
@@ -276,8 +285,8 @@ func Reporting() workload.Reporting {
 	}
 }
 
-// observed reports whether the controller has seen the newest generation, and the zones of the hub: they are an annotation,
-// which does not raise the generation, and status.observedSpread says which of them the controller acts on.
+// observed reports whether the controller has seen the newest generation, and the zones of the hub: they are an
+// annotation, which does not raise the generation, and status.observedSpread says which of them the controller acts on.
 func observed(live *unstructured.Unstructured) bool {
 	seen, _, err := unstructured.NestedString(live.Object, "status", "observedSpread")
 	return err == nil && workload.Observed(live) && seen == topology.SpreadSeen(live.GetAnnotations())

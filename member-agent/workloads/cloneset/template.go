@@ -20,9 +20,10 @@ import (
 // newInstanceID returns a random instance id.
 func newInstanceID() string { return rand.String(volumes.InstanceIDLength) }
 
-// newPod returns a pod of the revision, ready to be created. Its name is "<CloneSet>-<id>"; form says how its label names the
-// revision, and claims what claims it gets.
-func newPod(cs *v1beta1.CloneSet, revision workload.Revision, id string, form history.Form, claims volumes.Provision, now time.Time) *corev1.Pod {
+// newPod returns a pod of the revision, ready to be created. Its name is "<CloneSet>-<id>"; form says how its label
+// names the revision, and claims what claims it gets.
+func newPod(cs *v1beta1.CloneSet, revision workload.Revision, id string, form history.Form, claims volumes.Provision,
+	now time.Time) *corev1.Pod {
 	template := revision.Template.DeepCopy()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

@@ -24,7 +24,8 @@ const ReasonInvalidZones = "InvalidZones"
 // reasonInvalidSpread: the WorkloadSpread of a hub cannot be used.
 const reasonInvalidSpread = "InvalidSpread"
 
-// readZones returns the numbers of pods by zone that a hub gave the CloneSet, nil if it gave none, or what is wrong with them.
+// readZones returns the numbers of pods by zone that a hub gave the CloneSet, nil if it gave none, or what is wrong
+// with them.
 func readZones(cs *v1beta1.CloneSet) (map[string]int32, *conditions.Cause) {
 	text, ok := cs.Annotations[topology.AnnotationZones]
 	if !ok {
@@ -44,7 +45,8 @@ func readZones(cs *v1beta1.CloneSet) (map[string]int32, *conditions.Cause) {
 	}
 	for _, zone := range slices.Sorted(maps.Keys(zones)) {
 		if wrong := validation.IsValidLabelValue(zone); zone == "" || len(wrong) > 0 {
-			return nil, invalid(fmt.Sprintf("zone %q is no value of a node label%s", zone, strings.Join(append([]string{""}, wrong...), ": ")))
+			return nil, invalid(fmt.Sprintf("zone %q is no value of a node label%s", zone,
+				strings.Join(append([]string{""}, wrong...), ": ")))
 		}
 		if zones[zone] < 0 {
 			return nil, invalid(fmt.Sprintf("zone %s has %d pods, which is less than 0", zone, zones[zone]))
@@ -62,7 +64,8 @@ func shown(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// zoneRule is the rule of a spread over zones: each zone is a subset that takes its number of pods, in the order of their names.
+// zoneRule is the rule of a spread over zones: each zone is a subset that takes its number of pods, in the order of
+// their names.
 func zoneRule(zones map[string]int32, replicas int32) spread.Rule {
 	rule := spread.Rule{Replicas: replicas}
 	for _, zone := range slices.Sorted(maps.Keys(zones)) {
@@ -71,11 +74,11 @@ func zoneRule(zones map[string]int32, replicas int32) spread.Rule {
 	return rule
 }
 
-// zonal tells whether the spread is over zones of a hub.
+// zonal reports whether the spread is over zones of a hub.
 func (s *Spread) zonal() bool { return s != nil && s.Object == nil }
 
-// zoneOf returns the zone of a pod: that of its node, which may have another name by now; without a node that is known the one that
-// it was made for, "" if it was made for none.
+// zoneOf returns the zone of a pod: that of its node, which may have another name by now; without a node that is known
+// the one that it was made for, "" if it was made for none.
 func (s *Spread) zoneOf(pod *corev1.Pod) string {
 	if node := s.Node(pod.Spec.NodeName); node != nil {
 		return node.Labels[corev1.LabelTopologyZone]
@@ -83,8 +86,8 @@ func (s *Spread) zoneOf(pod *corev1.Pod) string {
 	return pod.Annotations[topology.AnnotationZone]
 }
 
-// pickZone returns the zone of a new pod: the one that lacks most, and of several the first. A pod that is made although none lacks any
-// goes where it is least above the number. "" if no zone is to have pods.
+// pickZone returns the zone of a new pod: the one that lacks most, and of several the first. A pod that is made
+// although none lacks any goes where it is least above the number. "" if no zone is to have pods.
 func (s *Spread) pickZone(count map[string]int32) string {
 	best, most := "", int32(0)
 	for _, zone := range s.Rule.Subsets {
@@ -95,9 +98,10 @@ func (s *Spread) pickZone(count map[string]int32) string {
 	return best
 }
 
-// findMisplaced returns the pods that no node takes in a zone that is gone, or has more than its number, while others have fewer: they
-// are made anew there. So do those in a subset of a hub's WorkloadSpread that is removed or has more than its number;
-// the controller of WorkloadSpreads sees to those of the member's own. A pod with a node is never one of them.
+// findMisplaced returns the pods that no node takes in a zone that is gone, or has more than its number, while others
+// have fewer: they are recreated there. So do those in a subset of a hub's WorkloadSpread that is removed or has more
+// than its number; the controller of WorkloadSpreads sees to those of the member's own. A pod with a node is never one
+// of them.
 func (p *planner) findMisplaced() map[*corev1.Pod]bool {
 	if p.Spread == nil || !p.Spread.zonal() && !p.Spread.OfHub {
 		return nil
@@ -138,12 +142,12 @@ func (p *planner) findMisplaced() map[*corev1.Pod]bool {
 	return out
 }
 
-// zoneStep is between the deletion costs of pods that are too many in their zone and those of others: more than any cost that a pod
-// can have by its annotation.
+// zoneStep is between the deletion costs of pods that are too many in their zone and those of others: more than any
+// cost that a pod can have by its annotation.
 const zoneStep = int64(1) << 40
 
-// zoneCosts returns the deletion costs of the pods of a bucket: first go pods of zones that have no number, then those above the number of
-// their zone, and among them and the others their own costs hold.
+// zoneCosts returns the deletion costs of the pods of a bucket: first go pods of zones that have no number, then those
+// above the number of their zone, and among them and the others their own costs hold.
 func (p *planner) zoneCosts(b *bucket) func(*corev1.Pod) int64 {
 	assigned, gone := p.placed(), p.gone()
 	in, own, others := map[*corev1.Pod]bool{}, map[string][]*corev1.Pod{}, map[string]int32{}

@@ -116,8 +116,8 @@ func fromDeployment(d *appsv1.Deployment) child {
 	return c
 }
 
-// fromStatefulSet observes an apps/v1 StatefulSet. It has no way back: a higher partition makes pods of the old revision
-// only where pods are made anew.
+// fromStatefulSet observes an apps/v1 StatefulSet. It has no way back: a higher partition makes pods of the old
+// revision only where pods are recreated.
 func fromStatefulSet(set *appsv1.StatefulSet) child {
 	status := &set.Status
 	return child{
@@ -293,7 +293,7 @@ func dropClaimDefaults(claims []any) {
 	}
 }
 
-// contains tells whether all of want is in have.
+// contains reports whether all of want is in have.
 func contains(have, want map[string]string) bool {
 	for key, value := range want {
 		if got, ok := have[key]; !ok || got != value {

@@ -141,8 +141,9 @@ func indexPods(ctx context.Context, indexer client.FieldIndexer) error {
 
 func podKey(k kind, name string) string { return string(k) + "/" + name }
 
-// childOfPod returns the kind and the name of the child that a pod belongs to; ok is false for pods of no subset. Pods of a
-// Deployment belong to its ReplicaSets, whose names are the Deployment's and the hash that their pods have as a label.
+// childOfPod returns the kind and the name of the child that a pod belongs to; ok is false for pods of no subset. Pods
+// of a Deployment belong to its ReplicaSets, whose names are the Deployment's and the hash that their pods have as a
+// label.
 func childOfPod(pod client.Object) (k kind, name string, ok bool) {
 	labels, ref := pod.GetLabels(), metav1.GetControllerOfNoCopy(pod)
 	if ref == nil || labels[kruise.LabelSubset] == "" {
@@ -186,8 +187,8 @@ func (r *reconciler) allPodsOf(ctx context.Context, c *child) ([]*corev1.Pod, er
 	return pods, nil
 }
 
-// gatherPods returns the pods of the children by their uid, where the strategy or what a hub lends asks for them, or an earlier
-// strategy did.
+// gatherPods returns the pods of the children by their uid, where the strategy or what a hub grants asks for them, or
+// an earlier strategy did.
 func (r *reconciler) gatherPods(ctx context.Context, s *scope, children []child) (map[types.UID][]*corev1.Pod, error) {
 	ud := s.ud
 	if scheduleOf(ud) == nil && ud.Status.ReservedPods == 0 && !countsOrdinals(ud) {

@@ -21,7 +21,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 )
 
-// readLimits returns the limits that a hub lends to the subsets, nil if there are none.
+// readLimits returns the limits that a hub grants to the subsets, nil if there are none.
 func readLimits(ud *kruise.UnitedDeployment) (map[string]topology.SubsetLimit, *problem) {
 	value, ok := ud.Annotations[topology.AnnotationSubsetLimits]
 	if !ok {
@@ -29,7 +29,8 @@ func readLimits(ud *kruise.UnitedDeployment) (map[string]topology.SubsetLimit, *
 	}
 	limits := map[string]topology.SubsetLimit{}
 	if err := json.Unmarshal([]byte(value), &limits); err != nil {
-		return nil, &problem{ReasonInvalidLimits, fmt.Sprintf("annotation %s cannot be read: %v; the hub writes it, remove it if no hub owns this object", topology.AnnotationSubsetLimits, err)}
+		return nil, &problem{ReasonInvalidLimits, fmt.Sprintf("annotation %s cannot be read: %v; the hub writes it, remove "+
+			"it if no hub owns this object", topology.AnnotationSubsetLimits, err)}
 	}
 	return limits, nil
 }
@@ -53,7 +54,8 @@ func limitCloneSet(spec *kruise.CloneSetSpec, limit topology.SubsetLimit) {
 		spec.UpdateStrategy.RollingUpdate = &kruise.RollingUpdateCloneSetStrategy{}
 	}
 	rolling := spec.UpdateStrategy.RollingUpdate
-	keepsAll := budget.KeepsAll(budget.Strategy{MaxUnavailable: rolling.MaxUnavailable, MaxSurge: rolling.MaxSurge}, ptr.Deref(spec.Replicas, 1))
+	keepsAll := budget.KeepsAll(budget.Strategy{MaxUnavailable: rolling.MaxUnavailable, MaxSurge: rolling.MaxSurge},
+		ptr.Deref(spec.Replicas, 1))
 	if none := limit.MaxUnavailable <= 0 && limit.MaxSurge <= 0; none && keepsAll {
 		// A pause takes the surge away, and would not take maxUnavailable: pods that are too many go by that.
 		limit = topology.SubsetLimit{MaxSurge: 1, Paused: true}
@@ -64,8 +66,8 @@ func limitCloneSet(spec *kruise.CloneSetSpec, limit topology.SubsetLimit) {
 	rolling.Paused = rolling.Paused || limit.Paused
 }
 
-// limitDeployment does so for a Deployment. A paused Deployment does not even create its first ReplicaSet, so it is paused
-// only if mayPause: there are pods, or it has made a ReplicaSet of this template.
+// limitDeployment does so for a Deployment. A paused Deployment does not even create its first ReplicaSet, so it is
+// paused only if mayPause: there are pods, or it has made a ReplicaSet of this template.
 func limitDeployment(spec *appsv1.DeploymentSpec, limit topology.SubsetLimit, mayPause bool) {
 	limit = resolved(limit)
 	spec.Paused = spec.Paused || limit.Paused && mayPause
@@ -78,7 +80,7 @@ func limitDeployment(spec *appsv1.DeploymentSpec, limit topology.SubsetLimit, ma
 	}
 }
 
-// paused tells whether a child object holds its updates.
+// paused reports whether a child object holds its updates.
 func paused(object client.Object) bool {
 	switch o := object.(type) {
 	case *kruise.CloneSet:
@@ -89,8 +91,8 @@ func paused(object client.Object) bool {
 	return false
 }
 
-// PassedOn returns the sequence of the newest order of a UnitedDeployment that a child carries out. It is the one that all
-// children carry out, unless this child already permits no more than a newer order does.
+// PassedOn returns the sequence of the newest order of a UnitedDeployment that a child carries out. It is the one that
+// all children carry out, unless this child already permits no more than a newer order does.
 func PassedOn(owner, owned client.Object) int64 {
 	ud, ok := owner.(*kruise.UnitedDeployment)
 	if !ok {
@@ -102,8 +104,8 @@ func PassedOn(owner, owned client.Object) int64 {
 	return ud.Status.ObservedSequence
 }
 
-// follows reports whether a child permits no more than the order on its UnitedDeployment does. That can be so before the
-// UnitedDeployment has answered the order, for as long as another child of it is refused.
+// follows reports whether a child permits no more than the order on its UnitedDeployment does. That can be so before
+// the UnitedDeployment has answered the order, for as long as another child of it is refused.
 func follows(ud *kruise.UnitedDeployment, set *kruise.CloneSet) bool {
 	name := subsetOf(set, set.Spec.Selector)
 	limits, bad := readLimits(ud)
@@ -157,24 +159,26 @@ func (p *plan) pause(o *observed, s *subsetPlan, asked *order) {
 	asked.limit = &limit
 }
 
-// A hub lends a subset how many of its pods may be of the newest revision. A StatefulSet knows only from which ordinal on pods are
-// updated, makes new pods above it of the newest revision, and leaves those below it as they are. So a pod more, with the same number lent,
-// would be one more of the newest revision: of 4 pods with partition 3, pod 3 is updated; of 5 pods with partition 4 pods 3 and 4 would be.
-// Therefore the pods are looked at, and here the partition of the 5 is 5 until more is lent.
+// A hub grants a subset how many of its pods may be of the newest revision. A StatefulSet knows only from which ordinal
+// on pods are updated, makes new pods above it of the newest revision, and leaves those below it as they are. So a pod
+// more, with the same number granted, would be one more of the newest revision: of 4 pods with partition 3, pod 3 is
+// updated; of 5 pods with partition 4 pods 3 and 4 would be. Therefore the pods are looked at, and here the partition
+// of the 5 is 5 until more is granted.
 
-// askForPods is how soon a plan is made again where the cache shows other pods than the StatefulSet's status: no event tells when it
-// does not any more.
+// askForPods is how soon a plan is made again where the cache shows other pods than the StatefulSet's status: no event
+// tells when it does not any more.
 const askForPods = time.Second
 
-// ordinalPod is a pod of a StatefulSet: its place in the order in which pods are made, from 0, and whether it is of the newest revision.
+// ordinalPod is a pod of a StatefulSet: its place in the order in which pods are made, from 0, and whether it is of the
+// newest revision.
 type ordinalPod struct {
 	rank    int32
 	updated bool
 }
 
-// partitionOf returns the least partition with which a StatefulSet of n pods has at most share pods of the newest revision, counting
-// those that have it already. It is at least n - share. Where more have it already no further one gets it. If frozen, it is at least
-// partition too, and no pod that runs is updated.
+// partitionOf returns the least partition with which a StatefulSet of n pods has at most share pods of the newest
+// revision, counting those that have it already. It is at least n - share. Where more have it already no further one
+// gets it. If frozen, it is at least partition too, and no pod that runs is updated.
 //
 // It costs as much as there are pods, however large n is: anybody may ask for two thousand million.
 func partitionOf(n, share, partition int32, pods []ordinalPod, frozen bool) int32 {
@@ -218,8 +222,8 @@ func partitionOf(n, share, partition int32, pods []ordinalPod, frozen bool) int3
 	return q
 }
 
-// orderStatefulSet turns what a hub lends into the partition of a StatefulSet. It tells to wait where the pods are not known: while the
-// StatefulSet's controller has not seen its last change, or the cache not the pods that it tells of.
+// orderStatefulSet turns what a hub grants into the partition of a StatefulSet. It tells to wait where the pods are not
+// known: while the StatefulSet's controller has not seen its last change, or the cache not the pods that it tells of.
 func (p *plan) orderStatefulSet(o *observed, s *subsetPlan, asked *order) (wait bool) {
 	set, isSet := liveObject[*appsv1.StatefulSet](s.live)
 	rolling := isSet && set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType
@@ -256,8 +260,8 @@ func (p *plan) orderStatefulSet(o *observed, s *subsetPlan, asked *order) (wait 
 	return false
 }
 
-// limitStatefulSet puts the limit of the hub in the place of the template's. Without one in the template a StatefulSet takes one pod at a
-// time, which is never more than the hub lends to a subset that it does not freeze.
+// limitStatefulSet puts the limit of the hub in the place of the template's. Without one in the template a StatefulSet
+// takes one pod at a time, which is never more than the hub grants to a subset that it does not freeze.
 func limitStatefulSet(spec *appsv1.StatefulSetSpec, limit topology.SubsetLimit) {
 	rolling := spec.UpdateStrategy.RollingUpdate
 	if rolling != nil && rolling.MaxUnavailable != nil {
@@ -265,7 +269,7 @@ func limitStatefulSet(spec *appsv1.StatefulSetSpec, limit topology.SubsetLimit) 
 	}
 }
 
-// countsOrdinals tells whether the pods of the children have to be looked at to carry out what a hub lends.
+// countsOrdinals reports whether the pods of the children have to be looked at to carry out what a hub grants.
 func countsOrdinals(ud *kruise.UnitedDeployment) bool {
 	_, lent := ud.Annotations[topology.AnnotationSubsetLimits]
 	return lent && ud.Spec.Template.StatefulSetTemplate != nil

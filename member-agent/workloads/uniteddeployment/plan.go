@@ -32,7 +32,7 @@ const (
 	ReasonInvalidSelector = "InvalidSelector"
 	// ReasonInvalidSubsets: the numbers of the subsets mean nothing.
 	ReasonInvalidSubsets = "InvalidSubsets"
-	// ReasonInvalidLimits: the annotation that lends limits cannot be read.
+	// ReasonInvalidLimits: the annotation that grants limits cannot be read.
 	ReasonInvalidLimits = "InvalidLimits"
 	// ReasonInvalidTemplate: the template, or the annotation with the previous template of a hub's update, cannot be decoded.
 	ReasonInvalidTemplate = "InvalidTemplate"
@@ -138,17 +138,22 @@ func refuse(ud *kruise.UnitedDeployment) *problem {
 	t := ud.Spec.Template
 	switch {
 	case t.AdvancedStatefulSetTemplate != nil:
-		return &problem{ReasonUnsupportedTemplate, "this version does not run StatefulSets of apps.kruise.io: use spec.template.statefulSetTemplate (apps/v1), cloneSetTemplate or deploymentTemplate"}
+		return &problem{ReasonUnsupportedTemplate, "this version does not run StatefulSets of apps.kruise.io: use " +
+			"spec.template.statefulSetTemplate (apps/v1), cloneSetTemplate or deploymentTemplate"}
 	case t.CloneSetTemplate == nil && t.DeploymentTemplate == nil && t.StatefulSetTemplate == nil:
-		return &problem{ReasonUnsupportedTemplate, "spec.template is empty: give cloneSetTemplate, deploymentTemplate or statefulSetTemplate"}
+		return &problem{ReasonUnsupportedTemplate, "spec.template is empty: give cloneSetTemplate, deploymentTemplate or " +
+			"statefulSetTemplate"}
 	case t.Err(field.NewPath("spec", "template")) != nil:
 		return &problem{ReasonInvalidTemplate, t.Err(field.NewPath("spec", "template")).Error()}
 	case t.StatefulSetTemplate != nil && scheduleOf(ud) != nil && scheduleOf(ud).reserve:
-		return &problem{ReasonUnsupportedSchedule, "reserveUnschedulablePods needs children that can be updated past pods without a node, a StatefulSet cannot: set it to false, or use cloneSetTemplate or deploymentTemplate"}
+		return &problem{ReasonUnsupportedSchedule, "reserveUnschedulablePods needs children that can be updated past pods " +
+			"without a node, a StatefulSet cannot: set it to false, or use cloneSetTemplate or deploymentTemplate"}
 	case len(ud.Spec.Topology.Subsets) == 0:
-		return &problem{ReasonInvalidSubsets, "spec.topology.subsets is empty, so the replicas have no place: give at least one subset"}
+		return &problem{ReasonInvalidSubsets, "spec.topology.subsets is empty, so the replicas have no place: give at " +
+			"least one subset"}
 	case ud.Spec.Selector == nil || len(ud.Spec.Selector.MatchLabels) == 0 && len(ud.Spec.Selector.MatchExpressions) == 0:
-		return &problem{ReasonInvalidSelector, "spec.selector is empty, it would select every pod: give matchLabels that the pod template has"}
+		return &problem{ReasonInvalidSelector, "spec.selector is empty, it would select every pod: give matchLabels that " +
+			"the pod template has"}
 	}
 	if _, err := metav1.LabelSelectorAsSelector(ud.Spec.Selector); err != nil {
 		return &problem{ReasonInvalidSelector, fmt.Sprintf("spec.selector cannot be read: %v", err)}
@@ -187,7 +192,8 @@ func makePlan(o *observed) (*plan, error) {
 	want := templateKind(o.ud)
 	kept := assign(o, want, p)
 	if err := p.divide(o, kept); err != nil {
-		return &plan{refused: &problem{ReasonInvalidSubsets, fmt.Sprintf("spec.topology.subsets: %v", err)}, others: all(o)}, nil
+		return &plan{refused: &problem{ReasonInvalidSubsets, fmt.Sprintf("spec.topology.subsets: %v", err)},
+			others: all(o)}, nil
 	}
 	subsets := o.ud.Spec.Topology.Subsets
 	left := orOne(o.ud.Spec.Replicas)
@@ -202,7 +208,9 @@ func makePlan(o *observed) (*plan, error) {
 		left -= p.subsets[i].counted()
 	}
 	if left > 0 && allBounded(subsets) {
-		p.problems = append(p.problems, problem{ReasonNotPlaced, fmt.Sprintf("%d replicas have no place, because all subsets are at their maxReplicas: raise one, or remove it", left)})
+		p.problems = append(p.problems, problem{ReasonNotPlaced,
+			fmt.Sprintf("%d replicas have no place, because all subsets are at their maxReplicas: raise one, or remove it",
+				left)})
 	}
 	if s := scheduleOf(o.ud); s != nil {
 		p.explain(s)
@@ -212,7 +220,7 @@ func makePlan(o *observed) (*plan, error) {
 	return p, nil
 }
 
-// allBounded tells whether every subset has a most.
+// allBounded reports whether every subset has a most.
 func allBounded(subsets []kruise.Subset) bool {
 	return !slices.ContainsFunc(subsets, func(s kruise.Subset) bool { return s.MaxReplicas == nil && s.Replicas == nil })
 }
@@ -273,19 +281,20 @@ func (p *plan) planSubset(o *observed, want kind, index int) error {
 	return nil
 }
 
-// seen tells whether the cache has our last write of the child, and the child's controller has seen it too.
+// seen reports whether the cache has our last write of the child, and the child's controller has seen it too.
 func seen(live *child, known map[types.UID]written) bool {
 	return live.observed && live.object.GetGeneration() >= known[live.object.GetUID()].generation
 }
 
-// differs tells whether the child has to be written.
+// differs reports whether the child has to be written.
 func differs(live *child, object client.Object, content meaning, known map[types.UID]written) (bool, error) {
 	last, ok := known[live.object.GetUID()]
 	same := ok && last.content == content
 	if same && live.object.GetGeneration() < last.generation {
 		return false, nil // the cache lags behind our own write
 	}
-	if !contains(live.object.GetLabels(), object.GetLabels()) || !contains(live.object.GetAnnotations(), object.GetAnnotations()) {
+	if !contains(live.object.GetLabels(), object.GetLabels()) ||
+		!contains(live.object.GetAnnotations(), object.GetAnnotations()) {
 		return true, nil
 	}
 	if dropsPrevious(live.object, object) {
@@ -324,8 +333,8 @@ func assign(o *observed, want kind, p *plan) map[string]*child {
 	return kept
 }
 
-// standing is the child that has the pods of a subset now: its own, or where another kind of child is about to be replaced
-// that one; nil if there is none.
+// standing is the child that has the pods of a subset now: its own, or where another kind of child is about to be
+// replaced that one; nil if there is none.
 func standing(kept *child, others []*child, subset string) *child {
 	if kept != nil {
 		return kept
@@ -348,8 +357,8 @@ type drainage struct {
 	keeps int32
 }
 
-// planOthers decides the children that no subset keeps: of a removed subset, of another kind, or doubled. That of a removed
-// subset keeps as many pods as the subsets lack.
+// planOthers decides the children that no subset keeps: of a removed subset, of another kind, or doubled. That of a
+// removed subset keeps as many pods as the subsets lack.
 func (p *plan) planOthers(o *observed, want kind) {
 	lacking := p.lacking(orOne(o.ud.Spec.Replicas))
 	for _, c := range p.others {
@@ -360,8 +369,9 @@ func (p *plan) planOthers(o *observed, want kind) {
 		case c.empty():
 			p.remove = append(p.remove, c)
 		case i >= 0 && c.kind == want:
-			p.problems = append(p.problems, problem{ReasonDuplicateChild, fmt.Sprintf("subset %s has two children, and %s runs pods beside %s: scale it to 0 or delete it",
-				c.subset, c.name(), p.subsets[i].live.name())})
+			p.problems = append(p.problems, problem{ReasonDuplicateChild,
+				fmt.Sprintf("subset %s has two children, and %s runs pods beside %s: scale it to 0 or delete it",
+					c.subset, c.name(), p.subsets[i].live.name())})
 		case i >= 0 && !p.subsets[i].available():
 			// The child of the new kind comes first.
 		case i >= 0:
@@ -394,7 +404,7 @@ func (p *plan) lacking(n int32) int32 {
 	return max(0, n)
 }
 
-// available tells whether the subset's child is as planned and all its pods are available.
+// available reports whether the subset's child is as planned and all its pods are available.
 func (s *subsetPlan) available() bool {
 	return s.live != nil && !s.settling && s.live.pods.available >= s.counted()
 }

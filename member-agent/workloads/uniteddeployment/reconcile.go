@@ -12,8 +12,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
-// reconciler brings UnitedDeployments to what their specs ask for. What it waits for comes as an event of the object, of a
-// child or of a pod; with the strategy Adaptive also time is waited for.
+// reconciler brings UnitedDeployments to what their specs ask for. What it waits for comes as an event of the object,
+// of a child or of a pod; with the strategy Adaptive also time is waited for.
 type reconciler struct {
 	*workload.Controller[*kruise.UnitedDeployment, memory]
 	// cluster is what this cluster answers to node selector requirements on topology.flotilla.dev/cluster: those that it

@@ -30,7 +30,7 @@ type order struct {
 	limit     *topology.SubsetLimit // nil: the template's limits hold
 	cluster   string                // the name of this cluster, "" if it has none
 	live      *child                // the child as it is, nil if there is none
-	previous  *previous             // the template of pods that are not to be updated, nil if the hub gave none or all are to be
+	previous  *previous             // of pods that are not to be updated; nil for none
 	teaches   bool                  // the child, a StatefulSet, is to have the previous template and no pods
 }
 
@@ -137,9 +137,9 @@ func liveObject[T client.Object](live *child) (T, bool) {
 	return object, ok
 }
 
-// keepPullPolicies lets containers without a pull policy keep the one that they were given. Who gives it differs: the API
-// server by the tag that the image had then, OpenKruise's webhook Always. To take it away would replace the pods of a child
-// that was taken over, and turn an update in place into one that recreates.
+// keepPullPolicies lets containers without a pull policy keep the one that they were given. Who gives it differs: the
+// API server by the tag that the image had then, OpenKruise's webhook Always. To take it away would replace the pods of
+// a child that was taken over, and turn an update in place into one that recreates.
 func keepPullPolicies(pods, live *corev1.PodSpec) {
 	keep := func(own, have []corev1.Container) {
 		for i := range own {
@@ -153,8 +153,8 @@ func keepPullPolicies(pods, live *corev1.PodSpec) {
 	keep(pods.InitContainers, live.InitContainers)
 }
 
-// mayPause tells whether pausing the Deployment keeps what runs, instead of keeping its first pods from coming. A child
-// without pods has nothing that an update could disrupt.
+// mayPause reports whether pausing the Deployment keeps what runs, instead of keeping its first pods from coming. A
+// child without pods has nothing that an update could disrupt.
 func mayPause(live *child, revision string) bool {
 	return live != nil && (live.pods.replicas > 0 || live.revision != revision && !live.empty())
 }
@@ -194,8 +194,8 @@ func childSelector(ud *kruise.UnitedDeployment, subset string) *metav1.LabelSele
 	return selector
 }
 
-// renderPods returns the pod template of the subset. The patch comes last, as published, but cannot change the labels by
-// which pods are found.
+// renderPods returns the pod template of the subset. The patch comes last, as published, but cannot change the labels
+// by which pods are found.
 func renderPods(pods corev1.PodTemplateSpec, o order) (corev1.PodTemplateSpec, error) {
 	requireNodes(&pods.Spec, ownTerm(o.subset.NodeSelectorTerm, o.cluster))
 	pods.Spec.Tolerations = append(pods.Spec.Tolerations, o.subset.Tolerations...)
@@ -210,7 +210,8 @@ func renderPods(pods corev1.PodTemplateSpec, o order) (corev1.PodTemplateSpec, e
 	return pods, nil
 }
 
-// requireNodes ANDs the term into the required node selector terms. Terms are ORed with each other, so it goes into each.
+// requireNodes ANDs the term into the required node selector terms. Terms are ORed with each other, so it goes into
+// each.
 func requireNodes(pods *corev1.PodSpec, term corev1.NodeSelectorTerm) {
 	if len(term.MatchExpressions) == 0 && len(term.MatchFields) == 0 {
 		return
@@ -246,20 +247,21 @@ func ownTerm(term corev1.NodeSelectorTerm, cluster string) corev1.NodeSelectorTe
 	if cluster == "" {
 		return term
 	}
-	term.MatchExpressions = slices.DeleteFunc(slices.Clone(term.MatchExpressions), func(r corev1.NodeSelectorRequirement) bool {
-		if r.Key != topology.LabelCluster {
+	term.MatchExpressions = slices.DeleteFunc(slices.Clone(term.MatchExpressions),
+		func(r corev1.NodeSelectorRequirement) bool {
+			if r.Key != topology.LabelCluster {
+				return false
+			}
+			switch r.Operator {
+			case corev1.NodeSelectorOpIn:
+				return slices.Contains(r.Values, cluster)
+			case corev1.NodeSelectorOpNotIn:
+				return !slices.Contains(r.Values, cluster)
+			case corev1.NodeSelectorOpExists:
+				return true
+			}
 			return false
-		}
-		switch r.Operator {
-		case corev1.NodeSelectorOpIn:
-			return slices.Contains(r.Values, cluster)
-		case corev1.NodeSelectorOpNotIn:
-			return !slices.Contains(r.Values, cluster)
-		case corev1.NodeSelectorOpExists:
-			return true
-		}
-		return false
-	})
+		})
 	return term
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 )
 
-// LabelReservedPod is on a pod that waits, or once waited, while others run in its place; autoscalers do not count those
-// with the value true. As published.
+// LabelReservedPod is on a pod that waits, or once waited, while others run in its place; autoscalers do not count
+// those with the value true. As published.
 const LabelReservedPod = "apps.kruise.io/united-deployment-reserved-pod"
 
 // The values of LabelReservedPod.
@@ -47,12 +47,13 @@ type reservation struct {
 	next  time.Duration // until another pod is reserved or released; 0 if none waits
 }
 
-// reserve decides which pods of a child that is to have replicas of them are reserved. A pod becomes it when it is stuck, or
-// when it has no node yet and its subset is closed; as many as the child has too many, as during a surge, are left out. It
-// stays so until it has been ready for as long as the strategy says. was is how many of the subset were reserved at the last
-// pass: where an update replaces them, new pods take their place that the scheduler has not looked at yet, or that do not
-// even exist. known are our own marks, which the cache may not show yet.
-func reserve(pods []*corev1.Pod, replicas, was int32, known map[types.UID]string, s *schedule, now time.Time) reservation {
+// reserve decides which pods of a child that is to have replicas of them are reserved. A pod becomes it when it is
+// stuck, or when it has no node yet and its subset is closed; as many as the child has too many, as during a surge, are
+// left out. It stays so until it has been ready for as long as the strategy says. was is how many of the subset were
+// reserved at the last pass: where an update replaces them, new pods take their place that the scheduler has not looked
+// at yet, or that do not even exist. known are our own marks, which the cache may not show yet.
+func reserve(pods []*corev1.Pod, replicas, was int32, known map[types.UID]string, s *schedule,
+	now time.Time) reservation {
 	var r reservation
 	var stuck, waiting, others []*corev1.Pod
 	released := int32(0)
@@ -116,7 +117,7 @@ func release(pods []*corev1.Pod, known map[types.UID]string) []mark {
 	return marks
 }
 
-// readyFor tells whether the pod is ready, and how much is missing until it has been for so long.
+// readyFor reports whether the pod is ready, and how much is missing until it has been for so long.
 func readyFor(pod *corev1.Pod, long time.Duration, now time.Time) (missing time.Duration, ready bool) {
 	if !podstate.Ready(pod) {
 		return 0, false
@@ -126,10 +127,11 @@ func readyFor(pod *corev1.Pod, long time.Duration, now time.Time) (missing time.
 }
 
 // allowReserved returns how many pods of a child may be unavailable in a rollout while some are reserved, which are not
-// available either: what value says of the other pods, a percentage rounded up so that a rollout goes on, and the reserved
-// ones. Of those that are ready, or that the rollout itself may have made reserved, only as many count as others serve in
-// their place, so that it never takes more than value from those that serve; what the child may do already stays. It returns
-// value where none is reserved, or where it cannot be read: then the child's controller says so.
+// available either: what value says of the other pods, a percentage rounded up so that a rollout goes on, and the
+// reserved ones. Of those that are ready, or that the rollout itself may have made reserved, only as many count as
+// others serve in their place, so that it never takes more than value from those that serve; what the child may do
+// already stays. It returns value where none is reserved, or where it cannot be read: then the child's controller says
+// so.
 func allowReserved(value *intstr.IntOrString, share string, o order) *intstr.IntOrString {
 	if o.reserved == 0 {
 		return value
@@ -174,8 +176,9 @@ func allowReservedInDeployment(spec *appsv1.DeploymentSpec, o order) {
 	rolling.MaxUnavailable = allowReserved(rolling.MaxUnavailable, deploymentShare, o)
 }
 
-// cover finds how many of the reserved pods of each subset others serve in place of, those of the first subsets first. A
-// subset that shrinks gives up waiting pods first. A reserved pod that is ready serves as well, as long as fewer than n do.
+// cover finds how many of the reserved pods of each subset others serve in place of, those of the first subsets first.
+// A subset that shrinks gives up waiting pods first. A reserved pod that is ready serves as well, as long as fewer than
+// n do.
 func (p *plan) cover(now []*child, n int32) {
 	standIns, spare := int32(0), -n
 	for i := range p.subsets {
@@ -185,7 +188,7 @@ func (p *plan) cover(now []*child, n int32) {
 			spare += available
 		}
 	}
-	// Some stand in for pods that closed subsets do not have at all.
+	// Some replace pods that closed subsets do not have at all.
 	for i := range p.subsets {
 		standIns -= max(0, p.subsets[i].plain-p.subsets[i].desired)
 	}
@@ -204,11 +207,12 @@ func (p *plan) cover(now []*child, n int32) {
 // updating reports whether pods of a child are being updated, or are about to.
 func (s *subsetPlan) updating(revision string) bool {
 	live := s.live
-	return live != nil && (live.revision != revision || !live.observed || live.pods.updated < live.pods.replicas-s.partition)
+	return live != nil && (live.revision != revision || !live.observed ||
+		live.pods.updated < live.pods.replicas-s.partition)
 }
 
-// loose reports whether the child's controller may still take down more pods than the reserved ones let it, because it has
-// not seen yet that pods were released. Until it has, its ready pods replace no others.
+// loose reports whether the child's controller may still take down more pods than the reserved ones let it, because it
+// has not seen yet that pods were released. Until it has, its ready pods replace no others.
 func loose(o *observed, live *child, reserved int32) bool {
 	if !seen(live, o.known) {
 		return true

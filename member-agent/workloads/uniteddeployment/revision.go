@@ -22,8 +22,8 @@ func historyOwner(ud *kruise.UnitedDeployment) history.Owner {
 	return history.Owner{Object: ud, Kind: kruise.UnitedDeploymentKind}
 }
 
-// revisionLabel returns the value of the label that names the revision: its name, or only the hash where the name is too
-// long for a label.
+// revisionLabel returns the value of the label that names the revision: its name, or only the hash where the name is
+// too long for a label.
 func revisionLabel(revision *appsv1.ControllerRevision) string {
 	if len(revision.Name) > validation.LabelValueMaxLength {
 		return history.ShortHash(revision)
@@ -88,12 +88,13 @@ func (r *reconciler) trim(ctx context.Context, s *scope) (bool, error) {
 	return true, r.Trim(ctx, s.seen.revisions, s.ud.Spec.RevisionHistoryLimit, inUse)
 }
 
-// A hub's update leaves pods of the template that it replaces. Where a UnitedDeployment, or one subset of it, comes to a member in the
-// middle of that, its child has never had that template, and would make all of its pods of the newest. So the hub sends it along.
+// A hub's update leaves pods of the template that it replaces. Where a UnitedDeployment, or one subset of it, comes to
+// a member in the middle of that, its child has never had that template, and would make all of its pods of the newest.
+// So the hub sends it along.
 //
-// A child that is a CloneSet gets it as the annotation that the hub gives to CloneSets. A StatefulSet knows old pods by a revision of its
-// own: it gets the previous template first, with no pods, and the newest one when it has made a revision of that. A Deployment has no
-// partition, so nothing of it is to keep a template.
+// A child that is a CloneSet gets it as the annotation that the hub gives to CloneSets. A StatefulSet knows old pods by
+// a revision of its own: it gets the previous template first, with no pods, and the newest one when it has made a
+// revision of that. A Deployment has no partition, so nothing of it is to keep a template.
 
 // previous is the template that a hub's update replaces.
 type previous struct {
@@ -101,8 +102,8 @@ type previous struct {
 	revision string // the label of its revision
 }
 
-// readPrevious returns the pod template that a hub's update leaves, nil where the hub gave none for the kind of the children, or what is
-// wrong with it.
+// readPrevious returns the pod template that a hub's update leaves, nil where the hub gave none for the kind of the
+// children, or what is wrong with it.
 func readPrevious(ud *kruise.UnitedDeployment) (*previous, *problem) {
 	text, ok := ud.Annotations[topology.AnnotationTemplateBefore]
 	if !ok {
@@ -124,7 +125,8 @@ func readPrevious(ud *kruise.UnitedDeployment) (*previous, *problem) {
 		err = fmt.Errorf("it has no containers")
 	}
 	if err != nil {
-		return nil, &problem{ReasonInvalidTemplate, fmt.Sprintf("annotation %s cannot be read: %v; the hub writes it as a template of children, remove it if no hub owns this object",
+		return nil, &problem{ReasonInvalidTemplate, fmt.Sprintf("annotation %s cannot be read: %v; the hub writes it as a "+
+			"template of children, remove it if no hub owns this object",
 			topology.AnnotationTemplateBefore, err)}
 	}
 	if templateKind(&kruise.UnitedDeployment{Spec: kruise.UnitedDeploymentSpec{Template: template}}) != templateKind(ud) {
@@ -132,7 +134,8 @@ func readPrevious(ud *kruise.UnitedDeployment) (*previous, *problem) {
 	}
 	data, err := history.Encode(withoutDefaults(template))
 	if err != nil {
-		return nil, &problem{ReasonInvalidTemplate, fmt.Sprintf("annotation %s cannot be encoded: %v; remove it if no hub owns this object", topology.AnnotationTemplateBefore, err)}
+		return nil, &problem{ReasonInvalidTemplate, fmt.Sprintf("annotation %s cannot be encoded: %v; remove it if no hub "+
+			"owns this object", topology.AnnotationTemplateBefore, err)}
 	}
 	return &previous{pods: *pods, revision: revisionLabel(historyOwner(ud).New(data, 0, nil))}, nil
 }
@@ -157,8 +160,8 @@ func (p *previous) annotate(set *kruise.CloneSet, o order) error {
 	return nil
 }
 
-// teach sees to it that a StatefulSet has a revision of the previous template when it gets its first pods of which some are to be of it.
-// It tells to wait until the StatefulSet's controller has made the revision.
+// teach sees to it that a StatefulSet has a revision of the previous template when it gets its first pods of which some
+// are to be of it. It tells to wait until the StatefulSet's controller has made the revision.
 func (p *plan) teach(o *observed, s *subsetPlan, asked *order) (wait bool) {
 	if asked.previous == nil || templateKind(o.ud) != statefulSetKind || asked.limit == nil || s.desired == 0 ||
 		o.ud.Spec.Template.StatefulSetTemplate.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
@@ -172,7 +175,8 @@ func (p *plan) teach(o *observed, s *subsetPlan, asked *order) (wait bool) {
 		return true // what it gave up is still going
 	case made && s.live.revision == asked.previous.revision:
 		// The controller has taken the template over as that of old pods once it names one revision alone.
-		return !seen(s.live, o.known) || set.Status.CurrentRevision == "" || set.Status.CurrentRevision != set.Status.UpdateRevision
+		return !seen(s.live, o.known) || set.Status.CurrentRevision == "" ||
+			set.Status.CurrentRevision != set.Status.UpdateRevision
 	}
 	asked.teaches = true
 	return false

@@ -16,8 +16,8 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
-// ReasonPodsScheduled is the reason of the condition Schedulable of a subset of which nothing else is to be said. The other
-// reasons are those of its number, see package division.
+// ReasonPodsScheduled is the reason of the condition Schedulable of a subset of which nothing else is to be said. The
+// other reasons are those of its number, see package division.
 const ReasonPodsScheduled = "PodsScheduled"
 
 // The published defaults of the strategy Adaptive.
@@ -54,8 +54,8 @@ func scheduleOf(ud *kruise.UnitedDeployment) *schedule {
 		}
 	}
 	if !s.reserve {
-		// A subset is not tried again before pods that left it could try all others: else they would go to and fro between the
-		// first ones, and never reach one that has room.
+		// A subset is not tried again before pods that left it could try all others: else they would go to and fro between
+		// the first ones, and never reach one that has room.
 		others := time.Duration(max(0, len(ud.Spec.Topology.Subsets)-1))
 		s.closed = max(s.closed, leastClosed, others*min(s.critical, mostCritical))
 	}
@@ -71,10 +71,10 @@ type gate struct {
 	turned bool        // it was not so before this pass
 }
 
-// gateOf returns the gate of a subset whose condition was old (nil: it had none). A pod that is stuck closes it, for a time;
-// after that it opens once all its pods have nodes. So a subset whose min keeps a pod in it is tried by that pod, and the
-// pod that an update puts in its place is not taken for room. A pod that does not exist counts as one without a node, unless
-// something else keeps it from being made.
+// gateOf returns the gate of a subset whose condition was old (nil: it had none). A pod that is stuck closes it, for a
+// time; after that it opens once all its pods have nodes. So a subset whose min keeps a pod in it is tried by that pod,
+// and the pod that an update puts in its place is not taken for room. A pod that does not exist counts as one without a
+// node, unless something else keeps it from being made.
 func gateOf(old *kruise.SubsetCondition, p placing, s *schedule, now time.Time) gate {
 	g := gate{closed: p.stuck > 0, stuck: p.stuck}
 	was := old != nil && old.Status == corev1.ConditionFalse
@@ -142,7 +142,8 @@ func oldReserved(ud *kruise.UnitedDeployment, subset string) int32 {
 // sooner makes the next pass come after wait at the latest; 0 asks for none.
 func (p *plan) sooner(wait time.Duration) { p.wake = podstate.Sooner(p.wake, wait) }
 
-// explain writes the conditions of the subsets: which is closed, since when, what stands in for it, and when it is tried again.
+// explain writes the conditions of the subsets: which is closed, since when, what replaces it, and when it is
+// tried again.
 func (p *plan) explain(s *schedule) {
 	var others []string
 	for i := range p.subsets {
@@ -155,10 +156,11 @@ func (p *plan) explain(s *schedule) {
 	}
 }
 
-// condition returns the condition Schedulable. others says who stands in, "" if nobody does. The sentences have no figure that
-// changes while nothing is decided.
+// condition returns the condition Schedulable. others says who stands in, "" if nobody does. The sentences have no
+// figure that changes while nothing is decided.
 func (s *subsetPlan) condition(strategy *schedule, others string) *kruise.SubsetCondition {
-	c := &kruise.SubsetCondition{Type: kruise.SubsetSchedulable, Status: corev1.ConditionTrue, LastTransitionTime: s.gate.since, Reason: ReasonPodsScheduled}
+	c := &kruise.SubsetCondition{Type: kruise.SubsetSchedulable, Status: corev1.ConditionTrue,
+		LastTransitionTime: s.gate.since, Reason: ReasonPodsScheduled}
 	if s.gate.closed {
 		c.Status = corev1.ConditionFalse
 	}
@@ -194,7 +196,8 @@ func (s *subsetPlan) says(strategy *schedule, others string) (said []string) {
 	case division.SubsetNoAlternative:
 		said = append(said, "pods found no node, and no other subset takes them, so they wait here")
 	case division.SubsetReserved:
-		said = append(said, fmt.Sprintf("%d of its pods found no node; they are reserved until they have been ready for %s", s.reserved, strategy.closed))
+		said = append(said, fmt.Sprintf("%d of its pods found no node; they are reserved until they have been ready for "+
+			"%s", s.reserved, strategy.closed))
 		if others != "" {
 			said = append(said, "meanwhile "+others)
 		}
@@ -270,8 +273,8 @@ func (p *plan) part(o *observed) {
 	}
 }
 
-// hold lets pods come back to a subset only as far as no more exist than n and the step of division.Adaptive, also while the
-// pods in whose place they come are still going.
+// hold lets pods come back to a subset only as far as no more exist than n and the step of division.Adaptive, also
+// while the pods in whose place they come are still going.
 func (p *plan) hold(n int32) {
 	above := -int64(n) - (int64(n)+3)/4
 	for i := range p.subsets {
@@ -319,8 +322,8 @@ func (p *plan) forgetMarks(o *observed) {
 	}
 }
 
-// see decides whether the subset takes pods, and returns what the division needs to know of it. now is the child that has its
-// pods, nil if there is none.
+// see decides whether the subset takes pods, and returns what the division needs to know of it. now is the child that
+// has its pods, nil if there is none.
 func (p *plan) see(o *observed, strategy *schedule, s *subsetPlan, now *child) division.Seen {
 	old := oldGate(o.ud, s.name)
 	var seen division.Seen
@@ -348,7 +351,8 @@ func (p *plan) see(o *observed, strategy *schedule, s *subsetPlan, now *child) d
 		p.sooner(s.gate.wait(o.now))
 		s.placed = max(at.holds, seen.Ready)
 		if s.gate.closed {
-			// Pods of a closed subset that have nodes keep them, also while they start or are updated; nothing ready goes for them.
+			// Pods of a closed subset that have nodes keep them, also while they start or are updated; nothing ready goes for
+			// them.
 			seen.Starting = max(0, at.holds-seen.Ready)
 		}
 	}
@@ -358,9 +362,9 @@ func (p *plan) see(o *observed, strategy *schedule, s *subsetPlan, now *child) d
 	return seen
 }
 
-// working is how many of the pods of a child count as ready. Pods that are to take the place of others count once they are
-// available; those that others are to replace, which are more than plain, as long as they are ready: of these the pods
-// themselves say it sooner than the child's status does.
+// working is how many of the pods of a child count as ready. Pods that are to take the place of others count once they
+// are available; those that others are to replace, which are more than plain, as long as they are ready: of these the
+// pods themselves say it sooner than the child's status does.
 func working(c *child, pods []*corev1.Pod, plain int32) int32 {
 	if c.replicas <= plain {
 		return min(c.pods.available, c.replicas)
@@ -379,8 +383,8 @@ func working(c *child, pods []*corev1.Pod, plain int32) int32 {
 
 // placing is how the pods of a child stand with the scheduler.
 type placing struct {
-	// stuck is how many of the pods that the child is to have have waited for a node for too long. A pod that it has beyond
-	// them, as during a surge, may wait.
+	// stuck is how many of the pods that the child is to have have waited for a node for too long. A pod that it has
+	// beyond them, as during a surge, may wait.
 	stuck int32
 	// holds is the most pods that the child has if none of the stuck ones is kept, at most what it is to have.
 	holds int32
@@ -392,7 +396,8 @@ type placing struct {
 	next time.Duration
 }
 
-// place says how the pods of a child stand. A pod is stuck once it is critical old and the scheduler finds no node for it.
+// place says how the pods of a child stand. A pod is stuck once it is critical old and the scheduler finds no node for
+// it.
 func place(c *child, pods []*corev1.Pod, critical time.Duration, now time.Time) placing {
 	p := placing{holds: c.replicas}
 	var stuck, top, bound int32
@@ -426,8 +431,8 @@ func place(c *child, pods []*corev1.Pod, critical time.Duration, now time.Time) 
 	return p
 }
 
-// keptFromPods reports whether the child's controller makes no pods for another reason than that it has just deleted some: the
-// API server refuses them, or a pod of a StatefulSet that has a node comes first and is not Ready.
+// keptFromPods reports whether the child's controller makes no pods for another reason than that it has just deleted
+// some: the API server refuses them, or a pod of a StatefulSet that has a node comes first and is not Ready.
 func keptFromPods(c *child, pods []*corev1.Pod) bool {
 	if c.failed != nil {
 		return true

@@ -50,7 +50,8 @@ func (r *reconciler) kind() workload.Kind[*kruise.UnitedDeployment, memory] {
 // gatherEvents is how long events of pods are gathered before a pass: those of one scale-out come within moments.
 const gatherEvents = 50 * time.Millisecond
 
-// podEvents puts the UnitedDeployment of a pod into the queue when something changes that the strategy Adaptive asks for.
+// podEvents puts the UnitedDeployment of a pod into the queue when something changes that the strategy Adaptive asks
+// for.
 type podEvents struct{ client client.Reader }
 
 var _ handler.EventHandler = podEvents{}

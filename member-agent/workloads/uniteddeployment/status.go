@@ -71,9 +71,11 @@ func fillStatus(status *kruise.UnitedDeploymentStatus, o *observed, p *plan, fai
 	done := carriedOut(o, p, failed)
 	if p.leaving != nil {
 		status.ObservedGeneration = o.ud.Generation
-		cause := conditions.Cause{Reason: p.leaving.Reason, Message: fmt.Sprintf("%s; it has %d pods", p.leaving.Message, status.Replicas)}
+		cause := conditions.Cause{Reason: p.leaving.Reason,
+			Message: fmt.Sprintf("%s; it has %d pods", p.leaving.Message, status.Replicas)}
 		summary := conditions.Deleted(conditions.Summarise(facts, conditions.NamesOf("UnitedDeployment")), cause)
-		status.Conditions = conditions.Merge(status.Conditions, now, append(summary, conditions.Remove(string(kruise.SubsetFailure)))...)
+		status.Conditions = conditions.Merge(status.Conditions, now,
+			append(summary, conditions.Remove(string(kruise.SubsetFailure)))...)
 		return
 	}
 	if p.refused == nil {
@@ -89,16 +91,18 @@ func fillStatus(status *kruise.UnitedDeploymentStatus, o *observed, p *plan, fai
 		status.ObservedSequence = sequence(o.ud)
 	}
 	status.Conditions = conditions.Merge(status.Conditions, now, published(o, p, &facts, failed)...)
-	status.Conditions = conditions.Merge(status.Conditions, now, conditions.Summarise(facts, conditions.NamesOf("UnitedDeployment"))...)
+	status.Conditions = conditions.Merge(status.Conditions, now,
+		conditions.Summarise(facts, conditions.NamesOf("UnitedDeployment"))...)
 }
 
 // addUp fills the sums of the subsets, and returns how many pods exist.
 func addUp(status *kruise.UnitedDeploymentStatus) (existing int32) {
-	status.Replicas, status.ReadyReplicas, status.UpdatedReplicas, status.UpdatedReadyReplicas, status.ReservedPods = 0, 0, 0, 0, 0
+	status.Replicas, status.ReadyReplicas, status.UpdatedReplicas, status.UpdatedReadyReplicas, status.ReservedPods = 0,
+		0, 0, 0, 0
 	for _, row := range status.SubsetStatuses {
 		existing += row.Replicas
-		// As published: the sums of ready and updated pods have all pods, that of replicas leaves the reserved ones out, and the
-		// rows of the subsets count them.
+		// As published: the sums of ready and updated pods have all pods, that of replicas leaves the reserved ones out, and
+		// the rows of the subsets count them.
 		status.Replicas += max(0, row.Replicas-row.ReservedPods)
 		status.ReadyReplicas += row.ReadyReplicas
 		status.UpdatedReplicas += row.UpdatedReplicas
@@ -117,13 +121,14 @@ func sequence(ud metav1.Object) int64 {
 	return n
 }
 
-// followed tells whether the children of all subsets have what the hub's order gives them, and their controllers have seen it.
-// What the order permits holds then. A child that goes with its subset has no part in that, however long its pods stay.
+// followed reports whether the children of all subsets have what the hub's order gives them, and their controllers have
+// seen it. What the order permits holds then. A child that goes with its subset has no part in that, however long its
+// pods stay.
 func followed(p *plan) bool {
 	return p.refused == nil && !slices.ContainsFunc(p.subsets, func(s subsetPlan) bool { return s.settling })
 }
 
-// carriedOut tells whether all children are as planned and their controllers have seen it.
+// carriedOut reports whether all children are as planned and their controllers have seen it.
 func carriedOut(o *observed, p *plan, failed error) bool {
 	if failed != nil || p.refused != nil || len(p.drain) > 0 || p.waits {
 		return false
@@ -140,7 +145,8 @@ func causes(p *plan, failed error) (stalled, retried *conditions.Cause) {
 	case p.refused != nil:
 		return &conditions.Cause{Reason: p.refused.reason, Message: p.refused.message}, nil
 	case refusedOnly(failed):
-		return &conditions.Cause{Reason: ReasonChildRefused, Message: failed.Error() + "; correct spec.template or the patch of the subset"}, nil
+		return &conditions.Cause{Reason: ReasonChildRefused,
+			Message: failed.Error() + "; correct spec.template or the patch of the subset"}, nil
 	case failed != nil:
 		return nil, &conditions.Cause{Reason: ReasonWriteFailed, Message: failed.Error()}
 	case len(p.problems) > 0:
@@ -154,7 +160,8 @@ func causes(p *plan, failed error) (stalled, retried *conditions.Cause) {
 	return stalled, told(p, ReasonChildFailed, func(c *child) *conditions.Cause { return c.failed })
 }
 
-// children returns the children in the order of the subsets, behind them those that no subset keeps and that are not being deleted.
+// children returns the children in the order of the subsets, behind them those that no subset keeps and that are not
+// being deleted.
 func (p *plan) children() []*child {
 	var all []*child
 	for i := range p.subsets {
@@ -183,7 +190,8 @@ func told(p *plan, reason string, says func(*child) *conditions.Cause) *conditio
 			continue
 		}
 		cause := says(c)
-		all = &conditions.Cause{Reason: reason, Message: fmt.Sprintf("%s of subset %q: %s: %s", c.name(), c.subset, cause.Reason, cause.Message)}
+		all = &conditions.Cause{Reason: reason, Message: fmt.Sprintf("%s of subset %q: %s: %s", c.name(), c.subset,
+			cause.Reason, cause.Message)}
 	}
 	if more > 0 {
 		all.Message += fmt.Sprintf("; and %d more", more)
@@ -218,8 +226,9 @@ func published(o *observed, p *plan, facts *conditions.Facts, failed error) []co
 	return all
 }
 
-// plannedRows returns the status of each subset, in the order of the spec, and behind them removed ones that still exist.
-// It counts in facts only what the plan asks for: a pod too many in one subset does not stand for one missing in another.
+// plannedRows returns the status of each subset, in the order of the spec, and behind them removed ones that still
+// exist. It counts in facts only what the plan asks for: a pod too many in one subset does not stand for one missing in
+// another.
 func plannedRows(o *observed, p *plan, facts *conditions.Facts) []kruise.SubsetStatus {
 	rows := make([]kruise.SubsetStatus, 0, len(p.subsets))
 	waiting, paused := false, true
@@ -232,7 +241,8 @@ func plannedRows(o *observed, p *plan, facts *conditions.Facts) []kruise.SubsetS
 		if s.live != nil {
 			addPods(&row, s.live)
 			updated := updatedOf(o, s.live)
-			row.UpdatedReplicas, row.UpdatedReadyReplicas, row.UpdatedAvailableReplicas = updated.updated, updated.updatedReady, updated.updatedAvailable
+			row.UpdatedReplicas, row.UpdatedReadyReplicas, row.UpdatedAvailableReplicas = updated.updated,
+				updated.updatedReady, updated.updatedAvailable
 			row.CanGoBack = s.live.canGoBack
 			facts.Available += min(s.live.pods.available, s.counted())
 		}
@@ -297,7 +307,8 @@ func updatedOf(o *observed, c *child) counters {
 		return counters{}
 	}
 	row := o.ud.Status.SubsetStatuses[i]
-	return counters{updated: row.UpdatedReplicas, updatedReady: row.UpdatedReadyReplicas, updatedAvailable: min(row.UpdatedReplicas, c.pods.updatedAvailable)}
+	return counters{updated: row.UpdatedReplicas, updatedReady: row.UpdatedReadyReplicas,
+		updatedAvailable: min(row.UpdatedReplicas, c.pods.updatedAvailable)}
 }
 
 // leavingRows counts the pods anew. Updated pods are no more than there are.
@@ -323,9 +334,9 @@ func Reporting() workload.Reporting {
 	}
 }
 
-// childrenFollow reports whether the children carry out the order of the UnitedDeployment: status.observedSequence says so.
-// The generation says less, because limits are an annotation, and more, because it waits for pods of removed subsets, which
-// may stay for long.
+// childrenFollow reports whether the children carry out the order of the UnitedDeployment: status.observedSequence says
+// so. The generation says less, because limits are an annotation, and more, because it waits for pods of removed
+// subsets, which may stay for long.
 func childrenFollow(live *unstructured.Unstructured) bool {
 	answered, found, err := unstructured.NestedInt64(live.Object, "status", "observedSequence")
 	return err == nil && found && answered >= sequence(live)

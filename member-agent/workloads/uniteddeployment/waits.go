@@ -26,7 +26,7 @@ import (
 //
 //	The first pod that is not Ready             Then
 //	of a revision that is not wanted, and       the agent deletes it, unless the partition, OnDelete, or what the hub
-//	never was Ready                             lends keeps it
+//	never was Ready                             grants keeps it
 //	of a revision that is not wanted            PodNotReplaced, after waits.Soon if a container fails, else waits.Long
 //	of the wanted revision, or being deleted    what waits.Of says
 //	does not exist                              PodNotCreated, tried again; stalled after waits.Long
@@ -112,7 +112,7 @@ func (p *plan) waitOf(o *observed, c *child, mayReplace bool) *child {
 }
 
 // revisedAt is when the template changed last. No wait is counted from before, because controllers, and a hub that
-// lends in steps, need a moment for a new template.
+// grants in steps, need a moment for a new template.
 func (o *observed) revisedAt() time.Time {
 	if o.ud.Status.UpdatedRevision != o.revision {
 		return o.now

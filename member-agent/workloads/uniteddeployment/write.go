@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// parallelWrites bounds the requests in flight for one UnitedDeployment; with a few workers that is what one API server
-	// takes without queueing.
+	// parallelWrites bounds the requests in flight for one UnitedDeployment; with a few workers that is what one API
+	// server takes without queueing.
 	parallelWrites = 8
 	// maxNames bounds how many names one pass tries for a child.
 	maxNames = 10
@@ -118,11 +118,13 @@ func (r *reconciler) create(ctx context.Context, s *scope, c creation) error {
 		s.Memory.wrote(object.GetUID(), written{c.content, object.GetGeneration(), childOf(object).replicas})
 		return nil
 	}
-	return fmt.Errorf("create %s for subset %s of UnitedDeployment %s: %d names are taken", c.kind, c.subset, s.Key, maxNames)
+	return fmt.Errorf("create %s for subset %s of UnitedDeployment %s: %d names are taken", c.kind, c.subset, s.Key,
+		maxNames)
 }
 
 // readTaken returns the object of that name if it is a child that stays, else nil.
-func (r *reconciler) readTaken(ctx context.Context, ud *kruise.UnitedDeployment, k kind, key client.ObjectKey) (client.Object, error) {
+func (r *reconciler) readTaken(ctx context.Context, ud *kruise.UnitedDeployment, k kind,
+	key client.ObjectKey) (client.Object, error) {
 	taken := emptyOf(k)
 	if err := r.Live.Get(ctx, key, taken); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -141,23 +143,27 @@ func (r *reconciler) readTaken(ctx context.Context, ud *kruise.UnitedDeployment,
 
 // change gives a child another content.
 func (r *reconciler) change(ctx context.Context, s *scope, c change) error {
-	steps := []workload.Operation{workload.SameObject(c.live.object), {Op: "replace", Path: "/spec", Value: specOf(c.object)}}
+	steps := []workload.Operation{workload.SameObject(c.live.object),
+		{Op: "replace", Path: "/spec", Value: specOf(c.object)}}
 	steps = append(steps, additions("/metadata/labels", c.live.object.GetLabels(), c.object.GetLabels())...)
 	steps = append(steps, additions("/metadata/annotations", c.live.object.GetAnnotations(), c.object.GetAnnotations())...)
 	if dropsPrevious(c.live.object, c.object) {
-		steps = append(steps, workload.Operation{Op: "remove", Path: "/metadata/annotations/" + pathEscaper().Replace(topology.AnnotationTemplateBefore)})
+		steps = append(steps, workload.Operation{Op: "remove",
+			Path: "/metadata/annotations/" + pathEscaper().Replace(topology.AnnotationTemplateBefore)})
 	}
 	return r.patch(ctx, s, c.live, steps, c.content, childOf(c.object).replicas)
 }
 
 // drain asks a child for fewer pods, and leaves the rest of it as it is.
 func (r *reconciler) drain(ctx context.Context, s *scope, d drainage) error {
-	return r.patch(ctx, s, d.child, []workload.Operation{workload.SameObject(d.child.object), {Op: "replace", Path: "/spec/replicas", Value: d.keeps}}, meaning{}, d.keeps)
+	return r.patch(ctx, s, d.child, []workload.Operation{workload.SameObject(d.child.object),
+		{Op: "replace", Path: "/spec/replicas", Value: d.keeps}}, meaning{}, d.keeps)
 }
 
 // mark gives a pod the label that says whether it is reserved. A pod that is gone needs none.
 func (r *reconciler) mark(ctx context.Context, s *scope, m mark) error {
-	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": m.pod.UID, "labels": map[string]string{LabelReservedPod: m.value}}})
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": m.pod.UID,
+		"labels": map[string]string{LabelReservedPod: m.value}}})
 	if err != nil {
 		return fmt.Errorf("encode the mark of pod %s: %w", client.ObjectKeyFromObject(m.pod), err)
 	}
@@ -173,7 +179,8 @@ func (r *reconciler) mark(ctx context.Context, s *scope, m mark) error {
 	return nil
 }
 
-func (r *reconciler) patch(ctx context.Context, s *scope, c *child, steps []workload.Operation, content meaning, replicas int32) error {
+func (r *reconciler) patch(ctx context.Context, s *scope, c *child, steps []workload.Operation, content meaning,
+	replicas int32) error {
 	data, err := json.Marshal(steps)
 	if err != nil {
 		return fmt.Errorf("encode the patch of %s: %w", c.name(), err)
@@ -191,8 +198,8 @@ func (r *reconciler) patch(ctx context.Context, s *scope, c *child, steps []work
 // pathEscaper escapes a key for the path of a JSON patch.
 func pathEscaper() *strings.Replacer { return strings.NewReplacer("~", "~0", "/", "~1") }
 
-// dropsPrevious reports whether a child has a previous template that it is to have no more: it would keep pods of it that are
-// to be updated.
+// dropsPrevious reports whether a child has a previous template that it is to have no more: it would keep pods of it
+// that are to be updated.
 func dropsPrevious(live, want client.Object) bool {
 	_, has := live.GetAnnotations()[topology.AnnotationTemplateBefore]
 	_, wanted := want.GetAnnotations()[topology.AnnotationTemplateBefore]
@@ -216,16 +223,18 @@ func additions(path string, have, want map[string]string) []workload.Operation {
 
 // remove deletes a child that has no pods, unless it changed since it was seen so.
 func (r *reconciler) remove(ctx context.Context, c *child) error {
-	err := r.Client.Delete(ctx, c.object, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{
-		UID: new(c.object.GetUID()), ResourceVersion: new(c.object.GetResourceVersion()),
-	})
+	err := r.Client.Delete(ctx, c.object, client.PropagationPolicy(metav1.DeletePropagationBackground),
+		client.Preconditions{
+			UID: new(c.object.GetUID()), ResourceVersion: new(c.object.GetResourceVersion()),
+		})
 	if err = client.IgnoreNotFound(err); err != nil && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete %s %s: %w", c.kind, client.ObjectKeyFromObject(c.object), err)
 	}
 	return nil // a child that changed comes back as an event
 }
 
-// written is a content that the API server took for a child, the generation that the child had with it, and the replicas.
+// written is a content that the API server took for a child, the generation that the child had with it, and the
+// replicas.
 type written struct {
 	content    meaning
 	generation int64

@@ -22,8 +22,8 @@ const (
 	ReasonNoPodUnschedulable = "NoPodUnschedulable"
 )
 
-// planAdaptive closes the subsets, the last one excepted, in which pods wait in vain, opens those whose time is over, and names the
-// pods that are to make room for others elsewhere.
+// planAdaptive closes the subsets, the last one excepted, in which pods wait in vain, opens those whose time is over,
+// and names the pods that are to make room for others elsewhere.
 func (p *plan) planAdaptive(o *observed, bySubset map[string][]*corev1.Pod) {
 	critical, ok := spread.Critical(o.ws)
 	if !ok {
@@ -53,14 +53,17 @@ func (p *plan) planAdaptive(o *observed, bySubset map[string][]*corev1.Pod) {
 
 // schedulableOf returns the condition that a subset has, nil if it has none.
 func schedulableOf(ws *v1beta1.WorkloadSpread, subset string) *metav1.Condition {
-	i := slices.IndexFunc(ws.Status.SubsetStatuses, func(s v1beta1.WorkloadSpreadSubsetStatus) bool { return s.Name == subset })
+	i := slices.IndexFunc(ws.Status.SubsetStatuses, func(s v1beta1.WorkloadSpreadSubsetStatus) bool {
+		return s.Name == subset
+	})
 	if i < 0 {
 		return nil
 	}
 	return meta.FindStatusCondition(ws.Status.SubsetStatuses[i].Conditions, v1beta1.WorkloadSpreadSubsetSchedulable)
 }
 
-// reopens returns how long a subset with this condition stays closed, 0 or less if its time is over or it is not closed.
+// reopens returns how long a subset with this condition stays closed, 0 or less if its time is over or it is not
+// closed.
 func reopens(c *metav1.Condition, now time.Time) time.Duration {
 	if c == nil || c.Status != metav1.ConditionFalse {
 		return 0
@@ -68,8 +71,8 @@ func reopens(c *metav1.Condition, now time.Time) time.Duration {
 	return c.LastTransitionTime.Add(spread.ReopenAfter).Sub(now)
 }
 
-// schedulable returns the condition that a subset is to have. A closed one stays as it is until its time is over; then the time
-// begins anew if pods wait in it again.
+// schedulable returns the condition that a subset is to have. A closed one stays as it is until its time is over; then
+// the time begins anew if pods wait in it again.
 func schedulable(have *metav1.Condition, stuck []*corev1.Pod, critical time.Duration, now time.Time) *metav1.Condition {
 	switch {
 	case reopens(have, now) > 0:
@@ -92,7 +95,8 @@ func schedulable(have *metav1.Condition, stuck []*corev1.Pod, critical time.Dura
 // closedBecause tells which pods waited, and what the scheduler says.
 func closedBecause(stuck []*corev1.Pod, critical time.Duration) string {
 	first := stuck[0]
-	text := fmt.Sprintf("%s waited for a node for more than %s, and new ones go elsewhere for %s", names(stuck), critical, spread.ReopenAfter)
+	text := fmt.Sprintf("%s waited for a node for more than %s, and new ones go elsewhere for %s", names(stuck),
+		critical, spread.ReopenAfter)
 	if c := podstate.Condition(first, corev1.PodScheduled); c != nil && c.Message != "" {
 		text += "; the scheduler says: " + c.Message
 	}

@@ -27,7 +27,8 @@ func (r *reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 	_, err := write.SlowStart(ctx, steps(len(p.change)), func(i int) error { return r.change(ctx, o, p.change[i]) })
 	remove, removeErr := r.permitted(ctx, o, p)
 	if removeErr == nil {
-		s.removed, removeErr = write.SlowStart(ctx, steps(len(remove)), func(i int) error { return r.remove(ctx, o, remove[i]) })
+		s.removed, removeErr = write.SlowStart(ctx, steps(len(remove)),
+			func(i int) error { return r.remove(ctx, o, remove[i]) })
 	}
 	s.failed = errors.Join(err, removeErr)
 	s.Fail(ReasonWriteFailed, s.failed)
@@ -75,8 +76,8 @@ func (r *reconciler) permitted(ctx context.Context, o *observed, p *plan) ([]*co
 }
 
 // spareFailures returns how many pods of a Job may be deleted: its controller counts a deleted pod as a failed one, and
-// after backoffLimit of them the Job fails. Half of the limit is left to failures of its own. Those that are being deleted
-// are not counted yet.
+// after backoffLimit of them the Job fails. Half of the limit is left to failures of its own. Those that are being
+// deleted are not counted yet.
 func spareFailures(job *unstructured.Unstructured) int {
 	limit, ok, err := unstructured.NestedInt64(job.Object, "spec", "backoffLimit")
 	if !ok || err != nil {
@@ -88,7 +89,8 @@ func spareFailures(job *unstructured.Unstructured) int {
 	return int(limit/2 - failed - int64(len(uncounted)))
 }
 
-// remove deletes a pod that has no node, unless it changed since: then it may have got one, and its event brings the next pass.
+// remove deletes a pod that has no node, unless it changed since: then it may have got one, and its event brings the
+// next pass.
 func (r *reconciler) remove(ctx context.Context, o *observed, pod *corev1.Pod) error {
 	key := client.ObjectKeyFromObject(pod)
 	target := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}

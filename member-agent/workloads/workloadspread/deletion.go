@@ -11,7 +11,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
-// reportDeletion says on a deleted WorkloadSpread what it waits for. It spreads no new pods any more, and existing pods stay.
+// reportDeletion says on a deleted WorkloadSpread what it waits for. It spreads no new pods any more, and existing pods
+// stay.
 func (r *reconciler) reportDeletion(ctx context.Context, s *scope) error {
 	ws := s.ws
 	status := ws.Status.DeepCopy()
@@ -19,8 +20,10 @@ func (r *reconciler) reportDeletion(ctx context.Context, s *scope) error {
 	message := conditions.Waiting(ws) + "; it spreads no new pods, and its pods keep running"
 	for _, c := range []metav1.Condition{
 		{Type: v1beta1.ConditionReady, Status: metav1.ConditionFalse, Reason: conditions.ReasonDeleting, Message: message},
-		{Type: v1beta1.ConditionReconciling, Status: metav1.ConditionTrue, Reason: conditions.ReasonDeleting, Message: message},
-		{Type: v1beta1.ConditionStalled, Status: metav1.ConditionFalse, Reason: conditions.ReasonNotStalled, Message: "nothing waits for a person"},
+		{Type: v1beta1.ConditionReconciling, Status: metav1.ConditionTrue, Reason: conditions.ReasonDeleting,
+			Message: message},
+		{Type: v1beta1.ConditionStalled, Status: metav1.ConditionFalse, Reason: conditions.ReasonNotStalled,
+			Message: "nothing waits for a person"},
 	} {
 		c.ObservedGeneration, c.LastTransitionTime = ws.Generation, metav1.NewTime(r.Clock.Now())
 		meta.SetStatusCondition(&status.Conditions, c)

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// deletesPerSecond bounds the deletions of pods that wait in vain, of all WorkloadSpreads together, and is also how many may come at
-// once. Each costs a deletion, a creation and a scheduling; a hundred a second is a third of what one scheduler does, so that a
-// full zone does not hold up other pods.
+// deletesPerSecond bounds the deletions of pods that wait in vain, of all WorkloadSpreads together, and is also how
+// many may come at once. Each costs a deletion, a creation and a scheduling; a hundred a second is a third of what one
+// scheduler does, so that a full zone does not hold up other pods.
 const deletesPerSecond = 100
 
 // deletions hands out permissions to delete. The zero value has all of one second.

@@ -18,9 +18,9 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
-// gatherEvents is how long events of pods are gathered before their WorkloadSpread is looked at. A pass looks at all pods of the
-// workload, the start of one makes about five events, and nobody who makes or admits pods waits for what a pass writes: a
-// quarter of a second is soon enough for a person who watches the counters, and for the next scale-in.
+// gatherEvents is how long events of pods are gathered before their WorkloadSpread is looked at. A pass looks at all
+// pods of the workload, the start of one makes about five events, and nobody who makes or admits pods waits for what a
+// pass writes: a quarter of a second is soon enough for a person who watches the counters, and for the next scale-in.
 const gatherEvents = 250 * time.Millisecond
 
 func enqueue(q workload.Queue, keys []types.NamespacedName) {
@@ -39,10 +39,11 @@ func (h spreadEvents) Create(_ context.Context, e event.CreateEvent, q workload.
 	h.come(e.Object, q)
 }
 
-// Update handles one that changed. Events of our own status writes pass too: the pass that sees a closed subset in the cache
-// deletes what waits there.
+// Update handles one that changed. Events of our own status writes pass too: the pass that sees a closed subset in the
+// cache deletes what waits there.
 func (h spreadEvents) Update(_ context.Context, e event.UpdateEvent, q workload.Queue) {
-	if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || (e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil) {
+	if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() ||
+		(e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil) {
 		h.come(e.ObjectNew, q)
 		return
 	}
@@ -116,7 +117,8 @@ func (h podEvents) add(ctx context.Context, pod client.Object, q workload.Queue)
 		return
 	}
 	set := metadataOf(replicaSetGVK)
-	if err := h.client.Get(ctx, client.ObjectKey{Namespace: pod.GetNamespace(), Name: ref.Name}, set, client.UnsafeDisableDeepCopy); err != nil {
+	if err := h.client.Get(ctx, client.ObjectKey{Namespace: pod.GetNamespace(), Name: ref.Name}, set,
+		client.UnsafeDisableDeepCopy); err != nil {
 		return // the event of the ReplicaSet tells its Deployment's WorkloadSpreads
 	}
 	if owner := metav1.GetControllerOfNoCopy(set); owner != nil && set.GetUID() == ref.UID {
@@ -159,6 +161,6 @@ func metadataOf(gvk schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	return object
 }
 
-// replicaSetGVK is the kind of ReplicaSets, of which the cache holds the metadata alone: templates are most of them, and each
-// Deployment keeps ten.
+// replicaSetGVK is the kind of ReplicaSets, of which the cache holds the metadata alone: templates are most of them,
+// and each Deployment keeps ten.
 var replicaSetGVK = appsv1.SchemeGroupVersion.WithKind("ReplicaSet")

@@ -19,7 +19,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 )
 
-// Reasons why a WorkloadSpread does nothing: the first ones until a person changes something, TargetNotFound until the target comes.
+// Reasons why a WorkloadSpread does nothing: the first ones until a person changes something, TargetNotFound until the
+// target comes.
 const (
 	// ReasonInvalidSpread: the spec cannot be used.
 	ReasonInvalidSpread = "InvalidSpread"
@@ -71,7 +72,8 @@ func (r *reconciler) observe(ctx context.Context, o *observed, known *number) er
 	gvk, ok := kindOf(o.target)
 	if !ok {
 		o.stalled = &conditions.Cause{Reason: ReasonUnsupportedTarget, Message: fmt.Sprintf(
-			"targetRef is a %s of %s: only pods of CloneSets (apps.kruise.io), Deployments, ReplicaSets, StatefulSets (apps) and Jobs (batch) are spread",
+			"targetRef is a %s of %s: only pods of CloneSets (apps.kruise.io), Deployments, ReplicaSets, StatefulSets (apps) "+
+				"and Jobs (batch) are spread",
 			o.target.Kind, o.ws.Spec.TargetReference.APIVersion)}
 		return nil
 	}
@@ -81,7 +83,8 @@ func (r *reconciler) observe(ctx context.Context, o *observed, known *number) er
 	}
 	if rules != nil && rules.UID != o.ws.UID {
 		o.stalled = &conditions.Cause{Reason: ReasonTargetTaken, Message: fmt.Sprintf(
-			"%s %s is spread by the older WorkloadSpread %s, and by one at a time: delete one of the two", o.target.Kind, o.target.Name, rules.Name)}
+			"%s %s is spread by the older WorkloadSpread %s, and by one at a time: delete one of the two", o.target.Kind,
+			o.target.Name, rules.Name)}
 		return nil
 	}
 	if o.object, err = r.readTarget(ctx, o.ws.Namespace, o.target.Name, gvk); err != nil {
@@ -223,7 +226,8 @@ func indexReplicaSets(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-func (r *reconciler) replicaSets(ctx context.Context, deployment client.Object) ([]metav1.PartialObjectMetadata, error) {
+func (r *reconciler) replicaSets(ctx context.Context, deployment client.Object) ([]metav1.PartialObjectMetadata,
+	error) {
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(replicaSetGVK.GroupVersion().WithKind("ReplicaSetList"))
 	err := r.Client.List(ctx, &list, client.InNamespace(deployment.GetNamespace()),

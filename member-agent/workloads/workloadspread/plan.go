@@ -25,7 +25,7 @@ type plan struct {
 
 	subsets  []v1beta1.WorkloadSpreadSubsetStatus            // of the newest version
 	versions map[string][]v1beta1.WorkloadSpreadSubsetStatus // of each version; nil where all versions count together
-	// schedulable are the conditions of the subsets; nil where pods wait for ever.
+	// schedulable are the conditions of the subsets; nil where pods wait forever.
 	schedulable []*metav1.Condition
 	// outside are the pods in no subset and those above the caps, of all.
 	outside, total int
@@ -67,7 +67,8 @@ func (p *plan) assign(o *observed) map[string]*spread.Placements {
 	placementsOf := func(pod *corev1.Pod) *spread.Placements {
 		version := o.target.Version(pod)
 		if placements[version] == nil {
-			placements[version] = &spread.Placements{Pods: map[string][]*corev1.Pod{}, Old: o.target.Kind == "Deployment" && version != o.newest}
+			placements[version] = &spread.Placements{Pods: map[string][]*corev1.Pod{},
+				Old: o.target.Kind == "Deployment" && version != o.newest}
 		}
 		return placements[version]
 	}
@@ -105,7 +106,8 @@ func counted(b *spread.Placements) map[string]int32 {
 	return counts
 }
 
-// take plans what a running pod lacks as one of the subset. Where the patch cannot be given to it, it is in the subset without.
+// take plans what a running pod lacks as one of the subset. Where the patch cannot be given to it, it is in the subset
+// without.
 func (p *plan) take(o *observed, pod *corev1.Pod, subset string) {
 	var selector labels.Selector
 	if o.object != nil {
@@ -193,7 +195,8 @@ func sparesOf(placements map[string]*spread.Placements) (spares int32) {
 func rowsOf(rule spread.Rule, of *spread.Placements) []v1beta1.WorkloadSpreadSubsetStatus {
 	rows := make([]v1beta1.WorkloadSpreadSubsetStatus, 0, len(rule.Subsets))
 	for _, s := range rule.Subsets {
-		row := v1beta1.WorkloadSpreadSubsetStatus{Name: s.Name, Replicas: int32(len(of.Pods[s.Name])), MissingReplicas: spread.Unlimited}
+		row := v1beta1.WorkloadSpreadSubsetStatus{Name: s.Name, Replicas: int32(len(of.Pods[s.Name])),
+			MissingReplicas: spread.Unlimited}
 		if s.Cap != spread.Unlimited {
 			row.MissingReplicas = max(0, s.Cap-row.Replicas)
 		}

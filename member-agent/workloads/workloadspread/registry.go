@@ -22,9 +22,9 @@ type entry struct {
 	uid   types.UID
 }
 
-// registry knows which WorkloadSpreads are for which workload, so that an event of a pod costs two look-ups where nothing is
-// spread. The events of WorkloadSpreads fill it before they are worked on. A cache index would do too, but it cannot be
-// registered before the CustomResourceDefinition is there.
+// registry knows which WorkloadSpreads are for which workload, so that an event of a pod costs two look-ups where
+// nothing is spread. The events of WorkloadSpreads fill it before they are worked on. A cache index would do too, but
+// it cannot be registered before the CustomResourceDefinition is there.
 type registry struct {
 	mu         sync.Mutex
 	spreads    map[types.NamespacedName]entry
@@ -33,7 +33,8 @@ type registry struct {
 }
 
 func newRegistry() *registry {
-	return &registry{spreads: map[types.NamespacedName]entry{}, targets: map[place]map[string]bool{}, namespaces: map[string]int{}}
+	return &registry{spreads: map[types.NamespacedName]entry{}, targets: map[place]map[string]bool{},
+		namespaces: map[string]int{}}
 }
 
 // put records a WorkloadSpread.
@@ -86,7 +87,7 @@ func (r *registry) of(namespace string, target spread.Target) []types.Namespaced
 	return keys
 }
 
-// empty tells whether a namespace has no WorkloadSpreads.
+// empty reports whether a namespace has no WorkloadSpreads.
 func (r *registry) empty(namespace string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

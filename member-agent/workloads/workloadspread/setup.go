@@ -24,7 +24,8 @@ func Add(ctx context.Context, env *workload.Env) error {
 	b := workload.For(env, r.kind()).ReadsPods(ctx)
 	r.Controller = b.Controller
 	asked := builder.WithPredicates(predicate.GenerationChangedPredicate{}) // the status of a target says nothing here
-	newest := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))
+	newest := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{},
+		predicate.AnnotationChangedPredicate{}))
 	deployment, set := appsv1.SchemeGroupVersion.WithKind("Deployment"), appsv1.SchemeGroupVersion.WithKind("StatefulSet")
 	b.Watches(&corev1.Pod{}, podEvents{env.Manager.GetClient(), r.registry}).
 		Watches(&v1beta1.CloneSet{}, r.workloadEvents(v1beta1.CloneSetKind), asked).

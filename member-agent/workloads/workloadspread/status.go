@@ -49,9 +49,12 @@ func summary(o *observed, p *plan, failed error) []metav1.Condition {
 	if failed != nil {
 		waiting = &conditions.Cause{Reason: ReasonWriteFailed, Message: short(failed)}
 	}
-	ready := metav1.Condition{Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: ReasonInForce, Message: inForce(o, p)}
-	reconciling := metav1.Condition{Type: v1beta1.ConditionReconciling, Status: metav1.ConditionFalse, Reason: ReasonInForce, Message: "nothing is on its way"}
-	stuck := metav1.Condition{Type: v1beta1.ConditionStalled, Status: metav1.ConditionFalse, Reason: conditions.ReasonNotStalled, Message: "nothing waits for a person"}
+	ready := metav1.Condition{Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: ReasonInForce,
+		Message: inForce(o, p)}
+	reconciling := metav1.Condition{Type: v1beta1.ConditionReconciling, Status: metav1.ConditionFalse,
+		Reason: ReasonInForce, Message: "nothing is on its way"}
+	stuck := metav1.Condition{Type: v1beta1.ConditionStalled, Status: metav1.ConditionFalse,
+		Reason: conditions.ReasonNotStalled, Message: "nothing waits for a person"}
 	if cause := cmp.Or(stalled, waiting); cause != nil {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, cause.Reason, cause.Message
 	}
@@ -71,9 +74,11 @@ func inForce(o *observed, p *plan) string {
 	case p.outside == 0:
 		return "all pods are in the subsets, within their limits"
 	case o.target.Costly():
-		return fmt.Sprintf("%d of %d pods are in no subset, or beyond the maxReplicas of theirs: they are removed first when the target is scaled in", p.outside, p.total)
+		return fmt.Sprintf("%d of %d pods are in no subset, or beyond the maxReplicas of theirs: they are removed first "+
+			"when the target is scaled in", p.outside, p.total)
 	}
-	return fmt.Sprintf("%d of %d pods are in no subset, or beyond the maxReplicas of theirs; they run on", p.outside, p.total)
+	return fmt.Sprintf("%d of %d pods are in no subset, or beyond the maxReplicas of theirs; they run on", p.outside,
+		p.total)
 }
 
 // record makes the events of the pass.
@@ -86,19 +91,22 @@ func (r *reconciler) record(s *scope, status *v1beta1.WorkloadSpreadStatus) {
 		name := p.subsets[i].Name
 		switch have := schedulableOf(o.ws, name); {
 		case c.Status == metav1.ConditionFalse && (have == nil || !have.LastTransitionTime.Equal(&c.LastTransitionTime)):
-			r.Events.Eventf(o.ws, nil, corev1.EventTypeWarning, "SubsetClosed", "Close", "subset %s is closed: %s", name, c.Message)
+			r.Events.Eventf(o.ws, nil, corev1.EventTypeWarning, "SubsetClosed", "Close", "subset %s is closed: %s", name,
+				c.Message)
 		case c.Status == metav1.ConditionTrue && have != nil && have.Status == metav1.ConditionFalse:
 			r.Events.Eventf(o.ws, nil, corev1.EventTypeNormal, "SubsetOpened", "Open", "subset %s is open again", name)
 		}
 	}
 	if removed > 0 {
-		r.Events.Eventf(o.ws, nil, corev1.EventTypeNormal, "SuccessfulDelete", "Delete", "deleted %d pods that waited for a node in closed subsets", removed)
+		r.Events.Eventf(o.ws, nil, corev1.EventTypeNormal, "SuccessfulDelete", "Delete",
+			"deleted %d pods that waited for a node in closed subsets", removed)
 	}
 	if failed != nil {
 		r.Events.Eventf(o.ws, nil, corev1.EventTypeWarning, ReasonWriteFailed, "Retry", "%s", short(failed))
 	}
 	now := meta.FindStatusCondition(status.Conditions, v1beta1.ConditionStalled)
-	if now.Status == metav1.ConditionTrue && !meta.IsStatusConditionTrue(o.ws.Status.Conditions, v1beta1.ConditionStalled) {
+	if now.Status == metav1.ConditionTrue && !meta.IsStatusConditionTrue(o.ws.Status.Conditions,
+		v1beta1.ConditionStalled) {
 		r.Events.Eventf(o.ws, nil, corev1.EventTypeWarning, now.Reason, "Stall", "%s", now.Message)
 	}
 }

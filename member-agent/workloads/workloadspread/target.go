@@ -25,13 +25,16 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 )
 
-// kindOf returns the kind of the target in the version that is watched; ok is false for kinds whose pods are not spread.
+// kindOf returns the kind of the target in the version that is watched; ok is false for kinds whose pods are not
+// spread.
 func kindOf(target spread.Target) (gvk schema.GroupVersionKind, ok bool) {
 	all := []schema.GroupVersionKind{
 		v1beta1.CloneSetKind, appsv1.SchemeGroupVersion.WithKind("Deployment"), replicaSetGVK,
 		appsv1.SchemeGroupVersion.WithKind("StatefulSet"), batchv1.SchemeGroupVersion.WithKind("Job"),
 	}
-	i := slices.IndexFunc(all, func(k schema.GroupVersionKind) bool { return k.Group == target.Group && k.Kind == target.Kind })
+	i := slices.IndexFunc(all, func(k schema.GroupVersionKind) bool {
+		return k.Group == target.Group && k.Kind == target.Kind
+	})
 	if i < 0 {
 		return schema.GroupVersionKind{}, false
 	}
@@ -52,7 +55,8 @@ func emptyTarget(gvk schema.GroupVersionKind) client.Object {
 }
 
 // readTarget returns the target from the cache, nil if there is none or it is being deleted.
-func (r *reconciler) readTarget(ctx context.Context, namespace, name string, gvk schema.GroupVersionKind) (client.Object, error) {
+func (r *reconciler) readTarget(ctx context.Context, namespace, name string,
+	gvk schema.GroupVersionKind) (client.Object, error) {
 	object := emptyTarget(gvk)
 	key := client.ObjectKey{Namespace: namespace, Name: name}
 	err := r.Client.Get(ctx, key, object)
@@ -69,7 +73,8 @@ func (r *reconciler) readTarget(ctx context.Context, namespace, name string, gvk
 type pathError struct{ path, found string }
 
 func (e *pathError) Error() string {
-	return fmt.Sprintf("targetFilter.replicasPathList: %s in the target: %s; name the path of a number, such as spec.replicas", e.path, e.found)
+	return fmt.Sprintf("targetFilter.replicasPathList: %s in the target: %s; name the path of a number, such as "+
+		"spec.replicas", e.path, e.found)
 }
 
 // number is how many pods a target asks for, by its generation, where the cache does not hold its spec.
@@ -80,9 +85,11 @@ type number struct {
 	replicas   int32
 }
 
-// replicas returns how many pods there are to spread: the sum of what targetFilter.replicasPathList names, or what the kind has.
-// Where no cap is a percentage the number has no effect, and a kind without a spec in the cache is not read for it: 0 then.
-func (r *reconciler) replicas(ctx context.Context, ws *v1beta1.WorkloadSpread, object client.Object, known *number) (int32, error) {
+// replicas returns how many pods there are to spread: the sum of what targetFilter.replicasPathList names, or what the
+// kind has. Where no cap is a percentage the number has no effect, and a kind without a spec in the cache is not read
+// for it: 0 then.
+func (r *reconciler) replicas(ctx context.Context, ws *v1beta1.WorkloadSpread, object client.Object,
+	known *number) (int32, error) {
 	var paths []string
 	if ws.Spec.TargetFilter != nil {
 		paths = ws.Spec.TargetFilter.ReplicasPathList
@@ -105,10 +112,13 @@ func (r *reconciler) replicas(ctx context.Context, ws *v1beta1.WorkloadSpread, o
 		}
 		return sum(content, paths)
 	}
-	if !slices.ContainsFunc(ws.Spec.Subsets, func(s v1beta1.WorkloadSpreadSubset) bool { return s.MaxReplicas != nil && s.MaxReplicas.StrVal != "" }) {
+	if !slices.ContainsFunc(ws.Spec.Subsets, func(s v1beta1.WorkloadSpreadSubset) bool {
+		return s.MaxReplicas != nil && s.MaxReplicas.StrVal != ""
+	}) {
 		return 0, nil
 	}
-	want := number{uid: partial.UID, generation: partial.Generation, paths: strings.Join(paths, ","), replicas: known.replicas}
+	want := number{uid: partial.UID, generation: partial.Generation, paths: strings.Join(paths, ","),
+		replicas: known.replicas}
 	if *known == want {
 		return known.replicas, nil
 	}
@@ -132,7 +142,8 @@ func (r *reconciler) replicas(ctx context.Context, ws *v1beta1.WorkloadSpread, o
 }
 
 // readWhole reads a target from the API server of which the cache holds the metadata alone.
-func (r *reconciler) readWhole(ctx context.Context, partial *metav1.PartialObjectMetadata) (*unstructured.Unstructured, error) {
+func (r *reconciler) readWhole(ctx context.Context,
+	partial *metav1.PartialObjectMetadata) (*unstructured.Unstructured, error) {
 	whole := &unstructured.Unstructured{}
 	whole.SetGroupVersionKind(partial.GroupVersionKind())
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(partial), whole); err != nil {
