@@ -33,8 +33,10 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/inventory/agent"
 	"github.com/flotilla-dev/flotilla/hub/inventory/karmada"
 	"github.com/flotilla-dev/flotilla/hub/inventory/profiles"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/meter"
 	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/tracing"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
@@ -138,14 +140,14 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if clk == nil {
 		clk = clock.RealClock{}
 	}
-	hubID, err := wire.HubID(ctx, mgr.GetAPIReader())
+	hubID, err := store.HubID(ctx, mgr.GetAPIReader())
 	if err != nil {
 		return err
 	}
-	if err := wire.Index(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := store.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	rules := placement.AllRules(placement.Natives(o.RunsNoWorkloads))
+	rules := kinds.All(kinds.BuiltIns(o.RunsNoWorkloads))
 	verdicts, watching, asker := placement.NewVerdicts(), placement.NewWatching(), checks.NewAsker(clk, o.ChecksReachLocal)
 	heard, news := contact.New(mgr.GetAPIReader(), clk), contact.NewNews()
 	tracer := tracing.New(o.Tracing)

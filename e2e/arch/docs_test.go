@@ -29,7 +29,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/crds"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
 
@@ -54,7 +54,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	for _, condition := range []apps.CloneSetConditionType{apps.CloneSetConditionFailedScale, apps.CloneSetConditionFailedUpdate} {
 		reasons[string(condition)] = "member-agent/workloads/cloneset"
 	}
-	for kind := range placement.Rules() {
+	for kind := range kinds.Divided() {
 		names := conditions.NamesOf(kind.Kind)
 		for _, name := range []string{names.Updated, names.Available, names.PartitionAvailable, names.Paused, names.DeadlineExceeded} {
 			reasons[name] = "conditions.NamesOf"

@@ -11,6 +11,7 @@ import (
 
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
@@ -23,7 +24,7 @@ func ofDeletion(v *placement.Verdict) bool {
 // gatherLeft reads the Works that are left of a deleted workload whose placement is gone.
 func (r *Reconciler) gatherLeft(ctx context.Context, f *Facts) error {
 	left := &work.WorkList{}
-	if err := r.client.List(ctx, left, client.MatchingFields{wire.IndexWorkWorkload: f.Key.String()}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, left, client.MatchingFields{store.IndexWorkWorkload: f.Key.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list Works of %s: %w", f.Key.Sentence(), err)
 	}
 	for i := range left.Items {

@@ -4,25 +4,28 @@ import (
 	"context"
 	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-func (r *Reconciler) gather(ctx context.Context, key wire.Key, object client.Object, verdict placement.Verdict) (*Facts, error) {
-	f := &Facts{Key: key, HubID: r.hubID, Verdict: verdict, Strategy: strategyOf(object), Deleting: object.GetDeletionTimestamp() != nil,
+func (r *Reconciler) gather(ctx context.Context, kind kinds.Kind, key wire.Key, object client.Object, verdict placement.Verdict) (*Facts, error) {
+	f := &Facts{Key: key, Kind: kind, Kinds: r.rules, HubID: r.hubID, Verdict: verdict, Generation: object.GetGeneration(), Deleting: object.GetDeletionTimestamp() != nil,
 		Works: map[string]*work.Work{}, NotReady: map[string]bool{}}
+	if kind.Observe != nil {
+		f.Observed = kind.Observe(object)
+	}
 	if refusal, ok := r.verdicts.Undelivered(key); ok {
 		f.Undelivered = &refusal
 	}
-	p, _, err := wire.FindPlacement(ctx, r.client, key)
+	p, _, err := store.FindPlacement(ctx, r.client, key)
 	switch {
 	case err != nil:
 		return nil, err
@@ -33,7 +36,7 @@ func (r *Reconciler) gather(ctx context.Context, key wire.Key, object client.Obj
 	}
 	f.Placement = p
 	works := &work.WorkList{}
-	if err := r.client.List(ctx, works, client.MatchingFields{wire.IndexWorkPlacement: string(p.UID)}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, works, client.MatchingFields{store.IndexWorkPlacement: string(p.UID)}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Works of %s: %w", key.Sentence(), err)
 	}
 	for i := range works.Items {
@@ -69,7 +72,7 @@ func (r *Reconciler) gatherWithdrawn(ctx context.Context, f *Facts) error {
 		return nil
 	}
 	left := &work.WorkList{}
-	if err := r.client.List(ctx, left, client.MatchingFields{wire.IndexWorkWorkload: f.Key.String()}, client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, left, client.MatchingFields{store.IndexWorkWorkload: f.Key.String()}, client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list Works of %s: %w", f.Key.Sentence(), err)
 	}
 	f.Withdrawn = len(left.Items) == 0
@@ -98,28 +101,4 @@ func (r *Reconciler) gatherNeeded(ctx context.Context, f *Facts) error {
 		}
 	}
 	return nil
-}
-
-// strategyOf reads how the user wants updates.
-func strategyOf(object client.Object) Strategy {
-	switch o := object.(type) {
-	case *apps.CloneSet:
-		update := o.Spec.UpdateStrategy
-		return Strategy{OnDelete: update.Type == apps.OnDeleteCloneSetUpdateStrategyType, Paused: paused(update)}
-	case *apps.UnitedDeployment:
-		switch t := o.Spec.Template; {
-		case t.CloneSetTemplate != nil:
-			update := t.CloneSetTemplate.Spec.UpdateStrategy
-			return Strategy{OnDelete: update.Type == apps.OnDeleteCloneSetUpdateStrategyType, Paused: paused(update)}
-		case t.DeploymentTemplate != nil:
-			return Strategy{Paused: t.DeploymentTemplate.Spec.Paused}
-		case t.StatefulSetTemplate != nil:
-			return Strategy{OnDelete: t.StatefulSetTemplate.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType}
-		}
-	}
-	return Strategy{}
-}
-
-func paused(update apps.CloneSetUpdateStrategy) bool {
-	return update.RollingUpdate != nil && update.RollingUpdate.Paused
 }

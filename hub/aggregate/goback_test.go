@@ -48,7 +48,7 @@ func TestRaisedPartition(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			cs, f := example()
-			f.Strategy.Paused = tt.paused
+			f.Observed.Paused = tt.paused
 			f.Placement.Spec.Limits[0].Update = 3
 			f.Placement.Spec.Cells[0].Share.Update, f.Placement.Spec.Cells[1].Share.Update = 2, 1
 			f.Works["east"], f.Works["west"] = tt.east, tt.west

@@ -12,6 +12,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
@@ -32,6 +33,7 @@ func example() (*apps.CloneSet, *Facts) {
 		}},
 		Works: map[string]*work.Work{"east": report(5, 4, 4), "west": report(4, 2, 2)}, NotReady: map[string]bool{},
 	}
+	f.observe(cs)
 	return cs, f
 }
 
@@ -83,7 +85,7 @@ func TestCloneSetStatus(t *testing.T) {
 		{"frozen", func(_ *apps.CloneSet, f *Facts) {
 			f.Verdict = placement.Verdict{Generation: 2, Federated: metav1.ConditionFalse, Reason: placement.PolicyMissing, Stalled: true}
 		}, 6, 6, "False", "PolicyMissing", true, "web-new"},
-		{"too large", func(_ *apps.CloneSet, f *Facts) { f.Undelivered = &placement.Refusal{Reason: "TooLarge"} }, 6, 6, "False", "TooLarge", true, "web-new"},
+		{"too large", func(_ *apps.CloneSet, f *Facts) { f.Undelivered = &kinds.Rejection{Reason: "TooLarge"} }, 6, 6, "False", "TooLarge", true, "web-new"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
@@ -45,7 +46,7 @@ func (r *Reconciler) askForeground(ctx context.Context, works []work.Work) error
 		}
 		group.Go(func() error {
 			patch := client.RawPatch(types.MergePatchType, []byte(text))
-			if err := r.client.Patch(ctx, w.DeepCopy(), patch, wire.ManagerDelivery); client.IgnoreNotFound(err) != nil {
+			if err := r.client.Patch(ctx, w.DeepCopy(), patch, store.ManagerDelivery); client.IgnoreNotFound(err) != nil {
 				errs[i] = fmt.Errorf("ask for foreground deletion in Work %s/%s: %w", w.Namespace, w.Name, err)
 			}
 			return nil

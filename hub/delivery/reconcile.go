@@ -13,7 +13,9 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/tracing"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
@@ -31,10 +33,10 @@ const (
 type Reconciler struct {
 	client   client.Client
 	live     client.Reader
-	rules    placement.Table
+	rules    kinds.Table
 	hubID    string
 	verdicts *placement.Verdicts
-	written  *wire.Written[types.NamespacedName]
+	written  *store.Written[types.NamespacedName]
 	tracer   *tracing.Tracer // nil traces nothing
 	// marks: agents of Karmada execute the Works, whose manifests carry Karmada's marks.
 	marks bool
@@ -44,8 +46,8 @@ type Reconciler struct {
 // let go.
 func NewReconciler(c client.Client, live client.Reader, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts) *Reconciler {
 	return &Reconciler{
-		client: c, live: live, rules: placement.Rules(), hubID: hubID, verdicts: verdicts,
-		written: wire.NewWritten[types.NamespacedName](clk),
+		client: c, live: live, rules: kinds.Divided(), hubID: hubID, verdicts: verdicts,
+		written: store.NewWritten[types.NamespacedName](clk),
 	}
 }
 
@@ -59,7 +61,8 @@ type state struct {
 
 // Reconcile runs gather → plan → apply for one workload.
 func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, error) {
-	if _, ok := r.rules[key.GroupKind()]; !ok {
+	kind, ok := r.rules[key.GroupKind()]
+	if !ok {
 		return ctrl.Result{}, nil
 	}
 	s, err := r.gather(ctx, key)
@@ -81,17 +84,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 	if err != nil || !same {
 		return ctrl.Result{}, err
 	}
-	spread, same, err := r.spread(ctx, s.placement)
+	divider, same, err := r.divider(ctx, kind, s.placement)
 	if err != nil || !same {
 		return ctrl.Result{}, err
 	}
 	var subsets map[string]map[string]map[string]any
-	if hasRemoved(s.object, s.placement.Spec.Cells) {
-		if subsets, err = subsetsOf(s.works); err != nil {
+	if kind.Former != nil && kind.Former.In(s.object, s.placement.Spec.Cells) {
+		if subsets, err = subsetsOf(kind, s.works); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
-	works, refusal, err := plan(key, r.hubID, placement.InForce(s.object, s.placement), s.placement, additions{overrides, spread, subsets})
+	works, refusal, err := plan(kind, key, r.hubID, placement.InForce(kind, s.object, s.placement), s.placement, additions{overrides, divider, subsets})
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -115,7 +118,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 func (r *Reconciler) gather(ctx context.Context, key wire.Key) (*state, error) {
 	s := &state{key: key}
 	var err error
-	if s.placement, _, err = wire.FindPlacement(ctx, r.client, key); err != nil {
+	if s.placement, _, err = store.FindPlacement(ctx, r.client, key); err != nil {
 		return nil, err
 	}
 	object := r.rules[key.GroupKind()].New()
@@ -126,7 +129,7 @@ func (r *Reconciler) gather(ctx context.Context, key wire.Key) (*state, error) {
 		return nil, fmt.Errorf("get %s: %w", key.Sentence(), err)
 	}
 	works := &work.WorkList{}
-	if err := r.client.List(ctx, works, client.MatchingFields{wire.IndexWorkWorkload: key.String()}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, works, client.MatchingFields{store.IndexWorkWorkload: key.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Works of %s: %w", key.Sentence(), err)
 	}
 	s.works = works.Items

@@ -16,6 +16,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
@@ -53,7 +54,7 @@ func (r *Reconciler) removeOrphans(ctx context.Context, s *state) error {
 	if err := r.live.Get(ctx, s.key.Workload(), r.rules[s.key.GroupKind()].New()); !apierrors.IsNotFound(err) {
 		return err // it is there (nil), or the server cannot say
 	}
-	if p, _, err := wire.FindPlacement(ctx, r.live, s.key); p != nil || err != nil {
+	if p, _, err := store.FindPlacement(ctx, r.live, s.key); p != nil || err != nil {
 		return err
 	}
 	return r.removeAll(ctx, s.works)
@@ -141,7 +142,7 @@ func (r *Reconciler) letGo(ctx context.Context, s *state) (ctrl.Result, error) {
 	}
 	base := s.placement.DeepCopy()
 	controllerutil.RemoveFinalizer(s.placement, topology.PlacementFinalizer)
-	err := r.client.Patch(ctx, s.placement, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), wire.ManagerDelivery)
+	err := r.client.Patch(ctx, s.placement, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), store.ManagerDelivery)
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: staleRetry}, nil
 	}
@@ -186,7 +187,7 @@ func (r *Reconciler) preserve(ctx context.Context, works []work.Work) error {
 		}
 		group.Go(func() error {
 			patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"preserveResourcesOnDeletion":true}}`))
-			if err := r.client.Patch(ctx, w.DeepCopy(), patch, wire.ManagerDelivery); client.IgnoreNotFound(err) != nil {
+			if err := r.client.Patch(ctx, w.DeepCopy(), patch, store.ManagerDelivery); client.IgnoreNotFound(err) != nil {
 				errs[i] = fmt.Errorf("let the object of Work %s/%s stand: %w", w.Namespace, w.Name, err)
 			}
 			return nil
@@ -215,7 +216,7 @@ func (r *Reconciler) preserveNeeds(ctx context.Context, works []work.Work) error
 				return fmt.Errorf("get Work %s/%s, which is needed: %w", works[i].Namespace, name, err)
 			}
 			others := &work.WorkList{}
-			if err := r.client.List(ctx, others, client.MatchingFields{wire.IndexWorkDependsOn: need.Namespace + "/" + need.Name}, client.UnsafeDisableDeepCopy); err != nil {
+			if err := r.client.List(ctx, others, client.MatchingFields{store.IndexWorkDependsOn: need.Namespace + "/" + need.Name}, client.UnsafeDisableDeepCopy); err != nil {
 				return fmt.Errorf("list Works that need %s/%s: %w", need.Namespace, need.Name, err)
 			}
 			shared := slices.ContainsFunc(others.Items, func(w work.Work) bool { return !own[w.UID] })

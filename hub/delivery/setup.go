@@ -15,6 +15,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/hub/tracing"
 	"github.com/flotilla-dev/flotilla/hub/wire"
@@ -24,14 +25,14 @@ import (
 const workers = 8
 
 // Setup adds the controllers of this stage to the manager. rules is the table of the kinds that are placed; marks: agents of Karmada execute the Works.
-func Setup(mgr ctrl.Manager, rules placement.Table, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, watching *placement.Watching, tracer *tracing.Tracer, marks bool) error {
+func Setup(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, watching *placement.Watching, tracer *tracing.Tracer, marks bool) error {
 	ours := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan())
 	controllers := builder.TypedControllerManagedBy[wire.Key](mgr).Named("delivery").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
 		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(placementKey),
 			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan()))).
 		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(workKey), builder.WithPredicates(ours))
-	for kind, rule := range placement.Rules() {
+	for kind, rule := range kinds.Divided() {
 		toKey := func(_ context.Context, o client.Object) []wire.Key {
 			return []wire.Key{wire.KeyFor(kind, o)}
 		}

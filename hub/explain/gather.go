@@ -12,12 +12,13 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/hub/snapshot"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
 // Gather reads what answers about a workload are made from. It fails if there is no such workload.
 func Gather(ctx context.Context, s *snapshot.Snapshot, hubID string, key wire.Key) (*Facts, error) {
-	if err := wire.Index(ctx, s); err != nil {
+	if err := store.Index(ctx, s); err != nil {
 		return nil, err
 	}
 	outcome, err := placement.NewForesight(s, hubID).Of(ctx, key)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -12,29 +11,12 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
-// The published defaults of the strategy Adaptive.
-const (
-	defaultCritical = 30 * time.Second
-	defaultClosed   = 300 * time.Second
-	// leastTime bounds what is asked of members, and how often they are tried: times in a placement have whole seconds.
-	leastTime = time.Second
-)
-
-// Adaptive is the strategy of that name: pods that the members of one subset find no node for run in the next one. It goes by the
-// same reports and the same memory as a policy's reschedule, which moves pods between the members of one subset: with it, what
-// nobody of the subset takes goes on to the other subsets.
-type Adaptive struct {
-	// Critical is how long a pod may find no node; it holds instead of reschedule.after. Closed is how long a member that found
-	// none gets nothing more the first time.
-	Critical, Closed time.Duration
-}
-
 // adapt makes the times of the strategy hold for the whole decision. A WorkloadSpread has a strategy of its own for pods without a
 // node, also that of leaving them where they are. With Fence nothing moves: a pod that waits can find a node just when another one
 // takes its place.
 func (f *Facts) adapt() {
-	if f.WorkloadSpread != nil {
-		f.Workload.Adaptive, f.Reschedule = f.WorkloadSpread.Adaptive, nil
+	if f.Division != nil {
+		f.Workload.Adaptive, f.Reschedule = f.Division.Adaptive, nil
 	}
 	a := f.Workload.Adaptive
 	switch {

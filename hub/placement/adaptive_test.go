@@ -10,18 +10,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
 // adaptive reads "a:east=0-2 b:west= c:south=1-": subsets with the member that each is in and its bounds. Without a member all match.
-func adaptive(replicas int32, text string) Workload {
+func adaptive(replicas int32, text string) kinds.Workload {
 	w := subsets(replicas, "")
 	for _, part := range strings.Fields(text) {
 		place, numbers, _ := strings.Cut(part, "=")
 		name, member, _ := strings.Cut(place, ":")
-		s := Subset{Subset: division.Subset{Name: name}, Amounts: limits(1)}
+		s := kinds.Subset{Subset: division.Subset{Name: name}, Amounts: limits(1)}
 		if member != "" {
 			s.Term.MatchExpressions = inMembers(member)
 		}
@@ -35,7 +35,7 @@ func adaptive(replicas int32, text string) Workload {
 		}
 		w.Subsets = append(w.Subsets, s)
 	}
-	w.Adaptive = &Adaptive{Critical: 30 * time.Second, Closed: 5 * time.Minute}
+	w.Adaptive = &kinds.Adaptive{Critical: 30 * time.Second, Closed: 5 * time.Minute}
 	return w
 }
 
@@ -44,7 +44,7 @@ func inMembers(names ...string) []corev1.NodeSelectorRequirement {
 }
 
 // adaptiveFleet is a fleet whose subsets lie in members of their own.
-func adaptiveFleet(t *testing.T, w Workload, text string) *fleet {
+func adaptiveFleet(t *testing.T, w kinds.Workload, text string) *fleet {
 	f := newFleet(t, w, text)
 	f.facts.Reschedule = &topology.Reschedule{After: "30s"} // what the decision asks of members
 	return f
@@ -295,8 +295,8 @@ func TestAdaptiveComesToRest(t *testing.T) {
 func (f *fleet) leastRunning() int32 {
 	left, waste, sum := f.facts.Workload.Replicas, int32(0), int32(0)
 	parts := f.facts.Workload.Subsets
-	if f.facts.WorkloadSpread != nil {
-		parts = f.facts.WorkloadSpread.Parts
+	if f.facts.Division != nil {
+		parts = f.facts.Division.Parts
 	}
 	for i := range parts {
 		s := &parts[i]
@@ -317,33 +317,4 @@ func (f *fleet) leastRunning() int32 {
 		waste, sum = waste+max(low-high, 0), sum+high
 	}
 	return min(f.facts.Workload.Replicas-waste, sum)
-}
-
-// TestReadAdaptive: the published defaults, and times that are too short for members to be asked for.
-func TestReadAdaptive(t *testing.T) {
-	read := func(a *apps.AdaptiveUnitedDeploymentStrategy) Adaptive {
-		w, refusal := readUnitedDeployment(unitedDeployment(func(ud *apps.UnitedDeployment) {
-			ud.Spec.Topology.ScheduleStrategy = apps.UnitedDeploymentScheduleStrategy{Type: apps.AdaptiveUnitedDeploymentScheduleStrategyType, Adaptive: a}
-		}))
-		if refusal != nil || w.Adaptive == nil {
-			t.Fatal(refusal, w.Adaptive)
-		}
-		return *w.Adaptive
-	}
-	for _, tt := range []struct {
-		given *apps.AdaptiveUnitedDeploymentStrategy
-		want  Adaptive
-	}{
-		{nil, Adaptive{30 * time.Second, 5 * time.Minute}},
-		{&apps.AdaptiveUnitedDeploymentStrategy{}, Adaptive{30 * time.Second, 5 * time.Minute}},
-		{&apps.AdaptiveUnitedDeploymentStrategy{RescheduleCriticalSeconds: new(int32(10)), UnschedulableDuration: new(int32(20))}, Adaptive{10 * time.Second, 20 * time.Second}},
-		{&apps.AdaptiveUnitedDeploymentStrategy{RescheduleCriticalSeconds: new(int32(0)), UnschedulableDuration: new(int32(0))}, Adaptive{time.Second, time.Second}},
-	} {
-		if got := read(tt.given); got != tt.want {
-			t.Errorf("%+v: %+v, want %+v", tt.given, got, tt.want)
-		}
-	}
-	if w, _ := readUnitedDeployment(unitedDeployment()); w.Adaptive != nil {
-		t.Errorf("Fixed: %+v", w.Adaptive)
-	}
 }

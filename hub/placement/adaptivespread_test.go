@@ -12,6 +12,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -27,9 +28,9 @@ func spreadFleet(t *testing.T, replicas int32, spread, text string) *fleet {
 // respread gives the fleet another WorkloadSpread.
 func (f *fleet) respread(text string) {
 	f.t.Helper()
-	f.facts.WorkloadSpread = spreadFacts(f.t, f.facts.Workload, text)
-	f.facts.WorkloadSpread.Ref.Hash = text
-	f.facts.WorkloadSpread.Adaptive = &Adaptive{Critical: 30 * time.Second, Closed: defaultClosed}
+	f.facts.Division = spreadFacts(f.t, f.facts.Workload, text)
+	f.facts.Division.Ref.Hash = text
+	f.facts.Division.Adaptive = &kinds.Adaptive{Critical: 30 * time.Second, Closed: 300 * time.Second}
 }
 
 // TestAdaptiveSpreadIsThePublishedExample: a takes two and finds no node for them; after 300 s it is open again, and what runs stays.
@@ -104,7 +105,7 @@ func TestAdaptiveSpreadThatChanges(t *testing.T) {
 // TestAdaptiveSpreadWaits: without a time, and with Fence, pods wait in their subset, also where the policy reschedules.
 func TestAdaptiveSpreadWaits(t *testing.T) {
 	f := spreadFleet(t, 4, "a:east=2 b:west", "a@east:0 b@west:9")
-	f.facts.WorkloadSpread.Adaptive = nil
+	f.facts.Division.Adaptive = nil
 	f.run(10 * time.Minute)
 	f.expect("a@east:0+2 b@west:2")
 	if got := f.facts.Last.RescheduleAfter; got != "" {
@@ -208,7 +209,7 @@ func TestDecideByAnAdaptiveSpread(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	s := &state{
 		key: wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}, object: cloneSet(func(cs *apps.CloneSet) { cs.Spec.Replicas = new(int32(4)) }),
-		federated: true, now: now, heard: now.Add(-time.Hour), spreads: []apps.WorkloadSpread{ws},
+		federated: true, now: now, heard: now.Add(-time.Hour), dividers: []kinds.Object{&ws},
 		policies: []Policy{policyOf(KindPolicy, "all", 1, topology.WorkloadSelector{Kind: "CloneSet"})},
 	}
 	for _, name := range []string{"east", "west"} {
@@ -220,7 +221,7 @@ func TestDecideByAnAdaptiveSpread(t *testing.T) {
 	}
 	decided := func() *topology.WorkloadPlacementSpec {
 		t.Helper()
-		next := decide(s, Rules())
+		next := decide(s, kinds.Divided())
 		if next.spec == nil {
 			t.Fatalf("nothing is decided: %+v", next.verdict)
 		}
@@ -249,7 +250,7 @@ func TestReadSpreadStrategy(t *testing.T) {
 	w := open(4)
 	for _, tt := range []struct {
 		given apps.WorkloadSpreadScheduleStrategy
-		want  *Adaptive
+		want  *kinds.Adaptive
 	}{
 		{apps.WorkloadSpreadScheduleStrategy{}, nil},
 		{apps.WorkloadSpreadScheduleStrategy{Type: "Fixed", Adaptive: &apps.AdaptiveWorkloadSpreadStrategy{RescheduleCriticalSeconds: new(int32(9))}}, nil},
@@ -257,11 +258,11 @@ func TestReadSpreadStrategy(t *testing.T) {
 		{apps.WorkloadSpreadScheduleStrategy{Type: "Adaptive", Adaptive: &apps.AdaptiveWorkloadSpreadStrategy{}}, nil},
 		{apps.WorkloadSpreadScheduleStrategy{Type: "Adaptive", Adaptive: &apps.AdaptiveWorkloadSpreadStrategy{RescheduleCriticalSeconds: new(int32(0))}}, nil},
 		{apps.WorkloadSpreadScheduleStrategy{Type: "Adaptive", Adaptive: &apps.AdaptiveWorkloadSpreadStrategy{RescheduleCriticalSeconds: new(int32(9)), DisableSimulationSchedule: true}},
-			&Adaptive{9 * time.Second, 5 * time.Minute}},
+			&kinds.Adaptive{9 * time.Second, 5 * time.Minute}},
 	} {
 		ws := workloadSpread("ws", "x:=3 y:")
 		ws.Spec.ScheduleStrategy = tt.given
-		facts, remarks, refusal := readSpread(&w, &apps.CloneSet{}, []apps.WorkloadSpread{ws})
+		facts, remarks, refusal := divisionOf(&w, &apps.CloneSet{}, []apps.WorkloadSpread{ws})
 		if refusal != nil || len(remarks)+len(facts.Remarks) > 0 {
 			t.Fatal(refusal, remarks, facts.Remarks)
 		}

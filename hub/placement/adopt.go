@@ -12,7 +12,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
-	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 )
 
 // Found is what stands in a member without a mark: replicas by subset, "" for a kind without subsets. It is empty where
@@ -33,9 +33,9 @@ func adopts(o client.Object) bool { return o.GetAnnotations()[topology.Annotatio
 
 // foundBy reads what a member told of an object that it was asked about, as far as it can be true; false where it was not
 // asked, or has not told.
-func foundBy(w *work.Work) (Found, bool) {
+func foundBy(table kinds.Table, w *work.Work) (Found, bool) {
 	applied := meta.FindStatusCondition(w.Status.Conditions, work.ConditionApplied)
-	report, _ := wire.ReportOf(w)
+	report, _ := table.ReportOf(w)
 	if w.Annotations[topology.AnnotationAdopt] == "" || applied == nil || applied.Reason != work.ReasonAdopting || report == nil {
 		return nil, false
 	}
@@ -127,7 +127,7 @@ func names(list []string) string {
 }
 
 // checkFound refuses what cannot be adopted without losing pods: a subset that the user's object does not have.
-func checkFound(f *Facts) *Refusal {
+func checkFound(f *Facts) *kinds.Rejection {
 	known := map[string]bool{}
 	for i := range f.Workload.Subsets {
 		known[f.Workload.Subsets[i].Name] = true
@@ -138,7 +138,7 @@ func checkFound(f *Facts) *Refusal {
 		}
 		for _, subset := range slices.Sorted(maps.Keys(f.Found[cluster])) {
 			if replicas := f.Found[cluster][subset]; !known[subset] && replicas > 0 {
-				return &Refusal{AdoptionRefused, fmt.Sprintf("%s in %s has subset %q with %d replicas, which the object on the hub does not have; give it a subset of that name, and it is adopted",
+				return &kinds.Rejection{Reason: AdoptionRefused, Message: fmt.Sprintf("%s in %s has subset %q with %d replicas, which the object on the hub does not have; give it a subset of that name, and it is adopted",
 					f.Workload.Key.Sentence(), cluster, subset, replicas)}
 			}
 		}

@@ -153,7 +153,7 @@ func TestForgedFindsCountAsFarAsTheyCan(t *testing.T) {
 	w := &work.Work{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{topology.AnnotationAdopt: topology.AdoptLook}}}
 	w.Status.Conditions = []metav1.Condition{{Type: work.ConditionApplied, Status: metav1.ConditionFalse, Reason: work.ReasonAdopting}}
 	w.Status.Report = &work.Report{InUse: []work.SubsetUse{{Subset: "a", Desired: 1 << 30}, {Subset: "b", Desired: -7}, {Subset: "c", Desired: 3}}}
-	found, ok := foundBy(w)
+	found, ok := foundBy(nil, w)
 	if !ok || found["a"] != wire.MaxPods || found["b"] != 0 || found["c"] != 3 {
 		t.Errorf("found %v, %t", found, ok)
 	}

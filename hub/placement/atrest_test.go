@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 )
 
 // breaks prints what each cell may break and holds of it.
@@ -20,7 +22,7 @@ func breaks(d *Decision) string {
 // orders that ask nothing else of members, and then nothing is written any more.
 func TestBreakGoesBackAtRest(t *testing.T) {
 	w := open(9)
-	w.Subsets = []Subset{{Amounts: limits(3)}}
+	w.Subsets = []kinds.Subset{{Amounts: limits(3)}}
 	f := Facts{Workload: w, Members: members("east south west")}
 	d := plan(t, f)
 	carryOut(&f, &d)

@@ -5,11 +5,10 @@ import (
 	"maps"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/topology/waves"
 )
 
@@ -29,7 +28,7 @@ func beforeOf(f *Facts, spec *topology.WorkloadPlacementSpec, replicas map[strin
 	if newRevision && before == nil && f.Last.Revision != "" && f.Last.Template != nil {
 		before = &topology.TemplateBefore{Revision: f.Last.Revision, Template: *f.Last.Template}
 	}
-	if before == nil || before.Revision == spec.Revision || len(before.Template.Raw) > maxBefore || !fits(f, before) {
+	if before == nil || before.Revision == spec.Revision || len(before.Template.Raw) > maxBefore || f.Kind.Template != nil && !f.Kind.Template.StillApplies(f.Object, before.Template.Raw, before.Revision) {
 		return nil
 	}
 	return before
@@ -44,27 +43,10 @@ func reachesAll(f *Facts, spec *topology.WorkloadPlacementSpec, replicas map[str
 		}
 		return update >= spec.Replicas
 	}
-	return !slices.ContainsFunc(f.Workload.Subsets, func(s Subset) bool {
+	return !slices.ContainsFunc(f.Workload.Subsets, func(s kinds.Subset) bool {
 		n := replicas[s.Name]
 		return !s.Removed && s.Amounts(n).Update < n
 	})
-}
-
-// fits tells whether a template of before still makes the pods that it made: not where the patches of subsets changed with it, of which
-// only those of now are known.
-func fits(f *Facts, before *topology.TemplateBefore) bool {
-	ud, ok := f.Object.(*apps.UnitedDeployment)
-	if !ok {
-		return true
-	}
-	template, err := decodeTemplate[apps.SubsetTemplate](before.Template.Raw)
-	if err != nil {
-		return false
-	}
-	old := ud.DeepCopy()
-	old.Spec.Template = template
-	w, refusal := readUnitedDeployment(old)
-	return refusal == nil && w.Revision == before.Revision
 }
 
 // keepsOld tells whether pods of a member are to keep the template of before.
@@ -83,20 +65,11 @@ func beforeRevision(spec *topology.WorkloadPlacementSpec) string {
 	return spec.Before.Revision
 }
 
-// WithTemplateBefore returns a workload as it was with the template of before.
-func WithTemplateBefore(object client.Object, before *topology.TemplateBefore) (client.Object, error) {
-	var err error
-	switch o := object.DeepCopyObject().(type) {
-	case *apps.CloneSet:
-		if o.Spec.Template, err = decodeTemplate[corev1.PodTemplateSpec](before.Template.Raw); err == nil {
-			return o, nil
-		}
-	case *apps.UnitedDeployment:
-		if o.Spec.Template, err = decodeTemplate[apps.SubsetTemplate](before.Template.Raw); err == nil {
-			return o, nil
-		}
-	default:
-		err = fmt.Errorf("%T has no template that is kept", object)
+// WithPreviousTemplate returns a workload with its previous template.
+func WithPreviousTemplate(kind kinds.Kind, object client.Object, previous *topology.TemplateBefore) (client.Object, error) {
+	out, err := kind.Template.Set(object, previous.Template.Raw)
+	if err != nil {
+		return nil, fmt.Errorf("read the template of before of %s/%s: %w", object.GetNamespace(), object.GetName(), err)
 	}
-	return nil, fmt.Errorf("read the template of before of %s/%s: %w", object.GetNamespace(), object.GetName(), err)
+	return out, nil
 }

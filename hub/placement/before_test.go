@@ -147,7 +147,7 @@ func TestTemplateBeforeOfSubsets(t *testing.T) {
 		d := plan(t, f)
 		got := ""
 		if d.Spec.Before != nil {
-			old, err := WithTemplateBefore(ud, d.Spec.Before)
+			old, err := WithPreviousTemplate(kindFor(ud), ud, d.Spec.Before)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/topology/waves"
 )
@@ -27,7 +28,7 @@ type step struct {
 }
 
 // decide is the plan of a reconcile: whether this workload is the hub's, under which policy, and what goes where.
-func decide(s *state, rules Table) step {
+func decide(s *state, rules kinds.Table) step {
 	placed := s.placement != nil && s.placement.DeletionTimestamp == nil
 	switch {
 	case s.object == nil:
@@ -35,22 +36,22 @@ func decide(s *state, rules Table) step {
 	case s.object.GetDeletionTimestamp() != nil:
 		return decideDeleted(s, rules[s.key.GroupKind()], placed)
 	case s.terminating && (s.federated || s.placement != nil):
-		if s.placement == nil && rules[s.key.GroupKind()].Copied {
+		if s.placement == nil && rules[s.key.GroupKind()].Mode == kinds.Copy {
 			return step{}
 		}
 		return stepTerminating(s)
 	case !s.federated && s.placement == nil:
 		return step{}
 	case s.placement != nil && s.placement.Spec.Workload.UID != s.object.GetUID():
-		return step{remove: placed, verdict: s.refused(&Refusal{Removing, fmt.Sprintf(
+		return step{remove: placed, verdict: s.refused(&kinds.Rejection{Reason: Removing, Message: fmt.Sprintf(
 			"an earlier %s is still being removed; this one is placed after that", s.key.Sentence())}, false)}
 	case wire.Withdrawn(s.object):
-		return step{remove: placed, verdict: s.refused(&Refusal{Withdrawn, withdrawn(s)}, false)}
+		return step{remove: placed, verdict: s.refused(&kinds.Rejection{Reason: Withdrawn, Message: withdrawn(s)}, false)}
 	case s.placement != nil && !placed:
-		return step{verdict: s.refused(&Refusal{Removing, fmt.Sprintf(
+		return step{verdict: s.refused(&kinds.Rejection{Reason: Removing, Message: fmt.Sprintf(
 			"what was placed of %s is being removed; it is placed again after that", s.key.Sentence())}, false)}
 	case !s.federated:
-		return step{verdict: s.refused(&Refusal{NamespaceNotFederated, fmt.Sprintf(
+		return step{verdict: s.refused(&kinds.Rejection{Reason: NamespaceNotFederated, Message: fmt.Sprintf(
 			"namespace %s lost the label %s=true; %s is frozen as it is placed; set the label again, or delete the workload",
 			s.key.Namespace, topology.LabelFederated, s.key.Sentence())}, true)}
 	}
@@ -66,28 +67,28 @@ func withdrawn(s *state) string {
 	return fmt.Sprintf("%s is withdrawn from all members by its annotation %s; remove the annotation to place it again", s.key.Sentence(), topology.AnnotationWithdraw)
 }
 
-func decideFederated(s *state, rules Table) step {
+func decideFederated(s *state, rules kinds.Table) step {
 	rule := rules[s.key.GroupKind()]
-	workload, refusal := rule.read(s.object)
+	workload, refusal := rule.Read(s.object)
 	var recorded *topology.PolicyReference
 	if s.placement != nil {
 		recorded = s.placement.Spec.Policy
 	}
 	policy := SelectPolicy(&workload, s.policies, recorded)
 	switch {
-	case rule.Copied && s.placement == nil && (policy == nil || !letsGo(&policy.Spec, s.key.Kind) ||
-		ClusterMade(s.key.Kind, s.key.Namespace, s.key.Name, s.object.GetAnnotations()) || OfNative(s.object)):
+	case rule.Mode == kinds.Copy && s.placement == nil && (policy == nil || !kinds.LetsGo(&policy.Spec, s.key.Kind) ||
+		kinds.ClusterMade(s.key.Kind, s.key.Namespace, s.key.Name, s.object.GetAnnotations()) || kinds.OfBuiltIn(s.object)):
 		return step{} // an object of the hub alone, as most are
-	case policy != nil && !letsGo(&policy.Spec, s.key.Kind):
-		refusal = &Refusal{topology.PolicySecretsNotCarried, fmt.Sprintf(
+	case policy != nil && !kinds.LetsGo(&policy.Spec, s.key.Kind):
+		refusal = &kinds.Rejection{Reason: topology.PolicySecretsNotCarried, Message: fmt.Sprintf(
 			"%s %s no longer lets Secrets go to members; %s is frozen as it is placed; set spec.dependencies.secrets: Carry, or set the annotation %s=%s on the Secret to remove it from the members",
 			policy.Ref.Kind, policy.Ref.Name, s.key.Sentence(), topology.AnnotationWithdraw, topology.WithdrawRemove)}
 	case policy == nil && s.placement != nil:
-		refusal = &Refusal{PolicyMissing, fmt.Sprintf(
+		refusal = &kinds.Rejection{Reason: PolicyMissing, Message: fmt.Sprintf(
 			"no policy selects %s any more (it was placed by %s); it is frozen as it is placed; let a policy select it, or set the annotation %s=%s to remove it from the members",
 			s.key.Sentence(), policyName(recorded), topology.AnnotationWithdraw, topology.WithdrawRemove)}
 	case policy == nil:
-		refusal = &Refusal{NoPolicy, fmt.Sprintf(
+		refusal = &kinds.Rejection{Reason: NoPolicy, Message: fmt.Sprintf(
 			"no FederationPolicy of namespace %s and no ClusterFederationPolicy selects %s; create one that does", s.key.Namespace, s.key.Sentence())}
 	}
 	if refusal == nil {
@@ -97,7 +98,7 @@ func decideFederated(s *state, rules Table) step {
 		return step{verdict: s.refused(refusal, true)}
 	}
 	facts := Facts{
-		Workload: workload, Policy: policy.Ref, Spread: policy.Spec.Spread,
+		Kind: rule, Workload: workload, Policy: policy.Ref, Spread: policy.Spec.Spread,
 		Members: membersFor(s.members, &policy.Spec.Clusters), Reports: s.reports, MaxReported: s.reported, Written: s.written,
 		Dependencies: policy.Spec.Dependencies, Absent: s.absent, Local: s.local,
 		Adopt: adopts(s.object), Found: s.found, Failover: policy.Spec.Failover,
@@ -114,11 +115,13 @@ func decideFederated(s *state, rules Table) step {
 	if facts.Overrides, refusal = overridesOf(policy, workload.Key, s.members); refusal != nil {
 		return step{verdict: s.refused(refusal, true)}
 	}
-	spread, remarks, refusal := readSpread(&facts.Workload, s.object, s.spreads)
-	if refusal != nil {
-		return step{verdict: s.refused(refusal, true)}
+	if rule.Divider != nil {
+		division, remarks, refusal := rule.Divider.Read(&facts.Workload, s.object, s.dividers)
+		if refusal != nil {
+			return step{verdict: s.refused(refusal, true)}
+		}
+		facts.Division, facts.Workload.Remarks = division, append(facts.Workload.Remarks, remarks...)
 	}
-	facts.WorkloadSpread, facts.Workload.Remarks = spread, append(facts.Workload.Remarks, remarks...)
 	decision, refusal := Plan(facts)
 	if refusal != nil {
 		return step{verdict: s.refused(refusal, true), again: again}
@@ -127,19 +130,19 @@ func decideFederated(s *state, rules Table) step {
 }
 
 // against is what stands against a policy that selects the workload, nil where nothing does.
-func (s *state) against(policy *Policy) *Refusal {
+func (s *state) against(policy *Policy) *kinds.Rejection {
 	if value := s.object.GetAnnotations()[topology.AnnotationWithdraw]; value != "" && value != "false" { // nor one that withdraws it
-		return &Refusal{InvalidWithdraw, fmt.Sprintf(
+		return &kinds.Rejection{Reason: InvalidWithdraw, Message: fmt.Sprintf(
 			"the annotation %s of %s has the value %q, which says neither; write %s to remove it from all members, %s to let what runs there run on without orders, or remove the annotation; until then nothing of it changes in members",
 			topology.AnnotationWithdraw, s.key.Sentence(), value, topology.WithdrawRemove, topology.WithdrawOrphan)}
 	}
 	if s.rival != "" {
-		return &Refusal{Conflict, fmt.Sprintf(
+		return &kinds.Rejection{Reason: Conflict, Message: fmt.Sprintf(
 			"%s of Karmada selects %s, which %s holds: both would write it into members; %s is frozen as it is placed; take it out of that policy's resourceSelectors, or out of the policy of Flotilla",
 			s.rival, s.key.Sentence(), policyName(&policy.Ref), s.key.Sentence())}
 	}
 	if wrong := unreadable(&policy.Spec); wrong != "" {
-		return &Refusal{InvalidSelector, fmt.Sprintf("%s of %s; %s stays as it is placed; correct the selector", wrong, policyName(&policy.Ref), s.key.Sentence())}
+		return &kinds.Rejection{Reason: kinds.InvalidSelector, Message: fmt.Sprintf("%s of %s; %s stays as it is placed; correct the selector", wrong, policyName(&policy.Ref), s.key.Sentence())}
 	}
 	return nil
 }
@@ -153,7 +156,7 @@ func sooner(a, b time.Duration) time.Duration {
 }
 
 // refused is the verdict where nothing is decided.
-func (s *state) refused(r *Refusal, stalled bool) *Verdict {
+func (s *state) refused(r *kinds.Rejection, stalled bool) *Verdict {
 	return &Verdict{Generation: s.object.GetGeneration(), Federated: metav1.ConditionFalse, Reason: r.Reason, Message: sentences([]string{r.Message}), Stalled: stalled}
 }
 
@@ -202,8 +205,8 @@ func ownerOf(spec *topology.WorkloadPlacementSpec) metav1.OwnerReference {
 
 // blockingOwnerOf is ownerOf for a placement: a workload that is deleted in the foreground waits for it. Copied objects do
 // not wait: who writes their owner references would need a right on the finalizers of every kind.
-func blockingOwnerOf(spec *topology.WorkloadPlacementSpec, rule Rule) metav1.OwnerReference {
+func blockingOwnerOf(spec *topology.WorkloadPlacementSpec, rule kinds.Kind) metav1.OwnerReference {
 	owner := ownerOf(spec)
-	owner.BlockOwnerDeletion = new(!rule.Copied)
+	owner.BlockOwnerDeletion = new(rule.Mode != kinds.Copy)
 	return owner
 }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
@@ -35,8 +36,8 @@ func OwnedBy(p *topology.WorkloadPlacement, object client.Object) bool {
 }
 
 // decideDeleted is the plan for a workload that has a deletion timestamp.
-func decideDeleted(s *state, rule Rule, placed bool) step {
-	if s.placement == nil && (!s.federated || rule.Copied) {
+func decideDeleted(s *state, rule kinds.Kind, placed bool) step {
+	if s.placement == nil && (!s.federated || rule.Mode == kinds.Copy) {
 		return step{}
 	}
 	out := step{remove: placed && !Keeps(s.object, s.placement, s.terminating)}
@@ -48,7 +49,7 @@ func decideDeleted(s *state, rule Rule, placed bool) step {
 	if placed && !out.remove {
 		message += "; until then its pods keep running, and changes of its spec are not carried out"
 	}
-	out.verdict = s.refused(&Refusal{conditions.ReasonDeleting, message}, false)
+	out.verdict = s.refused(&kinds.Rejection{Reason: conditions.ReasonDeleting, Message: message}, false)
 	return out
 }
 
@@ -58,12 +59,12 @@ func stepTerminating(s *state) step {
 }
 
 // terminating says that nothing is placed in a namespace that is being deleted.
-func terminating(s *state) *Refusal {
+func terminating(s *state) *kinds.Rejection {
 	message := fmt.Sprintf("namespace %s is being deleted: %s is removed from all members, and nothing is placed there until the namespace is created again", s.key.Namespace, s.key.Sentence())
 	if s.object.GetDeletionTimestamp() != nil && len(s.object.GetFinalizers()) > 0 {
 		message += "; " + conditions.Waiting(s.object)
 	}
-	return &Refusal{conditions.ReasonNamespaceTerminating, message}
+	return &kinds.Rejection{Reason: conditions.ReasonNamespaceTerminating, Message: message}
 }
 
 // isTerminating reports whether nothing can be created in a namespace any more.

@@ -11,6 +11,7 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
@@ -62,7 +63,7 @@ func TestCase3DeletionKeepsWhatABackgroundDeletionKeeps(t *testing.T) {
 		}
 		kept := mask&3 != 0 && mask>>len(hold) == 0
 		t.Run(strings.Join(names, ","), func(t *testing.T) {
-			next := decide(s, Rules())
+			next := decide(s, kinds.Divided())
 			if next.remove == kept || next.spec != nil {
 				t.Errorf("removed: %t, decided anew: %t", next.remove, next.spec != nil)
 			}
@@ -87,14 +88,14 @@ func TestCase3DeletionKeepsWhatABackgroundDeletionKeeps(t *testing.T) {
 
 // TestCase3DeletedWithoutPlacement: an object that was never placed is told of only where the hub places its kind.
 func TestCase3DeletedWithoutPlacement(t *testing.T) {
-	rules := AllRules(MembersRunNatives)
+	rules := kinds.All(kinds.MembersRunBuiltIns)
 	for kind, rule := range rules {
 		for _, federated := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s,%t", kind, federated), func(t *testing.T) {
 				s := deleted(guard)
 				s.key.Group, s.key.Kind, s.federated, s.placement = kind.Group, kind.Kind, federated, nil
 				next := decide(s, rules)
-				if told := next.verdict != nil; told != (federated && !rule.Copied) || next.remove || next.spec != nil {
+				if told := next.verdict != nil; told != (federated && rule.Mode != kinds.Copy) || next.remove || next.spec != nil {
 					t.Errorf("%+v", next)
 				}
 			})
@@ -104,7 +105,7 @@ func TestCase3DeletedWithoutPlacement(t *testing.T) {
 
 // TestCase14NothingIsPlacedInATerminatingNamespace: no decision is made, so that no placement is created or changed.
 func TestCase14NothingIsPlacedInATerminatingNamespace(t *testing.T) {
-	rules := AllRules(MembersRunNatives)
+	rules := kinds.All(kinds.MembersRunBuiltIns)
 	for kind, rule := range rules {
 		for _, placed := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s,%t", kind, placed), func(t *testing.T) {
@@ -121,7 +122,7 @@ func TestCase14NothingIsPlacedInATerminatingNamespace(t *testing.T) {
 				if next.spec != nil || next.remove {
 					t.Errorf("%+v", next)
 				}
-				if told := next.verdict != nil; told != (placed || !rule.Copied) {
+				if told := next.verdict != nil; told != (placed || rule.Mode != kinds.Copy) {
 					t.Fatalf("verdict %+v", next.verdict)
 				}
 				if next.verdict != nil && (next.verdict.Reason != conditions.ReasonNamespaceTerminating || next.verdict.Stalled) {

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
@@ -28,8 +29,8 @@ type candidate struct {
 }
 
 // divide finds the cells that there may be and divides the replicas over them.
-func divide(f *Facts) (divided, []Note, *Refusal) {
-	if f.WorkloadSpread != nil {
+func divide(f *Facts) (divided, []Note, *kinds.Rejection) {
+	if f.Division != nil {
 		return divideSpread(f)
 	}
 	if f.Workload.Open {
@@ -39,7 +40,7 @@ func divide(f *Facts) (divided, []Note, *Refusal) {
 }
 
 // divideSubsets serves workloads with subsets: a cell is a subset in a member that matches its node selector.
-func divideSubsets(f *Facts) (divided, []Note, *Refusal) {
+func divideSubsets(f *Facts) (divided, []Note, *kinds.Rejection) {
 	in := division.Input{Replicas: f.Workload.Replicas, Salt: f.Workload.Key.String(), Spread: spreadOf(f), Pools: poolsOf(f)}
 	in.Spread.By, in.Spread.MaxSkew = "", 0 // the subsets say over what
 	last := lastCells(f)
@@ -64,7 +65,7 @@ func divideSubsets(f *Facts) (divided, []Note, *Refusal) {
 	}
 	plan, err := divideIn(in)
 	if err != nil {
-		return divided{}, nil, &Refusal{InvalidSubsets, fmt.Sprintf("%s: %v", f.Workload.Key.Sentence(), err)}
+		return divided{}, nil, &kinds.Rejection{Reason: kinds.InvalidSubsets, Message: fmt.Sprintf("%s: %v", f.Workload.Key.Sentence(), err)}
 	}
 	result := divided{subsets: map[string]int32{}}
 	for _, cell := range cellsOf(plan.Cells, all, last) {
@@ -99,7 +100,7 @@ func divideSubsets(f *Facts) (divided, []Note, *Refusal) {
 			note.Message += "; what runs of it stays where it is"
 		}
 		if missing > 0 && f.Last != nil && !hadSubset(f.Last, name) {
-			return divided{}, nil, &Refusal{SubsetUnmatched, note.Message + "; what is placed stays as it was"}
+			return divided{}, nil, &kinds.Rejection{Reason: SubsetUnmatched, Message: note.Message + "; what is placed stays as it was"}
 		}
 		notes = append(notes, note)
 	}
@@ -110,7 +111,7 @@ func divideSubsets(f *Facts) (divided, []Note, *Refusal) {
 // subsetCandidates returns the members that match a subset, and those that no longer do and are to be left. A member that is not Ready
 // keeps its cell even if its zones are not known now. Where no member matches any more, as after a zone was renamed, matched is false,
 // and the members that have pods of the subset keep them: nothing replaces those.
-func subsetCandidates(f *Facts, subset *Subset, last map[cellID]*topology.Cell) (found []candidate, matched bool) {
+func subsetCandidates(f *Facts, subset *kinds.Subset, last map[cellID]*topology.Cell) (found []candidate, matched bool) {
 	for i := range f.Members {
 		m := &f.Members[i]
 		had := last[cellID{subset: subset.Name, cluster: m.Name}]
@@ -150,7 +151,7 @@ func subsetCandidates(f *Facts, subset *Subset, last map[cellID]*topology.Cell) 
 }
 
 // divideOpen serves workloads without subsets: the policy's spread says over what.
-func divideOpen(f *Facts) (divided, []Note, *Refusal) {
+func divideOpen(f *Facts) (divided, []Note, *kinds.Rejection) {
 	last := lastCells(f)
 	all := openCells(f, last)
 	in := division.Input{
@@ -161,7 +162,7 @@ func divideOpen(f *Facts) (divided, []Note, *Refusal) {
 	}
 	plan, err := division.Divide(in)
 	if err != nil {
-		return divided{}, nil, &Refusal{InvalidSubsets, fmt.Sprintf("%s: %v", f.Workload.Key.Sentence(), err)}
+		return divided{}, nil, &kinds.Rejection{Reason: kinds.InvalidSubsets, Message: fmt.Sprintf("%s: %v", f.Workload.Key.Sentence(), err)}
 	}
 	result := divided{
 		cells:   dropUnused(cellsOf(plan.Cells, all, last), last),
@@ -311,7 +312,7 @@ func unplacedNotes(f *Facts, unplaced []division.Unplaced) []Note {
 
 // unmatchedNote says which value of a subset's node selector no member has.
 func unmatchedNote(f *Facts, name string, stalled bool) Note {
-	i := slices.IndexFunc(f.Workload.Subsets, func(s Subset) bool { return s.Name == name })
+	i := slices.IndexFunc(f.Workload.Subsets, func(s kinds.Subset) bool { return s.Name == name })
 	message := fmt.Sprintf("subset %q of %s matches no member: %s; correct the subset's nodeSelectorTerm or join a member there",
 		name, f.Workload.Key.Sentence(), whyUnmatched(&f.Workload.Subsets[i].Term, f.Members))
 	return Note{Reason: SubsetUnmatched, Message: message, Stalled: stalled}

@@ -13,6 +13,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/topology/division"
 	"github.com/flotilla-dev/flotilla/topology/failover"
 	"github.com/flotilla-dev/flotilla/topology/lending"
@@ -88,13 +89,13 @@ func TestFailoverStories(t *testing.T) {
 	type stage struct {
 		reason, members, reports, want string
 	}
-	limited := func(unavailable, surge int32) Workload {
+	limited := func(unavailable, surge int32) kinds.Workload {
 		w := open(12)
 		w.Subsets[0].Amounts = func(n int32) lending.Amounts { return lending.Amounts{Update: n, Break: unavailable, Add: surge} }
 		return w
 	}
 	for name, story := range map[string]struct {
-		workload Workload
+		workload kinds.Workload
 		mode     topology.FailoverMode
 		stages   []stage
 	}{

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -18,10 +19,10 @@ type Foresight struct {
 	gatherer
 }
 
-// NewForesight returns a foresight that reads from reader, which must know the indexes of [wire.Index]. hubID is the
+// NewForesight returns a foresight that reads from reader, which must know the indexes of [store.Index]. hubID is the
 // identity of the hub: reports for another one do not count.
 func NewForesight(reader client.Reader, hubID string) *Foresight {
-	return &Foresight{gatherer{reader: reader, rules: AllRules(HubRunsNatives), hubID: hubID, clock: clock.RealClock{}}}
+	return &Foresight{gatherer{reader: reader, rules: kinds.All(kinds.HubRunsBuiltIns), hubID: hubID, clock: clock.RealClock{}}}
 }
 
 // Outcome is what the hub does about a workload.
@@ -37,7 +38,7 @@ type Outcome struct {
 	// Verdict is what the user's object says of it, nil where the workload is not the hub's.
 	Verdict *Verdict
 	// Workload is what the decision read of the object, Policy the policy that holds, nil if none does.
-	Workload Workload
+	Workload kinds.Workload
 	Policy   *Policy
 	members  []topology.MemberCluster
 	// promised names by member the other workloads whose pods are still to get ready there, where replicas of this one wait for a place.
@@ -50,7 +51,7 @@ type Outcome struct {
 // reader fails.
 func (f *Foresight) Of(ctx context.Context, key wire.Key) (Outcome, error) {
 	if _, ok := f.rules[key.GroupKind()]; !ok {
-		return Outcome{}, fmt.Errorf("%s: the hub does not place the kind %s; it places %s", key.Sentence(), key.Kind, kindsThatWork(f.rules))
+		return Outcome{}, fmt.Errorf("%s: the hub does not place the kind %s; it places %s", key.Sentence(), key.Kind, kinds.Names(f.rules))
 	}
 	s, err := f.gather(ctx, key)
 	if err != nil {
@@ -65,7 +66,7 @@ func (f *Foresight) Of(ctx context.Context, key wire.Key) (Outcome, error) {
 	}
 	if s.object != nil {
 		// What cannot be read is refused in the verdict.
-		out.Workload, _ = f.rules[key.GroupKind()].read(s.object)
+		out.Workload, _ = f.rules[key.GroupKind()].Read(s.object)
 		var recorded *topology.PolicyReference
 		if s.placement != nil {
 			recorded = s.placement.Spec.Policy

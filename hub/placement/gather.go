@@ -15,10 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/checks"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/hub/wire/karmada"
 	"github.com/flotilla-dev/flotilla/topology/waves"
@@ -49,9 +50,9 @@ type state struct {
 	// now is the time, heard since when the hub is in contact with its API server.
 	now, heard time.Time
 	// news is when each member was heard last.
-	news    map[string]time.Time
-	spreads []apps.WorkloadSpread // that name the workload, the oldest first
-	answers map[string]waves.Answer
+	news     map[string]time.Time
+	dividers []kinds.Object // that name the workload, oldest first
+	answers  map[string]waves.Answer
 	// rival is the policy of Karmada that selects the workload too, empty for none.
 	rival      string
 	runs       map[waves.RunKey]waves.Run // of the Jobs of checks
@@ -61,7 +62,7 @@ type state struct {
 // gatherer reads what decisions depend on: from the hub's cache, or from a snapshot of a hub.
 type gatherer struct {
 	reader client.Reader
-	rules  Table
+	rules  kinds.Table
 	hubID  string
 	// watching keeps in the cache what is asked about; nil where reader has all.
 	watching *Watching
@@ -86,7 +87,7 @@ func (r *gatherer) gather(ctx context.Context, key wire.Key) (*state, error) {
 	if r.heard != nil {
 		s.heard = r.heard()
 	}
-	placement, name, err := wire.FindPlacement(ctx, r.reader, key)
+	placement, name, err := store.FindPlacement(ctx, r.reader, key)
 	switch {
 	case err != nil:
 		return nil, err
@@ -107,7 +108,7 @@ func (r *gatherer) gather(ctx context.Context, key wire.Key) (*state, error) {
 	switch err := r.reader.Get(ctx, key.Workload(), object); {
 	case err == nil:
 		s.object = object
-		s.rollBack()
+		s.rollBack(rule)
 	case apierrors.IsNotFound(err):
 		return s, nil
 	default:
@@ -136,7 +137,7 @@ func (r *gatherer) gather(ctx context.Context, key wire.Key) (*state, error) {
 	if err := r.gatherMembers(ctx, s); err != nil {
 		return nil, err
 	}
-	if s.spreads, err = r.spreadsOf(ctx, key); err != nil {
+	if s.dividers, err = r.dividersOf(ctx, rule.Divider, key); err != nil {
 		return nil, err
 	}
 	return s, r.gatherAbsent(ctx, s)
@@ -164,8 +165,8 @@ func (r *gatherer) gatherMembers(ctx context.Context, s *state) error {
 // itself. Nothing is asked about kinds that
 // nobody names, and about Secrets only where a policy lets them go.
 func (r *gatherer) gatherAbsent(ctx context.Context, s *state) error {
-	workload, refusal := r.rules[s.key.GroupKind()].read(s.object)
-	if refusal != nil || workload.Copied {
+	workload, refusal := r.rules[s.key.GroupKind()].Read(s.object)
+	if refusal != nil || workload.Mode == kinds.Copy {
 		return nil
 	}
 	named := map[topology.DependencyReference]bool{}
@@ -176,11 +177,11 @@ func (r *gatherer) gatherAbsent(ctx context.Context, s *state) error {
 		}
 		if policy.Spec.Dependencies.Mode != topology.DependenciesNone {
 			for _, need := range workload.Needs {
-				named[need.DependencyReference] = named[need.DependencyReference] || letsGo(&policy.Spec, need.Kind)
+				named[need.DependencyReference] = named[need.DependencyReference] || kinds.LetsGo(&policy.Spec, need.Kind)
 			}
 		}
 		for _, ref := range policy.Spec.Dependencies.Extra {
-			named[ref] = named[ref] || letsGo(&policy.Spec, ref.Kind)
+			named[ref] = named[ref] || kinds.LetsGo(&policy.Spec, ref.Kind)
 		}
 	}
 	s.absent, s.local = map[topology.DependencyReference]bool{}, map[topology.DependencyReference]bool{}
@@ -200,7 +201,7 @@ func (r *gatherer) gatherAbsent(ctx context.Context, s *state) error {
 		case err != nil:
 			return fmt.Errorf("get %s %s, which %s needs: %w", ref.Kind, name, s.key.Sentence(), err)
 		default:
-			s.local[ref] = ClusterMade(ref.Kind, name.Namespace, name.Name, object.GetAnnotations())
+			s.local[ref] = kinds.ClusterMade(ref.Kind, name.Namespace, name.Name, object.GetAnnotations())
 		}
 	}
 	return nil
@@ -210,7 +211,7 @@ func (r *gatherer) gatherAbsent(ctx context.Context, s *state) error {
 // the sequence all of the workload do.
 func (r *gatherer) gatherReports(ctx context.Context, s *state) error {
 	works := &work.WorkList{}
-	if err := r.reader.List(ctx, works, client.MatchingFields{wire.IndexWorkWorkload: s.key.String()}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.reader.List(ctx, works, client.MatchingFields{store.IndexWorkWorkload: s.key.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list Works of %s: %w", s.key.Sentence(), err)
 	}
 	s.reports, s.found, s.written = map[string]Report{}, map[string]Found{}, map[string]int64{}
@@ -224,7 +225,7 @@ func (r *gatherer) gatherReports(ctx context.Context, s *state) error {
 		if ok && s.placement != nil && w.Labels[topology.LabelPlacement] == string(s.placement.UID) {
 			s.written[cluster] = wire.SequenceOf(w)
 		}
-		report, _ := wire.ReportOf(w)
+		report, _ := r.rules.ReportOf(w)
 		if !ok || report == nil || report.HubID != r.hubID {
 			continue
 		}
@@ -236,7 +237,7 @@ func (r *gatherer) gatherReports(ctx context.Context, s *state) error {
 		for _, u := range report.InUse {
 			use[u.Subset] = u
 		}
-		if found, ok := foundBy(w); ok {
+		if found, ok := foundBy(r.rules, w); ok {
 			s.found[cluster] = found
 		}
 		s.reports[cluster] = Report{Sequence: report.Sequence, At: report.ObservedAt.Time, Applied: report.Sequence > 0 || meta.IsStatusConditionTrue(w.Status.Conditions, work.ConditionApplied), Use: use, Unschedulable: report.Unschedulable}

@@ -11,6 +11,7 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 	"github.com/flotilla-dev/flotilla/topology/lending"
 )
@@ -78,7 +79,7 @@ func (r *limitRow) copies(t *testing.T, k int32) int32 {
 // pods were updated at the end, and the most that were down and above replicas at once.
 func (r *limitRow) rollOut(t *testing.T, k int) lending.Amounts {
 	t.Helper()
-	with := func(image string) Workload {
+	with := func(image string) kinds.Workload {
 		w, refusal := readCloneSet(cloneSet(func(cs *apps.CloneSet) {
 			cs.Spec.Replicas, cs.Spec.UpdateStrategy.RollingUpdate = new(int32(100)), r.strategy()
 			cs.Spec.Template.Spec.Containers[0].Image = image

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,26 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
-	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 )
-
-// defaultKept is how many earlier templates are kept where the workload does not say.
-const defaultKept = 10
-
-// keptOf returns a template as the placement keeps it, and how many earlier ones are kept.
-func keptOf[T any](key wire.Key, template T, limit *int32) ([]byte, int32, *Refusal) {
-	data, err := history.Canonical(template)
-	if err != nil {
-		return nil, 0, &Refusal{InvalidTemplate, fmt.Sprintf("the template of %s cannot be read: %v; correct it", key.Sentence(), err)}
-	}
-	if limit == nil {
-		return data, defaultKept, nil
-	}
-	return data, max(*limit, 0), nil
-}
 
 // templateOf is the template that the placement keeps. It stays as it was read while the revision does, since an API server may
 // write it with its fields in another order.
@@ -56,7 +40,8 @@ func (r *Reconciler) remember(ctx context.Context, s *state, next *topology.Work
 	if last.Revision == next.Revision || last.Template == nil || Looks(last) {
 		return nil
 	}
-	data, err := revisionData(s.key.Kind, last.Template.Raw)
+	kind := r.rules[s.key.GroupKind()]
+	data, err := kind.Template.RevisionData(last.Template.Raw)
 	if err != nil {
 		return fmt.Errorf("keep the template of %s: %w", s.key.Sentence(), err)
 	}
@@ -78,7 +63,7 @@ func (r *Reconciler) remember(ctx context.Context, s *state, next *topology.Work
 			revision.Revision = max(revision.Revision, other.Revision+1)
 		}
 	}
-	err = r.client.Create(ctx, revision, wire.ManagerPlacement)
+	err = r.client.Create(ctx, revision, store.ManagerPlacement)
 	if apierrors.IsAlreadyExists(err) {
 		err = r.renew(ctx, s, revision)
 	}
@@ -93,22 +78,6 @@ func (r *Reconciler) remember(ctx context.Context, s *state, next *topology.Work
 	return r.trim(ctx, s)
 }
 
-// revisionData is the data of a revision with a template that a placement kept, in the form that the kind has in a cluster.
-func revisionData(kind string, raw []byte) ([]byte, error) {
-	if kind == apps.UnitedDeploymentKind.Kind {
-		template, err := decodeTemplate[apps.SubsetTemplate](raw)
-		if err != nil {
-			return nil, err
-		}
-		return history.Encode(template)
-	}
-	template, err := decodeTemplate[corev1.PodTemplateSpec](raw)
-	if err != nil {
-		return nil, err
-	}
-	return history.Encode(template)
-}
-
 // renew makes a template that was in use before the newest of those that are kept. One without an owner is taken over: its workload
 // was deleted and left it, and has come back.
 func (r *Reconciler) renew(ctx context.Context, s *state, revision *appsv1.ControllerRevision) error {
@@ -116,7 +85,7 @@ func (r *Reconciler) renew(ctx context.Context, s *state, revision *appsv1.Contr
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(revision), stands); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	next := renewed(s.key.Kind, stands, revision)
+	next := renewed(r.rules[s.key.GroupKind()].Template, stands, revision)
 	if next == nil {
 		log.FromContext(ctx).Info("The template of before is not kept, since another's has its name: no undo can go back to it", "workload", s.key.Sentence(), "revision", revision.Name)
 		return nil
@@ -124,18 +93,18 @@ func (r *Reconciler) renew(ctx context.Context, s *state, revision *appsv1.Contr
 	if equality.Semantic.DeepEqual(stands, next) {
 		return nil // written by a reconcile before this one
 	}
-	return r.client.Patch(ctx, next, client.MergeFromWithOptions(stands, client.MergeFromWithOptimisticLock{}), wire.ManagerPlacement)
+	return r.client.Patch(ctx, next, client.MergeFromWithOptions(stands, client.MergeFromWithOptimisticLock{}), store.ManagerPlacement)
 }
 
 // renewed is what becomes of a revision that stands under the name of one that is to be kept; nil where it is another's, whose name
 // is not ours to take.
-func renewed(kind string, stands, revision *appsv1.ControllerRevision) *appsv1.ControllerRevision {
+func renewed(template *kinds.Template, stands, revision *appsv1.ControllerRevision) *appsv1.ControllerRevision {
 	next, owner := stands.DeepCopy(), revision.OwnerReferences[0]
 	switch has := metav1.GetControllerOfNoCopy(stands); {
 	case has != nil && has.UID != owner.UID:
 		return nil
 	case has == nil:
-		if !sameTemplate(kind, stands.Data.Raw, revision.Data.Raw) {
+		if !sameTemplate(template, stands.Data.Raw, revision.Data.Raw) {
 			return nil
 		}
 		next.OwnerReferences = append(next.OwnerReferences, owner)
@@ -148,14 +117,10 @@ func renewed(kind string, stands, revision *appsv1.ControllerRevision) *appsv1.C
 	return next
 }
 
-// sameTemplate tells whether the data of two revisions mean the same.
-func sameTemplate(kind string, a, b []byte) bool {
-	canonical := history.CanonicalData[corev1.PodTemplateSpec]
-	if kind == apps.UnitedDeploymentKind.Kind {
-		canonical = history.CanonicalData[apps.SubsetTemplate]
-	}
-	x, errX := canonical(a)
-	y, errY := canonical(b)
+// sameTemplate reports whether the data of two revisions mean the same.
+func sameTemplate(template *kinds.Template, a, b []byte) bool {
+	x, errX := template.Canonical(a)
+	y, errY := template.Canonical(b)
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
@@ -178,7 +143,7 @@ func (r *Reconciler) kept(ctx context.Context, s *state) ([]*appsv1.ControllerRe
 
 // trim removes the oldest templates above the workload's limit.
 func (r *Reconciler) trim(ctx context.Context, s *state) error {
-	workload, refusal := r.rules[s.key.GroupKind()].read(s.object)
+	workload, refusal := r.rules[s.key.GroupKind()].Read(s.object)
 	if refusal != nil {
 		return nil
 	}

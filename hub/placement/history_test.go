@@ -14,6 +14,7 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 )
@@ -22,7 +23,7 @@ import (
 // asks for; nothing is kept while the template stays.
 func TestRemember(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build()
-	r := &Reconciler{gatherer: gatherer{rules: AllRules(HubRunsNatives)}, client: c, live: c}
+	r := &Reconciler{gatherer: gatherer{rules: kinds.All(kinds.HubRunsBuiltIns)}, client: c, live: c}
 	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "one"}}
 	cs.Spec.RevisionHistoryLimit = new(int32(2))
 	cs.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
@@ -184,7 +185,7 @@ func TestRenewed(t *testing.T) {
 		"another's":                       {[]metav1.OwnerReference{other}, "web:1", 1, 0},
 	} {
 		stands := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "web-1", OwnerReferences: tc.owners}, Data: template(tc.image), Revision: tc.number}
-		got := renewed("CloneSet", stands, revision)
+		got := renewed(kindFor(&apps.CloneSet{}).Template, stands, revision)
 		if got == nil || tc.want == 0 {
 			if got != nil || tc.want != 0 {
 				t.Errorf("%s: %+v, want %d", why, got, tc.want)

@@ -13,6 +13,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -251,7 +252,7 @@ func TestPromisedRoomIsNotGivenTwice(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m := &Member{Rooms: zones, Promised: tc.Room}
-			if got := roomFor(m, tc.names, requestsOf(&corev1.PodTemplateSpec{})); got == nil || *got != tc.want {
+			if got := roomFor(m, tc.names, kinds.PodRequests(&corev1.PodTemplateSpec{})); got == nil || *got != tc.want {
 				t.Errorf("room %v, want %d", got, tc.want)
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
@@ -41,11 +42,11 @@ func leftPlaces(f *Facts) map[place]string {
 }
 
 // matches tells whether a member can have pods of a subset. One that is not Ready keeps its cell even if its zones are not known now.
-func (f *Facts) matches(subset *Subset, m *Member, last map[cellID]*topology.Cell) bool {
+func (f *Facts) matches(subset *kinds.Subset, m *Member, last map[cellID]*topology.Cell) bool {
 	switch {
-	case f.WorkloadSpread != nil && f.Workload.Open:
-		part := func(part Subset) bool { return matchTerm(&part.Term, m).ok }
-		return !m.Ready || holdsRemoved(f, m) || slices.ContainsFunc(f.WorkloadSpread.Parts, part)
+	case f.Division != nil && f.Workload.Open:
+		part := func(part kinds.Subset) bool { return matchTerm(&part.Term, m).ok }
+		return !m.Ready || holdsRemoved(f, m) || slices.ContainsFunc(f.Division.Parts, part)
 	case f.Workload.Open:
 		return true
 	case !m.Ready && last[cellID{subset: subset.Name, cluster: m.Name}] != nil:

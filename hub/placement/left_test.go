@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
@@ -11,7 +12,7 @@ import (
 // goes with its last replica, and with it the order, which a member that leaves is waited for.
 func TestADrainedMemberThatIsDismissed(t *testing.T) {
 	var last *topology.WorkloadPlacementSpec
-	decide := func(workload Workload, selected bool, taint division.Effect) string {
+	decide := func(workload kinds.Workload, selected bool, taint division.Effect) string {
 		f := Facts{Workload: workload, Members: members("east west"), Last: last}
 		f.Members[0].Selected, f.Members[0].Taint = selected, taint
 		if last != nil {
@@ -21,7 +22,7 @@ func TestADrainedMemberThatIsDismissed(t *testing.T) {
 		last = &d.Spec
 		return show(d.Spec.Cells)
 	}
-	for _, workload := range []Workload{open(4), subsets(4, "all:")} {
+	for _, workload := range []kinds.Workload{open(4), subsets(4, "all:")} {
 		last = nil
 		decide(workload, true, "")
 		// More decisions than a drain of two pods, one at a time, needs.

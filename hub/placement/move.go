@@ -7,6 +7,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/topology/division"
 	"github.com/flotilla-dev/flotilla/topology/failover"
 	"github.com/flotilla-dev/flotilla/topology/lending"
@@ -66,7 +67,7 @@ const settleRounds = 8
 // settle divides and moves. In the middle of a move it does so again from its own result until that changes nothing: what one
 // step gives to a member can be what another one runs already. So it does for the strategy Adaptive, which goes by what is Ready:
 // where fewer are to be, the cells that give are chosen after the subsets.
-func settle(f *Facts) (result divided, used map[string]lending.Amounts, notes []Note, refusal *Refusal) {
+func settle(f *Facts) (result divided, used map[string]lending.Amounts, notes []Note, refusal *kinds.Rejection) {
 	base := f.Last
 	defer func() { f.Last, f.takenBack = base, nil }()
 	for range settleRounds {
@@ -86,8 +87,8 @@ func settle(f *Facts) (result divided, used map[string]lending.Amounts, notes []
 		}
 		next := withCells(base, result.cells)
 		next.Unplaced = result.unplaced // what waits is no replica less
-		if f.WorkloadSpread != nil {
-			next.Spread = &f.WorkloadSpread.Ref
+		if f.Division != nil {
+			next.Spread = &f.Division.Ref
 			next.Cells = withoutRemoved(f, next.Cells, result.cells)
 		}
 		if slices.EqualFunc(f.Last.Cells, next.Cells, sameNumbers) {

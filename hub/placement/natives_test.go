@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 )
 
 // TestNatives holds who is said to run Kubernetes' own workloads, by the table of what is placed.
@@ -16,14 +17,14 @@ func TestNatives(t *testing.T) {
 		{APIVersion: "apps/v1", Kind: "Deployment"}, {APIVersion: "apps/v1beta2", Kind: "StatefulSet"}, {APIVersion: "batch/v1", Kind: "CronJob"},
 		{APIVersion: "apps/v1", Kind: "Job"}, {APIVersion: "apps.kruise.io/v1beta1", Kind: "StatefulSet"},
 	}}
-	here, away := AllRules(HubRunsNatives), AllRules(MembersRunNatives)
+	here, away := kinds.All(kinds.HubRunsBuiltIns), kinds.All(kinds.MembersRunBuiltIns)
 	if got := strings.Join(kindsOfHub(spec, here), ", "); got != "CronJob (batch), Deployment (apps), StatefulSet (apps)" {
 		t.Errorf("the hub's cluster runs %s", got)
 	}
 	if got := kindsOfHub(spec, away); len(got) > 0 {
 		t.Errorf("a hub without controllers runs %v", got)
 	}
-	for _, rules := range []Table{here, away} {
+	for _, rules := range []kinds.Table{here, away} {
 		unknown := strings.Join(unknownKinds(spec, rules), ", ")
 		for _, want := range []string{"Job (apps)", "StatefulSet (apps.kruise.io; for the StatefulSet of apps/v1 write apiVersion: apps/v1)"} {
 			if !strings.Contains(unknown, want) {
@@ -31,10 +32,10 @@ func TestNatives(t *testing.T) {
 			}
 		}
 	}
-	if says := kindsThatWork(here); strings.Contains(says, "Deployment (apps/v1)") {
+	if says := kinds.Names(here); strings.Contains(says, "Deployment (apps/v1)") {
 		t.Error(says)
 	}
-	if says := kindsThatWork(away); !strings.Contains(says, "Deployment (apps/v1)") || !strings.Contains(says, "CronJob (batch/v1)") {
+	if says := kinds.Names(away); !strings.Contains(says, "Deployment (apps/v1)") || !strings.Contains(says, "CronJob (batch/v1)") {
 		t.Error(says)
 	}
 	for _, tc := range []struct {
@@ -45,7 +46,7 @@ func TestNatives(t *testing.T) {
 		if version, kind, ok := strings.Cut(tc.owner, " "); ok {
 			object.OwnerReferences = []metav1.OwnerReference{{APIVersion: version, Kind: kind, Controller: new(true)}}
 		}
-		if OfNative(object) != tc.part {
+		if kinds.OfBuiltIn(object) != tc.part {
 			t.Errorf("an object of %q is a part of a workload: %v", tc.owner, !tc.part)
 		}
 	}

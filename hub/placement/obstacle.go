@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 )
 
 // Obstacles are the rules that keep a member from getting replicas of a workload as things stand now, one clause each, the
@@ -42,7 +43,7 @@ func (o *Outcome) Obstacles(cluster, subset string) []string {
 			out = append(out, fate)
 		}
 	}
-	if o.Workload.Copied {
+	if o.Workload.Mode == kinds.Copy {
 		return out // neither taints nor room hold for copies
 	}
 	if taint := strongest(m.Spec.Taints, selector.Tolerations); taint != nil {

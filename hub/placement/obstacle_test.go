@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 )
 
 // What keeps a healthy member from replicas: its taints, and its room.
@@ -61,9 +62,13 @@ func TestObstaclesOfTaintsAndRoom(t *testing.T) {
 			}
 			o := Outcome{members: []topology.MemberCluster{m}, Policy: &Policy{Ref: topology.PolicyReference{Kind: KindClusterPolicy, Name: "everywhere"}}}
 			o.Policy.Spec.Clusters.Tolerations = tc.tolerated
-			o.Workload = Workload{Open: tc.subsetZone == "", Copied: tc.copied, Requests: list("2", "1Gi")}
+			mode := kinds.Divide
+			if tc.copied {
+				mode = kinds.Copy
+			}
+			o.Workload = kinds.Workload{Open: tc.subsetZone == "", Mode: mode, Requests: list("2", "1Gi")}
 			if tc.subsetZone != "" {
-				o.Workload.Subsets = []Subset{{Term: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
+				o.Workload.Subsets = []kinds.Subset{{Term: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
 					{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{tc.subsetZone}},
 				}}}}
 			}

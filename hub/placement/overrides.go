@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/override"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
@@ -17,7 +18,7 @@ type Overrides struct {
 }
 
 // overridesOf reads the overrides of a policy for the members that exist.
-func overridesOf(policy *Policy, key wire.Key, members []topology.MemberCluster) (Overrides, *Refusal) {
+func overridesOf(policy *Policy, key wire.Key, members []topology.MemberCluster) (Overrides, *kinds.Rejection) {
 	list := policy.Spec.Overrides
 	if len(list) == 0 {
 		return Overrides{}, nil
@@ -29,7 +30,7 @@ func overridesOf(policy *Policy, key wire.Key, members []topology.MemberCluster)
 	for i := range members {
 		hash, err := override.Hash(override.For(list, &members[i]))
 		if err != nil {
-			return Overrides{}, &Refusal{InvalidOverride, fmt.Sprintf("%s %s cannot be carried out on %s: %v; correct the entry", policy.Ref.Kind, policy.Ref.Name, key.Sentence(), err)}
+			return Overrides{}, &kinds.Rejection{Reason: InvalidOverride, Message: fmt.Sprintf("%s %s cannot be carried out on %s: %v; correct the entry", policy.Ref.Kind, policy.Ref.Name, key.Sentence(), err)}
 		}
 		if hash != "" {
 			o.Hashes[members[i].Name] = hash
@@ -46,11 +47,11 @@ func (o *Overrides) mark(cells []topology.Cell) {
 }
 
 // Misfit is the refusal for an override that does not fit; cluster is empty where it fits nowhere.
-func Misfit(policy topology.PolicyReference, key wire.Key, cluster string, misfit *override.Misfit) *Refusal {
+func Misfit(policy topology.PolicyReference, key wire.Key, cluster string, misfit *override.Misfit) *kinds.Rejection {
 	where := ""
 	if cluster != "" {
 		where = " in " + cluster
 	}
-	return &Refusal{InvalidOverride, fmt.Sprintf("overrides[%d] of %s %s does not fit %s%s: %s; until then nothing new is delivered",
+	return &kinds.Rejection{Reason: InvalidOverride, Message: fmt.Sprintf("overrides[%d] of %s %s does not fit %s%s: %s; until then nothing new is delivered",
 		misfit.Index, policy.Kind, policy.Name, key.Sentence(), where, misfit.Problem)}
 }

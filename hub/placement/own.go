@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -75,7 +76,7 @@ func (r *Reconciler) sign(ctx context.Context, s *state) error {
 	}
 	signed := s.placement.DeepCopy()
 	withDigest(signed)
-	if err := r.client.Patch(ctx, signed, client.MergeFrom(s.placement), wire.ManagerPlacement); client.IgnoreNotFound(err) != nil {
+	if err := r.client.Patch(ctx, signed, client.MergeFrom(s.placement), store.ManagerPlacement); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("sign the placement of %s: %w", s.key.Sentence(), err)
 	}
 	r.written.Wrote(s.key, signed.ResourceVersion)

@@ -11,13 +11,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/topology/division"
 	"github.com/flotilla-dev/flotilla/topology/waves"
 )
 
 // Facts are all that a decision depends on.
 type Facts struct {
-	Workload     Workload
+	// Kind is that of the workload.
+	Kind         kinds.Kind
+	Workload     kinds.Workload
 	Policy       topology.PolicyReference
 	Spread       topology.Spread
 	Dependencies topology.Dependencies
@@ -50,8 +53,8 @@ type Facts struct {
 	Now, Heard time.Time
 	// News is when the agent of each member was heard last, by the hub's clock; none for not since the hub listens.
 	News map[string]time.Time
-	// WorkloadSpread is what divides the workload instead of the policy's spread, nil for none.
-	WorkloadSpread *SpreadFacts
+	// Division is what divides the workload instead of the policy's spread, nil for none.
+	Division *kinds.Division
 	// Last is the last decision, nil for the first.
 	Last *topology.WorkloadPlacementSpec
 	// Reports are the newest of each member about this placement, by the member's name.
@@ -92,12 +95,12 @@ type Note struct {
 
 // Plan decides what goes where. It is pure: the same facts give the same decision, and a decision made from its own
 // result and unchanged facts changes nothing.
-func Plan(f Facts) (Decision, *Refusal) {
+func Plan(f Facts) (Decision, *kinds.Rejection) {
 	selected := slices.ContainsFunc(f.Members, func(m Member) bool { return m.Selected })
-	if !selected && (f.Last != nil || !f.Workload.Copied) {
-		return Decision{}, &Refusal{NoMember, noMember(&f)}
+	if !selected && (f.Last != nil || f.Workload.Mode != kinds.Copy) {
+		return Decision{}, &kinds.Rejection{Reason: NoMember, Message: noMember(&f)}
 	}
-	if f.Workload.Copied {
+	if f.Workload.Mode == kinds.Copy {
 		return planCopies(&f), nil
 	}
 	if decision, waits := look(&f); waits {
@@ -119,7 +122,7 @@ func Plan(f Facts) (Decision, *Refusal) {
 	}
 	cells := markAdoption(&f, keepEmptied(&f, f.withoutDismissed(result.cells)))
 	if len(cells) > topology.MaxCells {
-		return Decision{}, &Refusal{TooManyCells, fmt.Sprintf("%s would have %d cells (subsets × members), and at most %d are placed; use fewer subsets, or select fewer members",
+		return Decision{}, &kinds.Rejection{Reason: TooManyCells, Message: fmt.Sprintf("%s would have %d cells (subsets × members), and at most %d are placed; use fewer subsets, or select fewer members",
 			f.Workload.Key.Sentence(), len(cells), topology.MaxCells)}
 	}
 	sortCells(f.Workload.Subsets, cells)
@@ -136,9 +139,9 @@ func Plan(f Facts) (Decision, *Refusal) {
 	if f.Reschedule != nil {
 		spec.RescheduleAfter = f.rescheduleAfter().String()
 	}
-	if f.WorkloadSpread != nil {
-		spec.Spread = &f.WorkloadSpread.Ref
-		f.Workload.Remarks = slices.Concat(f.Workload.Remarks, f.WorkloadSpread.Remarks)
+	if f.Division != nil {
+		spec.Spread = &f.Division.Ref
+		f.Workload.Remarks = slices.Concat(f.Workload.Remarks, f.Division.Remarks)
 	}
 	f.Overrides.mark(spec.Cells)
 	newRevision := f.Last == nil || f.Last.Revision != spec.Revision
@@ -197,7 +200,7 @@ func keepEmptied(f *Facts, cells []topology.Cell) []topology.Cell {
 		switch {
 		case !member.Selected:
 			code = CellExcluded
-		case slices.ContainsFunc(f.Workload.Subsets, func(s Subset) bool { return s.Removed && s.Name == last.Subset }):
+		case slices.ContainsFunc(f.Workload.Subsets, func(s kinds.Subset) bool { return s.Removed && s.Name == last.Subset }):
 			code = CellSubsetRemoved
 		}
 		last.Replicas, last.Leaving, last.Reason = 0, 0, topology.Reason{Code: code}
@@ -223,7 +226,7 @@ func idOf(c *topology.Cell) cellID {
 	return cellID{cluster: c.Cluster, zone: c.Zone}
 }
 
-func sortCells(subsets []Subset, cells []topology.Cell) {
+func sortCells(subsets []kinds.Subset, cells []topology.Cell) {
 	order := map[string]int{}
 	for i := range subsets {
 		order[subsets[i].Name] = i

@@ -14,6 +14,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/topology/division"
 	"github.com/flotilla-dev/flotilla/topology/lending"
@@ -46,20 +47,20 @@ func limits(breaks int32) func(int32) lending.Amounts {
 	return func(n int32) lending.Amounts { return lending.Amounts{Update: n, Break: breaks} }
 }
 
-func open(replicas int32) Workload {
-	return Workload{
+func open(replicas int32) kinds.Workload {
+	return kinds.Workload{
 		Key: wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}, Replicas: replicas, Revision: "one", Open: true,
-		Subsets: []Subset{{Amounts: limits(1)}},
+		Subsets: []kinds.Subset{{Amounts: limits(1)}},
 	}
 }
 
 // subsets reads "a:a b:b=3 x:": name:zone=replicas.
-func subsets(replicas int32, text string) Workload {
-	w := Workload{Key: wire.Key{Group: "apps.kruise.io", Kind: "UnitedDeployment", Namespace: "ns", Name: "web"}, Replicas: replicas, Revision: "one"}
+func subsets(replicas int32, text string) kinds.Workload {
+	w := kinds.Workload{Key: wire.Key{Group: "apps.kruise.io", Kind: "UnitedDeployment", Namespace: "ns", Name: "web"}, Replicas: replicas, Revision: "one"}
 	for _, part := range strings.Fields(text) {
 		rest, number, given := strings.Cut(part, "=")
 		name, zone, _ := strings.Cut(rest, ":")
-		s := Subset{Subset: division.Subset{Name: name}, Amounts: limits(1)}
+		s := kinds.Subset{Subset: division.Subset{Name: name}, Amounts: limits(1)}
 		if given {
 			s.Replicas = new(intstr.Parse(number))
 		}
@@ -90,6 +91,9 @@ func show(cells []topology.Cell) string {
 // plan decides; members that are Ready, and of which the facts do not say when they were heard last, are heard just now.
 func plan(t *testing.T, f Facts) Decision {
 	t.Helper()
+	if f.Object != nil {
+		f.Kind = kindFor(f.Object)
+	}
 	news := maps.Clone(f.News)
 	if news == nil {
 		news = map[string]time.Time{}
@@ -110,7 +114,7 @@ func plan(t *testing.T, f Facts) Decision {
 func TestPlanStories(t *testing.T) {
 	type stage struct {
 		reason   string
-		workload Workload
+		workload kinds.Workload
 		members  string
 		by       topology.SpreadBy
 		reported bool // every member has carried out the last decision
@@ -235,7 +239,7 @@ func TestPlanRefuses(t *testing.T) {
 			NoMember, "FederationPolicy p selects no accepted member for CloneSet ns/web; join and accept a member, or widen spec.clusters"},
 		{"too many cells", Facts{Workload: open(2000), Members: members(strings.Join(many, " "))},
 			TooManyCells, "CloneSet ns/web would have 1001 cells (subsets × members), and at most 1000 are placed; use fewer subsets, or select fewer members"},
-		{"a percentage that is none", Facts{Workload: subsets(8, "a:a=x% b:b"), Members: members("east/a west/b")}, InvalidSubsets, "UnitedDeployment ns/web: subset \"a\""},
+		{"a percentage that is none", Facts{Workload: subsets(8, "a:a=x% b:b"), Members: members("east/a west/b")}, kinds.InvalidSubsets, "UnitedDeployment ns/web: subset \"a\""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

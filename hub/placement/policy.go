@@ -14,6 +14,7 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 )
 
 // Kinds of policies, as a PolicyReference names them.
@@ -38,7 +39,7 @@ const (
 )
 
 // selects tells how precisely a policy selects the workload, notSelected if it does not.
-func (p *Policy) selects(w *Workload) int {
+func (p *Policy) selects(w *kinds.Workload) int {
 	best := notSelected
 	for i := range p.Spec.Workloads {
 		best = max(best, selectedBy(&p.Spec.Workloads[i], w))
@@ -46,7 +47,7 @@ func (p *Policy) selects(w *Workload) int {
 	return best
 }
 
-func selectedBy(s *topology.WorkloadSelector, w *Workload) int {
+func selectedBy(s *topology.WorkloadSelector, w *kinds.Workload) int {
 	if kindOf(s) != w.Key.GroupKind() {
 		return notSelected
 	}
@@ -72,7 +73,7 @@ func kindOf(s *topology.WorkloadSelector) schema.GroupKind {
 	if s.APIVersion != "" {
 		return schema.FromAPIVersionAndKind(s.APIVersion, s.Kind).GroupKind()
 	}
-	return bareKind(s.Kind, kindsNamed(s.Kind))
+	return bareKind(s.Kind, kinds.Named(s.Kind))
 }
 
 // bareKind returns the kind of this name, of which named are those that hubs place.
@@ -90,21 +91,10 @@ func bareKind(name string, named []schema.GroupVersionKind) schema.GroupKind {
 // severalGroups is no valid name of a group.
 const severalGroups = "(several groups)"
 
-// kindsNamed returns the kinds of this name that hubs place, wherever the hub's own cluster does not run them itself.
-func kindsNamed(name string) []schema.GroupVersionKind {
-	var named []schema.GroupVersionKind
-	for _, kind := range slices.Concat(dividedKinds(), copiedKinds(), natives()) {
-		if kind.Kind == name {
-			named = append(named, kind)
-		}
-	}
-	return named
-}
-
 // SelectPolicy returns the policy that holds for the workload, nil if none selects it. Policies of the namespace go before
 // those of the cluster, which are the default. Among those of one scope the recorded one stays; else the most precise
 // (name, then labels, then kind), then the oldest, then the first by name.
-func SelectPolicy(w *Workload, policies []Policy, recorded *topology.PolicyReference) *Policy {
+func SelectPolicy(w *kinds.Workload, policies []Policy, recorded *topology.PolicyReference) *Policy {
 	var candidates []*Policy
 	for i := range policies {
 		if policies[i].selects(w) > notSelected {
@@ -136,20 +126,39 @@ func first(a, b bool) int {
 	return 1
 }
 
+// runsOnHub reports whether an entry names a kind that the hub's own cluster runs: the table has no such kinds.
+func runsOnHub(s *topology.WorkloadSelector, rules kinds.Table) bool {
+	_, placed := rules[kindOf(s)]
+	return kinds.IsBuiltIn(kindOf(s)) && !placed
+}
+
 // unknownKinds returns what a policy names and the table of kinds does not have.
-func unknownKinds(spec *topology.FederationPolicySpec, rules Table) []string {
+func unknownKinds(spec *topology.FederationPolicySpec, rules kinds.Table) []string {
 	var unknown []string
 	for i := range spec.Workloads {
 		s := &spec.Workloads[i]
 		if runsOnHub(s, rules) {
 			continue
 		}
-		if _, ok := rules[kindOf(s)]; !ok {
-			unknown = append(unknown, unknownKind(s, kindsNamed(s.Kind)))
+		_, never := kinds.NeverPlaced(kindOf(s))
+		if _, ok := rules[kindOf(s)]; !ok && !never {
+			unknown = append(unknown, unknownKind(s, kinds.Named(s.Kind)))
 		}
 	}
 	slices.Sort(unknown)
 	return slices.Compact(unknown)
+}
+
+// neverPlaced returns the kinds that a policy names and no hub places, with what to do instead.
+func neverPlaced(spec *topology.FederationPolicySpec) []string {
+	var named []string
+	for i := range spec.Workloads {
+		if instead, never := kinds.NeverPlaced(kindOf(&spec.Workloads[i])); never {
+			named = append(named, instead)
+		}
+	}
+	slices.Sort(named)
+	return slices.Compact(named)
 }
 
 // unknownKind names what an entry selects that is not placed, of which named are the kinds of this name that hubs place.
@@ -174,7 +183,7 @@ func unknownKind(s *topology.WorkloadSelector, named []schema.GroupVersionKind) 
 }
 
 // kindsOfHub returns what a policy names and the hub's own cluster runs.
-func kindsOfHub(spec *topology.FederationPolicySpec, rules Table) []string {
+func kindsOfHub(spec *topology.FederationPolicySpec, rules kinds.Table) []string {
 	var named []string
 	for i := range spec.Workloads {
 		if s := &spec.Workloads[i]; runsOnHub(s, rules) {
@@ -186,29 +195,22 @@ func kindsOfHub(spec *topology.FederationPolicySpec, rules Table) []string {
 }
 
 // insteadOf says what to do with the kinds that the hub's own cluster runs: what carries such pods, and where nothing does, who runs them.
-func insteadOf(spec *topology.FederationPolicySpec, rules Table) string {
+func insteadOf(spec *topology.FederationPolicySpec, rules kinds.Table) string {
 	var ways []string
 	for i := range spec.Workloads {
 		s := &spec.Workloads[i]
 		if !runsOnHub(s, rules) {
 			continue
 		}
-		switch s.Kind {
-		case "Deployment", "ReplicaSet":
-			ways = append(ways, "put the pod template into a UnitedDeployment (spec.template.deploymentTemplate), or use a CloneSet, and name that kind")
-		case "StatefulSet":
-			ways = append(ways, "put the StatefulSet into a UnitedDeployment (spec.template.statefulSetTemplate), and name that kind")
-		default: // each cluster's own nodes, and what runs once, are not divided
-			ways = append(ways, fmt.Sprintf("apply the %s in the members that are to run it, in a namespace that is not federated", s.Kind))
-		}
+		ways = append(ways, kinds.InsteadOf(s.Kind))
 	}
 	slices.Sort(ways)
 	return strings.Join(slices.Compact(ways), "; ")
 }
 
 func selectsHeldSecrets(spec *topology.FederationPolicySpec) bool {
-	return !letsGo(spec, secretKind) && slices.ContainsFunc(spec.Workloads, func(s topology.WorkloadSelector) bool {
-		return kindOf(&s) == schema.GroupKind{Group: corev1.GroupName, Kind: secretKind}
+	return !kinds.LetsGo(spec, kinds.SecretKind) && slices.ContainsFunc(spec.Workloads, func(s topology.WorkloadSelector) bool {
+		return kindOf(&s) == schema.GroupKind{Group: corev1.GroupName, Kind: kinds.SecretKind}
 	})
 }
 

@@ -7,10 +7,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -22,7 +22,7 @@ func policyOf(kind, name string, age int, selectors ...topology.WorkloadSelector
 }
 
 func TestSelectPolicy(t *testing.T) {
-	w := &Workload{
+	w := &kinds.Workload{
 		Key: wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}, Labels: map[string]string{"tier": "front"},
 		Ref: topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1"},
 	}
@@ -125,7 +125,7 @@ func TestKindsOfTheHubHaveARemedyOfTheirOwn(t *testing.T) {
 		for i := 0; i < len(words); i += 2 {
 			spec.Workloads = append(spec.Workloads, topology.WorkloadSelector{APIVersion: words[i], Kind: words[i+1]})
 		}
-		if got := insteadOf(spec, AllRules(HubRunsNatives)); !strings.Contains(got, tc.has) || strings.Contains(got, tc.hasNot) {
+		if got := insteadOf(spec, kinds.All(kinds.HubRunsBuiltIns)); !strings.Contains(got, tc.has) || strings.Contains(got, tc.hasNot) {
 			t.Errorf("%s: %q", tc.kinds, got)
 		}
 	}
@@ -168,7 +168,7 @@ func TestUnknownKinds(t *testing.T) {
 		{topology.WorkloadSelector{APIVersion: "example.com/v1", Kind: "Service"}, "Service (example.com)"},
 	} {
 		spec := &topology.FederationPolicySpec{Workloads: []topology.WorkloadSelector{tt.given}}
-		if got := strings.Join(unknownKinds(spec, AllRules(HubRunsNatives)), ", "); got != tt.want {
+		if got := strings.Join(unknownKinds(spec, kinds.All(kinds.HubRunsBuiltIns)), ", "); got != tt.want {
 			t.Errorf("%+v: %q, want %q", tt.given, got, tt.want)
 		}
 	}

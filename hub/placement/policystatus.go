@@ -20,6 +20,8 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -43,7 +45,7 @@ type PolicyKey struct{ Kind, Namespace, Name string }
 // PolicyReconciler tells on each policy whether it holds, and for how many workloads. It alone writes policies' status.
 type PolicyReconciler struct {
 	client   client.Client
-	rules    Table
+	rules    kinds.Table
 	clock    clock.PassiveClock
 	watching *Watching
 	// served tells whether the API server has the definition of a kind.
@@ -54,7 +56,7 @@ type PolicyReconciler struct {
 }
 
 // NewPolicyReconciler returns a reconciler that writes with c.
-func NewPolicyReconciler(c client.Client, clk clock.PassiveClock, watching *Watching, rules Table) *PolicyReconciler {
+func NewPolicyReconciler(c client.Client, clk clock.PassiveClock, watching *Watching, rules kinds.Table) *PolicyReconciler {
 	served := func(kind schema.GroupVersionKind) (bool, error) {
 		_, err := c.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 		if meta.IsNoMatchError(err) {
@@ -102,7 +104,7 @@ func (r *PolicyReconciler) Reconcile(ctx context.Context, key PolicyKey) (ctrl.R
 	}
 	base := object.DeepCopyObject().(client.Object)
 	*status() = after
-	if err := r.client.Status().Patch(ctx, object, client.MergeFrom(base), wire.ManagerPlacement); client.IgnoreNotFound(err) != nil {
+	if err := r.client.Status().Patch(ctx, object, client.MergeFrom(base), store.ManagerPlacement); client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("write status of %s %s: %w", key.Kind, key.Name, err)
 	}
 	r.forget(key)
@@ -126,7 +128,7 @@ func (r *PolicyReconciler) watchNamed(policy Policy) (missing []string, err erro
 	for i := range policy.Spec.Workloads {
 		s := &policy.Spec.Workloads[i]
 		rule, ok := r.rules[kindOf(s)]
-		if !ok || !rule.Copied || !letsGo(&policy.Spec, s.Kind) {
+		if !ok || rule.Mode != kinds.Copy || !kinds.LetsGo(&policy.Spec, s.Kind) {
 			continue
 		}
 		served, err := r.served(rule.GVK)
@@ -166,6 +168,8 @@ type policyFacts struct {
 	key       PolicyKey
 	federated bool
 	unknown   []string
+	// never are the kinds that no hub places, with the way to do it in a member.
+	never     []string
 	missing   []string // kinds that are copied, and not defined on the hub
 	onHub     []string
 	instead   string // what to do with those
@@ -180,12 +184,12 @@ type policyFacts struct {
 }
 
 // PolicyCondition returns the condition Ready that a hub with this table of kinds gives a policy, as things stand in what from reads.
-func PolicyCondition(ctx context.Context, from client.Reader, rules Table, key PolicyKey) (metav1.Condition, error) {
+func PolicyCondition(ctx context.Context, from client.Reader, rules kinds.Table, key PolicyKey) (metav1.Condition, error) {
 	object, policy, status := emptyPolicy(key)
 	if err := from.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: key.Name}, object); err != nil {
 		return metav1.Condition{}, fmt.Errorf("get %s %s: %w", key.Kind, key.Name, err)
 	}
-	facts, err := gatherPolicy(ctx, from, rules, func(Rule) bool { return true }, key, policy())
+	facts, err := gatherPolicy(ctx, from, rules, func(kinds.Kind) bool { return true }, key, policy())
 	if err != nil {
 		return metav1.Condition{}, err
 	}
@@ -194,8 +198,8 @@ func PolicyCondition(ctx context.Context, from client.Reader, rules Table, key P
 }
 
 // gatherPolicy reads what the status of a policy depends on; workloads of the kinds that are watched alone.
-func gatherPolicy(ctx context.Context, from client.Reader, rules Table, watched func(Rule) bool, key PolicyKey, policy Policy) (policyFacts, error) {
-	f := policyFacts{key: key, federated: true, onHub: kindsOfHub(&policy.Spec, rules), instead: insteadOf(&policy.Spec, rules), unknown: unknownKinds(&policy.Spec, rules), kinds: kindsThatWork(rules), secrets: selectsHeldSecrets(&policy.Spec), wrong: unreadableAny(&policy.Spec)}
+func gatherPolicy(ctx context.Context, from client.Reader, rules kinds.Table, watched func(kinds.Kind) bool, key PolicyKey, policy Policy) (policyFacts, error) {
+	f := policyFacts{key: key, federated: true, onHub: kindsOfHub(&policy.Spec, rules), instead: insteadOf(&policy.Spec, rules), unknown: unknownKinds(&policy.Spec, rules), never: neverPlaced(&policy.Spec), kinds: kinds.Names(rules), secrets: selectsHeldSecrets(&policy.Spec), wrong: unreadableAny(&policy.Spec)}
 	if key.Namespace != "" {
 		namespace := &corev1.Namespace{}
 		if err := from.Get(ctx, client.ObjectKey{Name: key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
@@ -252,7 +256,7 @@ func withSubsets(known map[string]bool, p *topology.WorkloadPlacement) map[strin
 }
 
 // conflictsOf returns which of the workloads that other policies hold this policy selects too.
-func conflictsOf(ctx context.Context, from client.Reader, rules Table, watched func(Rule) bool, namespace string, policy *Policy, others map[wire.Key]string) ([]wire.Key, error) {
+func conflictsOf(ctx context.Context, from client.Reader, rules kinds.Table, watched func(kinds.Kind) bool, namespace string, policy *Policy, others map[wire.Key]string) ([]wire.Key, error) {
 	var conflicts []wire.Key
 	for kind, rule := range rules {
 		if !watched(rule) || !slices.ContainsFunc(policy.Spec.Workloads, func(s topology.WorkloadSelector) bool { return kindOf(&s) == kind }) {
@@ -264,7 +268,7 @@ func conflictsOf(ctx context.Context, from client.Reader, rules Table, watched f
 		}
 		err := meta.EachListItem(list, func(o runtime.Object) error {
 			object := o.(client.Object)
-			w := newWorkload(object, rule.GVK, nil)
+			w := kinds.NewWorkload(object, rule.GVK, nil)
 			if _, held := others[w.Key]; held && policy.selects(&w) > notSelected {
 				conflicts = append(conflicts, w.Key)
 			}
@@ -297,6 +301,9 @@ func (f *policyFacts) status(before *topology.FederationPolicyStatus, generation
 		condition.Reason = topology.PolicySecretsNotCarried
 		condition.Message = fmt.Sprintf("%s %s selects Secrets, and they stay on the hub; set spec.dependencies.secrets: Carry to let them go to members, or take Secret out of spec.workloads",
 			f.key.Kind, f.key.Name)
+	case len(f.never) > 0:
+		condition.Reason = topology.PolicyUnknownKind
+		condition.Message = fmt.Sprintf("%s %s names %s", f.key.Kind, f.key.Name, strings.Join(f.never, "; "))
 	case len(f.unknown) > 0:
 		condition.Reason = topology.PolicyUnknownKind
 		condition.Message = fmt.Sprintf("%s %s names %s: not placed on members; the kinds that work are %s",

@@ -30,18 +30,10 @@ const (
 	TooManyDependencies = "TooManyDependencies"
 	// TooManyCells: the workload would have more cells than a placement holds.
 	TooManyCells = "TooManyCells"
-	// InvalidSelector, InvalidTemplate, InvalidSubsets, InvalidAmount: the workload contradicts itself.
-	InvalidSelector = "InvalidSelector"
-	InvalidTemplate = "InvalidTemplate"
-	InvalidSubsets  = "InvalidSubsets"
-	InvalidAmount   = "InvalidAmount"
-	// UnsupportedTemplate: the template of a UnitedDeployment is of a kind that is not divided.
-	UnsupportedTemplate = "UnsupportedTemplate"
+
 	// Adopting: members are asked what runs there already. AdoptionRefused: it cannot be adopted as it is.
 	Adopting        = "Adopting"
 	AdoptionRefused = "AdoptionRefused"
-	// InvalidSpread: the WorkloadSpread that names the workload cannot be used.
-	InvalidSpread = "InvalidSpread"
 	// WaveFailed: a wave of the update failed; no pod is updated any more.
 	WaveFailed = "WaveFailed"
 	// InvalidOverride: an override of the policy does not fit the workload; nothing is delivered.

@@ -16,7 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/meter"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/tracing"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
@@ -29,7 +31,7 @@ type Reconciler struct {
 	gatherer
 	client   client.Client
 	verdicts *Verdicts
-	written  *wire.Written[wire.Key]
+	written  *store.Written[wire.Key]
 	live     client.Reader
 	events   events.EventRecorder
 	meter    *meter.Meter    // nil measures nothing
@@ -38,10 +40,10 @@ type Reconciler struct {
 
 // NewReconciler returns a reconciler that writes with c and reads c's cache, and reads what that does not hold with live. It alone
 // writes to ledger. heard tells since when the hub is in contact with its API server.
-func NewReconciler(c client.Client, live client.Reader, recorder events.EventRecorder, clk clock.PassiveClock, heard func() time.Time, hubID string, verdicts *Verdicts, watching *Watching, ledger *Ledger, rules Table) *Reconciler {
+func NewReconciler(c client.Client, live client.Reader, recorder events.EventRecorder, clk clock.PassiveClock, heard func() time.Time, hubID string, verdicts *Verdicts, watching *Watching, ledger *Ledger, rules kinds.Table) *Reconciler {
 	return &Reconciler{
 		gatherer: gatherer{reader: c, rules: rules, hubID: hubID, watching: watching, clock: clk, heard: heard, ledger: ledger, decisions: newDecisions()},
-		client:   c, verdicts: verdicts, written: wire.NewWritten[wire.Key](clk), live: live, events: recorder,
+		client:   c, verdicts: verdicts, written: store.NewWritten[wire.Key](clk), live: live, events: recorder,
 	}
 }
 
@@ -108,7 +110,7 @@ func (r *Reconciler) apply(ctx context.Context, s *state, step step) error {
 		}
 		withDigest(placement)
 		ctx, end := r.traced(ctx, s.key, step.spec)
-		err := r.client.Create(ctx, placement, wire.ManagerPlacement)
+		err := r.client.Create(ctx, placement, store.ManagerPlacement)
 		if end(err); err != nil {
 			return fmt.Errorf("create placement of %s: %w", s.key.Sentence(), err)
 		}
@@ -132,7 +134,7 @@ func (r *Reconciler) apply(ctx context.Context, s *state, step step) error {
 		}
 	}
 	ctx, end := r.traced(ctx, s.key, step.spec)
-	err := r.client.Update(ctx, placement, wire.ManagerPlacement)
+	err := r.client.Update(ctx, placement, store.ManagerPlacement)
 	if end(err); err != nil {
 		return fmt.Errorf("update placement of %s: %w", s.key.Sentence(), err)
 	}

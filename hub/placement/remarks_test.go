@@ -10,6 +10,7 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 )
 
 // TestRemarks holds that a field that is not carried out is told with the placement, and stops nothing.
@@ -45,12 +46,12 @@ func TestRemarks(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.reason, func(t *testing.T) {
-			var w Workload
-			var refusal *Refusal
+			var w kinds.Workload
+			var refusal *kinds.Rejection
 			if cs, ok := tt.object.(*apps.CloneSet); ok {
 				w, refusal = readCloneSet(cs)
 			} else {
-				w, refusal = readUnitedDeployment(tt.object)
+				w, refusal = readUnitedDeployment(tt.object.(*apps.UnitedDeployment))
 			}
 			if refusal != nil {
 				t.Fatal(refusal)

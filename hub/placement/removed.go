@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/topology/division"
 	"github.com/flotilla-dev/flotilla/topology/failover"
 	"github.com/flotilla-dev/flotilla/topology/lending"
@@ -15,14 +16,14 @@ import (
 // in the subsets that are left ([failover.Clear]), within the limits that the removed subset had. Nothing of them is updated meanwhile.
 
 // removedSubsets are those that the last decision had and the workload has no more, and of which something may still run.
-func removedSubsets(f *Facts) []Subset {
+func removedSubsets(f *Facts) []kinds.Subset {
 	if f.Last == nil || f.Workload.Open {
 		return nil
 	}
-	var removed []Subset
+	var removed []kinds.Subset
 	for i := range f.Last.Cells {
 		c := &f.Last.Cells[i]
-		known := func(s Subset) bool { return s.Name == c.Subset }
+		known := func(s kinds.Subset) bool { return s.Name == c.Subset }
 		if c.Subset == "" || slices.ContainsFunc(f.Workload.Subsets, known) || slices.ContainsFunc(removed, known) || emptied(f, c) ||
 			!slices.ContainsFunc(f.Members, func(m Member) bool { return m.Name == c.Cluster }) {
 			continue
@@ -31,7 +32,7 @@ func removedSubsets(f *Facts) []Subset {
 		if at := slices.IndexFunc(f.Last.Limits, func(l topology.SubsetLimits) bool { return l.Subset == c.Subset }); at >= 0 {
 			may.Break, may.Add = f.Last.Limits[at].Break, f.Last.Limits[at].Add
 		}
-		removed = append(removed, Subset{
+		removed = append(removed, kinds.Subset{
 			Subset: division.Subset{Name: c.Subset}, Removed: true, Amounts: func(int32) lending.Amounts { return may },
 		})
 	}
@@ -58,7 +59,7 @@ func leavingRoom(f *Facts, m *Member, names []string) int32 {
 	for i := 0; f.Last != nil && i < len(f.Last.Cells); i++ {
 		c := &f.Last.Cells[i]
 		in := len(names) == 0 || slices.Contains(names, c.Zone) || c.Zone == "" && len(names) == len(namedZones(m.Zones))
-		if c.Cluster == m.Name && in && slices.ContainsFunc(f.Workload.Subsets, func(s Subset) bool { return s.Removed && s.Name == c.Subset }) {
+		if c.Cluster == m.Name && in && slices.ContainsFunc(f.Workload.Subsets, func(s kinds.Subset) bool { return s.Removed && s.Name == c.Subset }) {
 			n += there(f, m, c.Subset)
 		}
 	}
@@ -67,7 +68,7 @@ func leavingRoom(f *Facts, m *Member, names []string) int32 {
 
 // subsetMove is what a subset moves.
 type subsetMove struct {
-	subset *Subset
+	subset *kinds.Subset
 	places []movingPlace
 	cells  []failover.Cell
 	orders []failover.Order

@@ -11,6 +11,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/topology/division"
 	"github.com/flotilla-dev/flotilla/topology/lending"
 )
@@ -39,7 +40,7 @@ func toldOf(last *topology.WorkloadPlacementSpec, text string) map[string]Report
 
 // TestRemovedSubsets tells how a workload is left by the subsets that it has no more.
 func TestRemovedSubsets(t *testing.T) {
-	limited := func(replicas int32, text string, unavailable, surge int32) Workload {
+	limited := func(replicas int32, text string, unavailable, surge int32) kinds.Workload {
 		w := subsets(replicas, text)
 		for i := range w.Subsets {
 			w.Subsets[i].Amounts = func(n int32) lending.Amounts { return lending.Amounts{Update: n, Break: unavailable, Add: surge} }

@@ -11,7 +11,7 @@ import (
 // zone that it has no more counts for the zone that took its place. So a zone that is renamed moves nothing: the pods run on where they
 // are, and the division starts from that. So do policies that begin to spread over zones, or cease to.
 func withRenamed(f *Facts) *topology.WorkloadPlacementSpec {
-	if f.Last == nil || !f.Workload.Open || f.WorkloadSpread != nil {
+	if f.Last == nil || !f.Workload.Open || f.Division != nil {
 		return f.Last
 	}
 	zonal := zonal(f)

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
@@ -162,10 +163,10 @@ func (f *Facts) standingOf(m *Member, c *topology.Cell, ordered int32, missing b
 // respread tells whether the last decision went by another WorkloadSpread, or this one goes by none.
 func (f *Facts) respread() bool {
 	was := f.Last.Spread
-	if f.WorkloadSpread == nil || was == nil {
-		return f.WorkloadSpread != nil || was != nil
+	if f.Division == nil || was == nil {
+		return f.Division != nil || was != nil
 	}
-	return *was != f.WorkloadSpread.Ref
+	return *was != f.Division.Ref
 }
 
 // provenBy tells whether what a cell got beyond what it once had nodes for has found some, by a report on its order: all that its
@@ -222,8 +223,8 @@ func (r *Report) waitingIn(c *topology.Cell) int32 {
 // subset of several that are reported on together.
 func (f *Facts) roomOf(m *Member, c *topology.Cell) *int32 {
 	var zones []string
-	switch at := slices.IndexFunc(f.Workload.Subsets, func(s Subset) bool { return s.Name == c.Subset }); {
-	case f.WorkloadSpread != nil, f.Workload.Open && c.Zone != "", at < 0:
+	switch at := slices.IndexFunc(f.Workload.Subsets, func(s kinds.Subset) bool { return s.Name == c.Subset }); {
+	case f.Division != nil, f.Workload.Open && c.Zone != "", at < 0:
 		return nil
 	case !f.Workload.Open:
 		zones = matchTerm(&f.Workload.Subsets[at].Term, m).zones
@@ -304,7 +305,7 @@ func (f *Facts) narrow(c *division.Cell, id cellID) {
 
 // divideWaiting divides, so that pods which find no node go to others; those that nobody takes wait where they are, since a
 // member's own means may find them a node yet.
-func divideWaiting(f *Facts) (divided, []Note, *Refusal) {
+func divideWaiting(f *Facts) (divided, []Note, *kinds.Rejection) {
 	waits := false
 	for _, s := range f.standings {
 		s.kept = 0

@@ -16,6 +16,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
@@ -84,7 +85,7 @@ func (f *fleet) settle(m *Member, report *Report) {
 }
 
 // newFleet reads "east:5 west/a:3 x@south:2": places with their nodes, with a zone, or with a subset.
-func newFleet(t *testing.T, w Workload, text string) *fleet {
+func newFleet(t *testing.T, w kinds.Workload, text string) *fleet {
 	f := &fleet{t: t, now: time.Unix(1_000_000, 0), lies: -1, settled: map[string]settling{}}
 	f.facts = Facts{Workload: w, Reschedule: &topology.Reschedule{After: "1m"}, Reports: map[string]Report{}}
 	for _, part := range strings.Fields(text) {
@@ -170,7 +171,7 @@ func (f *fleet) decide() {
 		if order != s.order {
 			f.changes++
 		}
-		if had := remembered(before, s); had != nil && f.facts.Workload.Adaptive == nil && f.facts.WorkloadSpread == nil && f.lies < 0 && f.now.Before(triedAt(had).Add(f.after()+trialSlack)) && !f.proven(s) && order > max(s.order, had.Replicas+1) {
+		if had := remembered(before, s); had != nil && f.facts.Workload.Adaptive == nil && f.facts.Division == nil && f.lies < 0 && f.now.Before(triedAt(had).Add(f.after()+trialSlack)) && !f.proven(s) && order > max(s.order, had.Replicas+1) {
 			f.t.Fatalf("%s: %s/%s found nodes for %d, has %d, and is told %d:\n%s", f.now, s.member, s.zone, had.Replicas, s.order, order, f)
 		}
 		if f.calm && order < s.running {
@@ -201,7 +202,7 @@ func (f *fleet) proven(s *site) bool {
 
 // counted is the subset that a site's pods are reported in: those of a CloneSet that a WorkloadSpread divides are counted together.
 func (f *fleet) counted(s *site) string {
-	if f.facts.WorkloadSpread != nil {
+	if f.facts.Division != nil {
 		return ""
 	}
 	return s.subset

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	resourcehelper "k8s.io/component-helpers/resource"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
@@ -24,16 +23,6 @@ const (
 	// to multiply by a percentage.
 	mostAmount = 1 << 62
 )
-
-// requestsOf returns what one pod of a template needs, with its place among a node's pods.
-func requestsOf(template *corev1.PodTemplateSpec) corev1.ResourceList {
-	requests := resourcehelper.PodRequests(&corev1.Pod{Spec: template.Spec}, resourcehelper.PodResourcesOptions{})
-	if requests == nil {
-		requests = corev1.ResourceList{}
-	}
-	requests[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
-	return requests
-}
 
 // roomFor returns how many more pods with these requests fit into some zones of a member, 0 to mostRoom each; all zones
 // if names is empty. nil if that is not known: then there is assumed to be enough.

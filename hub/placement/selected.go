@@ -8,25 +8,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
-	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
+	"github.com/flotilla-dev/flotilla/hub/store"
 )
 
 // SelectedFor returns the policy that holds for a workload as it is written, whether it exists or not, nil if none does; and
 // the names of the members that the policy selects, sorted. It fails for a kind that the hub does not place, and where the
 // reader fails.
 func SelectedFor(ctx context.Context, reader client.Reader, kind schema.GroupKind, object client.Object) (*Policy, []string, error) {
-	rules := AllRules(HubRunsNatives)
+	rules := kinds.All(kinds.HubRunsBuiltIns)
 	rule, ok := rules[kind]
 	if !ok {
-		return nil, nil, fmt.Errorf("the hub does not place the kind %s; it places %s", kind.Kind, kindsThatWork(rules))
+		return nil, nil, fmt.Errorf("the hub does not place the kind %s; it places %s", kind.Kind, kinds.Names(rules))
 	}
-	workload, _ := rule.read(object) // what is wrong with it is told where it is decided
+	workload, _ := rule.Read(object) // what is wrong with it is told where it is decided
 	policies, err := listPolicies(ctx, reader, object.GetNamespace())
 	if err != nil {
 		return nil, nil, err
 	}
 	var recorded *topology.PolicyReference
-	placement, _, err := wire.FindPlacement(ctx, reader, workload.Key)
+	placement, _, err := store.FindPlacement(ctx, reader, workload.Key)
 	if err != nil {
 		return nil, nil, err
 	}

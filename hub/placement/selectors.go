@@ -3,7 +3,6 @@ package placement
 import (
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -36,22 +35,6 @@ func unreadableAny(spec *topology.FederationPolicySpec) string {
 func wrongSelector(path string, selector *metav1.LabelSelector) string {
 	if _, err := metav1.LabelSelectorAsSelector(selector); err != nil {
 		return fmt.Sprintf("%s cannot be read: %v", path, err)
-	}
-	return ""
-}
-
-// wrongTerm says which requirement on nodes can never be met, since it lacks its values; empty if there is none.
-func wrongTerm(path string, term *corev1.NodeSelectorTerm) string {
-	for _, part := range []struct {
-		field string
-		list  []corev1.NodeSelectorRequirement
-	}{{"matchExpressions", term.MatchExpressions}, {"matchFields", term.MatchFields}} {
-		for i := range part.list {
-			r := &part.list[i]
-			if (r.Operator == corev1.NodeSelectorOpIn || r.Operator == corev1.NodeSelectorOpNotIn) && len(r.Values) == 0 {
-				return fmt.Sprintf("%s.%s[%d] asks for %s with operator %s and no values; name them, or use Exists or DoesNotExist", path, part.field, i, r.Key, r.Operator)
-			}
-		}
 	}
 	return ""
 }

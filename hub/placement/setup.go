@@ -22,11 +22,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/checks"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/meter"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/tracing"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
@@ -36,14 +37,14 @@ import (
 const workers = 8
 
 // Setup adds the controllers of this stage to the manager. rules is the table of the kinds that are placed. withKarmada: policies of Karmada on the same API server propagate objects too.
-func Setup(mgr ctrl.Manager, rules Table, clk clock.PassiveClock, heard func() time.Time, news func(member string) time.Time, hubID string, verdicts *Verdicts, watching *Watching, measures *meter.Meter, asker *checks.Asker, tracer *tracing.Tracer, withKarmada bool) error {
+func Setup(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock, heard func() time.Time, news func(member string) time.Time, hubID string, verdicts *Verdicts, watching *Watching, measures *meter.Meter, asker *checks.Asker, tracer *tracing.Tracer, withKarmada bool) error {
 	ledger := NewLedger(clk)
 	w := &watches{client: mgr.GetClient(), rules: rules, watching: watching, ledger: ledger}
 	decisions := builder.TypedControllerManagedBy[wire.Key](mgr).Named("placement").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
 		WatchesRawSource(asker.Source()).
 		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(placementKey), builder.WithPredicates(placementChanged())).
-		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(workKey), builder.WithPredicates(reportChanged())).
+		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(workKey), builder.WithPredicates(reportChanged(rules))).
 		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(w.toldSilent), builder.WithPredicates(orderChanged())).
 		Watches(&topology.MemberCluster{}, handler.TypedEnqueueRequestsFromMapFunc(w.everyWorkload), builder.WithPredicates(memberChanged())).
 		Watches(&topology.MemberCluster{}, handler.TypedEnqueueRequestsFromMapFunc(w.shortWorkloads), builder.WithPredicates(roomChanged())).
@@ -51,11 +52,14 @@ func Setup(mgr ctrl.Manager, rules Table, clk clock.PassiveClock, heard func() t
 		Watches(&topology.FederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsBeside), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Namespace{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsIn),
 			builder.WithPredicates(predicate.Or(predicate.LabelChangedPredicate{}, deletionBegan())))
-	decisions = decisions.Watches(&apps.WorkloadSpread{}, handler.TypedEnqueueRequestsFromMapFunc(spreadTarget), builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, deletionBegan())))
 	if withKarmada {
 		decisions = w.watchRivals(decisions)
 	}
-	for _, rule := range Rules() {
+	for _, rule := range kinds.Divided() {
+		if divider := rule.Divider; divider != nil {
+			decisions = decisions.Watches(divider.New(), handler.TypedEnqueueRequestsFromMapFunc(dividedBy(divider)),
+				builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, deletionBegan())))
+		}
 		decisions = decisions.Watches(rule.New(), handler.TypedEnqueueRequestsFromMapFunc(keyOfKind[client.Object](rule.GVK.GroupKind())), builder.WithPredicates(workloadChanged()))
 	}
 	r := NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("flotilla-hub"), clk, heard, hubID, verdicts, watching, ledger, rules)
@@ -64,8 +68,8 @@ func Setup(mgr ctrl.Manager, rules Table, clk clock.PassiveClock, heard func() t
 	if err != nil {
 		return fmt.Errorf("set up controller placement: %w", err)
 	}
-	watching.Add(decider.Watch, func(rule Rule) source.TypedSource[wire.Key] {
-		return source.TypedKind(mgr.GetCache(), rule.New(), handler.TypedEnqueueRequestsFromMapFunc(w.copiedOrNeeding(rule)), existenceChanged())
+	watching.Add(decider.Watch, func(rule kinds.Kind) source.TypedSource[wire.Key] {
+		return source.TypedKind(mgr.GetCache(), client.Object(rule.New()), handler.TypedEnqueueRequestsFromMapFunc(w.copiedOrNeeding(rule)), existenceChanged())
 	})
 	policies := builder.TypedControllerManagedBy[PolicyKey](mgr).Named("policy").
 		Watches(&topology.FederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(policyKey(KindPolicy)), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -82,17 +86,17 @@ func Setup(mgr ctrl.Manager, rules Table, clk clock.PassiveClock, heard func() t
 // watches maps events to what they concern.
 type watches struct {
 	client   client.Client
-	rules    Table
+	rules    kinds.Table
 	watching *Watching
 	ledger   *Ledger
 }
 
 // copiedOrNeeding returns the key of an object of a copied kind, and those of the workloads that were placed with it.
-func (w *watches) copiedOrNeeding(rule Rule) handler.TypedMapFunc[client.Object, wire.Key] {
+func (w *watches) copiedOrNeeding(rule kinds.Kind) handler.TypedMapFunc[client.Object, wire.Key] {
 	return func(ctx context.Context, o client.Object) []wire.Key {
 		own := wire.KeyFor(rule.GVK.GroupKind(), o)
 		placements := &topology.WorkloadPlacementList{}
-		if err := w.client.List(ctx, placements, client.MatchingFields{wire.IndexPlacementDependency: own.String()}, client.UnsafeDisableDeepCopy); err != nil {
+		if err := w.client.List(ctx, placements, client.MatchingFields{store.IndexPlacementDependency: own.String()}, client.UnsafeDisableDeepCopy); err != nil {
 			log.FromContext(ctx).Error(err, "list placements with a dependency", "dependency", own.String())
 		}
 		keys := []wire.Key{own}
@@ -118,9 +122,14 @@ func placementKey(_ context.Context, o client.Object) []wire.Key {
 	return []wire.Key{wire.KeyOfPlacement(o.(*topology.WorkloadPlacement))}
 }
 
-// spreadTarget returns the CloneSet that a WorkloadSpread names.
-func spreadTarget(_ context.Context, o client.Object) []wire.Key {
-	return targetOf(o.(*apps.WorkloadSpread))
+// dividedBy returns the workload that a divider names.
+func dividedBy(divider *kinds.Divider) handler.TypedMapFunc[client.Object, wire.Key] {
+	return func(_ context.Context, o client.Object) []wire.Key {
+		if key, ok := divider.Target(o); ok {
+			return []wire.Key{key}
+		}
+		return nil
+	}
 }
 
 func workKey(_ context.Context, o client.Object) []wire.Key {
@@ -252,20 +261,20 @@ func deletionBegan() predicate.Predicate {
 }
 
 // reportChanged lets through news of what members have in use. Works that are created have no report yet.
-func reportChanged() predicate.Predicate {
+func reportChanged(rules kinds.Table) predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			if _, told := foundBy(e.ObjectNew.(*work.Work)); told {
-				if _, before := foundBy(e.ObjectOld.(*work.Work)); !before {
+			if _, told := foundBy(rules, e.ObjectNew.(*work.Work)); told {
+				if _, before := foundBy(rules, e.ObjectOld.(*work.Work)); !before {
 					return true
 				}
 			}
 			if wire.IsCheck(e.ObjectNew) {
 				return !equality.Semantic.DeepEqual(runOf(e.ObjectOld.(*work.Work)), runOf(e.ObjectNew.(*work.Work)))
 			}
-			before, _ := wire.ReportOf(e.ObjectOld.(*work.Work))
-			after, _ := wire.ReportOf(e.ObjectNew.(*work.Work))
+			before, _ := rules.ReportOf(e.ObjectOld.(*work.Work))
+			after, _ := rules.ReportOf(e.ObjectNew.(*work.Work))
 			if before == nil || after == nil {
 				return before != after
 			}

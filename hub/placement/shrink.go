@@ -24,7 +24,7 @@ type shrinking struct {
 
 // shrinks finds the places that are to have fewer pods while others may lack some.
 func shrinks(f *Facts, result *divided) shrinking {
-	if f.Last == nil || f.Workload.Adaptive != nil || f.WorkloadSpread != nil {
+	if f.Last == nil || f.Workload.Adaptive != nil || f.Division != nil {
 		return shrinking{}
 	}
 	s := shrinking{at: map[place]bool{}}

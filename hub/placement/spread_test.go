@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
@@ -21,12 +22,12 @@ func pods(zone string, all, there string) topology.Zone {
 }
 
 // sized gives a workload pods of a size.
-func sized(w Workload, cpu string) Workload {
+func sized(w kinds.Workload, cpu string) kinds.Workload {
 	template := &corev1.PodTemplateSpec{}
 	if cpu != "" {
 		template.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}}}
 	}
-	w.Requests = requestsOf(template)
+	w.Requests = kinds.PodRequests(template)
 	return w
 }
 
@@ -45,7 +46,7 @@ func TestPlanSpreads(t *testing.T) {
 	full := func(m *Member) { m.Rooms = []topology.Zone{pods("a", "100", "93")} }
 	tests := []struct {
 		name     string
-		workload Workload
+		workload kinds.Workload
 		members  []Member
 		spread   topology.Spread
 		want     string
@@ -124,7 +125,7 @@ func TestRoomIsSpentOnce(t *testing.T) {
 }
 
 func TestReportedAmountsAreClamped(t *testing.T) {
-	one := requestsOf(&corev1.PodTemplateSpec{})
+	one := kinds.PodRequests(&corev1.PodTemplateSpec{})
 	tests := []struct {
 		name string
 		zone topology.Zone

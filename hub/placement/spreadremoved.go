@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
@@ -21,7 +22,7 @@ func inRemovedSubset(f *Facts, c *topology.Cell) bool {
 }
 
 func hasPart(f *Facts, name string) bool {
-	return slices.ContainsFunc(f.WorkloadSpread.Parts, func(p Subset) bool { return p.Name == name })
+	return slices.ContainsFunc(f.Division.Parts, func(p kinds.Subset) bool { return p.Name == name })
 }
 
 // keepsRemoved reports whether replicas of removed subsets stay in the member: nothing else drives them out.
@@ -75,8 +76,8 @@ func withoutRemoved(f *Facts, cells, result []topology.Cell) []topology.Cell {
 
 // removedParts returns a subset for each removed one of which members have cells: it has what they have, less what the
 // workload is scaled in by, and matches no other member.
-func removedParts(f *Facts, cells []topology.Cell) []Subset {
-	var parts []Subset
+func removedParts(f *Facts, cells []topology.Cell) []kinds.Subset {
+	var parts []kinds.Subset
 	scaledIn := scaledInBy(f)
 	for i := range cells {
 		c := &cells[i]
@@ -88,7 +89,7 @@ func removedParts(f *Facts, cells []topology.Cell) []Subset {
 			n -= min(n, scaledIn)
 			scaledIn -= c.Replicas - n
 		}
-		at := slices.IndexFunc(parts, func(p Subset) bool { return p.Name == c.Subset })
+		at := slices.IndexFunc(parts, func(p kinds.Subset) bool { return p.Name == c.Subset })
 		if at < 0 {
 			at, parts = len(parts), append(parts, removedPart(c.Subset))
 		}
@@ -100,8 +101,8 @@ func removedParts(f *Facts, cells []topology.Cell) []Subset {
 	return parts
 }
 
-func removedPart(name string) Subset {
-	part := Subset{Subset: division.Subset{Name: name, Min: new(intstr.FromInt32(0))}}
+func removedPart(name string) kinds.Subset {
+	part := kinds.Subset{Subset: division.Subset{Name: name, Min: new(intstr.FromInt32(0))}}
 	clusters := corev1.NodeSelectorRequirement{Key: topology.LabelCluster, Operator: corev1.NodeSelectorOpIn}
 	part.Term.MatchExpressions = []corev1.NodeSelectorRequirement{clusters}
 	return part
@@ -116,7 +117,7 @@ func scaledInBy(f *Facts) int32 {
 	return int32(max(n, 0))
 }
 
-func sumRemoved(parts []Subset) (n int) {
+func sumRemoved(parts []kinds.Subset) (n int) {
 	for i := range parts {
 		n += int(parts[i].Min.IntVal)
 	}
@@ -134,7 +135,5 @@ func removedSpreadNotes(f *Facts, cells []topology.Cell) []Note {
 	if len(in) == 0 {
 		return nil
 	}
-	const sentence = "WorkloadSpread %s no longer has the subsets of some replicas: %s; " +
-		"they run on and go first at scale-in"
-	return []Note{{Reason: Placed, Message: fmt.Sprintf(sentence, f.WorkloadSpread.Ref.Name, listed(in))}}
+	return []Note{{Reason: Placed, Message: fmt.Sprintf(f.Division.RemovedFormat, listed(in))}}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
@@ -65,7 +66,7 @@ func TestCase13SubsetsRemovedFromAHubsSpread(t *testing.T) {
 			var last *topology.WorkloadPlacementSpec
 			for _, s := range stages {
 				f := Facts{Workload: open(s.replicas), Members: members(s.members), Last: last}
-				f.WorkloadSpread = spreadFacts(t, f.Workload, s.spread)
+				f.Division = spreadFacts(t, f.Workload, s.spread)
 				if last != nil {
 					f.Reports = reports(last, 0)
 				}
@@ -90,7 +91,7 @@ func TestCase13ALeftMemberGivesUpRemovedSubsets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := Facts{Workload: open(5), Members: members("east west")}
 			decide := func(subsets string) string {
-				f.WorkloadSpread = spreadFacts(t, f.Workload, subsets)
+				f.Division = spreadFacts(t, f.Workload, subsets)
 				spec := plan(t, f).Spec
 				f.Last, f.Reports = &spec, reports(&spec, 0)
 				return showSpread(spec.Cells)
@@ -137,9 +138,9 @@ func TestCase13RemovedSubsetsMoveNothing(t *testing.T) {
 		adaptive := r.IntN(2) == 0
 		var log []string
 		decide := func(what string) *topology.WorkloadPlacementSpec {
-			f.WorkloadSpread = spreadFacts(t, f.Workload, strings.Join(parts, " "))
+			f.Division = spreadFacts(t, f.Workload, strings.Join(parts, " "))
 			if adaptive && strings.HasSuffix(parts[len(parts)-1], "=") {
-				f.WorkloadSpread.Adaptive = &Adaptive{Critical: 30 * time.Second, Closed: defaultClosed}
+				f.Division.Adaptive = &kinds.Adaptive{Critical: 30 * time.Second, Closed: 300 * time.Second}
 			}
 			f.Now = f.Now.Add(time.Hour)
 			spec := plan(t, f).Spec

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -35,7 +36,7 @@ type Verdict struct {
 type Verdicts struct {
 	mu          sync.Mutex
 	byKey       map[wire.Key]Verdict
-	undelivered map[wire.Key]Refusal
+	undelivered map[wire.Key]kinds.Rejection
 	events      chan event.TypedGenericEvent[wire.Key]
 }
 
@@ -44,7 +45,7 @@ const verdictBuffer = 1024
 
 // NewVerdicts returns an empty store.
 func NewVerdicts() *Verdicts {
-	return &Verdicts{byKey: map[wire.Key]Verdict{}, undelivered: map[wire.Key]Refusal{}, events: make(chan event.TypedGenericEvent[wire.Key], verdictBuffer)}
+	return &Verdicts{byKey: map[wire.Key]Verdict{}, undelivered: map[wire.Key]kinds.Rejection{}, events: make(chan event.TypedGenericEvent[wire.Key], verdictBuffer)}
 }
 
 // Get returns the verdict of a workload; false if there is none (yet), or the workload is not the hub's.
@@ -56,7 +57,7 @@ func (v *Verdicts) Get(key wire.Key) (Verdict, bool) {
 }
 
 // Undelivered returns why a decision could not be delivered, false if it could.
-func (v *Verdicts) Undelivered(key wire.Key) (Refusal, bool) {
+func (v *Verdicts) Undelivered(key wire.Key) (kinds.Rejection, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	refusal, ok := v.undelivered[key]
@@ -64,9 +65,9 @@ func (v *Verdicts) Undelivered(key wire.Key) (Refusal, bool) {
 }
 
 // SetUndelivered stores why a decision could not be delivered, nil if it could, and tells the reader when that changed.
-func (v *Verdicts) SetUndelivered(ctx context.Context, key wire.Key, refusal *Refusal) {
+func (v *Verdicts) SetUndelivered(ctx context.Context, key wire.Key, refusal *kinds.Rejection) {
 	if refusal != nil {
-		refusal = &Refusal{refusal.Reason, sentences([]string{refusal.Message})}
+		refusal = &kinds.Rejection{Reason: refusal.Reason, Message: sentences([]string{refusal.Message})}
 	}
 	v.mu.Lock()
 	last, had := v.undelivered[key]

@@ -6,6 +6,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -22,19 +23,19 @@ type Watching struct {
 // watcher is a controller, and what it wants to hear of a kind.
 type watcher struct {
 	watch  func(source.TypedSource[wire.Key]) error
-	source func(rule Rule) source.TypedSource[wire.Key]
+	source func(rule kinds.Kind) source.TypedSource[wire.Key]
 }
 
 // NewWatching returns a store without watches.
 func NewWatching() *Watching { return &Watching{started: map[string]bool{}} }
 
 // Add has a controller hear of every copied kind that is started later. It is called before the first Start.
-func (w *Watching) Add(watch func(source.TypedSource[wire.Key]) error, of func(rule Rule) source.TypedSource[wire.Key]) {
+func (w *Watching) Add(watch func(source.TypedSource[wire.Key]) error, of func(rule kinds.Kind) source.TypedSource[wire.Key]) {
 	w.watchers = append(w.watchers, watcher{watch, of})
 }
 
 // Start sees to it that a copied kind is watched; a nil Watching watches nothing. It returns at once; a reader of the cache waits for the first list.
-func (w *Watching) Start(rule Rule) error {
+func (w *Watching) Start(rule kinds.Kind) error {
 	if w == nil || w.Watched(rule) {
 		return nil
 	}
@@ -55,8 +56,8 @@ func (w *Watching) Start(rule Rule) error {
 }
 
 // Watched tells whether objects of a kind are in the cache.
-func (w *Watching) Watched(rule Rule) bool {
+func (w *Watching) Watched(rule kinds.Kind) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !rule.Copied || w.started[rule.GVK.Kind]
+	return rule.Mode != kinds.Copy || w.started[rule.GVK.Kind]
 }

@@ -12,7 +12,7 @@ import (
 
 // holdToWaves gives the cells of pools the ceilings that the waves of the policy set, and returns how far those are.
 func holdToWaves(f *Facts, spec *topology.WorkloadPlacementSpec, pools []pool, newRevision bool) waves.Decision {
-	if !f.RolledBack && (f.Rollout.Strategy != topology.RolloutWaves || f.Workload.Unordered) {
+	if !f.RolledBack && (f.Rollout.Strategy != topology.RolloutWaves || f.Workload.NoWaves != "") {
 		return waves.Decision{}
 	}
 	facts := waves.Facts{
@@ -108,8 +108,8 @@ func withWaveNotes(f *Facts, d *waves.Decision, notes []Note) []Note {
 		return append(notes, Note{Reason: Placed, Message: fmt.Sprintf(
 			"the policy's rollout.onFailure: Rollback does not hold for this update of %s: it began before that was set, or the patches of its subsets changed with the template; a wave that fails pauses it",
 			f.Workload.Key.Sentence())})
-	case f.Rollout.Strategy == topology.RolloutWaves && f.Workload.Unordered:
-		return append(notes, Note{Reason: Placed, Message: "the policy's rollout.waves hold for CloneSets alone: members update the Deployments and StatefulSets of a UnitedDeployment alongside each other; use cloneSetTemplate"})
+	case f.Rollout.Strategy == topology.RolloutWaves && f.Workload.NoWaves != "":
+		return append(notes, Note{Reason: Placed, Message: f.Workload.NoWaves})
 	}
 	return notes
 }

@@ -98,7 +98,7 @@ func TestWaves(t *testing.T) {
 	if got := shares(&d); got != "east:3 south:3 west:3" || d.Spec.Wave.Number != 3 || d.Wave != "" {
 		t.Fatalf("the rest is %s, %+v", got, d.Spec.Wave)
 	}
-	f.Workload.Unordered, f.Workload.Revision = true, "three"
+	f.Workload.NoWaves, f.Workload.Revision = "use cloneSetTemplate", "three"
 	carryOut(&f, &d)
 	d = plan(t, f)
 	if got := shares(&d); got != "east:3 south:3 west:3" || d.Spec.Wave != nil || len(d.Notes) == 0 || !strings.Contains(d.Notes[0].Message, "cloneSetTemplate") {

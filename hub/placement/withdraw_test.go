@@ -8,6 +8,7 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -33,7 +34,7 @@ func TestAMisspeltWithdrawalRemovesNothing(t *testing.T) {
 		s.policies = []Policy{{Ref: topology.PolicyReference{Kind: "FederationPolicy", Name: "all"}, Spec: topology.FederationPolicySpec{
 			Workloads: []topology.WorkloadSelector{{Kind: apps.CloneSetKind.Kind}},
 		}}}
-		next := decide(s, Rules())
+		next := decide(s, kinds.Divided())
 		if next.remove != want.remove {
 			t.Errorf("%q: what is placed is removed: %t", value, next.remove)
 		}

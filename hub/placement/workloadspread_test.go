@@ -13,6 +13,7 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 )
 
 // workloadSpread reads "x:a=30% y:east= z:": name:zone or cluster=maxReplicas.
@@ -40,12 +41,12 @@ func workloadSpread(name, text string) apps.WorkloadSpread {
 }
 
 // spreadFacts reads what the WorkloadSpreads say; nil for none.
-func spreadFacts(t *testing.T, w Workload, text string) *SpreadFacts {
+func spreadFacts(t *testing.T, w kinds.Workload, text string) *kinds.Division {
 	t.Helper()
 	if text == "" {
 		return nil
 	}
-	facts, remarks, refusal := readSpread(&w, &apps.CloneSet{}, []apps.WorkloadSpread{workloadSpread("ws", text)})
+	facts, remarks, refusal := divisionOf(&w, &apps.CloneSet{}, []apps.WorkloadSpread{workloadSpread("ws", text)})
 	if refusal != nil || len(remarks) > 0 {
 		t.Fatalf("refused: %+v, %v", refusal, remarks)
 	}
@@ -102,7 +103,7 @@ func TestWorkloadSpreads(t *testing.T) {
 			var last *topology.WorkloadPlacementSpec
 			for _, s := range stages {
 				f := Facts{Workload: open(s.replicas), Members: members(s.members), Last: last}
-				f.WorkloadSpread = spreadFacts(t, f.Workload, s.spread)
+				f.Division = spreadFacts(t, f.Workload, s.spread)
 				if last != nil {
 					f.Reports = reports(last, 0)
 				}
@@ -131,7 +132,7 @@ func TestWorkloadSpreadsComeAndGo(t *testing.T) {
 	want := total(&spec)
 	for _, step := range []string{"x:=4 y:", "y:=2 x:=7", "x:b=6 y:", "", "z:=100%", "x:=2 y:=2", ""} {
 		f.Last, f.Reports = &spec, reports(&spec, 0)
-		f.WorkloadSpread = spreadFacts(t, f.Workload, step)
+		f.Division = spreadFacts(t, f.Workload, step)
 		d := plan(t, f)
 		checkDecision(t, 0, &f, &d.Spec)
 		if got := total(&d.Spec); !cmp.Equal(got, want) {
@@ -181,7 +182,7 @@ func TestReadSpread(t *testing.T) {
 		"a bad cap": {change(func(ws *apps.WorkloadSpread) { ws.Spec.Subsets[0].MaxReplicas = new(intstr.FromString("many")) }), false, "", `maxReplicas of subset "x" of WorkloadSpread old for CloneSet ns/web`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			facts, remarks, refusal := readSpread(&w, set, tc.spreads)
+			facts, remarks, refusal := divisionOf(&w, set, tc.spreads)
 			if (facts != nil) != tc.used {
 				t.Errorf("used %v, want %v", facts != nil, tc.used)
 			}
@@ -196,12 +197,12 @@ func TestReadSpread(t *testing.T) {
 			}
 		})
 	}
-	if facts, _, _ := readSpread(&w, set, []apps.WorkloadSpread{old}); facts == nil || len(facts.Parts) != 2 || facts.Parts[0].Max.IntVal != 3 || facts.Parts[1].Max.IntVal != 7 {
+	if facts, _, _ := divisionOf(&w, set, []apps.WorkloadSpread{old}); facts == nil || len(facts.Parts) != 2 || facts.Parts[0].Max.IntVal != 3 || facts.Parts[1].Max.IntVal != 7 {
 		t.Errorf("%+v, want caps of 3 and 7", facts)
 	}
 	other := workloadSpread("other", "x:")
 	other.Spec.TargetReference = &apps.TargetReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
-	if keys := targetOf(&other); keys != nil {
-		t.Errorf("%v is woken by a WorkloadSpread of a Deployment", keys)
+	if key, ok := kindFor(set).Divider.Target(&other); ok {
+		t.Errorf("%v is woken by a WorkloadSpread of a Deployment", key)
 	}
 }

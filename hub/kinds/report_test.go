@@ -1,4 +1,4 @@
-package wire
+package kinds
 
 import (
 	"math"
@@ -9,6 +9,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
 // TestCase2OverwrittenPodsAreNotUpdated: pods of an object that another writer contests hold their share, and move no wave on.
@@ -26,7 +27,7 @@ func TestCase2OverwrittenPodsAreNotUpdated(t *testing.T) {
 		{metav1.ConditionFalse, work.ReasonOverwritten, 0},
 	} {
 		w.Status.Conditions = []metav1.Condition{{Type: work.ConditionApplied, Status: tc.status, Reason: tc.reason}}
-		got, nonsense := ReportOf(w)
+		got, nonsense := Divided().ReportOf(w)
 		if u := got.InUse[0]; nonsense != "" || u.Updated != 3 || u.UpdatedReady != tc.want || u.UpdatedAvailable != tc.want {
 			t.Errorf("%s: %+v %s", tc.reason, u, nonsense)
 		}
@@ -59,7 +60,7 @@ func TestReportOf(t *testing.T) {
 		},
 		{
 			"more pods than a cluster holds", "1", &work.Report{Sequence: 1, InUse: use(work.SubsetUse{Desired: 2, Total: math.MaxInt32, Ready: math.MaxInt32})},
-			&work.Report{Sequence: 1, InUse: use(work.SubsetUse{Desired: 2, Total: MaxPods, Ready: MaxPods})}, "2147483647 pods (total)",
+			&work.Report{Sequence: 1, InUse: use(work.SubsetUse{Desired: 2, Total: wire.MaxPods, Ready: wire.MaxPods})}, "2147483647 pods (total)",
 		},
 		{
 			"more ready pods than pods, as a controller may say for a moment", "1", &work.Report{Sequence: 1, InUse: use(work.SubsetUse{Desired: 2, Total: 2, Ready: 3, Updated: 9})},
@@ -67,8 +68,8 @@ func TestReportOf(t *testing.T) {
 		},
 		{"the largest number there is", "4", &work.Report{Sequence: math.MaxInt64}, &work.Report{}, "order 9223372036854775807, which nobody gave"},
 		{"an order that the agent wrote on the Work too", "9223372036854775807", &work.Report{Sequence: math.MaxInt64}, &work.Report{}, "order 9223372036854775807, which nobody gave"},
-		{"the last one that is believed", "1", &work.Report{Sequence: acceptedSequence}, &work.Report{Sequence: acceptedSequence}, ""},
-		{"the first one that is not", "1", &work.Report{Sequence: acceptedSequence + 1}, &work.Report{}, "order 9008298766368769, which nobody gave"},
+		{"the last one that is believed", "1", &work.Report{Sequence: wire.AcceptedSequence}, &work.Report{Sequence: wire.AcceptedSequence}, ""},
+		{"the first one that is not", "1", &work.Report{Sequence: wire.AcceptedSequence + 1}, &work.Report{}, "order 9008298766368769, which nobody gave"},
 		{"a negative order", "4", &work.Report{Sequence: -1}, &work.Report{}, "order -1, which nobody gave"},
 		{"a large order that the hub gave", "9007199254740999", &work.Report{Sequence: 9007199254740999}, &work.Report{Sequence: 9007199254740999}, ""},
 		{"the largest epoch and counter count for nothing", "1", &work.Report{Sequence: 1, Epoch: math.MaxInt64, Counter: math.MaxInt64}, &work.Report{Sequence: 1, Epoch: math.MaxInt64, Counter: math.MaxInt64}, ""},
@@ -78,7 +79,7 @@ func TestReportOf(t *testing.T) {
 			w := &work.Work{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{topology.AnnotationSequence: tc.order}}}
 			w.Status.Report = tc.report
 			before := w.DeepCopy()
-			got, nonsense := ReportOf(w)
+			got, nonsense := Divided().ReportOf(w)
 			if diff := cmp.Diff(tc.want, got); diff != "" || nonsense != tc.nonsense {
 				t.Errorf("nonsense %q, want %q; report (-want +got):\n%s", nonsense, tc.nonsense, diff)
 			}

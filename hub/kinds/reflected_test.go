@@ -1,4 +1,4 @@
-package wire
+package kinds
 
 import (
 	"testing"
@@ -13,7 +13,7 @@ import (
 // TestReflectedReport reads what agents of Karmada reflect: an order counts as answered once its number stands in the object and the
 // controller there has seen it.
 func TestReflectedReport(t *testing.T) {
-	const zones = `{"metadata":{"annotations":{"topology.flotilla.dev/zones":"{\"a\":3}"}},"kind":"CloneSet","spec":{"replicas":3}}`
+	const zones = `{"metadata":{"annotations":{"topology.flotilla.dev/zones":"{\"a\":3}"}},"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet","spec":{"replicas":3}}`
 	seen := topology.SpreadSeen(map[string]string{topology.AnnotationZones: `{"a":3}`})
 	for _, test := range []struct {
 		name, kind, manifest, status string
@@ -31,9 +31,9 @@ func TestReflectedReport(t *testing.T) {
 		{name: "of another kind", kind: "Deployment", status: `{"resourceTemplateGeneration":5}`, none: true},
 		{name: "zones not seen", manifest: zones, status: `{"resourceTemplateGeneration":5,"generation":2,"observedGeneration":2,"replicas":3}`, desired: 3, total: 3},
 		{name: "zones seen", manifest: zones, status: `{"resourceTemplateGeneration":5,"generation":2,"observedGeneration":2,"replicas":3,"observedSpread":"` + seen + `"}`, sequence: 5, desired: 3, total: 3},
-		{name: "a UnitedDeployment whose children follow", kind: "UnitedDeployment", manifest: `{"kind":"UnitedDeployment"}`,
+		{name: "a UnitedDeployment whose children follow", kind: "UnitedDeployment", manifest: `{"apiVersion":"apps.kruise.io/v1beta1","kind":"UnitedDeployment"}`,
 			status: `{"resourceTemplateGeneration":5,"observedSequence":5,"subsetStatuses":[{"name":"a","replicas":2,"desiredReplicas":3,"updatedReplicas":1}]}`, sequence: 5, desired: 3, total: 2, updated: 1},
-		{name: "a UnitedDeployment of which only the generation was seen", kind: "UnitedDeployment", manifest: `{"kind":"UnitedDeployment"}`,
+		{name: "a UnitedDeployment of which only the generation was seen", kind: "UnitedDeployment", manifest: `{"apiVersion":"apps.kruise.io/v1beta1","kind":"UnitedDeployment"}`,
 			status: `{"resourceTemplateGeneration":5,"generation":2,"observedGeneration":2,"observedSequence":4,"subsetStatuses":[{"name":"a","replicas":2}]}`, total: 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestReflectedReport(t *testing.T) {
 				test.kind = "CloneSet"
 			}
 			if test.manifest == "" {
-				test.manifest = `{"kind":"CloneSet","spec":{"replicas":3}}`
+				test.manifest = `{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet","spec":{"replicas":3}}`
 			}
 			w := &work.Work{
 				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{topology.AnnotationSequence: "5", topology.AnnotationHubID: "hub"}},
@@ -50,7 +50,7 @@ func TestReflectedReport(t *testing.T) {
 					Identifier: work.ResourceIdentifier{Kind: test.kind}, Status: &runtime.RawExtension{Raw: []byte(test.status)},
 				}}},
 			}
-			report, nonsense := ReportOf(w)
+			report, nonsense := Divided().ReportOf(w)
 			if nonsense != "" || (report == nil) != test.none {
 				t.Fatalf("report %+v, nonsense %q", report, nonsense)
 			}
@@ -62,7 +62,7 @@ func TestReflectedReport(t *testing.T) {
 				t.Errorf("report %+v, want sequence %d, desired %d, total %d, updated %d", report, test.sequence, test.desired, test.total, test.updated)
 			}
 			w.Status.Report = &work.Report{HubID: "own", Sequence: 9}
-			if report, _ := ReportOf(w); report.HubID != "own" {
+			if report, _ := Divided().ReportOf(w); report.HubID != "own" {
 				t.Errorf("a report of Flotilla's own agent is passed over: %+v", report)
 			}
 		})

@@ -1,25 +1,12 @@
-package wire
+package kinds
 
 import (
 	"fmt"
 	"slices"
-
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"strings"
 
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
-)
-
-const (
-	// MaxPods is the most pods of a subset that a member can report: far above what a cluster holds, and so low that the sum
-	// over all cells of a workload is no overflow.
-	MaxPods = 1_000_000
-	// MaxSequence is the largest number that a hub follows a report to. It leaves room for every order that can ever come
-	// after it.
-	MaxSequence = int64(1) << 53
-	// acceptedSequence is the largest number that a report can have: a hub that was led to MaxSequence gives orders above it, as
-	// many as will ever be. No annotation raises it, because agents can patch those.
-	acceptedSequence = MaxSequence + 1<<40
+	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
 // ReportOf returns what a member reported on a Work, as far as it can be true, and what of it cannot, a part of a sentence.
@@ -29,17 +16,17 @@ const (
 // Pods of an object that another writer in the member overwrites count neither as updated and ready nor as updated and available,
 // so that no wave goes on for them; they count as updated, because that is what the member uses of its share.
 //
-// Numbers of pods are taken into 0 to [MaxPods], and none counts more pods than there are. A sequence that is far above
+// Numbers of pods are taken into 0 to [wire.MaxPods], and none counts more pods than there are. A sequence that is far above
 // every order counts as none: a hub that went on from it would run out of numbers.
-func ReportOf(w *work.Work) (report *work.Report, nonsense string) {
+func (t Table) ReportOf(w *work.Work) (report *work.Report, nonsense string) {
 	report = w.Status.Report
 	if report == nil {
-		report = reflectedReport(w)
+		report = t.reflectedReport(w)
 	}
 	if report == nil {
 		return nil, ""
 	}
-	if report.Sequence < 0 || report.Sequence > acceptedSequence {
+	if report.Sequence < 0 || report.Sequence > wire.AcceptedSequence {
 		nonsense = fmt.Sprintf("order %d, which nobody gave", report.Sequence)
 	}
 	for i := range report.InUse {
@@ -48,17 +35,17 @@ func ReportOf(w *work.Work) (report *work.Report, nonsense string) {
 		}
 	}
 	for _, u := range report.Unschedulable {
-		if nonsense == "" && (u.Pods < 0 || u.Pods > MaxPods) {
+		if nonsense == "" && (u.Pods < 0 || u.Pods > wire.MaxPods) {
 			nonsense = fmt.Sprintf("%d pods that find no node", u.Pods)
 		}
 	}
-	overwritten := Overwritten(w)
+	overwritten := wire.Overwritten(w)
 	if nonsense == "" && !overwritten && !slices.ContainsFunc(report.InUse, unclean) {
 		return report, ""
 	}
 	clean := *report
 	clean.InUse = slices.Clone(report.InUse)
-	if clean.Sequence < 0 || clean.Sequence > acceptedSequence {
+	if clean.Sequence < 0 || clean.Sequence > wire.AcceptedSequence {
 		clean.Sequence = 0
 	}
 	for i := range clean.InUse {
@@ -69,16 +56,9 @@ func ReportOf(w *work.Work) (report *work.Report, nonsense string) {
 	}
 	clean.Unschedulable = slices.Clone(report.Unschedulable)
 	for i := range clean.Unschedulable {
-		clean.Unschedulable[i].Pods = within(clean.Unschedulable[i].Pods, MaxPods)
+		clean.Unschedulable[i].Pods = within(clean.Unschedulable[i].Pods, wire.MaxPods)
 	}
 	return &clean, nonsense
-}
-
-// Overwritten reports whether another writer in the member changes the object again and again, or keeps the agent from
-// correcting it: then its pods may be of something else than what was ordered.
-func Overwritten(w *work.Work) bool {
-	applied := meta.FindStatusCondition(w.Status.Conditions, work.ConditionApplied)
-	return applied != nil && applied.Status == metav1.ConditionFalse && applied.Reason == work.ReasonOverwritten
 }
 
 // implausible names the first number that no cluster can have, empty if there is none.
@@ -90,7 +70,7 @@ func implausible(u *work.SubsetUse) string {
 		{"desired", u.Desired}, {"total", u.Total}, {"ready", u.Ready}, {"available", u.Available},
 		{"updated", u.Updated}, {"updatedReady", u.UpdatedReady}, {"updatedAvailable", u.UpdatedAvailable},
 	} {
-		if n.value >= 0 && n.value <= MaxPods {
+		if n.value >= 0 && n.value <= wire.MaxPods {
 			continue
 		}
 		if u.Subset != "" {
@@ -103,7 +83,7 @@ func implausible(u *work.SubsetUse) string {
 
 // cleanUse returns the counters as far as they can be true.
 func cleanUse(u work.SubsetUse) work.SubsetUse {
-	u.Desired, u.Total = within(u.Desired, MaxPods), within(u.Total, MaxPods)
+	u.Desired, u.Total = within(u.Desired, wire.MaxPods), within(u.Total, wire.MaxPods)
 	for _, n := range []*int32{&u.Ready, &u.Available, &u.Updated, &u.UpdatedReady, &u.UpdatedAvailable} {
 		*n = within(*n, u.Total)
 	}
@@ -113,3 +93,29 @@ func cleanUse(u work.SubsetUse) work.SubsetUse {
 func unclean(u work.SubsetUse) bool { return cleanUse(u) != u }
 
 func within(n, most int32) int32 { return min(max(n, 0), most) }
+
+// Pods are how many pods a workload has in a member.
+type Pods struct {
+	Key   wire.Key
+	Count int32
+}
+
+// PodsOf returns which workloads have pods in a member, by the member's reports on its Works, sorted, and how many pods these are.
+func (t Table) PodsOf(works []work.Work) (of []Pods, sum int32) {
+	for i := range works {
+		key, ours := wire.KeyOf(&works[i])
+		report, _ := t.ReportOf(&works[i])
+		if !ours || report == nil {
+			continue
+		}
+		var count int32
+		for _, use := range report.InUse {
+			count += use.Total
+		}
+		if sum += count; count > 0 {
+			of = append(of, Pods{key, count})
+		}
+	}
+	slices.SortFunc(of, func(a, b Pods) int { return strings.Compare(a.Key.Sentence(), b.Key.Sentence()) })
+	return of, sum
+}

@@ -1,8 +1,9 @@
-package placement
+package kinds
 
 import (
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -121,7 +122,7 @@ func TestUnitedDeploymentAmounts(t *testing.T) {
 }
 
 func TestReadRefuses(t *testing.T) {
-	read := func(o any) (Workload, *Refusal) {
+	read := func(o any) (Workload, *Rejection) {
 		if cs, ok := o.(*apps.CloneSet); ok {
 			return readCloneSet(cs)
 		}
@@ -185,10 +186,39 @@ func TestRevision(t *testing.T) {
 // TestKindsThatWork: a message names each kind with the group and version that a policy writes.
 func TestKindsThatWork(t *testing.T) {
 	const want = "CloneSet, UnitedDeployment (apps.kruise.io), and ServiceExport (multicluster.x-k8s.io/v1alpha1), and ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount (v1)"
-	if got := kindsThatWork(AllRules(HubRunsNatives)); got != want {
+	if got := Names(All(HubRunsBuiltIns)); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if got := kindsThatWork(AllRules(MembersRunNatives)); !strings.HasPrefix(got, want+", and DaemonSet (apps/v1)") && !strings.HasPrefix(got, want+", and Deployment (apps/v1)") {
+	if got := Names(All(MembersRunBuiltIns)); !strings.HasPrefix(got, want+", and DaemonSet (apps/v1)") && !strings.HasPrefix(got, want+", and Deployment (apps/v1)") {
 		t.Errorf("%s", got)
+	}
+}
+
+// TestReadAdaptive: the published defaults, and times that are too short for members to be asked for.
+func TestReadAdaptive(t *testing.T) {
+	read := func(a *apps.AdaptiveUnitedDeploymentStrategy) Adaptive {
+		w, refusal := readUnitedDeployment(unitedDeployment(func(ud *apps.UnitedDeployment) {
+			ud.Spec.Topology.ScheduleStrategy = apps.UnitedDeploymentScheduleStrategy{Type: apps.AdaptiveUnitedDeploymentScheduleStrategyType, Adaptive: a}
+		}))
+		if refusal != nil || w.Adaptive == nil {
+			t.Fatal(refusal, w.Adaptive)
+		}
+		return *w.Adaptive
+	}
+	for _, tt := range []struct {
+		given *apps.AdaptiveUnitedDeploymentStrategy
+		want  Adaptive
+	}{
+		{nil, Adaptive{30 * time.Second, 5 * time.Minute}},
+		{&apps.AdaptiveUnitedDeploymentStrategy{}, Adaptive{30 * time.Second, 5 * time.Minute}},
+		{&apps.AdaptiveUnitedDeploymentStrategy{RescheduleCriticalSeconds: new(int32(10)), UnschedulableDuration: new(int32(20))}, Adaptive{10 * time.Second, 20 * time.Second}},
+		{&apps.AdaptiveUnitedDeploymentStrategy{RescheduleCriticalSeconds: new(int32(0)), UnschedulableDuration: new(int32(0))}, Adaptive{time.Second, time.Second}},
+	} {
+		if got := read(tt.given); got != tt.want {
+			t.Errorf("%+v: %+v, want %+v", tt.given, got, tt.want)
+		}
+	}
+	if w, _ := readUnitedDeployment(unitedDeployment()); w.Adaptive != nil {
+		t.Errorf("Fixed: %+v", w.Adaptive)
 	}
 }
