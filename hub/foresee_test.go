@@ -79,7 +79,7 @@ func planFromFile(ctx context.Context) error {
 			continue
 		}
 		key := wire.KeyFor(kind, object)
-		outcome, err := placement.NewForesight(s, id).Of(ctx, key)
+		outcome, err := forecast.New(s, id).Of(ctx, key)
 		if err != nil {
 			return err
 		}

@@ -36,6 +36,7 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/meter"
 	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/policy"
 	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/tracing"
 	"github.com/flotilla-dev/flotilla/hub/wire"
@@ -148,7 +149,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	rules := kinds.All(kinds.BuiltIns(o.RunsNoWorkloads))
-	verdicts, watching, asker := placement.NewVerdicts(), placement.NewWatching(), checks.NewAsker(clk, o.ChecksReachLocal)
+	outcomes, watching, asker := placement.NewOutcomes(), store.NewWatching(), checks.NewAsker(clk, o.ChecksReachLocal)
 	heard, news := contact.New(mgr.GetAPIReader(), clk), contact.NewNews()
 	tracer := tracing.New(o.Tracing)
 	onKarmada, newsOf := o.Inventory == InventoryKarmada, news.Of
@@ -167,16 +168,17 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 			return agent.Setup(mgr, clk, heard.Since, news, hubID, measures)
 		},
 		func() error {
-			return placement.Setup(mgr, rules, clk, heard.Since, newsOf, hubID, verdicts, watching, measures, asker, tracer, onKarmada)
+			return placement.Setup(mgr, rules, clk, heard.Since, newsOf, hubID, outcomes, watching, measures, asker, tracer, onKarmada)
 		},
-		func() error { return delivery.Setup(mgr, rules, clk, hubID, verdicts, watching, tracer, onKarmada) },
+		func() error { return policy.Setup(mgr, rules, clk, watching) },
+		func() error { return delivery.Setup(mgr, rules, clk, hubID, outcomes, watching, tracer, onKarmada) },
 		func() error {
 			if o.ClusterProfiles == "" {
 				return nil
 			}
 			return profiles.Setup(mgr, clk, o.ClusterProfiles)
 		},
-		func() error { return aggregate.Setup(mgr, rules, clk, hubID, verdicts, measures, tracer) },
+		func() error { return aggregate.Setup(mgr, rules, clk, hubID, outcomes, measures, tracer) },
 	} {
 		if err := setup(); err != nil {
 			return err

@@ -73,6 +73,8 @@ func layers() []layer {
 		{part: "hub/wire/karmada", own: hub, why: "what the hub reads and writes of Karmada's objects"},
 		{part: "hub/wire", own: hub, pure: true, why: "what the stages of the hub agree on is pure"},
 		{part: "hub/kinds", own: hub, pure: true, why: "what the hub knows of a kind is pure"},
+		{part: "hub/decision", own: hub, pure: true, why: "a decision is pure"},
+		{part: "hub/capacity", own: hub, pure: true, why: "what is free and reserved is pure"},
 		{part: "hub/override", own: hub, pure: true, why: "overrides are pure"},
 		{part: "hub", own: hub, why: "the hub shares history, budget and conditions with the agent, nothing else"},
 		{part: "cmd", own: []string{"apis", "topology", "hub", "member-agent", "cmd", "e2e"}, why: "a binary may use everything; e2e/fleet runs the clusters of flotilla try"},
@@ -205,6 +207,23 @@ func TestClientInOneFile(t *testing.T) {
 			}
 		}
 	})
+}
+
+// maxFiles is how many files a folder of the hub has at most, tests left out: above that it has two responsibilities.
+const maxFiles = 15
+
+func TestHubFoldersHaveOneResponsibility(t *testing.T) {
+	files := map[string]int{}
+	walk(t, func(file string, entry fs.DirEntry) {
+		if !entry.IsDir() && under(file, "hub") && strings.HasSuffix(file, ".go") && !strings.HasSuffix(file, "_test.go") {
+			files[path.Dir(file)]++
+		}
+	})
+	for folder, n := range files {
+		if n > maxFiles {
+			t.Errorf("%s has %d files, at most %d are allowed: divide it by what its parts answer", folder, n, maxFiles)
+		}
+	}
 }
 
 // kindNames are the kinds of the suite that have a row in the hub's table.

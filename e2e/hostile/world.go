@@ -229,7 +229,7 @@ func (w *world) decide(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("decide about %s: %w", key.Sentence(), err)
 		}
-		outcome := &facts.Outcome
+		outcome := &facts.Forecast
 		_ = explain.Plan(key, outcome)
 		if _, err := explain.Why(facts, explain.Question{}); err != nil {
 			return fmt.Errorf("say why about %s: %w", key.Sentence(), err)

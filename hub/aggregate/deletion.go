@@ -16,8 +16,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
 
-// ofDeletion reports whether a verdict is about a workload that has a deletion timestamp.
-func ofDeletion(v *placement.Verdict) bool {
+// ofDeletion reports whether a outcome is about a workload that has a deletion timestamp.
+func ofDeletion(v *placement.Outcome) bool {
 	return v.Reason == conditions.ReasonDeleting || v.Reason == conditions.ReasonNamespaceTerminating
 }
 
@@ -37,7 +37,7 @@ func (r *Reconciler) gatherLeft(ctx context.Context, f *Facts) error {
 
 // deletionMessage says what a deleted workload waits for, and what is left of it in members.
 func (f *Facts) deletionMessage(s *Sum) string {
-	message := f.Verdict.Message
+	message := f.Outcome.Message
 	clusters := slices.Sorted(maps.Keys(f.Works))
 	if len(clusters) == 0 {
 		return message + "; nothing is left of it in members"

@@ -10,19 +10,20 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/decision"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-func (r *Reconciler) gather(ctx context.Context, kind kinds.Kind, key wire.Key, object client.Object, verdict placement.Verdict) (*Facts, error) {
-	f := &Facts{Key: key, Kind: kind, Kinds: r.rules, HubID: r.hubID, Verdict: verdict, Generation: object.GetGeneration(), Deleting: object.GetDeletionTimestamp() != nil,
+func (r *Reconciler) gather(ctx context.Context, kind kinds.Kind, key wire.Key, object client.Object, outcome placement.Outcome) (*Facts, error) {
+	f := &Facts{Key: key, Kind: kind, Kinds: r.rules, HubID: r.hubID, Outcome: outcome, Generation: object.GetGeneration(), Deleting: object.GetDeletionTimestamp() != nil,
 		Works: map[string]*work.Work{}, NotReady: map[string]bool{}}
 	if kind.Observe != nil {
 		f.Observed = kind.Observe(object)
 	}
-	if refusal, ok := r.verdicts.Undelivered(key); ok {
+	if refusal, ok := r.outcomes.Undelivered(key); ok {
 		f.Undelivered = &refusal
 	}
 	p, _, err := store.FindPlacement(ctx, r.client, key)
@@ -68,7 +69,7 @@ func (r *Reconciler) gatherReady(ctx context.Context, f *Facts) error {
 
 // gatherWithdrawn finds whether a workload that the user withdrew is out of all members.
 func (r *Reconciler) gatherWithdrawn(ctx context.Context, f *Facts) error {
-	if f.Verdict.Reason != placement.Withdrawn {
+	if f.Outcome.Reason != decision.Withdrawn {
 		return nil
 	}
 	left := &work.WorkList{}
@@ -87,7 +88,7 @@ func (r *Reconciler) gatherNeeded(ctx context.Context, f *Facts) error {
 		clusters[f.Placement.Spec.Cells[i].Cluster] = true
 	}
 	for _, key := range wire.DependenciesOf(f.Placement) {
-		if refusal, ok := r.verdicts.Undelivered(key); ok && f.Undelivered == nil {
+		if refusal, ok := r.outcomes.Undelivered(key); ok && f.Undelivered == nil {
 			f.Undelivered = &refusal
 		}
 		for cluster := range clusters {

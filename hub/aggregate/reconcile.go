@@ -28,7 +28,7 @@ type Reconciler struct {
 	clock    clock.PassiveClock
 	rules    kinds.Table
 	hubID    string
-	verdicts *placement.Verdicts
+	outcomes *placement.Outcomes
 	pace     *pace
 	written  *store.Written[wire.Key]
 	meter    *meter.Meter    // nil measures nothing
@@ -36,9 +36,9 @@ type Reconciler struct {
 }
 
 // NewReconciler returns a reconciler that writes with c and reads c's cache.
-func NewReconciler(c client.Client, rules kinds.Table, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts) *Reconciler {
+func NewReconciler(c client.Client, rules kinds.Table, clk clock.PassiveClock, hubID string, outcomes *placement.Outcomes) *Reconciler {
 	return &Reconciler{
-		client: c, clock: clk, rules: rules, hubID: hubID, verdicts: verdicts,
+		client: c, clock: clk, rules: rules, hubID: hubID, outcomes: outcomes,
 		pace: newPace(clk), written: store.NewWritten[wire.Key](clk),
 	}
 }
@@ -49,8 +49,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 	if !ok {
 		return ctrl.Result{}, nil
 	}
-	// Without a verdict the workload is not the hub's, or was not looked at since the hub started: the verdict is an event.
-	verdict, ok := r.verdicts.Get(key)
+	// Without a outcome the workload is not the hub's, or was not looked at since the hub started: the outcome is an event.
+	outcome, ok := r.outcomes.Get(key)
 	if !ok {
 		r.pace.forget(key)
 		return ctrl.Result{}, nil
@@ -59,10 +59,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 	if err := r.client.Get(ctx, key.Workload(), object); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if object.GetDeletionTimestamp() != nil && !ofDeletion(&verdict) {
-		return ctrl.Result{}, nil // the verdict on the deletion is an event
+	if object.GetDeletionTimestamp() != nil && !ofDeletion(&outcome) {
+		return ctrl.Result{}, nil // the outcome on the deletion is an event
 	}
-	facts, err := r.gather(ctx, rule, key, object, verdict)
+	facts, err := r.gather(ctx, rule, key, object, outcome)
 	if err != nil {
 		return ctrl.Result{}, err
 	}

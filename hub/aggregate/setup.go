@@ -31,13 +31,13 @@ import (
 const workers = 8
 
 // Setup adds the controller of this stage to the manager. rules is the table of the kinds that are placed.
-func Setup(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, measures *meter.Meter, tracer *tracing.Tracer) error {
-	r := NewReconciler(mgr.GetClient(), rules, clk, hubID, verdicts)
+func Setup(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock, hubID string, outcomes *placement.Outcomes, measures *meter.Meter, tracer *tracing.Tracer) error {
+	r := NewReconciler(mgr.GetClient(), rules, clk, hubID, outcomes)
 	r.meter, r.tracer = measures, tracer
 	w := &watches{client: mgr.GetClient(), rules: rules}
 	controllers := builder.TypedControllerManagedBy[wire.Key](mgr).Named("aggregate").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
-		WatchesRawSource(verdicts.Source(w.concerned)).
+		WatchesRawSource(outcomes.Source(w.concerned)).
 		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(placementKey), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsOfWork), builder.WithPredicates(statusChanged(rules))).
 		Watches(&topology.MemberCluster{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsOf), builder.WithPredicates(readyChanged()))

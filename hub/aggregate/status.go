@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/hub/decision"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
-	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 )
@@ -47,8 +47,8 @@ func stalledOf(rule kinds.Kind, f *Facts, s *Sum) *conditions.Cause {
 	switch {
 	case rule.Mode == kinds.Copy:
 		return firstCause(s.Stalled, s.Failed)
-	case f.Verdict.Stalled:
-		return &conditions.Cause{Reason: f.Verdict.Reason, Message: f.Verdict.Message}
+	case f.Outcome.Stalled:
+		return &conditions.Cause{Reason: f.Outcome.Reason, Message: f.Outcome.Message}
 	}
 	return nil
 }
@@ -85,14 +85,14 @@ func summary(f *Facts, s *Sum, facts conditions.Facts) []conditions.Condition {
 	if s.Deadline != nil && !facts.NoDeadline && s.Stalled == nil && !facts.Complete() {
 		tell(list, s.Deadline.Message)
 	}
-	if f.Verdict.Wave != "" && s.Stalled == nil {
-		tell(list, f.Verdict.Wave)
+	if f.Outcome.Wave != "" && s.Stalled == nil {
+		tell(list, f.Outcome.Wave)
 	}
 	switch {
 	case f.Deleting:
-		list = conditions.Deleted(list, conditions.Cause{Reason: f.Verdict.Reason, Message: f.deletionMessage(s)})
+		list = conditions.Deleted(list, conditions.Cause{Reason: f.Outcome.Reason, Message: f.deletionMessage(s)})
 	case f.Withdrawn:
-		atRest(list, f.Verdict.Reason, f.Verdict.Message)
+		atRest(list, f.Outcome.Reason, f.Outcome.Message)
 	case len(s.Stale) > 0:
 		unsettle(list, corev1.ConditionUnknown, MembersNotReady, s.staleMessage())
 	case facts.Complete() && (!s.Answered || !s.Exact):
@@ -104,7 +104,7 @@ func summary(f *Facts, s *Sum, facts conditions.Facts) []conditions.Condition {
 		moving(list, names)
 	}
 	federated := conditions.Condition{
-		Type: apps.ConditionFederated, Status: corev1.ConditionStatus(f.Verdict.Federated), Reason: f.Verdict.Reason, Message: f.Verdict.Message,
+		Type: apps.ConditionFederated, Status: corev1.ConditionStatus(f.Outcome.Federated), Reason: f.Outcome.Reason, Message: f.Outcome.Message,
 	}
 	return append([]conditions.Condition{federated}, list...)
 }
@@ -160,10 +160,10 @@ func unsettle(list []conditions.Condition, ready corev1.ConditionStatus, reason,
 // observed is the generation that the status answers: the one that was judged where nothing was decided, else the one that
 // the placement answers.
 func observed(before int64, f *Facts) int64 {
-	if !f.Verdict.Decided || f.Placement == nil {
-		return max(before, f.Verdict.Generation)
+	if !f.Outcome.Decided || f.Placement == nil {
+		return max(before, f.Outcome.Generation)
 	}
-	return max(before, min(f.Verdict.Generation, f.Placement.Spec.Workload.Generation))
+	return max(before, min(f.Outcome.Generation, f.Placement.Spec.Workload.Generation))
 }
 
 // revisions returns the hub-made names of the new and the current revision. Current becomes new when all pods are updated
@@ -174,7 +174,7 @@ func revisions(f *Facts, s *Sum) (update, current string) {
 		return update, current
 	}
 	update = history.Name(f.Key.Name, f.Placement.Spec.Revision)
-	if placement.RolledBack(&f.Placement.Spec) {
+	if decision.RolledBack(&f.Placement.Spec) {
 		return history.Name(f.Key.Name, f.Placement.Spec.Wave.RolledBack), update
 	}
 	w, desired := s.Whole, f.Observed.Desired

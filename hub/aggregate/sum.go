@@ -12,6 +12,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/decision"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/hub/wire"
@@ -25,7 +26,7 @@ type Facts struct {
 	Kind    kinds.Kind
 	Kinds   kinds.Table
 	HubID   string
-	Verdict placement.Verdict
+	Outcome placement.Outcome
 	// Undelivered is why the decision could not be delivered, nil if it could.
 	Undelivered *kinds.Rejection
 	// Placement is nil where nothing is placed.
@@ -83,13 +84,13 @@ func Summarise(f *Facts) Sum {
 	if s.Enough = s.Whole.ExpectedUpdated; f.Observed.OnDelete {
 		s.Enough = min(s.Whole.Updated, s.Whole.Desired)
 	}
-	if f.Verdict.Stalled {
-		s.Stalled = &conditions.Cause{Reason: f.Verdict.Reason, Message: f.Verdict.Message}
+	if f.Outcome.Stalled {
+		s.Stalled = &conditions.Cause{Reason: f.Outcome.Reason, Message: f.Outcome.Message}
 	} else if f.Undelivered != nil {
 		s.Stalled = &conditions.Cause{Reason: f.Undelivered.Reason, Message: f.Undelivered.Message}
 	}
-	if s.Failed == nil && f.Verdict.Federated == metav1.ConditionFalse && !f.Deleting {
-		s.Failed = &conditions.Cause{Reason: f.Verdict.Reason, Message: f.Verdict.Message}
+	if s.Failed == nil && f.Outcome.Federated == metav1.ConditionFalse && !f.Deleting {
+		s.Failed = &conditions.Cause{Reason: f.Outcome.Reason, Message: f.Outcome.Message}
 	}
 	return s
 }
@@ -122,7 +123,7 @@ func (s *Sum) sumCells(f *Facts) {
 		order := wanted[c.Cluster][c.Subset]
 		wanted[c.Cluster][c.Subset] = ordered{replicas: order.replicas + c.Replicas, update: order.update + c.Share.Update}
 		// Another break or add alone asks nothing: what is at rest stays at rest.
-		sequence[c.Cluster] = max(sequence[c.Cluster], placement.AskedBy(c))
+		sequence[c.Cluster] = max(sequence[c.Cluster], decision.AskedBy(c))
 		counts := s.Subsets[c.Subset]
 		counts.Desired += c.Replicas - c.Leaving
 		s.Subsets[c.Subset] = counts
@@ -218,7 +219,7 @@ func (s *Sum) sumCluster(f *Facts, cluster string, wanted map[string]ordered, se
 	if report.Sequence < sequence {
 		s.Answered = false
 	}
-	current := report.Sequence >= f.Placement.Spec.RevisionSequence && !placement.RolledBack(&f.Placement.Spec)
+	current := report.Sequence >= f.Placement.Spec.RevisionSequence && !decision.RolledBack(&f.Placement.Spec)
 	counted := current && !wire.Overwritten(w)
 	total := map[string]int32{}
 	for _, use := range report.InUse {
@@ -238,7 +239,7 @@ func (s *Sum) sumCluster(f *Facts, cluster string, wanted map[string]ordered, se
 		}
 		counts.Add(have)
 		if current {
-			order, told := wanted[use.Subset], placement.LendingReport(report.Sequence, use)
+			order, told := wanted[use.Subset], decision.LendingReport(report.Sequence, use)
 			back, kept := told.Beyond(order.replicas, order.update)
 			s.GoingBack, s.Kept = s.GoingBack+back, s.Kept+kept
 		}

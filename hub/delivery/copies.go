@@ -30,13 +30,13 @@ import (
 // that has a part of a workload which needs the object. Both give one Work, so that one member object has one order.
 type CopyReconciler struct {
 	Reconciler
-	watching *placement.Watching
+	watching *store.Watching
 }
 
 // NewCopyReconciler returns a reconciler that writes with c and reads c's cache; live reads past the cache what objects
 // hold, which is not cached. rules is the table of the kinds that are placed.
-func NewCopyReconciler(c client.Client, live client.Reader, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, watching *placement.Watching, rules kinds.Table) *CopyReconciler {
-	r := NewReconciler(c, live, clk, hubID, verdicts)
+func NewCopyReconciler(c client.Client, live client.Reader, clk clock.PassiveClock, hubID string, outcomes *placement.Outcomes, watching *store.Watching, rules kinds.Table) *CopyReconciler {
+	r := NewReconciler(c, live, clk, hubID, outcomes)
 	r.rules = rules
 	return &CopyReconciler{Reconciler: *r, watching: watching}
 }
@@ -65,7 +65,7 @@ func (r *CopyReconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	r.verdicts.SetUndelivered(ctx, key, refusal)
+	r.outcomes.SetUndelivered(ctx, key, refusal)
 	if refusal != nil {
 		return ctrl.Result{}, nil
 	}
@@ -220,9 +220,9 @@ func (r *CopyReconciler) gatherOwn(ctx context.Context, s *state, f *copyFacts) 
 }
 
 // setupCopies adds the controller of copied objects.
-func setupCopies(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, watching *placement.Watching, marks bool) error {
+func setupCopies(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock, hubID string, outcomes *placement.Outcomes, watching *store.Watching, marks bool) error {
 	ours := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan())
-	r := NewCopyReconciler(mgr.GetClient(), mgr.GetAPIReader(), clk, hubID, verdicts, watching, rules)
+	r := NewCopyReconciler(mgr.GetClient(), mgr.GetAPIReader(), clk, hubID, outcomes, watching, rules)
 	r.marks = marks
 	copies, err := builder.TypedControllerManagedBy[wire.Key](mgr).Named("copies").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).

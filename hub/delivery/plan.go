@@ -18,9 +18,9 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/decision"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/override"
-	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/hub/wire/karmada"
 )
@@ -119,7 +119,7 @@ func renderOverridden(kind kinds.Kind, key wire.Key, object client.Object, p *to
 		return nil, nil, fmt.Errorf("override the manifest of %s for %s: %w", key.Sentence(), cells[0].Cluster, err)
 	}
 	if misfit != nil {
-		return nil, placement.Misfit(*p.Spec.Policy, key, cells[0].Cluster, misfit), nil
+		return nil, decision.Misfit(*p.Spec.Policy, key, cells[0].Cluster, misfit), nil
 	}
 	return manifest, nil, nil
 }

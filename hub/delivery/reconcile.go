@@ -35,7 +35,7 @@ type Reconciler struct {
 	live     client.Reader
 	rules    kinds.Table
 	hubID    string
-	verdicts *placement.Verdicts
+	outcomes *placement.Outcomes
 	written  *store.Written[types.NamespacedName]
 	tracer   *tracing.Tracer // nil traces nothing
 	// marks: agents of Karmada execute the Works, whose manifests carry Karmada's marks.
@@ -44,9 +44,9 @@ type Reconciler struct {
 
 // NewReconciler returns a reconciler that writes with c and reads c's cache; live reads past the cache, before something is
 // let go.
-func NewReconciler(c client.Client, live client.Reader, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts) *Reconciler {
+func NewReconciler(c client.Client, live client.Reader, clk clock.PassiveClock, hubID string, outcomes *placement.Outcomes) *Reconciler {
 	return &Reconciler{
-		client: c, live: live, rules: kinds.Divided(), hubID: hubID, verdicts: verdicts,
+		client: c, live: live, rules: kinds.Divided(), hubID: hubID, outcomes: outcomes,
 		written: store.NewWritten[types.NamespacedName](clk),
 	}
 }
@@ -71,7 +71,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 	}
 	switch {
 	case s.placement == nil:
-		r.verdicts.SetUndelivered(ctx, key, nil)
+		r.outcomes.SetUndelivered(ctx, key, nil)
 		return ctrl.Result{}, r.removeOrphans(ctx, s)
 	case s.placement.DeletionTimestamp != nil:
 		return r.release(ctx, s)
@@ -105,7 +105,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 		}
 		works = append(works, jobs...)
 	}
-	r.verdicts.SetUndelivered(ctx, key, refusal)
+	r.outcomes.SetUndelivered(ctx, key, refusal)
 	if refusal != nil {
 		return ctrl.Result{}, nil
 	}

@@ -17,6 +17,7 @@ import (
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/tracing"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
@@ -25,7 +26,7 @@ import (
 const workers = 8
 
 // Setup adds the controllers of this stage to the manager. rules is the table of the kinds that are placed; marks: agents of Karmada execute the Works.
-func Setup(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, watching *placement.Watching, tracer *tracing.Tracer, marks bool) error {
+func Setup(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock, hubID string, outcomes *placement.Outcomes, watching *store.Watching, tracer *tracing.Tracer, marks bool) error {
 	ours := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan())
 	controllers := builder.TypedControllerManagedBy[wire.Key](mgr).Named("delivery").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
@@ -38,12 +39,12 @@ func Setup(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock, hubID st
 		}
 		controllers = controllers.Watches(rule.New(), handler.TypedEnqueueRequestsFromMapFunc(toKey), builder.WithPredicates(ours))
 	}
-	r := NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), clk, hubID, verdicts)
+	r := NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), clk, hubID, outcomes)
 	r.tracer, r.marks = tracer, marks
 	if err := controllers.Complete(r); err != nil {
 		return fmt.Errorf("set up controller delivery: %w", err)
 	}
-	return setupCopies(mgr, rules, clk, hubID, verdicts, watching, marks)
+	return setupCopies(mgr, rules, clk, hubID, outcomes, watching, marks)
 }
 
 func placementKey(_ context.Context, o client.Object) []wire.Key {

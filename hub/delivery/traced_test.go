@@ -48,7 +48,7 @@ func TestTracesCauseNoWrite(t *testing.T) {
 		if err := c.Get(t.Context(), key.Work("east"), old); err != nil {
 			old = nil
 		}
-		r := NewReconciler(c, c, clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewVerdicts())
+		r := NewReconciler(c, c, clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewOutcomes())
 		r.tracer = tracer
 		if err := r.write(t.Context(), &state{key: key, placement: p}, old, works[0]); err != nil {
 			t.Fatal(err)

@@ -138,3 +138,27 @@ type Division struct {
 	// subsets of some replicas, which are its argument.
 	SelectorName, RemovedFormat string
 }
+
+// CellsOf returns the cells of a subset.
+func CellsOf(cells []topology.Cell, subset string) []topology.Cell {
+	var own []topology.Cell
+	for i := range cells {
+		if cells[i].Subset == subset {
+			own = append(own, cells[i])
+		}
+	}
+	return own
+}
+
+// Total adds up the orders of cells.
+func Total(cells []topology.Cell) (replicas int32, share topology.Allowance, frozen bool) {
+	frozen = len(cells) > 0
+	for i := range cells {
+		replicas += cells[i].Replicas
+		share.Update += cells[i].Share.Update
+		share.Break += cells[i].Share.Break
+		share.Add += cells[i].Share.Add
+		frozen = frozen && cells[i].Frozen
+	}
+	return replicas, share, frozen
+}

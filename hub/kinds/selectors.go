@@ -2,11 +2,13 @@ package kinds
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -41,4 +43,16 @@ func wrongTerm(path string, term *corev1.NodeSelectorTerm) string {
 		}
 	}
 	return ""
+}
+
+// withoutDecided removes the requirements that the hub has decided. A zone stays, because a member may have several.
+func withoutDecided(requirements []corev1.NodeSelectorRequirement) []corev1.NodeSelectorRequirement {
+	return slices.DeleteFunc(requirements, func(r corev1.NodeSelectorRequirement) bool {
+		return r.Key == topology.LabelCluster || r.Key == corev1.LabelTopologyRegion
+	})
+}
+
+// limitPaths are the fields of a rolling update that the hub divides.
+func limitPaths(under string) []string {
+	return []string{under + ".partition", under + ".maxUnavailable", under + ".maxSurge", under + ".paused"}
 }

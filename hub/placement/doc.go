@@ -1,7 +1,7 @@
 // Package placement decides what of a workload goes where: stage 1 and 2 of the hub (see package hub).
 //
 // gather reads the workload, the policies, the members and the newest reports; plan (pure: [Plan], [SelectPolicy]) turns
-// them into a WorkloadPlacementSpec; apply writes it when it changed; report hands a [Verdict] to the stage that writes
+// them into a WorkloadPlacementSpec; apply writes it when it changed; report hands a [Outcome] to the stage that writes
 // the user's status.
 //
 // # The decision

@@ -52,8 +52,8 @@ func TestOrdersAreReadBeforeMembers(t *testing.T) {
 	if err := store.Index(t.Context(), indexer{builder}); err != nil {
 		t.Fatal(err)
 	}
-	g := &gatherer{reader: builder.Build(), rules: kinds.Divided(), hubID: "hub", clock: clocktesting.NewFakePassiveClock(time.Unix(100, 0))}
-	if _, err := g.gather(t.Context(), wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}); err != nil {
+	g := &Gatherer{reader: builder.Build(), rules: kinds.Divided(), hubID: "hub", clock: clocktesting.NewFakePassiveClock(time.Unix(100, 0))}
+	if _, err := g.Gather(t.Context(), wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}); err != nil {
 		t.Fatal(err)
 	}
 	works, members := slices.Index(read, "*v1alpha1.WorkList"), slices.Index(read, "*v1alpha1.MemberClusterList")

@@ -15,29 +15,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/decision"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 )
 
-// templateOf is the template that the placement keeps. It stays as it was read while the revision does, since an API server may
-// write it with its fields in another order.
-func templateOf(f *Facts, newRevision bool) *runtime.RawExtension {
-	if !newRevision && f.Last.Template != nil {
-		return f.Last.Template
-	}
-	if len(f.Workload.Template) == 0 {
-		return nil
-	}
-	return &runtime.RawExtension{Raw: f.Workload.Template}
-}
-
 // remember keeps the template that a decision leaves as a ControllerRevision, before the decision is written: it is the last that
 // knows it. Its number is the sequence of the order that brought it, or higher, so that later templates have higher ones, also after
 // the workload was let go and is placed anew. Creating a workload writes none, nor does a question of what members have.
-func (r *Reconciler) remember(ctx context.Context, s *state, next *topology.WorkloadPlacementSpec) error {
-	last := &s.placement.Spec
-	if last.Revision == next.Revision || last.Template == nil || Looks(last) {
+func (r *Reconciler) remember(ctx context.Context, s *State, next *topology.WorkloadPlacementSpec) error {
+	last := &s.Placement.Spec
+	if last.Revision == next.Revision || last.Template == nil || decision.Looks(last) {
 		return nil
 	}
 	kind := r.rules[s.key.GroupKind()]
@@ -52,7 +41,7 @@ func (r *Reconciler) remember(ctx context.Context, s *state, next *topology.Work
 	revision := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.key.Namespace, Name: history.Name(s.key.Name, last.Revision),
-			Labels:          map[string]string{history.LabelHash: last.Revision, topology.LabelWorkload: string(s.object.GetUID())},
+			Labels:          map[string]string{history.LabelHash: last.Revision, topology.LabelWorkload: string(s.Object.GetUID())},
 			Annotations:     map[string]string{topology.AnnotationLeftFor: next.Revision},
 			OwnerReferences: []metav1.OwnerReference{ownerOf(next)},
 		},
@@ -80,7 +69,7 @@ func (r *Reconciler) remember(ctx context.Context, s *state, next *topology.Work
 
 // renew makes a template that was in use before the newest of those that are kept. One without an owner is taken over: its workload
 // was deleted and left it, and has come back.
-func (r *Reconciler) renew(ctx context.Context, s *state, revision *appsv1.ControllerRevision) error {
+func (r *Reconciler) renew(ctx context.Context, s *State, revision *appsv1.ControllerRevision) error {
 	stands := &appsv1.ControllerRevision{}
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(revision), stands); err != nil {
 		return client.IgnoreNotFound(err)
@@ -126,14 +115,14 @@ func sameTemplate(template *kinds.Template, a, b []byte) bool {
 
 // kept returns the templates that are kept of a workload, the oldest first, whichever placement kept them, also those of a hub of before
 // [topology.LabelWorkload]: it goes by their owner.
-func (r *Reconciler) kept(ctx context.Context, s *state) ([]*appsv1.ControllerRevision, error) {
+func (r *Reconciler) kept(ctx context.Context, s *State) ([]*appsv1.ControllerRevision, error) {
 	list := &appsv1.ControllerRevisionList{}
 	if err := r.live.List(ctx, list, client.InNamespace(s.key.Namespace), client.HasLabels{history.LabelHash}); err != nil {
 		return nil, fmt.Errorf("list ControllerRevisions of %s: %w", s.key.Sentence(), err)
 	}
 	var revisions []*appsv1.ControllerRevision
 	for i := range list.Items {
-		if metav1.IsControlledBy(&list.Items[i], s.object) {
+		if metav1.IsControlledBy(&list.Items[i], s.Object) {
 			revisions = append(revisions, &list.Items[i])
 		}
 	}
@@ -142,8 +131,8 @@ func (r *Reconciler) kept(ctx context.Context, s *state) ([]*appsv1.ControllerRe
 }
 
 // trim removes the oldest templates above the workload's limit.
-func (r *Reconciler) trim(ctx context.Context, s *state) error {
-	workload, refusal := r.rules[s.key.GroupKind()].Read(s.object)
+func (r *Reconciler) trim(ctx context.Context, s *State) error {
+	workload, refusal := r.rules[s.key.GroupKind()].Read(s.Object)
 	if refusal != nil {
 		return nil
 	}

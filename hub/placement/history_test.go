@@ -23,13 +23,13 @@ import (
 // asks for; nothing is kept while the template stays.
 func TestRemember(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build()
-	r := &Reconciler{gatherer: gatherer{rules: kinds.All(kinds.HubRunsBuiltIns)}, client: c, live: c}
+	r := &Reconciler{Gatherer: Gatherer{rules: kinds.All(kinds.HubRunsBuiltIns)}, client: c, live: c}
 	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "one"}}
 	cs.Spec.RevisionHistoryLimit = new(int32(2))
 	cs.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	cs.Spec.Template.Labels = map[string]string{"app": "web"}
-	s := &state{key: wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}, object: cs, placement: &topology.WorkloadPlacement{}}
-	s.placement.UID = "placement"
+	s := &State{key: wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}, Object: cs, Placement: &topology.WorkloadPlacement{}}
+	s.Placement.UID = "placement"
 	change := func(image string, sequence int64) {
 		t.Helper()
 		cs.Spec.Template.Spec.Containers = []corev1.Container{{Name: "main", Image: image}}
@@ -43,7 +43,7 @@ func TestRemember(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s.placement.Spec = next
+		s.Placement.Spec = next
 	}
 	expect := func(want string) {
 		t.Helper()
@@ -81,7 +81,7 @@ func TestRemember(t *testing.T) {
 	expect("9:a 12:c")
 
 	// It is let go and placed anew, by which sequences begin anew: what is left now is the newest all the same.
-	s.placement = &topology.WorkloadPlacement{}
+	s.Placement = &topology.WorkloadPlacement{}
 	cs.Spec.RevisionHistoryLimit = new(int32(3))
 	change("d", 1)
 	change("e", 3)
@@ -102,11 +102,11 @@ func TestRemember(t *testing.T) {
 			t.Errorf("the newest was left for %q, want %q", got, want)
 		}
 	}
-	leftFor(s.placement.Spec.Revision)
+	leftFor(s.Placement.Spec.Revision)
 	change("c", 5)
 	change("a", 7)
 	expect("13:d 14:e 15:c")
-	leftFor(s.placement.Spec.Revision)
+	leftFor(s.Placement.Spec.Revision)
 
 	// Those that a hub of before kept count alike, though they do not name their workload.
 	older := &appsv1.ControllerRevisionList{}
@@ -121,10 +121,10 @@ func TestRemember(t *testing.T) {
 	}
 	change("h", 8)
 	expect("14:e 15:c 16:a")
-	leftFor(s.placement.Spec.Revision)
+	leftFor(s.Placement.Spec.Revision)
 
 	// What members were only asked about never ran.
-	s.placement.Spec.Cells = []topology.Cell{{Cluster: "east", Adopt: topology.AdoptLook}}
+	s.Placement.Spec.Cells = []topology.Cell{{Cluster: "east", Adopt: topology.AdoptLook}}
 	change("f", 9)
 	expect("14:e 15:c 16:a")
 
@@ -139,7 +139,7 @@ func TestRemember(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cs.UID, s.placement = "two", &topology.WorkloadPlacement{}
+	cs.UID, s.Placement = "two", &topology.WorkloadPlacement{}
 	change("c", 1)
 	change("g", 2)
 	owned := 0

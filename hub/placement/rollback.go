@@ -1,10 +1,12 @@
 package placement
 
 import (
-	"k8s.io/apimachinery/pkg/runtime"
+	"fmt"
+
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/decision"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/topology/waves"
 )
@@ -12,7 +14,7 @@ import (
 // InForce returns the workload as members are to run it: with the previous template where its own failed and was rolled back,
 // else as it is.
 func InForce(kind kinds.Kind, o client.Object, p *topology.WorkloadPlacement) client.Object {
-	if !RolledBack(&p.Spec) {
+	if !decision.RolledBack(&p.Spec) {
 		return o
 	}
 	if back := withPreviousTemplate(kind, o, p.Spec.Wave); back != nil {
@@ -21,23 +23,18 @@ func InForce(kind kinds.Kind, o client.Object, p *topology.WorkloadPlacement) cl
 	return o
 }
 
-// RolledBack tells whether a placement's orders carry the template of before, since the newest one failed.
-func RolledBack(spec *topology.WorkloadPlacementSpec) bool {
-	return spec.Wave != nil && spec.Wave.RolledBack != "" && spec.Revision == spec.Wave.From
-}
-
 // rollBack makes a decision about the template of before where that of the workload failed and is to be rolled back, unless a
 // person has it tried again.
-func (s *state) rollBack(kind kinds.Kind) {
-	if s.placement == nil || s.object == nil {
+func (s *State) rollBack(kind kinds.Kind) {
+	if s.Placement == nil || s.Object == nil {
 		return
 	}
-	spec := &s.placement.Spec
-	if spec.Wave == nil || spec.Wave.RolledBack == "" || s.object.GetAnnotations()[topology.AnnotationWave] == waves.RetryWord(spec.Revision, spec.RevisionSequence, spec.Wave) {
+	spec := &s.Placement.Spec
+	if spec.Wave == nil || spec.Wave.RolledBack == "" || s.Object.GetAnnotations()[topology.AnnotationWave] == waves.RetryWord(spec.Revision, spec.RevisionSequence, spec.Wave) {
 		return
 	}
-	if back := withPreviousTemplate(kind, s.object, spec.Wave); back != nil {
-		s.object, s.rolledBack = back, true
+	if back := withPreviousTemplate(kind, s.Object, spec.Wave); back != nil {
+		s.Object, s.rolledBack = back, true
 	}
 }
 
@@ -53,33 +50,11 @@ func withPreviousTemplate(kind kinds.Kind, o client.Object, w *topology.WaveProg
 	return nil
 }
 
-// restore returns the workload with a previous template, nil where that no longer makes the revision.
-func (f *Facts) restore(template []byte, revision string) kinds.Object {
-	if f.Kind.Template == nil {
-		return nil
+// WithPreviousTemplate returns a workload with its previous template.
+func WithPreviousTemplate(kind kinds.Kind, object client.Object, previous *topology.TemplateBefore) (client.Object, error) {
+	out, err := kind.Template.Set(object, previous.Template.Raw)
+	if err != nil {
+		return nil, fmt.Errorf("read the template of before of %s/%s: %w", object.GetNamespace(), object.GetName(), err)
 	}
-	return f.Kind.Template.Restore(f.Object, template, revision)
-}
-
-// leftTemplate is what a rollback of the update that begins now would put back: the template of the last decision. Nil where it
-// cannot be put back.
-func leftTemplate(f *Facts) *runtime.RawExtension {
-	if f.Last == nil || f.Last.Template == nil {
-		return nil
-	}
-	if f.restore(f.Last.Template.Raw, f.Last.Revision) == nil {
-		return nil
-	}
-	return f.Last.Template
-}
-
-// lastWave is how far waves were, as an update that begins now finds it: without a template that cannot be put back any more.
-func lastWave(f *Facts) *topology.WaveProgress {
-	last := f.Last.Wave
-	if last == nil || last.Template == nil || f.restore(last.Template.Raw, last.From) != nil {
-		return last
-	}
-	last = last.DeepCopy()
-	last.Template = nil
-	return last
+	return out, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/decision"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/topology/waves"
 )
@@ -43,7 +44,7 @@ func TestRollBack(t *testing.T) {
 		w.Replicas = 9
 		return w
 	}
-	f := Facts{
+	f := decision.Facts{
 		Workload: read(before), Members: members("east south west"), Object: before,
 		Rollout: topology.Rollout{Strategy: topology.RolloutWaves, OnFailure: topology.RolloutRollback, Waves: []topology.Wave{
 			{Name: "canary", Clusters: topology.WaveClusters{Names: []string{"east"}}, Checks: []topology.WaveCheck{{Name: "never", Expression: "false", Patience: "0s"}}},
@@ -69,14 +70,14 @@ func TestRollBack(t *testing.T) {
 		t.Errorf("members have %s before the decision about it", got)
 	}
 
-	s := &state{object: failed, placement: placement}
-	s.rollBack(kindFor(s.object))
-	if !s.rolledBack || imageOf(s.object) != "a" || imageOf(failed) != "b" {
-		t.Fatalf("the decision is about %s (%t)", imageOf(s.object), s.rolledBack)
+	s := &State{Object: failed, Placement: placement}
+	s.rollBack(kindFor(s.Object))
+	if !s.rolledBack || imageOf(s.Object) != "a" || imageOf(failed) != "b" {
+		t.Fatalf("the decision is about %s (%t)", imageOf(s.Object), s.rolledBack)
 	}
-	f.Workload, f.RolledBack = read(s.object.(*apps.CloneSet)), true
+	f.Workload, f.RolledBack = read(s.Object.(*apps.CloneSet)), true
 	d = plan(t, f)
-	if got := shares(&d); got != "east:3 south:3 west:3" || d.Spec.Wave == nil || d.Spec.Revision != d.Spec.Wave.From || d.Notes[0].Reason != WaveFailed {
+	if got := shares(&d); got != "east:3 south:3 west:3" || d.Spec.Wave == nil || d.Spec.Revision != d.Spec.Wave.From || d.Notes[0].Reason != decision.WaveFailed {
 		t.Fatalf("rolled back it is %s, %+v, %+v", got, d.Spec.Wave, d.Notes)
 	}
 	carryOut(&f, &d)
@@ -98,8 +99,8 @@ func TestRollBack(t *testing.T) {
 
 	tried := failed.DeepCopy()
 	tried.Annotations = map[string]string{topology.AnnotationWave: waves.RetryWord(d.Spec.Revision, d.Spec.RevisionSequence, d.Spec.Wave)}
-	s = &state{object: tried, placement: placement}
-	if s.rollBack(kindFor(s.object)); s.rolledBack {
+	s = &State{Object: tried, Placement: placement}
+	if s.rollBack(kindFor(s.Object)); s.rolledBack {
 		t.Fatal("what is to be tried again is rolled back")
 	}
 	f.Workload, f.RolledBack, f.Word = read(tried), false, tried.Annotations[topology.AnnotationWave]
@@ -145,7 +146,7 @@ func TestRollBackUnitedDeployments(t *testing.T) {
 				w.Replicas = 6
 				return w
 			}
-			f := Facts{
+			f := decision.Facts{
 				Workload: read(before), Members: members("east south west"), Object: before,
 				Rollout: topology.Rollout{Strategy: topology.RolloutWaves, OnFailure: topology.RolloutRollback, Waves: []topology.Wave{
 					{Name: "canary", Clusters: topology.WaveClusters{Names: []string{"east"}}, Checks: []topology.WaveCheck{{Name: "never", Expression: "false", Patience: "0s"}}},
@@ -155,7 +156,9 @@ func TestRollBackUnitedDeployments(t *testing.T) {
 			carryOut(&f, &d)
 			f.Workload, f.Object = read(failed), failed
 			d = plan(t, f)
-			told := slices.ContainsFunc(d.Notes, func(n Note) bool { return strings.Contains(n.Message, "Rollback does not hold for this update") })
+			told := slices.ContainsFunc(d.Notes, func(n decision.Note) bool {
+				return strings.Contains(n.Message, "Rollback does not hold for this update")
+			})
 			if told == tc.rolls {
 				t.Errorf("notes %+v", d.Notes)
 			}
@@ -167,20 +170,20 @@ func TestRollBackUnitedDeployments(t *testing.T) {
 			if d.Spec.Wave == nil || d.Spec.Wave.Failed == nil || (d.Spec.Wave.RolledBack != "") != tc.rolls {
 				t.Fatalf("the wave is %+v", d.Spec.Wave)
 			}
-			s := &state{object: failed, placement: &topology.WorkloadPlacement{Spec: d.Spec}}
-			if s.rollBack(kindFor(s.object)); s.rolledBack != tc.rolls {
+			s := &State{Object: failed, Placement: &topology.WorkloadPlacement{Spec: d.Spec}}
+			if s.rollBack(kindFor(s.Object)); s.rolledBack != tc.rolls {
 				t.Fatalf("rolled back %t", s.rolledBack)
 			}
 			if !tc.rolls {
 				return
 			}
-			back := s.object.(*apps.UnitedDeployment).Spec.Template.CloneSetTemplate.Spec
+			back := s.Object.(*apps.UnitedDeployment).Spec.Template.CloneSetTemplate.Spec
 			if back.Template.Spec.Containers[0].Image != "a" || back.MinReadySeconds != 7 {
 				t.Errorf("the decision is about %+v", back)
 			}
-			f.Last, f.Workload, f.RolledBack = &d.Spec, read(s.object), true
+			f.Last, f.Workload, f.RolledBack = &d.Spec, read(s.Object), true
 			d = plan(t, f)
-			if d.Spec.Wave == nil || !RolledBack(&d.Spec) || d.Notes[0].Reason != WaveFailed {
+			if d.Spec.Wave == nil || !decision.RolledBack(&d.Spec) || d.Notes[0].Reason != decision.WaveFailed {
 				t.Fatalf("rolled back it is %+v, %+v", d.Spec.Wave, d.Notes)
 			}
 			placement := &topology.WorkloadPlacement{Spec: d.Spec}

@@ -5,6 +5,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -116,4 +118,15 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 		return fmt.Errorf("index Works by workload: %w", err)
 	}
 	return nil
+}
+
+// ListMembers returns all members, sorted by name.
+func ListMembers(ctx context.Context, reader client.Reader) ([]topology.MemberCluster, error) {
+	list := &topology.MemberClusterList{}
+	if err := reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list MemberClusters: %w", err)
+	}
+	members := slices.Clone(list.Items)
+	slices.SortFunc(members, func(a, b topology.MemberCluster) int { return strings.Compare(a.Name, b.Name) })
+	return members, nil
 }

@@ -19,8 +19,9 @@ import (
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
 	fleethub "github.com/flotilla-dev/flotilla/hub"
 	"github.com/flotilla-dev/flotilla/hub/explain"
+	"github.com/flotilla-dev/flotilla/hub/forecast"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/policy"
 	"github.com/flotilla-dev/flotilla/hub/snapshot"
 	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
@@ -200,19 +201,19 @@ func (v *verb) base(ctx context.Context, empty *snapshot.Snapshot, asked *files)
 func policyNotes(ctx context.Context, base *snapshot.Snapshot, rules kinds.Table, objects []client.Object) ([]string, error) {
 	var notes []string
 	for _, object := range objects {
-		key := placement.PolicyKey{Kind: object.GetObjectKind().GroupVersionKind().Kind, Namespace: object.GetNamespace(), Name: object.GetName()}
+		key := policy.Key{Kind: object.GetObjectKind().GroupVersionKind().Kind, Namespace: object.GetNamespace(), Name: object.GetName()}
 		switch object.(type) {
 		case *topology.FederationPolicy, *topology.ClusterFederationPolicy:
 		default:
 			continue
 		}
-		ready, err := placement.PolicyCondition(ctx, base, rules, key)
+		ready, err := policy.Condition(ctx, base, rules, key)
 		switch {
 		case err != nil:
 			return notes, err
 		case ready.Status == metav1.ConditionFalse:
 			notes = append(notes, fmt.Sprintf("%s %s would not be Ready (%s): %s", key.Kind, key.Name, ready.Reason, ready.Message))
-		case ready.Message != placement.PolicyHolds:
+		case ready.Message != policy.Holds:
 			notes = append(notes, fmt.Sprintf("%s %s: %s", key.Kind, key.Name, ready.Message))
 		}
 	}
@@ -237,7 +238,7 @@ func Foresee(ctx context.Context, s *snapshot.Snapshot) ([]explain.Planned, erro
 	if client.IgnoreNotFound(errors.Unwrap(err)) != nil {
 		return nil, err
 	}
-	foresight := placement.NewForesight(s, hubID)
+	foresight := forecast.New(s, hubID)
 	var results []explain.Planned
 	for _, object := range s.Objects() {
 		key, ok := keyOf(object)
