@@ -210,7 +210,7 @@ func TestReadSpreadStrategy(t *testing.T) {
 		{apps.WorkloadSpreadScheduleStrategy{Type: "Adaptive", Adaptive: &apps.AdaptiveWorkloadSpreadStrategy{}}, nil},
 		{apps.WorkloadSpreadScheduleStrategy{Type: "Adaptive", Adaptive: &apps.AdaptiveWorkloadSpreadStrategy{RescheduleCriticalSeconds: new(int32(0))}}, nil},
 		{apps.WorkloadSpreadScheduleStrategy{Type: "Adaptive", Adaptive: &apps.AdaptiveWorkloadSpreadStrategy{RescheduleCriticalSeconds: new(int32(9)), DisableSimulationSchedule: true}},
-			&kinds.Adaptive{9 * time.Second, 5 * time.Minute}},
+			&kinds.Adaptive{Critical: 9 * time.Second, Closed: 5 * time.Minute}},
 	} {
 		ws := workloadSpread("ws", "x:=3 y:")
 		ws.Spec.ScheduleStrategy = tt.given
