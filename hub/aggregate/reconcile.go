@@ -49,7 +49,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 	if !ok {
 		return ctrl.Result{}, nil
 	}
-	// Without a outcome the workload is not the hub's, or was not looked at since the hub started: the outcome is an event.
+	// Without a outcome the workload is not the hub's, or was not looked at since the hub started: the outcome is an
+	// event.
 	outcome, ok := r.outcomes.Get(key)
 	if !ok {
 		r.pace.forget(key)
@@ -73,8 +74,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 	return r.report(ctx, object, facts, &sum, r.measure(facts, &sum))
 }
 
-// report writes the user's status when it changed, not faster than the pace. What is written for a change that is under way is a part of
-// its trace.
+// report writes the user's status when it changed, not faster than the pace. What is written for a change that is
+// under way is a part of its trace.
 func (r *Reconciler) report(ctx context.Context, object client.Object, f *Facts, s *Sum, p progress) (ctrl.Result, error) {
 	if !r.written.Seen(f.Key, object.GetResourceVersion()) {
 		return ctrl.Result{RequeueAfter: interval}, nil

@@ -101,8 +101,8 @@ func placementKey(_ context.Context, o client.Object) []wire.Key {
 	return []wire.Key{wire.KeyOfPlacement(o.(*topology.WorkloadPlacement))}
 }
 
-// statusChanged lets through what agents report: the numbers, whether the object stands, and what stands in its way. Works
-// that are created or patched by the hub say nothing new.
+// statusChanged lets through what agents report: the numbers, whether the object stands, and what stands in its way.
+// Works that are created or patched by the hub say nothing new.
 func statusChanged(rules kinds.Table) predicate.Predicate {
 	told := func(w *work.Work) told {
 		key, _ := wire.KeyOf(w)
@@ -123,8 +123,8 @@ func statusChanged(rules kinds.Table) predicate.Predicate {
 	}
 }
 
-// statusEdited lets through a status of a user's object that this process did not write. ours tells of a version whether it did; where an
-// event overtakes the answer to its own write, one sum is made for nothing.
+// statusEdited lets through a status of a user's object that this process did not write. ours tells of a version
+// whether it did; where an event overtakes the answer to its own write, one sum is made for nothing.
 func statusEdited(kind kinds.Kind, ours func(wire.Key, string) bool) predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },

@@ -41,8 +41,9 @@ func statusSum(f *Facts, s *Sum) *kinds.Sum {
 	return out
 }
 
-// stalledOf is what the placement's condition Stalled says, nil where nothing stalls the workload. Users' objects of the kinds
-// that are copied have no conditions, so there the placement tells all that stands in the way, on the hub or in members.
+// stalledOf is what the placement's condition Stalled says, nil where nothing stalls the workload. Users' objects of
+// the kinds that are copied have no conditions, so there the placement tells all that stands in the way, on the hub or
+// in members.
 func stalledOf(rule kinds.Kind, f *Facts, s *Sum) *conditions.Cause {
 	switch {
 	case rule.Mode == kinds.Copy:
@@ -139,8 +140,8 @@ func moving(list []conditions.Condition, names conditions.Names) {
 	}
 }
 
-// unsettle takes back a Ready and a rest that the numbers alone would claim. Where only a person helps nothing is on its
-// way, whatever members answer: there it only adds the message.
+// unsettle takes back a Ready and a rest that the numbers alone would claim. Where only a person helps nothing is on
+// its way, whatever members answer: there it only adds the message.
 func unsettle(list []conditions.Condition, ready corev1.ConditionStatus, reason, message string) {
 	stalled := conditions.Status(list, apps.ConditionStalled) == corev1.ConditionTrue
 	for i := range list {
@@ -157,8 +158,8 @@ func unsettle(list []conditions.Condition, ready corev1.ConditionStatus, reason,
 	}
 }
 
-// observed is the generation that the status answers: the one that was judged where nothing was decided, else the one that
-// the placement answers.
+// observed is the generation that the status answers: the one that was judged where nothing was decided, else the one
+// that the placement answers.
 func observed(before int64, f *Facts) int64 {
 	if !f.Outcome.Decided || f.Placement == nil {
 		return max(before, f.Outcome.Generation)
@@ -166,8 +167,8 @@ func observed(before int64, f *Facts) int64 {
 	return max(before, min(f.Outcome.Generation, f.Placement.Spec.Workload.Generation))
 }
 
-// revisions returns the hub-made names of the new and the current revision. Current becomes new when all pods are updated
-// and ready.
+// revisions returns the hub-made names of the new and the current revision. Current becomes new when all pods are
+// updated and ready.
 func revisions(f *Facts, s *Sum) (update, current string) {
 	update, current = f.Observed.UpdateRevision, f.Observed.CurrentRevision
 	if f.Placement == nil || f.Placement.Spec.Revision == "" {

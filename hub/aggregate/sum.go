@@ -51,11 +51,11 @@ type Facts struct {
 type Sum struct {
 	Whole   kinds.Counts
 	Subsets map[string]kinds.Counts
-	// Enough is how many updated pods are enough to be at rest. Updated and UpdatedAvailable count towards it: of each subset
-	// no more than are to be updated there.
+	// Enough is how many updated pods are enough to be at rest. Updated and UpdatedAvailable count towards it: of each
+	// subset no more than are to be updated there.
 	Enough, Updated, UpdatedAvailable int32
-	// GoingBack is how many updated pods members are still to bring back to the old revision, Kept how many more than their
-	// shares they have, without an old revision to go back to.
+	// GoingBack is how many updated pods members are still to bring back to the old revision, Kept how many more than
+	// their shares they have, without an old revision to go back to.
 	GoingBack, Kept int32
 	// Answered: every cluster has carried out its newest order.
 	Answered bool
@@ -171,9 +171,9 @@ func (f *Facts) stoodInFor(cluster string) bool {
 	return leaving
 }
 
-// mostOf returns how much of a subset counts at most in a member: what it is to keep, where others stand in for a part of what it has
-// and it is not heard of. What others stand in for counts no more, though the rest may have nowhere else to go, and goes on to count as
-// it was last reported.
+// mostOf returns how much of a subset counts at most in a member: what it is to keep, where others stand in for a part
+// of what it has and it is not heard of. What others stand in for counts no more, though the rest may have nowhere
+// else to go, and goes on to count as it was last reported.
 func (f *Facts) mostOf(cluster, subset string) int32 {
 	var stays, leaving int32
 	for i := range f.Placement.Spec.Cells {

@@ -57,7 +57,8 @@ func toldBy(table kinds.Table, kind kinds.Kind, w *work.Work) told {
 	return t
 }
 
-// answeredByKarmada tells whether what an agent of Karmada reflects is of the newest order: its condition names no generation.
+// answeredByKarmada tells whether what an agent of Karmada reflects is of the newest order: its condition names no
+// generation.
 func answeredByKarmada(table kinds.Table, w *work.Work) bool {
 	report, _ := table.ReportOf(w)
 	return w.Status.Report == nil && report != nil && report.Sequence > 0 && report.Sequence >= wire.SequenceOf(w)
@@ -151,8 +152,8 @@ func (c *causes) cause() *conditions.Cause {
 	return &whole
 }
 
-// maxMessage is how many characters of a member's message are told: the sentence and its remedy fit, an API server's whole
-// answer does not. The rest stands in the Work.
+// maxMessage is how many characters of a member's message are told: the sentence and its remedy fit, an API server's
+// whole answer does not. The rest stands in the Work.
 const maxMessage = 1000
 
 func bounded(message string) string {

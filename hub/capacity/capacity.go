@@ -58,8 +58,8 @@ func (c *Capacity) Room(names []string, requests corev1.ResourceList) *int32 {
 	return &sum
 }
 
-// wholeRoom returns how many pods fit into a member beside what others were promised there, however its room is cut: what
-// they were promised may be in any zone. It is MostPods where nothing was promised.
+// wholeRoom returns how many pods fit into a member beside what others were promised there, however its room is cut:
+// what they were promised may be in any zone. It is MostPods where nothing was promised.
 func (c *Capacity) wholeRoom(requests corev1.ResourceList) int32 {
 	room := int64(MostPods)
 	for name, amount := range c.Reserved.All {
@@ -84,8 +84,8 @@ func (c *Capacity) limited(name corev1.ResourceName) bool {
 	}))
 }
 
-// zoneRoom returns how many pods fit into a zone beside what others were promised there, false if the zone does not say what it
-// has.
+// zoneRoom returns how many pods fit into a zone beside what others were promised there, false if the zone does not
+// say what it has.
 func zoneRoom(zone *topology.Zone, requests corev1.ResourceList, reserved map[corev1.ResourceName]float64) (int32, bool) {
 	if zone.Ready <= 0 {
 		return 0, true

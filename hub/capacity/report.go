@@ -21,8 +21,8 @@ type Report struct {
 	Unschedulable []work.UnschedulablePods
 }
 
-// Waiting returns how many pods of a subset find no node, in all zones of the member; with "" those of a kind without subsets, in all
-// subsets of a WorkloadSpread.
+// Waiting returns how many pods of a subset find no node, in all zones of the member; with "" those of a kind without
+// subsets, in all subsets of a WorkloadSpread.
 func (r *Report) Waiting(subset string) int32 {
 	var n int32
 	for _, u := range r.Unschedulable {

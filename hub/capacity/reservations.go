@@ -16,25 +16,26 @@ import (
 )
 
 const (
-	// UnseenFor is how long what is Ready counts as missing from its member's report on room, where no report comes: agents look at
-	// amounts every 30 to 33 s, and tell no change that is too small to matter. A pod that finds no node for as long is left to itself.
+	// UnseenFor is how long what is Ready counts as missing from its member's report on room, where no report comes:
+	// agents look at amounts every 30 to 33 s, and tell no change that is too small to matter. A pod that finds no
+	// node for as long is left to itself.
 	UnseenFor = time.Minute
-	// surveySlack is how much later than a workload's report its member must have looked at its nodes to have counted what that
-	// report tells of: the agent hears of pods and of their owners one after the other.
+	// surveySlack is how much later than a workload's report its member must have looked at its nodes to have counted
+	// what that report tells of: the agent hears of pods and of their owners one after the other.
 	surveySlack = time.Second
 	// mostMarks bounds what is remembered of how the pods of a workload became Ready.
 	mostMarks = 8
 )
 
-// Reservations knows what members were told to run and do not count as requested yet, so that workloads which come at once are
-// not given the same room. It keeps sums by member, so that a decision costs nothing for the workloads that there are.
+// Reservations knows what members were told to run and do not count as requested yet, so that workloads which come at
+// once are not given the same room. It keeps sums by member, so that a decision costs nothing for the workloads that
+// there are.
 //
-// A pod is promised from the decision on. It is counted once its member has looked at its nodes after the pod was reported to be
-// Ready, by the member's own clock, or once it was Ready for so long that the member had the time to. One that stands without
-// being Ready for as long is held against others no more, until it is Ready. Then nothing is promised but what members do not
-// create, whatever came first: the ledger holds nothing that a restarted hub does not find again. It bounds what is new; nothing
-// that is placed depends on it.
-// It is safe for concurrent use.
+// A pod is promised from the decision on. It is counted once its member has looked at its nodes after the pod was
+// reported to be Ready, by the member's own clock, or once it was Ready for so long that the member had the time to.
+// One that stands without being Ready for as long is held against others no more, until it is Ready. Then nothing is
+// promised but what members do not create, whatever came first: the ledger holds nothing that a restarted hub does not
+// find again. It bounds what is new; nothing that is placed depends on it. It is safe for concurrent use.
 type Reservations struct {
 	mu sync.Mutex
 	// count goes up with every reservation, so that a decision can tell whether it knew all of them.
@@ -55,7 +56,8 @@ type reservation struct {
 	zones   map[string]int32 // of ordered, where cells name their zones
 	// adopts is how many pods were found there and are to come under the hub: until then no report tells of them.
 	adopts int32
-	// stand is how many pods there are, ready how many of them are Ready and so have a node, by the report of the time told.
+	// stand is how many pods there are, ready how many of them are Ready and so have a node, by the report of the time
+	// told.
 	stand, ready int32
 	told         time.Time
 	// marks say since which report at least so many have been Ready: both grow.
@@ -80,18 +82,20 @@ type member struct {
 	Amounts
 	keys  map[wire.Key]bool
 	raise int64 // Reservations.count of the last reservation
-	// surveyed is when the member looked at its nodes for its newest report on room, by its own clock; zero where that is not known.
+	// surveyed is when the member looked at its nodes for its newest report on room, by its own clock; zero where that
+	// is not known.
 	surveyed time.Time
 	// next is when something may count by time, zero for never.
 	next time.Time
 }
 
-// Amounts is an amount of resources in a member, in thousandths. Zones have the part of it that is known to be in a zone.
+// Amounts is an amount of resources in a member, in thousandths. Zones have the part of it that is known to be in a
+// zone.
 type Amounts struct {
 	All   map[corev1.ResourceName]float64
 	Zones map[string]map[corev1.ResourceName]float64
-	// Settled is since when no pod of the workload that it is read for came in the member, or ceased to be Ready; zero where nothing
-	// is known of that. It is of the API's type, which the comparison of objects knows.
+	// Settled is since when no pod of the workload that it is read for came in the member, or ceased to be Ready; zero
+	// where nothing is known of that. It is of the API's type, which the comparison of objects knows.
 	Settled metav1.Time
 }
 
@@ -100,10 +104,10 @@ func NewReservations() *Reservations {
 	return &Reservations{entries: map[wire.Key]*workload{}, members: map[string]*member{}}
 }
 
-// Read returns what each member promised, without those that promised nothing, and a number for [Reservations.Write]. Of the workload
-// itself only what is Ready and not counted is among it: what is not Ready yet is left to the decision, which knows it by cell, from
-// the same reports. Whoever decides reads the members afterwards: what they count by then may be promised here too, and is never in
-// neither.
+// Read returns what each member promised, without those that promised nothing, and a number for [Reservations.Write].
+// Of the workload itself only what is Ready and not counted is among it: what is not Ready yet is left to the
+// decision, which knows it by cell, from the same reports. Whoever decides reads the members afterwards: what they
+// count by then may be promised here too, and is never in neither.
 func (l *Reservations) Read(now time.Time, key wire.Key, reports map[string]Report) (map[string]Amounts, int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,9 +150,10 @@ func (l *Reservations) Read(now time.Time, key wire.Key, reports map[string]Repo
 	return out, l.count
 }
 
-// Write records what a workload's placement reserves now; no cells for nothing. It returns false, and records nothing, where
-// the placement asks a member for more than before, and the member promised something to another workload after the number
-// was read: then the decision did not know of that. at is the number of [Reservations.Read], or -1 to record in any case.
+// Write records what a workload's placement reserves now; no cells for nothing. It returns false, and records nothing,
+// where the placement asks a member for more than before, and the member promised something to another workload after
+// the number was read: then the decision did not know of that. at is the number of [Reservations.Read], or -1 to
+// record in any case.
 func (l *Reservations) Write(now time.Time, key wire.Key, requests corev1.ResourceList, cells []topology.Cell, reports map[string]Report, at int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -216,8 +221,8 @@ func (e *workload) holding(member string) *reservation {
 	return e.in[member]
 }
 
-// Seen tells that a member reported its room, and when it looked at its nodes for that, by its own clock: what was Ready before is
-// counted. From an agent that does not say when, what is known to be Ready counts.
+// Seen tells that a member reported its room, and when it looked at its nodes for that, by its own clock: what was
+// Ready before is counted. From an agent that does not say when, what is known to be Ready counts.
 func (l *Reservations) Seen(member string, surveyed time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -273,8 +278,9 @@ func (m *member) wait(p *reservation) {
 	}
 }
 
-// goOn takes up what was known of a reservation with what is reported now. old is the reservation of before, nil for none; first: nothing was
-// known of the workload at all, so that the hub has just started, and what stands has been there.
+// goOn takes up what was known of a reservation with what is reported now. old is the reservation of before, nil for
+// none; first: nothing was known of the workload at all, so that the hub has just started, and what stands has been
+// there.
 func (p *reservation) goOn(old *reservation, first bool, report Report, surveyed, now time.Time) {
 	if old != nil {
 		p.stand, p.ready, p.told, p.marks, p.counted = old.stand, old.ready, old.told, old.marks, old.counted
@@ -392,8 +398,8 @@ func (r *Amounts) empty() bool {
 	return true
 }
 
-// reservationsOf reads what a placement tells members to run. One that is told to run none is among them for as long as it has a cell:
-// until then its report may tell of pods that go, and what the workload gets there again is new.
+// reservationsOf reads what a placement tells members to run. One that is told to run none is among them for as long
+// as it has a cell: until then its report may tell of pods that go, and what the workload gets there again is new.
 func reservationsOf(requests corev1.ResourceList, cells []topology.Cell) *workload {
 	e := &workload{requests: map[corev1.ResourceName]float64{}, in: map[string]*reservation{}}
 	for name := range requests {

@@ -12,9 +12,9 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
-// adoptStrategy makes the times of the strategy hold for the whole decision. A WorkloadSpread has a strategy of its own for pods without a
-// node, also that of leaving them where they are. With Fence nothing moves: a pod that waits can find a node just when another one
-// takes its place.
+// adoptStrategy makes the times of the strategy hold for the whole decision. A WorkloadSpread has a strategy of its
+// own for pods without a node, also that of leaving them where they are. With Fence nothing moves: a pod that waits
+// can find a node just when another one takes its place.
 func adoptStrategy(d *draft) *kinds.Rejection {
 	if d.facts.Division != nil {
 		d.workload.Adaptive, d.reschedule = d.facts.Division.Adaptive, nil
@@ -31,9 +31,9 @@ func adoptStrategy(d *draft) *kinds.Rejection {
 	return nil
 }
 
-// divideAdaptive divides over subsets that are filled in their order, as far as their cells take what they get; the next subsets get
-// the rest. What runs stays where it is, also where an earlier subset may have it again. Where no subset takes the rest it stays
-// unplaced in the first one that its numbers allow it to.
+// divideAdaptive divides over subsets that are filled in their order, as far as their cells take what they get; the
+// next subsets get the rest. What runs stays where it is, also where an earlier subset may have it again. Where no
+// subset takes the rest it stays unplaced in the first one that its numbers allow it to.
 func (d *draft) divideAdaptive(in division.Input) (division.Plan, error) {
 	subsets, seen := in.Subsets, d.seenIn(&in)
 	in.Subsets = make([]division.Subset, len(subsets))

@@ -24,9 +24,9 @@ func (d Found) sum() int32 {
 	return n
 }
 
-// discover completes the decision while members have not reported yet what runs there: they are asked, and nothing is changed.
-// A member is known too once it has carried out an order: an order alone does not say what runs there. A member that joins later
-// holds nothing up.
+// discover completes the decision while members have not reported yet what runs there: they are asked, and nothing is
+// changed. A member is known too once it has carried out an order: an order alone does not say what runs there. A
+// member that joins later holds nothing up.
 func discover(d *draft) *kinds.Rejection {
 	if !d.facts.Adopt || len(d.workload.Subsets) == 0 {
 		return nil
@@ -90,7 +90,8 @@ func Looks(spec *topology.WorkloadPlacementSpec) bool {
 	return len(spec.Cells) > 0 && !slices.ContainsFunc(spec.Cells, func(c topology.Cell) bool { return c.Adopt != topology.AdoptLook })
 }
 
-// decided tells whether a member has an order already that says what it is known to have: it refuses one that is not true.
+// decided tells whether a member has an order already that says what it is known to have: it refuses one that is not
+// true.
 func decided(before []topology.Cell) bool {
 	return len(before) > 0 && before[0].Adopt != "" && before[0].Adopt != topology.AdoptLook
 }
@@ -176,8 +177,8 @@ func evenPart(n, places, i int32) int32 {
 	return part
 }
 
-// markAdoption records in each cell what its member is known to have, and leaves out cells of members that have something
-// without a mark and get nothing: that is not ours to remove.
+// markAdoption records in each cell what its member is known to have, and leaves out cells of members that have
+// something without a mark and get nothing: that is not ours to remove.
 func markAdoption(d *draft, cells []topology.Cell) []topology.Cell {
 	if !d.facts.Adopt {
 		return cells

@@ -11,8 +11,8 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// dependencies returns what goes with the workload under a policy, sorted, and what there is to say about it. absent tells
-// which objects do not exist on the hub.
+// dependencies returns what goes with the workload under a policy, sorted, and what there is to say about it. absent
+// tells which objects do not exist on the hub.
 func dependencies(d *draft) ([]topology.Dependency, []Note) {
 	policy := d.facts.Dependencies
 	var wanted []kinds.Need

@@ -109,9 +109,9 @@ func divideSubsets(d *draft) (divided, []Note, *kinds.Rejection) {
 	return result, slices.Concat(notes, unplacedNotes(d, plan.Unplaced), adapted), nil
 }
 
-// subsetCandidates returns the members that match a subset, and those that no longer do and are to be left. A member that is not Ready
-// keeps its cell even if its zones are not known now. Where no member matches any more, as after a zone was renamed, matched is false,
-// and the members that have pods of the subset keep them: nothing replaces those.
+// subsetCandidates returns the members that match a subset, and those that no longer do and are to be left. A member
+// that is not Ready keeps its cell even if its zones are not known now. Where no member matches any more, as after a
+// zone was renamed, matched is false, and the members that have pods of the subset keep them: nothing replaces those.
 func subsetCandidates(d *draft, subset *kinds.Subset, last map[cellID]*topology.Cell) (found []candidate, matched bool) {
 	for i := range d.facts.Members {
 		m := &d.facts.Members[i]
@@ -173,8 +173,8 @@ func divideOpen(d *draft) (divided, []Note, *kinds.Rejection) {
 	return result, unplacedNotes(d, plan.Unplaced), nil
 }
 
-// openCells returns the cells of a workload without subsets: the members that the policy selects, or their zones where it
-// spreads over zones or names some, and the cells that are to be left.
+// openCells returns the cells of a workload without subsets: the members that the policy selects, or their zones where
+// it spreads over zones or names some, and the cells that are to be left.
 func openCells(d *draft, last map[cellID]*topology.Cell) []candidate {
 	zonal := zonal(d)
 	var cells []candidate
@@ -214,8 +214,8 @@ func zonal(d *draft) bool {
 	return d.facts.Spread.By == topology.SpreadByZone || slices.ContainsFunc(d.facts.Spread.Places, func(p topology.SpreadPlace) bool { return p.Zone != "" })
 }
 
-// namedZones leaves out the zone "" of nodes without the label where there are named zones: the pods of such a member are
-// bound to its named zones, so that nothing could run on those nodes. A member without any named zone is one zone.
+// namedZones leaves out the zone "" of nodes without the label where there are named zones: the pods of such a member
+// are bound to its named zones, so that nothing could run on those nodes. A member without any named zone is one zone.
 func namedZones(zones []string) []string {
 	named := slices.DeleteFunc(slices.Clone(zones), func(zone string) bool { return zone == "" })
 	if len(named) == 0 {
@@ -256,8 +256,8 @@ func cellsOf(shares []division.Share, candidates []candidate, last map[cellID]*t
 	return cells
 }
 
-// dropUnused leaves out the cells of clusters that have no replicas and had no cell. A cluster that is used keeps a cell in
-// each of its zones, so that the zones its pods may run in do not change by scaling.
+// dropUnused leaves out the cells of clusters that have no replicas and had no cell. A cluster that is used keeps a
+// cell in each of its zones, so that the zones its pods may run in do not change by scaling.
 func dropUnused(cells []topology.Cell, last map[cellID]*topology.Cell) []topology.Cell {
 	used := map[string]bool{}
 	for i := range cells {

@@ -16,8 +16,8 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
-// divideSpread serves CloneSets that a WorkloadSpread names: its subsets are filled in their order, each over the members that its
-// requiredNodeSelector matches. Limits hold over all of them together.
+// divideSpread serves CloneSets that a WorkloadSpread names: its subsets are filled in their order, each over the
+// members that its requiredNodeSelector matches. Limits hold over all of them together.
 func divideSpread(d *draft) (divided, []Note, *kinds.Rejection) {
 	parts := d.facts.Division.Parts
 	g := *d
@@ -52,9 +52,10 @@ func divideSpread(d *draft) (divided, []Note, *kinds.Rejection) {
 	return result, slices.Concat(notes, removedSpreadNotes(d, result.cells)), nil
 }
 
-// spreadCells returns the cells of the last decision as cells of the subsets that there are now. What a member has in none of them, because
-// the WorkloadSpread is new or another one, counts for the subsets that it matches, in their order, as far as those have room: so it
-// stays where it is. Replicas of removed subsets that find no room keep the name of their subset, see removedParts.
+// spreadCells returns the cells of the last decision as cells of the subsets that there are now. What a member has in
+// none of them, because the WorkloadSpread is new or another one, counts for the subsets that it matches, in their
+// order, as far as those have room: so it stays where it is. Replicas of removed subsets that find no room keep the
+// name of their subset, see removedParts.
 func spreadCells(d *draft, cells []topology.Cell) []topology.Cell {
 	if d.last.Spread != nil && *d.last.Spread == d.facts.Division.Ref {
 		var out []topology.Cell
@@ -85,8 +86,8 @@ func spreadCells(d *draft, cells []topology.Cell) []topology.Cell {
 	return with(sort.Search(int(d.workload.Replicas), enough))
 }
 
-// reassign gives what members have to the subsets, and returns how many replicas none of them takes. With keep those that are in a subset
-// of the same name stay in it. removed is how many of the replicas stay in removed subsets.
+// reassign gives what members have to the subsets, and returns how many replicas none of them takes. With keep those
+// that are in a subset of the same name stay in it. removed is how many of the replicas stay in removed subsets.
 func reassign(d *draft, cells []topology.Cell, keep bool, removed int) (out []topology.Cell, left int64) {
 	parts, rooms, loose := d.facts.Division.Parts, spreadRooms(d, removed), map[string]int32{}
 	for i := range cells {
@@ -126,8 +127,8 @@ func reassign(d *draft, cells []topology.Cell, keep bool, removed int) (out []to
 	return append(out, homeless(d, cells, loose)...), left
 }
 
-// homeless are cells for what members have that match no subset any more: they count for the subset that they had, or else for the first
-// one, and are left step by step.
+// homeless are cells for what members have that match no subset any more: they count for the subset that they had, or
+// else for the first one, and are left step by step.
 func homeless(d *draft, cells []topology.Cell, loose map[string]int32) []topology.Cell {
 	parts := d.facts.Division.Parts
 	var out []topology.Cell
@@ -164,8 +165,8 @@ func spreadRooms(d *draft, removed int) []int64 {
 	return rooms
 }
 
-// spreadReports shares out what members have reported, which is of all subsets together, over their cells. Pods that are told to find no
-// node are none of them.
+// spreadReports shares out what members have reported, which is of all subsets together, over their cells. Pods that
+// are told to find no node are none of them.
 func spreadReports(d *draft, cells []topology.Cell) map[string]capacity.Report {
 	out := map[string]capacity.Report{}
 	left := map[string]int32{}
@@ -185,7 +186,8 @@ func spreadReports(d *draft, cells []topology.Cell) map[string]capacity.Report {
 	return out
 }
 
-// withoutSpread returns cells of a decision that went by a WorkloadSpread as those of one that does not: one for each cluster.
+// withoutSpread returns cells of a decision that went by a WorkloadSpread as those of one that does not: one for each
+// cluster.
 func withoutSpread(cells []topology.Cell) []topology.Cell {
 	var out []topology.Cell
 	for _, c := range cells {

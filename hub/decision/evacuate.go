@@ -12,9 +12,9 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/lending"
 )
 
-// leftPlaces are the places whose replicas are to be elsewhere, each with the reason that a cell there gets: the member is lost or
-// drained, the policy no longer selects it, it no longer matches the subset, or the workload has the subset no more. Where nobody matches a subset any more, as after a slip
-// of the pen, what runs of it stays.
+// leftPlaces are the places whose replicas are to be elsewhere, each with the reason that a cell there gets: the
+// member is lost or drained, the policy no longer selects it, it no longer matches the subset, or the workload has the
+// subset no more. Where nobody matches a subset any more, as after a slip of the pen, what runs of it stays.
 func leftPlaces(d *draft) map[place]string {
 	left, last := map[place]string{}, lastCells(d)
 	for i := range d.workload.Subsets {
@@ -44,7 +44,8 @@ func leftPlaces(d *draft) map[place]string {
 	return left
 }
 
-// matches tells whether a member can have pods of a subset. One that is not Ready keeps its cell even if its zones are not known now.
+// matches tells whether a member can have pods of a subset. One that is not Ready keeps its cell even if its zones are
+// not known now.
 func (d *draft) matches(subset *kinds.Subset, m *Member, last map[cellID]*topology.Cell) bool {
 	switch {
 	case d.facts.Division != nil && d.workload.Open:
@@ -58,8 +59,8 @@ func (d *draft) matches(subset *kinds.Subset, m *Member, last map[cellID]*topolo
 	return MatchTerm(&subset.Term, m).OK
 }
 
-// leftBy is the taint by which the division sees a place: others are to have what is there, as with a taint that drives everything
-// out. What nobody takes stays.
+// leftBy is the taint by which the division sees a place: others are to have what is there, as with a taint that
+// drives everything out. What nobody takes stays.
 func (d *draft) leftBy(subset string, m *Member) division.Effect {
 	if d.left[place{subset, m.Name}] != "" {
 		return division.NoExecute
@@ -67,17 +68,18 @@ func (d *draft) leftBy(subset string, m *Member) division.Effect {
 	return m.Taint
 }
 
-// lost tells whether others are to start what a place has without waiting for it: nobody hears of its member, and the policy's failover
-// gives it up, or a person took it out. With Fence only what is known to be gone is replaced.
+// lost tells whether others are to start what a place has without waiting for it: nobody hears of its member, and the
+// policy's failover gives it up, or a person took it out. With Fence only what is known to be gone is replaced.
 func lost(code string) bool { return code == CellLost || code == CellAbandoned }
 
-// dismissed tells whether a person's change, and not a state of the member, makes a place be left: its cell goes with its last pod.
+// dismissed tells whether a person's change, and not a state of the member, makes a place be left: its cell goes with
+// its last pod.
 func dismissed(code string) bool {
 	return code == CellExcluded || code == CellAbandoned || code == CellUnmatched || code == CellSubsetRemoved
 }
 
-// stepwise tells whether a reason says that a place was left as others got available: what it has of its number is its own again when
-// it is left no more.
+// stepwise tells whether a reason says that a place was left as others got available: what it has of its number is its
+// own again when it is left no more.
 func stepwise(code string) bool {
 	return code == CellDraining || code == CellExcluded || code == CellUnmatched || code == CellSubsetRemoved
 }
@@ -92,8 +94,9 @@ func (d *draft) markDismissed(cells []topology.Cell) {
 	}
 }
 
-// withoutDismissed leaves out the cells of places that are dismissed and have no replicas any more. A member that was drained, and then is selected
-// no more, as one that leaves, is dismissed as well: its taint says the reason why it is left, and keeps no cell.
+// withoutDismissed leaves out the cells of places that are dismissed and have no replicas any more. A member that was
+// drained, and then is selected no more, as one that leaves, is dismissed as well: its taint says the reason why it is
+// left, and keeps no cell.
 func (d *draft) withoutDismissed(cells []topology.Cell) []topology.Cell {
 	selected := map[string]bool{}
 	for i := range d.facts.Members {
@@ -143,8 +146,8 @@ func (d *draft) away() map[string]bool {
 	return away
 }
 
-// counted is what the division takes a cell to have: what its member was told, without what others stand in for. A member
-// that is to be left, and one that was to be left step by step and is no more, counts with all that it has.
+// counted is what the division takes a cell to have: what its member was told, without what others stand in for. A
+// member that is to be left, and one that was to be left step by step and is no more, counts with all that it has.
 func (d *draft) counted(m *Member, had *topology.Cell) int32 {
 	switch {
 	case had == nil:
@@ -155,8 +158,8 @@ func (d *draft) counted(m *Member, had *topology.Cell) int32 {
 	return had.Replicas - had.Leaving + d.takenBack[idOf(had)]
 }
 
-// takeBack gives members that are back what others stand in for and do not run: pods that run are better than pods that are
-// to start. It returns by how much the division's start differs from the last decision.
+// takeBack gives members that are back what others stand in for and do not run: pods that run are better than pods
+// that are to start. It returns by how much the division's start differs from the last decision.
 func takeBack(d *draft) map[cellID]int32 {
 	if d.last == nil || !slices.ContainsFunc(d.last.Cells, func(c topology.Cell) bool { return c.Leaving > 0 }) {
 		return nil
@@ -260,10 +263,12 @@ func lostReason(d *draft, subset string, m *Member, had *topology.Cell) topology
 	return topology.Reason{Code: CellReturned}
 }
 
-// Subsets that a workload has no more are left step by step: their cells stay, get nothing, and give up pods as others get available
-// in the subsets that are left ([failover.Clear]), within the limits that the removed subset had. Nothing of them is updated meanwhile.
+// Subsets that a workload has no more are left step by step: their cells stay, get nothing, and give up pods as others
+// get available in the subsets that are left ([failover.Clear]), within the limits that the removed subset had.
+// Nothing of them is updated meanwhile.
 
-// removedSubsets are those that the last decision had and the workload has no more, and of which something may still run.
+// removedSubsets are those that the last decision had and the workload has no more, and of which something may still
+// run.
 func removedSubsets(d *draft) []kinds.Subset {
 	if d.last == nil || d.workload.Open {
 		return nil
@@ -301,7 +306,8 @@ func removedCells(d *draft, last map[cellID]*topology.Cell) []topology.Cell {
 	return cells
 }
 
-// leavingRoom is how many pods of removed subsets take room in some zones of a member, all if names is empty: others get it.
+// leavingRoom is how many pods of removed subsets take room in some zones of a member, all if names is empty: others
+// get it.
 func leavingRoom(d *draft, m *Member, names []string) int32 {
 	var n int32
 	for i := 0; d.last != nil && i < len(d.last.Cells); i++ {

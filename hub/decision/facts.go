@@ -1,5 +1,5 @@
-// Package decision decides what of a workload goes where: it turns the facts of one workload into a WorkloadPlacementSpec. It
-// is pure. [Plan] is a list of named steps over one draft; the facts are never written to.
+// Package decision decides what of a workload goes where: it turns the facts of one workload into a
+// WorkloadPlacementSpec. It is pure. [Plan] is a list of named steps over one draft; the facts are never written to.
 //
 //	cells       which (subset, cluster[, zone]) are possible: the subsets' node selectors matched against the members that
 //	            the policy selects, or, where the workload has no subsets, the policy's spread
@@ -7,9 +7,9 @@
 //	lending     package lending: each subset's limits, granted to the clusters that the subset spans
 //	sequence    one more than the last, and than any that a member reported, when the order of any cluster changed
 //
-// A member that is not Ready keeps its replicas and gets no more. A member that the policy no longer selects, or that is no
-// longer accepted, is evacuated; its cells leave the placement when it has reported that no pod is left, or when it is gone.
-// A cell of a selected member stays with 0 replicas, so that a scale down and up keeps the member object.
+// A member that is not Ready keeps its replicas and gets no more. A member that the policy no longer selects, or that
+// is no longer accepted, is evacuated; its cells leave the placement when it has reported that no pod is left, or when
+// it is gone. A cell of a selected member stays with 0 replicas, so that a scale down and up keeps the member object.
 //
 // A decision that is rejected changes nothing: existing objects stay, and a condition says why.
 package decision
@@ -50,7 +50,8 @@ type Facts struct {
 	Word    string
 	// RolledBack: the user's template failed, and Workload has the one of before.
 	RolledBack bool
-	// Answers are the last ones to questions of checks, by the questions' ids; Runs are how the Jobs of checks stand in members.
+	// Answers are the last ones to questions of checks, by the questions' ids; Runs are how the Jobs of checks stand
+	// in members.
 	Answers map[string]waves.Answer
 	Runs    map[waves.RunKey]waves.Run
 	// Object is the user's workload, which checks of waves are about.

@@ -19,8 +19,8 @@ type place struct{ subset, cluster string }
 // as one: its member object is one, and so is its report.
 //
 // What a move uses of the limits is not lent, and the cells of members that are not heard of weigh without what others
-// stand in for. Where only a part is to be updated, what such a member holds of Update stays counted until it is back: its pods
-// may have been updated. It returns how far the waves of the policy are, which bound what is lent of Update.
+// stand in for. Where only a part is to be updated, what such a member holds of Update stays counted until it is back:
+// its pods may have been updated. It returns how far the waves of the policy are, which bound what is lent of Update.
 func lend(d *draft, spec *topology.WorkloadPlacementSpec, replicas map[string]int32, used map[string]lending.Amounts, newRevision bool) waves.Decision {
 	last, silent, away := lastLent(d), silentMembers(d), d.away()
 	var pools []pool
@@ -119,7 +119,8 @@ func lendingCell(d *draft, last lending.Cell, c *topology.Cell, newRevision bool
 	return cell
 }
 
-// LendingReport is what a member reports of a subset, in the terms of lending. The numbers are those of [wire.ReportOf].
+// LendingReport is what a member reports of a subset, in the terms of lending. The numbers are those of
+// [wire.ReportOf].
 func LendingReport(sequence int64, use work.SubsetUse) lending.Report {
 	return lending.Report{
 		Sequence: sequence,
@@ -178,8 +179,8 @@ func allowance(a lending.Amounts) topology.Allowance {
 	return topology.Allowance{Update: a.Update, Break: a.Break, Add: a.Add}
 }
 
-// number gives a sequence to the orders that changed. The order of a cluster is what its Work carries: its cells without
-// what is only held, and the revision.
+// number gives a sequence to the orders that changed. The order of a cluster is what its Work carries: its cells
+// without what is only held, and the revision.
 func number(d *draft, spec *topology.WorkloadPlacementSpec, newRevision bool) {
 	var last []topology.Cell
 	if d.last != nil {
@@ -218,7 +219,8 @@ func number(d *draft, spec *topology.WorkloadPlacementSpec, newRevision bool) {
 	}
 }
 
-// changes are the clusters whose order changed, and those of them that are asked for anything but another break and add.
+// changes are the clusters whose order changed, and those of them that are asked for anything but another break and
+// add.
 func changes(d *draft, spec *topology.WorkloadPlacementSpec, before, after map[string][]*topology.Cell, newRevision bool) (changed, asked map[string]bool) {
 	changed, asked = map[string]bool{}, map[string]bool{}
 	respread := d.last != nil && !equality.Semantic.DeepEqual(d.last.Spread, spec.Spread)
@@ -235,8 +237,8 @@ func changes(d *draft, spec *topology.WorkloadPlacementSpec, before, after map[s
 	return changed, asked
 }
 
-// AskedBy is the sequence of the newest order that asked a cell for anything but another break and add; a hub of before did not tell
-// them from others.
+// AskedBy is the sequence of the newest order that asked a cell for anything but another break and add; a hub of
+// before did not tell them from others.
 func AskedBy(c *topology.Cell) int64 { return cmp.Or(c.Asked, c.Sequence) }
 
 func orders(cells []topology.Cell) map[string][]*topology.Cell {

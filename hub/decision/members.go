@@ -33,8 +33,8 @@ type Member struct {
 	Weight int32
 	// Taint is the strongest effect of its taints that the policy does not tolerate, "" for none.
 	Taint division.Effect
-	// State is what it counts as under the policy's failover, "" where the policy has none. Lost: others are to run its replicas.
-	// Fencing: it counts as lost, and nobody knows yet that nothing of the workload runs there.
+	// State is what it counts as under the policy's failover, "" where the policy has none. Lost: others are to run
+	// its replicas. Fencing: it counts as lost, and nobody knows yet that nothing of the workload runs there.
 	State   failover.State
 	Lost    bool
 	Fencing bool
@@ -51,8 +51,8 @@ type Match struct {
 	Assumed []string
 }
 
-// MatchTerm tells whether nodes of a member can match a subset's node selector, and in which zones. Keys that the hub does
-// not know are assumed to match.
+// MatchTerm tells whether nodes of a member can match a subset's node selector, and in which zones. Keys that the hub
+// does not know are assumed to match.
 func MatchTerm(term *corev1.NodeSelectorTerm, m *Member) Match {
 	var zonal []corev1.NodeSelectorRequirement
 	result := Match{OK: true}
@@ -108,7 +108,8 @@ func matchValue(r *corev1.NodeSelectorRequirement, value string, has bool) bool 
 	return false
 }
 
-// compares answers a requirement that compares whole numbers. What is none, such as most names of places, matches nothing.
+// compares answers a requirement that compares whole numbers. What is none, such as most names of places, matches
+// nothing.
 func compares(r *corev1.NodeSelectorRequirement, how operators.Operator, value string, has bool) bool {
 	requirement, err := labels.NewRequirement(r.Key, how, r.Values)
 	return err == nil && has && requirement.Matches(labels.Set{r.Key: value})

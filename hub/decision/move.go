@@ -14,9 +14,9 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/lending"
 )
 
-// move turns what the division gives into orders: pods of members that are drained, or that came back, go step by step, and
-// those of lost members are left as they are ([failover.Move]); those of places that shrink go as others are available
-// ([failover.Clear]). It returns what that uses of each subset's limits.
+// move turns what the division gives into orders: pods of members that are drained, or that came back, go step by
+// step, and those of lost members are left as they are ([failover.Move]); those of places that shrink go as others are
+// available ([failover.Clear]). It returns what that uses of each subset's limits.
 func move(d *draft, result *divided) map[string]lending.Amounts {
 	shrink := shrinks(d, result)
 	if !moves(d, result.cells) && len(shrink.at) == 0 {
@@ -65,9 +65,9 @@ func move(d *draft, result *divided) map[string]lending.Amounts {
 // settleRounds bounds how often a decision in the middle of a move is made again.
 const settleRounds = 8
 
-// settle divides and moves. In the middle of a move it does so again from its own result until that changes nothing: what one
-// step gives to a member can be what another one runs already. So it does for the strategy Adaptive, which goes by what is Ready:
-// where fewer are to be, the cells that give are chosen after the subsets.
+// settle divides and moves. In the middle of a move it does so again from its own result until that changes nothing:
+// what one step gives to a member can be what another one runs already. So it does for the strategy Adaptive, which
+// goes by what is Ready: where fewer are to be, the cells that give are chosen after the subsets.
 func settle(d *draft) *kinds.Rejection {
 	base := d.last
 	defer func() { d.last, d.takenBack = base, nil }()
@@ -125,8 +125,8 @@ func withCells(base *topology.WorkloadPlacementSpec, cells []topology.Cell) *top
 	return &out
 }
 
-// keepReturned makes pods of members that are back their own again, in place of those that would have to wait for them to go. It
-// returns how many.
+// keepReturned makes pods of members that are back their own again, in place of those that would have to wait for them
+// to go. It returns how many.
 func keepReturned(places []movingPlace, cells []topology.Cell, waits int32) (kept int32) {
 	for i := range places {
 		p := &places[i]
@@ -215,7 +215,8 @@ func placesOf(d *draft, cells []topology.Cell, subset string) []movingPlace {
 	return places
 }
 
-// confirmed is what a place may still use of what it was lent: what it confirmed a lower share of is not its own any more.
+// confirmed is what a place may still use of what it was lent: what it confirmed a lower share of is not its own any
+// more.
 func confirmed(lent lending.Cell, sequence int64, use work.SubsetUse) lending.Amounts {
 	if sequence < lent.Sequence {
 		return lent.Held
@@ -237,7 +238,8 @@ func (d *draft) rolls(cluster, subset string, lent lending.Cell) bool {
 	return report.Sequence < d.last.RevisionSequence || use.Updated < min(max(lent.Share.Update, lent.Held.Update), use.Total)
 }
 
-// tell writes an order into the cells of a place: those that leave stay where they are, and those that wait are left out.
+// tell writes an order into the cells of a place: those that leave stay where they are, and those that wait are left
+// out.
 func (p *movingPlace) tell(d *draft, cells []topology.Cell, order failover.Order, last map[cellID]*topology.Cell) {
 	leaving, waits := order.Leaving, order.Waits
 	for _, i := range p.cells {
@@ -273,16 +275,17 @@ func (p *movingPlace) reason(d *draft, had *topology.Cell) topology.Reason {
 	return lostReason(d, p.subset, p.member, had)
 }
 
-// Cells can be to have fewer though as many replicas are to run: subsets have other numbers, one more subset takes a part, a bound became
-// lower, or a drain was taken back in the middle. Of what is too many there as many available pods stay as others lack
-// ([failover.Clear]); the rest goes at once, and so does as much as the replicas became fewer. With the strategy Adaptive, and by the
-// subsets of a WorkloadSpread, all goes at once.
+// Cells can be to have fewer though as many replicas are to run: subsets have other numbers, one more subset takes a
+// part, a bound became lower, or a drain was taken back in the middle. Of what is too many there as many available
+// pods stay as others lack ([failover.Clear]); the rest goes at once, and so does as much as the replicas became
+// fewer. With the strategy Adaptive, and by the subsets of a WorkloadSpread, all goes at once.
 
 // shrinking is what a decision takes from places that are not left.
 type shrinking struct {
 	// at are the places with pods that are too many.
 	at map[place]bool
-	// stay is how many pods may stay in them: those that stay already, and those that go for another reason than that fewer are to run.
+	// stay is how many pods may stay in them: those that stay already, and those that go for another reason than that
+	// fewer are to run.
 	stay int32
 }
 
@@ -325,8 +328,8 @@ func shrinks(d *draft, result *divided) shrinking {
 	return s
 }
 
-// placeNumbers is what a place has, what of that leaves, its number without that, and what it is to have, if it stands at all. other: what
-// leaves there does so for another reason than that it shrinks, or was left step by step before.
+// placeNumbers is what a place has, what of that leaves, its number without that, and what it is to have, if it stands
+// at all. other: what leaves there does so for another reason than that it shrinks, or was left step by step before.
 type placeNumbers struct {
 	have, leaving, number, want int32
 	stands, other               bool
@@ -351,8 +354,8 @@ func numbersOf(d *draft, result *divided) map[place]placeNumbers {
 	return numbers
 }
 
-// clearAll orders what is left of removed subsets, and what stays in places that shrink, and lets the others grow no further than the
-// limits permit. It adds what that uses of the limits of subsets that shrink.
+// clearAll orders what is left of removed subsets, and what stays in places that shrink, and lets the others grow no
+// further than the limits permit. It adds what that uses of the limits of subsets that shrink.
 func clearAll(d *draft, result *divided, moves []subsetMove, shrink shrinking, used map[string]lending.Amounts, last map[cellID]*topology.Cell) {
 	limits := failover.Limits{NoTwin: d.facts.Failover.Mode == topology.FailoverFence}
 	var places []movingPlace

@@ -19,15 +19,16 @@ type Decision struct {
 	Spec topology.WorkloadPlacementSpec
 	// Notes are what a person should know, in a stable order.
 	Notes []Note
-	// Wave says what the wave under way waits for, "" where none is. Again is when the decision can change by time alone, 0 for
-	// never.
+	// Wave says what the wave under way waits for, "" where none is. Again is when the decision can change by time
+	// alone, 0 for never.
 	Wave  string
 	Again time.Duration
 	// Asks are what checks of the wave under way want asked.
 	Asks []waves.Ask
 }
 
-// Note is a sentence about a decision. One with the reason Placed says something beside it. Stalled: nothing will help but a person's change.
+// Note is a sentence about a decision. One with the reason Placed says something beside it. Stalled: nothing will help
+// but a person's change.
 type Note struct {
 	Reason, Message string
 	Stalled         bool
@@ -68,7 +69,8 @@ func steps() []func(*draft) *kinds.Rejection {
 	}
 }
 
-// requireMember rejects a workload that no member may have. Copies that are placed are removed then, without a rejection.
+// requireMember rejects a workload that no member may have. Copies that are placed are removed then, without a
+// rejection.
 func requireMember(d *draft) *kinds.Rejection {
 	selected := slices.ContainsFunc(d.facts.Members, func(m Member) bool { return m.Selected })
 	if !selected && (d.last != nil || d.workload.Mode != kinds.Copy) {
@@ -77,8 +79,8 @@ func requireMember(d *draft) *kinds.Rejection {
 	return nil
 }
 
-// startFromMembers makes the draft start from what members have: from what was found there, under the names of today's zones,
-// with the subsets that the workload no longer has.
+// startFromMembers makes the draft start from what members have: from what was found there, under the names of today's
+// zones, with the subsets that the workload no longer has.
 func startFromMembers(d *draft) *kinds.Rejection {
 	d.last = withFound(d)
 	d.last = withRenamed(d)
@@ -93,7 +95,8 @@ func evacuatePlaces(d *draft) *kinds.Rejection {
 	return nil
 }
 
-// completeCells adds to the cells of the division those that members still have pods of, and removes those that are empty.
+// completeCells adds to the cells of the division those that members still have pods of, and removes those that are
+// empty.
 func completeCells(d *draft) *kinds.Rejection {
 	d.spec.Cells = markAdoption(d, keepEmptied(d, d.withoutDismissed(d.result.cells)))
 	return nil

@@ -16,7 +16,8 @@ const (
 	Removing = "Removing"
 	// Withdrawn: the user's annotation removed what was placed.
 	Withdrawn = "Withdrawn"
-	// InvalidWithdraw: the annotation that withdraws a workload has a value that says neither how; what is placed is frozen.
+	// InvalidWithdraw: the annotation that withdraws a workload has a value that says neither how; what is placed is
+	// frozen.
 	InvalidWithdraw = "InvalidWithdraw"
 	// NoMember: the policy selects no accepted member.
 	NoMember = "NoMember"
@@ -42,14 +43,15 @@ const (
 
 // Reasons of a cell's number that are not the division's own.
 const (
-	// CellExcluded: the policy no longer selects the member, or it is not accepted any more; what is leaving there goes as others get
-	// available.
+	// CellExcluded: the policy no longer selects the member, or it is not accepted any more; what is leaving there
+	// goes as others get available.
 	CellExcluded = "Excluded"
 	// CellAbandoned: as CellExcluded, and the member is not heard of, so that others stand in for what is leaving there.
 	CellAbandoned = "Abandoned"
 	// CellUnmatched: the member no longer matches the subset; what is leaving there goes as others get available.
 	CellUnmatched = "Unmatched"
-	// CellSubsetRemoved: the workload has the subset no more; what is leaving there goes as others get available in the other subsets.
+	// CellSubsetRemoved: the workload has the subset no more; what is leaving there goes as others get available in
+	// the other subsets.
 	CellSubsetRemoved = "SubsetRemoved"
 	// CellCopy: every selected member gets a copy.
 	CellCopy = "Copy"
@@ -81,6 +83,6 @@ const ParamAfter = "after"
 // ParamFrom is the parameter of CellRenamed that names the zones whose pods count for this one, separated by ", ".
 const ParamFrom = "from"
 
-// ParamAssumed is the parameter of a cell's reason that lists the node labels which the hub does not know; they are assumed
-// to match, and the member's scheduler decides.
+// ParamAssumed is the parameter of a cell's reason that lists the node labels which the hub does not know; they are
+// assumed to match, and the member's scheduler decides.
 const ParamAssumed = "assumed"

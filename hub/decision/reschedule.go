@@ -19,14 +19,17 @@ import (
 const (
 	// defaultReschedule holds where the schema's default was not applied.
 	defaultReschedule = time.Minute
-	// firstRetry is how long a member that found no node gets nothing more, at least; each time doubles it, up to lastRetry.
+	// firstRetry is how long a member that found no node gets nothing more, at least; each time doubles it, up to
+	// lastRetry.
 	firstRetry = time.Minute
 	lastRetry  = 30 * time.Minute
 	// forgetTries is how long after its retry was due a member's tries count no more: what failed then says little now.
 	forgetTries = time.Hour
-	// lookAgain is how soon pods that wait are looked at again: room that a member reports wakes nobody who misses no replicas.
+	// lookAgain is how soon pods that wait are looked at again: room that a member reports wakes nobody who misses no
+	// replicas.
 	lookAgain = time.Minute
-	// trialSlack is how long after a pod that finds no node would be reported nothing more is waited for: reports take their way.
+	// trialSlack is how long after a pod that finds no node would be reported nothing more is waited for: reports take
+	// their way.
 	trialSlack = 30 * time.Second
 	// wrongClock is how far in the future a time that was written cannot lie, unless a clock was wrong.
 	wrongClock = time.Minute
@@ -34,8 +37,8 @@ const (
 
 // standing is what is known of a cell's nodes, beside the room that its member reports.
 type standing struct {
-	// found is how many of its replicas find no node, waiting how many of them others may have: they are no available pods, so
-	// that moving them costs nothing. kept is how many of those nobody else takes.
+	// found is how many of its replicas find no node, waiting how many of them others may have: they are no available
+	// pods, so that moving them costs nothing. kept is how many of those nobody else takes.
 	found, waiting, kept int32
 	// replicas of the last decision.
 	replicas int32
@@ -50,15 +53,16 @@ type standing struct {
 // has is how many replicas the cell counts as having.
 func (s *standing) has() int32 { return s.replicas - s.waiting + s.kept }
 
-// standingsOf judges the cells of the last decision by what members tell of pods without a node, and by what is remembered of
-// those that went elsewhere. It is nil where pods are left where they are.
+// standingsOf judges the cells of the last decision by what members tell of pods without a node, and by what is
+// remembered of those that went elsewhere. It is nil where pods are left where they are.
 //
 //	pods wait       the cell counts as having the others alone, and gets nothing more
 //	some went       the cell gets nothing more until retryAfter; then one replica of those that nobody runs, and the rest once
 //	                that one is Ready, or was not reported to find no node in time; and at once what the member reports to have
 //	                room for beyond the most that it had when it was tried, or found no node
 //
-// So what runs elsewhere never comes back for it, and two members that are both full pass a pod to and fro ever more rarely.
+// So what runs elsewhere never comes back for it, and two members that are both full pass a pod to and fro ever more
+// rarely.
 func standingsOf(d *draft) map[cellID]*standing {
 	if d.reschedule == nil || d.last == nil {
 		return nil
@@ -86,8 +90,9 @@ func standingsOf(d *draft) map[cellID]*standing {
 	return out
 }
 
-// missing tells whether there are replicas that no cell of the last decision has, or whose pods find no node, or whose cell is to
-// lose them. Where there are none a member that had no nodes is not tried again: what it got would be taken from what runs elsewhere.
+// missing tells whether there are replicas that no cell of the last decision has, or whose pods find no node, or whose
+// cell is to lose them. Where there are none a member that had no nodes is not tried again: what it got would be taken
+// from what runs elsewhere.
 func (d *draft) missing() bool {
 	if d.short {
 		return true
@@ -117,7 +122,8 @@ func (d *draft) added() int32 {
 	return int32(max(n, 0))
 }
 
-// standingOf judges one cell, of a place that has been told to have ordered replicas; nil where there is nothing to say.
+// standingOf judges one cell, of a place that has been told to have ordered replicas; nil where there is nothing to
+// say.
 func (d *draft) standingOf(m *Member, c *topology.Cell, ordered int32, missing bool) *standing {
 	report, had := d.reports[c.Cluster], c.Unschedulable
 	if d.respread() {
@@ -170,9 +176,9 @@ func (d *draft) respread() bool {
 	return *was != d.facts.Division.Ref
 }
 
-// provenBy tells whether what a cell got beyond what it once had nodes for has found some, by a report on its order: all that its
-// place has is Ready, but for what waits in other zones; or it was made, and no pod was reported to find no node for as long as
-// that takes. The latter counts where pods are not Ready for other reasons.
+// provenBy tells whether what a cell got beyond what it once had nodes for has found some, by a report on its order:
+// all that its place has is Ready, but for what waits in other zones; or it was made, and no pod was reported to find
+// no node for as long as that takes. The latter counts where pods are not Ready for other reasons.
 func (d *draft) provenBy(report *capacity.Report, c *topology.Cell, ordered int32) bool {
 	use, waiting := report.Use[c.Subset], report.Waiting(c.Subset)
 	if use.Ready+waiting >= ordered {
@@ -182,8 +188,8 @@ func (d *draft) provenBy(report *capacity.Report, c *topology.Cell, ordered int3
 	return !due.IsZero() && !d.facts.Now.Before(due) && use.Total+waiting >= ordered
 }
 
-// trialOver is when the member of a cell would have told that it found no node for what the cell got beyond what it once had
-// nodes for, or kept because nobody took it; zero where it has nothing more.
+// trialOver is when the member of a cell would have told that it found no node for what the cell got beyond what it
+// once had nodes for, or kept because nobody took it; zero where it has nothing more.
 func (d *draft) trialOver(c *topology.Cell) time.Time {
 	u := c.Unschedulable
 	if u == nil || c.Replicas <= u.Replicas {
@@ -196,8 +202,8 @@ func (d *draft) trialOver(c *topology.Cell) time.Time {
 	return tried.Add(d.rescheduleAfter() + trialSlack)
 }
 
-// roomOf returns how many pods a cell could have by what its member reports, nil where that is not known, or not for one zone or
-// subset of several that are reported on together.
+// roomOf returns how many pods a cell could have by what its member reports, nil where that is not known, or not for
+// one zone or subset of several that are reported on together.
 func (d *draft) roomOf(m *Member, c *topology.Cell) *int32 {
 	var zones []string
 	switch at := slices.IndexFunc(d.workload.Subsets, func(s kinds.Subset) bool { return s.Name == c.Subset }); {
@@ -249,8 +255,8 @@ func (d *draft) retryAt(u *topology.Unschedulable) time.Time {
 	return d.failedAt(u).Add(d.waitFor(u.Tries))
 }
 
-// retryDue tells whether a member that found no node may be tried again. What failed in the future was written by a clock that was
-// wrong: nothing is known of when it was.
+// retryDue tells whether a member that found no node may be tried again. What failed in the future was written by a
+// clock that was wrong: nothing is known of when it was.
 func (d *draft) retryDue(u *topology.Unschedulable) bool {
 	return !d.facts.Now.Before(d.retryAt(u)) || d.failedAt(u).After(d.facts.Now.Add(wrongClock))
 }
@@ -280,8 +286,8 @@ func (d *draft) narrow(c *division.Cell, id cellID) {
 	}
 }
 
-// divideWaiting divides, so that pods which find no node go to others; those that nobody takes wait where they are, since a
-// member's own means may find them a node yet.
+// divideWaiting divides, so that pods which find no node go to others; those that nobody takes wait where they are,
+// since a member's own means may find them a node yet.
 func divideWaiting(d *draft) (divided, []Note, *kinds.Rejection) {
 	waits := false
 	for _, s := range d.standings {
@@ -396,8 +402,8 @@ func (d *draft) asOf(u *topology.Unschedulable) *topology.Unschedulable {
 	return &out
 }
 
-// failed is what is remembered of a cell that loses replicas now, because its member finds no node for them. If nobody takes them
-// (there are fewer to be) it is no try more.
+// failed is what is remembered of a cell that loses replicas now, because its member finds no node for them. If nobody
+// takes them (there are fewer to be) it is no try more.
 func (d *draft) failed(had *topology.Cell, s *standing, taken bool) *topology.Unschedulable {
 	u := &topology.Unschedulable{Replicas: had.Replicas - s.waiting, Tries: 1, FailedAt: new(metav1.NewTime(d.facts.Now.Truncate(time.Second))), Room: s.room}
 	if before := had.Unschedulable; before != nil && d.facts.Now.Before(d.retryAt(before).Add(forgetTries)) {
@@ -421,8 +427,8 @@ func mostOf(a, b *int32) *int32 {
 	return new(max(*a, *b))
 }
 
-// retryIn returns when a decision can change by time alone because of pods without a node, 0 for never: somebody waits for a
-// place, and a member that found no node for more may be tried again.
+// retryIn returns when a decision can change by time alone because of pods without a node, 0 for never: somebody waits
+// for a place, and a member that found no node for more may be tried again.
 func (d *draft) retryIn(spec *topology.WorkloadPlacementSpec) time.Duration {
 	waits := false
 	for _, s := range d.standings {

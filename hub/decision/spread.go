@@ -73,7 +73,8 @@ func poolsOf(d *draft) []division.Pool {
 	return pools
 }
 
-// ordered is what a member was told to have, without the pods that find no node and go, there what it has reported of a subset.
+// ordered is what a member was told to have, without the pods that find no node and go, there what it has reported of
+// a subset.
 func (d *draft) ordered(had *topology.Cell) int32 {
 	if had == nil {
 		return 0
@@ -84,8 +85,8 @@ func (d *draft) ordered(had *topology.Cell) int32 {
 	return had.Replicas
 }
 
-// there is how many of a subset's pods a member counts as requested: those that are Ready, and those that have a node and do not get
-// Ready, where that is known: they would count twice else.
+// there is how many of a subset's pods a member counts as requested: those that are Ready, and those that have a node
+// and do not get Ready, where that is known: they would count twice else.
 func there(d *draft, m *Member, subset string) int32 {
 	report := d.reports[m.Name]
 	use := report.Use[subset]
@@ -95,8 +96,8 @@ func there(d *draft, m *Member, subset string) int32 {
 	return max(use.Ready, use.Total-report.Waiting(subset))
 }
 
-// settledAt is when all pods that stand in a member have a node, but for those that it reports to find none, and it has counted them;
-// zero where that is not known. It tells of pods without a node only where it was asked to.
+// settledAt is when all pods that stand in a member have a node, but for those that it reports to find none, and it
+// has counted them; zero where that is not known. It tells of pods without a node only where it was asked to.
 func (d *draft) settledAt(m *Member) time.Time {
 	if d.reschedule == nil || m.Reserved.Settled.IsZero() {
 		return time.Time{}
@@ -104,7 +105,8 @@ func (d *draft) settledAt(m *Member) time.Time {
 	return m.Reserved.Settled.Add(d.rescheduleAfter() + trialSlack + capacity.UnseenFor)
 }
 
-// settlesIn returns when a decision can change because pods that are not Ready count as requested, 0 for never: replicas are missing.
+// settlesIn returns when a decision can change because pods that are not Ready count as requested, 0 for never:
+// replicas are missing.
 func (d *draft) settlesIn(spec *topology.WorkloadPlacementSpec) time.Duration {
 	again := time.Duration(0)
 	if len(spec.Unplaced) == 0 {
@@ -169,9 +171,10 @@ func tolerated(taint *corev1.Taint, tolerations []corev1.Toleration) bool {
 	return false
 }
 
-// withRenamed returns the last decision as if the zones of members had always had the names that they have now: what a member had in a
-// zone that it has no more counts for the zone that took its place. So a zone that is renamed moves nothing: the pods run on where they
-// are, and the division starts from that. So do policies that begin to spread over zones, or cease to.
+// withRenamed returns the last decision as if the zones of members had always had the names that they have now: what a
+// member had in a zone that it has no more counts for the zone that took its place. So a zone that is renamed moves
+// nothing: the pods run on where they are, and the division starts from that. So do policies that begin to spread over
+// zones, or cease to.
 func withRenamed(d *draft) *topology.WorkloadPlacementSpec {
 	if d.last == nil || !d.workload.Open || d.facts.Division != nil {
 		return d.last
@@ -202,9 +205,9 @@ func withRenamed(d *draft) *topology.WorkloadPlacementSpec {
 	return &last
 }
 
-// renamedCells returns the cells of a decision with those of one member under the names of the zones that it has now. A zone took the place
-// of another if it was given nothing yet: it is new, or its nodes came one by one. Several are paired in the order of their names.
-// What has no place is left as it is: its replicas are divided anew.
+// renamedCells returns the cells of a decision with those of one member under the names of the zones that it has now.
+// A zone took the place of another if it was given nothing yet: it is new, or its nodes came one by one. Several are
+// paired in the order of their names. What has no place is left as it is: its replicas are divided anew.
 func renamedCells(cells []topology.Cell, member string, zones []string) []topology.Cell {
 	replicas := map[string]int32{}
 	var lost []string

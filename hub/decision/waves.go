@@ -66,8 +66,8 @@ func holdToWaves(d *draft, spec *topology.WorkloadPlacementSpec, pools []pool, n
 	return decision
 }
 
-// placesWithout are the places of members that the policy selects and where the workload has no cell: a wave of them has nothing
-// to update, which is no slip of the pen.
+// placesWithout are the places of members that the policy selects and where the workload has no cell: a wave of them
+// has nothing to update, which is no slip of the pen.
 func placesWithout(d *draft, pools []pool) []waves.Place {
 	var places []waves.Place
 	for _, p := range pools {
@@ -81,7 +81,8 @@ func placesWithout(d *draft, pools []pool) []waves.Place {
 	return places
 }
 
-// zonesAt returns the zones that a subset's pods may lie in in a member: those that its cells name, or else all of the member.
+// zonesAt returns the zones that a subset's pods may lie in in a member: those that its cells name, or else all of the
+// member.
 func zonesAt(cells []topology.Cell, subset string, m *Member) []string {
 	var zones []string
 	for i := range cells {
@@ -96,8 +97,8 @@ func zonesAt(cells []topology.Cell, subset string, m *Member) []string {
 	return slices.Compact(zones)
 }
 
-// withWaveNotes adds what is to be known of waves to the notes of a decision: a wave that failed comes first, since it stops the
-// update whatever else there is to tell.
+// withWaveNotes adds what is to be known of waves to the notes of a decision: a wave that failed comes first, since it
+// stops the update whatever else there is to tell.
 func withWaveNotes(d *draft, wave *waves.Decision, notes []Note) []Note {
 	switch {
 	case d.facts.RolledBack:
@@ -118,12 +119,13 @@ func withWaveNotes(d *draft, wave *waves.Decision, notes []Note) []Note {
 	return notes
 }
 
-// maxBefore is the largest template of before that is kept, in bytes: members get it as an annotation, and an API server takes
-// 256 KiB of all annotations of an object. The other half is the user's.
+// maxBefore is the largest template of before that is kept, in bytes: members get it as an annotation, and an API
+// server takes 256 KiB of all annotations of an object. The other half is the user's.
 const maxBefore = 128 * 1024
 
-// beforeOf is the template that pods have which the update under way does not reach yet, nil where it may reach all. A member that
-// joins meanwhile has never had it, and would make all of its pods of the newest. replicas are those of each subset.
+// beforeOf is the template that pods have which the update under way does not reach yet, nil where it may reach all. A
+// member that joins meanwhile has never had it, and would make all of its pods of the newest. replicas are those of
+// each subset.
 //
 // Where the update before this one did not reach all either, most pods have what that one was to replace.
 func beforeOf(d *draft, spec *topology.WorkloadPlacementSpec, replicas map[string]int32, wave *waves.Decision, newRevision bool) *topology.TemplateBefore {
@@ -184,8 +186,8 @@ func (d *draft) restore(template []byte, revision string) kinds.Object {
 	return d.facts.Kind.Template.Restore(d.facts.Object, template, revision)
 }
 
-// leftTemplate is what a rollback of the update that begins now would put back: the template of the last decision. Nil where it
-// cannot be put back.
+// leftTemplate is what a rollback of the update that begins now would put back: the template of the last decision. Nil
+// where it cannot be put back.
 func leftTemplate(d *draft) *runtime.RawExtension {
 	if d.last == nil || d.last.Template == nil {
 		return nil
@@ -196,7 +198,8 @@ func leftTemplate(d *draft) *runtime.RawExtension {
 	return d.last.Template
 }
 
-// lastWave is how far waves were, as an update that begins now finds it: without a template that cannot be put back any more.
+// lastWave is how far waves were, as an update that begins now finds it: without a template that cannot be put back
+// any more.
 func lastWave(d *draft) *topology.WaveProgress {
 	last := d.last.Wave
 	if last == nil || last.Template == nil || d.restore(last.Template.Raw, last.From) != nil {
@@ -207,8 +210,8 @@ func lastWave(d *draft) *topology.WaveProgress {
 	return last
 }
 
-// templateOf is the template that the placement keeps. It stays as it was read while the revision does, since an API server may
-// write it with its fields in another order.
+// templateOf is the template that the placement keeps. It stays as it was read while the revision does, since an API
+// server may write it with its fields in another order.
 func templateOf(d *draft, newRevision bool) *runtime.RawExtension {
 	if !newRevision && d.last.Template != nil {
 		return d.last.Template

@@ -97,8 +97,8 @@ func (r *Reconciler) traced(ctx context.Context, s *state, w *work.Work) (contex
 // errStale: the cache has not seen what was written last; its event brings the next reconcile.
 var errStale = errors.New("the cache has not seen the last write")
 
-// errLeaving: the member's namespace is being deleted or gone, because the member leaves, and takes no new Work. The event of
-// the MemberCluster brings the next reconcile.
+// errLeaving: the member's namespace is being deleted or gone, because the member leaves, and takes no new Work. The
+// event of the MemberCluster brings the next reconcile.
 var errLeaving = errors.New("the member's namespace takes no new Work")
 
 // noNamespace tells whether an error says that the namespace of an object is not there.

@@ -13,8 +13,9 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/placement"
 )
 
-// templateBefore returns the template of the pods that must not be updated, as the member's manifest would have it, with the
-// policy's overrides; empty where there are no such pods. It goes with the manifest, for a member that never had it.
+// templateBefore returns the template of the pods that must not be updated, as the member's manifest would have it,
+// with the policy's overrides; empty where there are no such pods. It goes with the manifest, for a member that never
+// had it.
 func templateBefore(kind kinds.Kind, object client.Object, p *topology.WorkloadPlacement, cells []topology.Cell, add additions) (string, error) {
 	if p.Spec.Before == nil || !keepsOld(cells) {
 		return "", nil

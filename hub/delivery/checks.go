@@ -55,8 +55,8 @@ func planChecks(key wire.Key, hubID string, p *topology.WorkloadPlacement) ([]*w
 	return works, nil, nil
 }
 
-// renderJob returns the manifest of a Job. What the user wrote goes as it is: the member's API server judges it. A Job that would
-// be removed by itself would be made again and again, and one that is suspended never ends.
+// renderJob returns the manifest of a Job. What the user wrote goes as it is: the member's API server judges it. A Job
+// that would be removed by itself would be made again and again, and one that is suspended never ends.
 func renderJob(key wire.Key, job *topology.WaveRun) ([]byte, error) {
 	tree := map[string]any{}
 	if err := json.Unmarshal(job.Template.Raw, &tree); err != nil {

@@ -26,8 +26,9 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
 
-// CopyReconciler delivers whole objects, one at a time: to each member of the object's own placement, and to each member
-// that has a part of a workload which needs the object. Both give one Work, so that one member object has one order.
+// CopyReconciler delivers whole objects, one at a time: to each member of the object's own placement, and to each
+// member that has a part of a workload which needs the object. Both give one Work, so that one member object has one
+// order.
 type CopyReconciler struct {
 	Reconciler
 	watching *store.Watching
@@ -91,7 +92,8 @@ func (r *CopyReconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Resu
 	return r.letGo(ctx, s)
 }
 
-// edited tells whether somebody else than the hub wrote one of the placements that say where a copy is to be. Those that go say nothing.
+// edited tells whether somebody else than the hub wrote one of the placements that say where a copy is to be. Those
+// that go say nothing.
 func edited(own *topology.WorkloadPlacement, dependents []topology.WorkloadPlacement) bool {
 	return own != nil && own.DeletionTimestamp == nil && wire.Foreign(own) ||
 		slices.ContainsFunc(dependents, func(p topology.WorkloadPlacement) bool { return wire.Foreign(&p) })
@@ -103,8 +105,8 @@ func (r *CopyReconciler) gatherDependents(ctx context.Context, s *state, f *copy
 	if err := r.client.List(ctx, dependents, client.MatchingFields{store.IndexPlacementDependency: s.key.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list placements that need %s: %w", s.key.Sentence(), err)
 	}
-	// A Work that is to leave its object behind belongs to a workload that goes, unless another one came since. The cache may
-	// know of the one before the other.
+	// A Work that is to leave its object behind belongs to a workload that goes, unless another one came since. The
+	// cache may know of the one before the other.
 	ask := !kinds.HoldsData(s.key.GroupKind()) && slices.ContainsFunc(s.works, func(w work.Work) bool { return preserves(&w) })
 	for i := range dependents.Items {
 		p := &dependents.Items[i]
@@ -125,8 +127,8 @@ func (r *CopyReconciler) gatherDependents(ctx context.Context, s *state, f *copy
 	return nil
 }
 
-// gatherCopy completes what the Works depend on. What the object holds is read from the API server, and only where a member
-// is to have it.
+// gatherCopy completes what the Works depend on. What the object holds is read from the API server, and only where a
+// member is to have it.
 func (r *CopyReconciler) gatherCopy(ctx context.Context, s *state) (*copyFacts, error) {
 	f := &copyFacts{key: s.key, kind: r.rules[s.key.GroupKind()], table: r.rules, hubID: r.hubID, have: map[string]*work.Work{}, named: map[string]bool{}}
 	if err := r.gatherOwn(ctx, s, f); err != nil {
@@ -170,7 +172,8 @@ func (r *CopyReconciler) gatherCopy(ctx context.Context, s *state) (*copyFacts, 
 	return f, nil
 }
 
-// preserveOrphans lets the copies stand that go with a placement which is deleted as an orphan, and that nobody else wants.
+// preserveOrphans lets the copies stand that go with a placement which is deleted as an orphan, and that nobody else
+// wants.
 func (r *CopyReconciler) preserveOrphans(ctx context.Context, s *state, f *copyFacts) error {
 	if !f.released || len(s.works) == 0 {
 		return nil
@@ -189,8 +192,9 @@ func (r *CopyReconciler) preserveOrphans(ctx context.Context, s *state, f *copyF
 	return r.preserve(ctx, alone)
 }
 
-// gatherOwn looks at the object's own placement. One that is being deleted does not count; where it takes along what it
-// placed, the API server is asked for its Works, not the cache: one that the cache has not seen yet must not stay behind.
+// gatherOwn looks at the object's own placement. One that is being deleted does not count; where it takes along what
+// it placed, the API server is asked for its Works, not the cache: one that the cache has not seen yet must not stay
+// behind.
 func (r *CopyReconciler) gatherOwn(ctx context.Context, s *state, f *copyFacts) error {
 	switch {
 	case s.placement == nil:

@@ -36,8 +36,8 @@ type copyFacts struct {
 	named map[string]bool
 }
 
-// members returns where the object is to be: where its own placement has a cell, or one that names it; where a Work names
-// it, be it one that is being deleted; and where it was left for the next placement.
+// members returns where the object is to be: where its own placement has a cell, or one that names it; where a Work
+// names it, be it one that is being deleted; and where it was left for the next placement.
 func (f *copyFacts) members() []string {
 	wanted := f.placed()
 	for member, w := range f.have {
@@ -65,8 +65,8 @@ func (f *copyFacts) placed() map[string]bool {
 	return wanted
 }
 
-// adopted tells whether an object of that name that stands in the member without a mark is taken over where it holds the
-// same: the user says so on the object, or on a workload that brings it.
+// adopted tells whether an object of that name that stands in the member without a mark is taken over where it holds
+// the same: the user says so on the object, or on a workload that brings it.
 func (f *copyFacts) adopted(member string) bool {
 	if f.own != nil && f.object.GetAnnotations()[topology.AnnotationAdopt] == "true" {
 		return true
@@ -174,8 +174,8 @@ func (f *copyFacts) sequence(member string) int64 {
 	return sequence
 }
 
-// renderCopy returns the manifest of an object for members: the whole of it, without what an API server fills in or what is
-// a cluster's own. The same object gives the same bytes.
+// renderCopy returns the manifest of an object for members: the whole of it, without what an API server fills in or
+// what is a cluster's own. The same object gives the same bytes.
 func renderCopy(kind *kinds.Kind, object *unstructured.Unstructured) ([]byte, error) {
 	tree := object.DeepCopy()
 	unstructured.RemoveNestedField(tree.Object, "status")

@@ -22,8 +22,8 @@ import (
 // foregroundRetry is how often a foreground deletion looks whether a member that it waits for has become unreachable.
 const foregroundRetry = 10 * time.Second
 
-// foreground reports whether the workload is deleted in the foreground. A namespace that is being deleted waits for nothing
-// in members.
+// foreground reports whether the workload is deleted in the foreground. A namespace that is being deleted waits for
+// nothing in members.
 func (r *Reconciler) foreground(ctx context.Context, s *state) (bool, error) {
 	object, err := r.liveWorkload(ctx, s.key)
 	if err != nil || object == nil || object.GetUID() != s.placement.Spec.Workload.UID || !conditions.Foreground(object) {
@@ -56,8 +56,8 @@ func (r *Reconciler) askForeground(ctx context.Context, works []work.Work) error
 	return errors.Join(errs...)
 }
 
-// leftInReady reports whether one of these Works is of a member that is Ready. An unreachable member is not waited for: its
-// Work keeps its deletion timestamp, and is carried out when contact is back.
+// leftInReady reports whether one of these Works is of a member that is Ready. An unreachable member is not waited
+// for: its Work keeps its deletion timestamp, and is carried out when contact is back.
 func (r *Reconciler) leftInReady(ctx context.Context, works []work.Work) (bool, error) {
 	for i := range works {
 		name, ok := wire.MemberOf(works[i].Namespace)

@@ -15,9 +15,9 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// overrides returns the entries of the placement's policy by cluster. It returns false where they are not those that the
-// placement was decided with: the policy or a member changed since, and the placement that answers that comes, or does not
-// (frozen).
+// overrides returns the entries of the placement's policy by cluster. It returns false where they are not those that
+// the placement was decided with: the policy or a member changed since, and the placement that answers that comes, or
+// does not (frozen).
 func (r *Reconciler) overrides(ctx context.Context, p *topology.WorkloadPlacement) (map[string][]override.Entry, bool, error) {
 	hashes := map[string]string{}
 	for i := range p.Spec.Cells {
@@ -68,8 +68,8 @@ func (r *Reconciler) policyOverrides(ctx context.Context, p *topology.WorkloadPl
 	return policy.Spec.Overrides, nil
 }
 
-// divider returns the object by which the replicas of a placement were divided, nil for none. It returns false where that
-// object has changed: a placement that answers the change follows.
+// divider returns the object by which the replicas of a placement were divided, nil for none. It returns false where
+// that object has changed: a placement that answers the change follows.
 func (r *Reconciler) divider(ctx context.Context, kind kinds.Kind, p *topology.WorkloadPlacement) (client.Object, bool, error) {
 	ref := p.Spec.Spread
 	if ref == nil || kind.Divider == nil {
@@ -85,9 +85,9 @@ func (r *Reconciler) divider(ctx context.Context, kind kinds.Kind, p *topology.W
 	return object, err == nil && hash == ref.Hash, err
 }
 
-// subsetsOf returns the subsets in the manifests that members have, by member and name. A removed subset is evacuated step by
-// step, so its definition is needed while the user's object no longer has it. Where no Work has it, the member's own controller
-// sees that it was removed.
+// subsetsOf returns the subsets in the manifests that members have, by member and name. A removed subset is evacuated
+// step by step, so its definition is needed while the user's object no longer has it. Where no Work has it, the
+// member's own controller sees that it was removed.
 func subsetsOf(kind kinds.Kind, works []work.Work) (map[string]map[string]map[string]any, error) {
 	out := map[string]map[string]map[string]any{}
 	for i := range works {

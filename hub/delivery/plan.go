@@ -34,7 +34,8 @@ type additions struct {
 	overrides map[string][]override.Entry
 	// divider is the object by which the replicas were divided, nil for none.
 	divider client.Object
-	// subsets are those in the manifest that each member has, by its namespace and their names; nil unless some are removed.
+	// subsets are those in the manifest that each member has, by its namespace and their names; nil unless some are
+	// removed.
 	subsets map[string]map[string]map[string]any
 }
 
@@ -93,7 +94,8 @@ func plan(kind kinds.Kind, key wire.Key, hubID string, object client.Object, p *
 	return works, nil, nil
 }
 
-// renderFor returns the manifest of a member, with the subsets that it is to leave; none where it would have no subset at all.
+// renderFor returns the manifest of a member, with the subsets that it is to leave; none where it would have no subset
+// at all.
 func renderFor(kind kinds.Kind, key wire.Key, object client.Object, p *topology.WorkloadPlacement, cells []topology.Cell, add additions) ([]byte, *kinds.Rejection, error) {
 	manifest, refusal, err := renderOverridden(kind, key, object, p, cells, add)
 	if refusal != nil || err != nil || kind.Former == nil || !kind.Former.In(object, cells) {
@@ -124,7 +126,8 @@ func renderOverridden(kind kinds.Kind, key wire.Key, object client.Object, p *to
 	return manifest, nil, nil
 }
 
-// dependsOn names the Works of a member that carry what goes with the placement. What does not exist on the hub has none.
+// dependsOn names the Works of a member that carry what goes with the placement. What does not exist on the hub has
+// none.
 func dependsOn(p *topology.WorkloadPlacement, cluster string) string {
 	var names []string
 	for _, d := range p.Spec.Dependencies {
@@ -140,8 +143,8 @@ func withAll(some, all map[string]string) map[string]string {
 	return all
 }
 
-// merge returns have with what want says set in it, and whether that changes anything. Labels, annotations and finalizers
-// of others stay.
+// merge returns have with what want says set in it, and whether that changes anything. Labels, annotations and
+// finalizers of others stay.
 func merge(have, want *work.Work) (*work.Work, bool) {
 	_, adopts := want.Annotations[topology.AnnotationAdopt]
 	_, adopted := have.Annotations[topology.AnnotationAdopt]
@@ -183,8 +186,8 @@ func isIn(want, have map[string]string) bool {
 	return true
 }
 
-// sameManifest compares bytes first: an API server gives an object back as it was encoded here. Only where it does not, the
-// meaning is compared.
+// sameManifest compares bytes first: an API server gives an object back as it was encoded here. Only where it does
+// not, the meaning is compared.
 func sameManifest(have, want *work.Work) bool {
 	if len(have.Spec.Workload.Manifests) != 1 {
 		return false

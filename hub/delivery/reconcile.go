@@ -25,7 +25,8 @@ const (
 	parallel = 16
 	// staleRetry is how soon a reconcile looks again when the cache has not seen its writes and no event woke it.
 	staleRetry = time.Second
-	// leavingRetry is how soon it looks again when the namespace of a member takes no Work; the member's event mostly comes first.
+	// leavingRetry is how soon it looks again when the namespace of a member takes no Work; the member's event mostly
+	// comes first.
 	leavingRetry = 10 * time.Second
 )
 
@@ -42,8 +43,8 @@ type Reconciler struct {
 	marks bool
 }
 
-// NewReconciler returns a reconciler that writes with c and reads c's cache; live reads past the cache, before something is
-// let go.
+// NewReconciler returns a reconciler that writes with c and reads c's cache; live reads past the cache, before
+// something is let go.
 func NewReconciler(c client.Client, live client.Reader, clk clock.PassiveClock, hubID string, outcomes *placement.Outcomes) *Reconciler {
 	return &Reconciler{
 		client: c, live: live, rules: kinds.Divided(), hubID: hubID, outcomes: outcomes,

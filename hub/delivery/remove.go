@@ -45,8 +45,8 @@ func (r *Reconciler) removeAll(ctx context.Context, works []work.Work) error {
 	return errors.Join(errs...)
 }
 
-// removeOrphans deletes Works whose workload and placement are both gone, as a namespace that is deleted leaves them. It
-// asks the API server, not the cache.
+// removeOrphans deletes Works whose workload and placement are both gone, as a namespace that is deleted leaves them.
+// It asks the API server, not the cache.
 func (r *Reconciler) removeOrphans(ctx context.Context, s *state) error {
 	if s.object != nil || len(s.works) == 0 {
 		return nil
@@ -82,7 +82,8 @@ func (r *Reconciler) release(ctx context.Context, s *state) (ctrl.Result, error)
 	return r.letGo(ctx, s)
 }
 
-// removeWorks deletes the Works of a workload that goes. It tells whether the placement has to stay until they are gone.
+// removeWorks deletes the Works of a workload that goes. It tells whether the placement has to stay until they are
+// gone.
 func (r *Reconciler) removeWorks(ctx context.Context, s *state) (left bool, err error) {
 	works, err := r.liveWorks(ctx, s)
 	if err != nil {
@@ -116,8 +117,8 @@ func (r *Reconciler) removeWorks(ctx context.Context, s *state) (left bool, err 
 	return r.leftInReady(ctx, works)
 }
 
-// liveWorks returns the Works of a placement. The API server is asked, not the cache alone: a Work that the cache has not
-// seen yet must not stay behind.
+// liveWorks returns the Works of a placement. The API server is asked, not the cache alone: a Work that the cache has
+// not seen yet must not stay behind.
 func (r *Reconciler) liveWorks(ctx context.Context, s *state) ([]work.Work, error) {
 	live := &work.WorkList{}
 	if err := r.live.List(ctx, live, client.MatchingLabels{topology.LabelPlacement: string(s.placement.UID)}); err != nil {
@@ -152,8 +153,9 @@ func (r *Reconciler) letGo(ctx context.Context, s *state) (ctrl.Result, error) {
 	return ctrl.Result{}, nil
 }
 
-// orphans tells whether the user withdrew the workload as an orphan, or deleted it with --cascade=orphan: what it made is to stay. The garbage collector
-// takes the owner off the placement before it lets the workload go; on a hub without one the finalizer stays.
+// orphans tells whether the user withdrew the workload as an orphan, or deleted it with --cascade=orphan: what it made
+// is to stay. The garbage collector takes the owner off the placement before it lets the workload go; on a hub without
+// one the finalizer stays.
 func (r *Reconciler) orphans(ctx context.Context, s *state) (bool, error) {
 	uid := s.placement.Spec.Workload.UID
 	if s.object != nil && s.object.GetUID() == uid {
@@ -197,8 +199,8 @@ func (r *Reconciler) preserve(ctx context.Context, works []work.Work) error {
 	return errors.Join(errs...)
 }
 
-// preserveNeeds lets stand what was carried for some Works of one workload alone: the pods that run on need it. What another
-// Work names too, or what was placed for itself, stays the hub's.
+// preserveNeeds lets stand what was carried for some Works of one workload alone: the pods that run on need it. What
+// another Work names too, or what was placed for itself, stays the hub's.
 func (r *Reconciler) preserveNeeds(ctx context.Context, works []work.Work) error {
 	own := map[types.UID]bool{}
 	for i := range works {

@@ -15,12 +15,13 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/kinds"
 )
 
-// maxManifest is the largest manifest that is delivered, in bytes: a Work must stay well below the 1.5 MiB that etcd takes,
-// with its status.
+// maxManifest is the largest manifest that is delivered, in bytes: a Work must stay well below the 1.5 MiB that etcd
+// takes, with its status.
 const maxManifest = 512 * 1024
 
-// Render returns the manifest of a member: the user's object with the numbers of that member's cells, in the order of the
-// placement. divider is the object by which the replicas were divided, nil for none. The same input gives the same bytes.
+// Render returns the manifest of a member: the user's object with the numbers of that member's cells, in the order of
+// the placement. divider is the object by which the replicas were divided, nil for none. The same input gives the same
+// bytes.
 func Render(kind kinds.Kind, object client.Object, cells []topology.Cell, divider client.Object) ([]byte, error) {
 	return render(kind, object, cells, divider, "")
 }
@@ -45,8 +46,8 @@ func withBefore(annotations map[string]string, before string) map[string]string 
 	return withAll(annotations, map[string]string{topology.AnnotationTemplateBefore: before})
 }
 
-// encode makes the whole manifest: the user's labels and annotations without what is the hub's own, and the spec without
-// what the Go types write for fields that nobody set.
+// encode makes the whole manifest: the user's labels and annotations without what is the hub's own, and the spec
+// without what the Go types write for fields that nobody set.
 func encode(kind schema.GroupVersionKind, o client.Object, annotations map[string]string, spec any) ([]byte, error) {
 	tree, err := treeOf(spec)
 	if err != nil {
@@ -80,7 +81,8 @@ func treeOf(v any) (map[string]any, error) {
 	return tree, nil
 }
 
-// maxStrategy is the largest update strategy that a Work tells, in bytes: an API server takes 256 KiB of all annotations of an object.
+// maxStrategy is the largest update strategy that a Work tells, in bytes: an API server takes 256 KiB of all
+// annotations of an object.
 const maxStrategy = 16 * 1024
 
 // strategyOf returns the update strategy of the user's object as JSON, empty for one that is too large to be told.
@@ -108,13 +110,13 @@ func carried(users, added map[string]string) map[string]string {
 	return out
 }
 
-// emptyByType are fields that the Go types write as {} though nobody set them; an API server would drop or keep them, and
-// either way somebody would seem to own them.
+// emptyByType are fields that the Go types write as {} though nobody set them; an API server would drop or keep them,
+// and either way somebody would seem to own them.
 var emptyByType = []string{"metadata", "strategy", "status", "resources", "scaleStrategy", "updateStrategy", "scheduleStrategy", "nodeSelectorTerm"}
 
-// emptiedByUsers are fields outside of pod templates that mean the same empty as absent, and that lose their last field one by
-// one, as rollingUpdate does with the pause that ends. Server-side apply of {} over what stood there makes it null, and an API
-// server refuses that for a custom resource; what is absent it removes.
+// emptiedByUsers are fields outside of pod templates that mean the same empty as absent, and that lose their last
+// field one by one, as rollingUpdate does with the pause that ends. Server-side apply of {} over what stood there
+// makes it null, and an API server refuses that for a custom resource; what is absent it removes.
 var emptiedByUsers = []string{"rollingUpdate", "inPlaceUpdateStrategy", "priorityStrategy", "lifecycle", "preDelete", "inPlaceUpdate", "preNormal"}
 
 // prune removes nulls, and empty objects in the fields above. A subset's patch stays as the user wrote it: a null in it

@@ -25,7 +25,8 @@ import (
 // workers is how many workloads are delivered at once; each writes its Works in parallel too.
 const workers = 8
 
-// Setup adds the controllers of this stage to the manager. rules is the table of the kinds that are placed; marks: agents of Karmada execute the Works.
+// Setup adds the controllers of this stage to the manager. rules is the table of the kinds that are placed; marks:
+// agents of Karmada execute the Works.
 func Setup(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock, hubID string, outcomes *placement.Outcomes, watching *store.Watching, tracer *tracing.Tracer, marks bool) error {
 	ours := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan())
 	controllers := builder.TypedControllerManagedBy[wire.Key](mgr).Named("delivery").

@@ -19,8 +19,9 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/failover"
 )
 
-// Blockers are the rules that keep a member from getting replicas of a workload as things stand now, one clause each, the
-// first one first. None: the member may get replicas. Subset narrows the question to one subset, empty for all of them.
+// Blockers are the rules that keep a member from getting replicas of a workload as things stand now, one clause each,
+// the first one first. None: the member may get replicas. Subset narrows the question to one subset, empty for all of
+// them.
 func (o *Forecast) Blockers(cluster, subset string) []string {
 	i := slices.IndexFunc(o.members, func(m topology.MemberCluster) bool { return m.Name == cluster })
 	if i < 0 {
@@ -73,8 +74,8 @@ func tainted(p *policy.Policy, taint *corev1.Taint) string {
 		taint.ToString(), decision.PolicyName(&p.Ref), does)
 }
 
-// full says what a member lacks that has no room for a pod of a subset, or of any that it matches; empty where it has room,
-// or where its room is not known.
+// full says what a member lacks that has no room for a pod of a subset, or of any that it matches; empty where it has
+// room, or where its room is not known.
 func (o *Forecast) full(m *decision.Member, subset string) string {
 	var zones []string
 	if !o.Workload.Open {
@@ -188,7 +189,8 @@ func (o *Forecast) judge(s *placement.State) {
 	}
 }
 
-// whenNotReady says what becomes of the replicas of a member that is not Ready, by the policy's failover; empty where it has none.
+// whenNotReady says what becomes of the replicas of a member that is not Ready, by the policy's failover; empty where
+// it has none.
 func (o *Forecast) whenNotReady(m *topology.MemberCluster) string {
 	judged := o.judged[m.Name]
 	after := ""

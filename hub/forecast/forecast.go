@@ -1,5 +1,5 @@
-// Package forecast answers what the hub does next about a workload, and what keeps a member from getting replicas. It decides by
-// the same code as the hub's controllers and writes nothing.
+// Package forecast answers what the hub does next about a workload, and what keeps a member from getting replicas. It
+// decides by the same code as the hub's controllers and writes nothing.
 package forecast
 
 import (
@@ -25,8 +25,8 @@ type Forecaster struct {
 	table    kinds.Table
 }
 
-// New returns a forecaster that reads from reader, which must know the indexes of [store.Index]. hubID is the identity of the hub:
-// reports for another one do not count.
+// New returns a forecaster that reads from reader, which must know the indexes of [store.Index]. hubID is the identity
+// of the hub: reports for another one do not count.
 func New(reader client.Reader, hubID string) *Forecaster {
 	table := kinds.All(kinds.HubRunsBuiltIns)
 	return &Forecaster{gatherer: placement.NewGatherer(reader, table, hubID), reader: reader, table: table}
@@ -48,7 +48,8 @@ type Forecast struct {
 	Workload kinds.Workload
 	Policy   *policy.Policy
 	members  []topology.MemberCluster
-	// promised names by member the other workloads whose pods are still to get ready there, where replicas of this one wait for a place.
+	// promised names by member the other workloads whose pods are still to get ready there, where replicas of this one
+	// wait for a place.
 	promised map[string][]string
 	// judged are the members as the policy's failover sees them, by name; nil where no policy holds.
 	judged map[string]decision.Member
@@ -87,8 +88,8 @@ func (f *Forecaster) Of(ctx context.Context, key wire.Key) (Forecast, error) {
 	return out, err
 }
 
-// promises finds which other workloads have been told to have pods in members and have not reported all of them Ready. The hub holds
-// room back for those; who reads from outside does not know how much.
+// promises finds which other workloads have been told to have pods in members and have not reported all of them Ready.
+// The hub holds room back for those; who reads from outside does not know how much.
 func (f *Forecaster) promises(ctx context.Context, key wire.Key) (map[string][]string, error) {
 	placements := &topology.WorkloadPlacementList{}
 	if err := f.reader.List(ctx, placements, client.UnsafeDisableDeepCopy); err != nil {
@@ -125,5 +126,6 @@ func (f *Forecaster) promises(ctx context.Context, key wire.Key) (map[string][]s
 	return out, nil
 }
 
-// Promised names the other workloads whose pods are still to get ready in a member, where replicas of this one wait for a place.
+// Promised names the other workloads whose pods are still to get ready in a member, where replicas of this one wait
+// for a place.
 func (o *Forecast) Promised(cluster string) []string { return o.promised[cluster] }

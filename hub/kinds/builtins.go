@@ -41,8 +41,8 @@ func IsBuiltIn(kind schema.GroupKind) bool {
 	return slices.ContainsFunc(builtIns(), func(builtIn schema.GroupVersionKind) bool { return builtIn.GroupKind() == kind })
 }
 
-// OfBuiltIn reports whether one of Kubernetes' own workloads owns the object, as a Deployment owns a ReplicaSet: members create
-// their own.
+// OfBuiltIn reports whether one of Kubernetes' own workloads owns the object, as a Deployment owns a ReplicaSet:
+// members create their own.
 func OfBuiltIn(object Object) bool {
 	owner := metav1.GetControllerOfNoCopy(object)
 	return owner != nil && IsBuiltIn(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind())
@@ -69,8 +69,8 @@ func InsteadOf(kind string) string {
 	}
 }
 
-// Names lists the kinds that a policy can select, for messages: those that are divided and those that are copied, by group
-// and version.
+// Names lists the kinds that a policy can select, for messages: those that are divided and those that are copied, by
+// group and version.
 func Names(table Table) string {
 	var divided []string
 	for kind := range Divided() {
@@ -102,7 +102,8 @@ func Named(name string) []schema.GroupVersionKind {
 	return slices.DeleteFunc(all, func(kind schema.GroupVersionKind) bool { return kind.Kind != name })
 }
 
-// jobLabels are the labels by which an API server selects the pods of a Job. They hold the uid that the Job has on the hub.
+// jobLabels are the labels by which an API server selects the pods of a Job. They hold the uid that the Job has on the
+// hub.
 var jobLabels = [...]string{batchv1.ControllerUidLabel, batchv1.JobNameLabel, "controller-uid", "job-name"}
 
 // stripBuiltIn removes from one of Kubernetes' own workloads what an API server or a controller wrote.
@@ -126,8 +127,8 @@ func stripBuiltIn(object *unstructured.Unstructured, labels, annotations map[str
 	}
 }
 
-// RunsOnHub rejects a workload that a controller of the hub's own cluster runs: its pods would run on the hub and in members. Only
-// such a controller writes the status of these kinds.
+// RunsOnHub rejects a workload that a controller of the hub's own cluster runs: its pods would run on the hub and in
+// members. Only such a controller writes the status of these kinds.
 func RunsOnHub(object *unstructured.Unstructured) *Rejection {
 	if !IsBuiltIn(object.GroupVersionKind().GroupKind()) || !hasValue(object.Object["status"]) {
 		return nil
@@ -162,8 +163,8 @@ func hasValue(value any) bool {
 	return true
 }
 
-// NeverPlaced returns why a hub never places a kind and what to do, and false for any other kind. These kinds name pods or nodes
-// of one cluster.
+// NeverPlaced returns why a hub never places a kind and what to do, and false for any other kind. These kinds name
+// pods or nodes of one cluster.
 func NeverPlaced(kind schema.GroupKind) (string, bool) {
 	if kind.Group != apps.GroupVersion.Group {
 		return "", false

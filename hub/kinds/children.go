@@ -74,8 +74,9 @@ func readDeploymentLimits(key wire.Key, strategy *appsv1.DeploymentStrategy) (fu
 	}, nil
 }
 
-// readStatefulSetLimits returns the limits of StatefulSets of apps/v1 for n replicas, without Update. They have no surge; where no
-// maxUnavailable is given, or so small a percentage that it would be none, they take one pod at a time.
+// readStatefulSetLimits returns the limits of StatefulSets of apps/v1 for n replicas, without Update. They have no
+// surge; where no maxUnavailable is given, or so small a percentage that it would be none, they take one pod at a
+// time.
 func readStatefulSetLimits(key wire.Key, strategy *appsv1.StatefulSetUpdateStrategy) (func(int32) lending.Amounts, *Rejection) {
 	unavailable := new(intstr.FromInt32(1))
 	if rolling := strategy.RollingUpdate; rolling != nil && rolling.MaxUnavailable != nil {

@@ -85,8 +85,8 @@ func remarkOnScale(path string, strategy *apps.CloneSetScaleStrategy) []string {
 	return []string{fmt.Sprintf("%s.maxUnavailable %d is not divided yet; it holds in each member", path, limit.IntVal)}
 }
 
-// readLimits returns the limits of a CloneSet's rolling update for n replicas, by the rules of the kind. The strategy is
-// resolved once here, to refuse what can never be resolved; percentages are resolved anew for each n.
+// readLimits returns the limits of a CloneSet's rolling update for n replicas, by the rules of the kind. The strategy
+// is resolved once here, to refuse what can never be resolved; percentages are resolved anew for each n.
 func readLimits(key wire.Key, path string, rolling *apps.RollingUpdateCloneSetStrategy) (func(n int32) lending.Amounts, *Rejection) {
 	var strategy budget.Strategy
 	if rolling != nil {
@@ -144,7 +144,8 @@ func renderCloneSet(o Object, order *Order) (Manifest, error) {
 	return Manifest{Spec: cloneSetSpec(o.(*apps.CloneSet), order.Cells), Annotations: annotations}, nil
 }
 
-// cloneSetSpec is the spec of a member's CloneSet: integers everywhere, and never more permission than the member's share.
+// cloneSetSpec is the spec of a member's CloneSet: integers everywhere, and never more permission than the member's
+// share.
 func cloneSetSpec(cs *apps.CloneSet, cells []topology.Cell) *apps.CloneSetSpec {
 	spec := cs.Spec.DeepCopy()
 	replicas, share, frozen := Total(cells)
@@ -160,9 +161,10 @@ func cloneSetSpec(cs *apps.CloneSet, cells []topology.Cell) *apps.CloneSetSpec {
 	rolling.MaxSurge = new(intstr.FromInt32(share.Add))
 	rolling.Paused = rolling.Paused || frozen
 	if share.Break == 0 && share.Add == 0 {
-		// 0 and 0 is no valid strategy; without permission the member waits. What a person asks for in the member may still go one
-		// by one, unless the user lets no available pod go: a pause takes the surge away. What is too many there goes as far as
-		// replicas are available without it: so a member reads maxUnavailable beside a pause.
+		// 0 and 0 is no valid strategy; without permission the member waits. What a person asks for in the member may
+		// still go one by one, unless the user lets no available pod go: a pause takes the surge away. What is too
+		// many there goes as far as replicas are available without it: so a member reads maxUnavailable beside a
+		// pause.
 		rolling.Paused = true
 		if keepsAll {
 			rolling.MaxSurge = new(intstr.FromInt32(1))
@@ -173,7 +175,8 @@ func cloneSetSpec(cs *apps.CloneSet, cells []topology.Cell) *apps.CloneSetSpec {
 	return spec
 }
 
-// zonesOrSubsets returns the annotation that says where the member's pods run: in the subsets of the divider, else in zones.
+// zonesOrSubsets returns the annotation that says where the member's pods run: in the subsets of the divider, else in
+// zones.
 func zonesOrSubsets(order *Order) (map[string]string, error) {
 	if order.Divider != nil {
 		return memberSubsets(order.Divider.(*apps.WorkloadSpread), order.Cells)
@@ -181,8 +184,8 @@ func zonesOrSubsets(order *Order) (map[string]string, error) {
 	return zones(order.Cells)
 }
 
-// zones is the annotation that tells a member's CloneSet how many pods each of its zones has, nil where the policy does not spread
-// by zone. It is no part of the pod template: zones that come, go or are renamed restart nothing.
+// zones is the annotation that tells a member's CloneSet how many pods each of its zones has, nil where the policy
+// does not spread by zone. It is no part of the pod template: zones that come, go or are renamed restart nothing.
 func zones(cells []topology.Cell) (map[string]string, error) {
 	replicas := map[string]int32{}
 	for i := range cells {

@@ -20,13 +20,14 @@ func copiedKinds() []schema.GroupVersionKind {
 	core := corev1.SchemeGroupVersion
 	return []schema.GroupVersionKind{
 		core.WithKind("ConfigMap"), core.WithKind(claimKind), core.WithKind(SecretKind), core.WithKind("Service"), core.WithKind("ServiceAccount"),
-		// Who exports a Service to other clusters says so in each of them: a multi-cluster service implementation reads it there.
+		// Who exports a Service to other clusters says so in each of them: a multi-cluster service implementation
+		// reads it there.
 		{Group: "multicluster.x-k8s.io", Version: "v1alpha1", Kind: "ServiceExport"},
 	}
 }
 
-// copied returns the table of the kinds of which every selected member gets a copy, by kind. The hub keeps their metadata
-// alone: what they hold is read when it is delivered.
+// copied returns the table of the kinds of which every selected member gets a copy, by kind. The hub keeps their
+// metadata alone: what they hold is read when it is delivered.
 func copied(workloads BuiltIns) Table {
 	table, kinds := Table{}, copiedKinds()
 	if workloads == MembersRunBuiltIns {
@@ -71,7 +72,8 @@ func stripOf(kind schema.GroupKind) func(object *unstructured.Unstructured, labe
 // claimKind holds data of users: a claim is created in members, and never changed or deleted there.
 const claimKind = "PersistentVolumeClaim"
 
-// HoldsData reports whether objects of a kind hold data of users, so that they are created in members and never changed or deleted there.
+// HoldsData reports whether objects of a kind hold data of users, so that they are created in members and never
+// changed or deleted there.
 func HoldsData(kind schema.GroupKind) bool { return kind == schema.GroupKind{Kind: claimKind} }
 
 func stripServiceAccount(account *unstructured.Unstructured, _, _ map[string]string) {
@@ -92,7 +94,8 @@ func metadataOf(gvk schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	return o
 }
 
-// ClusterMade reports whether every cluster creates this object of a copied kind itself, so that a copy would conflict with it.
+// ClusterMade reports whether every cluster creates this object of a copied kind itself, so that a copy would conflict
+// with it.
 func ClusterMade(kind, namespace, name string, annotations map[string]string) bool {
 	switch kind {
 	case "ConfigMap":
@@ -112,8 +115,8 @@ func LetsGo(spec *topology.FederationPolicySpec, kind string) bool {
 	return kind != SecretKind || spec.Dependencies.Secrets == topology.SecretsCarry
 }
 
-// stripService takes out the addresses and ports that the hub's cluster gave, and the address families, which are those of
-// its network. A headless Service stays headless.
+// stripService takes out the addresses and ports that the hub's cluster gave, and the address families, which are
+// those of its network. A headless Service stays headless.
 func stripService(service *unstructured.Unstructured, _, _ map[string]string) {
 	if ip, _, _ := unstructured.NestedString(service.Object, "spec", "clusterIP"); ip != corev1.ClusterIPNone {
 		unstructured.RemoveNestedField(service.Object, "spec", "clusterIP")

@@ -10,15 +10,15 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
-// FormerSubsets keeps subsets in the manifests of members while their pods are evacuated, though the user's object no longer
-// has them. Their definition is taken from the manifest that the member has.
+// FormerSubsets keeps subsets in the manifests of members while their pods are evacuated, though the user's object no
+// longer has them. Their definition is taken from the manifest that the member has.
 type FormerSubsets struct {
 	// In reports whether some of the cells are of subsets that the workload no longer has.
 	In func(o Object, cells []topology.Cell) bool
 	// Read returns the subsets of a manifest by name.
 	Read func(manifest []byte) (map[string]map[string]any, error)
-	// Add returns the manifest with the former subsets of the cells, as existing has them. It returns no manifest where the
-	// member would have no subset at all.
+	// Add returns the manifest with the former subsets of the cells, as existing has them. It returns no manifest
+	// where the member would have no subset at all.
 	Add func(manifest []byte, cells []topology.Cell, existing map[string]map[string]any) ([]byte, error)
 }
 
@@ -53,8 +53,8 @@ func hasFormerSubsets(o Object, cells []topology.Cell) bool {
 	})
 }
 
-// withFormerSubsets adds the subsets of existing that the manifest lacks and the member has cells of, with the replicas of
-// its cells. It returns no manifest where the member would have no subset at all.
+// withFormerSubsets adds the subsets of existing that the manifest lacks and the member has cells of, with the
+// replicas of its cells. It returns no manifest where the member would have no subset at all.
 func withFormerSubsets(manifest []byte, cells []topology.Cell, existing map[string]map[string]any) ([]byte, error) {
 	var whole map[string]any
 	if err := json.Unmarshal(manifest, &whole); err != nil {

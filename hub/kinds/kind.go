@@ -1,5 +1,5 @@
-// Package kinds is what the hub knows of each kind: one file per kind, one table. No other package of the hub names a kind.
-// It is pure.
+// Package kinds is what the hub knows of each kind: one file per kind, one table. No other package of the hub names a
+// kind. It is pure.
 package kinds
 
 import (
@@ -58,7 +58,8 @@ type Kind struct {
 	UpdateStrategy func(Object) any
 	// Guarded are the paths of a manifest that no override may change: what the hub divides. * stands for each entry.
 	Guarded []string
-	// Strip removes from a copy what an API server or a controller of the hub's own cluster wrote. It changes its arguments.
+	// Strip removes from a copy what an API server or a controller of the hub's own cluster wrote. It changes its
+	// arguments.
 	Strip func(object *unstructured.Unstructured, labels, annotations map[string]string)
 
 	// Reflect reads the use of a member object from its status, for agents that write no report of their own. nil: the

@@ -19,8 +19,9 @@ type Need struct {
 	Optional bool
 }
 
-// NeedsOf returns the objects of its namespace that a pod template names, sorted, each object once. patches are JSON texts in
-// the shape of a template; the objects that they name are needed too. Objects that every cluster creates itself are left out.
+// NeedsOf returns the objects of its namespace that a pod template names, sorted, each object once. patches are JSON
+// texts in the shape of a template; the objects that they name are needed too. Objects that every cluster creates
+// itself are left out.
 func NeedsOf(template *corev1.PodTemplateSpec, patches ...[]byte) []Need {
 	c := collector{}
 	c.pod(&template.Spec)

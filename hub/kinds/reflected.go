@@ -53,12 +53,12 @@ type orderIn struct {
 	Spec       struct{ Replicas *int32 }
 }
 
-// reflectedReport makes a report of a status that an agent of Karmada reflects, because such an agent writes none; nil where
-// the status names no order. It has no time and no number of its own: an agent of Karmada replaces the whole status, so the
-// status in the Work is the newest.
+// reflectedReport makes a report of a status that an agent of Karmada reflects, because such an agent writes none; nil
+// where the status names no order. It has no time and no number of its own: an agent of Karmada replaces the whole
+// status, so the status in the Work is the newest.
 //
-// An order counts as answered once the member object carries its sequence and its controller has observed that. Before that the
-// report answers none, because the status does not say which earlier order was observed.
+// An order counts as answered once the member object carries its sequence and its controller has observed that. Before
+// that the report answers none, because the status does not say which earlier order was observed.
 func (t Table) reflectedReport(w *work.Work) *work.Report {
 	if len(w.Status.ManifestStatuses) != 1 || w.Status.ManifestStatuses[0].Status == nil || len(w.Spec.Workload.Manifests) != 1 {
 		return nil

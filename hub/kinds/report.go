@@ -9,15 +9,17 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// ReportOf returns what a member reported on a Work, as far as it can be true, and what of it cannot, a part of a sentence.
-// nonsense is empty where all can be true: then the report is the Work's own, and not to be changed. It is nil where
-// nothing was reported. An agent of Karmada writes no report: what it reflects of the object's status makes one.
+// ReportOf returns what a member reported on a Work, as far as it can be true, and what of it cannot, a part of a
+// sentence. nonsense is empty where all can be true: then the report is the Work's own, and not to be changed. It is
+// nil where nothing was reported. An agent of Karmada writes no report: what it reflects of the object's status makes
+// one.
 //
-// Pods of an object that another writer in the member overwrites count neither as updated and ready nor as updated and available,
-// so that no wave goes on for them; they count as updated, because that is what the member uses of its share.
+// Pods of an object that another writer in the member overwrites count neither as updated and ready nor as updated and
+// available, so that no wave goes on for them; they count as updated, because that is what the member uses of its
+// share.
 //
-// Numbers of pods are taken into 0 to [wire.MaxPods], and none counts more pods than there are. A sequence that is far above
-// every order counts as none: a hub that went on from it would run out of numbers.
+// Numbers of pods are taken into 0 to [wire.MaxPods], and none counts more pods than there are. A sequence that is far
+// above every order counts as none: a hub that went on from it would run out of numbers.
 func (t Table) ReportOf(w *work.Work) (report *work.Report, nonsense string) {
 	report = w.Status.Report
 	if report == nil {
@@ -100,7 +102,8 @@ type Pods struct {
 	Count int32
 }
 
-// PodsOf returns which workloads have pods in a member, by the member's reports on its Works, sorted, and how many pods these are.
+// PodsOf returns which workloads have pods in a member, by the member's reports on its Works, sorted, and how many
+// pods these are.
 func (t Table) PodsOf(works []work.Work) (of []Pods, sum int32) {
 	for i := range works {
 		key, ours := wire.KeyOf(&works[i])

@@ -17,8 +17,8 @@ const defaultKept = 10
 // defaultReplicas is the default of all kinds.
 const defaultReplicas = 1
 
-// Template is how the template of a kind is kept in a placement or a ControllerRevision, and put back. raw is a template as a
-// placement keeps it.
+// Template is how the template of a kind is kept in a placement or a ControllerRevision, and put back. raw is a
+// template as a placement keeps it.
 type Template struct {
 	// Set returns a copy of the workload with this template.
 	Set func(o Object, raw []byte) (Object, error)

@@ -154,7 +154,8 @@ func renderUnitedDeployment(o Object, order *Order) (Manifest, error) {
 	return Manifest{Spec: unitedDeploymentSpec(o.(*apps.UnitedDeployment), order.Cells), Annotations: annotations}, nil
 }
 
-// unitedDeploymentSpec is the spec of a member's UnitedDeployment: the subsets that have cells there, each with a number.
+// unitedDeploymentSpec is the spec of a member's UnitedDeployment: the subsets that have cells there, each with a
+// number.
 func unitedDeploymentSpec(ud *apps.UnitedDeployment, cells []topology.Cell) *apps.UnitedDeploymentSpec {
 	spec := ud.Spec.DeepCopy()
 	subsets, partitions := []apps.Subset{}, map[string]int32{}
@@ -183,8 +184,8 @@ func unitedDeploymentSpec(ud *apps.UnitedDeployment, cells []topology.Cell) *app
 	return spec
 }
 
-// subsetLimits is the annotation that holds each child to its share of its subset's limits. They are told as they are lent:
-// the member's controller turns 0 and 0 into a pause.
+// subsetLimits is the annotation that holds each child to its share of its subset's limits. They are told as they are
+// lent: the member's controller turns 0 and 0 into a pause.
 func subsetLimits(cells []topology.Cell) (map[string]string, error) {
 	limits := map[string]topology.SubsetLimit{}
 	for i := range cells {
@@ -229,8 +230,8 @@ func unitedDeploymentTemplate() *Template {
 	}
 }
 
-// restorePodTemplate returns a UnitedDeployment with the pod template of a previous template; nil where that does not make
-// the revision, because the patches of its subsets changed meanwhile. Limits, replicas and subsets stay.
+// restorePodTemplate returns a UnitedDeployment with the pod template of a previous template; nil where that does not
+// make the revision, because the patches of its subsets changed meanwhile. Limits, replicas and subsets stay.
 func restorePodTemplate(o Object, raw []byte, revision string) Object {
 	ud := o.(*apps.UnitedDeployment)
 	previous, err := decodeTemplate[apps.SubsetTemplate](raw)

@@ -51,8 +51,8 @@ func spreadHash(ws *apps.WorkloadSpread) (string, error) {
 	return history.Hash(data, nil), nil
 }
 
-// readSpread returns what the WorkloadSpreads of a CloneSet say, nil where none is for its pods, and remarks about those that
-// do not hold.
+// readSpread returns what the WorkloadSpreads of a CloneSet say, nil where none is for its pods, and remarks about
+// those that do not hold.
 func readSpread(w *Workload, object Object, spreads []Object) (*Division, []string, *Rejection) {
 	if len(spreads) == 0 {
 		return nil, nil, nil
@@ -116,8 +116,8 @@ func readSpread(w *Workload, object Object, spreads []Object) (*Division, []stri
 	return out, nil, nil
 }
 
-// spreadStrategy returns the strategy Adaptive of a WorkloadSpread, nil where pods wait for ever: as published, also where no time is
-// given. A subset is closed for a time that cannot be chosen.
+// spreadStrategy returns the strategy Adaptive of a WorkloadSpread, nil where pods wait for ever: as published, also
+// where no time is given. A subset is closed for a time that cannot be chosen.
 func spreadStrategy(s *apps.WorkloadSpreadScheduleStrategy) *Adaptive {
 	if s.Type != apps.AdaptiveWorkloadSpreadScheduleStrategyType || s.Adaptive == nil {
 		return nil
@@ -129,7 +129,8 @@ func spreadStrategy(s *apps.WorkloadSpreadScheduleStrategy) *Adaptive {
 	return &Adaptive{Critical: time.Duration(critical) * time.Second, Closed: defaultClosed}
 }
 
-// memberSubsets returns the annotation that tells a member's CloneSet in which subsets its pods run, and how many in each.
+// memberSubsets returns the annotation that tells a member's CloneSet in which subsets its pods run, and how many in
+// each.
 func memberSubsets(ws *apps.WorkloadSpread, cells []topology.Cell) (map[string]string, error) {
 	subsets := []apps.WorkloadSpreadSubset{}
 	for i := range ws.Spec.Subsets {

@@ -190,8 +190,8 @@ func ownerOf(spec *topology.WorkloadPlacementSpec) metav1.OwnerReference {
 	}
 }
 
-// blockingOwnerOf is ownerOf for a placement: a workload that is deleted in the foreground waits for it. Copied objects do
-// not wait: who writes their owner references would need a right on the finalizers of every kind.
+// blockingOwnerOf is ownerOf for a placement: a workload that is deleted in the foreground waits for it. Copied
+// objects do not wait: who writes their owner references would need a right on the finalizers of every kind.
 func blockingOwnerOf(spec *topology.WorkloadPlacementSpec, rule kinds.Kind) metav1.OwnerReference {
 	owner := ownerOf(spec)
 	owner.BlockOwnerDeletion = new(rule.Mode != kinds.Copy)

@@ -16,9 +16,9 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
 
-// Keeps reports whether a deleted workload keeps what is placed of it, because finalizers of others hold its object. So do
-// the pods of a Deployment on one cluster: background deletion takes them after the Deployment has left the API server.
-// Foreground deletion, orphaning and a terminating namespace do not wait for other finalizers there, nor here.
+// Keeps reports whether a deleted workload keeps what is placed of it, because finalizers of others hold its object.
+// So do the pods of a Deployment on one cluster: background deletion takes them after the Deployment has left the API
+// server. Foreground deletion, orphaning and a terminating namespace do not wait for other finalizers there, nor here.
 func Keeps(object client.Object, p *topology.WorkloadPlacement, terminating bool) bool {
 	return conditions.HoldsDependents(object) && object.GetUID() == p.Spec.Workload.UID &&
 		!terminating && !Orphaned(object, p) && !wire.Withdrawn(object)
@@ -53,7 +53,8 @@ func decideDeleted(s *State, rule kinds.Kind, placed bool) Step {
 	return out
 }
 
-// stepTerminating is the plan for a workload whose namespace is being deleted. Its placement is deleted with the namespace.
+// stepTerminating is the plan for a workload whose namespace is being deleted. Its placement is deleted with the
+// namespace.
 func stepTerminating(s *State) Step {
 	return Step{Outcome: s.refused(terminating(s), false)}
 }

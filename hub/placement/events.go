@@ -26,7 +26,8 @@ func (r *Reconciler) tell(s *State, step Step) {
 	}
 }
 
-// happened compares the waves of two decisions, nil where nothing happened in them. waits is what the newer one waits for.
+// happened compares the waves of two decisions, nil where nothing happened in them. waits is what the newer one waits
+// for.
 func happened(last, next *topology.WorkloadPlacementSpec, waits string) *happening {
 	before, after := last.Wave, next.Wave
 	switch {

@@ -156,7 +156,8 @@ func (r *Gatherer) Gather(ctx context.Context, key wire.Key) (*State, error) {
 	return s, r.gatherAbsent(ctx, s)
 }
 
-// gatherMembers reads the members, and before them what they promised: a report on room that ends a promise is in what is read then.
+// gatherMembers reads the members, and before them what they promised: a report on room that ends a promise is in what
+// is read then.
 func (r *Gatherer) gatherMembers(ctx context.Context, s *State) error {
 	if r.reservations != nil {
 		s.reserved, s.read = r.reservations.Read(r.clock.Now(), s.key, s.reports)
@@ -174,9 +175,9 @@ func (r *Gatherer) gatherMembers(ctx context.Context, s *State) error {
 	return err
 }
 
-// gatherAbsent finds which of the objects that the workload or a policy names do not exist, and which every cluster makes for
-// itself. Nothing is asked about kinds that
-// nobody names, and about Secrets only where a policy lets them go.
+// gatherAbsent finds which of the objects that the workload or a policy names do not exist, and which every cluster
+// makes for itself. Nothing is asked about kinds that nobody names, and about Secrets only where a policy lets them
+// go.
 func (r *Gatherer) gatherAbsent(ctx context.Context, s *State) error {
 	workload, refusal := r.rules[s.key.GroupKind()].Read(s.Object)
 	if refusal != nil || workload.Mode == kinds.Copy {

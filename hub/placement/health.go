@@ -18,8 +18,8 @@ const (
 	defaultAfter = 5 * time.Minute
 )
 
-// JudgeMembers tells each of some members what it counts as under a policy's failover. It returns when that can change by time
-// alone, 0 for never.
+// JudgeMembers tells each of some members what it counts as under a policy's failover. It returns when that can change
+// by time alone, 0 for never.
 func JudgeMembers(s *State, members []decision.Member, f *topology.Failover) (again time.Duration) {
 	if f.Mode != topology.FailoverReplace && f.Mode != topology.FailoverFence {
 		return 0
@@ -56,8 +56,9 @@ func afterOf(f *topology.Failover) time.Duration {
 	return defaultAfter
 }
 
-// toldEmpty tells whether a member is known to run no pods of the workload: it was told to have none, and reported that it has
-// none under that order. One that was told to have some makes them from its own copy of the order, also while it is cut off.
+// toldEmpty tells whether a member is known to run no pods of the workload: it was told to have none, and reported
+// that it has none under that order. One that was told to have some makes them from its own copy of the order, also
+// while it is cut off.
 func toldEmpty(s *State, name string) bool {
 	report, ok := s.reports[name]
 	for _, use := range report.Use {

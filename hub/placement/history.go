@@ -21,9 +21,10 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 )
 
-// remember keeps the template that a decision leaves as a ControllerRevision, before the decision is written: it is the last that
-// knows it. Its number is the sequence of the order that brought it, or higher, so that later templates have higher ones, also after
-// the workload was let go and is placed anew. Creating a workload writes none, nor does a question of what members have.
+// remember keeps the template that a decision leaves as a ControllerRevision, before the decision is written: it is
+// the last that knows it. Its number is the sequence of the order that brought it, or higher, so that later templates
+// have higher ones, also after the workload was let go and is placed anew. Creating a workload writes none, nor does a
+// question of what members have.
 func (r *Reconciler) remember(ctx context.Context, s *State, next *topology.WorkloadPlacementSpec) error {
 	last := &s.Placement.Spec
 	if last.Revision == next.Revision || last.Template == nil || decision.Looks(last) {
@@ -57,7 +58,8 @@ func (r *Reconciler) remember(ctx context.Context, s *State, next *topology.Work
 		err = r.renew(ctx, s, revision)
 	}
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-		// Trying again would not help: a quota, a webhook or the API server refuses it. The update does not wait for its history.
+		// Trying again would not help: a quota, a webhook or the API server refuses it. The update does not wait for
+		// its history.
 		log.FromContext(ctx).Error(err, "The template of before is not kept: no undo can go back to it", "workload", s.key.Sentence(), "revision", revision.Name)
 		return nil
 	}
@@ -67,8 +69,8 @@ func (r *Reconciler) remember(ctx context.Context, s *State, next *topology.Work
 	return r.trim(ctx, s)
 }
 
-// renew makes a template that was in use before the newest of those that are kept. One without an owner is taken over: its workload
-// was deleted and left it, and has come back.
+// renew makes a template that was in use before the newest of those that are kept. One without an owner is taken over:
+// its workload was deleted and left it, and has come back.
 func (r *Reconciler) renew(ctx context.Context, s *State, revision *appsv1.ControllerRevision) error {
 	stands := &appsv1.ControllerRevision{}
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(revision), stands); err != nil {
@@ -85,8 +87,8 @@ func (r *Reconciler) renew(ctx context.Context, s *State, revision *appsv1.Contr
 	return r.client.Patch(ctx, next, client.MergeFromWithOptions(stands, client.MergeFromWithOptimisticLock{}), store.ManagerPlacement)
 }
 
-// renewed is what becomes of a revision that stands under the name of one that is to be kept; nil where it is another's, whose name
-// is not ours to take.
+// renewed is what becomes of a revision that stands under the name of one that is to be kept; nil where it is
+// another's, whose name is not ours to take.
 func renewed(template *kinds.Template, stands, revision *appsv1.ControllerRevision) *appsv1.ControllerRevision {
 	next, owner := stands.DeepCopy(), revision.OwnerReferences[0]
 	switch has := metav1.GetControllerOfNoCopy(stands); {
@@ -113,8 +115,8 @@ func sameTemplate(template *kinds.Template, a, b []byte) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// kept returns the templates that are kept of a workload, the oldest first, whichever placement kept them, also those of a hub of before
-// [topology.LabelWorkload]: it goes by their owner.
+// kept returns the templates that are kept of a workload, the oldest first, whichever placement kept them, also those
+// of a hub of before [topology.LabelWorkload]: it goes by their owner.
 func (r *Reconciler) kept(ctx context.Context, s *State) ([]*appsv1.ControllerRevision, error) {
 	list := &appsv1.ControllerRevisionList{}
 	if err := r.live.List(ctx, list, client.InNamespace(s.key.Namespace), client.HasLabels{history.LabelHash}); err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// Outcome is what the decision says to the user: the stage that writes the user's status reads it. It is not stored: after
-// a restart the first reconcile of each workload makes it again.
+// Outcome is what the decision says to the user: the stage that writes the user's status reads it. It is not stored:
+// after a restart the first reconcile of each workload makes it again.
 type Outcome struct {
 	// Generation of the user's object that was judged.
 	Generation int64
@@ -109,13 +109,13 @@ func (v *Outcomes) store(key wire.Key, outcome *Outcome) (changed bool) {
 	return !had || last != *outcome
 }
 
-// maxVerdict is how many characters a verdict's message has. A workload can have 512 subsets, and each can have a sentence: an API
-// server takes 32,768 characters in a condition, up to six conditions of the user's object repeat the message, and nobody reads
-// more than the first few. Why and the placement have them all.
+// maxVerdict is how many characters a verdict's message has. A workload can have 512 subsets, and each can have a
+// sentence: an API server takes 32,768 characters in a condition, up to six conditions of the user's object repeat the
+// message, and nobody reads more than the first few. Why and the placement have them all.
 const maxMessage = 4096
 
-// sentences joins messages. The first is told in any case, cut where it alone is too long; then as many as find room, and how
-// many do not.
+// sentences joins messages. The first is told in any case, cut where it alone is too long; then as many as find room,
+// and how many do not.
 func sentences(messages []string) string {
 	var out strings.Builder
 	length := 0
@@ -137,8 +137,8 @@ func sentences(messages []string) string {
 	return out.String()
 }
 
-// Source asks a controller to look again at each workload whose verdict changed, and at what concerned says of it. It serves
-// one reader.
+// Source asks a controller to look again at each workload whose verdict changed, and at what concerned says of it. It
+// serves one reader.
 func (v *Outcomes) Source(concerned func(context.Context, wire.Key) []wire.Key) source.TypedSource[wire.Key] {
 	return source.TypedChannel(v.events, handler.TypedEnqueueRequestsFromMapFunc(concerned))
 }

@@ -39,8 +39,8 @@ type Reconciler struct {
 	tracer   *tracing.Tracer // nil traces nothing
 }
 
-// NewReconciler returns a reconciler that writes with c and reads c's cache, and reads what that does not hold with live. It alone
-// writes to ledger. heard tells since when the hub is in contact with its API server.
+// NewReconciler returns a reconciler that writes with c and reads c's cache, and reads what that does not hold with
+// live. It alone writes to ledger. heard tells since when the hub is in contact with its API server.
 func NewReconciler(c client.Client, live client.Reader, recorder events.EventRecorder, clk clock.PassiveClock, heard func() time.Time, hubID string, outcomes *Outcomes, watching *store.Watching, reservations *capacity.Reservations, rules kinds.Table) *Reconciler {
 	return &Reconciler{
 		Gatherer: Gatherer{reader: c, rules: rules, hubID: hubID, watching: watching, clock: clk, heard: heard, reservations: reservations, decisions: newDecisions()},

@@ -28,8 +28,8 @@ import (
 // adopts tells whether the user lets the hub take over what runs in members already.
 func adopts(o client.Object) bool { return o.GetAnnotations()[topology.AnnotationAdopt] == "true" }
 
-// foundBy reads what a member told of an object that it was asked about, as far as it can be true; false where it was not
-// asked, or has not told.
+// foundBy reads what a member told of an object that it was asked about, as far as it can be true; false where it was
+// not asked, or has not told.
 func foundBy(table kinds.Table, w *work.Work) (decision.Found, bool) {
 	applied := meta.FindStatusCondition(w.Status.Conditions, work.ConditionApplied)
 	report, _ := table.ReportOf(w)
@@ -43,8 +43,8 @@ func foundBy(table kinds.Table, w *work.Work) (decision.Found, bool) {
 	return found, true
 }
 
-// gatherReports reads the newest report of each member. Only reports for this hub and this placement count for lending; for
-// the sequence all of the workload do.
+// gatherReports reads the newest report of each member. Only reports for this hub and this placement count for
+// lending; for the sequence all of the workload do.
 func (r *Gatherer) gatherReports(ctx context.Context, s *State) error {
 	works := &work.WorkList{}
 	if err := r.reader.List(ctx, works, client.MatchingFields{store.IndexWorkWorkload: s.key.String()}, client.UnsafeDisableDeepCopy); err != nil {
@@ -81,7 +81,8 @@ func (r *Gatherer) gatherReports(ctx context.Context, s *State) error {
 	return nil
 }
 
-// runsOf reads how the Jobs of checks stand in members. Those of another placement, and those that are being removed, do not count.
+// runsOf reads how the Jobs of checks stand in members. Those of another placement, and those that are being removed,
+// do not count.
 func runsOf(works []work.Work, placement *topology.WorkloadPlacement) map[waves.RunKey]waves.Run {
 	var runs map[waves.RunKey]waves.Run
 	for i := range works {
@@ -122,7 +123,8 @@ func runOf(w *work.Work) waves.Run {
 	return waves.Run{}
 }
 
-// dividersOf returns the objects that divide a workload into subsets, oldest first. Those that are being deleted are left out.
+// dividersOf returns the objects that divide a workload into subsets, oldest first. Those that are being deleted are
+// left out.
 func (r *Gatherer) dividersOf(ctx context.Context, divider *kinds.Divider, key wire.Key) ([]kinds.Object, error) {
 	if divider == nil {
 		return nil, nil

@@ -2,8 +2,8 @@ package placement
 
 import "context"
 
-// knownTries is how often a decision is made anew because members promised room to others meanwhile. The last one stands:
-// then the room may be given twice, and what does not fit waits in its member.
+// knownTries is how often a decision is made anew because members promised room to others meanwhile. The last one
+// stands: then the room may be given twice, and what does not fit waits in its member.
 const knownTries = 8
 
 // decide makes a decision that knows what members promised to other workloads, and records what it promises itself.

@@ -11,8 +11,8 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/waves"
 )
 
-// InForce returns the workload as members are to run it: with the previous template where its own failed and was rolled back,
-// else as it is.
+// InForce returns the workload as members are to run it: with the previous template where its own failed and was
+// rolled back, else as it is.
 func InForce(kind kinds.Kind, o client.Object, p *topology.WorkloadPlacement) client.Object {
 	if !decision.RolledBack(&p.Spec) {
 		return o
@@ -23,8 +23,8 @@ func InForce(kind kinds.Kind, o client.Object, p *topology.WorkloadPlacement) cl
 	return o
 }
 
-// rollBack makes a decision about the template of before where that of the workload failed and is to be rolled back, unless a
-// person has it tried again.
+// rollBack makes a decision about the template of before where that of the workload failed and is to be rolled back,
+// unless a person has it tried again.
 func (s *State) rollBack(kind kinds.Kind) {
 	if s.Placement == nil || s.Object == nil {
 		return
@@ -38,8 +38,8 @@ func (s *State) rollBack(kind kinds.Kind) {
 	}
 }
 
-// withPreviousTemplate returns the workload with the template that the update of a wave replaced; nil where the workload has
-// another template than the one that failed, or the previous one cannot be restored.
+// withPreviousTemplate returns the workload with the template that the update of a wave replaced; nil where the
+// workload has another template than the one that failed, or the previous one cannot be restored.
 func withPreviousTemplate(kind kinds.Kind, o client.Object, w *topology.WaveProgress) client.Object {
 	if w.Template == nil || kind.Template == nil || kind.Template.Revision(o) != w.RolledBack {
 		return nil

@@ -25,11 +25,12 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// workers is how many workloads are decided at once: a decision is computing and one write, so a few keep the API server
-// busy.
+// workers is how many workloads are decided at once: a decision is computing and one write, so a few keep the API
+// server busy.
 const workers = 8
 
-// Setup adds the controllers of this stage to the manager. rules is the table of the kinds that are placed. withKarmada: policies of Karmada on the same API server propagate objects too.
+// Setup adds the controllers of this stage to the manager. rules is the table of the kinds that are placed.
+// withKarmada: policies of Karmada on the same API server propagate objects too.
 func Setup(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock, heard func() time.Time, news func(member string) time.Time, hubID string, outcomes *Outcomes, watching *store.Watching, measures *meter.Meter, asker *checks.Asker, tracer *tracing.Tracer, withKarmada bool) error {
 	reservations := capacity.NewReservations()
 	w := &watches{client: mgr.GetClient(), rules: rules, watching: watching, reservations: reservations}

@@ -13,9 +13,10 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// decisions holds the last decision about each workload as the hub wrote it, so that an edit of a placement by somebody else is taken
-// back, and is no last decision that the next one starts from. After a restart it is empty: an edit made before then is divided from,
-// within the limits, and still not delivered as it is. It is safe for concurrent use.
+// decisions holds the last decision about each workload as the hub wrote it, so that an edit of a placement by
+// somebody else is taken back, and is no last decision that the next one starts from. After a restart it is empty: an
+// edit made before then is divided from, within the limits, and still not delivered as it is. It is safe for
+// concurrent use.
 type decisions struct {
 	mu    sync.Mutex
 	byKey map[wire.Key]decidedSpec
@@ -46,8 +47,8 @@ func (d *decisions) keep(key wire.Key, p *topology.WorkloadPlacement) {
 	d.byKey[key] = decidedSpec{p.UID, &p.Spec}
 }
 
-// of returns a placement with the hub's own decision in it, and whether that had to be put back, because somebody else edited it. Where
-// the hub does not know its own decision, what stands is taken for it.
+// of returns a placement with the hub's own decision in it, and whether that had to be put back, because somebody else
+// edited it. Where the hub does not know its own decision, what stands is taken for it.
 func (d *decisions) of(key wire.Key, p *topology.WorkloadPlacement) (own *topology.WorkloadPlacement, restored bool) {
 	if d == nil {
 		return p, false
@@ -67,8 +68,8 @@ func (d *decisions) of(key wire.Key, p *topology.WorkloadPlacement) (own *topolo
 	return own, true
 }
 
-// sign writes the digest onto a placement whose spec is the decision and does not say so: one of a hub of before, or one of which
-// somebody took it.
+// sign writes the digest onto a placement whose spec is the decision and does not say so: one of a hub of before, or
+// one of which somebody took it.
 func (r *Reconciler) sign(ctx context.Context, s *State) error {
 	digest := wire.DigestOf(&s.Placement.Spec)
 	if s.Placement.Annotations[topology.AnnotationDecision] == digest {

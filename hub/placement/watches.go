@@ -97,8 +97,8 @@ func (w *watches) everyWorkload(ctx context.Context, _ client.Object) []wire.Key
 	return keys
 }
 
-// shortWorkloads returns the workloads that miss replicas: only those can use room that a member reports, so that a report
-// wakes no others.
+// shortWorkloads returns the workloads that miss replicas: only those can use room that a member reports, so that a
+// report wakes no others.
 func (w *watches) shortWorkloads(ctx context.Context, o client.Object) []wire.Key {
 	w.reservations.Seen(o.GetName(), surveyedAt(o.(*topology.MemberCluster)))
 	placements := &topology.WorkloadPlacementList{}
@@ -223,8 +223,8 @@ func memberFacts(m *topology.MemberCluster) decision.Member {
 	return facts
 }
 
-// toldSilent returns the workload of a Work whose member is silent: what the member held is lent to others once its lower order
-// stands there. Orders to members that answer change nothing by being written.
+// toldSilent returns the workload of a Work whose member is silent: what the member held is lent to others once its
+// lower order stands there. Orders to members that answer change nothing by being written.
 func (w *watches) toldSilent(ctx context.Context, o client.Object) []wire.Key {
 	name, ok := wire.MemberOf(o.GetNamespace())
 	if !ok {
@@ -251,8 +251,8 @@ func orderChanged() predicate.Predicate {
 	}
 }
 
-// rivals is where the policies of Karmada are read, nil where there is no Karmada. They are not of our scheme: the manager's client would
-// ask the API server for them each time, its cache does not.
+// rivals is where the policies of Karmada are read, nil where there is no Karmada. They are not of our scheme: the
+// manager's client would ask the API server for them each time, its cache does not.
 func rivals(mgr ctrl.Manager, withKarmada bool) client.Reader {
 	if !withKarmada {
 		return nil

@@ -69,8 +69,9 @@ func selectedBy(s *topology.WorkloadSelector, w *kinds.Workload) int {
 	return byLabels
 }
 
-// kindOf returns the kind that an entry selects. Without apiVersion it is the one that the hub knows of this name. The group
-// of a name that several groups have is that of no kind: such an entry selects nothing, and the policy's status says so.
+// kindOf returns the kind that an entry selects. Without apiVersion it is the one that the hub knows of this name. The
+// group of a name that several groups have is that of no kind: such an entry selects nothing, and the policy's status
+// says so.
 func kindOf(s *topology.WorkloadSelector) schema.GroupKind {
 	if s.APIVersion != "" {
 		return schema.FromAPIVersionAndKind(s.APIVersion, s.Kind).GroupKind()
@@ -163,8 +164,9 @@ func neverPlaced(spec *topology.FederationPolicySpec) []string {
 	return slices.Compact(named)
 }
 
-// unknownKind names what an entry selects that is not placed, of which named are the kinds of this name that hubs place.
-// Earlier definitions filled in the apiVersion of this suite, so an entry with it may have been written without one.
+// unknownKind names what an entry selects that is not placed, of which named are the kinds of this name that hubs
+// place. Earlier definitions filled in the apiVersion of this suite, so an entry with it may have been written without
+// one.
 func unknownKind(s *topology.WorkloadSelector, named []schema.GroupVersionKind) string {
 	versions := make([]string, 0, len(named))
 	for _, kind := range named {
@@ -196,7 +198,8 @@ func kindsOfHub(spec *topology.FederationPolicySpec, rules kinds.Table) []string
 	return slices.Compact(named)
 }
 
-// insteadOf says what to do with the kinds that the hub's own cluster runs: what carries such pods, and where nothing does, who runs them.
+// insteadOf says what to do with the kinds that the hub's own cluster runs: what carries such pods, and where nothing
+// does, who runs them.
 func insteadOf(spec *topology.FederationPolicySpec, rules kinds.Table) string {
 	var ways []string
 	for i := range spec.Workloads {

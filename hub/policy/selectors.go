@@ -8,8 +8,8 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
-// Unreadable names the first selector of members of a policy that cannot be read, and what is wrong with it; empty if there is none.
-// Those of overrides are checked with the overrides.
+// Unreadable names the first selector of members of a policy that cannot be read, and what is wrong with it; empty if
+// there is none. Those of overrides are checked with the overrides.
 func Unreadable(spec *topology.FederationPolicySpec) string {
 	if text := wrongSelector("spec.clusters.selector", spec.Clusters.Selector); text != "" {
 		return text

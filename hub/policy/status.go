@@ -31,12 +31,12 @@ const readyCondition = "Ready"
 // Holds is the message of a policy with which nothing is wrong.
 const Holds = "the policy holds for the workloads that it selects"
 
-// countEvery is how long a changed count of a policy's workloads waits while nothing else of the status changes: it is for
-// people, and a policy that holds for a namespace sees every creation in it.
+// countEvery is how long a changed count of a policy's workloads waits while nothing else of the status changes: it is
+// for people, and a policy that holds for a namespace sees every creation in it.
 const countEvery = 10 * time.Second
 
-// servedAgain is how often it is asked whether the definition of a kind that a policy names is there now: nothing tells when it comes, and who
-// installs it looks at the policy then.
+// servedAgain is how often it is asked whether the definition of a kind that a policy names is there now: nothing
+// tells when it comes, and who installs it looks at the policy then.
 const servedAgain = 10 * time.Second
 
 // Key names a policy of either scope; Namespace is empty for those of the cluster.
@@ -122,8 +122,8 @@ func emptyPolicy(key Key) (client.Object, func() Policy, func() *topology.Federa
 	return p, func() Policy { return Policy{ref, p.CreationTimestamp.Time, p.Spec} }, func() *topology.FederationPolicyStatus { return &p.Status }
 }
 
-// watchNamed starts the watches of the copied kinds that the policy names, and returns those that the API server does not serve: a watch of such a
-// one would ask for it for ever.
+// watchNamed starts the watches of the copied kinds that the policy names, and returns those that the API server does
+// not serve: a watch of such a one would ask for it for ever.
 func (r *Reconciler) watchNamed(policy Policy) (missing []string, err error) {
 	for i := range policy.Spec.Workloads {
 		s := &policy.Spec.Workloads[i]
@@ -183,7 +183,8 @@ type facts struct {
 	conflict, winner string
 }
 
-// Condition returns the condition Ready that a hub with this table of kinds gives a policy, as things stand in what from reads.
+// Condition returns the condition Ready that a hub with this table of kinds gives a policy, as things stand in what
+// from reads.
 func Condition(ctx context.Context, from client.Reader, rules kinds.Table, key Key) (metav1.Condition, error) {
 	object, policy, status := emptyPolicy(key)
 	if err := from.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: key.Name}, object); err != nil {
@@ -330,7 +331,8 @@ func (f *facts) status(before *topology.FederationPolicyStatus, generation int64
 	return after
 }
 
-// ranOnHub is what a placement says of a workload that the hub's own cluster runs though it is told not to, "" where that is not so.
+// ranOnHub is what a placement says of a workload that the hub's own cluster runs though it is told not to, "" where
+// that is not so.
 func ranOnHub(p *topology.WorkloadPlacement) string {
 	if c := meta.FindStatusCondition(p.Status.Conditions, apps.ConditionStalled); c != nil && c.Status == metav1.ConditionTrue && c.Reason == topology.PolicyRunsOnHub {
 		return c.Message

@@ -12,10 +12,10 @@ import (
 // maxUnknownNames is how many names a message has; a policy may have a thousand.
 const maxUnknownNames = 5
 
-// unknownNames says which members, zones and regions a policy names that no member has, and which subsets of its waves no workload of it has:
-// mistyped, or not there yet. A bound or a weight of such a place bounds nothing, an update waits at a wave of nothing but such places, and
-// nothing else would tell. subsets are those of the workloads that the policy has placed, nil where it has placed none. "" where all are
-// known.
+// unknownNames says which members, zones and regions a policy names that no member has, and which subsets of its waves
+// no workload of it has: mistyped, or not there yet. A bound or a weight of such a place bounds nothing, an update
+// waits at a wave of nothing but such places, and nothing else would tell. subsets are those of the workloads that the
+// policy has placed, nil where it has placed none. "" where all are known.
 func unknownNames(spec *topology.FederationPolicySpec, members []topology.MemberCluster, subsets map[string]bool) string {
 	clusters, zones, regions := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i := range members {

@@ -1,5 +1,5 @@
-// Package store is how the stages of the hub read and write the hub's API server: the field managers, the indexes of the
-// cache, lookups by key, and which of the hub's own writes the cache has seen.
+// Package store is how the stages of the hub read and write the hub's API server: the field managers, the indexes of
+// the cache, lookups by key, and which of the hub's own writes the cache has seen.
 package store
 
 import (
@@ -34,13 +34,15 @@ const (
 	IndexWorkWorkload = "flotilla.workload"
 	// IndexWorkDependsOn finds the Works that name another one as their dependency, by that one's "<namespace>/<name>".
 	IndexWorkDependsOn = "flotilla.dependsOn"
-	// IndexPlacementDependency finds the placements that name an object as their dependency, by the text of its [wire.Key].
+	// IndexPlacementDependency finds the placements that name an object as their dependency, by the text of its
+	// [wire.Key].
 	IndexPlacementDependency = "flotilla.dependency"
 	// IndexMemberClusterID finds MemberClusters by what [wire.ClusterID] returns.
 	IndexMemberClusterID = "flotilla.clusterID"
 )
 
-// FindPlacement returns the WorkloadPlacement of a workload, nil if it has none, and the name that it has or is to have.
+// FindPlacement returns the WorkloadPlacement of a workload, nil if it has none, and the name that it has or is to
+// have.
 func FindPlacement(ctx context.Context, reader client.Reader, k wire.Key) (*topology.WorkloadPlacement, types.NamespacedName, error) {
 	var free types.NamespacedName
 	for _, name := range k.Placements() {

@@ -10,8 +10,8 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// Watching watches the copied kinds from the moment on that somebody needs them: a hub without policies for ConfigMaps and
-// without workloads that name one never lists ConfigMaps. It is safe for concurrent use.
+// Watching watches the copied kinds from the moment on that somebody needs them: a hub without policies for ConfigMaps
+// and without workloads that name one never lists ConfigMaps. It is safe for concurrent use.
 type Watching struct {
 	watchers []watcher
 	// starting is held while controllers take up a watch, which can wait for a controller that starts itself; mu never is.
@@ -34,7 +34,8 @@ func (w *Watching) Add(watch func(source.TypedSource[wire.Key]) error, of func(r
 	w.watchers = append(w.watchers, watcher{watch, of})
 }
 
-// Start sees to it that a copied kind is watched; a nil Watching watches nothing. It returns at once; a reader of the cache waits for the first list.
+// Start sees to it that a copied kind is watched; a nil Watching watches nothing. It returns at once; a reader of the
+// cache waits for the first list.
 func (w *Watching) Start(rule kinds.Kind) error {
 	if w == nil || w.Watched(rule) {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// writtenExpires is how long a write holds a reader up at most: a watch delivers within milliseconds, many seconds on a server
-// that is overloaded, and an object that somebody deleted at once never comes.
+// writtenExpires is how long a write holds a reader up at most: a watch delivers within milliseconds, many seconds on
+// a server that is overloaded, and an object that somebody deleted at once never comes.
 const writtenExpires = 30 * time.Second
 
 // Written remembers the resourceVersion of the last write of each object until the cache has seen it. A reader asks
@@ -45,8 +45,8 @@ func (w *Written[K]) Is(key K, version string) bool {
 	return w.versions[key].version == version
 }
 
-// Seen tells whether an object of the cache, with this resourceVersion ("" where the cache has none), is at least as new
-// as the last recorded write.
+// Seen tells whether an object of the cache, with this resourceVersion ("" where the cache has none), is at least as
+// new as the last recorded write.
 func (w *Written[K]) Seen(key K, version string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
