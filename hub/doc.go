@@ -6,8 +6,9 @@
 //	     ▲                                                                                                     │
 //	     └───────8─ summed status ◄───7── Work.status ◄──────────────── agent reports ◄──6────── workload status
 //
-//	1  placement    gathers the workload, the policies, the members and their reports, and divides (topology/division)
-//	2  placement    lends the limits of the rollout (topology/lending) and writes the decision, a WorkloadPlacement
+//	1  placement    gathers the workload, the policies, the members and their reports
+//	2  decision     divides (topology/division) and lends the limits of the rollout (topology/lending); placement writes the
+//	                decision, a WorkloadPlacement
 //	3  delivery     renders the member's manifest and writes it as a Work into the member's namespace
 //	4  - 6          are the member agent's
 //	7  aggregate    reads Work.status, the agent's report
@@ -19,11 +20,15 @@
 // Beside the way: inventory/registration lets clusters join and gives them their rights, as a program of its own; inventory/agent
 // tells whether members are accepted and Ready; inventory/karmada does both in their place for the Clusters of a Karmada on whose API
 // server the hub stands, and wire/karmada has what its agents ask of Works; inventory/profiles publishes members as ClusterProfiles;
-// placement also tells on each policy
-// whether it holds. checks looks at what checks of waves ask, expressions and addresses. contact tells since when the hub hears its API server, for a hub that was cut off judges no member, and ends a hub whose API server was put back to a backup. wire has the names that all stages share. explain puts decisions into words, and snapshot holds what they depend on, both
+// policy finds which policy holds for a workload, and tells on each whether it holds.
+//
+// kinds is what the hub knows of each kind, one file per kind and one table: no other package names a kind. capacity is what members have
+// free and what is reserved there. store is how the stages read and write the API server. kinds, decision and capacity are pure.
+//
+// checks looks at what checks of waves ask, expressions and addresses. contact tells since when the hub hears its API server, for a hub that was cut off judges no member, and ends a hub whose API server was put back to a backup. wire has the names that all stages share. forecast answers what the hub does next, explain puts that into words, and snapshot holds what they depend on, both
 // for the command line; neither runs in the hub.
 //
-// One field has one writer: placement writes WorkloadPlacement.spec and policies' status, delivery writes Works, aggregate
+// One field has one writer: placement writes WorkloadPlacement.spec, policy writes policies' status, delivery writes Works, aggregate
 // writes the user's status and WorkloadPlacement.status, inventory writes the namespaces of members and
 // MemberCluster.spec.clusterID, spec.acknowledgedSession and conditions. Decisions live in WorkloadPlacements alone, so that a
 // restart moves nothing. A placement has the digest of its decision with it: what somebody else writes there is not

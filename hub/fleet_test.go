@@ -31,6 +31,7 @@ import (
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/apiserver"
 	"github.com/flotilla-dev/flotilla/hub"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -197,7 +198,7 @@ func newFleet(t *testing.T, members map[string][]string, options ...func(*hub.Op
 	server := apiServers.of(t)
 	c, err := client.NewWithWatch(server, client.Options{Scheme: scheme})
 	must(t, err)
-	id, err := wire.HubID(ctx, c)
+	id, err := store.HubID(ctx, c)
 	must(t, err)
 	f := &fleet{t: t, ctx: ctx, server: server, client: c, hubID: id, agents: map[string]*agent{}, writes: &writes{}, held: &held{}, options: options}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-", Labels: map[string]string{topology.LabelFederated: "true"}}}

@@ -24,8 +24,10 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub"
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/forecast"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/snapshot"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -63,21 +65,21 @@ func planFromFile(ctx context.Context) error {
 		return fmt.Errorf("the reader refuses or leaves out something: %w %v", err, notes)
 	}
 	s := snapshot.New(scheme)
-	if err := errors.Join(s.Put(objects...), wire.Index(ctx, s)); err != nil {
+	if err := errors.Join(s.Put(objects...), store.Index(ctx, s)); err != nil {
 		return err
 	}
-	id, err := wire.HubID(ctx, s)
+	id, err := store.HubID(ctx, s)
 	if err != nil {
 		return err
 	}
 	plans := map[string]planned{}
 	for _, object := range objects {
 		kind := object.GetObjectKind().GroupVersionKind().GroupKind()
-		if _, ok := placement.Rules()[kind]; !ok {
+		if _, ok := kinds.Divided()[kind]; !ok {
 			continue
 		}
 		key := wire.KeyFor(kind, object)
-		outcome, err := placement.NewForesight(s, id).Of(ctx, key)
+		outcome, err := forecast.New(s, id).Of(ctx, key)
 		if err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/crds"
 	"github.com/flotilla-dev/flotilla/hub/inventory/profiles"
-	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire/karmada"
 )
 
@@ -136,7 +136,7 @@ func EnsureNamespace(ctx context.Context, cfg *rest.Config, name string) error {
 	_, err = client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		_, err = client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{FieldManager: string(wire.ManagerInventory)})
+		_, err = client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{FieldManager: string(store.ManagerInventory)})
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("ensure namespace %s: %w", name, err)

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/decision"
 )
 
 // TestRemovedSubset: a subset that is removed is left as others get available: its member keeps what the member of the others does not
@@ -33,7 +33,7 @@ func TestRemovedSubset(t *testing.T) {
 			return err
 		}
 		for _, c := range p.Spec.Cells {
-			if c.Subset == "b" && c.Replicas == 2 && c.Leaving == 2 && c.Reason.Code == placement.CellSubsetRemoved {
+			if c.Subset == "b" && c.Replicas == 2 && c.Leaving == 2 && c.Reason.Code == decision.CellSubsetRemoved {
 				return nil
 			}
 		}

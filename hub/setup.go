@@ -33,8 +33,11 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/inventory/agent"
 	"github.com/flotilla-dev/flotilla/hub/inventory/karmada"
 	"github.com/flotilla-dev/flotilla/hub/inventory/profiles"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/meter"
 	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/policy"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/tracing"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
@@ -138,15 +141,15 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if clk == nil {
 		clk = clock.RealClock{}
 	}
-	hubID, err := wire.HubID(ctx, mgr.GetAPIReader())
+	hubID, err := store.HubID(ctx, mgr.GetAPIReader())
 	if err != nil {
 		return err
 	}
-	if err := wire.Index(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := store.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	rules := placement.AllRules(placement.Natives(o.RunsNoWorkloads))
-	verdicts, watching, asker := placement.NewVerdicts(), placement.NewWatching(), checks.NewAsker(clk, o.ChecksReachLocal)
+	rules := kinds.All(kinds.BuiltIns(o.RunsNoWorkloads))
+	outcomes, watching, asker := placement.NewOutcomes(), store.NewWatching(), checks.NewAsker(clk, o.ChecksReachLocal)
 	heard, news := contact.New(mgr.GetAPIReader(), clk), contact.NewNews()
 	tracer := tracing.New(o.Tracing)
 	onKarmada, newsOf := o.Inventory == InventoryKarmada, news.Of
@@ -165,16 +168,17 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 			return agent.Setup(mgr, clk, heard.Since, news, hubID, measures)
 		},
 		func() error {
-			return placement.Setup(mgr, rules, clk, heard.Since, newsOf, hubID, verdicts, watching, measures, asker, tracer, onKarmada)
+			return placement.Setup(mgr, rules, clk, heard.Since, newsOf, hubID, outcomes, watching, measures, asker, tracer, onKarmada)
 		},
-		func() error { return delivery.Setup(mgr, rules, clk, hubID, verdicts, watching, tracer, onKarmada) },
+		func() error { return policy.Setup(mgr, rules, clk, watching) },
+		func() error { return delivery.Setup(mgr, rules, clk, hubID, outcomes, watching, tracer, onKarmada) },
 		func() error {
 			if o.ClusterProfiles == "" {
 				return nil
 			}
 			return profiles.Setup(mgr, clk, o.ClusterProfiles)
 		},
-		func() error { return aggregate.Setup(mgr, rules, clk, hubID, verdicts, measures, tracer) },
+		func() error { return aggregate.Setup(mgr, rules, clk, hubID, outcomes, measures, tracer) },
 	} {
 		if err := setup(); err != nil {
 			return err

@@ -8,7 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/member-agent/apply"
 	"github.com/flotilla-dev/flotilla/member-agent/rights"
 )
@@ -17,7 +17,7 @@ import (
 // copies, and the Jobs of checks.
 func TestAgentsCarryWhatHubsSend(t *testing.T) {
 	sent := []schema.GroupKind{{Group: batchv1.GroupName, Kind: "Job"}}
-	for kind := range placement.AllRules(placement.MembersRunNatives) {
+	for kind := range kinds.All(kinds.MembersRunBuiltIns) {
 		sent = append(sent, kind)
 	}
 	for _, kind := range sent {

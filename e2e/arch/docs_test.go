@@ -30,7 +30,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/crds"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
 
@@ -56,7 +56,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	for _, condition := range failures {
 		reasons[string(condition)] = "member-agent/workloads/cloneset"
 	}
-	for kind := range placement.Rules() {
+	for kind := range kinds.Divided() {
 		n := conditions.NamesOf(kind.Kind)
 		for _, name := range []string{n.Updated, n.Available, n.PartitionAvailable, n.Paused, n.DeadlineExceeded} {
 			reasons[name] = "conditions.NamesOf"
@@ -468,7 +468,7 @@ func TestPagesAreShort(t *testing.T) {
 }
 
 // TestNumbersOfReadme checks that each row of the table in README.md is a row of the page whose table is computed by
-// TestGlobalLimits in hub/placement.
+// TestGlobalLimits in hub/decision.
 func TestNumbersOfReadme(t *testing.T) {
 	const from = "docs/tasks/canary-over-clusters.md"
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))

@@ -13,7 +13,7 @@ import (
 // constants Cell… and Unplaced… of the packages that decide.
 func TestEveryNumberHasASentence(t *testing.T) {
 	cells, unplaced := 0, 0
-	for folder, p := range parsePackages(t, "hub/placement", "topology/division") {
+	for folder, p := range parsePackages(t, "hub/decision", "topology/division") {
 		for name, file := range p.files {
 			declared := map[string]bool{}
 			for _, value := range declaredReasons(name, file) {

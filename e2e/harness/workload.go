@@ -19,6 +19,7 @@ import (
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/judge"
 	"github.com/flotilla-dev/flotilla/e2e/kinds"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -59,7 +60,7 @@ func (c *Cluster) Get(ctx context.Context, w Workload) (*unstructured.Unstructur
 
 // Placement returns the hub's decision for the workload, nil if there is none.
 func (h *Harness) Placement(ctx context.Context, w Workload) (*topology.WorkloadPlacement, error) {
-	p, _, err := wire.FindPlacement(ctx, h.Hub.Client, w.Key())
+	p, _, err := store.FindPlacement(ctx, h.Hub.Client, w.Key())
 	if err != nil {
 		return nil, fmt.Errorf("get placement of %s: %w", w.Sentence(), err)
 	}

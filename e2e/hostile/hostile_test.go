@@ -100,11 +100,11 @@ func TestMistypedTemplatesHarmNobody(t *testing.T) {
 					t.Fatal(err)
 				}
 				want := strings.TrimSuffix("spec."+at+"."+path, ".") + ": Invalid value"
-				if text := fmt.Sprintf("%+v", explain.Plan(key[i], &own.Outcome)); !strings.Contains(text, want) {
+				if text := fmt.Sprintf("%+v", explain.Plan(key[i], &own.Forecast)); !strings.Contains(text, want) {
 					t.Errorf("%s at %s: its own workload is told\n%s\nwant %s", template, at, text, want)
 				}
 				other, err := explain.Gather(t.Context(), w.stands, hubID, key[1-i])
-				if err != nil || other.Outcome.Next == nil {
+				if err != nil || other.Forecast.Next == nil {
 					t.Errorf("%s at %s: the other workload is not decided about: %v", template, at, err)
 				}
 				if err := w.stands.Put(good); err != nil {

@@ -28,7 +28,9 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/aggregate"
 	"github.com/flotilla-dev/flotilla/hub/delivery"
 	"github.com/flotilla-dev/flotilla/hub/explain"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/snapshot"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	memberagent "github.com/flotilla-dev/flotilla/member-agent"
 	"github.com/flotilla-dev/flotilla/member-agent/apply"
@@ -45,6 +47,7 @@ type world struct {
 	scheme    *runtime.Scheme
 	stands    *snapshot.Snapshot
 	good      map[string]client.Object
+	kinds     kinds.Table
 	converter http.Handler
 	now       time.Time
 	// taken is how many objects came as far as the decision.
@@ -68,7 +71,7 @@ func newWorld(ctx context.Context) (*world, error) {
 			return nil, err
 		}
 	}
-	w := &world{scheme: scheme, stands: snapshot.New(scheme), good: map[string]client.Object{}, converter: webhook.NewWebhookHandler(conversion.Scheme(), registry), now: time.Now()}
+	w := &world{scheme: scheme, stands: snapshot.New(scheme), good: map[string]client.Object{}, kinds: kinds.Divided(), converter: webhook.NewWebhookHandler(conversion.Scheme(), registry), now: time.Now()}
 	put := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: hubID}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{topology.LabelFederated: "true"}}},
@@ -90,7 +93,7 @@ func newWorld(ctx context.Context) (*world, error) {
 		}
 		w.good[o.Kind] = good
 	}
-	return w, errors.Join(w.stands.Put(put...), wire.Index(ctx, w.stands))
+	return w, errors.Join(w.stands.Put(put...), store.Index(ctx, w.stands))
 }
 
 // errForeign: the hub does not read objects of that version.
@@ -226,7 +229,7 @@ func (w *world) decide(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("decide about %s: %w", key.Sentence(), err)
 		}
-		outcome := &facts.Outcome
+		outcome := &facts.Forecast
 		_ = explain.Plan(key, outcome)
 		if _, err := explain.Why(facts, explain.Question{}); err != nil {
 			return fmt.Errorf("say why about %s: %w", key.Sentence(), err)
@@ -241,12 +244,14 @@ func (w *world) decide(ctx context.Context) error {
 			}
 		}
 		// An object that no manifest can be made of is told to its user.
-		_, _ = delivery.Render(outcome.Object, cells, nil)
+		if outcome.Object != nil {
+			_, _ = delivery.Render(w.kinds[key.GroupKind()], outcome.Object, cells, nil)
+		}
 		reported := &work.Work{}
 		if err := w.stands.Get(ctx, client.ObjectKey{Namespace: wire.MemberNamespace("east"), Name: "shop.api.cloneset"}, reported); err != nil {
 			return err
 		}
-		sum := aggregate.Summarise(&aggregate.Facts{Key: key, HubID: hubID, Placement: placed, Works: map[string]*work.Work{"east": reported}})
+		sum := aggregate.Summarise(&aggregate.Facts{Key: key, Kind: w.kinds[key.GroupKind()], Kinds: w.kinds, HubID: hubID, Placement: placed, Works: map[string]*work.Work{"east": reported}})
 		_ = sum.Done()
 	}
 	return nil

@@ -7,8 +7,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// withCounters is a merge patch of a status to which every number of the status is added. A difference alone leaves out a
-// zero that was never written, and then columns, autoscalers and `kubectl wait` see no value where there is one: 0.
+// withCounters is a merge patch of a status to which every number of the status is added. A difference alone leaves
+// out a zero that was never written, and then columns, autoscalers and `kubectl wait` see no value where there is one:
+// 0.
 type withCounters struct{ client.Patch }
 
 // Data returns the patch of obj, with all numbers that stand directly in its status.

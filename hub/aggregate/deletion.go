@@ -11,19 +11,20 @@ import (
 
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
 
-// ofDeletion reports whether a verdict is about a workload that has a deletion timestamp.
-func ofDeletion(v *placement.Verdict) bool {
+// ofDeletion reports whether a outcome is about a workload that has a deletion timestamp.
+func ofDeletion(v *placement.Outcome) bool {
 	return v.Reason == conditions.ReasonDeleting || v.Reason == conditions.ReasonNamespaceTerminating
 }
 
 // gatherLeft reads the Works that are left of a deleted workload whose placement is gone.
 func (r *Reconciler) gatherLeft(ctx context.Context, f *Facts) error {
 	left := &work.WorkList{}
-	if err := r.client.List(ctx, left, client.MatchingFields{wire.IndexWorkWorkload: f.Key.String()}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, left, client.MatchingFields{store.IndexWorkWorkload: f.Key.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list Works of %s: %w", f.Key.Sentence(), err)
 	}
 	for i := range left.Items {
@@ -36,7 +37,7 @@ func (r *Reconciler) gatherLeft(ctx context.Context, f *Facts) error {
 
 // deletionMessage says what a deleted workload waits for, and what is left of it in members.
 func (f *Facts) deletionMessage(s *Sum) string {
-	message := f.Verdict.Message
+	message := f.Outcome.Message
 	clusters := slices.Sorted(maps.Keys(f.Works))
 	if len(clusters) == 0 {
 		return message + "; nothing is left of it in members"

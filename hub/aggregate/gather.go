@@ -4,25 +4,29 @@ import (
 	"context"
 	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/decision"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-func (r *Reconciler) gather(ctx context.Context, key wire.Key, object client.Object, verdict placement.Verdict) (*Facts, error) {
-	f := &Facts{Key: key, HubID: r.hubID, Verdict: verdict, Strategy: strategyOf(object), Deleting: object.GetDeletionTimestamp() != nil,
+func (r *Reconciler) gather(ctx context.Context, kind kinds.Kind, key wire.Key, object client.Object, outcome placement.Outcome) (*Facts, error) {
+	f := &Facts{Key: key, Kind: kind, Kinds: r.rules, HubID: r.hubID, Outcome: outcome, Generation: object.GetGeneration(), Deleting: object.GetDeletionTimestamp() != nil,
 		Works: map[string]*work.Work{}, NotReady: map[string]bool{}}
-	if refusal, ok := r.verdicts.Undelivered(key); ok {
+	if kind.Observe != nil {
+		f.Observed = kind.Observe(object)
+	}
+	if refusal, ok := r.outcomes.Undelivered(key); ok {
 		f.Undelivered = &refusal
 	}
-	p, _, err := wire.FindPlacement(ctx, r.client, key)
+	p, _, err := store.FindPlacement(ctx, r.client, key)
 	switch {
 	case err != nil:
 		return nil, err
@@ -33,7 +37,7 @@ func (r *Reconciler) gather(ctx context.Context, key wire.Key, object client.Obj
 	}
 	f.Placement = p
 	works := &work.WorkList{}
-	if err := r.client.List(ctx, works, client.MatchingFields{wire.IndexWorkPlacement: string(p.UID)}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, works, client.MatchingFields{store.IndexWorkPlacement: string(p.UID)}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Works of %s: %w", key.Sentence(), err)
 	}
 	for i := range works.Items {
@@ -65,11 +69,11 @@ func (r *Reconciler) gatherReady(ctx context.Context, f *Facts) error {
 
 // gatherWithdrawn finds whether a workload that the user withdrew is out of all members.
 func (r *Reconciler) gatherWithdrawn(ctx context.Context, f *Facts) error {
-	if f.Verdict.Reason != placement.Withdrawn {
+	if f.Outcome.Reason != decision.Withdrawn {
 		return nil
 	}
 	left := &work.WorkList{}
-	if err := r.client.List(ctx, left, client.MatchingFields{wire.IndexWorkWorkload: f.Key.String()}, client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, left, client.MatchingFields{store.IndexWorkWorkload: f.Key.String()}, client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list Works of %s: %w", f.Key.Sentence(), err)
 	}
 	f.Withdrawn = len(left.Items) == 0
@@ -84,7 +88,7 @@ func (r *Reconciler) gatherNeeded(ctx context.Context, f *Facts) error {
 		clusters[f.Placement.Spec.Cells[i].Cluster] = true
 	}
 	for _, key := range wire.DependenciesOf(f.Placement) {
-		if refusal, ok := r.verdicts.Undelivered(key); ok && f.Undelivered == nil {
+		if refusal, ok := r.outcomes.Undelivered(key); ok && f.Undelivered == nil {
 			f.Undelivered = &refusal
 		}
 		for cluster := range clusters {
@@ -98,28 +102,4 @@ func (r *Reconciler) gatherNeeded(ctx context.Context, f *Facts) error {
 		}
 	}
 	return nil
-}
-
-// strategyOf reads how the user wants updates.
-func strategyOf(object client.Object) Strategy {
-	switch o := object.(type) {
-	case *apps.CloneSet:
-		update := o.Spec.UpdateStrategy
-		return Strategy{OnDelete: update.Type == apps.OnDeleteCloneSetUpdateStrategyType, Paused: paused(update)}
-	case *apps.UnitedDeployment:
-		switch t := o.Spec.Template; {
-		case t.CloneSetTemplate != nil:
-			update := t.CloneSetTemplate.Spec.UpdateStrategy
-			return Strategy{OnDelete: update.Type == apps.OnDeleteCloneSetUpdateStrategyType, Paused: paused(update)}
-		case t.DeploymentTemplate != nil:
-			return Strategy{Paused: t.DeploymentTemplate.Spec.Paused}
-		case t.StatefulSetTemplate != nil:
-			return Strategy{OnDelete: t.StatefulSetTemplate.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType}
-		}
-	}
-	return Strategy{}
-}
-
-func paused(update apps.CloneSetUpdateStrategy) bool {
-	return update.RollingUpdate != nil && update.RollingUpdate.Paused
 }

@@ -10,7 +10,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/decision"
 )
 
 // canGoBack makes the member of a report one that still has an old revision.
@@ -48,7 +48,7 @@ func TestRaisedPartition(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			cs, f := example()
-			f.Strategy.Paused = tt.paused
+			f.Observed.Paused = tt.paused
 			f.Placement.Spec.Limits[0].Update = 3
 			f.Placement.Spec.Cells[0].Share.Update, f.Placement.Spec.Cells[1].Share.Update = 2, 1
 			f.Works["east"], f.Works["west"] = tt.east, tt.west
@@ -118,7 +118,7 @@ func TestSubsetsAreUpdatedEachForItself(t *testing.T) {
 func TestRolledBack(t *testing.T) {
 	cs, f := example()
 	f.Placement.Spec.Wave = &topology.WaveProgress{Number: 1, Of: 2, Name: "canary", From: "new", RolledBack: "bad"}
-	f.Verdict.Stalled, f.Verdict.Reason = true, placement.WaveFailed
+	f.Outcome.Stalled, f.Outcome.Reason = true, decision.WaveFailed
 	sum := Summarise(f)
 	got := cloneSetStatus(cs, f, &sum, time.Unix(100, 0))
 	if got.UpdatedReplicas != 0 || got.UpdatedReadyReplicas != 0 || got.UpdatedAvailableReplicas != 0 || got.Replicas != 6 || got.UpdateRevision != "web-bad" || got.CurrentRevision != "web-new" {

@@ -8,13 +8,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/hub/decision"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
 // TestStatusOfOthersWakes: a status that somebody else wrote onto a user's object is summed again, and the hub's own is not.
 func TestStatusOfOthersWakes(t *testing.T) {
-	p := statusEdited(apps.CloneSetKind.GroupKind(), func(key wire.Key, version string) bool {
+	p := statusEdited(kinds.Divided()[apps.CloneSetKind.GroupKind()], func(key wire.Key, version string) bool {
 		return key == wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"} && version == "7"
 	})
 	object := func(version string, replicas int32) *apps.CloneSet {
@@ -38,7 +40,7 @@ func TestStatusOfOthersWakes(t *testing.T) {
 
 // TestWithdrawnIsAtRest: a workload that is out of all members is not on its way, and one whose orders are still there is.
 func TestWithdrawnIsAtRest(t *testing.T) {
-	f := &Facts{Verdict: placement.Verdict{Federated: metav1.ConditionFalse, Reason: placement.Withdrawn, Message: "it is withdrawn"}}
+	f := &Facts{Outcome: placement.Outcome{Federated: metav1.ConditionFalse, Reason: decision.Withdrawn, Message: "it is withdrawn"}}
 	for _, tc := range []struct {
 		withdrawn                       bool
 		ready, reconciling, progressing string

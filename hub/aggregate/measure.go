@@ -27,7 +27,8 @@ func (r *Reconciler) measure(f *Facts, s *Sum) progress {
 	return progress{since: since, underWay: underWay, done: s.Answered && done}
 }
 
-// told is called when the workload's status says what was summed: the trace of a change that is over is given its first span.
+// told is called when the workload's status says what was summed: the trace of a change that is over is given its
+// first span.
 func (r *Reconciler) told(ctx context.Context, f *Facts, p progress) {
 	if p.underWay && p.done {
 		r.tracer.Done(ctx, tracing.ChangeOf(f.Key, &f.Placement.Spec), p.since, r.clock.Now())

@@ -15,14 +15,14 @@ const (
 	settle = 500 * time.Millisecond
 	// interval is the least time between two writes of one status: two a second are as live as a person can read.
 	interval = 500 * time.Millisecond
-	// gather is how long work in progress waits for the reports of other members: they were ordered together, so they report
-	// together.
+	// gather is how long work in progress waits for the reports of other members: they were ordered together, so they
+	// report together.
 	gather = 250 * time.Millisecond
 	// quiet is how long nothing was written before a change counts as news from rest, which is told at once. It is longer
 	// than the second that agents leave between two reports.
 	quiet = 2 * time.Second
-	// last is the least time between a write and the one that says that all is done: what waits for an update waits for that one.
-	// It is longer than what members that end together are apart as a rule.
+	// last is the least time between a write and the one that says that all is done: what waits for an update waits
+	// for that one. It is longer than what members that end together are apart as a rule.
 	last = 100 * time.Millisecond
 )
 
@@ -44,8 +44,9 @@ type beat struct {
 
 func newPace(clk clock.PassiveClock) *pace { return &pace{clock: clk, byKey: map[wire.Key]*beat{}} }
 
-// wait returns how long a changed status has to wait, 0 to write it now. order is the sequence of the placement, done tells
-// that nothing is in progress: then there is nothing to wait for but the interval, and less where the order was not done before.
+// wait returns how long a changed status has to wait, 0 to write it now. order is the sequence of the placement, done
+// tells that nothing is in progress: then there is nothing to wait for but the interval, and less where the order was
+// not done before.
 func (p *pace) wait(key wire.Key, order int64, done bool) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,8 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/meter"
 	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/tracing"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
@@ -24,20 +26,20 @@ import (
 type Reconciler struct {
 	client   client.Client
 	clock    clock.PassiveClock
-	rules    placement.Table
+	rules    kinds.Table
 	hubID    string
-	verdicts *placement.Verdicts
+	outcomes *placement.Outcomes
 	pace     *pace
-	written  *wire.Written[wire.Key]
+	written  *store.Written[wire.Key]
 	meter    *meter.Meter    // nil measures nothing
 	tracer   *tracing.Tracer // nil traces nothing
 }
 
 // NewReconciler returns a reconciler that writes with c and reads c's cache.
-func NewReconciler(c client.Client, rules placement.Table, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts) *Reconciler {
+func NewReconciler(c client.Client, rules kinds.Table, clk clock.PassiveClock, hubID string, outcomes *placement.Outcomes) *Reconciler {
 	return &Reconciler{
-		client: c, clock: clk, rules: rules, hubID: hubID, verdicts: verdicts,
-		pace: newPace(clk), written: wire.NewWritten[wire.Key](clk),
+		client: c, clock: clk, rules: rules, hubID: hubID, outcomes: outcomes,
+		pace: newPace(clk), written: store.NewWritten[wire.Key](clk),
 	}
 }
 
@@ -47,8 +49,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 	if !ok {
 		return ctrl.Result{}, nil
 	}
-	// Without a verdict the workload is not the hub's, or was not looked at since the hub started: the verdict is an event.
-	verdict, ok := r.verdicts.Get(key)
+	// Without a outcome the workload is not the hub's, or was not looked at since the hub started: the outcome is an
+	// event.
+	outcome, ok := r.outcomes.Get(key)
 	if !ok {
 		r.pace.forget(key)
 		return ctrl.Result{}, nil
@@ -57,28 +60,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 	if err := r.client.Get(ctx, key.Workload(), object); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if object.GetDeletionTimestamp() != nil && !ofDeletion(&verdict) {
-		return ctrl.Result{}, nil // the verdict on the deletion is an event
+	if object.GetDeletionTimestamp() != nil && !ofDeletion(&outcome) {
+		return ctrl.Result{}, nil // the outcome on the deletion is an event
 	}
-	facts, err := r.gather(ctx, key, object, verdict)
+	facts, err := r.gather(ctx, rule, key, object, outcome)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	sum := Summarise(facts)
-	if err := r.reportPlacement(ctx, facts, stalledOf(rule, facts, &sum)); err != nil || rule.Copied {
+	if err := r.reportPlacement(ctx, facts, stalledOf(rule, facts, &sum)); err != nil || rule.Mode == kinds.Copy {
 		return ctrl.Result{}, err
 	}
 	return r.report(ctx, object, facts, &sum, r.measure(facts, &sum))
 }
 
-// report writes the user's status when it changed, not faster than the pace. What is written for a change that is under way is a part of
-// its trace.
+// report writes the user's status when it changed, not faster than the pace. What is written for a change that is
+// under way is a part of its trace.
 func (r *Reconciler) report(ctx context.Context, object client.Object, f *Facts, s *Sum, p progress) (ctrl.Result, error) {
 	if !r.written.Seen(f.Key, object.GetResourceVersion()) {
 		return ctrl.Result{RequeueAfter: interval}, nil
 	}
 	base := object.DeepCopyObject().(client.Object)
-	if !r.fill(object, f, s) {
+	if !f.Kind.Status(object, statusSum(f, s), r.clock.Now()) {
 		r.told(ctx, f, p)
 		return ctrl.Result{}, nil
 	}
@@ -90,7 +93,7 @@ func (r *Reconciler) report(ctx context.Context, object client.Object, f *Facts,
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	traced, end := r.traced(ctx, f, p)
-	err := r.client.Status().Patch(traced, object, withCounters{client.MergeFrom(base)}, wire.ManagerAggregate)
+	err := r.client.Status().Patch(traced, object, withCounters{client.MergeFrom(base)}, store.ManagerAggregate)
 	end(client.IgnoreNotFound(err))
 	if err != nil {
 		if apierrors.IsNotFound(err) {
@@ -102,24 +105,6 @@ func (r *Reconciler) report(ctx context.Context, object client.Object, f *Facts,
 	r.pace.written(f.Key, s.Done())
 	r.told(ctx, f, p)
 	return ctrl.Result{}, nil
-}
-
-// fill sets the status and tells whether it changed.
-func (r *Reconciler) fill(object client.Object, f *Facts, s *Sum) bool {
-	now := r.clock.Now()
-	switch o := object.(type) {
-	case *apps.CloneSet:
-		status := cloneSetStatus(o, f, s, now)
-		changed := !equality.Semantic.DeepEqual(&o.Status, &status)
-		o.Status = status
-		return changed
-	case *apps.UnitedDeployment:
-		status := unitedDeploymentStatus(o, f, s, now)
-		changed := !equality.Semantic.DeepEqual(&o.Status, &status)
-		o.Status = status
-		return changed
-	}
-	return false
 }
 
 // reportPlacement writes the placement's condition Stalled while there is one.
@@ -141,7 +126,7 @@ func (r *Reconciler) reportPlacement(ctx context.Context, f *Facts, stalled *con
 		return nil
 	}
 	p.Status.ObservedGeneration = p.Generation
-	if err := r.client.Status().Patch(ctx, p, client.MergeFrom(f.Placement), wire.ManagerAggregate); client.IgnoreNotFound(err) != nil {
+	if err := r.client.Status().Patch(ctx, p, client.MergeFrom(f.Placement), store.ManagerAggregate); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write status of the placement of %s: %w", f.Key.Sentence(), err)
 	}
 	return nil

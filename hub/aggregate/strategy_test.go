@@ -31,7 +31,7 @@ func TestOnDelete(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			cs, f := example()
 			cs.Spec.UpdateStrategy.Type = apps.OnDeleteCloneSetUpdateStrategyType
-			f.Strategy = strategyOf(cs)
+			f.observe(cs)
 			f.Works["east"], f.Works["west"] = tt.east, tt.west
 			sum := Summarise(f)
 			got := cloneSetStatus(cs, f, &sum, time.Unix(100, 0))
@@ -62,7 +62,8 @@ func TestPausedTemplate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, f := example()
 			ud.Spec.Replicas = new(int32(6))
-			f.Key.Kind, f.Strategy = apps.UnitedDeploymentKind.Kind, strategyOf(ud)
+			f.Key.Kind = apps.UnitedDeploymentKind.Kind
+			f.observe(ud)
 			f.Works["east"], f.Works["west"] = report(5, 4, 1), report(4, 2, 0)
 			sum := Summarise(f)
 			got := map[string]string{}
@@ -83,7 +84,7 @@ func TestPausedTemplate(t *testing.T) {
 func TestPausedCloneSet(t *testing.T) {
 	cs, f := example()
 	cs.Spec.UpdateStrategy.RollingUpdate = &apps.RollingUpdateCloneSetStrategy{Paused: true}
-	f.Strategy = strategyOf(cs)
+	f.observe(cs)
 	f.Works["east"], f.Works["west"] = report(5, 4, 1), report(4, 2, 0)
 	sum := Summarise(f)
 	if got := cloneSetStatus(cs, f, &sum, time.Unix(100, 0)); shown(got, "Reconciling") != "False Paused" {

@@ -10,9 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/decision"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
@@ -20,63 +21,41 @@ import (
 
 // Facts are what a user's status depends on beside the object itself.
 type Facts struct {
-	Key     wire.Key
+	Key wire.Key
+	// Kind is that of the workload, Kinds the table by which reports are read.
+	Kind    kinds.Kind
+	Kinds   kinds.Table
 	HubID   string
-	Verdict placement.Verdict
+	Outcome placement.Outcome
 	// Undelivered is why the decision could not be delivered, nil if it could.
-	Undelivered *placement.Refusal
+	Undelivered *kinds.Rejection
 	// Placement is nil where nothing is placed.
 	Placement *topology.WorkloadPlacement
 	// Withdrawn: the user withdrew the workload, and no order of it is left.
 	Withdrawn bool
+	// Generation is that of the user's object.
+	Generation int64
 	// Deleting: the workload has a deletion timestamp.
 	Deleting bool
 	// Works of the placement, by member. Of a deleted workload without a placement, those that are left.
 	Works map[string]*work.Work
 	// Needed are the Works of what goes with the workload, by member.
 	Needed map[string][]*work.Work
-	// Strategy is how the user wants updates.
-	Strategy Strategy
+	// Observed is what the sum depends on of the user's object.
+	Observed kinds.Observed
 	// NotReady are the members whose reports may be old.
 	NotReady map[string]bool
 }
 
-// Strategy is what the sum reads of the user's update strategy.
-type Strategy struct {
-	// OnDelete: a pod gets the new revision when somebody deletes it, so no number of updated pods is waited for.
-	OnDelete bool
-	// Paused: the user holds updates.
-	Paused bool
-}
-
-// Counts are the counters of a subset, or of a whole workload.
-type Counts struct {
-	Desired                                 int32
-	Replicas, Ready, Available              int32
-	Updated, UpdatedReady, UpdatedAvailable int32
-	ExpectedUpdated                         int32
-}
-
-func (c *Counts) add(o Counts) {
-	c.Desired += o.Desired
-	c.Replicas += o.Replicas
-	c.Ready += o.Ready
-	c.Available += o.Available
-	c.Updated += o.Updated
-	c.UpdatedReady += o.UpdatedReady
-	c.UpdatedAvailable += o.UpdatedAvailable
-	c.ExpectedUpdated += o.ExpectedUpdated
-}
-
 // Sum is what the members' reports say together.
 type Sum struct {
-	Whole   Counts
-	Subsets map[string]Counts
-	// Enough is how many updated pods are enough to be at rest. Updated and UpdatedAvailable count towards it: of each subset
-	// no more than are to be updated there.
+	Whole   kinds.Counts
+	Subsets map[string]kinds.Counts
+	// Enough is how many updated pods are enough to be at rest. Updated and UpdatedAvailable count towards it: of each
+	// subset no more than are to be updated there.
 	Enough, Updated, UpdatedAvailable int32
-	// GoingBack is how many updated pods members are still to bring back to the old revision, Kept how many more than their
-	// shares they have, without an old revision to go back to.
+	// GoingBack is how many updated pods members are still to bring back to the old revision, Kept how many more than
+	// their shares they have, without an old revision to go back to.
 	GoingBack, Kept int32
 	// Answered: every cluster has carried out its newest order.
 	Answered bool
@@ -84,8 +63,8 @@ type Sum struct {
 	Exact bool
 	// Stalled and Failed name what stands in the way, on the hub or in members, nil where nothing does.
 	Stalled, Failed *conditions.Cause
-	// FailedScale and FailedUpdate are what members tell under these conditions, nil where none does.
-	FailedScale, FailedUpdate *conditions.Cause
+	// Failures are what members report under the published conditions of the kind, by type.
+	Failures map[string]*conditions.Cause
 	// Deadline tells in which members nothing has moved for longer than the user's deadline, nil where in none.
 	Deadline *conditions.Cause
 	// Waiting tells in which members pods wait for a lifecycle hook, nil where in none.
@@ -98,20 +77,20 @@ type Sum struct {
 
 // Summarise sums the reports. It is pure.
 func Summarise(f *Facts) Sum {
-	s := Sum{Subsets: map[string]Counts{}, Answered: true, Exact: true, Applied: true}
+	s := Sum{Subsets: map[string]kinds.Counts{}, Answered: true, Exact: true, Applied: true}
 	if f.Placement != nil {
 		s.sumCells(f)
 	}
-	if s.Enough = s.Whole.ExpectedUpdated; f.Strategy.OnDelete {
+	if s.Enough = s.Whole.ExpectedUpdated; f.Observed.OnDelete {
 		s.Enough = min(s.Whole.Updated, s.Whole.Desired)
 	}
-	if f.Verdict.Stalled {
-		s.Stalled = &conditions.Cause{Reason: f.Verdict.Reason, Message: f.Verdict.Message}
+	if f.Outcome.Stalled {
+		s.Stalled = &conditions.Cause{Reason: f.Outcome.Reason, Message: f.Outcome.Message}
 	} else if f.Undelivered != nil {
 		s.Stalled = &conditions.Cause{Reason: f.Undelivered.Reason, Message: f.Undelivered.Message}
 	}
-	if s.Failed == nil && f.Verdict.Federated == metav1.ConditionFalse && !f.Deleting {
-		s.Failed = &conditions.Cause{Reason: f.Verdict.Reason, Message: f.Verdict.Message}
+	if s.Failed == nil && f.Outcome.Federated == metav1.ConditionFalse && !f.Deleting {
+		s.Failed = &conditions.Cause{Reason: f.Outcome.Reason, Message: f.Outcome.Message}
 	}
 	return s
 }
@@ -128,7 +107,7 @@ func (s *Sum) AsFarAsAsked() bool { return s.Updated >= s.Enough && s.GoingBack 
 func (s *Sum) sumCells(f *Facts) {
 	spec := &f.Placement.Spec
 	for _, limit := range spec.Limits {
-		s.Subsets[limit.Subset] = Counts{ExpectedUpdated: limit.Update}
+		s.Subsets[limit.Subset] = kinds.Counts{ExpectedUpdated: limit.Update}
 	}
 	wanted := map[string]map[string]ordered{} // cluster → subset
 	sequence := map[string]int64{}
@@ -144,27 +123,35 @@ func (s *Sum) sumCells(f *Facts) {
 		order := wanted[c.Cluster][c.Subset]
 		wanted[c.Cluster][c.Subset] = ordered{replicas: order.replicas + c.Replicas, update: order.update + c.Share.Update}
 		// Another break or add alone asks nothing: what is at rest stays at rest.
-		sequence[c.Cluster] = max(sequence[c.Cluster], placement.AskedBy(c))
+		sequence[c.Cluster] = max(sequence[c.Cluster], decision.AskedBy(c))
 		counts := s.Subsets[c.Subset]
 		counts.Desired += c.Replicas - c.Leaving
 		s.Subsets[c.Subset] = counts
 	}
-	var stalled, failed, failedScale, failedUpdate, deadline, waiting causes
+	var stalled, failed, deadline, waiting causes
+	failures := map[string]*causes{}
+	for _, failure := range f.Kind.Failures {
+		failures[failure.Type] = &causes{}
+	}
 	for _, cluster := range slices.Sorted(maps.Keys(wanted)) {
 		s.sumCluster(f, cluster, wanted[cluster], sequence[cluster])
 		t := f.told(cluster, sequence[cluster])
-		needs := notApplied(f.Needed[cluster])
+		needs := notApplied(f.Kinds, f.Needed[cluster])
 		stalled.add(cluster, firstTold(t.stalled, needs.stalled))
 		failed.add(cluster, firstTold(t.failed, needs.failed))
-		failedScale.add(cluster, t.failedScale)
-		failedUpdate.add(cluster, t.failedUpdate)
+		for published, all := range failures {
+			all.add(cluster, t.failures[published])
+		}
 		deadline.add(cluster, t.deadline)
 		waiting.add(cluster, t.waiting)
 	}
 	s.Stalled, s.Failed, s.Deadline, s.Waiting = stalled.cause(), failed.cause(), deadline.cause(), waiting.cause()
-	s.FailedScale, s.FailedUpdate = failedScale.cause(), failedUpdate.cause()
+	s.Failures = map[string]*conditions.Cause{}
+	for published, all := range failures {
+		s.Failures[published] = all.cause()
+	}
 	for _, counts := range s.Subsets {
-		s.Whole.add(counts)
+		s.Whole.Add(counts)
 		s.Updated += min(counts.Updated, counts.ExpectedUpdated)
 		s.UpdatedAvailable += min(counts.UpdatedAvailable, counts.ExpectedUpdated)
 	}
@@ -184,9 +171,9 @@ func (f *Facts) stoodInFor(cluster string) bool {
 	return leaving
 }
 
-// mostOf returns how much of a subset counts at most in a member: what it is to keep, where others stand in for a part of what it has
-// and it is not heard of. What others stand in for counts no more, though the rest may have nowhere else to go, and goes on to count as
-// it was last reported.
+// mostOf returns how much of a subset counts at most in a member: what it is to keep, where others stand in for a part
+// of what it has and it is not heard of. What others stand in for counts no more, though the rest may have nowhere
+// else to go, and goes on to count as it was last reported.
 func (f *Facts) mostOf(cluster, subset string) int32 {
 	var stays, leaving int32
 	for i := range f.Placement.Spec.Cells {
@@ -201,9 +188,9 @@ func (f *Facts) mostOf(cluster, subset string) int32 {
 }
 
 // atMost returns what a report says of pods, with no number below 0 and none above most.
-func atMost(most int32, use work.SubsetUse) Counts {
+func atMost(most int32, use work.SubsetUse) kinds.Counts {
 	within := func(n int32) int32 { return min(max(n, 0), most) }
-	return Counts{
+	return kinds.Counts{
 		Replicas: within(use.Total), Ready: within(use.Ready), Available: within(use.Available),
 		Updated: within(use.Updated), UpdatedReady: within(use.UpdatedReady), UpdatedAvailable: within(use.UpdatedAvailable),
 	}
@@ -224,7 +211,7 @@ func (s *Sum) sumCluster(f *Facts, cluster string, wanted map[string]ordered, se
 		return
 	}
 	s.Applied = s.Applied && meta.IsStatusConditionTrue(w.Status.Conditions, work.ConditionApplied)
-	report, _ := wire.ReportOf(w)
+	report, _ := f.Kinds.ReportOf(w)
 	if report == nil || report.HubID != f.HubID {
 		s.Answered, s.Exact = false, false
 		return
@@ -232,7 +219,7 @@ func (s *Sum) sumCluster(f *Facts, cluster string, wanted map[string]ordered, se
 	if report.Sequence < sequence {
 		s.Answered = false
 	}
-	current := report.Sequence >= f.Placement.Spec.RevisionSequence && !placement.RolledBack(&f.Placement.Spec)
+	current := report.Sequence >= f.Placement.Spec.RevisionSequence && !decision.RolledBack(&f.Placement.Spec)
 	counted := current && !wire.Overwritten(w)
 	total := map[string]int32{}
 	for _, use := range report.InUse {
@@ -250,9 +237,9 @@ func (s *Sum) sumCluster(f *Facts, cluster string, wanted map[string]ordered, se
 		if !counted {
 			have.Updated, have.UpdatedReady, have.UpdatedAvailable = 0, 0, 0
 		}
-		counts.add(have)
+		counts.Add(have)
 		if current {
-			order, told := wanted[use.Subset], placement.LendingReport(report.Sequence, use)
+			order, told := wanted[use.Subset], decision.LendingReport(report.Sequence, use)
 			back, kept := told.Beyond(order.replicas, order.update)
 			s.GoingBack, s.Kept = s.GoingBack+back, s.Kept+kept
 		}
@@ -269,11 +256,10 @@ func (f *Facts) told(cluster string, sequence int64) told {
 	if w == nil {
 		return told{}
 	}
-	t := toldBy(w)
-	report, _ := wire.ReportOf(w)
+	t := toldBy(f.Kinds, f.Kind, w)
+	report, _ := f.Kinds.ReportOf(w)
 	applied := meta.IsStatusConditionTrue(w.Status.Conditions, work.ConditionApplied)
-	// A CloneSet that is stalled answers its order all the same. A UnitedDeployment that refuses its order never does.
-	if applied && (report == nil || report.HubID != f.HubID || f.Key.Kind == apps.CloneSetKind.Kind && report.Sequence < sequence) {
+	if applied && (report == nil || report.HubID != f.HubID || f.Kind.AnswersWhenStalled && report.Sequence < sequence) {
 		return told{}
 	}
 	return t

@@ -12,6 +12,8 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/decision"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
@@ -24,7 +26,7 @@ func example() (*apps.CloneSet, *Facts) {
 	}
 	f := &Facts{
 		Key: wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}, HubID: "hub",
-		Verdict: placement.Verdict{Generation: 2, Federated: metav1.ConditionTrue, Reason: placement.Placed, Decided: true},
+		Outcome: placement.Outcome{Generation: 2, Federated: metav1.ConditionTrue, Reason: decision.Placed, Decided: true},
 		Placement: &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{
 			Workload: topology.WorkloadReference{Generation: 2}, Revision: "new", Replicas: 6, Placed: 6, Sequence: 5, RevisionSequence: 4,
 			Limits: []topology.SubsetLimits{{Allowance: topology.Allowance{Update: 6, Break: 1}}},
@@ -32,6 +34,7 @@ func example() (*apps.CloneSet, *Facts) {
 		}},
 		Works: map[string]*work.Work{"east": report(5, 4, 4), "west": report(4, 2, 2)}, NotReady: map[string]bool{},
 	}
+	f.observe(cs)
 	return cs, f
 }
 
@@ -81,9 +84,9 @@ func TestCloneSetStatus(t *testing.T) {
 			f.Works["west"].Status.Conditions[0] = metav1.Condition{Type: work.ConditionApplied, Status: metav1.ConditionFalse, Reason: work.ReasonConflict, Message: "not ours"}
 		}, 6, 6, "False", "Conflict", true, "web-new"},
 		{"frozen", func(_ *apps.CloneSet, f *Facts) {
-			f.Verdict = placement.Verdict{Generation: 2, Federated: metav1.ConditionFalse, Reason: placement.PolicyMissing, Stalled: true}
+			f.Outcome = placement.Outcome{Generation: 2, Federated: metav1.ConditionFalse, Reason: decision.PolicyMissing, Stalled: true}
 		}, 6, 6, "False", "PolicyMissing", true, "web-new"},
-		{"too large", func(_ *apps.CloneSet, f *Facts) { f.Undelivered = &placement.Refusal{Reason: "TooLarge"} }, 6, 6, "False", "TooLarge", true, "web-new"},
+		{"too large", func(_ *apps.CloneSet, f *Facts) { f.Undelivered = &kinds.Rejection{Reason: "TooLarge"} }, 6, 6, "False", "TooLarge", true, "web-new"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package aggregate
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -10,6 +11,7 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
@@ -18,8 +20,8 @@ import (
 type told struct {
 	// stalled: only a person moves it on. failed: tried again, whatever it was.
 	stalled, failed conditions.Cause
-	// failedScale and failedUpdate are the published conditions of a CloneSet.
-	failedScale, failedUpdate conditions.Cause
+	// failures are the causes under the published conditions of the kind, by type.
+	failures map[string]conditions.Cause
 	// deadline: nothing has moved there for longer than the user's deadline.
 	deadline conditions.Cause
 	// waiting: pods wait there for somebody who serves a lifecycle hook.
@@ -38,14 +40,14 @@ type objectConditions struct {
 
 // toldBy reads what a Work says of its member object. First of all that is whether the object could be applied: the
 // conditions of an object that is not as the Work says are of before.
-func toldBy(w *work.Work) told {
+func toldBy(table kinds.Table, kind kinds.Kind, w *work.Work) told {
 	var t told
 	applied := meta.FindStatusCondition(w.Status.Conditions, work.ConditionApplied)
 	switch {
 	case applied == nil:
 	case applied.Status == metav1.ConditionTrue:
-		if applied.ObservedGeneration >= w.Generation || answeredByKarmada(w) {
-			t.read(w)
+		if applied.ObservedGeneration >= w.Generation || answeredByKarmada(table, w) {
+			t.read(kind, w)
 		}
 	case applied.Reason == work.ReasonConflict || applied.Reason == work.ReasonNotAllowed:
 		t.stalled = conditions.Cause{Reason: applied.Reason, Message: applied.Message}
@@ -55,14 +57,15 @@ func toldBy(w *work.Work) told {
 	return t
 }
 
-// answeredByKarmada tells whether what an agent of Karmada reflects is of the newest order: its condition names no generation.
-func answeredByKarmada(w *work.Work) bool {
-	report, _ := wire.ReportOf(w)
+// answeredByKarmada tells whether what an agent of Karmada reflects is of the newest order: its condition names no
+// generation.
+func answeredByKarmada(table kinds.Table, w *work.Work) bool {
+	report, _ := table.ReportOf(w)
 	return w.Status.Report == nil && report != nil && report.Sequence > 0 && report.Sequence >= wire.SequenceOf(w)
 }
 
 // read takes the conditions of the member object. What cannot be read says nothing.
-func (t *told) read(w *work.Work) {
+func (t *told) read(kind kinds.Kind, w *work.Work) {
 	if len(w.Status.ManifestStatuses) == 0 || w.Status.ManifestStatuses[0].Status == nil {
 		return
 	}
@@ -75,30 +78,39 @@ func (t *told) read(w *work.Work) {
 		switch {
 		case c.Type == apps.ConditionStalled && c.Status == corev1.ConditionTrue:
 			t.stalled = cause
-		case c.Type == string(apps.CloneSetConditionFailedScale) && c.Status == corev1.ConditionTrue:
-			t.failedScale = cause
-			t.failed = conditions.Cause{Reason: c.Type, Message: c.Message}
-		case c.Type == string(apps.CloneSetConditionFailedUpdate) && c.Status == corev1.ConditionTrue:
-			t.failedUpdate = cause
-			t.failed = conditions.Cause{Reason: c.Type, Message: c.Message}
-		case c.Type == string(apps.SubsetFailure) && c.Status == corev1.ConditionTrue:
-			t.failed = cause
 		case c.Type == apps.ConditionProgressing && c.Status == corev1.ConditionFalse && c.Reason == conditions.NamesOf("").DeadlineExceeded: // one word for all kinds
 			t.deadline = cause
 		case c.Type == apps.ConditionReady && c.Status == corev1.ConditionFalse && c.Reason == conditions.ReasonWaitingForHook:
 			t.waiting = cause
+		case c.Status == corev1.ConditionTrue:
+			t.readFailure(kind, c.Type, cause)
 		}
 	}
 }
 
+// readFailure takes a published condition by which the kind tells of what its controller retries.
+func (t *told) readFailure(kind kinds.Kind, published string, cause conditions.Cause) {
+	at := slices.IndexFunc(kind.Failures, func(f kinds.Failure) bool { return f.Type == published })
+	if at < 0 {
+		return
+	}
+	if t.failures == nil {
+		t.failures = map[string]conditions.Cause{}
+	}
+	t.failures[published], t.failed = cause, cause
+	if !kind.Failures[at].OwnReason {
+		t.failed.Reason = published
+	}
+}
+
 // notApplied returns what keeps the first of these Works' objects from standing in a member as it should.
-func notApplied(works []*work.Work) told {
+func notApplied(table kinds.Table, works []*work.Work) told {
 	var all told
 	for _, w := range works {
 		if meta.IsStatusConditionTrue(w.Status.Conditions, work.ConditionApplied) {
 			continue
 		}
-		t := toldBy(w)
+		t := toldBy(table, kinds.Kind{}, w) // conditions of copies are not read
 		all.stalled, all.failed = firstTold(all.stalled, t.stalled), firstTold(all.failed, t.failed)
 	}
 	return all
@@ -140,8 +152,8 @@ func (c *causes) cause() *conditions.Cause {
 	return &whole
 }
 
-// maxMessage is how many characters of a member's message are told: the sentence and its remedy fit, an API server's whole
-// answer does not. The rest stands in the Work.
+// maxMessage is how many characters of a member's message are told: the sentence and its remedy fit, an API server's
+// whole answer does not. The rest stands in the Work.
 const maxMessage = 1000
 
 func bounded(message string) string {

@@ -180,6 +180,7 @@ func TestAFailureThatIsOverGoes(t *testing.T) {
 func TestStalledUnitedDeploymentOfAMember(t *testing.T) {
 	_, f := example()
 	f.Key.Kind = apps.UnitedDeploymentKind.Kind
+	f.observe(&apps.UnitedDeployment{})
 	f.Works["east"] = report(0, 0, 0)
 	says(t, f.Works["east"], apps.ConditionStalled, "True", "ChildRefused", "correct the patch")
 	says(t, f.Works["west"], string(apps.SubsetFailure), "True", "WriteFailed", "no answer")
@@ -206,12 +207,12 @@ func TestNewsOfMembersAreSeen(t *testing.T) {
 	says(t, before, apps.ConditionStalled, "False", "NotStalled", "")
 	after := before.DeepCopy()
 	says(t, after, apps.ConditionReady, "True", "AllAvailable", "")
-	if statusChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}) {
+	if statusChanged(nil).Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}) {
 		t.Error("a condition that the hub does not read wakes it")
 	}
 	after = report(5, 4, 4)
 	says(t, after, apps.ConditionStalled, "True", "InvalidTemplate", "")
-	if !statusChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}) {
+	if !statusChanged(nil).Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}) {
 		t.Error("a stall of a member wakes nobody")
 	}
 }

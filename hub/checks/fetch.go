@@ -19,6 +19,7 @@ import (
 	"time"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/topology/checks"
 )
 
 const (
@@ -67,7 +68,7 @@ func fetch(ctx context.Context, q *topology.WaveHTTP, reachLocal bool) found {
 		return failed("%s answered more than %d KiB", where, maxAnswer>>10)
 	}
 	says := fmt.Sprintf("%s answered %d", where, response.StatusCode)
-	why := unmet(cmp.Or(q.Expression, defaultExpression), map[string]any{
+	why := checks.Unmet(cmp.Or(q.Expression, defaultExpression), map[string]any{
 		"status": response.StatusCode, "text": string(body), "json": asJSON(body),
 	})
 	if why == "" {

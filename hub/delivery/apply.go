@@ -15,14 +15,14 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/tracing"
-	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/hub/wire/karmada"
 )
 
 // apply writes what differs, in parallel over the members; a member that fails holds no other up.
 func (r *Reconciler) apply(ctx context.Context, s *state, want []*work.Work) (ctrl.Result, error) {
-	if err := wire.SetNames(ctx, r.client, s.key, want, s.works); err != nil {
+	if err := store.SetNames(ctx, r.client, s.key, want, s.works); err != nil {
 		return ctrl.Result{}, err
 	}
 	have := make(map[types.NamespacedName]*work.Work, len(s.works))
@@ -97,8 +97,8 @@ func (r *Reconciler) traced(ctx context.Context, s *state, w *work.Work) (contex
 // errStale: the cache has not seen what was written last; its event brings the next reconcile.
 var errStale = errors.New("the cache has not seen the last write")
 
-// errLeaving: the member's namespace is being deleted or gone, because the member leaves, and takes no new Work. The event of
-// the MemberCluster brings the next reconcile.
+// errLeaving: the member's namespace is being deleted or gone, because the member leaves, and takes no new Work. The
+// event of the MemberCluster brings the next reconcile.
 var errLeaving = errors.New("the member's namespace takes no new Work")
 
 // noNamespace tells whether an error says that the namespace of an object is not there.
@@ -123,7 +123,7 @@ func (r *Reconciler) write(ctx context.Context, s *state, old, want *work.Work) 
 	}
 	if old == nil {
 		ctx, end := r.traced(ctx, s, want)
-		err := r.client.Create(ctx, want, wire.ManagerDelivery)
+		err := r.client.Create(ctx, want, store.ManagerDelivery)
 		end(err)
 		if apierrors.IsAlreadyExists(err) {
 			r.written.Wrote(name, "1") // any version is newer: wait for the cache to have the object at all
@@ -146,7 +146,7 @@ func (r *Reconciler) write(ctx context.Context, s *state, old, want *work.Work) 
 		return nil
 	}
 	ctx, end := r.traced(ctx, s, merged)
-	err := r.client.Patch(ctx, merged, client.MergeFrom(old), wire.ManagerDelivery)
+	err := r.client.Patch(ctx, merged, client.MergeFrom(old), store.ManagerDelivery)
 	end(err)
 	if err != nil {
 		if apierrors.IsNotFound(err) {

@@ -8,28 +8,29 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/override"
 	"github.com/flotilla-dev/flotilla/hub/placement"
 )
 
-// templateBefore is the template that pods of a member have which are not to be updated, as that member's manifest would have it,
-// with the policy's overrides: of a CloneSet a pod template, of a UnitedDeployment a template of its children. It is "" where there are
-// no such pods. It goes along with the manifest for a member that never had it.
-func templateBefore(object client.Object, p *topology.WorkloadPlacement, cells []topology.Cell, add additions) (string, error) {
+// templateBefore returns the template of the pods that must not be updated, as the member's manifest would have it,
+// with the policy's overrides; empty where there are no such pods. It goes with the manifest, for a member that never
+// had it.
+func templateBefore(kind kinds.Kind, object client.Object, p *topology.WorkloadPlacement, cells []topology.Cell, add additions) (string, error) {
 	if p.Spec.Before == nil || !keepsOld(cells) {
 		return "", nil
 	}
-	old, err := placement.WithTemplateBefore(object, p.Spec.Before)
+	old, err := placement.WithPreviousTemplate(kind, object, p.Spec.Before)
 	if err != nil {
 		return "", err
 	}
-	manifest, err := Render(old, cells, add.spread)
+	manifest, err := Render(kind, old, cells, add.divider)
 	if err != nil {
 		return "", err
 	}
 	name := object.GetNamespace() + "/" + object.GetName()
 	if entries := add.overrides[cells[0].Cluster]; len(entries) > 0 {
-		overridden, misfit, err := override.Apply(manifest, entries)
+		overridden, misfit, err := override.Apply(manifest, entries, kind.Guarded)
 		if err != nil {
 			return "", fmt.Errorf("override the template of before of %s for %s: %w", name, cells[0].Cluster, err)
 		}
@@ -52,7 +53,7 @@ func templateBefore(object client.Object, p *topology.WorkloadPlacement, cells [
 // keepsOld tells whether pods of some subset are not to be updated in a member.
 func keepsOld(cells []topology.Cell) bool {
 	return slices.ContainsFunc(cells, func(c topology.Cell) bool {
-		replicas, share, _ := sum(cellsOf(cells, c.Subset))
+		replicas, share, _ := kinds.Total(kinds.CellsOf(cells, c.Subset))
 		return share.Update < replicas
 	})
 }

@@ -43,7 +43,7 @@ func TestTemplateBefore(t *testing.T) {
 		if !test.before {
 			placed.Spec.Before = nil
 		}
-		manifest, refusal, err := renderFor(key, cs, placed, []topology.Cell{test.cell}, test.add)
+		manifest, refusal, err := renderForOf(key, cs, placed, []topology.Cell{test.cell}, test.add)
 		if err != nil || refusal != nil {
 			t.Fatalf("%s: %v, %v", test.what, err, refusal)
 		}
@@ -88,7 +88,7 @@ func TestTemplateBeforeOfSubsets(t *testing.T) {
 			{Subset: "a", Cluster: "east", Replicas: 3, Share: topology.Allowance{Update: test.a}},
 			{Subset: "b", Cluster: "east", Replicas: 3, Share: topology.Allowance{Update: test.b}},
 		}
-		manifest, refusal, err := renderFor(key, ud, p, cells, additions{})
+		manifest, refusal, err := renderForOf(key, ud, p, cells, additions{})
 		if err != nil || refusal != nil {
 			t.Fatalf("%s: %v, %v", test.what, err, refusal)
 		}
@@ -122,7 +122,7 @@ func TestRemovedSubsetsAreDelivered(t *testing.T) {
 	gone.Namespace = key.Work("east").Namespace
 	gone.Spec.Workload.Manifests = []work.Manifest{{RawExtension: runtime.RawExtension{Raw: []byte(
 		`{"kind":"UnitedDeployment","spec":{"topology":{"subsets":[{"name":"b","replicas":5,"patch":{"x":"y"},"tolerations":[{"key":"k"}]}]}}}`)}}}
-	stands, err := subsetsOf([]work.Work{gone})
+	stands, err := subsetsOf(kindFor(&apps.UnitedDeployment{}), []work.Work{gone})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestRemovedSubsetsAreDelivered(t *testing.T) {
 		{"no Work has it", []topology.Cell{cell("a", 3, 3), cell("b", 2, 2)}, nil, `3 [{"name":"a","replicas":3}] {}`},
 		{"no Work has it, and nothing else is there", []topology.Cell{cell("b", 2, 2)}, nil, ""},
 	} {
-		manifest, refusal, err := renderFor(key, ud, &topology.WorkloadPlacement{}, test.cells, additions{subsets: test.stands})
+		manifest, refusal, err := renderForOf(key, ud, &topology.WorkloadPlacement{}, test.cells, additions{subsets: test.stands})
 		if err != nil || refusal != nil {
 			t.Fatalf("%s: %v, %v", test.what, err, refusal)
 		}

@@ -12,12 +12,12 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
 // planChecks returns the Works of the Jobs that the wave under way has in its members. It is pure.
-func planChecks(key wire.Key, hubID string, p *topology.WorkloadPlacement) ([]*work.Work, *placement.Refusal, error) {
+func planChecks(key wire.Key, hubID string, p *topology.WorkloadPlacement) ([]*work.Work, *kinds.Rejection, error) {
 	if p.Spec.Wave == nil {
 		return nil, nil, nil
 	}
@@ -29,7 +29,7 @@ func planChecks(key wire.Key, hubID string, p *topology.WorkloadPlacement) ([]*w
 			return nil, nil, err
 		}
 		if len(manifest) > maxManifest {
-			return nil, &placement.Refusal{Reason: TooLarge, Message: fmt.Sprintf(
+			return nil, &kinds.Rejection{Reason: TooLarge, Message: fmt.Sprintf(
 				"the Job of check %q of %s has %d KiB, and at most %d KiB are delivered; make its template smaller",
 				job.Check, key.Sentence(), len(manifest)/1024, maxManifest/1024)}, nil
 		}
@@ -55,8 +55,8 @@ func planChecks(key wire.Key, hubID string, p *topology.WorkloadPlacement) ([]*w
 	return works, nil, nil
 }
 
-// renderJob returns the manifest of a Job. What the user wrote goes as it is: the member's API server judges it. A Job that would
-// be removed by itself would be made again and again, and one that is suspended never ends.
+// renderJob returns the manifest of a Job. What the user wrote goes as it is: the member's API server judges it. A Job
+// that would be removed by itself would be made again and again, and one that is suspended never ends.
 func renderJob(key wire.Key, job *topology.WaveRun) ([]byte, error) {
 	tree := map[string]any{}
 	if err := json.Unmarshal(job.Template.Raw, &tree); err != nil {

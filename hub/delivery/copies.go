@@ -19,22 +19,25 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
 
-// CopyReconciler delivers whole objects, one at a time: to each member of the object's own placement, and to each member
-// that has a part of a workload which needs the object. Both give one Work, so that one member object has one order.
+// CopyReconciler delivers whole objects, one at a time: to each member of the object's own placement, and to each
+// member that has a part of a workload which needs the object. Both give one Work, so that one member object has one
+// order.
 type CopyReconciler struct {
 	Reconciler
-	watching *placement.Watching
+	watching *store.Watching
 }
 
 // NewCopyReconciler returns a reconciler that writes with c and reads c's cache; live reads past the cache what objects
 // hold, which is not cached. rules is the table of the kinds that are placed.
-func NewCopyReconciler(c client.Client, live client.Reader, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, watching *placement.Watching, rules placement.Table) *CopyReconciler {
-	r := NewReconciler(c, live, clk, hubID, verdicts)
+func NewCopyReconciler(c client.Client, live client.Reader, clk clock.PassiveClock, hubID string, outcomes *placement.Outcomes, watching *store.Watching, rules kinds.Table) *CopyReconciler {
+	r := NewReconciler(c, live, clk, hubID, outcomes)
 	r.rules = rules
 	return &CopyReconciler{Reconciler: *r, watching: watching}
 }
@@ -42,7 +45,7 @@ func NewCopyReconciler(c client.Client, live client.Reader, clk clock.PassiveClo
 // Reconcile runs gather → plan → apply for one object.
 func (r *CopyReconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, error) {
 	rule, ok := r.rules[key.GroupKind()]
-	if !ok || !rule.Copied {
+	if !ok || rule.Mode != kinds.Copy {
 		return ctrl.Result{}, nil
 	}
 	if err := r.watching.Start(rule); err != nil {
@@ -63,7 +66,7 @@ func (r *CopyReconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	r.verdicts.SetUndelivered(ctx, key, refusal)
+	r.outcomes.SetUndelivered(ctx, key, refusal)
 	if refusal != nil {
 		return ctrl.Result{}, nil
 	}
@@ -89,7 +92,8 @@ func (r *CopyReconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Resu
 	return r.letGo(ctx, s)
 }
 
-// edited tells whether somebody else than the hub wrote one of the placements that say where a copy is to be. Those that go say nothing.
+// edited tells whether somebody else than the hub wrote one of the placements that say where a copy is to be. Those
+// that go say nothing.
 func edited(own *topology.WorkloadPlacement, dependents []topology.WorkloadPlacement) bool {
 	return own != nil && own.DeletionTimestamp == nil && wire.Foreign(own) ||
 		slices.ContainsFunc(dependents, func(p topology.WorkloadPlacement) bool { return wire.Foreign(&p) })
@@ -98,12 +102,12 @@ func edited(own *topology.WorkloadPlacement, dependents []topology.WorkloadPlace
 // gatherDependents completes the placements that need the object.
 func (r *CopyReconciler) gatherDependents(ctx context.Context, s *state, f *copyFacts) error {
 	dependents := &topology.WorkloadPlacementList{}
-	if err := r.client.List(ctx, dependents, client.MatchingFields{wire.IndexPlacementDependency: s.key.String()}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, dependents, client.MatchingFields{store.IndexPlacementDependency: s.key.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list placements that need %s: %w", s.key.Sentence(), err)
 	}
-	// A Work that is to leave its object behind belongs to a workload that goes, unless another one came since. The cache may
-	// know of the one before the other.
-	ask := !isClaim(s.key) && slices.ContainsFunc(s.works, func(w work.Work) bool { return preserves(&w) })
+	// A Work that is to leave its object behind belongs to a workload that goes, unless another one came since. The
+	// cache may know of the one before the other.
+	ask := !kinds.HoldsData(s.key.GroupKind()) && slices.ContainsFunc(s.works, func(w work.Work) bool { return preserves(&w) })
 	for i := range dependents.Items {
 		p := &dependents.Items[i]
 		if ask && p.DeletionTimestamp == nil {
@@ -123,10 +127,10 @@ func (r *CopyReconciler) gatherDependents(ctx context.Context, s *state, f *copy
 	return nil
 }
 
-// gatherCopy completes what the Works depend on. What the object holds is read from the API server, and only where a member
-// is to have it.
+// gatherCopy completes what the Works depend on. What the object holds is read from the API server, and only where a
+// member is to have it.
 func (r *CopyReconciler) gatherCopy(ctx context.Context, s *state) (*copyFacts, error) {
-	f := &copyFacts{key: s.key, hubID: r.hubID, have: map[string]*work.Work{}, named: map[string]bool{}}
+	f := &copyFacts{key: s.key, kind: r.rules[s.key.GroupKind()], table: r.rules, hubID: r.hubID, have: map[string]*work.Work{}, named: map[string]bool{}}
 	if err := r.gatherOwn(ctx, s, f); err != nil {
 		return nil, err
 	}
@@ -141,7 +145,7 @@ func (r *CopyReconciler) gatherCopy(ctx context.Context, s *state) (*copyFacts, 
 		}
 		f.have[member] = w
 		names := &work.WorkList{}
-		if err := r.client.List(ctx, names, client.MatchingFields{wire.IndexWorkDependsOn: w.Namespace + "/" + w.Name}, client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
+		if err := r.client.List(ctx, names, client.MatchingFields{store.IndexWorkDependsOn: w.Namespace + "/" + w.Name}, client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("list Works that need %s: %w", s.key.Sentence(), err)
 		}
 		f.named[member] = len(names.Items) > 0
@@ -155,7 +159,7 @@ func (r *CopyReconciler) gatherCopy(ctx context.Context, s *state) (*copyFacts, 
 	case apierrors.IsNotFound(err):
 	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", s.key.Sentence(), err)
-	case placement.ClusterMade(s.key.Kind, s.key.Namespace, s.key.Name, object.GetAnnotations()):
+	case kinds.ClusterMade(s.key.Kind, s.key.Namespace, s.key.Name, object.GetAnnotations()):
 	case object.GetDeletionTimestamp() == nil:
 		f.object = object
 	case conditions.HoldsDependents(object):
@@ -168,7 +172,8 @@ func (r *CopyReconciler) gatherCopy(ctx context.Context, s *state) (*copyFacts, 
 	return f, nil
 }
 
-// preserveOrphans lets the copies stand that go with a placement which is deleted as an orphan, and that nobody else wants.
+// preserveOrphans lets the copies stand that go with a placement which is deleted as an orphan, and that nobody else
+// wants.
 func (r *CopyReconciler) preserveOrphans(ctx context.Context, s *state, f *copyFacts) error {
 	if !f.released || len(s.works) == 0 {
 		return nil
@@ -187,8 +192,9 @@ func (r *CopyReconciler) preserveOrphans(ctx context.Context, s *state, f *copyF
 	return r.preserve(ctx, alone)
 }
 
-// gatherOwn looks at the object's own placement. One that is being deleted does not count; where it takes along what it
-// placed, the API server is asked for its Works, not the cache: one that the cache has not seen yet must not stay behind.
+// gatherOwn looks at the object's own placement. One that is being deleted does not count; where it takes along what
+// it placed, the API server is asked for its Works, not the cache: one that the cache has not seen yet must not stay
+// behind.
 func (r *CopyReconciler) gatherOwn(ctx context.Context, s *state, f *copyFacts) error {
 	switch {
 	case s.placement == nil:
@@ -218,9 +224,9 @@ func (r *CopyReconciler) gatherOwn(ctx context.Context, s *state, f *copyFacts) 
 }
 
 // setupCopies adds the controller of copied objects.
-func setupCopies(mgr ctrl.Manager, rules placement.Table, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, watching *placement.Watching, marks bool) error {
+func setupCopies(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock, hubID string, outcomes *placement.Outcomes, watching *store.Watching, marks bool) error {
 	ours := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan())
-	r := NewCopyReconciler(mgr.GetClient(), mgr.GetAPIReader(), clk, hubID, verdicts, watching, rules)
+	r := NewCopyReconciler(mgr.GetClient(), mgr.GetAPIReader(), clk, hubID, outcomes, watching, rules)
 	r.marks = marks
 	copies, err := builder.TypedControllerManagedBy[wire.Key](mgr).Named("copies").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
@@ -231,12 +237,12 @@ func setupCopies(mgr ctrl.Manager, rules placement.Table, clk clock.PassiveClock
 	if err != nil {
 		return fmt.Errorf("set up controller copies: %w", err)
 	}
-	watching.Add(copies.Watch, func(rule placement.Rule) source.TypedSource[wire.Key] {
+	watching.Add(copies.Watch, func(rule kinds.Kind) source.TypedSource[wire.Key] {
 		toKey := func(_ context.Context, o client.Object) []wire.Key {
 			return []wire.Key{wire.KeyFor(rule.GVK.GroupKind(), o)}
 		}
 		var changed predicate.ResourceVersionChangedPredicate
-		return source.TypedKind(mgr.GetCache(), rule.New(), handler.TypedEnqueueRequestsFromMapFunc(toKey), changed)
+		return source.TypedKind(mgr.GetCache(), client.Object(rule.New()), handler.TypedEnqueueRequestsFromMapFunc(toKey), changed)
 	})
 	return nil
 }

@@ -6,22 +6,22 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
 // copyFacts is what the Works of a copied object depend on.
 type copyFacts struct {
 	key   wire.Key
+	kind  kinds.Kind
+	table kinds.Table
 	hubID string
 	// object is the whole object of the hub; nil where it is gone, or nobody wants it.
 	object *unstructured.Unstructured
@@ -36,8 +36,8 @@ type copyFacts struct {
 	named map[string]bool
 }
 
-// members returns where the object is to be: where its own placement has a cell, or one that names it; where a Work names
-// it, be it one that is being deleted; and where it was left for the next placement.
+// members returns where the object is to be: where its own placement has a cell, or one that names it; where a Work
+// names it, be it one that is being deleted; and where it was left for the next placement.
 func (f *copyFacts) members() []string {
 	wanted := f.placed()
 	for member, w := range f.have {
@@ -65,8 +65,8 @@ func (f *copyFacts) placed() map[string]bool {
 	return wanted
 }
 
-// adopted tells whether an object of that name that stands in the member without a mark is taken over where it holds the
-// same: the user says so on the object, or on a workload that brings it.
+// adopted tells whether an object of that name that stands in the member without a mark is taken over where it holds
+// the same: the user says so on the object, or on a workload that brings it.
 func (f *copyFacts) adopted(member string) bool {
 	if f.own != nil && f.object.GetAnnotations()[topology.AnnotationAdopt] == "true" {
 		return true
@@ -87,20 +87,20 @@ func preserves(w *work.Work) bool {
 }
 
 // planCopy returns the Works that there should be, sorted by member. It is pure.
-func planCopy(f *copyFacts) ([]*work.Work, *placement.Refusal, error) {
+func planCopy(f *copyFacts) ([]*work.Work, *kinds.Rejection, error) {
 	members := f.members()
 	if f.object == nil || len(members) == 0 {
 		return nil, nil, nil
 	}
-	if refusal := runsHere(f.object); refusal != nil {
+	if refusal := kinds.RunsOnHub(f.object); refusal != nil {
 		return nil, refusal, nil
 	}
-	manifest, err := renderCopy(f.object)
+	manifest, err := renderCopy(&f.kind, f.object)
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(manifest) > maxManifest {
-		return nil, &placement.Refusal{Reason: TooLarge, Message: fmt.Sprintf(
+		return nil, &kinds.Rejection{Reason: TooLarge, Message: fmt.Sprintf(
 			"%s has %d KiB, and at most %d KiB are delivered; divide it into several", f.key.Sentence(), len(manifest)/1024, maxManifest/1024)}, nil
 	}
 	var works []*work.Work
@@ -124,7 +124,7 @@ func planCopy(f *copyFacts) ([]*work.Work, *placement.Refusal, error) {
 			w.Annotations[topology.AnnotationAdopt] = strconv.FormatInt(replicasOf(f.object), 10)
 		}
 		switch have := f.have[member]; {
-		case isClaim(f.key):
+		case kinds.HoldsData(f.key.GroupKind()):
 			w.Spec.PreserveResourcesOnDeletion = new(true)
 		case placed[member] && have != nil && preserves(have):
 			w.Spec.PreserveResourcesOnDeletion = new(false) // it was to be left behind, and is wanted again
@@ -139,9 +139,6 @@ func replicasOf(object *unstructured.Unstructured) int64 {
 	replicas, _, _ := unstructured.NestedInt64(object.Object, "spec", "replicas") // another type is refused by the API server
 	return replicas
 }
-
-// isClaim tells whether the object holds data of users: it is made in members, and never changed or deleted there.
-func isClaim(key wire.Key) bool { return key.Kind == "PersistentVolumeClaim" }
 
 // labels name the own placement. One that was left behind keeps its label for the next placement.
 func (f *copyFacts) labels(member string) map[string]string {
@@ -171,32 +168,21 @@ func (f *copyFacts) sequence(member string) int64 {
 	if given, err := strconv.ParseInt(w.Annotations[topology.AnnotationSequence], 10, 64); err == nil {
 		sequence = max(sequence, given)
 	}
-	if report, _ := wire.ReportOf(w); report != nil && report.HubID == f.hubID {
+	if report, _ := f.table.ReportOf(w); report != nil && report.HubID == f.hubID {
 		sequence = max(sequence, report.Sequence)
 	}
 	return sequence
 }
 
-// renderCopy returns the manifest of an object for members: the whole of it, without what an API server fills in or what is
-// a cluster's own. The same object gives the same bytes.
-func renderCopy(object *unstructured.Unstructured) ([]byte, error) {
+// renderCopy returns the manifest of an object for members: the whole of it, without what an API server fills in or
+// what is a cluster's own. The same object gives the same bytes.
+func renderCopy(kind *kinds.Kind, object *unstructured.Unstructured) ([]byte, error) {
 	tree := object.DeepCopy()
 	unstructured.RemoveNestedField(tree.Object, "status")
 	meta := map[string]any{"name": object.GetName(), "namespace": object.GetNamespace()}
 	labels, annotations := carried(object.GetLabels(), nil), carried(object.GetAnnotations(), nil)
-	if placement.IsNative(object.GroupVersionKind().GroupKind()) {
-		stripNative(tree, labels, annotations)
-	}
-	switch object.GetKind() {
-	case "Service":
-		stripService(tree)
-	case "ServiceAccount":
-		unstructured.RemoveNestedField(tree.Object, "secrets") // tokens of the hub
-	case "PersistentVolumeClaim":
-		unstructured.RemoveNestedField(tree.Object, "spec", "volumeName")
-		maps.DeleteFunc(annotations, func(key, _ string) bool {
-			return strings.HasPrefix(key, "pv.kubernetes.io/") || strings.HasPrefix(key, "volume.kubernetes.io/") || strings.HasPrefix(key, "volume.beta.kubernetes.io/")
-		})
+	if kind.Strip != nil {
+		kind.Strip(tree, labels, annotations)
 	}
 	if len(labels) > 0 {
 		meta["labels"] = labels
@@ -210,28 +196,4 @@ func renderCopy(object *unstructured.Unstructured) ([]byte, error) {
 		return nil, fmt.Errorf("encode %s %s/%s: %w", object.GetKind(), object.GetNamespace(), object.GetName(), err)
 	}
 	return data, nil
-}
-
-// stripService takes out the addresses and ports that the hub's cluster gave, and the address families, which are those of
-// its network. A headless Service stays headless.
-func stripService(service *unstructured.Unstructured) {
-	if ip, _, _ := unstructured.NestedString(service.Object, "spec", "clusterIP"); ip != corev1.ClusterIPNone {
-		unstructured.RemoveNestedField(service.Object, "spec", "clusterIP")
-	}
-	for _, field := range []string{"clusterIPs", "healthCheckNodePort", "ipFamilies"} {
-		unstructured.RemoveNestedField(service.Object, "spec", field)
-	}
-	if policy, _, _ := unstructured.NestedString(service.Object, "spec", "ipFamilyPolicy"); policy == string(corev1.IPFamilyPolicySingleStack) {
-		unstructured.RemoveNestedField(service.Object, "spec", "ipFamilyPolicy")
-	}
-	ports, _, _ := unstructured.NestedSlice(service.Object, "spec", "ports")
-	for _, port := range ports {
-		if p, ok := port.(map[string]any); ok {
-			delete(p, "nodePort")
-		}
-	}
-	if len(ports) > 0 {
-		// A list of the same shape can always be set.
-		_ = unstructured.SetNestedSlice(service.Object, ports, "spec", "ports")
-	}
 }

@@ -14,6 +14,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
@@ -21,8 +22,8 @@ import (
 // foregroundRetry is how often a foreground deletion looks whether a member that it waits for has become unreachable.
 const foregroundRetry = 10 * time.Second
 
-// foreground reports whether the workload is deleted in the foreground. A namespace that is being deleted waits for nothing
-// in members.
+// foreground reports whether the workload is deleted in the foreground. A namespace that is being deleted waits for
+// nothing in members.
 func (r *Reconciler) foreground(ctx context.Context, s *state) (bool, error) {
 	object, err := r.liveWorkload(ctx, s.key)
 	if err != nil || object == nil || object.GetUID() != s.placement.Spec.Workload.UID || !conditions.Foreground(object) {
@@ -45,7 +46,7 @@ func (r *Reconciler) askForeground(ctx context.Context, works []work.Work) error
 		}
 		group.Go(func() error {
 			patch := client.RawPatch(types.MergePatchType, []byte(text))
-			if err := r.client.Patch(ctx, w.DeepCopy(), patch, wire.ManagerDelivery); client.IgnoreNotFound(err) != nil {
+			if err := r.client.Patch(ctx, w.DeepCopy(), patch, store.ManagerDelivery); client.IgnoreNotFound(err) != nil {
 				errs[i] = fmt.Errorf("ask for foreground deletion in Work %s/%s: %w", w.Namespace, w.Name, err)
 			}
 			return nil
@@ -55,8 +56,8 @@ func (r *Reconciler) askForeground(ctx context.Context, works []work.Work) error
 	return errors.Join(errs...)
 }
 
-// leftInReady reports whether one of these Works is of a member that is Ready. An unreachable member is not waited for: its
-// Work keeps its deletion timestamp, and is carried out when contact is back.
+// leftInReady reports whether one of these Works is of a member that is Ready. An unreachable member is not waited
+// for: its Work keeps its deletion timestamp, and is carried out when contact is back.
 func (r *Reconciler) leftInReady(ctx context.Context, works []work.Work) (bool, error) {
 	for i := range works {
 		name, ok := wire.MemberOf(works[i].Namespace)

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 )
 
 func parse(t *testing.T, text string) *unstructured.Unstructured {
@@ -42,7 +43,7 @@ func TestCopiesOfNatives(t *testing.T) {
 	} {
 		object := parse(t, tc.object)
 		before := object.DeepCopy()
-		got, err := renderCopy(object)
+		got, err := renderCopy(new(kinds.All(kinds.MembersRunBuiltIns)[object.GroupVersionKind().GroupKind()]), object)
 		if err != nil || string(got) != tc.want {
 			t.Errorf("%s:\n%s (%v), want\n%s", tc.name, got, err, tc.want)
 		}
@@ -70,7 +71,7 @@ func TestStatusTellsOfAController(t *testing.T) {
 		{"v1, kind: Service", "{loadBalancer: {ingress: [{ip: 10.0.0.1}]}}", false},
 		{"apps.kruise.io/v1beta1, kind: StatefulSet", "{replicas: 3}", false},
 	} {
-		refusal := runsHere(parse(t, "{apiVersion: "+tc.kind+", metadata: {name: web, namespace: shop}, status: "+tc.status+"}"))
+		refusal := kinds.RunsOnHub(parse(t, "{apiVersion: "+tc.kind+", metadata: {name: web, namespace: shop}, status: "+tc.status+"}"))
 		if (refusal != nil) != tc.runs || refusal != nil && (refusal.Reason != topology.PolicyRunsOnHub || !strings.Contains(refusal.Message, "shop/web has a status")) {
 			t.Errorf("%s with the status %s: %+v", tc.kind, tc.status, refusal)
 		}

@@ -8,6 +8,7 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 )
 
@@ -31,7 +32,11 @@ func TestACellWithoutPermissionTakesNothing(t *testing.T) {
 			cs := &apps.CloneSet{}
 			cs.Spec.Replicas = new(int32(12))
 			cs.Spec.UpdateStrategy.RollingUpdate = &apps.RollingUpdateCloneSetStrategy{Paused: paused, MaxUnavailable: test.unavailable, MaxSurge: new(intstr.FromInt32(test.surge))}
-			spec := cloneSetSpec(cs, []topology.Cell{{Cluster: "east", Replicas: 4, Share: topology.Allowance{Update: 4}, Frozen: true}})
+			manifest, err := kindFor(cs).Render(cs, &kinds.Order{Cells: []topology.Cell{{Cluster: "east", Replicas: 4, Share: topology.Allowance{Update: 4}, Frozen: true}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			spec := manifest.Spec.(*apps.CloneSetSpec)
 			rolling := spec.UpdateStrategy.RollingUpdate
 			limits, err := budget.Resolve(budget.Strategy{MaxUnavailable: rolling.MaxUnavailable, MaxSurge: rolling.MaxSurge, Paused: rolling.Paused}, ptr.Deref(spec.Replicas, 0))
 			if err != nil || !rolling.Paused || limits.MaxUnavailable != test.want || limits.MaxSurge != 0 {

@@ -16,11 +16,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/decision"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/override"
-	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/hub/wire/karmada"
 )
@@ -32,26 +32,27 @@ const TooLarge = "TooLarge"
 type additions struct {
 	// overrides are those of each member.
 	overrides map[string][]override.Entry
-	// spread is the WorkloadSpread by which the replicas were divided, nil for none.
-	spread *apps.WorkloadSpread
-	// subsets are those that each member is told of now, by its namespace and their names; nil unless some are to be left.
+	// divider is the object by which the replicas were divided, nil for none.
+	divider client.Object
+	// subsets are those in the manifest that each member has, by its namespace and their names; nil unless some are
+	// removed.
 	subsets map[string]map[string]map[string]any
 }
 
 // plan returns the Works that there should be, sorted by member. It is pure.
-func plan(key wire.Key, hubID string, object client.Object, p *topology.WorkloadPlacement, add additions) ([]*work.Work, *placement.Refusal, error) {
+func plan(kind kinds.Kind, key wire.Key, hubID string, object client.Object, p *topology.WorkloadPlacement, add additions) ([]*work.Work, *kinds.Rejection, error) {
 	byCluster := map[string][]topology.Cell{}
 	for _, c := range p.Spec.Cells {
 		byCluster[c.Cluster] = append(byCluster[c.Cluster], c)
 	}
-	strategy, err := strategyOf(object)
+	strategy, err := strategyOf(kind, object)
 	if err != nil {
 		return nil, nil, err
 	}
 	var works []*work.Work
 	for _, cluster := range slices.Sorted(maps.Keys(byCluster)) {
 		cells := byCluster[cluster]
-		manifest, refusal, err := renderFor(key, object, p, cells, add)
+		manifest, refusal, err := renderFor(kind, key, object, p, cells, add)
 		if refusal != nil || err != nil {
 			return nil, refusal, err
 		}
@@ -59,7 +60,7 @@ func plan(key wire.Key, hubID string, object client.Object, p *topology.Workload
 			continue // it was told of none of its subsets, so nothing stands there
 		}
 		if len(manifest) > maxManifest {
-			return nil, &placement.Refusal{Reason: TooLarge, Message: fmt.Sprintf(
+			return nil, &kinds.Rejection{Reason: TooLarge, Message: fmt.Sprintf(
 				"the manifest of %s has %d KiB, and at most %d KiB are delivered; make its template smaller, for example by moving data to a ConfigMap",
 				key.Sentence(), len(manifest)/1024, maxManifest/1024)}, nil
 		}
@@ -93,38 +94,40 @@ func plan(key wire.Key, hubID string, object client.Object, p *topology.Workload
 	return works, nil, nil
 }
 
-// renderFor returns the manifest of a member, with the subsets that it is to leave; none where it would have no subset at all.
-func renderFor(key wire.Key, object client.Object, p *topology.WorkloadPlacement, cells []topology.Cell, add additions) ([]byte, *placement.Refusal, error) {
-	manifest, refusal, err := renderOverridden(key, object, p, cells, add)
-	if refusal != nil || err != nil || !hasRemoved(object, cells) {
+// renderFor returns the manifest of a member, with the subsets that it is to leave; none where it would have no subset
+// at all.
+func renderFor(kind kinds.Kind, key wire.Key, object client.Object, p *topology.WorkloadPlacement, cells []topology.Cell, add additions) ([]byte, *kinds.Rejection, error) {
+	manifest, refusal, err := renderOverridden(kind, key, object, p, cells, add)
+	if refusal != nil || err != nil || kind.Former == nil || !kind.Former.In(object, cells) {
 		return manifest, refusal, err
 	}
-	manifest, err = withRemoved(manifest, cells, add.subsets[key.Work(cells[0].Cluster).Namespace])
+	manifest, err = kind.Former.Add(manifest, cells, add.subsets[key.Work(cells[0].Cluster).Namespace])
 	return manifest, nil, err
 }
 
 // renderOverridden returns the manifest of a member with the policy's overrides carried out on it.
-func renderOverridden(key wire.Key, object client.Object, p *topology.WorkloadPlacement, cells []topology.Cell, add additions) ([]byte, *placement.Refusal, error) {
+func renderOverridden(kind kinds.Kind, key wire.Key, object client.Object, p *topology.WorkloadPlacement, cells []topology.Cell, add additions) ([]byte, *kinds.Rejection, error) {
 	entries := add.overrides[cells[0].Cluster]
-	before, err := templateBefore(object, p, cells, add)
+	before, err := templateBefore(kind, object, p, cells, add)
 	if err != nil {
 		return nil, nil, err
 	}
-	manifest, err := render(object, cells, add.spread, before)
+	manifest, err := render(kind, object, cells, add.divider, before)
 	if err != nil || len(entries) == 0 {
 		return manifest, nil, err
 	}
-	manifest, misfit, err := override.Apply(manifest, entries)
+	manifest, misfit, err := override.Apply(manifest, entries, kind.Guarded)
 	if err != nil {
 		return nil, nil, fmt.Errorf("override the manifest of %s for %s: %w", key.Sentence(), cells[0].Cluster, err)
 	}
 	if misfit != nil {
-		return nil, placement.Misfit(*p.Spec.Policy, key, cells[0].Cluster, misfit), nil
+		return nil, decision.Misfit(*p.Spec.Policy, key, cells[0].Cluster, misfit), nil
 	}
 	return manifest, nil, nil
 }
 
-// dependsOn names the Works of a member that carry what goes with the placement. What does not exist on the hub has none.
+// dependsOn names the Works of a member that carry what goes with the placement. What does not exist on the hub has
+// none.
 func dependsOn(p *topology.WorkloadPlacement, cluster string) string {
 	var names []string
 	for _, d := range p.Spec.Dependencies {
@@ -140,8 +143,8 @@ func withAll(some, all map[string]string) map[string]string {
 	return all
 }
 
-// merge returns have with what want says set in it, and whether that changes anything. Labels, annotations and finalizers
-// of others stay.
+// merge returns have with what want says set in it, and whether that changes anything. Labels, annotations and
+// finalizers of others stay.
 func merge(have, want *work.Work) (*work.Work, bool) {
 	_, adopts := want.Annotations[topology.AnnotationAdopt]
 	_, adopted := have.Annotations[topology.AnnotationAdopt]
@@ -183,8 +186,8 @@ func isIn(want, have map[string]string) bool {
 	return true
 }
 
-// sameManifest compares bytes first: an API server gives an object back as it was encoded here. Only where it does not, the
-// meaning is compared.
+// sameManifest compares bytes first: an API server gives an object back as it was encoded here. Only where it does
+// not, the meaning is compared.
 func sameManifest(have, want *work.Work) bool {
 	if len(have.Spec.Workload.Manifests) != 1 {
 		return false

@@ -13,7 +13,9 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/tracing"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
@@ -23,7 +25,8 @@ const (
 	parallel = 16
 	// staleRetry is how soon a reconcile looks again when the cache has not seen its writes and no event woke it.
 	staleRetry = time.Second
-	// leavingRetry is how soon it looks again when the namespace of a member takes no Work; the member's event mostly comes first.
+	// leavingRetry is how soon it looks again when the namespace of a member takes no Work; the member's event mostly
+	// comes first.
 	leavingRetry = 10 * time.Second
 )
 
@@ -31,21 +34,21 @@ const (
 type Reconciler struct {
 	client   client.Client
 	live     client.Reader
-	rules    placement.Table
+	rules    kinds.Table
 	hubID    string
-	verdicts *placement.Verdicts
-	written  *wire.Written[types.NamespacedName]
+	outcomes *placement.Outcomes
+	written  *store.Written[types.NamespacedName]
 	tracer   *tracing.Tracer // nil traces nothing
 	// marks: agents of Karmada execute the Works, whose manifests carry Karmada's marks.
 	marks bool
 }
 
-// NewReconciler returns a reconciler that writes with c and reads c's cache; live reads past the cache, before something is
-// let go.
-func NewReconciler(c client.Client, live client.Reader, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts) *Reconciler {
+// NewReconciler returns a reconciler that writes with c and reads c's cache; live reads past the cache, before
+// something is let go.
+func NewReconciler(c client.Client, live client.Reader, clk clock.PassiveClock, hubID string, outcomes *placement.Outcomes) *Reconciler {
 	return &Reconciler{
-		client: c, live: live, rules: placement.Rules(), hubID: hubID, verdicts: verdicts,
-		written: wire.NewWritten[types.NamespacedName](clk),
+		client: c, live: live, rules: kinds.Divided(), hubID: hubID, outcomes: outcomes,
+		written: store.NewWritten[types.NamespacedName](clk),
 	}
 }
 
@@ -59,7 +62,8 @@ type state struct {
 
 // Reconcile runs gather → plan → apply for one workload.
 func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, error) {
-	if _, ok := r.rules[key.GroupKind()]; !ok {
+	kind, ok := r.rules[key.GroupKind()]
+	if !ok {
 		return ctrl.Result{}, nil
 	}
 	s, err := r.gather(ctx, key)
@@ -68,7 +72,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 	}
 	switch {
 	case s.placement == nil:
-		r.verdicts.SetUndelivered(ctx, key, nil)
+		r.outcomes.SetUndelivered(ctx, key, nil)
 		return ctrl.Result{}, r.removeOrphans(ctx, s)
 	case s.placement.DeletionTimestamp != nil:
 		return r.release(ctx, s)
@@ -81,17 +85,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 	if err != nil || !same {
 		return ctrl.Result{}, err
 	}
-	spread, same, err := r.spread(ctx, s.placement)
+	divider, same, err := r.divider(ctx, kind, s.placement)
 	if err != nil || !same {
 		return ctrl.Result{}, err
 	}
 	var subsets map[string]map[string]map[string]any
-	if hasRemoved(s.object, s.placement.Spec.Cells) {
-		if subsets, err = subsetsOf(s.works); err != nil {
+	if kind.Former != nil && kind.Former.In(s.object, s.placement.Spec.Cells) {
+		if subsets, err = subsetsOf(kind, s.works); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
-	works, refusal, err := plan(key, r.hubID, placement.InForce(s.object, s.placement), s.placement, additions{overrides, spread, subsets})
+	works, refusal, err := plan(kind, key, r.hubID, placement.InForce(kind, s.object, s.placement), s.placement, additions{overrides, divider, subsets})
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -102,7 +106,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 		}
 		works = append(works, jobs...)
 	}
-	r.verdicts.SetUndelivered(ctx, key, refusal)
+	r.outcomes.SetUndelivered(ctx, key, refusal)
 	if refusal != nil {
 		return ctrl.Result{}, nil
 	}
@@ -115,7 +119,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 func (r *Reconciler) gather(ctx context.Context, key wire.Key) (*state, error) {
 	s := &state{key: key}
 	var err error
-	if s.placement, _, err = wire.FindPlacement(ctx, r.client, key); err != nil {
+	if s.placement, _, err = store.FindPlacement(ctx, r.client, key); err != nil {
 		return nil, err
 	}
 	object := r.rules[key.GroupKind()].New()
@@ -126,7 +130,7 @@ func (r *Reconciler) gather(ctx context.Context, key wire.Key) (*state, error) {
 		return nil, fmt.Errorf("get %s: %w", key.Sentence(), err)
 	}
 	works := &work.WorkList{}
-	if err := r.client.List(ctx, works, client.MatchingFields{wire.IndexWorkWorkload: key.String()}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, works, client.MatchingFields{store.IndexWorkWorkload: key.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Works of %s: %w", key.Sentence(), err)
 	}
 	s.works = works.Items

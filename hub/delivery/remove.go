@@ -16,6 +16,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
@@ -44,8 +45,8 @@ func (r *Reconciler) removeAll(ctx context.Context, works []work.Work) error {
 	return errors.Join(errs...)
 }
 
-// removeOrphans deletes Works whose workload and placement are both gone, as a namespace that is deleted leaves them. It
-// asks the API server, not the cache.
+// removeOrphans deletes Works whose workload and placement are both gone, as a namespace that is deleted leaves them.
+// It asks the API server, not the cache.
 func (r *Reconciler) removeOrphans(ctx context.Context, s *state) error {
 	if s.object != nil || len(s.works) == 0 {
 		return nil
@@ -53,7 +54,7 @@ func (r *Reconciler) removeOrphans(ctx context.Context, s *state) error {
 	if err := r.live.Get(ctx, s.key.Workload(), r.rules[s.key.GroupKind()].New()); !apierrors.IsNotFound(err) {
 		return err // it is there (nil), or the server cannot say
 	}
-	if p, _, err := wire.FindPlacement(ctx, r.live, s.key); p != nil || err != nil {
+	if p, _, err := store.FindPlacement(ctx, r.live, s.key); p != nil || err != nil {
 		return err
 	}
 	return r.removeAll(ctx, s.works)
@@ -81,7 +82,8 @@ func (r *Reconciler) release(ctx context.Context, s *state) (ctrl.Result, error)
 	return r.letGo(ctx, s)
 }
 
-// removeWorks deletes the Works of a workload that goes. It tells whether the placement has to stay until they are gone.
+// removeWorks deletes the Works of a workload that goes. It tells whether the placement has to stay until they are
+// gone.
 func (r *Reconciler) removeWorks(ctx context.Context, s *state) (left bool, err error) {
 	works, err := r.liveWorks(ctx, s)
 	if err != nil {
@@ -115,8 +117,8 @@ func (r *Reconciler) removeWorks(ctx context.Context, s *state) (left bool, err 
 	return r.leftInReady(ctx, works)
 }
 
-// liveWorks returns the Works of a placement. The API server is asked, not the cache alone: a Work that the cache has not
-// seen yet must not stay behind.
+// liveWorks returns the Works of a placement. The API server is asked, not the cache alone: a Work that the cache has
+// not seen yet must not stay behind.
 func (r *Reconciler) liveWorks(ctx context.Context, s *state) ([]work.Work, error) {
 	live := &work.WorkList{}
 	if err := r.live.List(ctx, live, client.MatchingLabels{topology.LabelPlacement: string(s.placement.UID)}); err != nil {
@@ -141,7 +143,7 @@ func (r *Reconciler) letGo(ctx context.Context, s *state) (ctrl.Result, error) {
 	}
 	base := s.placement.DeepCopy()
 	controllerutil.RemoveFinalizer(s.placement, topology.PlacementFinalizer)
-	err := r.client.Patch(ctx, s.placement, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), wire.ManagerDelivery)
+	err := r.client.Patch(ctx, s.placement, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), store.ManagerDelivery)
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: staleRetry}, nil
 	}
@@ -151,8 +153,9 @@ func (r *Reconciler) letGo(ctx context.Context, s *state) (ctrl.Result, error) {
 	return ctrl.Result{}, nil
 }
 
-// orphans tells whether the user withdrew the workload as an orphan, or deleted it with --cascade=orphan: what it made is to stay. The garbage collector
-// takes the owner off the placement before it lets the workload go; on a hub without one the finalizer stays.
+// orphans tells whether the user withdrew the workload as an orphan, or deleted it with --cascade=orphan: what it made
+// is to stay. The garbage collector takes the owner off the placement before it lets the workload go; on a hub without
+// one the finalizer stays.
 func (r *Reconciler) orphans(ctx context.Context, s *state) (bool, error) {
 	uid := s.placement.Spec.Workload.UID
 	if s.object != nil && s.object.GetUID() == uid {
@@ -186,7 +189,7 @@ func (r *Reconciler) preserve(ctx context.Context, works []work.Work) error {
 		}
 		group.Go(func() error {
 			patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"preserveResourcesOnDeletion":true}}`))
-			if err := r.client.Patch(ctx, w.DeepCopy(), patch, wire.ManagerDelivery); client.IgnoreNotFound(err) != nil {
+			if err := r.client.Patch(ctx, w.DeepCopy(), patch, store.ManagerDelivery); client.IgnoreNotFound(err) != nil {
 				errs[i] = fmt.Errorf("let the object of Work %s/%s stand: %w", w.Namespace, w.Name, err)
 			}
 			return nil
@@ -196,8 +199,8 @@ func (r *Reconciler) preserve(ctx context.Context, works []work.Work) error {
 	return errors.Join(errs...)
 }
 
-// preserveNeeds lets stand what was carried for some Works of one workload alone: the pods that run on need it. What another
-// Work names too, or what was placed for itself, stays the hub's.
+// preserveNeeds lets stand what was carried for some Works of one workload alone: the pods that run on need it. What
+// another Work names too, or what was placed for itself, stays the hub's.
 func (r *Reconciler) preserveNeeds(ctx context.Context, works []work.Work) error {
 	own := map[types.UID]bool{}
 	for i := range works {
@@ -215,7 +218,7 @@ func (r *Reconciler) preserveNeeds(ctx context.Context, works []work.Work) error
 				return fmt.Errorf("get Work %s/%s, which is needed: %w", works[i].Namespace, name, err)
 			}
 			others := &work.WorkList{}
-			if err := r.client.List(ctx, others, client.MatchingFields{wire.IndexWorkDependsOn: need.Namespace + "/" + need.Name}, client.UnsafeDisableDeepCopy); err != nil {
+			if err := r.client.List(ctx, others, client.MatchingFields{store.IndexWorkDependsOn: need.Namespace + "/" + need.Name}, client.UnsafeDisableDeepCopy); err != nil {
 				return fmt.Errorf("list Works that need %s/%s: %w", need.Namespace, need.Name, err)
 			}
 			shared := slices.ContainsFunc(others.Items, func(w work.Work) bool { return !own[w.UID] })

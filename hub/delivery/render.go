@@ -8,40 +8,35 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 )
 
-// maxManifest is the largest manifest that is delivered, in bytes: a Work must stay well below the 1.5 MiB that etcd takes,
-// with its status.
+// maxManifest is the largest manifest that is delivered, in bytes: a Work must stay well below the 1.5 MiB that etcd
+// takes, with its status.
 const maxManifest = 512 * 1024
 
-// Render returns the manifest of a member: the user's object with the numbers of that member's cells, in the order of the
-// placement. ws is the WorkloadSpread by which they were divided, nil for none. The same input gives the same bytes.
-func Render(object client.Object, cells []topology.Cell, ws *apps.WorkloadSpread) ([]byte, error) {
-	return render(object, cells, ws, "")
+// Render returns the manifest of a member: the user's object with the numbers of that member's cells, in the order of
+// the placement. divider is the object by which the replicas were divided, nil for none. The same input gives the same
+// bytes.
+func Render(kind kinds.Kind, object client.Object, cells []topology.Cell, divider client.Object) ([]byte, error) {
+	return render(kind, object, cells, divider, "")
 }
 
-// render is [Render], with the template that pods have which are not to be updated; "" for none.
-func render(object client.Object, cells []topology.Cell, ws *apps.WorkloadSpread, before string) ([]byte, error) {
-	switch o := object.(type) {
-	case *apps.CloneSet:
-		annotations, err := spread(cells, ws)
-		if err != nil {
-			return nil, err
-		}
-		return encode(metav1.TypeMeta{APIVersion: apps.CloneSetKind.GroupVersion().String(), Kind: apps.CloneSetKind.Kind}, o, withBefore(annotations, before), cloneSetSpec(o, cells))
-	case *apps.UnitedDeployment:
-		annotations, err := subsetLimits(cells)
-		if err != nil {
-			return nil, err
-		}
-		return encode(metav1.TypeMeta{APIVersion: apps.UnitedDeploymentKind.GroupVersion().String(), Kind: apps.UnitedDeploymentKind.Kind}, o, withBefore(annotations, before), unitedDeploymentSpec(o, cells))
+// render is [Render] with the template of the pods that must not be updated, empty for none.
+func render(kind kinds.Kind, object client.Object, cells []topology.Cell, divider client.Object, before string) ([]byte, error) {
+	order := &kinds.Order{Cells: cells}
+	if divider != nil {
+		order.Divider = divider
 	}
-	return nil, fmt.Errorf("render %T: no rule for this kind", object)
+	manifest, err := kind.Render(object, order)
+	if err != nil {
+		return nil, err
+	}
+	return encode(kind.GVK, object, withBefore(manifest.Annotations, before), manifest.Spec)
 }
 
 func withBefore(annotations map[string]string, before string) map[string]string {
@@ -51,9 +46,9 @@ func withBefore(annotations map[string]string, before string) map[string]string 
 	return withAll(annotations, map[string]string{topology.AnnotationTemplateBefore: before})
 }
 
-// encode makes the whole manifest: the user's labels and annotations without what is the hub's own, and the spec without
-// what the Go types write for fields that nobody set.
-func encode(kind metav1.TypeMeta, o client.Object, annotations map[string]string, spec any) ([]byte, error) {
+// encode makes the whole manifest: the user's labels and annotations without what is the hub's own, and the spec
+// without what the Go types write for fields that nobody set.
+func encode(kind schema.GroupVersionKind, o client.Object, annotations map[string]string, spec any) ([]byte, error) {
 	tree, err := treeOf(spec)
 	if err != nil {
 		return nil, fmt.Errorf("encode the spec of %s %s/%s: %w", kind.Kind, o.GetNamespace(), o.GetName(), err)
@@ -65,7 +60,7 @@ func encode(kind metav1.TypeMeta, o client.Object, annotations map[string]string
 	if all := carried(o.GetAnnotations(), annotations); len(all) > 0 {
 		meta["annotations"] = all
 	}
-	data, err := json.Marshal(map[string]any{"apiVersion": kind.APIVersion, "kind": kind.Kind, "metadata": meta, "spec": tree})
+	data, err := json.Marshal(map[string]any{"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind, "metadata": meta, "spec": tree})
 	if err != nil {
 		return nil, fmt.Errorf("encode %s %s/%s: %w", kind.Kind, o.GetNamespace(), o.GetName(), err)
 	}
@@ -86,19 +81,13 @@ func treeOf(v any) (map[string]any, error) {
 	return tree, nil
 }
 
-// maxStrategy is the largest update strategy that a Work tells, in bytes: an API server takes 256 KiB of all annotations of an object.
+// maxStrategy is the largest update strategy that a Work tells, in bytes: an API server takes 256 KiB of all
+// annotations of an object.
 const maxStrategy = 16 * 1024
 
 // strategyOf returns the update strategy of the user's object as JSON, empty for one that is too large to be told.
-func strategyOf(object client.Object) (string, error) {
-	var strategy any
-	switch o := object.(type) {
-	case *apps.CloneSet:
-		strategy = o.Spec.UpdateStrategy
-	case *apps.UnitedDeployment:
-		strategy = o.Spec.UpdateStrategy
-	}
-	tree, err := treeOf(strategy)
+func strategyOf(kind kinds.Kind, object client.Object) (string, error) {
+	tree, err := treeOf(kind.UpdateStrategy(object))
 	if err != nil {
 		return "", fmt.Errorf("encode the update strategy of %s/%s: %w", object.GetNamespace(), object.GetName(), err)
 	}
@@ -121,13 +110,13 @@ func carried(users, added map[string]string) map[string]string {
 	return out
 }
 
-// emptyByType are fields that the Go types write as {} though nobody set them; an API server would drop or keep them, and
-// either way somebody would seem to own them.
+// emptyByType are fields that the Go types write as {} though nobody set them; an API server would drop or keep them,
+// and either way somebody would seem to own them.
 var emptyByType = []string{"metadata", "strategy", "status", "resources", "scaleStrategy", "updateStrategy", "scheduleStrategy", "nodeSelectorTerm"}
 
-// emptiedByUsers are fields outside of pod templates that mean the same empty as absent, and that lose their last field one by
-// one, as rollingUpdate does with the pause that ends. Server-side apply of {} over what stood there makes it null, and an API
-// server refuses that for a custom resource; what is absent it removes.
+// emptiedByUsers are fields outside of pod templates that mean the same empty as absent, and that lose their last
+// field one by one, as rollingUpdate does with the pause that ends. Server-side apply of {} over what stood there
+// makes it null, and an API server refuses that for a custom resource; what is absent it removes.
 var emptiedByUsers = []string{"rollingUpdate", "inPlaceUpdateStrategy", "priorityStrategy", "lifecycle", "preDelete", "inPlaceUpdate", "preNormal"}
 
 // prune removes nulls, and empty objects in the fields above. A subset's patch stays as the user wrote it: a null in it
@@ -160,17 +149,4 @@ func pruneWithin(v any, pod bool) any {
 		}
 	}
 	return v
-}
-
-// sum adds up the orders of cells.
-func sum(cells []topology.Cell) (replicas int32, share topology.Allowance, frozen bool) {
-	frozen = len(cells) > 0
-	for i := range cells {
-		replicas += cells[i].Replicas
-		share.Update += cells[i].Share.Update
-		share.Break += cells[i].Share.Break
-		share.Add += cells[i].Share.Add
-		frozen = frozen && cells[i].Frozen
-	}
-	return replicas, share, frozen
 }

@@ -29,7 +29,7 @@ func TestRender(t *testing.T) {
 	for _, input := range inputs {
 		t.Run(strings.TrimSuffix(filepath.Base(input), ".in.yaml"), func(t *testing.T) {
 			object, cells, ws := read(t, input)
-			manifest, err := Render(object, cells, ws)
+			manifest, err := renderOf(object, cells, ws)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,7 +53,7 @@ func TestRender(t *testing.T) {
 			if strings.Contains(string(got), "null") && !strings.Contains(string(want), "patch") {
 				t.Errorf("the manifest has nulls:\n%s", got)
 			}
-			again, err := Render(object, cells, ws)
+			again, err := renderOf(object, cells, ws)
 			if err != nil || string(again) != string(manifest) {
 				t.Errorf("the same input gives other bytes: %s", again)
 			}
@@ -101,7 +101,7 @@ func TestPlanTooLarge(t *testing.T) {
 	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", Annotations: map[string]string{"note": strings.Repeat("x", 600*1024)}}}
 	p := &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{Cells: []topology.Cell{{Cluster: "east", Replicas: 1}}}}
 	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}
-	works, refusal, err := plan(key, "hub", cs, p, additions{})
+	works, refusal, err := planOf(key, "hub", cs, p, additions{})
 	if err != nil || works != nil || refusal == nil || refusal.Reason != TooLarge || !strings.HasPrefix(refusal.Message, "the manifest of CloneSet ns/web has 600 KiB, and at most 512 KiB are delivered") {
 		t.Errorf("works %v, refusal %+v, error %v", works, refusal, err)
 	}
@@ -111,7 +111,7 @@ func TestMergeKeepsWhatOthersWrote(t *testing.T) {
 	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}
 	p := &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{Cells: []topology.Cell{{Cluster: "east", Replicas: 1, Sequence: 7}}}}
 	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}
-	works, _, err := plan(key, "hub", cs, p, additions{})
+	works, _, err := planOf(key, "hub", cs, p, additions{})
 	if err != nil || len(works) != 1 {
 		t.Fatalf("works %v, error %v", works, err)
 	}
@@ -139,12 +139,12 @@ func TestMembersAreAskedForPodsWithoutANode(t *testing.T) {
 	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}
 	p := &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{RescheduleAfter: "1m0s", Cells: []topology.Cell{{Cluster: "east", Replicas: 1}}}}
 	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}
-	asked, _, err := plan(key, "hub", cs, p, additions{})
+	asked, _, err := planOf(key, "hub", cs, p, additions{})
 	if err != nil || asked[0].Annotations[topology.AnnotationRescheduleAfter] != "1m0s" {
 		t.Fatalf("%v, %v", asked, err)
 	}
 	p.Spec.RescheduleAfter = ""
-	unasked, _, err := plan(key, "hub", cs, p, additions{})
+	unasked, _, err := planOf(key, "hub", cs, p, additions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	manifest, err := Render(ud, nil, nil)
+	manifest, err := renderOf(ud, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func TestWorksTellTheUsersStrategy(t *testing.T) {
 		"": {MaxUnavailable: new(intstr.FromString(strings.Repeat("9", maxStrategy)))}, // nothing that a person writes
 	} {
 		cs.Spec.UpdateStrategy.RollingUpdate = rolling
-		works, _, err := plan(key, "hub", cs, p, additions{})
+		works, _, err := planOf(key, "hub", cs, p, additions{})
 		if err != nil || works[0].Annotations[topology.AnnotationStrategy] != want {
 			t.Errorf("%v, %v, want %s", works, err, want)
 		}

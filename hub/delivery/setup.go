@@ -15,7 +15,9 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/tracing"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
@@ -23,26 +25,27 @@ import (
 // workers is how many workloads are delivered at once; each writes its Works in parallel too.
 const workers = 8
 
-// Setup adds the controllers of this stage to the manager. rules is the table of the kinds that are placed; marks: agents of Karmada execute the Works.
-func Setup(mgr ctrl.Manager, rules placement.Table, clk clock.PassiveClock, hubID string, verdicts *placement.Verdicts, watching *placement.Watching, tracer *tracing.Tracer, marks bool) error {
+// Setup adds the controllers of this stage to the manager. rules is the table of the kinds that are placed; marks:
+// agents of Karmada execute the Works.
+func Setup(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock, hubID string, outcomes *placement.Outcomes, watching *store.Watching, tracer *tracing.Tracer, marks bool) error {
 	ours := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan())
 	controllers := builder.TypedControllerManagedBy[wire.Key](mgr).Named("delivery").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
 		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(placementKey),
 			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan()))).
 		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(workKey), builder.WithPredicates(ours))
-	for kind, rule := range placement.Rules() {
+	for kind, rule := range kinds.Divided() {
 		toKey := func(_ context.Context, o client.Object) []wire.Key {
 			return []wire.Key{wire.KeyFor(kind, o)}
 		}
 		controllers = controllers.Watches(rule.New(), handler.TypedEnqueueRequestsFromMapFunc(toKey), builder.WithPredicates(ours))
 	}
-	r := NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), clk, hubID, verdicts)
+	r := NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), clk, hubID, outcomes)
 	r.tracer, r.marks = tracer, marks
 	if err := controllers.Complete(r); err != nil {
 		return fmt.Errorf("set up controller delivery: %w", err)
 	}
-	return setupCopies(mgr, rules, clk, hubID, verdicts, watching, marks)
+	return setupCopies(mgr, rules, clk, hubID, outcomes, watching, marks)
 }
 
 func placementKey(_ context.Context, o client.Object) []wire.Key {

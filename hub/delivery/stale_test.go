@@ -20,7 +20,9 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -42,7 +44,7 @@ func hubClient(t *testing.T, objects ...client.Object) client.WithWatch {
 		}
 	}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
-	if err := wire.Index(t.Context(), indexer{builder}); err != nil {
+	if err := store.Index(t.Context(), indexer{builder}); err != nil {
 		t.Fatal(err)
 	}
 	return builder.Build()
@@ -62,7 +64,7 @@ func TestStaleDecisionRemovesNothing(t *testing.T) {
 		}
 		return p
 	}
-	works, refusal, err := plan(key, "hub", object, decision(2, "east", "south"), additions{})
+	works, refusal, err := planOf(key, "hub", object, decision(2, "east", "south"), additions{})
 	if err != nil || refusal != nil {
 		t.Fatal(err, refusal)
 	}
@@ -75,7 +77,7 @@ func TestStaleDecisionRemovesNothing(t *testing.T) {
 		return w.DeletionTimestamp == nil
 	}
 	look := func(live client.Reader) time.Duration {
-		r := NewReconciler(standing, live, clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewVerdicts())
+		r := NewReconciler(standing, live, clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewOutcomes())
 		result, err := r.Reconcile(t.Context(), key)
 		if err != nil {
 			t.Fatal(err)
@@ -121,7 +123,7 @@ func TestCase14AMemberThatLeavesTakesNoWork(t *testing.T) {
 				}
 				return c.Create(ctx, o, opts...)
 			}})
-			r := NewReconciler(refusing, api, clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewVerdicts())
+			r := NewReconciler(refusing, api, clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewOutcomes())
 			result, err := r.Reconcile(t.Context(), key)
 			if (err != nil) != tc.fails || !tc.fails && result.RequeueAfter != leavingRetry {
 				t.Errorf("again after %s, error %v", result.RequeueAfter, err)
@@ -154,7 +156,7 @@ func TestNothingIsMadeOrDeletedForAPutBackHub(t *testing.T) {
 	deleted := func(p *topology.WorkloadPlacement) { p.DeletionTimestamp = &now }
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "shop"}}
 	order := func() *work.Work {
-		works, refusal, err := plan(key, "hub", object("new"), decision("new", nil), additions{})
+		works, refusal, err := planOf(key, "hub", object("new"), decision("new", nil), additions{})
 		if err != nil || refusal != nil {
 			t.Fatal(err, refusal)
 		}
@@ -178,7 +180,7 @@ func TestNothingIsMadeOrDeletedForAPutBackHub(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			cached := hubClient(t, tc.cached...)
-			r := NewReconciler(cached, hubClient(t, tc.live...), clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewVerdicts())
+			r := NewReconciler(cached, hubClient(t, tc.live...), clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewOutcomes())
 			if _, err := r.Reconcile(t.Context(), key); err != nil {
 				t.Fatal(err)
 			}
@@ -208,7 +210,7 @@ func TestNoCopyIsMadeForADecisionThatIsGone(t *testing.T) {
 		return p
 	}
 	cached := hubClient(t, decision("east", "west"))
-	r := NewCopyReconciler(cached, hubClient(t, settings, decision("east")), clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewVerdicts(), placement.NewWatching(), placement.AllRules(placement.HubRunsNatives))
+	r := NewCopyReconciler(cached, hubClient(t, settings, decision("east")), clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewOutcomes(), store.NewWatching(), kinds.All(kinds.HubRunsBuiltIns))
 	result, err := r.Reconcile(t.Context(), key)
 	if err != nil {
 		t.Fatal(err)

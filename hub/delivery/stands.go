@@ -15,11 +15,13 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// The API server is asked, not the cache, before a Work is made or goes. A cache may be older than what it is compared with: a server
-// behind the others filled it, or the hub was put back to a backup, and the caches of some kinds show that before others do. A Work that is made
-// of a workload which the hub does not know any more would soon be deleted, and the agent that sees that deletes what runs.
+// The API server is asked, not the cache, before a Work is made or goes. A cache may be older than what it is compared
+// with: a server behind the others filled it, or the hub was put back to a backup, and the caches of some kinds show
+// that before others do. A Work that is made of a workload which the hub does not know any more would soon be deleted,
+// and the agent that sees that deletes what runs.
 
-// stands tells whether the decision is what the API server has, and where Works are to be made, that its workload is there too.
+// stands tells whether the decision is what the API server has, and where Works are to be made, that its workload is
+// there too.
 func (r *Reconciler) stands(ctx context.Context, s *state, making bool) (bool, error) {
 	if s.placement == nil {
 		return true, nil
@@ -95,8 +97,8 @@ func (r *Reconciler) terminating(ctx context.Context, name string) (bool, error)
 	return namespace.UID == "" || namespace.DeletionTimestamp != nil, nil
 }
 
-// wanted takes out of Works of a copied object those that are to be made for the sake of decisions that the API server does not have,
-// and tells whether there were any.
+// wanted takes out of Works of a copied object those that are to be made for the sake of decisions that the API server
+// does not have, and tells whether there were any.
 func (r *CopyReconciler) wanted(ctx context.Context, f *copyFacts, works []*work.Work) (left []*work.Work, stale bool, err error) {
 	for _, w := range works {
 		member, _ := wire.MemberOf(w.Namespace)

@@ -40,7 +40,7 @@ func TestTracesCauseNoWrite(t *testing.T) {
 		p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: key.Placement().Name, UID: "placement"}}
 		p.Spec.Workload = topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web", UID: "object", Generation: generation}
 		p.Spec.Cells = []topology.Cell{{Cluster: "east", Replicas: replicas, Sequence: 1}}
-		works, refusal, err := plan(key, "hub", object, p, additions{})
+		works, refusal, err := planOf(key, "hub", object, p, additions{})
 		if err != nil || refusal != nil {
 			t.Fatal(err, refusal)
 		}
@@ -48,7 +48,7 @@ func TestTracesCauseNoWrite(t *testing.T) {
 		if err := c.Get(t.Context(), key.Work("east"), old); err != nil {
 			old = nil
 		}
-		r := NewReconciler(c, c, clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewVerdicts())
+		r := NewReconciler(c, c, clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewOutcomes())
 		r.tracer = tracer
 		if err := r.write(t.Context(), &state{key: key, placement: p}, old, works[0]); err != nil {
 			t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/forecast"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/topology/division"
@@ -18,8 +18,8 @@ import (
 // Facts are what answers are made from.
 type Facts struct {
 	Key wire.Key
-	// Outcome is what the hub would decide now, with the placement as it stands.
-	Outcome placement.Outcome
+	// Forecast is what the hub would decide now, with the placement as it stands.
+	Forecast forecast.Forecast
 	// Conditions are those of the user's object.
 	Conditions []metav1.Condition
 	// Members are the names of all members, sorted.
@@ -96,9 +96,9 @@ type Without struct {
 func Why(f *Facts, q Question) (*Answer, error) {
 	a := &Answer{Kind: f.Key.Kind, Namespace: f.Key.Namespace, Name: f.Key.Name, Cells: []CellAnswer{}}
 	a.Conditions = telling(f.Conditions)
-	a.Replicas = f.Outcome.Workload.Replicas
+	a.Replicas = f.Forecast.Workload.Replicas
 	have := map[string]bool{}
-	if p := f.Outcome.Present; p != nil {
+	if p := f.Forecast.Present; p != nil {
 		a.Replicas, a.Placed = p.Spec.Replicas, p.Spec.Placed
 		if p.Spec.Policy != nil {
 			a.Policy = p.Spec.Policy.Kind + " " + p.Spec.Policy.Name
@@ -135,7 +135,7 @@ func (q Question) takes(c *topology.Cell) bool {
 
 func (f *Facts) cell(c *topology.Cell) CellAnswer {
 	why, _ := Cell(c.Reason)
-	now := f.Outcome.Obstacles(c.Cluster, c.Subset)
+	now := f.Forecast.Blockers(c.Cluster, c.Subset)
 	if passed(c.Reason.Code, now) {
 		now = []string{isOver}
 	}
@@ -155,16 +155,16 @@ func passed(code string, now []string) bool {
 
 // without says why a member has no cell.
 func (f *Facts) without(cluster, subset string) []string {
-	if f.Outcome.Verdict == nil {
+	if f.Forecast.Outcome == nil {
 		return []string{"the hub does not place the workload: its namespace is not federated"}
 	}
-	if now := f.Outcome.Obstacles(cluster, subset); len(now) > 0 {
+	if now := f.Forecast.Blockers(cluster, subset); len(now) > 0 {
 		return now
 	}
-	if v := f.Outcome.Verdict; !v.Decided {
+	if v := f.Forecast.Outcome; !v.Decided {
 		return []string{v.Message}
 	}
-	if next := f.Outcome.Next; next != nil && slices.ContainsFunc(next.Cells, func(c topology.Cell) bool { return c.Cluster == cluster }) {
+	if next := f.Forecast.Next; next != nil && slices.ContainsFunc(next.Cells, func(c topology.Cell) bool { return c.Cluster == cluster }) {
 		return []string{"nothing keeps it out; the hub is about to give it a cell"}
 	}
 	return []string{"nothing keeps it out; the replicas are fewer than the places that could take one, and the others were served first"}
@@ -173,13 +173,13 @@ func (f *Facts) without(cluster, subset string) []string {
 // check refuses a question about a name that is nowhere.
 func (f *Facts) check(q Question, found bool) error {
 	var zones, subsets []string
-	if p := f.Outcome.Present; p != nil {
+	if p := f.Forecast.Present; p != nil {
 		for i := range p.Spec.Cells {
 			zones, subsets = append(zones, p.Spec.Cells[i].Zone), append(subsets, subsetOf(&p.Spec.Cells[i]))
 		}
 	}
-	for i := range f.Outcome.Workload.Subsets {
-		subsets = append(subsets, f.Outcome.Workload.Subsets[i].Name)
+	for i := range f.Forecast.Workload.Subsets {
+		subsets = append(subsets, f.Forecast.Workload.Subsets[i].Name)
 	}
 	for _, asked := range []struct {
 		what, name string
@@ -203,17 +203,17 @@ func listed(names []string) string {
 
 // pending says that what is recorded is not what the hub would decide now.
 func (f *Facts) pending() string {
-	present, next := f.Outcome.Present, f.Outcome.Next
+	present, next := f.Forecast.Present, f.Forecast.Next
 	switch {
 	case f.deleted():
-		if f.Outcome.Remove || present != nil && present.DeletionTimestamp != nil {
-			return f.Outcome.Verdict.Message + "; what is placed is being removed"
+		if f.Forecast.Remove || present != nil && present.DeletionTimestamp != nil {
+			return f.Forecast.Outcome.Message + "; what is placed is being removed"
 		}
-		return f.Outcome.Verdict.Message
-	case f.Outcome.Remove:
+		return f.Forecast.Outcome.Message
+	case f.Forecast.Remove:
 		return "what is placed is being removed"
-	case next == nil && f.Outcome.Verdict != nil && !f.Outcome.Verdict.Decided && present != nil:
-		return "the last change is not carried out: " + f.Outcome.Verdict.Message
+	case next == nil && f.Forecast.Outcome != nil && !f.Forecast.Outcome.Decided && present != nil:
+		return "the last change is not carried out: " + f.Forecast.Outcome.Message
 	case next == nil || present == nil:
 		return ""
 	}
@@ -229,7 +229,7 @@ func (f *Facts) pending() string {
 
 // deleted reports whether the verdict says that the workload or its namespace is being deleted.
 func (f *Facts) deleted() bool {
-	v := f.Outcome.Verdict
+	v := f.Forecast.Outcome
 	return v != nil && (v.Reason == conditions.ReasonDeleting || v.Reason == conditions.ReasonNamespaceTerminating)
 }
 
@@ -247,7 +247,7 @@ func (f *Facts) waitsForRoom(before, after []topology.Cell) string {
 		if more[cluster] == 0 {
 			continue
 		}
-		names := f.Outcome.Promised(cluster)
+		names := f.Forecast.Promised(cluster)
 		if more[cluster] < 0 || len(names) == 0 {
 			return ""
 		}

@@ -240,7 +240,7 @@ func TestReasonsThatPassed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.Outcome.Present.Spec.Cells[0].Reason.Code = code
+		f.Forecast.Present.Spec.Cells[0].Reason.Code = code
 		a, err := explain.Why(f, explain.Question{Cluster: "east"})
 		if err != nil || len(a.Cells) != 1 {
 			t.Fatalf("%v: %+v", err, a)
@@ -248,8 +248,8 @@ func TestReasonsThatPassed(t *testing.T) {
 		if now := strings.Join(a.Cells[0].Now, "; "); !strings.HasPrefix(now, want) || want == "" && now != "" {
 			t.Errorf("%s: now %q, want %q", code, now, want)
 		}
-		f.Outcome.Next = nil // what is placed stays
-		p := explain.Plan(f.Key, &f.Outcome)
+		f.Forecast.Next = nil // what is placed stays
+		p := explain.Plan(f.Key, &f.Forecast)
 		if c := p.Cells[0]; c.Passed != (want != "") || !strings.Contains(c.Why, want) {
 			t.Errorf("%s: planned as %+v, want %q", code, c, want)
 		}
@@ -353,8 +353,8 @@ func TestCase3WhyOfADeletedWorkload(t *testing.T) {
 				t.Errorf("%s: %q lacks %q", finalizers, a.Pending, text)
 			}
 		}
-		if f.Outcome.Remove != want.removed {
-			t.Errorf("%s: removed %t", finalizers, f.Outcome.Remove)
+		if f.Forecast.Remove != want.removed {
+			t.Errorf("%s: removed %t", finalizers, f.Forecast.Remove)
 		}
 		for _, w := range a.Without {
 			if strings.Contains(strings.Join(w.Now, " "), "not federated") {

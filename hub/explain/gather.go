@@ -10,24 +10,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/forecast"
 	"github.com/flotilla-dev/flotilla/hub/snapshot"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
 // Gather reads what answers about a workload are made from. It fails if there is no such workload.
 func Gather(ctx context.Context, s *snapshot.Snapshot, hubID string, key wire.Key) (*Facts, error) {
-	if err := wire.Index(ctx, s); err != nil {
+	if err := store.Index(ctx, s); err != nil {
 		return nil, err
 	}
-	outcome, err := placement.NewForesight(s, hubID).Of(ctx, key)
+	outcome, err := forecast.New(s, hubID).Of(ctx, key)
 	if err != nil {
 		return nil, err
 	}
 	if outcome.Object == nil {
 		return nil, fmt.Errorf("there is no %s", key.Sentence())
 	}
-	f := &Facts{Key: key, Outcome: outcome}
+	f := &Facts{Key: key, Forecast: outcome}
 	if f.Conditions, err = conditionsOf(outcome.Object); err != nil {
 		return nil, fmt.Errorf("read the conditions of %s: %w", key.Sentence(), err)
 	}

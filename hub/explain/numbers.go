@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/decision"
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
@@ -16,7 +16,7 @@ func Cell(r topology.Reason) (string, bool) {
 	if !ok {
 		why = fmt.Sprintf("its reason is %s, which this version does not know", division.Reason{Code: r.Code, Params: r.Params})
 	}
-	if assumed := r.Params[placement.ParamAssumed]; assumed != "" {
+	if assumed := r.Params[decision.ParamAssumed]; assumed != "" {
 		why += fmt.Sprintf(" (the hub does not know the node labels %s and takes them to match)", strings.ReplaceAll(assumed, ",", ", "))
 	}
 	return why, ok
@@ -24,33 +24,33 @@ func Cell(r topology.Reason) (string, bool) {
 
 func ofCell(r topology.Reason) (string, bool) {
 	switch r.Code {
-	case placement.CellExcluded:
+	case decision.CellExcluded:
 		return "the policy no longer selects the member, or it is not accepted any more; its pods go step by step, as others are available, and the cell goes when the member has reported that nothing is left", true
-	case placement.CellAbandoned:
+	case decision.CellAbandoned:
 		return "the policy no longer selects the member, or it is not accepted any more, and it is not heard of, so others stand in for what it has; its order stays as it was until it is heard of again", true
-	case placement.CellCopy:
+	case decision.CellCopy:
 		return "every member that the policy selects gets a copy", true
-	case placement.CellUnmatched:
+	case decision.CellUnmatched:
 		return "the member no longer matches the subset; its pods go step by step, as others are available, and the cell goes when the member has reported that nothing is left", true
-	case placement.CellSubsetRemoved:
+	case decision.CellSubsetRemoved:
 		return "the workload has the subset no more; its pods go step by step, as others are available in the subsets that are left, and the cell goes when the member has reported that nothing is left", true
-	case placement.CellLooking:
+	case decision.CellLooking:
 		return "the member is asked what runs there already, before it is adopted", true
-	case placement.CellAdopted:
+	case decision.CellAdopted:
 		return "the member had this many when the hub took them over", true
-	case placement.CellRenamed:
-		return fmt.Sprintf("the zone took the place of zone %s, which the member no longer has; the pods that ran there count here", r.Params[placement.ParamFrom]), true
-	case placement.CellLost:
-		return fmt.Sprintf("the member was not heard of for %s after it became NotReady, so it counts as lost and others stand in for what it has; its order stays as it was until it is back", r.Params[placement.ParamAfter]), true
-	case placement.CellDraining:
+	case decision.CellRenamed:
+		return fmt.Sprintf("the zone took the place of zone %s, which the member no longer has; the pods that ran there count here", r.Params[decision.ParamFrom]), true
+	case decision.CellLost:
+		return fmt.Sprintf("the member was not heard of for %s after it became NotReady, so it counts as lost and others stand in for what it has; its order stays as it was until it is back", r.Params[decision.ParamAfter]), true
+	case decision.CellDraining:
 		return "the member has a taint with NoExecute that the policy does not tolerate; its pods go step by step, as others are available", true
-	case placement.CellUnschedulable:
-		return fmt.Sprintf("the member found no node for some of its pods for %s, so others got them; it gets more once it has nodes again", r.Params[placement.ParamAfter]), true
-	case placement.CellStandIn:
+	case decision.CellUnschedulable:
+		return fmt.Sprintf("the member found no node for some of its pods for %s, so others got them; it gets more once it has nodes again", r.Params[decision.ParamAfter]), true
+	case decision.CellStandIn:
 		return "other subsets have no nodes for a part of theirs, so that runs here; it stays here when they have nodes again", true
-	case placement.CellShrinking:
+	case decision.CellShrinking:
 		return "the cell is to have fewer pods than it has, and others are not available yet; those that are too many go as the others are", true
-	case placement.CellReturned:
+	case decision.CellReturned:
 		return "the member is back, and others stand in for pods of it; those go step by step, as the others are available", true
 	}
 	return division.Reason{Code: r.Code, Params: r.Params}.OfCell()
@@ -59,10 +59,10 @@ func ofCell(r topology.Reason) (string, bool) {
 // Unplaced says in a clause why replicas have no cell, and what to do; false where the code is none that this version
 // knows. The clause then names the code.
 func Unplaced(r topology.Reason) (string, bool) {
-	if r.Code == placement.CellLooking {
+	if r.Code == decision.CellLooking {
 		return "they are adopted where they run: the members are asked", true
 	}
-	if r.Code == placement.UnplacedMoving {
+	if r.Code == decision.UnplacedMoving {
 		return "they move: they start as the pods that they replace are gone, within maxSurge and maxUnavailable", true
 	}
 	reason := division.Reason{Code: r.Code, Params: r.Params}

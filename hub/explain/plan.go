@@ -5,7 +5,8 @@ import (
 	"slices"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/decision"
+	"github.com/flotilla-dev/flotilla/hub/forecast"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -52,9 +53,9 @@ type PlannedCell struct {
 }
 
 // Plan tells an outcome in words. It is pure.
-func Plan(key wire.Key, o *placement.Outcome) Planned {
+func Plan(key wire.Key, o *forecast.Forecast) Planned {
 	p := Planned{Key: key, Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, Replicas: o.Workload.Replicas, Removed: o.Remove, Cells: []PlannedCell{}}
-	if v := o.Verdict; v != nil {
+	if v := o.Outcome; v != nil {
 		p.Reason, p.Message, p.Decided = v.Reason, v.Message, v.Decided
 	}
 	var present, next []topology.Cell
@@ -80,7 +81,7 @@ func Plan(key wire.Key, o *placement.Outcome) Planned {
 	for i := range next {
 		c := &next[i]
 		why, _ := Cell(c.Reason)
-		over := had[placeOf(c)] == c.Replicas && passed(c.Reason.Code, o.Obstacles(c.Cluster, c.Subset))
+		over := had[placeOf(c)] == c.Replicas && passed(c.Reason.Code, o.Blockers(c.Cluster, c.Subset))
 		if over {
 			why += "; " + isOver
 		}
@@ -91,7 +92,7 @@ func Plan(key wire.Key, o *placement.Outcome) Planned {
 		why, _ := Unplaced(u.Reason)
 		p.Unplaced = append(p.Unplaced, UnplacedAnswer{u.Subset, u.Replicas, u.Reason, why, Anchor(u.Reason.Code)})
 	}
-	p.Complete = p.Decided && !o.Verdict.Stalled && !slices.ContainsFunc(unplaced, func(u topology.Unplaced) bool { return u.Reason.Code != placement.UnplacedMoving })
+	p.Complete = p.Decided && !o.Outcome.Stalled && !slices.ContainsFunc(unplaced, func(u topology.Unplaced) bool { return u.Reason.Code != decision.UnplacedMoving })
 	if len(present) > 0 {
 		p.Changes = Moves(present, next)
 		p.Moved = moved(present, next)

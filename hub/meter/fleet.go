@@ -10,6 +10,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -81,9 +82,10 @@ func (f *fleet) collect(ctx context.Context, out chan<- prometheus.Metric) {
 	for i := range placements.Items {
 		addPlacement(all, unplaced, &placements.Items[i].Spec)
 	}
+	table := kinds.Divided()
 	for i := range works.Items {
 		if cluster, ok := wire.MemberOf(works.Items[i].Namespace); ok && all[cluster] != nil {
-			all[cluster].addWork(&works.Items[i])
+			all[cluster].addWork(table, &works.Items[i])
 		}
 	}
 	for i := range members.Items {
@@ -110,11 +112,11 @@ func addPlacement(all map[string]*sums, unplaced map[string]int64, spec *topolog
 }
 
 // addWork adds what a member reported on one Work, as far as it can be true.
-func (s *sums) addWork(w *work.Work) {
+func (s *sums) addWork(table kinds.Table, w *work.Work) {
 	if w.DeletionTimestamp != nil {
 		return
 	}
-	report, _ := wire.ReportOf(w)
+	report, _ := table.ReportOf(w)
 	if report == nil || report.Sequence < wire.SequenceOf(w) {
 		s.behind++
 	}

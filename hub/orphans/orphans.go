@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 )
 
 // Object is an orphan of a member.
@@ -66,7 +66,7 @@ func Commands(member, text, hubID string) []string {
 
 // adoptable reports whether flotilla adopt takes the kind. Agents of before named no groups.
 func adoptable(kind schema.GroupKind) bool {
-	rules := placement.Rules()
+	rules := kinds.Divided()
 	if kind.Group != "" {
 		_, ok := rules[kind]
 		return ok

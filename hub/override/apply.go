@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -20,20 +21,20 @@ type Misfit struct {
 	Problem string
 }
 
-// Apply returns the manifest with the entries carried out on it, in their order. The same input gives the same bytes. The
-// error is for a manifest that is no JSON object.
-func Apply(manifest []byte, entries []Entry) ([]byte, *Misfit, error) {
+// Apply returns the manifest with the entries carried out on it, in their order. guarded are the paths of the kind that no
+// entry may change. The same input gives the same bytes. The error is for a manifest that is no JSON object.
+func Apply(manifest []byte, entries []Entry, guarded []string) ([]byte, *Misfit, error) {
 	for i := range entries {
 		var misfit *Misfit
 		var err error
-		if manifest, misfit, err = apply(manifest, &entries[i]); misfit != nil || err != nil {
+		if manifest, misfit, err = apply(manifest, &entries[i], guarded); misfit != nil || err != nil {
 			return nil, misfit, err
 		}
 	}
 	return manifest, nil, nil
 }
 
-func apply(manifest []byte, e *Entry) ([]byte, *Misfit, error) {
+func apply(manifest []byte, e *Entry, guarded []string) ([]byte, *Misfit, error) {
 	tree, err := read(manifest)
 	if err != nil {
 		return nil, nil, err
@@ -57,7 +58,7 @@ func apply(manifest []byte, e *Entry) ([]byte, *Misfit, error) {
 	if err != nil {
 		return nil, &Misfit{e.Index, "after its patch the manifest is no object; correct the patch"}, nil
 	}
-	if path := touched(tree, after); path != "" {
+	if path := touched(tree, after, guarded); path != "" {
 		return nil, &Misfit{e.Index, fmt.Sprintf("its patch changes %s, which the hub decides; take that out of the patch", path)}, nil
 	}
 	manifest, err = json.Marshal(after) // in order, whatever the patch left
@@ -122,30 +123,18 @@ func patch(manifest []byte, e *Entry) ([]byte, *Misfit, error) {
 	return manifest, nil, nil
 }
 
-// guarded are what no override changes, as paths with * for each entry of a list or map: the identity of the object, and
-// what the hub divides. The first group holds for every kind, the second for workloads alone.
-func guarded(kind string) []string {
-	paths := []string{"apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.generateName", "metadata.ownerReferences", "metadata.finalizers"}
-	switch kind {
-	case "CloneSet":
-		paths = append(paths, "spec.replicas", "spec.selector")
-		paths = append(paths, limits("spec.updateStrategy.rollingUpdate")...)
-	case "UnitedDeployment":
-		paths = append(paths, "spec.replicas", "spec.selector", "spec.topology", "spec.updateStrategy.manualUpdate",
-			"spec.template.*.spec.selector", "spec.template.deploymentTemplate.spec.strategy", "spec.template.deploymentTemplate.spec.paused")
-		paths = append(paths, limits("spec.template.*.spec.updateStrategy.rollingUpdate")...)
+// allGuarded returns the paths of a manifest that no override changes, with * for each entry of a list or map: the identity of
+// the object, and those that its kind guards.
+func allGuarded(ofKind []string) []string {
+	identity := []string{
+		"apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.generateName", "metadata.ownerReferences", "metadata.finalizers",
 	}
-	return paths
-}
-
-func limits(under string) []string {
-	return []string{under + ".partition", under + ".maxUnavailable", under + ".maxSurge", under + ".paused"}
+	return slices.Concat(identity, ofKind)
 }
 
 // touched returns the first guarded path that differs, or the first mark of the hub, "" if none does.
-func touched(before, after map[string]any) string {
-	kind, _ := before["kind"].(string)
-	for _, path := range guarded(kind) {
+func touched(before, after map[string]any, ofKind []string) string {
+	for _, path := range allGuarded(ofKind) {
 		if !reflect.DeepEqual(at(before, strings.Split(path, ".")), at(after, strings.Split(path, "."))) {
 			return path
 		}

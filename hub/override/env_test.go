@@ -15,22 +15,22 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
-// kinds are manifests with one pod template; %s is its spec.
-func kinds() map[string]string {
+// kindsOf are manifests with one pod template; %s is its spec.
+func kindsOf() map[string]string {
 	const workload = `{"apiVersion": %q, "kind": %q, "metadata": {"name": "web"}, "spec": {"template": `
-	kinds := map[string]string{}
+	kindsOf := map[string]string{}
 	for kind, version := range map[string]string{
 		"CloneSet": "apps.kruise.io/v1beta1", "Deployment": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1", "Job": "batch/v1",
 	} {
-		kinds[kind] = fmt.Sprintf(workload, version, kind) + `{"spec": %s}}}`
+		kindsOf[kind] = fmt.Sprintf(workload, version, kind) + `{"spec": %s}}}`
 	}
 	for _, child := range []string{"cloneSetTemplate", "deploymentTemplate", "statefulSetTemplate"} {
-		kinds["UnitedDeployment of "+child] = fmt.Sprintf(workload, "apps.kruise.io/v1beta1", "UnitedDeployment") +
+		kindsOf["UnitedDeployment of "+child] = fmt.Sprintf(workload, "apps.kruise.io/v1beta1", "UnitedDeployment") +
 			`{"` + child + `": {"spec": {"template": {"spec": %s}}}}}}`
 	}
-	kinds["CronJob"] = `{"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "web"},
+	kindsOf["CronJob"] = `{"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "web"},
 		"spec": {"jobTemplate": {"spec": {"template": {"spec": %s}}}}}`
-	return kinds
+	return kindsOf
 }
 
 // effective is the environment that a kubelet gives a container: entries in their order, a later one of a name wins, and
@@ -73,7 +73,7 @@ func withLast(env []corev1.EnvVar, e corev1.EnvVar) []corev1.EnvVar {
 }
 
 func TestCase16OverrideOfAVariableHoldsWhereItsNameIsListedTwice(t *testing.T) {
-	for kind, manifest := range kinds() {
+	for kind, manifest := range kindsOf() {
 		t.Run(kind, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(16, 24))
 			for range 300 {
@@ -125,7 +125,7 @@ func podSpec(t *testing.T, manifest string, spec corev1.PodSpec, entry topology.
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, misfit, err := Apply(fmt.Appendf(nil, manifest, text), []Entry{{Override: entry}})
+	out, misfit, err := applyGuarded(fmt.Appendf(nil, manifest, text), []Entry{{Override: entry}})
 	if err != nil || misfit != nil {
 		t.Fatal(misfit, err)
 	}
@@ -189,7 +189,7 @@ func TestCase16OverrideHoldsOverThePatchOfASubset(t *testing.T) {
 				string(quoted) + `}}, "spec": {"template": {"spec": ` + spec + `}}}`,
 		} {
 			t.Run(kind+"/"+test.name, func(t *testing.T) {
-				out, misfit, err := Apply([]byte(manifest), []Entry{{Override: entry}})
+				out, misfit, err := applyGuarded([]byte(manifest), []Entry{{Override: entry}})
 				if err != nil || misfit != nil {
 					t.Fatal(misfit, err)
 				}

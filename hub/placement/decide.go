@@ -9,15 +9,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/decision"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
+	"github.com/flotilla-dev/flotilla/hub/policy"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/topology/waves"
 )
 
 // step is what a reconcile does: at most one of spec and remove; verdict nil where the workload is not the hub's.
-type step struct {
-	spec    *topology.WorkloadPlacementSpec
-	remove  bool
-	verdict *Verdict
+type Step struct {
+	Spec    *topology.WorkloadPlacementSpec
+	Remove  bool
+	Outcome *Outcome
 	// requests of one pod, where something was decided.
 	requests corev1.ResourceList
 	// again is when the decision can change by time alone, 0 for never.
@@ -26,31 +29,31 @@ type step struct {
 	asks []waves.Ask
 }
 
-// decide is the plan of a reconcile: whether this workload is the hub's, under which policy, and what goes where.
-func decide(s *state, rules Table) step {
-	placed := s.placement != nil && s.placement.DeletionTimestamp == nil
+// Decide is the plan of a reconcile: whether this workload is the hub's, under which policy, and what goes where.
+func Decide(s *State, rules kinds.Table) Step {
+	placed := s.Placement != nil && s.Placement.DeletionTimestamp == nil
 	switch {
-	case s.object == nil:
-		return step{remove: placed}
-	case s.object.GetDeletionTimestamp() != nil:
+	case s.Object == nil:
+		return Step{Remove: placed}
+	case s.Object.GetDeletionTimestamp() != nil:
 		return decideDeleted(s, rules[s.key.GroupKind()], placed)
-	case s.terminating && (s.federated || s.placement != nil):
-		if s.placement == nil && rules[s.key.GroupKind()].Copied {
-			return step{}
+	case s.terminating && (s.federated || s.Placement != nil):
+		if s.Placement == nil && rules[s.key.GroupKind()].Mode == kinds.Copy {
+			return Step{}
 		}
 		return stepTerminating(s)
-	case !s.federated && s.placement == nil:
-		return step{}
-	case s.placement != nil && s.placement.Spec.Workload.UID != s.object.GetUID():
-		return step{remove: placed, verdict: s.refused(&Refusal{Removing, fmt.Sprintf(
+	case !s.federated && s.Placement == nil:
+		return Step{}
+	case s.Placement != nil && s.Placement.Spec.Workload.UID != s.Object.GetUID():
+		return Step{Remove: placed, Outcome: s.refused(&kinds.Rejection{Reason: decision.Removing, Message: fmt.Sprintf(
 			"an earlier %s is still being removed; this one is placed after that", s.key.Sentence())}, false)}
-	case wire.Withdrawn(s.object):
-		return step{remove: placed, verdict: s.refused(&Refusal{Withdrawn, withdrawn(s)}, false)}
-	case s.placement != nil && !placed:
-		return step{verdict: s.refused(&Refusal{Removing, fmt.Sprintf(
+	case wire.Withdrawn(s.Object):
+		return Step{Remove: placed, Outcome: s.refused(&kinds.Rejection{Reason: decision.Withdrawn, Message: withdrawn(s)}, false)}
+	case s.Placement != nil && !placed:
+		return Step{Outcome: s.refused(&kinds.Rejection{Reason: decision.Removing, Message: fmt.Sprintf(
 			"what was placed of %s is being removed; it is placed again after that", s.key.Sentence())}, false)}
 	case !s.federated:
-		return step{verdict: s.refused(&Refusal{NamespaceNotFederated, fmt.Sprintf(
+		return Step{Outcome: s.refused(&kinds.Rejection{Reason: decision.NamespaceNotFederated, Message: fmt.Sprintf(
 			"namespace %s lost the label %s=true; %s is frozen as it is placed; set the label again, or delete the workload",
 			s.key.Namespace, topology.LabelFederated, s.key.Sentence())}, true)}
 	}
@@ -58,113 +61,107 @@ func decide(s *state, rules Table) step {
 }
 
 // withdrawn says what the annotation of the user did.
-func withdrawn(s *state) string {
-	if s.object.GetAnnotations()[topology.AnnotationWithdraw] == topology.WithdrawOrphan {
+func withdrawn(s *State) string {
+	if s.Object.GetAnnotations()[topology.AnnotationWithdraw] == topology.WithdrawOrphan {
 		return fmt.Sprintf("%s is let go by its annotation %s=%s: what runs in members runs on, without orders; to place it again, remove the annotation, and have adopted what runs",
 			s.key.Sentence(), topology.AnnotationWithdraw, topology.WithdrawOrphan)
 	}
 	return fmt.Sprintf("%s is withdrawn from all members by its annotation %s; remove the annotation to place it again", s.key.Sentence(), topology.AnnotationWithdraw)
 }
 
-func decideFederated(s *state, rules Table) step {
+func decideFederated(s *State, rules kinds.Table) Step {
 	rule := rules[s.key.GroupKind()]
-	workload, refusal := rule.read(s.object)
+	workload, rejection := rule.Read(s.Object)
 	var recorded *topology.PolicyReference
-	if s.placement != nil {
-		recorded = s.placement.Spec.Policy
+	if s.Placement != nil {
+		recorded = s.Placement.Spec.Policy
 	}
-	policy := SelectPolicy(&workload, s.policies, recorded)
+	chosen := policy.Select(&workload, s.Policies, recorded)
 	switch {
-	case rule.Copied && s.placement == nil && (policy == nil || !letsGo(&policy.Spec, s.key.Kind) ||
-		ClusterMade(s.key.Kind, s.key.Namespace, s.key.Name, s.object.GetAnnotations()) || OfNative(s.object)):
-		return step{} // an object of the hub alone, as most are
-	case policy != nil && !letsGo(&policy.Spec, s.key.Kind):
-		refusal = &Refusal{topology.PolicySecretsNotCarried, fmt.Sprintf(
+	case rule.Mode == kinds.Copy && s.Placement == nil && (chosen == nil || !kinds.LetsGo(&chosen.Spec, s.key.Kind) ||
+		kinds.ClusterMade(s.key.Kind, s.key.Namespace, s.key.Name, s.Object.GetAnnotations()) || kinds.OfBuiltIn(s.Object)):
+		return Step{} // an object of the hub alone, as most are
+	case chosen != nil && !kinds.LetsGo(&chosen.Spec, s.key.Kind):
+		rejection = &kinds.Rejection{Reason: topology.PolicySecretsNotCarried, Message: fmt.Sprintf(
 			"%s %s no longer lets Secrets go to members; %s is frozen as it is placed; set spec.dependencies.secrets: Carry, or set the annotation %s=%s on the Secret to remove it from the members",
-			policy.Ref.Kind, policy.Ref.Name, s.key.Sentence(), topology.AnnotationWithdraw, topology.WithdrawRemove)}
-	case policy == nil && s.placement != nil:
-		refusal = &Refusal{PolicyMissing, fmt.Sprintf(
+			chosen.Ref.Kind, chosen.Ref.Name, s.key.Sentence(), topology.AnnotationWithdraw, topology.WithdrawRemove)}
+	case chosen == nil && s.Placement != nil:
+		rejection = &kinds.Rejection{Reason: decision.PolicyMissing, Message: fmt.Sprintf(
 			"no policy selects %s any more (it was placed by %s); it is frozen as it is placed; let a policy select it, or set the annotation %s=%s to remove it from the members",
-			s.key.Sentence(), policyName(recorded), topology.AnnotationWithdraw, topology.WithdrawRemove)}
-	case policy == nil:
-		refusal = &Refusal{NoPolicy, fmt.Sprintf(
+			s.key.Sentence(), decision.PolicyName(recorded), topology.AnnotationWithdraw, topology.WithdrawRemove)}
+	case chosen == nil:
+		rejection = &kinds.Rejection{Reason: decision.NoPolicy, Message: fmt.Sprintf(
 			"no FederationPolicy of namespace %s and no ClusterFederationPolicy selects %s; create one that does", s.key.Namespace, s.key.Sentence())}
 	}
-	if refusal == nil {
-		refusal = s.against(policy)
+	if rejection == nil {
+		rejection = s.against(chosen)
 	}
-	if refusal != nil {
-		return step{verdict: s.refused(refusal, true)}
+	if rejection != nil {
+		return Step{Outcome: s.refused(rejection, true)}
 	}
-	facts := Facts{
-		Workload: workload, Policy: policy.Ref, Spread: policy.Spec.Spread,
-		Members: membersFor(s.members, &policy.Spec.Clusters), Reports: s.reports, MaxReported: s.reported, Written: s.written,
-		Dependencies: policy.Spec.Dependencies, Absent: s.absent, Local: s.local,
-		Adopt: adopts(s.object), Found: s.found, Failover: policy.Spec.Failover,
-		Rollout: policy.Spec.Rollout, Word: s.object.GetAnnotations()[topology.AnnotationWave], Object: s.object, Now: s.now, Heard: s.heard, News: s.news,
-		Reschedule: policy.Spec.Reschedule, RolledBack: s.rolledBack, Answers: s.answers, Runs: s.runs,
+	facts := decision.Facts{
+		Kind: rule, Workload: workload, Policy: chosen.Ref, Spread: chosen.Spec.Spread,
+		Members: decision.MembersFor(s.Members, &chosen.Spec.Clusters), Reports: s.reports, MaxReported: s.reported, Written: s.written,
+		Dependencies: chosen.Spec.Dependencies, Absent: s.absent, Local: s.local,
+		Adopt: adopts(s.Object), Found: s.found, Failover: chosen.Spec.Failover,
+		Rollout: chosen.Spec.Rollout, Word: s.Object.GetAnnotations()[topology.AnnotationWave], Object: s.Object, Now: s.now, Heard: s.heard, News: s.news,
+		Reschedule: chosen.Spec.Reschedule, RolledBack: s.rolledBack, Answers: s.answers, Runs: s.runs,
 	}
 	for i := range facts.Members {
-		facts.Members[i].Promised = s.promised[facts.Members[i].Name]
+		facts.Members[i].Reserved = s.reserved[facts.Members[i].Name]
 	}
-	again := judge(s, facts.Members, &policy.Spec.Failover)
-	if s.placement != nil {
-		facts.Last = &s.placement.Spec
+	again := JudgeMembers(s, facts.Members, &chosen.Spec.Failover)
+	if s.Placement != nil {
+		facts.Last = &s.Placement.Spec
 	}
-	if facts.Overrides, refusal = overridesOf(policy, workload.Key, s.members); refusal != nil {
-		return step{verdict: s.refused(refusal, true)}
+	if facts.Overrides, rejection = decision.OverridesOf(chosen.Ref, chosen.Spec.Overrides, workload.Key, s.Members); rejection != nil {
+		return Step{Outcome: s.refused(rejection, true)}
 	}
-	spread, remarks, refusal := readSpread(&facts.Workload, s.object, s.spreads)
-	if refusal != nil {
-		return step{verdict: s.refused(refusal, true)}
+	if rule.Divider != nil {
+		division, remarks, rejection := rule.Divider.Read(&facts.Workload, s.Object, s.dividers)
+		if rejection != nil {
+			return Step{Outcome: s.refused(rejection, true)}
+		}
+		facts.Division, facts.Workload.Remarks = division, append(facts.Workload.Remarks, remarks...)
 	}
-	facts.WorkloadSpread, facts.Workload.Remarks = spread, append(facts.Workload.Remarks, remarks...)
-	decision, refusal := Plan(facts)
-	if refusal != nil {
-		return step{verdict: s.refused(refusal, true), again: again}
+	result, rejection := decision.Plan(facts)
+	if rejection != nil {
+		return Step{Outcome: s.refused(rejection, true), again: again}
 	}
-	return step{spec: &decision.Spec, verdict: s.decided(&decision), requests: workload.Requests, again: sooner(again, decision.Again), asks: decision.Asks}
+	return Step{Spec: &result.Spec, Outcome: s.decided(&result), requests: workload.Requests, again: decision.Sooner(again, result.Again), asks: result.Asks}
 }
 
 // against is what stands against a policy that selects the workload, nil where nothing does.
-func (s *state) against(policy *Policy) *Refusal {
-	if value := s.object.GetAnnotations()[topology.AnnotationWithdraw]; value != "" && value != "false" { // nor one that withdraws it
-		return &Refusal{InvalidWithdraw, fmt.Sprintf(
+func (s *State) against(chosen *policy.Policy) *kinds.Rejection {
+	if value := s.Object.GetAnnotations()[topology.AnnotationWithdraw]; value != "" && value != "false" { // nor one that withdraws it
+		return &kinds.Rejection{Reason: decision.InvalidWithdraw, Message: fmt.Sprintf(
 			"the annotation %s of %s has the value %q, which says neither; write %s to remove it from all members, %s to let what runs there run on without orders, or remove the annotation; until then nothing of it changes in members",
 			topology.AnnotationWithdraw, s.key.Sentence(), value, topology.WithdrawRemove, topology.WithdrawOrphan)}
 	}
 	if s.rival != "" {
-		return &Refusal{Conflict, fmt.Sprintf(
+		return &kinds.Rejection{Reason: decision.Conflict, Message: fmt.Sprintf(
 			"%s of Karmada selects %s, which %s holds: both would write it into members; %s is frozen as it is placed; take it out of that policy's resourceSelectors, or out of the policy of Flotilla",
-			s.rival, s.key.Sentence(), policyName(&policy.Ref), s.key.Sentence())}
+			s.rival, s.key.Sentence(), decision.PolicyName(&chosen.Ref), s.key.Sentence())}
 	}
-	if wrong := unreadable(&policy.Spec); wrong != "" {
-		return &Refusal{InvalidSelector, fmt.Sprintf("%s of %s; %s stays as it is placed; correct the selector", wrong, policyName(&policy.Ref), s.key.Sentence())}
+	if wrong := policy.Unreadable(&chosen.Spec); wrong != "" {
+		return &kinds.Rejection{Reason: kinds.InvalidSelector, Message: fmt.Sprintf("%s of %s; %s stays as it is placed; correct the selector", wrong, decision.PolicyName(&chosen.Ref), s.key.Sentence())}
 	}
 	return nil
 }
 
-// sooner returns the shorter of two times to wait, where 0 is never.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || b > 0 && b < a {
-		return b
-	}
-	return a
-}
-
 // refused is the verdict where nothing is decided.
-func (s *state) refused(r *Refusal, stalled bool) *Verdict {
-	return &Verdict{Generation: s.object.GetGeneration(), Federated: metav1.ConditionFalse, Reason: r.Reason, Message: sentences([]string{r.Message}), Stalled: stalled}
+func (s *State) refused(r *kinds.Rejection, stalled bool) *Outcome {
+	return &Outcome{Generation: s.Object.GetGeneration(), Federated: metav1.ConditionFalse, Reason: r.Reason, Message: sentences([]string{r.Message}), Stalled: stalled}
 }
 
 // decided is the verdict of a decision, with its notes.
-func (s *state) decided(d *Decision) *Verdict {
-	v := &Verdict{Generation: s.object.GetGeneration(), Federated: metav1.ConditionTrue, Reason: Placed, Decided: true, Wave: d.Wave}
-	if slices.ContainsFunc(d.Spec.Unplaced, func(u topology.Unplaced) bool { return u.Reason.Code != UnplacedMoving }) {
+func (s *State) decided(d *decision.Decision) *Outcome {
+	v := &Outcome{Generation: s.Object.GetGeneration(), Federated: metav1.ConditionTrue, Reason: decision.Placed, Decided: true, Wave: d.Wave}
+	if slices.ContainsFunc(d.Spec.Unplaced, func(u topology.Unplaced) bool { return u.Reason.Code != decision.UnplacedMoving }) {
 		v.Federated = metav1.ConditionFalse
 	}
 	var messages []string
-	if len(d.Notes) == 0 || d.Notes[0].Reason == Placed {
+	if len(d.Notes) == 0 || d.Notes[0].Reason == decision.Placed {
 		clusters := map[string]bool{}
 		for i := range d.Spec.Cells {
 			clusters[d.Spec.Cells[i].Cluster] = true
@@ -173,7 +170,7 @@ func (s *state) decided(d *Decision) *Verdict {
 		if len(clusters) == 1 {
 			noun = "cluster"
 		}
-		messages = append(messages, fmt.Sprintf("placed on %d %s by %s", len(clusters), noun, policyName(d.Spec.Policy)))
+		messages = append(messages, fmt.Sprintf("placed on %d %s by %s", len(clusters), noun, decision.PolicyName(d.Spec.Policy)))
 	} else {
 		v.Reason = d.Notes[0].Reason
 	}
@@ -185,13 +182,6 @@ func (s *state) decided(d *Decision) *Verdict {
 	return v
 }
 
-func policyName(p *topology.PolicyReference) string {
-	if p == nil {
-		return "no policy"
-	}
-	return p.Kind + " " + p.Name
-}
-
 // ownerOf makes the garbage collector delete an object after the workload, without holding the workload up.
 func ownerOf(spec *topology.WorkloadPlacementSpec) metav1.OwnerReference {
 	w := spec.Workload
@@ -200,10 +190,10 @@ func ownerOf(spec *topology.WorkloadPlacementSpec) metav1.OwnerReference {
 	}
 }
 
-// blockingOwnerOf is ownerOf for a placement: a workload that is deleted in the foreground waits for it. Copied objects do
-// not wait: who writes their owner references would need a right on the finalizers of every kind.
-func blockingOwnerOf(spec *topology.WorkloadPlacementSpec, rule Rule) metav1.OwnerReference {
+// blockingOwnerOf is ownerOf for a placement: a workload that is deleted in the foreground waits for it. Copied
+// objects do not wait: who writes their owner references would need a right on the finalizers of every kind.
+func blockingOwnerOf(spec *topology.WorkloadPlacementSpec, rule kinds.Kind) metav1.OwnerReference {
 	owner := ownerOf(spec)
-	owner.BlockOwnerDeletion = new(!rule.Copied)
+	owner.BlockOwnerDeletion = new(rule.Mode != kinds.Copy)
 	return owner
 }

@@ -11,13 +11,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
 
-// Keeps reports whether a deleted workload keeps what is placed of it, because finalizers of others hold its object. So do
-// the pods of a Deployment on one cluster: background deletion takes them after the Deployment has left the API server.
-// Foreground deletion, orphaning and a terminating namespace do not wait for other finalizers there, nor here.
+// Keeps reports whether a deleted workload keeps what is placed of it, because finalizers of others hold its object.
+// So do the pods of a Deployment on one cluster: background deletion takes them after the Deployment has left the API
+// server. Foreground deletion, orphaning and a terminating namespace do not wait for other finalizers there, nor here.
 func Keeps(object client.Object, p *topology.WorkloadPlacement, terminating bool) bool {
 	return conditions.HoldsDependents(object) && object.GetUID() == p.Spec.Workload.UID &&
 		!terminating && !Orphaned(object, p) && !wire.Withdrawn(object)
@@ -35,35 +36,36 @@ func OwnedBy(p *topology.WorkloadPlacement, object client.Object) bool {
 }
 
 // decideDeleted is the plan for a workload that has a deletion timestamp.
-func decideDeleted(s *state, rule Rule, placed bool) step {
-	if s.placement == nil && (!s.federated || rule.Copied) {
-		return step{}
+func decideDeleted(s *State, rule kinds.Kind, placed bool) Step {
+	if s.Placement == nil && (!s.federated || rule.Mode == kinds.Copy) {
+		return Step{}
 	}
-	out := step{remove: placed && !Keeps(s.object, s.placement, s.terminating)}
+	out := Step{Remove: placed && !Keeps(s.Object, s.Placement, s.terminating)}
 	if s.terminating {
-		out.verdict = stepTerminating(s).verdict
+		out.Outcome = stepTerminating(s).Outcome
 		return out
 	}
-	message := fmt.Sprintf("%s: %s", s.key.Sentence(), conditions.Waiting(s.object))
-	if placed && !out.remove {
+	message := fmt.Sprintf("%s: %s", s.key.Sentence(), conditions.Waiting(s.Object))
+	if placed && !out.Remove {
 		message += "; until then its pods keep running, and changes of its spec are not carried out"
 	}
-	out.verdict = s.refused(&Refusal{conditions.ReasonDeleting, message}, false)
+	out.Outcome = s.refused(&kinds.Rejection{Reason: conditions.ReasonDeleting, Message: message}, false)
 	return out
 }
 
-// stepTerminating is the plan for a workload whose namespace is being deleted. Its placement is deleted with the namespace.
-func stepTerminating(s *state) step {
-	return step{verdict: s.refused(terminating(s), false)}
+// stepTerminating is the plan for a workload whose namespace is being deleted. Its placement is deleted with the
+// namespace.
+func stepTerminating(s *State) Step {
+	return Step{Outcome: s.refused(terminating(s), false)}
 }
 
 // terminating says that nothing is placed in a namespace that is being deleted.
-func terminating(s *state) *Refusal {
+func terminating(s *State) *kinds.Rejection {
 	message := fmt.Sprintf("namespace %s is being deleted: %s is removed from all members, and nothing is placed there until the namespace is created again", s.key.Namespace, s.key.Sentence())
-	if s.object.GetDeletionTimestamp() != nil && len(s.object.GetFinalizers()) > 0 {
-		message += "; " + conditions.Waiting(s.object)
+	if s.Object.GetDeletionTimestamp() != nil && len(s.Object.GetFinalizers()) > 0 {
+		message += "; " + conditions.Waiting(s.Object)
 	}
-	return &Refusal{conditions.ReasonNamespaceTerminating, message}
+	return &kinds.Rejection{Reason: conditions.ReasonNamespaceTerminating, Message: message}
 }
 
 // isTerminating reports whether nothing can be created in a namespace any more.

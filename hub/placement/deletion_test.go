@@ -11,6 +11,8 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
+	"github.com/flotilla-dev/flotilla/hub/policy"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
@@ -18,13 +20,13 @@ import (
 const guard, otherGuard = "example.com/guard", "example.com/backup"
 
 // deleted is a CloneSet that was deleted, with its placement.
-func deleted(finalizers ...string) *state {
+func deleted(finalizers ...string) *State {
 	set := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "shop", Name: "held", UID: "held", Generation: 2, Finalizers: finalizers, DeletionTimestamp: new(metav1.NewTime(time.Unix(1, 0))),
 	}}
-	s := &state{key: wire.Key{Group: "apps.kruise.io", Kind: apps.CloneSetKind.Kind, Namespace: "shop", Name: "held"}, object: set, federated: true, placement: &topology.WorkloadPlacement{}}
-	s.placement.Spec.Workload.UID = set.UID
-	s.placement.OwnerReferences = []metav1.OwnerReference{{UID: set.UID}}
+	s := &State{key: wire.Key{Group: "apps.kruise.io", Kind: apps.CloneSetKind.Kind, Namespace: "shop", Name: "held"}, Object: set, federated: true, Placement: &topology.WorkloadPlacement{}}
+	s.Placement.Spec.Workload.UID = set.UID
+	s.Placement.OwnerReferences = []metav1.OwnerReference{{UID: set.UID}}
 	return s
 }
 
@@ -32,23 +34,23 @@ func deleted(finalizers ...string) *state {
 func TestCase3DeletionKeepsWhatABackgroundDeletionKeeps(t *testing.T) {
 	type fact struct {
 		name  string
-		apply func(*state)
+		apply func(*State)
 	}
 	hold := []fact{
-		{"guard", func(s *state) { s.object.SetFinalizers(append(s.object.GetFinalizers(), guard)) }},
-		{"another guard", func(s *state) { s.object.SetFinalizers(append(s.object.GetFinalizers(), otherGuard)) }},
+		{"guard", func(s *State) { s.Object.SetFinalizers(append(s.Object.GetFinalizers(), guard)) }},
+		{"another guard", func(s *State) { s.Object.SetFinalizers(append(s.Object.GetFinalizers(), otherGuard)) }},
 	}
 	hasten := []fact{
-		{"foreground", func(s *state) {
-			s.object.SetFinalizers(append(s.object.GetFinalizers(), metav1.FinalizerDeleteDependents))
+		{"foreground", func(s *State) {
+			s.Object.SetFinalizers(append(s.Object.GetFinalizers(), metav1.FinalizerDeleteDependents))
 		}},
-		{"orphan", func(s *state) {
-			s.object.SetFinalizers(append(s.object.GetFinalizers(), metav1.FinalizerOrphanDependents))
+		{"orphan", func(s *State) {
+			s.Object.SetFinalizers(append(s.Object.GetFinalizers(), metav1.FinalizerOrphanDependents))
 		}},
-		{"released by the garbage collector", func(s *state) { s.placement.OwnerReferences = nil }},
-		{"placement of an earlier object", func(s *state) { s.placement.Spec.Workload.UID = "earlier" }},
-		{"terminating namespace", func(s *state) { s.terminating = true }},
-		{"withdrawn", func(s *state) { s.object.SetAnnotations(map[string]string{topology.AnnotationWithdraw: "true"}) }},
+		{"released by the garbage collector", func(s *State) { s.Placement.OwnerReferences = nil }},
+		{"placement of an earlier object", func(s *State) { s.Placement.Spec.Workload.UID = "earlier" }},
+		{"terminating namespace", func(s *State) { s.terminating = true }},
+		{"withdrawn", func(s *State) { s.Object.SetAnnotations(map[string]string{topology.AnnotationWithdraw: "true"}) }},
 	}
 	all := slices.Concat(hold, hasten)
 	for mask := range 1 << len(all) {
@@ -62,23 +64,23 @@ func TestCase3DeletionKeepsWhatABackgroundDeletionKeeps(t *testing.T) {
 		}
 		kept := mask&3 != 0 && mask>>len(hold) == 0
 		t.Run(strings.Join(names, ","), func(t *testing.T) {
-			next := decide(s, Rules())
-			if next.remove == kept || next.spec != nil {
-				t.Errorf("removed: %t, decided anew: %t", next.remove, next.spec != nil)
+			next := Decide(s, kinds.Divided())
+			if next.Remove == kept || next.Spec != nil {
+				t.Errorf("removed: %t, decided anew: %t", next.Remove, next.Spec != nil)
 			}
-			if next.verdict == nil {
+			if next.Outcome == nil {
 				t.Fatal("nothing says that it is being deleted")
 			}
 			want := conditions.ReasonDeleting
 			if s.terminating {
 				want = conditions.ReasonNamespaceTerminating
 			}
-			if next.verdict.Reason != want || next.verdict.Stalled || next.verdict.Federated != metav1.ConditionFalse {
-				t.Errorf("verdict %+v", next.verdict)
+			if next.Outcome.Reason != want || next.Outcome.Stalled || next.Outcome.Federated != metav1.ConditionFalse {
+				t.Errorf("verdict %+v", next.Outcome)
 			}
-			for _, finalizer := range conditions.Guards(s.object) {
-				if !strings.Contains(next.verdict.Message, finalizer) {
-					t.Errorf("%q does not name %s", next.verdict.Message, finalizer)
+			for _, finalizer := range conditions.Guards(s.Object) {
+				if !strings.Contains(next.Outcome.Message, finalizer) {
+					t.Errorf("%q does not name %s", next.Outcome.Message, finalizer)
 				}
 			}
 		})
@@ -87,14 +89,14 @@ func TestCase3DeletionKeepsWhatABackgroundDeletionKeeps(t *testing.T) {
 
 // TestCase3DeletedWithoutPlacement: an object that was never placed is told of only where the hub places its kind.
 func TestCase3DeletedWithoutPlacement(t *testing.T) {
-	rules := AllRules(MembersRunNatives)
+	rules := kinds.All(kinds.MembersRunBuiltIns)
 	for kind, rule := range rules {
 		for _, federated := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s,%t", kind, federated), func(t *testing.T) {
 				s := deleted(guard)
-				s.key.Group, s.key.Kind, s.federated, s.placement = kind.Group, kind.Kind, federated, nil
-				next := decide(s, rules)
-				if told := next.verdict != nil; told != (federated && !rule.Copied) || next.remove || next.spec != nil {
+				s.key.Group, s.key.Kind, s.federated, s.Placement = kind.Group, kind.Kind, federated, nil
+				next := Decide(s, rules)
+				if told := next.Outcome != nil; told != (federated && rule.Mode != kinds.Copy) || next.Remove || next.Spec != nil {
 					t.Errorf("%+v", next)
 				}
 			})
@@ -104,28 +106,28 @@ func TestCase3DeletedWithoutPlacement(t *testing.T) {
 
 // TestCase14NothingIsPlacedInATerminatingNamespace: no decision is made, so that no placement is created or changed.
 func TestCase14NothingIsPlacedInATerminatingNamespace(t *testing.T) {
-	rules := AllRules(MembersRunNatives)
+	rules := kinds.All(kinds.MembersRunBuiltIns)
 	for kind, rule := range rules {
 		for _, placed := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s,%t", kind, placed), func(t *testing.T) {
 				s := deleted()
-				s.object.SetDeletionTimestamp(nil)
+				s.Object.SetDeletionTimestamp(nil)
 				s.key.Group, s.key.Kind, s.terminating = kind.Group, kind.Kind, true
-				s.policies = []Policy{{Ref: topology.PolicyReference{Kind: KindPolicy, Name: "all"}, Spec: topology.FederationPolicySpec{
+				s.Policies = []policy.Policy{{Ref: topology.PolicyReference{Kind: policy.KindPolicy, Name: "all"}, Spec: topology.FederationPolicySpec{
 					Workloads: []topology.WorkloadSelector{{APIVersion: rule.GVK.GroupVersion().String(), Kind: kind.Kind}},
 				}}}
 				if !placed {
-					s.placement = nil
+					s.Placement = nil
 				}
-				next := decide(s, rules)
-				if next.spec != nil || next.remove {
+				next := Decide(s, rules)
+				if next.Spec != nil || next.Remove {
 					t.Errorf("%+v", next)
 				}
-				if told := next.verdict != nil; told != (placed || !rule.Copied) {
-					t.Fatalf("verdict %+v", next.verdict)
+				if told := next.Outcome != nil; told != (placed || rule.Mode != kinds.Copy) {
+					t.Fatalf("verdict %+v", next.Outcome)
 				}
-				if next.verdict != nil && (next.verdict.Reason != conditions.ReasonNamespaceTerminating || next.verdict.Stalled) {
-					t.Errorf("verdict %+v", next.verdict)
+				if next.Outcome != nil && (next.Outcome.Reason != conditions.ReasonNamespaceTerminating || next.Outcome.Stalled) {
+					t.Errorf("verdict %+v", next.Outcome)
 				}
 			})
 		}

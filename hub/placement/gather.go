@@ -3,68 +3,68 @@ package placement
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
-	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/capacity"
 	"github.com/flotilla-dev/flotilla/hub/checks"
+	"github.com/flotilla-dev/flotilla/hub/decision"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
+	"github.com/flotilla-dev/flotilla/hub/policy"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/hub/wire/karmada"
 	"github.com/flotilla-dev/flotilla/topology/waves"
 )
 
-// state is what one reconcile found.
-type state struct {
+// State is what one reconcile found.
+type State struct {
 	key       wire.Key
-	object    client.Object // the user's workload, nil if it is gone
-	placement *topology.WorkloadPlacement
+	Object    client.Object // the user's workload, nil if it is gone
+	Placement *topology.WorkloadPlacement
 	name      types.NamespacedName // of the placement, also of one to create
 	// restored: somebody else edited the placement, and it has the hub's own decision here.
 	restored  bool
 	federated bool
 	// terminating: the namespace is being deleted.
 	terminating bool
-	policies    []Policy
-	members     []topology.MemberCluster
-	reports     map[string]Report
+	Policies    []policy.Policy
+	Members     []topology.MemberCluster
+	reports     map[string]capacity.Report
 	reported    int64
 	written     map[string]int64
 	absent      map[topology.DependencyReference]bool
 	local       map[topology.DependencyReference]bool
-	found       map[string]Found
+	found       map[string]decision.Found
 	// promised is what members promised to others, read is its number in the ledger.
-	promised map[string]Room
+	reserved map[string]capacity.Amounts
 	read     int64
 	// now is the time, heard since when the hub is in contact with its API server.
 	now, heard time.Time
 	// news is when each member was heard last.
-	news    map[string]time.Time
-	spreads []apps.WorkloadSpread // that name the workload, the oldest first
-	answers map[string]waves.Answer
+	news     map[string]time.Time
+	dividers []kinds.Object // that name the workload, oldest first
+	answers  map[string]waves.Answer
 	// rival is the policy of Karmada that selects the workload too, empty for none.
 	rival      string
 	runs       map[waves.RunKey]waves.Run // of the Jobs of checks
 	rolledBack bool                       // object has the template of before: its own failed
 }
 
-// gatherer reads what decisions depend on: from the hub's cache, or from a snapshot of a hub.
-type gatherer struct {
+// Gatherer reads what decisions depend on: from the hub's cache, or from a snapshot of a hub.
+type Gatherer struct {
 	reader client.Reader
-	rules  Table
+	rules  kinds.Table
 	hubID  string
 	// watching keeps in the cache what is asked about; nil where reader has all.
-	watching *Watching
+	watching *store.Watching
 	clock    clock.PassiveClock
 	// heard tells since when the hub is in contact with its API server; nil where that was always so.
 	heard func() time.Time
@@ -73,27 +73,41 @@ type gatherer struct {
 	// asker has what was answered to checks; nil where nothing is asked.
 	asker *checks.Asker
 	// ledger has what members promised; nil where nothing is held against anybody.
-	ledger *Ledger
+	reservations *capacity.Reservations
 	// decisions are those that the hub wrote; nil where nobody else edits them.
 	decisions *decisions
 	// rivals has the policies of Karmada; nil where nobody else propagates objects of this API server.
 	rivals client.Reader
 }
 
-// gather reads all that a decision depends on.
-func (r *gatherer) gather(ctx context.Context, key wire.Key) (*state, error) {
-	s := &state{key: key, now: r.clock.Now(), answers: r.asker.Answers(key)}
+// NewGatherer returns a gatherer that reads a snapshot of a hub, of which nothing but the objects is known.
+func NewGatherer(reader client.Reader, table kinds.Table, hubID string) *Gatherer {
+	return &Gatherer{reader: reader, rules: table, hubID: hubID, clock: clock.RealClock{}}
+}
+
+// Reports returns the newest report of each member about a placement.
+func (r *Gatherer) Reports(ctx context.Context, key wire.Key, p *topology.WorkloadPlacement) (map[string]capacity.Report, error) {
+	s := &State{key: key, Placement: p}
+	if err := r.gatherReports(ctx, s); err != nil {
+		return nil, err
+	}
+	return s.reports, nil
+}
+
+// Gather reads all that a decision depends on.
+func (r *Gatherer) Gather(ctx context.Context, key wire.Key) (*State, error) {
+	s := &State{key: key, now: r.clock.Now(), answers: r.asker.Answers(key)}
 	if r.heard != nil {
 		s.heard = r.heard()
 	}
-	placement, name, err := wire.FindPlacement(ctx, r.reader, key)
+	placement, name, err := store.FindPlacement(ctx, r.reader, key)
 	switch {
 	case err != nil:
 		return nil, err
 	case placement == nil:
 		r.decisions.forget(key)
 	default:
-		s.placement, s.restored = r.decisions.of(key, placement)
+		s.Placement, s.restored = r.decisions.of(key, placement)
 	}
 	s.name = name
 	rule, ok := r.rules[key.GroupKind()]
@@ -106,8 +120,8 @@ func (r *gatherer) gather(ctx context.Context, key wire.Key) (*state, error) {
 	object := rule.New()
 	switch err := r.reader.Get(ctx, key.Workload(), object); {
 	case err == nil:
-		s.object = object
-		s.rollBack()
+		s.Object = object
+		s.rollBack(rule)
 	case apierrors.IsNotFound(err):
 		return s, nil
 	default:
@@ -122,11 +136,11 @@ func (r *gatherer) gather(ctx context.Context, key wire.Key) (*state, error) {
 		return s, nil
 	}
 	if r.rivals != nil {
-		if s.rival, err = karmada.Rival(ctx, r.rivals, rule.GVK, s.object); err != nil {
+		if s.rival, err = karmada.Rival(ctx, r.rivals, rule.GVK, s.Object); err != nil {
 			return nil, err
 		}
 	}
-	if s.policies, err = listPolicies(ctx, r.reader, key.Namespace); err != nil {
+	if s.Policies, err = policy.List(ctx, r.reader, key.Namespace); err != nil {
 		return nil, err
 	}
 	// The orders are read before the members: one that is still silent now was so when its order stood as read.
@@ -136,22 +150,23 @@ func (r *gatherer) gather(ctx context.Context, key wire.Key) (*state, error) {
 	if err := r.gatherMembers(ctx, s); err != nil {
 		return nil, err
 	}
-	if s.spreads, err = r.spreadsOf(ctx, key); err != nil {
+	if s.dividers, err = r.dividersOf(ctx, rule.Divider, key); err != nil {
 		return nil, err
 	}
 	return s, r.gatherAbsent(ctx, s)
 }
 
-// gatherMembers reads the members, and before them what they promised: a report on room that ends a promise is in what is read then.
-func (r *gatherer) gatherMembers(ctx context.Context, s *state) error {
-	if r.ledger != nil {
-		s.promised, s.read = r.ledger.Read(s.key, s.reports)
+// gatherMembers reads the members, and before them what they promised: a report on room that ends a promise is in what
+// is read then.
+func (r *Gatherer) gatherMembers(ctx context.Context, s *State) error {
+	if r.reservations != nil {
+		s.reserved, s.read = r.reservations.Read(r.clock.Now(), s.key, s.reports)
 	}
 	var err error
-	s.members, err = listMembers(ctx, r.reader)
-	s.news = make(map[string]time.Time, len(s.members))
-	for i := range s.members {
-		name := s.members[i].Name
+	s.Members, err = store.ListMembers(ctx, r.reader)
+	s.news = make(map[string]time.Time, len(s.Members))
+	for i := range s.Members {
+		name := s.Members[i].Name
 		s.news[name] = s.now
 		if r.news != nil {
 			s.news[name] = r.news(name)
@@ -160,27 +175,27 @@ func (r *gatherer) gatherMembers(ctx context.Context, s *state) error {
 	return err
 }
 
-// gatherAbsent finds which of the objects that the workload or a policy names do not exist, and which every cluster makes for
-// itself. Nothing is asked about kinds that
-// nobody names, and about Secrets only where a policy lets them go.
-func (r *gatherer) gatherAbsent(ctx context.Context, s *state) error {
-	workload, refusal := r.rules[s.key.GroupKind()].read(s.object)
-	if refusal != nil || workload.Copied {
+// gatherAbsent finds which of the objects that the workload or a policy names do not exist, and which every cluster
+// makes for itself. Nothing is asked about kinds that nobody names, and about Secrets only where a policy lets them
+// go.
+func (r *Gatherer) gatherAbsent(ctx context.Context, s *State) error {
+	workload, refusal := r.rules[s.key.GroupKind()].Read(s.Object)
+	if refusal != nil || workload.Mode == kinds.Copy {
 		return nil
 	}
 	named := map[topology.DependencyReference]bool{}
-	for i := range s.policies {
-		policy := &s.policies[i]
-		if policy.selects(&workload) == notSelected {
+	for i := range s.Policies {
+		candidate := &s.Policies[i]
+		if candidate.Selects(&workload) == policy.NotSelected {
 			continue
 		}
-		if policy.Spec.Dependencies.Mode != topology.DependenciesNone {
+		if candidate.Spec.Dependencies.Mode != topology.DependenciesNone {
 			for _, need := range workload.Needs {
-				named[need.DependencyReference] = named[need.DependencyReference] || letsGo(&policy.Spec, need.Kind)
+				named[need.DependencyReference] = named[need.DependencyReference] || kinds.LetsGo(&candidate.Spec, need.Kind)
 			}
 		}
-		for _, ref := range policy.Spec.Dependencies.Extra {
-			named[ref] = named[ref] || letsGo(&policy.Spec, ref.Kind)
+		for _, ref := range candidate.Spec.Dependencies.Extra {
+			named[ref] = named[ref] || kinds.LetsGo(&candidate.Spec, ref.Kind)
 		}
 	}
 	s.absent, s.local = map[topology.DependencyReference]bool{}, map[topology.DependencyReference]bool{}
@@ -200,126 +215,8 @@ func (r *gatherer) gatherAbsent(ctx context.Context, s *state) error {
 		case err != nil:
 			return fmt.Errorf("get %s %s, which %s needs: %w", ref.Kind, name, s.key.Sentence(), err)
 		default:
-			s.local[ref] = ClusterMade(ref.Kind, name.Namespace, name.Name, object.GetAnnotations())
+			s.local[ref] = kinds.ClusterMade(ref.Kind, name.Namespace, name.Name, object.GetAnnotations())
 		}
 	}
 	return nil
-}
-
-// gatherReports reads the newest report of each member. Only reports for this hub and this placement count for lending; for
-// the sequence all of the workload do.
-func (r *gatherer) gatherReports(ctx context.Context, s *state) error {
-	works := &work.WorkList{}
-	if err := r.reader.List(ctx, works, client.MatchingFields{wire.IndexWorkWorkload: s.key.String()}, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list Works of %s: %w", s.key.Sentence(), err)
-	}
-	s.reports, s.found, s.written = map[string]Report{}, map[string]Found{}, map[string]int64{}
-	s.runs = runsOf(works.Items, s.placement)
-	for i := range works.Items {
-		w := &works.Items[i]
-		if wire.IsCheck(w) {
-			continue
-		}
-		cluster, ok := wire.MemberOf(w.Namespace)
-		if ok && s.placement != nil && w.Labels[topology.LabelPlacement] == string(s.placement.UID) {
-			s.written[cluster] = wire.SequenceOf(w)
-		}
-		report, _ := wire.ReportOf(w)
-		if !ok || report == nil || report.HubID != r.hubID {
-			continue
-		}
-		s.reported = max(s.reported, min(report.Sequence, wire.MaxSequence))
-		if s.placement == nil || w.Labels[topology.LabelPlacement] != string(s.placement.UID) {
-			continue
-		}
-		use := make(map[string]work.SubsetUse, len(report.InUse))
-		for _, u := range report.InUse {
-			use[u.Subset] = u
-		}
-		if found, ok := foundBy(w); ok {
-			s.found[cluster] = found
-		}
-		s.reports[cluster] = Report{Sequence: report.Sequence, At: report.ObservedAt.Time, Applied: report.Sequence > 0 || meta.IsStatusConditionTrue(w.Status.Conditions, work.ConditionApplied), Use: use, Unschedulable: report.Unschedulable}
-	}
-	return nil
-}
-
-// listPolicies returns the policies that a namespace's workloads can fall under.
-func listPolicies(ctx context.Context, reader client.Reader, namespace string) ([]Policy, error) {
-	local, global := &topology.FederationPolicyList{}, &topology.ClusterFederationPolicyList{}
-	if err := reader.List(ctx, local, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list FederationPolicies of %s: %w", namespace, err)
-	}
-	if err := reader.List(ctx, global, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list ClusterFederationPolicies: %w", err)
-	}
-	var policies []Policy
-	for i := range local.Items {
-		p := &local.Items[i]
-		if p.DeletionTimestamp == nil {
-			policies = append(policies, Policy{topology.PolicyReference{Kind: KindPolicy, Name: p.Name}, p.CreationTimestamp.Time, p.Spec})
-		}
-	}
-	for i := range global.Items {
-		p := &global.Items[i]
-		if p.DeletionTimestamp == nil {
-			policies = append(policies, Policy{topology.PolicyReference{Kind: KindClusterPolicy, Name: p.Name}, p.CreationTimestamp.Time, p.Spec})
-		}
-	}
-	return policies, nil
-}
-
-// listMembers returns all members, sorted by name.
-func listMembers(ctx context.Context, reader client.Reader) ([]topology.MemberCluster, error) {
-	list := &topology.MemberClusterList{}
-	if err := reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list MemberClusters: %w", err)
-	}
-	members := slices.Clone(list.Items)
-	slices.SortFunc(members, func(a, b topology.MemberCluster) int { return strings.Compare(a.Name, b.Name) })
-	return members, nil
-}
-
-// membersFor returns the members as a decision under this policy sees them.
-func membersFor(members []topology.MemberCluster, selector *topology.ClusterSelector) []Member {
-	out := make([]Member, len(members))
-	for i := range members {
-		m := &members[i]
-		out[i] = Member{
-			Name:   m.Name,
-			Region: regionOf(m),
-			Labels: m.Labels,
-			Zones:  zonesOf(m),
-			Selected: m.DeletionTimestamp == nil && m.Spec.Accepted &&
-				meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberAccepted) && selectsMember(selector, m),
-			Ready:  meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberReady),
-			Silent: meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberSilent),
-			Weight: 1,
-			Taint:  untolerated(m.Spec.Taints, selector.Tolerations),
-			Rooms:  m.Status.Zones,
-		}
-		if m.Spec.Weight != nil {
-			out[i].Weight = *m.Spec.Weight
-		}
-	}
-	return out
-}
-
-func regionOf(m *topology.MemberCluster) string {
-	if m.Spec.Region != "" {
-		return m.Spec.Region
-	}
-	return m.Status.Region
-}
-
-// zonesOf returns the zones that have nodes, sorted.
-func zonesOf(m *topology.MemberCluster) []string {
-	var zones []string
-	for i := range m.Status.Zones {
-		if m.Status.Zones[i].Nodes > 0 {
-			zones = append(zones, m.Status.Zones[i].Name)
-		}
-	}
-	slices.Sort(zones)
-	return zones
 }

@@ -18,6 +18,8 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -47,11 +49,11 @@ func TestOrdersAreReadBeforeMembers(t *testing.T) {
 			return c.List(ctx, list, opts...)
 		},
 	})
-	if err := wire.Index(t.Context(), indexer{builder}); err != nil {
+	if err := store.Index(t.Context(), indexer{builder}); err != nil {
 		t.Fatal(err)
 	}
-	g := &gatherer{reader: builder.Build(), rules: Rules(), hubID: "hub", clock: clocktesting.NewFakePassiveClock(time.Unix(100, 0))}
-	if _, err := g.gather(t.Context(), wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}); err != nil {
+	g := &Gatherer{reader: builder.Build(), rules: kinds.Divided(), hubID: "hub", clock: clocktesting.NewFakePassiveClock(time.Unix(100, 0))}
+	if _, err := g.Gather(t.Context(), wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}); err != nil {
 		t.Fatal(err)
 	}
 	works, members := slices.Index(read, "*v1alpha1.WorkList"), slices.Index(read, "*v1alpha1.MemberClusterList")

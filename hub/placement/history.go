@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,48 +14,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
-	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/hub/decision"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 )
 
-// defaultKept is how many earlier templates are kept where the workload does not say.
-const defaultKept = 10
-
-// keptOf returns a template as the placement keeps it, and how many earlier ones are kept.
-func keptOf[T any](key wire.Key, template T, limit *int32) ([]byte, int32, *Refusal) {
-	data, err := history.Canonical(template)
-	if err != nil {
-		return nil, 0, &Refusal{InvalidTemplate, fmt.Sprintf("the template of %s cannot be read: %v; correct it", key.Sentence(), err)}
-	}
-	if limit == nil {
-		return data, defaultKept, nil
-	}
-	return data, max(*limit, 0), nil
-}
-
-// templateOf is the template that the placement keeps. It stays as it was read while the revision does, since an API server may
-// write it with its fields in another order.
-func templateOf(f *Facts, newRevision bool) *runtime.RawExtension {
-	if !newRevision && f.Last.Template != nil {
-		return f.Last.Template
-	}
-	if len(f.Workload.Template) == 0 {
+// remember keeps the template that a decision leaves as a ControllerRevision, before the decision is written: it is
+// the last that knows it. Its number is the sequence of the order that brought it, or higher, so that later templates
+// have higher ones, also after the workload was let go and is placed anew. Creating a workload writes none, nor does a
+// question of what members have.
+func (r *Reconciler) remember(ctx context.Context, s *State, next *topology.WorkloadPlacementSpec) error {
+	last := &s.Placement.Spec
+	if last.Revision == next.Revision || last.Template == nil || decision.Looks(last) {
 		return nil
 	}
-	return &runtime.RawExtension{Raw: f.Workload.Template}
-}
-
-// remember keeps the template that a decision leaves as a ControllerRevision, before the decision is written: it is the last that
-// knows it. Its number is the sequence of the order that brought it, or higher, so that later templates have higher ones, also after
-// the workload was let go and is placed anew. Creating a workload writes none, nor does a question of what members have.
-func (r *Reconciler) remember(ctx context.Context, s *state, next *topology.WorkloadPlacementSpec) error {
-	last := &s.placement.Spec
-	if last.Revision == next.Revision || last.Template == nil || Looks(last) {
-		return nil
-	}
-	data, err := revisionData(s.key.Kind, last.Template.Raw)
+	kind := r.rules[s.key.GroupKind()]
+	data, err := kind.Template.RevisionData(last.Template.Raw)
 	if err != nil {
 		return fmt.Errorf("keep the template of %s: %w", s.key.Sentence(), err)
 	}
@@ -67,7 +42,7 @@ func (r *Reconciler) remember(ctx context.Context, s *state, next *topology.Work
 	revision := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.key.Namespace, Name: history.Name(s.key.Name, last.Revision),
-			Labels:          map[string]string{history.LabelHash: last.Revision, topology.LabelWorkload: string(s.object.GetUID())},
+			Labels:          map[string]string{history.LabelHash: last.Revision, topology.LabelWorkload: string(s.Object.GetUID())},
 			Annotations:     map[string]string{topology.AnnotationLeftFor: next.Revision},
 			OwnerReferences: []metav1.OwnerReference{ownerOf(next)},
 		},
@@ -78,12 +53,13 @@ func (r *Reconciler) remember(ctx context.Context, s *state, next *topology.Work
 			revision.Revision = max(revision.Revision, other.Revision+1)
 		}
 	}
-	err = r.client.Create(ctx, revision, wire.ManagerPlacement)
+	err = r.client.Create(ctx, revision, store.ManagerPlacement)
 	if apierrors.IsAlreadyExists(err) {
 		err = r.renew(ctx, s, revision)
 	}
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-		// Trying again would not help: a quota, a webhook or the API server refuses it. The update does not wait for its history.
+		// Trying again would not help: a quota, a webhook or the API server refuses it. The update does not wait for
+		// its history.
 		log.FromContext(ctx).Error(err, "The template of before is not kept: no undo can go back to it", "workload", s.key.Sentence(), "revision", revision.Name)
 		return nil
 	}
@@ -93,30 +69,14 @@ func (r *Reconciler) remember(ctx context.Context, s *state, next *topology.Work
 	return r.trim(ctx, s)
 }
 
-// revisionData is the data of a revision with a template that a placement kept, in the form that the kind has in a cluster.
-func revisionData(kind string, raw []byte) ([]byte, error) {
-	if kind == apps.UnitedDeploymentKind.Kind {
-		template, err := decodeTemplate[apps.SubsetTemplate](raw)
-		if err != nil {
-			return nil, err
-		}
-		return history.Encode(template)
-	}
-	template, err := decodeTemplate[corev1.PodTemplateSpec](raw)
-	if err != nil {
-		return nil, err
-	}
-	return history.Encode(template)
-}
-
-// renew makes a template that was in use before the newest of those that are kept. One without an owner is taken over: its workload
-// was deleted and left it, and has come back.
-func (r *Reconciler) renew(ctx context.Context, s *state, revision *appsv1.ControllerRevision) error {
+// renew makes a template that was in use before the newest of those that are kept. One without an owner is taken over:
+// its workload was deleted and left it, and has come back.
+func (r *Reconciler) renew(ctx context.Context, s *State, revision *appsv1.ControllerRevision) error {
 	stands := &appsv1.ControllerRevision{}
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(revision), stands); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	next := renewed(s.key.Kind, stands, revision)
+	next := renewed(r.rules[s.key.GroupKind()].Template, stands, revision)
 	if next == nil {
 		log.FromContext(ctx).Info("The template of before is not kept, since another's has its name: no undo can go back to it", "workload", s.key.Sentence(), "revision", revision.Name)
 		return nil
@@ -124,18 +84,18 @@ func (r *Reconciler) renew(ctx context.Context, s *state, revision *appsv1.Contr
 	if equality.Semantic.DeepEqual(stands, next) {
 		return nil // written by a reconcile before this one
 	}
-	return r.client.Patch(ctx, next, client.MergeFromWithOptions(stands, client.MergeFromWithOptimisticLock{}), wire.ManagerPlacement)
+	return r.client.Patch(ctx, next, client.MergeFromWithOptions(stands, client.MergeFromWithOptimisticLock{}), store.ManagerPlacement)
 }
 
-// renewed is what becomes of a revision that stands under the name of one that is to be kept; nil where it is another's, whose name
-// is not ours to take.
-func renewed(kind string, stands, revision *appsv1.ControllerRevision) *appsv1.ControllerRevision {
+// renewed is what becomes of a revision that stands under the name of one that is to be kept; nil where it is
+// another's, whose name is not ours to take.
+func renewed(template *kinds.Template, stands, revision *appsv1.ControllerRevision) *appsv1.ControllerRevision {
 	next, owner := stands.DeepCopy(), revision.OwnerReferences[0]
 	switch has := metav1.GetControllerOfNoCopy(stands); {
 	case has != nil && has.UID != owner.UID:
 		return nil
 	case has == nil:
-		if !sameTemplate(kind, stands.Data.Raw, revision.Data.Raw) {
+		if !sameTemplate(template, stands.Data.Raw, revision.Data.Raw) {
 			return nil
 		}
 		next.OwnerReferences = append(next.OwnerReferences, owner)
@@ -148,27 +108,23 @@ func renewed(kind string, stands, revision *appsv1.ControllerRevision) *appsv1.C
 	return next
 }
 
-// sameTemplate tells whether the data of two revisions mean the same.
-func sameTemplate(kind string, a, b []byte) bool {
-	canonical := history.CanonicalData[corev1.PodTemplateSpec]
-	if kind == apps.UnitedDeploymentKind.Kind {
-		canonical = history.CanonicalData[apps.SubsetTemplate]
-	}
-	x, errX := canonical(a)
-	y, errY := canonical(b)
+// sameTemplate reports whether the data of two revisions mean the same.
+func sameTemplate(template *kinds.Template, a, b []byte) bool {
+	x, errX := template.Canonical(a)
+	y, errY := template.Canonical(b)
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// kept returns the templates that are kept of a workload, the oldest first, whichever placement kept them, also those of a hub of before
-// [topology.LabelWorkload]: it goes by their owner.
-func (r *Reconciler) kept(ctx context.Context, s *state) ([]*appsv1.ControllerRevision, error) {
+// kept returns the templates that are kept of a workload, the oldest first, whichever placement kept them, also those
+// of a hub of before [topology.LabelWorkload]: it goes by their owner.
+func (r *Reconciler) kept(ctx context.Context, s *State) ([]*appsv1.ControllerRevision, error) {
 	list := &appsv1.ControllerRevisionList{}
 	if err := r.live.List(ctx, list, client.InNamespace(s.key.Namespace), client.HasLabels{history.LabelHash}); err != nil {
 		return nil, fmt.Errorf("list ControllerRevisions of %s: %w", s.key.Sentence(), err)
 	}
 	var revisions []*appsv1.ControllerRevision
 	for i := range list.Items {
-		if metav1.IsControlledBy(&list.Items[i], s.object) {
+		if metav1.IsControlledBy(&list.Items[i], s.Object) {
 			revisions = append(revisions, &list.Items[i])
 		}
 	}
@@ -177,8 +133,8 @@ func (r *Reconciler) kept(ctx context.Context, s *state) ([]*appsv1.ControllerRe
 }
 
 // trim removes the oldest templates above the workload's limit.
-func (r *Reconciler) trim(ctx context.Context, s *state) error {
-	workload, refusal := r.rules[s.key.GroupKind()].read(s.object)
+func (r *Reconciler) trim(ctx context.Context, s *State) error {
+	workload, refusal := r.rules[s.key.GroupKind()].Read(s.Object)
 	if refusal != nil {
 		return nil
 	}

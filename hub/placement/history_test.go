@@ -14,6 +14,7 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 )
@@ -22,13 +23,13 @@ import (
 // asks for; nothing is kept while the template stays.
 func TestRemember(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build()
-	r := &Reconciler{gatherer: gatherer{rules: AllRules(HubRunsNatives)}, client: c, live: c}
+	r := &Reconciler{Gatherer: Gatherer{rules: kinds.All(kinds.HubRunsBuiltIns)}, client: c, live: c}
 	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "one"}}
 	cs.Spec.RevisionHistoryLimit = new(int32(2))
 	cs.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	cs.Spec.Template.Labels = map[string]string{"app": "web"}
-	s := &state{key: wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}, object: cs, placement: &topology.WorkloadPlacement{}}
-	s.placement.UID = "placement"
+	s := &State{key: wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}, Object: cs, Placement: &topology.WorkloadPlacement{}}
+	s.Placement.UID = "placement"
 	change := func(image string, sequence int64) {
 		t.Helper()
 		cs.Spec.Template.Spec.Containers = []corev1.Container{{Name: "main", Image: image}}
@@ -42,7 +43,7 @@ func TestRemember(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s.placement.Spec = next
+		s.Placement.Spec = next
 	}
 	expect := func(want string) {
 		t.Helper()
@@ -80,7 +81,7 @@ func TestRemember(t *testing.T) {
 	expect("9:a 12:c")
 
 	// It is let go and placed anew, by which sequences begin anew: what is left now is the newest all the same.
-	s.placement = &topology.WorkloadPlacement{}
+	s.Placement = &topology.WorkloadPlacement{}
 	cs.Spec.RevisionHistoryLimit = new(int32(3))
 	change("d", 1)
 	change("e", 3)
@@ -101,11 +102,11 @@ func TestRemember(t *testing.T) {
 			t.Errorf("the newest was left for %q, want %q", got, want)
 		}
 	}
-	leftFor(s.placement.Spec.Revision)
+	leftFor(s.Placement.Spec.Revision)
 	change("c", 5)
 	change("a", 7)
 	expect("13:d 14:e 15:c")
-	leftFor(s.placement.Spec.Revision)
+	leftFor(s.Placement.Spec.Revision)
 
 	// Those that a hub of before kept count alike, though they do not name their workload.
 	older := &appsv1.ControllerRevisionList{}
@@ -120,10 +121,10 @@ func TestRemember(t *testing.T) {
 	}
 	change("h", 8)
 	expect("14:e 15:c 16:a")
-	leftFor(s.placement.Spec.Revision)
+	leftFor(s.Placement.Spec.Revision)
 
 	// What members were only asked about never ran.
-	s.placement.Spec.Cells = []topology.Cell{{Cluster: "east", Adopt: topology.AdoptLook}}
+	s.Placement.Spec.Cells = []topology.Cell{{Cluster: "east", Adopt: topology.AdoptLook}}
 	change("f", 9)
 	expect("14:e 15:c 16:a")
 
@@ -138,7 +139,7 @@ func TestRemember(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cs.UID, s.placement = "two", &topology.WorkloadPlacement{}
+	cs.UID, s.Placement = "two", &topology.WorkloadPlacement{}
 	change("c", 1)
 	change("g", 2)
 	owned := 0
@@ -184,7 +185,7 @@ func TestRenewed(t *testing.T) {
 		"another's":                       {[]metav1.OwnerReference{other}, "web:1", 1, 0},
 	} {
 		stands := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "web-1", OwnerReferences: tc.owners}, Data: template(tc.image), Revision: tc.number}
-		got := renewed("CloneSet", stands, revision)
+		got := renewed(kindFor(&apps.CloneSet{}).Template, stands, revision)
 		if got == nil || tc.want == 0 {
 			if got != nil || tc.want != 0 {
 				t.Errorf("%s: %+v, want %d", why, got, tc.want)

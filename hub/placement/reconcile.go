@@ -16,7 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/capacity"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/meter"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/tracing"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
@@ -26,44 +29,44 @@ const staleRetry = time.Second
 
 // Reconciler decides what goes where, one workload at a time. It alone writes WorkloadPlacement.spec.
 type Reconciler struct {
-	gatherer
+	Gatherer
 	client   client.Client
-	verdicts *Verdicts
-	written  *wire.Written[wire.Key]
+	outcomes *Outcomes
+	written  *store.Written[wire.Key]
 	live     client.Reader
 	events   events.EventRecorder
 	meter    *meter.Meter    // nil measures nothing
 	tracer   *tracing.Tracer // nil traces nothing
 }
 
-// NewReconciler returns a reconciler that writes with c and reads c's cache, and reads what that does not hold with live. It alone
-// writes to ledger. heard tells since when the hub is in contact with its API server.
-func NewReconciler(c client.Client, live client.Reader, recorder events.EventRecorder, clk clock.PassiveClock, heard func() time.Time, hubID string, verdicts *Verdicts, watching *Watching, ledger *Ledger, rules Table) *Reconciler {
+// NewReconciler returns a reconciler that writes with c and reads c's cache, and reads what that does not hold with
+// live. It alone writes to ledger. heard tells since when the hub is in contact with its API server.
+func NewReconciler(c client.Client, live client.Reader, recorder events.EventRecorder, clk clock.PassiveClock, heard func() time.Time, hubID string, outcomes *Outcomes, watching *store.Watching, reservations *capacity.Reservations, rules kinds.Table) *Reconciler {
 	return &Reconciler{
-		gatherer: gatherer{reader: c, rules: rules, hubID: hubID, watching: watching, clock: clk, heard: heard, ledger: ledger, decisions: newDecisions()},
-		client:   c, verdicts: verdicts, written: wire.NewWritten[wire.Key](clk), live: live, events: recorder,
+		Gatherer: Gatherer{reader: c, rules: rules, hubID: hubID, watching: watching, clock: clk, heard: heard, reservations: reservations, decisions: newDecisions()},
+		client:   c, outcomes: outcomes, written: store.NewWritten[wire.Key](clk), live: live, events: recorder,
 	}
 }
 
 // Reconcile runs gather → plan → apply → report for one workload.
 func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, error) {
-	s, err := r.gather(ctx, key)
+	s, err := r.Gather(ctx, key)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	r.asked(s)
 	version := ""
-	if s.placement != nil {
-		version = s.placement.ResourceVersion
+	if s.Placement != nil {
+		version = s.Placement.ResourceVersion
 	}
 	if !r.written.Seen(key, version) {
 		return ctrl.Result{RequeueAfter: staleRetry}, nil
 	}
-	step, err := r.decide(ctx, s)
+	next, err := r.decide(ctx, s)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := r.apply(ctx, s, step); err != nil {
+	if err := r.apply(ctx, s, next); err != nil {
 		// Somebody wrote in between, or the cache is old: the event of that write brings the next reconcile.
 		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 			return ctrl.Result{RequeueAfter: staleRetry}, nil
@@ -71,68 +74,68 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 		if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			return ctrl.Result{}, err
 		}
-		step = stepTerminating(s) // the cache shows that soon, and the event of a new namespace brings the next reconcile
+		next = stepTerminating(s) // the cache shows that soon, and the event of a new namespace brings the next reconcile
 	}
-	r.tell(s, step)
-	r.asker.Want(key, step.asks)
-	r.counted(s, step)
-	r.verdicts.set(ctx, key, step.verdict)
-	again := step.again
-	if step.spec != nil && len(step.spec.Unplaced) > 0 && len(s.promised) > 0 && (again == 0 || again > unseenFor) {
-		again = unseenFor // a promise may end without an event
+	r.tell(s, next)
+	r.asker.Want(key, next.asks)
+	r.counted(s, next)
+	r.outcomes.set(ctx, key, next.Outcome)
+	again := next.again
+	if next.Spec != nil && len(next.Spec.Unplaced) > 0 && len(s.reserved) > 0 && (again == 0 || again > capacity.UnseenFor) {
+		again = capacity.UnseenFor // a promise may end without an event
 	}
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
 // apply writes the placement when it changed. The cached resourceVersion goes with it, so that two decisions from one
 // state never both stand.
-func (r *Reconciler) apply(ctx context.Context, s *state, step step) error {
+func (r *Reconciler) apply(ctx context.Context, s *State, next Step) error {
 	switch {
-	case step.remove:
-		uid := s.placement.UID
-		err := r.client.Delete(ctx, s.placement, client.Preconditions{UID: &uid})
+	case next.Remove:
+		uid := s.Placement.UID
+		err := r.client.Delete(ctx, s.Placement, client.Preconditions{UID: &uid})
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete placement of %s: %w", s.key.Sentence(), err)
 		}
 		return nil
-	case step.spec == nil && !s.restored:
+	case next.Spec == nil && !s.restored:
 		return nil
-	case s.placement == nil:
+	case s.Placement == nil:
 		placement := &topology.WorkloadPlacement{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: s.name.Namespace, Name: s.name.Name,
-				OwnerReferences: []metav1.OwnerReference{blockingOwnerOf(step.spec, r.rules[s.key.GroupKind()])},
+				OwnerReferences: []metav1.OwnerReference{blockingOwnerOf(next.Spec, r.rules[s.key.GroupKind()])},
 				Finalizers:      []string{topology.PlacementFinalizer},
 			},
-			Spec: *step.spec,
+			Spec: *next.Spec,
 		}
 		withDigest(placement)
-		ctx, end := r.traced(ctx, s.key, step.spec)
-		err := r.client.Create(ctx, placement, wire.ManagerPlacement)
+		ctx, end := r.traced(ctx, s.key, next.Spec)
+		err := r.client.Create(ctx, placement, store.ManagerPlacement)
 		if end(err); err != nil {
 			return fmt.Errorf("create placement of %s: %w", s.key.Sentence(), err)
 		}
 		r.written.Wrote(s.key, placement.ResourceVersion)
 		return nil
-	case step.spec == nil:
-		step.spec = &s.placement.Spec // what is frozen is as the hub left it
-	case !s.restored && equality.Semantic.DeepEqual(&s.placement.Spec, step.spec):
+	case next.Spec == nil:
+		next.Spec = &s.Placement.Spec // what is frozen is as the hub left it
+	case !s.restored && equality.Semantic.DeepEqual(&s.Placement.Spec, next.Spec):
 		return r.sign(ctx, s)
 	}
-	if err := r.remember(ctx, s, step.spec); err != nil {
+	if err := r.remember(ctx, s, next.Spec); err != nil {
 		return err
 	}
-	placement := s.placement.DeepCopy()
-	placement.Spec = *step.spec
+	placement := s.Placement.DeepCopy()
+	placement.Spec = *next.Spec
 	withDigest(placement)
 	controllerutil.AddFinalizer(placement, topology.PlacementFinalizer)
 	for i := range placement.OwnerReferences { // of a placement that an older hub made
-		if o := &placement.OwnerReferences[i]; o.UID == step.spec.Workload.UID {
-			o.BlockOwnerDeletion = blockingOwnerOf(step.spec, r.rules[s.key.GroupKind()]).BlockOwnerDeletion
+		if o := &placement.OwnerReferences[i]; o.UID == next.Spec.Workload.UID {
+			o.BlockOwnerDeletion = blockingOwnerOf(next.Spec, r.rules[s.key.GroupKind()]).BlockOwnerDeletion
 		}
 	}
-	ctx, end := r.traced(ctx, s.key, step.spec)
-	err := r.client.Update(ctx, placement, wire.ManagerPlacement)
+	ctx, end := r.traced(ctx, s.key, next.Spec)
+	err := r.client.Update(ctx, placement, store.ManagerPlacement)
 	if end(err); err != nil {
 		return fmt.Errorf("update placement of %s: %w", s.key.Sentence(), err)
 	}

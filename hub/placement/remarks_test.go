@@ -10,6 +10,9 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/decision"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
+	"github.com/flotilla-dev/flotilla/hub/policy"
 )
 
 // TestRemarks holds that a field that is not carried out is told with the placement, and stops nothing.
@@ -45,20 +48,20 @@ func TestRemarks(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.reason, func(t *testing.T) {
-			var w Workload
-			var refusal *Refusal
+			var w kinds.Workload
+			var refusal *kinds.Rejection
 			if cs, ok := tt.object.(*apps.CloneSet); ok {
 				w, refusal = readCloneSet(cs)
 			} else {
-				w, refusal = readUnitedDeployment(tt.object)
+				w, refusal = readUnitedDeployment(tt.object.(*apps.UnitedDeployment))
 			}
 			if refusal != nil {
 				t.Fatal(refusal)
 			}
 			w.Replicas = 4
-			d := plan(t, Facts{Workload: w, Members: members("east west"), Policy: topology.PolicyReference{Kind: KindPolicy, Name: "all"}})
-			v := (&state{object: tt.object}).decided(&d)
-			if v.Federated != metav1.ConditionTrue || v.Reason != Placed || v.Stalled || v.Message != tt.want {
+			d := plan(t, decision.Facts{Workload: w, Members: members("east west"), Policy: topology.PolicyReference{Kind: policy.KindPolicy, Name: "all"}})
+			v := (&State{Object: tt.object}).decided(&d)
+			if v.Federated != metav1.ConditionTrue || v.Reason != decision.Placed || v.Stalled || v.Message != tt.want {
 				t.Errorf("verdict %+v", v)
 			}
 		})
@@ -68,9 +71,9 @@ func TestRemarks(t *testing.T) {
 func TestRemarksFollowWhatIsWrong(t *testing.T) {
 	w := subsets(8, "a:a q:q=2")
 	w.Remarks = []string{"something is not carried out yet"}
-	d := plan(t, Facts{Workload: w, Members: members("east/a")})
-	v := (&state{object: cloneSet()}).decided(&d)
-	if v.Reason != SubsetUnmatched || v.Federated != metav1.ConditionFalse || !strings.HasSuffix(v.Message, "; something is not carried out yet") {
+	d := plan(t, decision.Facts{Workload: w, Members: members("east/a")})
+	v := (&State{Object: cloneSet()}).decided(&d)
+	if v.Reason != decision.SubsetUnmatched || v.Federated != metav1.ConditionFalse || !strings.HasSuffix(v.Message, "; something is not carried out yet") {
 		t.Errorf("verdict %+v", v)
 	}
 }

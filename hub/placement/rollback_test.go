@@ -13,6 +13,8 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/decision"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/topology/waves"
 )
 
@@ -33,7 +35,7 @@ func imageOf(o client.Object) string {
 // until the workload gets another template or a person has the failed one tried again.
 func TestRollBack(t *testing.T) {
 	before, failed := imaged("a"), imaged("b")
-	read := func(o *apps.CloneSet) Workload {
+	read := func(o *apps.CloneSet) kinds.Workload {
 		t.Helper()
 		w, refusal := readCloneSet(o)
 		if refusal != nil {
@@ -42,7 +44,7 @@ func TestRollBack(t *testing.T) {
 		w.Replicas = 9
 		return w
 	}
-	f := Facts{
+	f := decision.Facts{
 		Workload: read(before), Members: members("east south west"), Object: before,
 		Rollout: topology.Rollout{Strategy: topology.RolloutWaves, OnFailure: topology.RolloutRollback, Waves: []topology.Wave{
 			{Name: "canary", Clusters: topology.WaveClusters{Names: []string{"east"}}, Checks: []topology.WaveCheck{{Name: "never", Expression: "false", Patience: "0s"}}},
@@ -64,18 +66,18 @@ func TestRollBack(t *testing.T) {
 		t.Fatalf("a wave that fails is to be rolled back: %s, %+v", shares(&d), d.Spec.Wave)
 	}
 	placement := &topology.WorkloadPlacement{Spec: d.Spec}
-	if got := imageOf(InForce(failed, placement)); got != "b" {
+	if got := imageOf(InForce(kindFor(failed), failed, placement)); got != "b" {
 		t.Errorf("members have %s before the decision about it", got)
 	}
 
-	s := &state{object: failed, placement: placement}
-	s.rollBack()
-	if !s.rolledBack || imageOf(s.object) != "a" || imageOf(failed) != "b" {
-		t.Fatalf("the decision is about %s (%t)", imageOf(s.object), s.rolledBack)
+	s := &State{Object: failed, Placement: placement}
+	s.rollBack(kindFor(s.Object))
+	if !s.rolledBack || imageOf(s.Object) != "a" || imageOf(failed) != "b" {
+		t.Fatalf("the decision is about %s (%t)", imageOf(s.Object), s.rolledBack)
 	}
-	f.Workload, f.RolledBack = read(s.object.(*apps.CloneSet)), true
+	f.Workload, f.RolledBack = read(s.Object.(*apps.CloneSet)), true
 	d = plan(t, f)
-	if got := shares(&d); got != "east:3 south:3 west:3" || d.Spec.Wave == nil || d.Spec.Revision != d.Spec.Wave.From || d.Notes[0].Reason != WaveFailed {
+	if got := shares(&d); got != "east:3 south:3 west:3" || d.Spec.Wave == nil || d.Spec.Revision != d.Spec.Wave.From || d.Notes[0].Reason != decision.WaveFailed {
 		t.Fatalf("rolled back it is %s, %+v, %+v", got, d.Spec.Wave, d.Notes)
 	}
 	carryOut(&f, &d)
@@ -84,21 +86,21 @@ func TestRollBack(t *testing.T) {
 		t.Fatalf("nothing changed, and the decision did: %+v", again.Spec.Wave)
 	}
 	placement = &topology.WorkloadPlacement{Spec: d.Spec}
-	if got := imageOf(InForce(failed, placement)); got != "a" {
+	if got := imageOf(InForce(kindFor(failed), failed, placement)); got != "a" {
 		t.Errorf("members have %s of what was rolled back", got)
 	}
-	if got := imageOf(InForce(imaged("c"), placement)); got != "c" {
+	if got := imageOf(InForce(kindFor(imaged("c")), imaged("c"), placement)); got != "c" {
 		t.Errorf("members have %s of a new template", got)
 	}
 	ud := &apps.UnitedDeployment{}
-	if InForce(ud, placement) != client.Object(ud) {
+	if InForce(kindFor(ud), ud, placement) != client.Object(ud) {
 		t.Error("another kind is changed")
 	}
 
 	tried := failed.DeepCopy()
 	tried.Annotations = map[string]string{topology.AnnotationWave: waves.RetryWord(d.Spec.Revision, d.Spec.RevisionSequence, d.Spec.Wave)}
-	s = &state{object: tried, placement: placement}
-	if s.rollBack(); s.rolledBack {
+	s = &State{Object: tried, Placement: placement}
+	if s.rollBack(kindFor(s.Object)); s.rolledBack {
 		t.Fatal("what is to be tried again is rolled back")
 	}
 	f.Workload, f.RolledBack, f.Word = read(tried), false, tried.Annotations[topology.AnnotationWave]
@@ -135,16 +137,16 @@ func TestRollBackUnitedDeployments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before, failed := united("a", ""), tc.failed
 			failed.Spec.Template.CloneSetTemplate.Spec.MinReadySeconds = 7
-			read := func(o client.Object) Workload {
+			read := func(o client.Object) kinds.Workload {
 				t.Helper()
-				w, refusal := readUnitedDeployment(o)
+				w, refusal := readUnitedDeployment(o.(*apps.UnitedDeployment))
 				if refusal != nil {
 					t.Fatal(refusal)
 				}
 				w.Replicas = 6
 				return w
 			}
-			f := Facts{
+			f := decision.Facts{
 				Workload: read(before), Members: members("east south west"), Object: before,
 				Rollout: topology.Rollout{Strategy: topology.RolloutWaves, OnFailure: topology.RolloutRollback, Waves: []topology.Wave{
 					{Name: "canary", Clusters: topology.WaveClusters{Names: []string{"east"}}, Checks: []topology.WaveCheck{{Name: "never", Expression: "false", Patience: "0s"}}},
@@ -154,7 +156,9 @@ func TestRollBackUnitedDeployments(t *testing.T) {
 			carryOut(&f, &d)
 			f.Workload, f.Object = read(failed), failed
 			d = plan(t, f)
-			told := slices.ContainsFunc(d.Notes, func(n Note) bool { return strings.Contains(n.Message, "Rollback does not hold for this update") })
+			told := slices.ContainsFunc(d.Notes, func(n decision.Note) bool {
+				return strings.Contains(n.Message, "Rollback does not hold for this update")
+			})
 			if told == tc.rolls {
 				t.Errorf("notes %+v", d.Notes)
 			}
@@ -166,29 +170,29 @@ func TestRollBackUnitedDeployments(t *testing.T) {
 			if d.Spec.Wave == nil || d.Spec.Wave.Failed == nil || (d.Spec.Wave.RolledBack != "") != tc.rolls {
 				t.Fatalf("the wave is %+v", d.Spec.Wave)
 			}
-			s := &state{object: failed, placement: &topology.WorkloadPlacement{Spec: d.Spec}}
-			if s.rollBack(); s.rolledBack != tc.rolls {
+			s := &State{Object: failed, Placement: &topology.WorkloadPlacement{Spec: d.Spec}}
+			if s.rollBack(kindFor(s.Object)); s.rolledBack != tc.rolls {
 				t.Fatalf("rolled back %t", s.rolledBack)
 			}
 			if !tc.rolls {
 				return
 			}
-			back := s.object.(*apps.UnitedDeployment).Spec.Template.CloneSetTemplate.Spec
+			back := s.Object.(*apps.UnitedDeployment).Spec.Template.CloneSetTemplate.Spec
 			if back.Template.Spec.Containers[0].Image != "a" || back.MinReadySeconds != 7 {
 				t.Errorf("the decision is about %+v", back)
 			}
-			f.Last, f.Workload, f.RolledBack = &d.Spec, read(s.object), true
+			f.Last, f.Workload, f.RolledBack = &d.Spec, read(s.Object), true
 			d = plan(t, f)
-			if d.Spec.Wave == nil || !RolledBack(&d.Spec) || d.Notes[0].Reason != WaveFailed {
+			if d.Spec.Wave == nil || !decision.RolledBack(&d.Spec) || d.Notes[0].Reason != decision.WaveFailed {
 				t.Fatalf("rolled back it is %+v, %+v", d.Spec.Wave, d.Notes)
 			}
 			placement := &topology.WorkloadPlacement{Spec: d.Spec}
-			if got := InForce(failed, placement).(*apps.UnitedDeployment); got.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image != "a" {
+			if got := InForce(kindFor(failed), failed, placement).(*apps.UnitedDeployment); got.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image != "a" {
 				t.Error("members do not get the template of before")
 			}
 			// A patch that comes meanwhile makes a new template: that one is in force, and not the old one.
 			third := united("b", patch)
-			if InForce(third, placement) != client.Object(third) {
+			if InForce(kindFor(third), third, placement) != client.Object(third) {
 				t.Error("a new patch is kept from members")
 			}
 		})
@@ -205,7 +209,7 @@ func TestUnreadableTemplateOfBefore(t *testing.T) {
 	p := &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{Revision: "one", Wave: &topology.WaveProgress{
 		From: "one", RolledBack: w.Revision, Template: &runtime.RawExtension{Raw: []byte("[]")},
 	}}}
-	if InForce(failed, p) != client.Object(failed) {
+	if InForce(kindFor(failed), failed, p) != client.Object(failed) {
 		t.Error("it is put back")
 	}
 }

@@ -8,10 +8,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/decision"
+	"github.com/flotilla-dev/flotilla/hub/policy"
 )
 
 func TestSentences(t *testing.T) {
-	long := strings.Repeat("ä", maxVerdict)
+	long := strings.Repeat("ä", maxMessage)
 	tests := []struct {
 		name     string
 		messages []string
@@ -46,9 +48,9 @@ func TestVerdictsFitIntoAStatus(t *testing.T) {
 		words = append(words, fmt.Sprintf("subset-%d:%s-%d=1", i, strings.Repeat("z", 50), i))
 	}
 	w := subsets(widest, strings.Join(words, " "))
-	facts := Facts{Workload: w, Members: members("east/a"), Policy: topology.PolicyReference{Kind: KindPolicy, Name: "all"}}
-	verdict := (&state{object: unitedDeployment()}).decided(new(plan(t, facts)))
-	if verdict.Federated != metav1.ConditionFalse || verdict.Reason != SubsetUnmatched {
+	facts := decision.Facts{Workload: w, Members: members("east/a"), Policy: topology.PolicyReference{Kind: policy.KindPolicy, Name: "all"}}
+	verdict := (&State{Object: unitedDeployment()}).decided(new(plan(t, facts)))
+	if verdict.Federated != metav1.ConditionFalse || verdict.Reason != decision.SubsetUnmatched {
 		t.Errorf("verdict %s, %s", verdict.Federated, verdict.Reason)
 	}
 	if n := len(verdict.Message); n > 32768 || !strings.Contains(verdict.Message, `"subset-0"`) || !strings.HasSuffix(verdict.Message, " more") {

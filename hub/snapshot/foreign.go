@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 )
 
 // Foreign says which file of another tool a document is; "" for none.
@@ -64,7 +64,7 @@ func (r *Reader) foreign(u *unstructured.Unstructured) error {
 		return foreign(ForeignOther, fmt.Sprintf("the %s has no apiVersion; give it one", kind))
 	case isPatch(u.Object):
 		return foreign(ForeignPatch, fmt.Sprintf("%s is a patch, as its $patch says, and no object; plan the object that it is made for", title(u)))
-	case version != "" && kind != "" && u.GetName() == "" && !r.knows(gvk) && !placement.IsNative(gvk.GroupKind()):
+	case version != "" && kind != "" && u.GetName() == "" && !r.knows(gvk) && !kinds.IsBuiltIn(gvk.GroupKind()):
 		return foreign(ForeignOther, fmt.Sprintf("%s has no metadata.name; give it one", title(u)))
 	}
 	return nil
@@ -90,7 +90,7 @@ func (r *Reader) hasKind(kind string) bool {
 		}
 	}
 	return slices.ContainsFunc([]string{"apps", "batch"}, func(group string) bool {
-		return placement.IsNative(schema.GroupKind{Group: group, Kind: kind})
+		return kinds.IsBuiltIn(schema.GroupKind{Group: group, Kind: kind})
 	})
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1alpha1"
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/apis/crds"
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 )
 
 // Reader reads objects from YAML documents as an API server with our CustomResourceDefinitions does: strictly, with the
@@ -27,21 +27,21 @@ import (
 type Reader struct {
 	scheme *runtime.Scheme
 	older  *runtime.Scheme
-	rules  placement.Table
+	rules  kinds.Table
 	// schemas are the OpenAPI schemas of our kinds, scopes tell which of them have a namespace.
 	schemas map[schema.GroupVersionKind]map[string]any
 	cluster map[schema.GroupKind]bool
 	rulesOf rules
 	// Namespace is that of objects which name none.
 	Namespace string
-	// Natives says who runs Kubernetes' own workloads that stand on the hub, for the notes about them.
-	Natives placement.Natives
+	// BuiltIns says who runs Kubernetes' own workloads that stand on the hub, for the notes about them.
+	BuiltIns kinds.BuiltIns
 }
 
 // NewReader returns a reader for the kinds that the scheme knows. It fails only if an embedded definition is broken.
 func NewReader(scheme *runtime.Scheme, namespace string) (*Reader, error) {
 	r := &Reader{
-		scheme: scheme, older: runtime.NewScheme(), rules: placement.AllRules(placement.HubRunsNatives), Namespace: namespace,
+		scheme: scheme, older: runtime.NewScheme(), rules: kinds.All(kinds.HubRunsBuiltIns), Namespace: namespace,
 		schemas: map[schema.GroupVersionKind]map[string]any{},
 		cluster: map[schema.GroupKind]bool{{Kind: "Namespace"}: true},
 	}
@@ -190,7 +190,7 @@ func (r *Reader) one(tree map[string]any) ([]client.Object, []note, error) {
 			mistakes = append(mistakes, err)
 		}
 		return nil, nil, errors.Join(mistakes...)
-	case placement.IsNative(gvk.GroupKind()):
+	case kinds.IsBuiltIn(gvk.GroupKind()):
 		return nil, []note{{text: r.native(name, gvk)}}, nil
 	case !r.knows(gvk):
 		text := fmt.Sprintf("%s is left out: the hub decides nothing by a %s of %s", name, gvk.Kind, gvk.GroupVersion())
@@ -236,7 +236,7 @@ func (r *Reader) one(tree map[string]any) ([]client.Object, []note, error) {
 
 // native says why one of Kubernetes' own workloads is left out.
 func (r *Reader) native(name string, gvk schema.GroupVersionKind) string {
-	if r.Natives == placement.MembersRunNatives {
+	if r.BuiltIns == kinds.MembersRunBuiltIns {
 		return fmt.Sprintf("%s is left out: each member that a policy selects gets the whole of it, and nothing of it is divided", name)
 	}
 	return fmt.Sprintf("%s is left out: the hub's own cluster runs a %s of %s, and nothing of it goes to members; docs/errors.md#runsonhub says what to do",
@@ -245,7 +245,7 @@ func (r *Reader) native(name string, gvk schema.GroupVersionKind) string {
 
 // empty returns an empty object of a kind; of a kind that is copied to members, metadata alone, as the hub keeps it.
 func (r *Reader) empty(gvk schema.GroupVersionKind) (runtime.Object, error) {
-	if rule, ok := r.rules[gvk.GroupKind()]; ok && rule.Copied && rule.GVK == gvk {
+	if rule, ok := r.rules[gvk.GroupKind()]; ok && rule.Mode == kinds.Copy && rule.GVK == gvk {
 		return rule.New(), nil
 	}
 	return r.scheme.New(gvk)

@@ -19,7 +19,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -29,7 +29,7 @@ func lists() []client.ObjectList {
 		&corev1.NamespaceList{}, &topology.MemberClusterList{}, &topology.FederationPolicyList{}, &topology.ClusterFederationPolicyList{},
 		&topology.WorkloadPlacementList{}, &work.WorkList{}, &apps.WorkloadSpreadList{},
 	}
-	for _, rule := range placement.AllRules(placement.HubRunsNatives) {
+	for _, rule := range kinds.All(kinds.HubRunsBuiltIns) {
 		all = append(all, rule.NewList())
 	}
 	return all

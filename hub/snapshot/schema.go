@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/policy"
 )
 
 // checker holds values to a schema: all of it, or the bounds of values alone.
@@ -157,7 +157,7 @@ func (r *Reader) checkSpec(name string, object map[string]any, gvk schema.GroupV
 	if object["spec"] == nil || spec == nil {
 		return nil
 	}
-	c := checker{whole: gvk.Kind == placement.KindPolicy || gvk.Kind == placement.KindClusterPolicy, rules: r.rulesOf}
+	c := checker{whole: gvk.Kind == policy.KindPolicy || gvk.Kind == policy.KindClusterPolicy, rules: r.rulesOf}
 	mistakes := c.check("spec", withoutNulls(object["spec"], spec), spec)
 	for i, mistake := range mistakes {
 		m := &Mistake{}

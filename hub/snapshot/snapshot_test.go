@@ -16,8 +16,9 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub"
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/snapshot"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -57,7 +58,7 @@ func TestReadsAsACache(t *testing.T) {
 	scheme, err := hub.Scheme()
 	must(t, err)
 	s := snapshot.New(scheme)
-	must(t, wire.Index(t.Context(), s))
+	must(t, store.Index(t.Context(), s))
 	must(t, s.Put(workOf("west", "web", nil), workOf("east", "web", map[string]string{"a": "b"}), workOf("east", "api", nil)))
 	names := func(opts ...client.ListOption) string {
 		list := &work.WorkList{}
@@ -75,15 +76,15 @@ func TestReadsAsACache(t *testing.T) {
 		{"all, sorted", names(), strings.Join([]string{eastAPI, eastWeb, westWeb}, " ")},
 		{"a namespace", names(client.InNamespace("karmada-es-west")), westWeb},
 		{"labels", names(client.MatchingLabels{"a": "b"}), eastWeb},
-		{"an index", names(client.MatchingFields{wire.IndexWorkWorkload: "CloneSet/shop/web"}), eastWeb + " " + westWeb},
-		{"an index and a namespace", names(client.MatchingFields{wire.IndexWorkWorkload: "CloneSet/shop/web"}, client.InNamespace("karmada-es-east"), client.UnsafeDisableDeepCopy), eastWeb},
+		{"an index", names(client.MatchingFields{store.IndexWorkWorkload: "CloneSet/shop/web"}), eastWeb + " " + westWeb},
+		{"an index and a namespace", names(client.MatchingFields{store.IndexWorkWorkload: "CloneSet/shop/web"}, client.InNamespace("karmada-es-east"), client.UnsafeDisableDeepCopy), eastWeb},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.what, tt.got, tt.want)
 		}
 	}
 	must(t, s.Put(workOf("north", "web", nil)))
-	if got := names(client.MatchingFields{wire.IndexWorkWorkload: "CloneSet/shop/web"}); !strings.Contains(got, "karmada-es-north") {
+	if got := names(client.MatchingFields{store.IndexWorkWorkload: "CloneSet/shop/web"}); !strings.Contains(got, "karmada-es-north") {
 		t.Errorf("the index has not seen a new object: %s", got)
 	}
 	if err := s.List(t.Context(), &work.WorkList{}, client.MatchingFields{"nothing": "x"}); err == nil {
@@ -123,7 +124,7 @@ data: {not: kept}
 	if diff := cmp.Diff(first.Objects(), second.Objects()); diff != "" {
 		t.Errorf("-first +second:\n%s", diff)
 	}
-	settings := placement.AllRules(placement.HubRunsNatives)[schema.GroupKind{Kind: "ConfigMap"}].New()
+	settings := kinds.All(kinds.HubRunsBuiltIns)[schema.GroupKind{Kind: "ConfigMap"}].New()
 	must(t, second.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "settings"}, settings))
 	if strings.Contains(text.String(), "kept") || settings.GetName() != "settings" {
 		t.Errorf("of a ConfigMap more than its metadata is kept, or less:\n%s", text.String())

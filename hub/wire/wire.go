@@ -1,46 +1,21 @@
-// Package wire holds what the stages of the hub agree on: the names of the objects between hub and agent, the field
-// managers, the indexes of the cache, and which of the hub's own writes the cache has seen.
+// Package wire holds what the stages of the hub agree on: keys, names of the objects between hub and agent, and what their
+// annotations say. It is pure.
 package wire
 
 import (
-	"context"
 	"encoding/hex"
-	"fmt"
 	"hash/fnv"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
-)
-
-// Field managers of the hub's writes, one for each stage.
-const (
-	ManagerInventory = client.FieldOwner("flotilla-inventory")
-	ManagerPlacement = client.FieldOwner("flotilla-placement")
-	ManagerDelivery  = client.FieldOwner("flotilla-delivery")
-	ManagerAggregate = client.FieldOwner("flotilla-aggregate")
-)
-
-// Indexes of the hub's cache.
-const (
-	// IndexWorkPlacement finds the Works of a WorkloadPlacement by its uid.
-	IndexWorkPlacement = "flotilla.placement"
-	// IndexWorkWorkload finds the Works of a workload by the text of its [Key], of whatever placement they are.
-	IndexWorkWorkload = "flotilla.workload"
-	// IndexWorkDependsOn finds the Works that name another one as their dependency, by that one's "<namespace>/<name>".
-	IndexWorkDependsOn = "flotilla.dependsOn"
-	// IndexPlacementDependency finds the placements that name an object as their dependency, by the text of its [Key].
-	IndexPlacementDependency = "flotilla.dependency"
-	// IndexMemberClusterID finds MemberClusters by what [ClusterID] returns.
-	IndexMemberClusterID = "flotilla.clusterID"
 )
 
 // MaxName is the largest length of an object name: that of a DNS subdomain.
@@ -55,7 +30,7 @@ type Key struct {
 }
 
 // KeyFor returns the key of an object of this kind.
-func KeyFor(kind schema.GroupKind, object client.Object) Key {
+func KeyFor(kind schema.GroupKind, object metav1.Object) Key {
 	return Key{Group: kind.Group, Kind: kind.Kind, Namespace: object.GetNamespace(), Name: object.GetName()}
 }
 
@@ -73,13 +48,13 @@ func (k Key) Workload() types.NamespacedName {
 	return types.NamespacedName{Namespace: k.Namespace, Name: k.Name}
 }
 
-// Placement returns the name of the workload's WorkloadPlacement if no other one has it, see [FindPlacement].
-func (k Key) Placement() types.NamespacedName { return k.placements()[0] }
+// Placement returns the name of the workload's WorkloadPlacement if no other one has it, see store.FindPlacement.
+func (k Key) Placement() types.NamespacedName { return k.Placements()[0] }
 
-// placements returns the names that the WorkloadPlacement can have: "<kind>-<name>" for kinds of the suite and of
+// Placements returns the names that the WorkloadPlacement can have: "<kind>-<name>" for kinds of the suite and of
 // the core, "<kind>.<group>-<name>" for all others. The other form comes second: earlier hubs left out every group,
 // so that a placement of a kind that exists in two groups may have the name of the other one.
-func (k Key) placements() []types.NamespacedName {
+func (k Key) Placements() []types.NamespacedName {
 	var names []types.NamespacedName
 	for _, kind := range k.kindNames() {
 		names = append(names, types.NamespacedName{Namespace: k.Namespace, Name: cut(kind + "-" + k.Name)})
@@ -99,37 +74,24 @@ func (k Key) kindNames() []string {
 	return []string{short + "." + k.Group, short}
 }
 
-// FindPlacement returns the WorkloadPlacement of a workload, nil if it has none, and the name that it has or is to have.
-func FindPlacement(ctx context.Context, reader client.Reader, k Key) (*topology.WorkloadPlacement, types.NamespacedName, error) {
-	var free types.NamespacedName
-	for _, name := range k.placements() {
-		p := &topology.WorkloadPlacement{}
-		switch err := reader.Get(ctx, name, p); {
-		case apierrors.IsNotFound(err):
-			if free.Name == "" {
-				free = name
-			}
-		case err != nil:
-			return nil, name, fmt.Errorf("get placement of %s: %w", k.Sentence(), err)
-		case KeyOfPlacement(p).GroupKind() == k.GroupKind() || Foreign(p):
-			return p, name, nil // one that somebody edited is restored by its name
-		}
-	}
-	return nil, free, nil
-}
-
 // Work returns the name of the workload's Work in the namespace of a member: "<namespace>.<name>.<kind>[.<group>]", without a
 // namespace for a cluster-scoped object; where that is too long, its head and a hash of the whole. A Work that exists already
-// keeps the name that it has, see [SetNames].
+// keeps the name that it has, see store.SetNames.
 func (k Key) Work(cluster string) types.NamespacedName {
-	return types.NamespacedName{Namespace: MemberNamespace(cluster), Name: k.workName(k.kindNames()[0])}
+	return types.NamespacedName{Namespace: MemberNamespace(cluster), Name: k.WorkNames()[0]}
 }
 
-func (k Key) workName(kind string) string {
-	if k.Namespace == "" {
-		return cut(k.Name + "." + kind)
+// WorkNames returns the names that a Work of the workload can have: with the kind as [Key.Placements] spells it.
+func (k Key) WorkNames() []string {
+	name := k.Name
+	if k.Namespace != "" {
+		name = k.Namespace + "." + k.Name
 	}
-	return cut(k.Namespace + "." + k.Name + "." + kind)
+	var names []string
+	for _, kind := range k.kindNames() {
+		names = append(names, cut(name+"."+kind))
+	}
+	return names
 }
 
 // cut returns a name, or where it is too long for an object its head and a hash of the whole.
@@ -151,7 +113,7 @@ func ParseKey(text string) (Key, bool) {
 }
 
 // KeyOf returns the workload that a Work carries; false where the Work is not this system's, or carries the Job of a check.
-func KeyOf(w client.Object) (Key, bool) {
+func KeyOf(w metav1.Object) (Key, bool) {
 	if IsCheck(w) {
 		return Key{}, false
 	}
@@ -159,21 +121,21 @@ func KeyOf(w client.Object) (Key, bool) {
 }
 
 // OwnerOf returns the workload that a Work is of: the one that it carries, or whose wave's check the Job is of that it carries.
-func OwnerOf(w client.Object) (Key, bool) {
+func OwnerOf(w metav1.Object) (Key, bool) {
 	return ParseKey(w.GetAnnotations()[topology.AnnotationWorkload])
 }
 
 // Withdrawn tells whether the user withdrew a workload, as removed or as let go.
-func Withdrawn(w client.Object) bool {
+func Withdrawn(w metav1.Object) bool {
 	value := w.GetAnnotations()[topology.AnnotationWithdraw]
 	return value == topology.WithdrawRemove || value == topology.WithdrawOrphan
 }
 
 // IsCheck tells whether a Work carries the Job of a wave's check, and not the workload.
-func IsCheck(w client.Object) bool { return w.GetAnnotations()[topology.AnnotationCheck] != "" }
+func IsCheck(w metav1.Object) bool { return w.GetAnnotations()[topology.AnnotationCheck] != "" }
 
 // SequenceOf returns the sequence of the order that a Work carries, 0 for none.
-func SequenceOf(w client.Object) int64 {
+func SequenceOf(w metav1.Object) int64 {
 	sequence, err := strconv.ParseInt(w.GetAnnotations()[topology.AnnotationSequence], 10, 64)
 	if err != nil {
 		return 0
@@ -197,7 +159,7 @@ func DependenciesOf(p *topology.WorkloadPlacement) []Key {
 }
 
 // DependsOn returns the names of the Works, in the same namespace, whose objects are to stand before that of this Work.
-func DependsOn(w client.Object) []string {
+func DependsOn(w metav1.Object) []string {
 	text := w.GetAnnotations()[topology.AnnotationDependsOn]
 	if text == "" {
 		return nil
@@ -224,65 +186,4 @@ func ClusterID(m *topology.MemberCluster) string {
 // Federated tells whether a namespace's workloads are the hub's.
 func Federated(namespace *corev1.Namespace) bool {
 	return namespace.Labels[topology.LabelFederated] == "true"
-}
-
-// HubID returns the identity of the hub: the uid of its namespace kube-system.
-func HubID(ctx context.Context, reader client.Reader) (string, error) {
-	namespace := &corev1.Namespace{}
-	if err := reader.Get(ctx, client.ObjectKey{Name: "kube-system"}, namespace); err != nil {
-		return "", fmt.Errorf("read the hub's id from namespace kube-system: %w", err)
-	}
-	return string(namespace.UID), nil
-}
-
-// Index adds the indexes that the stages read by.
-func Index(ctx context.Context, indexer client.FieldIndexer) error {
-	byPlacement := func(o client.Object) []string {
-		if uid := o.GetLabels()[topology.LabelPlacement]; uid != "" {
-			return []string{uid}
-		}
-		return nil
-	}
-	byWorkload := func(o client.Object) []string {
-		if key, ok := OwnerOf(o); ok {
-			return []string{key.String()}
-		}
-		return nil
-	}
-	byDependsOn := func(o client.Object) []string {
-		var names []string
-		for _, name := range DependsOn(o) {
-			names = append(names, o.GetNamespace()+"/"+name)
-		}
-		return names
-	}
-	byDependency := func(o client.Object) []string {
-		var keys []string
-		for _, key := range DependenciesOf(o.(*topology.WorkloadPlacement)) {
-			keys = append(keys, key.String())
-		}
-		return keys
-	}
-	byClusterID := func(o client.Object) []string {
-		if id := ClusterID(o.(*topology.MemberCluster)); id != "" {
-			return []string{id}
-		}
-		return nil
-	}
-	if err := indexer.IndexField(ctx, &topology.MemberCluster{}, IndexMemberClusterID, byClusterID); err != nil {
-		return fmt.Errorf("index MemberClusters by the ids of their clusters: %w", err)
-	}
-	if err := indexer.IndexField(ctx, &work.Work{}, IndexWorkDependsOn, byDependsOn); err != nil {
-		return fmt.Errorf("index Works by their dependencies: %w", err)
-	}
-	if err := indexer.IndexField(ctx, &topology.WorkloadPlacement{}, IndexPlacementDependency, byDependency); err != nil {
-		return fmt.Errorf("index placements by their dependencies: %w", err)
-	}
-	if err := indexer.IndexField(ctx, &work.Work{}, IndexWorkPlacement, byPlacement); err != nil {
-		return fmt.Errorf("index Works by placement: %w", err)
-	}
-	if err := indexer.IndexField(ctx, &work.Work{}, IndexWorkWorkload, byWorkload); err != nil {
-		return fmt.Errorf("index Works by workload: %w", err)
-	}
-	return nil
 }

@@ -23,7 +23,7 @@ type Env struct {
 	Workers int
 	// ClusterName is the name of the member on its hub; "" without a hub.
 	ClusterName string
-	// ShortHash makes new pods name their revision by its hash alone, as OpenKruise does with its gate CloneSetShortHash.
+	// ShortHash makes new pods name their revision by its hash alone, as OpenKruise does behind a feature gate.
 	// Where all pods of a workload do so already, new ones do so anyway.
 	ShortHash bool
 	// Pods and Claims read the manager's cache. Kinds that need one set it up if it is nil.

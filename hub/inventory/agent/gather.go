@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/topology/failover"
 )
@@ -71,7 +72,7 @@ func ofCluster(ctx context.Context, reader client.Reader, id string) ([]topology
 		return nil, nil
 	}
 	members := &topology.MemberClusterList{}
-	if err := reader.List(ctx, members, client.MatchingFields{wire.IndexMemberClusterID: id}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := reader.List(ctx, members, client.MatchingFields{store.IndexMemberClusterID: id}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list MemberClusters with the cluster id %s: %w", id, err)
 	}
 	return members.Items, nil

@@ -13,6 +13,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -61,8 +62,9 @@ func (n *nonsense) set(o client.Object, says string) bool {
 
 // changed lets through the Works whose reports became true or false; thousands of others come each second.
 func (n *nonsense) changed() predicate.Predicate {
+	table := kinds.Divided()
 	look := func(o client.Object) bool {
-		_, says := wire.ReportOf(o.(*work.Work))
+		_, says := table.ReportOf(o.(*work.Work))
 		return n.set(o, says)
 	}
 	return predicate.Funcs{

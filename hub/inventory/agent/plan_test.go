@@ -22,7 +22,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/contact"
-	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/hub/store"
 )
 
 func member(name string, change ...func(*topology.MemberCluster)) *topology.MemberCluster {
@@ -143,7 +143,7 @@ func newWorld(t *testing.T) *world {
 		return err
 	}}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(member("east")).WithStatusSubresource(&topology.MemberCluster{}).WithInterceptorFuncs(count)
-	if err := wire.Index(t.Context(), fakeIndexer{builder}); err != nil {
+	if err := store.Index(t.Context(), fakeIndexer{builder}); err != nil {
 		t.Fatal(err)
 	}
 	w.client = builder.Build()

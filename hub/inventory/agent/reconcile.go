@@ -19,6 +19,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/contact"
 	"github.com/flotilla-dev/flotilla/hub/meter"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -100,7 +101,7 @@ func (r *Reconciler) apply(ctx context.Context, member *topology.MemberCluster, 
 	err := r.client.Get(ctx, types.NamespacedName{Name: name}, &corev1.Namespace{})
 	if apierrors.IsNotFound(err) {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if err = r.client.Create(ctx, namespace, wire.ManagerInventory); apierrors.IsAlreadyExists(err) {
+		if err = r.client.Create(ctx, namespace, store.ManagerInventory); apierrors.IsAlreadyExists(err) {
 			err = nil
 		}
 	}
@@ -117,7 +118,7 @@ func (r *Reconciler) apply(ctx context.Context, member *topology.MemberCluster, 
 	// The agent has no other way to know which objects carry this hub's label.
 	metav1.SetMetaDataAnnotation(&member.ObjectMeta, topology.AnnotationHubID, r.hubID)
 	// With the resourceVersion: the pin is for the agent that was looked at.
-	if err := r.client.Patch(ctx, member, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), wire.ManagerInventory); err != nil {
+	if err := r.client.Patch(ctx, member, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), store.ManagerInventory); err != nil {
 		return fmt.Errorf("write the ids of the cluster and the hub on MemberCluster %s: %w", member.Name, err)
 	}
 	return nil
@@ -139,7 +140,7 @@ func (r *Reconciler) report(ctx context.Context, member *topology.MemberCluster,
 	if equality.Semantic.DeepEqual(base.Status.Conditions, member.Status.Conditions) {
 		return nil
 	}
-	if err := r.client.Status().Patch(ctx, member, client.MergeFrom(base), wire.ManagerInventory); client.IgnoreNotFound(err) != nil {
+	if err := r.client.Status().Patch(ctx, member, client.MergeFrom(base), store.ManagerInventory); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write conditions of MemberCluster %s: %w", member.Name, err)
 	}
 	return nil

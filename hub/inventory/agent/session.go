@@ -13,6 +13,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -51,7 +52,7 @@ func (r *Reconciler) acknowledge(ctx context.Context, member *topology.MemberClu
 	base := member.DeepCopy()
 	member.Spec.AcknowledgedSession = member.Status.Session
 	// With the resourceVersion: the answer is for the session that was looked at.
-	err = r.client.Patch(ctx, member, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), wire.ManagerInventory)
+	err = r.client.Patch(ctx, member, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), store.ManagerInventory)
 	if apierrors.IsConflict(err) {
 		return reportsAgain, nil // the cache has not seen the member's last report on itself
 	}

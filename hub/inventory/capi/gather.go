@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
-	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/hub/store"
 )
 
 // gather returns nil for a Cluster that is not there. The Cluster is read last of what Cluster API has: a Machine that is seen to be deleted because
@@ -42,6 +42,6 @@ func (r *Reconciler) gather(ctx context.Context, name types.NamespacedName) (*fa
 	}
 	f.members = members.Items
 	var err error
-	f.hubID, err = wire.HubID(ctx, r.hub)
+	f.hubID, err = store.HubID(ctx, r.hub)
 	return f, err
 }

@@ -18,13 +18,14 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/inventory/registration"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
 // remains are what is left of the hub's in a member.
 type remains struct {
 	// by are the workloads with pods there, pods their sum.
-	by   []wire.Pods
+	by   []kinds.Pods
 	pods int32
 	// works and placements are the orders, and the workloads with replicas there.
 	works, placements int
@@ -134,7 +135,7 @@ func (r *Reconciler) remains(ctx context.Context, name string) (*remains, error)
 		return nil, err
 	}
 	left := &remains{works: works, placements: len(workloads)}
-	left.by, left.pods = wire.PodsOf(list.Items)
+	left.by, left.pods = kinds.Divided().PodsOf(list.Items)
 	return left, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -241,7 +242,7 @@ func TestTimeout(t *testing.T) {
 
 func TestRemains(t *testing.T) {
 	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "api"}
-	if got, want := (&remains{by: []wire.Pods{{Key: key, Count: 3}}, pods: 3}).sentence(), "3 pods are left to move elsewhere (CloneSet shop/api: 3)"; got != want {
+	if got, want := (&remains{by: []kinds.Pods{{Key: key, Count: 3}}, pods: 3}).sentence(), "3 pods are left to move elsewhere (CloneSet shop/api: 3)"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if got := (&remains{placements: 2}).sentence(); !strings.Contains(got, "2 workloads have replicas there") {

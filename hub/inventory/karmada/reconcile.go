@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
-	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/hub/store"
 )
 
 // Reconciler mirrors one Cluster of Karmada at a time. It alone writes MemberClusters, but for what is a person's in their spec.
@@ -72,7 +72,7 @@ func (r *Reconciler) create(ctx context.Context, f *facts) error {
 	member.Name = f.name
 	member.Spec.Accepted = true // a person accepted it when it joined Karmada
 	mirror(f.cluster, member)
-	if err := r.client.Create(ctx, member, wire.ManagerInventory); err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := r.client.Create(ctx, member, store.ManagerInventory); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create MemberCluster %s for the Cluster of Karmada: %w", f.name, err)
 	}
 	return nil // its event brings the status
@@ -86,7 +86,7 @@ func (r *Reconciler) apply(ctx context.Context, f *facts) error {
 		return nil
 	}
 	// With the resourceVersion: a taint that a person sets meanwhile stays.
-	if err := r.client.Patch(ctx, f.member, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), wire.ManagerInventory); err != nil {
+	if err := r.client.Patch(ctx, f.member, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), store.ManagerInventory); err != nil {
 		return fmt.Errorf("patch MemberCluster %s: %w", f.name, err)
 	}
 	return nil
@@ -102,7 +102,7 @@ func (r *Reconciler) report(ctx context.Context, f *facts) error {
 	if equality.Semantic.DeepEqual(base.Status, f.member.Status) {
 		return nil
 	}
-	if err := r.client.Status().Patch(ctx, f.member, client.MergeFrom(base), wire.ManagerInventory); client.IgnoreNotFound(err) != nil {
+	if err := r.client.Status().Patch(ctx, f.member, client.MergeFrom(base), store.ManagerInventory); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status of MemberCluster %s: %w", f.name, err)
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
-	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/hub/store"
 )
 
 // Reconciler publishes one member at a time.
@@ -93,7 +93,7 @@ func (r *Reconciler) create(ctx context.Context, member *topology.MemberCluster)
 	profile.SetName(member.Name)
 	profile.SetLabels(map[string]string{LabelManager: Manager, topology.LabelMember: member.Name})
 	profile.Object["spec"] = map[string]any{"displayName": member.Name, "clusterManager": map[string]any{"name": Manager}}
-	if err := r.client.Create(ctx, profile, wire.ManagerInventory); err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := r.client.Create(ctx, profile, store.ManagerInventory); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create ClusterProfile %s/%s: %w", r.namespace, member.Name, err)
 	}
 	return nil
@@ -116,7 +116,7 @@ func (r *Reconciler) report(ctx context.Context, member *topology.MemberCluster,
 	if err != nil {
 		return fmt.Errorf("encode the status of ClusterProfile %s/%s: %w", r.namespace, member.Name, err)
 	}
-	if err := r.client.Status().Patch(ctx, have, client.RawPatch(types.MergePatchType, patch), wire.ManagerInventory); client.IgnoreNotFound(err) != nil {
+	if err := r.client.Status().Patch(ctx, have, client.RawPatch(types.MergePatchType, patch), store.ManagerInventory); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status of ClusterProfile %s/%s: %w", r.namespace, member.Name, err)
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
-	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/hub/store"
 )
 
 // ErrNoRequest says that the agent has not asked for a certificate yet.
@@ -122,7 +122,7 @@ func mayAccept(member *topology.MemberCluster, asked *Acceptance, fingerprint st
 
 // idIsFree returns why a cluster cannot be a member under the name: it is the hub, or another member.
 func idIsFree(ctx context.Context, c client.Reader, name, id string) error {
-	hub, err := wire.HubID(ctx, c)
+	hub, err := store.HubID(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func worksOf(ctx context.Context, c client.Reader, name string) (own []work.Work
 	return own, others, nil
 }
 
-// Orders returns how many Works the hub has for a member, and which workloads have replicas there, as "CloneSet shop/web", sorted.
+// Orders returns how many Works the hub has for a member, and which workloads have replicas there, as "<Kind> <namespace>/<name>", sorted.
 func Orders(ctx context.Context, c client.Reader, name string) (works int, workloads []string, err error) {
 	own, _, err := worksOf(ctx, c, name)
 	if err != nil {

@@ -27,7 +27,7 @@ const (
 	AnnotationUID = "resourcetemplate.karmada.io/uid"
 )
 
-// Mark sets the marks in the manifest of a Work that Flotilla is to write, and the sequence of the order by which a UnitedDeployment tells
+// Mark sets the marks in the manifest of a Work that Flotilla is to write, and the sequence of the order, by which a workload tells
 // how far its children are. uid is that of the hub's object. Marking twice changes nothing.
 func Mark(w *work.Work, uid types.UID) error {
 	for i := range w.Spec.Workload.Manifests {

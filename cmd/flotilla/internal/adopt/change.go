@@ -19,6 +19,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/delivery"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/apply"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
@@ -64,7 +65,8 @@ func manifestFor(m *member, object *unstructured.Unstructured) (*unstructured.Un
 	if err != nil {
 		return nil, err
 	}
-	data, err := delivery.Render(typed, cellsOf(m), nil)
+	kind := kinds.Divided()[object.GroupVersionKind().GroupKind()]
+	data, err := delivery.Render(kind, typed, cellsOf(m), nil)
 	if err != nil {
 		return nil, err
 	}

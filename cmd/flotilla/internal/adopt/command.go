@@ -20,6 +20,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/apply"
 )
@@ -177,7 +178,7 @@ func checkOwner(ctx context.Context, hub client.Client, key wire.Key, member, ow
 	if owner == "" {
 		return nil
 	}
-	hubID, err := wire.HubID(ctx, hub)
+	hubID, err := store.HubID(ctx, hub)
 	if err != nil {
 		return err
 	}

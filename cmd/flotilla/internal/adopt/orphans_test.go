@@ -34,7 +34,7 @@ import (
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/hub"
 	"github.com/flotilla-dev/flotilla/hub/orphans"
-	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	memberagent "github.com/flotilla-dev/flotilla/member-agent"
 )
 
@@ -238,7 +238,7 @@ func (b *orphanBed) orphans(name string, want ...string) string {
 // run runs the command that the hub names for an orphan, as it is.
 func (b *orphanBed) run(name, orphan, does string) {
 	b.t.Helper()
-	id, err := wire.HubID(b.t.Context(), b.hub)
+	id, err := store.HubID(b.t.Context(), b.hub)
 	b.must(err)
 	for _, remedy := range orphans.Commands(name, orphan, id) {
 		command, found := strings.CutPrefix(remedy, does)

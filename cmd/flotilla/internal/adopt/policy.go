@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/policy"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -21,7 +21,7 @@ func checkPolicy(ctx context.Context, hub client.Client, key wire.Key, object *u
 	if err != nil {
 		return "", err
 	}
-	policy, selected, err := placement.SelectedFor(ctx, hub, key.GroupKind(), typed)
+	policy, selected, err := policy.SelectedFor(ctx, hub, key.GroupKind(), typed)
 	if err != nil {
 		return "", err
 	}

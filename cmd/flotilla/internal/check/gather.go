@@ -25,7 +25,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/apis/crds"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -251,7 +251,7 @@ func (r *reader) workloads(ctx context.Context) error {
 		federated[namespaces.Items[i].Name] = true
 	}
 	r.facts.federated, r.facts.policies, r.facts.stalled = len(federated), map[string][]metav1.Condition{}, map[string]string{}
-	for kind, rule := range placement.Rules() {
+	for kind, rule := range kinds.Divided() {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(rule.GVK)
 		if err := r.client.List(ctx, list); err != nil {

@@ -10,7 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -94,7 +95,7 @@ func (h *Hub) CompleteCells(of func(topology.Cell) string) cobra.CompletionFunc 
 // workloads lists the workloads of a namespace, of all (""), as KIND/NAME, each once, sorted.
 func workloads(ctx context.Context, c client.Reader, namespace string) ([]string, error) {
 	var all []string
-	for _, rule := range placement.Rules() {
+	for _, rule := range kinds.Divided() {
 		found, err := names(ctx, c, rule.NewList(), func(o client.Object) string { return short(rule.GVK.Kind) + "/" + o.GetName() }, client.InNamespace(namespace))
 		if err != nil {
 			return nil, err
@@ -107,7 +108,7 @@ func workloads(ctx context.Context, c client.Reader, namespace string) ([]string
 
 // cells lists what of says of each cell of a placed workload, each once, sorted, without what is empty.
 func cells(ctx context.Context, c client.Reader, key wire.Key, of func(topology.Cell) string) ([]string, error) {
-	p, _, err := wire.FindPlacement(ctx, c, key)
+	p, _, err := store.FindPlacement(ctx, c, key)
 	if p == nil || err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/hub"
 	"github.com/flotilla-dev/flotilla/hub/snapshot"
-	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/hub/store"
 )
 
 // Hub is the hub that the user's kubeconfig and flags name, as with kubectl.
@@ -115,6 +115,6 @@ func (h *Hub) Record(ctx context.Context, namespace string) (*snapshot.Snapshot,
 	if err != nil {
 		return nil, "", NotAHub(err)
 	}
-	id, err := wire.HubID(ctx, s)
+	id, err := store.HubID(ctx, s)
 	return s, id, err
 }

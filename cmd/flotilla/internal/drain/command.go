@@ -19,6 +19,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -166,7 +167,7 @@ func (v *verb) follow(ctx context.Context, hub client.Client, out io.Writer, nam
 
 // progress tells which workloads have pods in a member, by its reports, and whether none has.
 func progress(works []work.Work) (lines []string, done bool) {
-	left, pods := wire.PodsOf(works)
+	left, pods := kinds.Divided().PodsOf(works)
 	for _, of := range left {
 		lines = append(lines, fmt.Sprintf("  %s: %d pods", of.Key.Sentence(), of.Count))
 	}

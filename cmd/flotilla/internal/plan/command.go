@@ -19,8 +19,11 @@ import (
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
 	fleethub "github.com/flotilla-dev/flotilla/hub"
 	"github.com/flotilla-dev/flotilla/hub/explain"
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/forecast"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
+	"github.com/flotilla-dev/flotilla/hub/policy"
 	"github.com/flotilla-dev/flotilla/hub/snapshot"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -125,7 +128,7 @@ func (v *verb) plan(ctx context.Context, in io.Reader) (out outcome, err error) 
 	if err != nil {
 		return out, err
 	}
-	reader.Natives = placement.Natives(!v.runs)
+	reader.BuiltIns = kinds.BuiltIns(!v.runs)
 	asked := &files{reader: reader, in: in, recursive: v.deep}
 	asked.read(v.files)
 	base, err := v.base(ctx, snapshot.New(scheme), asked)
@@ -148,7 +151,7 @@ func (v *verb) plan(ctx context.Context, in io.Reader) (out outcome, err error) 
 	if err != nil {
 		return out, err
 	}
-	told, err := policyNotes(ctx, base, placement.AllRules(reader.Natives), asked.objects)
+	told, err := policyNotes(ctx, base, kinds.All(reader.BuiltIns), asked.objects)
 	out.notes = append(out.notes, told...)
 	if err != nil {
 		return out, err
@@ -195,22 +198,22 @@ func (v *verb) base(ctx context.Context, empty *snapshot.Snapshot, asked *files)
 }
 
 // policyNotes says of each policy of the files what would keep it from holding, and what it names that is not there.
-func policyNotes(ctx context.Context, base *snapshot.Snapshot, rules placement.Table, objects []client.Object) ([]string, error) {
+func policyNotes(ctx context.Context, base *snapshot.Snapshot, rules kinds.Table, objects []client.Object) ([]string, error) {
 	var notes []string
 	for _, object := range objects {
-		key := placement.PolicyKey{Kind: object.GetObjectKind().GroupVersionKind().Kind, Namespace: object.GetNamespace(), Name: object.GetName()}
+		key := policy.Key{Kind: object.GetObjectKind().GroupVersionKind().Kind, Namespace: object.GetNamespace(), Name: object.GetName()}
 		switch object.(type) {
 		case *topology.FederationPolicy, *topology.ClusterFederationPolicy:
 		default:
 			continue
 		}
-		ready, err := placement.PolicyCondition(ctx, base, rules, key)
+		ready, err := policy.Condition(ctx, base, rules, key)
 		switch {
 		case err != nil:
 			return notes, err
 		case ready.Status == metav1.ConditionFalse:
 			notes = append(notes, fmt.Sprintf("%s %s would not be Ready (%s): %s", key.Kind, key.Name, ready.Reason, ready.Message))
-		case ready.Message != placement.PolicyHolds:
+		case ready.Message != policy.Holds:
 			notes = append(notes, fmt.Sprintf("%s %s: %s", key.Kind, key.Name, ready.Message))
 		}
 	}
@@ -220,22 +223,22 @@ func policyNotes(ctx context.Context, base *snapshot.Snapshot, rules placement.T
 // keyOf returns the name of a workload; false for other objects.
 func keyOf(object client.Object) (wire.Key, bool) {
 	gvk := object.GetObjectKind().GroupVersionKind()
-	rule, ok := placement.Rules()[gvk.GroupKind()]
+	rule, ok := kinds.Divided()[gvk.GroupKind()]
 	return wire.KeyFor(gvk.GroupKind(), object), ok && rule.GVK == gvk
 }
 
 // Foresee returns the plan of every workload of a snapshot, in the order of kind, namespace and name. The snapshot is
 // not changed any more.
 func Foresee(ctx context.Context, s *snapshot.Snapshot) ([]explain.Planned, error) {
-	if err := wire.Index(ctx, s); err != nil {
+	if err := store.Index(ctx, s); err != nil {
 		return nil, err
 	}
 	// A fleet of files may have no hub yet, and then no reports.
-	hubID, err := wire.HubID(ctx, s)
+	hubID, err := store.HubID(ctx, s)
 	if client.IgnoreNotFound(errors.Unwrap(err)) != nil {
 		return nil, err
 	}
-	foresight := placement.NewForesight(s, hubID)
+	foresight := forecast.New(s, hubID)
 	var results []explain.Planned
 	for _, object := range s.Objects() {
 		key, ok := keyOf(object)

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 )
 
 // defaultContainer is the annotation by which a pod says which container is meant without a name, as kubectl reads it.
@@ -102,7 +102,7 @@ func (r *reached) pods(ctx context.Context, argument string) ([]corev1.Pod, erro
 		return nil, err
 	}
 	workload := &unstructured.Unstructured{}
-	workload.SetGroupVersionKind(placement.Rules()[key.GroupKind()].GVK)
+	workload.SetGroupVersionKind(kinds.Divided()[key.GroupKind()].GVK)
 	if err := r.client.Get(ctx, key.Workload(), workload); apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("member %s has no %s; flotilla why %s -C %s says why", r.name, key.Sentence(), argument, r.name)
 	} else if err != nil {

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
-	"github.com/flotilla-dev/flotilla/hub/placement"
-	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/hub/decision"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 )
 
@@ -23,7 +23,7 @@ func (w *workload) target(ctx context.Context, c client.Client, number int64) (*
 	if number != 0 {
 		return pick(w.key, w.revisions, number)
 	}
-	switch p, _, err := wire.FindPlacement(ctx, c, w.key); {
+	switch p, _, err := store.FindPlacement(ctx, c, w.key); {
 	case p != nil:
 		return w.before(&p.Spec)
 	case err != nil && !meta.IsNoMatchError(err): // a cluster without a hub has no placements
@@ -56,7 +56,7 @@ func (w *workload) before(p *topology.WorkloadPlacementSpec) (*Revision, error) 
 
 // placed returns the template that members have, where the hub has not placed that of now yet; nil where it has.
 func (w *workload) placed(p *topology.WorkloadPlacementSpec) (*Revision, error) {
-	if p.Template == nil || placement.Looks(p) {
+	if p.Template == nil || decision.Looks(p) {
 		return nil, nil
 	}
 	name := history.Name(w.key.Name, p.Revision)

@@ -18,7 +18,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
@@ -93,7 +93,7 @@ func open(hub *console.Hub, name string) (wire.Key, client.Client, error) {
 }
 
 func get(ctx context.Context, c client.Client, key wire.Key) (client.Object, error) {
-	object := placement.Rules()[key.GroupKind()].New()
+	object := kinds.Divided()[key.GroupKind()].New()
 	if err := c.Get(ctx, key.Workload(), object); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, console.NotFound(ctx, c, key)

@@ -9,7 +9,7 @@ import (
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/decision"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
 
@@ -108,7 +108,7 @@ const unseenFor = 30 * time.Second
 func (s Status) inNamespace(age time.Duration) Status {
 	s.Message = fmt.Sprintf("namespace %s is not federated, so that the hub does not place it, and no controller of this cluster has looked at it: set the label %s=true on the namespace", s.Namespace, topology.LabelFederated)
 	if age >= unseenFor {
-		s.Phase, s.Reason = Failed, placement.NamespaceNotFederated
+		s.Phase, s.Reason = Failed, decision.NamespaceNotFederated
 	}
 	return s
 }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/topology/waves"
 )
@@ -43,7 +44,7 @@ func retry(revision string, sequence int64, p *topology.WaveProgress) (string, e
 
 // say writes the word for the wave under way on the workload.
 func say(ctx context.Context, c client.Client, out io.Writer, key wire.Key, done string, word wording) error {
-	placement, name, err := wire.FindPlacement(ctx, c, key)
+	placement, name, err := store.FindPlacement(ctx, c, key)
 	if err != nil {
 		return err
 	}
@@ -92,7 +93,7 @@ func promoteAll(ctx context.Context, c client.Client, out io.Writer, key wire.Ke
 
 // underWay returns the wave under way of a workload, nil for none: there may be none, no hub, or no right to look.
 func underWay(ctx context.Context, c client.Client, key wire.Key) (*topology.WaveProgress, error) {
-	placement, _, err := wire.FindPlacement(ctx, c, key)
+	placement, _, err := store.FindPlacement(ctx, c, key)
 	switch {
 	case meta.IsNoMatchError(err), apierrors.IsForbidden(err), err == nil && placement == nil:
 		return nil, nil

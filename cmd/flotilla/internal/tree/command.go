@@ -19,7 +19,8 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
+	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -144,7 +145,7 @@ func (v *verb) look(ctx context.Context, from client.Reader) (*Tree, error) {
 		})
 	}
 	group.Go(func() (err error) {
-		hubID, err = wire.HubID(asked, from)
+		hubID, err = store.HubID(asked, from)
 		return err
 	})
 	group.Go(func() (err error) {
@@ -161,14 +162,14 @@ func (v *verb) look(ctx context.Context, from client.Reader) (*Tree, error) {
 
 // workloads returns what is asked for: one workload, or all that match the selector.
 func (v *verb) workloads(ctx context.Context, from client.Reader) ([]client.Object, error) {
-	kinds := map[schema.GroupKind]client.ObjectList{}
+	lists := map[schema.GroupKind]client.ObjectList{}
 	group, asked := errgroup.WithContext(ctx)
-	for kind, rule := range placement.Rules() {
+	for kind, rule := range kinds.Divided() {
 		if v.key != nil && v.key.GroupKind() != kind {
 			continue
 		}
-		list := rule.NewList()
-		kinds[kind] = list
+		var list client.ObjectList = rule.NewList()
+		lists[kind] = list
 		group.Go(func() error {
 			if err := from.List(asked, list, client.InNamespace(v.namespace), client.MatchingLabelsSelector{Selector: v.matching}); err != nil {
 				return fmt.Errorf("read %s of the hub: %w", kind.Kind, err)
@@ -180,11 +181,11 @@ func (v *verb) workloads(ctx context.Context, from client.Reader) ([]client.Obje
 		return nil, err
 	}
 	var found []client.Object
-	for kind, rule := range placement.Rules() {
-		if kinds[kind] == nil {
+	for kind, rule := range kinds.Divided() {
+		if lists[kind] == nil {
 			continue
 		}
-		err := meta.EachListItem(kinds[kind], func(item runtime.Object) error {
+		err := meta.EachListItem(lists[kind], func(item runtime.Object) error {
 			object := item.(client.Object)
 			object.GetObjectKind().SetGroupVersionKind(rule.GVK)
 			if v.key == nil || v.key.Name == object.GetName() {

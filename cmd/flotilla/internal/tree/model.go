@@ -12,6 +12,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
@@ -220,7 +221,7 @@ func (b *builder) report(p *part, revision int64, w *work.Work) (Pods, string) {
 	if c := meta.FindStatusCondition(w.Status.Conditions, work.ConditionApplied); c != nil && c.Status == metav1.ConditionFalse {
 		waiting = cmp.Or(waiting, c.Message)
 	}
-	report, _ := wire.ReportOf(w)
+	report, _ := kinds.Divided().ReportOf(w)
 	if report == nil || report.HubID != b.hubID {
 		return none, cmp.Or(waiting, "no report yet")
 	}

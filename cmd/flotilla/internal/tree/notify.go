@@ -10,7 +10,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 )
 
 // notify sends to changed, without waiting, when an object changed that a tree is made from.
@@ -21,11 +21,11 @@ func notify(ctx context.Context, hub cache.Cache, changed chan<- struct{}) error
 		default:
 		}
 	}
-	kinds := []client.Object{&topology.WorkloadPlacement{}, &work.Work{}, &topology.MemberCluster{}}
-	for _, rule := range placement.Rules() {
-		kinds = append(kinds, rule.New())
+	objects := []client.Object{&topology.WorkloadPlacement{}, &work.Work{}, &topology.MemberCluster{}}
+	for _, rule := range kinds.Divided() {
+		objects = append(objects, rule.New())
 	}
-	for _, kind := range kinds {
+	for _, kind := range objects {
 		informer, err := hub.GetInformer(ctx, kind)
 		if err != nil {
 			return fmt.Errorf("watch %T on the hub: %w", kind, err)

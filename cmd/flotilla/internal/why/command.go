@@ -12,7 +12,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/cmd/flotilla/internal/console"
 	"github.com/flotilla-dev/flotilla/hub/explain"
-	"github.com/flotilla-dev/flotilla/hub/placement"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 )
 
 // NewCommand returns the verb.
@@ -50,7 +50,7 @@ replicas, is judged as things stand now, and is marked "now".`,
 			if err != nil {
 				return err
 			}
-			object := placement.Rules()[key.GroupKind()].New()
+			object := kinds.Divided()[key.GroupKind()].New()
 			if err := s.Get(cmd.Context(), key.Workload(), object); apierrors.IsNotFound(err) {
 				c, err := hub.Client()
 				if err != nil {

@@ -1,0 +1,212 @@
+package decision
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
+)
+
+// Found is what stands in a member without a mark: replicas by subset, "" for a kind without subsets. It is empty where
+// nothing stands.
+type Found map[string]int32
+
+// sum is how many replicas were found.
+func (d Found) sum() int32 {
+	var n int32
+	for _, replicas := range d {
+		n += replicas
+	}
+	return n
+}
+
+// discover completes the decision while members have not reported yet what runs there: they are asked, and nothing is
+// changed. A member is known too once it has carried out an order: an order alone does not say what runs there. A
+// member that joins later holds nothing up.
+func discover(d *draft) *kinds.Rejection {
+	if !d.facts.Adopt || len(d.workload.Subsets) == 0 {
+		return nil
+	}
+	placed, begun := map[string][]topology.Cell{}, false
+	if d.last != nil {
+		for _, c := range d.last.Cells {
+			placed[c.Cluster] = append(placed[c.Cluster], c)
+			begun = begun || c.Adopt != topology.AdoptLook
+		}
+	}
+	spec := topology.WorkloadPlacementSpec{Workload: d.workload.Ref, Policy: &d.facts.Policy, Revision: d.workload.Revision, Replicas: d.workload.Replicas}
+	if d.last != nil {
+		spec.Dependencies = d.last.Dependencies // what runs goes on needing it
+	}
+	var waiting []string
+	for i := range d.facts.Members {
+		m := &d.facts.Members[i]
+		_, told := d.facts.Found[m.Name]
+		before, executed := placed[m.Name], d.reports[m.Name].Applied
+		switch {
+		case executed, decided(before):
+			spec.Cells = append(spec.Cells, before...)
+			continue
+		case !m.Selected || begun && len(before) == 0:
+			continue
+		case !told:
+			waiting = append(waiting, m.Name)
+		}
+		spec.Cells = append(spec.Cells, topology.Cell{
+			Cluster: m.Name, Subset: d.workload.Subsets[0].Name, Adopt: topology.AdoptLook, Reason: topology.Reason{Code: CellLooking},
+		})
+	}
+	if len(waiting) == 0 || len(spec.Cells) > topology.MaxCells {
+		return nil
+	}
+	sortCells(d.workload.Subsets, spec.Cells)
+	replicas := map[string]int32{}
+	for i := range spec.Cells {
+		replicas[spec.Cells[i].Subset] += spec.Cells[i].Replicas
+		spec.Placed += spec.Cells[i].Replicas
+	}
+	if missing := spec.Replicas - spec.Placed; missing > 0 {
+		spec.Unplaced = []topology.Unplaced{{Replicas: missing, Reason: topology.Reason{Code: CellLooking}}}
+	}
+	spec.Clusters = clusterColumn(spec.Cells)
+	d.facts.Overrides.mark(spec.Cells)
+	newRevision := d.last == nil || d.last.Revision != spec.Revision
+	wave := lend(d, &spec, replicas, nil, newRevision)
+	spec.Wave, spec.Template, spec.Before = wave.Progress, templateOf(d, newRevision), beforeOf(d, &spec, replicas, &wave, newRevision)
+	number(d, &spec, newRevision)
+	d.done = true
+	d.decision = Decision{Spec: spec, Wave: wave.Waits, Again: wave.Again, Notes: []Note{{Reason: Adopting, Message: fmt.Sprintf(
+		"%s adopts what runs in the members and waits until %s told what that is; nothing is changed before; to leave a member out, narrow spec.clusters of %s %s",
+		d.workload.Key.Sentence(), names(waiting), d.facts.Policy.Kind, d.facts.Policy.Name)}}}
+	return nil
+}
+
+// Looks tells whether a decision only asks members what stands there: no pod is of its template.
+func Looks(spec *topology.WorkloadPlacementSpec) bool {
+	return len(spec.Cells) > 0 && !slices.ContainsFunc(spec.Cells, func(c topology.Cell) bool { return c.Adopt != topology.AdoptLook })
+}
+
+// decided tells whether a member has an order already that says what it is known to have: it refuses one that is not
+// true.
+func decided(before []topology.Cell) bool {
+	return len(before) > 0 && before[0].Adopt != "" && before[0].Adopt != topology.AdoptLook
+}
+
+// names lists the first of some members, for a message.
+func names(list []string) string {
+	if more := len(list) - ClustersInColumn; more > 0 {
+		return strings.Join(list[:ClustersInColumn], ", ") + fmt.Sprintf(" and %d more have", more)
+	}
+	if len(list) == 1 {
+		return list[0] + " has"
+	}
+	return strings.Join(list, ", ") + " have"
+}
+
+// checkFound refuses what cannot be adopted without losing pods: a subset that the user's object does not have.
+func checkFound(d *draft) *kinds.Rejection {
+	known := map[string]bool{}
+	for i := range d.workload.Subsets {
+		known[d.workload.Subsets[i].Name] = true
+	}
+	for _, cluster := range slices.Sorted(maps.Keys(d.facts.Found)) {
+		if !d.facts.Adopt || !slices.ContainsFunc(d.facts.Members, func(m Member) bool { return m.Name == cluster && m.Selected }) {
+			continue
+		}
+		for _, subset := range slices.Sorted(maps.Keys(d.facts.Found[cluster])) {
+			if replicas := d.facts.Found[cluster][subset]; !known[subset] && replicas > 0 {
+				return &kinds.Rejection{Reason: AdoptionRefused, Message: fmt.Sprintf("%s in %s has subset %q with %d replicas, which the object on the hub does not have; give it a subset of that name, and it is adopted",
+					d.workload.Key.Sentence(), cluster, subset, replicas)}
+			}
+		}
+	}
+	return nil
+}
+
+// withFound returns the last decision as if it had given the members what they have: the division starts from that, so
+// that nothing moves which need not.
+func withFound(d *draft) *topology.WorkloadPlacementSpec {
+	if len(d.facts.Found) == 0 {
+		return d.last
+	}
+	last := topology.WorkloadPlacementSpec{}
+	if d.last != nil {
+		last = *d.last
+	}
+	last.Cells = slices.DeleteFunc(slices.Clone(last.Cells), func(c topology.Cell) bool {
+		_, found := d.facts.Found[c.Cluster]
+		return found || c.Adopt == topology.AdoptLook
+	})
+	lent := lastLent(d)
+	for i := range d.facts.Members {
+		m := &d.facts.Members[i]
+		found, ok := d.facts.Found[m.Name]
+		if !ok || !m.Selected {
+			continue
+		}
+		for _, subset := range slices.Sorted(maps.Keys(found)) {
+			l, zones := lent[place{subset, m.Name}], []string{""}
+			if d.workload.Open && zonal(d) && len(m.Zones) > 0 {
+				zones = namedZones(m.Zones)
+			}
+			for j, zone := range zones {
+				c := topology.Cell{
+					Cluster: m.Name, Zone: zone, Subset: subset, Replicas: evenPart(found[subset], int32(len(zones)), int32(j)),
+					Adopt: topology.AdoptLook, Sequence: l.Sequence, Reason: topology.Reason{Code: CellAdopted},
+				}
+				if j == 0 { // what was lent has one owner, whatever zones there are
+					c.Share, c.Held = allowance(l.Share), allowance(l.Held)
+				}
+				last.Cells = append(last.Cells, c)
+			}
+		}
+	}
+	return &last
+}
+
+// evenPart is the part of place i when n is divided evenly over places.
+func evenPart(n, places, i int32) int32 {
+	part := n / places
+	if i < n%places {
+		part++
+	}
+	return part
+}
+
+// markAdoption records in each cell what its member is known to have, and leaves out cells of members that have
+// something without a mark and get nothing: that is not ours to remove.
+func markAdoption(d *draft, cells []topology.Cell) []topology.Cell {
+	if !d.facts.Adopt {
+		return cells
+	}
+	before := map[string]string{}
+	if d.last != nil {
+		for i := range d.last.Cells {
+			before[d.last.Cells[i].Cluster] = d.last.Cells[i].Adopt
+		}
+	}
+	excluded := map[string]bool{}
+	for i := range d.facts.Members {
+		excluded[d.facts.Members[i].Name] = !d.facts.Members[i].Selected
+	}
+	cells = slices.DeleteFunc(cells, func(c topology.Cell) bool {
+		_, found := d.facts.Found[c.Cluster]
+		return excluded[c.Cluster] && (found || before[c.Cluster] == topology.AdoptLook)
+	})
+	for i := range cells {
+		c := &cells[i]
+		switch found, ok := d.facts.Found[c.Cluster]; {
+		case ok:
+			c.Adopt = strconv.Itoa(int(found.sum()))
+		case before[c.Cluster] != "" && before[c.Cluster] != topology.AdoptLook:
+			c.Adopt = before[c.Cluster]
+		default:
+			c.Adopt = "0"
+		}
+	}
+	return cells
+}

@@ -1,0 +1,110 @@
+// Package decision decides what of a workload goes where: it turns the facts of one workload into a
+// WorkloadPlacementSpec. It is pure. [Plan] is a list of named steps over one draft; the facts are never written to.
+//
+//	cells       which (subset, cluster[, zone]) are possible: the subsets' node selectors matched against the members that
+//	            the policy selects, or, where the workload has no subsets, the policy's spread
+//	division    package division: replicas for each cell, starting from the last decision
+//	lending     package lending: each subset's limits, granted to the clusters that the subset spans
+//	sequence    one more than the last, and than any that a member reported, when the order of any cluster changed
+//
+// A member that is not Ready keeps its replicas and gets no more. A member that the policy no longer selects, or that
+// is no longer accepted, is evacuated; its cells leave the placement when it has reported that no pod is left, or when
+// it is gone. A cell of a selected member stays with 0 replicas, so that a scale down and up keeps the member object.
+//
+// A decision that is rejected changes nothing: existing objects stay, and a condition says why.
+package decision
+
+import (
+	"time"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/capacity"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
+	"github.com/flotilla-dev/flotilla/topology/lending"
+	"github.com/flotilla-dev/flotilla/topology/waves"
+)
+
+// Facts are all that a decision depends on.
+type Facts struct {
+	// Kind is that of the workload.
+	Kind         kinds.Kind
+	Workload     kinds.Workload
+	Policy       topology.PolicyReference
+	Spread       topology.Spread
+	Dependencies topology.Dependencies
+	// Absent are the objects that the workload or the policy names and that do not exist on the hub.
+	Absent map[topology.DependencyReference]bool
+	// Local are those that stay on the hub because every cluster makes its own: tokens of ServiceAccounts.
+	Local map[topology.DependencyReference]bool
+	// Members are all that exist, sorted by name.
+	Members []Member
+	// Overrides are what the policy changes in members' manifests.
+	Overrides Overrides
+	// Adopt: what runs in members without a mark is taken over. Found is what members told of it, by the member's name.
+	Adopt bool
+	Found map[string]Found
+	// Failover is what the policy says of members that are not heard of.
+	Failover topology.Failover
+	// Rollout is what the policy says of the order of updates, Word what a person said of its waves.
+	Rollout topology.Rollout
+	Word    string
+	// RolledBack: the user's template failed, and Workload has the one of before.
+	RolledBack bool
+	// Answers are the last ones to questions of checks, by the questions' ids; Runs are how the Jobs of checks stand
+	// in members.
+	Answers map[string]waves.Answer
+	Runs    map[waves.RunKey]waves.Run
+	// Object is the user's workload, which checks of waves are about.
+	Object kinds.Object
+	// Reschedule is what the policy says of pods that members find no node for; nil: they wait where they are.
+	Reschedule *topology.Reschedule
+	// Now is the time, Heard since when the hub is in contact with its API server.
+	Now, Heard time.Time
+	// News is when the agent of each member was heard last, by the hub's clock; none for not since the hub listens.
+	News map[string]time.Time
+	// Division is what divides the workload instead of the policy's spread, nil for none.
+	Division *kinds.Division
+	// Last is the last decision, nil for the first.
+	Last *topology.WorkloadPlacementSpec
+	// Reports are the newest of each member about this placement, by the member's name.
+	Reports map[string]capacity.Report
+	// MaxReported is the highest sequence that a member reported for the workload, of this placement or an earlier one.
+	MaxReported int64
+	// Written is the sequence of the order that stands in each member's Work, by the member's name.
+	Written map[string]int64
+}
+
+// draft is a decision in the making. Steps write to it, and to nothing else.
+type draft struct {
+	facts *Facts
+	// workload, last, reschedule and reports start as those of the facts.
+	workload   kinds.Workload
+	last       *topology.WorkloadPlacementSpec
+	reschedule *topology.Reschedule
+	reports    map[string]capacity.Report
+	// left are the places whose replicas go elsewhere, with the reason.
+	left map[place]string
+	// takenBack is what the division starts from beside the last decision, by cell.
+	takenBack map[cellID]int32
+	// standings are what is known of the nodes of some cells.
+	standings map[cellID]*standing
+	// short: the decision leaves replicas unplaced.
+	short bool
+
+	// result is the outcome of the division, used what moving replicas uses of each subset's limits.
+	result divided
+	used   map[string]lending.Amounts
+	notes  []Note
+	// newRevision: the last decision was about another template.
+	newRevision bool
+	wave        waves.Decision
+	spec        topology.WorkloadPlacementSpec
+
+	decision Decision
+	// done: a step completed the decision.
+	done bool
+}
+
+func newDraft(f *Facts) *draft {
+	return &draft{facts: f, workload: f.Workload, last: f.Last, reschedule: f.Reschedule, reports: f.Reports}
+}

@@ -1,0 +1,105 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
+	"github.com/flotilla-dev/flotilla/hub/override"
+	"github.com/flotilla-dev/flotilla/hub/policy"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// overrides returns the entries of the placement's policy by cluster. It returns false where they are not those that
+// the placement was decided with: the policy or a member changed since, and the placement that answers that comes, or
+// does not (frozen).
+func (r *Reconciler) overrides(ctx context.Context, p *topology.WorkloadPlacement) (map[string][]override.Entry, bool, error) {
+	hashes := map[string]string{}
+	for i := range p.Spec.Cells {
+		if c := &p.Spec.Cells[i]; c.Overrides != "" {
+			hashes[c.Cluster] = c.Overrides
+		}
+	}
+	if len(hashes) == 0 {
+		return nil, true, nil
+	}
+	list, err := r.policyOverrides(ctx, p)
+	if err != nil {
+		return nil, false, err
+	}
+	entries := map[string][]override.Entry{}
+	for cluster, hash := range hashes {
+		member := &topology.MemberCluster{}
+		if err := r.client.Get(ctx, client.ObjectKey{Name: cluster}, member); apierrors.IsNotFound(err) {
+			return nil, false, nil
+		} else if err != nil {
+			return nil, false, fmt.Errorf("get MemberCluster %s: %w", cluster, err)
+		}
+		entries[cluster] = override.For(list, member)
+		have, err := override.Hash(entries[cluster])
+		if err != nil || have != hash {
+			return nil, false, err
+		}
+	}
+	return entries, true, nil
+}
+
+func (r *Reconciler) policyOverrides(ctx context.Context, p *topology.WorkloadPlacement) ([]topology.Override, error) {
+	ref := p.Spec.Policy
+	switch {
+	case ref == nil:
+		return nil, nil
+	case ref.Kind == policy.KindPolicy:
+		policy := &topology.FederationPolicy{}
+		if err := r.client.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: ref.Name}, policy); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("get %s %s/%s: %w", ref.Kind, p.Namespace, ref.Name, err)
+		}
+		return policy.Spec.Overrides, nil
+	}
+	policy := &topology.ClusterFederationPolicy{}
+	if err := r.client.Get(ctx, client.ObjectKey{Name: ref.Name}, policy); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("get %s %s: %w", ref.Kind, ref.Name, err)
+	}
+	return policy.Spec.Overrides, nil
+}
+
+// divider returns the object by which the replicas of a placement were divided, nil for none. It returns false where
+// that object has changed: a placement that answers the change follows.
+func (r *Reconciler) divider(ctx context.Context, kind kinds.Kind, p *topology.WorkloadPlacement) (client.Object, bool, error) {
+	ref := p.Spec.Spread
+	if ref == nil || kind.Divider == nil {
+		return nil, true, nil
+	}
+	object := kind.Divider.New()
+	if err := r.client.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: ref.Name}, object); apierrors.IsNotFound(err) {
+		return nil, false, nil
+	} else if err != nil {
+		return nil, false, fmt.Errorf("get %s %s/%s: %w", kind.Divider.GVK.Kind, p.Namespace, ref.Name, err)
+	}
+	hash, err := kind.Divider.Hash(object)
+	return object, err == nil && hash == ref.Hash, err
+}
+
+// subsetsOf returns the subsets in the manifests that members have, by member and name. A removed subset is evacuated
+// step by step, so its definition is needed while the user's object no longer has it. Where no Work has it, the
+// member's own controller sees that it was removed.
+func subsetsOf(kind kinds.Kind, works []work.Work) (map[string]map[string]map[string]any, error) {
+	out := map[string]map[string]map[string]any{}
+	for i := range works {
+		w := &works[i]
+		if len(w.Spec.Workload.Manifests) != 1 || wire.IsCheck(w) {
+			continue
+		}
+		subsets, err := kind.Former.Read(w.Spec.Workload.Manifests[0].Raw)
+		if err != nil {
+			return nil, fmt.Errorf("read the manifest of Work %s/%s: %w", w.Namespace, w.Name, err)
+		}
+		out[w.Namespace] = subsets
+	}
+	return out, nil
+}

@@ -1,0 +1,165 @@
+// Package kinds is what the hub knows of each kind: one file per kind, one table. No other package of the hub names a
+// kind. It is pure.
+package kinds
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// Object is any API object. It has the methods of controller-runtime's client.Object, which pure code does not import.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// ObjectList is a list of API objects.
+type ObjectList interface {
+	metav1.ListInterface
+	runtime.Object
+}
+
+// Mode is how the objects of a kind get to members.
+type Mode int
+
+const (
+	// Divide: replicas and limits are divided over members.
+	Divide Mode = iota
+	// Copy: every selected member gets the whole object, without a status on the hub.
+	Copy
+)
+
+// Kind is what the hub knows of one kind. Functions that a mode does not use are nil.
+type Kind struct {
+	GVK  schema.GroupVersionKind
+	Mode Mode
+	// New returns an empty object, NewList an empty list.
+	New     func() Object
+	NewList func() ObjectList
+	// Read returns what a decision depends on. The Rejection says what the user has to correct.
+	Read func(Object) (Workload, *Rejection)
+	// Divider is the kind whose objects divide workloads of this kind into subsets, nil for none.
+	Divider *Divider
+	// Template is how pod templates are kept and put back.
+	Template *Template
+
+	// Render returns what members get of the workload.
+	Render func(Object, *Order) (Manifest, error)
+	// Former keeps subsets in manifests that the user's object no longer has, nil for kinds without subsets.
+	Former *FormerSubsets
+	// UpdateStrategy returns the user's update strategy, which Works carry as JSON.
+	UpdateStrategy func(Object) any
+	// Guarded are the paths of a manifest that no override may change: what the hub divides. * stands for each entry.
+	Guarded []string
+	// Strip removes from a copy what an API server or a controller of the hub's own cluster wrote. It changes its
+	// arguments.
+	Strip func(object *unstructured.Unstructured, labels, annotations map[string]string)
+
+	// Reflect reads the use of a member object from its status, for agents that write no report of their own. nil: the
+	// generation that the status has observed is all that counts.
+	Reflect func(*Reflected) (Usage, error)
+	// Observe reads what the sum depends on of the user's object.
+	Observe func(Object) Observed
+	// Failures are the published conditions by which a member object tells of what its controller retries.
+	Failures []Failure
+	// AnswersWhenStalled reports whether a member object answers an order that it cannot carry out.
+	AnswersWhenStalled bool
+	// Status writes the sum onto the user's object and reports whether that changed its status.
+	Status func(Object, *Sum, time.Time) bool
+	// StatusOf returns the status of an object, to compare two of them.
+	StatusOf func(Object) any
+}
+
+// Table has kinds by group and name.
+type Table map[schema.GroupKind]Kind
+
+// Divided returns the kinds that the hub divides.
+func Divided() Table {
+	table := Table{}
+	for _, kind := range []Kind{cloneSetKind(), unitedDeploymentKind()} {
+		table[kind.GVK.GroupKind()] = kind
+	}
+	return table
+}
+
+// All returns all kinds that the hub places. Kubernetes' own workloads are among them where members run them.
+func All(workloads BuiltIns) Table {
+	table := copied(workloads)
+	for name, kind := range Divided() {
+		table[name] = kind
+	}
+	return table
+}
+
+// Order is what a member is to run of a workload.
+type Order struct {
+	// Cells are those of the member, in the order of the placement.
+	Cells []topology.Cell
+	// Divider is the object by which the replicas were divided, nil for none.
+	Divider Object
+}
+
+// Manifest is what a member gets of a workload beside its name and the user's labels and annotations.
+type Manifest struct {
+	Spec        any
+	Annotations map[string]string
+}
+
+// Divider is a kind whose objects divide workloads of other kinds into subsets.
+type Divider struct {
+	GVK     schema.GroupVersionKind
+	New     func() Object
+	NewList func() ObjectList
+	// Target returns the workload that an object names, false where it names none of a kind that it divides.
+	Target func(Object) (wire.Key, bool)
+	// Read returns what the dividers of a workload say, oldest first, nil where none holds; and remarks about those that
+	// do not hold.
+	Read func(w *Workload, workload Object, dividers []Object) (*Division, []string, *Rejection)
+	// Hash is the hash of what an object asks for.
+	Hash func(Object) (string, error)
+}
+
+// Division is what a divider says about one workload.
+type Division struct {
+	Ref topology.SpreadReference
+	// Parts are its subsets, in their order. The last one has no name where replicas remain above the sum of the caps.
+	Parts []Subset
+	// Adaptive is its strategy of that name, nil where pods that find no node wait.
+	Adaptive *Adaptive
+	// Remarks are sentences about what is not carried out, in a stable order.
+	Remarks []string
+	// SelectorName names the node selector of a part, for messages; RemovedFormat says that the divider no longer has the
+	// subsets of some replicas, which are its argument.
+	SelectorName, RemovedFormat string
+}
+
+// CellsOf returns the cells of a subset.
+func CellsOf(cells []topology.Cell, subset string) []topology.Cell {
+	var own []topology.Cell
+	for i := range cells {
+		if cells[i].Subset == subset {
+			own = append(own, cells[i])
+		}
+	}
+	return own
+}
+
+// Total adds up the orders of cells.
+func Total(cells []topology.Cell) (replicas int32, share topology.Allowance, frozen bool) {
+	frozen = len(cells) > 0
+	for i := range cells {
+		replicas += cells[i].Replicas
+		share.Update += cells[i].Share.Update
+		share.Break += cells[i].Share.Break
+		share.Add += cells[i].Share.Add
+		frozen = frozen && cells[i].Frozen
+	}
+	return replicas, share, frozen
+}

@@ -1,0 +1,76 @@
+package kinds
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
+)
+
+// Observed is what a sum depends on of the user's object.
+type Observed struct {
+	// Generation and the revisions are those that its status names.
+	Generation                      int64
+	UpdateRevision, CurrentRevision string
+	// Desired is how many replicas the user asks for.
+	Desired int32
+	// NoDeadline: no progress deadline applies.
+	NoDeadline bool
+	// OnDelete: a pod is updated when somebody deletes it, so no number of updated pods is waited for.
+	OnDelete bool
+	// Paused: the user paused updates.
+	Paused bool
+}
+
+// Counts are the counters of a subset, or of a whole workload.
+type Counts struct {
+	Desired                                 int32
+	Replicas, Ready, Available              int32
+	Updated, UpdatedReady, UpdatedAvailable int32
+	ExpectedUpdated                         int32
+}
+
+// Add adds the counters of another subset.
+func (c *Counts) Add(o Counts) {
+	c.Desired += o.Desired
+	c.Replicas += o.Replicas
+	c.Ready += o.Ready
+	c.Available += o.Available
+	c.Updated += o.Updated
+	c.UpdatedReady += o.UpdatedReady
+	c.UpdatedAvailable += o.UpdatedAvailable
+	c.ExpectedUpdated += o.ExpectedUpdated
+}
+
+// Sum is what members report of one workload together.
+type Sum struct {
+	ObservedGeneration              int64
+	UpdateRevision, CurrentRevision string
+	Whole                           Counts
+	Subsets                         map[string]Counts
+	// PlacedSubsets are those that the placement has, where it answers the object's generation.
+	PlacedSubsets []string
+	// Conditions are those that all kinds have.
+	Conditions []conditions.Condition
+	// Failures are what members report under the published conditions of [Kind.Failures], by type.
+	Failures map[string]*conditions.Cause
+	// Provisioned: every member object is as its Work says. UpToDate: enough pods are updated everywhere.
+	Provisioned, UpToDate bool
+	// Cause is what the workload waits for, nil for nothing.
+	Cause *conditions.Cause
+}
+
+// Failure is a published condition that is True while a member's controller retries something.
+type Failure struct {
+	Type string
+	// OwnReason: the condition's reason is passed on. Otherwise its type is the reason.
+	OwnReason bool
+}
+
+// selectorText returns the selector as the scale subresource needs it, empty for an invalid one.
+func selectorText(selector *metav1.LabelSelector) string {
+	s, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return ""
+	}
+	return s.String()
+}

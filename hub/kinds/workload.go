@@ -1,0 +1,106 @@
+package kinds
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+	"github.com/flotilla-dev/flotilla/topology/division"
+	"github.com/flotilla-dev/flotilla/topology/lending"
+)
+
+// Workload is what a decision depends on of the user's object.
+type Workload struct {
+	Key    wire.Key
+	Ref    topology.WorkloadReference
+	Labels map[string]string
+	// Replicas that the user asks for over all clusters.
+	Replicas int32
+	// Revision is the hash of what pods are made from.
+	Revision string
+	// Subsets in the user's order. A kind without subsets has one with an empty name.
+	Subsets []Subset
+	// Mode is that of its kind.
+	Mode Mode
+	// Needs are the objects that the pod template names.
+	Needs []Need
+	// Requests are what one pod needs, nil where that is not known.
+	Requests corev1.ResourceList
+	// Open: the workload says nothing about where it runs, the policy's spread does.
+	Open bool
+	// Template is what pods are made from, as canonical JSON; Kept is how many earlier ones are kept.
+	Template []byte
+	Kept     int32
+	// Paused: the user holds updates.
+	Paused bool
+	// NoWaves says why updates of the workload cannot go in waves, empty if they can.
+	NoWaves string
+	// Adaptive is how pods that find no node go to other subsets; nil: they stay in theirs.
+	Adaptive *Adaptive
+	// Remarks are sentences about fields that are not carried out, in a stable order.
+	Remarks []string
+}
+
+// Subset is a part of the workload: its bounds, the nodes it selects, its limits.
+type Subset struct {
+	division.Subset
+	Term corev1.NodeSelectorTerm
+	// Removed reports whether the workload no longer has it, so that its pods are evacuated.
+	Removed bool
+	// Amounts are the limits over all clusters while the subset has n replicas.
+	Amounts func(n int32) lending.Amounts
+}
+
+// Rejection is why a decision cannot be made. What is placed stays as it is.
+type Rejection struct {
+	// Reason is a stable word in CamelCase, Message a sentence with the object, the value and the remedy.
+	Reason, Message string
+}
+
+// Reasons of rejections.
+const (
+	// InvalidSelector, InvalidTemplate, InvalidSubsets, InvalidAmount: the workload contradicts itself.
+	InvalidSelector = "InvalidSelector"
+	InvalidTemplate = "InvalidTemplate"
+	InvalidSubsets  = "InvalidSubsets"
+	InvalidAmount   = "InvalidAmount"
+	// UnsupportedTemplate: the workload's template is of a kind that is not divided.
+	UnsupportedTemplate = "UnsupportedTemplate"
+	// InvalidSpread: the object that divides the workload into subsets cannot be used.
+	InvalidSpread = "InvalidSpread"
+)
+
+// The published defaults of the strategy Adaptive.
+const (
+	defaultCritical = 30 * time.Second
+	// defaultClosed is how long a member that found no node gets no more pods, where the strategy does not say.
+	defaultClosed = 300 * time.Second
+	// leastTime is the shortest time of the strategy: times in a placement have whole seconds.
+	leastTime = time.Second
+)
+
+// Adaptive is the strategy of that name: pods that find no node in the members of one subset run in the next one.
+type Adaptive struct {
+	// Critical is how long a pod may find no node; it holds instead of reschedule.after. Closed is how long a member
+	// that found none gets no more pods the first time.
+	Critical, Closed time.Duration
+}
+
+// NewWorkload fills what all kinds have in common.
+func NewWorkload(o Object, gvk schema.GroupVersionKind, replicas *int32) Workload {
+	w := Workload{
+		Key:    wire.KeyFor(gvk.GroupKind(), o),
+		Labels: o.GetLabels(),
+		Ref: topology.WorkloadReference{
+			APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Name: o.GetName(), UID: o.GetUID(), Generation: o.GetGeneration(),
+		},
+		Replicas: 1, // the default of all kinds
+	}
+	if replicas != nil {
+		w.Replicas = *replicas
+	}
+	return w
+}

@@ -1,0 +1,93 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/store"
+	"github.com/flotilla-dev/flotilla/hub/wire"
+)
+
+// decisions holds the last decision about each workload as the hub wrote it, so that an edit of a placement by
+// somebody else is taken back, and is no last decision that the next one starts from. After a restart it is empty: an
+// edit made before then is divided from, within the limits, and still not delivered as it is. It is safe for
+// concurrent use.
+type decisions struct {
+	mu    sync.Mutex
+	byKey map[wire.Key]decidedSpec
+}
+
+// decidedSpec is a decision that a placement with this uid had.
+type decidedSpec struct {
+	uid  types.UID
+	spec *topology.WorkloadPlacementSpec
+}
+
+func newDecisions() *decisions { return &decisions{byKey: map[wire.Key]decidedSpec{}} }
+
+// forget drops the decision of a workload that has none any more.
+func (d *decisions) forget(key wire.Key) {
+	if d == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.byKey, key)
+}
+
+// keep takes what a placement says as the hub's own decision. It is not changed any more.
+func (d *decisions) keep(key wire.Key, p *topology.WorkloadPlacement) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.byKey[key] = decidedSpec{p.UID, &p.Spec}
+}
+
+// of returns a placement with the hub's own decision in it, and whether that had to be put back, because somebody else
+// edited it. Where the hub does not know its own decision, what stands is taken for it.
+func (d *decisions) of(key wire.Key, p *topology.WorkloadPlacement) (own *topology.WorkloadPlacement, restored bool) {
+	if d == nil {
+		return p, false
+	}
+	if !wire.Foreign(p) {
+		d.keep(key, p)
+		return p, false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	last, ok := d.byKey[key]
+	if !ok || last.uid != p.UID {
+		return p, false
+	}
+	own = p.DeepCopy()
+	own.Spec = *last.spec
+	return own, true
+}
+
+// sign writes the digest onto a placement whose spec is the decision and does not say so: one of a hub of before, or
+// one of which somebody took it.
+func (r *Reconciler) sign(ctx context.Context, s *State) error {
+	digest := wire.DigestOf(&s.Placement.Spec)
+	if s.Placement.Annotations[topology.AnnotationDecision] == digest {
+		return nil
+	}
+	signed := s.Placement.DeepCopy()
+	withDigest(signed)
+	if err := r.client.Patch(ctx, signed, client.MergeFrom(s.Placement), store.ManagerPlacement); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("sign the placement of %s: %w", s.key.Sentence(), err)
+	}
+	r.written.Wrote(s.key, signed.ResourceVersion)
+	return nil
+}
+
+// withDigest writes the digest of what a placement says onto it.
+func withDigest(p *topology.WorkloadPlacement) {
+	if p.Annotations == nil {
+		p.Annotations = map[string]string{}
+	}
+	p.Annotations[topology.AnnotationDecision] = wire.DigestOf(&p.Spec)
+}
