@@ -101,11 +101,12 @@ func revisionStatus(cs *v1beta1.CloneSet) workload.RevisionStatus {
 
 // revise finds or makes the update revision, and finds the current one.
 func (r *Reconciler) revise(ctx context.Context, s *scope) error {
-	previous, err := r.previous(ctx, s)
+	status, maker := revisionStatus(s.cs), owner(s.cs)
+	previous, err := r.Previous(ctx, &s.facts.Revisions, maker, s.facts.Pods.Active, status)
 	if err != nil {
 		return err
 	}
-	return r.Revise(ctx, &s.facts.Revisions, owner(s.cs), &s.cs.Spec.Template, revisionStatus(s.cs), previous)
+	return r.Revise(ctx, &s.facts.Revisions, maker, &s.cs.Spec.Template, status, previous)
 }
 
 // owner names the CloneSet to package history.
@@ -165,8 +166,8 @@ func validate(cs *v1beta1.CloneSet) (labels.Selector, *conditions.Cause) {
 	if _, cause := readZones(cs); cause != nil {
 		return nil, cause
 	}
-	if _, cause := readPrevious(cs); cause != nil {
-		return nil, cause
+	if _, err := workload.ReadPrevious(cs); err != nil {
+		return nil, &conditions.Cause{Reason: reasonInvalidTemplate, Message: err.Error()}
 	}
 	if _, err := spread.OfHub(cs, v1beta1.CloneSetKind); err != nil {
 		return nil, &conditions.Cause{Reason: reasonInvalidSpread, Message: err.Error()}
