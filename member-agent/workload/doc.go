@@ -8,7 +8,9 @@
 //	pass.go        what the phases of a pass share: deletion, budget of the hub, failures, when to look again
 //	adopt.go       pods without a controller that match the selector
 //	revisions.go   the revisions of a pod template, and how many are kept
+//	pods.go        the writes of readiness gates, lifecycle states and updates in place
 //	status.go      writing the status, not more often than a person can read it
+//	reporting.go   what reports to a hub ask about a kind
 //
 // A pass decides everything from what it reads. Between passes the frame keeps, per object, the writes that the cache
 // does not show yet (package freshness), when the status was written, how wide the last slow start became, and the

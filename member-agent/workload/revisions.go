@@ -2,13 +2,18 @@ package workload
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 )
 
@@ -114,6 +119,71 @@ func (c *Controller[T, M]) Revise(
 		return err
 	}
 	return r.readCurrent(status)
+}
+
+// ReadPrevious returns the previous template of a hub's update, nil if the hub gave none. The error says what is wrong with
+// it.
+func ReadPrevious(object metav1.Object) (*corev1.PodTemplateSpec, error) {
+	text, ok := object.GetAnnotations()[topology.AnnotationTemplateBefore]
+	if !ok {
+		return nil, nil
+	}
+	var template *corev1.PodTemplateSpec
+	err := json.Unmarshal([]byte(text), &template)
+	if err == nil && (template == nil || len(template.Spec.Containers) == 0) {
+		err = fmt.Errorf("it has no containers")
+	}
+	if err != nil {
+		return nil, fmt.Errorf(
+			"annotation %s is %s: %w; the hub writes it as a pod template, remove it if no hub owns this object",
+			topology.AnnotationTemplateBefore, Quote(text), err)
+	}
+	return template, nil
+}
+
+// Quote quotes the beginning of a text.
+func Quote(text string) string {
+	const longest = 100
+	if len(text) > longest {
+		return fmt.Sprintf("%q …", text[:longest])
+	}
+	return fmt.Sprintf("%q", text)
+}
+
+// Previous returns the revision of the previous template of a hub's update, where the object came to this member in the
+// middle of that update and never had another template than the newest; else nil. Pods that are not to be updated are made
+// of it. It is written with the first pods; later the status, or the active pods that have it, tell that it was used.
+func (c *Controller[T, M]) Previous(
+	ctx context.Context, r *Revisions, owner history.Owner, active []*corev1.Pod, status RevisionStatus,
+) (*appsv1.ControllerRevision, error) {
+	if status.Current != "" && status.Current != status.Update {
+		return nil, nil // it has one of its own
+	}
+	template, _ := ReadPrevious(owner.Object) // the kind reports what is wrong with it
+	if template == nil {
+		return nil, nil
+	}
+	found, err := history.Find(r.Stored, *template)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case found != nil && (len(active) == 0 || status.Current == ""):
+		return found, nil
+	case found != nil && slices.ContainsFunc(active, func(pod *corev1.Pod) bool {
+		return podset.HasRevision(pod, history.ShortHash(found))
+	}):
+		return found, nil
+	case found != nil || len(active) > 0:
+		return nil, nil
+	}
+	owner.Labels = template.Labels
+	made, _, err := history.Revise(ctx, c.History, owner, r.Stored, *template, status.Collisions)
+	if err != nil {
+		return nil, err
+	}
+	r.Stored = append(r.Stored, made)
+	return made, nil
 }
 
 // defaultHistoryLimit is the published default of revisionHistoryLimit.

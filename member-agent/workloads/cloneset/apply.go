@@ -17,9 +17,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
@@ -62,12 +60,12 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 	}
 	wg.Go(func() {
 		s.done.updated, updateErr = write.SlowStart(ctx, steps(len(s.plan.Update), 1), func(i int) error {
-			return known(r.update(ctx, s, s.plan.Update[i]))
+			return workload.IgnoreStale(r.update(ctx, s, s.plan.Update[i]))
 		})
 	})
 	wg.Go(func() {
-		openErr = errors.Join(r.open(ctx, s, steps(len(s.plan.Open), startOpens)),
-			r.carry(ctx, s, steps(len(s.plan.Carry), startOpens)))
+		openErr = errors.Join(r.OpenGates(ctx, s.pass, s.plan.Open, steps(len(s.plan.Open), startOpens)),
+			r.CarryOn(ctx, s.pass, s.plan.Carry, steps(len(s.plan.Carry), startOpens)))
 	})
 	for _, p := range s.plan.Prepare {
 		if p.Replaced {
@@ -76,11 +74,11 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 	}
 	wg.Go(func() {
 		_, prepareErr = write.SlowStart(ctx, steps(len(s.plan.Prepare), startOpens), func(i int) error {
-			err := r.prepare(ctx, s, s.plan.Prepare[i])
+			err := r.Prepare(ctx, s.pass, s.plan.Prepare[i].Pod, s.plan.Prepare[i].Step)
 			if err == nil && s.plan.Prepare[i].Replaced {
 				replaced.Add(-1)
 			}
-			return known(err)
+			return workload.IgnoreStale(err)
 		})
 	})
 	wg.Go(func() {
@@ -116,85 +114,13 @@ func (r *Reconciler) transfer(ctx context.Context, s *scope, steps func(n, start
 	return owned == len(own)
 }
 
-// open opens the gates of pods that are new or whose update has arrived.
-func (r *Reconciler) open(ctx context.Context, s *scope, steps write.Steps) error {
-	if steps.N == 0 {
-		return nil
-	}
-	now := r.Clock.Now()
-	patch, err := inplace.OpenGate(now)
-	if err != nil {
-		return err
-	}
-	both, err := inplace.OpenGate(now, gates()...)
-	if err != nil {
-		return err
-	}
-	_, err = write.SlowStart(ctx, steps, func(i int) error {
-		pod := s.plan.Open[i]
-		if podstate.Condition(pod, lifecycle.KruisePodReady) == nil &&
-			slices.ContainsFunc(pod.Spec.ReadinessGates, isKruiseGate) {
-			return r.Writer.PatchPodStatus(ctx, s.cs.UID, pod, both)
-		}
-		return r.Writer.PatchPodStatus(ctx, s.cs.UID, pod, patch)
-	})
-	return err
-}
-
-// carry makes the next writes of updates that have begun.
-func (r *Reconciler) carry(ctx context.Context, s *scope, steps write.Steps) error {
-	_, err := write.SlowStart(ctx, steps, func(i int) error {
-		pod := s.plan.Carry[i]
-		writes, _, err := inplace.Next(pod, r.Clock.Now())
-		if err != nil {
-			return err
-		}
-		return r.Writer.ChangePod(ctx, s.cs.UID, pod, writes)
-	})
-	return err
-}
-
-// prepare writes a pod's state of life. The mark comes first: who reads PreparingDelete finds the pod not ready
-// already.
-func (r *Reconciler) prepare(ctx context.Context, s *scope, p Preparation) error {
-	metadata, status, err := lifecycle.Patch(p.Pod, p.Step, r.Clock.Now())
-	if err != nil {
-		return err
-	}
-	err = r.Writer.ChangePod(ctx, s.cs.UID, p.Pod, inplace.Writes{Status: status, Pod: metadata})
-	if apierrors.IsConflict(err) {
-		return errStale
-	}
-	return err
-}
-
-// errStale says that a pod is not any more what the plan saw. Its event brings the next pass; nobody has to be told.
-var errStale = errors.New("the pod has changed")
-
-// known returns nil for an error that is no failure.
-func known(err error) error {
-	if errors.Is(err, errStale) {
-		return nil
-	}
-	return err
-}
-
-// update makes the first writes of an update in place; the one that opens the gate is made in a later pass.
+// update begins an update in place.
 func (r *Reconciler) update(ctx context.Context, s *scope, u Update) error {
-	if u.Step.State != "" || u.Step.NotReady != nil {
-		if err := r.prepare(ctx, s, Preparation{Pod: u.Pod, Step: u.Step}); err != nil {
-			return err
-		}
-	}
-	var grace time.Duration
+	var options inplace.Options
 	if rolling := s.cs.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.InPlaceUpdateStrategy != nil {
-		grace = time.Duration(rolling.InPlaceUpdateStrategy.GracePeriodSeconds) * time.Second
+		options.Grace = time.Duration(rolling.InPlaceUpdateStrategy.GracePeriodSeconds) * time.Second
 	}
-	writes, err := inplace.Begin(u.Pod, u.Change, u.To, inplace.Options{Grace: grace}, r.Clock.Now())
-	if err != nil {
-		return err
-	}
-	return r.Writer.ChangePod(ctx, s.cs.UID, u.Pod, writes)
+	return r.UpdateInPlace(ctx, s.pass, u.Pod, u.Step, u.Change, u.To, options)
 }
 
 // trim deletes revisions that no pod uses, beyond the limit of the history.

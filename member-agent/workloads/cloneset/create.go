@@ -17,7 +17,6 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
@@ -30,7 +29,7 @@ func (r *Reconciler) create(ctx context.Context, s *scope, steps func(n, start i
 		return
 	}
 	now := r.Clock.Now()
-	opened, err := inplace.OpenGate(now, gates()...)
+	opened, err := workload.Opened(now)
 	if err != nil {
 		s.Fail(string(v1beta1.CloneSetConditionFailedScale), err)
 		return

@@ -102,11 +102,12 @@ func revisionStatus(cs *v1beta1.CloneSet) workload.RevisionStatus {
 
 // revise finds or makes the update revision, and finds the current one.
 func (r *Reconciler) revise(ctx context.Context, s *scope) error {
-	previous, err := r.previous(ctx, s)
+	status, maker := revisionStatus(s.cs), owner(s.cs)
+	previous, err := r.Previous(ctx, &s.facts.Revisions, maker, s.facts.Pods.Active, status)
 	if err != nil {
 		return err
 	}
-	return r.Revise(ctx, &s.facts.Revisions, owner(s.cs), &s.cs.Spec.Template.PodTemplateSpec, revisionStatus(s.cs), previous)
+	return r.Revise(ctx, &s.facts.Revisions, maker, &s.cs.Spec.Template.PodTemplateSpec, status, previous)
 }
 
 // owner names the CloneSet to package history.
@@ -169,8 +170,8 @@ func validate(cs *v1beta1.CloneSet) (labels.Selector, *conditions.Cause) {
 	if _, cause := readZones(cs); cause != nil {
 		return nil, cause
 	}
-	if _, cause := readPrevious(cs); cause != nil {
-		return nil, cause
+	if _, err := workload.ReadPrevious(cs); err != nil {
+		return nil, &conditions.Cause{Reason: reasonInvalidTemplate, Message: err.Error()}
 	}
 	if _, err := spread.OfHub(cs, v1beta1.CloneSetKind); err != nil {
 		return nil, &conditions.Cause{Reason: reasonInvalidSpread, Message: err.Error()}

@@ -150,7 +150,7 @@ func (s *simulation) pass() Plan {
 			}
 		}
 	}
-	open, err := inplace.OpenGate(s.now, gates()...)
+	open, err := workload.Opened(s.now)
 	for _, pod := range plan.Open {
 		s.patch(pod, open, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/simulator"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 const templateOfApp1 = `{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"main","image":"app:1"}]}}`
@@ -134,11 +135,11 @@ func TestTemplateBeforeThatCannotBeRead(t *testing.T) {
 	} {
 		cs := simCloneSet(1, v1beta1.ReCreatePodUpdatePolicy)
 		cs.Annotations = map[string]string{topology.AnnotationTemplateBefore: text}
-		if _, cause := readPrevious(cs); cause == nil || cause.Reason != reasonInvalidTemplate || cause.Message != want {
+		if _, cause := validate(cs); cause == nil || cause.Reason != reasonInvalidTemplate || cause.Message != want {
 			t.Errorf("%q: %+v, want %s", text, cause, want)
 		}
 	}
-	if template, cause := readPrevious(simCloneSet(1, v1beta1.ReCreatePodUpdatePolicy)); template != nil || cause != nil {
+	if template, cause := workload.ReadPrevious(simCloneSet(1, v1beta1.ReCreatePodUpdatePolicy)); template != nil || cause != nil {
 		t.Errorf("without the annotation: %v, %v", template, cause)
 	}
 }

@@ -49,17 +49,8 @@ func newPod(cs *v1beta1.CloneSet, revision workload.Revision, id string, form hi
 
 func podName(cs *v1beta1.CloneSet, id string) string { return cs.Name + "-" + id }
 
-// gates are the readiness gates that a new pod has and that its controller opens.
-func gates() []corev1.PodConditionType {
-	return []corev1.PodConditionType{v1beta1.InPlaceUpdateReady, lifecycle.KruisePodReady}
-}
-
 func copied(m map[string]string) map[string]string {
 	out := make(map[string]string, len(m)+4) // what is stamped on comes on top
 	maps.Copy(out, m)
 	return out
-}
-
-func isKruiseGate(gate corev1.PodReadinessGate) bool {
-	return gate.ConditionType == lifecycle.KruisePodReady
 }

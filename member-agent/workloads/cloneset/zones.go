@@ -16,6 +16,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/order"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // ReasonInvalidZones is why a CloneSet is stalled whose annotation that divides its pods over zones cannot be used.
@@ -34,7 +35,7 @@ func readZones(cs *v1beta1.CloneSet) (map[string]int32, *conditions.Cause) {
 	invalid := func(why string) *conditions.Cause {
 		return &conditions.Cause{Reason: ReasonInvalidZones, Message: fmt.Sprintf(
 			`annotation %s is %s: %s; the hub writes it as {"<zone>": <pods>}, remove it if no hub owns this object`,
-			topology.AnnotationZones, shown(text), why)}
+			topology.AnnotationZones, workload.Quote(text), why)}
 	}
 	var zones map[string]int32
 	if err := json.Unmarshal([]byte(text), &zones); err != nil {
@@ -53,15 +54,6 @@ func readZones(cs *v1beta1.CloneSet) (map[string]int32, *conditions.Cause) {
 		}
 	}
 	return zones, nil
-}
-
-// shown quotes the beginning of a text.
-func shown(text string) string {
-	const most = 100
-	if len(text) > most {
-		return fmt.Sprintf("%q …", text[:most])
-	}
-	return fmt.Sprintf("%q", text)
 }
 
 // zoneRule is the rule of a spread over zones: each zone is a subset that takes its number of pods, in the order of
