@@ -38,7 +38,7 @@ func Setup(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock, hubID st
 	controllers := builder.TypedControllerManagedBy[wire.Key](mgr).Named("aggregate").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
 		WatchesRawSource(outcomes.Source(w.concerned)).
-		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(placementKey), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(store.OfPlacement), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsOfWork), builder.WithPredicates(statusChanged(rules))).
 		Watches(&topology.MemberCluster{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsOf), builder.WithPredicates(readyChanged()))
 	for kind, rule := range kinds.Divided() {
@@ -95,10 +95,6 @@ func (w *watches) workloadsOf(ctx context.Context, o client.Object) []wire.Key {
 		}
 	}
 	return keys
-}
-
-func placementKey(_ context.Context, o client.Object) []wire.Key {
-	return []wire.Key{wire.KeyOfPlacement(o.(*topology.WorkloadPlacement))}
 }
 
 // statusChanged lets through what agents report: the numbers, whether the object stands, and what stands in its way.

@@ -225,13 +225,13 @@ func (r *CopyReconciler) gatherOwn(ctx context.Context, s *state, f *copyFacts) 
 
 // setupCopies adds the controller of copied objects.
 func setupCopies(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock, hubID string, outcomes *placement.Outcomes, watching *store.Watching, marks bool) error {
-	ours := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan())
+	ours := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, store.DeletionBegan())
 	r := NewCopyReconciler(mgr.GetClient(), mgr.GetAPIReader(), clk, hubID, outcomes, watching, rules)
 	r.marks = marks
 	copies, err := builder.TypedControllerManagedBy[wire.Key](mgr).Named("copies").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
 		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(copiesOfPlacement),
-			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, deletionBegan()))).
+			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, store.DeletionBegan()))).
 		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(r.copiesOfWork), builder.WithPredicates(ours)).
 		Build(r)
 	if err != nil {
@@ -262,7 +262,7 @@ func (r *CopyReconciler) copiesOfWork(ctx context.Context, o client.Object) []wi
 	for _, name := range wire.DependsOn(o) {
 		needed := &work.Work{}
 		if r.client.Get(ctx, client.ObjectKey{Namespace: o.GetNamespace(), Name: name}, needed, client.UnsafeDisableDeepCopy) == nil {
-			keys = append(keys, workKey(ctx, needed)...)
+			keys = append(keys, store.OfWork(ctx, needed)...)
 		}
 	}
 	return keys

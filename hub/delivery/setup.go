@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
@@ -28,12 +27,12 @@ const workers = 8
 // Setup adds the controllers of this stage to the manager. rules is the table of the kinds that are placed; marks:
 // agents of Karmada execute the Works.
 func Setup(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock, hubID string, outcomes *placement.Outcomes, watching *store.Watching, tracer *tracing.Tracer, marks bool) error {
-	ours := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan())
+	ours := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, store.DeletionBegan())
 	controllers := builder.TypedControllerManagedBy[wire.Key](mgr).Named("delivery").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
-		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(placementKey),
-			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan()))).
-		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(workKey), builder.WithPredicates(ours))
+		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(store.OfPlacement),
+			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, store.DeletionBegan()))).
+		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(store.OfWork), builder.WithPredicates(ours))
 	for kind, rule := range kinds.Divided() {
 		toKey := func(_ context.Context, o client.Object) []wire.Key {
 			return []wire.Key{wire.KeyFor(kind, o)}
@@ -46,23 +45,4 @@ func Setup(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock, hubID st
 		return fmt.Errorf("set up controller delivery: %w", err)
 	}
 	return setupCopies(mgr, rules, clk, hubID, outcomes, watching, marks)
-}
-
-func placementKey(_ context.Context, o client.Object) []wire.Key {
-	return []wire.Key{wire.KeyOfPlacement(o.(*topology.WorkloadPlacement))}
-}
-
-func workKey(_ context.Context, o client.Object) []wire.Key {
-	if key, ok := wire.OwnerOf(o); ok {
-		return []wire.Key{key}
-	}
-	return nil
-}
-
-func deletionBegan() predicate.Predicate {
-	return predicate.Funcs{
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			return (e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil)
-		},
-	}
 }

@@ -37,22 +37,22 @@ func Setup(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock, heard fu
 	decisions := builder.TypedControllerManagedBy[wire.Key](mgr).Named("placement").
 		WithOptions(controller.TypedOptions[wire.Key]{MaxConcurrentReconciles: workers}).
 		WatchesRawSource(asker.Source()).
-		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(placementKey), builder.WithPredicates(placementChanged())).
-		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(workKey), builder.WithPredicates(reportChanged(rules))).
+		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(store.OfPlacement), builder.WithPredicates(placementChanged())).
+		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(store.OfWork), builder.WithPredicates(reportChanged(rules))).
 		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(w.toldSilent), builder.WithPredicates(orderChanged())).
 		Watches(&topology.MemberCluster{}, handler.TypedEnqueueRequestsFromMapFunc(w.everyWorkload), builder.WithPredicates(memberChanged())).
 		Watches(&topology.MemberCluster{}, handler.TypedEnqueueRequestsFromMapFunc(w.shortWorkloads), builder.WithPredicates(roomChanged())).
 		Watches(&topology.ClusterFederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(w.everyWorkload), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&topology.FederationPolicy{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsBeside), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Namespace{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsIn),
-			builder.WithPredicates(predicate.Or(predicate.LabelChangedPredicate{}, deletionBegan())))
+			builder.WithPredicates(predicate.Or(predicate.LabelChangedPredicate{}, store.DeletionBegan())))
 	if withKarmada {
 		decisions = w.watchRivals(decisions)
 	}
 	for _, rule := range kinds.Divided() {
 		if divider := rule.Divider; divider != nil {
 			decisions = decisions.Watches(divider.New(), handler.TypedEnqueueRequestsFromMapFunc(dividedBy(divider)),
-				builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, deletionBegan())))
+				builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, store.DeletionBegan())))
 		}
 		decisions = decisions.Watches(rule.New(), handler.TypedEnqueueRequestsFromMapFunc(keyOfKind[client.Object](rule.GVK.GroupKind())), builder.WithPredicates(workloadChanged()))
 	}

@@ -62,10 +62,6 @@ func keyOfKind[object client.Object](kind schema.GroupKind) handler.TypedMapFunc
 	}
 }
 
-func placementKey(_ context.Context, o client.Object) []wire.Key {
-	return []wire.Key{wire.KeyOfPlacement(o.(*topology.WorkloadPlacement))}
-}
-
 // dividedBy returns the workload that a divider names.
 func dividedBy(divider *kinds.Divider) handler.TypedMapFunc[client.Object, wire.Key] {
 	return func(_ context.Context, o client.Object) []wire.Key {
@@ -74,13 +70,6 @@ func dividedBy(divider *kinds.Divider) handler.TypedMapFunc[client.Object, wire.
 		}
 		return nil
 	}
-}
-
-func workKey(_ context.Context, o client.Object) []wire.Key {
-	if key, ok := wire.OwnerOf(o); ok {
-		return []wire.Key{key}
-	}
-	return nil
 }
 
 // everyWorkload returns all workloads of federated namespaces.
@@ -160,15 +149,7 @@ func workloadChanged() predicate.Predicate {
 }
 
 func placementChanged() predicate.Predicate {
-	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionBegan(), ownersChanged())
-}
-
-func deletionBegan() predicate.Predicate {
-	return predicate.Funcs{
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			return (e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil)
-		},
-	}
+	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, store.DeletionBegan(), ownersChanged())
 }
 
 // reportChanged lets through news of what members have in use. Works that are created have no report yet.
@@ -197,7 +178,7 @@ func reportChanged(rules kinds.Table) predicate.Predicate {
 
 // memberChanged lets through what decisions depend on of a member; capacity is not among it.
 func memberChanged() predicate.Predicate {
-	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, deletionBegan(), predicate.Funcs{
+	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, store.DeletionBegan(), predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld.(*topology.MemberCluster), e.ObjectNew.(*topology.MemberCluster)
 			return !equality.Semantic.DeepEqual(memberFacts(before), memberFacts(after))
@@ -240,7 +221,7 @@ func (w *watches) toldSilent(ctx context.Context, o client.Object) []wire.Key {
 	if !meta.IsStatusConditionTrue(member.Status.Conditions, topology.MemberSilent) {
 		return nil
 	}
-	return workKey(ctx, o)
+	return store.OfWork(ctx, o)
 }
 
 // orderChanged lets through Works whose order changed.
@@ -264,7 +245,7 @@ func rivals(mgr ctrl.Manager, withKarmada bool) client.Reader {
 func (w *watches) watchRivals(controllers *builder.TypedBuilder[wire.Key]) *builder.TypedBuilder[wire.Key] {
 	for _, kind := range karmada.PolicyKinds() {
 		controllers = controllers.Watches(karmada.Object(kind), handler.TypedEnqueueRequestsFromMapFunc(w.rivalled),
-			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, deletionBegan())))
+			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, store.DeletionBegan())))
 	}
 	return controllers
 }

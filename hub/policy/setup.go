@@ -101,19 +101,11 @@ func (w *watches) everyPolicy(ctx context.Context, _ client.Object) []Key {
 }
 
 func policyOfPlacementChanged() predicate.Predicate {
-	return predicate.Or(deletionBegan(), predicate.Funcs{
+	return predicate.Or(store.DeletionBegan(), predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld.(*topology.WorkloadPlacement), e.ObjectNew.(*topology.WorkloadPlacement)
 			return ranOnHub(before) != ranOnHub(after) || !equality.Semantic.DeepEqual(before.Spec.Policy, after.Spec.Policy) ||
 				!slices.EqualFunc(before.Spec.Limits, after.Spec.Limits, func(a, b topology.SubsetLimits) bool { return a.Subset == b.Subset })
 		},
 	})
-}
-
-func deletionBegan() predicate.Predicate {
-	return predicate.Funcs{
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			return (e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil)
-		},
-	}
 }
