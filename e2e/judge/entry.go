@@ -155,7 +155,8 @@ const (
 )
 
 const (
-	// traceLength is how many lines of a trace are kept, ShortTrace how many are worth printing.
+	// traceLength is how many lines of a trace are kept.
 	traceLength = 60
-	ShortTrace  = 20
+	// ShortTrace is how many lines of a trace are worth printing.
+	ShortTrace = 20
 )

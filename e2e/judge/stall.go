@@ -15,7 +15,7 @@ type Stall struct {
 // Stalls are apart from each other, and in order.
 type Stalls []Stall
 
-// merged returns the times that are in any of the stalls.
+// Merge returns the times that are in any of the stalls.
 func Merge(all []Stall) Stalls {
 	sorted := slices.Clone(all)
 	slices.SortFunc(sorted, func(a, b Stall) int { return a.From.Compare(b.From) })
@@ -94,9 +94,11 @@ func earlier(a, b time.Time) time.Time {
 type Outcome string
 
 const (
-	Held   Outcome = "held"
+	// Held means that no limit was exceeded.
+	Held Outcome = "held"
+	// Broken means that a limit was exceeded.
 	Broken Outcome = "broken"
-	// unjudged: the machine stood still for so long that nothing can be said.
+	// Unjudged means that the machine stood still for so long that nothing can be said.
 	Unjudged Outcome = "not judged"
 )
 

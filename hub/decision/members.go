@@ -140,6 +140,7 @@ func MembersFor(members []topology.MemberCluster, selector *topology.ClusterSele
 	return out
 }
 
+// RegionOf returns the region of a member, "" if it has none.
 func RegionOf(m *topology.MemberCluster) string {
 	if m.Spec.Region != "" {
 		return m.Spec.Region

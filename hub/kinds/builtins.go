@@ -20,10 +20,10 @@ import (
 type BuiltIns bool
 
 const (
-	// HubRunsBuiltIns: controllers of the hub's own cluster do, so that nothing of them goes to members. Every cluster has
-	// such controllers, unless somebody left them out.
+	// HubRunsBuiltIns means that controllers of the hub's own cluster run them, so that nothing of them goes to members.
+	// Every cluster has such controllers, unless they were left out.
 	HubRunsBuiltIns BuiltIns = false
-	// MembersRunBuiltIns: the hub is an API server without such controllers, and members get copies.
+	// MembersRunBuiltIns means that the hub is an API server without such controllers, and members get copies.
 	MembersRunBuiltIns BuiltIns = true
 )
 

@@ -30,9 +30,9 @@ type ObjectList interface {
 type Mode int
 
 const (
-	// Divide: replicas and limits are divided over members.
+	// Divide means that replicas and limits are divided over members.
 	Divide Mode = iota
-	// Copy: every selected member gets the whole object, without a status on the hub.
+	// Copy means that every selected member gets the whole object, without a status on the hub.
 	Copy
 )
 

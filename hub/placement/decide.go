@@ -16,7 +16,7 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/waves"
 )
 
-// step is what a reconcile does: at most one of spec and remove; verdict nil where the workload is not the hub's.
+// Step is what a reconcile does: at most one of spec and remove; verdict nil where the workload is not the hub's.
 type Step struct {
 	Spec    *topology.WorkloadPlacementSpec
 	Remove  bool
@@ -117,18 +117,27 @@ func decideFederated(s *State, rules kinds.Table) Step {
 	if facts.Overrides, rejection = decision.OverridesOf(chosen.Ref, chosen.Spec.Overrides, workload.Key, s.Members); rejection != nil {
 		return Step{Outcome: s.refused(rejection, true)}
 	}
-	if rule.Divider != nil {
-		division, remarks, rejection := rule.Divider.Read(&facts.Workload, s.Object, s.dividers)
-		if rejection != nil {
-			return Step{Outcome: s.refused(rejection, true)}
-		}
-		facts.Division, facts.Workload.Remarks = division, append(facts.Workload.Remarks, remarks...)
+	if rejection = s.readDivider(&facts); rejection != nil {
+		return Step{Outcome: s.refused(rejection, true)}
 	}
 	result, rejection := decision.Plan(facts)
 	if rejection != nil {
 		return Step{Outcome: s.refused(rejection, true), again: again}
 	}
 	return Step{Spec: &result.Spec, Outcome: s.decided(&result), requests: workload.Requests, again: decision.Sooner(again, result.Again), asks: result.Asks}
+}
+
+// readDivider adds to facts what an object of another kind says about how the workload is divided.
+func (s *State) readDivider(facts *decision.Facts) *kinds.Rejection {
+	if facts.Kind.Divider == nil {
+		return nil
+	}
+	division, remarks, rejection := facts.Kind.Divider.Read(&facts.Workload, s.Object, s.dividers)
+	if rejection != nil {
+		return rejection
+	}
+	facts.Division, facts.Workload.Remarks = division, append(facts.Workload.Remarks, remarks...)
+	return nil
 }
 
 // against is what stands against a policy that selects the workload, nil where nothing does.

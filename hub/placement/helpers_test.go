@@ -36,15 +36,6 @@ func readUnitedDeployment(o *apps.UnitedDeployment) (kinds.Workload, *kinds.Reje
 	return kindFor(o).Read(o)
 }
 
-// divisionOf reads what WorkloadSpreads say about a CloneSet.
-func divisionOf(w *kinds.Workload, o *apps.CloneSet, spreads []apps.WorkloadSpread) (*kinds.Division, []string, *kinds.Rejection) {
-	var dividers []kinds.Object
-	for i := range spreads {
-		dividers = append(dividers, &spreads[i])
-	}
-	return kindFor(o).Divider.Read(w, o, dividers)
-}
-
 func podTemplate() corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
@@ -99,13 +90,6 @@ func members(text string) []decision.Member {
 // limits lends everything for updates, breaks pods of it for disruption.
 func limits(breaks int32) func(int32) lending.Amounts {
 	return func(n int32) lending.Amounts { return lending.Amounts{Update: n, Break: breaks} }
-}
-
-func open(replicas int32) kinds.Workload {
-	return kinds.Workload{
-		Key: wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}, Replicas: replicas, Revision: "one", Open: true,
-		Subsets: []kinds.Subset{{Amounts: limits(1)}},
-	}
 }
 
 // subsets reads "a:a b:b=3 x:": name:zone=replicas.

@@ -43,7 +43,7 @@ type Outcomes struct {
 // verdictBuffer lets a burst of decisions go on while the reader starts.
 const outcomeBuffer = 1024
 
-// NewVerdicts returns an empty store.
+// NewOutcomes returns an empty store.
 func NewOutcomes() *Outcomes {
 	return &Outcomes{byKey: map[wire.Key]Outcome{}, undelivered: map[wire.Key]kinds.Rejection{}, events: make(chan event.TypedGenericEvent[wire.Key], outcomeBuffer)}
 }

@@ -111,7 +111,7 @@ func TestArchivesHoldOneProgram(t *testing.T) {
 	o := testOptions("flotilla-hub")
 	o.out = t.TempDir()
 	var out bytes.Buffer
-	if err := run(t.Context(), &out, o, []string{runtime.GOARCH + "=" + native, other + "=" + foreign}); err != nil {
+	if err := run(&out, o, []string{runtime.GOARCH + "=" + native, other + "=" + foreign}); err != nil {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct{ file, arch, text string }{
@@ -139,7 +139,7 @@ func TestPushWritesAllArchitectures(t *testing.T) {
 	folders := map[string]string{"amd64": programFolder(t, "amd", "a", "b"), "arm64": programFolder(t, "arm", "a", "b")}
 	o := testOptions("a", "b")
 	o.push = strings.TrimPrefix(server.URL, "http://") + "/team"
-	if err := run(t.Context(), io.Discard, o, []string{"amd64=" + folders["amd64"], "arm64=" + folders["arm64"]}); err != nil {
+	if err := run(io.Discard, o, []string{"amd64=" + folders["amd64"], "arm64=" + folders["arm64"]}); err != nil {
 		t.Fatal(err)
 	}
 	for _, program := range o.programs {
@@ -211,7 +211,7 @@ func TestRunRefuses(t *testing.T) {
 			o := testOptions("a")
 			o.out = t.TempDir()
 			tc.change(&o)
-			if err := run(t.Context(), io.Discard, o, tc.folders); err == nil || !strings.Contains(err.Error(), tc.says) {
+			if err := run(io.Discard, o, tc.folders); err == nil || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("it says %v, want %q", err, tc.says)
 			}
 		})

@@ -7,14 +7,12 @@
 package main
 
 import (
-	"context"
 	"debug/elf"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -26,8 +24,6 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	var o options
 	programs := ""
 	flag.StringVar(&o.out, "out", "", "`folder` for the archives")
@@ -42,7 +38,7 @@ func main() {
 	}
 	flag.Parse()
 	o.programs = strings.FieldsFunc(programs, func(r rune) bool { return r == ',' })
-	if err := run(ctx, os.Stdout, o, flag.Args()); err != nil {
+	if err := run(os.Stdout, o, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "images:", err)
 		os.Exit(1)
 	}
@@ -55,7 +51,7 @@ type options struct {
 }
 
 // run makes the images of all programs, each for the architectures that folders names as ARCH=FOLDER.
-func run(ctx context.Context, out io.Writer, o options, folders []string) error {
+func run(out io.Writer, o options, folders []string) error {
 	if o.tag == "" || len(o.programs) == 0 || len(folders) == 0 || o.out == "" && o.push == "" {
 		return errors.New("give -tag, -programs, ARCH=FOLDER, and -out or -push")
 	}
@@ -77,7 +73,7 @@ func run(ctx context.Context, out io.Writer, o options, folders []string) error 
 			}
 			all = append(all, image)
 		}
-		if err := o.write(ctx, out, program, all); err != nil {
+		if err := o.write(out, program, all); err != nil {
 			return err
 		}
 	}
@@ -85,7 +81,7 @@ func run(ctx context.Context, out io.Writer, o options, folders []string) error 
 }
 
 // write writes the archives of one program, and pushes its images.
-func (o options) write(ctx context.Context, out io.Writer, program string, images []platformImage) error {
+func (o options) write(out io.Writer, program string, images []platformImage) error {
 	if o.out != "" {
 		for _, image := range images {
 			if err := o.archive(out, program, image); err != nil {
@@ -101,7 +97,7 @@ func (o options) write(ctx context.Context, out io.Writer, program string, image
 		return fmt.Errorf("read the name of the image of %s: %w", program, err)
 	}
 	index := indexOf(images)
-	if err := remote.WriteIndex(ref, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
+	if err := remote.WriteIndex(ref, index, remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
 		return fmt.Errorf("push %s: %w", ref, err)
 	}
 	digest, err := index.Digest()

@@ -17,10 +17,10 @@ import (
 type Identity int
 
 const (
-	// ByInstanceID: pods and claims have a random id in a label. Claims are the set's own, or their pod's.
+	// ByInstanceID means that pods and claims have a random id in a label. Claims are the set's own, or their pod's.
 	ByInstanceID Identity = iota
-	// ByOrdinal: the id is the number at the end of the names of pods and claims. A new claim has no owner, so that it
-	// outlives its pod and the set unless the kind says otherwise.
+	// ByOrdinal means that the id is the number at the end of the names of pods and claims. A new claim has no owner, so
+	// that it outlives its pod and the set unless the kind says otherwise.
 	ByOrdinal
 )
 

@@ -281,7 +281,7 @@ func Reporting() workload.Reporting {
 		},
 		Observed: observed,
 		New:      func() client.Object { return &v1beta1.CloneSet{} },
-		Maker:    func(object client.Object) workload.Maker { return makerOf(object) },
+		Maker:    makerOf,
 	}
 }
 
