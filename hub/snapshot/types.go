@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
 // typeMistakes returns a mistake for each field that the type of an object does not have, and for each value of another type.
@@ -39,7 +41,7 @@ func (c types) check(path string, value any, t reflect.Type) []error {
 	if t.Kind() == reflect.Pointer {
 		return c.check(path, value, t.Elem())
 	}
-	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) && !alwaysDecodes(t) {
 		return c.custom(path, value, t)
 	}
 	switch t.Kind() {
@@ -59,6 +61,16 @@ func (c types) check(path string, value any, t reflect.Type) []error {
 		return c.list(path, value, t)
 	}
 	return c.scalar(path, value, t)
+}
+
+// alwaysDecodes reports whether a type takes any value, and keeps what it cannot decode.
+func alwaysDecodes(t reflect.Type) bool {
+	switch t {
+	case reflect.TypeFor[apps.PodTemplate](), reflect.TypeFor[apps.NativeStatefulSetSpec](),
+		reflect.TypeFor[apps.NativeDeploymentSpec]():
+		return true
+	}
+	return false
 }
 
 // custom lets a type that reads itself, such as a quantity, read the value.
