@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/flotilla-dev/flotilla/apis/apps/strict"
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
@@ -56,14 +57,14 @@ func parseSamples(files fs.FS) ([]sample, error) {
 			return nil, fmt.Errorf("read the samples: %w", err)
 		}
 	}
-	strict := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 	var all []sample
 	for _, name := range names {
 		text, err := fs.ReadFile(files, name)
 		if err != nil {
 			return nil, fmt.Errorf("read sample %s: %w", name, err)
 		}
-		objects, err := parse(strict, text)
+		objects, err := parse(decoder, text)
 		if err != nil {
 			// Decoders write over several lines; what is told here is one sentence.
 			return nil, fmt.Errorf("sample %s: %s; correct it, nothing was started", name, strings.Join(strings.Fields(err.Error()), " "))
@@ -76,7 +77,7 @@ func parseSamples(files fs.FS) ([]sample, error) {
 }
 
 // parse reads the documents of a file. Kinds of other definitions than Kubernetes' and ours are left to the API server.
-func parse(strict runtime.Decoder, text []byte) ([]*unstructured.Unstructured, error) {
+func parse(decoder runtime.Decoder, text []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
 	for {
@@ -98,9 +99,12 @@ func parse(strict runtime.Decoder, text []byte) ([]*unstructured.Unstructured, e
 			return nil, fmt.Errorf("document %d has no apiVersion or no kind", len(objects)+1)
 		}
 		what := fmt.Sprintf("%s %q", object.GetKind(), object.GetName())
-		_, _, err = strict.Decode(document, nil, nil)
+		_, _, err = decoder.Decode(document, nil, nil)
 		switch ours := strings.HasSuffix(object.GroupVersionKind().Group, "flotilla.dev") || object.GroupVersionKind().Group == apps.GroupVersion.Group; {
 		case err == nil:
+			if err := templateMistakes(object); err != nil {
+				return nil, fmt.Errorf("%s: %w", what, err)
+			}
 		case runtime.IsNotRegisteredError(err) && ours:
 			return nil, fmt.Errorf("%s: there is no kind %s in %s", what, object.GetKind(), object.GetAPIVersion())
 		case runtime.IsNotRegisteredError(err):
@@ -112,6 +116,22 @@ func parse(strict runtime.Decoder, text []byte) ([]*unstructured.Unstructured, e
 		}
 		objects = append(objects, object)
 	}
+}
+
+// templateMistakes returns what is wrong in the templates of an object. Decoding takes any template.
+func templateMistakes(object *unstructured.Unstructured) error {
+	data, err := object.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	found := strict.Templates(object.GetKind(), data)
+	if len(found.Mistakes) > 0 {
+		return found.Mistakes.ToAggregate()
+	}
+	if len(found.Unknown) > 0 {
+		return fmt.Errorf("unknown field %q", found.Unknown[0])
+	}
+	return nil
 }
 
 func sentence(errs []error) string {
