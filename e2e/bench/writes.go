@@ -1,14 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"syscall"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -51,8 +55,31 @@ func writes() []write {
 	}
 }
 
-// writesSection measures what the API server computes for a write of a CloneSet and of a Deployment with the same
-// pods, in turns. No controller runs meanwhile.
+// openKind is a kind of this bench whose definition has no schema: what any kind of a definition costs at least.
+const openKind = "OpenSet"
+
+//go:embed testdata/openset.yaml
+var definitions embed.FS
+
+// writtenKind is a kind whose writes are measured.
+type writtenKind struct {
+	kind
+	// as is the name of the kind of this bench that gets the content of kind, "" for kind itself.
+	as string
+}
+
+func (k writtenKind) title() string { return cmp.Or(k.as, k.name) }
+
+func (k writtenKind) object(scheme *runtime.Scheme, name string) (*unstructured.Unstructured, error) {
+	o, err := untyped(scheme, k.build(metav1.NamespaceDefault, name, 0, image(1)))
+	if err == nil && k.as != "" {
+		o.SetGroupVersionKind(schema.GroupVersionKind{Group: "bench.flotilla.dev", Version: "v1", Kind: k.as})
+	}
+	return o, err
+}
+
+// writesSection measures what the API server computes for a write of a CloneSet, of a Deployment with the same pods, and
+// of the CloneSet's content under a definition without a schema, in turns. No controller runs meanwhile.
 func writesSection(ctx context.Context, b *bench) (err error) {
 	const section = "writes"
 	f, err := fleet.Start(ctx, fleet.Config{
@@ -64,6 +91,13 @@ func writesSection(ctx context.Context, b *bench) (err error) {
 	defer func() { err = errors.Join(err, f.Destroy()) }()
 	east := f.Member("east")
 	if err := east.InstallCRDs(ctx, crds.FS); err != nil {
+		return err
+	}
+	open, err := fs.Sub(definitions, "testdata")
+	if err != nil {
+		return err
+	}
+	if err := east.InstallCRDs(ctx, open); err != nil {
 		return err
 	}
 	c, err := connect(east)
@@ -79,26 +113,33 @@ func writesSection(ctx context.Context, b *bench) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, resume()) }()
+	written := []writtenKind{
+		{cloneSetKind(), ""},
+		{deploymentKind(), ""},
+		{cloneSetKind(), openKind},
+	}
 	for _, w := range writes() {
 		took := map[string][]float64{}
 		for round := range writeRounds {
-			for _, k := range []kind{deploymentKind(), cloneSetKind()} {
-				b.say("%s of %d %ss", w.name, writeBatch, k.name)
+			for _, k := range written {
+				b.say("%s of %d %ss", w.name, writeBatch, k.title())
 				cpu, err := batch(ctx, c, server, k, w, round)
 				if err != nil {
-					return fmt.Errorf("%s of a %s: %w", w.name, k.name, err)
+					return fmt.Errorf("%s of a %s: %w", w.name, k.title(), err)
 				}
-				took[k.name] = append(took[k.name], cpu)
+				took[k.title()] = append(took[k.title()], cpu)
 			}
 		}
-		b.report.addWithFloor(section, w.name+" of a CloneSet, CPU of the API server", "ms", median(took["CloneSet"]),
-			"of a Deployment", median(took["Deployment"]))
+		for _, floor := range []string{"Deployment", openKind} {
+			b.report.addWithFloor(section, fmt.Sprintf("%s of a CloneSet, beside a %s, CPU of the API server", w.name, floor), "ms",
+				median(took["CloneSet"]), "of a "+floor, median(took[floor]))
+		}
 	}
 	return nil
 }
 
 // batch sends requests one after the other, and returns the API server's CPU time for each in ms.
-func batch(ctx context.Context, c client.Client, server int, k kind, w write, round int) (float64, error) {
+func batch(ctx context.Context, c client.Client, server int, k writtenKind, w write, round int) (float64, error) {
 	objects := make([]*unstructured.Unstructured, writeBatch)
 	for i := range objects {
 		name := fmt.Sprintf("%s-%d", w.name[:1], i)
@@ -106,7 +147,7 @@ func batch(ctx context.Context, c client.Client, server int, k kind, w write, ro
 			name = fmt.Sprintf("c-%d-%d", round, i)
 		}
 		var err error
-		if objects[i], err = untyped(c.Scheme(), k.build(metav1.NamespaceDefault, name, 0, image(1))); err != nil {
+		if objects[i], err = k.object(c.Scheme(), name); err != nil {
 			return 0, err
 		}
 		if w.name == "status patch" && round == 0 {
