@@ -32,7 +32,8 @@ type part struct {
 }
 
 func newDivider(in Input) (*divider, error) {
-	d := &divider{in: in, cells: sortedCells(in), parts: make([]part, len(in.Subsets)), current: make([]int64, len(in.Subsets))}
+	n := len(in.Subsets)
+	d := &divider{in: in, cells: sortedCells(in), parts: make([]part, n), current: make([]int64, n)}
 	if err := validateSorted(d.cells); err != nil {
 		return nil, err
 	}
@@ -51,21 +52,7 @@ func newDivider(in Input) (*divider, error) {
 		return true
 	})
 	d.all = limits
-	from := 0
-	for i := range in.Subsets {
-		to := from
-		for to < len(d.cells) && d.cells[to].Subset == in.Subsets[i].Name {
-			d.current[i] += int64(d.cells[to].Current)
-			to++
-		}
-		p := &d.parts[i]
-		p.cells, p.offset = d.cells[from:to], from
-		if len(p.cells) > 0 {
-			p.tree = newTree(&d.in.Spread, p.cells)
-			p.base = baseEntries(&d.in, p.cells)
-		}
-		from = to
-	}
+	d.makeParts()
 	for i := range limits {
 		l := &limits[i]
 		if d.own(l) {
@@ -83,6 +70,25 @@ func newDivider(in Input) (*divider, error) {
 		}
 	}
 	return d, nil
+}
+
+// makeParts splits the cells, which are sorted, by subset.
+func (d *divider) makeParts() {
+	from := 0
+	for i := range d.parts {
+		to := from
+		for to < len(d.cells) && d.cells[to].Subset == d.in.Subsets[i].Name {
+			d.current[i] += int64(d.cells[to].Current)
+			to++
+		}
+		p := &d.parts[i]
+		p.cells, p.offset = d.cells[from:to], from
+		if len(p.cells) > 0 {
+			p.tree = newTree(&d.in.Spread, p.cells)
+			p.base = baseEntries(&d.in, p.cells)
+		}
+		from = to
+	}
 }
 
 // own gives a limit to the group, or to the cell, that it is for alone.
@@ -212,7 +218,8 @@ func entry(c *Cell, weight int64, key string) Entry {
 
 // divide runs both stages.
 func (d *divider) divide() (Plan, error) {
-	shares, err := divideSubsets(d.in.Replicas, d.in.Subsets, d.current, func(i int) bool { return len(d.parts[i].cells) > 0 })
+	hasCells := func(i int) bool { return len(d.parts[i].cells) > 0 }
+	shares, err := divideSubsets(d.in.Replicas, d.in.Subsets, d.current, hasCells)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -296,8 +303,8 @@ func (p *part) divide(d *divider) {
 	}
 }
 
-// again divides from what was placed so far, none of which goes, not even for the floor of a group, and lets the cells with
-// the taint take their part.
+// again divides from what was placed so far, none of which goes, not even for the floor of a group, and lets the cells
+// with the taint take their part.
 func (p *part) again(entries []Entry, tops []int64, taint Effect) {
 	for i := range entries {
 		e := &entries[i]
@@ -309,8 +316,8 @@ func (p *part) again(entries []Entry, tops []int64, taint Effect) {
 	p.run(entries, true)
 }
 
-// leaveIn lets what nobody takes stay in the cells that are to be left, whatever the skew: in those that are cut off, or in the
-// others. The rest have had their chance, so they get none of it.
+// leaveIn lets what nobody takes stay in the cells that are to be left, whatever the skew: in those that are cut off,
+// or in the others. The rest have had their chance, so they get none of it.
 func (p *part) leaveIn(entries []Entry, tops []int64, cut bool) {
 	for i := range entries {
 		e, c := &entries[i], &p.cells[i]
@@ -366,8 +373,8 @@ func (p *part) fill(entries []Entry, sticky bool) {
 	}
 }
 
-// freeze makes what frozen cells have their floor: Floors above n are no claim against what is there. Where n is below all
-// that, the floors that the user asked for come first; the tree knows those by what is held.
+// freeze makes what frozen cells have their floor: Floors above n are no claim against what is there. Where n is below
+// all that, the floors that the user asked for come first; the tree knows those by what is held.
 func (p *part) freeze(entries []Entry) {
 	for i := range entries {
 		if e := &entries[i]; stays(&p.cells[i]) {

@@ -13,20 +13,25 @@ func (d *divider) explain(shares []Share, p *part) []Share {
 	for i := range p.cells {
 		c := &p.cells[i]
 		reason := d.cellReason(p, i, proportional[i], even, shared)
-		shares = append(shares, Share{Subset: c.Subset, Cluster: c.Cluster, Zone: c.Zone, Replicas: int32(p.shares[i]), Reason: reason})
+		shares = append(shares, Share{
+			Subset: c.Subset, Cluster: c.Cluster, Zone: c.Zone, Replicas: int32(p.shares[i]), Reason: reason,
+		})
 	}
 	p.groupReasons(&p.tree.root, shares[len(shares)-len(p.cells):])
 	return shares
 }
 
-// proportional is the share that each cell would have by the type of spread and the user's bounds alone, in a fleet that
-// has room and health everywhere and where nothing runs yet. Ties agree with what was placed, so that the comparison is
-// stable.
+// proportional is the share that each cell would have by the type of spread and the user's bounds alone, in a fleet
+// that has room and health everywhere and where nothing runs yet. Ties agree with what was placed, so that the
+// comparison is stable.
 func (p *part) proportional() []int64 {
 	ideal := make([]Entry, len(p.cells))
 	for i := range p.cells {
 		c := &p.cells[i]
-		ideal[i] = Entry{Weight: p.base[i].Weight, Min: int64(c.Min), Max: Unbounded, Current: p.shares[i], Key: p.base[i].Key, hash: p.base[i].hash}
+		ideal[i] = Entry{
+			Weight: p.base[i].Weight, Min: int64(c.Min), Max: Unbounded, Current: p.shares[i],
+			Key: p.base[i].Key, hash: p.base[i].hash,
+		}
 		if c.Max != nil {
 			ideal[i].Max = int64(*c.Max)
 		}
@@ -72,13 +77,11 @@ func (p params) of(name string, value int64) map[string]string {
 // cellReason explains a share, given the proportional share.
 func (d *divider) cellReason(p *part, i int, proportional int64, even bool, shared params) Reason {
 	c, share := &p.cells[i], p.shares[i]
-	if d.why != nil {
-		if l := d.why[p.offset+i]; l != nil && share == d.ceils[p.offset+i] && share < proportional {
-			if l.pool {
-				return Reason{Code: CellFull}
-			}
-			return Reason{CellMax, only(l.reason.Params, "max")}
+	if l := d.ceilingOf(p, i); l != nil && share < proportional {
+		if l.pool {
+			return Reason{Code: CellFull}
 		}
+		return Reason{CellMax, only(l.reason.Params, "max")}
 	}
 	if share != proportional {
 		return otherReason(c, p.tree.spread.Type, share, proportional)
@@ -96,6 +99,14 @@ func (d *divider) cellReason(p *part, i int, proportional int64, even bool, shar
 		return Reason{Code: CellEven}
 	}
 	return Reason{CellWeight, shared.of("weight", p.base[i].Weight)}
+}
+
+// ceilingOf returns the limit that keeps a cell from getting more than its share, nil if none does.
+func (d *divider) ceilingOf(p *part, i int) *limit {
+	if d.why == nil || p.shares[i] != d.ceils[p.offset+i] {
+		return nil
+	}
+	return d.why[p.offset+i]
 }
 
 // otherReason explains a share that is not the proportional one.
@@ -153,8 +164,7 @@ func only(params map[string]string, bound string) map[string]string {
 	return map[string]string{bound: params[bound], "of": params["of"]}
 }
 
-// restReason explains why the cells of a subset take no more: the first of capacity, health, taints, skew and bounds that
-// a user can change.
+// restReason explains why the cells of a subset take no more: the first of skew, capacity, health, taints and bounds.
 func (d *divider) restReason(p *part) Reason {
 	if len(p.cells) == 0 {
 		return Reason{Code: UnplacedNoCell}
@@ -164,40 +174,44 @@ func (d *divider) restReason(p *part) Reason {
 	}
 	closed := make([]bool, len(p.cells)) // by a group that is at its max
 	p.closeGroups(&p.tree.root, closed)
-	var full, frozen, tainted bool
+	blockers := map[string]bool{}
 	for i := range p.cells {
-		c, share := &p.cells[i], p.shares[i]
-		if closed[i] || leafWeight(&d.in.Spread, c) == 0 || c.Max != nil && share >= int64(*c.Max) {
-			continue
-		}
-		if d.why != nil {
-			if l := d.why[p.offset+i]; l != nil && share == d.ceils[p.offset+i] {
-				full = full || l.pool
-				continue
-			}
-		}
-		switch {
-		case c.Frozen:
-			frozen = true
-		case c.Taint == NoSchedule || c.Taint == NoExecute:
-			tainted = true
-		default:
-			full = true
+		if !closed[i] {
+			blockers[d.blocker(p, i)] = true
 		}
 	}
 	switch {
-	case full && frozen:
+	case blockers[UnplacedCapacity] && blockers[UnplacedFrozen]:
 		return Reason{UnplacedCapacity, map[string]string{"also": UnplacedFrozen}}
-	case full:
+	case blockers[UnplacedCapacity]:
 		return Reason{Code: UnplacedCapacity}
-	case frozen:
+	case blockers[UnplacedFrozen]:
 		return Reason{Code: UnplacedFrozen}
-	case tainted:
+	case blockers[UnplacedTainted]:
 		return Reason{Code: UnplacedTainted}
 	}
 	return Reason{Code: UnplacedBounds}
 }
 
+// blocker returns the code of what keeps a cell from taking more, apart from the bounds of its groups.
+func (d *divider) blocker(p *part, i int) string {
+	c, l := &p.cells[i], d.ceilingOf(p, i)
+	switch {
+	case leafWeight(&d.in.Spread, c) == 0, c.Max != nil && p.shares[i] >= int64(*c.Max):
+		return UnplacedBounds
+	case l != nil && l.pool:
+		return UnplacedCapacity
+	case l != nil:
+		return UnplacedBounds
+	case c.Frozen:
+		return UnplacedFrozen
+	case c.Taint == NoSchedule || c.Taint == NoExecute:
+		return UnplacedTainted
+	}
+	return UnplacedCapacity
+}
+
+// closeGroups marks the cells of all groups that are at their max.
 func (p *part) closeGroups(n *node, closed []bool) {
 	var sum int64
 	for _, cell := range p.tree.order[n.from:n.to] {

@@ -19,7 +19,8 @@ type node struct {
 	lo, hi, cur, kept, held, firm int64 // by sum
 }
 
-// tree is the cells of one subset in groups. entries are the leaves, in the tree's order; order[i] is the cell of leaf i.
+// tree is the cells of one subset in groups. entries are the leaves, in the tree's order.
+// order[i] is the cell of leaf i.
 type tree struct {
 	spread  *Spread
 	root    node
@@ -51,7 +52,8 @@ func newTree(spread *Spread, cells []Cell) *tree {
 		t.order[i] = i
 	}
 	t.root = node{to: len(cells), high: Unbounded, weight: 1}
-	if spread.By == "" || spread.By == ByCluster && !slices.ContainsFunc(cells, func(c Cell) bool { return c.Zone != "" }) {
+	zoned := func(c Cell) bool { return c.Zone != "" }
+	if spread.By == "" || spread.By == ByCluster && !slices.ContainsFunc(cells, zoned) {
 		return t
 	}
 	keys := make([][]string, len(cells))
@@ -100,7 +102,8 @@ func (t *tree) groupWeight(first *Cell, level int) int64 {
 		if b.Weight == nil || !b.holdsFor(first) {
 			continue
 		}
-		onlyRegion, onlyZone, onlyCluster := b.Zone == "" && b.Cluster == "", b.Cluster == "" && b.Zone != "", b.Cluster != "" && b.Zone == ""
+		onlyRegion := b.Zone == "" && b.Cluster == ""
+		onlyZone, onlyCluster := b.Cluster == "" && b.Zone != "", b.Cluster != "" && b.Zone == ""
 		switch {
 		case t.spread.By == ByRegion && level == 0 && onlyRegion,
 			t.spread.By == ByRegion && level == 1 && onlyZone,
@@ -112,7 +115,8 @@ func (t *tree) groupWeight(first *Cell, level int) int64 {
 	return 1
 }
 
-// leafWeight is the weight of a cell among those of its group: that of the most precise bound that names its last level.
+// leafWeight is the weight of a cell among those of its group.
+// It is that of the most precise bound that names its last level.
 func leafWeight(spread *Spread, c *Cell) int64 {
 	weight, precision := int64(c.Weight), 0
 	for i := range spread.Bounds {
@@ -172,9 +176,9 @@ func (n *node) find(from, to int) *node {
 	return nil
 }
 
-// sum sets the bounds of each group from those below it: lo and hi, what is there now (cur), that within the bounds (kept),
-// the part of the cells' floors that is there (held), and that of the floors which the user asked for (firm). Each is at
-// least firm, held, min(cur, lo), lo, kept and hi, in this order.
+// sum sets the bounds of each group from those below it: lo and hi, what is there now (cur), that within the bounds
+// (kept), the part of the cells' floors that is there (held), and that of the floors which the user asked for (firm).
+// Each is at least firm, held, min(cur, lo), lo, kept and hi, in this order.
 func (t *tree) sum(n *node, sticky bool) {
 	n.lo, n.hi, n.cur, n.kept, n.held, n.firm = 0, 0, 0, 0, 0, 0
 	if n.children == nil {
@@ -205,9 +209,8 @@ func (t *tree) sum(n *node, sticky bool) {
 	n.kept = min(max(n.kept, n.lo), n.hi)
 }
 
-// divide divides total over the leaves of the tree, from their entries. It returns one share for each leaf, the rest that
-// no leaf takes, and whether the skew alone keeps that out. Without level the skew
-// does not count.
+// divide divides total over the leaves of the tree, from their entries. It returns one share for each leaf, the rest
+// that no leaf takes, and whether the skew alone keeps that out. Without level the skew does not count.
 func (t *tree) divide(total int64, sticky, level bool) (shares []int64, rest int64, skewed bool) {
 	shares = make([]int64, len(t.entries))
 	for i := range t.entries {
@@ -228,10 +231,11 @@ func (t *tree) divide(total int64, sticky, level bool) (shares []int64, rest int
 	return shares, total - fits + above, above > 0
 }
 
-// entriesOf returns what is below a node as receivers of the node's own total, whatever the total of all is: so each n gives
-// one of them one more, and so does the whole tree. As the total grows, they go from nothing to firm, held, what is there of
-// the floors, the floors, what is kept, and hi; [Seats] does the steps that it knows itself. So no floor takes what runs, no
-// group's floor takes from a frozen cell, and of those frozen cells give the most that have no floor of the user's.
+// entriesOf returns what is below a node as receivers of the node's own total, whatever the total of all is: so each n
+// gives one of them one more, and so does the whole tree. As the total grows, they go from nothing to firm, held, what
+// is there of the floors, the floors, what is kept, and hi; [Seats] does the steps that it knows itself. So no floor
+// takes what runs, no group's floor takes from a frozen cell, and of those frozen cells give the most that have no
+// floor of the user's.
 func (t *tree) entriesOf(n *node, total int64) []Entry {
 	if n.children == nil {
 		return t.leavesOf(n, total)
@@ -314,10 +318,10 @@ func (t *tree) allot(n int64, entries []Entry, sticky bool) (shares []int64, res
 	return Proportional(n, entries)
 }
 
-// level narrows the bounds of the first level's groups to a window of MaxSkew, [w, w+MaxSkew]: the highest one that keeps
-// what the type of spread gives above its lower end. It cannot rise above what the smallest group can take; groups count
-// for that unless they are dead, weigh nothing, or are at the user's own max. What runs above the window stays, unless
-// there are fewer replicas now.
+// level narrows the bounds of the first level's groups to a window of MaxSkew, [w, w+MaxSkew]: the highest one that
+// keeps what the type of spread gives above its lower end. It cannot rise above what the smallest group can take;
+// groups count for that unless they are dead, weigh nothing, or are at the user's own max. What runs above the window
+// stays, unless there are fewer replicas now.
 func (t *tree) level(total int64, entries []Entry, sticky bool) []Entry {
 	skew := int64(t.spread.MaxSkew)
 	var floors, kept int64
@@ -333,13 +337,6 @@ func (t *tree) level(total int64, entries []Entry, sticky bool) []Entry {
 		return entries // floors come first
 	}
 	w := t.window(total, entries, counts, highest)
-	var within int64
-	for _, e := range entries {
-		within = add(within, min(e.Max, max(e.Min, w+skew)))
-	}
-	if within < total && w < highest {
-		w++ // one window is too low for all of it, the next one too high for what the type gives: this one takes all
-	}
 	out := slices.Clone(entries)
 	has, low, high := make([]int64, len(out)), make([]int64, len(out)), make([]int64, len(out))
 	var raised, cut int64
@@ -370,7 +367,8 @@ func (t *tree) level(total int64, entries []Entry, sticky bool) []Entry {
 	return out
 }
 
-// window returns the lower end of the window of [tree.level], from 0 to highest.
+// window returns the lower end of the window of [tree.level], from 0 to highest: the highest one that all groups reach.
+// If that window is too low for all replicas, it is the next one, although some groups then get less than its lower end.
 func (t *tree) window(total int64, entries []Entry, counts []bool, highest int64) int64 {
 	narrow := slices.Clone(entries)
 	holds := func(w int64) bool {
@@ -394,11 +392,18 @@ func (t *tree) window(total int64, entries []Entry, counts []bool, highest int64
 			high = w - 1
 		}
 	}
+	var room int64
+	for _, e := range entries {
+		room = add(room, min(e.Max, max(e.Min, low+int64(t.spread.MaxSkew))))
+	}
+	if room < total && low < highest {
+		return low + 1
+	}
 	return low
 }
 
-// excused tells whether a group of the first level does not hold the others down: nothing in it can get more for another
-// reason than its room.
+// excused tells whether a group of the first level does not hold the others down: nothing in it can get more for
+// another reason than its room.
 func (t *tree) excused(i int) bool {
 	if t.root.children == nil {
 		return t.limits[i] != Unbounded && t.limits[i] <= t.entries[i].Max

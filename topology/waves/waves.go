@@ -20,10 +20,11 @@ const defaultPatience = time.Minute
 const (
 	// newsAge is how old the last news of a member may be when it is found not to be heard of.
 	newsAge = 40 * time.Second
-	// listens is how long a hub that was away waits for reports before it finds a wave late: after it, members that are cut off
-	// are known.
+	// listens is how long a hub that was away waits for reports before it finds a wave late: after
+	// it, members that are cut off are known.
 	listens = 2 * newsAge
-	// newsEvery is how often it is looked for news that a wave waits for: an agent is heard every ten seconds, and nothing else tells.
+	// newsEvery is how often it is looked for news that a wave waits for: an agent is heard every
+	// ten seconds, and nothing else tells.
 	newsEvery = 2 * time.Second
 )
 
@@ -51,8 +52,8 @@ type Facts struct {
 	Rollout *topology.Rollout
 	// Workload is its name, which those of Jobs begin with.
 	Workload string
-	// Revision of the newest template, and the sequence of the order that brought it. Begins: this is the first decision about it,
-	// and there was another one before, Leaves; it has no sequence yet.
+	// Revision of the newest template, and the sequence of the order that brought it. Begins: this is the first decision
+	// about it, and there was another one before, Leaves; it has no sequence yet.
 	Revision string
 	Sequence int64
 	Begins   bool
@@ -71,8 +72,8 @@ type Facts struct {
 	Paused bool
 	// Word is what a person said of the waves: [ApproveWord] or [RetryWord], or anything else, which says nothing.
 	Word string
-	// Check returns why a check by expression does not hold, "" where it does. It is asked only about the wave under way, once that
-	// is settled.
+	// Check returns why a check by expression does not hold, "" where it does. It is asked only about the
+	// wave under way, once that is settled.
 	Check func(topology.WaveCheck) string
 	// Answers are the last ones of checks by HTTP, by the id of their question. Runs are how the Jobs of checks stand.
 	Answers map[string]Answer
@@ -97,9 +98,9 @@ type Decision struct {
 	Again time.Duration
 }
 
-// ApproveWord is what a person says to let the rollout go on after the wave under way, of the update with this revision that came
-// with the order of this sequence. What was said before it failed does not approve the failure, and what was said of an update
-// approves none that brings the same template later.
+// ApproveWord is what a person says to let the rollout go on after the wave under way, of the update with this revision
+// that came with the order of this sequence. What was said before it failed does not approve the failure, and what was
+// said of an update approves none that brings the same template later.
 func ApproveWord(revision string, sequence int64, p *topology.WaveProgress) string {
 	return word("approve", revision, sequence, p)
 }
@@ -122,22 +123,17 @@ func word(says, revision string, sequence int64, p *topology.WaveProgress) strin
 
 // Decide says how far the waves are and what may be updated. The package comment has the rules.
 func Decide(f Facts) Decision {
-	list := f.Rollout.Waves
-	switch {
-	case f.RolledBack:
+	if f.RolledBack {
 		p := f.Last.DeepCopy()
-		return Decision{Progress: p, Waits: sentence(p, fmt.Sprintf("failed at %s and was rolled back: %s", stamp(p.Failed.At), p.Failed.Message))}
-	case !f.Begins && f.Last != nil && f.Last.RolledBack != "" && f.Last.RolledBack != f.Revision:
-		return Decision{} // the user took it back too
+		waits := fmt.Sprintf("failed at %s and was rolled back: %s", stamp(p.Failed.At), p.Failed.Message)
+		return Decision{Progress: p, Waits: sentence(p, waits)}
 	}
-	if f.Rollout.Strategy != topology.RolloutWaves || len(list) == 0 || f.Last == nil && !f.Begins {
+	if !f.hasWaves() || f.reverted() {
 		return Decision{}
 	}
+	list := f.Rollout.Waves
 	w := walk{Facts: f, at: metav1.NewTime(f.Now.Truncate(time.Second))}
 	if f.Begins {
-		if f.Last != nil && f.Last.From == f.Revision {
-			return Decision{} // taken back, while the waves went on or after they were over
-		}
 		w.p = &topology.WaveProgress{Number: 1, Since: w.at}
 		w.p.From, w.p.Template = f.leaves()
 	} else {
@@ -146,7 +142,9 @@ func Decide(f Facts) Decision {
 	}
 	w.p.Of = int32(len(list))
 	for int(w.p.Number) <= len(list) && w.passes() {
-		w.p = &topology.WaveProgress{Number: w.p.Number + 1, Of: w.p.Of, Since: w.at, From: w.p.From, Template: w.p.Template}
+		w.p = &topology.WaveProgress{
+			Number: w.p.Number + 1, Of: w.p.Of, Since: w.at, From: w.p.From, Template: w.p.Template,
+		}
 	}
 	if int(w.p.Number) > len(list) {
 		w.p.Template = nil
@@ -158,12 +156,29 @@ func Decide(f Facts) Decision {
 	}
 }
 
+// hasWaves reports whether the update goes in waves.
+func (f *Facts) hasWaves() bool {
+	return f.Rollout.Strategy == topology.RolloutWaves && len(f.Rollout.Waves) > 0 && (f.Begins || f.Last != nil)
+}
+
+// reverted reports whether the user returned to the previous template: during the waves, after them, or after a
+// rollback.
+func (f *Facts) reverted() bool {
+	switch {
+	case f.Last == nil:
+		return false
+	case f.Begins:
+		return f.Last.From == f.Revision
+	}
+	return f.Last.RolledBack != "" && f.Last.RolledBack != f.Revision
+}
+
 func sentence(p *topology.WaveProgress, waits string) string {
 	return fmt.Sprintf("wave %d of %d (%s), since %s, %s", p.Number, p.Of, p.Name, stamp(p.Since), waits)
 }
 
-// leaves returns the revision that an update which begins leaves, and its template where a rollback is wanted. Where the waves of
-// the one before are not over, most pods have what that one was to replace.
+// leaves returns the revision that an update which begins leaves, and its template where a rollback is wanted. Where
+// the waves of the one before are not over, most pods have what that one was to replace.
 func (f *Facts) leaves() (string, *runtime.RawExtension) {
 	from, template := f.Leaves, f.Template
 	if f.Last != nil && f.Last.Number <= f.Last.Of && f.Last.From != "" {
@@ -199,16 +214,13 @@ func (w *walk) find() {
 	w.p.Number = max(1, min(w.p.Number, int32(len(list)))) // somebody may have written a number that there is not
 }
 
-// passes tells whether the wave under way is over, and else notes what it waits for.
+// passes reports whether the current wave is over. If not, it records what the wave waits for.
 func (w *walk) passes() bool {
 	wave := &w.Rollout.Waves[w.p.Number-1]
 	w.p.Name, w.asks, w.again = wave.Name, nil, 0
 	ceiling := ceilings(w.Rollout.Waves[:w.p.Number], w.Places)
 	approved := w.Word == ApproveWord(w.Revision, w.Sequence, w.p)
-	if w.p.Failed != nil && w.Word == RetryWord(w.Revision, w.Sequence, w.p) {
-		w.p.Failed, w.p.RolledBack, w.p.Since = nil, "", w.at
-		w.unsettle()
-	}
+	w.retry()
 	held := w.holds(ceiling)
 	switch {
 	case w.p.Failed != nil && approved:
@@ -231,13 +243,10 @@ func (w *walk) passes() bool {
 		return true
 	case lost == selected:
 		w.unsettle()
-		return approved || w.wait("waits for its members, which are all lost: it goes on when one is back, or when it is approved")
+		return approved ||
+			w.wait("waits for its members, which are all lost: it goes on when one is back, or when it is approved")
 	case !w.settled(wave, ceiling):
-		if w.p.Settled != nil {
-			w.p.Since = w.at // it was done in time, and has as much again for what came since
-		}
-		w.unsettle()
-		return w.late(wave, pods)
+		return w.awaitPods(wave, pods)
 	}
 	if w.p.Settled == nil {
 		w.p.Settled = &w.at
@@ -251,6 +260,14 @@ func (w *walk) passes() bool {
 		return w.wait("waits for news of %s, which is not heard of: its time does not count meanwhile", unheard)
 	}
 	return w.proven(wave, ceiling)
+}
+
+// retry starts a failed wave again if a user asked for that.
+func (w *walk) retry() {
+	if w.p.Failed != nil && w.Word == RetryWord(w.Revision, w.Sequence, w.p) {
+		w.p.Failed, w.p.RolledBack, w.p.Since = nil, "", w.at
+		w.unsettle()
+	}
 }
 
 // wait notes what the wave waits for.
@@ -295,7 +312,8 @@ func (w *walk) holds(ceiling []int32) string {
 	return ""
 }
 
-// look counts what the wave selects: pods to be updated, places with such pods or all where none has any, and those that are lost.
+// look counts what the wave selects: pods to be updated, places with such pods or all where
+// none has any, and those that are lost.
 func (w *walk) look(wave *topology.Wave, ceiling []int32) (pods, selected, lost int32) {
 	for i := range w.Places {
 		p := &w.Places[i]
@@ -321,8 +339,12 @@ func (w *walk) settled(wave *topology.Wave, ceiling []int32) bool {
 	return true
 }
 
-// late waits for the pods of a wave that is not settled, as long as it may take.
-func (w *walk) late(wave *topology.Wave, pods int32) bool {
+// awaitPods waits for the pods of a wave that is not settled, until its timeout.
+func (w *walk) awaitPods(wave *topology.Wave, pods int32) bool {
+	if w.p.Settled != nil {
+		w.p.Since = w.at // it was settled in time; the timeout starts again for the pods added since
+	}
+	w.unsettle()
 	timeout := durationOf(wave.Timeout, 0)
 	if timeout > 0 {
 		due := w.p.Since.Add(timeout)
@@ -361,7 +383,8 @@ func (w *walk) proven(wave *topology.Wave, ceiling []int32) bool {
 		if w.again == 0 || newsEvery < w.again {
 			w.again = newsEvery
 		}
-		return w.wait("has soaked until %s, and waits for news since then of %s", stamp(metav1.NewTime(soak)), w.unproven(wave, ceiling))
+		return w.wait("has soaked until %s, and waits for news since then of %s",
+			stamp(metav1.NewTime(soak)), w.unproven(wave, ceiling))
 	case wave.Approval == topology.ApprovalRequired:
 		return w.wait("waits for a person to approve it: flotilla rollout approve")
 	}
