@@ -40,18 +40,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err == nil {
 		err = r.bind(ctx, w, o)
 	}
-	var refused *refusal
-	switch {
-	case errors.As(err, &refused) && w.DeletionTimestamp != nil:
-		return ctrl.Result{}, r.letGo(ctx, w) // nothing of it ever stood
-	case errors.As(err, &refused):
-		return ctrl.Result{RequeueAfter: conflictAgain}, r.report(ctx, w, nil, nil, outcome{message: refused.Error()})
-	case err != nil && o == nil && w.DeletionTimestamp != nil:
-		return ctrl.Result{}, r.letGo(ctx, w)
-	case err != nil && o == nil:
-		return ctrl.Result{}, r.report(ctx, w, nil, nil, outcome{message: err.Error()}) // until the Work is another one
-	case err != nil:
-		return ctrl.Result{}, err
+	if err != nil {
+		return r.notExecutable(ctx, w, o, err)
 	}
 	live, err := r.store.Get(ctx, o.ref)
 	if err != nil {
@@ -66,6 +56,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return r.carryOut(ctx, w, o, live)
 }
 
+// notExecutable handles a Work that cannot be read (its order is nil), or whose object cannot be watched. Nothing was
+// ever created for a Work that the member refuses, so its finalizer may go.
+func (r *Reconciler) notExecutable(ctx context.Context, w *work.Work, o *order, err error) (ctrl.Result, error) {
+	var refused *refusal
+	switch isRefused := errors.As(err, &refused); {
+	case o != nil && !isRefused:
+		return ctrl.Result{}, err
+	case w.DeletionTimestamp != nil:
+		return ctrl.Result{}, r.removeFinalizer(ctx, w)
+	case isRefused:
+		return ctrl.Result{RequeueAfter: conflictAgain}, r.report(ctx, w, nil, nil, outcome{message: refused.Error()})
+	}
+	return ctrl.Result{}, r.report(ctx, w, nil, nil, outcome{message: err.Error()}) // until the Work changes
+}
+
 // refusal is what the member does not take.
 type refusal struct{ error }
 
@@ -73,7 +78,8 @@ type refusal struct{ error }
 func (r *Reconciler) bind(ctx context.Context, w *work.Work, o *order) error {
 	err := r.store.Bind(ctx, client.ObjectKeyFromObject(w), o.ref)
 	if meta.IsNoMatchError(err) {
-		return &refusal{fmt.Errorf("the member does not serve %s of %s; install its definition there", o.ref.Kind, o.ref.GroupVersion())}
+		return &refusal{fmt.Errorf("the member does not serve %s of %s; install its definition there",
+			o.ref.Kind, o.ref.GroupVersion())}
 	}
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", o.ref, err)
@@ -81,12 +87,14 @@ func (r *Reconciler) bind(ctx context.Context, w *work.Work, o *order) error {
 	return nil
 }
 
-// end deletes the object of a Work that is being deleted, or lets it stand, and then lets the Work go.
-func (r *Reconciler) end(ctx context.Context, w *work.Work, o *order, live *unstructured.Unstructured) (ctrl.Result, error) {
+// end deletes the object of a Work that is being deleted, or keeps it unmanaged. Then it removes the finalizer.
+func (r *Reconciler) end(
+	ctx context.Context, w *work.Work, o *order, live *unstructured.Unstructured,
+) (ctrl.Result, error) {
 	switch {
 	case live == nil || !isOf(live, w): // gone, or another Work's by now
 		r.forget(client.ObjectKeyFromObject(w))
-		return ctrl.Result{}, r.letGo(ctx, w)
+		return ctrl.Result{}, r.removeFinalizer(ctx, w)
 	case w.Spec.PreserveResourcesOnDeletion != nil && *w.Spec.PreserveResourcesOnDeletion:
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 			"uid": live.GetUID(), "labels": map[string]any{LabelManaged: nil},
@@ -95,22 +103,25 @@ func (r *Reconciler) end(ctx context.Context, w *work.Work, o *order, live *unst
 		if err != nil {
 			return ctrl.Result{}, fmt.Errorf("encode the patch of %s: %w", o.ref, err)
 		}
-		if err := r.member.Patch(ctx, shell(live), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager)); client.IgnoreNotFound(err) != nil {
+		release := client.RawPatch(types.MergePatchType, patch)
+		err = r.member.Patch(ctx, shell(live), release, client.FieldOwner(fieldManager))
+		if client.IgnoreNotFound(err) != nil {
 			return ctrl.Result{}, fmt.Errorf("take the marks of Karmada off %s: %w", o.ref, err)
 		}
 		return ctrl.Result{RequeueAfter: deleteAgain}, nil // without its label it is gone for us, which is an event
 	case live.GetDeletionTimestamp() != nil:
 		return ctrl.Result{RequeueAfter: deleteAgain}, nil
 	}
-	err := r.member.Delete(ctx, shell(live), client.Preconditions{UID: new(live.GetUID())}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	err := r.member.Delete(ctx, shell(live), client.Preconditions{UID: new(live.GetUID())},
+		client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("delete %s: %w", o.ref, err)
 	}
 	return ctrl.Result{RequeueAfter: deleteAgain}, nil
 }
 
-// letGo takes Karmada's finalizer off the Work.
-func (r *Reconciler) letGo(ctx context.Context, w *work.Work) error {
+// removeFinalizer removes the finalizer of Karmada from the Work.
+func (r *Reconciler) removeFinalizer(ctx context.Context, w *work.Work) error {
 	at := slices.Index(w.Finalizers, work.ExecutionFinalizer)
 	if at < 0 {
 		return nil
@@ -123,7 +134,8 @@ func (r *Reconciler) letGo(ctx context.Context, w *work.Work) error {
 		return fmt.Errorf("encode the patch of Work %s/%s: %w", w.Namespace, w.Name, err)
 	}
 	empty := &work.Work{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: w.Name}}
-	if err := r.hub.Patch(ctx, empty, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager)); client.IgnoreNotFound(err) != nil {
+	err = r.hub.Patch(ctx, empty, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager))
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("take the finalizer off Work %s/%s: %w", w.Namespace, w.Name, err)
 	}
 	return nil

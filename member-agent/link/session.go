@@ -24,7 +24,8 @@ const (
 	// contactExpires is after how long without contact the agent and its hub may think differently of what runs: then the
 	// hub calls the member NotReady, too.
 	contactExpires = leaseDurationSeconds * time.Second
-	// reportPatience is how long a session waits for the reports. One Work whose report cannot be sent holds up nothing else.
+	// reportPatience is how long a session waits for the reports. One Work whose report
+	// cannot be sent holds up nothing else.
 	reportPatience = 15 * time.Second
 	// sessionEvery is how often the session is looked at without an event.
 	sessionEvery = time.Second
@@ -60,8 +61,8 @@ type session struct {
 	round int64
 }
 
-// sight is what the session depends on.
-type sight struct {
+// observed is what the next phase of the session depends on.
+type observed struct {
 	now time.Time
 	// contact is when the last request that the hub answered was sent, zero if none was.
 	contact time.Time
@@ -71,22 +72,29 @@ type sight struct {
 	reported bool
 }
 
-// next returns the session after a look. It is pure. From reporting it goes on to announced only: the caller writes the
-// number first.
-func (s session) next(f sight) session {
-	lost := f.contact.IsZero() || elapsed(f.contact, f.now) > contactExpires
-	switch {
-	case f.member == nil || s.phase > reporting && (lost || s.uid != f.member.UID || s.behind(f)):
+// lost reports whether the hub was not heard lately.
+func (f observed) lost() bool {
+	return f.contact.IsZero() || elapsed(f.contact, f.now) > contactExpires
+}
+
+// next returns the session after one step. It is pure. The caller writes the number of an announced session to the hub
+// before it stores the session.
+func (s session) next(f observed) session {
+	if f.member == nil || s.broken(f) {
 		return s.to(closed, f.now)
-	case s.phase == closed && !lost:
-		s = s.to(reporting, f.now)
-		s.round++
-	case s.phase == reporting && lost:
-		return s.to(closed, f.now)
-	case s.phase == reporting && (f.reported || f.now.Sub(s.since) > reportPatience):
-		s = s.to(announced, f.now)
-		s.number, s.uid, s.seen = numberAfter(f.member), f.member.UID, false
-	case s.phase == announced || s.phase == open:
+	}
+	switch s.phase {
+	case closed:
+		if !f.lost() {
+			s = s.to(reporting, f.now)
+			s.round++
+		}
+	case reporting:
+		if f.reported || f.now.Sub(s.since) > reportPatience {
+			s = s.to(announced, f.now)
+			s.number, s.uid, s.seen = numberAfter(f.member), f.member.UID, false
+		}
+	case announced, open:
 		s.seen = s.seen || f.member.Status.Session == s.number
 		if s.phase == announced && s.seen && f.member.Spec.AcknowledgedSession == s.number {
 			s = s.to(open, f.now)
@@ -95,8 +103,14 @@ func (s session) next(f sight) session {
 	return s
 }
 
-// behind tells whether the hub has forgotten our number: it was restored from a backup.
-func (s session) behind(f sight) bool {
+// broken reports whether a session that began is over: the hub is not heard, the MemberCluster was created anew, or it
+// does not have our number.
+func (s session) broken(f observed) bool {
+	return s.phase > closed && f.lost() || s.phase > reporting && (s.uid != f.member.UID || s.behind(f))
+}
+
+// behind reports whether the hub has forgotten our number: it was restored from a backup.
+func (s session) behind(f observed) bool {
 	if s.seen {
 		return f.member.Status.Session != s.number
 	}
@@ -135,8 +149,8 @@ type sessions struct {
 	changed chan struct{}
 }
 
-// elapsed is how much time passed, by whichever clock saw more: the monotonic one stands still while a machine is suspended,
-// and the other one jumps.
+// elapsed is how much time passed, by whichever clock saw more: the monotonic one stands still while a machine
+// is suspended, and the other one jumps.
 func elapsed(from, to time.Time) time.Duration {
 	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
 }
@@ -157,8 +171,8 @@ func (s *sessions) touched(sent time.Time) {
 	}
 }
 
-// MayExecuteNew tells whether an order that was not carried out before may be: the hub has answered the present session,
-// and was heard within the last 40 s of the agent's own clock.
+// MayExecuteNew tells whether an order that was not carried out before may be: the hub has answered the present
+// session, and was heard within the last 40 s of the agent's own clock.
 func (l *Link) MayExecuteNew(ctx context.Context) bool {
 	if s, _ := l.standing(ctx); s != pinned {
 		return false
@@ -173,9 +187,9 @@ func (s *sessions) fresh(now time.Time) bool {
 	return s.session.phase == open && elapsed(s.contact, now) <= contactExpires
 }
 
-// MayDisrupt tells whether a member object may disrupt pods as the order with this sequence permits: permission is lent for as
-// long as the hub is heard. After a time without, the object first has to follow the order that stood on the hub when the
-// session was answered: what an earlier one permitted may be lent to others.
+// MayDisrupt tells whether a member object may disrupt pods as the order with this sequence permits: permission is lent
+// for as long as the hub is heard. After a time without, the object first has to follow the order that stood on the hub
+// when the session was answered: what an earlier one permitted may be lent to others.
 func (l *Link) MayDisrupt(kind string, object types.NamespacedName, sequence int64) bool {
 	l.sessions.mu.Lock()
 	defer l.sessions.mu.Unlock()
@@ -229,14 +243,11 @@ func (l *Link) runSession(ctx context.Context) {
 	}
 }
 
-// lookAtSession takes one step, with one write on the hub in each session, and one in the member when the standing changed.
+// lookAtSession takes one step, with one write on the hub in each session, and one in
+// the member when the standing changed.
 func (l *Link) lookAtSession(ctx context.Context) error {
 	standing, member := l.standing(ctx)
-	if l.heard(ctx) && l.clusterID.Load() != nil && l.config.Copies.Loaded() {
-		if err := l.config.Copies.KeepStanding(ctx, copies.Standing{ClusterID: *l.clusterID.Load(), Pinned: standing == pinned}); err != nil {
-			l.config.Log.Info("Cannot record in the member what the hub says of this cluster; trying again", "err", err.Error())
-		}
-	}
+	l.keepStanding(ctx, standing)
 	if standing != pinned || !l.synced(ctx) || !l.config.Copies.Loaded() {
 		member = nil
 	}
@@ -244,27 +255,17 @@ func (l *Link) lookAtSession(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.sessions.mu.Lock()
-	before := l.sessions.session
-	after := before.next(sight{
-		now: l.config.Clock.Now(), contact: l.sessions.contact, member: member, reported: len(l.sessions.waiting) == 0,
-	})
-	// What is written or read first decides when these two begin.
-	if after.phase == before.phase || after.phase != announced && after.phase != open {
-		l.sessions.session = after
+	before, after := l.sessions.advance(l.config.Clock.Now(), member, works)
+	if after.phase == before.phase {
+		return nil
 	}
-	if after.phase == reporting && before.phase != reporting {
-		l.sessions.waiting = works
-	}
-	l.sessions.mu.Unlock()
-	switch {
-	case after.phase == before.phase:
-	case after.phase == reporting:
+	switch after.phase {
+	case reporting:
 		l.wakeAll(ctx)
 		wake(l.sessions.changed) // there may be nothing to report
-	case after.phase == announced:
+	case announced:
 		return l.announce(ctx, member, after)
-	case after.phase == open:
+	case open:
 		if opened, err := l.open(ctx, after); err != nil || !opened {
 			return err
 		}
@@ -273,6 +274,35 @@ func (l *Link) lookAtSession(ctx context.Context) error {
 		l.ordersChanged(true)
 	}
 	return nil
+}
+
+// keepStanding records in the member what the hub says of this cluster, if the hub was heard.
+func (l *Link) keepStanding(ctx context.Context, standing standing) {
+	if !l.heard(ctx) || l.clusterID.Load() == nil || !l.config.Copies.Loaded() {
+		return
+	}
+	next := copies.Standing{ClusterID: *l.clusterID.Load(), Pinned: standing == pinned}
+	if err := l.config.Copies.KeepStanding(ctx, next); err != nil {
+		l.config.Log.Info("Cannot record in the member what the hub says of this cluster; trying again", "err", err.Error())
+	}
+}
+
+// advance returns the session before and after one step. It does not store a session that is to be announced or opened:
+// these begin with what the caller writes or reads. works are those that a new round reports.
+func (s *sessions) advance(
+	now time.Time, member *topology.MemberCluster, works map[types.NamespacedName]bool,
+) (before, after session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before = s.session
+	after = before.next(observed{now: now, contact: s.contact, member: member, reported: len(s.waiting) == 0})
+	if after.phase == before.phase || after.phase != announced && after.phase != open {
+		s.session = after
+	}
+	if after.phase == reporting && before.phase != reporting {
+		s.waiting = works
+	}
+	return before, after
 }
 
 // worksOf returns the Works that a round reports, none without a member.
@@ -303,7 +333,8 @@ func (l *Link) announce(ctx context.Context, member *topology.MemberCluster, nex
 		return err
 	}
 	sent := l.config.Clock.Now()
-	if err := l.client.Status().Patch(ctx, member, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager)); err != nil {
+	status := client.RawPatch(types.MergePatchType, patch)
+	if err := l.client.Status().Patch(ctx, member, status, client.FieldOwner(fieldManager)); err != nil {
 		return fmt.Errorf("write session %d to MemberCluster %s: %w", next.number, l.config.ClusterName, err)
 	}
 	l.sessions.mu.Lock()
@@ -313,8 +344,8 @@ func (l *Link) announce(ctx context.Context, member *topology.MemberCluster, nex
 	return nil
 }
 
-// open begins to carry out new orders, and to disrupt. What stands on the hub is read past the cache, which may be older than
-// the hub's answer. It tells whether the session is open: contact can be lost meanwhile.
+// open begins to carry out new orders, and to disrupt. What stands on the hub is read past the cache, which may be
+// older than the hub's answer. It tells whether the session is open: contact can be lost meanwhile.
 func (l *Link) open(ctx context.Context, next session) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()

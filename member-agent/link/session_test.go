@@ -102,7 +102,7 @@ func TestSession(t *testing.T) {
 			s := session{}
 			for i, l := range tc.looks {
 				now := start.Add(l.at)
-				f := sight{now: now, member: l.member, reported: l.reported}
+				f := observed{now: now, member: l.member, reported: l.reported}
 				if l.contact >= 0 {
 					f.contact = now.Add(-l.contact)
 				}

@@ -86,8 +86,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 			return ctrl.Result{RequeueAfter: listPause}, nil
 		}
 	}
-	names := make([]string, len(settled))
-	for i, ref := range settled {
+	r.report(ctx, settled)
+	if again == 0 {
+		again = listEvery
+	}
+	return ctrl.Result{RequeueAfter: again}, nil
+}
+
+// report names the orphans to the hub, and logs them if they changed.
+func (r *Reconciler) report(ctx context.Context, orphans []objects.Ref) {
+	names := make([]string, len(orphans))
+	for i, ref := range orphans {
 		names[i] = ref.Qualified()
 	}
 	r.reported = true
@@ -95,10 +104,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 		ctrl.LoggerFrom(ctx).Info("Objects carry the label of the hub and have no order; they stay as they are. "+
 			"Adopt or delete them, or remove the label", "label", topology.LabelHub, "count", len(names), "first", names[0])
 	}
-	if again == 0 {
-		again = listEvery
-	}
-	return ctrl.Result{RequeueAfter: again}, nil
 }
 
 // reopen begins the pause anew for what is not settled: the orders of the next session are others.

@@ -69,8 +69,8 @@ func Sentence(changes []Change) string {
 	return strings.Join(parts, ", ")
 }
 
-// Changes returns the fields that belong to the order and differ in meaning: found has them otherwise than wanted, which is
-// the order or an object that was accepted for it. Defaults that an API server fills in are no changes.
+// Changes returns the fields that belong to the order and differ in meaning: found has them otherwise than wanted,
+// which is the order or an object that was accepted for it. Defaults that an API server fills in are no changes.
 func Changes(wanted, found, desired *unstructured.Unstructured) ([]Change, error) {
 	a, err := normal.Fields(Content(wanted, desired))
 	if err != nil {
@@ -98,7 +98,8 @@ func MetadataChanges(found, desired *unstructured.Unstructured) []Change {
 			if got, ok := have[key]; !ok {
 				changes = append(changes, Change{Path: []string{"metadata", field, key}, Ordered: text(want[key])})
 			} else if got != want[key] {
-				changes = append(changes, Change{Path: []string{"metadata", field, key}, Ordered: text(want[key]), Found: text(got)})
+				path := []string{"metadata", field, key}
+				changes = append(changes, Change{Path: path, Ordered: text(want[key]), Found: text(got)})
 			}
 		}
 	}
@@ -145,29 +146,36 @@ func (c *comparison) compare(path []string, wanted, found any) {
 	if same(wanted, found) {
 		return
 	}
-	w, isObject := wanted.(map[string]any)
-	f, areObjects := found.(map[string]any)
-	if wanted == nil && areObjects || found == nil && isObject || isObject && areObjects {
-		c.compareFields(path, w, f)
-		return
-	}
-	l, isList := wanted.([]any)
-	m, areLists := found.([]any)
-	if isList && areLists && len(l) == len(m) {
-		for i := range l {
-			c.compare(append(slices.Clone(path), step(m[i], i)), l[i], m[i])
-		}
-		return
-	}
-	if isList || areLists {
-		if c.compareNamed(path, l, m) {
-			return
-		}
-	}
-	if c.isDefault(path, wanted, found) {
+	if c.compareObjects(path, wanted, found) || c.compareLists(path, wanted, found) || c.isDefault(path, wanted, found) {
 		return
 	}
 	c.changes = append(c.changes, Change{Path: path, Ordered: text(wanted), Found: text(found), secret: c.secret})
+}
+
+// compareObjects compares objects by their fields, and reports whether the values are objects, or one is and the other
+// is null.
+func (c *comparison) compareObjects(path []string, wanted, found any) bool {
+	w, isWanted := wanted.(map[string]any)
+	f, isFound := found.(map[string]any)
+	if isWanted && isFound || isWanted && found == nil || isFound && wanted == nil {
+		c.compareFields(path, w, f)
+		return true
+	}
+	return false
+}
+
+// compareLists compares lists item by item, and reports whether that is possible: they have the same length, or all
+// items have names. Any other value is an empty list.
+func (c *comparison) compareLists(path []string, wanted, found any) bool {
+	w, isWanted := wanted.([]any)
+	f, isFound := found.([]any)
+	if isWanted && isFound && len(w) == len(f) {
+		for i := range w {
+			c.compare(append(slices.Clone(path), step(f[i], i)), w[i], f[i])
+		}
+		return true
+	}
+	return (isWanted || isFound) && c.compareNamed(path, w, f)
 }
 
 func (c *comparison) compareFields(path []string, wanted, found map[string]any) {
@@ -183,8 +191,8 @@ func (c *comparison) compareFields(path []string, wanted, found map[string]any) 
 	}
 }
 
-// compareNamed compares lists of different lengths by the names of their items, and reports whether all items have one of
-// their own.
+// compareNamed compares lists of different lengths by the names of their items, and reports
+// whether all items have one of their own.
 func (c *comparison) compareNamed(path []string, wanted, found []any) bool {
 	w, okW := byName(wanted)
 	f, okF := byName(found)
@@ -193,7 +201,8 @@ func (c *comparison) compareNamed(path []string, wanted, found []any) bool {
 	}
 	for _, name := range slices.Sorted(maps.Keys(w)) {
 		if _, ok := f[name]; !ok {
-			c.changes = append(c.changes, Change{Path: append(slices.Clone(path), "["+name+"]"), Ordered: text(w[name]), secret: c.secret})
+			at := append(slices.Clone(path), "["+name+"]")
+			c.changes = append(c.changes, Change{Path: at, Ordered: text(w[name]), secret: c.secret})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(f)) {
@@ -304,9 +313,9 @@ func text(v any) string {
 	return string(data)
 }
 
-// defaultsOf returns the values, as JSON, that an API server gives to fields of a kind outside of its pod templates, whose
-// defaults are kernel/history/normal's. * stands for an item of a list. An entry that is missing here costs a message that
-// names a default, nothing else.
+// defaultsOf returns the values, as JSON, that an API server gives to fields of a kind outside of its pod templates,
+// whose defaults are kernel/history/normal's. * stands for an item of a list. An entry that is missing here costs a
+// message that names a default, nothing else.
 func defaultsOf(kind schema.GroupKind) map[string]string {
 	defaults := map[string]string{}
 	with := func(prefix string, pairs ...string) {
@@ -323,16 +332,19 @@ func defaultsOf(kind schema.GroupKind) map[string]string {
 		with("spec.", "podManagementPolicy", `"OrderedReady"`, "serviceName", `""`,
 			"updateStrategy.type", `"RollingUpdate"`, "updateStrategy.rollingUpdate.partition", "0",
 			"updateStrategy.rollingUpdate.maxUnavailable", "1",
-			"persistentVolumeClaimRetentionPolicy.whenDeleted", `"Retain"`, "persistentVolumeClaimRetentionPolicy.whenScaled", `"Retain"`,
+			"persistentVolumeClaimRetentionPolicy.whenDeleted", `"Retain"`,
+			"persistentVolumeClaimRetentionPolicy.whenScaled", `"Retain"`,
 			"volumeClaimTemplates.*.apiVersion", `"v1"`, "volumeClaimTemplates.*.kind", `"PersistentVolumeClaim"`,
 			"volumeClaimTemplates.*.spec.volumeMode", `"Filesystem"`, "volumeClaimTemplates.*.status.phase", `"Pending"`)
 	case schema.GroupKind{Group: "apps", Kind: "DaemonSet"}:
-		with("spec.updateStrategy.", "type", `"RollingUpdate"`, "rollingUpdate.maxUnavailable", "1", "rollingUpdate.maxSurge", "0")
+		with("spec.updateStrategy.", "type", `"RollingUpdate"`,
+			"rollingUpdate.maxUnavailable", "1", "rollingUpdate.maxSurge", "0")
 	case schema.GroupKind{Group: "batch", Kind: "Job"}:
 		with("spec.", "parallelism", "1", "completions", "1", "backoffLimit", "6", "completionMode", `"NonIndexed"`,
 			"suspend", "false", "manualSelector", "false", "podReplacementPolicy", `"TerminatingOrFailed"`)
 	case schema.GroupKind{Group: "batch", Kind: "CronJob"}:
-		with("spec.", "concurrencyPolicy", `"Allow"`, "suspend", "false", "successfulJobsHistoryLimit", "3", "failedJobsHistoryLimit", "1")
+		with("spec.", "concurrencyPolicy", `"Allow"`, "suspend", "false",
+			"successfulJobsHistoryLimit", "3", "failedJobsHistoryLimit", "1")
 	case schema.GroupKind{Kind: "Service"}:
 		with("spec.", "type", `"ClusterIP"`, "sessionAffinity", `"None"`, "internalTrafficPolicy", `"Cluster"`,
 			"externalTrafficPolicy", `"Cluster"`, "allocateLoadBalancerNodePorts", "true",

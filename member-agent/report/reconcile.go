@@ -77,8 +77,8 @@ func (r *Reconciler) tell(ctx context.Context, w *work.Work, outcome apply.Outco
 			return ctrl.Result{}, err
 		}
 	}
-	if outcome.Applied && !outcome.Kept && (live == nil || live.GetDeletionTimestamp() != nil) {
-		return ctrl.Result{}, nil // not seen yet, or being made again: its event comes
+	if eventFollows(outcome, live) {
+		return ctrl.Result{}, nil
 	}
 	m := r.recall(name, w)
 	now := r.Clock.Now()
@@ -113,6 +113,11 @@ func (r *Reconciler) tell(ctx context.Context, w *work.Work, outcome apply.Outco
 	}
 	r.Hub.Reported(name)
 	return ctrl.Result{RequeueAfter: next}, nil
+}
+
+// eventFollows reports whether an applied object is not in the cache yet, or is deleted to be created again.
+func eventFollows(outcome apply.Outcome, live *unstructured.Unstructured) bool {
+	return outcome.Applied && !outcome.Kept && (live == nil || live.GetDeletionTimestamp() != nil)
 }
 
 // cacheLag is how long a report that was sent and is not seen in the cache counts as not seen yet. After that the cache

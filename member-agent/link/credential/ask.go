@@ -41,19 +41,24 @@ func (m *Manager) ask(ctx context.Context, join *Join, with by) (time.Duration, 
 	}
 	if len(csr.Status.Certificate) > 0 {
 		have, err := readCertificate(csr.Status.Certificate, key)
-		if err != nil || have.user != user || m.have != nil && m.have.user == user && !have.from.After(m.have.from) {
-			return lookSoon, m.discard(ctx, hub, csr) // it is an old answer
+		if err != nil || have.user != user || m.outdated(have, user) {
+			return lookSoon, m.discard(ctx, hub, csr)
 		}
 		return lookSoon, m.keep(ctx, join, topology.CredentialCertificate, csr.Status.Certificate, have)
 	}
 	if sealed := csr.Annotations[topology.AnnotationSealedToken]; sealed != "" {
 		have, data, err := openToken(sealed, csr.UID, join, key)
-		if err != nil || m.have != nil && m.have.user == user && !have.from.After(m.have.from) {
+		if err != nil || m.outdated(have, user) {
 			return lookSoon, m.discard(ctx, hub, csr)
 		}
 		return lookSoon, m.keep(ctx, join, topology.CredentialToken, data, have)
 	}
 	return m.pending(ctx, hub, csr)
+}
+
+// outdated reports whether the answer to a request is no newer than the credential of the user that is in use.
+func (m *Manager) outdated(answer *certificate, user string) bool {
+	return m.have != nil && m.have.user == user && !answer.from.After(m.have.from)
 }
 
 // remedy says what a person has to do where the hub refuses who asks, empty for other errors.
@@ -63,7 +68,8 @@ func remedy(err error, join *Join, with by) string {
 	case apierrors.IsUnauthorized(err) && with == token:
 		return "; the token for joining was revoked, or is used: it is void once its member was Ready; " + again
 	case apierrors.IsForbidden(err) && with == token:
-		return fmt.Sprintf("; the token for joining is not for the name %s, or %s is no name on the hub any more; %s", join.Name, join.Name, again)
+		return fmt.Sprintf("; the token for joining is not for the name %s, or %s is no name on the hub any more; %s",
+			join.Name, join.Name, again)
 	case apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err):
 		return fmt.Sprintf("; if %s left, or its MemberCluster was deleted, end this agent, or %s", join.Name, again)
 	}
@@ -71,7 +77,9 @@ func remedy(err error, join *Join, with by) string {
 }
 
 // pending tells what the request waits for.
-func (m *Manager) pending(ctx context.Context, hub v1.CertificateSigningRequestInterface, csr *certificatesv1.CertificateSigningRequest) (time.Duration, error) {
+func (m *Manager) pending(
+	ctx context.Context, hub v1.CertificateSigningRequestInterface, csr *certificatesv1.CertificateSigningRequest,
+) (time.Duration, error) {
 	now := m.config.Clock.Now()
 	if m.asked.IsZero() {
 		m.asked = now // an earlier process made it
@@ -88,14 +96,17 @@ func (m *Manager) pending(ctx context.Context, hub v1.CertificateSigningRequestI
 	case waited < soonFor:
 		return lookSoon, nil
 	case approved:
-		m.advise(fmt.Sprintf("the request %s is approved, and neither a signer of the hub nor its approver has answered: look at its kube-controller-manager and at flotilla-approver", csr.Name))
+		m.advise(fmt.Sprintf("the request %s is approved, and neither a signer of the hub nor its approver has answered: "+
+			"look at its kube-controller-manager and at flotilla-approver", csr.Name))
 	}
 	return lookLater, nil
 }
 
-// outcome returns the condition by which a request is refused, nil if there is none, and whether it is approved. A request that was
-// approved can fail afterwards: then it is refused.
-func outcome(csr *certificatesv1.CertificateSigningRequest) (refusal *certificatesv1.CertificateSigningRequestCondition, approved bool) {
+// outcome returns the condition by which a request is refused, nil if there is none, and whether it is approved. A
+// request that was approved can fail afterwards: then it is refused.
+func outcome(csr *certificatesv1.CertificateSigningRequest) (
+	refusal *certificatesv1.CertificateSigningRequestCondition, approved bool,
+) {
 	for i := range csr.Status.Conditions {
 		switch c := &csr.Status.Conditions[i]; {
 		case c.Type == certificatesv1.CertificateDenied || c.Type == certificatesv1.CertificateFailed:
@@ -113,7 +124,8 @@ func (m *Manager) hub(join *Join, with by) (v1.CertificateSigningRequestInterfac
 	if with == token {
 		name = topology.JoinObject(join.Name)
 		config = &rest.Config{
-			Host: join.Server, TLSClientConfig: rest.TLSClientConfig{CAData: []byte(join.CA)}, BearerToken: join.Token, UserAgent: m.config.UserAgent, QPS: -1,
+			Host: join.Server, TLSClientConfig: rest.TLSClientConfig{CAData: []byte(join.CA)}, BearerToken: join.Token,
+			UserAgent: m.config.UserAgent, QPS: -1,
 		}
 	}
 	client, err := v1.NewForConfig(config)
@@ -124,7 +136,9 @@ func (m *Manager) hub(join *Join, with by) (v1.CertificateSigningRequestInterfac
 }
 
 // request makes the request. It is applied, not posted: its name decides who may.
-func (m *Manager) request(ctx context.Context, hub v1.CertificateSigningRequestInterface, join *Join, name string) error {
+func (m *Manager) request(
+	ctx context.Context, hub v1.CertificateSigningRequestInterface, join *Join, name string,
+) error {
 	key := m.secret.Data[topology.CredentialKey]
 	data, err := NewRequest(key, join.Name, join.UID)
 	if err != nil {
@@ -138,20 +152,24 @@ func (m *Manager) request(ctx context.Context, hub v1.CertificateSigningRequestI
 		WithLabels(map[string]string{topology.LabelMember: join.Name}).
 		WithAnnotations(map[string]string{topology.AnnotationClusterID: m.config.ClusterID}).
 		WithSpec(applyv1.CertificateSigningRequestSpec().WithSignerName(topology.MemberSigner).WithRequest(data...).
-			WithExpirationSeconds(wantedSeconds).WithUsages(certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth))
+			WithExpirationSeconds(wantedSeconds).
+			WithUsages(certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth))
 	if _, err := hub.Apply(ctx, csr, metav1.ApplyOptions{FieldManager: fieldManager}); err != nil {
 		return fmt.Errorf("make the request %s on the hub: %w", name, err)
 	}
 	m.asked = m.config.Clock.Now()
 	m.config.Log.Info("Asked the hub for a certificate", "request", name, "fingerprint", fingerprint)
 	if name == topology.JoinObject(join.Name) {
-		m.config.Log.Info("If the hub has not accepted this key, a person has to, there: flotilla accept "+join.Name+" --fingerprint "+fingerprint, "cluster", join.Name)
+		m.config.Log.Info("If the hub has not accepted this key, a person has to, there: "+
+			"flotilla accept "+join.Name+" --fingerprint "+fingerprint, "cluster", join.Name)
 	}
 	return nil
 }
 
 // discard removes a request that is of no use, so that another one can be made under its name.
-func (m *Manager) discard(ctx context.Context, hub v1.CertificateSigningRequestInterface, csr *certificatesv1.CertificateSigningRequest) error {
+func (m *Manager) discard(
+	ctx context.Context, hub v1.CertificateSigningRequestInterface, csr *certificatesv1.CertificateSigningRequest,
+) error {
 	err := hub.Delete(ctx, csr.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &csr.UID}})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("remove the request %s on the hub: %w", csr.Name, err)
