@@ -1,7 +1,7 @@
 package apply
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -11,17 +11,20 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/ownership"
 )
 
-// look tells the hub what stands where it is to adopt. Nothing tells when an object without a mark changes, so it is
-// looked at again after a while.
+// look reports the object that the hub wants to adopt, and changes nothing. An object without the hub's label sends no
+// events, so it is read again after a while.
 func (r *Reconciler) look(w *work.Work, m *memo, live *unstructured.Unstructured) ctrl.Result {
 	message := fmt.Sprintf("%s does not stand in the member; the hub is told", m.order.Ref)
 	switch {
 	case live != nil && m.order.Adopt == topology.AdoptLook:
-		message = fmt.Sprintf("%s stands in the member; the hub is told what it has, and nothing is changed until it answers", m.order.Ref)
+		message = fmt.Sprintf("%s stands in the member; the hub is told what it has, "+
+			"and nothing is changed until it answers", m.order.Ref)
 	case live != nil:
-		message = fmt.Sprintf("%s stands in the member with other replicas than the hub knows of; the hub is told, and nothing is changed until it answers", m.order.Ref)
+		message = fmt.Sprintf("%s stands in the member with other replicas than the hub knows of; "+
+			"the hub is told, and nothing is changed until it answers", m.order.Ref)
 	}
 	r.Outcomes.set(client.ObjectKeyFromObject(w), Outcome{
 		WorkUID: w.UID, Generation: w.Generation,
@@ -37,22 +40,29 @@ func divided(desired *unstructured.Unstructured) bool {
 	return err != nil || scales && desired.GroupVersionKind().Group == apps.GroupVersion.Group
 }
 
-// letGoNote is the value of topology.AnnotationLetGo for an object that is let go; nil where the Work tells no strategy.
-func letGoNote(w *work.Work, live *unstructured.Unstructured) (any, error) {
-	users := w.Annotations[topology.AnnotationStrategy]
-	if users == "" || !json.Valid([]byte(users)) {
-		return nil, nil
+// adoptionChanges asks the API server what adopting an object would change in it. It returns a sentence, empty for no
+// change. An object that is copied whole must not change: running pods read it, or are created from it. Workloads that
+// the hub divides were compared before, by flotilla adopt.
+func (r *Reconciler) adoptionChanges(ctx context.Context, m *memo, live *unstructured.Unstructured) (string, error) {
+	if divided(m.order.Desired) {
+		return "", nil
 	}
-	lent, _, err := unstructured.NestedFieldNoCopy(live.Object, "spec", "updateStrategy")
+	next, err := r.replace(ctx, m, live, client.DryRunAll)
 	if err != nil {
-		return nil, nil // no object of a kind that is lent anything
+		return "", err
 	}
-	data, err := json.Marshal(lent)
-	if err == nil {
-		data, err = json.Marshal(topology.LetGo{Users: json.RawMessage(users), Lent: data})
-	}
+	before, err := ownership.Digest(live, m.order.Desired)
 	if err != nil {
-		return nil, fmt.Errorf("note the update strategy of %s/%s: %w", live.GetNamespace(), live.GetName(), err)
+		return "", err
 	}
-	return string(data), nil
+	after, err := ownership.Digest(next, m.order.Desired)
+	if err != nil || before == after {
+		return "", err
+	}
+	changes, err := ownership.Changes(next, live, m.order.Desired)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s stands in the member with other content than ordered, so it is not adopted: %s; "+
+		"make them equal, or delete it there", m.order.Ref, ownership.Sentence(changes)), nil
 }

@@ -26,7 +26,7 @@ func TestLetGoNote(t *testing.T) {
 		live := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"updateStrategy": map[string]any{
 			"rollingUpdate": map[string]any{"paused": true, "maxUnavailable": int64(1)},
 		}}}}
-		got, err := letGoNote(w, live)
+		got, err := orphanAnnotation(w, live)
 		if err != nil || got != tc.want {
 			t.Errorf("%s: %v, %v, want %v", why, got, err, tc.want)
 		}

@@ -16,8 +16,9 @@ import (
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 )
 
-// Allowed is what an agent carries for a hub. The member's owner decides: a hub that fell into other hands can bring nothing else into
-// the member. How much it may bring into a namespace, a ResourceQuota of the owner's says: the agent has no rights for these.
+// Allowed is what an agent carries for a hub. The member's owner decides: a hub that fell into other hands can
+// bring nothing else into the member. How much it may bring into a namespace, a ResourceQuota of the owner's
+// says: the agent has no rights for these.
 type Allowed struct {
 	// Kinds that a hub may bring; nil for all there are.
 	Kinds map[schema.GroupKind]bool
@@ -25,14 +26,18 @@ type Allowed struct {
 	Namespaces []string
 }
 
-// carried are the kinds that hubs send: those of the suite, what goes with them, the Jobs of checks, and Kubernetes' own workloads, of
-// hubs that do not run them. The agent has rights for these alone.
+// carried are the kinds that hubs send: those of the suite, what goes with them, the Jobs of checks, and Kubernetes'
+// own workloads, of hubs that do not run them. The agent has rights for these alone.
 func carried() []schema.GroupKind {
-	kinds := []schema.GroupKind{{Group: "batch", Kind: "CronJob"}, {Group: "batch", Kind: "Job"}, {Group: "multicluster.x-k8s.io", Kind: "ServiceExport"}}
+	kinds := []schema.GroupKind{
+		{Group: "batch", Kind: "CronJob"}, {Group: "batch", Kind: "Job"},
+		{Group: "multicluster.x-k8s.io", Kind: "ServiceExport"},
+	}
 	for _, kind := range []string{"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"} {
 		kinds = append(kinds, schema.GroupKind{Group: "apps", Kind: kind})
 	}
-	kinds = append(kinds, apps.CloneSetKind.GroupKind(), schema.GroupKind{Group: apps.GroupVersion.Group, Kind: "StatefulSet"},
+	kinds = append(kinds, apps.CloneSetKind.GroupKind(),
+		schema.GroupKind{Group: apps.GroupVersion.Group, Kind: "StatefulSet"},
 		apps.UnitedDeploymentKind.GroupKind(), apps.WorkloadSpreadKind.GroupKind())
 	for _, kind := range []string{"ConfigMap", "PersistentVolumeClaim", "Secret", "Service", "ServiceAccount"} {
 		kinds = append(kinds, schema.GroupKind{Group: corev1.GroupName, Kind: kind})
@@ -60,8 +65,8 @@ func Carried() []string {
 	return slices.Compact(names)
 }
 
-// Allow returns the list of these kinds in these namespaces. A kind is given as Kind.group, or without the group: that means
-// the kind of this name in every group. The error names a kind that no agent carries, or what is no namespace.
+// Allow returns the list of these kinds in these namespaces. A kind is given as Kind.group, or without the group: that
+// means the kind of this name in every group. The error names a kind that no agent carries, or what is no namespace.
 func Allow(kinds, namespaces []string) (Allowed, error) {
 	allowed := Allowed{Kinds: map[schema.GroupKind]bool{}, Namespaces: namespaces}
 	for _, name := range kinds {
@@ -72,35 +77,42 @@ func Allow(kinds, namespaces []string) (Allowed, error) {
 			}
 		}
 		if !known {
-			return Allowed{}, fmt.Errorf("%q is no kind that an agent carries; name some of %s, or with the group, such as StatefulSet.apps", name, strings.Join(Carried(), ", "))
+			return Allowed{}, fmt.Errorf("%q is no kind that an agent carries; "+
+				"name some of %s, or with the group, such as StatefulSet.apps", name, strings.Join(Carried(), ", "))
 		}
 	}
 	for _, name := range namespaces {
 		// The beginning of a name, with something in the place of what follows, is a name.
-		if wrong := validation.IsDNS1123Label(strings.TrimSuffix(name, "*") + strings.Repeat("x", strings.Count(name, "*"))); len(wrong) > 0 {
-			return Allowed{}, fmt.Errorf("%q is neither the name of a namespace nor the beginning of one that ends with *, such as shop or team-*", name)
+		example := strings.TrimSuffix(name, "*") + strings.Repeat("x", strings.Count(name, "*"))
+		if wrong := validation.IsDNS1123Label(example); len(wrong) > 0 {
+			return Allowed{}, fmt.Errorf("%q is neither the name of a namespace nor the beginning of one that ends with *, "+
+				"such as shop or team-*", name)
 		}
 	}
 	return allowed, nil
 }
 
-// refuses tells why an order is not carried out, empty if the list admits it.
+// refuses returns why an order is not carried out, empty if the list admits it.
 func (a Allowed) refuses(order *Order) string {
 	kind := order.Ref.GroupKind()
 	switch {
 	case a.Kinds == nil || a.Kinds[kind]:
 		if namespace := order.Ref.Namespace; !a.admits(namespace) {
-			return fmt.Sprintf("%s is refused by the agent: the member's owner does not let hubs bring objects into namespace %q, but into %s alone; add it to --allow-namespaces of the agent, or keep the object away from this member by a policy", order.Ref, namespace, strings.Join(a.Namespaces, ", "))
+			return fmt.Sprintf("%s is refused by the agent: the member's owner does not let hubs bring objects into "+
+				"namespace %q, but into %s alone; add it to --allow-namespaces of the agent, "+
+				"or keep the object away from this member by a policy", order.Ref, namespace, strings.Join(a.Namespaces, ", "))
 		}
 		return ""
 	case slices.Contains(carried(), kind):
-		return fmt.Sprintf("%s is refused by the agent: the member's owner does not let hubs bring objects of kind %s; add it to --allow-kinds of the agent, or keep the object away from this member by a policy", order.Ref, kind)
+		return fmt.Sprintf("%s is refused by the agent: the member's owner does not let hubs bring objects of kind %s; "+
+			"add it to --allow-kinds of the agent, or keep the object away from this member by a policy", order.Ref, kind)
 	default:
-		return fmt.Sprintf("%s is refused by the agent: it carries no objects of kind %s; it carries %s", order.Ref, kind, strings.Join(Carried(), ", "))
+		return fmt.Sprintf("%s is refused by the agent: it carries no objects of kind %s; it carries %s", order.Ref, kind,
+			strings.Join(Carried(), ", "))
 	}
 }
 
-// admits tells whether the list has a namespace, or its beginning.
+// admits reports whether the list has a namespace, or a prefix of it.
 func (a Allowed) admits(namespace string) bool {
 	return len(a.Namespaces) == 0 || slices.ContainsFunc(a.Namespaces, func(entry string) bool {
 		if beginning, ok := strings.CutSuffix(entry, "*"); ok {
@@ -110,8 +122,8 @@ func (a Allowed) admits(namespace string) bool {
 	})
 }
 
-// refuse tells that an order is not allowed. What stands in the member stays as it is, also when the Work goes: it is not the hub's to
-// delete.
+// refuse stores that an order is not allowed. The object in the member stays as it is, also after the Work is deleted:
+// the hub may not delete it.
 func (r *Reconciler) refuse(ctx context.Context, w *work.Work, m *memo, why string) error {
 	if !w.DeletionTimestamp.IsZero() {
 		return r.finish(ctx, w)
@@ -121,8 +133,10 @@ func (r *Reconciler) refuse(ctx context.Context, w *work.Work, m *memo, why stri
 		WorkUID: w.UID, Generation: w.Generation, HubID: m.hubID, Sequence: m.order.Sequence,
 		Reason: work.ReasonNotAllowed, Message: why, At: r.Clock.Now(),
 	}
-	// Pods of a workload that was allowed before are told on: they count for the hub's limits. Of a kind that is not served none stand.
-	if m.order.Ref.Group == apps.GroupVersion.Group && r.Objects.Bind(ctx, client.ObjectKeyFromObject(w), m.order.Ref) == nil {
+	// A workload that was allowed before is still reported: its pods count for the hub's limits. A kind that is not served
+	// has no objects.
+	if m.order.Ref.Group == apps.GroupVersion.Group &&
+		r.Objects.Bind(ctx, client.ObjectKeyFromObject(w), m.order.Ref) == nil {
 		m.bound, outcome.Ref = true, m.order.Ref
 	}
 	r.Outcomes.set(client.ObjectKeyFromObject(w), outcome)

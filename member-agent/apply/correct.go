@@ -3,7 +3,9 @@ package apply
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -13,16 +15,25 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/ownership"
 )
 
-// correction is what somebody else changed in an object whose order was written before.
+const (
+	// contestAfter corrections of an object within contestWindow mean that another writer contests it.
+	contestWindow = time.Minute
+	contestAfter  = 3
+	// pauseFirst is the pause before the next correction of a contested object. It doubles with each one, up to pauseMost.
+	pauseFirst = 5 * time.Second
+	pauseMost  = time.Minute
+)
+
+// correction is what another writer changed in an object after the agent had written the order.
 type correction struct {
-	// changes are the fields that differ from the order, and writer is who wrote the first of them; both are empty where they
-	// were not looked up.
+	// changes are the fields that differ from the order, and writer is the field manager that wrote the first of them.
+	// Both are empty if they were not looked up.
 	changes []ownership.Change
 	writer  string
 }
 
-// correction returns what is corrected by an action; nil for an action that corrects nothing. Who wrote it is looked up where
-// the object may be contested: it costs a request.
+// correction returns what an action corrects, nil if it corrects nothing. The writer is looked up only for an object
+// that may be contested, because that costs a request.
 func (r *Reconciler) correction(ctx context.Context, m *memo, facts Facts, action Action) *correction {
 	if action != Update || !written(facts) {
 		return nil
@@ -34,7 +45,8 @@ func (r *Reconciler) correction(ctx context.Context, m *memo, facts Facts, actio
 	return c
 }
 
-// lookUp reads who changed what in an object that is not corrected yet. Where that cannot be read the correction matters more.
+// lookUp reads who changed what in an object that is not corrected yet. If that
+// fails, the correction goes on without it.
 func (r *Reconciler) lookUp(ctx context.Context, m *memo, c *correction, live *unstructured.Unstructured) {
 	full := shell(live)
 	if err := r.reader.Get(ctx, client.ObjectKeyFromObject(full), full); err != nil {
@@ -51,7 +63,7 @@ func (r *Reconciler) lookUp(ctx context.Context, m *memo, c *correction, live *u
 }
 
 // admits reports whether the member's admission changed a field in the agent's last write, and whether to this value.
-// After a restart the note has what is known of that: its first changes.
+// After a restart only the first changes are known: those in the note.
 func (m *memo) admits(change ownership.Change) (field, value bool) {
 	if m.admitted == nil && m.Note != "" {
 		return strings.Contains(m.Note, " "+change.Field()+" "), strings.Contains(m.Note, change.String())
@@ -83,8 +95,8 @@ func (c *correction) by() string {
 
 // contested is the message of an object that is corrected again and again.
 func (c *correction) contested(ref objects.Ref) string {
-	return fmt.Sprintf("%s is changed again and again in the member by %s: %s. The agent restores the order, after pauses that grow. "+
-		"Stop that writer, or make the change on the hub.", ref, c.by(), c.sentence())
+	return fmt.Sprintf("%s is changed again and again in the member by %s: %s. The agent restores the order, "+
+		"after pauses that grow. Stop that writer, or make the change on the hub.", ref, c.by(), c.sentence())
 }
 
 // refused begins the message of an object that cannot be corrected.
@@ -99,7 +111,7 @@ func (c *correction) sentence() string {
 	return ownership.Sentence(c.changes)
 }
 
-// corrected counts a correction, and tells of an object that is corrected again and again.
+// corrected counts a correction, and reports an object that is contested.
 func (r *Reconciler) corrected(ctx context.Context, m *memo, c *correction, answer *unstructured.Unstructured) {
 	logger(ctx, m).Info("Corrected a change that was not ordered", "changes", c.sentence(), "by", c.writer)
 	r.Outcomes.countCorrection(m.order.Ref.Kind)
@@ -126,4 +138,45 @@ func noteOf(message string) string {
 	// Only the last rune can be cut in two: the message is valid UTF-8 otherwise, or an API server would not have given
 	// it.
 	return strings.ToValidUTF8(message[:maxNote-len(end)], "") + end
+}
+
+// contest counts the corrections of one object. The zero value has none.
+type contest struct {
+	// corrected are the times of the last corrections, oldest first.
+	corrected []time.Time
+	// repeats counts the corrections since the object is contested.
+	repeats int
+	// until is when the contest ends, unless another correction comes before.
+	until time.Time
+	// writer and fields are who writes what, and message says so. All three change together, and not with the values that
+	// are written, so that the outcome does not change with each correction.
+	writer, fields, message string
+}
+
+// add counts a correction at now, and returns the pause before the next one, 0 if the object is not contested.
+func (c *contest) add(now time.Time) time.Duration {
+	if !c.active(now) {
+		c.corrected = slices.DeleteFunc(c.corrected, func(at time.Time) bool { return now.Sub(at) >= contestWindow })
+		if c.repeats > 0 {
+			*c = contest{}
+		}
+		c.corrected = append(c.corrected, now)
+		if len(c.corrected) < contestAfter {
+			return 0
+		}
+	}
+	pause := min(pauseMost, pauseFirst<<min(c.repeats, 10))
+	c.repeats++
+	c.until = now.Add(pause + contestWindow)
+	return pause
+}
+
+// active reports whether the object is contested.
+func (c *contest) active(now time.Time) bool { return now.Before(c.until) }
+
+// name sets who writes what.
+func (c *contest) name(writer, fields, message string) {
+	if c.writer != writer || c.fields != fields {
+		c.writer, c.fields, c.message = writer, fields, message
+	}
 }

@@ -1,12 +1,12 @@
-// Package apply makes the member objects stand as the hub's Works say. For each Work: gather what the Work asks and what
-// stands in the member (gather.go), decide (plan.go, pure), carry it out (execute.go), and leave the outcome for the
-// report (outcome.go). It is woken by changes of Works and by changes of the member objects themselves, so that drift is
-// repaired at once; where nothing differs it sends nothing.
+// Package apply carries out the hub's Works in the member. For each Work it gathers the order and the object in the
+// member (gather.go), decides (plan.go, pure), executes (execute.go), and stores the outcome for the report
+// (outcome.go). Events of Works and of the member objects wake it, so that drift is corrected at once. If nothing
+// differs, it sends no request.
 //
-// What was carried out is kept as a copy in the member (member-agent/copies). An order that is new waits while the hub has not
-// answered the session (hold.go); an order that was carried out is kept up always.
+// The member keeps a copy of each Work that was carried out (member-agent/copies). A new order waits until the hub has
+// answered the session. An order that was carried out is enforced always.
 //
-// Objects that do not carry the hub's mark are never touched, and an object is deleted only on a Work that was seen with
-// a deletion timestamp, by this process or, as the copy says, by one before. The object of a Work that vanished otherwise
-// is left as it stands and named to the hub.
+// Objects without the hub's label are never changed. An object is deleted only if its Work was seen with a deletion
+// timestamp, by this process or, as the copy says, by an earlier one. The object of a Work that disappeared without one
+// stays as it is, and is named to the hub.
 package apply

@@ -2,10 +2,8 @@ package apply
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,11 +23,10 @@ import (
 const FieldManager = "flotilla-agent"
 
 const (
-	// conflictAgain is how often an object that is not ours is looked at again. It costs one read, and nothing tells
-	// when an object without our mark goes.
+	// conflictAgain is how often an object without the hub's label is read again: it sends no events. It costs one read.
 	conflictAgain = 30 * time.Second
-	// deleteAgain is how long the end of a deleted object is waited for. After an outage of the member its watches come
-	// back up to a minute late, and then a second attempt tells that the object is gone.
+	// deleteAgain is the time between two attempts to delete an object. After an outage of the member its watches return
+	// up to a minute late, and then the second attempt finds that the object is gone.
 	deleteAgain = 5 * time.Second
 	// retryFirst doubles with each failure up to retryMost: a refusal lasts until a person changes something.
 	retryFirst = time.Second
@@ -46,7 +42,7 @@ const (
 // appliedMessage is the message of the condition Applied=True. It names no figures, so that it never changes by itself.
 const appliedMessage = "The member's API server has taken the object."
 
-// keptMessage is the message of the condition Applied=True of a claim that stands.
+// keptMessage is the message of the condition Applied=True of a claim that exists.
 const keptMessage = "The claim stands in the member; it is used as it is, and never changed or deleted."
 
 // carryOut does what was decided.
@@ -61,18 +57,13 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts 
 	case Look:
 		return r.look(w, m, facts.Live), nil
 	case Create, Update, Adopt:
-		if decision.Action == Create && r.terminating(ctx, m.order.Ref.Namespace) {
-			return r.awaitNamespace(w, m), nil
-		}
-		if wait, err := r.awaitNeeds(ctx, w, m); err != nil || wait > 0 {
-			return ctrl.Result{RequeueAfter: wait}, err
-		}
-		return r.write(ctx, w, m, facts, decision.Action)
+		return r.writeWhenReady(ctx, w, m, facts, decision.Action)
 	case Conflict:
 		r.outcome(w, m, false, work.ReasonConflict, conflictMessage(facts))
 		return ctrl.Result{RequeueAfter: conflictAgain}, nil
 	case Outdated:
-		r.outcome(w, m, false, work.ReasonApplyFailed, fmt.Sprintf("order %d is older than order %d, which this member has carried out; it is ignored until the hub gives a newer one", m.order.Sequence, CarriedOut(facts.Live)))
+		r.outcome(w, m, false, work.ReasonApplyFailed, fmt.Sprintf("order %d is older than order %d, which this member has "+
+			"carried out; it is ignored until the hub gives a newer one", m.order.Sequence, CarriedOut(facts.Live)))
 	case Delete:
 		return r.carryOutDeletion(ctx, w, m, facts.Live)
 	case Release:
@@ -99,8 +90,8 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts 
 	return ctrl.Result{}, nil
 }
 
-// leaves reports whether the object is not made equal to the order. The workload controllers then act on what stands,
-// whoever wrote it, or failed pods would not be replaced.
+// leaves reports whether an action leaves the object different from the order. The workload controllers then act on it,
+// whoever wrote it: otherwise they would not replace failed pods.
 func leaves(action Action, facts Facts) bool {
 	switch action {
 	case Conflict, Outdated, Look:
@@ -110,28 +101,12 @@ func leaves(action Action, facts Facts) bool {
 	}
 }
 
-// carryOutDeletion deletes the object that was seen. It lets the Work go where that is gone already; else its end wakes the
-// Work again.
-func (r *Reconciler) carryOutDeletion(ctx context.Context, w *work.Work, m *memo, live *unstructured.Unstructured) (ctrl.Result, error) {
-	// First, so that the object is not made again by an agent that is restarted before the Work is gone.
-	if err := r.Copies.Keep(ctx, w); err != nil {
-		return ctrl.Result{}, err
-	}
-	gone, err := r.delete(ctx, w, m, live)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	if gone {
-		return ctrl.Result{}, r.finish(ctx, w)
-	}
-	return ctrl.Result{RequeueAfter: deleteAgain}, nil
-}
-
-// stillThere refreshes the outcome where nothing had to be sent, for instance for a Work whose metadata alone changed. Where
-// nothing is to be done and no outcome is known, as after a start, the report tells what stands.
+// stillThere refreshes the outcome if nothing had to be sent, for instance after a change of the Work's metadata alone.
+// If no outcome is known, as after a start, the object is reported as it is.
 func (r *Reconciler) stillThere(w *work.Work, m *memo, facts Facts) ctrl.Result {
 	if !facts.Deleting && !facts.Suspended && m.Applied && m.Hash == m.order.Hash {
-		if facts.Live != nil && facts.Live.GetDeletionTimestamp() == nil && notOlder(facts.Live.GetResourceVersion(), m.Version) {
+		if facts.Live != nil && facts.Live.GetDeletionTimestamp() == nil &&
+			notOlder(facts.Live.GetResourceVersion(), m.Version) {
 			r.Generations.accept(m.order.Ref, facts.Live.GetUID(), facts.Live.GetGeneration())
 		}
 		m.Failures = 0
@@ -156,75 +131,6 @@ func namespaceMissing(err error, namespace string) bool {
 	return details != nil && details.Kind == "namespaces" && details.Name == namespace
 }
 
-// delete removes exactly the object that was seen, and tells whether it was gone already. Otherwise its end wakes the
-// Work again.
-func (r *Reconciler) delete(ctx context.Context, w *work.Work, m *memo, live *unstructured.Unstructured) (gone bool, err error) {
-	err = r.member.Delete(ctx, shell(live), client.Preconditions{UID: new(live.GetUID())}, propagationOf(w))
-	if apierrors.IsNotFound(err) {
-		return true, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("delete %s: %w", m.order.Ref, err)
-	}
-	logger(ctx, m).Info("Deleted, as the hub ordered")
-	return false, nil
-}
-
-// release takes the hub's mark off an object and lets it stand. What it has of the hub's limits stays as it is, so that nothing moves;
-// what the user wrote there on the hub is noted beside it.
-func (r *Reconciler) release(ctx context.Context, w *work.Work, m *memo, live *unstructured.Unstructured) error {
-	note, err := letGoNote(w, live)
-	if err != nil {
-		return err
-	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid":    live.GetUID(), // the one that was seen, no other
-		"labels": map[string]any{topology.LabelHub: nil},
-		"annotations": map[string]any{
-			topology.AnnotationSequence: nil, topology.AnnotationSubsetLimits: nil, topology.AnnotationZones: nil, topology.AnnotationSpread: nil,
-			topology.AnnotationTemplateBefore: nil, topology.AnnotationLetGo: note,
-		},
-	}})
-	if err != nil {
-		return err
-	}
-	err = r.member.Patch(ctx, shell(live), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(FieldManager))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("take the mark off %s: %w", m.order.Ref, err)
-	}
-	logger(ctx, m).Info("Let go, as the hub ordered; the object stays")
-	return nil
-}
-
-// finish lets the Work go, and the copy of it.
-func (r *Reconciler) finish(ctx context.Context, w *work.Work) error {
-	if err := r.letGo(ctx, w); err != nil {
-		return err
-	}
-	return r.Copies.Drop(ctx, client.ObjectKeyFromObject(w))
-}
-
-// letGo takes the finalizer off the Work; it may be gone.
-func (r *Reconciler) letGo(ctx context.Context, w *work.Work) error {
-	at := slices.Index(w.Finalizers, work.ExecutionFinalizer)
-	if at < 0 {
-		return nil
-	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid":             w.UID,             // not a later Work of that name
-		"resourceVersion": w.ResourceVersion, // the list is written whole
-		"finalizers":      slices.Delete(slices.Clone(w.Finalizers), at, at+1),
-	}})
-	if err != nil {
-		return err
-	}
-	err = r.Hub.Client().Patch(ctx, w, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(FieldManager))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("take the finalizer off Work %s: %w", client.ObjectKeyFromObject(w), err)
-	}
-	return nil
-}
-
 // shell returns an object that names live and nothing else.
 func shell(live *unstructured.Unstructured) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
@@ -234,7 +140,7 @@ func shell(live *unstructured.Unstructured) *unstructured.Unstructured {
 	return object
 }
 
-// failed stores the outcome of an attempt that failed, and says when to try again. What stands in the member stays.
+// failed stores the outcome of an attempt that failed, and returns when to try again.
 func (r *Reconciler) failed(w *work.Work, m *memo, err error) ctrl.Result {
 	if namespaces.Is(err) {
 		return r.awaitNamespace(w, m)
@@ -247,19 +153,20 @@ func (r *Reconciler) failed(w *work.Work, m *memo, err error) ctrl.Result {
 	case overwritten && passing(err):
 		// The object may have pods of content that was not ordered: they do not count as updated before it is corrected.
 	case apierrors.IsConflict(err):
-		r.outcome(w, m, false, work.ReasonConflict, failureMessage(m.order, err)) // someone made an object of that name in between
+		// An object of that name was created in between.
+		r.outcome(w, m, false, work.ReasonConflict, failureMessage(m.order, err))
 	default:
 		r.outcome(w, m, false, work.ReasonApplyFailed, failureMessage(m.order, err))
 	}
 	if !retriesSoon(m.Failures, err) {
-		r.Generations.forget(m.order.Ref) // what stands goes on, whoever wrote it
+		r.Generations.forget(m.order.Ref) // the workload controllers go on with the object, whoever wrote it
 	}
 	return ctrl.Result{RequeueAfter: pause}
 }
 
 // failedCorrection is failed for an object that another writer changed. The workload controllers wait while the
-// correction can succeed soon. Else they go on with what stands, after the outcome says that its pods do not count as
-// updated.
+// correction can succeed soon. Otherwise they go on with the object, after the outcome says that its pods do not count
+// as updated.
 func (r *Reconciler) failedCorrection(
 	ctx context.Context, w *work.Work, m *memo, c *correction, live *unstructured.Unstructured, err error,
 ) ctrl.Result {
@@ -292,19 +199,20 @@ func (r *Reconciler) retry(m *memo, err error) time.Duration {
 // retriesSoon reports whether a failure, the n-th in a row, can be over with the next attempt.
 func retriesSoon(n int, err error) bool { return passing(err) && n < failuresTolerated }
 
-// answered tells whether an error is an API server's answer, rather than the lack of one.
+// answered reports whether an error is an API server's answer, rather than the lack of one.
 func answered(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status)
 }
 
-// passing tells whether an error ends without anyone changing an object.
+// passing reports whether an error can end without a change of an object.
 func passing(err error) bool {
 	if meta.IsNoMatchError(err) {
 		return false
 	}
 	return !answered(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
-		apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) || apierrors.IsConflict(err)
+		apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) ||
+		apierrors.IsConflict(err)
 }
 
 // failureMessage is the message of the condition Applied=False. It holds nothing that changes from one attempt to the
@@ -312,16 +220,18 @@ func passing(err error) bool {
 func failureMessage(order *Order, err error) string {
 	switch {
 	case meta.IsNoMatchError(err):
-		return fmt.Sprintf("the member does not serve %s %s; install its CustomResourceDefinition there (apis/crds has those of apps.kruise.io)", order.Desired.GetAPIVersion(), order.Ref.Kind)
+		return fmt.Sprintf("the member does not serve %s %s; install its CustomResourceDefinition there (apis/crds has "+
+			"those of apps.kruise.io)", order.Desired.GetAPIVersion(), order.Ref.Kind)
 	case !answered(err):
-		return fmt.Sprintf("%s could not be applied: the member's API server could not be reached or did not answer in time; the agent tries again", order.Ref)
+		return fmt.Sprintf("%s could not be applied: the member's API server could not be reached or did not answer in "+
+			"time; the agent tries again", order.Ref)
 	default:
 		return fmt.Sprintf("%s was refused by the member's API server: %s", order.Ref, cut(withoutObject(err.Error())))
 	}
 }
 
-// withoutObject takes the object out of what an API server says of a patch: it repeats the whole of it before it says what
-// is wrong, and a Secret is not for messages.
+// withoutObject takes the object out of what an API server says of a patch: it repeats the whole of it before it says
+// what is wrong, and a Secret is not for messages.
 func withoutObject(message string) string {
 	const repeats = `patch: Invalid value: "`
 	before, rest, found := strings.Cut(message, repeats)
@@ -350,11 +260,15 @@ func cut(message string) string {
 
 func conflictMessage(facts Facts) string {
 	if controller := metav1.GetControllerOf(facts.Live); controller != nil && Owner(facts.Live) == facts.Order.HubID {
-		return fmt.Sprintf("%s exists in the member and belongs to %s %s there, so it is not adopted; delete it there, or remove its owner",
+		return fmt.Sprintf("%s exists in the member and belongs to %s %s there, so it is not adopted; "+
+			"delete it there, or remove its owner",
 			facts.Order.Ref, controller.Kind, controller.Name)
 	}
 	if owner := Owner(facts.Live); owner != "" {
-		return fmt.Sprintf("%s stands in the member and belongs to another hub (label %s=%s); delete it there, withdraw it from that hub, or hand it over with the label %s=%s", facts.Order.Ref, topology.LabelHub, owner, topology.LabelHub, facts.Order.HubID)
+		return fmt.Sprintf("%s stands in the member and belongs to another hub (label %s=%s); "+
+			"delete it there, withdraw it from that hub, or hand it over with the label %s=%s", facts.Order.Ref,
+			topology.LabelHub, owner, topology.LabelHub, facts.Order.HubID)
 	}
-	return fmt.Sprintf("%s stands in the member and was not made by this hub; delete it there, or give it the label %s=%s to hand it over", facts.Order.Ref, topology.LabelHub, facts.Order.HubID)
+	return fmt.Sprintf("%s stands in the member and was not made by this hub; "+
+		"delete it there, or give it the label %s=%s to hand it over", facts.Order.Ref, topology.LabelHub, facts.Order.HubID)
 }

@@ -14,10 +14,11 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/copies"
+	"github.com/flotilla-dev/flotilla/member-agent/objects"
 	"github.com/flotilla-dev/flotilla/member-agent/ownership"
 )
 
-// memo is what is kept of a Work between two looks. Only the Work's worker uses its fields.
+// memo is what is kept of a Work between two reconciles. Only the Work's worker uses its fields.
 type memo struct {
 	Memory
 	uid        types.UID
@@ -28,53 +29,70 @@ type memo struct {
 	order      *Order
 	orderErr   error
 	bound      bool
-	// since is when the order of the fingerprint waits began to wait for what it needs; without is what it was carried out
-	// without.
+	// since is when the order with the fingerprint waits began to wait for its dependencies; without are those that it was
+	// carried out without.
 	waits   uint64
 	since   time.Time
 	without string
 	served  bool // the order of waits was carried out, or may be
-	// previous is what the orders before this one had, of which the object may have some still.
+	// previous are the fields of previous orders, which the object may still have.
 	previous ownership.Previous
 	// admitted are the changes that the member's admission made in the last write of this process; nil if there was none.
 	admitted []ownership.Change
 	contest  contest
 }
 
-// recall returns what is kept of the Work, with its order read anew if the Work changed.
+// recall returns what is kept of the Work. It reads the order again if the Work changed.
 func (r *Reconciler) recall(name types.NamespacedName, w *work.Work) *memo {
+	m, before := r.memoOf(name, w)
+	if m.upToDate(w) {
+		return m
+	}
+	m.readOrder(w)
+	if before != nil && (m.order == nil || m.order.Ref != before.Ref) {
+		r.Generations.forget(before.Ref) // this order does not correct that object
+	}
+	if m.order != nil && !m.Applied && r.Copies.Holds(w) {
+		m.remember(r.Copies.Accepted(name))
+	}
+	return m
+}
+
+// memoOf returns what is kept of the Work, and the last order of its name, which an earlier Work may have had.
+func (r *Reconciler) memoOf(name types.NamespacedName, w *work.Work) (m *memo, last *Order) {
 	r.mu.Lock()
-	m := r.works[name]
-	var before *Order
+	defer r.mu.Unlock()
+	m = r.works[name]
 	if m != nil {
-		before = m.order
+		last = m.order
 	}
 	if m == nil || m.uid != w.UID {
 		m = &memo{uid: w.UID, previous: r.orderedBefore(name)}
 		r.works[name] = m
 	}
-	r.mu.Unlock()
-
-	sequence, hubID, adopt := w.Annotations[topology.AnnotationSequence], w.Annotations[topology.AnnotationHubID], w.Annotations[topology.AnnotationAdopt]
-	if (m.order == nil && m.orderErr == nil) || m.generation != w.Generation || m.sequence != sequence || m.hubID != hubID || m.adopt != adopt {
-		last := m.order
-		m.generation, m.sequence, m.hubID, m.adopt = w.Generation, sequence, hubID, adopt
-		m.order, m.orderErr = ParseOrder(w)
-		m.bound = m.bound && m.order != nil && last != nil && m.order.Ref == last.Ref
-		if before != nil && (m.order == nil || m.order.Ref != before.Ref) {
-			r.Generations.forget(before.Ref) // an unreadable order corrects nothing, and neither does one for another object
-		}
-		if last != nil {
-			m.previous = m.previous.With(ownership.PreviousOf(last.Desired))
-		}
-		if m.order != nil && !m.Applied && r.Copies.Holds(w) {
-			m.remember(r.Copies.Accepted(name))
-		}
-	}
-	return m
+	return m, last
 }
 
-// orderedBefore returns what the order had that the member's copy has.
+// upToDate reports whether the order was read from this version of the Work.
+func (m *memo) upToDate(w *work.Work) bool {
+	return (m.order != nil || m.orderErr != nil) && m.generation == w.Generation &&
+		m.sequence == w.Annotations[topology.AnnotationSequence] && m.hubID == w.Annotations[topology.AnnotationHubID] &&
+		m.adopt == w.Annotations[topology.AnnotationAdopt]
+}
+
+// readOrder replaces the order by that of the Work.
+func (m *memo) readOrder(w *work.Work) {
+	last := m.order
+	m.generation, m.sequence = w.Generation, w.Annotations[topology.AnnotationSequence]
+	m.hubID, m.adopt = w.Annotations[topology.AnnotationHubID], w.Annotations[topology.AnnotationAdopt]
+	m.order, m.orderErr = ParseOrder(w)
+	m.bound = m.bound && m.order != nil && last != nil && m.order.Ref == last.Ref
+	if last != nil {
+		m.previous = m.previous.With(ownership.PreviousOf(last.Desired))
+	}
+}
+
+// orderedBefore returns the fields of the order in the member's copy of the Work.
 func (r *Reconciler) orderedBefore(name types.NamespacedName) ownership.Previous {
 	w := r.Copies.Work(name)
 	if w == nil {
@@ -87,7 +105,7 @@ func (r *Reconciler) orderedBefore(name types.NamespacedName) ownership.Previous
 	return ownership.PreviousOf(order.Desired)
 }
 
-// remember takes over what an agent before this one wrote for the present order.
+// remember takes over what an earlier process of the agent wrote for the current order.
 func (m *memo) remember(accepted copies.Accepted) {
 	if accepted.Digest == "" {
 		return
@@ -98,7 +116,7 @@ func (m *memo) remember(accepted copies.Accepted) {
 	}
 }
 
-// accepted is what the member's copy is to say of the present order; the zero value where it was not written yet.
+// accepted returns what the member's copy records of the current order, the zero value if it was not written yet.
 func (m *memo) accepted() copies.Accepted {
 	if !m.Applied || m.Hash != m.order.Hash {
 		return copies.Accepted{}
@@ -120,8 +138,8 @@ func (r *Reconciler) forget(name types.NamespacedName) {
 	delete(r.works, name)
 }
 
-// gather reads what stands in the member. An object that is not in the cache, which shows marked objects only, is asked
-// for once before anything is created or let go.
+// gather reads the object in the member. The cache has only objects with the hub's label: any other one is read
+// from the API server before the decision.
 func (r *Reconciler) gather(ctx context.Context, w *work.Work, m *memo) (Facts, error) {
 	facts := Facts{
 		Order:     m.order,
@@ -150,16 +168,22 @@ func (r *Reconciler) gather(ctx context.Context, w *work.Work, m *memo) (Facts, 
 		m.Seen = true
 	}
 	facts.Memory = m.Memory
-	if facts.Live != nil || Decide(facts).Action == Wait {
-		return facts, nil
+	if facts.Live == nil && Decide(facts).Action != Wait {
+		facts.Live, err = r.read(ctx, m.order.Ref)
 	}
+	return facts, err
+}
+
+// read returns an object from the API server, past the cache; nil if there is none.
+func (r *Reconciler) read(ctx context.Context, ref objects.Ref) (*unstructured.Unstructured, error) {
 	live := &unstructured.Unstructured{}
-	live.SetGroupVersionKind(m.order.Ref.GroupVersionKind)
-	switch err := r.reader.Get(ctx, m.order.Ref.NamespacedName, live); {
-	case err == nil:
-		facts.Live = live
-	case !apierrors.IsNotFound(err):
-		return facts, fmt.Errorf("read %s: %w", m.order.Ref, err)
+	live.SetGroupVersionKind(ref.GroupVersionKind)
+	err := r.reader.Get(ctx, ref.NamespacedName, live)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
 	}
-	return facts, nil
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", ref, err)
+	}
+	return live, nil
 }

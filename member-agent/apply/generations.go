@@ -14,8 +14,9 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/objects"
 )
 
-// Generations knows which generation of a member object has the content that the hub ordered. Workload controllers do not act
-// on any other one: what somebody else wrote into the object is about to be corrected. Its methods are safe for concurrent use.
+// Generations knows which generation of a member object has the content that the hub ordered. Workload
+// controllers do not act on any other one: what another writer changed in the object is about to be corrected.
+// Its methods are safe for concurrent use.
 type Generations struct {
 	mu          sync.RWMutex
 	ordered     map[objects.Ref]generation
@@ -35,8 +36,8 @@ func NewGenerations() *Generations {
 	}
 }
 
-// Foreign reports whether the object has content that was not ordered, or was ordered just now and is not accepted yet. It is
-// false for an object that no order is known of, and where the content cannot be corrected.
+// Foreign reports whether the object has content that was not ordered, or was ordered just now and is not accepted yet.
+// It is false for an object that no order is known of, and where the content cannot be corrected.
 func (g *Generations) Foreign(kind schema.GroupVersionKind, object client.Object) bool {
 	g.mu.RLock()
 	defer g.mu.RUnlock()

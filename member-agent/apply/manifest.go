@@ -24,7 +24,7 @@ type Order struct {
 	Sequence int64
 	// Adopt is the value of topology.AnnotationAdopt on the Work, empty if it adopts nothing.
 	Adopt string
-	// Desired is the object with the hub's mark and the sequence on it, and Hash its fingerprint.
+	// Desired is the object with the hub's label and the sequence, and Hash its fingerprint.
 	Desired *unstructured.Unstructured
 	Hash    uint64
 }
@@ -33,11 +33,13 @@ type Order struct {
 func ParseOrder(w *work.Work) (*Order, error) {
 	hubID := w.Annotations[topology.AnnotationHubID]
 	if hubID == "" {
-		return nil, fmt.Errorf("the Work has no annotation %s, so it was not written by a Flotilla hub; it is not executed", topology.AnnotationHubID)
+		return nil, fmt.Errorf("the Work has no annotation %s, so it was not written by a Flotilla hub; it is not executed",
+			topology.AnnotationHubID)
 	}
 	sequence, err := strconv.ParseInt(w.Annotations[topology.AnnotationSequence], 10, 64)
 	if err != nil {
-		return nil, fmt.Errorf("annotation %s of the Work is %q; it must be a decimal number", topology.AnnotationSequence, w.Annotations[topology.AnnotationSequence])
+		return nil, fmt.Errorf("annotation %s of the Work is %q; it must be a decimal number", topology.AnnotationSequence,
+			w.Annotations[topology.AnnotationSequence])
 	}
 	if n := len(w.Spec.Workload.Manifests); n != 1 {
 		return nil, fmt.Errorf("the Work has %d manifests; it must have exactly one", n)
@@ -65,7 +67,8 @@ func ParseOrder(w *work.Work) (*Order, error) {
 // clean takes out what only the member's API server may say.
 func clean(object *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(object.Object, "status")
-	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink", "ownerReferences", "finalizers"} {
+	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
+		"deletionGracePeriodSeconds", "managedFields", "selfLink", "ownerReferences", "finalizers"} {
 		unstructured.RemoveNestedField(object.Object, "metadata", field)
 	}
 }
@@ -95,7 +98,7 @@ func fingerprint(object *unstructured.Unstructured) (uint64, error) {
 	return hash.Sum64(), nil
 }
 
-// Owner returns the id of the hub whose mark the object carries, empty if none or no object.
+// Owner returns the id of the hub in the object's label, empty if there is no label or no object.
 func Owner(object *unstructured.Unstructured) string {
 	if object == nil {
 		return ""
@@ -103,7 +106,7 @@ func Owner(object *unstructured.Unstructured) string {
 	return object.GetLabels()[topology.LabelHub]
 }
 
-// CarriedOut returns the sequence of the newest order that stands in the object, 0 if none does.
+// CarriedOut returns the sequence of the last order that was written into the object, 0 if none was.
 func CarriedOut(object *unstructured.Unstructured) int64 {
 	if object == nil {
 		return 0

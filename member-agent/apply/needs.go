@@ -28,12 +28,12 @@ const (
 	needsQuiet = 2 * time.Second
 )
 
-// isClaim tells whether an object holds data of users: it is created, and never changed or deleted.
+// isClaim reports whether an object holds data of users: it is created, and never changed or deleted.
 func isClaim(ref objects.Ref) bool {
 	return ref.Group == corev1.GroupName && ref.Kind == "PersistentVolumeClaim"
 }
 
-// needsOf returns the Works whose objects are to stand before this one's.
+// needsOf returns the Works whose objects must exist before this one's.
 func needsOf(w *work.Work) []types.NamespacedName {
 	text := w.Annotations[topology.AnnotationDependsOn]
 	if text == "" {
@@ -46,8 +46,8 @@ func needsOf(w *work.Work) []types.NamespacedName {
 	return needs
 }
 
-// missing returns the needs that do not exist yet and still may. One that is in conflict or not allowed never will, and
-// its own Work tells so. One that another writer changes exists.
+// missing returns the needs that do not exist yet and still may. An object in conflict or not allowed never will, which
+// its own Work reports. An object that another writer changes exists.
 func (r *Reconciler) missing(ctx context.Context, needs []types.NamespacedName) ([]string, error) {
 	var missing []string
 	for _, need := range needs {
@@ -57,7 +57,8 @@ func (r *Reconciler) missing(ctx context.Context, needs []types.NamespacedName) 
 		}
 		outcome, ok := r.Outcomes.Get(need)
 		settled := w != nil && ok && outcome.WorkUID == w.UID && outcome.Generation >= w.Generation &&
-			(outcome.Applied || slices.Contains([]string{work.ReasonConflict, work.ReasonNotAllowed, work.ReasonOverwritten}, outcome.Reason))
+			(outcome.Applied || slices.Contains(
+				[]string{work.ReasonConflict, work.ReasonNotAllowed, work.ReasonOverwritten}, outcome.Reason))
 		if !settled {
 			missing = append(missing, need.Name)
 		}
@@ -65,22 +66,23 @@ func (r *Reconciler) missing(ctx context.Context, needs []types.NamespacedName) 
 	return missing, nil
 }
 
-// awaitNeeds tells how long an order that would be carried out now waits for what it needs, 0 if it does not. It is woken
-// before, when what is missing stands.
+// awaitNeeds returns how long an order waits for its needs, 0 if it does not wait. The order is woken earlier when they
+// exist.
 func (r *Reconciler) awaitNeeds(ctx context.Context, w *work.Work, m *memo) (time.Duration, error) {
 	needs := needsOf(w)
 	if len(needs) == 0 {
 		return 0, nil
 	}
 	name := client.ObjectKeyFromObject(w)
-	// First, so that what comes to stand in between wakes the order.
+	// First, so that an object that is created in between wakes the order.
 	r.waiting.set(name, needs)
 	missing, err := r.missing(ctx, needs)
 	if err != nil {
 		return 0, err
 	}
 	now := r.Clock.Now()
-	if m.since.IsZero() || m.served && m.waits != m.order.Hash { // an order that takes the place of a waiting one waits no longer
+	// An order that replaces a waiting one does not wait longer.
+	if m.since.IsZero() || m.served && m.waits != m.order.Hash {
 		m.since, m.served = now, false
 	}
 	m.waits = m.order.Hash
@@ -99,7 +101,8 @@ func (r *Reconciler) awaitNeeds(ctx context.Context, w *work.Work, m *memo) (tim
 		return 0, nil
 	case waited >= needsQuiet:
 		r.outcome(w, m, false, work.ReasonWaitingForDependencies, fmt.Sprintf(
-			"%s waits for the objects of the Works %s, at most %s; look at these Works", m.order.Ref, strings.Join(missing, ", "), needsPatience))
+			"%s waits for the objects of the Works %s, at most %s; look at these Works", m.order.Ref,
+			strings.Join(missing, ", "), needsPatience))
 		return needsPatience - waited, nil
 	}
 	return needsQuiet - waited, nil
@@ -114,7 +117,8 @@ func appliedMessageOf(m *memo) string {
 	if m.without == "" {
 		return message
 	}
-	return fmt.Sprintf("%s It was applied without the objects of the Works %s, which did not stand within %s.", message, m.without, needsPatience)
+	return fmt.Sprintf("%s It was applied without the objects of the Works %s, which did not stand within %s.", message,
+		m.without, needsPatience)
 }
 
 // waiting remembers which Works wait for which others. It is safe for concurrent use.
@@ -151,7 +155,7 @@ func (w *waiting) of(need types.NamespacedName) []types.NamespacedName {
 	return names
 }
 
-// source wakes the Works that wait when an outcome tells news of what they wait for.
+// source wakes the Works that wait for another one when the outcome of that one changes.
 func (w *waiting) source(outcomes *Outcomes) source.Source {
 	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 		outcomes.mu.Lock()

@@ -9,9 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/objects"
 )
 
@@ -27,15 +30,15 @@ type Outcome struct {
 	Sequence int64
 	// RescheduleAfter is what the order asks of the report: it comes and goes without a new sequence.
 	RescheduleAfter string
-	// Held: the order is not carried out before the hub has answered the session; what stands is of before.
+	// Held: the order is not carried out before the hub has answered the session. The object is that of an earlier order.
 	Held bool
 	// Applied, Reason and Message become the condition Applied.
 	Applied bool
 	Reason  string
 	Message string
-	// Kept: what stands is left as it is, with the hub's mark or without.
+	// Kept: the object is left as it is, with the hub's label or without.
 	Kept bool
-	// Found is what stands without a mark where the hub is to adopt, nil for nothing. It is not to be changed.
+	// Found is the object without the hub's label that the Work asks to adopt, nil if there is none. It is read-only.
 	Found *unstructured.Unstructured
 	// At is when this order (this generation or sequence) had its first outcome.
 	At time.Time
@@ -131,4 +134,32 @@ func (o *Outcomes) drop(work types.NamespacedName) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.byWork, work)
+}
+
+// applied stores that the object is as ordered, unless another writer contests it.
+func (r *Reconciler) applied(w *work.Work, m *memo) {
+	if m.contest.active(r.Clock.Now()) {
+		r.outcome(w, m, false, work.ReasonOverwritten, m.contest.message)
+		return
+	}
+	r.outcome(w, m, true, work.ReasonApplied, appliedMessageOf(m))
+}
+
+// outcome stores how an attempt ended.
+func (r *Reconciler) outcome(w *work.Work, m *memo, applied bool, reason, message string) {
+	r.Outcomes.set(client.ObjectKeyFromObject(w), Outcome{
+		WorkUID: w.UID, Generation: w.Generation,
+		Ref: m.order.Ref, HubID: m.order.HubID, Sequence: m.order.Sequence,
+		RescheduleAfter: w.Annotations[topology.AnnotationRescheduleAfter],
+		Applied:         applied, Reason: reason, Message: message, At: r.Clock.Now(),
+	})
+}
+
+// heldOutcome returns the outcome of an order that was not carried out.
+func heldOutcome(w *work.Work, m *memo, now time.Time) Outcome {
+	outcome := Outcome{WorkUID: w.UID, Generation: w.Generation, HubID: m.hubID, Held: true, At: now}
+	if m.order != nil {
+		outcome.Ref, outcome.Sequence = m.order.Ref, m.order.Sequence
+	}
+	return outcome
 }

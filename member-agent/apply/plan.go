@@ -24,13 +24,13 @@ type Facts struct {
 	// Ordered reports whether an order of the Work's name was carried out in this member: this process remembers it, or
 	// the member has a copy of it.
 	Ordered bool
-	// Memory is what the last attempt of this process left, the zero value if there was none.
+	// Memory of the last attempt of this process, the zero value if there was none.
 	Memory Memory
 	// Now is the time of the decision.
 	Now time.Time
 }
 
-// Memory is what one process remembers of a Work between two looks.
+// Memory is what one process remembers of a Work between two reconciles.
 type Memory struct {
 	// Applied is set after the API server took the object with this Hash: UID, Generation and Version are its answer.
 	Applied    bool
@@ -42,7 +42,7 @@ type Memory struct {
 	// Digest of the content that the API server's answer had, and Note what in it was not as ordered.
 	Digest string
 	Note   string
-	// CorrectAt is when a change that was not ordered may be corrected, where somebody makes it again and again.
+	// CorrectAt is when the next change by another writer may be corrected, for an object that is contested.
 	CorrectAt time.Time
 	// Seen: the cache has shown the answer, or something newer.
 	Seen bool
@@ -57,24 +57,24 @@ type Action string
 
 // The actions.
 const (
-	// Nothing: what stands is what the order says, or nothing may be done.
+	// Nothing: the object is as ordered, or may not be changed.
 	Nothing Action = "Nothing"
-	// Wait: look again after Decision.After.
+	// Wait: decide again after Decision.After.
 	Wait Action = "Wait"
-	// Create makes the object: nothing of that name stands.
+	// Create creates the object.
 	Create Action = "Create"
-	// Update makes the object equal to the order: it carries the mark of this hub.
+	// Update makes an object with the label of this hub equal to the order.
 	Update Action = "Update"
-	// Keep: the object stands, whoever made it, and is left as it is.
+	// Keep leaves an object as it is, whoever created it.
 	Keep Action = "Keep"
-	// Conflict: an object of that name carries no mark, or another hub's.
+	// Conflict: the object has no hub's label, or that of another hub.
 	Conflict Action = "Conflict"
-	// Look: tell the hub what stands, and change nothing. Adopt: take over an object without a mark, as it stands.
+	// Look reports the object to the hub, and changes nothing. Adopt takes over an object without the hub's label.
 	Look  Action = "Look"
 	Adopt Action = "Adopt"
-	// Outdated: a newer order of the same hub stands.
+	// Outdated: a newer order of the same hub was carried out.
 	Outdated Action = "Outdated"
-	// Delete deletes the member object; Release takes off the mark and lets it stand; Finish lets the Work go.
+	// Delete deletes the member object. Release orphans it. Finish removes the finalizer from the Work.
 	Delete  Action = "Delete"
 	Release Action = "Release"
 	Finish  Action = "Finish"
@@ -102,28 +102,35 @@ func Decide(f Facts) Decision {
 		return Decision{Wait, cacheLag - f.Now.Sub(f.Memory.At)}
 	case f.Memory.Refused == f.Order.Hash && f.Now.Before(f.Memory.RetryAt):
 		return Decision{Wait, f.Memory.RetryAt.Sub(f.Now)}
-	case ours && f.Order.Adopt == topology.AdoptLook:
-		return Decision{Action: Look} // it was adopted in between; a question changes nothing
-	case !ours && f.Order.Adopt != "" && Owner(f.Live) == "":
-		return Decision{Action: decideAdoption(f)}
-	case ours && orphaned(f):
-		return Decision{Action: decideAdoption(f)}
-	case f.Live == nil:
-		return Decision{Action: Create}
-	case isClaim(f.Order.Ref):
-		return Decision{Action: Keep}
-	case !ours:
-		return Decision{Action: Conflict}
 	}
-	action := decideOurs(f)
+	action := decideOrder(f, ours)
 	if action == Update && written(f) && f.Now.Before(f.Memory.CorrectAt) {
 		return Decision{Wait, f.Memory.CorrectAt.Sub(f.Now)}
 	}
 	return Decision{Action: action}
 }
 
-// orphaned reports whether an object with the mark of this hub is taken over as one without a mark is: it has no order
-// yet, as after an earlier membership or a copy by hand.
+// decideOrder is for an order that can be carried out now.
+func decideOrder(f Facts, ours bool) Action {
+	switch {
+	case ours && f.Order.Adopt == topology.AdoptLook:
+		return Look // it was adopted in between; a question changes nothing
+	case !ours && f.Order.Adopt != "" && Owner(f.Live) == "":
+		return decideAdoption(f)
+	case ours && orphaned(f):
+		return decideAdoption(f)
+	case f.Live == nil:
+		return Create
+	case isClaim(f.Order.Ref):
+		return Keep
+	case !ours:
+		return Conflict
+	}
+	return decideOurs(f)
+}
+
+// orphaned reports whether an object with the label of this hub is adopted as one without it: it has no order yet, as
+// after an earlier membership or a manual copy.
 func orphaned(f Facts) bool {
 	return f.Order.Adopt != "" && !f.Ordered && !isClaim(f.Order.Ref) && f.Live.GetDeletionTimestamp() == nil &&
 		CarriedOut(f.Live) <= f.Order.Sequence
@@ -134,18 +141,19 @@ func unseen(f Facts) bool {
 	return f.Live == nil && f.Memory.Applied && !f.Memory.Seen && f.Now.Sub(f.Memory.At) < cacheLag
 }
 
-// written reports whether the order was written, so that a difference is a change by somebody else.
+// written reports whether the order was written, so that a difference is a change by another writer.
 func written(f Facts) bool { return f.Memory.Applied && f.Memory.Hash == f.Order.Hash }
 
-// decideOurs is for an object that carries the mark of this hub.
+// decideOurs is for an object with the label of this hub.
 func decideOurs(f Facts) Action {
 	switch {
 	case CarriedOut(f.Live) > f.Order.Sequence:
 		return Outdated
 	case f.Live.GetDeletionTimestamp() != nil:
-		// Someone deletes our object and a finalizer holds it. It is made anew once it is gone, which its event tells.
+		// Another client deletes the object, and a finalizer holds it. The event of its end wakes the Work, and it is created
+		// again.
 		return Nothing
-	case stands(f):
+	case unchanged(f):
 		return Nothing
 	default:
 		return Update
@@ -165,8 +173,8 @@ func decideDeletion(f Facts, ours bool) Action {
 	}
 }
 
-// decideAdoption is for a Work that adopts, where no object exists, or one without a mark or without an order. What
-// another controller owns, or what is being deleted, is not there to be taken.
+// decideAdoption is for a Work that adopts, if the object does not exist, or has no label of a hub or no order. An
+// object that has a controller or is being deleted is not adopted.
 func decideAdoption(f Facts) Action {
 	switch {
 	case f.Order.Adopt == topology.AdoptLook && (f.Live == nil || adoptable(f.Live)):
@@ -175,7 +183,7 @@ func decideAdoption(f Facts) Action {
 		return Create
 	case !adoptable(f.Live):
 		return Conflict
-	case f.Order.Adopt != standing(f.Live):
+	case f.Order.Adopt != replicasOf(f.Live):
 		return Look
 	}
 	return Adopt
@@ -185,8 +193,8 @@ func adoptable(live *unstructured.Unstructured) bool {
 	return metav1.GetControllerOf(live) == nil && live.GetDeletionTimestamp() == nil
 }
 
-// standing is how many replicas an object asks for, as the hub writes it on a Work; 0 for a kind without replicas.
-func standing(live *unstructured.Unstructured) string {
+// replicasOf returns the replicas of an object, as the hub writes them on a Work; 0 for a kind without replicas.
+func replicasOf(live *unstructured.Unstructured) string {
 	replicas, _, err := unstructured.NestedInt64(live.Object, "spec", "replicas")
 	if err != nil {
 		return ""
@@ -194,10 +202,10 @@ func standing(live *unstructured.Unstructured) string {
 	return strconv.FormatInt(replicas, 10)
 }
 
-// stands tells whether what was written last is this order, and nothing of it was changed since. What an API server answered
-// is compared, not what was ordered: it fills in defaults, and the member's admission may change more. The generation spares
-// the comparison: an API server raises it with each change of content.
-func stands(f Facts) bool {
+// unchanged reports whether this order was written last, and nothing of it changed since. The object is compared with
+// the API server's answer, not with the order: defaults and the member's admission may have changed more. The same
+// generation means the same content.
+func unchanged(f Facts) bool {
 	m := f.Memory
 	if !written(f) || m.UID != f.Live.GetUID() {
 		return false
@@ -205,7 +213,8 @@ func stands(f Facts) bool {
 	if !notOlder(f.Live.GetResourceVersion(), m.Version) {
 		return true // the cache has not seen our own write; its event comes
 	}
-	if !holds(f.Order.Desired.GetLabels(), f.Live.GetLabels()) || !holds(f.Order.Desired.GetAnnotations(), f.Live.GetAnnotations()) {
+	if !holds(f.Order.Desired.GetLabels(), f.Live.GetLabels()) ||
+		!holds(f.Order.Desired.GetAnnotations(), f.Live.GetAnnotations()) {
 		return false
 	}
 	if m.Version == f.Live.GetResourceVersion() || m.Generation != 0 && m.Generation == f.Live.GetGeneration() {
@@ -224,7 +233,7 @@ func holds(want, have map[string]string) bool {
 	return true
 }
 
-// notOlder tells whether version a of an object is b or a newer one. Versions that cannot be compared count as newer.
+// notOlder reports whether version a of an object is b or a newer one. Versions that cannot be compared count as newer.
 func notOlder(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err != nil || order >= 0

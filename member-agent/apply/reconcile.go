@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
@@ -10,9 +11,12 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 )
+
+// holdAgain is how often a held order is tried again: contact can lapse and return between two checks of the session,
+// which sends no event. It costs no request.
+const holdAgain = 5 * time.Second
 
 // Reconciler carries out Works. Each Work has one worker at a time.
 type Reconciler struct {
@@ -27,7 +31,7 @@ type Reconciler struct {
 	works map[types.NamespacedName]*memo
 }
 
-// Reconcile looks at one Work: gather, decide, carry out.
+// Reconcile carries out one Work: gather, decide, execute.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	w, err := r.Hub.Work(ctx, req.NamespacedName)
 	if err != nil {
@@ -45,7 +49,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		if w.DeletionTimestamp.IsZero() {
 			return ctrl.Result{}, r.orphan(ctx, w)
 		}
-		// It was seen terminating, and went before the object: the order to delete stands.
+		// The Work was seen terminating, and is gone before its object: the order to delete still holds.
 	}
 	m := r.recall(req.NamespacedName, w)
 	r.Hub.Orphaned(req.NamespacedName, "", "")
@@ -67,7 +71,45 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return r.carryOut(ctx, w, m, facts)
 }
 
-// unreadable tells of a Work that says nothing that could be done; one that is to go is let go.
+// hold postpones a new order while the hub has not answered the session. The object is reported as it is.
+func (r *Reconciler) hold(ctx context.Context, w *work.Work, m *memo) error {
+	if m.order != nil {
+		r.Generations.forget(m.order.Ref) // nothing is corrected meanwhile
+		// A kind that is not served has no objects.
+		if err := r.Objects.Bind(ctx, client.ObjectKeyFromObject(w), m.order.Ref); err == nil {
+			m.bound = true
+		}
+	}
+	r.Outcomes.set(client.ObjectKeyFromObject(w), heldOutcome(w, m, r.Clock.Now()))
+	return nil
+}
+
+// orphan handles a Work that disappeared without a deletion timestamp. Its object stays as it is, and is named to the
+// hub until a user deletes it or removes the hub's label.
+func (r *Reconciler) orphan(ctx context.Context, w *work.Work) error {
+	name := client.ObjectKeyFromObject(w)
+	m := r.recall(name, w)
+	r.uncorrected(name)
+	if m.orderErr == nil {
+		facts, err := r.gather(ctx, w, m)
+		if err != nil {
+			return err
+		}
+		if facts.Live != nil && Owner(facts.Live) == m.order.HubID {
+			r.Outcomes.drop(name)
+			r.Hub.Orphaned(name, m.order.Ref.Qualified(), m.order.HubID)
+			return nil
+		}
+	}
+	r.Hub.Orphaned(name, "", "")
+	if err := r.Copies.Drop(ctx, name); err != nil {
+		return err
+	}
+	r.forget(name)
+	return nil
+}
+
+// unreadable stores the outcome of a Work whose manifest cannot be read, or finishes one that is being deleted.
 func (r *Reconciler) unreadable(ctx context.Context, w *work.Work, m *memo) error {
 	if !w.DeletionTimestamp.IsZero() {
 		return r.finish(ctx, w)
@@ -79,7 +121,7 @@ func (r *Reconciler) unreadable(ctx context.Context, w *work.Work, m *memo) erro
 	return nil
 }
 
-// uncorrected says that what others write into the object of a Work stays for now.
+// uncorrected lets workload controllers act on what other writers change in the object of a Work.
 func (r *Reconciler) uncorrected(name types.NamespacedName) {
 	r.mu.Lock()
 	m := r.works[name]
@@ -87,25 +129,6 @@ func (r *Reconciler) uncorrected(name types.NamespacedName) {
 	if m != nil && m.order != nil {
 		r.Generations.forget(m.order.Ref)
 	}
-}
-
-// applied stores that the object is as ordered, unless somebody contests that.
-func (r *Reconciler) applied(w *work.Work, m *memo) {
-	if m.contest.active(r.Clock.Now()) {
-		r.outcome(w, m, false, work.ReasonOverwritten, m.contest.message)
-		return
-	}
-	r.outcome(w, m, true, work.ReasonApplied, appliedMessageOf(m))
-}
-
-// outcome stores how an attempt ended.
-func (r *Reconciler) outcome(w *work.Work, m *memo, applied bool, reason, message string) {
-	r.Outcomes.set(client.ObjectKeyFromObject(w), Outcome{
-		WorkUID: w.UID, Generation: w.Generation,
-		Ref: m.order.Ref, HubID: m.order.HubID, Sequence: m.order.Sequence,
-		RescheduleAfter: w.Annotations[topology.AnnotationRescheduleAfter],
-		Applied:         applied, Reason: reason, Message: message, At: r.Clock.Now(),
-	})
 }
 
 func logger(ctx context.Context, m *memo) logr.Logger {

@@ -23,12 +23,12 @@ import (
 type Hub interface {
 	// Work returns the Work as seen last, nil if there is none.
 	Work(ctx context.Context, name types.NamespacedName) (*work.Work, error)
-	// MayExecute tells whether the hub means this cluster.
+	// MayExecute reports whether the hub means this cluster.
 	MayExecute(ctx context.Context) bool
-	// MayExecuteNew tells whether orders that were not carried out before may be.
+	// MayExecuteNew reports whether new orders may be carried out.
 	MayExecuteNew(ctx context.Context) bool
-	// Orphaned tells that an object exists whose Work vanished, and the id of the hub in its label; an empty object that it
-	// exists no more.
+	// Orphaned reports an object whose Work disappeared, and the id of the hub in its label. An empty object means that it
+	// does not exist any more.
 	Orphaned(name types.NamespacedName, object, hubID string)
 	// Client writes to the hub.
 	Client() client.Client
@@ -54,7 +54,7 @@ type Options struct {
 	Tracer *tracing.Tracer
 }
 
-// requestTimeout bounds one look at a Work with all its requests: an API server that hangs must not hold the workers.
+// requestTimeout bounds one reconcile with all its requests: an API server that hangs must not hold the workers.
 const requestTimeout = 30 * time.Second
 
 // Setup registers the controller.
@@ -67,12 +67,14 @@ func Setup(mgr ctrl.Manager, options Options) error {
 		Reconciler:              r,
 		MaxConcurrentReconciles: max(1, options.Workers),
 		ReconciliationTimeout:   requestTimeout,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](100*time.Millisecond, 30*time.Second),
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](
+			100*time.Millisecond, 30*time.Second),
 	})
 	if err != nil {
 		return fmt.Errorf("set up apply: %w", err)
 	}
-	for _, events := range []source.Source{options.Hub.Source(), options.Objects.Source(), r.waiting.source(options.Outcomes)} {
+	for _, events := range []source.Source{options.Hub.Source(), options.Objects.Source(),
+		r.waiting.source(options.Outcomes)} {
 		if err := c.Watch(events); err != nil {
 			return fmt.Errorf("set up apply: %w", err)
 		}

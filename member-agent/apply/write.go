@@ -17,11 +17,26 @@ import (
 )
 
 // strict lets an API server refuse fields that it does not know. An older definition in the member then refuses a newer
-// field instead of dropping it, and what stands stays.
+// field instead of dropping it, and the object stays as it is.
 const strict = client.FieldValidation(metav1.FieldValidationStrict)
 
-// write makes the object, or makes it equal to the order.
-func (r *Reconciler) write(ctx context.Context, w *work.Work, m *memo, facts Facts, action Action) (ctrl.Result, error) {
+// writeWhenReady writes the object, unless the order has to wait for its namespace or for other objects.
+func (r *Reconciler) writeWhenReady(
+	ctx context.Context, w *work.Work, m *memo, facts Facts, action Action,
+) (ctrl.Result, error) {
+	if action == Create && r.terminating(ctx, m.order.Ref.Namespace) {
+		return r.awaitNamespace(w, m), nil
+	}
+	if wait, err := r.awaitNeeds(ctx, w, m); err != nil || wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, err
+	}
+	return r.write(ctx, w, m, facts, action)
+}
+
+// write creates the object, or makes it equal to the order.
+func (r *Reconciler) write(
+	ctx context.Context, w *work.Work, m *memo, facts Facts, action Action,
+) (ctrl.Result, error) {
 	correction := r.correction(ctx, m, facts, action)
 	if action == Adopt {
 		if changes, err := r.adoptionChanges(ctx, m, facts.Live); err != nil {
@@ -34,7 +49,7 @@ func (r *Reconciler) write(ctx context.Context, w *work.Work, m *memo, facts Fac
 	traced, end := r.Tracer.Start(ctx, w, "apply")
 	answer, err := r.send(traced, m, facts.Live)
 	if end(err); apierrors.IsAlreadyExists(err) {
-		return ctrl.Result{RequeueAfter: retryFirst}, nil // made in between; the next look sees whose it is
+		return ctrl.Result{RequeueAfter: retryFirst}, nil // created in between; the next attempt sees by whom
 	}
 	if err != nil && correction != nil {
 		return r.failedCorrection(ctx, w, m, correction, facts.Live, err), nil
@@ -53,7 +68,9 @@ func (r *Reconciler) write(ctx context.Context, w *work.Work, m *memo, facts Fac
 }
 
 // send makes the object, with its namespace if that is missing, or replaces what of it belongs to the order.
-func (r *Reconciler) send(ctx context.Context, m *memo, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (r *Reconciler) send(
+	ctx context.Context, m *memo, live *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
 	if live != nil {
 		return r.replace(ctx, m, live)
 	}
@@ -62,13 +79,16 @@ func (r *Reconciler) send(ctx context.Context, m *memo, live *unstructured.Unstr
 		return answer, err
 	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: m.order.Ref.Namespace}}
-	if err := r.member.Create(ctx, namespace, client.FieldOwner(FieldManager)); err != nil && !apierrors.IsAlreadyExists(err) {
+	err = r.member.Create(ctx, namespace, client.FieldOwner(FieldManager))
+	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return nil, fmt.Errorf("create namespace %s: %w", namespace.Name, err)
 	}
 	return r.create(ctx, m.order.Desired)
 }
 
-func (r *Reconciler) create(ctx context.Context, desired *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (r *Reconciler) create(
+	ctx context.Context, desired *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
 	answer := desired.DeepCopy() // Create writes the server's answer into it
 	err := r.member.Create(ctx, answer, client.FieldOwner(FieldManager), strict)
 	return answer, err
@@ -115,7 +135,8 @@ func (r *Reconciler) accept(m *memo, answer *unstructured.Unstructured) error {
 	}
 	note := ""
 	if len(changes) > 0 {
-		note = fmt.Sprintf("The member's API server, or a webhook of its admission, changed the object, and that is accepted: %s.", ownership.Sentence(changes))
+		note = fmt.Sprintf("The member's API server, or a webhook of its admission, changed the object, and that is "+
+			"accepted: %s.", ownership.Sentence(changes))
 	}
 	m.Memory = Memory{
 		Applied: true, Hash: m.order.Hash, At: r.Clock.Now(), Digest: digest, Note: note, CorrectAt: m.CorrectAt,
@@ -124,30 +145,4 @@ func (r *Reconciler) accept(m *memo, answer *unstructured.Unstructured) error {
 	m.previous, m.admitted = ownership.PreviousOf(m.order.Desired), changes
 	r.Generations.accept(m.order.Ref, answer.GetUID(), answer.GetGeneration())
 	return nil
-}
-
-// adoptionChanges asks the API server what taking over an object would change in it. Of an object that is copied whole that is
-// to be nothing: what pods read must not change under them, nor what they are made from. It returns a sentence, empty for no
-// change. The workloads that a hub divides were compared before (flotilla adopt).
-func (r *Reconciler) adoptionChanges(ctx context.Context, m *memo, live *unstructured.Unstructured) (string, error) {
-	if divided(m.order.Desired) {
-		return "", nil
-	}
-	next, err := r.replace(ctx, m, live, client.DryRunAll)
-	if err != nil {
-		return "", err
-	}
-	before, err := ownership.Digest(live, m.order.Desired)
-	if err != nil {
-		return "", err
-	}
-	after, err := ownership.Digest(next, m.order.Desired)
-	if err != nil || before == after {
-		return "", err
-	}
-	changes, err := ownership.Changes(next, live, m.order.Desired)
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%s stands in the member with other content than ordered, so it is not adopted: %s; make them equal, or delete it there", m.order.Ref, ownership.Sentence(changes)), nil
 }
