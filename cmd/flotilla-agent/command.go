@@ -63,7 +63,8 @@ func newCommand() *cobra.Command {
 		Use:   "flotilla-agent",
 		Short: "Runs workloads in a member cluster, on its own or for a hub",
 		Long: "flotilla-agent runs the workload controllers (CloneSet, UnitedDeployment) of one cluster.\n" +
-			"With --hub-secret, or with --hub-kubeconfig and --cluster-name, it also carries out a hub's orders and reports back.",
+			"With --hub-secret, or with --hub-kubeconfig and --cluster-name, it also carries out a hub's orders and reports " +
+			"back.",
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -71,27 +72,54 @@ func newCommand() *cobra.Command {
 		RunE:          func(command *cobra.Command, _ []string) error { return run(command.Context(), f) },
 	}
 	set := command.Flags()
-	set.StringVar(&f.kubeconfig, "kubeconfig", "", "path of the member's kubeconfig; empty means $KUBECONFIG, then the pod's own service account, then ~/.kube/config")
+	set.StringVar(&f.kubeconfig, "kubeconfig", "", "path of the member's kubeconfig; "+
+		"empty means $KUBECONFIG, then the pod's own service account, then ~/.kube/config")
 	set.StringVar(&f.hubKubeconfig, "hub-kubeconfig", "", "path of a kubeconfig for the hub; empty means no hub")
-	set.StringVar(&f.clusterName, "cluster-name", "", "name of this cluster's MemberCluster on the hub; needed with --hub-kubeconfig")
-	set.StringVar(&f.hubSecret, "hub-secret", "", "name of the Secret in the namespace of --leader-election-namespace by which flotilla join tells of the hub, usually flotilla-join; in place of --hub-kubeconfig and --cluster-name")
-	set.StringVar(&f.hubKind, "hub-kind", string(memberagent.HubFlotilla), "whose hub that is: flotilla; or karmada, whose own agent then runs without its controllers execution and workStatus. karmada needs --hub-kubeconfig")
+	set.StringVar(&f.clusterName, "cluster-name", "",
+		"name of this cluster's MemberCluster on the hub; needed with --hub-kubeconfig")
+	set.StringVar(&f.hubSecret, "hub-secret", "", "name of the Secret in the namespace of --leader-election-namespace "+
+		"by which flotilla join tells of the hub, usually flotilla-join; in place of --hub-kubeconfig and --cluster-name")
+	set.StringVar(&f.hubKind, "hub-kind", string(memberagent.HubFlotilla), "whose hub that is: flotilla; "+
+		"or karmada, whose own agent then runs without its controllers execution and workStatus. "+
+		"karmada needs --hub-kubeconfig")
 	set.StringVar(&f.metricsAddress, "metrics-bind-address", ":8080", "address that serves metrics; 0 turns them off")
-	set.StringVar(&f.healthAddress, "health-probe-bind-address", ":8081", "address that serves /healthz and /readyz; 0 turns them off")
-	set.BoolVar(&f.leaderElect, "leader-elect", true, "work only while holding a Lease in the member; needed with more than one replica")
-	set.StringVar(&f.leaderNamespace, "leader-election-namespace", "flotilla-system", "namespace of that Lease in the member, of the copies of Works, and of the webhook's Secret and Service; made if it does not exist")
+	set.StringVar(&f.healthAddress, "health-probe-bind-address", ":8081",
+		"address that serves /healthz and /readyz; 0 turns them off")
+	set.BoolVar(&f.leaderElect, "leader-elect", true,
+		"work only while holding a Lease in the member; needed with more than one replica")
+	set.StringVar(&f.leaderNamespace, "leader-election-namespace", "flotilla-system", "namespace of that Lease in the "+
+		"member, of the copies of Works, and of the webhook's Secret and Service; made if it does not exist")
 	f.webhook.Add(set, program)
 	set.IntVar(&f.workers, "workers", 16, "objects of each kind that are worked on at the same time")
-	set.StringSliceVar(&f.allowKinds, "allow-kinds", apply.Carried(), "kinds of which the hub may bring objects into the member; other orders are refused with the reason NotAllowed")
-	set.StringSliceVar(&f.allowNamespaces, "allow-namespaces", nil, "namespaces into which the hub may bring objects: names, or beginnings of names that end with *, such as shop,team-*; empty for all; other orders are refused with the reason NotAllowed")
-	set.BoolVar(&f.cloneSetShortHash, "cloneset-short-hash", false, "new pods of CloneSets name their revision in the label controller-revision-hash by its hash alone, as with OpenKruise's gate CloneSetShortHash; pods that are there stay as they are")
+	set.StringSliceVar(&f.allowKinds, "allow-kinds", apply.Carried(),
+		"kinds of which the hub may bring objects into the member; other orders are refused with the reason NotAllowed")
+	set.StringSliceVar(&f.allowNamespaces, "allow-namespaces", nil, "namespaces into which the hub may bring objects: "+
+		"names, or beginnings of names that end with *, such as shop,team-*; empty for all; "+
+		"other orders are refused with the reason NotAllowed")
+	set.BoolVar(&f.cloneSetShortHash, "cloneset-short-hash", false, "new pods of CloneSets name their revision in the "+
+		"label controller-revision-hash by its hash alone, as with OpenKruise's gate CloneSetShortHash; "+
+		"pods that are there stay as they are")
 	set.StringVar(&f.logLevel, "log-level", "info", "debug, info or error")
 	set.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	return command
 }
 
-// validate says what is wrong with the flags, before anything is dialled.
+// validate returns what is wrong with the flags. It sends no requests.
 func (f *flags) validate() error {
+	if err := f.validateHub(); err != nil {
+		return err
+	}
+	if err := f.validateKarmada(); err != nil {
+		return err
+	}
+	if f.workers < 1 {
+		return fmt.Errorf("--workers %d must be at least 1", f.workers)
+	}
+	return f.webhook.Validate()
+}
+
+// validateHub checks the flags that say which hub that is, and who this member is there.
+func (f *flags) validateHub() error {
 	name := regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 	const longestName = 52 // as the MemberCluster type says
 	switch {
@@ -100,21 +128,35 @@ func (f *flags) validate() error {
 	case f.hubKubeconfig != "" && f.clusterName == "":
 		return errors.New("--hub-kubeconfig needs --cluster-name: the name of this cluster's MemberCluster on the hub")
 	case f.hubKubeconfig == "" && f.clusterName != "":
-		return fmt.Errorf("--cluster-name %s needs --hub-kubeconfig: the path of a kubeconfig for the hub; leave both out to run without a hub", f.clusterName)
+		return fmt.Errorf("--cluster-name %s needs --hub-kubeconfig: the path of a kubeconfig for the hub; "+
+			"leave both out to run without a hub", f.clusterName)
 	case f.clusterName != "" && (len(f.clusterName) > longestName || !name.MatchString(f.clusterName)):
-		return fmt.Errorf("--cluster-name %q is not a DNS label of at most %d characters (a-z, 0-9, -)", f.clusterName, longestName)
+		return fmt.Errorf("--cluster-name %q is not a DNS label of at most %d characters (a-z, 0-9, -)",
+			f.clusterName, longestName)
 	case f.hubKind != string(memberagent.HubFlotilla) && f.hubKind != string(memberagent.HubKarmada):
 		return fmt.Errorf("--hub-kind %q is neither %s nor %s", f.hubKind, memberagent.HubFlotilla, memberagent.HubKarmada)
-	case f.hubKind == string(memberagent.HubKarmada) && f.hubKubeconfig == "":
-		return errors.New("--hub-kind karmada needs --hub-kubeconfig and --cluster-name: the kubeconfig of Karmada's API server, and the name of this cluster's Cluster there")
-	case f.hubKind == string(memberagent.HubKarmada) && !slices.Equal(f.allowKinds, apply.Carried()):
-		return errors.New("--allow-kinds is not for --hub-kind karmada: a hub of Karmada brings what the agent's rights in the member allow; leave it out, and give the agent less rights")
-	case f.hubKind == string(memberagent.HubKarmada) && len(f.allowNamespaces) > 0:
-		return fmt.Errorf("--allow-namespaces %s is not for --hub-kind karmada: a hub of Karmada brings what the agent's rights in the member allow; leave it out, and give the agent its rights in these namespaces alone", strings.Join(f.allowNamespaces, ","))
-	case f.workers < 1:
-		return fmt.Errorf("--workers %d must be at least 1", f.workers)
 	}
-	return f.webhook.Validate()
+	return nil
+}
+
+// validateKarmada checks the flags that a hub of Karmada needs, or cannot have.
+func (f *flags) validateKarmada() error {
+	switch {
+	case f.hubKind != string(memberagent.HubKarmada):
+		return nil
+	case f.hubKubeconfig == "":
+		return errors.New("--hub-kind karmada needs --hub-kubeconfig and --cluster-name: " +
+			"the kubeconfig of Karmada's API server, and the name of this cluster's Cluster there")
+	case !slices.Equal(f.allowKinds, apply.Carried()):
+		return errors.New("--allow-kinds is not for --hub-kind karmada: " +
+			"a hub of Karmada brings what the agent's rights in the member allow; " +
+			"leave it out, and give the agent less rights")
+	case len(f.allowNamespaces) > 0:
+		return fmt.Errorf("--allow-namespaces %s is not for --hub-kind karmada: "+
+			"a hub of Karmada brings what the agent's rights in the member allow; "+
+			"leave it out, and give the agent its rights in these namespaces alone", strings.Join(f.allowNamespaces, ","))
+	}
+	return nil
 }
 
 func run(ctx context.Context, f *flags) error {
@@ -137,7 +179,8 @@ func run(ctx context.Context, f *flags) error {
 		return err
 	}
 	options := memberagent.Options{
-		ClusterName: f.clusterName, Namespace: f.leaderNamespace, Version: version(), Workers: f.workers, Clock: clocks.New(), CloneSetShortHash: f.cloneSetShortHash,
+		ClusterName: f.clusterName, Namespace: f.leaderNamespace, Version: version(), Workers: f.workers,
+		Clock: clocks.New(), CloneSetShortHash: f.cloneSetShortHash,
 		Allowed: allowed,
 	}
 	memberTime := servertime.New(options.Clock, log.WithName("clock"))
@@ -177,7 +220,8 @@ func run(ctx context.Context, f *flags) error {
 			return fmt.Errorf("add the metric of the certificate: %w", err)
 		}
 	}
-	log.Info("flotilla-agent starts", "version", options.Version, "member", member.Host, "cluster", options.ClusterName, "hub", hubHost(options.Hub))
+	log.Info("flotilla-agent starts", "version", options.Version, "member", member.Host, "cluster", options.ClusterName,
+		"hub", hubHost(options.Hub))
 	return mgr.Start(ctx)
 }
 
@@ -189,7 +233,9 @@ func hubHost(hub *rest.Config) string {
 }
 
 // newManager returns the manager, and its webhook server or nil.
-func newManager(ctx context.Context, f *flags, member *rest.Config, log logr.Logger) (ctrl.Manager, *serving.Server, error) {
+func newManager(
+	ctx context.Context, f *flags, member *rest.Config, log logr.Logger,
+) (ctrl.Manager, *serving.Server, error) {
 	scheme := runtime.NewScheme()
 	if err := memberagent.AddToScheme(scheme); err != nil {
 		return nil, nil, err
@@ -234,7 +280,8 @@ func newManager(ctx context.Context, f *flags, member *rest.Config, log logr.Log
 	return mgr, hooks, nil
 }
 
-// ensureNamespace makes the namespace of the leader's Lease and the webhook's Secret. Where the agent may not, someone else has made it.
+// ensureNamespace makes the namespace of the leader's Lease and the webhook's Secret. Where the
+// agent may not, someone else has made it.
 func ensureNamespace(ctx context.Context, member *rest.Config, scheme *runtime.Scheme, name string) error {
 	c, err := client.New(member, client.Options{Scheme: scheme})
 	if err != nil {
@@ -245,7 +292,8 @@ func ensureNamespace(ctx context.Context, member *rest.Config, scheme *runtime.S
 	case err == nil:
 		return nil
 	case !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
-		return fmt.Errorf("the member at %s does not answer; check --kubeconfig and that its API server runs: %w", member.Host, err)
+		return fmt.Errorf("the member at %s does not answer; check --kubeconfig and that its API server runs: %w",
+			member.Host, err)
 	}
 	err = c.Create(ctx, namespace)
 	if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsForbidden(err) {
@@ -260,7 +308,8 @@ func memberConfig(path string) (*rest.Config, error) {
 	}
 	found, err := ctrl.GetConfig()
 	if err != nil {
-		return nil, fmt.Errorf("no kubeconfig for the member: give --kubeconfig, set KUBECONFIG, or run in a pod of the member: %w", err)
+		return nil, fmt.Errorf("no kubeconfig for the member: give --kubeconfig, set KUBECONFIG, "+
+			"or run in a pod of the member: %w", err)
 	}
 	return unlimited(found), nil
 }

@@ -7,16 +7,15 @@
 //
 // Sections: division (the mathematics alone), delivery (hub object to member objects, members without kubelets),
 // rollout (CloneSets of hundreds or thousands of pods, by -sizes, in one cluster with simulated nodes, against a bare
-// client, a Deployment, and a Deployment whose pods have the same readiness gate), conversion (reads of a CloneSet as v1alpha1
-// against reads of the stored version), writes (what the API server computes for a write of a CloneSet against one of a
-// Deployment), plan (flotilla plan of 1 000 workloads), and on demand curve (the agent's CPU per changed
-// pod by size), members (a hub with up to a thousand members, whose agents are simulated in this process), agents (a hundred agents
-// with their real credentials and links, in pretended members of this process, which join, and come back after an outage), tree
-// (flotilla tree of 10 000 pods on such a hub) and global (a rollout over three members with one limit, against the same one in one
-// cluster). The bare client says what API
-// server, scheduler and simulated kubelets allow at best. No figure makes
-// it fail; a phase that does not end within its deadline does, and prints what it saw. The deadline is that of 500 pods, and
-// more for more.
+// client, a Deployment, and a Deployment whose pods have the same readiness gate), conversion (reads of a CloneSet as
+// v1alpha1 against reads of the stored version), writes (what the API server computes for a write of a CloneSet against
+// one of a Deployment), plan (flotilla plan of 1 000 workloads), and on demand curve (the agent's CPU per changed pod
+// by size), members (a hub with up to a thousand members, whose agents are simulated in this process), agents (a
+// hundred agents with their real credentials and links, in pretended members of this process, which join, and come back
+// after an outage), tree (flotilla tree of 10 000 pods on such a hub) and global (a rollout over three members with one
+// limit, against the same one in one cluster). The bare client says what API server, scheduler and simulated kubelets
+// allow at best. No figure makes it fail; a phase that does not end within its deadline does, and prints what it saw.
+// The deadline is that of 500 pods, and more for more.
 package main
 
 import (
@@ -69,9 +68,11 @@ type section struct {
 
 func sections() []section {
 	return []section{
-		{"division", divisionSection}, {"delivery", deliverySection}, {"rollout", rolloutSection}, {"conversion", conversionSection}, {"writes", writesSection},
+		{"division", divisionSection}, {"delivery", deliverySection}, {"rollout", rolloutSection},
+		{"conversion", conversionSection}, {"writes", writesSection},
 		{"plan", planSection},
-		{"curve", curveSection}, {"members", membersSection}, {"agents", agentsSection}, {"tree", treeSection}, {"global", globalSection},
+		{"curve", curveSection}, {"members", membersSection}, {"agents", agentsSection}, {"tree", treeSection},
+		{"global", globalSection},
 	}
 }
 
@@ -106,25 +107,36 @@ func (b *bench) say(format string, args ...any) { fmt.Fprintf(b.progress, format
 
 func main() {
 	var o options
-	flag.StringVar(&o.only, "only", "", "comma-separated `sections` to run: division, delivery, rollout, conversion, writes, plan, curve, members, agents, tree, global (default all but the last five)")
+	flag.StringVar(&o.only, "only", "", "comma-separated `sections` to run: "+
+		"division, delivery, rollout, conversion, writes, plan, curve, members, agents, tree, global "+
+		"(default all but the last five)")
 	flag.IntVar(&o.runs, "n", 1, "number of runs; the table shows the median, and the range where there are several")
-	flag.StringVar(&o.floors, "floors", strings.Join(floorNames(), ","), "comma-separated `floors` of the section rollout: what a CloneSet is held against")
+	flag.StringVar(&o.floors, "floors", strings.Join(floorNames(), ","),
+		"comma-separated `floors` of the section rollout: what a CloneSet is held against")
 	flag.StringVar(&o.output, "o", "table", "output `format`: table or json")
-	flag.StringVar(&o.programs, "programs", "", "`folder` with flotilla-hub and flotilla-agent (default: built from this module)")
+	flag.StringVar(&o.programs, "programs", "",
+		"`folder` with flotilla-hub and flotilla-agent (default: built from this module)")
 	o.sizes, o.curve = []int{500}, []int{100, 300, 1000, 3000, 10000}
 	o.clusters, o.members = []int{3}, []int{10, 100, 1000}
-	flag.Func("sizes", "comma-separated `replicas` in the section rollout (default 500; 5000 takes several minutes more)", numbers(&o.sizes))
-	flag.Func("curve", "comma-separated `replicas` in the section curve (default 100,300,1000,3000,10000)", numbers(&o.curve))
-	flag.Func("clusters", "comma-separated numbers of `members` with an API server each, in the section delivery (default 3)", numbers(&o.clusters))
-	flag.Func("members", "comma-separated numbers of simulated `members` in the section members (default 10,100,1000)", numbers(&o.members))
+	flag.Func("sizes", "comma-separated `replicas` in the section rollout (default 500; 5000 takes several minutes more)",
+		numbers(&o.sizes))
+	flag.Func("curve", "comma-separated `replicas` in the section curve (default 100,300,1000,3000,10000)",
+		numbers(&o.curve))
+	flag.Func("clusters", "comma-separated numbers of `members` with an API server each, in the section delivery "+
+		"(default 3)", numbers(&o.clusters))
+	flag.Func("members", "comma-separated numbers of simulated `members` in the section members (default 10,100,1000)",
+		numbers(&o.members))
 	flag.IntVar(&o.agents, "agents", 100, "`number` of agents that join in the section agents")
-	flag.DurationVar(&o.over, "over", time.Minute, "time over which the agents of the section agents come; 0 is all at once")
+	flag.DurationVar(&o.over, "over", time.Minute,
+		"time over which the agents of the section agents come; 0 is all at once")
 	flag.DurationVar(&o.outage, "outage", 30*time.Second, "time for which the hub is away in the section agents")
 	flag.IntVar(&o.fan, "workloads", 100, "workloads at a time in the sections delivery, members and agents")
 	flag.IntVar(&o.replicas, "replicas", 3, "replicas of each workload in the section delivery")
 	flag.DurationVar(&o.deadline, "deadline", 3*time.Minute, "time after which a phase of up to 500 pods counts as stuck")
-	flag.StringVar(&o.profiles, "profile", "", "`folder` for CPU profiles of the API server, one for the first seconds of each phase")
-	flag.BoolVar(&o.verbose, "v", false, "print every request count, not only those of Flotilla, and the steps of the fleets")
+	flag.StringVar(&o.profiles, "profile", "",
+		"`folder` for CPU profiles of the API server, one for the first seconds of each phase")
+	flag.BoolVar(&o.verbose, "v", false,
+		"print every request count, not only those of Flotilla, and the steps of the fleets")
 	flag.Parse()
 
 	//nolint:forbidigo // the root of the program
@@ -174,22 +186,30 @@ func run(ctx context.Context, o options, out, progress io.Writer) error {
 	return errors.Join(b.report.write(out, o.output), err)
 }
 
-// choose checks the flags and returns the sections to run.
-func choose(o options) ([]string, error) {
-	var all []string
-	for _, s := range sections() {
-		all = append(all, s.name)
-	}
+// validate returns what is wrong with the flags, apart from the names of sections.
+func (o *options) validate() error {
 	if o.output != "table" && o.output != "json" {
-		return nil, fmt.Errorf("output format %q: use table or json", o.output)
+		return fmt.Errorf("output format %q: use table or json", o.output)
 	}
 	for name := range strings.SplitSeq(o.floors, ",") {
 		if !slices.Contains(floorNames(), name) {
-			return nil, fmt.Errorf("floor %q: use %s", name, strings.Join(floorNames(), ", "))
+			return fmt.Errorf("floor %q: use %s", name, strings.Join(floorNames(), ", "))
 		}
 	}
 	if o.runs < 1 || o.fan < 1 || o.replicas < 1 || o.agents < 1 || o.over < 0 || o.outage < 0 {
-		return nil, errors.New("-n, -workloads, -replicas and -agents must be 1 or more, -over and -outage 0 or more")
+		return errors.New("-n, -workloads, -replicas and -agents must be 1 or more, -over and -outage 0 or more")
+	}
+	return nil
+}
+
+// choose checks the flags and returns the sections to run.
+func choose(o options) ([]string, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, s := range sections() {
+		all = append(all, s.name)
 	}
 	if o.only == "" {
 		// These alone take longer than the rest.

@@ -70,6 +70,14 @@ func (f *Findings) check(path *field.Path, value any, t reflect.Type) {
 		}
 	case reflect.Slice:
 		f.list(path, value, t)
+	default:
+		f.scalar(path, value, t)
+	}
+}
+
+// scalar compares a value with a string, a boolean or an integer. Values of other types are decoded.
+func (f *Findings) scalar(path *field.Path, value any, t reflect.Type) {
+	switch t.Kind() {
 	case reflect.String:
 		if _, ok := value.(string); !ok {
 			f.mistake(path, value, "must be of type string")

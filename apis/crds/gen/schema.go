@@ -34,14 +34,7 @@ func finishSchema(node schema, path string, inTemplate bool) error {
 	if published := strings.HasSuffix(path, ".scaleStrategy.enablePVCReuse"); inTemplate && !published {
 		delete(node, "default")
 	}
-	switch {
-	case node["x-kubernetes-int-or-string"] == true:
-		declare(node, intOrString())
-	case node["format"] == "date-time":
-		declare(node, moment())
-	case node["type"] == "integer":
-		declare(node, schema{"format": "int64"})
-	}
+	declareValue(node)
 	properties, _ := node["properties"].(map[string]any)
 	if properties["matchLabels"] != nil && properties["matchExpressions"] != nil {
 		boundSelector(properties)
@@ -68,6 +61,18 @@ func finishSchema(node schema, path string, inTemplate bool) error {
 		}
 	}
 	return nil
+}
+
+// declareValue declares what values a node of a scalar type takes.
+func declareValue(node schema) {
+	switch {
+	case node["x-kubernetes-int-or-string"] == true:
+		declare(node, intOrString())
+	case node["format"] == "date-time":
+		declare(node, moment())
+	case node["type"] == "integer":
+		declare(node, schema{"format": "int64"})
+	}
 }
 
 // expandRules replaces the words in the validation rules of one node.
@@ -100,8 +105,8 @@ func declarePreserved(name, path string, node schema) {
 		declare(node, podTemplate())
 	case name == "spec":
 		template := podTemplate()
-		template["description"] = "template is what the pods are made from (a core/v1 PodTemplateSpec); the selector of the " +
-			"UnitedDeployment must match its labels."
+		template["description"] = "template is what the pods are made from (a core/v1 PodTemplateSpec); " +
+			"the selector of the UnitedDeployment must match its labels."
 		declare(node, object(map[string]any{"template": template}))
 	case name == "volumeClaimTemplates":
 		delete(node, "x-kubernetes-preserve-unknown-fields")
@@ -161,13 +166,15 @@ func podTemplate() schema {
 		"items":                  object(nil),
 	})
 	spec := described("spec of the pods, a core/v1 PodSpec.", object(map[string]any{
-		"containers":    containers,
-		"restartPolicy": text("restartPolicy of the containers: Always, which is the default, because these pods run for ever.", maxLabelValue),
+		"containers": containers,
+		"restartPolicy": text("restartPolicy of the containers: Always, which is the default, "+
+			"because these pods run for ever.", maxLabelValue),
 		"activeDeadlineSeconds": schema{
 			"type": "integer", "format": "int64",
 			"description": "activeDeadlineSeconds cannot be set, because these pods run for ever.",
 		},
-		"readinessGates": described("readinessGates of the pods, core/v1 PodReadinessGates.", typesOf[[]corev1.PodReadinessGate]()),
+		"readinessGates": described("readinessGates of the pods, core/v1 PodReadinessGates.",
+			typesOf[[]corev1.PodReadinessGate]()),
 	}))
 	spec["x-kubernetes-validations"] = []any{
 		refuse("!has(self.restartPolicy) || self.restartPolicy in ['', 'Always']", ".restartPolicy",

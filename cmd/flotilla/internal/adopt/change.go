@@ -42,8 +42,8 @@ func (c *change) text(member string, key wire.Key) string {
 	return text
 }
 
-// foresee asks the member's API server what would stand there, without storing it.
-func foresee(ctx context.Context, m *member, object *unstructured.Unstructured) (*change, error) {
+// forecast asks the member's API server what the object would become there, in a dry run.
+func forecast(ctx context.Context, m *member, object *unstructured.Unstructured) (*change, error) {
 	manifest, err := manifestFor(m, object)
 	if err != nil {
 		return nil, err
@@ -53,7 +53,9 @@ func foresee(ctx context.Context, m *member, object *unstructured.Unstructured) 
 		return nil, err
 	}
 	next := manifest.DeepCopy() // Patch writes the server's answer into it
-	if err := m.client.Patch(ctx, next, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(apply.FieldManager), client.DryRunAll); err != nil {
+	err = m.client.Patch(ctx, next, client.RawPatch(types.JSONPatchType, patch),
+		client.FieldOwner(apply.FieldManager), client.DryRunAll)
+	if err != nil {
 		return nil, fmt.Errorf("try the object in %s: %w", m.name, err)
 	}
 	return compare(m.live, next)
@@ -91,13 +93,15 @@ func typedOf(object *unstructured.Unstructured) (client.Object, error) {
 // cellsOf are the cells that the member would have: what runs there, and all permission.
 func cellsOf(m *member) []topology.Cell {
 	cell := func(subset string, n int64) topology.Cell {
-		return topology.Cell{Cluster: m.name, Subset: subset, Replicas: int32(n), Share: topology.Allowance{Update: int32(n), Break: 1}}
+		return topology.Cell{Cluster: m.name, Subset: subset, Replicas: int32(n),
+			Share: topology.Allowance{Update: int32(n), Break: 1}}
 	}
 	if m.live.GetKind() != apps.UnitedDeploymentKind.Kind {
 		return []topology.Cell{cell("", replicasOf(m.live))}
 	}
 	var cells []topology.Cell
-	list, _, _ := unstructured.NestedSlice(m.live.Object, "status", "subsetStatuses") // a status that cannot be read has none
+	// A status that cannot be read has none.
+	list, _, _ := unstructured.NestedSlice(m.live.Object, "status", "subsetStatuses")
 	for _, s := range list {
 		if status, ok := s.(map[string]any); ok {
 			name, _, _ := unstructured.NestedString(status, "name")

@@ -1,6 +1,6 @@
-// Package adopt is the verb `flotilla adopt`: it brings a workload that runs in members already under the hub. It reads the
-// members with the contexts of the user's kubeconfig, shows what would change in each, and writes the object on the hub; the
-// hub and the agents do the rest.
+// Package adopt is the verb `flotilla adopt`: it brings a workload that runs in members already under the hub. It reads
+// the members with the contexts of the user's kubeconfig, shows what would change in each, and writes the object on the
+// hub; the hub and the agents do the rest.
 package adopt
 
 import (
@@ -41,19 +41,22 @@ func NewCommand() *cobra.Command {
 		Short: "Bring a workload that runs in members already under the hub, without a restart",
 		Long: `Bring a workload that runs in members already under the hub, without a restart.
 
-The members are read with contexts of your kubeconfig, which have the members' names unless you write MEMBER=CONTEXT. What
-would change in each member is asked of its API server and printed; pods that would restart stop the command. Where the hub
-has no object of that name yet, one is made of what runs: with the replicas of all members together.
+The members are read with contexts of your kubeconfig, which have the members' names unless you write MEMBER=CONTEXT.
+What would change in each member is asked of its API server and printed; pods that would restart stop the command. Where
+the hub has no object of that name yet, one is made of what runs: with the replicas of all members together.
 
 The hub then asks the agents what runs, and starts from that: nothing moves.`,
 		Example: `  flotilla adopt clone/api -n shop --from east,west --dry-run
   flotilla adopt ud/web -n shop --from east=admin@east`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: v.hub.CompleteWorkloads,
-		RunE:              func(cmd *cobra.Command, args []string) error { return v.run(cmd.Context(), cmd.OutOrStdout(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return v.run(cmd.Context(), cmd.OutOrStdout(), args[0])
+		},
 	}
 	v.hub.AddFlags(command)
-	command.Flags().StringSliceVar(&v.from, "from", nil, "members that the workload runs in, with the context of each where it has another name")
+	command.Flags().StringSliceVar(&v.from, "from", nil,
+		"members that the workload runs in, with the context of each where it has another name")
 	command.Flags().BoolVar(&v.dryRun, "dry-run", false, "print what would change, and write nothing")
 	command.Flags().BoolVar(&v.restarts, "allow-restarts", false, "go on though pods would restart")
 	// The flag was added above.
@@ -65,15 +68,7 @@ func (v *verb) run(ctx context.Context, out io.Writer, name string) error {
 	if len(v.from) == 0 {
 		return console.Usagef("give the members that the workload runs in, as in --from east,west")
 	}
-	namespace, err := v.hub.Namespace()
-	if err != nil {
-		return err
-	}
-	key, err := console.Workload(name, namespace)
-	if err != nil {
-		return err
-	}
-	hub, err := v.hub.Client()
+	hub, key, err := v.target(name)
 	if err != nil {
 		return err
 	}
@@ -94,36 +89,62 @@ func (v *verb) run(ctx context.Context, out io.Writer, name string) error {
 			return fmt.Errorf("write the result: %w", err)
 		}
 	}
-	obstacle, err := checkPolicy(ctx, hub, key, object, members)
+	blocker, err := checkPolicy(ctx, hub, key, object, members)
 	if err != nil {
 		return err
 	}
-	restarting := false
-	for i := range members {
-		m := &members[i]
-		change, err := foresee(ctx, m, object)
-		if err != nil {
-			return err
-		}
-		restarting = restarting || change.Restarts > 0
-		if _, err := io.WriteString(out, change.text(m.name, key)); err != nil {
-			return fmt.Errorf("write the result: %w", err)
-		}
+	restarts, err := printChanges(ctx, out, key, object, members)
+	if err != nil {
+		return err
 	}
 	switch {
-	case obstacle != "":
-		return fmt.Errorf("%s; nothing was written", obstacle)
-	case restarting && !v.restarts:
-		return fmt.Errorf("pods would restart: make the templates in the members and on the hub agree, or pass --allow-restarts; nothing was written")
+	case blocker != "":
+		return fmt.Errorf("%s; nothing was written", blocker)
+	case restarts && !v.restarts:
+		return fmt.Errorf("pods would restart: make the templates in the members and on the hub agree, " +
+			"or pass --allow-restarts; nothing was written")
 	case v.dryRun:
 		_, err = fmt.Fprintln(out, "nothing was written (--dry-run)")
 	default:
 		err = write(ctx, hub, object, exists)
 		if err == nil {
-			_, err = fmt.Fprintf(out, "%s is the hub's to adopt; watch it with: flotilla tree %s/%s -n %s\n", key.Sentence(), strings.ToLower(key.Kind), key.Name, key.Namespace)
+			_, err = fmt.Fprintf(out, "%s is the hub's to adopt; watch it with: flotilla tree %s/%s -n %s\n", key.Sentence(),
+				strings.ToLower(key.Kind), key.Name, key.Namespace)
 		}
 	}
 	return err
+}
+
+// target returns a client of the hub, and the key of the workload that the user named.
+func (v *verb) target(name string) (client.Client, wire.Key, error) {
+	namespace, err := v.hub.Namespace()
+	if err != nil {
+		return nil, wire.Key{}, err
+	}
+	key, err := console.Workload(name, namespace)
+	if err != nil {
+		return nil, wire.Key{}, err
+	}
+	hub, err := v.hub.Client()
+	return hub, key, err
+}
+
+// printChanges prints what would change in each member, and reports whether pods would restart.
+func printChanges(
+	ctx context.Context, out io.Writer, key wire.Key, object *unstructured.Unstructured, members []member,
+) (restarts bool, err error) {
+	for i := range members {
+		m := &members[i]
+		change, err := forecast(ctx, m, object)
+		if err != nil {
+			return false, err
+		}
+		restarts = restarts || change.Restarts > 0
+		if _, err := io.WriteString(out, change.text(m.name, key)); err != nil {
+			return false, fmt.Errorf("write the result: %w", err)
+		}
+	}
+	return restarts, nil
 }
 
 // member is a member and what runs there.
@@ -160,7 +181,8 @@ func (v *verb) gather(ctx context.Context, hub client.Client, key wire.Key) ([]m
 		live := &unstructured.Unstructured{}
 		live.SetGroupVersionKind(apps.GroupVersion.WithKind(key.Kind))
 		if err := c.Get(ctx, key.Workload(), live); apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("%s does not run in %s: leave that member out of --from, or look at the namespace and the name", key.Sentence(), name)
+			return nil, fmt.Errorf("%s does not run in %s: leave that member out of --from, "+
+				"or look at the namespace and the name", key.Sentence(), name)
 		} else if err != nil {
 			return nil, fmt.Errorf("read %s in %s: %w", key.Sentence(), name, err)
 		}
@@ -172,8 +194,8 @@ func (v *verb) gather(ctx context.Context, hub client.Client, key wire.Key) ([]m
 	return members, nil
 }
 
-// checkOwner refuses an object that has an order already. An object with the label of this hub and without an order is an
-// orphan.
+// checkOwner refuses an object that has an order already. An object with the label of this
+// hub and without an order is an orphan.
 func checkOwner(ctx context.Context, hub client.Client, key wire.Key, member, owner string) error {
 	if owner == "" {
 		return nil
@@ -193,12 +215,15 @@ func checkOwner(ctx context.Context, hub client.Client, key wire.Key, member, ow
 	if err != nil {
 		return fmt.Errorf("get the order of %s for %s: %w", key.Sentence(), member, err)
 	}
-	return fmt.Errorf("%s in %s has an order of this hub already: there is nothing to adopt; leave that member out of --from",
+	return fmt.Errorf("%s in %s has an order of this hub already: there is nothing to adopt; "+
+		"leave that member out of --from",
 		key.Sentence(), member)
 }
 
 // hubObject returns the object as it is to stand on the hub, and whether it does already.
-func hubObject(ctx context.Context, hub client.Client, key wire.Key, members []member) (*unstructured.Unstructured, bool, error) {
+func hubObject(
+	ctx context.Context, hub client.Client, key wire.Key, members []member,
+) (*unstructured.Unstructured, bool, error) {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(apps.GroupVersion.WithKind(key.Kind))
 	err := hub.Get(ctx, key.Workload(), object)

@@ -27,8 +27,8 @@ const (
 // oldest is the oldest Kubernetes that a hub runs on.
 const oldest = "1.30.0"
 
-// stale is how old a Lease is whose holder is gone: a program renews its own every few seconds, a member's agent every ten. The age is
-// by this machine's clock against the holder's, so that hints name the clocks.
+// stale is how old a Lease is whose holder is gone: a program renews its own every few seconds, a member's agent every
+// ten. The age is by this machine's clock against the holder's, so that hints name the clocks.
 const stale = time.Minute
 
 // Result is what one check found.
@@ -52,7 +52,8 @@ type facts struct {
 	forbidden []string
 	// kruise tells whether OpenKruise runs in the cluster.
 	kruise bool
-	// crds are the definitions that this program has, in their order, and what is wrong with each in the cluster, empty for nothing.
+	// crds are the definitions that this program has, in their order, and what is wrong with
+	// each in the cluster, empty for nothing.
 	crds []definition
 	// leases are those of the programs, by name; members' are in memberLeases, by member.
 	leases, memberLeases map[string]*coordinationv1.Lease
@@ -76,7 +77,8 @@ type facts struct {
 // definition is a CustomResourceDefinition as it stands in the cluster.
 type definition struct {
 	name string
-	// served tells whether the API server has it; lacks is the first field that this program knows and the API server does not.
+	// served tells whether the API server has it; lacks is the first field that this
+	// program knows and the API server does not.
 	served bool
 	lacks  string
 }
@@ -85,7 +87,8 @@ type definition struct {
 func installing(f *facts) []Result {
 	all := []Result{kubernetes(f)}
 	for _, what := range f.forbidden {
-		all = append(all, Result{"permissions", "you may " + what, failed, "the API server says no", "use a context of an administrator"})
+		all = append(all, Result{"permissions", "you may " + what, failed, "the API server says no",
+			"use a context of an administrator"})
 	}
 	if len(f.forbidden) == 0 {
 		all = append(all, Result{Category: "permissions", Name: "you may do all that installing does", Outcome: passed})
@@ -93,7 +96,8 @@ func installing(f *facts) []Result {
 	found := Result{Category: "cluster", Name: "OpenKruise does not run here", Outcome: passed}
 	if f.kruise {
 		found.Outcome, found.Found = warned, "its webhooks are there"
-		found.Hint = "two programs would act on the same objects: docs/tasks/take-over-from-openkruise.md says how to take over"
+		found.Hint = "two programs would act on the same objects: " +
+			"docs/tasks/take-over-from-openkruise.md says how to take over"
 	}
 	if err := f.unread["kruise"]; err != nil {
 		found = unread(found.Category, found.Name, err)
@@ -101,7 +105,8 @@ func installing(f *facts) []Result {
 	all = append(all, found)
 	for _, d := range f.crds {
 		if d.lacks != "" {
-			return append(all, Result{"cluster", "definitions of an earlier installation", warned, fmt.Sprintf("%s has no field %s", d.name, d.lacks), "upgrade flotilla-crds before the programs"})
+			return append(all, Result{"cluster", "definitions of an earlier installation", warned,
+				fmt.Sprintf("%s has no field %s", d.name, d.lacks), "upgrade flotilla-crds before the programs"})
 		}
 	}
 	return all
@@ -117,7 +122,8 @@ func running(f *facts) []Result {
 }
 
 func kubernetes(f *facts) Result {
-	r := Result{Category: "kubernetes", Name: "the API server answers and is " + strings.TrimSuffix(oldest, ".0") + " or newer", Outcome: passed, Found: f.version}
+	name := "the API server answers and is " + strings.TrimSuffix(oldest, ".0") + " or newer"
+	r := Result{Category: "kubernetes", Name: name, Outcome: passed, Found: f.version}
 	if v, err := version.ParseGeneric(f.version); err != nil || v.LessThan(version.MustParseGeneric(oldest)) {
 		r.Outcome, r.Hint = failed, "upgrade the cluster: rules of validation need it"
 	}
@@ -126,7 +132,8 @@ func kubernetes(f *facts) Result {
 
 func definitions(f *facts) []Result {
 	const name = "the CustomResourceDefinitions are there, and as new as this program"
-	r := Result{Category: "definitions", Name: name, Outcome: passed, Found: fmt.Sprintf("%d of %d", len(f.crds), len(f.crds))}
+	r := Result{Category: "definitions", Name: name, Outcome: passed,
+		Found: fmt.Sprintf("%d of %d", len(f.crds), len(f.crds))}
 	var missing []string
 	for _, d := range f.crds {
 		switch {
@@ -144,7 +151,8 @@ func definitions(f *facts) []Result {
 	}
 	c := Result{Category: "definitions", Name: "objects of v1alpha1 are converted", Outcome: passed}
 	if f.conversion != "" {
-		c.Outcome, c.Found, c.Hint = warned, f.conversion, "requests for v1alpha1 need flotilla-hub, or flotilla-agent, and its webhook: see its log"
+		c.Outcome, c.Found, c.Hint = warned, f.conversion,
+			"requests for v1alpha1 need flotilla-hub, or flotilla-agent, and its webhook: see its log"
 	}
 	if err := f.unread["conversion"]; err != nil {
 		c = unread("definitions", "objects of v1alpha1 are converted", err)
@@ -166,9 +174,12 @@ func programs(f *facts) []Result {
 		case f.unread["leases"] != nil:
 			all = append(all, unread("programs", name, f.unread["leases"]))
 		case lease == nil:
-			all = append(all, Result{"programs", name, warned, "it has no Lease", "start it; with --leader-elect=false it has none, and the checks of members say whether it acts"})
+			all = append(all, Result{"programs", name, warned, "it has no Lease",
+				"start it; with --leader-elect=false it has none, and the checks of members say whether it acts"})
 		case !fresh(lease, f.now):
-			all = append(all, Result{"programs", name, failed, "its Lease is not renewed" + ago(lease, f.now), "what runs, runs on, but nothing new is decided: look at its pods and its log, and whether its clock and this machine's agree"})
+			all = append(all, Result{"programs", name, failed, "its Lease is not renewed" + ago(lease, f.now),
+				"what runs, runs on, but nothing new is decided: look at its pods and its log, " +
+					"and whether its clock and this machine's agree"})
 		default:
 			all = append(all, Result{Category: "programs", Name: name, Outcome: passed})
 		}
@@ -200,7 +211,8 @@ func fresh(lease *coordinationv1.Lease, now time.Time) bool {
 	return lease != nil && lease.Spec.RenewTime != nil && now.Sub(lease.Spec.RenewTime.Time) < stale
 }
 
-// apart tells whether the clocks of the member's agent and of the hub differ, so that times of the one say nothing by the other.
+// apart tells whether the clocks of the member's agent and of the hub differ, so that
+// times of the one say nothing by the other.
 func apart(m *topology.MemberCluster) bool {
 	return meta.IsStatusConditionFalse(m.Status.Conditions, topology.MemberClockInSync)
 }
@@ -215,7 +227,8 @@ func ago(lease *coordinationv1.Lease, now time.Time) string {
 
 func members(f *facts) []Result {
 	if len(f.members) == 0 {
-		return []Result{{"members", "there are members", warned, "there are none", "flotilla join NAME --hub-context HUB --context CLUSTER"}}
+		return []Result{{"members", "there are members", warned, "there are none",
+			"flotilla join NAME --hub-context HUB --context CLUSTER"}}
 	}
 	var all []Result
 	for i := range f.members {
@@ -226,18 +239,23 @@ func members(f *facts) []Result {
 			status    metav1.ConditionStatus
 			hint      string
 		}{
-			{topology.MemberIdentity, metav1.ConditionFalse, "end the agent of the other cluster, or let it join under another name"},
+			{topology.MemberIdentity, metav1.ConditionFalse,
+				"end the agent of the other cluster, or let it join under another name"},
 			{topology.MemberPlausible, metav1.ConditionFalse, "look at the agent's log: its numbers cannot be true"},
 			{topology.MemberOrphans, metav1.ConditionTrue, "flotilla get clusters " + m.Name + " prints the commands for each"},
-			{topology.MemberClockInSync, metav1.ConditionFalse, "let the nodes of the hub and of the member set their clocks by the same time servers; where all members say it, the hub's clock is wrong"},
-			{topology.MemberFailoverHeld, metav1.ConditionTrue, "look at the hub's own network; flotilla fence NAME --confirm gives a member up"},
+			{topology.MemberClockInSync, metav1.ConditionFalse, "let the nodes of the hub and of the member set their clocks " +
+				"by the same time servers; where all members say it, the hub's clock is wrong"},
+			{topology.MemberFailoverHeld, metav1.ConditionTrue,
+				"look at the hub's own network; flotilla fence NAME --confirm gives a member up"},
 		} {
 			if c := meta.FindStatusCondition(m.Status.Conditions, bad.condition); c != nil && c.Status == bad.status {
 				all = append(all, Result{"members", m.Name + ": " + bad.condition, warned, c.Message, bad.hint})
 			}
 		}
 		if tooFar(f.own, m.Status.AgentVersion) {
-			all = append(all, Result{"members", m.Name + " runs an agent of the hub's time", warned, fmt.Sprintf("its agent is %s, this program %s", m.Status.AgentVersion, f.own), "upgrade the agents first, then the hub; they may differ by one minor version"})
+			all = append(all, Result{"members", m.Name + " runs an agent of the hub's time", warned,
+				fmt.Sprintf("its agent is %s, this program %s", m.Status.AgentVersion, f.own),
+				"upgrade the agents first, then the hub; they may differ by one minor version"})
 		}
 	}
 	return all
@@ -251,26 +269,40 @@ func (f *facts) member(m *topology.MemberCluster) Result {
 	lease := f.memberLeases[m.Name]
 	judged := "the hub has not judged it: flotilla-hub does not act; look at its log"
 	switch {
-	case !m.Spec.Accepted && f.asking[m.Name]:
-		r.Outcome, r.Found, r.Hint = warned, "its agent asks to join", "compare the fingerprint, and flotilla accept "+m.Name+" --fingerprint sha256:..."
-	case !m.Spec.Accepted && f.unread["requests"] != nil:
-		r.Outcome, r.Found, r.Hint = warned, "it is not accepted; whether its agent has asked cannot be read: "+f.unread["requests"].Error(), "ask as somebody who may read CertificateSigningRequests"
 	case !m.Spec.Accepted:
-		r.Outcome, r.Found, r.Hint = warned, "it is not accepted, and its agent has not asked", "run its agent, then flotilla accept "+m.Name
+		r.Outcome = warned
+		r.Found, r.Hint = f.notAccepted(m)
 	case accepted == nil || ready == nil:
 		r.Outcome, r.Found, r.Hint = failed, "it has no conditions", judged
 	case accepted.Status != metav1.ConditionTrue:
 		r.Outcome, r.Found, r.Hint = failed, accepted.Message, "docs/errors.md explains "+accepted.Reason
-	case ready.Status != metav1.ConditionTrue && !apart(m) && fresh(lease, f.now) && f.now.Sub(ready.LastTransitionTime.Time) > stale:
+	case ready.Status != metav1.ConditionTrue && !apart(m) && fresh(lease, f.now) &&
+		f.now.Sub(ready.LastTransitionTime.Time) > stale:
 		r.Outcome, r.Found, r.Hint = failed, "its agent renews its Lease, and the hub has not seen it", judged
 	case ready.Status != metav1.ConditionTrue:
-		r.Outcome, r.Found, r.Hint = failed, ready.Message, "docs/tasks/lose-a-cluster.md; docs/errors.md explains "+ready.Reason
+		r.Outcome, r.Found, r.Hint = failed, ready.Message,
+			"docs/tasks/lose-a-cluster.md; docs/errors.md explains "+ready.Reason
 	case apart(m):
 		// The Lease has the time of another clock, and says nothing here.
 	case f.unread["memberLeases"] == nil && !fresh(lease, f.now):
-		r.Outcome, r.Found, r.Hint = failed, "its agent does not renew its Lease"+ago(lease, f.now)+", and the hub still has it for Ready", judged+"; or the agent's clock and this machine's are apart"
+		r.Outcome = failed
+		r.Found = "its agent does not renew its Lease" + ago(lease, f.now) + ", and the hub still has it for Ready"
+		r.Hint = judged + "; or the agent's clock and this machine's are apart"
 	}
 	return r
+}
+
+// notAccepted says why a member is not accepted yet, and what to do.
+func (f *facts) notAccepted(m *topology.MemberCluster) (found, hint string) {
+	switch err := f.unread["requests"]; {
+	case f.asking[m.Name]:
+		return "its agent asks to join",
+			"compare the fingerprint, and flotilla accept " + m.Name + " --fingerprint sha256:..."
+	case err != nil:
+		return "it is not accepted; whether its agent has asked cannot be read: " + err.Error(),
+			"ask as somebody who may read CertificateSigningRequests"
+	}
+	return "it is not accepted, and its agent has not asked", "run its agent, then flotilla accept " + m.Name
 }
 
 // tooFar tells whether hub and agent differ by more than one minor version. Versions of no release are not judged.
@@ -289,7 +321,9 @@ func workloads(f *facts) []Result {
 	}
 	var all []Result
 	if f.federated > 0 && len(f.policies) == 0 {
-		all = append(all, Result{"workloads", "there is a policy", warned, fmt.Sprintf("%d namespaces are federated, and nothing in them is placed", f.federated), "write a FederationPolicy: docs/kinds/federationpolicy.md"})
+		all = append(all, Result{"workloads", "there is a policy", warned,
+			fmt.Sprintf("%d namespaces are federated, and nothing in them is placed", f.federated),
+			"write a FederationPolicy: docs/kinds/federationpolicy.md"})
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.policies)) {
 		if c := meta.FindStatusCondition(f.policies[name], "Ready"); c != nil && c.Status == metav1.ConditionFalse {
@@ -300,7 +334,8 @@ func workloads(f *facts) []Result {
 		all = append(all, Result{"workloads", name + " goes on", warned, f.stalled[name], "flotilla why says more"})
 	}
 	if len(f.stalled) == 0 {
-		all = append(all, Result{Category: "workloads", Name: "no workload stands still", Outcome: passed, Found: fmt.Sprintf("%d workloads in federated namespaces", f.workloads)})
+		all = append(all, Result{Category: "workloads", Name: "no workload stands still", Outcome: passed,
+			Found: fmt.Sprintf("%d workloads in federated namespaces", f.workloads)})
 	}
 	return all
 }

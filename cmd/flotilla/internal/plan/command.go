@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -45,12 +46,13 @@ func NewCommand() *cobra.Command {
 		Short: "Say what the hub would do about workloads, without doing it",
 		Long: `Say what the hub would do about workloads, without doing it.
 
-The decision is made by the hub's own code, here. Members, policies and present placements are those of the hub, or, with
---members, those of files alone: then no cluster is asked. What files of -f hold goes over that, as if it were applied.
-Policies are held to the rules of their definition; those of workloads only a server checks: kubectl apply --dry-run=server.
+The decision is made by the hub's own code, here. Members, policies and present placements are those of the hub, or,
+with --members, those of files alone: then no cluster is asked. What files of -f hold goes over that, as if it were
+applied. Policies are held to the rules of their definition; those of workloads only a server checks:
+kubectl apply --dry-run=server.
 
-Of a folder the .yaml, .yml and .json files are read. Files of other tools in it (kustomize, Helm, patches, templates) are
-left out, each with a note. A file that -f names itself has to hold objects.
+Of a folder the .yaml, .yml and .json files are read. Files of other tools in it (kustomize, Helm, patches, templates)
+are left out, each with a note. A file that -f names itself has to hold objects.
 
 All mistakes of all files are reported at once. If they are in workloads of a folder, the rest is planned nevertheless.
 
@@ -65,10 +67,13 @@ The exit code is 0 if every replica has a place, and 1 if not, or if a file has 
 	}
 	v.hub.AddFlags(command)
 	v.output.AddFlag(command)
-	command.Flags().StringArrayVarP(&v.files, "filename", "f", nil, "file with workloads, policies, members; a folder; or - for standard input")
+	command.Flags().StringArrayVarP(&v.files, "filename", "f", nil,
+		"file with workloads, policies, members; a folder; or - for standard input")
 	command.Flags().BoolVarP(&v.deep, "recursive", "R", false, "read the folders in a folder, too")
-	command.Flags().StringArrayVar(&v.members, "members", nil, "file with the fleet (MemberClusters, policies, a snapshot), in place of the hub")
-	command.Flags().BoolVar(&v.runs, "hub-runs-workloads", true, "what flotilla-hub was started with: false on a hub without controllers for workloads of apps/v1 and batch/v1")
+	command.Flags().StringArrayVar(&v.members, "members", nil,
+		"file with the fleet (MemberClusters, policies, a snapshot), in place of the hub")
+	command.Flags().BoolVar(&v.runs, "hub-runs-workloads", true,
+		"what flotilla-hub was started with: false on a hub without controllers for workloads of apps/v1 and batch/v1")
 	return command
 }
 
@@ -119,16 +124,10 @@ func (v *verb) plan(ctx context.Context, in io.Reader) (out outcome, err error) 
 	if err != nil {
 		return out, err
 	}
-	namespace := "default"
-	// Without a kubeconfig files can be planned all the same.
-	if found, err := v.hub.Namespace(); err == nil {
-		namespace = found
-	}
-	reader, err := snapshot.NewReader(scheme, namespace)
+	reader, err := v.reader(scheme)
 	if err != nil {
 		return out, err
 	}
-	reader.BuiltIns = kinds.BuiltIns(!v.runs)
 	asked := &files{reader: reader, in: in, recursive: v.deep}
 	asked.read(v.files)
 	base, err := v.base(ctx, snapshot.New(scheme), asked)
@@ -166,9 +165,24 @@ func (v *verb) plan(ctx context.Context, in io.Reader) (out outcome, err error) 
 		})
 	}
 	if len(out.workloads) == 0 && len(out.mistakes) == 0 {
-		err = errors.New("no workload is in the files, nor in the fleet; name a file with a CloneSet or a UnitedDeployment with -f")
+		err = errors.New("no workload is in the files, nor in the fleet; " +
+			"name a file with a CloneSet or a UnitedDeployment with -f")
 	}
 	return out, err
+}
+
+// reader returns a reader of manifests. Files can be planned without a kubeconfig too.
+func (v *verb) reader(scheme *runtime.Scheme) (*snapshot.Reader, error) {
+	namespace, err := v.hub.Namespace()
+	if err != nil {
+		namespace = "default"
+	}
+	reader, err := snapshot.NewReader(scheme, namespace)
+	if err != nil {
+		return nil, err
+	}
+	reader.BuiltIns = kinds.BuiltIns(!v.runs)
+	return reader, nil
 }
 
 // base returns the fleet: that of files, or that of the hub.
@@ -198,10 +212,13 @@ func (v *verb) base(ctx context.Context, empty *snapshot.Snapshot, asked *files)
 }
 
 // policyNotes says of each policy of the files what would keep it from holding, and what it names that is not there.
-func policyNotes(ctx context.Context, base *snapshot.Snapshot, rules kinds.Table, objects []client.Object) ([]string, error) {
+func policyNotes(
+	ctx context.Context, base *snapshot.Snapshot, rules kinds.Table, objects []client.Object,
+) ([]string, error) {
 	var notes []string
 	for _, object := range objects {
-		key := policy.Key{Kind: object.GetObjectKind().GroupVersionKind().Kind, Namespace: object.GetNamespace(), Name: object.GetName()}
+		kind := object.GetObjectKind().GroupVersionKind().Kind
+		key := policy.Key{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}
 		switch object.(type) {
 		case *topology.FederationPolicy, *topology.ClusterFederationPolicy:
 		default:
@@ -212,7 +229,8 @@ func policyNotes(ctx context.Context, base *snapshot.Snapshot, rules kinds.Table
 		case err != nil:
 			return notes, err
 		case ready.Status == metav1.ConditionFalse:
-			notes = append(notes, fmt.Sprintf("%s %s would not be Ready (%s): %s", key.Kind, key.Name, ready.Reason, ready.Message))
+			notes = append(notes, fmt.Sprintf("%s %s would not be Ready (%s): %s",
+				key.Kind, key.Name, ready.Reason, ready.Message))
 		case ready.Message != policy.Holds:
 			notes = append(notes, fmt.Sprintf("%s %s: %s", key.Kind, key.Name, ready.Message))
 		}

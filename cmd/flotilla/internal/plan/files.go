@@ -70,7 +70,8 @@ func (f *files) readFile(file source, seen map[string]object) {
 	}
 	f.notes = append(f.notes, notes...)
 	for _, o := range objects {
-		kind, name := o.GetObjectKind().GroupVersionKind().GroupKind(), strings.TrimPrefix(client.ObjectKeyFromObject(o).String(), "/")
+		kind := o.GetObjectKind().GroupVersionKind().GroupKind()
+		name := strings.TrimPrefix(client.ObjectKeyFromObject(o).String(), "/")
 		key := kind.String() + " " + name
 		if before, ok := seen[key]; ok && !equality.Semantic.DeepEqual(before.Object, o) {
 			f.note("%s: %s %s is in %s too, with other content; the later one holds", file.name, kind.Kind, name, before.file)
@@ -97,7 +98,8 @@ func (f *files) note(format string, args ...any) {
 // othersNeed reports whether the plan of other objects depends on an object of the kind.
 func othersNeed(kind string) bool {
 	return slices.Contains([]string{
-		"MemberCluster", "FederationPolicy", "ClusterFederationPolicy", "WorkloadPlacement", "WorkloadSpread", "Work", "Namespace",
+		"MemberCluster", "FederationPolicy", "ClusterFederationPolicy", "WorkloadPlacement", "WorkloadSpread", "Work",
+		"Namespace",
 	}, kind)
 }
 
@@ -173,26 +175,8 @@ func (f *files) folder(folder string) (folders []string) {
 	f.kustomization(folder)
 	for _, entry := range entries {
 		name := filepath.Join(folder, entry.Name())
-		manifest := slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) || isKustomization(name)
-		info, err := os.Stat(name)
-		switch {
-		case strings.HasPrefix(entry.Name(), "."):
-			if manifest && !entry.IsDir() {
-				f.note("%s: left out: files whose names begin with a dot are not read; name it with -f", name)
-			}
-		case err != nil && manifest:
-			f.fail(err, false)
-		case err != nil:
-		case info.IsDir() && entry.IsDir():
+		if f.entry(name, entry) {
 			folders = append(folders, name)
-		case info.IsDir():
-			if f.recursive {
-				f.note("%s: left out: links to folders are not followed; name it with -f", name)
-			}
-		case manifest && !info.Mode().IsRegular():
-			f.note("%s: left out: it is no regular file", name)
-		case manifest:
-			f.add(source{name, false})
 		}
 	}
 	if f.recursive {
@@ -201,4 +185,31 @@ func (f *files) folder(folder string) (folders []string) {
 		}
 	}
 	return folders
+}
+
+// entry adds an entry of a folder if it is a manifest, and reports whether it is a folder. It notes what looks like a
+// manifest and is not read.
+func (f *files) entry(name string, entry os.DirEntry) (folder bool) {
+	manifest := slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) || isKustomization(name)
+	info, err := os.Stat(name)
+	switch {
+	case strings.HasPrefix(entry.Name(), "."):
+		if manifest && !entry.IsDir() {
+			f.note("%s: left out: files whose names begin with a dot are not read; name it with -f", name)
+		}
+	case err != nil && manifest:
+		f.fail(err, false)
+	case err != nil:
+	case info.IsDir() && entry.IsDir():
+		return true
+	case info.IsDir():
+		if f.recursive {
+			f.note("%s: left out: links to folders are not followed; name it with -f", name)
+		}
+	case manifest && !info.Mode().IsRegular():
+		f.note("%s: left out: it is no regular file", name)
+	case manifest:
+		f.add(source{name, false})
+	}
+	return false
 }
