@@ -135,16 +135,16 @@ func grantBudgets(d *draft) *kinds.Rejection {
 	d.wave = lend(d, &d.spec, d.result.subsets, d.used, d.newRevision)
 	d.spec.Wave = d.wave.Progress
 	d.spec.Template = templateOf(d, d.newRevision)
-	d.spec.Before = beforeOf(d, &d.spec, d.result.subsets, &d.wave, d.newRevision)
+	d.spec.PreviousTemplate = previousTemplateOf(d, &d.spec, d.result.subsets, &d.wave, d.newRevision)
 	return nil
 }
 
 // numberOrders gives a sequence to the orders that differ from those of the last decision.
 func numberOrders(d *draft) *kinds.Rejection {
 	d.last = d.facts.Last
-	number(d, &d.spec, d.newRevision)
+	assignSequences(d, &d.spec, d.newRevision)
 	for i := range d.spec.Cells {
-		d.spec.Placed += d.spec.Cells[i].Replicas - d.spec.Cells[i].Leaving
+		d.spec.Placed += d.spec.Cells[i].Replicas - d.spec.Cells[i].Replaced
 	}
 	return nil
 }
@@ -207,7 +207,7 @@ func keepEmptied(d *draft, cells []topology.Cell) []topology.Cell {
 		case slices.ContainsFunc(d.workload.Subsets, func(s kinds.Subset) bool { return s.Removed && s.Name == last.Subset }):
 			code = CellSubsetRemoved
 		}
-		last.Replicas, last.Leaving, last.Reason = 0, 0, topology.Reason{Code: code}
+		last.Replicas, last.Replaced, last.Reason = 0, 0, topology.Reason{Code: code}
 		cells = append(cells, last)
 	}
 	return cells
@@ -248,7 +248,7 @@ const ClustersInColumn = 8
 func clusterColumn(cells []topology.Cell) string {
 	replicas := map[string]int32{}
 	for i := range cells {
-		replicas[cells[i].Cluster] += cells[i].Replicas - cells[i].Leaving
+		replicas[cells[i].Cluster] += cells[i].Replicas - cells[i].Replaced
 	}
 	var parts []string
 	for _, cluster := range slices.Sorted(maps.Keys(replicas)) {
@@ -294,7 +294,7 @@ func planCopies(d *draft) *kinds.Rejection {
 		}
 	}
 	slices.SortFunc(spec.Cells, func(a, b topology.Cell) int { return strings.Compare(a.Cluster, b.Cluster) })
-	number(d, &spec, d.last == nil)
+	assignSequences(d, &spec, d.last == nil)
 	spec.Clusters = nameColumn(names)
 	if len(names) > 0 {
 		d.decision, d.done = Decision{Spec: spec}, true
