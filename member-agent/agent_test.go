@@ -57,7 +57,9 @@ func newBed(t *testing.T) *bed {
 	})
 	b := &bed{fleet: f}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apps.AddToScheme, topology.AddToScheme, work.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apps.AddToScheme, topology.AddToScheme, work.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -154,13 +156,19 @@ func (b *bed) agentAt(t *testing.T, hub *rest.Config, clk clock.WithTicker) (sto
 		t.Fatal(err)
 	}
 	hub.UserAgent = "flotilla-agent/test"
-	allowed, err := apply.Allow([]string{"CloneSet", "ConfigMap", "PersistentVolumeClaim", "Secret", "Service", "UnitedDeployment"}, nil)
+	allowed, err := apply.Allow([]string{
+		"CloneSet", "ConfigMap", "PersistentVolumeClaim", "Secret", "Service", "UnitedDeployment",
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Two kinds that no hub sends: these tests order them.
-	allowed.Kinds[schema.GroupKind{Group: "apps", Kind: "Deployment"}], allowed.Kinds[schema.GroupKind{Group: "apps.example.com", Kind: "Boat"}] = true, true
-	err = memberagent.Setup(ctx, mgr, memberagent.Options{Allowed: allowed, Hub: hub, ClusterName: cluster, Namespace: "flotilla-system", Version: "v0.0.0-test", Workers: 4, Clock: clk})
+	allowed.Kinds[schema.GroupKind{Group: "apps", Kind: "Deployment"}] = true
+	allowed.Kinds[schema.GroupKind{Group: "apps.example.com", Kind: "Boat"}] = true
+	err = memberagent.Setup(ctx, mgr, memberagent.Options{
+		Allowed: allowed, Hub: hub, ClusterName: cluster, Namespace: "flotilla-system", Version: "v0.0.0-test",
+		Workers: 4, Clock: clk,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,13 +200,14 @@ func order(t *testing.T, sequence int64, object any) *work.Work {
 	if err := json.Unmarshal(raw, &named); err != nil {
 		t.Fatal(err)
 	}
+	manifest := work.Manifest{RawExtension: runtime.RawExtension{Raw: raw}}
 	return &work.Work{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: works, Name: named.Metadata.Namespace + "." + named.Metadata.Name,
 			Annotations: map[string]string{topology.AnnotationHubID: hubID, topology.AnnotationSequence: fmt.Sprint(sequence)},
 			Finalizers:  []string{work.ExecutionFinalizer},
 		},
-		Spec: work.WorkSpec{Workload: work.WorkloadTemplate{Manifests: []work.Manifest{{RawExtension: runtime.RawExtension{Raw: raw}}}}},
+		Spec: work.WorkSpec{Workload: work.WorkloadTemplate{Manifests: []work.Manifest{manifest}}},
 	}
 }
 
@@ -220,7 +229,10 @@ func (b *bed) reorder(t *testing.T, w *work.Work, sequence int64, object any) {
 type tree = map[string]any
 
 func configMap(name, value string) tree {
-	return tree{"apiVersion": "v1", "kind": "ConfigMap", "metadata": tree{"namespace": "shop", "name": name}, "data": tree{"key": value}}
+	return tree{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": tree{"namespace": "shop", "name": name},
+		"data": tree{"key": value},
+	}
 }
 
 func deployment(name string, replicas int) tree {
@@ -240,27 +252,31 @@ func shop(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "shop", Name: name}
 }
 
-// eventually polls until check returns "", and fails the test with what it said last.
+// eventually polls until check returns "", and fails the test with the last reason that check had before the deadline.
 func eventually(t *testing.T, what string, check func(ctx context.Context) string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
+	var reason string
 	for {
-		said := check(ctx)
-		if said == "" {
+		switch now := check(ctx); {
+		case now == "":
 			return
+		case reason == "" || ctx.Err() == nil: // a request that the deadline interrupts gives no reason
+			reason = now
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("%s: %s", what, said)
+			t.Fatalf("%s: %s", what, reason)
 		case <-ticker.C:
 		}
 	}
 }
 
-// condition waits until the Work's condition Applied has the reason for the Work's present generation, and returns the Work.
+// condition waits until the Work's condition Applied has the reason for the Work's present generation, and returns the
+// Work.
 func (b *bed) condition(t *testing.T, w *work.Work, reason string) *work.Work {
 	t.Helper()
 	got := &work.Work{}

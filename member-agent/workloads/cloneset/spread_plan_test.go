@@ -22,13 +22,15 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 )
 
-// simSpread returns a WorkloadSpread of the simulated CloneSet over subsets a, b, c and so on, with these caps: "3", "30%", or ""
-// for none.
+// simSpread returns a WorkloadSpread of the simulated CloneSet over subsets a, b, c and so on, with these caps: "3",
+// "30%", or "" for none.
 func simSpread(caps ...string) *v1beta1.WorkloadSpread {
-	ws := &v1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: simKey().Namespace, Name: "ws"}, Spec: v1beta1.WorkloadSpreadSpec{
-		TargetReference: &v1beta1.TargetReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: simKey().Name}}}
+	ws := &v1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: simKey().Namespace, Name: "ws"}}
+	ws.Spec.TargetReference = &v1beta1.TargetReference{
+		APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: simKey().Name}
 	for i, limit := range caps {
-		subset := v1beta1.WorkloadSpreadSubset{Name: string(rune('a' + i)), Tolerations: []corev1.Toleration{{Key: "spread", Operator: corev1.TolerationOpExists}}}
+		subset := v1beta1.WorkloadSpreadSubset{Name: string(rune('a' + i))}
+		subset.Tolerations = []corev1.Toleration{{Key: "spread", Operator: corev1.TolerationOpExists}}
 		if limit != "" {
 			subset.MaxReplicas = new(intstr.Parse(limit))
 		}
@@ -48,8 +50,8 @@ func subsetOf(pod *corev1.Pod, ws *v1beta1.WorkloadSpread) string {
 	return subset
 }
 
-// checkSpread holds a plan to the caps and to the order of the subsets, one creation after another. Pods above replicas may be
-// above the caps as well: they have the places of pods that go.
+// checkSpread holds a plan to the caps and to the order of the subsets, one creation after another. Pods above replicas
+// may be above the caps as well: they have the places of pods that are deleted.
 func (s *simulation) checkSpread(f Facts, plan Plan, removed map[string]bool) {
 	s.t.Helper()
 	if f.Spread == nil {
@@ -81,8 +83,10 @@ func (s *simulation) checkSpread(f Facts, plan Plan, removed map[string]bool) {
 			total++
 			for _, rule := range f.Spread.Rule.Subsets {
 				if rule.Name == subset {
-					if count[subset]++; !rule.Open || rule.Cap != spread.Unlimited && count[subset] > rule.Cap+max(0, total-f.Limits.Replicas) {
-						s.t.Fatalf("subset %s gets pod %d, with cap %d, open %v, and %d pods of %d", subset, count[subset], rule.Cap, rule.Open, total, f.Limits.Replicas)
+					above := max(0, total-f.Limits.Replicas)
+					if count[subset]++; !rule.Open || rule.Cap != spread.Unlimited && count[subset] > rule.Cap+above {
+						s.t.Fatalf("subset %s gets pod %d, with cap %d, open %v, and %d pods of %d",
+							subset, count[subset], rule.Cap, rule.Open, total, f.Limits.Replicas)
 					}
 					break
 				}
@@ -200,7 +204,8 @@ func TestPlansOfSpreads(t *testing.T) {
 		"above the caps": {[]string{"2", "1"}, 5, func(s *simulation) {
 			s.expect("5 pods", "a2 b1 -2")
 			for _, pod := range s.pods {
-				if cost := pod.Annotations[corev1.PodDeletionCost]; subsetOf(pod, s.ws) == "" && (cost != "-300" || len(pod.Spec.Tolerations) > 0) {
+				cost := pod.Annotations[corev1.PodDeletionCost]
+				if subsetOf(pod, s.ws) == "" && (cost != "-300" || len(pod.Spec.Tolerations) > 0) {
 					s.t.Errorf("%s is in no subset, and has the cost %s and tolerations %v", pod.Name, cost, pod.Spec.Tolerations)
 				}
 			}
@@ -252,7 +257,8 @@ func TestPlansOfSpreads(t *testing.T) {
 		"surge in the order of the user": {[]string{"2", "2", ""}, 6, func(s *simulation) {
 			s.surge(2, 0)
 			s.expect("6 pods", "a2 b2 c2")
-			s.rolling().PriorityStrategy = &v1beta1.UpdatePriorityStrategy{OrderPriority: []v1beta1.UpdatePriorityOrderTerm{{OrderedKey: "first"}}}
+			s.rolling().PriorityStrategy = &v1beta1.UpdatePriorityStrategy{
+				OrderPriority: []v1beta1.UpdatePriorityOrderTerm{{OrderedKey: "first"}}}
 			for i, pod := range s.pods {
 				pod.Labels["first"] = fmt.Sprint(i * 7 % 6)
 			}
@@ -304,8 +310,8 @@ func TestPlansOfSpreads(t *testing.T) {
 		}},
 		"a spread that changes touches no pod": {[]string{"3", ""}, 6, func(s *simulation) {
 			s.expect("6 pods", "a3 b3")
-			for _, ws := range []*v1beta1.WorkloadSpread{simSpread("1", "5"), simSpread("6", ""), simSpread("0", "0"), simSpread("")} {
-				s.ws = ws
+			for _, caps := range [][]string{{"1", "5"}, {"6", ""}, {"0", "0"}, {""}} {
+				s.ws = simSpread(caps...)
 				if plan := s.pass(); !empty(plan) {
 					s.t.Errorf("the plan is %s", describe(plan))
 				}
@@ -333,7 +339,8 @@ func TestPlansOfSpreads(t *testing.T) {
 			s.ws = simSpread(story.caps...)
 			story.tell(s)
 			for _, pod := range s.pods {
-				if subset := subsetOf(pod, s.ws); subset != "" && (len(pod.Spec.Tolerations) != 1 || pod.Spec.Tolerations[0].Key != "spread") {
+				subset := subsetOf(pod, s.ws)
+				if subset != "" && (len(pod.Spec.Tolerations) != 1 || pod.Spec.Tolerations[0].Key != "spread") {
 					t.Errorf("%s of subset %s has the tolerations %v", pod.Name, subset, pod.Spec.Tolerations)
 				}
 			}
@@ -383,8 +390,9 @@ func TestPodsOlderThanTheSpread(t *testing.T) {
 	s.run("4 pods")
 	s.ws = simSpread("3", "3", "")
 	for i, pool := range []string{"x", "y"} {
-		s.ws.Spec.Subsets[i].RequiredNodeSelector = &corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
-			{Key: "pool", Operator: corev1.NodeSelectorOpIn, Values: []string{pool}}}}
+		in := corev1.NodeSelectorRequirement{Key: "pool", Operator: corev1.NodeSelectorOpIn, Values: []string{pool}}
+		s.ws.Spec.Subsets[i].RequiredNodeSelector = &corev1.NodeSelectorTerm{
+			MatchExpressions: []corev1.NodeSelectorRequirement{in}}
 	}
 	for i, pod := range s.pods {
 		pod.Spec.NodeName = []string{"x", "x", "y", "z"}[i]
@@ -436,7 +444,8 @@ func TestCase13PodsOfARemovedSubsetGoFirst(t *testing.T) {
 	s.expect("scaled in to 4", "b4")
 }
 
-// TestCase13ARolloutLeavesNoPodOfARemovedSubset: pods that are made anew start in the subsets that there are.
+// TestCase13ARolloutLeavesNoPodOfARemovedSubset: new pods start in the subsets of the spec, which have room as if the
+// pods of the removed one did not exist.
 func TestCase13ARolloutLeavesNoPodOfARemovedSubset(t *testing.T) {
 	for _, surge := range []int32{0, 2} {
 		s := newSimulation(t, 5)
@@ -446,7 +455,11 @@ func TestCase13ARolloutLeavesNoPodOfARemovedSubset(t *testing.T) {
 		s.expect("5 pods", "a2 b3")
 		s.ws = withoutSubset(s.ws)
 		s.image("app:2")
-		s.expect("app:2", "b4 c1")
+		s.rolling().Partition = new(intstr.FromInt32(5))
+		s.replicas(7)
+		s.expect("two pods of app:2", "b4 c1 -2")
+		s.rolling().Partition = new(intstr.FromInt32(0))
+		s.expect("app:2", "b4 c3")
 	}
 }
 
@@ -477,7 +490,8 @@ func TestCase13PodsThatWaitInARemovedSubset(t *testing.T) {
 func TestATargetFilterLeavesPodsAlone(t *testing.T) {
 	s := newSimulation(t, 3)
 	s.ws = simSpread("1", "")
-	s.ws.Spec.TargetFilter = &v1beta1.TargetFilter{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"role": "worker"}}}
+	s.ws.Spec.TargetFilter = &v1beta1.TargetFilter{
+		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"role": "worker"}}}
 	plan, err := Compute(s.facts())
 	s.must(err)
 	if len(plan.Create) != 1 || plan.Create[0].Count != 3 || plan.Create[0].Subsets != nil {
@@ -507,11 +521,14 @@ func TestAPatchThatTakesPodsAway(t *testing.T) {
 func TestStampedLabelsOfTheController(t *testing.T) {
 	s := newSimulation(t, 1)
 	s.ws = simSpread("")
-	s.ws.Spec.Subsets[0].Patch = runtime.RawExtension{Raw: []byte(`{"metadata":{"labels":{"controller-revision-hash":"x","pod-template-hash":"x",
-		"apps.kruise.io/cloneset-instance-id":"x","lifecycle.apps.kruise.io/state":"x","mine":"y"}},"spec":{"readinessGates":[{"conditionType":"mine"}]}}`)}
+	s.ws.Spec.Subsets[0].Patch = runtime.RawExtension{Raw: []byte(`{
+		"metadata":{"labels":{"controller-revision-hash":"x","pod-template-hash":"x",
+			"apps.kruise.io/cloneset-instance-id":"x","lifecycle.apps.kruise.io/state":"x","mine":"y"}},
+		"spec":{"readinessGates":[{"conditionType":"mine"}]}}`)}
 	s.run("1 pod")
 	pod, hash := s.pods[0], s.facts().Update.Hash
-	if !podset.HasRevision(pod, hash) || pod.Labels[v1beta1.LabelPodTemplateHash] != hash || len(pod.Labels[v1beta1.LabelInstanceID]) != 5 ||
+	if !podset.HasRevision(pod, hash) || pod.Labels[v1beta1.LabelPodTemplateHash] != hash ||
+		len(pod.Labels[v1beta1.LabelInstanceID]) != 5 ||
 		pod.Labels[v1beta1.LabelLifecycleState] != string(v1beta1.LifecycleNormal) || pod.Labels["mine"] != "y" {
 		t.Errorf("labels %v", pod.Labels)
 	}
@@ -520,8 +537,8 @@ func TestStampedLabelsOfTheController(t *testing.T) {
 	}
 }
 
-// TestPodsThatWaitInASubsetOfAHub: they are made anew in the one that lacks them. What waits in a subset of a member's own
-// WorkloadSpread is left to its controller.
+// TestPodsThatWaitInASubsetOfAHub: pods without a node are replaced in the subset that lacks pods. Those of a member's
+// own WorkloadSpread are left to its controller.
 func TestPodsThatWaitInASubsetOfAHub(t *testing.T) {
 	for ofHub, want := range map[bool]string{true: "a1 b3", false: "a3 b1"} {
 		s := newSimulation(t, 4)
@@ -529,8 +546,10 @@ func TestPodsThatWaitInASubsetOfAHub(t *testing.T) {
 		order := func(caps ...string) {
 			s.ws = simSpread(caps...)
 			for i := range s.ws.Spec.Subsets {
-				s.ws.Spec.Subsets[i].RequiredNodeSelector = &corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
-					{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{s.ws.Spec.Subsets[i].Name}}}}
+				in := corev1.NodeSelectorRequirement{Key: corev1.LabelTopologyZone,
+					Operator: corev1.NodeSelectorOpIn, Values: []string{s.ws.Spec.Subsets[i].Name}}
+				s.ws.Spec.Subsets[i].RequiredNodeSelector = &corev1.NodeSelectorTerm{
+					MatchExpressions: []corev1.NodeSelectorRequirement{in}}
 			}
 		}
 		runs := func() (names []string) {
@@ -577,11 +596,14 @@ func benchFacts(b *testing.B, replicas int32, ws *v1beta1.WorkloadSpread) Facts 
 	for i := range replicas - replicas/10 {
 		name := fmt.Sprintf("web-%05d", i)
 		f.Pods.Active = append(f.Pods.Active, &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), Labels: map[string]string{podset.LabelRevision: f.Update.Name},
-				Annotations: map[string]string{v1beta1.AnnotationMatchedWorkloadSpread: spread.Annotation(simSpread(), string('a'+i%3))}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name),
+				Labels: map[string]string{podset.LabelRevision: f.Update.Name},
+				Annotations: map[string]string{
+					v1beta1.AnnotationMatchedWorkloadSpread: spread.Annotation(simSpread(), string('a'+i%3))}},
 			Spec: corev1.PodSpec{NodeName: "node"},
 			Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{
-				{Type: corev1.PodReady, Status: corev1.ConditionTrue}, {Type: v1beta1.InPlaceUpdateReady, Status: corev1.ConditionTrue}}},
+				{Type: corev1.PodReady, Status: corev1.ConditionTrue},
+				{Type: v1beta1.InPlaceUpdateReady, Status: corev1.ConditionTrue}}},
 		})
 	}
 	if ws != nil {
