@@ -73,7 +73,7 @@ func InsteadOf(kind string) string {
 // group and version.
 func Names(table Table) string {
 	var divided []string
-	for kind := range Divided() {
+	for kind := range Workloads() {
 		divided = append(divided, kind.Kind)
 	}
 	slices.Sort(divided)
@@ -96,7 +96,7 @@ func Names(table Table) string {
 // Named returns the kinds of this name that hubs place, wherever the hub's own cluster does not run them itself.
 func Named(name string) []schema.GroupVersionKind {
 	all := slices.Concat(copiedKinds(), builtIns())
-	for _, kind := range Divided() {
+	for _, kind := range Workloads() {
 		all = append(all, kind.GVK)
 	}
 	return slices.DeleteFunc(all, func(kind schema.GroupVersionKind) bool { return kind.Kind != name })

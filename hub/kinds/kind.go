@@ -32,8 +32,13 @@ type Mode int
 const (
 	// Divide means that replicas and limits are divided over members.
 	Divide Mode = iota
+	// PerMember means that every selected member gets the whole object. Each member decides how many pods it has; the
+	// limits hold over all members together, and the status is the sum.
+	PerMember
 	// Copy means that every selected member gets the whole object, without a status on the hub.
 	Copy
+	// Never means that no hub places the kind: its objects name pods or nodes of one cluster.
+	Never
 )
 
 // Kind is what the hub knows of one kind. Functions that a mode does not use are nil.
@@ -80,19 +85,34 @@ type Kind struct {
 // Table has kinds by group and name.
 type Table map[schema.GroupKind]Kind
 
-// Divided returns the kinds that the hub divides.
-func Divided() Table {
+// Workloads returns the kinds whose objects the hub divides, or gives to each member, and whose status it writes.
+func Workloads() Table {
+	return tableOf(cloneSetKind(), unitedDeploymentKind())
+}
+
+func tableOf(kinds ...Kind) Table {
 	table := Table{}
-	for _, kind := range []Kind{cloneSetKind(), unitedDeploymentKind()} {
+	for _, kind := range kinds {
 		table[kind.GVK.GroupKind()] = kind
 	}
 	return table
 }
 
+// Workloads returns the kinds of the table whose status the hub writes.
+func (t Table) Workloads() Table {
+	workloads := Table{}
+	for name, kind := range t {
+		if kind.Mode == Divide || kind.Mode == PerMember {
+			workloads[name] = kind
+		}
+	}
+	return workloads
+}
+
 // All returns all kinds that the hub places. Kubernetes' own workloads are among them where members run them.
 func All(workloads BuiltIns) Table {
 	table := copied(workloads)
-	for name, kind := range Divided() {
+	for name, kind := range Workloads() {
 		table[name] = kind
 	}
 	return table

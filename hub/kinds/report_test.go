@@ -27,7 +27,7 @@ func TestCase2OverwrittenPodsAreNotUpdated(t *testing.T) {
 		{metav1.ConditionFalse, work.ReasonOverwritten, 0},
 	} {
 		w.Status.Conditions = []metav1.Condition{{Type: work.ConditionApplied, Status: tc.status, Reason: tc.reason}}
-		got, nonsense := Divided().ReportOf(w)
+		got, nonsense := Workloads().ReportOf(w)
 		if u := got.InUse[0]; nonsense != "" || u.Updated != 3 || u.UpdatedReady != tc.want || u.UpdatedAvailable != tc.want {
 			t.Errorf("%s: %+v %s", tc.reason, u, nonsense)
 		}
@@ -79,7 +79,7 @@ func TestReportOf(t *testing.T) {
 			w := &work.Work{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{topology.AnnotationSequence: tc.order}}}
 			w.Status.Report = tc.report
 			before := w.DeepCopy()
-			got, nonsense := Divided().ReportOf(w)
+			got, nonsense := Workloads().ReportOf(w)
 			if diff := cmp.Diff(tc.want, got); diff != "" || nonsense != tc.nonsense {
 				t.Errorf("nonsense %q, want %q; report (-want +got):\n%s", nonsense, tc.nonsense, diff)
 			}

@@ -223,7 +223,7 @@ func policyNotes(ctx context.Context, base *snapshot.Snapshot, rules kinds.Table
 // keyOf returns the name of a workload; false for other objects.
 func keyOf(object client.Object) (wire.Key, bool) {
 	gvk := object.GetObjectKind().GroupVersionKind()
-	rule, ok := kinds.Divided()[gvk.GroupKind()]
+	rule, ok := kinds.Workloads()[gvk.GroupKind()]
 	return wire.KeyFor(gvk.GroupKind(), object), ok && rule.GVK == gvk
 }
 
