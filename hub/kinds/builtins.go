@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
@@ -69,28 +68,34 @@ func InsteadOf(kind string) string {
 	}
 }
 
-// Names lists the kinds that a policy can select, for messages: those that are divided and those that are copied, by
-// group and version.
+// Names lists the kinds that a policy can select, for messages: first those whose status the hub writes, by group, then
+// those that are copied, by group and version.
 func Names(table Table) string {
-	var divided []string
-	for kind := range Workloads() {
-		divided = append(divided, kind.Kind)
+	byGroup, byVersion := map[string][]string{}, map[string][]string{}
+	for kind, row := range table {
+		switch {
+		case row.Mode != Copy:
+			byGroup[kind.Group] = append(byGroup[kind.Group], kind.Kind)
+		case !IsBuiltIn(kind):
+			version := row.GVK.GroupVersion().String()
+			byVersion[version] = append(byVersion[version], kind.Kind)
+		}
 	}
-	slices.Sort(divided)
-	text := strings.Join(divided, ", ") + " (apps.kruise.io)"
-	byVersion := map[string][]string{}
-	for kind, row := range copied(HubRunsBuiltIns) {
-		version := row.GVK.GroupVersion().String()
-		byVersion[version] = append(byVersion[version], kind.Kind)
-	}
-	for _, version := range slices.Sorted(maps.Keys(byVersion)) {
-		slices.Sort(byVersion[version])
-		text += fmt.Sprintf(", and %s (%s)", strings.Join(byVersion[version], ", "), version)
-	}
+	text := strings.Join(slices.Concat(listed(byGroup), listed(byVersion)), ", and ")
 	if _, placed := table[builtIns()[0].GroupKind()]; placed {
 		text += ", and " + strings.Join(builtInNames(), ", ")
 	}
 	return text
+}
+
+// listed returns "<kind>, <kind> (<of>)" for each entry, sorted.
+func listed(kindsOf map[string][]string) []string {
+	var texts []string
+	for _, of := range slices.Sorted(maps.Keys(kindsOf)) {
+		slices.Sort(kindsOf[of])
+		texts = append(texts, fmt.Sprintf("%s (%s)", strings.Join(kindsOf[of], ", "), of))
+	}
+	return texts
 }
 
 // Named returns the kinds of this name that hubs place, wherever the hub's own cluster does not run them itself.
@@ -161,19 +166,4 @@ func hasValue(value any) bool {
 		return v
 	}
 	return true
-}
-
-// NeverPlaced returns why a hub never places a kind and what to do, and false for any other kind. These kinds name
-// pods or nodes of one cluster.
-func NeverPlaced(kind schema.GroupKind) (string, bool) {
-	if kind.Group != apps.GroupVersion.Group {
-		return "", false
-	}
-	switch kind.Kind {
-	case "ContainerRecreateRequest", "EphemeralJob":
-		return fmt.Sprintf("%[1]s, which names pods of one cluster: apply the %[1]s in the member that runs them", kind.Kind), true
-	case "NodeImage", "NodePodProbe":
-		return fmt.Sprintf("%[1]s, which names a node of one cluster: apply the %[1]s in the member that has it", kind.Kind), true
-	}
-	return "", false
 }
