@@ -8,6 +8,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/topology/lending"
 	"github.com/flotilla-dev/flotilla/topology/waves"
 )
@@ -94,6 +95,9 @@ func silentMembers(d *draft) map[string]bool {
 	return silent
 }
 
+// unanswered is the sequence of a report that acknowledges no order.
+const unanswered = -1
+
 // lendingCell is one cluster's part of a subset, as it stands after the last decision.
 func lendingCell(d *draft, last lending.Cell, c *topology.Cell, newRevision bool) lending.Cell {
 	cell := lending.Cell{Key: c.Cluster, Replicas: c.Replicas, Share: last.Share, Held: last.Held, Sequence: last.Sequence}
@@ -103,6 +107,11 @@ func lendingCell(d *draft, last lending.Cell, c *topology.Cell, newRevision bool
 		return cell
 	}
 	report, ok := d.reports[c.Cluster]
+	if !ok && c.Replicas == 0 && d.facts.Kind.Mode == kinds.PerMember {
+		// No pod is known to run there, and the others must not wait for a member that may never report. This acknowledges
+		// no order.
+		cell.Report = &lending.Report{Sequence: unanswered}
+	}
 	if !ok || report.Sequence < d.last.RevisionSequence {
 		return cell
 	}

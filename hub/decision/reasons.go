@@ -55,6 +55,11 @@ const (
 	CellSubsetRemoved = "SubsetRemoved"
 	// CellCopy: every selected member gets a copy.
 	CellCopy = "Copy"
+	// CellPerMember: every selected member gets the whole object, and the number is how many pods the member asks for.
+	CellPerMember = "PerMember"
+	// CellDeselected: the policy no longer selects the member, or it is not accepted any more; the object is removed there
+	// once the member confirmed that it has no budget.
+	CellDeselected = "Deselected"
 	// CellLooking: the member is asked what runs there, before it is adopted.
 	CellLooking = "Looking"
 	// CellAdopted: the member had this many when the hub took them over.

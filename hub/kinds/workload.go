@@ -23,8 +23,6 @@ type Workload struct {
 	Revision string
 	// Subsets in the user's order. A kind without subsets has one with an empty name.
 	Subsets []Subset
-	// Mode is that of its kind.
-	Mode Mode
 	// Needs are the objects that the pod template names.
 	Needs []Need
 	// Requests are what one pod needs, nil where that is not known.

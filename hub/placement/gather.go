@@ -179,8 +179,9 @@ func (r *Gatherer) gatherMembers(ctx context.Context, s *State) error {
 // makes for itself. Nothing is asked about kinds that nobody names, and about Secrets only where a policy lets them
 // go.
 func (r *Gatherer) gatherAbsent(ctx context.Context, s *State) error {
-	workload, refusal := r.rules[s.key.GroupKind()].Read(s.Object)
-	if refusal != nil || workload.Mode == kinds.Copy {
+	rule := r.rules[s.key.GroupKind()]
+	workload, refusal := rule.Read(s.Object)
+	if refusal != nil || rule.Mode == kinds.Copy {
 		return nil
 	}
 	named := map[topology.DependencyReference]bool{}
