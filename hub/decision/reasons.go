@@ -10,6 +10,8 @@ const (
 	PolicyMissing = "PolicyMissing"
 	// NamespaceNotFederated: the namespace lost its label; what is placed is frozen.
 	NamespaceNotFederated = "NamespaceNotFederated"
+	// NotLabelled: a cluster-scoped object without the label that federates it; what is placed is frozen.
+	NotLabelled = "NotLabelled"
 	// Conflict: a policy of Karmada propagates the workload too; what is placed is frozen.
 	Conflict = "Conflict"
 	// Removing: an earlier placement is still being removed.

@@ -45,6 +45,9 @@ const (
 type Kind struct {
 	GVK  schema.GroupVersionKind
 	Mode Mode
+	// ClusterScoped: objects of the kind have no namespace. The hub takes those with the label
+	// topology.flotilla.dev/federated=true that a ClusterFederationPolicy selects.
+	ClusterScoped bool
 	// New returns an empty object, NewList an empty list.
 	New     func() Object
 	NewList func() ObjectList
@@ -59,7 +62,7 @@ type Kind struct {
 	Render func(Object, *Order) (Manifest, error)
 	// Former keeps subsets in manifests that the user's object no longer has, nil for kinds without subsets.
 	Former *FormerSubsets
-	// UpdateStrategy returns the user's update strategy, which Works carry as JSON.
+	// UpdateStrategy returns the user's update strategy, which Works carry as JSON; nil for kinds without one.
 	UpdateStrategy func(Object) any
 	// Guarded are the paths of a manifest that no override may change: what the hub divides. * stands for each entry.
 	Guarded []string

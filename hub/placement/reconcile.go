@@ -111,7 +111,7 @@ func (r *Reconciler) apply(ctx context.Context, s *State, next Step) error {
 		}
 		withDigest(placement)
 		ctx, end := r.traced(ctx, s.key, next.Spec)
-		err := r.client.Create(ctx, placement, store.ManagerPlacement)
+		err := r.create(ctx, s.key, placement)
 		if end(err); err != nil {
 			return fmt.Errorf("create placement of %s: %w", s.key.Sentence(), err)
 		}

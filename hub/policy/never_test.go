@@ -24,7 +24,7 @@ func TestPolicyNamesKindThatIsNeverPlaced(t *testing.T) {
 				{Kind: "CloneSet"}, {APIVersion: version, Kind: tt.kind},
 			}}
 			f := facts{key: Key{Kind: KindPolicy, Namespace: "shop", Name: "all"}, federated: true,
-				never: neverPlaced(spec), unknown: unknownKinds(spec, table)}
+				never: neverPlaced(spec, "shop", table), unknown: unknownKinds(spec, table)}
 			ready := f.status(&topology.FederationPolicyStatus{}, 1, metav1.Time{}).Conditions[0]
 			want := "FederationPolicy all names " + tt.want
 			if ready.Status != metav1.ConditionFalse || ready.Reason != topology.PolicyUnknownKind || ready.Message != want {
@@ -36,7 +36,7 @@ func TestPolicyNamesKindThatIsNeverPlaced(t *testing.T) {
 		}
 	}
 	other := &topology.FederationPolicySpec{Workloads: []topology.WorkloadSelector{{APIVersion: "example.com/v1", Kind: "NodeImage"}}}
-	if never, unknown := neverPlaced(other), unknownKinds(other, table); len(never) > 0 || len(unknown) != 1 {
+	if never, unknown := neverPlaced(other, "shop", table), unknownKinds(other, table); len(never) > 0 || len(unknown) != 1 {
 		t.Errorf("of another group: %v, %v", never, unknown)
 	}
 }
