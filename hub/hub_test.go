@@ -600,23 +600,23 @@ func (f *fleet) ledger() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		before := topology.Allowance{}
+		before := topology.Budget{}
 		for event := range watcher.ResultChan() {
 			p, ok := event.Object.(*topology.WorkloadPlacement)
 			if !ok {
 				continue
 			}
-			var limit, held topology.Allowance
+			var limit, held topology.Budget
 			for _, l := range p.Spec.Limits {
-				limit.Update, limit.Break, limit.Add = limit.Update+l.Update, limit.Break+l.Break, limit.Add+l.Add
+				limit.Updated, limit.Unavailable, limit.Surge = limit.Updated+l.Updated, limit.Unavailable+l.Unavailable, limit.Surge+l.Surge
 			}
 			for _, c := range p.Spec.Cells {
-				held.Update, held.Break, held.Add = held.Update+c.Held.Update, held.Break+c.Held.Break, held.Add+c.Held.Add
-				if c.Share.Update > c.Held.Update || c.Share.Break > c.Held.Break || c.Share.Add > c.Held.Add {
+				held.Updated, held.Unavailable, held.Surge = held.Updated+c.Reserved.Updated, held.Unavailable+c.Reserved.Unavailable, held.Surge+c.Reserved.Surge
+				if c.Granted.Updated > c.Reserved.Updated || c.Granted.Unavailable > c.Reserved.Unavailable || c.Granted.Surge > c.Reserved.Surge {
 					f.t.Errorf("cell %s has more than it holds: %+v", c.Cluster, c)
 				}
 			}
-			if held.Break > max(limit.Break, before.Break) || held.Add > max(limit.Add, before.Add) || held.Update > max(limit.Update, before.Update) {
+			if held.Unavailable > max(limit.Unavailable, before.Unavailable) || held.Surge > max(limit.Surge, before.Surge) || held.Updated > max(limit.Updated, before.Updated) {
 				f.t.Errorf("sequence %d: held %+v, of %+v, %+v before", p.Spec.Sequence, held, limit, before)
 			}
 			before = held

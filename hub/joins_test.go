@@ -78,8 +78,8 @@ func TestMemberJoinsDuringWaves(t *testing.T) {
 	f.cloneSetIs("web", "all are updated", func(cs *apps.CloneSet) bool { return ready(cs) && cs.Status.UpdatedReplicas == 9 })
 	p, err := f.placement("CloneSet", "web")
 	must(t, err)
-	if p.Spec.Before != nil {
-		t.Errorf("all may be updated, and the template of before is still kept: %s", p.Spec.Before.Revision)
+	if p.Spec.PreviousTemplate != nil {
+		t.Errorf("all may be updated, and the template of before is still kept: %s", p.Spec.PreviousTemplate.Revision)
 	}
 }
 

@@ -383,7 +383,7 @@ func TestKarmadaWithoutInterpreter(t *testing.T) {
 			return err
 		}
 		for i := range p.Spec.Cells {
-			if c := &p.Spec.Cells[i]; c.Share.Break != 1 || c.Held.Break < 1 || c.Share.Update != 3 {
+			if c := &p.Spec.Cells[i]; c.Granted.Unavailable != 1 || c.Reserved.Unavailable < 1 || c.Granted.Updated != 3 {
 				return fmt.Errorf("cell %+v", c)
 			}
 		}

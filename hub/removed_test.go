@@ -33,7 +33,7 @@ func TestRemovedSubset(t *testing.T) {
 			return err
 		}
 		for _, c := range p.Spec.Cells {
-			if c.Subset == "b" && c.Replicas == 2 && c.Leaving == 2 && c.Reason.Code == decision.CellSubsetRemoved {
+			if c.Subset == "b" && c.Replicas == 2 && c.Replaced == 2 && c.Reason.Code == decision.CellSubsetRemoved {
 				return nil
 			}
 		}

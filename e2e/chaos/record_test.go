@@ -69,7 +69,7 @@ func TestAnAnswerIsSeenBeforeItsQuestion(t *testing.T) {
 		p.Spec = topology.WorkloadPlacementSpec{
 			Workload: topology.WorkloadReference{Name: "web"}, Sequence: generation, Replicas: replicas,
 			Cells:  []topology.Cell{{Cluster: "east", Replicas: replicas}},
-			Limits: []topology.SubsetLimits{{Allowance: topology.Allowance{Update: replicas, Break: 1}}},
+			Limits: []topology.SubsetLimits{{Budget: topology.Budget{Updated: replicas, Unavailable: 1}}},
 		}
 		return p
 	}

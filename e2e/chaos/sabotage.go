@@ -23,8 +23,8 @@ func sabotages() []sabotage {
 	return []sabotage{
 		{
 			"lower-before-raise", "topology/lending/lending.go",
-			"l.held[i] = max(int64(pick(c.Held)), l.share[i])",
-			"l.held[i] = l.share[i] // what a cell was told to give up counts as given up",
+			"l.reserved[i] = max(int64(pick(c.Reserved)), l.granted[i])",
+			"l.reserved[i] = l.granted[i] // a smaller grant counts as acknowledged",
 		},
 		{
 			"freshness", "member-agent/kernel/freshness/freshness.go",

@@ -80,7 +80,7 @@ func (o *statusOf) unrest(desired *judge.Desired, have podstate.Counters) string
 		Replicas: s.Replicas, Ready: s.ReadyReplicas, Available: s.AvailableReplicas,
 		Updated: s.UpdatedReplicas, UpdatedReady: s.UpdatedReadyReplicas, UpdatedAvailable: s.UpdatedAvailableReplicas,
 	}
-	updated := desired.Amounts("", desired.Replicas).Update
+	updated := desired.Amounts("", desired.Replicas).Updated
 	switch {
 	case s.ObservedGeneration != desired.Generation:
 		return fmt.Sprintf("generation %d is not acknowledged, but %d", desired.Generation, s.ObservedGeneration)

@@ -266,7 +266,7 @@ func sums(spec *topology.WorkloadPlacementSpec) error {
 		if c.Replicas < 0 {
 			return fmt.Errorf("cell %s has %d replicas", c.Cluster, c.Replicas)
 		}
-		total += int64(c.Replicas) - int64(c.Leaving) // others stand in for those
+		total += int64(c.Replicas) - int64(c.Replaced) // others stand in for those
 	}
 	for i := range spec.Unplaced {
 		total += int64(spec.Unplaced[i].Replicas)

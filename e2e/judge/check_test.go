@@ -46,7 +46,7 @@ func (p *past) rest(seconds int) *past {
 // user asks for numbers of the whole workload.
 func (p *past) user(generation int64, replicas, unavailable, surge int32) *past {
 	amounts := func(string, int32) lending.Amounts {
-		return lending.Amounts{Update: replicas, Break: unavailable, Add: surge}
+		return lending.Amounts{Updated: replicas, Unavailable: unavailable, Surge: surge}
 	}
 	return p.add(Entry{Cluster: "hub", Desired: &Desired{Workload: "web", Generation: generation, Replicas: replicas,
 		Amounts: amounts}})
@@ -62,8 +62,8 @@ func (p *past) numbered(subset string, replicas int32) *past {
 func (p *past) hub(generation int64, replicas, placed, unavailable, surge, held int32) *past {
 	return p.add(Entry{Cluster: "hub", Placement: &Placement{Workload: "web", Generation: generation,
 		Sequence: generation, Replicas: replicas, Placed: placed, Subsets: map[string]Subset{
-			"": {Replicas: replicas, Whole: true, Limit: lending.Amounts{Update: replicas, Break: unavailable, Add: surge},
-				Reserved: lending.Amounts{Break: held, Add: surge}},
+			"": {Replicas: replicas, Whole: true, Limit: lending.Amounts{Updated: replicas, Unavailable: unavailable, Surge: surge},
+				Reserved: lending.Amounts{Unavailable: held, Surge: surge}},
 		}}})
 }
 

@@ -58,15 +58,15 @@ func (c *Checker) takePlacement(e *Entry) {
 		if l.last != nil {
 			before = l.last.Subsets[name]
 		}
-		more := s.Reserved.Break > max(s.Limit.Break, before.Reserved.Break) ||
-			s.Reserved.Add > max(s.Limit.Add, before.Reserved.Add)
+		more := s.Reserved.Unavailable > max(s.Limit.Unavailable, before.Reserved.Unavailable) ||
+			s.Reserved.Surge > max(s.Limit.Surge, before.Reserved.Surge)
 		if next := l.last == nil || p.Generation == l.last.Generation+1; more && next { // and not after one that was not seen
 			c.violate(e.At, ruleGranted, fmt.Sprintf("the cells of %s hold %+v together (sequence %d): the limits are %+v, and "+
 				"they held %+v before",
 				Place{p.Workload, name}, s.Reserved, p.Sequence, s.Limit, before.Reserved))
 		}
-		l.bounds[name] = append(l.bounds[name], bound{e.At, max(s.Limit.Break, s.Reserved.Break),
-			max(s.Limit.Add, s.Reserved.Add)})
+		l.bounds[name] = append(l.bounds[name], bound{e.At, max(s.Limit.Unavailable, s.Reserved.Unavailable),
+			max(s.Limit.Surge, s.Reserved.Surge)})
 	}
 	l.last = p
 }

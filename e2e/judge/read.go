@@ -54,16 +54,16 @@ func ReadPlacement(p *topology.WorkloadPlacement) *Placement {
 	}
 	for i := range p.Spec.Limits {
 		l := &p.Spec.Limits[i]
-		out.Subsets[l.Subset] = Subset{Whole: true, Limit: lending.Amounts{Update: l.Update, Break: l.Break, Add: l.Add}}
+		out.Subsets[l.Subset] = Subset{Whole: true, Limit: lending.Amounts{Updated: l.Updated, Unavailable: l.Unavailable, Surge: l.Surge}}
 	}
 	for i := range p.Spec.Cells {
 		c := &p.Spec.Cells[i]
 		s := out.Subsets[c.Subset]
-		s.Replicas += c.Replicas - c.Leaving
-		s.Reserved.Update, s.Reserved.Break, s.Reserved.Add = s.Reserved.Update+c.Held.Update, s.Reserved.Break+c.Held.Break,
-			s.Reserved.Add+c.Held.Add
+		s.Replicas += c.Replicas - c.Replaced
+		s.Reserved.Updated, s.Reserved.Unavailable, s.Reserved.Surge = s.Reserved.Updated+c.Reserved.Updated, s.Reserved.Unavailable+c.Reserved.Unavailable,
+			s.Reserved.Surge+c.Reserved.Surge
 		out.Subsets[c.Subset] = s
-		out.Placed += c.Replicas - c.Leaving
+		out.Placed += c.Replicas - c.Replaced
 	}
 	for i := range p.Spec.Unplaced {
 		u := &p.Spec.Unplaced[i]

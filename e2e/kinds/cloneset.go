@@ -113,7 +113,7 @@ func desired(object client.Object, replicas *int32, spec *apps.CloneSetSpec, man
 				kept = min(max(manual.Partitions[subset], 0), n)
 			}
 		}
-		return lending.Amounts{Update: n - kept, Break: limits.MaxUnavailable, Add: limits.MaxSurge}
+		return lending.Amounts{Updated: n - kept, Unavailable: limits.MaxUnavailable, Surge: limits.MaxSurge}
 	}
 	return &judge.Desired{Workload: object.GetName(), Generation: object.GetGeneration(), Replicas: ptr.Deref(replicas, 1),
 		Amounts: amounts}

@@ -35,7 +35,7 @@ func TestNewObjectsAreRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			desired := kind.Desired(typed.(client.Object))
-			if desired.Workload != "web" || desired.Replicas != 8 || desired.Amounts("", 8).Break != 2 {
+			if desired.Workload != "web" || desired.Replicas != 8 || desired.Amounts("", 8).Unavailable != 2 {
 				t.Errorf("read %+v with %+v", desired, desired.Amounts("", 8))
 			}
 		})

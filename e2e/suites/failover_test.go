@@ -41,8 +41,8 @@ func failBy(ctx context.Context, ns, failover string) {
 func leavingOf(ctx context.Context, w harness.Workload) map[string]int {
 	leaving := map[string]int{}
 	for _, c := range h.MustPlacement(ctx, w).Spec.Cells {
-		if c.Leaving > 0 {
-			leaving[c.Cluster] += int(c.Leaving)
+		if c.Replaced > 0 {
+			leaving[c.Cluster] += int(c.Replaced)
 		}
 	}
 	return leaving

@@ -49,8 +49,8 @@ func TestRaisedPartition(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			cs, f := example()
 			f.Observed.Paused = tt.paused
-			f.Placement.Spec.Limits[0].Update = 3
-			f.Placement.Spec.Cells[0].Share.Update, f.Placement.Spec.Cells[1].Share.Update = 2, 1
+			f.Placement.Spec.Limits[0].Updated = 3
+			f.Placement.Spec.Cells[0].Granted.Updated, f.Placement.Spec.Cells[1].Granted.Updated = 2, 1
 			f.Works["east"], f.Works["west"] = tt.east, tt.west
 			sum := Summarise(f)
 			got := cloneSetStatus(cs, f, &sum, time.Unix(100, 0))
@@ -71,10 +71,10 @@ func TestSubsetsAreUpdatedEachForItself(t *testing.T) {
 	_, f := example()
 	f.Key.Kind = apps.UnitedDeploymentKind.Kind
 	spec := &f.Placement.Spec
-	spec.Limits = []topology.SubsetLimits{{Subset: "a"}, {Subset: "b", Allowance: topology.Allowance{Update: 4}}}
+	spec.Limits = []topology.SubsetLimits{{Subset: "a"}, {Subset: "b", Budget: topology.Budget{Updated: 4}}}
 	spec.Cells = []topology.Cell{
 		{Subset: "a", Cluster: "west", Replicas: 2, Sequence: 4},
-		{Subset: "b", Cluster: "east", Replicas: 4, Sequence: 5, Share: topology.Allowance{Update: 4}},
+		{Subset: "b", Cluster: "east", Replicas: 4, Sequence: 5, Granted: topology.Budget{Updated: 4}},
 	}
 	ud := &apps.UnitedDeployment{Spec: apps.UnitedDeploymentSpec{Replicas: new(int32(6)), Topology: apps.Topology{Subsets: []apps.Subset{{Name: "a"}, {Name: "b"}}}}}
 	for _, tt := range []struct {

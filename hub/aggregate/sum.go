@@ -110,7 +110,7 @@ func (s *Sum) sumCells(f *Facts) {
 		s.Subsets[""] = kinds.Counts{} // also without limits
 	}
 	for _, limit := range spec.Limits {
-		s.Subsets[limit.Subset] = kinds.Counts{ExpectedUpdated: limit.Update}
+		s.Subsets[limit.Subset] = kinds.Counts{ExpectedUpdated: limit.Updated}
 	}
 	wanted := map[string]map[string]ordered{} // cluster → subset
 	sequence := map[string]int64{}
@@ -124,14 +124,14 @@ func (s *Sum) sumCells(f *Facts) {
 			continue
 		}
 		order := wanted[c.Cluster][c.Subset]
-		wanted[c.Cluster][c.Subset] = ordered{replicas: order.replicas + c.Replicas, update: order.update + c.Share.Update}
+		wanted[c.Cluster][c.Subset] = ordered{replicas: order.replicas + c.Replicas, update: order.update + c.Granted.Updated}
 		// Another break or add alone asks nothing: what is at rest stays at rest.
-		sequence[c.Cluster] = max(sequence[c.Cluster], decision.AskedBy(c))
+		sequence[c.Cluster] = max(sequence[c.Cluster], decision.TaskSequenceOf(c))
 		if f.Kind.Mode == kinds.PerMember {
 			continue // its members say how many pods they ask for
 		}
 		counts := s.Subsets[c.Subset]
-		counts.Desired += c.Replicas - c.Leaving
+		counts.Desired += c.Replicas - c.Replaced
 		s.Subsets[c.Subset] = counts
 	}
 	var stalled, failed, deadline, waiting causes
@@ -168,10 +168,10 @@ func (f *Facts) stoodInFor(cluster string) bool {
 	leaving := false
 	for i := range f.Placement.Spec.Cells {
 		if c := &f.Placement.Spec.Cells[i]; c.Cluster == cluster {
-			if c.Replicas > c.Leaving {
+			if c.Replicas > c.Replaced {
 				return false
 			}
-			leaving = leaving || c.Leaving > 0
+			leaving = leaving || c.Replaced > 0
 		}
 	}
 	return leaving
@@ -184,7 +184,7 @@ func (f *Facts) mostOf(cluster, subset string) int32 {
 	var stays, leaving int32
 	for i := range f.Placement.Spec.Cells {
 		if c := &f.Placement.Spec.Cells[i]; c.Cluster == cluster && c.Subset == subset {
-			stays, leaving = stays+c.Replicas-c.Leaving, leaving+c.Leaving
+			stays, leaving = stays+c.Replicas-c.Replaced, leaving+c.Replaced
 		}
 	}
 	if leaving == 0 || !f.NotReady[cluster] {

@@ -29,7 +29,7 @@ func example() (*apps.CloneSet, *Facts) {
 		Outcome: placement.Outcome{Generation: 2, Federated: metav1.ConditionTrue, Reason: decision.Placed, Decided: true},
 		Placement: &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{
 			Workload: topology.WorkloadReference{Generation: 2}, Revision: "new", Replicas: 6, Placed: 6, Sequence: 5, RevisionSequence: 4,
-			Limits: []topology.SubsetLimits{{Allowance: topology.Allowance{Update: 6, Break: 1}}},
+			Limits: []topology.SubsetLimits{{Budget: topology.Budget{Updated: 6, Unavailable: 1}}},
 			Cells:  []topology.Cell{{Cluster: "east", Replicas: 4, Sequence: 5}, {Cluster: "west", Replicas: 2, Sequence: 4}},
 		}},
 		Works: map[string]*work.Work{"east": report(5, 4, 4), "west": report(4, 2, 2)}, NotReady: map[string]bool{},
@@ -70,10 +70,10 @@ func TestCloneSetStatus(t *testing.T) {
 			f.Works["east"], f.Works["west"] = report(4, 3, 3), report(4, 3, 3)
 		}, 6, 6, "False", "MembersNotAnswered", false, "web-new"},
 		{"a member has not answered an order that asks for nothing but another break", func(_ *apps.CloneSet, f *Facts) {
-			f.Placement.Spec.Sequence, f.Placement.Spec.Cells[0].Sequence, f.Placement.Spec.Cells[0].Asked = 6, 6, 5
+			f.Placement.Spec.Sequence, f.Placement.Spec.Cells[0].Sequence, f.Placement.Spec.Cells[0].TaskSequence = 6, 6, 5
 		}, 6, 6, "True", "AllAvailable", false, "web-new"},
 		{"nor one that asks for more", func(_ *apps.CloneSet, f *Facts) {
-			f.Placement.Spec.Sequence, f.Placement.Spec.Cells[0].Sequence, f.Placement.Spec.Cells[0].Asked = 6, 6, 6
+			f.Placement.Spec.Sequence, f.Placement.Spec.Cells[0].Sequence, f.Placement.Spec.Cells[0].TaskSequence = 6, 6, 6
 		}, 6, 6, "False", "MembersNotAnswered", false, "web-new"},
 		{"a member still has pods of a subset that is gone", func(_ *apps.CloneSet, f *Facts) {
 			use := &f.Works["west"].Status.Report.InUse
@@ -126,11 +126,11 @@ func TestWhatIsReplacedCountsNoMore(t *testing.T) {
 		return w
 	}
 	f.Placement.Spec.Limits = []topology.SubsetLimits{
-		{Subset: "b", Allowance: topology.Allowance{Update: 2}}, {Subset: "c", Allowance: topology.Allowance{Update: 2}},
+		{Subset: "b", Budget: topology.Budget{Updated: 2}}, {Subset: "c", Budget: topology.Budget{Updated: 2}},
 	}
 	f.Placement.Spec.Cells = []topology.Cell{
 		{Cluster: "east", Subset: "b", Replicas: 2, Sequence: 5},
-		{Cluster: "west", Subset: "b", Replicas: 1, Leaving: 1, Sequence: 4},
+		{Cluster: "west", Subset: "b", Replicas: 1, Replaced: 1, Sequence: 4},
 		{Cluster: "west", Subset: "c", Replicas: 2, Sequence: 4},
 	}
 	f.Works["east"] = uses(report(5, 0, 0), map[string]int32{"b": 2})
@@ -256,7 +256,7 @@ func TestWhatIsReplacedInPartCountsInPart(t *testing.T) {
 		"when it is back, and others are not there": {false, 2, 6, 6, 6},
 	} {
 		_, f := example()
-		f.Placement.Spec.Cells = []topology.Cell{{Cluster: "east", Replicas: 4, Sequence: 5}, {Cluster: "west", Replicas: 3, Leaving: 1, Sequence: 4}}
+		f.Placement.Spec.Cells = []topology.Cell{{Cluster: "east", Replicas: 4, Sequence: 5}, {Cluster: "west", Replicas: 3, Replaced: 1, Sequence: 4}}
 		f.Works["west"], f.NotReady["west"] = report(4, tt.west, tt.west), tt.lost
 		sum := Summarise(f)
 		if w := sum.Whole; w.Replicas != tt.replicas || w.Ready != tt.ready || w.Available != tt.ready || w.UpdatedAvailable != tt.ready || w.Desired != tt.whole {

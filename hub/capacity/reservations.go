@@ -4,7 +4,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -413,9 +412,7 @@ func reservationsOf(requests corev1.ResourceList, cells []topology.Cell) *worklo
 		if p == nil {
 			p = &reservation{zones: map[string]int32{}}
 			e.in[c.Cluster] = p
-			if found, err := strconv.ParseInt(c.Adopt, 10, 32); err == nil {
-				p.adopts = int32(found)
-			}
+			p.adopts = c.Adoption.Replicas
 		}
 		p.ordered += c.Replicas
 		if c.Zone != "" {

@@ -142,7 +142,7 @@ func TestLedger(t *testing.T) {
 	}
 	l.Write(keyed("web"), one("2"), cells, stand(4), -1)
 	is("a hub that starts: what stands has been there", 2)
-	l.Write(keyed("adopted"), one("2"), []topology.Cell{{Cluster: "east", Replicas: 3, Adopt: "3"}}, nil, -1)
+	l.Write(keyed("adopted"), one("2"), []topology.Cell{{Cluster: "east", Replicas: 3, Adoption: topology.AdoptionOf("3")}}, nil, -1)
 	is("adopted, before a mark is on it", 2)
 }
 

@@ -21,7 +21,7 @@ func TestAdoptionLooksFirst(t *testing.T) {
 		t.Fatalf("first decision %+v", first)
 	}
 	for _, c := range first.Spec.Cells {
-		if c.Adopt != topology.AdoptLook || c.Replicas != 0 {
+		if c.Adoption.Phase != topology.AdoptionDiscovering || c.Replicas != 0 {
 			t.Errorf("cell %+v does not look", c)
 		}
 	}
@@ -41,7 +41,7 @@ func TestAdoptionLooksFirst(t *testing.T) {
 	}
 	adopt := map[string]string{}
 	for _, c := range decided.Spec.Cells {
-		adopt[c.Cluster] = c.Adopt
+		adopt[c.Cluster] = c.Adoption.Value()
 	}
 	if adopt["east"] != "9" || adopt["west"] != "3" {
 		t.Errorf("the members are told to adopt %v", adopt)
@@ -72,13 +72,13 @@ func TestAdoptionOfAConflict(t *testing.T) {
 		t.Fatalf("%+v, %+v", conflict.Spec, refusal)
 	}
 	f.Adopt, f.Last, f.Reports = true, &conflict.Spec, map[string]capacity.Report{"south": {Sequence: 1, Applied: true}}
-	asked, refusal := Plan(f)
-	if refusal != nil || asked.Spec.Clusters != "south:3" || asked.Spec.Unplaced[0].Replicas != 6 {
-		t.Fatalf("%+v, %+v", asked.Spec, refusal)
+	task, refusal := Plan(f)
+	if refusal != nil || task.Spec.Clusters != "south:3" || task.Spec.Unplaced[0].Replicas != 6 {
+		t.Fatalf("%+v, %+v", task.Spec, refusal)
 	}
-	f.Last, f.Found = &asked.Spec, map[string]Found{"east": {"": 5}}
+	f.Last, f.Found = &task.Spec, map[string]Found{"east": {"": 5}}
 	waits, refusal := Plan(f)
-	if refusal != nil || waits.Spec.Sequence != asked.Spec.Sequence || !strings.Contains(waits.Notes[0].Message, "until west has told") {
+	if refusal != nil || waits.Spec.Sequence != task.Spec.Sequence || !strings.Contains(waits.Notes[0].Message, "until west has told") {
 		t.Fatalf("%+v, %+v", waits.Spec, refusal)
 	}
 	f.Found["west"] = Found{"": 1}

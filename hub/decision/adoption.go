@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -35,7 +34,7 @@ func discover(d *draft) *kinds.Rejection {
 	if d.last != nil {
 		for _, c := range d.last.Cells {
 			placed[c.Cluster] = append(placed[c.Cluster], c)
-			begun = begun || c.Adopt != topology.AdoptLook
+			begun = begun || c.Adoption.Phase != topology.AdoptionDiscovering
 		}
 	}
 	spec := topology.WorkloadPlacementSpec{Workload: d.workload.Ref, Policy: &d.facts.Policy, Revision: d.workload.Revision, Replicas: d.workload.Replicas}
@@ -57,7 +56,7 @@ func discover(d *draft) *kinds.Rejection {
 			waiting = append(waiting, m.Name)
 		}
 		spec.Cells = append(spec.Cells, topology.Cell{
-			Cluster: m.Name, Subset: d.workload.Subsets[0].Name, Adopt: topology.AdoptLook, Reason: topology.Reason{Code: CellLooking},
+			Cluster: m.Name, Subset: d.workload.Subsets[0].Name, Adoption: topology.Adoption{Phase: topology.AdoptionDiscovering}, Reason: topology.Reason{Code: CellLooking},
 		})
 	}
 	if len(waiting) == 0 || len(spec.Cells) > topology.MaxCells {
@@ -76,8 +75,8 @@ func discover(d *draft) *kinds.Rejection {
 	d.facts.Overrides.mark(spec.Cells)
 	newRevision := d.last == nil || d.last.Revision != spec.Revision
 	wave := lend(d, &spec, replicas, nil, newRevision)
-	spec.Wave, spec.Template, spec.Before = wave.Progress, templateOf(d, newRevision), beforeOf(d, &spec, replicas, &wave, newRevision)
-	number(d, &spec, newRevision)
+	spec.Wave, spec.Template, spec.PreviousTemplate = wave.Progress, templateOf(d, newRevision), previousTemplateOf(d, &spec, replicas, &wave, newRevision)
+	assignSequences(d, &spec, newRevision)
 	d.done = true
 	d.decision = Decision{Spec: spec, Wave: wave.Waits, Again: wave.Again, Notes: []Note{{Reason: Adopting, Message: fmt.Sprintf(
 		"%s adopts what runs in the members and waits until %s told what that is; nothing is changed before; to leave a member out, narrow spec.clusters of %s %s",
@@ -87,13 +86,13 @@ func discover(d *draft) *kinds.Rejection {
 
 // Looks tells whether a decision only asks members what stands there: no pod is of its template.
 func Looks(spec *topology.WorkloadPlacementSpec) bool {
-	return len(spec.Cells) > 0 && !slices.ContainsFunc(spec.Cells, func(c topology.Cell) bool { return c.Adopt != topology.AdoptLook })
+	return len(spec.Cells) > 0 && !slices.ContainsFunc(spec.Cells, func(c topology.Cell) bool { return c.Adoption.Phase != topology.AdoptionDiscovering })
 }
 
 // decided tells whether a member has an order already that says what it is known to have: it refuses one that is not
 // true.
 func decided(before []topology.Cell) bool {
-	return len(before) > 0 && before[0].Adopt != "" && before[0].Adopt != topology.AdoptLook
+	return len(before) > 0 && before[0].Adoption.Phase == topology.AdoptionDiscovered
 }
 
 // names lists the first of some members, for a message.
@@ -139,7 +138,7 @@ func withFound(d *draft) *topology.WorkloadPlacementSpec {
 	}
 	last.Cells = slices.DeleteFunc(slices.Clone(last.Cells), func(c topology.Cell) bool {
 		_, found := d.facts.Found[c.Cluster]
-		return found || c.Adopt == topology.AdoptLook
+		return found || c.Adoption.Phase == topology.AdoptionDiscovering
 	})
 	lent := lastLent(d)
 	for i := range d.facts.Members {
@@ -156,10 +155,10 @@ func withFound(d *draft) *topology.WorkloadPlacementSpec {
 			for j, zone := range zones {
 				c := topology.Cell{
 					Cluster: m.Name, Zone: zone, Subset: subset, Replicas: evenPart(found[subset], int32(len(zones)), int32(j)),
-					Adopt: topology.AdoptLook, Sequence: l.Sequence, Reason: topology.Reason{Code: CellAdopted},
+					Adoption: topology.Adoption{Phase: topology.AdoptionDiscovering}, Sequence: l.Sequence, Reason: topology.Reason{Code: CellAdopted},
 				}
 				if j == 0 { // what was lent has one owner, whatever zones there are
-					c.Share, c.Held = allowance(l.Share), allowance(l.Held)
+					c.Granted, c.Reserved = budgetOf(l.Granted), budgetOf(l.Reserved)
 				}
 				last.Cells = append(last.Cells, c)
 			}
@@ -183,10 +182,10 @@ func markAdoption(d *draft, cells []topology.Cell) []topology.Cell {
 	if !d.facts.Adopt {
 		return cells
 	}
-	before := map[string]string{}
+	before := map[string]topology.Adoption{}
 	if d.last != nil {
 		for i := range d.last.Cells {
-			before[d.last.Cells[i].Cluster] = d.last.Cells[i].Adopt
+			before[d.last.Cells[i].Cluster] = d.last.Cells[i].Adoption
 		}
 	}
 	excluded := map[string]bool{}
@@ -195,17 +194,17 @@ func markAdoption(d *draft, cells []topology.Cell) []topology.Cell {
 	}
 	cells = slices.DeleteFunc(cells, func(c topology.Cell) bool {
 		_, found := d.facts.Found[c.Cluster]
-		return excluded[c.Cluster] && (found || before[c.Cluster] == topology.AdoptLook)
+		return excluded[c.Cluster] && (found || before[c.Cluster].Phase == topology.AdoptionDiscovering)
 	})
 	for i := range cells {
 		c := &cells[i]
 		switch found, ok := d.facts.Found[c.Cluster]; {
 		case ok:
-			c.Adopt = strconv.Itoa(int(found.sum()))
-		case before[c.Cluster] != "" && before[c.Cluster] != topology.AdoptLook:
-			c.Adopt = before[c.Cluster]
+			c.Adoption = topology.Adoption{Phase: topology.AdoptionDiscovered, Replicas: found.sum()}
+		case before[c.Cluster].Phase == topology.AdoptionDiscovered:
+			c.Adoption = before[c.Cluster]
 		default:
-			c.Adopt = "0"
+			c.Adoption = topology.Adoption{Phase: topology.AdoptionDiscovered}
 		}
 	}
 	return cells

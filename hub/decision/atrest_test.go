@@ -13,7 +13,7 @@ func breaks(d *Decision) string {
 	var parts []string
 	for i := range d.Spec.Cells {
 		c := &d.Spec.Cells[i]
-		parts = append(parts, fmt.Sprintf("%s:%d/%d", c.Cluster, c.Share.Break, c.Held.Break))
+		parts = append(parts, fmt.Sprintf("%s:%d/%d", c.Cluster, c.Granted.Unavailable, c.Reserved.Unavailable))
 	}
 	return strings.Join(parts, " ")
 }
@@ -28,11 +28,11 @@ func TestBreakGoesBackAtRest(t *testing.T) {
 	carryOut(&f, &d)
 	for i := range f.Last.Cells {
 		n := map[string]int32{"west": 3}[f.Last.Cells[i].Cluster]
-		f.Last.Cells[i].Share.Break, f.Last.Cells[i].Held.Break = n, n
+		f.Last.Cells[i].Granted.Unavailable, f.Last.Cells[i].Reserved.Unavailable = n, n
 	}
-	asked := map[string]int64{}
+	task := map[string]int64{}
 	for i := range f.Last.Cells {
-		asked[f.Last.Cells[i].Cluster] = f.Last.Cells[i].Asked
+		task[f.Last.Cells[i].Cluster] = f.Last.Cells[i].TaskSequence
 	}
 	for _, want := range []string{"east:0/0 south:0/0 west:1/3", "east:1/1 south:1/1 west:1/1", "east:1/1 south:1/1 west:1/1"} {
 		before := f.Last.Sequence
@@ -41,8 +41,8 @@ func TestBreakGoesBackAtRest(t *testing.T) {
 			t.Fatalf("break is %s, want %s", got, want)
 		}
 		for i := range d.Spec.Cells {
-			if c := &d.Spec.Cells[i]; c.Asked == 0 || c.Asked != asked[c.Cluster] {
-				t.Errorf("%s: order %d asks for something, the one that did is %d", c.Cluster, c.Asked, asked[c.Cluster])
+			if c := &d.Spec.Cells[i]; c.TaskSequence == 0 || c.TaskSequence != task[c.Cluster] {
+				t.Errorf("%s: order %d asks for something, the one that did is %d", c.Cluster, c.TaskSequence, task[c.Cluster])
 			}
 		}
 		if again := plan(t, f); d.Spec.Sequence == before && breaks(&again) != want {
@@ -56,8 +56,8 @@ func TestBreakGoesBackAtRest(t *testing.T) {
 	f.Workload.Replicas = 12
 	d = plan(t, f)
 	for i := range d.Spec.Cells {
-		if c := &d.Spec.Cells[i]; c.Asked != d.Spec.Sequence || c.Sequence != d.Spec.Sequence {
-			t.Errorf("%s is asked for more replicas by order %d, and that is told as %d", c.Cluster, c.Sequence, c.Asked)
+		if c := &d.Spec.Cells[i]; c.TaskSequence != d.Spec.Sequence || c.Sequence != d.Spec.Sequence {
+			t.Errorf("%s is asked for more replicas by order %d, and that is told as %d", c.Cluster, c.Sequence, c.TaskSequence)
 		}
 	}
 }

@@ -14,15 +14,15 @@ import (
 // template gives the workload a template of its revision.
 func template(f *Facts, revision string, update int32) {
 	f.Workload.Revision, f.Workload.Template = revision, []byte(`{"of":"`+revision+`"}`)
-	f.Workload.Subsets[0].Amounts = func(n int32) lending.Amounts { return lending.Amounts{Update: min(update, n), Break: 1} }
+	f.Workload.Subsets[0].Amounts = func(n int32) lending.Amounts { return lending.Amounts{Updated: min(update, n), Unavailable: 1} }
 }
 
 // before prints the template of before, "-" for none.
 func before(d *Decision) string {
-	if d.Spec.Before == nil {
+	if d.Spec.PreviousTemplate == nil {
 		return "-"
 	}
-	return d.Spec.Before.Revision + string(d.Spec.Before.Template.Raw)
+	return d.Spec.PreviousTemplate.Revision + string(d.Spec.PreviousTemplate.Template.Raw)
 }
 
 // TestTemplateBefore tells which template pods have that may not be updated, from decision to decision of one workload of nine.
@@ -91,14 +91,14 @@ func TestTemplateBeforeIsAnOrder(t *testing.T) {
 	template(&f, "two", 3)
 	d = plan(t, f)
 	for i := range d.Spec.Cells { // east alone is to be updated
-		d.Spec.Cells[i].Share.Update = map[string]int32{"east": 3}[d.Spec.Cells[i].Cluster]
-		d.Spec.Cells[i].Held.Update = d.Spec.Cells[i].Share.Update
+		d.Spec.Cells[i].Granted.Updated = map[string]int32{"east": 3}[d.Spec.Cells[i].Cluster]
+		d.Spec.Cells[i].Reserved.Updated = d.Spec.Cells[i].Granted.Updated
 	}
 	carryOut(&f, &d)
-	f.Last.Before = nil // as a hub of before that knew of none left it
+	f.Last.PreviousTemplate = nil // as a hub of before that knew of none left it
 	next := f.Last.DeepCopy()
-	next.Before = &topology.TemplateBefore{Revision: "one"}
-	number(newDraft(&f), next, false)
+	next.PreviousTemplate = &topology.RevisionTemplate{Revision: "one"}
+	assignSequences(newDraft(&f), next, false)
 	for i := range next.Cells {
 		c := &next.Cells[i]
 		if changed := c.Sequence != f.Last.Cells[i].Sequence; changed != (c.Cluster != "east") {
@@ -146,8 +146,8 @@ func TestTemplateBeforeOfSubsets(t *testing.T) {
 		f.Workload, f.Object = w, ud
 		d := plan(t, f)
 		got := ""
-		if d.Spec.Before != nil {
-			old, err := kindFor(ud).Template.Set(ud, d.Spec.Before.Template.Raw)
+		if d.Spec.PreviousTemplate != nil {
+			old, err := kindFor(ud).Template.Set(ud, d.Spec.PreviousTemplate.Template.Raw)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -248,7 +248,7 @@ func cellsOf(shares []division.Share, candidates []candidate, last map[cellID]*t
 	for _, s := range shares {
 		c := told[cellID{s.Subset, s.Cluster, s.Zone}]
 		cell := topology.Cell{Subset: s.Subset, Cluster: s.Cluster, Zone: cmp.Or(s.Zone, c.told), Replicas: s.Replicas, Reason: reasonOf(s.Reason, c.assumed)}
-		if had := last[idOf(&cell)]; had != nil && had.Replicas == cell.Replicas && had.Leaving == 0 && had.Reason.Code != CellSubsetRemoved {
+		if had := last[idOf(&cell)]; had != nil && had.Replicas == cell.Replicas && had.Replaced == 0 && had.Reason.Code != CellSubsetRemoved {
 			cell.Reason = had.Reason
 		}
 		cells = append(cells, cell)

@@ -140,7 +140,7 @@ func homeless(d *draft, cells []topology.Cell, loose map[string]int32) []topolog
 		at := slices.IndexFunc(cells, func(c topology.Cell) bool { return c.Cluster == m.Name })
 		c := cells[at]
 		had := slices.IndexFunc(parts, func(p kinds.Subset) bool { return p.Name == c.SpreadSubset })
-		c.Subset, c.SpreadSubset, c.Replicas, c.Leaving = parts[max(had, 0)].Name, "", loose[m.Name], 0
+		c.Subset, c.SpreadSubset, c.Replicas, c.Replaced = parts[max(had, 0)].Name, "", loose[m.Name], 0
 		out = append(out, c)
 	}
 	return out
@@ -244,7 +244,7 @@ func removedCellsOf(d *draft, cells []topology.Cell, loose map[string]int32) []t
 			continue
 		}
 		loose[c.Cluster] -= n
-		c.Subset, c.SpreadSubset, c.Replicas, c.Leaving = c.SpreadSubset, "", n, min(c.Leaving, n)
+		c.Subset, c.SpreadSubset, c.Replicas, c.Replaced = c.SpreadSubset, "", n, min(c.Replaced, n)
 		out = append(out, c)
 	}
 	return out
@@ -297,7 +297,7 @@ func removedPart(name string) kinds.Subset {
 func scaledInBy(d *draft) int32 {
 	n := -int64(d.workload.Replicas)
 	for i := range d.last.Cells {
-		n += int64(d.last.Cells[i].Replicas - d.last.Cells[i].Leaving)
+		n += int64(d.last.Cells[i].Replicas - d.last.Cells[i].Replaced)
 	}
 	return int32(max(n, 0))
 }

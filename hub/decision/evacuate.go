@@ -119,7 +119,7 @@ func dismissedNotes(d *draft, spec *topology.WorkloadPlacementSpec) []Note {
 	for i := range spec.Cells {
 		c := &spec.Cells[i]
 		code := d.left[place{c.Subset, c.Cluster}]
-		if n := c.Replicas - c.Leaving; n > 0 && dismissed(code) {
+		if n := c.Replicas - c.Replaced; n > 0 && dismissed(code) {
 			clusters, codes[c.Cluster] = append(clusters, c.Cluster), code
 			stays[c.Cluster] += n
 		}
@@ -155,13 +155,13 @@ func (d *draft) counted(m *Member, had *topology.Cell) int32 {
 	case d.left[place{had.Subset, m.Name}] != "", stepwise(had.Reason.Code):
 		return had.Replicas
 	}
-	return had.Replicas - had.Leaving + d.takenBack[idOf(had)]
+	return had.Replicas - had.Replaced + d.takenBack[idOf(had)]
 }
 
 // takeBack gives members that are back what others stand in for and do not run: pods that run are better than pods
 // that are to start. It returns by how much the division's start differs from the last decision.
 func takeBack(d *draft) map[cellID]int32 {
-	if d.last == nil || !slices.ContainsFunc(d.last.Cells, func(c topology.Cell) bool { return c.Leaving > 0 }) {
+	if d.last == nil || !slices.ContainsFunc(d.last.Cells, func(c topology.Cell) bool { return c.Replaced > 0 }) {
 		return nil
 	}
 	members := map[string]*Member{}
@@ -185,27 +185,27 @@ func takeBackSubset(d *draft, subset string, members map[string]*Member, back ma
 			continue
 		}
 		available := d.reports[c.Cluster].Use[subset].Available
-		if c.Leaving > 0 && !stepwise(c.Reason.Code) && c.Reason.Code != CellShrinking {
+		if c.Replaced > 0 && !stepwise(c.Reason.Code) && c.Reason.Code != CellShrinking {
 			if _, known := here[c.Cluster]; !known {
 				here[c.Cluster] = available
 			}
-			here[c.Cluster] -= c.Replicas - c.Leaving
+			here[c.Cluster] -= c.Replicas - c.Replaced
 		} else {
 			if _, known := missing[c.Cluster]; !known {
 				missing[c.Cluster] = -available
 			}
-			missing[c.Cluster] += c.Replicas - c.Leaving
+			missing[c.Cluster] += c.Replicas - c.Replaced
 		}
 	}
 	for i := range d.last.Cells {
 		c := &d.last.Cells[i]
-		take := min(c.Leaving, here[c.Cluster])
+		take := min(c.Replaced, here[c.Cluster])
 		if c.Subset != subset || take <= 0 {
 			continue
 		}
 		for j := range d.last.Cells {
 			o := &d.last.Cells[j]
-			if n := min(take, missing[o.Cluster], o.Replicas-o.Leaving+back[idOf(o)]); o.Subset == subset && n > 0 && o.Cluster != c.Cluster {
+			if n := min(take, missing[o.Cluster], o.Replicas-o.Replaced+back[idOf(o)]); o.Subset == subset && n > 0 && o.Cluster != c.Cluster {
 				back[idOf(c)], back[idOf(o)] = back[idOf(c)]+n, back[idOf(o)]-n
 				take, here[c.Cluster], missing[o.Cluster] = take-n, here[c.Cluster]-n, missing[o.Cluster]-n
 			}
@@ -220,13 +220,13 @@ func moveNotes(d *draft, spec *topology.WorkloadPlacementSpec) []Note {
 	var clusters []string
 	for i := range spec.Cells {
 		c := &spec.Cells[i]
-		if c.Leaving == 0 || c.Reason.Code == CellSubsetRemoved || c.Reason.Code == CellShrinking {
+		if c.Replaced == 0 || c.Reason.Code == CellSubsetRemoved || c.Reason.Code == CellShrinking {
 			continue
 		}
 		if leaving[c.Cluster] == 0 {
 			clusters = append(clusters, c.Cluster)
 		}
-		leaving[c.Cluster] += c.Leaving
+		leaving[c.Cluster] += c.Replaced
 	}
 	slices.Sort(clusters)
 	for _, cluster := range slices.Compact(clusters) {
@@ -257,7 +257,7 @@ func lostReason(d *draft, subset string, m *Member, had *topology.Cell) topology
 		return topology.Reason{Code: CellLost, Params: map[string]string{ParamAfter: d.facts.Failover.After}}
 	case code != "":
 		return topology.Reason{Code: code}
-	case !m.Ready && had != nil && had.Leaving > 0:
+	case !m.Ready && had != nil && had.Replaced > 0:
 		return had.Reason // it is not heard of again, and not lost yet
 	}
 	return topology.Reason{Code: CellReturned}
@@ -283,7 +283,7 @@ func removedSubsets(d *draft) []kinds.Subset {
 		}
 		var may lending.Amounts
 		if at := slices.IndexFunc(d.last.Limits, func(l topology.SubsetLimits) bool { return l.Subset == c.Subset }); at >= 0 {
-			may.Break, may.Add = d.last.Limits[at].Break, d.last.Limits[at].Add
+			may.Unavailable, may.Surge = d.last.Limits[at].Unavailable, d.last.Limits[at].Surge
 		}
 		removed = append(removed, kinds.Subset{
 			Subset: division.Subset{Name: c.Subset}, Removed: true, Amounts: func(int32) lending.Amounts { return may },

@@ -29,8 +29,8 @@ func showMoves(spec *topology.WorkloadPlacementSpec) string {
 		if c.Subset != "" {
 			text = c.Subset + "/" + text
 		}
-		if c.Leaving > 0 {
-			text += fmt.Sprintf("-%d(%s)", c.Leaving, c.Reason.Code)
+		if c.Replaced > 0 {
+			text += fmt.Sprintf("-%d(%s)", c.Replaced, c.Reason.Code)
 		}
 		parts = append(parts, text)
 	}
@@ -90,7 +90,9 @@ func TestFailoverStories(t *testing.T) {
 	}
 	limited := func(unavailable, surge int32) kinds.Workload {
 		w := open(12)
-		w.Subsets[0].Amounts = func(n int32) lending.Amounts { return lending.Amounts{Update: n, Break: unavailable, Add: surge} }
+		w.Subsets[0].Amounts = func(n int32) lending.Amounts {
+			return lending.Amounts{Updated: n, Unavailable: unavailable, Surge: surge}
+		}
 		return w
 	}
 	for name, story := range map[string]struct {
@@ -235,7 +237,7 @@ func TestFailoverInTheMiddleOfARollout(t *testing.T) {
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			w := open(12)
-			w.Subsets[0].Amounts = func(n int32) lending.Amounts { return lending.Amounts{Update: n - tc.partition, Break: 1} }
+			w.Subsets[0].Amounts = func(n int32) lending.Amounts { return lending.Amounts{Updated: n - tc.partition, Unavailable: 1} }
 			f := Facts{Workload: w, Failover: topology.Failover{Mode: topology.FailoverReplace, After: "5m"}}
 			decide := func(members string, updated int32) {
 				t.Helper()
@@ -265,9 +267,9 @@ func TestFailoverInTheMiddleOfARollout(t *testing.T) {
 			var shares []string
 			for _, c := range f.Last.Cells {
 				if c.Cluster != "west" {
-					shares = append(shares, fmt.Sprintf("%s:%d/%d", c.Cluster, c.Share.Update, c.Replicas))
-				} else if c.Leaving != tc.leaving {
-					t.Errorf("others stand in for %d: %s", c.Leaving, showMoves(f.Last))
+					shares = append(shares, fmt.Sprintf("%s:%d/%d", c.Cluster, c.Granted.Updated, c.Replicas))
+				} else if c.Replaced != tc.leaving {
+					t.Errorf("others stand in for %d: %s", c.Replaced, showMoves(f.Last))
 				}
 			}
 			if got := strings.Join(shares, " "); got != tc.updates {
@@ -286,7 +288,7 @@ func TestFailoverHolds(t *testing.T) {
 		names := []string{"east", "north", "south", "west"}[:2+r.IntN(3)]
 		w := open(1 + r.Int32N(14))
 		breaks, adds := r.Int32N(3), r.Int32N(3)
-		w.Subsets[0].Amounts = func(n int32) lending.Amounts { return lending.Amounts{Update: n, Break: breaks, Add: adds} }
+		w.Subsets[0].Amounts = func(n int32) lending.Amounts { return lending.Amounts{Updated: n, Unavailable: breaks, Surge: adds} }
 		f := Facts{Workload: w, Failover: topology.Failover{Mode: topology.FailoverReplace, After: "5m"}}
 		pods := map[string][2]int32{} // available, total
 		state := map[string]string{}
@@ -322,7 +324,7 @@ func TestFailoverHolds(t *testing.T) {
 						}
 					}
 				}
-				if c.Leaving > c.Replicas || c.Leaving < 0 {
+				if c.Replaced > c.Replicas || c.Replaced < 0 {
 					t.Fatalf("seed %d: %s", seed, showMoves(&d.Spec))
 				}
 			}
@@ -354,7 +356,7 @@ func TestFailoverHolds(t *testing.T) {
 			step(true)
 		}
 		for _, c := range f.Last.Cells {
-			if c.Leaving > 0 || pods[c.Cluster][0] != c.Replicas {
+			if c.Replaced > 0 || pods[c.Cluster][0] != c.Replicas {
 				t.Fatalf("seed %d: it does not come to rest: %s, pods %v", seed, showMoves(f.Last), pods)
 			}
 		}
@@ -369,7 +371,7 @@ func TestOtherMembersKeepWhatRuns(t *testing.T) {
 		names := []string{"east", "north", "south", "west"}
 		w := open(1 + r.Int32N(14))
 		breaks, adds := r.Int32N(4), r.Int32N(3)
-		w.Subsets[0].Amounts = func(n int32) lending.Amounts { return lending.Amounts{Update: n, Break: breaks, Add: adds} }
+		w.Subsets[0].Amounts = func(n int32) lending.Amounts { return lending.Amounts{Updated: n, Unavailable: breaks, Surge: adds} }
 		least := w.Replicas
 		if adds == 0 {
 			least = max(w.Replicas-breaks, 1)
@@ -436,7 +438,7 @@ func live(r *rand.Rand, spec *topology.WorkloadPlacementSpec, pods map[string][2
 		}
 		pods[c.Cluster] = p
 		available += p[0]
-		rest = rest && c.Leaving == 0 && p == [2]int32{c.Replicas, c.Replicas}
+		rest = rest && c.Replaced == 0 && p == [2]int32{c.Replicas, c.Replicas}
 	}
 	return available, rest
 }

@@ -28,9 +28,9 @@ type limitRow struct {
 
 // limitRows are part 3.3 of the specification of federations. The numbers of one cluster and of copies in three are stated there.
 func limitRows() []limitRow {
-	updated := func(a lending.Amounts) int32 { return a.Update }
-	down := func(a lending.Amounts) int32 { return a.Break }
-	added := func(a lending.Amounts) int32 { return a.Add }
+	updated := func(a lending.Amounts) int32 { return a.Updated }
+	down := func(a lending.Amounts) int32 { return a.Unavailable }
+	added := func(a lending.Amounts) int32 { return a.Surge }
 	return []limitRow{
 		{"`partition: 20%`: updated", "20%", "", "", updated, 80, 79, 79, 80},
 		{"`partition: 50%`: updated", "50%", "", "", updated, 50, 49, 49, 40},
@@ -71,7 +71,7 @@ func (r *limitRow) copies(t *testing.T, k int32) int32 {
 			t.Fatal(err)
 		}
 		// No cluster can add more pods for an update than it has pods to update.
-		sum += r.what(lending.Amounts{Update: n - l.Partition, Break: l.MaxUnavailable, Add: min(l.MaxSurge, n)})
+		sum += r.what(lending.Amounts{Updated: n - l.Partition, Unavailable: l.MaxUnavailable, Surge: min(l.MaxSurge, n)})
 	}
 	return sum
 }
@@ -107,21 +107,21 @@ func (r *limitRow) rollOut(t *testing.T, k int) lending.Amounts {
 		var held, now lending.Amounts
 		for i := range d.Spec.Cells {
 			c := &d.Spec.Cells[i]
-			held.Update, held.Break, held.Add = held.Update+c.Held.Update, held.Break+c.Held.Break, held.Add+c.Held.Add
-			todo := max(min(c.Share.Update, c.Replicas)-updated[c.Cluster], 0)
-			down := min(c.Share.Break, todo)
-			added := min(c.Share.Add, todo-down)
+			held.Updated, held.Unavailable, held.Surge = held.Updated+c.Reserved.Updated, held.Unavailable+c.Reserved.Unavailable, held.Surge+c.Reserved.Surge
+			todo := max(min(c.Granted.Updated, c.Replicas)-updated[c.Cluster], 0)
+			down := min(c.Granted.Unavailable, todo)
+			added := min(c.Granted.Surge, todo-down)
 			updated[c.Cluster] += down + added
-			now.Update, now.Break, now.Add = now.Update+updated[c.Cluster], now.Break+down, now.Add+added
+			now.Updated, now.Unavailable, now.Surge = now.Updated+updated[c.Cluster], now.Unavailable+down, now.Surge+added
 			f.Reports[c.Cluster] = capacity.Report{Sequence: c.Sequence, Applied: true, Use: map[string]work.SubsetUse{"": {
 				Desired: c.Replicas, Total: c.Replicas + added, Available: c.Replicas - down, Updated: updated[c.Cluster], CanGoBack: updated[c.Cluster] < c.Replicas,
 			}}}
 		}
-		if l := d.Spec.Limits[0]; held.Update > l.Update || held.Break > l.Break || held.Add > l.Add {
+		if l := d.Spec.Limits[0]; held.Updated > l.Updated || held.Unavailable > l.Unavailable || held.Surge > l.Surge {
 			t.Fatalf("cells hold %+v together, of %+v", held, l)
 		}
-		most = lending.Amounts{Update: max(most.Update, now.Update), Break: max(most.Break, now.Break), Add: max(most.Add, now.Add)}
-		if still && now.Break+now.Add == 0 {
+		most = lending.Amounts{Updated: max(most.Updated, now.Updated), Unavailable: max(most.Unavailable, now.Unavailable), Surge: max(most.Surge, now.Surge)}
+		if still && now.Unavailable+now.Surge == 0 {
 			return most
 		}
 	}

@@ -30,14 +30,14 @@ func lend(d *draft, spec *topology.WorkloadPlacementSpec, replicas map[string]in
 		subset := &d.workload.Subsets[i]
 		global := subset.Amounts(replicas[subset.Name])
 		spec.Limits = append(spec.Limits, topology.SubsetLimits{
-			Subset: subset.Name, Allowance: topology.Allowance{Update: global.Update, Break: global.Break, Add: global.Add},
+			Subset: subset.Name, Budget: topology.Budget{Updated: global.Updated, Unavailable: global.Unavailable, Surge: global.Surge},
 		})
-		whole := global.Update >= replicas[subset.Name] && !subset.Removed
+		whole := global.Updated >= replicas[subset.Name] && !subset.Removed
 		if subset.Removed {
 			removed++
 			global = lending.Amounts{} // its limits are for leaving it
 		}
-		global.Break, global.Add = global.Break-used[subset.Name].Break, global.Add-used[subset.Name].Add
+		global.Unavailable, global.Surge = global.Unavailable-used[subset.Name].Unavailable, global.Surge-used[subset.Name].Surge
 		var cells []lending.Cell
 		for j := range spec.Cells {
 			c := &spec.Cells[j]
@@ -48,10 +48,10 @@ func lend(d *draft, spec *topology.WorkloadPlacementSpec, replicas map[string]in
 			if whole {
 				// All are to be updated: pods on their way out are no reason to bring others back, and what a lost member holds for
 				// its own is no reason to start their replacements at the old revision.
-				global.Update += c.Leaving
+				global.Updated += c.Replaced
 			}
 			if away[c.Cluster] {
-				lent.Replicas -= c.Leaving
+				lent.Replicas -= c.Replaced
 			}
 			// Cells are sorted by cluster: those of one cluster follow each other.
 			if k := len(cells) - 1; k >= 0 && cells[k].Key == c.Cluster {
@@ -60,7 +60,7 @@ func lend(d *draft, spec *topology.WorkloadPlacementSpec, replicas map[string]in
 			}
 			cell := lendingCell(d, last[place{c.Subset, c.Cluster}], &lent, newRevision)
 			if subset.Removed {
-				global.Update += min(cell.Share.Update, c.Replicas) // what is updated stays so
+				global.Updated += min(cell.Granted.Updated, c.Replicas) // what is updated stays so
 			}
 			cell.Lost, cell.Told = silent[c.Cluster], d.facts.Written[c.Cluster] >= cell.Sequence
 			cells = append(cells, cell)
@@ -71,7 +71,7 @@ func lend(d *draft, spec *topology.WorkloadPlacementSpec, replicas map[string]in
 	granted := map[place]lending.Grant{}
 	for i, p := range pools {
 		for _, g := range lending.Lend(p.global, p.cells) {
-			g.Frozen = g.Frozen || waits.Stop || i >= len(pools)-removed
+			g.Waiting = g.Waiting || waits.Stop || i >= len(pools)-removed
 			granted[place{p.subset, g.Key}] = g
 		}
 	}
@@ -100,10 +100,10 @@ const unanswered = -1
 
 // lendingCell is one cluster's part of a subset, as it stands after the last decision.
 func lendingCell(d *draft, last lending.Cell, c *topology.Cell, newRevision bool) lending.Cell {
-	cell := lending.Cell{Key: c.Cluster, Replicas: c.Replicas, Share: last.Share, Held: last.Held, Sequence: last.Sequence}
+	cell := lending.Cell{Key: c.Cluster, Replicas: c.Replicas, Granted: last.Granted, Reserved: last.Reserved, Sequence: last.Sequence}
 	if newRevision {
 		// No pod runs the new template yet, and the order that brings it brings the new share too.
-		cell.Share.Update, cell.Held.Update = 0, 0
+		cell.Granted.Updated, cell.Reserved.Updated = 0, 0
 		return cell
 	}
 	report, ok := d.reports[c.Cluster]
@@ -134,9 +134,9 @@ func LendingReport(sequence int64, use work.SubsetUse) lending.Report {
 	return lending.Report{
 		Sequence: sequence,
 		InUse: lending.Amounts{
-			Update: use.Updated,
-			Break:  max(use.Desired-use.Available, 0),
-			Add:    max(use.Total-use.Desired, 0),
+			Updated:     use.Updated,
+			Unavailable: max(use.Desired-use.Available, 0),
+			Surge:       max(use.Total-use.Desired, 0),
 		},
 		Updated: use.Updated, Available: use.Available, Total: use.Total, CanGoBack: use.CanGoBack,
 	}
@@ -151,8 +151,8 @@ func lastLent(d *draft) map[place]lending.Cell {
 	for i := range d.last.Cells {
 		c := &d.last.Cells[i]
 		l := lent[place{c.Subset, c.Cluster}]
-		l.Share = lending.Amounts{Update: l.Share.Update + c.Share.Update, Break: l.Share.Break + c.Share.Break, Add: l.Share.Add + c.Share.Add}
-		l.Held = lending.Amounts{Update: l.Held.Update + c.Held.Update, Break: l.Held.Break + c.Held.Break, Add: l.Held.Add + c.Held.Add}
+		l.Granted = lending.Amounts{Updated: l.Granted.Updated + c.Granted.Updated, Unavailable: l.Granted.Unavailable + c.Granted.Unavailable, Surge: l.Granted.Surge + c.Granted.Surge}
+		l.Reserved = lending.Amounts{Updated: l.Reserved.Updated + c.Reserved.Updated, Unavailable: l.Reserved.Unavailable + c.Reserved.Unavailable, Surge: l.Reserved.Surge + c.Reserved.Surge}
 		l.Sequence = max(l.Sequence, c.Sequence)
 		lent[place{c.Subset, c.Cluster}] = l
 	}
@@ -169,35 +169,35 @@ func spread(cells []topology.Cell, granted map[place]lending.Grant) {
 		head, again := seen[at]
 		if !again {
 			seen[at] = i
-			c.Share, c.Held, c.Frozen = allowance(g.Share), allowance(g.Held), g.Frozen
+			c.Granted, c.Reserved, c.Waiting = budgetOf(g.Granted), budgetOf(g.Reserved), g.Waiting
 			continue
 		}
 		// The update share is told per cell as far as it goes, so that a reader sees where pods may change; the rest of the
 		// amounts have one owner.
 		first := &cells[head]
-		c.Share, c.Held, c.Frozen = topology.Allowance{}, topology.Allowance{}, g.Frozen
-		if over := min(max(first.Share.Update-first.Replicas, 0), c.Replicas); over > 0 {
-			c.Share.Update, first.Share.Update = over, first.Share.Update-over
-			moved := min(over, first.Held.Update)
-			c.Held.Update, first.Held.Update = moved, first.Held.Update-moved
+		c.Granted, c.Reserved, c.Waiting = topology.Budget{}, topology.Budget{}, g.Waiting
+		if over := min(max(first.Granted.Updated-first.Replicas, 0), c.Replicas); over > 0 {
+			c.Granted.Updated, first.Granted.Updated = over, first.Granted.Updated-over
+			moved := min(over, first.Reserved.Updated)
+			c.Reserved.Updated, first.Reserved.Updated = moved, first.Reserved.Updated-moved
 		}
 	}
 }
 
-func allowance(a lending.Amounts) topology.Allowance {
-	return topology.Allowance{Update: a.Update, Break: a.Break, Add: a.Add}
+func budgetOf(a lending.Amounts) topology.Budget {
+	return topology.Budget{Updated: a.Updated, Unavailable: a.Unavailable, Surge: a.Surge}
 }
 
 // number gives a sequence to the orders that changed. The order of a cluster is what its Work carries: its cells
 // without what is only held, and the revision.
-func number(d *draft, spec *topology.WorkloadPlacementSpec, newRevision bool) {
+func assignSequences(d *draft, spec *topology.WorkloadPlacementSpec, newRevision bool) {
 	var last []topology.Cell
 	if d.last != nil {
 		last = d.last.Cells
 		spec.Sequence, spec.RevisionSequence = d.last.Sequence, d.last.RevisionSequence
 	}
 	before, after := orders(last), orders(spec.Cells)
-	changed, asked := changes(d, spec, before, after, newRevision)
+	changed, task := changes(d, spec, before, after, newRevision)
 	gone := false
 	for cluster := range before {
 		if _, ok := after[cluster]; !ok {
@@ -207,7 +207,7 @@ func number(d *draft, spec *topology.WorkloadPlacementSpec, newRevision bool) {
 	if len(changed) == 0 && !gone && !newRevision {
 		for i := range spec.Cells {
 			c := &spec.Cells[i]
-			c.Sequence, c.Asked = before[c.Cluster][0].Sequence, before[c.Cluster][0].Asked
+			c.Sequence, c.TaskSequence = before[c.Cluster][0].Sequence, before[c.Cluster][0].TaskSequence
 		}
 		return
 	}
@@ -217,11 +217,11 @@ func number(d *draft, spec *topology.WorkloadPlacementSpec, newRevision bool) {
 	}
 	for i := range spec.Cells {
 		c := &spec.Cells[i]
-		if asked[c.Cluster] {
-			c.Sequence, c.Asked = spec.Sequence, spec.Sequence
+		if task[c.Cluster] {
+			c.Sequence, c.TaskSequence = spec.Sequence, spec.Sequence
 			continue
 		}
-		c.Sequence, c.Asked = before[c.Cluster][0].Sequence, AskedBy(before[c.Cluster][0])
+		c.Sequence, c.TaskSequence = before[c.Cluster][0].Sequence, TaskSequenceOf(before[c.Cluster][0])
 		if changed[c.Cluster] {
 			c.Sequence = spec.Sequence
 		}
@@ -230,25 +230,25 @@ func number(d *draft, spec *topology.WorkloadPlacementSpec, newRevision bool) {
 
 // changes are the clusters whose order changed, and those of them that are asked for anything but another break and
 // add.
-func changes(d *draft, spec *topology.WorkloadPlacementSpec, before, after map[string][]*topology.Cell, newRevision bool) (changed, asked map[string]bool) {
-	changed, asked = map[string]bool{}, map[string]bool{}
+func changes(d *draft, spec *topology.WorkloadPlacementSpec, before, after map[string][]*topology.Cell, newRevision bool) (changed, task map[string]bool) {
+	changed, task = map[string]bool{}, map[string]bool{}
 	respread := d.last != nil && !equality.Semantic.DeepEqual(d.last.Spread, spec.Spread)
-	rebefore := d.last != nil && beforeRevision(d.last) != beforeRevision(spec)
+	rebefore := d.last != nil && previousRevision(d.last) != previousRevision(spec)
 	for cluster, order := range after {
 		old := before[cluster]
 		// A member that reports a newer order than stands here was ordered by a hub that was restored since.
 		stale := len(old) > 0 && d.reports[cluster].Sequence > old[0].Sequence
-		asked[cluster] = newRevision || stale || respread || rebefore && (keepsOld(old) || keepsOld(order)) || !sameTask(old, order)
-		if asked[cluster] || !sameOrder(old, order) {
+		task[cluster] = newRevision || stale || respread || rebefore && (keepsOld(old) || keepsOld(order)) || !sameTask(old, order)
+		if task[cluster] || !sameOrder(old, order) {
 			changed[cluster] = true
 		}
 	}
-	return changed, asked
+	return changed, task
 }
 
 // AskedBy is the sequence of the newest order that asked a cell for anything but another break and add; a hub of
 // before did not tell them from others.
-func AskedBy(c *topology.Cell) int64 { return cmp.Or(c.Asked, c.Sequence) }
+func TaskSequenceOf(c *topology.Cell) int64 { return cmp.Or(c.TaskSequence, c.Sequence) }
 
 func orders(cells []topology.Cell) map[string][]*topology.Cell {
 	byCluster := map[string][]*topology.Cell{}
@@ -259,14 +259,14 @@ func orders(cells []topology.Cell) map[string][]*topology.Cell {
 }
 
 func sameOrder(before, after []*topology.Cell) bool {
-	return sameTask(before, after) && slices.EqualFunc(before, after, func(a, b *topology.Cell) bool { return a.Share == b.Share && a.Frozen == b.Frozen })
+	return sameTask(before, after) && slices.EqualFunc(before, after, func(a, b *topology.Cell) bool { return a.Granted == b.Granted && a.Waiting == b.Waiting })
 }
 
 // sameTask tells whether two orders ask for the same, whatever they permit on the way.
 func sameTask(before, after []*topology.Cell) bool {
 	return slices.EqualFunc(before, after, func(a, b *topology.Cell) bool {
 		// The zone of a subset's cell is only told; where the policy spreads by zone, it is part of the order.
-		return a.Subset == b.Subset && a.SpreadSubset == b.SpreadSubset && (a.Zone == b.Zone || a.Subset != "" || a.SpreadSubset != "") && a.Replicas == b.Replicas && a.Share.Update == b.Share.Update &&
-			a.Overrides == b.Overrides && a.Adopt == b.Adopt
+		return a.Subset == b.Subset && a.SpreadSubset == b.SpreadSubset && (a.Zone == b.Zone || a.Subset != "" || a.SpreadSubset != "") && a.Replicas == b.Replicas && a.Granted.Updated == b.Granted.Updated &&
+			a.Overrides == b.Overrides && a.Adoption == b.Adoption
 	})
 }

@@ -17,7 +17,7 @@ func TestPlanSilence(t *testing.T) {
 		spec := plan(t, facts).Spec
 		var held int32
 		for i := range spec.Cells {
-			held += spec.Cells[i].Held.Break
+			held += spec.Cells[i].Reserved.Unavailable
 		}
 		if held > 1 {
 			t.Fatalf("%d may be unavailable, 1 is allowed: %+v", held, spec.Cells)
@@ -54,7 +54,7 @@ func TestPlanSilence(t *testing.T) {
 	decide()
 	silent := ""
 	for _, c := range facts.Last.Cells {
-		if c.Share.Break > 0 {
+		if c.Granted.Unavailable > 0 {
 			silent = c.Cluster
 		}
 	}
@@ -69,22 +69,22 @@ func TestPlanSilence(t *testing.T) {
 	}
 	facts.Written = map[string]int64{silent: before.Sequence}
 	decide()
-	if c := cell(silent); c.Share.Break != 0 || c.Held.Break != 1 || c.Sequence <= before.Sequence || !c.Frozen {
+	if c := cell(silent); c.Granted.Unavailable != 0 || c.Reserved.Unavailable != 1 || c.Sequence <= before.Sequence || !c.Waiting {
 		t.Fatalf("its order is to be lowered before anything else: %+v, was %+v", c, before)
 	}
 	report(silent, 0)
 	decide()
-	if c := cell(silent); c.Held.Break != 1 {
+	if c := cell(silent); c.Reserved.Unavailable != 1 {
 		t.Fatalf("its lower order is not written, and it holds nothing any more: %+v", c)
 	}
 	facts.Written[silent] = cell(silent).Sequence
 	decide()
-	if c := cell(silent); c.Held.Break != 0 || c.Share.Update != before.Share.Update || c.Held.Update != before.Held.Update {
+	if c := cell(silent); c.Reserved.Unavailable != 0 || c.Granted.Updated != before.Granted.Updated || c.Reserved.Updated != before.Reserved.Updated {
 		t.Fatalf("its lower order is written: %+v, was %+v", c, before)
 	}
 	others := int32(0)
 	for _, c := range facts.Last.Cells {
-		others += c.Share.Break
+		others += c.Granted.Unavailable
 	}
 	if others != 1 {
 		t.Errorf("nobody goes on: %+v", facts.Last.Cells)

@@ -35,7 +35,7 @@ func move(d *draft, result *divided) map[string]lending.Amounts {
 			continue
 		}
 		amounts := subset.Amounts(result.subsets[subset.Name])
-		limits := failover.Limits{Unavailable: amounts.Break, Surge: amounts.Add, NoTwin: d.facts.Failover.Mode == topology.FailoverFence}
+		limits := failover.Limits{Unavailable: amounts.Unavailable, Surge: amounts.Surge, NoTwin: d.facts.Failover.Mode == topology.FailoverFence}
 		cells := make([]failover.Cell, len(places))
 		for j := range places {
 			if c := &places[j].cell; shrink.at[place{subset.Name, c.Key}] {
@@ -44,7 +44,7 @@ func move(d *draft, result *divided) map[string]lending.Amounts {
 			cells[j] = places[j].cell
 		}
 		moved := failover.Move(cells, limits)
-		used[subset.Name] = lending.Amounts{Break: moved.Break, Add: moved.Add}
+		used[subset.Name] = lending.Amounts{Unavailable: moved.Unavailable, Surge: moved.Surge}
 		moves = append(moves, subsetMove{subset, places, cells, moved.Orders})
 	}
 	clearAll(d, result, moves, shrink, used, last)
@@ -103,7 +103,7 @@ func settle(d *draft) *kinds.Rejection {
 }
 
 func sameNumbers(a, b topology.Cell) bool {
-	return idOf(&a) == idOf(&b) && a.Replicas == b.Replicas && a.Leaving == b.Leaving
+	return idOf(&a) == idOf(&b) && a.Replicas == b.Replicas && a.Replaced == b.Replaced
 }
 
 // withCells returns a decision with other cells, which keep what they were lent.
@@ -114,7 +114,7 @@ func withCells(base *topology.WorkloadPlacementSpec, cells []topology.Cell) *top
 		c := &out.Cells[i]
 		if j := slices.IndexFunc(base.Cells, func(had topology.Cell) bool { return idOf(&had) == idOf(c) }); j >= 0 {
 			had := &base.Cells[j]
-			c.Share, c.Held, c.Frozen, c.Sequence, c.Overrides, c.Adopt = had.Share, had.Held, had.Frozen, had.Sequence, had.Overrides, had.Adopt
+			c.Granted, c.Reserved, c.Waiting, c.Sequence, c.Overrides, c.Adoption = had.Granted, had.Reserved, had.Waiting, had.Sequence, had.Overrides, had.Adoption
 		}
 	}
 	for i := range base.Cells {
@@ -135,11 +135,11 @@ func keepReturned(places []movingPlace, cells []topology.Cell, waits int32) (kep
 		}
 		for _, j := range p.cells {
 			c := &cells[j]
-			n := min(c.Leaving, waits-kept)
+			n := min(c.Replaced, waits-kept)
 			if n <= 0 {
 				continue
 			}
-			if kept, c.Leaving = kept+n, c.Leaving-n; c.Leaving == 0 {
+			if kept, c.Replaced = kept+n, c.Replaced-n; c.Replaced == 0 {
 				c.Reason = topology.Reason{Code: division.CellKept}
 			}
 		}
@@ -152,7 +152,7 @@ func moves(d *draft, cells []topology.Cell) bool {
 	if d.last == nil {
 		return false
 	}
-	return slices.ContainsFunc(d.last.Cells, func(c topology.Cell) bool { return c.Leaving > 0 }) ||
+	return slices.ContainsFunc(d.last.Cells, func(c topology.Cell) bool { return c.Replaced > 0 }) ||
 		slices.ContainsFunc(cells, func(c topology.Cell) bool { return d.left[place{c.Subset, c.Cluster}] != "" })
 }
 
@@ -191,7 +191,7 @@ func placesOf(d *draft, cells []topology.Cell, subset string) []movingPlace {
 		c := &d.last.Cells[i]
 		if p := byCluster[c.Cluster]; p != nil && c.Subset == subset {
 			p.cell.Have += c.Replicas
-			p.cell.Leaving += c.Leaving
+			p.cell.Replaced += c.Replaced
 			drained[c.Cluster] = drained[c.Cluster] || stepwise(c.Reason.Code) || c.Reason.Code == CellShrinking
 		}
 	}
@@ -203,11 +203,11 @@ func placesOf(d *draft, cells []topology.Cell, subset string) []movingPlace {
 		// What is beyond the order that the member follows goes again: a rollout added it.
 		p.cell.Available, p.cell.Total = min(use.Available, use.Desired), use.Total
 		p.cell.Lost, p.cell.Silent = lost(p.left), !m.Ready
-		p.cell.Gradual = !p.cell.Lost && (p.left != "" || m.Ready && p.cell.Leaving > 0 && !drained[cluster])
+		p.cell.Gradual = !p.cell.Lost && (p.left != "" || m.Ready && p.cell.Replaced > 0 && !drained[cluster])
 		if d.rolls(cluster, subset, lent[place{subset, cluster}]) {
 			held := confirmed(lent[place{subset, cluster}], d.reports[cluster].Sequence, use)
-			p.cell.MayBreak = max(held.Break-max(use.Desired-use.Available, 0), 0)
-			p.cell.MayAdd = max(held.Add-max(use.Total-use.Desired, 0), 0)
+			p.cell.MayDisrupt = max(held.Unavailable-max(use.Desired-use.Available, 0), 0)
+			p.cell.MaySurge = max(held.Surge-max(use.Total-use.Desired, 0), 0)
 		}
 		places = append(places, *p)
 	}
@@ -219,12 +219,12 @@ func placesOf(d *draft, cells []topology.Cell, subset string) []movingPlace {
 // more.
 func confirmed(lent lending.Cell, sequence int64, use work.SubsetUse) lending.Amounts {
 	if sequence < lent.Sequence {
-		return lent.Held
+		return lent.Reserved
 	}
 	in := LendingReport(sequence, use).InUse
 	return lending.Amounts{
-		Break: min(lent.Held.Break, max(lent.Share.Break, in.Break)),
-		Add:   min(lent.Held.Add, max(lent.Share.Add, in.Add)),
+		Unavailable: min(lent.Reserved.Unavailable, max(lent.Granted.Unavailable, in.Unavailable)),
+		Surge:       min(lent.Reserved.Surge, max(lent.Granted.Surge, in.Surge)),
 	}
 }
 
@@ -235,13 +235,13 @@ func (d *draft) rolls(cluster, subset string, lent lending.Cell) bool {
 	}
 	report := d.reports[cluster]
 	use := report.Use[subset]
-	return report.Sequence < d.last.RevisionSequence || use.Updated < min(max(lent.Share.Update, lent.Held.Update), use.Total)
+	return report.Sequence < d.last.RevisionSequence || use.Updated < min(max(lent.Granted.Updated, lent.Reserved.Updated), use.Total)
 }
 
 // tell writes an order into the cells of a place: those that leave stay where they are, and those that wait are left
 // out.
 func (p *movingPlace) tell(d *draft, cells []topology.Cell, order failover.Order, last map[cellID]*topology.Cell) {
-	leaving, waits := order.Leaving, order.Waits
+	leaving, waits := order.Replaced, order.Waits
 	for _, i := range p.cells {
 		c := &cells[i]
 		had := last[idOf(c)]
@@ -252,17 +252,17 @@ func (p *movingPlace) tell(d *draft, cells []topology.Cell, order failover.Order
 		stay := min(leaving, max(before-c.Replicas, 0))
 		wait := min(waits, max(c.Replicas-before, 0))
 		leaving, waits = leaving-stay, waits-wait
-		c.Replicas, c.Leaving = c.Replicas+stay-wait, stay
+		c.Replicas, c.Replaced = c.Replicas+stay-wait, stay
 		switch {
 		case stay > 0:
 			c.Reason = p.reason(d, had)
-		case had != nil && had.Replicas == c.Replicas && had.Leaving == 0 && had.Reason.Code != CellSubsetRemoved:
+		case had != nil && had.Replicas == c.Replicas && had.Replaced == 0 && had.Reason.Code != CellSubsetRemoved:
 			c.Reason = had.Reason
 		}
 	}
 	if leaving > 0 { // its zones are others than before: the first cell has the rest
 		c := &cells[p.cells[0]]
-		c.Replicas, c.Leaving = c.Replicas+leaving, c.Leaving+leaving
+		c.Replicas, c.Replaced = c.Replicas+leaving, c.Replaced+leaving
 		c.Reason = p.reason(d, cmp.Or(last[idOf(c)], c))
 	}
 }
@@ -341,8 +341,8 @@ func numbersOf(d *draft, result *divided) map[place]placeNumbers {
 	for i := range d.last.Cells {
 		c := &d.last.Cells[i]
 		n := numbers[place{c.Subset, c.Cluster}]
-		n.have, n.leaving, n.number = n.have+c.Replicas, n.leaving+c.Leaving, n.number+c.Replicas-c.Leaving
-		n.other = n.other || c.Leaving > 0 && c.Reason.Code != CellShrinking && !stepwise(c.Reason.Code)
+		n.have, n.leaving, n.number = n.have+c.Replicas, n.leaving+c.Replaced, n.number+c.Replicas-c.Replaced
+		n.other = n.other || c.Replaced > 0 && c.Reason.Code != CellShrinking && !stepwise(c.Reason.Code)
 		numbers[place{c.Subset, c.Cluster}] = n
 	}
 	for i := range result.cells {
@@ -365,10 +365,10 @@ func clearAll(d *draft, result *divided, moves []subsetMove, shrink shrinking, u
 			continue
 		}
 		may := s.Amounts(0)
-		limits.Unavailable, limits.Surge = limits.Unavailable+may.Break, limits.Surge+may.Add
+		limits.Unavailable, limits.Surge = limits.Unavailable+may.Unavailable, limits.Surge+may.Surge
 		places = append(places, placesOf(d, result.cells, s.Name)...)
 	}
-	free := lending.Amounts{Break: limits.Unavailable, Add: limits.Surge} // nobody else uses the limits of what is removed
+	free := lending.Amounts{Unavailable: limits.Unavailable, Surge: limits.Surge} // nobody else uses the limits of what is removed
 	parts := make([]failover.Part, len(moves))
 	own := map[string]lending.Amounts{}
 	for i := range moves {
@@ -376,7 +376,7 @@ func clearAll(d *draft, result *divided, moves []subsetMove, shrink shrinking, u
 		parts[i] = failover.Part{Cells: m.cells, Orders: m.orders}
 		if slices.ContainsFunc(m.cells, func(c failover.Cell) bool { return c.Shrinks }) {
 			may := m.subset.Amounts(result.subsets[m.subset.Name])
-			limits.Unavailable, limits.Surge = limits.Unavailable+may.Break, limits.Surge+may.Add
+			limits.Unavailable, limits.Surge = limits.Unavailable+may.Unavailable, limits.Surge+may.Surge
 			own[m.subset.Name] = may
 		}
 	}
@@ -396,13 +396,13 @@ func clearAll(d *draft, result *divided, moves []subsetMove, shrink shrinking, u
 		places[i].tell(d, result.cells, cleared.Orders[i], last)
 		result.subsets[places[i].subset] += cleared.Orders[i].Replicas
 	}
-	left := lending.Amounts{Break: max(cleared.Break-free.Break, 0), Add: max(cleared.Add-free.Add, 0)}
+	left := lending.Amounts{Unavailable: max(cleared.Unavailable-free.Unavailable, 0), Surge: max(cleared.Surge-free.Surge, 0)}
 	for i := range moves {
 		name := moves[i].subset.Name
 		may := own[name]
-		take := lending.Amounts{Break: min(left.Break, may.Break), Add: min(left.Add, may.Add)}
-		left = lending.Amounts{Break: left.Break - take.Break, Add: left.Add - take.Add}
-		used[name] = lending.Amounts{Break: max(used[name].Break, take.Break), Add: max(used[name].Add, take.Add)}
+		take := lending.Amounts{Unavailable: min(left.Unavailable, may.Unavailable), Surge: min(left.Surge, may.Surge)}
+		left = lending.Amounts{Unavailable: left.Unavailable - take.Unavailable, Surge: left.Surge - take.Surge}
+		used[name] = lending.Amounts{Unavailable: max(used[name].Unavailable, take.Unavailable), Surge: max(used[name].Surge, take.Surge)}
 	}
 }
 
@@ -411,8 +411,8 @@ func shrinkNotes(spec *topology.WorkloadPlacementSpec) []Note {
 	var n int32
 	var clusters []string
 	for i := range spec.Cells {
-		if c := &spec.Cells[i]; c.Leaving > 0 && c.Reason.Code == CellShrinking {
-			n, clusters = n+c.Leaving, append(clusters, c.Cluster)
+		if c := &spec.Cells[i]; c.Replaced > 0 && c.Reason.Code == CellShrinking {
+			n, clusters = n+c.Replaced, append(clusters, c.Cluster)
 		}
 	}
 	if n == 0 {

@@ -54,24 +54,24 @@ func cellOf(t *testing.T, spec *topology.WorkloadPlacementSpec, cluster string) 
 
 func TestPerMemberCellsFollowReports(t *testing.T) {
 	// A quarter of all pods may be unavailable, and two pods keep the old revision.
-	f := perMember("one", func(n int32) lending.Amounts { return lending.Amounts{Update: n - 2, Break: n / 4} })
+	f := perMember("one", func(n int32) lending.Amounts { return lending.Amounts{Updated: n - 2, Unavailable: n / 4} })
 	f.Members = members("east west! south-")
 	first := mustPlan(t, f)
 	if len(first.Cells) != 2 || first.Replicas != 0 || first.Placed != 0 {
 		t.Fatalf("before any report: %+v", first)
 	}
 	for _, c := range first.Cells {
-		if c.Replicas != 0 || c.Share != (topology.Allowance{}) || !c.Frozen || c.Reason.Code != CellPerMember {
+		if c.Replicas != 0 || c.Granted != (topology.Budget{}) || !c.Waiting || c.Reason.Code != CellPerMember {
 			t.Errorf("without a report %s has %+v", c.Cluster, c)
 		}
 	}
 
 	f.Last, f.Reports = &first, map[string]capacity.Report{"east": asks(first.Sequence, 12, 12)}
 	second := mustPlan(t, f)
-	if got := cellOf(t, &second, "east"); got.Replicas != 12 || got.Share.Update != 10 || got.Share.Break != 3 || got.Frozen {
+	if got := cellOf(t, &second, "east"); got.Replicas != 12 || got.Granted.Updated != 10 || got.Granted.Unavailable != 3 || got.Waiting {
 		t.Errorf("east, which asks for 12 pods: %+v", got)
 	}
-	if got := cellOf(t, &second, "west"); got.Replicas != 0 || !got.Frozen || got.Sequence != first.Sequence {
+	if got := cellOf(t, &second, "west"); got.Replicas != 0 || !got.Waiting || got.Sequence != first.Sequence {
 		t.Errorf("west, which has not reported: %+v", got)
 	}
 	if second.Replicas != 12 || second.Placed != 12 || second.Clusters != "east:12" {
@@ -81,7 +81,7 @@ func TestPerMemberCellsFollowReports(t *testing.T) {
 	// Another member joins and gets the object. It has no budget before it reports.
 	f.Last, f.Members = &second, members("east west south")
 	third := mustPlan(t, f)
-	if got := cellOf(t, &third, "south"); got.Replicas != 0 || !got.Frozen || got.Sequence != third.Sequence {
+	if got := cellOf(t, &third, "south"); got.Replicas != 0 || !got.Waiting || got.Sequence != third.Sequence {
 		t.Errorf("south, which joined: %+v", got)
 	}
 	if cellOf(t, &third, "east").Sequence != second.Sequence {
@@ -90,26 +90,26 @@ func TestPerMemberCellsFollowReports(t *testing.T) {
 }
 
 func TestPerMemberKeepsDeselectedMemberUntilItConfirms(t *testing.T) {
-	f := perMember("one", func(n int32) lending.Amounts { return lending.Amounts{Update: n, Break: 2} })
+	f := perMember("one", func(n int32) lending.Amounts { return lending.Amounts{Updated: n, Unavailable: 2} })
 	f.Members = members("east west")
 	first := mustPlan(t, f)
 	f.Last, f.Reports = &first, map[string]capacity.Report{"east": asks(1, 4, 4), "west": asks(1, 4, 4)}
 	second := mustPlan(t, f)
-	if cellOf(t, &second, "west").Share.Break == 0 {
+	if cellOf(t, &second, "west").Granted.Unavailable == 0 {
 		t.Fatalf("west has no budget: %+v", second.Cells)
 	}
 
 	f.Last, f.Members = &second, members("east west-")
 	third := mustPlan(t, f)
 	west := cellOf(t, &third, "west")
-	if west.Share != (topology.Allowance{}) || !west.Frozen || west.Held.Break != 1 || west.Reason.Code != CellDeselected {
+	if west.Granted != (topology.Budget{}) || !west.Waiting || west.Reserved.Unavailable != 1 || west.Reason.Code != CellDeselected {
 		t.Errorf("west, which is not selected: %+v", west)
 	}
 	if third.Replicas != 4 {
 		t.Errorf("%d pods count, want those of east", third.Replicas)
 	}
-	if east := cellOf(t, &third, "east"); east.Held.Break > 1 {
-		t.Errorf("east has %+v while west may still disrupt", east.Held)
+	if east := cellOf(t, &third, "east"); east.Reserved.Unavailable > 1 {
+		t.Errorf("east has %+v while west may still disrupt", east.Reserved)
 	}
 
 	f.Last = &third
@@ -118,7 +118,7 @@ func TestPerMemberKeepsDeselectedMemberUntilItConfirms(t *testing.T) {
 	}
 	told := f
 	told.Reports = map[string]capacity.Report{"east": asks(1, 4, 4), "west": asks(west.Sequence, 4, 4)}
-	if removed := mustPlan(t, told); len(removed.Cells) != 1 || cellOf(t, &removed, "east").Share.Break != 2 {
+	if removed := mustPlan(t, told); len(removed.Cells) != 1 || cellOf(t, &removed, "east").Granted.Unavailable != 2 {
 		t.Errorf("west confirmed: %+v", removed.Cells)
 	}
 	silent := f
@@ -141,7 +141,7 @@ func TestPerMemberKeepsDeselectedMemberUntilItConfirms(t *testing.T) {
 func TestPerMemberAdoptsWithoutAsking(t *testing.T) {
 	f := perMember("one", limits(1))
 	f.Members, f.Adopt = members("east"), true
-	if got := mustPlan(t, f); cellOf(t, &got, "east").Adopt != adoptsWhole {
+	if got := mustPlan(t, f); cellOf(t, &got, "east").Adoption.Phase != topology.AdoptionDiscovered {
 		t.Errorf("%+v", got.Cells)
 	}
 }
@@ -150,7 +150,7 @@ func TestPerMemberWithoutLimits(t *testing.T) {
 	f := perMember("one", nil)
 	f.Workload.Subsets, f.Members = nil, members("east west")
 	got := mustPlan(t, f)
-	if len(got.Cells) != 2 || len(got.Limits) != 0 || got.Cells[0].Frozen {
+	if len(got.Cells) != 2 || len(got.Limits) != 0 || got.Cells[0].Waiting {
 		t.Errorf("%+v", got)
 	}
 }
@@ -187,7 +187,7 @@ func newPerMemberWorld(seed uint64) *perMemberWorld {
 func (w *perMemberWorld) limit() {
 	percent, partition, surge := int32(w.IntN(60)), int32(w.IntN(4)), int32(w.IntN(3))
 	w.global = func(n int32) lending.Amounts {
-		return lending.Amounts{Update: n - partition, Break: (n*percent + 99) / 100, Add: surge}
+		return lending.Amounts{Updated: n - partition, Unavailable: (n*percent + 99) / 100, Surge: surge}
 	}
 }
 
@@ -227,8 +227,8 @@ func (w *perMemberWorld) carryOut(name string) {
 			n.order = c
 		}
 	}
-	n.down = int32(w.IntN(int(n.order.Share.Break) + 1))
-	n.updated = max(n.updated, int32(w.IntN(int(n.order.Share.Update)+1)))
+	n.down = int32(w.IntN(int(n.order.Granted.Unavailable) + 1))
+	n.updated = max(n.updated, int32(w.IntN(int(n.order.Granted.Updated)+1)))
 	n.updated, n.down = min(n.updated, n.nodes), min(n.down, n.nodes)
 }
 
@@ -250,8 +250,8 @@ func reserved(spec *topology.WorkloadPlacementSpec) (sum lending.Amounts) {
 		return sum
 	}
 	for i := range spec.Cells {
-		h := spec.Cells[i].Held
-		sum.Update, sum.Break, sum.Add = sum.Update+h.Update, sum.Break+h.Break, sum.Add+h.Add
+		h := spec.Cells[i].Reserved
+		sum.Updated, sum.Unavailable, sum.Surge = sum.Updated+h.Updated, sum.Unavailable+h.Unavailable, sum.Surge+h.Surge
 	}
 	return sum
 }
@@ -263,10 +263,10 @@ func (w *perMemberWorld) check(t *testing.T, next *topology.WorkloadPlacementSpe
 	before, after := reserved(last), reserved(next)
 	global := w.global(next.Replicas)
 	if last == nil || last.Revision != next.Revision {
-		before.Update = 0
+		before.Updated = 0
 	}
-	if after.Update > max(global.Update, before.Update, 0) || after.Break > max(global.Break, before.Break) ||
-		after.Add > max(global.Add, before.Add) {
+	if after.Updated > max(global.Updated, before.Updated, 0) || after.Unavailable > max(global.Unavailable, before.Unavailable) ||
+		after.Surge > max(global.Surge, before.Surge) {
 		t.Fatalf("reserved %+v of %+v, before that %+v", after, global, before)
 	}
 	var sum int32
@@ -283,12 +283,12 @@ func (w *perMemberWorld) check(t *testing.T, next *topology.WorkloadPlacementSpe
 		sum += c.Replicas
 		report, told := w.f.Reports[m.Name]
 		switch {
-		case !m.Selected && (c.Replicas != 0 || c.Share != topology.Allowance{}):
+		case !m.Selected && (c.Replicas != 0 || c.Granted != topology.Budget{}):
 			t.Fatalf("%s is not selected and has %+v", m.Name, c)
 		case m.Selected && told && c.Replicas != report.Use[""].Desired:
 			t.Fatalf("%s asks for %d pods, its cell has %d", m.Name, report.Use[""].Desired, c.Replicas)
-		case m.Selected && !told && c.Share != topology.Allowance{}:
-			t.Fatalf("%s has not reported, and has %+v", m.Name, c.Share)
+		case m.Selected && !told && c.Granted != topology.Budget{}:
+			t.Fatalf("%s has not reported, and has %+v", m.Name, c.Granted)
 		}
 		w.checkKept(t, m, &c)
 	}
@@ -306,8 +306,8 @@ func (w *perMemberWorld) checkKept(t *testing.T, m *Member, c *topology.Cell) {
 	for i := range w.f.Last.Cells {
 		had := &w.f.Last.Cells[i]
 		confirmed := w.f.Reports[m.Name].Sequence >= had.Sequence || m.Silent && w.f.Written[m.Name] >= had.Sequence
-		if had.Cluster == m.Name && !confirmed && (c.Held.Break < had.Held.Break || c.Held.Add < had.Held.Add) {
-			t.Fatalf("%s confirmed nothing and went from %+v to %+v", m.Name, had.Held, c.Held)
+		if had.Cluster == m.Name && !confirmed && (c.Reserved.Unavailable < had.Reserved.Unavailable || c.Reserved.Surge < had.Reserved.Surge) {
+			t.Fatalf("%s confirmed nothing and went from %+v to %+v", m.Name, had.Reserved, c.Reserved)
 		}
 	}
 }
@@ -359,7 +359,7 @@ func (w *perMemberWorld) settle(t *testing.T) {
 		for _, c := range next.Cells {
 			n := w.members[c.Cluster]
 			n.order, n.down = c, 0
-			n.updated = min(max(n.updated, c.Share.Update), n.nodes)
+			n.updated = min(max(n.updated, c.Granted.Updated), n.nodes)
 			w.report(c.Cluster)
 		}
 	}
@@ -369,9 +369,9 @@ func (w *perMemberWorld) settle(t *testing.T) {
 func (w *perMemberWorld) settled(spec *topology.WorkloadPlacementSpec) bool {
 	var granted int32
 	for i := range spec.Cells {
-		granted += spec.Cells[i].Share.Update
+		granted += spec.Cells[i].Granted.Updated
 	}
-	return granted >= max(w.global(spec.Replicas).Update, 0) && spec.Replicas == w.nodes()
+	return granted >= max(w.global(spec.Replicas).Updated, 0) && spec.Replicas == w.nodes()
 }
 
 func (w *perMemberWorld) nodes() (sum int32) {

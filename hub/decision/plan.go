@@ -148,16 +148,16 @@ func grantBudgets(d *draft) *kinds.Rejection {
 	d.wave = lend(d, &d.spec, d.result.subsets, d.used, d.newRevision)
 	d.spec.Wave = d.wave.Progress
 	d.spec.Template = templateOf(d, d.newRevision)
-	d.spec.Before = beforeOf(d, &d.spec, d.result.subsets, &d.wave, d.newRevision)
+	d.spec.PreviousTemplate = previousTemplateOf(d, &d.spec, d.result.subsets, &d.wave, d.newRevision)
 	return nil
 }
 
 // numberOrders gives a sequence to the orders that differ from those of the last decision.
 func numberOrders(d *draft) *kinds.Rejection {
 	d.last = d.facts.Last
-	number(d, &d.spec, d.newRevision)
+	assignSequences(d, &d.spec, d.newRevision)
 	for i := range d.spec.Cells {
-		d.spec.Placed += d.spec.Cells[i].Replicas - d.spec.Cells[i].Leaving
+		d.spec.Placed += d.spec.Cells[i].Replicas - d.spec.Cells[i].Replaced
 	}
 	return nil
 }
@@ -220,7 +220,7 @@ func keepEmptied(d *draft, cells []topology.Cell) []topology.Cell {
 		case slices.ContainsFunc(d.workload.Subsets, func(s kinds.Subset) bool { return s.Removed && s.Name == last.Subset }):
 			code = CellSubsetRemoved
 		}
-		last.Replicas, last.Leaving, last.Reason = 0, 0, topology.Reason{Code: code}
+		last.Replicas, last.Replaced, last.Reason = 0, 0, topology.Reason{Code: code}
 		cells = append(cells, last)
 	}
 	return cells
@@ -261,7 +261,7 @@ const ClustersInColumn = 8
 func clusterColumn(cells []topology.Cell) string {
 	replicas := map[string]int32{}
 	for i := range cells {
-		replicas[cells[i].Cluster] += cells[i].Replicas - cells[i].Leaving
+		replicas[cells[i].Cluster] += cells[i].Replicas - cells[i].Replaced
 	}
 	var parts []string
 	for _, cluster := range slices.Sorted(maps.Keys(replicas)) {
@@ -304,7 +304,7 @@ func planCopies(d *draft) *kinds.Rejection {
 		}
 	}
 	slices.SortFunc(spec.Cells, func(a, b topology.Cell) int { return strings.Compare(a.Cluster, b.Cluster) })
-	number(d, &spec, d.last == nil)
+	assignSequences(d, &spec, d.last == nil)
 	spec.Clusters = nameColumn(names)
 	d.decision = Decision{Spec: spec}
 	if len(names) == 0 {
@@ -312,9 +312,6 @@ func planCopies(d *draft) *kinds.Rejection {
 	}
 	return nil
 }
-
-// adoptsWhole is what an adopted cell of an object without replicas says of its member: there is no number to compare.
-const adoptsWhole = "0"
 
 // placePerMember gives every selected member one cell with the whole object. How many pods the cell has is not decided
 // here: it is what the member reports as desired, and 0 before its first report. A cell with 0 has no budget, so its
@@ -332,13 +329,13 @@ func placePerMember(d *draft) *kinds.Rejection {
 		case m.Selected:
 			cell := topology.Cell{Cluster: m.Name, Replicas: d.desiredIn(m, had), Reason: topology.Reason{Code: CellPerMember}}
 			if d.facts.Adopt {
-				cell.Adopt = adoptsWhole
+				cell.Adoption.Phase = topology.AdoptionDiscovered // there are no replicas to discover
 			}
 			d.workload.Replicas += cell.Replicas
 			d.spec.Cells = append(d.spec.Cells, cell)
 		case had != nil && !d.revoked(m, had):
 			d.spec.Cells = append(d.spec.Cells, topology.Cell{
-				Cluster: m.Name, Adopt: had.Adopt, Reason: topology.Reason{Code: CellDeselected},
+				Cluster: m.Name, Adoption: had.Adoption, Reason: topology.Reason{Code: CellDeselected},
 			})
 		}
 	}

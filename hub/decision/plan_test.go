@@ -45,7 +45,7 @@ func members(text string) []Member {
 
 // limits lends everything for updates, breaks pods of it for disruption.
 func limits(breaks int32) func(int32) lending.Amounts {
-	return func(n int32) lending.Amounts { return lending.Amounts{Update: n, Break: breaks} }
+	return func(n int32) lending.Amounts { return lending.Amounts{Updated: n, Unavailable: breaks} }
 }
 
 func open(replicas int32) kinds.Workload {
@@ -269,7 +269,7 @@ func TestSequence(t *testing.T) {
 	for i, c := range two.Cells {
 		if c.Sequence == 42 {
 			changed++
-		} else if c.Replicas != one.Cells[i].Replicas || c.Share != one.Cells[i].Share {
+		} else if c.Replicas != one.Cells[i].Replicas || c.Granted != one.Cells[i].Granted {
 			t.Errorf("the order of %s changed without a sequence", c.Cluster)
 		}
 	}
@@ -303,8 +303,8 @@ func TestLendingOverClusters(t *testing.T) {
 		f.Reports = map[string]capacity.Report{}
 		var lent int32
 		for _, c := range spec.Cells {
-			lent += c.Held.Break
-			if c.Share.Break > 0 && updated[c.Cluster] < c.Share.Update {
+			lent += c.Reserved.Unavailable
+			if c.Granted.Unavailable > 0 && updated[c.Cluster] < c.Granted.Updated {
 				updated[c.Cluster]++
 			}
 			f.Reports[c.Cluster] = capacity.Report{Sequence: c.Sequence, Use: map[string]work.SubsetUse{

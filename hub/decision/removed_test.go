@@ -44,7 +44,9 @@ func TestRemovedSubsets(t *testing.T) {
 	limited := func(replicas int32, text string, unavailable, surge int32) kinds.Workload {
 		w := subsets(replicas, text)
 		for i := range w.Subsets {
-			w.Subsets[i].Amounts = func(n int32) lending.Amounts { return lending.Amounts{Update: n, Break: unavailable, Add: surge} }
+			w.Subsets[i].Amounts = func(n int32) lending.Amounts {
+				return lending.Amounts{Updated: n, Unavailable: unavailable, Surge: surge}
+			}
 		}
 		return w
 	}
@@ -148,8 +150,8 @@ func TestRemovedSubsets(t *testing.T) {
 					t.Fatalf("%s:\ngot  %s\nwant %s", stage.reason, got, stage.want)
 				}
 				for _, c := range d.Spec.Cells {
-					if removed := c.Leaving > 0 && c.Reason.Code == CellSubsetRemoved; removed && (!c.Frozen || c.Share.Update != c.Replicas || c.Share.Break+c.Share.Add > 0) {
-						t.Errorf("%s: what leaves is to stay as it is, and is lent %+v, frozen %t", stage.reason, c.Share, c.Frozen)
+					if removed := c.Replaced > 0 && c.Reason.Code == CellSubsetRemoved; removed && (!c.Waiting || c.Granted.Updated != c.Replicas || c.Granted.Unavailable+c.Granted.Surge > 0) {
+						t.Errorf("%s: what leaves is to stay as it is, and is lent %+v, frozen %t", stage.reason, c.Granted, c.Waiting)
 					}
 				}
 				f.Last = &d.Spec
@@ -232,7 +234,7 @@ func (w *fleetWorld) step(c *topology.Cell, p *worldPods, newest bool) {
 		}
 	}
 	updated := p.newUp + p.newDown
-	todo := newest && updated < min(c.Share.Update, c.Replicas)
+	todo := newest && updated < min(c.Granted.Updated, c.Replicas)
 	switch {
 	case p.newDown > 0 && w.r.IntN(3) == 0:
 		p.newUp, p.newDown = p.newUp+1, p.newDown-1
@@ -240,18 +242,18 @@ func (w *fleetWorld) step(c *topology.Cell, p *worldPods, newest bool) {
 		p.oldUp, p.oldDown = p.oldUp+1, p.oldDown-1
 	case p.total() < c.Replicas && todo:
 		p.newDown++
-	case p.total() < c.Replicas && newest && updated >= c.Share.Update, p.total() < c.Replicas && !newest:
+	case p.total() < c.Replicas && newest && updated >= c.Granted.Updated, p.total() < c.Replicas && !newest:
 		p.oldDown++
 	case p.total() > c.Replicas && p.newDown+p.oldDown > 0:
 		take(&p.oldDown, &p.newDown)
-	case p.total() > c.Replicas && updated > c.Share.Update:
+	case p.total() > c.Replicas && updated > c.Granted.Updated:
 		take(&p.newUp)
-	case p.total() > c.Replicas && (p.newUp+p.oldUp > c.Replicas || c.Share.Add == 0 || !todo):
+	case p.total() > c.Replicas && (p.newUp+p.oldUp > c.Replicas || c.Granted.Surge == 0 || !todo):
 		take(&p.oldUp, &p.newUp)
-	case c.Frozen || !todo:
-	case p.total() <= c.Replicas && c.Replicas-p.newUp-p.oldUp < c.Share.Break && p.oldUp > 0: // one is replaced by a new one
+	case c.Waiting || !todo:
+	case p.total() <= c.Replicas && c.Replicas-p.newUp-p.oldUp < c.Granted.Unavailable && p.oldUp > 0: // one is replaced by a new one
 		p.oldUp, p.newDown = p.oldUp-1, p.newDown+1
-	case p.total() < c.Replicas+c.Share.Add && p.oldUp > 0: // one is added first
+	case p.total() < c.Replicas+c.Granted.Surge && p.oldUp > 0: // one is added first
 		p.newDown++
 	}
 }
@@ -340,7 +342,7 @@ func playSubsets(t *testing.T, seed uint64) {
 		w.f.Workload = subsets(replicas, strings.Join(names, " "))
 		w.f.Workload.Revision = fmt.Sprint(revision)
 		for i := range w.f.Workload.Subsets {
-			w.f.Workload.Subsets[i].Amounts = func(n int32) lending.Amounts { return lending.Amounts{Update: n, Break: breaks, Add: adds} }
+			w.f.Workload.Subsets[i].Amounts = func(n int32) lending.Amounts { return lending.Amounts{Updated: n, Unavailable: breaks, Surge: adds} }
 		}
 		slices.Sort(joined)
 		w.f.Members = members(strings.Join(joined, " "))
@@ -380,10 +382,10 @@ func playSubsets(t *testing.T, seed uint64) {
 }
 
 // limits are those of a decision, by subset.
-func (w *fleetWorld) limits(spec *topology.WorkloadPlacementSpec) map[string]topology.Allowance {
-	out := map[string]topology.Allowance{}
+func (w *fleetWorld) limits(spec *topology.WorkloadPlacementSpec) map[string]topology.Budget {
+	out := map[string]topology.Budget{}
 	for _, l := range spec.Limits {
-		out[l.Subset] = l.Allowance
+		out[l.Subset] = l.Budget
 	}
 	return out
 }
@@ -391,7 +393,7 @@ func (w *fleetWorld) limits(spec *topology.WorkloadPlacementSpec) map[string]top
 // decided checks a decision, and takes it up.
 func (w *fleetWorld) decided(t *testing.T, d *Decision, replicas int32) {
 	t.Helper()
-	sum, held := d.Spec.Placed, map[string]topology.Allowance{}
+	sum, held := d.Spec.Placed, map[string]topology.Budget{}
 	for _, u := range d.Spec.Unplaced {
 		sum += u.Replicas
 	}
@@ -400,10 +402,10 @@ func (w *fleetWorld) decided(t *testing.T, d *Decision, replicas int32) {
 	}
 	for _, c := range d.Spec.Cells {
 		h := held[c.Subset]
-		held[c.Subset] = topology.Allowance{Break: h.Break + c.Held.Break, Add: h.Add + c.Held.Add}
+		held[c.Subset] = topology.Budget{Unavailable: h.Unavailable + c.Reserved.Unavailable, Surge: h.Surge + c.Reserved.Surge}
 	}
 	for subset, limit := range w.limits(&d.Spec) {
-		if h := held[subset]; h.Break > limit.Break || h.Add > limit.Add {
+		if h := held[subset]; h.Unavailable > limit.Unavailable || h.Surge > limit.Surge {
 			t.Fatalf("members hold %+v of subset %s together, of %+v: %+v", h, subset, limit, d.Spec.Cells)
 		}
 	}
@@ -435,7 +437,7 @@ func (w *fleetWorld) live(spec *topology.WorkloadPlacementSpec) (available, tota
 	for at, p := range w.pods {
 		available, total = available+p.newUp+p.oldUp, total+p.total()
 		rest = rest && (p.total() == 0 || slices.ContainsFunc(spec.Cells, func(c topology.Cell) bool {
-			return c.Subset == at.subset && c.Cluster == at.cluster && c.Leaving == 0 && c.Reason.Code != CellSubsetRemoved && p.newUp == c.Replicas && p.total() == c.Replicas
+			return c.Subset == at.subset && c.Cluster == at.cluster && c.Replaced == 0 && c.Reason.Code != CellSubsetRemoved && p.newUp == c.Replicas && p.total() == c.Replicas
 		}))
 	}
 	return available, total, rest

@@ -82,9 +82,9 @@ func TestRenamedZonesKeepWhatIsLent(t *testing.T) {
 	rolling := plan(t, f).Spec
 	f.Last, f.Reports, f.Members = &rolling, nil, members("east/x,y west/c")
 	renamed := plan(t, f).Spec
-	sum := func(cells []topology.Cell) (held topology.Allowance) {
+	sum := func(cells []topology.Cell) (held topology.Budget) {
 		for i := range cells {
-			held = sumOf(held, cells[i].Held)
+			held = sumOf(held, cells[i].Reserved)
 		}
 		return held
 	}

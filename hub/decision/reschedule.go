@@ -80,7 +80,7 @@ func standingsOf(d *draft) map[cellID]*standing {
 	for i := range d.last.Cells {
 		c := &d.last.Cells[i]
 		m := members[c.Cluster]
-		if m == nil || !m.Ready || d.left[place{c.Subset, c.Cluster}] != "" || c.Leaving > 0 {
+		if m == nil || !m.Ready || d.left[place{c.Subset, c.Cluster}] != "" || c.Replaced > 0 {
 			continue
 		}
 		if s := d.standingOf(m, c, ordered[place{c.Subset, c.Cluster}], missing); s != nil {
@@ -108,7 +108,7 @@ func (d *draft) missing() bool {
 			continue
 		}
 		report := d.reports[c.Cluster]
-		runs += c.Replicas - c.Leaving - min(report.WaitingIn(c), c.Replicas)
+		runs += c.Replicas - c.Replaced - min(report.WaitingIn(c), c.Replicas)
 	}
 	return runs < d.workload.Replicas
 }
@@ -117,7 +117,7 @@ func (d *draft) missing() bool {
 func (d *draft) added() int32 {
 	n := int64(d.workload.Replicas)
 	for i := range d.last.Cells {
-		n -= int64(d.last.Cells[i].Replicas - d.last.Cells[i].Leaving)
+		n -= int64(d.last.Cells[i].Replicas - d.last.Cells[i].Replaced)
 	}
 	return int32(max(n, 0))
 }

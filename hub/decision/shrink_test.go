@@ -180,7 +180,9 @@ func (w *numbersWorld) look() {
 	}
 	w.f.Workload.Revision = fmt.Sprint(w.revision)
 	for i := range w.f.Workload.Subsets {
-		w.f.Workload.Subsets[i].Amounts = func(n int32) lending.Amounts { return lending.Amounts{Update: n, Break: w.breaks, Add: w.adds} }
+		w.f.Workload.Subsets[i].Amounts = func(n int32) lending.Amounts {
+			return lending.Amounts{Updated: n, Unavailable: w.breaks, Surge: w.adds}
+		}
 	}
 	w.f.Members = members(strings.Join(w.joined, " "))
 	heard := w.f.Reports

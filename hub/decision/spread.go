@@ -244,9 +244,9 @@ func renamedCells(cells []topology.Cell, member string, zones []string) []topolo
 			for j, place := range places {
 				moved := *c
 				moved.Zone, moved.Replicas = place, evenPart(c.Replicas, int32(len(places)), int32(j))
-				moved.Leaving = evenPart(c.Leaving, int32(len(places)), int32(j))
+				moved.Replaced = evenPart(c.Replaced, int32(len(places)), int32(j))
 				if j > 0 { // what was lent has one owner, whatever zones there are
-					moved.Share, moved.Held = topology.Allowance{}, topology.Allowance{}
+					moved.Granted, moved.Reserved = topology.Budget{}, topology.Budget{}
 				}
 				if c.Zone != "" && place != "" {
 					moved.Reason = topology.Reason{Code: CellRenamed, Params: map[string]string{ParamFrom: c.Zone}}
@@ -271,12 +271,12 @@ func add(cells []topology.Cell, c topology.Cell) []topology.Cell {
 	if c.Replicas > 0 {
 		into.Reason = c.Reason
 	}
-	into.Replicas, into.Leaving = into.Replicas+c.Replicas, into.Leaving+c.Leaving
-	into.Share, into.Held = sumOf(into.Share, c.Share), sumOf(into.Held, c.Held)
+	into.Replicas, into.Replaced = into.Replicas+c.Replicas, into.Replaced+c.Replaced
+	into.Granted, into.Reserved = sumOf(into.Granted, c.Granted), sumOf(into.Reserved, c.Reserved)
 	into.Sequence = max(into.Sequence, c.Sequence)
 	return cells
 }
 
-func sumOf(a, b topology.Allowance) topology.Allowance {
-	return topology.Allowance{Update: a.Update + b.Update, Break: a.Break + b.Break, Add: a.Add + b.Add}
+func sumOf(a, b topology.Budget) topology.Budget {
+	return topology.Budget{Updated: a.Updated + b.Updated, Unavailable: a.Unavailable + b.Unavailable, Surge: a.Surge + b.Surge}
 }

@@ -29,7 +29,7 @@ func carryOut(f *Facts, d *Decision) {
 		}
 		use := r.Use[c.Subset]
 		use.Desired, use.Total, use.Available = use.Desired+c.Replicas, use.Total+c.Replicas, use.Available+c.Replicas
-		use.Updated, use.UpdatedAvailable = use.Updated+c.Share.Update, use.UpdatedAvailable+c.Share.Update
+		use.Updated, use.UpdatedAvailable = use.Updated+c.Granted.Updated, use.UpdatedAvailable+c.Granted.Updated
 		use.CanGoBack = use.Updated < use.Total
 		r.Use[c.Subset] = use
 	}
@@ -39,7 +39,7 @@ func carryOut(f *Facts, d *Decision) {
 func shares(d *Decision) string {
 	var parts []string
 	for i := range d.Spec.Cells {
-		parts = append(parts, fmt.Sprintf("%s:%d", d.Spec.Cells[i].Cluster, d.Spec.Cells[i].Share.Update))
+		parts = append(parts, fmt.Sprintf("%s:%d", d.Spec.Cells[i].Cluster, d.Spec.Cells[i].Granted.Updated))
 	}
 	return strings.Join(parts, " ")
 }
@@ -80,7 +80,7 @@ func TestWaves(t *testing.T) {
 	}
 	f.Last, f.Now = &d.Spec, f.Now.Add(time.Minute)
 	failed := plan(t, f)
-	if !failed.Spec.Cells[0].Frozen || !failed.Spec.Cells[2].Frozen || failed.Notes[0].Reason != WaveFailed || !failed.Notes[0].Stalled {
+	if !failed.Spec.Cells[0].Waiting || !failed.Spec.Cells[2].Waiting || failed.Notes[0].Reason != WaveFailed || !failed.Notes[0].Stalled {
 		t.Fatalf("a failed wave does not stop the update: %+v, %+v", failed.Spec.Cells, failed.Notes)
 	}
 	f.Last = &failed.Spec

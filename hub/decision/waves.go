@@ -40,9 +40,9 @@ func holdToWaves(d *draft, spec *topology.WorkloadPlacementSpec, pools []pool, n
 		members[d.facts.Members[i].Name] = &d.facts.Members[i]
 	}
 	for _, p := range pools {
-		facts.Allowed[p.subset] = p.global.Update
+		facts.Allowed[p.subset] = p.global.Updated
 		for i := range p.cells {
-			at := waves.Place{Subset: p.subset, Cluster: p.cells[i].Key, Replicas: p.cells[i].Replicas, Held: p.cells[i].Held.Update, Lost: true}
+			at := waves.Place{Subset: p.subset, Cluster: p.cells[i].Key, Replicas: p.cells[i].Replicas, Reserved: p.cells[i].Reserved.Updated, Lost: true}
 			if m := members[at.Cluster]; m != nil {
 				at.Labels, at.Lost, at.Unheard, at.News, at.Zones = m.Labels, m.Silent || lost(d.left[place{p.subset, m.Name}]), !m.Ready, d.facts.News[m.Name], zonesAt(spec.Cells, p.subset, m)
 			}
@@ -128,13 +128,13 @@ const maxBefore = 128 * 1024
 // each subset.
 //
 // Where the update before this one did not reach all either, most pods have what that one was to replace.
-func beforeOf(d *draft, spec *topology.WorkloadPlacementSpec, replicas map[string]int32, wave *waves.Decision, newRevision bool) *topology.TemplateBefore {
+func previousTemplateOf(d *draft, spec *topology.WorkloadPlacementSpec, replicas map[string]int32, wave *waves.Decision, newRevision bool) *topology.RevisionTemplate {
 	if d.last == nil || wave.Ceilings == nil && reachesAll(d, spec, replicas) {
 		return nil
 	}
-	before := d.last.Before
+	before := d.last.PreviousTemplate
 	if newRevision && before == nil && d.last.Revision != "" && d.last.Template != nil {
-		before = &topology.TemplateBefore{Revision: d.last.Revision, Template: *d.last.Template}
+		before = &topology.RevisionTemplate{Revision: d.last.Revision, Template: *d.last.Template}
 	}
 	if before == nil || before.Revision == spec.Revision || len(before.Template.Raw) > maxBefore || d.facts.Kind.Template != nil && !d.facts.Kind.Template.StillApplies(d.facts.Object, before.Template.Raw, before.Revision) {
 		return nil
@@ -147,13 +147,13 @@ func reachesAll(d *draft, spec *topology.WorkloadPlacementSpec, replicas map[str
 	if d.workload.Open {
 		var update int32
 		for i := range spec.Limits {
-			update += spec.Limits[i].Update
+			update += spec.Limits[i].Updated
 		}
 		return update >= spec.Replicas
 	}
 	return !slices.ContainsFunc(d.workload.Subsets, func(s kinds.Subset) bool {
 		n := replicas[s.Name]
-		return !s.Removed && s.Amounts(n).Update < n
+		return !s.Removed && s.Amounts(n).Updated < n
 	})
 }
 
@@ -161,16 +161,16 @@ func reachesAll(d *draft, spec *topology.WorkloadPlacementSpec, replicas map[str
 func keepsOld(order []*topology.Cell) bool {
 	old := map[string]int32{}
 	for _, c := range order {
-		old[c.Subset] += c.Replicas - c.Share.Update
+		old[c.Subset] += c.Replicas - c.Granted.Updated
 	}
 	return slices.ContainsFunc(slices.Collect(maps.Values(old)), func(n int32) bool { return n > 0 })
 }
 
-func beforeRevision(spec *topology.WorkloadPlacementSpec) string {
-	if spec.Before == nil {
+func previousRevision(spec *topology.WorkloadPlacementSpec) string {
+	if spec.PreviousTemplate == nil {
 		return ""
 	}
-	return spec.Before.Revision
+	return spec.PreviousTemplate.Revision
 }
 
 // RolledBack tells whether a placement's orders carry the template of before, since the newest one failed.

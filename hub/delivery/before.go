@@ -17,10 +17,10 @@ import (
 // with the policy's overrides; empty where there are no such pods. It goes with the manifest, for a member that never
 // had it.
 func templateBefore(kind kinds.Kind, object client.Object, p *topology.WorkloadPlacement, cells []topology.Cell, add additions) (string, error) {
-	if p.Spec.Before == nil || !keepsOld(cells) {
+	if p.Spec.PreviousTemplate == nil || !keepsOld(cells) {
 		return "", nil
 	}
-	old, err := placement.WithPreviousTemplate(kind, object, p.Spec.Before)
+	old, err := placement.WithPreviousTemplate(kind, object, p.Spec.PreviousTemplate)
 	if err != nil {
 		return "", err
 	}
@@ -54,6 +54,6 @@ func templateBefore(kind kinds.Kind, object client.Object, p *topology.WorkloadP
 func keepsOld(cells []topology.Cell) bool {
 	return slices.ContainsFunc(cells, func(c topology.Cell) bool {
 		replicas, share, _ := kinds.Total(kinds.CellsOf(cells, c.Subset))
-		return share.Update < replicas
+		return share.Updated < replicas
 	})
 }

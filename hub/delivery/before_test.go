@@ -23,7 +23,7 @@ func TestTemplateBefore(t *testing.T) {
 	cs.Spec.Template.Spec.Containers = []corev1.Container{{Name: "main", Image: "docker.example/web:2"}}
 	p := &topology.WorkloadPlacement{}
 	p.Spec.Policy = &topology.PolicyReference{Kind: "FederationPolicy", Name: "all"}
-	p.Spec.Before = &topology.TemplateBefore{Revision: "one", Template: runtime.RawExtension{Raw: []byte(
+	p.Spec.PreviousTemplate = &topology.RevisionTemplate{Revision: "one", Template: runtime.RawExtension{Raw: []byte(
 		`{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"main","image":"docker.example/web:1"}]}}`)}}
 	mirror := additions{overrides: map[string][]override.Entry{"east": {{Override: topology.Override{ImageRegistry: "mirror.example"}}}}}
 	for _, test := range []struct {
@@ -34,14 +34,14 @@ func TestTemplateBefore(t *testing.T) {
 		want   string
 	}{
 		{"none is to be updated", topology.Cell{Cluster: "east", Replicas: 3}, true, additions{}, "docker.example/web:1"},
-		{"a part is", topology.Cell{Cluster: "east", Replicas: 3, Share: topology.Allowance{Update: 2}}, true, additions{}, "docker.example/web:1"},
-		{"all are", topology.Cell{Cluster: "east", Replicas: 3, Share: topology.Allowance{Update: 3}}, true, additions{}, ""},
+		{"a part is", topology.Cell{Cluster: "east", Replicas: 3, Granted: topology.Budget{Updated: 2}}, true, additions{}, "docker.example/web:1"},
+		{"all are", topology.Cell{Cluster: "east", Replicas: 3, Granted: topology.Budget{Updated: 3}}, true, additions{}, ""},
 		{"none is known", topology.Cell{Cluster: "east", Replicas: 3}, false, additions{}, ""},
 		{"with an override", topology.Cell{Cluster: "east", Replicas: 3}, true, mirror, "mirror.example/web:1"},
 	} {
 		placed := p.DeepCopy()
 		if !test.before {
-			placed.Spec.Before = nil
+			placed.Spec.PreviousTemplate = nil
 		}
 		manifest, refusal, err := renderForOf(key, cs, placed, []topology.Cell{test.cell}, test.add)
 		if err != nil || refusal != nil {
@@ -74,7 +74,7 @@ func TestTemplateBeforeOfSubsets(t *testing.T) {
 	ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers = []corev1.Container{{Name: "main", Image: "docker.example/web:2"}}
 	ud.Spec.Topology.Subsets = []apps.Subset{{Name: "a"}, {Name: "b"}}
 	p := &topology.WorkloadPlacement{}
-	p.Spec.Before = &topology.TemplateBefore{Revision: "one", Template: runtime.RawExtension{Raw: []byte(
+	p.Spec.PreviousTemplate = &topology.RevisionTemplate{Revision: "one", Template: runtime.RawExtension{Raw: []byte(
 		`{"cloneSetTemplate":{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"docker.example/web:1"}]}}}}}`)}}
 	for _, test := range []struct {
 		what string
@@ -85,8 +85,8 @@ func TestTemplateBeforeOfSubsets(t *testing.T) {
 		{"none is kept", 3, 3, ""},
 	} {
 		cells := []topology.Cell{
-			{Subset: "a", Cluster: "east", Replicas: 3, Share: topology.Allowance{Update: test.a}},
-			{Subset: "b", Cluster: "east", Replicas: 3, Share: topology.Allowance{Update: test.b}},
+			{Subset: "a", Cluster: "east", Replicas: 3, Granted: topology.Budget{Updated: test.a}},
+			{Subset: "b", Cluster: "east", Replicas: 3, Granted: topology.Budget{Updated: test.b}},
 		}
 		manifest, refusal, err := renderForOf(key, ud, p, cells, additions{})
 		if err != nil || refusal != nil {
@@ -127,7 +127,7 @@ func TestRemovedSubsetsAreDelivered(t *testing.T) {
 		t.Fatal(err)
 	}
 	cell := func(subset string, replicas, updated int32) topology.Cell {
-		return topology.Cell{Subset: subset, Cluster: "east", Replicas: replicas, Share: topology.Allowance{Update: updated}}
+		return topology.Cell{Subset: subset, Cluster: "east", Replicas: replicas, Granted: topology.Budget{Updated: updated}}
 	}
 	for _, test := range []struct {
 		what   string

@@ -73,7 +73,7 @@ func (f *copyFacts) adopted(member string) bool {
 	}
 	for i := range f.dependents {
 		for j := range f.dependents[i].Spec.Cells {
-			if c := &f.dependents[i].Spec.Cells[j]; c.Cluster == member && c.Adopt != "" && c.Adopt != topology.AdoptLook {
+			if c := &f.dependents[i].Spec.Cells[j]; c.Cluster == member && c.Adoption.Phase == topology.AdoptionDiscovered {
 				return true
 			}
 		}

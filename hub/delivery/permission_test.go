@@ -32,7 +32,7 @@ func TestACellWithoutPermissionTakesNothing(t *testing.T) {
 			cs := &apps.CloneSet{}
 			cs.Spec.Replicas = new(int32(12))
 			cs.Spec.UpdateStrategy.RollingUpdate = &apps.RollingUpdateCloneSetStrategy{Paused: paused, MaxUnavailable: test.unavailable, MaxSurge: new(intstr.FromInt32(test.surge))}
-			manifest, err := kindFor(cs).Render(cs, &kinds.Order{Cells: []topology.Cell{{Cluster: "east", Replicas: 4, Share: topology.Allowance{Update: 4}, Frozen: true}}})
+			manifest, err := kindFor(cs).Render(cs, &kinds.Order{Cells: []topology.Cell{{Cluster: "east", Replicas: 4, Granted: topology.Budget{Updated: 4}, Waiting: true}}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -88,7 +88,7 @@ func plan(kind kinds.Kind, key wire.Key, hubID string, object client.Object, p *
 		if p.Spec.RescheduleAfter != "" {
 			w.Annotations[topology.AnnotationRescheduleAfter] = p.Spec.RescheduleAfter
 		}
-		if adopt := cells[0].Adopt; adopt != "" {
+		if adopt := cells[0].Adoption.Value(); adopt != "" {
 			w.Annotations[topology.AnnotationAdopt] = adopt
 		}
 		works = append(works, w)

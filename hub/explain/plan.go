@@ -86,7 +86,7 @@ func Plan(key wire.Key, o *forecast.Forecast) Planned {
 			why += "; " + isOver
 		}
 		p.Cells = append(p.Cells, PlannedCell{c.Cluster, c.Zone, subsetOf(c), c.Replicas, had[placeOf(c)], c.Reason, over, why})
-		p.Placed += c.Replicas - c.Leaving
+		p.Placed += c.Replicas - c.Replaced
 	}
 	for _, u := range unplaced {
 		why, _ := Unplaced(u.Reason)

@@ -38,7 +38,7 @@ func readTemplate(key wire.Key, t *apps.SubsetTemplate) (*corev1.PodTemplateSpec
 
 func readDeploymentLimits(key wire.Key, strategy *appsv1.DeploymentStrategy) (func(int32) lending.Amounts, *Rejection) {
 	if strategy.Type == appsv1.RecreateDeploymentStrategyType {
-		return func(n int32) lending.Amounts { return lending.Amounts{Break: n} }, nil
+		return func(n int32) lending.Amounts { return lending.Amounts{Unavailable: n} }, nil
 	}
 	quarter := new(intstr.FromString("25%")) // the Deployment's own default of both
 	unavailable, surge := quarter, quarter
@@ -62,7 +62,7 @@ func readDeploymentLimits(key wire.Key, strategy *appsv1.DeploymentStrategy) (fu
 		if down == 0 && up == 0 {
 			down = 1 // with neither, no pod could ever be replaced
 		}
-		return lending.Amounts{Break: down, Add: up}, nil
+		return lending.Amounts{Unavailable: down, Surge: up}, nil
 	}
 	if _, err := resolve(1); err != nil {
 		return nil, &Rejection{InvalidAmount, fmt.Sprintf("spec.template.deploymentTemplate.spec.strategy.rollingUpdate of %s: %v", key.Sentence(), err)}
@@ -88,6 +88,6 @@ func readStatefulSetLimits(key wire.Key, strategy *appsv1.StatefulSetUpdateStrat
 	return func(n int32) lending.Amounts {
 		// The error was refused above; it does not depend on n.
 		down, _ := budget.Scaled(*unavailable, n, budget.Down)
-		return lending.Amounts{Break: max(down, 1)}
+		return lending.Amounts{Unavailable: max(down, 1)}
 	}, nil
 }

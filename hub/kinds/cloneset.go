@@ -102,7 +102,7 @@ func readLimits(key wire.Key, path string, rolling *apps.RollingUpdateCloneSetSt
 	return func(n int32) lending.Amounts {
 		// The error was refused above; it does not depend on n.
 		limits, _ := budget.Resolve(strategy, n)
-		return lending.Amounts{Update: n - limits.Partition, Break: limits.MaxUnavailable, Add: limits.MaxSurge}
+		return lending.Amounts{Updated: n - limits.Partition, Unavailable: limits.MaxUnavailable, Surge: limits.MaxSurge}
 	}, nil
 }
 
@@ -157,7 +157,7 @@ func renderCloneSet(o Object, order *Order) (Manifest, error) {
 // share.
 func cloneSetSpec(cs *apps.CloneSet, cells []topology.Cell) *apps.CloneSetSpec {
 	spec := cs.Spec.DeepCopy()
-	replicas, share, frozen := Total(cells)
+	replicas, granted, waiting := Total(cells)
 	spec.Replicas = &replicas
 	spec.ScaleStrategy.PodsToDelete = nil // pods of one member mean nothing in another
 	if spec.UpdateStrategy.RollingUpdate == nil {
@@ -165,11 +165,11 @@ func cloneSetSpec(cs *apps.CloneSet, cells []topology.Cell) *apps.CloneSetSpec {
 	}
 	rolling := spec.UpdateStrategy.RollingUpdate
 	keepsAll := budget.KeepsAll(budget.Strategy{MaxUnavailable: rolling.MaxUnavailable, MaxSurge: rolling.MaxSurge}, ptr.Deref(cs.Spec.Replicas, 1))
-	rolling.Partition = new(intstr.FromInt32(max(replicas-share.Update, 0)))
-	rolling.MaxUnavailable = new(intstr.FromInt32(share.Break))
-	rolling.MaxSurge = new(intstr.FromInt32(share.Add))
-	rolling.Paused = rolling.Paused || frozen
-	if share.Break == 0 && share.Add == 0 {
+	rolling.Partition = new(intstr.FromInt32(max(replicas-granted.Updated, 0)))
+	rolling.MaxUnavailable = new(intstr.FromInt32(granted.Unavailable))
+	rolling.MaxSurge = new(intstr.FromInt32(granted.Surge))
+	rolling.Paused = rolling.Paused || waiting
+	if granted.Unavailable == 0 && granted.Surge == 0 {
 		// 0 and 0 is no valid strategy; without permission the member waits. What a person asks for in the member may
 		// still go one by one, unless the user lets no available pod go: a pause takes the surge away. What is too
 		// many there goes as far as replicas are available without it: so a member reads maxUnavailable beside a

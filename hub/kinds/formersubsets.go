@@ -72,7 +72,7 @@ func withFormerSubsets(manifest []byte, cells []topology.Cell, existing map[stri
 			subset = maps.Clone(subset)
 			subset["replicas"] = c.Replicas
 			subsets, replicas = append(subsets, subset), replicas+float64(c.Replicas)
-			if stays := c.Replicas - c.Share.Update; stays > 0 {
+			if stays := c.Replicas - c.Granted.Updated; stays > 0 {
 				partitions[c.Subset] = stays
 			}
 		}

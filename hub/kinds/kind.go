@@ -175,14 +175,14 @@ func CellsOf(cells []topology.Cell, subset string) []topology.Cell {
 }
 
 // Total adds up the orders of cells.
-func Total(cells []topology.Cell) (replicas int32, share topology.Allowance, frozen bool) {
-	frozen = len(cells) > 0
+func Total(cells []topology.Cell) (replicas int32, granted topology.Budget, waiting bool) {
+	waiting = len(cells) > 0
 	for i := range cells {
 		replicas += cells[i].Replicas
-		share.Update += cells[i].Share.Update
-		share.Break += cells[i].Share.Break
-		share.Add += cells[i].Share.Add
-		frozen = frozen && cells[i].Frozen
+		granted.Updated += cells[i].Granted.Updated
+		granted.Unavailable += cells[i].Granted.Unavailable
+		granted.Surge += cells[i].Granted.Surge
+		waiting = waiting && cells[i].Waiting
 	}
-	return replicas, share, frozen
+	return replicas, granted, waiting
 }

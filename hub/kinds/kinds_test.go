@@ -51,17 +51,17 @@ func TestCloneSetAmounts(t *testing.T) {
 		n      int32
 		want   lending.Amounts
 	}{
-		{"the default of 20 % rounds up", func(*apps.CloneSet) {}, 9, lending.Amounts{Update: 9, Break: 2}},
-		{"50 % of 11 stay, rounded up", func(cs *apps.CloneSet) { cs.Spec.UpdateStrategy.RollingUpdate.Partition = value("50%") }, 11, lending.Amounts{Update: 5, Break: 3}},
-		{"99 % leaves one to update", func(cs *apps.CloneSet) { cs.Spec.UpdateStrategy.RollingUpdate.Partition = value("99%") }, 10, lending.Amounts{Update: 1, Break: 2}},
+		{"the default of 20 % rounds up", func(*apps.CloneSet) {}, 9, lending.Amounts{Updated: 9, Unavailable: 2}},
+		{"50 % of 11 stay, rounded up", func(cs *apps.CloneSet) { cs.Spec.UpdateStrategy.RollingUpdate.Partition = value("50%") }, 11, lending.Amounts{Updated: 5, Unavailable: 3}},
+		{"99 % leaves one to update", func(cs *apps.CloneSet) { cs.Spec.UpdateStrategy.RollingUpdate.Partition = value("99%") }, 10, lending.Amounts{Updated: 1, Unavailable: 2}},
 		{"with surge, unavailable rounds down", func(cs *apps.CloneSet) {
 			cs.Spec.UpdateStrategy.RollingUpdate.MaxSurge, cs.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = value("25%"), value("25%")
-		}, 10, lending.Amounts{Update: 10, Break: 2, Add: 3}},
+		}, 10, lending.Amounts{Updated: 10, Unavailable: 2, Surge: 3}},
 		{"OnDelete does not use the limits of a rolling update", func(cs *apps.CloneSet) {
 			cs.Spec.UpdateStrategy.Type = apps.OnDeleteCloneSetUpdateStrategyType
 			cs.Spec.UpdateStrategy.RollingUpdate.Partition, cs.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = value("50%"), value("100%")
-		}, 10, lending.Amounts{Update: 10, Break: 2}},
-		{"never 0 and 0", func(cs *apps.CloneSet) { cs.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = value("0") }, 10, lending.Amounts{Update: 10, Break: 1}},
+		}, 10, lending.Amounts{Updated: 10, Unavailable: 2}},
+		{"never 0 and 0", func(cs *apps.CloneSet) { cs.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = value("0") }, 10, lending.Amounts{Updated: 10, Unavailable: 1}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.reason, func(t *testing.T) {
@@ -98,15 +98,15 @@ func TestUnitedDeploymentAmounts(t *testing.T) {
 		a, b   lending.Amounts
 	}{
 		{"a partition above the subset's replicas keeps all", unitedDeployment(ofCloneSets, partitioned),
-			lending.Amounts{Update: 5, Break: 2}, lending.Amounts{Update: 0, Break: 2}},
+			lending.Amounts{Updated: 5, Unavailable: 2}, lending.Amounts{Updated: 0, Unavailable: 2}},
 		{"a Deployment has no partition: all its pods are updated", unitedDeployment(partitioned),
-			lending.Amounts{Update: 8, Break: 2, Add: 2}, lending.Amounts{Update: 8, Break: 2, Add: 2}},
+			lending.Amounts{Updated: 8, Unavailable: 2, Surge: 2}, lending.Amounts{Updated: 8, Unavailable: 2, Surge: 2}},
 		{"StatefulSets take one pod at a time", unitedDeployment(ofStatefulSets(""), partitioned),
-			lending.Amounts{Update: 5, Break: 1}, lending.Amounts{Update: 0, Break: 1}},
+			lending.Amounts{Updated: 5, Unavailable: 1}, lending.Amounts{Updated: 0, Unavailable: 1}},
 		{"StatefulSets with maxUnavailable, which rounds down", unitedDeployment(ofStatefulSets("45%")),
-			lending.Amounts{Update: 8, Break: 3}, lending.Amounts{Update: 8, Break: 3}},
+			lending.Amounts{Updated: 8, Unavailable: 3}, lending.Amounts{Updated: 8, Unavailable: 3}},
 		{"StatefulSets with a percentage of less than one pod", unitedDeployment(ofStatefulSets("1%")),
-			lending.Amounts{Update: 8, Break: 1}, lending.Amounts{Update: 8, Break: 1}},
+			lending.Amounts{Updated: 8, Unavailable: 1}, lending.Amounts{Updated: 8, Unavailable: 1}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.reason, func(t *testing.T) {

@@ -104,7 +104,7 @@ func readUnitedDeployment(o Object) (Workload, *Rejection) {
 			Term:   s.NodeSelectorTerm,
 			Amounts: func(n int32) lending.Amounts {
 				a := strategy(n)
-				a.Update = n - min(max(stays, 0), n)
+				a.Updated = n - min(max(stays, 0), n)
 				return a
 			},
 		})
@@ -170,9 +170,9 @@ func unitedDeploymentSpec(ud *apps.UnitedDeployment, cells []topology.Cell) *app
 		if len(own) == 0 {
 			continue
 		}
-		replicas, share, _ := Total(own)
+		replicas, granted, _ := Total(own)
 		total += replicas
-		if stays := replicas - share.Update; stays > 0 {
+		if stays := replicas - granted.Updated; stays > 0 {
 			partitions[subset.Name] = stays
 		}
 		subset.Replicas, subset.MinReplicas, subset.MaxReplicas = new(intstr.FromInt32(replicas)), nil, nil
@@ -194,7 +194,7 @@ func subsetLimits(cells []topology.Cell) (map[string]string, error) {
 	limits := map[string]topology.SubsetLimit{}
 	for i := range cells {
 		c := &cells[i]
-		limits[c.Subset] = topology.SubsetLimit{MaxUnavailable: c.Share.Break, MaxSurge: c.Share.Add, Paused: c.Frozen}
+		limits[c.Subset] = topology.SubsetLimit{MaxUnavailable: c.Granted.Unavailable, MaxSurge: c.Granted.Surge, Paused: c.Waiting}
 	}
 	data, err := json.Marshal(limits)
 	if err != nil {

@@ -59,10 +59,10 @@ type sums struct {
 // allowance is a sum of allowances, which are numbers of pods.
 type allowance struct{ update, breaks, add int64 }
 
-func (a *allowance) plus(o topology.Allowance) {
-	a.update += int64(o.Update)
-	a.breaks += int64(o.Break)
-	a.add += int64(o.Add)
+func (a *allowance) plus(o topology.Budget) {
+	a.update += int64(o.Updated)
+	a.breaks += int64(o.Unavailable)
+	a.add += int64(o.Surge)
 }
 
 func (f *fleet) collect(ctx context.Context, out chan<- prometheus.Metric) {
@@ -102,8 +102,8 @@ func addPlacement(all map[string]*sums, unplaced map[string]int64, spec *topolog
 		c := &spec.Cells[i]
 		if s := all[c.Cluster]; s != nil {
 			s.placed += int64(c.Replicas)
-			s.share.plus(c.Share)
-			s.held.plus(c.Held)
+			s.share.plus(c.Granted)
+			s.held.plus(c.Reserved)
 		}
 	}
 	for _, u := range spec.Unplaced {

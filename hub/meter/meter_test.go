@@ -113,10 +113,10 @@ func TestMembers(t *testing.T) {
 	east, west := member("east", metav1.ConditionTrue), member("west", metav1.ConditionFalse)
 	p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cloneset-api"}}
 	p.Spec.Cells = []topology.Cell{
-		{Cluster: "east", Zone: "a", Replicas: 3, Share: topology.Allowance{Update: 2, Break: 1, Add: 1}, Held: topology.Allowance{Update: 3, Break: 1}},
-		{Cluster: "east", Zone: "b", Replicas: 2, Share: topology.Allowance{Update: 1}, Held: topology.Allowance{Update: 1, Add: 4}},
+		{Cluster: "east", Zone: "a", Replicas: 3, Granted: topology.Budget{Updated: 2, Unavailable: 1, Surge: 1}, Reserved: topology.Budget{Updated: 3, Unavailable: 1}},
+		{Cluster: "east", Zone: "b", Replicas: 2, Granted: topology.Budget{Updated: 1}, Reserved: topology.Budget{Updated: 1, Surge: 4}},
 		{Cluster: "west", Replicas: 4},
-		{Cluster: "gone", Replicas: 7, Share: topology.Allowance{Update: 7}},
+		{Cluster: "gone", Replicas: 7, Granted: topology.Budget{Updated: 7}},
 	}
 	p.Spec.Unplaced = []topology.Unplaced{{Replicas: 2, Reason: topology.Reason{Code: "Capacity"}}, {Replicas: 1, Reason: topology.Reason{Code: "Capacity"}}}
 	waits := member("waits", metav1.ConditionFalse)

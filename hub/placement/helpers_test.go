@@ -89,7 +89,7 @@ func members(text string) []decision.Member {
 
 // limits lends everything for updates, breaks pods of it for disruption.
 func limits(breaks int32) func(int32) lending.Amounts {
-	return func(n int32) lending.Amounts { return lending.Amounts{Update: n, Break: breaks} }
+	return func(n int32) lending.Amounts { return lending.Amounts{Updated: n, Unavailable: breaks} }
 }
 
 // subsets reads "a:a b:b=3 x:": name:zone=replicas.
@@ -145,7 +145,7 @@ func carryOut(f *decision.Facts, d *decision.Decision) {
 		}
 		use := r.Use[c.Subset]
 		use.Desired, use.Total, use.Available = use.Desired+c.Replicas, use.Total+c.Replicas, use.Available+c.Replicas
-		use.Updated, use.UpdatedAvailable = use.Updated+c.Share.Update, use.UpdatedAvailable+c.Share.Update
+		use.Updated, use.UpdatedAvailable = use.Updated+c.Granted.Updated, use.UpdatedAvailable+c.Granted.Updated
 		use.CanGoBack = use.Updated < use.Total
 		r.Use[c.Subset] = use
 	}
@@ -155,7 +155,7 @@ func carryOut(f *decision.Facts, d *decision.Decision) {
 func shares(d *decision.Decision) string {
 	var parts []string
 	for i := range d.Spec.Cells {
-		parts = append(parts, fmt.Sprintf("%s:%d", d.Spec.Cells[i].Cluster, d.Spec.Cells[i].Share.Update))
+		parts = append(parts, fmt.Sprintf("%s:%d", d.Spec.Cells[i].Cluster, d.Spec.Cells[i].Granted.Updated))
 	}
 	return strings.Join(parts, " ")
 }

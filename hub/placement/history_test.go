@@ -124,7 +124,7 @@ func TestRemember(t *testing.T) {
 	leftFor(s.Placement.Spec.Revision)
 
 	// What members were only asked about never ran.
-	s.Placement.Spec.Cells = []topology.Cell{{Cluster: "east", Adopt: topology.AdoptLook}}
+	s.Placement.Spec.Cells = []topology.Cell{{Cluster: "east", Adoption: topology.Adoption{Phase: topology.AdoptionDiscovering}}}
 	change("f", 9)
 	expect("14:e 15:c 16:a")
 

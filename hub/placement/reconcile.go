@@ -120,7 +120,7 @@ func (r *Reconciler) apply(ctx context.Context, s *State, next Step) error {
 	case next.Spec == nil:
 		next.Spec = &s.Placement.Spec // what is frozen is as the hub left it
 	case !s.restored && equality.Semantic.DeepEqual(&s.Placement.Spec, next.Spec):
-		return r.sign(ctx, s)
+		return r.stampDigest(ctx, s)
 	}
 	if err := r.remember(ctx, s, next.Spec); err != nil {
 		return err

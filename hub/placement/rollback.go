@@ -51,7 +51,7 @@ func withPreviousTemplate(kind kinds.Kind, o client.Object, w *topology.WaveProg
 }
 
 // WithPreviousTemplate returns a workload with its previous template.
-func WithPreviousTemplate(kind kinds.Kind, object client.Object, previous *topology.TemplateBefore) (client.Object, error) {
+func WithPreviousTemplate(kind kinds.Kind, object client.Object, previous *topology.RevisionTemplate) (client.Object, error) {
 	out, err := kind.Template.Set(object, previous.Template.Raw)
 	if err != nil {
 		return nil, fmt.Errorf("read the template of before of %s/%s: %w", object.GetNamespace(), object.GetName(), err)

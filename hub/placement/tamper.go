@@ -71,19 +71,18 @@ func (d *decisions) of(key wire.Key, p *topology.WorkloadPlacement) (own *topolo
 	return own, true
 }
 
-// sign writes the digest onto a placement whose spec is the decision and does not say so: one of a hub of before, or
-// one of which somebody took it.
-func (r *Reconciler) sign(ctx context.Context, s *State) error {
-	digest := wire.DigestOf(&s.Placement.Spec)
-	if s.Placement.Annotations[topology.AnnotationDecision] == digest {
+// stampDigest writes a placement with the hub's decision whose digest is missing or another one: a hub of an earlier
+// version wrote it, or the digest was removed. The whole object is written, so that no earlier names of fields remain.
+func (r *Reconciler) stampDigest(ctx context.Context, s *State) error {
+	if s.Placement.Annotations[topology.AnnotationDecision] == wire.DigestOf(&s.Placement.Spec) {
 		return nil
 	}
-	signed := s.Placement.DeepCopy()
-	withDigest(signed)
-	if err := r.client.Patch(ctx, signed, client.MergeFrom(s.Placement), store.ManagerPlacement); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("sign the placement of %s: %w", s.key.Sentence(), err)
+	stamped := s.Placement.DeepCopy()
+	withDigest(stamped)
+	if err := r.client.Update(ctx, stamped, store.ManagerPlacement); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write the digest of the placement of %s: %w", s.key.Sentence(), err)
 	}
-	r.written.Wrote(s.key, signed.ResourceVersion)
+	r.written.Wrote(s.key, stamped.ResourceVersion)
 	return nil
 }
 

@@ -26,7 +26,7 @@ type Cleared struct {
 	// Orders has one order per cell that is gone, in the order given.
 	Orders []Order
 	// Break and Add are what the step uses of the limits.
-	Break, Add int32
+	Unavailable, Surge int32
 }
 
 // Clear returns the next step of leaving cells that belong to no subset any more, and of cells that shrink: the parts are to run all that
@@ -44,7 +44,7 @@ func Clear(gone []Cell, parts []Part, rest Rest, l Limits) Cleared {
 	}
 	for i := range gone {
 		if c := &gone[i]; !c.Lost {
-			all.mayBreak, all.mayAdd = all.mayBreak+int64(c.MayBreak), all.mayAdd+int64(c.MayAdd)
+			all.mayBreak, all.mayAdd = all.mayBreak+int64(c.MayDisrupt), all.mayAdd+int64(c.MaySurge)
 		}
 	}
 	surge, broken := l.step()
@@ -61,11 +61,11 @@ func Clear(gone []Cell, parts []Part, rest Rest, l Limits) Cleared {
 	pods, _ = standing(gone, out.Orders, parts)
 	for i := range out.Orders {
 		if !gone[i].Lost {
-			kept += int64(out.Orders[i].Leaving)
+			kept += int64(out.Orders[i].Replaced)
 		}
 	}
-	out.Add = int32(min(max(pods+ordered(parts)-all.want, 0), int64(surge)))
-	out.Break = int32(min(max(all.need+int64(rest.Unplaced)-kept, 0), int64(broken)))
+	out.Surge = int32(min(max(pods+ordered(parts)-all.want, 0), int64(surge)))
+	out.Unavailable = int32(min(max(all.need+int64(rest.Unplaced)-kept, 0), int64(broken)))
 	return out
 }
 
@@ -89,7 +89,7 @@ func leaveGone(gone []Cell, orders []Order, keep int64, surge bool) {
 			stays = int64(gone[i].Have) // nothing needs the place of what serves nobody: it may yet
 		}
 		keep -= serves
-		orders[i] = Order{Replicas: int32(stays), Leaving: int32(stays)}
+		orders[i] = Order{Replicas: int32(stays), Replaced: int32(stays)}
 	}
 }
 
@@ -102,7 +102,7 @@ func keepInParts(parts []Part, keep, most int64) (kept int64) {
 				continue
 			}
 			stays := max(min(keep, most, int64(c.surplus())), 0)
-			p.Orders[i].Replicas, p.Orders[i].Leaving = p.Orders[i].Replicas+int32(stays), int32(stays)
+			p.Orders[i].Replicas, p.Orders[i].Replaced = p.Orders[i].Replicas+int32(stays), int32(stays)
 			keep, most, kept = keep-stays, most-stays, kept+stays
 		}
 	}
@@ -177,9 +177,9 @@ func (p *Part) lacks() lacking {
 			continue
 		}
 		of.filled += int64(there)
-		of.need -= int64(max(min(p.Orders[i].Leaving, c.Available-there), 0)) // these stand for replicas already
+		of.need -= int64(max(min(p.Orders[i].Replaced, c.Available-there), 0)) // these stand for replicas already
 		if shrinks {
-			of.mayBreak, of.mayAdd = of.mayBreak+int64(c.MayBreak), of.mayAdd+int64(c.MayAdd)
+			of.mayBreak, of.mayAdd = of.mayBreak+int64(c.MayDisrupt), of.mayAdd+int64(c.MaySurge)
 		}
 	}
 	of.mayBreak += min(of.need, 0) // what stays for a rollout stays already

@@ -97,7 +97,7 @@ func TestClearHolds(t *testing.T) {
 			}
 			orders := step()
 			for i := range all {
-				all[i].Have, all[i].Leaving = orders[i].Replicas, orders[i].Leaving
+				all[i].Have, all[i].Replaced = orders[i].Replicas, orders[i].Replaced
 			}
 			if again := step(); showOrders(all, again) != showOrders(all, orders) {
 				t.Fatalf("seed %d: %s, and again %s", seed, showOrders(all, orders), showOrders(all, again))

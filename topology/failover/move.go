@@ -12,7 +12,7 @@ type Cell struct {
 	// Key identifies the cell and breaks ties.
 	Key string
 	// Have is the order as it stands, 0 for a new cell. Leaving is how many of it others stand in for already.
-	Have, Leaving int32
+	Have, Replaced int32
 	// Want is what the division gives the cell.
 	Want int32
 	// Available and Total are the pods that its member reports.
@@ -25,7 +25,7 @@ type Cell struct {
 	// and [Clear] keeps of the available pods what others lack.
 	Shrinks bool
 	// MayBreak and MayAdd are what a rollout that goes on in the cell may yet make unavailable, and add.
-	MayBreak, MayAdd int32
+	MayDisrupt, MaySurge int32
 }
 
 // Limits are those of the workload, or of its subset, in pods.
@@ -38,7 +38,7 @@ type Limits struct {
 // Order is what a cell is told.
 type Order struct {
 	// Replicas is the order, Leaving how many of it are above what the cell is to have.
-	Replicas, Leaving int32
+	Replicas, Replaced int32
 	// Waits is how many replicas the cell is to get once others are gone.
 	Waits int32
 }
@@ -48,7 +48,7 @@ type Moved struct {
 	// Orders has one order per cell, in the order given.
 	Orders []Order
 	// Break and Add are what the step uses of the limits: nobody else may use that.
-	Break, Add int32
+	Unavailable, Surge int32
 }
 
 // Move returns the next step from what cells have to what they are to have. The package comment has the rules. A step from
@@ -64,7 +64,7 @@ func Move(cells []Cell, l Limits) Moved {
 			continue
 		}
 		want += int64(c.Want)
-		mayAdd += int64(c.MayAdd)
+		mayAdd += int64(c.MaySurge)
 		if c.Gradual {
 			moving += int64(max(c.Have-c.Want, c.Total-c.Want, 0))
 			pods += int64(c.Total)
@@ -78,7 +78,7 @@ func Move(cells []Cell, l Limits) Moved {
 			pods += int64(there)
 		}
 		filled += int64(there)
-		need += int64(c.MayBreak)
+		need += int64(c.MayDisrupt)
 	}
 	if all == 0 {
 		return out // scaled to zero: everything goes at once
@@ -120,11 +120,11 @@ func (l Limits) step() (surge, broken int32) {
 
 // stay leaves the order of a member that is not heard of.
 func stay(c *Cell, o *Order) {
-	o.Leaving = max(c.Have-c.Want, 0)
+	o.Replaced = max(c.Have-c.Want, 0)
 	if !c.Lost {
-		o.Leaving = min(o.Leaving, c.Leaving)
+		o.Replaced = min(o.Replaced, c.Replaced)
 	}
-	o.Replicas = c.Want + o.Leaving
+	o.Replicas = c.Want + o.Replaced
 }
 
 // leave shrinks the gradual cells: of the available pods that are to go, as many as keep stay, last in members that are not heard of, and
@@ -147,7 +147,7 @@ func leave(cells []Cell, orders []Order, keep int64, roomy bool) {
 			stays = int64(c.Have - c.Want) // what is not available may yet be
 		}
 		keep -= serves
-		orders[i] = Order{Replicas: c.Want + int32(stays), Leaving: int32(stays)}
+		orders[i] = Order{Replicas: c.Want + int32(stays), Replaced: int32(stays)}
 	}
 }
 
@@ -206,8 +206,8 @@ func (m *Moved) use(cells []Cell, filled, want int64, surge, broken int32) {
 		if c := &cells[i]; c.Gradual {
 			orders += int64(max(c.Total-m.Orders[i].Replicas, 0)) // they go, and are there as yet
 		}
-		left += int64(m.Orders[i].Leaving)
+		left += int64(m.Orders[i].Replaced)
 	}
-	m.Add = int32(min(max(orders-want, 0), int64(surge)))
-	m.Break = int32(min(max(want-filled-left, 0), int64(broken)))
+	m.Surge = int32(min(max(orders-want, 0), int64(surge)))
+	m.Unavailable = int32(min(max(want-filled-left, 0), int64(broken)))
 }

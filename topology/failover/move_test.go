@@ -33,7 +33,7 @@ func cells(text string) []Cell {
 				flags = flags[1:]
 			case '^':
 				fmt.Sscanf(flags[1:], "%d", &n)
-				c.MayBreak = n
+				c.MayDisrupt = n
 				flags = flags[1:]
 			}
 			flags = flags[1:]
@@ -47,8 +47,8 @@ func showOrders(cells []Cell, orders []Order) string {
 	var parts []string
 	for i, o := range orders {
 		text := fmt.Sprintf("%s:%d", cells[i].Key, o.Replicas)
-		if o.Leaving > 0 {
-			text += fmt.Sprintf("-%d", o.Leaving)
+		if o.Replaced > 0 {
+			text += fmt.Sprintf("-%d", o.Replaced)
 		}
 		if o.Waits > 0 {
 			text += fmt.Sprintf("+%d", o.Waits)
@@ -111,7 +111,7 @@ func TestMove(t *testing.T) {
 
 func TestASilentMemberKeepsWhatOthersStandInFor(t *testing.T) {
 	in := cells("a:4>0/4? b:6>6/6 c:6>6/6")
-	in[0].Leaving = 4
+	in[0].Replaced = 4
 	if got := showOrders(in, Move(in, Limits{1, 0, false}).Orders); got != "a:4-4 b:6 c:6" {
 		t.Errorf("got %s", got)
 	}
@@ -234,7 +234,7 @@ func TestMoveHolds(t *testing.T) {
 			}
 			moved := Move(w.cells, limits)
 			for i, o := range moved.Orders {
-				w.cells[i].Have, w.cells[i].Leaving = o.Replicas, o.Leaving
+				w.cells[i].Have, w.cells[i].Replaced = o.Replicas, o.Replaced
 			}
 			again := Move(w.cells, limits)
 			if a, b := showOrders(w.cells, moved.Orders), showOrders(w.cells, again.Orders); a != b {

@@ -8,7 +8,7 @@ import (
 
 // Amounts of permission, in pods. Update: may run the new revision (replicas - partition). Break: may be unavailable by
 // us. Add: may exist above replicas. Negative amounts count as 0.
-type Amounts struct{ Update, Break, Add int32 }
+type Amounts struct{ Updated, Unavailable, Surge int32 }
 
 // Cell is what the last placement says about a cell, and what the cell says itself.
 type Cell struct {
@@ -17,7 +17,7 @@ type Cell struct {
 	// Replicas is the number that the division gives this cell now.
 	Replicas int32
 	// Share and Held are those of the last placement; zero for a new cell.
-	Share, Held Amounts
+	Granted, Reserved Amounts
 	// Sequence is that of the order that carries Share.
 	Sequence int64
 	// Ceiling is the most pods of Replicas that may be updated, nil for all. It takes nothing back that Share has.
@@ -43,9 +43,9 @@ type Report struct {
 // Beyond returns how many updated pods the cell has above its share of Update, of replicas pods in all: back of them are
 // to go back to the old revision, and kept of them stay, since there is none to go back to. Pods that are too many in all
 // count as neither: they are removed.
-func (r Report) Beyond(replicas, share int32) (back, kept int32) {
-	old := r.Total - r.InUse.Update
-	n := max(min(r.InUse.Update-share, max(replicas-share, 0)-old), 0)
+func (r Report) Beyond(replicas, granted int32) (back, kept int32) {
+	old := r.Total - r.InUse.Updated
+	n := max(min(r.InUse.Updated-granted, max(replicas-granted, 0)-old), 0)
 	if r.CanGoBack {
 		return n, 0
 	}
@@ -54,10 +54,10 @@ func (r Report) Beyond(replicas, share int32) (back, kept int32) {
 
 // Grant is the new share of a cell. Frozen: it has neither Break nor Add, so its order says "paused", never 0/0.
 type Grant struct {
-	Key         string
-	Share, Held Amounts
-	Frozen      bool
-	Reason      Reason
+	Key               string
+	Granted, Reserved Amounts
+	Waiting           bool
+	Reason            Reason
 }
 
 // Reason says why a cell has what it has. Its code is one of the constants below; it has no parameters.
@@ -91,15 +91,15 @@ const (
 
 // ledger holds one amount of all cells.
 type ledger struct {
-	share, held, target []int64
+	granted, reserved, target []int64
 }
 
 // Lend returns one grant per cell, in the order given. The package comment has the rules, and what the caller owes.
 func Lend(global Amounts, cells []Cell) []Grant {
-	update := account(cells, func(a Amounts) int32 { return a.Update })
+	update := account(cells, func(a Amounts) int32 { return a.Updated })
 	// Pods stay updated whether or not their member is heard: Held of Update falls by a report alone.
-	update.target = updateTarget(int64(global.Update), cells, &update)
-	update.lend(int64(global.Update), cells)
+	update.target = updateTarget(int64(global.Updated), cells, &update)
+	update.lend(int64(global.Updated), cells)
 
 	phases := make([]phase, len(cells))
 	work := make([]int64, len(cells)) // pods that the cell has still to update, or to bring back
@@ -112,8 +112,8 @@ func Lend(global Amounts, cells []Cell) []Grant {
 			continue
 		}
 		phases[i] = finished
-		back, _ := c.Report.Beyond(c.Replicas, int32(update.share[i]))
-		if work[i] = max(update.share[i]-int64(max(c.Report.Updated, 0)), int64(back)); work[i] > 0 {
+		back, _ := c.Report.Beyond(c.Replicas, int32(update.granted[i]))
+		if work[i] = max(update.granted[i]-int64(max(c.Report.Updated, 0)), int64(back)); work[i] > 0 {
 			phases[i] = working
 		}
 	}
@@ -121,7 +121,7 @@ func Lend(global Amounts, cells []Cell) []Grant {
 	disrupt := func(global int32, pick func(Amounts) int32) ledger {
 		l := account(cells, pick)
 		l.reclaim(cells, pick)
-		entries := byReplicas(cells, l.share)
+		entries := byReplicas(cells, l.granted)
 		switch {
 		case rest:
 			l.target = restTarget(int64(global), entries)
@@ -133,19 +133,19 @@ func Lend(global Amounts, cells []Cell) []Grant {
 		l.lend(int64(global), cells)
 		return l
 	}
-	unavailable := disrupt(global.Break, func(a Amounts) int32 { return a.Break })
-	surge := disrupt(global.Add, func(a Amounts) int32 { return a.Add })
+	unavailable := disrupt(global.Unavailable, func(a Amounts) int32 { return a.Unavailable })
+	surge := disrupt(global.Surge, func(a Amounts) int32 { return a.Surge })
 
 	grants := make([]Grant, len(cells))
 	for i, c := range cells {
 		g := Grant{
-			Key:   c.Key,
-			Share: Amounts{int32(update.share[i]), int32(unavailable.share[i]), int32(surge.share[i])},
-			Held:  Amounts{int32(update.held[i]), int32(unavailable.held[i]), int32(surge.held[i])},
+			Key:      c.Key,
+			Granted:  Amounts{int32(update.granted[i]), int32(unavailable.granted[i]), int32(surge.granted[i])},
+			Reserved: Amounts{int32(update.reserved[i]), int32(unavailable.reserved[i]), int32(surge.reserved[i])},
 		}
-		g.Frozen = g.Share.Break == 0 && g.Share.Add == 0
+		g.Waiting = g.Granted.Unavailable == 0 && g.Granted.Surge == 0
 		waits := update.waits(i) || unavailable.waits(i) || surge.waits(i)
-		g.Reason = reason(phases[i], waits, g.Frozen)
+		g.Reason = reason(phases[i], waits, g.Waiting)
 		grants[i] = g
 	}
 	return grants
@@ -153,12 +153,12 @@ func Lend(global Amounts, cells []Cell) []Grant {
 
 // account takes one amount of all cells, with held as the reports leave it.
 func account(cells []Cell, pick func(Amounts) int32) ledger {
-	l := ledger{share: make([]int64, len(cells)), held: make([]int64, len(cells))}
+	l := ledger{granted: make([]int64, len(cells)), reserved: make([]int64, len(cells))}
 	for i, c := range cells {
-		l.share[i] = int64(max(pick(c.Share), 0))
-		l.held[i] = max(int64(pick(c.Held)), l.share[i])
+		l.granted[i] = int64(max(pick(c.Granted), 0))
+		l.reserved[i] = max(int64(pick(c.Reserved)), l.granted[i])
 		if c.Report != nil && c.Report.Sequence >= c.Sequence {
-			l.held[i] = min(l.held[i], max(l.share[i], int64(pick(c.Report.InUse))))
+			l.reserved[i] = min(l.reserved[i], max(l.granted[i], int64(pick(c.Report.InUse))))
 		}
 	}
 	return l
@@ -174,7 +174,7 @@ func (l *ledger) reclaim(cells []Cell, pick func(Amounts) int32) {
 		if c.Report != nil {
 			used = int64(pick(c.Report.InUse))
 		}
-		l.held[i] = min(l.held[i], max(l.share[i], used))
+		l.reserved[i] = min(l.reserved[i], max(l.granted[i], used))
 	}
 }
 
@@ -183,37 +183,37 @@ func (l *ledger) lend(global int64, cells []Cell) {
 	free := max(global, 0)
 	missing := make([]division.Entry, len(cells))
 	for i := range cells {
-		free -= l.held[i]
-		m := max(l.target[i]-l.held[i], 0)
+		free -= l.reserved[i]
+		m := max(l.target[i]-l.reserved[i], 0)
 		missing[i] = division.Entry{Weight: m, Max: m, Key: cells[i].Key}
 	}
 	given, _ := division.Seats(free, missing)
 	for i := range cells {
-		l.held[i] += given[i]
-		l.share[i] = min(l.target[i], l.held[i])
+		l.reserved[i] += given[i]
+		l.granted[i] = min(l.target[i], l.reserved[i])
 	}
 }
 
 // waits tells whether the cell is to have more than it could be given.
-func (l *ledger) waits(i int) bool { return l.share[i] < l.target[i] }
+func (l *ledger) waits(i int) bool { return l.granted[i] < l.target[i] }
 
 // updateTarget splits the pods that may be updated in proportion to replicas. First of all cells that cannot go back keep
 // what their updated pods hold, and then the others, so that no pod goes back while another one is updated instead.
 func updateTarget(global int64, cells []Cell, update *ledger) []int64 {
-	entries := byReplicas(cells, update.share)
+	entries := byReplicas(cells, update.granted)
 	stuck, updated := slices.Clone(entries), slices.Clone(entries)
 	for i, c := range cells {
 		if c.Ceiling != nil {
-			entries[i].Max = min(entries[i].Max, max(int64(*c.Ceiling), update.share[i]))
+			entries[i].Max = min(entries[i].Max, max(int64(*c.Ceiling), update.granted[i]))
 		}
 		if c.Lost {
-			entries[i].Max = min(entries[i].Max, update.held[i]) // nothing new for a member that does not hear of it
+			entries[i].Max = min(entries[i].Max, update.reserved[i]) // nothing new for a member that does not hear of it
 		}
-		stuck[i].Max, updated[i].Max = 0, min(update.held[i], entries[i].Max)
+		stuck[i].Max, updated[i].Max = 0, min(update.reserved[i], entries[i].Max)
 		if c.Report == nil {
 			continue
 		}
-		updated[i].Max = min(updated[i].Max, int64(max(c.Report.InUse.Update, 0)))
+		updated[i].Max = min(updated[i].Max, int64(max(c.Report.InUse.Updated, 0)))
 		if !c.Report.CanGoBack {
 			stuck[i].Max = updated[i].Max
 		}
@@ -267,7 +267,7 @@ func restTarget(global int64, entries []division.Entry) []int64 {
 
 // disrupts tells whether a cell uses Break or Add, as it reports.
 func disrupts(c Cell) bool {
-	return c.Report != nil && (c.Report.InUse.Break > 0 || c.Report.InUse.Add > 0)
+	return c.Report != nil && (c.Report.InUse.Unavailable > 0 || c.Report.InUse.Surge > 0)
 }
 
 // handOnTarget splits Break or Add in a running rollout: to the working and silent cells first.
@@ -296,11 +296,11 @@ func handOnTarget(global int64, entries []division.Entry, phases []phase, work [
 }
 
 // byReplicas makes receivers that weigh, and take at most, their replicas.
-func byReplicas(cells []Cell, share []int64) []division.Entry {
+func byReplicas(cells []Cell, granted []int64) []division.Entry {
 	entries := make([]division.Entry, len(cells))
 	for i, c := range cells {
 		n := int64(max(c.Replicas, 0))
-		entries[i] = division.Entry{Weight: n, Max: n, Current: share[i], Key: c.Key}
+		entries[i] = division.Entry{Weight: n, Max: n, Current: granted[i], Key: c.Key}
 	}
 	return entries
 }
@@ -314,13 +314,13 @@ func all(phases []phase, want phase) bool {
 	return true
 }
 
-func reason(p phase, waits, frozen bool) Reason {
+func reason(p phase, waits, waiting bool) Reason {
 	switch {
 	case p == lost:
 		return Reason{Code: Lost}
 	case waits:
 		return Reason{Code: Waiting}
-	case frozen && p != finished:
+	case waiting && p != finished:
 		return Reason{Code: Frozen}
 	case p == silent:
 		return Reason{Code: Silent}

@@ -9,9 +9,9 @@ import (
 
 // cell is short for a cell of four replicas with Update lent in full. used nil: no report; else the report follows the
 // newest order, with so many pods updated and so much of Break in use.
-func cell(key string, breaks, held int32, updated, inUse int32) Cell {
+func cell(key string, breaks, reserved int32, updated, inUse int32) Cell {
 	return Cell{
-		Key: key, Replicas: 4, Share: Amounts{4, breaks, 0}, Held: Amounts{4, held, 0}, Sequence: 7,
+		Key: key, Replicas: 4, Granted: Amounts{4, breaks, 0}, Reserved: Amounts{4, reserved, 0}, Sequence: 7,
 		Report: &Report{Sequence: 7, InUse: Amounts{updated, inUse, 0}, Updated: updated, Available: 4 - inUse, Total: 4},
 	}
 }
@@ -33,13 +33,13 @@ func TestCeiling(t *testing.T) {
 	cells := []Cell{
 		{Key: "a", Replicas: 6, Ceiling: new(int32(2))},
 		{Key: "b", Replicas: 6, Ceiling: new(int32(0))},
-		{Key: "c", Replicas: 6, Ceiling: new(int32(1)), Share: Amounts{Update: 4}, Held: Amounts{Update: 4}},
+		{Key: "c", Replicas: 6, Ceiling: new(int32(1)), Granted: Amounts{Updated: 4}, Reserved: Amounts{Updated: 4}},
 		{Key: "d", Replicas: 6},
 	}
 	for update, want := range map[int32][]int32{18: {2, 0, 4, 6}, 3: {0, 0, 3, 0}, 0: {0, 0, 0, 0}} {
 		var got []int32
-		for _, g := range Lend(Amounts{Update: update, Break: 1}, cells) {
-			got = append(got, g.Share.Update)
+		for _, g := range Lend(Amounts{Updated: update, Unavailable: 1}, cells) {
+			got = append(got, g.Granted.Updated)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("of %d: %s", update, diff)
@@ -157,14 +157,14 @@ func TestLendBreak(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.reason, func(t *testing.T) {
-			global := Amounts{Update: 4 * int32(len(tc.cells)), Break: tc.global}
+			global := Amounts{Updated: 4 * int32(len(tc.cells)), Unavailable: tc.global}
 			var got []string
 			for _, g := range Lend(global, tc.cells) {
 				mark := ""
-				if g.Frozen {
+				if g.Waiting {
 					mark = "!"
 				}
-				got = append(got, fmt.Sprintf("%d/%d %s%s", g.Share.Break, g.Held.Break, g.Reason, mark))
+				got = append(got, fmt.Sprintf("%d/%d %s%s", g.Granted.Unavailable, g.Reserved.Unavailable, g.Reason, mark))
 			}
 			// Which of two equal cells gives or takes the odd unit is decided by hash; the tables know the keys a, b, c.
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -186,11 +186,11 @@ func TestLendUpdateIsExact(t *testing.T) {
 				}
 			}
 			sum := int32(0)
-			for i, g := range Lend(Amounts{Update: update, Break: 20}, cells) {
-				sum += g.Share.Update
+			for i, g := range Lend(Amounts{Updated: update, Unavailable: 20}, cells) {
+				sum += g.Granted.Updated
 				low := update * cells[i].Replicas / 100
-				if g.Share.Update < low || g.Share.Update > low+1 {
-					t.Errorf("%d clusters, %d to update: %d of %d in %s", clusters, update, g.Share.Update, cells[i].Replicas, g.Key)
+				if g.Granted.Updated < low || g.Granted.Updated > low+1 {
+					t.Errorf("%d clusters, %d to update: %d of %d in %s", clusters, update, g.Granted.Updated, cells[i].Replicas, g.Key)
 				}
 			}
 			if sum != update {
@@ -202,11 +202,11 @@ func TestLendUpdateIsExact(t *testing.T) {
 
 // A canary of one pod uses what its cell has; the other cells need not be written.
 func TestLendCanaryMovesNothing(t *testing.T) {
-	global := Amounts{Update: 1, Break: 20}
+	global := Amounts{Updated: 1, Unavailable: 20}
 	cells := []Cell{{Key: "a", Replicas: 34}, {Key: "b", Replicas: 33}, {Key: "c", Replicas: 33}}
 	grants := Lend(global, cells)
 	for i, g := range grants {
-		cells[i].Share, cells[i].Held, cells[i].Sequence = g.Share, g.Held, 1
+		cells[i].Granted, cells[i].Reserved, cells[i].Sequence = g.Granted, g.Reserved, 1
 		cells[i].Report = &Report{Sequence: 1, Total: cells[i].Replicas}
 	}
 	if diff := cmp.Diff(grants, Lend(global, cells), cmp.FilterPath(
@@ -217,23 +217,23 @@ func TestLendCanaryMovesNothing(t *testing.T) {
 
 func TestLendSurgeAlone(t *testing.T) {
 	cells := []Cell{{Key: "a", Replicas: 4}, {Key: "b", Replicas: 4}}
-	got := Lend(Amounts{Update: 8, Add: 1}, cells)
-	if sum := got[0].Share.Add + got[1].Share.Add; sum != 1 {
+	got := Lend(Amounts{Updated: 8, Surge: 1}, cells)
+	if sum := got[0].Granted.Surge + got[1].Granted.Surge; sum != 1 {
 		t.Errorf("lent %d of one", sum)
 	}
 	for _, g := range got {
-		if g.Frozen != (g.Share.Add == 0) {
-			t.Errorf("%s: Add %d, frozen %v", g.Key, g.Share.Add, g.Frozen)
+		if g.Waiting != (g.Granted.Surge == 0) {
+			t.Errorf("%s: Add %d, frozen %v", g.Key, g.Granted.Surge, g.Waiting)
 		}
 	}
 }
 
 func TestLendNothing(t *testing.T) {
-	if got := Lend(Amounts{Update: 3, Break: 1}, nil); len(got) != 0 {
+	if got := Lend(Amounts{Updated: 3, Unavailable: 1}, nil); len(got) != 0 {
 		t.Errorf("grants without cells: %v", got)
 	}
-	for _, g := range Lend(Amounts{Update: -3, Break: -1, Add: -1}, []Cell{{Key: "a", Replicas: 3}, {Key: "b", Replicas: -1}}) {
-		if g.Share != (Amounts{}) || !g.Frozen {
+	for _, g := range Lend(Amounts{Updated: -3, Unavailable: -1, Surge: -1}, []Cell{{Key: "a", Replicas: 3}, {Key: "b", Replicas: -1}}) {
+		if g.Granted != (Amounts{}) || !g.Waiting {
 			t.Errorf("%+v, want nothing", g)
 		}
 	}
@@ -246,13 +246,13 @@ func TestBeyond(t *testing.T) {
 		replicas, share int32
 		back, kept      int32
 	}{
-		{"no more than the share", Report{InUse: Amounts{Update: 2}, Total: 4, CanGoBack: true}, 4, 2, 0, 0},
-		{"two more, and there is an old revision", Report{InUse: Amounts{Update: 3}, Total: 4, CanGoBack: true}, 4, 1, 2, 0},
-		{"two more, and there is none", Report{InUse: Amounts{Update: 3}, Total: 4}, 4, 1, 0, 2},
-		{"what scaling in removes does not go back", Report{InUse: Amounts{Update: 4}, Total: 8, CanGoBack: true}, 4, 2, 0, 0},
-		{"an old pod that surges is one of those that are wanted", Report{InUse: Amounts{Update: 3, Add: 1}, Total: 5, CanGoBack: true}, 4, 2, 0, 0},
-		{"nothing is wanted", Report{InUse: Amounts{Update: 3}, Total: 3, CanGoBack: true}, 0, 0, 0, 0},
-		{"a share above the replicas", Report{InUse: Amounts{Update: 3}, Total: 3, CanGoBack: true}, 2, 3, 0, 0},
+		{"no more than the share", Report{InUse: Amounts{Updated: 2}, Total: 4, CanGoBack: true}, 4, 2, 0, 0},
+		{"two more, and there is an old revision", Report{InUse: Amounts{Updated: 3}, Total: 4, CanGoBack: true}, 4, 1, 2, 0},
+		{"two more, and there is none", Report{InUse: Amounts{Updated: 3}, Total: 4}, 4, 1, 0, 2},
+		{"what scaling in removes does not go back", Report{InUse: Amounts{Updated: 4}, Total: 8, CanGoBack: true}, 4, 2, 0, 0},
+		{"an old pod that surges is one of those that are wanted", Report{InUse: Amounts{Updated: 3, Surge: 1}, Total: 5, CanGoBack: true}, 4, 2, 0, 0},
+		{"nothing is wanted", Report{InUse: Amounts{Updated: 3}, Total: 3, CanGoBack: true}, 0, 0, 0, 0},
+		{"a share above the replicas", Report{InUse: Amounts{Updated: 3}, Total: 3, CanGoBack: true}, 2, 3, 0, 0},
 	}
 	for _, tc := range tests {
 		t.Run(tc.reason, func(t *testing.T) {

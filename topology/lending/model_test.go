@@ -15,7 +15,7 @@ const cellsInModel = 5
 // dose is Amounts in small.
 type dose struct{ update, break_, add int8 }
 
-func doseOf(a Amounts) dose { return dose{int8(a.Update), int8(a.Break), int8(a.Add)} }
+func doseOf(a Amounts) dose { return dose{int8(a.Updated), int8(a.Unavailable), int8(a.Surge)} }
 func (d dose) amounts() Amounts {
 	return Amounts{int32(d.update), int32(d.break_), int32(d.add)}
 }
@@ -134,10 +134,10 @@ func (m *model) lend(s *state) []Grant {
 	cells := make([]Cell, len(m.replicas))
 	for i := range cells {
 		e := &s.cells[i]
-		c := Cell{Key: m.keys[i], Replicas: int32(m.replicas[i]), Share: e.share.amounts(), Held: e.held.amounts(), Sequence: int64(e.sequence), Lost: e.lost, Told: s.works[i].sequence >= e.sequence}
+		c := Cell{Key: m.keys[i], Replicas: int32(m.replicas[i]), Granted: e.share.amounts(), Reserved: e.held.amounts(), Sequence: int64(e.sequence), Lost: e.lost, Told: s.works[i].sequence >= e.sequence}
 		switch m.omit {
 		case lowerBeforeRaise:
-			c.Held = c.Share
+			c.Reserved = c.Granted
 		case orderBeforeReclaim:
 			c.Told = true
 		}
@@ -148,14 +148,14 @@ func (m *model) lend(s *state) []Grant {
 				c.Report.Sequence = c.Sequence
 			}
 			if m.omit == updateStaysHeld && e.lost && c.Told {
-				c.Held.Update, c.Share.Update = int32(r.use.update), min(c.Share.Update, int32(r.use.update))
+				c.Reserved.Updated, c.Granted.Updated = int32(r.use.update), min(c.Granted.Updated, int32(r.use.update))
 			}
 		} else {
 			r = said{}
 		}
 		fresh := c.Report != nil && c.Report.Sequence >= c.Sequence
 		r.sequence, r.template = 0, 0
-		key.cells[i] = lendCell{doseOf(c.Share), doseOf(c.Held), fresh, c.Told, c.Lost, r}
+		key.cells[i] = lendCell{doseOf(c.Granted), doseOf(c.Reserved), fresh, c.Told, c.Lost, r}
 		cells[i] = c
 	}
 	if grants, ok := m.memo[key]; ok {
@@ -173,11 +173,11 @@ func (m *model) lend(s *state) []Grant {
 func keepWhatFinishedCellsHave(cells []Cell, grants []Grant) {
 	finished := false
 	for i, c := range cells {
-		finished = finished || c.Report != nil && c.Share.Break+c.Share.Add > 0 && c.Report.Updated >= grants[i].Share.Update
+		finished = finished || c.Report != nil && c.Granted.Unavailable+c.Granted.Surge > 0 && c.Report.Updated >= grants[i].Granted.Updated
 	}
 	for i, c := range cells {
 		if g := &grants[i]; finished {
-			g.Share.Break, g.Share.Add, g.Held.Break, g.Held.Add = c.Share.Break, c.Share.Add, c.Held.Break, c.Held.Add
+			g.Granted.Unavailable, g.Granted.Surge, g.Reserved.Unavailable, g.Reserved.Surge = c.Granted.Unavailable, c.Granted.Surge, c.Reserved.Unavailable, c.Reserved.Surge
 		}
 	}
 }
@@ -185,20 +185,20 @@ func keepWhatFinishedCellsHave(cells []Cell, grants []Grant) {
 // decide is the hub's step: it stores what Lend says. It tells whether anything changed.
 func (m *model) decide(s *state) bool {
 	before := s.cells
-	held := dose{}
+	reserved := dose{}
 	for i, g := range m.lend(s) {
 		e := &s.cells[i]
-		if share := doseOf(g.Share); share != e.share || e.sequence == 0 || e.first > e.sequence {
+		if granted := doseOf(g.Granted); granted != e.share || e.sequence == 0 || e.first > e.sequence {
 			e.sequence++
 		}
-		e.share, e.held = doseOf(g.Share), doseOf(g.Held)
-		held = held.plus(e.held)
+		e.share, e.held = doseOf(g.Granted), doseOf(g.Reserved)
+		reserved = reserved.plus(e.held)
 	}
 	limit := s.limit
 	for _, a := range []func(*dose) *int8{
 		func(d *dose) *int8 { return &d.update }, func(d *dose) *int8 { return &d.break_ }, func(d *dose) *int8 { return &d.add },
 	} {
-		if global := m.globals[s.global]; *a(&held) <= *a(&global) {
+		if global := m.globals[s.global]; *a(&reserved) <= *a(&global) {
 			*a(&s.limit) = *a(&global)
 		}
 	}
@@ -357,11 +357,11 @@ func (m *model) linkSteps(s *state, i int, add adder) {
 // podSteps are what a member does with its pods, one by one.
 func (m *model) podSteps(s *state, i int, add adder) {
 	p, n := s.members[i], m.replicas[i]
-	share := p.order.share
+	granted := p.order.share
 	old := n + p.extra + p.oldExtra - p.updated
-	back := p.current != p.order.template && p.updated > share.update
-	forward := p.updated < share.update && p.updated < n
-	mayBack := back && old < n-share.update
+	back := p.current != p.order.template && p.updated > granted.update
+	forward := p.updated < granted.update && p.updated < n
+	mayBack := back && old < n-granted.update
 	may := p.leased && !p.order.frozen()
 	change := func(what string, f func(*pods)) {
 		add(what, i, func(to *state) bool { f(&to.members[i]); return true })
@@ -373,10 +373,10 @@ func (m *model) podSteps(s *state, i int, add adder) {
 			p.updated--
 		}
 	}
-	if may && (forward || mayBack) && p.down+p.oldDown < share.break_ {
+	if may && (forward || mayBack) && p.down+p.oldDown < granted.break_ {
 		change("take down", func(p *pods) { p.down++; turn(p) })
 	}
-	if may && (forward || mayBack) && p.extra+p.oldExtra < share.add {
+	if may && (forward || mayBack) && p.extra+p.oldExtra < granted.add {
 		change("add", func(p *pods) {
 			p.extra++
 			if forward {
@@ -397,7 +397,7 @@ func (m *model) podSteps(s *state, i int, add adder) {
 			} else {
 				p.oldExtra--
 			}
-			if back && old <= n-share.update || old == 0 {
+			if back && old <= n-granted.update || old == 0 {
 				p.updated--
 			}
 		})
@@ -442,11 +442,11 @@ func (m *model) wrong(s *state) string {
 		}
 		u.break_, u.add = p.down, p.extra
 		if p.leased && p.order.sequence > 0 {
-			share := p.order.share
+			granted := p.order.share
 			if p.order.template != s.template {
-				share.update = 0
+				granted.update = 0
 			}
-			u = u.most(share)
+			u = u.most(granted)
 		}
 		used = used.plus(u)
 	}

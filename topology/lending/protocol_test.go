@@ -51,13 +51,13 @@ func (m *member) canGoBack() bool { return m.current != m.template }
 
 // act does one step of a rollout, or finishes one.
 func (m *member) act(random *rand.Rand) {
-	may := !m.frozen && m.updated < m.share.Update && m.updated < m.replicas
+	may := !m.frozen && m.updated < m.share.Updated && m.updated < m.replicas
 	old := m.replicas + m.extra - m.updated
-	back := m.canGoBack() && m.updated > m.share.Update
-	mayBack := !m.frozen && back && old < m.replicas-m.share.Update
+	back := m.canGoBack() && m.updated > m.share.Updated
+	mayBack := !m.frozen && back && old < m.replicas-m.share.Updated
 	switch random.IntN(4) {
 	case 0:
-		if m.down >= m.share.Break {
+		if m.down >= m.share.Unavailable {
 			break
 		}
 		if may {
@@ -68,7 +68,7 @@ func (m *member) act(random *rand.Rand) {
 			m.updated--
 		}
 	case 1:
-		if m.extra >= m.share.Add {
+		if m.extra >= m.share.Surge {
 			break
 		}
 		if may {
@@ -84,7 +84,7 @@ func (m *member) act(random *rand.Rand) {
 			break
 		}
 		m.extra--
-		if back && old <= m.replicas-m.share.Update || old == 0 {
+		if back && old <= m.replicas-m.share.Updated || old == 0 {
 			m.updated-- // there are old pods enough: a new one goes
 		}
 	}
@@ -134,44 +134,44 @@ func (w *world) change() {
 	case 1: // a new template, done as the package comment asks
 		w.template++
 		for i := range w.cells {
-			w.cells[i].Share.Update, w.cells[i].Held.Update, w.cells[i].Report = 0, 0, nil
+			w.cells[i].Granted.Updated, w.cells[i].Reserved.Updated, w.cells[i].Report = 0, 0, nil
 			w.first[i] = w.cells[i].Sequence + 1
 		}
 	}
-	w.global = Amounts{Update: w.random.Int32N(total + 2), Break: w.random.Int32N(5), Add: w.random.Int32N(3)}
-	if w.global.Break == 0 && w.global.Add == 0 {
-		w.global.Break = 1
+	w.global = Amounts{Updated: w.random.Int32N(total + 2), Unavailable: w.random.Int32N(5), Surge: w.random.Int32N(3)}
+	if w.global.Unavailable == 0 && w.global.Surge == 0 {
+		w.global.Unavailable = 1
 	}
 	w.note("user wants %+v of %d, template %d", w.global, total, w.template)
 }
 
 // lend is the hub's step: lend, check what was promised, store, send.
 func (w *world) lend() {
-	before := sum(w.cells, func(c Cell) Amounts { return c.Held })
+	before := sum(w.cells, func(c Cell) Amounts { return c.Reserved })
 	grants := Lend(w.global, w.cells)
 	after := Amounts{}
 	for i, g := range grants {
-		after = plus(after, g.Held)
-		if !within(g.Share, g.Held) {
-			w.fail("%s: share %+v above held %+v", g.Key, g.Share, g.Held)
+		after = plus(after, g.Reserved)
+		if !within(g.Granted, g.Reserved) {
+			w.fail("%s: share %+v above held %+v", g.Key, g.Granted, g.Reserved)
 		}
 		c := &w.cells[i]
-		o := order{c.Sequence + 1, w.template, c.Replicas, g.Share, g.Frozen}
+		o := order{c.Sequence + 1, w.template, c.Replicas, g.Granted, g.Waiting}
 		last := w.lastOrder(i)
-		if c.Share != g.Share || last.frozen != g.Frozen || last.replicas != c.Replicas || last.template != w.template || c.Sequence == 0 {
+		if c.Granted != g.Granted || last.frozen != g.Waiting || last.replicas != c.Replicas || last.template != w.template || c.Sequence == 0 {
 			c.Sequence++
 			w.orders, w.to = append(w.orders, o), append(w.to, i)
 			w.writes++
 		}
-		c.Share, c.Held = g.Share, g.Held
+		c.Granted, c.Reserved = g.Granted, g.Reserved
 	}
 	w.note("lent %+v", grants)
-	limit := Amounts{max(before.Update, w.global.Update), max(before.Break, w.global.Break), max(before.Add, w.global.Add)}
+	limit := Amounts{max(before.Updated, w.global.Updated), max(before.Unavailable, w.global.Unavailable), max(before.Surge, w.global.Surge)}
 	if !within(after, limit) {
 		w.fail("held %+v, allowed %+v", after, limit)
 	}
 	for i, g := range Lend(w.global, w.cells) {
-		if g.Share != grants[i].Share || g.Held != grants[i].Held || g.Frozen != grants[i].Frozen || g.Reason.Code != grants[i].Reason.Code {
+		if g.Granted != grants[i].Granted || g.Reserved != grants[i].Reserved || g.Waiting != grants[i].Waiting || g.Reason.Code != grants[i].Reason.Code {
 			w.fail("no fixed point: %+v, then %+v", grants[i], g)
 		}
 	}
@@ -229,10 +229,10 @@ func (w *world) check() {
 		m := &w.members[i]
 		u := m.inUse()
 		if m.template != w.template {
-			u.Update = 0
+			u.Updated = 0
 		}
-		if !within(u, w.cells[i].Held) {
-			w.fail("m%d uses %+v, held is %+v", i, u, w.cells[i].Held)
+		if !within(u, w.cells[i].Reserved) {
+			w.fail("m%d uses %+v, held is %+v", i, u, w.cells[i].Reserved)
 		}
 		used = plus(used, u)
 	}
@@ -279,21 +279,21 @@ func (w *world) settle() {
 		}
 	}
 	// Where more pods are beyond recall than the user wants updated, those are what is left.
-	if want := max(min(w.global.Update, replicas), stuck); updated != want {
-		w.fail("stuck at %d updated, %d of them beyond recall, the user wants %d of %d", updated, stuck, w.global.Update, replicas)
+	if want := max(min(w.global.Updated, replicas), stuck); updated != want {
+		w.fail("stuck at %d updated, %d of them beyond recall, the user wants %d of %d", updated, stuck, w.global.Updated, replicas)
 	}
 	for i := range w.cells {
 		c := &w.cells[i]
-		for what, part := range map[string][2]int32{"break": {c.Share.Break, w.global.Break}, "add": {c.Share.Add, w.global.Add}} {
+		for what, part := range map[string][2]int32{"break": {c.Granted.Unavailable, w.global.Unavailable}, "add": {c.Granted.Surge, w.global.Surge}} {
 			// replicas times limit by all replicas, rounded down or up
 			if n := c.Replicas * min(part[1], replicas); replicas > 0 && (part[0] < n/replicas || part[0] > (n+replicas-1)/replicas) {
 				w.fail("at rest m%d of %d has %d of %s, of %d for %d", i, c.Replicas, part[0], what, part[1], replicas)
 			}
 		}
 	}
-	held := sum(w.cells, func(c Cell) Amounts { return c.Held })
-	if !within(held, Amounts{max(w.global.Update, updated), w.global.Break, w.global.Add}) {
-		w.fail("at rest %+v is held, the user wants %+v", held, w.global)
+	reserved := sum(w.cells, func(c Cell) Amounts { return c.Reserved })
+	if !within(reserved, Amounts{max(w.global.Updated, updated), w.global.Unavailable, w.global.Surge}) {
+		w.fail("at rest %+v is held, the user wants %+v", reserved, w.global)
 	}
 }
 
@@ -345,9 +345,9 @@ func sum(cells []Cell, pick func(Cell) Amounts) Amounts {
 }
 
 func plus(a, b Amounts) Amounts {
-	return Amounts{a.Update + b.Update, a.Break + b.Break, a.Add + b.Add}
+	return Amounts{a.Updated + b.Updated, a.Unavailable + b.Unavailable, a.Surge + b.Surge}
 }
 
 func within(a, b Amounts) bool {
-	return a.Update <= b.Update && a.Break <= b.Break && a.Add <= b.Add
+	return a.Updated <= b.Updated && a.Unavailable <= b.Unavailable && a.Surge <= b.Surge
 }

@@ -41,18 +41,18 @@ func TestRolloutOrders(t *testing.T) {
 				quiet++
 				for i, g := range Lend(tc.global, cells) {
 					c, m := &cells[i], &members[i]
-					if g.Share != c.Share || g.Frozen != m.frozen || c.Sequence == 0 {
+					if g.Granted != c.Granted || g.Waiting != m.frozen || c.Sequence == 0 {
 						c.Sequence++
 						orders++
 						quiet = 0
 					}
-					c.Share, c.Held = g.Share, g.Held
-					m.follow(order{sequence: c.Sequence, replicas: c.Replicas, share: g.Share, frozen: g.Frozen})
+					c.Granted, c.Reserved = g.Granted, g.Reserved
+					m.follow(order{sequence: c.Sequence, replicas: c.Replicas, share: g.Granted, frozen: g.Waiting})
 				}
 				for i := range members {
 					m := &members[i]
 					m.down = 0 // what was down the round before is ready again
-					for !m.frozen && m.down < m.share.Break && m.updated < min(m.share.Update, m.replicas) {
+					for !m.frozen && m.down < m.share.Unavailable && m.updated < min(m.share.Updated, m.replicas) {
 						m.down++
 						m.updated++
 						quiet = 0
@@ -65,8 +65,8 @@ func TestRolloutOrders(t *testing.T) {
 				updated += m.updated
 			}
 			t.Logf("%d orders beyond the first, %d rounds", orders, rounds)
-			if updated != tc.global.Update || orders > tc.maxOrders {
-				t.Errorf("%d updated, want %d; %d orders beyond the first, at most %d", updated, tc.global.Update, orders, tc.maxOrders)
+			if updated != tc.global.Updated || orders > tc.maxOrders {
+				t.Errorf("%d updated, want %d; %d orders beyond the first, at most %d", updated, tc.global.Updated, orders, tc.maxOrders)
 			}
 		})
 	}
@@ -101,18 +101,18 @@ func TestRaisedPartition(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.reason, func(t *testing.T) {
 			cells, members := make([]Cell, 3), make([]member, 3)
-			before := Amounts{12, tc.global.Break, 0}
+			before := Amounts{12, tc.global.Unavailable, 0}
 			for i := range cells {
 				cells[i] = Cell{Key: fmt.Sprint("m", i), Replicas: 4}
 			}
 			for i, g := range Lend(before, cells) {
-				cells[i].Share, cells[i].Held, cells[i].Sequence = g.Share, g.Held, 1
+				cells[i].Granted, cells[i].Reserved, cells[i].Sequence = g.Granted, g.Reserved, 1
 				m := &members[i]
 				m.current = -1
 				if tc.stuck[i] {
 					m.current = 0
 				}
-				m.follow(order{sequence: 1, replicas: 4, share: g.Share, frozen: g.Frozen})
+				m.follow(order{sequence: 1, replicas: 4, share: g.Granted, frozen: g.Waiting})
 				m.updated = tc.updated[i]
 				cells[i].Report = &Report{Sequence: 1, InUse: m.inUse(), Updated: m.updated, Available: 4, Total: 4, CanGoBack: m.canGoBack()}
 			}
@@ -124,21 +124,21 @@ func TestRaisedPartition(t *testing.T) {
 				quiet++
 				for i, g := range Lend(tc.global, cells) {
 					c, m := &cells[i], &members[i]
-					if g.Share != c.Share || g.Frozen != m.frozen {
+					if g.Granted != c.Granted || g.Waiting != m.frozen {
 						c.Sequence++
 						orders++
 						quiet = 0
 					}
-					c.Share, c.Held = g.Share, g.Held
-					m.follow(order{sequence: c.Sequence, replicas: 4, share: g.Share, frozen: g.Frozen})
+					c.Granted, c.Reserved = g.Granted, g.Reserved
+					m.follow(order{sequence: c.Sequence, replicas: 4, share: g.Granted, frozen: g.Waiting})
 				}
 				for i := range members {
 					m := &members[i]
-					for m.down = 0; !m.frozen && m.down < m.share.Break; m.down++ {
-						if m.updated < m.share.Update {
+					for m.down = 0; !m.frozen && m.down < m.share.Unavailable; m.down++ {
+						if m.updated < m.share.Updated {
 							m.updated++
 							updates++
-						} else if m.updated > m.share.Update && m.canGoBack() {
+						} else if m.updated > m.share.Updated && m.canGoBack() {
 							m.updated--
 						} else {
 							break
@@ -155,7 +155,7 @@ func TestRaisedPartition(t *testing.T) {
 					t.Errorf("m%d has %d updated pods, want %d", i, members[i].updated, tc.want[i])
 				}
 			}
-			if tc.want == nil && total != tc.global.Update || tc.want != nil && updates > 0 || orders > tc.maxOrders {
+			if tc.want == nil && total != tc.global.Updated || tc.want != nil && updates > 0 || orders > tc.maxOrders {
 				t.Errorf("%d updated, %d on the way; %d orders, at most %d", total, updates, orders, tc.maxOrders)
 			}
 			t.Logf("%d orders", orders)

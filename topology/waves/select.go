@@ -47,7 +47,7 @@ func ceilings(list []topology.Wave, places []Place) []int32 {
 		size := sizeOf(&list[i], all)
 		had := slices.Clone(entries)
 		for k, j := range at {
-			had[k].Max = max(had[k].Min, min(int64(places[j].Held), had[k].Max))
+			had[k].Max = max(had[k].Min, min(int64(places[j].Reserved), had[k].Max))
 		}
 		kept, _ := division.Proportional(size, had)
 		for k := range entries {

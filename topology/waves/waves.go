@@ -36,7 +36,7 @@ type Place struct {
 	// Replicas that the division gives the place.
 	Replicas int32
 	// Held is how many of its pods the place may have updated already.
-	Held int32
+	Reserved int32
 	// Updated is how many pods are updated and available, as last reported under the newest template; 0 without a report.
 	Updated int32
 	// Lost: its member is given up: it does not count. Unheard: there is no news of its member, and it may come back.

@@ -238,7 +238,7 @@ func TestStories(t *testing.T) {
 		"replicas move": {[]topology.Wave{{Name: "one", Clusters: topology.WaveClusters{Names: []string{"east", "south"}}, Size: new(intstr.FromInt32(4))}}, []step{
 			{"", nil, 0, 1, "[2 2 0]", "", 0},
 			{"what is updated counts", func(f *Facts) {
-				f.Places[0].Held, f.Places[1].Held, f.Places[0].Replicas, f.Places[1].Replicas = 2, 2, 5, 15
+				f.Places[0].Reserved, f.Places[1].Reserved, f.Places[0].Replicas, f.Places[1].Replicas = 2, 2, 5, 15
 			}, 0, 1, "[2 2 0]", "", 0},
 			{"what is gone does not", func(f *Facts) { f.Places[0].Replicas, f.Places[1].Replicas = 1, 19 }, 0, 1, "[1 3 0]", "", 0},
 		}},
@@ -312,8 +312,8 @@ func TestSizeHolds(t *testing.T) {
 			f.Begins, f.Last = false, d.Progress
 			sum := int32(0)
 			for i := range f.Places {
-				f.Places[i].Held = max(f.Places[i].Held, d.Ceilings[i])
-				sum += f.Places[i].Held
+				f.Places[i].Reserved = max(f.Places[i].Reserved, d.Ceilings[i])
+				sum += f.Places[i].Reserved
 			}
 			if size := f.Rollout.Waves[0].Size.IntVal; sum > size {
 				t.Fatalf("seed %d: %d pods may have been updated of a wave of %d: %+v", seed, sum, size, f.Places)
@@ -321,7 +321,7 @@ func TestSizeHolds(t *testing.T) {
 			from, to := &f.Places[r.IntN(3)], &f.Places[r.IntN(3)]
 			moved := int32(r.IntN(int(from.Replicas) + 1))
 			from.Replicas, to.Replicas = from.Replicas-moved, to.Replicas+moved
-			from.Held = min(from.Held, from.Replicas)
+			from.Reserved = min(from.Reserved, from.Replicas)
 		}
 	}
 }

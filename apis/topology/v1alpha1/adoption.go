@@ -1,6 +1,9 @@
 package v1alpha1
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strconv"
+)
 
 const (
 	// AnnotationAdopt with value "true" on a user's object lets the hub take over what already runs in the members under its
@@ -24,4 +27,27 @@ type LetGo struct {
 	Users json.RawMessage `json:"users"`
 	// Lent is what the member's object said when it was let go: the member's share of that.
 	Lent json.RawMessage `json:"lent"`
+}
+
+// Value returns the value of AnnotationAdopt on a Work; empty where the workload adopts nothing.
+func (a Adoption) Value() string {
+	switch a.Phase {
+	case "":
+		return ""
+	case AdoptionDiscovering:
+		return AdoptLook
+	}
+	return strconv.Itoa(int(a.Replicas))
+}
+
+// AdoptionOf reads what Value wrote.
+func AdoptionOf(value string) Adoption {
+	if value == "" {
+		return Adoption{}
+	}
+	replicas, err := strconv.ParseInt(value, 10, 32)
+	if err != nil {
+		return Adoption{Phase: AdoptionDiscovering}
+	}
+	return Adoption{Phase: AdoptionDiscovered, Replicas: int32(replicas)}
 }

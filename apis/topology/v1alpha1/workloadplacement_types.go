@@ -25,11 +25,11 @@ type WorkloadPlacementSpec struct {
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Template *runtime.RawExtension `json:"template,omitempty"`
-	// before is the template that the newest update leaves, as long as some pods are to keep it: a member that never had it makes
-	// such pods of it. Absent where all pods may be updated, where the patches of subsets changed with the template, and for templates
-	// of more than 128 KiB.
+	// previousTemplate is the template before revision, while some pods are to keep it: a member that never had it creates those
+	// pods from it. Absent where all pods may be updated, where the patches of subsets changed with the template, and for
+	// templates of more than 128 KiB.
 	// +optional
-	Before *TemplateBefore `json:"before,omitempty"`
+	PreviousTemplate *RevisionTemplate `json:"previousTemplate,omitempty"`
 	// replicas that the workload asks for.
 	Replicas int32 `json:"replicas"`
 	// placed is how many of them have a cell; unplaced says why the others have none.
@@ -45,7 +45,7 @@ type WorkloadPlacementSpec struct {
 	// spread is the WorkloadSpread whose subsets the replicas are divided over; absent without one.
 	// +optional
 	Spread *SpreadReference `json:"spread,omitempty"`
-	// limits are the amounts of permission that hold over all cells of one subset together ("" for a whole CloneSet).
+	// limits hold over all cells of one subset together ("" for a kind without subsets).
 	// +optional
 	// +listType=map
 	// +listMapKey=subset
@@ -74,6 +74,8 @@ type WorkloadPlacementSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	RescheduleAfter string `json:"rescheduleAfter,omitempty"`
+
+	EarlierSpec `json:",inline"`
 }
 
 // MaxDependencies is the largest number of objects that go with one workload.
@@ -120,8 +122,8 @@ type SpreadReference struct {
 	Hash string `json:"hash"`
 }
 
-// TemplateBefore is a template that a workload had.
-type TemplateBefore struct {
+// RevisionTemplate is the template of a workload as of one revision.
+type RevisionTemplate struct {
 	// revision is the hash of the template.
 	Revision string `json:"revision"`
 	// template of the workload as of revision.
@@ -129,14 +131,17 @@ type TemplateBefore struct {
 	Template runtime.RawExtension `json:"template"`
 }
 
-// Allowance is an amount of permission, in pods.
-type Allowance struct {
-	// update is how many pods may run the new revision (replicas minus partition).
-	Update int32 `json:"update"`
-	// break is how many pods may be unavailable by our doing.
-	Break int32 `json:"break"`
-	// add is how many pods there may be above replicas.
-	Add int32 `json:"add"`
+// Budget is how far an update may go, in pods.
+type Budget struct {
+	// updated is how many pods may run the new revision: replicas minus partition.
+	// +optional
+	Updated int32 `json:"updated"`
+	// unavailable is how many pods the update may make unavailable.
+	// +optional
+	Unavailable int32 `json:"unavailable"`
+	// surge is how many pods may exist above replicas.
+	// +optional
+	Surge int32 `json:"surge"`
 }
 
 // SubsetLimit is one subset's entry in AnnotationSubsetLimits.
@@ -149,11 +154,13 @@ type SubsetLimit struct {
 	Paused bool `json:"paused,omitempty"`
 }
 
-// SubsetLimits are the global amounts of one subset.
+// SubsetLimits are the limits of one subset over all clusters.
 type SubsetLimits struct {
-	// subset is the name of the subset, empty for a whole CloneSet.
-	Subset    string `json:"subset"`
-	Allowance `json:",inline"`
+	// subset is the name of the subset, empty for a kind without subsets.
+	Subset string `json:"subset"`
+	Budget `json:",inline"`
+
+	EarlierAmounts `json:",inline"`
 }
 
 // Cell is one place of the workload: a subset in a cluster, and in a zone where subset or policy names zones.
@@ -173,37 +180,59 @@ type Cell struct {
 	// replicas that the cell is to have.
 	// +kubebuilder:validation:Minimum=0
 	Replicas int32 `json:"replicas"`
-	// leaving is how many of replicas others stand in for: they are no part of the workload's replicas any more. They go as
-	// the others get available, and those of a member that is not heard of when it returns.
+	// replaced is how many of replicas already run elsewhere and no longer count. They are removed as their replacements become
+	// available; those of an unreachable member when it returns.
 	// +optional
-	Leaving int32 `json:"leaving,omitempty"`
-	// share is what the cell is to have of each limit.
-	Share Allowance `json:"share"`
-	// held is what the cell may still be using of each limit, until its agent has acknowledged the newest order.
-	Held Allowance `json:"held"`
-	// frozen is true while the cell has no part of break and add, so that the workload is paused there. With pods to update
-	// it waits for its turn; at rest it means nothing.
+	Replaced int32 `json:"replaced,omitempty"`
+	// granted is what the cell may use of each limit.
 	// +optional
-	Frozen bool `json:"frozen,omitempty"`
+	Granted Budget `json:"granted"`
+	// reserved is what the cell may still be using of each limit, until its agent has acknowledged the newest order.
+	// +optional
+	Reserved Budget `json:"reserved"`
+	// waiting is true while the cell is granted neither unavailable nor surge: updates are paused there. A cell without pods to
+	// update can be waiting too.
+	// +optional
+	Waiting bool `json:"waiting,omitempty"`
 	// overrides is the hash of the policy's overrides as they hold for the cluster; empty if none does.
 	// +optional
 	Overrides string `json:"overrides,omitempty"`
-	// adopt is "look" while the cluster is asked what stands there, then how many replicas stood there when it was adopted;
-	// empty where the workload adopts nothing.
+	// adoption is what the hub knows of the objects that the cluster had before; absent where the workload adopts none.
 	// +optional
-	// +kubebuilder:validation:MaxLength=16
-	Adopt string `json:"adopt,omitempty"`
+	Adoption Adoption `json:"adoption,omitzero"`
 	// unschedulable is what is remembered of the cell after it lost replicas because its member found no node for them.
 	// +optional
 	Unschedulable *Unschedulable `json:"unschedulable,omitempty"`
 	// sequence of the order that carries this cell's numbers.
 	Sequence int64 `json:"sequence"`
-	// asked is the sequence of the newest order that asked the cluster for anything but another break and add. A member that has
-	// carried out that one has done what is asked of it, whether or not it has followed a later one.
+	// taskSequence is the sequence of the newest order that changed anything but unavailable and surge. A member that has carried
+	// out that order has done what is asked of it, whether or not it has followed a later one.
 	// +optional
-	Asked int64 `json:"asked,omitempty"`
+	TaskSequence int64 `json:"taskSequence,omitempty"`
 	// reason of the number of replicas.
 	Reason Reason `json:"reason"`
+
+	EarlierCell `json:",inline"`
+}
+
+// AdoptionPhase is how far the adoption of a cluster's objects is.
+// +kubebuilder:validation:Enum=Discovering;Discovered
+type AdoptionPhase string
+
+const (
+	// AdoptionDiscovering means that the member is asked what runs there; nothing is changed.
+	AdoptionDiscovering AdoptionPhase = "Discovering"
+	// AdoptionDiscovered means that the hub knows what runs in the member.
+	AdoptionDiscovered AdoptionPhase = "Discovered"
+)
+
+// Adoption is what the hub knows of the objects that a cluster had before it got an order.
+type Adoption struct {
+	// phase is Discovering while the cluster is asked, then Discovered.
+	Phase AdoptionPhase `json:"phase"`
+	// replicas that the cluster had when they were discovered.
+	// +optional
+	Replicas int32 `json:"replicas,omitempty"`
 }
 
 // Reason is a stable code with parameters.

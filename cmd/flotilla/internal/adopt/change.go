@@ -91,7 +91,7 @@ func typedOf(object *unstructured.Unstructured) (client.Object, error) {
 // cellsOf are the cells that the member would have: what runs there, and all permission.
 func cellsOf(m *member) []topology.Cell {
 	cell := func(subset string, n int64) topology.Cell {
-		return topology.Cell{Cluster: m.name, Subset: subset, Replicas: int32(n), Share: topology.Allowance{Update: int32(n), Break: 1}}
+		return topology.Cell{Cluster: m.name, Subset: subset, Replicas: int32(n), Granted: topology.Budget{Updated: int32(n), Unavailable: 1}}
 	}
 	if m.live.GetKind() != apps.UnitedDeploymentKind.Kind {
 		return []topology.Cell{cell("", replicasOf(m.live))}

@@ -65,7 +65,7 @@ func TestBefore(t *testing.T) {
 			}
 			p = &topology.WorkloadPlacementSpec{Revision: tc.placed, Template: &runtime.RawExtension{Raw: data}, Cells: []topology.Cell{{Cluster: "east"}}}
 			if tc.looks {
-				p.Cells[0].Adopt = topology.AdoptLook
+				p.Cells[0].Adoption.Phase = topology.AdoptionDiscovering
 			}
 		}
 		got, err := w.before(p)
