@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
@@ -38,5 +39,18 @@ func TestPolicyNamesKindThatIsNeverPlaced(t *testing.T) {
 	other := &topology.FederationPolicySpec{Workloads: []topology.WorkloadSelector{{APIVersion: "example.com/v1", Kind: "NodeImage"}}}
 	if never, unknown := neverPlaced(other, "shop", table), unknownKinds(other, table); len(never) > 0 || len(unknown) != 1 {
 		t.Errorf("of another group: %v, %v", never, unknown)
+	}
+}
+
+func TestNamespacedPolicyNamesClusterScopedKind(t *testing.T) {
+	kind := schema.GroupKind{Group: "apps.example.com", Kind: "Beacon"}
+	table := kinds.Table{kind: {Mode: kinds.PerMember, ClusterScoped: true}}
+	spec := &topology.FederationPolicySpec{Workloads: []topology.WorkloadSelector{{APIVersion: "apps.example.com/v1", Kind: "Beacon"}}}
+	const want = "Beacon, whose objects have no namespace: name it in a ClusterFederationPolicy"
+	if got := neverPlaced(spec, "shop", table); len(got) != 1 || got[0] != want {
+		t.Errorf("a policy of a namespace: %q", got)
+	}
+	if got := neverPlaced(spec, "", table); len(got) > 0 {
+		t.Errorf("a policy of the cluster: %q", got)
 	}
 }
