@@ -1,5 +1,29 @@
 // Package kinds is what the hub knows of each kind: one file per kind, one table. No other package of the hub names a
 // kind. It is pure.
+//
+// # How to add a kind
+//
+// A kind is a file here with its entry, which [Workloads] lists, and a folder of member-agent/workloads with its
+// controller, which member-agent/setup.go lists. The stages are generic; e2e/newkind holds that by adding two kinds. The
+// types, their definitions and the rights of both programs are declared on their own: rights are reviewed by hand.
+//
+//	GVK, Mode, ClusterScoped   what the kind is called, and how its objects get to members
+//	New, NewList               empty objects
+//	Read                       the number of replicas, the revision, and the limits: a function of the number of pods
+//	Render                     the spec of one member, with the integers that its cells are granted
+//	Observe, Status, StatusOf  what a sum depends on, and the sum written onto the user's object
+//
+// All other fields may be nil: they say what a kind has beside that, as subsets, templates to go back to, or a kind that
+// divides it.
+//
+// # Modes
+//
+//	Divide     Replicas are divided. Read returns them, and the limits of each subset.
+//	PerMember  Each selected member gets the whole object. Read returns at most one subset, with an empty name; without
+//	           one the kind has no limits. Its limits are resolved on the number of pods that members report as desired.
+//	           A limit that is not one of updates, such as a parallelism, is granted as Unavailable.
+//	Copy       Each selected member gets the metadata and content; the object has no status on the hub.
+//	Never      No hub places the kind.
 package kinds
 
 import (
