@@ -9,8 +9,8 @@ import (
 // MaxCells is the largest number of cells of one workload: it keeps the object far below etcd's limit of 1.5 MiB.
 const MaxCells = 1000
 
-// WorkloadPlacementSpec is the durable decision: what goes where, and why. Division starts from it, so that a restart of
-// the hub moves nothing.
+// WorkloadPlacementSpec is the durable decision: what goes where, and why. Division starts from it, so that a restart
+// of the hub moves nothing.
 type WorkloadPlacementSpec struct {
 	// workload is the user's object.
 	Workload WorkloadReference `json:"workload"`
@@ -25,9 +25,9 @@ type WorkloadPlacementSpec struct {
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Template *runtime.RawExtension `json:"template,omitempty"`
-	// previousTemplate is the template before revision, while some pods are to keep it: a member that never had it creates those
-	// pods from it. Absent where all pods may be updated, where the patches of subsets changed with the template, and for
-	// templates of more than 128 KiB.
+	// previousTemplate is the template before revision, while some pods are to keep it: a member that never had it creates
+	// those pods from it. Absent where all pods may be updated, where the patches of subsets changed with the template,
+	// and for templates of more than 128 KiB.
 	// +optional
 	PreviousTemplate *RevisionTemplate `json:"previousTemplate,omitempty"`
 	// replicas that the workload asks for.
@@ -64,13 +64,14 @@ type WorkloadPlacementSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	Unplaced []Unplaced `json:"unplaced,omitempty"`
-	// dependencies are the objects of the namespace that go with the workload to each member that has a cell. An object goes
-	// from a member with the last placement that names it and has a cell there.
+	// dependencies are the objects of the namespace that go with the workload to each member that has a cell. An object
+	// goes from a member with the last placement that names it and has a cell there.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	Dependencies []Dependency `json:"dependencies,omitempty"`
-	// rescheduleAfter is how long a pod may find no node before its member reports it, such as 1m0s; empty: members report none.
+	// rescheduleAfter is how long a pod may find no node before its member reports it, such as 1m0s; empty: members report
+	// none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	RescheduleAfter string `json:"rescheduleAfter,omitempty"`
@@ -173,15 +174,15 @@ type Cell struct {
 	// subset of the workload, empty for a kind without subsets.
 	// +optional
 	Subset string `json:"subset,omitempty"`
-	// spreadSubset is the subset of the WorkloadSpread that spec.spread names; empty without one, and for replicas above the sum of
-	// its maxReplicas. Replicas of a removed subset can keep its name.
+	// spreadSubset is the subset of the WorkloadSpread that spec.spread names; empty without one, and for replicas above
+	// the sum of its maxReplicas. Replicas of a removed subset can keep its name.
 	// +optional
 	SpreadSubset string `json:"spreadSubset,omitempty"`
 	// replicas that the cell is to have.
 	// +kubebuilder:validation:Minimum=0
 	Replicas int32 `json:"replicas"`
-	// replaced is how many of replicas already run elsewhere and no longer count. They are removed as their replacements become
-	// available; those of an unreachable member when it returns.
+	// replaced is how many of replicas already run elsewhere and no longer count. They are removed as their replacements
+	// become available; those of an unreachable member when it returns.
 	// +optional
 	Replaced int32 `json:"replaced,omitempty"`
 	// granted is what the cell may use of each limit.
@@ -190,8 +191,8 @@ type Cell struct {
 	// reserved is what the cell may still be using of each limit, until its agent has acknowledged the newest order.
 	// +optional
 	Reserved Budget `json:"reserved"`
-	// waiting is true while the cell is granted neither unavailable nor surge: updates are paused there. A cell without pods to
-	// update can be waiting too.
+	// waiting is true while the cell is granted neither unavailable nor surge: updates are paused there. A cell without
+	// pods to update can be waiting too.
 	// +optional
 	Waiting bool `json:"waiting,omitempty"`
 	// overrides is the hash of the policy's overrides as they hold for the cluster; empty if none does.
@@ -205,8 +206,8 @@ type Cell struct {
 	Unschedulable *Unschedulable `json:"unschedulable,omitempty"`
 	// sequence of the order that carries this cell's numbers.
 	Sequence int64 `json:"sequence"`
-	// taskSequence is the sequence of the newest order that changed anything but unavailable and surge. A member that has carried
-	// out that order has done what is asked of it, whether or not it has followed a later one.
+	// taskSequence is the sequence of the newest order that changed anything but unavailable and surge. A member that has
+	// carried out that order has done what is asked of it, whether or not it has followed a later one.
 	// +optional
 	TaskSequence int64 `json:"taskSequence,omitempty"`
 	// reason of the number of replicas.
