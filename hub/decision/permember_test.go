@@ -54,7 +54,9 @@ func cellOf(t *testing.T, spec *topology.WorkloadPlacementSpec, cluster string) 
 
 func TestPerMemberCellsFollowReports(t *testing.T) {
 	// A quarter of all pods may be unavailable, and two pods keep the old revision.
-	f := perMember("one", func(n int32) lending.Amounts { return lending.Amounts{Updated: n - 2, Unavailable: n / 4} })
+	f := perMember("one", func(n int32) lending.Amounts {
+		return lending.Amounts{Updated: n - 2, Unavailable: n / 4}
+	})
 	f.Members = members("east west! south-")
 	first := mustPlan(t, f)
 	if len(first.Cells) != 2 || first.Replicas != 0 || first.Placed != 0 {
@@ -68,7 +70,8 @@ func TestPerMemberCellsFollowReports(t *testing.T) {
 
 	f.Last, f.Reports = &first, map[string]capacity.Report{"east": asks(first.Sequence, 12, 12)}
 	second := mustPlan(t, f)
-	if got := cellOf(t, &second, "east"); got.Replicas != 12 || got.Granted.Updated != 10 || got.Granted.Unavailable != 3 || got.Waiting {
+	want := topology.Budget{Updated: 10, Unavailable: 3}
+	if got := cellOf(t, &second, "east"); got.Replicas != 12 || got.Granted != want || got.Waiting {
 		t.Errorf("east, which asks for 12 pods: %+v", got)
 	}
 	if got := cellOf(t, &second, "west"); got.Replicas != 0 || !got.Waiting || got.Sequence != first.Sequence {
@@ -102,7 +105,8 @@ func TestPerMemberKeepsDeselectedMemberUntilItConfirms(t *testing.T) {
 	f.Last, f.Members = &second, members("east west-")
 	third := mustPlan(t, f)
 	west := cellOf(t, &third, "west")
-	if west.Granted != (topology.Budget{}) || !west.Waiting || west.Reserved.Unavailable != 1 || west.Reason.Code != CellDeselected {
+	if west.Granted != (topology.Budget{}) || !west.Waiting || west.Reserved.Unavailable != 1 ||
+		west.Reason.Code != CellDeselected {
 		t.Errorf("west, which is not selected: %+v", west)
 	}
 	if third.Replicas != 4 {
@@ -265,8 +269,8 @@ func (w *perMemberWorld) check(t *testing.T, next *topology.WorkloadPlacementSpe
 	if last == nil || last.Revision != next.Revision {
 		before.Updated = 0
 	}
-	if after.Updated > max(global.Updated, before.Updated, 0) || after.Unavailable > max(global.Unavailable, before.Unavailable) ||
-		after.Surge > max(global.Surge, before.Surge) {
+	if after.Updated > max(global.Updated, before.Updated, 0) ||
+		after.Unavailable > max(global.Unavailable, before.Unavailable) || after.Surge > max(global.Surge, before.Surge) {
 		t.Fatalf("reserved %+v of %+v, before that %+v", after, global, before)
 	}
 	var sum int32
@@ -306,7 +310,8 @@ func (w *perMemberWorld) checkKept(t *testing.T, m *Member, c *topology.Cell) {
 	for i := range w.f.Last.Cells {
 		had := &w.f.Last.Cells[i]
 		confirmed := w.f.Reports[m.Name].Sequence >= had.Sequence || m.Silent && w.f.Written[m.Name] >= had.Sequence
-		if had.Cluster == m.Name && !confirmed && (c.Reserved.Unavailable < had.Reserved.Unavailable || c.Reserved.Surge < had.Reserved.Surge) {
+		fell := c.Reserved.Unavailable < had.Reserved.Unavailable || c.Reserved.Surge < had.Reserved.Surge
+		if had.Cluster == m.Name && !confirmed && fell {
 			t.Fatalf("%s confirmed nothing and went from %+v to %+v", m.Name, had.Reserved, c.Reserved)
 		}
 	}

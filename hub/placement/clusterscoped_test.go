@@ -29,12 +29,15 @@ func TestDecideClusterScopedObject(t *testing.T) {
 		reason, message  string
 		again            time.Duration
 	}{
-		"a new one may have a controller here":      {age: 4 * time.Second, again: 6 * time.Second},
-		"one that a controller runs here":           {age: time.Hour, observed: 1},
-		"one that no controller runs here":          {age: time.Hour, reason: decision.NotLabelled, message: "set the label"},
-		"one that lost its label":                   {age: time.Hour, placed: true, observed: 1, reason: decision.NotLabelled, message: "lost the label"},
-		"one that no policy selects":                {labelled: true, reason: decision.NoPolicy, message: "no ClusterFederationPolicy selects Beacon lamp;"},
-		"one that a policy selects, and nobody has": {labelled: true, policies: []policy.Policy{everywhere}, reason: decision.NoMember},
+		"a new one may have a controller here": {age: 4 * time.Second, again: 6 * time.Second},
+		"one that a controller runs here":      {age: time.Hour, observed: 1},
+		"one that no controller runs here":     {age: time.Hour, reason: decision.NotLabelled, message: "set the label"},
+		"one that lost its label": {
+			age: time.Hour, placed: true, observed: 1, reason: decision.NotLabelled, message: "lost the label"},
+		"one that no policy selects": {
+			labelled: true, reason: decision.NoPolicy, message: "no ClusterFederationPolicy selects Beacon lamp;"},
+		"one that a policy selects, and nobody has": {
+			labelled: true, policies: []policy.Policy{everywhere}, reason: decision.NoMember},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{

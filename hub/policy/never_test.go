@@ -11,6 +11,10 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/kinds"
 )
 
+func selecting(apiVersion, kind string) *topology.FederationPolicySpec {
+	return &topology.FederationPolicySpec{Workloads: []topology.WorkloadSelector{{APIVersion: apiVersion, Kind: kind}}}
+}
+
 func TestPolicyNamesKindThatIsNeverPlaced(t *testing.T) {
 	table := kinds.All(kinds.HubRunsBuiltIns)
 	for _, tt := range []struct{ kind, want string }{
@@ -18,7 +22,8 @@ func TestPolicyNamesKindThatIsNeverPlaced(t *testing.T) {
 		{"NodePodProbe", "NodePodProbe, which names a node of one cluster: apply the NodePodProbe in the member that has it"},
 		{"ContainerRecreateRequest", "ContainerRecreateRequest, which names pods of one cluster: " +
 			"apply the ContainerRecreateRequest in the member that runs them"},
-		{"EphemeralJob", "EphemeralJob, which names pods of one cluster: apply the EphemeralJob in the member that runs them"},
+		{"EphemeralJob", "EphemeralJob, which names pods of one cluster: " +
+			"apply the EphemeralJob in the member that runs them"},
 	} {
 		for _, version := range []string{"", "apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1"} {
 			spec := &topology.FederationPolicySpec{Workloads: []topology.WorkloadSelector{
@@ -36,8 +41,9 @@ func TestPolicyNamesKindThatIsNeverPlaced(t *testing.T) {
 			}
 		}
 	}
-	other := &topology.FederationPolicySpec{Workloads: []topology.WorkloadSelector{{APIVersion: "example.com/v1", Kind: "NodeImage"}}}
-	if never, unknown := neverPlaced(other, "shop", table), unknownKinds(other, table); len(never) > 0 || len(unknown) != 1 {
+	other := selecting("example.com/v1", "NodeImage")
+	never, unknown := neverPlaced(other, "shop", table), unknownKinds(other, table)
+	if len(never) > 0 || len(unknown) != 1 {
 		t.Errorf("of another group: %v, %v", never, unknown)
 	}
 }
@@ -45,7 +51,7 @@ func TestPolicyNamesKindThatIsNeverPlaced(t *testing.T) {
 func TestNamespacedPolicyNamesClusterScopedKind(t *testing.T) {
 	kind := schema.GroupKind{Group: "apps.example.com", Kind: "Beacon"}
 	table := kinds.Table{kind: {Mode: kinds.PerMember, ClusterScoped: true}}
-	spec := &topology.FederationPolicySpec{Workloads: []topology.WorkloadSelector{{APIVersion: "apps.example.com/v1", Kind: "Beacon"}}}
+	spec := selecting("apps.example.com/v1", "Beacon")
 	const want = "Beacon, whose objects have no namespace: name it in a ClusterFederationPolicy"
 	if got := neverPlaced(spec, "shop", table); len(got) != 1 || got[0] != want {
 		t.Errorf("a policy of a namespace: %q", got)
