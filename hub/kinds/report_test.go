@@ -89,3 +89,19 @@ func TestReportOf(t *testing.T) {
 		})
 	}
 }
+
+func TestPodsOfLeavesOutWhatEachMemberHas(t *testing.T) {
+	divided := wire.Key{Group: "a", Kind: "Rack", Namespace: "ns", Name: "web"}
+	whole := wire.Key{Group: "a", Kind: "Beacon", Name: "lamp"}
+	table := Table{divided.GroupKind(): {Mode: Divide}, whole.GroupKind(): {Mode: PerMember}}
+	var works []work.Work
+	for _, key := range []wire.Key{divided, whole} {
+		w := work.Work{}
+		w.Annotations = map[string]string{topology.AnnotationWorkload: key.String()}
+		w.Status.Report = &work.Report{InUse: []work.SubsetUse{{Total: 3}}}
+		works = append(works, w)
+	}
+	if of, sum := table.PodsOf(works); sum != 3 || len(of) != 1 || of[0] != (Pods{divided, 3}) {
+		t.Errorf("%d pods: %+v", sum, of)
+	}
+}
