@@ -49,17 +49,19 @@ func beaconMember() memberagent.Kind {
 				err := r.Client.List(ctx, nodes)
 				return int32(len(nodes.Items)), err
 			}
-			b := workload.For(env, r.kind(beaconGVK, func() *Beacon { return &Beacon{} }, func() client.ObjectList { return &BeaconList{} }))
+			b := workload.For(env, r.kind(beaconGVK, func() *Beacon { return &Beacon{} },
+				func() client.ObjectList { return &BeaconList{} }))
 			r.Controller = b.Controller
-			b.Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
+			every := func(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
 				beacons := &BeaconList{}
-				_ = r.Client.List(ctx, beacons) // the cache has them
-				var requests []reconcile.Request
+				_ = r.Client.List(ctx, beacons) // a cache that runs does not fail
 				for i := range beacons.Items {
-					requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: beacons.Items[i].Name}})
+					name := types.NamespacedName{Name: beacons.Items[i].Name}
+					requests = append(requests, reconcile.Request{NamespacedName: name})
 				}
 				return requests
-			}))
+			}
+			b.Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(every))
 			return b.Complete()
 		},
 		Reporting: func() workload.Reporting { return reporting(&Beacon{}, beaconParts) },

@@ -22,7 +22,9 @@ type controller[T client.Object] struct {
 	desired func(context.Context, T) (int32, error)
 }
 
-func (c *controller[T]) kind(gvk schema.GroupVersionKind, empty func() T, list func() client.ObjectList) workload.Kind[T, struct{}] {
+func (c *controller[T]) kind(
+	gvk schema.GroupVersionKind, empty func() T, list func() client.ObjectList,
+) workload.Kind[T, struct{}] {
 	return workload.Kind[T, struct{}]{
 		GVK: gvk, New: empty, NewList: list, Workers: 1,
 		Phases: func(p *workload.Pass[T, struct{}]) []workload.Phase {

@@ -84,7 +84,8 @@ func rackMember() memberagent.Kind {
 			r := &controller[*Rack]{parts: rackParts, desired: func(_ context.Context, rack *Rack) (int32, error) {
 				return ptr.Deref(rack.Spec.Replicas, 1), nil
 			}}
-			b := workload.For(env, r.kind(rackGVK, func() *Rack { return &Rack{} }, func() client.ObjectList { return &RackList{} }))
+			b := workload.For(env, r.kind(rackGVK, func() *Rack { return &Rack{} },
+				func() client.ObjectList { return &RackList{} }))
 			r.Controller = b.Controller
 			return b.Complete()
 		},

@@ -108,11 +108,15 @@ func (s Status) copied() Status {
 }
 
 func (r *Rack) copied() *Rack {
-	return &Rack{TypeMeta: r.TypeMeta, ObjectMeta: *r.ObjectMeta.DeepCopy(), Spec: r.Spec.copied(), Status: r.Status.copied()}
+	return &Rack{
+		TypeMeta: r.TypeMeta, ObjectMeta: *r.ObjectMeta.DeepCopy(), Spec: r.Spec.copied(), Status: r.Status.copied(),
+	}
 }
 
 func (b *Beacon) copied() *Beacon {
-	return &Beacon{TypeMeta: b.TypeMeta, ObjectMeta: *b.ObjectMeta.DeepCopy(), Spec: b.Spec.copied(), Status: b.Status.copied()}
+	return &Beacon{
+		TypeMeta: b.TypeMeta, ObjectMeta: *b.ObjectMeta.DeepCopy(), Spec: b.Spec.copied(), Status: b.Status.copied(),
+	}
 }
 
 // DeepCopyObject is that of an object of an API.
@@ -153,7 +157,11 @@ func definitions() []*apiextensionsv1.CustomResourceDefinition {
 }
 
 func definition(kind, plural string, scope apiextensionsv1.ResourceScope) *apiextensionsv1.CustomResourceDefinition {
-	anything := &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
+	anything := apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
+	schema := &apiextensionsv1.JSONSchemaProps{
+		Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"spec": anything, "status": anything},
+	}
+	status := &apiextensionsv1.CustomResourceSubresourceStatus{}
 	return &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + groupVersion.Group},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
@@ -161,10 +169,8 @@ func definition(kind, plural string, scope apiextensionsv1.ResourceScope) *apiex
 			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, ListKind: kind + "List", Plural: plural},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 				Name: groupVersion.Version, Served: true, Storage: true,
-				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
-					Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"spec": *anything, "status": *anything},
-				}},
+				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: status},
+				Schema:       &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: schema},
 			}},
 		},
 	}
