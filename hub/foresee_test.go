@@ -75,7 +75,7 @@ func planFromFile(ctx context.Context) error {
 	plans := map[string]planned{}
 	for _, object := range objects {
 		kind := object.GetObjectKind().GroupVersionKind().GroupKind()
-		if _, ok := kinds.Divided()[kind]; !ok {
+		if _, ok := kinds.Workloads()[kind]; !ok {
 			continue
 		}
 		key := wire.KeyFor(kind, object)

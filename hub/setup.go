@@ -75,6 +75,8 @@ type Options struct {
 	ChecksReachLocal bool
 	// WebhookServer serves what is registered on it; nil for none.
 	WebhookServer webhook.Server
+	// Kinds are the kinds that the hub places; nil: those of kinds.All.
+	Kinds kinds.Table
 	// Clock tells the time; nil is the real clock.
 	Clock clock.PassiveClock
 	// Tracing takes the spans of changes; its ids are of tracing.IDs. nil: nothing is traced.
@@ -148,7 +150,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := store.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	rules := kinds.All(kinds.BuiltIns(o.RunsNoWorkloads))
+	rules := o.Kinds
+	if rules == nil {
+		rules = kinds.All(kinds.BuiltIns(o.RunsNoWorkloads))
+	}
 	outcomes, watching, asker := placement.NewOutcomes(), store.NewWatching(), checks.NewAsker(clk, o.ChecksReachLocal)
 	heard, news := contact.New(mgr.GetAPIReader(), clk), contact.NewNews()
 	tracer := tracing.New(o.Tracing)
@@ -156,7 +161,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if onKarmada {
 		newsOf = nil // Karmada hears its members, and says in Ready whether it does
 	}
-	measures := meter.New(metrics.Registry, mgr.GetClient(), clk)
+	measures := meter.New(metrics.Registry, mgr.GetClient(), rules, clk)
 	for _, setup := range []func() error{
 		func() error { return mgr.Add(heard) },
 		func() error { return mgr.Add(measures) },
@@ -165,7 +170,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 			if onKarmada {
 				return karmada.Setup(mgr, clk, hubID)
 			}
-			return agent.Setup(mgr, clk, heard.Since, news, hubID, measures)
+			return agent.Setup(mgr, rules, clk, heard.Since, news, hubID, measures)
 		},
 		func() error {
 			return placement.Setup(mgr, rules, clk, heard.Since, newsOf, hubID, outcomes, watching, measures, asker, tracer, onKarmada)

@@ -23,7 +23,7 @@ import (
 // gate tells the workload controllers what a hub decides: this cluster, if it is a hub, and the hub of this member.
 type gate struct {
 	client client.Client // reads from the manager's cache
-	kinds  []kind
+	kinds  []Kind
 	// hub and generations are nil without a hub.
 	hub         *link.Link
 	generations *apply.Generations
@@ -69,19 +69,19 @@ func (g *gate) Budget(ctx context.Context, object client.Object) (workload.Budge
 	if ref == nil {
 		return workload.Budget{}, nil
 	}
-	i := slices.IndexFunc(g.kinds, func(k kind) bool {
-		return k.passedOn != nil && workload.IsKind(ref, k.gvk.GroupKind())
+	i := slices.IndexFunc(g.kinds, func(k Kind) bool {
+		return k.PassedOn != nil && workload.IsKind(ref, k.GVK.GroupKind())
 	})
 	if i < 0 {
 		return workload.Budget{}, nil
 	}
-	parent, key := g.kinds[i].empty(), types.NamespacedName{Namespace: object.GetNamespace(), Name: ref.Name}
+	parent, key := g.kinds[i].New(), types.NamespacedName{Namespace: object.GetNamespace(), Name: ref.Name}
 	err := g.client.Get(ctx, key, parent, client.UnsafeDisableDeepCopy)
 	// The garbage collector is about to delete the object of a controller that is gone.
 	if err != nil || parent.GetUID() != ref.UID || parent.GetLabels()[topology.LabelHub] == "" {
 		return workload.Budget{}, nil
 	}
-	return g.budget(g.kinds[i].gvk, key, g.kinds[i].passedOn(parent, object)), nil
+	return g.budget(g.kinds[i].GVK, key, g.kinds[i].PassedOn(parent, object)), nil
 }
 
 // budget returns the budget of an object that carries out the order with this sequence.

@@ -72,6 +72,8 @@ type Options struct {
 	Namespace string
 	// Version of the agent, for MemberCluster.status.
 	Version string
+	// Kinds are the kinds that the agent runs; nil: those of Kinds.
+	Kinds []Kind
 	// Allowed is what a hub may bring; the zero value for all.
 	Allowed apply.Allowed
 	// Workers is how many objects of each kind are worked on at the same time, at least 1.
@@ -117,6 +119,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	if options.MemberClock == nil {
 		options.MemberClock = options.Clock
 	}
+	if options.Kinds == nil {
+		options.Kinds = Kinds()
+	}
 	if options.Hub == nil {
 		return setupWorkloads(ctx, mgr, options, &gate{})
 	}
@@ -124,7 +129,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
 		// Karmada lends nothing: the limits in its manifests are the member's own.
 		return errors.Join(setupWorkloads(ctx, mgr, options, &gate{}),
 			karmada.Setup(mgr, karmada.Options{Hub: options.Hub, ClusterName: options.ClusterName, Workers: options.Workers,
-				Kinds: Reporting(), Clock: options.Clock}))
+				Kinds: Reporting(options.Kinds), Clock: options.Clock}))
 	}
 	kept := copies.New(copies.Options{
 		Writer: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: options.Namespace, ClusterName: options.ClusterName,
@@ -144,35 +149,35 @@ func Setup(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	return setupHub(ctx, mgr, options, hub, kept, generations)
 }
 
-// kind is a kind that the agent runs.
-type kind struct {
-	gvk schema.GroupVersionKind
-	// add adds its controller to the manager.
-	add func(context.Context, *workload.Env) error
-	// empty returns an object of the kind; passedOn returns the sequence of the newest order of such an object that one of
+// Kind is a kind that the agent runs.
+type Kind struct {
+	GVK schema.GroupVersionKind
+	// Add adds its controller to the manager.
+	Add func(context.Context, *workload.Env) error
+	// New returns an object of the kind; PassedOn returns the sequence of the newest order of such an object that one of
 	// its own objects carries out. Both are nil for kinds that hand no budget to workloads that they own.
-	empty    func() client.Object
-	passedOn func(owner, owned client.Object) int64
-	// reporting is what a report asks; nil for a kind whose replicas no hub divides.
-	reporting func() workload.Reporting
+	New      func() client.Object
+	PassedOn func(owner, owned client.Object) int64
+	// Reporting is what a report asks; nil for a kind of which a hub grants nothing.
+	Reporting func() workload.Reporting
 }
 
-// kinds is the one list of kinds.
-func kinds() []kind {
-	return []kind{
-		{gvk: apps.CloneSetKind, add: cloneset.Add, reporting: cloneset.Reporting},
-		{gvk: apps.UnitedDeploymentKind, add: uniteddeployment.Add, reporting: uniteddeployment.Reporting,
-			empty: func() client.Object { return &apps.UnitedDeployment{} }, passedOn: uniteddeployment.PassedOn},
-		{gvk: apps.WorkloadSpreadKind, add: workloadspread.Add},
+// Kinds is the one list of kinds.
+func Kinds() []Kind {
+	return []Kind{
+		{GVK: apps.CloneSetKind, Add: cloneset.Add, Reporting: cloneset.Reporting},
+		{GVK: apps.UnitedDeploymentKind, Add: uniteddeployment.Add, Reporting: uniteddeployment.Reporting,
+			New: func() client.Object { return &apps.UnitedDeployment{} }, PassedOn: uniteddeployment.PassedOn},
+		{GVK: apps.WorkloadSpreadKind, Add: workloadspread.Add},
 	}
 }
 
-// Reporting returns what reports ask about the kinds whose replicas a hub divides.
-func Reporting() report.Kinds {
+// Reporting returns what reports ask about those kinds whose objects use what a hub grants.
+func Reporting(kinds []Kind) report.Kinds {
 	out := report.Kinds{}
-	for _, kind := range kinds() {
-		if kind.reporting != nil {
-			out[kind.gvk.GroupKind()] = kind.reporting()
+	for _, kind := range kinds {
+		if kind.Reporting != nil {
+			out[kind.GVK.GroupKind()] = kind.Reporting()
 		}
 	}
 	return out
@@ -180,13 +185,13 @@ func Reporting() report.Kinds {
 
 // setupWorkloads adds stage 5: one controller per kind, and the admission of pods whose workloads are not ours.
 func setupWorkloads(ctx context.Context, mgr ctrl.Manager, options Options, g *gate) error {
-	g.client, g.kinds = mgr.GetClient(), kinds()
+	g.client, g.kinds = mgr.GetClient(), options.Kinds
 	env := &workload.Env{
 		Manager: mgr, Clock: options.MemberClock, Workers: options.Workers, ClusterName: options.ClusterName,
 		ShortHash: options.CloneSetShortHash, Gate: g,
 	}
 	for _, kind := range g.kinds {
-		if err := kind.add(ctx, env); err != nil {
+		if err := kind.Add(ctx, env); err != nil {
 			return err
 		}
 	}
@@ -247,7 +252,7 @@ func setupHub(ctx context.Context, mgr ctrl.Manager, options Options, hub *link.
 		return err
 	}
 	return report.Setup(ctx, mgr, report.Options{
-		Hub: hub, Objects: store, Outcomes: outcomes, Kinds: Reporting(), Workers: options.Workers,
+		Hub: hub, Objects: store, Outcomes: outcomes, Kinds: Reporting(options.Kinds), Workers: options.Workers,
 		Clock: options.Clock, MemberClock: options.MemberClock, Tracer: tracer,
 	})
 }

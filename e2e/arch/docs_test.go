@@ -56,7 +56,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	for _, condition := range failures {
 		reasons[string(condition)] = "member-agent/workloads/cloneset"
 	}
-	for kind := range kinds.Divided() {
+	for kind := range kinds.Workloads() {
 		n := conditions.NamesOf(kind.Kind)
 		for _, name := range []string{n.Updated, n.Available, n.PartitionAvailable, n.Paused, n.DeadlineExceeded} {
 			reasons[name] = "conditions.NamesOf"

@@ -47,7 +47,7 @@ func ownMetrics(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{"flotilla_pod_admissions_total": true} // member-agent/workloads/workloadspread/mutator has a test for it
 	for _, c := range []prometheus.Collector{
-		hubmeter.New(nil, nil, clock.RealClock{}).Collector(t.Context()),
+		hubmeter.New(nil, nil, nil, clock.RealClock{}).Collector(t.Context()),
 		agentmeter.New(nil, agentmeter.Sources{}).Collector(t.Context()),
 		expiry.New(nil, "hub", func() (begin, end time.Time, ok bool) { return }),
 	} {

@@ -84,7 +84,7 @@ func (h *Harness) Unexplained(ctx context.Context, namespace string) (string, er
 	}
 	for i := range placements.Items {
 		p := &placements.Items[i]
-		if _, divided := kinds.Divided()[wire.KeyOfPlacement(p).GroupKind()]; !divided || len(p.Spec.Cells) == 0 || p.DeletionTimestamp != nil {
+		if _, divided := kinds.Workloads()[wire.KeyOfPlacement(p).GroupKind()]; !divided || len(p.Spec.Cells) == 0 || p.DeletionTimestamp != nil {
 			continue // a copy has no numbers, and is not asked for
 		}
 		said := h.unanswered(ctx, p)
@@ -105,7 +105,7 @@ func (h *Harness) Unexplained(ctx context.Context, namespace string) (string, er
 
 // workloadGone tells whether the workload of a placement was deleted: then nobody can ask for it, though its placement may still stand.
 func (h *Harness) workloadGone(ctx context.Context, p *topology.WorkloadPlacement) (bool, error) {
-	workload := kinds.Divided()[wire.KeyOfPlacement(p).GroupKind()].New()
+	workload := kinds.Workloads()[wire.KeyOfPlacement(p).GroupKind()].New()
 	err := h.Hub.Client.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: p.Spec.Workload.Name}, workload)
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("read %s %s/%s: %w", p.Spec.Workload.Kind, p.Namespace, p.Spec.Workload.Name, err)

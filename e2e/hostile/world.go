@@ -71,7 +71,7 @@ func newWorld(ctx context.Context) (*world, error) {
 			return nil, err
 		}
 	}
-	w := &world{scheme: scheme, stands: snapshot.New(scheme), good: map[string]client.Object{}, kinds: kinds.Divided(), converter: webhook.NewWebhookHandler(conversion.Scheme(), registry), now: time.Now()}
+	w := &world{scheme: scheme, stands: snapshot.New(scheme), good: map[string]client.Object{}, kinds: kinds.Workloads(), converter: webhook.NewWebhookHandler(conversion.Scheme(), registry), now: time.Now()}
 	put := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: hubID}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{topology.LabelFederated: "true"}}},
@@ -291,7 +291,7 @@ func (w *world) member(o client.Object) {
 		}
 		live := &unstructured.Unstructured{Object: tree}
 		_ = apply.Decide(apply.Facts{Order: order, Live: live, Now: w.now})
-		_, _ = memberagent.Reporting().Build(o.Status, apply.Outcome{HubID: order.HubID}, live, metav1.NewTime(w.now)) // an error is told
+		_, _ = memberagent.Reporting(memberagent.Kinds()).Build(o.Status, apply.Outcome{HubID: order.HubID}, live, metav1.NewTime(w.now)) // an error is told
 	case *apps.WorkloadSpread:
 		if spread.Validate(o) != nil {
 			return // told in its conditions
@@ -306,6 +306,6 @@ func (w *world) member(o client.Object) {
 		}
 		live := &unstructured.Unstructured{Object: tree}
 		live.SetGroupVersionKind(apps.CloneSetKind)
-		_, _ = memberagent.Reporting().Build(work.WorkStatus{}, apply.Outcome{HubID: apply.Owner(live)}, live, metav1.NewTime(w.now)) // an error is told
+		_, _ = memberagent.Reporting(memberagent.Kinds()).Build(work.WorkStatus{}, apply.Outcome{HubID: apply.Owner(live)}, live, metav1.NewTime(w.now)) // an error is told
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // TestStatusOfOthersWakes: a status that somebody else wrote onto a user's object is summed again, and the hub's own is not.
 func TestStatusOfOthersWakes(t *testing.T) {
-	p := statusEdited(kinds.Divided()[apps.CloneSetKind.GroupKind()], func(key wire.Key, version string) bool {
+	p := statusEdited(kinds.Workloads()[apps.CloneSetKind.GroupKind()], func(key wire.Key, version string) bool {
 		return key == wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"} && version == "7"
 	})
 	object := func(version string, replicas int32) *apps.CloneSet {

@@ -16,7 +16,7 @@ func (f *Facts) observe(o client.Object) {
 		kind = apps.UnitedDeploymentKind
 	}
 	paused := f.Observed.Paused
-	f.Kind, f.Generation = kinds.Divided()[kind.GroupKind()], o.GetGeneration()
+	f.Kind, f.Generation = kinds.Workloads()[kind.GroupKind()], o.GetGeneration()
 	f.Key.Kind, f.Key.Name = kind.Kind, o.GetName()
 	f.Observed = f.Kind.Observe(o)
 	f.Observed.Paused = f.Observed.Paused || paused

@@ -41,7 +41,7 @@ func Setup(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock, hubID st
 		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(store.OfPlacement), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsOfWork), builder.WithPredicates(statusChanged(rules))).
 		Watches(&topology.MemberCluster{}, handler.TypedEnqueueRequestsFromMapFunc(w.workloadsOf), builder.WithPredicates(readyChanged()))
-	for kind, rule := range kinds.Divided() {
+	for kind, rule := range rules.Workloads() {
 		toKey := func(_ context.Context, o client.Object) []wire.Key {
 			return []wire.Key{wire.KeyFor(kind, o)}
 		}

@@ -67,7 +67,7 @@ func firstCause(causes ...*conditions.Cause) *conditions.Cause {
 func factsOf(f *Facts, s *Sum) conditions.Facts {
 	w := s.Whole
 	facts := conditions.Facts{
-		Desired: f.Observed.Desired, ExpectedUpdated: s.Enough,
+		Desired: f.desired(s), ExpectedUpdated: s.Enough,
 		Replicas: w.Replicas, Updated: s.Updated, Available: w.Available, UpdatedAvailable: s.UpdatedAvailable,
 		GoingBack: s.GoingBack, Kept: s.Kept,
 		OnDelete: f.Observed.OnDelete, Paused: f.Observed.Paused || f.Withdrawn, Stalled: s.Stalled, Failed: s.Failed,
@@ -77,6 +77,15 @@ func factsOf(f *Facts, s *Sum) conditions.Facts {
 		facts.Waiting = s.Waiting.Message
 	}
 	return facts
+}
+
+// desired returns how many pods there are to be: what the user asks for, or what the members of an object that each has
+// whole ask for together.
+func (f *Facts) desired(s *Sum) int32 {
+	if f.Kind.Mode == kinds.PerMember {
+		return s.Whole.Desired
+	}
+	return f.Observed.Desired
 }
 
 // summary returns Federated and the four conditions that all kinds have.
@@ -178,7 +187,7 @@ func revisions(f *Facts, s *Sum) (update, current string) {
 	if decision.RolledBack(&f.Placement.Spec) {
 		return history.Name(f.Key.Name, f.Placement.Spec.Wave.RolledBack), update
 	}
-	w, desired := s.Whole, f.Observed.Desired
+	w, desired := s.Whole, f.desired(s)
 	if current == "" || s.Answered && w.Replicas == desired && w.Updated == desired && w.UpdatedReady == desired {
 		current = update
 	}

@@ -106,6 +106,9 @@ func (s *Sum) AsFarAsAsked() bool { return s.Updated >= s.Enough && s.GoingBack 
 
 func (s *Sum) sumCells(f *Facts) {
 	spec := &f.Placement.Spec
+	if f.Kind.Mode == kinds.PerMember {
+		s.Subsets[""] = kinds.Counts{} // also without limits
+	}
 	for _, limit := range spec.Limits {
 		s.Subsets[limit.Subset] = kinds.Counts{ExpectedUpdated: limit.Updated}
 	}
@@ -116,7 +119,7 @@ func (s *Sum) sumCells(f *Facts) {
 		if wanted[c.Cluster] == nil {
 			wanted[c.Cluster] = map[string]ordered{}
 		}
-		if f.NotReady[c.Cluster] && f.stoodInFor(c.Cluster) {
+		if c.Reason.Code == decision.CellDeselected || f.NotReady[c.Cluster] && f.stoodInFor(c.Cluster) {
 			delete(wanted, c.Cluster)
 			continue
 		}
@@ -124,6 +127,9 @@ func (s *Sum) sumCells(f *Facts) {
 		wanted[c.Cluster][c.Subset] = ordered{replicas: order.replicas + c.Replicas, update: order.update + c.Granted.Updated}
 		// Another break or add alone asks nothing: what is at rest stays at rest.
 		sequence[c.Cluster] = max(sequence[c.Cluster], decision.TaskSequenceOf(c))
+		if f.Kind.Mode == kinds.PerMember {
+			continue // its members say how many pods they ask for
+		}
 		counts := s.Subsets[c.Subset]
 		counts.Desired += c.Replicas - c.Replaced
 		s.Subsets[c.Subset] = counts
@@ -238,6 +244,10 @@ func (s *Sum) sumCluster(f *Facts, cluster string, wanted map[string]ordered, se
 			have.Updated, have.UpdatedReady, have.UpdatedAvailable = 0, 0, 0
 		}
 		counts.Add(have)
+		if f.Kind.Mode == kinds.PerMember {
+			counts.Desired += use.Desired
+			wanted[use.Subset] = ordered{replicas: use.Desired, update: wanted[use.Subset].update}
+		}
 		if current {
 			order, told := wanted[use.Subset], decision.LendingReport(report.Sequence, use)
 			back, kept := told.Beyond(order.replicas, order.update)

@@ -14,6 +14,9 @@ import (
 // dependencies returns what goes with the workload under a policy, sorted, and what there is to say about it. absent
 // tells which objects do not exist on the hub.
 func dependencies(d *draft) ([]topology.Dependency, []Note) {
+	if d.workload.Key.ClusterScoped() {
+		return nil, nil // it names no objects of a namespace
+	}
 	policy := d.facts.Dependencies
 	var wanted []kinds.Need
 	if policy.Mode != topology.DependenciesNone {

@@ -11,6 +11,9 @@
 // is no longer accepted, is evacuated; its cells leave the placement when it has reported that no pod is left, or when
 // it is gone. A cell of a selected member stays with 0 replicas, so that a scale down and up keeps the member object.
 //
+// An object of mode PerMember has one cell in each selected member instead of a division: each member decides how many
+// pods it has, and the limits are granted over all members as those of divided workloads are.
+//
 // A decision that is rejected changes nothing: existing objects stay, and a condition says why.
 package decision
 

@@ -8,6 +8,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/topology/lending"
 	"github.com/flotilla-dev/flotilla/topology/waves"
 )
@@ -15,12 +16,12 @@ import (
 // place is where permission is lent to: a subset in a cluster, whatever zones it has there.
 type place struct{ subset, cluster string }
 
-// lend gives every cell its share of its subset's limits. A cluster that has several cells of a subset (by zone) counts
-// as one: its member object is one, and so is its report.
+// lend gives every cell its part of the limits of its subset. A cluster that has several cells of a subset (by zone)
+// counts as one: its member object is one, and so is its report.
 //
 // What a move uses of the limits is not lent, and the cells of members that are not heard of weigh without what others
-// stand in for. Where only a part is to be updated, what such a member holds of Update stays counted until it is back:
-// its pods may have been updated. It returns how far the waves of the policy are, which bound what is lent of Update.
+// stand in for. Where only a part is to be updated, what such a member holds of Updated stays counted until it is back:
+// its pods may have been updated. It returns how far the waves of the policy are, which bound what is lent of Updated.
 func lend(d *draft, spec *topology.WorkloadPlacementSpec, replicas map[string]int32, used map[string]lending.Amounts, newRevision bool) waves.Decision {
 	last, silent, away := lastLent(d), silentMembers(d), d.away()
 	var pools []pool
@@ -94,15 +95,23 @@ func silentMembers(d *draft) map[string]bool {
 	return silent
 }
 
+// unanswered is the sequence of a report that acknowledges no order.
+const unanswered = -1
+
 // lendingCell is one cluster's part of a subset, as it stands after the last decision.
 func lendingCell(d *draft, last lending.Cell, c *topology.Cell, newRevision bool) lending.Cell {
 	cell := lending.Cell{Key: c.Cluster, Replicas: c.Replicas, Granted: last.Granted, Reserved: last.Reserved, Sequence: last.Sequence}
 	if newRevision {
-		// No pod runs the new template yet, and the order that brings it brings the new share too.
+		// No pod runs the new template yet, and the order that brings it brings the new grant too.
 		cell.Granted.Updated, cell.Reserved.Updated = 0, 0
 		return cell
 	}
 	report, ok := d.reports[c.Cluster]
+	if !ok && c.Replicas == 0 && d.facts.Kind.Mode == kinds.PerMember {
+		// No pod is known to run there, and the others must not wait for a member that may never report. This acknowledges
+		// no order.
+		cell.Report = &lending.Report{Sequence: unanswered}
+	}
 	if !ok || report.Sequence < d.last.RevisionSequence {
 		return cell
 	}
@@ -163,7 +172,7 @@ func spread(cells []topology.Cell, granted map[place]lending.Grant) {
 			c.Granted, c.Reserved, c.Waiting = budgetOf(g.Granted), budgetOf(g.Reserved), g.Waiting
 			continue
 		}
-		// The update share is told per cell as far as it goes, so that a reader sees where pods may change; the rest of the
+		// The update grant is told per cell as far as it goes, so that a reader sees where pods may change; the rest of the
 		// amounts have one owner.
 		first := &cells[head]
 		c.Granted, c.Reserved, c.Waiting = topology.Budget{}, topology.Budget{}, g.Waiting
@@ -179,8 +188,8 @@ func budgetOf(a lending.Amounts) topology.Budget {
 	return topology.Budget{Updated: a.Updated, Unavailable: a.Unavailable, Surge: a.Surge}
 }
 
-// number gives a sequence to the orders that changed. The order of a cluster is what its Work carries: its cells
-// without what is only held, and the revision.
+// assignSequences gives a sequence to the orders that changed. The order of a cluster is what its Work carries: its cells
+// without what is only reserved, and the revision.
 func assignSequences(d *draft, spec *topology.WorkloadPlacementSpec, newRevision bool) {
 	var last []topology.Cell
 	if d.last != nil {
@@ -219,8 +228,8 @@ func assignSequences(d *draft, spec *topology.WorkloadPlacementSpec, newRevision
 	}
 }
 
-// changes are the clusters whose order changed, and those of them that are asked for anything but another break and
-// add.
+// changes returns the clusters whose order changed, and those of them for which anything but unavailable and surge
+// changed.
 func changes(d *draft, spec *topology.WorkloadPlacementSpec, before, after map[string][]*topology.Cell, newRevision bool) (changed, task map[string]bool) {
 	changed, task = map[string]bool{}, map[string]bool{}
 	respread := d.last != nil && !equality.Semantic.DeepEqual(d.last.Spread, spec.Spread)
@@ -237,8 +246,8 @@ func changes(d *draft, spec *topology.WorkloadPlacementSpec, before, after map[s
 	return changed, task
 }
 
-// AskedBy is the sequence of the newest order that asked a cell for anything but another break and add; a hub of
-// before did not tell them from others.
+// TaskSequenceOf returns the sequence of the newest order that changed anything but unavailable and surge of a cell. A
+// hub of an earlier version recorded none.
 func TaskSequenceOf(c *topology.Cell) int64 { return cmp.Or(c.TaskSequence, c.Sequence) }
 
 func orders(cells []topology.Cell) map[string][]*topology.Cell {

@@ -38,7 +38,7 @@ type Note struct {
 // result and unchanged facts changes nothing.
 func Plan(f Facts) (Decision, *kinds.Rejection) {
 	d := newDraft(&f)
-	for _, step := range steps() {
+	for _, step := range steps(f.Kind.Mode) {
 		if rejection := step(d); rejection != nil {
 			return Decision{}, rejection
 		}
@@ -50,10 +50,23 @@ func Plan(f Facts) (Decision, *kinds.Rejection) {
 }
 
 // steps are those of a decision, in their order. A rejection ends it, and so does a step that completes it.
-func steps() []func(*draft) *kinds.Rejection {
+func steps(mode kinds.Mode) []func(*draft) *kinds.Rejection {
+	switch mode {
+	case kinds.Copy:
+		return []func(*draft) *kinds.Rejection{requireMember, planCopies}
+	case kinds.PerMember:
+		return []func(*draft) *kinds.Rejection{
+			requireMember,
+			placePerMember,
+			limitCells,
+			recordInputs,
+			grantBudgets,
+			numberOrders,
+			describe,
+		}
+	}
 	return []func(*draft) *kinds.Rejection{
 		requireMember,
-		planCopies,
 		discover,
 		checkFound,
 		adoptStrategy,
@@ -73,7 +86,7 @@ func steps() []func(*draft) *kinds.Rejection {
 // rejection.
 func requireMember(d *draft) *kinds.Rejection {
 	selected := slices.ContainsFunc(d.facts.Members, func(m Member) bool { return m.Selected })
-	if !selected && (d.last != nil || d.workload.Mode != kinds.Copy) {
+	if !selected && (d.last != nil || d.facts.Kind.Mode != kinds.Copy) {
 		return &kinds.Rejection{Reason: NoMember, Message: noMember(d)}
 	}
 	return nil
@@ -282,9 +295,6 @@ func reasonOf(r division.Reason, assumed []string) topology.Reason {
 // planCopies gives every selected member a cell without replicas. A member that is selected no longer loses its copy at
 // once: there is nothing to wait for.
 func planCopies(d *draft) *kinds.Rejection {
-	if d.workload.Mode != kinds.Copy {
-		return nil
-	}
 	spec := topology.WorkloadPlacementSpec{Workload: d.workload.Ref, Policy: &d.facts.Policy}
 	var names []string
 	for i := range d.facts.Members {
@@ -296,13 +306,67 @@ func planCopies(d *draft) *kinds.Rejection {
 	slices.SortFunc(spec.Cells, func(a, b topology.Cell) int { return strings.Compare(a.Cluster, b.Cluster) })
 	assignSequences(d, &spec, d.last == nil)
 	spec.Clusters = nameColumn(names)
-	if len(names) > 0 {
-		d.decision, d.done = Decision{Spec: spec}, true
-		return nil
+	d.decision = Decision{Spec: spec}
+	if len(names) == 0 {
+		d.decision.Notes = []Note{{Reason: NoMember, Stalled: true, Message: noMember(d)}}
 	}
-	d.done = true
-	d.decision = Decision{Spec: spec, Notes: []Note{{Reason: NoMember, Stalled: true, Message: noMember(d)}}}
 	return nil
+}
+
+// placePerMember gives every selected member one cell with the whole object. How many pods the cell has is not decided
+// here: it is what the member reports as desired, and 0 before its first report. A cell with 0 has no budget, so its
+// member creates pods and updates none. Taints, room and failover do not apply: the pods belong to the nodes of the
+// member.
+//
+// The limits are resolved on the sum over the selected members, and granted as those of divided workloads.
+func placePerMember(d *draft) *kinds.Rejection {
+	d.reschedule, d.workload.Open, d.workload.Replicas = nil, true, 0
+	last := lastCells(d)
+	for i := range d.facts.Members {
+		m := &d.facts.Members[i]
+		had := last[cellID{cluster: m.Name}]
+		switch {
+		case m.Selected:
+			cell := topology.Cell{Cluster: m.Name, Replicas: d.desiredIn(m, had), Reason: topology.Reason{Code: CellPerMember}}
+			if d.facts.Adopt {
+				cell.Adoption.Phase = topology.AdoptionDiscovered // there are no replicas to discover
+			}
+			d.workload.Replicas += cell.Replicas
+			d.spec.Cells = append(d.spec.Cells, cell)
+		case had != nil && !d.revoked(m, had):
+			d.spec.Cells = append(d.spec.Cells, topology.Cell{
+				Cluster: m.Name, Adoption: had.Adoption, Reason: topology.Reason{Code: CellDeselected},
+			})
+		}
+	}
+	slices.SortFunc(d.spec.Cells, func(a, b topology.Cell) int { return strings.Compare(a.Cluster, b.Cluster) })
+	d.result = divided{cells: d.spec.Cells, subsets: map[string]int32{"": d.workload.Replicas}}
+	return nil
+}
+
+// desiredIn returns how many pods a member asks for, by its newest report. One that does not report any more, as after
+// its Work was made again, keeps the last number.
+func (d *draft) desiredIn(m *Member, had *topology.Cell) int32 {
+	report, ok := d.reports[m.Name]
+	switch {
+	case ok && report.Use != nil:
+		return report.Use[""].Desired
+	case had != nil:
+		return had.Replicas
+	}
+	return 0
+}
+
+// revoked reports whether a member that is not selected any more has no budget any more: it confirmed the order that
+// takes the budget away, or its lease expired after that order was written. Its object is removed then, and not before:
+// until then it may still disrupt what it was granted.
+func (d *draft) revoked(m *Member, had *topology.Cell) bool {
+	if had.Reason.Code != CellDeselected {
+		return false
+	}
+	confirmed := d.reports[m.Name].Sequence >= had.Sequence
+	expired := m.Silent && d.facts.Written[m.Name] >= had.Sequence
+	return confirmed || expired
 }
 
 // Sooner returns the shorter of two times to wait, where 0 is never.

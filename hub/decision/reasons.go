@@ -10,6 +10,8 @@ const (
 	PolicyMissing = "PolicyMissing"
 	// NamespaceNotFederated: the namespace lost its label; what is placed is frozen.
 	NamespaceNotFederated = "NamespaceNotFederated"
+	// NotLabelled: a cluster-scoped object without the label that federates it; what is placed is frozen.
+	NotLabelled = "NotLabelled"
 	// Conflict: a policy of Karmada propagates the workload too; what is placed is frozen.
 	Conflict = "Conflict"
 	// Removing: an earlier placement is still being removed.
@@ -55,6 +57,11 @@ const (
 	CellSubsetRemoved = "SubsetRemoved"
 	// CellCopy: every selected member gets a copy.
 	CellCopy = "Copy"
+	// CellPerMember: every selected member gets the whole object, and the number is how many pods the member asks for.
+	CellPerMember = "PerMember"
+	// CellDeselected: the policy no longer selects the member, or it is not accepted any more; the object is removed there
+	// once the member confirmed that it has no budget.
+	CellDeselected = "Deselected"
 	// CellLooking: the member is asked what runs there, before it is adopted.
 	CellLooking = "Looking"
 	// CellAdopted: the member had this many when the hub took them over.

@@ -16,7 +16,8 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// planChecks returns the Works of the Jobs that the wave under way has in its members. It is pure.
+// planChecks returns the Works of the Jobs that the wave under way has in its members. It is pure. The Jobs are in the
+// namespace of the workload's placement.
 func planChecks(key wire.Key, hubID string, p *topology.WorkloadPlacement) ([]*work.Work, *kinds.Rejection, error) {
 	if p.Spec.Wave == nil {
 		return nil, nil, nil
@@ -34,7 +35,7 @@ func planChecks(key wire.Key, hubID string, p *topology.WorkloadPlacement) ([]*w
 				job.Check, key.Sentence(), len(manifest)/1024, maxManifest/1024)}, nil
 		}
 		for _, cluster := range job.Clusters {
-			name := wire.Key{Group: batchv1.GroupName, Kind: "Job", Namespace: key.Namespace, Name: job.Name}.Work(cluster)
+			name := wire.Key{Group: batchv1.GroupName, Kind: "Job", Namespace: key.PlacementNamespace(), Name: job.Name}.Work(cluster)
 			works = append(works, &work.Work{
 				ObjectMeta: metav1.ObjectMeta{
 					Namespace: name.Namespace, Name: name.Name,
@@ -71,7 +72,7 @@ func renderJob(key wire.Key, job *topology.WaveRun) ([]byte, error) {
 		out.Object["spec"] = spec
 	}
 	out.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("Job"))
-	out.SetNamespace(key.Namespace)
+	out.SetNamespace(key.PlacementNamespace())
 	out.SetName(job.Name)
 	if labels := carried(template.GetLabels(), nil); len(labels) > 0 {
 		out.SetLabels(labels)

@@ -37,9 +37,7 @@ type CopyReconciler struct {
 // NewCopyReconciler returns a reconciler that writes with c and reads c's cache; live reads past the cache what objects
 // hold, which is not cached. rules is the table of the kinds that are placed.
 func NewCopyReconciler(c client.Client, live client.Reader, clk clock.PassiveClock, hubID string, outcomes *placement.Outcomes, watching *store.Watching, rules kinds.Table) *CopyReconciler {
-	r := NewReconciler(c, live, clk, hubID, outcomes)
-	r.rules = rules
-	return &CopyReconciler{Reconciler: *r, watching: watching}
+	return &CopyReconciler{Reconciler: *NewReconciler(c, live, rules, clk, hubID, outcomes), watching: watching}
 }
 
 // Reconcile runs gather → plan → apply for one object.

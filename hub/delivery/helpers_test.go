@@ -13,9 +13,9 @@ import (
 // kindFor returns what the hub knows of a workload's kind.
 func kindFor(o client.Object) kinds.Kind {
 	if _, ok := o.(*apps.CloneSet); ok {
-		return kinds.Divided()[apps.CloneSetKind.GroupKind()]
+		return kinds.Workloads()[apps.CloneSetKind.GroupKind()]
 	}
-	return kinds.Divided()[apps.UnitedDeploymentKind.GroupKind()]
+	return kinds.Workloads()[apps.UnitedDeploymentKind.GroupKind()]
 }
 
 func planOf(key wire.Key, hubID string, o client.Object, p *topology.WorkloadPlacement, add additions) ([]*work.Work, *kinds.Rejection, error) {

@@ -77,11 +77,13 @@ func plan(kind kinds.Kind, key wire.Key, hubID string, object client.Object, p *
 					topology.AnnotationHubID:    hubID,
 					topology.AnnotationSequence: strconv.FormatInt(cells[0].Sequence, 10),
 					topology.AnnotationWorkload: key.String(),
-					topology.AnnotationStrategy: strategy,
 				}),
 				Finalizers: []string{work.ExecutionFinalizer},
 			},
 			Spec: work.WorkSpec{Workload: work.WorkloadTemplate{Manifests: []work.Manifest{{RawExtension: runtime.RawExtension{Raw: manifest}}}}},
+		}
+		if kind.UpdateStrategy != nil {
+			w.Annotations[topology.AnnotationStrategy] = strategy
 		}
 		if p.Spec.RescheduleAfter != "" {
 			w.Annotations[topology.AnnotationRescheduleAfter] = p.Spec.RescheduleAfter

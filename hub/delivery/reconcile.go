@@ -43,11 +43,11 @@ type Reconciler struct {
 	marks bool
 }
 
-// NewReconciler returns a reconciler that writes with c and reads c's cache; live reads past the cache, before
-// something is let go.
-func NewReconciler(c client.Client, live client.Reader, clk clock.PassiveClock, hubID string, outcomes *placement.Outcomes) *Reconciler {
+// NewReconciler returns a reconciler of these kinds that writes with c and reads c's cache; live reads past the cache,
+// before something is orphaned.
+func NewReconciler(c client.Client, live client.Reader, rules kinds.Table, clk clock.PassiveClock, hubID string, outcomes *placement.Outcomes) *Reconciler {
 	return &Reconciler{
-		client: c, live: live, rules: kinds.Divided(), hubID: hubID, outcomes: outcomes,
+		client: c, live: live, rules: rules, hubID: hubID, outcomes: outcomes,
 		written: store.NewWritten[types.NamespacedName](clk),
 	}
 }

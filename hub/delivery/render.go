@@ -53,7 +53,10 @@ func encode(kind schema.GroupVersionKind, o client.Object, annotations map[strin
 	if err != nil {
 		return nil, fmt.Errorf("encode the spec of %s %s/%s: %w", kind.Kind, o.GetNamespace(), o.GetName(), err)
 	}
-	meta := map[string]any{"name": o.GetName(), "namespace": o.GetNamespace()}
+	meta := map[string]any{"name": o.GetName()}
+	if namespace := o.GetNamespace(); namespace != "" {
+		meta["namespace"] = namespace
+	}
 	if labels := carried(o.GetLabels(), nil); len(labels) > 0 {
 		meta["labels"] = labels
 	}
@@ -85,8 +88,12 @@ func treeOf(v any) (map[string]any, error) {
 // annotations of an object.
 const maxStrategy = 16 * 1024
 
-// strategyOf returns the update strategy of the user's object as JSON, empty for one that is too large to be told.
+// strategyOf returns the update strategy of the user's object as JSON. It is empty if the kind has none, or if it is too
+// large.
 func strategyOf(kind kinds.Kind, object client.Object) (string, error) {
+	if kind.UpdateStrategy == nil {
+		return "", nil
+	}
 	tree, err := treeOf(kind.UpdateStrategy(object))
 	if err != nil {
 		return "", fmt.Errorf("encode the update strategy of %s/%s: %w", object.GetNamespace(), object.GetName(), err)

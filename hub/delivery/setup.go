@@ -33,13 +33,13 @@ func Setup(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock, hubID st
 		Watches(&topology.WorkloadPlacement{}, handler.TypedEnqueueRequestsFromMapFunc(store.OfPlacement),
 			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, store.DeletionBegan()))).
 		Watches(&work.Work{}, handler.TypedEnqueueRequestsFromMapFunc(store.OfWork), builder.WithPredicates(ours))
-	for kind, rule := range kinds.Divided() {
+	for kind, rule := range rules.Workloads() {
 		toKey := func(_ context.Context, o client.Object) []wire.Key {
 			return []wire.Key{wire.KeyFor(kind, o)}
 		}
 		controllers = controllers.Watches(rule.New(), handler.TypedEnqueueRequestsFromMapFunc(toKey), builder.WithPredicates(ours))
 	}
-	r := NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), clk, hubID, outcomes)
+	r := NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), rules.Workloads(), clk, hubID, outcomes)
 	r.tracer, r.marks = tracer, marks
 	if err := controllers.Complete(r); err != nil {
 		return fmt.Errorf("set up controller delivery: %w", err)

@@ -77,7 +77,7 @@ func TestStaleDecisionRemovesNothing(t *testing.T) {
 		return w.DeletionTimestamp == nil
 	}
 	look := func(live client.Reader) time.Duration {
-		r := NewReconciler(standing, live, clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewOutcomes())
+		r := NewReconciler(standing, live, kinds.Workloads(), clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewOutcomes())
 		result, err := r.Reconcile(t.Context(), key)
 		if err != nil {
 			t.Fatal(err)
@@ -123,7 +123,7 @@ func TestCase14AMemberThatLeavesTakesNoWork(t *testing.T) {
 				}
 				return c.Create(ctx, o, opts...)
 			}})
-			r := NewReconciler(refusing, api, clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewOutcomes())
+			r := NewReconciler(refusing, api, kinds.Workloads(), clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewOutcomes())
 			result, err := r.Reconcile(t.Context(), key)
 			if (err != nil) != tc.fails || !tc.fails && result.RequeueAfter != leavingRetry {
 				t.Errorf("again after %s, error %v", result.RequeueAfter, err)
@@ -180,7 +180,7 @@ func TestNothingIsMadeOrDeletedForAPutBackHub(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			cached := hubClient(t, tc.cached...)
-			r := NewReconciler(cached, hubClient(t, tc.live...), clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewOutcomes())
+			r := NewReconciler(cached, hubClient(t, tc.live...), kinds.Workloads(), clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewOutcomes())
 			if _, err := r.Reconcile(t.Context(), key); err != nil {
 				t.Fatal(err)
 			}

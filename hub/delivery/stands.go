@@ -88,8 +88,11 @@ func (r *Reconciler) workloadGoes(ctx context.Context, s *state) (bool, error) {
 	return !placement.Keeps(object, live, terminating), nil
 }
 
-// terminating tells whether a namespace is being deleted, or gone.
+// terminating reports whether a namespace is being deleted, or gone. That of a cluster-scoped object, "", never is.
 func (r *Reconciler) terminating(ctx context.Context, name string) (bool, error) {
+	if name == "" {
+		return false, nil
+	}
 	namespace := &corev1.Namespace{}
 	if err := r.live.Get(ctx, client.ObjectKey{Name: name}, namespace); client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("get namespace %s: %w", name, err)

@@ -16,6 +16,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/placement"
 	"github.com/flotilla-dev/flotilla/hub/tracing"
 	"github.com/flotilla-dev/flotilla/hub/wire"
@@ -48,7 +49,7 @@ func TestTracesCauseNoWrite(t *testing.T) {
 		if err := c.Get(t.Context(), key.Work("east"), old); err != nil {
 			old = nil
 		}
-		r := NewReconciler(c, c, clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewOutcomes())
+		r := NewReconciler(c, c, kinds.Workloads(), clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewOutcomes())
 		r.tracer = tracer
 		if err := r.write(t.Context(), &state{key: key, placement: p}, old, works[0]); err != nil {
 			t.Fatal(err)

@@ -30,6 +30,11 @@ func ofCell(r topology.Reason) (string, bool) {
 		return "the policy no longer selects the member, or it is not accepted any more, and it is not heard of, so others stand in for what it has; its order stays as it was until it is heard of again", true
 	case decision.CellCopy:
 		return "every member that the policy selects gets a copy", true
+	case decision.CellPerMember:
+		return "every member that the policy selects has the whole object; the number is how many pods the member asks for", true
+	case decision.CellDeselected:
+		return "the policy no longer selects the member, or it is not accepted any more; the object is removed there once the member " +
+			"has confirmed that it may disrupt nothing", true
 	case decision.CellUnmatched:
 		return "the member no longer matches the subset; its pods go step by step, as others are available, and the cell goes when the member has reported that nothing is left", true
 	case decision.CellSubsetRemoved:

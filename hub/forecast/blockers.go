@@ -49,8 +49,8 @@ func (o *Forecast) Blockers(cluster, subset string) []string {
 			out = append(out, text)
 		}
 	}
-	if o.Workload.Mode == kinds.Copy {
-		return out // neither taints nor room hold for copies
+	if o.Mode != kinds.Divide {
+		return out // neither taints nor room hold for what each member has
 	}
 	if taint := decision.Strongest(m.Spec.Taints, selector.Tolerations); taint != nil {
 		out = append(out, tainted(o.Policy, taint))

@@ -63,11 +63,10 @@ func TestObstaclesOfTaintsAndRoom(t *testing.T) {
 			}
 			o := Forecast{members: []topology.MemberCluster{m}, Policy: &policy.Policy{Ref: topology.PolicyReference{Kind: policy.KindClusterPolicy, Name: "everywhere"}}}
 			o.Policy.Spec.Clusters.Tolerations = tc.tolerated
-			mode := kinds.Divide
 			if tc.copied {
-				mode = kinds.Copy
+				o.Mode = kinds.Copy
 			}
-			o.Workload = kinds.Workload{Open: tc.subsetZone == "", Mode: mode, Requests: list("2", "1Gi")}
+			o.Workload = kinds.Workload{Open: tc.subsetZone == "", Requests: list("2", "1Gi")}
 			if tc.subsetZone != "" {
 				o.Workload.Subsets = []kinds.Subset{{Term: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
 					{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{tc.subsetZone}},

@@ -44,7 +44,8 @@ type Forecast struct {
 	Remove bool
 	// Outcome is what the user's object says of it, nil where the workload is not the hub's.
 	Outcome *placement.Outcome
-	// Workload is what the decision read of the object, Policy the policy that holds, nil if none does.
+	// Mode is that of the kind. Workload is what the decision read of the object, Policy the policy that holds, nil if none does.
+	Mode     kinds.Mode
 	Workload kinds.Workload
 	Policy   *policy.Policy
 	members  []topology.MemberCluster
@@ -58,7 +59,8 @@ type Forecast struct {
 // Of returns what the hub does about a workload now. It fails for a kind that the hub does not divide, and where the
 // reader fails.
 func (f *Forecaster) Of(ctx context.Context, key wire.Key) (Forecast, error) {
-	if _, ok := f.table[key.GroupKind()]; !ok {
+	kind, ok := f.table[key.GroupKind()]
+	if !ok {
 		return Forecast{}, fmt.Errorf("%s: the hub does not place the kind %s; it places %s", key.Sentence(), key.Kind, kinds.Names(f.table))
 	}
 	s, err := f.gatherer.Gather(ctx, key)
@@ -66,7 +68,8 @@ func (f *Forecaster) Of(ctx context.Context, key wire.Key) (Forecast, error) {
 		return Forecast{}, err
 	}
 	next := placement.Decide(s, f.table)
-	out := Forecast{Object: s.Object, Present: s.Placement, Next: next.Spec, Remove: next.Remove, Outcome: next.Outcome, members: s.Members}
+	out := Forecast{Object: s.Object, Present: s.Placement, Next: next.Spec, Remove: next.Remove, Outcome: next.Outcome,
+		Mode: kind.Mode, members: s.Members}
 	if out.members == nil { // a decision without them: the namespace is not federated
 		if out.members, err = store.ListMembers(ctx, f.reader); err != nil {
 			return Forecast{}, err
@@ -74,7 +77,7 @@ func (f *Forecaster) Of(ctx context.Context, key wire.Key) (Forecast, error) {
 	}
 	if s.Object != nil {
 		// What cannot be read is refused in the verdict.
-		out.Workload, _ = f.table[key.GroupKind()].Read(s.Object)
+		out.Workload, _ = kind.Read(s.Object)
 		var recorded *topology.PolicyReference
 		if s.Placement != nil {
 			recorded = s.Placement.Spec.Policy

@@ -69,34 +69,40 @@ func InsteadOf(kind string) string {
 	}
 }
 
-// Names lists the kinds that a policy can select, for messages: those that are divided and those that are copied, by
-// group and version.
+// Names lists the kinds that a policy can select, for messages: first those whose status the hub writes, by group, then
+// those that are copied, by group and version.
 func Names(table Table) string {
-	var divided []string
-	for kind := range Divided() {
-		divided = append(divided, kind.Kind)
+	byGroup, byVersion := map[string][]string{}, map[string][]string{}
+	for kind, row := range table {
+		switch {
+		case row.Mode != Copy:
+			byGroup[kind.Group] = append(byGroup[kind.Group], kind.Kind)
+		case !IsBuiltIn(kind):
+			version := row.GVK.GroupVersion().String()
+			byVersion[version] = append(byVersion[version], kind.Kind)
+		}
 	}
-	slices.Sort(divided)
-	text := strings.Join(divided, ", ") + " (apps.kruise.io)"
-	byVersion := map[string][]string{}
-	for kind, row := range copied(HubRunsBuiltIns) {
-		version := row.GVK.GroupVersion().String()
-		byVersion[version] = append(byVersion[version], kind.Kind)
-	}
-	for _, version := range slices.Sorted(maps.Keys(byVersion)) {
-		slices.Sort(byVersion[version])
-		text += fmt.Sprintf(", and %s (%s)", strings.Join(byVersion[version], ", "), version)
-	}
+	text := strings.Join(slices.Concat(listed(byGroup), listed(byVersion)), ", and ")
 	if _, placed := table[builtIns()[0].GroupKind()]; placed {
 		text += ", and " + strings.Join(builtInNames(), ", ")
 	}
 	return text
 }
 
+// listed returns "<kind>, <kind> (<of>)" for each entry, sorted.
+func listed(kindsOf map[string][]string) []string {
+	var texts []string
+	for _, of := range slices.Sorted(maps.Keys(kindsOf)) {
+		slices.Sort(kindsOf[of])
+		texts = append(texts, fmt.Sprintf("%s (%s)", strings.Join(kindsOf[of], ", "), of))
+	}
+	return texts
+}
+
 // Named returns the kinds of this name that hubs place, wherever the hub's own cluster does not run them itself.
 func Named(name string) []schema.GroupVersionKind {
 	all := slices.Concat(copiedKinds(), builtIns())
-	for _, kind := range Divided() {
+	for _, kind := range Workloads() {
 		all = append(all, kind.GVK)
 	}
 	return slices.DeleteFunc(all, func(kind schema.GroupVersionKind) bool { return kind.Kind != name })
@@ -163,17 +169,28 @@ func hasValue(value any) bool {
 	return true
 }
 
-// NeverPlaced returns why a hub never places a kind and what to do, and false for any other kind. These kinds name
-// pods or nodes of one cluster.
+// never returns the kinds of mode [Never]. They are no part of a hub's table: no controller of a hub watches them, since
+// a hub does not serve most of them, and their statuses have no conditions. What names such a kind on a hub, as a policy
+// or a manifest that is planned, is answered with the sentence of [NeverPlaced].
+func never() []Kind {
+	version := apps.GroupVersion.Group + "/v1alpha1"
+	var rows []Kind
+	for _, kind := range []string{"ContainerRecreateRequest", "EphemeralJob", "NodeImage", "NodePodProbe"} {
+		rows = append(rows, Kind{GVK: schema.FromAPIVersionAndKind(version, kind), Mode: Never})
+	}
+	return rows
+}
+
+// NeverPlaced returns why a hub never places a kind and what to do, and false for any other kind.
 func NeverPlaced(kind schema.GroupKind) (string, bool) {
-	if kind.Group != apps.GroupVersion.Group {
+	row, ok := tableOf(never()...)[kind]
+	if !ok {
 		return "", false
 	}
-	switch kind.Kind {
-	case "ContainerRecreateRequest", "EphemeralJob":
-		return fmt.Sprintf("%[1]s, which names pods of one cluster: apply the %[1]s in the member that runs them", kind.Kind), true
+	switch row.GVK.Kind {
 	case "NodeImage", "NodePodProbe":
 		return fmt.Sprintf("%[1]s, which names a node of one cluster: apply the %[1]s in the member that has it", kind.Kind), true
+	default:
+		return fmt.Sprintf("%[1]s, which names pods of one cluster: apply the %[1]s in the member that runs them", kind.Kind), true
 	}
-	return "", false
 }

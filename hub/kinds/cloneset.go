@@ -153,8 +153,7 @@ func renderCloneSet(o Object, order *Order) (Manifest, error) {
 	return Manifest{Spec: cloneSetSpec(o.(*apps.CloneSet), order.Cells), Annotations: annotations}, nil
 }
 
-// cloneSetSpec is the spec of a member's CloneSet: integers everywhere, and never more permission than the member's
-// share.
+// cloneSetSpec is the spec of a member's CloneSet: integers everywhere, and never more than the member is granted.
 func cloneSetSpec(cs *apps.CloneSet, cells []topology.Cell) *apps.CloneSetSpec {
 	spec := cs.Spec.DeepCopy()
 	replicas, granted, waiting := Total(cells)

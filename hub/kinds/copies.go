@@ -44,7 +44,6 @@ func copied(workloads BuiltIns) Table {
 			},
 			Read: func(o Object) (Workload, *Rejection) {
 				w := NewWorkload(o, gvk, new(int32(0)))
-				w.Mode = Copy
 				w.Ref.Generation = 0 // where it goes does not depend on its content
 				return w, nil
 			},

@@ -1,5 +1,29 @@
 // Package kinds is what the hub knows of each kind: one file per kind, one table. No other package of the hub names a
 // kind. It is pure.
+//
+// # How to add a kind
+//
+// A kind is a file here with its entry, which [Workloads] lists, and a folder of member-agent/workloads with its
+// controller, which member-agent/setup.go lists. The stages are generic; e2e/newkind holds that by adding two kinds. The
+// types, their definitions and the rights of both programs are declared on their own: rights are reviewed by hand.
+//
+//	GVK, Mode, ClusterScoped   what the kind is called, and how its objects get to members
+//	New, NewList               empty objects
+//	Read                       the number of replicas, the revision, and the limits: a function of the number of pods
+//	Render                     the spec of one member, with the integers that its cells are granted
+//	Observe, Status, StatusOf  what a sum depends on, and the sum written onto the user's object
+//
+// All other fields may be nil: they say what a kind has beside that, as subsets, templates to go back to, or a kind that
+// divides it.
+//
+// # Modes
+//
+//	Divide     Replicas are divided. Read returns them, and the limits of each subset.
+//	PerMember  Each selected member gets the whole object. Read returns at most one subset, with an empty name; without
+//	           one the kind has no limits. Its limits are resolved on the number of pods that members report as desired.
+//	           A limit that is not one of updates, such as a parallelism, is granted as Unavailable.
+//	Copy       Each selected member gets the metadata and content; the object has no status on the hub.
+//	Never      No hub places the kind.
 package kinds
 
 import (
@@ -32,14 +56,22 @@ type Mode int
 const (
 	// Divide means that replicas and limits are divided over members.
 	Divide Mode = iota
+	// PerMember means that every selected member gets the whole object. Each member decides how many pods it has; the
+	// limits hold over all members together, and the status is the sum.
+	PerMember
 	// Copy means that every selected member gets the whole object, without a status on the hub.
 	Copy
+	// Never means that no hub places the kind: its objects name pods or nodes of one cluster.
+	Never
 )
 
 // Kind is what the hub knows of one kind. Functions that a mode does not use are nil.
 type Kind struct {
 	GVK  schema.GroupVersionKind
 	Mode Mode
+	// ClusterScoped: objects of the kind have no namespace. The hub takes those with the label
+	// topology.flotilla.dev/federated=true that a ClusterFederationPolicy selects.
+	ClusterScoped bool
 	// New returns an empty object, NewList an empty list.
 	New     func() Object
 	NewList func() ObjectList
@@ -54,7 +86,7 @@ type Kind struct {
 	Render func(Object, *Order) (Manifest, error)
 	// Former keeps subsets in manifests that the user's object no longer has, nil for kinds without subsets.
 	Former *FormerSubsets
-	// UpdateStrategy returns the user's update strategy, which Works carry as JSON.
+	// UpdateStrategy returns the user's update strategy, which Works carry as JSON; nil for kinds without one.
 	UpdateStrategy func(Object) any
 	// Guarded are the paths of a manifest that no override may change: what the hub divides. * stands for each entry.
 	Guarded []string
@@ -80,19 +112,34 @@ type Kind struct {
 // Table has kinds by group and name.
 type Table map[schema.GroupKind]Kind
 
-// Divided returns the kinds that the hub divides.
-func Divided() Table {
+// Workloads returns the kinds whose objects the hub divides, or gives to each member, and whose status it writes.
+func Workloads() Table {
+	return tableOf(cloneSetKind(), unitedDeploymentKind())
+}
+
+func tableOf(kinds ...Kind) Table {
 	table := Table{}
-	for _, kind := range []Kind{cloneSetKind(), unitedDeploymentKind()} {
+	for _, kind := range kinds {
 		table[kind.GVK.GroupKind()] = kind
 	}
 	return table
 }
 
+// Workloads returns the kinds of the table whose status the hub writes.
+func (t Table) Workloads() Table {
+	workloads := Table{}
+	for name, kind := range t {
+		if kind.Mode == Divide || kind.Mode == PerMember {
+			workloads[name] = kind
+		}
+	}
+	return workloads
+}
+
 // All returns all kinds that the hub places. Kubernetes' own workloads are among them where members run them.
 func All(workloads BuiltIns) Table {
 	table := copied(workloads)
-	for name, kind := range Divided() {
+	for name, kind := range Workloads() {
 		table[name] = kind
 	}
 	return table

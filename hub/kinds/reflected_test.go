@@ -50,7 +50,7 @@ func TestReflectedReport(t *testing.T) {
 					Identifier: work.ResourceIdentifier{Kind: test.kind}, Status: &runtime.RawExtension{Raw: []byte(test.status)},
 				}}},
 			}
-			report, nonsense := Divided().ReportOf(w)
+			report, nonsense := Workloads().ReportOf(w)
 			if nonsense != "" || (report == nil) != test.none {
 				t.Fatalf("report %+v, nonsense %q", report, nonsense)
 			}
@@ -62,7 +62,7 @@ func TestReflectedReport(t *testing.T) {
 				t.Errorf("report %+v, want sequence %d, desired %d, total %d, updated %d", report, test.sequence, test.desired, test.total, test.updated)
 			}
 			w.Status.Report = &work.Report{HubID: "own", Sequence: 9}
-			if report, _ := Divided().ReportOf(w); report.HubID != "own" {
+			if report, _ := Workloads().ReportOf(w); report.HubID != "own" {
 				t.Errorf("a report of Flotilla's own agent is passed over: %+v", report)
 			}
 		})

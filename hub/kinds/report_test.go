@@ -27,7 +27,7 @@ func TestCase2OverwrittenPodsAreNotUpdated(t *testing.T) {
 		{metav1.ConditionFalse, work.ReasonOverwritten, 0},
 	} {
 		w.Status.Conditions = []metav1.Condition{{Type: work.ConditionApplied, Status: tc.status, Reason: tc.reason}}
-		got, nonsense := Divided().ReportOf(w)
+		got, nonsense := Workloads().ReportOf(w)
 		if u := got.InUse[0]; nonsense != "" || u.Updated != 3 || u.UpdatedReady != tc.want || u.UpdatedAvailable != tc.want {
 			t.Errorf("%s: %+v %s", tc.reason, u, nonsense)
 		}
@@ -79,7 +79,7 @@ func TestReportOf(t *testing.T) {
 			w := &work.Work{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{topology.AnnotationSequence: tc.order}}}
 			w.Status.Report = tc.report
 			before := w.DeepCopy()
-			got, nonsense := Divided().ReportOf(w)
+			got, nonsense := Workloads().ReportOf(w)
 			if diff := cmp.Diff(tc.want, got); diff != "" || nonsense != tc.nonsense {
 				t.Errorf("nonsense %q, want %q; report (-want +got):\n%s", nonsense, tc.nonsense, diff)
 			}
@@ -87,5 +87,21 @@ func TestReportOf(t *testing.T) {
 				t.Errorf("the Work was changed (-before +after):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestPodsOfLeavesOutWhatEachMemberHas(t *testing.T) {
+	divided := wire.Key{Group: "a", Kind: "Rack", Namespace: "ns", Name: "web"}
+	whole := wire.Key{Group: "a", Kind: "Beacon", Name: "lamp"}
+	table := Table{divided.GroupKind(): {Mode: Divide}, whole.GroupKind(): {Mode: PerMember}}
+	var works []work.Work
+	for _, key := range []wire.Key{divided, whole} {
+		w := work.Work{}
+		w.Annotations = map[string]string{topology.AnnotationWorkload: key.String()}
+		w.Status.Report = &work.Report{InUse: []work.SubsetUse{{Total: 3}}}
+		works = append(works, w)
+	}
+	if of, sum := table.PodsOf(works); sum != 3 || len(of) != 1 || of[0] != (Pods{divided, 3}) {
+		t.Errorf("%d pods: %+v", sum, of)
 	}
 }

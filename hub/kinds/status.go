@@ -11,7 +11,7 @@ type Observed struct {
 	// Generation and the revisions are those that its status names.
 	Generation                      int64
 	UpdateRevision, CurrentRevision string
-	// Desired is how many replicas the user asks for.
+	// Desired is how many replicas the user asks for; mode PerMember does not use it.
 	Desired int32
 	// NoDeadline: no progress deadline applies.
 	NoDeadline bool

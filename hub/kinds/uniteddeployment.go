@@ -188,8 +188,8 @@ func unitedDeploymentSpec(ud *apps.UnitedDeployment, cells []topology.Cell) *app
 	return spec
 }
 
-// subsetLimits is the annotation that holds each child to its share of its subset's limits. They are told as they are
-// lent: the member's controller turns 0 and 0 into a pause.
+// subsetLimits is the annotation that holds each child to what its subset is granted. The amounts are
+// written as granted: the member's controller turns 0 and 0 into a pause.
 func subsetLimits(cells []topology.Cell) (map[string]string, error) {
 	limits := map[string]topology.SubsetLimit{}
 	for i := range cells {

@@ -23,8 +23,6 @@ type Workload struct {
 	Revision string
 	// Subsets in the user's order. A kind without subsets has one with an empty name.
 	Subsets []Subset
-	// Mode is that of its kind.
-	Mode Mode
 	// Needs are the objects that the pod template names.
 	Needs []Need
 	// Requests are what one pod needs, nil where that is not known.
@@ -96,6 +94,7 @@ func NewWorkload(o Object, gvk schema.GroupVersionKind, replicas *int32) Workloa
 		Labels: o.GetLabels(),
 		Ref: topology.WorkloadReference{
 			APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Name: o.GetName(), UID: o.GetUID(), Generation: o.GetGeneration(),
+			ClusterScoped: o.GetNamespace() == "",
 		},
 		Replicas: 1, // the default of all kinds
 	}

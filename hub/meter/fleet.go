@@ -20,17 +20,18 @@ const patience = 10 * time.Second
 // fleet is what stands of members and placements.
 type fleet struct {
 	reader client.Reader
+	table  kinds.Table // reads reports
 	lag    func(member string) (time.Duration, bool)
 
 	memberLag, memberReady, replicas, behind, notApplied, share, held, unplaced *prometheus.Desc
 }
 
-func newFleet(reader client.Reader, lag func(string) (time.Duration, bool)) *fleet {
+func newFleet(reader client.Reader, table kinds.Table, lag func(string) (time.Duration, bool)) *fleet {
 	gauge := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
 	return &fleet{
-		reader: reader, lag: lag,
+		reader: reader, table: table, lag: lag,
 		memberLag:   gauge("flotilla_member_lag_seconds", "Time since the hub saw the agent of a member renew its Lease.", "member"),
 		memberReady: gauge("flotilla_member_ready", "1 if the member is Ready, else 0. A member that takes no part has none.", "member"),
 		replicas:    gauge("flotilla_member_replicas", "Pods of a member: placed there by the hub, and total, ready and available as the agent reported last.", "member", "state"),
@@ -82,10 +83,9 @@ func (f *fleet) collect(ctx context.Context, out chan<- prometheus.Metric) {
 	for i := range placements.Items {
 		addPlacement(all, unplaced, &placements.Items[i].Spec)
 	}
-	table := kinds.Divided()
 	for i := range works.Items {
 		if cluster, ok := wire.MemberOf(works.Items[i].Namespace); ok && all[cluster] != nil {
-			all[cluster].addWork(table, &works.Items[i])
+			all[cluster].addWork(f.table, &works.Items[i])
 		}
 	}
 	for i := range members.Items {

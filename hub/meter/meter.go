@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -43,8 +44,9 @@ type change struct {
 	delivered, done, told bool
 }
 
-// New returns a meter that reads what stands from reader, the hub's cache. Start shows it in the registry. clk must be monotonic.
-func New(registry prometheus.Registerer, reader client.Reader, clk clock.PassiveClock) *Meter {
+// New returns a meter that reads existing objects from reader, the hub's cache, and reports by table. Start shows it in
+// the registry. clk must be monotonic.
+func New(registry prometheus.Registerer, reader client.Reader, table kinds.Table, clk clock.PassiveClock) *Meter {
 	m := &Meter{
 		registry: registry, clock: clk, asked: map[wire.Key]change{}, heard: map[string]time.Time{},
 		planChanges: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -62,7 +64,7 @@ func New(registry prometheus.Registerer, reader client.Reader, clk clock.Passive
 			Buckets: []float64{1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400},
 		}, []string{"kind"}),
 	}
-	m.fleet = newFleet(reader, m.lag)
+	m.fleet = newFleet(reader, table, m.lag)
 	return m
 }
 

@@ -20,6 +20,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
@@ -41,7 +42,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		}
 	}
 	w := &world{t: t, c: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), all: prometheus.NewRegistry()}
-	w.m = New(w.all, w.c, w.clock)
+	w.m = New(w.all, w.c, kinds.Workloads(), w.clock)
 	if err := w.all.Register(w.m.Collector(t.Context())); err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +257,7 @@ func TestStart(t *testing.T) {
 		}
 		return len(families)
 	}
-	first, second := New(all, w.c, w.clock), New(all, w.c, w.clock)
+	first, second := New(all, w.c, kinds.Workloads(), w.clock), New(all, w.c, kinds.Workloads(), w.clock)
 	stop, ended := start(t, first)
 	for deadline := time.Now().Add(time.Minute); shown() == 0; {
 		if time.Now().After(deadline) {

@@ -66,7 +66,7 @@ func Commands(member, text, hubID string) []string {
 
 // adoptable reports whether flotilla adopt takes the kind. Agents of before named no groups.
 func adoptable(kind schema.GroupKind) bool {
-	rules := kinds.Divided()
+	rules := kinds.Workloads()
 	if kind.Group != "" {
 		_, ok := rules[kind]
 		return ok

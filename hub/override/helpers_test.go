@@ -12,7 +12,7 @@ import (
 func guardedIn(manifest []byte) []string {
 	var read struct{ Kind string }
 	_ = json.Unmarshal(manifest, &read) // what is no object has no kind
-	return kinds.Divided()[schema.GroupKind{Group: "apps.kruise.io", Kind: read.Kind}].Guarded
+	return kinds.Workloads()[schema.GroupKind{Group: "apps.kruise.io", Kind: read.Kind}].Guarded
 }
 
 func applyGuarded(manifest []byte, entries []Entry) ([]byte, *Misfit, error) {

@@ -43,7 +43,7 @@ func Decide(s *State, rules kinds.Table) Step {
 		}
 		return stepTerminating(s)
 	case !s.federated && s.Placement == nil:
-		return Step{}
+		return stepLocal(s, rules[s.key.GroupKind()])
 	case s.Placement != nil && s.Placement.Spec.Workload.UID != s.Object.GetUID():
 		return Step{Remove: placed, Outcome: s.refused(&kinds.Rejection{Reason: decision.Removing, Message: fmt.Sprintf(
 			"an earlier %s is still being removed; this one is placed after that", s.key.Sentence())}, false)}
@@ -52,12 +52,33 @@ func Decide(s *State, rules kinds.Table) Step {
 	case s.Placement != nil && !placed:
 		return Step{Outcome: s.refused(&kinds.Rejection{Reason: decision.Removing, Message: fmt.Sprintf(
 			"what was placed of %s is being removed; it is placed again after that", s.key.Sentence())}, false)}
+	case !s.federated && s.key.ClusterScoped():
+		return Step{Outcome: s.refused(&kinds.Rejection{Reason: decision.NotLabelled, Message: fmt.Sprintf(
+			"%s lost the label %s=true; it is frozen as it is placed; set the label again, or delete the object",
+			s.key.Sentence(), topology.LabelFederated)}, true)}
 	case !s.federated:
 		return Step{Outcome: s.refused(&kinds.Rejection{Reason: decision.NamespaceNotFederated, Message: fmt.Sprintf(
 			"namespace %s lost the label %s=true; %s is frozen as it is placed; set the label again, or delete the workload",
 			s.key.Namespace, topology.LabelFederated, s.key.Sentence())}, true)}
 	}
 	return decideFederated(s, rules)
+}
+
+// localPatience is how long an object that is not the hub's waits for a controller of the hub's own cluster.
+const localPatience = 10 * time.Second
+
+// stepLocal is the plan for a workload that is not the hub's. A cluster-scoped object without the label belongs to the
+// controllers of the hub's own cluster. If no status shows that there are any, the user is told what to do.
+func stepLocal(s *State, kind kinds.Kind) Step {
+	if !s.key.ClusterScoped() || kind.Observe == nil || kind.Observe(s.Object).Generation > 0 {
+		return Step{}
+	}
+	if wait := s.Object.GetCreationTimestamp().Add(localPatience).Sub(s.now); wait > 0 {
+		return Step{again: wait}
+	}
+	return Step{Outcome: s.refused(&kinds.Rejection{Reason: decision.NotLabelled, Message: fmt.Sprintf(
+		"%s has no label %s=true, so it is not placed on members, and no controller of the hub's own cluster runs it; set the label",
+		s.key.Sentence(), topology.LabelFederated)}, true)}
 }
 
 // withdrawn says what the annotation of the user did.
@@ -89,6 +110,9 @@ func decideFederated(s *State, rules kinds.Table) Step {
 		rejection = &kinds.Rejection{Reason: decision.PolicyMissing, Message: fmt.Sprintf(
 			"no policy selects %s any more (it was placed by %s); it is frozen as it is placed; let a policy select it, or set the annotation %s=%s to remove it from the members",
 			s.key.Sentence(), decision.PolicyName(recorded), topology.AnnotationWithdraw, topology.WithdrawRemove)}
+	case chosen == nil && s.key.ClusterScoped():
+		rejection = &kinds.Rejection{Reason: decision.NoPolicy, Message: fmt.Sprintf(
+			"no ClusterFederationPolicy selects %s; create one that does", s.key.Sentence())}
 	case chosen == nil:
 		rejection = &kinds.Rejection{Reason: decision.NoPolicy, Message: fmt.Sprintf(
 			"no FederationPolicy of namespace %s and no ClusterFederationPolicy selects %s; create one that does", s.key.Namespace, s.key.Sentence())}

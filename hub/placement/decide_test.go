@@ -77,7 +77,7 @@ func TestDecideByAnAdaptiveSpread(t *testing.T) {
 	}
 	decided := func() *topology.WorkloadPlacementSpec {
 		t.Helper()
-		next := Decide(s, kinds.Divided())
+		next := Decide(s, kinds.Workloads())
 		if next.Spec == nil {
 			t.Fatalf("nothing is decided: %+v", next.Outcome)
 		}

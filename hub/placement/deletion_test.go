@@ -64,7 +64,7 @@ func TestCase3DeletionKeepsWhatABackgroundDeletionKeeps(t *testing.T) {
 		}
 		kept := mask&3 != 0 && mask>>len(hold) == 0
 		t.Run(strings.Join(names, ","), func(t *testing.T) {
-			next := Decide(s, kinds.Divided())
+			next := Decide(s, kinds.Workloads())
 			if next.Remove == kept || next.Spec != nil {
 				t.Errorf("removed: %t, decided anew: %t", next.Remove, next.Spec != nil)
 			}

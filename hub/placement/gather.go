@@ -127,13 +127,8 @@ func (r *Gatherer) Gather(ctx context.Context, key wire.Key) (*State, error) {
 	default:
 		return nil, fmt.Errorf("get %s: %w", key.Sentence(), err)
 	}
-	namespace := &corev1.Namespace{}
-	if err := r.reader.Get(ctx, client.ObjectKey{Name: key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("get namespace %s: %w", key.Namespace, err)
-	}
-	s.federated, s.terminating = wire.Federated(namespace), isTerminating(namespace)
-	if !s.federated {
-		return s, nil
+	if err := r.gatherFederated(ctx, s); err != nil || !s.federated {
+		return s, err
 	}
 	if r.rivals != nil {
 		if s.rival, err = karmada.Rival(ctx, r.rivals, rule.GVK, s.Object); err != nil {
@@ -154,6 +149,21 @@ func (r *Gatherer) Gather(ctx context.Context, key wire.Key) (*State, error) {
 		return nil, err
 	}
 	return s, r.gatherAbsent(ctx, s)
+}
+
+// gatherFederated reads whether the workload is the hub's: by the label of its namespace, and of a cluster-scoped object
+// by its own.
+func (r *Gatherer) gatherFederated(ctx context.Context, s *State) error {
+	if s.key.ClusterScoped() {
+		s.federated = wire.Federated(s.Object)
+		return nil
+	}
+	namespace := &corev1.Namespace{}
+	if err := r.reader.Get(ctx, client.ObjectKey{Name: s.key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("get namespace %s: %w", s.key.Namespace, err)
+	}
+	s.federated, s.terminating = wire.Federated(namespace), isTerminating(namespace)
+	return nil
 }
 
 // gatherMembers reads the members, and before them what they promised: a report on room that ends a promise is in what
@@ -179,8 +189,9 @@ func (r *Gatherer) gatherMembers(ctx context.Context, s *State) error {
 // makes for itself. Nothing is asked about kinds that nobody names, and about Secrets only where a policy lets them
 // go.
 func (r *Gatherer) gatherAbsent(ctx context.Context, s *State) error {
-	workload, refusal := r.rules[s.key.GroupKind()].Read(s.Object)
-	if refusal != nil || workload.Mode == kinds.Copy {
+	rule := r.rules[s.key.GroupKind()]
+	workload, refusal := rule.Read(s.Object)
+	if refusal != nil || rule.Mode == kinds.Copy || s.key.ClusterScoped() {
 		return nil
 	}
 	named := map[topology.DependencyReference]bool{}

@@ -52,7 +52,7 @@ func TestOrdersAreReadBeforeMembers(t *testing.T) {
 	if err := store.Index(t.Context(), indexer{builder}); err != nil {
 		t.Fatal(err)
 	}
-	g := &Gatherer{reader: builder.Build(), rules: kinds.Divided(), hubID: "hub", clock: clocktesting.NewFakePassiveClock(time.Unix(100, 0))}
+	g := &Gatherer{reader: builder.Build(), rules: kinds.Workloads(), hubID: "hub", clock: clocktesting.NewFakePassiveClock(time.Unix(100, 0))}
 	if _, err := g.Gather(t.Context(), wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}); err != nil {
 		t.Fatal(err)
 	}

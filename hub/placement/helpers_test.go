@@ -25,9 +25,9 @@ import (
 // kindFor returns what the hub knows of a workload's kind.
 func kindFor(o kinds.Object) kinds.Kind {
 	if _, ok := o.(*apps.CloneSet); ok {
-		return kinds.Divided()[apps.CloneSetKind.GroupKind()]
+		return kinds.Workloads()[apps.CloneSetKind.GroupKind()]
 	}
-	return kinds.Divided()[apps.UnitedDeploymentKind.GroupKind()]
+	return kinds.Workloads()[apps.UnitedDeploymentKind.GroupKind()]
 }
 
 func readCloneSet(o *apps.CloneSet) (kinds.Workload, *kinds.Rejection) { return kindFor(o).Read(o) }

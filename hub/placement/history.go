@@ -41,7 +41,7 @@ func (r *Reconciler) remember(ctx context.Context, s *State, next *topology.Work
 	}
 	revision := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.key.Namespace, Name: history.Name(s.key.Name, last.Revision),
+			Namespace: s.name.Namespace, Name: history.Name(s.key.Name, last.Revision),
 			Labels:          map[string]string{history.LabelHash: last.Revision, topology.LabelWorkload: string(s.Object.GetUID())},
 			Annotations:     map[string]string{topology.AnnotationLeftFor: next.Revision},
 			OwnerReferences: []metav1.OwnerReference{ownerOf(next)},
@@ -119,7 +119,7 @@ func sameTemplate(template *kinds.Template, a, b []byte) bool {
 // of a hub of before [topology.LabelWorkload]: it goes by their owner.
 func (r *Reconciler) kept(ctx context.Context, s *State) ([]*appsv1.ControllerRevision, error) {
 	list := &appsv1.ControllerRevisionList{}
-	if err := r.live.List(ctx, list, client.InNamespace(s.key.Namespace), client.HasLabels{history.LabelHash}); err != nil {
+	if err := r.live.List(ctx, list, client.InNamespace(s.name.Namespace), client.HasLabels{history.LabelHash}); err != nil {
 		return nil, fmt.Errorf("list ControllerRevisions of %s: %w", s.key.Sentence(), err)
 	}
 	var revisions []*appsv1.ControllerRevision

@@ -13,6 +13,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/meter"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
@@ -26,7 +27,7 @@ func TestMeasures(t *testing.T) {
 		}
 	}
 	clock, all := clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), prometheus.NewRegistry()
-	m := meter.New(all, fake.NewClientBuilder().WithScheme(scheme).Build(), clock)
+	m := meter.New(all, fake.NewClientBuilder().WithScheme(scheme).Build(), kinds.Workloads(), clock)
 	if err := all.Register(m.Collector(t.Context())); err != nil {
 		t.Fatal(err)
 	}

@@ -99,7 +99,10 @@ func (r *Reconciler) apply(ctx context.Context, s *State, next Step) error {
 		}
 		return nil
 	case next.Spec == nil && !s.restored:
-		return nil
+		if s.Placement == nil || s.Placement.DeletionTimestamp != nil || wire.Foreign(s.Placement) {
+			return nil
+		}
+		return r.stampDigest(ctx, s)
 	case s.Placement == nil:
 		placement := &topology.WorkloadPlacement{
 			ObjectMeta: metav1.ObjectMeta{
@@ -111,7 +114,7 @@ func (r *Reconciler) apply(ctx context.Context, s *State, next Step) error {
 		}
 		withDigest(placement)
 		ctx, end := r.traced(ctx, s.key, next.Spec)
-		err := r.client.Create(ctx, placement, store.ManagerPlacement)
+		err := r.create(ctx, s.key, placement)
 		if end(err); err != nil {
 			return fmt.Errorf("create placement of %s: %w", s.key.Sentence(), err)
 		}

@@ -49,7 +49,7 @@ func Setup(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock, heard fu
 	if withKarmada {
 		decisions = w.watchRivals(decisions)
 	}
-	for _, rule := range kinds.Divided() {
+	for _, rule := range rules.Workloads() {
 		if divider := rule.Divider; divider != nil {
 			decisions = decisions.Watches(divider.New(), handler.TypedEnqueueRequestsFromMapFunc(dividedBy(divider)),
 				builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, store.DeletionBegan())))

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -89,4 +92,17 @@ func withDigest(p *topology.WorkloadPlacement) {
 		p.Annotations = map[string]string{}
 	}
 	p.Annotations[topology.AnnotationDecision] = wire.DigestOf(&p.Spec)
+}
+
+// create writes a new placement. That of a cluster-scoped object is in the hub's namespace, which may not exist yet.
+func (r *Reconciler) create(ctx context.Context, key wire.Key, placement *topology.WorkloadPlacement) error {
+	err := r.client.Create(ctx, placement, store.ManagerPlacement)
+	if !key.ClusterScoped() || !apierrors.IsNotFound(err) {
+		return err
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: placement.Namespace}}
+	if err := r.client.Create(ctx, namespace, store.ManagerPlacement); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create namespace %s: %w", namespace.Name, err)
+	}
+	return r.client.Create(ctx, placement, store.ManagerPlacement)
 }

@@ -72,7 +72,7 @@ func dividedBy(divider *kinds.Divider) handler.TypedMapFunc[client.Object, wire.
 	}
 }
 
-// everyWorkload returns all workloads of federated namespaces.
+// everyWorkload returns all workloads of federated namespaces, and the cluster-scoped ones that are federated.
 func (w *watches) everyWorkload(ctx context.Context, _ client.Object) []wire.Key {
 	namespaces := &corev1.NamespaceList{}
 	if err := w.client.List(ctx, namespaces, client.MatchingLabels{topology.LabelFederated: "true"}, client.UnsafeDisableDeepCopy); err != nil {
@@ -83,7 +83,7 @@ func (w *watches) everyWorkload(ctx context.Context, _ client.Object) []wire.Key
 	for i := range namespaces.Items {
 		keys = append(keys, w.list(ctx, namespaces.Items[i].Name)...)
 	}
-	return keys
+	return append(keys, w.list(ctx, "")...)
 }
 
 // shortWorkloads returns the workloads that miss replicas: only those can use room that a member reports, so that a
@@ -121,14 +121,19 @@ func (w *watches) workloadsIn(ctx context.Context, o client.Object) []wire.Key {
 	return w.list(ctx, o.GetName())
 }
 
+// list returns the workloads of a namespace; without one, the cluster-scoped ones that are federated.
 func (w *watches) list(ctx context.Context, namespace string) []wire.Key {
 	var keys []wire.Key
 	for kind, rule := range w.rules {
-		if !w.watching.Watched(rule) {
-			continue // nobody needs the kind
+		if !w.watching.Watched(rule) || rule.ClusterScoped != (namespace == "") {
+			continue
+		}
+		options := []client.ListOption{client.InNamespace(namespace), client.UnsafeDisableDeepCopy}
+		if rule.ClusterScoped {
+			options = append(options, client.MatchingLabels{topology.LabelFederated: "true"})
 		}
 		list := rule.NewList()
-		err := w.client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy)
+		err := w.client.List(ctx, list, options...)
 		if err == nil {
 			err = meta.EachListItem(list, func(o runtime.Object) error {
 				object := o.(client.Object)

@@ -36,7 +36,7 @@ func TestAMisspeltWithdrawalRemovesNothing(t *testing.T) {
 		s.Policies = []policy.Policy{{Ref: topology.PolicyReference{Kind: "FederationPolicy", Name: "all"}, Spec: topology.FederationPolicySpec{
 			Workloads: []topology.WorkloadSelector{{Kind: apps.CloneSetKind.Kind}},
 		}}}
-		next := Decide(s, kinds.Divided())
+		next := Decide(s, kinds.Workloads())
 		if next.Remove != want.remove {
 			t.Errorf("%q: what is placed is removed: %t", value, next.Remove)
 		}

@@ -152,12 +152,17 @@ func unknownKinds(spec *topology.FederationPolicySpec, rules kinds.Table) []stri
 	return slices.Compact(unknown)
 }
 
-// neverPlaced returns the kinds that a policy names and no hub places, with what to do instead.
-func neverPlaced(spec *topology.FederationPolicySpec) []string {
+// neverPlaced returns the kinds that a policy in a namespace ("" for none) names and that are never placed by it, with
+// what to do instead.
+func neverPlaced(spec *topology.FederationPolicySpec, namespace string, rules kinds.Table) []string {
 	var named []string
 	for i := range spec.Workloads {
-		if instead, never := kinds.NeverPlaced(kindOf(&spec.Workloads[i])); never {
+		kind := kindOf(&spec.Workloads[i])
+		if instead, never := kinds.NeverPlaced(kind); never {
 			named = append(named, instead)
+		}
+		if namespace != "" && rules[kind].ClusterScoped {
+			named = append(named, kind.Kind+", whose objects have no namespace: name it in a ClusterFederationPolicy")
 		}
 	}
 	slices.Sort(named)
@@ -219,11 +224,14 @@ func selectsHeldSecrets(spec *topology.FederationPolicySpec) bool {
 	})
 }
 
-// List returns the policies that a namespace's workloads can fall under.
+// List returns the policies that a namespace's workloads can fall under; of cluster-scoped objects, whose namespace is
+// empty, the ClusterFederationPolicies alone.
 func List(ctx context.Context, reader client.Reader, namespace string) ([]Policy, error) {
 	local, global := &topology.FederationPolicyList{}, &topology.ClusterFederationPolicyList{}
-	if err := reader.List(ctx, local, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list FederationPolicies of %s: %w", namespace, err)
+	if namespace != "" {
+		if err := reader.List(ctx, local, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list FederationPolicies of %s: %w", namespace, err)
+		}
 	}
 	if err := reader.List(ctx, global, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list ClusterFederationPolicies: %w", err)

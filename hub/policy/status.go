@@ -200,7 +200,7 @@ func Condition(ctx context.Context, from client.Reader, rules kinds.Table, key K
 
 // gather reads what the status of a policy depends on; workloads of the kinds that are watched alone.
 func gather(ctx context.Context, from client.Reader, rules kinds.Table, watched func(kinds.Kind) bool, key Key, policy Policy) (facts, error) {
-	f := facts{key: key, federated: true, onHub: kindsOfHub(&policy.Spec, rules), instead: insteadOf(&policy.Spec, rules), unknown: unknownKinds(&policy.Spec, rules), never: neverPlaced(&policy.Spec), kinds: kinds.Names(rules), secrets: selectsHeldSecrets(&policy.Spec), wrong: unreadableAny(&policy.Spec)}
+	f := facts{key: key, federated: true, onHub: kindsOfHub(&policy.Spec, rules), instead: insteadOf(&policy.Spec, rules), unknown: unknownKinds(&policy.Spec, rules), never: neverPlaced(&policy.Spec, key.Namespace, rules), kinds: kinds.Names(rules), secrets: selectsHeldSecrets(&policy.Spec), wrong: unreadableAny(&policy.Spec)}
 	if key.Namespace != "" {
 		namespace := &corev1.Namespace{}
 		if err := from.Get(ctx, client.ObjectKey{Name: key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {

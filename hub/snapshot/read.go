@@ -194,6 +194,9 @@ func (r *Reader) one(tree map[string]any) ([]client.Object, []note, error) {
 		return nil, []note{{text: r.native(name, gvk)}}, nil
 	case !r.knows(gvk):
 		text := fmt.Sprintf("%s is left out: the hub decides nothing by a %s of %s", name, gvk.Kind, gvk.GroupVersion())
+		if instead, never := kinds.NeverPlaced(gvk.GroupKind()); never {
+			text = fmt.Sprintf("%s is left out: no hub places a %s", name, instead)
+		}
 		return nil, []note{{text: text}}, nil
 	}
 	if r.cluster[gvk.GroupKind()] {

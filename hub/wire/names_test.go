@@ -1,6 +1,12 @@
 package wire
 
-import "testing"
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+)
 
 func key(group, kind string) Key { return Key{Group: group, Kind: kind, Namespace: "shop", Name: "db"} }
 
@@ -23,5 +29,27 @@ func TestNamesHaveTheGroupOfOtherKinds(t *testing.T) {
 	cluster := Key{Group: "apps.kruise.io", Kind: "SidecarSet", Name: "logs"}
 	if got := cluster.Work("east").Name; got != "logs.sidecarset" {
 		t.Errorf("Work of a cluster-scoped object is %s", got)
+	}
+	if got := cluster.Placement().String(); got != "flotilla-system/sidecarset-logs" {
+		t.Errorf("placement of a cluster-scoped object is %s", got)
+	}
+	if got := cluster.Sentence(); got != "SidecarSet logs" {
+		t.Errorf("messages name a cluster-scoped object %s", got)
+	}
+	if got, ok := ParseKey(cluster.String()); !ok || got != cluster {
+		t.Errorf("the annotation %s is read as %+v", cluster, got)
+	}
+}
+
+func TestKeyOfPlacementKnowsScope(t *testing.T) {
+	p := &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: topology.SystemNamespace}}
+	p.Spec.Workload = topology.WorkloadReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "SidecarSet", Name: "logs"}
+	want := Key{Group: "apps.kruise.io", Kind: "SidecarSet", Namespace: topology.SystemNamespace, Name: "logs"}
+	if got := KeyOfPlacement(p); got != want {
+		t.Errorf("of a namespaced object: %+v", got)
+	}
+	p.Spec.Workload.ClusterScoped, want.Namespace = true, ""
+	if got := KeyOfPlacement(p); got != want {
+		t.Errorf("of a cluster-scoped object: %+v", got)
 	}
 }

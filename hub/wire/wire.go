@@ -3,6 +3,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/hex"
 	"hash/fnv"
 	"strconv"
@@ -41,7 +42,19 @@ func (k Key) GroupKind() schema.GroupKind { return schema.GroupKind{Group: k.Gro
 func (k Key) String() string { return topology.WorkloadKey(k.GroupKind(), k.Namespace, k.Name) }
 
 // Sentence returns "<Kind> <namespace>/<name>", as messages to people name a workload.
-func (k Key) Sentence() string { return k.Kind + " " + k.Workload().String() }
+func (k Key) Sentence() string {
+	if k.ClusterScoped() {
+		return k.Kind + " " + k.Name
+	}
+	return k.Kind + " " + k.Workload().String()
+}
+
+// ClusterScoped reports whether the object has no namespace.
+func (k Key) ClusterScoped() bool { return k.Namespace == "" }
+
+// PlacementNamespace returns the namespace of the workload's WorkloadPlacement: its own, and the hub's for a
+// cluster-scoped object.
+func (k Key) PlacementNamespace() string { return cmp.Or(k.Namespace, topology.SystemNamespace) }
 
 // Workload returns the name of the user's object.
 func (k Key) Workload() types.NamespacedName {
@@ -57,7 +70,7 @@ func (k Key) Placement() types.NamespacedName { return k.Placements()[0] }
 func (k Key) Placements() []types.NamespacedName {
 	var names []types.NamespacedName
 	for _, kind := range k.kindNames() {
-		names = append(names, types.NamespacedName{Namespace: k.Namespace, Name: cut(kind + "-" + k.Name)})
+		names = append(names, types.NamespacedName{Namespace: k.PlacementNamespace(), Name: cut(kind + "-" + k.Name)})
 	}
 	return names
 }
@@ -146,7 +159,11 @@ func SequenceOf(w metav1.Object) int64 {
 // KeyOfPlacement returns the workload that a placement decides for.
 func KeyOfPlacement(p *topology.WorkloadPlacement) Key {
 	kind := schema.FromAPIVersionAndKind(p.Spec.Workload.APIVersion, p.Spec.Workload.Kind)
-	return Key{Group: kind.Group, Kind: kind.Kind, Namespace: p.Namespace, Name: p.Spec.Workload.Name}
+	key := Key{Group: kind.Group, Kind: kind.Kind, Namespace: p.Namespace, Name: p.Spec.Workload.Name}
+	if p.Spec.Workload.ClusterScoped {
+		key.Namespace = ""
+	}
+	return key
 }
 
 // DependenciesOf returns the objects that go with a placement, whether they exist or not. All are of the core group.
@@ -183,7 +200,7 @@ func ClusterID(m *topology.MemberCluster) string {
 	return m.Status.ClusterID
 }
 
-// Federated tells whether a namespace's workloads are the hub's.
-func Federated(namespace *corev1.Namespace) bool {
-	return namespace.Labels[topology.LabelFederated] == "true"
+// Federated reports whether the workloads of a namespace, or a cluster-scoped object, are the hub's.
+func Federated(object metav1.Object) bool {
+	return object.GetLabels()[topology.LabelFederated] == "true"
 }

@@ -104,3 +104,15 @@ func TestAllowedNamespaces(t *testing.T) {
 		}
 	}
 }
+
+func TestAllowedNamespacesRefuseClusterScopedObjects(t *testing.T) {
+	beacon := schema.GroupVersionKind{Group: "apps.example.com", Version: "v1", Kind: "Beacon"}
+	order := &Order{Ref: objects.Ref{GroupVersionKind: beacon, NamespacedName: types.NamespacedName{Name: "lamp"}}}
+	why := Allowed{Namespaces: []string{"shop"}}.refuses(order)
+	if !strings.Contains(why, "into shop alone, and it has no namespace; remove --allow-namespaces") {
+		t.Errorf("it says %q", why)
+	}
+	if why := (Allowed{}).refuses(order); why != "" {
+		t.Errorf("without a list it says %q", why)
+	}
+}

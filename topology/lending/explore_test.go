@@ -215,14 +215,14 @@ func TestEveryState(t *testing.T) {
 // rules of the protocol, each with what goes wrong without it and the scenario in which it does. The package comment lists them.
 func rules() []rule {
 	return []rule{
-		{"a share is raised only by what nobody holds", "too many updated, too many down", lowerBeforeRaise, 2},
-		{"held falls only on a report on the order", "too many updated, too many down", reportsOfTheOrder, 2},
+		{"a grant is raised only by what nobody holds", "too many updated, too many down", lowerBeforeRaise, 2},
+		{"reserved falls only on a report on the order", "too many updated, too many down", reportsOfTheOrder, 2},
 		{"an older order is ignored", "too many updated, too many down", newestOrder, 2},
 		{"the placement is written before the Works", "too many updated, too many down", placementFirst, 2},
 		{"a new template begins with no permission to update", "too many updated", resetOfUpdate, 4},
 		{"a member without contact disrupts nothing", "too many down", leaseOfMember, 6},
 		{"the hub waits longer than the member", "too many down", leaseTwice, 6},
-		{"a lost share is lent again only when the lower order is written", "too many down", orderBeforeReclaim, 6},
+		{"a lost grant is lent again only when the lower order is written", "too many down", orderBeforeReclaim, 6},
 		{"a member that is back follows what is written before it goes on", "too many down", orderBeforeResume, 6},
 		{"a member that is back waits for the hub's answer", "too many down", answerBeforeResume, 6},
 		{"what a lost member may have updated stays counted", "too many updated", updateStaysHeld, 3},

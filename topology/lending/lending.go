@@ -6,8 +6,8 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
-// Amounts of permission, in pods. Update: may run the new revision (replicas - partition). Break: may be unavailable by
-// us. Add: may exist above replicas. Negative amounts count as 0.
+// Amounts of permission, in pods. Updated: may run the new revision (replicas - partition). Unavailable: may be
+// unavailable by us. Surge: may exist above replicas. Negative amounts count as 0.
 type Amounts struct{ Updated, Unavailable, Surge int32 }
 
 // Cell is what the last placement says about a cell, and what the cell says itself.
@@ -16,23 +16,23 @@ type Cell struct {
 	Key string
 	// Replicas is the number that the division gives this cell now.
 	Replicas int32
-	// Share and Held are those of the last placement; zero for a new cell.
+	// Granted and Reserved are those of the last placement; zero for a new cell.
 	Granted, Reserved Amounts
-	// Sequence is that of the order that carries Share.
+	// Sequence is that of the order that carries Granted.
 	Sequence int64
-	// Ceiling is the most pods of Replicas that may be updated, nil for all. It takes nothing back that Share has.
+	// Ceiling is the most pods of Replicas that may be updated, nil for all. It takes nothing back that Granted has.
 	Ceiling *int32
 	// Report is the newest report about the current template; nil if there is none yet.
 	Report *Report
-	// Lost: the member's lease has run out on both sides, so that it disrupts nothing before the hub has heard it again. Told:
-	// the order that carries Share stands where the member reads it before it disrupts anything again. Both together let Held of
-	// Break and Add fall without a report on that order.
+	// Lost: the member's lease has run out on both sides, so that it disrupts nothing before the hub has heard it again.
+	// Told: the order that carries Granted stands where the member reads it before it disrupts anything again. Both
+	// together let Reserved of Unavailable and Surge fall without a report on that order.
 	Lost, Told bool
 }
 
-// Report is what a member says about its cell. Sequence is that of the order which it follows, InUse what it uses of each
-// amount. Updated, Available and Total count pods: of the new revision, available, all. CanGoBack: the member still has an
-// old revision, to which updated pods can be brought back.
+// Report is what a member says about its cell. Sequence is that of the order which it follows, InUse what it uses of
+// each amount. Updated, Available and Total count pods: of the new revision, available, all. CanGoBack: the member
+// still has an old revision, to which updated pods can be brought back.
 type Report struct {
 	Sequence                  int64
 	InUse                     Amounts
@@ -40,9 +40,9 @@ type Report struct {
 	CanGoBack                 bool
 }
 
-// Beyond returns how many updated pods the cell has above its share of Update, of replicas pods in all: back of them are
-// to go back to the old revision, and kept of them stay, since there is none to go back to. Pods that are too many in all
-// count as neither: they are removed.
+// Beyond returns how many updated pods the cell has above its grant of Updated, of replicas pods in all: back of them
+// are to go back to the old revision, and kept of them stay, since there is none to go back to. Pods that are too many
+// in all count as neither: they are removed.
 func (r Report) Beyond(replicas, granted int32) (back, kept int32) {
 	old := r.Total - r.InUse.Updated
 	n := max(min(r.InUse.Updated-granted, max(replicas-granted, 0)-old), 0)
@@ -52,7 +52,7 @@ func (r Report) Beyond(replicas, granted int32) (back, kept int32) {
 	return 0, n
 }
 
-// Grant is the new share of a cell. Frozen: it has neither Break nor Add, so its order says "paused", never 0/0.
+// Grant is what a cell gets. Waiting: it has neither Unavailable nor Surge, so its order says "paused", never 0/0.
 type Grant struct {
 	Key               string
 	Granted, Reserved Amounts
@@ -67,7 +67,8 @@ type Reason = division.Reason
 const (
 	// Waiting: the cell is to have more, once other cells have confirmed that they gave it up.
 	Waiting = "Waiting"
-	// Frozen: the cell has pods to update or to bring back, or has not reported, and other cells have all of Break and Add.
+	// Frozen: the cell has pods to update or to bring back, or has not reported, and other cells have all of Unavailable
+	// and Surge.
 	Frozen = "Frozen"
 	// Silent: the cell has not reported on this template; it keeps what it has, first of all its part by replicas.
 	Silent = "Silent"
@@ -75,7 +76,7 @@ const (
 	Working = "Working"
 	// Finished: nothing is left to update or to bring back here.
 	Finished = "Finished"
-	// Lost: the member's lease has run out; what it had of Break and Add goes to cells that can use it.
+	// Lost: the member's lease has run out; what it had of Unavailable and Surge goes to cells that can use it.
 	Lost = "Lost"
 )
 
@@ -97,7 +98,7 @@ type ledger struct {
 // Lend returns one grant per cell, in the order given. The package comment has the rules, and what the caller owes.
 func Lend(global Amounts, cells []Cell) []Grant {
 	update := account(cells, func(a Amounts) int32 { return a.Updated })
-	// Pods stay updated whether or not their member is heard: Held of Update falls by a report alone.
+	// Pods stay updated whether or not their member is heard: Reserved of Updated falls by a report alone.
 	update.target = updateTarget(int64(global.Updated), cells, &update)
 	update.lend(int64(global.Updated), cells)
 
@@ -151,7 +152,7 @@ func Lend(global Amounts, cells []Cell) []Grant {
 	return grants
 }
 
-// account takes one amount of all cells, with held as the reports leave it.
+// account takes one amount of all cells, with reserved as the reports leave it.
 func account(cells []Cell, pick func(Amounts) int32) ledger {
 	l := ledger{granted: make([]int64, len(cells)), reserved: make([]int64, len(cells))}
 	for i, c := range cells {
@@ -164,7 +165,8 @@ func account(cells []Cell, pick func(Amounts) int32) ledger {
 	return l
 }
 
-// reclaim lets held of lost cells fall: what they took down or added before their lease ran out counts as last reported.
+// reclaim lets reserved of lost cells fall: what they took down or added before their lease ran out counts as last
+// reported.
 func (l *ledger) reclaim(cells []Cell, pick func(Amounts) int32) {
 	for i, c := range cells {
 		if !c.Lost || !c.Told {
@@ -178,7 +180,7 @@ func (l *ledger) reclaim(cells []Cell, pick func(Amounts) int32) {
 	}
 }
 
-// lend moves every share towards its target, upwards only by what no cell holds.
+// lend moves every grant towards its target, upwards only by what no cell holds.
 func (l *ledger) lend(global int64, cells []Cell) {
 	free := max(global, 0)
 	missing := make([]division.Entry, len(cells))
@@ -197,8 +199,9 @@ func (l *ledger) lend(global int64, cells []Cell) {
 // waits tells whether the cell is to have more than it could be given.
 func (l *ledger) waits(i int) bool { return l.granted[i] < l.target[i] }
 
-// updateTarget splits the pods that may be updated in proportion to replicas. First of all cells that cannot go back keep
-// what their updated pods hold, and then the others, so that no pod goes back while another one is updated instead.
+// updateTarget splits the pods that may be updated in proportion to replicas. First of all cells that cannot go back
+// keep what their updated pods hold, and then the others, so that no pod goes back while another one is updated
+// instead.
 func updateTarget(global int64, cells []Cell, update *ledger) []int64 {
 	entries := byReplicas(cells, update.granted)
 	stuck, updated := slices.Clone(entries), slices.Clone(entries)
@@ -232,8 +235,8 @@ func raise(entries []division.Entry, global int64, first []division.Entry) {
 	}
 }
 
-// freshTarget splits Break or Add while nobody has reported: by replicas, but first to the cells that may update pods at
-// all, so that a canary starts without a hand-over.
+// freshTarget splits Unavailable or Surge while nobody has reported: by replicas, but first to the cells that may
+// update pods at all, so that a canary starts without a hand-over.
 func freshTarget(global int64, entries []division.Entry, update []int64) []int64 {
 	useful := slices.Clone(entries)
 	for i := range useful {
@@ -247,8 +250,8 @@ func freshTarget(global int64, entries []division.Entry, update []int64) []int64
 	return target
 }
 
-// restTarget splits Break or Add where nothing is to be done and nothing of them is in use: by replicas, and where that is no whole
-// number, a cell stays where it is if that is the next lower or the next higher one.
+// restTarget splits Unavailable or Surge where nothing is to be done and nothing of them is in use: by replicas, and
+// where that is no whole number, a cell stays where it is if that is the next lower or the next higher one.
 func restTarget(global int64, entries []division.Entry) []int64 {
 	var replicas int64
 	for _, e := range entries {
@@ -265,12 +268,12 @@ func restTarget(global int64, entries []division.Entry) []int64 {
 	return target
 }
 
-// disrupts tells whether a cell uses Break or Add, as it reports.
+// disrupts tells whether a cell uses Unavailable or Surge, as it reports.
 func disrupts(c Cell) bool {
 	return c.Report != nil && (c.Report.InUse.Unavailable > 0 || c.Report.InUse.Surge > 0)
 }
 
-// handOnTarget splits Break or Add in a running rollout: to the working and silent cells first.
+// handOnTarget splits Unavailable or Surge in a running rollout: to the working and silent cells first.
 func handOnTarget(global int64, entries []division.Entry, phases []phase, work []int64) []int64 {
 	first, last := slices.Clone(entries), slices.Clone(entries)
 	for i, e := range entries {

@@ -96,8 +96,11 @@ type WorkloadReference struct {
 	APIVersion string `json:"apiVersion"`
 	// kind of the user's object.
 	Kind string `json:"kind"`
-	// name of the user's object, in the namespace of the placement.
+	// name of the user's object, in the namespace of the placement unless it is cluster-scoped.
 	Name string `json:"name"`
+	// clusterScoped is true if the object has no namespace. Its placement is in the namespace flotilla-system.
+	// +optional
+	ClusterScoped bool `json:"clusterScoped,omitempty"`
 	// uid of the user's object: another object of the same name is another workload.
 	UID types.UID `json:"uid"`
 	// generation of the user's object that the decision answers; 0 of an object that goes whole, whatever it holds.

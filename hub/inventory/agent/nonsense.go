@@ -20,12 +20,16 @@ import (
 // nonsense knows which Works have reports that cannot be true. It looks at each report once, when it comes. It is safe for
 // concurrent use.
 type nonsense struct {
+	table kinds.Table // reads reports
+
 	mu sync.Mutex
 	// said is by member and by name of the Work.
 	said map[string]map[string]string
 }
 
-func newNonsense() *nonsense { return &nonsense{said: map[string]map[string]string{}} }
+func newNonsense(table kinds.Table) *nonsense {
+	return &nonsense{table: table, said: map[string]map[string]string{}}
+}
 
 // first returns what the first Work of a member by name says, empty if all can be true.
 func (n *nonsense) first(member string) string {
@@ -62,9 +66,8 @@ func (n *nonsense) set(o client.Object, says string) bool {
 
 // changed lets through the Works whose reports became true or false; thousands of others come each second.
 func (n *nonsense) changed() predicate.Predicate {
-	table := kinds.Divided()
 	look := func(o client.Object) bool {
-		_, says := table.ReportOf(o.(*work.Work))
+		_, says := n.table.ReportOf(o.(*work.Work))
 		return n.set(o, says)
 	}
 	return predicate.Funcs{

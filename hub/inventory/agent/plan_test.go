@@ -22,6 +22,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/contact"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/store"
 )
 
@@ -156,7 +157,7 @@ func (w *world) restart() {
 	if live == nil {
 		live = w.client
 	}
-	w.r = NewReconciler(w.client, live, w.clock, w.heard, "hub")
+	w.r = NewReconciler(w.client, live, kinds.Workloads(), w.clock, w.heard, "hub")
 }
 
 // renew sets the Lease's renewTime to a time of the member's own clock.

@@ -18,6 +18,7 @@ import (
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/contact"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/meter"
 	"github.com/flotilla-dev/flotilla/hub/store"
 	"github.com/flotilla-dev/flotilla/hub/wire"
@@ -44,10 +45,12 @@ type Reconciler struct {
 	news *contact.News
 }
 
-// NewReconciler returns a reconciler that writes with c and reads c's cache; live reads past the cache. clk must be monotonic. heard
-// tells since when the hub is in contact with its API server, by the same clock; nil where that was always so.
-func NewReconciler(c client.Client, live client.Reader, clk clock.PassiveClock, heard func() time.Time, hubID string) *Reconciler {
-	return &Reconciler{client: c, live: live, clock: clk, heard: heard, hubID: hubID, leases: map[string]leaseSeen{}, asked: map[string]asked{}, nonsense: newNonsense()}
+// NewReconciler returns a reconciler that writes with c and reads c's cache; live reads past it, table reads reports. clk
+// must be monotonic. heard returns since when the hub is in contact with its API server; nil if it always was.
+func NewReconciler(c client.Client, live client.Reader, table kinds.Table, clk clock.PassiveClock, heard func() time.Time,
+	hubID string) *Reconciler {
+	return &Reconciler{client: c, live: live, clock: clk, heard: heard, hubID: hubID, leases: map[string]leaseSeen{},
+		asked: map[string]asked{}, nonsense: newNonsense(table)}
 }
 
 // Reconcile gathers what is known of a member, and writes its namespace, the pinned id and the conditions where they

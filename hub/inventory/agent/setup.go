@@ -21,15 +21,16 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/contact"
+	"github.com/flotilla-dev/flotilla/hub/kinds"
 	"github.com/flotilla-dev/flotilla/hub/meter"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// Setup adds the controller of this inventory to the manager.
-func Setup(mgr ctrl.Manager, clk clock.PassiveClock, heard func() time.Time, news *contact.News, hubID string, measures *meter.Meter) error {
+// Setup adds the controller of this inventory to the manager. table reads what members report.
+func Setup(mgr ctrl.Manager, table kinds.Table, clk clock.PassiveClock, heard func() time.Time, news *contact.News, hubID string, measures *meter.Meter) error {
 	twins := func(ctx context.Context, o client.Object) []ctrl.Request { return sameCluster(ctx, mgr.GetClient(), o) }
 	all := func(ctx context.Context, _ client.Object) []ctrl.Request { return everyMember(ctx, mgr.GetClient()) }
-	r := NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), clk, heard, hubID)
+	r := NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), table, clk, heard, hubID)
 	r.meter, r.news = measures, news
 	err := ctrl.NewControllerManagedBy(mgr).Named("inventory").
 		Watches(&topology.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(twins), builder.WithPredicates(identityChanged())).

@@ -135,7 +135,7 @@ func (r *Reconciler) remains(ctx context.Context, name string) (*remains, error)
 		return nil, err
 	}
 	left := &remains{works: works, placements: len(workloads)}
-	left.by, left.pods = kinds.Divided().PodsOf(list.Items)
+	left.by, left.pods = kinds.Workloads().PodsOf(list.Items)
 	return left, nil
 }
 

@@ -40,9 +40,10 @@ func New(cache client.Reader) *Terminating {
 	return &Terminating{reader: cache, refused: map[types.UID]struct{}{}}
 }
 
-// Cause says that nothing can be created for an owner since its namespace is being deleted; nil if it is not.
+// Cause says that nothing can be created for an owner since its namespace is being deleted; nil if it is not, and for
+// an owner without a namespace.
 func (t *Terminating) Cause(ctx context.Context, namespace string, owner types.UID) (*conditions.Cause, error) {
-	if t == nil {
+	if t == nil || namespace == "" {
 		return nil, nil
 	}
 	t.mu.Lock()

@@ -67,7 +67,7 @@ func manifestFor(m *member, object *unstructured.Unstructured) (*unstructured.Un
 	if err != nil {
 		return nil, err
 	}
-	kind := kinds.Divided()[object.GroupVersionKind().GroupKind()]
+	kind := kinds.Workloads()[object.GroupVersionKind().GroupKind()]
 	data, err := delivery.Render(kind, typed, cellsOf(m), nil)
 	if err != nil {
 		return nil, err

@@ -251,7 +251,7 @@ func (r *reader) workloads(ctx context.Context) error {
 		federated[namespaces.Items[i].Name] = true
 	}
 	r.facts.federated, r.facts.policies, r.facts.stalled = len(federated), map[string][]metav1.Condition{}, map[string]string{}
-	for kind, rule := range kinds.Divided() {
+	for kind, rule := range kinds.Workloads() {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(rule.GVK)
 		if err := r.client.List(ctx, list); err != nil {

@@ -95,7 +95,7 @@ func (h *Hub) CompleteCells(of func(topology.Cell) string) cobra.CompletionFunc 
 // workloads lists the workloads of a namespace, of all (""), as KIND/NAME, each once, sorted.
 func workloads(ctx context.Context, c client.Reader, namespace string) ([]string, error) {
 	var all []string
-	for _, rule := range kinds.Divided() {
+	for _, rule := range kinds.Workloads() {
 		found, err := names(ctx, c, rule.NewList(), func(o client.Object) string { return short(rule.GVK.Kind) + "/" + o.GetName() }, client.InNamespace(namespace))
 		if err != nil {
 			return nil, err

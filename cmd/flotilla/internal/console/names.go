@@ -42,7 +42,7 @@ func Workload(text, namespace string) (wire.Key, error) {
 	}
 	var known, matching []string
 	var key wire.Key
-	for full, rule := range kinds.Divided() {
+	for full, rule := range kinds.Workloads() {
 		if isNamed(rule.GVK, strings.ToLower(kind)) {
 			key = wire.Key{Group: full.Group, Kind: full.Kind, Namespace: namespace, Name: name}
 			matching = append(matching, strings.ToLower(full.String()))
@@ -81,7 +81,7 @@ func NotAHub(err error) error {
 
 // NotFound says that there is no such workload, and where one of the name is or which others there are. What cannot be asked is left out.
 func NotFound(ctx context.Context, c client.Reader, key wire.Key) error {
-	rule := kinds.Divided()[key.GroupKind()]
+	rule := kinds.Workloads()[key.GroupKind()]
 	namespaces, err := names(ctx, c, rule.NewList(), func(o client.Object) string {
 		if o.GetName() != key.Name {
 			return ""

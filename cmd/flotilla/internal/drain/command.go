@@ -167,7 +167,7 @@ func (v *verb) follow(ctx context.Context, hub client.Client, out io.Writer, nam
 
 // progress tells which workloads have pods in a member, by its reports, and whether none has.
 func progress(works []work.Work) (lines []string, done bool) {
-	left, pods := kinds.Divided().PodsOf(works)
+	left, pods := kinds.Workloads().PodsOf(works)
 	for _, of := range left {
 		lines = append(lines, fmt.Sprintf("  %s: %d pods", of.Key.Sentence(), of.Count))
 	}

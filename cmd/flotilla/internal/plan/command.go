@@ -241,7 +241,7 @@ func policyNotes(
 // keyOf returns the name of a workload; false for other objects.
 func keyOf(object client.Object) (wire.Key, bool) {
 	gvk := object.GetObjectKind().GroupVersionKind()
-	rule, ok := kinds.Divided()[gvk.GroupKind()]
+	rule, ok := kinds.Workloads()[gvk.GroupKind()]
 	return wire.KeyFor(gvk.GroupKind(), object), ok && rule.GVK == gvk
 }
 

@@ -180,7 +180,8 @@ func TestMistakes(t *testing.T) {
 // TestLeftOut holds that an object of another kind is no mistake, but is named.
 func TestLeftOut(t *testing.T) {
 	text := cloneSet("api", 1, "") + "---\napiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: api}\n" +
-		"---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: old, namespace: shop}\n"
+		"---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: old, namespace: shop}\n" +
+		"---\napiVersion: apps.kruise.io/v1alpha1\nkind: NodeImage\nmetadata: {name: node-1}\n"
 	out, talk, err := run(t, NewCommand(), "--members", file(t, fleet), "-f", file(t, text), "-o", "json")
 	if err != nil || !strings.Contains(out, `"placed": 1`) {
 		t.Errorf("%v: %s", err, out)
@@ -188,6 +189,7 @@ func TestLeftOut(t *testing.T) {
 	for _, want := range []string{
 		"line 11: Ingress api is left out: the hub decides nothing by a Ingress of networking.k8s.io/v1",
 		"line 15: Deployment shop/old is left out: the hub's own cluster runs a Deployment of apps/v1, and nothing of it goes to members",
+		"line 19: NodeImage node-1 is left out: no hub places a NodeImage, which names a node of one cluster: apply the NodeImage in the member that has it",
 	} {
 		if !strings.Contains(talk, want) {
 			t.Errorf("notes %q lack %q", talk, want)

@@ -102,7 +102,7 @@ func (r *reached) pods(ctx context.Context, argument string) ([]corev1.Pod, erro
 		return nil, err
 	}
 	workload := &unstructured.Unstructured{}
-	workload.SetGroupVersionKind(kinds.Divided()[key.GroupKind()].GVK)
+	workload.SetGroupVersionKind(kinds.Workloads()[key.GroupKind()].GVK)
 	if err := r.client.Get(ctx, key.Workload(), workload); apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("member %s has no %s; flotilla why %s -C %s says why", r.name, key.Sentence(), argument, r.name)
 	} else if err != nil {

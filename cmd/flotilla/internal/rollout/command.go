@@ -93,7 +93,7 @@ func open(hub *console.Hub, name string) (wire.Key, client.Client, error) {
 }
 
 func get(ctx context.Context, c client.Client, key wire.Key) (client.Object, error) {
-	object := kinds.Divided()[key.GroupKind()].New()
+	object := kinds.Workloads()[key.GroupKind()].New()
 	if err := c.Get(ctx, key.Workload(), object); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, console.NotFound(ctx, c, key)

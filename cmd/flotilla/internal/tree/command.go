@@ -164,7 +164,7 @@ func (v *verb) look(ctx context.Context, from client.Reader) (*Tree, error) {
 func (v *verb) workloads(ctx context.Context, from client.Reader) ([]client.Object, error) {
 	lists := map[schema.GroupKind]client.ObjectList{}
 	group, asked := errgroup.WithContext(ctx)
-	for kind, rule := range kinds.Divided() {
+	for kind, rule := range kinds.Workloads() {
 		if v.key != nil && v.key.GroupKind() != kind {
 			continue
 		}
@@ -181,7 +181,7 @@ func (v *verb) workloads(ctx context.Context, from client.Reader) ([]client.Obje
 		return nil, err
 	}
 	var found []client.Object
-	for kind, rule := range kinds.Divided() {
+	for kind, rule := range kinds.Workloads() {
 		if lists[kind] == nil {
 			continue
 		}

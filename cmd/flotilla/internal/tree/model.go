@@ -221,7 +221,7 @@ func (b *builder) report(p *part, revision int64, w *work.Work) (Pods, string) {
 	if c := meta.FindStatusCondition(w.Status.Conditions, work.ConditionApplied); c != nil && c.Status == metav1.ConditionFalse {
 		waiting = cmp.Or(waiting, c.Message)
 	}
-	report, _ := kinds.Divided().ReportOf(w)
+	report, _ := kinds.Workloads().ReportOf(w)
 	if report == nil || report.HubID != b.hubID {
 		return none, cmp.Or(waiting, "no report yet")
 	}

@@ -22,7 +22,7 @@ func notify(ctx context.Context, hub cache.Cache, changed chan<- struct{}) error
 		}
 	}
 	objects := []client.Object{&topology.WorkloadPlacement{}, &work.Work{}, &topology.MemberCluster{}}
-	for _, rule := range kinds.Divided() {
+	for _, rule := range kinds.Workloads() {
 		objects = append(objects, rule.New())
 	}
 	for _, kind := range objects {

@@ -50,7 +50,7 @@ replicas, is judged as things stand now, and is marked "now".`,
 			if err != nil {
 				return err
 			}
-			object := kinds.Divided()[key.GroupKind()].New()
+			object := kinds.Workloads()[key.GroupKind()].New()
 			if err := s.Get(cmd.Context(), key.Workload(), object); apierrors.IsNotFound(err) {
 				c, err := hub.Client()
 				if err != nil {
