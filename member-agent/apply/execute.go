@@ -170,8 +170,8 @@ func (r *Reconciler) delete(ctx context.Context, w *work.Work, m *memo, live *un
 	return false, nil
 }
 
-// release takes the hub's mark off an object and lets it stand. What it has of the hub's limits stays as it is, so that nothing moves;
-// what the user wrote there on the hub is noted beside it.
+// release removes the hub's label from an object and leaves it running. The limits that the hub granted stay, in the
+// spec or in AnnotationBudget, so that nothing is updated by this; the user's limits are noted beside them.
 func (r *Reconciler) release(ctx context.Context, w *work.Work, m *memo, live *unstructured.Unstructured) error {
 	note, err := letGoNote(w, live)
 	if err != nil {
