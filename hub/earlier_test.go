@@ -57,7 +57,8 @@ func TestStoredPlacementsGetTheNewNames(t *testing.T) {
 		}
 		for i := range p.Spec.Cells {
 			is, was := &p.Spec.Cells[i], &before.Spec.Cells[i]
-			if is.Replicas != was.Replicas || is.Granted != was.Granted || is.Reserved != was.Reserved || is.TaskSequence != was.TaskSequence {
+			if is.Replicas != was.Replicas || is.Granted != was.Granted || is.Reserved != was.Reserved ||
+				is.TaskSequence != was.TaskSequence {
 				t.Errorf("frozen %t: the cell is %+v, was %+v", frozen, is, was)
 			}
 		}

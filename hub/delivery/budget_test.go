@@ -16,8 +16,8 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// TestBudgetGoesToAgentsThatReadIt orders a kind that is sent with a budget: an agent that reads budgets gets one beside
-// the user's limits, every other agent gets the amounts in the spec.
+// TestBudgetGoesToAgentsThatReadIt orders a kind that is sent with a budget. An agent that reads budgets gets one
+// beside the user's limits. Every other agent gets the amounts in the spec.
 func TestBudgetGoesToAgentsThatReadIt(t *testing.T) {
 	cs, p := &apps.CloneSet{}, &topology.WorkloadPlacement{}
 	readEarlier(t, "cloneset", cs)
@@ -36,7 +36,8 @@ func TestBudgetGoesToAgentsThatReadIt(t *testing.T) {
 		return m
 	}
 	formats := &topology.OrderFormats{Session: 7, Names: []string{topology.OrderFormatBudget}}
-	new, old := member("east", topology.MemberClusterStatus{Session: 7, OrderFormats: formats}), member("south", topology.MemberClusterStatus{Session: 7})
+	new := member("east", topology.MemberClusterStatus{Session: 7, OrderFormats: formats})
+	old := member("south", topology.MemberClusterStatus{Session: 7})
 	// An agent of the version before follows the one that wrote the formats: it has a session of its own.
 	downgraded := member("west", topology.MemberClusterStatus{Session: 8, OrderFormats: formats})
 	c := hubClient(t, new, old, downgraded, p)
@@ -69,7 +70,8 @@ func TestBudgetGoesToAgentsThatReadIt(t *testing.T) {
 		if got := object.GetAnnotations()[topology.AnnotationBudget]; got != want.budget {
 			t.Errorf("%s: the budget is %q, want %q", works[i].Namespace, got, want.budget)
 		}
-		if rolling["partition"] != want.partition || rolling["maxUnavailable"] != want.maxUnavailable || rolling["maxSurge"] != want.maxSurge {
+		if rolling["partition"] != want.partition || rolling["maxUnavailable"] != want.maxUnavailable ||
+			rolling["maxSurge"] != want.maxSurge {
 			t.Errorf("%s: the limits are %v, want %+v", works[i].Namespace, rolling, want)
 		}
 	}
