@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -53,8 +52,22 @@ func (g *gate) federated(ctx context.Context, namespace string) (bool, error) {
 }
 
 // Budget returns what the hub grants an object that it ordered. An object that such an object made has the budget of
-// its controller, as far as that has passed it on.
+// its controller, as far as that has passed it on. The amounts of an object that was orphaned hold until a person
+// removes them.
 func (g *gate) Budget(ctx context.Context, object client.Object) (workload.Budget, error) {
+	budget, err := g.lease(ctx, object)
+	if err != nil {
+		return workload.Budget{}, err
+	}
+	if budget.Amounts, err = workload.AmountsOf(object); err != nil {
+		// Nothing is disrupted until the agent has corrected what another writer changed.
+		return workload.Budget{Granted: true, Expired: true}, nil
+	}
+	return budget, nil
+}
+
+// lease returns whether limits are granted to the object, and whether that has expired.
+func (g *gate) lease(ctx context.Context, object client.Object) (workload.Budget, error) {
 	if g.hub == nil {
 		return workload.Budget{}, nil
 	}
@@ -63,7 +76,7 @@ func (g *gate) Budget(ctx context.Context, object client.Object) (workload.Budge
 		if err != nil {
 			return workload.Budget{}, err
 		}
-		return g.budget(gvk, client.ObjectKeyFromObject(object), sequenceOf(object)), nil
+		return g.budget(gvk, client.ObjectKeyFromObject(object), workload.Sequence(object)), nil
 	}
 	ref := metav1.GetControllerOfNoCopy(object)
 	if ref == nil {
@@ -104,13 +117,4 @@ func (g *gate) Ordered(kind schema.GroupVersionKind) source.Source {
 		return nil
 	}
 	return g.generations.Source(kind)
-}
-
-// sequenceOf returns the sequence of the newest order that the object has, 0 for none.
-func sequenceOf(object client.Object) int64 {
-	sequence, err := strconv.ParseInt(object.GetAnnotations()[topology.AnnotationSequence], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return sequence
 }

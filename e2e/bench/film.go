@@ -60,7 +60,7 @@ func (d *delivery) shoot(ctx context.Context, name string) func() string {
 		var cells []string
 		for i := range p.Spec.Cells {
 			c := &p.Spec.Cells[i]
-			cells = append(cells, fmt.Sprintf("%s#%d update %d/%d break %d/%d", c.Cluster, c.Sequence, c.Granted.Updated, c.Reserved.Updated, c.Granted.Unavailable, c.Reserved.Unavailable))
+			cells = append(cells, fmt.Sprintf("%s#%d updated %d/%d unavailable %d/%d", c.Cluster, c.Sequence, c.Granted.Updated, c.Reserved.Updated, c.Granted.Unavailable, c.Reserved.Unavailable))
 		}
 		f.note("placement", strings.Join(cells, ", "))
 	})

@@ -23,7 +23,8 @@ import (
 // with the reports of its agents. The decision is the same one, and agents of either version get the same orders: each
 // Work is what the earlier hub wrote.
 func TestRolloutOfTheVersionBeforeGoesOn(t *testing.T) {
-	for name, object := range map[string]client.Object{"cloneset": &apps.CloneSet{}, "uniteddeployment": &apps.UnitedDeployment{}} {
+	objects := map[string]client.Object{"cloneset": &apps.CloneSet{}, "uniteddeployment": &apps.UnitedDeployment{}}
+	for name, object := range objects {
 		t.Run(name, func(t *testing.T) {
 			placement, works := &topology.WorkloadPlacement{}, []work.Work{}
 			readEarlier(t, name, object)
@@ -44,7 +45,7 @@ func TestRolloutOfTheVersionBeforeGoesOn(t *testing.T) {
 			}
 			for i := range works {
 				w := &works[i]
-				report, nonsense := kinds.Divided().ReportOf(w)
+				report, nonsense := kinds.Workloads().ReportOf(w)
 				if report == nil || nonsense != "" {
 					t.Fatalf("the report in %s: %+v %s", w.Namespace, report, nonsense)
 				}

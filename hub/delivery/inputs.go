@@ -3,9 +3,12 @@ package delivery
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
@@ -66,6 +69,57 @@ func (r *Reconciler) policyOverrides(ctx context.Context, p *topology.WorkloadPl
 		return nil, fmt.Errorf("get %s %s: %w", ref.Kind, ref.Name, err)
 	}
 	return policy.Spec.Overrides, nil
+}
+
+// budgets returns the members of a placement whose agents read budgets, nil for a kind that is not sent with one.
+func (r *Reconciler) budgets(ctx context.Context, kind kinds.Kind, p *topology.WorkloadPlacement) (map[string]bool, error) {
+	if !kind.Budget {
+		return nil, nil
+	}
+	reads := map[string]bool{}
+	for i := range p.Spec.Cells {
+		name := p.Spec.Cells[i].Cluster
+		if _, known := reads[name]; known {
+			continue
+		}
+		member := &topology.MemberCluster{}
+		if err := r.client.Get(ctx, client.ObjectKey{Name: name}, member); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("get MemberCluster %s: %w", name, err)
+		}
+		reads[name] = member.Status.Reads(topology.OrderFormatBudget)
+	}
+	return reads, nil
+}
+
+// budgeted returns the workloads with cells in a member that get a budget there once the agent reads it.
+func (r *Reconciler) budgeted(ctx context.Context, member client.Object) []wire.Key {
+	placements := &topology.WorkloadPlacementList{}
+	if err := r.client.List(ctx, placements, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // the cache is stopping
+	}
+	var keys []wire.Key
+	for i := range placements.Items {
+		p := &placements.Items[i]
+		key := wire.KeyOfPlacement(p)
+		here := func(c topology.Cell) bool { return c.Cluster == member.GetName() }
+		if r.rules[key.GroupKind()].Budget && slices.ContainsFunc(p.Spec.Cells, here) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// formatsChanged passes a member whose agent starts or ends to read budgets.
+func formatsChanged() predicate.Predicate {
+	reads := func(o client.Object) bool {
+		return o.(*topology.MemberCluster).Status.Reads(topology.OrderFormatBudget)
+	}
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc:  func(e event.UpdateEvent) bool { return reads(e.ObjectOld) != reads(e.ObjectNew) },
+	}
 }
 
 // divider returns the object by which the replicas of a placement were divided, nil for none. It returns false where

@@ -37,6 +37,8 @@ type additions struct {
 	// subsets are those in the manifest that each member has, by its namespace and their names; nil unless some are
 	// removed.
 	subsets map[string]map[string]map[string]any
+	// budgets are the members that get what they are granted as an annotation.
+	budgets map[string]bool
 }
 
 // plan returns the Works that there should be, sorted by member. It is pure.
@@ -114,7 +116,14 @@ func renderOverridden(kind kinds.Kind, key wire.Key, object client.Object, p *to
 	if err != nil {
 		return nil, nil, err
 	}
-	manifest, err := render(kind, object, cells, add.divider, before)
+	order := &kinds.Order{Cells: cells}
+	if add.divider != nil {
+		order.Divider = add.divider
+	}
+	if add.budgets[cells[0].Cluster] {
+		order.Budget = kinds.BudgetOf(cells)
+	}
+	manifest, err := render(kind, object, order, before)
 	if err != nil || len(entries) == 0 {
 		return manifest, nil, err
 	}

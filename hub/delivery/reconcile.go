@@ -95,7 +95,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 			return ctrl.Result{}, err
 		}
 	}
-	works, refusal, err := plan(kind, key, r.hubID, placement.InForce(kind, s.object, s.placement), s.placement, additions{overrides, divider, subsets})
+	budgets, err := r.budgets(ctx, kind, s.placement)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	works, refusal, err := plan(kind, key, r.hubID, placement.InForce(kind, s.object, s.placement), s.placement, additions{overrides, divider, subsets, budgets})
 	if err != nil {
 		return ctrl.Result{}, err
 	}

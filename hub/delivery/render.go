@@ -23,27 +23,31 @@ const maxManifest = 512 * 1024
 // the placement. divider is the object by which the replicas were divided, nil for none. The same input gives the same
 // bytes.
 func Render(kind kinds.Kind, object client.Object, cells []topology.Cell, divider client.Object) ([]byte, error) {
-	return render(kind, object, cells, divider, "")
-}
-
-// render is [Render] with the template of the pods that must not be updated, empty for none.
-func render(kind kinds.Kind, object client.Object, cells []topology.Cell, divider client.Object, before string) ([]byte, error) {
 	order := &kinds.Order{Cells: cells}
 	if divider != nil {
 		order.Divider = divider
 	}
+	return render(kind, object, order, "")
+}
+
+// render is [Render] of an order, with the template of the pods that must not be updated, empty for none.
+func render(kind kinds.Kind, object client.Object, order *kinds.Order, before string) ([]byte, error) {
 	manifest, err := kind.Render(object, order)
 	if err != nil {
 		return nil, err
 	}
-	return encode(kind.GVK, object, withBefore(manifest.Annotations, before), manifest.Spec)
-}
-
-func withBefore(annotations map[string]string, before string) map[string]string {
-	if before == "" {
-		return annotations
+	annotations := manifest.Annotations
+	if before != "" {
+		annotations = withAll(annotations, map[string]string{topology.AnnotationTemplateBefore: before})
 	}
-	return withAll(annotations, map[string]string{topology.AnnotationTemplateBefore: before})
+	if order.Budget != nil {
+		budget, err := json.Marshal(order.Budget)
+		if err != nil {
+			return nil, fmt.Errorf("encode the budget of %s %s/%s: %w", kind.GVK.Kind, object.GetNamespace(), object.GetName(), err)
+		}
+		annotations = withAll(annotations, map[string]string{topology.AnnotationBudget: string(budget)})
+	}
+	return encode(kind.GVK, object, annotations, manifest.Spec)
 }
 
 // encode makes the whole manifest: the user's labels and annotations without what is the hub's own, and the spec

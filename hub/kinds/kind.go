@@ -84,6 +84,10 @@ type Kind struct {
 
 	// Render returns what members get of the workload.
 	Render func(Object, *Order) (Manifest, error)
+	// Budget reports whether members get what they are granted in [topology.AnnotationBudget], and the limits of the spec
+	// as the user wrote them. For members whose agents do not read that, Render writes the amounts into the spec. The
+	// member's controller says in status.observedSequence which order it follows: the annotation changes no generation.
+	Budget bool
 	// Former keeps subsets in manifests that the user's object no longer has, nil for kinds without subsets.
 	Former *FormerSubsets
 	// UpdateStrategy returns the user's update strategy, which Works carry as JSON; nil for kinds without one.
@@ -151,6 +155,8 @@ type Order struct {
 	Cells []topology.Cell
 	// Divider is the object by which the replicas were divided, nil for none.
 	Divider Object
+	// Budget is what the member gets in [topology.AnnotationBudget], nil if it gets none.
+	Budget *topology.MemberBudget
 }
 
 // Manifest is what a member gets of a workload beside its name and the user's labels and annotations.
@@ -209,4 +215,10 @@ func Total(cells []topology.Cell) (replicas int32, granted topology.Budget, wait
 		waiting = waiting && cells[i].Waiting
 	}
 	return replicas, granted, waiting
+}
+
+// BudgetOf returns what a member is granted, of all its cells together. Neither unavailable nor surge is a pause.
+func BudgetOf(cells []topology.Cell) *topology.MemberBudget {
+	_, granted, waiting := Total(cells)
+	return &topology.MemberBudget{Budget: granted, Paused: waiting || granted.Unavailable == 0 && granted.Surge == 0}
 }

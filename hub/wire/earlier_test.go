@@ -51,7 +51,8 @@ func TestPlacementsOfTheVersionBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"before", "update", "break", "add", "share", "held", "leaving", "frozen", "adopt", "asked"} {
+	earlier := []string{"before", "update", "break", "add", "share", "held", "leaving", "frozen", "adopt", "asked"}
+	for _, name := range earlier {
 		if strings.Contains(string(written), `"`+name+`":`) {
 			t.Errorf("the earlier name %s is written: %s", name, written)
 		}

@@ -324,11 +324,20 @@ func (l *Link) worksOf(ctx context.Context, member *topology.MemberCluster) (map
 	return names, nil
 }
 
-// announce writes the session's number; the reports were written before, so a hub that sees the number can see them.
+// announcement is the merge patch of a session's number. An agent of an earlier version writes the number alone.
+func announcement(number int64) ([]byte, error) {
+	return json.Marshal(map[string]any{"status": map[string]any{
+		"session":      number,
+		"orderFormats": topology.OrderFormats{Session: number, Names: []string{topology.OrderFormatBudget}},
+	}})
+}
+
+// announce writes the session's number, and in the same write the formats of orders that this agent reads. The reports
+// were written before, so a hub that sees the number can see them.
 func (l *Link) announce(ctx context.Context, member *topology.MemberCluster, next session) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"session": next.number}})
+	patch, err := announcement(next.number)
 	if err != nil {
 		return err
 	}

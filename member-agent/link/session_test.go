@@ -1,9 +1,12 @@
 package link
 
 import (
+	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/types"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -111,5 +114,37 @@ func TestSession(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSessionsNameTheFormatsOfOrders announces sessions of agents of this version and of the version before in turns.
+// The hub sends the new format in a session of this version alone.
+func TestSessionsNameTheFormatsOfOrders(t *testing.T) {
+	stored := []byte(`{}`)
+	for _, step := range []struct {
+		agent  string
+		number int64
+		reads  bool
+	}{{"earlier", 1, false}, {"this", 2, true}, {"this", 3, true}, {"earlier", 4, false}, {"this", 5, true}} {
+		patch, err := announcement(step.number)
+		if step.agent == "earlier" {
+			patch = fmt.Appendf(nil, `{"status":{"session":%d}}`, step.number)
+		}
+		if err == nil {
+			stored, err = jsonpatch.MergePatch(stored, patch)
+		}
+		member := &topology.MemberCluster{}
+		if err == nil {
+			err = json.Unmarshal(stored, member)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if member.Status.Session != step.number || member.Status.Reads(topology.OrderFormatBudget) != step.reads {
+			t.Errorf("session %d of the %s version: %s", step.number, step.agent, stored)
+		}
+	}
+	if (&topology.MemberClusterStatus{Session: 5}).Reads(topology.OrderFormatBudget) {
+		t.Error("a member that names no format, as one of Karmada, gets the new one")
 	}
 }

@@ -2,6 +2,8 @@ package workload
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -10,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 )
@@ -52,6 +56,39 @@ type Budget struct {
 	Granted bool
 	// Expired: the hub was not in contact for too long, or has granted the limits to others. No pod is disrupted.
 	Expired bool
+	// Amounts are what a hub granted in an annotation, nil for none: then the limits in the object's spec hold.
+	Amounts *topology.MemberBudget
+}
+
+// Limits returns the limits of an object, given those of its spec: the amounts hold in their place. A limit in the spec
+// is the user's for all clusters together. As a number it is too much for one member, and as a percentage of a member's
+// replicas it rounds to another one, so it bounds nothing here.
+func (b Budget) Limits(spec budget.Limits) budget.Limits {
+	if b.Amounts == nil {
+		return spec
+	}
+	spec.Partition = max(spec.Replicas-max(b.Amounts.Updated, 0), 0)
+	spec.MaxUnavailable, spec.MaxSurge = max(b.Amounts.Unavailable, 0), max(b.Amounts.Surge, 0)
+	if b.Amounts.Paused {
+		spec.MaxSurge = 0
+	}
+	return spec
+}
+
+// Paused reports whether updates are stopped, given whether the spec stops them.
+func (b Budget) Paused(spec bool) bool { return spec || b.Amounts != nil && b.Amounts.Paused }
+
+// AmountsOf reads the annotation in which a hub grants an object its amounts; nil without one.
+func AmountsOf(object client.Object) (*topology.MemberBudget, error) {
+	value, ok := object.GetAnnotations()[topology.AnnotationBudget]
+	if !ok {
+		return nil, nil
+	}
+	amounts := &topology.MemberBudget{}
+	if err := json.Unmarshal([]byte(value), amounts); err != nil {
+		return nil, fmt.Errorf("read annotation %s: %w", topology.AnnotationBudget, err)
+	}
+	return amounts, nil
 }
 
 // How soon a workload in the middle of a change asks for its budget again: no event tells that a lease has expired, or

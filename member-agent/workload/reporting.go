@@ -1,11 +1,15 @@
 package workload
 
 import (
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 )
 
@@ -39,6 +43,22 @@ type Maker struct {
 func Observed(live *unstructured.Unstructured) bool {
 	generation, found, err := unstructured.NestedInt64(live.Object, "status", "observedGeneration")
 	return err == nil && found && generation >= live.GetGeneration()
+}
+
+// ObservedSequence reports whether status.observedSequence is the order that the object has. It is for kinds that read
+// grants from annotations: an annotation does not change the generation.
+func ObservedSequence(live *unstructured.Unstructured) bool {
+	observed, found, err := unstructured.NestedInt64(live.Object, "status", "observedSequence")
+	return err == nil && found && observed >= Sequence(live)
+}
+
+// Sequence returns the sequence of the newest order that the object has, 0 for none.
+func Sequence(object metav1.Object) int64 {
+	sequence, err := strconv.ParseInt(object.GetAnnotations()[topology.AnnotationSequence], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return sequence
 }
 
 // Decode reads a member object as its type.

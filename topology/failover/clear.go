@@ -25,7 +25,7 @@ type Rest struct {
 type Cleared struct {
 	// Orders has one order per cell that is gone, in the order given.
 	Orders []Order
-	// Break and Add are what the step uses of the limits.
+	// Unavailable and Surge are what the step uses of the limits.
 	Unavailable, Surge int32
 }
 
@@ -44,11 +44,11 @@ func Clear(gone []Cell, parts []Part, rest Rest, l Limits) Cleared {
 	}
 	for i := range gone {
 		if c := &gone[i]; !c.Lost {
-			all.mayBreak, all.mayAdd = all.mayBreak+int64(c.MayDisrupt), all.mayAdd+int64(c.MaySurge)
+			all.mayDisrupt, all.maySurge = all.mayDisrupt+int64(c.MayDisrupt), all.maySurge+int64(c.MaySurge)
 		}
 	}
 	surge, broken := l.step()
-	keep, least := all.need+all.mayBreak-int64(broken), int64(0)
+	keep, least := all.need+all.mayDisrupt-int64(broken), int64(0)
 	if all.filled == 0 && !l.NoTwin {
 		least, surge = 1, max(surge, 1)
 	}
@@ -56,7 +56,7 @@ func Clear(gone []Cell, parts []Part, rest Rest, l Limits) Cleared {
 	leaveGone(gone, out.Orders, max(keep+int64(rest.Unplaced), least)-kept, surge > 0)
 	pods, leaving := standing(gone, out.Orders, parts)
 	if leaving > 0 {
-		growParts(parts, all.want+int64(surge)-all.mayAdd-pods)
+		growParts(parts, all.want+int64(surge)-all.maySurge-pods)
 	}
 	pods, _ = standing(gone, out.Orders, parts)
 	for i := range out.Orders {
@@ -155,11 +155,11 @@ func (p *Part) shrinks() bool {
 
 // lacking is what a part has and has not: how many replicas it is to have, how many of them are available, for how many something is
 // to stay elsewhere, and what a rollout may yet take and add within the limits of the step.
-type lacking struct{ want, filled, need, mayBreak, mayAdd int64 }
+type lacking struct{ want, filled, need, mayDisrupt, maySurge int64 }
 
 func (l *lacking) add(o lacking) {
 	l.want, l.filled, l.need = l.want+o.want, l.filled+o.filled, l.need+o.need
-	l.mayBreak, l.mayAdd = l.mayBreak+o.mayBreak, l.mayAdd+o.mayAdd
+	l.mayDisrupt, l.maySurge = l.mayDisrupt+o.mayDisrupt, l.maySurge+o.maySurge
 }
 
 func (p *Part) lacks() lacking {
@@ -179,11 +179,11 @@ func (p *Part) lacks() lacking {
 		of.filled += int64(there)
 		of.need -= int64(max(min(p.Orders[i].Replaced, c.Available-there), 0)) // these stand for replicas already
 		if shrinks {
-			of.mayBreak, of.mayAdd = of.mayBreak+int64(c.MayDisrupt), of.mayAdd+int64(c.MaySurge)
+			of.mayDisrupt, of.maySurge = of.mayDisrupt+int64(c.MayDisrupt), of.maySurge+int64(c.MaySurge)
 		}
 	}
-	of.mayBreak += min(of.need, 0) // what stays for a rollout stays already
-	of.need, of.mayBreak = max(of.need, 0), max(of.mayBreak, 0)
+	of.mayDisrupt += min(of.need, 0) // what stays for a rollout stays already
+	of.need, of.mayDisrupt = max(of.need, 0), max(of.mayDisrupt, 0)
 	return of
 }
 

@@ -11,7 +11,7 @@ import (
 type Cell struct {
 	// Key identifies the cell and breaks ties.
 	Key string
-	// Have is the order as it stands, 0 for a new cell. Leaving is how many of it others stand in for already.
+	// Have is the order as it stands, 0 for a new cell. Replaced is how many of it already run elsewhere.
 	Have, Replaced int32
 	// Want is what the division gives the cell.
 	Want int32
@@ -24,7 +24,7 @@ type Cell struct {
 	// Shrinks: the member is not left, and the cell is to have fewer while others lack pods. [Move] takes what is above Want at once,
 	// and [Clear] keeps of the available pods what others lack.
 	Shrinks bool
-	// MayBreak and MayAdd are what a rollout that goes on in the cell may yet make unavailable, and add.
+	// MayDisrupt and MaySurge are what a rollout that goes on in the cell may yet make unavailable, and add.
 	MayDisrupt, MaySurge int32
 }
 
@@ -37,7 +37,7 @@ type Limits struct {
 
 // Order is what a cell is told.
 type Order struct {
-	// Replicas is the order, Leaving how many of it are above what the cell is to have.
+	// Replicas is the order, Replaced how many of it are above what the cell is to have.
 	Replicas, Replaced int32
 	// Waits is how many replicas the cell is to get once others are gone.
 	Waits int32
@@ -47,7 +47,7 @@ type Order struct {
 type Moved struct {
 	// Orders has one order per cell, in the order given.
 	Orders []Order
-	// Break and Add are what the step uses of the limits: nobody else may use that.
+	// Unavailable and Surge are what the step uses of the limits: nobody else may use that.
 	Unavailable, Surge int32
 }
 
@@ -55,7 +55,7 @@ type Moved struct {
 // its own result with unchanged reports changes nothing.
 func Move(cells []Cell, l Limits) Moved {
 	out := Moved{Orders: make([]Order, len(cells))}
-	var all, want, filled, need, mayAdd, moving, pods int64
+	var all, want, filled, need, maySurge, moving, pods int64
 	for i := range cells {
 		c := &cells[i]
 		out.Orders[i] = Order{Replicas: c.Want}
@@ -64,7 +64,7 @@ func Move(cells []Cell, l Limits) Moved {
 			continue
 		}
 		want += int64(c.Want)
-		mayAdd += int64(c.MaySurge)
+		maySurge += int64(c.MaySurge)
 		if c.Gradual {
 			moving += int64(max(c.Have-c.Want, c.Total-c.Want, 0))
 			pods += int64(c.Total)
@@ -97,9 +97,9 @@ func Move(cells []Cell, l Limits) Moved {
 		keep = max(keep, 1)
 		surge = max(surge, 1)
 	}
-	roomy := surge > 0 && want+int64(surge)-mayAdd > pods
+	roomy := surge > 0 && want+int64(surge)-maySurge > pods
 	leave(cells, out.Orders, keep, roomy)
-	grow(cells, out.Orders, want+int64(surge)-mayAdd)
+	grow(cells, out.Orders, want+int64(surge)-maySurge)
 	out.use(cells, filled, want, min(surge, l.Surge), broken)
 	return out
 }

@@ -36,7 +36,7 @@ type Place struct {
 	Labels map[string]string
 	// Replicas that the division gives the place.
 	Replicas int32
-	// Held is how many of its pods the place may have updated already.
+	// Reserved is how many of its pods the place may have updated already.
 	Reserved int32
 	// Updated is how many pods are updated and available, as last reported under the newest template; 0 without a report.
 	Updated int32

@@ -83,6 +83,10 @@ type MemberClusterStatus struct {
 	// agentVersion is the version of the member's agent.
 	// +optional
 	AgentVersion string `json:"agentVersion,omitempty"`
+	// orderFormats are the formats of orders that the agent reads beside the one that all versions read. The hub sends no
+	// other ones.
+	// +optional
+	OrderFormats *OrderFormats `json:"orderFormats,omitempty"`
 	// zoneNames are the names of the zones joined by commas, for a column of kubectl get.
 	// +optional
 	ZoneNames string `json:"zoneNames,omitempty"`

@@ -19,6 +19,7 @@ import (
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // readLimits returns the limits that a hub grants to the subsets, nil if there are none.
@@ -99,7 +100,7 @@ func PassedOn(owner, owned client.Object) int64 {
 		return 0
 	}
 	if set, ok := owned.(*kruise.CloneSet); ok && follows(ud, set) {
-		return max(ud.Status.ObservedSequence, sequence(ud))
+		return max(ud.Status.ObservedSequence, workload.Sequence(ud))
 	}
 	return ud.Status.ObservedSequence
 }

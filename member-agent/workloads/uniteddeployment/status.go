@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
@@ -88,7 +86,7 @@ func fillStatus(status *kruise.UnitedDeploymentStatus, o *observed, p *plan, fai
 		status.ObservedGeneration = o.ud.Generation
 	}
 	if followed(p) {
-		status.ObservedSequence = sequence(o.ud)
+		status.ObservedSequence = workload.Sequence(o.ud)
 	}
 	status.Conditions = conditions.Merge(status.Conditions, now, published(o, p, &facts, failed)...)
 	status.Conditions = conditions.Merge(status.Conditions, now,
@@ -110,15 +108,6 @@ func addUp(status *kruise.UnitedDeploymentStatus) (existing int32) {
 		status.ReservedPods += row.ReservedPods
 	}
 	return existing
-}
-
-// sequence is the number of the hub's order, 0 without one.
-func sequence(ud metav1.Object) int64 {
-	n, err := strconv.ParseInt(ud.GetAnnotations()[topology.AnnotationSequence], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
 }
 
 // followed reports whether the children of all subsets have what the hub's order gives them, and their controllers have
@@ -330,14 +319,6 @@ func Reporting() workload.Reporting {
 			ud, err := workload.Decode(live, &kruise.UnitedDeployment{})
 			return work.UnitedDeploymentUse(&ud.Status), err
 		},
-		Observed: childrenFollow,
+		Observed: workload.ObservedSequence,
 	}
-}
-
-// childrenFollow reports whether the children carry out the order of the UnitedDeployment: status.observedSequence says
-// so. The generation says less, because limits are an annotation, and more, because it waits for pods of removed
-// subsets, which may stay for long.
-func childrenFollow(live *unstructured.Unstructured) bool {
-	answered, found, err := unstructured.NestedInt64(live.Object, "status", "observedSequence")
-	return err == nil && found && answered >= sequence(live)
 }

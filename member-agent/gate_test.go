@@ -1,0 +1,52 @@
+package memberagent
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
+)
+
+// TestOrdersOfTheVersionBeforeHaveNoAmounts reads orders that a hub of the version before wrote in the middle of a
+// rollout: the limits in the spec hold, as they did in that version.
+func TestOrdersOfTheVersionBeforeHaveNoAmounts(t *testing.T) {
+	for _, kind := range []string{"cloneset", "uniteddeployment"} {
+		data, err := os.ReadFile("../hub/delivery/testdata/earlier/" + kind + "-works.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var works []work.Work
+		if err := json.Unmarshal(data, &works); err != nil || len(works) != 3 {
+			t.Fatalf("%d Works, %v", len(works), err)
+		}
+		for i := range works {
+			object := &unstructured.Unstructured{}
+			if err := object.UnmarshalJSON(works[i].Spec.Workload.Manifests[0].Raw); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := (&gate{}).Budget(t.Context(), object); err != nil || got != (workload.Budget{}) {
+				t.Errorf("%s in %s: %+v, %v", kind, works[i].Namespace, got, err)
+			}
+		}
+	}
+}
+
+func TestGateReturnsTheAmountsOfAnObject(t *testing.T) {
+	object := &metav1.PartialObjectMetadata{}
+	object.Annotations = map[string]string{topology.AnnotationBudget: `{"updated":3,"unavailable":1,"surge":0}`}
+	got, err := (&gate{}).Budget(t.Context(), object)
+	want := topology.MemberBudget{Budget: topology.Budget{Updated: 3, Unavailable: 1}}
+	if err != nil || got.Amounts == nil || *got.Amounts != want || got.Granted || got.Expired {
+		t.Errorf("an orphan without a hub: %+v, %v", got, err)
+	}
+	object.Annotations[topology.AnnotationBudget] = "none"
+	if got, err := (&gate{}).Budget(t.Context(), object); err != nil || !got.Expired {
+		t.Errorf("with an annotation that cannot be read pods may be disrupted: %+v, %v", got, err)
+	}
+}
