@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -31,8 +32,10 @@ const deadline = 2 * time.Minute
 
 // world is a hub with two members, each on an API server of its own.
 type world struct {
-	t       *testing.T
-	hub     client.Client
+	t   *testing.T
+	hub client.Client
+	// seen is what the hub's cache has.
+	seen    client.Reader
 	members map[string]client.Client
 }
 
@@ -47,6 +50,7 @@ func newWorld(t *testing.T, nodes map[string]int) *world {
 		for _, kind := range []kinds.Kind{rackKind(), beaconKind()} {
 			table[kind.GVK.GroupKind()] = kind
 		}
+		w.seen = mgr.GetClient()
 		return hub.Setup(ctx, mgr, hub.Options{Kinds: table})
 	})
 	for name, n := range nodes {
@@ -62,6 +66,20 @@ func newWorld(t *testing.T, nodes map[string]int) *world {
 				Hub: rest.CopyConfig(config), ClusterName: name, Namespace: topology.SystemNamespace, Version: "v0.0.0-test",
 				Workers: 2, Clock: clock.RealClock{}, Kinds: []memberagent.Kind{rackMember(), beaconMember()},
 			})
+		})
+	}
+	for name := range nodes {
+		w.eventually("the hub sees that "+name+" is Ready", func() error {
+			member := &topology.MemberCluster{}
+			if err := w.seen.Get(t.Context(), client.ObjectKey{Name: name}, member); err != nil {
+				return err
+			}
+			for _, condition := range []string{topology.MemberAccepted, topology.MemberReady} {
+				if !meta.IsStatusConditionTrue(member.Status.Conditions, condition) {
+					return fmt.Errorf("its status is %+v", member.Status)
+				}
+			}
+			return nil
 		})
 	}
 	return w
@@ -247,8 +265,10 @@ func TestNewKindsNeedOneEntryAndOneController(t *testing.T) {
 	// The replicas of the divided one, and the nodes of the other.
 	sums(w, rack, rackParts, counts{6, 6, 6, 6})
 	sums(w, beacon, beaconParts, counts{5, 5, 5, 5})
-	if specs, _ := inMembers(w, rack, rackParts); *specs["east"].Replicas+*specs["west"].Replicas != 6 || len(specs) != 2 {
+	if specs, _ := inMembers(w, rack, rackParts); len(specs) != 2 {
 		t.Errorf("the members have %+v", specs)
+	} else if east, west := *specs["east"].Replicas, *specs["west"].Replicas; east != 3 || west != 3 {
+		t.Errorf("east has %d replicas, west %d", east, west)
 	}
 
 	// Limits hold over all members: together they keep as many pods as the partition says.
