@@ -41,6 +41,11 @@ type Kind[T client.Object, M any] struct {
 	Events handler.EventHandler
 	// Selector selects the pods of an object, also those to adopt. It is for kinds that own pods.
 	Selector func(T) *metav1.LabelSelector
+	// Member reports whether a pod of this name can be the object's, beside the selector; nil says that any can.
+	Member func(T, string) bool
+	// ScaleFailure and UpdateFailure are the conditions that show errors of pods that come and go, and of those that
+	// change. They are for kinds that own pods.
+	ScaleFailure, UpdateFailure string
 	// PodDelay is how long events of pods are gathered before their owner is reconciled.
 	PodDelay time.Duration
 	// Forget drops what the kind itself keeps about an object that is gone; nil keeps nothing.

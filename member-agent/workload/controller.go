@@ -50,6 +50,8 @@ type known[M any] struct {
 	uid    types.UID
 	rate   statusRate
 	memory M
+
+	relabelled relabelled
 }
 
 // Parts are what a Controller is made of.
@@ -161,7 +163,7 @@ func (c *Controller[T, M]) begin(ctx context.Context, key types.NamespacedName) 
 	if p.Budget, err = c.Gate.Budget(ctx, p.Object); err != nil {
 		return p, fmt.Errorf("ask for its budget: %w", err)
 	}
-	p.Memory, p.rate = &known.memory, &known.rate
+	p.Memory, p.rate, p.relabelled = &known.memory, &known.rate, &known.relabelled
 	return p, nil
 }
 

@@ -5,12 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
@@ -204,4 +208,62 @@ func (c *Controller[T, M]) Trim(
 		return fmt.Errorf("trim the history: %w", err)
 	}
 	return nil
+}
+
+// Unused deletes stored revisions that no pod uses, beyond the limit.
+func (c *Controller[T, M]) Unused(
+	ctx context.Context, p *Pass[T, M], r *Revisions, pods podset.Set, limit *int32,
+) (bool, error) {
+	if p.Leaving != nil {
+		return true, nil
+	}
+	used := sync.OnceValue(func() map[string]bool { // it costs as much as there are pods
+		out := map[string]bool{r.Update.Hash: true, r.Current.Hash: true}
+		for _, list := range [][]*corev1.Pod{pods.Active, pods.Terminating} {
+			for _, pod := range list {
+				out[history.ShortName(pod.Labels[podset.LabelRevision])] = true
+			}
+		}
+		return out
+	})
+	inUse := func(revision *appsv1.ControllerRevision) bool { return used()[history.ShortHash(revision)] }
+	return true, c.Trim(ctx, r.Stored, limit, inUse)
+}
+
+// ReasonInvalidTemplate is why an object stands still whose pods or revisions the API server refuses.
+const ReasonInvalidTemplate = "InvalidTemplate"
+
+// RetryInvalid is when a template that was refused is tried again without a change: a webhook may have changed.
+const RetryInvalid = 5 * time.Minute
+
+// Template is what the revisions of a pass are made from.
+type Template struct {
+	Owner  history.Owner
+	Pod    *corev1.PodTemplateSpec
+	Active []*corev1.Pod
+	Status RevisionStatus
+}
+
+// Keep finds or makes the update revision, and finds the current one. A decision of the API server against it makes this
+// a pass that only reports.
+func (c *Controller[T, M]) Keep(ctx context.Context, p *Pass[T, M], r *Revisions, t Template) (bool, error) {
+	previous, err := c.Previous(ctx, r, t.Owner, t.Active, t.Status)
+	if err == nil {
+		err = c.Revise(ctx, r, t.Owner, t.Pod, t.Status, previous)
+	}
+	switch {
+	case err == nil:
+		return true, nil
+	case apierrors.IsInvalid(err):
+		// A revision carries the labels of the template.
+		p.Stalled = &conditions.Cause{Reason: ReasonInvalidTemplate,
+			Message: "the API server refuses what the template asks for; correct it: " + err.Error()}
+		p.Wake = RetryInvalid
+	case c.TurnAway(p, err):
+	case Refused(err):
+		p.Halt(c.kind.UpdateFailure, err)
+	default:
+		return false, err
+	}
+	return true, r.Known(t.Status)
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/ordinals"
 )
 
 // Identity is how a set tells its pods and their claims apart.
@@ -55,15 +56,11 @@ func (s Set) ID(object metav1.Object) string {
 	if s.Identity == ByInstanceID {
 		return object.GetLabels()[v1beta1.LabelInstanceID]
 	}
-	name := object.GetName()
-	at := strings.LastIndexByte(name, '-')
-	if owner := name[:max(at, 0)]; owner != s.Object.GetName() && !strings.HasSuffix(owner, "-"+s.Object.GetName()) {
+	parent, ordinal, ok := ordinals.Split(object.GetName())
+	if !ok || parent != s.Object.GetName() && !strings.HasSuffix(parent, "-"+s.Object.GetName()) {
 		return ""
 	}
-	if _, err := strconv.ParseUint(name[at+1:], 10, 31); err != nil {
-		return ""
-	}
-	return name[at+1:]
+	return strconv.Itoa(int(ordinal))
 }
 
 // New returns the claim of the template for the instance id, ready to be created. It keeps the template's labels and
