@@ -59,20 +59,12 @@ func copied(m map[string]string) map[string]string {
 	return out
 }
 
-// relabelled is why a pod was created that does not match the selector, and when.
+// relabelled is why a pod was created that does not match the selector, and when. No pods are created then for as long as
+// other failures wait at last: the events of the pod that came and went bring passes at once.
 type relabelled struct {
 	mu  sync.Mutex
 	err error
 	at  time.Time
-}
-
-// Relabelled returns why no pods are created now, or nil: one that was created did not match the selector. It is tried
-// again as often as other failures at last: the events of the pod that came and went bring passes at once.
-func (p *Pass[T, M]) Relabelled(now time.Time) error {
-	if now.Sub(p.relabelled.at) < LastBackoff {
-		return p.relabelled.err
-	}
-	return nil
 }
 
 // relabel notes that a pod was created that the selector does not match. Creations run in parallel.
@@ -80,6 +72,19 @@ func (r *relabelled) relabel(err error, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.err, r.at = err, now
+}
+
+// Opening returns the first status of new pods, which opens their readiness gates. It is nil, and the reason is kept,
+// while no pods are to be created.
+func (c *Controller[T, M]) Opening(p *Pass[T, M], now time.Time) []byte {
+	opened, err := Opened(now)
+	if now.Sub(p.relabelled.at) < LastBackoff {
+		err = errors.Join(err, p.relabelled.err)
+	}
+	if p.Fail(c.kind.ScaleFailure, err); err != nil {
+		return nil
+	}
+	return opened
 }
 
 // CreatePod creates a pod. opened is applied to its status.

@@ -15,6 +15,8 @@ import (
 // span is a range of ordinals, both ends included.
 type span struct{ first, last int32 }
 
+func (s span) size() int { return int(s.last) - int(s.first) + 1 }
+
 // Set is the ordinals that a workload has. The zero value has none.
 type Set struct {
 	// spans are in ascending order, none is empty, and at least one ordinal lies between two of them.
@@ -91,18 +93,15 @@ func (s Set) All() iter.Seq2[int, int32] {
 	}
 }
 
-// Has reports whether the set has the ordinal.
-func (s Set) Has(ordinal int32) bool {
-	_, found := slices.BinarySearchFunc(s.spans, ordinal, func(in span, ordinal int32) int {
-		switch {
-		case in.last < ordinal:
-			return -1
-		case in.first > ordinal:
-			return 1
+// Position returns how many ordinals of the set are lower than the given one; ok is false if it is none of the set.
+func (s Set) Position(ordinal int32) (position int, ok bool) {
+	for _, in := range s.spans {
+		if ordinal <= in.last {
+			return position + int(ordinal) - int(in.first), ordinal >= in.first
 		}
-		return 0
-	})
-	return found
+		position += in.size()
+	}
+	return position, false
 }
 
 // Name returns the name of the workload's pod with the ordinal.

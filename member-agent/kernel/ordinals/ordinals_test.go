@@ -84,8 +84,12 @@ func TestNewNamesTheEntryThatCannotBeRead(t *testing.T) {
 // TestNewCostsNothingForManyReplicas checks that a typo of replicas takes no memory.
 func TestNewCostsNothingForManyReplicas(t *testing.T) {
 	allocations := testing.AllocsPerRun(10, func() {
-		if s, err := ordinals.New(0, math.MaxInt32, reserve("5-9")); err != nil || s.Len() != math.MaxInt32-4 || !s.Has(10) {
+		s, err := ordinals.New(0, math.MaxInt32, reserve("5-9"))
+		if err != nil || s.Len() != math.MaxInt32-4 {
 			t.Fatal(s, err)
+		}
+		if position, ok := s.Position(10); position != 5 || !ok {
+			t.Fatal(position, ok)
 		}
 	})
 	if allocations > 10 {
@@ -123,8 +127,9 @@ func TestProperties(t *testing.T) {
 			t.Fatalf("start %d, %d replicas, %v reserved: %v (%v), want %v", start, replicas, reserved, got, err, want)
 		}
 		for ordinal := int32(-1); ordinal < 60; ordinal++ {
-			if s.Has(ordinal) != slices.Contains(want, ordinal) {
-				t.Fatalf("start %d, %d replicas, %v reserved: Has(%d) is %t", start, replicas, reserved, ordinal, s.Has(ordinal))
+			position, ok := s.Position(ordinal)
+			if i := slices.Index(want, ordinal); ok != (i >= 0) || ok && position != i {
+				t.Fatalf("start %d, %d replicas, %v reserved: %d is at %d (%t)", start, replicas, reserved, ordinal, position, ok)
 			}
 		}
 	}

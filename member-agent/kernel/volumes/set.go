@@ -20,8 +20,8 @@ type Identity int
 const (
 	// ByInstanceID means that pods and claims have a random id in a label. Claims are the set's own, or their pod's.
 	ByInstanceID Identity = iota
-	// ByOrdinal means that the id is the number at the end of the names of pods and claims. A new claim has no owner, so
-	// that it outlives its pod and the set unless the kind says otherwise.
+	// ByOrdinal means that the id is the number at the end of the names of pods and claims. A claim has no controller. It
+	// outlives its pod and the set, unless Retention says otherwise.
 	ByOrdinal
 )
 
@@ -34,6 +34,8 @@ type Set struct {
 	Labels map[string]string
 	// Templates are the claim templates that the workload has now.
 	Templates []corev1.PersistentVolumeClaim
+	// Retention is for sets ByOrdinal.
+	Retention Retention
 }
 
 // Name returns the name of an instance's claim: "<claim template>-<set>-<id>".
@@ -80,6 +82,8 @@ func (s Set) New(template *corev1.PersistentVolumeClaim, id string) *corev1.Pers
 	if s.Identity == ByInstanceID {
 		claim.Labels[v1beta1.LabelInstanceID] = id
 		claim.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.Object, s.Kind)}
+	} else if s.Retention.WhenDeleted {
+		claim.OwnerReferences = []metav1.OwnerReference{s.reference()}
 	}
 	return claim
 }

@@ -23,12 +23,8 @@ func (r *Reconciler) create(ctx context.Context, s *scope, pace workload.Pace) i
 		return 0
 	}
 	now := r.Clock.Now()
-	opened, err := workload.Opened(now)
-	if err == nil {
-		err = s.Relabelled(now)
-	}
-	if err != nil {
-		s.Fail(string(v1beta1.CloneSetConditionFailedScale), err)
+	opened := r.Opening(s.pass, now)
+	if opened == nil {
 		return 0
 	}
 	provisions := map[*corev1.PodTemplateSpec]volumes.Provision{}

@@ -2,7 +2,6 @@ package cloneset
 
 import (
 	"context"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -64,15 +63,11 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 		Pod: &s.cs.Spec.Template.PodTemplateSpec, Active: s.facts.Pods.Active, Status: revisionStatus(s.cs)})
 }
 
-// revisionStatus returns what the status says of the revisions. A pass that could not use the spec answered its
-// generation without looking at the template.
+// revisionStatus returns what the status says of the revisions.
 func revisionStatus(cs *v1beta1.CloneSet) workload.RevisionStatus {
-	stalled := slices.ContainsFunc(cs.Status.Conditions, func(c v1beta1.CloneSetCondition) bool {
-		return c.Type == v1beta1.ConditionStalled && c.Status != corev1.ConditionFalse
-	})
 	return workload.RevisionStatus{
 		Update: cs.Status.UpdateRevision, Current: cs.Status.CurrentRevision, Collisions: cs.Status.CollisionCount,
-		Answered: !stalled && cs.Status.ObservedGeneration == cs.Generation,
+		Answered: workload.Answered(cs.Status.ObservedGeneration, cs.Generation, cs.Status.Conditions),
 	}
 }
 

@@ -46,7 +46,7 @@ func (r *Reconciler) phases(p *pass) []workload.Phase {
 
 // decide makes the plan.
 func (r *Reconciler) decide(_ context.Context, s *scope) (bool, error) {
-	if s.Stalled != nil && !s.empties() || s.Halted || s.Leaving != nil {
+	if !s.Plans(&s.cs.Spec.Template, s.facts.Limits.Replicas, &s.facts.Revisions) {
 		s.plan = observe(s.facts)
 		return true, nil
 	}
@@ -61,12 +61,6 @@ func (r *Reconciler) decide(_ context.Context, s *scope) (bool, error) {
 	s.Sooner(plan.Wake)
 	s.Sooner(s.untilAsked())
 	return true, nil
-}
-
-// empties reports whether a template that cannot be decoded is not needed: the pods of earlier ones are only removed.
-func (s *scope) empties() bool {
-	return s.Stalled.Reason == workload.ReasonInvalidTemplate && s.cs.Spec.Template.Undecoded != nil &&
-		s.facts.Limits.Replicas == 0 && s.facts.Update.Template != nil
 }
 
 // untilAsked is when to ask for the budget again, 0 for never: a CloneSet at rest asks nothing.
