@@ -239,6 +239,9 @@ func (p *planner) deleteSpecified() {
 		if s.active() && podset.SpecifiedDelete(s.pod) && !p.Budget.Expired {
 			if s.taken = true; p.spend(s) {
 				p.leave(s, delta.SpecifiedDelete)
+				if !s.updated {
+					p.old--
+				}
 			}
 		}
 	}
@@ -331,7 +334,7 @@ func (p *planner) update() error {
 		if p.inOrder() && p.changing() {
 			return nil
 		}
-		if s.taken || s.progress.Busy() {
+		if s.progress.Busy() {
 			continue
 		}
 		if !p.spend(s) {
@@ -364,7 +367,7 @@ func (p *planner) targets() ([]*slot, error) {
 	var out []*slot
 	unordered := p.rolling().UnorderedUpdate
 	for _, s := range slices.Backward(p.slots) {
-		if s.active() && !s.updated && (unordered != nil || s.position >= int(p.Limits.Partition)) {
+		if s.active() && !s.updated && !s.taken && (unordered != nil || s.position >= int(p.Limits.Partition)) {
 			out = append(out, s)
 		}
 	}
@@ -382,7 +385,7 @@ func (p *planner) targets() ([]*slot, error) {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b *slot) int { return slices.Compare(ranks[a], ranks[b]) })
-	return out[:max(0, int(p.old-p.Limits.Partition))], nil
+	return out[:min(len(out), max(0, int(p.old-p.Limits.Partition)))], nil
 }
 
 // move plans how a pod comes to the update revision: in place, or by its removal.
