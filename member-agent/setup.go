@@ -39,6 +39,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/tracing"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/statefulset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/uniteddeployment"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/workloadspread"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/workloadspread/mutator"
@@ -161,6 +162,7 @@ type kind struct {
 func kinds() []kind {
 	return []kind{
 		{gvk: apps.CloneSetKind, add: cloneset.Add, reporting: cloneset.Reporting},
+		{gvk: apps.StatefulSetKind, add: statefulset.Add},
 		{gvk: apps.UnitedDeploymentKind, add: uniteddeployment.Add, reporting: uniteddeployment.Reporting,
 			empty: func() client.Object { return &apps.UnitedDeployment{} }, passedOn: uniteddeployment.PassedOn},
 		{gvk: apps.WorkloadSpreadKind, add: workloadspread.Add},
