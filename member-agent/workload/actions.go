@@ -23,8 +23,8 @@ type Removal struct {
 	Reason string
 }
 
-// ReasonEnded is the reason of the removal of a pod that has failed or completed.
-const ReasonEnded = "PodEnded"
+// RemovalEnded is the reason of the removal of a pod that has failed or completed.
+const RemovalEnded = "PodEnded"
 
 // Update is a pod to update in place.
 type Update struct {
@@ -69,7 +69,7 @@ func (a *Actions) End(pod *corev1.Pod, now time.Time) bool {
 		a.Sooner(wait)
 		return false
 	}
-	a.Delete = append(a.Delete, Removal{Pod: pod, Reason: ReasonEnded})
+	a.Delete = append(a.Delete, Removal{Pod: pod, Reason: RemovalEnded})
 	return true
 }
 

@@ -142,7 +142,7 @@ func (p *planner) sort() {
 	p.misplaced = p.findMisplaced()
 	for _, pod := range p.Pods.Ended {
 		if p.named(pod) {
-			p.plan.Delete = append(p.plan.Delete, workload.Removal{Pod: pod, Reason: workload.ReasonEnded})
+			p.plan.Delete = append(p.plan.Delete, workload.Removal{Pod: pod, Reason: workload.RemovalEnded})
 		} else if !p.plan.End(pod, p.Now) {
 			p.early++
 		}

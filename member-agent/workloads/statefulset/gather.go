@@ -92,6 +92,9 @@ func owner(set *v1beta1.StatefulSet) history.Owner {
 		Annotations: maps.Clone(set.Annotations)}
 }
 
+// reasonInvalidReserveOrdinals is why a StatefulSet stands still whose reserveOrdinals cannot be read.
+const reasonInvalidReserveOrdinals = "InvalidReserveOrdinals"
+
 // read reads limits and ordinals, and returns the selector, or what is wrong with the spec that the schema could not
 // know.
 func (f *Facts) read() (labels.Selector, *conditions.Cause) {
@@ -110,7 +113,7 @@ func (f *Facts) read() (labels.Selector, *conditions.Cause) {
 	}
 	f.Ordinals, err = ordinals.New(ptr.Deref(set.Spec.Ordinals, v1beta1.StatefulSetOrdinals{}).Start, replicas,
 		set.Spec.ReserveOrdinals)
-	note("InvalidReserveOrdinals", "", err)
+	note(reasonInvalidReserveOrdinals, "", err)
 	if unordered := rollingOf(set).UnorderedUpdate; unordered != nil {
 		_, err = order.Priority(unordered.PriorityStrategy)
 		note("InvalidStrategy", "updateStrategy.rollingUpdate.unorderedUpdate.", err)
