@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -82,6 +83,45 @@ func (s Set) Goes(id, pod string, named func(name string) *corev1.PersistentVolu
 		}
 	}
 	return nil
+}
+
+// Growth is a claim that is to ask for more storage.
+type Growth struct {
+	Claim   *corev1.PersistentVolumeClaim
+	Storage resource.Quantity
+}
+
+// Grow returns the claims of the id that ask for less storage than their templates and are compatible otherwise. What a
+// claim has besides cannot change, and no claim shrinks.
+func (s Set) Grow(id string, named func(name string) *corev1.PersistentVolumeClaim) []Growth {
+	var out []Growth
+	for i := range s.Templates {
+		template := &s.Templates[i]
+		claim := named(Name(template.Name, s.Object.GetName(), id))
+		if claim == nil || claim.DeletionTimestamp != nil || Compatible(template, claim) {
+			continue
+		}
+		grown := claim.DeepCopy()
+		grown.Spec.Resources = template.Spec.Resources
+		if Compatible(template, grown) {
+			out = append(out, Growth{Claim: claim, Storage: *template.Spec.Resources.Requests.Storage()})
+		}
+	}
+	return out
+}
+
+// Growing reports whether a bound claim of the id waits for its storage to grow. It waits no longer when only the file
+// system is left, which grows with the pod.
+func (s Set) Growing(id string, named func(name string) *corev1.PersistentVolumeClaim) bool {
+	return slices.ContainsFunc(s.Templates, func(template corev1.PersistentVolumeClaim) bool {
+		claim := named(Name(template.Name, s.Object.GetName(), id))
+		if claim == nil || claim.Status.Capacity.Storage().IsZero() || Provisioned(claim) {
+			return false
+		}
+		return !slices.ContainsFunc(claim.Status.Conditions, func(c corev1.PersistentVolumeClaimCondition) bool {
+			return c.Type == corev1.PersistentVolumeClaimFileSystemResizePending && c.Status == corev1.ConditionTrue
+		})
+	})
 }
 
 // Compatible reports whether a claim is what the template asks for: the access modes in the same order, the storage

@@ -173,3 +173,38 @@ func TestProvisioned(t *testing.T) {
 		t.Error("a claim that still grows is provisioned")
 	}
 }
+
+func TestGrow(t *testing.T) {
+	data, log := claimTemplate("data", "2Gi"), claimTemplate("log", "1Gi")
+	log.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+	s := newSet(data, log, claimTemplate("same", "1Gi"), claimTemplate("none", "1Gi"))
+	s.Identity = volumes.ByOrdinal
+	claims := []*corev1.PersistentVolumeClaim{newClaim(s, "data", "1", 0), newClaim(s, "log", "1", 0),
+		newClaim(s, "same", "1", 0)}
+	got := s.Grow("1", named(claims...))
+	if len(got) != 1 || got[0].Claim != claims[0] || got[0].Storage.String() != "2Gi" {
+		t.Errorf("%v, want the claim data with 2Gi", got)
+	}
+	if s.Grow("1", named(going(claims[0]))) != nil {
+		t.Error("a claim that is being deleted grows")
+	}
+}
+
+func TestGrowing(t *testing.T) {
+	s := newSet(claimTemplate("data", "2Gi"))
+	s.Identity = volumes.ByOrdinal
+	claim := newClaim(s, "data", "1", 0)
+	resize(claim, "2Gi")
+	if s.Growing("1", named(claim)) {
+		t.Error("a claim without a volume grows")
+	}
+	claim.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	if !s.Growing("1", named(claim)) {
+		t.Error("the claim does not grow")
+	}
+	claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{
+		{Type: corev1.PersistentVolumeClaimFileSystemResizePending, Status: corev1.ConditionTrue}}
+	if s.Growing("1", named(claim)) {
+		t.Error("a claim whose file system is left still grows")
+	}
+}

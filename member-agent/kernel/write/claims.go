@@ -82,3 +82,22 @@ func (w *Writer) OwnClaim(ctx context.Context, owner types.UID, claim *corev1.Pe
 	}
 	return nil
 }
+
+// GrowClaim makes a claim ask for more storage, and notes in the annotation who asked. A claim that is gone is no error.
+func (w *Writer) GrowClaim(
+	ctx context.Context, owner types.UID, growth volumes.Growth, annotation, value string,
+) error {
+	key := client.ObjectKeyFromObject(growth.Claim)
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": growth.Claim.UID, "annotations": map[string]string{annotation: value}},
+		"spec": map[string]any{"resources": map[string]any{"requests": map[corev1.ResourceName]any{
+			corev1.ResourceStorage: growth.Storage}}},
+	})
+	if err == nil {
+		err = w.claims().patch(ctx, owner, growth.Claim, "", client.RawPatch(types.MergePatchType, patch))
+	}
+	if err != nil {
+		return fmt.Errorf("resize claim %s to %s: %w", key, growth.Storage.String(), err)
+	}
+	return nil
+}

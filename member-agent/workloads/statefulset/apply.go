@@ -25,6 +25,10 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 	s.Fail(string(v1beta1.StatefulSetConditionFailedCreatePod), s.plan.Blocked)
 	s.done = r.Act(ctx, s.pass, work, func(pace workload.Pace) int { return r.create(ctx, s, pace) })
 	r.TurnAway(s.pass, nil)
+	_, err := write.SlowStart(ctx, write.Steps{N: len(s.plan.Grow), Limit: write.InFlight}, func(i int) error {
+		return r.Writer.GrowClaim(ctx, s.set.UID, s.plan.Grow[i], v1beta1.AnnotationOwnedByStatefulSet, s.set.Name)
+	})
+	s.Fail(string(v1beta1.StatefulSetConditionFailedUpdatePod), err)
 	return true, nil
 }
 

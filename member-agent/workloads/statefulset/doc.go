@@ -10,5 +10,9 @@
 // budget, then the highest ordinals, as many as maxUnavailable leaves. With OrderedReady a pass creates, deletes or
 // updates one pod.
 //
+// With volumeClaimUpdateStrategy OnPodRollingUpdate a pod's claims are resized before its update, and the pod counts as
+// unavailable until they have grown. Where a storage class does not allow that the API server refuses it, and
+// FailedUpdatePod says so.
+//
 // Not carried out yet: image pre-download, for which the kind ImagePullJob is missing.
 package statefulset

@@ -54,6 +54,8 @@ type Plan struct {
 	workload.Actions
 	Create []Creation
 	Claims volumes.Plan
+	// Grow are claims that get more storage before their pod is updated.
+	Grow []volumes.Growth
 	// Blocked says which claims keep pods from being created.
 	Blocked error
 
@@ -76,9 +78,13 @@ type slot struct {
 	terminating bool
 	ended       bool
 	updated     bool
-	// available pods are ready for minReadySeconds, and no hook holds them. serving ones are, besides, in no update in place.
+	// available pods are ready for minReadySeconds, and no hook holds them. serving ones are, besides, in no update in place,
+	// and none of their claims is growing.
 	available, serving bool
 	progress           inplace.Progress
+	growing            bool
+	// grow are the claims that the pod's update has still to resize.
+	grow []volumes.Growth
 	// taken pods are deleted or updated in this pass, or a hook keeps them from that.
 	taken bool
 }
@@ -146,6 +152,12 @@ func (f *Facts) onDelete() bool {
 	return f.Set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType
 }
 
+// resizes reports whether claims grow with the update of their pods.
+func (f *Facts) resizes() bool {
+	return f.Set.Spec.VolumeClaimUpdateStrategy.Type == v1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType &&
+		!f.onDelete()
+}
+
 // rolling returns the limits of a rolling update; the zero value has the defaults.
 func (f *Facts) rolling() v1beta1.RollingUpdateStatefulSetStrategy { return rollingOf(f.Set) }
 
@@ -207,7 +219,11 @@ func (p *planner) observe(s *slot) {
 	p.plan.Sooner(wait)
 	s.progress = p.plan.Observe(s.pod, p.Now)
 	s.available = available && lifecycle.Available(s.pod)
-	s.serving = s.available && s.progress == inplace.Settled
+	if p.resizes() {
+		set, id := claimSet(p.Set), strconv.Itoa(int(s.ordinal))
+		s.growing, s.grow = set.Growing(id, p.Claim), set.Grow(id, p.Claim)
+	}
+	s.serving = s.available && s.progress == inplace.Settled && !s.growing
 	s.updated = podset.HasRevision(s.pod, p.Update.Hash)
 	p.plan.Counters.Add(s.updated, podstate.Ready(s.pod), s.available)
 	if podset.HasRevision(s.pod, p.Current.Hash) {
@@ -334,7 +350,7 @@ func (p *planner) update() error {
 		if p.inOrder() && p.changing() {
 			return nil
 		}
-		if s.progress.Busy() {
+		if s.progress.Busy() || s.growing {
 			continue
 		}
 		if !p.spend(s) {
@@ -357,39 +373,49 @@ func rank(s *slot) int {
 
 // changing reports whether a pod is being created, deleted or updated.
 func (p *planner) changing() bool {
-	changes := func(s *slot) bool { return s.terminating || s.progress.Busy() || s.taken }
+	changes := func(s *slot) bool { return s.terminating || s.progress.Busy() || s.growing || s.taken }
 	return len(p.plan.Create)+len(p.plan.Delete) > 0 || slices.ContainsFunc(p.slots, changes) ||
 		slices.ContainsFunc(p.excess, changes)
 }
 
-// targets returns the active pods that are to be updated, in the order of the update.
+// targets returns the active pods that are to be updated, in the order of the update. Updated pods whose claims are still
+// to be resized come last.
 func (p *planner) targets() ([]*slot, error) {
-	var out []*slot
+	var out, grow []*slot
 	unordered := p.rolling().UnorderedUpdate
 	for _, s := range slices.Backward(p.slots) {
-		if s.active() && !s.updated && !s.taken && (unordered != nil || s.position >= int(p.Limits.Partition)) {
+		switch {
+		case !s.active() || s.taken || unordered == nil && s.position < int(p.Limits.Partition):
+		case !s.updated:
 			out = append(out, s)
+		case len(s.grow) > 0:
+			grow = append(grow, s)
 		}
 	}
-	if unordered == nil {
-		return out, nil
-	}
-	rules, err := order.Priority(unordered.PriorityStrategy)
-	if err != nil {
-		return nil, fmt.Errorf("updateStrategy.rollingUpdate.unorderedUpdate: %w", err)
-	}
-	ranks := make(map[*slot][]int64, len(out))
-	for _, s := range out {
-		for _, rule := range rules {
-			ranks[s] = append(ranks[s], rule(s.pod))
+	if unordered != nil {
+		rules, err := order.Priority(unordered.PriorityStrategy)
+		if err != nil {
+			return nil, fmt.Errorf("updateStrategy.rollingUpdate.unorderedUpdate: %w", err)
 		}
+		ranks := make(map[*slot][]int64, len(out))
+		for _, s := range out {
+			for _, rule := range rules {
+				ranks[s] = append(ranks[s], rule(s.pod))
+			}
+		}
+		slices.SortStableFunc(out, func(a, b *slot) int { return slices.Compare(ranks[a], ranks[b]) })
+		out = out[:min(len(out), max(0, int(p.old-p.Limits.Partition)))]
 	}
-	slices.SortStableFunc(out, func(a, b *slot) int { return slices.Compare(ranks[a], ranks[b]) })
-	return out[:min(len(out), max(0, int(p.old-p.Limits.Partition)))], nil
+	return append(out, grow...), nil
 }
 
-// move plans how a pod comes to the update revision: in place, or by its removal.
+// move plans how a pod comes to the update revision: after its claims, in place, or by its removal.
 func (p *planner) move(s *slot) error {
+	if len(s.grow) > 0 {
+		s.taken = true
+		p.plan.Grow = append(p.plan.Grow, s.grow...)
+		return nil
+	}
 	policy := p.rolling().PodUpdatePolicy
 	how := workload.Move{Refusal: "podUpdatePolicy"}
 	if policy != v1beta1.ReCreatePodUpdatePolicy {

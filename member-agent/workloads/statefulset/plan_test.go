@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -386,5 +387,67 @@ func TestManyReplicasCostOnePass(t *testing.T) {
 	w := newWorld(t, 2_000_000_000, parallel)
 	if got := len(w.plan().Create); got != 5000 {
 		t.Errorf("%d pods in one pass", got)
+	}
+}
+
+func TestClaimsGrowBeforeTheirPodIsUpdated(t *testing.T) {
+	w := newWorld(t, 3, parallel, withClaims, func(set *v1beta1.StatefulSet) {
+		set.Spec.VolumeClaimUpdateStrategy.Type = v1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType
+	})
+	w.settle(nil)
+	for _, claim := range w.claims {
+		claim.Status.Capacity = claim.Spec.Resources.Requests
+	}
+	w.image("app:2")
+	w.set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests = corev1.ResourceList{
+		corev1.ResourceStorage: resource.MustParse("2Gi")}
+	plan := w.plan()
+	if describe(plan) != "" || len(plan.Grow) != 1 || plan.Grow[0].Claim.Name != "data-db-2" {
+		t.Fatalf("%q, grows %v, want the claim of the highest ordinal", describe(plan), plan.Grow)
+	}
+	claim := plan.Grow[0].Claim
+	claim.Spec.Resources.Requests = w.set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests
+	if plan = w.plan(); describe(plan) != "" || len(plan.Grow) != 0 {
+		t.Fatalf("%q, grows %v, and a claim is growing", describe(plan), plan.Grow)
+	}
+	claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{
+		{Type: corev1.PersistentVolumeClaimFileSystemResizePending, Status: corev1.ConditionTrue}}
+	if plan = w.plan(); describe(plan) != "-2:Update" {
+		t.Fatalf("%q, want the pod whose file system grows with it", describe(plan))
+	}
+	// A broken pod's claims grow without budget, and the partition keeps claims too.
+	claim.Status.Conditions = nil
+	w.ready(w.pod(0), false)
+	if plan = w.plan(); len(plan.Grow) != 1 || plan.Grow[0].Claim.Name != "data-db-0" {
+		t.Errorf("grows %v", plan.Grow)
+	}
+	w.set.Spec.UpdateStrategy.RollingUpdate.Partition = new(int32(3))
+	if plan = w.plan(); len(plan.Grow) != 0 {
+		t.Errorf("grows %v of pods that the partition keeps", plan.Grow)
+	}
+}
+
+// TestClaimsGrowWithoutANewRevision: a size alone restarts no pod.
+func TestClaimsGrowWithoutANewRevision(t *testing.T) {
+	w := newWorld(t, 2, withClaims, func(set *v1beta1.StatefulSet) {
+		set.Spec.VolumeClaimUpdateStrategy.Type = v1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType
+	})
+	w.settle(nil)
+	w.set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests = corev1.ResourceList{
+		corev1.ResourceStorage: resource.MustParse("2Gi")}
+	grown := 0
+	for range 4 {
+		plan := w.pass()
+		if describe(plan) != "" {
+			t.Fatalf("%q", describe(plan))
+		}
+		for _, growth := range plan.Grow {
+			growth.Claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: growth.Storage}
+			growth.Claim.Status.Capacity = growth.Claim.Spec.Resources.Requests
+			grown++
+		}
+	}
+	if grown != 2 || w.set.Status.VolumeClaims[0].CompatibleReadyReplicas != 2 {
+		t.Errorf("%d claims grew, status %+v", grown, w.set.Status.VolumeClaims)
 	}
 }

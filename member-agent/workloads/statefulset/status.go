@@ -79,10 +79,13 @@ func (s *scope) claimCondition() conditions.Condition {
 	if s.outdated == 0 {
 		return conditions.Remove(conditionClaimsOutdated)
 	}
+	remedy := "set volumeClaimUpdateStrategy.type OnPodRollingUpdate to resize them, or delete a claim with its pod"
+	if s.facts.resizes() {
+		remedy = "more storage comes with the update of the pod; for the rest delete a claim with its pod"
+	}
 	return conditions.Condition{Type: conditionClaimsOutdated, Status: corev1.ConditionTrue, Reason: reasonTemplatesChanged,
 		Message: fmt.Sprintf("%d claims have less storage, another storage class or other access modes than their "+
-			"templates: resize them with kubectl patch pvc, or delete a claim with its pod to create it from the template",
-			s.outdated)}
+			"templates: %s", s.outdated, remedy)}
 }
 
 // conditionClaimsOutdated is there while claims of running pods differ from volumeClaimTemplates.
