@@ -107,6 +107,10 @@ func (c *Controller[T, M]) Reconcile(ctx context.Context, request ctrl.Request) 
 	p, err := c.begin(ctx, request.NamespacedName)
 	if err == nil && p.Memory != nil {
 		err = c.run(ctx, p)
+		if c.fresh.Pending(p.Object.GetUID()) {
+			// What was written may be gone before the watch shows it: then no event comes.
+			p.Sooner(freshness.RereadAfter)
+		}
 	}
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("reconcile %s %s: %w", c.kind.GVK.Kind, request.NamespacedName, err)
