@@ -78,8 +78,8 @@ type slot struct {
 	terminating bool
 	ended       bool
 	updated     bool
-	// available pods are ready for minReadySeconds, and no hook holds them. serving ones are, besides, in no update in place,
-	// and none of their claims is growing.
+	// available pods are ready for minReadySeconds, and no hook holds them. serving ones are, besides, in no update in
+	// place, and none of their claims is growing.
 	available, serving bool
 	progress           inplace.Progress
 	growing            bool
@@ -378,8 +378,8 @@ func (p *planner) changing() bool {
 		slices.ContainsFunc(p.excess, changes)
 }
 
-// targets returns the active pods that are to be updated, in the order of the update. Updated pods whose claims are still
-// to be resized come last.
+// targets returns the active pods that are to be updated, in the order of the update. Updated pods whose claims are
+// still to be resized come last.
 func (p *planner) targets() ([]*slot, error) {
 	var out, grow []*slot
 	unordered := p.rolling().UnorderedUpdate

@@ -341,7 +341,8 @@ func TestClaims(t *testing.T) {
 	// Scaled in: the claim is deleted with its pod.
 	w.set.Spec.Replicas = new(int32(2))
 	plan := w.pass()
-	if describe(plan) != "-2:ScaleIn" || len(plan.Claims.Own) != 1 || w.claim("data-db-2").OwnerReferences[0].Name != "db-2" {
+	if describe(plan) != "-2:ScaleIn" || len(plan.Claims.Own) != 1 ||
+		w.claim("data-db-2").OwnerReferences[0].Name != "db-2" {
 		t.Fatalf("%q, claims %v", describe(plan), plan.Claims.Own)
 	}
 	// Scaled out again: the ordinal waits until the garbage collector is done, the others do not.

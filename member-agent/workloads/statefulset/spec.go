@@ -10,8 +10,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 )
 
-// rollingOf returns the limits of a rolling update with what is the default where nothing is set, as in objects that were
-// stored before the schema had defaults.
+// rollingOf returns the limits of a rolling update with what is the default where nothing is set, as in objects that
+// were stored before the schema had defaults.
 func rollingOf(set *v1beta1.StatefulSet) v1beta1.RollingUpdateStatefulSetStrategy {
 	out := ptr.Deref(set.Spec.UpdateStrategy.RollingUpdate, v1beta1.RollingUpdateStatefulSetStrategy{})
 	out.MinReadySeconds = new(ptr.Deref(out.MinReadySeconds, 0))

@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,6 +67,7 @@ func stories() map[string]func(*world) {
 		"updates the highest ordinal first":                     updatesInOrder,
 		"updates pods in place":                                 updatesInPlace,
 		"keeps claims and deletes them as the policy says":      keepsClaims,
+		"resizes claims before it updates their pods":           resizesClaims,
 		"updates nothing with OnDelete":                         updatesOnDelete,
 		"keeps its pods when the template is refused":           keepsPodsOfARefusedTemplate,
 		"takes over pods and revisions of a native StatefulSet": takesOver,
@@ -317,10 +319,27 @@ func updatesInPlace(w *world) {
 	})
 }
 
-func data(size string) corev1.PersistentVolumeClaim {
+// disks makes volumes that claims of the storage class are bound to.
+func (w *world) disks(class string, n int) {
+	w.Helper()
+	for i := range n {
+		w.must(w.Create(w.Context(), &corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", class, i)},
+			Spec: corev1.PersistentVolumeSpec{
+				StorageClassName: class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")},
+				PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data"}},
+			},
+		}))
+	}
+}
+
+// data is a claim template of this storage class.
+func data(class, size string) corev1.PersistentVolumeClaim {
 	return corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: "data", Labels: map[string]string{"tier": "disk"}},
-		Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class,
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources: corev1.VolumeResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}}},
 	}
@@ -338,8 +357,9 @@ func (w *world) claim(name string) *corev1.PersistentVolumeClaim {
 }
 
 func keepsClaims(w *world) {
+	w.disks("store", 4)
 	w.create(newSet("store", 2, func(set *v1beta1.StatefulSet) {
-		set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{data("1Gi")}
+		set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{data("store", "1Gi")}
 		set.Spec.PersistentVolumeClaimRetentionPolicy = &v1beta1.PersistentVolumeClaimRetentionPolicy{
 			WhenDeleted: appsv1.DeletePersistentVolumeClaimRetentionPolicyType}
 	}))
@@ -387,6 +407,45 @@ func keepsClaims(w *world) {
 	})
 }
 
+func resizesClaims(w *world) {
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "grow"}, Provisioner: "none.example"}
+	w.must(w.Create(w.Context(), class))
+	w.disks("grow", 2)
+	w.create(newSet("grow", 2, func(set *v1beta1.StatefulSet) {
+		set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{data("grow", "1Gi")}
+		set.Spec.VolumeClaimUpdateStrategy.Type = v1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType
+	}))
+	before := w.settle("grow")
+	w.change("grow", func(set *v1beta1.StatefulSet) {
+		set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{data("grow", "2Gi")}
+		image("nginx:2")(set)
+	})
+	w.eventually("a storage class that does not expand is named", func() string {
+		c := condition(w.get("grow"), string(v1beta1.StatefulSetConditionFailedUpdatePod))
+		if c.Status != corev1.ConditionTrue || !strings.Contains(c.Message, "data-grow-1") {
+			return fmt.Sprintf("%+v", c)
+		}
+		return ""
+	})
+	if pods := w.pods("grow"); images(pods) != "nginx:1 nginx:1" || pods[1].UID != before[1].UID {
+		w.Errorf("pods have images %s", images(pods))
+	}
+	class.AllowVolumeExpansion = new(true)
+	w.must(w.Update(w.Context(), class))
+	w.eventually("claims and pods are updated", func() string {
+		s := w.get("grow").Status
+		if images(w.pods("grow")) != "nginx:2 nginx:2" || s.UpdatedAvailableReplicas != 2 ||
+			s.VolumeClaims[0].CompatibleReadyReplicas != 2 {
+			return fmt.Sprintf("%s %+v", images(w.pods("grow")), s)
+		}
+		return ""
+	})
+	if claim := w.claim("data-grow-0"); claim.Spec.Resources.Requests.Storage().String() != "2Gi" ||
+		claim.Annotations[v1beta1.AnnotationOwnedByStatefulSet] != "grow" {
+		w.Errorf("claim %v", claim)
+	}
+}
+
 func updatesOnDelete(w *world) {
 	w.create(newSet("manual", 2, func(set *v1beta1.StatefulSet) {
 		set.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
@@ -425,7 +484,7 @@ func keepsPodsOfARefusedTemplate(w *world) {
 	w.settle("refused")
 
 	// A template that is no pod at all: nothing is known of it but that the pods run.
-	raw := fmt.Appendf(nil, `[{"op":"replace","path":"/spec/template/spec/containers","value":%q}]`, "none")
+	raw := []byte(`[{"op":"add","path":"/spec/template/spec/containers/0/ports","value":[{"containerPort":"eighty"}]}]`)
 	w.must(w.Patch(w.Context(), w.get("refused"), client.RawPatch("application/json-patch+json", raw)))
 	w.eventually("it names the field", func() string {
 		stalled := condition(w.get("refused"), v1beta1.ConditionStalled)
@@ -443,6 +502,7 @@ func keepsPodsOfARefusedTemplate(w *world) {
 }
 
 func takesOver(w *world) {
+	w.disks("native", 2)
 	// A native StatefulSet that was deleted alone left its pods, its revision and its claims. What the API server's
 	// defaults add to its template means the same.
 	template := newSet("native", 2).Spec.Template.PodTemplateSpec
@@ -450,7 +510,7 @@ func takesOver(w *world) {
 	native := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "native"},
 		Spec: appsv1.StatefulSetSpec{Replicas: new(int32(2)), ServiceName: "native-headless",
 			Selector:             &metav1.LabelSelector{MatchLabels: template.Labels},
-			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{data("1Gi")}, Template: template}}
+			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{data("native", "1Gi")}, Template: template}}
 	w.must(w.Create(w.Context(), native))
 	w.eventually("the native StatefulSet is ready", func() string {
 		w.must(w.Get(w.Context(), client.ObjectKeyFromObject(native), native))
@@ -479,8 +539,9 @@ func takesOver(w *world) {
 	if now := w.claim("data-native-1"); now == nil || now.UID != claim.UID {
 		w.Error("a claim was replaced")
 	}
-	if revision := w.get("native").Status.UpdateRevision; after[0].Labels[appsv1.ControllerRevisionHashLabelKey] != revision {
-		w.Errorf("revision %s, pods have %s", revision, after[0].Labels[appsv1.ControllerRevisionHashLabelKey])
+	have := after[0].Labels[appsv1.ControllerRevisionHashLabelKey]
+	if revision := w.get("native").Status.UpdateRevision; have != revision {
+		w.Errorf("revision %s, pods have %s", revision, have)
 	}
 }
 

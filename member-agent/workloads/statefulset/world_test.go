@@ -189,9 +189,7 @@ func (w *world) pass() Plan {
 	for _, own := range plan.Claims.Own {
 		own.Claim.OwnerReferences = own.Owners
 	}
-	for _, claim := range plan.Claims.Make {
-		w.claims = append(w.claims, claim)
-	}
+	w.claims = append(w.claims, plan.Claims.Make...)
 	for _, removal := range plan.Delete {
 		removal.Pod.DeletionTimestamp = &metav1.Time{Time: w.now.Add(30 * time.Second)}
 	}
