@@ -25,10 +25,13 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
 	s.Fail(string(v1beta1.StatefulSetConditionFailedCreatePod), s.plan.Blocked)
 	s.done = r.Act(ctx, s.pass, work, func(pace workload.Pace) int { return r.create(ctx, s, pace) })
 	r.TurnAway(s.pass, nil)
-	_, err := write.SlowStart(ctx, write.Steps{N: len(s.plan.Grow), Limit: write.InFlight}, func(i int) error {
+	grown, err := write.SlowStart(ctx, write.Steps{N: len(s.plan.Grow), Limit: write.InFlight}, func(i int) error {
 		return r.Writer.GrowClaim(ctx, s.set.UID, s.plan.Grow[i], v1beta1.AnnotationOwnedByStatefulSet, s.set.Name)
 	})
 	s.Fail(string(v1beta1.StatefulSetConditionFailedUpdatePod), err)
+	if grown > 0 {
+		r.Events.Eventf(s.set, nil, corev1.EventTypeNormal, "SuccessfulResize", "Update", "resized %d claims", grown)
+	}
 	return true, nil
 }
 

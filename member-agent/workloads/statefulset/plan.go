@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
@@ -215,7 +216,7 @@ func (p *planner) sort() {
 
 // observe counts an active pod.
 func (p *planner) observe(s *slot) {
-	available, wait := podstate.Available(s.pod, *p.rolling().MinReadySeconds, p.Now)
+	available, wait := podstate.Available(s.pod, ptr.Deref(p.rolling().MinReadySeconds, 0), p.Now)
 	p.plan.Sooner(wait)
 	s.progress = p.plan.Observe(s.pod, p.Now)
 	s.available = available && lifecycle.Available(s.pod)

@@ -452,3 +452,21 @@ func TestClaimsGrowWithoutANewRevision(t *testing.T) {
 		t.Errorf("%d claims grew, status %+v", grown, w.set.Status.VolumeClaims)
 	}
 }
+
+// BenchmarkPlan is a pass over 500 pods at rest.
+func BenchmarkPlan(b *testing.B) {
+	w := newWorld(b, 500, parallel, withClaims)
+	w.settle(nil)
+	f := w.facts()
+	claims := map[string]*corev1.PersistentVolumeClaim{}
+	for _, claim := range w.claims {
+		claims[claim.Name] = claim
+	}
+	f.Claim = func(name string) *corev1.PersistentVolumeClaim { return claims[name] }
+	b.ReportAllocs()
+	for b.Loop() {
+		if plan, err := Compute(f); err != nil || describe(plan) != "" {
+			b.Fatal(plan, err)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
@@ -245,7 +246,7 @@ func (c *chaos) observe() state {
 	available := map[int32]bool{}
 	for _, pod := range s.f.Pods.Active {
 		ordinal, _ := ordinals.Of("db", pod.Name)
-		is, _ := podstate.Available(pod, *s.f.rolling().MinReadySeconds, c.now)
+		is, _ := podstate.Available(pod, ptr.Deref(s.f.rolling().MinReadySeconds, 0), c.now)
 		progress, _ := inplace.Observe(pod, c.now)
 		available[ordinal] = is && lifecycle.Available(pod)
 		s.serving[ordinal] = available[ordinal] && progress == inplace.Settled

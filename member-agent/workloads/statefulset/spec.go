@@ -14,7 +14,6 @@ import (
 // were stored before the schema had defaults.
 func rollingOf(set *v1beta1.StatefulSet) v1beta1.RollingUpdateStatefulSetStrategy {
 	out := ptr.Deref(set.Spec.UpdateStrategy.RollingUpdate, v1beta1.RollingUpdateStatefulSetStrategy{})
-	out.MinReadySeconds = new(ptr.Deref(out.MinReadySeconds, 0))
 	if out.PodUpdatePolicy == "" {
 		out.PodUpdatePolicy = v1beta1.ReCreatePodUpdatePolicy
 	}
