@@ -185,6 +185,9 @@ func testDefaults(t *testing.T, s *server) {
 	if len(child) != 1 || child["template"] == nil {
 		t.Errorf("the child's spec became %v, want its template alone", child)
 	}
+	united := s.get(t, s.make(t, unitedDeployment, named("asts-defaults"),
+		set("spec.template", "{advancedStatefulSetTemplate: {spec: "+podSpec+"}}")))
+	expectFields(t, "a child is as it was given", united.Object, "spec.template.advancedStatefulSetTemplate.spec", podSpec)
 }
 
 // expectFields compares the value at path with one in YAML.

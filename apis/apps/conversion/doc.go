@@ -23,5 +23,6 @@
 //
 // What an object cannot smuggle. Anybody who may write an object may write its annotations. A remainder reaches spec, status, labels
 // and annotations only, changes nothing that the version of the writer shows, and is left out if the result were no object
-// that Go clients can read.
+// that Go clients can read. The rules of a definition do not see what a remainder carries: a controller must expect, for
+// example, reserveOrdinals of a StatefulSet that are no numbers and no ranges.
 package conversion

@@ -26,7 +26,7 @@ import (
 )
 
 var (
-	rounds = flag.Int("rounds", 6000, "number of random objects that are converted there and back, over all kinds and both ways")
+	rounds = flag.Int("rounds", 8000, "number of random objects that are converted there and back, over all kinds and both ways")
 	seed   = flag.Int64("seed", 1, "first seed of the random objects")
 )
 

@@ -19,14 +19,14 @@ type StatefulSetSpec struct {
 	// and it cannot change.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// template is the template of the pods (a core/v1 PodTemplateSpec). A change creates a new revision, and updateStrategy
-	// says how pods get it. Its labels must match selector; restartPolicy is Always or unset.
+	// template is the template of the pods (a core/v1 PodTemplateSpec). A change creates a new revision, and
+	// updateStrategy says how pods get it. Its labels must match selector; restartPolicy is Always or unset.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	Template v1beta1.PodTemplate `json:"template"`
-	// volumeClaimTemplates are templates of claims (core/v1 PersistentVolumeClaims). Each ordinal has its own claims, named
-	// "<claim template>-<StatefulSet>-<ordinal>". Field volumeClaimUpdateStrategy of v1beta1 says when existing claims follow
-	// a change.
+	// volumeClaimTemplates are templates of claims (core/v1 PersistentVolumeClaims). Each ordinal has its own claims,
+	// named "<claim template>-<StatefulSet>-<ordinal>". Field volumeClaimUpdateStrategy of v1beta1 says when existing
+	// claims follow a change.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
@@ -55,7 +55,8 @@ type StatefulSetSpec struct {
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 }
 
-// StatefulSet runs pods with stable ordinals, names and claims, with updates in place, partitions and reserved ordinals.
+// StatefulSet runs pods with stable ordinals, names and claims. It has updates in place, partitions and reserved
+// ordinals.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.labelSelector

@@ -24,13 +24,14 @@ type StatefulSetSpec struct {
 	// and it cannot change. Inside a UnitedDeployment it is optional: the UnitedDeployment's selector is used.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// template is the template of the pods (a core/v1 PodTemplateSpec). A change creates a new revision, and updateStrategy
-	// says how pods get it. Its labels must match selector; restartPolicy is Always or unset.
+	// template is the template of the pods (a core/v1 PodTemplateSpec). A change creates a new revision, and
+	// updateStrategy says how pods get it. Its labels must match selector; restartPolicy is Always or unset.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	Template PodTemplate `json:"template"`
-	// volumeClaimTemplates are templates of claims (core/v1 PersistentVolumeClaims). Each ordinal has its own claims, named
-	// "<claim template>-<StatefulSet>-<ordinal>". volumeClaimUpdateStrategy says when existing claims follow a change.
+	// volumeClaimTemplates are templates of claims (core/v1 PersistentVolumeClaims). Each ordinal has its own claims,
+	// named "<claim template>-<StatefulSet>-<ordinal>". volumeClaimUpdateStrategy says when existing claims follow a
+	// change.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
@@ -209,8 +210,8 @@ const (
 
 // StatefulSetCondition is one observed aspect of a StatefulSet.
 type StatefulSetCondition struct {
-	// type of the condition: Ready, Progressing, Reconciling, Stalled, FailedCreatePod, FailedUpdatePod, and Federated on a
-	// hub.
+	// type of the condition: Ready, Progressing, Reconciling, Stalled, FailedCreatePod, FailedUpdatePod, and Federated on
+	// a hub.
 	// +kubebuilder:validation:MaxLength=316
 	Type StatefulSetConditionType `json:"type"`
 	// status of the condition: True, False or Unknown.
@@ -278,8 +279,8 @@ type StatefulSetStatus struct {
 	VolumeClaims []VolumeClaimStatus `json:"volumeClaims,omitempty"`
 }
 
-// VolumeClaimStatus counts the claims of one claim template. A claim is compatible if its storage class and access modes
-// are those of the template and it requests at least the template's storage.
+// VolumeClaimStatus counts the claims of one claim template. A claim is compatible if its storage class and access
+// modes are those of the template and it requests at least the template's storage.
 type VolumeClaimStatus struct {
 	// volumeClaimName is the name of the claim template.
 	VolumeClaimName string `json:"volumeClaimName"`
@@ -289,7 +290,8 @@ type VolumeClaimStatus struct {
 	CompatibleReadyReplicas int32 `json:"compatibleReadyReplicas"`
 }
 
-// StatefulSet runs pods with stable ordinals, names and claims, with updates in place, partitions and reserved ordinals.
+// StatefulSet runs pods with stable ordinals, names and claims. It has updates in place, partitions and reserved
+// ordinals.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.labelSelector
