@@ -39,6 +39,7 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/tracing"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/statefulset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/uniteddeployment"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/workloadspread"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/workloadspread/mutator"
@@ -166,6 +167,7 @@ type Kind struct {
 func Kinds() []Kind {
 	return []Kind{
 		{GVK: apps.CloneSetKind, Add: cloneset.Add, Reporting: cloneset.Reporting},
+		{GVK: apps.StatefulSetKind, Add: statefulset.Add},
 		{GVK: apps.UnitedDeploymentKind, Add: uniteddeployment.Add, Reporting: uniteddeployment.Reporting,
 			New: func() client.Object { return &apps.UnitedDeployment{} }, PassedOn: uniteddeployment.PassedOn},
 		{GVK: apps.WorkloadSpreadKind, Add: workloadspread.Add},

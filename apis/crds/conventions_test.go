@@ -45,12 +45,14 @@ func versions(t *testing.T, crd *unstructured.Unstructured) []map[string]any {
 // TestNamesAndColumns pins what kubectl users type and see. Scripts read columns by position.
 func TestNamesAndColumns(t *testing.T) {
 	for kind, want := range map[string]struct {
-		scope, short string
+		scope, short string // the short names with commas between them
 		scale        bool
 		columns      []string // wide ones in brackets
 	}{
 		"CloneSet": {"Namespaced", "clone", true, []string{"DESIRED", "UPDATED", "UPDATED_READY", "UPDATED_AVAILABLE", "READY", "TOTAL", "AGE",
 			"[CONTAINERS]", "[IMAGES]", "[SELECTOR]"}},
+		"StatefulSet": {"Namespaced", "sts,asts", true, []string{"DESIRED", "CURRENT", "UPDATED", "READY", "AGE",
+			"[CONTAINERS]", "[IMAGES]"}},
 		"UnitedDeployment":        {"Namespaced", "ud", true, []string{"DESIRED", "CURRENT", "UPDATED", "READY", "AGE"}},
 		"WorkloadSpread":          {"Namespaced", "ws", false, []string{"WorkloadName", "WorkloadKind", "Adaptive", "Age", "[Strategy]"}},
 		"FederationPolicy":        {"Namespaced", "fp", false, []string{"READY", "REASON", "WORKLOADS", "SPREAD", "AGE"}},
@@ -66,7 +68,7 @@ func TestNamesAndColumns(t *testing.T) {
 			}
 			short, _, _ := unstructured.NestedStringSlice(crd.Object, "spec", "names", "shortNames")
 			scope, _, _ := unstructured.NestedString(crd.Object, "spec", "scope")
-			if !slices.Equal(short, []string{want.short}) || scope != want.scope {
+			if strings.Join(short, ",") != want.short || scope != want.scope {
 				t.Errorf("short names %v, scope %s; want %s, %s", short, scope, want.short, want.scope)
 			}
 			for _, version := range versions(t, crd) {

@@ -29,7 +29,7 @@ func TestVersions(t *testing.T) {
 		strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy")
 		want, wantStrategy := []string{"v1alpha1 stored"}, ""
 		switch kind {
-		case "CloneSet", "UnitedDeployment", "WorkloadSpread":
+		case "CloneSet", "StatefulSet", "UnitedDeployment", "WorkloadSpread":
 			want, wantStrategy = []string{"v1alpha1", "v1beta1 stored"}, "Webhook"
 		}
 		if !reflect.DeepEqual(served, want) || strategy != wantStrategy {

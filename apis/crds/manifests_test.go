@@ -117,9 +117,10 @@ func (s *server) make(t *testing.T, manifest string, edits ...edit) *unstructure
 func testScale(t *testing.T, s *server) {
 	ud := s.make(t, unitedDeployment, named("scaled"))
 	cs := s.make(t, cloneSet, named("scaled"))
+	sts := s.make(t, statefulSet, named("scaled"))
 	for _, replicas := range []string{"30", "7", "1", "0", "12"} {
-		s.run(t, "", "scale", "--replicas="+replicas, "uniteddeployment/scaled", "cloneset/scaled")
-		for _, u := range []*unstructured.Unstructured{ud, cs} {
+		s.run(t, "", "scale", "--replicas="+replicas, "uniteddeployment/scaled", "cloneset/scaled", "asts/scaled")
+		for _, u := range []*unstructured.Unstructured{ud, cs, sts} {
 			out := s.run(t, "", "get", "--raw", "/apis/apps.kruise.io/v1beta1/namespaces/default/"+strings.ToLower(u.GetKind())+"s/scaled/scale")
 			if !strings.Contains(out, `"replicas":`+replicas) && replicas != "0" {
 				t.Errorf("scale of %s says %s, want %s", u.GetKind(), out, replicas)
@@ -168,10 +169,25 @@ func testDefaults(t *testing.T, s *server) {
 	expectFields(t, "Case12: what is given stays", given.Object, "spec.updateStrategy",
 		`{rollingUpdate: {maxSurge: 1, maxUnavailable: 20%, partition: 0, podUpdatePolicy: InPlaceIfPossible}, type: RollingUpdate}`)
 
+	sts := s.get(t, s.make(t, statefulSet, named("defaults"), remove("spec.replicas"), remove("spec.podManagementPolicy"),
+		remove("spec.serviceName")))
+	expectFields(t, "StatefulSet", sts.Object, "spec", `{replicas: 1, podManagementPolicy: OrderedReady, revisionHistoryLimit: 10,
+		updateStrategy: {type: RollingUpdate}, selector: {matchLabels: {app: db}},
+		template: {metadata: {labels: {app: db}}, spec: {containers: [{name: db, image: "registry.example/db:1"}]}}}`)
+	rolled := s.get(t, s.make(t, statefulSet, named("rolled"), set("spec.updateStrategy", "{rollingUpdate: {}}"),
+		set("spec.persistentVolumeClaimRetentionPolicy", "{}"), set("spec.volumeClaimUpdateStrategy", "{}")))
+	expectFields(t, "StatefulSet", rolled.Object, "spec.updateStrategy",
+		`{type: RollingUpdate, rollingUpdate: {partition: 0, maxUnavailable: 1, podUpdatePolicy: ReCreate, minReadySeconds: 0}}`)
+	expectFields(t, "StatefulSet", rolled.Object, "spec.persistentVolumeClaimRetentionPolicy", `{whenDeleted: Retain, whenScaled: Retain}`)
+	expectFields(t, "StatefulSet", rolled.Object, "spec.volumeClaimUpdateStrategy", `{type: OnDelete}`)
+
 	child, _, _ := unstructured.NestedMap(ud.Object, "spec", "template", "cloneSetTemplate", "spec")
 	if len(child) != 1 || child["template"] == nil {
 		t.Errorf("the child's spec became %v, want its template alone", child)
 	}
+	united := s.get(t, s.make(t, unitedDeployment, named("asts-defaults"),
+		set("spec.template", "{advancedStatefulSetTemplate: {spec: "+podSpec+"}}")))
+	expectFields(t, "a child is as it was given", united.Object, "spec.template.advancedStatefulSetTemplate.spec", podSpec)
 }
 
 // expectFields compares the value at path with one in YAML.
@@ -189,8 +205,10 @@ func expectFields(t *testing.T, what string, object map[string]any, path, want s
 
 // testStatus writes a part of a status, and zeros stay.
 func testStatus(t *testing.T, s *server) {
-	for _, u := range []*unstructured.Unstructured{s.make(t, unitedDeployment, named("status")), s.make(t, cloneSet, named("status"))} {
-		kind := strings.ToLower(u.GetKind())
+	for _, u := range []*unstructured.Unstructured{
+		s.make(t, unitedDeployment, named("status")), s.make(t, cloneSet, named("status")), s.make(t, statefulSet, named("status")),
+	} {
+		kind := strings.ToLower(u.GetKind()) + "s.apps.kruise.io"
 		s.run(t, "", "patch", kind, "status", "--subresource=status", "--type=merge", "-p",
 			`{"status":{"updatedReplicas":0,"conditions":[{"type":"Federated","status":"False","reason":"NoPolicy","message":"m","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`)
 		if got := nested(t, s.get(t, u), "status.updatedReplicas"); got != 0 {
@@ -202,12 +220,18 @@ func testStatus(t *testing.T, s *server) {
 func testKubectl(t *testing.T, s *server) {
 	s.make(t, cloneSet, named("shown"))
 	s.make(t, unitedDeployment, named("shown"))
+	s.make(t, statefulSet, named("shown"))
 	for _, row := range []struct {
 		args []string
 		want []string
 	}{
 		{[]string{"get", "clone", "shown"}, []string{"NAME", "DESIRED", "UPDATED", "UPDATED_READY", "UPDATED_AVAILABLE", "READY", "TOTAL", "AGE"}},
 		{[]string{"get", "clone", "shown", "-o", "wide"}, []string{"AGE", "CONTAINERS", "IMAGES", "SELECTOR", "registry.example/web:1"}},
+		{[]string{"get", "asts", "shown"}, []string{"NAME", "DESIRED", "CURRENT", "UPDATED", "READY", "AGE"}},
+		{[]string{"get", "asts", "shown", "-o", "wide"}, []string{"CONTAINERS", "IMAGES", "registry.example/db:1"}},
+		{[]string{"explain", "statefulsets.spec.reserveOrdinals", "--api-version=apps.kruise.io/v1beta1"}, []string{`or ranges "a-b" with`}},
+		{[]string{"explain", "statefulsets.spec.updateStrategy.rollingUpdate", "--api-version=apps.kruise.io/v1beta1"},
+			[]string{"partition is the number of pods that stay on the old", "readiness gate InPlaceUpdateReady: new"}},
 		{[]string{"get", "ud", "shown"}, []string{"NAME", "DESIRED", "CURRENT", "UPDATED", "READY", "AGE"}},
 		{[]string{"get", "wp,fp,cfp,mc,wk", "-A"}, []string{"No resources found"}},
 		{[]string{"explain", "clonesets.spec.updateStrategy"}, []string{"rollingUpdate", "type is RollingUpdate", "enum:"}},

@@ -48,6 +48,8 @@ func TestOnAPIServer(t *testing.T) {
 		run  func(*testing.T, *server)
 	}{
 		{"CloneSet", testCloneSetRules},
+		{"StatefulSet", testStatefulSetRules},
+		{"StatefulSetOfV1beta1", testStatefulSetRulesOfV1beta1},
 		{"UnitedDeployment", testUnitedDeploymentRules},
 		{"WorkloadSpread", testWorkloadSpreadRules},
 		{"Topology", testTopologyRules},

@@ -52,6 +52,13 @@ func testTypes(t *testing.T, s *server) {
 			}
 		}, says: []string{"spec.template.metadata.labels", "asks to delete every pod of the template: remove it"}},
 	})
+	s.check(t, statefulSet, []rule{
+		{name: "storage lots", edit: set(claims, claim("lots")), says: []string{claims + "[0].spec.resources.requests.storage", "lots", "should match"}},
+		{name: "storage as a map", edit: set(claims, claim("{}")), says: []string{"requests.storage"}},
+		{name: "storage empty", edit: set(claims, claim(`""`)), says: []string{"requests.storage"}},
+		{name: "negative storage", edit: set(claims, claim("-1")), says: []string{"requests.storage", "greater than or equal to 0"}},
+		{name: "storage in bytes", edit: set(claims, claim("10737418240"))},
+	})
 	const children = "spec.template.cloneSetTemplate"
 	s.check(t, unitedDeployment, []rule{
 		{name: "label 5", edit: set(children+".metadata.labels.a", "5"), says: []string{children + ".metadata.labels.a", "must be of type string"}},

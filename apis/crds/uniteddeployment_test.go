@@ -75,6 +75,12 @@ func testUnitedDeploymentRules(t *testing.T, s *server) {
 		{name: "StatefulSets", edit: set(template, "{statefulSetTemplate: {spec: "+podSpec+"}}")},
 		{name: "other labels in StatefulSets", edit: set("spec.selector.matchLabels", "{app: web}"), says: []string{"does not match"}},
 		{name: "advanced StatefulSets", edit: set(template, "{advancedStatefulSetTemplate: {spec: "+podSpec+"}}")},
+		{name: "advanced StatefulSets that never update",
+			edit: set(template, "{advancedStatefulSetTemplate: {spec: {updateStrategy: {rollingUpdate: {maxUnavailable: 0}}, template: {}}}}"),
+			says: []string{"advancedStatefulSetTemplate.spec.updateStrategy.rollingUpdate.maxUnavailable", "maxUnavailable is 0"}},
+		{name: "advanced StatefulSets with a wrong range",
+			edit: set(template, `{advancedStatefulSetTemplate: {spec: {reserveOrdinals: ["1-"], template: {}}}}`),
+			says: []string{"advancedStatefulSetTemplate.spec.reserveOrdinals[0]", `"1-"`, "should match"}},
 		{name: "other labels in advanced StatefulSets", edit: all(set(template, "{advancedStatefulSetTemplate: {spec: "+podSpec+"}}"), set("spec.selector.matchLabels", "{app: web}")), says: []string{"does not match the labels of template.advancedStatefulSetTemplate"}},
 		{name: "selector changes", first: named("selector-changes"), edit: all(set("spec.selector.matchLabels", "{app: shop, tier: a}"), set(child+".template.metadata.labels", "{app: shop, tier: a}")), says: []string{"spec.selector", "selector cannot change"}},
 

@@ -89,7 +89,9 @@ func (c *converter) announce(t *testing.T, s *server) {
 		}
 	}
 	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
-		for _, manifest := range []string{oldCloneSet, ofV1alpha1(unitedDeployment), oldWorkloadSpread} {
+		for _, manifest := range []string{
+			oldCloneSet, ofV1alpha1(statefulSet), ofV1alpha1(unitedDeployment), oldWorkloadSpread,
+		} {
 			if err := s.Create(ctx, parse(t, manifest), client.DryRunAll); err != nil {
 				t.Log(err)
 				return false, nil
@@ -133,6 +135,7 @@ func testV1alpha1(t *testing.T, s *server) {
 	// what v1beta1 takes is taken.
 	t.Run("RulesOfV1beta1", func(t *testing.T) {
 		t.Run("CloneSet", func(t *testing.T) { testCloneSetRules(t, s) })
+		t.Run("StatefulSet", func(t *testing.T) { testStatefulSetRules(t, s) })
 		t.Run("UnitedDeployment", func(t *testing.T) { testUnitedDeploymentRules(t, s) })
 		t.Run("WorkloadSpread", func(t *testing.T) { testWorkloadSpreadRules(t, s) })
 		t.Run("Types", func(t *testing.T) { testTypes(t, s) })
@@ -231,6 +234,22 @@ func testV1alpha1Stored(t *testing.T, s *server) {
 		t.Errorf("annotations %v, want none", annotations)
 	}
 
+	s.make(t, ofV1alpha1(statefulSet), named("up"), set("spec.updateStrategy", "{rollingUpdate: {partition: 2}}"))
+	expectFields(t, "StatefulSet", get("v1beta1", "StatefulSet", "up").Object, "spec.updateStrategy",
+		`{type: RollingUpdate, rollingUpdate: {partition: 2, maxUnavailable: 1, podUpdatePolicy: ReCreate, minReadySeconds: 0}}`)
+	// Fields that v1alpha1 lacks survive a write of v1alpha1.
+	s.make(t, statefulSet, named("down"), set("spec.reserveOrdinals", `[1, "3-4"]`))
+	older := get("v1alpha1", "StatefulSet", "down")
+	expect(older, "spec.reserveOrdinals", "null")
+	if err := unstructured.SetNestedField(older.Object, int64(7), "spec", "replicas"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Update(t.Context(), older); err != nil {
+		t.Fatal(err)
+	}
+	expectFields(t, "StatefulSet", get("v1beta1", "StatefulSet", "down").Object, "spec.reserveOrdinals", `[1, "3-4"]`)
+	expect(get("v1beta1", "StatefulSet", "down"), "spec.replicas", "7")
+
 	s.make(t, ofV1alpha1(unitedDeployment), named("up"),
 		set("spec.template.cloneSetTemplate.spec.updateStrategy", "{type: InPlaceIfPossible, partition: 3}"))
 	expect(get("v1beta1", "UnitedDeployment", "up"), "spec.template.cloneSetTemplate.spec.updateStrategy.rollingUpdate.podUpdatePolicy", "InPlaceIfPossible")
@@ -257,6 +276,7 @@ func testV1alpha1Kubectl(t *testing.T, s *server) {
 		{"get ws adaptive -o wide", []string{"Deployment", "STRATEGY", "Adaptive"}},
 		{"explain clonesets.spec.updateStrategy --api-version=apps.kruise.io/v1alpha1", []string{"maxUnavailable", "type is ReCreate"}},
 		{"explain workloadspreads.spec.subsets", []string{"requiredNodeSelector", "maxReplicas is the most pods"}},
+		{"explain statefulsets.spec.updateStrategy --api-version=apps.kruise.io/v1alpha1", []string{"rollingUpdate", "type: see v1beta1"}},
 		{"scale clonesets.v1alpha1.apps.kruise.io/shown --replicas=3", []string{"scaled"}},
 		{"get clone shown -o jsonpath={.apiVersion}/{.spec.replicas}", []string{"apps.kruise.io/v1beta1/3"}},
 	} {

@@ -56,6 +56,11 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	for _, condition := range failures {
 		reasons[string(condition)] = "member-agent/workloads/cloneset"
 	}
+	for _, condition := range []apps.StatefulSetConditionType{
+		apps.StatefulSetConditionFailedCreatePod, apps.StatefulSetConditionFailedUpdatePod,
+	} {
+		reasons[string(condition)] = "member-agent/workloads/statefulset"
+	}
 	for kind := range kinds.Workloads() {
 		n := conditions.NamesOf(kind.Kind)
 		for _, name := range []string{n.Updated, n.Available, n.PartitionAvailable, n.Paused, n.DeadlineExceeded} {

@@ -56,7 +56,8 @@ func Rules() []rbacv1.PolicyRule {
 		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", read+" create"),
 		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update", templates),
 		rule(crds, "customresourcedefinitions", read+" patch",
-			"clonesets.apps.kruise.io", "uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"),
+			"clonesets.apps.kruise.io", "statefulsets.apps.kruise.io", "uniteddeployments.apps.kruise.io",
+			"workloadspreads.apps.kruise.io"),
 	}
 }
 

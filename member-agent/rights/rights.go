@@ -51,8 +51,10 @@ func OwnRules() []rbacv1.PolicyRule {
 		// Stage 5: workloads, their children and their pods. UnitedDeployments make CloneSets.
 		rule(kruise, "clonesets", write),
 		rule(kruise, "statefulsets uniteddeployments workloadspreads", read),
-		rule(kruise, "clonesets/status uniteddeployments/status workloadspreads/status", "get update patch"),
-		rule(kruise, "clonesets/finalizers uniteddeployments/finalizers workloadspreads/finalizers", "update"),
+		rule(kruise, "clonesets/status statefulsets/status uniteddeployments/status workloadspreads/status",
+			"get update patch"),
+		rule(kruise, "clonesets/finalizers statefulsets/finalizers uniteddeployments/finalizers workloadspreads/finalizers",
+			"update"),
 		rule("apps", "deployments statefulsets controllerrevisions", write),
 		rule("apps", "replicasets", read),
 		rule("apps", "deployments/status statefulsets/status", "get"),
@@ -75,7 +77,8 @@ func OwnRules() []rbacv1.PolicyRule {
 		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update", templates),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", read),
 		rule("apiextensions.k8s.io", "customresourcedefinitions", "patch",
-			"clonesets.apps.kruise.io", "uniteddeployments.apps.kruise.io", "workloadspreads.apps.kruise.io"),
+			"clonesets.apps.kruise.io", "statefulsets.apps.kruise.io", "uniteddeployments.apps.kruise.io",
+			"workloadspreads.apps.kruise.io"),
 	}
 }
 
@@ -96,7 +99,7 @@ func CarriedRules() map[string][]rbacv1.PolicyRule {
 		"ServiceAccount":                       {rule("", "serviceaccounts", write)},
 		"ServiceExport.multicluster.x-k8s.io":  {rule("multicluster.x-k8s.io", "serviceexports", write)},
 		"StatefulSet.apps":                     {},
-		"StatefulSet.apps.kruise.io":           {rule(kruise, "statefulsets", change), rule(kruise, "statefulsets/status", "get update patch")},
+		"StatefulSet.apps.kruise.io":           {rule(kruise, "statefulsets", change)},
 		apps.UnitedDeploymentKind.GroupKind().String(): {rule(kruise, "uniteddeployments", change)},
 		"WorkloadSpread.apps.kruise.io":                {rule(kruise, "workloadspreads", change)},
 	}

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -41,6 +42,11 @@ type Kind[T client.Object, M any] struct {
 	Events handler.EventHandler
 	// Selector selects the pods of an object, also those to adopt. It is for kinds that own pods.
 	Selector func(T) *metav1.LabelSelector
+	// Member reports whether a pod of this name can be the object's, beside the selector; nil says that any can.
+	Member func(T, string) bool
+	// ScaleFailure and UpdateFailure are the conditions that show errors of pods that come and go, and of those that
+	// change. They are for kinds that own pods.
+	ScaleFailure, UpdateFailure string
 	// PodDelay is how long events of pods are gathered before their owner is reconciled.
 	PodDelay time.Duration
 	// Forget drops what the kind itself keeps about an object that is gone; nil keeps nothing.
@@ -117,11 +123,37 @@ func (b *Builder[T, M]) OwnsPods(ctx context.Context) *Builder[T, M] {
 // OwnsClaims gives the controller the claims of the cache. Events of claims that its objects control enqueue the
 // object.
 func (b *Builder[T, M]) OwnsClaims(ctx context.Context) *Builder[T, M] {
+	b.readsClaims(ctx)
+	b.Owns(&corev1.PersistentVolumeClaim{})
+	return b
+}
+
+func (b *Builder[T, M]) readsClaims(ctx context.Context) {
 	if b.env.Claims == nil && b.err == nil {
 		b.env.Claims, b.err = volumes.NewSource(ctx, b.env.Manager.GetCache())
 	}
 	b.Controller.useClaims(b.env.Claims)
-	b.Owns(&corev1.PersistentVolumeClaim{})
+}
+
+// NamesClaims gives the controller the claims of the cache. Events of a claim enqueue the objects for which names is
+// true: that have it by its name, whoever owns it.
+func (b *Builder[T, M]) NamesClaims(ctx context.Context, names func(T, *corev1.PersistentVolumeClaim) bool) *Builder[T, M] {
+	b.readsClaims(ctx)
+	pods := podEvents[T, M]{b.Controller}
+	enqueue := func(ctx context.Context, object client.Object, q Queue) {
+		claim, _ := object.(*corev1.PersistentVolumeClaim)
+		// An error is not retried: passes look at their claims anyway.
+		_ = b.Controller.each(ctx, claim.Namespace, func(object T) {
+			if names(object, claim) {
+				pods.enqueue(q, client.ObjectKeyFromObject(object))
+			}
+		})
+	}
+	b.Watches(&corev1.PersistentVolumeClaim{}, handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q Queue) { enqueue(ctx, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q Queue) { enqueue(ctx, e.ObjectNew, q) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q Queue) { enqueue(ctx, e.Object, q) },
+	})
 	return b
 }
 

@@ -50,6 +50,8 @@ type known[M any] struct {
 	uid    types.UID
 	rate   statusRate
 	memory M
+
+	relabelled relabelled
 }
 
 // Parts are what a Controller is made of.
@@ -105,6 +107,10 @@ func (c *Controller[T, M]) Reconcile(ctx context.Context, request ctrl.Request) 
 	p, err := c.begin(ctx, request.NamespacedName)
 	if err == nil && p.Memory != nil {
 		err = c.run(ctx, p)
+		if c.fresh.Pending(p.Object.GetUID()) {
+			// What was written may be gone before the watch shows it: then no event comes.
+			p.Sooner(freshness.RereadAfter)
+		}
 	}
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("reconcile %s %s: %w", c.kind.GVK.Kind, request.NamespacedName, err)
@@ -161,7 +167,7 @@ func (c *Controller[T, M]) begin(ctx context.Context, key types.NamespacedName) 
 	if p.Budget, err = c.Gate.Budget(ctx, p.Object); err != nil {
 		return p, fmt.Errorf("ask for its budget: %w", err)
 	}
-	p.Memory, p.rate = &known.memory, &known.rate
+	p.Memory, p.rate, p.relabelled = &known.memory, &known.rate, &known.relabelled
 	return p, nil
 }
 

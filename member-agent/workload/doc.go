@@ -6,9 +6,11 @@
 //	controller.go  a pass: read the object, leave it alone where a hub decides, wait for our own writes in the cache,
 //	               run the kind's phases, try again after an error
 //	pass.go        what the phases of a pass share: deletion, budget of the hub, failures, when to look again
-//	adopt.go       pods without a controller that match the selector
+//	selector.go    what is wrong with selector and template, and pods without a controller that match the selector
 //	revisions.go   the revisions of a pod template, and how many are kept
-//	pods.go        the writes of readiness gates, lifecycle states and updates in place
+//	actions.go     what a plan does with existing pods, and how they come from one revision to another; pure
+//	pods.go        the writes of a plan: deletions, updates in place, lifecycle states, readiness gates, claims
+//	create.go      the creation of pods
 //	status.go      writing the status, not more often than a person can read it
 //	reporting.go   what reports to a hub ask about a kind
 //

@@ -34,8 +34,9 @@ type Pass[T client.Object, M any] struct {
 	// Wake is when to look again though nothing happens; 0 is never.
 	Wake time.Duration
 
-	failed map[string]error
-	rate   *statusRate
+	failed     map[string]error
+	rate       *statusRate
+	relabelled *relabelled
 }
 
 // Phase is a step of a pass. It returns next=false when the pass ends here, without the phases behind it.
@@ -62,6 +63,12 @@ func (p *Pass[T, M]) Fail(condition string, err error) {
 		p.failed = map[string]error{}
 	}
 	p.failed[condition] = err
+}
+
+// Halt makes this a pass that only reports an error.
+func (p *Pass[T, M]) Halt(condition string, err error) {
+	p.Halted = true
+	p.Fail(condition, err)
 }
 
 // Failed returns the errors of the pass by condition.

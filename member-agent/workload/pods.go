@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,8 +15,115 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
 )
+
+// longestPass is after what time a pass begins no more writes: it reports, looks at the world again, and goes on.
+// Two seconds without news is what a person puts up with; shorter passes wait more often for the cache.
+const longestPass = 2 * time.Second
+
+// Deletions and openings of gates need no slow start from one: hardly anything refuses them, and a refused one costs
+// nothing but its request.
+const (
+	startDeletes = 32
+	startOpens   = 32
+)
+
+// Work is what a pass writes for its plan, but for new pods.
+type Work struct {
+	Actions
+	Claims  volumes.Plan
+	InPlace inplace.Options
+}
+
+// Done counts what a pass has done.
+type Done struct{ Created, Deleted, Updated int }
+
+// Any reports whether the pass has changed pods.
+func (d Done) Any() bool { return d.Created+d.Deleted+d.Updated > 0 }
+
+// Pace returns how n writes run that begin with start in parallel. No write is begun when the pass has taken too long.
+type Pace func(n, start int) write.Steps
+
+// Act carries the plan out: first what happens to claims whose pods are deleted, then the changes of pods in parallel,
+// then create, unless a removal has failed, so that there are never more pods than planned. Errors are kept for the
+// report.
+func (c *Controller[T, M]) Act(ctx context.Context, p *Pass[T, M], w Work, create func(Pace) int) (done Done) {
+	begun, owner := c.Clock.Now(), p.Object.GetUID()
+	late := func() bool { return c.Clock.Since(begun) >= longestPass }
+	width := p.Width(begun)
+	pace := func(n, start int) write.Steps {
+		return write.Steps{N: n, Start: max(start, width), Limit: write.InFlight, Stop: late}
+	}
+
+	// A claim that is to be deleted with its pod must have it as its owner before the pod is gone.
+	transferred := c.transfer(ctx, p, w.Claims, pace)
+	var wg sync.WaitGroup
+	var deleteErr, updateErr, openErr, prepareErr, releaseErr error
+	var replaced atomic.Int32 // pods that still count, though others are to take their places
+	if transferred {
+		wg.Go(func() {
+			done.Deleted, deleteErr = write.SlowStart(ctx, pace(len(w.Delete), startDeletes), func(i int) error {
+				return c.Writer.DeletePod(ctx, owner, w.Delete[i].Pod)
+			})
+		})
+	}
+	wg.Go(func() {
+		done.Updated, updateErr = write.SlowStart(ctx, pace(len(w.Update), 1), func(i int) error {
+			u := w.Update[i]
+			return IgnoreStale(c.UpdateInPlace(ctx, p, u.Pod, u.Step, u.Change, u.To, w.InPlace))
+		})
+	})
+	wg.Go(func() {
+		openErr = errors.Join(c.OpenGates(ctx, p, w.Open, pace(len(w.Open), startOpens)),
+			c.CarryOn(ctx, p, w.Carry, pace(len(w.Carry), startOpens)))
+	})
+	for _, preparation := range w.Prepare {
+		if preparation.Replaced {
+			replaced.Add(1)
+		}
+	}
+	wg.Go(func() {
+		_, prepareErr = write.SlowStart(ctx, pace(len(w.Prepare), startOpens), func(i int) error {
+			err := c.Prepare(ctx, p, w.Prepare[i].Pod, w.Prepare[i].Step)
+			if err == nil && w.Prepare[i].Replaced {
+				replaced.Add(-1)
+			}
+			return IgnoreStale(err)
+		})
+	})
+	wg.Go(func() {
+		_, releaseErr = write.SlowStart(ctx, pace(len(w.Release), startDeletes), func(i int) error {
+			return c.Writer.ReleasePod(ctx, owner, w.Release[i])
+		})
+	})
+	wg.Wait()
+	p.Fail(c.kind.UpdateFailure, errors.Join(updateErr, openErr, prepareErr))
+	p.Fail(c.kind.ScaleFailure, errors.Join(deleteErr, releaseErr))
+	if transferred && done.Deleted == len(w.Delete) && replaced.Load() == 0 {
+		done.Created = create(pace)
+	}
+	p.Reached(max(done.Created, done.Deleted, done.Updated), c.Clock.Now())
+	return done
+}
+
+// transfer gives claims their new owners, deletes those that nothing needs, and creates those again that pods wait for.
+// It reports whether all claims have their owners.
+func (c *Controller[T, M]) transfer(ctx context.Context, p *Pass[T, M], plan volumes.Plan, pace Pace) bool {
+	owner := p.Object.GetUID()
+	owned, ownErr := write.SlowStart(ctx, pace(len(plan.Own), startDeletes), func(i int) error {
+		return c.Writer.OwnClaim(ctx, owner, plan.Own[i].Claim, plan.Own[i].Owners)
+	})
+	_, removeErr := write.SlowStart(ctx, pace(len(plan.Delete), startDeletes), func(i int) error {
+		return c.Writer.DeleteClaim(ctx, owner, plan.Delete[i].Claim)
+	})
+	_, makeErr := write.SlowStart(ctx, pace(len(plan.Make), 1), func(i int) error {
+		return c.Writer.CreateClaim(ctx, owner, plan.Make[i])
+	})
+	p.Fail(c.kind.ScaleFailure, errors.Join(ownErr, removeErr, makeErr))
+	return owned == len(plan.Own)
+}
 
 // Opened returns the status patch that opens the readiness gates of a new pod.
 func Opened(now time.Time) ([]byte, error) {

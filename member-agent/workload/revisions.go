@@ -5,12 +5,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
@@ -53,6 +59,15 @@ type RevisionStatus struct {
 	Collisions      *int32
 	// Answered: the status is that of this generation of the spec, whose template could be used.
 	Answered bool
+}
+
+// Answered is for RevisionStatus: observed is the generation that a status names, and have its conditions. A pass that
+// could not use the spec answered its generation without looking at the template.
+func Answered[C conditions.Own[C]](observed, generation int64, have []C) bool {
+	return observed == generation && !slices.ContainsFunc(have, func(c C) bool {
+		common, _ := c.Common()
+		return common.Type == v1beta1.ConditionStalled && common.Status != metav1.ConditionFalse
+	})
 }
 
 // Known reads the revisions that the status names. It is for a pass that does not look at the template.
@@ -204,4 +219,90 @@ func (c *Controller[T, M]) Trim(
 		return fmt.Errorf("trim the history: %w", err)
 	}
 	return nil
+}
+
+// Unused deletes stored revisions that no pod uses, beyond the limit.
+func (c *Controller[T, M]) Unused(
+	ctx context.Context, p *Pass[T, M], r *Revisions, pods podset.Set, limit *int32,
+) (bool, error) {
+	if p.Leaving != nil {
+		return true, nil
+	}
+	used := sync.OnceValue(func() map[string]bool { // it costs as much as there are pods
+		out := map[string]bool{r.Update.Hash: true, r.Current.Hash: true}
+		for _, list := range [][]*corev1.Pod{pods.Active, pods.Terminating} {
+			for _, pod := range list {
+				out[history.ShortName(pod.Labels[podset.LabelRevision])] = true
+			}
+		}
+		return out
+	})
+	inUse := func(revision *appsv1.ControllerRevision) bool { return used()[history.ShortHash(revision)] }
+	return true, c.Trim(ctx, r.Stored, limit, inUse)
+}
+
+// AdoptRevisions takes over the revisions that an earlier owner of pods left behind: without them the pods would count as
+// pods of unknown templates.
+func (c *Controller[T, M]) AdoptRevisions(
+	ctx context.Context, p *Pass[T, M], r *Revisions, owner history.Owner, selector labels.Selector, pods []*corev1.Pod,
+) error {
+	unknown := func(pod *corev1.Pod) bool { return history.Named(r.Stored, pod.Labels[podset.LabelRevision]) == nil }
+	if !slices.ContainsFunc(pods, unknown) {
+		return nil
+	}
+	if stays, err := c.stays(ctx, p); err != nil || !stays {
+		return err
+	}
+	adopted, err := c.History.Adopt(ctx, owner, selector)
+	r.Stored = append(r.Stored, adopted...)
+	history.Sort(r.Stored)
+	return err
+}
+
+// Plans reports whether the pass makes a plan. An object that stands still makes none, unless its template cannot be
+// decoded and is not needed, because all pods are to be deleted.
+func (p *Pass[T, M]) Plans(template *v1beta1.PodTemplate, replicas int32, r *Revisions) bool {
+	if p.Halted || p.Leaving != nil {
+		return false
+	}
+	return p.Stalled == nil || p.Stalled.Reason == ReasonInvalidTemplate && template.Undecoded != nil && replicas == 0 &&
+		r.Update.Template != nil
+}
+
+// ReasonInvalidTemplate is why an object stands still whose pods or revisions the API server refuses.
+const ReasonInvalidTemplate = "InvalidTemplate"
+
+// RetryInvalid is when a template that was refused is tried again without a change: a webhook may have changed.
+const RetryInvalid = 5 * time.Minute
+
+// Template is what the revisions of a pass are made from.
+type Template struct {
+	Owner  history.Owner
+	Pod    *corev1.PodTemplateSpec
+	Active []*corev1.Pod
+	Status RevisionStatus
+}
+
+// Keep finds or makes the update revision, and finds the current one. A decision of the API server against it makes this
+// a pass that only reports.
+func (c *Controller[T, M]) Keep(ctx context.Context, p *Pass[T, M], r *Revisions, t Template) (bool, error) {
+	previous, err := c.Previous(ctx, r, t.Owner, t.Active, t.Status)
+	if err == nil {
+		err = c.Revise(ctx, r, t.Owner, t.Pod, t.Status, previous)
+	}
+	switch {
+	case err == nil:
+		return true, nil
+	case apierrors.IsInvalid(err):
+		// A revision carries the labels of the template.
+		p.Stalled = &conditions.Cause{Reason: ReasonInvalidTemplate,
+			Message: "the API server refuses what the template asks for; correct it: " + err.Error()}
+		p.Wake = RetryInvalid
+	case c.TurnAway(p, err):
+	case Refused(err):
+		p.Halt(c.kind.UpdateFailure, err)
+	default:
+		return false, err
+	}
+	return true, r.Known(t.Status)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -127,6 +128,43 @@ func (p *Pass[T, M]) Reached(widest int, now time.Time) {
 	case widest > 0:
 		p.rate.widest, p.rate.reached = widest, now
 	}
+}
+
+// Record makes one event for each kind of thing that the pass did.
+func (c *Controller[T, M]) Record(p *Pass[T, M], done Done, a Actions) {
+	if n := done.Created; n > 0 {
+		c.Events.Eventf(p.Object, nil, corev1.EventTypeNormal, "SuccessfulCreate", "Create", "created %s", countPods(n))
+	}
+	if n := done.Deleted; n > 0 {
+		c.Events.Eventf(p.Object, nil, corev1.EventTypeNormal, "SuccessfulDelete", "Delete", "deleted %s (%s)", countPods(n),
+			reasons(a.Delete))
+	}
+	if n := done.Updated; n > 0 {
+		c.Events.Eventf(p.Object, nil, corev1.EventTypeNormal, "SuccessfulUpdatePodInPlace", "Update",
+			"updated %s in place to %s", countPods(n), a.Update[0].To.Name) // all pods of one pass get the same revision
+	}
+	for condition, err := range p.Failed() {
+		c.Events.Eventf(p.Object, nil, corev1.EventTypeWarning, condition, "Retry", "%s", Note(err))
+	}
+}
+
+// countPods returns a number of pods in words.
+func countPods(n int) string {
+	if n == 1 {
+		return "1 pod"
+	}
+	return fmt.Sprintf("%d pods", n)
+}
+
+// reasons returns each reason of removals once, in their order.
+func reasons(list []Removal) string {
+	var out []string
+	for _, removal := range list {
+		if !slices.Contains(out, removal.Reason) {
+			out = append(out, removal.Reason)
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 // longestNote is the API's limit of an event's text.

@@ -47,6 +47,8 @@ func kinds() map[string]kind {
 	return map[string]kind{
 		v1beta1.CloneSetKind.Kind: of(upCloneSet, downCloneSet,
 			func() runtime.Object { return &v1alpha1.CloneSet{} }, func() runtime.Object { return &v1beta1.CloneSet{} }),
+		v1beta1.StatefulSetKind.Kind: of(upStatefulSet, downStatefulSet,
+			func() runtime.Object { return &v1alpha1.StatefulSet{} }, func() runtime.Object { return &v1beta1.StatefulSet{} }),
 		v1beta1.UnitedDeploymentKind.Kind: of(upUnitedDeployment, downUnitedDeployment,
 			func() runtime.Object { return &v1alpha1.UnitedDeployment{} }, func() runtime.Object { return &v1beta1.UnitedDeployment{} }),
 		v1beta1.WorkloadSpreadKind.Kind: of(upWorkloadSpread, downWorkloadSpread,
@@ -56,7 +58,10 @@ func kinds() map[string]kind {
 
 // Kinds returns the kinds that Convert takes.
 func Kinds() []schema.GroupKind {
-	return []schema.GroupKind{v1beta1.CloneSetKind.GroupKind(), v1beta1.UnitedDeploymentKind.GroupKind(), v1beta1.WorkloadSpreadKind.GroupKind()}
+	return []schema.GroupKind{
+		v1beta1.CloneSetKind.GroupKind(), v1beta1.StatefulSetKind.GroupKind(), v1beta1.UnitedDeploymentKind.GroupKind(),
+		v1beta1.WorkloadSpreadKind.GroupKind(),
+	}
 }
 
 // Convert returns object in another API version, apps.kruise.io/v1alpha1 or apps.kruise.io/v1beta1; in its own it is returned

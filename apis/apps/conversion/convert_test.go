@@ -127,6 +127,9 @@ func TestMapping(t *testing.T) {
 		{"the template and the status", "CloneSet", `{spec: {replicas: 3, template: {spec: {containers: [{name: a, resources: {limits: {cpu: 0.5}}, future: [1]}]}}, lifecycle: {preNormal: {labelsHandler: {a: b}}}}, status: {replicas: 2, conditions: [{type: Ready, status: "True"}]}}`,
 			`{spec: {replicas: 3, scaleStrategy: {enablePVCReuse: true}, template: {spec: {containers: [{name: a, resources: {limits: {cpu: 0.5}}, future: [1]}]}}, lifecycle: {preNormal: {labelsHandler: {a: b}}}}, status: {replicas: 2, conditions: [{type: Ready, status: "True"}]}}`},
 
+		{"what both versions of a StatefulSet have", "StatefulSet", `{spec: {serviceName: db, podManagementPolicy: Parallel, template: {spec: {future: [1]}}, updateStrategy: {type: RollingUpdate, rollingUpdate: {partition: 1, unorderedUpdate: {}}}}, status: {replicas: 2, updatedReadyReplicas: 1, volumeClaims: [{volumeClaimName: data, compatibleReplicas: 1}]}}`,
+			`{spec: {serviceName: db, podManagementPolicy: Parallel, template: {spec: {future: [1]}}, updateStrategy: {type: RollingUpdate, rollingUpdate: {partition: 1, unorderedUpdate: {}}}}, status: {replicas: 2, updatedReadyReplicas: 1, volumeClaims: [{volumeClaimName: data, compatibleReplicas: 1}]}}`},
+
 		{"terms", "WorkloadSpread", `spec: {subsets: [{name: a, requiredNodeSelectorTerm: {matchExpressions: []}, maxReplicas: 3}, {name: b, preferredNodeSelectorTerms: [{weight: 1}], patch: {a: b}}]}`,
 			`spec: {subsets: [{name: a, requiredNodeSelector: {matchExpressions: []}, maxReplicas: 3}, {name: b, preferredNodeSelector: [{weight: 1}], patch: {a: b}}]}`},
 		{"a spread's status", "WorkloadSpread", `{spec: {}, status: {subsetStatuses: [{name: a, missingReplicas: -1, conditions: [{type: Schedulable, status: "False", observedGeneration: 2}]}]}}`,
@@ -190,6 +193,7 @@ func TestDown(t *testing.T) {
 		{"the label without the field", "CloneSet", `{metadata: {labels: {apps.kruise.io/cloneset-scaling-exclude-preparing-delete: "true"}}, spec: {scaleStrategy: {enablePVCReuse: true}}}`, `spec: {}`},
 		{"the label with another value, and the field", "CloneSet", `{metadata: {labels: {apps.kruise.io/cloneset-scaling-exclude-preparing-delete: "no"}}, spec: {scaleStrategy: {enablePVCReuse: true, excludePreparingDelete: true}}}`,
 			`{metadata: {labels: {apps.kruise.io/cloneset-scaling-exclude-preparing-delete: "true"}}, spec: {}}`},
+		{"what v1alpha1 of a StatefulSet lacks", "StatefulSet", `spec: {replicas: 3, ordinals: {start: 2}, reserveOrdinals: [1, "4-5"], lifecycle: {preDelete: {labelsHandler: {a: b}}}, scaleStrategy: {maxUnavailable: 10%}, persistentVolumeClaimRetentionPolicy: {whenScaled: Delete}, volumeClaimUpdateStrategy: {type: OnPodRollingUpdate}}`, `spec: {replicas: 3}`},
 		{"the annotation without the field", "CloneSet", `{metadata: {annotations: {apps.kruise.io/image-predownload-parallelism: "4", a: b}}, spec: {scaleStrategy: {enablePVCReuse: true}}}`, `{metadata: {annotations: {a: b}}, spec: {}}`},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -268,7 +272,7 @@ func newScheme(t *testing.T) *runtime.Scheme {
 // TestWrongTypes converts objects that no API server passes on: nothing panics. What its Go type knows whole is not lost.
 func TestWrongTypes(t *testing.T) {
 	junk := []string{`5`, `a`, `[]`, `[5]`, `null`, `{}`, `{a: 5}`, `[{}]`, `true`}
-	for _, kind := range []string{"CloneSet", "UnitedDeployment", "WorkloadSpread"} {
+	for _, kind := range []string{"CloneSet", "StatefulSet", "UnitedDeployment", "WorkloadSpread"} {
 		for _, shape := range []string{
 			`spec: %s`, `status: %s`, `spec: {updateStrategy: %s}`, `spec: {updateStrategy: {rollingUpdate: %s}}`, `spec: {updateStrategy: {type: %s}}`, `spec: {scaleStrategy: %s}`,
 			`spec: {updateStrategy: {type: OnDelete, partition: %s, inPlaceUpdateStrategy: %[1]s}}`, `spec: {scaleStrategy: {disablePVCReuse: %s, enablePVCReuse: %[1]s, excludePreparingDelete: %[1]s}}`,

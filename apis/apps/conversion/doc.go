@@ -1,5 +1,5 @@
-// Package conversion carries CloneSets, UnitedDeployments and WorkloadSpreads from v1alpha1 to v1beta1 and back, without
-// loss, in pure functions.
+// Package conversion converts CloneSets, StatefulSets, UnitedDeployments and WorkloadSpreads from v1alpha1 to v1beta1
+// and back, without loss, in pure functions.
 //
 // Objects are converted as they are on the wire, not as Go types: fields of pod templates that this program does not know
 // yet, and spellings such as cpu: 0.5, go through unchanged.
@@ -23,5 +23,6 @@
 //
 // What an object cannot smuggle. Anybody who may write an object may write its annotations. A remainder reaches spec, status, labels
 // and annotations only, changes nothing that the version of the writer shows, and is left out if the result were no object
-// that Go clients can read.
+// that Go clients can read. The rules of a definition do not see what a remainder carries: a controller must expect, for
+// example, reserveOrdinals of a StatefulSet that are no numbers and no ranges.
 package conversion

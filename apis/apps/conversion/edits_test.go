@@ -66,6 +66,8 @@ func TestEditsOfV1alpha1(t *testing.T) {
 			`{metadata: {labels: {apps.kruise.io/cloneset-scaling-exclude-preparing-delete: "false"}}, spec: {scaleStrategy: {enablePVCReuse: true}}}`},
 		{"the annotation comes", "CloneSet", `spec: {scaleStrategy: {enablePVCReuse: true}, updateStrategy: {rollingUpdate: {inPlaceUpdateStrategy: {imagePreDownloadParallelism: 2}}}}`, parallelism, `"3"`,
 			`spec: {scaleStrategy: {enablePVCReuse: true}, updateStrategy: {rollingUpdate: {inPlaceUpdateStrategy: {imagePreDownloadParallelism: 3}}}}`},
+		{"a partition of a StatefulSet with reserved ordinals", "StatefulSet", `spec: {ordinals: {start: 2}, reserveOrdinals: [1, "4-5"], updateStrategy: {rollingUpdate: {partition: 2}}}`, strategy + "|rollingUpdate|partition", "1",
+			`spec: {ordinals: {start: 2}, reserveOrdinals: [1, "4-5"], updateStrategy: {rollingUpdate: {partition: 1}}}`},
 		{"a term of a spread", "WorkloadSpread", `spec: {subsets: [{name: a, requiredNodeSelector: {matchFields: []}}]}`, "spec|subsets", `[{name: a, requiredNodeSelectorTerm: {}}, {name: b}]`,
 			`spec: {subsets: [{name: a, requiredNodeSelector: {}}, {name: b}]}`},
 		{"the shape of v1alpha1 in cloneSetTemplate", "UnitedDeployment", `spec: {template: {cloneSetTemplate: {spec: {updateStrategy: {rollingUpdate: {partition: 2}}}}}}`, inTemplate, `{type: InPlaceOnly, partition: 3}`,

@@ -26,7 +26,7 @@ import (
 )
 
 var (
-	rounds = flag.Int("rounds", 6000, "number of random objects that are converted there and back, over all kinds and both ways")
+	rounds = flag.Int("rounds", 8000, "number of random objects that are converted there and back, over all kinds and both ways")
 	seed   = flag.Int64("seed", 1, "first seed of the random objects")
 )
 
@@ -34,6 +34,7 @@ var (
 func starts() []func() k8sruntime.Object {
 	return []func() k8sruntime.Object{
 		func() k8sruntime.Object { return &v1alpha1.CloneSet{} }, func() k8sruntime.Object { return &v1beta1.CloneSet{} },
+		func() k8sruntime.Object { return &v1alpha1.StatefulSet{} }, func() k8sruntime.Object { return &v1beta1.StatefulSet{} },
 		func() k8sruntime.Object { return &v1alpha1.UnitedDeployment{} }, func() k8sruntime.Object { return &v1beta1.UnitedDeployment{} },
 		func() k8sruntime.Object { return &v1alpha1.WorkloadSpread{} }, func() k8sruntime.Object { return &v1beta1.WorkloadSpread{} },
 	}
@@ -221,7 +222,6 @@ func choices() []any {
 		func(p *corev1.PersistentVolumeClaim, c randfill.Continue) { c.Fill(&p.Name) },
 		func(s *appsv1.StatefulSetSpec, c randfill.Continue) { c.Fill(&s.Template) },
 		func(s *appsv1.DeploymentSpec, c randfill.Continue) { c.Fill(&s.Template) },
-		func(s *v1beta1.StatefulSetSpec, c randfill.Continue) { c.Fill(&s.Template) },
 		// Conversion looks at no other metadata, and at no text as such.
 		func(m *metav1.ObjectMeta, c randfill.Continue) {
 			c.Fill(&m.Name)

@@ -21,12 +21,12 @@ type child struct {
 	Spec     json.RawMessage `json:"spec"`
 }
 
-// Templates compares the templates of a CloneSet or a UnitedDeployment, in any version of it, with the types of
-// Kubernetes. It finds nothing in objects of other kinds. What is no template is left to the definition of the kind.
+// Templates compares the templates of a CloneSet, StatefulSet or UnitedDeployment, in any version of it, with the types
+// of Kubernetes. It finds nothing in objects of other kinds. The definition of the kind checks the other fields.
 func Templates(kind string, object []byte) Findings {
 	var f Findings
 	switch kind {
-	case "CloneSet":
+	case "CloneSet", "StatefulSet":
 		set := read[struct {
 			Spec pods `json:"spec"`
 		}](object)

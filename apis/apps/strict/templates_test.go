@@ -16,6 +16,8 @@ func TestTemplates(t *testing.T) {
 			"spec.template.spec.containers", "spec.template.spec.nodename"},
 		{"CloneSet", `{"spec":{"volumeClaimTemplates":[{"spec":{"volumeName":5,"size":1}}]}}`,
 			"spec.volumeClaimTemplates[0].spec.volumeName", "spec.volumeClaimTemplates[0].spec.size"},
+		{"StatefulSet", `{"spec":{"replicas":"x","template":` + bad + `}}`,
+			"spec.template.spec.containers", "spec.template.spec.nodename"},
 		{"CloneSet", `{}`, "", ""},
 		{"CloneSet", `{"spec":5}`, "", ""},
 		{"CloneSet", `{"spec":{"template":` + good + `}}`, "", ""},

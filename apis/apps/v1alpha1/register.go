@@ -20,6 +20,7 @@ var (
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion,
 		&CloneSet{}, &CloneSetList{},
+		&StatefulSet{}, &StatefulSetList{},
 		&UnitedDeployment{}, &UnitedDeploymentList{},
 		&WorkloadSpread{}, &WorkloadSpreadList{},
 	)

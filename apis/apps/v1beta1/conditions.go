@@ -37,3 +37,19 @@ func (UnitedDeploymentCondition) From(common metav1.Condition, _ metav1.Time) Un
 		Reason: common.Reason, Message: common.Message, LastTransitionTime: common.LastTransitionTime,
 	}
 }
+
+// Common returns the condition in the form that all kinds share. It does not say when it was last updated.
+func (c StatefulSetCondition) Common() (common metav1.Condition, updated metav1.Time) {
+	return metav1.Condition{
+		Type: string(c.Type), Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message,
+		LastTransitionTime: c.LastTransitionTime,
+	}, metav1.Time{}
+}
+
+// From returns the condition of a StatefulSet that is common.
+func (StatefulSetCondition) From(common metav1.Condition, _ metav1.Time) StatefulSetCondition {
+	return StatefulSetCondition{
+		Type: StatefulSetConditionType(common.Type), Status: corev1.ConditionStatus(common.Status),
+		Reason: common.Reason, Message: common.Message, LastTransitionTime: common.LastTransitionTime,
+	}
+}

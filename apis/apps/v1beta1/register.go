@@ -9,9 +9,10 @@ import (
 // GroupVersion is the API group and version of the types in this package.
 var GroupVersion = schema.GroupVersion{Group: "apps.kruise.io", Version: "v1beta1"}
 
-// CloneSetKind, UnitedDeploymentKind and WorkloadSpreadKind name the kinds with their group and version.
+// The kinds of this package with their group and version.
 var (
 	CloneSetKind         = GroupVersion.WithKind("CloneSet")
+	StatefulSetKind      = GroupVersion.WithKind("StatefulSet")
 	UnitedDeploymentKind = GroupVersion.WithKind("UnitedDeployment")
 	WorkloadSpreadKind   = GroupVersion.WithKind("WorkloadSpread")
 )
@@ -20,6 +21,7 @@ var (
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion,
 		&CloneSet{}, &CloneSetList{},
+		&StatefulSet{}, &StatefulSetList{},
 		&UnitedDeployment{}, &UnitedDeploymentList{},
 		&WorkloadSpread{}, &WorkloadSpreadList{},
 	)

@@ -36,6 +36,16 @@ func macros() map[string]macro {
 		// percentage's own ten counts its last digits below.
 		"percent": {1, "($1 == '100%' ? 100 : size($1) == 2 ? " + lastDigits + ".filter(o, o < $1).size() : 10 + " +
 			firstDigits + ".filter(t, t <= $1).map(t, $1 <= t + '9%' ? " + lastDigits + ".filter(o, t + o < $1).size() : 10).sum())"},
+		// firstSeven are the indexes of the first items of a list, for what costs too much to compare in the longest list.
+		"firstSeven": {0, "[0,1,2,3,4,5,6]"},
+		// storageAtLeast{claim}{old claim}: the claim template requests at least the storage of the old one.
+		"storageAtLeast": {2, "(!" + hasStorage("$2") + " || " + hasStorage("$1") +
+			" && " + storage("$1") + ".compareTo(" + storage("$2") + ") >= 0)"},
+		// sameStorage{claim}{old claim}: the claim templates do not differ in their storage class or access modes.
+		"sameStorage": {2, "(!has($1.spec) || !has($2.spec) ||" +
+			" (!has($1.spec.storageClassName) || !has($2.spec.storageClassName)" +
+			" || $1.spec.storageClassName == $2.spec.storageClassName)" +
+			" && (has($1.spec.accessModes) ? $1.spec.accessModes : []) == (has($2.spec.accessModes) ? $2.spec.accessModes : []))"},
 		// selectorMatches{selector}{pod template}: the label selector matches the template's labels; none are no match.
 		"selectorMatches": {2, "(has($2.metadata) && has($2.metadata.labels)" +
 			" && (!has($1.matchLabels) || $1.matchLabels.all(k," +
@@ -45,6 +55,18 @@ func macros() map[string]macro {
 			" : e.operator == 'NotIn' ? !(e.key in $2.metadata.labels && has(e.values) && $2.metadata.labels[e.key] in e.values)" +
 			" : e.operator == 'Exists' ? e.key in $2.metadata.labels : !(e.key in $2.metadata.labels))))"},
 	}
+}
+
+// hasStorage tells whether a claim template requests storage, which declareStorage declares.
+func hasStorage(claim string) string {
+	requests := claim + ".spec.resources.requests"
+	return "(has(" + claim + ".spec) && has(" + claim + ".spec.resources) && has(" + requests + ") && has(" + requests + ".storage))"
+}
+
+// storage is the requested storage of a claim template as a quantity.
+func storage(claim string) string {
+	value := claim + ".spec.resources.requests.storage"
+	return "(type(" + value + ") == int ? quantity(string(" + value + ")) : quantity(" + value + "))"
 }
 
 // expand replaces every word of the expression.

@@ -14,6 +14,7 @@ func TestExpand(t *testing.T) {
 		{name: "an argument", expression: "@numberOrPercent{self.a} && b", want: "(type(self.a) == int ? self.a >= 0 : "},
 		{name: "what follows stays", expression: "@percent{a} <= @percent{b}", want: ".sum()) <= (b == "},
 		{name: "two arguments", expression: "@selectorMatches{self.selector}{self.template}", want: "k in self.template.metadata.labels && self.template.metadata.labels[k] == self.selector.matchLabels[k]"},
+		{name: "no arguments", expression: "@firstSeven.all(i, i < size(self))", want: "[0,1,2,3,4,5,6].all(i, "},
 		{name: "a misspelt word", expression: "@numberOrPercents{a}", wrong: "unknown word @numberOrPercents"},
 		{name: "an argument too few", expression: "@selectorMatches{a}", wrong: "@selectorMatches takes 2 arguments"},
 		{name: "an open brace", expression: "@percent{a", wrong: "@percent takes 1 arguments"},

@@ -69,6 +69,7 @@ func finish(data []byte) ([]byte, error) {
 		return nil, fmt.Errorf("parse: %w", err)
 	}
 	spec, _ := crd["spec"].(map[string]any)
+	names, _ := spec["names"].(map[string]any)
 	versions, _ := spec["versions"].([]any)
 	if len(versions) == 0 {
 		return nil, errors.New("it has no spec.versions")
@@ -85,6 +86,9 @@ func finish(data []byte) ([]byte, error) {
 		}
 		if err := finishSchema(root, "", false); err != nil {
 			return nil, err
+		}
+		if names["kind"] == "StatefulSet" {
+			declareStorage(root)
 		}
 		schemas = append(schemas, root)
 		if version["storage"] == true {

@@ -25,6 +25,9 @@ const (
 	maxName        = 253
 )
 
+// ordinalRange is a range of ordinals with both ends.
+const ordinalRange = "^[0-9]{1,10}-[0-9]{1,10}$"
+
 // finishSchema walks a schema and finishes what it knows by its shape. inTemplate is true below the template of a
 // UnitedDeployment: defaults that are not published would change what the user wrote there, and with it the revision.
 func finishSchema(node schema, path string, inTemplate bool) error {
@@ -33,6 +36,10 @@ func finishSchema(node schema, path string, inTemplate bool) error {
 	}
 	if published := strings.HasSuffix(path, ".scaleStrategy.enablePVCReuse"); inTemplate && !published {
 		delete(node, "default")
+	}
+	if strings.HasSuffix(path, ".reserveOrdinals[]") {
+		// The pattern is for strings. A rule would cost too much for each item of a list.
+		declare(node, schema{"minimum": int64(0), "pattern": ordinalRange})
 	}
 	declareValue(node)
 	properties, _ := node["properties"].(map[string]any)
@@ -217,6 +224,20 @@ func claimTemplates() schema {
 			"message": "two volumeClaimTemplates have the same metadata.name: give each its own name",
 		}},
 	}
+}
+
+// declareStorage declares the requested storage in the claim templates of a StatefulSet, for the rules on claims that
+// grow. A rule does not see what may be any type, and other keys cannot be declared beside it: they are pruned.
+func declareStorage(root schema) {
+	claims := below(below(root)["spec"].(map[string]any))["volumeClaimTemplates"].(map[string]any)
+	claim := claims["items"].(map[string]any)
+	resources := below(below(claim)["spec"].(map[string]any))["resources"].(map[string]any)
+	below(resources)["requests"] = schema{"type": "object", "description": "requests of a claim.", "properties": map[string]any{
+		"storage": described("storage that a claim requests.", schema{
+			// API servers read bounds as floating-point numbers.
+			"x-kubernetes-int-or-string": true, "pattern": quantityPattern, "minimum": int64(0), "maximum": int64(1 << 62),
+		}),
+	}}
 }
 
 // boundSelector bounds a label selector, and names its operators.

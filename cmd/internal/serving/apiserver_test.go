@@ -121,6 +121,11 @@ func TestTemplatesOnAPIServer(t *testing.T) {
 		eventually("a mistyped template of "+version+" is refused", func(ctx context.Context) string {
 			return refused(dry(ctx, namespace, version), "spec.template.spec.nodeName")
 		})
+		eventually("a mistyped template of a StatefulSet of "+version+" is refused", func(ctx context.Context) string {
+			set := manifest(namespace, "mistyped", version, pods("nodeName", int64(5)))
+			set.SetKind(v1beta1.StatefulSetKind.Kind)
+			return refused(c.Create(ctx, set, client.DryRunAll), "spec.template.spec.nodeName")
+		})
 	}
 	heard.take()
 	if err := c.Create(t.Context(), manifest(namespace, "unknown", "v1beta1", pods("nodename", "n"))); err != nil {

@@ -6,8 +6,10 @@ func bases() map[string]map[string]any {
 	rolling := map[string]any{"type": "RollingUpdate", "rollingUpdate": map[string]any{"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": int64(2), "partition": "50%"}}
 	older := map[string]any{"type": "InPlaceIfPossible", "maxUnavailable": int64(2), "partition": "50%"}
 	return map[string]map[string]any{
-		"CloneSet " + apps + "v1beta1":  object("api", cloneSet(rolling)),
-		"CloneSet " + apps + "v1alpha1": object("api", cloneSet(older)),
+		"CloneSet " + apps + "v1beta1":     object("api", cloneSet(rolling)),
+		"CloneSet " + apps + "v1alpha1":    object("api", cloneSet(older)),
+		"StatefulSet " + apps + "v1beta1":  object("db", statefulSet(true)),
+		"StatefulSet " + apps + "v1alpha1": object("db", statefulSet(false)),
 		"UnitedDeployment " + apps + "v1beta1": object("web", united(map[string]any{"cloneSetTemplate": map[string]any{
 			"metadata": map[string]any{"labels": label()}, "spec": map[string]any{"template": template(), "updateStrategy": rolling},
 		}})),
@@ -50,6 +52,27 @@ func cloneSet(strategy map[string]any) map[string]any {
 		"replicas": int64(9), "selector": map[string]any{"matchLabels": label()}, "template": template(), "updateStrategy": strategy,
 		"scaleStrategy": map[string]any{"maxUnavailable": "20%"}, "minReadySeconds": int64(5),
 	}
+}
+
+// statefulSet returns the spec of a StatefulSet, with the fields that only v1beta1 has if it is newer.
+func statefulSet(newer bool) map[string]any {
+	spec := map[string]any{
+		"replicas": int64(5), "serviceName": "db", "podManagementPolicy": "Parallel", "template": template(),
+		"selector": map[string]any{"matchLabels": label()},
+		"updateStrategy": map[string]any{"rollingUpdate": map[string]any{
+			"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "40%", "partition": int64(1),
+		}},
+		"volumeClaimTemplates": []any{map[string]any{
+			"metadata": map[string]any{"name": "data"},
+			"spec":     map[string]any{"resources": map[string]any{"requests": map[string]any{"storage": "1Gi"}}},
+		}},
+	}
+	if newer {
+		spec["reserveOrdinals"] = []any{int64(1), "3-4"}
+		spec["ordinals"] = map[string]any{"start": int64(1)}
+		spec["volumeClaimUpdateStrategy"] = map[string]any{"type": "OnPodRollingUpdate"}
+	}
+	return spec
 }
 
 func term(zone string) map[string]any {

@@ -107,3 +107,20 @@ func TestKindsHaveDefaultsOfTheirOwn(t *testing.T) {
 		}
 	}
 }
+
+// TestKindsThatRoundDown checks both limits of a kind whose percentages round down.
+func TestKindsThatRoundDown(t *testing.T) {
+	one, limit := intstr.FromInt32(1), intstr.FromString("25%")
+	s := budget.Strategy{Defaults: budget.Defaults{MaxUnavailable: &one, RoundDown: true},
+		MaxUnavailable: &limit, ScaleMaxUnavailable: &limit}
+	for replicas, want := range map[int32]int32{3: 1, 7: 1, 8: 2, 11: 2} {
+		l, err := budget.Resolve(s, replicas)
+		if err != nil || l.MaxUnavailable != want || l.ScaleMaxUnavailable != want {
+			t.Errorf("25%% of %d: %d and %d (%v), want %d", replicas, l.MaxUnavailable, l.ScaleMaxUnavailable, err, want)
+		}
+	}
+	s.MaxUnavailable = nil
+	if l, err := budget.Resolve(s, 100); err != nil || l.MaxUnavailable != 1 {
+		t.Errorf("%d by default (%v), want 1", l.MaxUnavailable, err)
+	}
+}

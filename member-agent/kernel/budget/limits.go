@@ -15,7 +15,7 @@ const Unlimited int32 = math.MaxInt32
 type Defaults struct {
 	// MaxUnavailable is for users who give none.
 	MaxUnavailable *intstr.IntOrString
-	// RoundDown: percentages round down also where there is no surge.
+	// RoundDown: percentages of both maxUnavailable round down also where there is no surge.
 	RoundDown bool
 }
 
@@ -62,7 +62,8 @@ func Resolve(s Strategy, replicas int32) (Limits, error) {
 		return Limits{}, fmt.Errorf("maxUnavailable %w", err)
 	}
 	if s.ScaleMaxUnavailable != nil {
-		if l.ScaleMaxUnavailable, err = Scaled(*s.ScaleMaxUnavailable, replicas, Up); err != nil {
+		rounding := Rounding(!s.Defaults.RoundDown)
+		if l.ScaleMaxUnavailable, err = Scaled(*s.ScaleMaxUnavailable, replicas, rounding); err != nil {
 			return Limits{}, fmt.Errorf("scaleStrategy.maxUnavailable %w", err)
 		}
 		// With 0 no pod could ever be created.

@@ -61,6 +61,15 @@ func Merge[C Own[C]](have []C, now time.Time, want ...Condition) []C {
 	return out
 }
 
+// SameStatus reports whether both lists have the same conditions in one order, with the same statuses.
+func SameStatus[C Own[C]](have, want []C) bool {
+	return slices.EqualFunc(have, want, func(a, b C) bool {
+		x, _ := a.Common()
+		y, _ := b.Common()
+		return x.Type == y.Type && x.Status == y.Status
+	})
+}
+
 func typeOf[C Own[C]](c C) string {
 	common, _ := c.Common()
 	return common.Type

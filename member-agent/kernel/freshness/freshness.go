@@ -132,6 +132,12 @@ func (s *Store) Forget(owner types.UID) {
 	delete(s.owners, owner)
 }
 
+func (s *Store) pending(owner types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.owners[owner]) > 0
+}
+
 // Fresh reports whether the cache shows every write of the owner; those that it shows are forgotten. overdue are the
 // objects whose writes have been unseen for too long: ask the API server, see Reread.
 func (s *Store) Fresh(owner types.UID, cache Cache) (fresh bool, overdue []types.NamespacedName) {

@@ -2,6 +2,7 @@ package freshness
 
 import (
 	"context"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -68,6 +69,11 @@ func (t *Tracker) Fresh(ctx context.Context, owner client.Object) (bool, error) 
 		all = all && fresh
 	}
 	return all, nil
+}
+
+// Pending reports whether any write of the owner waits to be seen.
+func (t *Tracker) Pending(owner types.UID) bool {
+	return t.Self.pending(owner) || slices.ContainsFunc(t.kinds, func(k tracked) bool { return k.store.pending(owner) })
 }
 
 // Forget drops all writes of an owner that is gone.

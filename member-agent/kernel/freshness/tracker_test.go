@@ -53,3 +53,15 @@ func TestAStatusThatIsNotSeenIsWaitedFor(t *testing.T) {
 		}
 	}
 }
+
+func TestPending(t *testing.T) {
+	tracker := freshness.NewTracker(testclock.NewFakeClock(time.Unix(0, 0)), nil, nil)
+	pods := tracker.Track(nil, func(types.NamespacedName) freshness.Seen { return freshness.Seen{} })
+	if tracker.Pending("u") {
+		t.Error("a write is pending, and nothing was written")
+	}
+	pods.Deleted("u", types.NamespacedName{Name: "web-0"})
+	if !tracker.Pending("u") || tracker.Pending("other") {
+		t.Error("the deletion is not pending, or that of another owner is")
+	}
+}

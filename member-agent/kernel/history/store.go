@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -169,6 +170,31 @@ func (s Store) adopt(ctx context.Context, owner Owner, revision *appsv1.Controll
 	}
 	s.created(owner, changed)
 	return changed, nil
+}
+
+// Adopt makes the owner the controller of revisions that match the selector, have its name and no controller: an earlier
+// owner was deleted without them. It returns them.
+func (s Store) Adopt(ctx context.Context, owner Owner, selector labels.Selector) ([]*appsv1.ControllerRevision, error) {
+	var list appsv1.ControllerRevisionList
+	err := s.Client.List(ctx, &list, client.InNamespace(owner.Object.GetNamespace()),
+		client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list ControllerRevisions without a controller: %w", err)
+	}
+	var out []*appsv1.ControllerRevision
+	for i := range list.Items {
+		revision := &list.Items[i]
+		if metav1.GetControllerOfNoCopy(revision) != nil || revision.DeletionTimestamp != nil ||
+			revision.Name != Name(owner.Object.GetName(), ShortName(revision.Name)) {
+			continue
+		}
+		adopted, err := s.adopt(ctx, owner, revision, revision.Revision)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, adopted)
+	}
+	return out, nil
 }
 
 // compact returns the data in the form that Encode gives it.

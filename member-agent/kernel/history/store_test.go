@@ -6,6 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -94,5 +95,33 @@ func TestReviseAdopts(t *testing.T) {
 	must(t, err)
 	if next.Revision != 8 {
 		t.Errorf("the next one has number %d", next.Revision)
+	}
+}
+
+// TestAdopt takes over what an owner of the same name left, and nothing else.
+func TestAdopt(t *testing.T) {
+	ctx := t.Context()
+	owner := history.Owner{Object: &metav1.ObjectMeta{Namespace: "shop", Name: "db", UID: "u1"},
+		Kind: appsv1.SchemeGroupVersion.WithKind("StatefulSet"), Labels: map[string]string{"app": "db"}}
+	c := fake.NewClientBuilder().Build()
+	store := history.Store{Client: c, Live: c}
+	left, _, err := history.Revise(ctx, store, owner, nil, template("nginx:1"), nil)
+	must(t, err)
+	left.OwnerReferences = nil
+	must(t, c.Update(ctx, left))
+	owned, _, err := history.Revise(ctx, store, owner, nil, template("nginx:2"), nil)
+	must(t, err)
+	other := owner
+	other.Object = &metav1.ObjectMeta{Namespace: "shop", Name: "db-2", UID: "u3"}
+	stranger, _, err := history.Revise(ctx, store, other, nil, template("nginx:3"), nil)
+	must(t, err)
+	stranger.OwnerReferences = nil
+	must(t, c.Update(ctx, stranger))
+
+	owner.Object = &metav1.ObjectMeta{Namespace: "shop", Name: "db", UID: "u2"}
+	adopted, err := store.Adopt(ctx, owner, labels.SelectorFromSet(owner.Labels))
+	must(t, err)
+	if len(adopted) != 1 || adopted[0].Name != left.Name || !metav1.IsControlledBy(adopted[0], owner.Object) {
+		t.Errorf("adopted %v, want %s and neither %s nor %s", adopted, left.Name, owned.Name, stranger.Name)
 	}
 }

@@ -21,6 +21,8 @@ type Writes struct{ Status, Pod, Resize []byte }
 type Options struct {
 	// Grace is the time between the shutting of the gate and the change of the containers, in whole seconds. 0 means none.
 	Grace time.Duration
+	// NameOnly is for kinds whose pods have the name of their revision as a label, and not its hash as another one.
+	NameOnly bool
 }
 
 // Begin returns the writes that begin to give the pod the change and the revision at now. The change is from the
@@ -38,7 +40,9 @@ func Begin(pod *corev1.Pod, change Change, to Revision, opts Options, now time.T
 	w.state.InService = len(u.resources)+len(u.resizing) > 0 && (!HasGate(pod) || (!restarts && gateOpen(pod)))
 	w.metadata(u.now)
 	w.label("controller-revision-hash", revisionLabel(pod, to))
-	w.label(v1beta1.LabelPodTemplateHash, to.Hash)
+	if !opts.NameOnly {
+		w.label(v1beta1.LabelPodTemplateHash, to.Hash)
+	}
 	w.annotate(v1beta1.AnnotationLifecycleTimestamp, w.now.Format(time.RFC3339))
 	if restarts && HasGate(pod) && opts.Grace > 0 {
 		// The record has whole seconds, and the time that the user asked for is to pass in full.

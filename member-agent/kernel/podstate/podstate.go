@@ -29,6 +29,19 @@ func Ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
+// LivesAtLeast is for how long a pod is not replaced, however soon it ends: pods that a node refuses again and again
+// would otherwise be created as fast as the API server can.
+const LivesAtLeast = 10 * time.Second
+
+// EndedSoon returns how long the replacement of a pod that has ended still waits.
+func EndedSoon(pod *corev1.Pod, now time.Time) time.Duration {
+	age := now.Sub(pod.CreationTimestamp.Time)
+	if age < 0 { // the clocks differ: the age is not known
+		return 0
+	}
+	return max(0, LivesAtLeast-age)
+}
+
 // Ready reports whether the pod is running and Ready.
 func Ready(pod *corev1.Pod) bool {
 	if pod.Status.Phase != corev1.PodRunning {

@@ -16,6 +16,9 @@
 // A pod of an old revision may mount a volume whose claim template is gone. It gets a claim like the youngest one of that
 // name that is left, else an empty directory, so that a partition can always be filled (Set.For).
 //
+// A set ByOrdinal keeps its claims: pod "<set>-3" always has claim "<claim template>-<set>-3", and Retention alone says
+// when the garbage collector deletes it. No pod is created while a claim of its ordinal is being deleted.
+//
 // Example: enablePVCReuse, pods a and b. Somebody deletes pod a: while it terminates its id is not used, then the next pod
 // is a again, with a's claims. The workload is scaled to one pod: b goes, and b's claims with it.
 //

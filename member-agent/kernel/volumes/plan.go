@@ -18,9 +18,11 @@ import (
 type Facts struct {
 	Set   Set
 	Reuse bool
-	// Claims are the set's claims and those of its pods, as a Source returns them.
+	// Claims are the set's claims and those of its pods, as a Source returns them. A set ByOrdinal finds its claims by name.
 	Claims []*corev1.PersistentVolumeClaim
 	Pods   podset.Set
+	// InRange reports whether a pod of a set ByOrdinal has an ordinal that the set is to have.
+	InRange func(pod *corev1.Pod) bool
 	// Leaving are pods that the controller removes in this pass. They may be ended ones, too.
 	Leaving []*corev1.Pod
 	// Named tells which claim has a name in the set's namespace, whoever it belongs to, or nil. A nil Named knows none.
@@ -33,6 +35,7 @@ const (
 	WhyNoPod       = "NoPod"       // the instance has no pod any more
 	WhyGoesWithPod = "GoesWithPod" // the pod ended or leaves, and takes its claims along
 	WhyKept        = "Kept"        // the claim is to outlive its pod
+	WhyRetention   = "Retention"   // the retention policy says with what the claim is deleted
 )
 
 // Removal is a claim to delete, and why.
@@ -93,9 +96,13 @@ type instance struct {
 	claims []*corev1.PersistentVolumeClaim
 }
 
-// Compute returns the plan for the facts of a set with instance ids. It changes nothing of them.
+// Compute returns the plan for the facts. It changes nothing of them.
 func Compute(f Facts) Plan {
 	plan := Plan{Make: f.lost()}
+	if f.Set.Identity == ByOrdinal {
+		f.retain(&plan)
+		return plan
+	}
 	if len(f.Claims) == 0 {
 		return plan
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/ordinals"
 )
 
 // Identity is how a set tells its pods and their claims apart.
@@ -19,8 +20,8 @@ type Identity int
 const (
 	// ByInstanceID means that pods and claims have a random id in a label. Claims are the set's own, or their pod's.
 	ByInstanceID Identity = iota
-	// ByOrdinal means that the id is the number at the end of the names of pods and claims. A new claim has no owner, so
-	// that it outlives its pod and the set unless the kind says otherwise.
+	// ByOrdinal means that the id is the number at the end of the names of pods and claims. A claim has no controller. It
+	// outlives its pod and the set, unless Retention says otherwise.
 	ByOrdinal
 )
 
@@ -33,6 +34,8 @@ type Set struct {
 	Labels map[string]string
 	// Templates are the claim templates that the workload has now.
 	Templates []corev1.PersistentVolumeClaim
+	// Retention is for sets ByOrdinal.
+	Retention Retention
 }
 
 // Name returns the name of an instance's claim: "<claim template>-<set>-<id>".
@@ -55,15 +58,11 @@ func (s Set) ID(object metav1.Object) string {
 	if s.Identity == ByInstanceID {
 		return object.GetLabels()[v1beta1.LabelInstanceID]
 	}
-	name := object.GetName()
-	at := strings.LastIndexByte(name, '-')
-	if owner := name[:max(at, 0)]; owner != s.Object.GetName() && !strings.HasSuffix(owner, "-"+s.Object.GetName()) {
+	parent, ordinal, ok := ordinals.Split(object.GetName())
+	if !ok || parent != s.Object.GetName() && !strings.HasSuffix(parent, "-"+s.Object.GetName()) {
 		return ""
 	}
-	if _, err := strconv.ParseUint(name[at+1:], 10, 31); err != nil {
-		return ""
-	}
-	return name[at+1:]
+	return strconv.Itoa(int(ordinal))
 }
 
 // New returns the claim of the template for the instance id, ready to be created. It keeps the template's labels and
@@ -83,6 +82,8 @@ func (s Set) New(template *corev1.PersistentVolumeClaim, id string) *corev1.Pers
 	if s.Identity == ByInstanceID {
 		claim.Labels[v1beta1.LabelInstanceID] = id
 		claim.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.Object, s.Kind)}
+	} else if s.Retention.WhenDeleted {
+		claim.OwnerReferences = []metav1.OwnerReference{s.reference()}
 	}
 	return claim
 }

@@ -14,8 +14,9 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 )
 
-// CreateClaim creates a claim of an owner, who must be its controller. A claim that exists under the same controller is
-// no error; one that is another's is a *volumes.Conflict and is not touched; one that is being deleted is waited for.
+// CreateClaim creates a claim of an owner. A claim that exists under the same controller, or like the one to create under
+// none, is no error; one that is another's is a *volumes.Conflict and is not touched; one that is being deleted is waited
+// for.
 func (w *Writer) CreateClaim(ctx context.Context, owner types.UID, claim *corev1.PersistentVolumeClaim) error {
 	err := w.claims().create(ctx, owner, claim)
 	if apierrors.IsAlreadyExists(err) {
@@ -39,12 +40,12 @@ func (w *Writer) exists(ctx context.Context, owner types.UID, claim *corev1.Pers
 		}
 		return fmt.Errorf("read claim %s, which exists: %w", key, err)
 	}
-	controller := metav1.GetControllerOf(have)
+	controller, wanted := metav1.GetControllerOf(have), metav1.GetControllerOf(claim)
 	switch {
-	case controller == nil || controller.UID != owner:
+	case wanted == nil && controller != nil, wanted != nil && (controller == nil || controller.UID != owner):
 		conflict := &volumes.Conflict{Claim: have, Set: "its set"}
-		if ref := metav1.GetControllerOf(claim); ref != nil {
-			conflict.Set = ref.Kind + " " + ref.Name
+		if wanted != nil {
+			conflict.Set = wanted.Kind + " " + wanted.Name
 		}
 		return fmt.Errorf("create claim %s: %w", key, conflict)
 	case have.DeletionTimestamp != nil:
@@ -78,6 +79,25 @@ func (w *Writer) OwnClaim(ctx context.Context, owner types.UID, claim *corev1.Pe
 	// A merge patch replaces the list of owners as a whole.
 	if err := w.claims().patch(ctx, owner, claim, "", client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return fmt.Errorf("change owners of claim %s: %w", key, err)
+	}
+	return nil
+}
+
+// GrowClaim makes a claim ask for more storage, and notes in the annotation who asked. A claim that is gone is no error.
+func (w *Writer) GrowClaim(
+	ctx context.Context, owner types.UID, growth volumes.Growth, annotation, value string,
+) error {
+	key := client.ObjectKeyFromObject(growth.Claim)
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": growth.Claim.UID, "annotations": map[string]string{annotation: value}},
+		"spec": map[string]any{"resources": map[string]any{"requests": map[corev1.ResourceName]any{
+			corev1.ResourceStorage: growth.Storage}}},
+	})
+	if err == nil {
+		err = w.claims().patch(ctx, owner, growth.Claim, "", client.RawPatch(types.MergePatchType, patch))
+	}
+	if err != nil {
+		return fmt.Errorf("resize claim %s to %s: %w", key, growth.Storage.String(), err)
 	}
 	return nil
 }

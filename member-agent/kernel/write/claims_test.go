@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -142,5 +143,42 @@ func TestOwnClaim(t *testing.T) {
 	}
 	if err := w.OwnClaim(t.Context(), "u", after, nil); err != nil {
 		t.Errorf("one that is gone: %v", err)
+	}
+}
+
+// TestCreateClaimWithoutAController: such a claim belongs to its owner by its name alone.
+func TestCreateClaimWithoutAController(t *testing.T) {
+	owned := claimOf(metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "web-0", UID: "p"})
+	for name, tt := range map[string]struct {
+		have     *corev1.PersistentVolumeClaim
+		conflict bool
+	}{
+		"one without owners exists": {claimOf(), false},
+		"one of a pod exists":       {owned, false},
+		"another's exists":          {claimOf(controlledBy("CloneSet", "web", "v")), true},
+	} {
+		w, _ := claimWriter(t, interceptor.Funcs{}, tt.have)
+		err := w.CreateClaim(t.Context(), "u", claimOf())
+		if conflict := (*volumes.Conflict)(nil); errors.As(err, &conflict) != tt.conflict || (err != nil) != tt.conflict {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestGrowClaim(t *testing.T) {
+	w, have := claimWriter(t, interceptor.Funcs{}, claimOf())
+	growth := volumes.Growth{Claim: have, Storage: resource.MustParse("2Gi")}
+	if err := w.GrowClaim(t.Context(), "u", growth, "example/owner", "web"); err != nil {
+		t.Fatal(err)
+	}
+	after := &corev1.PersistentVolumeClaim{}
+	if err := w.Client.Get(t.Context(), claimKey, after); err != nil {
+		t.Fatal(err)
+	}
+	if after.Spec.Resources.Requests.Storage().String() != "2Gi" || after.Annotations["example/owner"] != "web" {
+		t.Errorf("storage %s, annotations %v", after.Spec.Resources.Requests.Storage(), after.Annotations)
+	}
+	if !waits(w, freshness.Seen{Present: true, ResourceVersion: have.ResourceVersion}) {
+		t.Error("the write is not waited for")
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/delta"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/order"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
@@ -135,33 +134,20 @@ func leaves(pod *corev1.Pod) int {
 	return 1
 }
 
-// leave plans the removal of a pod: it is deleted, or prepared for that where a hook holds it. It reports whether
-// another pod may take its place in this pass.
+// leave plans the removal of a pod. It reports whether another pod may take its place in this pass.
 func (p *planner) leave(pod *corev1.Pod, reason string) bool {
-	step := lifecycle.Delete(pod, p.CloneSet.Spec.Lifecycle)
-	if step.Proceed {
-		p.plan.Delete = append(p.plan.Delete, Removal{Pod: pod, Reason: reason})
+	if p.plan.Leave(pod, p.CloneSet.Spec.Lifecycle, reason) {
 		return true
 	}
-	p.prepare(pod, step)
 	if !p.CloneSet.Spec.ScaleStrategy.ExcludePreparingDelete {
 		p.held = append(p.held, pod)
 		return false
 	}
-	if step.State != "" {
-		p.plan.Prepare[len(p.plan.Prepare)-1].Replaced = true
+	if last := len(p.plan.Prepare) - 1; last >= 0 && p.plan.Prepare[last].Pod == pod &&
+		p.plan.Prepare[last].Step.State != "" {
+		p.plan.Prepare[last].Replaced = true
 	}
 	return true
-}
-
-// prepare plans the writes of a step, and remembers what is waited for.
-func (p *planner) prepare(pod *corev1.Pod, step lifecycle.Step) {
-	if step.State != "" || step.NotReady != nil {
-		p.plan.Prepare = append(p.plan.Prepare, Preparation{Pod: pod, Step: step})
-	}
-	if step.ForHook {
-		p.plan.Waiting.Add(pod, step.Wait)
-	}
 }
 
 // move plans updates in place, and removals of pods that must be recreated; it returns how many of the latter.
@@ -175,32 +161,24 @@ func (p *planner) move(b *bucket, m delta.Moving, t delta.Take, to workload.Revi
 	}
 	anew := int32(0)
 	for _, pod := range pods {
-		v := verdict{refusal: "podUpdatePolicy"}
+		v := workload.Move{Refusal: "podUpdatePolicy"}
 		if p.updatePolicy() != v1beta1.ReCreatePodUpdatePolicy {
-			if v, err = p.verdictOn(pod, to); err != nil {
+			if v, err = p.moves.Of(pod, to); err != nil {
 				return 0, err
 			}
 		}
-		if v.refusal != "" && p.updatePolicy() == v1beta1.InPlaceOnlyPodUpdatePolicy {
+		if v.Refusal != "" && p.updatePolicy() == v1beta1.InPlaceOnlyPodUpdatePolicy {
 			// This pod is unlike the others of its revision, and stays as it is.
-			p.plan.Stalled = inPlaceImpossible(v.refusal)
+			p.plan.Stalled = workload.InPlaceImpossible(v.Refusal)
 			continue
 		}
-		if v.refusal != "" {
+		if v.Refusal != "" {
 			if p.leave(pod, reason) {
 				anew++
 			}
 			continue
 		}
-		step := lifecycle.Update(pod, p.CloneSet.Spec.Lifecycle)
-		if !step.Proceed {
-			p.prepare(pod, step)
-			continue
-		}
-		p.plan.Update = append(p.plan.Update, Update{Pod: pod, Change: v.change, To: to.Revision, Step: step})
-		// A pod whose gate was to be opened for the last update gets its next one first.
-		p.plan.Open = slices.DeleteFunc(p.plan.Open, func(o *corev1.Pod) bool { return o == pod })
-		p.plan.Carry = slices.DeleteFunc(p.plan.Carry, func(o *corev1.Pod) bool { return o == pod })
+		p.plan.Move(pod, p.CloneSet.Spec.Lifecycle, v.Change, to.Revision)
 	}
 	return anew, nil
 }
@@ -269,21 +247,6 @@ func (p *planner) keep() {
 // stay plans what pods need that are not to leave or to change.
 func (p *planner) stay(pods []*corev1.Pod) {
 	for _, pod := range pods {
-		progress, _ := inplace.Observe(pod, p.Now)
-		if (progress == inplace.Due || progress == inplace.Unsized) && !podstate.Ready(pod) {
-			if step := lifecycle.Update(pod, p.CloneSet.Spec.Lifecycle); step.ForHook {
-				// Somebody took hold of the pod meanwhile: the containers whose turn is now wait for the hook as the first did.
-				p.prepare(pod, step)
-				p.plan.Carry = slices.DeleteFunc(p.plan.Carry, func(c *corev1.Pod) bool { return c == pod })
-				continue
-			}
-		}
-		step := lifecycle.Keep(pod, p.CloneSet.Spec.Lifecycle, lifecycle.Facts{
-			Scheduled: pod.Spec.NodeName != "", InPlaceDone: progress == inplace.Settled || progress == inplace.Finished,
-		})
-		if progress == inplace.Finished && podstate.Condition(pod, lifecycle.KruisePodReady) == nil {
-			step.NotReady = nil // this gate is opened together with the other one
-		}
-		p.prepare(pod, step)
+		p.plan.Stay(pod, p.CloneSet.Spec.Lifecycle, p.Now)
 	}
 }

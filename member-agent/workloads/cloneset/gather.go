@@ -2,14 +2,9 @@ package cloneset
 
 import (
 	"context"
-	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,7 +13,6 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/order"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
@@ -56,7 +50,8 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 		return true, s.facts.Known(revisionStatus(s.cs))
 	}
 	if adopted, err := r.Adopt(ctx, s.pass, selector); workload.Refused(err) {
-		return s.halt(v1beta1.CloneSetConditionFailedScale, err)
+		s.Halt(string(v1beta1.CloneSetConditionFailedScale), err)
+		return true, s.facts.Known(revisionStatus(s.cs))
 	} else if err != nil || adopted {
 		return false, err
 	}
@@ -64,50 +59,16 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 	if s.facts.NoResize, err = r.cannotResize(ctx, s.cs); err != nil {
 		return false, err
 	}
-	switch err := r.revise(ctx, s); {
-	case apierrors.IsInvalid(err):
-		// A revision carries the labels of the template.
-		s.Stalled = &conditions.Cause{Reason: reasonInvalidTemplate,
-			Message: "the API server refuses what the template asks for; correct it: " + err.Error()}
-		s.Wake = retryInvalid
-		return true, s.facts.Known(revisionStatus(s.cs))
-	case err != nil && r.TurnAway(s.pass, err):
-		return true, s.facts.Known(revisionStatus(s.cs))
-	case workload.Refused(err):
-		return s.halt(v1beta1.CloneSetConditionFailedUpdate, err)
-	case err != nil:
-		return false, err
-	}
-	return true, nil
+	return r.Keep(ctx, s.pass, &s.facts.Revisions, workload.Template{Owner: owner(s.cs),
+		Pod: &s.cs.Spec.Template.PodTemplateSpec, Active: s.facts.Pods.Active, Status: revisionStatus(s.cs)})
 }
 
-// halt makes this a pass that only reports an error.
-func (s *scope) halt(condition v1beta1.CloneSetConditionType, err error) (bool, error) {
-	s.Halted = true
-	s.Fail(string(condition), err)
-	return true, s.facts.Known(revisionStatus(s.cs))
-}
-
-// revisionStatus returns what the status says of the revisions. A pass that could not use the spec answered its
-// generation without looking at the template.
+// revisionStatus returns what the status says of the revisions.
 func revisionStatus(cs *v1beta1.CloneSet) workload.RevisionStatus {
-	stalled := slices.ContainsFunc(cs.Status.Conditions, func(c v1beta1.CloneSetCondition) bool {
-		return c.Type == v1beta1.ConditionStalled && c.Status != corev1.ConditionFalse
-	})
 	return workload.RevisionStatus{
 		Update: cs.Status.UpdateRevision, Current: cs.Status.CurrentRevision, Collisions: cs.Status.CollisionCount,
-		Answered: !stalled && cs.Status.ObservedGeneration == cs.Generation,
+		Answered: workload.Answered(cs.Status.ObservedGeneration, cs.Generation, cs.Status.Conditions),
 	}
-}
-
-// revise finds or makes the update revision, and finds the current one.
-func (r *Reconciler) revise(ctx context.Context, s *scope) error {
-	status, maker := revisionStatus(s.cs), owner(s.cs)
-	previous, err := r.Previous(ctx, &s.facts.Revisions, maker, s.facts.Pods.Active, status)
-	if err != nil {
-		return err
-	}
-	return r.Revise(ctx, &s.facts.Revisions, maker, &s.cs.Spec.Template.PodTemplateSpec, status, previous)
 }
 
 // owner names the CloneSet to package history.
@@ -141,37 +102,16 @@ func (r *Reconciler) cannotResize(ctx context.Context, cs *v1beta1.CloneSet) (bo
 
 // validate returns the selector, or what is wrong with the spec that the schema could not know.
 func validate(cs *v1beta1.CloneSet) (labels.Selector, *conditions.Cause) {
-	selector, err := metav1.LabelSelectorAsSelector(cs.Spec.Selector)
-	switch {
-	case err != nil:
-		return nil, &conditions.Cause{Reason: "InvalidSelector", Message: fmt.Sprintf(
-			"selector cannot be used: %v; it cannot change either: delete the CloneSet, and apply it again with one that can "+
-				"be used", err)}
-	case selector.Empty():
-		return nil, &conditions.Cause{Reason: "InvalidSelector",
-			Message: "selector is empty: name a label of the template in it"}
-	case ownLabel(selector) != "":
-		return nil, &conditions.Cause{Reason: "InvalidSelector", Message: fmt.Sprintf(
-			"selector %q asks for label %s, which the controller itself writes on pods: take it out, and make the CloneSet "+
-				"again", selector, ownLabel(selector))}
-	case cs.Spec.Template.Undecoded != nil:
-		err := cs.Spec.Template.Err(field.NewPath("spec", "template"))
-		return selector, &conditions.Cause{Reason: reasonInvalidTemplate, Message: err.Error()}
-	case !selector.Matches(labels.Set(cs.Spec.Template.Labels)):
-		return nil, &conditions.Cause{Reason: "SelectorMismatch", Message: fmt.Sprintf(
-			"selector %q does not match the labels of the template, %q: add them to template.metadata.labels", selector,
-			labels.Set(cs.Spec.Template.Labels))}
-	}
-	if _, ok := cs.Spec.Template.Labels[v1beta1.LabelSpecifiedDelete]; ok {
-		return nil, &conditions.Cause{Reason: reasonInvalidTemplate, Message: fmt.Sprintf(
-			"template.metadata.labels has %s, which asks to delete every pod as soon as it is made: remove it",
-			v1beta1.LabelSpecifiedDelete)}
+	selector, cause := workload.Select("CloneSet", cs.Spec.Selector, &cs.Spec.Template, v1beta1.LabelPodTemplateHash,
+		v1beta1.LabelInstanceID)
+	if cause != nil {
+		return selector, cause
 	}
 	if _, cause := readZones(cs); cause != nil {
 		return nil, cause
 	}
 	if _, err := workload.ReadPrevious(cs); err != nil {
-		return nil, &conditions.Cause{Reason: reasonInvalidTemplate, Message: err.Error()}
+		return nil, &conditions.Cause{Reason: workload.ReasonInvalidTemplate, Message: err.Error()}
 	}
 	if _, err := spread.OfHub(cs, v1beta1.CloneSetKind); err != nil {
 		return nil, &conditions.Cause{Reason: reasonInvalidSpread, Message: err.Error()}
@@ -185,19 +125,6 @@ func validate(cs *v1beta1.CloneSet) (labels.Selector, *conditions.Cause) {
 		}
 	}
 	return selector, nil
-}
-
-// ownLabel returns a label that the selector asks for and that pods get from their controller, or "". Such pods would
-// not match, or not for long, and each pass would make others.
-func ownLabel(selector labels.Selector) string {
-	requirements, _ := selector.Requirements()
-	for _, requirement := range requirements {
-		switch key := requirement.Key(); key {
-		case podset.LabelRevision, v1beta1.LabelPodTemplateHash, v1beta1.LabelInstanceID, v1beta1.LabelLifecycleState:
-			return key
-		}
-	}
-	return ""
 }
 
 // strategy translates the spec for package budget.

@@ -16,7 +16,6 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/waits"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
@@ -42,29 +41,6 @@ type Facts struct {
 	Now      time.Time
 }
 
-// Removal is a pod to delete, and why.
-type Removal struct {
-	Pod    *corev1.Pod
-	Reason string
-}
-
-// Update is a pod to update in place.
-type Update struct {
-	Pod    *corev1.Pod
-	Change inplace.Change
-	To     inplace.Revision
-	// Step goes into the same writes.
-	Step lifecycle.Step
-}
-
-// Preparation is a pod whose state of life or mark changes, and nothing else.
-type Preparation struct {
-	Pod  *corev1.Pod
-	Step lifecycle.Step
-	// Replaced says that the pod counts no more once this is written, and that the plan creates another one in its place.
-	Replaced bool
-}
-
 // Creation is a number of pods to create.
 type Creation struct {
 	Revision workload.Revision
@@ -75,20 +51,10 @@ type Creation struct {
 
 // Plan is what one pass does, and the facts of its status.
 type Plan struct {
-	Delete []Removal
-	Update []Update
-	// Carry are pods whose begun update has its next write due.
-	Carry []*corev1.Pod
-	// Open are pods whose readiness gates are to be opened.
-	Open    []*corev1.Pod
-	Prepare []Preparation
-	// Release are pods that the selector does not match any more.
-	Release []*corev1.Pod
-	Create  []Creation
+	workload.Actions
+	Create []Creation
 	// Claims is what is done to claims beside those of new pods.
 	Claims volumes.Plan
-	// Waiting says what pods wait for that somebody outside has to do.
-	Waiting waits.Held
 	// Notes say why the numbers are what they are.
 	Notes []delta.Note
 
@@ -97,27 +63,9 @@ type Plan struct {
 	ExpectedUpdated int32
 	// Stalled says why only a person can go on; nil otherwise.
 	Stalled *conditions.Cause
-	// Wake is when to look again though nothing happens; 0 means never.
-	Wake time.Duration
 }
 
-// Reasons for which a pod is deleted, beside the codes of package delta.
-const reasonEnded = "PodEnded"
-
-// livesAtLeast is for how long a pod is not replaced, however soon it ends: pods that a node refuses again and again
-// would be made as fast as the API server can.
-const livesAtLeast = 10 * time.Second
-
-// failedSoon returns how long the replacement of a pod that has ended waits still.
-func failedSoon(pod *corev1.Pod, now time.Time) time.Duration {
-	age := now.Sub(pod.CreationTimestamp.Time)
-	if age < 0 { // the clocks differ, and nobody knows
-		return 0
-	}
-	return max(0, livesAtLeast-age)
-}
-
-// zoneChanged is one more: the pod waits for a node in a zone that is not its own any more, and another zone has too
+// zoneChanged is a reason for which a pod is deleted, beside the codes of package delta: the pod waits for a node in a zone that is not its own any more, and another zone has too
 // few.
 const zoneChanged = "ZoneChanged"
 
@@ -142,12 +90,12 @@ type planner struct {
 	early int32
 	// toDelete are the names in podsToDelete, which may be 10 000.
 	toDelete map[string]bool
-	changes  map[string]verdict
+	moves    workload.Moves
 }
 
 // Compute returns the plan for the facts. It changes nothing of them.
 func Compute(f Facts) (Plan, error) {
-	p := &planner{Facts: f, changes: map[string]verdict{},
+	p := &planner{Facts: f, moves: workload.Moves{Revisions: f.Revisions, NoResize: f.NoResize},
 		toDelete: make(map[string]bool, len(f.CloneSet.Spec.ScaleStrategy.PodsToDelete))}
 	for _, name := range f.CloneSet.Spec.ScaleStrategy.PodsToDelete {
 		p.toDelete[name] = true
@@ -193,24 +141,16 @@ func (p *planner) sameRevision() bool { return p.Update.Name == p.Current.Name }
 func (p *planner) sort() {
 	p.misplaced = p.findMisplaced()
 	for _, pod := range p.Pods.Ended {
-		if wait := failedSoon(pod, p.Now); wait > 0 && !p.named(pod) {
-			p.plan.Wake = podstate.Sooner(p.plan.Wake, wait)
+		if p.named(pod) {
+			p.plan.Delete = append(p.plan.Delete, workload.Removal{Pod: pod, Reason: workload.RemovalEnded})
+		} else if !p.plan.End(pod, p.Now) {
 			p.early++
-			continue
 		}
-		p.plan.Delete = append(p.plan.Delete, Removal{Pod: pod, Reason: reasonEnded})
 	}
 	for _, pod := range p.Pods.Active {
 		updated := podset.HasRevision(pod, p.Update.Hash)
 		available := p.observe(&p.plan, pod)
-		progress, wait := inplace.Observe(pod, p.Now)
-		p.plan.Wake = podstate.Sooner(p.plan.Wake, wait)
-		switch progress {
-		case inplace.Due, inplace.Unsized:
-			p.plan.Carry = append(p.plan.Carry, pod)
-		case inplace.Finished:
-			p.plan.Open = append(p.plan.Open, pod)
-		}
+		progress := p.plan.Observe(pod, p.Now)
 
 		b := &p.old
 		switch {
@@ -243,7 +183,7 @@ func (p *planner) named(pod *corev1.Pod) bool {
 func (f *Facts) observe(plan *Plan, pod *corev1.Pod) bool {
 	available, wait := podstate.Available(pod, f.CloneSet.Spec.MinReadySeconds, f.Now)
 	available = available && lifecycle.Available(pod)
-	plan.Wake = podstate.Sooner(plan.Wake, wait)
+	plan.Sooner(wait)
 	plan.Counters.Add(podset.HasRevision(pod, f.Update.Hash), podstate.Ready(pod), available)
 	return available
 }
@@ -258,7 +198,7 @@ func (p *planner) planClaims() {
 		Set: claimSet(p.CloneSet), Reuse: p.CloneSet.Spec.ScaleStrategy.EnablePVCReuse,
 		Claims: p.Facts.Claims, Pods: p.Pods, Leaving: leaving, Named: p.Claim, Now: p.Now,
 	})
-	p.plan.Wake = podstate.Sooner(p.plan.Wake, p.plan.Claims.Wake)
+	p.plan.Sooner(p.plan.Claims.Wake)
 	// A pod that is to take over claims is made when the one before it is gone.
 	hold := p.plan.Claims.Hold + p.early
 	for i := range slices.Backward(p.plan.Create) {

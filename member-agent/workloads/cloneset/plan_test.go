@@ -380,7 +380,7 @@ func TestRandomWorkloadsComeToRestWithinTheirLimits(t *testing.T) {
 			s.now = s.now.Add(time.Second)
 		}
 		s.rolling().Paused = false
-		s.now = s.now.Add(livesAtLeast) // pods that have just failed wait for that
+		s.now = s.now.Add(podstate.LivesAtLeast) // pods that have just failed wait for that
 		s.run("rest")
 		f := s.facts()
 		updated, available := int32(0), int32(0)

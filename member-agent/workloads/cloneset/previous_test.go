@@ -135,7 +135,7 @@ func TestTemplateBeforeThatCannotBeRead(t *testing.T) {
 	} {
 		cs := simCloneSet(1, v1beta1.ReCreatePodUpdatePolicy)
 		cs.Annotations = map[string]string{topology.AnnotationTemplateBefore: text}
-		if _, cause := validate(cs); cause == nil || cause.Reason != reasonInvalidTemplate || cause.Message != want {
+		if _, cause := validate(cs); cause == nil || cause.Reason != workload.ReasonInvalidTemplate || cause.Message != want {
 			t.Errorf("%q: %+v, want %s", text, cause, want)
 		}
 	}

@@ -3,7 +3,6 @@ package cloneset
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -25,12 +24,8 @@ type Reconciler struct {
 
 // memory is what is remembered of a CloneSet between passes.
 type memory struct {
-	mu sync.Mutex
 	// reusableIDs are instance ids with claims whose pod was refused.
 	reusableIDs []string
-	// relabelled is why a pod was created that does not match the selector, and relabelledAt when that was.
-	relabelled   error
-	relabelledAt time.Time
 }
 
 type pass = workload.Pass[*v1beta1.CloneSet, memory]
@@ -41,7 +36,7 @@ type scope struct {
 	cs    *v1beta1.CloneSet
 	facts Facts
 	plan  Plan
-	done  outcome
+	done  workload.Done
 }
 
 func (r *Reconciler) phases(p *pass) []workload.Phase {
@@ -51,7 +46,7 @@ func (r *Reconciler) phases(p *pass) []workload.Phase {
 
 // decide makes the plan.
 func (r *Reconciler) decide(_ context.Context, s *scope) (bool, error) {
-	if s.Stalled != nil && !s.empties() || s.Halted || s.Leaving != nil {
+	if !s.Plans(&s.cs.Spec.Template, s.facts.Limits.Replicas, &s.facts.Revisions) {
 		s.plan = observe(s.facts)
 		return true, nil
 	}
@@ -66,12 +61,6 @@ func (r *Reconciler) decide(_ context.Context, s *scope) (bool, error) {
 	s.Sooner(plan.Wake)
 	s.Sooner(s.untilAsked())
 	return true, nil
-}
-
-// empties reports whether a template that cannot be decoded is not needed: the pods of earlier ones are only removed.
-func (s *scope) empties() bool {
-	return s.Stalled.Reason == reasonInvalidTemplate && s.cs.Spec.Template.Undecoded != nil &&
-		s.facts.Limits.Replicas == 0 && s.facts.Update.Template != nil
 }
 
 // untilAsked is when to ask for the budget again, 0 for never: a CloneSet at rest asks nothing.

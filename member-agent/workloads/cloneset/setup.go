@@ -38,5 +38,8 @@ func (r *Reconciler) kind() workload.Kind[*v1beta1.CloneSet, memory] {
 		Phases:   r.phases,
 		Selector: func(cs *v1beta1.CloneSet) *metav1.LabelSelector { return cs.Spec.Selector },
 		PodDelay: gatherEvents,
+		// As published.
+		ScaleFailure:  string(v1beta1.CloneSetConditionFailedScale),
+		UpdateFailure: string(v1beta1.CloneSetConditionFailedUpdate),
 	}
 }

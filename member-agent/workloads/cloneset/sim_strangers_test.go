@@ -20,6 +20,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/simulator"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 // inWorld tells a story in a calm world that begins with the CloneSet, at rest.
@@ -255,7 +256,7 @@ func TestARefusedTemplateWithZonesIsTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range s.cloneSet().Status.Conditions {
-			if c.Type == v1beta1.ConditionStalled && c.Reason == reasonInvalidTemplate {
+			if c.Type == v1beta1.ConditionStalled && c.Reason == workload.ReasonInvalidTemplate {
 				return
 			}
 		}

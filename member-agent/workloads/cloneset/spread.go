@@ -150,13 +150,13 @@ func (p *planner) place() {
 	}
 	wanted := total
 	for _, c := range p.plan.Create {
-		wanted += min(c.Count, createsPerPass)
+		wanted += min(c.Count, workload.CreatesPerPass)
 	}
 	var next []*corev1.Pod
 	if wanted > p.Limits.Replicas {
 		next = p.next()
 	}
-	left, above := createsPerPass, p.Limits.Replicas
+	left, above := workload.CreatesPerPass, p.Limits.Replicas
 	for i := range p.plan.Create {
 		c := &p.plan.Create[i]
 		n := min(int(c.Count), left)
@@ -248,7 +248,7 @@ func toCreate(plan []Creation, s *Spread) []workload.Revision {
 	var revisions []workload.Revision
 	templates := map[kind]*corev1.PodTemplateSpec{}
 	for _, c := range plan {
-		for i := range min(int(c.Count), createsPerPass-len(revisions)) {
+		for i := range min(int(c.Count), workload.CreatesPerPass-len(revisions)) {
 			revision := c.Revision
 			if i < len(c.Subsets) {
 				of := kind{revision.Hash, c.Subsets[i]}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -37,11 +36,11 @@ func observe(f Facts) Plan {
 
 // report records the events of the pass and writes the status, if it changed.
 func (r *Reconciler) report(ctx context.Context, s *scope) (bool, error) {
-	r.record(s)
+	r.Record(s.pass, s.done, s.plan.Actions)
 	want := r.status(s)
 	return true, r.Report(ctx, s.pass, workload.Status{
 		Have: &s.cs.Status, Want: &want, CountersOnly: onlyCounters(s.cs.Status, want),
-		Worked: s.done.created+s.done.deleted+s.done.updated > 0 && len(s.Failed()) == 0 && s.Stalled == nil,
+		Worked: s.done.Any() && len(s.Failed()) == 0 && s.Stalled == nil,
 	})
 }
 
@@ -184,58 +183,9 @@ func (s *scope) deadline(facts *conditions.Facts, moved bool) {
 // onlyCounters reports whether nothing but counters and messages differ while the workload is on its way: such a status
 // may wait a moment.
 func onlyCounters(have, want v1beta1.CloneSetStatus) bool {
-	if have.ObservedGeneration != want.ObservedGeneration || have.UpdateRevision != want.UpdateRevision ||
-		have.CurrentRevision != want.CurrentRevision || have.ObservedSpread != want.ObservedSpread ||
-		len(have.Conditions) != len(want.Conditions) {
-		return false
-	}
-	for i := range have.Conditions {
-		if have.Conditions[i].Type != want.Conditions[i].Type || have.Conditions[i].Status != want.Conditions[i].Status {
-			return false
-		}
-	}
-	return true
-}
-
-// record makes one event for each kind of thing that the pass did.
-func (r *Reconciler) record(s *scope) {
-	if n := s.done.created; n > 0 {
-		r.Events.Eventf(s.cs, nil, corev1.EventTypeNormal, "SuccessfulCreate", "Create", "created %s", pods(n))
-	}
-	if n := s.done.deleted; n > 0 {
-		r.Events.Eventf(s.cs, nil, corev1.EventTypeNormal, "SuccessfulDelete", "Delete", "deleted %s (%s)", pods(n),
-			reasons(s.plan.Delete))
-	}
-	if n := s.done.updated; n > 0 {
-		r.Events.Eventf(s.cs, nil, corev1.EventTypeNormal, "SuccessfulUpdatePodInPlace", "Update",
-			"updated %s in place to %s", pods(n), s.plan.Update[0].To.Name) // of one pass all go one way
-	}
-	for condition, err := range s.Failed() {
-		r.Events.Eventf(s.cs, nil, corev1.EventTypeWarning, condition, "Retry", "%s", workload.Note(err))
-	}
-}
-
-// pods tells a number of pods in words.
-func pods(n int) string {
-	if n == 1 {
-		return "1 pod"
-	}
-	return fmt.Sprintf("%d pods", n)
-}
-
-func reasons(list []Removal) string {
-	var out string
-	seen := map[string]bool{}
-	for _, removal := range list {
-		if !seen[removal.Reason] {
-			if out != "" {
-				out += ", "
-			}
-			seen[removal.Reason] = true
-			out += removal.Reason
-		}
-	}
-	return out
+	return have.ObservedGeneration == want.ObservedGeneration && have.UpdateRevision == want.UpdateRevision &&
+		have.CurrentRevision == want.CurrentRevision && have.ObservedSpread == want.ObservedSpread &&
+		conditions.SameStatus(have.Conditions, want.Conditions)
 }
 
 // waitPastDeadline returns what a CloneSet past its deadline waits for that neither its controller nor Kubernetes ends:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/simulator"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 func TestATemplateThatCannotBeDecodedKeepsPodsAndScalesToZero(t *testing.T) {
@@ -37,7 +38,7 @@ func TestATemplateThatCannotBeDecodedKeepsPodsAndScalesToZero(t *testing.T) {
 					continue
 				}
 				const want = `spec.template.spec.containers: Invalid value: "x"`
-				if !stalled || c.Reason != reasonInvalidTemplate || !strings.Contains(c.Message, want) {
+				if !stalled || c.Reason != workload.ReasonInvalidTemplate || !strings.Contains(c.Message, want) {
 					t.Fatalf("%s: stalled by %s: %s", what, c.Reason, c.Message)
 				}
 				return

@@ -369,7 +369,7 @@ func TestRandomZones(t *testing.T) {
 			s.nodes[fmt.Sprintf("last-%d", i)] = zone
 		}
 		s.rolling().Paused = false
-		s.now = s.now.Add(livesAtLeast) // pods that have just failed wait for that
+		s.now = s.now.Add(podstate.LivesAtLeast) // pods that have just failed wait for that
 		s.run("rest")
 		ready := int32(0)
 		for _, pod := range s.pods {

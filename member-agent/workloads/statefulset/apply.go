@@ -1,0 +1,78 @@
+package statefulset
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/ordinals"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
+)
+
+// apply carries out the plan.
+func (r *Reconciler) apply(ctx context.Context, s *scope) (bool, error) {
+	work := workload.Work{Actions: s.plan.Actions, Claims: s.plan.Claims, InPlace: inplace.Options{NameOnly: true}}
+	if strategy := rollingOf(s.set).InPlaceUpdateStrategy; strategy != nil {
+		work.InPlace.Grace = time.Duration(strategy.GracePeriodSeconds) * time.Second
+	}
+	s.Fail(string(v1beta1.StatefulSetConditionFailedCreatePod), s.plan.Blocked)
+	s.done = r.Act(ctx, s.pass, work, func(pace workload.Pace) int { return r.create(ctx, s, pace) })
+	r.TurnAway(s.pass, nil)
+	grown, err := write.SlowStart(ctx, write.Steps{N: len(s.plan.Grow), Limit: write.InFlight}, func(i int) error {
+		return r.Writer.GrowClaim(ctx, s.set.UID, s.plan.Grow[i], v1beta1.AnnotationOwnedByStatefulSet, s.set.Name)
+	})
+	s.Fail(string(v1beta1.StatefulSetConditionFailedUpdatePod), err)
+	if grown > 0 {
+		r.Events.Eventf(s.set, nil, corev1.EventTypeNormal, "SuccessfulResize", "Update", "resized %d claims", grown)
+	}
+	return true, nil
+}
+
+// create creates the pods of the plan, each after its claims.
+func (r *Reconciler) create(ctx context.Context, s *scope, pace workload.Pace) int {
+	if len(s.plan.Create) == 0 {
+		return 0
+	}
+	now := r.Clock.Now()
+	opened := r.Opening(s.pass, now)
+	if opened == nil {
+		return 0
+	}
+	created, err := write.SlowStart(ctx, pace(len(s.plan.Create), 1), func(i int) error {
+		creation := s.plan.Create[i]
+		id := strconv.Itoa(int(creation.Ordinal))
+		provision := claimSet(s.set).For(creation.Revision.Template, "", nil)
+		for _, claim := range provision.Missing(id, s.facts.Claim) {
+			if err := r.Writer.CreateClaim(ctx, s.set.UID, claim); err != nil {
+				return err
+			}
+		}
+		pod := newPod(s.set, creation, now)
+		provision.Attach(pod, id)
+		return r.CreatePod(ctx, s.pass, pod, opened)
+	})
+	r.CreateFailed(s.pass, err, "the template")
+	return created
+}
+
+// newPod returns the pod, ready to be created, without the volumes of its claims.
+func newPod(set *v1beta1.StatefulSet, c Creation, now time.Time) *corev1.Pod {
+	name := ordinals.Name(set.Name, c.Ordinal)
+	pod := workload.NewPod(set, v1beta1.StatefulSetKind, name, c.Revision, history.FullForm, set.Spec.Lifecycle, now)
+	pod.Labels[appsv1.StatefulSetPodNameLabel] = name
+	pod.Labels[appsv1.PodIndexLabel] = strconv.Itoa(int(c.Ordinal))
+	pod.Spec.Hostname, pod.Spec.Subdomain = name, set.Spec.ServiceName
+	return pod
+}
+
+// trim deletes revisions that no pod uses, beyond the limit of the history.
+func (r *Reconciler) trim(ctx context.Context, s *scope) (bool, error) {
+	return r.Unused(ctx, s.pass, &s.facts.Revisions, s.facts.Pods, s.set.Spec.RevisionHistoryLimit)
+}

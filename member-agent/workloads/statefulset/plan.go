@@ -1,0 +1,466 @@
+package statefulset
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/delta"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/order"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/ordinals"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
+)
+
+// Facts are what a plan is made of.
+type Facts struct {
+	Set    *v1beta1.StatefulSet
+	Limits budget.Limits
+	workload.Revisions
+	// Pods are those whose names have an ordinal. Others of ours are NoLongerMatching.
+	Pods podset.Set
+	// Ordinals are those that the StatefulSet is to have.
+	Ordinals ordinals.Set
+	// Claim returns the claim with a name, or nil.
+	Claim func(name string) *corev1.PersistentVolumeClaim
+	// Budget is what a hub grants. Once it has expired nothing is disrupted until the hub is back.
+	Budget workload.Budget
+	// NoResize: the API server cannot change the cpu and memory of running pods.
+	NoResize bool
+	Now      time.Time
+}
+
+// Creation is a pod to create.
+type Creation struct {
+	Ordinal  int32
+	Revision workload.Revision
+}
+
+// Plan is what one pass does, and the facts of its status.
+type Plan struct {
+	workload.Actions
+	Create []Creation
+	Claims volumes.Plan
+	// Grow are claims that get more storage before their pod is updated.
+	Grow []volumes.Growth
+	// Blocked says which claims keep pods from being created.
+	Blocked error
+
+	Counters podstate.Counters
+	// Current is how many pods have the current revision.
+	Current int32
+	// ExpectedUpdated is how many pods are to have the update revision, in this state of the rollout.
+	ExpectedUpdated int32
+	// Stalled says why only a person can go on; nil otherwise.
+	Stalled *conditions.Cause
+}
+
+// slot is an ordinal with its pod.
+type slot struct {
+	ordinal int32
+	// position is how many ordinals of the StatefulSet are lower.
+	position int
+	// pod is nil if there is none.
+	pod         *corev1.Pod
+	terminating bool
+	ended       bool
+	updated     bool
+	// available pods are ready for minReadySeconds, and no hook holds them. serving ones are, besides, in no update in
+	// place, and none of their claims is growing.
+	available, serving bool
+	progress           inplace.Progress
+	growing            bool
+	// grow are the claims that the pod's update has still to resize.
+	grow []volumes.Growth
+	// taken pods are deleted or updated in this pass, or a hook keeps them from that.
+	taken bool
+}
+
+// active reports whether the slot has a pod that has neither ended nor is being deleted.
+func (s *slot) active() bool { return s.pod != nil && !s.terminating && !s.ended }
+
+// planner holds a plan while it is made.
+type planner struct {
+	Facts
+	plan  Plan
+	moves workload.Moves
+	// slots are the ordinals of the StatefulSet in ascending order; of those without a pod no more than one pass creates.
+	slots []*slot
+	// excess are the pods above or between these ordinals, the highest first.
+	excess []*slot
+	// unavailable is how many ordinals have no serving pod, absent how many of them have no pod.
+	unavailable, absent int32
+	// spare is how many serving pods may be disrupted in this pass.
+	spare int32
+	// old is how many active pods do not have the update revision.
+	old int32
+}
+
+// Compute returns the plan for the facts. It changes nothing of them.
+func Compute(f Facts) (Plan, error) {
+	p := &planner{Facts: f, moves: workload.Moves{Revisions: f.Revisions, NoResize: f.NoResize}}
+	p.plan.Release = f.Pods.NoLongerMatching
+	p.sort()
+	if !f.Budget.Expired {
+		p.spare = max(0, f.Limits.MaxUnavailable-p.unavailable)
+	}
+	p.deleteSpecified()
+	p.scale()
+	if err := p.update(); err != nil {
+		return Plan{}, err
+	}
+	for _, s := range slices.Concat(p.slots, p.excess) {
+		if s.active() && !s.serving && !s.taken {
+			p.plan.Stay(s.pod, p.hooks(), p.Now)
+		}
+	}
+	p.planClaims()
+	p.plan.ExpectedUpdated = p.expectedUpdated()
+	return p.plan, nil
+}
+
+// observe counts the pods, without a plan.
+func observe(f Facts) Plan {
+	p := &planner{Facts: f}
+	p.sort()
+	p.plan.Actions = workload.Actions{Wake: p.plan.Wake}
+	p.plan.ExpectedUpdated = p.expectedUpdated()
+	return p.plan
+}
+
+func (f *Facts) hooks() *v1beta1.Lifecycle { return f.Set.Spec.Lifecycle }
+
+// inOrder reports whether pods are created and deleted one by one.
+func (f *Facts) inOrder() bool {
+	return f.Set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement
+}
+
+func (f *Facts) onDelete() bool {
+	return f.Set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType
+}
+
+// resizes reports whether claims grow with the update of their pods.
+func (f *Facts) resizes() bool {
+	return f.Set.Spec.VolumeClaimUpdateStrategy.Type == v1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType &&
+		!f.onDelete()
+}
+
+// rolling returns the limits of a rolling update; the zero value has the defaults.
+func (f *Facts) rolling() v1beta1.RollingUpdateStatefulSetStrategy { return rollingOf(f.Set) }
+
+// inRange reports whether the StatefulSet is to have the pod's ordinal.
+func (f *Facts) inRange(pod *corev1.Pod) bool {
+	ordinal, ok := ordinals.Of(f.Set.Name, pod.Name)
+	if ok {
+		_, ok = f.Ordinals.Position(ordinal)
+	}
+	return ok
+}
+
+// sort puts every pod in its slot, and counts it.
+func (p *planner) sort() {
+	byOrdinal := map[int32]*slot{}
+	in := int32(0)
+	for i, list := range [][]*corev1.Pod{p.Pods.Active, p.Pods.Ended, p.Pods.Terminating} {
+		for _, pod := range list {
+			s := &slot{pod: pod, ended: i == 1, terminating: i == 2}
+			s.ordinal, _ = ordinals.Of(p.Set.Name, pod.Name)
+			if i == 0 {
+				p.observe(s)
+			}
+			position, ok := p.Ordinals.Position(s.ordinal)
+			if !ok {
+				p.excess = append(p.excess, s)
+				continue
+			}
+			in++
+			s.position, byOrdinal[s.ordinal] = position, s
+			p.slots = append(p.slots, s)
+			if !s.serving {
+				p.unavailable++
+			}
+			if s.active() && !s.updated {
+				p.old++
+			}
+		}
+	}
+	p.absent = int32(p.Ordinals.Len()) - in
+	p.unavailable += p.absent
+	missing := min(int(p.absent), workload.CreatesPerPass)
+	for position, ordinal := range p.Ordinals.All() {
+		if missing == 0 {
+			break
+		}
+		if byOrdinal[ordinal] == nil {
+			p.slots = append(p.slots, &slot{ordinal: ordinal, position: position})
+			missing--
+		}
+	}
+	slices.SortFunc(p.slots, func(a, b *slot) int { return cmp.Compare(a.ordinal, b.ordinal) })
+	slices.SortFunc(p.excess, func(a, b *slot) int { return cmp.Compare(b.ordinal, a.ordinal) })
+}
+
+// observe counts an active pod.
+func (p *planner) observe(s *slot) {
+	available, wait := podstate.Available(s.pod, ptr.Deref(p.rolling().MinReadySeconds, 0), p.Now)
+	p.plan.Sooner(wait)
+	s.progress = p.plan.Observe(s.pod, p.Now)
+	s.available = available && lifecycle.Available(s.pod)
+	if p.resizes() {
+		set, id := claimSet(p.Set), strconv.Itoa(int(s.ordinal))
+		s.growing, s.grow = set.Growing(id, p.Claim), set.Grow(id, p.Claim)
+	}
+	s.serving = s.available && s.progress == inplace.Settled && !s.growing
+	s.updated = podset.HasRevision(s.pod, p.Update.Hash)
+	p.plan.Counters.Add(s.updated, podstate.Ready(s.pod), s.available)
+	if podset.HasRevision(s.pod, p.Current.Hash) {
+		p.plan.Current++
+	}
+}
+
+// leave plans the removal of a slot's pod.
+func (p *planner) leave(s *slot, reason string) {
+	s.taken = true
+	p.plan.Leave(s.pod, p.hooks(), reason)
+}
+
+// spend reports whether the pod may be disrupted: one that serves needs budget.
+func (p *planner) spend(s *slot) bool {
+	if !s.serving {
+		return true
+	}
+	if p.spare == 0 {
+		return false
+	}
+	p.spare--
+	return true
+}
+
+// deleteSpecified deletes pods that a label names, the highest ordinal first, whatever the partition.
+func (p *planner) deleteSpecified() {
+	for _, s := range slices.Backward(p.slots) {
+		if s.active() && podset.SpecifiedDelete(s.pod) && !p.Budget.Expired {
+			if s.taken = true; p.spend(s) {
+				p.leave(s, delta.SpecifiedDelete)
+				if !s.updated {
+					p.old--
+				}
+			}
+		}
+	}
+}
+
+// scale creates missing pods, replaces ended ones, and deletes those that are out of range.
+func (p *planner) scale() {
+	if !p.inOrder() {
+		p.scaleInParallel()
+		return
+	}
+	for _, s := range p.slots {
+		switch {
+		case s.pod == nil:
+			p.create(s)
+		case s.ended:
+			p.plan.End(s.pod, p.Now)
+		case s.available && !s.terminating:
+			continue
+		}
+		return // the others wait for this one
+	}
+	for _, s := range p.excess {
+		p.scaleIn(s)
+		return // the next one when this one is gone
+	}
+}
+
+func (p *planner) scaleInParallel() {
+	// What is down already counts against the limit, in whatever order.
+	room := max(0, p.Limits.ScaleMaxUnavailable-(p.unavailable-p.absent))
+	for _, s := range p.slots {
+		switch {
+		case s.ended:
+			p.plan.End(s.pod, p.Now)
+		case s.pod == nil && room > 0 && p.create(s):
+			room--
+		}
+	}
+	for _, s := range p.excess {
+		p.scaleIn(s)
+	}
+}
+
+// scaleIn deletes a pod that is out of range. While the hub is silent one that serves stays as long as others do not.
+func (p *planner) scaleIn(s *slot) {
+	switch {
+	case s.ended:
+		p.plan.Delete = append(p.plan.Delete, workload.Removal{Pod: s.pod, Reason: delta.ScaleIn})
+	case s.active() && !(p.Budget.Expired && s.serving && p.unavailable > 0):
+		p.leave(s, delta.ScaleIn)
+	}
+}
+
+// create plans a pod, unless a claim of its ordinal is about to go.
+func (p *planner) create(s *slot) bool {
+	id := strconv.Itoa(int(s.ordinal))
+	name := ordinals.Name(p.Set.Name, s.ordinal)
+	if claim := claimSet(p.Set).Goes(id, name, p.Claim); claim != nil {
+		p.plan.Blocked = errors.Join(p.plan.Blocked, fmt.Errorf("claim %s is to be deleted; pod %s is created when it is gone",
+			claim.Name, name))
+		return false
+	}
+	revision := p.Update
+	kept := int(p.Limits.Partition)
+	switch unordered := p.rolling().UnorderedUpdate != nil; {
+	case p.onDelete(), unordered && int(p.old) >= kept, !unordered && s.position >= kept:
+	default:
+		revision = p.Current
+		if revision.Name != p.Update.Name {
+			p.old++
+		}
+	}
+	p.plan.Create = append(p.plan.Create, Creation{Ordinal: s.ordinal, Revision: revision})
+	return true
+}
+
+// update brings pods to the update revision: those first that do not serve, and need no budget, so that a broken pod
+// never keeps itself from being repaired.
+func (p *planner) update() error {
+	if p.onDelete() || p.rolling().Paused || p.Budget.Expired {
+		return nil
+	}
+	targets, err := p.targets()
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(targets, func(a, b *slot) int { return cmp.Compare(rank(a), rank(b)) })
+	for _, s := range targets {
+		if p.inOrder() && p.changing() {
+			return nil
+		}
+		if s.progress.Busy() || s.growing {
+			continue
+		}
+		if !p.spend(s) {
+			return nil
+		}
+		if err := p.move(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rank is 0 for a pod that does not serve, else 1.
+func rank(s *slot) int {
+	if s.serving {
+		return 1
+	}
+	return 0
+}
+
+// changing reports whether a pod is being created, deleted or updated.
+func (p *planner) changing() bool {
+	changes := func(s *slot) bool { return s.terminating || s.progress.Busy() || s.growing || s.taken }
+	return len(p.plan.Create)+len(p.plan.Delete) > 0 || slices.ContainsFunc(p.slots, changes) ||
+		slices.ContainsFunc(p.excess, changes)
+}
+
+// targets returns the active pods that are to be updated, in the order of the update. Updated pods whose claims are
+// still to be resized come last.
+func (p *planner) targets() ([]*slot, error) {
+	var out, grow []*slot
+	unordered := p.rolling().UnorderedUpdate
+	for _, s := range slices.Backward(p.slots) {
+		switch {
+		case !s.active() || s.taken || unordered == nil && s.position < int(p.Limits.Partition):
+		case !s.updated:
+			out = append(out, s)
+		case len(s.grow) > 0:
+			grow = append(grow, s)
+		}
+	}
+	if unordered != nil {
+		rules, err := order.Priority(unordered.PriorityStrategy)
+		if err != nil {
+			return nil, fmt.Errorf("updateStrategy.rollingUpdate.unorderedUpdate: %w", err)
+		}
+		ranks := make(map[*slot][]int64, len(out))
+		for _, s := range out {
+			for _, rule := range rules {
+				ranks[s] = append(ranks[s], rule(s.pod))
+			}
+		}
+		slices.SortStableFunc(out, func(a, b *slot) int { return slices.Compare(ranks[a], ranks[b]) })
+		out = out[:min(len(out), max(0, int(p.old-p.Limits.Partition)))]
+	}
+	return append(out, grow...), nil
+}
+
+// move plans how a pod comes to the update revision: after its claims, in place, or by its removal.
+func (p *planner) move(s *slot) error {
+	if len(s.grow) > 0 {
+		s.taken = true
+		p.plan.Grow = append(p.plan.Grow, s.grow...)
+		return nil
+	}
+	policy := p.rolling().PodUpdatePolicy
+	how := workload.Move{Refusal: "podUpdatePolicy"}
+	if policy != v1beta1.ReCreatePodUpdatePolicy {
+		var err error
+		if how, err = p.moves.Of(s.pod, p.Update); err != nil {
+			return err
+		}
+		if how.Refusal == "" && !inplace.HasGate(s.pod) {
+			how.Refusal = "spec.readinessGates" // only pods that were adopted lack it
+		}
+	}
+	switch {
+	case how.Refusal == "":
+		s.taken = true
+		p.plan.Move(s.pod, p.hooks(), how.Change, p.Update.Revision)
+	case policy == v1beta1.InPlaceOnlyPodUpdatePolicy:
+		if s.serving {
+			p.spare++ // it stays as it is
+		}
+		p.plan.Stalled = workload.InPlaceImpossible(how.Refusal)
+	default:
+		p.leave(s, delta.Move)
+	}
+	return nil
+}
+
+// planClaims plans what becomes of existing claims.
+func (p *planner) planClaims() {
+	leaving := make([]*corev1.Pod, 0, len(p.plan.Delete))
+	for _, removal := range p.plan.Delete {
+		leaving = append(leaving, removal.Pod)
+	}
+	p.plan.Claims = volumes.Compute(volumes.Facts{Set: claimSet(p.Set), Pods: p.Pods, InRange: p.inRange,
+		Leaving: leaving, Named: p.Claim, Now: p.Now})
+}
+
+// expectedUpdated is how many updated pods are enough to be at rest.
+func (p *planner) expectedUpdated() int32 {
+	if p.onDelete() {
+		return min(p.plan.Counters.Updated, p.Limits.Replicas)
+	}
+	kept := p.Limits.Partition
+	if p.Update.Name == p.Current.Name {
+		kept = min(kept, p.old)
+	}
+	return p.Limits.Replicas - kept
+}

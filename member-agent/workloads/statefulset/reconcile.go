@@ -1,0 +1,57 @@
+package statefulset
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
+)
+
+// Reconciler brings StatefulSets to what their specs ask for.
+type Reconciler struct {
+	*workload.Controller[*v1beta1.StatefulSet, memory]
+	// noResize reports whether the API server lacks pods/resize.
+	noResize func(context.Context) (bool, error)
+}
+
+// memory is empty: a pass decides everything from what it sees.
+type memory struct{}
+
+type pass = workload.Pass[*v1beta1.StatefulSet, memory]
+
+// scope is one pass over one StatefulSet.
+type scope struct {
+	*pass
+	set   *v1beta1.StatefulSet
+	facts Facts
+	plan  Plan
+	done  workload.Done
+	// outdated is how many claims are not what their templates ask for.
+	outdated int
+}
+
+func (r *Reconciler) phases(p *pass) []workload.Phase {
+	return workload.Phases(&scope{pass: p, set: p.Object}, r.gather, r.decide, r.apply, r.trim, r.report)
+}
+
+// decide makes the plan.
+func (r *Reconciler) decide(_ context.Context, s *scope) (bool, error) {
+	if !s.Plans(&s.set.Spec.Template, s.facts.Limits.Replicas, &s.facts.Revisions) {
+		s.plan = observe(s.facts)
+		return true, nil
+	}
+	var err error
+	if s.plan, err = Compute(s.facts); err != nil {
+		return false, fmt.Errorf("plan: %w", err)
+	}
+	if s.Stalled == nil {
+		s.Stalled = s.plan.Stalled
+	}
+	s.Sooner(s.plan.Wake)
+	if c := s.plan.Counters; c.Updated < s.plan.ExpectedUpdated || c.Available < s.facts.Limits.Replicas ||
+		c.Replicas != s.facts.Limits.Replicas {
+		s.Sooner(s.Budget.AskAgain()) // a StatefulSet at rest asks nothing
+	}
+	return true, nil
+}
