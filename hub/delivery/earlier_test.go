@@ -44,7 +44,7 @@ func TestRolloutOfTheVersionBeforeGoesOn(t *testing.T) {
 			}
 			for i := range works {
 				w := &works[i]
-				report, nonsense := kinds.Divided().ReportOf(w)
+				report, nonsense := kinds.Workloads().ReportOf(w)
 				if report == nil || nonsense != "" {
 					t.Fatalf("the report in %s: %+v %s", w.Namespace, report, nonsense)
 				}
