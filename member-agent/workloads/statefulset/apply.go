@@ -2,11 +2,15 @@ package statefulset
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
@@ -56,10 +60,28 @@ func (r *Reconciler) create(ctx context.Context, s *scope, pace workload.Pace) i
 		}
 		pod := newPod(s.set, creation, now)
 		provision.Attach(pod, id)
-		return r.CreatePod(ctx, s.pass, pod, opened)
+		err := r.CreatePod(ctx, s.pass, pod, opened)
+		if apierrors.IsAlreadyExists(err) {
+			return r.taken(ctx, pod, err)
+		}
+		return err
 	})
 	r.CreateFailed(s.pass, err, "the template")
 	return created
+}
+
+// taken says whose the pod is that has the name of the one to create: that of a workload of another kind, or no one's.
+func (r *Reconciler) taken(ctx context.Context, pod *corev1.Pod, err error) error {
+	key, have := client.ObjectKeyFromObject(pod), &corev1.Pod{}
+	if r.Live.Get(ctx, key, have) != nil {
+		return err
+	}
+	owner := "has no controller"
+	if ref := metav1.GetControllerOfNoCopy(have); ref != nil {
+		owner = fmt.Sprintf("belongs to %s %s of %s", ref.Kind, ref.Name, ref.APIVersion)
+	}
+	return fmt.Errorf("create pod %s: a pod of this name exists and %s; delete it, or rename its workload: %w", key, owner,
+		err)
 }
 
 // newPod returns the pod, ready to be created, without the volumes of its claims.

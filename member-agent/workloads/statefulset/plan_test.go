@@ -305,7 +305,8 @@ func TestHooks(t *testing.T) {
 
 func TestPreNormalHoldsTheNextPod(t *testing.T) {
 	w := newWorld(t, 2, func(set *v1beta1.StatefulSet) {
-		set.Spec.Lifecycle = &v1beta1.Lifecycle{PreNormal: &v1beta1.LifecycleHook{LabelsHandler: map[string]string{"in": "lb"}}}
+		hook := &v1beta1.LifecycleHook{LabelsHandler: map[string]string{"in": "lb"}}
+		set.Spec.Lifecycle = &v1beta1.Lifecycle{PreNormal: hook}
 	})
 	w.pass()
 	w.kubelet(nil)

@@ -553,7 +553,8 @@ func showsFailures(w *world) {
 	failed := string(v1beta1.StatefulSetConditionFailedCreatePod)
 	w.eventually("the failure is shown", func() string {
 		c := condition(w.get("fails"), failed)
-		if c.Status != corev1.ConditionTrue || !strings.Contains(c.Message, "fails-1") || c.Reason == "" {
+		const want = "fails-1: a pod of this name exists and has no controller"
+		if c.Status != corev1.ConditionTrue || !strings.Contains(c.Message, want) || c.Reason == "" {
 			return fmt.Sprintf("%+v", c)
 		}
 		return ""
