@@ -280,8 +280,8 @@ func TestDependencies(t *testing.T) {
 	f.in("ServiceAccount", "runner", "")
 }
 
-// TestOrphansKeepWhatTheyNeed orphans a workload, and an object that is placed for itself: what nobody else has stays in the
-// members, what others need too stays the hub's, and what is placed again is the hub's again.
+// TestOrphansKeepWhatTheyNeed orphans a workload, and an object that is placed for itself: what nobody else has stays
+// in the members, what others need too stays the hub's, and what is placed again is the hub's again.
 func TestOrphansKeepWhatTheyNeed(t *testing.T) {
 	t.Parallel() // most of its time is waiting
 	f := newFleet(t, map[string][]string{"east": {"a"}, "west": {"a"}})

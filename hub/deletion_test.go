@@ -87,8 +87,8 @@ func (f *fleet) says(object client.Object, reason string, texts ...string) {
 	})
 }
 
-// TestCase3AForeignFinalizerHoldsThePods deletes workloads on which somebody has a finalizer: what is placed stays as it is until
-// that is removed, and the status says so.
+// TestCase3AForeignFinalizerHoldsThePods deletes workloads on which somebody has a finalizer: what is placed stays as
+// it is until that is removed, and the status says so.
 func TestCase3AForeignFinalizerHoldsThePods(t *testing.T) {
 	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)
@@ -180,8 +180,9 @@ func TestCase3AHeldDependencyIsStillDelivered(t *testing.T) {
 	})
 }
 
-// TestCase3ForegroundDeletionWaitsForMembersThatAnswer: the placement, which blocks the owner's end, waits for the Works of members
-// that are Ready, and not for those of members that are not. The garbage collector is played by the test.
+// TestCase3ForegroundDeletionWaitsForMembersThatAnswer: the placement, which blocks the owner's end, waits for the
+// Works of members that are Ready, and not for those of members that are not. The garbage collector is played by the
+// test.
 func TestCase3ForegroundDeletionWaitsForMembersThatAnswer(t *testing.T) {
 	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)
@@ -229,8 +230,8 @@ func TestCase3ForegroundDeletionWaitsForMembersThatAnswer(t *testing.T) {
 	})
 }
 
-// TestCase3OrphanedBehindAFinalizer: the garbage collector has done its part before the hub looks, and another finalizer holds the
-// workload: the pods stay all the same.
+// TestCase3OrphanedBehindAFinalizer: the garbage collector has done its part before the hub looks, and another
+// finalizer holds the workload: the pods stay all the same.
 func TestCase3OrphanedBehindAFinalizer(t *testing.T) {
 	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)
@@ -267,8 +268,8 @@ func TestCase3OrphanedBehindAFinalizer(t *testing.T) {
 	f.finalizers(set)
 }
 
-// TestCase14ATerminatingNamespaceIsLeftAlone: once the API server creates nothing in a namespace any more the hub tries nothing, and
-// its workloads say so. The namespace controller is played by the test.
+// TestCase14ATerminatingNamespaceIsLeftAlone: once the API server creates nothing in a namespace any more the hub tries
+// nothing, and its workloads say so. The namespace controller is played by the test.
 func TestCase14ATerminatingNamespaceIsLeftAlone(t *testing.T) {
 	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)

@@ -1,6 +1,7 @@
-// Package hub is the control plane's side of Flotilla: it divides a user's workload over member clusters and sums what the
-// members report. It runs no pod, and no workload controller: in namespaces with the label
-// topology.flotilla.dev/federated=true the objects of apps.kruise.io are what users ask for, and nothing else acts on them.
+// Package hub is the control plane's side of Flotilla: it divides a user's workload over member clusters and sums what
+// the members report. It runs no pod, and no workload controller: in namespaces with the label
+// topology.flotilla.dev/federated=true the objects of apps.kruise.io are what users ask for, and nothing else acts on
+// them.
 //
 //	user object ─1─► divide ─2─► WorkloadPlacement ─3─► Works (one per member) ─4─► agent applies ─5─► workload controllers
 //	     ▲                                                                                                     │
@@ -14,23 +15,28 @@
 //	7  aggregate    reads Work.status, the agent's report
 //	8  aggregate    writes the sum onto the user's object
 //
-// Whole objects go the same way without being divided: one copy per member where a policy selects them, and beside a workload
-// where its pod template names them (placement records what goes with it, delivery gives each member object one Work).
+// Whole objects go the same way without being divided: one copy per member where a policy selects them, and beside a
+// workload where its pod template names them (placement records what goes with it, delivery gives each member object
+// one Work).
 //
-// Beside the way: inventory/registration lets clusters join and gives them their rights, as a program of its own; inventory/agent
-// tells whether members are accepted and Ready; inventory/karmada does both in their place for the Clusters of a Karmada on whose API
-// server the hub stands, and wire/karmada has what its agents ask of Works; inventory/profiles publishes members as ClusterProfiles;
-// policy finds which policy holds for a workload, and tells on each whether it holds.
+// Beside the way: inventory/registration lets clusters join and gives them their rights, as a program of its own;
+// inventory/agent tells whether members are accepted and Ready; inventory/karmada does both in their place for the
+// Clusters of a Karmada on whose API server the hub stands, and wire/karmada has what its agents ask of Works;
+// inventory/profiles publishes members as ClusterProfiles; policy finds which policy holds for a workload, and tells on
+// each whether it holds.
 //
-// kinds is what the hub knows of each kind, one file per kind and one table: no other package names a kind. capacity is what members have
-// free and what is reserved there. store is how the stages read and write the API server. kinds, decision and capacity are pure.
+// kinds is what the hub knows of each kind, one file per kind and one table: no other package names a kind. capacity is
+// what members have free and what is reserved there. store is how the stages read and write the API server. kinds,
+// decision and capacity are pure.
 //
-// checks looks at what checks of waves ask, expressions and addresses. contact tells since when the hub hears its API server, for a hub that was cut off judges no member, and ends a hub whose API server was put back to a backup. wire has the names that all stages share. forecast answers what the hub does next, explain puts that into words, and snapshot holds what they depend on, both
-// for the command line; neither runs in the hub.
+// checks looks at what checks of waves ask, expressions and addresses. contact tells since when the hub hears its API
+// server, for a hub that was cut off judges no member, and ends a hub whose API server was put back to a backup. wire
+// has the names that all stages share. forecast answers what the hub does next, explain puts that into words, and
+// snapshot holds what they depend on, both for the command line; neither runs in the hub.
 //
-// One field has one writer: placement writes WorkloadPlacement.spec, policy writes policies' status, delivery writes Works, aggregate
-// writes the user's status and WorkloadPlacement.status, inventory writes the namespaces of members and
-// MemberCluster.spec.clusterID, spec.acknowledgedSession and conditions. Decisions live in WorkloadPlacements alone, so that a
-// restart moves nothing. A placement has the digest of its decision with it: what somebody else writes there is not
-// delivered, and is taken back.
+// One field has one writer: placement writes WorkloadPlacement.spec, policy writes policies' status, delivery writes
+// Works, aggregate writes the user's status and WorkloadPlacement.status, inventory writes the namespaces of members
+// and MemberCluster.spec.clusterID, spec.acknowledgedSession and conditions. Decisions live in WorkloadPlacements
+// alone, so that a restart moves nothing. A placement has the digest of its decision with it: what somebody else writes
+// there is not delivered, and is taken back.
 package hub

@@ -38,8 +38,8 @@ import (
 // deadline bounds every wait of these tests; the machine may be busy.
 const deadline = 2 * time.Minute
 
-// lanes is how many tests run beside each other: most of their time is waiting. Each has an API server for itself, since hubs on one
-// would see the members of each other.
+// lanes is how many tests run beside each other: most of their time is waiting. Each has an API server for itself,
+// since hubs on one would see the members of each other.
 const lanes = 2
 
 // servers are the API servers of this package. Tests have their own namespaces, members and hub on them.
@@ -277,7 +277,8 @@ func (f *fleet) joinAll(members map[string][]string) {
 	for _, name := range names {
 		f.eventually(name+" Ready", func() error { return memberIs(f.ctx, f.client, name, topology.MemberReady, metav1.ConditionTrue, "") })
 		// The hub divides by what its cache holds: a workload that a test creates before that would not count the new member.
-		// Where the Lease of an earlier test stands, a member is Ready before its agent has told its id, and not Accepted yet.
+		// Where the Lease of an earlier test stands, a member is Ready before its agent has told its id, and not Accepted
+		// yet.
 		for _, condition := range []string{topology.MemberReady, topology.MemberAccepted} {
 			f.eventually("the hub sees "+name+" "+condition, func() error { return memberIs(f.ctx, f.hub, name, condition, metav1.ConditionTrue, "") })
 		}
@@ -369,8 +370,8 @@ func (f *fleet) dump() {
 	}
 }
 
-// quiet waits until the hub has written nothing for a while, and returns what it wrote until then. Time in which this process or
-// the API server stood still does not count: the hub could do nothing in it.
+// quiet waits until the hub has written nothing for a while, and returns what it wrote until then. Time in which this
+// process or the API server stood still does not count: the hub could do nothing in it.
 func (f *fleet) quiet() []string {
 	f.t.Helper()
 	const still, tick = 1500 * time.Millisecond, 50 * time.Millisecond // three times the pace of the status
@@ -398,7 +399,8 @@ func (f *fleet) quiet() []string {
 	return all
 }
 
-// rest waits until the hub has told all, the number of workloads of each policy too, which it tells 10 s after it changed, and is quiet.
+// rest waits until the hub has told all, the number of workloads of each policy too, which it tells 10 s after it
+// changed, and is quiet.
 func (f *fleet) rest() {
 	f.t.Helper()
 	f.eventually("the policies count their workloads", func() error {
@@ -449,8 +451,8 @@ type agent struct {
 	cancel  func()
 }
 
-// replica is the state of one member object, by subset. canGoBack: not all pods have had the template yet, after another
-// one.
+// replica is the state of one member object, by subset. canGoBack: not all pods have had the template yet, after
+// another one.
 type replica struct {
 	template       string
 	total, updated map[string]int32
@@ -594,7 +596,8 @@ func (a *agent) carryOut(ctx context.Context, w *work.Work) {
 }
 
 func (r *replica) follow(o *order) {
-	// A member that never had another template than the newest makes all pods of that, unless the order brings the one of before.
+	// A member that never had another template than the newest makes all pods of that, unless the order brings the one of
+	// before.
 	first, before := r.template == "", o.Metadata.Annotations[topology.AnnotationTemplateBefore] != ""
 	if r.template != string(o.Spec.Template) {
 		r.template = string(o.Spec.Template)

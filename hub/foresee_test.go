@@ -92,8 +92,8 @@ func planFromFile(ctx context.Context) error {
 	return os.WriteFile(os.Getenv(planVariable), data, 0o600)
 }
 
-// TestPlanEqualsWhatTheHubDoes changes workloads, policies and members at random while the hub is down, records a snapshot,
-// lets another process plan from it, and holds that the hub then decides exactly that.
+// TestPlanEqualsWhatTheHubDoes changes workloads, policies and members at random while the hub is down, records a
+// snapshot, lets another process plan from it, and holds that the hub then decides exactly that.
 func TestPlanEqualsWhatTheHubDoes(t *testing.T) {
 	t.Parallel() // most of its time is waiting
 	const rounds = 4

@@ -16,8 +16,8 @@ func (f *fleet) patch(object client.Object, spec string) {
 	must(f.t, f.client.Patch(f.ctx, object, client.RawPatch("application/merge-patch+json", []byte(`{"spec":`+spec+`}`))))
 }
 
-// TestRaisedPartitionGoesBack raises the partition in the middle of a rollout, with one pod that may be unavailable: the
-// updated pods above it come back one member after the other, and the status says so until they have.
+// TestRaisedPartitionGoesBack raises the partition in the middle of a rollout, with one pod that may be unavailable:
+// the updated pods above it come back one member after the other, and the status says so until they have.
 func TestRaisedPartitionGoesBack(t *testing.T) {
 	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)
@@ -59,8 +59,8 @@ func TestRaisedPartitionGoesBack(t *testing.T) {
 	}
 }
 
-// TestRaisedPartitionOfASubset is the same for one subset that lies in two members, of which one has updated all its pods:
-// the other one comes back for both.
+// TestRaisedPartitionOfASubset is the same for one subset that lies in two members, of which one has updated all its
+// pods: the other one comes back for both.
 func TestRaisedPartitionOfASubset(t *testing.T) {
 	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)

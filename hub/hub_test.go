@@ -145,7 +145,8 @@ func ready(cs *apps.CloneSet) bool {
 	return cs.Status.ObservedGeneration == cs.Generation && conditionIs(cs, "Ready", corev1.ConditionTrue, "", "")
 }
 
-// TestCloneSetIsPlacedWithFewWrites is alone in the process: it reads the metrics, which those of one hub at a time are shown in.
+// TestCloneSetIsPlacedWithFewWrites is alone in the process: it reads the metrics, which those of one hub at a time are
+// shown in.
 func TestCloneSetIsPlacedWithFewWrites(t *testing.T) {
 	f := newFleet(t, threeMembers)
 	f.policy("all")
@@ -158,8 +159,8 @@ func TestCloneSetIsPlacedWithFewWrites(t *testing.T) {
 		s.UpdateRevision == "" || s.CurrentRevision != s.UpdateRevision || !conditionIs(cs, "Federated", corev1.ConditionTrue, "Placed", "3 clusters") {
 		t.Errorf("status %+v", s)
 	}
-	// One placement, three Works, one status; the policy's count of workloads is one more for the first workload. Where members answer
-	// one after the other, the status follows at its pace.
+	// One placement, three Works, one status; the policy's count of workloads is one more for the first workload. Where
+	// members answer one after the other, the status follows at its pace.
 	wrote, _ := f.about(f.quiet())
 	others := slices.DeleteFunc(slices.Clone(wrote), func(w string) bool { return strings.HasSuffix(w, "/clonesets/web/status") })
 	if told := len(wrote) - len(others); len(others) > 5 || told > 2+int(time.Since(began)/(500*time.Millisecond)) {
@@ -227,7 +228,8 @@ func TestScaleMovesNothingElse(t *testing.T) {
 	})
 }
 
-// cells waits until the placement has n replicas and returns its cells, having checked that each zone has its even part.
+// cells waits until the placement has n replicas and returns its cells, having checked that each zone has its even
+// part.
 func cells(t *testing.T, f *fleet, n int32) map[string]int32 {
 	t.Helper()
 	var have map[string]int32
@@ -397,8 +399,8 @@ func TestExcludedMemberIsEmptiedThenDropped(t *testing.T) {
 	f.eventually("the Work is gone", func() error { return f.gone("west", "web") })
 }
 
-// TestEditsOfTheHubsOwnAreTakenBack: what somebody else writes into a placement reaches no member and is put back, and so is what is
-// written into the status of a user's object.
+// TestEditsOfTheHubsOwnAreTakenBack: what somebody else writes into a placement reaches no member and is put back, and
+// so is what is written into the status of a user's object.
 func TestEditsOfTheHubsOwnAreTakenBack(t *testing.T) {
 	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)
@@ -470,8 +472,8 @@ func TestDeletionDoesNotWaitForASilentMember(t *testing.T) {
 	f.cloneSetIs("web", "Ready", ready)
 }
 
-// TestDeletedWithOrphan deletes a workload as kubectl delete --cascade=orphan does: the agents are told to let the objects stand,
-// before the Works go. The garbage collector is played by the test.
+// TestDeletedWithOrphan deletes a workload as kubectl delete --cascade=orphan does: the agents are told to let the
+// objects stand, before the Works go. The garbage collector is played by the test.
 func TestDeletedWithOrphan(t *testing.T) {
 	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)
@@ -591,8 +593,8 @@ func TestPartitionIsGlobal(t *testing.T) {
 	}
 }
 
-// ledger watches every version of the placements and checks what may never be otherwise: no more is held than the limits
-// allow, or than was held before, and no cell has more than it holds.
+// ledger watches every version of the placements and checks what may never be otherwise: no more is held than the
+// limits allow, or than was held before, and no cell has more than it holds.
 func (f *fleet) ledger() {
 	f.t.Helper()
 	watcher, err := f.client.Watch(f.ctx, &topology.WorkloadPlacementList{}, client.InNamespace(f.namespace))

@@ -52,8 +52,8 @@ func (f *fleet) orders(name string, clusters ...string) (string, error) {
 	return all, nil
 }
 
-// TestMemberJoinsDuringWaves: a member that joins in the middle of an update, and whose wave has not come, is told the template that
-// its pods are to have until then; when its wave has come it is told of no other than the newest.
+// TestMemberJoinsDuringWaves: a member that joins in the middle of an update, and whose wave has not come, is told the
+// template that its pods are to have until then; when its wave has come it is told of no other than the newest.
 func TestMemberJoinsDuringWaves(t *testing.T) {
 	t.Parallel() // most of its time is waiting
 	f := newFleet(t, map[string][]string{"east": {"a"}, "west": {"b"}})
@@ -83,7 +83,8 @@ func TestMemberJoinsDuringWaves(t *testing.T) {
 	}
 }
 
-// TestMemberJoinsAPartition: with a partition, a member that joins never brings more updated pods than the partition leaves over all.
+// TestMemberJoinsAPartition: with a partition, a member that joins never brings more updated pods than the partition
+// leaves over all.
 func TestMemberJoinsAPartition(t *testing.T) {
 	t.Parallel() // most of its time is waiting
 	f := newFleet(t, map[string][]string{"east": {"a"}, "west": {"b"}})
@@ -126,8 +127,8 @@ func (f *fleet) ordered(name, want string) {
 	})
 }
 
-// subsetOrders prints what members are told of a UnitedDeployment: each subset's replicas, how many of them are not to be updated, and
-// the image for those, "" where none is told.
+// subsetOrders prints what members are told of a UnitedDeployment: each subset's replicas, how many of them are not to
+// be updated, and the image for those, "" where none is told.
 func (f *fleet) subsetOrders(name string) (string, error) {
 	all := ""
 	for _, cluster := range slices.Sorted(maps.Keys(f.agents)) {
@@ -191,8 +192,8 @@ func (f *fleet) unitedDeploymentIs(ud *apps.UnitedDeployment, replicas, updated 
 	})
 }
 
-// TestMemberJoinsAPartitionOfASubset: with a partition of a subset, a member that joins is told the template that the update leaves, and
-// brings no more updated pods than the partition leaves over all members together.
+// TestMemberJoinsAPartitionOfASubset: with a partition of a subset, a member that joins is told the template that the
+// update leaves, and brings no more updated pods than the partition leaves over all members together.
 func TestMemberJoinsAPartitionOfASubset(t *testing.T) {
 	f := newFleet(t, map[string][]string{"east": {"a"}, "west": {"a"}})
 	f.policy("all")

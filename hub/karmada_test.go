@@ -33,8 +33,8 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire/karmada"
 )
 
-// karmadaMember plays Karmada for one member: the cluster controller, which makes the namespace, and the agent, which executes Works as
-// far as their marks let it.
+// karmadaMember plays Karmada for one member: the cluster controller, which makes the namespace, and the agent, which
+// executes Works as far as their marks let it.
 type karmadaMember struct {
 	f    *fleet
 	name string

@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// metric returns a metric of the running hub with a label of this value: a number, or how many times a time was measured; false where
-// there is none.
+// metric returns a metric of the running hub with a label of this value: a number, or how many times a time was
+// measured; false where there is none.
 func (f *fleet) metric(name, label string) (float64, bool) {
 	f.t.Helper()
 	families, err := metrics.Registry.Gather()

@@ -152,8 +152,8 @@ func (f *fleet) stalled(kind, name, reason, text string) error {
 	return nil
 }
 
-// TestWorkloadsThatRunOnABareHub has somebody run a Deployment on a hub that is told that nobody does: it is told, and what
-// members have stays as it is until nobody does any more.
+// TestWorkloadsThatRunOnABareHub has somebody run a Deployment on a hub that is told that nobody does: it is told, and
+// what members have stays as it is until nobody does any more.
 func TestWorkloadsThatRunOnABareHub(t *testing.T) {
 	t.Parallel() // most of its time is waiting
 	f := newFleet(t, map[string][]string{"east": {"a"}, "west": {"a"}}, bare)

@@ -21,8 +21,8 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire/karmada"
 )
 
-// CheckCRDs returns an error that names the CustomResourceDefinitions which the API server does not serve, and says what to
-// do; nil if it serves all.
+// CheckCRDs returns an error that names the CustomResourceDefinitions which the API server does not serve, and says
+// what to do; nil if it serves all.
 func CheckCRDs(cfg *rest.Config) error {
 	client, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
@@ -50,14 +50,17 @@ func CheckCRDs(cfg *rest.Config) error {
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("the API server %s does not serve the CustomResourceDefinitions %s; install them with \"kubectl apply --server-side -f apis/crds\" and start flotilla-hub again",
-			cfg.Host, strings.Join(missing, ", "))
+		return fmt.Errorf(
+			"the API server %s does not serve the CustomResourceDefinitions %s; install them with \"kubectl apply --server-side -f apis/crds\" and start flotilla-hub again",
+			cfg.Host,
+			strings.Join(missing, ", "),
+		)
 	}
 	return nil
 }
 
-// CheckInventory returns an error where the API server does not serve what an inventory reads, or the ClusterProfiles that are to be
-// published in a namespace, empty for none.
+// CheckInventory returns an error where the API server does not serve what an inventory reads, or the ClusterProfiles
+// that are to be published in a namespace, empty for none.
 func CheckInventory(cfg *rest.Config, inventory Inventory, clusterProfiles string) error {
 	if clusterProfiles != "" {
 		if missing, err := unserved(cfg, []schema.GroupVersionKind{profiles.Kind()}); err != nil {
@@ -95,7 +98,8 @@ func unserved(cfg *rest.Config, kinds []schema.GroupVersionKind) ([]string, erro
 		if err != nil && !apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("ask the API server for %s: %w", kind.GroupVersion(), err)
 		}
-		if list == nil || !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == kind.Kind }) {
+		if list == nil ||
+			!slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == kind.Kind }) {
 			missing = append(missing, kind.Kind+"."+kind.Version+"."+kind.Group)
 		}
 	}
@@ -136,7 +140,9 @@ func EnsureNamespace(ctx context.Context, cfg *rest.Config, name string) error {
 	_, err = client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		_, err = client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{FieldManager: string(store.ManagerInventory)})
+		_, err = client.CoreV1().
+			Namespaces().
+			Create(ctx, namespace, metav1.CreateOptions{FieldManager: string(store.ManagerInventory)})
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("ensure namespace %s: %w", name, err)

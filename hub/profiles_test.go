@@ -106,8 +106,8 @@ func TestClusterProfiles(t *testing.T) {
 	must(t, f.client.Delete(f.ctx, foreign))
 }
 
-// TestServiceExports holds that an export goes to members beside its Service, without the status that the hub's own cluster gave it, and that a
-// policy for exports says so as long as the hub has no definition of them.
+// TestServiceExports holds that an export goes to members beside its Service, without the status that the hub's own
+// cluster gave it, and that a policy for exports says so as long as the hub has no definition of them.
 func TestServiceExports(t *testing.T) {
 	t.Parallel() // most of its time is waiting
 	undefine(t, "serviceexports.multicluster.x-k8s.io")
@@ -150,7 +150,8 @@ func TestServiceExports(t *testing.T) {
 	})
 }
 
-// undefine takes away a definition that an earlier run of the test left, and waits until the API server knows nothing of it.
+// undefine takes away a definition that an earlier run of the test left, and waits until the API server knows nothing
+// of it.
 func undefine(t *testing.T, definition string) {
 	t.Helper()
 	c, err := apiextensions.NewForConfig(apiServers.of(t))

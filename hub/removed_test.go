@@ -11,8 +11,8 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/decision"
 )
 
-// TestRemovedSubset: a subset that is removed is left as others get available: its member keeps what the member of the others does not
-// run yet.
+// TestRemovedSubset: a subset that is removed is left as others get available: its member keeps what the member of the
+// others does not run yet.
 func TestRemovedSubset(t *testing.T) {
 	f := newFleet(t, map[string][]string{"east": {"a"}, "west": {"b"}})
 	f.policy("all")

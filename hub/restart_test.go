@@ -56,8 +56,8 @@ func (h *held) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// TestRestartedHubKnowsAllBeforeItWrites starts a hub again whose API server is slow to tell of one kind: what it does not
-// know of yet, it neither makes nor removes.
+// TestRestartedHubKnowsAllBeforeItWrites starts a hub again whose API server is slow to tell of one kind: what it does
+// not know of yet, it neither makes nor removes.
 func TestRestartedHubKnowsAllBeforeItWrites(t *testing.T) {
 	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)

@@ -52,7 +52,8 @@ type Inventory string
 const (
 	// InventoryAgent: clusters join by an agent of Flotilla, which executes the Works.
 	InventoryAgent Inventory = "agent"
-	// InventoryKarmada: the hub stands on Karmada's API server, the members are Karmada's Clusters, and Karmada executes the Works.
+	// InventoryKarmada: the hub stands on Karmada's API server, the members are Karmada's Clusters, and Karmada executes
+	// the Works.
 	InventoryKarmada Inventory = "karmada"
 )
 
@@ -66,8 +67,8 @@ type Options struct {
 	LeaderElectionNamespace string
 	// Inventory is where members come from: InventoryAgent, also where it is empty, or InventoryKarmada.
 	Inventory Inventory
-	// RunsNoWorkloads: the hub's API server has no controllers for the workloads of apps/v1 and batch/v1, so that members get copies of
-	// those which policies select. On a hub that has them every pod would run there, too.
+	// RunsNoWorkloads: the hub's API server has no controllers for the workloads of apps/v1 and batch/v1, so that members
+	// get copies of those which policies select. On a hub that has them every pod would run there, too.
 	RunsNoWorkloads bool
 	// ClusterProfiles is the namespace in which members are published as ClusterProfiles, empty for nowhere.
 	ClusterProfiles string
@@ -136,8 +137,9 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager,
 	return mgr, Setup(ctx, mgr, o)
 }
 
-// Setup adds all controllers of the hub to the manager. This list is the whole of it. Of the options it takes the clock, where members come from
-// and are published, what the hub runs itself, what checks may reach, and where traces go.
+// Setup adds all controllers of the hub to the manager. This list is the whole of it. Of the options it takes the
+// clock, where members come from and are published, what the hub runs itself, what checks may reach, and where traces
+// go.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	clk := o.Clock
 	if clk == nil {
@@ -192,8 +194,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// cacheOptions keeps what is read: of ClusterProfiles those of one namespace, no managed fields anywhere, and of the Leases that are no member's only the name, for
-// a cluster of many nodes has one for each.
+// cacheOptions keeps what is read: of ClusterProfiles those of one namespace, no managed fields anywhere, and of the
+// Leases that are no member's only the name, for a cluster of many nodes has one for each.
 func cacheOptions(clusterProfiles string) cache.Options {
 	stripManaged := cache.TransformStripManagedFields()
 	strip := func(o any) (any, error) {

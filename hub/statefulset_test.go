@@ -12,8 +12,8 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
-// TestStatefulSets places a UnitedDeployment of StatefulSets in two members: the partition holds over both together, also while the
-// workload is scaled, and updated pods do not go back.
+// TestStatefulSets places a UnitedDeployment of StatefulSets in two members: the partition holds over both together,
+// also while the workload is scaled, and updated pods do not go back.
 func TestStatefulSets(t *testing.T) {
 	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)

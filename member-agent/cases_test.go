@@ -98,7 +98,8 @@ func ownedKinds() []owned {
 	}
 }
 
-// testCase1 takes objects over that other field managers made in every way, and then orders less: what the order lost goes.
+// testCase1 takes objects over that other field managers made in every way, and then orders less: what the order lost
+// goes.
 func (b *bed) testCase1(t *testing.T) {
 	mark := func(object tree) *unstructured.Unstructured {
 		u := objectOf(t, object)
@@ -202,8 +203,8 @@ func (b *bed) testCase1(t *testing.T) {
 	})
 }
 
-// same waits until the member's object has the content of the order and nothing else, and the labels that the order has of
-// its two.
+// same waits until the member's object has the content of the order and nothing else, and the labels that the order has
+// of its two.
 func (b *bed) same(t *testing.T, want tree) {
 	t.Helper()
 	desired := objectOf(t, want)
@@ -226,8 +227,8 @@ func (b *bed) same(t *testing.T, want tree) {
 	})
 }
 
-// testCase2 lets others write into what belongs to the hub: it is put right, no pod is replaced for it, and what belongs to
-// others stays.
+// testCase2 lets others write into what belongs to the hub: it is put right, no pod is replaced for it, and what
+// belongs to others stays.
 func (b *bed) testCase2(t *testing.T) {
 	const name = "hardened"
 	set := workloadOf("apps.kruise.io/v1beta1", "CloneSet", name, 2, podSpec(false))
@@ -292,7 +293,8 @@ func (b *bed) podUIDs(t *testing.T, app string) []types.UID {
 	return uids
 }
 
-// testCase2Admission has an admission of the member that changes objects on each write, and one that refuses corrections.
+// testCase2Admission has an admission of the member that changes objects on each write, and one that refuses
+// corrections.
 func (b *bed) testCase2Admission(t *testing.T) {
 	b.admit(t, &admissionv1.MutatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "stamp"},
@@ -533,8 +535,8 @@ func (b *bed) testImmutable(t *testing.T) {
 	}
 }
 
-// testDefaults asks the member's API server what it fills into objects of every kind that an order can have: none of that is
-// named as changed.
+// testDefaults asks the member's API server what it fills into objects of every kind that an order can have: none of
+// that is named as changed.
 func (b *bed) testDefaults(t *testing.T) {
 	pods := tree{"containers": []any{tree{
 		"name": "c", "image": "nginx", "ports": []any{tree{"containerPort": 80}},

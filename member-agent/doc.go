@@ -1,6 +1,6 @@
 // Package memberagent is what runs in every member cluster: it takes orders from the hub, lets the workload controllers
-// carry them out, and reports back. The stages have the numbers of the picture in DESIGN.md part 1; 1 to 3 and 7 to 8 are
-// the hub's.
+// carry them out, and reports back. The stages have the numbers of the picture in DESIGN.md part 1; 1 to 3 and 7 to 8
+// are the hub's.
 //
 //		Works on the hub ─4─► apply ──► member object ─5─► workload controllers ──► pods
 //		                                     │

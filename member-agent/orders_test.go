@@ -492,8 +492,8 @@ func (b *bed) testRestart(t *testing.T, stop, start func()) {
 	}
 }
 
-// seenTerminating leaves a Work as an agent leaves it that ended after it saw it terminating and before it deleted the object;
-// then somebody takes the Work away. It returns the object.
+// seenTerminating leaves a Work as an agent leaves it that ended after it saw it terminating and before it deleted the
+// object; then somebody takes the Work away. It returns the object.
 func (b *bed) seenTerminating(t *testing.T, name string) *corev1.ConfigMap {
 	t.Helper()
 	w := order(t, 1, configMap(name, "1"))

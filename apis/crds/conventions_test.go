@@ -94,8 +94,8 @@ func TestNamesAndColumns(t *testing.T) {
 	}
 }
 
-// maxSize is how many bytes a definition may have as JSON, which is what an API server stores and sends: etcd takes 1.5 MB,
-// and every client that lists definitions reads all of them.
+// maxSize is how many bytes a definition may have as JSON, which is what an API server stores and sends: etcd takes 1.5
+// MB, and every client that lists definitions reads all of them.
 const maxSize = 200_000
 
 func TestDefinitionsAreSmall(t *testing.T) {
@@ -111,12 +111,13 @@ func TestDefinitionsAreSmall(t *testing.T) {
 	}
 }
 
-// inherited are types of Kubernetes whose descriptions are not ours. Nullable fields, which have their types alone, are too.
+// inherited are types of Kubernetes whose descriptions are not ours. Nullable fields, which have their types alone, are
+// too.
 var inherited = []string{".nodeSelectorTerm.", ".requiredNodeSelector", ".preferredNodeSelector", ".tolerations[].", ".taints[]."}
 
 // TestConventions finds properties that kubectl explain would not explain, lists that server-side apply could not merge
-// as meant, rules without a sentence, and numbers and times that an API server takes and Go types do not: one in one object would
-// keep every controller from reading the whole list.
+// as meant, rules without a sentence, and numbers and times that an API server takes and Go types do not: one in one
+// object would keep every controller from reading the whole list.
 func TestConventions(t *testing.T) {
 	for kind, crd := range definitions(t) {
 		for _, version := range versions(t, crd) {

@@ -1,4 +1,5 @@
-// Package crds holds the CustomResourceDefinitions of Flotilla's API groups, generated from the Go types by generate.sh.
+// Package crds holds the CustomResourceDefinitions of Flotilla's API groups, generated from the Go types by
+// generate.sh.
 package crds
 
 import (
@@ -43,10 +44,14 @@ func All() ([]*unstructured.Unstructured, error) {
 // ConversionPath is where the conversion webhook is served.
 const ConversionPath = "/convert"
 
-// WithConversion returns a copy of a CustomResourceDefinition whose conversion webhook is at client: the Service or the URL,
-// and the CA bundle. A client without URL and Service keeps those that the definition has. A Service without a path gets
-// ConversionPath; a URL is complete with its path. A definition of one version has no conversion and is copied as it is.
-func WithConversion(crd *unstructured.Unstructured, client admissionregistrationv1.WebhookClientConfig) *unstructured.Unstructured {
+// WithConversion returns a copy of a CustomResourceDefinition whose conversion webhook is at client: the Service or the
+// URL, and the CA bundle. A client without URL and Service keeps those that the definition has. A Service without a
+// path gets ConversionPath; a URL is complete with its path. A definition of one version has no conversion and is
+// copied as it is.
+func WithConversion(
+	crd *unstructured.Unstructured,
+	client admissionregistrationv1.WebhookClientConfig,
+) *unstructured.Unstructured {
 	crd = crd.DeepCopy()
 	spec, _ := crd.Object["spec"].(map[string]any)
 	conversion, _ := spec["conversion"].(map[string]any)

@@ -11,8 +11,8 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/crds"
 )
 
-// TestVersions pins that kinds of two versions are stored in the newer one, and that a request for the other one fails while
-// no conversion is served, rather than losing fields.
+// TestVersions pins that kinds of two versions are stored in the newer one, and that a request for the other one fails
+// while no conversion is served, rather than losing fields.
 func TestVersions(t *testing.T) {
 	for kind, crd := range definitions(t) {
 		var served []string

@@ -27,8 +27,8 @@ func claim(storage string) string {
 	return strings.ReplaceAll(oneClaim, "%", storage)
 }
 
-// testTypes mistypes fields of Kubernetes' own types that definitions declare. One such object stored would keep Go clients
-// from reading its list.
+// testTypes mistypes fields of Kubernetes' own types that definitions declare. One such object stored would keep Go
+// clients from reading its list.
 func testTypes(t *testing.T, s *server) {
 	const claims = "spec.volumeClaimTemplates"
 	s.check(t, cloneSet, []rule{
@@ -93,8 +93,8 @@ func testTypesApplied(t *testing.T, s *server) {
 	}
 }
 
-// testMistypedTemplates stores templates with values of wrong types, as an API server does that reaches no webhook: a Go
-// client reads them, and their neighbours.
+// testMistypedTemplates stores templates with values of wrong types, as an API server does that reaches no webhook: a
+// Go client reads them, and their neighbours.
 func testMistypedTemplates(t *testing.T, s *server) {
 	s.make(t, cloneSet, named("typed"))
 	mistyped := []edit{

@@ -131,8 +131,8 @@ spec:
 
 // testV1alpha1 sends objects in the first version, which are stored in the second.
 func testV1alpha1(t *testing.T, s *server) {
-	// Every object that v1beta1 refuses is refused in the shape of v1alpha1 too, since nobody looks at it in v1beta1 again; and
-	// what v1beta1 takes is taken.
+	// Every object that v1beta1 refuses is refused in the shape of v1alpha1 too, since nobody looks at it in v1beta1
+	// again; and what v1beta1 takes is taken.
 	t.Run("RulesOfV1beta1", func(t *testing.T) {
 		t.Run("CloneSet", func(t *testing.T) { testCloneSetRules(t, s) })
 		t.Run("StatefulSet", func(t *testing.T) { testStatefulSetRules(t, s) })

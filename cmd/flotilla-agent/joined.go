@@ -17,8 +17,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/link/dial"
 )
 
-// joined reads from the member what flotilla join wrote there: the hub, and under which name the member joins. The hub is dialled with
-// a certificate, which may be there already or be asked for later.
+// joined reads from the member what flotilla join wrote there: the hub, and under which name the member joins. The hub
+// is dialled with a certificate, which may be there already or be asked for later.
 func (f *flags) joined(ctx context.Context, member *rest.Config, log logr.Logger, options *memberagent.Options) error {
 	c, err := client.New(member, client.Options{})
 	if err != nil {

@@ -52,16 +52,56 @@ func command() *cobra.Command {
 	}
 	const enough = 30 * time.Minute
 	s := cmd.Flags()
-	s.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the hub's API server; empty: KUBECONFIG, then the pod's own")
-	s.StringVar(&f.management, "management-kubeconfig", "", "kubeconfig of the cluster where Cluster API runs; empty: the hub")
-	s.StringVar(&f.manifests, "agent-manifests", "", "file with the agent's objects, as helm template flotilla-agent charts/flotilla-agent prints them (needed)")
-	s.StringVar(&f.options.HubServer, "hub-server", "", "URL of the hub's API server as members reach it (default: that of the kubeconfig; needed in a pod)")
-	s.StringVar(&f.hubCA, "hub-ca-file", "", "file with the certificates that the hub is known by there, or \"system\" for the authorities of the members' machines (default: those of the kubeconfig)")
-	s.DurationVar(&f.options.DrainTimeout, "drain-timeout", enough, "how long a Cluster that is deleted waits at most until its workloads run elsewhere; the annotation topology.flotilla.dev/drain-timeout of a Cluster goes before it")
+	s.StringVar(
+		&f.kubeconfig,
+		"kubeconfig",
+		"",
+		"kubeconfig of the hub's API server; empty: KUBECONFIG, then the pod's own",
+	)
+	s.StringVar(
+		&f.management,
+		"management-kubeconfig",
+		"",
+		"kubeconfig of the cluster where Cluster API runs; empty: the hub",
+	)
+	s.StringVar(
+		&f.manifests,
+		"agent-manifests",
+		"",
+		"file with the agent's objects, as helm template flotilla-agent charts/flotilla-agent prints them (needed)",
+	)
+	s.StringVar(
+		&f.options.HubServer,
+		"hub-server",
+		"",
+		"URL of the hub's API server as members reach it (default: that of the kubeconfig; needed in a pod)",
+	)
+	s.StringVar(
+		&f.hubCA,
+		"hub-ca-file",
+		"",
+		"file with the certificates that the hub is known by there, or \"system\" for the authorities of the members' machines (default: those of the kubeconfig)",
+	)
+	s.DurationVar(
+		&f.options.DrainTimeout,
+		"drain-timeout",
+		enough,
+		"how long a Cluster that is deleted waits at most until its workloads run elsewhere; the annotation topology.flotilla.dev/drain-timeout of a Cluster goes before it",
+	)
 	s.StringVar(&f.options.MetricsBindAddress, "metrics-bind-address", ":8080", "address of /metrics, \"0\" for none")
-	s.StringVar(&f.options.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz, \"0\" for none")
+	s.StringVar(
+		&f.options.HealthProbeBindAddress,
+		"health-probe-bind-address",
+		":8081",
+		"address of /healthz and /readyz, \"0\" for none",
+	)
 	s.BoolVar(&f.options.LeaderElection, "leader-elect", true, "let one of several act, by a Lease of the hub")
-	s.StringVar(&f.options.LeaderElectionNamespace, "leader-election-namespace", "flotilla-system", "namespace of that Lease")
+	s.StringVar(
+		&f.options.LeaderElectionNamespace,
+		"leader-election-namespace",
+		"flotilla-system",
+		"namespace of that Lease",
+	)
 	s.StringVar(&f.logLevel, "log-level", "info", "debug, info or error")
 	s.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	return cmd
@@ -76,7 +116,9 @@ func (f *flags) run(ctx context.Context) error {
 	ctrl.SetLogger(f.options.Logger)
 	klog.SetLogger(f.options.Logger)
 	if f.manifests == "" {
-		return errors.New("--agent-manifests is needed: write what helm template flotilla-agent charts/flotilla-agent --namespace flotilla-system prints to a file, and name it")
+		return errors.New(
+			"--agent-manifests is needed: write what helm template flotilla-agent charts/flotilla-agent --namespace flotilla-system prints to a file, and name it",
+		)
 	}
 	if f.options.DrainTimeout < 0 {
 		return fmt.Errorf("--drain-timeout %s is less than nothing: give 0s for no drain at all", f.options.DrainTimeout)
@@ -120,7 +162,10 @@ func (f *flags) run(ctx context.Context) error {
 func (f *flags) address(cfg *rest.Config) error {
 	if f.options.HubServer == "" {
 		if host := os.Getenv("KUBERNETES_SERVICE_HOST"); host != "" && strings.Contains(cfg.Host, host) {
-			return fmt.Errorf("the hub is known as %s here, which members do not reach: name the URL of its API server as they do, with --hub-server", cfg.Host)
+			return fmt.Errorf(
+				"the hub is known as %s here, which members do not reach: name the URL of its API server as they do, with --hub-server",
+				cfg.Host,
+			)
 		}
 		f.options.HubServer = cfg.Host
 	}
@@ -156,7 +201,11 @@ func checkServed(cfg *rest.Config) error {
 	}
 	_, err = asked.ServerResourcesForGroupVersion(clusterv1.GroupVersion.String())
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("the API server at %s serves no %s: install Cluster API 1.11 or newer there, or name the cluster that has it with --management-kubeconfig", cfg.Host, clusterv1.GroupVersion)
+		return fmt.Errorf(
+			"the API server at %s serves no %s: install Cluster API 1.11 or newer there, or name the cluster that has it with --management-kubeconfig",
+			cfg.Host,
+			clusterv1.GroupVersion,
+		)
 	}
 	if err != nil {
 		return fmt.Errorf("ask %s whether it serves %s: %w", cfg.Host, clusterv1.GroupVersion, err)

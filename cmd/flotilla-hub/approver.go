@@ -11,8 +11,8 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/inventory/registration"
 )
 
-// approverCommand is the program that lets clusters become members. It is started by itself, as a user of its own: what places
-// workloads is not to approve certificates nor to give rights.
+// approverCommand is the program that lets clusters become members. It is started by itself, as a user of its own: what
+// places workloads is not to approve certificates nor to give rights.
 func approverCommand() *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
@@ -24,11 +24,26 @@ func approverCommand() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return f.approve(cmd.Context()) },
 	}
 	s := cmd.Flags()
-	s.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the hub's API server; empty: KUBECONFIG, then the pod's own")
+	s.StringVar(
+		&f.kubeconfig,
+		"kubeconfig",
+		"",
+		"kubeconfig of the hub's API server; empty: KUBECONFIG, then the pod's own",
+	)
 	s.StringVar(&f.options.MetricsBindAddress, "metrics-bind-address", ":8080", "address of /metrics, \"0\" for none")
-	s.StringVar(&f.options.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz, \"0\" for none")
+	s.StringVar(
+		&f.options.HealthProbeBindAddress,
+		"health-probe-bind-address",
+		":8081",
+		"address of /healthz and /readyz, \"0\" for none",
+	)
 	s.BoolVar(&f.options.LeaderElection, "leader-elect", true, "let one of several approvers act, by a Lease")
-	s.StringVar(&f.options.LeaderElectionNamespace, "leader-election-namespace", "flotilla-system", "namespace of that Lease; made if it does not exist")
+	s.StringVar(
+		&f.options.LeaderElectionNamespace,
+		"leader-election-namespace",
+		"flotilla-system",
+		"namespace of that Lease; made if it does not exist",
+	)
 	s.StringVar(&f.logLevel, "log-level", "info", "debug, info or error")
 	s.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	return cmd

@@ -64,15 +64,50 @@ func command() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
 	}
 	s := cmd.Flags()
-	s.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the hub's API server; empty: KUBECONFIG, then the pod's own")
+	s.StringVar(
+		&f.kubeconfig,
+		"kubeconfig",
+		"",
+		"kubeconfig of the hub's API server; empty: KUBECONFIG, then the pod's own",
+	)
 	s.StringVar(&f.options.MetricsBindAddress, "metrics-bind-address", ":8080", "address of /metrics, \"0\" for none")
-	s.StringVar(&f.options.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz, \"0\" for none")
+	s.StringVar(
+		&f.options.HealthProbeBindAddress,
+		"health-probe-bind-address",
+		":8081",
+		"address of /healthz and /readyz, \"0\" for none",
+	)
 	s.BoolVar(&f.options.LeaderElection, "leader-elect", true, "let one of several hubs act, by a Lease")
-	s.StringVar(&f.options.LeaderElectionNamespace, "leader-election-namespace", "flotilla-system", "namespace of that Lease, and of the webhook's Secret and Service; made if it does not exist")
-	s.StringVar((*string)(&f.options.Inventory), "inventory", string(hub.InventoryAgent), "where members come from: agent, clusters that join by flotilla-agent; or karmada, the Clusters of the Karmada whose API server this is")
-	s.BoolVar(&f.runs, "hub-runs-workloads", true, "controllers of the hub's own cluster run the workloads of apps/v1 and batch/v1 that stand there, as in every whole cluster; false: it is an API server without them, and members get copies. On a whole cluster false makes each pod run twice")
-	s.StringVar(&f.options.ClusterProfiles, "cluster-profiles", "", "namespace in which each member is published as a ClusterProfile of SIG Multicluster; empty for nowhere")
-	s.BoolVar(&f.options.ChecksReachLocal, "checks-reach-local", false, "let policies' checks by HTTP ask the hub's own machine and link, and where clouds give credentials")
+	s.StringVar(
+		&f.options.LeaderElectionNamespace,
+		"leader-election-namespace",
+		"flotilla-system",
+		"namespace of that Lease, and of the webhook's Secret and Service; made if it does not exist",
+	)
+	s.StringVar(
+		(*string)(&f.options.Inventory),
+		"inventory",
+		string(hub.InventoryAgent),
+		"where members come from: agent, clusters that join by flotilla-agent; or karmada, the Clusters of the Karmada whose API server this is",
+	)
+	s.BoolVar(
+		&f.runs,
+		"hub-runs-workloads",
+		true,
+		"controllers of the hub's own cluster run the workloads of apps/v1 and batch/v1 that stand there, as in every whole cluster; false: it is an API server without them, and members get copies. On a whole cluster false makes each pod run twice",
+	)
+	s.StringVar(
+		&f.options.ClusterProfiles,
+		"cluster-profiles",
+		"",
+		"namespace in which each member is published as a ClusterProfile of SIG Multicluster; empty for nowhere",
+	)
+	s.BoolVar(
+		&f.options.ChecksReachLocal,
+		"checks-reach-local",
+		false,
+		"let policies' checks by HTTP ask the hub's own machine and link, and where clouds give credentials",
+	)
 	f.webhook.Add(s, program)
 	s.StringVar(&f.logLevel, "log-level", "info", "debug, info or error")
 	s.StringVar(&f.logFormat, "log-format", "text", "text or json")

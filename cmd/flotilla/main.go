@@ -54,8 +54,8 @@ func main() {
 	os.Exit(code)
 }
 
-// arguments returns the command line of a program that was called by a name: as kubectl's completer of the plugin, the request
-// for completions of what kubectl was given so far.
+// arguments returns the command line of a program that was called by a name: as kubectl's completer of the plugin, the
+// request for completions of what kubectl was given so far.
 func arguments(called string, args []string) []string {
 	if strings.HasPrefix(filepath.Base(called), completerPrefix) {
 		return append([]string{cobra.ShellCompRequestCmd}, args...)
@@ -115,10 +115,30 @@ line, and 124 for a deadline that passed; flotilla exec has that of the command.
 	command.SetUsageFunc(console.Usage(command.UsageFunc()))
 	if called := strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe"); strings.HasPrefix(called, pluginPrefix) {
 		// kubectl runs the program of this name for `kubectl flotilla`.
-		command.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl " + strings.TrimPrefix(called, pluginPrefix)}
+		command.Annotations = map[string]string{
+			cobra.CommandDisplayNameAnnotation: "kubectl " + strings.TrimPrefix(called, pluginPrefix),
+		}
 	}
-	command.AddCommand(plan.NewCommand(), plan.NewSnapshotCommand(), pods.NewLogsCommand(), pods.NewExecCommand(), tree.NewCommand(), why.NewCommand(), adopt.NewCommand(), check.NewCommand(), drain.NewCommand(), fence.NewCommand(), get.NewCommand(), rollout.NewCommand(), sysdump.NewCommand(), try.NewCommand(),
-		member.NewTokenCommand(), member.NewJoinCommand(), member.NewAcceptCommand(), member.NewLeaveCommand(), &cobra.Command{
+	command.AddCommand(
+		plan.NewCommand(),
+		plan.NewSnapshotCommand(),
+		pods.NewLogsCommand(),
+		pods.NewExecCommand(),
+		tree.NewCommand(),
+		why.NewCommand(),
+		adopt.NewCommand(),
+		check.NewCommand(),
+		drain.NewCommand(),
+		fence.NewCommand(),
+		get.NewCommand(),
+		rollout.NewCommand(),
+		sysdump.NewCommand(),
+		try.NewCommand(),
+		member.NewTokenCommand(),
+		member.NewJoinCommand(),
+		member.NewAcceptCommand(),
+		member.NewLeaveCommand(),
+		&cobra.Command{
 			Use:   "version",
 			Short: "Print the version",
 			Args:  cobra.NoArgs,
@@ -126,15 +146,17 @@ line, and 124 for a deadline that passed; flotilla exec has that of the command.
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), version.Get().GitVersion)
 				return err
 			},
-		})
+		},
+	)
 	command.InitDefaultCompletionCmd()
 	command.Args, command.RunE = console.VerbArguments, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	refuseUnknown(command)
 	return command
 }
 
-// refuseUnknown lets the verbs that only have verbs of their own refuse one that there is not; cobra would print the help, and
-// a script would take that for success. All other verbs say how they are written where their arguments are wrong.
+// refuseUnknown lets the verbs that only have verbs of their own refuse one that there is not; cobra would print the
+// help, and a script would take that for success. All other verbs say how they are written where their arguments are
+// wrong.
 func refuseUnknown(command *cobra.Command) {
 	for _, verb := range command.Commands() {
 		switch {

@@ -104,7 +104,8 @@ func TestCompleter(t *testing.T) {
 	}
 }
 
-// TestMistakes holds that a command line that is wrong is answered with how it is written, or with what was perhaps meant.
+// TestMistakes holds that a command line that is wrong is answered with how it is written, or with what was perhaps
+// meant.
 func TestMistakes(t *testing.T) {
 	t.Setenv("KUBECONFIG", os.DevNull) // nobody's own clusters
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
@@ -132,8 +133,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestHelp holds that the help of a verb lists its own flags, and those of a connection in one sentence, which are completed all
-// the same.
+// TestHelp holds that the help of a verb lists its own flags, and those of a connection in one sentence, which are
+// completed all the same.
 func TestHelp(t *testing.T) {
 	say := func(args ...string) string {
 		out := &strings.Builder{}

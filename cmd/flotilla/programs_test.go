@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// compiler stands for `go build -o DIR/ …` in the Makefile: it writes three programs in two parts, and between the parts it
-// waits until the other make is there too.
+// compiler stands for `go build -o DIR/ …` in the Makefile: it writes three programs in two parts, and between the
+// parts it waits until the other make is there too.
 const compiler = `#!/bin/sh
 until [ "$1" = -o ]; do shift; done
 out=$2
@@ -21,7 +21,8 @@ until [ "$(ls "$MEET" | wc -l)" -ge 2 ]; do n=$((n+1)); [ $n -lt 2400 ] || exit 
 for p in flotilla flotilla-hub flotilla-agent; do printf ' second half' >> "$out/$p"; done
 `
 
-// TestTwoMakesAtOnce holds that two makes that build the programs at the same time leave whole programs, and nothing else.
+// TestTwoMakesAtOnce holds that two makes that build the programs at the same time leave whole programs, and nothing
+// else.
 func TestTwoMakesAtOnce(t *testing.T) {
 	bin, meet, stub := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "compiler")
 	if err := os.WriteFile(stub, []byte(compiler), 0o700); err != nil {

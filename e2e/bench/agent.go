@@ -33,8 +33,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/link/dial"
 )
 
-// agent is an agent in this process: its credential and its link to the hub are the real ones, over connections of its own. Its member
-// is pretended, and orders are answered as if their pods were available at once.
+// agent is an agent in this process: its credential and its link to the hub are the real ones, over connections of its
+// own. Its member is pretended, and orders are answered as if their pods were available at once.
 type agent struct {
 	name   string
 	member *pretended
@@ -110,7 +110,8 @@ func (a *agent) answer(ctx context.Context, name types.NamespacedName) error {
 	if err != nil {
 		return err
 	}
-	known := w == nil || w.Status.Report != nil && w.Annotations[topologyv1alpha1.AnnotationSequence] == fmt.Sprint(w.Status.Report.Sequence)
+	known := w == nil ||
+		w.Status.Report != nil && w.Annotations[topologyv1alpha1.AnnotationSequence] == fmt.Sprint(w.Status.Report.Sequence)
 	if known || !hub.MayExecuteNew(ctx) {
 		hub.Reported(name) // what stands is what the hub knows
 		return nil
@@ -149,7 +150,9 @@ func newPretended(name string) *pretended {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: types.UID(p.id())}},
 		&corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{corev1.LabelTopologyZone: "a"}},
-			Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+			Status: corev1.NodeStatus{
+				Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+			},
 		},
 	).Build()
 	return p
@@ -209,6 +212,10 @@ func (c pretendedCache) List(ctx context.Context, list client.ObjectList, opts .
 }
 
 // GetInformer implements cache.Informers.
-func (c pretendedCache) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+func (c pretendedCache) GetInformer(
+	context.Context,
+	client.Object,
+	...cache.InformerGetOption,
+) (cache.Informer, error) {
 	return toolscache.NewSharedIndexInformer(&toolscache.ListWatch{}, &corev1.Node{}, 0, toolscache.Indexers{}), nil
 }

@@ -67,7 +67,9 @@ func agentsSection(ctx context.Context, b *bench) error {
 		return err
 	}
 	b.step("the fleet is in " + f.Dir)
-	h := &herd{simulation: &simulation{bench: b, fleet: f, members: b.agents, section: agentsSectionName, seen: newSightings()}}
+	h := &herd{
+		simulation: &simulation{bench: b, fleet: f, members: b.agents, section: agentsSectionName, seen: newSightings()},
+	}
 	if err = h.run(ctx); err != nil {
 		b.keepLogs(f)
 	}
@@ -135,7 +137,14 @@ func (h *herd) prepare(ctx context.Context) error {
 // story lets the agents join, work, lose the hub and find it again.
 func (h *herd) story(ctx context.Context) error {
 	row := fmt.Sprintf("%d agents", h.members)
-	h.say("%s come within %s, and make %d workloads on %d members each; then the hub is away for %s", row, h.over, h.fan, perGroup, h.outage)
+	h.say(
+		"%s come within %s, and make %d workloads on %d members each; then the hub is away for %s",
+		row,
+		h.over,
+		h.fan,
+		perGroup,
+		h.outage,
+	)
 	h.enter("join")
 	began := time.Now()
 	if err := h.joinAll(ctx); err != nil {
@@ -239,7 +248,14 @@ func (h *herd) join(ctx context.Context, a *agent, labels map[string]string) err
 		return fmt.Errorf("put MemberCluster %s into its group: %w", a.name, err)
 	}
 	config := h.fleet.Hub().RESTConfig()
-	join := &credential.Join{Name: a.name, UID: token.UID, Token: token.Token, Expires: token.Expires, Server: config.Host, CA: string(config.CAData)}
+	join := &credential.Join{
+		Name:    a.name,
+		UID:     token.UID,
+		Token:   token.Token,
+		Expires: token.Expires,
+		Server:  config.Host,
+		CA:      string(config.CAData),
+	}
 	if err := a.member.equip(ctx, join); err != nil {
 		return err
 	}
@@ -255,7 +271,12 @@ func (h *herd) join(ctx context.Context, a *agent, labels map[string]string) err
 	})
 	if err == nil {
 		const often = 20 * time.Millisecond // nothing is asked of the hub
-		err = wait.PollUntilContextCancel(bounded, often, true, func(ctx context.Context) (bool, error) { return a.open(ctx), nil })
+		err = wait.PollUntilContextCancel(
+			bounded,
+			often,
+			true,
+			func(ctx context.Context) (bool, error) { return a.open(ctx), nil },
+		)
 	}
 	a.joined = time.Now()
 	return explain(err, func() string { return fmt.Sprint(last) + h.programLogs(h.fleet) })
@@ -312,7 +333,13 @@ func (h *herd) tell(began, end time.Time) error {
 	if err != nil {
 		return err
 	}
-	h.bench.report.table(fmt.Sprintf("%d agents over time: requests per second by the audit log, sent ones as counted by the agents", h.members), timeline(h.marks, events))
+	h.bench.report.table(
+		fmt.Sprintf(
+			"%d agents over time: requests per second by the audit log, sent ones as counted by the agents",
+			h.members,
+		),
+		timeline(h.marks, events),
+	)
 	counts := audit.Count(slices.DeleteFunc(events, func(e audit.Event) bool { return e.Code < 400 || e.Code == 404 }))
 	if h.verbose && len(counts) > 0 {
 		h.bench.report.table("requests that were refused", counts.String())

@@ -68,11 +68,19 @@ func (r *rollout) bareClient(ctx context.Context) error {
 	return nil
 }
 
-// barePhase calls do once for each pod of that name and returns the seconds until all requests were answered and until every pod was where it was to be.
-func (r *rollout) barePhase(ctx context.Context, title, name string, done func(*corev1.Pod, bool) bool, do func(context.Context, int) error) (float64, float64, error) {
+// barePhase calls do once for each pod of that name and returns the seconds until all requests were answered and until
+// every pod was where it was to be.
+func (r *rollout) barePhase(
+	ctx context.Context,
+	title, name string,
+	done func(*corev1.Pod, bool) bool,
+	do func(context.Context, int) error,
+) (float64, float64, error) {
 	ctx, cancel, explain := r.bound(ctx, title)
 	defer cancel()
-	list, err := r.core.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: labelApp + "=" + name, Limit: 1})
+	list, err := r.core.CoreV1().
+		Pods(namespace).
+		List(ctx, metav1.ListOptions{LabelSelector: labelApp + "=" + name, Limit: 1})
 	if err != nil {
 		return 0, 0, fmt.Errorf("%s: list pods: %w", title, err)
 	}
@@ -102,7 +110,12 @@ func (r *rollout) barePhase(ctx context.Context, title, name string, done func(*
 		return err
 	})
 	err = explain(group.Wait(), func() string {
-		return fmt.Sprintf("%d of %d pods done; the last change of one that is not: %s", len(finished), r.bench.pods, podText(unfinished))
+		return fmt.Sprintf(
+			"%d of %d pods done; the last change of one that is not: %s",
+			len(finished),
+			r.bench.pods,
+			podText(unfinished),
+		)
 	})
 	if err != nil {
 		return 0, 0, err

@@ -84,7 +84,12 @@ func parallel(ctx context.Context, n int, do func(ctx context.Context, i int) er
 
 // follow calls see for each object of a kind and for every change of one, until ctx ends or see returns true.
 // A deleted object is seen with gone set. list receives the objects that are there at first.
-func (c *connection) follow(ctx context.Context, list client.ObjectList, opts []client.ListOption, see func(object client.Object, gone bool) bool) error {
+func (c *connection) follow(
+	ctx context.Context,
+	list client.ObjectList,
+	opts []client.ListOption,
+	see func(object client.Object, gone bool) bool,
+) error {
 	if err := c.List(ctx, list, opts...); err != nil {
 		return fmt.Errorf("list %T in %s: %w", list, c.cluster.Name, err)
 	}
@@ -105,7 +110,11 @@ func (c *connection) follow(ctx context.Context, list client.ObjectList, opts []
 }
 
 // followPods calls see for every change of the workload's pods after resourceVersion, until it returns true.
-func (c *connection) followPods(ctx context.Context, name, resourceVersion string, see func(pod *corev1.Pod, gone bool) bool) error {
+func (c *connection) followPods(
+	ctx context.Context,
+	name, resourceVersion string,
+	see func(pod *corev1.Pod, gone bool) bool,
+) error {
 	return c.changes(ctx, resourceVersion, func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 		options.LabelSelector = labelApp + "=" + name
 		return c.core.CoreV1().Pods(namespace).Watch(ctx, options)
@@ -125,7 +134,12 @@ func (f watchFunc) WatchWithContext(ctx context.Context, options metav1.ListOpti
 
 // changes calls see for every change after resourceVersion, until ctx ends or see returns true. A busy API server ends
 // watches that do not keep up; they go on where they stopped.
-func (c *connection) changes(ctx context.Context, resourceVersion string, start watchFunc, see func(object client.Object, gone bool) bool) error {
+func (c *connection) changes(
+	ctx context.Context,
+	resourceVersion string,
+	start watchFunc,
+	see func(object client.Object, gone bool) bool,
+) error {
 	events, err := watchtools.NewRetryWatcherWithContext(ctx, resourceVersion, start)
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", c.cluster.Name, err)
@@ -147,7 +161,10 @@ func (c *connection) changes(ctx context.Context, resourceVersion string, start 
 }
 
 // bound bounds a phase. The returned function explains a phase that exceeded it by what describe says was seen.
-func (b *bench) bound(ctx context.Context, phase string) (bounded context.Context, cancel func(), explain func(err error, describe func() string) error) {
+func (b *bench) bound(
+	ctx context.Context,
+	phase string,
+) (bounded context.Context, cancel func(), explain func(err error, describe func() string) error) {
 	const usual = 500 // pods that the deadline is meant for
 	deadline := b.deadline * time.Duration(max(b.pods, usual)) / usual
 	bounded, stop := context.WithTimeout(ctx, deadline)

@@ -27,11 +27,19 @@ const (
 	convertCalls = `controller_runtime_webhook_requests_total{code="200",webhook="/convert"}`
 )
 
-// conversionSection reads one CloneSet as v1beta1, which is stored, and as v1alpha1, which the agent's webhook makes of it,
-// each 200 times a second for half a minute. The reads of v1beta1 are the floor: they call nobody.
+// conversionSection reads one CloneSet as v1beta1, which is stored, and as v1alpha1, which the agent's webhook makes of
+// it, each 200 times a second for half a minute. The reads of v1beta1 are the floor: they call nobody.
 func conversionSection(ctx context.Context, b *bench) (err error) {
 	const section = "conversion"
-	f, err := fleet.Start(ctx, fleet.Config{Bin: b.bin, NoHub: true, Members: []fleet.ClusterSpec{{Name: "east", NoKubelets: true}}, Progress: b.step})
+	f, err := fleet.Start(
+		ctx,
+		fleet.Config{
+			Bin:      b.bin,
+			NoHub:    true,
+			Members:  []fleet.ClusterSpec{{Name: "east", NoKubelets: true}},
+			Progress: b.step,
+		},
+	)
 	if err != nil {
 		return err
 	}
@@ -63,7 +71,12 @@ func conversionSection(ctx context.Context, b *bench) (err error) {
 	type reads struct{ p50, p99, calls float64 }
 	measured := map[string]reads{}
 	for _, version := range []string{"v1beta1", "v1alpha1"} {
-		url := fmt.Sprintf("%s/apis/%s/%s/namespaces/default/clonesets/read", config.Host, v1beta1.GroupVersion.Group, version)
+		url := fmt.Sprintf(
+			"%s/apis/%s/%s/namespaces/default/clonesets/read",
+			config.Host,
+			v1beta1.GroupVersion.Group,
+			version,
+		)
 		if err := awaitRead(ctx, client, url); err != nil {
 			return err
 		}
@@ -126,8 +139,8 @@ func readOnce(ctx context.Context, client *http.Client, url string) error {
 	return nil
 }
 
-// readAtRate begins a read at each tick, whether or not the ones before have ended, and returns how long each took from its
-// tick, in ms.
+// readAtRate begins a read at each tick, whether or not the ones before have ended, and returns how long each took from
+// its tick, in ms.
 func readAtRate(ctx context.Context, client *http.Client, url string) ([]float64, error) {
 	count := readRate * int(readFor/time.Second)
 	took, errs := make([]float64, count), make([]error, count)
@@ -149,8 +162,8 @@ func readAtRate(ctx context.Context, client *http.Client, url string) ([]float64
 	return took, errors.Join(errs...)
 }
 
-// settledCounter reads a counter when it has stood still for a second. An API server keeps a cache of each version that it
-// serves, so that it has every change of an object converted once, a moment after the change.
+// settledCounter reads a counter when it has stood still for a second. An API server keeps a cache of each version that
+// it serves, so that it has every change of an object converted once, a moment after the change.
 func settledCounter(ctx context.Context, url, name string) (float64, error) {
 	const looks = 10
 	last, same := -1.0, 0

@@ -8,8 +8,8 @@ import (
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 )
 
-// curveSection measures the agent's CPU for each changed pod with CloneSets of growing size: a curve that rises says that
-// something in the controller looks at all pods once for each one. It has a column for each phase.
+// curveSection measures the agent's CPU for each changed pod with CloneSets of growing size: a curve that rises says
+// that something in the controller looks at all pods once for each one. It has a column for each phase.
 func curveSection(ctx context.Context, b *bench) error {
 	return inOneCluster(ctx, b, slices.Max(b.curve), func(ctx context.Context, r *rollout) error {
 		if err := r.agent(ctx); err != nil {

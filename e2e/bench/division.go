@@ -10,7 +10,8 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
-// divisionSection divides 100 000 replicas over 1 000 cells, the largest placement that the hub admits, and ten times as many over 5 000.
+// divisionSection divides 100 000 replicas over 1 000 cells, the largest placement that the hub admits, and ten times
+// as many over 5 000.
 func divisionSection(_ context.Context, b *bench) error {
 	const replicas, cells = 100_000, 1_000
 	fresh := divisionInput(replicas, cells, 1)

@@ -60,7 +60,18 @@ func (d *delivery) shoot(ctx context.Context, name string) func() string {
 		var cells []string
 		for i := range p.Spec.Cells {
 			c := &p.Spec.Cells[i]
-			cells = append(cells, fmt.Sprintf("%s#%d updated %d/%d unavailable %d/%d", c.Cluster, c.Sequence, c.Granted.Updated, c.Reserved.Updated, c.Granted.Unavailable, c.Reserved.Unavailable))
+			cells = append(
+				cells,
+				fmt.Sprintf(
+					"%s#%d updated %d/%d unavailable %d/%d",
+					c.Cluster,
+					c.Sequence,
+					c.Granted.Updated,
+					c.Reserved.Updated,
+					c.Granted.Unavailable,
+					c.Reserved.Unavailable,
+				),
+			)
 		}
 		f.note("placement", strings.Join(cells, ", "))
 	})
@@ -75,12 +86,18 @@ func (d *delivery) shoot(ctx context.Context, name string) func() string {
 		if err != nil {
 			use = []byte(err.Error())
 		}
-		f.note("work of "+cluster, fmt.Sprintf("#%s; report #%d %s", w.Annotations[topologyv1alpha1.AnnotationSequence], w.Status.Report.Sequence, use))
+		f.note(
+			"work of "+cluster,
+			fmt.Sprintf("#%s; report #%d %s", w.Annotations[topologyv1alpha1.AnnotationSequence], w.Status.Report.Sequence, use),
+		)
 	})
 	for _, c := range append([]*connection{d.hub}, d.members...) {
 		follow(c, &appsv1beta1.CloneSetList{}, func(o client.Object) {
 			if o.GetName() == name {
-				f.note(c.cluster.Name, fmt.Sprintf("#%s %s", o.GetAnnotations()[topologyv1alpha1.AnnotationSequence], cloneSetKind().counts(o)))
+				f.note(
+					c.cluster.Name,
+					fmt.Sprintf("#%s %s", o.GetAnnotations()[topologyv1alpha1.AnnotationSequence], cloneSetKind().counts(o)),
+				)
 			}
 		})
 	}

@@ -41,7 +41,13 @@ func (r *rollout) gatedClient(ctx context.Context) error {
 	}
 	title := fmt.Sprintf("bare client, %d pods with the readiness gate created and Ready", r.bench.pods)
 	r.say("%s", title)
-	_, all, err := r.barePhase(ctx, title, gatedName, func(pod *corev1.Pod, gone bool) bool { return !gone && podReady(pod) }, create)
+	_, all, err := r.barePhase(
+		ctx,
+		title,
+		gatedName,
+		func(pod *corev1.Pod, gone bool) bool { return !gone && podReady(pod) },
+		create,
+	)
 	if err != nil {
 		return err
 	}
@@ -56,13 +62,23 @@ func (r *rollout) gatedClient(ctx context.Context) error {
 	r.bareGated[phaseInPlace] = all
 	r.report.add(rolloutSectionName, title, "s", all)
 
-	_, _, err = r.barePhase(ctx, "bare client, pods with the readiness gate deleted", gatedName, func(_ *corev1.Pod, gone bool) bool { return gone },
-		func(ctx context.Context, i int) error { return pods.Delete(ctx, name(i), metav1.DeleteOptions{}) })
+	_, _, err = r.barePhase(
+		ctx,
+		"bare client, pods with the readiness gate deleted",
+		gatedName,
+		func(_ *corev1.Pod, gone bool) bool { return gone },
+		func(ctx context.Context, i int) error { return pods.Delete(ctx, name(i), metav1.DeleteOptions{}) },
+	)
 	return err
 }
 
 // gatedUpdate returns the seconds until every pod runs the new image and is Ready.
-func (r *rollout) gatedUpdate(ctx context.Context, title string, name func(int) string, set func(context.Context, string, corev1.ConditionStatus) error) (float64, error) {
+func (r *rollout) gatedUpdate(
+	ctx context.Context,
+	title string,
+	name func(int) string,
+	set func(context.Context, string, corev1.ConditionStatus) error,
+) (float64, error) {
 	newImage := fmt.Appendf(nil, `{"spec":{"containers":[{"name":"app","image":%q}]}}`, image(2))
 	// More room than there can be pods in this state, so that the watch never waits for the requests that it causes.
 	restarted := make(chan string, 4*r.bench.pods)
@@ -105,7 +121,9 @@ func (r *rollout) gatedUpdate(ctx context.Context, title string, name func(int) 
 			if err := set(ctx, name(i), corev1.ConditionFalse); err != nil {
 				return err
 			}
-			_, err := r.core.CoreV1().Pods(namespace).Patch(ctx, name(i), types.StrategicMergePatchType, newImage, metav1.PatchOptions{})
+			_, err := r.core.CoreV1().
+				Pods(namespace).
+				Patch(ctx, name(i), types.StrategicMergePatchType, newImage, metav1.PatchOptions{})
 			return err
 		})
 		return err

@@ -15,15 +15,16 @@ import (
 
 const (
 	globalSectionName = "global"
-	// globalMembers is how many members a workload is over; globalPods how many pods it has, as many as fit any size of test machine.
+	// globalMembers is how many members a workload is over; globalPods how many pods it has, as many as fit any size of
+	// test machine.
 	globalMembers, globalPods = 3, 300
 	// globalLimit is the maxUnavailable of both, over all members together.
 	globalLimit = "10%"
 )
 
-// globalSection rolls a CloneSet out over three members with one limit for all of them, another one of as many pods, with the same limit, in
-// one of these clusters, and three of a third of the pods and of the limit, which is what the machine needs for three clusters in place of one; one after
-// the other.
+// globalSection rolls a CloneSet out over three members with one limit for all of them, another one of as many pods,
+// with the same limit, in one of these clusters, and three of a third of the pods and of the limit, which is what the
+// machine needs for three clusters in place of one; one after the other.
 func globalSection(ctx context.Context, b *bench) error {
 	cfg := fleet.Config{Bin: b.bin, Audit: true, Progress: b.step}
 	for i := range globalMembers {
@@ -49,8 +50,9 @@ func globalSection(ctx context.Context, b *bench) error {
 	return err
 }
 
-// global measures them by turns: one cluster, three that know nothing of each other, and three with one limit, for pods that start
-// in no time, which a small test machine cannot keep up with, and for pods that take as long as a quick server does.
+// global measures them by turns: one cluster, three that know nothing of each other, and three with one limit, for pods
+// that start in no time, which a small test machine cannot keep up with, and for pods that take as long as a quick
+// server does.
 func (d *delivery) global(ctx context.Context) error {
 	if err := d.globalOf(ctx, 0); err != nil {
 		return err
@@ -104,9 +106,23 @@ func (d *delivery) globalOf(ctx context.Context, start time.Duration) error {
 		if p.phase == "" {
 			continue
 		}
-		title := fmt.Sprintf("%s of %d pods over %d members, maxUnavailable %s, pods that start in %s", p.phase, globalPods, globalMembers, globalLimit, start)
+		title := fmt.Sprintf(
+			"%s of %d pods over %d members, maxUnavailable %s, pods that start in %s",
+			p.phase,
+			globalPods,
+			globalMembers,
+			globalLimit,
+			start,
+		)
 		d.report.addWithFloor(globalSectionName, title, "s", took.seconds(), "the same in one cluster", alone.seconds())
-		d.report.addWithFloor(globalSectionName, title, "s", took.seconds(), "a third in each of three clusters, without a hub", apart.seconds())
+		d.report.addWithFloor(
+			globalSectionName,
+			title,
+			"s",
+			took.seconds(),
+			"a third in each of three clusters, without a hub",
+			apart.seconds(),
+		)
 		if d.verbose {
 			d.report.table(title+", what was seen", seen)
 			if err := d.writesInMembers(title, alone, took); err != nil {
@@ -122,7 +138,12 @@ func (d *delivery) globalOf(ctx context.Context, start time.Duration) error {
 
 // writesOfRollout reports what hub and agents wrote to the hub during a rollout.
 func (d *delivery) writesOfRollout(title string, took span) error {
-	events, err := audit.ReadFile(d.hub.cluster.AuditLog(), audit.Writes(), audit.Between(took.from, took.to), audit.ByPrograms(fleet.HubProgram, fleet.AgentProgram))
+	events, err := audit.ReadFile(
+		d.hub.cluster.AuditLog(),
+		audit.Writes(),
+		audit.Between(took.from, took.to),
+		audit.ByPrograms(fleet.HubProgram, fleet.AgentProgram),
+	)
 	if err != nil {
 		return err
 	}
@@ -165,7 +186,8 @@ func (d *delivery) writesInMembers(title string, inOne, inAll span) error {
 	return nil
 }
 
-// limited is a CloneSet with a limit, in one cluster or on the hub, or one of an equal part of the pods in each of several clusters.
+// limited is a CloneSet with a limit, in one cluster or on the hub, or one of an equal part of the pods in each of
+// several clusters.
 type limited struct {
 	rollouts []rollout
 	name     string

@@ -29,7 +29,8 @@ const (
 	perGroup = 3
 	// labelGroup of a member and of a workload.
 	labelGroup = "bench/group"
-	// steadyFor is how long a hub is watched for writes, and its CPU measured, once all is done: six renewals of each Lease.
+	// steadyFor is how long a hub is watched for writes, and its CPU measured, once all is done: six renewals of each
+	// Lease.
 	steadyFor = time.Minute
 	// renewEvery is how often an agent renews its Lease.
 	renewEvery = 10 * time.Second
@@ -243,12 +244,20 @@ func (s *simulation) reply(ctx context.Context, hub client.Client, w *workv1alph
 			Reason: workv1alpha1.ReasonApplied, LastTransitionTime: metav1.NewTime(now),
 		}},
 		"manifestStatuses": []any{map[string]any{
-			"identifier": workv1alpha1.ResourceIdentifier{Group: appsv1beta1.GroupVersion.Group, Version: appsv1beta1.GroupVersion.Version, Kind: "CloneSet", Namespace: set.Namespace, Name: set.Name},
-			"health":     workv1alpha1.ResourceHealthy,
+			"identifier": workv1alpha1.ResourceIdentifier{
+				Group:     appsv1beta1.GroupVersion.Group,
+				Version:   appsv1beta1.GroupVersion.Version,
+				Kind:      "CloneSet",
+				Namespace: set.Namespace,
+				Name:      set.Name,
+			},
+			"health": workv1alpha1.ResourceHealthy,
 		}},
 		"report": workv1alpha1.Report{
 			HubID: s.hubID, Sequence: sequence, Epoch: 1, Counter: s.answered.Add(1), ObservedAt: metav1.NewMicroTime(now),
-			InUse: []workv1alpha1.SubsetUse{{Desired: n, Total: n, Ready: n, Available: n, Updated: n, UpdatedReady: n, UpdatedAvailable: n}},
+			InUse: []workv1alpha1.SubsetUse{
+				{Desired: n, Total: n, Ready: n, Available: n, Updated: n, UpdatedReady: n, UpdatedAvailable: n},
+			},
 		},
 	}})
 	if err != nil {
@@ -361,7 +370,12 @@ func (s *simulation) steady(ctx context.Context, row, when string, began time.Ti
 	}
 	s.figure(row, when+": CPU in a minute", "s", after[fleet.HubProgram].cpu-before[fleet.HubProgram].cpu)
 	s.figure(row, when+": RSS", "MiB", after[fleet.HubProgram].rss)
-	events, err := audit.ReadFile(s.hub.cluster.AuditLog(), audit.Writes(), audit.Between(began, time.Now()), audit.ByPrograms(fleet.HubProgram))
+	events, err := audit.ReadFile(
+		s.hub.cluster.AuditLog(),
+		audit.Writes(),
+		audit.Between(began, time.Now()),
+		audit.ByPrograms(fleet.HubProgram),
+	)
 	if err != nil {
 		return err
 	}

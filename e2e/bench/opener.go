@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// gatedPhases measures a Deployment whose pods have a readiness gate, while an opener opens each gate as soon as it sees
-// the pod. That is the second write for each pod, which updates in place cost.
+// gatedPhases measures a Deployment whose pods have a readiness gate, while an opener opens each gate as soon as it
+// sees the pod. That is the second write for each pod, which updates in place cost.
 func (r *rollout) gatedPhases(ctx context.Context) error {
 	k := gatedDeploymentKind()
 	life, stop := context.WithCancel(ctx)
@@ -33,8 +33,8 @@ func (r *rollout) gatedPhases(ctx context.Context) error {
 	return group.Wait()
 }
 
-// opener returns a function that opens, until its context ends, all readiness gates of new pods of the workload, with one
-// patch for each pod and as many workers as a bare client has.
+// opener returns a function that opens, until its context ends, all readiness gates of new pods of the workload, with
+// one patch for each pod and as many workers as a bare client has.
 func (r *rollout) opener(ctx context.Context, name string) (func(context.Context) error, error) {
 	pods := r.core.CoreV1().Pods(namespace)
 	list, err := pods.List(ctx, metav1.ListOptions{LabelSelector: labelApp + "=" + name, Limit: 1})
@@ -83,7 +83,10 @@ func (r *rollout) opener(ctx context.Context, name string) (func(context.Context
 func openGates(pod *corev1.Pod, now time.Time) ([]byte, error) {
 	conditions := make([]corev1.PodCondition, 0, len(pod.Spec.ReadinessGates))
 	for _, gate := range pod.Spec.ReadinessGates {
-		conditions = append(conditions, corev1.PodCondition{Type: gate.ConditionType, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)})
+		conditions = append(
+			conditions,
+			corev1.PodCondition{Type: gate.ConditionType, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)},
+		)
 	}
 	return json.Marshal(map[string]any{"status": map[string]any{"conditions": conditions}})
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 )
 
-// buildPrograms builds hub, agent and command line into a new folder, unless a flag names one. The returned function removes it.
+// buildPrograms builds hub, agent and command line into a new folder, unless a flag names one. The returned function
+// removes it.
 func (b *bench) buildPrograms(ctx context.Context) (cleanup func(), err error) {
 	if b.programs != "" {
 		if b.ours, err = filepath.Abs(b.programs); err != nil {
@@ -25,7 +26,16 @@ func (b *bench) buildPrograms(ctx context.Context) (cleanup func(), err error) {
 	cleanup = func() { _ = os.RemoveAll(b.ours) }
 	b.say("building %s, %s and %s", fleet.HubProgram, fleet.AgentProgram, cli)
 	const module = "github.com/flotilla-dev/flotilla/cmd/"
-	build := exec.CommandContext(ctx, "go", "build", "-o", b.ours+"/", module+fleet.HubProgram, module+fleet.AgentProgram, module+cli)
+	build := exec.CommandContext(
+		ctx,
+		"go",
+		"build",
+		"-o",
+		b.ours+"/",
+		module+fleet.HubProgram,
+		module+fleet.AgentProgram,
+		module+cli,
+	)
 	if out, err := build.CombinedOutput(); err != nil {
 		cleanup()
 		return nil, fmt.Errorf("build the programs: %w\n%s", err, out)

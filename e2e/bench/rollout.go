@@ -63,8 +63,8 @@ const (
 	phaseIn       = "scale-in"
 )
 
-// The floors of the section rollout, as its flag names them: a bare client that sends the same requests, the native Deployment,
-// and a Deployment whose pods have the readiness gate of updates in place.
+// The floors of the section rollout, as its flag names them: a bare client that sends the same requests, the native
+// Deployment, and a Deployment whose pods have the readiness gate of updates in place.
 const (
 	floorBare       = "bare"
 	floorDeployment = "deployment"
@@ -129,8 +129,8 @@ func (r *rollout) connect(ctx context.Context) error {
 	return nil
 }
 
-// run measures one size. The first one starts the agent after the Deployments, so that its caches cost them nothing; later
-// sizes pay its watch of pods.
+// run measures one size. The first one starts the agent after the Deployments, so that its caches cost them nothing;
+// later sizes pay its watch of pods.
 func (r *rollout) run(ctx context.Context, first bool) error {
 	for _, floor := range []struct {
 		name    string

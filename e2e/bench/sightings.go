@@ -99,7 +99,15 @@ func (s *sightings) missing(wanted []sight) string {
 			count++
 		}
 	}
-	return fmt.Sprintf("%d of %d not seen, first: %s of %s/%s in %s", count, len(wanted), first.what, first.namespace, first.name, first.cluster)
+	return fmt.Sprintf(
+		"%d of %d not seen, first: %s of %s/%s in %s",
+		count,
+		len(wanted),
+		first.what,
+		first.namespace,
+		first.name,
+		first.cluster,
+	)
 }
 
 // look returns what a watch of one cluster does with each event.

@@ -45,8 +45,8 @@ func (d *delivery) paced(ctx context.Context) error {
 	return d.remove(ctx, title, names)
 }
 
-// isolated makes one pod of one member ready at a time, with pauses in between: from the status of the member's object to the
-// sum on the hub. Both are seen by watches of this process.
+// isolated makes one pod of one member ready at a time, with pauses in between: from the status of the member's object
+// to the sum on the hub. Both are seen by watches of this process.
 func (d *delivery) isolated(ctx context.Context) error {
 	const (
 		changes = 60
@@ -69,7 +69,14 @@ func (d *delivery) isolated(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list pods of %s in %s: %w", name, member.cluster.Name, err)
 	}
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"phase": corev1.PodRunning, "conditions": []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}})
+	patch, err := json.Marshal(
+		map[string]any{
+			"status": map[string]any{
+				"phase":      corev1.PodRunning,
+				"conditions": []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+			},
+		},
+	)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,8 @@ import (
 type mark struct {
 	at    time.Time
 	phase string
-	// open counts agents that may carry out orders, ready members that are Ready on the hub, -1 while the hub does not say.
+	// open counts agents that may carry out orders, ready members that are Ready on the hub, -1 while the hub does not
+	// say.
 	open, ready int
 	// sent counts the requests of the agents so far, also those that nobody answered.
 	sent int64
@@ -67,7 +68,10 @@ func (h *herd) mark(ctx context.Context) (mark, error) {
 func timeline(marks []mark, events []audit.Event) string {
 	var out strings.Builder
 	table := tabwriter.NewWriter(&out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(table, "s\tphase\topen\tReady\thub CPU %\tMiB\tapprover %\tMiB\tAPI server %\tMiB\tetcd %\tagents: create\tpatch\tget\tlist\twatch\tdelete\tsent\thub, approver: read\twrite\trefused")
+	fmt.Fprintln(
+		table,
+		"s\tphase\topen\tReady\thub CPU %\tMiB\tapprover %\tMiB\tAPI server %\tMiB\tetcd %\tagents: create\tpatch\tget\tlist\twatch\tdelete\tsent\thub, approver: read\twrite\trefused",
+	)
 	for i := 1; i < len(marks); i++ {
 		a, b := marks[i-1], marks[i]
 		passed := b.at.Sub(a.at).Seconds()
@@ -89,7 +93,14 @@ func timeline(marks []mark, events []audit.Event) string {
 		for _, verb := range []string{"create", "patch", "get", "list", "watch", "delete"} {
 			fmt.Fprintf(table, "\t%.1f", float64(rates.agents[verb])/passed)
 		}
-		fmt.Fprintf(table, "\t%.1f\t%.1f\t%.1f\t%.1f\n", float64(b.sent-a.sent)/passed, float64(rates.reads)/passed, float64(rates.writes)/passed, float64(rates.refused)/passed)
+		fmt.Fprintf(
+			table,
+			"\t%.1f\t%.1f\t%.1f\t%.1f\n",
+			float64(b.sent-a.sent)/passed,
+			float64(rates.reads)/passed,
+			float64(rates.writes)/passed,
+			float64(rates.refused)/passed,
+		)
 	}
 	_ = table.Flush() // writes to memory
 	return out.String()
@@ -108,7 +119,8 @@ type rates struct {
 	reads, writes, refused int
 }
 
-// rowOf counts the requests that were received between two times. What is not there, and what exists already, is an answer and no refusal.
+// rowOf counts the requests that were received between two times. What is not there, and what exists already, is an
+// answer and no refusal.
 func rowOf(events []audit.Event, from, to time.Time) rates {
 	row := rates{agents: map[string]int{}}
 	for i := range events {

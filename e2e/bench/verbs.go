@@ -31,13 +31,26 @@ func planSection(ctx context.Context, b *bench) error {
 	defer os.RemoveAll(dir) //nolint:errcheck // it is below the folder for temporary files
 	var members, workloads strings.Builder
 	for i, name := range []string{"east", "south", "west"} {
-		fmt.Fprintf(&members, "apiVersion: topology.flotilla.dev/v1alpha1\nkind: MemberCluster\nmetadata: {name: %s}\nspec: {accepted: true}\n"+
-			"status: {zones: [{name: a%d, nodes: 9, ready: 9}, {name: b%d, nodes: 9, ready: 9}]}\n---\n", name, i, i)
+		fmt.Fprintf(
+			&members,
+			"apiVersion: topology.flotilla.dev/v1alpha1\nkind: MemberCluster\nmetadata: {name: %s}\nspec: {accepted: true}\n"+
+				"status: {zones: [{name: a%d, nodes: 9, ready: 9}, {name: b%d, nodes: 9, ready: 9}]}\n---\n",
+			name,
+			i,
+			i,
+		)
 	}
-	members.WriteString("apiVersion: topology.flotilla.dev/v1alpha1\nkind: ClusterFederationPolicy\nmetadata: {name: everywhere}\nspec: {workloads: [{kind: CloneSet}]}\n")
+	members.WriteString(
+		"apiVersion: topology.flotilla.dev/v1alpha1\nkind: ClusterFederationPolicy\nmetadata: {name: everywhere}\nspec: {workloads: [{kind: CloneSet}]}\n",
+	)
 	for i := range planned {
-		fmt.Fprintf(&workloads, "apiVersion: apps.kruise.io/v1beta1\nkind: CloneSet\nmetadata: {name: web-%d, namespace: bench}\nspec:\n  replicas: %d\n  selector: {matchLabels: {app: web-%[1]d}}\n"+
-			"  template:\n    metadata: {labels: {app: web-%[1]d}}\n    spec: {containers: [{name: main, image: web:1}]}\n---\n", i, 10+i%90)
+		fmt.Fprintf(
+			&workloads,
+			"apiVersion: apps.kruise.io/v1beta1\nkind: CloneSet\nmetadata: {name: web-%d, namespace: bench}\nspec:\n  replicas: %d\n  selector: {matchLabels: {app: web-%[1]d}}\n"+
+				"  template:\n    metadata: {labels: {app: web-%[1]d}}\n    spec: {containers: [{name: main, image: web:1}]}\n---\n",
+			i,
+			10+i%90,
+		)
 	}
 	fleetFile, file := filepath.Join(dir, "fleet.yaml"), filepath.Join(dir, "workloads.yaml")
 	for name, text := range map[string]string{fleetFile: members.String(), file: workloads.String()} {
@@ -72,12 +85,22 @@ func (s *simulation) tree(ctx context.Context) error {
 	if n := bytes.Count(out, []byte(`"kind": "CloneSet"`)); n < s.fan {
 		return fmt.Errorf("tree tells of %d workloads, not of %d", n, s.fan)
 	}
-	s.report.add("command line", fmt.Sprintf("tree of %d workloads with %d pods, the whole process", s.fan, s.fan*s.replicas), "s", took.Seconds())
+	s.report.add(
+		"command line",
+		fmt.Sprintf("tree of %d workloads with %d pods, the whole process", s.fan, s.fan*s.replicas),
+		"s",
+		took.Seconds(),
+	)
 	return nil
 }
 
-// ask runs a verb of the command line a few times, and returns the median of how long it took, and what it printed last.
-func (b *bench) ask(ctx context.Context, kubeconfig string, args ...string) (took time.Duration, out []byte, err error) {
+// ask runs a verb of the command line a few times, and returns the median of how long it took, and what it printed
+// last.
+func (b *bench) ask(
+	ctx context.Context,
+	kubeconfig string,
+	args ...string,
+) (took time.Duration, out []byte, err error) {
 	var all []time.Duration
 	for range asked {
 		cmd := exec.CommandContext(ctx, filepath.Join(b.ours, cli), args...)

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// times are the milliseconds from the request for each workload until something was seen, and the seconds from the first
-// request until it was seen of all.
+// times are the milliseconds from the request for each workload until something was seen, and the seconds from the
+// first request until it was seen of all.
 type times struct {
 	object, status []float64
 	took           float64
@@ -42,7 +42,12 @@ func (d *delivery) onHub(names []string, what string) []sight {
 
 // wait returns, for each name, the milliseconds from its request until the last of its sights, and the time of the last
 // of all. perName sights belong to each name.
-func (d *delivery) wait(ctx context.Context, phase string, sent []time.Time, wanted []sight) ([]float64, time.Time, error) {
+func (d *delivery) wait(
+	ctx context.Context,
+	phase string,
+	sent []time.Time,
+	wanted []sight,
+) ([]float64, time.Time, error) {
 	ctx, cancel, explain := d.bound(ctx, phase)
 	defer cancel()
 	at, err := d.seen.await(ctx, wanted)
@@ -168,7 +173,12 @@ func (d *delivery) floor(ctx context.Context) (floors, error) {
 }
 
 // directly does something for each name in every member, with as many workers in all as a bare client has.
-func (d *delivery) directly(ctx context.Context, names []string, what string, do func(ctx context.Context, member *connection, name string) error) (times, error) {
+func (d *delivery) directly(
+	ctx context.Context,
+	names []string,
+	what string,
+	do func(ctx context.Context, member *connection, name string) error,
+) (times, error) {
 	// One task per object: the three objects of a workload are sent side by side, as a hub does.
 	sent := make([]time.Time, len(names))
 	began := time.Now()

@@ -69,7 +69,8 @@ func deploymentKind() kind {
 	}
 }
 
-// gatedDeploymentKind is a Deployment whose pods have the readiness gate that a CloneSet's have. Somebody else must open it.
+// gatedDeploymentKind is a Deployment whose pods have the readiness gate that a CloneSet's have. Somebody else must
+// open it.
 func gatedDeploymentKind() kind {
 	k := deploymentKind()
 	plain := k.build

@@ -78,8 +78,8 @@ func (k writtenKind) object(scheme *runtime.Scheme, name string) (*unstructured.
 	return o, err
 }
 
-// writesSection measures what the API server computes for a write of a CloneSet, of a Deployment with the same pods, and
-// of the CloneSet's content under a definition without a schema, in turns. No controller runs meanwhile.
+// writesSection measures what the API server computes for a write of a CloneSet, of a Deployment with the same pods,
+// and of the CloneSet's content under a definition without a schema, in turns. No controller runs meanwhile.
 func writesSection(ctx context.Context, b *bench) (err error) {
 	const section = "writes"
 	f, err := fleet.Start(ctx, fleet.Config{
@@ -131,8 +131,14 @@ func writesSection(ctx context.Context, b *bench) (err error) {
 			}
 		}
 		for _, floor := range []string{"Deployment", openKind} {
-			b.report.addWithFloor(section, fmt.Sprintf("%s of a CloneSet, beside a %s, CPU of the API server", w.name, floor), "ms",
-				median(took["CloneSet"]), "of a "+floor, median(took[floor]))
+			b.report.addWithFloor(
+				section,
+				fmt.Sprintf("%s of a CloneSet, beside a %s, CPU of the API server", w.name, floor),
+				"ms",
+				median(took["CloneSet"]),
+				"of a "+floor,
+				median(took[floor]),
+			)
 		}
 	}
 	return nil

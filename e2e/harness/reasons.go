@@ -26,19 +26,24 @@ type Answer struct {
 	Code      int
 }
 
-// Flotilla runs our command line as a user of the hub does, without a terminal. The spec fails only if it cannot be run.
+// Flotilla runs our command line as a user of the hub does, without a terminal. The spec fails only if it cannot be
+// run.
 func (h *Harness) Flotilla(ctx context.Context, args ...string) Answer {
 	return h.run(ctx, filepath.Join(h.programs, cliProgram), "KUBECONFIG="+h.Hub.Kubeconfig(), args...)
 }
 
-// FlotillaWith is Flotilla for verbs that also dial members: their kubeconfigs stand beside the hub's, with a context for each by
-// its name.
+// FlotillaWith is Flotilla for verbs that also dial members: their kubeconfigs stand beside the hub's, with a context
+// for each by its name.
 func (h *Harness) FlotillaWith(ctx context.Context, members []string, args ...string) Answer {
 	files := []string{h.Hub.Kubeconfig()}
 	for _, member := range members {
 		files = append(files, h.Members[member].Kubeconfig())
 	}
-	return h.run(ctx, filepath.Join(h.programs, cliProgram), "KUBECONFIG="+strings.Join(files, string(os.PathListSeparator)), args...)
+	return h.run(
+		ctx,
+		filepath.Join(h.programs, cliProgram),
+		"KUBECONFIG="+strings.Join(files, string(os.PathListSeparator)),
+		args...)
 }
 
 // FlotillaAlone runs our command line without any cluster.
@@ -71,8 +76,8 @@ func (a Answer) Into(value any) {
 	gomega.ExpectWithOffset(1, json.Unmarshal([]byte(a.Out), value)).To(gomega.Succeed(), a.Out)
 }
 
-// Unexplained returns the numbers of the namespace's placements that have no answer to the question why; empty if all have. Of one
-// workload `flotilla why` itself is asked, which must answer for each of its cells.
+// Unexplained returns the numbers of the namespace's placements that have no answer to the question why; empty if all
+// have. Of one workload `flotilla why` itself is asked, which must answer for each of its cells.
 func (h *Harness) Unexplained(ctx context.Context, namespace string) (string, error) {
 	placements := &topology.WorkloadPlacementList{}
 	if err := h.Hub.Client.List(ctx, placements, client.InNamespace(namespace)); err != nil {
@@ -84,7 +89,8 @@ func (h *Harness) Unexplained(ctx context.Context, namespace string) (string, er
 	}
 	for i := range placements.Items {
 		p := &placements.Items[i]
-		if _, divided := kinds.Workloads()[wire.KeyOfPlacement(p).GroupKind()]; !divided || len(p.Spec.Cells) == 0 || p.DeletionTimestamp != nil {
+		if _, divided := kinds.Workloads()[wire.KeyOfPlacement(p).GroupKind()]; !divided || len(p.Spec.Cells) == 0 ||
+			p.DeletionTimestamp != nil {
 			continue // a copy has no numbers, and is not asked for
 		}
 		said := h.unanswered(ctx, p)
@@ -103,7 +109,8 @@ func (h *Harness) Unexplained(ctx context.Context, namespace string) (string, er
 	return strings.Join(without, "; "), nil
 }
 
-// workloadGone tells whether the workload of a placement was deleted: then nobody can ask for it, though its placement may still stand.
+// workloadGone tells whether the workload of a placement was deleted: then nobody can ask for it, though its placement
+// may still stand.
 func (h *Harness) workloadGone(ctx context.Context, p *topology.WorkloadPlacement) (bool, error) {
 	workload := kinds.Workloads()[wire.KeyOfPlacement(p).GroupKind()].New()
 	err := h.Hub.Client.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: p.Spec.Workload.Name}, workload)
@@ -113,8 +120,8 @@ func (h *Harness) workloadGone(ctx context.Context, p *topology.WorkloadPlacemen
 	return err != nil || workload.GetDeletionTimestamp() != nil, nil
 }
 
-// unanswered asks `flotilla why` for a workload, and returns the cells of its placement for which it has no words. What the hub
-// decided anew meanwhile is not asked for.
+// unanswered asks `flotilla why` for a workload, and returns the cells of its placement for which it has no words. What
+// the hub decided anew meanwhile is not asked for.
 func (h *Harness) unanswered(ctx context.Context, p *topology.WorkloadPlacement) (without []string) {
 	of := p.Spec.Workload
 	asked := h.Flotilla(ctx, "why", of.Kind+"/"+of.Name, "-n", p.Namespace, "-o", "json")

@@ -44,7 +44,12 @@ func main() {
 	flag.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "`number` of objects at a time")
 	flag.StringVar(&o.programs, "programs", ".bin", "`folder` with flotilla-hub and flotilla-agent")
 	flag.Uint64Var(&o.mostHeapMiB, "heap", 512, "most `MiB` of heap that this process may have")
-	flag.Float64Var(&o.mostResidentMiB, "resident", 1024, "most `MiB` that the hub and the agent may have, each; their charts' limit")
+	flag.Float64Var(
+		&o.mostResidentMiB,
+		"resident",
+		1024,
+		"most `MiB` that the hub and the agent may have, each; their charts' limit",
+	)
 	flag.Parse()
 	//nolint:forbidigo // the root of the program
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -109,8 +114,15 @@ func inProcess(ctx context.Context, o options, out io.Writer) error {
 	}
 	workers.Wait()
 	most = max(most, heap())
-	fmt.Fprintf(out, "in this process: %d objects, %d of them as far as decisions, in %s; heap at most %d MiB; findings: %d\n",
-		met.Load(), taken.Load(), time.Since(began).Round(time.Second), most, found)
+	fmt.Fprintf(
+		out,
+		"in this process: %d objects, %d of them as far as decisions, in %s; heap at most %d MiB; findings: %d\n",
+		met.Load(),
+		taken.Load(),
+		time.Since(began).Round(time.Second),
+		most,
+		found,
+	)
 	if most > o.mostHeapMiB {
 		findings = append(findings, fmt.Errorf("the heap had %d MiB, and may have %d", most, o.mostHeapMiB))
 	}

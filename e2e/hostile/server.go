@@ -118,13 +118,20 @@ func (s *site) prepare(ctx context.Context) error {
 		return fmt.Errorf("connect: %w", err)
 	}
 	s.host = config.Host
-	member := &topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "lone"}, Spec: topology.MemberClusterSpec{Accepted: true, ClusterID: "id-lone"}}
+	member := &topology.MemberCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: "lone"},
+		Spec:       topology.MemberClusterSpec{Accepted: true, ClusterID: "id-lone"},
+	}
 	for _, o := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{topology.LabelFederated: "true"}}}, member} {
 		if err := s.admin.Create(ctx, o); err != nil {
 			return fmt.Errorf("create %T: %w", o, err)
 		}
 	}
-	member.Status = topology.MemberClusterStatus{ClusterID: "id-lone", Session: 1, Zones: []topology.Zone{{Name: "a", Nodes: 3, Ready: 3}}}
+	member.Status = topology.MemberClusterStatus{
+		ClusterID: "id-lone",
+		Session:   1,
+		Zones:     []topology.Zone{{Name: "a", Nodes: 3, Ready: 3}},
+	}
 	if err := s.admin.Status().Update(ctx, member); err != nil {
 		return fmt.Errorf("report the inventory of the member: %w", err)
 	}
@@ -296,18 +303,35 @@ func residentMiB(pid int) float64 {
 	return 0
 }
 
-// judge looks at the hub afterwards: the same process, no panic, memory within the limit, and a workload is placed as if nothing had been.
+// judge looks at the hub afterwards: the same process, no panic, memory within the limit, and a workload is placed as
+// if nothing had been.
 func (s *site) judge(ctx context.Context, pid int) error {
 	var all []error
 	if now := s.fleet.Pid(fleet.HubProgram); now != pid || !s.fleet.Running(fleet.HubProgram) {
-		all = append(all, fmt.Errorf("the hub ended meanwhile: its process was %d, and is %d; the end of its log:\n%s", pid, now, s.fleet.LogTail(fleet.HubProgram, 40)))
+		all = append(
+			all,
+			fmt.Errorf(
+				"the hub ended meanwhile: its process was %d, and is %d; the end of its log:\n%s",
+				pid,
+				now,
+				s.fleet.LogTail(fleet.HubProgram, 40),
+			),
+		)
 	}
 	if s.highest > s.mostResidentMiB {
 		all = append(all, fmt.Errorf("the hub had %.0f MiB, and may have %.0f", s.highest, s.mostResidentMiB))
 	}
 	panics, err := s.panics(ctx)
 	if err != nil || panics > 0 {
-		all = append(all, fmt.Errorf("the hub panicked %v times: %w; the end of its log:\n%s", panics, err, s.fleet.LogTail(fleet.HubProgram, 60)))
+		all = append(
+			all,
+			fmt.Errorf(
+				"the hub panicked %v times: %w; the end of its log:\n%s",
+				panics,
+				err,
+				s.fleet.LogTail(fleet.HubProgram, 60),
+			),
+		)
 	}
 	return errors.Join(append(all, s.works(ctx))...)
 }
@@ -368,10 +392,17 @@ func (s *site) works(ctx context.Context) error {
 	placed := &topology.WorkloadPlacement{}
 	err := wait.PollUntilContextTimeout(ctx, time.Second, comeback, true, func(ctx context.Context) (bool, error) {
 		err := s.admin.Get(ctx, client.ObjectKey{Namespace: quiet, Name: "cloneset-" + set.GetName()}, placed)
-		return err == nil && len(placed.Spec.Cells) == 1 && placed.Spec.Cells[0].Replicas == placed.Spec.Replicas, client.IgnoreNotFound(err)
+		return err == nil && len(placed.Spec.Cells) == 1 &&
+				placed.Spec.Cells[0].Replicas == placed.Spec.Replicas, client.IgnoreNotFound(
+				err,
+			)
 	})
 	if err != nil {
-		return fmt.Errorf("a well-meant CloneSet is not placed any more: %w; the end of the hub's log:\n%s", err, s.fleet.LogTail(fleet.HubProgram, 20))
+		return fmt.Errorf(
+			"a well-meant CloneSet is not placed any more: %w; the end of the hub's log:\n%s",
+			err,
+			s.fleet.LogTail(fleet.HubProgram, 20),
+		)
 	}
 	return nil
 }

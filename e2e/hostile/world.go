@@ -56,7 +56,10 @@ type world struct {
 
 // workloads are those about which the hub decides.
 func workloads() []wire.Key {
-	return []wire.Key{{Group: apps.CloneSetKind.Group, Kind: apps.CloneSetKind.Kind, Namespace: namespace, Name: "api"}, {Group: apps.UnitedDeploymentKind.Group, Kind: apps.UnitedDeploymentKind.Kind, Namespace: namespace, Name: "web"}}
+	return []wire.Key{
+		{Group: apps.CloneSetKind.Group, Kind: apps.CloneSetKind.Kind, Namespace: namespace, Name: "api"},
+		{Group: apps.UnitedDeploymentKind.Group, Kind: apps.UnitedDeploymentKind.Kind, Namespace: namespace, Name: "web"},
+	}
 }
 
 // newWorld makes the world from the objects that hostile ones are made from.
@@ -71,10 +74,19 @@ func newWorld(ctx context.Context) (*world, error) {
 			return nil, err
 		}
 	}
-	w := &world{scheme: scheme, stands: snapshot.New(scheme), good: map[string]client.Object{}, kinds: kinds.Workloads(), converter: webhook.NewWebhookHandler(conversion.Scheme(), registry), now: time.Now()}
+	w := &world{
+		scheme:    scheme,
+		stands:    snapshot.New(scheme),
+		good:      map[string]client.Object{},
+		kinds:     kinds.Workloads(),
+		converter: webhook.NewWebhookHandler(conversion.Scheme(), registry),
+		now:       time.Now(),
+	}
 	put := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: hubID}},
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{topology.LabelFederated: "true"}}},
+		&corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{topology.LabelFederated: "true"}},
+		},
 	}
 	for _, o := range objects.Bases() {
 		good, err := w.decode(o.JSON, o.APIVersion, o.Kind)
@@ -154,7 +166,8 @@ func (f *finding) Error() string {
 	return fmt.Sprintf("object %d, %s %s: %v\n%.4000s", f.number, f.object.APIVersion, f.object.Kind, f.err, f.object.JSON)
 }
 
-// meet lets the world meet an object. It returns what must not be: a panic, a conversion that fails, an error of the hub itself.
+// meet lets the world meet an object. It returns what must not be: a panic, a conversion that fails, an error of the
+// hub itself.
 func (w *world) meet(ctx context.Context, o objects.Object) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -191,7 +204,8 @@ func (w *world) meet(ctx context.Context, o objects.Object) (err error) {
 	return err
 }
 
-// convert asks the webhook for the other version and back, as an API server does, and returns the object as it is stored.
+// convert asks the webhook for the other version and back, as an API server does, and returns the object as it is
+// stored.
 func (w *world) convert(o *unstructured.Unstructured) ([]byte, error) {
 	raw, err := json.Marshal(o.Object)
 	if err != nil {
@@ -202,7 +216,11 @@ func (w *world) convert(o *unstructured.Unstructured) ([]byte, error) {
 		way = []string{way[1], way[0], way[1]} // an API server does not ask for the version that there is
 	}
 	for _, to := range way {
-		review := fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":%q,"objects":[%s]}}`, apps.GroupVersion.Group+"/"+to, raw)
+		review := fmt.Sprintf(
+			`{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":%q,"objects":[%s]}}`,
+			apps.GroupVersion.Group+"/"+to,
+			raw,
+		)
 		answer := httptest.NewRecorder()
 		w.converter.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/convert", bytes.NewBufferString(review)))
 		var said struct {
@@ -215,7 +233,11 @@ func (w *world) convert(o *unstructured.Unstructured) ([]byte, error) {
 			return nil, fmt.Errorf("the webhook answers %d: %s", answer.Code, answer.Body)
 		}
 		if said.Response.Result.Status != metav1.StatusSuccess || len(said.Response.ConvertedObjects) != 1 {
-			return nil, fmt.Errorf("it is not converted to %s, so that an API server answers 500: %s", to, said.Response.Result.Message)
+			return nil, fmt.Errorf(
+				"it is not converted to %s, so that an API server answers 500: %s",
+				to,
+				said.Response.Result.Message,
+			)
 		}
 		raw = said.Response.ConvertedObjects[0]
 	}
@@ -238,7 +260,10 @@ func (w *world) decide(ctx context.Context) error {
 		placed := outcome.Present
 		if outcome.Next != nil {
 			cells = outcome.Next.Cells
-			placed = &topology.WorkloadPlacement{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: key.Placement().Name, UID: "u"}, Spec: *outcome.Next}
+			placed = &topology.WorkloadPlacement{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: key.Placement().Name, UID: "u"},
+				Spec:       *outcome.Next,
+			}
 			if err := sums(outcome.Next); err != nil {
 				return fmt.Errorf("decide about %s: %w", key.Sentence(), err)
 			}
@@ -251,14 +276,23 @@ func (w *world) decide(ctx context.Context) error {
 		if err := w.stands.Get(ctx, client.ObjectKey{Namespace: wire.MemberNamespace("east"), Name: "shop.api.cloneset"}, reported); err != nil {
 			return err
 		}
-		sum := aggregate.Summarise(&aggregate.Facts{Key: key, Kind: w.kinds[key.GroupKind()], Kinds: w.kinds, HubID: hubID, Placement: placed, Works: map[string]*work.Work{"east": reported}})
+		sum := aggregate.Summarise(
+			&aggregate.Facts{
+				Key:       key,
+				Kind:      w.kinds[key.GroupKind()],
+				Kinds:     w.kinds,
+				HubID:     hubID,
+				Placement: placed,
+				Works:     map[string]*work.Work{"east": reported},
+			},
+		)
 		_ = sum.Done()
 	}
 	return nil
 }
 
-// sums holds what every decision holds: no cell has fewer than no replicas, and all that stay are together with those that have
-// no cell what is asked for.
+// sums holds what every decision holds: no cell has fewer than no replicas, and all that stay are together with those
+// that have no cell what is asked for.
 func sums(spec *topology.WorkloadPlacementSpec) error {
 	var total int64
 	for i := range spec.Cells {

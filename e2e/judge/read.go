@@ -54,7 +54,10 @@ func ReadPlacement(p *topology.WorkloadPlacement) *Placement {
 	}
 	for i := range p.Spec.Limits {
 		l := &p.Spec.Limits[i]
-		out.Subsets[l.Subset] = Subset{Whole: true, Limit: lending.Amounts{Updated: l.Updated, Unavailable: l.Unavailable, Surge: l.Surge}}
+		out.Subsets[l.Subset] = Subset{
+			Whole: true,
+			Limit: lending.Amounts{Updated: l.Updated, Unavailable: l.Unavailable, Surge: l.Surge},
+		}
 	}
 	for i := range p.Spec.Cells {
 		c := &p.Spec.Cells[i]

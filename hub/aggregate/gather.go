@@ -17,9 +17,24 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-func (r *Reconciler) gather(ctx context.Context, kind kinds.Kind, key wire.Key, object client.Object, outcome placement.Outcome) (*Facts, error) {
-	f := &Facts{Key: key, Kind: kind, Kinds: r.rules, HubID: r.hubID, Outcome: outcome, Generation: object.GetGeneration(), Deleting: object.GetDeletionTimestamp() != nil,
-		Works: map[string]*work.Work{}, NotReady: map[string]bool{}}
+func (r *Reconciler) gather(
+	ctx context.Context,
+	kind kinds.Kind,
+	key wire.Key,
+	object client.Object,
+	outcome placement.Outcome,
+) (*Facts, error) {
+	f := &Facts{
+		Key:        key,
+		Kind:       kind,
+		Kinds:      r.rules,
+		HubID:      r.hubID,
+		Outcome:    outcome,
+		Generation: object.GetGeneration(),
+		Deleting:   object.GetDeletionTimestamp() != nil,
+		Works:      map[string]*work.Work{},
+		NotReady:   map[string]bool{},
+	}
 	if kind.Observe != nil {
 		f.Observed = kind.Observe(object)
 	}

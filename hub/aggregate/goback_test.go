@@ -114,7 +114,8 @@ func TestSubsetsAreUpdatedEachForItself(t *testing.T) {
 	}
 }
 
-// TestRolledBack: what members run is not what the workload asks for, so nothing of it counts as updated, and the status says why.
+// TestRolledBack: what members run is not what the workload asks for, so nothing of it counts as updated, and the
+// status says why.
 func TestRolledBack(t *testing.T) {
 	cs, f := example()
 	f.Placement.Spec.Wave = &topology.WaveProgress{Number: 1, Of: 2, Name: "canary", From: "new", RolledBack: "bad"}

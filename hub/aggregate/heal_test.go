@@ -14,7 +14,8 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// TestStatusOfOthersWakes: a status that somebody else wrote onto a user's object is summed again, and the hub's own is not.
+// TestStatusOfOthersWakes: a status that somebody else wrote onto a user's object is summed again, and the hub's own is
+// not.
 func TestStatusOfOthersWakes(t *testing.T) {
 	p := statusEdited(kinds.Workloads()[apps.CloneSetKind.GroupKind()], func(key wire.Key, version string) bool {
 		return key == wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"} && version == "7"
@@ -38,7 +39,8 @@ func TestStatusOfOthersWakes(t *testing.T) {
 	}
 }
 
-// TestWithdrawnIsAtRest: a workload that is out of all members is not on its way, and one whose orders are still there is.
+// TestWithdrawnIsAtRest: a workload that is out of all members is not on its way, and one whose orders are still there
+// is.
 func TestWithdrawnIsAtRest(t *testing.T) {
 	f := &Facts{Outcome: placement.Outcome{Federated: metav1.ConditionFalse, Reason: decision.Withdrawn, Message: "it is withdrawn"}}
 	for _, tc := range []struct {

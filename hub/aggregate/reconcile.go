@@ -36,7 +36,13 @@ type Reconciler struct {
 }
 
 // NewReconciler returns a reconciler that writes with c and reads c's cache.
-func NewReconciler(c client.Client, rules kinds.Table, clk clock.PassiveClock, hubID string, outcomes *placement.Outcomes) *Reconciler {
+func NewReconciler(
+	c client.Client,
+	rules kinds.Table,
+	clk clock.PassiveClock,
+	hubID string,
+	outcomes *placement.Outcomes,
+) *Reconciler {
 	return &Reconciler{
 		client: c, clock: clk, rules: rules, hubID: hubID, outcomes: outcomes,
 		pace: newPace(clk), written: store.NewWritten[wire.Key](clk),
@@ -76,7 +82,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 
 // report writes the user's status when it changed, not faster than the pace. What is written for a change that is
 // under way is a part of its trace.
-func (r *Reconciler) report(ctx context.Context, object client.Object, f *Facts, s *Sum, p progress) (ctrl.Result, error) {
+func (r *Reconciler) report(
+	ctx context.Context,
+	object client.Object,
+	f *Facts,
+	s *Sum,
+	p progress,
+) (ctrl.Result, error) {
 	if !r.written.Seen(f.Key, object.GetResourceVersion()) {
 		return ctrl.Result{RequeueAfter: interval}, nil
 	}

@@ -31,7 +31,15 @@ import (
 const workers = 8
 
 // Setup adds the controller of this stage to the manager. rules is the table of the kinds that are placed.
-func Setup(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock, hubID string, outcomes *placement.Outcomes, measures *meter.Meter, tracer *tracing.Tracer) error {
+func Setup(
+	mgr ctrl.Manager,
+	rules kinds.Table,
+	clk clock.PassiveClock,
+	hubID string,
+	outcomes *placement.Outcomes,
+	measures *meter.Meter,
+	tracer *tracing.Tracer,
+) error {
 	r := NewReconciler(mgr.GetClient(), rules, clk, hubID, outcomes)
 	r.meter, r.tracer = measures, tracer
 	w := &watches{client: mgr.GetClient(), rules: rules}
@@ -45,7 +53,11 @@ func Setup(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock, hubID st
 		toKey := func(_ context.Context, o client.Object) []wire.Key {
 			return []wire.Key{wire.KeyFor(kind, o)}
 		}
-		controllers = controllers.Watches(rule.New(), handler.TypedEnqueueRequestsFromMapFunc(toKey), builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, statusEdited(rule, r.written.Is))))
+		controllers = controllers.Watches(
+			rule.New(),
+			handler.TypedEnqueueRequestsFromMapFunc(toKey),
+			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, statusEdited(rule, r.written.Is))),
+		)
 	}
 	if err := controllers.Complete(r); err != nil {
 		return fmt.Errorf("set up controller aggregate: %w", err)
@@ -127,7 +139,8 @@ func statusEdited(kind kinds.Kind, ours func(wire.Key, string) bool) predicate.P
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			key := wire.KeyFor(kind.GVK.GroupKind(), e.ObjectNew)
-			return !ours(key, e.ObjectNew.GetResourceVersion()) && !equality.Semantic.DeepEqual(kind.StatusOf(e.ObjectOld), kind.StatusOf(e.ObjectNew))
+			return !ours(key, e.ObjectNew.GetResourceVersion()) &&
+				!equality.Semantic.DeepEqual(kind.StatusOf(e.ObjectOld), kind.StatusOf(e.ObjectNew))
 		},
 	}
 }

@@ -143,7 +143,8 @@ func atRest(list []conditions.Condition, reason, message string) {
 // moving takes back a Progressing that says that nothing moves any more, but for one that is paused.
 func moving(list []conditions.Condition, names conditions.Names) {
 	for i := range list {
-		if c := &list[i]; c.Type == apps.ConditionProgressing && (c.Reason == names.Available || c.Reason == names.PartitionAvailable) {
+		if c := &list[i]; c.Type == apps.ConditionProgressing &&
+			(c.Reason == names.Available || c.Reason == names.PartitionAvailable) {
 			c.Reason, c.Message = names.Updated, names.Kind+" is progressing"
 		}
 	}

@@ -98,7 +98,8 @@ func Summarise(f *Facts) Sum {
 // Done tells whether nothing is in progress: all is as the placement asks, or nothing moves before a person acts.
 func (s *Sum) Done() bool {
 	w := s.Whole
-	return s.Stalled != nil || s.Answered && s.Exact && w.Available == w.Desired && w.Ready == w.Desired && s.AsFarAsAsked()
+	return s.Stalled != nil ||
+		s.Answered && s.Exact && w.Available == w.Desired && w.Ready == w.Desired && s.AsFarAsAsked()
 }
 
 // AsFarAsAsked tells whether enough pods are updated, and none is still to go back.

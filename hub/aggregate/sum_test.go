@@ -115,7 +115,8 @@ func TestCloneSetStatus(t *testing.T) {
 	}
 }
 
-// Of a member that is lost one subset was replaced, and another has nowhere else to go: what was replaced counts no more.
+// Of a member that is lost one subset was replaced, and another has nowhere else to go: what was replaced counts no
+// more.
 func TestWhatIsReplacedCountsNoMore(t *testing.T) {
 	_, f := example()
 	uses := func(w *work.Work, of map[string]int32) *work.Work {
@@ -164,8 +165,8 @@ func TestRefusedChangeIsTold(t *testing.T) {
 	}
 }
 
-// TestCase2OverwrittenIsTold: the pods of a member in which another writer changes the object do not count as updated, and the
-// workload says who writes what.
+// TestCase2OverwrittenIsTold: the pods of a member in which another writer changes the object do not count as updated,
+// and the workload says who writes what.
 func TestCase2OverwrittenIsTold(t *testing.T) {
 	cs, f := example()
 	sum := Summarise(f)
@@ -243,7 +244,8 @@ func TestPace(t *testing.T) {
 	is(interval, 3, true, "but once for each order: a pod that comes and goes makes no more writes than before")
 }
 
-// Others stand in for a part of what a lost member has: of that it counts no more than it is to keep, whatever it reported last.
+// Others stand in for a part of what a lost member has: of that it counts no more than it is to keep, whatever it
+// reported last.
 func TestWhatIsReplacedInPartCountsInPart(t *testing.T) {
 	for name, tt := range map[string]struct {
 		lost                   bool

@@ -88,7 +88,11 @@ func (c *Capacity) limited(name corev1.ResourceName) bool {
 
 // zoneRoom returns how many pods fit into a zone beside what others were promised there, false if the zone does not
 // say what it has.
-func zoneRoom(zone *topology.Zone, requests corev1.ResourceList, reserved map[corev1.ResourceName]float64) (int32, bool) {
+func zoneRoom(
+	zone *topology.Zone,
+	requests corev1.ResourceList,
+	reserved map[corev1.ResourceName]float64,
+) (int32, bool) {
 	if zone.Ready <= 0 {
 		return 0, true
 	}

@@ -153,7 +153,14 @@ func (l *Reservations) Read(now time.Time, key wire.Key, reports map[string]Repo
 // where the placement asks a member for more than before, and the member promised something to another workload after
 // the number was read: then the decision did not know of that. at is the number of [Reservations.Read], or -1 to
 // record in any case.
-func (l *Reservations) Write(now time.Time, key wire.Key, requests corev1.ResourceList, cells []topology.Cell, reports map[string]Report, at int64) bool {
+func (l *Reservations) Write(
+	now time.Time,
+	key wire.Key,
+	requests corev1.ResourceList,
+	cells []topology.Cell,
+	reports map[string]Report,
+	at int64,
+) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before, after := l.entries[key], reservationsOf(requests, cells)
@@ -207,7 +214,10 @@ func (l *Reservations) Write(now time.Time, key wire.Key, requests corev1.Resour
 func (l *Reservations) member(name string) *member {
 	m := l.members[name]
 	if m == nil {
-		m = &member{Amounts: Amounts{All: map[corev1.ResourceName]float64{}, Zones: map[string]map[corev1.ResourceName]float64{}}, keys: map[wire.Key]bool{}}
+		m = &member{
+			Amounts: Amounts{All: map[corev1.ResourceName]float64{}, Zones: map[string]map[corev1.ResourceName]float64{}},
+			keys:    map[wire.Key]bool{},
+		}
 		l.members[name] = m
 	}
 	return m

@@ -49,7 +49,8 @@ func stand(total int32) map[string]Report {
 	return map[string]Report{"east": {Applied: true, Use: map[string]work.SubsetUse{"": {Total: total, Ready: total}}}}
 }
 
-// A member's room does not count pods without a node: they are held against others until they are Ready, or for a while.
+// A member's room does not count pods without a node: they are held against others until they are Ready, or for a
+// while.
 func TestLedgerWaitsForNodes(t *testing.T) {
 	clk := clocktesting.NewFakePassiveClock(time.Unix(100, 0))
 	l := newLedger(clk)
@@ -66,8 +67,8 @@ func TestLedgerWaitsForNodes(t *testing.T) {
 	}
 }
 
-// TestLedgerHoldsOwnNewestPods holds that the room of a workload's own pods is not given to the same workload again before the
-// member's report counts them: what is not Ready is known to the decision by cell, what is Ready is not.
+// TestLedgerHoldsOwnNewestPods holds that the room of a workload's own pods is not given to the same workload again
+// before the member's report counts them: what is not Ready is known to the decision by cell, what is Ready is not.
 func TestLedgerHoldsOwnNewestPods(t *testing.T) {
 	l := newLedger(clocktesting.NewFakePassiveClock(time.Unix(100, 0)))
 	var reports map[string]Report
@@ -193,8 +194,8 @@ func TestLedgerRefusesWhatIsOutdated(t *testing.T) {
 	}
 }
 
-// TestLedgerSums compares the sums with what adding everything up gives, over random events, and holds that in the end only
-// what is not created is promised, whatever the order was.
+// TestLedgerSums compares the sums with what adding everything up gives, over random events, and holds that in the end
+// only what is not created is promised, whatever the order was.
 func TestLedgerSums(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -241,7 +242,8 @@ func TestLedgerSums(t *testing.T) {
 	}
 }
 
-// TestLedgerTellsSinceWhenPodsStand: a pod that comes, or ceases to be Ready, begins the time anew; one that gets Ready does not.
+// TestLedgerTellsSinceWhenPodsStand: a pod that comes, or ceases to be Ready, begins the time anew; one that gets Ready
+// does not.
 func TestLedgerTellsSinceWhenPodsStand(t *testing.T) {
 	clk := clocktesting.NewFakePassiveClock(time.Unix(1_000_000, 0))
 	l, key := newLedger(clk), keyed("web")

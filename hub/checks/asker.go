@@ -23,7 +23,8 @@ const (
 	answerBuffer = 1024
 )
 
-// Asker asks addresses as long as decisions want it, and holds what was answered last. Its methods are safe for concurrent use.
+// Asker asks addresses as long as decisions want it, and holds what was answered last. Its methods are safe for
+// concurrent use.
 type Asker struct {
 	clock  clock.PassiveClock
 	after  func(time.Duration) <-chan time.Time
@@ -51,7 +52,11 @@ func NewAsker(clk clock.PassiveClock, reachLocal bool) *Asker {
 	})
 }
 
-func newAsker(clk clock.PassiveClock, after func(time.Duration) <-chan time.Time, fetch func(context.Context, *topology.WaveHTTP) (string, string)) *Asker {
+func newAsker(
+	clk clock.PassiveClock,
+	after func(time.Duration) <-chan time.Time,
+	fetch func(context.Context, *topology.WaveHTTP) (string, string),
+) *Asker {
 	return &Asker{
 		clock: clk, after: after, fetch: fetch, slots: make(chan struct{}, atOnce), events: make(chan event.TypedGenericEvent[wire.Key], answerBuffer),
 		asks: map[wire.Key]map[string]*question{},
@@ -72,7 +77,10 @@ func (a *Asker) NeedLeaderElection() bool { return false }
 
 // Source wakes a controller for each workload that an answer is for.
 func (a *Asker) Source() source.TypedSource[wire.Key] {
-	return source.TypedChannel(a.events, handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, key wire.Key) []wire.Key { return []wire.Key{key} }))
+	return source.TypedChannel(
+		a.events,
+		handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, key wire.Key) []wire.Key { return []wire.Key{key} }),
+	)
 }
 
 // Answers returns the last answers for a workload, by the ids of the questions.

@@ -110,8 +110,8 @@ func bare(err error) error {
 	return err
 }
 
-// clientFor returns a client that asks one address once: each question makes a connection of its own, so that each is judged by the
-// address that it goes to. It knows no proxy, for that would make the connection.
+// clientFor returns a client that asks one address once: each question makes a connection of its own, so that each is
+// judged by the address that it goes to. It knows no proxy, for that would make the connection.
 func clientFor(q *topology.WaveHTTP, reachLocal bool) (*http.Client, error) {
 	trust := &tls.Config{MinVersion: tls.VersionTLS12}
 	if len(q.CABundle) > 0 {
@@ -144,12 +144,16 @@ func refuseLocal(_, address string, _ syscall.RawConn) error {
 		return fmt.Errorf("read the address %s: %w", address, err)
 	}
 	if local(ip) {
-		return fmt.Errorf("its address %s is of the hub's own machine or link, or gives credentials of a cloud; the hub asks it only with --checks-reach-local", ip)
+		return fmt.Errorf(
+			"its address %s is of the hub's own machine or link, or gives credentials of a cloud; the hub asks it only with --checks-reach-local",
+			ip,
+		)
 	}
 	return nil
 }
 
-// local tells whether an address is the machine's own, of its link, none at all, or one at which clouds give credentials.
+// local tells whether an address is the machine's own, of its link, none at all, or one at which clouds give
+// credentials.
 func local(ip netip.Addr) bool {
 	ip = ip.Unmap().WithZone("")
 	if inner, ok := carried4(ip); ok {

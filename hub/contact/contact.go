@@ -1,6 +1,6 @@
-// Package contact tells since when the hub is in contact with its API server. A hub that was cut off knows nothing of the
-// members' Leases: it has to listen again before it judges anyone. By the versions of what is stored, and by the Lease of the election, a replica
-// notices that the API server was put back to an older state, and ends to begin anew.
+// Package contact tells since when the hub is in contact with its API server. A hub that was cut off knows nothing of
+// the members' Leases: it has to listen again before it judges anyone. By the versions of what is stored, and by the
+// Lease of the election, a replica notices that the API server was put back to an older state, and ends to begin anew.
 package contact
 
 import (
@@ -21,14 +21,17 @@ import (
 const (
 	// every is the time between two questions to the API server, timeout ends one.
 	every, timeout = 5 * time.Second, 4 * time.Second
-	// gap is how long the last answer may be ago: longer, and the hub was cut off, or stood still. With the 10 s between two
-	// renewals of a Lease it is less than the 40 s after which a member is NotReady.
+	// gap is how long the last answer may be ago: longer, and the hub was cut off, or stood still. With the 10 s between
+	// two renewals of a Lease it is less than the 40 s after which a member is NotReady.
 	gap = 20 * time.Second
 )
 
-// errRestored ends the hub. What it has cached is of a time that the API server does not know any more, and its watches, which begin
-// after that time, tell nothing until the API server has come as far again. Started anew it lists all.
-var errRestored = errors.New("the API server stores an older state than before, as after a restore from a backup; the hub ends, to begin anew with what stands there now")
+// errRestored ends the hub. What it has cached is of a time that the API server does not know any more, and its
+// watches, which begin after that time, tell nothing until the API server has come as far again. Started anew it lists
+// all.
+var errRestored = errors.New(
+	"the API server stores an older state than before, as after a restore from a backup; the hub ends, to begin anew with what stands there now",
+)
 
 // Contact asks the API server for a small list every few seconds, past the cache. It is safe for concurrent use.
 type Contact struct {
@@ -72,8 +75,9 @@ func (c *Contact) Start(ctx context.Context) error {
 	return nil
 }
 
-// ask asks once, and tells whether the API server was put back to an older state. Any answer of the server will do, also that it is busy or that this may not be read: what counts is that it was
-// heard. One that says that it cannot answer is none.
+// ask asks once, and tells whether the API server was put back to an older state. Any answer of the server will do,
+// also that it is busy or that this may not be read: what counts is that it was heard. One that says that it cannot
+// answer is none.
 func (c *Contact) ask(ctx context.Context) (restored bool) {
 	asked, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

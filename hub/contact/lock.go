@@ -21,17 +21,19 @@ import (
 const (
 	// lockTimeout ends one request for the Lease: half of the 10 s within which a leader must renew it.
 	lockTimeout = 5 * time.Second
-	// unwatched is how long a replica that does not lead may not have seen the Lease. In less than the 15 s that it lasts nobody else can have taken
-	// it from one who does not renew it.
+	// unwatched is how long a replica that does not lead may not have seen the Lease. In less than the 15 s that it lasts
+	// nobody else can have taken it from one who does not renew it.
 	unwatched = 15 * time.Second
 )
 
 // errUnwatched ends a replica that does not lead.
-var errUnwatched = errors.New("another hub began to lead while this one could not ask for its Lease, so what happened meanwhile is not known; the hub ends, to begin anew with what stands there now")
+var errUnwatched = errors.New(
+	"another hub began to lead while this one could not ask for its Lease, so what happened meanwhile is not known; the hub ends, to begin anew with what stands there now",
+)
 
-// Lock is the Lease by which one of several hubs leads. Every replica asks for it every 2 s anyway, and by it notices that the API
-// server was put back: what is read then is older than what was read or written before, whatever the numbers of versions do. From then on
-// nothing is written to it, so that every other replica can notice too.
+// Lock is the Lease by which one of several hubs leads. Every replica asks for it every 2 s anyway, and by it notices
+// that the API server was put back: what is read then is older than what was read or written before, whatever the
+// numbers of versions do. From then on nothing is written to it, so that every other replica can notice too.
 type Lock struct {
 	resourcelock.Interface
 	clock  clock.PassiveClock
@@ -43,7 +45,8 @@ type Lock struct {
 	err  error                              // why this replica is to end
 }
 
-// NewManager returns a manager whose election, if its options have one, goes by a Lease that notices. cfg is not changed.
+// NewManager returns a manager whose election, if its options have one, goes by a Lease that notices. cfg is not
+// changed.
 func NewManager(cfg *rest.Config, options manager.Options, clk clock.PassiveClock) (manager.Manager, error) {
 	if !options.LeaderElection {
 		return manager.New(cfg, options)
@@ -74,7 +77,9 @@ func NewLock(cfg *rest.Config, namespace, name string, clk clock.PassiveClock) (
 	}
 	return newLock(&resourcelock.LeaseLock{
 		LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Client: leases,
-		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())}, // a pod that is started again is another one
+		LockConfig: resourcelock.ResourceLockConfig{
+			Identity: host + "_" + string(uuid.NewUUID()),
+		}, // a pod that is started again is another one
 	}, clk), nil
 }
 
@@ -164,8 +169,9 @@ func (l *Lock) look(record *resourcelock.LeaderElectionRecord) error {
 	return nil
 }
 
-// older tells whether record a was written before b. Each who takes the Lease from another counts it; one who holds it renews it. Where the clock of
-// the one who leads is set back, the others take it for a restore, and are started again for nothing.
+// older tells whether record a was written before b. Each who takes the Lease from another counts it; one who holds it
+// renews it. Where the clock of the one who leads is set back, the others take it for a restore, and are started again
+// for nothing.
 func older(a, b *resourcelock.LeaderElectionRecord) bool {
 	if a.LeaderTransitions != b.LeaderTransitions {
 		return a.LeaderTransitions < b.LeaderTransitions

@@ -45,8 +45,8 @@ func (l *lease) Update(_ context.Context, record resourcelock.LeaderElectionReco
 	return nil
 }
 
-// TestALockNoticesARestore holds that a replica ends, and writes nothing more, when the Lease is older than it was; and that it goes on through all
-// that happens to a Lease otherwise.
+// TestALockNoticesARestore holds that a replica ends, and writes nothing more, when the Lease is older than it was; and
+// that it goes on through all that happens to a Lease otherwise.
 func TestALockNoticesARestore(t *testing.T) {
 	start := time.Unix(1000, 999) // a server cuts off the nanoseconds
 	record := func(holder string, transitions int, after time.Duration) *resourcelock.LeaderElectionRecord {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// News remembers when members were heard last, by the hub's clock. It is safe for concurrent use; a nil one remembers nothing.
+// News remembers when members were heard last, by the hub's clock. It is safe for concurrent use; a nil one remembers
+// nothing.
 type News struct {
 	mu   sync.Mutex
 	last map[string]time.Time

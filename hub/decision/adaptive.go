@@ -24,7 +24,10 @@ func adoptStrategy(d *draft) *kinds.Rejection {
 	case a == nil:
 	case d.facts.Failover.Mode == topology.FailoverFence:
 		d.workload.Adaptive = nil
-		d.workload.Remarks = append(slices.Clone(d.workload.Remarks), "scheduleStrategy Adaptive is not carried out with failover.mode Fence; pods that find no node wait")
+		d.workload.Remarks = append(
+			slices.Clone(d.workload.Remarks),
+			"scheduleStrategy Adaptive is not carried out with failover.mode Fence; pods that find no node wait",
+		)
 	default:
 		d.reschedule = &topology.Reschedule{After: a.Critical.String()}
 	}
@@ -55,7 +58,12 @@ func (d *draft) divideAdaptive(in division.Input) (division.Plan, error) {
 			s := &plan.Subsets[i]
 			s.Reason = shares[i].Reason
 			if s.Placed < shares[i].Replicas && !seen[i].Unschedulable {
-				seen[i] = division.Seen{Replicas: s.Placed, Ready: min(seen[i].Ready, s.Placed), Starting: s.Placed, Unschedulable: true}
+				seen[i] = division.Seen{
+					Replicas:      s.Placed,
+					Ready:         min(seen[i].Ready, s.Placed),
+					Starting:      s.Placed,
+					Unschedulable: true,
+				}
 				again = true
 			}
 		}
@@ -119,5 +127,7 @@ func adaptiveNotes(d *draft, subsets []division.Subset, shares []division.Subset
 	}
 	return []Note{{Reason: Placed, Message: fmt.Sprintf(
 		"by the strategy Adaptive %s, and instead %s; what runs stays where it is, and what is added goes to the subsets in their order where there are nodes",
-		strings.Join(fewer, ", "), strings.Join(more, ", "))}}
+		strings.Join(fewer, ", "),
+		strings.Join(more, ", "),
+	)}}
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
-// adaptive reads "a:east=0-2 b:west= c:south=1-": subsets with the member that each is in and its bounds. Without a member all match.
+// adaptive reads "a:east=0-2 b:west= c:south=1-": subsets with the member that each is in and its bounds. Without a
+// member all match.
 func adaptive(replicas int32, text string) kinds.Workload {
 	w := subsets(replicas, "")
 	for _, part := range strings.Fields(text) {
@@ -120,8 +121,8 @@ func TestAdaptiveWithoutNumbers(t *testing.T) {
 	f.expect("a@east:2 b@south:1 c@west:3")
 }
 
-// TestAdaptiveFirstTriesTheMembersOfASubset: what one member finds no node for goes to another one of the subset before it goes to
-// another subset.
+// TestAdaptiveFirstTriesTheMembersOfASubset: what one member finds no node for goes to another one of the subset before
+// it goes to another subset.
 func TestAdaptiveFirstTriesTheMembersOfASubset(t *testing.T) {
 	w := adaptive(6, "a b:west")
 	w.Subsets[0].Term.MatchExpressions = inMembers("east", "south")
@@ -291,7 +292,8 @@ func TestAdaptiveComesToRest(t *testing.T) {
 	}
 }
 
-// leastRunning is how many replicas have nodes within the bounds, without those that wait in a subset because its min asks for them.
+// leastRunning is how many replicas have nodes within the bounds, without those that wait in a subset because its min
+// asks for them.
 func (f *fleet) leastRunning() int32 {
 	left, waste, sum := f.facts.Workload.Replicas, int32(0), int32(0)
 	parts := f.facts.Workload.Subsets

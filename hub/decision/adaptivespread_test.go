@@ -29,7 +29,8 @@ func (f *fleet) respread(text string) {
 	f.facts.Division.Adaptive = &kinds.Adaptive{Critical: 30 * time.Second, Closed: 300 * time.Second}
 }
 
-// TestAdaptiveSpreadIsThePublishedExample: a takes two and finds no node for them; after 300 s it is open again, and what runs stays.
+// TestAdaptiveSpreadIsThePublishedExample: a takes two and finds no node for them; after 300 s it is open again, and
+// what runs stays.
 func TestAdaptiveSpreadIsThePublishedExample(t *testing.T) {
 	f := spreadFleet(t, 4, "a:east=2 b:west", "a@east:0 b@west:9")
 	f.run(2 * tick)
@@ -73,8 +74,8 @@ func TestAdaptiveSpreadWithinAMember(t *testing.T) {
 	f.expect("a@east:1 b@east:2")
 }
 
-// TestAdaptiveSpreadFirstTriesTheMembersOfASubset: what one member finds no node for goes to another one of the subset before it goes
-// to another subset.
+// TestAdaptiveSpreadFirstTriesTheMembersOfASubset: what one member finds no node for goes to another one of the subset
+// before it goes to another subset.
 func TestAdaptiveSpreadFirstTriesTheMembersOfASubset(t *testing.T) {
 	f := spreadFleet(t, 6, "a:=6 b:west", "a@east:1 a@south:4 a@west:0 b@west:9")
 	f.run(2 * time.Minute)
@@ -84,7 +85,8 @@ func TestAdaptiveSpreadFirstTriesTheMembersOfASubset(t *testing.T) {
 	f.expect("a@east:1 a@south:4 a@west:0 b@west:1")
 }
 
-// TestAdaptiveSpreadThatChanges: another WorkloadSpread moves nothing that runs, and a subset of the same name stays closed.
+// TestAdaptiveSpreadThatChanges: another WorkloadSpread moves nothing that runs, and a subset of the same name stays
+// closed.
 func TestAdaptiveSpreadThatChanges(t *testing.T) {
 	f := spreadFleet(t, 6, "a:east=4 b:west", "a@east:1 b@west:9")
 	f.run(2 * time.Minute)
@@ -98,7 +100,8 @@ func TestAdaptiveSpreadThatChanges(t *testing.T) {
 	f.expect("a@east:1 b@west:7")
 }
 
-// TestAdaptiveSpreadWaits: without a time, and with Fence, pods wait in their subset, also where the policy reschedules.
+// TestAdaptiveSpreadWaits: without a time, and with Fence, pods wait in their subset, also where the policy
+// reschedules.
 func TestAdaptiveSpreadWaits(t *testing.T) {
 	f := spreadFleet(t, 4, "a:east=2 b:west", "a@east:0 b@west:9")
 	f.facts.Division.Adaptive = nil

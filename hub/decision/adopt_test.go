@@ -63,8 +63,8 @@ func TestAdoptionLooksFirst(t *testing.T) {
 	}
 }
 
-// TestAdoptionOfAConflict: what was meant for members that refused it is not what runs there. Members that tell one after
-// the other are waited for, those that carried out their order stay as they are.
+// TestAdoptionOfAConflict: what was meant for members that refused it is not what runs there. Members that tell one
+// after the other are waited for, those that carried out their order stay as they are.
 func TestAdoptionOfAConflict(t *testing.T) {
 	f := Facts{Workload: open(9), Members: members("east south west")}
 	conflict, refusal := Plan(f)

@@ -37,7 +37,12 @@ func discover(d *draft) *kinds.Rejection {
 			begun = begun || c.Adoption.Phase != topology.AdoptionDiscovering
 		}
 	}
-	spec := topology.WorkloadPlacementSpec{Workload: d.workload.Ref, Policy: &d.facts.Policy, Revision: d.workload.Revision, Replicas: d.workload.Replicas}
+	spec := topology.WorkloadPlacementSpec{
+		Workload: d.workload.Ref,
+		Policy:   &d.facts.Policy,
+		Revision: d.workload.Revision,
+		Replicas: d.workload.Replicas,
+	}
 	if d.last != nil {
 		spec.Dependencies = d.last.Dependencies // what runs goes on needing it
 	}
@@ -78,15 +83,28 @@ func discover(d *draft) *kinds.Rejection {
 	spec.Wave, spec.Template, spec.PreviousTemplate = wave.Progress, templateOf(d, newRevision), previousTemplateOf(d, &spec, replicas, &wave, newRevision)
 	assignSequences(d, &spec, newRevision)
 	d.done = true
-	d.decision = Decision{Spec: spec, Wave: wave.Waits, Again: wave.Again, Notes: []Note{{Reason: Adopting, Message: fmt.Sprintf(
-		"%s adopts what runs in the members and waits until %s told what that is; nothing is changed before; to leave a member out, narrow spec.clusters of %s %s",
-		d.workload.Key.Sentence(), names(waiting), d.facts.Policy.Kind, d.facts.Policy.Name)}}}
+	d.decision = Decision{
+		Spec:  spec,
+		Wave:  wave.Waits,
+		Again: wave.Again,
+		Notes: []Note{{Reason: Adopting, Message: fmt.Sprintf(
+			"%s adopts what runs in the members and waits until %s told what that is; nothing is changed before; to leave a member out, narrow spec.clusters of %s %s",
+			d.workload.Key.Sentence(),
+			names(waiting),
+			d.facts.Policy.Kind,
+			d.facts.Policy.Name,
+		)}},
+	}
 	return nil
 }
 
 // Looks tells whether a decision only asks members what stands there: no pod is of its template.
 func Looks(spec *topology.WorkloadPlacementSpec) bool {
-	return len(spec.Cells) > 0 && !slices.ContainsFunc(spec.Cells, func(c topology.Cell) bool { return c.Adoption.Phase != topology.AdoptionDiscovering })
+	return len(spec.Cells) > 0 &&
+		!slices.ContainsFunc(
+			spec.Cells,
+			func(c topology.Cell) bool { return c.Adoption.Phase != topology.AdoptionDiscovering },
+		)
 }
 
 // decided tells whether a member has an order already that says what it is known to have: it refuses one that is not
@@ -113,13 +131,22 @@ func checkFound(d *draft) *kinds.Rejection {
 		known[d.workload.Subsets[i].Name] = true
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(d.facts.Found)) {
-		if !d.facts.Adopt || !slices.ContainsFunc(d.facts.Members, func(m Member) bool { return m.Name == cluster && m.Selected }) {
+		if !d.facts.Adopt ||
+			!slices.ContainsFunc(d.facts.Members, func(m Member) bool { return m.Name == cluster && m.Selected }) {
 			continue
 		}
 		for _, subset := range slices.Sorted(maps.Keys(d.facts.Found[cluster])) {
 			if replicas := d.facts.Found[cluster][subset]; !known[subset] && replicas > 0 {
-				return &kinds.Rejection{Reason: AdoptionRefused, Message: fmt.Sprintf("%s in %s has subset %q with %d replicas, which the object on the hub does not have; give it a subset of that name, and it is adopted",
-					d.workload.Key.Sentence(), cluster, subset, replicas)}
+				return &kinds.Rejection{
+					Reason: AdoptionRefused,
+					Message: fmt.Sprintf(
+						"%s in %s has subset %q with %d replicas, which the object on the hub does not have; give it a subset of that name, and it is adopted",
+						d.workload.Key.Sentence(),
+						cluster,
+						subset,
+						replicas,
+					),
+				}
 			}
 		}
 	}
@@ -155,7 +182,9 @@ func withFound(d *draft) *topology.WorkloadPlacementSpec {
 			for j, zone := range zones {
 				c := topology.Cell{
 					Cluster: m.Name, Zone: zone, Subset: subset, Replicas: evenPart(found[subset], int32(len(zones)), int32(j)),
-					Adoption: topology.Adoption{Phase: topology.AdoptionDiscovering}, Sequence: l.Sequence, Reason: topology.Reason{Code: CellAdopted},
+					Adoption: topology.Adoption{
+						Phase: topology.AdoptionDiscovering,
+					}, Sequence: l.Sequence, Reason: topology.Reason{Code: CellAdopted},
 				}
 				if j == 0 { // what was lent has one owner, whatever zones there are
 					c.Granted, c.Reserved = budgetOf(l.Granted), budgetOf(l.Reserved)

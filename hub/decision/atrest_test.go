@@ -18,8 +18,8 @@ func breaks(d *Decision) string {
 	return strings.Join(parts, " ")
 }
 
-// TestBreakGoesBackAtRest: what the last cell of a rollout has of maxUnavailable goes back to all cells in two decisions, by
-// orders that ask nothing else of members, and then nothing is written any more.
+// TestBreakGoesBackAtRest: what the last cell of a rollout has of maxUnavailable goes back to all cells in two
+// decisions, by orders that ask nothing else of members, and then nothing is written any more.
 func TestBreakGoesBackAtRest(t *testing.T) {
 	w := open(9)
 	w.Subsets = []kinds.Subset{{Amounts: limits(3)}}

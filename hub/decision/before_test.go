@@ -25,7 +25,8 @@ func before(d *Decision) string {
 	return d.Spec.PreviousTemplate.Revision + string(d.Spec.PreviousTemplate.Template.Raw)
 }
 
-// TestTemplateBefore tells which template pods have that may not be updated, from decision to decision of one workload of nine.
+// TestTemplateBefore tells which template pods have that may not be updated, from decision to decision of one workload
+// of nine.
 func TestTemplateBefore(t *testing.T) {
 	canary := topology.Wave{Name: "canary", Clusters: topology.WaveClusters{Names: []string{"east"}}, Approval: topology.ApprovalRequired}
 	inWaves := func(f *Facts) {
@@ -81,8 +82,8 @@ func TestTemplateBefore(t *testing.T) {
 	}
 }
 
-// TestTemplateBeforeIsAnOrder: members whose pods are to keep the template of before have a new order when that changes, and others
-// have none for it.
+// TestTemplateBeforeIsAnOrder: members whose pods are to keep the template of before have a new order when that
+// changes, and others have none for it.
 func TestTemplateBeforeIsAnOrder(t *testing.T) {
 	f := Facts{Workload: open(9), Members: members("east south west")}
 	template(&f, "one", 9)
@@ -107,8 +108,8 @@ func TestTemplateBeforeIsAnOrder(t *testing.T) {
 	}
 }
 
-// TestTemplateBeforeOfSubsets: of a UnitedDeployment the template of before is kept as long as any subset keeps pods of it, and not
-// where the patches of its subsets changed with it.
+// TestTemplateBeforeOfSubsets: of a UnitedDeployment the template of before is kept as long as any subset keeps pods of
+// it, and not where the patches of its subsets changed with it.
 func TestTemplateBeforeOfSubsets(t *testing.T) {
 	read := func(change func(*apps.UnitedDeployment)) *apps.UnitedDeployment {
 		return unitedDeployment(func(ud *apps.UnitedDeployment) {

@@ -23,11 +23,15 @@ func dependencies(d *draft) ([]topology.Dependency, []Note) {
 		wanted = slices.Clone(d.workload.Needs)
 	}
 	for _, ref := range policy.Extra {
-		if !slices.ContainsFunc(wanted, func(n kinds.Need) bool { return n.DependencyReference == ref }) && !kinds.ClusterMade(ref.Kind, "", ref.Name, nil) {
+		if !slices.ContainsFunc(wanted, func(n kinds.Need) bool { return n.DependencyReference == ref }) &&
+			!kinds.ClusterMade(ref.Kind, "", ref.Name, nil) {
 			wanted = append(wanted, kinds.Need{DependencyReference: ref})
 		}
 	}
-	slices.SortFunc(wanted, func(a, b kinds.Need) int { return kinds.CompareRefs(a.DependencyReference, b.DependencyReference) })
+	slices.SortFunc(
+		wanted,
+		func(a, b kinds.Need) int { return kinds.CompareRefs(a.DependencyReference, b.DependencyReference) },
+	)
 	var carried []topology.Dependency
 	var missing, secrets, tokens []string
 	for _, n := range wanted {
@@ -45,28 +49,45 @@ func dependencies(d *draft) ([]topology.Dependency, []Note) {
 		case d.facts.Absent[n.DependencyReference] && !n.Optional:
 			missing = append(missing, n.Kind+" "+n.Name)
 		}
-		carried = append(carried, topology.Dependency{DependencyReference: n.DependencyReference, Missing: d.facts.Absent[n.DependencyReference]})
+		carried = append(
+			carried,
+			topology.Dependency{DependencyReference: n.DependencyReference, Missing: d.facts.Absent[n.DependencyReference]},
+		)
 	}
 	var notes []Note
 	if len(missing) > 0 {
 		notes = append(notes, Note{Reason: DependencyMissing, Message: fmt.Sprintf(
-			"%s does not exist in namespace %s of the hub, and %s needs it; create it there, or in each member", listed(missing), d.workload.Key.Namespace, d.workload.Key.Sentence())})
+			"%s does not exist in namespace %s of the hub, and %s needs it; create it there, or in each member",
+			listed(missing),
+			d.workload.Key.Namespace,
+			d.workload.Key.Sentence(),
+		)})
 	}
 	if len(secrets) > 0 {
 		notes = append(notes, Note{Reason: topology.PolicySecretsNotCarried, Message: fmt.Sprintf(
 			"%s names Secret %s, and Secrets stay on the hub; set spec.dependencies.secrets: Carry in %s %s, or make it in each member",
-			d.workload.Key.Sentence(), listed(secrets), d.facts.Policy.Kind, d.facts.Policy.Name)})
+			d.workload.Key.Sentence(),
+			listed(secrets),
+			d.facts.Policy.Kind,
+			d.facts.Policy.Name,
+		)})
 	}
 	if len(tokens) > 0 {
 		notes = append(notes, Note{Reason: topology.PolicySecretsNotCarried, Message: fmt.Sprintf(
 			"%s names Secret %s, the token of a ServiceAccount of the hub, which is worth nothing in a member and stays; make one of that name in each member",
-			d.workload.Key.Sentence(), listed(tokens))})
+			d.workload.Key.Sentence(),
+			listed(tokens),
+		)})
 	}
 	if over := len(carried) - topology.MaxDependencies; over > 0 {
 		carried = carried[:topology.MaxDependencies]
 		notes = append(notes, Note{Reason: TooManyDependencies, Stalled: true, Message: fmt.Sprintf(
 			"%s names %d objects, and at most %d go with a workload; the last %d by kind and name do not: make them in each member, or put several into one",
-			d.workload.Key.Sentence(), topology.MaxDependencies+over, topology.MaxDependencies, over)})
+			d.workload.Key.Sentence(),
+			topology.MaxDependencies+over,
+			topology.MaxDependencies,
+			over,
+		)})
 	}
 	return carried, notes
 }
@@ -88,7 +109,12 @@ type Overrides struct {
 }
 
 // OverridesOf reads the overrides of a policy for the members that exist.
-func OverridesOf(policy topology.PolicyReference, list []topology.Override, key wire.Key, members []topology.MemberCluster) (Overrides, *kinds.Rejection) {
+func OverridesOf(
+	policy topology.PolicyReference,
+	list []topology.Override,
+	key wire.Key,
+	members []topology.MemberCluster,
+) (Overrides, *kinds.Rejection) {
 	if len(list) == 0 {
 		return Overrides{}, nil
 	}
@@ -99,7 +125,16 @@ func OverridesOf(policy topology.PolicyReference, list []topology.Override, key 
 	for i := range members {
 		hash, err := override.Hash(override.For(list, &members[i]))
 		if err != nil {
-			return Overrides{}, &kinds.Rejection{Reason: InvalidOverride, Message: fmt.Sprintf("%s %s cannot be carried out on %s: %v; correct the entry", policy.Kind, policy.Name, key.Sentence(), err)}
+			return Overrides{}, &kinds.Rejection{
+				Reason: InvalidOverride,
+				Message: fmt.Sprintf(
+					"%s %s cannot be carried out on %s: %v; correct the entry",
+					policy.Kind,
+					policy.Name,
+					key.Sentence(),
+					err,
+				),
+			}
 		}
 		if hash != "" {
 			o.Hashes[members[i].Name] = hash
@@ -121,6 +156,9 @@ func Misfit(policy topology.PolicyReference, key wire.Key, cluster string, misfi
 	if cluster != "" {
 		where = " in " + cluster
 	}
-	return &kinds.Rejection{Reason: InvalidOverride, Message: fmt.Sprintf("overrides[%d] of %s %s does not fit %s%s: %s; until then nothing new is delivered",
-		misfit.Index, policy.Kind, policy.Name, key.Sentence(), where, misfit.Problem)}
+	return &kinds.Rejection{
+		Reason: InvalidOverride,
+		Message: fmt.Sprintf("overrides[%d] of %s %s does not fit %s%s: %s; until then nothing new is delivered",
+			misfit.Index, policy.Kind, policy.Name, key.Sentence(), where, misfit.Problem),
+	}
 }

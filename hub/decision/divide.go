@@ -42,7 +42,12 @@ func divide(d *draft) (divided, []Note, *kinds.Rejection) {
 
 // divideSubsets serves workloads with subsets: a cell is a subset in a member that matches its node selector.
 func divideSubsets(d *draft) (divided, []Note, *kinds.Rejection) {
-	in := division.Input{Replicas: d.workload.Replicas, Salt: d.workload.Key.String(), Spread: spreadOf(d), Pools: poolsOf(d)}
+	in := division.Input{
+		Replicas: d.workload.Replicas,
+		Salt:     d.workload.Key.String(),
+		Spread:   spreadOf(d),
+		Pools:    poolsOf(d),
+	}
 	in.Spread.By, in.Spread.MaxSkew = "", 0 // the subsets say over what
 	last := lastCells(d)
 	var all []candidate
@@ -66,7 +71,10 @@ func divideSubsets(d *draft) (divided, []Note, *kinds.Rejection) {
 	}
 	plan, err := divideIn(in)
 	if err != nil {
-		return divided{}, nil, &kinds.Rejection{Reason: kinds.InvalidSubsets, Message: fmt.Sprintf("%s: %v", d.workload.Key.Sentence(), err)}
+		return divided{}, nil, &kinds.Rejection{
+			Reason:  kinds.InvalidSubsets,
+			Message: fmt.Sprintf("%s: %v", d.workload.Key.Sentence(), err),
+		}
 	}
 	result := divided{subsets: map[string]int32{}}
 	for _, cell := range cellsOf(plan.Cells, all, last) {
@@ -87,7 +95,9 @@ func divideSubsets(d *draft) (divided, []Note, *kinds.Rejection) {
 	}
 	for i := range plan.Unplaced {
 		if u := &plan.Unplaced[i]; unmatched[u.Subset] {
-			u.Reason = division.Reason{Code: division.UnplacedNoCell} // the members that keep what runs of it are none to bring back
+			u.Reason = division.Reason{
+				Code: division.UnplacedNoCell,
+			} // the members that keep what runs of it are none to bring back
 		}
 	}
 	var notes []Note
@@ -101,7 +111,10 @@ func divideSubsets(d *draft) (divided, []Note, *kinds.Rejection) {
 			note.Message += "; what runs of it stays where it is"
 		}
 		if missing > 0 && d.last != nil && !hadSubset(d.last, name) {
-			return divided{}, nil, &kinds.Rejection{Reason: SubsetUnmatched, Message: note.Message + "; what is placed stays as it was"}
+			return divided{}, nil, &kinds.Rejection{
+				Reason:  SubsetUnmatched,
+				Message: note.Message + "; what is placed stays as it was",
+			}
 		}
 		notes = append(notes, note)
 	}
@@ -112,13 +125,24 @@ func divideSubsets(d *draft) (divided, []Note, *kinds.Rejection) {
 // subsetCandidates returns the members that match a subset, and those that no longer do and are to be left. A member
 // that is not Ready keeps its cell even if its zones are not known now. Where no member matches any more, as after a
 // zone was renamed, matched is false, and the members that have pods of the subset keep them: nothing replaces those.
-func subsetCandidates(d *draft, subset *kinds.Subset, last map[cellID]*topology.Cell) (found []candidate, matched bool) {
+func subsetCandidates(
+	d *draft,
+	subset *kinds.Subset,
+	last map[cellID]*topology.Cell,
+) (found []candidate, matched bool) {
 	for i := range d.facts.Members {
 		m := &d.facts.Members[i]
 		had := last[cellID{subset: subset.Name, cluster: m.Name}]
 		match := MatchTerm(&subset.Term, m)
 		c := candidate{
-			Cell:    division.Cell{Subset: subset.Name, Cluster: m.Name, Region: m.Region, Weight: weightOf(d, m), Frozen: !m.Ready, Taint: d.leftBy(subset.Name, m)},
+			Cell: division.Cell{
+				Subset:  subset.Name,
+				Cluster: m.Name,
+				Region:  m.Region,
+				Weight:  weightOf(d, m),
+				Frozen:  !m.Ready,
+				Taint:   d.leftBy(subset.Name, m),
+			},
 			assumed: match.Assumed,
 		}
 		if len(match.Zones) == 1 {
@@ -163,7 +187,10 @@ func divideOpen(d *draft) (divided, []Note, *kinds.Rejection) {
 	}
 	plan, err := division.Divide(in)
 	if err != nil {
-		return divided{}, nil, &kinds.Rejection{Reason: kinds.InvalidSubsets, Message: fmt.Sprintf("%s: %v", d.workload.Key.Sentence(), err)}
+		return divided{}, nil, &kinds.Rejection{
+			Reason:  kinds.InvalidSubsets,
+			Message: fmt.Sprintf("%s: %v", d.workload.Key.Sentence(), err),
+		}
 	}
 	result := divided{
 		cells:   dropUnused(cellsOf(plan.Cells, all, last), last),
@@ -211,7 +238,8 @@ func openCells(d *draft, last map[cellID]*topology.Cell) []candidate {
 
 // zonal tells whether the cells of a workload without subsets are zones.
 func zonal(d *draft) bool {
-	return d.facts.Spread.By == topology.SpreadByZone || slices.ContainsFunc(d.facts.Spread.Places, func(p topology.SpreadPlace) bool { return p.Zone != "" })
+	return d.facts.Spread.By == topology.SpreadByZone ||
+		slices.ContainsFunc(d.facts.Spread.Places, func(p topology.SpreadPlace) bool { return p.Zone != "" })
 }
 
 // namedZones leaves out the zone "" of nodes without the label where there are named zones: the pods of such a member
@@ -247,8 +275,15 @@ func cellsOf(shares []division.Share, candidates []candidate, last map[cellID]*t
 	var cells []topology.Cell
 	for _, s := range shares {
 		c := told[cellID{s.Subset, s.Cluster, s.Zone}]
-		cell := topology.Cell{Subset: s.Subset, Cluster: s.Cluster, Zone: cmp.Or(s.Zone, c.told), Replicas: s.Replicas, Reason: reasonOf(s.Reason, c.assumed)}
-		if had := last[idOf(&cell)]; had != nil && had.Replicas == cell.Replicas && had.Replaced == 0 && had.Reason.Code != CellSubsetRemoved {
+		cell := topology.Cell{
+			Subset:   s.Subset,
+			Cluster:  s.Cluster,
+			Zone:     cmp.Or(s.Zone, c.told),
+			Replicas: s.Replicas,
+			Reason:   reasonOf(s.Reason, c.assumed),
+		}
+		if had := last[idOf(&cell)]; had != nil && had.Replicas == cell.Replicas && had.Replaced == 0 &&
+			had.Reason.Code != CellSubsetRemoved {
 			cell.Reason = had.Reason
 		}
 		cells = append(cells, cell)
@@ -306,7 +341,14 @@ func unplacedNotes(d *draft, unplaced []division.Unplaced) []Note {
 			continue
 		}
 		// A frozen member comes back by itself; for the rest somebody has to change a bound or add room.
-		notes = append(notes, Note{Reason: Unplaced, Message: d.workload.Key.Sentence() + ": " + u.Message(), Stalled: u.Reason.Code != division.UnplacedFrozen})
+		notes = append(
+			notes,
+			Note{
+				Reason:  Unplaced,
+				Message: d.workload.Key.Sentence() + ": " + u.Message(),
+				Stalled: u.Reason.Code != division.UnplacedFrozen,
+			},
+		)
 	}
 	return notes
 }
@@ -314,8 +356,12 @@ func unplacedNotes(d *draft, unplaced []division.Unplaced) []Note {
 // unmatchedNote says which value of a subset's node selector no member has.
 func unmatchedNote(d *draft, name string, stalled bool) Note {
 	i := slices.IndexFunc(d.workload.Subsets, func(s kinds.Subset) bool { return s.Name == name })
-	message := fmt.Sprintf("subset %q of %s matches no member: %s; correct the subset's nodeSelectorTerm or join a member there",
-		name, d.workload.Key.Sentence(), WhyUnmatched(&d.workload.Subsets[i].Term, d.facts.Members))
+	message := fmt.Sprintf(
+		"subset %q of %s matches no member: %s; correct the subset's nodeSelectorTerm or join a member there",
+		name,
+		d.workload.Key.Sentence(),
+		WhyUnmatched(&d.workload.Subsets[i].Term, d.facts.Members),
+	)
 	return Note{Reason: SubsetUnmatched, Message: message, Stalled: stalled}
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
-// divideSpread serves workloads that an object of another kind divides: its subsets are filled in their order, each over
-// the members that its requiredNodeSelector matches. Limits hold over all of them together.
+// divideSpread serves workloads that an object of another kind divides: its subsets are filled in their order, each
+// over the members that its requiredNodeSelector matches. Limits hold over all of them together.
 func divideSpread(d *draft) (divided, []Note, *kinds.Rejection) {
 	parts := d.facts.Division.Parts
 	g := *d
@@ -92,7 +92,10 @@ func reassign(d *draft, cells []topology.Cell, keep bool, removed int) (out []to
 	parts, rooms, loose := d.facts.Division.Parts, spreadRooms(d, removed), map[string]int32{}
 	for i := range cells {
 		c := cells[i]
-		at := slices.IndexFunc(parts, func(p kinds.Subset) bool { return keep && d.last.Spread != nil && p.Name == c.SpreadSubset })
+		at := slices.IndexFunc(
+			parts,
+			func(p kinds.Subset) bool { return keep && d.last.Spread != nil && p.Name == c.SpreadSubset },
+		)
 		m := slices.IndexFunc(d.facts.Members, func(m Member) bool { return m.Name == c.Cluster })
 		if at < 0 || m < 0 || d.facts.Members[m].Ready && !MatchTerm(&parts[at].Term, &d.facts.Members[m]).OK {
 			loose[c.Cluster] += c.Replicas
@@ -152,7 +155,10 @@ func spreadRooms(d *draft, removed int) []int64 {
 	parts, left := d.facts.Division.Parts, max(int64(d.workload.Replicas)-int64(removed), 0)
 	rooms := make([]int64, len(parts))
 	for i := range parts {
-		matched := slices.ContainsFunc(d.facts.Members, func(m Member) bool { return m.Selected && MatchTerm(&parts[i].Term, &m).OK })
+		matched := slices.ContainsFunc(
+			d.facts.Members,
+			func(m Member) bool { return m.Selected && MatchTerm(&parts[i].Term, &m).OK },
+		)
 		if !matched {
 			continue
 		}

@@ -19,7 +19,10 @@ func leftPlaces(d *draft) map[place]string {
 	left, last := map[place]string{}, lastCells(d)
 	for i := range d.workload.Subsets {
 		subset := &d.workload.Subsets[i]
-		matched := slices.ContainsFunc(d.facts.Members, func(m Member) bool { return m.Selected && d.matches(subset, &m, last) })
+		matched := slices.ContainsFunc(
+			d.facts.Members,
+			func(m Member) bool { return m.Selected && d.matches(subset, &m, last) },
+		)
 		for j := range d.facts.Members {
 			m := &d.facts.Members[j]
 			at := place{subset.Name, m.Name}
@@ -132,7 +135,11 @@ func dismissedNotes(d *draft, spec *topology.WorkloadPlacementSpec) []Note {
 			why = "which no longer matches their subset"
 		}
 		notes = append(notes, Note{Reason: Placed, Message: fmt.Sprintf(
-			"%d replicas stay in member %s, %s, because no other member takes them; add nodes or members, or raise a bound", stays[cluster], cluster, why)})
+			"%d replicas stay in member %s, %s, because no other member takes them; add nodes or members, or raise a bound",
+			stays[cluster],
+			cluster,
+			why,
+		)})
 	}
 	return notes
 }
@@ -205,7 +212,8 @@ func takeBackSubset(d *draft, subset string, members map[string]*Member, back ma
 		}
 		for j := range d.last.Cells {
 			o := &d.last.Cells[j]
-			if n := min(take, missing[o.Cluster], o.Replicas-o.Replaced+back[idOf(o)]); o.Subset == subset && n > 0 && o.Cluster != c.Cluster {
+			if n := min(take, missing[o.Cluster], o.Replicas-o.Replaced+back[idOf(o)]); o.Subset == subset && n > 0 &&
+				o.Cluster != c.Cluster {
 				back[idOf(c)], back[idOf(o)] = back[idOf(c)]+n, back[idOf(o)]-n
 				take, here[c.Cluster], missing[o.Cluster] = take-n, here[c.Cluster]-n, missing[o.Cluster]-n
 			}
@@ -244,7 +252,13 @@ func moveNotes(d *draft, spec *topology.WorkloadPlacementSpec) []Note {
 	}
 	for _, u := range spec.Unplaced {
 		if u.Reason.Code == UnplacedMoving {
-			notes = append(notes, Note{Reason: Placed, Message: fmt.Sprintf("%d replicas move, and start as the pods that they replace are gone", u.Replicas)})
+			notes = append(
+				notes,
+				Note{
+					Reason:  Placed,
+					Message: fmt.Sprintf("%d replicas move, and start as the pods that they replace are gone", u.Replicas),
+				},
+			)
 		}
 	}
 	return notes
@@ -277,7 +291,8 @@ func removedSubsets(d *draft) []kinds.Subset {
 	for i := range d.last.Cells {
 		c := &d.last.Cells[i]
 		known := func(s kinds.Subset) bool { return s.Name == c.Subset }
-		if c.Subset == "" || slices.ContainsFunc(d.workload.Subsets, known) || slices.ContainsFunc(removed, known) || emptied(d, c) ||
+		if c.Subset == "" || slices.ContainsFunc(d.workload.Subsets, known) || slices.ContainsFunc(removed, known) ||
+			emptied(d, c) ||
 			!slices.ContainsFunc(d.facts.Members, func(m Member) bool { return m.Name == c.Cluster }) {
 			continue
 		}
@@ -299,7 +314,15 @@ func removedCells(d *draft, last map[cellID]*topology.Cell) []topology.Cell {
 		s := &d.workload.Subsets[i]
 		for j := 0; s.Removed && j < len(d.facts.Members); j++ {
 			if had := last[cellID{subset: s.Name, cluster: d.facts.Members[j].Name}]; had != nil {
-				cells = append(cells, topology.Cell{Subset: s.Name, Cluster: had.Cluster, Zone: had.Zone, Reason: topology.Reason{Code: CellSubsetRemoved}})
+				cells = append(
+					cells,
+					topology.Cell{
+						Subset:  s.Name,
+						Cluster: had.Cluster,
+						Zone:    had.Zone,
+						Reason:  topology.Reason{Code: CellSubsetRemoved},
+					},
+				)
 			}
 		}
 	}
@@ -313,7 +336,8 @@ func leavingRoom(d *draft, m *Member, names []string) int32 {
 	for i := 0; d.last != nil && i < len(d.last.Cells); i++ {
 		c := &d.last.Cells[i]
 		in := len(names) == 0 || slices.Contains(names, c.Zone) || c.Zone == "" && len(names) == len(namedZones(m.Zones))
-		if c.Cluster == m.Name && in && slices.ContainsFunc(d.workload.Subsets, func(s kinds.Subset) bool { return s.Removed && s.Name == c.Subset }) {
+		if c.Cluster == m.Name && in &&
+			slices.ContainsFunc(d.workload.Subsets, func(s kinds.Subset) bool { return s.Removed && s.Name == c.Subset }) {
 			n += there(d, m, c.Subset)
 		}
 	}
@@ -347,10 +371,17 @@ func removedNotes(d *draft, spec *topology.WorkloadPlacementSpec) []Note {
 			continue
 		}
 		slices.Sort(clusters)
-		message := fmt.Sprintf("%d pods of subset %s, which was removed, run on in %s; they go as others are available in the subsets that are left",
-			n, s.Name, nameColumn(slices.Compact(clusters)))
+		message := fmt.Sprintf(
+			"%d pods of subset %s, which was removed, run on in %s; they go as others are available in the subsets that are left",
+			n,
+			s.Name,
+			nameColumn(slices.Compact(clusters)),
+		)
 		if slices.ContainsFunc(spec.Unplaced, func(u topology.Unplaced) bool { return u.Reason.Code != UnplacedMoving }) {
-			message += "; as many stay as those have no place for: " + strings.Join([]string{"raise a bound", "add nodes or members", "or lower the replicas"}, ", ")
+			message += "; as many stay as those have no place for: " + strings.Join(
+				[]string{"raise a bound", "add nodes or members", "or lower the replicas"},
+				", ",
+			)
 		}
 		notes = append(notes, Note{Reason: Placed, Message: message})
 	}

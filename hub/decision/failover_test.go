@@ -18,7 +18,8 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/lending"
 )
 
-// showMoves prints cells as "cluster:replicas-leaving Reason", those that leave with their reason, and what is not placed.
+// showMoves prints cells as "cluster:replicas-leaving Reason", those that leave with their reason, and what is not
+// placed.
 func showMoves(spec *topology.WorkloadPlacementSpec) string {
 	var parts []string
 	for _, c := range spec.Cells {
@@ -40,8 +41,8 @@ func showMoves(spec *topology.WorkloadPlacementSpec) string {
 	return strings.Join(parts, " ")
 }
 
-// flags reads "east west! south~ north*": "!" for not Ready, "*" for lost (and not Ready), "~" for a taint with NoExecute, "-" for not
-// selected.
+// flags reads "east west! south~ north*": "!" for not Ready, "*" for lost (and not Ready), "~" for a taint with
+// NoExecute, "-" for not selected.
 func flags(text string) []Member {
 	var out []Member
 	for _, name := range strings.Fields(text) {
@@ -221,8 +222,8 @@ func TestFailoverStories(t *testing.T) {
 	}
 }
 
-// TestFailoverInTheMiddleOfARollout: a member is lost while its pods are half updated. Where all are to be updated the others run
-// its replicas at the new revision; where a part is, what it may have updated stays counted.
+// TestFailoverInTheMiddleOfARollout: a member is lost while its pods are half updated. Where all are to be updated the
+// others run its replicas at the new revision; where a part is, what it may have updated stays counted.
 func TestFailoverInTheMiddleOfARollout(t *testing.T) {
 	for _, tc := range []struct {
 		reason    string
@@ -279,9 +280,9 @@ func TestFailoverInTheMiddleOfARollout(t *testing.T) {
 	}
 }
 
-// TestFailoverHolds plays members that are lost, drained and come back at random, and checks at every moment what is promised:
-// every replica is accounted for, a decision from its own result changes nothing, what a lost member has been told stays, and in
-// the end, with all members back, nothing is leaving.
+// TestFailoverHolds plays members that are lost, drained and come back at random, and checks at every moment what is
+// promised: every replica is accounted for, a decision from its own result changes nothing, what a lost member has been
+// told stays, and in the end, with all members back, nothing is leaving.
 func TestFailoverHolds(t *testing.T) {
 	for seed := range uint64(100) {
 		r := rand.New(rand.NewPCG(seed, 11))
@@ -363,8 +364,8 @@ func TestFailoverHolds(t *testing.T) {
 	}
 }
 
-// TestOtherMembersKeepWhatRuns: a policy selects other members again and again, while pods start and go slowly. Of pods that were available
-// no more are missing than maxUnavailable allows, none with a surge, and never the last one.
+// TestOtherMembersKeepWhatRuns: a policy selects other members again and again, while pods start and go slowly. Of pods
+// that were available no more are missing than maxUnavailable allows, none with a surge, and never the last one.
 func TestOtherMembersKeepWhatRuns(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 12))
@@ -420,7 +421,8 @@ func podsText(pods map[string][2]int32) string {
 	return strings.Join(text, " ")
 }
 
-// live lets a little time pass in members: pods go, are made, get available. It returns how many are, and whether all is as it was told.
+// live lets a little time pass in members: pods go, are made, get available. It returns how many are, and whether all
+// is as it was told.
 func live(r *rand.Rand, spec *topology.WorkloadPlacementSpec, pods map[string][2]int32) (available int32, rest bool) {
 	rest = len(spec.Unplaced) == 0
 	for _, c := range spec.Cells {

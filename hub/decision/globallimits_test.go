@@ -26,7 +26,8 @@ type limitRow struct {
 	copied3, copied7, copied20 int32 // where the same manifest runs in each of so many clusters
 }
 
-// limitRows are part 3.3 of the specification of federations. The numbers of one cluster and of copies in three are stated there.
+// limitRows are part 3.3 of the specification of federations. The numbers of one cluster and of copies in three are
+// stated there.
 func limitRows() []limitRow {
 	updated := func(a lending.Amounts) int32 { return a.Updated }
 	down := func(a lending.Amounts) int32 { return a.Unavailable }
@@ -57,7 +58,8 @@ func (r *limitRow) strategy() *apps.RollingUpdateCloneSetStrategy {
 	return s
 }
 
-// copies returns what comes about where the manifest is copied into each of k clusters, which share 100 replicas evenly.
+// copies returns what comes about where the manifest is copied into each of k clusters, which share 100 replicas
+// evenly.
 func (r *limitRow) copies(t *testing.T, k int32) int32 {
 	t.Helper()
 	s, sum := r.strategy(), int32(0)
@@ -76,8 +78,8 @@ func (r *limitRow) copies(t *testing.T, k int32) int32 {
 	return sum
 }
 
-// rollOut updates a CloneSet of 100 pods over k members that do at once whatever they may, round by round, and returns how many
-// pods were updated at the end, and the most that were down and above replicas at once.
+// rollOut updates a CloneSet of 100 pods over k members that do at once whatever they may, round by round, and returns
+// how many pods were updated at the end, and the most that were down and above replicas at once.
 func (r *limitRow) rollOut(t *testing.T, k int) lending.Amounts {
 	t.Helper()
 	with := func(image string) kinds.Workload {
@@ -129,8 +131,8 @@ func (r *limitRow) rollOut(t *testing.T, k int) lending.Amounts {
 	return most
 }
 
-// TestGlobalLimits: a rollout over 1, 3, 7 and 20 members does what it does in one cluster, number by number; and the table that
-// says so in the documentation, beside what copies of the manifest do, has these numbers.
+// TestGlobalLimits: a rollout over 1, 3, 7 and 20 members does what it does in one cluster, number by number; and the
+// table that says so in the documentation, beside what copies of the manifest do, has these numbers.
 func TestGlobalLimits(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| 100 pods | One cluster | Flotilla over 1, 3, 7, 20 members | Copies in 3 clusters | in 7 | in 20 |\n|---|---|---|---|---|---|\n")

@@ -22,7 +22,13 @@ type place struct{ subset, cluster string }
 // What a move uses of the limits is not lent, and the cells of members that are not heard of weigh without what others
 // stand in for. Where only a part is to be updated, what such a member holds of Updated stays counted until it is back:
 // its pods may have been updated. It returns how far the waves of the policy are, which bound what is lent of Updated.
-func lend(d *draft, spec *topology.WorkloadPlacementSpec, replicas map[string]int32, used map[string]lending.Amounts, newRevision bool) waves.Decision {
+func lend(
+	d *draft,
+	spec *topology.WorkloadPlacementSpec,
+	replicas map[string]int32,
+	used map[string]lending.Amounts,
+	newRevision bool,
+) waves.Decision {
 	last, silent, away := lastLent(d), silentMembers(d), d.away()
 	var pools []pool
 	removed := 0 // they come last
@@ -100,7 +106,13 @@ const unanswered = -1
 
 // lendingCell is one cluster's part of a subset, as it stands after the last decision.
 func lendingCell(d *draft, last lending.Cell, c *topology.Cell, newRevision bool) lending.Cell {
-	cell := lending.Cell{Key: c.Cluster, Replicas: c.Replicas, Granted: last.Granted, Reserved: last.Reserved, Sequence: last.Sequence}
+	cell := lending.Cell{
+		Key:      c.Cluster,
+		Replicas: c.Replicas,
+		Granted:  last.Granted,
+		Reserved: last.Reserved,
+		Sequence: last.Sequence,
+	}
 	if newRevision {
 		// No pod runs the new template yet, and the order that brings it brings the new grant too.
 		cell.Granted.Updated, cell.Reserved.Updated = 0, 0
@@ -151,8 +163,16 @@ func lastLent(d *draft) map[place]lending.Cell {
 	for i := range d.last.Cells {
 		c := &d.last.Cells[i]
 		l := lent[place{c.Subset, c.Cluster}]
-		l.Granted = lending.Amounts{Updated: l.Granted.Updated + c.Granted.Updated, Unavailable: l.Granted.Unavailable + c.Granted.Unavailable, Surge: l.Granted.Surge + c.Granted.Surge}
-		l.Reserved = lending.Amounts{Updated: l.Reserved.Updated + c.Reserved.Updated, Unavailable: l.Reserved.Unavailable + c.Reserved.Unavailable, Surge: l.Reserved.Surge + c.Reserved.Surge}
+		l.Granted = lending.Amounts{
+			Updated:     l.Granted.Updated + c.Granted.Updated,
+			Unavailable: l.Granted.Unavailable + c.Granted.Unavailable,
+			Surge:       l.Granted.Surge + c.Granted.Surge,
+		}
+		l.Reserved = lending.Amounts{
+			Updated:     l.Reserved.Updated + c.Reserved.Updated,
+			Unavailable: l.Reserved.Unavailable + c.Reserved.Unavailable,
+			Surge:       l.Reserved.Surge + c.Reserved.Surge,
+		}
 		l.Sequence = max(l.Sequence, c.Sequence)
 		lent[place{c.Subset, c.Cluster}] = l
 	}
@@ -188,8 +208,8 @@ func budgetOf(a lending.Amounts) topology.Budget {
 	return topology.Budget{Updated: a.Updated, Unavailable: a.Unavailable, Surge: a.Surge}
 }
 
-// assignSequences gives a sequence to the orders that changed. The order of a cluster is what its Work carries: its cells
-// without what is only reserved, and the revision.
+// assignSequences gives a sequence to the orders that changed. The order of a cluster is what its Work carries: its
+// cells without what is only reserved, and the revision.
 func assignSequences(d *draft, spec *topology.WorkloadPlacementSpec, newRevision bool) {
 	var last []topology.Cell
 	if d.last != nil {
@@ -230,7 +250,12 @@ func assignSequences(d *draft, spec *topology.WorkloadPlacementSpec, newRevision
 
 // changes returns the clusters whose order changed, and those of them for which anything but unavailable and surge
 // changed.
-func changes(d *draft, spec *topology.WorkloadPlacementSpec, before, after map[string][]*topology.Cell, newRevision bool) (changed, task map[string]bool) {
+func changes(
+	d *draft,
+	spec *topology.WorkloadPlacementSpec,
+	before, after map[string][]*topology.Cell,
+	newRevision bool,
+) (changed, task map[string]bool) {
 	changed, task = map[string]bool{}, map[string]bool{}
 	respread := d.last != nil && !equality.Semantic.DeepEqual(d.last.Spread, spec.Spread)
 	rebefore := d.last != nil && previousRevision(d.last) != previousRevision(spec)
@@ -238,7 +263,8 @@ func changes(d *draft, spec *topology.WorkloadPlacementSpec, before, after map[s
 		old := before[cluster]
 		// A member that reports a newer order than stands here was ordered by a hub that was restored since.
 		stale := len(old) > 0 && d.reports[cluster].Sequence > old[0].Sequence
-		task[cluster] = newRevision || stale || respread || rebefore && (keepsOld(old) || keepsOld(order)) || !sameTask(old, order)
+		task[cluster] = newRevision || stale || respread || rebefore && (keepsOld(old) || keepsOld(order)) ||
+			!sameTask(old, order)
 		if task[cluster] || !sameOrder(old, order) {
 			changed[cluster] = true
 		}
@@ -259,14 +285,23 @@ func orders(cells []topology.Cell) map[string][]*topology.Cell {
 }
 
 func sameOrder(before, after []*topology.Cell) bool {
-	return sameTask(before, after) && slices.EqualFunc(before, after, func(a, b *topology.Cell) bool { return a.Granted == b.Granted && a.Waiting == b.Waiting })
+	return sameTask(before, after) &&
+		slices.EqualFunc(
+			before,
+			after,
+			func(a, b *topology.Cell) bool { return a.Granted == b.Granted && a.Waiting == b.Waiting },
+		)
 }
 
 // sameTask tells whether two orders ask for the same, whatever they permit on the way.
 func sameTask(before, after []*topology.Cell) bool {
 	return slices.EqualFunc(before, after, func(a, b *topology.Cell) bool {
 		// The zone of a subset's cell is only told; where the policy spreads by zone, it is part of the order.
-		return a.Subset == b.Subset && a.SpreadSubset == b.SpreadSubset && (a.Zone == b.Zone || a.Subset != "" || a.SpreadSubset != "") && a.Replicas == b.Replicas && a.Granted.Updated == b.Granted.Updated &&
-			a.Overrides == b.Overrides && a.Adoption == b.Adoption
+		return a.Subset == b.Subset && a.SpreadSubset == b.SpreadSubset &&
+			(a.Zone == b.Zone || a.Subset != "" || a.SpreadSubset != "") &&
+			a.Replicas == b.Replicas &&
+			a.Granted.Updated == b.Granted.Updated &&
+			a.Overrides == b.Overrides &&
+			a.Adoption == b.Adoption
 	})
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/capacity"
 )
 
-// TestPlanSilence: a member goes silent in the middle of a rollout of 9 over three, of which 1 may be unavailable. Its order is
-// lowered first; what it holds goes to the others once that order is written, and comes back to nobody without being confirmed.
+// TestPlanSilence: a member goes silent in the middle of a rollout of 9 over three, of which 1 may be unavailable. Its
+// order is lowered first; what it holds goes to the others once that order is written, and comes back to nobody without
+// being confirmed.
 func TestPlanSilence(t *testing.T) {
 	facts := Facts{Workload: open(9), Members: members("east west south"), Policy: topology.PolicyReference{Kind: "FederationPolicy", Name: "all"}}
 	decide := func() topology.WorkloadPlacementSpec {

@@ -8,8 +8,9 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
-// TestADrainedMemberThatIsDismissed holds that a member which is drained keeps its cell, to come back to, until it is selected no more: then the cell
-// goes with its last replica, and with it the order, which a member that leaves is waited for.
+// TestADrainedMemberThatIsDismissed holds that a member which is drained keeps its cell, to come back to, until it is
+// selected no more: then the cell goes with its last replica, and with it the order, which a member that leaves is
+// waited for.
 func TestADrainedMemberThatIsDismissed(t *testing.T) {
 	var last *topology.WorkloadPlacementSpec
 	decide := func(workload kinds.Workload, selected bool, taint division.Effect) string {

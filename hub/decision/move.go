@@ -35,11 +35,18 @@ func move(d *draft, result *divided) map[string]lending.Amounts {
 			continue
 		}
 		amounts := subset.Amounts(result.subsets[subset.Name])
-		limits := failover.Limits{Unavailable: amounts.Unavailable, Surge: amounts.Surge, NoTwin: d.facts.Failover.Mode == topology.FailoverFence}
+		limits := failover.Limits{
+			Unavailable: amounts.Unavailable,
+			Surge:       amounts.Surge,
+			NoTwin:      d.facts.Failover.Mode == topology.FailoverFence,
+		}
 		cells := make([]failover.Cell, len(places))
 		for j := range places {
 			if c := &places[j].cell; shrink.at[place{subset.Name, c.Key}] {
-				c.Shrinks, c.Total = true, max(c.Total, d.reports[c.Key].Use[subset.Name].Desired) // it may yet make what it was told before
+				c.Shrinks, c.Total = true, max(
+					c.Total,
+					d.reports[c.Key].Use[subset.Name].Desired,
+				) // it may yet make what it was told before
 			}
 			cells[j] = places[j].cell
 		}
@@ -56,7 +63,10 @@ func move(d *draft, result *divided) map[string]lending.Amounts {
 		}
 		waits -= keepReturned(m.places, result.cells, waits)
 		if waits > 0 {
-			result.unplaced = append(result.unplaced, topology.Unplaced{Subset: m.subset.Name, Replicas: waits, Reason: topology.Reason{Code: UnplacedMoving}})
+			result.unplaced = append(
+				result.unplaced,
+				topology.Unplaced{Subset: m.subset.Name, Replicas: waits, Reason: topology.Reason{Code: UnplacedMoving}},
+			)
 		}
 	}
 	return used
@@ -235,7 +245,8 @@ func (d *draft) rolls(cluster, subset string, lent lending.Cell) bool {
 	}
 	report := d.reports[cluster]
 	use := report.Use[subset]
-	return report.Sequence < d.last.RevisionSequence || use.Updated < min(max(lent.Granted.Updated, lent.Reserved.Updated), use.Total)
+	return report.Sequence < d.last.RevisionSequence ||
+		use.Updated < min(max(lent.Granted.Updated, lent.Reserved.Updated), use.Total)
 }
 
 // tell writes an order into the cells of a place: those that leave stay where they are, and those that wait are left
@@ -356,7 +367,14 @@ func numbersOf(d *draft, result *divided) map[place]placeNumbers {
 
 // clearAll orders what is left of removed subsets, and what stays in places that shrink, and lets the others grow no
 // further than the limits permit. It adds what that uses of the limits of subsets that shrink.
-func clearAll(d *draft, result *divided, moves []subsetMove, shrink shrinking, used map[string]lending.Amounts, last map[cellID]*topology.Cell) {
+func clearAll(
+	d *draft,
+	result *divided,
+	moves []subsetMove,
+	shrink shrinking,
+	used map[string]lending.Amounts,
+	last map[cellID]*topology.Cell,
+) {
 	limits := failover.Limits{NoTwin: d.facts.Failover.Mode == topology.FailoverFence}
 	var places []movingPlace
 	for i := range d.workload.Subsets {
@@ -368,7 +386,10 @@ func clearAll(d *draft, result *divided, moves []subsetMove, shrink shrinking, u
 		limits.Unavailable, limits.Surge = limits.Unavailable+may.Unavailable, limits.Surge+may.Surge
 		places = append(places, placesOf(d, result.cells, s.Name)...)
 	}
-	free := lending.Amounts{Unavailable: limits.Unavailable, Surge: limits.Surge} // nobody else uses the limits of what is removed
+	free := lending.Amounts{
+		Unavailable: limits.Unavailable,
+		Surge:       limits.Surge,
+	} // nobody else uses the limits of what is removed
 	parts := make([]failover.Part, len(moves))
 	own := map[string]lending.Amounts{}
 	for i := range moves {
@@ -396,13 +417,19 @@ func clearAll(d *draft, result *divided, moves []subsetMove, shrink shrinking, u
 		places[i].tell(d, result.cells, cleared.Orders[i], last)
 		result.subsets[places[i].subset] += cleared.Orders[i].Replicas
 	}
-	left := lending.Amounts{Unavailable: max(cleared.Unavailable-free.Unavailable, 0), Surge: max(cleared.Surge-free.Surge, 0)}
+	left := lending.Amounts{
+		Unavailable: max(cleared.Unavailable-free.Unavailable, 0),
+		Surge:       max(cleared.Surge-free.Surge, 0),
+	}
 	for i := range moves {
 		name := moves[i].subset.Name
 		may := own[name]
 		take := lending.Amounts{Unavailable: min(left.Unavailable, may.Unavailable), Surge: min(left.Surge, may.Surge)}
 		left = lending.Amounts{Unavailable: left.Unavailable - take.Unavailable, Surge: left.Surge - take.Surge}
-		used[name] = lending.Amounts{Unavailable: max(used[name].Unavailable, take.Unavailable), Surge: max(used[name].Surge, take.Surge)}
+		used[name] = lending.Amounts{
+			Unavailable: max(used[name].Unavailable, take.Unavailable),
+			Surge:       max(used[name].Surge, take.Surge),
+		}
 	}
 }
 
@@ -419,5 +446,14 @@ func shrinkNotes(spec *topology.WorkloadPlacementSpec) []Note {
 		return nil
 	}
 	slices.Sort(clusters)
-	return []Note{{Reason: Placed, Message: fmt.Sprintf("%d pods run on in %s above the numbers there; they go as others are available", n, nameColumn(slices.Compact(clusters)))}}
+	return []Note{
+		{
+			Reason: Placed,
+			Message: fmt.Sprintf(
+				"%d pods run on in %s above the numbers there; they go as others are available",
+				n,
+				nameColumn(slices.Compact(clusters)),
+			),
+		},
+	}
 }

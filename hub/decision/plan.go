@@ -165,8 +165,12 @@ func numberOrders(d *draft) *kinds.Rejection {
 // describe adds what a person should know, what goes with the workload, and when to decide again.
 func describe(d *draft) *kinds.Rejection {
 	spec := &d.spec
-	notes := withWaveNotes(d, &d.wave, slices.Concat(d.notes, dismissedNotes(d, spec), removedNotes(d, spec), shrinkNotes(spec),
-		moveNotes(d, spec), waitNotes(d, spec)))
+	notes := withWaveNotes(
+		d,
+		&d.wave,
+		slices.Concat(d.notes, dismissedNotes(d, spec), removedNotes(d, spec), shrinkNotes(spec),
+			moveNotes(d, spec), waitNotes(d, spec)),
+	)
 	spec.Clusters = clusterColumn(spec.Cells)
 	needs, needNotes := dependencies(d)
 	spec.Dependencies, notes = needs, append(notes, needNotes...)
@@ -249,8 +253,12 @@ func sortCells(subsets []kinds.Subset, cells []topology.Cell) {
 		order[subsets[i].Name] = i
 	}
 	slices.SortFunc(cells, func(a, b topology.Cell) int {
-		return cmp.Or(cmp.Compare(order[a.Subset], order[b.Subset]), strings.Compare(a.Cluster, b.Cluster), strings.Compare(a.Zone, b.Zone),
-			strings.Compare(a.SpreadSubset, b.SpreadSubset))
+		return cmp.Or(
+			cmp.Compare(order[a.Subset], order[b.Subset]),
+			strings.Compare(a.Cluster, b.Cluster),
+			strings.Compare(a.Zone, b.Zone),
+			strings.Compare(a.SpreadSubset, b.SpreadSubset),
+		)
 	})
 }
 

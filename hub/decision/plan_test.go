@@ -89,7 +89,8 @@ func show(cells []topology.Cell) string {
 	return strings.Join(parts, " ")
 }
 
-// plan decides; members that are Ready, and of which the facts do not say when they were heard last, are heard just now.
+// plan decides; members that are Ready, and of which the facts do not say when they were heard last, are heard just
+// now.
 func plan(t *testing.T, f Facts) Decision {
 	t.Helper()
 	if f.Object != nil {
@@ -325,8 +326,8 @@ func TestLendingOverClusters(t *testing.T) {
 	}
 }
 
-// TestPlanProperties: whatever happens, sums are exact, nothing is decided twice differently, and members that are not Ready get
-// nothing new.
+// TestPlanProperties: whatever happens, sums are exact, nothing is decided twice differently, and members that are not
+// Ready get nothing new.
 func TestPlanProperties(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -400,8 +401,8 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-// TestARenamedZoneIsNamed holds that what a subset cannot get any more is told with the zone that nobody has, and not as if members
-// were unhealthy: nobody could bring those back.
+// TestARenamedZoneIsNamed holds that what a subset cannot get any more is told with the zone that nobody has, and not
+// as if members were unhealthy: nobody could bring those back.
 func TestARenamedZoneIsNamed(t *testing.T) {
 	first := plan(t, Facts{Workload: subsets(8, "a:a b:b"), Members: members("east/a west/b")})
 	d := plan(t, Facts{Workload: subsets(10, "a:a b:b"), Members: members("east/q west/b"), Last: &first.Spec})

@@ -17,8 +17,8 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/lending"
 )
 
-// toldOf reads "a/east:4 b/east:2/3": available pods of a subset in a member, of how many, of members that have carried out the last
-// decision. They are of the revision of now.
+// toldOf reads "a/east:4 b/east:2/3": available pods of a subset in a member, of how many, of members that have carried
+// out the last decision. They are of the revision of now.
 func toldOf(last *topology.WorkloadPlacementSpec, text string) map[string]capacity.Report {
 	out := map[string]capacity.Report{}
 	if last != nil {
@@ -282,11 +282,12 @@ func (w *fleetWorld) told() map[string]capacity.Report {
 	return out
 }
 
-// TestUnitedDeploymentsHold plays fleets in which subsets are removed, members join and are drained, and templates change, all at once,
-// while members follow late. What is promised (DESIGN.md part 7) holds at every moment: every replica is accounted for (I1); what members
-// hold of a limit together is never more than the limit (I2 b); never are fewer pods available than the limits of all subsets allow, nor
-// the last one taken (I2 a); there are never more pods than replicas and all surges (I2 c); a decision from its own result changes
-// nothing, so that a restart of the hub changes no pod (I3); and in the end nothing is left of what was removed.
+// TestUnitedDeploymentsHold plays fleets in which subsets are removed, members join and are drained, and templates
+// change, all at once, while members follow late. What is promised (DESIGN.md part 7) holds at every moment: every
+// replica is accounted for (I1); what members hold of a limit together is never more than the limit (I2 b); never are
+// fewer pods available than the limits of all subsets allow, nor the last one taken (I2 a); there are never more pods
+// than replicas and all surges (I2 c); a decision from its own result changes nothing, so that a restart of the hub
+// changes no pod (I3); and in the end nothing is left of what was removed.
 func TestUnitedDeploymentsHold(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { playSubsets(t, seed) })
@@ -358,7 +359,8 @@ func playSubsets(t *testing.T, seed uint64) {
 		for range w.limits(&d.Spec) {
 			kinds++
 		}
-		// Each subset has its limits, also one that is left. Pods that start in place of others are no reason for a rollout to wait.
+		// Each subset has its limits, also one that is left. Pods that start in place of others are no reason for a rollout
+		// to wait.
 		least, most = replicas, replicas+kinds*max(adds, 1)
 		if adds == 0 {
 			least = max(replicas-kinds*breaks, 1)

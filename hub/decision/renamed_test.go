@@ -11,7 +11,8 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
-// A zone that gets another name moves nothing, whatever else the policy spreads over; its pods count under the new name.
+// A zone that gets another name moves nothing, whatever else the policy spreads over; its pods count under the new
+// name.
 func TestRenamedZones(t *testing.T) {
 	byZone := topology.Spread{By: topology.SpreadByZone}
 	tests := []struct {

@@ -348,7 +348,11 @@ func (d *draft) takers(subset string) string {
 }
 
 func compareIDs(a, b cellID) int {
-	return cmp.Or(strings.Compare(a.subset, b.subset), strings.Compare(a.cluster, b.cluster), strings.Compare(a.zone, b.zone))
+	return cmp.Or(
+		strings.Compare(a.subset, b.subset),
+		strings.Compare(a.cluster, b.cluster),
+		strings.Compare(a.zone, b.zone),
+	)
 }
 
 // remember writes into the cells what is known of their nodes after the decision.
@@ -405,7 +409,12 @@ func (d *draft) asOf(u *topology.Unschedulable) *topology.Unschedulable {
 // failed is what is remembered of a cell that loses replicas now, because its member finds no node for them. If nobody
 // takes them (there are fewer to be) it is no try more.
 func (d *draft) failed(had *topology.Cell, s *standing, taken bool) *topology.Unschedulable {
-	u := &topology.Unschedulable{Replicas: had.Replicas - s.waiting, Tries: 1, FailedAt: new(metav1.NewTime(d.facts.Now.Truncate(time.Second))), Room: s.room}
+	u := &topology.Unschedulable{
+		Replicas: had.Replicas - s.waiting,
+		Tries:    1,
+		FailedAt: new(metav1.NewTime(d.facts.Now.Truncate(time.Second))),
+		Room:     s.room,
+	}
 	if before := had.Unschedulable; before != nil && d.facts.Now.Before(d.retryAt(before).Add(forgetTries)) {
 		u.Tries = before.Tries
 		if taken {
@@ -472,7 +481,10 @@ func waitNotes(d *draft, spec *topology.WorkloadPlacementSpec) []Note {
 	var notes []Note
 	for _, cluster := range slices.Sorted(maps.Keys(kept)) {
 		notes = append(notes, Note{Reason: Placed, Message: fmt.Sprintf(
-			"%d pods find no node in member %s, and no other member takes them, so they wait there; add nodes or members, or raise a bound", kept[cluster], cluster)})
+			"%d pods find no node in member %s, and no other member takes them, so they wait there; add nodes or members, or raise a bound",
+			kept[cluster],
+			cluster,
+		)})
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(most)) {
 		notes = append(notes, Note{Reason: Placed, Message: fmt.Sprintf(

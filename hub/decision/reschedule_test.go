@@ -201,7 +201,8 @@ func (f *fleet) proven(s *site) bool {
 	return report.Use[f.counted(s)].Ready+report.Waiting(f.counted(s)) >= s.ordered(f.sites)
 }
 
-// counted is the subset that a site's pods are reported in: those of a CloneSet that a WorkloadSpread divides are counted together.
+// counted is the subset that a site's pods are reported in: those of a CloneSet that a WorkloadSpread divides are
+// counted together.
 func (f *fleet) counted(s *site) string {
 	if f.facts.Division != nil {
 		return ""
@@ -390,8 +391,8 @@ func TestGrowthGoesElsewhereFirst(t *testing.T) {
 	f.expect("east:1 west:7")
 }
 
-// TestAMinTakesNothingThatRuns: a member with fewer nodes than its min is not tried again while all replicas run elsewhere, and
-// is when some are missing.
+// TestAMinTakesNothingThatRuns: a member with fewer nodes than its min is not tried again while all replicas run
+// elsewhere, and is when some are missing.
 func TestAMinTakesNothingThatRuns(t *testing.T) {
 	f := newFleet(t, open(6), "east:1 west:20")
 	f.facts.Spread.Places = []topology.SpreadPlace{{Cluster: "east", Min: new(intstr.FromInt32(3))}}
@@ -411,8 +412,8 @@ func TestAMinTakesNothingThatRuns(t *testing.T) {
 	f.expect("east:3 west:5")
 }
 
-// TestNobodyTakesThem: pods wait where they are while nobody takes them, and nothing is written for it; what is added is
-// unplaced where no room is known to be.
+// TestNobodyTakesThem: pods wait where they are while nobody takes them, and nothing is written for it; what is added
+// is unplaced where no room is known to be.
 func TestNobodyTakesThem(t *testing.T) {
 	f := newFleet(t, open(6), "east:1 west:2")
 	f.run(3 * time.Minute)
@@ -476,7 +477,8 @@ func TestWithoutReschedulePodsWait(t *testing.T) {
 	}
 }
 
-// TestOwnersThatMakePodsOneByOne: all that a member finds no node for goes at once, also where its owner makes one pod after the other.
+// TestOwnersThatMakePodsOneByOne: all that a member finds no node for goes at once, also where its owner makes one pod
+// after the other.
 func TestOwnersThatMakePodsOneByOne(t *testing.T) {
 	f := newFleet(t, open(12), "east:1 west:20")
 	f.at("east").oneByOne = true
@@ -489,7 +491,8 @@ func TestOwnersThatMakePodsOneByOne(t *testing.T) {
 	}
 }
 
-// TestNodesAreProvenThoughAPodIsBroken: nodes that come back are used, though a pod of the member is not Ready for another reason.
+// TestNodesAreProvenThoughAPodIsBroken: nodes that come back are used, though a pod of the member is not Ready for
+// another reason.
 func TestNodesAreProvenThoughAPodIsBroken(t *testing.T) {
 	f := newFleet(t, open(8), "east/a:2 east/b:0 west/c:3")
 	f.run(10 * time.Minute)
@@ -502,9 +505,9 @@ func TestNodesAreProvenThoughAPodIsBroken(t *testing.T) {
 	f.expect("east/a:2 east/b:3 west/c:3")
 }
 
-// TestABrokenPodTakesItsRoomOnce: a pod that has a node and does not get Ready is among what its member reports to be requested. It
-// was counted once more against the room of its own workload, and pods waited though there were nodes (seeds 201 and 227 of
-// TestRescheduleComesToRest).
+// TestABrokenPodTakesItsRoomOnce: a pod that has a node and does not get Ready is among what its member reports to be
+// requested. It was counted once more against the room of its own workload, and pods waited though there were nodes
+// (seeds 201 and 227 of TestRescheduleComesToRest).
 func TestABrokenPodTakesItsRoomOnce(t *testing.T) {
 	w := open(6)
 	w.Requests = one("1")
@@ -519,8 +522,8 @@ func TestABrokenPodTakesItsRoomOnce(t *testing.T) {
 	f.expect("east:1 west:5")
 }
 
-// TestRoomThatComesAndGoes: room that is reported again and again, and has no node, leads to no more tries than the time between them
-// allows.
+// TestRoomThatComesAndGoes: room that is reported again and again, and has no node, leads to no more tries than the
+// time between them allows.
 func TestRoomThatComesAndGoes(t *testing.T) {
 	w := open(8)
 	w.Requests = corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(1, resource.DecimalSI)}
@@ -540,8 +543,8 @@ func TestRoomThatComesAndGoes(t *testing.T) {
 	}
 }
 
-// TestScaleInIsNoTry: pods without a node that go because there are fewer to be make no try, and what the member has nodes for is
-// remembered all the same.
+// TestScaleInIsNoTry: pods without a node that go because there are fewer to be make no try, and what the member has
+// nodes for is remembered all the same.
 func TestScaleInIsNoTry(t *testing.T) {
 	f := newFleet(t, open(9), "east:1 west:2")
 	f.run(2 * time.Hour)
@@ -645,8 +648,9 @@ func TestAHubWhoseClockWasWrong(t *testing.T) {
 	f.expect("east:5 west:3")
 }
 
-// TestWhatIsTriedIsNoRoom: that one pod is tried in a member tells nothing of the room of the others. With the type Available, and no
-// member that says its room, that one pod was the least known room, and the others were divided by it: a pod waited beside nodes.
+// TestWhatIsTriedIsNoRoom: that one pod is tried in a member tells nothing of the room of the others. With the type
+// Available, and no member that says its room, that one pod was the least known room, and the others were divided by
+// it: a pod waited beside nodes.
 func TestWhatIsTriedIsNoRoom(t *testing.T) {
 	f := newFleet(t, open(12), "east:0 south:20 west:20")
 	f.facts.Spread.Type = topology.SpreadAvailable
@@ -657,9 +661,9 @@ func TestWhatIsTriedIsNoRoom(t *testing.T) {
 	}
 }
 
-// TestRescheduleComesToRest: fleets whose nodes nobody knows beforehand, which change for an hour and then no more. Whatever was
-// running then goes on running; in the end no pod waits where another member has a node for it, all is at rest if there are nodes
-// for all, and else members are tried ever more rarely.
+// TestRescheduleComesToRest: fleets whose nodes nobody knows beforehand, which change for an hour and then no more.
+// Whatever was running then goes on running; in the end no pod waits where another member has a node for it, all is at
+// rest if there are nodes for all, and else members are tried ever more rarely.
 func TestRescheduleComesToRest(t *testing.T) {
 	seeds := *worlds
 	if testing.Short() {

@@ -26,8 +26,8 @@ var (
 	firstWorld = flag.Int("first", 0, "seed of the first world of TestRescheduleComesToRest")
 )
 
-// roomWorld simulates a hub that gives the room of one member to workloads, and the news that travel between both. Its tick is a
-// second. The clocks of both are apart.
+// roomWorld simulates a hub that gives the room of one member to workloads, and the news that travel between both. Its
+// tick is a second. The clocks of both are apart.
 type roomWorld struct {
 	t      *testing.T
 	random *rand.Rand
@@ -269,8 +269,8 @@ func newRoomWorld(t *testing.T, seed uint64, apps int) *roomWorld {
 	return w
 }
 
-// TestRoomIsGivenOnce lets workloads share a member, and holds that together they never get more than it has, whatever order reports
-// on pods and on room come in; and that in the end they have what there is.
+// TestRoomIsGivenOnce lets workloads share a member, and holds that together they never get more than it has, whatever
+// order reports on pods and on room come in; and that in the end they have what there is.
 func TestRoomIsGivenOnce(t *testing.T) {
 	for seed := range uint64(*worlds) {
 		w := newRoomWorld(t, seed, 1+int(seed%4))
@@ -353,8 +353,8 @@ func TestPromisedRoomIsNotGivenTwice(t *testing.T) {
 	}
 }
 
-// TestManyAtOnceShareTheRoom lets workloads be decided at once, as the workers of a hub do, and holds that together they get
-// no more than there is.
+// TestManyAtOnceShareTheRoom lets workloads be decided at once, as the workers of a hub do, and holds that together
+// they get no more than there is.
 func TestManyAtOnceShareTheRoom(t *testing.T) {
 	l := newLedger(clocktesting.NewFakePassiveClock(time.Unix(100, 0)))
 	const workloads = 40

@@ -12,10 +12,11 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/lending"
 )
 
-// TestOtherNumbersHold plays workloads whose subsets get other numbers, come and go, and whose members are drained and, at any moment, not
-// drained any more, while pods start and go slowly, replicas are scaled, templates change, or members are not heard of. What was held once
-// stays so: as many replicas are available as the limits of all subsets allow, and there are no more pods than replicas and all surges; a
-// decision from its own result changes nothing; and in the end every subset has its number.
+// TestOtherNumbersHold plays workloads whose subsets get other numbers, come and go, and whose members are drained and,
+// at any moment, not drained any more, while pods start and go slowly, replicas are scaled, templates change, or
+// members are not heard of. What was held once stays so: as many replicas are available as the limits of all subsets
+// allow, and there are no more pods than replicas and all surges; a decision from its own result changes nothing; and
+// in the end every subset has its number.
 func TestOtherNumbersHold(t *testing.T) {
 	for seed := range uint64(2 * *worlds) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { playNumbers(t, seed, false) })
@@ -199,8 +200,8 @@ func (w *numbersWorld) look() {
 	}
 }
 
-// bounds are how many replicas are to be available, and how many pods there may be. Each subset has its limits, also one that is left.
-// Pods that start in place of others are no reason for a rollout to wait.
+// bounds are how many replicas are to be available, and how many pods there may be. Each subset has its limits, also
+// one that is left. Pods that start in place of others are no reason for a rollout to wait.
 func (w *numbersWorld) bounds(spec *topology.WorkloadPlacementSpec) (least, most int32) {
 	kinds := int32(len(w.limits(spec)))
 	least, most = w.replicas, w.replicas+kinds*max(w.adds, 1)

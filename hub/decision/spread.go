@@ -29,7 +29,10 @@ func spreadOf(d *draft) division.Spread {
 	}
 	for i := range d.facts.Spread.Places {
 		p := &d.facts.Spread.Places[i]
-		s.Bounds = append(s.Bounds, division.Bound{Region: p.Region, Zone: p.Zone, Cluster: p.Cluster, Weight: p.Weight, Min: p.Min, Max: p.Max})
+		s.Bounds = append(
+			s.Bounds,
+			division.Bound{Region: p.Region, Zone: p.Zone, Cluster: p.Cluster, Weight: p.Weight, Min: p.Min, Max: p.Max},
+		)
 	}
 	return s
 }
@@ -66,7 +69,10 @@ func poolsOf(d *draft) []division.Pool {
 		}
 		for _, zone := range namedZones(m.Zones) {
 			if room := m.Room([]string{zone}, d.workload.Requests); room != nil && zone != "" {
-				pools = append(pools, division.Pool{Cluster: m.Name, Zone: zone, Free: min(*room+leavingRoom(d, m, []string{zone}), capacity.MostPods)})
+				pools = append(
+					pools,
+					division.Pool{Cluster: m.Name, Zone: zone, Free: min(*room+leavingRoom(d, m, []string{zone}), capacity.MostPods)},
+				)
 			}
 		}
 	}
@@ -278,5 +284,9 @@ func add(cells []topology.Cell, c topology.Cell) []topology.Cell {
 }
 
 func sumOf(a, b topology.Budget) topology.Budget {
-	return topology.Budget{Updated: a.Updated + b.Updated, Unavailable: a.Unavailable + b.Unavailable, Surge: a.Surge + b.Surge}
+	return topology.Budget{
+		Updated:     a.Updated + b.Updated,
+		Unavailable: a.Unavailable + b.Unavailable,
+		Surge:       a.Surge + b.Surge,
+	}
 }

@@ -126,8 +126,8 @@ func inWaves(t *testing.T, list ...topology.Wave) (Facts, Decision) {
 	return f, d
 }
 
-// TestTakenBack: the template that an update leaves comes back everywhere at once, so that no pod of the one that failed stays
-// behind a wave.
+// TestTakenBack: the template that an update leaves comes back everywhere at once, so that no pod of the one that
+// failed stays behind a wave.
 func TestTakenBack(t *testing.T) {
 	f, d := inWaves(t, topology.Wave{Name: "canary", Clusters: topology.WaveClusters{Names: []string{"east"}}, Size: new(intstr.FromInt32(1)), Soak: "1m"})
 	if got := shares(&d); got != "east:1 south:0 west:0" {
@@ -175,8 +175,8 @@ func TestWavesWithoutNews(t *testing.T) {
 	}
 }
 
-// TestWavesOfMembersWithoutPods: a wave of a member that has no pod of the workload is over at once; one that selects no member
-// waits for a person.
+// TestWavesOfMembersWithoutPods: a wave of a member that has no pod of the workload is over at once; one that selects
+// no member waits for a person.
 func TestWavesOfMembersWithoutPods(t *testing.T) {
 	for name, want := range map[string]int32{"north": 2, "nowhere": 1} {
 		f := Facts{

@@ -42,9 +42,20 @@ func holdToWaves(d *draft, spec *topology.WorkloadPlacementSpec, pools []pool, n
 	for _, p := range pools {
 		facts.Allowed[p.subset] = p.global.Updated
 		for i := range p.cells {
-			at := waves.Place{Subset: p.subset, Cluster: p.cells[i].Key, Replicas: p.cells[i].Replicas, Reserved: p.cells[i].Reserved.Updated, Lost: true}
+			at := waves.Place{
+				Subset:   p.subset,
+				Cluster:  p.cells[i].Key,
+				Replicas: p.cells[i].Replicas,
+				Reserved: p.cells[i].Reserved.Updated,
+				Lost:     true,
+			}
 			if m := members[at.Cluster]; m != nil {
-				at.Labels, at.Lost, at.Unheard, at.News, at.Zones = m.Labels, m.Silent || lost(d.left[place{p.subset, m.Name}]), !m.Ready, d.facts.News[m.Name], zonesAt(spec.Cells, p.subset, m)
+				at.Labels, at.Lost, at.Unheard, at.News, at.Zones = m.Labels, m.Silent ||
+					lost(d.left[place{p.subset, m.Name}]), !m.Ready, d.facts.News[m.Name], zonesAt(
+					spec.Cells,
+					p.subset,
+					m,
+				)
 			}
 			if p.cells[i].Report != nil {
 				at.Updated = d.reports[at.Cluster].Use[p.subset].UpdatedAvailable
@@ -104,15 +115,20 @@ func withWaveNotes(d *draft, wave *waves.Decision, notes []Note) []Note {
 	case d.facts.RolledBack:
 		return append([]Note{{Reason: WaveFailed, Stalled: true, Message: fmt.Sprintf(
 			"%s; members run the template of before again: give %s another one, or have this one tried again with flotilla rollout retry",
-			wave.Waits, d.workload.Key.Sentence())}}, notes...)
+			wave.Waits,
+			d.workload.Key.Sentence(),
+		)}}, notes...)
 	case wave.Stop:
 		return append([]Note{{Reason: WaveFailed, Stalled: true, Message: fmt.Sprintf(
 			"%s; no pod of %s is updated any more: take the change back with flotilla rollout undo, have the wave tried again with flotilla rollout retry, or go on after it with flotilla rollout approve",
-			wave.Waits, d.workload.Key.Sentence())}}, notes...)
+			wave.Waits,
+			d.workload.Key.Sentence(),
+		)}}, notes...)
 	case wave.Progress != nil && wave.Progress.Number <= wave.Progress.Of && wave.Progress.Template == nil && d.facts.Rollout.OnFailure == topology.RolloutRollback:
 		return append(notes, Note{Reason: Placed, Message: fmt.Sprintf(
 			"the policy's rollout.onFailure: Rollback does not hold for this update of %s: it began before that was set, or the patches of its subsets changed with the template; a wave that fails pauses it",
-			d.workload.Key.Sentence())})
+			d.workload.Key.Sentence(),
+		)})
 	case d.facts.Rollout.Strategy == topology.RolloutWaves && d.workload.NoWaves != "":
 		return append(notes, Note{Reason: Placed, Message: d.workload.NoWaves})
 	}
@@ -128,7 +144,13 @@ const maxBefore = 128 * 1024
 // each subset.
 //
 // Where the update before this one did not reach all either, most pods have what that one was to replace.
-func previousTemplateOf(d *draft, spec *topology.WorkloadPlacementSpec, replicas map[string]int32, wave *waves.Decision, newRevision bool) *topology.RevisionTemplate {
+func previousTemplateOf(
+	d *draft,
+	spec *topology.WorkloadPlacementSpec,
+	replicas map[string]int32,
+	wave *waves.Decision,
+	newRevision bool,
+) *topology.RevisionTemplate {
 	if d.last == nil || wave.Ceilings == nil && reachesAll(d, spec, replicas) {
 		return nil
 	}
@@ -136,7 +158,9 @@ func previousTemplateOf(d *draft, spec *topology.WorkloadPlacementSpec, replicas
 	if newRevision && before == nil && d.last.Revision != "" && d.last.Template != nil {
 		before = &topology.RevisionTemplate{Revision: d.last.Revision, Template: *d.last.Template}
 	}
-	if before == nil || before.Revision == spec.Revision || len(before.Template.Raw) > maxBefore || d.facts.Kind.Template != nil && !d.facts.Kind.Template.StillApplies(d.facts.Object, before.Template.Raw, before.Revision) {
+	if before == nil || before.Revision == spec.Revision || len(before.Template.Raw) > maxBefore ||
+		d.facts.Kind.Template != nil &&
+			!d.facts.Kind.Template.StillApplies(d.facts.Object, before.Template.Raw, before.Revision) {
 		return nil
 	}
 	return before

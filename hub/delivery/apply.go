@@ -86,8 +86,16 @@ func (r *Reconciler) traced(ctx context.Context, s *state, w *work.Work) (contex
 	if s.placement == nil {
 		return ctx, func(error) {}
 	}
-	ctx, end := r.tracer.Start(ctx, tracing.ChangeOf(s.key, &s.placement.Spec), "deliver",
-		attribute.String("flotilla.work", w.Namespace+"/"+w.Name), attribute.String("flotilla.sequence", w.Annotations[topology.AnnotationSequence]))
+	ctx, end := r.tracer.Start(
+		ctx,
+		tracing.ChangeOf(s.key, &s.placement.Spec),
+		"deliver",
+		attribute.String(
+			"flotilla.work",
+			w.Namespace+"/"+w.Name,
+		),
+		attribute.String("flotilla.sequence", w.Annotations[topology.AnnotationSequence]),
+	)
 	if parent := tracing.Traceparent(ctx); parent != "" {
 		w.Annotations[topology.AnnotationTraceparent] = parent
 	}

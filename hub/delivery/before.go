@@ -16,7 +16,13 @@ import (
 // templateBefore returns the template of the pods that must not be updated, as the member's manifest would have it,
 // with the policy's overrides; empty where there are no such pods. It goes with the manifest, for a member that never
 // had it.
-func templateBefore(kind kinds.Kind, object client.Object, p *topology.WorkloadPlacement, cells []topology.Cell, add additions) (string, error) {
+func templateBefore(
+	kind kinds.Kind,
+	object client.Object,
+	p *topology.WorkloadPlacement,
+	cells []topology.Cell,
+	add additions,
+) (string, error) {
 	if p.Spec.PreviousTemplate == nil || !keepsOld(cells) {
 		return "", nil
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// TestTemplateBefore: the template of before goes only where pods are to keep it, as the policy's overrides leave it there.
+// TestTemplateBefore: the template of before goes only where pods are to keep it, as the policy's overrides leave it
+// there.
 func TestTemplateBefore(t *testing.T) {
 	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}
 	cs := &apps.CloneSet{}
@@ -65,7 +66,8 @@ func TestTemplateBefore(t *testing.T) {
 	}
 }
 
-// TestTemplateBeforeOfSubsets: a member's UnitedDeployment gets the template of before if any of its subsets there keeps pods of it.
+// TestTemplateBeforeOfSubsets: a member's UnitedDeployment gets the template of before if any of its subsets there
+// keeps pods of it.
 func TestTemplateBeforeOfSubsets(t *testing.T) {
 	key := wire.Key{Group: "apps.kruise.io", Kind: "UnitedDeployment", Namespace: "shop", Name: "web"}
 	ud := &apps.UnitedDeployment{}
@@ -110,8 +112,8 @@ func TestTemplateBeforeOfSubsets(t *testing.T) {
 	}
 }
 
-// TestRemovedSubsetsAreDelivered: a subset that is left stands in a member's manifest as its Work has it, with the number of its cell, and
-// where no Work has it the member has the others alone.
+// TestRemovedSubsetsAreDelivered: a subset that is left stands in a member's manifest as its Work has it, with the
+// number of its cell, and where no Work has it the member has the others alone.
 func TestRemovedSubsetsAreDelivered(t *testing.T) {
 	key := wire.Key{Group: "apps.kruise.io", Kind: "UnitedDeployment", Namespace: "shop", Name: "web"}
 	ud := &apps.UnitedDeployment{}

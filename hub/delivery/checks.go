@@ -35,7 +35,14 @@ func planChecks(key wire.Key, hubID string, p *topology.WorkloadPlacement) ([]*w
 				job.Check, key.Sentence(), len(manifest)/1024, maxManifest/1024)}, nil
 		}
 		for _, cluster := range job.Clusters {
-			name := wire.Key{Group: batchv1.GroupName, Kind: "Job", Namespace: key.PlacementNamespace(), Name: job.Name}.Work(cluster)
+			name := wire.Key{
+				Group:     batchv1.GroupName,
+				Kind:      "Job",
+				Namespace: key.PlacementNamespace(),
+				Name:      job.Name,
+			}.Work(
+				cluster,
+			)
 			works = append(works, &work.Work{
 				ObjectMeta: metav1.ObjectMeta{
 					Namespace: name.Namespace, Name: name.Name,
@@ -49,7 +56,9 @@ func planChecks(key wire.Key, hubID string, p *topology.WorkloadPlacement) ([]*w
 					},
 					Finalizers: []string{work.ExecutionFinalizer},
 				},
-				Spec: work.WorkSpec{Workload: work.WorkloadTemplate{Manifests: []work.Manifest{{RawExtension: runtime.RawExtension{Raw: manifest}}}}},
+				Spec: work.WorkSpec{
+					Workload: work.WorkloadTemplate{Manifests: []work.Manifest{{RawExtension: runtime.RawExtension{Raw: manifest}}}},
+				},
 			})
 		}
 	}

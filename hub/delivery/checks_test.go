@@ -20,8 +20,8 @@ func placementWithJob(template string) *topology.WorkloadPlacement {
 	}
 }
 
-// TestPlanChecks: each member of the wave gets the Job as the user wrote it, without what would end or hold it by itself, in a Work
-// that is known to be no workload's own.
+// TestPlanChecks: each member of the wave gets the Job as the user wrote it, without what would end or hold it by
+// itself, in a Work that is known to be no workload's own.
 func TestPlanChecks(t *testing.T) {
 	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}
 	works, refusal, err := planChecks(key, "hub", placementWithJob(
@@ -45,7 +45,8 @@ func TestPlanChecks(t *testing.T) {
 	}
 }
 
-// TestPlanChecksOfAnything: what is no Job goes to the member, whose API server says so; what is too large goes nowhere.
+// TestPlanChecksOfAnything: what is no Job goes to the member, whose API server says so; what is too large goes
+// nowhere.
 func TestPlanChecksOfAnything(t *testing.T) {
 	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}
 	for _, template := range []string{`{}`, `{"spec":3}`, `{"metadata":"x"}`, `{"metadata":{"labels":[1]}}`} {

@@ -36,7 +36,15 @@ type CopyReconciler struct {
 
 // NewCopyReconciler returns a reconciler that writes with c and reads c's cache; live reads past the cache what objects
 // hold, which is not cached. rules is the table of the kinds that are placed.
-func NewCopyReconciler(c client.Client, live client.Reader, clk clock.PassiveClock, hubID string, outcomes *placement.Outcomes, watching *store.Watching, rules kinds.Table) *CopyReconciler {
+func NewCopyReconciler(
+	c client.Client,
+	live client.Reader,
+	clk clock.PassiveClock,
+	hubID string,
+	outcomes *placement.Outcomes,
+	watching *store.Watching,
+	rules kinds.Table,
+) *CopyReconciler {
 	return &CopyReconciler{Reconciler: *NewReconciler(c, live, rules, clk, hubID, outcomes), watching: watching}
 }
 
@@ -105,7 +113,8 @@ func (r *CopyReconciler) gatherDependents(ctx context.Context, s *state, f *copy
 	}
 	// A Work that is to leave its object behind belongs to a workload that goes, unless another one came since. The
 	// cache may know of the one before the other.
-	ask := !kinds.HoldsData(s.key.GroupKind()) && slices.ContainsFunc(s.works, func(w work.Work) bool { return preserves(&w) })
+	ask := !kinds.HoldsData(s.key.GroupKind()) &&
+		slices.ContainsFunc(s.works, func(w work.Work) bool { return preserves(&w) })
 	for i := range dependents.Items {
 		p := &dependents.Items[i]
 		if ask && p.DeletionTimestamp == nil {
@@ -128,7 +137,14 @@ func (r *CopyReconciler) gatherDependents(ctx context.Context, s *state, f *copy
 // gatherCopy completes what the Works depend on. What the object holds is read from the API server, and only where a
 // member is to have it.
 func (r *CopyReconciler) gatherCopy(ctx context.Context, s *state) (*copyFacts, error) {
-	f := &copyFacts{key: s.key, kind: r.rules[s.key.GroupKind()], table: r.rules, hubID: r.hubID, have: map[string]*work.Work{}, named: map[string]bool{}}
+	f := &copyFacts{
+		key:   s.key,
+		kind:  r.rules[s.key.GroupKind()],
+		table: r.rules,
+		hubID: r.hubID,
+		have:  map[string]*work.Work{},
+		named: map[string]bool{},
+	}
 	if err := r.gatherOwn(ctx, s, f); err != nil {
 		return nil, err
 	}
@@ -222,8 +238,21 @@ func (r *CopyReconciler) gatherOwn(ctx context.Context, s *state, f *copyFacts) 
 }
 
 // setupCopies adds the controller of copied objects.
-func setupCopies(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock, hubID string, outcomes *placement.Outcomes, watching *store.Watching, marks bool) error {
-	ours := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, store.DeletionBegan())
+func setupCopies(
+	mgr ctrl.Manager,
+	rules kinds.Table,
+	clk clock.PassiveClock,
+	hubID string,
+	outcomes *placement.Outcomes,
+	watching *store.Watching,
+	marks bool,
+) error {
+	ours := predicate.Or(
+		predicate.GenerationChangedPredicate{},
+		predicate.LabelChangedPredicate{},
+		predicate.AnnotationChangedPredicate{},
+		store.DeletionBegan(),
+	)
 	r := NewCopyReconciler(mgr.GetClient(), mgr.GetAPIReader(), clk, hubID, outcomes, watching, rules)
 	r.marks = marks
 	copies, err := builder.TypedControllerManagedBy[wire.Key](mgr).Named("copies").
@@ -240,7 +269,12 @@ func setupCopies(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock, hu
 			return []wire.Key{wire.KeyFor(rule.GVK.GroupKind(), o)}
 		}
 		var changed predicate.ResourceVersionChangedPredicate
-		return source.TypedKind(mgr.GetCache(), client.Object(rule.New()), handler.TypedEnqueueRequestsFromMapFunc(toKey), changed)
+		return source.TypedKind(
+			mgr.GetCache(),
+			client.Object(rule.New()),
+			handler.TypedEnqueueRequestsFromMapFunc(toKey),
+			changed,
+		)
 	})
 	return nil
 }

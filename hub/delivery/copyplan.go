@@ -101,7 +101,11 @@ func planCopy(f *copyFacts) ([]*work.Work, *kinds.Rejection, error) {
 	}
 	if len(manifest) > maxManifest {
 		return nil, &kinds.Rejection{Reason: TooLarge, Message: fmt.Sprintf(
-			"%s has %d KiB, and at most %d KiB are delivered; divide it into several", f.key.Sentence(), len(manifest)/1024, maxManifest/1024)}, nil
+			"%s has %d KiB, and at most %d KiB are delivered; divide it into several",
+			f.key.Sentence(),
+			len(manifest)/1024,
+			maxManifest/1024,
+		)}, nil
 	}
 	var works []*work.Work
 	placed := f.placed()
@@ -118,7 +122,9 @@ func planCopy(f *copyFacts) ([]*work.Work, *kinds.Rejection, error) {
 				},
 				Finalizers: []string{work.ExecutionFinalizer},
 			},
-			Spec: work.WorkSpec{Workload: work.WorkloadTemplate{Manifests: []work.Manifest{{RawExtension: runtime.RawExtension{Raw: manifest}}}}},
+			Spec: work.WorkSpec{
+				Workload: work.WorkloadTemplate{Manifests: []work.Manifest{{RawExtension: runtime.RawExtension{Raw: manifest}}}},
+			},
 		}
 		if f.adopted(member) {
 			w.Annotations[topology.AnnotationAdopt] = strconv.FormatInt(replicasOf(f.object), 10)
@@ -136,7 +142,11 @@ func planCopy(f *copyFacts) ([]*work.Work, *kinds.Rejection, error) {
 
 // replicasOf is how many replicas every copy has, 0 for a kind without replicas.
 func replicasOf(object *unstructured.Unstructured) int64 {
-	replicas, _, _ := unstructured.NestedInt64(object.Object, "spec", "replicas") // another type is refused by the API server
+	replicas, _, _ := unstructured.NestedInt64(
+		object.Object,
+		"spec",
+		"replicas",
+	) // another type is refused by the API server
 	return replicas
 }
 

@@ -38,7 +38,11 @@ func (r *Reconciler) askForeground(ctx context.Context, works []work.Work) error
 	var group errgroup.Group
 	group.SetLimit(parallel)
 	errs := make([]error, len(works))
-	text := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, topology.AnnotationPropagation, metav1.DeletePropagationForeground)
+	text := fmt.Sprintf(
+		`{"metadata":{"annotations":{%q:%q}}}`,
+		topology.AnnotationPropagation,
+		metav1.DeletePropagationForeground,
+	)
 	for i := range works {
 		w := &works[i]
 		if w.DeletionTimestamp != nil || w.Annotations[topology.AnnotationPropagation] != "" {

@@ -21,7 +21,10 @@ import (
 // overrides returns the entries of the placement's policy by cluster. It returns false where they are not those that
 // the placement was decided with: the policy or a member changed since, and the placement that answers that comes, or
 // does not (frozen).
-func (r *Reconciler) overrides(ctx context.Context, p *topology.WorkloadPlacement) (map[string][]override.Entry, bool, error) {
+func (r *Reconciler) overrides(
+	ctx context.Context,
+	p *topology.WorkloadPlacement,
+) (map[string][]override.Entry, bool, error) {
 	hashes := map[string]string{}
 	for i := range p.Spec.Cells {
 		if c := &p.Spec.Cells[i]; c.Overrides != "" {
@@ -72,7 +75,11 @@ func (r *Reconciler) policyOverrides(ctx context.Context, p *topology.WorkloadPl
 }
 
 // budgets returns the members of a placement whose agents read budgets, nil for a kind that is not sent with one.
-func (r *Reconciler) budgets(ctx context.Context, kind kinds.Kind, p *topology.WorkloadPlacement) (map[string]bool, error) {
+func (r *Reconciler) budgets(
+	ctx context.Context,
+	kind kinds.Kind,
+	p *topology.WorkloadPlacement,
+) (map[string]bool, error) {
 	if !kind.Budget {
 		return nil, nil
 	}
@@ -124,13 +131,19 @@ func formatsChanged() predicate.Predicate {
 
 // divider returns the object by which the replicas of a placement were divided, nil for none. It returns false where
 // that object has changed: a placement that answers the change follows.
-func (r *Reconciler) divider(ctx context.Context, kind kinds.Kind, p *topology.WorkloadPlacement) (client.Object, bool, error) {
+func (r *Reconciler) divider(
+	ctx context.Context,
+	kind kinds.Kind,
+	p *topology.WorkloadPlacement,
+) (client.Object, bool, error) {
 	ref := p.Spec.Spread
 	if ref == nil || kind.Divider == nil {
 		return nil, true, nil
 	}
 	object := kind.Divider.New()
-	if err := r.client.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: ref.Name}, object); apierrors.IsNotFound(err) {
+	if err := r.client.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: ref.Name}, object); apierrors.IsNotFound(
+		err,
+	) {
 		return nil, false, nil
 	} else if err != nil {
 		return nil, false, fmt.Errorf("get %s %s/%s: %w", kind.Divider.GVK.Kind, p.Namespace, ref.Name, err)

@@ -53,7 +53,8 @@ func TestCopiesOfNatives(t *testing.T) {
 	}
 }
 
-// TestStatusTellsOfAController holds that the status an API server gives a new object is none, and any other one is somebody's.
+// TestStatusTellsOfAController holds that the status an API server gives a new object is none, and any other one is
+// somebody's.
 func TestStatusTellsOfAController(t *testing.T) {
 	for _, tc := range []struct {
 		kind, status string

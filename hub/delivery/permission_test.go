@@ -12,11 +12,11 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 )
 
-// TestACellWithoutPermissionTakesNothing holds that a member whose cell has neither break nor add may not make a pod unavailable
-// where the user lets none go, not even to remove one that is too many: its surge pod may still be starting, and what goes then
-// is available. Chaos found that, with seed 7: the order said maxUnavailable 1 beside the pause. Where the user lets pods go, what
-// a person asks for by apps.kruise.io/specified-delete still goes, one by one, and nothing else does (TestWithdrawnSurgeTakesNothingAvailable
-// in member-agent/workloads/cloneset).
+// TestACellWithoutPermissionTakesNothing holds that a member whose cell has neither break nor add may not make a pod
+// unavailable where the user lets none go, not even to remove one that is too many: its surge pod may still be
+// starting, and what goes then is available. Chaos found that, with seed 7: the order said maxUnavailable 1 beside the
+// pause. Where the user lets pods go, what a person asks for by apps.kruise.io/specified-delete still goes, one by one,
+// and nothing else does (TestWithdrawnSurgeTakesNothingAvailable in member-agent/workloads/cloneset).
 func TestACellWithoutPermissionTakesNothing(t *testing.T) {
 	for _, test := range []struct {
 		unavailable *intstr.IntOrString

@@ -42,7 +42,14 @@ type additions struct {
 }
 
 // plan returns the Works that there should be, sorted by member. It is pure.
-func plan(kind kinds.Kind, key wire.Key, hubID string, object client.Object, p *topology.WorkloadPlacement, add additions) ([]*work.Work, *kinds.Rejection, error) {
+func plan(
+	kind kinds.Kind,
+	key wire.Key,
+	hubID string,
+	object client.Object,
+	p *topology.WorkloadPlacement,
+	add additions,
+) ([]*work.Work, *kinds.Rejection, error) {
 	byCluster := map[string][]topology.Cell{}
 	for _, c := range p.Spec.Cells {
 		byCluster[c.Cluster] = append(byCluster[c.Cluster], c)
@@ -64,7 +71,10 @@ func plan(kind kinds.Kind, key wire.Key, hubID string, object client.Object, p *
 		if len(manifest) > maxManifest {
 			return nil, &kinds.Rejection{Reason: TooLarge, Message: fmt.Sprintf(
 				"the manifest of %s has %d KiB, and at most %d KiB are delivered; make its template smaller, for example by moving data to a ConfigMap",
-				key.Sentence(), len(manifest)/1024, maxManifest/1024)}, nil
+				key.Sentence(),
+				len(manifest)/1024,
+				maxManifest/1024,
+			)}, nil
 		}
 		name := key.Work(cluster)
 		var needs map[string]string
@@ -82,7 +92,9 @@ func plan(kind kinds.Kind, key wire.Key, hubID string, object client.Object, p *
 				}),
 				Finalizers: []string{work.ExecutionFinalizer},
 			},
-			Spec: work.WorkSpec{Workload: work.WorkloadTemplate{Manifests: []work.Manifest{{RawExtension: runtime.RawExtension{Raw: manifest}}}}},
+			Spec: work.WorkSpec{
+				Workload: work.WorkloadTemplate{Manifests: []work.Manifest{{RawExtension: runtime.RawExtension{Raw: manifest}}}},
+			},
 		}
 		if kind.UpdateStrategy != nil {
 			w.Annotations[topology.AnnotationStrategy] = strategy
@@ -100,7 +112,14 @@ func plan(kind kinds.Kind, key wire.Key, hubID string, object client.Object, p *
 
 // renderFor returns the manifest of a member, with the subsets that it is to leave; none where it would have no subset
 // at all.
-func renderFor(kind kinds.Kind, key wire.Key, object client.Object, p *topology.WorkloadPlacement, cells []topology.Cell, add additions) ([]byte, *kinds.Rejection, error) {
+func renderFor(
+	kind kinds.Kind,
+	key wire.Key,
+	object client.Object,
+	p *topology.WorkloadPlacement,
+	cells []topology.Cell,
+	add additions,
+) ([]byte, *kinds.Rejection, error) {
 	manifest, refusal, err := renderOverridden(kind, key, object, p, cells, add)
 	if refusal != nil || err != nil || kind.Former == nil || !kind.Former.In(object, cells) {
 		return manifest, refusal, err
@@ -110,7 +129,14 @@ func renderFor(kind kinds.Kind, key wire.Key, object client.Object, p *topology.
 }
 
 // renderOverridden returns the manifest of a member with the policy's overrides carried out on it.
-func renderOverridden(kind kinds.Kind, key wire.Key, object client.Object, p *topology.WorkloadPlacement, cells []topology.Cell, add additions) ([]byte, *kinds.Rejection, error) {
+func renderOverridden(
+	kind kinds.Kind,
+	key wire.Key,
+	object client.Object,
+	p *topology.WorkloadPlacement,
+	cells []topology.Cell,
+	add additions,
+) ([]byte, *kinds.Rejection, error) {
 	entries := add.overrides[cells[0].Cluster]
 	before, err := templateBefore(kind, object, p, cells, add)
 	if err != nil {
@@ -161,9 +187,11 @@ func merge(have, want *work.Work) (*work.Work, bool) {
 	_, adopted := have.Annotations[topology.AnnotationAdopt]
 	needs := have.Annotations[topology.AnnotationDependsOn] == want.Annotations[topology.AnnotationDependsOn] &&
 		have.Annotations[topology.AnnotationRescheduleAfter] == want.Annotations[topology.AnnotationRescheduleAfter]
-	preserve := want.Spec.PreserveResourcesOnDeletion == nil || equality.Semantic.DeepEqual(have.Spec.PreserveResourcesOnDeletion, want.Spec.PreserveResourcesOnDeletion)
+	preserve := want.Spec.PreserveResourcesOnDeletion == nil ||
+		equality.Semantic.DeepEqual(have.Spec.PreserveResourcesOnDeletion, want.Spec.PreserveResourcesOnDeletion)
 	if (adopts || !adopted) && isIn(want.Labels, have.Labels) && isIn(want.Annotations, have.Annotations) && needs && preserve &&
-		controllerutil.ContainsFinalizer(have, work.ExecutionFinalizer) && sameManifest(have, want) {
+		controllerutil.ContainsFinalizer(have, work.ExecutionFinalizer) &&
+		sameManifest(have, want) {
 		return have, false
 	}
 	out := have.DeepCopy()

@@ -143,7 +143,12 @@ func (r *Reconciler) letGo(ctx context.Context, s *state) (ctrl.Result, error) {
 	}
 	base := s.placement.DeepCopy()
 	controllerutil.RemoveFinalizer(s.placement, topology.PlacementFinalizer)
-	err := r.client.Patch(ctx, s.placement, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), store.ManagerDelivery)
+	err := r.client.Patch(
+		ctx,
+		s.placement,
+		client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}),
+		store.ManagerDelivery,
+	)
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: staleRetry}, nil
 	}

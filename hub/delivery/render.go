@@ -43,7 +43,13 @@ func render(kind kinds.Kind, object client.Object, order *kinds.Order, before st
 	if order.Budget != nil {
 		budget, err := json.Marshal(order.Budget)
 		if err != nil {
-			return nil, fmt.Errorf("encode the budget of %s %s/%s: %w", kind.GVK.Kind, object.GetNamespace(), object.GetName(), err)
+			return nil, fmt.Errorf(
+				"encode the budget of %s %s/%s: %w",
+				kind.GVK.Kind,
+				object.GetNamespace(),
+				object.GetName(),
+				err,
+			)
 		}
 		annotations = withAll(annotations, map[string]string{topology.AnnotationBudget: string(budget)})
 	}
@@ -67,7 +73,9 @@ func encode(kind schema.GroupVersionKind, o client.Object, annotations map[strin
 	if all := carried(o.GetAnnotations(), annotations); len(all) > 0 {
 		meta["annotations"] = all
 	}
-	data, err := json.Marshal(map[string]any{"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind, "metadata": meta, "spec": tree})
+	data, err := json.Marshal(
+		map[string]any{"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind, "metadata": meta, "spec": tree},
+	)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s %s/%s: %w", kind.Kind, o.GetNamespace(), o.GetName(), err)
 	}
@@ -92,8 +100,8 @@ func treeOf(v any) (map[string]any, error) {
 // annotations of an object.
 const maxStrategy = 16 * 1024
 
-// strategyOf returns the update strategy of the user's object as JSON. It is empty if the kind has none, or if it is too
-// large.
+// strategyOf returns the update strategy of the user's object as JSON. It is empty if the kind has none, or if it is
+// too large.
 func strategyOf(kind kinds.Kind, object client.Object) (string, error) {
 	if kind.UpdateStrategy == nil {
 		return "", nil
@@ -123,12 +131,29 @@ func carried(users, added map[string]string) map[string]string {
 
 // emptyByType are fields that the Go types write as {} though nobody set them; an API server would drop or keep them,
 // and either way somebody would seem to own them.
-var emptyByType = []string{"metadata", "strategy", "status", "resources", "scaleStrategy", "updateStrategy", "scheduleStrategy", "nodeSelectorTerm"}
+var emptyByType = []string{
+	"metadata",
+	"strategy",
+	"status",
+	"resources",
+	"scaleStrategy",
+	"updateStrategy",
+	"scheduleStrategy",
+	"nodeSelectorTerm",
+}
 
 // emptiedByUsers are fields outside of pod templates that mean the same empty as absent, and that lose their last
 // field one by one, as rollingUpdate does with the pause that ends. Server-side apply of {} over what stood there
 // makes it null, and an API server refuses that for a custom resource; what is absent it removes.
-var emptiedByUsers = []string{"rollingUpdate", "inPlaceUpdateStrategy", "priorityStrategy", "lifecycle", "preDelete", "inPlaceUpdate", "preNormal"}
+var emptiedByUsers = []string{
+	"rollingUpdate",
+	"inPlaceUpdateStrategy",
+	"priorityStrategy",
+	"lifecycle",
+	"preDelete",
+	"inPlaceUpdate",
+	"preNormal",
+}
 
 // prune removes nulls, and empty objects in the fields above. A subset's patch stays as the user wrote it: a null in it
 // removes something.

@@ -19,8 +19,9 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// TestRender compares the manifests of testdata/<name>.yaml with testdata/<name>.golden.yaml. The first document of an input is the
-// user's object, the second the cells of one member, the third, if there is one, the WorkloadSpread that divided them.
+// TestRender compares the manifests of testdata/<name>.yaml with testdata/<name>.golden.yaml. The first document of an
+// input is the user's object, the second the cells of one member, the third, if there is one, the WorkloadSpread that
+// divided them.
 func TestRender(t *testing.T) {
 	inputs, err := filepath.Glob("testdata/*.in.yaml")
 	if err != nil || len(inputs) == 0 {
@@ -157,9 +158,9 @@ func TestMembersAreAskedForPodsWithoutANode(t *testing.T) {
 	}
 }
 
-// TestNothingIsDeliveredEmptied holds that a strategy that has lost its last field goes to members as if it had never been there,
-// and that the user's pod template stays as it is. Over a field that stood there, server-side apply makes {} null, which the
-// members' API servers refuse.
+// TestNothingIsDeliveredEmptied holds that a strategy that has lost its last field goes to members as if it had never
+// been there, and that the user's pod template stays as it is. Over a field that stood there, server-side apply makes
+// {} null, which the members' API servers refuse.
 func TestNothingIsDeliveredEmptied(t *testing.T) {
 	ud := &apps.UnitedDeployment{}
 	err := yaml.UnmarshalStrict([]byte(`
@@ -188,7 +189,8 @@ spec:
 	}
 }
 
-// TestWorksTellTheUsersStrategy: beside the member's share stands what the user wrote, so that who lets the object go can note it.
+// TestWorksTellTheUsersStrategy: beside the member's share stands what the user wrote, so that who lets the object go
+// can note it.
 func TestWorksTellTheUsersStrategy(t *testing.T) {
 	cs := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}
 	p := &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{Cells: []topology.Cell{{Cluster: "east", Replicas: 1}}}}

@@ -50,8 +50,8 @@ func hubClient(t *testing.T, objects ...client.Object) client.WithWatch {
 	return builder.Build()
 }
 
-// TestStaleDecisionRemovesNothing lets a cache show a placement that is older than the Works: what it does not name is no
-// reason to remove a Work.
+// TestStaleDecisionRemovesNothing lets a cache show a placement that is older than the Works: what it does not name is
+// no reason to remove a Work.
 func TestStaleDecisionRemovesNothing(t *testing.T) {
 	build := func(objects ...client.Object) client.WithWatch { return hubClient(t, objects...) }
 	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}
@@ -95,8 +95,8 @@ func TestStaleDecisionRemovesNothing(t *testing.T) {
 	}
 }
 
-// TestCase14AMemberThatLeavesTakesNoWork: a Work that its member's namespace does not take, because the member leaves, is no error
-// and is not tried again and again; the other members get theirs.
+// TestCase14AMemberThatLeavesTakesNoWork: a Work that its member's namespace does not take, because the member leaves,
+// is no error and is not tried again and again; the other members get theirs.
 func TestCase14AMemberThatLeavesTakesNoWork(t *testing.T) {
 	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}
 	terminating := apierrors.NewForbidden(schema.GroupResource{Resource: "works"}, "web", errors.New("it is being terminated"))
@@ -135,9 +135,9 @@ func TestCase14AMemberThatLeavesTakesNoWork(t *testing.T) {
 	}
 }
 
-// TestNothingIsMadeOrDeletedForAPutBackHub lets caches show what a hub knew before it was put back to a backup, and asks what becomes of
-// Works: a workload younger than the backup gets none, for that would soon be deleted and the agent deletes what runs; and a workload that was
-// recreated after the backup loses none.
+// TestNothingIsMadeOrDeletedForAPutBackHub lets caches show what a hub knew before it was put back to a backup, and
+// asks what becomes of Works: a workload younger than the backup gets none, for that would soon be deleted and the
+// agent deletes what runs; and a workload that was recreated after the backup loses none.
 func TestNothingIsMadeOrDeletedForAPutBackHub(t *testing.T) {
 	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}
 	now := metav1.Now()

@@ -32,7 +32,8 @@ func (r *Reconciler) stands(ctx context.Context, s *state, making bool) (bool, e
 		return false, fmt.Errorf("read the placement of %s: %w", s.key.Sentence(), err)
 	}
 	// A generation may come again in a hub that was put back: what it stands for is compared.
-	if err != nil || live.UID != s.placement.UID || live.Generation != s.placement.Generation || !equality.Semantic.DeepEqual(&live.Spec, &s.placement.Spec) {
+	if err != nil || live.UID != s.placement.UID || live.Generation != s.placement.Generation ||
+		!equality.Semantic.DeepEqual(&live.Spec, &s.placement.Spec) {
 		return false, nil
 	}
 	if !making {
@@ -102,7 +103,11 @@ func (r *Reconciler) terminating(ctx context.Context, name string) (bool, error)
 
 // wanted takes out of Works of a copied object those that are to be made for the sake of decisions that the API server
 // does not have, and tells whether there were any.
-func (r *CopyReconciler) wanted(ctx context.Context, f *copyFacts, works []*work.Work) (left []*work.Work, stale bool, err error) {
+func (r *CopyReconciler) wanted(
+	ctx context.Context,
+	f *copyFacts,
+	works []*work.Work,
+) (left []*work.Work, stale bool, err error) {
 	for _, w := range works {
 		member, _ := wire.MemberOf(w.Namespace)
 		ok := f.have[member] != nil || f.own != nil && hasCell(f.own, member) // apply asks for the own one
@@ -113,7 +118,13 @@ func (r *CopyReconciler) wanted(ctx context.Context, f *copyFacts, works []*work
 			live := &topology.WorkloadPlacement{}
 			err := r.live.Get(ctx, client.ObjectKeyFromObject(&f.dependents[i]), live)
 			if client.IgnoreNotFound(err) != nil {
-				return nil, false, fmt.Errorf("read placement %s/%s, which needs %s: %w", f.dependents[i].Namespace, f.dependents[i].Name, f.key.Sentence(), err)
+				return nil, false, fmt.Errorf(
+					"read placement %s/%s, which needs %s: %w",
+					f.dependents[i].Namespace,
+					f.dependents[i].Name,
+					f.key.Sentence(),
+					err,
+				)
 			}
 			ok = err == nil && live.DeletionTimestamp == nil && hasCell(live, member)
 		}

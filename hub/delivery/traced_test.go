@@ -22,8 +22,9 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// TestTracesCauseNoWrite holds that a Work carries the trace of the change that wrote it last, and that it is written for nothing else: a
-// new generation that asks the same of a member, or a hub that has no traces any more, leaves it as it is.
+// TestTracesCauseNoWrite holds that a Work carries the trace of the change that wrote it last, and that it is written
+// for nothing else: a new generation that asks the same of a member, or a hub that has no traces any more, leaves it as
+// it is.
 func TestTracesCauseNoWrite(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, apps.AddToScheme, topology.AddToScheme, work.AddToScheme} {

@@ -92,7 +92,8 @@ type Without struct {
 	Now     []string `json:"now"`
 }
 
-// Why answers a question. It is pure. The error says that the question is about nothing that there is, and what there is.
+// Why answers a question. It is pure. The error says that the question is about nothing that there is, and what there
+// is.
 func Why(f *Facts, q Question) (*Answer, error) {
 	a := &Answer{Kind: f.Key.Kind, Namespace: f.Key.Namespace, Name: f.Key.Name, Cells: []CellAnswer{}}
 	a.Conditions = telling(f.Conditions)
@@ -130,7 +131,8 @@ func Why(f *Facts, q Question) (*Answer, error) {
 }
 
 func (q Question) takes(c *topology.Cell) bool {
-	return (q.Cluster == "" || q.Cluster == c.Cluster) && (q.Zone == "" || q.Zone == c.Zone) && (q.Subset == "" || q.Subset == subsetOf(c))
+	return (q.Cluster == "" || q.Cluster == c.Cluster) && (q.Zone == "" || q.Zone == c.Zone) &&
+		(q.Subset == "" || q.Subset == subsetOf(c))
 }
 
 func (f *Facts) cell(c *topology.Cell) CellAnswer {
@@ -164,10 +166,13 @@ func (f *Facts) without(cluster, subset string) []string {
 	if v := f.Forecast.Outcome; !v.Decided {
 		return []string{v.Message}
 	}
-	if next := f.Forecast.Next; next != nil && slices.ContainsFunc(next.Cells, func(c topology.Cell) bool { return c.Cluster == cluster }) {
+	if next := f.Forecast.Next; next != nil &&
+		slices.ContainsFunc(next.Cells, func(c topology.Cell) bool { return c.Cluster == cluster }) {
 		return []string{"nothing keeps it out; the hub is about to give it a cell"}
 	}
-	return []string{"nothing keeps it out; the replicas are fewer than the places that could take one, and the others were served first"}
+	return []string{
+		"nothing keeps it out; the replicas are fewer than the places that could take one, and the others were served first",
+	}
 }
 
 // check refuses a question about a name that is nowhere.
@@ -233,7 +238,8 @@ func (f *Facts) deleted() bool {
 	return v != nil && (v.Reason == conditions.ReasonDeleting || v.Reason == conditions.ReasonNamespaceTerminating)
 }
 
-// waitsForRoom says that what the next decision adds waits for room that is promised to others; "" where that is not so, or not all.
+// waitsForRoom says that what the next decision adds waits for room that is promised to others; "" where that is not
+// so, or not all.
 func (f *Facts) waitsForRoom(before, after []topology.Cell) string {
 	more := map[string]int32{}
 	for i := range before {
@@ -257,11 +263,15 @@ func (f *Facts) waitsForRoom(before, after []topology.Cell) string {
 		return ""
 	}
 	slices.Sort(others)
-	return fmt.Sprintf("replicas wait for room in %s, which is promised to %s: their pods are not all Ready there; what those leave is given then",
-		listed(clusters), listed(others))
+	return fmt.Sprintf(
+		"replicas wait for room in %s, which is promised to %s: their pods are not all Ready there; what those leave is given then",
+		listed(clusters),
+		listed(others),
+	)
 }
 
-// Moves says how the replicas of cells change from one decision to another, as "east/a 3 → 4", in the order of the cells.
+// Moves says how the replicas of cells change from one decision to another, as "east/a 3 → 4", in the order of the
+// cells.
 func Moves(before, after []topology.Cell) []string {
 	was, is, seen := map[[3]string]int32{}, map[[3]string]int32{}, map[[3]string]bool{}
 	var places []*topology.Cell
@@ -303,7 +313,8 @@ func Place(cluster, zone, subset string) string {
 func telling(all []metav1.Condition) []Condition {
 	var out []Condition
 	for _, c := range all {
-		wrong := c.Type == "Ready" && c.Status != metav1.ConditionTrue || c.Type == "Stalled" && c.Status == metav1.ConditionTrue ||
+		wrong := c.Type == "Ready" && c.Status != metav1.ConditionTrue ||
+			c.Type == "Stalled" && c.Status == metav1.ConditionTrue ||
 			c.Type == "Progressing" && c.Status == metav1.ConditionFalse
 		if c.Type == "Federated" || wrong {
 			out = append(out, Condition{c.Type, string(c.Status), c.Reason, c.Message, Anchor(c.Reason)})

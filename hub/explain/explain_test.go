@@ -306,8 +306,8 @@ spec:
   - {cluster: east, replicas: BIG, sequence: 1, reason: {code: Even}, share: {update: 1, break: 1, add: 0}, held: {update: 1, break: 1, add: 0}}
 `
 
-// TestRoomThatIsPromised: where others have been given the room that a member reports, and their pods are not Ready yet, the hub is not
-// about to give it away.
+// TestRoomThatIsPromised: where others have been given the room that a member reports, and their pods are not Ready
+// yet, the hub is not about to give it away.
 func TestRoomThatIsPromised(t *testing.T) {
 	for replicas, want := range map[string]string{
 		"2": "replicas wait for room in east, which is promised to CloneSet shop/big: their pods are not all Ready there; what those leave is given then",

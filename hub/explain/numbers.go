@@ -9,15 +9,21 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
-// Cell says in a clause why a cell has its number; false where the code is none that this version knows. The clause then
-// names the code.
+// Cell says in a clause why a cell has its number; false where the code is none that this version knows. The clause
+// then names the code.
 func Cell(r topology.Reason) (string, bool) {
 	why, ok := ofCell(r)
 	if !ok {
-		why = fmt.Sprintf("its reason is %s, which this version does not know", division.Reason{Code: r.Code, Params: r.Params})
+		why = fmt.Sprintf(
+			"its reason is %s, which this version does not know",
+			division.Reason{Code: r.Code, Params: r.Params},
+		)
 	}
 	if assumed := r.Params[decision.ParamAssumed]; assumed != "" {
-		why += fmt.Sprintf(" (the hub does not know the node labels %s and takes them to match)", strings.ReplaceAll(assumed, ",", ", "))
+		why += fmt.Sprintf(
+			" (the hub does not know the node labels %s and takes them to match)",
+			strings.ReplaceAll(assumed, ",", ", "),
+		)
 	}
 	return why, ok
 }

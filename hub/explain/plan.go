@@ -47,14 +47,23 @@ type PlannedCell struct {
 	// Present is how many the cell has by the present placement.
 	Present int32           `json:"present"`
 	Reason  topology.Reason `json:"reason"`
-	// Passed: the reason is of a time that is over, such as a taint that is taken away. A number that stays keeps its reason.
+	// Passed: the reason is of a time that is over, such as a taint that is taken away. A number that stays keeps its
+	// reason.
 	Passed bool   `json:"passed,omitempty"`
 	Why    string `json:"why"`
 }
 
 // Plan tells an outcome in words. It is pure.
 func Plan(key wire.Key, o *forecast.Forecast) Planned {
-	p := Planned{Key: key, Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, Replicas: o.Workload.Replicas, Removed: o.Remove, Cells: []PlannedCell{}}
+	p := Planned{
+		Key:       key,
+		Kind:      key.Kind,
+		Namespace: key.Namespace,
+		Name:      key.Name,
+		Replicas:  o.Workload.Replicas,
+		Removed:   o.Remove,
+		Cells:     []PlannedCell{},
+	}
 	if v := o.Outcome; v != nil {
 		p.Reason, p.Message, p.Decided = v.Reason, v.Message, v.Decided
 	}
@@ -85,14 +94,18 @@ func Plan(key wire.Key, o *forecast.Forecast) Planned {
 		if over {
 			why += "; " + isOver
 		}
-		p.Cells = append(p.Cells, PlannedCell{c.Cluster, c.Zone, subsetOf(c), c.Replicas, had[placeOf(c)], c.Reason, over, why})
+		p.Cells = append(
+			p.Cells,
+			PlannedCell{c.Cluster, c.Zone, subsetOf(c), c.Replicas, had[placeOf(c)], c.Reason, over, why},
+		)
 		p.Placed += c.Replicas - c.Replaced
 	}
 	for _, u := range unplaced {
 		why, _ := Unplaced(u.Reason)
 		p.Unplaced = append(p.Unplaced, UnplacedAnswer{u.Subset, u.Replicas, u.Reason, why, Anchor(u.Reason.Code)})
 	}
-	p.Complete = p.Decided && !o.Outcome.Stalled && !slices.ContainsFunc(unplaced, func(u topology.Unplaced) bool { return u.Reason.Code != decision.UnplacedMoving })
+	p.Complete = p.Decided && !o.Outcome.Stalled &&
+		!slices.ContainsFunc(unplaced, func(u topology.Unplaced) bool { return u.Reason.Code != decision.UnplacedMoving })
 	if len(present) > 0 {
 		p.Changes = Moves(present, next)
 		p.Moved = moved(present, next)

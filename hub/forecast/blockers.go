@@ -44,7 +44,10 @@ func (o *Forecast) Blockers(cluster, subset string) []string {
 		out = append(out, mismatch)
 	}
 	if !member.Ready {
-		out = append(out, fmt.Sprintf("the member is not Ready, so it gets nothing new: %s", conditionText(m, topology.MemberReady)))
+		out = append(
+			out,
+			fmt.Sprintf("the member is not Ready, so it gets nothing new: %s", conditionText(m, topology.MemberReady)),
+		)
 		if text := o.whenNotReady(m); text != "" {
 			out = append(out, text)
 		}
@@ -70,8 +73,12 @@ func tainted(p *policy.Policy, taint *corev1.Taint) string {
 	case corev1.TaintEffectNoExecute:
 		does = "it gets nothing new, and the others get what it has as far as they have room, step by step"
 	}
-	return fmt.Sprintf("the member has the taint %s, which %s does not tolerate, so %s; remove it from spec.taints of the member, or tolerate it in spec.clusters.tolerations of the policy",
-		taint.ToString(), decision.PolicyName(&p.Ref), does)
+	return fmt.Sprintf(
+		"the member has the taint %s, which %s does not tolerate, so %s; remove it from spec.taints of the member, or tolerate it in spec.clusters.tolerations of the policy",
+		taint.ToString(),
+		decision.PolicyName(&p.Ref),
+		does,
+	)
 }
 
 // full says what a member lacks that has no room for a pod of a subset, or of any that it matches; empty where it has
@@ -102,8 +109,11 @@ func (o *Forecast) full(m *decision.Member, subset string) string {
 		return ""
 	}
 	lacks := capacity.Shortages(m.Capacity.Zones, zones, o.Workload.Requests)
-	return fmt.Sprintf("the member has no room for a pod: %s (%d %% of what the nodes have is counted on); add nodes, or lower the requests of the pods",
-		strings.Join(lacks[:min(len(lacks), decision.ClustersInColumn)], "; "), capacity.Usable)
+	return fmt.Sprintf(
+		"the member has no room for a pod: %s (%d %% of what the nodes have is counted on); add nodes, or lower the requests of the pods",
+		strings.Join(lacks[:min(len(lacks), decision.ClustersInColumn)], "; "),
+		capacity.Usable,
+	)
 }
 
 func notAccepted(m *topology.MemberCluster) string {
@@ -199,13 +209,27 @@ func (o *Forecast) whenNotReady(m *topology.MemberCluster) string {
 	}
 	switch {
 	case judged.Lost:
-		return fmt.Sprintf("it counts as lost (failover.after is %s), so others get what it has as far as they have room", after)
+		return fmt.Sprintf(
+			"it counts as lost (failover.after is %s), so others get what it has as far as they have room",
+			after,
+		)
 	case judged.Fencing:
-		return fmt.Sprintf("it counts as lost (failover.after is %s), and others get what it has when it is known that nothing runs there any more; make sure of that, and confirm it with: flotilla fence %s --confirm", after, m.Name)
+		return fmt.Sprintf(
+			"it counts as lost (failover.after is %s), and others get what it has when it is known that nothing runs there any more; make sure of that, and confirm it with: flotilla fence %s --confirm",
+			after,
+			m.Name,
+		)
 	case judged.State == failover.Held:
-		return fmt.Sprintf("too many members became NotReady together, so none of them is given up before some are back; if nothing runs there any more, confirm it with: flotilla fence %s --confirm", m.Name)
+		return fmt.Sprintf(
+			"too many members became NotReady together, so none of them is given up before some are back; if nothing runs there any more, confirm it with: flotilla fence %s --confirm",
+			m.Name,
+		)
 	case judged.State == failover.Silent:
-		return fmt.Sprintf("it counts as lost when it is NotReady for %s (failover.after of %s), and others get what it has then", after, decision.PolicyName(&o.Policy.Ref))
+		return fmt.Sprintf(
+			"it counts as lost when it is NotReady for %s (failover.after of %s), and others get what it has then",
+			after,
+			decision.PolicyName(&o.Policy.Ref),
+		)
 	}
 	return ""
 }

@@ -44,7 +44,8 @@ type Forecast struct {
 	Remove bool
 	// Outcome is what the user's object says of it, nil where the workload is not the hub's.
 	Outcome *placement.Outcome
-	// Mode is that of the kind. Workload is what the decision read of the object, Policy the policy that holds, nil if none does.
+	// Mode is that of the kind. Workload is what the decision read of the object, Policy the policy that holds, nil if
+	// none does.
 	Mode     kinds.Mode
 	Workload kinds.Workload
 	Policy   *policy.Policy
@@ -61,7 +62,12 @@ type Forecast struct {
 func (f *Forecaster) Of(ctx context.Context, key wire.Key) (Forecast, error) {
 	kind, ok := f.table[key.GroupKind()]
 	if !ok {
-		return Forecast{}, fmt.Errorf("%s: the hub does not place the kind %s; it places %s", key.Sentence(), key.Kind, kinds.Names(f.table))
+		return Forecast{}, fmt.Errorf(
+			"%s: the hub does not place the kind %s; it places %s",
+			key.Sentence(),
+			key.Kind,
+			kinds.Names(f.table),
+		)
 	}
 	s, err := f.gatherer.Gather(ctx, key)
 	if err != nil {

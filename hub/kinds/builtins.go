@@ -38,7 +38,10 @@ func builtIns() []schema.GroupVersionKind {
 
 // IsBuiltIn reports whether a kind is one of Kubernetes' own workloads, in any version.
 func IsBuiltIn(kind schema.GroupKind) bool {
-	return slices.ContainsFunc(builtIns(), func(builtIn schema.GroupVersionKind) bool { return builtIn.GroupKind() == kind })
+	return slices.ContainsFunc(
+		builtIns(),
+		func(builtIn schema.GroupVersionKind) bool { return builtIn.GroupKind() == kind },
+	)
 }
 
 // OfBuiltIn reports whether one of Kubernetes' own workloads owns the object, as a Deployment owns a ReplicaSet:
@@ -142,7 +145,8 @@ func RunsOnHub(object *unstructured.Unstructured) *Rejection {
 	name := fmt.Sprintf("%s %s/%s", object.GetKind(), object.GetNamespace(), object.GetName())
 	return &Rejection{Reason: topology.PolicyRunsOnHub, Message: fmt.Sprintf(
 		"%s has a status, so a controller of the hub's own cluster runs it, though the hub was started with --hub-runs-workloads=false; what members have of it stays as it is; end that controller and empty the status, or start the hub without the flag and put the pod template into a UnitedDeployment",
-		name)}
+		name,
+	)}
 }
 
 // hasValue reports whether a value holds anything but zeros.
@@ -169,9 +173,9 @@ func hasValue(value any) bool {
 	return true
 }
 
-// never returns the kinds of mode [Never]. They are no part of a hub's table: no controller of a hub watches them, since
-// a hub does not serve most of them, and their statuses have no conditions. What names such a kind on a hub, as a policy
-// or a manifest that is planned, is answered with the sentence of [NeverPlaced].
+// never returns the kinds of mode [Never]. They are no part of a hub's table: no controller of a hub watches them,
+// since a hub does not serve most of them, and their statuses have no conditions. What names such a kind on a hub, as a
+// policy or a manifest that is planned, is answered with the sentence of [NeverPlaced].
 func never() []Kind {
 	version := apps.GroupVersion.Group + "/v1alpha1"
 	var rows []Kind

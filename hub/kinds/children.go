@@ -14,11 +14,18 @@ import (
 )
 
 // readTemplate returns the pod template and the limits of the children, without Update.
-func readTemplate(key wire.Key, t *apps.SubsetTemplate) (*corev1.PodTemplateSpec, func(int32) lending.Amounts, *Rejection) {
+func readTemplate(
+	key wire.Key,
+	t *apps.SubsetTemplate,
+) (*corev1.PodTemplateSpec, func(int32) lending.Amounts, *Rejection) {
 	switch {
 	case t.CloneSetTemplate != nil:
 		spec := &t.CloneSetTemplate.Spec
-		limits, rejection := readLimits(key, "spec.template.cloneSetTemplate.spec.updateStrategy.rollingUpdate", spec.UpdateStrategy.RollingUpdate)
+		limits, rejection := readLimits(
+			key,
+			"spec.template.cloneSetTemplate.spec.updateStrategy.rollingUpdate",
+			spec.UpdateStrategy.RollingUpdate,
+		)
 		return &spec.Template.PodTemplateSpec, limits, rejection
 	case t.DeploymentTemplate != nil:
 		spec := &t.DeploymentTemplate.Spec
@@ -33,7 +40,14 @@ func readTemplate(key wire.Key, t *apps.SubsetTemplate) (*corev1.PodTemplateSpec
 	if t.AdvancedStatefulSetTemplate != nil {
 		given = "an advancedStatefulSetTemplate, whose kind the members do not run yet"
 	}
-	return nil, nil, &Rejection{UnsupportedTemplate, fmt.Sprintf("%s has %s; use statefulSetTemplate (apps/v1), cloneSetTemplate or deploymentTemplate", key.Sentence(), given)}
+	return nil, nil, &Rejection{
+		UnsupportedTemplate,
+		fmt.Sprintf(
+			"%s has %s; use statefulSetTemplate (apps/v1), cloneSetTemplate or deploymentTemplate",
+			key.Sentence(),
+			given,
+		),
+	}
 }
 
 func readDeploymentLimits(key wire.Key, strategy *appsv1.DeploymentStrategy) (func(int32) lending.Amounts, *Rejection) {
@@ -65,7 +79,10 @@ func readDeploymentLimits(key wire.Key, strategy *appsv1.DeploymentStrategy) (fu
 		return lending.Amounts{Unavailable: down, Surge: up}, nil
 	}
 	if _, err := resolve(1); err != nil {
-		return nil, &Rejection{InvalidAmount, fmt.Sprintf("spec.template.deploymentTemplate.spec.strategy.rollingUpdate of %s: %v", key.Sentence(), err)}
+		return nil, &Rejection{
+			InvalidAmount,
+			fmt.Sprintf("spec.template.deploymentTemplate.spec.strategy.rollingUpdate of %s: %v", key.Sentence(), err),
+		}
 	}
 	return func(n int32) lending.Amounts {
 		// The error was refused above; it does not depend on n.
@@ -77,13 +94,23 @@ func readDeploymentLimits(key wire.Key, strategy *appsv1.DeploymentStrategy) (fu
 // readStatefulSetLimits returns the limits of StatefulSets of apps/v1 for n replicas, without Update. They have no
 // surge; where no maxUnavailable is given, or so small a percentage that it would be none, they take one pod at a
 // time.
-func readStatefulSetLimits(key wire.Key, strategy *appsv1.StatefulSetUpdateStrategy) (func(int32) lending.Amounts, *Rejection) {
+func readStatefulSetLimits(
+	key wire.Key,
+	strategy *appsv1.StatefulSetUpdateStrategy,
+) (func(int32) lending.Amounts, *Rejection) {
 	unavailable := new(intstr.FromInt32(1))
 	if rolling := strategy.RollingUpdate; rolling != nil && rolling.MaxUnavailable != nil {
 		unavailable = rolling.MaxUnavailable
 	}
 	if _, err := budget.Scaled(*unavailable, 1, budget.Down); err != nil {
-		return nil, &Rejection{InvalidAmount, fmt.Sprintf("spec.template.statefulSetTemplate.spec.updateStrategy.rollingUpdate of %s: maxUnavailable %v", key.Sentence(), err)}
+		return nil, &Rejection{
+			InvalidAmount,
+			fmt.Sprintf(
+				"spec.template.statefulSetTemplate.spec.updateStrategy.rollingUpdate of %s: maxUnavailable %v",
+				key.Sentence(),
+				err,
+			),
+		}
 	}
 	return func(n int32) lending.Amounts {
 		// The error was refused above; it does not depend on n.

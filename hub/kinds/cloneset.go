@@ -74,7 +74,10 @@ func readCloneSet(o Object) (Workload, *Rejection) {
 	w.Paused = rolling != nil && rolling.Paused
 	w.Subsets = []Subset{{Amounts: limits}}
 	if len(cs.Spec.ScaleStrategy.PodsToDelete) > 0 {
-		w.Remarks = append(w.Remarks, "scaleStrategy.podsToDelete is not carried to members yet; set the label "+apps.LabelSpecifiedDelete+" on the pods in their member")
+		w.Remarks = append(
+			w.Remarks,
+			"scaleStrategy.podsToDelete is not carried to members yet; set the label "+apps.LabelSpecifiedDelete+" on the pods in their member",
+		)
 	}
 	w.Remarks = append(w.Remarks, remarkOnScale("scaleStrategy", &cs.Spec.ScaleStrategy)...)
 	return w, nil
@@ -91,7 +94,11 @@ func remarkOnScale(path string, strategy *apps.CloneSetScaleStrategy) []string {
 
 // readLimits returns the limits of a CloneSet's rolling update for n replicas, by the rules of the kind. The strategy
 // is resolved once here, to refuse what can never be resolved; percentages are resolved anew for each n.
-func readLimits(key wire.Key, path string, rolling *apps.RollingUpdateCloneSetStrategy) (func(n int32) lending.Amounts, *Rejection) {
+func readLimits(
+	key wire.Key,
+	path string,
+	rolling *apps.RollingUpdateCloneSetStrategy,
+) (func(n int32) lending.Amounts, *Rejection) {
 	var strategy budget.Strategy
 	if rolling != nil {
 		strategy.Partition, strategy.MaxUnavailable, strategy.MaxSurge = rolling.Partition, rolling.MaxUnavailable, rolling.MaxSurge
@@ -163,7 +170,10 @@ func cloneSetSpec(cs *apps.CloneSet, cells []topology.Cell) *apps.CloneSetSpec {
 		spec.UpdateStrategy.RollingUpdate = &apps.RollingUpdateCloneSetStrategy{}
 	}
 	rolling := spec.UpdateStrategy.RollingUpdate
-	keepsAll := budget.KeepsAll(budget.Strategy{MaxUnavailable: rolling.MaxUnavailable, MaxSurge: rolling.MaxSurge}, ptr.Deref(cs.Spec.Replicas, 1))
+	keepsAll := budget.KeepsAll(
+		budget.Strategy{MaxUnavailable: rolling.MaxUnavailable, MaxSurge: rolling.MaxSurge},
+		ptr.Deref(cs.Spec.Replicas, 1),
+	)
 	rolling.Partition = new(intstr.FromInt32(max(replicas-granted.Updated, 0)))
 	rolling.MaxUnavailable = new(intstr.FromInt32(granted.Unavailable))
 	rolling.MaxSurge = new(intstr.FromInt32(granted.Surge))

@@ -123,7 +123,9 @@ func stripService(service *unstructured.Unstructured, _, _ map[string]string) {
 	for _, field := range []string{"clusterIPs", "healthCheckNodePort", "ipFamilies"} {
 		unstructured.RemoveNestedField(service.Object, "spec", field)
 	}
-	if policy, _, _ := unstructured.NestedString(service.Object, "spec", "ipFamilyPolicy"); policy == string(corev1.IPFamilyPolicySingleStack) {
+	if policy, _, _ := unstructured.NestedString(service.Object, "spec", "ipFamilyPolicy"); policy == string(
+		corev1.IPFamilyPolicySingleStack,
+	) {
 		unstructured.RemoveNestedField(service.Object, "spec", "ipFamilyPolicy")
 	}
 	ports, _, _ := unstructured.NestedSlice(service.Object, "spec", "ports")

@@ -4,8 +4,8 @@
 // # How to add a kind
 //
 // A kind is a file here with its entry, which [Workloads] lists, and a folder of member-agent/workloads with its
-// controller, which member-agent/setup.go lists. The stages are generic; e2e/newkind holds that by adding two kinds. The
-// types, their definitions and the rights of both programs are declared on their own: rights are reviewed by hand.
+// controller, which member-agent/setup.go lists. The stages are generic; e2e/newkind holds that by adding two kinds.
+// The types, their definitions and the rights of both programs are declared on their own: rights are reviewed by hand.
 //
 //	GVK, Mode, ClusterScoped   what the kind is called, and how its objects get to members
 //	New, NewList               empty objects
@@ -13,8 +13,8 @@
 //	Render                     the spec of one member, with the integers that its cells are granted
 //	Observe, Status, StatusOf  what a sum depends on, and the sum written onto the user's object
 //
-// All other fields may be nil: they say what a kind has beside that, as subsets, templates to go back to, or a kind that
-// divides it.
+// All other fields may be nil: they say what a kind has beside that, as subsets, templates to go back to, or a kind
+// that divides it.
 //
 // # Modes
 //

@@ -60,7 +60,8 @@ type orderIn struct {
 // An order counts as answered once the member object carries its sequence and its controller has observed that. Before
 // that the report answers none, because the status does not say which earlier order was observed.
 func (t Table) reflectedReport(w *work.Work) *work.Report {
-	if len(w.Status.ManifestStatuses) != 1 || w.Status.ManifestStatuses[0].Status == nil || len(w.Spec.Workload.Manifests) != 1 {
+	if len(w.Status.ManifestStatuses) != 1 || w.Status.ManifestStatuses[0].Status == nil ||
+		len(w.Spec.Workload.Manifests) != 1 {
 		return nil
 	}
 	raw := w.Status.ManifestStatuses[0].Status.Raw

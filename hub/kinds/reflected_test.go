@@ -10,8 +10,8 @@ import (
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 )
 
-// TestReflectedReport reads what agents of Karmada reflect: an order counts as answered once its number stands in the object and the
-// controller there has seen it.
+// TestReflectedReport reads what agents of Karmada reflect: an order counts as answered once its number stands in the
+// object and the controller there has seen it.
 func TestReflectedReport(t *testing.T) {
 	const zones = `{"metadata":{"annotations":{"topology.flotilla.dev/zones":"{\"a\":3}"}},"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet","spec":{"replicas":3}}`
 	seen := topology.SpreadSeen(map[string]string{topology.AnnotationZones: `{"a":3}`})

@@ -102,9 +102,9 @@ type Pods struct {
 	Count int32
 }
 
-// PodsOf returns which workloads have pods in a member that other members can run, by the member's reports on its Works,
-// sorted, and how many pods these are. Those of objects that each member has whole stay until the member leaves, as the
-// pods of a DaemonSet stay on a node that is drained.
+// PodsOf returns which workloads have pods in a member that other members can run, by the member's reports on its
+// Works, sorted, and how many pods these are. Those of objects that each member has whole stay until the member leaves,
+// as the pods of a DaemonSet stay on a node that is drained.
 func (t Table) PodsOf(works []work.Work) (of []Pods, sum int32) {
 	for i := range works {
 		key, ours := wire.KeyOf(&works[i])

@@ -12,7 +12,8 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// TestCase2OverwrittenPodsAreNotUpdated: pods of an object that another writer contests hold their share, and move no wave on.
+// TestCase2OverwrittenPodsAreNotUpdated: pods of an object that another writer contests hold their share, and move no
+// wave on.
 func TestCase2OverwrittenPodsAreNotUpdated(t *testing.T) {
 	use := work.SubsetUse{Desired: 3, Total: 3, Ready: 3, Available: 3, Updated: 3, UpdatedReady: 3, UpdatedAvailable: 3}
 	w := &work.Work{}

@@ -16,14 +16,26 @@ import (
 func checkSelector(key wire.Key, selector *metav1.LabelSelector, template map[string]string) *Rejection {
 	s, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {
-		return &Rejection{InvalidSelector, fmt.Sprintf("the selector of %s is not valid: %v; correct spec.selector", key.Sentence(), err)}
+		return &Rejection{
+			InvalidSelector,
+			fmt.Sprintf("the selector of %s is not valid: %v; correct spec.selector", key.Sentence(), err),
+		}
 	}
 	if selector == nil || s.Empty() {
-		return &Rejection{InvalidSelector, fmt.Sprintf("the selector of %s is empty and would select every pod; give spec.selector labels of the pod template", key.Sentence())}
+		return &Rejection{
+			InvalidSelector,
+			fmt.Sprintf(
+				"the selector of %s is empty and would select every pod; give spec.selector labels of the pod template",
+				key.Sentence(),
+			),
+		}
 	}
 	if !s.Matches(labels.Set(template)) {
-		return &Rejection{InvalidSelector, fmt.Sprintf("the selector %q of %s does not match the labels %q of its pod template; make them agree",
-			s.String(), key.Sentence(), labels.Set(template).String())}
+		return &Rejection{
+			InvalidSelector,
+			fmt.Sprintf("the selector %q of %s does not match the labels %q of its pod template; make them agree",
+				s.String(), key.Sentence(), labels.Set(template).String()),
+		}
 	}
 	return nil
 }

@@ -38,7 +38,10 @@ type Template struct {
 func keptOf[T any](key wire.Key, template T, limit *int32) ([]byte, int32, *Rejection) {
 	data, err := history.Canonical(template)
 	if err != nil {
-		return nil, 0, &Rejection{InvalidTemplate, fmt.Sprintf("the template of %s cannot be read: %v; correct it", key.Sentence(), err)}
+		return nil, 0, &Rejection{
+			InvalidTemplate,
+			fmt.Sprintf("the template of %s cannot be read: %v; correct it", key.Sentence(), err),
+		}
 	}
 	if limit == nil {
 		return data, defaultKept, nil
@@ -63,7 +66,10 @@ func revisionData[T any](raw []byte) ([]byte, error) {
 func revisionOf(key wire.Key, template corev1.PodTemplateSpec, patches ...[]byte) (string, *Rejection) {
 	data, err := history.Canonical(template)
 	if err != nil {
-		return "", &Rejection{InvalidTemplate, fmt.Sprintf("the pod template of %s cannot be read: %v; correct it", key.Sentence(), err)}
+		return "", &Rejection{
+			InvalidTemplate,
+			fmt.Sprintf("the pod template of %s cannot be read: %v; correct it", key.Sentence(), err),
+		}
 	}
 	for _, patch := range patches {
 		data = append(append(data, '\n'), patch...)

@@ -66,7 +66,10 @@ func readUnitedDeployment(o Object) (Workload, *Rejection) {
 		return w, rejection
 	}
 	if len(ud.Spec.Topology.Subsets) == 0 {
-		return w, &Rejection{InvalidSubsets, fmt.Sprintf("%s has no subsets; give spec.topology.subsets at least one", w.Key.Sentence())}
+		return w, &Rejection{
+			InvalidSubsets,
+			fmt.Sprintf("%s has no subsets; give spec.topology.subsets at least one", w.Key.Sentence()),
+		}
 	}
 	w.Requests = PodRequests(template)
 	if t := ud.Spec.Template.CloneSetTemplate; t != nil {
@@ -135,7 +138,10 @@ func readStrategy(w *Workload, s *apps.UnitedDeploymentScheduleStrategy) {
 		w.Adaptive.Closed = max(time.Duration(*times.UnschedulableDuration)*time.Second, leastTime)
 	}
 	if times.ReserveUnschedulablePods {
-		w.Remarks = append(w.Remarks, "scheduleStrategy.adaptive.reserveUnschedulablePods is not carried out on the hub; pods that find no node move to other subsets")
+		w.Remarks = append(
+			w.Remarks,
+			"scheduleStrategy.adaptive.reserveUnschedulablePods is not carried out on the hub; pods that find no node move to other subsets",
+		)
 	}
 }
 
@@ -143,8 +149,14 @@ func readStrategy(w *Workload, s *apps.UnitedDeploymentScheduleStrategy) {
 func checkPartitions(key wire.Key, partitions map[string]int32, subsets []apps.Subset) *Rejection {
 	for _, name := range slices.Sorted(maps.Keys(partitions)) {
 		if !slices.ContainsFunc(subsets, func(s apps.Subset) bool { return s.Name == name }) {
-			return &Rejection{InvalidSubsets, fmt.Sprintf("spec.updateStrategy.manualUpdate.partitions of %s names subset %q, which does not exist; correct the name or remove the entry",
-				key.Sentence(), name)}
+			return &Rejection{
+				InvalidSubsets,
+				fmt.Sprintf(
+					"spec.updateStrategy.manualUpdate.partitions of %s names subset %q, which does not exist; correct the name or remove the entry",
+					key.Sentence(),
+					name,
+				),
+			}
 		}
 	}
 	return nil
@@ -194,7 +206,11 @@ func subsetLimits(cells []topology.Cell) (map[string]string, error) {
 	limits := map[string]topology.SubsetLimit{}
 	for i := range cells {
 		c := &cells[i]
-		limits[c.Subset] = topology.SubsetLimit{MaxUnavailable: c.Granted.Unavailable, MaxSurge: c.Granted.Surge, Paused: c.Waiting}
+		limits[c.Subset] = topology.SubsetLimit{
+			MaxUnavailable: c.Granted.Unavailable,
+			MaxSurge:       c.Granted.Surge,
+			Paused:         c.Waiting,
+		}
 	}
 	data, err := json.Marshal(limits)
 	if err != nil {
@@ -318,7 +334,11 @@ func subsetNames(ud *apps.UnitedDeployment, s *Sum) []string {
 
 // subsetConditions are the published conditions about subsets.
 func subsetConditions(s *Sum) []conditions.Condition {
-	provisioned := conditions.Condition{Type: string(apps.SubsetProvisioned), Status: corev1.ConditionFalse, Reason: "Provisioning"}
+	provisioned := conditions.Condition{
+		Type:   string(apps.SubsetProvisioned),
+		Status: corev1.ConditionFalse,
+		Reason: "Provisioning",
+	}
 	if s.Provisioned {
 		provisioned.Status, provisioned.Reason = corev1.ConditionTrue, "Provisioned"
 	}
@@ -328,7 +348,12 @@ func subsetConditions(s *Sum) []conditions.Condition {
 	}
 	failure := conditions.Remove(subsetFailure)
 	if s.Cause != nil {
-		failure = conditions.Condition{Type: subsetFailure, Status: corev1.ConditionTrue, Reason: s.Cause.Reason, Message: s.Cause.Message}
+		failure = conditions.Condition{
+			Type:    subsetFailure,
+			Status:  corev1.ConditionTrue,
+			Reason:  s.Cause.Reason,
+			Message: s.Cause.Message,
+		}
 	}
 	return []conditions.Condition{provisioned, updated, failure}
 }

@@ -93,7 +93,9 @@ func NewWorkload(o Object, gvk schema.GroupVersionKind, replicas *int32) Workloa
 		Key:    wire.KeyFor(gvk.GroupKind(), o),
 		Labels: o.GetLabels(),
 		Ref: topology.WorkloadReference{
-			APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Name: o.GetName(), UID: o.GetUID(), Generation: o.GetGeneration(),
+			APIVersion: gvk.GroupVersion().
+				String(),
+			Kind: gvk.Kind, Name: o.GetName(), UID: o.GetUID(), Generation: o.GetGeneration(),
 			ClusterScoped: o.GetNamespace() == "",
 		},
 		Replicas: 1, // the default of all kinds

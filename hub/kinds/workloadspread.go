@@ -62,17 +62,26 @@ func readSpread(w *Workload, object Object, spreads []Object) (*Division, []stri
 	title := "WorkloadSpread " + ws.Name
 	var remarks []string
 	for _, younger := range spreads[1:] {
-		remarks = append(remarks, fmt.Sprintf("WorkloadSpread %s is not used, because the older %s names the same CloneSet; delete one of them",
-			younger.GetName(), ws.Name))
+		remarks = append(
+			remarks,
+			fmt.Sprintf("WorkloadSpread %s is not used, because the older %s names the same CloneSet; delete one of them",
+				younger.GetName(), ws.Name),
+		)
 	}
 	if filter := spec.TargetFilter; filter != nil {
 		if len(filter.ReplicasPathList) > 0 {
-			remarks = append(remarks, fmt.Sprintf("targetFilter.replicasPathList of %s is not used on the hub: percentages are of spec.replicas", title))
+			remarks = append(
+				remarks,
+				fmt.Sprintf("targetFilter.replicasPathList of %s is not used on the hub: percentages are of spec.replicas", title),
+			)
 		}
 		selector, err := metav1.LabelSelectorAsSelector(filter.Selector)
 		if err != nil {
-			return nil, nil, &Rejection{InvalidSpread, fmt.Sprintf("targetFilter.selector of %s for %s cannot be used: %v; correct it",
-				title, w.Key.Sentence(), err)}
+			return nil, nil, &Rejection{
+				InvalidSpread,
+				fmt.Sprintf("targetFilter.selector of %s for %s cannot be used: %v; correct it",
+					title, w.Key.Sentence(), err),
+			}
 		}
 		if filter.Selector != nil && !selector.Matches(labels.Set(set.Spec.Template.Labels)) {
 			return nil, append(remarks, fmt.Sprintf("%s is not used: its targetFilter.selector does not match the labels of the pod template", title)), nil
@@ -80,10 +89,16 @@ func readSpread(w *Workload, object Object, spreads []Object) (*Division, []stri
 	}
 	hash, err := spreadHash(ws)
 	if err != nil {
-		return nil, nil, &Rejection{InvalidSpread, fmt.Sprintf("%s for %s cannot be used: %v; correct it", title, w.Key.Sentence(), err)}
+		return nil, nil, &Rejection{
+			InvalidSpread,
+			fmt.Sprintf("%s for %s cannot be used: %v; correct it", title, w.Key.Sentence(), err),
+		}
 	}
 	out := &Division{
-		Ref: topology.SpreadReference{Name: ws.Name, Hash: hash}, Adaptive: spreadStrategy(&spec.ScheduleStrategy), Remarks: remarks,
+		Ref: topology.SpreadReference{
+			Name: ws.Name,
+			Hash: hash,
+		}, Adaptive: spreadStrategy(&spec.ScheduleStrategy), Remarks: remarks,
 		SelectorName:  "requiredNodeSelector in WorkloadSpread " + ws.Name,
 		RemovedFormat: "WorkloadSpread " + ws.Name + " no longer has the subsets of some replicas: %s; they run on and go first at scale-in",
 	}
@@ -94,7 +109,10 @@ func readSpread(w *Workload, object Object, spreads []Object) (*Division, []stri
 		part := Subset{Subset: division.Subset{Name: s.Name, Min: new(intstr.FromInt32(0))}}
 		if s.RequiredNodeSelector != nil {
 			if wrong := wrongTerm("requiredNodeSelector", s.RequiredNodeSelector); wrong != "" {
-				return nil, nil, &Rejection{InvalidSpread, fmt.Sprintf("subset %q of %s for %s: %s", s.Name, title, w.Key.Sentence(), wrong)}
+				return nil, nil, &Rejection{
+					InvalidSpread,
+					fmt.Sprintf("subset %q of %s for %s: %s", s.Name, title, w.Key.Sentence(), wrong),
+				}
 			}
 			part.Term = *s.RequiredNodeSelector
 		}
@@ -111,7 +129,10 @@ func readSpread(w *Workload, object Object, spreads []Object) (*Division, []stri
 	}
 	if left > 0 {
 		out.Parts = append(out.Parts, Subset{Subset: division.Subset{Min: new(intstr.FromInt32(0))}})
-		out.Remarks = append(out.Remarks, fmt.Sprintf("%d replicas are above the sum of the maxReplicas of %s and run in no subset of it", left, title))
+		out.Remarks = append(
+			out.Remarks,
+			fmt.Sprintf("%d replicas are above the sum of the maxReplicas of %s and run in no subset of it", left, title),
+		)
 	}
 	return out, nil, nil
 }

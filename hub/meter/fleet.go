@@ -32,14 +32,45 @@ func newFleet(reader client.Reader, table kinds.Table, lag func(string) (time.Du
 	}
 	return &fleet{
 		reader: reader, table: table, lag: lag,
-		memberLag:   gauge("flotilla_member_lag_seconds", "Time since the hub saw the agent of a member renew its Lease.", "member"),
-		memberReady: gauge("flotilla_member_ready", "1 if the member is Ready, else 0. A member that takes no part has none.", "member"),
-		replicas:    gauge("flotilla_member_replicas", "Pods of a member: placed there by the hub, and total, ready and available as the agent reported last.", "member", "state"),
-		behind:      gauge("flotilla_member_orders_behind", "Orders of a member that its agent has not reported as carried out.", "member"),
-		notApplied:  gauge("flotilla_member_orders_failed", "Orders of a member whose object could not be applied.", "member"),
-		share:       gauge("flotilla_allowance_share", "Pods that a member is to be permitted to update, to make unavailable, or to add.", "member", "limit"),
-		held:        gauge("flotilla_allowance_held", "Pods that a member may still be using of what it was permitted.", "member", "limit"),
-		unplaced:    gauge("flotilla_unplaced_replicas", "Replicas that have no place, by the reason.", "reason"),
+		memberLag: gauge(
+			"flotilla_member_lag_seconds",
+			"Time since the hub saw the agent of a member renew its Lease.",
+			"member",
+		),
+		memberReady: gauge(
+			"flotilla_member_ready",
+			"1 if the member is Ready, else 0. A member that takes no part has none.",
+			"member",
+		),
+		replicas: gauge(
+			"flotilla_member_replicas",
+			"Pods of a member: placed there by the hub, and total, ready and available as the agent reported last.",
+			"member",
+			"state",
+		),
+		behind: gauge(
+			"flotilla_member_orders_behind",
+			"Orders of a member that its agent has not reported as carried out.",
+			"member",
+		),
+		notApplied: gauge(
+			"flotilla_member_orders_failed",
+			"Orders of a member whose object could not be applied.",
+			"member",
+		),
+		share: gauge(
+			"flotilla_allowance_share",
+			"Pods that a member is to be permitted to update, to make unavailable, or to add.",
+			"member",
+			"limit",
+		),
+		held: gauge(
+			"flotilla_allowance_held",
+			"Pods that a member may still be using of what it was permitted.",
+			"member",
+			"limit",
+		),
+		unplaced: gauge("flotilla_unplaced_replicas", "Replicas that have no place, by the reason.", "reason"),
 	}
 }
 

@@ -20,8 +20,8 @@ import (
 // Removed is the reason under which the number of a cell that is gone is counted.
 const Removed = "CellRemoved"
 
-// Meter measures one hub. It is a Runnable that shows what it measures in the registry while this replica leads. It is safe for
-// concurrent use.
+// Meter measures one hub. It is a Runnable that shows what it measures in the registry while this replica leads. It is
+// safe for concurrent use.
 type Meter struct {
 	registry prometheus.Registerer
 	clock    clock.PassiveClock
@@ -40,7 +40,8 @@ type Meter struct {
 type change struct {
 	generation int64
 	since      time.Time
-	// delivered: every member has carried out the order. done: nothing is left to be done. told: the workload's status says so.
+	// delivered: every member has carried out the order. done: nothing is left to be done. told: the workload's status
+	// says so.
 	delivered, done, told bool
 }
 
@@ -68,7 +69,8 @@ func New(registry prometheus.Registerer, reader client.Reader, table kinds.Table
 	return m
 }
 
-// Start shows the meter in the registry until ctx ends. The manager calls it where this replica leads, once the cache is there.
+// Start shows the meter in the registry until ctx ends. The manager calls it where this replica leads, once the cache
+// is there.
 func (m *Meter) Start(ctx context.Context) error {
 	shown := m.Collector(ctx)
 	err := m.registry.Register(shown)
@@ -137,8 +139,8 @@ func (m *Meter) lag(member string) (time.Duration, bool) {
 	return m.clock.Since(since), ok
 }
 
-// Asked tells when the hub looked at this generation of a workload, and what is placed, nil for nothing. A generation that was
-// placed before this hub began is not measured: nobody knows since when it is there.
+// Asked tells when the hub looked at this generation of a workload, and what is placed, nil for nothing. A generation
+// that was placed before this hub began is not measured: nobody knows since when it is there.
 func (m *Meter) Asked(key wire.Key, generation int64, placed *topology.WorkloadPlacement, now time.Time) {
 	if m == nil {
 		return
@@ -163,9 +165,9 @@ func (m *Meter) Forget(key wire.Key) {
 	delete(m.asked, key)
 }
 
-// Answered tells how far the members are with the generation that the placement was made of: whether all of them have carried out
-// the order, and whether all pods are as it asks. It returns since when the hub knows the generation, and false where it does not measure
-// it, or was told of its end.
+// Answered tells how far the members are with the generation that the placement was made of: whether all of them have
+// carried out the order, and whether all pods are as it asks. It returns since when the hub knows the generation, and
+// false where it does not measure it, or was told of its end.
 func (m *Meter) Answered(key wire.Key, generation int64, delivered, done bool) (since time.Time, underWay bool) {
 	if m == nil {
 		return time.Time{}, false

@@ -155,7 +155,8 @@ func TestMembers(t *testing.T) {
 	})
 	w.expect("flotilla_unplaced_", map[string]float64{"flotilla_unplaced_replicas{reason=Capacity}": 3})
 
-	// A member that leaves takes its series with it, and one that comes back under its name does not begin with the lag of before.
+	// A member that leaves takes its series with it, and one that comes back under its name does not begin with the lag of
+	// before.
 	if err := w.c.Delete(t.Context(), east); err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +212,8 @@ func TestTimes(t *testing.T) {
 	w.expect("flotilla_spec_", want)
 	w.expect("flotilla_rollout_", map[string]float64{"flotilla_rollout_seconds{kind=CloneSet} count": 1, "flotilla_rollout_seconds{kind=CloneSet} sum": 10})
 
-	// The members' answers are for the generation of before until the placement has the new one. One that is overtaken counts nothing.
+	// The members' answers are for the generation of before until the placement has the new one. One that is overtaken
+	// counts nothing.
 	w.m.Asked(key, 2, placed(1), at(100))
 	w.m.Answered(key, 1, true, true)
 	w.m.Asked(key, 3, placed(2), at(101))
@@ -221,7 +223,8 @@ func TestTimes(t *testing.T) {
 	w.m.Answered(key, 3, true, true)
 	w.expect("flotilla_spec_", map[string]float64{"flotilla_spec_to_last_member_seconds{kind=CloneSet} count": 2, "flotilla_spec_to_last_member_seconds{kind=CloneSet} sum": 7})
 
-	// What was placed before this hub began is of an unknown age. A workload that is made again under its name is a new one.
+	// What was placed before this hub began is of an unknown age. A workload that is made again under its name is a new
+	// one.
 	old := wire.Key{Group: "apps.kruise.io", Kind: "UnitedDeployment", Namespace: "shop", Name: "web"}
 	w.m.Asked(old, 7, placed(7), at(105))
 	w.m.Answered(old, 7, true, true)
@@ -246,7 +249,8 @@ func TestNone(t *testing.T) {
 	m.Forget(wire.Key{})
 }
 
-// TestStart holds that a hub shows its metrics while it leads, and that a second one in the process takes nothing from the first.
+// TestStart holds that a hub shows its metrics while it leads, and that a second one in the process takes nothing from
+// the first.
 func TestStart(t *testing.T) {
 	all := prometheus.NewRegistry()
 	w := newWorld(t, member("east", metav1.ConditionTrue))

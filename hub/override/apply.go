@@ -21,8 +21,8 @@ type Misfit struct {
 	Problem string
 }
 
-// Apply returns the manifest with the entries carried out on it, in their order. guarded are the paths of the kind that no
-// entry may change. The same input gives the same bytes. The error is for a manifest that is no JSON object.
+// Apply returns the manifest with the entries carried out on it, in their order. guarded are the paths of the kind that
+// no entry may change. The same input gives the same bytes. The error is for a manifest that is no JSON object.
 func Apply(manifest []byte, entries []Entry, guarded []string) ([]byte, *Misfit, error) {
 	for i := range entries {
 		var misfit *Misfit
@@ -59,7 +59,10 @@ func apply(manifest []byte, e *Entry, guarded []string) ([]byte, *Misfit, error)
 		return nil, &Misfit{e.Index, "after its patch the manifest is no object; correct the patch"}, nil
 	}
 	if path := touched(tree, after, guarded); path != "" {
-		return nil, &Misfit{e.Index, fmt.Sprintf("its patch changes %s, which the hub decides; take that out of the patch", path)}, nil
+		return nil, &Misfit{
+			e.Index,
+			fmt.Sprintf("its patch changes %s, which the hub decides; take that out of the patch", path),
+		}, nil
 	}
 	manifest, err = json.Marshal(after) // in order, whatever the patch left
 	if err != nil {
@@ -116,15 +119,23 @@ func patch(manifest []byte, e *Entry) ([]byte, *Misfit, error) {
 			manifest, err = decoded.Apply(manifest)
 		}
 		if err != nil {
-			return nil, &Misfit{e.Index, fmt.Sprintf("its patch[%d] (%s %s) does not fit the manifest: %v; correct the path or the value, or let the entry hold for fewer members",
-				i, step.Op, step.Path, err)}, nil
+			return nil, &Misfit{
+				e.Index,
+				fmt.Sprintf(
+					"its patch[%d] (%s %s) does not fit the manifest: %v; correct the path or the value, or let the entry hold for fewer members",
+					i,
+					step.Op,
+					step.Path,
+					err,
+				),
+			}, nil
 		}
 	}
 	return manifest, nil, nil
 }
 
-// allGuarded returns the paths of a manifest that no override changes, with * for each entry of a list or map: the identity of
-// the object, and those that its kind guards.
+// allGuarded returns the paths of a manifest that no override changes, with * for each entry of a list or map: the
+// identity of the object, and those that its kind guards.
 func allGuarded(ofKind []string) []string {
 	identity := []string{
 		"apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.generateName", "metadata.ownerReferences", "metadata.finalizers",

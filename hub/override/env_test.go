@@ -33,8 +33,8 @@ func kindsOf() map[string]string {
 	return kindsOf
 }
 
-// effective is the environment that a kubelet gives a container: entries in their order, a later one of a name wins, and
-// $(NAME) is the value that NAME has by then.
+// effective is the environment that a kubelet gives a container: entries in their order, a later one of a name wins,
+// and $(NAME) is the value that NAME has by then.
 func effective(env []corev1.EnvVar) map[string]string {
 	values, reference := map[string]string{}, regexp.MustCompile(`\$\([A-Z]\)`)
 	for _, e := range env {

@@ -11,8 +11,8 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
-// setPods sets the entry's registry and variables in each container of each pod template of the tree. Patches of subsets get
-// them too, because the member merges such a patch into the template afterwards.
+// setPods sets the entry's registry and variables in each container of each pod template of the tree. Patches of
+// subsets get them too, because the member merges such a patch into the template afterwards.
 func setPods(tree map[string]any, e *Entry) error {
 	if e.ImageRegistry == "" && len(e.Env) == 0 {
 		return nil
@@ -71,8 +71,8 @@ func setContainer(container map[string]any, e *Entry, inPatch bool) {
 	}
 }
 
-// setEnv sets one variable. Of several entries with its name a container gets the last one, so that is the one to replace.
-// The others stay: entries between them may refer to them as $(NAME).
+// setEnv sets one variable. Of several entries with its name a container gets the last one, so that is the one to
+// replace. The others stay: entries between them may refer to them as $(NAME).
 func setEnv(container map[string]any, e *topology.EnvOverride, inPatch bool) {
 	value, present := container["env"]
 	list, _ := value.([]any)
@@ -93,8 +93,8 @@ func setEnv(container map[string]any, e *topology.EnvOverride, inPatch bool) {
 	container["env"] = append(list, want)
 }
 
-// allow adds an item to a directive of a strategic merge patch that lists what the patch may hold. It reports whether there
-// is such a directive and the item was missing.
+// allow adds an item to a directive of a strategic merge patch that lists what the patch may hold. It reports whether
+// there is such a directive and the item was missing.
 func allow(container map[string]any, directive string, item any) bool {
 	list, ok := container[directive].([]any)
 	if !ok || slices.ContainsFunc(list, func(have any) bool { return reflect.DeepEqual(have, item) }) {
@@ -104,8 +104,8 @@ func allow(container map[string]any, directive string, item any) bool {
 	return true
 }
 
-// withRegistry puts a registry in the place of an image's own. The part before the first slash is a registry if it has a
-// dot or a port, or is localhost, as container runtimes read it.
+// withRegistry puts a registry in the place of an image's own. The part before the first slash is a registry if it has
+// a dot or a port, or is localhost, as container runtimes read it.
 func withRegistry(image, registry string) string {
 	head, rest, ok := strings.Cut(image, "/")
 	if ok && (strings.ContainsAny(head, ".:") || head == "localhost") {

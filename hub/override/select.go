@@ -25,7 +25,8 @@ type Entry struct {
 	topology.Override
 }
 
-// For returns the entries that hold for a member, in the order of the policy. The member's zones are those of its status.
+// For returns the entries that hold for a member, in the order of the policy. The member's zones are those of its
+// status.
 func For(overrides []topology.Override, m *topology.MemberCluster) []Entry {
 	var entries []Entry
 	for i := range overrides {
@@ -37,8 +38,8 @@ func For(overrides []topology.Override, m *topology.MemberCluster) []Entry {
 	return entries
 }
 
-// Partly returns sentences on entries that name some, and not all, of the zones of a member: they do not hold there. They
-// are in the order of the policy.
+// Partly returns sentences on entries that name some, and not all, of the zones of a member: they do not hold there.
+// They are in the order of the policy.
 func Partly(overrides []topology.Override, members []topology.MemberCluster) []string {
 	var sentences []string
 	for i := range overrides {
@@ -53,7 +54,11 @@ func Partly(overrides []topology.Override, members []topology.MemberCluster) []s
 				other := zones[slices.IndexFunc(zones, func(zone string) bool { return !slices.Contains(o.Zones, zone) })]
 				sentences = append(sentences, fmt.Sprintf(
 					"overrides[%d] names zone %q, and member %s has zone %q too, so it does not hold there: a manifest is one for all zones of a member; use the patch of a subset, or name all its zones",
-					i, zones[k], m.Name, other))
+					i,
+					zones[k],
+					m.Name,
+					other,
+				))
 				break // one sentence an entry: the next member would say the same
 			}
 		}
@@ -105,12 +110,21 @@ func Check(overrides []topology.Override) *Misfit {
 // unusable says what every API server would refuse of what an entry sets, "" if nothing.
 func unusable(o *topology.Override) string {
 	for _, key := range slices.Sorted(maps.Keys(o.Labels)) {
-		if errs := metav1validation.ValidateLabels(map[string]string{key: o.Labels[key]}, field.NewPath("labels")); len(errs) > 0 {
-			return fmt.Sprintf("its label %q with the value %q is none: %s; correct the label", key, o.Labels[key], errs[0].Detail)
+		if errs := metav1validation.ValidateLabels(map[string]string{key: o.Labels[key]}, field.NewPath("labels")); len(
+			errs,
+		) > 0 {
+			return fmt.Sprintf(
+				"its label %q with the value %q is none: %s; correct the label",
+				key,
+				o.Labels[key],
+				errs[0].Detail,
+			)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(o.Annotations)) {
-		if errs := apivalidation.ValidateAnnotations(map[string]string{key: o.Annotations[key]}, field.NewPath("annotations")); len(errs) > 0 {
+		if errs := apivalidation.ValidateAnnotations(map[string]string{key: o.Annotations[key]}, field.NewPath("annotations")); len(
+			errs,
+		) > 0 {
 			return fmt.Sprintf("its annotation %q is none: %s; correct the annotation", key, errs[0].Detail)
 		}
 	}
@@ -122,8 +136,8 @@ func unusable(o *topology.Override) string {
 	return ""
 }
 
-// Hash is a short name of what the entries do, "" for none: a placement records it, so that a change of the policy is an
-// order like any other.
+// Hash is a short name of what the entries do, "" for none: a placement records it, so that a change of the policy is
+// an order like any other.
 func Hash(entries []Entry) (string, error) {
 	if len(entries) == 0 {
 		return "", nil

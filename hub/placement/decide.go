@@ -48,7 +48,10 @@ func Decide(s *State, rules kinds.Table) Step {
 		return Step{Remove: placed, Outcome: s.refused(&kinds.Rejection{Reason: decision.Removing, Message: fmt.Sprintf(
 			"an earlier %s is still being removed; this one is placed after that", s.key.Sentence())}, false)}
 	case wire.Withdrawn(s.Object):
-		return Step{Remove: placed, Outcome: s.refused(&kinds.Rejection{Reason: decision.Withdrawn, Message: withdrawn(s)}, false)}
+		return Step{
+			Remove:  placed,
+			Outcome: s.refused(&kinds.Rejection{Reason: decision.Withdrawn, Message: withdrawn(s)}, false),
+		}
 	case s.Placement != nil && !placed:
 		return Step{Outcome: s.refused(&kinds.Rejection{Reason: decision.Removing, Message: fmt.Sprintf(
 			"what was placed of %s is being removed; it is placed again after that", s.key.Sentence())}, false)}
@@ -78,16 +81,26 @@ func stepLocal(s *State, kind kinds.Kind) Step {
 	}
 	return Step{Outcome: s.refused(&kinds.Rejection{Reason: decision.NotLabelled, Message: fmt.Sprintf(
 		"%s has no label %s=true, so it is not placed on members, and no controller of the hub's own cluster runs it; set the label",
-		s.key.Sentence(), topology.LabelFederated)}, true)}
+		s.key.Sentence(),
+		topology.LabelFederated,
+	)}, true)}
 }
 
 // withdrawn says what the annotation of the user did.
 func withdrawn(s *State) string {
 	if s.Object.GetAnnotations()[topology.AnnotationWithdraw] == topology.WithdrawOrphan {
-		return fmt.Sprintf("%s is let go by its annotation %s=%s: what runs in members runs on, without orders; to place it again, remove the annotation, and have adopted what runs",
-			s.key.Sentence(), topology.AnnotationWithdraw, topology.WithdrawOrphan)
+		return fmt.Sprintf(
+			"%s is let go by its annotation %s=%s: what runs in members runs on, without orders; to place it again, remove the annotation, and have adopted what runs",
+			s.key.Sentence(),
+			topology.AnnotationWithdraw,
+			topology.WithdrawOrphan,
+		)
 	}
-	return fmt.Sprintf("%s is withdrawn from all members by its annotation %s; remove the annotation to place it again", s.key.Sentence(), topology.AnnotationWithdraw)
+	return fmt.Sprintf(
+		"%s is withdrawn from all members by its annotation %s; remove the annotation to place it again",
+		s.key.Sentence(),
+		topology.AnnotationWithdraw,
+	)
 }
 
 func decideFederated(s *State, rules kinds.Table) Step {
@@ -105,17 +118,29 @@ func decideFederated(s *State, rules kinds.Table) Step {
 	case chosen != nil && !kinds.LetsGo(&chosen.Spec, s.key.Kind):
 		rejection = &kinds.Rejection{Reason: topology.PolicySecretsNotCarried, Message: fmt.Sprintf(
 			"%s %s no longer lets Secrets go to members; %s is frozen as it is placed; set spec.dependencies.secrets: Carry, or set the annotation %s=%s on the Secret to remove it from the members",
-			chosen.Ref.Kind, chosen.Ref.Name, s.key.Sentence(), topology.AnnotationWithdraw, topology.WithdrawRemove)}
+			chosen.Ref.Kind,
+			chosen.Ref.Name,
+			s.key.Sentence(),
+			topology.AnnotationWithdraw,
+			topology.WithdrawRemove,
+		)}
 	case chosen == nil && s.Placement != nil:
 		rejection = &kinds.Rejection{Reason: decision.PolicyMissing, Message: fmt.Sprintf(
 			"no policy selects %s any more (it was placed by %s); it is frozen as it is placed; let a policy select it, or set the annotation %s=%s to remove it from the members",
-			s.key.Sentence(), decision.PolicyName(recorded), topology.AnnotationWithdraw, topology.WithdrawRemove)}
+			s.key.Sentence(),
+			decision.PolicyName(recorded),
+			topology.AnnotationWithdraw,
+			topology.WithdrawRemove,
+		)}
 	case chosen == nil && s.key.ClusterScoped():
 		rejection = &kinds.Rejection{Reason: decision.NoPolicy, Message: fmt.Sprintf(
 			"no ClusterFederationPolicy selects %s; create one that does", s.key.Sentence())}
 	case chosen == nil:
 		rejection = &kinds.Rejection{Reason: decision.NoPolicy, Message: fmt.Sprintf(
-			"no FederationPolicy of namespace %s and no ClusterFederationPolicy selects %s; create one that does", s.key.Namespace, s.key.Sentence())}
+			"no FederationPolicy of namespace %s and no ClusterFederationPolicy selects %s; create one that does",
+			s.key.Namespace,
+			s.key.Sentence(),
+		)}
 	}
 	if rejection == nil {
 		rejection = s.against(chosen)
@@ -148,7 +173,13 @@ func decideFederated(s *State, rules kinds.Table) Step {
 	if rejection != nil {
 		return Step{Outcome: s.refused(rejection, true), again: again}
 	}
-	return Step{Spec: &result.Spec, Outcome: s.decided(&result), requests: workload.Requests, again: decision.Sooner(again, result.Again), asks: result.Asks}
+	return Step{
+		Spec:     &result.Spec,
+		Outcome:  s.decided(&result),
+		requests: workload.Requests,
+		again:    decision.Sooner(again, result.Again),
+		asks:     result.Asks,
+	}
 }
 
 // readDivider adds to facts what an object of another kind says about how the workload is divided.
@@ -166,31 +197,64 @@ func (s *State) readDivider(facts *decision.Facts) *kinds.Rejection {
 
 // against is what stands against a policy that selects the workload, nil where nothing does.
 func (s *State) against(chosen *policy.Policy) *kinds.Rejection {
-	if value := s.Object.GetAnnotations()[topology.AnnotationWithdraw]; value != "" && value != "false" { // nor one that withdraws it
+	if value := s.Object.GetAnnotations()[topology.AnnotationWithdraw]; value != "" &&
+		value != "false" { // nor one that withdraws it
 		return &kinds.Rejection{Reason: decision.InvalidWithdraw, Message: fmt.Sprintf(
 			"the annotation %s of %s has the value %q, which says neither; write %s to remove it from all members, %s to let what runs there run on without orders, or remove the annotation; until then nothing of it changes in members",
-			topology.AnnotationWithdraw, s.key.Sentence(), value, topology.WithdrawRemove, topology.WithdrawOrphan)}
+			topology.AnnotationWithdraw,
+			s.key.Sentence(),
+			value,
+			topology.WithdrawRemove,
+			topology.WithdrawOrphan,
+		)}
 	}
 	if s.rival != "" {
 		return &kinds.Rejection{Reason: decision.Conflict, Message: fmt.Sprintf(
 			"%s of Karmada selects %s, which %s holds: both would write it into members; %s is frozen as it is placed; take it out of that policy's resourceSelectors, or out of the policy of Flotilla",
-			s.rival, s.key.Sentence(), decision.PolicyName(&chosen.Ref), s.key.Sentence())}
+			s.rival,
+			s.key.Sentence(),
+			decision.PolicyName(&chosen.Ref),
+			s.key.Sentence(),
+		)}
 	}
 	if wrong := policy.Unreadable(&chosen.Spec); wrong != "" {
-		return &kinds.Rejection{Reason: kinds.InvalidSelector, Message: fmt.Sprintf("%s of %s; %s stays as it is placed; correct the selector", wrong, decision.PolicyName(&chosen.Ref), s.key.Sentence())}
+		return &kinds.Rejection{
+			Reason: kinds.InvalidSelector,
+			Message: fmt.Sprintf(
+				"%s of %s; %s stays as it is placed; correct the selector",
+				wrong,
+				decision.PolicyName(&chosen.Ref),
+				s.key.Sentence(),
+			),
+		}
 	}
 	return nil
 }
 
 // refused is the verdict where nothing is decided.
 func (s *State) refused(r *kinds.Rejection, stalled bool) *Outcome {
-	return &Outcome{Generation: s.Object.GetGeneration(), Federated: metav1.ConditionFalse, Reason: r.Reason, Message: sentences([]string{r.Message}), Stalled: stalled}
+	return &Outcome{
+		Generation: s.Object.GetGeneration(),
+		Federated:  metav1.ConditionFalse,
+		Reason:     r.Reason,
+		Message:    sentences([]string{r.Message}),
+		Stalled:    stalled,
+	}
 }
 
 // decided is the verdict of a decision, with its notes.
 func (s *State) decided(d *decision.Decision) *Outcome {
-	v := &Outcome{Generation: s.Object.GetGeneration(), Federated: metav1.ConditionTrue, Reason: decision.Placed, Decided: true, Wave: d.Wave}
-	if slices.ContainsFunc(d.Spec.Unplaced, func(u topology.Unplaced) bool { return u.Reason.Code != decision.UnplacedMoving }) {
+	v := &Outcome{
+		Generation: s.Object.GetGeneration(),
+		Federated:  metav1.ConditionTrue,
+		Reason:     decision.Placed,
+		Decided:    true,
+		Wave:       d.Wave,
+	}
+	if slices.ContainsFunc(
+		d.Spec.Unplaced,
+		func(u topology.Unplaced) bool { return u.Reason.Code != decision.UnplacedMoving },
+	) {
 		v.Federated = metav1.ConditionFalse
 	}
 	var messages []string
@@ -203,7 +267,10 @@ func (s *State) decided(d *decision.Decision) *Outcome {
 		if len(clusters) == 1 {
 			noun = "cluster"
 		}
-		messages = append(messages, fmt.Sprintf("placed on %d %s by %s", len(clusters), noun, decision.PolicyName(d.Spec.Policy)))
+		messages = append(
+			messages,
+			fmt.Sprintf("placed on %d %s by %s", len(clusters), noun, decision.PolicyName(d.Spec.Policy)),
+		)
 	} else {
 		v.Reason = d.Notes[0].Reason
 	}

@@ -57,8 +57,8 @@ func showSpread(cells []topology.Cell) string {
 	return strings.Join(parts, " ")
 }
 
-// TestDecideByAnAdaptiveSpread takes the strategy from the WorkloadSpread through a reconcile's decision: members are asked, and what
-// one of them tells moves.
+// TestDecideByAnAdaptiveSpread takes the strategy from the WorkloadSpread through a reconcile's decision: members are
+// asked, and what one of them tells moves.
 func TestDecideByAnAdaptiveSpread(t *testing.T) {
 	ws := workloadSpread("ws", "a:east=2 b:west")
 	ws.Spec.ScheduleStrategy = apps.WorkloadSpreadScheduleStrategy{Type: "Adaptive", Adaptive: &apps.AdaptiveWorkloadSpreadStrategy{RescheduleCriticalSeconds: new(int32(20))}}

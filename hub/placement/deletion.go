@@ -61,7 +61,11 @@ func stepTerminating(s *State) Step {
 
 // terminating says that nothing is placed in a namespace that is being deleted.
 func terminating(s *State) *kinds.Rejection {
-	message := fmt.Sprintf("namespace %s is being deleted: %s is removed from all members, and nothing is placed there until the namespace is created again", s.key.Namespace, s.key.Sentence())
+	message := fmt.Sprintf(
+		"namespace %s is being deleted: %s is removed from all members, and nothing is placed there until the namespace is created again",
+		s.key.Namespace,
+		s.key.Sentence(),
+	)
 	if s.Object.GetDeletionTimestamp() != nil && len(s.Object.GetFinalizers()) > 0 {
 		message += "; " + conditions.Waiting(s.Object)
 	}
@@ -78,7 +82,8 @@ func deletionChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			began := (e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil)
-			return began || e.ObjectNew.GetDeletionTimestamp() != nil && !slices.Equal(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers())
+			return began ||
+				e.ObjectNew.GetDeletionTimestamp() != nil && !slices.Equal(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers())
 		},
 	}
 }

@@ -30,7 +30,8 @@ func deleted(finalizers ...string) *State {
 	return s
 }
 
-// TestCase3DeletionKeepsWhatABackgroundDeletionKeeps goes through all combinations of what can hold or hasten a deletion.
+// TestCase3DeletionKeepsWhatABackgroundDeletionKeeps goes through all combinations of what can hold or hasten a
+// deletion.
 func TestCase3DeletionKeepsWhatABackgroundDeletionKeeps(t *testing.T) {
 	type fact struct {
 		name  string

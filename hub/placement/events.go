@@ -32,14 +32,27 @@ func happened(last, next *topology.WorkloadPlacementSpec, waits string) *happeni
 	before, after := last.Wave, next.Wave
 	switch {
 	case after == nil && before != nil && before.Number <= before.Of:
-		return &happening{corev1.EventTypeNormal, "WavesLeft", fmt.Sprintf("the update that was at wave %d of %d (%s) goes in waves no more", before.Number, before.Of, before.Name)}
+		return &happening{
+			corev1.EventTypeNormal,
+			"WavesLeft",
+			fmt.Sprintf(
+				"the update that was at wave %d of %d (%s) goes in waves no more",
+				before.Number,
+				before.Of,
+				before.Name,
+			),
+		}
 	case after == nil:
 		return nil
 	case after.RolledBack != "" && last.Revision != next.Revision:
 		return &happening{corev1.EventTypeWarning, "WaveRolledBack", waits}
 	case before == nil, last.Revision != next.Revision, before.Number != after.Number:
 		if after.Number > after.Of {
-			return &happening{corev1.EventTypeNormal, "WavesOver", fmt.Sprintf("all %d waves are over: all that is left may be updated", after.Of)}
+			return &happening{
+				corev1.EventTypeNormal,
+				"WavesOver",
+				fmt.Sprintf("all %d waves are over: all that is left may be updated", after.Of),
+			}
 		}
 		return &happening{corev1.EventTypeNormal, "WaveBegan", waits}
 	}
@@ -98,6 +111,16 @@ func (r *Reconciler) counted(s *State, step Step) {
 }
 
 // traced begins the span of a decision that is written.
-func (r *Reconciler) traced(ctx context.Context, key wire.Key, spec *topology.WorkloadPlacementSpec) (context.Context, func(error)) {
-	return r.tracer.Start(ctx, tracing.ChangeOf(key, spec), "place", attribute.Int64("flotilla.sequence", spec.Sequence), attribute.Int("flotilla.cells", len(spec.Cells)))
+func (r *Reconciler) traced(
+	ctx context.Context,
+	key wire.Key,
+	spec *topology.WorkloadPlacementSpec,
+) (context.Context, func(error)) {
+	return r.tracer.Start(
+		ctx,
+		tracing.ChangeOf(key, spec),
+		"place",
+		attribute.Int64("flotilla.sequence", spec.Sequence),
+		attribute.Int("flotilla.cells", len(spec.Cells)),
+	)
 }

@@ -86,7 +86,11 @@ func NewGatherer(reader client.Reader, table kinds.Table, hubID string) *Gathere
 }
 
 // Reports returns the newest report of each member about a placement.
-func (r *Gatherer) Reports(ctx context.Context, key wire.Key, p *topology.WorkloadPlacement) (map[string]capacity.Report, error) {
+func (r *Gatherer) Reports(
+	ctx context.Context,
+	key wire.Key,
+	p *topology.WorkloadPlacement,
+) (map[string]capacity.Report, error) {
 	s := &State{key: key, Placement: p}
 	if err := r.gatherReports(ctx, s); err != nil {
 		return nil, err
@@ -151,8 +155,8 @@ func (r *Gatherer) Gather(ctx context.Context, key wire.Key) (*State, error) {
 	return s, r.gatherAbsent(ctx, s)
 }
 
-// gatherFederated reads whether the workload is the hub's: by the label of its namespace, and of a cluster-scoped object
-// by its own.
+// gatherFederated reads whether the workload is the hub's: by the label of its namespace, and of a cluster-scoped
+// object by its own.
 func (r *Gatherer) gatherFederated(ctx context.Context, s *State) error {
 	if s.key.ClusterScoped() {
 		s.federated = wire.Federated(s.Object)

@@ -31,8 +31,8 @@ func (i indexer) IndexField(_ context.Context, o client.Object, field string, ex
 	return nil
 }
 
-// TestOrdersAreReadBeforeMembers holds the order of reading: what a silent member holds is reclaimed when its lower order stood
-// while it was silent. Members that are read first may have come back before that order was written.
+// TestOrdersAreReadBeforeMembers holds the order of reading: what a silent member holds is reclaimed when its lower
+// order stood while it was silent. Members that are read first may have come back before that order was written.
 func TestOrdersAreReadBeforeMembers(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, apps.AddToScheme, topology.AddToScheme, work.AddToScheme} {

@@ -110,7 +110,8 @@ func subsets(replicas int32, text string) kinds.Workload {
 	return w
 }
 
-// plan decides; members that are Ready, and of which the facts do not say when they were heard last, are heard just now.
+// plan decides; members that are Ready, and of which the facts do not say when they were heard last, are heard just
+// now.
 func plan(t *testing.T, f decision.Facts) decision.Decision {
 	t.Helper()
 	if f.Object != nil {

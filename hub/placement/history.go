@@ -42,7 +42,10 @@ func (r *Reconciler) remember(ctx context.Context, s *State, next *topology.Work
 	revision := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.name.Namespace, Name: history.Name(s.key.Name, last.Revision),
-			Labels:          map[string]string{history.LabelHash: last.Revision, topology.LabelWorkload: string(s.Object.GetUID())},
+			Labels: map[string]string{
+				history.LabelHash:      last.Revision,
+				topology.LabelWorkload: string(s.Object.GetUID()),
+			},
 			Annotations:     map[string]string{topology.AnnotationLeftFor: next.Revision},
 			OwnerReferences: []metav1.OwnerReference{ownerOf(next)},
 		},
@@ -60,7 +63,8 @@ func (r *Reconciler) remember(ctx context.Context, s *State, next *topology.Work
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		// Trying again would not help: a quota, a webhook or the API server refuses it. The update does not wait for
 		// its history.
-		log.FromContext(ctx).Error(err, "The template of before is not kept: no undo can go back to it", "workload", s.key.Sentence(), "revision", revision.Name)
+		log.FromContext(ctx).
+			Error(err, "The template of before is not kept: no undo can go back to it", "workload", s.key.Sentence(), "revision", revision.Name)
 		return nil
 	}
 	if err != nil {
@@ -78,13 +82,19 @@ func (r *Reconciler) renew(ctx context.Context, s *State, revision *appsv1.Contr
 	}
 	next := renewed(r.rules[s.key.GroupKind()].Template, stands, revision)
 	if next == nil {
-		log.FromContext(ctx).Info("The template of before is not kept, since another's has its name: no undo can go back to it", "workload", s.key.Sentence(), "revision", revision.Name)
+		log.FromContext(ctx).
+			Info("The template of before is not kept, since another's has its name: no undo can go back to it", "workload", s.key.Sentence(), "revision", revision.Name)
 		return nil
 	}
 	if equality.Semantic.DeepEqual(stands, next) {
 		return nil // written by a reconcile before this one
 	}
-	return r.client.Patch(ctx, next, client.MergeFromWithOptions(stands, client.MergeFromWithOptimisticLock{}), store.ManagerPlacement)
+	return r.client.Patch(
+		ctx,
+		next,
+		client.MergeFromWithOptions(stands, client.MergeFromWithOptimisticLock{}),
+		store.ManagerPlacement,
+	)
 }
 
 // renewed is what becomes of a revision that stands under the name of one that is to be kept; nil where it is
@@ -104,7 +114,11 @@ func renewed(template *kinds.Template, stands, revision *appsv1.ControllerRevisi
 	for key, value := range revision.Labels {
 		metav1.SetMetaDataLabel(&next.ObjectMeta, key, value)
 	}
-	metav1.SetMetaDataAnnotation(&next.ObjectMeta, topology.AnnotationLeftFor, revision.Annotations[topology.AnnotationLeftFor])
+	metav1.SetMetaDataAnnotation(
+		&next.ObjectMeta,
+		topology.AnnotationLeftFor,
+		revision.Annotations[topology.AnnotationLeftFor],
+	)
 	return next
 }
 

@@ -19,8 +19,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 )
 
-// TestRemember: a template that is left is kept under the name that the status gave it, in the order of use, as many as the workload
-// asks for; nothing is kept while the template stays.
+// TestRemember: a template that is left is kept under the name that the status gave it, in the order of use, as many as
+// the workload asks for; nothing is kept while the template stays.
 func TestRemember(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build()
 	r := &Reconciler{Gatherer: Gatherer{rules: kinds.All(kinds.HubRunsBuiltIns)}, client: c, live: c}

@@ -18,7 +18,8 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// TestMeasures holds what a reconcile tells the meter: since when a change is there, and which numbers a decision changed.
+// TestMeasures holds what a reconcile tells the meter: since when a change is there, and which numbers a decision
+// changed.
 func TestMeasures(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{topology.AddToScheme, work.AddToScheme} {

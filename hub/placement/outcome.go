@@ -45,7 +45,11 @@ const outcomeBuffer = 1024
 
 // NewOutcomes returns an empty store.
 func NewOutcomes() *Outcomes {
-	return &Outcomes{byKey: map[wire.Key]Outcome{}, undelivered: map[wire.Key]kinds.Rejection{}, events: make(chan event.TypedGenericEvent[wire.Key], outcomeBuffer)}
+	return &Outcomes{
+		byKey:       map[wire.Key]Outcome{},
+		undelivered: map[wire.Key]kinds.Rejection{},
+		events:      make(chan event.TypedGenericEvent[wire.Key], outcomeBuffer),
+	}
 }
 
 // Get returns the verdict of a workload; false if there is none (yet), or the workload is not the hub's.

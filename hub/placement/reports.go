@@ -33,7 +33,8 @@ func adopts(o client.Object) bool { return o.GetAnnotations()[topology.Annotatio
 func foundBy(table kinds.Table, w *work.Work) (decision.Found, bool) {
 	applied := meta.FindStatusCondition(w.Status.Conditions, work.ConditionApplied)
 	report, _ := table.ReportOf(w)
-	if w.Annotations[topology.AnnotationAdopt] == "" || applied == nil || applied.Reason != work.ReasonAdopting || report == nil {
+	if w.Annotations[topology.AnnotationAdopt] == "" || applied == nil || applied.Reason != work.ReasonAdopting ||
+		report == nil {
 		return nil, false
 	}
 	found := decision.Found{}
@@ -76,7 +77,13 @@ func (r *Gatherer) gatherReports(ctx context.Context, s *State) error {
 		if found, ok := foundBy(r.rules, w); ok {
 			s.found[cluster] = found
 		}
-		s.reports[cluster] = capacity.Report{Sequence: report.Sequence, At: report.ObservedAt.Time, Applied: report.Sequence > 0 || meta.IsStatusConditionTrue(w.Status.Conditions, work.ConditionApplied), Use: use, Unschedulable: report.Unschedulable}
+		s.reports[cluster] = capacity.Report{
+			Sequence:      report.Sequence,
+			At:            report.ObservedAt.Time,
+			Applied:       report.Sequence > 0 || meta.IsStatusConditionTrue(w.Status.Conditions, work.ConditionApplied),
+			Use:           use,
+			Unschedulable: report.Unschedulable,
+		}
 	}
 	return nil
 }
@@ -88,7 +95,8 @@ func runsOf(works []work.Work, placement *topology.WorkloadPlacement) map[waves.
 	for i := range works {
 		w := &works[i]
 		cluster, ok := wire.MemberOf(w.Namespace)
-		if !ok || !wire.IsCheck(w) || placement == nil || w.DeletionTimestamp != nil || w.Labels[topology.LabelPlacement] != string(placement.UID) {
+		if !ok || !wire.IsCheck(w) || placement == nil || w.DeletionTimestamp != nil ||
+			w.Labels[topology.LabelPlacement] != string(placement.UID) {
 			continue
 		}
 		if runs == nil {
@@ -101,7 +109,8 @@ func runsOf(works []work.Work, placement *topology.WorkloadPlacement) map[waves.
 
 // runOf reads what a member tells of a Job.
 func runOf(w *work.Work) waves.Run {
-	if c := meta.FindStatusCondition(w.Status.Conditions, work.ConditionApplied); c != nil && c.Status == metav1.ConditionFalse {
+	if c := meta.FindStatusCondition(w.Status.Conditions, work.ConditionApplied); c != nil &&
+		c.Status == metav1.ConditionFalse {
 		return waves.Run{Refused: true, Says: fmt.Sprintf("%s (%s)", cmp.Or(c.Message, "the Job does not stand"), c.Reason)}
 	}
 	for i := range w.Status.ManifestStatuses {
@@ -116,7 +125,10 @@ func runOf(w *work.Work) waves.Run {
 			case c.Type == batchv1.JobComplete:
 				return waves.Run{Succeeded: true}
 			case c.Type == batchv1.JobFailed:
-				return waves.Run{Failed: true, Says: fmt.Sprintf("%s (%s)", cmp.Or(c.Message, "its pods did not succeed"), cmp.Or(c.Reason, "Failed"))}
+				return waves.Run{
+					Failed: true,
+					Says:   fmt.Sprintf("%s (%s)", cmp.Or(c.Message, "its pods did not succeed"), cmp.Or(c.Reason, "Failed")),
+				}
 			}
 		}
 	}

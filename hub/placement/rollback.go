@@ -30,7 +30,12 @@ func (s *State) rollBack(kind kinds.Kind) {
 		return
 	}
 	spec := &s.Placement.Spec
-	if spec.Wave == nil || spec.Wave.RolledBack == "" || s.Object.GetAnnotations()[topology.AnnotationWave] == waves.RetryWord(spec.Revision, spec.RevisionSequence, spec.Wave) {
+	if spec.Wave == nil || spec.Wave.RolledBack == "" ||
+		s.Object.GetAnnotations()[topology.AnnotationWave] == waves.RetryWord(
+			spec.Revision,
+			spec.RevisionSequence,
+			spec.Wave,
+		) {
 		return
 	}
 	if back := withPreviousTemplate(kind, s.Object, spec.Wave); back != nil {
@@ -51,7 +56,11 @@ func withPreviousTemplate(kind kinds.Kind, o client.Object, w *topology.WaveProg
 }
 
 // WithPreviousTemplate returns a workload with its previous template.
-func WithPreviousTemplate(kind kinds.Kind, object client.Object, previous *topology.RevisionTemplate) (client.Object, error) {
+func WithPreviousTemplate(
+	kind kinds.Kind,
+	object client.Object,
+	previous *topology.RevisionTemplate,
+) (client.Object, error) {
 	out, err := kind.Template.Set(object, previous.Template.Raw)
 	if err != nil {
 		return nil, fmt.Errorf("read the template of before of %s/%s: %w", object.GetNamespace(), object.GetName(), err)

@@ -31,8 +31,8 @@ func imageOf(o client.Object) string {
 	return o.(*apps.CloneSet).Spec.Template.Spec.Containers[0].Image
 }
 
-// TestRollBack goes the whole way: a wave fails, the next decision is about the template of before and keeps what failed in mind,
-// until the workload gets another template or a person has the failed one tried again.
+// TestRollBack goes the whole way: a wave fails, the next decision is about the template of before and keeps what
+// failed in mind, until the workload gets another template or a person has the failed one tried again.
 func TestRollBack(t *testing.T) {
 	before, failed := imaged("a"), imaged("b")
 	read := func(o *apps.CloneSet) kinds.Workload {
@@ -122,8 +122,9 @@ func united(image, patch string) *apps.UnitedDeployment {
 	})
 }
 
-// TestRollBackUnitedDeployments: members get the pod template of before, and all else as the user has it now. Where the patches of
-// the subsets changed with the template, that would be a third one: then the update pauses, and that is told from its begin.
+// TestRollBackUnitedDeployments: members get the pod template of before, and all else as the user has it now. Where the
+// patches of the subsets changed with the template, that would be a third one: then the update pauses, and that is told
+// from its begin.
 func TestRollBackUnitedDeployments(t *testing.T) {
 	const patch = `{"metadata":{"labels":{"tier":"one"}}}`
 	for name, tc := range map[string]struct {

@@ -31,7 +31,20 @@ const workers = 8
 
 // Setup adds the controllers of this stage to the manager. rules is the table of the kinds that are placed.
 // withKarmada: policies of Karmada on the same API server propagate objects too.
-func Setup(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock, heard func() time.Time, news func(member string) time.Time, hubID string, outcomes *Outcomes, watching *store.Watching, measures *meter.Meter, asker *checks.Asker, tracer *tracing.Tracer, withKarmada bool) error {
+func Setup(
+	mgr ctrl.Manager,
+	rules kinds.Table,
+	clk clock.PassiveClock,
+	heard func() time.Time,
+	news func(member string) time.Time,
+	hubID string,
+	outcomes *Outcomes,
+	watching *store.Watching,
+	measures *meter.Meter,
+	asker *checks.Asker,
+	tracer *tracing.Tracer,
+	withKarmada bool,
+) error {
 	reservations := capacity.NewReservations()
 	w := &watches{client: mgr.GetClient(), rules: rules, watching: watching, reservations: reservations}
 	decisions := builder.TypedControllerManagedBy[wire.Key](mgr).Named("placement").
@@ -54,16 +67,36 @@ func Setup(mgr ctrl.Manager, rules kinds.Table, clk clock.PassiveClock, heard fu
 			decisions = decisions.Watches(divider.New(), handler.TypedEnqueueRequestsFromMapFunc(dividedBy(divider)),
 				builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, store.DeletionBegan())))
 		}
-		decisions = decisions.Watches(rule.New(), handler.TypedEnqueueRequestsFromMapFunc(keyOfKind[client.Object](rule.GVK.GroupKind())), builder.WithPredicates(workloadChanged()))
+		decisions = decisions.Watches(
+			rule.New(),
+			handler.TypedEnqueueRequestsFromMapFunc(keyOfKind[client.Object](rule.GVK.GroupKind())),
+			builder.WithPredicates(workloadChanged()),
+		)
 	}
-	r := NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("flotilla-hub"), clk, heard, hubID, outcomes, watching, reservations, rules)
+	r := NewReconciler(
+		mgr.GetClient(),
+		mgr.GetAPIReader(),
+		mgr.GetEventRecorder("flotilla-hub"),
+		clk,
+		heard,
+		hubID,
+		outcomes,
+		watching,
+		reservations,
+		rules,
+	)
 	r.meter, r.asker, r.news, r.tracer, r.rivals = measures, asker, news, tracer, rivals(mgr, withKarmada)
 	decider, err := decisions.Build(r)
 	if err != nil {
 		return fmt.Errorf("set up controller placement: %w", err)
 	}
 	watching.Add(decider.Watch, func(rule kinds.Kind) source.TypedSource[wire.Key] {
-		return source.TypedKind(mgr.GetCache(), client.Object(rule.New()), handler.TypedEnqueueRequestsFromMapFunc(w.copiedOrNeeding(rule)), existenceChanged())
+		return source.TypedKind(
+			mgr.GetCache(),
+			client.Object(rule.New()),
+			handler.TypedEnqueueRequestsFromMapFunc(w.copiedOrNeeding(rule)),
+			existenceChanged(),
+		)
 	})
 	return nil
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// TestEditsAreTakenBack: of a placement that somebody edited the next decision starts from what the hub wrote; a hub that does not know what
-// that was takes what stands, and so does one whose placement was made anew.
+// TestEditsAreTakenBack: of a placement that somebody edited the next decision starts from what the hub wrote; a hub
+// that does not know what that was takes what stands, and so does one whose placement was made anew.
 func TestEditsAreTakenBack(t *testing.T) {
 	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "ns", Name: "web"}
 	own := &topology.WorkloadPlacement{}

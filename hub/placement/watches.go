@@ -150,11 +150,21 @@ func (w *watches) list(ctx context.Context, namespace string) []wire.Key {
 
 // workloadChanged lets through what a decision depends on; status is not.
 func workloadChanged() predicate.Predicate {
-	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionChanged())
+	return predicate.Or(
+		predicate.GenerationChangedPredicate{},
+		predicate.LabelChangedPredicate{},
+		predicate.AnnotationChangedPredicate{},
+		deletionChanged(),
+	)
 }
 
 func placementChanged() predicate.Predicate {
-	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, store.DeletionBegan(), ownersChanged())
+	return predicate.Or(
+		predicate.GenerationChangedPredicate{},
+		predicate.AnnotationChangedPredicate{},
+		store.DeletionBegan(),
+		ownersChanged(),
+	)
 }
 
 // reportChanged lets through news of what members have in use. Works that are created have no report yet.
@@ -175,7 +185,8 @@ func reportChanged(rules kinds.Table) predicate.Predicate {
 			if before == nil || after == nil {
 				return before != after
 			}
-			return before.Sequence != after.Sequence || before.HubID != after.HubID || !equality.Semantic.DeepEqual(before.InUse, after.InUse) ||
+			return before.Sequence != after.Sequence || before.HubID != after.HubID ||
+				!equality.Semantic.DeepEqual(before.InUse, after.InUse) ||
 				!equality.Semantic.DeepEqual(before.Unschedulable, after.Unschedulable)
 		},
 	}
@@ -183,12 +194,17 @@ func reportChanged(rules kinds.Table) predicate.Predicate {
 
 // memberChanged lets through what decisions depend on of a member; capacity is not among it.
 func memberChanged() predicate.Predicate {
-	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, store.DeletionBegan(), predicate.Funcs{
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, after := e.ObjectOld.(*topology.MemberCluster), e.ObjectNew.(*topology.MemberCluster)
-			return !equality.Semantic.DeepEqual(memberFacts(before), memberFacts(after))
+	return predicate.Or(
+		predicate.GenerationChangedPredicate{},
+		predicate.LabelChangedPredicate{},
+		store.DeletionBegan(),
+		predicate.Funcs{
+			UpdateFunc: func(e event.UpdateEvent) bool {
+				before, after := e.ObjectOld.(*topology.MemberCluster), e.ObjectNew.(*topology.MemberCluster)
+				return !equality.Semantic.DeepEqual(memberFacts(before), memberFacts(after))
+			},
 		},
-	})
+	)
 }
 
 // roomChanged lets through reports of other amounts.

@@ -9,8 +9,8 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
-// TestHappened: each step of the waves of an update is told once, with what the wave waits for; a decision that changes nothing of
-// them tells nothing.
+// TestHappened: each step of the waves of an update is told once, with what the wave waits for; a decision that changes
+// nothing of them tells nothing.
 func TestHappened(t *testing.T) {
 	at := metav1.NewTime(time.Unix(100, 0))
 	wave := func(number int32, change ...func(*topology.WaveProgress)) *topology.WaveProgress {

@@ -14,7 +14,8 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// TestAMisspeltWithdrawalRemovesNothing: of the two words one ends pods and the other does not; any other word freezes what is placed.
+// TestAMisspeltWithdrawalRemovesNothing: of the two words one ends pods and the other does not; any other word freezes
+// what is placed.
 func TestAMisspeltWithdrawalRemovesNothing(t *testing.T) {
 	for value, want := range map[string]struct {
 		remove bool

@@ -183,9 +183,19 @@ func unknownKind(s *topology.WorkloadSelector, named []schema.GroupVersionKind) 
 	}
 	switch {
 	case group == severalGroups:
-		return fmt.Sprintf("%s without apiVersion, which several groups have; write apiVersion: %s", s.Kind, strings.Join(versions, " or apiVersion: "))
+		return fmt.Sprintf(
+			"%s without apiVersion, which several groups have; write apiVersion: %s",
+			s.Kind,
+			strings.Join(versions, " or apiVersion: "),
+		)
 	case group == apps.GroupVersion.Group && len(versions) > 0:
-		return fmt.Sprintf("%s (%s; for the %s of %s write apiVersion: %[4]s)", s.Kind, group, s.Kind, strings.Join(versions, " or "))
+		return fmt.Sprintf(
+			"%s (%s; for the %s of %s write apiVersion: %[4]s)",
+			s.Kind,
+			group,
+			s.Kind,
+			strings.Join(versions, " or "),
+		)
 	default:
 		return fmt.Sprintf("%s (%s)", s.Kind, group)
 	}
@@ -219,9 +229,10 @@ func insteadOf(spec *topology.FederationPolicySpec, rules kinds.Table) string {
 }
 
 func selectsHeldSecrets(spec *topology.FederationPolicySpec) bool {
-	return !kinds.LetsGo(spec, kinds.SecretKind) && slices.ContainsFunc(spec.Workloads, func(s topology.WorkloadSelector) bool {
-		return kindOf(&s) == schema.GroupKind{Group: corev1.GroupName, Kind: kinds.SecretKind}
-	})
+	return !kinds.LetsGo(spec, kinds.SecretKind) &&
+		slices.ContainsFunc(spec.Workloads, func(s topology.WorkloadSelector) bool {
+			return kindOf(&s) == schema.GroupKind{Group: corev1.GroupName, Kind: kinds.SecretKind}
+		})
 }
 
 // List returns the policies that a namespace's workloads can fall under; of cluster-scoped objects, whose namespace is
@@ -240,13 +251,19 @@ func List(ctx context.Context, reader client.Reader, namespace string) ([]Policy
 	for i := range local.Items {
 		p := &local.Items[i]
 		if p.DeletionTimestamp == nil {
-			policies = append(policies, Policy{topology.PolicyReference{Kind: KindPolicy, Name: p.Name}, p.CreationTimestamp.Time, p.Spec})
+			policies = append(
+				policies,
+				Policy{topology.PolicyReference{Kind: KindPolicy, Name: p.Name}, p.CreationTimestamp.Time, p.Spec},
+			)
 		}
 	}
 	for i := range global.Items {
 		p := &global.Items[i]
 		if p.DeletionTimestamp == nil {
-			policies = append(policies, Policy{topology.PolicyReference{Kind: KindClusterPolicy, Name: p.Name}, p.CreationTimestamp.Time, p.Spec})
+			policies = append(
+				policies,
+				Policy{topology.PolicyReference{Kind: KindClusterPolicy, Name: p.Name}, p.CreationTimestamp.Time, p.Spec},
+			)
 		}
 	}
 	return policies, nil

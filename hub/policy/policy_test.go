@@ -63,7 +63,8 @@ func TestSelectPolicy(t *testing.T) {
 	}
 }
 
-// TestKindsOfTheHubHaveARemedyOfTheirOwn holds that nobody is told to make a CloneSet of what runs once, or on each node.
+// TestKindsOfTheHubHaveARemedyOfTheirOwn holds that nobody is told to make a CloneSet of what runs once, or on each
+// node.
 func TestKindsOfTheHubHaveARemedyOfTheirOwn(t *testing.T) {
 	for _, tc := range []struct{ kinds, has, hasNot string }{
 		{"apps/v1 Deployment", "deploymentTemplate", "apply the"},

@@ -16,7 +16,12 @@ import (
 // SelectedFor returns the policy that holds for a workload as it is written, whether it exists or not, nil if none
 // does; and the names of the members that the policy selects, sorted. It fails for a kind that the hub does not place,
 // and where the reader fails.
-func SelectedFor(ctx context.Context, reader client.Reader, kind schema.GroupKind, object client.Object) (*Policy, []string, error) {
+func SelectedFor(
+	ctx context.Context,
+	reader client.Reader,
+	kind schema.GroupKind,
+	object client.Object,
+) (*Policy, []string, error) {
 	rules := kinds.All(kinds.HubRunsBuiltIns)
 	rule, ok := rules[kind]
 	if !ok {

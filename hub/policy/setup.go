@@ -77,7 +77,8 @@ func (w *watches) policies(ctx context.Context, namespace string, global bool) [
 func placesChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*topology.MemberCluster), e.ObjectNew.(*topology.MemberCluster)
-		return decision.RegionOf(before) != decision.RegionOf(after) || !slices.EqualFunc(before.Status.Zones, after.Status.Zones, func(a, b topology.Zone) bool { return a.Name == b.Name })
+		return decision.RegionOf(before) != decision.RegionOf(after) ||
+			!slices.EqualFunc(before.Status.Zones, after.Status.Zones, func(a, b topology.Zone) bool { return a.Name == b.Name })
 	}}
 }
 
@@ -105,7 +106,11 @@ func policyOfPlacementChanged() predicate.Predicate {
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld.(*topology.WorkloadPlacement), e.ObjectNew.(*topology.WorkloadPlacement)
 			return ranOnHub(before) != ranOnHub(after) || !equality.Semantic.DeepEqual(before.Spec.Policy, after.Spec.Policy) ||
-				!slices.EqualFunc(before.Spec.Limits, after.Spec.Limits, func(a, b topology.SubsetLimits) bool { return a.Subset == b.Subset })
+				!slices.EqualFunc(
+					before.Spec.Limits,
+					after.Spec.Limits,
+					func(a, b topology.SubsetLimits) bool { return a.Subset == b.Subset },
+				)
 		},
 	})
 }

@@ -64,7 +64,14 @@ func NewReconciler(c client.Client, clk clock.PassiveClock, watching *store.Watc
 		}
 		return err == nil, err
 	}
-	return &Reconciler{client: c, rules: rules, clock: clk, watching: watching, served: served, counts: map[Key]time.Time{}}
+	return &Reconciler{
+		client:   c,
+		rules:    rules,
+		clock:    clk,
+		watching: watching,
+		served:   served,
+		counts:   map[Key]time.Time{},
+	}
 }
 
 // Reconcile gathers what a policy selects and what was placed by it, and writes its status when that changed.
@@ -199,8 +206,25 @@ func Condition(ctx context.Context, from client.Reader, rules kinds.Table, key K
 }
 
 // gather reads what the status of a policy depends on; workloads of the kinds that are watched alone.
-func gather(ctx context.Context, from client.Reader, rules kinds.Table, watched func(kinds.Kind) bool, key Key, policy Policy) (facts, error) {
-	f := facts{key: key, federated: true, onHub: kindsOfHub(&policy.Spec, rules), instead: insteadOf(&policy.Spec, rules), unknown: unknownKinds(&policy.Spec, rules), never: neverPlaced(&policy.Spec, key.Namespace, rules), kinds: kinds.Names(rules), secrets: selectsHeldSecrets(&policy.Spec), wrong: unreadableAny(&policy.Spec)}
+func gather(
+	ctx context.Context,
+	from client.Reader,
+	rules kinds.Table,
+	watched func(kinds.Kind) bool,
+	key Key,
+	policy Policy,
+) (facts, error) {
+	f := facts{
+		key:       key,
+		federated: true,
+		onHub:     kindsOfHub(&policy.Spec, rules),
+		instead:   insteadOf(&policy.Spec, rules),
+		unknown:   unknownKinds(&policy.Spec, rules),
+		never:     neverPlaced(&policy.Spec, key.Namespace, rules),
+		kinds:     kinds.Names(rules),
+		secrets:   selectsHeldSecrets(&policy.Spec),
+		wrong:     unreadableAny(&policy.Spec),
+	}
 	if key.Namespace != "" {
 		namespace := &corev1.Namespace{}
 		if err := from.Get(ctx, client.ObjectKey{Name: key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
@@ -257,10 +281,19 @@ func withSubsets(known map[string]bool, p *topology.WorkloadPlacement) map[strin
 }
 
 // conflictsOf returns which of the workloads that other policies hold this policy selects too.
-func conflictsOf(ctx context.Context, from client.Reader, rules kinds.Table, watched func(kinds.Kind) bool, namespace string, policy *Policy, others map[wire.Key]string) ([]wire.Key, error) {
+func conflictsOf(
+	ctx context.Context,
+	from client.Reader,
+	rules kinds.Table,
+	watched func(kinds.Kind) bool,
+	namespace string,
+	policy *Policy,
+	others map[wire.Key]string,
+) ([]wire.Key, error) {
 	var conflicts []wire.Key
 	for kind, rule := range rules {
-		if !watched(rule) || !slices.ContainsFunc(policy.Spec.Workloads, func(s topology.WorkloadSelector) bool { return kindOf(&s) == kind }) {
+		if !watched(rule) ||
+			!slices.ContainsFunc(policy.Spec.Workloads, func(s topology.WorkloadSelector) bool { return kindOf(&s) == kind }) {
 			continue
 		}
 		list := rule.NewList()
@@ -283,25 +316,51 @@ func conflictsOf(ctx context.Context, from client.Reader, rules kinds.Table, wat
 }
 
 // status is the plan: the status that says these facts.
-func (f *facts) status(before *topology.FederationPolicyStatus, generation int64, now metav1.Time) topology.FederationPolicyStatus {
-	condition := metav1.Condition{Type: readyCondition, Status: metav1.ConditionFalse, ObservedGeneration: generation, LastTransitionTime: now}
+func (f *facts) status(
+	before *topology.FederationPolicyStatus,
+	generation int64,
+	now metav1.Time,
+) topology.FederationPolicyStatus {
+	condition := metav1.Condition{
+		Type:               readyCondition,
+		Status:             metav1.ConditionFalse,
+		ObservedGeneration: generation,
+		LastTransitionTime: now,
+	}
 	switch {
 	case !f.federated:
 		condition.Reason = topology.PolicyNamespaceNotFederated
-		condition.Message = fmt.Sprintf("namespace %s has no label %s=true, so nothing in it is placed; label the namespace", f.key.Namespace, topology.LabelFederated)
+		condition.Message = fmt.Sprintf(
+			"namespace %s has no label %s=true, so nothing in it is placed; label the namespace",
+			f.key.Namespace,
+			topology.LabelFederated,
+		)
 	case len(f.onHub) > 0:
 		condition.Reason = topology.PolicyRunsOnHub
-		condition.Message = fmt.Sprintf("%s %s names %s, which the hub's own cluster runs, so nothing of it goes to members; %s",
-			f.key.Kind, f.key.Name, strings.Join(f.onHub, ", "), f.instead)
+		condition.Message = fmt.Sprintf(
+			"%s %s names %s, which the hub's own cluster runs, so nothing of it goes to members; %s",
+			f.key.Kind,
+			f.key.Name,
+			strings.Join(f.onHub, ", "),
+			f.instead,
+		)
 	case f.run != "":
 		condition.Reason, condition.Message = topology.PolicyRunsOnHub, f.run
 	case f.wrong != "":
 		condition.Reason = topology.PolicyInvalidSelector
-		condition.Message = fmt.Sprintf("%s of %s %s; until it is corrected it selects nothing, and what is placed stays as it is", f.wrong, f.key.Kind, f.key.Name)
+		condition.Message = fmt.Sprintf(
+			"%s of %s %s; until it is corrected it selects nothing, and what is placed stays as it is",
+			f.wrong,
+			f.key.Kind,
+			f.key.Name,
+		)
 	case f.secrets:
 		condition.Reason = topology.PolicySecretsNotCarried
-		condition.Message = fmt.Sprintf("%s %s selects Secrets, and they stay on the hub; set spec.dependencies.secrets: Carry to let them go to members, or take Secret out of spec.workloads",
-			f.key.Kind, f.key.Name)
+		condition.Message = fmt.Sprintf(
+			"%s %s selects Secrets, and they stay on the hub; set spec.dependencies.secrets: Carry to let them go to members, or take Secret out of spec.workloads",
+			f.key.Kind,
+			f.key.Name,
+		)
 	case len(f.never) > 0:
 		condition.Reason = topology.PolicyUnknownKind
 		condition.Message = fmt.Sprintf("%s %s names %s", f.key.Kind, f.key.Name, strings.Join(f.never, "; "))
@@ -311,8 +370,12 @@ func (f *facts) status(before *topology.FederationPolicyStatus, generation int64
 			f.key.Kind, f.key.Name, strings.Join(f.unknown, ", "), f.kinds)
 	case len(f.missing) > 0:
 		condition.Reason = topology.PolicyKindNotServed
-		condition.Message = fmt.Sprintf("%s %s names %s, which the hub's API server does not serve, so nothing of it goes to members; install its definition on the hub",
-			f.key.Kind, f.key.Name, strings.Join(f.missing, ", "))
+		condition.Message = fmt.Sprintf(
+			"%s %s names %s, which the hub's API server does not serve, so nothing of it goes to members; install its definition on the hub",
+			f.key.Kind,
+			f.key.Name,
+			strings.Join(f.missing, ", "),
+		)
 	case f.conflict != "":
 		condition.Reason = topology.PolicyConflicted
 		condition.Message = fmt.Sprintf("%s %s selects %s, which %s %s holds already; narrow one of the two",
@@ -321,7 +384,10 @@ func (f *facts) status(before *topology.FederationPolicyStatus, generation int64
 		condition.Status, condition.Reason = metav1.ConditionTrue, topology.PolicyInForce
 		condition.Message = Holds
 		if f.unknownNames != "" {
-			condition.Message += fmt.Sprintf("; what it names and is not there says nothing: %s; correct the name, or let that member join", f.unknownNames)
+			condition.Message += fmt.Sprintf(
+				"; what it names and is not there says nothing: %s; correct the name, or let that member join",
+				f.unknownNames,
+			)
 		}
 	}
 	after := *before.DeepCopy()
@@ -334,7 +400,9 @@ func (f *facts) status(before *topology.FederationPolicyStatus, generation int64
 // ranOnHub is what a placement says of a workload that the hub's own cluster runs though it is told not to, "" where
 // that is not so.
 func ranOnHub(p *topology.WorkloadPlacement) string {
-	if c := meta.FindStatusCondition(p.Status.Conditions, apps.ConditionStalled); c != nil && c.Status == metav1.ConditionTrue && c.Reason == topology.PolicyRunsOnHub {
+	if c := meta.FindStatusCondition(p.Status.Conditions, apps.ConditionStalled); c != nil &&
+		c.Status == metav1.ConditionTrue &&
+		c.Reason == topology.PolicyRunsOnHub {
 		return c.Message
 	}
 	return ""

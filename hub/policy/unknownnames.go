@@ -16,7 +16,11 @@ const maxUnknownNames = 5
 // no workload of it has: mistyped, or not there yet. A bound or a weight of such a place bounds nothing, an update
 // waits at a wave of nothing but such places, and nothing else would tell. subsets are those of the workloads that the
 // policy has placed, nil where it has placed none. "" where all are known.
-func unknownNames(spec *topology.FederationPolicySpec, members []topology.MemberCluster, subsets map[string]bool) string {
+func unknownNames(
+	spec *topology.FederationPolicySpec,
+	members []topology.MemberCluster,
+	subsets map[string]bool,
+) string {
 	clusters, zones, regions := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i := range members {
 		m := &members[i]

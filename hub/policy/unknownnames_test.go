@@ -8,8 +8,8 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
-// TestNamesThatNoMemberHasAreTold holds that a policy says which of the members, zones and regions that it names there are not: a bound of
-// a mistyped place would bound nothing in silence.
+// TestNamesThatNoMemberHasAreTold holds that a policy says which of the members, zones and regions that it names there
+// are not: a bound of a mistyped place would bound nothing in silence.
 func TestNamesThatNoMemberHasAreTold(t *testing.T) {
 	member := func(name, region string, zones ...string) topology.MemberCluster {
 		m := topology.MemberCluster{}

@@ -1,4 +1,5 @@
-// Package rights is what the hub may do on its own API server. What the approver may do, and members, is in package registration.
+// Package rights is what the hub may do on its own API server. What the approver may do, and members, is in package
+// registration.
 package rights
 
 import (
@@ -16,7 +17,12 @@ const templates = "flotilla-templates"
 const read = "get list watch"
 
 func rule(group, resources, verbs string, names ...string) rbacv1.PolicyRule {
-	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: strings.Fields(resources), Verbs: strings.Fields(verbs), ResourceNames: names}
+	return rbacv1.PolicyRule{
+		APIGroups:     []string{group},
+		Resources:     strings.Fields(resources),
+		Verbs:         strings.Fields(verbs),
+		ResourceNames: names,
+	}
 }
 
 // Rules are what the hub may do outside of its own namespace.
@@ -61,8 +67,9 @@ func Rules() []rbacv1.PolicyRule {
 	}
 }
 
-// KarmadaRules are what the hub may do beside that where it takes its members from Karmada (--inventory=karmada): it makes and deletes
-// members as Karmada's Clusters come and go, and looks whether Karmada's policies select what it places.
+// KarmadaRules are what the hub may do beside that where it takes its members from Karmada (--inventory=karmada): it
+// makes and deletes members as Karmada's Clusters come and go, and looks whether Karmada's policies select what it
+// places.
 func KarmadaRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule("cluster.karmada.io", "clusters", read),
@@ -90,8 +97,8 @@ func ClusterProfileRules() []rbacv1.PolicyRule {
 	}
 }
 
-// NamespaceRules are what the hub may do in its own namespace: it leads by a Lease, and keeps its certificate in a Secret. To create
-// cannot be bound to a name.
+// NamespaceRules are what the hub may do in its own namespace: it leads by a Lease, and keeps its certificate in a
+// Secret. To create cannot be bound to a name.
 func NamespaceRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule("coordination.k8s.io", "leases", "create"),

@@ -16,7 +16,8 @@ import (
 )
 
 // Apply puts an object as a user who applies it does: what the API server keeps of an object with that name stays (uid,
-// creation, other people's labels and annotations, status), and spec becomes that of the object. A new one is created now.
+// creation, other people's labels and annotations, status), and spec becomes that of the object. A new one is created
+// now.
 func (s *Snapshot) Apply(object client.Object, now time.Time) error {
 	gvk, err := apiutil.GVKForObject(object, s.scheme)
 	if err != nil {
@@ -78,9 +79,15 @@ func (s *Snapshot) Complete() ([]string, error) {
 	var missing []client.Object
 	for _, object := range s.Objects() {
 		if member, ok := object.(*topology.MemberCluster); ok && len(member.Status.Conditions) == 0 && member.Spec.Accepted {
-			notes = append(notes, fmt.Sprintf("MemberCluster %s has no conditions of a hub; it is taken as accepted and Ready", member.Name))
+			notes = append(
+				notes,
+				fmt.Sprintf("MemberCluster %s has no conditions of a hub; it is taken as accepted and Ready", member.Name),
+			)
 			for _, c := range []struct{ kind, reason string }{{topology.MemberAccepted, topology.ReasonAccepted}, {topology.MemberReady, topology.ReasonLeaseFresh}} {
-				member.Status.Conditions = append(member.Status.Conditions, metav1.Condition{Type: c.kind, Status: metav1.ConditionTrue, Reason: c.reason})
+				member.Status.Conditions = append(
+					member.Status.Conditions,
+					metav1.Condition{Type: c.kind, Status: metav1.ConditionTrue, Reason: c.reason},
+				)
 			}
 		}
 		name := object.GetNamespace()
@@ -88,11 +95,16 @@ func (s *Snapshot) Complete() ([]string, error) {
 			continue
 		}
 		namespaces[name] = true
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{topology.LabelFederated: "true"}}}
+		namespace := &corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{topology.LabelFederated: "true"}},
+		}
 		if s.has(namespace) || isMembers(name) {
 			continue
 		}
-		notes = append(notes, fmt.Sprintf("namespace %s is not given; it is taken as federated (%s=true)", name, topology.LabelFederated))
+		notes = append(
+			notes,
+			fmt.Sprintf("namespace %s is not given; it is taken as federated (%s=true)", name, topology.LabelFederated),
+		)
 		missing = append(missing, namespace)
 	}
 	return notes, s.Put(missing...)

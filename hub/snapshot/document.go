@@ -102,7 +102,10 @@ func jsonDocuments(text string) []document {
 		part := text[from:decoder.InputOffset()]
 		space := part[:len(part)-len(raw)]
 		// YAML takes no tabs; in JSON they are no part of a value.
-		all = append(all, document{text: strings.ReplaceAll(part, "\t", " "), line: line, first: line + strings.Count(space, "\n")})
+		all = append(
+			all,
+			document{text: strings.ReplaceAll(part, "\t", " "), line: line, first: line + strings.Count(space, "\n")},
+		)
 	}
 }
 
@@ -170,7 +173,10 @@ func (d *document) invalid(err error) error {
 	for line := range strings.Lines(d.text) {
 		indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
 		if strings.Contains(indent, "\t") && strings.TrimSpace(line) != "" {
-			m.Line, m.Problem = d.line+number, fmt.Sprintf("this is no valid YAML: a tab indents %q; use spaces", strings.TrimSpace(line))
+			m.Line, m.Problem = d.line+number, fmt.Sprintf(
+				"this is no valid YAML: a tab indents %q; use spaces",
+				strings.TrimSpace(line),
+			)
 			return asTemplate(m, d.text)
 		}
 		number++

@@ -27,7 +27,10 @@ const (
 func notObject(value any) error {
 	m := &Mistake{
 		Foreign: ForeignOther,
-		Problem: fmt.Sprintf("this is no object, but %s: a document holds apiVersion, kind and metadata; correct it", shown(value)),
+		Problem: fmt.Sprintf(
+			"this is no object, but %s: a document holds apiVersion, kind and metadata; correct it",
+			shown(value),
+		),
 	}
 	list, _ := value.([]any)
 	if len(list) > 0 && !slices.ContainsFunc(list, func(item any) bool {
@@ -39,8 +42,8 @@ func notObject(value any) error {
 	return m
 }
 
-// foreign returns a mistake if a document is no object of an API. It cannot tell from a document alone that it is the values
-// of a chart.
+// foreign returns a mistake if a document is no object of an API. It cannot tell from a document alone that it is the
+// values of a chart.
 func (r *Reader) foreign(u *unstructured.Unstructured) error {
 	version, kind := u.GetAPIVersion(), u.GetKind()
 	gvk := u.GroupVersionKind()
@@ -63,7 +66,10 @@ func (r *Reader) foreign(u *unstructured.Unstructured) error {
 	case version == "" && !hasMeta && !r.hasKind(kind):
 		return foreign(ForeignOther, fmt.Sprintf("the %s has no apiVersion; give it one", kind))
 	case isPatch(u.Object):
-		return foreign(ForeignPatch, fmt.Sprintf("%s is a patch, as its $patch says, and no object; plan the object that it is made for", title(u)))
+		return foreign(
+			ForeignPatch,
+			fmt.Sprintf("%s is a patch, as its $patch says, and no object; plan the object that it is made for", title(u)),
+		)
 	case version != "" && kind != "" && u.GetName() == "" && !r.knows(gvk) && !kinds.IsBuiltIn(gvk.GroupKind()):
 		return foreign(ForeignOther, fmt.Sprintf("%s has no metadata.name; give it one", title(u)))
 	}

@@ -22,8 +22,8 @@ import (
 )
 
 // Reader reads objects from YAML documents as an API server with our CustomResourceDefinitions does: strictly, with the
-// defaults of the schemas, and the older versions converted. Of policies the lists of values, the bounds and the rules of the schemas are
-// checked, too. What only a running cluster knows is not checked.
+// defaults of the schemas, and the older versions converted. Of policies the lists of values, the bounds and the rules
+// of the schemas are checked, too. What only a running cluster knows is not checked.
 type Reader struct {
 	scheme *runtime.Scheme
 	older  *runtime.Scheme
@@ -77,8 +77,8 @@ func (r *Reader) learn(crd *unstructured.Unstructured) {
 	}
 }
 
-// Read returns the objects of a file's text in their order. Notes are sentences about objects that are left out, because
-// the hub decides nothing by them. The error joins a [Mistake] for everything that is wrong.
+// Read returns the objects of a file's text in their order. Notes are sentences about objects that are left out,
+// because the hub decides nothing by them. The error joins a [Mistake] for everything that is wrong.
 func (r *Reader) Read(file string, text []byte) (objects []client.Object, notes []string, err error) {
 	var mistakes []*Mistake
 	for _, d := range documents(decoded(text)) {
@@ -240,10 +240,17 @@ func (r *Reader) one(tree map[string]any) ([]client.Object, []note, error) {
 // native says why one of Kubernetes' own workloads is left out.
 func (r *Reader) native(name string, gvk schema.GroupVersionKind) string {
 	if r.BuiltIns == kinds.MembersRunBuiltIns {
-		return fmt.Sprintf("%s is left out: each member that a policy selects gets the whole of it, and nothing of it is divided", name)
+		return fmt.Sprintf(
+			"%s is left out: each member that a policy selects gets the whole of it, and nothing of it is divided",
+			name,
+		)
 	}
-	return fmt.Sprintf("%s is left out: the hub's own cluster runs a %s of %s, and nothing of it goes to members; docs/errors.md#runsonhub says what to do",
-		name, gvk.Kind, gvk.GroupVersion())
+	return fmt.Sprintf(
+		"%s is left out: the hub's own cluster runs a %s of %s, and nothing of it goes to members; docs/errors.md#runsonhub says what to do",
+		name,
+		gvk.Kind,
+		gvk.GroupVersion(),
+	)
 }
 
 // empty returns an empty object of a kind; of a kind that is copied to members, metadata alone, as the hub keeps it.

@@ -35,7 +35,8 @@ func lists() []client.ObjectList {
 	return all
 }
 
-// carriesSecrets tells whether a policy that was recorded lets Secrets go to members: only then decisions ask about them.
+// carriesSecrets tells whether a policy that was recorded lets Secrets go to members: only then decisions ask about
+// them.
 func (s *Snapshot) carriesSecrets() bool {
 	return slices.ContainsFunc(s.Objects(), func(o client.Object) bool {
 		switch p := o.(type) {
@@ -48,9 +49,9 @@ func (s *Snapshot) carriesSecrets() bool {
 	})
 }
 
-// Record returns a snapshot of what decisions depend on. With a namespace it holds of the kinds with a namespace that one
-// only, and the Works of its placements. Of what pods need (ConfigMaps, Secrets …) it holds the metadata, nothing else; Secrets
-// are not asked about before a policy lets them go to members.
+// Record returns a snapshot of what decisions depend on. With a namespace it holds of the kinds with a namespace that
+// one only, and the Works of its placements. Of what pods need (ConfigMaps, Secrets …) it holds the metadata, nothing
+// else; Secrets are not asked about before a policy lets them go to members.
 func Record(ctx context.Context, from client.Reader, scheme *runtime.Scheme, namespace string) (*Snapshot, error) {
 	s := New(scheme)
 	for _, list := range lists() {
@@ -70,7 +71,8 @@ func Record(ctx context.Context, from client.Reader, scheme *runtime.Scheme, nam
 			options = append(options, client.InNamespace(namespace))
 		}
 		err = from.List(ctx, list, options...)
-		if _, copies := list.(*metav1.PartialObjectMetadataList); copies && (apierrors.IsForbidden(err) || meta.IsNoMatchError(err)) {
+		if _, copies := list.(*metav1.PartialObjectMetadataList); copies &&
+			(apierrors.IsForbidden(err) || meta.IsNoMatchError(err)) {
 			continue // who may not see Secrets records what they may see; a hub without the definition of ServiceExports has none
 		}
 		if err != nil {

@@ -22,8 +22,9 @@ func newRules() (rules, error) {
 	return rules{env}, nil
 }
 
-// check returns a sentence for each rule of a schema that does not hold of a value, without the remedy that all mistakes have. A rule
-// that needs more than a value and CEL itself, such as the value of before or a function that API servers add, is left to the server.
+// check returns a sentence for each rule of a schema that does not hold of a value, without the remedy that all
+// mistakes have. A rule that needs more than a value and CEL itself, such as the value of before or a function that API
+// servers add, is left to the server.
 func (r rules) check(path string, value any, openAPI map[string]any) []error {
 	list, _ := openAPI["x-kubernetes-validations"].([]any)
 	var mistakes []error
@@ -40,7 +41,10 @@ func (r rules) check(path string, value any, openAPI map[string]any) []error {
 				message = fmt.Sprint(said)
 			}
 		}
-		mistakes = append(mistakes, &Mistake{Path: path + field, Problem: "Invalid value: " + strings.TrimSuffix(message, ": correct it")})
+		mistakes = append(
+			mistakes,
+			&Mistake{Path: path + field, Problem: "Invalid value: " + strings.TrimSuffix(message, ": correct it")},
+		)
 	}
 	return mistakes
 }

@@ -21,9 +21,9 @@ type checker struct {
 	rules rules
 }
 
-// check refuses values that a schema does not take: those that are not in its list, too small or large, too short or long, of another
-// pattern, what is missing, and what a rule by CEL refuses. The sentences are those of an API server. Types are checked where the object
-// is decoded.
+// check refuses values that a schema does not take: those that are not in its list, too small or large, too short or
+// long, of another pattern, what is missing, and what a rule by CEL refuses. The sentences are those of an API server.
+// Types are checked where the object is decoded.
 func (c checker) check(path string, value any, openAPI map[string]any) []error {
 	mistakes := checkValue(path, value, openAPI)
 	if c.whole {
@@ -92,7 +92,8 @@ func checkValue(path string, value any, openAPI map[string]any) []error {
 	return mistakes
 }
 
-// lengthOf returns how long a value is, by which bounds of a schema that is judged, and of what; "" for a value without a length.
+// lengthOf returns how long a value is, by which bounds of a schema that is judged, and of what; "" for a value without
+// a length.
 func lengthOf(value any) (length int, kind, unit string) {
 	switch v := value.(type) {
 	case string:
@@ -149,8 +150,8 @@ func joined(path, name string) string {
 	return path + "." + name
 }
 
-// checkSpec checks what a person writes of an object; its status is of the hub. Of workloads only values are checked: that
-// something is missing, or breaks a rule, is left to the server.
+// checkSpec checks what a person writes of an object; its status is of the hub. Of workloads only values are checked:
+// that something is missing, or breaks a rule, is left to the server.
 func (r *Reader) checkSpec(name string, object map[string]any, gvk schema.GroupVersionKind) error {
 	properties, _ := r.schemas[gvk]["properties"].(map[string]any)
 	spec, _ := properties["spec"].(map[string]any)
@@ -169,7 +170,8 @@ func (r *Reader) checkSpec(name string, object map[string]any, gvk schema.GroupV
 	return errors.Join(mistakes...)
 }
 
-// withoutNulls returns a value as an API server takes it: a field that is null, and that its schema does not let be null, is not there.
+// withoutNulls returns a value as an API server takes it: a field that is null, and that its schema does not let be
+// null, is not there.
 func withoutNulls(value any, openAPI map[string]any) any {
 	switch v := value.(type) {
 	case map[string]any:

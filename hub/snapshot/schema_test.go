@@ -9,8 +9,8 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
-// TestPoliciesAreHeldToTheirSchema holds that a value that an API server would refuse by the schema of a policy is refused in a file, too,
-// with the same words.
+// TestPoliciesAreHeldToTheirSchema holds that a value that an API server would refuse by the schema of a policy is
+// refused in a file, too, with the same words.
 func TestPoliciesAreHeldToTheirSchema(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := topology.AddToScheme(scheme); err != nil {
@@ -45,7 +45,8 @@ func TestPoliciesAreHeldToTheirSchema(t *testing.T) {
 	}
 }
 
-// TestRulesOfPoliciesAreUnderstood: what a rule of a policy says is checked in a file, but for what only API servers know.
+// TestRulesOfPoliciesAreUnderstood: what a rule of a policy says is checked in a file, but for what only API servers
+// know.
 func TestRulesOfPoliciesAreUnderstood(t *testing.T) {
 	reader, err := NewReader(runtime.NewScheme(), "shop")
 	if err != nil {

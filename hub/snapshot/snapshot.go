@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// Snapshot is a set of objects that is read like the cache of a hub: it implements client.Reader and client.FieldIndexer.
-// Reading is safe for concurrent use once nothing is put any more.
+// Snapshot is a set of objects that is read like the cache of a hub: it implements client.Reader and
+// client.FieldIndexer. Reading is safe for concurrent use once nothing is put any more.
 type Snapshot struct {
 	scheme *runtime.Scheme
 	kinds  map[schema.GroupVersionKind]*kind
@@ -72,7 +72,10 @@ func (s *Snapshot) kind(gvk schema.GroupVersionKind) *kind {
 
 // Objects returns all objects, sorted by kind, namespace and name. They are not to be changed.
 func (s *Snapshot) Objects() []client.Object {
-	gvks := slices.SortedFunc(maps.Keys(s.kinds), func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
+	gvks := slices.SortedFunc(
+		maps.Keys(s.kinds),
+		func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) },
+	)
 	var all []client.Object
 	for _, gvk := range gvks {
 		all = append(all, s.kinds[gvk].all()...)
@@ -124,7 +127,10 @@ func (s *Snapshot) Get(_ context.Context, key client.ObjectKey, object client.Ob
 		found = k.byKey[key]
 	}
 	if found == nil {
-		return apierrors.NewNotFound(schema.GroupResource{Group: gvk.Group, Resource: strings.ToLower(gvk.Kind)}, key.String())
+		return apierrors.NewNotFound(
+			schema.GroupResource{Group: gvk.Group, Resource: strings.ToLower(gvk.Kind)},
+			key.String(),
+		)
 	}
 	to, from := reflect.ValueOf(object).Elem(), reflect.ValueOf(found.DeepCopyObject()).Elem()
 	if !from.Type().AssignableTo(to.Type()) {

@@ -101,8 +101,8 @@ func TestReadsAsACache(t *testing.T) {
 	}
 }
 
-// TestWrittenAndReadAgain holds that a snapshot of a file is the same after it was written and read again, with the defaults
-// of the schemas.
+// TestWrittenAndReadAgain holds that a snapshot of a file is the same after it was written and read again, with the
+// defaults of the schemas.
 func TestWrittenAndReadAgain(t *testing.T) {
 	first := read(t, `apiVersion: topology.flotilla.dev/v1alpha1
 kind: FederationPolicy

@@ -12,8 +12,8 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
-// typeMistakes returns a mistake for each field that the type of an object does not have, and for each value of another type.
-// Decoding itself stops at the first one.
+// typeMistakes returns a mistake for each field that the type of an object does not have, and for each value of another
+// type. Decoding itself stops at the first one.
 func typeMistakes(name string, object map[string]any, typed any) []error {
 	return types{name}.check("", object, reflect.TypeOf(typed).Elem())
 }
@@ -82,8 +82,14 @@ func (c types) custom(path string, value any, t reflect.Type) []error {
 	if err == nil {
 		return nil
 	}
-	return []error{&Mistake{Path: path, Foreign: unrendered(value), Problem: fmt.Sprintf("%s cannot be read: %s is %s: %s; correct the field",
-		c.name, path, shown(value), strings.TrimPrefix(err.Error(), "json: "))}}
+	return []error{
+		&Mistake{
+			Path:    path,
+			Foreign: unrendered(value),
+			Problem: fmt.Sprintf("%s cannot be read: %s is %s: %s; correct the field",
+				c.name, path, shown(value), strings.TrimPrefix(err.Error(), "json: ")),
+		},
+	}
 }
 
 func (c types) fields(path string, value any, t reflect.Type) []error {

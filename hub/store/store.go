@@ -43,7 +43,11 @@ const (
 
 // FindPlacement returns the WorkloadPlacement of a workload, nil if it has none, and the name that it has or is to
 // have.
-func FindPlacement(ctx context.Context, reader client.Reader, k wire.Key) (*topology.WorkloadPlacement, types.NamespacedName, error) {
+func FindPlacement(
+	ctx context.Context,
+	reader client.Reader,
+	k wire.Key,
+) (*topology.WorkloadPlacement, types.NamespacedName, error) {
 	var free types.NamespacedName
 	for _, name := range k.Placements() {
 		p := &topology.WorkloadPlacement{}

@@ -30,7 +30,10 @@ type watcher struct {
 func NewWatching() *Watching { return &Watching{started: map[string]bool{}} }
 
 // Add has a controller hear of every copied kind that is started later. It is called before the first Start.
-func (w *Watching) Add(watch func(source.TypedSource[wire.Key]) error, of func(rule kinds.Kind) source.TypedSource[wire.Key]) {
+func (w *Watching) Add(
+	watch func(source.TypedSource[wire.Key]) error,
+	of func(rule kinds.Kind) source.TypedSource[wire.Key],
+) {
 	w.watchers = append(w.watchers, watcher{watch, of})
 }
 

@@ -1,8 +1,8 @@
-// Package tracing follows a change of a workload over hub and members: what the hub does for one generation of a workload is one trace,
-// and the Works carry it to the agents.
+// Package tracing follows a change of a workload over hub and members: what the hub does for one generation of a
+// workload is one trace, and the Works carry it to the agents.
 //
-// Which trace that is follows from the workload's uid and generation alone. So it needs no memory, a hub that takes over goes on with it,
-// and nothing is written for it.
+// Which trace that is follows from the workload's uid and generation alone. So it needs no memory, a hub that takes
+// over goes on with it, and nothing is written for it.
 package tracing
 
 import (
@@ -45,7 +45,8 @@ func ChangeOf(key wire.Key, p *topology.WorkloadPlacementSpec) Change {
 	return Change{Key: key, UID: p.Workload.UID, Generation: p.Workload.Generation}
 }
 
-// root names the trace of the change and its first span. It is sampled as far as the change goes; the provider's sampler decides.
+// root names the trace of the change and its first span. It is sampled as far as the change goes; the provider's
+// sampler decides.
 func (c Change) root() trace.SpanContext {
 	sum := sha256.New()
 	sum.Write([]byte(c.UID))
@@ -65,11 +66,20 @@ func (c Change) attributes() []attribute.KeyValue {
 }
 
 // Start begins a span of the trace of a change. end ends it, with what went wrong.
-func (t *Tracer) Start(ctx context.Context, c Change, name string, more ...attribute.KeyValue) (_ context.Context, end func(error)) {
+func (t *Tracer) Start(
+	ctx context.Context,
+	c Change,
+	name string,
+	more ...attribute.KeyValue,
+) (_ context.Context, end func(error)) {
 	if t == nil {
 		return ctx, func(error) {}
 	}
-	ctx, span := t.tracer.Start(trace.ContextWithRemoteSpanContext(ctx, c.root()), name, trace.WithAttributes(append(c.attributes(), more...)...))
+	ctx, span := t.tracer.Start(
+		trace.ContextWithRemoteSpanContext(ctx, c.root()),
+		name,
+		trace.WithAttributes(append(c.attributes(), more...)...),
+	)
 	return ctx, func(err error) {
 		if err != nil {
 			span.RecordError(err)
@@ -84,7 +94,13 @@ func (t *Tracer) Done(ctx context.Context, c Change, since, now time.Time) {
 	if t == nil {
 		return
 	}
-	_, span := t.tracer.Start(context.WithValue(ctx, firstKey{}, c.root()), "change", trace.WithNewRoot(), trace.WithTimestamp(since), trace.WithAttributes(c.attributes()...))
+	_, span := t.tracer.Start(
+		context.WithValue(ctx, firstKey{}, c.root()),
+		"change",
+		trace.WithNewRoot(),
+		trace.WithTimestamp(since),
+		trace.WithAttributes(c.attributes()...),
+	)
 	span.End(trace.WithTimestamp(now))
 }
 

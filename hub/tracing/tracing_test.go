@@ -22,8 +22,8 @@ func change(uid string, generation int64) tracing.Change {
 	return c
 }
 
-// TestOneChangeIsOneTrace holds that every span of a generation is of one trace whose first span is the change itself, whichever hub makes
-// it, and that of another generation is of another.
+// TestOneChangeIsOneTrace holds that every span of a generation is of one trace whose first span is the change itself,
+// whichever hub makes it, and that of another generation is of another.
 func TestOneChangeIsOneTrace(t *testing.T) {
 	kept := tracetest.NewInMemoryExporter()
 	since := time.Unix(1000, 0)

@@ -9,7 +9,8 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// TestForeign: a placement is the hub's own as long as it says what its digest says, in whatever order a server writes a template.
+// TestForeign: a placement is the hub's own as long as it says what its digest says, in whatever order a server writes
+// a template.
 func TestForeign(t *testing.T) {
 	p := &topology.WorkloadPlacement{}
 	p.Spec.Cells = []topology.Cell{{Cluster: "east", Replicas: 3, Sequence: 1 << 60}}

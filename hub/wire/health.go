@@ -8,8 +8,8 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/failover"
 )
 
-// HealthOf returns the health of the members that take part, as far as the hub has told it in their conditions. A member that
-// was never heard of takes no part yet.
+// HealthOf returns the health of the members that take part, as far as the hub has told it in their conditions. A
+// member that was never heard of takes no part yet.
 func HealthOf(members []topology.MemberCluster) []failover.Member {
 	var out []failover.Member
 	for i := range members {
@@ -19,7 +19,11 @@ func HealthOf(members []topology.MemberCluster) []failover.Member {
 			ready == nil || ready.Status != metav1.ConditionTrue && ready.Reason != topology.ReasonLeaseExpired && ready.Reason != topology.ReasonNotReadyInKarmada {
 			continue
 		}
-		health := failover.Member{Name: m.Name, NotReady: ready.Status != metav1.ConditionTrue, Since: ready.LastTransitionTime.Time}
+		health := failover.Member{
+			Name:     m.Name,
+			NotReady: ready.Status != metav1.ConditionTrue,
+			Since:    ready.LastTransitionTime.Time,
+		}
 		if health.NotReady {
 			if held := meta.FindStatusCondition(m.Status.Conditions, topology.MemberFailoverHeld); held != nil {
 				health.Held = held.Status == metav1.ConditionTrue

@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// MaxPods is the most pods of a subset that a member can report: far above what a cluster holds, and so low that the sum
-	// over all cells of a workload is no overflow.
+	// MaxPods is the most pods of a subset that a member can report: far above what a cluster holds, and so low that the
+	// sum over all cells of a workload is no overflow.
 	MaxPods = 1_000_000
 	// MaxSequence is the largest number that a hub follows a report to. It leaves room for every order that can ever come
 	// after it.
 	MaxSequence = int64(1) << 53
-	// AcceptedSequence is the largest number that a report can have: a hub that was led to MaxSequence gives orders above it, as
-	// many as will ever be. No annotation raises it, because agents can patch those.
+	// AcceptedSequence is the largest number that a report can have: a hub that was led to MaxSequence gives orders above
+	// it, as many as will ever be. No annotation raises it, because agents can patch those.
 	AcceptedSequence = MaxSequence + 1<<40
 )
 

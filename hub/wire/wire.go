@@ -1,5 +1,5 @@
-// Package wire holds what the stages of the hub agree on: keys, names of the objects between hub and agent, and what their
-// annotations say. It is pure.
+// Package wire holds what the stages of the hub agree on: keys, names of the objects between hub and agent, and what
+// their annotations say. It is pure.
 package wire
 
 import (
@@ -87,9 +87,9 @@ func (k Key) kindNames() []string {
 	return []string{short + "." + k.Group, short}
 }
 
-// Work returns the name of the workload's Work in the namespace of a member: "<namespace>.<name>.<kind>[.<group>]", without a
-// namespace for a cluster-scoped object; where that is too long, its head and a hash of the whole. A Work that exists already
-// keeps the name that it has, see store.SetNames.
+// Work returns the name of the workload's Work in the namespace of a member: "<namespace>.<name>.<kind>[.<group>]",
+// without a namespace for a cluster-scoped object; where that is too long, its head and a hash of the whole. A Work
+// that exists already keeps the name that it has, see store.SetNames.
 func (k Key) Work(cluster string) types.NamespacedName {
 	return types.NamespacedName{Namespace: MemberNamespace(cluster), Name: k.WorkNames()[0]}
 }
@@ -125,7 +125,8 @@ func ParseKey(text string) (Key, bool) {
 	return Key{Group: kind.Group, Kind: kind.Kind, Namespace: namespace, Name: name}, ok
 }
 
-// KeyOf returns the workload that a Work carries; false where the Work is not this system's, or carries the Job of a check.
+// KeyOf returns the workload that a Work carries; false where the Work is not this system's, or carries the Job of a
+// check.
 func KeyOf(w metav1.Object) (Key, bool) {
 	if IsCheck(w) {
 		return Key{}, false
@@ -133,7 +134,8 @@ func KeyOf(w metav1.Object) (Key, bool) {
 	return OwnerOf(w)
 }
 
-// OwnerOf returns the workload that a Work is of: the one that it carries, or whose wave's check the Job is of that it carries.
+// OwnerOf returns the workload that a Work is of: the one that it carries, or whose wave's check the Job is of that it
+// carries.
 func OwnerOf(w metav1.Object) (Key, bool) {
 	return ParseKey(w.GetAnnotations()[topology.AnnotationWorkload])
 }
@@ -192,7 +194,8 @@ func MemberOf(namespace string) (string, bool) {
 	return strings.CutPrefix(namespace, work.NamespacePrefix)
 }
 
-// ClusterID returns the id of a member's cluster: the pinned one, or before that what the agent told, empty before that.
+// ClusterID returns the id of a member's cluster: the pinned one, or before that what the agent told, empty before
+// that.
 func ClusterID(m *topology.MemberCluster) string {
 	if m.Spec.ClusterID != "" {
 		return m.Spec.ClusterID

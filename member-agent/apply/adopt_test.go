@@ -8,7 +8,8 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
-// TestLetGoNote: what is let go says what it was lent and what of it was the user's, and nothing where that is not known.
+// TestLetGoNote: what is let go says what it was lent and what of it was the user's, and nothing where that is not
+// known.
 func TestLetGoNote(t *testing.T) {
 	for why, tc := range map[string]struct {
 		users string

@@ -100,9 +100,12 @@ func (a Allowed) refuses(order *Order) string {
 		switch namespace := order.Ref.Namespace; {
 		case a.admits(namespace):
 		case namespace == "":
-			return fmt.Sprintf("%s is refused by the agent: the member's owner lets hubs bring objects into %s alone, and it has "+
-				"no namespace; remove --allow-namespaces of the agent, or keep the object away from this member by a policy",
-				order.Ref, strings.Join(a.Namespaces, ", "))
+			return fmt.Sprintf(
+				"%s is refused by the agent: the member's owner lets hubs bring objects into %s alone, and it has "+
+					"no namespace; remove --allow-namespaces of the agent, or keep the object away from this member by a policy",
+				order.Ref,
+				strings.Join(a.Namespaces, ", "),
+			)
 		default:
 			return fmt.Sprintf("%s is refused by the agent: the member's owner does not let hubs bring objects into "+
 				"namespace %q, but into %s alone; add it to --allow-namespaces of the agent, "+

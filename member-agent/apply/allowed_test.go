@@ -10,7 +10,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/objects"
 )
 
-// TestAllowed holds what an agent refuses, and that it says so in one sentence with the object, the reason and what to do.
+// TestAllowed holds what an agent refuses, and that it says so in one sentence with the object, the reason and what to
+// do.
 func TestAllowed(t *testing.T) {
 	all, err := Allow(Carried(), nil)
 	if err != nil {

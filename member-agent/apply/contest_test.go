@@ -12,8 +12,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/objects"
 )
 
-// TestCase15PausesGrow: the third correction within a minute makes an object contested, and the pauses between corrections
-// grow up to a minute.
+// TestCase15PausesGrow: the third correction within a minute makes an object contested, and the pauses between
+// corrections grow up to a minute.
 func TestCase15PausesGrow(t *testing.T) {
 	start := time.Unix(1000, 0)
 	for _, tc := range []struct {

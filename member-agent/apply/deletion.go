@@ -101,8 +101,8 @@ func (r *Reconciler) delete(
 	return false, nil
 }
 
-// release orphans an object: it removes the hub's label and annotations. Limits that the hub granted stay, in the spec or
-// in AnnotationBudget, so that no pod moves; an annotation records the user's own values.
+// release orphans an object: it removes the hub's label and annotations. Limits that the hub granted stay, in the spec
+// or in AnnotationBudget, so that no pod moves; an annotation records the user's own values.
 func (r *Reconciler) release(ctx context.Context, w *work.Work, m *memo, live *unstructured.Unstructured) error {
 	strategy, err := orphanAnnotation(w, live)
 	if err != nil {

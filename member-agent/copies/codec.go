@@ -31,11 +31,11 @@ const (
 	keyStanding = "standing.json"
 	keyAccepted = "accepted.json"
 
-	// maxPacked is how much of a Work is kept: an API server takes Secrets with 1 MiB of data. A manifest of a Flotilla hub
-	// has at most 512 KiB before it is compressed, so only another hub's Work can be larger.
+	// maxPacked is how much of a Work is kept: an API server takes Secrets with 1 MiB of data. A manifest of a Flotilla
+	// hub has at most 512 KiB before it is compressed, so only another hub's Work can be larger.
 	maxPacked = 1_000_000
-	// maxUnpacked bounds what is read out of a Secret that somebody else may have changed: no Work is larger than an object
-	// of etcd, 1.5 MiB by default.
+	// maxUnpacked bounds what is read out of a Secret that somebody else may have changed: no Work is larger than an
+	// object of etcd, 1.5 MiB by default.
 	maxUnpacked = 16 << 20
 )
 

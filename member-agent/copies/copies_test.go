@@ -145,8 +145,8 @@ func TestKeepWritesOnlyWhatChanged(t *testing.T) {
 	}
 }
 
-// TestLargeWorks holds that what a hub of ours may order always fits, also a Secret that cannot be compressed, and that of a
-// larger one the order and the name are kept.
+// TestLargeWorks holds that what a hub of ours may order always fits, also a Secret that cannot be compressed, and that
+// of a larger one the order and the name are kept.
 func TestLargeWorks(t *testing.T) {
 	m := newMember(t)
 	for _, tc := range []struct {

@@ -31,8 +31,8 @@ type Options struct {
 	Log         logr.Logger
 }
 
-// Store has the copies of one member. It knows them after Load. Its methods are safe for concurrent use; those that write
-// are called for one Work at a time.
+// Store has the copies of one member. It knows them after Load. Its methods are safe for concurrent use; those that
+// write are called for one Work at a time.
 type Store struct {
 	writer    client.Writer
 	reader    client.Reader
@@ -75,7 +75,13 @@ func (s *Store) take(secret *corev1.Secret) {
 	if data, ok := secret.Data[keyStanding]; ok {
 		var standing Standing
 		if err := json.Unmarshal(data, &standing); err != nil {
-			s.log.Info("Cannot read the standing; nothing is executed before the hub is heard", "secret", secret.Name, "err", err.Error())
+			s.log.Info(
+				"Cannot read the standing; nothing is executed before the hub is heard",
+				"secret",
+				secret.Name,
+				"err",
+				err.Error(),
+			)
 		} else if s.standing == (Standing{}) {
 			s.standing = standing
 		}
@@ -83,7 +89,13 @@ func (s *Store) take(secret *corev1.Secret) {
 	}
 	w, err := unpack(secret.Data[keyWork])
 	if err != nil {
-		s.log.Info("Cannot read a copy; its Work is not executed before the hub is heard", "secret", secret.Name, "err", err.Error())
+		s.log.Info(
+			"Cannot read a copy; its Work is not executed before the hub is heard",
+			"secret",
+			secret.Name,
+			"err",
+			err.Error(),
+		)
 		return
 	}
 	name := client.ObjectKeyFromObject(w)
@@ -95,7 +107,13 @@ func (s *Store) take(secret *corev1.Secret) {
 		c := copied{order: orderOf(w), packed: secret.Data[keyWork], partial: partial}
 		if data, ok := secret.Data[keyAccepted]; ok {
 			if err := json.Unmarshal(data, &c.accepted); err != nil {
-				s.log.Info("Cannot read what the member made of an order; it is written again", "secret", secret.Name, "err", err.Error())
+				s.log.Info(
+					"Cannot read what the member made of an order; it is written again",
+					"secret",
+					secret.Name,
+					"err",
+					err.Error(),
+				)
 				c.accepted = Accepted{}
 			}
 		}
@@ -126,8 +144,8 @@ func (s *Store) Work(name types.NamespacedName) *work.Work {
 	return w
 }
 
-// Order returns the Work that was copied if it can be carried out from the copy alone: nil for a partial copy of an object
-// that is to stand.
+// Order returns the Work that was copied if it can be carried out from the copy alone: nil for a partial copy of an
+// object that is to stand.
 func (s *Store) Order(name types.NamespacedName) *work.Work {
 	s.mu.RLock()
 	c, ok := s.works[name]
@@ -169,7 +187,8 @@ func (s *Store) Keep(ctx context.Context, w *work.Work) error {
 	return s.KeepAccepted(ctx, w, Accepted{})
 }
 
-// KeepAccepted is Keep with what the member made of the order. The zero value leaves what the copy has of the same order.
+// KeepAccepted is Keep with what the member made of the order. The zero value leaves what the copy has of the same
+// order.
 func (s *Store) KeepAccepted(ctx context.Context, w *work.Work, accepted Accepted) error {
 	name := client.ObjectKeyFromObject(w)
 	if s.Holds(w) && (accepted == (Accepted{}) || accepted.same(s.Accepted(name))) {
@@ -185,7 +204,11 @@ func (s *Store) KeepAccepted(ctx context.Context, w *work.Work, accepted Accepte
 		return err
 	}
 	if c.partial {
-		s.log.Info("A Work is too large to be copied into the member; it is carried out, and not repaired by an agent that is restarted while the hub is away", "work", name)
+		s.log.Info(
+			"A Work is too large to be copied into the member; it is carried out, and not repaired by an agent that is restarted while the hub is away",
+			"work",
+			name,
+		)
 	}
 	s.mu.RLock()
 	_, exists := s.works[name]
@@ -243,7 +266,8 @@ func (s *Store) KeepStanding(ctx context.Context, standing Standing) error {
 	return nil
 }
 
-// write makes or replaces a Secret, and its namespace before if that is missing. exists is a guess that saves a request.
+// write makes or replaces a Secret, and its namespace before if that is missing. exists is a guess that saves a
+// request.
 func (s *Store) write(ctx context.Context, secret *corev1.Secret, exists bool) error {
 	if exists {
 		err := s.writer.Update(ctx, secret.DeepCopy(), fieldManager)

@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Names of the metrics. Their label certificate says which one: hub, with which an agent dials its hub, or webhook, which a program
-// serves. With both ends an alert can tell what is late for certificates of any life.
+// Names of the metrics. Their label certificate says which one: hub, with which an agent dials its hub, or webhook,
+// which a program serves. With both ends an alert can tell what is late for certificates of any life.
 const (
 	End   = "flotilla_certificate_expiry_timestamp_seconds"
 	Begin = "flotilla_certificate_begin_timestamp_seconds"
@@ -20,8 +20,8 @@ const (
 // Valid returns when a certificate begins and ends, false while there is none.
 type Valid func() (begin, end time.Time, ok bool)
 
-// Gauge shows begin and end of one certificate in a registry. It is a Runnable of every replica, for each has its own copy of the
-// certificate.
+// Gauge shows begin and end of one certificate in a registry. It is a Runnable of every replica, for each has its own
+// copy of the certificate.
 type Gauge struct {
 	registry   prometheus.Registerer
 	valid      Valid
@@ -34,7 +34,12 @@ func New(registry prometheus.Registerer, certificate string, valid Valid) *Gauge
 	return &Gauge{
 		registry: registry, valid: valid,
 		begin: prometheus.NewDesc(Begin, "When the life of the certificate began, in seconds since 1970.", nil, labels),
-		end:   prometheus.NewDesc(End, "When the certificate ends, in seconds since 1970. It is renewed long before.", nil, labels),
+		end: prometheus.NewDesc(
+			End,
+			"When the certificate ends, in seconds since 1970. It is renewed long before.",
+			nil,
+			labels,
+		),
 	}
 }
 

@@ -8,7 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// TestGauge holds that two certificates stand beside one another under one name, and that one that there is not yet has no series.
+// TestGauge holds that two certificates stand beside one another under one name, and that one that there is not yet has
+// no series.
 func TestGauge(t *testing.T) {
 	all := prometheus.NewRegistry()
 	var until time.Time

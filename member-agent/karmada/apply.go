@@ -38,7 +38,12 @@ type outcome struct {
 const appliedMessage = "The member's API server has taken the object."
 
 // carryOut applies the object where it does not stand as ordered.
-func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, o *order, live *unstructured.Unstructured) (ctrl.Result, error) {
+func (r *Reconciler) carryOut(
+	ctx context.Context,
+	w *work.Work,
+	o *order,
+	live *unstructured.Unstructured,
+) (ctrl.Result, error) {
 	key := client.ObjectKeyFromObject(w)
 	if r.stands(key, o, live) {
 		return ctrl.Result{}, r.report(ctx, w, o, live, outcome{applied: true, message: appliedMessage})
@@ -50,7 +55,12 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, o *order, live 
 		}
 		if foreign {
 			return ctrl.Result{RequeueAfter: conflictAgain}, r.report(ctx, w, o, nil, outcome{message: fmt.Sprintf(
-				"%s stands in the member and was not made by Karmada (it has no label %s=true); delete it there, or let Karmada take it over with the annotation %s: %s", o.ref, LabelManaged, annotationConflict, overwrite)})
+				"%s stands in the member and was not made by Karmada (it has no label %s=true); delete it there, or let Karmada take it over with the annotation %s: %s",
+				o.ref,
+				LabelManaged,
+				annotationConflict,
+				overwrite,
+			)})
 		}
 	}
 	answer, err := r.write(ctx, key, o, live)
@@ -70,12 +80,22 @@ func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, o *order, live 
 	return ctrl.Result{}, r.report(ctx, w, o, answer, outcome{applied: true, message: appliedMessage})
 }
 
-// write makes the object, or replaces what of it belongs to the order. Objects of kinds that only Karmada brings are applied: what
-// others assign in them is not known.
-func (r *Reconciler) write(ctx context.Context, key types.NamespacedName, o *order, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// write makes the object, or replaces what of it belongs to the order. Objects of kinds that only Karmada brings are
+// applied: what others assign in them is not known.
+func (r *Reconciler) write(
+	ctx context.Context,
+	key types.NamespacedName,
+	o *order,
+	live *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
 	if !ownership.Known(o.ref.GroupKind()) {
 		answer := o.desired.DeepCopy() // Apply writes the server's answer into it
-		return answer, r.member.Apply(ctx, client.ApplyConfigurationFromUnstructured(answer), client.FieldOwner(fieldManager), client.ForceOwnership)
+		return answer, r.member.Apply(
+			ctx,
+			client.ApplyConfigurationFromUnstructured(answer),
+			client.FieldOwner(fieldManager),
+			client.ForceOwnership,
+		)
 	}
 	if live == nil {
 		standing := shell(o.desired)
@@ -94,11 +114,16 @@ func (r *Reconciler) write(ctx context.Context, key types.NamespacedName, o *ord
 		return nil, err
 	}
 	answer := shell(live)
-	return answer, r.member.Patch(ctx, answer, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(fieldManager))
+	return answer, r.member.Patch(
+		ctx,
+		answer,
+		client.RawPatch(types.JSONPatchType, patch),
+		client.FieldOwner(fieldManager),
+	)
 }
 
-// previous returns the labels and annotations of the order before: as this process wrote them, and as Karmada lists them on
-// the object.
+// previous returns the labels and annotations of the order before: as this process wrote them, and as Karmada lists
+// them on the object.
 func (r *Reconciler) previous(key types.NamespacedName, live *unstructured.Unstructured) ownership.Previous {
 	r.mu.Lock()
 	keys := r.sent[key].keys
@@ -106,7 +131,9 @@ func (r *Reconciler) previous(key types.NamespacedName, live *unstructured.Unstr
 	listed := func(annotation string) []string {
 		return strings.FieldsFunc(live.GetAnnotations()[annotation], func(c rune) bool { return c == ',' })
 	}
-	return keys.With(ownership.Previous{Labels: listed(annotationManagedLabels), Annotations: listed(annotationManagedAnnotations)})
+	return keys.With(
+		ownership.Previous{Labels: listed(annotationManagedLabels), Annotations: listed(annotationManagedAnnotations)},
+	)
 }
 
 // stands tells whether what was written last is what is asked for and what is seen.
@@ -136,8 +163,8 @@ func carries(have, want map[string]string) bool {
 	return true
 }
 
-// foreign tells whether an object of the name stands that Karmada did not make. The API server is asked: those without Karmada's label are
-// in no cache.
+// foreign tells whether an object of the name stands that Karmada did not make. The API server is asked: those without
+// Karmada's label are in no cache.
 func (r *Reconciler) foreign(ctx context.Context, o *order) (bool, error) {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(o.ref.GroupVersionKind)

@@ -27,8 +27,8 @@ const (
 	// annotationConflict on a Work or a manifest with value overwrite lets an object be taken over that is not Karmada's.
 	annotationConflict = "work.karmada.io/conflict-resolution"
 	overwrite          = "overwrite"
-	// annotationManagedLabels and annotationManagedAnnotations on an object list the labels and annotations that Karmada gave it,
-	// with commas between them.
+	// annotationManagedLabels and annotationManagedAnnotations on an object list the labels and annotations that Karmada
+	// gave it, with commas between them.
 	annotationManagedLabels      = "resourcetemplate.karmada.io/managed-labels"
 	annotationManagedAnnotations = "resourcetemplate.karmada.io/managed-annotations"
 )
@@ -44,7 +44,10 @@ type order struct {
 // parse reads a Work. The error says which part of it is wrong, in a sentence for people.
 func parse(w *work.Work) (*order, error) {
 	if n := len(w.Spec.Workload.Manifests); n != 1 {
-		return nil, fmt.Errorf("the Work has %d manifests, and Karmada writes one into each; write one Work for each object", n)
+		return nil, fmt.Errorf(
+			"the Work has %d manifests, and Karmada writes one into each; write one Work for each object",
+			n,
+		)
 	}
 	desired := &unstructured.Unstructured{}
 	if err := utiljson.Unmarshal(w.Spec.Workload.Manifests[0].Raw, &desired.Object); err != nil {
@@ -54,7 +57,10 @@ func parse(w *work.Work) (*order, error) {
 		return nil, errors.New("the manifest of the Work lacks apiVersion, kind or metadata.name")
 	}
 	o := &order{
-		ref:     objects.Ref{GroupVersionKind: desired.GroupVersionKind(), NamespacedName: types.NamespacedName{Namespace: desired.GetNamespace(), Name: desired.GetName()}},
+		ref: objects.Ref{
+			GroupVersionKind: desired.GroupVersionKind(),
+			NamespacedName:   types.NamespacedName{Namespace: desired.GetNamespace(), Name: desired.GetName()},
+		},
 		desired: desired, overwrite: w.Annotations[annotationConflict] == overwrite || desired.GetAnnotations()[annotationConflict] == overwrite,
 	}
 	unstructured.RemoveNestedField(desired.Object, "status")

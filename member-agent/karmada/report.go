@@ -19,9 +19,15 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/report"
 )
 
-// report writes the status of a Work where it says something else. o is nil where the Work cannot be read, live where nothing of it
-// stands.
-func (r *Reconciler) report(ctx context.Context, w *work.Work, o *order, live *unstructured.Unstructured, came outcome) error {
+// report writes the status of a Work where it says something else. o is nil where the Work cannot be read, live where
+// nothing of it stands.
+func (r *Reconciler) report(
+	ctx context.Context,
+	w *work.Work,
+	o *order,
+	live *unstructured.Unstructured,
+	came outcome,
+) error {
 	status := work.WorkStatus{Conditions: slices.Clone(w.Status.Conditions)}
 	if !came.held {
 		c := metav1.Condition{
@@ -54,12 +60,18 @@ func (r *Reconciler) report(ctx context.Context, w *work.Work, o *order, live *u
 	return nil
 }
 
-// reflect is what Karmada is told of an object: its status, with the generation that it is to be read by and the one that the manifest
-// came with, and its health.
+// reflect is what Karmada is told of an object: its status, with the generation that it is to be read by and the one
+// that the manifest came with, and its health.
 func (r *Reconciler) reflect(o *order, live *unstructured.Unstructured) (work.ManifestStatus, error) {
 	m := work.ManifestStatus{
-		Identifier: work.ResourceIdentifier{Group: o.ref.Group, Version: o.ref.Version, Kind: o.ref.Kind, Namespace: o.ref.Namespace, Name: o.ref.Name},
-		Health:     r.kinds.Health(live),
+		Identifier: work.ResourceIdentifier{
+			Group:     o.ref.Group,
+			Version:   o.ref.Version,
+			Kind:      o.ref.Kind,
+			Namespace: o.ref.Namespace,
+			Name:      o.ref.Name,
+		},
+		Health: r.kinds.Health(live),
 	}
 	status, ok := live.Object["status"].(map[string]any)
 	if !ok {
@@ -82,9 +94,10 @@ func (r *Reconciler) reflect(o *order, live *unstructured.Unstructured) (work.Ma
 
 // same tells whether two statuses say the same.
 func same(a, b work.WorkStatus) bool {
-	return equality.Semantic.DeepEqual(a.Conditions, b.Conditions) && slices.EqualFunc(a.ManifestStatuses, b.ManifestStatuses, func(x, y work.ManifestStatus) bool {
-		return x.Identifier == y.Identifier && x.Health == y.Health && sameJSON(x.Status, y.Status)
-	})
+	return equality.Semantic.DeepEqual(a.Conditions, b.Conditions) &&
+		slices.EqualFunc(a.ManifestStatuses, b.ManifestStatuses, func(x, y work.ManifestStatus) bool {
+			return x.Identifier == y.Identifier && x.Health == y.Health && sameJSON(x.Status, y.Status)
+		})
 }
 
 // sameJSON compares bytes first: they are equal unless an API server ordered the keys in its own way.

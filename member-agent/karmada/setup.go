@@ -85,7 +85,16 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			return fmt.Errorf("add to the manager: %w", err)
 		}
 	}
-	r := &Reconciler{works: works, hub: hub, member: mgr.GetClient(), live: mgr.GetAPIReader(), store: store, clock: o.Clock, kinds: o.Kinds, sent: map[types.NamespacedName]sent{}}
+	r := &Reconciler{
+		works:  works,
+		hub:    hub,
+		member: mgr.GetClient(),
+		live:   mgr.GetAPIReader(),
+		store:  store,
+		clock:  o.Clock,
+		kinds:  o.Kinds,
+		sent:   map[types.NamespacedName]sent{},
+	}
 	c, err := controller.New("karmada", mgr, controller.Options{
 		Reconciler: r, MaxConcurrentReconciles: max(1, o.Workers), ReconciliationTimeout: requestTimeout,
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](retryFirst, retryMost),

@@ -47,7 +47,13 @@ func (c *contact) failed(err error) {
 		return
 	}
 	c.said = now
-	c.log.Info("The hub does not answer; what runs here goes on, and the agent keeps trying", "since", c.since.Format(time.RFC3339), "err", err.Error())
+	c.log.Info(
+		"The hub does not answer; what runs here goes on, and the agent keeps trying",
+		"since",
+		c.since.Format(time.RFC3339),
+		"err",
+		err.Error(),
+	)
 }
 
 func (c *contact) worked() {
@@ -68,7 +74,11 @@ func (c *contact) refused(err error) {
 		return
 	}
 	c.refusal, c.refusedAt = err.Error(), now
-	c.log.Info("The hub refuses what the agent needs; check that Flotilla's CustomResourceDefinitions are installed there and what the agent's user may do; the agent keeps trying", "err", err.Error())
+	c.log.Info(
+		"The hub refuses what the agent needs; check that Flotilla's CustomResourceDefinitions are installed there and what the agent's user may do; the agent keeps trying",
+		"err",
+		err.Error(),
+	)
 }
 
 // heardOf sorts an error of a request to the hub: no answer, or an answer that is a refusal.
@@ -84,7 +94,11 @@ func (l *Link) heardOf(err error) {
 // noticed by the Lease. Ends that belong to the life of a watch are no news.
 func (l *Link) watchFailed(_ context.Context, _ *toolscache.Reflector, err error) {
 	switch {
-	case err == nil, errors.Is(err, io.EOF), errors.Is(err, context.Canceled), apierrors.IsResourceExpired(err), apierrors.IsGone(err):
+	case err == nil,
+		errors.Is(err, io.EOF),
+		errors.Is(err, context.Canceled),
+		apierrors.IsResourceExpired(err),
+		apierrors.IsGone(err):
 	default:
 		l.heardOf(err)
 	}

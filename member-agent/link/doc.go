@@ -10,8 +10,8 @@
 //
 // # Sessions
 //
-// After a start, and after more than 40 s without contact, the hub and the agent may think differently of what runs. Then
-// the agent reports before it executes (session.go):
+// After a start, and after more than 40 s without contact, the hub and the agent may think differently of what runs.
+// Then the agent reports before it executes (session.go):
 //
 //  1. closed: orders that were carried out before are kept up, and nothing else is done.
 //  2. reporting: the hub is heard, and the Lease is renewed. Every Work is looked at, and where the hub's Work.status is not

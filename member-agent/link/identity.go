@@ -79,8 +79,8 @@ func (l *Link) standing(ctx context.Context) (standing, *topology.MemberCluster)
 	return standingOf(member, *id), member
 }
 
-// MayExecute tells whether the hub means this cluster: its MemberCluster pins our id. While this process has not heard the
-// hub, what the hub said last counts, as the member has recorded it.
+// MayExecute tells whether the hub means this cluster: its MemberCluster pins our id. While this process has not heard
+// the hub, what the hub said last counts, as the member has recorded it.
 func (l *Link) MayExecute(ctx context.Context) bool {
 	if l.heard(ctx) {
 		s, _ := l.standing(ctx)
@@ -112,8 +112,8 @@ func (l *Link) wakeAll(ctx context.Context) {
 	}
 }
 
-// addAll puts every Work that was seen, and every one that the member has a copy of, into the queue; those that are seen
-// later come by their own event.
+// addAll puts every Work that was seen, and every one that the member has a copy of, into the queue; those that are
+// seen later come by their own event.
 func (l *Link) addAll(ctx context.Context, queue requestQueue) {
 	for _, name := range l.config.Copies.Names() {
 		enqueue(queue, name)
@@ -149,7 +149,8 @@ func (l *Link) refuse(ctx context.Context, member *topology.MemberCluster, clust
 	if err != nil {
 		return err
 	}
-	err = l.client.Status().Patch(ctx, member, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager))
+	err = l.client.Status().
+		Patch(ctx, member, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager))
 	if err != nil {
 		return fmt.Errorf("write refusedClusterID to MemberCluster %s: %w", l.config.ClusterName, err)
 	}

@@ -96,13 +96,15 @@ func (l *Link) takeInventory(ctx context.Context, state *inventory) (bool, error
 		l.config.Log.Info("Cannot look at the member; trying again", "err", err.Error())
 		return false, nil
 	}
-	if state.written != nil && state.written.UID == member.UID && !atLeast(member.ResourceVersion, state.written.ResourceVersion) {
+	if state.written != nil && state.written.UID == member.UID &&
+		!atLeast(member.ResourceVersion, state.written.ResourceVersion) {
 		member = state.written // the cache has not seen our own write yet
 	}
 	l.orphaned(&status, member)
 	now := l.config.Clock.Now()
 	due := now.Sub(state.capacityAt) >= inventoryEvery
-	if equality.Semantic.DeepEqual(facts(member.Status), facts(status)) && (!due || !capacityMoved(member.Status.Zones, status.Zones)) {
+	if equality.Semantic.DeepEqual(facts(member.Status), facts(status)) &&
+		(!due || !capacityMoved(member.Status.Zones, status.Zones)) {
 		return false, nil
 	}
 	if err := l.writeStatus(ctx, member, status); err != nil {
@@ -142,7 +144,11 @@ func (l *Link) look(ctx context.Context, state *inventory) (topology.MemberClust
 }
 
 // writeStatus writes the agent's fields and no others; member becomes what the hub answers.
-func (l *Link) writeStatus(ctx context.Context, member *topology.MemberCluster, status topology.MemberClusterStatus) error {
+func (l *Link) writeStatus(
+	ctx context.Context,
+	member *topology.MemberCluster,
+	status topology.MemberClusterStatus,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	// Every field is named, also the empty ones: a merge patch removes only what it names.
@@ -161,7 +167,8 @@ func (l *Link) writeStatus(ctx context.Context, member *topology.MemberCluster, 
 	if err != nil {
 		return err
 	}
-	err = l.client.Status().Patch(ctx, member, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager))
+	err = l.client.Status().
+		Patch(ctx, member, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager))
 	if err != nil {
 		return fmt.Errorf("write status of MemberCluster %s: %w", member.Name, err)
 	}
@@ -183,11 +190,21 @@ func (l *Link) advise(ctx context.Context, now standing, state *inventory) {
 	log := l.config.Log.WithValues("cluster", l.config.ClusterName)
 	switch now {
 	case unknown:
-		log.Info("The hub has not told of a MemberCluster with this name; create it there with spec.accepted: true, or correct --cluster-name; the agent keeps looking")
+		log.Info(
+			"The hub has not told of a MemberCluster with this name; create it there with spec.accepted: true, or correct --cluster-name; the agent keeps looking",
+		)
 	case waiting:
-		log.Info("The hub has not accepted this cluster; set spec.accepted: true in its MemberCluster", "clusterID", *l.clusterID.Load())
+		log.Info(
+			"The hub has not accepted this cluster; set spec.accepted: true in its MemberCluster",
+			"clusterID",
+			*l.clusterID.Load(),
+		)
 	case refused:
-		log.Info("The hub has given this name to another cluster, so nothing is executed here; start this agent with another --cluster-name, or delete the MemberCluster and let this cluster join again", "clusterID", *l.clusterID.Load())
+		log.Info(
+			"The hub has given this name to another cluster, so nothing is executed here; start this agent with another --cluster-name, or delete the MemberCluster and let this cluster join again",
+			"clusterID",
+			*l.clusterID.Load(),
+		)
 	case pinned:
 		if changed {
 			log.Info("The hub has accepted this cluster")

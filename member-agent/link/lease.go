@@ -70,9 +70,9 @@ func (l *Link) runLease(ctx context.Context) {
 	}
 }
 
-// afterRenewal returns the time to the next renewal. Agents that hear the hub again after an outage, or that start together, renew at the
-// same moment, and the jitter takes many minutes to part them. So the second renewal in a row comes earlier, anywhere within the interval.
-// random is from 0 to 1.
+// afterRenewal returns the time to the next renewal. Agents that hear the hub again after an outage, or that start
+// together, renew at the same moment, and the jitter takes many minutes to part them. So the second renewal in a row
+// comes earlier, anywhere within the interval. random is from 0 to 1.
 func afterRenewal(inRow bool, random float64) time.Duration {
 	if !inRow {
 		return leaseRetry + time.Duration(random*float64(leaseEvery-leaseRetry))
@@ -81,8 +81,8 @@ func afterRenewal(inRow bool, random float64) time.Duration {
 	return least + time.Duration(random*leaseJitter*float64(least)) // 9.5 s to 10.45 s
 }
 
-// memberAnswers asks the member's API server for one small object. The caches cannot tell: they keep what they have while
-// the server is away. Any answer will do but an error of the server itself.
+// memberAnswers asks the member's API server for one small object. The caches cannot tell: they keep what they have
+// while the server is away. Any answer will do but an error of the server itself.
 func (l *Link) memberAnswers(ctx context.Context, away *bool) bool {
 	asked, cancel := context.WithTimeout(ctx, leaseTimeout)
 	defer cancel()
@@ -92,7 +92,11 @@ func (l *Link) memberAnswers(ctx context.Context, away *bool) bool {
 	switch {
 	case ctx.Err() != nil:
 	case !answers && !*away:
-		l.config.Log.Info("The member's API server does not answer; the Lease on the hub is not renewed until it does", "err", err.Error())
+		l.config.Log.Info(
+			"The member's API server does not answer; the Lease on the hub is not renewed until it does",
+			"err",
+			err.Error(),
+		)
 	case answers && *away:
 		l.config.Log.Info("The member's API server answers again")
 	}
@@ -122,8 +126,15 @@ func (l *Link) renew(ctx context.Context, clusterID string) error {
 			l.end(errRestored)
 		}
 		// It is applied, not posted: an object that is posted has no name yet when the rights to it are looked up.
-		spec := applycoordinationv1.LeaseSpec().WithHolderIdentity(clusterID).WithLeaseDurationSeconds(leaseDurationSeconds).WithRenewTime(now)
-		err = l.client.Apply(ctx, applycoordinationv1.Lease(lease.Name, lease.Namespace).WithSpec(spec), client.FieldOwner(fieldManager))
+		spec := applycoordinationv1.LeaseSpec().
+			WithHolderIdentity(clusterID).
+			WithLeaseDurationSeconds(leaseDurationSeconds).
+			WithRenewTime(now)
+		err = l.client.Apply(
+			ctx,
+			applycoordinationv1.Lease(lease.Name, lease.Namespace).WithSpec(spec),
+			client.FieldOwner(fieldManager),
+		)
 	}
 	if err != nil {
 		return fmt.Errorf("renew Lease %s/%s on the hub: %w", lease.Namespace, lease.Name, err)

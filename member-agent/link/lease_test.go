@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestAfterRenewal holds that no renewal comes later than the hub allows for, and that the first one after an outage is no later either.
+// TestAfterRenewal holds that no renewal comes later than the hub allows for, and that the first one after an outage is
+// no later either.
 func TestAfterRenewal(t *testing.T) {
 	cases := []struct {
 		name   string
@@ -29,8 +30,8 @@ func TestAfterRenewal(t *testing.T) {
 	}
 }
 
-// TestRenewalsPartAfterAnOutage lets 1000 agents renew at one moment, as after an outage of the hub, and holds that a minute later no
-// second has more than three times its share of their renewals.
+// TestRenewalsPartAfterAnOutage lets 1000 agents renew at one moment, as after an outage of the hub, and holds that a
+// minute later no second has more than three times its share of their renewals.
 func TestRenewalsPartAfterAnOutage(t *testing.T) {
 	const agents, seconds = 1000, 10
 	random := rand.New(rand.NewPCG(1, 2))

@@ -89,7 +89,10 @@ func New(config Config, member cluster.Cluster) (*Link, error) {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(topology.GroupVersion.WithKind("MemberCluster"), meta.RESTScopeRoot)
 	mapper.Add(work.GroupVersion.WithKind("Work"), meta.RESTScopeNamespace)
-	mapper.Add(work.GroupVersion.WithKind("WorkList"), meta.RESTScopeNamespace) // a cache of one namespace asks for the scope of lists
+	mapper.Add(
+		work.GroupVersion.WithKind("WorkList"),
+		meta.RESTScopeNamespace,
+	) // a cache of one namespace asks for the scope of lists
 	mapper.Add(coordinationv1.SchemeGroupVersion.WithKind("Lease"), meta.RESTScopeNamespace)
 
 	var err error
@@ -119,8 +122,8 @@ func (l *Link) Namespace() string { return work.NamespacePrefix + l.config.Clust
 // Client writes to the hub, and reads from it without a cache.
 func (l *Link) Client() client.Client { return l.client }
 
-// Work returns the Work as it was seen last, also while the hub is away; nil if there is none. Until this process has heard
-// the hub it is the member's own copy. The caller may change it.
+// Work returns the Work as it was seen last, also while the hub is away; nil if there is none. Until this process has
+// heard the hub it is the member's own copy. The caller may change it.
 func (l *Link) Work(ctx context.Context, name types.NamespacedName) (*work.Work, error) {
 	if !l.synced(ctx) {
 		return l.config.Copies.Order(name), nil
@@ -134,8 +137,8 @@ func (l *Link) Work(ctx context.Context, name types.NamespacedName) (*work.Work,
 	return w, nil
 }
 
-// Start keeps up the link until ctx ends. It returns earlier only when the hub was put back to an older state, with an error that
-// ends the agent: it is to begin anew. Whatever else the hub does, it goes on.
+// Start keeps up the link until ctx ends. It returns earlier only when the hub was put back to an older state, with an
+// error that ends the agent: it is to begin anew. Whatever else the hub does, it goes on.
 func (l *Link) Start(ctx context.Context) error {
 	ctx, l.end = context.WithCancelCause(ctx)
 	defer l.end(nil)
@@ -167,7 +170,11 @@ func (l *Link) runIdentity(ctx context.Context) {
 	err := wait.PollUntilContextCancel(ctx, again, true, func(ctx context.Context) (bool, error) {
 		namespace := &corev1.Namespace{}
 		if err := l.member.GetAPIReader().Get(ctx, types.NamespacedName{Name: "kube-system"}, namespace); err != nil {
-			l.config.Log.Info("Cannot read namespace kube-system of the member, whose uid is the identity of this cluster; trying again", "err", err.Error())
+			l.config.Log.Info(
+				"Cannot read namespace kube-system of the member, whose uid is the identity of this cluster; trying again",
+				"err",
+				err.Error(),
+			)
 			return false, nil
 		}
 		l.clusterID.Store(new(string(namespace.UID)))

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// TestARestoredHubIsListedAnew holds that the agent ends when its Lease on the hub is an older one than it wrote last, or gone, also
-// where the hub has come farther since; and that a lost answer, or another hub process, is no such thing.
+// TestARestoredHubIsListedAnew holds that the agent ends when its Lease on the hub is an older one than it wrote last,
+// or gone, also where the hub has come farther since; and that a lost answer, or another hub process, is no such thing.
 func TestARestoredHubIsListedAnew(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := coordinationv1.AddToScheme(scheme); err != nil {
@@ -81,7 +81,8 @@ func TestARestoredHubIsListedAnew(t *testing.T) {
 	}
 }
 
-// replace puts a Lease of a resource version in the place of the one that stands, or nothing where the version is empty.
+// replace puts a Lease of a resource version in the place of the one that stands, or nothing where the version is
+// empty.
 func replace(t *testing.T, c client.Client, key client.ObjectKey, version string) {
 	t.Helper()
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}

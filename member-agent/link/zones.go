@@ -43,7 +43,8 @@ func survey(nodes []corev1.Node, pods []corev1.Pod) topology.MemberClusterStatus
 	}
 	for i := range pods {
 		pod := &pods[i]
-		if zone := zoneOf[pod.Spec.NodeName]; zone != nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+		if zone := zoneOf[pod.Spec.NodeName]; zone != nil && pod.Status.Phase != corev1.PodSucceeded &&
+			pod.Status.Phase != corev1.PodFailed {
 			addRequests(zone, pod)
 		}
 	}
@@ -121,7 +122,8 @@ func facts(status topology.MemberClusterStatus) topology.MemberClusterStatus {
 	return status
 }
 
-// capacityMoved tells whether an amount differs by 5 % or more of what its zone has to give. The zones must be the same.
+// capacityMoved tells whether an amount differs by 5 % or more of what its zone has to give. The zones must be the
+// same.
 func capacityMoved(before, after []topology.Zone) bool {
 	for i := range after {
 		a, b := &before[i], &after[i]

@@ -38,11 +38,36 @@ type Meter struct {
 func New(registry prometheus.Registerer, sources Sources) *Meter {
 	return &Meter{
 		registry: registry, sources: sources,
-		contact:     prometheus.NewDesc("flotilla_hub_contact_seconds", "Time since the agent sent the last request that the hub answered.", nil, nil),
-		session:     prometheus.NewDesc("flotilla_hub_session_open", "1 while new orders of the hub are carried out, else 0.", nil, nil),
-		orders:      prometheus.NewDesc("flotilla_orders", "Orders of the hub, by the reason of their last outcome.", []string{"reason"}, nil),
-		corrections: prometheus.NewDesc("flotilla_corrections_total", "Changes of member objects that were not ordered and were corrected.", []string{"kind"}, nil),
-		orphan:      prometheus.NewDesc("flotilla_orphans", "Objects that carry the label of the hub and have no order.", nil, nil),
+		contact: prometheus.NewDesc(
+			"flotilla_hub_contact_seconds",
+			"Time since the agent sent the last request that the hub answered.",
+			nil,
+			nil,
+		),
+		session: prometheus.NewDesc(
+			"flotilla_hub_session_open",
+			"1 while new orders of the hub are carried out, else 0.",
+			nil,
+			nil,
+		),
+		orders: prometheus.NewDesc(
+			"flotilla_orders",
+			"Orders of the hub, by the reason of their last outcome.",
+			[]string{"reason"},
+			nil,
+		),
+		corrections: prometheus.NewDesc(
+			"flotilla_corrections_total",
+			"Changes of member objects that were not ordered and were corrected.",
+			[]string{"kind"},
+			nil,
+		),
+		orphan: prometheus.NewDesc(
+			"flotilla_orphans",
+			"Objects that carry the label of the hub and have no order.",
+			nil,
+			nil,
+		),
 	}
 }
 

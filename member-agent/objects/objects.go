@@ -1,6 +1,6 @@
-// Package objects sees the member's objects that a hub owns: those that carry its label, topology.LabelHub. There is one
-// watch for each kind that a Work named, started when the first Work of that kind comes, and none in a member without
-// Works. apply and report share it: both ask what stands in the member, and both are woken by its changes.
+// Package objects sees the member's objects that a hub owns: those that carry its label, topology.LabelHub. There is
+// one watch for each kind that a Work named, started when the first Work of that kind comes, and none in a member
+// without Works. apply and report share it: both ask what stands in the member, and both are woken by its changes.
 package objects
 
 import (
@@ -61,7 +61,8 @@ type Store struct {
 	unordered   []func(ref Ref, object metav1.Object, gone bool)
 }
 
-// New returns a store of the objects with a label, in the member that config reaches. It asks nothing of the member before Start.
+// New returns a store of the objects with a label, in the member that config reaches. It asks nothing of the member
+// before Start.
 func New(config *rest.Config, mapper meta.RESTMapper, label string) (*Store, error) {
 	marked, err := labels.NewRequirement(label, selection.Exists, nil)
 	if err != nil {
@@ -183,8 +184,8 @@ func (s *Store) watch(ctx context.Context, kind schema.GroupVersionKind) (cache.
 	return informer, nil
 }
 
-// OnUnordered calls changed when an object that no Work carries comes, changes, or is gone or without the label. Of kinds that
-// no Work named, and that Watch was not called for, it is not called.
+// OnUnordered calls changed when an object that no Work carries comes, changes, or is gone or without the label. Of
+// kinds that no Work named, and that Watch was not called for, it is not called.
 func (s *Store) OnUnordered(changed func(ref Ref, object metav1.Object, gone bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

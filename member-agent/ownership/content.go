@@ -48,8 +48,8 @@ func orderedFields(desired *unstructured.Unstructured) []string {
 	return fields
 }
 
-// Known reports whether all is known that a server, or another controller, assigns in objects of a kind, so that their content
-// can be replaced.
+// Known reports whether all is known that a server, or another controller, assigns in objects of a kind, so that their
+// content can be replaced.
 func Known(kind schema.GroupKind) bool {
 	switch kind.Group {
 	case "apps", "apps.kruise.io", batchv1.GroupName:
@@ -89,8 +89,8 @@ func assigned(kind schema.GroupKind) []assignment {
 	return all
 }
 
-// Content returns what of an object belongs to the order, without what a server assigned. The result shares nothing with
-// the object.
+// Content returns what of an object belongs to the order, without what a server assigned. The result shares nothing
+// with the object.
 func Content(object, desired *unstructured.Unstructured) map[string]any {
 	content := map[string]any{}
 	for _, field := range fieldsOf(desired) {
@@ -135,8 +135,8 @@ func drop(value, ordered any, path []string) {
 // emptyByType are fields that clients written in Go send as {} though nobody set them.
 var emptyByType = []string{"metadata", "strategy", "resources", "scaleStrategy", "updateStrategy", "scheduleStrategy"}
 
-// said removes, in place, what says nothing: nulls, and empty objects in the fields above. Elsewhere an empty object can have a
-// meaning, as a label selector has.
+// said removes, in place, what says nothing: nulls, and empty objects in the fields above. Elsewhere an empty object
+// can have a meaning, as a label selector has.
 func said(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -160,8 +160,8 @@ func said(value any) any {
 	return value
 }
 
-// Digest returns a fingerprint of what of an object belongs to the order. object is as an API server gives it, desired what
-// was ordered. It errs only for an object that cannot be encoded.
+// Digest returns a fingerprint of what of an object belongs to the order. object is as an API server gives it, desired
+// what was ordered. It errs only for an object that cannot be encoded.
 func Digest(object, desired *unstructured.Unstructured) (string, error) {
 	data, err := json.Marshal(said(Content(object, desired))) // keys are sorted
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Manager returns who wrote the field at path last, by the object's managedFields: the field manager, with the subresource
-// that it wrote through, such as "kube-controller-manager (scale)". Inside of lists it is who wrote the list last. except is
-// left out: the agent itself. It is empty where nobody is known.
+// Manager returns who wrote the field at path last, by the object's managedFields: the field manager, with the
+// subresource that it wrote through, such as "kube-controller-manager (scale)". Inside of lists it is who wrote the
+// list last. except is left out: the agent itself. It is empty where nobody is known.
 func Manager(object *unstructured.Unstructured, path []string, except string) string {
 	var name string
 	var deepest int

@@ -126,8 +126,8 @@ func (w world) object(kind string) *unstructured.Unstructured {
 	return u
 }
 
-// TestCase1And2ReplaceMakesContentEqual: whatever stands, what belongs to the order equals it after one write, labels and
-// annotations of the order before are gone, and those of others and the status stay.
+// TestCase1And2ReplaceMakesContentEqual: whatever stands, what belongs to the order equals it after one write, labels
+// and annotations of the order before are gone, and those of others and the status stay.
 func TestCase1And2ReplaceMakesContentEqual(t *testing.T) {
 	w := world{rand.New(rand.NewPCG(1, 2))}
 	for i := range *cases {

@@ -112,10 +112,18 @@ func Replace(live, desired *unstructured.Unstructured, previous Previous) ([]byt
 		steps = append(steps, add("/"+escape(field), content[field]))
 	}
 	steps = append(steps, entries("/metadata/labels", live.GetLabels(), desired.GetLabels(), previous.Labels)...)
-	steps = append(steps, entries("/metadata/annotations", live.GetAnnotations(), desired.GetAnnotations(), previous.Annotations)...)
+	steps = append(
+		steps,
+		entries("/metadata/annotations", live.GetAnnotations(), desired.GetAnnotations(), previous.Annotations)...)
 	patch, err := json.Marshal(steps)
 	if err != nil {
-		return nil, fmt.Errorf("encode the patch of %s %s/%s: %w", desired.GetKind(), desired.GetNamespace(), desired.GetName(), err)
+		return nil, fmt.Errorf(
+			"encode the patch of %s %s/%s: %w",
+			desired.GetKind(),
+			desired.GetNamespace(),
+			desired.GetName(),
+			err,
+		)
 	}
 	return patch, nil
 }
@@ -140,7 +148,8 @@ func keep(content, live map[string]any, path []string) []operation {
 	return []operation{test(pointer.String(), value)}
 }
 
-// entries returns the steps that bring want into the map at path, and take out what the order before had and this one has not.
+// entries returns the steps that bring want into the map at path, and take out what the order before had and this one
+// has not.
 func entries(path string, have, want map[string]string, previous []string) []operation {
 	if len(have) == 0 && len(want) == 0 {
 		return nil

@@ -37,7 +37,13 @@ func Patch(uid types.UID, status work.WorkStatus) (client.Patch, error) {
 }
 
 // send writes the status with one request. There is one writer of it, so no resourceVersion is needed.
-func (r *Reconciler) send(ctx context.Context, w *work.Work, m *memo, outcome apply.Outcome, status work.WorkStatus) error {
+func (r *Reconciler) send(
+	ctx context.Context,
+	w *work.Work,
+	m *memo,
+	outcome apply.Outcome,
+	status work.WorkStatus,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	sent := r.Clock.Now()
@@ -61,7 +67,13 @@ func (r *Reconciler) send(ctx context.Context, w *work.Work, m *memo, outcome ap
 }
 
 // sendTraced is send, as a span of the change's trace until the order of that change is settled.
-func (r *Reconciler) sendTraced(ctx context.Context, w *work.Work, m *memo, outcome apply.Outcome, status work.WorkStatus) error {
+func (r *Reconciler) sendTraced(
+	ctx context.Context,
+	w *work.Work,
+	m *memo,
+	outcome apply.Outcome,
+	status work.WorkStatus,
+) error {
 	if m.settled == outcome.Sequence {
 		return r.send(ctx, w, m, outcome, status)
 	}

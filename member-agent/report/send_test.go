@@ -24,8 +24,8 @@ type listening struct {
 
 func (l listening) Client() client.Client { return l.client }
 
-// TestAReportIsForOneWork: a report on a Work that was deleted meanwhile does not land on the next one of its name, and one on that
-// names all that it says, also in place of what was there.
+// TestAReportIsForOneWork: a report on a Work that was deleted meanwhile does not land on the next one of its name, and
+// one on that names all that it says, also in place of what was there.
 func TestAReportIsForOneWork(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := work.AddToScheme(scheme); err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
 )
 
-// waitingPods reads "web-0 web-1? web-2?!": pods by name, "?" for one without a node that is 60 s old, "?!" for one that is 10 s
-// old, "=" before a revision, "@" before a zone.
+// waitingPods reads "web-0 web-1? web-2?!": pods by name, "?" for one without a node that is 60 s old, "?!" for one
+// that is 10 s old, "=" before a revision, "@" before a zone.
 func waitingPods(owner, subset, text string, now time.Time) []*corev1.Pod {
 	kind, name, _ := strings.Cut(owner, "/")
 	var pods []*corev1.Pod
@@ -90,7 +90,8 @@ func TestUnschedulablePodsAreCounted(t *testing.T) {
 	}
 }
 
-// TestPodsOfSeveralOwners: the subsets of a UnitedDeployment are counted apart, and what one has too many is no loss of another.
+// TestPodsOfSeveralOwners: the subsets of a UnitedDeployment are counted apart, and what one has too many is no loss of
+// another.
 func TestPodsOfSeveralOwners(t *testing.T) {
 	now := time.Unix(10_000, 0)
 	groups := map[string][]*corev1.Pod{

@@ -33,10 +33,16 @@ const (
 const kruise = "apps.kruise.io"
 
 func rule(group, resources, verbs string, names ...string) rbacv1.PolicyRule {
-	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: strings.Fields(resources), Verbs: strings.Fields(verbs), ResourceNames: names}
+	return rbacv1.PolicyRule{
+		APIGroups:     []string{group},
+		Resources:     strings.Fields(resources),
+		Verbs:         strings.Fields(verbs),
+		ResourceNames: names,
+	}
 }
 
-// Rules are what the agent may do in its member, outside of its own namespace, if the hub may bring every kind that agents carry.
+// Rules are what the agent may do in its member, outside of its own namespace, if the hub may bring every kind that
+// agents carry.
 func Rules() []rbacv1.PolicyRule {
 	all, carried := OwnRules(), CarriedRules()
 	for _, kind := range slices.Sorted(maps.Keys(carried)) {
@@ -45,7 +51,8 @@ func Rules() []rbacv1.PolicyRule {
 	return all
 }
 
-// OwnRules are what the agent may do whatever a hub may bring: what its workload controllers and the conversion of the own kinds need.
+// OwnRules are what the agent may do whatever a hub may bring: what its workload controllers and the conversion of the
+// own kinds need.
 func OwnRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		// Stage 5: workloads, their children and their pods. UnitedDeployments make CloneSets.
@@ -82,8 +89,8 @@ func OwnRules() []rbacv1.PolicyRule {
 	}
 }
 
-// CarriedRules are what the agent may do beside OwnRules for stage 4, by the Kind.group that it carries for a hub. A kind without rules is one
-// that the workload controllers make themselves.
+// CarriedRules are what the agent may do beside OwnRules for stage 4, by the Kind.group that it carries for a hub. A
+// kind without rules is one that the workload controllers make themselves.
 func CarriedRules() map[string][]rbacv1.PolicyRule {
 	return map[string][]rbacv1.PolicyRule{
 		apps.CloneSetKind.GroupKind().String(): {},
@@ -105,8 +112,8 @@ func CarriedRules() map[string][]rbacv1.PolicyRule {
 	}
 }
 
-// NamespaceRules are what the agent may do in its own namespace: it leads by a Lease, and keeps Secrets, which are what it shows the hub, its copies
-// of Works and the certificate of its webhook.
+// NamespaceRules are what the agent may do in its own namespace: it leads by a Lease, and keeps Secrets, which are what
+// it shows the hub, its copies of Works and the certificate of its webhook.
 func NamespaceRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule("coordination.k8s.io", "leases", write),
@@ -122,8 +129,16 @@ func Objects(namespace string) []client.Object {
 	return []client.Object{
 		&corev1.ServiceAccount{ObjectMeta: in},
 		&rbacv1.ClusterRole{ObjectMeta: out, Rules: Rules()},
-		&rbacv1.ClusterRoleBinding{ObjectMeta: out, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: agentName}},
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: out,
+			Subjects:   subjects,
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: agentName},
+		},
 		&rbacv1.Role{ObjectMeta: in, Rules: NamespaceRules()},
-		&rbacv1.RoleBinding{ObjectMeta: in, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: agentName}},
+		&rbacv1.RoleBinding{
+			ObjectMeta: in,
+			Subjects:   subjects,
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: agentName},
+		},
 	}
 }

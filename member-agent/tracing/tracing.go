@@ -1,5 +1,5 @@
-// Package tracing goes on with the traces that Works carry: what the agent does for an order is a part of the change on the hub that it
-// came of.
+// Package tracing goes on with the traces that Works carry: what the agent does for an order is a part of the change on
+// the hub that it came of.
 package tracing
 
 import (

@@ -14,7 +14,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/tracing"
 )
 
-// TestStart holds that an agent goes on with the trace of a Work, and makes nothing of one that carries none, or nonsense.
+// TestStart holds that an agent goes on with the trace of a Work, and makes nothing of one that carries none, or
+// nonsense.
 func TestStart(t *testing.T) {
 	const traceID, spanID = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 	for carried, want := range map[string]int{"00-" + traceID + "-" + spanID + "-01": 1, "": 0, "nonsense": 0, "00-00000000000000000000000000000000-" + spanID + "-01": 0} {

@@ -120,8 +120,8 @@ func (a *Actions) Move(pod *corev1.Pod, hooks *v1beta1.Lifecycle, change inplace
 	a.Open, a.Carry = without(a.Open, pod), without(a.Carry, pod)
 }
 
-// Stay plans what a pod needs that is not to leave or to change: one on its way from one lifecycle state to another goes
-// on, and one that was to leave or to change comes back.
+// Stay plans what a pod needs that is not to leave or to change: one on its way from one lifecycle state to another
+// goes on, and one that was to leave or to change comes back.
 func (a *Actions) Stay(pod *corev1.Pod, hooks *v1beta1.Lifecycle, now time.Time) {
 	progress, _ := inplace.Observe(pod, now)
 	if (progress == inplace.Due || progress == inplace.Unsized) && !podstate.Ready(pod) {
@@ -154,7 +154,8 @@ type Moves struct {
 	known map[string]Move
 }
 
-// Move is how a pod comes to a revision: by Change in place. Refusal names a field that keeps it from that, "" for none.
+// Move is how a pod comes to a revision: by Change in place. Refusal names a field that keeps it from that, "" for
+// none.
 type Move struct {
 	Change  inplace.Change
 	Refusal string

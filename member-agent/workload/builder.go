@@ -137,7 +137,10 @@ func (b *Builder[T, M]) readsClaims(ctx context.Context) {
 
 // NamesClaims gives the controller the claims of the cache. Events of a claim enqueue the objects for which names is
 // true: that have it by its name, whoever owns it.
-func (b *Builder[T, M]) NamesClaims(ctx context.Context, names func(T, *corev1.PersistentVolumeClaim) bool) *Builder[T, M] {
+func (b *Builder[T, M]) NamesClaims(
+	ctx context.Context,
+	names func(T, *corev1.PersistentVolumeClaim) bool,
+) *Builder[T, M] {
 	b.readsClaims(ctx)
 	pods := podEvents[T, M]{b.Controller}
 	enqueue := func(ctx context.Context, object client.Object, q Queue) {

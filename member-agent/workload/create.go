@@ -59,8 +59,8 @@ func copied(m map[string]string) map[string]string {
 	return out
 }
 
-// relabelled is why a pod was created that does not match the selector, and when. No pods are created then for as long as
-// other failures wait at last: the events of the pod that came and went bring passes at once.
+// relabelled is why a pod was created that does not match the selector, and when. No pods are created then for as long
+// as other failures wait at last: the events of the pod that came and went bring passes at once.
 type relabelled struct {
 	mu  sync.Mutex
 	err error
@@ -118,8 +118,8 @@ func (c *Controller[T, M]) isMine(ctx context.Context, p *Pass[T, M], pod *corev
 	return true, nil
 }
 
-// refuseStranger deletes a pod that was created and that the selector does not match, because its labels were changed on
-// the way: it would count for nothing, and each pass would create more.
+// refuseStranger deletes a pod that was created and that the selector does not match, because its labels were changed
+// on the way: it would count for nothing, and each pass would create more.
 func (c *Controller[T, M]) refuseStranger(ctx context.Context, p *Pass[T, M], pod *corev1.Pod) error {
 	selector, err := metav1.LabelSelectorAsSelector(c.kind.Selector(p.Object))
 	if err != nil || selector.Matches(labels.Set(pod.Labels)) {

@@ -168,8 +168,8 @@ func (c *Controller[T, M]) CarryOn(ctx context.Context, p *Pass[T, M], pods []*c
 	return err
 }
 
-// Prepare writes a pod's lifecycle state. The mark comes first: who reads PreparingDelete finds the pod not ready already.
-// IgnoreStale knows the error of a pod that has changed since the plan saw it.
+// Prepare writes a pod's lifecycle state. The mark comes first: who reads PreparingDelete finds the pod not ready
+// already. IgnoreStale knows the error of a pod that has changed since the plan saw it.
 func (c *Controller[T, M]) Prepare(ctx context.Context, p *Pass[T, M], pod *corev1.Pod, step lifecycle.Step) error {
 	metadata, status, err := lifecycle.Patch(pod, step, c.Clock.Now())
 	if err != nil {
@@ -182,8 +182,8 @@ func (c *Controller[T, M]) Prepare(ctx context.Context, p *Pass[T, M], pod *core
 	return err
 }
 
-// UpdateInPlace makes the first writes of an update in place, behind those of the lifecycle step. Later passes carry it on
-// and open the gate.
+// UpdateInPlace makes the first writes of an update in place, behind those of the lifecycle step. Later passes carry it
+// on and open the gate.
 func (c *Controller[T, M]) UpdateInPlace(
 	ctx context.Context, p *Pass[T, M], pod *corev1.Pod, step lifecycle.Step,
 	change inplace.Change, to inplace.Revision, options inplace.Options,

@@ -136,8 +136,8 @@ func (c *Controller[T, M]) Revise(
 	return r.readCurrent(status)
 }
 
-// ReadPrevious returns the previous template of a hub's update, nil if the hub gave none. The error says what is wrong with
-// it.
+// ReadPrevious returns the previous template of a hub's update, nil if the hub gave none. The error says what is wrong
+// with it.
 func ReadPrevious(object metav1.Object) (*corev1.PodTemplateSpec, error) {
 	text, ok := object.GetAnnotations()[topology.AnnotationTemplateBefore]
 	if !ok {
@@ -166,8 +166,9 @@ func Quote(text string) string {
 }
 
 // Previous returns the revision of the previous template of a hub's update, where the object came to this member in the
-// middle of that update and never had another template than the newest; else nil. Pods that are not to be updated are made
-// of it. It is written with the first pods; later the status, or the active pods that have it, tell that it was used.
+// middle of that update and never had another template than the newest; else nil. Pods that are not to be updated are
+// made of it. It is written with the first pods; later the status, or the active pods that have it, tell that it was
+// used.
 func (c *Controller[T, M]) Previous(
 	ctx context.Context, r *Revisions, owner history.Owner, active []*corev1.Pod, status RevisionStatus,
 ) (*appsv1.ControllerRevision, error) {
@@ -241,8 +242,8 @@ func (c *Controller[T, M]) Unused(
 	return true, c.Trim(ctx, r.Stored, limit, inUse)
 }
 
-// AdoptRevisions takes over the revisions that an earlier owner of pods left behind: without them the pods would count as
-// pods of unknown templates.
+// AdoptRevisions takes over the revisions that an earlier owner of pods left behind: without them the pods would count
+// as pods of unknown templates.
 func (c *Controller[T, M]) AdoptRevisions(
 	ctx context.Context, p *Pass[T, M], r *Revisions, owner history.Owner, selector labels.Selector, pods []*corev1.Pod,
 ) error {
@@ -283,8 +284,8 @@ type Template struct {
 	Status RevisionStatus
 }
 
-// Keep finds or makes the update revision, and finds the current one. A decision of the API server against it makes this
-// a pass that only reports.
+// Keep finds or makes the update revision, and finds the current one. A decision of the API server against it makes
+// this a pass that only reports.
 func (c *Controller[T, M]) Keep(ctx context.Context, p *Pass[T, M], r *Revisions, t Template) (bool, error) {
 	previous, err := c.Previous(ctx, r, t.Owner, t.Active, t.Status)
 	if err == nil {

@@ -10,11 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// cost bounds what evaluating one expression may cost: it takes a few milliseconds at most. Expressions over a status or an
-// answer stay far below it.
+// cost bounds what evaluating one expression may cost: it takes a few milliseconds at most. Expressions over a status
+// or an answer stay far below it.
 const cost = 100_000
 
-// OfWorkload returns why an expression does not hold of a workload, "" where it does. The variable object is the workload.
+// OfWorkload returns why an expression does not hold of a workload, "" where it does. The variable object is the
+// workload.
 func OfWorkload(expression string, o runtime.Object) string {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
@@ -37,7 +38,12 @@ func Unmet(expression string, variables map[string]any) string {
 	if issues.Err() != nil {
 		// The text of issues has lines of its own, with the expression and a mark under it.
 		first := issues.Errors()[0]
-		return fmt.Sprintf("its expression is not valid: %s (at column %d of %s); correct the policy", first.Message, first.Location.Column()+1, expression)
+		return fmt.Sprintf(
+			"its expression is not valid: %s (at column %d of %s); correct the policy",
+			first.Message,
+			first.Location.Column()+1,
+			expression,
+		)
 	}
 	program, err := env.Program(ast, cel.CostLimit(cost))
 	if err != nil {

@@ -5,15 +5,16 @@ import (
 	"slices"
 )
 
-// Seen is what was seen of one subset's child. All numbers are pods, 0 or more; the zero value is a subset without a child.
+// Seen is what was seen of one subset's child. All numbers are pods, 0 or more; the zero value is a subset without a
+// child.
 type Seen struct {
 	// Replicas is what the child is asked for now, its spec.replicas: the last decision.
 	Replicas int32
 	// Ready counts the pods that are ready. More than Replicas are surge pods of a rollout, or go already: they count as
 	// Replicas.
 	Ready int32
-	// Starting counts the pods that have a node and are not ready. In an unschedulable subset they stay: only what finds no
-	// node goes elsewhere. Of others it is not needed, all that they have may start.
+	// Starting counts the pods that have a node and are not ready. In an unschedulable subset they stay: only what finds
+	// no node goes elsewhere. Of others it is not needed, all that they have may start.
 	Starting int32
 	// Bound counts the pods that have a node, ready or not. They are kept before pods that have none yet.
 	Bound int32
@@ -29,20 +30,20 @@ type Seen struct {
 	Unsteady bool
 }
 
-// Adaptive divides n over the subsets, in their order, so that pods which one of them cannot schedule run in others, and
-// brings them back when it can. seen[i] belongs to subset i; missing ones are subsets without a child. A subset without min
-// counts as min 0, one without max as unbounded, also if no subset has any.
+// Adaptive divides n over the subsets, in their order, so that pods which one of them cannot schedule run in others,
+// and brings them back when it can. seen[i] belongs to subset i; missing ones are subsets without a child. A subset
+// without min counts as min 0, one without max as unbounded, also if no subset has any.
 //
-// The sum is n, or n and a step of at most max(1, n/4 rounded up) while pods return, or less than n if every subset has a
-// max. Feeding the answer back as Replicas, and seeing the pods get ready, leads to the shares of [Subsets] with ranges once
-// no subset is unschedulable. The package comment has the rules. Placed equals Replicas. It fails for invalid input only, as
-// [Divide] does.
+// The sum is n, or n and a step of at most max(1, n/4 rounded up) while pods return, or less than n if every subset has
+// a max. Feeding the answer back as Replicas, and seeing the pods get ready, leads to the shares of [Subsets] with
+// ranges once no subset is unschedulable. The package comment has the rules. Placed equals Replicas. It fails for
+// invalid input only, as [Divide] does.
 func Adaptive(n int32, subsets []Subset, seen []Seen) ([]SubsetShare, error) {
 	return adapt(n, subsets, seen, (int64(n)+3)/4) // n 0 has nothing to return
 }
 
-// Overflow divides as [Adaptive] does, without the return: what runs elsewhere stays there, as in OpenKruise, and what is added
-// goes to the subsets in their order. The sum is never above n.
+// Overflow divides as [Adaptive] does, without the return: what runs elsewhere stays there, as in OpenKruise, and what
+// is added goes to the subsets in their order. The sum is never above n.
 func Overflow(n int32, subsets []Subset, seen []Seen) ([]SubsetShare, error) {
 	return adapt(n, subsets, seen, 0)
 }
@@ -96,8 +97,8 @@ func adapt(n int32, subsets []Subset, seen []Seen, step int64) ([]SubsetShare, e
 	return shares, nil
 }
 
-// markTry takes a pod without a node of the first open subset that has one as the try, if pods wait in closed ones. It comes
-// on top, in nobody's place. Further pods without a node are those that an update has just made.
+// markTry takes a pod without a node of the first open subset that has one as the try, if pods wait in closed ones. It
+// comes on top, in nobody's place. Further pods without a node are those that an update has just made.
 func markTry(places []place) {
 	if !slices.ContainsFunc(places, func(p place) bool { return p.waits && p.replicas > p.exist }) {
 		return
@@ -110,8 +111,8 @@ func markTry(places []place) {
 	}
 }
 
-// keepWhileMinsStart raises given by up to step ready pods in whose place the mins of closed subsets come: they stay until those
-// that have found a node are ready. It returns by how many it did.
+// keepWhileMinsStart raises given by up to step ready pods in whose place the mins of closed subsets come: they stay
+// until those that have found a node are ready. It returns by how many it did.
 func keepWhileMinsStart(step int64, places []place, given []int64) int64 {
 	starting := int64(0)
 	for i := range places {
@@ -153,8 +154,15 @@ func observe(n int32, subsets []Subset, seen []Seen) ([]place, error) {
 			continue
 		}
 		if seen[i].Replicas < 0 || seen[i].Ready < 0 || seen[i].Starting < 0 || seen[i].Bound < 0 || seen[i].Reserved < 0 {
-			return nil, fmt.Errorf("subset %q: of replicas %d, ready %d, starting %d, bound %d and reserved %d one is negative: use 0 or more",
-				s.Name, seen[i].Replicas, seen[i].Ready, seen[i].Starting, seen[i].Bound, seen[i].Reserved)
+			return nil, fmt.Errorf(
+				"subset %q: of replicas %d, ready %d, starting %d, bound %d and reserved %d one is negative: use 0 or more",
+				s.Name,
+				seen[i].Replicas,
+				seen[i].Ready,
+				seen[i].Starting,
+				seen[i].Bound,
+				seen[i].Reserved,
+			)
 		}
 		p := &places[i]
 		p.closed, p.waits = seen[i].Unschedulable, seen[i].Unschedulable && seen[i].Waiting
@@ -186,9 +194,9 @@ func fill(n int64, given []int64, upTo func(i int) int64) int64 {
 	return n
 }
 
-// fillStandIns raises given towards the replicas of the chosen subsets and returns what is left of n. Pods that have a node
-// come first, because an update may have replaced ready ones by them, and among them those of subsets with ready pods: these
-// will get ready as those did.
+// fillStandIns raises given towards the replicas of the chosen subsets and returns what is left of n. Pods that have a
+// node come first, because an update may have replaced ready ones by them, and among them those of subsets with ready
+// pods: these will get ready as those did.
 func fillStandIns(n int64, given []int64, places []place, chosen func(i int) bool) int64 {
 	for _, most := range []func(*place) int64{
 		func(p *place) int64 { return p.works(min(p.bound, p.serving())) },
@@ -214,8 +222,8 @@ func (p *place) works(number int64) int64 {
 	return number
 }
 
-// serving is how many of the replicas serve, or did before an update took them down: all but, in a closed subset, reserved
-// ones that are not ready and those without a node, which may find none.
+// serving is how many of the replicas serve, or did before an update took them down: all but, in a closed subset,
+// reserved ones that are not ready and those without a node, which may find none.
 func (p *place) serving() int64 {
 	if p.closed {
 		return max(min(p.healthy, p.bound), p.stays)
@@ -239,8 +247,8 @@ func (p *place) floor() int64 {
 	return p.low
 }
 
-// idealOf is where the pods are to be in the end, given which subsets are closed. All have their mins first. A closed one is
-// to have its floor, and no more while another may take them.
+// idealOf is where the pods are to be in the end, given which subsets are closed. All have their mins first. A closed
+// one is to have its floor, and no more while another may take them.
 func idealOf(n int64, places []place) []int64 {
 	shares := make([]int64, len(places))
 	n = fill(n, shares, func(i int) int64 { return places[i].low })
@@ -255,9 +263,9 @@ func idealOf(n int64, places []place) []int64 {
 	return shares
 }
 
-// baseOf divides n without moving what works; step is how many pods more may exist while pods return. The second result is
-// the part of a closed subset that waits there because no open one may take it, the third how many wait as before although
-// an open one may have room.
+// baseOf divides n without moving what works; step is how many pods more may exist while pods return. The second result
+// is the part of a closed subset that waits there because no open one may take it, the third how many wait as before
+// although an open one may have room.
 func baseOf(n, step int64, places []place, ideal []int64) (base, waiting []int64, kept int64) {
 	base, waiting = make([]int64, len(places)), make([]int64, len(places))
 	// The min of a closed subset comes first: the pod that waits there is how the subset is tried again. Without it the
@@ -281,7 +289,12 @@ func baseOf(n, step int64, places []place, ideal []int64) (base, waiting []int64
 		}
 	}
 	starting = max(min(starting, starting+step-inPlace), 0)
-	n -= starting - fillStandIns(starting, base, places, func(i int) bool { return !places[i].closed && places[i].replicas > ideal[i] })
+	n -= starting - fillStandIns(
+		starting,
+		base,
+		places,
+		func(i int) bool { return !places[i].closed && places[i].replicas > ideal[i] },
+	)
 	// The rest is divided as if nothing ran.
 	n = fill(n, base, func(i int) int64 { return places[i].low })
 	n = fill(n, base, func(i int) int64 { return places[i].floor() })
@@ -300,9 +313,9 @@ func baseOf(n, step int64, places []place, ideal []int64) (base, waiting []int64
 	return base, waiting, kept
 }
 
-// keepWaiting raises base by pods that wait in closed subsets, less those that have found nodes in open ones. So pods are not
-// deleted in one subset and made in another again and again while all lack room. It returns what is left of n and how many
-// it kept, which it adds to waiting.
+// keepWaiting raises base by pods that wait in closed subsets, less those that have found nodes in open ones. So pods
+// are not deleted in one subset and made in another again and again while all lack room. It returns what is left of n
+// and how many it kept, which it adds to waiting.
 func keepWaiting(n int64, base, waiting []int64, places []place) (left, kept int64) {
 	if !slices.ContainsFunc(places, func(p place) bool { return p.waits }) {
 		return n, 0

@@ -98,8 +98,8 @@ func (in adaptiveInput) decide(t *testing.T, divide divideSubsetsFunc) ([]int64,
 	return given, places
 }
 
-// closedMins checks that closed subsets have their mins, as far as n reaches in the order of the subsets, and returns how much
-// of these mins is not ready. taken is what an earlier subset takes of n before.
+// closedMins checks that closed subsets have their mins, as far as n reaches in the order of the subsets, and returns
+// how much of these mins is not ready. taken is what an earlier subset takes of n before.
 func closedMins(n int64, places []place, given []int64, taken func(p *place) int64, fail func(string, ...any)) (unfilled int64) {
 	left := n
 	for i := range places {
@@ -209,8 +209,8 @@ func checkReserve(t *testing.T, in adaptiveInput) {
 	comesToRest(t, in, Reserve, fail)
 }
 
-// comesToRest carries out decisions while the subsets stay open or closed as they are: pods of open subsets get ready, those of
-// closed ones stay as they are. After a few decisions nothing changes, so nothing is made and deleted in turn.
+// comesToRest carries out decisions while the subsets stay open or closed as they are: pods of open subsets get ready,
+// those of closed ones stay as they are. After a few decisions nothing changes, so nothing is made and deleted in turn.
 func comesToRest(t *testing.T, in adaptiveInput, divide divideSubsetsFunc, fail func(string, ...any)) {
 	t.Helper()
 	all, last := slices.Clone(in.seen), []int64(nil)

@@ -245,8 +245,8 @@ func TestAdaptiveAttemptsCostNothing(t *testing.T) {
 	}
 }
 
-// TestCase7PodsWaitWhereTheyAre: all subsets lack room. An open one is tried with one pod at a time, and the pods that wait in
-// a closed one stay until that one has found a node.
+// TestCase7PodsWaitWhereTheyAre: all subsets lack room. An open one is tried with one pod at a time, and the pods that
+// wait in a closed one stay until that one has found a node.
 func TestCase7PodsWaitWhereTheyAre(t *testing.T) {
 	closed := func(replicas, bound int32) Seen {
 		return Seen{Replicas: replicas, Ready: bound, Bound: bound, Unschedulable: true}

@@ -36,8 +36,8 @@ type Subset struct {
 type Cell struct {
 	// Subset, Cluster and Zone are the identity of the cell. Zone is "" where the workload does not name zones.
 	Subset, Cluster, Zone string
-	// Region, and Within, are not part of the identity: they are what bounds and pools go by. Within is the zone that all of
-	// the cell is in, where Zone is "".
+	// Region, and Within, are not part of the identity: they are what bounds and pools go by. Within is the zone that all
+	// of the cell is in, where Zone is "".
 	Region, Within string
 	// Weight is relative to the other cells of the subset. 0: nothing new, only Min and what is there already.
 	Weight int32
@@ -47,8 +47,8 @@ type Cell struct {
 	// Capacity is the room for how many replicas more than Current. nil: unknown, assumed to be enough. It is as old as
 	// the report that it comes from: subtract what was placed here since then.
 	Capacity *int32
-	// Growth bounds how many replicas more than Current the cell gets, whatever its room; nil: by Capacity alone. It is what is
-	// tried in a place that found no node before, and says nothing of the room there: no weight goes by it.
+	// Growth bounds how many replicas more than Current the cell gets, whatever its room; nil: by Capacity alone. It is
+	// what is tried in a place that found no node before, and says nothing of the room there: no weight goes by it.
 	Growth *int32
 	// Frozen: unhealthy or cut off. Gets nothing new, and loses nothing unless N or Max forces it.
 	Frozen bool
@@ -99,17 +99,18 @@ type SubsetShare struct {
 	Reason   Reason
 }
 
-// Unplaced is a number of replicas that no cell takes. Subset is "" for a workload without subsets and where the bounds of
-// all subsets together leave a rest; then Reason is [UnplacedBounds].
+// Unplaced is a number of replicas that no cell takes. Subset is "" for a workload without subsets and where the bounds
+// of all subsets together leave a rest; then Reason is [UnplacedBounds].
 type Unplaced struct {
 	Subset   string
 	Replicas int32
 	Reason   Reason
 }
 
-// Divide divides in.Replicas over the subsets and the cells; the package comment has the rules. It fails for invalid input
-// only (a negative number, min above max, a bad percentage, a cell of an unknown subset, two of one name), and the error
-// names the object, the value and the remedy. Numbers that cannot be met are not an error: see [Plan.Unplaced].
+// Divide divides in.Replicas over the subsets and the cells; the package comment has the rules. It fails for invalid
+// input only (a negative number, min above max, a bad percentage, a cell of an unknown subset, two of one name), and
+// the error names the object, the value and the remedy. Numbers that cannot be met are not an error: see
+// [Plan.Unplaced].
 func Divide(in Input) (Plan, error) {
 	if err := validate(in); err != nil {
 		return Plan{}, err

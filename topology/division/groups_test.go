@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// verdict is what an allocation is judged by, the first first: how much it leaves unplaced, how far it is below the mins, and
-// how much it moves.
+// verdict is what an allocation is judged by, the first first: how much it leaves unplaced, how far it is below the
+// mins, and how much it moves.
 type verdict struct{ unplaced, short, moved int64 }
 
 func (v verdict) worseThan(other verdict) bool {
@@ -23,7 +23,8 @@ func (v verdict) worseThan(other verdict) bool {
 	return v.moved > other.moved
 }
 
-// judge returns the verdict on an allocation of sorted cells, false where it breaks a max or takes more room than there is.
+// judge returns the verdict on an allocation of sorted cells, false where it breaks a max or takes more room than there
+// is.
 func judge(n int64, cells []Cell, limits []limit, x []int64) (verdict, bool) {
 	v := verdict{unplaced: n}
 	for i := range cells {
@@ -69,9 +70,9 @@ func best(n int64, cells []Cell, limits []limit) verdict {
 	return least
 }
 
-// smallGroups makes a small case: cells of one workload in regions, zones and clusters, with bounds of groups. Those of a
-// tree are of its groups and of single cells, none across another, with cells that are frozen or have floors, and every type
-// of spread; else they are of anything, over regions.
+// smallGroups makes a small case: cells of one workload in regions, zones and clusters, with bounds of groups. Those of
+// a tree are of its groups and of single cells, none across another, with cells that are frozen or have floors, and
+// every type of spread; else they are of anything, over regions.
 func smallGroups(random *rand.Rand, tree bool) Input {
 	in := Input{Replicas: random.Int32N(8), Subsets: []Subset{{}}, Salt: fmt.Sprint(random.IntN(10)), Spread: Spread{By: ByRegion}}
 	if tree {
@@ -134,7 +135,8 @@ func smallGroups(random *rand.Rand, tree bool) Input {
 	return in
 }
 
-// holding is the cells as all allocations are judged by: what is frozen has a floor of what it has, and takes nothing new.
+// holding is the cells as all allocations are judged by: what is frozen has a floor of what it has, and takes nothing
+// new.
 func holding(cells []Cell) []Cell {
 	cells = slices.Clone(cells)
 	for i := range cells {
@@ -151,10 +153,10 @@ func holding(cells []Cell) []Cell {
 	return cells
 }
 
-// TestGroupsAgainstBruteForce compares small cases with all allocations that there are. Bounds of a tree (regions, zones in
-// them, cells in those) never place less, and where the mins can be met, and what is frozen can stay, they are, with the least
-// that can move. Bounds that cross one another are met one after the other: now and then that is not the best, and the package
-// comment says so.
+// TestGroupsAgainstBruteForce compares small cases with all allocations that there are. Bounds of a tree (regions,
+// zones in them, cells in those) never place less, and where the mins can be met, and what is frozen can stay, they
+// are, with the least that can move. Bounds that cross one another are met one after the other: now and then that is
+// not the best, and the package comment says so.
 func TestGroupsAgainstBruteForce(t *testing.T) {
 	for _, tree := range []bool{true, false} {
 		t.Run(fmt.Sprintf("tree %t", tree), func(t *testing.T) {
@@ -212,8 +214,8 @@ func TestGroupsAgainstBruteForce(t *testing.T) {
 	}
 }
 
-// TestGroupsGrowOneByOne holds cases that random inputs found: with one replica more one cell has one more, from n = 0 until
-// some are unplaced.
+// TestGroupsGrowOneByOne holds cases that random inputs found: with one replica more one cell has one more, from n = 0
+// until some are unplaced.
 func TestGroupsGrowOneByOne(t *testing.T) {
 	tests := []struct {
 		reason string

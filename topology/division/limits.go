@@ -67,7 +67,13 @@ func (d *divider) lower(l *limit) {
 	for k, cell := range l.cells {
 		p, i := d.partOf(cell)
 		e := p.base[i]
-		entries[k] = Entry{Weight: max(e.Weight, 1), Max: p.shares[i], Current: min(e.Current, p.shares[i]), Key: e.Key, hash: e.hash}
+		entries[k] = Entry{
+			Weight:  max(e.Weight, 1),
+			Max:     p.shares[i],
+			Current: min(e.Current, p.shares[i]),
+			Key:     e.Key,
+			hash:    e.hash,
+		}
 		if l.pool || stays(&p.cells[i]) {
 			keeps[k] = entries[k].Current
 		}

@@ -58,13 +58,19 @@ func (s SubsetShare) Message() string {
 	case SubsetRange:
 		why = "the subsets are filled in order, first to their min, then to their max"
 	case SubsetSumMismatch:
-		why = fmt.Sprintf("the replicas of all subsets do not sum to those of the workload, so its %s counts as a weight", s.Reason.Params["replicas"])
+		why = fmt.Sprintf(
+			"the replicas of all subsets do not sum to those of the workload, so its %s counts as a weight",
+			s.Reason.Params["replicas"],
+		)
 	case SubsetNoCell:
 		why = "no cluster matches it, so its part goes to the other subsets"
 	case SubsetUnschedulable:
 		why = "its pods cannot be scheduled, so it keeps those that have a node, and the other subsets take the rest"
 		if low, ok := s.Reason.Params["min"]; ok {
-			why = fmt.Sprintf("its pods cannot be scheduled, so it keeps those that have a node and its min of %s, and the other subsets take the rest", low)
+			why = fmt.Sprintf(
+				"its pods cannot be scheduled, so it keeps those that have a node and its min of %s, and the other subsets take the rest",
+				low,
+			)
 		}
 	case SubsetReserved:
 		why = "its pods that cannot be scheduled are kept, and others run in their place until they are ready"

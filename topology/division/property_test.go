@@ -131,7 +131,8 @@ func checkDivide(t *testing.T, random *rand.Rand, in Input) {
 	checkDivideNext(t, in, plan, fail)
 }
 
-// floorsHeld tells whether all healthy cells of the subset are at their floors or below: then they have no more to give.
+// floorsHeld tells whether all healthy cells of the subset are at their floors or below: then they have no more to
+// give.
 func floorsHeld(cells []Cell, plan Plan, subset string) bool {
 	for i, c := range cells {
 		if c.Subset == subset && !c.Frozen && plan.Cells[i].Replicas > c.Min {
@@ -219,8 +220,8 @@ func settled(in Input, plan Plan) Input {
 	return in
 }
 
-// checkDivideSettled: dividing the answer again, in any order of the cells, changes neither a number nor, where no limits
-// cross the groups, a reason.
+// checkDivideSettled: dividing the answer again, in any order of the cells, changes neither a number nor, where no
+// limits cross the groups, a reason.
 func checkDivideSettled(t *testing.T, random *rand.Rand, in Input, plan Plan, fail func(string, ...any)) {
 	t.Helper()
 	same := settled(in, plan)
@@ -248,9 +249,9 @@ func checkDivideSettled(t *testing.T, random *rand.Rand, in Input, plan Plan, fa
 	}
 }
 
-// checkDivideNext: with one replica more, one cell has one more, if all subsets are open or there is one only, and no limits
-// cross the groups. Several subsets promise this from the last answer on, and so does a skew, since its window moves with
-// N; all others from whatever there was.
+// checkDivideNext: with one replica more, one cell has one more, if all subsets are open or there is one only, and no
+// limits cross the groups. Several subsets promise this from the last answer on, and so does a skew, since its window
+// moves with N; all others from whatever there was.
 func checkDivideNext(t *testing.T, in Input, plan Plan, fail func(string, ...any)) {
 	t.Helper()
 	for _, s := range in.Subsets {

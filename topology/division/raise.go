@@ -14,8 +14,8 @@ type most struct {
 	sum    int64
 }
 
-// raise divides the least of a limit over its cells as their floors, as far as the cells beside them can give it: a floor that
-// nothing can come for would take the part of one that can be met.
+// raise divides the least of a limit over its cells as their floors, as far as the cells beside them can give it: a
+// floor that nothing can come for would take the part of one that can be met.
 func (d *divider) raise(l *limit) {
 	r := d.raiseOf(l)
 	shares, _ := Seats(l.low, r.entries)
@@ -50,8 +50,8 @@ func (d *divider) raiseOf(l *limit) *raise {
 	return r
 }
 
-// bound returns how much more the cells of the limit in a node can have together, and how much the other cells there can give,
-// to those or to what is beside the node. A cell gives what it has above its floor, a frozen one nothing.
+// bound returns how much more the cells of the limit in a node can have together, and how much the other cells there
+// can give, to those or to what is beside the node. A cell gives what it has above its floor, a frozen one nothing.
 func (r *raise) bound(p *part, n *node) (take, give int64) {
 	for i := range n.children {
 		more, less := r.bound(p, &n.children[i])

@@ -32,7 +32,8 @@ const (
 // Reasons of a subset's number that [Adaptive] and [Reserve] add. Where none of them applies it is [SubsetRange] or
 // [SubsetReplicas].
 const (
-	// SubsetUnschedulable: its pods could not be scheduled, so it has those with a node and its min only. Params: min, if given.
+	// SubsetUnschedulable: its pods could not be scheduled, so it has those with a node and its min only. Params: min, if
+	// given.
 	SubsetUnschedulable = "Unschedulable"
 	// SubsetReserved: its pods that cannot be scheduled are kept, and others run in their place.
 	SubsetReserved = "Reserved"

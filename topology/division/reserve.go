@@ -2,14 +2,14 @@ package division
 
 import "slices"
 
-// Reserve divides n over the subsets, in their order, where pods that cannot be scheduled are kept and others run in their
-// place. seen[i] belongs to subset i; missing ones are subsets without a child. A subset with reserved pods counts as
-// unschedulable. Bounds are as for [Adaptive].
+// Reserve divides n over the subsets, in their order, where pods that cannot be scheduled are kept and others run in
+// their place. seen[i] belongs to subset i; missing ones are subsets without a child. A subset with reserved pods
+// counts as unschedulable. Bounds are as for [Adaptive].
 //
 // The sum is n or more: what is reserved in one subset is asked for once more in the next, so it can reach n times the
 // number of subsets while all are unschedulable. It is n, and the shares are those of [Subsets] with ranges, once no
-// subset is unschedulable or has reserved pods, and all pods are ready. The package comment has the rules. Placed equals
-// Replicas. It fails for invalid input only, as [Divide] does.
+// subset is unschedulable or has reserved pods, and all pods are ready. The package comment has the rules. Placed
+// equals Replicas. It fails for invalid input only, as [Divide] does.
 func Reserve(n int32, subsets []Subset, seen []Seen) ([]SubsetShare, error) {
 	seen = slices.Clone(seen)
 	for i := range seen {
@@ -40,8 +40,8 @@ func Reserve(n int32, subsets []Subset, seen []Seen) ([]SubsetShare, error) {
 }
 
 // reserveOf fills the mins in order, then each subset up to its max, or up to what it has if it is closed. Of a closed
-// subset only the healthy pods count against n. The second result is the part of a closed subset above what it has, that
-// waits there because no open one may take it.
+// subset only the healthy pods count against n. The second result is the part of a closed subset above what it has,
+// that waits there because no open one may take it.
 func reserveOf(n int64, places []place) (given, waiting []int64) {
 	given, waiting = make([]int64, len(places)), make([]int64, len(places))
 	rest := n
@@ -78,9 +78,9 @@ func reserveOf(n int64, places []place) (given, waiting []int64) {
 	return given, waiting
 }
 
-// keepReady raises given so that no ready pod goes which n still needs, and no stand-in before as many pods are ready in its
-// place. A stand-in that is not ready at the moment stays as well: an update replaces it, or it still starts, and to give it
-// up would take one more from those that serve. The first in order keep theirs longest.
+// keepReady raises given so that no ready pod goes which n still needs, and no stand-in before as many pods are ready
+// in its place. A stand-in that is not ready at the moment stays as well: an update replaces it, or it still starts,
+// and to give it up would take one more from those that serve. The first in order keep theirs longest.
 func keepReady(n int64, places []place, given []int64) {
 	missing := n
 	for i := range places {
@@ -89,7 +89,8 @@ func keepReady(n int64, places []place, given []int64) {
 	missing = fill(max(missing, 0), given, func(i int) int64 { return places[i].ready })
 	fill(missing, given, func(i int) int64 { return places[i].stays })
 
-	// What shrinks counts with all that it keeps, what grows or stays only with its ready pods. Reserved pods do not count.
+	// What shrinks counts with all that it keeps, what grows or stays only with its ready pods. Reserved pods do not
+	// count.
 	missing = n
 	for i := range places {
 		if p := &places[i]; given[i] < p.replicas {

@@ -30,16 +30,17 @@ type Entry struct {
 }
 
 // Seats divides n seats over the entries with the bounded divisor method of Webster and returns one share per entry, in
-// the order given, and the rest that no entry can take. It is sticky: an entry keeps what it has unless a bound or n takes
-// it, so with a larger n no share shrinks and with a smaller n none grows, bounds permitting. Starting from Current 0
-// everywhere it is the plain divisor method. If the sum of all Min is above n, no entry gets more than its Min.
-// Negative numbers count as 0. The result does not depend on the order of the entries.
+// the order given, and the rest that no entry can take. It is sticky: an entry keeps what it has unless a bound or n
+// takes it, so with a larger n no share shrinks and with a smaller n none grows, bounds permitting. Starting from
+// Current 0 everywhere it is the plain divisor method. If the sum of all Min is above n, no entry gets more than its
+// Min. Negative numbers count as 0. The result does not depend on the order of the entries.
 func Seats(n int64, entries []Entry) (shares []int64, rest int64) {
 	return seats(n, entries, true)
 }
 
 // Proportional is [Seats] without stickiness: the shares are those of the plain divisor method within the bounds, and
-// Current only says who keeps an odd seat for which several entries have the same claim. An entry of weight 0 gets its Min.
+// Current only says who keeps an odd seat for which several entries have the same claim. An entry of weight 0 gets its
+// Min.
 func Proportional(n int64, entries []Entry) (shares []int64, rest int64) {
 	return seats(n, entries, false)
 }
@@ -187,8 +188,8 @@ type breakpoint struct {
 	free  bool
 }
 
-// lambda returns the λ = num/den with Σ clamp(λ*w, lo, hi) = n over the reals. Rounding each term moves a sum of k terms
-// by at most k/2, which is why the seats that remain to be moved are few.
+// lambda returns the λ = num/den with Σ clamp(λ*w, lo, hi) = n over the reals. Rounding each term moves a sum of k
+// terms by at most k/2, which is why the seats that remain to be moved are few.
 func (s *solver) lambda(n int64, tier []int) (num, den int64) {
 	var base, slope int64 // Σ clamp(λ*w, lo, hi) = base + λ*slope between two breakpoints
 	points := make([]breakpoint, 0, len(tier))
@@ -348,8 +349,8 @@ func total(values []int64) int64 {
 	return sum
 }
 
-// spread hashes a key: FNV-1a, mixed once more by the finalizer of MurmurHash3, since FNV alone leaves keys that differ in
-// the last letter in nearly alphabetical order.
+// spread hashes a key: FNV-1a, mixed once more by the finalizer of MurmurHash3, since FNV alone leaves keys that differ
+// in the last letter in nearly alphabetical order.
 func spread(key string) uint64 {
 	h := uint64(14695981039346656037) // FNV offset basis
 	for i := range len(key) {

@@ -140,7 +140,8 @@ func TestSeatsHashHasNoBias(t *testing.T) {
 	}
 }
 
-// With n growing by one, exactly one share grows by one (house monotone), from zero and step by step from the last answer.
+// With n growing by one, exactly one share grows by one (house monotone), from zero and step by step from the last
+// answer.
 func TestSeatsMonotone(t *testing.T) {
 	for _, weights := range [][]int64{{170, 110, 60}, {6, 6, 2}, {1, 1, 1}, {1, 1, 1, 1, 1, 1, 1}, {100, 1, 1}, {3, 0, 5}} {
 		sticky := weighted(weights...)

@@ -19,10 +19,11 @@ func (d *divider) plan() (Plan, error) {
 	return plan, err
 }
 
-// A plan is divided again at most lookAhead times for a better one, and in all at most settleRounds times. Where limits cross that cannot
-// all be met, plans can come closer one replica at a time: then it goes on for as long as settleWork allows. That also bounds how far is
-// looked ahead, but for leastAhead times. What a division costs is taken as its cells times the square of its limits, those of the tree
-// as one; as many of these as settleWork take some tenths of a second.
+// A plan is divided again at most lookAhead times for a better one, and in all at most settleRounds times. Where limits
+// cross that cannot all be met, plans can come closer one replica at a time: then it goes on for as long as settleWork
+// allows. That also bounds how far is looked ahead, but for leastAhead times. What a division costs is taken as its
+// cells times the square of its limits, those of the tree as one; as many of these as settleWork take some tenths of a
+// second.
 const (
 	lookAhead    = 16
 	leastAhead   = 2
@@ -37,10 +38,11 @@ func (d *divider) patience() (ahead, rounds int) {
 	return min(max(affordable, leastAhead), lookAhead), max(affordable, settleRounds)
 }
 
-// settled returns the plan that stays, given the first one from what is there: a limit that crosses others can leave room, or
-// a min, that the next division would see, and a write that changes the plan without a change of the input is saved. It is
-// the first of the plans, each divided from the one before, that none of the next ones betters. What is there already comes
-// before all of them, so that nothing moves, however the limits make the plans go round, unless it is worth it.
+// settled returns the plan that stays, given the first one from what is there: a limit that crosses others can leave
+// room, or a min, that the next division would see, and a write that changes the plan without a change of the input is
+// saved. It is the first of the plans, each divided from the one before, that none of the next ones betters. What is
+// there already comes before all of them, so that nothing moves, however the limits make the plans go round, unless it
+// is worth it.
 func (d *divider) settled(next Plan) (Plan, error) {
 	best := d.present(next)
 	last := best
@@ -101,7 +103,11 @@ type merit struct {
 }
 
 func (m merit) compare(other merit) int {
-	return cmp.Or(cmp.Compare(m.unplaced, other.unplaced), cmp.Compare(m.leaving, other.leaving), cmp.Compare(m.short, other.short))
+	return cmp.Or(
+		cmp.Compare(m.unplaced, other.unplaced),
+		cmp.Compare(m.leaving, other.leaving),
+		cmp.Compare(m.short, other.short),
+	)
 }
 
 // merit judges a plan; not ok is one that breaks a max.

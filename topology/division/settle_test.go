@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// TestCrossingLimitsSettle holds cases that random inputs found, in which limits that cross make each division of a plan
-// another plan: the plan that is given is divided into itself. Where it says so, it is the one that reaches what can be reached.
+// TestCrossingLimitsSettle holds cases that random inputs found, in which limits that cross make each division of a
+// plan another plan: the plan that is given is divided into itself. Where it says so, it is the one that reaches what
+// can be reached.
 func TestCrossingLimitsSettle(t *testing.T) {
 	drift := Input{
 		Replicas: 49620, Subsets: parse("s0", "s1"), Salt: "53",
@@ -34,9 +35,10 @@ func TestCrossingLimitsSettle(t *testing.T) {
 		Spread: Spread{Type: Available, Bounds: bounded("region=r2 min=0 max=1", "cluster=c0 weight=3 max=1")},
 		Pools:  []Pool{{Cluster: "c2", Free: 2}},
 	}
-	// Subset b is in c0 already, but for the one replica that is tried in c2: only a can bring c0 to its min. While b's cells
-	// took part in what c0 lacks, they took nearly all of it, in vain, since b has no more: a got 126 in place of 501. In the
-	// larger case after this one each division moved one replica of s3 from cell to cell, and less than one of s0 into c0.
+	// Subset b is in c0 already, but for the one replica that is tried in c2: only a can bring c0 to its min. While b's
+	// cells took part in what c0 lacks, they took nearly all of it, in vain, since b has no more: a got 126 in place of
+	// 501. In the larger case after this one each division moved one replica of s3 from cell to cell, and less than one of
+	// s0 into c0.
 	slow := Input{
 		Replicas: 2000, Subsets: parse("a", "b"),
 		Cells: []Cell{

@@ -7,9 +7,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Every worked example of part 2 of the specification of the workloads that has numbers in it; part says which. Parts 2.1
-// and 2.6 say how percentages round and how partitions are cut, and have no example of their own: 2.1's rule is the first
-// rows here, 2.6's belongs to the controller.
+// Every worked example of part 2 of the specification of the workloads that has numbers in it; part says which. Parts
+// 2.1 and 2.6 say how percentages round and how partitions are cut, and have no example of their own: 2.1's rule is the
+// first rows here, 2.6's belongs to the controller.
 
 func TestSpecSubsets(t *testing.T) {
 	quarters := []string{"s0=25%", "s1=25%", "s2"}

@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Spread says how the number of each subset goes over its cells. The zero value divides by the weights of the cells alone.
+// Spread says how the number of each subset goes over its cells. The zero value divides by the weights of the cells
+// alone.
 type Spread struct {
 	// By says what the cells are grouped by before the groups are divided over their cells; "" for not at all.
 	By By
@@ -74,7 +75,8 @@ func (b *Bound) title() string {
 }
 
 func (b *Bound) holdsFor(c *Cell) bool {
-	return (b.Region == "" || b.Region == c.Region) && (b.Zone == "" || b.Zone == c.zone()) && (b.Cluster == "" || b.Cluster == c.Cluster)
+	return (b.Region == "" || b.Region == c.Region) && (b.Zone == "" || b.Zone == c.zone()) &&
+		(b.Cluster == "" || b.Cluster == c.Cluster)
 }
 
 // limit is a bound, or a pool, as integers over a set of cells.

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Subsets is stage 1 alone: n over the subsets, in their order; current[i] is what subset i has now (missing ones count as
-// 0) and decides ties only. The sum is n, or less if every subset has a max. Placed equals Replicas. The errors are those
-// of [Divide].
+// Subsets is stage 1 alone: n over the subsets, in their order; current[i] is what subset i has now (missing ones count
+// as 0) and decides ties only. The sum is n, or less if every subset has a max. Placed equals Replicas. The errors are
+// those of [Divide].
 func Subsets(n int32, subsets []Subset, current []int32) ([]SubsetShare, error) {
 	if err := validateSubsets(n, subsets); err != nil {
 		return nil, err
@@ -82,7 +82,14 @@ func fillInOrder(n int64, all []bounds, subsets []Subset, shares []SubsetShare, 
 }
 
 // fillSpecified gives the specified subsets their numbers and shares the rest evenly among the open ones.
-func fillSpecified(n int64, all []bounds, subsets []Subset, shares []SubsetShare, current []int64, hasCell func(int) bool) {
+func fillSpecified(
+	n int64,
+	all []bounds,
+	subsets []Subset,
+	shares []SubsetShare,
+	current []int64,
+	hasCell func(int) bool,
+) {
 	var specified, open []int
 	var sum int64
 	for i := range all {
@@ -125,8 +132,8 @@ func fillSpecified(n int64, all []bounds, subsets []Subset, shares []SubsetShare
 	}
 }
 
-// splitByNumbers takes the given numbers as weights, because they do not sum to n. An integer r weighs as much as r/n of a
-// hundred percent would.
+// splitByNumbers takes the given numbers as weights, because they do not sum to n. An integer r weighs as much as r/n
+// of a hundred percent would.
 func splitByNumbers(n int64, specified []int, subsets []Subset, shares []SubsetShare, current []int64) {
 	entries := make([]Entry, len(specified))
 	for place, i := range specified {
@@ -198,7 +205,12 @@ func resolve(n int64, owner, field string, value *intstr.IntOrString) (int64, er
 	}
 	percent, ok := parsePercent(value.StrVal)
 	if !ok {
-		return 0, fmt.Errorf("%s: %s %q is no percentage: use an integer, or an integer from 0 to 100 with a %% sign", owner, field, value.StrVal)
+		return 0, fmt.Errorf(
+			"%s: %s %q is no percentage: use an integer, or an integer from 0 to 100 with a %% sign",
+			owner,
+			field,
+			value.StrVal,
+		)
 	}
 	return (n*percent + 50) / 100, nil
 }

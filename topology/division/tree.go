@@ -368,7 +368,8 @@ func (t *tree) level(total int64, entries []Entry, sticky bool) []Entry {
 }
 
 // window returns the lower end of the window of [tree.level], from 0 to highest: the highest one that all groups reach.
-// If that window is too low for all replicas, it is the next one, although some groups then get less than its lower end.
+// If that window is too low for all replicas, it is the next one, although some groups then get less than its lower
+// end.
 func (t *tree) window(total int64, entries []Entry, counts []bool, highest int64) int64 {
 	narrow := slices.Clone(entries)
 	holds := func(w int64) bool {

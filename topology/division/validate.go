@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// validate refuses what no division can mean anything for. The numbers of the subsets are checked where they are resolved.
+// validate refuses what no division can mean anything for. The numbers of the subsets are checked where they are
+// resolved.
 func validate(in Input) error {
 	if err := validateSubsets(in.Replicas, in.Subsets); err != nil {
 		return err
@@ -84,7 +85,11 @@ func validateCell(c *Cell) error {
 	case c.Current < 0:
 		return fmt.Errorf("cell %s: current %d is negative: use 0 or more", c.place(), c.Current)
 	case !slices.Contains([]Effect{"", NoSchedule, PreferNoSchedule, NoExecute}, c.Taint):
-		return fmt.Errorf("cell %s: taint %q does not exist: use NoSchedule, PreferNoSchedule or NoExecute", c.place(), c.Taint)
+		return fmt.Errorf(
+			"cell %s: taint %q does not exist: use NoSchedule, PreferNoSchedule or NoExecute",
+			c.place(),
+			c.Taint,
+		)
 	case c.Max != nil && *c.Max < c.Min:
 		return fmt.Errorf("cell %s: min %d is above max %d: lower min or raise max", c.place(), c.Min, *c.Max)
 	}

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// world plays a UnitedDeployment with the Adaptive strategy: the controller's loop around an allocator, a child per subset
-// that creates and deletes pods, a scheduler with a number of pods that fit, and kubelets. Time is in seconds.
+// world plays a UnitedDeployment with the Adaptive strategy: the controller's loop around an allocator, a child per
+// subset that creates and deletes pods, a scheduler with a number of pods that fit, and kubelets. Time is in seconds.
 type world struct {
 	t       *testing.T
 	now     int

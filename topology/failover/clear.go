@@ -29,10 +29,11 @@ type Cleared struct {
 	Unavailable, Surge int32
 }
 
-// Clear returns the next step of leaving cells that belong to no subset any more, and of cells that shrink: the parts are to run all that
-// they ran. It raises the orders of cells that shrink by the pods that stay there, lowers those of others where they would grow beyond
-// the surge, and counts as waiting what is left out. The limits are those of what is gone and of the parts that shrink. The package
-// comment has the rules. A step from its own result with unchanged reports changes nothing.
+// Clear returns the next step of leaving cells that belong to no subset any more, and of cells that shrink: the parts
+// are to run all that they ran. It raises the orders of cells that shrink by the pods that stay there, lowers those of
+// others where they would grow beyond the surge, and counts as waiting what is left out. The limits are those of what
+// is gone and of the parts that shrink. The package comment has the rules. A step from its own result with unchanged
+// reports changes nothing.
 func Clear(gone []Cell, parts []Part, rest Rest, l Limits) Cleared {
 	out := Cleared{Orders: make([]Order, len(gone))}
 	all := lacking{want: int64(rest.Unplaced)}
@@ -69,7 +70,8 @@ func Clear(gone []Cell, parts []Part, rest Rest, l Limits) Cleared {
 	return out
 }
 
-// leaveGone shrinks cells of no subset: as many of their available pods as keep stay. What serves somebody stays longest.
+// leaveGone shrinks cells of no subset: as many of their available pods as keep stay. What serves somebody stays
+// longest.
 func leaveGone(gone []Cell, orders []Order, keep int64, surge bool) {
 	var turn []int
 	for i := range gone {
@@ -80,7 +82,10 @@ func leaveGone(gone []Cell, orders []Order, keep int64, surge bool) {
 		}
 	}
 	slices.SortFunc(turn, func(a, b int) int {
-		return cmp.Or(cmp.Compare(min(gone[b].Available, 1), min(gone[a].Available, 1)), cmp.Compare(gone[b].Key, gone[a].Key))
+		return cmp.Or(
+			cmp.Compare(min(gone[b].Available, 1), min(gone[a].Available, 1)),
+			cmp.Compare(gone[b].Key, gone[a].Key),
+		)
 	})
 	for _, i := range turn {
 		serves := int64(min(gone[i].Available, gone[i].Have))
@@ -153,8 +158,8 @@ func (p *Part) shrinks() bool {
 	return slices.ContainsFunc(p.Cells, func(c Cell) bool { return c.Shrinks })
 }
 
-// lacking is what a part has and has not: how many replicas it is to have, how many of them are available, for how many something is
-// to stay elsewhere, and what a rollout may yet take and add within the limits of the step.
+// lacking is what a part has and has not: how many replicas it is to have, how many of them are available, for how many
+// something is to stay elsewhere, and what a rollout may yet take and add within the limits of the step.
 type lacking struct{ want, filled, need, mayDisrupt, maySurge int64 }
 
 func (l *lacking) add(o lacking) {
@@ -193,7 +198,8 @@ func growParts(parts []Part, most int64) {
 	for _, p := range parts {
 		for i := range p.Cells {
 			entry := division.Entry{Key: p.Cells[i].Key}
-			if more := int64(p.Orders[i].Replicas - p.Cells[i].Have); more > 0 && p.Cells[i].Want > p.Cells[i].Have && !p.Cells[i].Lost {
+			if more := int64(p.Orders[i].Replicas - p.Cells[i].Have); more > 0 && p.Cells[i].Want > p.Cells[i].Have &&
+				!p.Cells[i].Lost {
 				entry.Weight, entry.Max = more, more
 			}
 			missing = append(missing, entry)

@@ -47,9 +47,9 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// TestClearHolds leaves subsets while others are drained, with pods that start and go slowly and reports that are late: what was
-// available stays so within the limits, there are never more pods than replicas and surge, a step from its own result changes nothing,
-// and in the end nothing is left.
+// TestClearHolds leaves subsets while others are drained, with pods that start and go slowly and reports that are late:
+// what was available stays so within the limits, there are never more pods than replicas and surge, a step from its own
+// result changes nothing, and in the end nothing is left.
 func TestClearHolds(t *testing.T) {
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 21))

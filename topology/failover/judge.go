@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// Window is how far apart members may become NotReady to count as one failure: twice the time after which a silent agent
-	// is NotReady.
+	// Window is how far apart members may become NotReady to count as one failure: twice the time after which a silent
+	// agent is NotReady.
 	Window = 80 * time.Second
 	// Spacing is the time between two members that are given up: time enough for pods to start, and to see what that does.
 	Spacing = 30 * time.Second
@@ -22,8 +22,8 @@ type Member struct {
 	// NotReady: it is not heard of. Since is since when that is so, or since when it is heard of.
 	NotReady bool
 	Since    time.Time
-	// Held: it was told to be held, and not yet that it is no longer. Released is since when it is told not to be; zero if it
-	// never was.
+	// Held: it was told to be held, and not yet that it is no longer. Released is since when it is told not to be; zero if
+	// it never was.
 	Held     bool
 	Released time.Time
 	// Confirmed: a person says that nothing runs there any more.
@@ -51,9 +51,9 @@ type Verdict struct {
 	Due   time.Time
 }
 
-// Judge returns a verdict for each member, in the order given: all members that take part, also those that a policy does not
-// select. after is how long a member is NotReady until it is lost. Before the time sure nothing is lost but what a person
-// confirmed.
+// Judge returns a verdict for each member, in the order given: all members that take part, also those that a policy
+// does not select. after is how long a member is NotReady until it is lost. Before the time sure nothing is lost but
+// what a person confirmed.
 func Judge(members []Member, after time.Duration, now, sure time.Time) []Verdict {
 	verdicts := make([]Verdict, len(members))
 	held := Together(members)
@@ -91,9 +91,9 @@ func Judge(members []Member, after time.Duration, now, sure time.Time) []Verdict
 	return verdicts
 }
 
-// begin is when the countdown of a member that is not heard of begins: when that began, or where it was held meanwhile, when that
-// ended. Members that return one after the other would else leave the last of them to be given up at once. What other members do
-// puts it off in no other way.
+// begin is when the countdown of a member that is not heard of begins: when that began, or where it was held meanwhile,
+// when that ended. Members that return one after the other would else leave the last of them to be given up at once.
+// What other members do puts it off in no other way.
 func begin(m *Member, now time.Time) time.Time {
 	switch {
 	case m.Held:
@@ -104,8 +104,8 @@ func begin(m *Member, now time.Time) time.Time {
 	return m.Since
 }
 
-// Together returns the members that failed together with so many that none of them counts as lost, each with the number of
-// members of that failure. Members that a person confirmed count as failed, and are not held.
+// Together returns the members that failed together with so many that none of them counts as lost, each with the number
+// of members of that failure. Members that a person confirmed count as failed, and are not held.
 func Together(members []Member) map[string]int {
 	var failed []*Member
 	for i := range members {

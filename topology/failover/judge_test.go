@@ -12,8 +12,8 @@ import (
 // second is a moment n seconds after a fixed one.
 func second(n int) time.Time { return time.Unix(1_000_000+int64(n), 0) }
 
-// fleet reads "a b:0 c:30 d:0! e:0~50 f:0~": name, and since which second it is NotReady; "!" for confirmed by a person, "~" for
-// told to be held, with the second at which that ended.
+// fleet reads "a b:0 c:30 d:0! e:0~50 f:0~": name, and since which second it is NotReady; "!" for confirmed by a
+// person, "~" for told to be held, with the second at which that ended.
 func fleet(text string) []Member {
 	var out []Member
 	for _, part := range strings.Fields(text) {
@@ -94,8 +94,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestJudgeHolds checks over random fleets what is promised: the order of the members does not matter, a third together is never
-// lost without a person, and nothing is lost before its time or before the hub is sure.
+// TestJudgeHolds checks over random fleets what is promised: the order of the members does not matter, a third together
+// is never lost without a person, and nothing is lost before its time or before the hub is sure.
 func TestJudgeHolds(t *testing.T) {
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 3))

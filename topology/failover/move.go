@@ -21,8 +21,8 @@ type Cell struct {
 	Lost, Silent bool
 	// Gradual: what is above Want goes only as others get available. Else it goes at once.
 	Gradual bool
-	// Shrinks: the member is not left, and the cell is to have fewer while others lack pods. [Move] takes what is above Want at once,
-	// and [Clear] keeps of the available pods what others lack.
+	// Shrinks: the member is not left, and the cell is to have fewer while others lack pods. [Move] takes what is above
+	// Want at once, and [Clear] keeps of the available pods what others lack.
 	Shrinks bool
 	// MayDisrupt and MaySurge are what a rollout that goes on in the cell may yet make unavailable, and add.
 	MayDisrupt, MaySurge int32
@@ -51,8 +51,8 @@ type Moved struct {
 	Unavailable, Surge int32
 }
 
-// Move returns the next step from what cells have to what they are to have. The package comment has the rules. A step from
-// its own result with unchanged reports changes nothing.
+// Move returns the next step from what cells have to what they are to have. The package comment has the rules. A step
+// from its own result with unchanged reports changes nothing.
 func Move(cells []Cell, l Limits) Moved {
 	out := Moved{Orders: make([]Order, len(cells))}
 	var all, want, filled, need, maySurge, moving, pods int64
@@ -127,8 +127,9 @@ func stay(c *Cell, o *Order) {
 	o.Replicas = c.Want + o.Replaced
 }
 
-// leave shrinks the gradual cells: of the available pods that are to go, as many as keep stay, last in members that are not heard of, and
-// first in the last cells by key. Pods that are not available stay as well where still more are missing, if roomy: nobody needs their place.
+// leave shrinks the gradual cells: of the available pods that are to go, as many as keep stay, last in members that are
+// not heard of, and first in the last cells by key. Pods that are not available stay as well where still more are
+// missing, if roomy: nobody needs their place.
 func leave(cells []Cell, orders []Order, keep int64, roomy bool) {
 	var gradual []int
 	for i := range cells {
@@ -181,13 +182,15 @@ func grow(cells []Cell, orders []Order, most int64) {
 	}
 }
 
-// fills is how many available pods a cell has of those that it is to have. What is beyond its order goes again: a rollout added it.
+// fills is how many available pods a cell has of those that it is to have. What is beyond its order goes again: a
+// rollout added it.
 func (c *Cell) fills() int32 { return min(c.Available, c.Want, c.Have) }
 
 // surplus is how many available pods a cell has above those that it is to have.
 func (c *Cell) surplus() int32 { return max(min(c.Available, c.Have)-c.Want, 0) }
 
-// there is how many pods there are in a cell, or may still be, before its order grows: also those that go, and those that a rollout added.
+// there is how many pods there are in a cell, or may still be, before its order grows: also those that go, and those
+// that a rollout added.
 func (c *Cell) there(o Order) int64 {
 	if c.Silent && !c.Gradual {
 		return int64(min(c.Have, o.Replicas))

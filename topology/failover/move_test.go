@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// cells reads "a:4>0/4~ b:4>6/4": key, order > wanted number / available pods; then "~" for gradual, "!" for lost, "?" for
-// silent, "+2" for two more pods than available, "^1" for what a rollout may break.
+// cells reads "a:4>0/4~ b:4>6/4": key, order > wanted number / available pods; then "~" for gradual, "!" for lost, "?"
+// for silent, "+2" for two more pods than available, "^1" for what a rollout may break.
 func cells(text string) []Cell {
 	var out []Cell
 	for _, part := range strings.Fields(text) {
@@ -177,7 +177,8 @@ func (w *world) count() (all, available int32) {
 	return all, available
 }
 
-// live lets one thing happen in one cell: a pod starts or gets available, or a pod too many goes, those that are not available first.
+// live lets one thing happen in one cell: a pod starts or gets available, or a pod too many goes, those that are not
+// available first.
 func (w *world) live() {
 	i := w.r.IntN(len(w.cells))
 	pods := w.pods[i]
@@ -202,8 +203,8 @@ func (w *world) live() {
 	}
 }
 
-// TestMoveHolds plays moves in worlds that lag, and checks at every moment: available pods and pods stay within the limits, a
-// step from its own result changes nothing, and in the end everything is where it is to be.
+// TestMoveHolds plays moves in worlds that lag, and checks at every moment: available pods and pods stay within the
+// limits, a step from its own result changes nothing, and in the end everything is where it is to be.
 func TestMoveHolds(t *testing.T) {
 	for seed := range uint64(4000) {
 		r := rand.New(rand.NewPCG(seed, 7))

@@ -35,8 +35,8 @@ type finding struct {
 	at   int32
 }
 
-// explore visits every state, breadth first, so that a finding comes about in the fewest steps. It ends at the first one, and
-// at the limit, which is then reported as not exhausted.
+// explore visits every state, breadth first, so that a finding comes about in the fewest steps. It ends at the first
+// one, and at the limit, which is then reported as not exhausted.
 func explore(m *model, start state, limit int) (e *exploration, found *finding, exhausted bool) {
 	m.memo = map[lendKey][]Grant{}
 	e = &exploration{model: m, start: start, known: map[[2]uint64]int32{}}
@@ -186,8 +186,8 @@ const (
 	deepLimit    = 12_000_000
 )
 
-// TestEveryState explores every state of small models: no limit is ever exceeded, and from each state one of rest can be
-// reached, in which the pods are what the user wants.
+// TestEveryState explores every state of small models: no limit is ever exceeded, and from each state one of rest can
+// be reached, in which the pods are what the user wants.
 func TestEveryState(t *testing.T) {
 	total := 0
 	for _, sc := range scenarios() {
@@ -212,7 +212,8 @@ func TestEveryState(t *testing.T) {
 	t.Logf("%d states in all", total)
 }
 
-// rules of the protocol, each with what goes wrong without it and the scenario in which it does. The package comment lists them.
+// rules of the protocol, each with what goes wrong without it and the scenario in which it does. The package comment
+// lists them.
 func rules() []rule {
 	return []rule{
 		{"a grant is raised only by what nobody holds", "too many updated, too many down", lowerBeforeRaise, 2},
@@ -237,9 +238,10 @@ type rule struct {
 	scenario    int
 }
 
-// TestEveryRuleIsNeeded leaves out one rule after the other: each time the model finds what goes wrong. That older reports are
-// ignored is not among them: what a member has in use cannot grow beyond the share of the order that its report names, so an
-// older report on the same order says too much at worst. Nor are rules that only spare orders or moves.
+// TestEveryRuleIsNeeded leaves out one rule after the other: each time the model finds what goes wrong. That older
+// reports are ignored is not among them: what a member has in use cannot grow beyond the share of the order that its
+// report names, so an older report on the same order says too much at worst. Nor are rules that only spare orders or
+// moves.
 func TestEveryRuleIsNeeded(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	if err != nil {

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// The model is the protocol as small as it can be: a hub that decides with Lend, the orders that it writes, members that
-// follow them, and a network that loses, delays, doubles and reorders. A state is a value; next returns every step from it.
+// The model is the protocol as small as it can be: a hub that decides with Lend, the orders that it writes, members
+// that follow them, and a network that loses, delays, doubles and reorders. A state is a value; next returns every step
+// from it.
 
 // cellsInModel is the most cells that a state holds.
 const cellsInModel = 5

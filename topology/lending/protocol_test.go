@@ -204,7 +204,8 @@ func (w *world) report(i int) {
 	w.reports = append(w.reports, message{Report{m.sequence, m.inUse(), m.updated, m.replicas - m.down, m.replicas + m.extra, m.canGoBack()}, i, m.template, m.counter})
 }
 
-// receive takes any report on its way, and maybe leaves it there to come again; the hub ignores those older than the last.
+// receive takes any report on its way, and maybe leaves it there to come again; the hub ignores those older than the
+// last.
 func (w *world) receive() {
 	if len(w.reports) == 0 {
 		return

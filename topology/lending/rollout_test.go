@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// A whole rollout in lockstep: every round the members report, the hub lends and writes the orders that changed, and every
-// member takes down what it may and brings back what it took down the round before. Besides ending, a rollout must not
-// write more than the hand-overs that it needs.
+// A whole rollout in lockstep: every round the members report, the hub lends and writes the orders that changed, and
+// every member takes down what it may and brings back what it took down the round before. Besides ending, a rollout
+// must not write more than the hand-overs that it needs.
 func TestRolloutOrders(t *testing.T) {
 	tests := []struct {
 		reason    string
@@ -80,8 +80,8 @@ func twenty(replicas int32) []int32 {
 	return n
 }
 
-// The user raises the partition in the middle of a rollout, or at its end, in lockstep as above: as many pods go back as
-// members can bring back, none is updated for another one, and then nothing is written any more.
+// The user raises the partition in the middle of a rollout, or at its end, in lockstep as above: as many pods go back
+// as members can bring back, none is updated for another one, and then nothing is written any more.
 func TestRaisedPartition(t *testing.T) {
 	tests := []struct {
 		reason    string

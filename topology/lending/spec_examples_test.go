@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The rollouts over 34/33/33 of part 6.4 of the specification of federations, number 7. Which cell has an odd one is decided by
-// hash. Those in the order of the clusters are stories of waves.
+// The rollouts over 34/33/33 of part 6.4 of the specification of federations, number 7. Which cell has an odd one is
+// decided by hash. Those in the order of the clusters are stories of waves.
 func TestSpecRollouts(t *testing.T) {
 	tests := []struct {
 		reason string

@@ -133,8 +133,8 @@ func (l *Ledger) block(cluster string) *Block {
 	return &l.Blocks[i]
 }
 
-// Fence returns the ledger in which a member owns nothing any more. The ordinals of the pods that it was to run wait for
-// the members that replace it. The caller has made sure that the member runs no pod.
+// Fence returns the ledger in which a member owns nothing any more. The ordinals of the pods that it was to run wait
+// for the members that replace it. The caller has made sure that the member runs no pod.
 func (l *Ledger) Fence(cluster string, replicas int32, reserved []Range) Ledger {
 	next := l.Clone()
 	next.Free = merged(append(next.Free, Take(l.Ranges(cluster), reserved, replicas)...))
@@ -148,7 +148,8 @@ func Take(ranges, reserved []Range, n int32) []Range {
 	return taken
 }
 
-// Rendered is how a member's manifest says which ordinals it runs: the first replicas from Start on that are not Reserved.
+// Rendered is how a member's manifest says which ordinals it runs: the first replicas from Start on that are not
+// Reserved.
 type Rendered struct {
 	Start    int32
 	Reserved []Range
@@ -248,7 +249,10 @@ func subtract(ranges, reserved []Range) []Range {
 // dropped.
 func merged(ranges []Range) []Range {
 	sorted := slices.DeleteFunc(slices.Clone(ranges), func(r Range) bool { return r.End < r.Start })
-	slices.SortFunc(sorted, func(a, b Range) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End)) })
+	slices.SortFunc(
+		sorted,
+		func(a, b Range) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End)) },
+	)
 	var out []Range
 	for _, r := range sorted {
 		if n := len(out); n > 0 && int64(r.Start) <= int64(out[n-1].End)+1 {

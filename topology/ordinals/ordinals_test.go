@@ -109,7 +109,8 @@ func TestRenderReservesGaps(t *testing.T) {
 	}
 }
 
-// rendered returns the ordinals that a member's controller makes pods of: the first n from start on that are not reserved.
+// rendered returns the ordinals that a member's controller makes pods of: the first n from start on that are not
+// reserved.
 func rendered(r Rendered, n int32) []int32 {
 	var out []int32
 	for o := r.Start; int32(len(out)) < n; o++ {

@@ -20,7 +20,8 @@ const (
 	defaultFailureLimit = 3
 	// maxSays is how many characters of what was found are kept.
 	maxSays = 500
-	// maxJobPrefix is how much of a check's name goes into that of its Job: with the hash behind it, a name of pods fits into a label.
+	// maxJobPrefix is how much of a check's name goes into that of its Job: with the hash behind it, a name of pods fits
+	// into a label.
 	maxJobPrefix = 40
 )
 
@@ -64,8 +65,8 @@ type finding struct {
 	failures int32
 }
 
-// check looks at the checks of a wave. It returns what the first that does not hold says, "" where all do, and whether the wave
-// has failed for one.
+// check looks at the checks of a wave. It returns what the first that does not hold says, "" where all do, and whether
+// the wave has failed for one.
 func (w *walk) check(wave *topology.Wave, ceiling []int32) (unmet string, over bool) {
 	before := w.p.Checks
 	w.p.Checks = nil
@@ -114,8 +115,16 @@ func (w *walk) looked(c *topology.WaveCheck, wave *topology.Wave, ceiling []int3
 
 // note remembers what was found of a check, and tells whether the wave has failed for it.
 func (w *walk) note(before []topology.WaveChecked, c *topology.WaveCheck, f *finding) bool {
-	now := topology.WaveChecked{Name: c.Name, Holds: f.unmet == "", Since: w.at, Says: short(f.says), At: f.at, Failures: f.failures}
-	if i := slices.IndexFunc(before, func(b topology.WaveChecked) bool { return b.Name == c.Name }); i >= 0 && before[i].Holds == now.Holds {
+	now := topology.WaveChecked{
+		Name:     c.Name,
+		Holds:    f.unmet == "",
+		Since:    w.at,
+		Says:     short(f.says),
+		At:       f.at,
+		Failures: f.failures,
+	}
+	if i := slices.IndexFunc(before, func(b topology.WaveChecked) bool { return b.Name == c.Name }); i >= 0 &&
+		before[i].Holds == now.Holds {
 		last := before[i]
 		if now.Holds || !w.Heard.After(last.Since.Time) { // else nobody looked before
 			now.Since = last.Since
@@ -146,7 +155,13 @@ func (w *walk) answered(c *topology.WaveCheck) finding {
 		return f
 	}
 	f.over = answer.Failures > limit
-	f.unmet = fmt.Sprintf("%s, at %s, for the %s time in a row (failureLimit %d)", answer.Unmet, stamp(at), ordinal(answer.Failures), limit)
+	f.unmet = fmt.Sprintf(
+		"%s, at %s, for the %s time in a row (failureLimit %d)",
+		answer.Unmet,
+		stamp(at),
+		ordinal(answer.Failures),
+		limit,
+	)
 	return f
 }
 
@@ -167,7 +182,11 @@ func (w *walk) ran(c *topology.WaveCheck, wave *topology.Wave, ceiling []int32) 
 		switch {
 		case run.Succeeded:
 		case run.Failed:
-			return finding{over: true, unmet: fmt.Sprintf("Job %s failed in %s: %s", job.Name, cluster, run.Says), says: fmt.Sprintf("failed in %s: %s", cluster, run.Says)}
+			return finding{
+				over:  true,
+				unmet: fmt.Sprintf("Job %s failed in %s: %s", job.Name, cluster, run.Says),
+				says:  fmt.Sprintf("failed in %s: %s", cluster, run.Says),
+			}
 		case w.lost(cluster):
 		case run.Refused:
 			if why == "" {

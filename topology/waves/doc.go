@@ -1,8 +1,8 @@
 // Package waves says which part of a workload may get a new template now, where the policy lists waves. It is pure.
 //
-// A place is a subset in a cluster. A wave selects places, and of their pods a number (its size). The wave under way and the
-// waves before it give each place a ceiling: the most pods of it that may run the new template. The partition, maxUnavailable
-// and maxSurge of the workload hold below it (package lending): a ceiling permits nothing by itself.
+// A place is a subset in a cluster. A wave selects places, and of their pods a number (its size). The wave under way
+// and the waves before it give each place a ceiling: the most pods of it that may run the new template. The partition,
+// maxUnavailable and maxSurge of the workload hold below it (package lending): a ceiling permits nothing by itself.
 //
 // # The rules
 //
@@ -39,8 +39,8 @@
 //
 // # Worked example
 //
-// Clusters east, south and west have 10 pods each. Wave "canary" is east with size 20% and soak 10m, wave "east" is east, and
-// nothing names the rest. A new template: the ceilings are 2/0/0. At 15:04 both pods are updated and available: the wave is
-// settled, and the next time to look is 15:14. Then "east" begins: 10/0/0. It has no soak, so once its ten pods are updated
-// and available the waves are over, and south and west are updated alongside each other.
+// Clusters east, south and west have 10 pods each. Wave "canary" is east with size 20% and soak 10m, wave "east" is
+// east, and nothing names the rest. A new template: the ceilings are 2/0/0. At 15:04 both pods are updated and
+// available: the wave is settled, and the next time to look is 15:14. Then "east" begins: 10/0/0. It has no soak, so
+// once its ten pods are updated and available the waves are over, and south and west are updated alongside each other.
 package waves

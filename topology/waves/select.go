@@ -17,7 +17,8 @@ import (
 func selects(w *topology.Wave, p *Place) bool {
 	named := len(w.Clusters.Names) == 0 || slices.Contains(w.Clusters.Names, p.Cluster)
 	subset := len(w.Subsets) == 0 || slices.Contains(w.Subsets, p.Subset)
-	zone := len(w.Zones) == 0 || len(p.Zones) > 0 && !slices.ContainsFunc(p.Zones, func(z string) bool { return !slices.Contains(w.Zones, z) })
+	zone := len(w.Zones) == 0 ||
+		len(p.Zones) > 0 && !slices.ContainsFunc(p.Zones, func(z string) bool { return !slices.Contains(w.Zones, z) })
 	if !named || !subset || !zone {
 		return false
 	}
@@ -28,9 +29,10 @@ func selects(w *topology.Wave, p *Place) bool {
 	return err == nil && selector.Matches(labels.Set(p.Labels))
 }
 
-// ceilings returns how many pods of each place may be updated while the last of some waves is under way. A wave's number goes
-// over its places in proportion to their replicas, with what earlier waves gave them as the least, and first of all to what may
-// be updated already: where replicas move to another place, the number is not given a second time.
+// ceilings returns how many pods of each place may be updated while the last of some waves is under way. A wave's
+// number goes over its places in proportion to their replicas, with what earlier waves gave them as the least, and
+// first of all to what may be updated already: where replicas move to another place, the number is not given a second
+// time.
 func ceilings(list []topology.Wave, places []Place) []int32 {
 	ceiling := make([]int32, len(places))
 	for i := range list {
@@ -41,7 +43,10 @@ func ceilings(list []topology.Wave, places []Place) []int32 {
 			if p := &places[j]; selects(&list[i], p) {
 				n := int64(max(p.Replicas, 0))
 				at, all = append(at, j), all+n
-				entries = append(entries, division.Entry{Weight: n, Min: min(int64(ceiling[j]), n), Max: n, Key: p.Subset + "/" + p.Cluster})
+				entries = append(
+					entries,
+					division.Entry{Weight: n, Min: min(int64(ceiling[j]), n), Max: n, Key: p.Subset + "/" + p.Cluster},
+				)
 			}
 		}
 		size := sizeOf(&list[i], all)

@@ -24,8 +24,8 @@ func (w *walk) unheard(wave *topology.Wave, ceiling []int32) string {
 	return ""
 }
 
-// unproven returns a member of the wave that was not heard since the end of its soak, "" for none: what became of its pods until then
-// is not known yet. One that is given up is not waited for.
+// unproven returns a member of the wave that was not heard since the end of its soak, "" for none: what became of its
+// pods until then is not known yet. One that is given up is not waited for.
 func (w *walk) unproven(wave *topology.Wave, ceiling []int32) string {
 	soak := durationOf(wave.Soak, 0)
 	if soak == 0 {
@@ -40,9 +40,9 @@ func (w *walk) unproven(wave *topology.Wave, ceiling []int32) string {
 	return ""
 }
 
-// watch puts off since when the wave is settled by the time in which nobody watched it: in which the hub did not run or was cut
-// off, or a member of the wave was not heard of. How long a hub watched is noted now and then, so that the next one knows. What
-// has soaked has soaked, once each of its members was heard since (proven).
+// watch puts off since when the wave is settled by the time in which nobody watched it: in which the hub did not run or
+// was cut off, or a member of the wave was not heard of. How long a hub watched is noted now and then, so that the next
+// one knows. What has soaked has soaked, once each of its members was heard since (proven).
 func (w *walk) watch(wave *topology.Wave, unheard, proven bool) {
 	until := w.p.Settled.Time
 	if w.p.Watched != nil && w.p.Watched.After(until) {
@@ -61,7 +61,8 @@ func (w *walk) watch(wave *topology.Wave, unheard, proven bool) {
 		w.putOff(until, w.at.Time)
 	case heard.After(until):
 		w.putOff(until, heard)
-	case !w.at.Time.Before(soaked) && proven, w.at.Before(&metav1.Time{Time: soaked}) && w.at.Sub(until) >= noteEvery(wave):
+	case !w.at.Time.Before(soaked) && proven,
+		w.at.Before(&metav1.Time{Time: soaked}) && w.at.Sub(until) >= noteEvery(wave):
 		w.p.Watched = &w.at
 	}
 }
@@ -72,8 +73,8 @@ func (w *walk) putOff(from, to time.Time) {
 	w.p.Settled, w.p.Watched, w.p.Unheard = &metav1.Time{Time: settled}, &metav1.Time{Time: to}, false
 }
 
-// noteEvery is how often it is noted that a wave is watched while it soaks: a hub that is restarted has no more than that to watch
-// again.
+// noteEvery is how often it is noted that a wave is watched while it soaks: a hub that is restarted has no more than
+// that to watch again.
 func noteEvery(wave *topology.Wave) time.Duration {
 	return max(durationOf(wave.Soak, 0)/10, 5*time.Minute)
 }

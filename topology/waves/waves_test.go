@@ -332,7 +332,8 @@ func approvedAs(name string, clusters ...string) topology.Wave {
 	return w
 }
 
-// TestNoWaves: nothing is remembered and nothing bound where the policy has none, and for what was under way before it had.
+// TestNoWaves: nothing is remembered and nothing bound where the policy has none, and for what was under way before it
+// had.
 func TestNoWaves(t *testing.T) {
 	proportional := facts()
 	proportional.Rollout = &topology.Rollout{Strategy: topology.RolloutProportional}
@@ -380,8 +381,8 @@ func newWorld(seed uint64) *world {
 	return w
 }
 
-// TestProperties runs random worlds: waves only go on one by one and when all of the wave was updated for its soak and heard since, ceilings
-// never exceed replicas, never shrink but with replicas, and the waves end.
+// TestProperties runs random worlds: waves only go on one by one and when all of the wave was updated for its soak and
+// heard since, ceilings never exceed replicas, never shrink but with replicas, and the waves end.
 func TestProperties(t *testing.T) {
 	for seed := range uint64(2000) {
 		w := newWorld(seed)

@@ -11,14 +11,23 @@ import (
 
 // limits are the fields that v1alpha1 has in updateStrategy and v1beta1 in updateStrategy.rollingUpdate.
 func limits() []string {
-	return []string{"partition", "maxUnavailable", "maxSurge", "paused", "priorityStrategy", "scatterStrategy", "inPlaceUpdateStrategy"}
+	return []string{
+		"partition",
+		"maxUnavailable",
+		"maxSurge",
+		"paused",
+		"priorityStrategy",
+		"scatterStrategy",
+		"inPlaceUpdateStrategy",
+	}
 }
 
-// isPolicy tells whether a value of v1alpha1's updateStrategy.type is one of v1beta1's rollingUpdate.podUpdatePolicy: any but the types
-// of v1beta1, so that rules of either version see a wrong one.
+// isPolicy tells whether a value of v1alpha1's updateStrategy.type is one of v1beta1's rollingUpdate.podUpdatePolicy:
+// any but the types of v1beta1, so that rules of either version see a wrong one.
 func isPolicy(value any) bool {
 	name, _ := value.(string)
-	return name != "" && name != string(v1beta1.OnDeleteCloneSetUpdateStrategyType) && name != string(v1beta1.RollingUpdateCloneSetUpdateStrategyType)
+	return name != "" && name != string(v1beta1.OnDeleteCloneSetUpdateStrategyType) &&
+		name != string(v1beta1.RollingUpdateCloneSetUpdateStrategyType)
 }
 
 // upCloneSet makes a v1alpha1 CloneSet one of v1beta1.
@@ -67,8 +76,8 @@ func downCloneSet(object tree) {
 	dropEmpty(spec, "scaleStrategy")
 }
 
-// upStrategy moves the limits of updateStrategy into rollingUpdate, and a policy that is the type into podUpdatePolicy. Limits that
-// are in rollingUpdate already hold.
+// upStrategy moves the limits of updateStrategy into rollingUpdate, and a policy that is the type into podUpdatePolicy.
+// Limits that are in rollingUpdate already hold.
 func upStrategy(spec tree) {
 	strategy := child(spec, "updateStrategy")
 	if strategy == nil {
@@ -96,8 +105,8 @@ func upStrategy(spec tree) {
 	}
 }
 
-// downStrategy moves what is in rollingUpdate beside the type. Of type and podUpdatePolicy one stays: type OnDelete, or the
-// policy.
+// downStrategy moves what is in rollingUpdate beside the type. Of type and podUpdatePolicy one stays: type OnDelete, or
+// the policy.
 func downStrategy(spec tree) {
 	strategy := child(spec, "updateStrategy")
 	if strategy == nil {
@@ -126,8 +135,8 @@ func downStrategy(spec tree) {
 	}
 }
 
-// preDownload is an annotation of v1alpha1 and the field of inPlaceUpdateStrategy that it is. parse returns the value of the field,
-// false for one that the field does not take.
+// preDownload is an annotation of v1alpha1 and the field of inPlaceUpdateStrategy that it is. parse returns the value
+// of the field, false for one that the field does not take.
 type preDownload struct {
 	annotation, field string
 	parse             func(string) (any, bool)
@@ -136,8 +145,16 @@ type preDownload struct {
 func preDownloads() []preDownload {
 	return []preDownload{
 		{v1alpha1.AnnotationImagePreDownloadParallelism, "imagePreDownloadParallelism", parseNumberOrPercent},
-		{v1alpha1.AnnotationImagePreDownloadTimeoutSeconds, "imagePreDownloadTimeoutSeconds", func(s string) (any, bool) { return parseNumber(s, 1) }},
-		{v1alpha1.AnnotationImagePreDownloadMinUpdatedReadyPods, "imagePreDownloadMinUpdatedReadyPods", func(s string) (any, bool) { return parseNumber(s, 0) }},
+		{
+			v1alpha1.AnnotationImagePreDownloadTimeoutSeconds,
+			"imagePreDownloadTimeoutSeconds",
+			func(s string) (any, bool) { return parseNumber(s, 1) },
+		},
+		{
+			v1alpha1.AnnotationImagePreDownloadMinUpdatedReadyPods,
+			"imagePreDownloadMinUpdatedReadyPods",
+			func(s string) (any, bool) { return parseNumber(s, 0) },
+		},
 	}
 }
 
@@ -155,8 +172,8 @@ func parseNumberOrPercent(text string) (any, bool) {
 	return n, ok
 }
 
-// upPreDownload makes fields of the annotations; the annotation holds where there is a field too. A value that the field does not take stays
-// an annotation, which does nothing.
+// upPreDownload makes fields of the annotations; the annotation holds where there is a field too. A value that the
+// field does not take stays an annotation, which does nothing.
 func upPreDownload(metadata, spec tree) {
 	for _, p := range preDownloads() {
 		annotations := child(metadata, "annotations")

@@ -13,8 +13,8 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
-// Annotations of ours that carry what an object said in the other version beyond what its own version can say. A tool that
-// replaces whole objects, annotations included, gives it up.
+// Annotations of ours that carry what an object said in the other version beyond what its own version can say. A tool
+// that replaces whole objects, annotations included, gives it up.
 const (
 	// RemainderOfV1beta1 is on v1alpha1 objects.
 	RemainderOfV1beta1 = "apps.flotilla.dev/v1beta1-fields"
@@ -22,8 +22,8 @@ const (
 	RemainderOfV1alpha1 = "apps.flotilla.dev/v1alpha1-fields"
 )
 
-// version is one of the two: how its objects become the other's, and the annotation on the other's objects that carries the
-// remainder of this one.
+// version is one of the two: how its objects become the other's, and the annotation on the other's objects that carries
+// the remainder of this one.
 type version struct {
 	name      string
 	convert   func(object tree)
@@ -49,10 +49,18 @@ func kinds() map[string]kind {
 			func() runtime.Object { return &v1alpha1.CloneSet{} }, func() runtime.Object { return &v1beta1.CloneSet{} }),
 		v1beta1.StatefulSetKind.Kind: of(upStatefulSet, downStatefulSet,
 			func() runtime.Object { return &v1alpha1.StatefulSet{} }, func() runtime.Object { return &v1beta1.StatefulSet{} }),
-		v1beta1.UnitedDeploymentKind.Kind: of(upUnitedDeployment, downUnitedDeployment,
-			func() runtime.Object { return &v1alpha1.UnitedDeployment{} }, func() runtime.Object { return &v1beta1.UnitedDeployment{} }),
-		v1beta1.WorkloadSpreadKind.Kind: of(upWorkloadSpread, downWorkloadSpread,
-			func() runtime.Object { return &v1alpha1.WorkloadSpread{} }, func() runtime.Object { return &v1beta1.WorkloadSpread{} }),
+		v1beta1.UnitedDeploymentKind.Kind: of(
+			upUnitedDeployment,
+			downUnitedDeployment,
+			func() runtime.Object { return &v1alpha1.UnitedDeployment{} },
+			func() runtime.Object { return &v1beta1.UnitedDeployment{} },
+		),
+		v1beta1.WorkloadSpreadKind.Kind: of(
+			upWorkloadSpread,
+			downWorkloadSpread,
+			func() runtime.Object { return &v1alpha1.WorkloadSpread{} },
+			func() runtime.Object { return &v1beta1.WorkloadSpread{} },
+		),
 	}
 }
 
@@ -64,9 +72,9 @@ func Kinds() []schema.GroupKind {
 	}
 }
 
-// Convert returns object in another API version, apps.kruise.io/v1alpha1 or apps.kruise.io/v1beta1; in its own it is returned
-// as it is. The result shares with object what they have alike, so neither may be changed in place afterwards. It fails for
-// other kinds and versions alone.
+// Convert returns object in another API version, apps.kruise.io/v1alpha1 or apps.kruise.io/v1beta1; in its own it is
+// returned as it is. The result shares with object what they have alike, so neither may be changed in place afterwards.
+// It fails for other kinds and versions alone.
 func Convert(object *unstructured.Unstructured, apiVersion string) (*unstructured.Unstructured, error) {
 	from := object.GroupVersionKind()
 	to := schema.FromAPIVersionAndKind(apiVersion, from.Kind)
@@ -109,8 +117,8 @@ func as(object tree, conversion func(tree)) tree {
 	return object
 }
 
-// Converter converts in the shape that controller-runtime's conversion webhook asks for. It takes Go types too, but those have
-// lost already what the types do not know: have the webhook use the scheme that Scheme returns.
+// Converter converts in the shape that controller-runtime's conversion webhook asks for. It takes Go types too, but
+// those have lost already what the types do not know: have the webhook use the scheme that Scheme returns.
 type Converter struct{}
 
 // ConvertObject fills dst, whose kind is set, with src in the version of dst.

@@ -269,7 +269,8 @@ func newScheme(t *testing.T) *runtime.Scheme {
 	return scheme
 }
 
-// TestWrongTypes converts objects that no API server passes on: nothing panics. What its Go type knows whole is not lost.
+// TestWrongTypes converts objects that no API server passes on: nothing panics. What its Go type knows whole is not
+// lost.
 func TestWrongTypes(t *testing.T) {
 	junk := []string{`5`, `a`, `[]`, `[5]`, `null`, `{}`, `{a: 5}`, `[{}]`, `true`}
 	for _, kind := range []string{"CloneSet", "StatefulSet", "UnitedDeployment", "WorkloadSpread"} {

@@ -33,8 +33,8 @@ const (
 	inTemplate  = "spec|template|cloneSetTemplate|spec|updateStrategy"
 )
 
-// TestEditsOfV1alpha1 reads v1beta1 objects as v1alpha1, changes a field there, and writes them back: the change holds, and
-// whatever it is not about is as it was.
+// TestEditsOfV1alpha1 reads v1beta1 objects as v1alpha1, changes a field there, and writes them back: the change holds,
+// and whatever it is not about is as it was.
 func TestEditsOfV1alpha1(t *testing.T) {
 	const onDelete = `spec: {scaleStrategy: {enablePVCReuse: true}, updateStrategy: {type: OnDelete, rollingUpdate: {podUpdatePolicy: InPlaceIfPossible, partition: 2}}}`
 	for _, row := range []struct{ name, kind, stored, path, value, want string }{

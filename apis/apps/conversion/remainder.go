@@ -93,9 +93,9 @@ func put(object tree, entries []entry) tree {
 	return object
 }
 
-// restore returns plain, which said became, with the remainder that was carried for it. The version of said must not see a difference:
-// with the remainder the object becomes in it what it becomes without, or what was said, in so many words. Else the remainder is
-// left out.
+// restore returns plain, which said became, with the remainder that was carried for it. The version of said must not
+// see a difference: with the remainder the object becomes in it what it becomes without, or what was said, in so many
+// words. Else the remainder is left out.
 func restore(plain, said tree, carried string, owner version) tree {
 	entries := decode(carried)
 	if len(entries) == 0 {
@@ -124,8 +124,8 @@ func restore(plain, said tree, carried string, owner version) tree {
 	return full
 }
 
-// faults returns what is wrong with an object for Go clients: fields that they do not know, or that they cannot read it, which would
-// keep them from reading any.
+// faults returns what is wrong with an object for Go clients: fields that they do not know, or that they cannot read
+// it, which would keep them from reading any.
 func faults(object tree, as version) map[string]bool {
 	faults := map[string]bool{}
 	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object, as.empty(), true)
@@ -139,7 +139,8 @@ func faults(object tree, as version) map[string]bool {
 	return faults
 }
 
-// parts divides entries by the field of spec or status, the label or the annotation that they are about, in their order.
+// parts divides entries by the field of spec or status, the label or the annotation that they are about, in their
+// order.
 func parts(entries []entry) [][]entry {
 	var parts [][]entry
 	at := map[string]int{}

@@ -141,7 +141,8 @@ func (r *random) remember(remainder string) {
 	}
 }
 
-// disturb gives some objects labels and annotations that mean something in v1alpha1, and the remainder of another object.
+// disturb gives some objects labels and annotations that mean something in v1alpha1, and the remainder of another
+// object.
 func (r *random) disturb(u *unstructured.Unstructured) {
 	for key, values := range map[string][]string{
 		v1alpha1.LabelExcludePreparingDelete: {"true", "false", ""},

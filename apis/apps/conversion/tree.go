@@ -2,8 +2,8 @@ package conversion
 
 import "maps"
 
-// tree is an object, or a part of one, as JSON has it. A part may be shared with other objects: only what child and made
-// return may be changed, and the object itself.
+// tree is an object, or a part of one, as JSON has it. A part may be shared with other objects: only what child and
+// made return may be changed, and the object itself.
 type tree = map[string]any
 
 // child returns the map at key, to be changed; nil if there is none.
@@ -27,8 +27,8 @@ func below(parent tree, keys ...string) tree {
 	return parent
 }
 
-// made returns the map at key, to be changed; it is made if there is nothing, and not part of parent if there is something
-// else.
+// made returns the map at key, to be changed; it is made if there is nothing, and not part of parent if there is
+// something else.
 func made(parent tree, key string) tree {
 	if m := child(parent, key); m != nil {
 		return m

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// upUnitedDeployment makes a v1alpha1 UnitedDeployment one of v1beta1. The shape of cloneSetTemplate is v1beta1's in both
-// versions; what older manifests have there in v1alpha1's shape is carried over as for a CloneSet. Only the default of PVC
-// reuse is v1beta1's in any case, as published: no reuse, unless disablePVCReuse is given and false.
+// upUnitedDeployment makes a v1alpha1 UnitedDeployment one of v1beta1. The shape of cloneSetTemplate is v1beta1's in
+// both versions; what older manifests have there in v1alpha1's shape is carried over as for a CloneSet. Only the
+// default of PVC reuse is v1beta1's in any case, as published: no reuse, unless disablePVCReuse is given and false.
 func upUnitedDeployment(object tree) {
 	if spec := below(object, "spec", "template", "cloneSetTemplate", "spec"); spec != nil {
 		upStrategy(spec)

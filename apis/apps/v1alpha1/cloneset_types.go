@@ -17,12 +17,12 @@ type CloneSetSpec struct {
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
-	// selector finds the pods that belong to this CloneSet. It must match the labels of template, it cannot be empty, and it
-	// cannot change later.
+	// selector finds the pods that belong to this CloneSet. It must match the labels of template, it cannot be empty, and
+	// it cannot change later.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// template is what the pods are made from (a core/v1 PodTemplateSpec). A change makes a new revision, which updateStrategy
-	// brings to the pods. Its labels must match selector; restartPolicy is Always or left out.
+	// template is what the pods are made from (a core/v1 PodTemplateSpec). A change makes a new revision, which
+	// updateStrategy brings to the pods. Its labels must match selector; restartPolicy is Always or left out.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	Template v1beta1.PodTemplate `json:"template"`
@@ -44,17 +44,17 @@ type CloneSetSpec struct {
 	// +kubebuilder:default=10
 	// +kubebuilder:validation:Minimum=0
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
-	// minReadySeconds is how long a pod must have been ready, in seconds, before it counts as available. Default 0: at once.
-	// Updates and scale-ins wait for available pods.
+	// minReadySeconds is how long a pod must have been ready, in seconds, before it counts as available. Default 0: at
+	// once. Updates and scale-ins wait for available pods.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 	// lifecycle holds pods at moments of their life until something outside has done its work. Default: no hooks.
 	// +optional
 	Lifecycle *v1beta1.Lifecycle `json:"lifecycle,omitempty"`
-	// progressDeadlineSeconds is how long an update may make no progress, in seconds, before condition Progressing turns False
-	// with reason ProgressDeadlineExceeded. It must be greater than minReadySeconds. Default: no deadline, and no condition
-	// Progressing; 2147483647 means the same. Time in which the update is paused does not count.
+	// progressDeadlineSeconds is how long an update may make no progress, in seconds, before condition Progressing turns
+	// False with reason ProgressDeadlineExceeded. It must be greater than minReadySeconds. Default: no deadline, and no
+	// condition Progressing; 2147483647 means the same. Time in which the update is paused does not count.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
@@ -70,12 +70,12 @@ type CloneSetScaleStrategy struct {
 	// +kubebuilder:validation:MaxItems=10000
 	// +kubebuilder:validation:items:MaxLength=253
 	PodsToDelete []string `json:"podsToDelete,omitempty"`
-	// maxUnavailable is how many pods may be unavailable while new ones are made: a number, or a percentage of replicas that
-	// rounds up. Default: no limit. It bounds scaling out only; updateStrategy has a limit of its own.
+	// maxUnavailable is how many pods may be unavailable while new ones are made: a number, or a percentage of replicas
+	// that rounds up. Default: no limit. It bounds scaling out only; updateStrategy has a limit of its own.
 	// +optional
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
-	// disablePVCReuse deletes the claims of a pod together with it. Default false: claims of a pod that was deleted are kept, and the
-	// next pod gets its instance id and its claims. v1beta1 has the opposite default.
+	// disablePVCReuse deletes the claims of a pod together with it. Default false: claims of a pod that was deleted are
+	// kept, and the next pod gets its instance id and its claims. v1beta1 has the opposite default.
 	// +optional
 	DisablePVCReuse bool `json:"disablePVCReuse,omitempty"`
 }
@@ -95,9 +95,9 @@ const (
 // CloneSetUpdateStrategy says how pods get a new template.
 // +kubebuilder:validation:XValidation:rule="!(has(self.type) && self.type == 'InPlaceOnly' && has(self.maxSurge) && self.maxSurge != 0 && self.maxSurge != '0%')",fieldPath=".maxSurge",message="maxSurge does not go with type InPlaceOnly, which makes no new pods: remove maxSurge, or use InPlaceIfPossible"
 type CloneSetUpdateStrategy struct {
-	// type is ReCreate (a pod is replaced), InPlaceIfPossible (changes of images, labels, annotations, cpu and memory are made on
-	// the running pod, anything else replaces it), InPlaceOnly (a change that cannot be made on the running pod is not
-	// carried out) or OnDelete (a pod gets the new revision when somebody deletes it). Default ReCreate.
+	// type is ReCreate (a pod is replaced), InPlaceIfPossible (changes of images, labels, annotations, cpu and memory are
+	// made on the running pod, anything else replaces it), InPlaceOnly (a change that cannot be made on the running pod is
+	// not carried out) or OnDelete (a pod gets the new revision when somebody deletes it). Default ReCreate.
 	// +optional
 	// +kubebuilder:default=ReCreate
 	Type CloneSetUpdateStrategyType `json:"type,omitempty"`
@@ -105,27 +105,28 @@ type CloneSetUpdateStrategy struct {
 	CloneSetUpdateLimits `json:",inline"`
 }
 
-// CloneSetUpdateLimits are the limits and the order of an update: what v1beta1 has in rollingUpdate. Type OnDelete does not use them.
+// CloneSetUpdateLimits are the limits and the order of an update: what v1beta1 has in rollingUpdate. Type OnDelete does
+// not use them.
 // +kubebuilder:validation:XValidation:rule="!(has(self.maxUnavailable) && (self.maxUnavailable == 0 || self.maxUnavailable == '0%') && (!has(self.maxSurge) || self.maxSurge == 0 || self.maxSurge == '0%'))",message="maxUnavailable and maxSurge are both 0, so that no pod could ever be updated: raise one of them, or set paused to hold the update"
 // +kubebuilder:validation:XValidation:rule="!has(self.partition) || @numberOrPercent{self.partition}",fieldPath=".partition",message="partition must be an integer of 0 or more, or a percentage from 0% to 100%",messageExpression="'partition is %s: it must be an integer of 0 or more, or a percentage from 0%% to 100%% (an integer without leading zeros, and the sign %%)'.format([self.partition])"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxUnavailable) || @numberOrPercent{self.maxUnavailable}",fieldPath=".maxUnavailable",message="maxUnavailable must be an integer of 0 or more, or a percentage from 0% to 100%",messageExpression="'maxUnavailable is %s: it must be an integer of 0 or more, or a percentage from 0%% to 100%% (an integer without leading zeros, and the sign %%)'.format([self.maxUnavailable])"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxSurge) || (type(self.maxSurge) == int ? self.maxSurge >= 0 : self.maxSurge.matches('^[0-9]+%$'))",fieldPath=".maxSurge",message="maxSurge must be an integer of 0 or more, or a percentage",messageExpression="'maxSurge is %s: it must be an integer of 0 or more, or a percentage (an integer and the sign %%)'.format([self.maxSurge])"
 type CloneSetUpdateLimits struct {
-	// partition is how many pods stay on the old revision: a number, or a percentage of replicas that rounds up, where less
-	// than 100% leaves at least one pod to update if there is more than one. Default 0: all pods are updated. Lower it step by
-	// step for a canary. On a hub it counts over all clusters together.
+	// partition is how many pods stay on the old revision: a number, or a percentage of replicas that rounds up, where
+	// less than 100% leaves at least one pod to update if there is more than one. Default 0: all pods are updated. Lower
+	// it step by step for a canary. On a hub it counts over all clusters together.
 	// +optional
 	// +kubebuilder:default=0
 	Partition *intstr.IntOrString `json:"partition,omitempty"`
-	// maxUnavailable is how many pods may be unavailable during the update: a number, or a percentage of replicas that rounds
-	// up if maxSurge is 0, else down. Default 20%. Not together with maxSurge 0 at 0. On a hub it counts over all clusters
-	// together.
+	// maxUnavailable is how many pods may be unavailable during the update: a number, or a percentage of replicas that
+	// rounds up if maxSurge is 0, else down. Default 20%. Not together with maxSurge 0 at 0. On a hub it counts over all
+	// clusters together.
 	// +optional
 	// +kubebuilder:default="20%"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 	// maxSurge is how many pods there may be above replicas during the update: a number, or a percentage of replicas that
-	// rounds up and may exceed 100%. Default 0. It is for pods that are replaced: pods that are updated in place need none. On
-	// a hub it counts over all clusters together.
+	// rounds up and may exceed 100%. Default 0. It is for pods that are replaced: pods that are updated in place need
+	// none. On a hub it counts over all clusters together.
 	// +optional
 	// +kubebuilder:default=0
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
@@ -135,8 +136,8 @@ type CloneSetUpdateLimits struct {
 	// priorityStrategy says which pods are updated first. Default: those that are not ready, then the newest.
 	// +optional
 	PriorityStrategy *v1beta1.UpdatePriorityStrategy `json:"priorityStrategy,omitempty"`
-	// scatterStrategy spreads pods with certain label values over the whole update, after priorityStrategy. Each pair of key
-	// and value may stand once.
+	// scatterStrategy spreads pods with certain label values over the whole update, after priorityStrategy. Each pair of
+	// key and value may stand once.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64

@@ -4,9 +4,9 @@
 // The wire format and the defaults are OpenKruise's published ones. What both versions have alike is declared once, in
 // v1beta1. Fields that Flotilla adds are additive and say so.
 //
-// Words such as @numberOrPercent{self.partition} in the validation rules stand for longer tests; crds/gen/macros.go holds
-// them. An object that is written in this version is checked by the rules of this version alone: they refuse whatever
-// those of v1beta1 refuse.
+// Words such as @numberOrPercent{self.partition} in the validation rules stand for longer tests; crds/gen/macros.go
+// holds them. An object that is written in this version is checked by the rules of this version alone: they refuse
+// whatever those of v1beta1 refuse.
 //
 // +kubebuilder:object:generate=true
 // +groupName=apps.kruise.io

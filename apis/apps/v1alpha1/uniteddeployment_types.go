@@ -15,12 +15,13 @@ type UnitedDeploymentSpec struct {
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
-	// selector finds the pods that belong to this UnitedDeployment. It must match the labels of the pods in template, it cannot
-	// be empty, and it cannot change later. The children's own selectors are this one and the label of their subset.
+	// selector finds the pods that belong to this UnitedDeployment. It must match the labels of the pods in template, it
+	// cannot be empty, and it cannot change later. The children's own selectors are this one and the label of their
+	// subset.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// template is what each subset runs: exactly one of statefulSetTemplate, advancedStatefulSetTemplate, cloneSetTemplate and
-	// deploymentTemplate. A change makes a new revision, which updateStrategy brings to the subsets.
+	// template is what each subset runs: exactly one of statefulSetTemplate, advancedStatefulSetTemplate, cloneSetTemplate
+	// and deploymentTemplate. A change makes a new revision, which updateStrategy brings to the subsets.
 	// +required
 	Template SubsetTemplate `json:"template,omitempty"`
 	// topology lists the subsets and says how replicas are divided over them.
@@ -30,7 +31,8 @@ type UnitedDeploymentSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	UpdateStrategy v1beta1.UnitedDeploymentUpdateStrategy `json:"updateStrategy,omitempty"`
-	// revisionHistoryLimit is how many old revisions are kept to go back to, beside those that subsets still use. Default 10.
+	// revisionHistoryLimit is how many old revisions are kept to go back to, beside those that subsets still use. Default
+	// 10.
 	// +optional
 	// +kubebuilder:default=10
 	// +kubebuilder:validation:Minimum=0
@@ -49,8 +51,8 @@ type SubsetTemplate struct {
 	// cloneSetTemplate makes each subset a CloneSet.
 	// +optional
 	CloneSetTemplate *CloneSetTemplateSpec `json:"cloneSetTemplate,omitempty"`
-	// deploymentTemplate makes each subset an apps/v1 Deployment. Deployments have no partition: updateStrategy.manualUpdate
-	// does not hold for them.
+	// deploymentTemplate makes each subset an apps/v1 Deployment. Deployments have no partition:
+	// updateStrategy.manualUpdate does not hold for them.
 	// +optional
 	DeploymentTemplate *v1beta1.DeploymentTemplateSpec `json:"deploymentTemplate,omitempty"`
 }
@@ -62,12 +64,14 @@ type CloneSetTemplateSpec struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// spec of the children. The subset decides replicas, selector and partition; the limits of the update hold for each subset.
+	// spec of the children. The subset decides replicas, selector and partition; the limits of the update hold for each
+	// subset.
 	Spec SubsetCloneSetSpec `json:"spec"`
 }
 
-// SubsetCloneSetSpec is the spec of CloneSets that are children. Its shape is that of v1beta1, in both versions of UnitedDeployment.
-// Manifests of the time when it was v1alpha1's are taken too: the update strategy without rollingUpdate, and disablePVCReuse.
+// SubsetCloneSetSpec is the spec of CloneSets that are children. Its shape is that of v1beta1, in both versions of
+// UnitedDeployment. Manifests of the time when it was v1alpha1's are taken too: the update strategy without
+// rollingUpdate, and disablePVCReuse.
 // +kubebuilder:validation:XValidation:rule="!has(self.progressDeadlineSeconds) || self.progressDeadlineSeconds == 2147483647 || self.progressDeadlineSeconds > (has(self.minReadySeconds) ? self.minReadySeconds : 0)",fieldPath=".progressDeadlineSeconds",message="progressDeadlineSeconds must be greater than minReadySeconds: raise it, or remove it to watch no deadline",messageExpression="'progressDeadlineSeconds is %d, which is not greater than minReadySeconds: raise it, or remove it to watch no deadline'.format([self.progressDeadlineSeconds])"
 type SubsetCloneSetSpec struct {
 	// replicas is the number of pods to run. Default 1. Surge pods of an update come on top of it.
@@ -76,12 +80,12 @@ type SubsetCloneSetSpec struct {
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
-	// selector finds the pods that belong to this CloneSet. It must match the labels of template, it cannot be empty, and it
-	// cannot change later. Inside a UnitedDeployment it may be left out: the UnitedDeployment's selector is used.
+	// selector finds the pods that belong to this CloneSet. It must match the labels of template, it cannot be empty, and
+	// it cannot change later. Inside a UnitedDeployment it may be left out: the UnitedDeployment's selector is used.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// template is what the pods are made from (a core/v1 PodTemplateSpec). A change makes a new revision, which updateStrategy
-	// brings to the pods. Its labels must match selector; restartPolicy is Always or left out.
+	// template is what the pods are made from (a core/v1 PodTemplateSpec). A change makes a new revision, which
+	// updateStrategy brings to the pods. Its labels must match selector; restartPolicy is Always or left out.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	Template v1beta1.PodTemplate `json:"template"`
@@ -102,17 +106,17 @@ type SubsetCloneSetSpec struct {
 	// +kubebuilder:default=10
 	// +kubebuilder:validation:Minimum=0
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
-	// minReadySeconds is how long a pod must have been ready, in seconds, before it counts as available. Default 0: at once.
-	// Updates and scale-ins wait for available pods.
+	// minReadySeconds is how long a pod must have been ready, in seconds, before it counts as available. Default 0: at
+	// once. Updates and scale-ins wait for available pods.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 	// lifecycle holds pods at moments of their life until something outside has done its work. Default: no hooks.
 	// +optional
 	Lifecycle *v1beta1.Lifecycle `json:"lifecycle,omitempty"`
-	// progressDeadlineSeconds is how long an update may make no progress, in seconds, before condition Progressing turns False
-	// with reason ProgressDeadlineExceeded. It must be greater than minReadySeconds. Default: no deadline, and no condition
-	// Progressing; 2147483647 means the same. Time in which the update is paused does not count.
+	// progressDeadlineSeconds is how long an update may make no progress, in seconds, before condition Progressing turns
+	// False with reason ProgressDeadlineExceeded. It must be greater than minReadySeconds. Default: no deadline, and no
+	// condition Progressing; 2147483647 means the same. Time in which the update is paused does not count.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
@@ -121,7 +125,8 @@ type SubsetCloneSetSpec struct {
 // SubsetCloneSetScaleStrategy says which pods go, and how fast pods come.
 type SubsetCloneSetScaleStrategy struct {
 	v1beta1.CloneSetScaleStrategy `json:",inline"`
-	// disablePVCReuse is the opposite of enablePVCReuse, for manifests that were written before that; where it is given it holds.
+	// disablePVCReuse is the opposite of enablePVCReuse, for manifests that were written before that; where it is given it
+	// holds.
 	// +optional
 	DisablePVCReuse *bool `json:"disablePVCReuse,omitempty"`
 }
@@ -135,9 +140,9 @@ type SubsetCloneSetUpdateStrategyType string
 // +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) || !has(self.type) || !(self.type in ['ReCreate', 'InPlaceIfPossible', 'InPlaceOnly'])",fieldPath=".type",message="type is a policy for pods, which with rollingUpdate belongs into rollingUpdate.podUpdatePolicy: move it there, and make type RollingUpdate",messageExpression="'type is %s, which with rollingUpdate belongs into rollingUpdate.podUpdatePolicy: move it there, and make type RollingUpdate'.format([self.type])"
 // +kubebuilder:validation:XValidation:rule="!(has(self.type) && self.type == 'InPlaceOnly' && has(self.maxSurge) && self.maxSurge != 0 && self.maxSurge != '0%')",fieldPath=".maxSurge",message="maxSurge does not go with type InPlaceOnly, which makes no new pods: remove maxSurge, or use InPlaceIfPossible"
 type SubsetCloneSetUpdateStrategy struct {
-	// type is RollingUpdate (pods are updated within the limits of rollingUpdate) or OnDelete (a pod gets the new revision when
-	// somebody deletes it). Default RollingUpdate. Without rollingUpdate it may be ReCreate, InPlaceIfPossible or InPlaceOnly, which
-	// is RollingUpdate with this podUpdatePolicy.
+	// type is RollingUpdate (pods are updated within the limits of rollingUpdate) or OnDelete (a pod gets the new revision
+	// when somebody deletes it). Default RollingUpdate. Without rollingUpdate it may be ReCreate, InPlaceIfPossible or
+	// InPlaceOnly, which is RollingUpdate with this podUpdatePolicy.
 	// +optional
 	Type SubsetCloneSetUpdateStrategyType `json:"type,omitempty"`
 	// rollingUpdate holds the limits and the order of a rolling update. Type OnDelete does not use it.
@@ -152,8 +157,8 @@ type UnitedDeploymentStatus struct {
 	// observedGeneration is the generation of the UnitedDeployment that this status answers.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// observedSequence is Flotilla's addition: the annotation topology.flotilla.dev/sequence that the children carry out. An
-	// order of the hub may change limits alone, which are annotations, and annotations do not raise the generation.
+	// observedSequence is Flotilla's addition: the annotation topology.flotilla.dev/sequence that the children carry out.
+	// An order of the hub may change limits alone, which are annotations, and annotations do not raise the generation.
 	// +optional
 	ObservedSequence int64 `json:"observedSequence,omitempty"`
 	// replicas is the number of pods that exist in all subsets and are neither finished nor being deleted.

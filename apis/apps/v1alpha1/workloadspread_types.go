@@ -9,17 +9,18 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
-// WorkloadSpreadSpec says over which subsets the pods of a workload are spread. The workload decides how many pods there are.
+// WorkloadSpreadSpec says over which subsets the pods of a workload are spread. The workload decides how many pods
+// there are.
 // +kubebuilder:validation:XValidation:rule="!has(self.scheduleStrategy) || !has(self.scheduleStrategy.type) || self.scheduleStrategy.type != 'Adaptive' || !has(self.subsets) || size(self.subsets) == 0 || !has(self.subsets[size(self.subsets) - 1].maxReplicas)",fieldPath=".subsets",message="scheduleStrategy Adaptive needs a last subset that takes whatever the others cannot: remove maxReplicas of the last subset",messageExpression="'scheduleStrategy Adaptive needs a last subset that takes whatever the others cannot, but subset %s has maxReplicas: remove its maxReplicas, or add a subset without one'.format([self.subsets[size(self.subsets) - 1].name])"
 // +kubebuilder:validation:XValidation:rule="!has(self.scheduleStrategy) || !has(self.scheduleStrategy.type) || self.scheduleStrategy.type != 'Adaptive' || !has(self.scheduleStrategy.adaptive) || !has(self.scheduleStrategy.adaptive.rescheduleCriticalSeconds) || !has(self.subsets) || size(self.subsets) < 2 || self.scheduleStrategy.adaptive.rescheduleCriticalSeconds <= 295 / (size(self.subsets) - 1)",fieldPath=".scheduleStrategy.adaptive.rescheduleCriticalSeconds",message="rescheduleCriticalSeconds is too long to try all subsets within the 300 seconds after which the first is tried again: lower it to 295 / (subsets - 1) at most",messageExpression="'rescheduleCriticalSeconds is %d, too long to try all %d subsets within the 300 seconds after which the first is tried again: lower it to %d at most'.format([dyn(self.scheduleStrategy.adaptive.rescheduleCriticalSeconds), dyn(size(self.subsets)), dyn(295 / (size(self.subsets) - 1))])"
 // +kubebuilder:validation:XValidation:rule="self.targetRef.kind != 'StatefulSet' || !has(self.subsets) || self.subsets.all(s, !has(s.maxReplicas) || type(s.maxReplicas) == int)",fieldPath=".subsets",message="the pods of a StatefulSet are spread by their ordinals, for which maxReplicas must be integers: replace the percentages",messageExpression="'the pods of a StatefulSet are spread by their ordinals, for which maxReplicas must be integers; it is a percentage for %s: replace it by an integer'.format([self.subsets.filter(s, has(s.maxReplicas) && type(s.maxReplicas) == string).map(s, s.name)])"
 type WorkloadSpreadSpec struct {
-	// targetRef is the workload whose pods are spread. It cannot change later. Of several WorkloadSpreads for one workload the oldest
-	// holds.
+	// targetRef is the workload whose pods are spread. It cannot change later. Of several WorkloadSpreads for one workload
+	// the oldest holds.
 	// +required
 	TargetReference *v1beta1.TargetReference `json:"targetRef"`
-	// targetFilter chooses among the pods of the workload, and says where kinds without a scale subresource keep their replicas.
-	// Default: all pods.
+	// targetFilter chooses among the pods of the workload, and says where kinds without a scale subresource keep their
+	// replicas. Default: all pods.
 	// +optional
 	TargetFilter *v1beta1.TargetFilter `json:"targetFilter,omitempty"`
 	// subsets are the places for the pods, in order: a new pod gets the first one that has room. Pods above the sum of
@@ -48,7 +49,8 @@ type WorkloadSpreadSubset struct {
 	// requiredNodeSelectorTerm says on which nodes the pods of the subset run, beside what their template asks for.
 	// +optional
 	RequiredNodeSelectorTerm *corev1.NodeSelectorTerm `json:"requiredNodeSelectorTerm,omitempty"`
-	// preferredNodeSelectorTerms say which nodes the pods of the subset prefer, with weights, beside what their template prefers.
+	// preferredNodeSelectorTerms say which nodes the pods of the subset prefer, with weights, beside what their template
+	// prefers.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -58,8 +60,8 @@ type WorkloadSpreadSubset struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
-	// maxReplicas is the most pods that the subset takes: an integer, or a percentage of the workload's replicas that rounds
-	// up. Default: no limit.
+	// maxReplicas is the most pods that the subset takes: an integer, or a percentage of the workload's replicas that
+	// rounds up. Default: no limit.
 	// +optional
 	MaxReplicas *intstr.IntOrString `json:"maxReplicas,omitempty"`
 	// patch is a part of a pod that is merged into the pods of this subset (strategic merge).
@@ -79,11 +81,12 @@ type WorkloadSpreadStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	SubsetStatuses []WorkloadSpreadSubsetStatus `json:"subsetStatuses,omitempty"`
-	// versionedSubsetStatuses tell the same of each version of the workload that has pods, by its pod-template-hash, where the
-	// versions are spread apart: a Deployment's or ReplicaSet's.
+	// versionedSubsetStatuses tell the same of each version of the workload that has pods, by its pod-template-hash, where
+	// the versions are spread apart: a Deployment's or ReplicaSet's.
 	// +optional
 	VersionedSubsetStatuses map[string][]WorkloadSpreadSubsetStatus `json:"versionedSubsetStatuses,omitempty"`
-	// conditions are the observed aspects of the whole, one of each type: Ready, Reconciling and Stalled. Flotilla's addition.
+	// conditions are the observed aspects of the whole, one of each type: Ready, Reconciling and Stalled. Flotilla's
+	// addition.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -105,8 +108,8 @@ type WorkloadSpreadSubsetStatus struct {
 	// missingReplicas is how many pods more the subset takes; -1 without a limit.
 	// +optional
 	MissingReplicas int32 `json:"missingReplicas"`
-	// creatingPods are pods that were given the subset and are not seen yet, with the times. Nothing is written here: admission
-	// counts pods that are on their way by itself.
+	// creatingPods are pods that were given the subset and are not seen yet, with the times. Nothing is written here:
+	// admission counts pods that are on their way by itself.
 	// +optional
 	CreatingPods map[string]metav1.Time `json:"creatingPods,omitempty"`
 	// deletingPods are pods that are on their way out and are still seen, with the times. Nothing is written here.
@@ -121,7 +124,8 @@ type WorkloadSpreadSubsetCondition struct {
 	Type string `json:"type"`
 	// status of the condition: True, False or Unknown.
 	Status corev1.ConditionStatus `json:"status"`
-	// observedGeneration is the generation of the WorkloadSpread that the condition answers. Flotilla's addition, which v1beta1 has.
+	// observedGeneration is the generation of the WorkloadSpread that the condition answers. Flotilla's addition, which
+	// v1beta1 has.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// lastTransitionTime is when status changed last.

@@ -15,12 +15,12 @@ type CloneSetSpec struct {
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
-	// selector finds the pods that belong to this CloneSet. It must match the labels of template, it cannot be empty, and it
-	// cannot change later. Inside a UnitedDeployment it may be left out: the UnitedDeployment's selector is used.
+	// selector finds the pods that belong to this CloneSet. It must match the labels of template, it cannot be empty, and
+	// it cannot change later. Inside a UnitedDeployment it may be left out: the UnitedDeployment's selector is used.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// template is what the pods are made from (a core/v1 PodTemplateSpec). A change makes a new revision, which updateStrategy
-	// brings to the pods. Its labels must match selector; restartPolicy is Always or left out.
+	// template is what the pods are made from (a core/v1 PodTemplateSpec). A change makes a new revision, which
+	// updateStrategy brings to the pods. Its labels must match selector; restartPolicy is Always or left out.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	Template PodTemplate `json:"template"`
@@ -42,17 +42,17 @@ type CloneSetSpec struct {
 	// +kubebuilder:default=10
 	// +kubebuilder:validation:Minimum=0
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
-	// minReadySeconds is how long a pod must have been ready, in seconds, before it counts as available. Default 0: at once.
-	// Updates and scale-ins wait for available pods.
+	// minReadySeconds is how long a pod must have been ready, in seconds, before it counts as available. Default 0: at
+	// once. Updates and scale-ins wait for available pods.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 	// lifecycle holds pods at moments of their life until something outside has done its work. Default: no hooks.
 	// +optional
 	Lifecycle *Lifecycle `json:"lifecycle,omitempty"`
-	// progressDeadlineSeconds is how long an update may make no progress, in seconds, before condition Progressing turns False
-	// with reason ProgressDeadlineExceeded. It must be greater than minReadySeconds. Default: no deadline, and no condition
-	// Progressing; 2147483647 means the same. Time in which the update is paused does not count.
+	// progressDeadlineSeconds is how long an update may make no progress, in seconds, before condition Progressing turns
+	// False with reason ProgressDeadlineExceeded. It must be greater than minReadySeconds. Default: no deadline, and no
+	// condition Progressing; 2147483647 means the same. Time in which the update is paused does not count.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
@@ -68,8 +68,8 @@ type CloneSetScaleStrategy struct {
 	// +kubebuilder:validation:MaxItems=10000
 	// +kubebuilder:validation:items:MaxLength=253
 	PodsToDelete []string `json:"podsToDelete,omitempty"`
-	// maxUnavailable is how many pods may be unavailable while new ones are made: a number, or a percentage of replicas that
-	// rounds up. Default: no limit. It bounds scaling out only; updateStrategy has a limit of its own.
+	// maxUnavailable is how many pods may be unavailable while new ones are made: a number, or a percentage of replicas
+	// that rounds up. Default: no limit. It bounds scaling out only; updateStrategy has a limit of its own.
 	// +optional
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 	// enablePVCReuse keeps the claims of a pod that was deleted, so that the next pod gets its instance id and its claims.
@@ -77,8 +77,8 @@ type CloneSetScaleStrategy struct {
 	// +optional
 	// +kubebuilder:default=false
 	EnablePVCReuse bool `json:"enablePVCReuse,omitempty"`
-	// excludePreparingDelete does not count pods that wait in their preDelete hook towards spec.replicas, so that others take their place at
-	// once. Default false: they count until they are gone.
+	// excludePreparingDelete does not count pods that wait in their preDelete hook towards spec.replicas, so that others
+	// take their place at once. Default false: they count until they are gone.
 	// +optional
 	ExcludePreparingDelete bool `json:"excludePreparingDelete,omitempty"`
 }
@@ -95,8 +95,8 @@ const (
 
 // CloneSetUpdateStrategy says how pods get a new template.
 type CloneSetUpdateStrategy struct {
-	// type is RollingUpdate (pods are updated within the limits of rollingUpdate) or OnDelete (a pod gets the new revision when
-	// somebody deletes it). Default RollingUpdate.
+	// type is RollingUpdate (pods are updated within the limits of rollingUpdate) or OnDelete (a pod gets the new revision
+	// when somebody deletes it). Default RollingUpdate.
 	// +optional
 	// +kubebuilder:default=RollingUpdate
 	Type CloneSetUpdateStrategyType `json:"type,omitempty"`
@@ -113,27 +113,27 @@ type CloneSetUpdateStrategy struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.maxUnavailable) || @numberOrPercent{self.maxUnavailable}",fieldPath=".maxUnavailable",message="maxUnavailable must be an integer of 0 or more, or a percentage from 0% to 100%",messageExpression="'maxUnavailable is %s: it must be an integer of 0 or more, or a percentage from 0%% to 100%% (an integer without leading zeros, and the sign %%)'.format([self.maxUnavailable])"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxSurge) || (type(self.maxSurge) == int ? self.maxSurge >= 0 : self.maxSurge.matches('^[0-9]+%$'))",fieldPath=".maxSurge",message="maxSurge must be an integer of 0 or more, or a percentage",messageExpression="'maxSurge is %s: it must be an integer of 0 or more, or a percentage (an integer and the sign %%)'.format([self.maxSurge])"
 type RollingUpdateCloneSetStrategy struct {
-	// partition is how many pods stay on the old revision: a number, or a percentage of replicas that rounds up, where less
-	// than 100% leaves at least one pod to update if there is more than one. Default 0: all pods are updated. Lower it step by
-	// step for a canary. On a hub it counts over all clusters together.
+	// partition is how many pods stay on the old revision: a number, or a percentage of replicas that rounds up, where
+	// less than 100% leaves at least one pod to update if there is more than one. Default 0: all pods are updated. Lower
+	// it step by step for a canary. On a hub it counts over all clusters together.
 	// +optional
 	// +kubebuilder:default=0
 	Partition *intstr.IntOrString `json:"partition,omitempty"`
-	// maxUnavailable is how many pods may be unavailable during the update: a number, or a percentage of replicas that rounds
-	// up if maxSurge is 0, else down. Default 20%. Not together with maxSurge 0 at 0. On a hub it counts over all clusters
-	// together.
+	// maxUnavailable is how many pods may be unavailable during the update: a number, or a percentage of replicas that
+	// rounds up if maxSurge is 0, else down. Default 20%. Not together with maxSurge 0 at 0. On a hub it counts over all
+	// clusters together.
 	// +optional
 	// +kubebuilder:default="20%"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 	// maxSurge is how many pods there may be above replicas during the update: a number, or a percentage of replicas that
-	// rounds up and may exceed 100%. Default 0. It is for pods that are replaced: pods that are updated in place need none. On
-	// a hub it counts over all clusters together.
+	// rounds up and may exceed 100%. Default 0. It is for pods that are replaced: pods that are updated in place need
+	// none. On a hub it counts over all clusters together.
 	// +optional
 	// +kubebuilder:default=0
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
-	// podUpdatePolicy is ReCreate (a pod is replaced), InPlaceIfPossible (changes of images, labels, annotations, cpu and memory
-	// are made on the running pod, anything else replaces it) or InPlaceOnly (a change that cannot be made on the running pod is not
-	// carried out). Default ReCreate.
+	// podUpdatePolicy is ReCreate (a pod is replaced), InPlaceIfPossible (changes of images, labels, annotations, cpu and
+	// memory are made on the running pod, anything else replaces it) or InPlaceOnly (a change that cannot be made on the
+	// running pod is not carried out). Default ReCreate.
 	// +optional
 	// +kubebuilder:default=ReCreate
 	PodUpdatePolicy PodUpdatePolicyType `json:"podUpdatePolicy,omitempty"`
@@ -143,8 +143,8 @@ type RollingUpdateCloneSetStrategy struct {
 	// priorityStrategy says which pods are updated first. Default: those that are not ready, then the newest.
 	// +optional
 	PriorityStrategy *UpdatePriorityStrategy `json:"priorityStrategy,omitempty"`
-	// scatterStrategy spreads pods with certain label values over the whole update, after priorityStrategy. Each pair of key
-	// and value may stand once.
+	// scatterStrategy spreads pods with certain label values over the whole update, after priorityStrategy. Each pair of
+	// key and value may stand once.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -211,7 +211,8 @@ type CloneSetStatus struct {
 	// updatedAvailableReplicas is the number of pods of updateRevision that are available.
 	// +optional
 	UpdatedAvailableReplicas int32 `json:"updatedAvailableReplicas"`
-	// expectedUpdatedReplicas is the number of pods that partition lets have updateRevision: replicas minus partition, in pods.
+	// expectedUpdatedReplicas is the number of pods that partition lets have updateRevision: replicas minus partition, in
+	// pods.
 	// +optional
 	ExpectedUpdatedReplicas int32 `json:"expectedUpdatedReplicas"`
 	// updateRevision is the name of the newest revision of template.
@@ -232,8 +233,9 @@ type CloneSetStatus struct {
 	// labelSelector is spec.selector as text, for the scale subresource (autoscalers find the pods with it).
 	// +optional
 	LabelSelector string `json:"labelSelector,omitempty"`
-	// observedSpread is Flotilla's addition: a hash of the annotations topology.flotilla.dev/zones and topology.flotilla.dev/spread
-	// that this status answers, empty without one. An annotation does not raise the generation.
+	// observedSpread is Flotilla's addition: a hash of the annotations topology.flotilla.dev/zones and
+	// topology.flotilla.dev/spread that this status answers, empty without one. An annotation does not raise the
+	// generation.
 	// +optional
 	ObservedSpread string `json:"observedSpread,omitempty"`
 }

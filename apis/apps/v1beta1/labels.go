@@ -18,7 +18,8 @@ const (
 	AnnotationSubsetPatch = "apps.kruise.io/subset-patch"
 	// LabelPodTemplateHash is the short form of the revision hash on a pod.
 	LabelPodTemplateHash = "pod-template-hash"
-	// AnnotationInPlaceUpdateState is on a pod that was updated in place: a JSON record of the update (InPlaceUpdateState).
+	// AnnotationInPlaceUpdateState is on a pod that was updated in place: a JSON record of the update
+	// (InPlaceUpdateState).
 	AnnotationInPlaceUpdateState = "apps.kruise.io/inplace-update-state"
 	// AnnotationInPlaceUpdateGrace is on a pod during the grace period: the change that waits to be applied.
 	AnnotationInPlaceUpdateGrace = "apps.kruise.io/inplace-update-grace"

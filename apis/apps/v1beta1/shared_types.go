@@ -46,9 +46,9 @@ type Lifecycle struct {
 	PreNormal *LifecycleHook `json:"preNormal,omitempty"`
 }
 
-// LifecycleHook is the labels and finalizers by which parties outside hold a pod. The hooks preDelete and inPlaceUpdate hold a
-// pod while any one of them is left on it, so that each of several parties lets go for itself. A hook is complete when
-// all of them are on the pod. A hook without any does nothing.
+// LifecycleHook is the labels and finalizers by which parties outside hold a pod. The hooks preDelete and inPlaceUpdate
+// hold a pod while any one of them is left on it, so that each of several parties lets go for itself. A hook is
+// complete when all of them are on the pod. A hook without any does nothing.
 type LifecycleHook struct {
 	// labelsHandler are labels of the hook, with the values that count; another value is the same as none.
 	// +optional
@@ -57,8 +57,8 @@ type LifecycleHook struct {
 	// +optional
 	// +listType=atomic
 	FinalizersHandler []string `json:"finalizersHandler,omitempty"`
-	// markPodNotReady makes a pod that the hook preDelete or inPlaceUpdate holds not ready, so that it gets no more traffic.
-	// It is ready again when the pod is updated, or comes back. Default false. Not for preNormal.
+	// markPodNotReady makes a pod that the hook preDelete or inPlaceUpdate holds not ready, so that it gets no more
+	// traffic. It is ready again when the pod is updated, or comes back. Default false. Not for preNormal.
 	// +optional
 	MarkPodNotReady bool `json:"markPodNotReady,omitempty"`
 }
@@ -66,13 +66,13 @@ type LifecycleHook struct {
 // InPlaceUpdateStrategy tunes updates in place.
 // +kubebuilder:validation:XValidation:rule="!has(self.imagePreDownloadParallelism) || @numberOrPercent{self.imagePreDownloadParallelism}",fieldPath=".imagePreDownloadParallelism",message="imagePreDownloadParallelism must be an integer of 0 or more, or a percentage from 0% to 100%",messageExpression="'imagePreDownloadParallelism is %s: it must be an integer of 0 or more, or a percentage from 0%% to 100%% (an integer without leading zeros, and the sign %%)'.format([self.imagePreDownloadParallelism])"
 type InPlaceUpdateStrategy struct {
-	// gracePeriodSeconds is how long a pod is not ready, in seconds, before its containers change: time for load balancers to
-	// let go of it. Default 0: at once.
+	// gracePeriodSeconds is how long a pod is not ready, in seconds, before its containers change: time for load balancers
+	// to let go of it. Default 0: at once.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	GracePeriodSeconds int32 `json:"gracePeriodSeconds,omitempty"`
-	// imagePreDownloadParallelism is on how many nodes a new image is pulled at the same time, before the update gets there: a
-	// number or a percentage. Default 1. Not carried out yet.
+	// imagePreDownloadParallelism is on how many nodes a new image is pulled at the same time, before the update gets
+	// there: a number or a percentage. Default 1. Not carried out yet.
 	// +optional
 	ImagePreDownloadParallelism *intstr.IntOrString `json:"imagePreDownloadParallelism,omitempty"`
 	// imagePreDownloadTimeoutSeconds is how long one such pull may take, in seconds. Default 600. Not carried
@@ -80,8 +80,8 @@ type InPlaceUpdateStrategy struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ImagePreDownloadTimeoutSeconds *int32 `json:"imagePreDownloadTimeoutSeconds,omitempty"`
-	// imagePreDownloadMinUpdatedReadyPods is how many updated pods must be ready before images are pulled ahead. Default 0.
-	// Not carried out yet.
+	// imagePreDownloadMinUpdatedReadyPods is how many updated pods must be ready before images are pulled ahead. Default
+	// 0. Not carried out yet.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ImagePreDownloadMinUpdatedReadyPods *int32 `json:"imagePreDownloadMinUpdatedReadyPods,omitempty"`
@@ -90,14 +90,15 @@ type InPlaceUpdateStrategy struct {
 // UpdatePriorityStrategy says which pods are updated first. Only one of its fields is used.
 // +kubebuilder:validation:XValidation:rule="!(has(self.orderPriority) && size(self.orderPriority) > 0 && has(self.weightPriority) && size(self.weightPriority) > 0)",message="give orderPriority or weightPriority, not both: the pods can have one order only"
 type UpdatePriorityStrategy struct {
-	// orderPriority orders pods by label values, the greatest first; the first term decides, the next ones break ties. A number
-	// at the end of a value counts as a number, and pods without the label come last. Not together with weightPriority.
+	// orderPriority orders pods by label values, the greatest first; the first term decides, the next ones break ties. A
+	// number at the end of a value counts as a number, and pods without the label come last. Not together with
+	// weightPriority.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	OrderPriority []UpdatePriorityOrderTerm `json:"orderPriority,omitempty"`
-	// weightPriority orders pods by the sum of the weights of the terms that select them, the greatest first. Not together with
-	// orderPriority.
+	// weightPriority orders pods by the sum of the weights of the terms that select them, the greatest first. Not together
+	// with orderPriority.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64

@@ -15,12 +15,13 @@ type UnitedDeploymentSpec struct {
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
-	// selector finds the pods that belong to this UnitedDeployment. It must match the labels of the pods in template, it cannot
-	// be empty, and it cannot change later. The children's own selectors are this one and the label of their subset.
+	// selector finds the pods that belong to this UnitedDeployment. It must match the labels of the pods in template, it
+	// cannot be empty, and it cannot change later. The children's own selectors are this one and the label of their
+	// subset.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// template is what each subset runs: exactly one of statefulSetTemplate, advancedStatefulSetTemplate, cloneSetTemplate and
-	// deploymentTemplate. A change makes a new revision, which updateStrategy brings to the subsets.
+	// template is what each subset runs: exactly one of statefulSetTemplate, advancedStatefulSetTemplate, cloneSetTemplate
+	// and deploymentTemplate. A change makes a new revision, which updateStrategy brings to the subsets.
 	// +required
 	Template SubsetTemplate `json:"template,omitempty"`
 	// topology lists the subsets and says how replicas are divided over them.
@@ -30,7 +31,8 @@ type UnitedDeploymentSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	UpdateStrategy UnitedDeploymentUpdateStrategy `json:"updateStrategy,omitempty"`
-	// revisionHistoryLimit is how many old revisions are kept to go back to, beside those that subsets still use. Default 10.
+	// revisionHistoryLimit is how many old revisions are kept to go back to, beside those that subsets still use. Default
+	// 10.
 	// +optional
 	// +kubebuilder:default=10
 	// +kubebuilder:validation:Minimum=0
@@ -49,8 +51,8 @@ type SubsetTemplate struct {
 	// cloneSetTemplate makes each subset a CloneSet.
 	// +optional
 	CloneSetTemplate *CloneSetTemplateSpec `json:"cloneSetTemplate,omitempty"`
-	// deploymentTemplate makes each subset an apps/v1 Deployment. Deployments have no partition: updateStrategy.manualUpdate
-	// does not hold for them.
+	// deploymentTemplate makes each subset an apps/v1 Deployment. Deployments have no partition:
+	// updateStrategy.manualUpdate does not hold for them.
 	// +optional
 	DeploymentTemplate *DeploymentTemplateSpec `json:"deploymentTemplate,omitempty"`
 }
@@ -86,7 +88,8 @@ type CloneSetTemplateSpec struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// spec of the children. The subset decides replicas, selector and partition; the limits of the update hold for each subset.
+	// spec of the children. The subset decides replicas, selector and partition; the limits of the update hold for each
+	// subset.
 	Spec CloneSetSpec `json:"spec"`
 }
 
@@ -97,8 +100,8 @@ type DeploymentTemplateSpec struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// spec of the children, an apps/v1 DeploymentSpec. The subset decides replicas and selector; the limits of the update hold
-	// for each subset.
+	// spec of the children, an apps/v1 DeploymentSpec. The subset decides replicas and selector; the limits of the update
+	// hold for each subset.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	Spec NativeDeploymentSpec `json:"spec"`
@@ -109,8 +112,8 @@ type DeploymentTemplateSpec struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.subsets) || size(self.subsets) == 0 || self.subsets.exists(s, !has(s.maxReplicas))",fieldPath=".subsets",message="every subset has maxReplicas, so that replicas above their sum could go nowhere: remove maxReplicas of at least one subset"
 // +kubebuilder:validation:XValidation:rule="!has(self.subsets) || self.subsets.map(s, has(s.replicas) && type(s.replicas) == string ? @percent{s.replicas} : 0).sum() <= 100",fieldPath=".subsets",message="the percentages of replicas exceed 100% together: lower them, or remove replicas of one subset, which then takes the rest",messageExpression="'the percentages of replicas are %d%% together, they can be 100%% at most: lower them, or remove replicas of one subset, which then takes the rest'.format([self.subsets.map(s, has(s.replicas) && type(s.replicas) == string ? @percent{s.replicas} : 0).sum()])"
 type Topology struct {
-	// subsets are the parts of the workload, in order: with minReplicas or maxReplicas earlier ones are filled first. Without
-	// any numbers the replicas are divided evenly.
+	// subsets are the parts of the workload, in order: with minReplicas or maxReplicas earlier ones are filled first.
+	// Without any numbers the replicas are divided evenly.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -135,9 +138,9 @@ type Subset struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="the name of a subset must be a DNS label: at most 63 of a-z, 0-9 and -, with a letter or digit at both ends"
 	Name string `json:"name"`
-	// nodeSelectorTerm says on which nodes the pods of the subset run, beside what template asks for. It cannot change later.
-	// On a hub the labels topology.kubernetes.io/region, topology.kubernetes.io/zone and topology.flotilla.dev/cluster in it
-	// choose the clusters.
+	// nodeSelectorTerm says on which nodes the pods of the subset run, beside what template asks for. It cannot change
+	// later. On a hub the labels topology.kubernetes.io/region, topology.kubernetes.io/zone and
+	// topology.flotilla.dev/cluster in it choose the clusters.
 	// +optional
 	NodeSelectorTerm corev1.NodeSelectorTerm `json:"nodeSelectorTerm,omitempty"`
 	// tolerations of the pods of the subset, beside those of template. They cannot change later.
@@ -145,17 +148,18 @@ type Subset struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
-	// replicas of the subset: a number, or a percentage of spec.replicas where a half rounds up. Default: subsets without any
-	// number share the rest evenly. Not together with minReplicas or maxReplicas, nor with scheduleStrategy Adaptive. Where all
-	// subsets have it and the sum is not spec.replicas, the numbers are used as weights.
+	// replicas of the subset: a number, or a percentage of spec.replicas where a half rounds up. Default: subsets without
+	// any number share the rest evenly. Not together with minReplicas or maxReplicas, nor with scheduleStrategy Adaptive.
+	// Where all subsets have it and the sum is not spec.replicas, the numbers are used as weights.
 	// +optional
 	Replicas *intstr.IntOrString `json:"replicas,omitempty"`
-	// minReplicas is what the subset gets first: a number, or a percentage of spec.replicas where a half rounds up. Subsets are
-	// filled up to it in their order. Default 0.
+	// minReplicas is what the subset gets first: a number, or a percentage of spec.replicas where a half rounds up.
+	// Subsets are filled up to it in their order. Default 0.
 	// +optional
 	MinReplicas *intstr.IntOrString `json:"minReplicas,omitempty"`
-	// maxReplicas is the most that the subset gets: a number, or a percentage of spec.replicas where a half rounds up. Once all
-	// have their minReplicas, subsets are filled up to it in their order. Default: no limit; at least one subset has none.
+	// maxReplicas is the most that the subset gets: a number, or a percentage of spec.replicas where a half rounds up.
+	// Once all have their minReplicas, subsets are filled up to it in their order. Default: no limit; at least one subset
+	// has none.
 	// +optional
 	MaxReplicas *intstr.IntOrString `json:"maxReplicas,omitempty"`
 	// patch is a part of a pod template that is merged into the pods of this subset (strategic merge).
@@ -177,7 +181,8 @@ const (
 
 // UnitedDeploymentScheduleStrategy says whether pods that cannot be scheduled move to other subsets.
 type UnitedDeploymentScheduleStrategy struct {
-	// type is Fixed (pods that cannot be scheduled wait in their subset) or Adaptive (they move to other subsets). Default Fixed.
+	// type is Fixed (pods that cannot be scheduled wait in their subset) or Adaptive (they move to other subsets). Default
+	// Fixed.
 	// +optional
 	Type UnitedDeploymentScheduleStrategyType `json:"type,omitempty"`
 	// adaptive holds the times of type Adaptive; type Fixed does not use it.
@@ -187,19 +192,19 @@ type UnitedDeploymentScheduleStrategy struct {
 
 // AdaptiveUnitedDeploymentStrategy holds the times of the Adaptive strategy.
 type AdaptiveUnitedDeploymentStrategy struct {
-	// rescheduleCriticalSeconds is how long a pod may be unschedulable, in seconds, before its subset counts as unschedulable and
-	// others take the pod over. Default 30.
+	// rescheduleCriticalSeconds is how long a pod may be unschedulable, in seconds, before its subset counts as
+	// unschedulable and others take the pod over. Default 30.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	RescheduleCriticalSeconds *int32 `json:"rescheduleCriticalSeconds,omitempty"`
 	// unschedulableDuration is how long a subset counts as unschedulable, in seconds, before it is tried again, at
-	// least 1 and rescheduleCriticalSeconds for each other subset. With reserveUnschedulablePods it is how long a pod that was kept
-	// must be ready before it counts again. Default 300.
+	// least 1 and rescheduleCriticalSeconds for each other subset. With reserveUnschedulablePods it is how long a pod that
+	// was kept must be ready before it counts again. Default 300.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	UnschedulableDuration *int32 `json:"unschedulableDuration,omitempty"`
-	// reserveUnschedulablePods keeps the pods that cannot be scheduled, and runs others in their place until they are ready.
-	// Default false: they are removed.
+	// reserveUnschedulablePods keeps the pods that cannot be scheduled, and runs others in their place until they are
+	// ready. Default false: they are removed.
 	// +optional
 	ReserveUnschedulablePods bool `json:"reserveUnschedulablePods,omitempty"`
 }
@@ -225,8 +230,8 @@ type UnitedDeploymentUpdateStrategy struct {
 
 // ManualUpdate holds, per subset, how many pods stay on the old revision.
 type ManualUpdate struct {
-	// partitions says, by the name of the subset, how many of its pods stay on the old revision. A subset that is not named is
-	// updated whole; more than the subset has counts as all of it. It does not hold for deploymentTemplate.
+	// partitions says, by the name of the subset, how many of its pods stay on the old revision. A subset that is not
+	// named is updated whole; more than the subset has counts as all of it. It does not hold for deploymentTemplate.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=512
 	// +kubebuilder:validation:XValidation:rule="self.all(name, self[name] >= 0)",message="a partition must be 0 or more",messageExpression="'a partition must be 0 or more; it is negative for %s'.format([self.map(name, name).filter(name, self[name] < 0)])"
@@ -269,8 +274,8 @@ type UnitedDeploymentStatus struct {
 	// observedGeneration is the generation of the UnitedDeployment that this status answers.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// observedSequence is Flotilla's addition: the annotation topology.flotilla.dev/sequence that the children carry out. An
-	// order of the hub may change limits alone, which are annotations, and annotations do not raise the generation.
+	// observedSequence is Flotilla's addition: the annotation topology.flotilla.dev/sequence that the children carry out.
+	// An order of the hub may change limits alone, which are annotations, and annotations do not raise the generation.
 	// +optional
 	ObservedSequence int64 `json:"observedSequence,omitempty"`
 	// replicas is the number of pods that exist in all subsets and are neither finished nor being deleted.
@@ -291,7 +296,8 @@ type UnitedDeploymentStatus struct {
 	// collisionCount counts names of revisions that were taken by others; it goes into the hash of the next name.
 	// +optional
 	CollisionCount *int32 `json:"collisionCount,omitempty"`
-	// currentRevision is the name of the revision that the subsets come from; it becomes updatedRevision when all are updated.
+	// currentRevision is the name of the revision that the subsets come from; it becomes updatedRevision when all are
+	// updated.
 	// +optional
 	CurrentRevision string `json:"currentRevision"`
 	// updatedRevision is the name of the newest revision of template.
@@ -346,8 +352,8 @@ type SubsetStatus struct {
 	// updatedReadyReplicas is the number of pods of the subset of updatedRevision that are ready. Flotilla's addition.
 	// +optional
 	UpdatedReadyReplicas int32 `json:"updatedReadyReplicas"`
-	// updatedAvailableReplicas is the number of pods of the subset of updatedRevision that are available; of Deployments and
-	// StatefulSets, how many must be. Flotilla's addition.
+	// updatedAvailableReplicas is the number of pods of the subset of updatedRevision that are available; of Deployments
+	// and StatefulSets, how many must be. Flotilla's addition.
 	// +optional
 	UpdatedAvailableReplicas int32 `json:"updatedAvailableReplicas"`
 	// canGoBack is whether a higher partition brings updated pods of the subset back to the revision that all of them had

@@ -11,8 +11,8 @@ import (
 const (
 	// AnnotationMatchedWorkloadSpread is on a pod that was given a subset: a MatchedWorkloadSpread as JSON.
 	AnnotationMatchedWorkloadSpread = "apps.kruise.io/matched-workloadspread"
-	// AnnotationIgnorePatchExistingPods on a WorkloadSpread, with the value "true", keeps the labels and annotations of the subsets'
-	// patches off pods that are older than the WorkloadSpread.
+	// AnnotationIgnorePatchExistingPods on a WorkloadSpread, with the value "true", keeps the labels and annotations of
+	// the subsets' patches off pods that are older than the WorkloadSpread.
 	AnnotationIgnorePatchExistingPods = "workloadspread.kruise.io/ignore-patch-existing-pods-metadata"
 )
 
@@ -26,17 +26,18 @@ type MatchedWorkloadSpread struct {
 	UID string `json:"uid,omitempty"`
 }
 
-// WorkloadSpreadSpec says over which subsets the pods of a workload are spread. The workload decides how many pods there are.
+// WorkloadSpreadSpec says over which subsets the pods of a workload are spread. The workload decides how many pods
+// there are.
 // +kubebuilder:validation:XValidation:rule="!has(self.scheduleStrategy) || !has(self.scheduleStrategy.type) || self.scheduleStrategy.type != 'Adaptive' || !has(self.subsets) || size(self.subsets) == 0 || !has(self.subsets[size(self.subsets) - 1].maxReplicas)",fieldPath=".subsets",message="scheduleStrategy Adaptive needs a last subset that takes whatever the others cannot: remove maxReplicas of the last subset",messageExpression="'scheduleStrategy Adaptive needs a last subset that takes whatever the others cannot, but subset %s has maxReplicas: remove its maxReplicas, or add a subset without one'.format([self.subsets[size(self.subsets) - 1].name])"
 // +kubebuilder:validation:XValidation:rule="!has(self.scheduleStrategy) || !has(self.scheduleStrategy.type) || self.scheduleStrategy.type != 'Adaptive' || !has(self.scheduleStrategy.adaptive) || !has(self.scheduleStrategy.adaptive.rescheduleCriticalSeconds) || !has(self.subsets) || size(self.subsets) < 2 || self.scheduleStrategy.adaptive.rescheduleCriticalSeconds <= 295 / (size(self.subsets) - 1)",fieldPath=".scheduleStrategy.adaptive.rescheduleCriticalSeconds",message="rescheduleCriticalSeconds is too long to try all subsets within the 300 seconds after which the first is tried again: lower it to 295 / (subsets - 1) at most",messageExpression="'rescheduleCriticalSeconds is %d, too long to try all %d subsets within the 300 seconds after which the first is tried again: lower it to %d at most'.format([dyn(self.scheduleStrategy.adaptive.rescheduleCriticalSeconds), dyn(size(self.subsets)), dyn(295 / (size(self.subsets) - 1))])"
 // +kubebuilder:validation:XValidation:rule="self.targetRef.kind != 'StatefulSet' || !has(self.subsets) || self.subsets.all(s, !has(s.maxReplicas) || type(s.maxReplicas) == int)",fieldPath=".subsets",message="the pods of a StatefulSet are spread by their ordinals, for which maxReplicas must be integers: replace the percentages",messageExpression="'the pods of a StatefulSet are spread by their ordinals, for which maxReplicas must be integers; it is a percentage for %s: replace it by an integer'.format([self.subsets.filter(s, has(s.maxReplicas) && type(s.maxReplicas) == string).map(s, s.name)])"
 type WorkloadSpreadSpec struct {
-	// targetRef is the workload whose pods are spread. It cannot change later. Of several WorkloadSpreads for one workload the oldest
-	// holds.
+	// targetRef is the workload whose pods are spread. It cannot change later. Of several WorkloadSpreads for one workload
+	// the oldest holds.
 	// +required
 	TargetReference *TargetReference `json:"targetRef"`
-	// targetFilter chooses among the pods of the workload, and says where kinds without a scale subresource keep their replicas.
-	// Default: all pods.
+	// targetFilter chooses among the pods of the workload, and says where kinds without a scale subresource keep their
+	// replicas. Default: all pods.
 	// +optional
 	TargetFilter *TargetFilter `json:"targetFilter,omitempty"`
 	// subsets are the places for the pods, in order: a new pod gets the first one that has room. Pods above the sum of
@@ -58,8 +59,8 @@ type WorkloadSpreadSpec struct {
 // TargetReference names a workload in the namespace of the WorkloadSpread.
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="targetRef cannot change, because the pods of the old workload would keep the subsets that they have: set it back, or make another WorkloadSpread"
 type TargetReference struct {
-	// apiVersion of the workload: apps.kruise.io/v1beta1 or v1alpha1 (CloneSet), apps/v1 (Deployment, ReplicaSet, StatefulSet), batch/v1
-	// (Job).
+	// apiVersion of the workload: apps.kruise.io/v1beta1 or v1alpha1 (CloneSet), apps/v1 (Deployment, ReplicaSet,
+	// StatefulSet), batch/v1 (Job).
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([^/ ]+/)?[^/ ]+$')",message="apiVersion must be a group and a version, such as apps/v1"
 	APIVersion string `json:"apiVersion"`
@@ -78,8 +79,8 @@ type TargetFilter struct {
 	// selector chooses the pods that are spread, by their labels. Default: all pods of the workload.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// replicasPathList are the paths of the numbers in the workload whose sum is how many pods there are to spread, such as
-	// spec.replicas. Default: what the kind has.
+	// replicasPathList are the paths of the numbers in the workload whose sum is how many pods there are to spread, such
+	// as spec.replicas. Default: what the kind has.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -99,8 +100,8 @@ const (
 
 // WorkloadSpreadScheduleStrategy says whether pods that cannot be scheduled move to other subsets.
 type WorkloadSpreadScheduleStrategy struct {
-	// type is Fixed (pods that cannot be scheduled wait in their subset) or Adaptive (they are replaced by pods in the next
-	// subsets). Default Fixed.
+	// type is Fixed (pods that cannot be scheduled wait in their subset) or Adaptive (they are replaced by pods in the
+	// next subsets). Default Fixed.
 	// +optional
 	Type WorkloadSpreadScheduleStrategyType `json:"type,omitempty"`
 	// adaptive holds the times of type Adaptive; type Fixed does not use it.
@@ -113,9 +114,9 @@ type AdaptiveWorkloadSpreadStrategy struct {
 	// disableSimulationSchedule has no effect: nothing simulates scheduling. It is kept for manifests that have it.
 	// +optional
 	DisableSimulationSchedule bool `json:"disableSimulationSchedule,omitempty"`
-	// rescheduleCriticalSeconds is how long a pod may be unschedulable, in seconds, before it is replaced and its subset closed
-	// for 300 seconds. At most 295 / (number of subsets - 1), so that all subsets can be tried in that time. Default 0: pods are
-	// never replaced.
+	// rescheduleCriticalSeconds is how long a pod may be unschedulable, in seconds, before it is replaced and its subset
+	// closed for 300 seconds. At most 295 / (number of subsets - 1), so that all subsets can be tried in that time.
+	// Default 0: pods are never replaced.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	RescheduleCriticalSeconds *int32 `json:"rescheduleCriticalSeconds,omitempty"`
@@ -131,7 +132,8 @@ type WorkloadSpreadSubset struct {
 	// requiredNodeSelector says on which nodes the pods of the subset run, beside what their template asks for.
 	// +optional
 	RequiredNodeSelector *corev1.NodeSelectorTerm `json:"requiredNodeSelector,omitempty"`
-	// preferredNodeSelector says which nodes the pods of the subset prefer, with weights, beside what their template prefers.
+	// preferredNodeSelector says which nodes the pods of the subset prefer, with weights, beside what their template
+	// prefers.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -141,8 +143,8 @@ type WorkloadSpreadSubset struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
-	// maxReplicas is the most pods that the subset takes: an integer, or a percentage of the workload's replicas that rounds
-	// up. Default: no limit.
+	// maxReplicas is the most pods that the subset takes: an integer, or a percentage of the workload's replicas that
+	// rounds up. Default: no limit.
 	// +optional
 	MaxReplicas *intstr.IntOrString `json:"maxReplicas,omitempty"`
 	// patch is a part of a pod that is merged into the pods of this subset (strategic merge).
@@ -162,19 +164,20 @@ type WorkloadSpreadStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	SubsetStatuses []WorkloadSpreadSubsetStatus `json:"subsetStatuses,omitempty"`
-	// versionedSubsetStatuses tell the same of each version of the workload that has pods, by its pod-template-hash, where the
-	// versions are spread apart: a Deployment's or ReplicaSet's.
+	// versionedSubsetStatuses tell the same of each version of the workload that has pods, by its pod-template-hash, where
+	// the versions are spread apart: a Deployment's or ReplicaSet's.
 	// +optional
 	VersionedSubsetStatuses map[string][]WorkloadSpreadSubsetStatus `json:"versionedSubsetStatuses,omitempty"`
-	// conditions are the observed aspects of the whole, one of each type: Ready, Reconciling and Stalled. Flotilla's addition.
+	// conditions are the observed aspects of the whole, one of each type: Ready, Reconciling and Stalled. Flotilla's
+	// addition.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// WorkloadSpreadSubsetSchedulable is the type of the condition of a subset that is False while pods cannot be scheduled in it; new pods go
-// to other subsets then.
+// WorkloadSpreadSubsetSchedulable is the type of the condition of a subset that is False while pods cannot be scheduled
+// in it; new pods go to other subsets then.
 const WorkloadSpreadSubsetSchedulable = "Schedulable"
 
 // WorkloadSpreadSubsetStatus is what was observed of one subset.
@@ -192,8 +195,8 @@ type WorkloadSpreadSubsetStatus struct {
 	// missingReplicas is how many pods more the subset takes; -1 without a limit.
 	// +optional
 	MissingReplicas int32 `json:"missingReplicas"`
-	// creatingPods are pods that were given the subset and are not seen yet, with the times. Nothing is written here: admission
-	// counts pods that are on their way by itself.
+	// creatingPods are pods that were given the subset and are not seen yet, with the times. Nothing is written here:
+	// admission counts pods that are on their way by itself.
 	// +optional
 	CreatingPods map[string]metav1.Time `json:"creatingPods,omitempty"`
 	// deletingPods are pods that are on their way out and are still seen, with the times. Nothing is written here.

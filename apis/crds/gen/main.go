@@ -1,5 +1,5 @@
-// Command gen finishes the CustomResourceDefinitions that controller-gen wrote: it declares what the validation rules must
-// see inside templates, which are otherwise kept as they are, and bounds what inherited types leave unbounded.
+// Command gen finishes the CustomResourceDefinitions that controller-gen wrote: it declares what the validation rules
+// must see inside templates, which are otherwise kept as they are, and bounds what inherited types leave unbounded.
 //
 //	go run ./crds/gen FROM TO
 package main
@@ -107,15 +107,20 @@ func finish(data []byte) ([]byte, error) {
 	return write(crd, schemas)
 }
 
-// conversion asks the member agent's Service for the other version of an object. Without it a request for a version that is
-// not stored fails, rather than losing fields; a request for the stored version never asks.
+// conversion asks the member agent's Service for the other version of an object. Without it a request for a version
+// that is not stored fails, rather than losing fields; a request for the stored version never asks.
 func conversion() map[string]any {
 	return map[string]any{
 		"strategy": "Webhook",
 		"webhook": map[string]any{
 			"conversionReviewVersions": []any{"v1"},
 			"clientConfig": map[string]any{
-				"service": map[string]any{"namespace": "flotilla-system", "name": "flotilla-agent", "path": "/convert", "port": int64(443)},
+				"service": map[string]any{
+					"namespace": "flotilla-system",
+					"name":      "flotilla-agent",
+					"path":      "/convert",
+					"port":      int64(443),
+				},
 			},
 		},
 	}

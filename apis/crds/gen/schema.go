@@ -232,12 +232,16 @@ func declareStorage(root schema) {
 	claims := below(below(root)["spec"].(map[string]any))["volumeClaimTemplates"].(map[string]any)
 	claim := claims["items"].(map[string]any)
 	resources := below(below(claim)["spec"].(map[string]any))["resources"].(map[string]any)
-	below(resources)["requests"] = schema{"type": "object", "description": "requests of a claim.", "properties": map[string]any{
-		"storage": described("storage that a claim requests.", schema{
-			// API servers read bounds as floating-point numbers.
-			"x-kubernetes-int-or-string": true, "pattern": quantityPattern, "minimum": int64(0), "maximum": int64(1 << 62),
-		}),
-	}}
+	below(resources)["requests"] = schema{
+		"type":        "object",
+		"description": "requests of a claim.",
+		"properties": map[string]any{
+			"storage": described("storage that a claim requests.", schema{
+				// API servers read bounds as floating-point numbers.
+				"x-kubernetes-int-or-string": true, "pattern": quantityPattern, "minimum": int64(0), "maximum": int64(1 << 62),
+			}),
+		},
+	}
 }
 
 // boundSelector bounds a label selector, and names its operators.

@@ -14,9 +14,9 @@ import (
 // quantityPattern is what resource.ParseQuantity takes of a string.
 const quantityPattern = `^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,9})?$`
 
-// typesOf returns the schema of a Go type of Kubernetes with the types of its fields alone: one field of another type in
-// one stored object would keep every client with Go types from reading the whole list. Null and unknown fields stay, as
-// Go clients read them.
+// typesOf returns the schema of a Go type of Kubernetes with the types of its fields alone: one field of another type
+// in one stored object would keep every client with Go types from reading the whole list. Null and unknown fields stay,
+// as Go clients read them.
 func typesOf[T any]() schema {
 	return typeSchema(reflect.TypeFor[T](), nil)
 }
@@ -56,14 +56,14 @@ func knownType(t reflect.Type) schema {
 	return nil
 }
 
-// intOrString takes integers of 32 bits alone: one that is greater, in one stored object, would keep every client with Go
-// types from reading the whole list.
+// intOrString takes integers of 32 bits alone: one that is greater, in one stored object, would keep every client with
+// Go types from reading the whole list.
 func intOrString() schema {
 	return schema{"x-kubernetes-int-or-string": true, "minimum": int64(-1 << 31), "maximum": int64(1<<31 - 1)}
 }
 
-// momentPattern is what time.Parse takes of what an API server takes for a date-time. That would take t and z for T and Z too,
-// any sign before the fraction, any offset, and anything behind a second T.
+// momentPattern is what time.Parse takes of what an API server takes for a date-time. That would take t and z for T and
+// Z too, any sign before the fraction, any offset, and anything behind a second T.
 const momentPattern = `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 
 // moment takes a time as Go reads it.
@@ -71,8 +71,8 @@ func moment() schema {
 	return schema{"type": "string", "format": "date-time", "pattern": momentPattern}
 }
 
-// quantity takes a string or any number. A number or a string is no schema type, and an integer or a string would refuse
-// cpu: 0.5: so the others are refused one by one.
+// quantity takes a string or any number. A number or a string is no schema type, and an integer or a string would
+// refuse cpu: 0.5: so the others are refused one by one.
 func quantity() schema {
 	return schema{
 		"x-kubernetes-preserve-unknown-fields": true,

@@ -6,9 +6,10 @@ import (
 )
 
 const (
-	// AnnotationAdopt with value "true" on a user's object lets the hub take over what already runs in the members under its
-	// name. On a Work it is AdoptLook, or the number of replicas that the hub knows to stand in the member: an agent takes
-	// over an object without a mark only while that is what stands there, so that nothing is ever scaled by surprise.
+	// AnnotationAdopt with value "true" on a user's object lets the hub take over what already runs in the members under
+	// its name. On a Work it is AdoptLook, or the number of replicas that the hub knows to stand in the member: an agent
+	// takes over an object without a mark only while that is what stands there, so that nothing is ever scaled by
+	// surprise.
 	AnnotationAdopt = "topology.flotilla.dev/adopt"
 	// AdoptLook on a Work asks what stands in the member; the agent tells, and changes nothing.
 	AdoptLook = "look"
@@ -20,7 +21,8 @@ const (
 	AnnotationLetGo = "topology.flotilla.dev/let-go"
 )
 
-// LetGo is the value of AnnotationLetGo: two values of spec.updateStrategy, so that what was lent is not taken for what a person wrote.
+// LetGo is the value of AnnotationLetGo: two values of spec.updateStrategy, so that what was lent is not taken for what
+// a person wrote.
 // +kubebuilder:object:generate=false
 type LetGo struct {
 	// Users is what the user's object on the hub said.

@@ -2,28 +2,32 @@ package v1alpha1
 
 // What Flotilla and Cluster API say to each other.
 const (
-	// LabelJoin with value "true" on a Cluster of Cluster API makes that cluster a member. Without it the member is drained, and leaves.
+	// LabelJoin with value "true" on a Cluster of Cluster API makes that cluster a member. Without it the member is
+	// drained, and leaves.
 	LabelJoin = "topology.flotilla.dev/join"
-	// AnnotationMemberName is on such a Cluster: the name of its MemberCluster, where that is not to be the Cluster's own. It counts when the
-	// cluster joins; to rename a member take LabelJoin away, wait until it has left, and set both.
+	// AnnotationMemberName is on such a Cluster: the name of its MemberCluster, where that is not to be the Cluster's own.
+	// It counts when the cluster joins; to rename a member take LabelJoin away, wait until it has left, and set both.
 	AnnotationMemberName = "topology.flotilla.dev/member-name"
-	// AnnotationDrainTimeout is on such a Cluster: how long its deletion, and its leave, wait until its workloads run elsewhere, such as 45m; 0s
-	// for not at all. Default: what the program's --drain-timeout says.
+	// AnnotationDrainTimeout is on such a Cluster: how long its deletion, and its leave, wait until its workloads run
+	// elsewhere, such as 45m; 0s for not at all. Default: what the program's --drain-timeout says.
 	AnnotationDrainTimeout = "topology.flotilla.dev/drain-timeout"
 	// AnnotationJoinedAs is on such a Cluster as long as ClusterFinalizer is: the name that it joined under.
 	AnnotationJoinedAs = "topology.flotilla.dev/joined-as"
 
-	// AnnotationClusterAPI is on a MemberCluster that was made for a Cluster of Cluster API: "<namespace>/<name>" of that Cluster.
+	// AnnotationClusterAPI is on a MemberCluster that was made for a Cluster of Cluster API: "<namespace>/<name>" of that
+	// Cluster.
 	AnnotationClusterAPI = "topology.flotilla.dev/cluster-api"
-	// AnnotationMachinesSeen with value "true" is on such a MemberCluster once a Machine of the Cluster had a node: since then no Machine means
-	// that nothing runs there.
+	// AnnotationMachinesSeen with value "true" is on such a MemberCluster once a Machine of the Cluster had a node: since
+	// then no Machine means that nothing runs there.
 	AnnotationMachinesSeen = "topology.flotilla.dev/machines-seen"
-	// AnnotationLeavingSince is on such a MemberCluster while it is drained because its Cluster goes, or leaves: since when, RFC 3339.
+	// AnnotationLeavingSince is on such a MemberCluster while it is drained because its Cluster goes, or leaves: since
+	// when, RFC 3339.
 	AnnotationLeavingSince = "topology.flotilla.dev/leaving-since"
 
 	// ClusterFinalizer holds a Cluster of Cluster API until its member has left.
 	ClusterFinalizer = "topology.flotilla.dev/member"
-	// MachineHook is the annotation by which Cluster API keeps the machine of a deleted Machine running: until the member has left.
+	// MachineHook is the annotation by which Cluster API keeps the machine of a deleted Machine running: until the member
+	// has left.
 	MachineHook = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/flotilla"
 
 	// ClusterJoined is a condition of a Cluster of Cluster API: True while it is a member that is Ready.

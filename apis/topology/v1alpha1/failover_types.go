@@ -20,14 +20,14 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.after) || !self.after.matches('^([0-9]{1,5}(h|m|s)){1,3}$') || duration(self.after) >= duration('20s') && duration(self.after) <= duration('720h')",fieldPath=".after",message="after must be from 20s to 720h: correct it",messageExpression="'after is %s: it must be from 20s (a failure of many members shows itself within 10s, and is to be seen before the first of them is given up) to 720h'.format([self.after])"
 type Failover struct {
 	// mode: Never leaves the replicas of a lost member where they are. Replace places them on the other members, as far as
-	// those have room and bounds allow it; when the member returns, its pods go as far as their replacements are available.
-	// Fence does so only when the member was told to have no pods of the workload and reported none, or a person confirms it
-	// (flotilla fence NAME --confirm): never two pods for one replica. Default Never.
+	// those have room and bounds allow it; when the member returns, its pods go as far as their replacements are
+	// available. Fence does so only when the member was told to have no pods of the workload and reported none, or a
+	// person confirms it (flotilla fence NAME --confirm): never two pods for one replica. Default Never.
 	// +optional
 	// +kubebuilder:default=Never
 	Mode FailoverMode `json:"mode,omitempty"`
-	// after is how long a member is NotReady until it counts as lost, in hours, minutes and seconds, such as 90s; a member is
-	// NotReady 40 s after it was last heard of. 20s to 720h. Default 5m.
+	// after is how long a member is NotReady until it counts as lost, in hours, minutes and seconds, such as 90s; a member
+	// is NotReady 40 s after it was last heard of. 20s to 720h. Default 5m.
 	// +optional
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:MaxLength=32
@@ -37,8 +37,8 @@ type Failover struct {
 
 // Fence is a person's word that nothing runs in a member that is not heard of.
 type Fence struct {
-	// lostSince is since when the member is NotReady, the lastTransitionTime of its condition Ready: the word holds for this
-	// loss, and for no later one.
+	// lostSince is since when the member is NotReady, the lastTransitionTime of its condition Ready: the word holds for
+	// this loss, and for no later one.
 	LostSince metav1.Time `json:"lostSince"`
 	// by is who confirmed it.
 	// +optional

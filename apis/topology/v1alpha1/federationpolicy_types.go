@@ -21,8 +21,8 @@ type FederationPolicySpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	Spread Spread `json:"spread,omitempty"`
-	// overrides change what some members get of a workload: each entry in turn, the later over the earlier. Objects that are
-	// carried whole, such as ConfigMaps and Services, are the same in every member.
+	// overrides change what some members get of a workload: each entry in turn, the later over the earlier. Objects that
+	// are carried whole, such as ConfigMaps and Services, are the same in every member.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
@@ -48,15 +48,17 @@ type FederationPolicySpec struct {
 // WorkloadSelector selects workloads of one kind, by name or by labels, or all of them.
 // +kubebuilder:validation:XValidation:rule="!(has(self.name) && has(self.selector))",message="a workload entry has name and selector: give one of them, or two entries"
 type WorkloadSelector struct {
-	// apiVersion of the workloads. Only its group is compared, not its version. Without one the kind is the one of this name
-	// that hubs place; a name that several groups have selects nothing, and the policy's condition Ready says UnknownKind.
+	// apiVersion of the workloads. Only its group is compared, not its version. Without one the kind is the one of this
+	// name that hubs place; a name that several groups have selects nothing, and the policy's condition Ready says
+	// UnknownKind.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	APIVersion string `json:"apiVersion,omitempty"`
-	// kind of the workloads: CloneSet or UnitedDeployment; or a kind of which every member gets a copy: ConfigMap, Service,
-	// ServiceAccount, PersistentVolumeClaim or Secret (apiVersion v1), ServiceExport (multicluster.x-k8s.io/v1alpha1), and where the hub's API server runs no workloads
-	// (--hub-runs-workloads=false) Deployment, StatefulSet, DaemonSet, ReplicaSet (apps/v1), Job and CronJob (batch/v1). With another kind the
-	// policy's condition Ready says UnknownKind or RunsOnHub.
+	// kind of the workloads: CloneSet or UnitedDeployment; or a kind of which every member gets a copy: ConfigMap,
+	// Service, ServiceAccount, PersistentVolumeClaim or Secret (apiVersion v1), ServiceExport
+	// (multicluster.x-k8s.io/v1alpha1), and where the hub's API server runs no workloads (--hub-runs-workloads=false)
+	// Deployment, StatefulSet, DaemonSet, ReplicaSet (apps/v1), Job and CronJob (batch/v1). With another kind the policy's
+	// condition Ready says UnknownKind or RunsOnHub.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="size(self) > 0",message="kind is empty: name the kind of the workloads, such as CloneSet or UnitedDeployment"
 	Kind string `json:"kind"`
@@ -125,8 +127,8 @@ type Spread struct {
 	// +optional
 	// +kubebuilder:default=Cluster
 	By SpreadBy `json:"by,omitempty"`
-	// type says how: Even, the same for each; Weighted, by weights; Available, by the room that the members report; Compact,
-	// one after the other. Default Even.
+	// type says how: Even, the same for each; Weighted, by weights; Available, by the room that the members report;
+	// Compact, one after the other. Default Even.
 	// +optional
 	// +kubebuilder:default=Even
 	Type SpreadType `json:"type,omitempty"`
@@ -164,8 +166,8 @@ type SpreadPlace struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=52
 	Cluster string `json:"cluster,omitempty"`
-	// weight relative to the others of the same level; 0 for nothing new. Default: 1 for a region or zone, the member's weight
-	// for a cluster. Only with type Weighted.
+	// weight relative to the others of the same level; 0 for nothing new. Default: 1 for a region or zone, the member's
+	// weight for a cluster. Only with type Weighted.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
@@ -206,13 +208,13 @@ const (
 // Dependencies says which objects go with a workload to each member that has a part of it. They go before its pods need
 // them, and with the last workload that names them. Claims are created and never changed or deleted.
 type Dependencies struct {
-	// mode: Auto takes the ConfigMaps, ServiceAccounts (not default) and PersistentVolumeClaims that the pod template names,
-	// and its Secrets where they may go; None takes nothing. Default Auto.
+	// mode: Auto takes the ConfigMaps, ServiceAccounts (not default) and PersistentVolumeClaims that the pod template
+	// names, and its Secrets where they may go; None takes nothing. Default Auto.
 	// +optional
 	// +kubebuilder:default=Auto
 	Mode DependencyMode `json:"mode,omitempty"`
-	// secrets: Carry lets Secrets go to members, those that a template names and those that the policy selects. Whoever may
-	// read Secrets in a member then reads them. Default Never.
+	// secrets: Carry lets Secrets go to members, those that a template names and those that the policy selects. Whoever
+	// may read Secrets in a member then reads them. Default Never.
 	// +optional
 	// +kubebuilder:default=Never
 	Secrets SecretMode `json:"secrets,omitempty"`
@@ -257,8 +259,8 @@ type FederationPolicyStatus struct {
 const (
 	// PolicyInForce: the policy holds for the workloads that it selects.
 	PolicyInForce = "InForce"
-	// PolicyRunsOnHub: the policy names a kind that the hub's own cluster runs, or it placed a workload that a controller there runs though
-	// the hub was told that there is none.
+	// PolicyRunsOnHub: the policy names a kind that the hub's own cluster runs, or it placed a workload that a controller
+	// there runs though the hub was told that there is none.
 	PolicyRunsOnHub = "RunsOnHub"
 	// PolicySecretsNotCarried: the policy selects Secrets and does not let them go to members.
 	PolicySecretsNotCarried = "SecretsNotCarried"
@@ -302,7 +304,8 @@ type FederationPolicyList struct {
 	Items           []FederationPolicy `json:"items"`
 }
 
-// ClusterFederationPolicy is the default for all federated namespaces; a FederationPolicy of the namespace goes before it.
+// ClusterFederationPolicy is the default for all federated namespaces; a FederationPolicy of the namespace goes before
+// it.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=cfp

@@ -18,13 +18,14 @@ const (
 
 	// LabelMember is on every object of the hub that stands for one member: its name.
 	LabelMember = "topology.flotilla.dev/member"
-	// AnnotationClusterID is on a CertificateSigningRequest: the uid of the member's namespace kube-system, as the agent says it.
+	// AnnotationClusterID is on a CertificateSigningRequest: the uid of the member's namespace kube-system, as the agent
+	// says it.
 	AnnotationClusterID = "topology.flotilla.dev/cluster-id"
 	// AnnotationExpires is on a ServiceAccount for joining: when its last token expires, RFC 3339.
 	AnnotationExpires = "topology.flotilla.dev/expires"
 
-	// JoinSecret is the Secret in the member by which its agent finds the hub. It is in SystemNamespace, or where the agent's
-	// own objects are.
+	// JoinSecret is the Secret in the member by which its agent finds the hub. It is in SystemNamespace, or where the
+	// agent's own objects are.
 	JoinSecret = "flotilla-join"
 	// CredentialSecret is the Secret beside it with the agent's key and certificate.
 	CredentialSecret = "flotilla-credential"
@@ -57,21 +58,22 @@ const (
 	CredentialToken = "token.json"
 )
 
-// MemberUser is the user name of the member's agent on the hub. The uid is that of the MemberCluster: one that is made anew
-// under an old name has another user.
+// MemberUser is the user name of the member's agent on the hub. The uid is that of the MemberCluster: one that is made
+// anew under an old name has another user.
 func MemberUser(name string, uid types.UID) string { return MemberUserPrefix(name) + string(uid) }
 
 // MemberUserPrefix begins the user names of every MemberCluster that ever had the name.
 func MemberUserPrefix(name string) string { return "flotilla:member:" + name + ":" }
 
-// JoinObject names a member's objects on the hub for joining: those of its token, and the request for its first certificate.
+// JoinObject names a member's objects on the hub for joining: those of its token, and the request for its first
+// certificate.
 func JoinObject(name string) string { return joinPrefix + name }
 
 // MemberObject names the request for a member's next certificate.
 func MemberObject(name string) string { return memberPrefix + name }
 
-// MemberOfRequest returns the member that a CertificateSigningRequest with this name is for, and whether it is one for a first
-// certificate. ok is false for requests that are not Flotilla's.
+// MemberOfRequest returns the member that a CertificateSigningRequest with this name is for, and whether it is one for
+// a first certificate. ok is false for requests that are not Flotilla's.
 func MemberOfRequest(request string) (member string, first, ok bool) {
 	if member, ok = strings.CutPrefix(request, joinPrefix); ok {
 		return member, true, member != ""

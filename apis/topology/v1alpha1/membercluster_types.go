@@ -15,23 +15,27 @@ type MemberClusterSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	ClusterID string `json:"clusterID,omitempty"`
-	// keyFingerprint is the fingerprint of the key that the member's agent authenticates with, "sha256:" and 64 hexadecimal digits:
-	// no certificate is signed for another key. `flotilla accept` pins it. Default: none, then the hub signs nothing for the member.
+	// keyFingerprint is the fingerprint of the key that the member's agent authenticates with, "sha256:" and 64
+	// hexadecimal digits: no certificate is signed for another key. `flotilla accept` pins it. Default: none, then the hub
+	// signs nothing for the member.
 	// +optional
 	// +kubebuilder:validation:MaxLength=71
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(sha256:[0-9a-f]{64})?$')",message="keyFingerprint must be sha256: and 64 hexadecimal digits (0-9, a-f); flotilla accept writes it",messageExpression="'keyFingerprint \"%s\" must be sha256: and 64 hexadecimal digits (0-9, a-f); flotilla accept writes it'.format([self])"
 	KeyFingerprint string `json:"keyFingerprint,omitempty"`
-	// credential is what the member's agent shows the hub. Certificate: a client certificate of the hub's signer, and a token where none is
-	// signed within a minute. Token: a token of a ServiceAccount of the hub, at once. Default Certificate.
+	// credential is what the member's agent shows the hub. Certificate: a client certificate of the hub's signer, and a
+	// token where none is signed within a minute. Token: a token of a ServiceAccount of the hub, at once. Default
+	// Certificate.
 	// +optional
 	Credential Credential `json:"credential,omitempty"`
-	// region of the member; subsets select it as topology.kubernetes.io/region. Default: the region that all its nodes share.
+	// region of the member; subsets select it as topology.kubernetes.io/region. Default: the region that all its nodes
+	// share.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$')",message="region must be the value of a label: at most 63 letters, digits, -, _ and ., with a letter or digit at both ends"
 	Region string `json:"region,omitempty"`
-	// taints keep workloads away whose policy does not tolerate them. NoSchedule: nothing new; PreferNoSchedule: only what no
-	// other member takes; NoExecute: nothing new, and what is there goes as far as other members can take it. Default: none.
+	// taints keep workloads away whose policy does not tolerate them. NoSchedule: nothing new; PreferNoSchedule: only what
+	// no other member takes; NoExecute: nothing new, and what is there goes as far as other members can take it. Default:
+	// none.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -43,8 +47,8 @@ type MemberClusterSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
 	Weight *int32 `json:"weight,omitempty"`
-	// fence is a person's word that nothing runs in the member any more, while it is NotReady: workloads whose policy has a
-	// failover are placed elsewhere at once. Set it with: flotilla fence NAME --confirm.
+	// fence is a person's word that nothing runs in the member any more, while it is NotReady: workloads whose policy has
+	// a failover are placed elsewhere at once. Set it with: flotilla fence NAME --confirm.
 	// +optional
 	Fence *Fence `json:"fence,omitempty"`
 	// acknowledgedSession is the session of the agent that the hub has answered: it has seen the reports before it.
@@ -60,8 +64,8 @@ type MemberClusterStatus struct {
 	// refusedClusterID is the id of another cluster whose agent came under this name and was refused.
 	// +optional
 	RefusedClusterID string `json:"refusedClusterID,omitempty"`
-	// session is a number that the agent raises when it starts, and when it comes back after 40 s without contact, once it has
-	// reported what stands. It executes nothing new until spec.acknowledgedSession is the same.
+	// session is a number that the agent raises when it starts, and when it comes back after 40 s without contact, once it
+	// has reported what stands. It executes nothing new until spec.acknowledgedSession is the same.
 	// +optional
 	Session int64 `json:"session,omitempty"`
 	// region that all nodes share, if they do.
@@ -73,8 +77,8 @@ type MemberClusterStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=128
 	Zones []Zone `json:"zones,omitempty"`
-	// surveyedAt is when the agent looked at what zones have and what pods there request, by its own clock: by the time of a
-	// Work's report the hub tells which pods are counted.
+	// surveyedAt is when the agent looked at what zones have and what pods there request, by its own clock: by the time of
+	// a Work's report the hub tells which pods are counted.
 	// +optional
 	SurveyedAt *metav1.MicroTime `json:"surveyedAt,omitempty"`
 	// kubernetesVersion of the member's API server.
@@ -97,15 +101,15 @@ type MemberClusterStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Orphaned int32 `json:"orphaned,omitempty"`
-	// orphans names the first 16 of those objects, as "Kind.group namespace/name"; " (hub ID)" follows where an earlier hub
-	// ordered the object.
+	// orphans names the first 16 of those objects, as "Kind.group namespace/name"; " (hub ID)" follows where an earlier
+	// hub ordered the object.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Orphans []string `json:"orphans,omitempty"`
-	// conditions: Accepted and Ready; Identity from the first refusal of another cluster on, Orphans from the first orphan on,
-	// Plausible from the first report on that cannot be true, Silent from the first silence of 80 s on,
-	// FailoverHeld from the first time on that too many failed together, ClockInSync from the first time on that its clock was wrong.
+	// conditions: Accepted and Ready; Identity from the first refusal of another cluster on, Orphans from the first orphan
+	// on, Plausible from the first report on that cannot be true, Silent from the first silence of 80 s on, FailoverHeld
+	// from the first time on that too many failed together, ClockInSync from the first time on that its clock was wrong.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -118,22 +122,22 @@ const (
 	MemberAccepted = "Accepted"
 	// MemberReady is True while the agent renews its Lease.
 	MemberReady = "Ready"
-	// MemberIdentity is False while an agent of another cluster tries to come under the member's name. It is there from the
-	// first such refusal on.
+	// MemberIdentity is False while an agent of another cluster tries to come under the member's name. It is there from
+	// the first such refusal on.
 	MemberIdentity = "Identity"
-	// MemberOrphans is True while objects of the member carry the hub's label and have no order. It is there from the first
-	// one on.
+	// MemberOrphans is True while objects of the member carry the hub's label and have no order. It is there from the
+	// first one on.
 	MemberOrphans = "Orphans"
 	// MemberPlausible is False while the member reports what cannot be true. It is there from the first such report on.
 	MemberPlausible = "Plausible"
-	// MemberSilent is True from 80 s after the agent's last renewal on until it renews again: what the member may still disrupt of
-	// rollouts is lent to others. It is there from the first such silence on.
+	// MemberSilent is True from 80 s after the agent's last renewal on until it renews again: what the member may still
+	// disrupt of rollouts is lent to others. It is there from the first such silence on.
 	MemberSilent = "Silent"
-	// MemberFailoverHeld is True while the member is NotReady together with so many others that none of them is given up. It
-	// is there from the first such time on.
+	// MemberFailoverHeld is True while the member is NotReady together with so many others that none of them is given up.
+	// It is there from the first such time on.
 	MemberFailoverHeld = "FailoverHeld"
-	// MemberClockInSync is False while the clock of the member's agent and that of the hub are a minute or more apart. It is there from
-	// the first such time on.
+	// MemberClockInSync is False while the clock of the member's agent and that of the hub are a minute or more apart. It
+	// is there from the first such time on.
 	MemberClockInSync = "ClockInSync"
 
 	// ReasonAccepted: spec.accepted is true and the id is pinned.

@@ -24,8 +24,8 @@ type Override struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-zA-Z0-9]([-a-zA-Z0-9.]*[a-zA-Z0-9])?(:[0-9]{1,5})?(/[a-z0-9]([-a-z0-9._]*[a-z0-9])?)*$')",message="imageRegistry is no registry: give a host, with a port and a path if needed, and no scheme, such as registry.example.com:5000/mirror",messageExpression="'imageRegistry %s is no registry: give a host, with a port and a path if needed, and no scheme, such as registry.example.com:5000/mirror'.format([self])"
 	ImageRegistry string `json:"imageRegistry,omitempty"`
-	// env sets variables in containers and init containers. Of several entries with the same name the last one is replaced,
-	// because that is the one that a container gets.
+	// env sets variables in containers and init containers. Of several entries with the same name the last one is
+	// replaced, because that is the one that a container gets.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64

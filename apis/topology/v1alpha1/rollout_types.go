@@ -41,12 +41,13 @@ const (
 	ApprovalRequired WaveApproval = "Required"
 )
 
-// Rollout says in which order members get a new template. How many pods are disrupted at a time is the workload's own to say.
+// Rollout says in which order members get a new template. How many pods are disrupted at a time is the workload's own
+// to say.
 // +kubebuilder:validation:XValidation:rule="!has(self.strategy) || self.strategy != 'Waves' || (has(self.waves) && size(self.waves) > 0)",fieldPath=".waves",message="strategy is Waves and there are no waves: list them in waves, or use strategy Proportional"
 // +kubebuilder:validation:XValidation:rule="!has(self.waves) || size(self.waves) == 0 || (has(self.strategy) && self.strategy == 'Waves')",fieldPath=".waves",message="waves are listed and strategy is not Waves: set strategy: Waves, or remove them"
 type Rollout struct {
-	// strategy: Proportional updates all members alongside each other. Waves updates a part after the other, as waves lists them.
-	// It holds for updates that begin after it was set. Default Proportional.
+	// strategy: Proportional updates all members alongside each other. Waves updates a part after the other, as waves
+	// lists them. It holds for updates that begin after it was set. Default Proportional.
 	// +optional
 	// +kubebuilder:default=Proportional
 	Strategy RolloutStrategy `json:"strategy,omitempty"`
@@ -56,9 +57,10 @@ type Rollout struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	Waves []Wave `json:"waves,omitempty"`
-	// onFailure is what follows a wave that failed: Pause stops the update in all members until a person goes on. Rollback gives
-	// all members the template that the update leaves, until the workload gets another one; it holds for updates
-	// that begin after it was set, and pauses those of a UnitedDeployment that change the patches of its subsets too. Default Pause.
+	// onFailure is what follows a wave that failed: Pause stops the update in all members until a person goes on. Rollback
+	// gives all members the template that the update leaves, until the workload gets another one; it holds for updates
+	// that begin after it was set, and pauses those of a UnitedDeployment that change the patches of its subsets too.
+	// Default Pause.
 	// +optional
 	// +kubebuilder:default=Pause
 	// +kubebuilder:validation:MaxLength=32
@@ -91,25 +93,25 @@ type Wave struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	Subsets []string `json:"subsets,omitempty"`
-	// size is how many of the selected pods are updated when the wave is over: a number, or a percentage of them, rounded up.
-	// Pods of earlier waves count. Default 100%.
+	// size is how many of the selected pods are updated when the wave is over: a number, or a percentage of them, rounded
+	// up. Pods of earlier waves count. Default 100%.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	Size *intstr.IntOrString `json:"size,omitempty"`
-	// soak is how long all pods of the wave have to be updated and available before the next wave begins, such as 10m. Up to
-	// 720h. Default 0s.
+	// soak is how long all pods of the wave have to be updated and available before the next wave begins, such as 10m. Up
+	// to 720h. Default 0s.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s)){1,3}$') && duration(self) <= duration('720h')",message="soak is no duration of up to 720h: write hours, minutes and seconds, such as 10m or 1h30m",messageExpression="'soak %s is no duration of up to 720h: write hours, minutes and seconds, such as 10m or 1h30m'.format([self])"
 	Soak string `json:"soak,omitempty"`
-	// timeout is how long it may take until all pods of the wave are updated and available; then the wave has failed. Up to
-	// 720h. Default: no limit.
+	// timeout is how long it may take until all pods of the wave are updated and available; then the wave has failed. Up
+	// to 720h. Default: no limit.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s)){1,3}$') && duration(self) <= duration('720h') && duration(self) > duration('0s')",message="timeout is no duration of up to 720h: write hours, minutes and seconds, such as 10m or 1h30m",messageExpression="'timeout %s is no duration above 0s and up to 720h: write hours, minutes and seconds, such as 10m or 1h30m'.format([self])"
 	Timeout string `json:"timeout,omitempty"`
-	// checks have to hold before the next wave begins. They are looked at from the moment when all pods of the wave are updated
-	// and available, about every 10 s.
+	// checks have to hold before the next wave begins. They are looked at from the moment when all pods of the wave are
+	// updated and available, about every 10 s.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -136,16 +138,16 @@ type WaveClusters struct {
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 }
 
-// WaveCheck is what has to hold before the next wave begins: an expression over the workload on the hub, an answer by HTTP, or a
-// Job in the members of the wave.
+// WaveCheck is what has to hold before the next wave begins: an expression over the workload on the hub, an answer by
+// HTTP, or a Job in the members of the wave.
 // +kubebuilder:validation:XValidation:rule="[has(self.expression), has(self.http), has(self.job)].filter(given, given).size() == 1",message="a check has one of expression, http and job: give one of them",messageExpression="'check %s has %d of expression, http and job: give one of them'.format([self.name, [has(self.expression), has(self.http), has(self.job)].filter(given, given).size()])"
 type WaveCheck struct {
 	// name of the check, for messages.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
-	// expression in CEL that is true where the check holds. The variable object is the workload on the hub with its status, such
-	// as: object.status.readyReplicas >= 9
+	// expression in CEL that is true where the check holds. The variable object is the workload on the hub with its
+	// status, such as: object.status.readyReplicas >= 9
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
@@ -156,8 +158,8 @@ type WaveCheck struct {
 	// job is a Job that has to succeed in each member of the wave.
 	// +optional
 	Job *WaveJob `json:"job,omitempty"`
-	// patience is for how long at a time an expression may not hold, or a member may not take the Job, before the wave has failed.
-	// Up to 720h. Default 1m.
+	// patience is for how long at a time an expression may not hold, or a member may not take the Job, before the wave has
+	// failed. Up to 720h. Default 1m.
 	// +optional
 	// +kubebuilder:default="1m"
 	// +kubebuilder:validation:MaxLength=32
@@ -165,15 +167,16 @@ type WaveCheck struct {
 	Patience string `json:"patience,omitempty"`
 }
 
-// WaveHTTP is an address that the hub asks with GET, without credentials. Redirects are not followed, and more than 64 KiB is no
-// answer. Addresses of the hub's own machine and of its link are refused unless the hub's flag --checks-reach-local lets them.
+// WaveHTTP is an address that the hub asks with GET, without credentials. Redirects are not followed, and more than 64
+// KiB is no answer. Addresses of the hub's own machine and of its link are refused unless the hub's flag
+// --checks-reach-local lets them.
 type WaveHTTP struct {
 	// url to ask, of the scheme http or https.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="self.matches('^https?://[^/?#\\\\x40\\\\s]+([/?#][^\\\\s]*)?$') && isURL(self)",message="url is no address that can be asked: write http:// or https://, a host, and a path, without a user's name",messageExpression="'url %s is no address that can be asked: write http:// or https://, a host, and a path, without a user\\'s name'.format([self])"
 	URL string `json:"url"`
-	// expression in CEL that is true where the check holds. Its variables are status (the number of the answer), text (what was
-	// answered) and json (the same read as JSON, null where it is none). Default: status == 200
+	// expression in CEL that is true where the check holds. Its variables are status (the number of the answer), text
+	// (what was answered) and json (the same read as JSON, null where it is none). Default: status == 200
 	// +optional
 	// +kubebuilder:default="status == 200"
 	// +kubebuilder:validation:MinLength=1
@@ -191,15 +194,15 @@ type WaveHTTP struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s)){1,3}$') && duration(self) >= duration('1s') && duration(self) <= duration('1m')",message="timeout is no duration from 1s to 1m: write seconds, such as 10s",messageExpression="'timeout %s is no duration from 1s to 1m: write seconds, such as 10s'.format([self])"
 	Timeout string `json:"timeout,omitempty"`
-	// failureLimit is how many times in a row the check may not hold, or nothing may be answered; once more, and the wave has
-	// failed. Default 3.
+	// failureLimit is how many times in a row the check may not hold, or nothing may be answered; once more, and the wave
+	// has failed. Default 3.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	FailureLimit *int32 `json:"failureLimit,omitempty"`
-	// caBundle are the authorities, as PEM in base64, that the server's certificate may be of. Default: those that the hub's system
-	// trusts.
+	// caBundle are the authorities, as PEM in base64, that the server's certificate may be of. Default: those that the
+	// hub's system trusts.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	CABundle []byte `json:"caBundle,omitempty"`
@@ -208,8 +211,8 @@ type WaveHTTP struct {
 // WaveJob is a Job that has to succeed in each member of the wave.
 type WaveJob struct {
 	// template of the Job, as in a CronJob: metadata with labels and annotations, and the spec of a Job. It is made in the
-	// workload's namespace of each member of the wave, once all pods of the wave are updated and available, and removed when the wave
-	// is over.
+	// workload's namespace of each member of the wave, once all pods of the wave are updated and available, and removed
+	// when the wave is over.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Template runtime.RawExtension `json:"template"`
 }
@@ -227,15 +230,16 @@ type WaveProgress struct {
 	Name string `json:"name,omitempty"`
 	// since is when the wave began, or went on after it was held.
 	Since metav1.Time `json:"since"`
-	// from is the revision that the update leaves: that of the last template whose update was over. A change back to it goes in
-	// no waves.
+	// from is the revision that the update leaves: that of the last template whose update was over. A change back to it
+	// goes in no waves.
 	// +optional
 	From string `json:"from,omitempty"`
-	// settled is since when all pods of the wave are updated and available; absent while they are not. It is put off by the time
-	// in which nobody watched.
+	// settled is since when all pods of the wave are updated and available; absent while they are not. It is put off by
+	// the time in which nobody watched.
 	// +optional
 	Settled *metav1.Time `json:"settled,omitempty"`
-	// watched is until when the hub is known to have watched the wave since it was settled. It is written now and then only.
+	// watched is until when the hub is known to have watched the wave since it was settled. It is written now and then
+	// only.
 	// +optional
 	Watched *metav1.Time `json:"watched,omitempty"`
 	// unheard is true while a member of the wave is not heard of: the time from watched on does not count for the soak.
@@ -279,8 +283,8 @@ type WaveChecked struct {
 	Holds bool `json:"holds"`
 	// since is since when it does, or does not.
 	Since metav1.Time `json:"since"`
-	// says what was found. Of a check by HTTP it is what was answered at the time at; answers that say no more than it held before
-	// are not told.
+	// says what was found. Of a check by HTTP it is what was answered at the time at; answers that say no more than it
+	// held before are not told.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	Says string `json:"says,omitempty"`

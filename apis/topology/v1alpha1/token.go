@@ -16,24 +16,26 @@ import (
 type Credential string
 
 const (
-	// CredentialIsCertificate is a client certificate of the hub's signer. Where none is signed within a minute, a token takes its place.
+	// CredentialIsCertificate is a client certificate of the hub's signer. Where none is signed within a minute, a token
+	// takes its place.
 	CredentialIsCertificate Credential = "Certificate"
 	// CredentialIsToken is a token of a ServiceAccount of the hub, for hubs whose signer signs nothing.
 	CredentialIsToken Credential = "Token"
 )
 
 const (
-	// MembersNamespace has the ServiceAccounts of members that show tokens, and nothing else: who may make tokens there gets those of
-	// members alone.
+	// MembersNamespace has the ServiceAccounts of members that show tokens, and nothing else: who may make tokens there
+	// gets those of members alone.
 	MembersNamespace = "flotilla-members"
-	// AnnotationSealedToken is on a CertificateSigningRequest that is answered with a token: a MemberToken that only the key of the
-	// request opens.
+	// AnnotationSealedToken is on a CertificateSigningRequest that is answered with a token: a MemberToken that only the
+	// key of the request opens.
 	AnnotationSealedToken = "topology.flotilla.dev/sealed-token"
 	// MemberAccounts is the group of all members that show tokens.
 	MemberAccounts = "system:serviceaccounts:" + MembersNamespace
 )
 
-// MemberAccount is the user name of the agent of a member that shows tokens. Its ServiceAccount has the name of the request.
+// MemberAccount is the user name of the agent of a member that shows tokens. Its ServiceAccount has the name of the
+// request.
 func MemberAccount(name string) string {
 	return "system:serviceaccount:" + MembersNamespace + ":" + MemberObject(name)
 }
@@ -53,8 +55,8 @@ func sealedFor(request types.UID, user string) []byte {
 	return []byte("topology.flotilla.dev/sealed-token " + string(request) + " " + user)
 }
 
-// Seal returns the token in a form that only the holder of the key opens, as an answer to the request with this uid. Whoever may read
-// the request has nothing of it. It is HPKE (RFC 9180) with P-256, HKDF-SHA256 and AES-256-GCM.
+// Seal returns the token in a form that only the holder of the key opens, as an answer to the request with this uid.
+// Whoever may read the request has nothing of it. It is HPKE (RFC 9180) with P-256, HKDF-SHA256 and AES-256-GCM.
 func (t *MemberToken) Seal(request types.UID, key *ecdsa.PublicKey) (string, error) {
 	text, err := json.Marshal(t)
 	if err != nil {

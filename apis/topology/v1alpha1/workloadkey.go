@@ -6,9 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// WorkloadKey returns the value of [AnnotationWorkload] for an object: "<Kind>/<namespace>/<name>" for kinds whose group
-// [groupOfBareKind] knows, "<Kind>.<group>/<namespace>/<name>" for all others. The namespace of a cluster-scoped object is
-// empty.
+// WorkloadKey returns the value of [AnnotationWorkload] for an object: "<Kind>/<namespace>/<name>" for kinds whose
+// group [groupOfBareKind] knows, "<Kind>.<group>/<namespace>/<name>" for all others. The namespace of a cluster-scoped
+// object is empty.
 func WorkloadKey(kind schema.GroupKind, namespace, name string) string {
 	text := kind.Kind
 	if group, ok := groupOfBareKind(kind.Kind); !ok || group != kind.Group {
@@ -32,8 +32,8 @@ func ParseWorkloadKey(text string) (kind schema.GroupKind, namespace, name strin
 	return kind, parts[1], parts[2], true
 }
 
-// groupOfBareKind returns the group of a kind that is written without one. These are the kinds that hubs delivered before
-// keys had a group: their Works and the agents that read them keep this text. No kind is added here.
+// groupOfBareKind returns the group of a kind that is written without one. These are the kinds that hubs delivered
+// before keys had a group: their Works and the agents that read them keep this text. No kind is added here.
 func groupOfBareKind(kind string) (group string, ok bool) {
 	switch kind {
 	case "CloneSet", "UnitedDeployment", "WorkloadSpread":

@@ -25,12 +25,13 @@ const (
 	ReasonConflict = "Conflict"
 	// ReasonWaitingForDependencies: objects that the order needs do not stand yet; it waits for a bounded time.
 	ReasonWaitingForDependencies = "WaitingForDependencies"
-	// ReasonAdopting: an object of that name without a mark is to be adopted; the hub is told what it has before it changes.
+	// ReasonAdopting: an object of that name without a mark is to be adopted; the hub is told what it has before it
+	// changes.
 	ReasonAdopting = "Adopting"
 	// ReasonNotAllowed: the agent's own allow-list does not admit the object.
 	ReasonNotAllowed = "NotAllowed"
-	// ReasonOverwritten: another writer in the member changes the object again and again, or keeps the agent from correcting
-	// it. Its pods do not count as updated.
+	// ReasonOverwritten: another writer in the member changes the object again and again, or keeps the agent from
+	// correcting it. Its pods do not count as updated.
 	ReasonOverwritten = "Overwritten"
 	// ReasonDeleting: the object is being deleted in the member and still exists.
 	ReasonDeleting = "Deleting"
@@ -135,8 +136,8 @@ type Report struct {
 	// sequence is the sequence annotation of the newest order that the member has carried out: its object was applied and
 	// the member's workload controller has seen that generation.
 	Sequence int64 `json:"sequence"`
-	// epoch is the agent's start: a number that grows with each start. A reader ignores a report whose epoch and counter are
-	// not newer than those that it knows.
+	// epoch is the agent's start: a number that grows with each start. A reader ignores a report whose epoch and counter
+	// are not newer than those that it knows.
 	Epoch int64 `json:"epoch"`
 	// counter grows with each report of one epoch.
 	Counter int64 `json:"counter"`
@@ -150,7 +151,8 @@ type Report struct {
 	// +kubebuilder:validation:MaxItems=1000
 	InUse []SubsetUse `json:"inUse,omitempty"`
 	// unschedulable are the pods that the member's scheduler finds no node for, longer than the Work's annotation
-	// topology.flotilla.dev/reschedule-after says, and that go first when there are fewer to be. Places without any are not named.
+	// topology.flotilla.dev/reschedule-after says, and that go first when there are fewer to be. Places without any are
+	// not named.
 	// +optional
 	// +listType=map
 	// +listMapKey=subset
@@ -172,7 +174,8 @@ type UnschedulablePods struct {
 
 // SubsetUse is the state of one subset in a member, in pods.
 type SubsetUse struct {
-	// subset is the name of the subset: of the workload, or of the WorkloadSpread by which the hub divides a CloneSet. Empty without either.
+	// subset is the name of the subset: of the workload, or of the WorkloadSpread by which the hub divides a CloneSet.
+	// Empty without either.
 	Subset string `json:"subset"`
 	// desired is how many pods the member object asks for.
 	Desired int32 `json:"desired"`

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// New returns a logger to standard error. level is debug, info or error, format is text or json; the error names the flag whose value is
-// another one.
+// New returns a logger to standard error. level is debug, info or error, format is text or json; the error names the
+// flag whose value is another one.
 func New(level, format string) (logr.Logger, error) {
 	c := zap.NewProductionConfig()
 	if err := c.Level.UnmarshalText([]byte(level)); err != nil {

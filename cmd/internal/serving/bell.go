@@ -24,8 +24,8 @@ func (b bell) ring() {
 	}
 }
 
-// wait returns true when it rang or the time has come, false when the context ended. The time is one of the clock and no duration: what
-// was gone by when the wait began counts.
+// wait returns true when it rang or the time has come, false when the context ended. The time is one of the clock and
+// no duration: what was gone by when the wait began counts.
 func (b bell) wait(ctx context.Context, clk clock.WithTicker, until time.Time) bool {
 	timer := clk.NewTimer(until.Sub(clk.Now()))
 	defer timer.Stop()

@@ -184,7 +184,13 @@ func (c *certificates) publish(k *keys) {
 	c.mu.Unlock()
 	leaf := k.served.Leaf
 	if old == nil || !old.served.Leaf.Equal(leaf) {
-		c.log.Info("Serves a certificate", "until", leaf.NotAfter.Format(time.RFC3339), "renewed", renewal(leaf).Format(time.RFC3339))
+		c.log.Info(
+			"Serves a certificate",
+			"until",
+			leaf.NotAfter.Format(time.RFC3339),
+			"renewed",
+			renewal(leaf).Format(time.RFC3339),
+		)
 	}
 	if old == nil || !bytes.Equal(old.bundle, k.bundle) {
 		for _, f := range changed {

@@ -26,8 +26,8 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/crds"
 )
 
-// AnnotationConverter is on a CustomResourceDefinition: the program whose server converts its objects. Where a hub and an
-// agent both serve in one cluster, the agent does: the hub leaves alone what names the agent.
+// AnnotationConverter is on a CustomResourceDefinition: the program whose server converts its objects. Where a hub and
+// an agent both serve in one cluster, the agent does: the hub leaves alone what names the agent.
 const AnnotationConverter = "topology.flotilla.dev/converter"
 
 // definitions keeps spec.conversion.webhook.clientConfig of our CustomResourceDefinitions, and the configuration of the
@@ -74,9 +74,14 @@ func (d *definitions) Start(ctx context.Context) error {
 		})
 		watching.Go(func() { d.bell.watch(ctx, informer) })
 	}
-	configurations := webhooks.NewFilteredValidatingWebhookConfigurationInformer(d.core, 0, nil, func(o *metav1.ListOptions) {
-		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, TemplatesConfiguration).String()
-	})
+	configurations := webhooks.NewFilteredValidatingWebhookConfigurationInformer(
+		d.core,
+		0,
+		nil,
+		func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, TemplatesConfiguration).String()
+		},
+	)
 	watching.Go(func() { d.bell.watch(ctx, configurations) })
 	told := ""
 	for {
@@ -85,7 +90,10 @@ func (d *definitions) Start(ctx context.Context) error {
 		if err != nil {
 			again = retry
 			if ctx.Err() == nil && err.Error() != told {
-				d.log.Error(err, "Cannot keep what API servers call; requests for other versions than v1beta1 may fail, and templates are not checked")
+				d.log.Error(
+					err,
+					"Cannot keep what API servers call; requests for other versions than v1beta1 may fail, and templates are not checked",
+				)
 			}
 			told = err.Error()
 		} else {
@@ -139,7 +147,10 @@ func (d *definitions) set(ctx context.Context, name string, config apiextensions
 }
 
 // differs tells whether the definition is this program's to change, and does not say what config says.
-func (d *definitions) differs(crd *apiextensionsv1.CustomResourceDefinition, config apiextensionsv1.WebhookClientConfig) bool {
+func (d *definitions) differs(
+	crd *apiextensionsv1.CustomResourceDefinition,
+	config apiextensionsv1.WebhookClientConfig,
+) bool {
 	conversion := crd.Spec.Conversion
 	if conversion == nil || conversion.Strategy != apiextensionsv1.WebhookConverter {
 		return false
@@ -152,7 +163,8 @@ func (d *definitions) differs(crd *apiextensionsv1.CustomResourceDefinition, con
 		return true
 	}
 	have := conversion.Webhook.ClientConfig
-	return !bytes.Equal(have.CABundle, config.CABundle) || !equality.Semantic.DeepEqual(have.URL, config.URL) || !equality.Semantic.DeepEqual(have.Service, config.Service)
+	return !bytes.Equal(have.CABundle, config.CABundle) || !equality.Semantic.DeepEqual(have.URL, config.URL) ||
+		!equality.Semantic.DeepEqual(have.Service, config.Service)
 }
 
 // patchFor is a merge patch that sets the client configuration: what it has instead of URL or Service goes.

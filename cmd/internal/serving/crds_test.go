@@ -74,8 +74,8 @@ func (w *world) names(name string, r *replica) error {
 	return nil
 }
 
-// TestDefinitions holds that the definitions name the server, also after somebody applied them again, after the Secret was
-// deleted and where they come late; and that nothing is written otherwise.
+// TestDefinitions holds that the definitions name the server, also after somebody applied them again, after the Secret
+// was deleted and where they come late; and that nothing is written otherwise.
 func TestDefinitions(t *testing.T) {
 	for form, url := range map[string]string{"Service": "", "URL": "https://127.0.0.1:9443"} {
 		t.Run(form, func(t *testing.T) {
@@ -122,7 +122,8 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// TestDefinitionsOfOthers holds that one without a conversion webhook is left alone, and one of nobody that is asked for.
+// TestDefinitionsOfOthers holds that one without a conversion webhook is left alone, and one of nobody that is asked
+// for.
 func TestDefinitionsOfOthers(t *testing.T) {
 	w := newWorld(t)
 	r := w.start()
@@ -143,8 +144,8 @@ func TestDefinitionsOfOthers(t *testing.T) {
 	}
 }
 
-// TestHubAndAgent holds that where both serve one cluster, the agent is named, whoever came first, and that they do not write
-// against each other.
+// TestHubAndAgent holds that where both serve one cluster, the agent is named, whoever came first, and that they do not
+// write against each other.
 func TestHubAndAgent(t *testing.T) {
 	w := newWorld(t)
 	w.store(definition(cloneSets))

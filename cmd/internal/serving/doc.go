@@ -9,11 +9,12 @@
 // signs its first certificate later, so nobody meets a certificate that he does not trust yet.
 //
 // Example: two agents start on an empty cluster. Both find no Secret flotilla-system/flotilla-agent-webhook and create
-// one; the second is told that it exists, reads it, and both serve the same certificate. The leader writes its authority
-// into spec.conversion of the CustomResourceDefinitions. Nine months later one of the two writes a new certificate of the
-// same authority, and the other serves it as soon as its watch says so; nothing else changes.
+// one; the second is told that it exists, reads it, and both serve the same certificate. The leader writes its
+// authority into spec.conversion of the CustomResourceDefinitions. Nine months later one of the two writes a new
+// certificate of the same authority, and the other serves it as soon as its watch says so; nothing else changes.
 //
-// The library cert-controller makes the authorities and judges certificates. Its rotator as a whole does not fit: it waits
-// for a mounted file and ends the program without one, needs a Secret that somebody made before, knows no addresses in
-// certificates (only names), replaces an authority and its certificate in one step, and reads the clock itself.
+// The library cert-controller makes the authorities and judges certificates. Its rotator as a whole does not fit: it
+// waits for a mounted file and ends the program without one, needs a Secret that somebody made before, knows no
+// addresses in certificates (only names), replaces an authority and its certificate in one step, and reads the clock
+// itself.
 package serving

@@ -22,8 +22,18 @@ type Flags struct {
 
 // Add adds the flags to the set. The Service of that name is what API servers call without --webhook-url.
 func (f *Flags) Add(set *pflag.FlagSet, service string) {
-	set.StringVar(&f.BindAddress, "webhook-bind-address", ":9443", "address that serves API servers, by TLS: conversion of older versions, and admission; 0 turns it off")
-	set.StringVar(&f.URL, "webhook-url", "", "https://host:port under which API servers reach that address; empty means the Service "+service+", port 443, in the namespace of --leader-election-namespace")
+	set.StringVar(
+		&f.BindAddress,
+		"webhook-bind-address",
+		":9443",
+		"address that serves API servers, by TLS: conversion of older versions, and admission; 0 turns it off",
+	)
+	set.StringVar(
+		&f.URL,
+		"webhook-url",
+		"",
+		"https://host:port under which API servers reach that address; empty means the Service "+service+", port 443, in the namespace of --leader-election-namespace",
+	)
 }
 
 // On tells whether there is a server.
@@ -33,7 +43,10 @@ func (f *Flags) On() bool { return f.BindAddress != off }
 func (f *Flags) Validate() error {
 	if !f.On() {
 		if f.URL != "" {
-			return fmt.Errorf("--webhook-url %s needs a server: leave it out, or give --webhook-bind-address another value than 0", f.URL)
+			return fmt.Errorf(
+				"--webhook-url %s needs a server: leave it out, or give --webhook-bind-address another value than 0",
+				f.URL,
+			)
 		}
 		return nil
 	}
@@ -61,7 +74,10 @@ func (f *Flags) Validate() error {
 func (f *Flags) listen() (host string, port int, err error) {
 	host, text, err := net.SplitHostPort(f.BindAddress)
 	if err != nil {
-		return "", 0, fmt.Errorf("--webhook-bind-address %q is neither 0 nor an address as :9443 or 127.0.0.1:9443", f.BindAddress)
+		return "", 0, fmt.Errorf(
+			"--webhook-bind-address %q is neither 0 nor an address as :9443 or 127.0.0.1:9443",
+			f.BindAddress,
+		)
 	}
 	const highest = 65535
 	port, err = strconv.Atoi(text)

@@ -61,8 +61,8 @@ type verdict struct {
 	again time.Time
 }
 
-// judge decides what the Secret is to hold at the time: data is what it holds, nil if there is none; hosts are the names
-// and addresses that the certificate must have. It fails only if no key can be made.
+// judge decides what the Secret is to hold at the time: data is what it holds, nil if there is none; hosts are the
+// names and addresses that the certificate must have. It fails only if no key can be made.
 func (l life) judge(name string, data map[string][]byte, hosts []string, now time.Time) (verdict, error) {
 	k, err := parseKeys(data)
 	if err == nil && !validAt(k.authorities[0], now) {
@@ -96,9 +96,17 @@ func (l life) judge(name string, data map[string][]byte, hosts []string, now tim
 	return verdict{keys: k, again: again}, nil
 }
 
-// remake returns a Secret with a new authority. Without an old one it signs at once. Else those of old that are valid stay
-// trusted, and the certificate stays; where that cannot be used, a new one is signed by the authority that is known already.
-func (l life) remake(name string, old *keys, unusable error, hosts []string, now time.Time, why string) (verdict, error) {
+// remake returns a Secret with a new authority. Without an old one it signs at once. Else those of old that are valid
+// stay trusted, and the certificate stays; where that cannot be used, a new one is signed by the authority that is
+// known already.
+func (l life) remake(
+	name string,
+	old *keys,
+	unusable error,
+	hosts []string,
+	now time.Time,
+	why string,
+) (verdict, error) {
 	maker := &rotator.CertRotator{CAName: name, CAOrganization: "flotilla"}
 	made, err := maker.CreateCACert(now.Add(-backdate), now.Add(l.authority))
 	if err != nil {
@@ -125,7 +133,8 @@ func (l life) remake(name string, old *keys, unusable error, hosts []string, now
 	return v, err
 }
 
-// resign returns the Secret with a new certificate of the newest authority. What is valid is served until that is written.
+// resign returns the Secret with a new certificate of the newest authority. What is valid is served until that is
+// written.
 func (l life) resign(k *keys, hosts []string, now time.Time, why string) (verdict, error) {
 	v := verdict{why: why, again: now, data: map[string][]byte{
 		caCert: k.bundle, caKey: pemOf("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(k.caKey)),
@@ -139,7 +148,12 @@ func (l life) resign(k *keys, hosts []string, now time.Time, why string) (verdic
 }
 
 // sign returns a certificate of the authority for the hosts and its key, both PEM. The library's own has names alone.
-func (l life) sign(authority *x509.Certificate, by *rsa.PrivateKey, hosts []string, now time.Time) (certPEM, keyPEM []byte, err error) {
+func (l life) sign(
+	authority *x509.Certificate,
+	by *rsa.PrivateKey,
+	hosts []string,
+	now time.Time,
+) (certPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a key for the server: %w", err)
@@ -171,8 +185,8 @@ func (l life) sign(authority *x509.Certificate, by *rsa.PrivateKey, hosts []stri
 	return encode(&tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key})
 }
 
-// trusted returns nil if the certificate is valid for every host at the time, by one of the authorities. Without hosts it
-// asks for those that the certificate has.
+// trusted returns nil if the certificate is valid for every host at the time, by one of the authorities. Without hosts
+// it asks for those that the certificate has.
 func (k *keys) trusted(hosts []string, now time.Time) error {
 	if k.broken != nil {
 		return k.broken

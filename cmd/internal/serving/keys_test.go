@@ -61,8 +61,8 @@ func TestFirstKeys(t *testing.T) {
 	}
 }
 
-// TestRenewal follows one Secret over three years in steps of a day: at every time somebody who knows the bundle of a day ago
-// accepts what is served, and nothing is written without a reason.
+// TestRenewal follows one Secret over three years in steps of a day: at every time somebody who knows the bundle of a
+// day ago accepts what is served, and nothing is written without a reason.
 func TestRenewal(t *testing.T) {
 	data := settledKeys(t, begin, host)
 	bundles := map[string]bool{}
@@ -92,7 +92,8 @@ func TestRenewal(t *testing.T) {
 		bundles[string(data[caCert])] = true
 		yesterday = data[caCert]
 	}
-	// A certificate lives 40 days and an hour and is renewed after three quarters: about 36 times; an authority three times.
+	// A certificate lives 40 days and an hour and is renewed after three quarters: about 36 times; an authority three
+	// times.
 	if writes < 30 || writes > 45 || len(bundles) != 4 {
 		t.Errorf("%d writes and %d bundles in three years", writes, len(bundles))
 	}
@@ -158,7 +159,8 @@ func TestBrokenKeys(t *testing.T) {
 	}
 }
 
-// TestTwoNames holds that replicas that are asked by different names, as during an update, do not write against each other.
+// TestTwoNames holds that replicas that are asked by different names, as during an update, do not write against each
+// other.
 func TestTwoNames(t *testing.T) {
 	data := settledKeys(t, begin, "old.example")
 	v, err := short.judge("test", data, []string{"new.example"}, begin)

@@ -60,8 +60,8 @@ type Server struct {
 
 var _ webhook.Server = &Server{}
 
-// New returns a server for the API server of config. Give it to the manager as its WebhookServer, then call Setup. The flags
-// must be valid and On.
+// New returns a server for the API server of config. Give it to the manager as its WebhookServer, then call Setup. The
+// flags must be valid and On.
 func New(config *rest.Config, o Options) (*Server, error) {
 	core, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -154,9 +154,9 @@ func (s *Server) ready(request *http.Request) error {
 	return s.StartedChecker()(request)
 }
 
-// ClientConfig says how API servers reach the path on this server, and what to trust, as a webhook configuration has it.
-// It fails until there is a certificate. An authority that takes the place of another is trusted beside it for settle before
-// it signs.
+// ClientConfig says how API servers reach the path on this server, and what to trust, as a webhook configuration has
+// it. It fails until there is a certificate. An authority that takes the place of another is trusted beside it for
+// settle before it signs.
 func (s *Server) ClientConfig(path string) (admissionv1.WebhookClientConfig, error) {
 	bundle, err := s.certificates.bundle()
 	if err != nil {

@@ -86,8 +86,8 @@ func (w *world) start(edit ...func(*Options)) *replica {
 	return &replica{Server: s, address: address, stop: stop}
 }
 
-// freeAddress returns an address for a server. Its port is below those that systems give to connections, and below those of fleets, so
-// that nothing takes it before the server does.
+// freeAddress returns an address for a server. Its port is below those that systems give to connections, and below
+// those of fleets, so that nothing takes it before the server does.
 func (w *world) freeAddress() string {
 	w.t.Helper()
 	const lowest, span, attempts = 5000, 7000, 100
@@ -145,8 +145,8 @@ func (w *world) served(r *replica) (*x509.Certificate, []byte) {
 	return certificate, bundle
 }
 
-// asked returns the replica's certificate and what it wants to be trusted. It errs if the one does not go with the other: they
-// are asked for one after the other, and a new authority may come in between.
+// asked returns the replica's certificate and what it wants to be trusted. It errs if the one does not go with the
+// other: they are asked for one after the other, and a new authority may come in between.
 func (w *world) asked(r *replica) (*x509.Certificate, []byte, error) {
 	config, err := r.ClientConfig(crds.ConversionPath)
 	if err != nil {
@@ -165,8 +165,8 @@ func (w *world) secret() *corev1.Secret {
 	return secret
 }
 
-// TestTwoReplicas holds that two replicas that start together on an empty cluster serve the same certificate, and that one
-// that comes later does too.
+// TestTwoReplicas holds that two replicas that start together on an empty cluster serve the same certificate, and that
+// one that comes later does too.
 func TestTwoReplicas(t *testing.T) {
 	w := newWorld(t)
 	// Whoever looks first and second sees no Secret, so that both write one.
@@ -193,8 +193,8 @@ func TestTwoReplicas(t *testing.T) {
 	}
 }
 
-// TestRotation holds that all replicas serve a new certificate without a restart, that who knows the old bundle is served
-// all the time, and that a replica that lost the race for the write serves what the other wrote.
+// TestRotation holds that all replicas serve a new certificate without a restart, that who knows the old bundle is
+// served all the time, and that a replica that lost the race for the write serves what the other wrote.
 func TestRotation(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.start(), w.start()

@@ -22,9 +22,13 @@ import (
 // lastSpans is how long a program that ends tries to send what is left: its pod has 30 s.
 const lastSpans = 5 * time.Second
 
-// Start returns a provider, and a function that sends what is left and ends it. The provider is nil where no endpoint is named: then
-// nothing is traced. A receiver that is away delays nothing; its spans are dropped, and the log tells.
-func Start(ctx context.Context, program, version string, log logr.Logger) (_ trace.TracerProvider, stop func(), err error) {
+// Start returns a provider, and a function that sends what is left and ends it. The provider is nil where no endpoint
+// is named: then nothing is traced. A receiver that is away delays nothing; its spans are dropped, and the log tells.
+func Start(
+	ctx context.Context,
+	program, version string,
+	log logr.Logger,
+) (_ trace.TracerProvider, stop func(), err error) {
 	if !wanted(os.Getenv) {
 		return nil, func() {}, nil
 	}
@@ -32,15 +36,23 @@ func Start(ctx context.Context, program, version string, log logr.Logger) (_ tra
 	if err != nil {
 		return nil, nil, fmt.Errorf("set up traces: %w", err)
 	}
-	from, err := resource.New(ctx,
-		resource.WithTelemetrySDK(), resource.WithAttributes(attribute.String("service.name", program), attribute.String("service.version", version)),
+	from, err := resource.New(
+		ctx,
+		resource.WithTelemetrySDK(),
+		resource.WithAttributes(attribute.String("service.name", program), attribute.String("service.version", version)),
 		resource.WithFromEnv(),
 	)
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
 		return nil, nil, fmt.Errorf("set up traces: %w", err)
 	}
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Info("Traces could not be sent", "err", err.Error()) }))
-	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(from), sdktrace.WithIDGenerator(hubtracing.IDs{}))
+	otel.SetErrorHandler(
+		otel.ErrorHandlerFunc(func(err error) { log.Info("Traces could not be sent", "err", err.Error()) }),
+	)
+	provider := sdktrace.NewTracerProvider(
+		sdktrace.WithBatcher(exporter),
+		sdktrace.WithResource(from),
+		sdktrace.WithIDGenerator(hubtracing.IDs{}),
+	)
 	return provider, func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSpans)
 		defer cancel()

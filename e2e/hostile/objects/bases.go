@@ -3,7 +3,14 @@ package objects
 // bases returns a valid object of each kind that fits the others, by "kind apiVersion".
 func bases() map[string]map[string]any {
 	const apps, topology = "apps.kruise.io/", "topology.flotilla.dev/v1alpha1"
-	rolling := map[string]any{"type": "RollingUpdate", "rollingUpdate": map[string]any{"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": int64(2), "partition": "50%"}}
+	rolling := map[string]any{
+		"type": "RollingUpdate",
+		"rollingUpdate": map[string]any{
+			"podUpdatePolicy": "InPlaceIfPossible",
+			"maxUnavailable":  int64(2),
+			"partition":       "50%",
+		},
+	}
 	older := map[string]any{"type": "InPlaceIfPossible", "maxUnavailable": int64(2), "partition": "50%"}
 	return map[string]map[string]any{
 		"CloneSet " + apps + "v1beta1":     object("api", cloneSet(rolling)),
@@ -11,10 +18,14 @@ func bases() map[string]map[string]any {
 		"StatefulSet " + apps + "v1beta1":  object("db", statefulSet(true)),
 		"StatefulSet " + apps + "v1alpha1": object("db", statefulSet(false)),
 		"UnitedDeployment " + apps + "v1beta1": object("web", united(map[string]any{"cloneSetTemplate": map[string]any{
-			"metadata": map[string]any{"labels": label()}, "spec": map[string]any{"template": template(), "updateStrategy": rolling},
+			"metadata": map[string]any{
+				"labels": label(),
+			}, "spec": map[string]any{"template": template(), "updateStrategy": rolling},
 		}})),
 		"UnitedDeployment " + apps + "v1alpha1": object("web", united(map[string]any{"statefulSetTemplate": map[string]any{
-			"metadata": map[string]any{"labels": label()}, "spec": map[string]any{"selector": map[string]any{"matchLabels": label()}, "template": template(), "serviceName": "web"},
+			"metadata": map[string]any{
+				"labels": label(),
+			}, "spec": map[string]any{"selector": map[string]any{"matchLabels": label()}, "template": template(), "serviceName": "web"},
 		}})),
 		"WorkloadSpread " + apps + "v1beta1":  object("spread", spread()),
 		"WorkloadSpread " + apps + "v1alpha1": object("spread", spread()),
@@ -76,7 +87,11 @@ func statefulSet(newer bool) map[string]any {
 }
 
 func term(zone string) map[string]any {
-	return map[string]any{"matchExpressions": []any{map[string]any{"key": "topology.kubernetes.io/zone", "operator": "In", "values": []any{zone}}}}
+	return map[string]any{
+		"matchExpressions": []any{
+			map[string]any{"key": "topology.kubernetes.io/zone", "operator": "In", "values": []any{zone}},
+		},
+	}
 }
 
 func united(of map[string]any) map[string]any {
@@ -84,7 +99,11 @@ func united(of map[string]any) map[string]any {
 		"replicas": int64(12), "selector": map[string]any{"matchLabels": label()}, "template": of,
 		"topology": map[string]any{"subsets": []any{
 			map[string]any{"name": "zone-a", "replicas": "25%", "nodeSelectorTerm": term("a")},
-			map[string]any{"name": "zone-b", "nodeSelectorTerm": term("b"), "tolerations": []any{map[string]any{"key": "a", "operator": "Exists"}}},
+			map[string]any{
+				"name":             "zone-b",
+				"nodeSelectorTerm": term("b"),
+				"tolerations":      []any{map[string]any{"key": "a", "operator": "Exists"}},
+			},
 			map[string]any{"name": "zone-c", "nodeSelectorTerm": term("c")},
 		}},
 	}
@@ -94,37 +113,83 @@ func spread() map[string]any {
 	return map[string]any{
 		"targetRef": map[string]any{"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "api"},
 		"subsets": []any{
-			map[string]any{"name": "a", "maxReplicas": int64(3), "requiredNodeSelectorTerm": term("a"), "patch": map[string]any{"metadata": map[string]any{"labels": map[string]any{"subset": "a"}}}},
+			map[string]any{
+				"name":                     "a",
+				"maxReplicas":              int64(3),
+				"requiredNodeSelectorTerm": term("a"),
+				"patch":                    map[string]any{"metadata": map[string]any{"labels": map[string]any{"subset": "a"}}},
+			},
 			map[string]any{"name": "b", "maxReplicas": "30%", "requiredNodeSelectorTerm": term("b")},
 			map[string]any{"name": "c"},
 		},
-		"scheduleStrategy": map[string]any{"type": "Adaptive", "adaptive": map[string]any{"rescheduleCriticalSeconds": int64(30)}},
+		"scheduleStrategy": map[string]any{
+			"type":     "Adaptive",
+			"adaptive": map[string]any{"rescheduleCriticalSeconds": int64(30)},
+		},
 	}
 }
 
 func policy() map[string]any {
 	return map[string]any{
-		"workloads":  []any{map[string]any{"kind": "CloneSet"}, map[string]any{"kind": "UnitedDeployment"}},
-		"clusters":   map[string]any{},
-		"spread":     map[string]any{"by": "Zone", "type": "Weighted", "places": []any{map[string]any{"zone": "a", "weight": int64(2), "max": "60%"}}},
-		"overrides":  []any{map[string]any{"clusters": map[string]any{"names": []any{"east"}}, "imageRegistry": "registry.example.org"}},
+		"workloads": []any{map[string]any{"kind": "CloneSet"}, map[string]any{"kind": "UnitedDeployment"}},
+		"clusters":  map[string]any{},
+		"spread": map[string]any{
+			"by":     "Zone",
+			"type":   "Weighted",
+			"places": []any{map[string]any{"zone": "a", "weight": int64(2), "max": "60%"}},
+		},
+		"overrides": []any{
+			map[string]any{"clusters": map[string]any{"names": []any{"east"}}, "imageRegistry": "registry.example.org"},
+		},
 		"failover":   map[string]any{"mode": "Replace", "after": "5m"},
 		"reschedule": map[string]any{},
-		"rollout": map[string]any{"strategy": "Waves", "waves": []any{map[string]any{"name": "first", "clusters": map[string]any{"names": []any{"east"}}, "soak": "1m", "checks": []any{
-			map[string]any{"name": "errors", "http": map[string]any{"url": "http://127.0.0.1/", "expression": "json.errors < 5", "interval": "30s", "timeout": "5s", "failureLimit": int64(2), "caBundle": "Y2E="}},
-			map[string]any{"name": "smoke", "job": map[string]any{"template": map[string]any{"spec": map[string]any{"backoffLimit": int64(0)}}}},
-		}}, map[string]any{"name": "rest"}}},
+		"rollout": map[string]any{
+			"strategy": "Waves",
+			"waves": []any{
+				map[string]any{"name": "first", "clusters": map[string]any{"names": []any{"east"}}, "soak": "1m", "checks": []any{
+					map[string]any{
+						"name": "errors",
+						"http": map[string]any{
+							"url":          "http://127.0.0.1/",
+							"expression":   "json.errors < 5",
+							"interval":     "30s",
+							"timeout":      "5s",
+							"failureLimit": int64(2),
+							"caBundle":     "Y2E=",
+						},
+					},
+					map[string]any{
+						"name": "smoke",
+						"job":  map[string]any{"template": map[string]any{"spec": map[string]any{"backoffLimit": int64(0)}}},
+					},
+				}},
+				map[string]any{"name": "rest"},
+			},
+		},
 	}
 }
 
 func member(name string) map[string]any {
 	return map[string]any{
-		"metadata": map[string]any{"name": name}, "spec": map[string]any{"accepted": true, "clusterID": "id-" + name, "weight": int64(1)},
+		"metadata": map[string]any{
+			"name": name,
+		}, "spec": map[string]any{"accepted": true, "clusterID": "id-" + name, "weight": int64(1)},
 		"status": map[string]any{
 			"clusterID": "id-" + name, "session": int64(1), "region": "eu", "kubernetesVersion": "v1.36.0",
 			"zones": []any{
-				map[string]any{"name": "a", "nodes": int64(3), "ready": int64(3), "allocatable": map[string]any{"cpu": "8", "memory": "16Gi", "pods": "110"}, "requested": map[string]any{"cpu": "1"}},
-				map[string]any{"name": "b", "nodes": int64(3), "ready": int64(2), "allocatable": map[string]any{"cpu": "8", "memory": "16Gi", "pods": "110"}},
+				map[string]any{
+					"name":        "a",
+					"nodes":       int64(3),
+					"ready":       int64(3),
+					"allocatable": map[string]any{"cpu": "8", "memory": "16Gi", "pods": "110"},
+					"requested":   map[string]any{"cpu": "1"},
+				},
+				map[string]any{
+					"name":        "b",
+					"nodes":       int64(3),
+					"ready":       int64(2),
+					"allocatable": map[string]any{"cpu": "8", "memory": "16Gi", "pods": "110"},
+				},
 			},
 			"conditions": []any{condition("Accepted", "Accepted"), condition("Ready", "LeaseFresh")},
 		},
@@ -132,17 +197,45 @@ func member(name string) map[string]any {
 }
 
 func condition(name, reason string) map[string]any {
-	return map[string]any{"type": name, "status": "True", "reason": reason, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+	return map[string]any{
+		"type":               name,
+		"status":             "True",
+		"reason":             reason,
+		"message":            "",
+		"lastTransitionTime": "2026-01-01T00:00:00Z",
+	}
 }
 
 func placement() map[string]any {
 	cell := func(cluster string, n int64) map[string]any {
 		share := map[string]any{"update": int64(1), "break": int64(1), "add": int64(0)}
-		return map[string]any{"cluster": cluster, "replicas": n, "share": share, "held": share, "sequence": int64(3), "reason": map[string]any{"code": "Spread"}}
+		return map[string]any{
+			"cluster":  cluster,
+			"replicas": n,
+			"share":    share,
+			"held":     share,
+			"sequence": int64(3),
+			"reason":   map[string]any{"code": "Spread"},
+		}
 	}
 	return map[string]any{
-		"workload": map[string]any{"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "api", "uid": "u", "generation": int64(1)}, "replicas": int64(9), "placed": int64(9), "sequence": int64(3), "revisionSequence": int64(2),
-		"limits": []any{map[string]any{"subset": "", "update": int64(4), "break": int64(2), "add": int64(0), "maxUnavailable": int64(2), "maxSurge": int64(0)}},
+		"workload": map[string]any{
+			"apiVersion": "apps.kruise.io/v1beta1",
+			"kind":       "CloneSet",
+			"name":       "api",
+			"uid":        "u",
+			"generation": int64(1),
+		}, "replicas": int64(9), "placed": int64(9), "sequence": int64(3), "revisionSequence": int64(2),
+		"limits": []any{
+			map[string]any{
+				"subset":         "",
+				"update":         int64(4),
+				"break":          int64(2),
+				"add":            int64(0),
+				"maxUnavailable": int64(2),
+				"maxSurge":       int64(0),
+			},
+		},
 		"policy": map[string]any{"kind": "FederationPolicy", "name": "everywhere"},
 		"cells":  []any{cell("east", 5), cell("west", 4)},
 	}
@@ -154,14 +247,25 @@ func work() map[string]any {
 	return map[string]any{
 		"metadata": map[string]any{
 			"name": "shop.api.cloneset", "namespace": "karmada-es-east", "labels": map[string]any{"topology.flotilla.dev/placement": "u"},
-			"annotations": map[string]any{"topology.flotilla.dev/hub-id": "hub", "topology.flotilla.dev/workload": "CloneSet/shop/api", "topology.flotilla.dev/sequence": "3"},
+			"annotations": map[string]any{
+				"topology.flotilla.dev/hub-id":   "hub",
+				"topology.flotilla.dev/workload": "CloneSet/shop/api",
+				"topology.flotilla.dev/sequence": "3",
+			},
 		},
 		"spec": map[string]any{"workload": map[string]any{"manifests": []any{manifest}}},
 		"status": map[string]any{
 			"conditions": []any{condition("Applied", "Applied")},
-			"report": map[string]any{"hubID": "hub", "sequence": int64(3), "epoch": int64(1), "counter": int64(5), "observedAt": "2026-01-01T00:00:00.000000Z", "inUse": []any{map[string]any{
-				"subset": "", "desired": int64(5), "total": int64(5), "ready": int64(5), "available": int64(5), "updated": int64(5), "updatedReady": int64(5), "updatedAvailable": int64(5),
-			}}},
+			"report": map[string]any{
+				"hubID":      "hub",
+				"sequence":   int64(3),
+				"epoch":      int64(1),
+				"counter":    int64(5),
+				"observedAt": "2026-01-01T00:00:00.000000Z",
+				"inUse": []any{map[string]any{
+					"subset": "", "desired": int64(5), "total": int64(5), "ready": int64(5), "available": int64(5), "updated": int64(5), "updatedReady": int64(5), "updatedAvailable": int64(5),
+				}},
+			},
 		},
 	}
 }

@@ -37,7 +37,8 @@ type Generator struct {
 	kinds []kind
 }
 
-// New returns a generator: the same seed gives the same objects. It errs where a definition has no valid object to begin with.
+// New returns a generator: the same seed gives the same objects. It errs where a definition has no valid object to
+// begin with.
 func New(seed uint64) (*Generator, error) {
 	all, err := crds.All()
 	if err != nil {
@@ -71,7 +72,10 @@ func kindOf(crd *unstructured.Unstructured, version map[string]any) kind {
 	}
 	name, _ := version["name"].(string)
 	k := kind{
-		apiVersion: text("spec", "group") + "/" + name, kind: text("spec", "names", "kind"), plural: text("spec", "names", "plural"),
+		apiVersion: text(
+			"spec",
+			"group",
+		) + "/" + name, kind: text("spec", "names", "kind"), plural: text("spec", "names", "plural"),
 		namespaced: text("spec", "scope") == "Namespaced",
 	}
 	k.schema, _, _ = unstructured.NestedMap(version, "schema", "openAPIV3Schema")

@@ -38,7 +38,26 @@ func (g *Generator) number() any {
 
 // percent returns what stands where a number or a percentage may.
 func (g *Generator) percent() string {
-	all := []string{"0%", "1%", "25%", "50%", "100%", "101%", "2147483647%", "99999999999999999999%", "-1%", "%", "1.5%", "1e3%", " 5%", "5 %", "٣%", "+5%", "10", ""}
+	all := []string{
+		"0%",
+		"1%",
+		"25%",
+		"50%",
+		"100%",
+		"101%",
+		"2147483647%",
+		"99999999999999999999%",
+		"-1%",
+		"%",
+		"1.5%",
+		"1e3%",
+		" 5%",
+		"5 %",
+		"٣%",
+		"+5%",
+		"10",
+		"",
+	}
 	return all[g.draw.IntN(len(all))]
 }
 

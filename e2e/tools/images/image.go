@@ -28,8 +28,10 @@ func build(name, version, revision, arch string, program []byte) (v1.Image, erro
 	if err != nil {
 		return nil, err
 	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(files)), nil },
-		tarball.WithMediaType(types.OCILayer))
+	layer, err := tarball.LayerFromOpener(
+		func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(files)), nil },
+		tarball.WithMediaType(types.OCILayer),
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +50,10 @@ func build(name, version, revision, arch string, program []byte) (v1.Image, erro
 	if err != nil {
 		return nil, err
 	}
-	return mutate.Append(image, mutate.Addendum{Layer: layer, History: v1.History{Created: begin, CreatedBy: "make images"}})
+	return mutate.Append(
+		image,
+		mutate.Addendum{Layer: layer, History: v1.History{Created: begin, CreatedBy: "make images"}},
+	)
 }
 
 // indexOf returns the index of the images of one program.

@@ -2,8 +2,8 @@
 // calls it. It needs no docker.
 //
 // It writes an archive for each program that docker load, podman load, ctr images import and kind load image-archive
-// read, and with -push it writes the images of all architectures to a registry, under one tag. The same program gives the
-// same digest: an image holds no time of the build.
+// read, and with -push it writes the images of all architectures to a registry, under one tag. The same program gives
+// the same digest: an image holds no time of the build.
 package main
 
 import (
@@ -27,13 +27,21 @@ func main() {
 	var o options
 	programs := ""
 	flag.StringVar(&o.out, "out", "", "`folder` for the archives")
-	flag.StringVar(&o.push, "push", "", "`registry` and path to push to, such as registry.example.org/team; none: nothing is pushed")
+	flag.StringVar(
+		&o.push,
+		"push",
+		"",
+		"`registry` and path to push to, such as registry.example.org/team; none: nothing is pushed",
+	)
 	flag.StringVar(&o.tag, "tag", "", "`tag` of the images")
 	flag.StringVar(&o.version, "version", "", "`version` of the programs, for a label")
 	flag.StringVar(&o.revision, "revision", "", "`commit` of the programs, for a label")
 	flag.StringVar(&programs, "programs", "", "`names` of the programs, with commas between")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: images [flags] ARCH=FOLDER...\n  FOLDER has the programs for ARCH, as Go names it")
+		fmt.Fprintln(
+			flag.CommandLine.Output(),
+			"usage: images [flags] ARCH=FOLDER...\n  FOLDER has the programs for ARCH, as Go names it",
+		)
 		flag.PrintDefaults()
 	}
 	flag.Parse()

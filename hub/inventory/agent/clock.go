@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// apartFrom is from what difference on clocks are told to be apart, until it is less than apartUntil: a difference in between leaves
-	// what was told.
+	// apartFrom is from what difference on clocks are told to be apart, until it is less than apartUntil: a difference in
+	// between leaves what was told.
 	apartFrom, apartUntil = time.Minute, 30 * time.Second
 	// apartBy is how much a difference must change to be told anew.
 	apartBy = 15 * time.Second
@@ -24,8 +24,8 @@ type comparison struct {
 // enough tells whether the comparison says anything yet.
 func (c *comparison) enough() bool { return len(c.last) == heardOf }
 
-// hear takes up by how much a renewal was ahead of the hub's clock when the hub saw it. What comes late makes that less than it is,
-// never more, so the largest of the last few is the nearest.
+// hear takes up by how much a renewal was ahead of the hub's clock when the hub saw it. What comes late makes that less
+// than it is, never more, so the largest of the last few is the nearest.
 func (c *comparison) hear(ahead time.Duration) {
 	if c.last = append(c.last, ahead); len(c.last) > heardOf {
 		c.last = slices.Delete(c.last, 0, 1)

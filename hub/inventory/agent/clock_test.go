@@ -13,8 +13,8 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
-// TestComparison holds that clocks are told to be apart once several renewals say so, that renewals that come late say nothing, and
-// that what was told is not told again for a second more or less.
+// TestComparison holds that clocks are told to be apart once several renewals say so, that renewals that come late say
+// nothing, and that what was told is not told again for a second more or less.
 func TestComparison(t *testing.T) {
 	const s, m = time.Second, time.Minute
 	for _, tt := range []struct {
@@ -41,8 +41,8 @@ func TestComparison(t *testing.T) {
 	}
 }
 
-// TestClocksApart holds that an agent whose clock is minutes off is Ready all the same, that the member says so with the remedy, also after
-// the hub was restarted, and that it says when the clocks agree again.
+// TestClocksApart holds that an agent whose clock is minutes off is Ready all the same, that the member says so with
+// the remedy, also after the hub was restarted, and that it says when the clocks agree again.
 func TestClocksApart(t *testing.T) {
 	for _, off := range []time.Duration{11 * time.Minute, -11 * time.Minute} {
 		t.Run(off.String(), func(t *testing.T) {

@@ -26,7 +26,8 @@ type leaseSeen struct {
 	since   time.Time
 	changed bool
 	clock   comparison
-	// member is the uid of the MemberCluster that it was seen for: one of the same name that is made later has been heard of by nobody.
+	// member is the uid of the MemberCluster that it was seen for: one of the same name that is made later has been heard
+	// of by nobody.
 	member types.UID
 }
 
@@ -65,8 +66,8 @@ func (r *Reconciler) countFailed(ctx context.Context, f *facts) error {
 	return nil
 }
 
-// ofCluster returns the members that have the cluster id, none for an empty one. It looks at no others: every renewal of a
-// Lease comes by here.
+// ofCluster returns the members that have the cluster id, none for an empty one. It looks at no others: every renewal
+// of a Lease comes by here.
 func ofCluster(ctx context.Context, reader client.Reader, id string) ([]topology.MemberCluster, error) {
 	if id == "" {
 		return nil, nil
@@ -78,10 +79,11 @@ func ofCluster(ctx context.Context, reader client.Reader, id string) ([]topology
 	return members.Items, nil
 }
 
-// lookAgain asks the API server itself for a Lease that seems to have expired: a cache that lost its watch would not know of a
-// renewal.
+// lookAgain asks the API server itself for a Lease that seems to have expired: a cache that lost its watch would not
+// know of a renewal.
 func (r *Reconciler) lookAgain(ctx context.Context, f *facts) error {
-	if !meta.IsStatusConditionTrue(f.member.Status.Conditions, topology.MemberReady) || f.now.Before(f.lease.since.Add(leaseExpires)) {
+	if !meta.IsStatusConditionTrue(f.member.Status.Conditions, topology.MemberReady) ||
+		f.now.Before(f.lease.since.Add(leaseExpires)) {
 		return nil
 	}
 	lease := &coordinationv1.Lease{}
@@ -142,7 +144,14 @@ func (r *Reconciler) see(member *topology.MemberCluster, lease *coordinationv1.L
 	// The first one that a hub sees may be old, also the first after it was cut off: neither is news.
 	since := ok && (r.heard == nil || !r.heard().After(last.since))
 	if !ok || !last.renewTime.Equal(&renewTime) && !last.before.Equal(&renewTime) {
-		last = leaseSeen{renewTime: renewTime, before: last.renewTime, since: now, changed: ok, clock: last.clock, member: member.UID}
+		last = leaseSeen{
+			renewTime: renewTime,
+			before:    last.renewTime,
+			since:     now,
+			changed:   ok,
+			clock:     last.clock,
+			member:    member.UID,
+		}
 		if ok { // the first one that a hub sees may be old
 			last.clock.hear(renewTime.Sub(now))
 		}

@@ -17,8 +17,8 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// nonsense knows which Works have reports that cannot be true. It looks at each report once, when it comes. It is safe for
-// concurrent use.
+// nonsense knows which Works have reports that cannot be true. It looks at each report once, when it comes. It is safe
+// for concurrent use.
 type nonsense struct {
 	table kinds.Table // reads reports
 

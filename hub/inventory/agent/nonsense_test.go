@@ -39,8 +39,8 @@ func TestNonsenseOf(t *testing.T) {
 	}
 }
 
-// TestNonsenseIsToldWhileItLasts holds that a report which cannot be true is told from when it comes to when it goes, and that
-// a report that can be true never wakes the inventory.
+// TestNonsenseIsToldWhileItLasts holds that a report which cannot be true is told from when it comes to when it goes,
+// and that a report that can be true never wakes the inventory.
 func TestNonsenseIsToldWhileItLasts(t *testing.T) {
 	w := newWorld(t)
 	events := w.r.nonsense.changed()

@@ -15,9 +15,9 @@ import (
 // leaseExpires is how long an agent may be silent: four renewals, so that one lost request is no outage.
 const leaseExpires = 40 * time.Second
 
-// allowancesExpire is how long the hub waits, from the last renewal that it saw, before it lends to others what the agent may
-// disrupt. The agent stops after leaseExpires, by its own clock, from when it sent that renewal: the other half is for clocks
-// that do not run alike, and for requests on their way.
+// allowancesExpire is how long the hub waits, from the last renewal that it saw, before it lends to others what the
+// agent may disrupt. The agent stops after leaseExpires, by its own clock, from when it sent that renewal: the other
+// half is for clocks that do not run alike, and for requests on their way.
 const allowancesExpire = 2 * leaseExpires
 
 // facts are what a member's conditions depend on.
@@ -41,13 +41,14 @@ type sighting struct {
 	exists bool
 	// changed: renewTime has changed since this hub started.
 	changed bool
-	// former: it is older than the MemberCluster, and has not changed since this hub saw it: it may be left of a membership that ended.
+	// former: it is older than the MemberCluster, and has not changed since this hub saw it: it may be left of a
+	// membership that ended.
 	former bool
-	// since is when this hub first saw the present renewTime, by its own clock; later if it lost contact with its API server
-	// meanwhile, for then it could not have seen a renewal.
+	// since is when this hub first saw the present renewTime, by its own clock; later if it lost contact with its API
+	// server meanwhile, for then it could not have seen a renewal.
 	since time.Time
-	// apart is by how much the agent's clock is ahead of the hub's, as far as that is told; 0 where they agree. compared: enough
-	// renewals were seen to know.
+	// apart is by how much the agent's clock is ahead of the hub's, as far as that is told; 0 where they agree. compared:
+	// enough renewals were seen to know.
 	apart    time.Duration
 	compared bool
 }
@@ -77,19 +78,38 @@ func acceptedCondition(f facts) metav1.Condition {
 	switch {
 	case !m.Spec.Accepted:
 		c.Reason = topology.ReasonNotAccepted
-		c.Message = fmt.Sprintf("MemberCluster %s waits for a person: let it take part with flotilla accept %s", m.Name, m.Name)
+		c.Message = fmt.Sprintf(
+			"MemberCluster %s waits for a person: let it take part with flotilla accept %s",
+			m.Name,
+			m.Name,
+		)
 		if m.Spec.ClusterID != "" {
-			c.Message = fmt.Sprintf("MemberCluster %s takes no part any more; set spec.accepted to true to let it take part again", m.Name)
+			c.Message = fmt.Sprintf(
+				"MemberCluster %s takes no part any more; set spec.accepted to true to let it take part again",
+				m.Name,
+			)
 		}
 	case id == "":
 		c.Reason = topology.ReasonNeverConnected
-		c.Message = fmt.Sprintf("the agent of MemberCluster %s has not told the id of its cluster yet; start it with this hub's kubeconfig", m.Name)
+		c.Message = fmt.Sprintf(
+			"the agent of MemberCluster %s has not told the id of its cluster yet; start it with this hub's kubeconfig",
+			m.Name,
+		)
 	case id == f.hubID:
 		c.Reason = topology.ReasonHubIsMember
-		c.Message = fmt.Sprintf("MemberCluster %s is the hub's own cluster (id %s), which cannot join itself; delete it, and join other clusters", m.Name, id)
+		c.Message = fmt.Sprintf(
+			"MemberCluster %s is the hub's own cluster (id %s), which cannot join itself; delete it, and join other clusters",
+			m.Name,
+			id,
+		)
 	case f.twin != "":
 		c.Reason = topology.ReasonDuplicateClusterID
-		c.Message = fmt.Sprintf("MemberCluster %s has the cluster id %s, which the older MemberCluster %s has already; delete one of the two, or give a cloned cluster its own kube-system namespace uid", m.Name, id, f.twin)
+		c.Message = fmt.Sprintf(
+			"MemberCluster %s has the cluster id %s, which the older MemberCluster %s has already; delete one of the two, or give a cloned cluster its own kube-system namespace uid",
+			m.Name,
+			id,
+			f.twin,
+		)
 	default:
 		c.Status, c.Reason = metav1.ConditionTrue, topology.ReasonAccepted
 		c.Message = "the member takes part"
@@ -108,10 +128,17 @@ func readyCondition(f facts) metav1.Condition {
 	switch {
 	case never && (!f.lease.exists || f.lease.former):
 		c.Reason = topology.ReasonNeverConnected
-		c.Message = fmt.Sprintf("no Lease of the agent of MemberCluster %s was seen yet; start the agent, or look at its log", m.Name)
+		c.Message = fmt.Sprintf(
+			"no Lease of the agent of MemberCluster %s was seen yet; start the agent, or look at its log",
+			m.Name,
+		)
 	case !f.lease.exists, expired, knownExpired:
 		c.Reason = topology.ReasonLeaseExpired
-		c.Message = fmt.Sprintf("the agent of MemberCluster %s has not renewed its Lease for %s; it gets nothing new until it does; look at the agent, and at its way to the hub", m.Name, leaseExpires)
+		c.Message = fmt.Sprintf(
+			"the agent of MemberCluster %s has not renewed its Lease for %s; it gets nothing new until it does; look at the agent, and at its way to the hub",
+			m.Name,
+			leaseExpires,
+		)
 	default:
 		c.Status, c.Reason = metav1.ConditionTrue, topology.ReasonLeaseFresh
 		c.Message = "the agent renews its Lease"
@@ -125,8 +152,12 @@ func identityCondition(f facts) (metav1.Condition, bool) {
 	c := metav1.Condition{Type: topology.MemberIdentity}
 	if m.Status.RefusedClusterID != "" && m.Status.RefusedClusterID != clusterID(m) {
 		c.Status, c.Reason = metav1.ConditionFalse, topology.ReasonClusterIDMismatch
-		c.Message = fmt.Sprintf("an agent of another cluster (id %s) came under the name MemberCluster %s, which is pinned to id %s, and was refused; give that cluster a name of its own, or delete this MemberCluster and join again",
-			m.Status.RefusedClusterID, m.Name, clusterID(m))
+		c.Message = fmt.Sprintf(
+			"an agent of another cluster (id %s) came under the name MemberCluster %s, which is pinned to id %s, and was refused; give that cluster a name of its own, or delete this MemberCluster and join again",
+			m.Status.RefusedClusterID,
+			m.Name,
+			clusterID(m),
+		)
 		return c, true
 	}
 	if meta.FindStatusCondition(m.Status.Conditions, topology.MemberIdentity) == nil {
@@ -136,7 +167,8 @@ func identityCondition(f facts) (metav1.Condition, bool) {
 	return c, true
 }
 
-// orphansCondition names objects that carry the hub's label and have no order. It is written only from the first one on.
+// orphansCondition names objects that carry the hub's label and have no order. It is written only from the first one
+// on.
 func orphansCondition(f facts) (metav1.Condition, bool) {
 	m := f.member
 	c := metav1.Condition{Type: topology.MemberOrphans}
@@ -159,7 +191,11 @@ func plausibleCondition(f facts) (metav1.Condition, bool) {
 	c := metav1.Condition{Type: topology.MemberPlausible}
 	if f.nonsense != "" {
 		c.Status, c.Reason = metav1.ConditionFalse, topology.ReasonNonsense
-		c.Message = fmt.Sprintf("MemberCluster %s reports %s; its numbers count as far as they can be true; look at who writes that status beside its agent, or upgrade the agent", m.Name, f.nonsense)
+		c.Message = fmt.Sprintf(
+			"MemberCluster %s reports %s; its numbers count as far as they can be true; look at who writes that status beside its agent, or upgrade the agent",
+			m.Name,
+			f.nonsense,
+		)
 		return c, true
 	}
 	if meta.FindStatusCondition(m.Status.Conditions, topology.MemberPlausible) == nil {
@@ -169,7 +205,8 @@ func plausibleCondition(f facts) (metav1.Condition, bool) {
 	return c, true
 }
 
-// silentCondition tells whether what the agent may still disrupt is lent to others. It is written only from the first silence on.
+// silentCondition tells whether what the agent may still disrupt is lent to others. It is written only from the first
+// silence on.
 func silentCondition(f facts) (metav1.Condition, bool) {
 	m := f.member
 	c := metav1.Condition{Type: topology.MemberSilent}
@@ -178,7 +215,11 @@ func silentCondition(f facts) (metav1.Condition, bool) {
 	// What was known before this hub started goes on until the Lease is renewed, or is there again.
 	if expired || silent(m) && !f.lease.changed {
 		c.Status, c.Reason = metav1.ConditionTrue, topology.ReasonAllowancesReclaimed
-		c.Message = fmt.Sprintf("the agent of MemberCluster %s has not renewed its Lease for %s; what it may disrupt of rollouts is lent to other members until it does; look at the agent, and at its way to the hub", m.Name, allowancesExpire)
+		c.Message = fmt.Sprintf(
+			"the agent of MemberCluster %s has not renewed its Lease for %s; what it may disrupt of rollouts is lent to other members until it does; look at the agent, and at its way to the hub",
+			m.Name,
+			allowancesExpire,
+		)
 		return c, true
 	}
 	if before == nil {
@@ -193,14 +234,18 @@ func silent(m *topology.MemberCluster) bool {
 	return meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberSilent)
 }
 
-// heldCondition tells of a failure of so many members that none of them is given up. It is written only from the first one on.
+// heldCondition tells of a failure of so many members that none of them is given up. It is written only from the first
+// one on.
 func heldCondition(f facts) (metav1.Condition, bool) {
 	m := f.member
 	c := metav1.Condition{Type: topology.MemberFailoverHeld}
 	if f.together > 0 {
 		c.Status, c.Reason = metav1.ConditionTrue, topology.ReasonMassFailure
-		c.Message = fmt.Sprintf("MemberCluster %s became NotReady together with others, a third or more of all members, so the hub suspects itself and gives none of them up; look at the hub's network, and if nothing runs in the member any more, confirm it with: flotilla fence %s --confirm",
-			m.Name, m.Name)
+		c.Message = fmt.Sprintf(
+			"MemberCluster %s became NotReady together with others, a third or more of all members, so the hub suspects itself and gives none of them up; look at the hub's network, and if nothing runs in the member any more, confirm it with: flotilla fence %s --confirm",
+			m.Name,
+			m.Name,
+		)
 		return c, true
 	}
 	if meta.FindStatusCondition(m.Status.Conditions, topology.MemberFailoverHeld) == nil {
@@ -210,7 +255,8 @@ func heldCondition(f facts) (metav1.Condition, bool) {
 	return c, true
 }
 
-// clockCondition tells of a clock that is wrong. It is written only from the first time on. Which of the two is wrong, nobody knows here.
+// clockCondition tells of a clock that is wrong. It is written only from the first time on. Which of the two is wrong,
+// nobody knows here.
 func clockCondition(f facts) (metav1.Condition, bool) {
 	m := f.member
 	c := metav1.Condition{Type: topology.MemberClockInSync}
@@ -222,8 +268,12 @@ func clockCondition(f facts) (metav1.Condition, bool) {
 			way = "behind"
 		}
 		c.Status, c.Reason = metav1.ConditionFalse, topology.ReasonClocksApart
-		c.Message = fmt.Sprintf("the clock of the agent of MemberCluster %s is %s %s the hub's; Leases and limits hold all the same, since each goes by its own clock, but times in its reports are wrong, and certificates may count as expired; let the nodes of both set their clocks by the same time servers (NTP)",
-			m.Name, f.lease.apart.Abs(), way)
+		c.Message = fmt.Sprintf(
+			"the clock of the agent of MemberCluster %s is %s %s the hub's; Leases and limits hold all the same, since each goes by its own clock, but times in its reports are wrong, and certificates may count as expired; let the nodes of both set their clocks by the same time servers (NTP)",
+			m.Name,
+			f.lease.apart.Abs(),
+			way,
+		)
 	case before == nil:
 		return c, false
 	case !f.lease.compared: // what was known before this hub started goes on
@@ -234,7 +284,8 @@ func clockCondition(f facts) (metav1.Condition, bool) {
 	return c, true
 }
 
-// unanswered tells whether the agent has written a session that the hub has not acknowledged. Only the pinned cluster writes one.
+// unanswered tells whether the agent has written a session that the hub has not acknowledged. Only the pinned cluster
+// writes one.
 func unanswered(m *topology.MemberCluster) bool {
 	return m.Spec.ClusterID != "" && m.Status.Session != m.Spec.AcknowledgedSession
 }

@@ -112,7 +112,8 @@ type world struct {
 	clock  *clocktesting.FakeClock
 	r      *Reconciler
 	listed int // MemberClusters that were looked at beside the one that a reconcile is about
-	// contact is since when the hub is in contact with its API server, live what reads past the cache; the client where nil.
+	// contact is since when the hub is in contact with its API server, live what reads past the cache; the client where
+	// nil.
 	contact time.Time
 	live    client.Reader
 }
@@ -227,8 +228,8 @@ func TestReadyGoesByTheHubsOwnClock(t *testing.T) {
 	w.is(topology.ReasonLeaseExpired, true, "and then judges")
 }
 
-// TestALeaseOfAFormerMembership holds that a cluster that joins again under its name is not Ready by the Lease that it renewed before it
-// left, whether or not this hub saw it leave.
+// TestALeaseOfAFormerMembership holds that a cluster that joins again under its name is not Ready by the Lease that it
+// renewed before it left, whether or not this hub saw it leave.
 func TestALeaseOfAFormerMembership(t *testing.T) {
 	for _, seen := range []bool{true, false} {
 		t.Run(fmt.Sprintf("the hub saw it leave: %t", seen), func(t *testing.T) {
@@ -304,7 +305,8 @@ func TestAHubThatWasCutOffListensBeforeItJudges(t *testing.T) {
 	w.is(topology.ReasonLeaseExpired, true, "40 s")
 }
 
-// TestNews: a renewal is news from when the hub saw the one before it, and was not cut off since: then it may be an old one.
+// TestNews: a renewal is news from when the hub saw the one before it, and was not cut off since: then it may be an old
+// one.
 func TestNews(t *testing.T) {
 	w := newWorld(t) // the clocks of both go alike
 	w.r.news = contact.NewNews()
@@ -383,7 +385,8 @@ func TestAnotherHolderIsNoSignOfLife(t *testing.T) {
 	}
 }
 
-// kubectl wait --for=condition=Ready compares the generation that a condition names with the object's, which the answer to a session raises.
+// kubectl wait --for=condition=Ready compares the generation that a condition names with the object's, which the answer
+// to a session raises.
 func TestConditionsNameNoGeneration(t *testing.T) {
 	m := member("east", func(m *topology.MemberCluster) { m.Generation, m.Status.RefusedClusterID = 7, "id-thief" })
 	_, conditions := plan(facts{member: m, hubID: "hub", together: 2})

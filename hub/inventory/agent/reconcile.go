@@ -45,8 +45,8 @@ type Reconciler struct {
 	news *contact.News
 }
 
-// NewReconciler returns a reconciler that writes with c and reads c's cache; live reads past it, table reads reports. clk
-// must be monotonic. heard returns since when the hub is in contact with its API server; nil if it always was.
+// NewReconciler returns a reconciler that writes with c and reads c's cache; live reads past it, table reads reports.
+// clk must be monotonic. heard returns since when the hub is in contact with its API server; nil if it always was.
 func NewReconciler(c client.Client, live client.Reader, table kinds.Table, clk clock.PassiveClock, heard func() time.Time,
 	hubID string) *Reconciler {
 	return &Reconciler{client: c, live: live, clock: clk, heard: heard, hubID: hubID, leases: map[string]leaseSeen{},
@@ -93,8 +93,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: wait}, nil
 }
 
-// apply makes the member's namespace as soon as a person accepted it, so that its agent finds a place for its Lease, and
-// pins its id once that is known. The agent reads the hub's id there.
+// apply makes the member's namespace as soon as a person accepted it, so that its agent finds a place for its Lease,
+// and pins its id once that is known. The agent reads the hub's id there.
 func (r *Reconciler) apply(ctx context.Context, member *topology.MemberCluster, pin string, conditions []metav1.Condition) error {
 	accepted := meta.FindStatusCondition(conditions, topology.MemberAccepted)
 	if accepted.Status != metav1.ConditionTrue && accepted.Reason != topology.ReasonNeverConnected {
@@ -127,9 +127,9 @@ func (r *Reconciler) apply(ctx context.Context, member *topology.MemberCluster, 
 	return nil
 }
 
-// report writes the conditions when one changed. They name no generation, which the answer to each session of the agent raises:
-// kubectl wait would wait for a write that says nothing new. The agent writes the same status: the resourceVersion is not needed,
-// because conditions have this one writer.
+// report writes the conditions when one changed. They name no generation, which the answer to each session of the agent
+// raises: kubectl wait would wait for a write that says nothing new. The agent writes the same status: the
+// resourceVersion is not needed, because conditions have this one writer.
 func (r *Reconciler) report(ctx context.Context, member *topology.MemberCluster, conditions []metav1.Condition) error {
 	base := member.DeepCopy()
 	for _, c := range conditions {

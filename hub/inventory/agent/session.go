@@ -31,8 +31,8 @@ type asked struct {
 	versions map[types.UID]string
 }
 
-// acknowledge answers the agent's session with one write, once the cache shows what the member reported before it wrote the
-// session: then every decision rests on that. It returns when to look again, 0 if there is nothing to wait for.
+// acknowledge answers the agent's session with one write, once the cache shows what the member reported before it wrote
+// the session: then every decision rests on that. It returns when to look again, 0 if there is nothing to wait for.
 func (r *Reconciler) acknowledge(ctx context.Context, member *topology.MemberCluster) (time.Duration, error) {
 	if !unanswered(member) {
 		r.unask(member.Name)
@@ -52,7 +52,12 @@ func (r *Reconciler) acknowledge(ctx context.Context, member *topology.MemberClu
 	base := member.DeepCopy()
 	member.Spec.AcknowledgedSession = member.Status.Session
 	// With the resourceVersion: the answer is for the session that was looked at.
-	err = r.client.Patch(ctx, member, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), store.ManagerInventory)
+	err = r.client.Patch(
+		ctx,
+		member,
+		client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}),
+		store.ManagerInventory,
+	)
 	if apierrors.IsConflict(err) {
 		return reportsAgain, nil // the cache has not seen the member's last report on itself
 	}
@@ -62,8 +67,8 @@ func (r *Reconciler) acknowledge(ctx context.Context, member *topology.MemberClu
 	return 0, nil
 }
 
-// ask returns what the API server had of a member's Works after the session was seen. It is asked once for each session, for
-// metadata only.
+// ask returns what the API server had of a member's Works after the session was seen. It is asked once for each
+// session, for metadata only.
 func (r *Reconciler) ask(ctx context.Context, member *topology.MemberCluster) (asked, error) {
 	r.mu.Lock()
 	before, ok := r.asked[member.Name]
@@ -76,7 +81,11 @@ func (r *Reconciler) ask(ctx context.Context, member *topology.MemberCluster) (a
 	if err := r.live.List(ctx, live, client.InNamespace(wire.MemberNamespace(member.Name))); err != nil {
 		return asked{}, fmt.Errorf("list Works of MemberCluster %s: %w", member.Name, err)
 	}
-	before = asked{session: member.Status.Session, at: r.clock.Now(), versions: make(map[types.UID]string, len(live.Items))}
+	before = asked{
+		session:  member.Status.Session,
+		at:       r.clock.Now(),
+		versions: make(map[types.UID]string, len(live.Items)),
+	}
 	for i := range live.Items {
 		before.versions[live.Items[i].UID] = live.Items[i].ResourceVersion
 	}

@@ -28,8 +28,8 @@ func (w *world) session(number int64) {
 	}
 }
 
-// TestSessionIsAnsweredAfterItsReports holds that the hub answers a session once its cache has what the API server had of the
-// member's Works when the session was seen.
+// TestSessionIsAnsweredAfterItsReports holds that the hub answers a session once its cache has what the API server had
+// of the member's Works when the session was seen.
 func TestSessionIsAnsweredAfterItsReports(t *testing.T) {
 	w := newWorld(t)
 	if got := w.look(); got != 0 {

@@ -27,7 +27,15 @@ import (
 )
 
 // Setup adds the controller of this inventory to the manager. table reads what members report.
-func Setup(mgr ctrl.Manager, table kinds.Table, clk clock.PassiveClock, heard func() time.Time, news *contact.News, hubID string, measures *meter.Meter) error {
+func Setup(
+	mgr ctrl.Manager,
+	table kinds.Table,
+	clk clock.PassiveClock,
+	heard func() time.Time,
+	news *contact.News,
+	hubID string,
+	measures *meter.Meter,
+) error {
 	twins := func(ctx context.Context, o client.Object) []ctrl.Request { return sameCluster(ctx, mgr.GetClient(), o) }
 	all := func(ctx context.Context, _ client.Object) []ctrl.Request { return everyMember(ctx, mgr.GetClient()) }
 	r := NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), table, clk, heard, hubID)
@@ -65,7 +73,10 @@ func healthChanged() predicate.Predicate {
 		CreateFunc: func(event.CreateEvent) bool { return false }, // each looks at all when it comes
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld.(*topology.MemberCluster), e.ObjectNew.(*topology.MemberCluster)
-			return !slices.Equal(wire.HealthOf([]topology.MemberCluster{*before}), wire.HealthOf([]topology.MemberCluster{*after}))
+			return !slices.Equal(
+				wire.HealthOf([]topology.MemberCluster{*before}),
+				wire.HealthOf([]topology.MemberCluster{*after}),
+			)
 		},
 	}
 }
@@ -116,7 +127,8 @@ func identityChanged() predicate.Predicate {
 			before, after := e.ObjectOld.(*topology.MemberCluster), e.ObjectNew.(*topology.MemberCluster)
 			return before.Status.ClusterID != after.Status.ClusterID || before.Status.RefusedClusterID != after.Status.RefusedClusterID ||
 				before.Status.Session != after.Status.Session || nonsenseOf(before) != nonsenseOf(after) ||
-				before.Status.Orphaned != after.Status.Orphaned || !slices.Equal(before.Status.Orphans, after.Status.Orphans)
+				before.Status.Orphaned != after.Status.Orphaned ||
+				!slices.Equal(before.Status.Orphans, after.Status.Orphans)
 		},
 	})
 }

@@ -22,10 +22,17 @@ const regionLabel = corev1.LabelTopologyRegion
 
 // unreachable tells that the cluster did not answer, or did not do what it was asked.
 func unreachable(f *facts, err error) *verdict {
-	return told(topology.ReasonClusterUnreachable, "the cluster does not do what is asked of it with the kubeconfig in the Secret %s/%s: %v", f.cluster.Namespace, secretOf(f.cluster.Name), err)
+	return told(
+		topology.ReasonClusterUnreachable,
+		"the cluster does not do what is asked of it with the kubeconfig in the Secret %s/%s: %v",
+		f.cluster.Namespace,
+		secretOf(f.cluster.Name),
+		err,
+	)
 }
 
-// claim notes on the Cluster that it joins, and under which name, before anything is made for it: then it does not go without leaving.
+// claim notes on the Cluster that it joins, and under which name, before anything is made for it: then it does not go
+// without leaving.
 func (r *Reconciler) claim(ctx context.Context, f *facts) error {
 	base := f.cluster.DeepCopy()
 	controllerutil.AddFinalizer(f.cluster, topology.ClusterFinalizer)
@@ -33,9 +40,11 @@ func (r *Reconciler) claim(ctx context.Context, f *facts) error {
 	return r.patchCluster(ctx, f, base)
 }
 
-// patchCluster writes the metadata of the Cluster, if it changed. Finalizers are written whole, so nobody's must get lost.
+// patchCluster writes the metadata of the Cluster, if it changed. Finalizers are written whole, so nobody's must get
+// lost.
 func (r *Reconciler) patchCluster(ctx context.Context, f *facts, base client.Object) error {
-	if slices.Equal(base.GetFinalizers(), f.cluster.Finalizers) && base.GetAnnotations()[topology.AnnotationJoinedAs] == f.cluster.Annotations[topology.AnnotationJoinedAs] {
+	if slices.Equal(base.GetFinalizers(), f.cluster.Finalizers) &&
+		base.GetAnnotations()[topology.AnnotationJoinedAs] == f.cluster.Annotations[topology.AnnotationJoinedAs] {
 		return nil
 	}
 	if err := r.management.Patch(ctx, f.cluster, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), manager); err != nil {
@@ -66,7 +75,8 @@ func (r *Reconciler) reach(ctx context.Context, f *facts) (Cluster, *verdict, er
 	return there, nil, nil
 }
 
-// carry makes the MemberCluster, or makes of it what the Cluster says, and returns it. What a person wrote beside that stays.
+// carry makes the MemberCluster, or makes of it what the Cluster says, and returns it. What a person wrote beside that
+// stays.
 func (r *Reconciler) carry(ctx context.Context, f *facts) (*topology.MemberCluster, error) {
 	annotations := map[string]string{topology.AnnotationClusterAPI: id(f.cluster)}
 	had, _ := f.named()
@@ -88,7 +98,8 @@ func (r *Reconciler) carry(ctx context.Context, f *facts) (*topology.MemberClust
 		}
 	}
 	if had == nil {
-		// Created, not applied: a member that somebody made in between is not taken over. The rest is applied, so that it can be taken back.
+		// Created, not applied: a member that somebody made in between is not taken over. The rest is applied, so that it can
+		// be taken back.
 		made := &topology.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: f.name(), Annotations: annotations}}
 		if err := r.hub.Create(ctx, made, manager); err != nil {
 			return nil, fmt.Errorf("create MemberCluster %s: %w", f.name(), err)
@@ -116,16 +127,29 @@ func (r *Reconciler) stay(ctx context.Context, member *topology.MemberCluster) e
 	return nil
 }
 
-// equip gives the cluster what its agent joins with, where it lacks it, and accepts the member with the key that is there. It returns the
-// MemberCluster as it stands then, or what the cluster refused.
-func (r *Reconciler) equip(ctx context.Context, f *facts, there Cluster, sight *Sight, member *topology.MemberCluster) (*topology.MemberCluster, *verdict, error) {
+// equip gives the cluster what its agent joins with, where it lacks it, and accepts the member with the key that is
+// there. It returns the MemberCluster as it stands then, or what the cluster refused.
+func (r *Reconciler) equip(
+	ctx context.Context,
+	f *facts,
+	there Cluster,
+	sight *Sight,
+	member *topology.MemberCluster,
+) (*topology.MemberCluster, *verdict, error) {
 	fingerprint := sight.Fingerprint
 	if f.needsJoin(sight, member, r.options.HubServer, r.options.HubCA) {
 		token, err := registration.CreateToken(ctx, r.hub, member.Name, registration.DefaultTokenLife)
 		if err != nil {
 			return nil, nil, err
 		}
-		join := Join{Name: member.Name, UID: token.UID, Server: r.options.HubServer, CA: r.options.HubCA, Token: token.Token, Expires: token.Expires}
+		join := Join{
+			Name:    member.Name,
+			UID:     token.UID,
+			Server:  r.options.HubServer,
+			CA:      r.options.HubCA,
+			Token:   token.Token,
+			Expires: token.Expires,
+		}
 		if fingerprint, err = there.Equip(ctx, join); err != nil {
 			return nil, unreachable(f, err), nil
 		}

@@ -12,13 +12,16 @@ import (
 type Cluster interface {
 	// Look reads what there is of Flotilla.
 	Look(ctx context.Context) (*Sight, error)
-	// Equip writes what an agent joins with, as flotilla join does, and returns the fingerprint of the key that the agent shows.
+	// Equip writes what an agent joins with, as flotilla join does, and returns the fingerprint of the key that the agent
+	// shows.
 	Equip(ctx context.Context, join Join) (fingerprint string, err error)
 	// Install applies the CustomResourceDefinitions and the agent's objects.
 	Install(ctx context.Context) error
-	// Uninstall removes the agent's objects, and what it joined with. Definitions stay, and with them the objects of users.
+	// Uninstall removes the agent's objects, and what it joined with. Definitions stay, and with them the objects of
+	// users.
 	Uninstall(ctx context.Context) error
-	// SetZones gives nodes the label of a zone, those that have none and that no cloud provider is about to give one. It returns how many it gave one.
+	// SetZones gives nodes the label of a zone, those that have none and that no cloud provider is about to give one. It
+	// returns how many it gave one.
 	SetZones(ctx context.Context, zones map[string]string) (int, error)
 }
 

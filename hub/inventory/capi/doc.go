@@ -1,5 +1,5 @@
-// Package capi makes members of the clusters of Cluster API. It runs in a program of its own, flotilla-capi: it holds the kubeconfigs of
-// clusters, which neither the hub nor the approver need.
+// Package capi makes members of the clusters of Cluster API. It runs in a program of its own, flotilla-capi: it holds
+// the kubeconfigs of clusters, which neither the hub nor the approver need.
 //
 // # A Cluster with the label topology.flotilla.dev/join=true
 //
@@ -14,14 +14,15 @@
 //
 // # A Cluster that is deleted, or loses the label
 //
-// Its member is drained, within the limits of its workloads and for no longer than the Cluster's drain timeout; then it leaves, the hooks and
-// the finalizer go, and Cluster API goes on (leave.go). Cluster API deletes the Machines of a deleted Cluster at once, whatever finalizers the
-// Cluster has: the finalizer alone would hold an empty name. Its runtime hook BeforeClusterDelete needs a feature gate, a webhook, and a
-// ClusterClass. The pre-terminate hook is an annotation that every Machine of every provider honours, also while the Cluster is deleted, where
-// the pre-drain hook is not looked at. A Machine that is deleted while its Cluster stays is let go at once.
+// Its member is drained, within the limits of its workloads and for no longer than the Cluster's drain timeout; then it
+// leaves, the hooks and the finalizer go, and Cluster API goes on (leave.go). Cluster API deletes the Machines of a
+// deleted Cluster at once, whatever finalizers the Cluster has: the finalizer alone would hold an empty name. Its
+// runtime hook BeforeClusterDelete needs a feature gate, a webhook, and a ClusterClass. The pre-terminate hook is an
+// annotation that every Machine of every provider honours, also while the Cluster is deleted, where the pre-drain hook
+// is not looked at. A Machine that is deleted while its Cluster stays is let go at once.
 //
 // # A member that is not heard of
 //
-// Once a Machine or MachinePool of it had a node, and no Machine is left and no MachinePool, nothing runs there: the member is fenced, as flotilla
-// fence does (machines.go).
+// Once a Machine or MachinePool of it had a node, and no Machine is left and no MachinePool, nothing runs there: the
+// member is fenced, as flotilla fence does (machines.go).
 package capi

@@ -40,11 +40,13 @@ func paused(c *clusterv1.Cluster) bool {
 	return annotated || c.Spec.Paused != nil && *c.Spec.Paused
 }
 
-// name is that of the Cluster's MemberCluster: the one that it joined under, unless somebody else made a member of that name before it could.
+// name is that of the Cluster's MemberCluster: the one that it joined under, unless somebody else made a member of that
+// name before it could.
 func (f *facts) name() string {
 	a := f.cluster.Annotations
 	as := a[topology.AnnotationJoinedAs]
-	if member := f.called(as); wants(f.cluster) && member != nil && member.Annotations[topology.AnnotationClusterAPI] != id(f.cluster) {
+	if member := f.called(as); wants(f.cluster) && member != nil &&
+		member.Annotations[topology.AnnotationClusterAPI] != id(f.cluster) {
 		as = ""
 	}
 	return cmp.Or(as, a[topology.AnnotationMemberName], f.cluster.Name)
@@ -60,7 +62,8 @@ func (f *facts) called(name string) *topology.MemberCluster {
 	return nil
 }
 
-// named returns the MemberCluster of the Cluster's name, nil if there is none; ours tells whether it was made for this Cluster.
+// named returns the MemberCluster of the Cluster's name, nil if there is none; ours tells whether it was made for this
+// Cluster.
 func (f *facts) named() (member *topology.MemberCluster, ours bool) {
 	member = f.called(f.name())
 	return member, member != nil && member.Annotations[topology.AnnotationClusterAPI] == id(f.cluster)

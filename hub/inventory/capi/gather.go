@@ -12,8 +12,8 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/store"
 )
 
-// gather returns nil for a Cluster that is not there. The Cluster is read last of what Cluster API has: a Machine that is seen to be deleted because
-// of it is not taken for one that is replaced.
+// gather returns nil for a Cluster that is not there. The Cluster is read last of what Cluster API has: a Machine that
+// is seen to be deleted because of it is not taken for one that is replaced.
 func (r *Reconciler) gather(ctx context.Context, name types.NamespacedName) (*facts, error) {
 	f := &facts{cluster: &clusterv1.Cluster{}, now: r.clock.Now()}
 	machines := &clusterv1.MachineList{}

@@ -13,16 +13,16 @@ import (
 const (
 	// kubeconfigKey is the key in the Secret of a kubeconfig, as Cluster API's contract has it.
 	kubeconfigKey = "value"
-	// answerWithin ends a request to a cluster that hangs, since the next cluster waits for the worker; a busy API server takes seconds for a
-	// CustomResourceDefinition.
+	// answerWithin ends a request to a cluster that hangs, since the next cluster waits for the worker; a busy API server
+	// takes seconds for a CustomResourceDefinition.
 	answerWithin = 30 * time.Second
 )
 
 // secretOf is the name of the Secret with a cluster's kubeconfig.
 func secretOf(cluster string) string { return cluster + "-kubeconfig" }
 
-// configOf returns how a cluster is reached by a kubeconfig. It runs no program and reads no file that the kubeconfig names: who may write
-// Secrets is not to act as this program.
+// configOf returns how a cluster is reached by a kubeconfig. It runs no program and reads no file that the kubeconfig
+// names: who may write Secrets is not to act as this program.
 func configOf(data []byte) (*rest.Config, error) {
 	if len(data) == 0 {
 		return nil, fmt.Errorf("it has nothing under the key %q: put the kubeconfig there", kubeconfigKey)
@@ -48,16 +48,29 @@ func harmless(c *clientcmdapi.Config) error {
 	for name, user := range c.AuthInfos {
 		switch {
 		case user.Exec != nil:
-			return fmt.Errorf("its user %q is authenticated by the program %q, which is not run here: %s", name, user.Exec.Command, instead)
+			return fmt.Errorf(
+				"its user %q is authenticated by the program %q, which is not run here: %s",
+				name,
+				user.Exec.Command,
+				instead,
+			)
 		case user.AuthProvider != nil:
-			return fmt.Errorf("its user %q is authenticated by the plugin %q, which is not run here: %s", name, user.AuthProvider.Name, instead)
+			return fmt.Errorf(
+				"its user %q is authenticated by the plugin %q, which is not run here: %s",
+				name,
+				user.AuthProvider.Name,
+				instead,
+			)
 		case user.TokenFile != "" || user.ClientCertificate != "" || user.ClientKey != "":
 			return fmt.Errorf("its user %q is authenticated by a file, which is not read here: %s", name, instead)
 		}
 	}
 	for name, cluster := range c.Clusters {
 		if cluster.CertificateAuthority != "" {
-			return fmt.Errorf("the authority of its cluster %q is a file, which is not read here: put certificate-authority-data into it", name)
+			return fmt.Errorf(
+				"the authority of its cluster %q is a file, which is not read here: put certificate-authority-data into it",
+				name,
+			)
 		}
 	}
 	if len(c.Clusters) == 0 {

@@ -8,7 +8,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// TestConfigOf holds that a kubeconfig is used only if it runs no program and reads no file here, and that what is wrong with one is said.
+// TestConfigOf holds that a kubeconfig is used only if it runs no program and reads no file here, and that what is
+// wrong with one is said.
 func TestConfigOf(t *testing.T) {
 	with := func(user clientcmdapi.AuthInfo, cluster clientcmdapi.Cluster) []byte {
 		cluster.Server = "https://east.example.org:6443"

@@ -31,7 +31,8 @@ type remains struct {
 	works, placements int
 }
 
-// leave drains the member of the Cluster and ends its membership. The verdict is nil once it has left, which is told already.
+// leave drains the member of the Cluster and ends its membership. The verdict is nil once it has left, which is told
+// already.
 func (r *Reconciler) leave(ctx context.Context, f *facts) (*verdict, error) {
 	if err := r.fence(ctx, f); err != nil {
 		return nil, err
@@ -71,7 +72,8 @@ func (r *Reconciler) leave(ctx context.Context, f *facts) (*verdict, error) {
 	return nil, r.patchCluster(ctx, f, base)
 }
 
-// empty moves what runs in the member elsewhere. The verdict is nil once nothing of the hub's is there, or its time is over.
+// empty moves what runs in the member elsewhere. The verdict is nil once nothing of the hub's is there, or its time is
+// over.
 func (r *Reconciler) empty(ctx context.Context, f *facts, member *topology.MemberCluster) (*verdict, error) {
 	since, err := r.drain(ctx, f, member)
 	if err != nil {
@@ -92,7 +94,17 @@ func (r *Reconciler) empty(ctx context.Context, f *facts, member *topology.Membe
 			return nil, err
 		}
 		if left.pods > 0 {
-			r.events.Eventf(f.cluster, nil, corev1.EventTypeWarning, "DrainTimedOut", "Leave", "the drain of the member %s ended after %s: %s", member.Name, timeout, left.sentence())
+			r.events.Eventf(
+				f.cluster,
+				nil,
+				corev1.EventTypeWarning,
+				"DrainTimedOut",
+				"Leave",
+				"the drain of the member %s ended after %s: %s",
+				member.Name,
+				timeout,
+				left.sentence(),
+			)
 		}
 		return nil, nil
 	}
@@ -115,7 +127,10 @@ func (r *Reconciler) drain(ctx context.Context, f *facts, member *topology.Membe
 		metav1.SetMetaDataAnnotation(&member.ObjectMeta, topology.AnnotationLeavingSince, since.UTC().Format(time.RFC3339))
 	}
 	if !tainted {
-		member.Spec.Taints = append(member.Spec.Taints, corev1.Taint{Key: topology.TaintDrain, Effect: corev1.TaintEffectNoExecute})
+		member.Spec.Taints = append(
+			member.Spec.Taints,
+			corev1.Taint{Key: topology.TaintDrain, Effect: corev1.TaintEffectNoExecute},
+		)
 	}
 	// The taints are written whole: those that somebody else set meanwhile must not get lost.
 	if err := r.hub.Patch(ctx, member, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), manager); err != nil {
@@ -163,7 +178,12 @@ func (f *facts) timeout(otherwise time.Duration) (timeout time.Duration, remark 
 	}
 	timeout, err := time.ParseDuration(text)
 	if err != nil || timeout < 0 {
-		return otherwise, fmt.Sprintf("; the annotation %s %q is no duration such as 45m, so the default of %s counts", topology.AnnotationDrainTimeout, text, otherwise)
+		return otherwise, fmt.Sprintf(
+			"; the annotation %s %q is no duration such as 45m, so the default of %s counts",
+			topology.AnnotationDrainTimeout,
+			text,
+			otherwise,
+		)
 	}
 	return timeout, ""
 }
@@ -172,7 +192,8 @@ func (f *facts) timeout(otherwise time.Duration) (timeout time.Duration, remark 
 func (f *facts) nothingRuns(member *topology.MemberCluster) bool {
 	ready := meta.FindStatusCondition(member.Status.Conditions, topology.MemberReady)
 	fence := member.Spec.Fence
-	return ready != nil && ready.Status != metav1.ConditionTrue && fence != nil && fence.LostSince.Equal(&ready.LastTransitionTime)
+	return ready != nil && ready.Status != metav1.ConditionTrue && fence != nil &&
+		fence.LostSince.Equal(&ready.LastTransitionTime)
 }
 
 // uninstall removes the agent from a cluster that stays. One that does not answer keeps it: its credentials are void.
@@ -189,6 +210,14 @@ func (r *Reconciler) uninstall(ctx context.Context, f *facts, ours bool) {
 	}
 	if err != nil {
 		log.FromContext(ctx).Info("The agent stays in a cluster that left", "cluster", id(f.cluster), "because", err.Error())
-		r.events.Eventf(f.cluster, nil, corev1.EventTypeWarning, "AgentLeft", "Leave", "the agent is left in the cluster, with no rights on the hub: %v", err)
+		r.events.Eventf(
+			f.cluster,
+			nil,
+			corev1.EventTypeWarning,
+			"AgentLeft",
+			"Leave",
+			"the agent is left in the cluster, with no rights on the hub: %v",
+			err,
+		)
 	}
 }

@@ -21,8 +21,8 @@ const (
 	dropHook
 )
 
-// hookOf decides on the hook of a Machine. stays tells whether the Cluster is a member and not being deleted, left whether it is none any more. It is
-// pure.
+// hookOf decides on the hook of a Machine. stays tells whether the Cluster is a member and not being deleted, left
+// whether it is none any more. It is pure.
 func hookOf(m *clusterv1.Machine, deleted, left bool) hook {
 	_, has := m.Annotations[topology.MachineHook]
 	going := m.DeletionTimestamp != nil
@@ -57,11 +57,12 @@ func (r *Reconciler) hooks(ctx context.Context, f *facts, left bool) error {
 	return nil
 }
 
-// lost returns since when a member is not heard of that is to be fenced if it has no machines; false if there is nothing to fence. machines is how
-// many Machines and MachinePools it has.
+// lost returns since when a member is not heard of that is to be fenced if it has no machines; false if there is
+// nothing to fence. machines is how many Machines and MachinePools it has.
 func lost(member *topology.MemberCluster, machines int) (metav1.Time, bool) {
 	ready := meta.FindStatusCondition(member.Status.Conditions, topology.MemberReady)
-	if machines > 0 || member.Annotations[topology.AnnotationMachinesSeen] != "true" || ready == nil || ready.Status == metav1.ConditionTrue {
+	if machines > 0 || member.Annotations[topology.AnnotationMachinesSeen] != "true" || ready == nil ||
+		ready.Status == metav1.ConditionTrue {
 		return metav1.Time{}, false
 	}
 	if fence := member.Spec.Fence; fence != nil && fence.LostSince.Equal(&ready.LastTransitionTime) {
@@ -70,7 +71,8 @@ func lost(member *topology.MemberCluster, machines int) (metav1.Time, bool) {
 	return ready.LastTransitionTime, true
 }
 
-// fence says of a member that is not heard of, and whose machines are gone, that nothing runs there. What is gone is asked past the cache.
+// fence says of a member that is not heard of, and whose machines are gone, that nothing runs there. What is gone is
+// asked past the cache.
 func (r *Reconciler) fence(ctx context.Context, f *facts) error {
 	member, ours := f.named()
 	if !ours {
@@ -94,6 +96,14 @@ func (r *Reconciler) fence(ctx context.Context, f *facts) error {
 	if err := r.hub.Patch(ctx, member, client.MergeFrom(base), manager); err != nil {
 		return fmt.Errorf("confirm the loss of MemberCluster %s: %w", member.Name, err)
 	}
-	r.events.Eventf(f.cluster, nil, "Normal", "Fenced", "Fence", "the member %s is not heard of, and its machines are gone: its replicas are placed elsewhere", member.Name)
+	r.events.Eventf(
+		f.cluster,
+		nil,
+		"Normal",
+		"Fenced",
+		"Fence",
+		"the member %s is not heard of, and its machines are gone: its replicas are placed elsewhere",
+		member.Name,
+	)
 	return nil
 }

@@ -12,7 +12,8 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
-// TestHookOf holds that a Machine is kept while its Cluster is deleted and the member has not left, and at no other time.
+// TestHookOf holds that a Machine is kept while its Cluster is deleted and the member has not left, and at no other
+// time.
 func TestHookOf(t *testing.T) {
 	for _, test := range []struct {
 		name                      string

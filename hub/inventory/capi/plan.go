@@ -32,16 +32,34 @@ func told(reason, format string, args ...any) *verdict {
 func (f *facts) nameObstacle() *verdict {
 	name := f.name()
 	if len(name) > longestName || len(validation.IsDNS1123Label(name)) > 0 {
-		return told(topology.ReasonNameInvalid, "%q is not a DNS label of at most %d characters (a-z, 0-9, -), which the name of a member has to be: choose one by the annotation %s", name, longestName, topology.AnnotationMemberName)
+		return told(
+			topology.ReasonNameInvalid,
+			"%q is not a DNS label of at most %d characters (a-z, 0-9, -), which the name of a member has to be: choose one by the annotation %s",
+			name,
+			longestName,
+			topology.AnnotationMemberName,
+		)
 	}
 	member, ours := f.named()
 	switch {
 	case member == nil:
 		return nil
 	case !ours && member.Annotations[topology.AnnotationClusterAPI] != "":
-		return told(topology.ReasonNameTaken, "the member %s is the Cluster %s: choose another name by the annotation %s", name, member.Annotations[topology.AnnotationClusterAPI], topology.AnnotationMemberName)
+		return told(
+			topology.ReasonNameTaken,
+			"the member %s is the Cluster %s: choose another name by the annotation %s",
+			name,
+			member.Annotations[topology.AnnotationClusterAPI],
+			topology.AnnotationMemberName,
+		)
 	case !ours:
-		return told(topology.ReasonNameTaken, "the member %s was made by somebody else, and is left as it is: choose another name by the annotation %s, or give that one up with flotilla leave %s", name, topology.AnnotationMemberName, name)
+		return told(
+			topology.ReasonNameTaken,
+			"the member %s was made by somebody else, and is left as it is: choose another name by the annotation %s, or give that one up with flotilla leave %s",
+			name,
+			topology.AnnotationMemberName,
+			name,
+		)
 	case member.DeletionTimestamp != nil:
 		return told(topology.ReasonNameTaken, "MemberCluster %s is being deleted: it is made again when it is gone", name)
 	}
@@ -52,29 +70,52 @@ func (f *facts) nameObstacle() *verdict {
 func (f *facts) idObstacle(clusterID string) *verdict {
 	name := f.name()
 	if clusterID == f.hubID {
-		return told(topology.ReasonClusterRefused, "the cluster %s is the hub's own, which cannot be its own member: take the label %s away", clusterID, topology.LabelJoin)
+		return told(
+			topology.ReasonClusterRefused,
+			"the cluster %s is the hub's own, which cannot be its own member: take the label %s away",
+			clusterID,
+			topology.LabelJoin,
+		)
 	}
 	for i := range f.members {
 		m := &f.members[i]
 		has := wire.ClusterID(m)
 		switch {
 		case m.Name == name && m.Spec.ClusterID != "" && m.Spec.ClusterID != clusterID:
-			return told(topology.ReasonClusterRefused, "the member %s is the cluster %s, and the kubeconfig leads to the cluster %s: if it was built anew, give the name up with flotilla leave %s, and it joins again", name, m.Spec.ClusterID, clusterID, name)
+			return told(
+				topology.ReasonClusterRefused,
+				"the member %s is the cluster %s, and the kubeconfig leads to the cluster %s: if it was built anew, give the name up with flotilla leave %s, and it joins again",
+				name,
+				m.Spec.ClusterID,
+				clusterID,
+				name,
+			)
 		case m.Name != name && has == clusterID:
-			return told(topology.ReasonClusterRefused, "the cluster %s is the member %s already: take it out with flotilla leave %s, or take the label %s away", clusterID, m.Name, m.Name, topology.LabelJoin)
+			return told(
+				topology.ReasonClusterRefused,
+				"the cluster %s is the member %s already: take it out with flotilla leave %s, or take the label %s away",
+				clusterID,
+				m.Name,
+				m.Name,
+				topology.LabelJoin,
+			)
 		}
 	}
 	return nil
 }
 
-// carried returns the labels of a Cluster that its member has, too: all but those by which Cluster API, Flotilla and Kubernetes work.
+// carried returns the labels of a Cluster that its member has, too: all but those by which Cluster API, Flotilla and
+// Kubernetes work.
 func carried(c *clusterv1.Cluster) map[string]string {
 	labels := map[string]string{}
 	for key, value := range c.Labels {
 		domain, _, qualified := strings.Cut(key, "/")
-		own := slices.ContainsFunc([]string{"cluster.x-k8s.io", "flotilla.dev", "k8s.io", "kubernetes.io"}, func(of string) bool {
-			return domain == of || strings.HasSuffix(domain, "."+of)
-		})
+		own := slices.ContainsFunc(
+			[]string{"cluster.x-k8s.io", "flotilla.dev", "k8s.io", "kubernetes.io"},
+			func(of string) bool {
+				return domain == of || strings.HasSuffix(domain, "."+of)
+			},
+		)
 		if !qualified || !own || key == regionLabel {
 			labels[key] = value
 		}
@@ -82,8 +123,8 @@ func carried(c *clusterv1.Cluster) map[string]string {
 	return labels
 }
 
-// needsJoin tells whether an agent can do nothing with what it joined with: it is not there, or for another member or hub, or it is over before
-// the agent came.
+// needsJoin tells whether an agent can do nothing with what it joined with: it is not there, or for another member or
+// hub, or it is over before the agent came.
 func (f *facts) needsJoin(sight *Sight, member *topology.MemberCluster, server, ca string) bool {
 	j := sight.Join
 	if j == nil || sight.Fingerprint == "" || j.UID != member.UID || j.Server != server || j.CA != ca {
@@ -93,7 +134,8 @@ func (f *facts) needsJoin(sight *Sight, member *topology.MemberCluster, server, 
 	return !meta.IsStatusConditionTrue(member.Status.Conditions, topology.MemberReady) && !f.now.Before(j.Expires)
 }
 
-// mayPin tells whether the MemberCluster is to be accepted with the key and the id that were found in the cluster. What a person took back stays so.
+// mayPin tells whether the MemberCluster is to be accepted with the key and the id that were found in the cluster. What
+// a person took back stays so.
 func mayPin(member *topology.MemberCluster, fingerprint string) bool {
 	first := member.Spec.ClusterID == ""
 	return first || member.Spec.Accepted && member.Spec.KeyFingerprint != fingerprint
@@ -104,23 +146,42 @@ func (f *facts) standing(member *topology.MemberCluster) *verdict {
 	ready := meta.FindStatusCondition(member.Status.Conditions, topology.MemberReady)
 	switch {
 	case !member.Spec.Accepted:
-		return told(topology.ReasonMemberDismissed, "the member %s is accepted no longer: set spec.accepted of its MemberCluster, or take the label %s away", member.Name, topology.LabelJoin)
+		return told(
+			topology.ReasonMemberDismissed,
+			"the member %s is accepted no longer: set spec.accepted of its MemberCluster, or take the label %s away",
+			member.Name,
+			topology.LabelJoin,
+		)
 	case ready == nil || ready.Status != metav1.ConditionTrue:
-		return told(topology.ReasonAgentStarting, "the agent is installed, and the hub does not hear of it: look at the pods and logs of the Deployment flotilla-agent in the namespace %s of the cluster", topology.SystemNamespace)
+		return told(
+			topology.ReasonAgentStarting,
+			"the agent is installed, and the hub does not hear of it: look at the pods and logs of the Deployment flotilla-agent in the namespace %s of the cluster",
+			topology.SystemNamespace,
+		)
 	}
 	message := fmt.Sprintf("it is the member %s, which is Ready", member.Name)
 	if wish := f.cluster.Annotations[topology.AnnotationMemberName]; wish != "" && wish != member.Name {
-		message += fmt.Sprintf("; to name it %s, take the label %s away, and set it again when it has left", wish, topology.LabelJoin)
+		message += fmt.Sprintf(
+			"; to name it %s, take the label %s away, and set it again when it has left",
+			wish,
+			topology.LabelJoin,
+		)
 	}
 	var without []string
 	for _, domain := range f.cluster.Status.FailureDomains {
-		if !slices.ContainsFunc(member.Status.Zones, func(z topology.Zone) bool { return z.Name == domain.Name && z.Nodes > 0 }) {
+		if !slices.ContainsFunc(
+			member.Status.Zones,
+			func(z topology.Zone) bool { return z.Name == domain.Name && z.Nodes > 0 },
+		) {
 			without = append(without, domain.Name)
 		}
 	}
 	if len(without) > 0 {
 		slices.Sort(without)
-		message += fmt.Sprintf("; no node is in the failure domains %s, so they are no zones of it", strings.Join(without, ", "))
+		message += fmt.Sprintf(
+			"; no node is in the failure domains %s, so they are no zones of it",
+			strings.Join(without, ", "),
+		)
 	}
 	return &verdict{joined: true, reason: topology.ReasonMemberJoined, message: message}
 }

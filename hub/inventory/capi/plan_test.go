@@ -209,7 +209,8 @@ func TestStanding(t *testing.T) {
 	}
 }
 
-// TestAfter holds that attempts on a Cluster with trouble become as rare as the trouble is old, and no rarer than once a minute.
+// TestAfter holds that attempts on a Cluster with trouble become as rare as the trouble is old, and no rarer than once
+// a minute.
 func TestAfter(t *testing.T) {
 	r := &Reconciler{}
 	bad := told(topology.ReasonKubeconfigInvalid, "")

@@ -18,11 +18,13 @@ import (
 const manager = client.FieldOwner("flotilla-capi")
 
 const (
-	// lookAfter is how often a member is looked at in which nothing happens: what somebody removed of its agent is made again.
+	// lookAfter is how often a member is looked at in which nothing happens: what somebody removed of its agent is made
+	// again.
 	lookAfter = 10 * time.Minute
 	// startAfter is how often one is looked at whose agent is not heard of: its token runs out in an hour.
 	startAfter = time.Minute
-	// firstRetry and lastRetry bound the pauses between attempts on a cluster that cannot join: each is as long as the trouble has lasted.
+	// firstRetry and lastRetry bound the pauses between attempts on a cluster that cannot join: each is as long as the
+	// trouble has lasted.
 	firstRetry, lastRetry = 5 * time.Second, time.Minute
 	// leaveAfter is how often the progress of a drain is looked at.
 	leaveAfter = 2 * time.Second

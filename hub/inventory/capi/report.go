@@ -25,7 +25,8 @@ func (r *Reconciler) report(ctx context.Context, f *facts, v *verdict) error {
 	if v.joined {
 		status = metav1.ConditionTrue
 	}
-	if v.joined || v.reason == topology.ReasonAgentStarting || v.reason == topology.ReasonMemberDraining || v.reason == topology.ReasonMemberLeft {
+	if v.joined || v.reason == topology.ReasonAgentStarting || v.reason == topology.ReasonMemberDraining ||
+		v.reason == topology.ReasonMemberLeft {
 		kind = corev1.EventTypeNormal
 	}
 	if len(v.message) > longestMessage {

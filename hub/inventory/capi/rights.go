@@ -17,11 +17,16 @@ const (
 )
 
 func rule(group, resources, verbs string, names ...string) rbacv1.PolicyRule {
-	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: strings.Fields(resources), Verbs: strings.Fields(verbs), ResourceNames: names}
+	return rbacv1.PolicyRule{
+		APIGroups:     []string{group},
+		Resources:     strings.Fields(resources),
+		Verbs:         strings.Fields(verbs),
+		ResourceNames: names,
+	}
 }
 
-// Rules are what the program may do on the hub. The approver gives rights to members and takes them; this program makes the one role of a token
-// for joining, and can give it no right that it does not have itself.
+// Rules are what the program may do on the hub. The approver gives rights to members and takes them; this program makes
+// the one role of a token for joining, and can give it no right that it does not have itself.
 func Rules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule(topologyGroup, "memberclusters", "get list watch create patch delete"),
@@ -36,8 +41,8 @@ func Rules() []rbacv1.PolicyRule {
 	}
 }
 
-// NamespaceRules are what the program may do in flotilla-system on the hub: make tokens for joining, and lead by a Lease. To create cannot be
-// bound to a name.
+// NamespaceRules are what the program may do in flotilla-system on the hub: make tokens for joining, and lead by a
+// Lease. To create cannot be bound to a name.
 func NamespaceRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule("", "serviceaccounts", "get create patch delete"),
@@ -49,7 +54,8 @@ func NamespaceRules() []rbacv1.PolicyRule {
 	}
 }
 
-// ManagementRules are what the program may do where Cluster API runs. Secrets it reads by their names alone: it lists none.
+// ManagementRules are what the program may do where Cluster API runs. Secrets it reads by their names alone: it lists
+// none.
 func ManagementRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule(capiGroup, "clusters machines", "get list watch patch"),

@@ -32,12 +32,14 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/inventory/registration"
 )
 
-// workers is how many Clusters are worked on at the same time: one that hangs for answerWithin keeps few others waiting.
+// workers is how many Clusters are worked on at the same time: one that hangs for answerWithin keeps few others
+// waiting.
 const workers = 8
 
 // Options are what the program is started with.
 type Options struct {
-	// HubServer is the URL of the hub's API server as members reach it, HubCA what it is known by, in PEM; empty for the machine's authorities.
+	// HubServer is the URL of the hub's API server as members reach it, HubCA what it is known by, in PEM; empty for the
+	// machine's authorities.
 	HubServer, HubCA string
 	// DrainTimeout is how long a drain takes at most, where its Cluster says nothing.
 	DrainTimeout time.Duration
@@ -63,7 +65,8 @@ func Scheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// NewManager returns a manager that runs the controller once it is started. management is where Cluster API runs, nil for the hub itself.
+// NewManager returns a manager that runs the controller once it is started. management is where Cluster API runs, nil
+// for the hub itself.
 func NewManager(hub, management *rest.Config, dial Dial, o Options) (ctrl.Manager, error) {
 	scheme, err := Scheme()
 	if err != nil {
@@ -137,12 +140,14 @@ func clusterOfMember(_ context.Context, o client.Object) []ctrl.Request {
 	return []ctrl.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
 }
 
-// clusterChanged lets through what a join depends on; conditions are not, our own among them: an attempt would bring on the next.
+// clusterChanged lets through what a join depends on; conditions are not, our own among them: an attempt would bring on
+// the next.
 func clusterChanged() predicate.TypedPredicate[*clusterv1.Cluster] {
 	return predicate.TypedFuncs[*clusterv1.Cluster]{UpdateFunc: func(e event.TypedUpdateEvent[*clusterv1.Cluster]) bool {
 		before, now := e.ObjectOld, e.ObjectNew
 		return before.Generation != now.Generation || !maps.Equal(before.Labels, now.Labels) || !maps.Equal(before.Annotations, now.Annotations) ||
-			(before.DeletionTimestamp == nil) != (now.DeletionTimestamp == nil) || len(before.Status.FailureDomains) != len(now.Status.FailureDomains) ||
+			(before.DeletionTimestamp == nil) != (now.DeletionTimestamp == nil) ||
+			len(before.Status.FailureDomains) != len(now.Status.FailureDomains) ||
 			initialized(before) != initialized(now)
 	}}
 }
@@ -166,8 +171,12 @@ func memberChanged() predicate.Predicate {
 	ready := func(m *topology.MemberCluster) bool {
 		return meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberReady)
 	}
-	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, now := e.ObjectOld.(*topology.MemberCluster), e.ObjectNew.(*topology.MemberCluster)
-		return ready(before) != ready(now) || len(before.Status.Zones) != len(now.Status.Zones) || !maps.Equal(before.Labels, now.Labels)
-	}})
+	return predicate.Or(
+		predicate.GenerationChangedPredicate{},
+		predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+			before, now := e.ObjectOld.(*topology.MemberCluster), e.ObjectNew.(*topology.MemberCluster)
+			return ready(before) != ready(now) || len(before.Status.Zones) != len(now.Status.Zones) ||
+				!maps.Equal(before.Labels, now.Labels)
+		}},
+	)
 }

@@ -20,8 +20,8 @@ const (
 	ownPrefix = "topology.flotilla.dev/"
 	// maxZones is how many zones a MemberCluster has.
 	maxZones = 128
-	// moved is the part of what a zone has, in percent, by which an amount must have moved to be written: Karmada counts every 10 s, and
-	// most of what it counts decides nothing. Agents of Flotilla report by the same measure.
+	// moved is the part of what a zone has, in percent, by which an amount must have moved to be written: Karmada counts
+	// every 10 s, and most of what it counts decides nothing. Agents of Flotilla report by the same measure.
 	moved = 5
 )
 
@@ -48,12 +48,13 @@ func mirror(c *karmada.Cluster, m *topology.MemberCluster) {
 	m.Spec.Taints = taintsOf(c, m.Spec.Taints)
 }
 
-// taintsOf are the Cluster's without those that say what Ready and the deletion say, and those with Flotilla's keys that stand. When a
-// taint was set decides nothing.
+// taintsOf are the Cluster's without those that say what Ready and the deletion say, and those with Flotilla's keys
+// that stand. When a taint was set decides nothing.
 func taintsOf(c *karmada.Cluster, have []corev1.Taint) []corev1.Taint {
 	var taints []corev1.Taint
 	for _, t := range c.Spec.Taints {
-		if strings.HasPrefix(t.Key, karmada.TaintPrefix) && t.Key != karmada.TaintUnschedulable || strings.HasPrefix(t.Key, ownPrefix) {
+		if strings.HasPrefix(t.Key, karmada.TaintPrefix) && t.Key != karmada.TaintUnschedulable ||
+			strings.HasPrefix(t.Key, ownPrefix) {
 			continue
 		}
 		taints = append(taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect})
@@ -83,15 +84,19 @@ func observe(c *karmada.Cluster, s *topology.MemberClusterStatus) {
 	}
 }
 
-// zonesOf are the Cluster's zones, sorted, each with an equal part of what the whole has; one without a name where it names none. A zone
-// that Karmada names counts as having a node, also where there are fewer nodes than zones: which of them has none, nobody says.
+// zonesOf are the Cluster's zones, sorted, each with an equal part of what the whole has; one without a name where it
+// names none. A zone that Karmada names counts as having a node, also where there are fewer nodes than zones: which of
+// them has none, nobody says.
 func zonesOf(c *karmada.Cluster) []topology.Zone {
 	named := slices.Clone(c.Spec.Zones)
 	if len(named) == 0 && c.Spec.Zone != "" {
 		named = []string{c.Spec.Zone}
 	}
 	slices.Sort(named)
-	named = slices.DeleteFunc(slices.Compact(named), func(zone string) bool { return zone == "" || len(validation.IsValidLabelValue(zone)) > 0 })
+	named = slices.DeleteFunc(
+		slices.Compact(named),
+		func(zone string) bool { return zone == "" || len(validation.IsValidLabelValue(zone)) > 0 },
+	)
 	named = named[:min(len(named), maxZones)]
 	if len(named) == 0 {
 		named = []string{""}
@@ -126,7 +131,8 @@ func share(nodes int32, i, n int) int32 {
 
 // counted tells whether zones of members have a resource.
 func counted(name corev1.ResourceName) bool {
-	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || name == corev1.ResourcePods || strings.Contains(string(name), "/")
+	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || name == corev1.ResourcePods ||
+		strings.Contains(string(name), "/")
 }
 
 // part is one of n equal parts of what is counted, rounded down. Thousandths are told of processors alone.

@@ -115,7 +115,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestMirrorKeepsWhatIsAPersons holds that labels and taints with Flotilla's own keys stay, and those that Karmada took away go.
+// TestMirrorKeepsWhatIsAPersons holds that labels and taints with Flotilla's own keys stay, and those that Karmada took
+// away go.
 func TestMirrorKeepsWhatIsAPersons(t *testing.T) {
 	c := &karmada.Cluster{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"env": "prod"}}, Spec: karmada.ClusterSpec{ID: "id", Provider: "two words", Taints: []corev1.Taint{
 		{Key: karmada.TaintUnschedulable, Effect: corev1.TaintEffectNoSchedule}, {Key: "cluster.karmada.io/unreachable", Effect: corev1.TaintEffectNoExecute},

@@ -14,7 +14,8 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/store"
 )
 
-// Reconciler mirrors one Cluster of Karmada at a time. It alone writes MemberClusters, but for what is a person's in their spec.
+// Reconciler mirrors one Cluster of Karmada at a time. It alone writes MemberClusters, but for what is a person's in
+// their spec.
 type Reconciler struct {
 	client   client.Client
 	clusters client.Reader
@@ -23,8 +24,8 @@ type Reconciler struct {
 	hubID    string
 }
 
-// NewReconciler returns a reconciler that writes with c and reads c's cache. clusters is a cache of Karmada's Clusters; live reads past
-// both, before a member is deleted.
+// NewReconciler returns a reconciler that writes with c and reads c's cache. clusters is a cache of Karmada's Clusters;
+// live reads past both, before a member is deleted.
 func NewReconciler(c client.Client, clusters, live client.Reader, clk clock.PassiveClock, hubID string) *Reconciler {
 	return &Reconciler{client: c, clusters: clusters, live: live, clock: clk, hubID: hubID}
 }
@@ -49,7 +50,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, r.report(ctx, f)
 }
 
-// remove deletes the member of a Cluster that is gone or going. A member that somebody made by hand stays, and is told that it has none.
+// remove deletes the member of a Cluster that is gone or going. A member that somebody made by hand stays, and is told
+// that it has none.
 func (r *Reconciler) remove(ctx context.Context, f *facts) error {
 	switch {
 	case f.member == nil || f.member.DeletionTimestamp != nil:

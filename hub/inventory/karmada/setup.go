@@ -62,7 +62,10 @@ func healthChanged() predicate.Predicate {
 		CreateFunc: func(event.CreateEvent) bool { return false }, // each looks at all when it comes
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld.(*topology.MemberCluster), e.ObjectNew.(*topology.MemberCluster)
-			return !slices.Equal(wire.HealthOf([]topology.MemberCluster{*before}), wire.HealthOf([]topology.MemberCluster{*after}))
+			return !slices.Equal(
+				wire.HealthOf([]topology.MemberCluster{*before}),
+				wire.HealthOf([]topology.MemberCluster{*after}),
+			)
 		},
 	}
 }

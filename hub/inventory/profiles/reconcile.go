@@ -27,8 +27,8 @@ type Reconciler struct {
 	namespace string
 }
 
-// Setup adds the controller to the manager, which publishes members in a namespace. The manager's cache holds the profiles of that
-// namespace alone.
+// Setup adds the controller to the manager, which publishes members in a namespace. The manager's cache holds the
+// profiles of that namespace alone.
 func Setup(mgr ctrl.Manager, clk clock.PassiveClock, namespace string) error {
 	r := &Reconciler{client: mgr.GetClient(), profiles: mgr.GetCache(), clock: clk, namespace: namespace}
 	byName := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []ctrl.Request {
@@ -100,7 +100,11 @@ func (r *Reconciler) create(ctx context.Context, member *topology.MemberCluster)
 }
 
 // report writes of the status what differs.
-func (r *Reconciler) report(ctx context.Context, member *topology.MemberCluster, have *unstructured.Unstructured) error {
+func (r *Reconciler) report(
+	ctx context.Context,
+	member *topology.MemberCluster,
+	have *unstructured.Unstructured,
+) error {
 	profile := Profile{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(have.Object, &profile); err != nil {
 		return fmt.Errorf("read ClusterProfile %s/%s: %w", r.namespace, member.Name, err)

@@ -45,7 +45,12 @@ func statusOf(m *topology.MemberCluster, have Status, now time.Time) (Status, er
 }
 
 func healthOf(m *topology.MemberCluster) metav1.Condition {
-	c := metav1.Condition{Type: ConditionControlPlaneHealthy, Status: metav1.ConditionUnknown, Reason: topology.ReasonNeverConnected, Message: "the hub has not judged the member yet"}
+	c := metav1.Condition{
+		Type:    ConditionControlPlaneHealthy,
+		Status:  metav1.ConditionUnknown,
+		Reason:  topology.ReasonNeverConnected,
+		Message: "the hub has not judged the member yet",
+	}
 	if ready := meta.FindStatusCondition(m.Status.Conditions, topology.MemberReady); ready != nil {
 		c.Reason, c.Message = ready.Reason, ready.Message
 		if ready.Status == metav1.ConditionTrue {
@@ -56,7 +61,12 @@ func healthOf(m *topology.MemberCluster) metav1.Condition {
 }
 
 func joinedOf(m *topology.MemberCluster) metav1.Condition {
-	c := metav1.Condition{Type: ConditionJoined, Status: metav1.ConditionFalse, Reason: topology.ReasonNeverConnected, Message: "the hub has not judged the member yet"}
+	c := metav1.Condition{
+		Type:    ConditionJoined,
+		Status:  metav1.ConditionFalse,
+		Reason:  topology.ReasonNeverConnected,
+		Message: "the hub has not judged the member yet",
+	}
 	if accepted := meta.FindStatusCondition(m.Status.Conditions, topology.MemberAccepted); accepted != nil {
 		c.Status, c.Reason, c.Message = accepted.Status, accepted.Reason, accepted.Message
 	}

@@ -16,8 +16,8 @@ const (
 	// Manager is ours.
 	Manager = "flotilla"
 
-	// ConditionControlPlaneHealthy is True while the member is Ready, else Unknown: of a member that is not heard of the hub knows
-	// nothing.
+	// ConditionControlPlaneHealthy is True while the member is Ready, else Unknown: of a member that is not heard of the
+	// hub knows nothing.
 	ConditionControlPlaneHealthy = "ControlPlaneHealthy"
 	// ConditionJoined is what the member's Accepted says.
 	ConditionJoined = "Joined"
@@ -35,8 +35,8 @@ const (
 	PropertyZones = "topology.flotilla.dev/zones"
 	// PropertyNodes is "ready/all" nodes.
 	PropertyNodes = "topology.flotilla.dev/nodes"
-	// PropertyZone begins the name of a zone's own property; PropertyNoZone is that of nodes without a zone. The value is JSON: nodes,
-	// ready, allocatable, requested.
+	// PropertyZone begins the name of a zone's own property; PropertyNoZone is that of nodes without a zone. The value is
+	// JSON: nodes, ready, allocatable, requested.
 	PropertyZone   = "zone.topology.flotilla.dev/"
 	PropertyNoZone = "topology.flotilla.dev/no-zone"
 )

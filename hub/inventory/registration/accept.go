@@ -28,20 +28,30 @@ type Acceptance struct {
 	Before bool `json:"before"`
 }
 
-// Accept pins the key and the cluster of the pending request of a name, and lets the member take part. With a fingerprint only a
-// request for that key is accepted; a member that has another key already needs it. It errs with ErrNoRequest while there is no
-// request, and writes nothing where that is done.
+// Accept pins the key and the cluster of the pending request of a name, and lets the member take part. With a
+// fingerprint only a request for that key is accepted; a member that has another key already needs it. It errs with
+// ErrNoRequest while there is no request, and writes nothing where that is done.
 func Accept(ctx context.Context, c client.Client, name, fingerprint string) (*Acceptance, error) {
 	member := &topology.MemberCluster{}
 	if err := c.Get(ctx, types.NamespacedName{Name: name}, member); apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("there is no MemberCluster %s: reserve the name with flotilla token create %s, or flotilla join %s", name, name, name)
+		return nil, fmt.Errorf(
+			"there is no MemberCluster %s: reserve the name with flotilla token create %s, or flotilla join %s",
+			name,
+			name,
+			name,
+		)
 	} else if err != nil {
 		return nil, fmt.Errorf("read MemberCluster %s: %w", name, err)
 	}
 	if member.DeletionTimestamp != nil {
 		return nil, fmt.Errorf("MemberCluster %s is being deleted; wait until it is gone, and join again", name)
 	}
-	before := &Acceptance{Member: name, ClusterID: member.Spec.ClusterID, Fingerprint: member.Spec.KeyFingerprint, Before: true}
+	before := &Acceptance{
+		Member:      name,
+		ClusterID:   member.Spec.ClusterID,
+		Fingerprint: member.Spec.KeyFingerprint,
+		Before:      true,
+	}
 	stands := acceptedBefore(member, fingerprint)
 	csr := &certificatesv1.CertificateSigningRequest{}
 	err := c.Get(ctx, types.NamespacedName{Name: topology.JoinObject(name)}, csr)
@@ -49,7 +59,11 @@ func Accept(ctx context.Context, c client.Client, name, fingerprint string) (*Ac
 	case apierrors.IsNotFound(err) && stands:
 		return before, nil
 	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("%w: there is no CertificateSigningRequest %s; start flotilla-agent in the member, and look at its log", ErrNoRequest, topology.JoinObject(name))
+		return nil, fmt.Errorf(
+			"%w: there is no CertificateSigningRequest %s; start flotilla-agent in the member, and look at its log",
+			ErrNoRequest,
+			topology.JoinObject(name),
+		)
 	case err != nil:
 		return nil, fmt.Errorf("read CertificateSigningRequest %s: %w", topology.JoinObject(name), err)
 	}
@@ -87,7 +101,11 @@ func inspect(csr *certificatesv1.CertificateSigningRequest, member *topology.Mem
 	}
 	for _, c := range csr.Status.Conditions {
 		if c.Type == certificatesv1.CertificateDenied || c.Type == certificatesv1.CertificateFailed {
-			return nil, fmt.Errorf("it was refused (%s: %s); its agent makes another one before long", c.Reason, quoted(c.Message))
+			return nil, fmt.Errorf(
+				"it was refused (%s: %s); its agent makes another one before long",
+				c.Reason,
+				quoted(c.Message),
+			)
 		}
 	}
 	if err := madeBy(csr, member, true); err != nil {
@@ -108,14 +126,30 @@ func inspect(csr *certificatesv1.CertificateSigningRequest, member *topology.Mem
 func mayAccept(member *topology.MemberCluster, asked *Acceptance, fingerprint string) error {
 	switch {
 	case fingerprint != "" && fingerprint != asked.Fingerprint:
-		return fmt.Errorf("the request of %s is for the key %s, not %s: somebody else may have its token; run flotilla token revoke %s, and join again",
-			member.Name, asked.Fingerprint, fingerprint, member.Name)
+		return fmt.Errorf(
+			"the request of %s is for the key %s, not %s: somebody else may have its token; run flotilla token revoke %s, and join again",
+			member.Name,
+			asked.Fingerprint,
+			fingerprint,
+			member.Name,
+		)
 	case member.Spec.ClusterID != "" && member.Spec.ClusterID != asked.ClusterID:
-		return fmt.Errorf("the name %s is pinned to the cluster %s, and the request comes from the cluster %s: let that one join under a name of its own, or give this name up with flotilla leave %s",
-			member.Name, member.Spec.ClusterID, asked.ClusterID, member.Name)
+		return fmt.Errorf(
+			"the name %s is pinned to the cluster %s, and the request comes from the cluster %s: let that one join under a name of its own, or give this name up with flotilla leave %s",
+			member.Name,
+			member.Spec.ClusterID,
+			asked.ClusterID,
+			member.Name,
+		)
 	case member.Spec.KeyFingerprint != "" && member.Spec.KeyFingerprint != asked.Fingerprint && fingerprint == "":
-		return fmt.Errorf("MemberCluster %s was accepted with the key %s, and the request is for another one: if you gave its agent a new key, run flotilla accept %s --fingerprint %s; else run flotilla token revoke %s",
-			member.Name, member.Spec.KeyFingerprint, member.Name, asked.Fingerprint, member.Name)
+		return fmt.Errorf(
+			"MemberCluster %s was accepted with the key %s, and the request is for another one: if you gave its agent a new key, run flotilla accept %s --fingerprint %s; else run flotilla token revoke %s",
+			member.Name,
+			member.Spec.KeyFingerprint,
+			member.Name,
+			asked.Fingerprint,
+			member.Name,
+		)
 	}
 	return nil
 }
@@ -136,7 +170,12 @@ func idIsFree(ctx context.Context, c client.Reader, name, id string) error {
 	for i := range members.Items {
 		m := &members.Items[i]
 		if m.Name != name && (m.Spec.ClusterID == id || m.Spec.ClusterID == "" && m.Status.ClusterID == id) {
-			return fmt.Errorf("the cluster %s is the member %s already: use that name, or take it out with flotilla leave %s", id, m.Name, m.Name)
+			return fmt.Errorf(
+				"the cluster %s is the member %s already: use that name, or take it out with flotilla leave %s",
+				id,
+				m.Name,
+				m.Name,
+			)
 		}
 	}
 	return nil

@@ -12,8 +12,8 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
-// TestAcceptRefuses holds that nobody accepts a second cluster under a taken name, a cluster that is a member under another name, or the
-// hub itself: each is refused with a sentence, and nothing is written.
+// TestAcceptRefuses holds that nobody accepts a second cluster under a taken name, a cluster that is a member under
+// another name, or the hub itself: each is refused with a sentence, and nothing is written.
 func TestAcceptRefuses(t *testing.T) {
 	scheme, err := Scheme()
 	if err != nil {

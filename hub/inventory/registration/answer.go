@@ -22,14 +22,14 @@ import (
 // signerPatience is how long a signer has to answer a request that is approved. After that the answer is a token.
 const signerPatience = time.Minute
 
-// wantsToken tells whether a request is to be answered with a token, and not by the hub's signer: the member is told to show tokens, or
-// shows one already. A member that was given tokens keeps to them until it joins anew.
+// wantsToken tells whether a request is to be answered with a token, and not by the hub's signer: the member is told to
+// show tokens, or shows one already. A member that was given tokens keeps to them until it joins anew.
 func wantsToken(csr *certificatesv1.CertificateSigningRequest, m *topology.MemberCluster) bool {
 	return m.Spec.Credential == topology.CredentialIsToken || byAccount(csr)
 }
 
-// planTokens decides which requests are answered with a token, and what becomes of the member's ServiceAccount. It returns when the
-// patience with the signer ends, 0 if nothing waits for it.
+// planTokens decides which requests are answered with a token, and what becomes of the member's ServiceAccount. It
+// returns when the patience with the signer ends, 0 if nothing waits for it.
 func (c *changes) planTokens(f facts) time.Duration {
 	var again time.Duration
 	for _, csr := range f.requests {
@@ -49,7 +49,8 @@ func (c *changes) planTokens(f facts) time.Duration {
 		}
 		c.seal = append(c.seal, csr)
 	}
-	stays := f.holder != nil && f.member != nil && wantedOf(f.member, true) != nil && metav1.IsControlledBy(f.holder, f.member)
+	stays := f.holder != nil && f.member != nil && wantedOf(f.member, true) != nil &&
+		metav1.IsControlledBy(f.holder, f.member)
 	if f.holder != nil && !stays {
 		c.remove = append(c.remove, f.holder) // with it go its tokens
 	}
@@ -119,7 +120,11 @@ func (r *Reconciler) answer(ctx context.Context, m *topology.MemberCluster, p ch
 }
 
 // seal answers a request with a token, for the key that asked alone.
-func (r *Reconciler) seal(ctx context.Context, m *topology.MemberCluster, csr *certificatesv1.CertificateSigningRequest) error {
+func (r *Reconciler) seal(
+	ctx context.Context,
+	m *topology.MemberCluster,
+	csr *certificatesv1.CertificateSigningRequest,
+) error {
 	parsed, err := parse(csr.Spec.Request)
 	if err != nil {
 		return err
@@ -129,12 +134,19 @@ func (r *Reconciler) seal(ctx context.Context, m *topology.MemberCluster, csr *c
 		return errors.New("the key must be an ECDSA key on the curve P-256")
 	}
 	holder := holderOf(m)
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(*csr.Spec.ExpirationSeconds))}}
+	request := &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(*csr.Spec.ExpirationSeconds))},
+	}
 	from := metav1.NewTime(r.clock.Now())
 	if err := r.client.SubResource("token").Create(ctx, holder, request); err != nil {
 		return fmt.Errorf("request a token of ServiceAccount %s/%s: %w", holder.Namespace, holder.Name, err)
 	}
-	token := &topology.MemberToken{User: topology.MemberUser(m.Name, m.UID), Token: request.Status.Token, From: from, Until: request.Status.ExpirationTimestamp}
+	token := &topology.MemberToken{
+		User:  topology.MemberUser(m.Name, m.UID),
+		Token: request.Status.Token,
+		From:  from,
+		Until: request.Status.ExpirationTimestamp,
+	}
 	sealed, err := token.Seal(csr.UID, key)
 	if err != nil {
 		return err
@@ -149,6 +161,7 @@ func (r *Reconciler) seal(ctx context.Context, m *topology.MemberCluster, csr *c
 	if err != nil {
 		return fmt.Errorf("answer CertificateSigningRequest %s with a token: %w", csr.Name, err)
 	}
-	log.FromContext(ctx).Info("Answered a request with a token", "request", csr.Name, "until", token.Until.UTC().Format(time.RFC3339))
+	log.FromContext(ctx).
+		Info("Answered a request with a token", "request", csr.Name, "until", token.Until.UTC().Format(time.RFC3339))
 	return nil
 }

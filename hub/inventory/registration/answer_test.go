@@ -14,7 +14,8 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
-// TestTokens holds when a request is answered with a token in place of a certificate, and what becomes of the ServiceAccount.
+// TestTokens holds when a request is answered with a token in place of a certificate, and what becomes of the
+// ServiceAccount.
 func TestTokens(t *testing.T) {
 	k := newKeys(t)
 	now := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
@@ -91,7 +92,8 @@ func subjectsOf(objects []client.Object) []string {
 	return kinds
 }
 
-// TestHolderGoesWithItsMember holds that the ServiceAccount of a member goes, before anything else, when its member does.
+// TestHolderGoesWithItsMember holds that the ServiceAccount of a member goes, before anything else, when its member
+// does.
 func TestHolderGoesWithItsMember(t *testing.T) {
 	w := firstRequest(t, newKeys(t))
 	holder := holderOf(w.member)

@@ -67,8 +67,8 @@ func NewManager(cfg *rest.Config, o Options) (ctrl.Manager, error) {
 	return mgr, Setup(mgr, o.Clock)
 }
 
-// ApproverRules are what the approver may do on the hub. It can give members no right that it does not have itself, so theirs are
-// among them; the API server sees to that.
+// ApproverRules are what the approver may do on the hub. It can give members no right that it does not have itself, so
+// theirs are among them; the API server sees to that.
 func ApproverRules() []rbacv1.PolicyRule {
 	const rbac = "rbac.authorization.k8s.io"
 	rules := []rbacv1.PolicyRule{

@@ -14,7 +14,8 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
-// TestATokenThatIsMadeMeanwhileStays: a name is reserved again while the approver looks at what an earlier member of it left.
+// TestATokenThatIsMadeMeanwhileStays: a name is reserved again while the approver looks at what an earlier member of it
+// left.
 func TestATokenThatIsMadeMeanwhileStays(t *testing.T) {
 	scheme, err := Scheme()
 	if err != nil {

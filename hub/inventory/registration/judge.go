@@ -41,8 +41,8 @@ const (
 	Denied
 )
 
-// Judge decides on a request. member is the MemberCluster of the name in the request's name, nil if there is none. It returns why,
-// as a sentence to the one who made the request. It is pure, and the only thing that leads to an approval.
+// Judge decides on a request. member is the MemberCluster of the name in the request's name, nil if there is none. It
+// returns why, as a sentence to the one who made the request. It is pure, and the only thing that leads to an approval.
 func Judge(csr *certificatesv1.CertificateSigningRequest, member *topology.MemberCluster) (Verdict, string) {
 	if decided(csr) {
 		return Foreign, ""
@@ -70,9 +70,21 @@ func judgeText(csr *certificatesv1.CertificateSigningRequest, member *topology.M
 	case !member.Spec.Accepted || member.Spec.KeyFingerprint == "" || member.Spec.ClusterID == "":
 		return Pending, fmt.Sprintf("MemberCluster %s waits for a person: run flotilla accept %s", name, name)
 	case member.Spec.KeyFingerprint != key && first:
-		return Pending, fmt.Sprintf("MemberCluster %s was accepted with the key %s, and this request is for the key %s: if the agent was given a new key, run flotilla accept %s --fingerprint %s", name, member.Spec.KeyFingerprint, key, name, key)
+		return Pending, fmt.Sprintf(
+			"MemberCluster %s was accepted with the key %s, and this request is for the key %s: if the agent was given a new key, run flotilla accept %s --fingerprint %s",
+			name,
+			member.Spec.KeyFingerprint,
+			key,
+			name,
+			key,
+		)
 	case member.Spec.KeyFingerprint != key:
-		return Denied, fmt.Sprintf("MemberCluster %s was accepted with the key %s, not with %s: join again for a new key", name, member.Spec.KeyFingerprint, key)
+		return Denied, fmt.Sprintf(
+			"MemberCluster %s was accepted with the key %s, not with %s: join again for a new key",
+			name,
+			member.Spec.KeyFingerprint,
+			key,
+		)
 	}
 	return Approved, fmt.Sprintf("a person accepted MemberCluster %s with this key", name)
 }
@@ -82,18 +94,28 @@ func decided(csr *certificatesv1.CertificateSigningRequest) bool {
 	return len(csr.Status.Conditions) > 0 || len(csr.Status.Certificate) > 0
 }
 
-// madeBy returns why the one who made the request may not ask for the member's certificate. The API server has written who that is.
+// madeBy returns why the one who made the request may not ask for the member's certificate. The API server has written
+// who that is.
 func madeBy(csr *certificatesv1.CertificateSigningRequest, member *topology.MemberCluster, first bool) error {
 	user, groups := topology.MemberUser(member.Name, member.UID), []string{topology.MemberOrganisation, "system:authenticated"}
 	if first {
 		user = topology.JoinUser(member.Name)
-		groups = []string{"system:authenticated", "system:serviceaccounts", "system:serviceaccounts:" + topology.SystemNamespace}
+		groups = []string{
+			"system:authenticated",
+			"system:serviceaccounts",
+			"system:serviceaccounts:" + topology.SystemNamespace,
+		}
 	}
 	if byAccount(csr) {
 		user, groups = topology.MemberAccount(member.Name), []string{"system:authenticated", "system:serviceaccounts", topology.MemberAccounts}
 	}
 	if csr.Spec.Username != user {
-		return fmt.Errorf("the request %s may be made by the user %s alone, not by %s", csr.Name, user, quoted(csr.Spec.Username))
+		return fmt.Errorf(
+			"the request %s may be made by the user %s alone, not by %s",
+			csr.Name,
+			user,
+			quoted(csr.Spec.Username),
+		)
 	}
 	have := slices.Sorted(slices.Values(csr.Spec.Groups))
 	slices.Sort(groups)
@@ -112,11 +134,17 @@ func byAccount(csr *certificatesv1.CertificateSigningRequest) bool {
 // keyOf returns the fingerprint of the key that the request is for, or what is wrong with what it asks for.
 func keyOf(csr *certificatesv1.CertificateSigningRequest, name string, uid types.UID) (string, error) {
 	usages := slices.Sorted(slices.Values(csr.Spec.Usages))
-	if want := []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature}; !slices.Equal(usages, want) {
+	if want := []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature}; !slices.Equal(
+		usages,
+		want,
+	) {
 		return "", fmt.Errorf("the usages must be %v, and nothing else", want)
 	}
 	if s := csr.Spec.ExpirationSeconds; s == nil || *s <= 0 || *s > maxSeconds {
-		return "", fmt.Errorf("expirationSeconds must be set, to at most %d", maxSeconds) // unset, the signer gives its longest life
+		return "", fmt.Errorf(
+			"expirationSeconds must be set, to at most %d",
+			maxSeconds,
+		) // unset, the signer gives its longest life
 	}
 	if len(csr.Spec.Request) > maxRequest {
 		return "", fmt.Errorf("the request has %d bytes; at most %d are looked at", len(csr.Spec.Request), maxRequest)
@@ -130,9 +158,24 @@ func keyOf(csr *certificatesv1.CertificateSigningRequest, name string, uid types
 		return "", fmt.Errorf("encode the subject: %w", err)
 	}
 	if !bytes.Equal(request.RawSubject, subject) {
-		return "", fmt.Errorf("the subject must be CN=%s, O=%s, and nothing else", topology.MemberUser(name, uid), topology.MemberOrganisation)
+		return "", fmt.Errorf(
+			"the subject must be CN=%s, O=%s, and nothing else",
+			topology.MemberUser(name, uid),
+			topology.MemberOrganisation,
+		)
 	}
-	if len(request.Extensions)+len(request.DNSNames)+len(request.EmailAddresses)+len(request.IPAddresses)+len(request.URIs) > 0 || hasAttributes(request) {
+	if len(
+		request.Extensions,
+	)+len(
+		request.DNSNames,
+	)+len(
+		request.EmailAddresses,
+	)+len(
+		request.IPAddresses,
+	)+len(
+		request.URIs,
+	) > 0 ||
+		hasAttributes(request) {
 		return "", errors.New("the request must ask for no other names, extensions or attributes")
 	}
 	return topology.KeyFingerprint(request.RawSubjectPublicKeyInfo), nil
@@ -146,7 +189,8 @@ func MemberSubject(name string, uid types.UID) pkix.Name {
 // parse reads exactly one certificate request, for an ECDSA key on P-256, signed by that key.
 func parse(data []byte) (*x509.CertificateRequest, error) {
 	block, rest := pem.Decode(data)
-	if block == nil || block.Type != "CERTIFICATE REQUEST" || len(block.Headers) > 0 || len(bytes.TrimSpace(rest)) > 0 || !bytes.HasPrefix(data, []byte("-----BEGIN")) {
+	if block == nil || block.Type != "CERTIFICATE REQUEST" || len(block.Headers) > 0 || len(bytes.TrimSpace(rest)) > 0 ||
+		!bytes.HasPrefix(data, []byte("-----BEGIN")) {
 		return nil, errors.New("the request must be one PEM block CERTIFICATE REQUEST, and nothing else")
 	}
 	request, err := x509.ParseCertificateRequest(block.Bytes)

@@ -278,8 +278,8 @@ func TestJudge(t *testing.T) {
 	})
 }
 
-// TestForgedRequests holds that no request is approved in which something is not as it has to be: 10 000 of them, with one to four
-// forgeries each, or with bytes that are not what was signed.
+// TestForgedRequests holds that no request is approved in which something is not as it has to be: 10 000 of them, with
+// one to four forgeries each, or with bytes that are not what was signed.
 func TestForgedRequests(t *testing.T) {
 	const requests = 10_000
 	k, all := newKeys(t), forgeries(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// worksOf returns the Works that the hub wrote for a member, and how many of others there are in its namespace: other systems name
-// their namespaces so, too.
+// worksOf returns the Works that the hub wrote for a member, and how many of others there are in its namespace: other
+// systems name their namespaces so, too.
 func worksOf(ctx context.Context, c client.Reader, name string) (own []work.Work, others int, err error) {
 	list := &work.WorkList{}
 	if err := c.List(ctx, list, client.InNamespace(wire.MemberNamespace(name))); err != nil {
@@ -34,7 +34,8 @@ func worksOf(ctx context.Context, c client.Reader, name string) (own []work.Work
 	return own, others, nil
 }
 
-// Orders returns how many Works the hub has for a member, and which workloads have replicas there, as "<Kind> <namespace>/<name>", sorted.
+// Orders returns how many Works the hub has for a member, and which workloads have replicas there, as "<Kind>
+// <namespace>/<name>", sorted.
 func Orders(ctx context.Context, c client.Reader, name string) (works int, workloads []string, err error) {
 	own, _, err := worksOf(ctx, c, name)
 	if err != nil {
@@ -56,8 +57,8 @@ func Orders(ctx context.Context, c client.Reader, name string) (works int, workl
 	return len(own), workloads, nil
 }
 
-// Dismiss lets a member take part no longer: its workloads go to the others, as far as they can take them. It keeps its rights, so
-// that its agent can carry that out.
+// Dismiss lets a member take part no longer: its workloads go to the others, as far as they can take them. It keeps its
+// rights, so that its agent can carry that out.
 func Dismiss(ctx context.Context, c client.Client, name string) error {
 	member := &topology.MemberCluster{}
 	if err := c.Get(ctx, types.NamespacedName{Name: name}, member); client.IgnoreNotFound(err) != nil || err != nil {
@@ -74,8 +75,8 @@ func Dismiss(ctx context.Context, c client.Client, name string) error {
 	return nil
 }
 
-// Revoke ends the membership: the MemberCluster and every right of its agent go. What runs in the member is not touched. It is done
-// when it returns, and can be called again.
+// Revoke ends the membership: the MemberCluster and every right of its agent go. What runs in the member is not
+// touched. It is done when it returns, and can be called again.
 func Revoke(ctx context.Context, c client.Client, name string) error {
 	// The MemberCluster first: the approver gives no rights to one that is not there.
 	member := &topology.MemberCluster{}
@@ -101,7 +102,8 @@ func Revoke(ctx context.Context, c client.Client, name string) error {
 	return nil
 }
 
-// Preserve lets everything that a member has orders for stay there when the orders go: its agent may see them go before its rights do.
+// Preserve lets everything that a member has orders for stay there when the orders go: its agent may see them go before
+// its rights do.
 func Preserve(ctx context.Context, c client.Client, name string) error {
 	own, _, err := worksOf(ctx, c, name)
 	if err != nil {
@@ -118,8 +120,9 @@ func Preserve(ctx context.Context, c client.Client, name string) error {
 	return nil
 }
 
-// Forget removes what is left of a member that was revoked: its Lease, its orders, and its namespace unless there are Works of others in
-// it. No agent carries out anything of them any more, so nobody else takes away the finalizers. It returns how many Works were left.
+// Forget removes what is left of a member that was revoked: its Lease, its orders, and its namespace unless there are
+// Works of others in it. No agent carries out anything of them any more, so nobody else takes away the finalizers. It
+// returns how many Works were left.
 func Forget(ctx context.Context, c client.Client, name string) (int, error) {
 	// The Lease first: whoever joins under this name is to be heard of by a Lease of its own.
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: wire.MemberNamespace(name), Name: name}}

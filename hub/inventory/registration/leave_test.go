@@ -15,8 +15,8 @@ import (
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 )
 
-// TestForget holds that the Works of other systems, and the namespace that has some, stay as they are, and that the member's Lease goes
-// from there all the same.
+// TestForget holds that the Works of other systems, and the namespace that has some, stay as they are, and that the
+// member's Lease goes from there all the same.
 func TestForget(t *testing.T) {
 	scheme, err := Scheme()
 	if err != nil {

@@ -20,7 +20,8 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/inventory/registration"
 )
 
-// memberTokens is the life of a member on a hub whose signer signs nothing: it shows tokens, with the same rights and no others.
+// memberTokens is the life of a member on a hub whose signer signs nothing: it shows tokens, with the same rights and
+// no others.
 func memberTokens(t *testing.T, h *hub) {
 	clk := clocktesting.NewFakeClock(time.Now())
 	token := h.token("east")

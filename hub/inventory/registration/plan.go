@@ -89,8 +89,8 @@ func plan(f facts) changes {
 	return c
 }
 
-// wantedOf returns the rights that a member has to have: none unless a person accepted it. One that is accepted no longer keeps them
-// until it is deleted: its workloads leave it, which its agent has to carry out.
+// wantedOf returns the rights that a member has to have: none unless a person accepted it. One that is accepted no
+// longer keeps them until it is deleted: its workloads leave it, which its agent has to carry out.
 func wantedOf(m *topology.MemberCluster, tokens bool) []client.Object {
 	if m == nil || m.DeletionTimestamp != nil || !m.Spec.Accepted && m.Spec.ClusterID == "" {
 		return nil
@@ -98,8 +98,8 @@ func wantedOf(m *topology.MemberCluster, tokens bool) []client.Object {
 	return MemberObjects(m, tokens)
 }
 
-// tokenIsOver tells whether nothing is to be left of the token for joining: the member is gone, the token has expired, or the agent
-// has its certificate and uses it.
+// tokenIsOver tells whether nothing is to be left of the token for joining: the member is gone, the token has expired,
+// or the agent has its certificate and uses it.
 func tokenIsOver(f facts) bool {
 	switch {
 	case f.member == nil || f.account != nil && !f.now.Before(endOf(f.account)):
@@ -121,11 +121,13 @@ func endOf(account *corev1.ServiceAccount) time.Time {
 // answered tells whether a certificate was signed, or a token sealed, for the holder of a token of this ServiceAccount.
 func answered(f facts) bool {
 	return slices.ContainsFunc(f.requests, func(csr *certificatesv1.CertificateSigningRequest) bool {
-		return csr.Name == topology.JoinObject(f.name) && csr.Spec.UID == string(f.account.UID) && (len(csr.Status.Certificate) > 0 || csr.Annotations[topology.AnnotationSealedToken] != "")
+		return csr.Name == topology.JoinObject(f.name) && csr.Spec.UID == string(f.account.UID) &&
+			(len(csr.Status.Certificate) > 0 || csr.Annotations[topology.AnnotationSealedToken] != "")
 	})
 }
 
-// joinObjectsOf returns what there is of the token for joining, the ServiceAccount first: without it the tokens are void.
+// joinObjectsOf returns what there is of the token for joining, the ServiceAccount first: without it the tokens are
+// void.
 func joinObjectsOf(f facts) []client.Object {
 	var found []client.Object
 	if f.account != nil {
@@ -142,11 +144,12 @@ func joinObjectsOf(f facts) []client.Object {
 // isJoin tells whether an object belongs to the token for joining.
 func isJoin(name string, o client.Object) bool { return find(joinThings(name), o) != nil }
 
-// find returns the object of the same kind and name, nil if there is none. Bindings come before roles in what is removed, because
-// the reader lists them so.
+// find returns the object of the same kind and name, nil if there is none. Bindings come before roles in what is
+// removed, because the reader lists them so.
 func find(objects []client.Object, like client.Object) client.Object {
 	for _, o := range objects {
-		if reflect.TypeOf(o) == reflect.TypeOf(like) && o.GetName() == like.GetName() && o.GetNamespace() == like.GetNamespace() {
+		if reflect.TypeOf(o) == reflect.TypeOf(like) && o.GetName() == like.GetName() &&
+			o.GetNamespace() == like.GetNamespace() {
 			return o
 		}
 	}
@@ -155,5 +158,10 @@ func find(objects []client.Object, like client.Object) client.Object {
 
 // kindsOfRights are the kinds of objects that give rights, bindings first: to take one away ends the rights at once.
 func kindsOfRights() []client.ObjectList {
-	return []client.ObjectList{&rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleList{}, &rbacv1.RoleList{}}
+	return []client.ObjectList{
+		&rbacv1.ClusterRoleBindingList{},
+		&rbacv1.RoleBindingList{},
+		&rbacv1.ClusterRoleList{},
+		&rbacv1.RoleList{},
+	}
 }

@@ -25,8 +25,8 @@ const (
 	ReasonNotInOrder = "NotInOrder"
 )
 
-// Reconciler gives members their rights and approves their certificates, one member at a time. It alone writes the roles and
-// bindings of members.
+// Reconciler gives members their rights and approves their certificates, one member at a time. It alone writes the
+// roles and bindings of members.
 type Reconciler struct {
 	client client.Client
 	live   client.Reader
@@ -54,8 +54,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: p.again}, nil
 }
 
-// gather reads the member past the cache: what is decided on a request is decided on what a person wrote last. It is read last, too: what
-// is made for a name comes after its MemberCluster, so that nothing that is seen counts as left over from one that is gone.
+// gather reads the member past the cache: what is decided on a request is decided on what a person wrote last. It is
+// read last, too: what is made for a name comes after its MemberCluster, so that nothing that is seen counts as left
+// over from one that is gone.
 func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 	f := facts{name: name, now: r.clock.Now()}
 	for _, request := range []string{topology.JoinObject(name), topology.MemberObject(name)} {

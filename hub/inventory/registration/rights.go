@@ -10,8 +10,8 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// requestVerbs are what may be done to the one request of a given name. To create it means to apply it: an object that is posted has no
-// name yet when the rights to it are looked up.
+// requestVerbs are what may be done to the one request of a given name. To create it means to apply it: an object that
+// is posted has no name yet when the rights to it are looked up.
 func requestVerbs() []string { return []string{"create", "delete", "get", "patch"} }
 
 func rule(group, resource, name string, verbs ...string) rbacv1.PolicyRule {
@@ -55,12 +55,21 @@ func joinRole(member string) string   { return "flotilla:join:" + member }
 // namespaceRole names the role in a member's namespace.
 const namespaceRole = "flotilla:member"
 
-// MemberObjects returns the roles and bindings of an accepted member, for its user, and for its ServiceAccount if it shows tokens: the
-// rights are the same.
+// MemberObjects returns the roles and bindings of an accepted member, for its user, and for its ServiceAccount if it
+// shows tokens: the rights are the same.
 func MemberObjects(m *topology.MemberCluster, tokens bool) []client.Object {
-	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: topology.MemberUser(m.Name, m.UID)}}
+	subjects := []rbacv1.Subject{
+		{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: topology.MemberUser(m.Name, m.UID)},
+	}
 	if tokens {
-		subjects = append(subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: topology.MembersNamespace, Name: topology.MemberObject(m.Name)})
+		subjects = append(
+			subjects,
+			rbacv1.Subject{
+				Kind:      rbacv1.ServiceAccountKind,
+				Namespace: topology.MembersNamespace,
+				Name:      topology.MemberObject(m.Name),
+			},
+		)
 	}
 	return append(clusterRole(m, memberRole(m.Name), MemberRules(m.Name), subjects...),
 		&rbacv1.Role{ObjectMeta: owned(m, wire.MemberNamespace(m.Name), namespaceRole), Rules: NamespaceRules(m.Name)},
@@ -72,11 +81,20 @@ func MemberObjects(m *topology.MemberCluster, tokens bool) []client.Object {
 
 // joinObjects returns the role and binding of a token for joining.
 func joinObjects(m *topology.MemberCluster) []client.Object {
-	subject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: topology.SystemNamespace, Name: topology.JoinObject(m.Name)}
+	subject := rbacv1.Subject{
+		Kind:      rbacv1.ServiceAccountKind,
+		Namespace: topology.SystemNamespace,
+		Name:      topology.JoinObject(m.Name),
+	}
 	return clusterRole(m, joinRole(m.Name), JoinRules(m.Name), subject)
 }
 
-func clusterRole(m *topology.MemberCluster, name string, rules []rbacv1.PolicyRule, subjects ...rbacv1.Subject) []client.Object {
+func clusterRole(
+	m *topology.MemberCluster,
+	name string,
+	rules []rbacv1.PolicyRule,
+	subjects ...rbacv1.Subject,
+) []client.Object {
 	return []client.Object{
 		&rbacv1.ClusterRole{ObjectMeta: owned(m, "", name), Rules: rules},
 		&rbacv1.ClusterRoleBinding{

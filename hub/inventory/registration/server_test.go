@@ -126,7 +126,8 @@ func (h *hub) member(name string) *topology.MemberCluster {
 	return m
 }
 
-// agent is what keeps the certificate of a member, with its Secrets in a namespace of the same cluster, which is no matter to it.
+// agent is what keeps the certificate of a member, with its Secrets in a namespace of the same cluster, which is no
+// matter to it.
 type agent struct {
 	*hub
 	namespace string
@@ -183,8 +184,8 @@ func (h *hub) accept(name string) *registration.Acceptance {
 	return done
 }
 
-// reads waits until the agent reads its MemberCluster and its Works with its certificate: the authorizer learns of the rights to each by
-// a watch of its own.
+// reads waits until the agent reads its MemberCluster and its Works with its certificate: the authorizer learns of the
+// rights to each by a watch of its own.
 func (a *agent) reads() {
 	a.t.Helper()
 	a.eventually("the agent reads its MemberCluster and its Works", func() string {
@@ -351,8 +352,9 @@ func (h *hub) withToken(token string) *kubernetes.Clientset {
 // allowed is what a user may do of everything that there is: "verb group/resource namespace/name".
 type allowed map[string]bool
 
-// denials asks the API server itself for every verb on every resource that it has, in every namespace that could matter and for
-// the own name and another one: what is not on the list of the rights is refused, to an agent and to the holder of a token.
+// denials asks the API server itself for every verb on every resource that it has, in every namespace that could matter
+// and for the own name and another one: what is not on the list of the rights is refused, to an agent and to the holder
+// of a token.
 func denials(t *testing.T, h *hub) {
 	east := h.agentFor(h.token("east"), clock.RealClock{})
 	h.accept("east")
@@ -497,7 +499,8 @@ func rulesAllow(byNamespace map[string][]rbacv1.PolicyRule) allowed {
 	return all
 }
 
-// forgery holds, from the API server's own answers, what the holder of a stolen token and a captured agent get: nothing.
+// forgery holds, from the API server's own answers, what the holder of a stolen token and a captured agent get:
+// nothing.
 func forgery(t *testing.T, h *hub) {
 	east := h.agentFor(h.token("east"), clock.RealClock{})
 	h.accept("east")
@@ -551,7 +554,8 @@ func forgery(t *testing.T, h *hub) {
 	}
 	refused("make an order of its own", east.client.Create(h.ctx, &work.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-east", Name: "x"}}))
 
-	// A request under the name of a member that there is, made with another key by the holder of a token for that name: it waits.
+	// A request under the name of a member that there is, made with another key by the holder of a token for that name: it
+	// waits.
 	again := h.token("east")
 	forger := h.agentNamed("forger", again, clock.RealClock{})
 	name := types.NamespacedName{Name: topology.JoinObject("east")}

@@ -23,8 +23,8 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
-// CacheOptions are those of the approver's manager: of rights and ServiceAccounts it sees what has the label of a member, of
-// ServiceAccounts only those for joining.
+// CacheOptions are those of the approver's manager: of rights and ServiceAccounts it sees what has the label of a
+// member, of ServiceAccounts only those for joining.
 func CacheOptions() (cache.Options, error) {
 	members, err := labels.NewRequirement(topology.LabelMember, selection.Exists, nil)
 	if err != nil {
@@ -35,7 +35,10 @@ func CacheOptions() (cache.Options, error) {
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&rbacv1.ClusterRole{}: ours, &rbacv1.ClusterRoleBinding{}: ours, &rbacv1.Role{}: ours, &rbacv1.RoleBinding{}: ours,
-			&corev1.ServiceAccount{}: {Label: ours.Label, Namespaces: map[string]cache.Config{topology.SystemNamespace: {}, topology.MembersNamespace: {}}},
+			&corev1.ServiceAccount{}: {
+				Label:      ours.Label,
+				Namespaces: map[string]cache.Config{topology.SystemNamespace: {}, topology.MembersNamespace: {}},
+			},
 		},
 	}, nil
 }

@@ -57,8 +57,9 @@ type Token struct {
 	Expires time.Time `json:"expires"`
 }
 
-// CreateToken reserves the name with a MemberCluster that is not accepted, unless it is reserved, and returns a token for joining
-// under it. life is from LeastTokenLife to MostTokenLife. What was made before is kept, so that it can be called again.
+// CreateToken reserves the name with a MemberCluster that is not accepted, unless it is reserved, and returns a token
+// for joining under it. life is from LeastTokenLife to MostTokenLife. What was made before is kept, so that it can be
+// called again.
 func CreateToken(ctx context.Context, c client.Client, name string, life time.Duration) (*Token, error) {
 	if life < LeastTokenLife || life > MostTokenLife {
 		return nil, fmt.Errorf("a token cannot live for %s: choose %s to %s", life, LeastTokenLife, MostTokenLife)
@@ -76,18 +77,30 @@ func CreateToken(ctx context.Context, c client.Client, name string, life time.Du
 			return nil, err
 		}
 	}
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(life / time.Second))}}
+	request := &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(life / time.Second))},
+	}
 	if err := c.SubResource("token").Create(ctx, account, request); err != nil {
 		return nil, fmt.Errorf("request a token of ServiceAccount %s/%s: %w", account.Namespace, account.Name, err)
 	}
-	token := &Token{Member: name, UID: member.UID, Token: request.Status.Token, Expires: request.Status.ExpirationTimestamp.UTC()}
+	token := &Token{
+		Member:  name,
+		UID:     member.UID,
+		Token:   request.Status.Token,
+		Expires: request.Status.ExpirationTimestamp.UTC(),
+	}
 	if !expiryOf(account).Before(token.Expires) {
 		return token, nil
 	}
 	base := account.DeepCopy()
 	account.Annotations = map[string]string{topology.AnnotationExpires: token.Expires.Format(time.RFC3339)}
 	if err := c.Patch(ctx, account, client.MergeFrom(base)); err != nil {
-		return nil, fmt.Errorf("note on ServiceAccount %s/%s when its token expires: %w", account.Namespace, account.Name, err)
+		return nil, fmt.Errorf(
+			"note on ServiceAccount %s/%s when its token expires: %w",
+			account.Namespace,
+			account.Name,
+			err,
+		)
 	}
 	return token, nil
 }
@@ -108,8 +121,13 @@ func reserve(ctx context.Context, c client.Client, name string) (*topology.Membe
 	return member, nil
 }
 
-// ensureAccount returns the ServiceAccount for joining. One of an earlier MemberCluster of that name is made anew: its tokens are void.
-func ensureAccount(ctx context.Context, c client.Client, member *topology.MemberCluster) (*corev1.ServiceAccount, error) {
+// ensureAccount returns the ServiceAccount for joining. One of an earlier MemberCluster of that name is made anew: its
+// tokens are void.
+func ensureAccount(
+	ctx context.Context,
+	c client.Client,
+	member *topology.MemberCluster,
+) (*corev1.ServiceAccount, error) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: topology.SystemNamespace}}
 	if err := c.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
 		return nil, fmt.Errorf("create namespace %s: %w", topology.SystemNamespace, err)
@@ -137,7 +155,12 @@ func ensureAccount(ctx context.Context, c client.Client, member *topology.Member
 			return nil, fmt.Errorf("make ServiceAccount %s/%s: %w", account.Namespace, account.Name, err)
 		}
 	}
-	return nil, fmt.Errorf("ServiceAccount %s/%s changes all the time: somebody else makes tokens for %s; try again", account.Namespace, account.Name, member.Name)
+	return nil, fmt.Errorf(
+		"ServiceAccount %s/%s changes all the time: somebody else makes tokens for %s; try again",
+		account.Namespace,
+		account.Name,
+		member.Name,
+	)
 }
 
 // ensure makes an object of rights as it has to be, as live has it. It writes nothing that is.
@@ -160,7 +183,8 @@ func ensure(ctx context.Context, c client.Client, live client.Reader, want clien
 
 // sameRights tells whether an object of rights is as it has to be.
 func sameRights(want, have client.Object) bool {
-	if want.GetLabels()[topology.LabelMember] != have.GetLabels()[topology.LabelMember] || !equality.Semantic.DeepEqual(want.GetOwnerReferences(), have.GetOwnerReferences()) {
+	if want.GetLabels()[topology.LabelMember] != have.GetLabels()[topology.LabelMember] ||
+		!equality.Semantic.DeepEqual(want.GetOwnerReferences(), have.GetOwnerReferences()) {
 		return false
 	}
 	switch w := want.(type) {
@@ -215,8 +239,8 @@ func ListTokens(ctx context.Context, c client.Reader) ([]Token, error) {
 	return tokens, nil
 }
 
-// RevokeToken makes every token for joining under the name void at once, and gives the name back if it was never accepted. It
-// returns whether there was something to revoke.
+// RevokeToken makes every token for joining under the name void at once, and gives the name back if it was never
+// accepted. It returns whether there was something to revoke.
 func RevokeToken(ctx context.Context, c client.Client, name string) (bool, error) {
 	found := false
 	for _, object := range joinThings(name) {
@@ -241,7 +265,9 @@ func RevokeToken(ctx context.Context, c client.Client, name string) (bool, error
 // joinThings are the objects of a token for joining, the ServiceAccount first: without it the tokens are void.
 func joinThings(name string) []client.Object {
 	return []client.Object{
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: topology.SystemNamespace, Name: topology.JoinObject(name)}},
+		&corev1.ServiceAccount{
+			ObjectMeta: metav1.ObjectMeta{Namespace: topology.SystemNamespace, Name: topology.JoinObject(name)},
+		},
 		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: joinRole(name)}},
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: joinRole(name)}},
 		&certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: topology.JoinObject(name)}},

@@ -74,7 +74,8 @@ func (j jwt) claim(t *testing.T, random *mathrand.Rand) jwt {
 	return j
 }
 
-// forgedTokens holds that the hub's API server answers nobody whose token is not, byte for byte, one that it signed: 10 000 forged ones.
+// forgedTokens holds that the hub's API server answers nobody whose token is not, byte for byte, one that it signed: 10
+// 000 forged ones.
 func forgedTokens(t *testing.T, h *hub) {
 	const tokens = 10_000
 	client, err := rest.HTTPClientFor(&rest.Config{Host: h.admin.Host, TLSClientConfig: rest.TLSClientConfig{CAData: h.admin.CAData}})

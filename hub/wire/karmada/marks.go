@@ -12,23 +12,24 @@ import (
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 )
 
-// Marks that a manifest must carry for Karmada's agent to update, watch and delete its object. Beside them the Work needs the finalizer
-// work.ExecutionFinalizer. Nothing of Karmada's labels of bindings is set: its own controllers pass over a Work without them.
+// Marks that a manifest must carry for Karmada's agent to update, watch and delete its object. Beside them the Work
+// needs the finalizer work.ExecutionFinalizer. Nothing of Karmada's labels of bindings is set: its own controllers pass
+// over a Work without them.
 const (
 	// LabelManaged with value "true" lets the agent update an object that stands.
 	LabelManaged = "karmada.io/managed"
 	// AnnotationWorkNamespace and AnnotationWorkName name the Work that the object is of.
 	AnnotationWorkNamespace = "work.karmada.io/namespace"
 	AnnotationWorkName      = "work.karmada.io/name"
-	// AnnotationGeneration is a decimal number that is told back in status.resourceTemplateGeneration. Flotilla writes the sequence of the
-	// order there: so a member says which order it answers.
+	// AnnotationGeneration is a decimal number that is told back in status.resourceTemplateGeneration. Flotilla writes the
+	// sequence of the order there: so a member says which order it answers.
 	AnnotationGeneration = "resourcetemplate.karmada.io/generation"
 	// AnnotationUID is the uid of the hub's object, to which events are told.
 	AnnotationUID = "resourcetemplate.karmada.io/uid"
 )
 
-// Mark sets the marks in the manifest of a Work that Flotilla is to write, and the sequence of the order, by which a workload tells
-// how far its children are. uid is that of the hub's object. Marking twice changes nothing.
+// Mark sets the marks in the manifest of a Work that Flotilla is to write, and the sequence of the order, by which a
+// workload tells how far its children are. uid is that of the hub's object. Marking twice changes nothing.
 func Mark(w *work.Work, uid types.UID) error {
 	for i := range w.Spec.Workload.Manifests {
 		object := &unstructured.Unstructured{}
@@ -58,8 +59,8 @@ func Mark(w *work.Work, uid types.UID) error {
 	return nil
 }
 
-// DropAdded removes from a manifest that stands the labels and annotations which Karmada's webhook added to it: those of Karmada's own
-// that the wanted one has not. Where the wanted one carries no marks, nothing is removed.
+// DropAdded removes from a manifest that stands the labels and annotations which Karmada's webhook added to it: those
+// of Karmada's own that the wanted one has not. Where the wanted one carries no marks, nothing is removed.
 func DropAdded(have, want any) {
 	marks, ok := field(want, "labels")
 	if !ok || marks[LabelManaged] == nil {

@@ -12,9 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Rival names the first policy of Karmada that selects an object, as "PropagationPolicy namespace/name"; empty for none. A policy that
-// cannot be read selects nothing: Karmada does not propagate by it either.
-func Rival(ctx context.Context, reader client.Reader, gvk schema.GroupVersionKind, object client.Object) (string, error) {
+// Rival names the first policy of Karmada that selects an object, as "PropagationPolicy namespace/name"; empty for
+// none. A policy that cannot be read selects nothing: Karmada does not propagate by it either.
+func Rival(
+	ctx context.Context,
+	reader client.Reader,
+	gvk schema.GroupVersionKind,
+	object client.Object,
+) (string, error) {
 	for _, kind := range PolicyKinds() {
 		list := List(kind)
 		var within []client.ListOption
@@ -27,10 +32,14 @@ func Rival(ctx context.Context, reader client.Reader, gvk schema.GroupVersionKin
 		var names []string
 		for i := range list.Items {
 			policy := &PropagationPolicy{}
-			if runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, policy) != nil || policy.DeletionTimestamp != nil {
+			if runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, policy) != nil ||
+				policy.DeletionTimestamp != nil {
 				continue
 			}
-			if slices.ContainsFunc(policy.Spec.ResourceSelectors, func(s ResourceSelector) bool { return s.selects(gvk, object) }) {
+			if slices.ContainsFunc(
+				policy.Spec.ResourceSelectors,
+				func(s ResourceSelector) bool { return s.selects(gvk, object) },
+			) {
 				name := policy.Name
 				if policy.Namespace != "" {
 					name = policy.Namespace + "/" + name
@@ -45,11 +54,12 @@ func Rival(ctx context.Context, reader client.Reader, gvk schema.GroupVersionKin
 	return "", nil
 }
 
-// selects tells whether a selector takes an object in. Karmada compares the version too; here any version of the group counts, for the
-// one that Karmada watches is the API server's preferred one, which may change.
+// selects tells whether a selector takes an object in. Karmada compares the version too; here any version of the group
+// counts, for the one that Karmada watches is the API server's preferred one, which may change.
 func (s *ResourceSelector) selects(gvk schema.GroupVersionKind, object client.Object) bool {
 	gv, err := schema.ParseGroupVersion(s.APIVersion)
-	if err != nil || gv.Group != gvk.Group || s.Kind != gvk.Kind || s.Namespace != "" && s.Namespace != object.GetNamespace() {
+	if err != nil || gv.Group != gvk.Group || s.Kind != gvk.Kind ||
+		s.Namespace != "" && s.Namespace != object.GetNamespace() {
 		return false
 	}
 	if s.Name != "" {

@@ -1,5 +1,6 @@
-// Package karmada is what Flotilla reads and writes of Karmada's own objects, by their wire format: Karmada's modules are not imported.
-// The types have the group, kind and JSON names of Karmada's API, and of its fields those that are used.
+// Package karmada is what Flotilla reads and writes of Karmada's own objects, by their wire format: Karmada's modules
+// are not imported. The types have the group, kind and JSON names of Karmada's API, and of its fields those that are
+// used.
 package karmada
 
 import (
@@ -14,7 +15,8 @@ func ClusterKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "cluster.karmada.io", Version: "v1alpha1", Kind: "Cluster"}
 }
 
-// PolicyKinds are the policies by which Karmada propagates objects: that of a namespace, and that of the whole control plane.
+// PolicyKinds are the policies by which Karmada propagates objects: that of a namespace, and that of the whole control
+// plane.
 func PolicyKinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{
 		{Group: "policy.karmada.io", Version: "v1alpha1", Kind: "PropagationPolicy"},
@@ -39,11 +41,12 @@ func List(kind schema.GroupVersionKind) *unstructured.UnstructuredList {
 // TaintPrefix begins the keys of the taints that Karmada sets by itself.
 const TaintPrefix = "cluster.karmada.io/"
 
-// TaintUnschedulable is the key of the one of them that a person asks for, by cordoning the Cluster. The others (not-ready, unreachable,
-// terminating) say what the condition Ready and the deletion say too.
+// TaintUnschedulable is the key of the one of them that a person asks for, by cordoning the Cluster. The others
+// (not-ready, unreachable, terminating) say what the condition Ready and the deletion say too.
 const TaintUnschedulable = TaintPrefix + "unschedulable"
 
-// ConditionReady of a Cluster: True, False, or Unknown once its agent has not renewed its Lease for Karmada's grace period.
+// ConditionReady of a Cluster: True, False, or Unknown once its agent has not renewed its Lease for Karmada's grace
+// period.
 const ConditionReady = "Ready"
 
 // Cluster is a member of Karmada.

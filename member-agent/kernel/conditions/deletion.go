@@ -38,9 +38,9 @@ func Orphaning(object metav1.Object) bool {
 	return slices.Contains(object.GetFinalizers(), metav1.FinalizerOrphanDependents)
 }
 
-// HoldsDependents reports whether a deleted object keeps its dependents because finalizers of others hold it. The garbage
-// collector deletes dependents in the background only after their owner has left the API server; foreground deletion and
-// orphaning do not wait for other finalizers.
+// HoldsDependents reports whether a deleted object keeps its dependents because finalizers of others hold it. The
+// garbage collector deletes dependents in the background only after their owner has left the API server; foreground
+// deletion and orphaning do not wait for other finalizers.
 func HoldsDependents(object metav1.Object) bool {
 	return object.GetDeletionTimestamp() != nil && len(Guards(object)) > 0 && !Foreground(object) && !Orphaning(object)
 }
@@ -58,7 +58,10 @@ func Waiting(object metav1.Object) string {
 	case len(guards) == 1:
 		waits = append(waits, fmt.Sprintf("it waits for the finalizer %s, which its controller removes", guards[0]))
 	case len(guards) > 1:
-		waits = append(waits, fmt.Sprintf("it waits for the finalizers %s, which their controllers remove", strings.Join(guards, ", ")))
+		waits = append(
+			waits,
+			fmt.Sprintf("it waits for the finalizers %s, which their controllers remove", strings.Join(guards, ", ")),
+		)
 	}
 	if len(waits) == 0 {
 		return "it is being deleted"

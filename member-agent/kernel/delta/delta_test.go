@@ -231,7 +231,8 @@ func (w *world) check(t *testing.T, seed uint64, d delta.Delta) {
 	}
 }
 
-// What is too many goes, though no available pod goes that replicas need; what somebody asked for goes within maxUnavailable.
+// What is too many goes, though no available pod goes that replicas need; what somebody asked for goes within
+// maxUnavailable.
 func TestAvailablePodsAreKeptAndPassesConverge(t *testing.T) {
 	for seed := range uint64(3000) {
 		random := rand.New(rand.NewPCG(seed, 13))

@@ -194,7 +194,13 @@ func atLeast(have, want string) bool {
 
 // Reread asks the API server about overdue objects and drops the records that it refutes. newObject returns an empty
 // object to read into.
-func (s *Store) Reread(ctx context.Context, live client.Reader, owner types.UID, overdue []types.NamespacedName, newObject func() client.Object) error {
+func (s *Store) Reread(
+	ctx context.Context,
+	live client.Reader,
+	owner types.UID,
+	overdue []types.NamespacedName,
+	newObject func() client.Object,
+) error {
 	for _, key := range overdue {
 		obj := newObject()
 		err := live.Get(ctx, key, obj)

@@ -1,6 +1,6 @@
-// Package history owns the question "which revisions of a template does this workload have": it names, builds, compares,
-// finds, trims and restores ControllerRevisions. Any owner and any template type can use it; the template is what the
-// owner keeps under spec.template.
+// Package history owns the question "which revisions of a template does this workload have": it names, builds,
+// compares, finds, trims and restores ControllerRevisions. Any owner and any template type can use it; the template is
+// what the owner keeps under spec.template.
 //
 // The rule: a revision stores {"spec":{"template":{…,"$patch":"replace"}}}, its name is "<owner>-<hash>" with the hash
 // of those bytes, and two templates are the same revision when they mean the same, not when their bytes agree. What is

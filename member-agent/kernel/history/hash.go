@@ -38,8 +38,8 @@ func Name(owner, hash string) string {
 // Form is how a pod's label names its revision.
 type Form int
 
-// FullForm is the revision's name, as published. ShortForm is its hash alone, as installations of OpenKruise with the gate
-// CloneSetShortHash write it.
+// FullForm is the revision's name, as published. ShortForm is its hash alone, as installations of OpenKruise with the
+// gate CloneSetShortHash write it.
 const (
 	FullForm Form = iota
 	ShortForm
@@ -53,8 +53,8 @@ func FormOf(label string) Form {
 	return FullForm
 }
 
-// Label returns the value in this form for the revision with this name and hash. A name that is too long for a label gives
-// the hash whatever the form.
+// Label returns the value in this form for the revision with this name and hash. A name that is too long for a label
+// gives the hash whatever the form.
 func (f Form) Label(name, hash string) string {
 	if f == ShortForm || len(name) > validation.LabelValueMaxLength {
 		return hash

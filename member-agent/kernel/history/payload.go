@@ -28,9 +28,9 @@ func Encode[T any](template T) ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// stampMissing writes "creationTimestamp":null into the metadata of every template in v that has no time. OpenKruise's managers
-// write it, and compare revisions by their bytes: without it they would take the revision for another one and roll every pod
-// of a workload that is handed back to them.
+// stampMissing writes "creationTimestamp":null into the metadata of every template in v that has no time. OpenKruise's
+// managers write it, and compare revisions by their bytes: without it they would take the revision for another one and
+// roll every pod of a workload that is handed back to them.
 func stampMissing(v any) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -93,7 +93,10 @@ func Named(revisions []*appsv1.ControllerRevision, name string) *appsv1.Controll
 	if name == "" {
 		return nil
 	}
-	i := slices.IndexFunc(revisions, func(r *appsv1.ControllerRevision) bool { return r.Name == name || ShortHash(r) == name })
+	i := slices.IndexFunc(
+		revisions,
+		func(r *appsv1.ControllerRevision) bool { return r.Name == name || ShortHash(r) == name },
+	)
 	if i < 0 {
 		return nil
 	}
@@ -102,7 +105,11 @@ func Named(revisions []*appsv1.ControllerRevision, name string) *appsv1.Controll
 
 // Excess returns the revisions to delete, oldest first: those not in use, as far as more than limit of them exist.
 // revisions must be sorted by Sort. A negative limit counts as 0.
-func Excess(revisions []*appsv1.ControllerRevision, inUse func(*appsv1.ControllerRevision) bool, limit int) []*appsv1.ControllerRevision {
+func Excess(
+	revisions []*appsv1.ControllerRevision,
+	inUse func(*appsv1.ControllerRevision) bool,
+	limit int,
+) []*appsv1.ControllerRevision {
 	var unused []*appsv1.ControllerRevision
 	for _, revision := range revisions {
 		if !inUse(revision) {

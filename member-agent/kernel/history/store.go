@@ -172,8 +172,8 @@ func (s Store) adopt(ctx context.Context, owner Owner, revision *appsv1.Controll
 	return changed, nil
 }
 
-// Adopt makes the owner the controller of revisions that match the selector, have its name and no controller: an earlier
-// owner was deleted without them. It returns them.
+// Adopt makes the owner the controller of revisions that match the selector, have its name and no controller: an
+// earlier owner was deleted without them. It returns them.
 func (s Store) Adopt(ctx context.Context, owner Owner, selector labels.Selector) ([]*appsv1.ControllerRevision, error) {
 	var list appsv1.ControllerRevisionList
 	err := s.Client.List(ctx, &list, client.InNamespace(owner.Object.GetNamespace()),

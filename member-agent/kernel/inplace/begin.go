@@ -47,8 +47,14 @@ func Begin(pod *corev1.Pod, change Change, to Revision, opts Options, now time.T
 	if restarts && HasGate(pod) && opts.Grace > 0 {
 		// The record has whole seconds, and the time that the user asked for is to pass in full.
 		w.state.UpdateTimestamp = metav1.NewTime(now.UTC().Add(time.Second - 1).Truncate(time.Second))
-		w.grace = &Grace{Revision: to.Name, ContainerImages: u.images, ContainerRefMetadata: u.metadata, ContainerResources: u.resources,
-			UpdateEnvFromMetadata: len(u.metadata) > 0, GraceSeconds: int32(opts.Grace / time.Second)}
+		w.grace = &Grace{
+			Revision:              to.Name,
+			ContainerImages:       u.images,
+			ContainerRefMetadata:  u.metadata,
+			ContainerResources:    u.resources,
+			UpdateEnvFromMetadata: len(u.metadata) > 0,
+			GraceSeconds:          int32(opts.Grace / time.Second),
+		}
 	} else {
 		w.batch(u.work)
 	}
@@ -167,7 +173,10 @@ func (w *writing) last(name string, image bool, before ContainerStatus, restarti
 	}
 	saw := Metadata{Labels: values(w.pod.Labels, m.Labels), Annotations: values(w.pod.Annotations, m.Annotations)}
 	if last.Saw != nil {
-		saw = Metadata{Labels: merged(saw.Labels, last.Saw.Labels), Annotations: merged(saw.Annotations, last.Saw.Annotations)}
+		saw = Metadata{
+			Labels:      merged(saw.Labels, last.Saw.Labels),
+			Annotations: merged(saw.Annotations, last.Saw.Annotations),
+		}
 	}
 	last.Saw = &saw
 	return last

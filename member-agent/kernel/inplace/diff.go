@@ -37,13 +37,13 @@ type Metadata struct {
 	Annotations map[string]*string `json:"annotations,omitempty"`
 }
 
-// RestartedAt is the annotation by which a person asks for new pods, with kubectl rollout restart and its like: another value
-// cannot be given to a running pod, because nothing would restart. It is taken away in place.
+// RestartedAt is the annotation by which a person asks for new pods, with kubectl rollout restart and its like: another
+// value cannot be given to a running pod, because nothing would restart. It is taken away in place.
 const RestartedAt = "kubectl.kubernetes.io/restartedAt"
 
-// Diff returns how a pod of template old becomes one of template updated in place. If no pod can, refusal names the first
-// field that differs and cannot be changed in a running pod; it is empty otherwise. Change.Possible answers the rest for
-// one pod. Diff errs when a template cannot be encoded.
+// Diff returns how a pod of template old becomes one of template updated in place. If no pod can, refusal names the
+// first field that differs and cannot be changed in a running pod; it is empty otherwise. Change.Possible answers the
+// rest for one pod. Diff errs when a template cannot be encoded.
 func Diff(old, updated *corev1.PodTemplateSpec) (change Change, refusal string, err error) {
 	from, err := normal.Fields(old)
 	if err != nil {
@@ -209,8 +209,8 @@ func metadataKey(path string) (kind, key string) {
 	return "", ""
 }
 
-// differences returns the paths where two decoded JSON values differ, in a fixed order. Lists of different lengths differ
-// as a whole.
+// differences returns the paths where two decoded JSON values differ, in a fixed order. Lists of different lengths
+// differ as a whole.
 func differences(path string, a, b any) []string {
 	switch a := a.(type) {
 	case map[string]any:

@@ -43,7 +43,12 @@ func OpenGate(now time.Time, types ...corev1.PodConditionType) ([]byte, error) {
 	return conditionsPatch(now, "", corev1.ConditionTrue, types...)
 }
 
-func conditionsPatch(now time.Time, reason string, status corev1.ConditionStatus, types ...corev1.PodConditionType) ([]byte, error) {
+func conditionsPatch(
+	now time.Time,
+	reason string,
+	status corev1.ConditionStatus,
+	types ...corev1.PodConditionType,
+) ([]byte, error) {
 	list := make([]map[string]any, 0, len(types))
 	for _, conditionType := range types {
 		condition := map[string]any{"type": conditionType, "status": status, "reason": nil, "message": nil,

@@ -95,7 +95,8 @@ func restartsForSize(c *corev1.Container, want corev1.ResourceRequirements) bool
 		for _, list := range []struct{ have, want corev1.ResourceList }{
 			{c.Resources.Limits, want.Limits}, {c.Resources.Requests, want.Requests},
 		} {
-			if quantity, ok := list.want[policy.ResourceName]; ok && !holds(list.have, corev1.ResourceList{policy.ResourceName: quantity}) {
+			if quantity, ok := list.want[policy.ResourceName]; ok &&
+				!holds(list.have, corev1.ResourceList{policy.ResourceName: quantity}) {
 				return true
 			}
 		}

@@ -120,16 +120,27 @@ type work struct {
 }
 
 func newWork() work {
-	return work{images: map[string]string{}, metadata: map[string]Metadata{}, resources: map[string]corev1.ResourceRequirements{}}
+	return work{
+		images:    map[string]string{},
+		metadata:  map[string]Metadata{},
+		resources: map[string]corev1.ResourceRequirements{},
+	}
 }
 
 func (w work) empty() bool { return len(w.images)+len(w.metadata)+len(w.resources) == 0 }
 
-func (w work) add(images map[string]string, metadata map[string]Metadata, resources map[string]corev1.ResourceRequirements) {
+func (w work) add(
+	images map[string]string,
+	metadata map[string]Metadata,
+	resources map[string]corev1.ResourceRequirements,
+) {
 	maps.Copy(w.images, images)
 	for name, m := range metadata {
 		have := w.metadata[name]
-		w.metadata[name] = Metadata{Labels: merged(have.Labels, m.Labels), Annotations: merged(have.Annotations, m.Annotations)}
+		w.metadata[name] = Metadata{
+			Labels:      merged(have.Labels, m.Labels),
+			Annotations: merged(have.Annotations, m.Annotations),
+		}
 	}
 	maps.Copy(w.resources, resources)
 }

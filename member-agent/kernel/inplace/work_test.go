@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestCase8Batches: in which batches containers get their images, by their priorities and the pod's order. A container is
-// written name=priority, or name alone without one.
+// TestCase8Batches: in which batches containers get their images, by their priorities and the pod's order. A container
+// is written name=priority, or name alone without one.
 func TestCase8Batches(t *testing.T) {
 	for _, tt := range []struct {
 		name, containers, annotation, changed, want string

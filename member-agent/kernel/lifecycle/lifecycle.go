@@ -65,7 +65,11 @@ type Facts struct {
 // Delete returns the step of a pod that is to be deleted. l may be nil.
 func Delete(pod *corev1.Pod, l *v1beta1.Lifecycle) Step {
 	if hook := hooks(l).PreDelete; Blocks(hook, pod) {
-		return finish(pod, l, Step{State: v1beta1.LifecyclePreparingDelete, Wait: "lifecycle.preDelete: " + remains(hook, pod), ForHook: true})
+		return finish(
+			pod,
+			l,
+			Step{State: v1beta1.LifecyclePreparingDelete, Wait: "lifecycle.preDelete: " + remains(hook, pod), ForHook: true},
+		)
 	}
 	return Step{Proceed: true}
 }
@@ -81,7 +85,11 @@ func Update(pod *corev1.Pod, l *v1beta1.Lifecycle) Step {
 		step.Wait = "the pod is pulled back from its deletion first"
 		return step
 	case Blocks(hook, pod):
-		return finish(pod, l, Step{State: v1beta1.LifecyclePreparingUpdate, Wait: "lifecycle.inPlaceUpdate: " + remains(hook, pod), ForHook: true})
+		return finish(
+			pod,
+			l,
+			Step{State: v1beta1.LifecyclePreparingUpdate, Wait: "lifecycle.inPlaceUpdate: " + remains(hook, pod), ForHook: true},
+		)
 	case state == v1beta1.LifecyclePreparingNormal && isSet(preNormal) && !Holds(preNormal, pod):
 		return finish(pod, l, Step{Proceed: true})
 	case isSet(hook):

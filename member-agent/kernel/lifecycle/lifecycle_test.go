@@ -92,7 +92,8 @@ const (
 	waitPull     = "the pod is pulled back from its deletion first"
 )
 
-// cell is what one intent answers in one state: with its hook on the pod whole, in part, gone, and removed from the spec.
+// cell is what one intent answers in one state: with its hook on the pod whole, in part, gone, and removed from the
+// spec.
 type cell struct {
 	state                       v1beta1.LifecycleState
 	held, partly, gone, nothook lifecycle.Step

@@ -230,8 +230,8 @@ func (w *world) settle(i intent) {
 		return
 	}
 	w.asked = false
-	// Three states may have to be answered, each by two halves that a coin chooses; 80 throws leave ample room, and the seeds
-	// are fixed.
+	// Three states may have to be answered, each by two halves that a coin chooses; 80 throws leave ample room, and the
+	// seeds are fixed.
 	const enough = 80
 	reached := false
 	for range enough {

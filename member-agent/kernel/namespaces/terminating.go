@@ -1,9 +1,9 @@
-// Package namespaces tells workload controllers which namespaces are being deleted. An API server creates nothing there,
-// and a controller that tries makes errors until the namespace is gone.
+// Package namespaces tells workload controllers which namespaces are being deleted. An API server creates nothing
+// there, and a controller that tries makes errors until the namespace is gone.
 //
-// A namespace is known to be terminating from the cache of namespaces, or from the refusal of a create: the cache may be
-// behind. A refusal is remembered by the owner of what was to be created: a namespace that is terminating never recovers,
-// and its objects are gone before another one of that name exists.
+// A namespace is known to be terminating from the cache of namespaces, or from the refusal of a create: the cache may
+// be behind. A refusal is remembered by the owner of what was to be created: a namespace that is terminating never
+// recovers, and its objects are gone before another one of that name exists.
 package namespaces
 
 import (
@@ -23,8 +23,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
 
-// LookAgain is when to look again at an object whose namespace is terminating: the cache of namespaces may be behind that
-// of the objects, and show the previous namespace of that name.
+// LookAgain is when to look again at an object whose namespace is terminating: the cache of namespaces may be behind
+// that of the objects, and show the previous namespace of that name.
 const LookAgain = 5 * time.Second
 
 // Terminating knows which namespaces are being deleted. A nil one knows of none. It is safe for concurrent use.

@@ -142,8 +142,8 @@ func TestTheOrderOfTheInputDoesNotMatter(t *testing.T) {
 	}
 }
 
-// Without crowds and scattering the order of two pods does not depend on the others: whether a comes before b is the same
-// in every set, and from a before b and b before c follows a before c.
+// Without crowds and scattering the order of two pods does not depend on the others: whether a comes before b is the
+// same in every set, and from a before b and b before c follows a before c.
 func TestTheOrderIsTotal(t *testing.T) {
 	before := map[string]func(a, b *corev1.Pod) bool{
 		"removal": func(a, b *corev1.Pod) bool {

@@ -12,7 +12,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/order"
 )
 
-// The rules of removal, the most important first: what makes a pod go first by this rule, beside a pod without the change.
+// The rules of removal, the most important first: what makes a pod go first by this rule, beside a pod without the
+// change.
 var removalRules = []struct {
 	reason string
 	change func(*corev1.Pod)

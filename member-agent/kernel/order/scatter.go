@@ -8,9 +8,9 @@ import (
 
 // Scatter returns the pods such that those that match a term are spread evenly over the order of all, the first at its
 // beginning and the last at its end; otherwise their order stays. done have had their turn: of ten pods, three of which
-// match, the 1st, the 6th and the 10th match, whether done is empty or has the first five. Several terms are applied one
-// after another, so a later one may move what an earlier one had spread. A term that fewer than two pods match changes
-// nothing. The slices that are given stay as they are.
+// match, the 1st, the 6th and the 10th match, whether done is empty or has the first five. Several terms are applied
+// one after another, so a later one may move what an earlier one had spread. A term that fewer than two pods match
+// changes nothing. The slices that are given stay as they are.
 func Scatter(pods, done []*corev1.Pod, terms []v1beta1.UpdateScatterTerm) []*corev1.Pod {
 	for _, term := range terms {
 		pods = spread(pods, done, term)

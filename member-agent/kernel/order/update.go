@@ -20,9 +20,10 @@ type Strategy struct {
 	Scatter  []v1beta1.UpdateScatterTerm
 }
 
-// ForUpdate returns the pods in the order in which they are to be updated by this strategy. done are the pods of the workload that have the
-// revision already: the order of the rest goes on where they stopped, so that it is the same in one pass or in many. The
-// slices that are given stay as they are. It errs, with the field in the message, if a selector cannot be used.
+// ForUpdate returns the pods in the order in which they are to be updated by this strategy. done are the pods of the
+// workload that have the revision already: the order of the rest goes on where they stopped, so that it is the same in
+// one pass or in many. The slices that are given stay as they are. It errs, with the field in the message, if a
+// selector cannot be used.
 func ForUpdate(pods, done []*corev1.Pod, s Strategy) ([]*corev1.Pod, error) {
 	rules, err := Priority(s.Priority)
 	if err != nil {
@@ -42,23 +43,23 @@ func ForUpdate(pods, done []*corev1.Pod, s Strategy) ([]*corev1.Pod, error) {
 	return append(sorted[:begun:begun], Scatter(sorted[begun:], taken, s.Scatter)...), nil
 }
 
-// Update returns the rules of updating pods without a strategy: those first that are being prepared for it, then the least
-// healthy, so that what is broken already is mended first.
+// Update returns the rules of updating pods without a strategy: those first that are being prepared for it, then the
+// least healthy, so that what is broken already is mended first.
 func Update() []Rule { return slices.Concat([]Rule{preparing}, leastHealthy()) }
 
 func leastHealthy() []Rule {
 	return []Rule{unassigned, phase, notReady, readySince, restarts, newer}
 }
 
-// preparing puts pods first of which somebody has been told that they are updated, or replaced, next: whoever serves their
-// hook has begun with it.
+// preparing puts pods first of which somebody has been told that they are updated, or replaced, next: whoever serves
+// their hook has begun with it.
 func preparing(pod *corev1.Pod) int64 {
 	state := v1beta1.LifecycleState(pod.Labels[v1beta1.LabelLifecycleState])
 	return falseFirst(state != v1beta1.LifecyclePreparingUpdate && state != v1beta1.LifecyclePreparingDelete)
 }
 
-// Priority returns the rules of a priorityStrategy; none if it is nil or empty. It errs if a selector cannot be used. If
-// both fields are set, which the API refuses, weightPriority counts.
+// Priority returns the rules of a priorityStrategy; none if it is nil or empty. It errs if a selector cannot be used.
+// If both fields are set, which the API refuses, weightPriority counts.
 func Priority(strategy *v1beta1.UpdatePriorityStrategy) ([]Rule, error) {
 	switch {
 	case strategy == nil:

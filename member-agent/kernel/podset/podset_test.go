@@ -138,7 +138,8 @@ func TestLabelForm(t *testing.T) {
 	}
 }
 
-// BenchmarkObserve gives the costs of one unchanged pod in a set of 500, with a selector of one and of three requirements.
+// BenchmarkObserve gives the costs of one unchanged pod in a set of 500, with a selector of one and of three
+// requirements.
 func BenchmarkObserve(b *testing.B) {
 	const n = 500
 	var pods []*corev1.Pod

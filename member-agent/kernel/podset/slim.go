@@ -117,7 +117,8 @@ func shareResources(s *corev1.ContainerStatus, asked *corev1.ResourceRequirement
 
 // sameAmounts reports whether two lists, neither of them empty, are the same, in their way of writing too.
 func sameAmounts(a, b corev1.ResourceList) bool {
-	return len(a) > 0 && maps.EqualFunc(a, b, func(x, y resource.Quantity) bool { return x.Format == y.Format && x.Cmp(y) == 0 })
+	return len(a) > 0 &&
+		maps.EqualFunc(a, b, func(x, y resource.Quantity) bool { return x.Format == y.Format && x.Cmp(y) == 0 })
 }
 
 // fitting returns a slice of the same content without the room that decoding left behind it.

@@ -1,13 +1,14 @@
-// Package servertime owns the question "what time is it in the member?". The times in objects, as since when a pod is Ready, are
-// those of the cluster. The clock of the agent's machine can be minutes off, or be set while the agent runs, and then pods would count
-// as available before their minReadySeconds are over, or long after.
+// Package servertime owns the question "what time is it in the member?". The times in objects, as since when a pod is
+// Ready, are those of the cluster. The clock of the agent's machine can be minutes off, or be set while the agent runs,
+// and then pods would count as available before their minReadySeconds are over, or long after.
 //
-// The rule: time begins with the machine's clock, goes on by the monotonic one, and follows the Date of the API server's answers
-// where it is more than 2 s off. Then it is set so that it is never ahead of the API server. Example: the machine is 3 min ahead, and
-// the API server answers with Date 12:00:07: from that answer on it is 12:00:07. Setting the machine's clock changes nothing.
-// The first answer sets it, whichever way. After that it is set back at once, and forward when all answers of 5 s ask for it: of several
-// API servers it follows the slowest, and pods wait rather than count too early. An agent that began with a clock far behind would else
-// take pods that are available for pods that are not, which are free to go.
+// The rule: time begins with the machine's clock, goes on by the monotonic one, and follows the Date of the API
+// server's answers where it is more than 2 s off. Then it is set so that it is never ahead of the API server. Example:
+// the machine is 3 min ahead, and the API server answers with Date 12:00:07: from that answer on it is 12:00:07.
+// Setting the machine's clock changes nothing. The first answer sets it, whichever way. After that it is set back at
+// once, and forward when all answers of 5 s ask for it: of several API servers it follows the slowest, and pods wait
+// rather than count too early. An agent that began with a clock far behind would else take pods that are available for
+// pods that are not, which are free to go.
 //
 // It is not for leases: while a machine is suspended no answer comes, and this clock stands still.
 package servertime
@@ -40,7 +41,8 @@ type Clock struct {
 	heard bool // an answer
 	shift time.Duration
 	told  time.Duration
-	// behindSince is when answers began to say that the clock is behind, as time since begun by the machine; 0: the last one did not.
+	// behindSince is when answers began to say that the clock is behind, as time since begun by the machine; 0: the last
+	// one did not.
 	behindSince time.Duration
 }
 
@@ -108,6 +110,10 @@ func (c *Clock) hear(date, sent, answered time.Time) {
 	c.shift += date.Sub(answered)
 	if (c.shift - c.told).Abs() > worthTelling {
 		c.told = c.shift
-		c.log.Info("The clock of this machine and that of the member's API server are apart; the ages of pods are counted by the API server's", "machineAhead", (-c.shift).Round(time.Second).String())
+		c.log.Info(
+			"The clock of this machine and that of the member's API server are apart; the ages of pods are counted by the API server's",
+			"machineAhead",
+			(-c.shift).Round(time.Second).String(),
+		)
 	}
 }

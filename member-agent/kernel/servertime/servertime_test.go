@@ -108,8 +108,8 @@ func TestAMachineThatWasSuspended(t *testing.T) {
 	}
 }
 
-// TestTheFirstAnswerSetsTheClock: an agent that begins on a machine a minute behind would take pods that are available for pods that
-// are not, and let more of them go than the limits say.
+// TestTheFirstAnswerSetsTheClock: an agent that begins on a machine a minute behind would take pods that are available
+// for pods that are not, and let more of them go than the limits say.
 func TestTheFirstAnswerSetsTheClock(t *testing.T) {
 	for _, off := range []time.Duration{-time.Minute, time.Minute} {
 		w := newWorld(t, off)

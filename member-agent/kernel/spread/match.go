@@ -21,7 +21,12 @@ const (
 // of the subsets whose requiredNodeSelector matches the pod's node, the one with the highest score, and of several
 // the first. counts are the pods of each subset, as in Pick. ok is false if there is none, or node is nil: the pod
 // has none yet, or it is not known. Taints are not looked at: the pod runs on the node.
-func (r Rule) Match(pod *corev1.Pod, node *corev1.Node, ws *v1beta1.WorkloadSpread, counts map[string]int32) (subset string, ok bool) {
+func (r Rule) Match(
+	pod *corev1.Pod,
+	node *corev1.Node,
+	ws *v1beta1.WorkloadSpread,
+	counts map[string]int32,
+) (subset string, ok bool) {
 	if node == nil {
 		return "", false
 	}
@@ -35,9 +40,16 @@ func (r Rule) Match(pod *corev1.Pod, node *corev1.Node, ws *v1beta1.WorkloadSpre
 	return subset, best >= 0
 }
 
-func (r Rule) score(pod *corev1.Pod, node *corev1.Node, s *v1beta1.WorkloadSpreadSubset, counts map[string]int32) (score int64, fits bool) {
+func (r Rule) score(
+	pod *corev1.Pod,
+	node *corev1.Node,
+	s *v1beta1.WorkloadSpreadSubset,
+	counts map[string]int32,
+) (score int64, fits bool) {
 	if !empty(s.RequiredNodeSelector) {
-		required, err := nodeaffinity.NewNodeSelector(&corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{*s.RequiredNodeSelector}})
+		required, err := nodeaffinity.NewNodeSelector(
+			&corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{*s.RequiredNodeSelector}},
+		)
 		if err != nil || !required.Match(node) {
 			return 0, false
 		}

@@ -67,8 +67,12 @@ func Resolve(ws *v1beta1.WorkloadSpread, replicas int32) (Rule, error) {
 }
 
 func open(ws *v1beta1.WorkloadSpread, subset string) bool {
-	i := slices.IndexFunc(ws.Status.SubsetStatuses, func(s v1beta1.WorkloadSpreadSubsetStatus) bool { return s.Name == subset })
-	return i < 0 || !meta.IsStatusConditionFalse(ws.Status.SubsetStatuses[i].Conditions, v1beta1.WorkloadSpreadSubsetSchedulable)
+	i := slices.IndexFunc(
+		ws.Status.SubsetStatuses,
+		func(s v1beta1.WorkloadSpreadSubsetStatus) bool { return s.Name == subset },
+	)
+	return i < 0 ||
+		!meta.IsStatusConditionFalse(ws.Status.SubsetStatuses[i].Conditions, v1beta1.WorkloadSpreadSubsetSchedulable)
 }
 
 // Selects reports whether the WorkloadSpread is for this pod of its workload: targetFilter.selector matches its labels,

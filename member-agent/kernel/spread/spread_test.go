@@ -106,7 +106,8 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// TestPickKeepsTheRules holds random rules and counts to: no subset above its cap, none passed over that is open and has room.
+// TestPickKeepsTheRules holds random rules and counts to: no subset above its cap, none passed over that is open and
+// has room.
 func TestPickKeepsTheRules(t *testing.T) {
 	for seed := range uint64(500) {
 		r := random(seed)
@@ -321,8 +322,8 @@ func TestTheLeastHealthyAreAboveTheCap(t *testing.T) {
 	}
 }
 
-// scaleIn removes pods by their costs until n are left, and returns what is left of each subset. Costs are those of the moment,
-// as the controllers have them.
+// scaleIn removes pods by their costs until n are left, and returns what is left of each subset. Costs are those of the
+// moment, as the controllers have them.
 func scaleIn(rule spread.Rule, book spread.Placements, n int) string {
 	type place struct {
 		cost   int32

@@ -69,7 +69,12 @@ func Annotation(ws *v1beta1.WorkloadSpread, subset string) string {
 // subset: those of the patch, unless the WorkloadSpread says by its annotation that they are not wanted, and the
 // annotation that names the subset. Both are empty if there is nothing to write. Nothing is ever taken off a running
 // pod. selector and the errors are those of Stamp; the deletion cost is Costs' matter.
-func Metadata(pod *corev1.Pod, ws *v1beta1.WorkloadSpread, subset string, selector labels.Selector) (lacks, annotations map[string]string, err error) {
+func Metadata(
+	pod *corev1.Pod,
+	ws *v1beta1.WorkloadSpread,
+	subset string,
+	selector labels.Selector,
+) (lacks, annotations map[string]string, err error) {
 	s := find(ws, subset)
 	if s == nil {
 		return nil, nil, fmt.Errorf("WorkloadSpread %s has no subset %q", ws.Name, subset)
@@ -140,7 +145,9 @@ func Require(pod *corev1.Pod, term *corev1.NodeSelectorTerm) {
 	affinity := nodeAffinity(pod)
 	required := affinity.RequiredDuringSchedulingIgnoredDuringExecution
 	if required == nil || len(required.NodeSelectorTerms) == 0 {
-		affinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{*term.DeepCopy()}}
+		affinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{*term.DeepCopy()},
+		}
 		return
 	}
 	for i := range required.NodeSelectorTerms {
@@ -202,14 +209,21 @@ func kept(pod, stamped *corev1.Pod, selector labels.Selector) error {
 	stamped.Labels, stamped.Annotations, stamped.Finalizers = changed.Labels, changed.Annotations, changed.Finalizers
 	if selector != nil {
 		if !selector.Matches(labels.Set(stamped.Labels)) {
-			return fmt.Errorf("the selector %q of the workload does not match the labels %q that the patch leaves: take them out of the patch",
-				selector, labels.Set(stamped.Labels))
+			return fmt.Errorf(
+				"the selector %q of the workload does not match the labels %q that the patch leaves: take them out of the patch",
+				selector,
+				labels.Set(stamped.Labels),
+			)
 		}
 		return nil
 	}
 	for _, key := range slices.Sorted(maps.Keys(pod.Labels)) {
 		if value, ok := stamped.Labels[key]; !ok || value != pod.Labels[key] {
-			return fmt.Errorf("label %s of the pod, %q, is changed: the workload may find its pods by it; take it out of the patch", key, pod.Labels[key])
+			return fmt.Errorf(
+				"label %s of the pod, %q, is changed: the workload may find its pods by it; take it out of the patch",
+				key,
+				pod.Labels[key],
+			)
 		}
 	}
 	return nil

@@ -16,9 +16,10 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 )
 
-// Validate tells what is wrong with a WorkloadSpread, with the field, the value and what to do: what no schema can see (selectors,
-// tolerations and patches that the API server would refuse in every pod), and again what decides where pods go, for objects
-// that were stored before their schema. The message is for a condition. That the target exists is not looked at.
+// Validate tells what is wrong with a WorkloadSpread, with the field, the value and what to do: what no schema can see
+// (selectors, tolerations and patches that the API server would refuse in every pod), and again what decides where pods
+// go, for objects that were stored before their schema. The message is for a condition. That the target exists is not
+// looked at.
 func Validate(ws *v1beta1.WorkloadSpread) error {
 	target := TargetOf(ws)
 	if target.Kind == "" || target.Name == "" {
@@ -63,8 +64,10 @@ func validateCaps(subsets []v1beta1.WorkloadSpreadSubset, target Target) error {
 		return fmt.Errorf("maxReplicas is an integer for %s and a percentage for %s: use one or the other in all subsets",
 			strings.Join(numbers, ", "), strings.Join(percentages, ", "))
 	case target.Ordinal() && len(percentages) > 0:
-		return fmt.Errorf("maxReplicas is a percentage for %s, but the pods of a StatefulSet are spread by their ordinals: give integers",
-			strings.Join(percentages, ", "))
+		return fmt.Errorf(
+			"maxReplicas is a percentage for %s, but the pods of a StatefulSet are spread by their ordinals: give integers",
+			strings.Join(percentages, ", "),
+		)
 	}
 	return nil
 }
@@ -135,7 +138,10 @@ func validatePatch(s *v1beta1.WorkloadSpreadSubset) error {
 		return fmt.Errorf("patch is no part of a pod: %w", err)
 	}
 	if _, ok := pod.Labels[v1beta1.LabelSpecifiedDelete]; ok {
-		return fmt.Errorf("patch has the label %s, which asks to delete every pod as soon as it is made: remove it", v1beta1.LabelSpecifiedDelete)
+		return fmt.Errorf(
+			"patch has the label %s, which asks to delete every pod as soon as it is made: remove it",
+			v1beta1.LabelSpecifiedDelete,
+		)
 	}
 	return nil
 }

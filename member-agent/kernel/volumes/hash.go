@@ -25,8 +25,8 @@ type hashed struct {
 	Status struct{}                         `json:"status"`
 }
 
-// Hash returns the published hash of claim templates: a decimal number, the same in any order of the templates, and "" for
-// none. Of a template only name and spec count.
+// Hash returns the published hash of claim templates: a decimal number, the same in any order of the templates, and ""
+// for none. Of a template only name and spec count.
 func Hash(templates []corev1.PersistentVolumeClaim) string {
 	if len(templates) == 0 {
 		return ""

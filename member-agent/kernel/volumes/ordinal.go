@@ -14,8 +14,8 @@ type Retention struct {
 	WhenDeleted, WhenScaled bool
 }
 
-// retain plans the owners of the claims of existing pods, so that the garbage collector deletes them when Retention asks
-// for that. A pod in range that is being deleted keeps what its claims had: it may have been out of range.
+// retain plans the owners of the claims of existing pods, so that the garbage collector deletes them when Retention
+// asks for that. A pod in range that is being deleted keeps what its claims had: it may have been out of range.
 func (f Facts) retain(plan *Plan) {
 	for _, bucket := range buckets(f.Pods) {
 		for _, pod := range bucket {

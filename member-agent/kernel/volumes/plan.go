@@ -18,7 +18,8 @@ import (
 type Facts struct {
 	Set   Set
 	Reuse bool
-	// Claims are the set's claims and those of its pods, as a Source returns them. A set ByOrdinal finds its claims by name.
+	// Claims are the set's claims and those of its pods, as a Source returns them. A set ByOrdinal finds its claims by
+	// name.
 	Claims []*corev1.PersistentVolumeClaim
 	Pods   podset.Set
 	// InRange reports whether a pod of a set ByOrdinal has an ordinal that the set is to have.

@@ -83,7 +83,8 @@ func named(claims ...*corev1.PersistentVolumeClaim) func(string) *corev1.Persist
 	}
 }
 
-// describe prints a plan: +claim goes to its pod, ^claim back to the set, -claim is deleted, =id is free, !claim conflicts.
+// describe prints a plan: +claim goes to its pod, ^claim back to the set, -claim is deleted, =id is free, !claim
+// conflicts.
 func describe(p volumes.Plan) string {
 	var out []string
 	for _, t := range p.Own {

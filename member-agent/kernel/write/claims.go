@@ -14,9 +14,9 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 )
 
-// CreateClaim creates a claim of an owner. A claim that exists under the same controller, or like the one to create under
-// none, is no error; one that is another's is a *volumes.Conflict and is not touched; one that is being deleted is waited
-// for.
+// CreateClaim creates a claim of an owner. A claim that exists under the same controller, or like the one to create
+// under none, is no error; one that is another's is a *volumes.Conflict and is not touched; one that is being deleted
+// is waited for.
 func (w *Writer) CreateClaim(ctx context.Context, owner types.UID, claim *corev1.PersistentVolumeClaim) error {
 	err := w.claims().create(ctx, owner, claim)
 	if apierrors.IsAlreadyExists(err) {
@@ -83,7 +83,8 @@ func (w *Writer) OwnClaim(ctx context.Context, owner types.UID, claim *corev1.Pe
 	return nil
 }
 
-// GrowClaim makes a claim ask for more storage, and notes in the annotation who asked. A claim that is gone is no error.
+// GrowClaim makes a claim ask for more storage, and notes in the annotation who asked. A claim that is gone is no
+// error.
 func (w *Writer) GrowClaim(
 	ctx context.Context, owner types.UID, growth volumes.Growth, annotation, value string,
 ) error {

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// InFlight is how many requests of one pass run side by side at most. 16 keep an idle server of two cores busy; a loaded
-// one answers in hundreds of milliseconds, and then the share of the work that it does for us grows with what it holds of
-// ours. The native controllers have up to 256 in flight.
+// InFlight is how many requests of one pass run side by side at most. 16 keep an idle server of two cores busy; a
+// loaded one answers in hundreds of milliseconds, and then the share of the work that it does for us grows with what it
+// holds of ours. The native controllers have up to 256 in flight.
 const InFlight = 128
 
 // Steps says how many items there are and how they run.
@@ -24,8 +24,8 @@ type Steps struct {
 	Stop func() bool
 }
 
-// SlowStart calls do for 0 … N-1: one, then two, four, eight … side by side, up to the limit. After a step with an error,
-// or when ctx ends, no more are begun. It returns how many calls succeeded, and their errors joined.
+// SlowStart calls do for 0 … N-1: one, then two, four, eight … side by side, up to the limit. After a step with an
+// error, or when ctx ends, no more are begun. It returns how many calls succeeded, and their errors joined.
 func SlowStart(ctx context.Context, s Steps, do func(i int) error) (int, error) {
 	var done atomic.Int64
 	var errs []error
@@ -48,7 +48,8 @@ func SlowStart(ctx context.Context, s Steps, do func(i int) error) (int, error) 
 	return int(done.Load()), errors.Join(errs...)
 }
 
-// step calls do for size numbers from first on, width side by side, and begins none after an error or when stop says so.
+// step calls do for size numbers from first on, width side by side, and begins none after an error or when stop says
+// so.
 func step(stop func() bool, first, size, width int, do func(i int) error, done *atomic.Int64) []error {
 	if size == 1 {
 		if err := do(first); err != nil {

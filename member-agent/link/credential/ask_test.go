@@ -19,7 +19,8 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
-// TestRefusedToken holds what a person reads in the agent's log whose hub refuses the token for joining: why that can be, and the next command.
+// TestRefusedToken holds what a person reads in the agent's log whose hub refuses the token for joining: why that can
+// be, and the next command.
 func TestRefusedToken(t *testing.T) {
 	for what, tc := range map[string]struct {
 		answer *apierrors.StatusError

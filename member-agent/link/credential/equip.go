@@ -14,8 +14,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/rights"
 )
 
-// Equip writes into a member what its agent needs to join a hub: namespace, ServiceAccount, rights, the Secret of the join, and a key
-// unless there is one. It returns the fingerprint of the key. It can be called again.
+// Equip writes into a member what its agent needs to join a hub: namespace, ServiceAccount, rights, the Secret of the
+// join, and a key unless there is one. It returns the fingerprint of the key. It can be called again.
 func Equip(ctx context.Context, member client.Client, join *Join) (string, error) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: topology.SystemNamespace}}
 	if err := member.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -39,8 +39,8 @@ func Equip(ctx context.Context, member client.Client, join *Join) (string, error
 // managedBy is the label by which Helm knows what is its own, with the value helm.
 const managedBy, helm = "app.kubernetes.io/managed-by", "Helm"
 
-// put makes an object, or makes it as it has to be. Rights that the chart of the agent made stay as they are: its next upgrade changes
-// them. The Secret of the join is never the chart's.
+// put makes an object, or makes it as it has to be. Rights that the chart of the agent made stay as they are: its next
+// upgrade changes them. The Secret of the join is never the chart's.
 func put(ctx context.Context, c client.Client, object client.Object) error {
 	err := c.Create(ctx, object.DeepCopyObject().(client.Object))
 	if apierrors.IsAlreadyExists(err) {

@@ -13,7 +13,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/rights"
 )
 
-// TestEquipLeavesChart holds that a role of the agent that the chart made stays as it is, and that any other is made right.
+// TestEquipLeavesChart holds that a role of the agent that the chart made stays as it is, and that any other is made
+// right.
 func TestEquipLeavesChart(t *testing.T) {
 	for name, test := range map[string]struct {
 		labels map[string]string

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// lookSoon is how often a request is looked at that may be answered at any moment, lookLater how often one that waits for a
-	// person, and soonFor how long the one becomes the other.
+	// lookSoon is how often a request is looked at that may be answered at any moment, lookLater how often one that waits
+	// for a person, and soonFor how long the one becomes the other.
 	lookSoon  = 200 * time.Millisecond
 	lookLater = 2 * time.Second
 	soonFor   = time.Minute
@@ -27,7 +27,8 @@ const (
 	refusedFor = 5 * time.Minute
 	// keptFor is the least time between two certificates, whatever their life is.
 	keptFor = 30 * time.Second
-	// lookAtSecret is how often the Secret of flotilla join is looked at while there is nothing else to do: it may be a new one.
+	// lookAtSecret is how often the Secret of flotilla join is looked at while there is nothing else to do: it may be a
+	// new one.
 	lookAtSecret = time.Minute
 	// again is the pause after something that did not work, without its jitter.
 	again       = 2 * time.Second
@@ -179,7 +180,13 @@ func (m *Manager) use(join *Join) error {
 	}
 	m.used = m.have.serial
 	m.told.Store(m.have)
-	m.config.Log.Info("The hub is dialled with this "+m.have.kind(), "user", m.have.user, "until", m.have.until.Format(time.RFC3339))
+	m.config.Log.Info(
+		"The hub is dialled with this "+m.have.kind(),
+		"user",
+		m.have.user,
+		"until",
+		m.have.until.Format(time.RFC3339),
+	)
 	return nil
 }
 

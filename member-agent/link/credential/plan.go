@@ -31,15 +31,16 @@ type step struct {
 }
 
 const (
-	// renewAt is which part of a certificate's life is over when the next one is asked for, in hundredths; renewJitter is how much
-	// later it may be, so that a fleet that joined together does not renew together.
+	// renewAt is which part of a certificate's life is over when the next one is asked for, in hundredths; renewJitter is
+	// how much later it may be, so that a fleet that joined together does not renew together.
 	renewAt     = 66
 	renewJitter = 8
 	// whole is all of it, in hundredths.
 	whole = 100
 )
 
-// plan decides. have is nil if there is no certificate. spread is from 0 to 1 and stays the same for a certificate. It is pure.
+// plan decides. have is nil if there is no certificate. spread is from 0 to 1 and stays the same for a certificate. It
+// is pure.
 func plan(now time.Time, join *Join, have *certificate, spread float64) step {
 	user := topology.MemberUser(join.Name, join.UID)
 	mayAsk := join.Token != "" && now.Before(join.Expires)
@@ -48,11 +49,33 @@ func plan(now time.Time, join *Join, have *certificate, spread float64) step {
 		case mayAsk:
 			return step{ask: token}
 		case have == nil:
-			return step{advice: fmt.Sprintf("the token for joining expired at %s before a person accepted this cluster; run flotilla join %s again", join.Expires.Format(time.RFC3339), join.Name)}
+			return step{
+				advice: fmt.Sprintf(
+					"the token for joining expired at %s before a person accepted this cluster; run flotilla join %s again",
+					join.Expires.Format(time.RFC3339),
+					join.Name,
+				),
+			}
 		case have.user != user:
-			return step{advice: fmt.Sprintf("the %s is for %s, and this cluster joined as %s; run flotilla join %s again", have.kind(), have.user, user, join.Name)}
+			return step{
+				advice: fmt.Sprintf(
+					"the %s is for %s, and this cluster joined as %s; run flotilla join %s again",
+					have.kind(),
+					have.user,
+					user,
+					join.Name,
+				),
+			}
 		default:
-			return step{use: true, advice: fmt.Sprintf("the %s expired at %s; run flotilla join %s again", have.kind(), have.until.Format(time.RFC3339), join.Name)}
+			return step{
+				use: true,
+				advice: fmt.Sprintf(
+					"the %s expired at %s; run flotilla join %s again",
+					have.kind(),
+					have.until.Format(time.RFC3339),
+					join.Name,
+				),
+			}
 		}
 	}
 	life := have.until.Sub(have.from)

@@ -88,7 +88,11 @@ func EnsureKey(ctx context.Context, member client.Client, namespace string) (*co
 	}
 	data := map[string][]byte{topology.CredentialKey: key}
 	if err != nil {
-		secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name.Name}, Type: corev1.SecretTypeOpaque, Data: data}
+		secret = &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name.Name},
+			Type:       corev1.SecretTypeOpaque,
+			Data:       data,
+		}
 		err = member.Create(ctx, secret)
 		if apierrors.IsAlreadyExists(err) {
 			err = member.Get(ctx, name, secret) // another one made it in between

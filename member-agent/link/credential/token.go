@@ -14,8 +14,8 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
-// openToken opens the answer to a request, and returns it in the form in which it is kept, too. Anybody can seal something for a key: only
-// a token of the member's own ServiceAccount is taken.
+// openToken opens the answer to a request, and returns it in the form in which it is kept, too. Anybody can seal
+// something for a key: only a token of the member's own ServiceAccount is taken.
 func openToken(sealed string, request types.UID, join *Join, key []byte) (*certificate, []byte, error) {
 	private, err := parseKey(key)
 	if err != nil {
@@ -50,7 +50,13 @@ func readToken(data []byte) (*certificate, error) {
 		return nil, errors.New("the token is empty")
 	}
 	sum := sha256.Sum256([]byte(token.Token))
-	return &certificate{user: token.User, from: token.From.Time, until: token.Until.Time, serial: hex.EncodeToString(sum[:]), token: token.Token}, nil
+	return &certificate{
+		user:   token.User,
+		from:   token.From.Time,
+		until:  token.Until.Time,
+		serial: hex.EncodeToString(sum[:]),
+		token:  token.Token,
+	}, nil
 }
 
 // subjectOf returns whose token it is, as it says itself: the hub is the one who checks it.

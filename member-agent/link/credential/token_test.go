@@ -21,7 +21,8 @@ func jwtOf(subject string) string {
 	return text(`{"alg":"none"}`) + "." + text(fmt.Sprintf(`{"sub":%q}`, subject)) + "." + text("signature")
 }
 
-// TestOpenToken holds that an answer is taken if it is a token of the member's own ServiceAccount, sealed for this request, and no other.
+// TestOpenToken holds that an answer is taken if it is a token of the member's own ServiceAccount, sealed for this
+// request, and no other.
 func TestOpenToken(t *testing.T) {
 	key, err := NewKey()
 	if err != nil {
@@ -72,8 +73,8 @@ func TestOpenToken(t *testing.T) {
 	}
 }
 
-// TestTransportShowsTokens holds that requests carry the latest token and the caller's request stays as it is, and that a certificate
-// takes the place of a token.
+// TestTransportShowsTokens holds that requests carry the latest token and the caller's request stays as it is, and that
+// a certificate takes the place of a token.
 func TestTransportShowsTokens(t *testing.T) {
 	shown := make(chan string, 1)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { shown <- r.Header.Get("Authorization") }))

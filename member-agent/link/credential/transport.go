@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Transport sends requests to the hub with the latest certificate or token. Before there is one, requests wait for it, as long as their
-// contexts last. It is safe for concurrent use.
+// Transport sends requests to the hub with the latest certificate or token. Before there is one, requests wait for it,
+// as long as their contexts last. It is safe for concurrent use.
 type Transport struct {
 	mu      sync.Mutex
 	current *http.Transport
@@ -22,8 +22,8 @@ type Transport struct {
 // NewTransport returns a transport that has no certificate yet.
 func NewTransport() *Transport { return &Transport{ready: make(chan struct{})} }
 
-// Use lets the requests that begin from now on use a certificate. What is under way goes on over the old connections, which close
-// once they are idle.
+// Use lets the requests that begin from now on use a certificate. What is under way goes on over the old connections,
+// which close once they are idle.
 func (t *Transport) Use(server, ca string, key, certificate []byte) error {
 	config := configFor(server, ca)
 	config.CertData, config.KeyData = certificate, key

@@ -20,9 +20,9 @@ const (
 )
 
 // Watchful makes watches of the configuration come back within a second or so after an outage of the API server: the
-// request for a watch that cannot be dialled is made again until it can. Without this the informers pause longer after each
-// attempt, up to a minute, and for that long a server that is back is answered by caches of before. Other requests, and
-// answers of a server that is there, are left alone. It returns the configuration.
+// request for a watch that cannot be dialled is made again until it can. Without this the informers pause longer after
+// each attempt, up to a minute, and for that long a server that is back is answered by caches of before. Other
+// requests, and answers of a server that is there, are left alone. It returns the configuration.
 func Watchful(c *rest.Config) *rest.Config {
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return &watchful{next: next} })
 	return c

@@ -24,8 +24,8 @@ func (s *simulation) available() int {
 	return n
 }
 
-// TestNothingIsDisruptedWithoutAllowance: in the middle of a rollout the allowance runs out. What has begun ends, what is
-// missing comes back, and nothing else moves until the hub is heard again.
+// TestNothingIsDisruptedWithoutAllowance: in the middle of a rollout the allowance runs out. What has begun ends, what
+// is missing comes back, and nothing else moves until the hub is heard again.
 func TestNothingIsDisruptedWithoutAllowance(t *testing.T) {
 	for _, policy := range []v1beta1.PodUpdatePolicyType{v1beta1.InPlaceIfPossiblePodUpdatePolicy, v1beta1.ReCreatePodUpdatePolicy} {
 		t.Run(string(policy), func(t *testing.T) {
@@ -84,7 +84,8 @@ func TestNothingIsDisruptedWithoutAllowance(t *testing.T) {
 	}
 }
 
-// TestSilenceOfTheHubIsNoDeadline: while the hub is silent no pod is updated, and that time does not count for the deadline.
+// TestSilenceOfTheHubIsNoDeadline: while the hub is silent no pod is updated, and that time does not count for the
+// deadline.
 func TestSilenceOfTheHubIsNoDeadline(t *testing.T) {
 	s := newSimulation(t, 6)
 	s.cs.Spec.ProgressDeadlineSeconds = new(int32(600))
@@ -129,9 +130,9 @@ func TestScaleInWithoutAllowance(t *testing.T) {
 	}
 }
 
-// TestWithdrawnSurgeTakesNothingAvailable is what chaos found with seeds 115 and 128: the surge is lent to another cell while its pod
-// is starting here. The order is a pause and maxUnavailable 1, and an available pod went for the one that was too many, while another
-// cell had what may be unavailable.
+// TestWithdrawnSurgeTakesNothingAvailable is what chaos found with seeds 115 and 128: the surge is lent to another cell
+// while its pod is starting here. The order is a pause and maxUnavailable 1, and an available pod went for the one that
+// was too many, while another cell had what may be unavailable.
 func TestWithdrawnSurgeTakesNothingAvailable(t *testing.T) {
 	for _, policy := range []v1beta1.PodUpdatePolicyType{v1beta1.InPlaceIfPossiblePodUpdatePolicy, v1beta1.ReCreatePodUpdatePolicy} {
 		t.Run(string(policy), func(t *testing.T) {

@@ -86,8 +86,8 @@ func inPlaceNeedsNoSurge(w *world, name string) {
 	}
 }
 
-// The steps are set by the test: new pods get ready only when it lets them. In each step as many pods are replaced as surge
-// allows, to the last.
+// The steps are set by the test: new pods get ready only when it lets them. In each step as many pods are replaced as
+// surge allows, to the last.
 func endIsNotSlower(w *world, name string) {
 	w.create(newCloneSet(name, 10, policy(v1beta1.ReCreatePodUpdatePolicy), limits(0, 3)))
 	f := w.film(name)
@@ -339,8 +339,8 @@ func zeroUnavailableWithSurge(w *world, name string) {
 	f.expectBounds(f.end(), 4, 6)
 }
 
-// The status that answers the change is written once the first pass's pods are seen; the API server's order tells what came
-// before it.
+// The status that answers the change is written once the first pass's pods are seen; the API server's order tells what
+// came before it.
 func scaleAndUpdateInOnePass(w *world, name string) {
 	w.create(newCloneSet(name, 4, limits(3, 0)))
 	f := w.film(name)

@@ -16,7 +16,8 @@ import (
 	"github.com/flotilla-dev/flotilla/e2e/apiserver"
 )
 
-// film is what the API server told of the pods of one CloneSet, in its order: what happened in between, not only the end.
+// film is what the API server told of the pods of one CloneSet, in its order: what happened in between, not only the
+// end.
 type film struct {
 	w      *world
 	name   string
@@ -103,8 +104,8 @@ func (f *film) replay(scenes []scene) map[string]*corev1.Pod {
 	return now
 }
 
-// firsts returns the names of pods in the order in which is became true of them; pods of which it was true at the beginning
-// are left out.
+// firsts returns the names of pods in the order in which is became true of them; pods of which it was true at the
+// beginning are left out.
 func (f *film) firsts(scenes []scene, is func(*corev1.Pod) bool) []string {
 	seen, out := map[string]bool{}, []string{}
 	for name, pod := range f.begin {

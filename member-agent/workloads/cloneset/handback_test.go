@@ -18,8 +18,8 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
-// TestHandBack tells the story of the recorded CloneSets again with our controller from the first pod on. What it leaves must
-// be what the OpenKruise manager left, key by key, so that it takes its own for what it finds.
+// TestHandBack tells the story of the recorded CloneSets again with our controller from the first pod on. What it
+// leaves must be what the OpenKruise manager left, key by key, so that it takes its own for what it finds.
 func TestHandBack(t *testing.T) {
 	t.Parallel() // most of its time is waiting
 	w := newWorld(t)
@@ -150,7 +150,8 @@ func ours(key string) bool {
 
 const statePrefix = "annotation " + v1beta1.AnnotationInPlaceUpdateState
 
-// shapeOfPod returns what a workload manager decides of a pod: no times, no random parts of names, nothing of the kubelet's.
+// shapeOfPod returns what a workload manager decides of a pod: no times, no random parts of names, nothing of the
+// kubelet's.
 func shapeOfPod(t testing.TB, pod *corev1.Pod) map[string]string {
 	t.Helper()
 	id := pod.Labels[v1beta1.LabelInstanceID]
@@ -164,7 +165,8 @@ func shapeOfPod(t testing.TB, pod *corev1.Pod) map[string]string {
 		flatten(out, statePrefix, fields)
 	}
 	if key := "label " + v1beta1.LabelLifecycleState; pod.Spec.NodeName == "" && out[key] == string(v1beta1.LifecyclePreparingNormal) {
-		// OpenKruise lets a pod without preNormal hook wait for its node; ours is Normal at once, which the next state is anyway.
+		// OpenKruise lets a pod without preNormal hook wait for its node; ours is Normal at once, which the next state is
+		// anyway.
 		out[key] = string(v1beta1.LifecycleNormal)
 	}
 	for key := range out {

@@ -15,7 +15,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 )
 
-// A surplus pod waits in PreparingDelete; it comes back when it is surplus no more, and is deleted when its hook lets go.
+// A surplus pod waits in PreparingDelete; it comes back when it is surplus no more, and is deleted when its hook lets
+// go.
 func heldScaleIn(w *world, name string) {
 	before := w.create(newCloneSet(name, 3, hooked(v1beta1.Lifecycle{PreDelete: byLabel(drain)}, drain)))
 	w.change(name, replicas(2))

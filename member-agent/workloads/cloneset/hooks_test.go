@@ -143,8 +143,9 @@ const (
 	isPreparingDelete = v1beta1.LifecyclePreparingDelete
 )
 
-// reaches waits until the pods are in these states and the status tells these counters: replicas, ready, available, and the
-// same of the updated ones. Where waits is not empty the conditions tell it. It returns the pods' names by state, sorted.
+// reaches waits until the pods are in these states and the status tells these counters: replicas, ready, available, and
+// the same of the updated ones. Where waits is not empty the conditions tell it. It returns the pods' names by state,
+// sorted.
 func (w *world) reaches(name string, want lives, counters [6]int32, waits string) map[v1beta1.LifecycleState][]string {
 	w.Helper()
 	var out map[v1beta1.LifecycleState][]string
@@ -256,7 +257,8 @@ func (w *world) follow(name string) *follow {
 type told struct {
 	// states are the states of life that each pod had, one after the other.
 	states map[string][]v1beta1.LifecycleState
-	// most is the greatest number of pods that are not being deleted, fewest the smallest of available ones, at any moment.
+	// most is the greatest number of pods that are not being deleted, fewest the smallest of available ones, at any
+	// moment.
 	most, fewest int
 }
 

@@ -111,9 +111,9 @@ func (w *world) podWrites() []podWrite {
 	return out
 }
 
-// expectWrites waits until the controller has made exactly these writes to each of the pods since the recording began, and
-// returns them by pod. What the API server refused because the pod had just changed is none. A line of the audit log may come a little
-// later than its answer.
+// expectWrites waits until the controller has made exactly these writes to each of the pods since the recording began,
+// and returns them by pod. What the API server refused because the pod had just changed is none. A line of the audit
+// log may come a little later than its answer.
 func (r *recording) expectWrites(pods map[string]corev1.Pod, want ...string) map[string][]podWrite {
 	r.w.Helper()
 	out := map[string][]podWrite{}
@@ -208,8 +208,8 @@ func expectInService(w *world, states map[string][]*corev1.Pod) {
 	}
 }
 
-// expectGate fails if a container got another image while anybody could count on its pod, or if the gate was opened before
-// the containers ran what the pod says.
+// expectGate fails if a container got another image while anybody could count on its pod, or if the gate was opened
+// before the containers ran what the pod says.
 func expectGate(w *world, states map[string][]*corev1.Pod) {
 	w.Helper()
 	for name, list := range states {

@@ -134,8 +134,8 @@ func metadataOnly(w *world, name string) {
 	}
 }
 
-// The annotation of a rollout restart makes pods anew, for in place nothing would restart; the manifest without it restarts
-// nothing.
+// The annotation of a rollout restart makes pods anew, for in place nothing would restart; the manifest without it
+// restarts nothing.
 func restartAskedFor(w *world, name string) {
 	before := w.create(newCloneSet(name, 2))
 	w.change(name, func(cs *v1beta1.CloneSet) {
@@ -376,8 +376,8 @@ func restartedInside(w, main *world) {
 	watch.expectWrites(after, "patch status", "patch", "patch", "patch", "patch status")
 }
 
-// A third revision that comes between the batches of the second: the containers end with the images of the third, whatever
-// they were given before.
+// A third revision that comes between the batches of the second: the containers end with the images of the third,
+// whatever they were given before.
 func thirdRevision(w *world, name string) {
 	before := w.create(newCloneSet(name, 2, containers(prior("side", "nginx:1", "1"), prior("main", "nginx:1", "2"))))
 	for pod := range before {

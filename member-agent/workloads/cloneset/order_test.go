@@ -82,8 +82,8 @@ func (w *world) labelled(cs *v1beta1.CloneSet, key string, values ...string) map
 	return out
 }
 
-// knownPods waits until the controller knows the pods as they are: it may learn of a change of the CloneSet before it learns of one of
-// its pods that was made earlier.
+// knownPods waits until the controller knows the pods as they are: it may learn of a change of the CloneSet before it
+// learns of one of its pods that was made earlier.
 func (w *world) knownPods(name string) {
 	w.Helper()
 	w.eventually("the controller knows the pods of "+name, func() string {
@@ -100,8 +100,9 @@ func (w *world) knownPods(name string) {
 	})
 }
 
-// rollout updates to nginx:2 behind a partition while one pod, which the order has last, is not ready; it is not touched. Then
-// that pod gets well and all others follow. It returns the labels of the pods in the order in which they were updated.
+// rollout updates to nginx:2 behind a partition while one pod, which the order has last, is not ready; it is not
+// touched. Then that pod gets well and all others follow. It returns the labels of the pods in the order in which they
+// were updated.
 func (w *world) rollout(name string, labels map[string]string, partitioned int32, want []string) []string {
 	w.Helper()
 	sick := ""
@@ -226,8 +227,8 @@ func deletionCost(w *world, name string) {
 	}
 }
 
-// Zone a has two full nodes and zone b one: every node has as many pods as the others, and the pods of zone b are younger. So
-// only the zones tell that those of zone a are to go.
+// Zone a has two full nodes and zone b one: every node has as many pods as the others, and the pods of zone b are
+// younger. So only the zones tell that those of zone a are to go.
 func topologyScaleIn(w *world, name string) {
 	taint := corev1.Taint{Key: "pool", Value: name, Effect: corev1.TaintEffectNoSchedule}
 	node := func(zone string, n int) fleet.NodeSpec {
@@ -463,7 +464,8 @@ func progress(w *world, name string) {
 	w.expectImages(w.settle(name), map[string]int{"nginx:2": 3})
 }
 
-// Case 11: without a deadline, or with the largest number, the condition is absent; with one its texts are the published ones.
+// Case 11: without a deadline, or with the largest number, the condition is absent; with one its texts are the
+// published ones.
 func case11Progressing(w *world, name string) {
 	deadline := func(seconds *int32) func(*v1beta1.CloneSet) {
 		return func(cs *v1beta1.CloneSet) { cs.Spec.ProgressDeadlineSeconds = seconds }

@@ -65,8 +65,8 @@ type Plan struct {
 	Stalled *conditions.Cause
 }
 
-// zoneChanged is a reason for which a pod is deleted, beside the codes of package delta: the pod waits for a node in a zone that is not its own any more, and another zone has too
-// few.
+// zoneChanged is a reason for which a pod is deleted, beside the codes of package delta: the pod waits for a node in a
+// zone that is not its own any more, and another zone has too few.
 const zoneChanged = "ZoneChanged"
 
 // subsetChanged is the same for the subsets of a hub's WorkloadSpread.

@@ -50,8 +50,8 @@ func partitioned(replicas, partition int32) func(*v1beta1.CloneSetSpec) {
 	}
 }
 
-// TestTemplateBefore: a CloneSet that comes to a member in the middle of an update makes pods which are not to be updated of the
-// template that the update leaves, whatever goes wrong meanwhile, and updates them when it may.
+// TestTemplateBefore: a CloneSet that comes to a member in the middle of an update makes pods which are not to be
+// updated of the template that the update leaves, whatever goes wrong meanwhile, and updates them when it may.
 func TestTemplateBefore(t *testing.T) {
 	for i, profile := range profiles() {
 		for seed := range uint64(3) {

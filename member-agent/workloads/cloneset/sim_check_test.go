@@ -14,8 +14,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
 
-// checker holds the controller to its promises. It judges by what the controller could know: the cache as the pass began,
-// and everything that the controller itself has done since, whether the cache shows it or not.
+// checker holds the controller to its promises. It judges by what the controller could know: the cache as the pass
+// began, and everything that the controller itself has done since, whether the cache shows it or not.
 type checker struct {
 	world *simulator.World
 	// seen is the cache as the pass began.

@@ -14,8 +14,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/freshness"
 )
 
-// goesOnWithin is how long a controller may be kept by a write that its cache never shows: until the API server is asked,
-// and as long as the queue waits until then, and a moment for the requests.
+// goesOnWithin is how long a controller may be kept by a write that its cache never shows: until the API server is
+// asked, and as long as the queue waits until then, and a moment for the requests.
 const goesOnWithin = freshness.RereadAfter + freshness.RetryAfter + time.Second
 
 // TestFreshnessNeverHangs takes events away for good, and measures in the world's time how long the controller waits.
@@ -96,8 +96,8 @@ func (s *simulated) goesOn() error {
 	return s.rest()
 }
 
-// TestALateListEndsTheWait shows the other end: while a pod exists that the cache does not show, the controller waits as
-// long as it takes, and goes on a moment after the cache has it.
+// TestALateListEndsTheWait shows the other end: while a pod exists that the cache does not show, the controller waits
+// as long as it takes, and goes on a moment after the cache has it.
 func TestALateListEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSimulated(simulator.Options{Seed: 6, Profile: simulator.Calm(), Story: true})

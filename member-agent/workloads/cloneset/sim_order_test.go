@@ -13,9 +13,9 @@ import (
 	"github.com/flotilla-dev/flotilla/e2e/simulator"
 )
 
-// TestTheOrderOfEventsDecidesNothing lets one user do the same in worlds with other orders of events and other failures.
-// Each step waits for rest, and at rest the same number of pods must have the same revision everywhere: what depends on
-// how far a rollout had come when the user changed his mind may differ, and is not asked for here.
+// TestTheOrderOfEventsDecidesNothing lets one user do the same in worlds with other orders of events and other
+// failures. Each step waits for rest, and at rest the same number of pods must have the same revision everywhere: what
+// depends on how far a rollout had come when the user changed his mind may differ, and is not asked for here.
 func TestTheOrderOfEventsDecidesNothing(t *testing.T) {
 	const scripts, orders = 10, 6
 	synctest.Test(t, func(t *testing.T) {

@@ -135,8 +135,8 @@ func (s *simulated) labelPod(name string, r *rand.Rand) {
 	}))
 }
 
-// TestSimulatedOrder lowers a partition step by step. At each rest the updated pods must be the first in the order that the
-// user asked for, whatever crashed on the way.
+// TestSimulatedOrder lowers a partition step by step. At each rest the updated pods must be the first in the order that
+// the user asked for, whatever crashed on the way.
 func TestSimulatedOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, runs := uint64(1), max(1, *simSeeds/20)

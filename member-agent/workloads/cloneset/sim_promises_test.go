@@ -232,8 +232,8 @@ func (c *checker) claimChanged(before, after client.Object) error {
 	return nil
 }
 
-// podMade holds every pod that the controller makes to the promise that no two pods have one instance id. Somebody who makes pods by
-// hand may copy an id.
+// podMade holds every pod that the controller makes to the promise that no two pods have one instance id. Somebody who
+// makes pods by hand may copy an id.
 func (c *checker) podMade(pod client.Object) error {
 	id := pod.GetLabels()[v1beta1.LabelInstanceID]
 	if metav1.GetControllerOf(pod) == nil {

@@ -27,8 +27,8 @@ func (r refusing) Patch(ctx context.Context, obj client.Object, patch client.Pat
 	return r.Client.Patch(ctx, obj, patch, opts...)
 }
 
-// TestAPodThatCannotBeToldToLeaveIsNotReplaced: with excludePreparingDelete a pod that leaves counts no more, but only once
-// that is written on it.
+// TestAPodThatCannotBeToldToLeaveIsNotReplaced: with excludePreparingDelete a pod that leaves counts no more, but only
+// once that is written on it.
 func TestAPodThatCannotBeToldToLeaveIsNotReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		patches := false

@@ -41,8 +41,8 @@ func (r refusedSize) Patch(context.Context, client.Object, client.Patch, ...clie
 	return r.err
 }
 
-// TestASizeThatIsRefusedCanBeTakenBack: a quota or a limit may refuse a resize for ever. The pods that were to have it stay as
-// they are, and the next template must reach them.
+// TestASizeThatIsRefusedCanBeTakenBack: a quota or a limit may refuse a resize for ever. The pods that were to have it
+// stay as they are, and the next template must reach them.
 func TestASizeThatIsRefusedCanBeTakenBack(t *testing.T) {
 	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("exceeded quota: cpu"))
 	cpu := func(n int64) func(*v1beta1.CloneSetSpec) {
@@ -112,7 +112,8 @@ func TestSizesWithoutASubresource(t *testing.T) {
 	})
 }
 
-// TestInPlaceOnlyMakesNoPodAnew: a webhook made one pod unlike the others of its revision, so that it alone cannot get the new size.
+// TestInPlaceOnlyMakesNoPodAnew: a webhook made one pod unlike the others of its revision, so that it alone cannot get
+// the new size.
 func TestInPlaceOnlyMakesNoPodAnew(t *testing.T) {
 	cs := simCloneSet(3, v1beta1.InPlaceOnlyPodUpdatePolicy)
 	main := &cs.Spec.Template.Spec.Containers[0]

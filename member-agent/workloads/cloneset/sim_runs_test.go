@@ -16,8 +16,8 @@ var (
 	simSeeds = flag.Uint64("seeds", 1000, "run so many seeds of the simulation")
 )
 
-// TestSimulated runs the controller in worlds where everything goes wrong that can, and holds it to its limits, and to an
-// end. A failure names its seed: go test -run 'TestSimulated$' -seed N tells the story again.
+// TestSimulated runs the controller in worlds where everything goes wrong that can, and holds it to its limits, and to
+// an end. A failure names its seed: go test -run 'TestSimulated$' -seed N tells the story again.
 func TestSimulated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		if *simSeed != 0 {

@@ -56,8 +56,8 @@ func (s *simulated) rulingIn(c client.Client) func(context.Context, types.Namesp
 	}
 }
 
-// spread: a pod gets an open subset that is not full, also if the cache lags and answers are lost, and keeps it. Pods above
-// replicas have the places of pods that are about to go.
+// spread: a pod gets an open subset that is not full, also if the cache lags and answers are lost, and keeps it. Pods
+// above replicas have the places of pods that are about to go.
 func (c *checker) spread(_ simulator.Write, before, after *corev1.Pod) error {
 	const key = v1beta1.AnnotationMatchedWorkloadSpread
 	switch {

@@ -117,7 +117,8 @@ func simStories() map[string]simStory {
 	}
 }
 
-// TestSimulatedStories compares what happens in worlds where little goes wrong with what happened when a person read it.
+// TestSimulatedStories compares what happens in worlds where little goes wrong with what happened when a person read
+// it.
 func TestSimulatedStories(t *testing.T) {
 	stories := simStories()
 	maps.Copy(stories, featureStories())

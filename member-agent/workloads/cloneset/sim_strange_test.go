@@ -16,8 +16,8 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
-// strangeActions are what others do to a CloneSet beside its user: webhooks, quotas, people who label and make pods by hand, and
-// who take away what they think is not needed.
+// strangeActions are what others do to a CloneSet beside its user: webhooks, quotas, people who label and make pods by
+// hand, and who take away what they think is not needed.
 func (u *user) strangeActions() []func() {
 	r := u.random
 	return []func(){

@@ -46,7 +46,8 @@ func inWorld(t *testing.T, cs *v1beta1.CloneSet, tell func(s *simulated, must fu
 
 const orphanFinalizer = "orphan"
 
-// deleteAndOrphan deletes the CloneSet as kubectl delete --cascade=orphan does. gone tells whether its object goes in the end.
+// deleteAndOrphan deletes the CloneSet as kubectl delete --cascade=orphan does. gone tells whether its object goes in
+// the end.
 func (s *simulated) deleteAndOrphan(must func(error), gone bool) {
 	must(s.Change("CloneSet", simKey(), func(obj client.Object) { obj.SetFinalizers([]string{orphanFinalizer}) }))
 	must(s.RunFor(time.Second))
@@ -78,7 +79,8 @@ func (s *simulated) uids() map[types.UID]int32 {
 	return out
 }
 
-// TestACloneSetThatIsMadeAgainKeepsItsPods: who must change a selector deletes the object, leaves its pods, and makes it again.
+// TestACloneSetThatIsMadeAgainKeepsItsPods: who must change a selector deletes the object, leaves its pods, and makes
+// it again.
 func TestACloneSetThatIsMadeAgainKeepsItsPods(t *testing.T) {
 	for _, policy := range []v1beta1.PodUpdatePolicyType{v1beta1.ReCreatePodUpdatePolicy, v1beta1.InPlaceIfPossiblePodUpdatePolicy} {
 		for name, before := range map[string]string{"the same template": "app:1", "the second template": "app:2"} {
@@ -236,7 +238,8 @@ func TestATakenNameIsNoFailure(t *testing.T) {
 	})
 }
 
-// TestARefusedTemplateWithZonesIsTold: what the API server refuses is told also where a hub says how many pods each zone gets.
+// TestARefusedTemplateWithZonesIsTold: what the API server refuses is told also where a hub says how many pods each
+// zone gets.
 func TestARefusedTemplateWithZonesIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSimulated(simulator.Options{Seed: 6, Profile: simulator.Calm(), Story: true})
@@ -264,8 +267,8 @@ func TestARefusedTemplateWithZonesIsTold(t *testing.T) {
 	})
 }
 
-// TestPodsThatFailAtOnceAreNotMadeAsFastAsPossible: a node that refuses its pods, for a device or for its pressure, would get new
-// ones without an end.
+// TestPodsThatFailAtOnceAreNotMadeAsFastAsPossible: a node that refuses its pods, for a device or for its pressure,
+// would get new ones without an end.
 func TestPodsThatFailAtOnceAreNotMadeAsFastAsPossible(t *testing.T) {
 	inWorld(t, simCloneSet(3, v1beta1.ReCreatePodUpdatePolicy), func(s *simulated, must func(error)) {
 		made, fail := 0, true

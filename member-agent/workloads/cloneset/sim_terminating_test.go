@@ -44,8 +44,8 @@ func (namespacesUnknown) Get(_ context.Context, key client.ObjectKey, _ client.O
 	return apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, key.Name)
 }
 
-// TestCase14OneRefusalEndsAllCreates: whatever is created, nothing is tried after a refusal for the reason NamespaceTerminating. The
-// status says so, and nothing is reported as an error.
+// TestCase14OneRefusalEndsAllCreates: whatever is created, nothing is tried after a refusal for the reason
+// NamespaceTerminating. The status says so, and nothing is reported as an error.
 func TestCase14OneRefusalEndsAllCreates(t *testing.T) {
 	for name, change := range map[string]func(*v1beta1.CloneSetSpec){
 		"pods":      func(spec *v1beta1.CloneSetSpec) { spec.Replicas = new(int32(9)) },

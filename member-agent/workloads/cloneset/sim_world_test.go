@@ -49,7 +49,8 @@ type simulated struct {
 	party *party
 	// letGo ends what holds pods that are to be gone.
 	letGo []func()
-	// quota is how many pods may be made at most, 0 for any number; injects says that a webhook adds a container to new pods.
+	// quota is how many pods may be made at most, 0 for any number; injects says that a webhook adds a container to new
+	// pods.
 	quota   int
 	injects bool
 }
@@ -86,7 +87,8 @@ func (s *simulated) begin(cs *v1beta1.CloneSet) error {
 	return s.Start(simulator.Controller{Kind: "CloneSet", Gather: gatherEvents, Build: s.build, Also: claimOwners})
 }
 
-// claimOwners returns the CloneSets that control a claim, or a revision that goes, before or after its change, as Setup's watch does.
+// claimOwners returns the CloneSets that control a claim, or a revision that goes, before or after its change, as
+// Setup's watch does.
 func claimOwners(kind simulator.Kind, before, after client.Object) []types.NamespacedName {
 	var out []types.NamespacedName
 	for _, obj := range []client.Object{before, after} {

@@ -92,7 +92,8 @@ func (w *world) pools() {
 	}
 }
 
-// newSpread returns a WorkloadSpread of the CloneSet of this name over the pools a and b, with these caps: "3", "30%", or "" for none.
+// newSpread returns a WorkloadSpread of the CloneSet of this name over the pools a and b, with these caps: "3", "30%",
+// or "" for none.
 func newSpread(name string, caps ...string) *v1beta1.WorkloadSpread {
 	ws := &v1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: v1beta1.WorkloadSpreadSpec{
 		TargetReference: &v1beta1.TargetReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: name}}}
@@ -155,7 +156,8 @@ func subset(pod *corev1.Pod) string {
 	return name
 }
 
-// expectSpread waits for rest and compares how many pods each subset has, "-" being none. Every pod runs where its subset is.
+// expectSpread waits for rest and compares how many pods each subset has, "-" being none. Every pod runs where its
+// subset is.
 func (w *world) expectSpread(name, want string) map[string]corev1.Pod {
 	w.Helper()
 	pods, count := w.settle(name), map[string]int{}

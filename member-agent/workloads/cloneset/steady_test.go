@@ -58,8 +58,8 @@ func steady(w *world) {
 	w.writesNothing()
 }
 
-// writesNothing fails if the controller does not come to rest: what writes at rest does so again and again, within seconds. The last
-// events are written, and the audit log is, a little later.
+// writesNothing fails if the controller does not come to rest: what writes at rest does so again and again, within
+// seconds. The last events are written, and the audit log is, a little later.
 func (w *world) writesNothing() {
 	w.Helper()
 	w.eventually("a time without a write", func() string {

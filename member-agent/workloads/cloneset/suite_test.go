@@ -36,7 +36,8 @@ type world struct {
 	cached client.Reader
 }
 
-// newWorld starts a cluster and the controller. kinds are those that the cluster has beside CloneSets, in lower case and plural.
+// newWorld starts a cluster and the controller. kinds are those that the cluster has beside CloneSets, in lower case
+// and plural.
 func newWorld(t testing.TB, kinds ...string) *world {
 	t.Helper()
 	c := apiserver.Cluster(t, fleet.ClusterSpec{Name: "solo", Nodes: fleet.Nodes("solo", "eu", []string{"a", "b"}, 2)}, true,

@@ -69,7 +69,8 @@ func (c *taken) done(name string) {
 	})
 }
 
-// finishInPlace expects that the rest of the rollout is made in the running pods, and that those updated before stay alone.
+// finishInPlace expects that the rest of the rollout is made in the running pods, and that those updated before stay
+// alone.
 func (c *taken) finishInPlace(name string) {
 	left := c.cloneSet(name)
 	before, after, written := c.finish(name)
@@ -109,7 +110,8 @@ func (c *taken) finishAnew(name string) {
 	c.expectLikeRecorded(name, after)
 }
 
-// goTo gives the CloneSet the spec that it has in a later moment. What we make of that must be what the manager made of it.
+// goTo gives the CloneSet the spec that it has in a later moment. What we make of that must be what the manager made of
+// it.
 func (c *taken) goTo(moment, name string) {
 	later := readRecorded(c, moment)
 	want := later.cloneSet(name)

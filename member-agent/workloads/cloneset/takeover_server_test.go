@@ -25,8 +25,8 @@ import (
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 )
 
-// TestTakeOverOnAnAPIServer starts the controller in clusters that a real OpenKruise manager left, each at another moment.
-// First it must touch nothing but conditions; then rollouts that stood half-way go on.
+// TestTakeOverOnAnAPIServer starts the controller in clusters that a real OpenKruise manager left, each at another
+// moment. First it must touch nothing but conditions; then rollouts that stood half-way go on.
 func TestTakeOverOnAnAPIServer(t *testing.T) {
 	t.Parallel() // most of its time is waiting
 	for _, moment := range []struct {
@@ -118,8 +118,8 @@ func withoutStrategyEnum(c *taken, files fstest.MapFS) fstest.MapFS {
 	return out
 }
 
-// load writes the recorded objects with their status, owners first. Only the uids of owners change: the server gives new
-// ones.
+// load writes the recorded objects with their status, owners first. Only the uids of owners change: the server gives
+// new ones.
 func (c *taken) load() {
 	c.Helper()
 	c.must(c.Create(c.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}}))
@@ -203,8 +203,8 @@ func (c *taken) node(pod *unstructured.Unstructured) {
 	}
 }
 
-// startKubelets lets the simulation play the kubelets of all nodes from now on, for pods that change. The kubelets of the
-// recordings told images by short names; ours would take those for others and restart the containers.
+// startKubelets lets the simulation play the kubelets of all nodes from now on, for pods that change. The kubelets of
+// the recordings told images by short names; ours would take those for others and restart the containers.
 func (c *taken) startKubelets() {
 	c.Helper()
 	var pods corev1.PodList

@@ -28,7 +28,8 @@ func (s *simulation) node(name string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelTopologyZone: zone}}}
 }
 
-// schedule gives a pod a node, and tells whether it has one: one of the zone that its affinity asks for, where nodes have zones.
+// schedule gives a pod a node, and tells whether it has one: one of the zone that its affinity asks for, where nodes
+// have zones.
 func (s *simulation) schedule(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName != "" || s.nodes == nil {
 		pod.Spec.NodeName = cmp.Or(pod.Spec.NodeName, "node")
@@ -56,8 +57,8 @@ func asksFor(pod *corev1.Pod) string {
 	return pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Values[0]
 }
 
-// checkZones: no pod is made above the number of its zone, but those that take the places of others, and no pod with a node goes for
-// a zone.
+// checkZones: no pod is made above the number of its zone, but those that take the places of others, and no pod with a
+// node goes for a zone.
 func (s *simulation) checkZones(f Facts, plan Plan, removed map[string]bool) {
 	s.t.Helper()
 	for _, removal := range plan.Delete {
@@ -305,7 +306,8 @@ func TestPlansOfZones(t *testing.T) {
 	}
 }
 
-// TestZonesAreStamped: a pod is bound to its zone beside what the template asks for, and its revision knows nothing of it.
+// TestZonesAreStamped: a pod is bound to its zone beside what the template asks for, and its revision knows nothing of
+// it.
 func TestZonesAreStamped(t *testing.T) {
 	s := zoned(t, "a2 b1")
 	required := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
@@ -341,7 +343,8 @@ func TestZonesAreStamped(t *testing.T) {
 	}
 }
 
-// TestRandomZones holds plans to checkZones while zones get other numbers and names; at last all pods run, however many in which zone.
+// TestRandomZones holds plans to checkZones while zones get other numbers and names; at last all pods run, however many
+// in which zone.
 func TestRandomZones(t *testing.T) {
 	for seed := range uint64(400) {
 		s := zoned(t, "a2 b2")

@@ -14,8 +14,8 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
-// TestZones holds what a hub's annotation about zones does: where pods are made, and that zones which come, go or are renamed
-// touch no pod that runs.
+// TestZones holds what a hub's annotation about zones does: where pods are made, and that zones which come, go or are
+// renamed touch no pod that runs.
 func TestZones(t *testing.T) {
 	t.Parallel() // most of its time is waiting
 	w := newWorld(t)
@@ -103,8 +103,8 @@ func zones(replicas int32, text string) func(*v1beta1.CloneSet) {
 	}
 }
 
-// expectZones waits until the controller has seen the zones and is at rest, and compares how many pods each zone has: "a3 b1"; "" for
-// any.
+// expectZones waits until the controller has seen the zones and is at rest, and compares how many pods each zone has:
+// "a3 b1"; "" for any.
 func (w *world) expectZones(name, want string) map[string]corev1.Pod {
 	w.Helper()
 	var pods map[string]corev1.Pod

@@ -263,8 +263,8 @@ func TestReservedPodsDoNotBlockRollouts(t *testing.T) {
 	}
 }
 
-// adaptiveStory plays children and a scheduler in memory: what the plan asks for happens, pods find nodes in subsets that have
-// room.
+// adaptiveStory plays children and a scheduler in memory: what the plan asks for happens, pods find nodes in subsets
+// that have room.
 type adaptiveStory struct {
 	*testing.T
 	o    *observed

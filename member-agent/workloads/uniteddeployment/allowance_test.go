@@ -12,7 +12,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
-// TestChildrenWithoutAllowance: a child that is being updated is paused while there is no allowance; one at rest is not written.
+// TestChildrenWithoutAllowance: a child that is being updated is paused while there is no allowance; one at rest is not
+// written.
 func TestChildrenWithoutAllowance(t *testing.T) {
 	limits := map[string]topology.SubsetLimit{"a": {MaxUnavailable: 1, MaxSurge: 1}}
 	at := func(t *testing.T, base string, updated int32, a workload.Budget) (*observed, *plan) {

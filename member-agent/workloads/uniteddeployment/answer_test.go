@@ -11,8 +11,8 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
-// ordered returns an object of which a hub asked for two subsets with order 7, carried out, and what a change of it brings with
-// order 8.
+// ordered returns an object of which a hub asked for two subsets with order 7, carried out, and what a change of it
+// brings with order 8.
 func ordered(t *testing.T, change func(*kruise.UnitedDeployment)) *observed {
 	t.Helper()
 	limits := map[string]topology.SubsetLimit{"a": {MaxUnavailable: 1}, "b": {MaxUnavailable: 1}}
@@ -25,8 +25,8 @@ func ordered(t *testing.T, change func(*kruise.UnitedDeployment)) *observed {
 	return o
 }
 
-// TestAnswersOrders: the order is answered as soon as every subset has what it says, whatever else is still to be done. A hub
-// lends on only what was answered, and a restarted agent lets children disrupt only by an order that was.
+// TestAnswersOrders: the order is answered as soon as every subset has what it says, whatever else is still to be done.
+// A hub lends on only what was answered, and a restarted agent lets children disrupt only by an order that was.
 func TestAnswersOrders(t *testing.T) {
 	withoutB := func(ud *kruise.UnitedDeployment) {
 		ud.Spec.Topology.Subsets, ud.Spec.Replicas = ud.Spec.Topology.Subsets[:1], new(int32(2))

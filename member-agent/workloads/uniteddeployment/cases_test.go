@@ -63,7 +63,8 @@ func closedSubsetKeepsMin(w *world) {
 	w.quiet()
 }
 
-// replicasWithoutReserved: what OpenKruise publishes counts reserved pods in reservedPods and in the rows of the subsets only.
+// replicasWithoutReserved: what OpenKruise publishes counts reserved pods in reservedPods and in the rows of the
+// subsets only.
 func replicasWithoutReserved(w *world) {
 	w.create(w.newUD(4, "a", "b"), adaptive(time.Second, time.Second), reserving)
 	w.expectPods("a=0+4 b=4")

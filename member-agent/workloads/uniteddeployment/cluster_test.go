@@ -284,7 +284,8 @@ func (s *space) settle() *kruise.UnitedDeployment {
 }
 
 // quiet checks that a pass at rest writes nothing: by the controller that knows what it wrote, and by one that was just
-// started. A write that was under way when the status came to rest may still arrive; what writes at rest does so in every pass.
+// started. A write that was under way when the status came to rest may still arrive; what writes at rest does so in
+// every pass.
 func (s *space) quiet() {
 	s.Helper()
 	key := client.ObjectKey{Namespace: s.namespace, Name: "web"}

@@ -60,8 +60,8 @@ func case3Held(s *space) {
 	})
 }
 
-// case14Terminating: in a namespace that is being deleted no child and no revision is tried to be made. No namespace controller runs
-// here, so that the UnitedDeployment itself is not deleted.
+// case14Terminating: in a namespace that is being deleted no child and no revision is tried to be made. No namespace
+// controller runs here, so that the UnitedDeployment itself is not deleted.
 func case14Terminating(s *space) {
 	s.create(fixture(s.T, cloneSets, 4, "a", "b"))
 	s.settle()

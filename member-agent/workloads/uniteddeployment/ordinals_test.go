@@ -16,7 +16,8 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
-// ordinalPods reads the pods of a StatefulSet from a text: n for one of the newest revision, o for an old one, - for none.
+// ordinalPods reads the pods of a StatefulSet from a text: n for one of the newest revision, o for an old one, - for
+// none.
 func ordinalPods(text string) []ordinalPod {
 	var pods []ordinalPod
 	for i, c := range text {
@@ -78,10 +79,11 @@ func TestPartitionOf(t *testing.T) {
 	}
 }
 
-// TestPartitionOfHolds plays a StatefulSet's controller against random orders: it makes missing pods and updates pods from the top as
-// its partition says, and pods are lost. However it goes, it has never more pods of the newest revision than the most that an order let
-// it have since it had fewer, none is updated while frozen, and in the end it has as many as it may.
-// TestPartitionOfWalks holds that the partition is the one that a walk from the last rank down finds, one after another.
+// TestPartitionOfHolds plays a StatefulSet's controller against random orders: it makes missing pods and updates pods
+// from the top as its partition says, and pods are lost. However it goes, it has never more pods of the newest revision
+// than the most that an order let it have since it had fewer, none is updated while frozen, and in the end it has as
+// many as it may. TestPartitionOfWalks holds that the partition is the one that a walk from the last rank down finds,
+// one after another.
 func TestPartitionOfWalks(t *testing.T) {
 	walked := func(n, share, partition int32, pods []ordinalPod, frozen bool) int32 {
 		const old, updated = 1, 2

@@ -27,9 +27,10 @@ var (
 	simSeeds = flag.Uint64("seeds", 300, "run so many seeds of the simulation over time")
 )
 
-// TestOverTime runs the real plans in worlds where subsets close and open, while the workload is scaled and updated, with and
-// without reserved pods. It checks that the ready pods never fall below what the limits allow, that closed subsets keep
-// their mins, that the counters of the status are exact, and that all comes to rest. A failure names its seed.
+// TestOverTime runs the real plans in worlds where subsets close and open, while the workload is scaled and updated,
+// with and without reserved pods. It checks that the ready pods never fall below what the limits allow, that closed
+// subsets keep their mins, that the counters of the status are exact, and that all comes to rest. A failure names its
+// seed.
 func TestOverTime(t *testing.T) {
 	if *simSeed != 0 {
 		s := newOverTime(t, *simSeed)
@@ -53,8 +54,8 @@ func TestOverTime(t *testing.T) {
 	t.Logf("%d seeds, %d passes of the controller, %d failed", *simSeeds, passes, failed)
 }
 
-// overTime is a UnitedDeployment of CloneSets with the strategy Adaptive, and all around it: the controllers of the children,
-// a scheduler and kubelets. Each acts in steps of its own; in between the others see what it left.
+// overTime is a UnitedDeployment of CloneSets with the strategy Adaptive, and all around it: the controllers of the
+// children, a scheduler and kubelets. Each acts in steps of its own; in between the others see what it left.
 type overTime struct {
 	*testing.T
 	random  *rand.Rand
@@ -310,8 +311,8 @@ func (s *overTime) String() string {
 	return strings.Join(parts, " | ")
 }
 
-// control is the controller of a CloneSet: it scales, and updates within the limits of its spec. What it deletes is made anew
-// the next time.
+// control is the controller of a CloneSet: it scales, and updates within the limits of its spec. What it deletes is
+// made anew the next time.
 func (s *overTime) control(i int) {
 	c := s.cells[i]
 	live := s.child(c)
@@ -458,8 +459,9 @@ func (s *overTime) closed(c *simCell) bool {
 	return gate != nil && gate.Status == corev1.ConditionFalse
 }
 
-// checkReady: the ready pods never fall below those that were ready before and are still asked for, less what the limits of
-// the children allow while there are pods to update. The mins of closed subsets are asked for although they cannot be ready.
+// checkReady: the ready pods never fall below those that were ready before and are still asked for, less what the
+// limits of the children allow while there are pods to update. The mins of closed subsets are asked for although they
+// cannot be ready.
 func (s *overTime) checkReady() error {
 	n := orOne(s.o.ud.Spec.Replicas)
 	if tries := s.tries(); !s.reserve && tries > 0 {
@@ -548,8 +550,8 @@ func (s *overTime) checkPlan(p *plan) error {
 	return nil
 }
 
-// rest waits until nothing is due, and then checks that no subset makes pods again and again: a subset in which a pod waits is
-// tried by that pod, and where pods are reserved nothing is made at all.
+// rest waits until nothing is due, and then checks that no subset makes pods again and again: a subset in which a pod
+// waits is tried by that pod, and where pods are reserved nothing is made at all.
 func (s *overTime) rest(why string) error {
 	strategy := scheduleOf(s.o.ud)
 	long := 2*(strategy.closed+strategy.critical) + 40*time.Second

@@ -34,7 +34,8 @@ const (
 	ReasonInvalidSubsets = "InvalidSubsets"
 	// ReasonInvalidLimits: the annotation that grants limits cannot be read.
 	ReasonInvalidLimits = "InvalidLimits"
-	// ReasonInvalidTemplate: the template, or the annotation with the previous template of a hub's update, cannot be decoded.
+	// ReasonInvalidTemplate: the template, or the annotation with the previous template of a hub's update, cannot be
+	// decoded.
 	ReasonInvalidTemplate = "InvalidTemplate"
 	// ReasonInvalidPatch: the patch of a subset cannot be merged.
 	ReasonInvalidPatch = "InvalidPatch"

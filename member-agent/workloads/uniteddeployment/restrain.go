@@ -12,10 +12,11 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 )
 
-// restrain bounds how many ready pods the children may take down in an update, with the strategy Adaptive: no more than the
-// limits of all subsets together allow to be missing of n. Pods that wait or start in the subset to which they moved are
-// missing too, and no child's own limit counts them: the child that had them has fewer replicas, and is complete.
-// Pods that find a node in no subset are not waited for. now are the children that have the pods of each subset.
+// restrain bounds how many ready pods the children may take down in an update, with the strategy Adaptive: no more than
+// the limits of all subsets together allow to be missing of n. Pods that wait or start in the subset to which they
+// moved are missing too, and no child's own limit counts them: the child that had them has fewer replicas, and is
+// complete. Pods that find a node in no subset are not waited for. now are the children that have the pods of each
+// subset.
 func (p *plan) restrain(o *observed, now []*child, n int32) {
 	downs := make([]down, 0, len(p.subsets))
 	var ready, hope, byPlain, byDesired int64
@@ -189,8 +190,8 @@ func least(object client.Object) int32 {
 	return 1
 }
 
-// limit makes a child take down no more than lack allows. Where that is nothing, and no pod comes before another goes, its
-// update pauses.
+// limit makes a child take down no more than lack allows. Where that is nothing, and no pod comes before another goes,
+// its update pauses.
 func limit(object client.Object, lack int32) {
 	pause := lack <= 0 && !surges(object)
 	value := new(intstr.FromInt32(max(lack, least(object))))

@@ -76,8 +76,8 @@ func TestRestrain(t *testing.T) {
 	}
 }
 
-// TestRestrainAfterAnotherStrategy: the strategy of updates changes while pods are missing. The children get the new one, and
-// nothing of the old one's limits.
+// TestRestrainAfterAnotherStrategy: the strategy of updates changes while pods are missing. The children get the new
+// one, and nothing of the old one's limits.
 func TestRestrainAfterAnotherStrategy(t *testing.T) {
 	for _, tt := range []struct {
 		why      string
@@ -115,7 +115,8 @@ func TestRestrainAfterAnotherStrategy(t *testing.T) {
 	}
 }
 
-// TestRestrainFromOnDelete: a child that updated nothing by itself gets the rolling update with the limits of all subsets.
+// TestRestrainFromOnDelete: a child that updated nothing by itself gets the rolling update with the limits of all
+// subsets.
 func TestRestrainFromOnDelete(t *testing.T) {
 	o := restrained(t, cloneSets, [2]int32{3, 1})
 	for i := range o.children {
@@ -162,8 +163,8 @@ func TestRestrainStatefulSets(t *testing.T) {
 	}
 }
 
-// restrained returns a world with the strategy Adaptive and two subsets of 3 pods, of which these are ready; another template
-// is on its way to them.
+// restrained returns a world with the strategy Adaptive and two subsets of 3 pods, of which these are ready; another
+// template is on its way to them.
 func restrained(t *testing.T, template string, ready [2]int32) *observed {
 	t.Helper()
 	ud := fixture(t, template, 6, "a[,3]", "b")

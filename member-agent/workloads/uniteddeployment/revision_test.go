@@ -13,7 +13,8 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
-// joined is a UnitedDeployment of 4 pods that came to a member in the middle of an update, of which so many are not to be updated.
+// joined is a UnitedDeployment of 4 pods that came to a member in the middle of an update, of which so many are not to
+// be updated.
 func joined(t *testing.T, base, before string, stays int32) *observed {
 	t.Helper()
 	o := &observed{ud: fixture(t, base, 4, "a"), revision: "web-2", known: map[types.UID]written{}}
@@ -36,8 +37,8 @@ const (
 	statefulSetBefore = `{"statefulSetTemplate":{"spec":{"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"main","image":"web:0"}]}}}}}`
 )
 
-// TestTemplateBeforeOfCloneSets: a child gets the template of before as long as pods of it are to keep that, with the term, the labels and
-// the patch of its subset, and loses it again.
+// TestTemplateBeforeOfCloneSets: a child gets the template of before as long as pods of it are to keep that, with the
+// term, the labels and the patch of its subset, and loses it again.
 func TestTemplateBeforeOfCloneSets(t *testing.T) {
 	o := joined(t, cloneSets, cloneSetBefore, 3)
 	o.ud.Spec.Topology.Subsets[0].Patch.Raw = []byte(`{"metadata":{"annotations":{"of":"a"}}}`)
@@ -86,8 +87,8 @@ func TestTemplateBeforeOfCloneSets(t *testing.T) {
 	}
 }
 
-// TestTemplateBeforeOfStatefulSets: a StatefulSet gets the template of before with no pods, and the newest one when its controller has
-// made a revision of that, whether it is new or has given up its pods.
+// TestTemplateBeforeOfStatefulSets: a StatefulSet gets the template of before with no pods, and the newest one when its
+// controller has made a revision of that, whether it is new or has given up its pods.
 func TestTemplateBeforeOfStatefulSets(t *testing.T) {
 	o := joined(t, statefulSets, statefulSetBefore, 3)
 	live := &appsv1.StatefulSet{}

@@ -167,8 +167,8 @@ func (w *world) addNode(zone string, pods int64) {
 	}))
 }
 
-// cordon shuts or opens the nodes of a zone for new pods. It returns when the scheduler knows that they are shut: one that learns of the
-// pods of a story first would still place them there.
+// cordon shuts or opens the nodes of a zone for new pods. It returns when the scheduler knows that they are shut: one
+// that learns of the pods of a story first would still place them there.
 func (w *world) cordon(zone string, shut bool) {
 	w.Helper()
 	var nodes corev1.NodeList
@@ -200,8 +200,8 @@ func (w *world) cordon(zone string, shut bool) {
 	})
 }
 
-// newUD is a UnitedDeployment of CloneSets. Subsets are written as "name", "name=4", "name=25%" or "name[min,max]"; each runs
-// on the story's nodes in the zone of its name.
+// newUD is a UnitedDeployment of CloneSets. Subsets are written as "name", "name=4", "name=25%" or "name[min,max]";
+// each runs on the story's nodes in the zone of its name.
 func (w *world) newUD(replicas int32, subsets ...string) *v1beta1.UnitedDeployment {
 	ud := &v1beta1.UnitedDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "web"}}
 	ud.Spec.Replicas = &replicas

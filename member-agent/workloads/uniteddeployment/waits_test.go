@@ -300,7 +300,8 @@ func TestCase4DeploymentsPastTheirDeadline(t *testing.T) {
 	}
 }
 
-// TestCase4FacetsWakeForFailures: a container that begins to fail wakes the controller, which else would count no time for it.
+// TestCase4FacetsWakeForFailures: a container that begins to fail wakes the controller, which else would count no time
+// for it.
 func TestCase4FacetsWakeForFailures(t *testing.T) {
 	pod := func(reason string) *corev1.Pod {
 		p := &corev1.Pod{}

@@ -69,7 +69,8 @@ func percentages(s *space) {
 	s.quiet()
 }
 
-// deploymentAdopted: pods that no webhook stamped get subsets from their nodes, and costs; the next scale-in puts the numbers right.
+// deploymentAdopted: pods that no webhook stamped get subsets from their nodes, and costs; the next scale-in puts the
+// numbers right.
 func deploymentAdopted(s *space) {
 	s.deployment(8)
 	s.eventually("pods run", func() string {
@@ -137,7 +138,8 @@ func sameUIDs(before, after []corev1.Pod) int {
 	return same
 }
 
-// deploymentRolled: while a Deployment is rolled its old pods get costs in the opposite order, and the status tells both versions.
+// deploymentRolled: while a Deployment is rolled its old pods get costs in the opposite order, and the status tells
+// both versions.
 func deploymentRolled(s *space) {
 	s.spread(aSpread("Deployment", "a", "b"))
 	s.deployment(4)
@@ -334,8 +336,8 @@ func spreadOfItsReplicaSet(s *space) {
 	s.eventuallyTold("older", v1beta1.ConditionStalled, metav1.ConditionTrue, ReasonTargetTaken)
 }
 
-// removedSubset: pods of a subset that the spec no longer has are in no subset, though their nodes match another one. They
-// run on, and go first at scale-in.
+// removedSubset: pods of a subset that the spec no longer has are in no subset, though their nodes match another one.
+// They run on, and go first at scale-in.
 func removedSubset(s *space) {
 	s.spread(aSpread("CloneSet", "a=2", "b*"))
 	s.cloneSet(4)
@@ -386,7 +388,8 @@ func deletedSpread(s *space) {
 	}
 }
 
-// fullZone: two of four pods find no place in their zone; they move, and the zone is tried again after 300 s and what was added.
+// fullZone: two of four pods find no place in their zone; they move, and the zone is tried again after 300 s and what
+// was added.
 func fullZone(s *space) {
 	s.addNode(fleet.NodeSpec{Name: "solo-f-0", Zone: "f", CPU: "1"})
 	ws := adaptive(aSpread("CloneSet", "f=3", "b"))
@@ -413,7 +416,8 @@ func fullZone(s *space) {
 	s.eventuallySchedulable("f", metav1.ConditionTrue)
 }
 
-// fullZoneOfAJob: there is no zone n. No more pods of a Job are deleted than half of its backoffLimit. Its controller counts them as failed.
+// fullZoneOfAJob: there is no zone n. No more pods of a Job are deleted than half of its backoffLimit. Its controller
+// counts them as failed.
 func fullZoneOfAJob(s *space) {
 	pods := template()
 	pods.Spec.RestartPolicy = corev1.RestartPolicyNever

@@ -204,8 +204,8 @@ func (s *space) make(object client.Object) {
 	s.must(s.Create(s.Context(), object))
 }
 
-// spread creates the WorkloadSpread "web" of the target "web", and waits until the controllers know it: pods that were made before would
-// be spread by nobody.
+// spread creates the WorkloadSpread "web" of the target "web", and waits until the controllers know it: pods that were
+// made before would be spread by nobody.
 func (s *space) spread(ws *v1beta1.WorkloadSpread) *v1beta1.WorkloadSpread {
 	s.Helper()
 	ws.ObjectMeta = metav1.ObjectMeta{Name: ws.Name, Annotations: ws.Annotations}
@@ -250,7 +250,8 @@ func (s *space) known() {
 	})
 }
 
-// addNode adds a node, and waits until the scheduler places pods there: a pod that it sees before would count as one that finds no place.
+// addNode adds a node, and waits until the scheduler places pods there: a pod that it sees before would count as one
+// that finds no place.
 func (s *space) addNode(node fleet.NodeSpec) {
 	s.Helper()
 	s.must(s.cluster.AddNodes(s.Context(), node))
@@ -471,8 +472,8 @@ func (s *space) eventuallySchedulable(subset string, status metav1.ConditionStat
 	})
 }
 
-// quiet checks that passes at rest write nothing: an event of the WorkloadSpread brings one, and its observedGeneration shows it. What
-// was on its way may come with one of the passes; what writes at rest does so in each of them.
+// quiet checks that passes at rest write nothing: an event of the WorkloadSpread brings one, and its observedGeneration
+// shows it. What was on its way may come with one of the passes; what writes at rest does so in each of them.
 func (s *space) quiet() {
 	s.Helper()
 	s.eventually("passes at rest write nothing", func() string {

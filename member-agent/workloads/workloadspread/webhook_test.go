@@ -97,8 +97,8 @@ func (s *space) asked() {
 	})
 }
 
-// downAndUpAgain: pods are stamped at admission and cost no write; those made while the webhook is down are adopted, and put right
-// by their costs at the next scale-in.
+// downAndUpAgain: pods are stamped at admission and cost no write; those made while the webhook is down are adopted,
+// and put right by their costs at the next scale-in.
 func downAndUpAgain(s *space) {
 	s.spread(aSpread("Deployment", "a=2", "b"))
 	s.asked()

@@ -115,7 +115,11 @@ func (c *cluster) Look(ctx context.Context) (*capi.Sight, error) {
 
 // Equip is documented by capi.Cluster.
 func (c *cluster) Equip(ctx context.Context, j capi.Join) (string, error) {
-	return credential.Equip(ctx, c.client, &credential.Join{Name: j.Name, UID: j.UID, Server: j.Server, CA: j.CA, Token: j.Token, Expires: j.Expires})
+	return credential.Equip(
+		ctx,
+		c.client,
+		&credential.Join{Name: j.Name, UID: j.UID, Server: j.Server, CA: j.CA, Token: j.Token, Expires: j.Expires},
+	)
 }
 
 // Install is documented by capi.Cluster.
@@ -142,7 +146,8 @@ func (c *cluster) Install(ctx context.Context) error {
 	return nil
 }
 
-// others tells whether an object that is there belongs to somebody else, by its label. flotilla join sets none on rights.
+// others tells whether an object that is there belongs to somebody else, by its label. flotilla join sets none on
+// rights.
 func others(kind, label string) bool {
 	return label == helm || kind == "CustomResourceDefinition" && label != ours
 }
@@ -160,8 +165,17 @@ func (c *cluster) Uninstall(ctx context.Context) error {
 	for _, object := range m.objects {
 		objects = append(objects, object)
 	}
-	objects = append(objects, &corev1.Secret{ObjectMeta: in(topology.JoinSecret)}, &corev1.Secret{ObjectMeta: in(topology.CredentialSecret)},
-		&corev1.Secret{ObjectMeta: in(service + "-webhook")}, &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: admission.ConfigurationName}})
+	objects = append(
+		objects,
+		&corev1.Secret{ObjectMeta: in(topology.JoinSecret)},
+		&corev1.Secret{ObjectMeta: in(topology.CredentialSecret)},
+		&corev1.Secret{
+			ObjectMeta: in(service + "-webhook"),
+		},
+		&admissionregistrationv1.MutatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: admission.ConfigurationName},
+		},
+	)
 	for i, object := range objects {
 		err := c.client.Get(ctx, client.ObjectKeyFromObject(object), object)
 		if err == nil && object.GetLabels()[managedBy] == helm {
@@ -183,7 +197,13 @@ func (c *cluster) Uninstall(ctx context.Context) error {
 // SetZones is documented by capi.Cluster.
 func (c *cluster) SetZones(ctx context.Context, zones map[string]string) (int, error) {
 	nodes := &corev1.NodeList{}
-	without, err := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: metav1.LabelSelectorOpDoesNotExist}}})
+	without, err := metav1.LabelSelectorAsSelector(
+		&metav1.LabelSelector{
+			MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: corev1.LabelTopologyZone, Operator: metav1.LabelSelectorOpDoesNotExist},
+			},
+		},
+	)
 	if err != nil {
 		return 0, fmt.Errorf("select nodes without a zone: %w", err)
 	}

@@ -65,18 +65,29 @@ func Read(file string, of *Definitions) (*Manifests, error) {
 			continue
 		}
 		if m.deployment != nil {
-			return nil, fmt.Errorf("%s has the Deployments %s and %s; the agent is one: render the chart flotilla-agent alone", file, m.deployment.GetName(), object.GetName())
+			return nil, fmt.Errorf(
+				"%s has the Deployments %s and %s; the agent is one: render the chart flotilla-agent alone",
+				file,
+				m.deployment.GetName(),
+				object.GetName(),
+			)
 		}
 		m.deployment = object
 	}
 	if m.deployment == nil || m.deployment.GetNamespace() != topology.SystemNamespace {
-		return nil, fmt.Errorf("%s has no Deployment in the namespace %s: give it what helm template flotilla-agent charts/flotilla-agent --namespace %s prints", file, topology.SystemNamespace, topology.SystemNamespace)
+		return nil, fmt.Errorf(
+			"%s has no Deployment in the namespace %s: give it what helm template flotilla-agent charts/flotilla-agent --namespace %s prints",
+			file,
+			topology.SystemNamespace,
+			topology.SystemNamespace,
+		)
 	}
 	m.mark(data, of.sum)
 	return m, nil
 }
 
-// Definitions are the CustomResourceDefinitions, converted by the agent. To parse them takes a good part of a second, so a program does it once.
+// Definitions are the CustomResourceDefinitions, converted by the agent. To parse them takes a good part of a second,
+// so a program does it once.
 type Definitions struct {
 	objects []*unstructured.Unstructured
 	// sum is a hash of them.

@@ -10,7 +10,8 @@ import (
 // rendered is what the chart flotilla-agent renders, as a test of the charts holds it.
 const rendered = "../../../../e2e/charts/testdata/agent.golden.yaml"
 
-// TestRead holds that the program takes what the chart renders: all of it, with its own label, and a hash that changes with it.
+// TestRead holds that the program takes what the chart renders: all of it, with its own label, and a hash that changes
+// with it.
 func TestRead(t *testing.T) {
 	definitions, err := ReadDefinitions()
 	if err != nil {

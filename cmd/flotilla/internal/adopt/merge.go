@@ -16,8 +16,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/apply"
 )
 
-// merged makes the hub's object of what runs: the first member's, with the replicas of all together. Members whose pods are
-// made from another template are refused. It is pure.
+// merged makes the hub's object of what runs: the first member's, with the replicas of all together. Members whose pods
+// are made from another template are refused. It is pure.
 func merged(members []member) (*unstructured.Unstructured, error) {
 	first := members[0].live
 	object := &unstructured.Unstructured{Object: map[string]any{}}
@@ -60,7 +60,8 @@ func merged(members []member) (*unstructured.Unstructured, error) {
 	return object, dropPartitions(object)
 }
 
-// dropPartitions takes away the partitions of subsets that the object does not have, since no member that is adopted has them.
+// dropPartitions takes away the partitions of subsets that the object does not have, since no member that is adopted
+// has them.
 func dropPartitions(object *unstructured.Unstructured) error {
 	path := []string{"spec", "updateStrategy", "manualUpdate", "partitions"}
 	partitions, found, err := unstructured.NestedMap(object.Object, path...)
@@ -84,8 +85,8 @@ func dropPartitions(object *unstructured.Unstructured) error {
 	return nil
 }
 
-// usersStrategy returns the update strategy that the user wrote on a hub which let an object go; false where the object has no share of
-// that, or somebody has changed it since.
+// usersStrategy returns the update strategy that the user wrote on a hub which let an object go; false where the object
+// has no share of that, or somebody has changed it since.
 func usersStrategy(live *unstructured.Unstructured) (map[string]any, bool) {
 	var note topology.LetGo
 	if err := json.Unmarshal([]byte(live.GetAnnotations()[topology.AnnotationLetGo]), &note); err != nil {
@@ -107,8 +108,8 @@ func usersStrategy(live *unstructured.Unstructured) (map[string]any, bool) {
 	return users, true
 }
 
-// lentNote says which update strategy the object on the hub gets where the first member's has a share of another one; empty
-// where it has none.
+// lentNote says which update strategy the object on the hub gets where the first member's has a share of another one;
+// empty where it has none.
 func lentNote(key wire.Key, first *member, object *unstructured.Unstructured) (string, error) {
 	_, released := usersStrategy(first.live)
 	orphan := apply.Owner(first.live) != ""

@@ -65,7 +65,8 @@ func TestLent(t *testing.T) {
 	}
 }
 
-// TestPartitionsOfOtherSubsets: a member that has some of the subsets is adopted without the partitions of the others, which nobody adopts.
+// TestPartitionsOfOtherSubsets: a member that has some of the subsets is adopted without the partitions of the others,
+// which nobody adopts.
 func TestPartitionsOfOtherSubsets(t *testing.T) {
 	const strategy = `{"manualUpdate":{"partitions":{"a":%s}},"type":"Manual"}`
 	note, err := json.Marshal(topology.LetGo{
@@ -90,8 +91,8 @@ func TestPartitionsOfOtherSubsets(t *testing.T) {
 	}
 }
 
-// TestAnAdoptedOrphanLosesTheLabelOfTheHub: the object on the hub has no label of a hub, and the share of the rollout limits
-// that the member had is printed.
+// TestAnAdoptedOrphanLosesTheLabelOfTheHub: the object on the hub has no label of a hub, and the share of the rollout
+// limits that the member had is printed.
 func TestAnAdoptedOrphanLosesTheLabelOfTheHub(t *testing.T) {
 	live := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet",

@@ -13,10 +13,16 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// checkPolicy compares the members that were named with those that a policy selects, and says what is wrong, empty if they
-// are the same. The hub asks every member that the policy selects: what runs in one that was not named would be counted
-// too and scaled away, and what runs in one that is not selected would be made elsewhere once more.
-func checkPolicy(ctx context.Context, hub client.Client, key wire.Key, object *unstructured.Unstructured, members []member) (string, error) {
+// checkPolicy compares the members that were named with those that a policy selects, and says what is wrong, empty if
+// they are the same. The hub asks every member that the policy selects: what runs in one that was not named would be
+// counted too and scaled away, and what runs in one that is not selected would be made elsewhere once more.
+func checkPolicy(
+	ctx context.Context,
+	hub client.Client,
+	key wire.Key,
+	object *unstructured.Unstructured,
+	members []member,
+) (string, error) {
 	typed, err := typedOf(object)
 	if err != nil {
 		return "", err
@@ -43,12 +49,21 @@ func mismatch(key wire.Key, policy string, named, selected []string) string {
 		return slices.DeleteFunc(slices.Clone(list), func(name string) bool { return slices.Contains(other, name) })
 	}
 	if left := without(named, selected); len(left) > 0 {
-		return fmt.Sprintf("%s does not select %s, so that what runs there would be made in other members too: widen its spec.clusters, or leave %s out of --from",
-			policy, strings.Join(left, ", "), strings.Join(left, ", "))
+		return fmt.Sprintf(
+			"%s does not select %s, so that what runs there would be made in other members too: widen its spec.clusters, or leave %s out of --from",
+			policy,
+			strings.Join(left, ", "),
+			strings.Join(left, ", "),
+		)
 	}
 	if more := without(selected, named); len(more) > 0 {
-		return fmt.Sprintf("%s selects %s too, which --from does not name: if %s runs there, add it to --from; if not, set spec.clusters.names: [%s] until all is adopted",
-			policy, strings.Join(more, ", "), key.Sentence(), strings.Join(named, ", "))
+		return fmt.Sprintf(
+			"%s selects %s too, which --from does not name: if %s runs there, add it to --from; if not, set spec.clusters.names: [%s] until all is adopted",
+			policy,
+			strings.Join(more, ", "),
+			key.Sentence(),
+			strings.Join(named, ", "),
+		)
 	}
 	return ""
 }

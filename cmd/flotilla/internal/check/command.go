@@ -122,7 +122,15 @@ func write(out io.Writer, results []Result) error {
 		}
 	}
 	n := count(results)
-	fmt.Fprintf(&text, "\n%d checks: %d hold, %d do not, %d to look at, %d not asked\n", len(results), n[passed], n[failed], n[warned], n[skipped])
+	fmt.Fprintf(
+		&text,
+		"\n%d checks: %d hold, %d do not, %d to look at, %d not asked\n",
+		len(results),
+		n[passed],
+		n[failed],
+		n[warned],
+		n[skipped],
+	)
 	if _, err := io.WriteString(out, text.String()); err != nil {
 		return fmt.Errorf("write the result: %w", err)
 	}

@@ -73,9 +73,11 @@ func (r *reader) before(ctx context.Context) error {
 		{Verb: "create", Resource: "services", Namespace: system},
 		{Verb: "create", Group: "apps", Resource: "deployments", Namespace: system},
 	} {
-		review, err := r.core.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &may},
-		}, metav1.CreateOptions{})
+		review, err := r.core.AuthorizationV1().
+			SelfSubjectAccessReviews().
+			Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+				Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &may},
+			}, metav1.CreateOptions{})
 		if err != nil {
 			return fmt.Errorf("ask what you may do: %w", err)
 		}
@@ -83,7 +85,9 @@ func (r *reader) before(ctx context.Context) error {
 			r.facts.forbidden = append(r.facts.forbidden, may.Verb+" "+may.Resource)
 		}
 	}
-	_, err := r.core.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, "kruise-mutating-webhook-configuration", metav1.GetOptions{})
+	_, err := r.core.AdmissionregistrationV1().
+		MutatingWebhookConfigurations().
+		Get(ctx, "kruise-mutating-webhook-configuration", metav1.GetOptions{})
 	r.facts.kruise = err == nil
 	if client.IgnoreNotFound(err) != nil {
 		r.facts.unread["kruise"] = err
@@ -99,7 +103,9 @@ func (r *reader) definitions(ctx context.Context) error {
 	}
 	for _, crd := range own {
 		found := &unstructured.Unstructured{}
-		found.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+		found.SetGroupVersionKind(
+			schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
+		)
 		err := r.client.Get(ctx, client.ObjectKeyFromObject(crd), found)
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("read CustomResourceDefinition %s: %w", crd.GetName(), err)
@@ -113,7 +119,8 @@ func (r *reader) definitions(ctx context.Context) error {
 	return nil
 }
 
-// lacking returns the first field that a definition has and another of the same name has not, as version and path. It is pure.
+// lacking returns the first field that a definition has and another of the same name has not, as version and path. It
+// is pure.
 func lacking(want, have *unstructured.Unstructured) string {
 	schemas := func(crd *unstructured.Unstructured) map[string]any {
 		all := map[string]any{}
@@ -227,7 +234,9 @@ func (r *reader) converts(ctx context.Context) {
 			"spec":     map[string]any{"containers": []any{map[string]any{"name": "check", "image": "check"}}},
 		},
 	}}}
-	old.SetGroupVersionKind(schema.GroupVersionKind{Group: apps.CloneSetKind.Group, Version: "v1alpha1", Kind: apps.CloneSetKind.Kind})
+	old.SetGroupVersionKind(
+		schema.GroupVersionKind{Group: apps.CloneSetKind.Group, Version: "v1alpha1", Kind: apps.CloneSetKind.Kind},
+	)
 	old.SetNamespace(metav1.NamespaceDefault)
 	old.SetName("flotilla-check")
 	err := r.client.Create(ctx, old, client.DryRunAll)

@@ -24,8 +24,8 @@ func markConnection(flags *pflag.FlagSet) {
 	})
 }
 
-// Usage returns how a verb's usage is printed: as plain does, with the flags of kubectl that hardly anybody needs in one sentence
-// after the verb's own.
+// Usage returns how a verb's usage is printed: as plain does, with the flags of kubectl that hardly anybody needs in
+// one sentence after the verb's own.
 func Usage(plain func(*cobra.Command) error) func(*cobra.Command) error {
 	return func(cmd *cobra.Command) error {
 		var hidden []*pflag.Flag
@@ -49,7 +49,11 @@ func Usage(plain func(*cobra.Command) error) func(*cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStderr(), "\nAlso kubectl's flags for a connection, which `kubectl options` explains:\n%s", folded(names))
+		_, err = fmt.Fprintf(
+			cmd.OutOrStderr(),
+			"\nAlso kubectl's flags for a connection, which `kubectl options` explains:\n%s",
+			folded(names),
+		)
 		return err
 	}
 }

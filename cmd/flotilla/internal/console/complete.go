@@ -18,14 +18,26 @@ import (
 // completeFlags completes kubectl's flags: namespaces by what is placed in them, the others from the kubeconfig.
 func (h *Hub) completeFlags(cmd *cobra.Command) {
 	complete := func(flag string, by cobra.CompletionFunc) {
-		_ = cmd.RegisterFlagCompletionFunc(flag, by) // it fails for flags that there are not, and for those that were registered
+		_ = cmd.RegisterFlagCompletionFunc(
+			flag,
+			by,
+		) // it fails for flags that there are not, and for those that were registered
 	}
 	complete("namespace", h.complete(func(ctx context.Context, c client.Reader) ([]string, error) {
 		return names(ctx, c, &topology.WorkloadPlacementList{}, func(o client.Object) string { return o.GetNamespace() })
 	}))
-	complete("context", h.completeConfig(func(c *clientcmdapi.Config) []string { return slices.Sorted(maps.Keys(c.Contexts)) }))
-	complete("cluster", h.completeConfig(func(c *clientcmdapi.Config) []string { return slices.Sorted(maps.Keys(c.Clusters)) }))
-	complete("user", h.completeConfig(func(c *clientcmdapi.Config) []string { return slices.Sorted(maps.Keys(c.AuthInfos)) }))
+	complete(
+		"context",
+		h.completeConfig(func(c *clientcmdapi.Config) []string { return slices.Sorted(maps.Keys(c.Contexts)) }),
+	)
+	complete(
+		"cluster",
+		h.completeConfig(func(c *clientcmdapi.Config) []string { return slices.Sorted(maps.Keys(c.Clusters)) }),
+	)
+	complete(
+		"user",
+		h.completeConfig(func(c *clientcmdapi.Config) []string { return slices.Sorted(maps.Keys(c.AuthInfos)) }),
+	)
 }
 
 // completeConfig makes a completion of names in the user's kubeconfig.
@@ -39,7 +51,8 @@ func (h *Hub) completeConfig(read func(*clientcmdapi.Config) []string) cobra.Com
 	}
 }
 
-// complete makes a completion of names that a function reads from the hub. Where the hub does not answer nothing is offered.
+// complete makes a completion of names that a function reads from the hub. Where the hub does not answer nothing is
+// offered.
 func (h *Hub) complete(read func(context.Context, client.Reader) ([]string, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		c, err := h.Client()
@@ -96,7 +109,13 @@ func (h *Hub) CompleteCells(of func(topology.Cell) string) cobra.CompletionFunc 
 func workloads(ctx context.Context, c client.Reader, namespace string) ([]string, error) {
 	var all []string
 	for _, rule := range kinds.Workloads() {
-		found, err := names(ctx, c, rule.NewList(), func(o client.Object) string { return short(rule.GVK.Kind) + "/" + o.GetName() }, client.InNamespace(namespace))
+		found, err := names(
+			ctx,
+			c,
+			rule.NewList(),
+			func(o client.Object) string { return short(rule.GVK.Kind) + "/" + o.GetName() },
+			client.InNamespace(namespace),
+		)
 		if err != nil {
 			return nil, err
 		}

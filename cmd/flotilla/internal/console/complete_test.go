@@ -55,8 +55,8 @@ func TestCompletions(t *testing.T) {
 	}
 }
 
-// TestCompletionsOfFlags holds that contexts come from the kubeconfig that is named, and that a hub that cannot be reached
-// offers nothing, without a word.
+// TestCompletionsOfFlags holds that contexts come from the kubeconfig that is named, and that a hub that cannot be
+// reached offers nothing, without a word.
 func TestCompletionsOfFlags(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(file, []byte(`{apiVersion: v1, kind: Config, contexts: [{name: west, context: {}}, {name: hub, context: {}}]}`), 0o600); err != nil {

@@ -59,7 +59,9 @@ func (h *Hub) Config() (*rest.Config, *runtime.Scheme, error) {
 		return nil, nil, fmt.Errorf("find the hub: %w; name its kubeconfig with --kubeconfig or KUBECONFIG", err)
 	}
 	if h.nowhere(cfg) {
-		return nil, nil, errors.New("find the hub: no kubeconfig with a cluster was found; name the hub's with --kubeconfig or KUBECONFIG")
+		return nil, nil, errors.New(
+			"find the hub: no kubeconfig with a cluster was found; name the hub's with --kubeconfig or KUBECONFIG",
+		)
 	}
 	cfg.QPS = -1 // a verb asks a dozen times; the API server limits
 	scheme, err := hub.Scheme()
@@ -69,7 +71,8 @@ func (h *Hub) Config() (*rest.Config, *runtime.Scheme, error) {
 	return cfg, scheme, nil
 }
 
-// nowhere tells whether the configuration names no cluster, so that only the guess of client-go is left: port 8080 of this machine.
+// nowhere tells whether the configuration names no cluster, so that only the guess of client-go is left: port 8080 of
+// this machine.
 func (h *Hub) nowhere(cfg *rest.Config) bool {
 	raw, err := h.flags.ToRawKubeConfigLoader().RawConfig()
 	return err == nil && len(raw.Clusters) == 0 && *h.flags.APIServer == "" && cfg.Host == "http://localhost:8080"
@@ -81,7 +84,8 @@ func (h *Hub) Member(kubecontext string) (client.Client, error) {
 	if h.flags.KubeConfig != nil {
 		rules.ExplicitPath = *h.flags.KubeConfig
 	}
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubecontext}).ClientConfig()
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubecontext}).
+		ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("use the context %q of your kubeconfig: %w", kubecontext, err)
 	}

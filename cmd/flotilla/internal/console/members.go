@@ -22,8 +22,8 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// Members finds the API servers of members by contexts of the user's kubeconfig: the hub cannot reach into members, and has no
-// credentials for them.
+// Members finds the API servers of members by contexts of the user's kubeconfig: the hub cannot reach into members, and
+// has no credentials for them.
 type Members struct {
 	hub *Hub
 	// contexts are the user's, by member.
@@ -33,7 +33,8 @@ type Members struct {
 // AddFlags adds the flag --member-context to a verb that has the flags of the hub.
 func (m *Members) AddFlags(cmd *cobra.Command, hub *Hub) {
 	m.hub = hub
-	cmd.Flags().StringToStringVar(&m.contexts, "member-context", nil, "MEMBER=CONTEXT: the context of your kubeconfig that reaches a member; without it the context that has the member's name. May be given several times")
+	cmd.Flags().
+		StringToStringVar(&m.contexts, "member-context", nil, "MEMBER=CONTEXT: the context of your kubeconfig that reaches a member; without it the context that has the member's name. May be given several times")
 }
 
 // Named returns the members that the flag names, sorted.
@@ -55,11 +56,22 @@ func (m *Members) Config(member string) (*rest.Config, string, error) {
 	}
 	if known.Contexts[kubecontext] == nil {
 		if given {
-			return nil, "", fmt.Errorf("your kubeconfig has no context %q for member %s; %s", kubecontext, member, contextsOf(slices.Sorted(maps.Keys(known.Contexts))))
+			return nil, "", fmt.Errorf(
+				"your kubeconfig has no context %q for member %s; %s",
+				kubecontext,
+				member,
+				contextsOf(slices.Sorted(maps.Keys(known.Contexts))),
+			)
 		}
-		return nil, "", fmt.Errorf("no context reaches member %s: your kubeconfig has none of that name; name one with --member-context %s=CONTEXT (%s)", member, member, contextsOf(slices.Sorted(maps.Keys(known.Contexts))))
+		return nil, "", fmt.Errorf(
+			"no context reaches member %s: your kubeconfig has none of that name; name one with --member-context %s=CONTEXT (%s)",
+			member,
+			member,
+			contextsOf(slices.Sorted(maps.Keys(known.Contexts))),
+		)
 	}
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubecontext}).ClientConfig()
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubecontext}).
+		ClientConfig()
 	if err != nil {
 		return nil, "", fmt.Errorf("use the context %q of your kubeconfig: %w", kubecontext, err)
 	}
@@ -77,8 +89,8 @@ func contextsOf(names []string) string {
 // hubPatience is how long the hub is waited for: members are looked into just when it is away.
 const hubPatience = 10 * time.Second
 
-// Verify makes sure that a context reaches the cluster that the hub means by a member. Where the hub does not answer, or the member
-// does not let its identity be read, that is told to talk, and the user's word counts.
+// Verify makes sure that a context reaches the cluster that the hub means by a member. Where the hub does not answer,
+// or the member does not let its identity be read, that is told to talk, and the user's word counts.
 func Verify(ctx context.Context, hub, reached client.Reader, member, kubecontext string, talk io.Writer) error {
 	known := &topology.MemberCluster{}
 	asked, cancel := context.WithTimeout(ctx, hubPatience)
@@ -92,13 +104,25 @@ func Verify(ctx context.Context, hub, reached client.Reader, member, kubecontext
 	}
 	system := &corev1.Namespace{}
 	if err := reached.Get(ctx, types.NamespacedName{Name: metav1.NamespaceSystem}, system); apierrors.IsForbidden(err) {
-		fmt.Fprintf(talk, "You may not read the identity of the cluster behind the context %s; it is taken for member %s\n", kubecontext, member)
+		fmt.Fprintf(
+			talk,
+			"You may not read the identity of the cluster behind the context %s; it is taken for member %s\n",
+			kubecontext,
+			member,
+		)
 		return nil
 	} else if err != nil {
 		return fmt.Errorf("reach member %s by the context %s: %w", member, kubecontext, err)
 	}
 	if id := wire.ClusterID(known); id != "" && id != string(system.UID) {
-		return fmt.Errorf("the context %s reaches another cluster than member %s (id %s, and the hub knows %s); name the right one with --member-context %s=CONTEXT", kubecontext, member, system.UID, id, member)
+		return fmt.Errorf(
+			"the context %s reaches another cluster than member %s (id %s, and the hub knows %s); name the right one with --member-context %s=CONTEXT",
+			kubecontext,
+			member,
+			system.UID,
+			id,
+			member,
+		)
 	}
 	return nil
 }

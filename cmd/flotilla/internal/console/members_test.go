@@ -76,8 +76,8 @@ func (f failing) Get(context.Context, types.NamespacedName, client.Object, ...cl
 	return f.err
 }
 
-// TestVerify holds that a context is not taken for a member that it does not reach, and that a hub that is away keeps nobody from
-// looking.
+// TestVerify holds that a context is not taken for a member that it does not reach, and that a hub that is away keeps
+// nobody from looking.
 func TestVerify(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, topology.AddToScheme} {

@@ -34,7 +34,8 @@ func also(kind string) []string {
 	return nil
 }
 
-// Workload reads KIND/NAME: the kind as kubectl takes it (its name, its plural, its short name, with or without the group).
+// Workload reads KIND/NAME: the kind as kubectl takes it (its name, its plural, its short name, with or without the
+// group).
 func Workload(text, namespace string) (wire.Key, error) {
 	kind, name, ok := strings.Cut(text, "/")
 	if !ok || kind == "" || name == "" || strings.Contains(name, "/") {
@@ -60,8 +61,8 @@ func Workload(text, namespace string) (wire.Key, error) {
 	return wire.Key{}, Usagef("%q is a kind of several groups; write %s", kind, strings.Join(matching, " or "))
 }
 
-// isNamed reports whether a lower-case text means the kind: its name, plural or short name, and after a dot its group, with
-// or without the version before it.
+// isNamed reports whether a lower-case text means the kind: its name, plural or short name, and after a dot its group,
+// with or without the version before it.
 func isNamed(kind schema.GroupVersionKind, text string) bool {
 	bare, group, qualified := strings.Cut(text, ".")
 	if qualified && group != kind.Group && group != kind.Version+"."+kind.Group {
@@ -71,7 +72,8 @@ func isNamed(kind schema.GroupVersionKind, text string) bool {
 	return slices.Contains(append(also(kind.Kind), short(kind.Kind), plural.Resource, singular.Resource), bare)
 }
 
-// NotAHub adds what to do to an error that comes of asking a cluster without Flotilla's definitions; others stay as they are.
+// NotAHub adds what to do to an error that comes of asking a cluster without Flotilla's definitions; others stay as
+// they are.
 func NotAHub(err error) error {
 	if meta.IsNoMatchError(err) {
 		return fmt.Errorf("%w; Flotilla is not installed in this cluster: name the hub with --context or --kubeconfig", err)
@@ -79,7 +81,8 @@ func NotAHub(err error) error {
 	return err
 }
 
-// NotFound says that there is no such workload, and where one of the name is or which others there are. What cannot be asked is left out.
+// NotFound says that there is no such workload, and where one of the name is or which others there are. What cannot be
+// asked is left out.
 func NotFound(ctx context.Context, c client.Reader, key wire.Key) error {
 	rule := kinds.Workloads()[key.GroupKind()]
 	namespaces, err := names(ctx, c, rule.NewList(), func(o client.Object) string {
@@ -90,7 +93,11 @@ func NotFound(ctx context.Context, c client.Reader, key wire.Key) error {
 	})
 	namespaces = slices.DeleteFunc(namespaces, func(s string) bool { return s == "" })
 	if err == nil && len(namespaces) > 0 {
-		return fmt.Errorf("there is no %s; namespace %s has one: give it with -n", key.Sentence(), strings.Join(namespaces, ", "))
+		return fmt.Errorf(
+			"there is no %s; namespace %s has one: give it with -n",
+			key.Sentence(),
+			strings.Join(namespaces, ", "),
+		)
 	}
 	others, err := names(ctx, c, rule.NewList(), client.Object.GetName, client.InNamespace(key.Namespace))
 	if err == nil && len(others) > 0 {
@@ -100,13 +107,25 @@ func NotFound(ctx context.Context, c client.Reader, key wire.Key) error {
 		if len(others) > most {
 			others, more = others[:most], " and others"
 		}
-		return fmt.Errorf("there is no %s; namespace %s has %s%s", key.Sentence(), key.Namespace, strings.Join(others, ", "), more)
+		return fmt.Errorf(
+			"there is no %s; namespace %s has %s%s",
+			key.Sentence(),
+			key.Namespace,
+			strings.Join(others, ", "),
+			more,
+		)
 	}
 	return fmt.Errorf("there is no %s; look at the name, and at the namespace (-n)", key.Sentence())
 }
 
 // names lists what name says of each object, sorted, each once.
-func names(ctx context.Context, c client.Reader, list client.ObjectList, name func(client.Object) string, opts ...client.ListOption) ([]string, error) {
+func names(
+	ctx context.Context,
+	c client.Reader,
+	list client.ObjectList,
+	name func(client.Object) string,
+	opts ...client.ListOption,
+) ([]string, error) {
 	if err := c.List(ctx, list, opts...); err != nil {
 		return nil, fmt.Errorf("list %T: %w", list, err)
 	}

@@ -29,7 +29,10 @@ type Output string
 func (o *Output) AddFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVarP((*string)(o), "output", "o", "text", "text, json or yaml")
 	// The flag was added a line before.
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc(
+		"output",
+		cobra.FixedCompletions([]string{"text", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp),
+	)
 }
 
 // Check refuses a form that there is not.

@@ -1,5 +1,5 @@
-// Package drain is the verb `flotilla drain`: it sets the taint that moves all workloads away from a member, within their
-// limits, and tells how far that is.
+// Package drain is the verb `flotilla drain`: it sets the taint that moves all workloads away from a member, within
+// their limits, and tells how far that is.
 package drain
 
 import (
@@ -28,7 +28,8 @@ const (
 	manager = client.FieldOwner("flotilla-drain")
 	// every is the time between two looks at the progress.
 	every = time.Second
-	// attempts is how often the taint is set on what stands then: the member's agent and the hub write its status at any time.
+	// attempts is how often the taint is set on what stands then: the member's agent and the hub write its status at any
+	// time.
 	attempts = 10
 )
 
@@ -160,7 +161,12 @@ func (v *verb) follow(ctx context.Context, hub client.Client, out io.Writer, nam
 		return done, nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait for the drain of member %s: %w; see what holds it up with: flotilla why KIND/NAME --member %s", name, err, name)
+		return fmt.Errorf(
+			"wait for the drain of member %s: %w; see what holds it up with: flotilla why KIND/NAME --member %s",
+			name,
+			err,
+			name,
+		)
 	}
 	return nil
 }

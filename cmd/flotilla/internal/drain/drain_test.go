@@ -48,7 +48,8 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// TestMarkAmongOtherWrites holds that a taint that somebody else sets between reading and writing costs a drain nothing, and stays.
+// TestMarkAmongOtherWrites holds that a taint that somebody else sets between reading and writing costs a drain
+// nothing, and stays.
 func TestMarkAmongOtherWrites(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := topology.AddToScheme(scheme); err != nil {

@@ -1,4 +1,5 @@
-// Package fence is the verb `flotilla fence`: a person's word that nothing runs in a member any more that is not heard of.
+// Package fence is the verb `flotilla fence`: a person's word that nothing runs in a member any more that is not heard
+// of.
 package fence
 
 import (
@@ -67,7 +68,10 @@ func (v *verb) run(ctx context.Context, out io.Writer, name string) error {
 		return fmt.Errorf("member %s is heard of, so its pods run: to move them elsewhere, use flotilla drain %s", name, name)
 	}
 	if !v.confirm {
-		return console.Usagef("make sure that nothing runs in %s any more, and say so with --confirm: the hub then runs its replicas elsewhere", name)
+		return console.Usagef(
+			"make sure that nothing runs in %s any more, and say so with --confirm: the hub then runs its replicas elsewhere",
+			name,
+		)
 	}
 	base := member.DeepCopy()
 	member.Spec.Fence = &topology.Fence{LostSince: ready.LastTransitionTime, By: who(), At: metav1.NewTime(v.clock.Now())}

@@ -129,7 +129,9 @@ func gather(ctx context.Context, c client.Reader, only []string, now time.Time) 
 		if err := c.List(ctx, works, client.InNamespace(wire.MemberNamespace(m.Name))); err != nil {
 			return nil, fmt.Errorf("list Works of member %s: %w", m.Name, err)
 		}
-		if err := c.Get(ctx, client.ObjectKey{Namespace: wire.MemberNamespace(m.Name), Name: m.Name}, lease); apierrors.IsNotFound(err) {
+		if err := c.Get(ctx, client.ObjectKey{Namespace: wire.MemberNamespace(m.Name), Name: m.Name}, lease); apierrors.IsNotFound(
+			err,
+		) {
 			lease = nil
 		} else if err != nil {
 			return nil, fmt.Errorf("read the Lease of member %s: %w", m.Name, err)
@@ -242,8 +244,24 @@ func write(out io.Writer, clusters []Cluster) error {
 		if c.ContactSeconds != nil {
 			contact = duration.HumanDuration(time.Duration(*c.ContactSeconds) * time.Second)
 		}
-		fmt.Fprintf(&table, "%s\t%s\t%s\t%s\t%s\t%d/%d\t%s\t%s\t%d\t%d/%d\t%s\t%s\n", c.Name, c.State, contact, dash(c.Region), dash(strings.Join(c.Zones, ",")),
-			c.ReadyNodes, c.Nodes, share(c, corev1.ResourceCPU), share(c, corev1.ResourceMemory), c.Objects, c.Available, c.Pods, dash(c.Kubernetes), dash(c.Agent))
+		fmt.Fprintf(
+			&table,
+			"%s\t%s\t%s\t%s\t%s\t%d/%d\t%s\t%s\t%d\t%d/%d\t%s\t%s\n",
+			c.Name,
+			c.State,
+			contact,
+			dash(c.Region),
+			dash(strings.Join(c.Zones, ",")),
+			c.ReadyNodes,
+			c.Nodes,
+			share(c, corev1.ResourceCPU),
+			share(c, corev1.ResourceMemory),
+			c.Objects,
+			c.Available,
+			c.Pods,
+			dash(c.Kubernetes),
+			dash(c.Agent),
+		)
 		for _, taint := range c.Taints {
 			fmt.Fprintf(&troubles, "%s has the taint %s\n", c.Name, taint)
 		}

@@ -49,7 +49,8 @@ cluster comes under the name. With --fingerprint, which flotilla join prints, on
 			if err != nil {
 				return err
 			}
-			if err := output.Print(cmd.OutOrStdout(), done, func(out io.Writer) error { return sayAccepted(out, done) }); err != nil || !waits {
+			if err := output.Print(cmd.OutOrStdout(), done, func(out io.Writer) error { return sayAccepted(out, done) }); err != nil ||
+				!waits {
 				return err
 			}
 			return waitReady(ctx, cmd.ErrOrStderr(), c, args[0])
@@ -74,11 +75,20 @@ func within(ctx context.Context, waits bool, patience time.Duration) (context.Co
 	if !waits {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeoutCause(ctx, patience, fmt.Errorf("not done within --timeout %s: %w", patience, context.DeadlineExceeded))
+	return context.WithTimeoutCause(
+		ctx,
+		patience,
+		fmt.Errorf("not done within --timeout %s: %w", patience, context.DeadlineExceeded),
+	)
 }
 
 // accept accepts the request of a name; where it waits, also one that is not there yet.
-func accept(ctx context.Context, c client.Client, name, fingerprint string, waits bool) (*registration.Acceptance, error) {
+func accept(
+	ctx context.Context,
+	c client.Client,
+	name, fingerprint string,
+	waits bool,
+) (*registration.Acceptance, error) {
 	for {
 		done, err := registration.Accept(ctx, c, name, fingerprint)
 		if !waits || !errors.Is(err, registration.ErrNoRequest) {
@@ -123,7 +133,8 @@ func waitReady(ctx context.Context, talk io.Writer, c client.Reader, name string
 			return false, client.IgnoreNotFound(err)
 		}
 		for _, condition := range []string{topology.MemberAccepted, topology.MemberReady} {
-			if found := meta.FindStatusCondition(member.Status.Conditions, condition); found == nil || found.Status != metav1.ConditionTrue {
+			if found := meta.FindStatusCondition(member.Status.Conditions, condition); found == nil ||
+				found.Status != metav1.ConditionTrue {
 				// What was said before the member was accepted is no news.
 				if found != nil && told != found.Message && found.Reason != topology.ReasonNotAccepted {
 					told = found.Message

@@ -48,13 +48,38 @@ It can be run again: what is there stays, the key too. Nothing runs in the clust
 		RunE:    func(cmd *cobra.Command, args []string) error { return o.run(cmd, args[0]) },
 	}
 	f := command.Flags()
-	f.StringVar(&o.hubKubeconfig, "hub-kubeconfig", "", "kubeconfig with the context of the hub (default: as --kubeconfig)")
+	f.StringVar(
+		&o.hubKubeconfig,
+		"hub-kubeconfig",
+		"",
+		"kubeconfig with the context of the hub (default: as --kubeconfig)",
+	)
 	f.StringVar(&o.hubContext, "hub-context", "", "context of the hub (default: the current one of --hub-kubeconfig)")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig with the context of the cluster (default: $KUBECONFIG, or ~/.kube/config)")
+	f.StringVar(
+		&o.kubeconfig,
+		"kubeconfig",
+		"",
+		"kubeconfig with the context of the cluster (default: $KUBECONFIG, or ~/.kube/config)",
+	)
 	f.StringVar(&o.context, "context", "", "context of the cluster that joins (default: the current one)")
-	f.StringVar(&o.hubServer, "hub-server", "", "URL of the hub's API server as the cluster reaches it (default: that of the hub's context)")
-	f.StringVar(&o.region, "region", "", "region of the member; subsets select it as topology.kubernetes.io/region (default: the one that its nodes share)")
-	f.StringVar(&o.credential, "credential", "", "what its agent shows the hub: certificate, or token where the hub's control plane signs no certificates for clients (default: as it was, and certificate at first; a hub that signs none within a minute gives a token all the same)")
+	f.StringVar(
+		&o.hubServer,
+		"hub-server",
+		"",
+		"URL of the hub's API server as the cluster reaches it (default: that of the hub's context)",
+	)
+	f.StringVar(
+		&o.region,
+		"region",
+		"",
+		"region of the member; subsets select it as topology.kubernetes.io/region (default: the one that its nodes share)",
+	)
+	f.StringVar(
+		&o.credential,
+		"credential",
+		"",
+		"what its agent shows the hub: certificate, or token where the hub's control plane signs no certificates for clients (default: as it was, and certificate at first; a hub that signs none within a minute gives a token all the same)",
+	)
 	f.DurationVar(&o.life, "ttl", registration.DefaultTokenLife, "how long the token lives, 10m to 24h")
 	addWait(command, &o.waits, &o.patience, "wait until the member is accepted and Ready")
 	return command
@@ -64,7 +89,8 @@ It can be run again: what is there stays, the key too. Nothing runs in the clust
 func configOf(kubeconfig, kubecontext, what string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubecontext}).ClientConfig()
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubecontext}).
+		ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("find %s: %w", what, err)
 	}
@@ -137,7 +163,8 @@ func (o *joinOptions) run(cmd *cobra.Command, name string) error {
 	return waitReady(ctx, cmd.ErrOrStderr(), hub.client, name)
 }
 
-// write makes the token on the hub and what the agent needs in the member, and returns what the agent is told and the fingerprint of its key.
+// write makes the token on the hub and what the agent needs in the member, and returns what the agent is told and the
+// fingerprint of its key.
 func (o *joinOptions) write(ctx context.Context, hub, member *side, name string) (*credential.Join, string, error) {
 	token, err := registration.CreateToken(ctx, hub.client, name, o.life)
 	if err != nil {
@@ -202,7 +229,12 @@ func (o *joinOptions) next(out io.Writer, found *surroundings, join *credential.
 		hubFlags += " --context " + o.hubContext
 	}
 	if found.takesPart() {
-		_, err := fmt.Fprintf(out, "%s takes part already; its agent has a new token, which it needs only if its certificate or token runs out.\n%s", join.Name, found.moved(join))
+		_, err := fmt.Fprintf(
+			out,
+			"%s takes part already; its agent has a new token, which it needs only if its certificate or token runs out.\n%s",
+			join.Name,
+			found.moved(join),
+		)
 		return err
 	}
 	_, err := fmt.Fprintf(out, `%[1]s can ask to join now, until %[2]s.

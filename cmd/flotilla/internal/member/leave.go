@@ -98,9 +98,17 @@ func (o *leaveOptions) refuse(name string, known bool, works int) error {
 	case o.orphan && o.remove:
 		return console.Usagef("--orphan and --remove exclude each other: choose what happens to the workloads of %s", name)
 	case o.remove && !known && works > 0:
-		return console.Usagef("MemberCluster %s is gone, and %d orders are left: no agent removes their objects any more; use --orphan, and remove them in the cluster", name, works)
+		return console.Usagef(
+			"MemberCluster %s is gone, and %d orders are left: no agent removes their objects any more; use --orphan, and remove them in the cluster",
+			name,
+			works,
+		)
 	case works > 0 && !o.orphan && !o.remove:
-		return console.Usagef("%s has orders for %d objects: say with --remove that they are to go from it, or with --orphan that they run on there", name, works)
+		return console.Usagef(
+			"%s has orders for %d objects: say with --remove that they are to go from it, or with --orphan that they run on there",
+			name,
+			works,
+		)
 	}
 	return nil
 }
@@ -137,7 +145,11 @@ func empty(ctx context.Context, talk io.Writer, c client.Client, name string) er
 			fmt.Fprintln(talk, "waiting:", now)
 		}
 		if !pause(ctx) {
-			return fmt.Errorf("%w: %s; if its agent does not answer, or nobody else can take them, use --orphan", context.Cause(ctx), last)
+			return fmt.Errorf(
+				"%w: %s; if its agent does not answer, or nobody else can take them, use --orphan",
+				context.Cause(ctx),
+				last,
+			)
 		}
 	}
 }

@@ -21,7 +21,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/link/credential"
 )
 
-// oldest is the oldest Kubernetes that hub and members run on: the first with validation rules in CustomResourceDefinitions for all.
+// oldest is the oldest Kubernetes that hub and members run on: the first with validation rules in
+// CustomResourceDefinitions for all.
 const oldest = "1.30.0"
 
 // longestName is that of a MemberCluster, as its type says.
@@ -30,7 +31,11 @@ const longestName = 52
 // checkName says what is wrong with a name, before anything is dialled.
 func checkName(name string) error {
 	if len(name) > longestName || !regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`).MatchString(name) {
-		return console.Usagef("the name %q is not a DNS label of at most %d characters (a-z, 0-9, -): choose another one", name, longestName)
+		return console.Usagef(
+			"the name %q is not a DNS label of at most %d characters (a-z, 0-9, -): choose another one",
+			name,
+			longestName,
+		)
 	}
 	return nil
 }
@@ -65,7 +70,12 @@ func lookAround(ctx context.Context, hub, member *side, name string) (*surroundi
 		}
 		info, err := asked.ServerVersion()
 		if err != nil {
-			return nil, fmt.Errorf("%s at %s does not answer; check its context and that its API server runs: %w", of.what, of.side.config.Host, err)
+			return nil, fmt.Errorf(
+				"%s at %s does not answer; check its context and that its API server runs: %w",
+				of.what,
+				of.side.config.Host,
+				err,
+			)
 		}
 		*of.version = info.GitVersion
 		system := &corev1.Namespace{}
@@ -113,11 +123,13 @@ func forbidden(ctx context.Context, hub, member *side) ([]string, error) {
 			return nil, fmt.Errorf("ask what you may do %s: %w", of.on, err)
 		}
 		for _, n := range of.need {
-			review, err := asked.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-				Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-					Verb: n.verb, Group: n.group, Resource: n.resource, Subresource: n.subresource, Namespace: n.namespace,
-				}},
-			}, metav1.CreateOptions{})
+			review, err := asked.AuthorizationV1().
+				SelfSubjectAccessReviews().
+				Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+					Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+						Verb: n.verb, Group: n.group, Resource: n.resource, Subresource: n.subresource, Namespace: n.namespace,
+					}},
+				}, metav1.CreateOptions{})
 			if err != nil {
 				return nil, fmt.Errorf("ask what you may do %s: %w", of.on, err)
 			}
@@ -136,14 +148,31 @@ func (s *surroundings) obstacles() []string {
 	least := version.MustParseGeneric(oldest)
 	for _, of := range []struct{ what, version string }{{"the hub", s.hubVersion}, {"the cluster that joins", s.memberVersion}} {
 		if v, err := version.ParseGeneric(of.version); err != nil || v.LessThan(least) {
-			all = append(all, fmt.Sprintf("%s runs Kubernetes %s; Flotilla needs %s or newer: upgrade it", of.what, of.version, strings.TrimSuffix(oldest, ".0")))
+			all = append(
+				all,
+				fmt.Sprintf(
+					"%s runs Kubernetes %s; Flotilla needs %s or newer: upgrade it",
+					of.what,
+					of.version,
+					strings.TrimSuffix(oldest, ".0"),
+				),
+			)
 		}
 	}
 	if s.hubID == s.memberID {
-		all = append(all, fmt.Sprintf("both contexts are the cluster %s: the hub cannot be its own member; name another cluster with --context", s.hubID))
+		all = append(
+			all,
+			fmt.Sprintf(
+				"both contexts are the cluster %s: the hub cannot be its own member; name another cluster with --context",
+				s.hubID,
+			),
+		)
 	}
 	if s.noCRDs {
-		all = append(all, `the hub has no MemberClusters: install Flotilla there, its CustomResourceDefinitions first ("kubectl apply --server-side -f apis/crds")`)
+		all = append(
+			all,
+			`the hub has no MemberClusters: install Flotilla there, its CustomResourceDefinitions first ("kubectl apply --server-side -f apis/crds")`,
+		)
 	}
 	for i := range s.members {
 		m := &s.members[i]
@@ -155,9 +184,26 @@ func (s *surroundings) obstacles() []string {
 		case m.Name == s.name && m.DeletionTimestamp != nil:
 			all = append(all, fmt.Sprintf("MemberCluster %s is being deleted: wait until it is gone", m.Name))
 		case m.Name == s.name && id != "" && id != s.memberID:
-			all = append(all, fmt.Sprintf("the name %s is taken by the cluster %s, and this one is %s: choose another name, or give that one up with flotilla leave %s", m.Name, id, s.memberID, m.Name))
+			all = append(
+				all,
+				fmt.Sprintf(
+					"the name %s is taken by the cluster %s, and this one is %s: choose another name, or give that one up with flotilla leave %s",
+					m.Name,
+					id,
+					s.memberID,
+					m.Name,
+				),
+			)
 		case m.Name != s.name && id == s.memberID:
-			all = append(all, fmt.Sprintf("this cluster (%s) is the member %s already: use that name, or take it out with flotilla leave %s", s.memberID, m.Name, m.Name))
+			all = append(
+				all,
+				fmt.Sprintf(
+					"this cluster (%s) is the member %s already: use that name, or take it out with flotilla leave %s",
+					s.memberID,
+					m.Name,
+					m.Name,
+				),
+			)
 		}
 	}
 	return append(all, s.forbidden...)
@@ -167,13 +213,15 @@ func (s *surroundings) obstacles() []string {
 func (s *surroundings) takesPart() bool {
 	for i := range s.members {
 		if m := &s.members[i]; m.Name == s.name {
-			return m.Spec.Accepted && m.Spec.KeyFingerprint != "" && meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberReady)
+			return m.Spec.Accepted && m.Spec.KeyFingerprint != "" &&
+				meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberReady)
 		}
 	}
 	return false
 }
 
-// moved tells what an agent that runs already does not take up of this join before it is restarted, empty for nothing. It is pure.
+// moved tells what an agent that runs already does not take up of this join before it is restarted, empty for nothing.
+// It is pure.
 func (s *surroundings) moved(join *credential.Join) string {
 	if s.joined == nil {
 		return ""
@@ -190,9 +238,13 @@ func (s *surroundings) moved(join *credential.Join) string {
 	if len(all) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(`An earlier join told its agent otherwise; it is %s now. If the agent runs already, restart it, with the chart by
+	return fmt.Sprintf(
+		`An earlier join told its agent otherwise; it is %s now. If the agent runs already, restart it, with the chart by
   kubectl --namespace %s rollout restart deployment/flotilla-agent
-`, strings.Join(all, ", and "), topology.SystemNamespace)
+`,
+		strings.Join(all, ", and "),
+		topology.SystemNamespace,
+	)
 }
 
 // inTheWay is the error of a join that was not begun.

@@ -67,7 +67,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestMoved holds what a person is told who joins a cluster again whose agent runs: it reads name and address of the hub when it starts.
+// TestMoved holds what a person is told who joins a cluster again whose agent runs: it reads name and address of the
+// hub when it starts.
 func TestMoved(t *testing.T) {
 	now := credential.Join{Name: "east", UID: "2", Server: "https://hub.example.org:6443", CA: "ca", Token: "new"}
 	for what, tc := range map[string]struct {

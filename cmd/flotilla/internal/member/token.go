@@ -69,7 +69,12 @@ func newTokenCreate() *cobra.Command {
 				return err
 			}
 			return output.Print(cmd.OutOrStdout(), token, func(out io.Writer) error {
-				fmt.Fprintf(cmd.ErrOrStderr(), "The name %s is reserved. The token for it expires at %s; flotilla join makes one by itself.\n", token.Member, token.Expires.Format(time.RFC3339))
+				fmt.Fprintf(
+					cmd.ErrOrStderr(),
+					"The name %s is reserved. The token for it expires at %s; flotilla join makes one by itself.\n",
+					token.Member,
+					token.Expires.Format(time.RFC3339),
+				)
 				_, err := fmt.Fprintln(out, token.Token)
 				return err
 			})

@@ -26,7 +26,8 @@ func folder(t *testing.T, texts map[string]string) string {
 
 const chart = "apiVersion: v2\nname: web\nversion: 1.0.0\n"
 
-// TestCase16FilesOfOtherToolsInAFolderAreLeftOut: each file beside a CloneSet is left out with a note, and the CloneSet is planned.
+// TestCase16FilesOfOtherToolsInAFolderAreLeftOut: each file beside a CloneSet is left out with a note, and the CloneSet
+// is planned.
 func TestCase16FilesOfOtherToolsInAFolderAreLeftOut(t *testing.T) {
 	const patch = "apiVersion: apps.kruise.io/v1beta1\nkind: CloneSet\nmetadata: {name: api}\nspec: {replicas: 9}\n"
 	tests := []struct {
@@ -152,7 +153,8 @@ func TestCase16EveryMistakeOfAFolderIsToldAtOnce(t *testing.T) {
 	}
 }
 
-// TestCase16MistakesThatOthersDependOnStopThePlan: a plan without a policy would mislead, and so would one of half of a named file.
+// TestCase16MistakesThatOthersDependOnStopThePlan: a plan without a policy would mislead, and so would one of half of a
+// named file.
 func TestCase16MistakesThatOthersDependOnStopThePlan(t *testing.T) {
 	const policy = "apiVersion: topology.flotilla.dev/v1alpha1\nkind: FederationPolicy\nmetadata: {name: p}\nspec: {workload: []}\n"
 	members := file(t, fleet)

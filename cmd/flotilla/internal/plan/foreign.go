@@ -14,12 +14,18 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/snapshot"
 )
 
-// foreign takes what belongs to another tool, such as Helm or kustomize, out of the mistakes of a file. In a folder that is a
-// note; in a file that the user named it stays a mistake, with what to do. It returns nil if nothing of the file is to be planned.
+// foreign takes what belongs to another tool, such as Helm or kustomize, out of the mistakes of a file. In a folder
+// that is a note; in a file that the user named it stays a mistake, with what to do. It returns nil if nothing of the
+// file is to be planned.
 func (f *files) foreign(file source, text []byte, mistakes []error) *[]error {
 	chart := chartOf(file.name)
 	if folder, ok := f.kustomized[filepath.Clean(file.name)]; ok && !file.explicit {
-		f.note("%s: left out: the kustomization of %s uses it%s", file.name, folder, rendered(snapshot.ForeignKustomization, folder, ""))
+		f.note(
+			"%s: left out: the kustomization of %s uses it%s",
+			file.name,
+			folder,
+			rendered(snapshot.ForeignKustomization, folder, ""),
+		)
 		return nil
 	}
 	if !file.explicit && chart != "" && bytes.Contains(text, []byte("{{")) {
@@ -103,7 +109,8 @@ func chartOf(name string) string {
 	folder := filepath.Dir(name)
 	for range depth {
 		if isFile(filepath.Join(folder, "Chart.yaml")) {
-			if parent := filepath.Join(folder, ".."); filepath.Base(parent) == "charts" && isFile(filepath.Join(parent, "..", "Chart.yaml")) {
+			if parent := filepath.Join(folder, ".."); filepath.Base(parent) == "charts" &&
+				isFile(filepath.Join(parent, "..", "Chart.yaml")) {
 				return chartOf(filepath.Join(parent, "..", "Chart.yaml"))
 			}
 			return folder

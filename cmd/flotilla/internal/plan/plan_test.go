@@ -261,7 +261,8 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-// TestPolicies holds that a policy of the files which would not hold is told, with the reason that it would have on the hub.
+// TestPolicies holds that a policy of the files which would not hold is told, with the reason that it would have on the
+// hub.
 func TestPolicies(t *testing.T) {
 	policy := func(spec string) string {
 		return "---\napiVersion: topology.flotilla.dev/v1alpha1\nkind: FederationPolicy\nmetadata: {name: mine, namespace: shop}\nspec: " + spec + "\n"

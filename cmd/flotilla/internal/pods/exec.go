@@ -75,7 +75,12 @@ func running(found []corev1.Pod, member string) (*corev1.Pod, error) {
 		}
 	}
 	if len(found) == 1 {
-		return nil, fmt.Errorf("pod %s in member %s is %s: there is nothing to run a command in", found[0].Name, member, found[0].Status.Phase)
+		return nil, fmt.Errorf(
+			"pod %s in member %s is %s: there is nothing to run a command in",
+			found[0].Name,
+			member,
+			found[0].Status.Phase,
+		)
 	}
 	return nil, fmt.Errorf("none of the %d pods in member %s runs", len(found), member)
 }
@@ -105,13 +110,25 @@ func (s *session) run(ctx context.Context, r *reached, pod *corev1.Pod, command 
 		}
 	}
 	command.Stdin, command.Stdout, command.Stderr, command.TTY = s.stdin != nil, true, !s.tty, s.tty
-	request := r.core.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("exec").
+	request := r.core.CoreV1().
+		RESTClient().
+		Post().
+		Resource("pods").
+		Namespace(pod.Namespace).
+		Name(pod.Name).
+		SubResource("exec").
 		VersionedParams(command, clientgoscheme.ParameterCodec)
 	executor, err := newExecutor(r.config, request)
 	if err != nil {
 		return fmt.Errorf("run a command in pod %s of member %s: %w", pod.Name, r.name, err)
 	}
-	streams := remotecommand.StreamOptions{Stdin: s.stdin, Stdout: s.stdout, Stderr: s.stderr, Tty: s.tty, TerminalSizeQueue: size}
+	streams := remotecommand.StreamOptions{
+		Stdin:             s.stdin,
+		Stdout:            s.stdout,
+		Stderr:            s.stderr,
+		Tty:               s.tty,
+		TerminalSizeQueue: size,
+	}
 	if s.tty {
 		streams.Stderr = nil // a terminal has one stream
 	}

@@ -76,8 +76,8 @@ func (l *logOptions) of(container string) *corev1.PodLogOptions {
 	return options
 }
 
-// print prints the logs of pods, one after the other, or where they are followed all at once. A pod whose log cannot be read does
-// not keep those of the others back.
+// print prints the logs of pods, one after the other, or where they are followed all at once. A pod whose log cannot be
+// read does not keep those of the others back.
 func (l *logOptions) print(ctx context.Context, r *reached, found []corev1.Pod, out io.Writer) error {
 	if l.follow && len(found) > mostFollowed {
 		return fmt.Errorf("%d pods are too many to follow, %d at most: name one of them", len(found), mostFollowed)

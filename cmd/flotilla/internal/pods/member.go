@@ -1,5 +1,5 @@
-// Package pods has the verbs that reach into a member: `flotilla logs` and `flotilla exec`. They go to the member's API server, by a
-// context of the user's kubeconfig and with the user's rights there: the hub cannot reach into members.
+// Package pods has the verbs that reach into a member: `flotilla logs` and `flotilla exec`. They go to the member's API
+// server, by a context of the user's kubeconfig and with the user's rights there: the hub cannot reach into members.
 package pods
 
 import (
@@ -74,14 +74,21 @@ func (o *options) reach(cmd *cobra.Command) (*reached, error) {
 	}
 	hub, err := o.hub.Client()
 	if err != nil {
-		fmt.Fprintf(cmd.ErrOrStderr(), "The hub was not asked whether the context %s is member %s: %v\n", kubecontext, o.member, err)
+		fmt.Fprintf(
+			cmd.ErrOrStderr(),
+			"The hub was not asked whether the context %s is member %s: %v\n",
+			kubecontext,
+			o.member,
+			err,
+		)
 	} else if err := console.Verify(cmd.Context(), hub, c, o.member, kubecontext, cmd.ErrOrStderr()); err != nil {
 		return nil, err
 	}
 	return &reached{name: o.member, namespace: namespace, config: cfg, core: core, client: c}, nil
 }
 
-// pods returns the pods that an argument names, sorted: POD, pod/POD, or KIND/NAME of a workload, which the member is asked for.
+// pods returns the pods that an argument names, sorted: POD, pod/POD, or KIND/NAME of a workload, which the member is
+// asked for.
 func (r *reached) pods(ctx context.Context, argument string) ([]corev1.Pod, error) {
 	kind, name, slash := strings.Cut(argument, "/")
 	if !slash {
@@ -90,7 +97,12 @@ func (r *reached) pods(ctx context.Context, argument string) ([]corev1.Pod, erro
 	if slices.Contains([]string{"pod", "pods", "po"}, strings.ToLower(kind)) {
 		pod, err := r.core.CoreV1().Pods(r.namespace).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("member %s has no pod %s in namespace %s; name its workload, as in clone/api, for all its pods there", r.name, name, r.namespace)
+			return nil, fmt.Errorf(
+				"member %s has no pod %s in namespace %s; name its workload, as in clone/api, for all its pods there",
+				r.name,
+				name,
+				r.namespace,
+			)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read pod %s/%s in member %s: %w", r.namespace, name, r.name, err)
@@ -104,7 +116,13 @@ func (r *reached) pods(ctx context.Context, argument string) ([]corev1.Pod, erro
 	workload := &unstructured.Unstructured{}
 	workload.SetGroupVersionKind(kinds.Workloads()[key.GroupKind()].GVK)
 	if err := r.client.Get(ctx, key.Workload(), workload); apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("member %s has no %s; flotilla why %s -C %s says why", r.name, key.Sentence(), argument, r.name)
+		return nil, fmt.Errorf(
+			"member %s has no %s; flotilla why %s -C %s says why",
+			r.name,
+			key.Sentence(),
+			argument,
+			r.name,
+		)
 	} else if err != nil {
 		return nil, fmt.Errorf("read %s in member %s: %w", key.Sentence(), r.name, err)
 	}
@@ -117,7 +135,13 @@ func (r *reached) pods(ctx context.Context, argument string) ([]corev1.Pod, erro
 		return nil, fmt.Errorf("list the pods of %s in member %s: %w", key.Sentence(), r.name, err)
 	}
 	if len(list.Items) == 0 {
-		return nil, fmt.Errorf("%s has no pods in member %s; flotilla why %s -C %s says why", key.Sentence(), r.name, argument, r.name)
+		return nil, fmt.Errorf(
+			"%s has no pods in member %s; flotilla why %s -C %s says why",
+			key.Sentence(),
+			r.name,
+			argument,
+			r.name,
+		)
 	}
 	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	return list.Items, nil

@@ -159,8 +159,8 @@ func TestContainerOf(t *testing.T) {
 	}
 }
 
-// TestLogs holds that lines of several pods stay whole and say whose they are, and that one pod whose log cannot be read does not keep
-// those of the others back.
+// TestLogs holds that lines of several pods stay whole and say whose they are, and that one pod whose log cannot be
+// read does not keep those of the others back.
 func TestLogs(t *testing.T) {
 	m := &member{t: t, pods: []corev1.Pod{pod("api-1", corev1.PodRunning, "main"), pod("api-broken", corev1.PodRunning, "main"), pod("api-3", corev1.PodRunning, "main")}}
 	r := m.reach()
@@ -193,7 +193,8 @@ const (
 	closeChannel                                             = 255
 )
 
-// TestExec holds that a command gets what is read, that what it says comes on two streams, and that its exit code is the error's.
+// TestExec holds that a command gets what is read, that what it says comes on two streams, and that its exit code is
+// the error's.
 func TestExec(t *testing.T) {
 	m := &member{t: t, pods: []corev1.Pod{pod("api-1", corev1.PodRunning, "main")}}
 	var read []byte

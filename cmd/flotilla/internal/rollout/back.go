@@ -17,8 +17,9 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 )
 
-// target returns the revision to go back to: the one with the number, or for 0 the one that waves under way leave, whatever changed
-// meanwhile, since most pods run it; where no waves are under way it is the one that ran before the current.
+// target returns the revision to go back to: the one with the number, or for 0 the one that waves under way leave,
+// whatever changed meanwhile, since most pods run it; where no waves are under way it is the one that ran before the
+// current.
 func (w *workload) target(ctx context.Context, c client.Client, number int64) (*Revision, error) {
 	if number != 0 {
 		return pick(w.key, w.revisions, number)
@@ -50,8 +51,13 @@ func (w *workload) before(p *topology.WorkloadPlacementSpec) (*Revision, error) 
 			return r, nil
 		}
 	}
-	return nil, fmt.Errorf("the history of %s does not have the template that it ran before that of now: see flotilla rollout history %s/%s -n %s, and name one with --to-revision",
-		w.key.Sentence(), strings.ToLower(w.key.Kind), w.key.Name, w.key.Namespace)
+	return nil, fmt.Errorf(
+		"the history of %s does not have the template that it ran before that of now: see flotilla rollout history %s/%s -n %s, and name one with --to-revision",
+		w.key.Sentence(),
+		strings.ToLower(w.key.Kind),
+		w.key.Name,
+		w.key.Namespace,
+	)
 }
 
 // placed returns the template that members have, where the hub has not placed that of now yet; nil where it has.
@@ -60,7 +66,12 @@ func (w *workload) placed(p *topology.WorkloadPlacementSpec) (*Revision, error) 
 		return nil, nil
 	}
 	name := history.Name(w.key.Name, p.Revision)
-	template, err := storedTemplate(w.object, &appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: []byte(`{"spec":{"template":` + string(p.Template.Raw) + `}}`)}})
+	template, err := storedTemplate(
+		w.object,
+		&appsv1.ControllerRevision{
+			Data: runtime.RawExtension{Raw: []byte(`{"spec":{"template":` + string(p.Template.Raw) + `}}`)},
+		},
+	)
 	if err != nil {
 		return nil, fmt.Errorf("read the template that %s is placed with: %w", w.key.Sentence(), err)
 	}
@@ -71,8 +82,9 @@ func (w *workload) placed(p *topology.WorkloadPlacementSpec) (*Revision, error) 
 	return &Revision{Name: name, Images: images(template), template: template}, nil
 }
 
-// leftFor returns the revision that a hub kept when the workload left it for the one with a hash; nil where that is not kept, or not
-// known. A revision with the pod template of now is one with other patches of its subsets: what was left for that is what counts.
+// leftFor returns the revision that a hub kept when the workload left it for the one with a hash; nil where that is not
+// kept, or not known. A revision with the pod template of now is one with other patches of its subsets: what was left
+// for that is what counts.
 func (w *workload) leftFor(hash string) *Revision {
 	for _, r := range slices.Backward(w.kept) {
 		if next, told := r.Annotations[topology.AnnotationLeftFor]; told && next != hash {
@@ -86,9 +98,13 @@ func (w *workload) leftFor(hash string) *Revision {
 	return nil
 }
 
-// keptByHub tells whether a hub keeps the history; else a controller of the cluster does, in which each newer one is of later.
+// keptByHub tells whether a hub keeps the history; else a controller of the cluster does, in which each newer one is of
+// later.
 func keptByHub(kept []*appsv1.ControllerRevision) bool {
-	return slices.ContainsFunc(kept, func(r *appsv1.ControllerRevision) bool { _, ok := r.Annotations[topology.AnnotationLeftFor]; return ok })
+	return slices.ContainsFunc(
+		kept,
+		func(r *appsv1.ControllerRevision) bool { _, ok := r.Annotations[topology.AnnotationLeftFor]; return ok },
+	)
 }
 
 // leftBy returns the revision that waves under way leave; nil where none are, and where it is not kept any more.

@@ -61,7 +61,8 @@ func promote(object client.Object) error {
 	return pause(object, false)
 }
 
-// restart makes the pod template another one, so that every pod is made anew, also where pods are else updated in place.
+// restart makes the pod template another one, so that every pod is made anew, also where pods are else updated in
+// place.
 func restart(object client.Object, now time.Time) error {
 	template := podTemplate(object)
 	if template == nil {

@@ -1,5 +1,5 @@
-// Package rollout is the verb `flotilla rollout`: it tells how far a rollout is, and stops it, lets it go on or starts it. It
-// works on the user's object, so on a hub it means all clusters together; on one cluster it works alike.
+// Package rollout is the verb `flotilla rollout`: it tells how far a rollout is, and stops it, lets it go on or starts
+// it. It works on the user's object, so on a hub it means all clusters together; on one cluster it works alike.
 package rollout
 
 import (
@@ -39,12 +39,35 @@ func NewCommand() *cobra.Command {
 	}
 	now := clock.RealClock{}
 	command.AddCommand(
-		newStatus(now), newHistory(), newDiff(), newUndo(),
-		newChange("pause", "Stop updating pods; healing and scaling go on", "paused", func(o client.Object) error { return pause(o, true) }),
-		newChange("resume", "Go on with a rollout that was paused", "resumed", func(o client.Object) error { return pause(o, false) }),
+		newStatus(now),
+		newHistory(),
+		newDiff(),
+		newUndo(),
+		newChange(
+			"pause",
+			"Stop updating pods; healing and scaling go on",
+			"paused",
+			func(o client.Object) error { return pause(o, true) },
+		),
+		newChange(
+			"resume",
+			"Go on with a rollout that was paused",
+			"resumed",
+			func(o client.Object) error { return pause(o, false) },
+		),
 		newPromote(),
-		newChange("restart", "Restart every pod, within the limits of the rollout", "restarted", func(o client.Object) error { return restart(o, now.Now()) }),
-		newWord("approve", "Go on after the wave under way, whatever it waits for but its pods; and after one that has failed", "approved", approval),
+		newChange(
+			"restart",
+			"Restart every pod, within the limits of the rollout",
+			"restarted",
+			func(o client.Object) error { return restart(o, now.Now()) },
+		),
+		newWord(
+			"approve",
+			"Go on after the wave under way, whatever it waits for but its pods; and after one that has failed",
+			"approved",
+			approval,
+		),
 		newWord("retry", "Have a wave that failed tried again", "to be tried again", retry),
 	)
 	return command
@@ -103,12 +126,20 @@ func get(ctx context.Context, c client.Client, key wire.Key) (client.Object, err
 	return object, nil
 }
 
-// attempts is how often a change is made of what stands then. The hub and the members' reports write a workload's status several
-// times a second while a rollout goes on, and each such write between reading and writing costs an attempt.
+// attempts is how often a change is made of what stands then. The hub and the members' reports write a workload's
+// status several times a second while a rollout goes on, and each such write between reading and writing costs an
+// attempt.
 const attempts = 10
 
 // apply writes what change makes of the workload; nothing where that is what stands.
-func apply(ctx context.Context, c client.Client, out io.Writer, key wire.Key, done string, change func(client.Object) error) error {
+func apply(
+	ctx context.Context,
+	c client.Client,
+	out io.Writer,
+	key wire.Key,
+	done string,
+	change func(client.Object) error,
+) error {
 	var err error
 	for range attempts {
 		if err = applyOnce(ctx, c, out, key, done, change); !apierrors.IsConflict(err) {
@@ -119,7 +150,14 @@ func apply(ctx context.Context, c client.Client, out io.Writer, key wire.Key, do
 }
 
 // applyOnce is an attempt of apply. Its error is a conflict where somebody else wrote the workload at the same time.
-func applyOnce(ctx context.Context, c client.Client, out io.Writer, key wire.Key, done string, change func(client.Object) error) error {
+func applyOnce(
+	ctx context.Context,
+	c client.Client,
+	out io.Writer,
+	key wire.Key,
+	done string,
+	change func(client.Object) error,
+) error {
 	object, err := get(ctx, c, key)
 	if err != nil {
 		return err
@@ -190,15 +228,25 @@ you, say so and are waited for.`,
 	return command
 }
 
-// notFederated tells whether a cluster is a hub and a namespace of it is not federated; false where the user may not ask.
+// notFederated tells whether a cluster is a hub and a namespace of it is not federated; false where the user may not
+// ask.
 func notFederated(ctx context.Context, c client.Client, name string) bool {
 	namespace, members := &corev1.Namespace{}, &topology.MemberClusterList{}
 	return c.List(ctx, members, client.Limit(1)) == nil && len(members.Items) > 0 &&
 		c.Get(ctx, client.ObjectKey{Name: name}, namespace) == nil && !wire.Federated(namespace)
 }
 
-// follow prints the status, and with waits each that says something new, until the rollout is over. It fails if that failed.
-func follow(ctx context.Context, c client.Client, now clock.PassiveClock, out io.Writer, output console.Output, key wire.Key, waits bool) error {
+// follow prints the status, and with waits each that says something new, until the rollout is over. It fails if that
+// failed.
+func follow(
+	ctx context.Context,
+	c client.Client,
+	now clock.PassiveClock,
+	out io.Writer,
+	output console.Output,
+	key wire.Key,
+	waits bool,
+) error {
 	var last Status
 	err := wait.PollUntilContextCancel(ctx, lookEvery, true, func(ctx context.Context) (bool, error) {
 		object, err := get(ctx, c, key)

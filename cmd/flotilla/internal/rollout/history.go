@@ -73,7 +73,13 @@ func historyOf(key wire.Key, object client.Object, stored []appsv1.ControllerRev
 		if err != nil {
 			return nil, fmt.Errorf("read ControllerRevision %s/%s: %w", r.Namespace, r.Name, err)
 		}
-		revision := Revision{Number: r.Revision, Name: r.Name, Created: &r.CreationTimestamp, Images: images(template), template: template}
+		revision := Revision{
+			Number:   r.Revision,
+			Name:     r.Name,
+			Created:  &r.CreationTimestamp,
+			Images:   images(template),
+			template: template,
+		}
 		if same {
 			revision.Current = true // in a cluster the current one is stored too
 			current = revision
@@ -130,10 +136,18 @@ func pick(key wire.Key, revisions []Revision, number int64) (*Revision, error) {
 	if i := slices.IndexFunc(revisions, func(r Revision) bool { return r.Number == number }); i >= 0 {
 		return &revisions[i], nil
 	}
-	return nil, fmt.Errorf("%s has no revision %d: see flotilla rollout history %s/%s -n %s", key.Sentence(), number, strings.ToLower(key.Kind), key.Name, key.Namespace)
+	return nil, fmt.Errorf(
+		"%s has no revision %d: see flotilla rollout history %s/%s -n %s",
+		key.Sentence(),
+		number,
+		strings.ToLower(key.Kind),
+		key.Name,
+		key.Namespace,
+	)
 }
 
-// undo gives an object the pod template of a revision; all other fields stay, so its partition holds for the way back too.
+// undo gives an object the pod template of a revision; all other fields stay, so its partition holds for the way back
+// too.
 func undo(object client.Object, r *Revision) error {
 	template := podTemplate(object)
 	if template == nil {
@@ -179,16 +193,20 @@ func read(ctx context.Context, c client.Client, key wire.Key) (*workload, error)
 // newHistory, newDiff and newUndo return the verbs about earlier templates.
 func newHistory() *cobra.Command {
 	var output console.Output
-	command := newVerb("history", "List the templates that a workload had", func(ctx context.Context, c client.Client, out io.Writer, key wire.Key) error {
-		if err := output.Check(); err != nil {
-			return err
-		}
-		w, err := read(ctx, c, key)
-		if err != nil {
-			return err
-		}
-		return output.Print(out, w.revisions, func(out io.Writer) error { return table(out, w.revisions) })
-	})
+	command := newVerb(
+		"history",
+		"List the templates that a workload had",
+		func(ctx context.Context, c client.Client, out io.Writer, key wire.Key) error {
+			if err := output.Check(); err != nil {
+				return err
+			}
+			w, err := read(ctx, c, key)
+			if err != nil {
+				return err
+			}
+			return output.Print(out, w.revisions, func(out io.Writer) error { return table(out, w.revisions) })
+		},
+	)
 	output.AddFlag(command)
 	return command
 }
@@ -214,39 +232,49 @@ func table(out io.Writer, revisions []Revision) error {
 
 func newDiff() *cobra.Command {
 	var number int64
-	command := newVerb("diff", "Show what undo would change in the pod template", func(ctx context.Context, c client.Client, out io.Writer, key wire.Key) error {
-		w, err := read(ctx, c, key)
-		if err != nil {
+	command := newVerb(
+		"diff",
+		"Show what undo would change in the pod template",
+		func(ctx context.Context, c client.Client, out io.Writer, key wire.Key) error {
+			w, err := read(ctx, c, key)
+			if err != nil {
+				return err
+			}
+			to, err := w.target(ctx, c, number)
+			if err != nil {
+				return err
+			}
+			text, err := diff(&w.revisions[len(w.revisions)-1], to)
+			if err != nil {
+				return err
+			}
+			_, err = io.WriteString(out, text)
 			return err
-		}
-		to, err := w.target(ctx, c, number)
-		if err != nil {
-			return err
-		}
-		text, err := diff(&w.revisions[len(w.revisions)-1], to)
-		if err != nil {
-			return err
-		}
-		_, err = io.WriteString(out, text)
-		return err
-	})
-	command.Flags().Int64Var(&number, "to-revision", 0, "the revision to compare with; 0 for the one that waves under way leave, or else the one before the current")
+		},
+	)
+	command.Flags().
+		Int64Var(&number, "to-revision", 0, "the revision to compare with; 0 for the one that waves under way leave, or else the one before the current")
 	return command
 }
 
 func newUndo() *cobra.Command {
 	var number int64
-	command := newVerb("undo", "Give a workload an earlier pod template again, in all clusters", func(ctx context.Context, c client.Client, out io.Writer, key wire.Key) error {
-		w, err := read(ctx, c, key)
-		if err != nil {
-			return err
-		}
-		to, err := w.target(ctx, c, number)
-		if err != nil {
-			return err
-		}
-		return apply(ctx, c, out, key, "taken back to "+to.label(), func(o client.Object) error { return undo(o, to) })
-	})
-	command.Flags().Int64Var(&number, "to-revision", 0, "the revision to go back to; 0 for the one that waves under way leave, or else the one before the current")
+	command := newVerb(
+		"undo",
+		"Give a workload an earlier pod template again, in all clusters",
+		func(ctx context.Context, c client.Client, out io.Writer, key wire.Key) error {
+			w, err := read(ctx, c, key)
+			if err != nil {
+				return err
+			}
+			to, err := w.target(ctx, c, number)
+			if err != nil {
+				return err
+			}
+			return apply(ctx, c, out, key, "taken back to "+to.label(), func(o client.Object) error { return undo(o, to) })
+		},
+	)
+	command.Flags().
+		Int64Var(&number, "to-revision", 0, "the revision to go back to; 0 for the one that waves under way leave, or else the one before the current")
 	return command
 }

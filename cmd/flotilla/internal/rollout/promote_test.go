@@ -14,8 +14,8 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// TestPromoteEndsNoWave: promote says that it does not end the waves of the policy, also where it has nothing to change, and does not call
-// promoted what waits at a wave.
+// TestPromoteEndsNoWave: promote says that it does not end the waves of the policy, also where it has nothing to
+// change, and does not call promoted what waits at a wave.
 func TestPromoteEndsNoWave(t *testing.T) {
 	key := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "web"}
 	scheme := runtime.NewScheme()

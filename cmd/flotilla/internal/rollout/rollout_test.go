@@ -177,8 +177,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestChangesAmongOtherWrites holds that what others write between reading and writing costs a change nothing, and is kept; and
-// that a change that never finds an undisturbed moment says so.
+// TestChangesAmongOtherWrites holds that what others write between reading and writing costs a change nothing, and is
+// kept; and that a change that never finds an undisturbed moment says so.
 func TestChangesAmongOtherWrites(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -222,7 +222,8 @@ func TestChangesAmongOtherWrites(t *testing.T) {
 	}
 }
 
-// TestNotFederated: what nobody places ends with the reason, once it is certain that no controller of the cluster looks at it.
+// TestNotFederated: what nobody places ends with the reason, once it is certain that no controller of the cluster looks
+// at it.
 func TestNotFederated(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{apps.AddToScheme, topology.AddToScheme, corev1.AddToScheme} {

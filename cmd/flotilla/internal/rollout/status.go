@@ -100,13 +100,18 @@ func deletion(object client.Object, ready condition) condition {
 	return condition{reason: conditions.ReasonDeleting, message: conditions.Waiting(object)}
 }
 
-// unseenFor is how long after it was made a workload is looked at at the latest, by the hub or by a controller of the cluster.
+// unseenFor is how long after it was made a workload is looked at at the latest, by the hub or by a controller of the
+// cluster.
 const unseenFor = 30 * time.Second
 
-// inNamespace says of a workload that nobody has looked at that its namespace is not the hub's; in a cluster that runs workloads itself
-// somebody looks at it all the same, soon.
+// inNamespace says of a workload that nobody has looked at that its namespace is not the hub's; in a cluster that runs
+// workloads itself somebody looks at it all the same, soon.
 func (s Status) inNamespace(age time.Duration) Status {
-	s.Message = fmt.Sprintf("namespace %s is not federated, so that the hub does not place it, and no controller of this cluster has looked at it: set the label %s=true on the namespace", s.Namespace, topology.LabelFederated)
+	s.Message = fmt.Sprintf(
+		"namespace %s is not federated, so that the hub does not place it, and no controller of this cluster has looked at it: set the label %s=true on the namespace",
+		s.Namespace,
+		topology.LabelFederated,
+	)
 	if age >= unseenFor {
 		s.Phase, s.Reason = Failed, decision.NamespaceNotFederated
 	}
@@ -114,7 +119,16 @@ func (s Status) inNamespace(age time.Duration) Status {
 }
 
 func (s *Status) text() string {
-	text := fmt.Sprintf("%s %s/%s: %s; %d of %d pods are updated, %d are ready", s.Kind, s.Namespace, s.Name, s.Phase, s.Updated, s.Replicas, s.Ready)
+	text := fmt.Sprintf(
+		"%s %s/%s: %s; %d of %d pods are updated, %d are ready",
+		s.Kind,
+		s.Namespace,
+		s.Name,
+		s.Phase,
+		s.Updated,
+		s.Replicas,
+		s.Ready,
+	)
 	switch {
 	case s.Reason != "":
 		text += fmt.Sprintf(" (%s: %s)", s.Reason, s.Message)

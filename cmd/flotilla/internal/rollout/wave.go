@@ -26,10 +26,14 @@ func newWord(name, short, done string, word wording) *cobra.Command {
 	})
 }
 
-// approval is the word that lets the rollout go on after the wave under way. It fails where nothing of it is left to go on.
+// approval is the word that lets the rollout go on after the wave under way. It fails where nothing of it is left to go
+// on.
 func approval(revision string, sequence int64, p *topology.WaveProgress) (string, error) {
 	if p.RolledBack != "" {
-		return "", fmt.Errorf("wave %s failed and was rolled back: give the workload another template, or have this one tried again with flotilla rollout retry", p.Name)
+		return "", fmt.Errorf(
+			"wave %s failed and was rolled back: give the workload another template, or have this one tried again with flotilla rollout retry",
+			p.Name,
+		)
 	}
 	return waves.ApproveWord(revision, sequence, p), nil
 }
@@ -39,7 +43,10 @@ func retry(revision string, sequence int64, p *topology.WaveProgress) (string, e
 	if word := waves.RetryWord(revision, sequence, p); word != "" {
 		return word, nil
 	}
-	return "", fmt.Errorf("wave %s has not failed: there is nothing to try again; see how far it is with flotilla rollout status", p.Name)
+	return "", fmt.Errorf(
+		"wave %s has not failed: there is nothing to try again; see how far it is with flotilla rollout status",
+		p.Name,
+	)
 }
 
 // say writes the word for the wave under way on the workload.
@@ -49,25 +56,39 @@ func say(ctx context.Context, c client.Client, out io.Writer, key wire.Key, done
 		return err
 	}
 	if placement == nil {
-		return fmt.Errorf("%s has no WorkloadPlacement %s: waves need a hub that has placed the workload; name the hub with --context or --kubeconfig", key.Sentence(), name.Name)
+		return fmt.Errorf(
+			"%s has no WorkloadPlacement %s: waves need a hub that has placed the workload; name the hub with --context or --kubeconfig",
+			key.Sentence(),
+			name.Name,
+		)
 	}
 	p := placement.Spec.Wave
 	if p == nil || p.Number > p.Of {
-		return fmt.Errorf("no wave of %s is under way: waves begin with a new template, where the policy has rollout.strategy Waves", key.Sentence())
+		return fmt.Errorf(
+			"no wave of %s is under way: waves begin with a new template, where the policy has rollout.strategy Waves",
+			key.Sentence(),
+		)
 	}
 	text, err := word(placement.Spec.Revision, placement.Spec.RevisionSequence, p)
 	if err != nil {
 		return fmt.Errorf("%s: %w", key.Sentence(), err)
 	}
-	return apply(ctx, c, out, key, fmt.Sprintf("%s (wave %d of %d, %s)", done, p.Number, p.Of, p.Name), func(o client.Object) error {
-		annotations := o.GetAnnotations()
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[topology.AnnotationWave] = text
-		o.SetAnnotations(annotations)
-		return nil
-	})
+	return apply(
+		ctx,
+		c,
+		out,
+		key,
+		fmt.Sprintf("%s (wave %d of %d, %s)", done, p.Number, p.Of, p.Name),
+		func(o client.Object) error {
+			annotations := o.GetAnnotations()
+			if annotations == nil {
+				annotations = map[string]string{}
+			}
+			annotations[topology.AnnotationWave] = text
+			o.SetAnnotations(annotations)
+			return nil
+		},
+	)
 }
 
 // newPromote returns the verb that lets all pods be updated.
@@ -75,7 +96,8 @@ func newPromote() *cobra.Command {
 	return newVerb("promote", "Let all pods be updated: no partition, no pause", promoteAll)
 }
 
-// promoteAll takes partition and pause away. Where waves are under way it says that they go on as they are: they are the policy's.
+// promoteAll takes partition and pause away. Where waves are under way it says that they go on as they are: they are
+// the policy's.
 func promoteAll(ctx context.Context, c client.Client, out io.Writer, key wire.Key) error {
 	p, err := underWay(ctx, c, key)
 	if err != nil {
@@ -87,7 +109,13 @@ func promoteAll(ctx context.Context, c client.Client, out io.Writer, key wire.Ke
 	if err := apply(ctx, c, out, key, "free of a partition and of a pause", promote); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "its update goes on in waves, at wave %d of %d, %s: promote ends no wave; go on after it with flotilla rollout approve\n", p.Number, p.Of, p.Name)
+	_, err = fmt.Fprintf(
+		out,
+		"its update goes on in waves, at wave %d of %d, %s: promote ends no wave; go on after it with flotilla rollout approve\n",
+		p.Number,
+		p.Of,
+		p.Name,
+	)
 	return err
 }
 

@@ -31,7 +31,13 @@ func (a *archive) add(name string, data []byte) {
 	if a.err != nil {
 		return
 	}
-	header := &tar.Header{Name: path.Join(a.root, name), Mode: 0o600, Size: int64(len(data)), ModTime: a.now, Format: tar.FormatPAX}
+	header := &tar.Header{
+		Name:    path.Join(a.root, name),
+		Mode:    0o600,
+		Size:    int64(len(data)),
+		ModTime: a.now,
+		Format:  tar.FormatPAX,
+	}
 	if a.err = a.tar.WriteHeader(header); a.err == nil {
 		_, a.err = a.tar.Write(data)
 	}

@@ -1,5 +1,5 @@
-// Package sysdump is the verb `flotilla sysdump`: it writes into one file what somebody needs who is to find out what is wrong with an
-// installation, and no secrets.
+// Package sysdump is the verb `flotilla sysdump`: it writes into one file what somebody needs who is to find out what
+// is wrong with an installation, and no secrets.
 package sysdump
 
 import (
@@ -57,7 +57,11 @@ could not be read; the archive is written all the same, and says in summary.txt 
 				return fmt.Errorf("make the archive: %w", err)
 			}
 			d := &dump{hub: hub, members: members, talk: cmd.ErrOrStderr(), now: now}
-			missing, err := d.write(cmd.Context(), out, strings.TrimSuffix(strings.TrimSuffix(filepath.Base(file), ".gz"), ".tar"))
+			missing, err := d.write(
+				cmd.Context(),
+				out,
+				strings.TrimSuffix(strings.TrimSuffix(filepath.Base(file), ".gz"), ".tar"),
+			)
 			if closed := out.Close(); err == nil && closed != nil {
 				err = fmt.Errorf("write the archive: %w", closed)
 			}
@@ -73,7 +77,8 @@ could not be read; the archive is written all the same, and says in summary.txt 
 	}
 	hub.AddFlags(command)
 	members.AddFlags(command, hub)
-	command.Flags().StringVarP(&file, "output-file", "O", "", "the file to write; it must not exist. Without it flotilla-sysdump-TIME.tar.gz")
+	command.Flags().
+		StringVarP(&file, "output-file", "O", "", "the file to write; it must not exist. Without it flotilla-sysdump-TIME.tar.gz")
 	return command
 }
 
@@ -95,7 +100,13 @@ func (d *dump) write(ctx context.Context, out io.Writer, root string) (int, erro
 		}
 		d.gatherMember(ctx, a, hub, name)
 	}
-	err := a.close(fmt.Sprintf("flotilla sysdump of %s\nwritten by flotilla %s\n", d.now.UTC().Format(time.RFC3339), version.Get().GitVersion))
+	err := a.close(
+		fmt.Sprintf(
+			"flotilla sysdump of %s\nwritten by flotilla %s\n",
+			d.now.UTC().Format(time.RFC3339),
+			version.Get().GitVersion,
+		),
+	)
 	return len(a.missing), err
 }
 

@@ -41,7 +41,8 @@ const (
 	beside
 )
 
-// wanted is a kind that is taken. No kind here holds secrets by itself; what may be secret inside is left out by redact.
+// wanted is a kind that is taken. No kind here holds secrets by itself; what may be secret inside is left out by
+// redact.
 type wanted struct {
 	schema.GroupVersionKind
 	where where
@@ -56,21 +57,41 @@ func kind(group, version, name string, from where) wanted {
 // kinds are those of a hub or a member, in the order in which they are read: those with workloads come first.
 func kinds(hub bool) []wanted {
 	const kruise, flotilla = "apps.kruise.io", "topology.flotilla.dev"
-	all := []wanted{kind(kruise, "v1beta1", "CloneSet", everywhere), kind(kruise, "v1beta1", "UnitedDeployment", everywhere), kind(kruise, "v1beta1", "WorkloadSpread", everywhere)}
+	all := []wanted{
+		kind(kruise, "v1beta1", "CloneSet", everywhere),
+		kind(kruise, "v1beta1", "UnitedDeployment", everywhere),
+		kind(kruise, "v1beta1", "WorkloadSpread", everywhere),
+	}
 	for i := range all {
 		all[i].workloads = true
 	}
 	if hub {
-		all = append(all,
-			kind(flotilla, "v1alpha1", "MemberCluster", everywhere), kind(flotilla, "v1alpha1", "FederationPolicy", everywhere),
-			kind(flotilla, "v1alpha1", "ClusterFederationPolicy", everywhere), kind(flotilla, "v1alpha1", "WorkloadPlacement", everywhere),
-			kind("work.karmada.io", "v1alpha1", "Work", everywhere), kind("", "v1", "Namespace", everywhere),
-			kind("certificates.k8s.io", "v1", "CertificateSigningRequest", everywhere))
+		all = append(
+			all,
+			kind(flotilla, "v1alpha1", "MemberCluster", everywhere),
+			kind(flotilla, "v1alpha1", "FederationPolicy", everywhere),
+			kind(
+				flotilla,
+				"v1alpha1",
+				"ClusterFederationPolicy",
+				everywhere,
+			),
+			kind(flotilla, "v1alpha1", "WorkloadPlacement", everywhere),
+			kind("work.karmada.io", "v1alpha1", "Work", everywhere),
+			kind("", "v1", "Namespace", everywhere),
+			kind("certificates.k8s.io", "v1", "CertificateSigningRequest", everywhere),
+		)
 	} else {
 		all = append(all, kind("", "v1", "Node", everywhere), kind("apps", "v1", "StatefulSet", beside), kind("apps", "v1", "ReplicaSet", beside),
 			kind("admissionregistration.k8s.io", "v1", "MutatingWebhookConfiguration", everywhere))
 	}
-	return append(all, kind("apps", "v1", "Deployment", beside), kind("", "v1", "Pod", beside), kind("", "v1", "Event", beside), kind("coordination.k8s.io", "v1", "Lease", inSystem))
+	return append(
+		all,
+		kind("apps", "v1", "Deployment", beside),
+		kind("", "v1", "Pod", beside),
+		kind("", "v1", "Event", beside),
+		kind("coordination.k8s.io", "v1", "Lease", inSystem),
+	)
 }
 
 // cluster is one that is looked at.
@@ -183,7 +204,8 @@ func encode(objects []unstructured.Unstructured) ([]byte, error) {
 	return out, nil
 }
 
-// logs reads the logs of the programs' pods: of each container the end, and of one that was started again also what it said before.
+// logs reads the logs of the programs' pods: of each container the end, and of one that was started again also what it
+// said before.
 func (c *cluster) logs(ctx context.Context, a *archive) {
 	pods := &corev1.PodList{}
 	if err := c.client.List(ctx, pods, client.InNamespace(topology.SystemNamespace), client.MatchingLabels{"app.kubernetes.io/part-of": "flotilla"}); err != nil {

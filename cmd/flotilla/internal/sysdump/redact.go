@@ -14,9 +14,9 @@ const redacted = "(left out)"
 // longest is the length of an annotation that is kept: longer ones are whole objects.
 const longest = 1024
 
-// redact takes out of an object, wherever it stands in it, what may be secret: values of environment variables, the data of Secrets and
-// ConfigMaps that an order carries, what a JSON patch puts there, requests and certificates, and annotations that hold whole
-// objects. managedFields go too, for they are long. It changes the object.
+// redact takes out of an object, wherever it stands in it, what may be secret: values of environment variables, the
+// data of Secrets and ConfigMaps that an order carries, what a JSON patch puts there, requests and certificates, and
+// annotations that hold whole objects. managedFields go too, for they are long. It changes the object.
 func redact(o *unstructured.Unstructured) {
 	o.SetManagedFields(nil)
 	walk(o.Object)
@@ -48,7 +48,8 @@ func redactMap(m map[string]any) {
 		}
 	}
 	path, patch := m["path"].(string)
-	if _, op := m["op"].(string); patch && op && (strings.Contains(path, "/env") || strings.Contains(strings.ToLower(path), "data")) {
+	if _, op := m["op"].(string); patch && op &&
+		(strings.Contains(path, "/env") || strings.Contains(strings.ToLower(path), "data")) {
 		hide(m, "value")
 	}
 	for key, value := range m {

@@ -24,8 +24,9 @@ import (
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 )
 
-// TestServers runs the verb against a hub and a member, of which it has all but what is secret; another member's API server does not answer, a
-// context reaches another cluster than the hub knows under its name, and a member has no context: each is said, and the rest is there.
+// TestServers runs the verb against a hub and a member, of which it has all but what is secret; another member's API
+// server does not answer, a context reaches another cluster than the hub knows under its name, and a member has no
+// context: each is said, and the rest is there.
 func TestServers(t *testing.T) {
 	f := fleet.ForTest(t, fleet.Config{Hub: fleet.ClusterSpec{NoKubelets: true}, Members: []fleet.ClusterSpec{{Name: "east", NoKubelets: true}}})
 	kubeconfig := clientcmdapi.NewConfig()

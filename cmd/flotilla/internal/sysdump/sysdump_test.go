@@ -124,8 +124,8 @@ func podOf(namespace, name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Env: []corev1.EnvVar{{Name: "KEY", Value: hidden}}}}}}
 }
 
-// TestGather holds what an archive has of a hub, that nothing secret is in it nor even asked for, and that what cannot be read is
-// said, and nothing else missing for it.
+// TestGather holds what an archive has of a hub, that nothing secret is in it nor even asked for, and that what cannot
+// be read is said, and nothing else missing for it.
 func TestGather(t *testing.T) {
 	program := podOf(topology.SystemNamespace, "flotilla-hub-1")
 	program.Labels = map[string]string{"app.kubernetes.io/part-of": "flotilla"}
@@ -216,7 +216,8 @@ func TestNoSecretKinds(t *testing.T) {
 	}
 }
 
-// TestNothingAnswers holds that an archive is written also where nothing can be read, that it says so, and that no file is written over.
+// TestNothingAnswers holds that an archive is written also where nothing can be read, that it says so, and that no file
+// is written over.
 func TestNothingAnswers(t *testing.T) {
 	folder := t.TempDir()
 	kubeconfig, file := filepath.Join(folder, "kubeconfig"), filepath.Join(folder, "dump.tar.gz")

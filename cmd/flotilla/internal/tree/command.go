@@ -66,7 +66,10 @@ Everything is read from the hub: the placement, and what the members reported la
 				return console.NotAHub(err)
 			}
 			if tree.noMembers {
-				fmt.Fprintln(cmd.ErrOrStderr(), "note: this cluster has no members; if it is not the hub, name the hub with --context")
+				fmt.Fprintln(
+					cmd.ErrOrStderr(),
+					"note: this cluster has no members; if it is not the hub, name the hub with --context",
+				)
 			}
 			return v.print(cmd.OutOrStdout(), tree)
 		},
@@ -122,7 +125,8 @@ type lists struct {
 	members    topology.MemberClusterList
 }
 
-// look reads the hub and makes the tree. All lists are asked for at once: the API server writes one while another is read here.
+// look reads the hub and makes the tree. All lists are asked for at once: the API server writes one while another is
+// read here.
 func (v *verb) look(ctx context.Context, from client.Reader) (*Tree, error) {
 	var l lists
 	var hubID string
@@ -155,7 +159,15 @@ func (v *verb) look(ctx context.Context, from client.Reader) (*Tree, error) {
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	tree := Build(&Facts{Workloads: workloads, Placements: l.placements.Items, Works: l.works.Items, Members: l.members.Items, HubID: hubID})
+	tree := Build(
+		&Facts{
+			Workloads:  workloads,
+			Placements: l.placements.Items,
+			Works:      l.works.Items,
+			Members:    l.members.Items,
+			HubID:      hubID,
+		},
+	)
 	tree.noMembers = len(l.members.Items) == 0
 	return tree, nil
 }

@@ -10,7 +10,8 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 )
 
-// TestCase3TreeSaysWhatADeletedWorkloadWaitsFor: first by its metadata, then by its status; and which members still have it.
+// TestCase3TreeSaysWhatADeletedWorkloadWaitsFor: first by its metadata, then by its status; and which members still
+// have it.
 func TestCase3TreeSaysWhatADeletedWorkloadWaitsFor(t *testing.T) {
 	for name, tc := range map[string]struct {
 		conditions []apps.CloneSetCondition

@@ -15,7 +15,8 @@ import (
 // settle is how long a change waits for others, so that a burst is drawn once.
 const settle = 200 * time.Millisecond
 
-// follow shows the tree again whenever it changed, until the context ends: on a terminal in place, else one after the other.
+// follow shows the tree again whenever it changed, until the context ends: on a terminal in place, else one after the
+// other.
 func (v *verb) follow(ctx context.Context, out io.Writer) error {
 	cfg, scheme, err := v.hub.Config()
 	if err != nil {
@@ -64,9 +65,14 @@ type screen struct {
 	shown string
 }
 
-// follow shows the text now and after each change, where it is another one. It returns nil when the context ends, and an error
-// where the text cannot be made or shown, or the connection ended.
-func (s *screen) follow(ctx context.Context, text func(context.Context) (string, error), changed <-chan struct{}, ended <-chan error) error {
+// follow shows the text now and after each change, where it is another one. It returns nil when the context ends, and
+// an error where the text cannot be made or shown, or the connection ended.
+func (s *screen) follow(
+	ctx context.Context,
+	text func(context.Context) (string, error),
+	changed <-chan struct{},
+	ended <-chan error,
+) error {
 	for {
 		next, err := text(ctx)
 		if ctx.Err() != nil {

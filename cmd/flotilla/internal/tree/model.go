@@ -49,8 +49,8 @@ type Workload struct {
 	Deleting bool `json:"deleting,omitempty"`
 }
 
-// Zone is a workload's part in one zone. The name is empty where the zone is left to the members, and has all zones, with
-// commas between them, where a member has several and reports them together.
+// Zone is a workload's part in one zone. The name is empty where the zone is left to the members, and has all zones,
+// with commas between them, where a member has several and reports them together.
 type Zone struct {
 	Name     string    `json:"name"`
 	Pods     Pods      `json:"pods"`
@@ -104,7 +104,8 @@ func podsOf(desired int32, use *work.SubsetUse, current bool) Pods {
 	return p
 }
 
-// Build makes the tree of the facts, in the order of the workloads. It is pure, and takes time in proportion to the facts.
+// Build makes the tree of the facts, in the order of the workloads. It is pure, and takes time in proportion to the
+// facts.
 func Build(f *Facts) *Tree {
 	b := builder{
 		hubID: f.HubID, placements: map[wire.Key]*topology.WorkloadPlacement{}, works: map[wire.Key]map[string]*work.Work{}, notReady: map[string]string{},
@@ -126,7 +127,8 @@ func Build(f *Facts) *Tree {
 	}
 	for i := range f.Members {
 		m := &f.Members[i]
-		if c := meta.FindStatusCondition(m.Status.Conditions, topology.MemberReady); c == nil || c.Status != metav1.ConditionTrue {
+		if c := meta.FindStatusCondition(m.Status.Conditions, topology.MemberReady); c == nil ||
+			c.Status != metav1.ConditionTrue {
 			b.notReady[m.Name] = "the member is not Ready; the numbers are its last"
 		}
 	}
@@ -146,7 +148,14 @@ type builder struct {
 
 func (b *builder) workload(object client.Object) Workload {
 	key := wire.KeyFor(object.GetObjectKind().GroupVersionKind().GroupKind(), object)
-	w := Workload{Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, Zones: []Zone{}, Problem: problemOf(object), Deleting: object.GetDeletionTimestamp() != nil}
+	w := Workload{
+		Kind:      key.Kind,
+		Namespace: key.Namespace,
+		Name:      key.Name,
+		Zones:     []Zone{},
+		Problem:   problemOf(object),
+		Deleting:  object.GetDeletionTimestamp() != nil,
+	}
 	p := b.placements[key]
 	if p == nil {
 		w.Problem = cmp.Or(w.Problem, "not placed yet")
@@ -218,7 +227,8 @@ func (b *builder) report(p *part, revision int64, w *work.Work) (Pods, string) {
 	if w.DeletionTimestamp != nil {
 		waiting = cmp.Or(waiting, "being deleted in the member")
 	}
-	if c := meta.FindStatusCondition(w.Status.Conditions, work.ConditionApplied); c != nil && c.Status == metav1.ConditionFalse {
+	if c := meta.FindStatusCondition(w.Status.Conditions, work.ConditionApplied); c != nil &&
+		c.Status == metav1.ConditionFalse {
 		waiting = cmp.Or(waiting, c.Message)
 	}
 	report, _ := kinds.Workloads().ReportOf(w)
@@ -251,8 +261,8 @@ func sorted(zones map[string]map[string]*Cluster) []Zone {
 	return out
 }
 
-// problemOf returns the message of the condition that tells what needs a person, or why the workload is not placed; of a
-// deleted workload what it waits for.
+// problemOf returns the message of the condition that tells what needs a person, or why the workload is not placed; of
+// a deleted workload what it waits for.
 func problemOf(object client.Object) string {
 	data, err := json.Marshal(object)
 	if err != nil {
@@ -277,7 +287,8 @@ func problemOf(object client.Object) string {
 		return conditions.Waiting(object)
 	}
 	for _, c := range read.Status.Conditions {
-		if c.Type == "Stalled" && c.Status == metav1.ConditionTrue || c.Type == "Federated" && c.Status == metav1.ConditionFalse {
+		if c.Type == "Stalled" && c.Status == metav1.ConditionTrue ||
+			c.Type == "Federated" && c.Status == metav1.ConditionFalse {
 			problem = cmp.Or(problem, c.Message)
 		}
 	}

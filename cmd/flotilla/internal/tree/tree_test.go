@@ -75,8 +75,8 @@ func example() *Facts {
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// TestTreeForPrograms compares tree -o json and -o yaml with testdata: programs read them, so that a field that goes or changes its name
-// is a change of what was promised.
+// TestTreeForPrograms compares tree -o json and -o yaml with testdata: programs read them, so that a field that goes or
+// changes its name is a change of what was promised.
 func TestTreeForPrograms(t *testing.T) {
 	for _, format := range []console.Output{"json", "yaml"} {
 		var out bytes.Buffer
@@ -130,8 +130,8 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// BenchmarkTree makes and writes the tree of 1 000 workloads with 10 000 pods on three members; it is to take less than a
-// second.
+// BenchmarkTree makes and writes the tree of 1 000 workloads with 10 000 pods on three members; it is to take less than
+// a second.
 func BenchmarkTree(b *testing.B) {
 	f := &Facts{HubID: "hub"}
 	for i := range 1000 {

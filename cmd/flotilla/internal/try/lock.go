@@ -12,8 +12,8 @@ import (
 // lock keeps other processes from changing the clusters of one folder.
 type lock struct{ file *os.File }
 
-// takeLock locks the clusters in dir for a verb of try, until release; the system drops the lock with the process. Its file
-// lies beside dir, since `down` removes dir itself.
+// takeLock locks the clusters in dir for a verb of try, until release; the system drops the lock with the process. Its
+// file lies beside dir, since `down` removes dir itself.
 //
 // It does not wait for another process: `up` may take minutes, and a person who typed it twice, or `down` too early, is
 // better told than held. The error names that process.
@@ -29,7 +29,11 @@ func takeLock(dir, verb string) (*lock, error) {
 		}
 		if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 			if errors.Is(err, syscall.EWOULDBLOCK) {
-				err = fmt.Errorf("%s is at work on %s; wait until it is done, or end it, and try again", holder(file), shortPath(dir))
+				err = fmt.Errorf(
+					"%s is at work on %s; wait until it is done, or end it, and try again",
+					holder(file),
+					shortPath(dir),
+				)
 			} else {
 				err = fmt.Errorf("lock %s: %w", dir, err)
 			}

@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestLockOfAnotherProcess holds that a second process names the first one and starts nothing, and that the lock ends with
-// its process, however that ends.
+// TestLockOfAnotherProcess holds that a second process names the first one and starts nothing, and that the lock ends
+// with its process, however that ends.
 func TestLockOfAnotherProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "try")
 	other := exec.Command(os.Args[0])

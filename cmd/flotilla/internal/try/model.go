@@ -161,7 +161,8 @@ type condition struct {
 // complete adds the zones, what the workload waits for, and what is wrong with it.
 func (f *facts) complete(w *Workload, observed bool, expectedUpdated int32, conditions []condition) {
 	for _, c := range conditions {
-		if c.kind == "Stalled" && c.status == corev1.ConditionTrue || c.kind == "Federated" && c.status == corev1.ConditionFalse {
+		if c.kind == "Stalled" && c.status == corev1.ConditionTrue ||
+			c.kind == "Federated" && c.status == corev1.ConditionFalse {
 			w.Problem = c.message
 		}
 	}

@@ -32,8 +32,8 @@ func hubClient(f *fleet.Fleet) (client.Client, error) {
 	return c, nil
 }
 
-// readTree reads the hub's objects and makes the tree of them. Workloads come first: what their status sums is in the reports that are
-// read after it, so that a workload that is at rest has the numbers of its members.
+// readTree reads the hub's objects and makes the tree of them. Workloads come first: what their status sums is in the
+// reports that are read after it, so that a workload that is at rest has the numbers of its members.
 func readTree(ctx context.Context, f *fleet.Fleet) (*Tree, error) {
 	c, err := hubClient(f)
 	if err != nil {
@@ -90,10 +90,16 @@ func applySamples(ctx context.Context, f *fleet.Fleet, all []sample, t *talk) er
 // create creates the object; a kind that the API server has only just learned may take a moment to be found.
 func create(ctx context.Context, c client.Client, object *unstructured.Unstructured) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
-		last = c.Create(ctx, object.DeepCopy(), client.FieldOwner("flotilla-try"), client.FieldValidation("Strict"))
-		return !apierrors.IsNotFound(last), nil
-	})
+	err := wait.PollUntilContextTimeout(
+		ctx,
+		200*time.Millisecond,
+		10*time.Second,
+		true,
+		func(ctx context.Context) (bool, error) {
+			last = c.Create(ctx, object.DeepCopy(), client.FieldOwner("flotilla-try"), client.FieldValidation("Strict"))
+			return !apierrors.IsNotFound(last), nil
+		},
+	)
 	if last != nil {
 		return last
 	}

@@ -54,7 +54,12 @@ func waitMembers(ctx context.Context, f *fleet.Fleet, t *talk) error {
 	return t.poll(ctx, func(ctx context.Context) (string, error) {
 		for _, name := range append([]string{fleet.HubProgram}, agentNames(f)...) {
 			if !f.Running(name) {
-				return "", fmt.Errorf("%s ended; the end of its log (%s):\n%s", name, shortPath(f.LogFile(name)), f.LogTail(name, 5))
+				return "", fmt.Errorf(
+					"%s ended; the end of its log (%s):\n%s",
+					name,
+					shortPath(f.LogFile(name)),
+					f.LogTail(name, 5),
+				)
 			}
 		}
 		tree, err := readTree(ctx, f)
@@ -79,8 +84,8 @@ func agentNames(f *fleet.Fleet) []string {
 	return names
 }
 
-// waitSettled waits until every workload among the samples is as asked for; what else the user has applied may be as it is.
-// It returns the last tree that it saw, also with an error.
+// waitSettled waits until every workload among the samples is as asked for; what else the user has applied may be as it
+// is. It returns the last tree that it saw, also with an error.
 func waitSettled(ctx context.Context, f *fleet.Fleet, t *talk, samples []sample) (*Tree, error) {
 	mine := map[[3]string]bool{}
 	for _, s := range samples {
@@ -109,7 +114,11 @@ func waitSettled(ctx context.Context, f *fleet.Fleet, t *talk, samples []sample)
 		return strings.Join(waiting, "; "), nil
 	})
 	if err != nil {
-		return tree, fmt.Errorf("wait until the samples run: %w; logs are in %s", err, shortPath(filepath.Join(f.Dir, "logs")))
+		return tree, fmt.Errorf(
+			"wait until the samples run: %w; logs are in %s",
+			err,
+			shortPath(filepath.Join(f.Dir, "logs")),
+		)
 	}
 	t.say("all samples run as asked for")
 	return tree, nil

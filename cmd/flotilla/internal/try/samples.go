@@ -30,8 +30,8 @@ type sample struct {
 	object *unstructured.Unstructured
 }
 
-// readSamples returns the manifests to apply, in the order of the files' names. It is strict: a field that its kind does
-// not have is an error, before anything is started.
+// readSamples returns the manifests to apply, in the order of the files' names. It is strict: a field that its kind
+// does not have is an error, before anything is started.
 func (o *options) readSamples() ([]sample, error) {
 	if o.samples == "" {
 		return parseSamples(samples.FS)
@@ -67,7 +67,11 @@ func parseSamples(files fs.FS) ([]sample, error) {
 		objects, err := parse(decoder, text)
 		if err != nil {
 			// Decoders write over several lines; what is told here is one sentence.
-			return nil, fmt.Errorf("sample %s: %s; correct it, nothing was started", name, strings.Join(strings.Fields(err.Error()), " "))
+			return nil, fmt.Errorf(
+				"sample %s: %s; correct it, nothing was started",
+				name,
+				strings.Join(strings.Fields(err.Error()), " "),
+			)
 		}
 		for _, object := range objects {
 			all = append(all, sample{name, object})

@@ -23,7 +23,11 @@ func members() []fleet.ClusterSpec {
 	spec := func(name, region string, zones ...string) fleet.ClusterSpec {
 		return fleet.ClusterSpec{Name: name, Nodes: fleet.Nodes(name, region, zones, nodesPerZone)}
 	}
-	return []fleet.ClusterSpec{spec("east", "sunrise", "a", "b"), spec("west", "sunset", "b", "c"), spec("south", "noon", "c", "d")}
+	return []fleet.ClusterSpec{
+		spec("east", "sunrise", "a", "b"),
+		spec("west", "sunset", "b", "c"),
+		spec("south", "noon", "c", "d"),
+	}
 }
 
 // up starts everything, or repairs what is there.
@@ -35,7 +39,11 @@ func (o *options) up(cmd *cobra.Command) error {
 }
 
 func (o *options) upLocked(cmd *cobra.Command) error {
-	ctx, cancel := context.WithTimeoutCause(cmd.Context(), o.timeout, fmt.Errorf("not done within --timeout %s: %w", o.timeout, context.DeadlineExceeded))
+	ctx, cancel := context.WithTimeoutCause(
+		cmd.Context(),
+		o.timeout,
+		fmt.Errorf("not done within --timeout %s: %w", o.timeout, context.DeadlineExceeded),
+	)
 	defer cancel()
 	t := &talk{out: cmd.ErrOrStderr(), began: time.Now()}
 	f, err := o.bringUp(ctx, t)
@@ -197,7 +205,11 @@ func (o *options) findPrograms() (string, error) {
 	}
 	for _, name := range []string{fleet.HubProgram, fleet.AgentProgram} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			return "", fmt.Errorf("folder %s has no %s; build it with `make programs`, or name its folder with --programs", dir, name)
+			return "", fmt.Errorf(
+				"folder %s has no %s; build it with `make programs`, or name its folder with --programs",
+				dir,
+				name,
+			)
 		}
 	}
 	return filepath.Abs(dir)

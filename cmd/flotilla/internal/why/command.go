@@ -99,7 +99,14 @@ func write(out io.Writer, a *explain.Answer) error {
 		text.WriteString("\n")
 	}
 	for _, c := range a.Cells {
-		fmt.Fprintf(&text, "%s has %d: %s [%s]\n", explain.Place(c.Cluster, c.Zone, c.Subset), c.Replicas, c.Why, c.Reason.Code)
+		fmt.Fprintf(
+			&text,
+			"%s has %d: %s [%s]\n",
+			explain.Place(c.Cluster, c.Zone, c.Subset),
+			c.Replicas,
+			c.Why,
+			c.Reason.Code,
+		)
 		for _, now := range c.Now {
 			fmt.Fprintf(&text, "  now: %s\n", now)
 		}
