@@ -107,8 +107,7 @@ func (c *Controller[T, M]) Reconcile(ctx context.Context, request ctrl.Request) 
 	p, err := c.begin(ctx, request.NamespacedName)
 	if err == nil && p.Memory != nil {
 		err = c.run(ctx, p)
-		if c.fresh.Pending(p.Object.GetUID()) {
-			// What was written may be gone before the watch shows it: then no event comes.
+		if c.fresh.Unseen(p.Object.GetUID()) {
 			p.Sooner(freshness.RereadAfter)
 		}
 	}

@@ -132,10 +132,15 @@ func (s *Store) Forget(owner types.UID) {
 	delete(s.owners, owner)
 }
 
-func (s *Store) pending(owner types.UID) bool {
+func (s *Store) unseen(owner types.UID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.owners[owner]) > 0
+	for _, w := range s.owners[owner] {
+		if w.kind == created {
+			return true
+		}
+	}
+	return false
 }
 
 // Fresh reports whether the cache shows every write of the owner; those that it shows are forgotten. overdue are the

@@ -71,9 +71,10 @@ func (t *Tracker) Fresh(ctx context.Context, owner client.Object) (bool, error) 
 	return all, nil
 }
 
-// Pending reports whether any write of the owner waits to be seen.
-func (t *Tracker) Pending(owner types.UID) bool {
-	return t.Self.pending(owner) || slices.ContainsFunc(t.kinds, func(k tracked) bool { return k.store.pending(owner) })
+// Unseen reports whether the cache has never shown an object that was created for the owner. If that is gone before the
+// watch shows it, no event comes.
+func (t *Tracker) Unseen(owner types.UID) bool {
+	return slices.ContainsFunc(t.kinds, func(k tracked) bool { return k.store.unseen(owner) })
 }
 
 // Forget drops all writes of an owner that is gone.

@@ -54,14 +54,15 @@ func TestAStatusThatIsNotSeenIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestPending(t *testing.T) {
+func TestUnseen(t *testing.T) {
 	tracker := freshness.NewTracker(testclock.NewFakeClock(time.Unix(0, 0)), nil, nil)
 	pods := tracker.Track(nil, func(types.NamespacedName) freshness.Seen { return freshness.Seen{} })
-	if tracker.Pending("u") {
-		t.Error("a write is pending, and nothing was written")
-	}
 	pods.Deleted("u", types.NamespacedName{Name: "web-0"})
-	if !tracker.Pending("u") || tracker.Pending("other") {
-		t.Error("the deletion is not pending, or that of another owner is")
+	if tracker.Unseen("u") {
+		t.Error("an object is unseen, and none was created")
+	}
+	pods.Created("u", types.NamespacedName{Name: "web-1"}, "7")
+	if !tracker.Unseen("u") || tracker.Unseen("other") {
+		t.Error("the object is not unseen, or that of another owner is")
 	}
 }

@@ -318,8 +318,8 @@ func (p *planner) create(s *slot) bool {
 	id := strconv.Itoa(int(s.ordinal))
 	name := ordinals.Name(p.Set.Name, s.ordinal)
 	if claim := claimSet(p.Set).Goes(id, name, p.Claim); claim != nil {
-		p.plan.Blocked = errors.Join(p.plan.Blocked, fmt.Errorf("claim %s is to be deleted; pod %s is created when it is gone",
-			claim.Name, name))
+		p.plan.Blocked = errors.Join(p.plan.Blocked, fmt.Errorf(
+			"claim %s is to be deleted; pod %s is created when it is gone", claim.Name, name))
 		return false
 	}
 	revision := p.Update

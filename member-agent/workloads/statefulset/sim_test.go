@@ -70,7 +70,8 @@ func profiles() []simulator.Profile {
 func simulate(t testing.TB, seed uint64, story bool, change ...func(*simulated)) (string, error) {
 	r := rand.New(rand.NewPCG(seed, 17))
 	s := &simulated{random: r, disrupted: map[int32]bool{}, deleted: map[types.UID]int32{},
-		World: simulator.New(simulator.Options{Seed: seed, Profile: profiles()[r.IntN(4)], Story: story, Guard: seed%16 == 0})}
+		World: simulator.New(simulator.Options{Seed: seed, Profile: profiles()[r.IntN(4)], Story: story,
+			Guard: seed%16 == 0})}
 	for _, f := range change {
 		f(s)
 	}

@@ -83,7 +83,8 @@ func (s *scope) claimCondition() conditions.Condition {
 	if s.facts.resizes() {
 		remedy = "more storage comes with the update of the pod; for the rest delete a claim with its pod"
 	}
-	return conditions.Condition{Type: conditionClaimsOutdated, Status: corev1.ConditionTrue, Reason: reasonTemplatesChanged,
+	return conditions.Condition{Type: conditionClaimsOutdated, Status: corev1.ConditionTrue,
+		Reason: reasonTemplatesChanged,
 		Message: fmt.Sprintf("%d claims have less storage, another storage class or other access modes than their "+
 			"templates: %s", s.outdated, remedy)}
 }
