@@ -62,7 +62,8 @@ func (p *past) numbered(subset string, replicas int32) *past {
 func (p *past) hub(generation int64, replicas, placed, unavailable, surge, held int32) *past {
 	return p.add(Entry{Cluster: "hub", Placement: &Placement{Workload: "web", Generation: generation,
 		Sequence: generation, Replicas: replicas, Placed: placed, Subsets: map[string]Subset{
-			"": {Replicas: replicas, Whole: true, Limit: lending.Amounts{Updated: replicas, Unavailable: unavailable, Surge: surge},
+			"": {Replicas: replicas, Whole: true,
+				Limit:    lending.Amounts{Updated: replicas, Unavailable: unavailable, Surge: surge},
 				Reserved: lending.Amounts{Unavailable: held, Surge: surge}},
 		}}})
 }

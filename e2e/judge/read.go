@@ -63,8 +63,9 @@ func ReadPlacement(p *topology.WorkloadPlacement) *Placement {
 		c := &p.Spec.Cells[i]
 		s := out.Subsets[c.Subset]
 		s.Replicas += c.Replicas - c.Replaced
-		s.Reserved.Updated, s.Reserved.Unavailable, s.Reserved.Surge = s.Reserved.Updated+c.Reserved.Updated, s.Reserved.Unavailable+c.Reserved.Unavailable,
-			s.Reserved.Surge+c.Reserved.Surge
+		s.Reserved.Updated += c.Reserved.Updated
+		s.Reserved.Unavailable += c.Reserved.Unavailable
+		s.Reserved.Surge += c.Reserved.Surge
 		out.Subsets[c.Subset] = s
 		out.Placed += c.Replicas - c.Replaced
 	}

@@ -111,36 +111,11 @@ func decideFederated(s *State, rules kinds.Table) Step {
 		recorded = s.Placement.Spec.Policy
 	}
 	chosen := policy.Select(&workload, s.Policies, recorded)
-	switch {
-	case rule.Mode == kinds.Copy && s.Placement == nil && (chosen == nil || !kinds.LetsGo(&chosen.Spec, s.key.Kind) ||
-		kinds.ClusterMade(s.key.Kind, s.key.Namespace, s.key.Name, s.Object.GetAnnotations()) || kinds.OfBuiltIn(s.Object)):
-		return Step{} // an object of the hub alone, as most are
-	case chosen != nil && !kinds.LetsGo(&chosen.Spec, s.key.Kind):
-		rejection = &kinds.Rejection{Reason: topology.PolicySecretsNotCarried, Message: fmt.Sprintf(
-			"%s %s no longer lets Secrets go to members; %s is frozen as it is placed; set spec.dependencies.secrets: Carry, or set the annotation %s=%s on the Secret to remove it from the members",
-			chosen.Ref.Kind,
-			chosen.Ref.Name,
-			s.key.Sentence(),
-			topology.AnnotationWithdraw,
-			topology.WithdrawRemove,
-		)}
-	case chosen == nil && s.Placement != nil:
-		rejection = &kinds.Rejection{Reason: decision.PolicyMissing, Message: fmt.Sprintf(
-			"no policy selects %s any more (it was placed by %s); it is frozen as it is placed; let a policy select it, or set the annotation %s=%s to remove it from the members",
-			s.key.Sentence(),
-			decision.PolicyName(recorded),
-			topology.AnnotationWithdraw,
-			topology.WithdrawRemove,
-		)}
-	case chosen == nil && s.key.ClusterScoped():
-		rejection = &kinds.Rejection{Reason: decision.NoPolicy, Message: fmt.Sprintf(
-			"no ClusterFederationPolicy selects %s; create one that does", s.key.Sentence())}
-	case chosen == nil:
-		rejection = &kinds.Rejection{Reason: decision.NoPolicy, Message: fmt.Sprintf(
-			"no FederationPolicy of namespace %s and no ClusterFederationPolicy selects %s; create one that does",
-			s.key.Namespace,
-			s.key.Sentence(),
-		)}
+	if rule.Mode == kinds.Copy && s.Placement == nil && s.staysOnHub(chosen) {
+		return Step{}
+	}
+	if missing := s.unselected(chosen, recorded); missing != nil {
+		rejection = missing
 	}
 	if rejection == nil {
 		rejection = s.against(chosen)
@@ -180,6 +155,41 @@ func decideFederated(s *State, rules kinds.Table) Step {
 		again:    decision.Sooner(again, result.Again),
 		asks:     result.Asks,
 	}
+}
+
+// staysOnHub reports whether an object to copy is one of the hub alone, as most are.
+func (s *State) staysOnHub(chosen *policy.Policy) bool {
+	key := s.key
+	return chosen == nil || !kinds.LetsGo(&chosen.Spec, key.Kind) ||
+		kinds.ClusterMade(key.Kind, key.Namespace, key.Name, s.Object.GetAnnotations()) || kinds.OfBuiltIn(s.Object)
+}
+
+// unselected returns why the object is not placed by any policy, nil if the chosen one places it. recorded is the policy
+// of its placement, nil for none.
+func (s *State) unselected(chosen *policy.Policy, recorded *topology.PolicyReference) *kinds.Rejection {
+	switch {
+	case chosen != nil && !kinds.LetsGo(&chosen.Spec, s.key.Kind):
+		return &kinds.Rejection{Reason: topology.PolicySecretsNotCarried, Message: fmt.Sprintf(
+			"%s %s no longer lets Secrets go to members; %s is frozen as it is placed; "+
+				"set spec.dependencies.secrets: Carry, or set the annotation %s=%s on the Secret to remove it from the members",
+			chosen.Ref.Kind, chosen.Ref.Name, s.key.Sentence(), topology.AnnotationWithdraw, topology.WithdrawRemove,
+		)}
+	case chosen != nil:
+		return nil
+	case s.Placement != nil:
+		return &kinds.Rejection{Reason: decision.PolicyMissing, Message: fmt.Sprintf(
+			"no policy selects %s any more (it was placed by %s); it is frozen as it is placed; "+
+				"let a policy select it, or set the annotation %s=%s to remove it from the members",
+			s.key.Sentence(), decision.PolicyName(recorded), topology.AnnotationWithdraw, topology.WithdrawRemove,
+		)}
+	case s.key.ClusterScoped():
+		return &kinds.Rejection{Reason: decision.NoPolicy, Message: fmt.Sprintf(
+			"no ClusterFederationPolicy selects %s; create one that does", s.key.Sentence())}
+	}
+	return &kinds.Rejection{Reason: decision.NoPolicy, Message: fmt.Sprintf(
+		"no FederationPolicy of namespace %s and no ClusterFederationPolicy selects %s; create one that does",
+		s.key.Namespace, s.key.Sentence(),
+	)}
 }
 
 // readDivider adds to facts what an object of another kind says about how the workload is divided.

@@ -193,19 +193,10 @@ func (r *Reader) one(tree map[string]any) ([]client.Object, []note, error) {
 	case kinds.IsBuiltIn(gvk.GroupKind()):
 		return nil, []note{{text: r.native(name, gvk)}}, nil
 	case !r.knows(gvk):
-		text := fmt.Sprintf("%s is left out: the hub decides nothing by a %s of %s", name, gvk.Kind, gvk.GroupVersion())
-		if instead, never := kinds.NeverPlaced(gvk.GroupKind()); never {
-			text = fmt.Sprintf("%s is left out: no hub places a %s", name, instead)
-		}
-		return nil, []note{{text: text}}, nil
+		return nil, []note{{text: leftOut(name, gvk)}}, nil
 	}
-	if r.cluster[gvk.GroupKind()] {
-		if u.GetNamespace() != "" {
-			return nil, nil, at("metadata.namespace",
-				fmt.Errorf("%s has metadata.namespace %q, but a %s has none; remove it", name, u.GetNamespace(), gvk.Kind))
-		}
-	} else if u.GetNamespace() == "" {
-		u.SetNamespace(cmp.Or(r.Namespace, "default"))
+	if err := r.setNamespace(u, name); err != nil {
+		return nil, nil, err
 	}
 	if err := r.strict(u); err != nil {
 		return nil, nil, err
@@ -235,6 +226,28 @@ func (r *Reader) one(tree map[string]any) ([]client.Object, []note, error) {
 	}
 	object.SetManagedFields(nil)
 	return []client.Object{object}, nil, nil
+}
+
+// setNamespace gives an object of a namespaced kind its default namespace, and refuses one of a cluster-scoped object.
+func (r *Reader) setNamespace(u *unstructured.Unstructured, name string) error {
+	kind, namespace := u.GroupVersionKind().GroupKind(), u.GetNamespace()
+	if !r.cluster[kind] {
+		u.SetNamespace(cmp.Or(namespace, r.Namespace, "default"))
+		return nil
+	}
+	if namespace != "" {
+		return at("metadata.namespace",
+			fmt.Errorf("%s has metadata.namespace %q, but a %s has none; remove it", name, namespace, kind.Kind))
+	}
+	return nil
+}
+
+// leftOut says why an object of a kind that the hub does not know is left out.
+func leftOut(name string, gvk schema.GroupVersionKind) string {
+	if instead, never := kinds.NeverPlaced(gvk.GroupKind()); never {
+		return fmt.Sprintf("%s is left out: no hub places a %s", name, instead)
+	}
+	return fmt.Sprintf("%s is left out: the hub decides nothing by a %s of %s", name, gvk.Kind, gvk.GroupVersion())
 }
 
 // native says why one of Kubernetes' own workloads is left out.

@@ -37,11 +37,7 @@ func finishSchema(node schema, path string, inTemplate bool) error {
 	if published := strings.HasSuffix(path, ".scaleStrategy.enablePVCReuse"); inTemplate && !published {
 		delete(node, "default")
 	}
-	if strings.HasSuffix(path, ".reserveOrdinals[]") {
-		// The pattern is for strings. A rule would cost too much for each item of a list.
-		declare(node, schema{"minimum": int64(0), "pattern": ordinalRange})
-	}
-	declareValue(node)
+	declareValue(node, path)
 	properties, _ := node["properties"].(map[string]any)
 	if properties["matchLabels"] != nil && properties["matchExpressions"] != nil {
 		boundSelector(properties)
@@ -71,7 +67,11 @@ func finishSchema(node schema, path string, inTemplate bool) error {
 }
 
 // declareValue declares what values a node of a scalar type takes.
-func declareValue(node schema) {
+func declareValue(node schema, path string) {
+	if strings.HasSuffix(path, ".reserveOrdinals[]") {
+		// The pattern is for strings. A rule would cost too much for each item of a list.
+		declare(node, schema{"minimum": int64(0), "pattern": ordinalRange})
+	}
 	switch {
 	case node["x-kubernetes-int-or-string"] == true:
 		declare(node, intOrString())

@@ -231,7 +231,8 @@ func createsInOrder(w *world) {
 		}
 	}
 	if s := set.Status; s.CurrentRevision != s.UpdateRevision || s.CurrentReplicas != 3 ||
-		s.UpdatedAvailableReplicas != 3 || s.LabelSelector != "app=order" || condition(set, v1beta1.ConditionReady).Status != corev1.ConditionTrue {
+		s.UpdatedAvailableReplicas != 3 || s.LabelSelector != "app=order" ||
+		condition(set, v1beta1.ConditionReady).Status != corev1.ConditionTrue {
 		w.Errorf("status %+v", s)
 	}
 	w.change("order", replicas(1))
