@@ -194,7 +194,8 @@ func NeverPlaced(kind schema.GroupKind) (string, bool) {
 	}
 	switch row.GVK.Kind {
 	case apps.StatefulSetKind.Kind:
-		return fmt.Sprintf("%[1]s, which is not divided over clusters yet: apply the %[1]s in a member", kind.Kind), true
+		return fmt.Sprintf("%[1]s (%[2]s), which is not divided over clusters yet: apply it in a member; "+
+			"for the %[1]s of apps/v1 write apiVersion: apps/v1", kind.Kind, kind.Group), true
 	case "NodeImage", "NodePodProbe":
 		return fmt.Sprintf("%[1]s, which names a node of one cluster: apply the %[1]s in the member that has it", kind.Kind), true
 	default:
