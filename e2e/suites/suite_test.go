@@ -30,7 +30,21 @@ const north = "north"
 func TestFlotilla(t *testing.T) {
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "Flotilla")
+	for _, failure := range failures {
+		t.Log(failure)
+	}
 }
+
+// failures are the specs that failed and why, in the order in which they ran. They are printed once more at the end:
+// a log that is cut off at its beginning still says what came first.
+var failures []string
+
+var _ = ReportAfterEach(func(r SpecReport) {
+	if r.Failed() {
+		const most = 1000
+		failures = append(failures, fmt.Sprintf("%s: %.*s", r.FullText(), most, r.FailureMessage()))
+	}
+})
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	progress := func(step string) { GinkgoWriter.Println("fleet:", step) }
@@ -47,8 +61,13 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(group.Wait()).To(Succeed())
 }, NodeTimeout(10*time.Minute))
 
-// What a spec leaves is not the next one's: it begins on a fleet that is as it was when it started.
-var _ = BeforeEach(func(ctx SpecContext) { h.ExpectFleetAtRest(ctx) })
+// What a spec leaves is not the next one's: it begins on a fleet that is as it was when it started. A fleet that does
+// not come to rest once never does, so the suite ends there.
+var _ = BeforeEach(func(ctx SpecContext) {
+	if err := InterceptGomegaFailure(func() { h.ExpectFleetAtRest(ctx) }); err != nil {
+		AbortSuite(err.Error())
+	}
+})
 
 // Whatever a spec does, every number that the hub places has an answer to the question why, however short it stands.
 var _ = AfterEach(func() {
