@@ -151,8 +151,22 @@ func (l *Link) writeStatus(
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	// Every field is named, also the empty ones: a merge patch removes only what it names.
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{
+	patch, err := json.Marshal(map[string]any{"status": inventoried(status)})
+	if err != nil {
+		return err
+	}
+	err = l.client.Status().
+		Patch(ctx, member, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager))
+	if err != nil {
+		return fmt.Errorf("write status of MemberCluster %s: %w", member.Name, err)
+	}
+	return nil
+}
+
+// inventoried are the fields of the status that the inventory writes. Every one is named, also the empty ones: a merge
+// patch removes only what it names.
+func inventoried(status topology.MemberClusterStatus) map[string]any {
+	return map[string]any{
 		"clusterID":         status.ClusterID,
 		"region":            status.Region,
 		"zones":             status.Zones,
@@ -163,16 +177,7 @@ func (l *Link) writeStatus(
 		"agentVersion":      status.AgentVersion,
 		"orphaned":          status.Orphaned,
 		"orphans":           status.Orphans,
-	}})
-	if err != nil {
-		return err
 	}
-	err = l.client.Status().
-		Patch(ctx, member, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager))
-	if err != nil {
-		return fmt.Errorf("write status of MemberCluster %s: %w", member.Name, err)
-	}
-	return nil
 }
 
 // advise tells an operator what to do when the hub does not take this cluster: on each change, and from time to time.

@@ -1,6 +1,8 @@
 package link
 
 import (
+	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -155,6 +157,35 @@ func TestSurveyBoundsZones(t *testing.T) {
 	}
 	if got := len(survey(nodes, nil).Zones); got != maxZones {
 		t.Errorf("%d zones, the type takes %d", got, maxZones)
+	}
+}
+
+// A field that the inventory compares and does not write would be written for ever.
+func TestFactsAreWhatTheInventoryWrites(t *testing.T) {
+	written := inventoried(topology.MemberClusterStatus{})
+	apart := map[string]bool{"surveyedAt": true} // goes along with a write, causes none
+	fields := reflect.TypeFor[topology.MemberClusterStatus]()
+	for i := range fields.NumField() {
+		name, _, _ := strings.Cut(fields.Field(i).Tag.Get("json"), ",")
+		status := topology.MemberClusterStatus{}
+		set := reflect.ValueOf(&status).Elem().Field(i)
+		switch set.Kind() {
+		case reflect.String:
+			set.SetString("x")
+		case reflect.Int32, reflect.Int64:
+			set.SetInt(1)
+		case reflect.Slice:
+			set.Set(reflect.MakeSlice(set.Type(), 1, 1))
+		case reflect.Pointer:
+			set.Set(reflect.New(set.Type().Elem()))
+		default:
+			t.Fatalf("status.%s is a %s: extend this test", name, set.Kind())
+		}
+		_, writes := written[name]
+		compares := !reflect.DeepEqual(facts(status), facts(topology.MemberClusterStatus{}))
+		if compares != (writes && !apart[name]) {
+			t.Errorf("status.%s: compared %t, written %t", name, compares, writes)
+		}
 	}
 }
 

@@ -113,7 +113,8 @@ func addRequests(zone *topology.Zone, pod *corev1.Pod) {
 
 // facts returns the status without the amounts of capacity: a difference there is reported at once.
 func facts(status topology.MemberClusterStatus) topology.MemberClusterStatus {
-	status.Conditions, status.Session, status.RefusedClusterID = nil, 0, "" // not the inventory's
+	// Other writers' fields.
+	status.Conditions, status.Session, status.OrderFormats, status.RefusedClusterID = nil, 0, nil, ""
 	status.SurveyedAt = nil
 	status.Zones = slices.Clone(status.Zones)
 	for i := range status.Zones {
