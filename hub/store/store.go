@@ -22,6 +22,7 @@ import (
 const (
 	ManagerInventory = client.FieldOwner("flotilla-inventory")
 	ManagerPlacement = client.FieldOwner("flotilla-placement")
+	ManagerPolicy    = client.FieldOwner("flotilla-policy")
 	ManagerDelivery  = client.FieldOwner("flotilla-delivery")
 	ManagerAggregate = client.FieldOwner("flotilla-aggregate")
 )
