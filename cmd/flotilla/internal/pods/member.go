@@ -4,6 +4,7 @@ package pods
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -149,8 +150,11 @@ func (r *reached) pods(ctx context.Context, argument string) ([]corev1.Pod, erro
 
 func selectorOf(workload *unstructured.Unstructured) (string, error) {
 	raw, found, err := unstructured.NestedMap(workload.Object, "spec", "selector")
-	if err != nil || !found {
-		return "", fmt.Errorf("spec.selector is missing or no object: %w", err)
+	if err != nil {
+		return "", err
+	}
+	if !found {
+		return "", errors.New("spec.selector is missing")
 	}
 	selector := &metav1.LabelSelector{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, selector); err != nil {
