@@ -64,9 +64,11 @@ func TestGateGrantsNothingWhileTheControllerOfAnObjectCannotBeRead(t *testing.T)
 	if err := AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	subset := &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "api-a", OwnerReferences: []metav1.OwnerReference{{
+	subset := &apps.CloneSet{}
+	subset.Namespace, subset.Name = "shop", "api-a"
+	subset.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: apps.GroupVersion.String(), Kind: "UnitedDeployment", Name: "api", UID: "1", Controller: new(true),
-	}}}}
+	}}
 	broken := errors.New("connection refused")
 	read := func(err error) (workload.Budget, error) {
 		c := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{

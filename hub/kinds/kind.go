@@ -1,11 +1,11 @@
-// Package kinds is what the hub knows of each kind: one file per kind, one table. No other package of the hub names a
-// kind. It is pure.
+// Package kinds is what the hub knows of each kind: one file per kind, one table. Of the hub's other packages
+// only rights names workload kinds. It is pure.
 //
 // # How to add a kind
 //
 // A kind is a file here with its entry, which [Workloads] lists, and a folder of member-agent/workloads with its
-// controller, which member-agent/setup.go lists. The stages are generic: e2e/newkind adds two kinds with no other change.
-// A kind of the product has more, each declared by itself:
+// controller, which member-agent/setup.go lists. The stages are generic: e2e/newkind adds two kinds with no other
+// change. A kind of the product has more, each declared by itself:
 //
 //	apis/apps                          the types, their definitions, apis/apps/conversion if there is an older version
 //	apis/apps/strict/templates.go      where its pod templates are, and cmd/internal/serving/templates.go the resource
@@ -29,8 +29,9 @@
 //
 //	Divide     Replicas are divided. Read returns them, and the limits of each subset.
 //	PerMember  Each selected member gets the whole object. No kind uses this mode yet; DaemonSet will. Read returns at
-//	           most one subset, with an empty name; without one the kind has no limits. Its limits are resolved on the number of pods that members report as desired.
-//	           A limit that is not one of updates, such as a parallelism, is granted as Unavailable.
+//	           most one subset, with an empty name; without one the kind has no limits. Its limits are resolved on the
+//	           number of pods that members report as desired. A limit that is not one of updates, such as a parallelism,
+//	           is granted as Unavailable.
 //	Copy       Each selected member gets the metadata and content; the object has no status on the hub.
 //	Never      No hub places the kind.
 package kinds

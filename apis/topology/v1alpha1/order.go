@@ -11,9 +11,9 @@ const (
 	// LeaseDuration is how long an agent may be unreachable before its member is NotReady: four renewals, so that one
 	// lost request is no outage. An agent without contact to its hub for as long disrupts nothing.
 	LeaseDuration = 40 * time.Second
-	// GrantsExpire is how long the hub waits, from the last renewal that it saw, before it grants to others what the agent
-	// may disrupt. The agent stops after LeaseDuration, by its own clock, from when it sent that renewal: the other half is
-	// for clocks that do not run alike, and for requests on their way.
+	// GrantsExpire is how long the hub waits, from the last renewal that it saw, before it grants to others what the
+	// agent may disrupt. The agent stops after LeaseDuration, by its own clock, from when it sent that renewal: the
+	// other half is for clocks that do not run alike, and for requests on their way.
 	GrantsExpire = 2 * LeaseDuration
 )
 

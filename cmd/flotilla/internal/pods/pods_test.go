@@ -139,10 +139,11 @@ func TestPods(t *testing.T) {
 }
 
 func TestSelectorOfSaysWhatIsWrong(t *testing.T) {
+	unknown := map[string]any{"matchExpressions": []any{map[string]any{"key": "app", "operator": "Like"}}}
 	for want, spec := range map[string]map[string]any{
 		"spec.selector is missing":      {},
 		".spec.selector accessor error": {"selector": "app=api"},
-		"is not a valid label selector": {"selector": map[string]any{"matchExpressions": []any{map[string]any{"key": "app", "operator": "Like"}}}},
+		"is not a valid label selector": {"selector": unknown},
 	} {
 		_, err := selectorOf(&unstructured.Unstructured{Object: map[string]any{"spec": spec}})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "%!") {
