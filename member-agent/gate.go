@@ -89,9 +89,13 @@ func (g *gate) lease(ctx context.Context, object client.Object) (workload.Budget
 		return workload.Budget{}, nil
 	}
 	parent, key := g.kinds[i].New(), types.NamespacedName{Namespace: object.GetNamespace(), Name: ref.Name}
-	err := g.client.Get(ctx, key, parent, client.UnsafeDisableDeepCopy)
 	// The garbage collector is about to delete the object of a controller that is gone.
-	if err != nil || parent.GetUID() != ref.UID || parent.GetLabels()[topology.LabelHub] == "" {
+	if err := g.client.Get(ctx, key, parent, client.UnsafeDisableDeepCopy); apierrors.IsNotFound(err) {
+		return workload.Budget{}, nil
+	} else if err != nil {
+		return workload.Budget{}, fmt.Errorf("read %s %s, the controller of %s: %w", ref.Kind, key, object.GetName(), err)
+	}
+	if parent.GetUID() != ref.UID || parent.GetLabels()[topology.LabelHub] == "" {
 		return workload.Budget{}, nil
 	}
 	return g.budget(g.kinds[i].GVK, key, g.kinds[i].PassedOn(parent, object)), nil

@@ -1,15 +1,23 @@
 package memberagent
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/link"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
@@ -48,5 +56,37 @@ func TestGateReturnsTheAmountsOfAnObject(t *testing.T) {
 	object.Annotations[topology.AnnotationBudget] = "none"
 	if got, err := (&gate{}).Budget(t.Context(), object); err != nil || !got.Expired {
 		t.Errorf("with an annotation that cannot be read pods may be disrupted: %+v, %v", got, err)
+	}
+}
+
+func TestGateGrantsNothingWhileTheControllerOfAnObjectCannotBeRead(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	subset := &apps.CloneSet{}
+	subset.Namespace, subset.Name = "shop", "api-a"
+	subset.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: apps.GroupVersion.String(), Kind: "UnitedDeployment", Name: "api", UID: "1", Controller: new(true),
+	}}
+	broken := errors.New("connection refused")
+	read := func(err error) (workload.Budget, error) {
+		c := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+			Get: func(
+				ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, o ...client.GetOption,
+			) error {
+				if err != nil {
+					return err
+				}
+				return c.Get(ctx, key, into, o...)
+			},
+		}).Build()
+		return (&gate{client: c, kinds: Kinds(), hub: &link.Link{}}).Budget(t.Context(), subset)
+	}
+	if got, err := read(broken); !errors.Is(err, broken) {
+		t.Errorf("a UnitedDeployment that cannot be read: %+v, %v", got, err)
+	}
+	if got, err := read(nil); err != nil || got != (workload.Budget{}) {
+		t.Errorf("a UnitedDeployment that does not exist: %+v, %v", got, err)
 	}
 }

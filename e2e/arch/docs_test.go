@@ -496,9 +496,10 @@ func TestNumbersOfReadme(t *testing.T) {
 }
 
 // TestPagesNamedInCodeExist checks that a page which code, a chart or the Makefile names exists, with the heading that
-// it names.
+// it names: a page of docs, or one whose name is in capitals, also when the name is followed by a part instead of .md.
 func TestPagesNamedInCodeExist(t *testing.T) {
 	named := regexp.MustCompile(`\bdocs/[a-z0-9/_-]+\.md(?:#[a-z0-9_-]+)?`)
+	capitals := regexp.MustCompile(`\b([A-Z]{4,})(?:\.md\b| part [0-9])`)
 	kinds := []string{".go", ".yaml", ".tpl", ".txt", ".json", ".sh", ".lua"}
 	found := 0
 	walk(t, func(name string, entry fs.DirEntry) {
@@ -519,6 +520,11 @@ func TestPagesNamedInCodeExist(t *testing.T) {
 				t.Errorf("%s names %s: there is no such page", name, link)
 			} else if anchor != "" && !readPage(t, target).anchors[anchor] {
 				t.Errorf("%s names %s: the page has no such heading", name, link)
+			}
+		}
+		for _, page := range capitals.FindAllStringSubmatch(string(data), -1) {
+			if _, err := os.Stat(filepath.Join(root, page[1]+".md")); err != nil {
+				t.Errorf("%s names %s: there is no %s.md", name, page[0], page[1])
 			}
 		}
 	})

@@ -17,7 +17,7 @@ import (
 // HubName is the name of the hub's cluster in every fleet.
 const HubName = "hub"
 
-// Binaries are the programs that a fleet needs, by their file names in Config.Bin.
+// binaries are the programs that a fleet needs, by their file names in Config.Bin.
 var binaries = [...]string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok",
 	"kwokctl"}
 

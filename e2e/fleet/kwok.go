@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Every listener is bound to loopback: etcd has no authentication.
+// loopback is the address that every listener is bound to: etcd has no authentication.
 const loopback = "127.0.0.1"
 
 // clusterPorts are the TCP ports of one control plane, and of the webhook that a program of ours serves for it.

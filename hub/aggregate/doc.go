@@ -4,8 +4,9 @@
 // # The sum
 //
 // Counters are sums over the clusters that have cells. The updated counters of a cluster count only when it has
-// reported on an order that carries the current template. A member that is not Ready is named with what it said last:
-// its numbers stay in the sum, and Ready becomes Unknown.
+// reported on an order that carries the current template. A member that is not Ready is named, Ready becomes Unknown,
+// and its last report stays in the sum, with two exceptions: replicas that were replaced elsewhere are left out, so at
+// most the other replicas of a cell count, and a member all of whose replicas were replaced does not count at all.
 //
 // # When it writes
 //

@@ -27,9 +27,8 @@ func (r *Reconciler) measure(f *Facts, s *Sum) progress {
 	return progress{since: since, underWay: underWay, done: s.Answered && done}
 }
 
-// told is called when the workload's status says what was summed: the trace of a change that is over is given its
-// first span.
-func (r *Reconciler) told(ctx context.Context, f *Facts, p progress) {
+// completeTrace ends the trace of a change that is over. It is called once the workload's status has the sum.
+func (r *Reconciler) completeTrace(ctx context.Context, f *Facts, p progress) {
 	if p.underWay && p.done {
 		r.tracer.Done(ctx, tracing.ChangeOf(f.Key, &f.Placement.Spec), p.since, r.clock.Now())
 		r.meter.Told(f.Key, f.Placement.Spec.Workload.Generation)

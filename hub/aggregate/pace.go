@@ -15,15 +15,15 @@ const (
 	settle = 500 * time.Millisecond
 	// interval is the least time between two writes of one status: two a second are as live as a person can read.
 	interval = 500 * time.Millisecond
-	// gather is how long work in progress waits for the reports of other members: they were ordered together, so they
+	// gatherDelay is how long work in progress waits for the reports of other members: they were ordered together, so they
 	// report together.
-	gather = 250 * time.Millisecond
-	// quiet is how long nothing was written before a change counts as news from rest, which is told at once. It is longer
-	// than the second that agents leave between two reports.
-	quiet = 2 * time.Second
-	// last is the least time between a write and the one that says that all is done: what waits for an update waits
-	// for that one. It is longer than what members that end together are apart as a rule.
-	last = 100 * time.Millisecond
+	gatherDelay = 250 * time.Millisecond
+	// quietTime is how long nothing was written before a change counts as the first one after rest, which is written at
+	// once. It is longer than the second that agents leave between two reports.
+	quietTime = 2 * time.Second
+	// finalInterval is the least time between a write and the one that says that all is done: what waits for an update
+	// waits for that one. It is longer than what members that end together are apart as a rule.
+	finalInterval = 100 * time.Millisecond
 )
 
 // pace decides when a changed status is written.
@@ -65,11 +65,11 @@ func (p *pace) wait(key wire.Key, order int64, done bool) time.Duration {
 	next := b.wrote.Add(interval)
 	switch {
 	case done && b.ended != order:
-		next = b.wrote.Add(last)
+		next = b.wrote.Add(finalInterval)
 	case !done && order > 0:
 		next = latest(next, b.since.Add(settle))
-		if b.changed.Sub(b.wrote) < quiet {
-			next = latest(next, b.changed.Add(gather))
+		if b.changed.Sub(b.wrote) < quietTime {
+			next = latest(next, b.changed.Add(gatherDelay))
 		}
 	}
 	return max(next.Sub(now), 0)

@@ -55,16 +55,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 	if !ok {
 		return ctrl.Result{}, nil
 	}
-	// Without a outcome the workload is not the hub's, or was not looked at since the hub started: the outcome is an
-	// event.
+	// Without an outcome the workload is not the hub's, or was not decided since the hub started. The outcome is an event.
 	outcome, ok := r.outcomes.Get(key)
 	if !ok {
 		r.pace.forget(key)
 		return ctrl.Result{}, nil
 	}
 	object := rule.New()
-	if err := r.client.Get(ctx, key.Workload(), object); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	if err := r.client.Get(ctx, key.Workload(), object); apierrors.IsNotFound(err) {
+		return ctrl.Result{}, nil
+	} else if err != nil {
+		return ctrl.Result{}, fmt.Errorf("read %s: %w", key.Sentence(), err)
 	}
 	if object.GetDeletionTimestamp() != nil && !ofDeletion(&outcome) {
 		return ctrl.Result{}, nil // the outcome on the deletion is an event
@@ -94,7 +95,7 @@ func (r *Reconciler) report(
 	}
 	base := object.DeepCopyObject().(client.Object)
 	if !f.Kind.Status(object, statusSum(f, s), r.clock.Now()) {
-		r.told(ctx, f, p)
+		r.completeTrace(ctx, f, p)
 		return ctrl.Result{}, nil
 	}
 	var order int64
@@ -115,7 +116,7 @@ func (r *Reconciler) report(
 	}
 	r.written.Wrote(f.Key, object.GetResourceVersion())
 	r.pace.written(f.Key, s.Done())
-	r.told(ctx, f, p)
+	r.completeTrace(ctx, f, p)
 	return ctrl.Result{}, nil
 }
 

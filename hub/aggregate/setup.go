@@ -112,9 +112,9 @@ func (w *watches) workloadsOf(ctx context.Context, o client.Object) []wire.Key {
 // statusChanged lets through what agents report: the numbers, whether the object stands, and what stands in its way.
 // Works that are created or patched by the hub say nothing new.
 func statusChanged(rules kinds.Table) predicate.Predicate {
-	told := func(w *work.Work) told {
+	causes := func(w *work.Work) memberCauses {
 		key, _ := wire.KeyOf(w)
-		return toldBy(rules, rules[key.GroupKind()], w)
+		return causesOf(rules, rules[key.GroupKind()], w)
 	}
 	reportOf := func(o client.Object) *work.Report {
 		report, _ := rules.ReportOf(o.(*work.Work))
@@ -126,7 +126,7 @@ func statusChanged(rules kinds.Table) predicate.Predicate {
 			before, after := e.ObjectOld.(*work.Work), e.ObjectNew.(*work.Work)
 			return !equality.Semantic.DeepEqual(reportOf(before), reportOf(after)) ||
 				!equality.Semantic.DeepEqual(before.Status.Conditions, after.Status.Conditions) ||
-				!reflect.DeepEqual(told(before), told(after))
+				!reflect.DeepEqual(causes(before), causes(after))
 		},
 	}
 }

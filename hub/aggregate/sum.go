@@ -142,10 +142,10 @@ func (s *Sum) sumCells(f *Facts) {
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(wanted)) {
 		s.sumCluster(f, cluster, wanted[cluster], sequence[cluster])
-		t := f.told(cluster, sequence[cluster])
+		t := f.causesIn(cluster, sequence[cluster])
 		needs := notApplied(f.Kinds, f.Needed[cluster])
-		stalled.add(cluster, firstTold(t.stalled, needs.stalled))
-		failed.add(cluster, firstTold(t.failed, needs.failed))
+		stalled.add(cluster, causeOr(t.stalled, needs.stalled))
+		failed.add(cluster, causeOr(t.failed, needs.failed))
 		for published, all := range failures {
 			all.add(cluster, t.failures[published])
 		}
@@ -250,8 +250,8 @@ func (s *Sum) sumCluster(f *Facts, cluster string, wanted map[string]ordered, se
 			wanted[use.Subset] = ordered{replicas: use.Desired, update: wanted[use.Subset].update}
 		}
 		if current {
-			order, told := wanted[use.Subset], decision.LendingReport(report.Sequence, use)
-			back, kept := told.Beyond(order.replicas, order.update)
+			order, reported := wanted[use.Subset], decision.LendingReport(report.Sequence, use)
+			back, kept := reported.Beyond(order.replicas, order.update)
 			s.GoingBack, s.Kept = s.GoingBack+back, s.Kept+kept
 		}
 		s.Subsets[use.Subset] = counts
@@ -261,17 +261,17 @@ func (s *Sum) sumCluster(f *Facts, cluster string, wanted map[string]ordered, se
 	}
 }
 
-// told returns what a member says stands in the way, as far as it is about its newest order.
-func (f *Facts) told(cluster string, sequence int64) told {
+// causesIn returns what keeps the member from its newest order, by its report.
+func (f *Facts) causesIn(cluster string, sequence int64) memberCauses {
 	w := f.Works[cluster]
 	if w == nil {
-		return told{}
+		return memberCauses{}
 	}
-	t := toldBy(f.Kinds, f.Kind, w)
+	t := causesOf(f.Kinds, f.Kind, w)
 	report, _ := f.Kinds.ReportOf(w)
 	applied := meta.IsStatusConditionTrue(w.Status.Conditions, work.ConditionApplied)
 	if applied && (report == nil || report.HubID != f.HubID || f.Kind.AnswersWhenStalled && report.Sequence < sequence) {
-		return told{}
+		return memberCauses{}
 	}
 	return t
 }

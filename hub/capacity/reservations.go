@@ -76,7 +76,7 @@ type mark struct {
 	ready int32
 }
 
-// promised is what a member was told to run and has not counted, of all workloads.
+// member is what all workloads have reserved in a member: ordered pods that the member has not counted yet.
 type member struct {
 	Amounts
 	keys  map[wire.Key]bool

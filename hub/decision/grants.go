@@ -140,8 +140,8 @@ func lendingCell(d *draft, last lending.Cell, c *topology.Cell, newRevision bool
 	return cell
 }
 
-// LendingReport is what a member reports of a subset, in the terms of lending. The numbers are those of
-// [wire.ReportOf].
+// LendingReport returns what a member reports of a subset, in the terms of lending. The numbers are those of
+// kinds.Table.ReportOf.
 func LendingReport(sequence int64, use work.SubsetUse) lending.Report {
 	return lending.Report{
 		Sequence: sequence,

@@ -283,7 +283,7 @@ func (w *fleetWorld) told() map[string]capacity.Report {
 }
 
 // TestUnitedDeploymentsHold plays fleets in which subsets are removed, members join and are drained, and templates
-// change, all at once, while members follow late. What is promised (DESIGN.md part 7) holds at every moment: every
+// change, all at once, while members follow late. The invariants hold at every moment: every
 // replica is accounted for (I1); what members hold of a limit together is never more than the limit (I2 b); never are
 // fewer pods available than the limits of all subsets allow, nor the last one taken (I2 a); there are never more pods
 // than replicas and all surges (I2 c); a decision from its own result changes nothing, so that a restart of the hub

@@ -139,9 +139,9 @@ func withWaveNotes(d *draft, wave *waves.Decision, notes []Note) []Note {
 // server takes 256 KiB of all annotations of an object. The other half is the user's.
 const maxBefore = 128 * 1024
 
-// beforeOf is the template that pods have which the update under way does not reach yet, nil where it may reach all. A
-// member that joins meanwhile has never had it, and would make all of its pods of the newest. replicas are those of
-// each subset.
+// previousTemplateOf returns the template of the pods that the current update does not reach yet, nil if it may reach
+// all. A member that joins meanwhile has never had it, and would make all of its pods of the newest. replicas are those
+// of each subset.
 //
 // Where the update before this one did not reach all either, most pods have what that one was to replace.
 func previousTemplateOf(

@@ -36,7 +36,7 @@ func (r *Reconciler) apply(ctx context.Context, s *state, want []*work.Work) (ct
 		delete(have, client.ObjectKeyFromObject(w))
 	}
 	if making || len(have) > 0 {
-		if stands, err := r.stands(ctx, s, making); err != nil {
+		if stands, err := r.decisionIsCurrent(ctx, s, making); err != nil {
 			return ctrl.Result{}, err
 		} else if !stands {
 			return ctrl.Result{RequeueAfter: staleRetry}, nil
@@ -109,7 +109,8 @@ var errStale = errors.New("the cache has not seen the last write")
 // event of the MemberCluster brings the next reconcile.
 var errLeaving = errors.New("the member's namespace takes no new Work")
 
-// noNamespace tells whether an error says that the namespace of an object is not there.
+// noNamespace reports whether an error says that the namespace of an object does not exist. The agent has the same for
+// one namespace (apply.namespaceMissing): the hub imports no part of the agent that may hold it.
 func noNamespace(err error) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {

@@ -56,7 +56,8 @@ func templateBefore(
 	return string(whole.Spec.Template), nil
 }
 
-// keepsOld tells whether pods of some subset are not to be updated in a member.
+// keepsOld reports whether pods of some subset are not to be updated in a member. decision asks the same of cells that
+// it still changes, by pointers.
 func keepsOld(cells []topology.Cell) bool {
 	return slices.ContainsFunc(cells, func(c topology.Cell) bool {
 		replicas, share, _ := kinds.Total(kinds.CellsOf(cells, c.Subset))

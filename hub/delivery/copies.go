@@ -79,7 +79,7 @@ func (r *CopyReconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Resu
 	if err := r.preserveOrphans(ctx, s, f); err != nil {
 		return ctrl.Result{}, err
 	}
-	works, stale, err := r.wanted(ctx, f, works)
+	works, stale, err := r.dropStaleWorks(ctx, f, works)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -95,7 +95,7 @@ func (r *CopyReconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Resu
 	if err != nil || result.RequeueAfter > 0 || s.placement == nil || s.placement.DeletionTimestamp == nil {
 		return result, err
 	}
-	return r.letGo(ctx, s)
+	return r.removeFinalizer(ctx, s)
 }
 
 // edited tells whether somebody else than the hub wrote one of the placements that say where a copy is to be. Those
@@ -218,7 +218,7 @@ func (r *CopyReconciler) gatherOwn(ctx context.Context, s *state, f *copyFacts) 
 		return nil
 	}
 	var err error
-	if f.released, err = r.workloadGoes(ctx, s); err != nil || !f.released {
+	if f.released, err = r.workloadIsGone(ctx, s); err != nil || !f.released {
 		return err
 	}
 	live := &work.WorkList{}

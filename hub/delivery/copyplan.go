@@ -175,9 +175,7 @@ func (f *copyFacts) sequence(member string) int64 {
 	if w == nil {
 		return sequence
 	}
-	if given, err := strconv.ParseInt(w.Annotations[topology.AnnotationSequence], 10, 64); err == nil {
-		sequence = max(sequence, given)
-	}
+	sequence = max(sequence, wire.SequenceOf(w))
 	if report, _ := f.table.ReportOf(w); report != nil && report.HubID == f.hubID {
 		sequence = max(sequence, report.Sequence)
 	}

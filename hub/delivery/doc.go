@@ -12,8 +12,8 @@
 //
 // # Deletion
 //
-// A placement that is deleted takes its Works with it when the user's object is gone or withdrawn, and is let go as
-// soon as every Work has a deletion timestamp; a member that never answers keeps its own Work waiting and nothing
-// else. A placement that somebody deleted by hand while its workload stands is let go without touching the Works: the
-// next decision adopts them.
+// If the user's object is gone or withdrawn, the Works of a deleted placement are deleted, and its finalizer is removed
+// as soon as every Work has a deletion timestamp: a member that never answers holds its own Work alone. In a foreground
+// deletion the finalizer stays until the Works are gone, except those of members that are not Ready. A placement that a
+// person deleted while its workload exists loses its finalizer, and its Works stay: the next decision adopts them.
 package delivery

@@ -30,7 +30,8 @@ const (
 	leavingRetry = 10 * time.Second
 )
 
-// Reconciler delivers placements, one workload at a time. It alone writes Works, and the placement's finalizer.
+// Reconciler delivers placements, one workload at a time. It alone writes Works, and removes the
+// placement's finalizer, which placement adds.
 type Reconciler struct {
 	client   client.Client
 	live     client.Reader

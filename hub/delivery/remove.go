@@ -51,8 +51,8 @@ func (r *Reconciler) removeOrphans(ctx context.Context, s *state) error {
 	if s.object != nil || len(s.works) == 0 {
 		return nil
 	}
-	if err := r.live.Get(ctx, s.key.Workload(), r.rules[s.key.GroupKind()].New()); !apierrors.IsNotFound(err) {
-		return err // it is there (nil), or the server cannot say
+	if live, err := r.liveWorkload(ctx, s.key); live != nil || err != nil {
+		return err
 	}
 	if p, _, err := store.FindPlacement(ctx, r.live, s.key); p != nil || err != nil {
 		return err
@@ -65,21 +65,21 @@ func (r *Reconciler) release(ctx context.Context, s *state) (ctrl.Result, error)
 	if !controllerutil.ContainsFinalizer(s.placement, topology.PlacementFinalizer) {
 		return ctrl.Result{}, nil
 	}
-	if live, err := r.goes(ctx, s); err != nil {
+	if live, err := r.livePlacementBeingDeleted(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	} else if live == nil {
 		return ctrl.Result{RequeueAfter: staleRetry}, nil
 	}
-	goes, err := r.workloadGoes(ctx, s)
+	gone, err := r.workloadIsGone(ctx, s)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if goes {
+	if gone {
 		if left, err := r.removeWorks(ctx, s); err != nil || left {
 			return ctrl.Result{RequeueAfter: foregroundRetry}, err // the end of each Work is an event
 		}
 	}
-	return r.letGo(ctx, s)
+	return r.removeFinalizer(ctx, s)
 }
 
 // removeWorks deletes the Works of a workload that goes. It tells whether the placement has to stay until they are
@@ -136,8 +136,8 @@ func (r *Reconciler) liveWorks(ctx context.Context, s *state) ([]work.Work, erro
 	return live.Items, nil
 }
 
-// letGo takes the finalizer off a placement that is being deleted.
-func (r *Reconciler) letGo(ctx context.Context, s *state) (ctrl.Result, error) {
+// removeFinalizer takes the finalizer off a placement that is being deleted.
+func (r *Reconciler) removeFinalizer(ctx context.Context, s *state) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(s.placement, topology.PlacementFinalizer) {
 		return ctrl.Result{}, nil
 	}
@@ -153,7 +153,7 @@ func (r *Reconciler) letGo(ctx context.Context, s *state) (ctrl.Result, error) {
 		return ctrl.Result{RequeueAfter: staleRetry}, nil
 	}
 	if client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, fmt.Errorf("let placement of %s go: %w", s.key.Sentence(), err)
+		return ctrl.Result{}, fmt.Errorf("remove the finalizer of the placement of %s: %w", s.key.Sentence(), err)
 	}
 	return ctrl.Result{}, nil
 }
@@ -175,8 +175,10 @@ func (r *Reconciler) orphans(ctx context.Context, s *state) (bool, error) {
 		// Another finalizer may hold the workload after the garbage collector has done its part.
 	}
 	live := &topology.WorkloadPlacement{}
-	if err := r.live.Get(ctx, client.ObjectKeyFromObject(s.placement), live); err != nil {
-		return false, client.IgnoreNotFound(err)
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(s.placement), live); apierrors.IsNotFound(err) {
+		return false, nil
+	} else if err != nil {
+		return false, fmt.Errorf("read the placement of %s: %w", s.key.Sentence(), err)
 	}
 	owned := slices.ContainsFunc(live.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == uid })
 	return live.UID == s.placement.UID && !owned, nil

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -129,30 +128,27 @@ func carried(users, added map[string]string) map[string]string {
 	return out
 }
 
-// emptyByType are fields that the Go types write as {} though nobody set them; an API server would drop or keep them,
-// and either way somebody would seem to own them.
-var emptyByType = []string{
-	"metadata",
-	"strategy",
-	"status",
-	"resources",
-	"scaleStrategy",
-	"updateStrategy",
-	"scheduleStrategy",
-	"nodeSelectorTerm",
+// emptyByType reports whether the Go types write a field as {} that nobody set. An API server would drop or keep it,
+// and either way it would have an owner. The agent's ownership.said has its own list, on which stored digests depend.
+func emptyByType(field string) bool {
+	switch field {
+	case "metadata", "strategy", "status", "resources", "scaleStrategy", "updateStrategy", "scheduleStrategy",
+		"nodeSelectorTerm":
+		return true
+	}
+	return false
 }
 
-// emptiedByUsers are fields outside of pod templates that mean the same empty as absent, and that lose their last
-// field one by one, as rollingUpdate does with the pause that ends. Server-side apply of {} over what stood there
-// makes it null, and an API server refuses that for a custom resource; what is absent it removes.
-var emptiedByUsers = []string{
-	"rollingUpdate",
-	"inPlaceUpdateStrategy",
-	"priorityStrategy",
-	"lifecycle",
-	"preDelete",
-	"inPlaceUpdate",
-	"preNormal",
+// emptiedByUsers reports whether a field outside of pod templates means the same empty as absent, and loses its last
+// field one by one, as rollingUpdate does when a pause ends. Server-side apply of {} over a value makes it null, which
+// an API server refuses for a custom resource; an absent field is removed.
+func emptiedByUsers(field string) bool {
+	switch field {
+	case "rollingUpdate", "inPlaceUpdateStrategy", "priorityStrategy", "lifecycle", "preDelete", "inPlaceUpdate",
+		"preNormal":
+		return true
+	}
+	return false
 }
 
 // prune removes nulls, and empty objects in the fields above. A subset's patch stays as the user wrote it: a null in it
@@ -172,7 +168,7 @@ func pruneWithin(v any, pod bool) any {
 			}
 			value = pruneWithin(value, pod)
 			object, isObject := value.(map[string]any)
-			empty := isObject && len(object) == 0 && (slices.Contains(emptyByType, key) || !pod && slices.Contains(emptiedByUsers, key))
+			empty := isObject && len(object) == 0 && (emptyByType(key) || !pod && emptiedByUsers(key))
 			if value == nil || empty {
 				delete(t, key)
 				continue

@@ -20,9 +20,8 @@ import (
 // that before others do. A Work that is made of a workload which the hub does not know any more would soon be deleted,
 // and the agent that sees that deletes what runs.
 
-// stands tells whether the decision is what the API server has, and where Works are to be made, that its workload is
-// there too.
-func (r *Reconciler) stands(ctx context.Context, s *state, making bool) (bool, error) {
+// decisionIsCurrent reports whether the API server has this decision, and if Works are to be made, its workload too.
+func (r *Reconciler) decisionIsCurrent(ctx context.Context, s *state, making bool) (bool, error) {
 	if s.placement == nil {
 		return true, nil
 	}
@@ -56,8 +55,8 @@ func (r *Reconciler) liveWorkload(ctx context.Context, key wire.Key) (client.Obj
 	return object, nil
 }
 
-// goes returns the placement as the API server has it while it is being deleted, nil if it is not.
-func (r *Reconciler) goes(ctx context.Context, s *state) (*topology.WorkloadPlacement, error) {
+// livePlacementBeingDeleted returns the placement as the API server has it, nil if it is not being deleted.
+func (r *Reconciler) livePlacementBeingDeleted(ctx context.Context, s *state) (*topology.WorkloadPlacement, error) {
 	live := &topology.WorkloadPlacement{}
 	err := r.live.Get(ctx, client.ObjectKeyFromObject(s.placement), live)
 	if client.IgnoreNotFound(err) != nil {
@@ -69,8 +68,9 @@ func (r *Reconciler) goes(ctx context.Context, s *state) (*topology.WorkloadPlac
 	return live, nil
 }
 
-// workloadGoes tells whether what was placed goes with the placement.
-func (r *Reconciler) workloadGoes(ctx context.Context, s *state) (bool, error) {
+// workloadIsGone reports whether the Works are deleted with the placement: the workload is gone, withdrawn, or being
+// deleted and not kept.
+func (r *Reconciler) workloadIsGone(ctx context.Context, s *state) (bool, error) {
 	object, err := r.liveWorkload(ctx, s.key)
 	if err != nil {
 		return false, err
@@ -82,7 +82,7 @@ func (r *Reconciler) workloadGoes(ctx context.Context, s *state) (bool, error) {
 	if err != nil || object.GetDeletionTimestamp() == nil || terminating {
 		return terminating, err
 	}
-	live, err := r.goes(ctx, s)
+	live, err := r.livePlacementBeingDeleted(ctx, s)
 	if err != nil || live == nil {
 		return false, err
 	}
@@ -101,9 +101,9 @@ func (r *Reconciler) terminating(ctx context.Context, name string) (bool, error)
 	return namespace.UID == "" || namespace.DeletionTimestamp != nil, nil
 }
 
-// wanted takes out of Works of a copied object those that are to be made for the sake of decisions that the API server
-// does not have, and tells whether there were any.
-func (r *CopyReconciler) wanted(
+// dropStaleWorks takes out of the Works of a copied object those that only decisions ask for which the API server does
+// not have, and reports whether there were any.
+func (r *CopyReconciler) dropStaleWorks(
 	ctx context.Context,
 	f *copyFacts,
 	works []*work.Work,

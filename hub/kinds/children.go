@@ -38,7 +38,7 @@ func readTemplate(
 	}
 	given := "no template"
 	if t.AdvancedStatefulSetTemplate != nil {
-		given = "an advancedStatefulSetTemplate, whose kind the members do not run yet"
+		given = "an advancedStatefulSetTemplate, which UnitedDeployments do not support yet"
 	}
 	return nil, nil, &Rejection{
 		UnsupportedTemplate,

@@ -1,11 +1,20 @@
-// Package kinds is what the hub knows of each kind: one file per kind, one table. No other package of the hub names a
-// kind. It is pure.
+// Package kinds is what the hub knows of each kind: one file per kind, one table. Of the hub's other packages
+// only rights names workload kinds. It is pure.
 //
 // # How to add a kind
 //
 // A kind is a file here with its entry, which [Workloads] lists, and a folder of member-agent/workloads with its
-// controller, which member-agent/setup.go lists. The stages are generic; e2e/newkind holds that by adding two kinds.
-// The types, their definitions and the rights of both programs are declared on their own: rights are reviewed by hand.
+// controller, which member-agent/setup.go lists. The stages are generic: e2e/newkind adds two kinds with no other
+// change. A kind of the product has more, each declared by itself:
+//
+//	apis/apps                          the types, their definitions, apis/apps/conversion if there is an older version
+//	apis/apps/strict/templates.go      where its pod templates are, and cmd/internal/serving/templates.go the resource
+//	hub/rights, member-agent/rights    the rights and their golden files, which are reviewed by hand
+//	member-agent/apply/allowed.go      carried: a hub may bring the kind
+//	e2e/kinds                          the entry for chaos and faults
+//	docs/kinds                         the page
+//
+// The entry of the table has:
 //
 //	GVK, Mode, ClusterScoped   what the kind is called, and how its objects get to members
 //	New, NewList               empty objects
@@ -19,9 +28,10 @@
 // # Modes
 //
 //	Divide     Replicas are divided. Read returns them, and the limits of each subset.
-//	PerMember  Each selected member gets the whole object. Read returns at most one subset, with an empty name; without
-//	           one the kind has no limits. Its limits are resolved on the number of pods that members report as desired.
-//	           A limit that is not one of updates, such as a parallelism, is granted as Unavailable.
+//	PerMember  Each selected member gets the whole object. No kind uses this mode yet; DaemonSet will. Read returns at
+//	           most one subset, with an empty name; without one the kind has no limits. Its limits are resolved on the
+//	           number of pods that members report as desired. A limit that is not one of updates, such as a parallelism,
+//	           is granted as Unavailable.
 //	Copy       Each selected member gets the metadata and content; the object has no status on the hub.
 //	Never      No hub places the kind.
 package kinds
@@ -57,7 +67,7 @@ const (
 	// Divide means that replicas and limits are divided over members.
 	Divide Mode = iota
 	// PerMember means that every selected member gets the whole object. Each member decides how many pods it has; the
-	// limits hold over all members together, and the status is the sum.
+	// limits hold over all members together, and the status is the sum. No kind uses it yet; DaemonSet will.
 	PerMember
 	// Copy means that every selected member gets the whole object, without a status on the hub.
 	Copy

@@ -150,7 +150,7 @@ func TestReadRefuses(t *testing.T) {
 		}), InvalidAmount, `"half"`},
 		{"a template that is not divided", unitedDeployment(func(ud *apps.UnitedDeployment) {
 			ud.Spec.Template = apps.SubsetTemplate{AdvancedStatefulSetTemplate: &apps.AdvancedStatefulSetTemplateSpec{}}
-		}), UnsupportedTemplate, "an advancedStatefulSetTemplate, whose kind the members do not run yet; use statefulSetTemplate (apps/v1), cloneSetTemplate or deploymentTemplate"},
+		}), UnsupportedTemplate, "an advancedStatefulSetTemplate, which UnitedDeployments do not support yet; use statefulSetTemplate (apps/v1), cloneSetTemplate or deploymentTemplate"},
 		{"no template", unitedDeployment(func(ud *apps.UnitedDeployment) { ud.Spec.Template = apps.SubsetTemplate{} }), UnsupportedTemplate, "has no template; use"},
 		{"a limit of StatefulSets that is none", unitedDeployment(func(ud *apps.UnitedDeployment) {
 			ud.Spec.Template = apps.SubsetTemplate{StatefulSetTemplate: &apps.StatefulSetTemplateSpec{Spec: apps.NativeStatefulSetSpec{StatefulSetSpec: appsv1.StatefulSetSpec{Template: podTemplate(),

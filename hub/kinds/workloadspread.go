@@ -20,7 +20,7 @@ import (
 	"github.com/flotilla-dev/flotilla/topology/division"
 )
 
-// workloadSpread divides CloneSets into its subsets.
+// workloadSpreadDivider returns the divider by which a WorkloadSpread divides CloneSets into its subsets.
 func workloadSpreadDivider() *Divider {
 	return &Divider{
 		GVK:     apps.GroupVersion.WithKind("WorkloadSpread"),

@@ -90,10 +90,12 @@ func stepLocal(s *State, kind kinds.Kind) Step {
 func withdrawn(s *State) string {
 	if s.Object.GetAnnotations()[topology.AnnotationWithdraw] == topology.WithdrawOrphan {
 		return fmt.Sprintf(
-			"%s is let go by its annotation %s=%s: what runs in members runs on, without orders; to place it again, remove the annotation, and have adopted what runs",
+			"%s is orphaned by annotation %s=%s: its pods keep running without orders. To place it again, "+
+				"remove the annotation and set %s=true.",
 			s.key.Sentence(),
 			topology.AnnotationWithdraw,
 			topology.WithdrawOrphan,
+			topology.AnnotationAdopt,
 		)
 	}
 	return fmt.Sprintf(
@@ -210,7 +212,8 @@ func (s *State) against(chosen *policy.Policy) *kinds.Rejection {
 	if value := s.Object.GetAnnotations()[topology.AnnotationWithdraw]; value != "" &&
 		value != "false" { // nor one that withdraws it
 		return &kinds.Rejection{Reason: decision.InvalidWithdraw, Message: fmt.Sprintf(
-			"the annotation %s of %s has the value %q, which says neither; write %s to remove it from all members, %s to let what runs there run on without orders, or remove the annotation; until then nothing of it changes in members",
+			"annotation %s of %s has value %q; use %s to remove it from all members, %s to keep its pods there without "+
+				"orders, or remove the annotation",
 			topology.AnnotationWithdraw,
 			s.key.Sentence(),
 			value,

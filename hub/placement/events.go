@@ -1,11 +1,10 @@
 package placement
 
 import (
-	"go.opentelemetry.io/otel/attribute"
-
 	"context"
 	"fmt"
 
+	"go.opentelemetry.io/otel/attribute"
 	corev1 "k8s.io/api/core/v1"
 
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -16,8 +15,8 @@ import (
 // happening is an event on a workload whose update goes in waves: what kind of thing happened, and a sentence about it.
 type happening struct{ level, kind, sentence string }
 
-// tell writes what happened in the waves of an update as an event on the workload, once the decision stands.
-func (r *Reconciler) tell(s *State, step Step) {
+// emitWaveEvent writes what happened in the waves of an update as an event on the workload. The decision was written.
+func (r *Reconciler) emitWaveEvent(s *State, step Step) {
 	if step.Spec == nil || s.Placement == nil || s.Object == nil {
 		return
 	}
@@ -87,8 +86,8 @@ func moved(before, after *topology.WaveProgress) (kind, level string) {
 	return "", ""
 }
 
-// asked tells the meter of what users ask for, as it is looked at.
-func (r *Reconciler) asked(s *State) {
+// observeRequest counts what the user asks for in the metrics.
+func (r *Reconciler) observeRequest(s *State) {
 	if s.Object == nil {
 		r.meter.Forget(s.key)
 		return
@@ -96,8 +95,8 @@ func (r *Reconciler) asked(s *State) {
 	r.meter.Asked(s.key, s.Object.GetGeneration(), s.Placement, s.now)
 }
 
-// counted tells the meter which numbers a decision changed, once it stands.
-func (r *Reconciler) counted(s *State, step Step) {
+// recordDecision counts the numbers that a written decision changed in the metrics.
+func (r *Reconciler) recordDecision(s *State, step Step) {
 	var last []topology.Cell
 	if s.Placement != nil {
 		last = s.Placement.Spec.Cells

@@ -30,32 +30,40 @@ type State struct {
 	Object    client.Object // the user's workload, nil if it is gone
 	Placement *topology.WorkloadPlacement
 	name      types.NamespacedName // of the placement, also of one to create
-	// restored: somebody else edited the placement, and it has the hub's own decision here.
-	restored  bool
+	// restored reports whether another writer edited the placement; Placement then has the hub's own decision.
+	restored bool
+	// federated reports whether the namespace, or the cluster-scoped object, has the label federated=true.
 	federated bool
 	// terminating: the namespace is being deleted.
 	terminating bool
 	Policies    []policy.Policy
 	Members     []topology.MemberCluster
-	reports     map[string]capacity.Report
-	reported    int64
-	written     map[string]int64
-	absent      map[topology.DependencyReference]bool
-	local       map[topology.DependencyReference]bool
-	found       map[string]decision.Found
-	// promised is what members promised to others, read is its number in the ledger.
+	// reports are the newest of each member about the workload, by member.
+	reports map[string]capacity.Report
+	// reported is the highest sequence in a report, at most wire.MaxSequence.
+	reported int64
+	// written is the sequence of each member's Work.
+	written map[string]int64
+	// absent are the dependencies that do not exist on the hub, local those that every cluster makes itself.
+	absent map[topology.DependencyReference]bool
+	local  map[topology.DependencyReference]bool
+	// found is what members report of objects to adopt.
+	found map[string]decision.Found
+	// reserved is what other workloads have reserved in each member, and read the number under which it was read from
+	// the reservations.
 	reserved map[string]capacity.Amounts
 	read     int64
 	// now is the time, heard since when the hub is in contact with its API server.
 	now, heard time.Time
-	// news is when each member was heard last.
+	// news is when the hub last had news of each member.
 	news     map[string]time.Time
-	dividers []kinds.Object // that name the workload, oldest first
-	answers  map[string]waves.Answer
+	dividers []kinds.Object          // that name the workload, oldest first
+	answers  map[string]waves.Answer // of checks that are expressions or addresses
 	// rival is the policy of Karmada that selects the workload too, empty for none.
-	rival      string
-	runs       map[waves.RunKey]waves.Run // of the Jobs of checks
-	rolledBack bool                       // object has the template of before: its own failed
+	rival string
+	runs  map[waves.RunKey]waves.Run // of the Jobs of checks
+	// rolledBack reports whether Object has the previous template, because the rollout of its own failed.
+	rolledBack bool
 }
 
 // Gatherer reads what decisions depend on: from the hub's cache, or from a snapshot of a hub.
@@ -66,17 +74,17 @@ type Gatherer struct {
 	// watching keeps in the cache what is asked about; nil where reader has all.
 	watching *store.Watching
 	clock    clock.PassiveClock
-	// heard tells since when the hub is in contact with its API server; nil where that was always so.
+	// heard returns since when the hub is in contact with its API server; nil for always.
 	heard func() time.Time
-	// news tells when a member was heard last; nil where that is always now.
+	// news returns when the hub last had news of a member; nil for now.
 	news func(member string) time.Time
-	// asker has what was answered to checks; nil where nothing is asked.
+	// asker has the answers of checks; nil for none.
 	asker *checks.Asker
-	// ledger has what members promised; nil where nothing is held against anybody.
+	// reservations of capacity in members; nil if no capacity is reserved.
 	reservations *capacity.Reservations
-	// decisions are those that the hub wrote; nil where nobody else edits them.
+	// decisions are those that the hub wrote; nil if no other writer edits them.
 	decisions *decisions
-	// rivals has the policies of Karmada; nil where nobody else propagates objects of this API server.
+	// rivals reads the policies of Karmada; nil if Karmada does not use this API server.
 	rivals client.Reader
 }
 

@@ -13,7 +13,7 @@ import (
 const (
 	// sureAfter is how long the hub must have been in contact with its API server before it gives a member up: as long as
 	// a member that is alive may be silent.
-	sureAfter = 40 * time.Second
+	sureAfter = topology.LeaseDuration
 	// defaultAfter holds where the schema's default was not applied.
 	defaultAfter = 5 * time.Minute
 )

@@ -50,21 +50,21 @@ func TestMeasures(t *testing.T) {
 	key, r := wire.Key{Group: "apps.kruise.io", Kind: "CloneSet", Namespace: "shop", Name: "api"}, &Reconciler{meter: m}
 	s := &State{key: key, Object: &apps.CloneSet{ObjectMeta: metav1.ObjectMeta{Generation: 2}}, now: clock.Now()}
 	cells := []topology.Cell{{Cluster: "east", Replicas: 3, Reason: topology.Reason{Code: "Even"}}, {Cluster: "west", Replicas: 3, Reason: topology.Reason{Code: "Even"}}}
-	r.asked(s)
-	r.counted(s, Step{Spec: &topology.WorkloadPlacementSpec{Cells: cells}})
+	r.observeRequest(s)
+	r.recordDecision(s, Step{Spec: &topology.WorkloadPlacementSpec{Cells: cells}})
 	clock.SetTime(clock.Now().Add(4 * time.Second))
 	m.Answered(key, 2, true, false)
 	if n, sum := value("flotilla_spec_to_last_member_seconds"); n != 1 || sum != 4 {
 		t.Errorf("a change took %v s, %v times", sum, n)
 	}
 	s.Placement = &topology.WorkloadPlacement{Spec: topology.WorkloadPlacementSpec{Cells: cells}}
-	r.counted(s, Step{}) // nothing was decided
+	r.recordDecision(s, Step{}) // nothing was decided
 	if n, _ := value("flotilla_plan_changes_total"); n != 2 {
 		t.Errorf("%v numbers changed, want 2", n)
 	}
 	s.Object = nil
-	r.asked(s)
-	r.counted(s, Step{Remove: true})
+	r.observeRequest(s)
+	r.recordDecision(s, Step{Remove: true})
 	m.Answered(key, 2, true, true)
 	if n, _ := value("flotilla_plan_changes_total"); n != 4 {
 		t.Errorf("%v numbers changed, want 4", n)

@@ -40,7 +40,7 @@ type Outcomes struct {
 	events      chan event.TypedGenericEvent[wire.Key]
 }
 
-// verdictBuffer lets a burst of decisions go on while the reader starts.
+// outcomeBuffer lets a burst of decisions go on while the reader starts.
 const outcomeBuffer = 1024
 
 // NewOutcomes returns an empty store.
@@ -113,12 +113,12 @@ func (v *Outcomes) store(key wire.Key, outcome *Outcome) (changed bool) {
 	return !had || last != *outcome
 }
 
-// maxVerdict is how many characters a verdict's message has. A workload can have 512 subsets, and each can have a
+// maxMessage is how many characters an outcome's message has. A workload can have 512 subsets, and each can have a
 // sentence: an API server takes 32,768 characters in a condition, up to six conditions of the user's object repeat the
 // message, and nobody reads more than the first few. Why and the placement have them all.
 const maxMessage = 4096
 
-// sentences joins messages. The first is told in any case, cut where it alone is too long; then as many as find room,
+// sentences joins messages. The first is kept in any case, cut if it alone is too long; then as many as fit,
 // and how many do not.
 func sentences(messages []string) string {
 	var out strings.Builder

@@ -54,7 +54,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	r.asked(s)
+	r.observeRequest(s)
 	version := ""
 	if s.Placement != nil {
 		version = s.Placement.ResourceVersion
@@ -76,9 +76,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, key wire.Key) (ctrl.Result, 
 		}
 		next = stepTerminating(s) // the cache shows that soon, and the event of a new namespace brings the next reconcile
 	}
-	r.tell(s, next)
+	r.emitWaveEvent(s, next)
 	r.asker.Want(key, next.asks)
-	r.counted(s, next)
+	r.recordDecision(s, next)
 	r.outcomes.set(ctx, key, next.Outcome)
 	again := next.again
 	if next.Spec != nil && len(next.Spec.Unplaced) > 0 && len(s.reserved) > 0 && (again == 0 || again > capacity.UnseenFor) {

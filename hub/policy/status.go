@@ -111,7 +111,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, key Key) (ctrl.Result, error
 	}
 	base := object.DeepCopyObject().(client.Object)
 	*status() = after
-	if err := r.client.Status().Patch(ctx, object, client.MergeFrom(base), store.ManagerPlacement); client.IgnoreNotFound(err) != nil {
+	err = r.client.Status().Patch(ctx, object, client.MergeFrom(base), store.ManagerPolicy)
+	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("write status of %s %s: %w", key.Kind, key.Name, err)
 	}
 	r.forget(key)

@@ -1,5 +1,3 @@
-// Package store is how the stages of the hub read and write the hub's API server: the field managers, the indexes of
-// the cache, lookups by key, and which of the hub's own writes the cache has seen.
 package store
 
 import (
@@ -22,6 +20,7 @@ import (
 const (
 	ManagerInventory = client.FieldOwner("flotilla-inventory")
 	ManagerPlacement = client.FieldOwner("flotilla-placement")
+	ManagerPolicy    = client.FieldOwner("flotilla-policy")
 	ManagerDelivery  = client.FieldOwner("flotilla-delivery")
 	ManagerAggregate = client.FieldOwner("flotilla-aggregate")
 )

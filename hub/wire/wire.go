@@ -1,12 +1,9 @@
-// Package wire holds what the stages of the hub agree on: keys, names of the objects between hub and agent, and what
-// their annotations say. It is pure.
 package wire
 
 import (
 	"cmp"
 	"encoding/hex"
 	"hash/fnv"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -151,10 +148,7 @@ func IsCheck(w metav1.Object) bool { return w.GetAnnotations()[topology.Annotati
 
 // SequenceOf returns the sequence of the order that a Work carries, 0 for none.
 func SequenceOf(w metav1.Object) int64 {
-	sequence, err := strconv.ParseInt(w.GetAnnotations()[topology.AnnotationSequence], 10, 64)
-	if err != nil {
-		return 0
-	}
+	sequence, _ := topology.SequenceOf(w)
 	return sequence
 }
 

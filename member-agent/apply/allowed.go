@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -144,10 +145,14 @@ func (r *Reconciler) refuse(ctx context.Context, w *work.Work, m *memo, why stri
 	}
 	// A workload that was allowed before is still reported: its pods count for the hub's limits. A kind that is not served
 	// has no objects.
-	if m.order.Ref.Group == apps.GroupVersion.Group &&
-		r.Objects.Bind(ctx, client.ObjectKeyFromObject(w), m.order.Ref) == nil {
-		m.bound, outcome.Ref = true, m.order.Ref
+	var err error
+	if m.order.Ref.Group == apps.GroupVersion.Group {
+		if err = r.Objects.Bind(ctx, client.ObjectKeyFromObject(w), m.order.Ref); err == nil {
+			m.bound, outcome.Ref = true, m.order.Ref
+		} else if meta.IsNoMatchError(err) {
+			err = nil
+		}
 	}
 	r.Outcomes.set(client.ObjectKeyFromObject(w), outcome)
-	return nil
+	return err
 }

@@ -347,7 +347,10 @@ func TestControllersGoOnWithWhatIsNotCorrected(t *testing.T) {
 		{"it is being deleted", carryOut(func(a *attempts, live *unstructured.Unstructured) {
 			live.SetDeletionTimestamp(&metav1.Time{Time: a.clk.Now()})
 		}), false},
-		{"a new order is held", func(a *attempts) error { return a.hold(a.t.Context(), a.w, a.memo) }, false},
+		{"a new order is held", func(a *attempts) error {
+			_, err := a.hold(a.t.Context(), a.w, a.memo)
+			return err
+		}, false},
 		{"it is not allowed any more", func(a *attempts) error { return a.refuse(a.t.Context(), a.w, a.memo, "no") }, false},
 		{"the order cannot be read", func(a *attempts) error {
 			a.w.Generation++

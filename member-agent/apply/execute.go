@@ -40,10 +40,10 @@ const (
 )
 
 // appliedMessage is the message of the condition Applied=True. It names no figures, so that it never changes by itself.
-const appliedMessage = "The member's API server has taken the object."
+const appliedMessage = "Applied."
 
 // keptMessage is the message of the condition Applied=True of a claim that exists.
-const keptMessage = "The claim stands in the member; it is used as it is, and never changed or deleted."
+const keptMessage = "The claim exists in the member; Flotilla does not change or delete it."
 
 // carryOut does what was decided.
 func (r *Reconciler) carryOut(ctx context.Context, w *work.Work, m *memo, facts Facts) (ctrl.Result, error) {

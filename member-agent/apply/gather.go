@@ -29,12 +29,12 @@ type memo struct {
 	order      *Order
 	orderErr   error
 	bound      bool
-	// since is when the order with the fingerprint waits began to wait for its dependencies; without are those that it was
-	// carried out without.
-	waits   uint64
-	since   time.Time
-	without string
-	served  bool // the order of waits was carried out, or may be
+	// waitingSince is when the order with the fingerprint waitingHash began to wait for its dependencies, and mayProceed
+	// whether it may be carried out, or was. missingNeeds are the dependencies without which it was carried out.
+	waitingHash  uint64
+	waitingSince time.Time
+	missingNeeds string
+	mayProceed   bool
 	// previous are the fields of previous orders, which the object may still have.
 	previous ownership.Previous
 	// admitted are the changes that the member's admission made in the last write of this process; nil if there was none.

@@ -36,8 +36,8 @@ func ParseOrder(w *work.Work) (*Order, error) {
 		return nil, fmt.Errorf("the Work has no annotation %s, so it was not written by a Flotilla hub; it is not executed",
 			topology.AnnotationHubID)
 	}
-	sequence, err := strconv.ParseInt(w.Annotations[topology.AnnotationSequence], 10, 64)
-	if err != nil {
+	sequence, ok := topology.SequenceOf(w)
+	if !ok {
 		return nil, fmt.Errorf("annotation %s of the Work is %q; it must be a decimal number", topology.AnnotationSequence,
 			w.Annotations[topology.AnnotationSequence])
 	}
@@ -60,6 +60,7 @@ func ParseOrder(w *work.Work) (*Order, error) {
 	}
 	clean(desired)
 	mark(desired, hubID, sequence)
+	var err error
 	order.Hash, err = fingerprint(desired)
 	return order, err
 }
@@ -111,9 +112,6 @@ func CarriedOut(object *unstructured.Unstructured) int64 {
 	if object == nil {
 		return 0
 	}
-	sequence, err := strconv.ParseInt(object.GetAnnotations()[topology.AnnotationSequence], 10, 64)
-	if err != nil {
-		return 0
-	}
+	sequence, _ := topology.SequenceOf(object)
 	return sequence
 }

@@ -82,22 +82,22 @@ func (r *Reconciler) awaitNeeds(ctx context.Context, w *work.Work, m *memo) (tim
 	}
 	now := r.Clock.Now()
 	// An order that replaces a waiting one does not wait longer.
-	if m.since.IsZero() || m.served && m.waits != m.order.Hash {
-		m.since, m.served = now, false
+	if m.waitingSince.IsZero() || m.mayProceed && m.waitingHash != m.order.Hash {
+		m.waitingSince, m.mayProceed = now, false
 	}
-	m.waits = m.order.Hash
-	m.without = ""
-	waited := now.Sub(m.since)
+	m.waitingHash = m.order.Hash
+	m.missingNeeds = ""
+	waited := now.Sub(m.waitingSince)
 	switch {
 	case len(missing) == 0:
-		m.served = true
+		m.mayProceed = true
 		r.waiting.set(name, nil)
 		return 0, nil
 	case waited >= needsPatience:
-		m.served = true
+		m.mayProceed = true
 		r.waiting.set(name, nil)
-		m.without = strings.Join(missing, ", ")
-		logger(ctx, m).Info("Carried out without what it needs", "missing", m.without)
+		m.missingNeeds = strings.Join(missing, ", ")
+		logger(ctx, m).Info("Carried out without what it needs", "missing", m.missingNeeds)
 		return 0, nil
 	case waited >= needsQuiet:
 		r.outcome(w, m, false, work.ReasonWaitingForDependencies, fmt.Sprintf(
@@ -114,11 +114,11 @@ func appliedMessageOf(m *memo) string {
 	if m.Note != "" {
 		message = "Applied. " + m.Note
 	}
-	if m.without == "" {
+	if m.missingNeeds == "" {
 		return message
 	}
 	return fmt.Sprintf("%s It was applied without the objects of the Works %s, which did not stand within %s.", message,
-		m.without, needsPatience)
+		m.missingNeeds, needsPatience)
 }
 
 // waiting remembers which Works wait for which others. It is safe for concurrent use.

@@ -73,8 +73,8 @@ func TestAwaitNeeds(t *testing.T) {
 	needed("shop.settings.configmap", Outcome{Generation: 2, Reason: work.ReasonApplyFailed})
 	clk.SetTime(clk.Now().Add(needsPatience))
 	waits("it goes on without", 0)
-	if m.without != "shop.settings.configmap" {
-		t.Errorf("it went on without %q", m.without)
+	if m.missingNeeds != "shop.settings.configmap" {
+		t.Errorf("it went on without %q", m.missingNeeds)
 	}
 	m.order.Hash++
 	waits("the next order waits anew", needsQuiet)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -59,7 +60,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 	}
 	if !r.Copies.Holds(w) && !r.Hub.MayExecuteNew(ctx) {
-		return ctrl.Result{RequeueAfter: holdAgain}, r.hold(ctx, w, m) // all Works come again when the hub has answered
+		return r.hold(ctx, w, m)
 	}
 	if m.orderErr != nil {
 		return ctrl.Result{}, r.unreadable(ctx, w, m)
@@ -71,17 +72,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return r.carryOut(ctx, w, m, facts)
 }
 
-// hold postpones a new order while the hub has not answered the session. The object is reported as it is.
-func (r *Reconciler) hold(ctx context.Context, w *work.Work, m *memo) error {
-	if m.order != nil {
-		r.Generations.forget(m.order.Ref) // nothing is corrected meanwhile
-		// A kind that is not served has no objects.
-		if err := r.Objects.Bind(ctx, client.ObjectKeyFromObject(w), m.order.Ref); err == nil {
-			m.bound = true
-		}
+// hold postpones a new order while the hub has not answered the session. The object is reported as it is. All Works are
+// reconciled again when the hub has answered.
+func (r *Reconciler) hold(ctx context.Context, w *work.Work, m *memo) (ctrl.Result, error) {
+	name := client.ObjectKeyFromObject(w)
+	r.Outcomes.set(name, heldOutcome(w, m, r.Clock.Now()))
+	if m.order == nil {
+		return ctrl.Result{RequeueAfter: holdAgain}, nil
 	}
-	r.Outcomes.set(client.ObjectKeyFromObject(w), heldOutcome(w, m, r.Clock.Now()))
-	return nil
+	r.Generations.forget(m.order.Ref) // nothing is corrected meanwhile
+	err := r.Objects.Bind(ctx, name, m.order.Ref)
+	if err != nil && !meta.IsNoMatchError(err) { // a kind that is not served has no objects
+		return ctrl.Result{}, err
+	}
+	m.bound = err == nil
+	return ctrl.Result{RequeueAfter: holdAgain}, nil
 }
 
 // orphan handles a Work that disappeared without a deletion timestamp. Its object stays as it is, and is named to the

@@ -35,7 +35,7 @@ type outcome struct {
 	message       string
 }
 
-const appliedMessage = "The member's API server has taken the object."
+const appliedMessage = "Applied."
 
 // carryOut applies the object where it does not stand as ordered.
 func (r *Reconciler) carryOut(

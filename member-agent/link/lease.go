@@ -17,13 +17,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	applycoordinationv1 "k8s.io/client-go/applyconfigurations/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
 const (
 	// leaseDurationSeconds is after how long the hub calls a silent member NotReady.
-	leaseDurationSeconds = 40
+	leaseDurationSeconds = int32(topology.LeaseDuration / time.Second)
 	// leaseEvery is the time between two renewals: three may get lost before the hub gives up.
-	leaseEvery = 10 * time.Second
+	leaseEvery = topology.LeaseDuration / 4
 	// leaseRetry is the time to the next attempt after one that failed.
 	leaseRetry = 2 * time.Second
 	// leaseTimeout ends an attempt: a hub that hangs must not use up the time of the next attempts.
@@ -113,7 +115,7 @@ func (l *Link) renew(ctx context.Context, clusterID string) error {
 		ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace(), Name: l.config.ClusterName},
 		Spec: coordinationv1.LeaseSpec{
 			HolderIdentity:       &clusterID,
-			LeaseDurationSeconds: new(int32(leaseDurationSeconds)),
+			LeaseDurationSeconds: new(leaseDurationSeconds),
 			RenewTime:            &now,
 		},
 	}

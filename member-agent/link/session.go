@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"sync"
 	"time"
 
@@ -23,7 +22,7 @@ import (
 const (
 	// contactExpires is after how long without contact the agent and its hub may think differently of what runs: then the
 	// hub calls the member NotReady, too.
-	contactExpires = leaseDurationSeconds * time.Second
+	contactExpires = topology.LeaseDuration
 	// reportPatience is how long a session waits for the reports. One Work whose report
 	// cannot be sent holds up nothing else.
 	reportPatience = 15 * time.Second
@@ -366,7 +365,7 @@ func (l *Link) open(ctx context.Context, next session) (bool, error) {
 	ordered := make(map[string]int64, len(live))
 	for i := range live {
 		w := &live[i]
-		if sequence, err := strconv.ParseInt(w.Annotations[topology.AnnotationSequence], 10, 64); err == nil {
+		if sequence, ok := topology.SequenceOf(w); ok {
 			ordered[w.Annotations[topology.AnnotationWorkload]] = sequence
 		}
 	}

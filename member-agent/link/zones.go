@@ -149,7 +149,7 @@ func amount(list corev1.ResourceList, name corev1.ResourceName) float64 {
 }
 
 func moved(before, after corev1.ResourceList, name corev1.ResourceName, whole float64) bool {
-	// 5 %: DESIGN part 4 bounds how often capacity may cost a write.
+	// 5 %: smaller changes of capacity are not worth a write to the hub.
 	const threshold = 0.05
 	difference := amount(after, name) - amount(before, name)
 	return difference != 0 && max(difference, -difference) >= threshold*whole

@@ -132,8 +132,14 @@ func drop(value, ordered any, path []string) {
 	}
 }
 
-// emptyByType are fields that clients written in Go send as {} though nobody set them.
-var emptyByType = []string{"metadata", "strategy", "resources", "scaleStrategy", "updateStrategy", "scheduleStrategy"}
+// emptyByType reports whether clients written in Go send a field as {} that nobody set. Stored digests depend on it.
+func emptyByType(field string) bool {
+	switch field {
+	case "metadata", "strategy", "resources", "scaleStrategy", "updateStrategy", "scheduleStrategy":
+		return true
+	}
+	return false
+}
 
 // said removes, in place, what says nothing: nulls, and empty objects in the fields above. Elsewhere an empty object
 // can have a meaning, as a label selector has.
@@ -146,7 +152,7 @@ func said(value any) any {
 			}
 			field = said(field)
 			fields, isObject := field.(map[string]any)
-			if field == nil || isObject && len(fields) == 0 && slices.Contains(emptyByType, key) {
+			if field == nil || isObject && len(fields) == 0 && emptyByType(key) {
 				delete(v, key)
 				continue
 			}

@@ -1,8 +1,6 @@
 package workload
 
 import (
-	"strconv"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -54,10 +52,7 @@ func ObservedSequence(live *unstructured.Unstructured) bool {
 
 // Sequence returns the sequence of the newest order that the object has, 0 for none.
 func Sequence(object metav1.Object) int64 {
-	sequence, err := strconv.ParseInt(object.GetAnnotations()[topology.AnnotationSequence], 10, 64)
-	if err != nil {
-		return 0
-	}
+	sequence, _ := topology.SequenceOf(object)
 	return sequence
 }
 

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
 const (
 	// Window is how far apart members may become NotReady to count as one failure: twice the time after which a silent
 	// agent is NotReady.
-	Window = 80 * time.Second
+	Window = 2 * topology.LeaseDuration
 	// Spacing is the time between two members that are given up: time enough for pods to start, and to see what that does.
 	Spacing = 30 * time.Second
 	// heldPart: as many members as one in heldPart of all, and at least heldLeast, are held if they fail together.

@@ -19,7 +19,7 @@ const defaultPatience = time.Minute
 
 const (
 	// newsAge is how old the last news of a member may be when it is found not to be heard of.
-	newsAge = 40 * time.Second
+	newsAge = topology.LeaseDuration
 	// listens is how long a hub that was away waits for reports before it finds a wave late: after
 	// it, members that are cut off are known.
 	listens = 2 * newsAge

@@ -20,8 +20,8 @@ const (
 	// AnnotationMachinesSeen with value "true" is on such a MemberCluster once a Machine of the Cluster had a node: since
 	// then no Machine means that nothing runs there.
 	AnnotationMachinesSeen = "topology.flotilla.dev/machines-seen"
-	// AnnotationLeavingSince is on such a MemberCluster while it is drained because its Cluster goes, or leaves: since
-	// when, RFC 3339.
+	// AnnotationLeavingSince is on such a MemberCluster: the RFC 3339 time at which draining began, because the Cluster is
+	// deleted or its join label was removed.
 	AnnotationLeavingSince = "topology.flotilla.dev/leaving-since"
 
 	// ClusterFinalizer holds a Cluster of Cluster API until its member has left.
@@ -40,7 +40,7 @@ const (
 	ReasonMemberJoined = "MemberJoined"
 	// ReasonAgentStarting: everything is in the cluster, and the hub has not heard of its agent.
 	ReasonAgentStarting = "AgentStarting"
-	// ReasonMemberDismissed: somebody took the acceptance of the MemberCluster back.
+	// ReasonMemberDismissed: spec.accepted of the MemberCluster was set to false.
 	ReasonMemberDismissed = "MemberDismissed"
 	// ReasonKubeconfigMissing: the Secret with the kubeconfig of the cluster is not there.
 	ReasonKubeconfigMissing = "KubeconfigMissing"

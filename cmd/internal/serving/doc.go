@@ -1,5 +1,9 @@
-// Package serving is the one TLS server of flotilla-agent and flotilla-hub: API servers call it to convert objects of
-// older versions (/convert), and the agent's admission handlers are registered on it.
+// Package serving is the one TLS server of flotilla-agent and flotilla-hub. API servers call it:
+//
+//	/convert              to convert objects of older versions
+//	/validate-templates   to validate the pod templates of workloads; writes pass while it is unavailable (Ignore)
+//
+// The agent's admission handlers are registered on it too.
 //
 // Rule: whoever runs, serves. The certificate is no file: it lies in a Secret, every replica reads it through the API
 // and writes it where it is missing or due, and the first write wins. What API servers trust (caBundle) is written by

@@ -83,7 +83,7 @@ func ofCluster(ctx context.Context, reader client.Reader, id string) ([]topology
 // know of a renewal.
 func (r *Reconciler) lookAgain(ctx context.Context, f *facts) error {
 	if !meta.IsStatusConditionTrue(f.member.Status.Conditions, topology.MemberReady) ||
-		f.now.Before(f.lease.since.Add(leaseExpires)) {
+		f.now.Before(f.lease.since.Add(topology.LeaseDuration)) {
 		return nil
 	}
 	lease := &coordinationv1.Lease{}

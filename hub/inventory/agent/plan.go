@@ -12,14 +12,6 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
-// leaseExpires is how long an agent may be silent: four renewals, so that one lost request is no outage.
-const leaseExpires = 40 * time.Second
-
-// allowancesExpire is how long the hub waits, from the last renewal that it saw, before it lends to others what the
-// agent may disrupt. The agent stops after leaseExpires, by its own clock, from when it sent that renewal: the other
-// half is for clocks that do not run alike, and for requests on their way.
-const allowancesExpire = 2 * leaseExpires
-
 // facts are what a member's conditions depend on.
 type facts struct {
 	member *topology.MemberCluster
@@ -121,7 +113,7 @@ func readyCondition(f facts) metav1.Condition {
 	m := f.member
 	c := metav1.Condition{Type: topology.MemberReady, Status: metav1.ConditionFalse}
 	before := meta.FindStatusCondition(m.Status.Conditions, topology.MemberReady)
-	expired := f.lease.exists && !f.now.Before(f.lease.since.Add(leaseExpires))
+	expired := f.lease.exists && !f.now.Before(f.lease.since.Add(topology.LeaseDuration))
 	// A Lease that has not changed since the hub started may be old: what was known of it before goes on.
 	knownExpired := before != nil && before.Reason == topology.ReasonLeaseExpired && !f.lease.changed
 	never := before == nil || before.Reason == topology.ReasonNeverConnected
@@ -137,7 +129,7 @@ func readyCondition(f facts) metav1.Condition {
 		c.Message = fmt.Sprintf(
 			"the agent of MemberCluster %s has not renewed its Lease for %s; it gets nothing new until it does; look at the agent, and at its way to the hub",
 			m.Name,
-			leaseExpires,
+			topology.LeaseDuration,
 		)
 	default:
 		c.Status, c.Reason = metav1.ConditionTrue, topology.ReasonLeaseFresh
@@ -211,14 +203,14 @@ func silentCondition(f facts) (metav1.Condition, bool) {
 	m := f.member
 	c := metav1.Condition{Type: topology.MemberSilent}
 	before := meta.FindStatusCondition(m.Status.Conditions, topology.MemberSilent)
-	expired := f.lease.exists && !f.lease.former && !f.now.Before(f.lease.since.Add(allowancesExpire))
+	expired := f.lease.exists && !f.lease.former && !f.now.Before(f.lease.since.Add(topology.GrantsExpire))
 	// What was known before this hub started goes on until the Lease is renewed, or is there again.
 	if expired || silent(m) && !f.lease.changed {
 		c.Status, c.Reason = metav1.ConditionTrue, topology.ReasonAllowancesReclaimed
 		c.Message = fmt.Sprintf(
 			"the agent of MemberCluster %s has not renewed its Lease for %s; what it may disrupt of rollouts is lent to other members until it does; look at the agent, and at its way to the hub",
 			m.Name,
-			allowancesExpire,
+			topology.GrantsExpire,
 		)
 		return c, true
 	}
@@ -295,8 +287,8 @@ func next(f facts) time.Duration {
 	if !f.lease.exists {
 		return 0
 	}
-	if left := f.lease.since.Add(leaseExpires).Sub(f.now); left > 0 {
+	if left := f.lease.since.Add(topology.LeaseDuration).Sub(f.now); left > 0 {
 		return left
 	}
-	return max(f.lease.since.Add(allowancesExpire).Sub(f.now), 0)
+	return max(f.lease.since.Add(topology.GrantsExpire).Sub(f.now), 0)
 }

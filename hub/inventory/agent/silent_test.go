@@ -20,14 +20,14 @@ func TestSilent(t *testing.T) {
 		want   metav1.ConditionStatus
 	}{
 		{"it renews", "", sighting{exists: true, changed: true}, 10 * time.Second, ""},
-		{"not Ready is not silent", "", sighting{exists: true, changed: true}, leaseExpires, ""},
-		{"just before twice the time", "", sighting{exists: true, changed: true}, 2*leaseExpires - time.Millisecond, ""},
-		{"twice the time", "", sighting{exists: true, changed: true}, 2 * leaseExpires, metav1.ConditionTrue},
-		{"also a Lease that stands still since the hub started", "", sighting{exists: true}, 2 * leaseExpires, metav1.ConditionTrue},
+		{"not Ready is not silent", "", sighting{exists: true, changed: true}, topology.LeaseDuration, ""},
+		{"just before twice the time", "", sighting{exists: true, changed: true}, 2*topology.LeaseDuration - time.Millisecond, ""},
+		{"twice the time", "", sighting{exists: true, changed: true}, 2 * topology.LeaseDuration, metav1.ConditionTrue},
+		{"also a Lease that stands still since the hub started", "", sighting{exists: true}, 2 * topology.LeaseDuration, metav1.ConditionTrue},
 		{"known from before the hub started, and not renewed", metav1.ConditionTrue, sighting{exists: true}, 0, metav1.ConditionTrue},
 		{"known, and the Lease is gone", metav1.ConditionTrue, sighting{}, 0, metav1.ConditionTrue},
 		{"renewed", metav1.ConditionTrue, sighting{exists: true, changed: true}, 0, metav1.ConditionFalse},
-		{"and silent again", metav1.ConditionFalse, sighting{exists: true, changed: true}, 2 * leaseExpires, metav1.ConditionTrue},
+		{"and silent again", metav1.ConditionFalse, sighting{exists: true, changed: true}, 2 * topology.LeaseDuration, metav1.ConditionTrue},
 		{"no Lease was ever seen", "", sighting{}, 0, ""},
 	}
 	for _, tc := range cases {
@@ -46,9 +46,9 @@ func TestSilent(t *testing.T) {
 			case c != nil && c.Status != tc.want:
 				t.Errorf("condition %+v, want %q", c, tc.want)
 			}
-			if left := next(f); tc.lease.exists && tc.age < leaseExpires && left != leaseExpires-tc.age {
+			if left := next(f); tc.lease.exists && tc.age < topology.LeaseDuration && left != topology.LeaseDuration-tc.age {
 				t.Errorf("the next look is in %s", left)
-			} else if tc.lease.exists && tc.age >= leaseExpires && left != max(2*leaseExpires-tc.age, 0) {
+			} else if tc.lease.exists && tc.age >= topology.LeaseDuration && left != max(2*topology.LeaseDuration-tc.age, 0) {
 				t.Errorf("the next look is in %s", left)
 			}
 		})

@@ -117,7 +117,8 @@ func one(yes bool) int32 {
 	return 0
 }
 
-// Sooner returns the smaller of two waits, where 0 means none.
+// Sooner returns the smaller of two waits, where 0 means none. The hub has one of its own in package decision: it does
+// not import this package.
 func Sooner(a, b time.Duration) time.Duration {
 	if a == 0 || (b != 0 && b < a) {
 		return b

@@ -37,10 +37,11 @@ type Clock struct {
 	begun time.Time
 	log   logr.Logger
 
-	mu    sync.RWMutex
-	heard bool // an answer
-	shift time.Duration
-	told  time.Duration
+	mu sync.RWMutex
+	// synced reports whether an answer has set the clock.
+	synced bool
+	// shift is added to the machine's clock; loggedShift is the last one that was logged.
+	shift, loggedShift time.Duration
 	// behindSince is when answers began to say that the clock is behind, as time since begun by the machine; 0: the last
 	// one did not.
 	behindSince time.Duration
@@ -91,8 +92,8 @@ func (c *Clock) hear(date, sent, answered time.Time) {
 	ahead, behind := sent.Sub(date.Add(time.Second)) > tolerance, date.Sub(answered) > tolerance
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	first := !c.heard
-	c.heard = true
+	first := !c.synced
+	c.synced = true
 	if !ahead && !(first && behind) {
 		ran := c.WithTicker.Since(c.begun) + 1 // 0 is never
 		switch {
@@ -108,8 +109,8 @@ func (c *Clock) hear(date, sent, answered time.Time) {
 	}
 	c.behindSince = 0
 	c.shift += date.Sub(answered)
-	if (c.shift - c.told).Abs() > worthTelling {
-		c.told = c.shift
+	if (c.shift - c.loggedShift).Abs() > worthTelling {
+		c.loggedShift = c.shift
 		c.log.Info(
 			"The clock of this machine and that of the member's API server are apart; the ages of pods are counted by the API server's",
 			"machineAhead",

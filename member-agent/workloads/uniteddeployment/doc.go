@@ -22,10 +22,10 @@
 //   - A subset that was removed: its child gives up pods as those of the other subsets become available, and is deleted
 //     once it has none. OpenKruise deletes the child at once.
 //   - Another kind of template: the children of the new kind come first; a child of the old kind goes once the child of
-//     the ew kind has all its pods available.
+//     the new kind has all its pods available.
 //   - Two children of one subset: the oldest is kept, another is deleted only if it has no pods, else it is reported.
 //   - observedGeneration moves when all children carry out that generation and their controllers have seen it. A hub's
-//     order is nswered (observedSequence) as soon as the subsets follow it, also while a removed one still has pods.
+//     order is answered (observedSequence) as soon as the subsets follow it, also while a removed one still has pods.
 //   - As there, a partition does nothing for Deployment children: they have none.
 //
 // # Adaptive

@@ -36,8 +36,8 @@ func readLimits(ud *kruise.UnitedDeployment) (map[string]topology.SubsetLimit, *
 	return limits, nil
 }
 
-// A workload with neither maxUnavailable nor maxSurge could never be updated, so the API refuses it or corrects it: no
-// permission at all is said by pausing, and the 1 beside it has no effect while paused.
+// resolved pauses a subset with neither maxUnavailable nor maxSurge: it could never be updated, so the API rejects or
+// corrects it. The 1 has no effect while paused.
 func resolved(limit topology.SubsetLimit) topology.SubsetLimit {
 	if limit.MaxUnavailable <= 0 && limit.MaxSurge <= 0 {
 		return topology.SubsetLimit{MaxUnavailable: 1, Paused: true}

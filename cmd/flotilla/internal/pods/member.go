@@ -1,9 +1,8 @@
-// Package pods has the verbs that reach into a member: `flotilla logs` and `flotilla exec`. They go to the member's API
-// server, by a context of the user's kubeconfig and with the user's rights there: the hub cannot reach into members.
 package pods
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -149,8 +148,11 @@ func (r *reached) pods(ctx context.Context, argument string) ([]corev1.Pod, erro
 
 func selectorOf(workload *unstructured.Unstructured) (string, error) {
 	raw, found, err := unstructured.NestedMap(workload.Object, "spec", "selector")
-	if err != nil || !found {
-		return "", fmt.Errorf("spec.selector is missing or no object: %w", err)
+	if err != nil {
+		return "", err
+	}
+	if !found {
+		return "", errors.New("spec.selector is missing")
 	}
 	selector := &metav1.LabelSelector{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, selector); err != nil {

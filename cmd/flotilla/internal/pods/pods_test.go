@@ -18,6 +18,7 @@ import (
 	"github.com/gorilla/websocket"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgo "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -134,6 +135,20 @@ func TestPods(t *testing.T) {
 	m.pods = nil
 	if _, err := r.pods(t.Context(), "clone/api"); err == nil || !strings.Contains(err.Error(), "CloneSet shop/api has no pods in member east") {
 		t.Errorf("says %v", err)
+	}
+}
+
+func TestSelectorOfSaysWhatIsWrong(t *testing.T) {
+	unknown := map[string]any{"matchExpressions": []any{map[string]any{"key": "app", "operator": "Like"}}}
+	for want, spec := range map[string]map[string]any{
+		"spec.selector is missing":      {},
+		".spec.selector accessor error": {"selector": "app=api"},
+		"is not a valid label selector": {"selector": unknown},
+	} {
+		_, err := selectorOf(&unstructured.Unstructured{Object: map[string]any{"spec": spec}})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "%!") {
+			t.Errorf("%v: %v, want %s", spec, err, want)
+		}
 	}
 }
 

@@ -1,4 +1,3 @@
-// Package tree is the verb `flotilla tree`: what of a workload runs where, from the hub's own objects.
 package tree
 
 import (

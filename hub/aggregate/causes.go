@@ -16,8 +16,8 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 )
 
-// told is what one member says stands in the way there. A cause without a reason is none.
-type told struct {
+// memberCauses are what keeps one member from carrying out its order. A cause without a reason is none.
+type memberCauses struct {
 	// stalled: only a person moves it on. failed: tried again, whatever it was.
 	stalled, failed conditions.Cause
 	// failures are the causes under the published conditions of the kind, by type.
@@ -38,10 +38,10 @@ type objectConditions struct {
 	}
 }
 
-// toldBy reads what a Work says of its member object. First of all that is whether the object could be applied: the
+// causesOf reads what a Work says of its member object. First of all that is whether the object could be applied: the
 // conditions of an object that is not as the Work says are of before.
-func toldBy(table kinds.Table, kind kinds.Kind, w *work.Work) told {
-	var t told
+func causesOf(table kinds.Table, kind kinds.Kind, w *work.Work) memberCauses {
+	var t memberCauses
 	applied := meta.FindStatusCondition(w.Status.Conditions, work.ConditionApplied)
 	switch {
 	case applied == nil:
@@ -65,7 +65,7 @@ func answeredByKarmada(table kinds.Table, w *work.Work) bool {
 }
 
 // read takes the conditions of the member object. What cannot be read says nothing.
-func (t *told) read(kind kinds.Kind, w *work.Work) {
+func (t *memberCauses) read(kind kinds.Kind, w *work.Work) {
 	if len(w.Status.ManifestStatuses) == 0 || w.Status.ManifestStatuses[0].Status == nil {
 		return
 	}
@@ -78,9 +78,11 @@ func (t *told) read(kind kinds.Kind, w *work.Work) {
 		switch {
 		case c.Type == apps.ConditionStalled && c.Status == corev1.ConditionTrue:
 			t.stalled = cause
-		case c.Type == apps.ConditionProgressing && c.Status == corev1.ConditionFalse && c.Reason == conditions.NamesOf("").DeadlineExceeded: // one word for all kinds
+		case c.Type == apps.ConditionProgressing && c.Status == corev1.ConditionFalse &&
+			c.Reason == conditions.NamesOf("").DeadlineExceeded: // the same for all kinds
 			t.deadline = cause
-		case c.Type == apps.ConditionReady && c.Status == corev1.ConditionFalse && c.Reason == conditions.ReasonWaitingForHook:
+		case c.Type == apps.ConditionReady && c.Status == corev1.ConditionFalse &&
+			c.Reason == conditions.ReasonWaitingForHook:
 			t.waiting = cause
 		case c.Status == corev1.ConditionTrue:
 			t.readFailure(kind, c.Type, cause)
@@ -89,7 +91,7 @@ func (t *told) read(kind kinds.Kind, w *work.Work) {
 }
 
 // readFailure takes a published condition by which the kind tells of what its controller retries.
-func (t *told) readFailure(kind kinds.Kind, published string, cause conditions.Cause) {
+func (t *memberCauses) readFailure(kind kinds.Kind, published string, cause conditions.Cause) {
 	at := slices.IndexFunc(kind.Failures, func(f kinds.Failure) bool { return f.Type == published })
 	if at < 0 {
 		return
@@ -104,19 +106,20 @@ func (t *told) readFailure(kind kinds.Kind, published string, cause conditions.C
 }
 
 // notApplied returns what keeps the first of these Works' objects from standing in a member as it should.
-func notApplied(table kinds.Table, works []*work.Work) told {
-	var all told
+func notApplied(table kinds.Table, works []*work.Work) memberCauses {
+	var all memberCauses
 	for _, w := range works {
 		if meta.IsStatusConditionTrue(w.Status.Conditions, work.ConditionApplied) {
 			continue
 		}
-		t := toldBy(table, kinds.Kind{}, w) // conditions of copies are not read
-		all.stalled, all.failed = firstTold(all.stalled, t.stalled), firstTold(all.failed, t.failed)
+		t := causesOf(table, kinds.Kind{}, w) // conditions of copies are not read
+		all.stalled, all.failed = causeOr(all.stalled, t.stalled), causeOr(all.failed, t.failed)
 	}
 	return all
 }
 
-func firstTold(a, b conditions.Cause) conditions.Cause {
+// causeOr returns a, or b if a has no reason.
+func causeOr(a, b conditions.Cause) conditions.Cause {
 	if a.Reason != "" {
 		return a
 	}
@@ -152,7 +155,7 @@ func (c *causes) cause() *conditions.Cause {
 	return &whole
 }
 
-// maxMessage is how many characters of a member's message are told: the sentence and its remedy fit, an API server's
+// maxMessage is how many characters of a member's message are kept: the sentence and its remedy fit, an API server's
 // whole answer does not. The rest stands in the Work.
 const maxMessage = 1000
 
