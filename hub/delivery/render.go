@@ -140,6 +140,7 @@ var emptyByType = []string{
 	"updateStrategy",
 	"scheduleStrategy",
 	"nodeSelectorTerm",
+	"volumeClaimUpdateStrategy",
 }
 
 // emptiedByUsers are fields outside of pod templates that mean the same empty as absent, and that lose their last
