@@ -80,10 +80,7 @@ func manifestFor(m *member, object *unstructured.Unstructured) (*unstructured.Un
 }
 
 func typedOf(object *unstructured.Unstructured) (client.Object, error) {
-	var typed client.Object = &apps.CloneSet{}
-	if object.GetKind() == apps.UnitedDeploymentKind.Kind {
-		typed = &apps.UnitedDeployment{}
-	}
+	typed := kinds.Workloads()[object.GroupVersionKind().GroupKind()].New()
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
 		return nil, fmt.Errorf("read %s %s/%s: %w", object.GetKind(), object.GetNamespace(), object.GetName(), err)
 	}
