@@ -4,7 +4,8 @@
 //	make chaos CHAOSFLAGS="-runs 3 -seed 7 -for 60s"
 //	make chaos CHAOSFLAGS="-runs 3 -by-date"
 //
-// One fleet is started for all runs. Each run has a namespace of its own with two CloneSets and a UnitedDeployment. The
+// One fleet is started for all runs. Each run has a namespace of its own with two CloneSets, two StatefulSets (one
+// Parallel, one OrderedReady) and a UnitedDeployment. The
 // user rolls out images (some of which cannot be pulled), undoes, scales, pauses, resumes, and changes partition,
 // maxUnavailable, maxSurge, and the numbers of the UnitedDeployment's subsets. Faults cut members off from the hub and
 // join them again, kill and restart the hub, agents and API servers, answer 429, 500 and 503, delay watches, make pods
