@@ -31,6 +31,8 @@ type Kind struct {
 	MinReady func(seconds int) map[string]any
 	// Surges reports whether the kind has maxSurge.
 	Surges bool
+	// Unique reports whether no two pods of an object have one name in all clusters.
+	Unique bool
 	// KeepsUpdated reports whether a partition that is raised brings no pod back to the previous revision.
 	KeepsUpdated bool
 	// Subsets returns the change of spec that gives the first subset a number of replicas, nil for none. The function is

@@ -34,6 +34,7 @@ func StatefulSet() Kind {
 			rolling := map[string]any{"minReadySeconds": int64(seconds)}
 			return map[string]any{"updateStrategy": map[string]any{"rollingUpdate": rolling}}
 		},
+		Unique:       true,
 		KeepsUpdated: true,
 		Desired:      func(object client.Object) *judge.Desired { return desiredStatefulSet(object.(*apps.StatefulSet)) },
 		Cell: func(object client.Object, gone bool) *judge.Cell {
