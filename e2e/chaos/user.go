@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"time"
 
@@ -25,7 +26,8 @@ type scene struct {
 	// minReady is minReadySeconds: a pod that was taken down is missing for that long at least.
 	minReady int
 	policy   apps.CloneSetUpdateStrategyType
-	// strategies are what the user sets maxUnavailable and maxSurge to; the first one at the beginning.
+	// strategies are what the user sets maxUnavailable and maxSurge to; the first one at the beginning. A single one is
+	// never changed.
 	strategies [][2]any
 	// numbers are what the user sets the replicas of the first subset to; the second one takes the rest. The first one is
 	// there at the beginning, nil for none. Empty for what has no subsets.
@@ -164,8 +166,10 @@ func (u *user) act(ctx context.Context) error {
 // finish asks for what can come to rest, and soon: a good image everywhere. It tries until ctx ends.
 func (u *user) finish(ctx context.Context) error {
 	for {
-		limits := u.limits("100%", 0)
-		limits["paused"] = false
+		limits := map[string]any{"paused": false}
+		if len(u.strategies) > 1 { // else the kind permits no other limit
+			maps.Copy(limits, u.limits("100%", 0))
+		}
 		err := u.rolling(ctx, limits)
 		if err == nil {
 			err = u.partition(ctx, 0)
