@@ -306,7 +306,9 @@ func TestTwoPolicies(t *testing.T) {
 		s.Workloads = []topology.WorkloadSelector{{Kind: "CloneSet", Name: "web"}, {Kind: "Deploymnet"}}
 		s.Clusters.Names = []string{"east"}
 	})
-	f.eventually("the later policy tells of the unknown kind", func() error { return f.policyIs("narrow", "UnknownKind", "CloneSet, UnitedDeployment") })
+	f.eventually("the later policy tells of the unknown kind", func() error {
+		return f.policyIs("narrow", "UnknownKind", "CloneSet, StatefulSet, UnitedDeployment")
+	})
 	narrow := &topology.FederationPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "narrow"}}
 	f.patch(narrow, `{"workloads":[{"kind":"CloneSet","name":"web"}]}`)
 	f.eventually("the later policy is Conflicted", func() error { return f.policyIs("narrow", "Conflicted", "broad") })

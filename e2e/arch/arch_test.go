@@ -62,7 +62,8 @@ func layers() []layer {
 		all = append(all, layer{part: "member-agent/kernel/" + name, own: kernel, pure: true,
 			why: "it is a pure part of the kernel"})
 	}
-	shared := []string{"member-agent/kernel/history", "member-agent/kernel/budget", "member-agent/kernel/conditions"}
+	shared := []string{"member-agent/kernel/history", "member-agent/kernel/budget", "member-agent/kernel/conditions",
+		"member-agent/kernel/ordinals"}
 	decides := append([]string{"apis", "topology"}, shared...)
 	decides = append(decides, pureHub()...)
 	all = append(all, layer{part: "hub/wire/karmada", own: append([]string{"apis", "topology", "hub"}, shared...),

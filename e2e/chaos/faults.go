@@ -66,10 +66,14 @@ func (f *faults) kinds() []struct {
 	}
 }
 
-// play makes faults until ctx ends, and returns when all of them have ended. long cuts one member off for longer than a
-// lease, until life ends at most.
-func (f *faults) play(ctx, life context.Context, long bool) {
-	if long {
+// play makes faults until ctx ends, and returns when all of them have ended. The long one outlasts ctx, until life ends
+// at most.
+func (f *faults) play(ctx, life context.Context, long longFault) {
+	switch long {
+	case noLongFault:
+	case memberLost:
+		f.loseOne(ctx, life)
+	case memberCutOff:
 		member := f.member(f.draw)
 		if f.take("member cut off", toHub(member)) { // at once: a short cut must not come between
 			f.group.Go(func() {

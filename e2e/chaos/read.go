@@ -9,6 +9,15 @@ import (
 	"github.com/flotilla-dev/flotilla/e2e/judge"
 )
 
+// generation returns the generation of an object, of a cell that of what it permits.
+func (s *source) generation(object client.Object) int64 {
+	e := judge.Entry{}
+	if s.read(&e, object, false) && e.Cell != nil {
+		return e.Cell.Spec.Generation
+	}
+	return object.GetGeneration()
+}
+
 // read fills in what an object says; false for one that says nothing.
 func (s *source) read(e *judge.Entry, object client.Object, gone bool) bool {
 	switch o := object.(type) {

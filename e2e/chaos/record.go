@@ -172,10 +172,10 @@ func (r *recorder) lose(s source, object client.Object, told time.Time) {
 	defer r.mu.Unlock()
 	generation := int64(0)
 	if before, ok := r.known[s.name][object.GetUID()]; ok {
-		generation = before.GetGeneration()
+		generation = s.generation(before)
 	}
 	e := judge.Entry{At: time.Now(), Cluster: s.cluster}
-	if told.IsZero() || object.GetNamespace() != r.namespace || object.GetGeneration() == generation ||
+	if told.IsZero() || object.GetNamespace() != r.namespace || s.generation(object) == generation ||
 		!s.read(&e, object, false) {
 		return
 	}

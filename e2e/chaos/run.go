@@ -52,8 +52,21 @@ type result struct {
 	length, stood, slow time.Duration
 }
 
-// longCutEvery is every how many seeds a member is cut off for longer than its lease.
-const longCutEvery = 3
+// longFault is what a run has beside the faults of all runs.
+type longFault int
+
+const (
+	noLongFault longFault = iota
+	// memberCutOff: a member is cut off for longer than its lease.
+	memberCutOff
+	// memberLost: a member is lost and fenced, and returns.
+	memberLost
+)
+
+// longFaultOf returns that of a seed: of three seeds in a row each has another one.
+func longFaultOf(seed uint64) longFault {
+	return [...]longFault{memberCutOff, memberLost, noLongFault}[seed%3]
+}
 
 const polling = 200 * time.Millisecond
 
@@ -73,7 +86,7 @@ func (l *laps) end(part string) {
 func (s *stage) play(ctx context.Context, seed uint64, length time.Duration) (result, error) {
 	res := result{seed: seed, faults: map[string]int{}, verdict: judge.Unjudged}
 	draw := rand.New(rand.NewPCG(seed, 0))
-	long := seed%longCutEvery == 0
+	long := longFaultOf(seed)
 	began := time.Now()
 	res.lap.last = began
 	namespace, users, err := s.prepare(ctx, seed, long, draw)
@@ -156,7 +169,7 @@ func (s *stage) patiently(ctx context.Context, every time.Duration, is wait.Cond
 }
 
 // prepare makes the namespace of a run with its workloads, and waits until they are at rest.
-func (s *stage) prepare(ctx context.Context, seed uint64, long bool, draw *rand.Rand) (string, []*user, error) {
+func (s *stage) prepare(ctx context.Context, seed uint64, long longFault, draw *rand.Rand) (string, []*user, error) {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: fmt.Sprintf("chaos-%d-", seed%1_000_000),
 		Labels: map[string]string{topology.LabelFederated: "true"}}}
 	if err := s.h.Hub.Client.Create(ctx, ns); err != nil {
@@ -164,25 +177,15 @@ func (s *stage) prepare(ctx context.Context, seed uint64, long bool, draw *rand.
 	}
 	s.recorder.begin(ns.Name)
 	s.said = s.programLogs().sizes()
-	var selected []any
 	for _, kind := range kinds.All() {
-		selected = append(selected, map[string]any{"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind})
-	}
-	policy := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": topology.GroupVersion.String(), "kind": "FederationPolicy",
-		"metadata": map[string]any{"name": "everywhere", "namespace": ns.Name},
-		"spec": map[string]any{
-			"workloads": selected,
-			"failover":  map[string]any{"mode": "Never"},
-		},
-	}}
-	if err := s.h.Hub.Client.Create(ctx, policy); err != nil {
-		return "", nil, fmt.Errorf("create the policy of seed %d: %w", seed, err)
+		if err := s.h.Hub.Client.Create(ctx, policyOf(ns.Name, &kind)); err != nil {
+			return "", nil, fmt.Errorf("create the policy of seed %d for %s: %w", seed, kind.Kind, err)
+		}
 	}
 	var users []*user
 	for _, scene := range scenes() {
 		u := &user{scene: scene, client: s.h.Hub.Client, namespace: ns.Name, draw: rand.New(rand.NewPCG(draw.Uint64(), 0)),
-			long: long}
+			long: long == memberCutOff}
 		if err := u.create(ctx); err != nil {
 			return "", nil, err
 		}
@@ -196,6 +199,23 @@ func (s *stage) prepare(ctx context.Context, seed uint64, long bool, draw *rand.
 			"%s: %s", seed, s.deadline, why)
 	}
 	return ns.Name, users, nil
+}
+
+// policyOf returns the policy of a kind: a member runs what it has until it returns, but what has identities is placed
+// elsewhere once a person confirms that none of it is left.
+func policyOf(namespace string, kind *kinds.Kind) *unstructured.Unstructured {
+	failover := map[string]any{"mode": string(topology.FailoverNever)}
+	if kind.Unique {
+		failover = map[string]any{"mode": string(topology.FailoverFence), "after": "1h"}
+	}
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": topology.GroupVersion.String(), "kind": "FederationPolicy",
+		"metadata": map[string]any{"name": strings.ToLower(kind.Kind), "namespace": namespace},
+		"spec": map[string]any{
+			"workloads": []any{map[string]any{"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind}},
+			"failover":  failover,
+		},
+	}}
 }
 
 // atRest waits until all workloads are at rest, and says what was not in time.

@@ -37,6 +37,11 @@ func sabotages() []sabotage {
 			"return true // what was lent once is lent for ever",
 		},
 		{
+			"unique-ordinals", "topology/ordinals/ordinals.go",
+			"	l.Next += Stride\n",
+			"	// the next member gets the same ordinals\n",
+		},
+		{
 			"server-time", "member-agent/kernel/servertime/servertime.go",
 			"return c.begun.Add(c.WithTicker.Since(c.begun) + c.shift)",
 			"return c.WithTicker.Now() // the clock of the machine is believed, wrong or set",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"time"
 
@@ -25,7 +26,8 @@ type scene struct {
 	// minReady is minReadySeconds: a pod that was taken down is missing for that long at least.
 	minReady int
 	policy   apps.CloneSetUpdateStrategyType
-	// strategies are what the user sets maxUnavailable and maxSurge to; the first one at the beginning.
+	// strategies are what the user sets maxUnavailable and maxSurge to; the first one at the beginning. A single one is
+	// never changed.
 	strategies [][2]any
 	// numbers are what the user sets the replicas of the first subset to; the second one takes the rest. The first one is
 	// there at the beginning, nil for none. Empty for what has no subsets.
@@ -38,7 +40,15 @@ func scenes() []scene {
 		{"quick", kinds.CloneSet(), 6, 18, 3, reCreate, [][2]any{{0, 2}, {1, 1}, {"25%", "10%"}, {1, 0}}, nil},
 		{"web", kinds.UnitedDeployment(), 8, 20, 3, inPlace, [][2]any{{"25%", 0}, {1, 0}, {2, 1}},
 			[]any{nil, "25%", "75%", 2}},
+		{"db", kinds.StatefulSet(), 6, 15, 3, inPlace, [][2]any{{2, 0}, {"25%", 0}, {1, 0}}, nil},
+		{"log", inOrder(kinds.StatefulSet()), 3, 7, 1, reCreate, [][2]any{{1, 0}}, nil},
 	}
+}
+
+// inOrder returns a kind whose new objects create and delete pods one by one.
+func inOrder(k kinds.Kind) kinds.Kind {
+	k.Spec = func(app string) map[string]any { return map[string]any{"serviceName": app} }
+	return k
 }
 
 const (
@@ -83,16 +93,15 @@ func (u *user) create(ctx context.Context) error {
 		u.replicas = u.most
 	}
 	u.images = []string{repository + "0"}
-	rolling := map[string]any{"podUpdatePolicy": u.scene.policy, "maxUnavailable": u.strategies[0][0],
-		"maxSurge": u.strategies[0][1]}
+	rolling := u.limits(u.strategies[0][0], u.strategies[0][1])
+	rolling["podUpdatePolicy"] = u.scene.policy
 	object, err := u.kind.Object(u.namespace, u.name, u.replicas, map[string]any{
 		"template": map[string]any{
 			"metadata": map[string]any{"labels": map[string]any{"app": u.name}},
 			"spec":     map[string]any{"containers": containers(u.images[0])},
 		},
-		"minReadySeconds": u.minReady,
-		"updateStrategy":  map[string]any{"type": "RollingUpdate", "rollingUpdate": rolling},
-	})
+		"updateStrategy": map[string]any{"type": "RollingUpdate", "rollingUpdate": rolling},
+	}, u.kind.MinReady(u.minReady))
 	if err != nil {
 		return err
 	}
@@ -100,6 +109,15 @@ func (u *user) create(ctx context.Context) error {
 		return fmt.Errorf("create %s: %w", u.workload().Sentence(), err)
 	}
 	return nil
+}
+
+// limits are the fields of the rolling update for these limits.
+func (u *user) limits(unavailable, surge any) map[string]any {
+	limits := map[string]any{"maxUnavailable": unavailable}
+	if u.kind.Surges {
+		limits["maxSurge"] = surge
+	}
+	return limits
 }
 
 func containers(image string) []any { return []any{map[string]any{"name": "main", "image": image}} }
@@ -139,7 +157,7 @@ func (u *user) act(ctx context.Context) error {
 		return u.patch(ctx, u.kind.Subsets(u.numbers[u.draw.IntN(len(u.numbers))]))
 	case n < 93:
 		s := u.strategies[u.draw.IntN(len(u.strategies))]
-		return u.rolling(ctx, map[string]any{"maxUnavailable": s[0], "maxSurge": s[1]})
+		return u.rolling(ctx, u.limits(s[0], s[1]))
 	default:
 		return u.rolling(ctx, map[string]any{"paused": u.draw.IntN(3) == 0})
 	}
@@ -148,7 +166,11 @@ func (u *user) act(ctx context.Context) error {
 // finish asks for what can come to rest, and soon: a good image everywhere. It tries until ctx ends.
 func (u *user) finish(ctx context.Context) error {
 	for {
-		err := u.rolling(ctx, map[string]any{"paused": false, "maxUnavailable": "100%", "maxSurge": 0})
+		limits := map[string]any{"paused": false}
+		if len(u.strategies) > 1 { // else the kind permits no other limit
+			maps.Copy(limits, u.limits("100%", 0))
+		}
+		err := u.rolling(ctx, limits)
 		if err == nil {
 			err = u.partition(ctx, 0)
 		}

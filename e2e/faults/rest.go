@@ -40,7 +40,7 @@ func unrest(kind kinds.Kind, object client.Object, pods []corev1.Pod) string {
 			return fmt.Sprintf("condition %s: %s", c.Type, c.Message)
 		}
 	}
-	return status.unrest(kind.Desired(object), have)
+	return status.unrest(kind, kind.Desired(object), have)
 }
 
 // statusOf is what all workloads have in their status.
@@ -74,7 +74,7 @@ func podUnrest(pod *corev1.Pod) string {
 }
 
 // unrest says in what the status differs from the pods, and the pods from what is desired.
-func (o *statusOf) unrest(desired *judge.Desired, have podstate.Counters) string {
+func (o *statusOf) unrest(kind kinds.Kind, desired *judge.Desired, have podstate.Counters) string {
 	s := &o.Status
 	said := podstate.Counters{
 		Replicas: s.Replicas, Ready: s.ReadyReplicas, Available: s.AvailableReplicas,
@@ -90,7 +90,7 @@ func (o *statusOf) unrest(desired *judge.Desired, have podstate.Counters) string
 		return fmt.Sprintf("of %d pods there are %d, %d of them available", desired.Replicas, have.Replicas, have.Available)
 	case int64(have.Updated) < int64(updated):
 		return fmt.Sprintf("%d pods are updated, want %d", have.Updated, updated)
-	case s.CurrentRevision != s.UpdateRevision && int64(have.Updated) != int64(updated):
+	case s.CurrentRevision != s.UpdateRevision && !kind.KeepsUpdated && int64(have.Updated) != int64(updated):
 		return fmt.Sprintf("%d pods are updated, want %d and the others kept", have.Updated, updated)
 	}
 	return ""

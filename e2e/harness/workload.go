@@ -32,6 +32,11 @@ type Workload struct {
 // CloneSet names a CloneSet.
 func CloneSet(namespace, name string) Workload { return Workload{apps.CloneSetKind, namespace, name} }
 
+// StatefulSet names an advanced StatefulSet.
+func StatefulSet(namespace, name string) Workload {
+	return Workload{apps.StatefulSetKind, namespace, name}
+}
+
 // UnitedDeployment names a UnitedDeployment.
 func UnitedDeployment(namespace, name string) Workload {
 	return Workload{apps.UnitedDeploymentKind, namespace, name}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/flotilla-dev/flotilla/e2e/hostile/objects"
+	tested "github.com/flotilla-dev/flotilla/e2e/kinds"
 	"github.com/flotilla-dev/flotilla/hub/explain"
 )
 
@@ -67,16 +69,11 @@ func TestMistypedTemplatesHarmNobody(t *testing.T) {
 		`{"metadata":"x"}`:                                                  "metadata",
 		`[]`:                                                                "",
 	}
-	key := workloads()
+	key := w.workloads()
 	for template, path := range mistyped {
-		for i, paths := range [][]string{
-			{"template"},
-			{
-				"template.cloneSetTemplate.spec.template", "template.statefulSetTemplate.spec.template",
-				"template.deploymentTemplate.spec.template",
-			},
-		} {
-			for _, at := range paths {
+		for i, kind := range tested.All() {
+			for _, spec := range kind.Specs {
+				at := strings.Join(append(slices.Clone(spec), "template"), ".")
 				good := w.good[key[i].Kind]
 				tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(good)
 				if err != nil {
@@ -103,7 +100,7 @@ func TestMistypedTemplatesHarmNobody(t *testing.T) {
 				if text := fmt.Sprintf("%+v", explain.Plan(key[i], &own.Forecast)); !strings.Contains(text, want) {
 					t.Errorf("%s at %s: its own workload is told\n%s\nwant %s", template, at, text, want)
 				}
-				other, err := explain.Gather(t.Context(), w.stands, hubID, key[1-i])
+				other, err := explain.Gather(t.Context(), w.stands, hubID, key[(i+1)%len(key)])
 				if err != nil || other.Forecast.Next == nil {
 					t.Errorf("%s at %s: the other workload is not decided about: %v", template, at, err)
 				}

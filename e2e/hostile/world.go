@@ -24,6 +24,7 @@ import (
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/e2e/hostile/objects"
+	tested "github.com/flotilla-dev/flotilla/e2e/kinds"
 	"github.com/flotilla-dev/flotilla/hub"
 	"github.com/flotilla-dev/flotilla/hub/aggregate"
 	"github.com/flotilla-dev/flotilla/hub/delivery"
@@ -44,9 +45,11 @@ const (
 
 // world is what stands on a hub, well meant, and takes one hostile object at a time.
 type world struct {
-	scheme    *runtime.Scheme
-	stands    *snapshot.Snapshot
-	good      map[string]client.Object
+	scheme *runtime.Scheme
+	stands *snapshot.Snapshot
+	good   map[string]client.Object
+	// names are those of the well-meant objects, by kind.
+	names     map[string]string
 	kinds     kinds.Table
 	converter http.Handler
 	now       time.Time
@@ -54,12 +57,13 @@ type world struct {
 	taken int
 }
 
-// workloads are those about which the hub decides.
-func workloads() []wire.Key {
-	return []wire.Key{
-		{Group: apps.CloneSetKind.Group, Kind: apps.CloneSetKind.Kind, Namespace: namespace, Name: "api"},
-		{Group: apps.UnitedDeploymentKind.Group, Kind: apps.UnitedDeploymentKind.Kind, Namespace: namespace, Name: "web"},
+// workloads are those about which the hub decides, one of each kind.
+func (w *world) workloads() []wire.Key {
+	var keys []wire.Key
+	for _, kind := range tested.All() {
+		keys = append(keys, wire.Key{Group: kind.Group, Kind: kind.Kind, Namespace: namespace, Name: w.names[kind.Kind]})
 	}
+	return keys
 }
 
 // newWorld makes the world from the objects that hostile ones are made from.
@@ -78,6 +82,7 @@ func newWorld(ctx context.Context) (*world, error) {
 		scheme:    scheme,
 		stands:    snapshot.New(scheme),
 		good:      map[string]client.Object{},
+		names:     map[string]string{},
 		kinds:     kinds.Workloads(),
 		converter: webhook.NewWebhookHandler(conversion.Scheme(), registry),
 		now:       time.Now(),
@@ -89,6 +94,7 @@ func newWorld(ctx context.Context) (*world, error) {
 		},
 	}
 	for _, o := range objects.Bases() {
+		w.names[o.Kind] = o.Name
 		good, err := w.decode(o.JSON, o.APIVersion, o.Kind)
 		if errors.Is(err, errForeign) {
 			continue // an older version: what is stored is the newer one
@@ -133,15 +139,11 @@ func (w *world) decode(data []byte, apiVersion, kind string) (client.Object, err
 
 // place gives an object the name of the well-meant one, whose place it takes.
 func (w *world) place(o client.Object) {
-	name := map[string]string{
-		"CloneSet": "api", "UnitedDeployment": "web", "WorkloadSpread": "spread", "FederationPolicy": "everywhere", "ClusterFederationPolicy": "everywhere",
-		"MemberCluster": "east", "WorkloadPlacement": "cloneset-api", "Work": "shop.api.cloneset",
-	}
 	gvks, _, err := w.scheme.ObjectKinds(o)
 	if err != nil || len(gvks) == 0 {
 		return
 	}
-	o.SetName(name[gvks[0].Kind])
+	o.SetName(w.names[gvks[0].Kind])
 	switch gvks[0].Kind {
 	case "MemberCluster", "ClusterFederationPolicy":
 		o.SetNamespace("")
@@ -246,7 +248,7 @@ func (w *world) convert(o *unstructured.Unstructured) ([]byte, error) {
 
 // decide does all that the hub does about its workloads.
 func (w *world) decide(ctx context.Context) error {
-	for _, key := range workloads() {
+	for _, key := range w.workloads() {
 		facts, err := explain.Gather(ctx, w.stands, hubID, key)
 		if err != nil {
 			return fmt.Errorf("decide about %s: %w", key.Sentence(), err)
@@ -333,13 +335,26 @@ func (w *world) member(o client.Object) {
 		for _, replicas := range []int32{0, 10, 1 << 30} {
 			_, _ = spread.Resolve(o, replicas) // an error is told
 		}
-	case *apps.CloneSet:
-		tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-		if err != nil {
-			return
-		}
-		live := &unstructured.Unstructured{Object: tree}
-		live.SetGroupVersionKind(apps.CloneSetKind)
-		_, _ = memberagent.Reporting(memberagent.Kinds()).Build(work.WorkStatus{}, apply.Outcome{HubID: apply.Owner(live)}, live, metav1.NewTime(w.now)) // an error is told
+	default:
+		w.report(o)
 	}
+}
+
+// report makes the report on a workload of a member.
+func (w *world) report(o client.Object) {
+	gvks, _, err := w.scheme.ObjectKinds(o)
+	if err != nil || len(gvks) == 0 {
+		return
+	}
+	if _, tests := tested.Of(gvks[0].GroupKind()); !tests {
+		return
+	}
+	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return
+	}
+	live := &unstructured.Unstructured{Object: tree}
+	live.SetGroupVersionKind(gvks[0])
+	_, _ = memberagent.Reporting(memberagent.Kinds()).Build(work.WorkStatus{},
+		apply.Outcome{HubID: apply.Owner(live)}, live, metav1.NewTime(w.now)) // an error is told
 }

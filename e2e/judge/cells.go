@@ -12,7 +12,7 @@ func (c *Checker) takeCell(e *Entry) {
 		s = &checkedCell{cluster: e.Cluster}
 		c.cells[e.Cell.UID] = s
 	}
-	before, grew, shrank := s.lowest(), int32(0), int32(0)
+	missing, above := c.difference(s)
 	first := len(s.specs) == 0
 	s.Cell = *e.Cell
 	if n := len(s.specs); n == 0 || s.specs[n-1].Generation < e.Cell.Spec.Generation {
@@ -22,13 +22,13 @@ func (c *Checker) takeCell(e *Entry) {
 	s.specs = slices.DeleteFunc(s.specs, func(spec CellSpec) bool {
 		return spec.Generation < s.Observed && spec.Generation != s.specs[len(s.specs)-1].Generation
 	})
-	if after := s.lowest(); first {
-		grew = after
+	if first {
+		s.down += s.lowest()
 	} else {
-		grew, shrank = max(after-before, 0), max(before-after, 0)
+		missingNow, aboveNow := c.difference(s)
+		s.down += max(missingNow-missing, 0)
+		s.up += max(aboveNow-above, 0)
 	}
-	s.down += grew
-	s.up += shrank
 	c.settle(s)
 	if e.Cell.Gone {
 		c.withdrawn(s, e)
@@ -73,10 +73,25 @@ func (s *checkedCell) highest() int32 {
 	return n
 }
 
-// count returns how many pods of a cell are available, and how many there are.
+// difference returns how many available pods a cell lacks, and how many pods it has above its replicas; one of them is
+// negative where it has more, or fewer.
+func (c *Checker) difference(s *checkedCell) (missing, above int32) {
+	available, active := c.count(s)
+	return s.lowest() - available, active - s.lowest()
+}
+
+// has reports whether a pod of this name is one of the replicas by every spec in force.
+func (s *checkedCell) has(pod string) bool {
+	return !slices.ContainsFunc(s.specs, func(spec CellSpec) bool { return !spec.has(pod) })
+}
+
+func (s CellSpec) has(pod string) bool { return s.Has == nil || s.Has(pod) }
+
+// count returns how many pods of a cell are available, and how many there are. Pods that a spec in force does not have
+// among its replicas do not count.
 func (c *Checker) count(set *checkedCell) (available, active int32) {
 	for _, pod := range c.pods {
-		if pod.Owner != set.UID {
+		if pod.Owner != set.UID || !set.has(pod.Name) {
 			continue
 		}
 		if pod.available {
@@ -113,6 +128,9 @@ func (c *Checker) excuseUnreachable() {
 
 // disrupted judges a pod that we made unavailable.
 func (c *Checker) disrupted(set *checkedCell, pod *checkedPod, e *Entry) {
+	if !set.has(pod.Name) {
+		return // it is none of the replicas
+	}
 	decided := c.decided(e)
 	if !c.knew(pod.version, pod.since, decided) {
 		return // the pass may have begun when the pod was not available, and then it is free to go
@@ -151,7 +169,7 @@ func (c *Checker) created(set *checkedCell, e *Entry) {
 		return
 	}
 	_, active := c.count(set)
-	allowed := func(spec CellSpec) bool { return active <= spec.Replicas+spec.MaxSurge }
+	allowed := func(spec CellSpec) bool { return spec.has(e.Pod.Name) && active <= spec.Replicas+spec.MaxSurge }
 	if !slices.ContainsFunc(set.specs, allowed) && !c.unseen(gapKey{cell: set.UID}, e.At) {
 		c.violate(e.At, ruleCell, fmt.Sprintf("%s: %s created pod %s: there are %d then; in force %v",
 			e.Cluster, set, e.Pod.Name, active, set.specs))

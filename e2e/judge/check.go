@@ -46,7 +46,10 @@ type Checker struct {
 	// due are pods that become available by the passing of time.
 	due        []duePod
 	suspicions []suspicion
-	trace      []string
+	// named are the existing pods whose names are to be unique, by name; twins those with the same name.
+	named map[string]map[types.UID]string
+	twins []twin
+	trace []string
 	// stalls are all stalls of the log.
 	stalls Stalls
 	// gaps are the times in which versions of cells and workloads were not seen.
@@ -111,8 +114,8 @@ func Check(log []Entry, deletions Deletions) Report {
 func NewChecker(informed func(version uint64, by time.Time) bool) *Checker {
 	return &Checker{
 		informed: informed, cells: map[types.UID]*checkedCell{}, pods: map[types.UID]*checkedPod{},
-		workloads: map[string]*checkedWorkload{},
-		stale:     map[string]time.Time{}, cut: map[string]time.Time{}, unreachable: map[string]bool{},
+		workloads: map[string]*checkedWorkload{}, named: map[string]map[types.UID]string{},
+		stale: map[string]time.Time{}, cut: map[string]time.Time{}, unreachable: map[string]bool{},
 	}
 }
 
@@ -254,6 +257,7 @@ func (c *Checker) takePod(e *Entry) {
 	before := c.pods[p.UID]
 	now := c.version(e, set, before)
 	c.kept(set, before, now, e)
+	c.name(set, now, e)
 	switch {
 	case before == nil && now.Active:
 		c.Creations++

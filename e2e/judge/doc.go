@@ -10,6 +10,8 @@
 //   - I2c: when a controller makes a pod unavailable, or creates one, the pods that all members of the subset together
 //     have made unavailable, or have above their replicas, are within the amount in force: the larger one of the amount
 //     and of what cells reserve.
+//   - I8: no two pods have one name in all clusters, where the names are to be unique. A pod that is being deleted has
+//     its name until it is gone or has ended.
 //   - Leases: a member that was cut off for longer than 40 s makes no pod unavailable.
 //
 // Not charged are pods that others took: a node that was removed, a pod that failed or ended by itself, the user who

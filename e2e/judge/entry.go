@@ -68,15 +68,19 @@ type Cell struct {
 	Of       Place // the zero Place for a workload that is in no other cluster
 	Spec     CellSpec
 	MinReady time.Duration // minReadySeconds
-	// Observed is status.observedGeneration.
+	// Observed is the generation that the controller observed last.
 	Observed int64
 	Gone     bool
+	// Unique: the names of its pods are those of no other pods of the workload in any cluster.
+	Unique bool
 }
 
 // CellSpec is what one generation of a cell permits.
 type CellSpec struct {
 	Generation                         int64
 	Replicas, MaxUnavailable, MaxSurge int32
+	// Has reports whether a pod of this name is one of the replicas, nil where any pod can be.
+	Has func(pod string) bool
 }
 
 // String returns the numbers of the spec.
@@ -147,6 +151,7 @@ const (
 	ruleCell    = "I2a (limits of a cell)"
 	ruleGranted = "I2b (amounts that are granted)"
 	ruleGlobal  = "I2c (limits over all members)"
+	ruleNames   = "I8 (no two pods with one name)"
 	RuleRestart = "I3 (restarts change no pod)"
 	RuleSteady  = "I5 (a steady state writes nothing)"
 	ruleLease   = "leases"

@@ -191,6 +191,7 @@ func (c *Checker) review(now time.Time) {
 		most, known := c.inForce(s.of, s.at, s.added)
 		return known && c.sum(s.of, s.added) <= most
 	})
+	c.reviewTwins(now)
 }
 
 // ripen makes violations of suspicions that were not dropped in time.
@@ -205,4 +206,5 @@ func (c *Checker) ripen(now time.Time) {
 		}
 		return true
 	})
+	c.ripenTwins(now)
 }

@@ -159,6 +159,16 @@ func Existing(pods map[types.UID]PodView) int {
 	return count
 }
 
+// SameName counts the pods, also those being deleted, that have the name that most of them have.
+func SameName(pods map[types.UID]PodView) int {
+	most, names := 0, map[string]int{}
+	for _, pod := range pods {
+		names[pod.Name]++
+		most = max(most, names[pod.Name])
+	}
+	return most
+}
+
 func listPods(pods map[types.UID]PodView) string {
 	var lines []string
 	for _, pod := range pods {

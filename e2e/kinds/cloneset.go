@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,6 +27,8 @@ func CloneSet() Kind {
 		NewList:          func() client.ObjectList { return &apps.CloneSetList{} },
 		Specs:            [][]string{nil},
 		Spec:             func(string) map[string]any { return nil },
+		MinReady:         minReady,
+		Surges:           true,
 		Desired: func(object client.Object) *judge.Desired {
 			cs := object.(*apps.CloneSet)
 			return desired(cs, cs.Spec.Replicas, &cs.Spec, nil)
@@ -36,7 +39,11 @@ func CloneSet() Kind {
 			Setup: func(ctx context.Context, mgr ctrl.Manager) error {
 				return cloneset.Add(ctx, &workload.Env{Manager: mgr})
 			},
-			Loosen:     func(object client.Object) { loosen(object.(*apps.CloneSet).Spec.UpdateStrategy.RollingUpdate) },
+			Loosen: func(object client.Object) {
+				if rolling := object.(*apps.CloneSet).Spec.UpdateStrategy.RollingUpdate; rolling != nil {
+					loosen(rolling.MaxUnavailable)
+				}
+			},
 			Strategies: strategies(),
 		},
 	}
@@ -60,15 +67,19 @@ func strategies() []Strategy {
 	}
 }
 
-func loosen(rolling *apps.RollingUpdateCloneSetStrategy) {
-	if rolling == nil || rolling.MaxUnavailable == nil {
+// loosen doubles maxUnavailable.
+func loosen(maxUnavailable *intstr.IntOrString) {
+	if maxUnavailable == nil {
 		return
 	}
-	rolling.MaxUnavailable.IntVal *= 2
-	if rolling.MaxUnavailable.StrVal != "" {
-		rolling.MaxUnavailable.StrVal = "40%" // strategies have 20 %
+	maxUnavailable.IntVal *= 2
+	if maxUnavailable.StrVal != "" {
+		maxUnavailable.StrVal = "40%" // strategies have 20 %
 	}
 }
+
+// minReady returns the change of spec that sets minReadySeconds of CloneSets.
+func minReady(seconds int) map[string]any { return map[string]any{"minReadySeconds": int64(seconds)} }
 
 func cellOf(cs *apps.CloneSet, gone bool) *judge.Cell {
 	s := &judge.Cell{

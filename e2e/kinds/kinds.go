@@ -24,6 +24,15 @@ type Kind struct {
 	Spec func(app string) map[string]any
 	// Partition returns the change of spec that lets so many quarters of the pods keep the previous revision.
 	Partition func(quarters int) map[string]any
+	// MinReady returns the change of what is at Specs[0] that lets pods be ready for so many seconds before they are
+	// available.
+	MinReady func(seconds int) map[string]any
+	// Surges reports whether the kind has maxSurge.
+	Surges bool
+	// Unique reports whether no two pods of an object have one name in all clusters.
+	Unique bool
+	// KeepsUpdated reports whether a partition that is raised brings no pod back to the previous revision.
+	KeepsUpdated bool
 	// Subsets returns the change of spec that gives the first subset a number of replicas, nil for none. The function is
 	// nil for kinds without subsets.
 	Subsets func(replicas any) map[string]any
@@ -61,7 +70,7 @@ func WithControllers() []Kind {
 }
 
 // All returns the table.
-func All() []Kind { return []Kind{CloneSet(), UnitedDeployment()} }
+func All() []Kind { return []Kind{CloneSet(), StatefulSet(), UnitedDeployment()} }
 
 // Of returns the entry of a kind.
 func Of(kind schema.GroupKind) (Kind, bool) {
@@ -83,11 +92,15 @@ func (k Kind) Rolling(fields map[string]any) map[string]any {
 	return k.Inner(map[string]any{"updateStrategy": map[string]any{"rollingUpdate": fields}})
 }
 
-// Object returns a new object of the kind, whose pods have the label app=<name>; inner is what is at Specs[0].
-func (k Kind) Object(namespace, name string, replicas int, inner map[string]any) (*unstructured.Unstructured, error) {
+// Object returns a new object of the kind, whose pods have the label app=<name>; inner are the parts of what is at
+// Specs[0].
+func (k Kind) Object(namespace, name string, replicas int,
+	inner ...map[string]any) (*unstructured.Unstructured, error) {
 	spec := map[string]any{"replicas": replicas, "selector": map[string]any{"matchLabels": map[string]any{"app": name}}}
 	merge(spec, k.Spec(name))
-	merge(spec, k.Inner(inner))
+	for _, part := range inner {
+		merge(spec, k.Inner(part))
+	}
 	data, err := json.Marshal(map[string]any{
 		"apiVersion": k.GroupVersion().String(), "kind": k.Kind,
 		"metadata": map[string]any{"namespace": namespace, "name": name}, "spec": spec,

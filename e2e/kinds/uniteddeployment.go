@@ -40,7 +40,9 @@ func UnitedDeployment() Kind {
 			return map[string]any{"updateStrategy": map[string]any{"type": "Manual",
 				"manualUpdate": map[string]any{"partitions": partitions}}}
 		},
-		Subsets: subsets,
+		Subsets:  subsets,
+		MinReady: minReady,
+		Surges:   true,
 		Desired: func(object client.Object) *judge.Desired {
 			u := object.(*apps.UnitedDeployment)
 			if u.Spec.Template.CloneSetTemplate == nil {

@@ -65,6 +65,8 @@ type Sum struct {
 	Stalled, Failed *conditions.Cause
 	// Failures are what members report under the published conditions of the kind, by type.
 	Failures map[string]*conditions.Cause
+	// Statuses are those of the member objects that count, as JSON.
+	Statuses [][]byte
 	// Deadline tells in which members nothing has moved for longer than the user's deadline, nil where in none.
 	Deadline *conditions.Cause
 	// Waiting tells in which members pods wait for a lifecycle hook, nil where in none.
@@ -142,6 +144,7 @@ func (s *Sum) sumCells(f *Facts) {
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(wanted)) {
 		s.sumCluster(f, cluster, wanted[cluster], sequence[cluster])
+		s.Statuses = append(s.Statuses, statusIn(f.Works[cluster])...)
 		t := f.causesIn(cluster, sequence[cluster])
 		needs := notApplied(f.Kinds, f.Needed[cluster])
 		stalled.add(cluster, causeOr(t.stalled, needs.stalled))
@@ -164,7 +167,16 @@ func (s *Sum) sumCells(f *Facts) {
 	}
 }
 
-// stoodInFor tells whether others stand in for all that a member has. While it is not heard of nothing of it counts.
+// statusIn returns the status of the member object, none without one.
+func statusIn(w *work.Work) [][]byte {
+	if w == nil || len(w.Status.ManifestStatuses) == 0 || w.Status.ManifestStatuses[0].Status == nil {
+		return nil
+	}
+	return [][]byte{w.Status.ManifestStatuses[0].Status.Raw}
+}
+
+// stoodInFor reports whether all replicas of a member run elsewhere, also after it was fenced. While such a member is
+// unreachable nothing of it counts.
 func (f *Facts) stoodInFor(cluster string) bool {
 	leaving := false
 	for i := range f.Placement.Spec.Cells {
@@ -172,7 +184,7 @@ func (f *Facts) stoodInFor(cluster string) bool {
 			if c.Replicas > c.Replaced {
 				return false
 			}
-			leaving = leaving || c.Replaced > 0
+			leaving = leaving || c.Replaced > 0 || c.Reason.Code == decision.CellFenced
 		}
 	}
 	return leaving
@@ -183,12 +195,14 @@ func (f *Facts) stoodInFor(cluster string) bool {
 // else to go, and goes on to count as it was last reported.
 func (f *Facts) mostOf(cluster, subset string) int32 {
 	var stays, leaving int32
+	fenced := false
 	for i := range f.Placement.Spec.Cells {
 		if c := &f.Placement.Spec.Cells[i]; c.Cluster == cluster && c.Subset == subset {
 			stays, leaving = stays+c.Replicas-c.Replaced, leaving+c.Replaced
+			fenced = fenced || c.Reason.Code == decision.CellFenced
 		}
 	}
-	if leaving == 0 || !f.NotReady[cluster] {
+	if leaving == 0 && !fenced || !f.NotReady[cluster] {
 		return math.MaxInt32
 	}
 	return max(stays, 0)

@@ -266,3 +266,18 @@ func TestWhatIsReplacedInPartCountsInPart(t *testing.T) {
 		}
 	}
 }
+
+// TestPodsOfFencedMembersDoNotCount: what an unreachable member reported before it was fenced runs elsewhere.
+func TestPodsOfFencedMembersDoNotCount(t *testing.T) {
+	for kept, want := range map[int32]int32{0: 4, 1: 5} {
+		_, f := example()
+		f.Placement.Spec.Cells = []topology.Cell{
+			{Cluster: "east", Replicas: 4, Sequence: 5},
+			{Cluster: "west", Replicas: kept, Sequence: 6, Reason: topology.Reason{Code: decision.CellFenced}},
+		}
+		f.Works["west"], f.NotReady["west"] = report(4, 3, 3), true
+		if w := Summarise(f).Whole; w.Replicas != want || w.Available != want || w.Desired != want {
+			t.Errorf("it keeps %d: %+v, want %d pods", kept, w, want)
+		}
+	}
+}

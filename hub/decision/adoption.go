@@ -45,6 +45,7 @@ func discover(d *draft) *kinds.Rejection {
 	}
 	if d.last != nil {
 		spec.Dependencies = d.last.Dependencies // what runs goes on needing it
+		spec.Ordinals = d.last.Ordinals
 	}
 	var waiting []string
 	for i := range d.facts.Members {

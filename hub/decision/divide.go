@@ -236,10 +236,15 @@ func openCells(d *draft, last map[cellID]*topology.Cell) []candidate {
 	return cells
 }
 
-// zonal tells whether the cells of a workload without subsets are zones.
+// zonal tells whether the cells of a workload without subsets are zones. Ordinals belong to members, whose controllers
+// do not divide them over zones.
 func zonal(d *draft) bool {
-	return d.facts.Spread.By == topology.SpreadByZone ||
-		slices.ContainsFunc(d.facts.Spread.Places, func(p topology.SpreadPlace) bool { return p.Zone != "" })
+	return d.workload.Ordinals == nil && spreadsByZone(&d.facts.Spread)
+}
+
+func spreadsByZone(spread *topology.Spread) bool {
+	return spread.By == topology.SpreadByZone ||
+		slices.ContainsFunc(spread.Places, func(p topology.SpreadPlace) bool { return p.Zone != "" })
 }
 
 // namedZones leaves out the zone "" of nodes without the label where there are named zones: the pods of such a member

@@ -35,7 +35,7 @@ func leftPlaces(d *draft) map[place]string {
 			case m.Taint == division.NoExecute:
 				left[at] = CellDraining
 			case !matched:
-			case !m.Selected && !m.Ready && d.facts.Failover.Mode != topology.FailoverFence:
+			case !m.Selected && !m.Ready && !d.noTwin():
 				left[at] = CellAbandoned
 			case !m.Selected:
 				left[at] = CellExcluded

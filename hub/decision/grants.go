@@ -74,6 +74,11 @@ func lend(
 		pools = append(pools, pool{subset.Name, global, cells})
 	}
 	waits := holdToWaves(d, spec, pools[:len(pools)-removed], newRevision)
+	if waits.Ceilings == nil {
+		for i := range pools {
+			holdToOrdinals(d, spec, &pools[i], spec.Limits[i].Unavailable)
+		}
+	}
 	granted := map[place]lending.Grant{}
 	for i, p := range pools {
 		for _, g := range lending.Lend(p.global, p.cells) {
@@ -259,12 +264,13 @@ func changes(
 	changed, task = map[string]bool{}, map[string]bool{}
 	respread := d.last != nil && !equality.Semantic.DeepEqual(d.last.Spread, spec.Spread)
 	rebefore := d.last != nil && previousRevision(d.last) != previousRevision(spec)
+	renamed := renamedPods(d.last, spec)
 	for cluster, order := range after {
 		old := before[cluster]
 		// A member that reports a newer order than stands here was ordered by a hub that was restored since.
 		stale := len(old) > 0 && d.reports[cluster].Sequence > old[0].Sequence
 		task[cluster] = newRevision || stale || respread || rebefore && (keepsOld(old) || keepsOld(order)) ||
-			!sameTask(old, order)
+			renamed(cluster) || !sameTask(old, order)
 		if task[cluster] || !sameOrder(old, order) {
 			changed[cluster] = true
 		}

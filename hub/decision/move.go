@@ -38,7 +38,7 @@ func move(d *draft, result *divided) map[string]lending.Amounts {
 		limits := failover.Limits{
 			Unavailable: amounts.Unavailable,
 			Surge:       amounts.Surge,
-			NoTwin:      d.facts.Failover.Mode == topology.FailoverFence,
+			NoTwin:      d.noTwin(),
 		}
 		cells := make([]failover.Cell, len(places))
 		for j := range places {
@@ -375,7 +375,7 @@ func clearAll(
 	used map[string]lending.Amounts,
 	last map[cellID]*topology.Cell,
 ) {
-	limits := failover.Limits{NoTwin: d.facts.Failover.Mode == topology.FailoverFence}
+	limits := failover.Limits{NoTwin: d.noTwin()}
 	var places []movingPlace
 	for i := range d.workload.Subsets {
 		s := &d.workload.Subsets[i]

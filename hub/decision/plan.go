@@ -75,6 +75,7 @@ func steps(mode kinds.Mode) []func(*draft) *kinds.Rejection {
 		settle,
 		completeCells,
 		limitCells,
+		assignOrdinals,
 		recordInputs,
 		grantBudgets,
 		numberOrders,

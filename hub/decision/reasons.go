@@ -31,6 +31,8 @@ const (
 	DependencyMissing = "DependencyMissing"
 	// TooManyDependencies: the pods need more objects than go with one workload.
 	TooManyDependencies = "TooManyDependencies"
+	// OrdinalsUsedUp: no ordinals are left for some replicas; pods that run stay.
+	OrdinalsUsedUp = "OrdinalsUsedUp"
 	// TooManyCells: the workload would have more cells than a placement holds.
 	TooManyCells = "TooManyCells"
 
@@ -70,6 +72,8 @@ const (
 	CellRenamed = "ZoneRenamed"
 	// CellLost: the member is lost, and others stand in for what is leaving there. Params: after.
 	CellLost = "Lost"
+	// CellFenced: the member was lost and is known to run no pod, so that its ordinals went to others.
+	CellFenced = "OrdinalsMoved"
 	// CellDraining: the member has a taint with NoExecute; what is leaving there goes as others get available.
 	CellDraining = "Draining"
 	// CellReturned: the member is back; what others stand in for goes as those are available.
@@ -80,6 +84,8 @@ const (
 	CellUnschedulable = "Unschedulable"
 	// CellStandIn: the cell has more than its subset is to have, in place of pods that other subsets have no nodes for.
 	CellStandIn = "StandIn"
+	// UnplacedOrdinals: the member has no ordinals for the replicas.
+	UnplacedOrdinals = "OrdinalsUsedUp"
 	// UnplacedMoving: the replicas start when pods that are to go are gone.
 	UnplacedMoving = "Moving"
 )

@@ -15,7 +15,7 @@ import (
 // spreadOf is the policy's spread in the terms of the division.
 func spreadOf(d *draft) division.Spread {
 	s := division.Spread{By: division.By(d.facts.Spread.By)}
-	if s.By == "" {
+	if s.By == "" || s.By == division.ByZone && !zonal(d) {
 		s.By = division.ByCluster
 	}
 	switch d.facts.Spread.Type {
@@ -29,6 +29,9 @@ func spreadOf(d *draft) division.Spread {
 	}
 	for i := range d.facts.Spread.Places {
 		p := &d.facts.Spread.Places[i]
+		if p.Zone != "" && !zonal(d) {
+			continue
+		}
 		s.Bounds = append(
 			s.Bounds,
 			division.Bound{Region: p.Region, Zone: p.Zone, Cluster: p.Cluster, Weight: p.Weight, Min: p.Min, Max: p.Max},

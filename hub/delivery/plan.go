@@ -142,7 +142,7 @@ func renderOverridden(
 	if err != nil {
 		return nil, nil, err
 	}
-	order := &kinds.Order{Cells: cells}
+	order := &kinds.Order{Cells: cells, Ordinals: p.Spec.Ordinals}
 	if add.divider != nil {
 		order.Divider = add.divider
 	}

@@ -133,7 +133,7 @@ func carried(users, added map[string]string) map[string]string {
 func emptyByType(field string) bool {
 	switch field {
 	case "metadata", "strategy", "status", "resources", "scaleStrategy", "updateStrategy", "scheduleStrategy",
-		"nodeSelectorTerm":
+		"nodeSelectorTerm", "volumeClaimUpdateStrategy":
 		return true
 	}
 	return false

@@ -57,10 +57,12 @@ func cellReasons() map[string]string {
 		decision.CellSubsetRemoved: "the workload has the subset no more; its pods go step by step, as others are available in the subsets that are left, and the cell goes when the member has reported that nothing is left",
 		decision.CellLooking:       "the member is asked what runs there already, before it is adopted",
 		decision.CellAdopted:       "the member had this many when the hub took them over",
-		decision.CellDraining:      "the member has a taint with NoExecute that the policy does not tolerate; its pods go step by step, as others are available",
-		decision.CellStandIn:       "other subsets have no nodes for a part of theirs, so that runs here; it stays here when they have nodes again",
-		decision.CellShrinking:     "the cell is to have fewer pods than it has, and others are not available yet; those that are too many go as the others are",
-		decision.CellReturned:      "the member is back, and others stand in for pods of it; those go step by step, as the others are available",
+		decision.CellFenced: "the member was lost and ran no pod, so its ordinals went to other members; " +
+			"when it gets pods again they have other ordinals",
+		decision.CellDraining:  "the member has a taint with NoExecute that the policy does not tolerate; its pods go step by step, as others are available",
+		decision.CellStandIn:   "other subsets have no nodes for a part of theirs, so that runs here; it stays here when they have nodes again",
+		decision.CellShrinking: "the cell is to have fewer pods than it has, and others are not available yet; those that are too many go as the others are",
+		decision.CellReturned:  "the member is back, and others stand in for pods of it; those go step by step, as the others are available",
 	}
 }
 
@@ -72,6 +74,9 @@ func Unplaced(r topology.Reason) (string, bool) {
 	}
 	if r.Code == decision.UnplacedMoving {
 		return "they move: they start as the pods that they replace are gone, within maxSurge and maxUnavailable", true
+	}
+	if r.Code == decision.UnplacedOrdinals {
+		return "no ordinals are left for them: remove spec.reserveOrdinals, or create the workload again", true
 	}
 	reason := division.Reason{Code: r.Code, Params: r.Params}
 	if why, ok := reason.OfUnplaced(); ok {

@@ -192,7 +192,8 @@ func (o *Forecast) judge(s *placement.State) {
 		return
 	}
 	members := decision.MembersFor(s.Members, &o.Policy.Spec.Clusters)
-	placement.JudgeMembers(s, members, &o.Policy.Spec.Failover)
+	failover, _ := decision.FailoverOf(&o.Workload, o.Policy.Spec.Failover)
+	placement.JudgeMembers(s, members, &failover)
 	o.judged = map[string]decision.Member{}
 	for i := range members {
 		o.judged[members[i].Name] = members[i]

@@ -182,8 +182,7 @@ func never() []Kind {
 	for _, kind := range []string{"ContainerRecreateRequest", "EphemeralJob", "NodeImage", "NodePodProbe"} {
 		rows = append(rows, Kind{GVK: schema.FromAPIVersionAndKind(version, kind), Mode: Never})
 	}
-	// StatefulSets run in members; the hub does not divide them yet.
-	return append(rows, Kind{GVK: apps.StatefulSetKind, Mode: Never})
+	return rows
 }
 
 // NeverPlaced returns why a hub never places a kind and what to do, and false for any other kind.
@@ -193,9 +192,6 @@ func NeverPlaced(kind schema.GroupKind) (string, bool) {
 		return "", false
 	}
 	switch row.GVK.Kind {
-	case apps.StatefulSetKind.Kind:
-		return fmt.Sprintf("%[1]s (%[2]s), which is not divided over clusters yet: apply it in a member; "+
-			"for the %[1]s of apps/v1 write apiVersion: apps/v1", kind.Kind, kind.Group), true
 	case "NodeImage", "NodePodProbe":
 		return fmt.Sprintf("%[1]s, which names a node of one cluster: apply the %[1]s in the member that has it", kind.Kind), true
 	default:

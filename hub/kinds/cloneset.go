@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -29,7 +28,7 @@ func cloneSetKind() Kind {
 		NewList:            func() ObjectList { return &apps.CloneSetList{} },
 		Read:               readCloneSet,
 		Divider:            workloadSpreadDivider(),
-		Template:           cloneSetTemplate(),
+		Template:           plainTemplate(func(o Object) *apps.PodTemplate { return &o.(*apps.CloneSet).Spec.Template }),
 		Render:             renderCloneSet,
 		UpdateStrategy:     func(o Object) any { return o.(*apps.CloneSet).Spec.UpdateStrategy },
 		Guarded:            append([]string{"spec.replicas", "spec.selector"}, limitPaths(rolling)...),
@@ -116,39 +115,6 @@ func readLimits(
 // undecodable rejects a workload whose template cannot be decoded.
 func undecodable(key wire.Key, err error) *Rejection {
 	return &Rejection{InvalidTemplate, fmt.Sprintf("the template of %s cannot be used: %v", key.Sentence(), err)}
-}
-
-func cloneSetTemplate() *Template {
-	decode := decodeTemplate[corev1.PodTemplateSpec]
-	set := func(o Object, raw []byte) (Object, error) {
-		template, err := decode(raw)
-		if err != nil {
-			return nil, err
-		}
-		out := o.(*apps.CloneSet).DeepCopy()
-		out.Spec.Template = apps.NewPodTemplate(template)
-		return out, nil
-	}
-	return &Template{
-		Set: set,
-		Restore: func(o Object, raw []byte, _ string) Object {
-			out, err := set(o, raw)
-			if err != nil {
-				return nil
-			}
-			return out
-		},
-		Revision: func(o Object) string {
-			data, err := history.Canonical(o.(*apps.CloneSet).Spec.Template.PodTemplateSpec)
-			if err != nil {
-				return ""
-			}
-			return history.Hash(data, nil)
-		},
-		StillApplies: func(Object, []byte, string) bool { return true },
-		RevisionData: func(raw []byte) ([]byte, error) { return revisionData[corev1.PodTemplateSpec](raw) },
-		Canonical:    history.CanonicalData[corev1.PodTemplateSpec],
-	}
 }
 
 // renderCloneSet returns the member's CloneSet.
@@ -259,7 +225,8 @@ func cloneSetStatus(o Object, s *Sum, now time.Time) bool {
 	out.ExpectedUpdatedReplicas = w.ExpectedUpdated
 	out.LabelSelector = selectorText(cs.Spec.Selector)
 	out.UpdateRevision, out.CurrentRevision = s.UpdateRevision, s.CurrentRevision
-	out.Conditions = conditions.Merge(out.Conditions, now, append(retried(s), s.Conditions...)...)
+	retries := retried(s, failedScale, failedUpdate)
+	out.Conditions = conditions.Merge(out.Conditions, now, append(retries, s.Conditions...)...)
 	for i := range out.Conditions {
 		// The type writes null for a time that is not set, which no schema takes.
 		if out.Conditions[i].LastUpdateTime.IsZero() {
@@ -269,15 +236,4 @@ func cloneSetStatus(o Object, s *Sum, now time.Time) bool {
 	changed := !equality.Semantic.DeepEqual(&cs.Status, &out)
 	cs.Status = out
 	return changed
-}
-
-// retried returns the published conditions for what members retry.
-func retried(s *Sum) []conditions.Condition {
-	list := []conditions.Condition{conditions.Remove(failedScale), conditions.Remove(failedUpdate)}
-	for i := range list {
-		if cause := s.Failures[list[i].Type]; cause != nil {
-			list[i].Status, list[i].Reason, list[i].Message = corev1.ConditionTrue, cause.Reason, cause.Message
-		}
-	}
-	return list
 }

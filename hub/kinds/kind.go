@@ -128,7 +128,7 @@ type Table map[schema.GroupKind]Kind
 
 // Workloads returns the kinds whose objects the hub divides, or gives to each member, and whose status it writes.
 func Workloads() Table {
-	return tableOf(cloneSetKind(), unitedDeploymentKind())
+	return tableOf(cloneSetKind(), statefulSetKind(), unitedDeploymentKind())
 }
 
 func tableOf(kinds ...Kind) Table {
@@ -165,6 +165,8 @@ type Order struct {
 	Cells []topology.Cell
 	// Divider is the object by which the replicas were divided, nil for none.
 	Divider Object
+	// Ordinals are those of all members, nil if the placement has none.
+	Ordinals *topology.Ordinals
 	// Budget is what the member gets in [topology.AnnotationBudget], nil if it gets none.
 	Budget *topology.MemberBudget
 }

@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
@@ -53,6 +54,8 @@ type Sum struct {
 	Conditions []conditions.Condition
 	// Failures are what members report under the published conditions of [Kind.Failures], by type.
 	Failures map[string]*conditions.Cause
+	// Statuses are those of the member objects, as JSON.
+	Statuses [][]byte
 	// Provisioned: every member object is as its Work says. UpToDate: enough pods are updated everywhere.
 	Provisioned, UpToDate bool
 	// Cause is what the workload waits for, nil for nothing.
@@ -73,4 +76,17 @@ func selectorText(selector *metav1.LabelSelector) string {
 		return ""
 	}
 	return s.String()
+}
+
+// retried returns published conditions of these types for what members retry.
+func retried(s *Sum, types ...string) []conditions.Condition {
+	var list []conditions.Condition
+	for _, of := range types {
+		c := conditions.Remove(of)
+		if cause := s.Failures[of]; cause != nil {
+			c.Status, c.Reason, c.Message = corev1.ConditionTrue, cause.Reason, cause.Message
+		}
+		list = append(list, c)
+	}
+	return list
 }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
 
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 )
@@ -32,6 +33,40 @@ type Template struct {
 	RevisionData func(raw []byte) ([]byte, error)
 	// Canonical returns the data of a ControllerRevision so that equal bytes mean equal templates.
 	Canonical func(data []byte) ([]byte, error)
+}
+
+// plainTemplate is the template of a kind that has one pod template, which field returns.
+func plainTemplate(field func(Object) *apps.PodTemplate) *Template {
+	decode := decodeTemplate[corev1.PodTemplateSpec]
+	set := func(o Object, raw []byte) (Object, error) {
+		template, err := decode(raw)
+		if err != nil {
+			return nil, err
+		}
+		out := o.DeepCopyObject().(Object)
+		*field(out) = apps.NewPodTemplate(template)
+		return out, nil
+	}
+	return &Template{
+		Set: set,
+		Restore: func(o Object, raw []byte, _ string) Object {
+			out, err := set(o, raw)
+			if err != nil {
+				return nil
+			}
+			return out
+		},
+		Revision: func(o Object) string {
+			data, err := history.Canonical(field(o).PodTemplateSpec)
+			if err != nil {
+				return ""
+			}
+			return history.Hash(data, nil)
+		},
+		StillApplies: func(Object, []byte, string) bool { return true },
+		RevisionData: func(raw []byte) ([]byte, error) { return revisionData[corev1.PodTemplateSpec](raw) },
+		Canonical:    history.CanonicalData[corev1.PodTemplateSpec],
+	}
 }
 
 // keptOf returns a template as a placement keeps it, and how many earlier ones are kept.

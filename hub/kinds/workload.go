@@ -10,6 +10,7 @@ import (
 	"github.com/flotilla-dev/flotilla/hub/wire"
 	"github.com/flotilla-dev/flotilla/topology/division"
 	"github.com/flotilla-dev/flotilla/topology/lending"
+	"github.com/flotilla-dev/flotilla/topology/ordinals"
 )
 
 // Workload is what a decision depends on of the user's object.
@@ -36,10 +37,22 @@ type Workload struct {
 	Paused bool
 	// NoWaves says why updates of the workload cannot go in waves, empty if they can.
 	NoWaves string
+	// Ordinals are those that the user asks for, nil for a kind whose pods have none.
+	Ordinals *Ordinals
 	// Adaptive is how pods that find no node go to other subsets; nil: they stay in theirs.
 	Adaptive *Adaptive
 	// Remarks are sentences about fields that are not carried out, in a stable order.
 	Remarks []string
+}
+
+// Ordinals are the ordinals of pods that must be unique over all members.
+type Ordinals struct {
+	// Start is the first ordinal.
+	Start int32
+	// Reserved are ordinals that no pod has, in ascending order.
+	Reserved []ordinals.Range
+	// Unordered reports whether updates do not go from the highest ordinal to the lowest.
+	Unordered bool
 }
 
 // Subset is a part of the workload: its bounds, the nodes it selects, its limits.
@@ -65,6 +78,8 @@ const (
 	InvalidTemplate = "InvalidTemplate"
 	InvalidSubsets  = "InvalidSubsets"
 	InvalidAmount   = "InvalidAmount"
+	// InvalidOrdinals: the ordinals that the workload asks for cannot be divided.
+	InvalidOrdinals = "InvalidOrdinals"
 	// UnsupportedTemplate: the workload's template is of a kind that is not divided.
 	UnsupportedTemplate = "UnsupportedTemplate"
 	// InvalidSpread: the object that divides the workload into subsets cannot be used.

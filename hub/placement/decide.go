@@ -125,18 +125,22 @@ func decideFederated(s *State, rules kinds.Table) Step {
 	if rejection != nil {
 		return Step{Outcome: s.refused(rejection, true)}
 	}
+	failover, remark := decision.FailoverOf(&workload, chosen.Spec.Failover)
+	if remark != "" {
+		workload.Remarks = append(workload.Remarks, remark)
+	}
 	facts := decision.Facts{
 		Kind: rule, Workload: workload, Policy: chosen.Ref, Spread: chosen.Spec.Spread,
 		Members: decision.MembersFor(s.Members, &chosen.Spec.Clusters), Reports: s.reports, MaxReported: s.reported, Written: s.written,
 		Dependencies: chosen.Spec.Dependencies, Absent: s.absent, Local: s.local,
-		Adopt: adopts(s.Object), Found: s.found, Failover: chosen.Spec.Failover,
+		Adopt: adopts(s.Object), Found: s.found, Failover: failover,
 		Rollout: chosen.Spec.Rollout, Word: s.Object.GetAnnotations()[topology.AnnotationWave], Object: s.Object, Now: s.now, Heard: s.heard, News: s.news,
 		Reschedule: chosen.Spec.Reschedule, RolledBack: s.rolledBack, Answers: s.answers, Runs: s.runs,
 	}
 	for i := range facts.Members {
 		facts.Members[i].Reserved = s.reserved[facts.Members[i].Name]
 	}
-	again := JudgeMembers(s, facts.Members, &chosen.Spec.Failover)
+	again := JudgeMembers(s, facts.Members, &failover)
 	if s.Placement != nil {
 		facts.Last = &s.Placement.Spec
 	}

@@ -15,7 +15,7 @@ import (
 func TestNatives(t *testing.T) {
 	spec := &topology.FederationPolicySpec{Workloads: []topology.WorkloadSelector{
 		{APIVersion: "apps/v1", Kind: "Deployment"}, {APIVersion: "apps/v1beta2", Kind: "StatefulSet"}, {APIVersion: "batch/v1", Kind: "CronJob"},
-		{APIVersion: "apps/v1", Kind: "Job"}, {APIVersion: "apps.kruise.io/v1beta1", Kind: "StatefulSet"},
+		{APIVersion: "apps/v1", Kind: "Job"}, {APIVersion: "apps.kruise.io/v1beta1", Kind: "DaemonSet"},
 	}}
 	here, away := kinds.All(kinds.HubRunsBuiltIns), kinds.All(kinds.MembersRunBuiltIns)
 	if got := strings.Join(kindsOfHub(spec, here), ", "); got != "CronJob (batch), Deployment (apps), StatefulSet (apps)" {
@@ -26,13 +26,12 @@ func TestNatives(t *testing.T) {
 	}
 	for _, rules := range []kinds.Table{here, away} {
 		unknown := strings.Join(unknownKinds(spec, rules), ", ")
-		if !strings.Contains(unknown, "Job (apps)") {
-			t.Errorf("the kinds that are not placed are %s, without Job (apps)", unknown)
-		}
-		const want = "StatefulSet (apps.kruise.io), which is not divided over clusters yet: apply it in a member; " +
-			"for the StatefulSet of apps/v1 write apiVersion: apps/v1"
-		if never := neverPlaced(spec, "shop", rules); len(never) != 1 || never[0] != want {
-			t.Errorf("never placed are %q, want %q", never, want)
+		for _, want := range []string{
+			"Job (apps)", "DaemonSet (apps.kruise.io; for the DaemonSet of apps/v1 write apiVersion: apps/v1)",
+		} {
+			if !strings.Contains(unknown, want) {
+				t.Errorf("the kinds that are not placed are %s, without %s", unknown, want)
+			}
 		}
 	}
 	if says := kinds.Names(here); strings.Contains(says, "Deployment (apps/v1)") {

@@ -49,9 +49,9 @@ func Rules() []rbacv1.PolicyRule {
 		rule("", "events", "create patch"),
 		rule("events.k8s.io", "events", "create patch"),
 		// What users ask for is theirs; the hub writes its status, and owns a placement by it.
-		rule(kruise, "clonesets uniteddeployments workloadspreads", read),
-		rule(kruise, "clonesets/status uniteddeployments/status", "patch"),
-		rule(kruise, "clonesets/finalizers uniteddeployments/finalizers", "update"),
+		rule(kruise, "clonesets statefulsets uniteddeployments workloadspreads", read),
+		rule(kruise, "clonesets/status statefulsets/status uniteddeployments/status", "patch"),
+		rule(kruise, "clonesets/finalizers statefulsets/finalizers uniteddeployments/finalizers", "update"),
 		// What goes with a workload is copied to members.
 		rule("", "services configmaps secrets serviceaccounts persistentvolumeclaims", read),
 		rule("multicluster.x-k8s.io", "serviceexports", read),

@@ -354,6 +354,13 @@ func defaultsOf(kind schema.GroupKind) map[string]string {
 	case apps.CloneSetKind.GroupKind():
 		with("spec.updateStrategy.", "type", `"RollingUpdate"`, "rollingUpdate.maxUnavailable", `"20%"`,
 			"rollingUpdate.maxSurge", "0", "rollingUpdate.partition", "0", "rollingUpdate.podUpdatePolicy", `"ReCreate"`)
+	case apps.StatefulSetKind.GroupKind():
+		with("spec.", "podManagementPolicy", `"OrderedReady"`, "updateStrategy.type", `"RollingUpdate"`,
+			"updateStrategy.rollingUpdate.partition", "0", "updateStrategy.rollingUpdate.maxUnavailable", "1",
+			"updateStrategy.rollingUpdate.podUpdatePolicy", `"ReCreate"`,
+			"updateStrategy.rollingUpdate.minReadySeconds", "0", "volumeClaimUpdateStrategy.type", `"OnDelete"`,
+			"persistentVolumeClaimRetentionPolicy.whenDeleted", `"Retain"`,
+			"persistentVolumeClaimRetentionPolicy.whenScaled", `"Retain"`)
 	case apps.UnitedDeploymentKind.GroupKind():
 		with("spec.updateStrategy.", "type", `"Manual"`)
 	}

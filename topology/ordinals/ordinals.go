@@ -63,6 +63,11 @@ func (l *Ledger) Ranges(cluster string) []Range {
 	return nil
 }
 
+// Owned returns how many ordinals a member owns that are not reserved.
+func (l *Ledger) Owned(cluster string, reserved []Range) int64 {
+	return count(l.Ranges(cluster), merged(reserved))
+}
+
 // Assignment is the outcome of [Ledger.Assign].
 type Assignment struct {
 	Ledger Ledger
@@ -177,6 +182,17 @@ func Render(ranges, reserved []Range, start int32) Rendered {
 	out := Rendered{Start: shift(first, start), Reserved: merged(gaps)}
 	for i := range out.Reserved {
 		out.Reserved[i] = Range{shift(out.Reserved[i].Start, start), shift(out.Reserved[i].End, start)}
+	}
+	return out
+}
+
+// Offsets returns ordinals as offsets from start, those left out that are lower.
+func Offsets(global []Range, start int32) []Range {
+	var out []Range
+	for _, r := range global {
+		if r.End >= start {
+			out = append(out, Range{max(r.Start-start, 0), r.End - start})
+		}
 	}
 	return out
 }

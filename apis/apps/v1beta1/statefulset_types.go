@@ -269,6 +269,10 @@ type StatefulSetStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []StatefulSetCondition `json:"conditions,omitempty"`
+	// observedSequence is Flotilla's addition: the annotation topology.flotilla.dev/sequence that the controller acts on.
+	// An order of the hub may change its budget alone, which is an annotation and does not raise the generation.
+	// +optional
+	ObservedSequence int64 `json:"observedSequence,omitempty"`
 	// labelSelector is spec.selector as text, for the scale subresource (autoscalers find the pods with it).
 	// +optional
 	LabelSelector string `json:"labelSelector,omitempty"`

@@ -56,6 +56,9 @@ type WorkloadPlacementSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	Cells []Cell `json:"cells,omitempty"`
+	// ordinals say which cluster has which ordinals; absent for a kind whose pods have none.
+	// +optional
+	Ordinals *Ordinals `json:"ordinals,omitempty"`
 	// wave is how far the waves of the newest update are; absent where it has none.
 	// +optional
 	Wave *WaveProgress `json:"wave,omitempty"`
@@ -77,6 +80,60 @@ type WorkloadPlacementSpec struct {
 	RescheduleAfter string `json:"rescheduleAfter,omitempty"`
 
 	EarlierSpec `json:",inline"`
+}
+
+// Ordinals record which cluster has which ordinals, so that no two pods have one name. All numbers but start are
+// offsets from start.
+type Ordinals struct {
+	// start is the first ordinal, spec.ordinals.start of the workload as it was when its pods got their names.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Start int32 `json:"start,omitempty"`
+	// next is the lowest ordinal that no cluster ever had. It only grows.
+	// +kubebuilder:validation:Minimum=0
+	Next int32 `json:"next"`
+	// blocks are the ordinals of each cluster. A cluster keeps them, also without replicas, until it is lost and fenced.
+	// +optional
+	// +listType=map
+	// +listMapKey=cluster
+	Blocks []OrdinalBlock `json:"blocks,omitempty"`
+	// free are ordinals of pods that lost clusters ran. The next clusters that get more replicas take them over.
+	// +optional
+	// +listType=atomic
+	Free []OrdinalRange `json:"free,omitempty"`
+}
+
+// Block returns the ordinals of a cluster, nil if it has none.
+func (o *Ordinals) Block(cluster string) *OrdinalBlock {
+	for i := range o.Blocks {
+		if o.Blocks[i].Cluster == cluster {
+			return &o.Blocks[i]
+		}
+	}
+	return nil
+}
+
+// OrdinalBlock are the ordinals of one cluster.
+type OrdinalBlock struct {
+	// cluster is the name of the member.
+	Cluster string `json:"cluster"`
+	// ranges are its ordinals, in ascending order. Its pods have the lowest of them that the user does not reserve.
+	// +listType=atomic
+	Ranges []OrdinalRange `json:"ranges"`
+	// spare are ordinals that it gets before any new range.
+	// +optional
+	// +listType=atomic
+	Spare []OrdinalRange `json:"spare,omitempty"`
+}
+
+// OrdinalRange is a range of ordinals, both ends included.
+type OrdinalRange struct {
+	// start is the first ordinal.
+	// +kubebuilder:validation:Minimum=0
+	Start int32 `json:"start"`
+	// end is the last ordinal.
+	// +kubebuilder:validation:Minimum=0
+	End int32 `json:"end"`
 }
 
 // MaxDependencies is the largest number of objects that go with one workload.

@@ -14,6 +14,17 @@ func CloneSetUse(desired int32, status *apps.CloneSetStatus) SubsetUse {
 	}
 }
 
+// StatefulSetUse is what a StatefulSet of a member uses of its share, by its status. desired is how many pods it asks
+// for. A higher partition brings no updated pod back.
+func StatefulSetUse(desired int32, status *apps.StatefulSetStatus) SubsetUse {
+	return SubsetUse{
+		Desired: desired,
+		Total:   status.Replicas, Ready: status.ReadyReplicas, Available: status.AvailableReplicas,
+		Updated: status.UpdatedReplicas, UpdatedReady: status.UpdatedReadyReplicas,
+		UpdatedAvailable: status.UpdatedAvailableReplicas,
+	}
+}
+
 // UnitedDeploymentUse is what the subsets of a UnitedDeployment of a member use of their shares, by its status.
 func UnitedDeploymentUse(status *apps.UnitedDeploymentStatus) []SubsetUse {
 	uses := make([]SubsetUse, 0, len(status.SubsetStatuses))

@@ -131,8 +131,11 @@ func spread() map[string]any {
 
 func policy() map[string]any {
 	return map[string]any{
-		"workloads": []any{map[string]any{"kind": "CloneSet"}, map[string]any{"kind": "UnitedDeployment"}},
-		"clusters":  map[string]any{},
+		"workloads": []any{
+			map[string]any{"kind": "CloneSet"}, map[string]any{"kind": "UnitedDeployment"},
+			map[string]any{"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet"},
+		},
+		"clusters": map[string]any{},
 		"spread": map[string]any{
 			"by":     "Zone",
 			"type":   "Weighted",

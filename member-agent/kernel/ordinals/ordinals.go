@@ -12,45 +12,46 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// span is a range of ordinals, both ends included.
-type span struct{ first, last int32 }
+// Span is a range of ordinals, both ends included.
+type Span struct{ First, Last int32 }
 
-func (s span) size() int { return int(s.last) - int(s.first) + 1 }
+func (s Span) size() int { return int(s.Last) - int(s.First) + 1 }
 
 // Set is the ordinals that a workload has. The zero value has none.
 type Set struct {
 	// spans are in ascending order, none is empty, and at least one ordinal lies between two of them.
-	spans []span
+	spans []Span
 	count int
 }
 
 // New returns the first replicas ordinals from start on that are not reserved; fewer where int32 has no more. The error
 // names the entry of reserved that cannot be read. The set without that entry is returned with it.
 func New(start, replicas int32, reserved []intstr.IntOrString) (Set, error) {
-	gaps, err := read(reserved)
+	gaps, err := Reserved(reserved)
 	var out Set
 	next, left := int64(max(0, start)), int64(max(0, replicas))
 	add := func(last int64) { // ordinals from next to last
 		if n := min(last-next+1, left); n > 0 {
-			out.spans = append(out.spans, span{int32(next), int32(next + n - 1)})
+			out.spans = append(out.spans, Span{int32(next), int32(next + n - 1)})
 			out.count += int(n)
 			left -= n
 		}
 	}
 	for _, gap := range gaps {
-		add(int64(gap.first) - 1)
-		next = max(next, int64(gap.last)+1)
+		add(int64(gap.First) - 1)
+		next = max(next, int64(gap.Last)+1)
 	}
 	add(math.MaxInt32)
 	return out, err
 }
 
-// read returns the reservations in ascending order of their first ordinal.
-func read(reserved []intstr.IntOrString) ([]span, error) {
-	out := make([]span, 0, len(reserved))
+// Reserved returns the entries of reserveOrdinals in ascending order of their first ordinal, those left out that cannot
+// be read. The error names the first of these.
+func Reserved(reserved []intstr.IntOrString) ([]Span, error) {
+	out := make([]Span, 0, len(reserved))
 	var failed error
 	for i, entry := range reserved {
-		s, ok := span{entry.IntVal, entry.IntVal}, true
+		s, ok := Span{entry.IntVal, entry.IntVal}, true
 		if entry.Type == intstr.String {
 			s, ok = parseRange(entry.StrVal)
 		}
@@ -62,15 +63,15 @@ func read(reserved []intstr.IntOrString) ([]span, error) {
 			out = append(out, s)
 		}
 	}
-	slices.SortFunc(out, func(a, b span) int { return cmp.Compare(a.first, b.first) })
+	slices.SortFunc(out, func(a, b Span) int { return cmp.Compare(a.First, b.First) })
 	return out, failed
 }
 
-func parseRange(text string) (span, bool) {
+func parseRange(text string) (Span, bool) {
 	a, b, isRange := strings.Cut(text, "-")
 	first, errFirst := strconv.ParseUint(a, 10, 31)
 	last, errLast := strconv.ParseUint(b, 10, 31)
-	return span{int32(first), int32(last)}, isRange && errFirst == nil && errLast == nil && first <= last
+	return Span{int32(first), int32(last)}, isRange && errFirst == nil && errLast == nil && first <= last
 }
 
 // Len returns the number of ordinals.
@@ -81,11 +82,11 @@ func (s Set) All() iter.Seq2[int, int32] {
 	return func(yield func(int, int32) bool) {
 		position := 0
 		for _, in := range s.spans {
-			for ordinal := in.first; ; ordinal++ {
+			for ordinal := in.First; ; ordinal++ {
 				if !yield(position, ordinal) {
 					return
 				}
-				if position++; ordinal == in.last { // not in the loop's condition: the next ordinal may not exist
+				if position++; ordinal == in.Last { // not in the loop's condition: the next ordinal may not exist
 					break
 				}
 			}
@@ -96,8 +97,8 @@ func (s Set) All() iter.Seq2[int, int32] {
 // Position returns how many ordinals of the set are lower than the given one; ok is false if it is none of the set.
 func (s Set) Position(ordinal int32) (position int, ok bool) {
 	for _, in := range s.spans {
-		if ordinal <= in.last {
-			return position + int(ordinal) - int(in.first), ordinal >= in.first
+		if ordinal <= in.Last {
+			return position + int(ordinal) - int(in.First), ordinal >= in.First
 		}
 		position += in.size()
 	}

@@ -111,6 +111,7 @@ func (f *Facts) read() (labels.Selector, *conditions.Cause) {
 		f.Limits = budget.Limits{Replicas: replicas}
 		note("InvalidStrategy", "updateStrategy: ", err)
 	}
+	f.Limits = f.Budget.Limits(f.Limits)
 	f.Ordinals, err = ordinals.New(ptr.Deref(set.Spec.Ordinals, v1beta1.StatefulSetOrdinals{}).Start, replicas,
 		set.Spec.ReserveOrdinals)
 	note(reasonInvalidReserveOrdinals, "", err)

@@ -116,7 +116,7 @@ func Compute(f Facts) (Plan, error) {
 	p.plan.Release = f.Pods.NoLongerMatching
 	p.sort()
 	if !f.Budget.Expired {
-		p.spare = max(0, f.Limits.MaxUnavailable-p.unavailable)
+		p.spare = max(0, p.maxUnavailable()-p.unavailable)
 	}
 	p.deleteSpecified()
 	p.scale()
@@ -131,6 +131,15 @@ func Compute(f Facts) (Plan, error) {
 	p.planClaims()
 	p.plan.ExpectedUpdated = p.expectedUpdated()
 	return p.plan, nil
+}
+
+// maxUnavailable returns how many ordinals may be without a serving pod. A member that waits for its turn updates
+// nothing, and still replaces the pods that a person names, one by one.
+func (p *planner) maxUnavailable() int32 {
+	if amounts := p.Budget.Amounts; amounts != nil && amounts.Paused {
+		return max(p.Limits.MaxUnavailable, 1)
+	}
+	return p.Limits.MaxUnavailable
 }
 
 // observe counts the pods, without a plan.
@@ -339,7 +348,7 @@ func (p *planner) create(s *slot) bool {
 // update brings pods to the update revision: those first that do not serve, and need no budget, so that a broken pod
 // never keeps itself from being repaired.
 func (p *planner) update() error {
-	if p.onDelete() || p.rolling().Paused || p.Budget.Expired {
+	if p.onDelete() || p.Budget.Paused(p.rolling().Paused) || p.Budget.Expired {
 		return nil
 	}
 	targets, err := p.targets()

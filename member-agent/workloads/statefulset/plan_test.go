@@ -8,9 +8,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
 type change = func(*v1beta1.StatefulSet)
@@ -225,6 +229,69 @@ func TestSpecifiedDeleteGoesFirst(t *testing.T) {
 	w.budget = workloadBudget(true, true)
 	if got := describe(w.plan()); got != "" {
 		t.Errorf("%q without a budget of the hub", got)
+	}
+}
+
+func amounts(updated, unavailable int32, paused bool) workload.Budget {
+	return workload.Budget{Granted: true, Amounts: &topology.MemberBudget{
+		Budget: topology.Budget{Updated: updated, Unavailable: unavailable}, Paused: paused}}
+}
+
+// TestGrantedAmountsHoldInPlaceOfTheSpec: the spec has the user's limits for all members together.
+func TestGrantedAmountsHoldInPlaceOfTheSpec(t *testing.T) {
+	for _, tt := range []struct {
+		why    string
+		budget workload.Budget
+		want   string
+	}{
+		{"more than the spec", amounts(3, 2, false), "-3:Update -2:Update"},
+		{"fewer updated pods", amounts(1, 2, false), "-3:Update"},
+		{"it waits for its turn", amounts(3, 0, true), ""},
+		{"paused by the user", amounts(3, 2, true), ""},
+	} {
+		w := newWorld(t, 4, parallel, partition(4), maxUnavailable(1)).have("oooo")
+		w.budget = tt.budget
+		if got := describe(w.plan()); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.why, got, tt.want)
+		}
+	}
+	w := newWorld(t, 4, parallel).have("oooo")
+	w.budget = amounts(4, 0, true)
+	w.pod(0).Labels[v1beta1.LabelSpecifiedDelete], w.pod(1).Labels[v1beta1.LabelSpecifiedDelete] = "true", "true"
+	if got := describe(w.plan()); got != "-1:SpecifiedDelete" {
+		t.Errorf("%q, want the pods that a person names, one by one", got)
+	}
+	w.budget = amounts(0, 1, false)
+	w.have("o--o")
+	w.image("app:2")
+	if got := describe(w.plan()); got != "+1:1 +2:1" {
+		t.Errorf("%q, want pods of the earlier revision, as long as none may be updated", got)
+	}
+}
+
+func TestReportsSayWhichOrderIsFollowed(t *testing.T) {
+	reporting := Reporting()
+	live := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet",
+		"metadata": map[string]any{"name": "db", "generation": int64(2),
+			"annotations": map[string]any{topology.AnnotationSequence: "7"}},
+		"spec": map[string]any{"replicas": int64(4)},
+		"status": map[string]any{"observedGeneration": int64(2), "observedSequence": int64(6), "replicas": int64(3),
+			"readyReplicas": int64(2), "availableReplicas": int64(1), "updatedReplicas": int64(2)},
+	}}
+	if reporting.Observed(live) {
+		t.Error("a budget that the controller has not read is answered")
+	}
+	for sequence, generation := range map[int64]int64{7: 2, 8: 2, 9: 1} {
+		_ = unstructured.SetNestedField(live.Object, sequence, "status", "observedSequence")
+		_ = unstructured.SetNestedField(live.Object, generation, "status", "observedGeneration")
+		if got := reporting.Observed(live); got != (generation == 2) {
+			t.Errorf("sequence %d and generation %d observed: %t", sequence, generation, got)
+		}
+	}
+	use, err := reporting.Use(live)
+	if want := (work.SubsetUse{Desired: 4, Total: 3, Ready: 2, Available: 1, Updated: 2}); err != nil || use[0] != want {
+		t.Errorf("%+v, %v", use, err)
 	}
 }
 

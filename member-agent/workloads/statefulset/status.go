@@ -5,10 +5,16 @@ import (
 	"fmt"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
@@ -20,7 +26,8 @@ func (r *Reconciler) report(ctx context.Context, s *scope) (bool, error) {
 	have, want := s.set.Status, r.status(s)
 	return true, r.Report(ctx, s.pass, workload.Status{
 		Have: &have, Want: &want,
-		CountersOnly: have.ObservedGeneration == want.ObservedGeneration && have.UpdateRevision == want.UpdateRevision &&
+		CountersOnly: have.ObservedGeneration == want.ObservedGeneration &&
+			have.ObservedSequence == want.ObservedSequence && have.UpdateRevision == want.UpdateRevision &&
 			have.CurrentRevision == want.CurrentRevision && conditions.SameStatus(have.Conditions, want.Conditions),
 		Worked: s.done.Any() && len(s.Failed()) == 0 && s.Stalled == nil,
 	})
@@ -31,7 +38,7 @@ func (r *Reconciler) status(s *scope) v1beta1.StatefulSetStatus {
 	c, all := s.plan.Counters, s.facts.Limits.Replicas
 	out := *s.set.Status.DeepCopy()
 	if !s.Halted { // else the template has not been looked at
-		out.ObservedGeneration = s.set.Generation
+		out.ObservedGeneration, out.ObservedSequence = s.set.Generation, workload.Sequence(s.set)
 	}
 	out.Replicas, out.ReadyReplicas, out.AvailableReplicas = c.Replicas, c.Ready, c.Available
 	out.CurrentReplicas, out.UpdatedReplicas = s.plan.Current, c.Updated
@@ -101,7 +108,7 @@ func (s *scope) conditions(status v1beta1.StatefulSetStatus) []v1beta1.StatefulS
 		Desired: s.facts.Limits.Replicas, ExpectedUpdated: s.plan.ExpectedUpdated,
 		Replicas: status.Replicas, Updated: status.UpdatedReplicas,
 		Available: status.AvailableReplicas, UpdatedAvailable: status.UpdatedAvailableReplicas,
-		Paused:    s.facts.rolling().Paused,
+		Paused:    s.facts.Budget.Paused(s.facts.rolling().Paused),
 		OnDelete:  s.facts.onDelete(),
 		HubSilent: s.facts.Budget.Expired,
 		Stalled:   s.Stalled,
@@ -127,3 +134,38 @@ func (s *scope) conditions(status v1beta1.StatefulSetStatus) []v1beta1.StatefulS
 
 // reasonSucceeded says that a failure is over.
 const reasonSucceeded = "Succeeded"
+
+// Reporting is what reports to a hub ask about StatefulSets. An order is observed by its sequence, because a budget
+// alone does not change the generation.
+func Reporting() workload.Reporting {
+	return workload.Reporting{
+		Use: func(live *unstructured.Unstructured) ([]work.SubsetUse, error) {
+			set, err := workload.Decode(live, &v1beta1.StatefulSet{})
+			if err != nil {
+				return nil, err
+			}
+			return []work.SubsetUse{work.StatefulSetUse(ptr.Deref(set.Spec.Replicas, 1), &set.Status)}, nil
+		},
+		Observed: func(live *unstructured.Unstructured) bool {
+			return workload.Observed(live) && workload.ObservedSequence(live)
+		},
+		New:   func() client.Object { return &v1beta1.StatefulSet{} },
+		Maker: makerOf,
+	}
+}
+
+// makerOf says how the StatefulSet makes pods: one that finds no node keeps OrderedReady from creating the next.
+func makerOf(object client.Object) workload.Maker {
+	set, ok := object.(*v1beta1.StatefulSet)
+	if !ok {
+		return workload.Maker{}
+	}
+	maker := workload.Maker{Update: set.Status.UpdateRevision}
+	if set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement {
+		maker.AtOnce = 1
+	} else if limits, err := budget.Resolve(strategy(set), ptr.Deref(set.Spec.Replicas, 1)); err == nil &&
+		limits.ScaleMaxUnavailable != budget.Unlimited {
+		maker.AtOnce = limits.ScaleMaxUnavailable
+	}
+	return maker
+}

@@ -125,7 +125,7 @@ func (w *world) facts() Facts {
 	limits, err := budget.Resolve(strategy(w.set), *w.set.Spec.Replicas)
 	w.must(err)
 	update := w.revise()
-	f := Facts{Set: w.set, Limits: limits, Budget: w.budget, Now: w.now, Claim: w.claim,
+	f := Facts{Set: w.set, Limits: w.budget.Limits(limits), Budget: w.budget, Now: w.now, Claim: w.claim,
 		Revisions: workload.Revisions{Update: update, Current: update, Stored: w.revisions}}
 	if current := history.Named(w.revisions, w.set.Status.CurrentRevision); current != nil {
 		f.Current, err = workload.RevisionOf(current)

@@ -48,11 +48,17 @@ func forecast(ctx context.Context, m *member, object *unstructured.Unstructured)
 	if err != nil {
 		return nil, err
 	}
+	next := manifest.DeepCopy() // the server's answer is written into it
+	if m.native != nil {
+		if err := m.client.Create(ctx, next, client.FieldOwner(apply.FieldManager), client.DryRunAll); err != nil {
+			return nil, fmt.Errorf("try the object in %s: %w", m.name, err)
+		}
+		return compare(m.live, next)
+	}
 	patch, err := ownership.Replace(m.live, manifest, ownership.Previous{})
 	if err != nil {
 		return nil, err
 	}
-	next := manifest.DeepCopy() // Patch writes the server's answer into it
 	err = m.client.Patch(ctx, next, client.RawPatch(types.JSONPatchType, patch),
 		client.FieldOwner(apply.FieldManager), client.DryRunAll)
 	if err != nil {
@@ -80,10 +86,7 @@ func manifestFor(m *member, object *unstructured.Unstructured) (*unstructured.Un
 }
 
 func typedOf(object *unstructured.Unstructured) (client.Object, error) {
-	var typed client.Object = &apps.CloneSet{}
-	if object.GetKind() == apps.UnitedDeploymentKind.Kind {
-		typed = &apps.UnitedDeployment{}
-	}
+	typed := kinds.Workloads()[object.GroupVersionKind().GroupKind()].New()
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
 		return nil, fmt.Errorf("read %s %s/%s: %w", object.GetKind(), object.GetNamespace(), object.GetName(), err)
 	}

@@ -42,6 +42,9 @@ The members are read with contexts of your kubeconfig, which have the members' n
 What would change in each member is asked of its API server and printed; pods that would restart stop the command. Where
 the hub has no object of that name yet, one is made of what runs: with the replicas of all members together.
 
+A StatefulSet of apps/v1 that runs in a member becomes one of apps.kruise.io there: it is deleted without its pods, and
+the new one takes over pods, claims and revisions.
+
 The hub then asks the agents what runs, and starts from that: nothing moves.`,
 		Example: `  flotilla adopt clone/api -n shop --from east,west --dry-run
   flotilla adopt ud/web -n shop --from east=admin@east`,
@@ -103,6 +106,11 @@ func (v *verb) run(ctx context.Context, out io.Writer, name string) error {
 	case v.dryRun:
 		_, err = fmt.Fprintln(out, "nothing was written (--dry-run)")
 	default:
+		for i := range members {
+			if err := members[i].exchange(ctx, out); err != nil {
+				return err
+			}
+		}
 		err = write(ctx, hub, object, exists)
 		if err == nil {
 			_, err = fmt.Fprintf(out, "%s is the hub's to adopt; watch it with: flotilla tree %s/%s -n %s\n", key.Sentence(),
@@ -149,6 +157,8 @@ type member struct {
 	name   string
 	client client.Client
 	live   *unstructured.Unstructured
+	// native is the apps/v1 StatefulSet that live is to replace, nil for none.
+	native *unstructured.Unstructured
 }
 
 // gather reads the workload from each member that was named, and refuses what cannot be adopted.
@@ -175,18 +185,14 @@ func (v *verb) gather(ctx context.Context, hub client.Client, key wire.Key) ([]m
 		if err != nil {
 			return nil, fmt.Errorf("%w; write MEMBER=CONTEXT where it has another name than the member", err)
 		}
-		live := &unstructured.Unstructured{}
-		live.SetGroupVersionKind(apps.GroupVersion.WithKind(key.Kind))
-		if err := c.Get(ctx, key.Workload(), live); apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("%s does not run in %s: leave that member out of --from, "+
-				"or look at the namespace and the name", key.Sentence(), name)
-		} else if err != nil {
-			return nil, fmt.Errorf("read %s in %s: %w", key.Sentence(), name, err)
+		live, native, err := find(ctx, c, key, name)
+		if err != nil {
+			return nil, err
 		}
 		if err := checkOwner(ctx, hub, key, name, apply.Owner(live)); err != nil {
 			return nil, err
 		}
-		members = append(members, member{name, c, live})
+		members = append(members, member{name, c, live, native})
 	}
 	return members, nil
 }

@@ -20,6 +20,8 @@ func short(kind string) string {
 	switch kind {
 	case "CloneSet":
 		return "clone"
+	case "StatefulSet":
+		return "asts" // sts is that of apps too
 	case "UnitedDeployment":
 		return "ud"
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -21,6 +22,8 @@ func pause(object client.Object, paused bool) error {
 	case *apps.CloneSet:
 		pauseCloneSet(&o.Spec, paused)
 		return nil
+	case *apps.StatefulSet:
+		return pauseStatefulSet(o, paused)
 	case *apps.UnitedDeployment:
 		switch t := &o.Spec.Template; {
 		case t.CloneSetTemplate != nil:
@@ -45,12 +48,30 @@ func pauseCloneSet(spec *apps.CloneSetSpec, paused bool) {
 	spec.UpdateStrategy.RollingUpdate.Paused = paused
 }
 
+func pauseStatefulSet(set *apps.StatefulSet, paused bool) error {
+	update := &set.Spec.UpdateStrategy
+	switch {
+	case update.Type == appsv1.OnDeleteStatefulSetStrategyType && paused:
+		return fmt.Errorf("StatefulSet %s/%s has updateStrategy.type OnDelete: there is no update to pause", set.Namespace,
+			set.Name)
+	case update.RollingUpdate != nil:
+		update.RollingUpdate.Paused = paused
+	case paused:
+		update.RollingUpdate = &apps.RollingUpdateStatefulSetStrategy{Paused: true}
+	}
+	return nil
+}
+
 // promote lets all pods be updated: nothing is held back and nothing paused.
 func promote(object client.Object) error {
 	switch o := object.(type) {
 	case *apps.CloneSet:
 		if rolling := o.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.Partition != nil {
 			rolling.Partition = new(intstr.FromInt32(0))
+		}
+	case *apps.StatefulSet:
+		if rolling := o.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.Partition != nil {
+			rolling.Partition = new(int32(0))
 		}
 	case *apps.UnitedDeployment:
 		o.Spec.UpdateStrategy.ManualUpdate = nil
@@ -81,6 +102,8 @@ func undecodable(object client.Object) error {
 	switch o := object.(type) {
 	case *apps.CloneSet:
 		return o.Spec.Template.Err(path)
+	case *apps.StatefulSet:
+		return o.Spec.Template.Err(path)
 	case *apps.UnitedDeployment:
 		return o.Spec.Template.Err(path)
 	}
@@ -91,6 +114,8 @@ func undecodable(object client.Object) error {
 func podTemplate(object client.Object) *corev1.PodTemplateSpec {
 	switch o := object.(type) {
 	case *apps.CloneSet:
+		return &o.Spec.Template.PodTemplateSpec
+	case *apps.StatefulSet:
 		return &o.Spec.Template.PodTemplateSpec
 	case *apps.UnitedDeployment:
 		switch t := &o.Spec.Template; {

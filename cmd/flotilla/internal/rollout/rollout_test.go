@@ -34,8 +34,11 @@ const (
 func parse(t *testing.T, kind, text string) client.Object {
 	t.Helper()
 	var object client.Object = &apps.CloneSet{}
-	if kind == "UnitedDeployment" {
+	switch kind {
+	case "UnitedDeployment":
 		object = &apps.UnitedDeployment{}
+	case "StatefulSet":
+		object = &apps.StatefulSet{}
 	}
 	if err := yaml.UnmarshalStrict([]byte(text), object); err != nil {
 		t.Fatal(err)
@@ -54,6 +57,8 @@ func TestChanges(t *testing.T) {
 		fails            bool
 	}{
 		{"pause", "CloneSet", web, pauses, "paused: true", false},
+		{"pause a StatefulSet", "StatefulSet", web, pauses, "paused: true", false},
+		{"promote a StatefulSet", "StatefulSet", held, promote, "partition: 0", false},
 		{"resume", "CloneSet", held, resumes, "partition: 3", false},
 		{"promote", "CloneSet", held, promote, "partition: 0", false},
 		{"promote what holds nothing back", "CloneSet", web, promote, "updateStrategy: {}", false},

@@ -63,6 +63,12 @@ func statusOf(object client.Object) Status {
 		for _, c := range o.Status.Conditions {
 			found[string(c.Type)] = condition{c.Status, c.Reason, c.Message}
 		}
+	case *apps.StatefulSet:
+		s.Kind, observed = apps.StatefulSetKind.Kind, o.Status.ObservedGeneration
+		s.Replicas, s.Updated, s.Ready = o.Status.Replicas, o.Status.UpdatedReplicas, o.Status.ReadyReplicas
+		for _, c := range o.Status.Conditions {
+			found[string(c.Type)] = condition{c.Status, c.Reason, c.Message}
+		}
 	case *apps.UnitedDeployment:
 		s.Kind, observed = apps.UnitedDeploymentKind.Kind, o.Status.ObservedGeneration
 		s.Replicas, s.Updated, s.Ready = o.Status.Replicas, o.Status.UpdatedReplicas, o.Status.ReadyReplicas
