@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
 	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
@@ -26,7 +27,7 @@ import (
 )
 
 var (
-	rounds = flag.Int("rounds", 8000, "number of random objects that are converted there and back, over all kinds and both ways")
+	rounds = flag.Int("rounds", 14000, "number of random objects that are converted there and back, over all kinds and both ways")
 	seed   = flag.Int64("seed", 1, "first seed of the random objects")
 )
 
@@ -35,6 +36,11 @@ func starts() []func() k8sruntime.Object {
 	return []func() k8sruntime.Object{
 		func() k8sruntime.Object { return &v1alpha1.CloneSet{} }, func() k8sruntime.Object { return &v1beta1.CloneSet{} },
 		func() k8sruntime.Object { return &v1alpha1.StatefulSet{} }, func() k8sruntime.Object { return &v1beta1.StatefulSet{} },
+		func() k8sruntime.Object { return &v1alpha1.DaemonSet{} }, func() k8sruntime.Object { return &v1beta1.DaemonSet{} },
+		func() k8sruntime.Object { return &v1alpha1.BroadcastJob{} },
+		func() k8sruntime.Object { return &v1beta1.BroadcastJob{} },
+		func() k8sruntime.Object { return &v1alpha1.AdvancedCronJob{} },
+		func() k8sruntime.Object { return &v1beta1.AdvancedCronJob{} },
 		func() k8sruntime.Object { return &v1alpha1.UnitedDeployment{} }, func() k8sruntime.Object { return &v1beta1.UnitedDeployment{} },
 		func() k8sruntime.Object { return &v1alpha1.WorkloadSpread{} }, func() k8sruntime.Object { return &v1beta1.WorkloadSpread{} },
 	}
@@ -160,6 +166,9 @@ func (r *random) disturb(u *unstructured.Unstructured) {
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
+	if r.Intn(4) == 0 {
+		annotations[v1alpha1.AnnotationPartitionedScaling] = []string{"true", "false", ""}[r.Intn(3)]
+	}
 	for _, key := range []string{v1alpha1.AnnotationImagePreDownloadParallelism, v1alpha1.AnnotationImagePreDownloadTimeoutSeconds, v1alpha1.AnnotationImagePreDownloadMinUpdatedReadyPods} {
 		if r.Intn(4) == 0 {
 			values := []string{"1", "007", "20%", "101%", "-1", "many", "", "99999999999"}
@@ -193,6 +202,12 @@ func choices() []any {
 		func(s *v1beta1.PodUpdatePolicyType, c randfill.Continue) {
 			*s = pick[v1beta1.PodUpdatePolicyType](c, "", "ReCreate", "InPlaceIfPossible", "InPlaceOnly", "x")
 		},
+		func(s *v1alpha1.DaemonSetRollingUpdateType, c randfill.Continue) {
+			*s = pick[v1alpha1.DaemonSetRollingUpdateType](c, "", "Standard", "Surging", "InPlaceIfPossible", "x")
+		},
+		func(s *v1beta1.DaemonSetRollingUpdateType, c randfill.Continue) {
+			*s = pick[v1beta1.DaemonSetRollingUpdateType](c, "", "Standard", "InPlaceIfPossible", "Surging")
+		},
 		func(v *intstr.IntOrString, c randfill.Continue) {
 			*v = pick(c, intstr.FromInt32(c.Int31n(5)), intstr.FromString("20%"), intstr.FromString("x"))
 		},
@@ -218,6 +233,8 @@ func choices() []any {
 			c.Fill(&p.Spec.Containers[0].Name)
 		},
 		func(t *v1beta1.PodTemplate, c randfill.Continue) { c.Fill(&t.PodTemplateSpec) },
+		func(t *v1beta1.JobTemplate, c randfill.Continue) { c.Fill(&t.JobTemplateSpec) },
+		func(s *batchv1.JobSpec, c randfill.Continue) { c.Fill(&s.Template) },
 		func(s *v1beta1.NativeStatefulSetSpec, c randfill.Continue) { c.Fill(&s.StatefulSetSpec) },
 		func(s *v1beta1.NativeDeploymentSpec, c randfill.Continue) { c.Fill(&s.DeploymentSpec) },
 		func(p *corev1.PersistentVolumeClaim, c randfill.Continue) { c.Fill(&p.Name) },
