@@ -215,6 +215,17 @@ type JobReference struct {
 	FieldPath string `json:"fieldPath,omitempty"`
 }
 
+// ObservedSchedule is a schedule and since when it is followed.
+type ObservedSchedule struct {
+	// schedule is spec.schedule.
+	Schedule string `json:"schedule"`
+	// timeZone is spec.timeZone.
+	// +optional
+	TimeZone string `json:"timeZone,omitempty"`
+	// since is when the controller saw the schedule first.
+	Since metav1.Time `json:"since"`
+}
+
 // AdvancedCronJobStatus is the observed state of an AdvancedCronJob.
 type AdvancedCronJobStatus struct {
 	// observedGeneration is the generation of the AdvancedCronJob that this status describes.
@@ -233,6 +244,9 @@ type AdvancedCronJobStatus struct {
 	// lastMissedTime is the newest tick that was reported as missed. It never moves back: no tick is reported twice.
 	// +optional
 	LastMissedTime *metav1.Time `json:"lastMissedTime,omitempty"`
+	// observedSchedule is the schedule that the controller follows. A change has no ticks before it was seen.
+	// +optional
+	ObservedSchedule *ObservedSchedule `json:"observedSchedule,omitempty"`
 	// conditions are the observed aspects, one of each type.
 	// +optional
 	// +listType=map

@@ -116,8 +116,8 @@ type BroadcastJobFlotilla struct {
 }
 
 // BroadcastJobBatches divides the nodes into batches. The next batch begins when the pods of the previous one have
-// succeeded, soak is over and the checks hold. Otherwise the job halts: it touches no further node until a person
-// resumes it.
+// ended, soak is over and the checks hold. If a check does not hold, the job halts: it touches no further node until a
+// person resumes it. failurePolicy says what follows a failed pod.
 // +kubebuilder:validation:XValidation:rule="self.size != 0 && self.size != '0%' && @numberOrPercent{self.size}",fieldPath=".size",message="size must be a number of nodes from 1, or a percentage from 1% to 100%: correct it",messageExpression="'size is %s: it must be a number of nodes from 1, or a percentage from 1%% to 100%%: correct it'.format([self.size])"
 type BroadcastJobBatches struct {
 	// size is how many nodes a batch has: a number, or a percentage of the nodes that the job runs on, rounded up.
@@ -128,7 +128,7 @@ type BroadcastJobBatches struct {
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="orderBy is no key of a label: write for example topology.kubernetes.io/zone",messageExpression="'orderBy %s is no key of a label: write for example topology.kubernetes.io/zone'.format([self])"
 	OrderBy string `json:"orderBy,omitempty"`
-	// soak is how long the checks have to hold after the last pod of a batch has succeeded, such as 10m. Up to 720h.
+	// soak is how long the checks have to hold after the last pod of a batch has ended, such as 10m. Up to 720h.
 	// Default 0s.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
@@ -282,28 +282,37 @@ type BroadcastJobStatus struct {
 	// phase is running, completed, paused or failed.
 	// +optional
 	Phase BroadcastJobPhase `json:"phase,omitempty"`
-	// flotilla is how far the batches of spec.flotilla are.
+	// flotilla is how far the batches of spec.flotilla are, and why the job halted.
 	// +optional
 	Flotilla *BroadcastJobProgress `json:"flotilla,omitempty"`
 }
 
-// BroadcastJobProgress is how far the batches are. It changes only with what it says, never with time alone.
+// BroadcastJobProgress is how far the batches are, and why the job halted. It changes only with what it says, never
+// with time alone.
 type BroadcastJobProgress struct {
-	// batch is the number of the batch under way, from 1.
-	Batch int32 `json:"batch"`
-	// startTime is when the batch began.
-	StartTime metav1.Time `json:"startTime"`
-	// soakTime is when the last pod of the batch had succeeded: soak begins then.
+	// batch is the number of the batch under way, from 1. Pods have it as a label.
+	// +optional
+	Batch int32 `json:"batch,omitempty"`
+	// batchTime is when the batch began.
+	// +optional
+	BatchTime *metav1.Time `json:"batchTime,omitempty"`
+	// soakTime is when the last pod of the batch had ended: soak begins then.
 	// +optional
 	SoakTime *metav1.Time `json:"soakTime,omitempty"`
 	// halted says why the job halted. Default: it has not.
 	// +optional
 	Halted *BroadcastJobHalt `json:"halted,omitempty"`
+	// excusedFailures is how many failed pods do not halt the job, because a person resumed it after them.
+	// +optional
+	ExcusedFailures int32 `json:"excusedFailures,omitempty"`
+	// excusedChecks reports whether the checks of the batch under way do not count, because a person resumed the job.
+	// +optional
+	ExcusedChecks bool `json:"excusedChecks,omitempty"`
 }
 
 // BroadcastJobHalt says when and why a job halted.
 type BroadcastJobHalt struct {
-	// time is when the job halted. A resume after it lets the job go on with the next batch.
+	// time is when the job halted. A resume after it lets the job go on.
 	Time metav1.Time `json:"time"`
 	// reason is a stable word in CamelCase for programs.
 	Reason string `json:"reason"`

@@ -114,8 +114,8 @@ type RollingUpdateDaemonSet struct {
 
 // DaemonSetScaleStrategy says on which nodes new pods are created.
 type DaemonSetScaleStrategy struct {
-	// partitionedScaling creates new pods only on as many nodes as rollingUpdate.partition lets have the new revision, in
-	// ascending order of their names. Default false: on all nodes.
+	// partitionedScaling creates new pods only where rollingUpdate.partition and rollingUpdate.selector let a node have the
+	// new revision. Default false: on all nodes, from the previous revision where they do not.
 	// +optional
 	PartitionedScaling bool `json:"partitionedScaling,omitempty"`
 }
