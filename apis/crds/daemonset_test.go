@@ -53,7 +53,8 @@ func testDaemonSetRules(t *testing.T, s *server) {
 			set("spec.template.metadata.labels.tier", "a"), set("spec.updateStrategy", "{type: OnDelete}"),
 			set("spec.lifecycle", "{preDelete: {labelsHandler: {a: b}}}"))},
 
-		{name: "negative minReadySeconds", edit: set("spec.minReadySeconds", "-1"), says: []string{"spec.minReadySeconds", "-1"}},
+		{name: "negative minReadySeconds", edit: set("spec.minReadySeconds", "-1"),
+			says: []string{"spec.minReadySeconds", "-1"}},
 		{name: "negative history", edit: set("spec.revisionHistoryLimit", "-1"),
 			says: []string{"spec.revisionHistoryLimit", "-1"}},
 		{name: "burst of 0", edit: set("spec.burstReplicas", "0")},
@@ -66,7 +67,8 @@ func testDaemonSetRules(t *testing.T, s *server) {
 
 		{name: "unknown type", edit: set("spec.updateStrategy.type", "Rolling"),
 			says: []string{"spec.updateStrategy.type", `"Rolling"`, "OnDelete"}},
-		{name: "OnDelete with rollingUpdate", edit: set("spec.updateStrategy", "{type: OnDelete, rollingUpdate: {partition: 1}}")},
+		{name: "OnDelete with rollingUpdate",
+			edit: set("spec.updateStrategy", "{type: OnDelete, rollingUpdate: {partition: 1}}")},
 		{name: "unknown rollingUpdateType", edit: set(rolling, "{rollingUpdateType: InPlaceOnly}"),
 			says: []string{rolling + ".rollingUpdateType", `"InPlaceOnly"`, "InPlaceIfPossible"}},
 
@@ -88,7 +90,8 @@ func testDaemonSetRules(t *testing.T, s *server) {
 		{name: "partition above nodes", edit: set(rolling, "{partition: 100000}")},
 		{name: "partition -1", edit: set(rolling, "{partition: -1}"),
 			says: []string{rolling + ".partition", "partition is -1", "from 0% to 100%"}},
-		{name: "a canary", edit: set(rolling, "{selector: {matchLabels: {canary: yes}}}"), says: []string{"selector.matchLabels"}},
+		{name: "a canary", edit: set(rolling, "{selector: {matchLabels: {canary: yes}}}"),
+			says: []string{"selector.matchLabels"}},
 		{name: "a canary by text", edit: set(rolling, `{selector: {matchLabels: {canary: "yes"}}}`)},
 		{name: "a canary without values", edit: set(rolling, "{selector: {matchExpressions: [{key: a, operator: In}]}}"),
 			says: []string{rolling + ".selector", "values are missing"}},

@@ -87,8 +87,8 @@ type Progress struct {
 	Batch                 int
 	BatchStarted, Settled time.Time
 	Halted                *Halt
-	// Excused is how many failed pods do not count, and ChecksExcused reports whether the checks of the batch do not count:
-	// somebody resumed the job.
+	// Excused is how many failed pods do not count, and ChecksExcused reports whether the checks of the batch do not
+	// count: somebody resumed the job.
 	Excused       int
 	ChecksExcused bool
 }

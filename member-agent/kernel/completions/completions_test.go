@@ -101,8 +101,8 @@ func TestDecide(t *testing.T) {
 		{"FailFast", "a b c", "a:f b:r", all, "-b-1 failed"},
 		{"Continue", "a b c", "a:f b:r", policy(func(p *completions.Policy) { p.Failure = completions.Continue }),
 			"+c running"},
-		{"complete with failed pods", "a b", "a:f b:s", policy(func(p *completions.Policy) { p.Failure = completions.Continue }),
-			"completed"},
+		{"complete with failed pods", "a b", "a:f b:s",
+			policy(func(p *completions.Policy) { p.Failure = completions.Continue }), "completed"},
 		{"Pause", "a b c", "a:f b:r", policy(func(p *completions.Policy) { p.Failure = completions.Pause }), "paused"},
 		{"the deadline", "a b", "a:s b:r", policy(func(p *completions.Policy) { p.Deadline = new(time.Duration) }),
 			"-b-1 failed"},
@@ -115,11 +115,13 @@ func TestDecide(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
-			plan := completions.Decide(completions.Facts{Now: start, Nodes: nodes(tt.nodes), Pods: pods(tt.pods), Policy: tt.policy})
+			plan := completions.Decide(completions.Facts{Now: start, Nodes: nodes(tt.nodes), Pods: pods(tt.pods),
+				Policy: tt.policy})
 			if got := show(plan); got != tt.want {
 				t.Errorf("%s, want %s", got, tt.want)
 			}
-			if (plan.Phase == completions.PhaseFailed || plan.Phase == completions.PhaseCompleted) != !plan.Progress.Ended.IsZero() {
+			isOver := plan.Phase == completions.PhaseFailed || plan.Phase == completions.PhaseCompleted
+			if isOver == plan.Progress.Ended.IsZero() {
 				t.Errorf("phase %s, ended %v", plan.Phase, plan.Progress.Ended)
 			}
 		})
@@ -206,8 +208,8 @@ func TestABatchSoaksBeforeTheNext(t *testing.T) {
 }
 
 func TestAFindingHaltsUntilResumed(t *testing.T) {
-	s := &story{t, completions.Facts{Now: start, Nodes: nodes("a b"), Pods: pods("a:s1"), Policy: completions.Policy{Parallelism: 9,
-		Batches: &completions.Batches{Size: 1, Soak: time.Minute}}}}
+	s := &story{t, completions.Facts{Now: start, Nodes: nodes("a b"), Pods: pods("a:s1"),
+		Policy: completions.Policy{Parallelism: 9, Batches: &completions.Batches{Size: 1, Soak: time.Minute}}}}
 	s.facts.Progress = completions.Progress{Started: start, Batch: 1, BatchStarted: start}
 	s.expect("running")
 	s.facts.Findings = []completions.Finding{{Reason: "Restarted", Message: "pod x on node a restarted"}}
@@ -240,8 +242,8 @@ func TestAFailureIsExcusedWhenResumed(t *testing.T) {
 }
 
 func TestANodeThatComesDuringTheLastSoakIsABatchOfItsOwn(t *testing.T) {
-	s := &story{t, completions.Facts{Now: start, Nodes: nodes("a"), Pods: pods("a:s1"), Policy: completions.Policy{Parallelism: 9,
-		Batches: &completions.Batches{Size: 2, Soak: time.Minute}}}}
+	s := &story{t, completions.Facts{Now: start, Nodes: nodes("a"), Pods: pods("a:s1"),
+		Policy: completions.Policy{Parallelism: 9, Batches: &completions.Batches{Size: 2, Soak: time.Minute}}}}
 	s.facts.Progress = completions.Progress{Started: start, Batch: 1, BatchStarted: start}
 	s.expect("running")
 	s.facts.Nodes = nodes("a b")

@@ -106,7 +106,8 @@ func TestDecide(t *testing.T) {
 			since: "2026-01-01T09:59:00Z", started: "2026-01-01T02:00:00Z"},
 		{why: "the clock went back", schedule: "@hourly", now: "2026-01-01T10:30:00Z", since: "2026-01-01T09:00:00Z",
 			started: "2026-01-01T11:00:00Z"},
-		{why: "a schedule that never fires", schedule: "0 0 31 2 *", now: "2026-01-01T10:30:00Z", since: "2020-01-01T09:00:00Z"},
+		{why: "a schedule that never fires", schedule: "0 0 31 2 *", now: "2026-01-01T10:30:00Z",
+			since: "2020-01-01T09:00:00Z"},
 		{why: "every 90 minutes, long ago", schedule: "@every 90m", now: "2026-01-01T10:00:00Z", since: "2026-01-01T00:00:00Z",
 			start: "2026-01-01T09:00:00Z", count: 5, newest: "2026-01-01T07:30:00Z"},
 		{why: "a rare schedule, long ago", schedule: "0 0 29 2 *", now: "2027-01-01T00:00:00Z", since: "2019-01-01T00:00:00Z",
@@ -142,7 +143,8 @@ func TestReplaceDeletesRunningJobs(t *testing.T) {
 }
 
 func TestLookInIsTheTimeUntilTheNextTick(t *testing.T) {
-	facts := cron.Facts{Now: at(t, "2026-01-01T10:59:30Z"), Schedule: parse(t, "@hourly", ""), Since: at(t, "2026-01-01T10:00:00Z")}
+	facts := cron.Facts{Now: at(t, "2026-01-01T10:59:30Z"), Schedule: parse(t, "@hourly", ""),
+		Since: at(t, "2026-01-01T10:00:00Z")}
 	if plan := cron.Decide(facts); plan.LookIn != 30*time.Second || !plan.Next.Equal(at(t, "2026-01-01T11:00:00Z")) {
 		t.Errorf("looks in %v, at %v", plan.LookIn, plan.Next)
 	}
@@ -173,7 +175,8 @@ func TestTheClockOfATimeZoneTurns(t *testing.T) {
 		t.Errorf("2:30 does not exist on 29 March: %v", next)
 	}
 	first := berlin.Next(at(t, "2026-10-24T12:00:00Z"))
-	if second := berlin.Next(first); !first.Equal(at(t, "2026-10-25T00:30:00Z")) || !second.Equal(at(t, "2026-10-25T01:30:00Z")) {
+	second := berlin.Next(first)
+	if !first.Equal(at(t, "2026-10-25T00:30:00Z")) || !second.Equal(at(t, "2026-10-25T01:30:00Z")) {
 		t.Errorf("2:30 on 25 October: %v and %v", first, second)
 	}
 }

@@ -99,8 +99,8 @@ type Deletion struct {
 
 // Counts are numbers of nodes before the decision is carried out.
 type Counts struct {
-	// Desired nodes should run the pod: of these Current have one, Updated have one of the new revision, and Available have
-	// one that is available.
+	// Desired nodes should run the pod: of these Current have one, Updated have one of the new revision, and Available
+	// have one that is available.
 	Desired, Current, Updated, Available int
 	// Misscheduled nodes run the pod and should not.
 	Misscheduled int
@@ -190,13 +190,13 @@ func (d *decision) gather(f Facts) {
 // misplaced puts a pod to its node, and returns why it is deleted, "" if it is not.
 func (d *decision) misplaced(at *place, pod *Pod) Reason {
 	switch {
-	case at == nil && pod.Terminating:
+	case pod.Terminating:
+		if at != nil {
+			at.occupied = true
+		}
 		return ""
 	case at == nil:
 		return NodeGone
-	case pod.Terminating:
-		at.occupied = true
-		return ""
 	case !at.MayStay && !at.ShouldRun:
 		if !pod.Ended {
 			d.Counts.Misscheduled++
@@ -205,15 +205,9 @@ func (d *decision) misplaced(at *place, pod *Pod) Reason {
 	case pod.Leaving:
 		at.occupied = true
 		return Leaving
-	case pod.Ended && pod.RetryIn > 0:
-		at.occupied = true
-		if d.RetryIn == 0 || pod.RetryIn < d.RetryIn {
-			d.RetryIn = pod.RetryIn
-		}
-		return ""
 	case pod.Ended:
 		at.occupied = true
-		return Ended
+		return d.retry(pod)
 	}
 	running := &at.old
 	if pod.Updated {
@@ -223,6 +217,17 @@ func (d *decision) misplaced(at *place, pod *Pod) Reason {
 		return Duplicate
 	}
 	*running = pod
+	return ""
+}
+
+// retry returns why a pod that has ended is deleted, "" if that waits.
+func (d *decision) retry(pod *Pod) Reason {
+	if pod.RetryIn <= 0 {
+		return Ended
+	}
+	if d.RetryIn == 0 || pod.RetryIn < d.RetryIn {
+		d.RetryIn = pod.RetryIn
+	}
 	return ""
 }
 

@@ -245,7 +245,9 @@ func (w *world) apply(p pernode.Plan) {
 
 // happen has pods become available, end or vanish, and nodes change unless the world calms down.
 func (w *world) happen(calm bool) {
-	w.facts.Pods = slices.DeleteFunc(w.facts.Pods, func(p pernode.Pod) bool { return p.Terminating && (calm || w.IntN(2) == 0) })
+	w.facts.Pods = slices.DeleteFunc(w.facts.Pods, func(p pernode.Pod) bool {
+		return p.Terminating && (calm || w.IntN(2) == 0)
+	})
 	for i := range w.facts.Pods {
 		pod := &w.facts.Pods[i]
 		switch {
@@ -265,8 +267,9 @@ func (w *world) happen(calm bool) {
 			n.Lost = w.IntN(3) == 0
 		}
 	}
-	w.Shuffle(len(w.facts.Pods), func(i, j int) { w.facts.Pods[i], w.facts.Pods[j] = w.facts.Pods[j], w.facts.Pods[i] })
-	w.Shuffle(len(w.facts.Nodes), func(i, j int) { w.facts.Nodes[i], w.facts.Nodes[j] = w.facts.Nodes[j], w.facts.Nodes[i] })
+	pods, nodes := w.facts.Pods, w.facts.Nodes
+	w.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
+	w.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
 }
 
 // use is how far a world uses its limits: nodes that are unavailable, have two pods of which the old one is available,
@@ -361,8 +364,8 @@ func TestPlansStayWithinLimits(t *testing.T) {
 	}
 }
 
-// TestPlansConverge lets random worlds calm down: then each node that fits has one pod, and as many selected nodes as the
-// limits allow have the new revision, those of the highest names among the ones that were not updated before.
+// TestPlansConverge lets random worlds calm down: then each node that fits has one pod, and as many selected nodes as
+// the limits allow have the new revision.
 func TestPlansConverge(t *testing.T) {
 	for seed := range uint64(2000) {
 		w := newWorld(seed)
