@@ -74,8 +74,9 @@ type Policy struct {
 
 // Halt says why and when a job halted.
 type Halt struct {
-	Time            time.Time
-	Reason, Message string
+	Time    time.Time
+	Cause   Cause
+	Message string
 }
 
 // Progress is what must survive a restart of the controller.
@@ -94,7 +95,10 @@ type Progress struct {
 }
 
 // Finding is something that checks found.
-type Finding struct{ Reason, Message string }
+type Finding struct {
+	Cause   Cause
+	Message string
+}
 
 // Facts are what a decision depends on.
 type Facts struct {
@@ -121,11 +125,14 @@ const (
 	PhaseFailed    Phase = "failed"
 )
 
-// The reasons of ends and halts.
+// Cause says why a job ended or halted. A finding has one of its own.
+type Cause string
+
+// The causes of ends and halts.
 const (
-	ReasonComplete         = "Complete"
-	ReasonDeadlineExceeded = "DeadlineExceeded"
-	ReasonPodFailed        = "PodFailed"
+	Complete         Cause = "Complete"
+	DeadlineExceeded Cause = "DeadlineExceeded"
+	PodFailed        Cause = "PodFailed"
 )
 
 // Creation is a pod to create.
@@ -143,10 +150,11 @@ type Plan struct {
 	// Delete are pods to delete. Stop are pods that restarted too often: they must end and stay.
 	Delete, Stop []string
 	Phase        Phase
-	// Reason and Message say why the phase is paused, completed or failed. Paused by the user has neither.
-	Reason, Message string
-	Counts          Counts
-	Progress        Progress
+	// Cause and Message say why the phase is paused, completed or failed. Paused by the user has neither.
+	Cause    Cause
+	Message  string
+	Counts   Counts
+	Progress Progress
 	// Expired reports whether the job itself is to be deleted.
 	Expired bool
 	// LookIn is how long until time alone changes the decision, 0 for never.
@@ -187,7 +195,7 @@ func Decide(f Facts) Plan {
 	switch {
 	case d.fails():
 	case d.halts():
-		d.Phase, d.Reason, d.Message = PhasePaused, d.Progress.Halted.Reason, d.Progress.Halted.Message
+		d.Phase, d.Cause, d.Message = PhasePaused, d.Progress.Halted.Cause, d.Progress.Halted.Message
 	case f.Policy.Paused:
 		d.Phase = PhasePaused
 	default:
@@ -314,9 +322,9 @@ func (d *decision) fails() bool {
 	}
 	switch {
 	case policy.Deadline != nil && left <= 0:
-		d.Reason, d.Message = ReasonDeadlineExceeded, fmt.Sprintf("the job ran for longer than %s", *policy.Deadline)
+		d.Cause, d.Message = DeadlineExceeded, fmt.Sprintf("the job ran for longer than %s", *policy.Deadline)
 	case policy.Failure == FailFast && d.Counts.Failed > 0:
-		d.Reason, d.Message = ReasonPodFailed, d.failures()
+		d.Cause, d.Message = PodFailed, d.failures()
 	default:
 		d.lookIn(left)
 		return false
@@ -352,9 +360,9 @@ func (d *decision) halts() bool {
 	switch {
 	case d.Progress.Halted != nil:
 	case d.facts.Policy.Failure == Pause && d.Counts.Failed > d.Progress.Excused:
-		d.Progress.Halted = &Halt{d.facts.Now, ReasonPodFailed, d.failures()}
+		d.Progress.Halted = &Halt{d.facts.Now, PodFailed, d.failures()}
 	case d.facts.Policy.Batches != nil && len(d.facts.Findings) > 0 && !d.Progress.ChecksExcused:
-		d.Progress.Halted = &Halt{d.facts.Now, d.facts.Findings[0].Reason, d.facts.Findings[0].Message}
+		d.Progress.Halted = &Halt{d.facts.Now, d.facts.Findings[0].Cause, d.facts.Findings[0].Message}
 	default:
 		return false
 	}
@@ -374,7 +382,7 @@ func (d *decision) advance() {
 	if len(d.free) > 0 || d.active > 0 || d.Counts.Desired == 0 || d.facts.Policy.Endless || !settled {
 		return
 	}
-	d.Phase, d.Progress.Ended, d.Reason = PhaseCompleted, d.facts.Now, ReasonComplete
+	d.Phase, d.Progress.Ended, d.Cause = PhaseCompleted, d.facts.Now, Complete
 	d.Message = fmt.Sprintf("Job completed, %d pods succeeded, %d pods failed", d.Counts.Succeeded, d.Counts.Failed)
 }
 

@@ -147,8 +147,8 @@ func TestDeadlineCountsFromTheStart(t *testing.T) {
 	}
 	facts.Now = start.Add(20 * time.Second)
 	plan := completions.Decide(facts)
-	if plan.Reason != completions.ReasonDeadlineExceeded || !strings.Contains(plan.Message, "1m0s") {
-		t.Errorf("%s: %s", plan.Reason, plan.Message)
+	if plan.Cause != completions.DeadlineExceeded || !strings.Contains(plan.Message, "1m0s") {
+		t.Errorf("%s: %s", plan.Cause, plan.Message)
 	}
 	if want := (completions.Counts{Desired: 1, Failed: 1}); plan.Counts != want {
 		t.Errorf("counts %+v, want %+v", plan.Counts, want)
@@ -212,9 +212,9 @@ func TestAFindingHaltsUntilResumed(t *testing.T) {
 		Policy: completions.Policy{Parallelism: 9, Batches: &completions.Batches{Size: 1, Soak: time.Minute}}}}
 	s.facts.Progress = completions.Progress{Started: start, Batch: 1, BatchStarted: start}
 	s.expect("running")
-	s.facts.Findings = []completions.Finding{{Reason: "Restarted", Message: "pod x on node a restarted"}}
-	if plan := s.expect("paused"); plan.Reason != "Restarted" || plan.Message != "pod x on node a restarted" {
-		t.Errorf("%s: %s", plan.Reason, plan.Message)
+	s.facts.Findings = []completions.Finding{{Cause: "Restarted", Message: "pod x on node a restarted"}}
+	if plan := s.expect("paused"); plan.Cause != "Restarted" || plan.Message != "pod x on node a restarted" {
+		t.Errorf("%s: %s", plan.Cause, plan.Message)
 	}
 	s.after(time.Hour)
 	s.facts.Findings = nil
@@ -222,7 +222,7 @@ func TestAFindingHaltsUntilResumed(t *testing.T) {
 	s.facts.Resumed = start.Add(-time.Second)
 	s.expect("paused")
 	s.facts.Resumed = s.facts.Now
-	s.facts.Findings = []completions.Finding{{Reason: "Restarted", Message: "again"}}
+	s.facts.Findings = []completions.Finding{{Cause: "Restarted", Message: "again"}}
 	s.expect("+b:2 running")
 	s.facts.Pods = pods("a:s1 b:r2")
 	s.expect("paused")
@@ -313,7 +313,7 @@ func (w *world) happen(calm bool) {
 	}
 	w.facts.Findings, w.facts.Unchecked = nil, !calm && w.IntN(3) == 0
 	if !calm && w.IntN(12) == 0 {
-		w.facts.Findings = []completions.Finding{{Reason: "Found", Message: "something"}}
+		w.facts.Findings = []completions.Finding{{Cause: "Found", Message: "something"}}
 	}
 	w.facts.Policy.Paused = !calm && w.IntN(8) == 0
 	if w.facts.Progress.Halted != nil && (calm || w.IntN(3) == 0) {

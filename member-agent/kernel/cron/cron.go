@@ -124,13 +124,13 @@ type Facts struct {
 	Paused  bool
 }
 
-// Reason says why the newest tick that has come is missed.
-type Reason string
+// Cause says why the newest tick that has come is missed.
+type Cause string
 
-// The reasons.
+// The causes.
 const (
-	TooLate      Reason = "TooLate"
-	StillRunning Reason = "StillRunning"
+	TooLate      Cause = "TooLate"
+	StillRunning Cause = "StillRunning"
 )
 
 // Missed are ticks that are never started.
@@ -140,8 +140,8 @@ type Missed struct {
 	More bool
 	// Newest is the newest one.
 	Newest time.Time
-	// Reason is why the newest tick that has come is missed too, "" if it is started.
-	Reason Reason
+	// Cause is why the newest tick that has come is missed too, "" if it is started.
+	Cause Cause
 }
 
 // Plan is a decision.
@@ -172,9 +172,9 @@ func Decide(f Facts) Plan {
 	plan.Missed = f.Schedule.between(from, tick)
 	switch {
 	case f.Deadline != nil && f.Now.Sub(tick) > *f.Deadline:
-		plan.Missed.Reason = TooLate
+		plan.Missed.Cause = TooLate
 	case f.Concurrency == Forbid && f.Running:
-		plan.Missed.Reason = StillRunning
+		plan.Missed.Cause = StillRunning
 	default:
 		plan.Start, plan.Replace = tick, f.Concurrency == Replace && f.Running
 		return plan

@@ -79,7 +79,7 @@ func TestDecide(t *testing.T) {
 		start                       string
 		count                       int
 		newest                      string
-		reason                      cron.Reason
+		cause                       cron.Cause
 	}{
 		{why: "not yet", schedule: "@hourly", now: "2026-01-01T10:59:59Z", since: "2026-01-01T10:00:00Z"},
 		{why: "on time", schedule: "@hourly", now: "2026-01-01T11:00:00Z", since: "2026-01-01T10:00:00Z",
@@ -92,12 +92,12 @@ func TestDecide(t *testing.T) {
 			started: "2026-01-01T10:00:00Z", missed: "2026-01-01T13:00:00Z"},
 		{why: "past the deadline", schedule: "@hourly", now: "2026-01-01T11:01:01Z", since: "2026-01-01T10:00:00Z",
 			change: func(f *cron.Facts) { f.Deadline = new(time.Minute) }, count: 1, newest: "2026-01-01T11:00:00Z",
-			reason: cron.TooLate},
+			cause: cron.TooLate},
 		{why: "at the deadline", schedule: "@hourly", now: "2026-01-01T11:01:00Z", since: "2026-01-01T10:00:00Z",
 			change: func(f *cron.Facts) { f.Deadline = new(time.Minute) }, start: "2026-01-01T11:00:00Z"},
 		{why: "Forbid", schedule: "@hourly", now: "2026-01-01T12:00:00Z", since: "2026-01-01T10:00:00Z",
 			change: func(f *cron.Facts) { f.Concurrency, f.Running = cron.Forbid, true }, count: 2,
-			newest: "2026-01-01T12:00:00Z", reason: cron.StillRunning},
+			newest: "2026-01-01T12:00:00Z", cause: cron.StillRunning},
 		{why: "Forbid with nothing running", schedule: "@hourly", now: "2026-01-01T11:00:00Z", since: "2026-01-01T10:00:00Z",
 			change: func(f *cron.Facts) { f.Concurrency = cron.Forbid }, start: "2026-01-01T11:00:00Z"},
 		{why: "paused", schedule: "@hourly", now: "2026-01-01T15:00:00Z", since: "2026-01-01T10:00:00Z",
@@ -123,8 +123,8 @@ func TestDecide(t *testing.T) {
 			if !plan.Start.Equal(at(t, tt.start)) {
 				t.Errorf("starts %v, want %q", plan.Start, tt.start)
 			}
-			if m := plan.Missed; m.Count != tt.count || !m.Newest.Equal(at(t, tt.newest)) || m.Reason != tt.reason || m.More {
-				t.Errorf("missed %+v, want %d, the newest at %q, %q", m, tt.count, tt.newest, tt.reason)
+			if m := plan.Missed; m.Count != tt.count || !m.Newest.Equal(at(t, tt.newest)) || m.Cause != tt.cause || m.More {
+				t.Errorf("missed %+v, want %d, the newest at %q, %q", m, tt.count, tt.newest, tt.cause)
 			}
 		})
 	}

@@ -63,25 +63,25 @@ type Facts struct {
 	HasPrevious bool
 }
 
-// Reason says why a pod is deleted, or why a node is not updated.
-type Reason string
+// Cause says why a pod is deleted, or why a node is not updated.
+type Cause string
 
-// The reasons.
+// The causes.
 const (
-	NodeGone     Reason = "NodeGone"
-	DoesNotFit   Reason = "DoesNotFit"
-	Ended        Reason = "Ended"
-	Duplicate    Reason = "Duplicate"
-	Outdated     Reason = "Outdated"
-	Leaving      Reason = "Leaving"
-	NodeLost     Reason = "NodeLost"
-	NotSelected  Reason = "NotSelected"
-	Partition    Reason = "Partition"
-	Paused       Reason = "Paused"
-	OnDelete     Reason = "OnDelete"
-	NoBudget     Reason = "NoBudget"
-	NotCreatable Reason = "NotCreatable"
-	Burst        Reason = "Burst"
+	NodeGone     Cause = "NodeGone"
+	DoesNotFit   Cause = "DoesNotFit"
+	Ended        Cause = "Ended"
+	Duplicate    Cause = "Duplicate"
+	Outdated     Cause = "Outdated"
+	Leaving      Cause = "Leaving"
+	NodeLost     Cause = "NodeLost"
+	NotSelected  Cause = "NotSelected"
+	Partition    Cause = "Partition"
+	Paused       Cause = "Paused"
+	OnDelete     Cause = "OnDelete"
+	NoBudget     Cause = "NoBudget"
+	NotCreatable Cause = "NotCreatable"
+	Burst        Cause = "Burst"
 )
 
 // Creation is a pod to create.
@@ -93,8 +93,8 @@ type Creation struct {
 
 // Deletion is a pod to delete.
 type Deletion struct {
-	Pod    string
-	Reason Reason
+	Pod   string
+	Cause Cause
 }
 
 // Counts are numbers of nodes before the decision is carried out.
@@ -113,8 +113,8 @@ type Plan struct {
 	// InPlace are pods to update in place.
 	InPlace []string
 	Counts  Counts
-	// Held counts the nodes that do not get a pod or the new revision now, by the reason.
-	Held map[Reason]int
+	// Held counts the nodes that do not get a pod or the new revision now, by the cause.
+	Held map[Cause]int
 	// RetryIn is how long until a pod that has ended is replaced, 0 if none waits.
 	RetryIn time.Duration
 }
@@ -151,7 +151,7 @@ type decision struct {
 
 // Decide returns what to do. It depends on nothing but the facts, in whatever order they are.
 func Decide(f Facts) Plan {
-	d := &decision{Plan: Plan{Held: map[Reason]int{}}, limits: f.Limits, hasPrevious: f.HasPrevious}
+	d := &decision{Plan: Plan{Held: map[Cause]int{}}, limits: f.Limits, hasPrevious: f.HasPrevious}
 	if d.limits.Unavailable <= 0 && d.limits.Surge <= 0 {
 		d.limits.Unavailable = 1
 	}
@@ -181,14 +181,14 @@ func (d *decision) gather(f Facts) {
 	for i := range pods {
 		pod := &pods[i]
 		at := byNode[pod.Node]
-		if reason := d.misplaced(at, pod); reason != "" {
-			d.Delete = append(d.Delete, Deletion{pod.Name, reason})
+		if cause := d.misplaced(at, pod); cause != "" {
+			d.Delete = append(d.Delete, Deletion{pod.Name, cause})
 		}
 	}
 }
 
 // misplaced puts a pod to its node, and returns why it is deleted, "" if it is not.
-func (d *decision) misplaced(at *place, pod *Pod) Reason {
+func (d *decision) misplaced(at *place, pod *Pod) Cause {
 	switch {
 	case pod.Terminating:
 		if at != nil {
@@ -221,7 +221,7 @@ func (d *decision) misplaced(at *place, pod *Pod) Reason {
 }
 
 // retry returns why a pod that has ended is deleted, "" if that waits.
-func (d *decision) retry(pod *Pod) Reason {
+func (d *decision) retry(pod *Pod) Cause {
 	if pod.RetryIn <= 0 {
 		return Ended
 	}
@@ -319,8 +319,8 @@ func (d *decision) update() {
 		if p.old == nil || p.new != nil {
 			continue
 		}
-		if reason := d.held(p); reason != "" {
-			d.Held[reason]++
+		if cause := d.held(p); cause != "" {
+			d.Held[cause]++
 			continue
 		}
 		d.mayUpdate--
@@ -343,7 +343,7 @@ func (d *decision) update() {
 }
 
 // held returns why a node with an old pod is not updated now, "" if it is.
-func (d *decision) held(p *place) Reason {
+func (d *decision) held(p *place) Cause {
 	switch {
 	case d.limits.Manual:
 		return OnDelete
@@ -372,7 +372,7 @@ func (d *decision) truncate() {
 	}
 	kept, deleted := d.Delete[:0], 0
 	for _, del := range d.Delete {
-		if del.Reason != Leaving {
+		if del.Cause != Leaving {
 			if deleted == burst {
 				d.Held[Burst]++
 				continue

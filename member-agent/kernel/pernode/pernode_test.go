@@ -51,7 +51,7 @@ func pods(text string) []pernode.Pod {
 	return out
 }
 
-// show writes a plan: +node creates an updated pod, ~node one of the previous revision, -pod(reason) deletes, and pod!
+// show writes a plan: +node creates an updated pod, ~node one of the previous revision, -pod(cause) deletes, and pod!
 // updates in place.
 func show(p pernode.Plan) string {
 	var words []string
@@ -59,7 +59,7 @@ func show(p pernode.Plan) string {
 		words = append(words, map[bool]string{true: "+", false: "~"}[c.Updated]+c.Node)
 	}
 	for _, d := range p.Delete {
-		words = append(words, "-"+d.Pod+"("+string(d.Reason)+")")
+		words = append(words, "-"+d.Pod+"("+string(d.Cause)+")")
 	}
 	for _, pod := range p.InPlace {
 		words = append(words, pod+"!")
@@ -79,7 +79,7 @@ func TestDecide(t *testing.T) {
 		pods   string
 		limits pernode.Limits
 		want   string
-		held   map[pernode.Reason]int
+		held   map[pernode.Cause]int
 	}{
 		{"a pod on each node", nodes("a b"), "", open(), "+b +a", nil},
 		{"nothing to do", nodes("a b"), "a:ua b:ua", open(), "", nil},
@@ -95,58 +95,58 @@ func TestDecide(t *testing.T) {
 		{"a pod that a hook holds is on its way out", nodes("a"), "a:ual", open(), "-a-0(Leaving)", nil},
 
 		{"the highest name is updated first", nodes("b c a"), "a:a b:a c:a", open(), "-c-2(Outdated)",
-			map[pernode.Reason]int{pernode.NoBudget: 2}},
+			map[pernode.Cause]int{pernode.NoBudget: 2}},
 		{"two at a time", nodes("a b c"), "a:a b:a c:a", limits(func(l *pernode.Limits) { l.Unavailable = 2 }),
-			"-c-2(Outdated) -b-1(Outdated)", map[pernode.Reason]int{pernode.NoBudget: 1}},
+			"-c-2(Outdated) -b-1(Outdated)", map[pernode.Cause]int{pernode.NoBudget: 1}},
 		{"an unavailable new pod uses the budget", nodes("a b"), "a:a b:u", open(), "",
-			map[pernode.Reason]int{pernode.NoBudget: 1}},
+			map[pernode.Cause]int{pernode.NoBudget: 1}},
 		{"an unavailable old pod needs no budget", nodes("a b"), "a: b:u", open(), "-a-0(Outdated)", nil},
 		{"a node without a pod uses the budget", nodes("a b"), "a:a", open(), "+b",
-			map[pernode.Reason]int{pernode.NoBudget: 1}},
+			map[pernode.Cause]int{pernode.NoBudget: 1}},
 		{"a lost node does not", append(nodes("a"), pernode.Node{Name: "b", ShouldRun: true, MayStay: true, Lost: true}),
 			"a:a b:u", open(), "-a-0(Outdated)", nil},
 		{"a lost node is not updated", []pernode.Node{{Name: "b", ShouldRun: true, MayStay: true, Selected: true, Lost: true}},
-			"b:", open(), "", map[pernode.Reason]int{pernode.NodeLost: 1}},
-		{"in place", nodes("a b"), "a:ai b:ai", open(), "b-1!", map[pernode.Reason]int{pernode.NoBudget: 1}},
+			"b:", open(), "", map[pernode.Cause]int{pernode.NodeLost: 1}},
+		{"in place", nodes("a b"), "a:ai b:ai", open(), "b-1!", map[pernode.Cause]int{pernode.NoBudget: 1}},
 		{"a partition", nodes("a b c"), "a:a b:a c:ua", limits(func(l *pernode.Limits) { l.Updated = 1 }), "",
-			map[pernode.Reason]int{pernode.Partition: 2}},
+			map[pernode.Cause]int{pernode.Partition: 2}},
 		{"a node outside of the selector", []pernode.Node{{Name: "a", ShouldRun: true, MayStay: true}}, "a:a", open(), "",
-			map[pernode.Reason]int{pernode.NotSelected: 1}},
+			map[pernode.Cause]int{pernode.NotSelected: 1}},
 		{"paused", nodes("a b"), "a:a", limits(func(l *pernode.Limits) { l.Paused = true }), "~b",
-			map[pernode.Reason]int{pernode.Paused: 1}},
+			map[pernode.Cause]int{pernode.Paused: 1}},
 		{"updates by hand", nodes("a b"), "a:a", limits(func(l *pernode.Limits) { l.Manual = true }), "+b",
-			map[pernode.Reason]int{pernode.OnDelete: 1}},
+			map[pernode.Cause]int{pernode.OnDelete: 1}},
 		{"limits of 0 and 0 update one", nodes("a b"), "a:a b:a", limits(func(l *pernode.Limits) { l.Unavailable = 0 }),
-			"-b-1(Outdated)", map[pernode.Reason]int{pernode.NoBudget: 1}},
+			"-b-1(Outdated)", map[pernode.Cause]int{pernode.NoBudget: 1}},
 
 		{"a new node gets the previous revision above the partition", nodes("a b c"), "b:a c:ua",
-			limits(func(l *pernode.Limits) { l.Updated = 1 }), "~a", map[pernode.Reason]int{pernode.Partition: 1}},
+			limits(func(l *pernode.Limits) { l.Updated = 1 }), "~a", map[pernode.Cause]int{pernode.Partition: 1}},
 		{"it gets nothing with partitioned scaling", nodes("a b c"), "b:a c:ua",
 			limits(func(l *pernode.Limits) { l.Updated = 1; l.OnlyUpdated = true }), "",
-			map[pernode.Reason]int{pernode.Partition: 1, pernode.NotCreatable: 1}},
+			map[pernode.Cause]int{pernode.Partition: 1, pernode.NotCreatable: 1}},
 		{"where it does not count as unavailable", append(nodes("a"), pernode.Node{Name: "b", ShouldRun: true, MayStay: true}),
 			"a:a", limits(func(l *pernode.Limits) { l.OnlyUpdated = true }), "-a-0(Outdated)",
-			map[pernode.Reason]int{pernode.NotCreatable: 1}},
+			map[pernode.Cause]int{pernode.NotCreatable: 1}},
 		{"a node whose pod goes away keeps its part", nodes("a b"), "a:a b:at",
 			limits(func(l *pernode.Limits) { l.Updated = 1; l.Unavailable = 2 }), "",
-			map[pernode.Reason]int{pernode.Partition: 1}},
+			map[pernode.Cause]int{pernode.Partition: 1}},
 
 		{"surge creates beside the old pod", nodes("a b"), "a:a b:a",
 			limits(func(l *pernode.Limits) { l.Surge, l.Unavailable = 1, 0 }), "+b",
-			map[pernode.Reason]int{pernode.NoBudget: 1}},
+			map[pernode.Cause]int{pernode.NoBudget: 1}},
 		{"the old pod goes when the new one is available", nodes("a b"), "a:a b:a b:ua",
 			limits(func(l *pernode.Limits) { l.Surge, l.Unavailable = 1, 0 }), "-b-1(Outdated)",
-			map[pernode.Reason]int{pernode.NoBudget: 1}},
+			map[pernode.Cause]int{pernode.NoBudget: 1}},
 		{"and waits until then", nodes("a b"), "a:a b:a b:u",
 			limits(func(l *pernode.Limits) { l.Surge, l.Unavailable = 1, 0 }), "",
-			map[pernode.Reason]int{pernode.NoBudget: 1}},
+			map[pernode.Cause]int{pernode.NoBudget: 1}},
 		{"an unavailable old pod is replaced beside the surge", nodes("a b"), "a: b:a b:u",
 			limits(func(l *pernode.Limits) { l.Surge, l.Unavailable = 1, 0 }), "+a", nil},
 		{"surge is turned off while a new pod waits for a port", nodes("a"), "a:a a:u", open(), "-a-0(Outdated)", nil},
 		{"a burst", nodes("a b c"), "a:e", limits(func(l *pernode.Limits) { l.Burst = 1 }), "+c -a-0(Ended)",
-			map[pernode.Reason]int{pernode.Burst: 1}},
+			map[pernode.Cause]int{pernode.Burst: 1}},
 		{"a burst of 0 holds", nodes("a"), "", limits(func(l *pernode.Limits) { l.Burst = 0 }), "",
-			map[pernode.Reason]int{pernode.Burst: 1}},
+			map[pernode.Cause]int{pernode.Burst: 1}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
