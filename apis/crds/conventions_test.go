@@ -2,6 +2,8 @@ package crds_test
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,7 +21,7 @@ func definitions(t *testing.T) map[string]*unstructured.Unstructured {
 		t.Fatal(err)
 	}
 	byKind := map[string]*unstructured.Unstructured{}
-	for _, crd := range list {
+	for _, crd := range append(list, pending(t)...) {
 		kind, _, err := unstructured.NestedString(crd.Object, "spec", "names", "kind")
 		if err != nil || crd.GetKind() != "CustomResourceDefinition" {
 			t.Fatalf("%s is a %s, names.kind: %v", crd.GetName(), crd.GetKind(), err)
@@ -27,6 +29,40 @@ func definitions(t *testing.T) map[string]*unstructured.Unstructured {
 		byKind[kind] = crd
 	}
 	return byKind
+}
+
+// pending returns the CustomResourceDefinitions of kinds without a controller, which are neither embedded nor in a
+// chart.
+func pending(t *testing.T) []*unstructured.Unstructured {
+	t.Helper()
+	files, err := filepath.Glob("pending/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no pending definitions: %v", err)
+	}
+	var list []*unstructured.Unstructured
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, parse(t, string(data)))
+	}
+	return list
+}
+
+// TestPendingKindsAreNotInstalled checks that nobody installs a kind that nothing reconciles.
+func TestPendingKindsAreNotInstalled(t *testing.T) {
+	installed, err := crds.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, crd := range installed {
+		for _, other := range pending(t) {
+			if crd.GetName() == other.GetName() {
+				t.Errorf("%s is pending and installed", crd.GetName())
+			}
+		}
+	}
 }
 
 func versions(t *testing.T, crd *unstructured.Unstructured) []map[string]any {
@@ -53,6 +89,10 @@ func TestNamesAndColumns(t *testing.T) {
 			"[CONTAINERS]", "[IMAGES]", "[SELECTOR]"}},
 		"StatefulSet": {"Namespaced", "sts,asts", true, []string{"DESIRED", "CURRENT", "UPDATED", "READY", "AGE",
 			"[CONTAINERS]", "[IMAGES]"}},
+		"DaemonSet": {"Namespaced", "daemon,ads", false, []string{"DESIRED", "CURRENT", "READY", "UP-TO-DATE", "AVAILABLE",
+			"AGE", "[CONTAINERS]", "[IMAGES]"}},
+		"BroadcastJob":            {"Namespaced", "bcj", false, []string{"Desired", "Active", "Succeeded", "Failed", "AGE"}},
+		"AdvancedCronJob":         {"Namespaced", "acj", false, []string{"Schedule", "Type", "LastScheduleTime", "AGE"}},
 		"UnitedDeployment":        {"Namespaced", "ud", true, []string{"DESIRED", "CURRENT", "UPDATED", "READY", "AGE"}},
 		"WorkloadSpread":          {"Namespaced", "ws", false, []string{"WorkloadName", "WorkloadKind", "Adaptive", "Age", "[Strategy]"}},
 		"FederationPolicy":        {"Namespaced", "fp", false, []string{"READY", "REASON", "WORKLOADS", "SPREAD", "AGE"}},

@@ -29,8 +29,10 @@ func TestVersions(t *testing.T) {
 		strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy")
 		want, wantStrategy := []string{"v1alpha1 stored"}, ""
 		switch kind {
-		case "CloneSet", "StatefulSet", "UnitedDeployment", "WorkloadSpread":
+		case "AdvancedCronJob", "CloneSet", "DaemonSet", "StatefulSet", "UnitedDeployment", "WorkloadSpread":
 			want, wantStrategy = []string{"v1alpha1", "v1beta1 stored"}, "Webhook"
+		case "BroadcastJob": // both versions are the same
+			want = []string{"v1alpha1", "v1beta1 stored"}
 		}
 		if !reflect.DeepEqual(served, want) || strategy != wantStrategy {
 			t.Errorf("%s: versions %q, conversion %q, want %q and %q", kind, served, strategy, want, wantStrategy)

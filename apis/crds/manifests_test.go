@@ -163,6 +163,17 @@ func testDefaults(t *testing.T, s *server) {
 	if reuse, found, _ := unstructured.NestedBool(cs.Object, "spec", "scaleStrategy", "enablePVCReuse"); reuse || !found {
 		t.Errorf("enablePVCReuse is %t (found %t), want false as published", reuse, found)
 	}
+	ds := s.get(t, s.make(t, daemonSet, named("defaults")))
+	expectFields(t, "DaemonSet", ds.Object, "spec.updateStrategy",
+		`{rollingUpdate: {rollingUpdateType: Standard, maxSurge: 0, maxUnavailable: 1, partition: 0}, type: RollingUpdate}`)
+	expectFields(t, "DaemonSet", ds.Object, "spec.burstReplicas", "250")
+	bcj := s.get(t, s.make(t, broadcastJob, named("defaults")))
+	expectFields(t, "BroadcastJob", bcj.Object, "spec.completionPolicy", "{type: Always}")
+	expectFields(t, "BroadcastJob", bcj.Object, "spec.failurePolicy", "{type: FailFast}")
+	expectFields(t, "BroadcastJob", bcj.Object, "spec.parallelism", "2147483647")
+	acj := s.get(t, s.make(t, advancedCronJob, named("defaults")))
+	expectFields(t, "AdvancedCronJob", acj.Object, "spec.successfulJobsHistoryLimit", "3")
+	expectFields(t, "AdvancedCronJob", acj.Object, "spec.failedJobsHistoryLimit", "1")
 	expectFields(t, "Case12: v1beta1", cs.Object, "spec.updateStrategy", `{rollingUpdate: {maxSurge: 0, maxUnavailable: 20%, partition: 0, podUpdatePolicy: ReCreate}, type: RollingUpdate}`)
 	expectFields(t, "Case12: v1beta1", ud.Object, "spec.updateStrategy", `{manualUpdate: {}, type: Manual}`)
 	given := s.get(t, s.make(t, cloneSet, named("given"), set("spec.updateStrategy", "{rollingUpdate: {maxSurge: 1, podUpdatePolicy: InPlaceIfPossible}}")))
@@ -221,6 +232,9 @@ func testKubectl(t *testing.T, s *server) {
 	s.make(t, cloneSet, named("shown"))
 	s.make(t, unitedDeployment, named("shown"))
 	s.make(t, statefulSet, named("shown"))
+	s.make(t, daemonSet, named("shown"))
+	s.make(t, broadcastJob, named("shown"))
+	s.make(t, advancedCronJob, named("shown"))
 	for _, row := range []struct {
 		args []string
 		want []string
@@ -232,6 +246,12 @@ func testKubectl(t *testing.T, s *server) {
 		{[]string{"explain", "statefulsets.spec.reserveOrdinals", "--api-version=apps.kruise.io/v1beta1"}, []string{`or ranges "a-b" with`}},
 		{[]string{"explain", "statefulsets.spec.updateStrategy.rollingUpdate", "--api-version=apps.kruise.io/v1beta1"},
 			[]string{"partition is the number of pods that stay on the old", "readiness gate InPlaceUpdateReady: new"}},
+		{[]string{"get", "daemon", "shown"}, []string{"NAME", "DESIRED", "CURRENT", "READY", "UP-TO-DATE", "AVAILABLE", "AGE"}},
+		{[]string{"get", "ads", "shown", "-o", "wide"}, []string{"CONTAINERS", "IMAGES", "registry.example/log:1"}},
+		{[]string{"get", "bcj", "shown"}, []string{"NAME", "DESIRED", "ACTIVE", "SUCCEEDED", "FAILED", "AGE"}},
+		{[]string{"get", "acj", "shown"}, []string{"NAME", "SCHEDULE", "TYPE", "LASTSCHEDULETIME", "AGE", "30 2 * * *"}},
+		{[]string{"explain", "broadcastjobs.spec.flotilla.batches"}, []string{"orderBy is a label of nodes", "soak is how long"}},
+		{[]string{"explain", "advancedcronjobs.spec.template"}, []string{"jobTemplate", "It cannot change."}},
 		{[]string{"get", "ud", "shown"}, []string{"NAME", "DESIRED", "CURRENT", "UPDATED", "READY", "AGE"}},
 		{[]string{"get", "wp,fp,cfp,mc,wk", "-A"}, []string{"No resources found"}},
 		{[]string{"explain", "clonesets.spec.updateStrategy"}, []string{"rollingUpdate", "type is RollingUpdate", "enum:"}},

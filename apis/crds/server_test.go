@@ -2,6 +2,8 @@ package crds_test
 
 import (
 	"context"
+	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -31,8 +33,10 @@ type server struct {
 func TestOnAPIServer(t *testing.T) {
 	hub := fleet.ForTest(t, fleet.Config{}).Hub()
 	converter := newConverter(t, hub.WebhookAddress())
-	if err := hub.ApplyCRDs(t.Context(), crds.FS); err != nil {
-		t.Fatal(err)
+	for _, definitions := range []fs.FS{crds.FS, os.DirFS("pending")} {
+		if err := hub.ApplyCRDs(t.Context(), definitions); err != nil {
+			t.Fatal(err)
+		}
 	}
 	c, err := client.New(hub.RESTConfig(), client.Options{})
 	if err != nil {
@@ -50,6 +54,11 @@ func TestOnAPIServer(t *testing.T) {
 		{"CloneSet", testCloneSetRules},
 		{"StatefulSet", testStatefulSetRules},
 		{"StatefulSetOfV1beta1", testStatefulSetRulesOfV1beta1},
+		{"DaemonSet", testDaemonSetRules},
+		{"DaemonSetOfV1beta1", testDaemonSetRulesOfV1beta1},
+		{"BroadcastJob", testBroadcastJobRules},
+		{"AdvancedCronJob", testAdvancedCronJobRules},
+		{"AdvancedCronJobOfV1beta1", testAdvancedCronJobRulesOfV1beta1},
 		{"UnitedDeployment", testUnitedDeploymentRules},
 		{"WorkloadSpread", testWorkloadSpreadRules},
 		{"Topology", testTopologyRules},

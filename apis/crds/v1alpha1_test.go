@@ -61,12 +61,16 @@ func newConverter(t *testing.T, address string) *converter {
 // announce has the API server trust the converter, and returns when it does.
 func (c *converter) announce(t *testing.T, s *server) {
 	t.Helper()
-	all, err := crds.AllWithConversion(admissionregistrationv1.WebhookClientConfig{
+	config := admissionregistrationv1.WebhookClientConfig{
 		URL:      new(c.URL + crds.ConversionPath),
 		CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate().Raw}),
-	})
+	}
+	all, err := crds.AllWithConversion(config)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, crd := range pending(t) {
+		all = append(all, crds.WithConversion(crd, config))
 	}
 	for _, crd := range all {
 		webhook, found, _ := unstructured.NestedMap(crd.Object, "spec", "conversion")
@@ -90,7 +94,8 @@ func (c *converter) announce(t *testing.T, s *server) {
 	}
 	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
 		for _, manifest := range []string{
-			oldCloneSet, ofV1alpha1(statefulSet), ofV1alpha1(unitedDeployment), oldWorkloadSpread,
+			oldCloneSet, ofV1alpha1(statefulSet), ofV1alpha1(daemonSet), ofV1alpha1(advancedCronJob),
+			ofV1alpha1(unitedDeployment), oldWorkloadSpread,
 		} {
 			if err := s.Create(ctx, parse(t, manifest), client.DryRunAll); err != nil {
 				t.Log(err)
@@ -136,6 +141,9 @@ func testV1alpha1(t *testing.T, s *server) {
 	t.Run("RulesOfV1beta1", func(t *testing.T) {
 		t.Run("CloneSet", func(t *testing.T) { testCloneSetRules(t, s) })
 		t.Run("StatefulSet", func(t *testing.T) { testStatefulSetRules(t, s) })
+		t.Run("DaemonSet", func(t *testing.T) { testDaemonSetRules(t, s) })
+		t.Run("BroadcastJob", func(t *testing.T) { testBroadcastJobRules(t, s) })
+		t.Run("AdvancedCronJob", func(t *testing.T) { testAdvancedCronJobRules(t, s) })
 		t.Run("UnitedDeployment", func(t *testing.T) { testUnitedDeploymentRules(t, s) })
 		t.Run("WorkloadSpread", func(t *testing.T) { testWorkloadSpreadRules(t, s) })
 		t.Run("Types", func(t *testing.T) { testTypes(t, s) })
@@ -250,6 +258,15 @@ func testV1alpha1Stored(t *testing.T, s *server) {
 	expectFields(t, "StatefulSet", get("v1beta1", "StatefulSet", "down").Object, "spec.reserveOrdinals", `[1, "3-4"]`)
 	expect(get("v1beta1", "StatefulSet", "down"), "spec.replicas", "7")
 
+	s.make(t, ofV1alpha1(daemonSet), named("up"), set("spec.updateStrategy", "{rollingUpdate: {rollingUpdateType: Surging, maxSurge: 1}}"),
+		annotated("daemonset.kruise.io/progressive-create-pod", "true"))
+	expectFields(t, "DaemonSet", get("v1beta1", "DaemonSet", "up").Object, "spec.updateStrategy",
+		`{type: RollingUpdate, rollingUpdate: {rollingUpdateType: Standard, maxSurge: 1, partition: 0}}`)
+	expect(get("v1beta1", "DaemonSet", "up"), "spec.scaleStrategy.partitionedScaling", "true")
+	expect(get("v1alpha1", "DaemonSet", "up"), "spec.updateStrategy.rollingUpdate.rollingUpdateType", "Surging")
+	s.make(t, advancedCronJob, named("images"), set("spec.template", imageListTemplate), remove("spec.concurrencyPolicy"))
+	expect(get("v1alpha1", "AdvancedCronJob", "images"), "spec.template", "{}")
+
 	s.make(t, ofV1alpha1(unitedDeployment), named("up"),
 		set("spec.template.cloneSetTemplate.spec.updateStrategy", "{type: InPlaceIfPossible, partition: 3}"))
 	expect(get("v1beta1", "UnitedDeployment", "up"), "spec.template.cloneSetTemplate.spec.updateStrategy.rollingUpdate.podUpdatePolicy", "InPlaceIfPossible")
@@ -277,6 +294,8 @@ func testV1alpha1Kubectl(t *testing.T, s *server) {
 		{"explain clonesets.spec.updateStrategy --api-version=apps.kruise.io/v1alpha1", []string{"maxUnavailable", "type is ReCreate"}},
 		{"explain workloadspreads.spec.subsets", []string{"requiredNodeSelector", "maxReplicas is the most pods"}},
 		{"explain statefulsets.spec.updateStrategy --api-version=apps.kruise.io/v1alpha1", []string{"rollingUpdate", "type: see v1beta1"}},
+		{"explain daemonsets.spec.updateStrategy.rollingUpdate --api-version=apps.kruise.io/v1alpha1",
+			[]string{"maxSurge", "Surging is an old word"}},
 		{"scale clonesets.v1alpha1.apps.kruise.io/shown --replicas=3", []string{"scaled"}},
 		{"get clone shown -o jsonpath={.apiVersion}/{.spec.replicas}", []string{"apps.kruise.io/v1beta1/3"}},
 	} {

@@ -98,7 +98,7 @@ func layers() []layer {
 // pureKernel are the packages of the kernel that use no client and no clock.
 func pureKernel() []string {
 	return []string{
-		"budget", "completions", "conditions", "delta", "history/normal", "inplace", "lifecycle", "order",
+		"budget", "completions", "conditions", "cron", "delta", "history/normal", "inplace", "lifecycle", "order",
 		"ordinals",
 		"pernode", "podstate", "spread", "waits",
 	}

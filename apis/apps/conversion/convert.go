@@ -45,8 +45,15 @@ func kinds() map[string]kind {
 		}
 	}
 	return map[string]kind{
+		v1beta1.AdvancedCronJobKind.Kind: of(same, downAdvancedCronJob,
+			func() runtime.Object { return &v1alpha1.AdvancedCronJob{} },
+			func() runtime.Object { return &v1beta1.AdvancedCronJob{} }),
+		v1beta1.BroadcastJobKind.Kind: of(same, same,
+			func() runtime.Object { return &v1alpha1.BroadcastJob{} }, func() runtime.Object { return &v1beta1.BroadcastJob{} }),
 		v1beta1.CloneSetKind.Kind: of(upCloneSet, downCloneSet,
 			func() runtime.Object { return &v1alpha1.CloneSet{} }, func() runtime.Object { return &v1beta1.CloneSet{} }),
+		v1beta1.DaemonSetKind.Kind: of(upDaemonSet, downDaemonSet,
+			func() runtime.Object { return &v1alpha1.DaemonSet{} }, func() runtime.Object { return &v1beta1.DaemonSet{} }),
 		v1beta1.StatefulSetKind.Kind: of(upStatefulSet, downStatefulSet,
 			func() runtime.Object { return &v1alpha1.StatefulSet{} }, func() runtime.Object { return &v1beta1.StatefulSet{} }),
 		v1beta1.UnitedDeploymentKind.Kind: of(
@@ -67,7 +74,8 @@ func kinds() map[string]kind {
 // Kinds returns the kinds that Convert takes.
 func Kinds() []schema.GroupKind {
 	return []schema.GroupKind{
-		v1beta1.CloneSetKind.GroupKind(), v1beta1.StatefulSetKind.GroupKind(), v1beta1.UnitedDeploymentKind.GroupKind(),
+		v1beta1.AdvancedCronJobKind.GroupKind(), v1beta1.BroadcastJobKind.GroupKind(), v1beta1.CloneSetKind.GroupKind(),
+		v1beta1.DaemonSetKind.GroupKind(), v1beta1.StatefulSetKind.GroupKind(), v1beta1.UnitedDeploymentKind.GroupKind(),
 		v1beta1.WorkloadSpreadKind.GroupKind(),
 	}
 }

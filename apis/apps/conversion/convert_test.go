@@ -130,6 +130,20 @@ func TestMapping(t *testing.T) {
 		{"what both versions of a StatefulSet have", "StatefulSet", `{spec: {serviceName: db, podManagementPolicy: Parallel, template: {spec: {future: [1]}}, updateStrategy: {type: RollingUpdate, rollingUpdate: {partition: 1, unorderedUpdate: {}}}}, status: {replicas: 2, updatedReadyReplicas: 1, volumeClaims: [{volumeClaimName: data, compatibleReplicas: 1}]}}`,
 			`{spec: {serviceName: db, podManagementPolicy: Parallel, template: {spec: {future: [1]}}, updateStrategy: {type: RollingUpdate, rollingUpdate: {partition: 1, unorderedUpdate: {}}}}, status: {replicas: 2, updatedReadyReplicas: 1, volumeClaims: [{volumeClaimName: data, compatibleReplicas: 1}]}}`},
 
+		{"what both versions of a DaemonSet have", "DaemonSet",
+			`{spec: {template: {spec: {future: [1]}}, burstReplicas: 10%, updateStrategy: {rollingUpdate: {rollingUpdateType: Standard, selector: {}, partition: 1}}}, status: {numberReady: 2, daemonSetHash: h}}`,
+			`{spec: {template: {spec: {future: [1]}}, burstReplicas: 10%, updateStrategy: {rollingUpdate: {rollingUpdateType: Standard, selector: {}, partition: 1}}}, status: {numberReady: 2, updateRevision: h}}`},
+		{"partitioned scaling", "DaemonSet", `{metadata: {annotations: {daemonset.kruise.io/progressive-create-pod: "true"}}, spec: {}}`,
+			`spec: {scaleStrategy: {partitionedScaling: true}}`},
+		{"no partitioned scaling", "DaemonSet", `{metadata: {annotations: {daemonset.kruise.io/progressive-create-pod: "false"}}, spec: {}}`,
+			`{metadata: {annotations: {daemonset.kruise.io/progressive-create-pod: "false"}}, spec: {}}`},
+
+		{"a BroadcastJob", "BroadcastJob", `{spec: {parallelism: 10%, template: {spec: {future: [1]}}, flotilla: {batches: {size: 1}}}, status: {desired: 2, flotilla: {batch: 1}}}`,
+			`{spec: {parallelism: 10%, template: {spec: {future: [1]}}, flotilla: {batches: {size: 1}}}, status: {desired: 2, flotilla: {batch: 1}}}`},
+
+		{"what both versions of an AdvancedCronJob have", "AdvancedCronJob", `{spec: {schedule: "@hourly", template: {jobTemplate: {spec: {future: [1]}}}}, status: {lastScheduleTime: "2026-01-01T00:00:00Z"}}`,
+			`{spec: {schedule: "@hourly", template: {jobTemplate: {spec: {future: [1]}}}}, status: {lastScheduleTime: "2026-01-01T00:00:00Z"}}`},
+
 		{"terms", "WorkloadSpread", `spec: {subsets: [{name: a, requiredNodeSelectorTerm: {matchExpressions: []}, maxReplicas: 3}, {name: b, preferredNodeSelectorTerms: [{weight: 1}], patch: {a: b}}]}`,
 			`spec: {subsets: [{name: a, requiredNodeSelector: {matchExpressions: []}, maxReplicas: 3}, {name: b, preferredNodeSelector: [{weight: 1}], patch: {a: b}}]}`},
 		{"a spread's status", "WorkloadSpread", `{spec: {}, status: {subsetStatuses: [{name: a, missingReplicas: -1, conditions: [{type: Schedulable, status: "False", observedGeneration: 2}]}]}}`,
@@ -157,6 +171,8 @@ func TestUp(t *testing.T) {
 			`{metadata: {annotations: {a: b}}, spec: {scaleStrategy: {enablePVCReuse: true}, updateStrategy: {rollingUpdate: {inPlaceUpdateStrategy: {imagePreDownloadParallelism: 5%, imagePreDownloadTimeoutSeconds: 60, imagePreDownloadMinUpdatedReadyPods: 2}}}}}`},
 		{"an annotation beside its field", "CloneSet", `{metadata: {annotations: {apps.kruise.io/image-predownload-parallelism: "4"}}, spec: {updateStrategy: {type: OnDelete, inPlaceUpdateStrategy: {imagePreDownloadParallelism: 2}}}}`,
 			`spec: {scaleStrategy: {enablePVCReuse: true}, updateStrategy: {type: OnDelete, rollingUpdate: {inPlaceUpdateStrategy: {imagePreDownloadParallelism: 4}}}}`},
+		{"Surging", "DaemonSet", `spec: {updateStrategy: {rollingUpdate: {rollingUpdateType: Surging, maxSurge: 1}}}`,
+			`spec: {updateStrategy: {rollingUpdate: {rollingUpdateType: Standard, maxSurge: 1}}}`},
 		{"the flat shape in cloneSetTemplate", "UnitedDeployment", `spec: {template: {cloneSetTemplate: {spec: {replicas: 1, updateStrategy: {type: InPlaceIfPossible, partition: 3, maxSurge: 1}, scaleStrategy: {disablePVCReuse: false, enablePVCReuse: false}}}}}`,
 			`spec: {template: {cloneSetTemplate: {spec: {replicas: 1, updateStrategy: {type: RollingUpdate, rollingUpdate: {podUpdatePolicy: InPlaceIfPossible, partition: 3, maxSurge: 1}}, scaleStrategy: {enablePVCReuse: true}}}}}`},
 		{"a policy alone in cloneSetTemplate", "UnitedDeployment", `spec: {template: {cloneSetTemplate: {spec: {updateStrategy: {type: InPlaceOnly}}}}}`,
@@ -194,6 +210,11 @@ func TestDown(t *testing.T) {
 		{"the label with another value, and the field", "CloneSet", `{metadata: {labels: {apps.kruise.io/cloneset-scaling-exclude-preparing-delete: "no"}}, spec: {scaleStrategy: {enablePVCReuse: true, excludePreparingDelete: true}}}`,
 			`{metadata: {labels: {apps.kruise.io/cloneset-scaling-exclude-preparing-delete: "true"}}, spec: {}}`},
 		{"what v1alpha1 of a StatefulSet lacks", "StatefulSet", `spec: {replicas: 3, ordinals: {start: 2}, reserveOrdinals: [1, "4-5"], lifecycle: {preDelete: {labelsHandler: {a: b}}}, scaleStrategy: {maxUnavailable: 10%}, persistentVolumeClaimRetentionPolicy: {whenScaled: Delete}, volumeClaimUpdateStrategy: {type: OnPodRollingUpdate}}`, `spec: {replicas: 3}`},
+		{"no partitioned scaling written out", "DaemonSet", `spec: {scaleStrategy: {partitionedScaling: false}}`, `spec: {}`},
+		{"the annotation of partitioned scaling without the field", "DaemonSet",
+			`{metadata: {annotations: {daemonset.kruise.io/progressive-create-pod: "true", a: b}}, spec: {}}`, `{metadata: {annotations: {a: b}}, spec: {}}`},
+		{"a template that v1alpha1 lacks", "AdvancedCronJob", `spec: {schedule: "@hourly", template: {imageListPullJobTemplate: {spec: {images: [a]}}}}`,
+			`spec: {schedule: "@hourly", template: {}}`},
 		{"the annotation without the field", "CloneSet", `{metadata: {annotations: {apps.kruise.io/image-predownload-parallelism: "4", a: b}}, spec: {scaleStrategy: {enablePVCReuse: true}}}`, `{metadata: {annotations: {a: b}}, spec: {}}`},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package conversion converts CloneSets, StatefulSets, UnitedDeployments and WorkloadSpreads from v1alpha1 to v1beta1
-// and back, without loss, in pure functions.
+// Package conversion converts the kinds of apps.kruise.io from v1alpha1 to v1beta1 and back, without loss, in pure
+// functions.
 //
 // Objects are converted as they are on the wire, not as Go types: fields of pod templates that this program does not
 // know yet, and spellings such as cpu: 0.5, go through unchanged.

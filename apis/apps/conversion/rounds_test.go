@@ -6,10 +6,12 @@ import (
 	"math/rand"
 	"reflect"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
 	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
@@ -26,7 +28,8 @@ import (
 )
 
 var (
-	rounds = flag.Int("rounds", 8000, "number of random objects that are converted there and back, over all kinds and both ways")
+	rounds = flag.Int("rounds", 14000, "number of random objects that are converted there and back, over all kinds and both ways")
+	only   = flag.String("kind", "", "the kind of the objects, all kinds by default")
 	seed   = flag.Int64("seed", 1, "first seed of the random objects")
 )
 
@@ -35,6 +38,11 @@ func starts() []func() k8sruntime.Object {
 	return []func() k8sruntime.Object{
 		func() k8sruntime.Object { return &v1alpha1.CloneSet{} }, func() k8sruntime.Object { return &v1beta1.CloneSet{} },
 		func() k8sruntime.Object { return &v1alpha1.StatefulSet{} }, func() k8sruntime.Object { return &v1beta1.StatefulSet{} },
+		func() k8sruntime.Object { return &v1alpha1.DaemonSet{} }, func() k8sruntime.Object { return &v1beta1.DaemonSet{} },
+		func() k8sruntime.Object { return &v1alpha1.BroadcastJob{} },
+		func() k8sruntime.Object { return &v1beta1.BroadcastJob{} },
+		func() k8sruntime.Object { return &v1alpha1.AdvancedCronJob{} },
+		func() k8sruntime.Object { return &v1beta1.AdvancedCronJob{} },
 		func() k8sruntime.Object { return &v1alpha1.UnitedDeployment{} }, func() k8sruntime.Object { return &v1beta1.UnitedDeployment{} },
 		func() k8sruntime.Object { return &v1alpha1.WorkloadSpread{} }, func() k8sruntime.Object { return &v1beta1.WorkloadSpread{} },
 	}
@@ -48,6 +56,9 @@ func TestRounds(t *testing.T) {
 	for worker := range workers {
 		group.Go(func() {
 			r := newRandom(t, *seed+int64(worker))
+			r.starts = slices.DeleteFunc(starts(), func(start func() k8sruntime.Object) bool {
+				return *only != "" && reflect.TypeOf(start()).Elem().Name() != *only
+			})
 			for i := worker; i < *rounds && !t.Failed(); i += workers {
 				if wrong := r.round(i); wrong != "" {
 					t.Errorf("round %d of -seed=%d: %s", i, *seed, wrong)
@@ -63,6 +74,7 @@ type random struct {
 	*rand.Rand
 	fill   *randfill.Filler
 	scheme *k8sruntime.Scheme
+	starts []func() k8sruntime.Object
 	// carried are remainders of earlier rounds, for objects that they are not of.
 	carried []string
 }
@@ -77,7 +89,7 @@ func newRandom(t *testing.T, seed int64) *random {
 
 // round converts object i there and back, and says what is wrong.
 func (r *random) round(i int) string {
-	typed := starts()[i%len(starts())]()
+	typed := r.starts[i/runtime.GOMAXPROCS(0)%len(r.starts)]()
 	r.fill.Fill(typed)
 	content, err := k8sruntime.DefaultUnstructuredConverter.ToUnstructured(typed)
 	if err != nil {
@@ -160,6 +172,9 @@ func (r *random) disturb(u *unstructured.Unstructured) {
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
+	if r.Intn(4) == 0 {
+		annotations[v1alpha1.AnnotationPartitionedScaling] = []string{"true", "false", ""}[r.Intn(3)]
+	}
 	for _, key := range []string{v1alpha1.AnnotationImagePreDownloadParallelism, v1alpha1.AnnotationImagePreDownloadTimeoutSeconds, v1alpha1.AnnotationImagePreDownloadMinUpdatedReadyPods} {
 		if r.Intn(4) == 0 {
 			values := []string{"1", "007", "20%", "101%", "-1", "many", "", "99999999999"}
@@ -193,6 +208,12 @@ func choices() []any {
 		func(s *v1beta1.PodUpdatePolicyType, c randfill.Continue) {
 			*s = pick[v1beta1.PodUpdatePolicyType](c, "", "ReCreate", "InPlaceIfPossible", "InPlaceOnly", "x")
 		},
+		func(s *v1alpha1.DaemonSetRollingUpdateType, c randfill.Continue) {
+			*s = pick[v1alpha1.DaemonSetRollingUpdateType](c, "", "Standard", "Surging", "InPlaceIfPossible", "x")
+		},
+		func(s *v1beta1.DaemonSetRollingUpdateType, c randfill.Continue) {
+			*s = pick[v1beta1.DaemonSetRollingUpdateType](c, "", "Standard", "InPlaceIfPossible", "Surging")
+		},
 		func(v *intstr.IntOrString, c randfill.Continue) {
 			*v = pick(c, intstr.FromInt32(c.Int31n(5)), intstr.FromString("20%"), intstr.FromString("x"))
 		},
@@ -218,6 +239,8 @@ func choices() []any {
 			c.Fill(&p.Spec.Containers[0].Name)
 		},
 		func(t *v1beta1.PodTemplate, c randfill.Continue) { c.Fill(&t.PodTemplateSpec) },
+		func(t *v1beta1.JobTemplate, c randfill.Continue) { c.Fill(&t.JobTemplateSpec) },
+		func(s *batchv1.JobSpec, c randfill.Continue) { c.Fill(&s.Template) },
 		func(s *v1beta1.NativeStatefulSetSpec, c randfill.Continue) { c.Fill(&s.StatefulSetSpec) },
 		func(s *v1beta1.NativeDeploymentSpec, c randfill.Continue) { c.Fill(&s.DeploymentSpec) },
 		func(p *corev1.PersistentVolumeClaim, c randfill.Continue) { c.Fill(&p.Name) },

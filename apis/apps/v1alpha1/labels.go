@@ -13,4 +13,6 @@ const (
 	// AnnotationImagePreDownloadMinUpdatedReadyPods on a CloneSet is
 	// inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods.
 	AnnotationImagePreDownloadMinUpdatedReadyPods = "apps.kruise.io/image-predownload-min-updated-ready-pods"
+	// AnnotationPartitionedScaling on a DaemonSet, with the value "true", is scaleStrategy.partitionedScaling of v1beta1.
+	AnnotationPartitionedScaling = "daemonset.kruise.io/progressive-create-pod"
 )

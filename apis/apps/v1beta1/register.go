@@ -11,7 +11,10 @@ var GroupVersion = schema.GroupVersion{Group: "apps.kruise.io", Version: "v1beta
 
 // The kinds of this package with their group and version.
 var (
+	AdvancedCronJobKind  = GroupVersion.WithKind("AdvancedCronJob")
+	BroadcastJobKind     = GroupVersion.WithKind("BroadcastJob")
 	CloneSetKind         = GroupVersion.WithKind("CloneSet")
+	DaemonSetKind        = GroupVersion.WithKind("DaemonSet")
 	StatefulSetKind      = GroupVersion.WithKind("StatefulSet")
 	UnitedDeploymentKind = GroupVersion.WithKind("UnitedDeployment")
 	WorkloadSpreadKind   = GroupVersion.WithKind("WorkloadSpread")
@@ -20,7 +23,10 @@ var (
 // AddToScheme registers the types of this package with a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion,
+		&AdvancedCronJob{}, &AdvancedCronJobList{},
+		&BroadcastJob{}, &BroadcastJobList{},
 		&CloneSet{}, &CloneSetList{},
+		&DaemonSet{}, &DaemonSetList{},
 		&StatefulSet{}, &StatefulSetList{},
 		&UnitedDeployment{}, &UnitedDeploymentList{},
 		&WorkloadSpread{}, &WorkloadSpreadList{},

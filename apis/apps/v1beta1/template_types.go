@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -82,6 +83,27 @@ func (s *NativeDeploymentSpec) UnmarshalJSON(data []byte) error {
 // MarshalJSON returns what was decoded.
 func (s NativeDeploymentSpec) MarshalJSON() ([]byte, error) {
 	return encode(s.DeploymentSpec, s.Undecoded)
+}
+
+// JobTemplate is a batch/v1 JobTemplateSpec that always decodes, like PodTemplate.
+type JobTemplate struct {
+	batchv1.JobTemplateSpec `json:",inline"`
+	// Undecoded is the template as JSON if it cannot be decoded, else nil. JobTemplateSpec is then empty.
+	Undecoded []byte `json:"-"`
+}
+
+// UnmarshalJSON keeps data that cannot be decoded, and never fails.
+func (t *JobTemplate) UnmarshalJSON(data []byte) error {
+	t.JobTemplateSpec, t.Undecoded = decode[batchv1.JobTemplateSpec](data)
+	return nil
+}
+
+// MarshalJSON returns what was decoded.
+func (t JobTemplate) MarshalJSON() ([]byte, error) { return encode(t.JobTemplateSpec, t.Undecoded) }
+
+// Err reports why the template at path cannot be decoded, nil if it can.
+func (t *JobTemplate) Err(path *field.Path) error {
+	return undecodable[batchv1.JobTemplateSpec](path, t.Undecoded)
 }
 
 // Err reports why the template at path cannot be decoded, nil if it can.

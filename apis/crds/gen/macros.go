@@ -38,6 +38,8 @@ func macros() map[string]macro {
 			firstDigits + ".filter(t, t <= $1).map(t, $1 <= t + '9%' ? " + lastDigits + ".filter(o, t + o < $1).size() : 10).sum())"},
 		// firstSeven are the indexes of the first items of a list, for what costs too much to compare in the longest list.
 		"firstSeven": {0, "[0,1,2,3,4,5,6]"},
+		// cronSchedule{v}: v is a schedule as cron reads it, apart from ranges whose end is before their start.
+		"cronSchedule": {1, "$1.matches('" + cronPattern() + "')"},
 		// storageAtLeast{claim}{old claim}: the claim template requests at least the storage of the old one.
 		"storageAtLeast": {2, "(!" + hasStorage("$2") + " || " + hasStorage("$1") +
 			" && " + storage("$1") + ".compareTo(" + storage("$2") + ") >= 0)"},
@@ -55,6 +57,22 @@ func macros() map[string]macro {
 			" : e.operator == 'NotIn' ? !(e.key in $2.metadata.labels && has(e.values) && $2.metadata.labels[e.key] in e.values)" +
 			" : e.operator == 'Exists' ? e.key in $2.metadata.labels : !(e.key in $2.metadata.labels))))"},
 	}
+}
+
+// cronPattern is a regular expression, as it is written in a string of CEL, for schedules of cron: five fields or a
+// descriptor, after a time zone if there is one.
+func cronPattern() string {
+	field := func(value string) string {
+		term := "([*?]|" + value + "(-" + value + ")?)(/0*[1-9][0-9]*)?"
+		return term + "(," + term + ")*"
+	}
+	fields := strings.Join([]string{
+		field("[0-5]?[0-9]"), field("([01]?[0-9]|2[0-3])"), field("(0?[1-9]|[12][0-9]|3[01])"),
+		field("(0?[1-9]|1[0-2]|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"),
+		field("(0?[0-6]|sun|mon|tue|wed|thu|fri|sat)"),
+	}, "[ \\\\t]+")
+	descriptor := "\\\\x40(yearly|annually|monthly|weekly|daily|midnight|hourly|every ([0-9]+([.][0-9]+)?(h|m|s|ms))+)"
+	return "^((CRON_)?TZ=[A-Za-z0-9_+/-]+ +)?((?i:" + fields + ")|" + descriptor + ")$"
 }
 
 // hasStorage tells whether a claim template requests storage, which declareStorage declares.

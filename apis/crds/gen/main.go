@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"sigs.k8s.io/yaml"
 )
@@ -24,7 +25,18 @@ func main() {
 	}
 }
 
-// run finishes every file of from and writes it to to; files in to that have no source any more are removed.
+// pending is the folder below the finished files for kinds that have no controller yet. It is neither embedded nor in
+// a chart: an API server does not serve a kind that nothing reconciles.
+const pending = "pending"
+
+// isPending reports whether a file goes to the folder pending.
+func isPending(file string) bool {
+	return slices.Contains([]string{
+		"apps.kruise.io_advancedcronjobs.yaml", "apps.kruise.io_broadcastjobs.yaml", "apps.kruise.io_daemonsets.yaml",
+	}, file)
+}
+
+// run finishes every file of from and writes it to to, or below it; other files that it wrote earlier are removed.
 func run(from, to string) error {
 	sources, err := filepath.Glob(filepath.Join(from, "*.yaml"))
 	if err != nil {
@@ -39,18 +51,27 @@ func run(from, to string) error {
 		if err != nil {
 			return err
 		}
-		if finished[filepath.Base(source)], err = finish(data); err != nil {
+		name := filepath.Base(source)
+		if isPending(name) {
+			name = filepath.Join(pending, name)
+		}
+		if finished[name], err = finish(data); err != nil {
 			return fmt.Errorf("finish %s: %w", source, err)
 		}
 	}
-	old, err := filepath.Glob(filepath.Join(to, "*.yaml"))
-	if err != nil {
-		return fmt.Errorf("list %s: %w", to, err)
+	if err := os.MkdirAll(filepath.Join(to, pending), 0o755); err != nil {
+		return err
 	}
-	for _, file := range old {
-		if finished[filepath.Base(file)] == nil {
-			if err := os.Remove(file); err != nil {
-				return err
+	for _, folder := range []string{"", pending} {
+		old, err := filepath.Glob(filepath.Join(to, folder, "*.yaml"))
+		if err != nil {
+			return fmt.Errorf("list %s: %w", to, err)
+		}
+		for _, file := range old {
+			if finished[filepath.Join(folder, filepath.Base(file))] == nil {
+				if err := os.Remove(file); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -74,6 +95,10 @@ func finish(data []byte) ([]byte, error) {
 	if len(versions) == 0 {
 		return nil, errors.New("it has no spec.versions")
 	}
+	f := finisher{pods: servingPods}
+	if names["kind"] == "BroadcastJob" || names["kind"] == "AdvancedCronJob" {
+		f.pods = endingPods
+	}
 	var schemas []map[string]any
 	var stored int
 	var storedName string
@@ -84,7 +109,7 @@ func finish(data []byte) ([]byte, error) {
 		if root == nil {
 			return nil, fmt.Errorf("version %v has no schema", version["name"])
 		}
-		if err := finishSchema(root, "", false); err != nil {
+		if err := f.finish(root, "", false); err != nil {
 			return nil, err
 		}
 		if names["kind"] == "StatefulSet" {
@@ -101,7 +126,8 @@ func finish(data []byte) ([]byte, error) {
 			referTo(schemas[stored], storedName, root)
 		}
 	}
-	if len(versions) > 1 {
+	// Both versions of a BroadcastJob are the same: API servers convert it without a webhook.
+	if len(versions) > 1 && names["kind"] != "BroadcastJob" {
 		spec["conversion"] = conversion()
 	}
 	return write(crd, schemas)

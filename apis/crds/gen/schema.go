@@ -28,9 +28,15 @@ const (
 // ordinalRange is a range of ordinals with both ends.
 const ordinalRange = "^[0-9]{1,10}-[0-9]{1,10}$"
 
-// finishSchema walks a schema and finishes what it knows by its shape. inTemplate is true below the template of a
+// finisher finishes the schemas of one kind.
+type finisher struct {
+	// pods returns the declaration of a pod template of the kind.
+	pods func() schema
+}
+
+// finish walks a schema and finishes what it knows by its shape. inTemplate is true below the template of a
 // UnitedDeployment: defaults that are not published would change what the user wrote there, and with it the revision.
-func finishSchema(node schema, path string, inTemplate bool) error {
+func (f finisher) finish(node schema, path string, inTemplate bool) error {
 	if err := expandRules(node); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -48,17 +54,17 @@ func finishSchema(node schema, path string, inTemplate bool) error {
 			return fmt.Errorf("%s.%s is no schema", path, name)
 		}
 		if preserved(child) {
-			declarePreserved(name, path, child)
+			f.declarePreserved(name, child)
 		} else if slices.Contains(nodeSelectorTerms(), name) {
 			boundNodeSelectorTerm(child)
 		}
-		if err := finishSchema(child, path+"."+name, inTemplate || path == ".spec.template"); err != nil {
+		if err := f.finish(child, path+"."+name, inTemplate || path == ".spec.template"); err != nil {
 			return err
 		}
 	}
 	for key, suffix := range map[string]string{"items": "[]", "additionalProperties": "{}"} {
 		if child, ok := node[key].(map[string]any); ok {
-			if err := finishSchema(child, path+suffix, inTemplate); err != nil {
+			if err := f.finish(child, path+suffix, inTemplate); err != nil {
 				return err
 			}
 		}
@@ -106,12 +112,20 @@ func preserved(node schema) bool {
 }
 
 // declarePreserved declares inside a preserved node what rules read, columns show or users ask kubectl explain for.
-func declarePreserved(name, path string, node schema) {
+func (f finisher) declarePreserved(name string, node schema) {
 	switch {
 	case name == "template":
-		declare(node, podTemplate())
+		declare(node, f.pods())
+	case name == "jobTemplate":
+		declare(node, object(map[string]any{
+			"metadata": described("metadata of the jobs: labels and annotations.",
+				addTypes(object(nil), typesOf[metav1.ObjectMeta]())),
+			"spec": described("spec of the jobs, a batch/v1 JobSpec.", object(map[string]any{
+				"template": described("template of the pods, a core/v1 PodTemplateSpec.", f.pods()),
+			})),
+		}))
 	case name == "spec":
-		template := podTemplate()
+		template := f.pods()
 		template["description"] = "template is what the pods are made from (a core/v1 PodTemplateSpec); " +
 			"the selector of the UnitedDeployment must match its labels."
 		declare(node, object(map[string]any{"template": template}))
@@ -157,10 +171,34 @@ func refuse(rule, fieldPath, message string) map[string]any {
 	return map[string]any{"rule": rule, "fieldPath": fieldPath, "message": message}
 }
 
+// servingPods declares the template of pods that run until they are deleted.
+func servingPods() schema {
+	return podTemplate(
+		"restartPolicy of the containers: Always, which is the default, because these pods run for ever.",
+		"activeDeadlineSeconds cannot be set, because these pods run for ever.",
+		refuse("!has(self.restartPolicy) || self.restartPolicy in ['', 'Always']", ".restartPolicy",
+			"restartPolicy must be Always, because these pods run for ever: remove it, or use a job"),
+		refuse("!has(self.activeDeadlineSeconds)", ".activeDeadlineSeconds",
+			"activeDeadlineSeconds cannot be set, because these pods run for ever: remove it, or use a job"),
+	)
+}
+
+// endingPods declares the template of pods that end.
+func endingPods() schema {
+	return podTemplate(
+		"restartPolicy of the containers: Never or OnFailure.",
+		"activeDeadlineSeconds is how long a pod may run, in seconds. Default: no limit.",
+		refuse("!has(self.restartPolicy) || self.restartPolicy in ['', 'Never', 'OnFailure']", ".restartPolicy",
+			"restartPolicy must be Never or OnFailure, because these pods end: correct it"),
+	)
+}
+
 // podTemplate declares of a pod template what rules read, and no more: the types of all of a pod are 100 kB, and cost
 // as much at each write as the rest of the object. Mistakes elsewhere are found by the webhook for templates, and by
 // the controllers.
-func podTemplate() schema {
+//
+// restartPolicy and deadline are the descriptions of two fields, and rules are those of the kind on the spec.
+func podTemplate(restartPolicy, deadline string, rules ...any) schema {
 	labels := described("labels of the pods; the selector must match them.", schema{
 		"type":                 "object",
 		"maxProperties":        int64(maxLabels),
@@ -173,24 +211,14 @@ func podTemplate() schema {
 		"items":                  object(nil),
 	})
 	spec := described("spec of the pods, a core/v1 PodSpec.", object(map[string]any{
-		"containers": containers,
-		"restartPolicy": text("restartPolicy of the containers: Always, which is the default, "+
-			"because these pods run for ever.", maxLabelValue),
-		"activeDeadlineSeconds": schema{
-			"type": "integer", "format": "int64",
-			"description": "activeDeadlineSeconds cannot be set, because these pods run for ever.",
-		},
+		"containers":            containers,
+		"restartPolicy":         text(restartPolicy, maxLabelValue),
+		"activeDeadlineSeconds": described(deadline, schema{"type": "integer", "format": "int64"}),
 		"readinessGates": described("readinessGates of the pods, core/v1 PodReadinessGates.",
 			typesOf[[]corev1.PodReadinessGate]()),
 	}))
-	spec["x-kubernetes-validations"] = []any{
-		refuse("!has(self.restartPolicy) || self.restartPolicy in ['', 'Always']", ".restartPolicy",
-			"restartPolicy must be Always, because these pods run for ever: remove it, or use a job"),
-		refuse("!has(self.activeDeadlineSeconds)", ".activeDeadlineSeconds",
-			"activeDeadlineSeconds cannot be set, because these pods run for ever: remove it, or use a job"),
-		refuse("has(self.containers) && size(self.containers) > 0", ".containers",
-			"the template has no containers: give at least one with a name and an image"),
-	}
+	spec["x-kubernetes-validations"] = append(rules, refuse("has(self.containers) && size(self.containers) > 0",
+		".containers", "the template has no containers: give at least one with a name and an image"))
 	metadata := described("metadata of the pods: labels, annotations and finalizers.", object(map[string]any{
 		"labels":      labels,
 		"annotations": described("annotations of the pods.", typesOf[map[string]string]()),

@@ -63,7 +63,7 @@ func TestAddTypes(t *testing.T) {
 
 // TestPodTemplateDeclaresWhatRulesRead bounds the size of definitions: everything else of a pod has no schema.
 func TestPodTemplateDeclaresWhatRulesRead(t *testing.T) {
-	template := podTemplate()
+	template := servingPods()
 	for node, want := range map[string][]string{
 		"metadata": {"annotations", "labels"},
 		"spec":     {"activeDeadlineSeconds", "containers", "readinessGates", "restartPolicy"},
@@ -78,7 +78,7 @@ func TestPodTemplateDeclaresWhatRulesRead(t *testing.T) {
 // TestWrite reads what it wrote.
 func TestWrite(t *testing.T) {
 	crd := func() map[string]any {
-		return map[string]any{"schema": addTypes(podTemplate(), typesOf[corev1.PodTemplateSpec]())}
+		return map[string]any{"schema": addTypes(servingPods(), typesOf[corev1.PodTemplateSpec]())}
 	}
 	plain, err := yaml.Marshal(crd())
 	if err != nil {
