@@ -35,18 +35,15 @@ func readTemplate(
 		spec := &t.StatefulSetTemplate.Spec
 		limits, rejection := readStatefulSetLimits(key, &spec.UpdateStrategy)
 		return &spec.Template, limits, rejection
-	}
-	given := "no template"
-	if t.AdvancedStatefulSetTemplate != nil {
-		given = "an advancedStatefulSetTemplate, which UnitedDeployments do not support yet"
+	case t.AdvancedStatefulSetTemplate != nil:
+		spec := &t.AdvancedStatefulSetTemplate.Spec
+		limits, rejection := statefulSetLimits(key, "spec.template.advancedStatefulSetTemplate.spec.", spec)
+		return &spec.Template.PodTemplateSpec, limits, rejection
 	}
 	return nil, nil, &Rejection{
 		UnsupportedTemplate,
-		fmt.Sprintf(
-			"%s has %s; use statefulSetTemplate (apps/v1), cloneSetTemplate or deploymentTemplate",
-			key.Sentence(),
-			given,
-		),
+		key.Sentence() + " has no template; give cloneSetTemplate, deploymentTemplate, advancedStatefulSetTemplate or " +
+			"statefulSetTemplate",
 	}
 }
 

@@ -148,10 +148,14 @@ func TestReadRefuses(t *testing.T) {
 		{"a percentage that is none", cloneSet(func(cs *apps.CloneSet) {
 			cs.Spec.UpdateStrategy.RollingUpdate.Partition = new(intstr.FromString("half"))
 		}), InvalidAmount, `"half"`},
-		{"a template that is not divided", unitedDeployment(func(ud *apps.UnitedDeployment) {
-			ud.Spec.Template = apps.SubsetTemplate{AdvancedStatefulSetTemplate: &apps.AdvancedStatefulSetTemplateSpec{}}
-		}), UnsupportedTemplate, "an advancedStatefulSetTemplate, which UnitedDeployments do not support yet; use statefulSetTemplate (apps/v1), cloneSetTemplate or deploymentTemplate"},
-		{"no template", unitedDeployment(func(ud *apps.UnitedDeployment) { ud.Spec.Template = apps.SubsetTemplate{} }), UnsupportedTemplate, "has no template; use"},
+		{"a limit of advanced StatefulSets that is none", unitedDeployment(func(ud *apps.UnitedDeployment) {
+			ud.Spec.Template = apps.SubsetTemplate{AdvancedStatefulSetTemplate: &apps.AdvancedStatefulSetTemplateSpec{
+				Spec: apps.StatefulSetSpec{Template: apps.NewPodTemplate(podTemplate()),
+					UpdateStrategy: apps.StatefulSetUpdateStrategy{RollingUpdate: &apps.RollingUpdateStatefulSetStrategy{
+						MaxUnavailable: new(intstr.FromString("half"))}}}}}
+		}), InvalidAmount,
+			`spec.template.advancedStatefulSetTemplate.spec.updateStrategy.rollingUpdate of UnitedDeployment ns/web: maxUnavailable "half"`},
+		{"no template", unitedDeployment(func(ud *apps.UnitedDeployment) { ud.Spec.Template = apps.SubsetTemplate{} }), UnsupportedTemplate, "has no template; give"},
 		{"a limit of StatefulSets that is none", unitedDeployment(func(ud *apps.UnitedDeployment) {
 			ud.Spec.Template = apps.SubsetTemplate{StatefulSetTemplate: &apps.StatefulSetTemplateSpec{Spec: apps.NativeStatefulSetSpec{StatefulSetSpec: appsv1.StatefulSetSpec{Template: podTemplate(),
 				UpdateStrategy: appsv1.StatefulSetUpdateStrategy{RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{MaxUnavailable: new(intstr.FromString("half"))}}}}}}

@@ -76,12 +76,12 @@ func readStatefulSet(o Object) (Workload, *Rejection) {
 	if w.Ordinals, rejection = readOrdinals(w.Key, set); rejection != nil {
 		return w, rejection
 	}
-	limits, rejection := statefulSetLimits(w.Key, set)
+	limits, rejection := statefulSetLimits(w.Key, "spec.", &set.Spec)
 	if rejection != nil {
 		return w, rejection
 	}
 	w.Subsets = []Subset{{Amounts: limits}}
-	w.Revision, w.Open, w.Paused = history.Hash(w.Template, nil), true, rollingOf(set).Paused
+	w.Revision, w.Open, w.Paused = history.Hash(w.Template, nil), true, rollingOf(&set.Spec).Paused
 	w.Needs, w.Requests = statefulSetNeeds(set), PodRequests(template)
 	if scale := set.Spec.ScaleStrategy; scale != nil && scale.MaxUnavailable != nil {
 		w.Remarks = append(w.Remarks, fmt.Sprintf(
@@ -106,7 +106,7 @@ func statefulSetNeeds(set *apps.StatefulSet) []Need {
 func readOrdinals(key wire.Key, set *apps.StatefulSet) (*Ordinals, *Rejection) {
 	out := &Ordinals{
 		Start:     ptr.Deref(set.Spec.Ordinals, apps.StatefulSetOrdinals{}).Start,
-		Unordered: onDelete(set) || rollingOf(set).UnorderedUpdate != nil,
+		Unordered: onDelete(&set.Spec) || rollingOf(&set.Spec).UnorderedUpdate != nil,
 	}
 	if out.Start > mostStart {
 		return nil, &Rejection{InvalidOrdinals, fmt.Sprintf(
@@ -130,22 +130,26 @@ func readOrdinals(key wire.Key, set *apps.StatefulSet) (*Ordinals, *Rejection) {
 	return out, nil
 }
 
-func onDelete(set *apps.StatefulSet) bool {
-	return set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType
+func onDelete(spec *apps.StatefulSetSpec) bool {
+	return spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType
 }
 
 // rollingOf returns the limits of a rolling update, the zero value without one.
-func rollingOf(set *apps.StatefulSet) apps.RollingUpdateStatefulSetStrategy {
-	if onDelete(set) {
+func rollingOf(spec *apps.StatefulSetSpec) apps.RollingUpdateStatefulSetStrategy {
+	if onDelete(spec) {
 		return apps.RollingUpdateStatefulSetStrategy{}
 	}
-	return ptr.Deref(set.Spec.UpdateStrategy.RollingUpdate, apps.RollingUpdateStatefulSetStrategy{})
+	return ptr.Deref(spec.UpdateStrategy.RollingUpdate, apps.RollingUpdateStatefulSetStrategy{})
 }
 
 // statefulSetLimits returns the limits for n replicas, by the rules of the kind: the partition is a number of pods,
 // percentages round down, and OrderedReady is one pod at a time, over all members.
-func statefulSetLimits(key wire.Key, set *apps.StatefulSet) (func(n int32) lending.Amounts, *Rejection) {
-	rolling, ordered := rollingOf(set), set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement
+func statefulSetLimits(
+	key wire.Key,
+	path string,
+	spec *apps.StatefulSetSpec,
+) (func(n int32) lending.Amounts, *Rejection) {
+	rolling, ordered := rollingOf(spec), spec.PodManagementPolicy != appsv1.ParallelPodManagement
 	strategy := budget.Strategy{
 		Defaults:       budget.Defaults{MaxUnavailable: new(intstr.FromInt32(1)), RoundDown: true},
 		MaxUnavailable: rolling.MaxUnavailable,
@@ -154,7 +158,7 @@ func statefulSetLimits(key wire.Key, set *apps.StatefulSet) (func(n int32) lendi
 		strategy.Partition = new(intstr.FromInt32(*rolling.Partition))
 	}
 	if _, err := budget.Resolve(strategy, 1); err != nil {
-		return nil, &Rejection{InvalidAmount, fmt.Sprintf("spec.updateStrategy.rollingUpdate of %s: %v", key.Sentence(), err)}
+		return nil, &Rejection{InvalidAmount, fmt.Sprintf("%supdateStrategy.rollingUpdate of %s: %v", path, key.Sentence(), err)}
 	}
 	return func(n int32) lending.Amounts {
 		limits, _ := budget.Resolve(strategy, n) // the error was refused above; it does not depend on n
@@ -174,8 +178,8 @@ func renderStatefulSet(o Object, order *Order) (Manifest, error) {
 		replicas = renderOrdinals(spec, order, replicas)
 	}
 	spec.Replicas = &replicas
-	if order.Budget == nil && !onDelete(set) {
-		rolling := rollingOf(set)
+	if order.Budget == nil && !onDelete(&set.Spec) {
+		rolling := rollingOf(&set.Spec)
 		rolling.Partition = new(max(replicas-granted.Updated, 0))
 		rolling.MaxUnavailable = new(intstr.FromInt32(max(granted.Unavailable, 1))) // 0 is no valid limit
 		rolling.Paused = rolling.Paused || waiting || granted.Unavailable == 0
@@ -242,7 +246,7 @@ func observeStatefulSet(o Object) Observed {
 	return Observed{
 		Generation: set.Status.ObservedGeneration, UpdateRevision: set.Status.UpdateRevision,
 		CurrentRevision: set.Status.CurrentRevision, Desired: ptr.Deref(set.Spec.Replicas, defaultReplicas),
-		NoDeadline: true, OnDelete: onDelete(set), Paused: rollingOf(set).Paused,
+		NoDeadline: true, OnDelete: onDelete(&set.Spec), Paused: rollingOf(&set.Spec).Paused,
 	}
 }
 

@@ -75,6 +75,9 @@ func readUnitedDeployment(o Object) (Workload, *Rejection) {
 	if t := ud.Spec.Template.CloneSetTemplate; t != nil {
 		w.Paused = isPaused(t.Spec.UpdateStrategy)
 	}
+	if t := ud.Spec.Template.AdvancedStatefulSetTemplate; t != nil {
+		w.Paused = rollingOf(&t.Spec).Paused
+	}
 	if w.Template, w.Kept, rejection = keptOf(w.Key, ud.Spec.Template, ud.Spec.RevisionHistoryLimit); rejection != nil {
 		return w, rejection
 	}
@@ -288,6 +291,9 @@ func observeUnitedDeployment(o Object) Observed {
 		out.Paused = t.DeploymentTemplate.Spec.Paused
 	case t.StatefulSetTemplate != nil:
 		out.OnDelete = t.StatefulSetTemplate.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType
+	case t.AdvancedStatefulSetTemplate != nil:
+		spec := &t.AdvancedStatefulSetTemplate.Spec
+		out.OnDelete, out.Paused = onDelete(spec), rollingOf(spec).Paused
 	}
 	return out
 }

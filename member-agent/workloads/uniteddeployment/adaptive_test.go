@@ -500,7 +500,9 @@ func TestChildOfPod(t *testing.T) {
 		{"StatefulSet", pod("apps/v1", "StatefulSet", "web-a-x", "a", ""), "StatefulSet/web-a-x"},
 		{"Deployment", pod("apps/v1", "ReplicaSet", "web-a-x-5d", "a", "5d"), "Deployment/web-a-x"},
 		{"another ReplicaSet", pod("apps/v1", "ReplicaSet", "web-a-x-5d", "a", "77"), ""},
-		{"an advanced StatefulSet", pod("apps.kruise.io/v1beta1", "StatefulSet", "web-a-x", "a", ""), ""},
+		{"an advanced StatefulSet", pod("apps.kruise.io/v1beta1", "StatefulSet", "web-a-x", "a", ""),
+			"StatefulSet.apps.kruise.io/web-a-x"},
+		{"a StatefulSet of others", pod("example.com/v1", "StatefulSet", "web-a-x", "a", ""), ""},
 		{"no subset", pod("apps.kruise.io/v1beta1", "CloneSet", "web-a-x", "", ""), ""},
 		{"no owner", &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{kruise.LabelSubset: "a"}}}, ""},
 	} {

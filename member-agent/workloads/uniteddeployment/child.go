@@ -23,6 +23,8 @@ const (
 	cloneSetKind    kind = "CloneSet"
 	deploymentKind  kind = "Deployment"
 	statefulSetKind kind = "StatefulSet" // of apps/v1
+	// advancedKind is the StatefulSet of apps.kruise.io, as kubectl names it.
+	advancedKind kind = "StatefulSet.apps.kruise.io"
 )
 
 // child is a child as it was observed. The object comes from the cache and must not be changed.
@@ -44,6 +46,9 @@ type child struct {
 type counters struct {
 	replicas, ready, available, updated, updatedReady, updatedAvailable int32
 }
+
+// hasOrdinals reports whether pods of the kind keep their names. The highest of them go first.
+func (k kind) hasOrdinals() bool { return k == statefulSetKind || k == advancedKind }
 
 func (c *child) terminating() bool { return c.object.GetDeletionTimestamp() != nil }
 
@@ -74,16 +79,49 @@ func fromCloneSet(set *kruise.CloneSet) child {
 	}
 	for i := range set.Status.Conditions {
 		condition := &set.Status.Conditions[i]
-		if condition.Status != corev1.ConditionTrue {
-			continue
-		}
-		cause := &conditions.Cause{Reason: condition.Reason, Message: condition.Message}
-		switch condition.Type {
-		case kruise.ConditionStalled:
-			c.stalled = cause
-		case kruise.CloneSetConditionFailedScale, kruise.CloneSetConditionFailedUpdate:
-			c.failed = cause
-		}
+		c.note(string(condition.Type), condition.Status, condition.Reason, condition.Message)
+	}
+	return c
+}
+
+// note keeps what the controller of a child says in a condition.
+func (c *child) note(name string, status corev1.ConditionStatus, reason, message string) {
+	if status != corev1.ConditionTrue {
+		return
+	}
+	cause := &conditions.Cause{Reason: reason, Message: message}
+	switch name {
+	case string(kruise.ConditionStalled):
+		c.stalled = cause
+	case string(kruise.CloneSetConditionFailedScale), string(kruise.CloneSetConditionFailedUpdate),
+		string(kruise.StatefulSetConditionFailedCreatePod), string(kruise.StatefulSetConditionFailedUpdatePod):
+		c.failed = cause
+	}
+}
+
+// fromAdvanced observes a StatefulSet of apps.kruise.io. It has no way back: a higher partition makes pods of the old
+// revision only where pods are recreated.
+func fromAdvanced(set *kruise.StatefulSet) child {
+	status := &set.Status
+	c := child{
+		kind:     advancedKind,
+		object:   set,
+		subset:   subsetOf(set, set.Spec.Selector),
+		revision: set.Labels[kruise.LabelSubsetRevision],
+		replicas: orOne(set.Spec.Replicas),
+		observed: status.ObservedGeneration >= set.Generation,
+		pods: counters{
+			replicas:         status.Replicas,
+			ready:            status.ReadyReplicas,
+			available:        status.AvailableReplicas,
+			updated:          status.UpdatedReplicas,
+			updatedReady:     status.UpdatedReadyReplicas,
+			updatedAvailable: status.UpdatedAvailableReplicas,
+		},
+	}
+	for i := range status.Conditions {
+		condition := &status.Conditions[i]
+		c.note(string(condition.Type), condition.Status, condition.Reason, condition.Message)
 	}
 	return c
 }
@@ -166,6 +204,8 @@ func specOf(object client.Object) any {
 	switch o := object.(type) {
 	case *kruise.CloneSet:
 		return &o.Spec
+	case *kruise.StatefulSet:
+		return &o.Spec
 	case *appsv1.Deployment:
 		return &o.Spec
 	case *appsv1.StatefulSet:
@@ -181,6 +221,8 @@ func emptyOf(k kind) client.Object {
 		return &appsv1.Deployment{}
 	case statefulSetKind:
 		return &appsv1.StatefulSet{}
+	case advancedKind:
+		return &kruise.StatefulSet{}
 	}
 	return &kruise.CloneSet{}
 }
@@ -192,6 +234,8 @@ func childOf(object client.Object) child {
 		return fromDeployment(o)
 	case *appsv1.StatefulSet:
 		return fromStatefulSet(o)
+	case *kruise.StatefulSet:
+		return fromAdvanced(o)
 	}
 	set, _ := object.(*kruise.CloneSet)
 	return fromCloneSet(set)
@@ -216,18 +260,27 @@ func workloadDefaults(k kind) []fieldDefault {
 		fieldDefault{[]string{"updateStrategy", "type"}, "RollingUpdate"},
 		fieldDefault{[]string{"updateStrategy", "rollingUpdate", "partition"}, 0.0},
 	)
-	if k == statefulSetKind {
-		return append(all,
+	if k.hasOrdinals() {
+		all = append(all,
 			fieldDefault{[]string{"updateStrategy", "rollingUpdate", "maxUnavailable"}, 1.0},
 			fieldDefault{[]string{"podManagementPolicy"}, "OrderedReady"},
 			fieldDefault{[]string{"persistentVolumeClaimRetentionPolicy", "whenDeleted"}, "Retain"},
 			fieldDefault{[]string{"persistentVolumeClaimRetentionPolicy", "whenScaled"}, "Retain"},
 		)
 	}
+	if k == statefulSetKind {
+		return all
+	}
+	all = append(all, fieldDefault{[]string{"updateStrategy", "rollingUpdate", "podUpdatePolicy"}, "ReCreate"})
+	if k == advancedKind {
+		return append(all,
+			fieldDefault{[]string{"updateStrategy", "rollingUpdate", "minReadySeconds"}, 0.0},
+			fieldDefault{[]string{"volumeClaimUpdateStrategy", "type"}, "OnDelete"},
+		)
+	}
 	return append(all,
 		fieldDefault{[]string{"updateStrategy", "rollingUpdate", "maxUnavailable"}, "20%"},
 		fieldDefault{[]string{"updateStrategy", "rollingUpdate", "maxSurge"}, 0.0},
-		fieldDefault{[]string{"updateStrategy", "rollingUpdate", "podUpdatePolicy"}, "ReCreate"},
 		fieldDefault{[]string{"updateStrategy", "rollingUpdate", "inPlaceUpdateStrategy"}, map[string]any{}},
 		fieldDefault{[]string{"scaleStrategy"}, map[string]any{}},
 	)
@@ -269,7 +322,7 @@ func meaningOf(k kind, object client.Object) (meaning, error) {
 	for _, d := range workloadDefaults(k) {
 		drop(fields, d.path, d.value)
 	}
-	if claims, ok := fields["volumeClaimTemplates"].([]any); ok && k == statefulSetKind {
+	if claims, ok := fields["volumeClaimTemplates"].([]any); ok && k.hasOrdinals() {
 		dropClaimDefaults(claims)
 	}
 	canonical, err := history.Canonical(fields)

@@ -89,7 +89,8 @@ type cluster struct {
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	// The rules of other kinds are not under test here.
-	config := apiserver.ForTest(t, "clonesets.apps.kruise.io", "uniteddeployments.apps.kruise.io")
+	config := apiserver.ForTest(t, "clonesets.apps.kruise.io", "statefulsets.apps.kruise.io",
+		"uniteddeployments.apps.kruise.io")
 	scheme := apiserver.Scheme(t)
 	var err error
 	c := &cluster{written: &requests{}}
@@ -190,7 +191,8 @@ func (s *space) children() map[string]child {
 	out := map[string]child{}
 	var sets kruise.CloneSetList
 	var deployments appsv1.DeploymentList
-	for _, list := range []client.ObjectList{&sets, &deployments} {
+	var advanced kruise.StatefulSetList
+	for _, list := range []client.ObjectList{&sets, &deployments, &advanced} {
 		if err := s.client.List(s.Context(), list, client.InNamespace(s.namespace)); err != nil {
 			s.Fatal(err)
 		}
@@ -206,6 +208,9 @@ func (s *space) children() map[string]child {
 	}
 	for i := range deployments.Items {
 		add(fromDeployment(&deployments.Items[i]))
+	}
+	for i := range advanced.Items {
+		add(fromAdvanced(&advanced.Items[i]))
 	}
 	return out
 }
@@ -260,6 +265,10 @@ func (s *space) carryOut() {
 				UpdatedReplicas: updated, UpdatedReadyReplicas: updated, UpdatedAvailableReplicas: updated}
 		case *appsv1.Deployment:
 			live.Status = appsv1.DeploymentStatus{ObservedGeneration: live.Generation, Replicas: n, ReadyReplicas: n, AvailableReplicas: n, UpdatedReplicas: n}
+		case *kruise.StatefulSet:
+			updated := n - *live.Spec.UpdateStrategy.RollingUpdate.Partition
+			live.Status = kruise.StatefulSetStatus{ObservedGeneration: live.Generation, Replicas: n, ReadyReplicas: n,
+				AvailableReplicas: n, UpdatedReplicas: updated, UpdatedReadyReplicas: updated, UpdatedAvailableReplicas: updated}
 		}
 		if err := s.client.Status().Patch(s.Context(), c.object, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 			s.Fatal(err)
@@ -351,7 +360,7 @@ func TestInCluster(t *testing.T) {
 		"drift":                        driftRepaired,
 		"limits":                       limitsOfTheHub,
 		"deployments":                  deploymentChildren,
-		"unsupported template":         unsupportedTemplate,
+		"advanced children":            advancedChildren,
 		"refused child":                refusedChild,
 		"taken over":                   takenOver,
 		"deleted child comes new":      deletedChild,
@@ -587,32 +596,56 @@ func deploymentChildren(s *space) {
 	s.quiet()
 }
 
-func unsupportedTemplate(s *space) {
-	ud := parse[kruise.UnitedDeployment](s.T, `
+// advancedChildren also compares children with claims at rest: what their definition fills in is no drift.
+func advancedChildren(s *space) {
+	s.create(parse[kruise.UnitedDeployment](s.T, `
 metadata: {name: web}
 spec:
-  replicas: 2
+  replicas: 5
   selector: {matchLabels: {app: web}}
-  topology: {subsets: [{name: a}]}
+  topology: {subsets: [{name: a}, {name: b, replicas: 2}]}
   template:
     advancedStatefulSetTemplate:
       metadata: {labels: {app: web}}
       spec:
         selector: {matchLabels: {app: web}}
         serviceName: web
+        podManagementPolicy: Parallel
+        updateStrategy: {rollingUpdate: {maxUnavailable: 2, podUpdatePolicy: InPlaceIfPossible}}
+        volumeClaimTemplates:
+        - metadata: {name: data}
+          spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
         template:
           metadata: {labels: {app: web}}
           spec: {containers: [{name: main, image: "web:1"}]}
-`)
-	s.create(ud)
-	s.eventually("it is Stalled", func() string {
-		ud := s.get("web")
-		stalled := conditionOf(ud, kruise.ConditionStalled)
-		if stalled.Status != corev1.ConditionTrue || stalled.Reason != ReasonUnsupportedTemplate || ud.Status.ObservedGeneration != ud.Generation {
-			return fmt.Sprintf("%+v", ud.Status)
+`))
+	s.eventuallyReplicas("a=3 b=2")
+	if got := s.settle(); got.Status.UpdatedReadyReplicas != 5 {
+		s.Errorf("status: %+v", got.Status)
+	}
+	s.quiet()
+	s.edit(func(ud *kruise.UnitedDeployment) {
+		ud.Spec.Template.AdvancedStatefulSetTemplate.Spec.Template.Spec.Containers[0].Image = "web:2"
+		ud.Spec.UpdateStrategy.ManualUpdate = &kruise.ManualUpdate{Partitions: map[string]int32{"a": 1}}
+	})
+	s.eventually("both children have the image and their partitions", func() string {
+		for name, c := range s.children() {
+			set, ok := c.object.(*kruise.StatefulSet)
+			if !ok {
+				return fmt.Sprintf("%s is a %T", name, c.object)
+			}
+			rolling := set.Spec.UpdateStrategy.RollingUpdate
+			want := map[string]int32{"a": 1}[name]
+			if set.Spec.Template.Spec.Containers[0].Image != "web:2" || *rolling.Partition != want ||
+				rolling.MaxUnavailable.IntVal != 2 {
+				return fmt.Sprintf("%s: %+v", name, set.Spec)
+			}
 		}
 		return ""
 	})
+	if got := s.settle(); got.Status.UpdatedReplicas != 4 || got.Status.SubsetStatuses[0].Partition != 1 {
+		s.Errorf("status: %+v", got.Status)
+	}
 	s.quiet()
 }
 

@@ -21,7 +21,7 @@ import (
 const indexField = "uniteddeployment.controller"
 
 func indexChildren(ctx context.Context, indexer client.FieldIndexer) error {
-	for _, k := range []kind{cloneSetKind, deploymentKind, statefulSetKind} {
+	for _, k := range []kind{cloneSetKind, deploymentKind, statefulSetKind, advancedKind} {
 		err := indexer.IndexField(ctx, emptyOf(k), indexField, func(object client.Object) []string {
 			if ref := metav1.GetControllerOf(object); ref != nil && ref.Kind == kruise.UnitedDeploymentKind.Kind {
 				return []string{string(ref.UID)}
@@ -54,7 +54,11 @@ func (r *reconciler) gatherChildren(ctx context.Context, s *scope) ([]child, err
 	if err := r.Client.List(ctx, &statefulSets, options...); err != nil {
 		return nil, fmt.Errorf("list its StatefulSets: %w", err)
 	}
-	children := make([]child, 0, len(sets.Items)+len(deployments.Items)+len(statefulSets.Items))
+	var advanced kruise.StatefulSetList
+	if err := r.Client.List(ctx, &advanced, options...); err != nil {
+		return nil, fmt.Errorf("list its StatefulSets of apps.kruise.io: %w", err)
+	}
+	var children []child
 	for i := range sets.Items {
 		children = append(children, fromCloneSet(&sets.Items[i]))
 	}
@@ -63,6 +67,9 @@ func (r *reconciler) gatherChildren(ctx context.Context, s *scope) ([]child, err
 	}
 	for i := range statefulSets.Items {
 		children = append(children, fromStatefulSet(&statefulSets.Items[i]))
+	}
+	for i := range advanced.Items {
+		children = append(children, fromAdvanced(&advanced.Items[i]))
 	}
 	for _, made := range s.Memory.unseen(children) {
 		c, err := r.readMade(ctx, ud, made)
@@ -156,6 +163,8 @@ func childOfPod(pod client.Object) (k kind, name string, ok bool) {
 		return deploymentKind, name, ok
 	case ref.Kind == string(statefulSetKind) && own:
 		return statefulSetKind, ref.Name, true
+	case ref.Kind == kruise.StatefulSetKind.Kind && strings.HasPrefix(ref.APIVersion, kruise.GroupVersion.Group+"/"):
+		return advancedKind, ref.Name, true
 	case ref.Kind == string(cloneSetKind):
 		return cloneSetKind, ref.Name, true
 	}

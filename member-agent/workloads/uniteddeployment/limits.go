@@ -67,6 +67,29 @@ func limitCloneSet(spec *kruise.CloneSetSpec, limit topology.SubsetLimit) {
 	rolling.Paused = rolling.Paused || limit.Paused
 }
 
+// limitAdvanced puts the limits of the hub in the place of the template's, as for CloneSets. There is no surge, and in
+// order one pod is updated at a time.
+func limitAdvanced(spec *kruise.StatefulSetSpec, limit topology.SubsetLimit) {
+	if spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
+		return
+	}
+	if spec.UpdateStrategy.RollingUpdate == nil {
+		spec.UpdateStrategy.RollingUpdate = &kruise.RollingUpdateStatefulSetStrategy{}
+	}
+	limit.MaxSurge = 0
+	limit = resolved(limit)
+	spec.UpdateStrategy.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(mostAtOnce(spec, limit.MaxUnavailable)))
+	spec.UpdateStrategy.RollingUpdate.Paused = spec.UpdateStrategy.RollingUpdate.Paused || limit.Paused
+}
+
+// mostAtOnce returns how many of n pods may be unavailable: without Parallel the schema takes no number but 1.
+func mostAtOnce(spec *kruise.StatefulSetSpec, n int32) int32 {
+	if spec.PodManagementPolicy != appsv1.ParallelPodManagement {
+		return min(n, 1)
+	}
+	return n
+}
+
 // limitDeployment does so for a Deployment. A paused Deployment does not even create its first ReplicaSet, so it is
 // paused only if mayPause: there are pods, or it has made a ReplicaSet of this template.
 func limitDeployment(spec *appsv1.DeploymentSpec, limit topology.SubsetLimit, mayPause bool) {
@@ -85,6 +108,8 @@ func limitDeployment(spec *appsv1.DeploymentSpec, limit topology.SubsetLimit, ma
 func paused(object client.Object) bool {
 	switch o := object.(type) {
 	case *kruise.CloneSet:
+		return o.Spec.UpdateStrategy.RollingUpdate != nil && o.Spec.UpdateStrategy.RollingUpdate.Paused
+	case *kruise.StatefulSet:
 		return o.Spec.UpdateStrategy.RollingUpdate != nil && o.Spec.UpdateStrategy.RollingUpdate.Paused
 	case *appsv1.Deployment:
 		return o.Spec.Paused
@@ -140,8 +165,8 @@ func updatedAll(live *child, expected int32) bool {
 	return live.pods.updated >= expected && (live.kind != deploymentKind || live.pods.replicas == live.pods.updated)
 }
 
-// pause pauses a child that is being updated while the budget has expired. Children that are CloneSets ask for it
-// themselves.
+// pause pauses a child that is being updated while the budget has expired. CloneSets and StatefulSets
+// of apps.kruise.io ask for it themselves.
 func (p *plan) pause(o *observed, s *subsetPlan, asked *order) {
 	live := s.live
 	if !o.budget.Granted || live == nil ||
@@ -149,7 +174,7 @@ func (p *plan) pause(o *observed, s *subsetPlan, asked *order) {
 		return
 	}
 	p.sooner(o.budget.AskAgain())
-	if !o.budget.Expired || live.kind == cloneSetKind {
+	if !o.budget.Expired || live.kind == cloneSetKind || live.kind == advancedKind {
 		return
 	}
 	limit := topology.SubsetLimit{}

@@ -276,3 +276,50 @@ func TestMaxUnavailableOfStatefulSets(t *testing.T) {
 		t.Errorf("with nothing lent, for a StatefulSet cannot say 0: %v", spec.UpdateStrategy.RollingUpdate.MaxUnavailable)
 	}
 }
+
+// Advanced StatefulSets take every limit of the hub, but in order no more than the one pod that their schema takes.
+func TestLimitsOfAdvancedStatefulSets(t *testing.T) {
+	type limits struct {
+		unavailable int32
+		paused      bool
+	}
+	for _, tt := range []struct {
+		policy appsv1.PodManagementPolicyType
+		limit  topology.SubsetLimit
+		want   limits
+	}{
+		{appsv1.ParallelPodManagement, topology.SubsetLimit{MaxUnavailable: 3}, limits{3, false}},
+		{appsv1.OrderedReadyPodManagement, topology.SubsetLimit{MaxUnavailable: 3}, limits{1, false}},
+		{"", topology.SubsetLimit{MaxUnavailable: 3, Paused: true}, limits{1, true}},
+		{appsv1.ParallelPodManagement, topology.SubsetLimit{}, limits{1, true}},
+		{appsv1.ParallelPodManagement, topology.SubsetLimit{MaxSurge: 2}, limits{1, true}},
+	} {
+		spec := &kruise.StatefulSetSpec{PodManagementPolicy: tt.policy}
+		limitAdvanced(spec, tt.limit)
+		rolling := spec.UpdateStrategy.RollingUpdate
+		if got := (limits{rolling.MaxUnavailable.IntVal, rolling.Paused}); got != tt.want {
+			t.Errorf("%q with %+v: %+v, want %+v", tt.policy, tt.limit, got, tt.want)
+		}
+	}
+	set := &kruise.StatefulSet{Spec: kruise.StatefulSetSpec{UpdateStrategy: kruise.StatefulSetUpdateStrategy{
+		Type: appsv1.OnDeleteStatefulSetStrategyType}}}
+	if limitAdvanced(&set.Spec, topology.SubsetLimit{}); set.Spec.UpdateStrategy.RollingUpdate != nil {
+		t.Errorf("OnDelete updates nothing by itself, and has limits: %+v", set.Spec.UpdateStrategy)
+	}
+}
+
+// The rank of a pod counts the ordinals below it that are not reserved.
+func TestRankOfAdvancedPods(t *testing.T) {
+	set := &kruise.StatefulSet{}
+	set.Name, set.Spec.Replicas = "db", new(int32(4))
+	set.Spec.Ordinals = &kruise.StatefulSetOrdinals{Start: 2}
+	set.Spec.ReserveOrdinals = []intstr.IntOrString{intstr.FromInt32(3)}
+	for name, want := range map[string]int32{"db-2": 0, "db-3": 0, "db-4": 1, "db-6": 3, "db-0": 0, "other-4": 0} {
+		pod := &corev1.Pod{}
+		pod.Name = name
+		c := fromAdvanced(set)
+		if got := rank(&c, pod); got != want {
+			t.Errorf("%s: %d, want %d", name, got, want)
+		}
+	}
+}

@@ -138,15 +138,12 @@ type change struct {
 func refuse(ud *kruise.UnitedDeployment) *problem {
 	t := ud.Spec.Template
 	switch {
-	case t.AdvancedStatefulSetTemplate != nil:
-		return &problem{ReasonUnsupportedTemplate, "this version does not run StatefulSets of apps.kruise.io: use " +
-			"spec.template.statefulSetTemplate (apps/v1), cloneSetTemplate or deploymentTemplate"}
-	case t.CloneSetTemplate == nil && t.DeploymentTemplate == nil && t.StatefulSetTemplate == nil:
-		return &problem{ReasonUnsupportedTemplate, "spec.template is empty: give cloneSetTemplate, deploymentTemplate or " +
-			"statefulSetTemplate"}
+	case t == kruise.SubsetTemplate{}:
+		return &problem{ReasonUnsupportedTemplate, "spec.template is empty: give cloneSetTemplate, deploymentTemplate, " +
+			"advancedStatefulSetTemplate or statefulSetTemplate"}
 	case t.Err(field.NewPath("spec", "template")) != nil:
 		return &problem{ReasonInvalidTemplate, t.Err(field.NewPath("spec", "template")).Error()}
-	case t.StatefulSetTemplate != nil && scheduleOf(ud) != nil && scheduleOf(ud).reserve:
+	case templateKind(ud).hasOrdinals() && scheduleOf(ud) != nil && scheduleOf(ud).reserve:
 		return &problem{ReasonUnsupportedSchedule, "reserveUnschedulablePods needs children that can be updated past pods " +
 			"without a node, a StatefulSet cannot: set it to false, or use cloneSetTemplate or deploymentTemplate"}
 	case len(ud.Spec.Topology.Subsets) == 0:
@@ -183,6 +180,8 @@ func templateKind(ud *kruise.UnitedDeployment) kind {
 		return deploymentKind
 	case ud.Spec.Template.StatefulSetTemplate != nil:
 		return statefulSetKind
+	case ud.Spec.Template.AdvancedStatefulSetTemplate != nil:
+		return advancedKind
 	}
 	return cloneSetKind
 }

@@ -359,7 +359,12 @@ func TestRefuse(t *testing.T) {
 		}, ""},
 		{"advanced StatefulSet", func(ud *kruise.UnitedDeployment) {
 			ud.Spec.Template = kruise.SubsetTemplate{AdvancedStatefulSetTemplate: &kruise.AdvancedStatefulSetTemplateSpec{}}
-		}, ReasonUnsupportedTemplate},
+		}, ""},
+		{"advanced StatefulSets with reserved pods", func(ud *kruise.UnitedDeployment) {
+			ud.Spec.Template = kruise.SubsetTemplate{AdvancedStatefulSetTemplate: &kruise.AdvancedStatefulSetTemplateSpec{}}
+			ud.Spec.Topology.ScheduleStrategy.Type = kruise.AdaptiveUnitedDeploymentScheduleStrategyType
+			ud.Spec.Topology.ScheduleStrategy.Adaptive = &kruise.AdaptiveUnitedDeploymentStrategy{ReserveUnschedulablePods: true}
+		}, ReasonUnsupportedSchedule},
 		{"StatefulSets with reserved pods", func(ud *kruise.UnitedDeployment) {
 			ud.Spec.Template = kruise.SubsetTemplate{StatefulSetTemplate: &kruise.StatefulSetTemplateSpec{}}
 			ud.Spec.Topology.ScheduleStrategy.Type = kruise.AdaptiveUnitedDeploymentScheduleStrategyType

@@ -53,6 +53,8 @@ func render(ud *kruise.UnitedDeployment, o order) (client.Object, error) {
 		return renderDeployment(ud, o)
 	case statefulSetKind:
 		return renderStatefulSet(ud, o)
+	case advancedKind:
+		return renderAdvanced(ud, o)
 	}
 	return renderCloneSet(ud, o)
 }
@@ -98,6 +100,31 @@ func renderDeployment(ud *kruise.UnitedDeployment, o order) (client.Object, erro
 		keepPullPolicies(&d.Spec.Template.Spec, &live.Spec.Template.Spec)
 	}
 	return d, err
+}
+
+func renderAdvanced(ud *kruise.UnitedDeployment, o order) (client.Object, error) {
+	template := ud.Spec.Template.AdvancedStatefulSetTemplate.DeepCopy()
+	set := &kruise.StatefulSet{ObjectMeta: childMeta(ud, template.ObjectMeta, o), Spec: template.Spec}
+	set.Spec.Replicas = new(o.replicas)
+	set.Spec.Selector = childSelector(ud, o.subset.Name)
+	if set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType {
+		if set.Spec.UpdateStrategy.RollingUpdate == nil {
+			set.Spec.UpdateStrategy.RollingUpdate = &kruise.RollingUpdateStatefulSetStrategy{}
+		}
+		set.Spec.UpdateStrategy.RollingUpdate.Partition = new(o.partition)
+	}
+	if o.limit != nil {
+		limitAdvanced(&set.Spec, *o.limit)
+	}
+	pods, err := renderPods(set.Spec.Template.PodTemplateSpec, o)
+	set.Spec.Template = kruise.NewPodTemplate(pods)
+	if live, ok := liveObject[*kruise.StatefulSet](o.live); ok {
+		keepPullPolicies(&set.Spec.Template.Spec, &live.Spec.Template.Spec)
+	}
+	if err == nil && o.previous != nil {
+		err = o.previous.annotate(set, o)
+	}
+	return set, err
 }
 
 func renderStatefulSet(ud *kruise.UnitedDeployment, o order) (client.Object, error) {

@@ -239,6 +239,8 @@ func (o *observed) templateUnavailable() *intstr.IntOrString {
 		return cloneSetUnavailable(&template.CloneSetTemplate.Spec)
 	case template.DeploymentTemplate != nil:
 		return deploymentUnavailable(&template.DeploymentTemplate.Spec.DeploymentSpec)
+	case template.AdvancedStatefulSetTemplate != nil:
+		return advancedUnavailable(&template.AdvancedStatefulSetTemplate.Spec)
 	}
 	return nil
 }
@@ -250,11 +252,20 @@ func liveUnavailable(object client.Object) *intstr.IntOrString {
 		return cloneSetUnavailable(&o.Spec)
 	case *appsv1.Deployment:
 		return deploymentUnavailable(&o.Spec)
+	case *kruise.StatefulSet:
+		return advancedUnavailable(&o.Spec)
 	}
 	return nil
 }
 
 func cloneSetUnavailable(spec *kruise.CloneSetSpec) *intstr.IntOrString {
+	if spec.UpdateStrategy.RollingUpdate == nil {
+		return nil
+	}
+	return spec.UpdateStrategy.RollingUpdate.MaxUnavailable
+}
+
+func advancedUnavailable(spec *kruise.StatefulSetSpec) *intstr.IntOrString {
 	if spec.UpdateStrategy.RollingUpdate == nil {
 		return nil
 	}

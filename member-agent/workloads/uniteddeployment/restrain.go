@@ -124,6 +124,9 @@ func (o *observed) allowed(subset int) *intstr.IntOrString {
 		}
 		return new(intstr.FromInt32(1))
 	}
+	if o.ud.Spec.Template.AdvancedStatefulSetTemplate != nil {
+		return new(intstr.FromInt32(1))
+	}
 	return new(intstr.FromString(cloneSetShare))
 }
 
@@ -136,6 +139,8 @@ func (o *observed) wantsDown() bool {
 		return takesDown(&appsv1.Deployment{Spec: t.DeploymentTemplate.Spec.DeploymentSpec})
 	case t.StatefulSetTemplate != nil:
 		return takesDown(&appsv1.StatefulSet{Spec: t.StatefulSetTemplate.Spec.StatefulSetSpec})
+	case t.AdvancedStatefulSetTemplate != nil:
+		return takesDown(&kruise.StatefulSet{Spec: t.AdvancedStatefulSetTemplate.Spec})
 	}
 	return false
 }
@@ -161,6 +166,8 @@ func takesDown(object client.Object) bool {
 	case *appsv1.Deployment:
 		return o.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType
 	case *appsv1.StatefulSet:
+		return o.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType
+	case *kruise.StatefulSet:
 		return o.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType
 	}
 	return false
@@ -208,6 +215,12 @@ func limit(object client.Object, lack int32) {
 		}
 		o.Spec.Strategy.RollingUpdate.MaxUnavailable = value
 		o.Spec.Paused = o.Spec.Paused || pause
+	case *kruise.StatefulSet:
+		if o.Spec.UpdateStrategy.RollingUpdate == nil {
+			o.Spec.UpdateStrategy.RollingUpdate = &kruise.RollingUpdateStatefulSetStrategy{}
+		}
+		o.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(mostAtOnce(&o.Spec, value.IntVal)))
+		o.Spec.UpdateStrategy.RollingUpdate.Paused = o.Spec.UpdateStrategy.RollingUpdate.Paused || pause
 	case *appsv1.StatefulSet: // where the least is too much its partition freezes it
 		if rolling := o.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.MaxUnavailable != nil {
 			rolling.MaxUnavailable = value

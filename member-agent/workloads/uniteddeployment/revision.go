@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
@@ -65,6 +66,10 @@ func withoutDefaults(template kruise.SubsetTemplate) kruise.SubsetTemplate {
 		set.Spec.Replicas = nil
 		set.Spec.RevisionHistoryLimit = withoutDefault(set.Spec.RevisionHistoryLimit)
 	}
+	if set := t.AdvancedStatefulSetTemplate; set != nil {
+		set.Spec.Replicas = nil
+		set.Spec.RevisionHistoryLimit = withoutDefault(set.Spec.RevisionHistoryLimit)
+	}
 	return t
 }
 
@@ -92,8 +97,8 @@ func (r *reconciler) trim(ctx context.Context, s *scope) (bool, error) {
 // a member in the middle of that, its child has never had that template, and would make all of its pods of the newest.
 // So the hub sends it along.
 //
-// A child that is a CloneSet gets it as the annotation that the hub gives to CloneSets. A StatefulSet knows old pods by
-// a revision of its own: it gets the previous template first, with no pods, and the newest one when it has made a
+// A child that is a CloneSet or a StatefulSet of apps.kruise.io gets it as the annotation that the hub gives to these. A
+// StatefulSet of apps/v1 knows old pods by a revision of its own: it gets the previous template first, with no pods, and the newest one when it has made a
 // revision of that. A Deployment has no partition, so nothing of it is to keep a template.
 
 // previous is the template that a hub's update replaces.
@@ -118,6 +123,8 @@ func readPrevious(ud *kruise.UnitedDeployment) (*previous, *problem) {
 		pods = &template.CloneSetTemplate.Spec.Template.PodTemplateSpec
 	case template.StatefulSetTemplate != nil:
 		pods = &template.StatefulSetTemplate.Spec.Template
+	case template.AdvancedStatefulSetTemplate != nil:
+		pods = &template.AdvancedStatefulSetTemplate.Spec.Template.PodTemplateSpec
 	case template.DeploymentTemplate != nil:
 		pods = &template.DeploymentTemplate.Spec.Template
 	}
@@ -146,8 +153,8 @@ func (p *previous) render(o order) (corev1.PodTemplateSpec, error) {
 	return renderPods(*p.pods.DeepCopy(), o)
 }
 
-// annotate puts the previous template on a CloneSet.
-func (p *previous) annotate(set *kruise.CloneSet, o order) error {
+// annotate puts the previous template on a CloneSet or a StatefulSet of apps.kruise.io.
+func (p *previous) annotate(set client.Object, o order) error {
 	pods, err := p.render(o)
 	if err != nil {
 		return err
@@ -156,7 +163,7 @@ func (p *previous) annotate(set *kruise.CloneSet, o order) error {
 	if err != nil {
 		return fmt.Errorf("encode the previous template of subset %s: %w", o.subset.Name, err)
 	}
-	set.Annotations[topology.AnnotationTemplateBefore] = string(data)
+	set.GetAnnotations()[topology.AnnotationTemplateBefore] = string(data) // childMeta made the map
 	return nil
 }
 

@@ -9,8 +9,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/ordinals"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 	"github.com/flotilla-dev/flotilla/topology/division"
@@ -421,7 +423,7 @@ func place(c *child, pods []*corev1.Pod, critical time.Duration, now time.Time) 
 	}
 	switch {
 	case p.stuck == 0:
-	case c.kind == statefulSetKind:
+	case c.kind.hasOrdinals():
 		// A StatefulSet gives up its highest pods first: those below one that has a node cannot be taken away.
 		p.holds = min(c.replicas, top)
 	default:
@@ -437,17 +439,39 @@ func keptFromPods(c *child, pods []*corev1.Pod) bool {
 	if c.failed != nil {
 		return true
 	}
-	set, ok := c.object.(*appsv1.StatefulSet)
-	return ok && inOrder(set) && slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
+	var ordered bool
+	switch o := c.object.(type) {
+	case *appsv1.StatefulSet:
+		ordered = inOrder(o)
+	case *kruise.StatefulSet:
+		ordered = o.Spec.PodManagementPolicy != appsv1.ParallelPodManagement
+	}
+	return ordered && slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
 		return pod.Spec.NodeName != "" && !podstate.Ready(pod)
 	})
 }
 
 // rank returns the place of a StatefulSet's pod in the order in which they are made, from 0; 0 for pods of other kinds.
 func rank(c *child, pod *corev1.Pod) int32 {
-	set, ok := c.object.(*appsv1.StatefulSet)
-	if !ok {
+	switch o := c.object.(type) {
+	case *appsv1.StatefulSet:
+		return max(0, int32(position(o, pod)))
+	case *kruise.StatefulSet:
+		return advancedRank(o, pod)
+	}
+	return 0
+}
+
+// advancedRank returns the place of a pod among the ordinals that are not reserved; 0 for a pod that is to go.
+func advancedRank(set *kruise.StatefulSet, pod *corev1.Pod) int32 {
+	ordinal, ok := ordinals.Of(set.Name, pod.Name)
+	all, err := ordinals.New(ptr.Deref(set.Spec.Ordinals, kruise.StatefulSetOrdinals{}).Start, orOne(set.Spec.Replicas),
+		set.Spec.ReserveOrdinals)
+	if !ok || err != nil {
 		return 0
 	}
-	return max(0, int32(position(set, pod)))
+	if position, ok := all.Position(ordinal); ok {
+		return int32(position)
+	}
+	return 0
 }

@@ -32,6 +32,7 @@ func Add(ctx context.Context, env *workload.Env) error {
 	b.Owns(&kruise.CloneSet{}).
 		Owns(&appsv1.Deployment{}).
 		Owns(&appsv1.StatefulSet{}).
+		Owns(&kruise.StatefulSet{}).
 		Watches(&corev1.Pod{}, podEvents{client: env.Manager.GetClient()})
 	return b.Complete()
 }

@@ -30,9 +30,11 @@ func TestStories(t *testing.T) {
 	w.tell(t, "a subset is removed under load", subsetRemoved, "a", "b", "c")
 	w.tell(t, "a removed subset waits for the others", removedSubsetWaits, "b")
 	w.tell(t, "another kind of template", anotherKind, "a", "b")
-	w.tell(t, "stateful sets", statefulSetChildren, "a", "b", "c")
+	w.tell(t, "stateful sets", func(w *world) { statefulSetChildren(w, statefulSets) }, "a", "b", "c")
+	w.tell(t, "advanced stateful sets", func(w *world) { statefulSetChildren(w, advancedSets) }, "a", "b", "c")
 	w.tell(t, "joins during an update", func(w *world) { joinsDuringUpdate(w, func(*v1beta1.UnitedDeployment) {}) }, "a")
 	w.tell(t, "joins during an update with stateful sets", func(w *world) { joinsDuringUpdate(w, statefulSets) }, "a")
+	w.tell(t, "joins during an update with advanced stateful sets", func(w *world) { joinsDuringUpdate(w, advancedSets) }, "a")
 	t.Run("Case4", func(t *testing.T) { waitsOfControllers(t, w) }) // last, because it moves the clock
 }
 
@@ -147,6 +149,8 @@ func image(name string) func(*v1beta1.UnitedDeployment) {
 			t.DeploymentTemplate.Spec.Template.Spec.Containers[0].Image = name
 		case t.StatefulSetTemplate != nil:
 			t.StatefulSetTemplate.Spec.Template.Spec.Containers[0].Image = name
+		case t.AdvancedStatefulSetTemplate != nil:
+			t.AdvancedStatefulSetTemplate.Spec.Template.Spec.Containers[0].Image = name
 		}
 	}
 }
@@ -282,8 +286,8 @@ func anotherKind(w *world) {
 	w.quiet()
 }
 
-func statefulSetChildren(w *world) {
-	w.create(w.newUD(6, "a", "b"), statefulSets)
+func statefulSetChildren(w *world, template func(*v1beta1.UnitedDeployment)) {
+	w.create(w.newUD(6, "a", "b"), template)
 	w.expectPods("a=3 b=3")
 	first := w.settle().Status.UpdatedRevision
 	w.quiet()

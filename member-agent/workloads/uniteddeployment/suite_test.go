@@ -2,6 +2,7 @@ package uniteddeployment_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -26,6 +27,7 @@ import (
 	"github.com/flotilla-dev/flotilla/e2e/fleet"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/cloneset"
+	"github.com/flotilla-dev/flotilla/member-agent/workloads/statefulset"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/uniteddeployment"
 )
 
@@ -49,7 +51,7 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	c := apiserver.Cluster(t, fleet.ClusterSpec{Name: "solo", Nodes: fleet.Nodes("solo", "eu", []string{"x"}, 1)}, false,
-		"clonesets.apps.kruise.io", "uniteddeployments.apps.kruise.io")
+		"clonesets.apps.kruise.io", "statefulsets.apps.kruise.io", "uniteddeployments.apps.kruise.io")
 	w := &world{TB: t, cluster: c, config: c.RESTConfig(), writes: &writes{}, clock: &laterClock{}}
 	w.root = w
 	w.config.QPS = -1
@@ -57,7 +59,8 @@ func newWorld(t testing.TB) *world {
 	w.WithWatch, err = client.NewWithWatch(w.config, client.Options{Scheme: apiserver.Scheme(t)})
 	w.must(err)
 	apiserver.Run(t, w.config, func(ctx context.Context, mgr ctrl.Manager) error {
-		return cloneset.Add(ctx, &workload.Env{Manager: mgr})
+		env := &workload.Env{Manager: mgr}
+		return errors.Join(cloneset.Add(ctx, env), statefulset.Add(ctx, env))
 	})
 	w.start()
 	return w
@@ -259,6 +262,15 @@ func statefulSets(ud *v1beta1.UnitedDeployment) {
 			Selector: ud.Spec.Selector, ServiceName: "web", Template: podTemplate(),
 		}}}}
 	ud.Spec.Template.StatefulSetTemplate.Labels = map[string]string{"app": "web"}
+}
+
+// advancedSets makes the children StatefulSets of apps.kruise.io.
+func advancedSets(ud *v1beta1.UnitedDeployment) {
+	ud.Spec.Template = v1beta1.SubsetTemplate{AdvancedStatefulSetTemplate: &v1beta1.AdvancedStatefulSetTemplateSpec{
+		Spec: v1beta1.StatefulSetSpec{
+			Selector: ud.Spec.Selector, ServiceName: "web", Template: v1beta1.NewPodTemplate(podTemplate()),
+		}}}
+	ud.Spec.Template.AdvancedStatefulSetTemplate.Labels = map[string]string{"app": "web"}
 }
 
 // adaptive sets the strategy Adaptive with these times.

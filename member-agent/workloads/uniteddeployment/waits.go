@@ -315,6 +315,8 @@ func onDelete(ud *kruise.UnitedDeployment) bool {
 		return t.CloneSetTemplate.Spec.UpdateStrategy.Type == kruise.OnDeleteCloneSetUpdateStrategyType
 	case t.StatefulSetTemplate != nil:
 		return t.StatefulSetTemplate.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType
+	case t.AdvancedStatefulSetTemplate != nil:
+		return t.AdvancedStatefulSetTemplate.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType
 	}
 	return false
 }

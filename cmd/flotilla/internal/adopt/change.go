@@ -157,6 +157,7 @@ func templates() [][]string {
 		{"spec", "template", "cloneSetTemplate", "spec", "template"},
 		{"spec", "template", "deploymentTemplate", "spec", "template"},
 		{"spec", "template", "statefulSetTemplate", "spec", "template"},
+		{"spec", "template", "advancedStatefulSetTemplate", "spec", "template"},
 	}
 }
 

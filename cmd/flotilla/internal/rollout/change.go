@@ -23,7 +23,7 @@ func pause(object client.Object, paused bool) error {
 		pauseCloneSet(&o.Spec, paused)
 		return nil
 	case *apps.StatefulSet:
-		return pauseStatefulSet(o, paused)
+		return pauseStatefulSet(fmt.Sprintf("StatefulSet %s/%s", o.Namespace, o.Name), &o.Spec, paused)
 	case *apps.UnitedDeployment:
 		switch t := &o.Spec.Template; {
 		case t.CloneSetTemplate != nil:
@@ -32,6 +32,9 @@ func pause(object client.Object, paused bool) error {
 		case t.DeploymentTemplate != nil:
 			t.DeploymentTemplate.Spec.Paused = paused
 			return nil
+		case t.AdvancedStatefulSetTemplate != nil:
+			sentence := fmt.Sprintf("UnitedDeployment %s/%s", o.Namespace, o.Name)
+			return pauseStatefulSet(sentence, &t.AdvancedStatefulSetTemplate.Spec, paused)
 		}
 		return fmt.Errorf("the children of UnitedDeployment %s/%s are StatefulSets, which have no pause: hold pods back with spec.updateStrategy.manualUpdate.partitions", o.Namespace, o.Name)
 	}
@@ -48,12 +51,13 @@ func pauseCloneSet(spec *apps.CloneSetSpec, paused bool) {
 	spec.UpdateStrategy.RollingUpdate.Paused = paused
 }
 
-func pauseStatefulSet(set *apps.StatefulSet, paused bool) error {
-	update := &set.Spec.UpdateStrategy
+// pauseStatefulSet pauses or resumes the update of a StatefulSet, or of those of a UnitedDeployment. sentence names the
+// object.
+func pauseStatefulSet(sentence string, spec *apps.StatefulSetSpec, paused bool) error {
+	update := &spec.UpdateStrategy
 	switch {
 	case update.Type == appsv1.OnDeleteStatefulSetStrategyType && paused:
-		return fmt.Errorf("StatefulSet %s/%s has updateStrategy.type OnDelete: there is no update to pause", set.Namespace,
-			set.Name)
+		return fmt.Errorf("%s has updateStrategy.type OnDelete: there is no update to pause", sentence)
 	case update.RollingUpdate != nil:
 		update.RollingUpdate.Paused = paused
 	case paused:
@@ -75,7 +79,7 @@ func promote(object client.Object) error {
 		}
 	case *apps.UnitedDeployment:
 		o.Spec.UpdateStrategy.ManualUpdate = nil
-		if t := o.Spec.Template; t.StatefulSetTemplate != nil || t.AdvancedStatefulSetTemplate != nil {
+		if t := o.Spec.Template; t.StatefulSetTemplate != nil {
 			return nil // there is no pause to end
 		}
 	}
@@ -125,6 +129,8 @@ func podTemplate(object client.Object) *corev1.PodTemplateSpec {
 			return &t.DeploymentTemplate.Spec.Template
 		case t.StatefulSetTemplate != nil:
 			return &t.StatefulSetTemplate.Spec.Template
+		case t.AdvancedStatefulSetTemplate != nil:
+			return &t.AdvancedStatefulSetTemplate.Spec.Template.PodTemplateSpec
 		}
 	}
 	return nil

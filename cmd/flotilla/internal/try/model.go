@@ -124,6 +124,10 @@ func (f *facts) unitedDeployment(u *apps.UnitedDeployment) Workload {
 		w.Images = images(&t.CloneSetTemplate.Spec.Template.PodTemplateSpec)
 	case t.DeploymentTemplate != nil:
 		w.Images = images(&t.DeploymentTemplate.Spec.Template)
+	case t.StatefulSetTemplate != nil:
+		w.Images = images(&t.StatefulSetTemplate.Spec.Template)
+	case t.AdvancedStatefulSetTemplate != nil:
+		w.Images = images(&t.AdvancedStatefulSetTemplate.Spec.Template.PodTemplateSpec)
 	}
 	// With partitions, subsets keep old pods on purpose.
 	expected := w.Counts.Desired
