@@ -9,7 +9,7 @@ import (
 	members "github.com/flotilla-dev/flotilla/member-agent/kernel/ordinals"
 )
 
-// takeOver reports which Works of want give a member ordinals that the existing Work of another member has, old[i] being
+// takeOver reports which Works of want give a member ordinals that the existing Work of another member has. old[i] is
 // the existing one of want[i], nil for none. They are written after all others, and only if those could be written: a
 // member that is back would otherwise read an order with ordinals that another one runs already.
 func takeOver(old, want []*work.Work) []bool {

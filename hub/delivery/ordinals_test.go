@@ -37,8 +37,10 @@ func TestTakeOver(t *testing.T) {
 		{"a member grows in its own ordinals", []string{east, west},
 			[]string{`{"replicas":9}`, west}, []bool{false, false}},
 		{"a member takes over the ordinals of another one", []string{east, west},
-			[]string{`{"replicas":5,"reserveOrdinals":["3-999"]}`, `{"replicas":0,"ordinals":{"start":2000}}`}, []bool{true, false}},
-		{"a new member does", []string{"", west}, []string{`{"replicas":1,"ordinals":{"start":1001}}`, west}, []bool{true, false}},
+			[]string{`{"replicas":5,"reserveOrdinals":["3-999"]}`, `{"replicas":0,"ordinals":{"start":2000}}`},
+			[]bool{true, false}},
+		{"a new member does", []string{"", west},
+			[]string{`{"replicas":1,"ordinals":{"start":1001}}`, west}, []bool{true, false}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var old, want []*work.Work
@@ -62,7 +64,9 @@ func TestMovedOrdinalsAreTakenAwayFirst(t *testing.T) {
 	var wrote []string
 	refused := errors.New("no")
 	c := interceptor.NewClient(hubClient(t, east, west), interceptor.Funcs{
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+		Patch: func(
+			ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption,
+		) error {
 			if o.GetNamespace() == west.Namespace && refused != nil {
 				return refused
 			}
@@ -70,7 +74,8 @@ func TestMovedOrdinalsAreTakenAwayFirst(t *testing.T) {
 			return c.Patch(ctx, o, p, opts...)
 		},
 	})
-	r := NewReconciler(c, c, kinds.Workloads(), clocktesting.NewFakePassiveClock(time.Unix(100, 0)), "hub", placement.NewOutcomes())
+	clk := clocktesting.NewFakePassiveClock(time.Unix(100, 0))
+	r := NewReconciler(c, c, kinds.Workloads(), clk, "hub", placement.NewOutcomes())
 	p := &topology.WorkloadPlacement{}
 	p.Spec.Ordinals = &topology.Ordinals{}
 	s := &state{

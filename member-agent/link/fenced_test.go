@@ -40,7 +40,8 @@ func TestUnconfirmedSince(t *testing.T) {
 		{"no node was Ready while the hub was in contact",
 			func(s *sessions) { s.session.phase, s.contact = open, at(55); s.noteNoNodes(at(58)) }, 5, time.Time{}},
 		{"the agent was suspended", func(s *sessions) { s.looked = at(44) }, 5, at(60)},
-		{"the hub is back and has not answered", func(s *sessions) { s.session.phase, s.contact = announced, at(55) }, 5, at(40)},
+		{"the hub is back and has not answered",
+			func(s *sessions) { s.session.phase, s.contact = announced, at(55) }, 5, at(40)},
 		{"the hub's API server is back without its controllers",
 			func(s *sessions) { s.session.phase, s.session.since, s.contact = announced, at(19), at(55) }, 5, time.Time{}},
 	} {
@@ -228,7 +229,8 @@ func (m *fenceModel) startAgent() {
 // hub renews what it knows of the member, decides, and writes orders with a delay.
 func (m *fenceModel) hub() {
 	silent := m.now.Sub(m.lease) > contactExpires
-	if silent && !m.machines && m.now.Sub(m.stopped) > pauseTolerated && len(m.pods) == 0 && len(m.decided) > 0 && m.random.IntN(5) == 0 {
+	stopped := !m.machines && m.now.Sub(m.stopped) > pauseTolerated && len(m.pods) == 0
+	if silent && stopped && len(m.decided) > 0 && m.random.IntN(5) == 0 {
 		m.note("fenced")
 		m.fences++
 		m.takenOver, m.decided = append(m.takenOver, m.decided...), nil

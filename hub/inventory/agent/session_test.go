@@ -84,8 +84,8 @@ func TestSessionIsAnsweredAfterItsReports(t *testing.T) {
 	}
 }
 
-// TestSessionIsAnsweredAfterOrdinalsAreDelivered holds that a member that is back does not read ordinals which the hub has
-// moved to another one.
+// TestSessionIsAnsweredAfterOrdinalsAreDelivered holds that a member that is back does not read ordinals which the hub
+// has moved to another one.
 func TestSessionIsAnsweredAfterOrdinalsAreDelivered(t *testing.T) {
 	w := newWorld(t)
 	key := wire.Key{Group: "apps.kruise.io", Kind: "StatefulSet", Namespace: "shop", Name: "db"}
