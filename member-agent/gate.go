@@ -61,7 +61,7 @@ func (g *gate) Budget(ctx context.Context, object client.Object) (workload.Budge
 	}
 	if budget.Amounts, err = workload.AmountsOf(object); err != nil {
 		// Nothing is disrupted until the agent has corrected what another writer changed.
-		return workload.Budget{Granted: true, Expired: true}, nil
+		budget.Granted, budget.Expired = true, true
 	}
 	return budget, nil
 }
@@ -76,7 +76,10 @@ func (g *gate) lease(ctx context.Context, object client.Object) (workload.Budget
 		if err != nil {
 			return workload.Budget{}, err
 		}
-		return g.budget(gvk, client.ObjectKeyFromObject(object), workload.Sequence(object)), nil
+		key, sequence := client.ObjectKeyFromObject(object), workload.Sequence(object)
+		budget := g.budget(gvk, key, sequence)
+		budget.UnconfirmedSince = g.hub.UnconfirmedSince(gvk.Kind, key, sequence)
+		return budget, nil
 	}
 	ref := metav1.GetControllerOfNoCopy(object)
 	if ref == nil {

@@ -16,7 +16,7 @@ import (
 
 // holdToWaves gives the cells of pools the ceilings that the waves of the policy set, and returns how far those are.
 func holdToWaves(d *draft, spec *topology.WorkloadPlacementSpec, pools []pool, newRevision bool) waves.Decision {
-	if !d.facts.RolledBack && (d.facts.Rollout.Strategy != topology.RolloutWaves || d.workload.NoWaves != "") {
+	if !d.facts.RolledBack && (!inParts(&d.facts.Rollout) || d.workload.NoWaves != "") {
 		return waves.Decision{}
 	}
 	facts := waves.Facts{
@@ -65,6 +65,11 @@ func holdToWaves(d *draft, spec *topology.WorkloadPlacementSpec, pools []pool, n
 	}
 	facts.Places = append(facts.Places, placesWithout(d, pools)...)
 	decision := waves.Decide(facts)
+	for i := range pools {
+		if limit, ok := decision.Limits[pools[i].subset]; ok {
+			pools[i].global.Updated = min(pools[i].global.Updated, limit)
+		}
+	}
 	next := 0
 	for _, p := range pools {
 		for i := range p.cells {
@@ -75,6 +80,11 @@ func holdToWaves(d *draft, spec *topology.WorkloadPlacementSpec, pools []pool, n
 		}
 	}
 	return decision
+}
+
+// inParts reports whether updates go in waves or steps.
+func inParts(r *topology.Rollout) bool {
+	return r.Strategy == topology.RolloutWaves || len(r.Steps) > 0
 }
 
 // placesWithout are the places of members that the policy selects and where the workload has no cell: a wave of them
@@ -129,7 +139,7 @@ func withWaveNotes(d *draft, wave *waves.Decision, notes []Note) []Note {
 			"the policy's rollout.onFailure: Rollback does not hold for this update of %s: it began before that was set, or the patches of its subsets changed with the template; a wave that fails pauses it",
 			d.workload.Key.Sentence(),
 		)})
-	case d.facts.Rollout.Strategy == topology.RolloutWaves && d.workload.NoWaves != "":
+	case inParts(&d.facts.Rollout) && d.workload.NoWaves != "":
 		return append(notes, Note{Reason: Placed, Message: d.workload.NoWaves})
 	}
 	return notes
@@ -151,7 +161,7 @@ func previousTemplateOf(
 	wave *waves.Decision,
 	newRevision bool,
 ) *topology.RevisionTemplate {
-	if d.last == nil || wave.Ceilings == nil && reachesAll(d, spec, replicas) {
+	if d.last == nil || wave.Ceilings == nil && wave.Limits == nil && reachesAll(d, spec, replicas) {
 		return nil
 	}
 	before := d.last.PreviousTemplate

@@ -42,30 +42,53 @@ func (r *Reconciler) apply(ctx context.Context, s *state, want []*work.Work) (ct
 			return ctrl.Result{RequeueAfter: staleRetry}, nil
 		}
 	}
-	var group errgroup.Group
-	group.SetLimit(parallel)
-	errs := make([]error, len(want)+len(s.works))
+	later := make([]bool, len(want))
+	if s.placement != nil && s.placement.Spec.Ordinals != nil {
+		later = takeOver(old, want)
+	}
+	var first, second []func() error
 	for i, w := range want {
-		group.Go(func() error { errs[i] = r.write(ctx, s, old[i], w); return nil })
-	}
-	next := len(want)
-	for _, gone := range have {
-		i := next
-		next++
-		group.Go(func() error { errs[i] = r.remove(ctx, gone); return nil })
-	}
-	_ = group.Wait() // the errors are in errs
-	var result ctrl.Result
-	for i, err := range errs {
-		if errors.Is(err, errLeaving) {
-			errs[i], result.RequeueAfter = nil, leavingRetry
+		write := func() error { return r.write(ctx, s, old[i], w) }
+		if later[i] {
+			second = append(second, write)
+		} else {
+			first = append(first, write)
 		}
 	}
-	err := errors.Join(errs...)
+	for _, gone := range have {
+		first = append(first, func() error { return r.remove(ctx, gone) })
+	}
+	leaving, err := together(first)
+	if err == nil {
+		var more bool
+		more, err = together(second)
+		leaving = leaving || more
+	}
+	var result ctrl.Result
+	if leaving {
+		result.RequeueAfter = leavingRetry
+	}
 	if errors.Is(err, errStale) {
 		return ctrl.Result{RequeueAfter: staleRetry}, nil
 	}
 	return result, err
+}
+
+// together makes writes in parallel, and returns their errors. leaving reports whether a member that leaves took none.
+func together(writes []func() error) (leaving bool, err error) {
+	var group errgroup.Group
+	group.SetLimit(parallel)
+	errs := make([]error, len(writes))
+	for i, write := range writes {
+		group.Go(func() error { errs[i] = write(); return nil })
+	}
+	_ = group.Wait() // the errors are in errs
+	for i := range errs {
+		if errors.Is(errs[i], errLeaving) {
+			errs[i], leaving = nil, true
+		}
+	}
+	return leaving, errors.Join(errs...)
 }
 
 // mark gives the manifests what agents of Karmada ask for; uid is that of the hub's object.

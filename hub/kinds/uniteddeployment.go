@@ -82,7 +82,7 @@ func readUnitedDeployment(o Object) (Workload, *Rejection) {
 		return w, rejection
 	}
 	if ud.Spec.Template.CloneSetTemplate == nil {
-		w.NoWaves = "the policy's rollout.waves hold for CloneSets alone: members update the Deployments and StatefulSets of a UnitedDeployment alongside each other; use cloneSetTemplate"
+		w.NoWaves = "the policy's rollout.waves and rollout.steps hold for CloneSets alone: members update the Deployments and StatefulSets of a UnitedDeployment alongside each other; use cloneSetTemplate"
 	}
 	var partitions map[string]int32
 	if manual := ud.Spec.UpdateStrategy.ManualUpdate; manual != nil {

@@ -21,6 +21,8 @@
 //  4. open: the hub has written the same number into spec.acknowledgedSession. It does so once its cache has what the agent
 //     reported before. New orders are carried out from now on.
 //
+// While a member may have been fenced without knowing, StatefulSets create no pods (fenced.go).
+//
 // A session costs one write on each side, and reports only where something is news. Contact is the time, by the agent's
 // own monotonic clock, at which the last request was sent that the hub answered; no clock is compared with another one.
 package link

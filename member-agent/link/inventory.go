@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -135,6 +136,9 @@ func (l *Link) look(ctx context.Context, state *inventory) (topology.MemberClust
 			return none, fmt.Errorf("ask the member for its version: %w", err)
 		}
 		state.version, state.versionAt = info.GitVersion, now
+	}
+	if !slices.ContainsFunc(nodes.Items, isReady) {
+		l.sessions.noteNoNodes(l.config.Clock.Now())
 	}
 	status := survey(nodes.Items, pods.Items)
 	status.SurveyedAt = &surveyed

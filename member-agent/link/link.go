@@ -83,7 +83,8 @@ func New(config Config, member cluster.Cluster) (*Link, error) {
 		config: config, member: member,
 		contact: contact{clock: config.Clock, log: config.Log},
 		pinned:  make(chan struct{}, 1), surveyed: make(chan struct{}, 1),
-		sessions: sessions{changed: make(chan struct{}, 1)}, orphans: orphans{vanished: map[types.NamespacedName]orphan{}},
+		sessions: sessions{changed: make(chan struct{}, 1), lostSince: config.Clock.Now()},
+		orphans:  orphans{vanished: map[types.NamespacedName]orphan{}},
 	}
 	// A fixed mapper: discovery would ask a hub that may be away, and for more than the agent may see.
 	mapper := meta.NewDefaultRESTMapper(nil)

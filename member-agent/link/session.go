@@ -145,6 +145,10 @@ type sessions struct {
 	// ordered is the sequence of each Work's order when the session was answered, by the text of the annotation
 	// topology.AnnotationWorkload.
 	ordered map[string]int64
+	// lostSince is since when the hub may have fenced this member without this process knowing (fenced.go); zero if not.
+	lostSince time.Time
+	// looked is when the session was looked at last.
+	looked  time.Time
 	changed chan struct{}
 }
 
@@ -293,6 +297,8 @@ func (s *sessions) advance(
 ) (before, after session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.noteSuspension(now)
+	s.looked = now
 	before = s.session
 	after = before.next(observed{now: now, contact: s.contact, member: member, reported: len(s.waiting) == 0})
 	if after.phase == before.phase || after.phase != announced && after.phase != open {
@@ -374,7 +380,7 @@ func (l *Link) open(ctx context.Context, next session) (bool, error) {
 	if l.sessions.session.phase != announced || elapsed(l.sessions.contact, sent) > contactExpires {
 		return false, nil
 	}
-	l.sessions.session, l.sessions.ordered = next, ordered
+	l.sessions.session, l.sessions.ordered, l.sessions.lostSince = next, ordered, time.Time{}
 	return true, nil
 }
 

@@ -66,7 +66,11 @@ func survey(nodes []corev1.Node, pods []corev1.Pod) topology.MemberClusterStatus
 
 // usable tells whether new pods can start on the node, taints aside: those a workload may tolerate.
 func usable(node *corev1.Node) bool {
-	return !node.Spec.Unschedulable && slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+	return !node.Spec.Unschedulable && isReady(*node)
+}
+
+func isReady(node corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	})
 }

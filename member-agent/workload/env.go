@@ -56,6 +56,9 @@ type Budget struct {
 	Granted bool
 	// Expired: the hub was not in contact for too long, or has granted the limits to others. No pod is disrupted.
 	Expired bool
+	// UnconfirmedSince is since when the hub may have moved the ordinals of the object to another member; zero if the
+	// object still has them.
+	UnconfirmedSince time.Time
 	// Amounts are what a hub granted in an annotation, nil for none: then the limits in the object's spec hold.
 	Amounts *topology.MemberBudget
 }

@@ -248,7 +248,7 @@ func (w *walk) jobName(c *topology.WaveCheck) string {
 func (w *walk) clustersOf(wave *topology.Wave, ceiling []int32) []string {
 	var clusters []string
 	for i := range w.Places {
-		if p := &w.Places[i]; !p.Lost && ceiling[i] > 0 && selects(wave, p) {
+		if p := &w.Places[i]; !p.Lost && w.reaches(wave, ceiling, i) {
 			clusters = append(clusters, p.Cluster)
 		}
 	}

@@ -17,7 +17,7 @@ func (w *walk) unsettle() {
 // unheard returns a member of the wave of which there is no news, "" for none. One that is given up is not waited for.
 func (w *walk) unheard(wave *topology.Wave, ceiling []int32) string {
 	for i := range w.Places {
-		if p := &w.Places[i]; p.Unheard && !p.Lost && ceiling[i] > 0 && selects(wave, p) {
+		if p := &w.Places[i]; p.Unheard && !p.Lost && w.reaches(wave, ceiling, i) {
 			return p.Cluster
 		}
 	}
@@ -33,7 +33,7 @@ func (w *walk) unproven(wave *topology.Wave, ceiling []int32) string {
 	}
 	end := w.p.Settled.Add(soak)
 	for i := range w.Places {
-		if p := &w.Places[i]; !p.Lost && ceiling[i] > 0 && selects(wave, p) && p.News.Before(end) {
+		if p := &w.Places[i]; !p.Lost && w.reaches(wave, ceiling, i) && p.News.Before(end) {
 			return p.Cluster
 		}
 	}

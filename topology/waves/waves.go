@@ -88,6 +88,9 @@ type Decision struct {
 	Progress *topology.WaveProgress
 	// Ceilings are the most pods that may be updated of each of Facts.Places, nil for no bound.
 	Ceilings []int32
+	// Limits are the most pods that may be updated of each subset, wherever they are; nil for no bound. Steps have them
+	// in place of Ceilings.
+	Limits map[string]int32
 	// Stop: no pod is to be updated at all, since the wave has failed.
 	Stop bool
 	// Waits says what the wave under way waits for, as a sentence without figures that move; "" when the waves are over.
@@ -128,6 +131,10 @@ func Decide(f Facts) Decision {
 		waits := fmt.Sprintf("failed at %s and was rolled back: %s", stamp(p.Failed.At), p.Failed.Message)
 		return Decision{Progress: p, Waits: sentence(p, waits)}
 	}
+	steps := f.hasSteps()
+	if steps {
+		f.Rollout = stepsAsWaves(f.Rollout, f.Places)
+	}
 	if !f.hasWaves() || f.reverted() {
 		return Decision{}
 	}
@@ -140,20 +147,21 @@ func Decide(f Facts) Decision {
 		w.p = f.Last.DeepCopy()
 		w.find()
 	}
-	w.p.Of = int32(len(list))
+	w.p.Of, w.p.Steps = int32(len(list)), steps
 	for int(w.p.Number) <= len(list) && w.passes() {
 		w.p = &topology.WaveProgress{
-			Number: w.p.Number + 1, Of: w.p.Of, Since: w.at, From: w.p.From, Template: w.p.Template,
+			Number: w.p.Number + 1, Of: w.p.Of, Steps: steps, Since: w.at, From: w.p.From, Template: w.p.Template,
 		}
 	}
 	if int(w.p.Number) > len(list) {
 		w.p.Template = nil
 		return Decision{Progress: w.p}
 	}
-	return Decision{
-		Progress: w.p, Ceilings: ceilings(list[:w.p.Number], f.Places), Stop: w.p.Failed != nil, Asks: w.asks, Again: w.again,
-		Waits: sentence(w.p, w.waits),
+	d := Decision{Progress: w.p, Stop: w.p.Failed != nil, Asks: w.asks, Again: w.again, Waits: sentence(w.p, w.waits)}
+	if d.Ceilings = ceilings(list[:w.p.Number], f.Places); steps {
+		d.Ceilings, d.Limits = nil, limits(f.Places, d.Ceilings)
 	}
+	return d
 }
 
 // hasWaves reports whether the update goes in waves.
@@ -174,6 +182,9 @@ func (f *Facts) reverted() bool {
 }
 
 func sentence(p *topology.WaveProgress, waits string) string {
+	if p.Steps {
+		return fmt.Sprintf("step %d of %d (partition %s), since %s, %s", p.Number, p.Of, p.Name, stamp(p.Since), waits)
+	}
 	return fmt.Sprintf("wave %d of %d (%s), since %s, %s", p.Number, p.Of, p.Name, stamp(p.Since), waits)
 }
 
@@ -322,7 +333,7 @@ func (w *walk) look(wave *topology.Wave, ceiling []int32) (pods, selected, lost 
 		}
 		selected++
 		pods += ceiling[i]
-		if p.Lost || ceiling[i] == 0 {
+		if p.Lost || ceiling[i] == 0 && !w.p.Steps {
 			lost++ // a place that nothing is asked of proves nothing either
 		}
 	}
@@ -331,6 +342,9 @@ func (w *walk) look(wave *topology.Wave, ceiling []int32) (pods, selected, lost 
 
 // settled tells whether all that is asked of the wave's members that are heard is done.
 func (w *walk) settled(wave *topology.Wave, ceiling []int32) bool {
+	if w.p.Steps {
+		return w.settledTogether(ceiling)
+	}
 	for i := range w.Places {
 		if p := &w.Places[i]; !p.Lost && selects(wave, p) && p.Updated < ceiling[i] {
 			return false
@@ -385,6 +399,8 @@ func (w *walk) proven(wave *topology.Wave, ceiling []int32) bool {
 		}
 		return w.wait("has soaked until %s, and waits for news since then of %s",
 			stamp(metav1.NewTime(soak)), w.unproven(wave, ceiling))
+	case wave.Approval == topology.ApprovalRequired && w.p.Steps:
+		return w.wait("waits until it is promoted: flotilla rollout promote")
 	case wave.Approval == topology.ApprovalRequired:
 		return w.wait("waits for a person to approve it: flotilla rollout approve")
 	}

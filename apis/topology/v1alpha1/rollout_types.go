@@ -45,6 +45,7 @@ const (
 // to say.
 // +kubebuilder:validation:XValidation:rule="!has(self.strategy) || self.strategy != 'Waves' || (has(self.waves) && size(self.waves) > 0)",fieldPath=".waves",message="strategy is Waves and there are no waves: list them in waves, or use strategy Proportional"
 // +kubebuilder:validation:XValidation:rule="!has(self.waves) || size(self.waves) == 0 || (has(self.strategy) && self.strategy == 'Waves')",fieldPath=".waves",message="waves are listed and strategy is not Waves: set strategy: Waves, or remove them"
+// +kubebuilder:validation:XValidation:rule="!has(self.steps) || size(self.steps) == 0 || !has(self.strategy) || self.strategy == 'Proportional'",fieldPath=".steps",message="steps are listed and strategy is not Proportional: waves have sizes of their own; remove steps, or use strategy Proportional"
 type Rollout struct {
 	// strategy: Proportional updates all members alongside each other. Waves updates a part after the other, as waves
 	// lists them. It holds for updates that begin after it was set. Default Proportional.
@@ -57,6 +58,15 @@ type Rollout struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	Waves []Wave `json:"waves,omitempty"`
+	// steps at which an update of all members together stops by itself, until it is promoted (flotilla rollout promote) or
+	// the checks of the step hold. They begin with a new template, and not with a change back to the one that the update
+	// replaces. They hold for updates that begin after they were set, with strategy Proportional. The partition of the
+	// workload holds too: the larger one counts.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:XValidation:rule="self.all(s, self.exists_one(o, o.partition == s.partition)) && self.filter(s, type(s.partition) == int).map(s, -int(s.partition)).isSorted() && self.filter(s, type(s.partition) == string && s.partition.matches('^[0-9]{1,3}%$')).map(s, -int(s.partition.replace('%', ''))).isSorted()",message="the partitions of steps do not fall: list them from the largest to the smallest, each once",messageExpression="'the partitions of steps are %s: list them from the largest to the smallest, each once'.format([self.map(s, string(s.partition)).join(', ')])"
+	Steps []RolloutStep `json:"steps,omitempty"`
 	// onFailure is what follows a wave that failed: Pause stops the update in all members until a person goes on. Rollback
 	// gives all members the template that the update leaves, until the workload gets another one; it holds for updates
 	// that begin after it was set, and pauses those of a UnitedDeployment that change the patches of its subsets too.
@@ -66,6 +76,38 @@ type Rollout struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self == 'Pause' || self == 'Rollback'",message="onFailure is not known: use Pause or Rollback",messageExpression="'onFailure %s is not known: use Pause or Rollback'.format([self])"
 	OnFailure RolloutFailure `json:"onFailure,omitempty"`
+}
+
+// RolloutStep is a step at which an update stops by itself. It is over when it is promoted. With a soak or checks, and
+// without approval Required, it is over too when it has soaked and its checks hold.
+// +kubebuilder:validation:XValidation:rule="@itemNumberOrPercent{self.partition}",fieldPath=".partition",message="partition must be a number of pods, or a percentage from 0% to 100%: correct it",messageExpression="'partition is %s: it must be a number of pods, or a percentage from 0%% to 100%%: correct it'.format([self.partition])"
+type RolloutStep struct {
+	// partition is how many pods over all members keep the previous template at this step: a number, or a percentage of
+	// the replicas, rounded up. At least one pod is updated below 100%.
+	// +kubebuilder:validation:XIntOrString
+	Partition intstr.IntOrString `json:"partition"`
+	// soak is how long all pods of the step have to be updated and available before the update goes on, such as 10m. Up to
+	// 720h. Default 0s.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s)){1,3}$') && duration(self) <= duration('720h')",message="soak is no duration of up to 720h: write hours, minutes and seconds, such as 10m or 1h30m",messageExpression="'soak %s is no duration of up to 720h: write hours, minutes and seconds, such as 10m or 1h30m'.format([self])"
+	Soak string `json:"soak,omitempty"`
+	// timeout is how long it may take until all pods of the step are updated and available; then the step has failed. Up
+	// to 720h. Default: no limit.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s)){1,3}$') && duration(self) <= duration('720h') && duration(self) > duration('0s')",message="timeout is no duration of up to 720h: write hours, minutes and seconds, such as 10m or 1h30m",messageExpression="'timeout %s is no duration above 0s and up to 720h: write hours, minutes and seconds, such as 10m or 1h30m'.format([self])"
+	Timeout string `json:"timeout,omitempty"`
+	// checks have to hold before the update goes on, as of a wave.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Checks []WaveCheck `json:"checks,omitempty"`
+	// approval: Required waits, after soak and checks, until the step is promoted. Default Required without a soak and
+	// checks, else Automatic.
+	// +optional
+	Approval WaveApproval `json:"approval,omitempty"`
 }
 
 // Wave is a part of the workload that is updated before the next one begins. It selects the pods that all of clusters,
@@ -230,6 +272,9 @@ type WaveProgress struct {
 	Name string `json:"name,omitempty"`
 	// since is when the wave began, or went on after it was held.
 	Since metav1.Time `json:"since"`
+	// steps is true if these are the steps of the policy, and no waves. The name is the partition then.
+	// +optional
+	Steps bool `json:"steps,omitempty"`
 	// from is the revision that the update leaves: that of the last template whose update was over. A change back to it
 	// goes in no waves.
 	// +optional

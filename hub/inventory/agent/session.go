@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,6 +24,8 @@ const (
 	reportsAgain = 100 * time.Millisecond
 	// reportsPatience is how long a Work that the cache does not have is waited for: it may have gone in between.
 	reportsPatience = 5 * time.Second
+	// deliveryPatience is how long an order is waited for that is decided and not written: it may be refused.
+	deliveryPatience = 30 * time.Second
 )
 
 // asked is what the API server had of a member's Works when its session was seen first.
@@ -45,6 +49,12 @@ func (r *Reconciler) acknowledge(ctx context.Context, member *topology.MemberClu
 	seen, err := r.reportsSeen(ctx, wire.MemberNamespace(member.Name), before)
 	if err != nil {
 		return 0, err
+	}
+	if seen && r.clock.Since(before.at) < deliveryPatience {
+		seen, err = r.ordersWritten(ctx, wire.MemberNamespace(member.Name))
+		if err != nil {
+			return 0, err
+		}
 	}
 	if !seen {
 		return reportsAgain, nil
@@ -120,6 +130,39 @@ func (r *Reconciler) reportsSeen(ctx context.Context, namespace string, before a
 			continue
 		}
 		if order, err := resourceversion.CompareResourceVersion(have, version); err == nil && order < 0 {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// ordersWritten reports whether the Works of a member have its ordinals as they are decided. The agent takes the orders
+// that are written when its session is answered for those that hold: an older one could have ordinals that the hub has
+// moved to another member meanwhile.
+func (r *Reconciler) ordersWritten(ctx context.Context, namespace string) (bool, error) {
+	works := &work.WorkList{}
+	if err := r.client.List(ctx, works, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("list Works of %s in the cache: %w", namespace, err)
+	}
+	for i := range works.Items {
+		w := &works.Items[i]
+		key, ok := wire.OwnerOf(w)
+		if !ok || w.DeletionTimestamp != nil || wire.IsCheck(w) {
+			continue
+		}
+		p := &topology.WorkloadPlacement{}
+		err := r.client.Get(ctx, key.Placement(), p, client.UnsafeDisableDeepCopy)
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("get the placement of %s: %w", key.Sentence(), err)
+		}
+		if err != nil || p.Spec.Ordinals == nil {
+			continue
+		}
+		written, err := strconv.ParseInt(w.Annotations[topology.AnnotationSequence], 10, 64)
+		behind := func(c topology.Cell) bool {
+			return wire.MemberNamespace(c.Cluster) == namespace && c.Sequence > written
+		}
+		if err == nil && slices.ContainsFunc(p.Spec.Cells, behind) {
 			return false, nil
 		}
 	}

@@ -6,8 +6,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/hub/wire"
 )
 
 // look reconciles once and returns the acknowledged session.
@@ -78,5 +81,44 @@ func TestSessionIsAnsweredAfterItsReports(t *testing.T) {
 	before := asked{at: w.clock.Now().Add(-reportsPatience), versions: map[types.UID]string{"gone": "1"}}
 	if ok, err := w.r.reportsSeen(t.Context(), "karmada-es-east", before); err != nil || !ok {
 		t.Errorf("after %s a Work that is gone is still waited for (%v)", reportsPatience, err)
+	}
+}
+
+// TestSessionIsAnsweredAfterOrdinalsAreDelivered holds that a member that is back does not read ordinals which the hub
+// has moved to another one.
+func TestSessionIsAnsweredAfterOrdinalsAreDelivered(t *testing.T) {
+	w := newWorld(t)
+	key := wire.Key{Group: "apps.kruise.io", Kind: "StatefulSet", Namespace: "shop", Name: "db"}
+	p := &topology.WorkloadPlacement{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Placement().Namespace, Name: key.Placement().Name}}
+	p.Spec.Ordinals = &topology.Ordinals{}
+	p.Spec.Cells = []topology.Cell{{Cluster: "east", Sequence: 7}, {Cluster: "west", Sequence: 9}}
+	order := &work.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-east", Name: "db", UID: "db",
+		Annotations: map[string]string{topology.AnnotationWorkload: key.String(), topology.AnnotationSequence: "6"}}}
+	for _, object := range []client.Object{p, order} {
+		if err := w.client.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.session(3)
+	if got := w.look(); got != 0 {
+		t.Errorf("session %d is acknowledged before order 7 is written", got)
+	}
+	order.Annotations[topology.AnnotationSequence] = "7"
+	if err := w.client.Update(t.Context(), order); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.look(); got != 3 {
+		t.Errorf("session %d is acknowledged, want 3", got)
+	}
+	order.Annotations[topology.AnnotationSequence] = "6"
+	if err := w.client.Update(t.Context(), order); err != nil {
+		t.Fatal(err)
+	}
+	w.session(4)
+	w.look()
+	w.clock.Step(deliveryPatience)
+	if got := w.look(); got != 4 {
+		t.Errorf("session %d is acknowledged, want 4: an order that cannot be written holds up no other", got)
 	}
 }

@@ -82,6 +82,8 @@ type Facts struct {
 	Stalled *Cause
 	// Failed is the last error, which is tried again; nil otherwise.
 	Failed *Cause
+	// Held says why pods are not created; nil if they are.
+	Held *Cause
 	// Waiting says what pods wait for that somebody outside has to do, as a lifecycle hook asks; "" if none does.
 	Waiting string
 	// DeadlineExceeded says that nothing has moved for longer than the user's deadline.
@@ -132,6 +134,8 @@ func unfinished(f Facts) (reason, message string) {
 	switch {
 	case f.Failed != nil:
 		return f.Failed.Reason, f.Failed.Message
+	case f.Held != nil:
+		return f.Held.Reason, f.Held.Message
 	case f.waitsForUnpause():
 		return ReasonPaused, updating(f) + "; the update is paused"
 	case f.Waiting != "":

@@ -1,6 +1,7 @@
 package podstate
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -124,4 +125,16 @@ func Sooner(a, b time.Duration) time.Duration {
 		return b
 	}
 	return a
+}
+
+// statusLag is how old the condition Ready of a pod can be: the node of the pod may have stopped, which the node
+// controller notices after up to 50 s, and later if it stopped as well. The clocks of nodes differ by less.
+const statusLag = 2 * time.Minute
+
+// RanThroughout reports whether one of the pods has been Ready since before a time, so that its node cannot have been
+// off in between.
+func RanThroughout(pods []*corev1.Pod, since, now time.Time) bool {
+	return now.Sub(since) > statusLag && slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
+		return Ready(pod) && Condition(pod, corev1.PodReady).LastTransitionTime.Time.Before(since.Add(-statusLag))
+	})
 }

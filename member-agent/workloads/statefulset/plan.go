@@ -59,6 +59,8 @@ type Plan struct {
 	Grow []volumes.Growth
 	// Blocked says which claims keep pods from being created.
 	Blocked error
+	// Held says that pods are not created because the hub may have moved their ordinals to another member.
+	Held bool
 
 	Counters podstate.Counters
 	// Current is how many pods have the current revision.
@@ -322,8 +324,19 @@ func (p *planner) scaleIn(s *slot) {
 	}
 }
 
-// create plans a pod, unless a claim of its ordinal is about to go.
+// unconfirmed reports whether the hub may have moved the ordinals to another member. It does so only if no pod of the
+// StatefulSet runs in this one, so a pod that has been Ready all the time disproves it.
+func (f *Facts) unconfirmed() bool {
+	since := f.Budget.UnconfirmedSince
+	return !since.IsZero() && !podstate.RanThroughout(f.Pods.Active, since, f.Now)
+}
+
+// create plans a pod, unless another member may run its ordinal, or a claim of the ordinal is about to go.
 func (p *planner) create(s *slot) bool {
+	if p.unconfirmed() {
+		p.plan.Held = true
+		return false
+	}
 	id := strconv.Itoa(int(s.ordinal))
 	name := ordinals.Name(p.Set.Name, s.ordinal)
 	if claim := claimSet(p.Set).Goes(id, name, p.Claim); claim != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
 
@@ -229,6 +230,39 @@ func TestSpecifiedDeleteGoesFirst(t *testing.T) {
 	w.budget = workloadBudget(true, true)
 	if got := describe(w.plan()); got != "" {
 		t.Errorf("%q without a budget of the hub", got)
+	}
+}
+
+// TestPlanHoldsBackUnconfirmedOrdinals shows what a member does whose hub may have moved its ordinals.
+func TestPlanHoldsBackUnconfirmedOrdinals(t *testing.T) {
+	for _, tc := range []struct {
+		name       string
+		since      time.Duration // before now
+		readySince time.Duration // of the first pod, before now
+		changes    []change
+		have, want string
+		held       bool
+	}{
+		{"no pod is created", time.Hour, time.Hour, []change{parallel}, "u-u", "", true},
+		{"no pod is created one by one", time.Hour, time.Hour, nil, "u--", "", true},
+		{"a pod that was Ready all the time proves that the machines were not off", time.Hour, 2 * time.Hour,
+			[]change{parallel}, "u-u", "+1:2", false},
+		{"an old condition of a stopped node proves nothing", time.Minute, 2 * time.Hour, []change{parallel}, "u-u", "", true},
+		{"pods out of range are deleted", time.Hour, time.Hour, []change{parallel}, "uuuu", "-3:ScaleIn", false},
+		{"a failed pod is deleted", time.Hour, time.Hour, []change{parallel}, "fuu", "-0:PodEnded", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t, 3, tc.changes...)
+			w.have(tc.have)
+			w.budget = workload.Budget{Granted: true, Expired: true, UnconfirmedSince: w.now.Add(-tc.since)}
+			if c := podstate.Condition(w.pods[0], corev1.PodReady); c != nil {
+				c.LastTransitionTime = metav1.NewTime(w.now.Add(-tc.readySince))
+			}
+			plan := w.plan()
+			if got := describe(plan); got != tc.want || plan.Held != tc.held {
+				t.Errorf("%q, held %t; want %q, held %t", got, plan.Held, tc.want, tc.held)
+			}
+		})
 	}
 }
 

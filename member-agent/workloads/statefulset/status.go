@@ -115,6 +115,12 @@ func (s *scope) conditions(status v1beta1.StatefulSetStatus) []v1beta1.StatefulS
 		Waiting:   s.plan.Waiting.Message(),
 		Revision:  status.UpdateRevision,
 	}
+	if s.plan.Held {
+		facts.Held = &conditions.Cause{Reason: reasonOrdinalsUnconfirmed, Message: fmt.Sprintf(
+			"%d pods exist, %d are wanted; no pod is created before the agent is in contact with the hub, which may have "+
+				"given their ordinals to another member: check the network path from the agent to the hub",
+			status.Replicas, facts.Desired)}
+	}
 	want, failed := s.Failures(string(v1beta1.StatefulSetConditionFailedCreatePod),
 		string(v1beta1.StatefulSetConditionFailedUpdatePod))
 	facts.Failed = failed
@@ -132,8 +138,12 @@ func (s *scope) conditions(status v1beta1.StatefulSetStatus) []v1beta1.StatefulS
 	return conditions.Merge(s.set.Status.Conditions, s.facts.Now, append(append(want, s.claimCondition()), summary...)...)
 }
 
-// reasonSucceeded says that a failure is over.
-const reasonSucceeded = "Succeeded"
+const (
+	// reasonSucceeded says that a failure is over.
+	reasonSucceeded = "Succeeded"
+	// reasonOrdinalsUnconfirmed says that pods are not created because another member may run their ordinals.
+	reasonOrdinalsUnconfirmed = "OrdinalsUnconfirmed"
+)
 
 // Reporting is what reports to a hub ask about StatefulSets. An order is observed by its sequence, because a budget
 // alone does not change the generation.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,10 +15,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/apiserver"
@@ -33,6 +36,7 @@ const limit = 90 * time.Second
 type world struct {
 	*testing.T
 	client.Client
+	gate *testGate
 }
 
 // TestOnAServer runs every story on one cluster, in parallel.
@@ -43,8 +47,9 @@ func TestOnAServer(t *testing.T) {
 	config.QPS = -1
 	own := rest.CopyConfig(config)
 	own.UserAgent = "statefulset-under-test"
+	gate := &testGate{}
 	apiserver.Run(t, own, func(ctx context.Context, mgr ctrl.Manager) error {
-		return statefulset.Add(ctx, &workload.Env{Manager: mgr})
+		return statefulset.Add(ctx, &workload.Env{Manager: mgr, Gate: gate})
 	})
 	api, err := client.New(config, client.Options{Scheme: apiserver.Scheme(t)})
 	if err != nil {
@@ -54,7 +59,7 @@ func TestOnAServer(t *testing.T) {
 		for name, story := range stories() {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				story(&world{t, api})
+				story(&world{t, api, gate})
 			})
 		}
 	})
@@ -72,6 +77,7 @@ func stories() map[string]func(*world) {
 		"keeps its pods when the template is refused":           keepsPodsOfARefusedTemplate,
 		"takes over pods and revisions of a native StatefulSet": takesOver,
 		"shows failures and clears them":                        showsFailures,
+		"holds pods back whose ordinals may have moved":         holdsUnconfirmedOrdinals,
 	}
 }
 
@@ -568,4 +574,43 @@ func showsFailures(w *world) {
 		}
 		return ""
 	})
+}
+
+// testGate is the gate of a hub that grants the StatefulSet "held" everything, and of which the agent is out of contact
+// while lost is set.
+type testGate struct{ lost atomic.Bool }
+
+func (*testGate) Federated(context.Context, client.Object) (bool, error) { return false, nil }
+func (*testGate) Foreign(client.Object) bool                             { return false }
+func (*testGate) Ordered(schema.GroupVersionKind) source.Source          { return nil }
+
+func (g *testGate) Budget(_ context.Context, object client.Object) (workload.Budget, error) {
+	switch {
+	case object.GetName() != "held":
+		return workload.Budget{}, nil
+	case g.lost.Load():
+		return workload.Budget{Granted: true, Expired: true, UnconfirmedSince: time.Now()}, nil
+	}
+	return workload.Budget{Granted: true}, nil
+}
+
+// holdsUnconfirmedOrdinals lets a pod go while the hub may have moved its ordinal: it is not created before the agent is
+// in contact, and the running pods stay.
+func holdsUnconfirmedOrdinals(w *world) {
+	w.create(newSet("held", 3, parallel))
+	before := w.settle("held")
+	w.gate.lost.Store(true)
+	w.must(w.Delete(w.Context(), &before[2]))
+	w.eventually("the condition says why no pod is created", func() string {
+		ready := condition(w.get("held"), v1beta1.ConditionReady)
+		if pods := names(w.pods("held")); ready.Reason != "OrdinalsUnconfirmed" || pods != "held-0 held-1" {
+			return fmt.Sprintf("pods %s, %+v", pods, ready)
+		}
+		return ""
+	})
+	w.gate.lost.Store(false)
+	after := w.settle("held")
+	if after[0].UID != before[0].UID || after[1].UID != before[1].UID {
+		w.Error("a running pod was replaced")
+	}
 }

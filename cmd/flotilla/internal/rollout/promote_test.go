@@ -33,6 +33,8 @@ func TestPromoteEndsNoWave(t *testing.T) {
 			"CloneSet shop/web is free of a partition and of a pause\nits update goes on in waves, at wave 1 of 2, canary: promote ends no wave; go on after it with flotilla rollout approve\n"},
 		"waves under way alone": {web, &topology.WaveProgress{Number: 2, Of: 2, Name: "rest"},
 			"CloneSet shop/web is free of a partition and of a pause already\nits update goes on in waves, at wave 2 of 2, rest: promote ends no wave; go on after it with flotilla rollout approve\n"},
+		"steps under way": {held, &topology.WaveProgress{Number: 1, Of: 2, Name: "80%", Steps: true},
+			"CloneSet shop/web is promoted (step 1 of 2, partition 80%)\n"},
 		"they are over": {web, &topology.WaveProgress{Number: 3, Of: 2}, "CloneSet shop/web is promoted already\n"},
 		"none":          {held, nil, "CloneSet shop/web is promoted\n"},
 	} {

@@ -31,8 +31,8 @@ func newWord(name, short, done string, word wording) *cobra.Command {
 func approval(revision string, sequence int64, p *topology.WaveProgress) (string, error) {
 	if p.RolledBack != "" {
 		return "", fmt.Errorf(
-			"wave %s failed and was rolled back: give the workload another template, or have this one tried again with flotilla rollout retry",
-			p.Name,
+			"%s failed and was rolled back: give the workload another template, or have this one tried again with flotilla rollout retry",
+			place(p),
 		)
 	}
 	return waves.ApproveWord(revision, sequence, p), nil
@@ -44,9 +44,17 @@ func retry(revision string, sequence int64, p *topology.WaveProgress) (string, e
 		return word, nil
 	}
 	return "", fmt.Errorf(
-		"wave %s has not failed: there is nothing to try again; see how far it is with flotilla rollout status",
-		p.Name,
+		"%s has not failed: there is nothing to try again; see how far it is with flotilla rollout status",
+		place(p),
 	)
+}
+
+// place names the wave or step under way.
+func place(p *topology.WaveProgress) string {
+	if p.Steps {
+		return fmt.Sprintf("step %d of %d, partition %s", p.Number, p.Of, p.Name)
+	}
+	return fmt.Sprintf("wave %d of %d, %s", p.Number, p.Of, p.Name)
 }
 
 // say writes the word for the wave under way on the workload.
@@ -65,7 +73,7 @@ func say(ctx context.Context, c client.Client, out io.Writer, key wire.Key, done
 	p := placement.Spec.Wave
 	if p == nil || p.Number > p.Of {
 		return fmt.Errorf(
-			"no wave of %s is under way: waves begin with a new template, where the policy has rollout.strategy Waves",
+			"no wave of %s is under way: waves begin with a new template, where the policy has rollout.strategy Waves or rollout.steps",
 			key.Sentence(),
 		)
 	}
@@ -78,7 +86,7 @@ func say(ctx context.Context, c client.Client, out io.Writer, key wire.Key, done
 		c,
 		out,
 		key,
-		fmt.Sprintf("%s (wave %d of %d, %s)", done, p.Number, p.Of, p.Name),
+		fmt.Sprintf("%s (%s)", done, place(p)),
 		func(o client.Object) error {
 			annotations := o.GetAnnotations()
 			if annotations == nil {
@@ -93,7 +101,8 @@ func say(ctx context.Context, c client.Client, out io.Writer, key wire.Key, done
 
 // newPromote returns the verb that lets all pods be updated.
 func newPromote() *cobra.Command {
-	return newVerb("promote", "Let all pods be updated: no partition, no pause", promoteAll)
+	return newVerb("promote", "Let all pods be updated: no partition, no pause; in steps of the policy, go on after this one",
+		promoteAll)
 }
 
 // promoteAll takes partition and pause away. Where waves are under way it says that they go on as they are: they are
@@ -103,8 +112,11 @@ func promoteAll(ctx context.Context, c client.Client, out io.Writer, key wire.Ke
 	if err != nil {
 		return err
 	}
-	if p == nil {
+	switch {
+	case p == nil:
 		return apply(ctx, c, out, key, "promoted", promote)
+	case p.Steps:
+		return say(ctx, c, out, key, "promoted", approval)
 	}
 	if err := apply(ctx, c, out, key, "free of a partition and of a pause", promote); err != nil {
 		return err
