@@ -133,7 +133,8 @@ func TestRestartsFailAPod(t *testing.T) {
 		Policy: completions.Policy{Parallelism: 9, Failure: completions.Continue, RestartLimit: 2}}
 	facts.Pods[0].Restarts, facts.Pods[1].Restarts = 3, 2
 	plan := completions.Decide(facts)
-	if want := (completions.Counts{Desired: 2, Active: 1, Failed: 1}); show(plan) != "!a-0 running" || plan.Counts != want {
+	want := completions.Counts{Desired: 2, Active: 1, Failed: 1}
+	if show(plan) != "!a-0 running" || plan.Counts != want {
 		t.Errorf("%s, %+v; want pod a stopped, and %+v", show(plan), plan.Counts, want)
 	}
 }
@@ -324,8 +325,9 @@ func (w *world) happen(calm bool) {
 			w.facts.Nodes[i].Fits = calm || w.IntN(2) == 0
 		}
 	}
-	w.Shuffle(len(w.facts.Pods), func(i, j int) { w.facts.Pods[i], w.facts.Pods[j] = w.facts.Pods[j], w.facts.Pods[i] })
-	w.Shuffle(len(w.facts.Nodes), func(i, j int) { w.facts.Nodes[i], w.facts.Nodes[j] = w.facts.Nodes[j], w.facts.Nodes[i] })
+	pods, nodes := w.facts.Pods, w.facts.Nodes
+	w.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
+	w.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
 }
 
 func active(pods []completions.Pod) (n int) {

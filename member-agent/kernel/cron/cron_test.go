@@ -88,7 +88,8 @@ func TestDecide(t *testing.T) {
 			started: "2026-01-01T11:00:00Z"},
 		{why: "after hours away", schedule: "@hourly", now: "2026-01-01T13:20:00Z", since: "2026-01-01T09:00:00Z",
 			started: "2026-01-01T10:00:00Z", start: "2026-01-01T13:00:00Z", count: 2, newest: "2026-01-01T12:00:00Z"},
-		{why: "what was reported is not open", schedule: "@hourly", now: "2026-01-01T13:20:00Z", since: "2026-01-01T09:00:00Z",
+		{why: "what was reported is not open", schedule: "@hourly", now: "2026-01-01T13:20:00Z",
+			since:   "2026-01-01T09:00:00Z",
 			started: "2026-01-01T10:00:00Z", missed: "2026-01-01T13:00:00Z"},
 		{why: "past the deadline", schedule: "@hourly", now: "2026-01-01T11:01:01Z", since: "2026-01-01T10:00:00Z",
 			change: func(f *cron.Facts) { f.Deadline = new(time.Minute) }, count: 1, newest: "2026-01-01T11:00:00Z",
@@ -108,7 +109,8 @@ func TestDecide(t *testing.T) {
 			started: "2026-01-01T11:00:00Z"},
 		{why: "a schedule that never fires", schedule: "0 0 31 2 *", now: "2026-01-01T10:30:00Z",
 			since: "2020-01-01T09:00:00Z"},
-		{why: "every 90 minutes, long ago", schedule: "@every 90m", now: "2026-01-01T10:00:00Z", since: "2026-01-01T00:00:00Z",
+		{why: "every 90 minutes, long ago", schedule: "@every 90m", now: "2026-01-01T10:00:00Z",
+			since: "2026-01-01T00:00:00Z",
 			start: "2026-01-01T09:00:00Z", count: 5, newest: "2026-01-01T07:30:00Z"},
 		{why: "a rare schedule, long ago", schedule: "0 0 29 2 *", now: "2027-01-01T00:00:00Z", since: "2019-01-01T00:00:00Z",
 			start: "2024-02-29T00:00:00Z", count: 1, newest: "2020-02-29T00:00:00Z"},
@@ -181,8 +183,8 @@ func TestTheClockOfATimeZoneTurns(t *testing.T) {
 	}
 }
 
-// TestTicksAreNeitherLostNorDoubled runs schedules with random clocks, absences, restarts, pauses, policies, and changes
-// of the schedule and its time zone: each tick is started or reported missed once, in order.
+// TestTicksAreNeitherLostNorDoubled runs schedules with random clocks, absences, restarts, pauses, policies, and
+// changes of the schedule and its time zone: each tick is started or reported missed once, in order.
 func TestTicksAreNeitherLostNorDoubled(t *testing.T) {
 	schedules := []string{"* * * * *", "*/7 * * * *", "30 2 * * *", "15 */3 * * 1-5", "@every 11m", "@hourly"}
 	zones := []string{"", "Europe/Berlin", "Asia/Kolkata", "America/New_York", "Pacific/Auckland"}

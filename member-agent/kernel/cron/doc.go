@@ -2,9 +2,9 @@
 //
 // The rule. A tick is a time of the schedule. Those after the newest one that was started or reported missed are open.
 // Of the open ticks that have come, the newest is started, and all others are missed. It is missed too if it is later
-// than the deadline, or if jobs of earlier ticks run and ConcurrencyPolicy Forbid skips it. So each tick is started once
-// or reported missed once, whatever the clock does and however often the controller restarts, as long as Started and
-// Missed are stored and never move back.
+// than the deadline, or if jobs of earlier ticks run and ConcurrencyPolicy Forbid skips it. So each tick is started
+// once or reported missed once, whatever the clock does and however often the controller restarts, as long as Started
+// and Missed are stored and never move back.
 //
 // A schedule, or a time zone, has no ticks before it was set: a change does not start what it would have started
 // earlier. While a schedule is paused nothing is started or missed; afterwards the newest open tick is started.
