@@ -1,6 +1,7 @@
 package waves
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,6 +29,9 @@ func stepsAsWaves(r *topology.Rollout, places []Place) *topology.Rollout {
 	out.Strategy, out.Waves, out.Steps = topology.RolloutWaves, nil, nil
 	for i := range r.Steps {
 		s := &r.Steps[i]
+		if slices.ContainsFunc(out.Waves, func(w topology.Wave) bool { return w.Name == s.Partition.String() }) {
+			continue // the name tells steps apart
+		}
 		wave := topology.Wave{
 			Name: s.Partition.String(), Soak: s.Soak, Timeout: s.Timeout, Checks: s.Checks, Approval: s.Approval,
 			Size: new(intstr.FromInt32(int32(all - keeps(&s.Partition, all)))),

@@ -94,6 +94,9 @@ func TestStoriesOfSteps(t *testing.T) {
 			{"", func(f *Facts) { f.Places[2].Lost = true }, 0, "15", "waits until its 15 pods"},
 			{"the others have their part", updated(0, 10, 0), time.Minute, "15", "promoted"},
 		}},
+		"a step that is listed twice is one": {at("20", "20"), []step{
+			{"", nil, 0, "10", "step 1 of 1"},
+		}},
 		"a step of no pods is over at once": {at("100%", "20"), []step{
 			{"", nil, 0, "10", "step 2 of 2"},
 		}},

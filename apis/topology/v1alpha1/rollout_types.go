@@ -65,7 +65,6 @@ type Rollout struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
-	// +kubebuilder:validation:XValidation:rule="self.all(s, self.exists_one(o, o.partition == s.partition)) && self.filter(s, type(s.partition) == int).map(s, -int(s.partition)).isSorted() && self.filter(s, type(s.partition) == string && s.partition.matches('^[0-9]{1,3}%$')).map(s, -int(s.partition.replace('%', ''))).isSorted()",message="the partitions of steps do not fall: list them from the largest to the smallest, each once",messageExpression="'the partitions of steps are %s: list them from the largest to the smallest, each once'.format([self.map(s, string(s.partition)).join(', ')])"
 	Steps []RolloutStep `json:"steps,omitempty"`
 	// onFailure is what follows a wave that failed: Pause stops the update in all members until a person goes on. Rollback
 	// gives all members the template that the update leaves, until the workload gets another one; it holds for updates
