@@ -57,9 +57,14 @@ func podsOf(image string) string {
 // identities makes a federated namespace for StatefulSets with a failover.
 func identities(ctx context.Context, name, failover string) string {
 	ns := bare(ctx, name)
-	enforce(ctx, ns, strings.Replace(policy(ns, "everywhere", "StatefulSet"), "- kind: StatefulSet",
-		"- {apiVersion: apps.kruise.io/v1beta1, kind: StatefulSet}", 1)+"  failover: {mode: "+failover+"}\n")
+	enforce(ctx, ns, identitiesOn(ns, "east, south, west", failover))
 	return ns
+}
+
+// identitiesOn is a policy for advanced StatefulSets on these members.
+func identitiesOn(ns, clusters, failover string) string {
+	return strings.Replace(policyOn(ns, "everywhere", clusters, "StatefulSet"), "- kind: StatefulSet",
+		"- {apiVersion: apps.kruise.io/v1beta1, kind: StatefulSet}", 1) + "  failover: {mode: " + failover + "}\n"
 }
 
 // expectOrdinals waits until each member runs the first of its ordinals, as many as it has replicas.
@@ -195,7 +200,8 @@ var _ = Describe("An advanced StatefulSet", func() {
   - metadata: {name: data}
     spec: {accessModes: [ReadWriteOnce], storageClassName: "", resources: {requests: {storage: 1Gi}}}
 `
-		ns := identities(ctx, "native", "Never")
+		ns := bare(ctx, "native")
+		enforce(ctx, ns, identitiesOn(ns, "east", "Never"))
 		east, db := h.Members["east"], harness.StatefulSet(ns, "db")
 		inMember(ctx, "east", ns)
 		for _, member := range h.MemberNames() {
@@ -237,7 +243,8 @@ spec:
 		harness.ExpectUntouched(h.Pods.Since(ctx, before))
 		Expect(claimed()).To(ConsistOf(had))
 
-		By("scaling what was adopted: the others have other names")
+		By("scaling what was adopted, over all members: the others have other names")
+		enforce(ctx, ns, identitiesOn(ns, "east, south, west", "Never"))
 		patch(ctx, ns, `{"replicas": 6}`)
 		h.ExpectAtRest(ctx, db, 6)
 		history := h.Pods.Since(ctx, before)

@@ -81,12 +81,8 @@ func (v *verb) run(ctx context.Context, out io.Writer, name string) error {
 		return err
 	}
 	if !exists {
-		note, err := lentNote(key, &members[0], object)
-		if err != nil {
+		if err := printLent(out, key, &members[0], object); err != nil {
 			return err
-		}
-		if _, err := io.WriteString(out, note); err != nil {
-			return fmt.Errorf("write the result: %w", err)
 		}
 	}
 	blocker, err := checkPolicy(ctx, hub, key, object, members)
@@ -106,18 +102,26 @@ func (v *verb) run(ctx context.Context, out io.Writer, name string) error {
 	case v.dryRun:
 		_, err = fmt.Fprintln(out, "nothing was written (--dry-run)")
 	default:
-		for i := range members {
-			if err := members[i].exchange(ctx, out); err != nil {
-				return err
-			}
+		if err = exchangeAll(ctx, out, members); err == nil {
+			err = write(ctx, hub, object, exists)
 		}
-		err = write(ctx, hub, object, exists)
 		if err == nil {
 			_, err = fmt.Fprintf(out, "%s is the hub's to adopt; watch it with: flotilla tree %s/%s -n %s\n", key.Sentence(),
 				strings.ToLower(key.Kind), key.Name, key.Namespace)
 		}
 	}
 	return err
+}
+
+func printLent(out io.Writer, key wire.Key, first *member, object *unstructured.Unstructured) error {
+	note, err := lentNote(key, first, object)
+	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(out, note); err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	return nil
 }
 
 // target returns a client of the hub, and the key of the workload that the user named.

@@ -93,6 +93,16 @@ func advanced(native *unstructured.Unstructured) (*unstructured.Unstructured, er
 	return out, nil
 }
 
+// exchangeAll replaces the apps/v1 StatefulSets of all members.
+func exchangeAll(ctx context.Context, out io.Writer, members []member) error {
+	for i := range members {
+		if err := members[i].exchange(ctx, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // exchange replaces the apps/v1 StatefulSet of a member: its pods, claims and revisions stay, and the object that
 // replaces it takes them over. Where that object cannot be created, it is printed.
 func (m *member) exchange(ctx context.Context, out io.Writer) error {
