@@ -106,7 +106,7 @@ func (g *gate) lease(ctx context.Context, object client.Object) (workload.Budget
 
 // budget returns the budget of an object that carries out the order with this sequence.
 func (g *gate) budget(gvk schema.GroupVersionKind, key types.NamespacedName, sequence int64) workload.Budget {
-	return workload.Budget{Granted: true, Expired: !g.hub.MayDisrupt(gvk.Kind, key, sequence)}
+	return workload.Budget{Granted: true, Expired: !g.hub.MayDisrupt(gvk.GroupKind(), key, sequence)}
 }
 
 // Foreign reports whether a hub ordered the object, and not the content that it has now.

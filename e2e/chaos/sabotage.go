@@ -33,8 +33,8 @@ func sabotages() []sabotage {
 		},
 		{
 			"lease-expiry", "member-agent/link/session.go",
-			"return l.sessions.fresh(l.config.Clock.Now()) && sequence >= l.sessions.ordered[kind+\"/\"+object.String()]",
-			"return true // what was lent once is lent for ever",
+			"return l.sessions.fresh(l.config.Clock.Now()) && sequence >= ordered",
+			"_ = ordered; return true // what was granted once is granted for ever",
 		},
 		{
 			"unique-ordinals", "topology/ordinals/ordinals.go",

@@ -4,8 +4,12 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	testclock "k8s.io/utils/clock/testing"
+
+	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
 func TestMayDisrupt(t *testing.T) {
@@ -15,7 +19,7 @@ func TestMayDisrupt(t *testing.T) {
 	object := types.NamespacedName{Namespace: "shop", Name: "web"}
 	ask := func(what string, sequence int64, want bool) {
 		t.Helper()
-		if got := l.MayDisrupt("CloneSet", object, sequence); got != want {
+		if got := l.MayDisrupt(apps.CloneSetKind.GroupKind(), object, sequence); got != want {
 			t.Errorf("%s: order %d may disrupt: %t, want %t", what, sequence, got, want)
 		}
 	}
@@ -37,6 +41,22 @@ func TestMayDisrupt(t *testing.T) {
 	ask("heard again, and not answered", 5, false)
 	if l.sessions.session.phase != closed {
 		t.Errorf("the session is in phase %d, want closed", l.sessions.session.phase)
+	}
+}
+
+// TestMayDisruptFindsTheOrderOfEveryKind holds that orders are found by the group, too: two groups have StatefulSets.
+func TestMayDisruptFindsTheOrderOfEveryKind(t *testing.T) {
+	start := time.Unix(1000, 0)
+	l := &Link{config: Config{Clock: testclock.NewFakeClock(start)}, sessions: sessions{changed: make(chan struct{}, 1)}}
+	l.sessions.touched(start)
+	l.sessions.session.phase = open
+	object := types.NamespacedName{Namespace: "shop", Name: "web"}
+	for _, kind := range []schema.GroupVersionKind{apps.CloneSetKind, apps.StatefulSetKind, apps.UnitedDeploymentKind} {
+		key := topology.WorkloadKey(kind.GroupKind(), object.Namespace, object.Name)
+		l.sessions.ordered = map[string]int64{key: 5}
+		if l.MayDisrupt(kind.GroupKind(), object, 4) || !l.MayDisrupt(kind.GroupKind(), object, 5) {
+			t.Errorf("%s: the order is not found", kind)
+		}
 	}
 }
 

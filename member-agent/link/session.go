@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -193,10 +194,11 @@ func (s *sessions) fresh(now time.Time) bool {
 // MayDisrupt tells whether a member object may disrupt pods as the order with this sequence permits: permission is lent
 // for as long as the hub is heard. After a time without, the object first has to follow the order that stood on the hub
 // when the session was answered: what an earlier one permitted may be lent to others.
-func (l *Link) MayDisrupt(kind string, object types.NamespacedName, sequence int64) bool {
+func (l *Link) MayDisrupt(kind schema.GroupKind, object types.NamespacedName, sequence int64) bool {
 	l.sessions.mu.Lock()
 	defer l.sessions.mu.Unlock()
-	return l.sessions.fresh(l.config.Clock.Now()) && sequence >= l.sessions.ordered[kind+"/"+object.String()]
+	ordered := l.sessions.ordered[topology.WorkloadKey(kind, object.Namespace, object.Name)]
+	return l.sessions.fresh(l.config.Clock.Now()) && sequence >= ordered
 }
 
 // Contact returns how long ago a request was sent that the hub answered, false if none was.
