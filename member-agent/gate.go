@@ -78,7 +78,7 @@ func (g *gate) lease(ctx context.Context, object client.Object) (workload.Budget
 		}
 		key, sequence := client.ObjectKeyFromObject(object), workload.Sequence(object)
 		budget := g.budget(gvk, key, sequence)
-		budget.UnconfirmedSince = g.hub.UnconfirmedSince(gvk.Kind, key, sequence)
+		budget.UnconfirmedSince = g.hub.UnconfirmedSince(gvk.GroupKind(), key, sequence)
 		return budget, nil
 	}
 	ref := metav1.GetControllerOfNoCopy(object)

@@ -3,7 +3,10 @@ package link
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 )
 
 // The hub fences a member, and moves the ordinals of its StatefulSets to others, when the member is unreachable and a
@@ -15,10 +18,10 @@ import (
 
 // UnconfirmedSince returns since when a hub may have moved the ordinals of a member object to another member; zero if
 // the object still has them. sequence is that of the order that the object follows.
-func (l *Link) UnconfirmedSince(kind string, object types.NamespacedName, sequence int64) time.Time {
+func (l *Link) UnconfirmedSince(kind schema.GroupKind, object types.NamespacedName, sequence int64) time.Time {
 	l.sessions.mu.Lock()
 	defer l.sessions.mu.Unlock()
-	return l.sessions.unconfirmedSince(kind+"/"+object.String(), sequence, l.config.Clock.Now())
+	return l.sessions.unconfirmedSince(topology.WorkloadKey(kind, object.Namespace, object.Name), sequence, l.config.Clock.Now())
 }
 
 // unconfirmedSince is UnconfirmedSince. The caller holds the lock.
