@@ -81,9 +81,10 @@ func TestStepsOfCloneSets(t *testing.T) {
 		Workload: open(9), Members: members("east south west"), Now: time.Date(2026, 3, 1, 15, 0, 0, 0, time.UTC),
 	}
 	f.Rollout.Steps = []topology.RolloutStep{{Partition: intstr.FromInt32(6)}, {Partition: intstr.FromInt32(3)}}
-	d := settleSteps(t, &f)
+	settleSteps(t, &f)
 	f.Workload.Revision = "two"
-	if d = settleSteps(t, &f); updatedOf(&d) != 3 {
+	d := settleSteps(t, &f)
+	if updatedOf(&d) != 3 {
 		t.Fatalf("step 1: %s, %q", shares(&d), d.Wave)
 	}
 	limits := f.Workload.Subsets[0].Amounts

@@ -35,36 +35,17 @@ func holdToWaves(d *draft, spec *topology.WorkloadPlacementSpec, pools []pool, n
 	case !d.facts.RolledBack && d.last != nil:
 		facts.Last, facts.Template = lastWave(d), leftTemplate(d)
 	}
-	members := map[string]*Member{}
-	for i := range d.facts.Members {
-		members[d.facts.Members[i].Name] = &d.facts.Members[i]
-	}
 	for _, p := range pools {
 		facts.Allowed[p.subset] = p.global.Updated
-		for i := range p.cells {
-			at := waves.Place{
-				Subset:   p.subset,
-				Cluster:  p.cells[i].Key,
-				Replicas: p.cells[i].Replicas,
-				Reserved: p.cells[i].Reserved.Updated,
-				Lost:     true,
-			}
-			if m := members[at.Cluster]; m != nil {
-				at.Labels, at.Lost, at.Unheard, at.News, at.Zones = m.Labels, m.Silent ||
-					lost(d.left[place{p.subset, m.Name}]), !m.Ready, d.facts.News[m.Name], zonesAt(
-					spec.Cells,
-					p.subset,
-					m,
-				)
-			}
-			if p.cells[i].Report != nil {
-				at.Updated = d.reports[at.Cluster].Use[p.subset].UpdatedAvailable
-			}
-			facts.Places = append(facts.Places, at)
-		}
 	}
-	facts.Places = append(facts.Places, placesWithout(d, pools)...)
+	facts.Places = append(wavePlaces(d, spec, pools), placesWithout(d, pools)...)
 	decision := waves.Decide(facts)
+	limitPools(pools, &decision)
+	return decision
+}
+
+// limitPools gives the pools the limits, and their cells the ceilings, of a decision.
+func limitPools(pools []pool, decision *waves.Decision) {
 	for i := range pools {
 		if limit, ok := decision.Limits[pools[i].subset]; ok {
 			pools[i].global.Updated = min(pools[i].global.Updated, limit)
@@ -79,7 +60,36 @@ func holdToWaves(d *draft, spec *topology.WorkloadPlacementSpec, pools []pool, n
 			next++
 		}
 	}
-	return decision
+}
+
+// wavePlaces are the cells of the pools, in their order.
+func wavePlaces(d *draft, spec *topology.WorkloadPlacementSpec, pools []pool) []waves.Place {
+	members := map[string]*Member{}
+	for i := range d.facts.Members {
+		members[d.facts.Members[i].Name] = &d.facts.Members[i]
+	}
+	var places []waves.Place
+	for _, p := range pools {
+		for i := range p.cells {
+			at := waves.Place{
+				Subset:   p.subset,
+				Cluster:  p.cells[i].Key,
+				Replicas: p.cells[i].Replicas,
+				Reserved: p.cells[i].Reserved.Updated,
+				Lost:     true,
+			}
+			if m := members[at.Cluster]; m != nil {
+				at.Labels, at.Zones = m.Labels, zonesAt(spec.Cells, p.subset, m)
+				at.Lost = m.Silent || lost(d.left[place{p.subset, m.Name}])
+				at.Unheard, at.News = !m.Ready, d.facts.News[m.Name]
+			}
+			if p.cells[i].Report != nil {
+				at.Updated = d.reports[at.Cluster].Use[p.subset].UpdatedAvailable
+			}
+			places = append(places, at)
+		}
+	}
+	return places
 }
 
 // inParts reports whether updates go in waves or steps.

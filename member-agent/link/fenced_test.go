@@ -206,7 +206,7 @@ func (m *fenceModel) disturb() {
 		if m.agent == nil {
 			m.startAgent()
 		}
-	case m.machines && chance(150):
+	case m.machines && chance(140):
 		m.startAgent()
 	case m.machines && len(m.pods) > 0 && chance(40):
 		for ordinal := range m.pods {

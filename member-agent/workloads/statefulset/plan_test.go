@@ -247,7 +247,8 @@ func TestPlanHoldsBackUnconfirmedOrdinals(t *testing.T) {
 		{"no pod is created one by one", time.Hour, time.Hour, nil, "u--", "", true},
 		{"a pod that was Ready all the time proves that the machines were not off", time.Hour, 2 * time.Hour,
 			[]change{parallel}, "u-u", "+1:2", false},
-		{"an old condition of a stopped node proves nothing", time.Minute, 2 * time.Hour, []change{parallel}, "u-u", "", true},
+		{"an old condition of a stopped node proves nothing", time.Minute, 2 * time.Hour,
+			[]change{parallel}, "u-u", "", true},
 		{"pods out of range are deleted", time.Hour, time.Hour, []change{parallel}, "uuuu", "-3:ScaleIn", false},
 		{"a failed pod is deleted", time.Hour, time.Hour, []change{parallel}, "fuu", "-0:PodEnded", false},
 	} {

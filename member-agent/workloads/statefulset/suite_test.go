@@ -594,8 +594,8 @@ func (g *testGate) Budget(_ context.Context, object client.Object) (workload.Bud
 	return workload.Budget{Granted: true}, nil
 }
 
-// holdsUnconfirmedOrdinals lets a pod go while the hub may have moved its ordinal: it is not created before the agent is
-// in contact, and the running pods stay.
+// holdsUnconfirmedOrdinals lets a pod go while the hub may have moved its ordinal: it is not created before the agent
+// is in contact, and the running pods stay.
 func holdsUnconfirmedOrdinals(w *world) {
 	w.create(newSet("held", 3, parallel))
 	before := w.settle("held")
