@@ -44,8 +44,8 @@ func stepsAsWaves(r *topology.Rollout, places []Place) *topology.Rollout {
 	return &out
 }
 
-// keeps returns how many of all pods keep the previous template at a partition, as the partition of a CloneSet: a
-// percentage rounds up, and below 100 % it leaves one pod to update. The schema refuses what cannot be read.
+// keeps returns how many of all pods keep the previous template at a partition, by the rule of the kinds: a percentage
+// rounds up, and below 100 % it leaves one pod to update. The schema refuses what cannot be read.
 func keeps(partition *intstr.IntOrString, all int64) int64 {
 	if partition.Type == intstr.Int {
 		return min(max(int64(partition.IntVal), 0), all)
