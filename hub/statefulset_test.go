@@ -13,7 +13,7 @@ import (
 )
 
 // TestStatefulSets places a UnitedDeployment of StatefulSets in two members: the partition holds over both together,
-// also while the workload is scaled, and updated pods do not go back.
+// also while the workload is scaled, and updated pods do not go back. Then its children become advanced StatefulSets.
 func TestStatefulSets(t *testing.T) {
 	t.Parallel() // most of its time is waiting
 	f := newFleet(t, threeMembers)
@@ -68,16 +68,11 @@ func TestStatefulSets(t *testing.T) {
 
 	f.patch(ud, `{"template":{"statefulSetTemplate":null,"advancedStatefulSetTemplate":{"spec":{"serviceName":"db","selector":{"matchLabels":{"app":"web"}},
 		"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"main","image":"db:2"}]}}}}}}`)
-	f.eventually("an advanced StatefulSet is refused, and nothing is touched", func() error {
-		if err := f.client.Get(f.ctx, client.ObjectKeyFromObject(ud), ud); err != nil {
-			return err
-		}
-		for _, c := range ud.Status.Conditions {
-			if string(c.Type) == apps.ConditionStalled && c.Status == corev1.ConditionTrue && c.Reason == "UnsupportedTemplate" && ud.Status.Replicas == 10 {
-				return nil
-			}
-		}
-		return fmt.Errorf("status %+v", ud.Status)
-	})
+	rest("advanced StatefulSets take their place", 10, 10)
+	f.patch(ud, `{"updateStrategy":{"manualUpdate":{"partitions":{"b":7}}},
+		"template":{"advancedStatefulSetTemplate":{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"db:3"}]}}}}}}`)
+	rest("3 of 10 are updated again", 10, 3)
 	f.placed("UnitedDeployment", "db", map[string]int32{"b/east": 5, "b/west": 5})
+	f.patch(ud, `{"updateStrategy":{"manualUpdate":{"partitions":{"b":0}}}}`)
+	rest("all have the third template", 10, 10)
 }
