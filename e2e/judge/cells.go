@@ -115,10 +115,11 @@ func (c *Checker) settle(set *checkedCell) {
 }
 
 // excuseUnreachable takes what members disrupted before they were unreachable as pods that failed by themselves: they
-// are charged to their cell, and the others do not wait for them.
+// are charged to their cell, and the others do not wait for them. So it does for cells with ordinals of fenced members.
 func (c *Checker) excuseUnreachable() {
 	for _, set := range c.cells {
-		if c.unreachable[set.cluster] {
+		member := c.members[set.cluster]
+		if member.Unreachable || member.Fenced && set.Unique {
 			available, active := c.count(set)
 			set.down = max(set.lowest()-available, 0)
 			set.up = max(active-set.lowest(), 0)

@@ -35,14 +35,14 @@ type Report struct {
 type Checker struct {
 	Report
 	// informed is [NewChecker]'s.
-	informed    func(version uint64, by time.Time) bool
-	deletions   Deletions
-	cells       map[types.UID]*checkedCell
-	pods        map[types.UID]*checkedPod
-	workloads   map[string]*checkedWorkload // by workload
-	stale       map[string]time.Time
-	cut         map[string]time.Time
-	unreachable map[string]bool
+	informed  func(version uint64, by time.Time) bool
+	deletions Deletions
+	cells     map[types.UID]*checkedCell
+	pods      map[types.UID]*checkedPod
+	workloads map[string]*checkedWorkload // by workload
+	stale     map[string]time.Time
+	cut       map[string]time.Time
+	members   map[string]Member
 	// due are pods that become available by the passing of time.
 	due        []duePod
 	suspicions []suspicion
@@ -115,7 +115,7 @@ func NewChecker(informed func(version uint64, by time.Time) bool) *Checker {
 	return &Checker{
 		informed: informed, cells: map[types.UID]*checkedCell{}, pods: map[types.UID]*checkedPod{},
 		workloads: map[string]*checkedWorkload{}, named: map[string]map[types.UID]string{},
-		stale: map[string]time.Time{}, cut: map[string]time.Time{}, unreachable: map[string]bool{},
+		stale: map[string]time.Time{}, cut: map[string]time.Time{}, members: map[string]Member{},
 	}
 }
 
@@ -200,10 +200,11 @@ func (c *Checker) take(e *Entry) {
 		c.record(e.At, e.Cluster, fmt.Sprintf("the user asks: %s generation %d, replicas %d", e.Desired.Workload,
 			e.Desired.Generation, e.Desired.Replicas))
 	case e.Member != nil:
-		if e.Member.Unreachable != c.unreachable[e.Cluster] {
-			c.record(e.At, e.Cluster, fmt.Sprintf("the hub takes it for unreachable: %t", e.Member.Unreachable))
+		if *e.Member != c.members[e.Cluster] {
+			c.record(e.At, e.Cluster, fmt.Sprintf("the hub takes it for unreachable: %t, fenced: %t",
+				e.Member.Unreachable, e.Member.Fenced))
 		}
-		c.unreachable[e.Cluster] = e.Member.Unreachable
+		c.members[e.Cluster] = *e.Member
 	case e.Link != nil && e.Link.Cut:
 		c.cut[e.Cluster] = e.At
 		c.record(e.At, e.Cluster, "cut off from the hub")

@@ -173,7 +173,12 @@ func (p *past) stood(seconds int) *past {
 }
 
 func (p *past) silent(cluster string) *past {
-	return p.add(Entry{Cluster: cluster, Member: &Member{true}})
+	return p.add(Entry{Cluster: cluster, Member: &Member{Unreachable: true}})
+}
+
+// fenced tells that a person confirmed the loss of a member.
+func (p *past) fenced(cluster string) *past {
+	return p.add(Entry{Cluster: cluster, Member: &Member{Fenced: true}})
 }
 
 // at makes the next step happen at the same time as the last one and so many milliseconds.
@@ -296,6 +301,10 @@ func TestCheck(t *testing.T) {
 			[]string{ruleGlobal}},
 		{"what a silent member took down is charged to its cell",
 			running(1, 0, 1, 1).update("a", "1").silent("a").update("b", "1").rest(9), nil},
+		{"what a fenced member took down is charged to its cell if its ordinals move",
+			identities(1).update("a", "1").fenced("a").update("b", "1001").rest(9), nil},
+		{"what a fenced member took down of pods without ordinals is not",
+			running(1, 0, 1, 1).update("a", "1").fenced("a").update("b", "1").rest(9), []string{ruleGlobal}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

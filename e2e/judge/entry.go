@@ -115,8 +115,13 @@ type Desired struct {
 	Amounts    func(subset string, replicas int32) lending.Amounts
 }
 
-// Member is whether the hub takes the member in Entry.Cluster for unreachable, so that its grants are given to others.
-type Member struct{ Unreachable bool }
+// Member is what the hub takes the member in Entry.Cluster for.
+type Member struct {
+	// Unreachable: its grants have expired and are given to others.
+	Unreachable bool
+	// Fenced: a person has confirmed that none of its pods is left, so cells with ordinals lend to others at once.
+	Fenced bool
+}
 
 // Link is whether the member in Entry.Cluster is cut off from the hub.
 type Link struct{ Cut bool }

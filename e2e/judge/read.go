@@ -85,5 +85,10 @@ func ReadPlacement(p *topology.WorkloadPlacement) *Placement {
 // ReadMember reads a version of a MemberCluster.
 func ReadMember(object client.Object) *Member {
 	m := object.(*topology.MemberCluster)
-	return &Member{meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberSilent)}
+	ready, fence := meta.FindStatusCondition(m.Status.Conditions, topology.MemberReady), m.Spec.Fence
+	return &Member{
+		Unreachable: meta.IsStatusConditionTrue(m.Status.Conditions, topology.MemberSilent),
+		Fenced: fence != nil && ready != nil && ready.Status != metav1.ConditionTrue &&
+			fence.LostSince.Equal(&ready.LastTransitionTime),
+	}
 }

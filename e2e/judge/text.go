@@ -37,7 +37,7 @@ func FormatLog(log []Entry) string {
 			fmt.Fprintf(&text, "user's %s generation=%d replicas=%d\n", e.Desired.Workload, e.Desired.Generation,
 				e.Desired.Replicas)
 		case e.Member != nil:
-			fmt.Fprintf(&text, "unreachable=%t\n", e.Member.Unreachable)
+			fmt.Fprintf(&text, "unreachable=%t fenced=%t\n", e.Member.Unreachable, e.Member.Fenced)
 		case e.Link != nil:
 			fmt.Fprintf(&text, "cut=%t\n", e.Link.Cut)
 		case e.Stall != nil:
