@@ -157,13 +157,14 @@ func (s *space) eventuallyCounted(subset string) (replicas int32) {
 func fullZoneOfADeployment(s *space) {
 	s.addNode(fleet.NodeSpec{Name: "solo-g-0", Zone: "g", CPU: "1"})
 	ws := adaptive(aSpread("Deployment", "g=3", "b"))
-	ws.Spec.ScheduleStrategy.Adaptive.RescheduleCriticalSeconds = new(int32(2))
+	// Longer than a busy scheduler takes to bind the one pod that fits: for as long as its binding fails, none fits.
+	ws.Spec.ScheduleStrategy.Adaptive.RescheduleCriticalSeconds = new(int32(5))
 	s.spread(ws)
 	s.asked()
 	begun := time.Now()
 	s.deployment(4)
 	s.eventuallyPods("b/b/100=3 g/g/200=1")
-	s.Logf("figure: moved %.1f s after the Deployment was made, with 2 s of critical time", time.Since(begun).Seconds())
+	s.Logf("figure: moved %.1f s after the Deployment was made, with 5 s of critical time", time.Since(begun).Seconds())
 	s.eventuallySchedulable("g", metav1.ConditionFalse)
 	ran := s.pods()
 	s.addNode(fleet.NodeSpec{Name: "solo-g-1", Zone: "g", CPU: "4"})
