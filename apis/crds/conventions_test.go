@@ -50,7 +50,7 @@ func pending(t *testing.T) []*unstructured.Unstructured {
 	return list
 }
 
-// TestPendingKindsAreNotInstalled checks that nobody installs a kind that nothing reconciles.
+// TestPendingKindsAreNotInstalled checks that no kind without a controller is installed.
 func TestPendingKindsAreNotInstalled(t *testing.T) {
 	installed, err := crds.All()
 	if err != nil {

@@ -115,7 +115,7 @@ func (c *Checker) settle(set *checkedCell) {
 }
 
 // excuseUnreachable takes what members disrupted before they were unreachable as pods that failed by themselves: they
-// are charged to their cell, and the others do not wait for them. So it does for cells with ordinals of fenced members.
+// are charged to their cell, and the others do not wait for them. Cells with ordinals of a fenced member count alike.
 func (c *Checker) excuseUnreachable() {
 	for _, set := range c.cells {
 		member := c.members[set.cluster]

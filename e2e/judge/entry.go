@@ -119,7 +119,8 @@ type Desired struct {
 type Member struct {
 	// Unreachable: its grants have expired and are given to others.
 	Unreachable bool
-	// Fenced: a person has confirmed that none of its pods is left, so cells with ordinals lend to others at once.
+	// Fenced: a person has confirmed that none of its pods is left, so the grants of cells with ordinals go to others at
+	// once.
 	Fenced bool
 }
 
