@@ -62,8 +62,7 @@ func layers() []layer {
 		all = append(all, layer{part: "member-agent/kernel/" + name, own: kernel, pure: true,
 			why: "it is a pure part of the kernel"})
 	}
-	shared := []string{"member-agent/kernel/history", "member-agent/kernel/budget", "member-agent/kernel/conditions",
-		"member-agent/kernel/ordinals"}
+	shared := []string{"member-agent/kernel/history", "member-agent/kernel/budget", "member-agent/kernel/conditions"}
 	decides := append([]string{"apis", "topology"}, shared...)
 	decides = append(decides, pureHub()...)
 	all = append(all, layer{part: "hub/wire/karmada", own: append([]string{"apis", "topology", "hub"}, shared...),
@@ -99,8 +98,7 @@ func layers() []layer {
 func pureKernel() []string {
 	return []string{
 		"budget", "completions", "conditions", "cron", "delta", "history/normal", "inplace", "lifecycle", "order",
-		"ordinals",
-		"pernode", "podstate", "spread", "waits",
+		"pernode", "podname", "podstate", "spread", "waits",
 	}
 }
 

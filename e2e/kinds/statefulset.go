@@ -14,10 +14,11 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/e2e/judge"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/ordinals"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podname"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 	"github.com/flotilla-dev/flotilla/member-agent/workloads/statefulset"
 	"github.com/flotilla-dev/flotilla/topology/lending"
+	"github.com/flotilla-dev/flotilla/topology/ordinals"
 )
 
 // StatefulSet is the entry of StatefulSets; new ones create and delete their pods in parallel.
@@ -93,10 +94,10 @@ func statefulSetCell(set *apps.StatefulSet, gone bool) *judge.Cell {
 		limits := workload.Budget{Amounts: amounts}.Limits(statefulSetLimits(set, replicas))
 		s.Spec.MaxUnavailable = limits.MaxUnavailable
 	}
-	own, _ := ordinals.New(ptr.Deref(set.Spec.Ordinals, apps.StatefulSetOrdinals{}).Start, replicas,
+	own, _ := ordinals.NewSet(ptr.Deref(set.Spec.Ordinals, apps.StatefulSetOrdinals{}).Start, replicas,
 		set.Spec.ReserveOrdinals)
 	s.Spec.Has = func(pod string) bool {
-		ordinal, ok := ordinals.Of(set.Name, pod)
+		ordinal, ok := podname.Ordinal(set.Name, pod)
 		if ok {
 			_, ok = own.Position(ordinal)
 		}

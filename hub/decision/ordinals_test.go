@@ -19,8 +19,8 @@ import (
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/hub/capacity"
 	"github.com/flotilla-dev/flotilla/hub/kinds"
-	memberordinals "github.com/flotilla-dev/flotilla/member-agent/kernel/ordinals"
 	"github.com/flotilla-dev/flotilla/topology/lending"
+	"github.com/flotilla-dev/flotilla/topology/ordinals"
 )
 
 func statefulSet(replicas int32, change ...func(*apps.StatefulSet)) *apps.StatefulSet {
@@ -68,7 +68,7 @@ func orderOf(t *testing.T, set *apps.StatefulSet, spec *topology.WorkloadPlaceme
 	}
 	out := manifest.Spec.(*apps.StatefulSetSpec)
 	start := ptr.Deref(out.Ordinals, apps.StatefulSetOrdinals{}).Start
-	have, err := memberordinals.New(start, *out.Replicas, out.ReserveOrdinals)
+	have, err := ordinals.NewSet(start, *out.Replicas, out.ReserveOrdinals)
 	if err != nil {
 		t.Fatal(err)
 	}

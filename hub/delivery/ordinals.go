@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
-	members "github.com/flotilla-dev/flotilla/member-agent/kernel/ordinals"
+	"github.com/flotilla-dev/flotilla/topology/ordinals"
 )
 
 // takeOver reports which Works of want give a member ordinals that the existing Work of another member has. old[i] is
@@ -39,7 +39,7 @@ func takeOver(old, want []*work.Work) []bool {
 }
 
 // ordinalsOf returns the ordinals of the StatefulSet in a Work, none without one.
-func ordinalsOf(w *work.Work) members.Set {
+func ordinalsOf(w *work.Work) ordinals.Set {
 	var set struct {
 		Spec struct {
 			Replicas        int32                 `json:"replicas"`
@@ -49,8 +49,8 @@ func ordinalsOf(w *work.Work) members.Set {
 	}
 	if w == nil || len(w.Spec.Workload.Manifests) != 1 ||
 		json.Unmarshal(w.Spec.Workload.Manifests[0].Raw, &set) != nil {
-		return members.Set{}
+		return ordinals.Set{}
 	}
-	ordinals, _ := members.New(set.Spec.Ordinals.Start, set.Spec.Replicas, set.Spec.ReserveOrdinals) // as rendered
-	return ordinals
+	out, _ := ordinals.NewSet(set.Spec.Ordinals.Start, set.Spec.Replicas, set.Spec.ReserveOrdinals) // as rendered
+	return out
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
-	members "github.com/flotilla-dev/flotilla/member-agent/kernel/ordinals"
 	"github.com/flotilla-dev/flotilla/topology/lending"
 	"github.com/flotilla-dev/flotilla/topology/ordinals"
 )
@@ -113,20 +112,20 @@ func readOrdinals(key wire.Key, set *apps.StatefulSet) (*Ordinals, *Rejection) {
 			"spec.ordinals.start %d of %s is above %d, the highest on a hub: each member gets ordinals above it; lower it",
 			out.Start, key.Sentence(), mostStart)}
 	}
-	spans, err := members.Reserved(set.Spec.ReserveOrdinals)
+	reserved, err := ordinals.Reserved(set.Spec.ReserveOrdinals)
 	if err != nil {
 		return nil, &Rejection{InvalidOrdinals, fmt.Sprintf("spec of %s: %v", key.Sentence(), err)}
 	}
 	var sum int64
-	for _, s := range spans {
-		sum += int64(s.Last) - int64(s.First) + 1
-		out.Reserved = append(out.Reserved, ordinals.Range{Start: s.First, End: s.Last})
+	for _, r := range reserved {
+		sum += int64(r.End) - int64(r.Start) + 1
 	}
 	if sum > mostReserved {
 		return nil, &Rejection{InvalidOrdinals, fmt.Sprintf(
 			"spec.reserveOrdinals of %s reserves %d ordinals, and at most %d can be reserved on a hub; reserve fewer",
 			key.Sentence(), sum, mostReserved)}
 	}
+	out.Reserved = reserved
 	return out, nil
 }
 
@@ -195,11 +194,7 @@ func renderOrdinals(spec *apps.StatefulSetSpec, order *Order, replicas int32) in
 	if block := order.Ordinals.Block(order.Cells[0].Cluster); block != nil {
 		owned = RangesOf(block.Ranges)
 	}
-	var reserved []ordinals.Range
-	spans, _ := members.Reserved(spec.ReserveOrdinals) // the error was refused before the decision
-	for _, s := range spans {
-		reserved = append(reserved, ordinals.Range{Start: s.First, End: s.Last})
-	}
+	reserved, _ := ordinals.Reserved(spec.ReserveOrdinals) // the error was refused before the decision
 	reserved = ordinals.Offsets(reserved, start)
 	rendered := ordinals.Render(owned, reserved, start)
 	spec.Ordinals, spec.ReserveOrdinals = nil, nil

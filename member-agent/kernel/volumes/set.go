@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/ordinals"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podname"
 )
 
 // Identity is how a set tells its pods and their claims apart.
@@ -58,7 +58,7 @@ func (s Set) ID(object metav1.Object) string {
 	if s.Identity == ByInstanceID {
 		return object.GetLabels()[v1beta1.LabelInstanceID]
 	}
-	parent, ordinal, ok := ordinals.Split(object.GetName())
+	parent, ordinal, ok := podname.Split(object.GetName())
 	if !ok || parent != s.Object.GetName() && !strings.HasSuffix(parent, "-"+s.Object.GetName()) {
 		return ""
 	}

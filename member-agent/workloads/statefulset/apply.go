@@ -15,7 +15,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/ordinals"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podname"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/write"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
@@ -86,7 +86,7 @@ func (r *Reconciler) taken(ctx context.Context, pod *corev1.Pod, err error) erro
 
 // newPod returns the pod, ready to be created, without the volumes of its claims.
 func newPod(set *v1beta1.StatefulSet, c Creation, now time.Time) *corev1.Pod {
-	name := ordinals.Name(set.Name, c.Ordinal)
+	name := podname.New(set.Name, c.Ordinal)
 	pod := workload.NewPod(set, v1beta1.StatefulSetKind, name, c.Revision, history.FullForm, set.Spec.Lifecycle, now)
 	pod.Labels[appsv1.StatefulSetPodNameLabel] = name
 	pod.Labels[appsv1.PodIndexLabel] = strconv.Itoa(int(c.Ordinal))

@@ -16,10 +16,11 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/order"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/ordinals"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podname"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
+	"github.com/flotilla-dev/flotilla/topology/ordinals"
 )
 
 // gather reads what the plan needs: limits, pods, claims and revisions. What is wrong with the spec becomes s.Stalled.
@@ -63,7 +64,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (bool, error) {
 // members returns the pods, those as NoLongerMatching whose names are not "<StatefulSet>-<ordinal>".
 func members(set *v1beta1.StatefulSet, pods podset.Set) podset.Set {
 	stranger := func(pod *corev1.Pod) bool {
-		_, ok := ordinals.Of(set.Name, pod.Name)
+		_, ok := podname.Ordinal(set.Name, pod.Name)
 		return !ok
 	}
 	for _, list := range []*[]*corev1.Pod{&pods.Active, &pods.Ended, &pods.Terminating} {
@@ -112,7 +113,7 @@ func (f *Facts) read() (labels.Selector, *conditions.Cause) {
 		note("InvalidStrategy", "updateStrategy: ", err)
 	}
 	f.Limits = f.Budget.Limits(f.Limits)
-	f.Ordinals, err = ordinals.New(ptr.Deref(set.Spec.Ordinals, v1beta1.StatefulSetOrdinals{}).Start, replicas,
+	f.Ordinals, err = ordinals.NewSet(ptr.Deref(set.Spec.Ordinals, v1beta1.StatefulSetOrdinals{}).Start, replicas,
 		set.Spec.ReserveOrdinals)
 	note(reasonInvalidReserveOrdinals, "", err)
 	if unordered := rollingOf(set).UnorderedUpdate; unordered != nil {

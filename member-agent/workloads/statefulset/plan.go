@@ -19,11 +19,12 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/order"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/ordinals"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podname"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
+	"github.com/flotilla-dev/flotilla/topology/ordinals"
 )
 
 // Facts are what a plan is made of.
@@ -175,7 +176,7 @@ func (f *Facts) rolling() v1beta1.RollingUpdateStatefulSetStrategy { return roll
 
 // inRange reports whether the StatefulSet is to have the pod's ordinal.
 func (f *Facts) inRange(pod *corev1.Pod) bool {
-	ordinal, ok := ordinals.Of(f.Set.Name, pod.Name)
+	ordinal, ok := podname.Ordinal(f.Set.Name, pod.Name)
 	if ok {
 		_, ok = f.Ordinals.Position(ordinal)
 	}
@@ -189,7 +190,7 @@ func (p *planner) sort() {
 	for i, list := range [][]*corev1.Pod{p.Pods.Active, p.Pods.Ended, p.Pods.Terminating} {
 		for _, pod := range list {
 			s := &slot{pod: pod, ended: i == 1, terminating: i == 2}
-			s.ordinal, _ = ordinals.Of(p.Set.Name, pod.Name)
+			s.ordinal, _ = podname.Ordinal(p.Set.Name, pod.Name)
 			if i == 0 {
 				p.observe(s)
 			}
@@ -338,7 +339,7 @@ func (p *planner) create(s *slot) bool {
 		return false
 	}
 	id := strconv.Itoa(int(s.ordinal))
-	name := ordinals.Name(p.Set.Name, s.ordinal)
+	name := podname.New(p.Set.Name, s.ordinal)
 	if claim := claimSet(p.Set).Goes(id, name, p.Claim); claim != nil {
 		p.plan.Blocked = errors.Join(p.plan.Blocked, fmt.Errorf(
 			"claim %s is to be deleted; pod %s is created when it is gone", claim.Name, name))

@@ -17,7 +17,7 @@ import (
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/ordinals"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podname"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 )
@@ -245,7 +245,7 @@ func (c *chaos) observe() state {
 	s := state{f: c.facts(), serving: map[int32]bool{}, first: -1}
 	available := map[int32]bool{}
 	for _, pod := range s.f.Pods.Active {
-		ordinal, _ := ordinals.Of("db", pod.Name)
+		ordinal, _ := podname.Ordinal("db", pod.Name)
 		is, _ := podstate.Available(pod, ptr.Deref(s.f.rolling().MinReadySeconds, 0), c.now)
 		progress, _ := inplace.Observe(pod, c.now)
 		available[ordinal] = is && lifecycle.Available(pod)
@@ -282,7 +282,7 @@ func (c *chaos) check() {
 	inOrder := before.f.inOrder()
 	taken, moved := 0, 0
 	touch := func(pod *corev1.Pod, reason string) {
-		ordinal, _ := ordinals.Of("db", pod.Name)
+		ordinal, _ := podname.Ordinal("db", pod.Name)
 		position, in := before.f.Ordinals.Position(ordinal)
 		if in && before.serving[ordinal] {
 			taken++
@@ -330,7 +330,7 @@ func (c *chaos) check() {
 		c.failf("%d pods stay old, and the partition keeps %d", kept, old)
 	}
 	for _, creation := range plan.Create {
-		name := ordinals.Name("db", creation.Ordinal)
+		name := podname.New("db", creation.Ordinal)
 		position, in := before.f.Ordinals.Position(creation.Ordinal)
 		switch {
 		case exist[name]:
@@ -382,7 +382,7 @@ func (c *chaos) olds(f Facts) (n int) {
 
 func (c *chaos) inRange(f Facts, names map[string]bool) (n int) {
 	for _, ordinal := range f.Ordinals.All() {
-		if names[ordinals.Name("db", ordinal)] {
+		if names[podname.New("db", ordinal)] {
 			n++
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/ordinals"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podname"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
@@ -40,7 +40,7 @@ func (r *Reconciler) kind() workload.Kind[*v1beta1.StatefulSet, memory] {
 		Phases:   r.phases,
 		Selector: func(set *v1beta1.StatefulSet) *metav1.LabelSelector { return set.Spec.Selector },
 		Member: func(set *v1beta1.StatefulSet, pod string) bool {
-			_, ok := ordinals.Of(set.Name, pod)
+			_, ok := podname.Ordinal(set.Name, pod)
 			return ok
 		},
 		PodDelay:      gatherEvents,

@@ -25,11 +25,12 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/freshness"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/ordinals"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podname"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
+	"github.com/flotilla-dev/flotilla/topology/ordinals"
 )
 
 // simulated is a simulated world with the real controller and one StatefulSet. maxUnavailable and podManagementPolicy
@@ -170,7 +171,7 @@ func (s *simulated) begin(types.NamespacedName) {
 }
 
 func ordinalsOf(set *v1beta1.StatefulSet) ordinals.Set {
-	out, _ := ordinals.New(ptr.Deref(set.Spec.Ordinals, v1beta1.StatefulSetOrdinals{}).Start, *set.Spec.Replicas,
+	out, _ := ordinals.NewSet(ptr.Deref(set.Spec.Ordinals, v1beta1.StatefulSetOrdinals{}).Start, *set.Spec.Replicas,
 		set.Spec.ReserveOrdinals)
 	return out
 }
@@ -179,7 +180,7 @@ func ordinalsOf(set *v1beta1.StatefulSet) ordinals.Set {
 func (s *simulated) observe(_ simulator.Kind, before, after client.Object) {
 	pod, ok := after.(*corev1.Pod)
 	if ok && podstate.Active(pod) && podstate.Ready(pod) {
-		ordinal, _ := ordinals.Of("db", pod.Name)
+		ordinal, _ := podname.Ordinal("db", pod.Name)
 		delete(s.disrupted, ordinal)
 	}
 	if gone, ok := before.(*corev1.Pod); ok && after == nil {
@@ -196,7 +197,7 @@ func (s *simulated) check(w simulator.Write) error {
 		return nil
 	}
 	have := ordinalsOf(set)
-	ordinal, _ := ordinals.Of("db", w.Key.Name)
+	ordinal, _ := podname.Ordinal("db", w.Key.Name)
 	position, in := have.Position(ordinal)
 	inOrder := set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement
 	if updated := before != nil && podstate.Active(before) && !podset.SpecifiedDelete(before) && (w.Verb == "delete" ||
@@ -210,7 +211,7 @@ func (s *simulated) check(w simulator.Write) error {
 			return fmt.Errorf("%s is created, and is not asked for", w.Key.Name)
 		}
 		for _, lower := range have.All() {
-			if inOrder && lower < ordinal && s.ready[ordinals.Name("db", lower)] == "" {
+			if inOrder && lower < ordinal && s.ready[podname.New("db", lower)] == "" {
 				return fmt.Errorf("%s is created before ordinal %d is ready", w.Key.Name, lower)
 			}
 		}
@@ -370,7 +371,7 @@ func (s *simulated) atRest() error {
 	old := int32(0)
 	image := set.Spec.Template.Spec.Containers[0].Image
 	for position, ordinal := range have.All() {
-		name := ordinals.Name("db", ordinal)
+		name := podname.New("db", ordinal)
 		pod, ok := s.Get("Pod", simKey(name)).(*corev1.Pod)
 		if !ok || !podstate.Ready(pod) {
 			return fmt.Errorf("%s does not exist, or is not ready", name)

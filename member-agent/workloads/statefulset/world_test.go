@@ -23,10 +23,11 @@ import (
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/history"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/inplace"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/lifecycle"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/ordinals"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podname"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podset"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
+	"github.com/flotilla-dev/flotilla/topology/ordinals"
 )
 
 // world is a StatefulSet with pods and claims in memory: plans are carried out on it as the frame does.
@@ -135,7 +136,7 @@ func (w *world) facts() Facts {
 	if w.set.Spec.Ordinals != nil {
 		start = w.set.Spec.Ordinals.Start
 	}
-	f.Ordinals, err = ordinals.New(start, *w.set.Spec.Replicas, w.set.Spec.ReserveOrdinals)
+	f.Ordinals, err = ordinals.NewSet(start, *w.set.Spec.Replicas, w.set.Spec.ReserveOrdinals)
 	w.must(err)
 	for _, pod := range w.pods {
 		switch {
@@ -322,7 +323,7 @@ func (w *world) have(letters string) *world {
 
 func (w *world) pod(ordinal int) *corev1.Pod {
 	w.Helper()
-	i := slices.IndexFunc(w.pods, func(p *corev1.Pod) bool { return p.Name == ordinals.Name("db", int32(ordinal)) })
+	i := slices.IndexFunc(w.pods, func(p *corev1.Pod) bool { return p.Name == podname.New("db", int32(ordinal)) })
 	if i < 0 {
 		w.Fatalf("no pod has ordinal %d", ordinal)
 	}

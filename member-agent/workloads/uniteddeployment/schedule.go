@@ -12,10 +12,11 @@ import (
 	"k8s.io/utils/ptr"
 
 	kruise "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/ordinals"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/podname"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/podstate"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/spread"
 	"github.com/flotilla-dev/flotilla/topology/division"
+	"github.com/flotilla-dev/flotilla/topology/ordinals"
 )
 
 // ReasonPodsScheduled is the reason of the condition Schedulable of a subset of which nothing else is to be said. The
@@ -464,8 +465,8 @@ func rank(c *child, pod *corev1.Pod) int32 {
 
 // advancedRank returns the place of a pod among the ordinals that are not reserved; 0 for a pod that is to go.
 func advancedRank(set *kruise.StatefulSet, pod *corev1.Pod) int32 {
-	ordinal, ok := ordinals.Of(set.Name, pod.Name)
-	all, err := ordinals.New(ptr.Deref(set.Spec.Ordinals, kruise.StatefulSetOrdinals{}).Start, orOne(set.Spec.Replicas),
+	ordinal, ok := podname.Ordinal(set.Name, pod.Name)
+	all, err := ordinals.NewSet(ptr.Deref(set.Spec.Ordinals, kruise.StatefulSetOrdinals{}).Start, orOne(set.Spec.Replicas),
 		set.Spec.ReserveOrdinals)
 	if !ok || err != nil {
 		return 0

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/flotilla-dev/flotilla/member-agent/kernel/ordinals"
+	"github.com/flotilla-dev/flotilla/topology/ordinals"
 )
 
 // reserve reads entries: numbers, and text for ranges.
@@ -38,7 +38,7 @@ func list(s ordinals.Set) []int32 {
 	return out
 }
 
-func TestNew(t *testing.T) {
+func TestNewSet(t *testing.T) {
 	tests := []struct {
 		why             string
 		start, replicas int32
@@ -61,7 +61,7 @@ func TestNew(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
-			s, err := ordinals.New(tt.start, tt.replicas, tt.reserved)
+			s, err := ordinals.NewSet(tt.start, tt.replicas, tt.reserved)
 			if got := list(s); err != nil || !slices.Equal(got, tt.want) || s.Len() != len(tt.want) {
 				t.Errorf("%v, %d of them (%v), want %v", got, s.Len(), err, tt.want)
 			}
@@ -69,9 +69,9 @@ func TestNew(t *testing.T) {
 	}
 }
 
-func TestNewNamesTheEntryThatCannotBeRead(t *testing.T) {
+func TestNewSetNamesTheEntryThatCannotBeRead(t *testing.T) {
 	for _, text := range []string{"3", "3-", "-3", "7-3", "a-b", "1-2-3", "", "+1-2", "1-99999999999"} {
-		s, err := ordinals.New(0, 2, reserve(0, text))
+		s, err := ordinals.NewSet(0, 2, reserve(0, text))
 		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("reserveOrdinals[1] is %q", text)) {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -81,10 +81,10 @@ func TestNewNamesTheEntryThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestNewCostsNothingForManyReplicas checks that a typo of replicas takes no memory.
-func TestNewCostsNothingForManyReplicas(t *testing.T) {
+// TestNewSetCostsNothingForManyReplicas checks that a typo of replicas takes no memory.
+func TestNewSetCostsNothingForManyReplicas(t *testing.T) {
 	allocations := testing.AllocsPerRun(10, func() {
-		s, err := ordinals.New(0, math.MaxInt32, reserve("5-9"))
+		s, err := ordinals.NewSet(0, math.MaxInt32, reserve("5-9"))
 		if err != nil || s.Len() != math.MaxInt32-4 {
 			t.Fatal(s, err)
 		}
@@ -97,8 +97,8 @@ func TestNewCostsNothingForManyReplicas(t *testing.T) {
 	}
 }
 
-// TestProperties compares random sets with the rule, ordinal by ordinal.
-func TestProperties(t *testing.T) {
+// TestSetProperties compares random sets with the rule, ordinal by ordinal.
+func TestSetProperties(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 5000 {
 		start, replicas := int32(random.IntN(10)), int32(random.IntN(12))
@@ -122,7 +122,7 @@ func TestProperties(t *testing.T) {
 				want = append(want, ordinal)
 			}
 		}
-		s, err := ordinals.New(start, replicas, reserved)
+		s, err := ordinals.NewSet(start, replicas, reserved)
 		if got := list(s); err != nil || !slices.Equal(got, want) {
 			t.Fatalf("start %d, %d replicas, %v reserved: %v (%v), want %v", start, replicas, reserved, got, err, want)
 		}
@@ -132,38 +132,5 @@ func TestProperties(t *testing.T) {
 				t.Fatalf("start %d, %d replicas, %v reserved: %d is at %d (%t)", start, replicas, reserved, ordinal, position, ok)
 			}
 		}
-	}
-}
-
-func TestNames(t *testing.T) {
-	tests := []struct {
-		workload, pod string
-		want          int32
-		ok            bool
-	}{
-		{"web", "web-0", 0, true},
-		{"web", "web-12", 12, true},
-		{"web-1", "web-1-2", 2, true},
-		{"web", "web-1-2", 0, false},
-		{"web", "web-01", 0, false},
-		{"web", "web-", 0, false},
-		{"web", "web--1", 0, false},
-		{"web", "web-+1", 0, false},
-		{"web", "web", 0, false},
-		{"web", "other-1", 0, false},
-		{"web", "web-2147483648", 0, false},
-		{"", "-1", 0, false},
-	}
-	for _, tt := range tests {
-		got, ok := ordinals.Of(tt.workload, tt.pod)
-		if ok != tt.ok || ok && got != tt.want {
-			t.Errorf("%s in %s: %d, %t", tt.pod, tt.workload, got, ok)
-		}
-		if ok && ordinals.Name(tt.workload, got) != tt.pod {
-			t.Errorf("%s comes back as %s", tt.pod, ordinals.Name(tt.workload, got))
-		}
-	}
-	if parent, ordinal, ok := ordinals.Split("data-web-3"); parent != "data-web" || ordinal != 3 || !ok {
-		t.Errorf("%s %d %t", parent, ordinal, ok)
 	}
 }
