@@ -12,8 +12,9 @@
 // one of a Deployment), plan (flotilla plan of 1 000 workloads), and on demand curve (the agent's CPU per changed pod
 // by size), members (a hub with up to a thousand members, whose agents are simulated in this process), agents (a
 // hundred agents with their real credentials and links, in pretended members of this process, which join, and come back
-// after an outage), tree (flotilla tree of 10 000 pods on such a hub) and global (a rollout over three members with one
-// limit, against the same one in one cluster). The bare client says what API server, scheduler and simulated kubelets
+// after an outage), tree (flotilla tree of 10 000 pods on such a hub), global (a rollout over three members with one
+// limit, against the same one in one cluster) and statefulset (hundreds of pods with identities, against StatefulSets of
+// apps/v1 and a CloneSet). The bare client says what API server, scheduler and simulated kubelets
 // allow at best. No figure makes it fail; a phase that does not end within its deadline does, and prints what it saw.
 // The deadline is that of 500 pods, and more for more.
 package main
@@ -72,7 +73,7 @@ func sections() []section {
 		{"conversion", conversionSection}, {"writes", writesSection},
 		{"plan", planSection},
 		{"curve", curveSection}, {"members", membersSection}, {"agents", agentsSection}, {"tree", treeSection},
-		{"global", globalSection},
+		{"global", globalSection}, {statefulSetSectionName, statefulSetSection},
 	}
 }
 
@@ -108,8 +109,8 @@ func (b *bench) say(format string, args ...any) { fmt.Fprintf(b.progress, format
 func main() {
 	var o options
 	flag.StringVar(&o.only, "only", "", "comma-separated `sections` to run: "+
-		"division, delivery, rollout, conversion, writes, plan, curve, members, agents, tree, global "+
-		"(default all but the last five)")
+		"division, delivery, rollout, conversion, writes, plan, curve, members, agents, tree, global, statefulset "+
+		"(default all but the last six)")
 	flag.IntVar(&o.runs, "n", 1, "number of runs; the table shows the median, and the range where there are several")
 	flag.StringVar(&o.floors, "floors", strings.Join(floorNames(), ","),
 		"comma-separated `floors` of the section rollout: what a CloneSet is held against")

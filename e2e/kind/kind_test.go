@@ -34,6 +34,7 @@ func TestRealNodes(t *testing.T) {
 	s.step("a partition over members, in place", func() { s.update("50%", map[string]int{"app:1": 4, "app:2": 4}) })
 	s.step("the rest, in place", func() { s.update("0", map[string]int{"app:2": 8}) })
 	s.step("cpu and memory in place", s.resize)
+	s.step("a StatefulSet over members, in place", s.identities)
 
 	s.step("a node that is paused", s.pause)
 	s.step("a member that is cut off", s.cutOff)
