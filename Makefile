@@ -88,6 +88,18 @@ hostile: setup ## Give a million malformed or hostile objects to decisions and w
 chaos: setup ## Break a fleet in every way and prove that the global limits hold; CHAOSFLAGS="-runs 3 -seed 7 -for 60s"
 	@go run ./e2e/chaos $(CHAOSFLAGS)
 
+.PHONY: nightly
+nightly: setup ## Run simulations and properties with many seeds, faults, hostile objects and 20 runs of chaos: hours
+	go test -count 1 -timeout 60m ./topology/division -run Properties -args -cases 5000000
+	go test -count 1 -timeout 60m ./topology/lending -args -deep -runs 30000
+	go test -count 1 -timeout 60m ./hub/decision -args -worlds 1000
+	go test -count 1 -timeout 60m ./member-agent/workloads/cloneset -run TestSimulated -args -seeds 10000
+	go test -count 1 -timeout 60m ./member-agent/workloads/statefulset -run 'TestSimulated|TestProperties' -args -seeds 10000
+	go test -count 1 -timeout 60m ./member-agent/workloads/uniteddeployment -run TestOverTime -args -seeds 10000
+	go test -count 1 -timeout 60m ./member-agent/workloads/workloadspread -run Simulated -args -seeds 10000
+	$(MAKE) faults hostile
+	$(MAKE) chaos CHAOSFLAGS="-runs 20 -by-date -for 60s"
+
 .PHONY: helm
 helm:
 	@[ -x $(BIN)/helm ] || echo "building helm (about 4 min of CPU the first time)"

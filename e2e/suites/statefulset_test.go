@@ -177,6 +177,45 @@ var _ = Describe("An advanced StatefulSet", func() {
 		Expect(history.Restarted()).To(BeEmpty())
 	})
 
+	It("stops its update by itself after each step of the policy, until it is promoted", func(ctx SpecContext) {
+		const steps = "  rollout:\n    steps:\n    - partition: 5\n    - partition: 2\n"
+		ns := bare(ctx, "steps")
+		enforce(ctx, ns, identitiesOn(ns, "east, south, west", "Never")+steps)
+		db := harness.StatefulSet(ns, "db")
+		h.Hub.Apply(ctx, statefulSet(ns, 6, "db:1", ""))
+		h.ExpectAtRest(ctx, db, 6)
+		before := h.Pods.Mark(ctx, ns)
+		promote := func() {
+			GinkgoHelper()
+			promoted := h.Flotilla(ctx, "rollout", "promote", "asts/db", "-n", ns)
+			Expect(promoted.Code).To(BeZero(), "%s%s", promoted.Out, promoted.Talk)
+		}
+		waits := func(step string) {
+			GinkgoHelper()
+			h.ExpectAtRest(ctx, db, 6)
+			Eventually(ctx, func(ctx context.Context) string {
+				status := h.Flotilla(ctx, "rollout", "status", "asts/db", "-n", ns)
+				return status.Out + status.Talk
+			}).WithTimeout(harness.Patience).Should(ContainSubstring(step))
+		}
+
+		patch(ctx, ns, `{"template": {"spec": {"containers": [{"name": "main", "image": "db:2"}]}}}`)
+		h.ExpectPods(ctx, db, byImage, map[string]int{"db:1": 5, "db:2": 1})
+		waits("step 1 of 2 (partition 5)")
+		Expect(names(db, byImage)["db:2"]).To(ConsistOf("db-2001"))
+		promote()
+		h.ExpectPods(ctx, db, byImage, map[string]int{"db:1": 2, "db:2": 4})
+		waits("step 2 of 2 (partition 2)")
+		Expect(names(db, byImage)["db:1"]).To(ConsistOf("db-0", "db-1"))
+		promote()
+		h.ExpectPods(ctx, db, byImage, map[string]int{"db:2": 6})
+		h.ExpectAtRest(ctx, db, 6)
+		history := h.Pods.Since(ctx, before)
+		Expect(history.Created()).To(BeEmpty())
+		Expect(history.Gone()).To(BeEmpty())
+		expectAtMost(history, judge.Unavailable(6), 1, "unavailable pods")
+	})
+
 	It("is drained: each pod goes before one of another name starts elsewhere", func(ctx SpecContext) {
 		ns := identities(ctx, "drained", "Never")
 		DeferCleanup(func(ctx SpecContext) { Expect(h.Flotilla(ctx, "drain", "west", "--undo").Code).To(BeZero()) })
