@@ -91,6 +91,9 @@ func (r *Reconciler) tell(ctx context.Context, w *work.Work, outcome apply.Outco
 		status.Report.InUse); err != nil {
 		return ctrl.Result{}, err
 	}
+	if err := r.handOver(ctx, w, live, m.status.Report, status.Report); err != nil {
+		return ctrl.Result{}, err
+	}
 	if Same(m.status, status) || outcome.Held && m.status.Report == nil && len(status.ManifestStatuses) == 0 {
 		r.Hub.Reported(name)
 		return ctrl.Result{RequeueAfter: next}, nil

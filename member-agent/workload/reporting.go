@@ -9,6 +9,7 @@ import (
 	apps "github.com/flotilla-dev/flotilla/apis/apps/v1beta1"
 	topology "github.com/flotilla-dev/flotilla/apis/topology/v1alpha1"
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/ordinals"
 )
 
 // Reporting is what a report to the hub asks about a kind whose replicas the hub divides.
@@ -21,6 +22,8 @@ type Reporting struct {
 	// have the label of a subset.
 	New   func() client.Object
 	Maker func(client.Object) Maker
+	// Ordinals returns those that the object is to have; nil for kinds whose pods have none.
+	Ordinals func(live *unstructured.Unstructured) (ordinals.Set, error)
 }
 
 // Maker is what is known of a workload that makes pods. The zero value knows nothing.

@@ -16,6 +16,7 @@ import (
 	work "github.com/flotilla-dev/flotilla/apis/work/v1alpha1"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/budget"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/conditions"
+	"github.com/flotilla-dev/flotilla/member-agent/kernel/ordinals"
 	"github.com/flotilla-dev/flotilla/member-agent/kernel/volumes"
 	"github.com/flotilla-dev/flotilla/member-agent/workload"
 )
@@ -159,9 +160,20 @@ func Reporting() workload.Reporting {
 		Observed: func(live *unstructured.Unstructured) bool {
 			return workload.Observed(live) && workload.ObservedSequence(live)
 		},
-		New:   func() client.Object { return &v1beta1.StatefulSet{} },
-		Maker: makerOf,
+		New:      func() client.Object { return &v1beta1.StatefulSet{} },
+		Maker:    makerOf,
+		Ordinals: ordinalsIn,
 	}
+}
+
+// ordinalsIn returns the ordinals that a StatefulSet is to have.
+func ordinalsIn(live *unstructured.Unstructured) (ordinals.Set, error) {
+	set, err := workload.Decode(live, &v1beta1.StatefulSet{})
+	if err != nil {
+		return ordinals.Set{}, err
+	}
+	return ordinals.New(ptr.Deref(set.Spec.Ordinals, v1beta1.StatefulSetOrdinals{}).Start,
+		ptr.Deref(set.Spec.Replicas, 1), set.Spec.ReserveOrdinals)
 }
 
 // makerOf says how the StatefulSet makes pods: one that finds no node keeps OrderedReady from creating the next.
