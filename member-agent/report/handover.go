@@ -40,22 +40,9 @@ func (r *Reconciler) handOver(
 	if err != nil {
 		return fmt.Errorf("read the ordinals of %s %s/%s: %w", live.GetKind(), live.GetNamespace(), live.GetName(), err)
 	}
-	selector, err := selectorOf(live)
+	pods, err := r.podsByOrdinal(ctx, kind, live)
 	if err != nil {
 		return err
-	}
-	var list corev1.PodList
-	if err := r.Pods.List(ctx, &list, client.InNamespace(live.GetNamespace()),
-		client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list pods of %s %s/%s: %w", live.GetKind(), live.GetNamespace(), live.GetName(), err)
-	}
-	pods := map[int32]*corev1.Pod{}
-	for i := range list.Items {
-		pod := &list.Items[i]
-		if ordinal, ok := ordinals.Of(live.GetName(), pod.Name); ok && podstate.Active(pod) &&
-			belongs(kind, live.GetUID(), pod) {
-			pods[ordinal] = pod
-		}
 	}
 	for _, ordinal := range slices.Sorted(maps.Keys(given)) {
 		if pod := pods[ordinal]; pod != nil && handover.Received(pod) {
@@ -70,6 +57,30 @@ func (r *Reconciler) handOver(
 		next.HandOver = valuesOf(asked, own, pods, before)
 	}
 	return nil
+}
+
+// podsByOrdinal returns the active pods of an object.
+func (r *Reconciler) podsByOrdinal(
+	ctx context.Context, kind workload.Reporting, live *unstructured.Unstructured,
+) (map[int32]*corev1.Pod, error) {
+	selector, err := selectorOf(live)
+	if err != nil {
+		return nil, err
+	}
+	var list corev1.PodList
+	if err := r.Pods.List(ctx, &list, client.InNamespace(live.GetNamespace()),
+		client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list pods of %s %s/%s: %w", live.GetKind(), live.GetNamespace(), live.GetName(), err)
+	}
+	pods := map[int32]*corev1.Pod{}
+	for i := range list.Items {
+		pod := &list.Items[i]
+		if ordinal, ok := ordinals.Of(live.GetName(), pod.Name); ok && podstate.Active(pod) &&
+			belongs(kind, live.GetUID(), pod) {
+			pods[ordinal] = pod
+		}
+	}
+	return pods, nil
 }
 
 // valuesOf returns the values of the pods of an object that is to have these ordinals. A pod that is not Ready may not

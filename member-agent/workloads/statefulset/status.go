@@ -172,8 +172,10 @@ func ordinalsIn(live *unstructured.Unstructured) (ordinals.Set, error) {
 	if err != nil {
 		return ordinals.Set{}, err
 	}
-	return ordinals.New(ptr.Deref(set.Spec.Ordinals, v1beta1.StatefulSetOrdinals{}).Start,
+	// The condition Stalled says which reservation cannot be read; the others hold.
+	own, _ := ordinals.New(ptr.Deref(set.Spec.Ordinals, v1beta1.StatefulSetOrdinals{}).Start,
 		ptr.Deref(set.Spec.Replicas, 1), set.Spec.ReserveOrdinals)
+	return own, nil
 }
 
 // makerOf says how the StatefulSet makes pods: one that finds no node keeps OrderedReady from creating the next.
